@@ -1,0 +1,190 @@
+// Package document reads definition files (YAML or JSON) into a tree that
+// keeps every scalar as it was written and knows where it stands.
+//
+// YAML's own typing is not applied: it would turn 1.10 into 1.1 and 012 into
+// 10 before anyone could ask which type the field has. Whoever decodes a node
+// knows the type it wants and reads the text accordingly; only free JSON
+// values (a remote configuration's value, say) are typed here, by AppendJSON.
+package document
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// Kind is the shape of a node.
+type Kind uint8
+
+// The shapes a node can have.
+const (
+	Scalar Kind = iota + 1
+	Sequence
+	Mapping
+)
+
+// String names the kind as error messages do.
+func (k Kind) String() string {
+	switch k {
+	case Scalar:
+		return "a single value"
+	case Sequence:
+		return "a list"
+	case Mapping:
+		return "a mapping"
+	}
+	return "nothing"
+}
+
+// Position is a place in a file. Line and Column count from 1.
+type Position struct {
+	File   string
+	Line   int
+	Column int
+}
+
+// String is file:line:column, the form editors jump to.
+func (p Position) String() string {
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+}
+
+// Node is one value of a document. A Node is immutable once parsed.
+type Node struct {
+	Kind Kind
+	Pos  Position
+	// Text is a scalar's text, quotes and escapes resolved.
+	Text string
+	// Quoted tells that the scalar was quoted or a block: text whatever it
+	// looks like.
+	Quoted bool
+	// JSON tells that the scalar stands in a JSON file, where text has to be
+	// quoted: its quotes say nothing about how the text is meant, so that a
+	// range, say, is written "10..20" there.
+	JSON bool
+	// Items are a sequence's elements.
+	Items []*Node
+	// Members are a mapping's members in the order of the file. Keys are
+	// unique.
+	Members []Member
+}
+
+// Member is one key of a mapping with its value.
+type Member struct {
+	Key   *Node
+	Value *Node
+}
+
+// Get returns the value of a mapping's member, or nil when n is nil, is not a
+// mapping or has no such member.
+func (n *Node) Get(name string) *Node {
+	if n == nil {
+		return nil
+	}
+	for i := range n.Members {
+		if n.Members[i].Key.Text == name {
+			return n.Members[i].Value
+		}
+	}
+	return nil
+}
+
+// IsNull tells whether n is absent or an unquoted null, ~ or nothing at all.
+func (n *Node) IsNull() bool {
+	if n == nil {
+		return true
+	}
+	if n.Kind != Scalar || n.Quoted {
+		return false
+	}
+	switch n.Text {
+	case "", "~", "null", "Null", "NULL":
+		return true
+	}
+	return false
+}
+
+// Error is one mistake in a document.
+type Error struct {
+	Pos     Position
+	Message string
+}
+
+// Error is file:line:column: message.
+func (e *Error) Error() string { return e.Pos.String() + ": " + e.Message }
+
+// Errors collects the mistakes of a set of documents, so that all of them can
+// be reported at once. The zero value is ready to use.
+type Errors struct {
+	list []*Error
+}
+
+// Add reports a mistake at a node. The message says what was found, what was
+// expected and, where there is one, the nearest valid name.
+func (e *Errors) Add(n *Node, format string, args ...any) {
+	var pos Position
+	if n != nil {
+		pos = n.Pos
+	}
+	e.AddAt(pos, format, args...)
+}
+
+// AddAt reports a mistake at a position.
+func (e *Errors) AddAt(pos Position, format string, args ...any) {
+	e.list = append(e.list, &Error{Pos: pos, Message: fmt.Sprintf(format, args...)})
+}
+
+// Merge adds the mistakes of another collection, so that files can be read in
+// parallel, each with a collection of its own.
+func (e *Errors) Merge(other *Errors) { e.list = append(e.list, other.list...) }
+
+// Len is the number of mistakes so far. Comparing it before and after a step
+// tells whether the step found one.
+func (e *Errors) Len() int { return len(e.list) }
+
+// List returns the mistakes in the order of files and lines.
+func (e *Errors) List() []*Error {
+	sort.SliceStable(e.list, func(i, j int) bool {
+		a, b := e.list[i].Pos, e.list[j].Pos
+		if a.File != b.File {
+			return a.File < b.File
+		}
+		if a.Line != b.Line {
+			return a.Line < b.Line
+		}
+		return a.Column < b.Column
+	})
+	return e.list
+}
+
+// Err is nil when nothing was reported, otherwise an error whose text has one
+// mistake a line.
+func (e *Errors) Err() error {
+	if len(e.list) == 0 {
+		return nil
+	}
+	return &MultiError{List: e.List()}
+}
+
+// MultiError is one or more mistakes as a single error.
+type MultiError struct {
+	List []*Error
+}
+
+// maxPrinted is how many mistakes an error's text lists.
+const maxPrinted = 100
+
+// Error has one mistake a line, the first hundred of them.
+func (m *MultiError) Error() string {
+	var b strings.Builder
+	for i, e := range m.List {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		if i == maxPrinted {
+			fmt.Fprintf(&b, "and %d more", len(m.List)-i)
+			break
+		}
+		b.WriteString(e.Error())
+	}
+	return b.String()
+}

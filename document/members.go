@@ -1,0 +1,145 @@
+package document
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// CheckMembers reports every member of n that is not known, with the nearest
+// known name, and n itself when it is not a mapping. It tells whether n is a
+// mapping, so that decoding can go on past unknown members. what names the
+// mapping in messages, with its article ("a variant").
+func (n *Node) CheckMembers(errs *Errors, what string, known ...string) bool {
+	if n == nil || n.Kind != Mapping {
+		errs.Add(n, "%s must be a mapping, this is %s", what, n.Describe())
+		return false
+	}
+	for _, m := range n.Members {
+		if slices.Contains(known, m.Key.Text) {
+			continue
+		}
+		errs.Add(m.Key, "unknown member %q in %s%s", m.Key.Text, what, DidYouMean(m.Key.Text, known))
+	}
+	return true
+}
+
+// DidYouMean is the end of a message about an unknown name: the nearest known
+// one as a question or, where none is near and they are few, all of them.
+func DidYouMean(name string, known []string) string {
+	if near := Nearest(name, known); near != "" {
+		return ": did you mean " + strconv.Quote(near) + "?"
+	}
+	if len(known) == 0 || len(known) > 12 {
+		return ""
+	}
+	return " (known: " + strings.Join(known, ", ") + ")"
+}
+
+// Describe says what a node is, for messages.
+func (n *Node) Describe() string {
+	switch {
+	case n == nil:
+		return "missing"
+	case n.Kind != Scalar:
+		return n.Kind.String()
+	case n.IsNull():
+		return "empty"
+	}
+	return strconv.Quote(shorten(n.Text))
+}
+
+// shorten keeps messages readable whatever a file contains.
+func shorten(s string) string {
+	const most = 60
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// ReadString reads a scalar as text. what names the member in messages.
+func (n *Node) ReadString(errs *Errors, what string) (string, bool) {
+	if n == nil || n.Kind != Scalar || n.IsNull() {
+		errs.Add(n, "%s must be text, this is %s", what, n.Describe())
+		return "", false
+	}
+	return n.Text, true
+}
+
+// ReadWord reads a scalar that must be one of the given words.
+func (n *Node) ReadWord(errs *Errors, what string, words ...string) (string, bool) {
+	if n == nil || n.Kind != Scalar || !slices.Contains(words, n.Text) {
+		hint := ""
+		if n != nil && n.Kind == Scalar {
+			if near := Nearest(n.Text, words); near != "" {
+				hint = ": did you mean " + strconv.Quote(near) + "?"
+			}
+		}
+		errs.Add(n, "%s must be one of %s, this is %s%s", what, strings.Join(words, ", "), n.Describe(), hint)
+		return "", false
+	}
+	return n.Text, true
+}
+
+// ReadBool reads true or false.
+func (n *Node) ReadBool(errs *Errors, what string) (value, ok bool) {
+	if n != nil && n.Kind == Scalar && !n.Quoted {
+		switch n.Text {
+		case "true", "True", "TRUE":
+			return true, true
+		case "false", "False", "FALSE":
+			return false, true
+		}
+	}
+	errs.Add(n, "%s must be true or false, this is %s", what, n.Describe())
+	return false, false
+}
+
+// ReadFloat reads a number between lo and hi, both included.
+func (n *Node) ReadFloat(errs *Errors, what string, lo, hi float64) (float64, bool) {
+	if n != nil && n.Kind == Scalar && !n.Quoted && isJSONNumber(n.Text) {
+		if v, err := strconv.ParseFloat(n.Text, 64); err == nil && lo <= v && v <= hi {
+			return v, true
+		}
+	}
+	errs.Add(n, "%s must be a number%s, this is %s", what, between(lo, hi), n.Describe())
+	return 0, false
+}
+
+// ReadInt reads a whole number between lo and hi, both included.
+func (n *Node) ReadInt(errs *Errors, what string, lo, hi int64) (int64, bool) {
+	if n != nil && n.Kind == Scalar && !n.Quoted && isJSONNumber(n.Text) {
+		if v, err := strconv.ParseInt(n.Text, 10, 64); err == nil && lo <= v && v <= hi {
+			return v, true
+		}
+	}
+	errs.Add(n, "%s must be a whole number%s, this is %s", what, between(float64(lo), float64(hi)), n.Describe())
+	return 0, false
+}
+
+// between words a range, leaving out ends that are no bound in practice.
+func between(lo, hi float64) string {
+	text := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	switch {
+	case math.IsInf(lo, -1) && math.IsInf(hi, 1):
+		return ""
+	case hi >= math.MaxInt64:
+		return " from " + text(lo)
+	}
+	return " from " + text(lo) + " to " + text(hi)
+}
+
+// ReadDuration reads a Go duration (250ms, 30s, 1m30s) between lo and hi, both
+// included.
+func (n *Node) ReadDuration(errs *Errors, what string, lo, hi time.Duration) (time.Duration, bool) {
+	if n != nil && n.Kind == Scalar {
+		if d, err := time.ParseDuration(n.Text); err == nil && lo <= d && d <= hi {
+			return d, true
+		}
+	}
+	errs.Add(n, "%s must be a duration from %s to %s such as 500ms, 30s or 1m30s, this is %s", what, lo, hi, n.Describe())
+	return 0, false
+}

@@ -1,0 +1,91 @@
+package document
+
+import (
+	"slices"
+	"unicode/utf8"
+)
+
+// Nearest returns the name a misspelt one most likely stands for, or "" when
+// none is near. Near means at most one edit for every three characters (one
+// at least), where inserting, deleting or replacing a character and swapping
+// two neighbours count as an edit each, and case counts as nothing.
+func Nearest(name string, among []string) string {
+	const longest = 64
+	if utf8.RuneCountInString(name) > longest {
+		return ""
+	}
+	a := fold(name)
+	best, bestDistance, bestSwapped := "", max(len(a)/3, 1), false
+	for _, candidate := range among {
+		if len(candidate) > longest*utf8.UTFMax {
+			continue
+		}
+		b := fold(candidate)
+		if abs(len(a)-len(b)) > bestDistance {
+			continue
+		}
+		d := distance(a, b)
+		if d > bestDistance || d >= max(len(a), len(b)) {
+			continue
+		}
+		// Of names equally near, one of the same letters is the likelier.
+		swapped := sameLetters(a, b)
+		if d < bestDistance || best == "" || swapped && !bestSwapped {
+			best, bestDistance, bestSwapped = candidate, d, swapped
+		}
+	}
+	return best
+}
+
+// fold makes letters of either case and the two usual separators compare equal.
+func fold(s string) []rune {
+	r := []rune(s)
+	for i, c := range r {
+		switch {
+		case 'A' <= c && c <= 'Z':
+			r[i] = c + 'a' - 'A'
+		case c == '-':
+			r[i] = '_'
+		}
+	}
+	return r
+}
+
+// sameLetters tells whether a is b in another order.
+func sameLetters(a, b []rune) bool {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.Equal(a, b)
+}
+
+func abs(n int) int {
+	if n < 0 {
+		return -n
+	}
+	return n
+}
+
+// distance is the optimal string alignment distance (Damerau-Levenshtein
+// without repeated edits of one substring).
+func distance(a, b []rune) int {
+	older := make([]int, len(b)+1)
+	old := make([]int, len(b)+1)
+	row := make([]int, len(b)+1)
+	for j := range old {
+		old[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(old[j]+1, row[j-1]+1, old[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], older[j-2]+1)
+			}
+		}
+		older, old, row = old, row, older
+	}
+	return old[len(b)]
+}

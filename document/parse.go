@@ -1,0 +1,125 @@
+package document
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// The ceilings of one file.
+const (
+	// MaxFileBytes is the size up to which a file is read.
+	MaxFileBytes = 4 << 20
+	// MaxDepth is how deep lists and mappings may nest.
+	MaxDepth = 100
+	// MaxAliasedNodes is how many nodes the aliases of a file may repeat, all
+	// together. It stops a few lines that refer to each other from standing
+	// for millions of values.
+	MaxAliasedNodes = 100_000
+	// MaxMembers is how many members one mapping may have.
+	MaxMembers = 10_000
+)
+
+// errStop ends the reading of a file whose mistake has been reported already.
+var errStop = errors.New("document: stop")
+
+// Parse reads one file: JSON when its name ends in .json, otherwise YAML. The
+// name is only used for positions. Mistakes are added to errs, and nil is
+// returned for a file that has one and for a file without content.
+//
+// YAML is read as version 1.2 with a few things refused because they surprise
+// or hide what a file says: explicit tags, directives, merge keys, keys that
+// are not scalars, duplicate keys and more than one document. Anchors and
+// aliases work within a file.
+func Parse(file string, data []byte, errs *Errors) *Node {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	if len(data) > MaxFileBytes {
+		errs.AddAt(Position{file, 1, 1}, "the file has %d bytes, at most %d are read", len(data), MaxFileBytes)
+		return nil
+	}
+	if i := invalidText(data); i >= 0 {
+		pos := offsetPosition(file, data, i)
+		if r, size := utf8.DecodeRune(data[i:]); r == utf8.RuneError && size <= 1 {
+			errs.AddAt(pos, "the file is not valid UTF-8: byte 0x%02x", data[i])
+		} else {
+			errs.AddAt(pos, "control character U+%04X: write it as an escape in a double-quoted string", r)
+		}
+		return nil
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil
+	}
+	before := errs.Len()
+	var n *Node
+	if strings.EqualFold(filepath.Ext(file), ".json") {
+		n = parseJSON(file, data, errs)
+	} else {
+		n = parseYAML(file, data, errs)
+	}
+	if errs.Len() > before {
+		return nil
+	}
+	return n
+}
+
+// invalidText returns the offset of the first byte that neither YAML nor JSON
+// may contain, or -1.
+func invalidText(data []byte) int {
+	for i := 0; i < len(data); {
+		c := data[i]
+		if c < utf8.RuneSelf {
+			if c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0x7f {
+				return i
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return -1
+}
+
+// offsetPosition counts lines and, within the line, characters.
+func offsetPosition(file string, data []byte, offset int) Position {
+	offset = min(offset, len(data))
+	line := 1 + bytes.Count(data[:offset], []byte{'\n'})
+	start := bytes.LastIndexByte(data[:offset], '\n') + 1
+	return Position{file, line, 1 + utf8.RuneCount(data[start:offset])}
+}
+
+// addMember appends a member to a mapping unless its key is there already.
+func (b *builder) addMember(n *Node, seen map[string]*Node, key, value *Node) {
+	if first, dup := seen[key.Text]; dup {
+		b.errs.Add(key, "duplicate member %q, first given in line %d", key.Text, first.Pos.Line)
+		return
+	}
+	seen[key.Text] = key
+	n.Members = append(n.Members, Member{key, value})
+}
+
+// builder is what the YAML and the JSON reader share.
+type builder struct {
+	file string
+	errs *Errors
+}
+
+// fail reports a mistake and returns the error that ends the reading.
+func (b *builder) fail(pos Position, format string, args ...any) error {
+	b.errs.AddAt(pos, "%s", fmt.Sprintf(format, args...))
+	return errStop
+}
+
+// checkDepth fails when a node would stand deeper than allowed.
+func (b *builder) checkDepth(depth int, pos Position) error {
+	if depth > MaxDepth {
+		return b.fail(pos, "lists and mappings nest more than %d deep", MaxDepth)
+	}
+	return nil
+}

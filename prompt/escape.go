@@ -1,0 +1,71 @@
+package prompt
+
+import "unicode/utf8"
+
+// plain tells which bytes stand in a JSON string as they are. Bytes above
+// ASCII are looked at one character at a time.
+var plain = func() (t [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		t[c] = c != '"' && c != '\\' && c != 0x7f
+	}
+	return t
+}()
+
+const hexDigits = "0123456789abcdef"
+
+// AppendEscaped appends text as the inside of a JSON string (RFC 8259, section
+// 7), without the quotes around it. Control characters and the line separators
+// U+2028 and U+2029, which JavaScript once took for line ends, are escaped;
+// bytes that are not UTF-8 become U+FFFD.
+func AppendEscaped[T []byte | string](dst []byte, text T) []byte {
+	start := 0
+	for i := 0; i < len(text); {
+		c := text[i]
+		if plain[c] {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, size := decodeRune(text[i:])
+			if (r != utf8.RuneError || size > 1) && r != '\u2028' && r != '\u2029' {
+				i += size
+				continue
+			}
+			dst = append(dst, text[start:i]...)
+			switch r {
+			case '\u2028':
+				dst = append(dst, `\u2028`...)
+			case '\u2029':
+				dst = append(dst, `\u2029`...)
+			default:
+				dst = append(dst, "\uFFFD"...)
+			}
+			i += size
+			start = i
+			continue
+		}
+		dst = append(dst, text[start:i]...)
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+		i++
+		start = i
+	}
+	return append(dst, text[start:]...)
+}
+
+// decodeRune decodes the first character of either kind of text without
+// converting, and so copying, it.
+func decodeRune[T []byte | string](text T) (rune, int) {
+	var b [utf8.UTFMax]byte
+	return utf8.DecodeRune(b[:copy(b[:], text[:min(len(text), utf8.UTFMax)])])
+}
