@@ -1,0 +1,285 @@
+package rules
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// equalText compares outcomes by their text.
+func equalText(tab *Table) func(a, b int) bool {
+	return func(a, b int) bool { return tab.Outcomes()[a].Text == tab.Outcomes()[b].Text }
+}
+
+// checkFindings checks that the witnesses of findings show what they claim.
+func checkFindings(t *testing.T, m *Model, tab *Table, findings []Finding) {
+	t.Helper()
+	for _, f := range findings {
+		if f.Witness == "" {
+			continue
+		}
+		b := bindAt(t, m, f.Witness, f.At)
+		d := tab.Evaluate(b)
+		switch f.Kind {
+		case Unreachable:
+			if !matchAll(tab.rowAtoms(f.Row), b) || d.Row != f.Other || d.Row >= f.Row {
+				t.Errorf("%s: %s gives %v", f.Message, f.Witness, d)
+			}
+		case Overlap:
+			if !matchAll(tab.rowAtoms(f.Row), b) || !matchAll(tab.rowAtoms(f.Other), b) {
+				t.Errorf("%s: %s does not match both", f.Message, f.Witness)
+			}
+		case Gap:
+			if d.Row >= 0 {
+				t.Errorf("%s: %s gives %v", f.Message, f.Witness, d)
+			}
+		}
+	}
+}
+
+func TestAnalyse(t *testing.T) {
+	m := model(t, `
+fields:
+  env:    { type: string, values: [production, staging], required: true }
+  locale: { type: string, match: language-range }
+  plan:   { type: string }
+  seats:  { type: number }
+  level:  { type: number, values: [1, 2] }
+  beta:   { type: boolean }
+  sure:   { type: boolean, required: true }
+  since:  { type: date }
+  app:    { type: string, format: semver }
+  ip:     { type: string, format: ip }
+  tags:   { type: list }
+computed:
+  big: seats > 10
+segments:
+  staff: [ { tags: employee } ]
+`)
+	tests := []struct {
+		name, text string
+		a          Analysis
+		want       []string
+	}{
+		{"clean", "columns: [env, plan, value]\nmatrix:\n  - [production, pro, a]\n  - [production, any, b]\n  - [any, pro, c]", Analysis{}, nil},
+		{"no rows", "rules: []", Analysis{Gaps: true}, nil},
+		{"below a catch-all", "columns: [plan, value]\nmatrix:\n  - [any, a]\n  - [pro, b]", Analysis{},
+			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches {"plan":"pro"}`}},
+		{"twice", "columns: [plan, seats, value]\nmatrix:\n  - [pro, 1.., a]\n  - [pro, 2..5, b]", Analysis{},
+			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches {"plan":"pro","seats":2}`}},
+		{"union", "columns: [seats, value]\nmatrix:\n  - [..10, a]\n  - [20.., b]\n  - [5..22, c]\n  - [8..25, d]", Analysis{},
+			[]string{`unreachable flag.yaml:6:5 row 4 is never reached: rows above together match all that it matches, among them row 1, row 2, row 3 {"seats":8}`}},
+		{"union of all values", "columns: [env, value]\nmatrix:\n  - [production, a]\n  - [staging, b]\n  - [any, c]", Analysis{},
+			[]string{`unreachable flag.yaml:5:5 row 3 is never reached: rows above together match all that it matches, among them row 1, row 2 {"env":"production"}`}},
+		{"missing stays open", "columns: [beta, value]\nmatrix:\n  - [true, a]\n  - [false, b]\n  - [any, c]", Analysis{}, nil},
+		{"required closes it", "columns: [sure, value]\nmatrix:\n  - [true, a]\n  - [false, b]\n  - [any, c]", Analysis{},
+			[]string{`unreachable flag.yaml:5:5 row 3 is never reached: rows above together match all that it matches, among them row 1, row 2 {"sure":false}`}},
+		{"values close it", "columns: [level, value]\nmatrix:\n  - [1, a]\n  - [2, b]\n  - [present, c]", Analysis{},
+			[]string{`unreachable flag.yaml:5:5 row 3 is never reached: rows above together match all that it matches, among them row 1, row 2 {"level":1}`}},
+		{"languages", "columns: [locale, value]\nmatrix:\n  - [nl, a]\n  - [nl-BE, b]", Analysis{},
+			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches {"locale":"nl-be"}`}},
+		{"versions", "columns: [app, value]\nmatrix:\n  - [^2.1, a]\n  - [2.5, b]\n  - [~2.1, c]", Analysis{},
+			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches {"app":"2.5.0"}`,
+				`unreachable flag.yaml:5:5 row 3 is never reached: row 1 above matches all that it matches {"app":"2.1.0"}`}},
+		{"networks", "columns: [ip, value]\nmatrix:\n  - [10.0.0.0/8, a]\n  - [10.1.0.0/16, b]", Analysis{},
+			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches {"ip":"10.1.0.0"}`}},
+		{"dates", "columns: [since, value]\nmatrix:\n  - [2026-01-01.., a]\n  - [2026-02-03, b]", Analysis{},
+			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches {"since":"2026-02-03T00:00:00Z"}`}},
+		{"prefixes", "columns: [plan, value]\nmatrix:\n  - [pro*, a]\n  - [profi, b]\n  - [prof*, c]", Analysis{},
+			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches {"plan":"profi"}`,
+				`unreachable flag.yaml:5:5 row 3 is never reached: row 1 above matches all that it matches {"plan":"prof"}`}},
+		{"patterns", "columns: [plan, value]\nmatrix:\n  - [/^x/, a]\n  - [xy, b]\n  - [/^x/, c]\n  - [\"*y\", d]", Analysis{},
+			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches {"plan":"xy"}`,
+				`unreachable flag.yaml:5:5 row 3 is never reached: row 1 above matches all that it matches {"plan":"xy"}`}},
+		{"lists", "columns: [tags, value]\nmatrix:\n  - [[a, b], a]\n  - [a, b]\n  - [{ all: [a, c] }, c]\n  - [c, d]", Analysis{},
+			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches {"tags":["a"]}`,
+				`unreachable flag.yaml:5:5 row 3 is never reached: row 1 above matches all that it matches`}},
+		{"segments", "columns: [segment, value]\nmatrix:\n  - [staff, a]\n  - [staff, b]\n  - [not staff, c]\n  - [any, d]", Analysis{},
+			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches`,
+				`unreachable flag.yaml:6:5 row 4 is never reached: rows above together match all that it matches, among them row 3 {"other":1}`}},
+		{"computed", "columns: [big, value]\nmatrix:\n  - [true, a]\n  - [not false, b]", Analysis{},
+			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches`}},
+		{"splits don't shadow", "rules:\n  - { id: s, split: { by: plan, of: [{ value: a, share: 100% }] } }\n  - { when: { plan: pro }, value: b }", Analysis{}, nil},
+		{"schedule", "rules:\n  - { from: 2026-01-01, value: a }\n  - { value: b }\n  - { from: 2027-01-01, until: 2027-02-01, value: c }", Analysis{},
+			[]string{`unreachable flag.yaml:3:5 row 2 is never reached: row 1 above matches all that it matches {"other":1}`,
+				`unreachable flag.yaml:4:5 row 3 is never reached: row 1 above matches all that it matches {"other":1}`}},
+		{"schedule to come", "rules:\n  - { from: 2026-07-01, value: a }\n  - { value: b }", Analysis{}, nil},
+		{"expired", "rules:\n  - { id: xmas, until: 2025-12-31, value: a }\n  - { value: b }", Analysis{},
+			[]string{`expired flag.yaml:2:5 xmas has expired at 2026-01-01T00:00:00Z`}},
+		{"dead columns", "columns: [plan, seats, sure, value]\nmatrix:\n  - [pro, any, [true, false], a]\n  - [team, any, any, b]", Analysis{},
+			[]string{`dead_column flag.yaml:1:17 the column seats never matters: each of its cells matches everything`,
+				`dead_column flag.yaml:3:5 the field sure never matters: each of its cells matches everything`}},
+		{"unique", "hit: unique\ncolumns: [env, plan, value]\nmatrix:\n  - [production, any, a]\n  - [any, pro, b]\n  - [staging, pro, b]\n  - [production, free, a]", Analysis{},
+			[]string{`unreachable flag.yaml:6:5 row 3 is never reached: row 2 above matches all that it matches {"env":"staging","plan":"pro"}`,
+				`unreachable flag.yaml:7:5 row 4 is never reached: row 1 above matches all that it matches {"env":"production","plan":"free"}`,
+				`overlap flag.yaml:5:5 row 1 and row 2 match the same context with different values {"env":"production","plan":"pro"}`}},
+		{"overlaps", "columns: [seats, value]\nmatrix:\n  - [1..10, a]\n  - [5..20, b]\n  - [11..12, b]\n  - [30.., a]", Analysis{Overlaps: true},
+			[]string{`unreachable flag.yaml:5:5 row 3 is never reached: row 2 above matches all that it matches {"seats":11}`,
+				`overlap flag.yaml:4:5 row 1 and row 2 match the same context with different values {"seats":5}`}},
+		{"gap", "columns: [env, seats, value]\nmatrix:\n  - [production, any, a]\n  - [staging, 10.., b]\n  - [staging, missing, c]\n  - [staging, ..5, c]", Analysis{Gaps: true},
+			[]string{`gap flag.yaml:6:5 no row matches {"env":"staging","seats":6}: the default answers {"env":"staging","seats":6}`}},
+		{"no gap", "columns: [env, seats, value]\nmatrix:\n  - [production, any, a]\n  - [staging, 10.., b]\n  - [staging, missing, c]\n  - [staging, ..<10, c]", Analysis{Gaps: true}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tab := table(t, m, tt.text)
+			tt.a.Now, tt.a.Equal = noon, equalText(tab)
+			findings := tab.Analyse(tt.a)
+			var got []string
+			for _, f := range findings {
+				got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", f.Kind, f.Pos, f.Message, f.Witness)))
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+			checkFindings(t, m, tab, findings)
+		})
+	}
+}
+
+// On a model of closed values every context can be tried, so that what the
+// analysis says must be exactly what happens.
+func TestAnalyseAgainstAllContexts(t *testing.T) {
+	m := model(t, "fields:\n  a: { type: string, values: [x, y, z] }\n  b: { type: number, values: [1, 2, 3] }\n  c: { type: boolean, required: true }\n")
+	cells := map[string][]string{
+		"a": {"any", "x", "not x", "[x, y]", "missing", "present", "[missing, z]", "\"*y\"", "{ matches: '^[xy]' }"},
+		"b": {"any", "1", "2..", "not 2", "missing", "..2", "[1, 3]"},
+		"c": {"any", "true", "false"},
+	}
+	var contexts []string
+	for _, a := range []string{"", `"a":"x",`, `"a":"y",`, `"a":"z",`} {
+		for _, b := range []string{"", `"b":1,`, `"b":2,`, `"b":3,`} {
+			contexts = append(contexts, "{"+a+b+`"c":true}`, "{"+a+b+`"c":false}`)
+		}
+	}
+	found := make(map[FindingKind]int)
+	for seed := range uint64(300) {
+		g := generator{Rand: rand.New(rand.NewPCG(seed, 1))}
+		var text strings.Builder
+		text.WriteString("columns: [a, b, c, value]\nmatrix:\n")
+		rows := 1 + g.IntN(10)
+		for range rows {
+			fmt.Fprintf(&text, "  - [%s, %s, %s, v%d]\n", pick(g, cells["a"]), pick(g, cells["b"]), pick(g, cells["c"]), g.IntN(3))
+		}
+		tab := table(t, m, text.String())
+		reached := make([]bool, rows)
+		overlap := make(map[[2]int]bool)
+		gap := false
+		for _, context := range contexts {
+			b := bind(t, m, context)
+			if d := tab.Evaluate(b); d.Row >= 0 {
+				reached[d.Row] = true
+			} else {
+				gap = true
+			}
+			for i := range rows {
+				for j := range i {
+					if matchAll(tab.rowAtoms(i), b) && matchAll(tab.rowAtoms(j), b) && !equalText(tab)(i, j) {
+						overlap[[2]int{i, j}] = true
+					}
+				}
+			}
+		}
+		findings := tab.Analyse(Analysis{Now: noon, Equal: equalText(tab), Overlaps: true, Gaps: true})
+		checkFindings(t, m, tab, findings)
+		for _, f := range findings {
+			found[f.Kind]++
+			switch f.Kind {
+			case Unreachable:
+				if reached[f.Row] || f.Witness == "" {
+					t.Errorf("%s (witness %s)", f.Message, f.Witness)
+				}
+				reached[f.Row] = true
+			case Overlap:
+				if !overlap[[2]int{f.Row, f.Other}] {
+					t.Error(f.Message)
+				}
+				delete(overlap, [2]int{f.Row, f.Other})
+			case Gap:
+				if !gap {
+					t.Error(f.Message)
+				}
+				gap = false
+			}
+		}
+		for i, r := range reached {
+			if !r {
+				t.Errorf("row %d is not reached, which was not found", i+1)
+			}
+		}
+		if len(overlap) > 0 || gap {
+			t.Errorf("not found: overlaps %v, gap %v", overlap, gap)
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d\n%s", seed, text.String())
+		}
+	}
+	if found[Unreachable] < 50 || found[Overlap] < 50 || found[Gap] < 50 {
+		t.Errorf("too little to be found: %v", found)
+	}
+}
+
+// On tables of all kinds of cells, what is reported must hold for any context.
+func TestAnalyseIsSound(t *testing.T) {
+	m := model(t, referenceModel)
+	unreachable := 0
+	for seed := range uint64(80) {
+		g := generator{Rand: rand.New(rand.NewPCG(seed, 2)), literal: seed%2 == 1}
+		text, refs := g.table(1 + g.IntN(30))
+		text, _ = withoutContradictions(t, m, text, refs)
+		tab := table(t, m, text)
+		now := noon.AddDate(0, -5, 0)
+		findings := tab.Analyse(Analysis{Now: now, Overlaps: true, Gaps: true})
+		checkFindings(t, m, tab, findings)
+		never := make(map[int]bool)
+		for _, f := range findings {
+			if f.Kind == Unreachable || f.Kind == Expired {
+				never[f.Row] = true
+			}
+			if f.Kind == Unreachable {
+				unreachable++
+			}
+		}
+		for range 200 {
+			context, _ := g.context()
+			if d := tab.Evaluate(bindAt(t, m, context, now)); never[d.Row] {
+				t.Fatalf("seed %d: %s answers %s\n%s", seed, tab.Rows()[d.Row].ID, context, text)
+			}
+		}
+	}
+	if unreachable < 10 {
+		t.Errorf("only %d unreachable rows found", unreachable)
+	}
+}
+
+func TestAnalyseBudget(t *testing.T) {
+	tab, _, _ := benchTable(t, 1000)
+	findings := tab.Analyse(Analysis{Now: noon, Budget: 100})
+	if len(findings) != 1 || findings[0].Kind != Undecided {
+		t.Errorf("got %v", findings)
+	}
+}
+
+func TestFindingKindNames(t *testing.T) {
+	if Undecided.String() != "undecided" || FindingKind(0).String() != "unknown" || FindingKind(99).String() != "unknown" {
+		t.Error("wrong names")
+	}
+}
+
+func BenchmarkAnalyse(b *testing.B) {
+	for _, rows := range []int{10, 100, 1000, 10_000} {
+		tab, _, _ := benchTable(b, rows)
+		for name, a := range map[string]Analysis{"reach": {}, "overlaps": {Overlaps: true}} {
+			a.Now = noon
+			b.Run(fmt.Sprintf("rows=%d/%s", rows, name), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					tab.Analyse(a)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package rules
+
+import (
+	"time"
+	"unsafe"
+
+	"cel.dev/cel-go/cel"
+	"github.com/valyala/fastjson"
+)
+
+// valueState tells what is known of a slot.
+type valueState uint8
+
+const (
+	missing valueState = iota
+	present
+	pending // a computed field or segment that nobody has asked for yet
+)
+
+// value is what a slot holds.
+type value struct {
+	state valueState
+	key   int64    // boolean (0, 1), number, date, segment (0, 1); of a list, its size
+	str   string   // string: the key it is compared by
+	text  string   // string: as it was sent
+	list  []string // list: its elements' keys
+}
+
+// Binding is one request's context bound to a model: a typed value or nothing
+// per field. It is made for reuse (the zero value is ready) and not safe for
+// concurrent use. Its strings are views of the fastjson value it was bound
+// from and die with that value's parser.
+type Binding struct {
+	model      *Model
+	hasContext bool
+	values     []value
+	notes      []Note
+	// buf and items hold what could not be a view. When they grow, strings
+	// and lists made before stay on the array they were made on.
+	buf   []byte
+	items []string
+	// activation shows the binding to CEL; kept here so that it need not be
+	// allocated.
+	activation activation
+}
+
+// maxNotes bounds what one context can make us remember.
+const maxNotes = 32
+
+// Note is one observation of a binding.
+type Note struct {
+	Field  string
+	Reason string // one of the Note constants
+}
+
+// The reasons of notes.
+const (
+	// NoteTypeMismatch: the value has the wrong type and counts as missing.
+	NoteTypeMismatch = "type_mismatch"
+	// NoteValueNotAllowed: the value is outside the field's values, min or
+	// max and counts as missing; of a list, the element is left out.
+	NoteValueNotAllowed = "value_not_allowed"
+	// NoteRequiredMissing: a required field has no value.
+	NoteRequiredMissing = "required_missing"
+	// NoteUnknownField: the data model does not have this field.
+	NoteUnknownField = "unknown_field"
+	// NoteComputedFailed: the expression of a computed field failed though
+	// all fields it reads have a value.
+	NoteComputedFailed = "computed_failed"
+)
+
+// BindError is a context that the model refuses.
+type BindError struct {
+	Field   string // the member of context
+	Message string // what is wrong and how to mend it
+}
+
+// Error returns the message.
+func (e *BindError) Error() string { return e.Message }
+
+// Bind binds a context to the model, replacing what b held. A nil context,
+// null or {} is no context. now is the instant schedules are evaluated at.
+// The error, a *BindError, tells the caller of the API what is wrong; it
+// occurs only where the model asks for strictness (on_unknown_field: reject,
+// on_type_mismatch: reject). context must be nil, null or an object.
+func (m *Model) Bind(b *Binding, context *fastjson.Value, now time.Time) error {
+	b.reset(m, now)
+	if context == nil || context.Type() == fastjson.TypeNull {
+		return nil
+	}
+	object, err := context.Object()
+	if err != nil {
+		return &BindError{Message: "context must be an object"}
+	}
+	if object.Len() == 0 {
+		return nil
+	}
+	b.hasContext = true
+	var refused *BindError
+	object.Visit(func(name []byte, v *fastjson.Value) {
+		if e := b.bindMember(name, v); e != nil && refused == nil {
+			refused = e
+		}
+	})
+	for i := range m.fields[:m.declared] {
+		if f := &m.fields[i]; f.required && b.values[i].state == missing {
+			if m.strict && refused == nil {
+				refused = &BindError{Field: f.name, Message: "context." + f.name + " is required: give " + f.expected()}
+			}
+			b.note(f.name, NoteRequiredMissing)
+		}
+	}
+	if refused != nil {
+		return refused
+	}
+	return nil
+}
+
+// reset makes b an empty binding to m.
+func (b *Binding) reset(m *Model, now time.Time) {
+	b.model = m
+	b.hasContext = false
+	b.notes = b.notes[:0]
+	b.buf = b.buf[:0]
+	b.items = b.items[:0]
+	n := int(m.nowSlot()) + 1
+	if cap(b.values) < n {
+		b.values = make([]value, n)
+	} else {
+		b.values = b.values[:n]
+		clear(b.values)
+	}
+	for i := m.declared; i < n-1; i++ {
+		b.values[i].state = pending
+	}
+	b.values[n-1] = value{state: present, key: dateKey(now)}
+	b.activation.binding = b
+}
+
+// NoContext tells that the context was absent, null or {}.
+func (b *Binding) NoContext() bool { return !b.hasContext }
+
+// Notes returns what binding observed (a value of the wrong type, an unknown
+// field under warn), for the trace. Nil for most requests. A later Bind
+// overwrites them.
+func (b *Binding) Notes() []Note {
+	if len(b.notes) == 0 {
+		return nil
+	}
+	return b.notes
+}
+
+func (b *Binding) note(field, reason string) {
+	if len(b.notes) < maxNotes {
+		b.notes = append(b.notes, Note{Field: field, Reason: reason})
+	}
+}
+
+// bindMember binds one member of the context.
+func (b *Binding) bindMember(name []byte, v *fastjson.Value) *BindError {
+	m := b.model
+	slot, ok := m.slots[string(name)]
+	if !ok || int(slot) >= m.declared {
+		return b.unknownField(name)
+	}
+	f := &m.fields[slot]
+	reason := b.bindValue(f, slot, v)
+	if reason == "" {
+		return nil
+	}
+	b.note(f.name, reason)
+	if !m.strict {
+		return nil
+	}
+	message := "context." + f.name + " must be " + f.expected() + ", this is " + describeJSON(v)
+	if reason == NoteValueNotAllowed {
+		message = "context." + f.name + " has a value that its declaration does not allow: " + describeJSON(v)
+	}
+	return &BindError{Field: f.name, Message: message}
+}
+
+func (b *Binding) unknownField(name []byte) *BindError {
+	if b.model.onUnknown == ignorePolicy {
+		return nil
+	}
+	if len(name) > maxNameLen {
+		name = name[:maxNameLen]
+	}
+	field := string(name)
+	b.note(field, NoteUnknownField)
+	if b.model.onUnknown != rejectPolicy {
+		return nil
+	}
+	message := "context." + field + " is not a field of the data model"
+	if near := nearestField(b.model, field); near != "" {
+		message += ": did you mean " + near + "?"
+	}
+	return &BindError{Field: field, Message: message}
+}
+
+// resolve makes sure that a slot that is worked out on demand has been.
+func (b *Binding) resolve(slot int32) {
+	if b.values[slot].state != pending {
+		return
+	}
+	m := b.model
+	if i := int(slot); i < len(m.fields) {
+		b.values[slot] = value{}
+		b.compute(&m.fields[i], slot)
+		return
+	}
+	s := &m.segments[int(slot)-len(m.fields)]
+	for _, need := range s.lazy {
+		b.resolve(need)
+	}
+	v := value{state: present}
+	if s.match(b) {
+		v.key = 1
+	}
+	b.values[slot] = v
+}
+
+// view is b.buf from start on as a string.
+func (b *Binding) view(start int) string { return viewOf(b.buf[start:]) }
+
+// viewOf is the bytes as a string, without a copy.
+func viewOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// activation shows a binding's fields to CEL programs.
+type activation struct{ binding *Binding }
+
+var _ cel.Activation = (*activation)(nil)
+
+// Parent is nil: there are no other variables.
+func (a *activation) Parent() cel.Activation { return nil }

@@ -1,0 +1,53 @@
+package rules
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/document"
+)
+
+// maxCellText is how much of a cell messages and explanations show.
+const maxCellText = 200
+
+// cellText is a cell as it was written, on one line.
+func cellText(n *document.Node) string {
+	s := string(appendCell(nil, n))
+	if len(s) <= maxCellText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxCellText], "") + "…"
+}
+
+func appendCell(dst []byte, n *document.Node) []byte {
+	if len(dst) > maxCellText {
+		return dst
+	}
+	switch {
+	case n == nil || n.IsNull():
+		return append(dst, anyWord...)
+	case n.Kind == document.Sequence:
+		dst = append(dst, '[')
+		for i, item := range n.Items {
+			if i > 0 {
+				dst = append(dst, ", "...)
+			}
+			dst = appendCell(dst, item)
+		}
+		return append(dst, ']')
+	case n.Kind == document.Mapping:
+		dst = append(dst, '{')
+		for i, m := range n.Members {
+			if i > 0 {
+				dst = append(dst, ", "...)
+			}
+			dst = append(dst, m.Key.Text...)
+			dst = append(dst, ": "...)
+			dst = appendCell(dst, m.Value)
+		}
+		return append(dst, '}')
+	case n.Quoted && !n.JSON:
+		return strconv.AppendQuote(dst, n.Text)
+	}
+	return append(dst, n.Text...)
+}

@@ -1,0 +1,251 @@
+package rules
+
+import (
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/document"
+)
+
+// value decodes a plain scalar on a field whose values have an order: a value
+// or a range of them.
+func (r *cellReader) value(f *field, n *document.Node, text string) *pred {
+	switch {
+	case f.typ == booleanField:
+		return r.boolean(n, text)
+	case f.typ == numberField:
+		return r.number(f, n, text)
+	case f.typ == dateField:
+		return r.date(f, n, text)
+	case f.format == semverText:
+		return r.version(f, n, text)
+	}
+	return r.address(f, n, text)
+}
+
+// boolean decodes true or false. The other words of YAML 1.1 are refused, for
+// some tools take them for text.
+func (r *cellReader) boolean(n *document.Node, text string) *pred {
+	switch text {
+	case "true":
+		return intPred(intSet{{1, 2}})
+	case "false":
+		return intPred(intSet{{0, 1}})
+	}
+	hint := ""
+	switch strings.ToLower(text) {
+	case "true", "yes", "on", "1", "y":
+		hint = ": write true"
+	case "false", "no", "off", "0", "n":
+		hint = ": write false"
+	}
+	r.errs.Add(n, "%q is neither true nor false%s", text, hint)
+	return nil
+}
+
+// cutRange splits the text of a range at its dots. exclusive tells that the
+// upper end does not belong to it.
+func cutRange(text string) (lo, hi string, exclusive, ok bool) {
+	lo, hi, ok = strings.Cut(text, "..")
+	if !ok {
+		return "", "", false, false
+	}
+	hi = strings.TrimSpace(hi)
+	if rest, cut := strings.CutPrefix(hi, "<"); cut {
+		hi, exclusive = strings.TrimSpace(rest), true
+	}
+	return strings.TrimSpace(lo), hi, exclusive, true
+}
+
+// ranged decodes a value or a range by two functions: from gives the key of a
+// value as a lower end or an excluded upper end, past that after the last key
+// the value stands for.
+func ranged[K int64 | string](r *cellReader, f *field, n *document.Node, text string, d domain[K], from, past func(string) (K, bool)) (set[K], bool) {
+	lo, hi, exclusive, isRange := cutRange(text)
+	if !isRange {
+		lo, hi = text, text
+	}
+	s := span[K]{d.least, d.open}
+	if isRange && lo == "" && hi == "" {
+		r.errs.Add(n, "%q is a range without ends: write any for no condition", text)
+		return nil, false
+	}
+	if isRange && exclusive && hi == "" {
+		r.errs.Add(n, "%q has no value behind <", text)
+		return nil, false
+	}
+	ok := true
+	if lo != "" || !isRange {
+		s.lo, ok = from(lo)
+		if !ok {
+			r.badValue(f, n, lo)
+			return nil, false
+		}
+	}
+	if hi != "" || !isRange {
+		if exclusive {
+			s.hi, ok = from(hi)
+		} else {
+			s.hi, ok = past(hi)
+		}
+		if !ok {
+			r.badValue(f, n, hi)
+			return nil, false
+		}
+	}
+	if d.empty(s) {
+		r.errs.Add(n, "the range %s is empty: nothing lies from %s to %s", text, lo, hi)
+		return nil, false
+	}
+	return set[K]{s}, true
+}
+
+// badValue reports text that is no value of the field.
+func (r *cellReader) badValue(f *field, n *document.Node, text string) {
+	hint := ""
+	if strings.ContainsAny(text, "<>=") {
+		hint = " (a range is written 10..20, 10..<20, 10.. or ..20)"
+	}
+	if f.typ == numberField && f != listSize && isDigits(strings.ReplaceAll(strings.TrimLeft(text, "+-"), "_", "")) {
+		hint = " as JSON writes it, without leading zeros, + and _"
+	}
+	r.errs.Add(n, "%s: %q is not %s%s", f.name, shorten(text), f.expected(), hint)
+}
+
+// number decodes a number or a range of numbers.
+func (r *cellReader) number(f *field, n *document.Node, text string) *pred {
+	from := func(s string) (int64, bool) {
+		v, ok := parseNumber(s)
+		return numberKey(v), ok
+	}
+	past := func(s string) (int64, bool) {
+		k, ok := from(s)
+		return k + 1, ok
+	}
+	s, ok := ranged(r, f, n, text, intDomain, from, past)
+	if !ok {
+		return nil
+	}
+	allowed := intSet{{numberKey(f.min), numberKey(f.max) + 1}}
+	if len(intDomain.intersect(s, allowed)) == 0 {
+		r.errs.Add(n, "%s is outside the min and max of %s", text, f.name)
+		return nil
+	}
+	if f.numbers != nil {
+		none := true
+		for k := range f.numbers {
+			none = none && !intDomain.contains(s, k)
+		}
+		if none {
+			r.errs.Add(n, "%s matches none of the values of %s%s", text, f.name, document.DidYouMean(text, f.allowed))
+			return nil
+		}
+	}
+	return intPred(s)
+}
+
+// date decodes a date or a range of dates. A date without a time is all of
+// that day.
+func (r *cellReader) date(f *field, n *document.Node, text string) *pred {
+	from := func(s string) (int64, bool) {
+		t, _, ok := r.m.instant(s)
+		return dateKey(t), ok
+	}
+	past := func(s string) (int64, bool) {
+		t, day, ok := r.m.instant(s)
+		if day {
+			return dateKey(nextDay(t)), ok
+		}
+		return dateKey(t) + 1, ok
+	}
+	s, ok := ranged(r, f, n, text, intDomain, from, past)
+	if !ok {
+		return nil
+	}
+	return intPred(s)
+}
+
+// instant reads a date of a definition: an RFC 3339 time, or a day, which
+// begins at midnight in the model's time zone.
+func (m *Model) instant(s string) (t time.Time, day, ok bool) {
+	if t, ok = parseDay(s, m.location); ok {
+		return t, true, true
+	}
+	t, ok = parseInstant([]byte(s))
+	return t, false, ok
+}
+
+// version decodes a version, ^version, ~version or a range of versions.
+func (r *cellReader) version(f *field, n *document.Node, text string) *pred {
+	if text != "" && (text[0] == '^' || text[0] == '~') {
+		return r.compatible(f, n, text)
+	}
+	from := func(s string) (string, bool) {
+		v, ok := parseVersion(s, false)
+		return string(v.appendKey(nil)), ok
+	}
+	past := func(s string) (string, bool) {
+		v, ok := parseVersion(s, false)
+		if v.parts < len(v.numbers) {
+			return successor(string(v.appendPrefix(nil, v.parts))), ok
+		}
+		return string(v.appendKey(nil)) + "\x00", ok
+	}
+	s, ok := ranged(r, f, n, text, strDomain, from, past)
+	if !ok {
+		return nil
+	}
+	return r.checkAllowed(f, n, text, strPred(s))
+}
+
+// compatible decodes ^ (the leftmost number that is not zero stays) and ~ (the
+// minor number stays, or the major where it is alone).
+func (r *cellReader) compatible(f *field, n *document.Node, text string) *pred {
+	v, ok := parseVersion(strings.TrimSpace(text[1:]), false)
+	if !ok {
+		r.badValue(f, n, text[1:])
+		return nil
+	}
+	fixed := min(v.parts, 2)
+	if text[0] == '^' {
+		fixed = 1
+		for fixed < v.parts && v.numbers[fixed-1] == "0" {
+			fixed++
+		}
+	}
+	s := strSet{{string(v.appendKey(nil)), successor(string(v.appendPrefix(nil, fixed)))}}
+	return r.checkAllowed(f, n, text, strPred(s))
+}
+
+// address decodes an address, a network or a range of addresses.
+func (r *cellReader) address(f *field, n *document.Node, text string) *pred {
+	if strings.Contains(text, "/") {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			r.errs.Add(n, "%s: %q is not a network such as 10.0.0.0/8", f.name, shorten(text))
+			return nil
+		}
+		if p != p.Masked() {
+			r.errs.Add(n, "%s: %s is not the beginning of its network: write %s", f.name, text, p.Masked())
+			return nil
+		}
+		return r.checkAllowed(f, n, text, strPred(strSet{networkSpan(p)}))
+	}
+	from := func(s string) (string, bool) {
+		a, ok := parseAddress(s)
+		if !ok {
+			return "", false
+		}
+		return string(appendAddressKey(nil, a)), true
+	}
+	past := func(s string) (string, bool) {
+		k, ok := from(s)
+		return k + "\x00", ok
+	}
+	s, ok := ranged(r, f, n, text, strDomain, from, past)
+	if !ok {
+		return nil
+	}
+	return r.checkAllowed(f, n, text, strPred(s))
+}

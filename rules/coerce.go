@@ -1,0 +1,292 @@
+package rules
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/valyala/fastjson"
+)
+
+// bindValue binds a JSON value to a field's slot by the lossless coercions
+// the package promises. It returns why it left the slot missing (or, of a
+// list, an element out), or "".
+func (b *Binding) bindValue(f *field, slot int32, v *fastjson.Value) string {
+	if f.typ == listField {
+		return b.bindList(f, slot, v)
+	}
+	switch v.Type() {
+	case fastjson.TypeNull:
+		return ""
+	case fastjson.TypeArray:
+		if items, err := v.Array(); err == nil && f.coerce && len(items) == 1 && items[0].Type() != fastjson.TypeArray {
+			return b.bindValue(f, slot, items[0])
+		}
+	case fastjson.TypeTrue, fastjson.TypeFalse:
+		if f.typ == booleanField {
+			return b.setBoolean(slot, v.Type() == fastjson.TypeTrue)
+		}
+	case fastjson.TypeNumber:
+		return b.bindNumber(f, slot, v)
+	case fastjson.TypeString:
+		if text, err := v.StringBytes(); err == nil {
+			return b.bindText(f, slot, text)
+		}
+	}
+	return NoteTypeMismatch
+}
+
+// bindNumber binds a JSON number.
+func (b *Binding) bindNumber(f *field, slot int32, v *fastjson.Value) string {
+	start := len(b.buf)
+	b.buf = v.MarshalTo(b.buf)
+	raw := b.view(start)
+	switch f.typ {
+	case numberField:
+		if n, ok := parseNumber(raw); ok {
+			return b.setNumber(f, slot, n)
+		}
+	case dateField:
+		// Unix milliseconds.
+		if ms, ok := parseNumber(raw); ok && f.coerce && float64(minDate) <= ms*1000 && ms*1000 <= float64(maxDate) {
+			whole, part := math.Modf(ms)
+			return b.setDate(slot, int64(whole)*1000+int64(part*1000))
+		}
+	case stringField:
+		// A version or an address is not a number, even where it looks like
+		// one: 1.10 would become 1.1.
+		if f.coerce && f.format == plainText {
+			start = len(b.buf)
+			var ok bool
+			if b.buf, ok = appendNumberText(b.buf, raw); ok {
+				return b.setText(f, slot, b.view(start))
+			}
+		}
+	}
+	return NoteTypeMismatch
+}
+
+// bindText binds a JSON string. text must stay as it is while b is in use.
+func (b *Binding) bindText(f *field, slot int32, text []byte) string {
+	switch f.typ {
+	case booleanField:
+		if s := string(text); f.coerce && (s == "true" || s == "false") {
+			return b.setBoolean(slot, s == "true")
+		}
+	case numberField:
+		if n, ok := parseNumber(viewOf(text)); ok && f.coerce {
+			return b.setNumber(f, slot, n)
+		}
+	case dateField:
+		t, ok := parseDay(viewOf(text), b.model.location)
+		if !ok {
+			t, ok = parseInstant(text)
+		}
+		if ok {
+			return b.setDate(slot, dateKey(t))
+		}
+	case stringField:
+		return b.setText(f, slot, viewOf(text))
+	}
+	return NoteTypeMismatch
+}
+
+// bindList binds an array, or a scalar as a list of one. The elements are kept
+// as text: numbers as their shortest text, booleans as true and false.
+func (b *Binding) bindList(f *field, slot int32, v *fastjson.Value) string {
+	start := len(b.items)
+	reason := ""
+	if v.Type() == fastjson.TypeArray {
+		items, _ := v.Array() // it is one
+		for _, item := range items {
+			if r := b.appendElement(f, item); r == NoteTypeMismatch {
+				return r
+			} else if r != "" {
+				reason = r
+			}
+		}
+	} else if f.coerce || v.Type() == fastjson.TypeNull {
+		reason = b.appendElement(f, v)
+	} else {
+		reason = NoteTypeMismatch
+	}
+	b.setList(slot, start)
+	return reason
+}
+
+// appendElement appends one element of a list to b.items.
+func (b *Binding) appendElement(f *field, v *fastjson.Value) string {
+	switch v.Type() {
+	case fastjson.TypeNull:
+		return ""
+	case fastjson.TypeTrue:
+		return b.appendItem(f, "true")
+	case fastjson.TypeFalse:
+		return b.appendItem(f, "false")
+	case fastjson.TypeNumber:
+		start := len(b.buf)
+		b.buf = v.MarshalTo(b.buf)
+		raw := b.view(start)
+		start = len(b.buf)
+		var ok bool
+		if b.buf, ok = appendNumberText(b.buf, raw); ok {
+			return b.appendItem(f, b.view(start))
+		}
+	case fastjson.TypeString:
+		if text, err := v.StringBytes(); err == nil {
+			return b.appendItem(f, viewOf(text))
+		}
+	}
+	return NoteTypeMismatch
+}
+
+func (b *Binding) appendItem(f *field, s string) string {
+	if f.foldCase {
+		s = b.folded(s)
+	}
+	if !f.allowsText(s) {
+		return NoteValueNotAllowed
+	}
+	b.items = append(b.items, s)
+	return ""
+}
+
+// setList gives a slot the items from start on. No items are no value.
+func (b *Binding) setList(slot int32, start int) {
+	list := b.items[start:len(b.items):len(b.items)]
+	if len(list) > 0 {
+		b.values[slot] = value{state: present, key: numberKey(float64(len(list))), list: list}
+	}
+}
+
+func (b *Binding) setBoolean(slot int32, on bool) string {
+	v := value{state: present}
+	if on {
+		v.key = 1
+	}
+	b.values[slot] = v
+	return ""
+}
+
+func (b *Binding) setNumber(f *field, slot int32, n float64) string {
+	if !f.allowsNumber(n) {
+		return NoteValueNotAllowed
+	}
+	b.values[slot] = value{state: present, key: numberKey(n)}
+	return ""
+}
+
+func (b *Binding) setDate(slot int32, key int64) string {
+	if key < minDate || key > maxDate {
+		return NoteValueNotAllowed
+	}
+	b.values[slot] = value{state: present, key: key}
+	return ""
+}
+
+// setText gives a slot a text, checked by the field's format.
+func (b *Binding) setText(f *field, slot int32, text string) string {
+	key := text
+	start := len(b.buf)
+	switch {
+	case f.format == semverText:
+		v, ok := parseVersion(text, !f.coerce)
+		if !ok {
+			return NoteTypeMismatch
+		}
+		b.buf = v.appendKey(b.buf)
+		key = b.view(start)
+	case f.format == addressText:
+		a, ok := parseAddress(text)
+		if !ok {
+			return NoteTypeMismatch
+		}
+		b.buf = appendAddressKey(b.buf, a)
+		key = b.view(start)
+	case f.foldCase:
+		key = b.folded(text)
+	}
+	if !f.allowsText(key) {
+		return NoteValueNotAllowed
+	}
+	b.values[slot] = value{state: present, str: key, text: text}
+	return ""
+}
+
+func (b *Binding) folded(s string) string {
+	if isFolded(s) {
+		return s
+	}
+	start := len(b.buf)
+	b.buf = appendFolded(b.buf, s)
+	return b.view(start)
+}
+
+// describeJSON says what a value of a request is, for messages.
+func describeJSON(v *fastjson.Value) string {
+	switch v.Type() {
+	case fastjson.TypeString:
+		text, _ := v.StringBytes()
+		return strconv.Quote(shorten(string(text)))
+	case fastjson.TypeNumber:
+		return shorten(string(v.MarshalTo(nil)))
+	case fastjson.TypeArray:
+		return "a list"
+	case fastjson.TypeObject:
+		return "an object"
+	}
+	return v.Type().String()
+}
+
+// nearestField is the declared field whose name is nearest to name, or "".
+func nearestField(m *Model, name string) string {
+	return document.Nearest(name, m.FieldNames())
+}
+
+// appendValue appends what a slot holds as people read it.
+func (b *Binding) appendValue(dst []byte, slot int32) []byte {
+	v := &b.values[slot]
+	if v.state != present {
+		return append(dst, "missing"...)
+	}
+	m := b.model
+	if int(slot) >= len(m.fields) {
+		if slot == m.nowSlot() {
+			return appendTime(dst, v.key, m.location)
+		}
+		return strconv.AppendBool(dst, v.key == 1)
+	}
+	switch f := &m.fields[slot]; f.typ {
+	case booleanField:
+		return strconv.AppendBool(dst, v.key == 1)
+	case dateField:
+		return appendTime(dst, v.key, m.location)
+	case numberField:
+		return appendNumber(dst, numberOf(v.key))
+	case listField:
+		dst = append(dst, '[')
+		for i, item := range v.list {
+			if i > 0 {
+				dst = append(dst, ", "...)
+			}
+			dst = strconv.AppendQuote(dst, shorten(item))
+		}
+		return append(dst, ']')
+	}
+	return strconv.AppendQuote(dst, shorten(v.text))
+}
+
+func appendTime(dst []byte, key int64, loc *time.Location) []byte {
+	return time.UnixMicro(key).In(loc).AppendFormat(dst, time.RFC3339Nano)
+}
+
+// shorten keeps messages readable whatever a request or a file contains.
+func shorten(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

@@ -1,0 +1,184 @@
+package rules
+
+import (
+	"github.com/cadenza-gateway/cadenza/document"
+)
+
+// split decodes what a row with a split, a ramp or both answers with, and
+// returns its outcomes: the values of the split's shares, or the row's own.
+// Outcomes are counted from those the table has.
+func (r *tableReader) split(row *rowSource) (*split, []*document.Node) {
+	var (
+		values    = []*document.Node{row.value}
+		shares    = []share{{from: 0, width: buckets, outcome: len(r.t.outcomes)}}
+		coverage  = uint32(buckets)
+		by, salt  *document.Node
+		what      = "ramp"
+		of        = row.split
+		hasRamp   = !row.ramp.IsNull()
+		reference = row.ramp
+	)
+	if of != nil {
+		what, reference = "split", of
+		if !of.CheckMembers(r.errs, "a split", "by", "of", "coverage", "salt") {
+			return nil, nil
+		}
+		by, salt = of.Get("by"), of.Get("salt")
+		values, shares = r.shares(of)
+		if n := of.Get("coverage"); n != nil {
+			if hasRamp {
+				r.errs.Add(n, "coverage is given by the ramp already")
+			}
+			coverage, _ = readShare(n, "coverage", r.errs)
+		}
+	}
+	var grows *ramp
+	if hasRamp {
+		var rampBy *document.Node
+		grows, rampBy = r.ramp(row.ramp)
+		switch {
+		case by == nil:
+			by = rampBy
+		case rampBy != nil && rampBy.Text != by.Text:
+			r.errs.Add(rampBy, "the ramp goes by %q, but the split by %q", shorten(rampBy.Text), shorten(by.Text))
+		}
+	}
+	if row.id == nil {
+		r.errs.Add(reference, "a %s needs the id of its row: who falls into it is derived from the id, which therefore must not change", what)
+		return nil, values
+	}
+	seed := row.id.Text
+	if salt != nil {
+		if text, ok := salt.ReadString(r.errs, "salt"); ok {
+			seed = text
+		}
+	}
+	slot, ok := r.unitField(by, reference, what)
+	if !ok {
+		return nil, values
+	}
+	f := &r.m.fields[slot]
+	s := newSplit(slot, f.foldCase, r.key, seed)
+	s.shares, s.coverage, s.ramp, s.node = shares, coverage, grows, reference
+	return s, values
+}
+
+// unitField finds the field whose values are divided.
+func (r *tableReader) unitField(by, reference *document.Node, what string) (int32, bool) {
+	if by == nil {
+		r.errs.Add(reference, "a %s needs by: the field whose values it divides, such as customer_id", what)
+		return 0, false
+	}
+	if by.Kind != document.Scalar {
+		r.errs.Add(by, "by must be the name of a field, this is %s", by.Kind)
+		return 0, false
+	}
+	slot, ok := r.m.lookupField(by, nil, r.errs)
+	if !ok {
+		return 0, false
+	}
+	if f := &r.m.fields[slot]; f.typ != stringField && f.typ != numberField {
+		r.errs.Add(by, "by needs a string or number: %s is %s", f.name, f.kind())
+		return 0, false
+	}
+	return slot, true
+}
+
+// shares decodes the outcomes of a split.
+func (r *tableReader) shares(n *document.Node) ([]*document.Node, []share) {
+	of := n.Get("of")
+	if of == nil || of.Kind != document.Sequence || len(of.Items) == 0 {
+		at := of
+		if at == nil {
+			at = n
+		}
+		r.errs.Add(at, "a split needs of: a list of {value, share}")
+		return nil, nil
+	}
+	var (
+		values []*document.Node
+		shares []share
+		sum    uint32
+	)
+	for _, item := range of.Items {
+		if !item.CheckMembers(r.errs, "a share of a split", "value", "share") {
+			continue
+		}
+		value, size := item.Get("value"), item.Get("share")
+		if value == nil {
+			r.errs.Add(item, "a share of a split needs a value")
+			continue
+		}
+		if size == nil {
+			r.errs.Add(item, "a share of a split needs a share such as 20%%")
+			continue
+		}
+		width, ok := readShare(size, "a share", r.errs)
+		if !ok {
+			continue
+		}
+		if sum+width > buckets {
+			r.errs.Add(size, "the shares come to %s with this one, more than 100%%", shareText(sum+width))
+			break
+		}
+		if width > 0 {
+			shares = append(shares, share{from: sum, width: width, outcome: len(r.t.outcomes) + len(values)})
+		}
+		values = append(values, value)
+		sum += width
+	}
+	return values, shares
+}
+
+// ramp decodes a coverage that grows by schedule, and the node of its by.
+func (r *tableReader) ramp(n *document.Node) (*ramp, *document.Node) {
+	if !n.CheckMembers(r.errs, "a ramp", "from", "to", "start", "end", "by") {
+		return nil, nil
+	}
+	g := &ramp{to: buckets}
+	if v := n.Get("from"); v != nil {
+		g.from, _ = readShare(v, "from", r.errs)
+	}
+	if v := n.Get("to"); v != nil {
+		g.to, _ = readShare(v, "to", r.errs)
+		if g.to < g.from {
+			r.errs.Add(v, "a ramp goes up, but to is below from")
+		}
+	}
+	start, end := n.Get("start"), n.Get("end")
+	if start == nil || end == nil {
+		r.errs.Add(n, "a ramp needs a start and an end")
+		return g, n.Get("by")
+	}
+	from, _, okFrom := r.instant(start, "start")
+	until, _, okUntil := r.instant(end, "end")
+	g.start, g.end = dateKey(from), dateKey(until)
+	if okFrom && okUntil && g.end <= g.start {
+		r.errs.Add(end, "the end of a ramp must be after its start")
+	}
+	return g, n.Get("by")
+}
+
+// configs decodes a cell that asks for the values of other configurations.
+func (r *cellReader) configs(n *document.Node) []atom {
+	if n.IsNull() || n.Kind == document.Scalar && (n.Text == anyWord || n.Text == "*") {
+		return nil
+	}
+	if n.Kind != document.Mapping || len(n.Members) == 0 {
+		r.errs.Add(n, "config takes a mapping of the key of a configuration to the value it must have")
+		return nil
+	}
+	var atoms []atom
+	for _, m := range n.Members {
+		if r.config == nil {
+			r.errs.Add(m.Key, "config: is not possible here")
+			return nil
+		}
+		p := r.config(m.Key, m.Value, r.errs)
+		if p == nil {
+			continue
+		}
+		atoms = append(atoms, atom{op: atomConfig, slot: r.m.nowSlot(), more: &atomMore{config: p}})
+	}
+	return atoms
+}

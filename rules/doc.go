@@ -1,0 +1,98 @@
+// Package rules is the rule engine: a data model of typed fields, a caller's
+// context bound to it, and configuration matrices compiled so that the first
+// row that meets the context is found without allocating.
+//
+// # Data model
+//
+// A workspace's context.yaml declares which members of a request's context
+// rules may read, and how:
+//
+//	timezone: Europe/Brussels          # for dates without a time; UTC unless given
+//	on_unknown_field: ignore           # ignore | warn | reject
+//	on_type_mismatch: missing          # missing | reject
+//	coerce: true                       # for all fields; a field may differ
+//	fields:
+//	  environment: { type: string, values: [production, staging], required: true }
+//	  locale:      { type: string, match: language-range }
+//	  plan:        { type: string, ignore_case: true }
+//	  seats:       { type: number, min: 0 }
+//	  app_version: { type: string, format: semver }
+//	  address:     { type: string, format: ip }
+//	  signed_up:   { type: date }
+//	  beta:        { type: boolean }
+//	  tags:        { type: list }
+//	computed:
+//	  big_team: seats >= 100 && environment == "production"
+//	segments:
+//	  staff: [ { tags: employee }, { address: 10.0.0.0/8 } ]
+//
+// A value of the wrong type, or outside values, min and max, counts as missing
+// and is noted; under on_type_mismatch: reject the request is refused, as it
+// then is without a required field. Number fields hold IEEE 754 doubles, so
+// identifiers belong in string fields. Dates have a resolution of a
+// microsecond.
+//
+// A segment is a list of rows of which one must match; the cells of a row must
+// all match. A computed field is an expression in CEL over the fields and the
+// computed fields above it; it is missing where the evaluation fails, above all
+// because a field it needs is missing. present(field) asks whether a field has
+// a value.
+//
+// # Cells
+//
+// A cell is a condition on one field. It is read by the field's type from the
+// text in the file, never from YAML's idea of it.
+//
+//	any                   matches always; so does "*", null or an empty cell
+//	missing, present      whether the field has a value
+//	not X                 the field has a value and X does not match it
+//	pro                   the value (all types)
+//	[pro, team]           one of several cells
+//	pre*  "*suf"  "*mid*" text that begins with, ends with, contains
+//	/re/                  text in which the RE2 expression is found
+//	10..20  10..<20       a range with, without its upper end (number, date,
+//	10..    ..20          semver, ip)
+//	^2.1   ~2.1.3         2.1.0 up to before 3.0.0, 2.1.3 up to before 2.2.0
+//	10.0.0.0/8            a network (ip)
+//	nl                    language-range fields: nl and nl-BE (RFC 4647, basic
+//	                      filtering)
+//
+// A map joins tests of which all must match:
+//
+//	{any: [a, b]}         one of the cells; on a list: some element is a or b
+//	{all: [a, b]}         all cells; on a list: some element is a, some is b
+//	{none: [a, b]}        none of the cells; on a list: no element is a or b
+//	{not: X}              X does not match
+//	{size: 1..}           the number of a list's elements
+//	{is: "any"}           the value, literally
+//	{matches: 'x{2}'}     the RE2 expression, without slashes
+//
+// A plain value on a list field means any. Beside fields, segment: names
+// segments, and config: {other_key: value} asks that another configuration has
+// a value for the same context.
+//
+// A condition never matches a missing field, whatever its polarity: only any
+// and missing do.
+//
+// A quoted scalar of a YAML file on a field of text (string or list) is always
+// the value itself, so that a value named any or a..b can be written. The one
+// exception is a quoted scalar that begins with an asterisk, which YAML would
+// not let anyone write without quotes: "*", "*suf" and "*mid*" are patterns,
+// and {is: "*"} is the asterisk itself. Elsewhere, and in JSON files, quotes
+// make no difference.
+//
+// A version with fewer than three parts stands for all versions that begin with
+// it: 2.1 matches 2.1.7, ..2.1 includes it; as a lower end and in front of an
+// excluded end it is 2.1.0. Order is that of SemVer 2.0.0, pre-releases
+// included: 2.1.0-rc.1 is below 2.1.0 and within 2.0..<2.1. A date without a
+// time stands for that whole day in the model's time zone.
+//
+// # Rows
+//
+// Rows are tried top to bottom and the first that matches answers. They are
+// written as columns and matrix (one line a row) or as rules (one mapping a
+// row); id, from, until and ramp can be given in either, split only in rules.
+// A row is active from the instant from up to, not including, until; an until
+// without a time includes that day. A ramp lets a row match a share of the
+// units of its by field that grows linearly from start to end.
+package rules

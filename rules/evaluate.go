@@ -1,0 +1,62 @@
+package rules
+
+// Evaluate finds the first row that meets the binding, which must be one of
+// the model the table was decoded with; any other is no context. It does not
+// allocate, except that the first table of a request to read a computed field
+// evaluates its expression.
+func (t *Table) Evaluate(b *Binding) Decision {
+	if !b.hasContext || b.model != t.model {
+		return Decision{Row: -1, Outcome: -1, Reason: NoContext}
+	}
+	for _, slot := range t.lazy {
+		b.resolve(slot)
+	}
+	if t.index != nil {
+		return t.index.evaluate(t, b)
+	}
+	start := int32(0)
+rows:
+	for row, end := range t.ends {
+		atoms := t.atoms[start:end]
+		start = end
+		for i := range atoms {
+			a := &atoms[i]
+			v := &b.values[a.slot]
+			// The frequent kinds are tested in place: a call for each cell
+			// would be most of the work.
+			switch {
+			case v.state != present:
+				if !a.onMissing {
+					continue rows
+				}
+			case a.op == atomSpan:
+				if v.key < a.span.lo || v.key >= a.span.hi {
+					continue rows
+				}
+			case a.op == atomEqual:
+				if v.str != a.text {
+					continue rows
+				}
+			default:
+				if !a.match(b) {
+					continue rows
+				}
+			}
+		}
+		if d, ok := t.decide(row, b); ok {
+			return d
+		}
+	}
+	return Decision{Row: -1, Outcome: -1, Reason: Default}
+}
+
+// decide is the decision of a row whose conditions are met, or false when its
+// split leaves the unit to the rows below.
+func (t *Table) decide(row int, b *Binding) (Decision, bool) {
+	ans := &t.answers[row]
+	if ans.split == nil {
+		return Decision{Row: row, Outcome: ans.outcome, Reason: Match}, true
+	}
+	outcome, ok := ans.split.choose(b)
+	return Decision{Row: row, Outcome: outcome, Reason: Split}, ok
+}

@@ -1,0 +1,144 @@
+package rules
+
+import (
+	"strconv"
+
+	"github.com/cadenza-gateway/cadenza/document"
+)
+
+// Explanation says how a table came to its decision.
+type Explanation struct {
+	Decision Decision
+	// Rows are all rows, top to bottom, those below the one that answered
+	// too; none when there was no context and so none was tried.
+	Rows []RowExplanation
+}
+
+// RowExplanation says whether a row meets the context and, where it does not,
+// which of its cells failed first.
+type RowExplanation struct {
+	ID      string
+	Pos     document.Position
+	Matched bool
+	Failure *Failure // nil when Matched
+}
+
+// Failure is a cell that did not match.
+type Failure struct {
+	// Field is the column: the name of a field, segment, config, from, until,
+	// from and until, split or ramp.
+	Field string
+	// Cell is the condition as it was written.
+	Cell string
+	// Value is what it was compared with.
+	Value string
+	// Pos is where the cell stands.
+	Pos document.Position
+}
+
+// Explain evaluates the table as Evaluate does and says for every row why it
+// does or does not match. It is for people and tools and takes its time.
+func (t *Table) Explain(b *Binding) Explanation {
+	e := Explanation{Decision: t.Evaluate(b)}
+	if e.Decision.Reason == NoContext {
+		return e
+	}
+	e.Rows = make([]RowExplanation, len(t.rows))
+	for i, row := range t.rows {
+		failure := t.explainRow(i, b)
+		e.Rows[i] = RowExplanation{ID: row.ID, Pos: row.Pos, Matched: failure == nil, Failure: failure}
+	}
+	return e
+}
+
+// explainRow finds the first cell of a row that fails, or nil.
+func (t *Table) explainRow(row int, b *Binding) *Failure {
+	atoms, cells := t.rowAtoms(row), t.rowCells(row)
+	for i := range atoms {
+		a := &atoms[i]
+		if a.match(b) {
+			continue
+		}
+		return &Failure{
+			Field: cells[i].name,
+			Cell:  cellText(cells[i].node),
+			Value: string(a.appendValue(nil, b)),
+			Pos:   cells[i].node.Pos,
+		}
+	}
+	s := t.answers[row].split
+	if s == nil {
+		return nil
+	}
+	if _, ok := s.choose(b); ok {
+		return nil
+	}
+	return s.explain(b)
+}
+
+// appendValue appends what the atom was compared with.
+func (a *atom) appendValue(dst []byte, b *Binding) []byte {
+	switch a.op {
+	case atomEither:
+		for i := range a.more.either {
+			if i > 0 {
+				dst = append(dst, ", "...)
+			}
+			slot := a.more.either[i].slot
+			dst = append(dst, b.model.slotName(slot)...)
+			dst = append(dst, ": "...)
+			dst = b.appendValue(dst, slot)
+		}
+		return dst
+	case atomConfig:
+		t := a.more.config.Table
+		d := t.Evaluate(b)
+		if d.Row < 0 {
+			return append(dst, "its default"...)
+		}
+		return append(append(dst, "the value of its "...), t.rows[d.Row].ID...)
+	}
+	if int(a.slot) >= len(b.model.fields) && a.slot != b.model.nowSlot() {
+		dst = append(append(dst, b.model.slotName(a.slot)...), ": "...)
+	}
+	return b.appendValue(dst, a.slot)
+}
+
+// explain says why a split left a unit to the rows below.
+func (s *split) explain(b *Binding) *Failure {
+	f := &Failure{Field: "split", Pos: s.node.Pos, Cell: cellText(s.node)}
+	if s.ramp != nil {
+		f.Field = "ramp"
+	}
+	name := b.model.fields[s.by].name
+	bucket, ok := s.bucket(b)
+	if !ok {
+		f.Value = name + " is missing"
+		return f
+	}
+	f.Value = name + " " + string(b.appendValue(nil, s.by)) + " falls on " + shareText(bucket)
+	if coverage := s.covers(b); coverage < buckets {
+		f.Value += ", the coverage is " + shareText(coverage)
+	}
+	return f
+}
+
+// String is the explanation of a row on one line.
+func (r RowExplanation) String() string {
+	if r.Matched {
+		return r.ID + ": matches"
+	}
+	return r.ID + ": " + r.Failure.Field + " must be " + r.Failure.Cell + ", is " + r.Failure.Value
+}
+
+// String names the row that answered, or says why the default did.
+func (e Explanation) String() string {
+	switch d := e.Decision; {
+	case d.Reason == NoContext:
+		return "default: no context was given"
+	case d.Row < 0:
+		return "default: none of " + strconv.Itoa(len(e.Rows)) + " rows matches"
+	default:
+		return e.Rows[d.Row].ID + ": " + d.Reason.String()
+	}
+}

@@ -1,0 +1,52 @@
+package rules
+
+import (
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/document"
+)
+
+// FindingKind is what an analysis found.
+type FindingKind uint8
+
+// The kinds of findings.
+const (
+	// Unreachable: rows above answer everything a row matches.
+	Unreachable FindingKind = iota + 1
+	// Overlap: two rows with different values match the same context.
+	Overlap
+	// Gap: a context no row matches.
+	Gap
+	// DeadColumn: a column that never matters.
+	DeadColumn
+	// Expired: a row whose until has passed.
+	Expired
+	// Undecided: the work bound ended the analysis of a row or of the table.
+	Undecided
+)
+
+var findingNames = [...]string{
+	Unreachable: "unreachable", Overlap: "overlap", Gap: "gap", DeadColumn: "dead_column", Expired: "expired", Undecided: "undecided",
+}
+
+// String is the kind as reports spell it.
+func (k FindingKind) String() string {
+	if k == 0 || int(k) >= len(findingNames) {
+		return "unknown"
+	}
+	return findingNames[k]
+}
+
+// Finding is one result of an analysis.
+type Finding struct {
+	Kind FindingKind
+	// Row is the row the finding is about, and Other the one it is compared
+	// with; -1 for none.
+	Row, Other int
+	Pos        document.Position
+	Message    string
+	// Witness is a context (a JSON object) that shows what was found, with
+	// At the instant at which it does; "" where there is none.
+	Witness string
+	At      time.Time
+}

@@ -1,0 +1,186 @@
+package rules
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+const (
+	// scanRows is up to how many rows scanning is as fast as the index
+	// (BenchmarkScanOrIndex).
+	scanRows = 8
+	// maxColumns is how many columns are indexed, those with most cells
+	// first. The cells of others are tested on the rows the index finds.
+	maxColumns = 16
+	// maxElements is how many known elements of bound lists are looked up.
+	// With more of them the rows the index finds are tested.
+	maxElements = 16
+	// columnBudget is how many bytes the bitmaps of one column may take. Beyond
+	// it, a column of single texts lists the rows of each instead; in other
+	// columns, neighbouring classes share a bitmap, and the rows it finds are
+	// tested.
+	columnBudget = 1 << 20
+)
+
+// columnKind is how a column finds the bitmap for a value.
+type columnKind uint8
+
+const (
+	intColumn     columnKind = iota // by the interval an integer key lies in
+	strColumn                       // by the interval a string key lies in
+	pointColumn                     // by hashing a string key
+	postingColumn                   // as pointColumn, but with lists of rows
+	elementColumn                   // by hashing each element of a list
+)
+
+// The first bitmaps of every column.
+const (
+	missingClass = 0 // no value
+	otherClass   = 1 // a value no cell names; for intervals, the first one
+	anyClass     = 2 // of element columns: whatever any list could match
+	firstLiteral = 2 // of point columns
+	firstElement = 3 // of element columns
+)
+
+// index finds rows by bitmaps. For each column the possible values fall into
+// classes that no cell tells apart; each class has a bitmap of the rows whose
+// cell it meets, those without a cell included.
+type index struct {
+	words  int // of 64 rows
+	budget int
+	// maps are the bitmaps of all columns. Each column's begin at its start,
+	// and each class has one.
+	maps []uint64
+	// columns have one bitmap for a value, lists may have several.
+	columns []column
+	lists   []column
+	// verify are the rows that have cells the bitmaps don't decide.
+	verify []uint64
+	// live are all rows.
+	live []uint64
+}
+
+// column is the index of one slot.
+type column struct {
+	kind     columnKind
+	slot     int32
+	shift    uint8 // 1<<shift neighbouring classes share a bitmap
+	ints     []int64
+	strs     []string
+	literals map[string]uint32 // class
+	postings map[string][]int32
+	// sparse tells of a posting column that no row matches a value that no cell
+	// names.
+	sparse bool
+	start  uint32
+}
+
+// class is the class of a value.
+func (c *column) class(v *value) uint32 {
+	if v.state != present {
+		return missingClass
+	}
+	switch c.kind {
+	case intColumn:
+		return otherClass + uint32(above(c.ints, v.key)>>c.shift)
+	case strColumn:
+		return otherClass + uint32(above(c.strs, v.str)>>c.shift)
+	}
+	if class, ok := c.literals[v.str]; ok {
+		return class
+	}
+	return otherClass
+}
+
+// above is how many of the sorted bounds are at most key.
+func above[K cmp.Ordered](bounds []K, key K) int {
+	lo, hi := 0, len(bounds)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if bounds[mid] <= key {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// entry is a cell of a column under construction.
+type entry struct {
+	row  int32
+	atom *atom
+}
+
+// newIndex makes the index of a table. budget is how many bytes the bitmaps of
+// one column may take.
+func newIndex(t *Table, budget int) *index {
+	x := &index{words: (len(t.rows) + 63) / 64, budget: budget}
+	x.verify = make([]uint64, x.words)
+	x.live = make([]uint64, x.words)
+	for row := range t.rows {
+		set1(x.live, int32(row))
+	}
+	bySlot := make([][]entry, t.model.nowSlot()+1)
+	for row := range t.rows {
+		atoms := t.rowAtoms(row)
+		for i := range atoms {
+			a := &atoms[i]
+			e := bySlot[a.slot]
+			if a.op == atomEither || a.op == atomConfig || len(e) > 0 && e[len(e)-1].row == int32(row) {
+				set1(x.verify, int32(row))
+				continue
+			}
+			bySlot[a.slot] = append(e, entry{int32(row), a})
+		}
+	}
+	slots := make([]int32, 0, len(bySlot))
+	for slot, entries := range bySlot {
+		if len(entries) > 0 {
+			slots = append(slots, int32(slot))
+		}
+	}
+	slices.SortStableFunc(slots, func(a, b int32) int { return len(bySlot[b]) - len(bySlot[a]) })
+	var columns []*columnBuilder
+	for i, slot := range slots {
+		if i >= maxColumns {
+			for _, e := range bySlot[slot] {
+				set1(x.verify, e.row)
+			}
+			continue
+		}
+		columns = append(columns, x.newColumn(t.model, slot, bySlot[slot]))
+	}
+	x.assemble(columns)
+	return x
+}
+
+// assemble puts the columns that let fewest rows pass first and their bitmaps
+// behind each other.
+func (x *index) assemble(columns []*columnBuilder) {
+	size := 0
+	for _, b := range columns {
+		n := 0
+		for _, w := range b.maps {
+			n += bits.OnesCount64(w)
+		}
+		b.passes = float64(n) / float64(len(b.maps))
+		size += len(b.maps)
+	}
+	slices.SortStableFunc(columns, func(a, b *columnBuilder) int { return cmp.Compare(a.passes, b.passes) })
+	x.maps = make([]uint64, 0, size)
+	for _, b := range columns {
+		b.start = uint32(len(x.maps))
+		x.maps = append(x.maps, b.maps...)
+		if b.kind == elementColumn || b.kind == postingColumn {
+			x.lists = append(x.lists, b.column)
+		} else {
+			x.columns = append(x.columns, b.column)
+		}
+	}
+}
+
+func set1(words []uint64, row int32) { words[row>>6] |= 1 << (row & 63) }
+
+func clear1(words []uint64, row int32) { words[row>>6] &^= 1 << (row & 63) }

@@ -1,0 +1,310 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+)
+
+// newColumn makes the index of one slot from its cells.
+func (x *index) newColumn(m *Model, slot int32, entries []entry) *columnBuilder {
+	b := &columnBuilder{index: x, column: column{slot: slot}, entries: entries}
+	if int(slot) < len(m.fields) {
+		switch m.fields[slot].typ {
+		case stringField:
+			b.kind = pointColumn
+			if slices.ContainsFunc(entries, hasSpans) {
+				b.kind = strColumn
+			}
+		case listField:
+			b.kind = elementColumn
+		}
+	}
+	b.wildcards()
+	switch b.kind {
+	case intColumn:
+		b.ints = buildSpans(b, intDomain, intsOf)
+	case strColumn:
+		b.strs = buildSpans(b, strDomain, strsOf)
+	case pointColumn:
+		b.buildPoints()
+	case elementColumn:
+		b.buildElements()
+	}
+	return b
+}
+
+// columnBuilder makes the bitmaps of a column.
+type columnBuilder struct {
+	*index
+	column
+	maps    []uint64
+	passes  float64 // rows in a word of a bitmap, on average
+	entries []entry
+	missing []uint64 // the rows that match a missing value
+	base    []uint64 // the rows that match every value, as far as bitmaps tell
+}
+
+// hasSpans tells whether a cell is a set of more than single texts.
+func hasSpans(e entry) bool { return e.atom.op == atomPred && e.atom.more.pred.op == inStrs }
+
+// bitmap is the bitmap of a class.
+func (b *columnBuilder) bitmap(class uint32) []uint64 {
+	start := int(class) * b.words
+	return b.maps[start : start+b.words : start+b.words]
+}
+
+// wildcards finds the rows that have no cell in the column.
+func (b *columnBuilder) wildcards() {
+	b.base = slices.Clone(b.live)
+	for _, e := range b.entries {
+		clear1(b.base, e.row)
+	}
+	b.missing = slices.Clone(b.base)
+	for _, e := range b.entries {
+		if e.atom.onMissing {
+			set1(b.missing, e.row)
+		}
+	}
+}
+
+// opaque makes the row of a cell without a set pass, to be tested when found.
+func (b *columnBuilder) opaque(e entry) {
+	set1(b.base, e.row)
+	set1(b.verify, e.row)
+}
+
+// allocate makes room for the bitmaps of n classes behind the first ones, with
+// classes sharing bitmaps where they would exceed the budget.
+func (b *columnBuilder) allocate(first, n int) {
+	most := max(b.budget/(8*b.words)-first, 1)
+	for (n+(1<<b.shift)-1)>>b.shift > most {
+		b.shift++
+	}
+	classes := first + (n+(1<<b.shift)-1)>>b.shift
+	b.maps = make([]uint64, classes*b.words)
+	if b.shift > 0 {
+		for _, e := range b.entries {
+			set1(b.verify, e.row)
+		}
+	}
+}
+
+// intsOf is the set of integer keys a cell matches.
+func intsOf(a *atom) (intSet, bool) {
+	switch a.op {
+	case atomNever:
+		return nil, true
+	case atomAlways:
+		return intDomain.all(), true
+	case atomSpan:
+		return intSet{a.span}, true
+	case atomPred:
+		return a.more.pred.ints, a.more.pred.op == inInts
+	}
+	return nil, false
+}
+
+// strsOf is the set of string keys a cell matches.
+func strsOf(a *atom) (strSet, bool) {
+	switch a.op {
+	case atomNever:
+		return nil, true
+	case atomAlways:
+		return strDomain.all(), true
+	case atomEqual:
+		return strSet{point(a.text)}, true
+	case atomIn, atomNotIn:
+		s := make(strSet, len(a.more.texts))
+		for i, t := range a.more.texts {
+			s[i] = point(t)
+		}
+		if a.op == atomNotIn {
+			s = strDomain.complement(strDomain.normalize(s))
+		}
+		return s, true
+	case atomPred:
+		return a.more.pred.strs, a.more.pred.op == inStrs
+	}
+	return nil, false
+}
+
+// elementsOf are the texts of which a list must have one to match a cell.
+func elementsOf(a *atom) ([]string, bool) {
+	if a.op == atomPred && a.more.pred.op == some && a.more.pred.args[0].op == inStrs {
+		return points(a.more.pred.args[0].strs)
+	}
+	return nil, false
+}
+
+// buildSpans makes the bitmaps of the elementary intervals between all ends
+// of all cells' spans, by one sweep over them.
+func buildSpans[K cmp.Ordered](b *columnBuilder, d domain[K], setOf func(*atom) (set[K], bool)) []K {
+	var bounds []K
+	sets := make([]set[K], len(b.entries))
+	for i, e := range b.entries {
+		s, ok := setOf(e.atom)
+		if !ok {
+			b.opaque(e)
+			continue
+		}
+		sets[i] = s
+		for _, sp := range s {
+			if sp.lo != d.least {
+				bounds = append(bounds, sp.lo)
+			}
+			if sp.hi != d.open {
+				bounds = append(bounds, sp.hi)
+			}
+		}
+	}
+	slices.Sort(bounds)
+	bounds = slices.Compact(bounds)
+
+	// The interval i begins at bounds[i-1]; the first one has no beginning.
+	type event struct {
+		interval uint32
+		row      int32
+	}
+	var begin, end []event
+	for i, e := range b.entries {
+		for _, sp := range sets[i] {
+			begin = append(begin, event{uint32(above(bounds, sp.lo)), e.row})
+			if sp.hi != d.open {
+				end = append(end, event{uint32(above(bounds, sp.hi)), e.row})
+			}
+		}
+	}
+	byInterval := func(a, b event) int { return cmp.Compare(a.interval, b.interval) }
+	slices.SortFunc(begin, byInterval)
+	slices.SortFunc(end, byInterval)
+
+	intervals := len(bounds) + 1
+	b.allocate(otherClass, intervals)
+	copy(b.bitmap(missingClass), b.missing)
+	rows := slices.Clone(b.base)
+	for i := range uint32(intervals) {
+		group := b.bitmap(otherClass + i>>b.shift)
+		for len(end) > 0 && end[0].interval == i {
+			clear1(rows, end[0].row)
+			end = end[1:]
+		}
+		for len(begin) > 0 && begin[0].interval == i {
+			set1(rows, begin[0].row)
+			set1(group, begin[0].row)
+			begin = begin[1:]
+		}
+		if i&(1<<b.shift-1) == 0 {
+			copy(group, rows)
+		}
+	}
+	return bounds
+}
+
+// number gives each distinct text a number from 0 on.
+func (b *columnBuilder) number(texts func(*atom) []string) {
+	b.literals = make(map[string]uint32)
+	for _, e := range b.entries {
+		for _, s := range texts(e.atom) {
+			if _, ok := b.literals[s]; !ok {
+				b.literals[s] = uint32(len(b.literals))
+			}
+		}
+	}
+}
+
+// classify turns the numbers of texts into classes from first on.
+func (b *columnBuilder) classify(first uint32) {
+	b.allocate(int(first), len(b.literals))
+	for s, n := range b.literals {
+		b.literals[s] = first + n>>b.shift
+	}
+}
+
+// buildPoints makes the bitmaps of a column of single texts.
+func (b *columnBuilder) buildPoints() {
+	for _, e := range b.entries {
+		switch e.atom.op {
+		case atomAlways, atomNotIn:
+			set1(b.base, e.row)
+		case atomPred:
+			b.opaque(e)
+		}
+	}
+	b.number((*atom).literals)
+	if (firstLiteral+len(b.literals))*b.words*8 > b.budget {
+		b.buildPostings()
+		return
+	}
+	b.classify(firstLiteral)
+	copy(b.bitmap(missingClass), b.missing)
+	for class := otherClass; class*b.words < len(b.maps); class++ {
+		copy(b.bitmap(uint32(class)), b.base)
+	}
+	for _, e := range b.entries {
+		for _, s := range e.atom.literals() {
+			if m := b.bitmap(b.literals[s]); e.atom.op == atomNotIn {
+				clear1(m, e.row)
+			} else {
+				set1(m, e.row)
+			}
+		}
+	}
+}
+
+// buildPostings makes the lists of a column of very many texts. Rows that a
+// text excludes are in none of them and need to be tested.
+func (b *columnBuilder) buildPostings() {
+	b.kind, b.literals = postingColumn, nil
+	b.postings = make(map[string][]int32)
+	b.maps = slices.Concat(b.missing, b.base)
+	b.sparse = !slices.ContainsFunc(b.base, func(w uint64) bool { return w != 0 })
+	for _, e := range b.entries {
+		if e.atom.op == atomNotIn {
+			set1(b.verify, e.row)
+			continue
+		}
+		for _, s := range e.atom.literals() {
+			b.postings[s] = append(b.postings[s], e.row)
+		}
+	}
+}
+
+// literals are the texts a cell of a point column names.
+func (a *atom) literals() []string {
+	switch a.op {
+	case atomEqual:
+		return []string{a.text}
+	case atomIn, atomNotIn:
+		return a.more.texts
+	}
+	return nil
+}
+
+// buildElements makes the bitmaps of a column of lists. The bitmap of an
+// element has only the rows that ask for it; evaluation adds those of the
+// other class, which need no element.
+func (b *columnBuilder) buildElements() {
+	texts := func(a *atom) []string {
+		s, _ := elementsOf(a)
+		return s
+	}
+	for _, e := range b.entries {
+		if e.atom.op == atomAlways {
+			set1(b.base, e.row)
+		} else if _, ok := elementsOf(e.atom); !ok && e.atom.op != atomNever {
+			b.opaque(e)
+		}
+	}
+	b.number(texts)
+	b.classify(firstElement)
+	copy(b.bitmap(missingClass), b.missing)
+	copy(b.bitmap(otherClass), b.base)
+	whole := b.bitmap(anyClass)
+	copy(whole, b.base)
+	for _, e := range b.entries {
+		for _, s := range texts(e.atom) {
+			set1(b.bitmap(b.literals[s]), e.row)
+			set1(whole, e.row)
+		}
+	}
+}

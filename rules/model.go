@@ -1,0 +1,190 @@
+package rules
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	_ "time/tzdata" // a time zone must mean the same on every node, also in an image without the database
+
+	"github.com/cadenza-gateway/cadenza/document"
+)
+
+// The ceilings of a data model. Each field and segment costs a few bytes and
+// nanoseconds in every request.
+const (
+	maxFields   = 1000
+	maxSegments = 1000
+	maxNameLen  = 256
+)
+
+// Words that have a meaning of their own in when: and columns:.
+const (
+	segmentColumn = "segment"
+	configColumn  = "config"
+)
+
+// policy is what happens to a member of a context that is no field.
+type policy uint8
+
+const (
+	ignorePolicy policy = iota
+	notePolicy
+	rejectPolicy
+)
+
+// Model is a workspace's data model: which fields a context may carry, their
+// types, and the segments made of them. It is immutable.
+//
+// A binding has a slot for each field, declared and computed, in that order,
+// one for each segment, and one for the instant of the request.
+type Model struct {
+	fields    []field
+	declared  int // the fields before are declared, those from there computed
+	segments  []segment
+	slots     map[string]int32 // of fields
+	segmentOf map[string]int32 // slots of segments
+	location  *time.Location
+	coerce    bool
+	onUnknown policy
+	strict    bool // on_type_mismatch: reject
+}
+
+// nowSlot is the slot of the instant of the request.
+func (m *Model) nowSlot() int32 { return int32(len(m.fields) + len(m.segments)) }
+
+// FieldNames are the names of the declared fields, in the order of the file.
+func (m *Model) FieldNames() []string {
+	names := make([]string, m.declared)
+	for i := range names {
+		names[i] = m.fields[i].name
+	}
+	return names
+}
+
+// SegmentNames are the names of the segments, in the order of the file.
+func (m *Model) SegmentNames() []string {
+	names := make([]string, len(m.segments))
+	for i := range names {
+		names[i] = m.segments[i].name
+	}
+	return names
+}
+
+// slotName is what messages call a slot.
+func (m *Model) slotName(slot int32) string {
+	switch i := int(slot); {
+	case i < len(m.fields):
+		return m.fields[i].name
+	case slot < m.nowSlot():
+		return segmentColumn + " " + m.segments[i-len(m.fields)].name
+	}
+	return "time"
+}
+
+// DecodeModel reads a context.yaml. A nil doc gives a model without fields.
+// Mistakes are added to errs; the model returned is then only fit for
+// decoding further files, to find their mistakes too.
+func DecodeModel(doc *document.Node, errs *document.Errors) *Model {
+	m := &Model{
+		slots:     make(map[string]int32),
+		segmentOf: make(map[string]int32),
+		location:  time.UTC,
+		coerce:    true,
+	}
+	if doc == nil || !doc.CheckMembers(errs, "the data model",
+		"fields", "computed", "segments", "timezone", "coerce", "on_unknown_field", "on_type_mismatch") {
+		return m
+	}
+	m.decodeOptions(doc, errs)
+	m.decodeFields(doc.Get("fields"), errs)
+	m.declared = len(m.fields)
+	m.decodeComputed(doc.Get("computed"), errs)
+	m.decodeSegments(doc.Get("segments"), errs)
+	return m
+}
+
+func (m *Model) decodeOptions(doc *document.Node, errs *document.Errors) {
+	if n := doc.Get("timezone"); n != nil {
+		m.decodeTimezone(n, errs)
+	}
+	if n := doc.Get("coerce"); n != nil {
+		m.coerce, _ = n.ReadBool(errs, "coerce")
+	}
+	if n := doc.Get("on_unknown_field"); n != nil {
+		switch word, _ := n.ReadWord(errs, "on_unknown_field", "ignore", "warn", "reject"); word {
+		case "warn":
+			m.onUnknown = notePolicy
+		case "reject":
+			m.onUnknown = rejectPolicy
+		}
+	}
+	if n := doc.Get("on_type_mismatch"); n != nil {
+		word, _ := n.ReadWord(errs, "on_type_mismatch", "missing", "reject")
+		m.strict = word == "reject"
+	}
+}
+
+func (m *Model) decodeTimezone(n *document.Node, errs *document.Errors) {
+	name, ok := n.ReadString(errs, "timezone")
+	if !ok {
+		return
+	}
+	// Local, and the empty name, would mean another zone on another machine.
+	loc, err := time.LoadLocation(name)
+	if err != nil || name == "" || strings.EqualFold(name, "local") {
+		errs.Add(n, "unknown timezone %q: it must be a name such as UTC or Europe/Brussels", name)
+		return
+	}
+	m.location = loc
+}
+
+func (m *Model) decodeFields(n *document.Node, errs *document.Errors) {
+	if n.IsNull() {
+		return
+	}
+	if n.Kind != document.Mapping {
+		errs.Add(n, "fields must be a mapping of names to fields, this is %s", n.Kind)
+		return
+	}
+	if len(n.Members) > maxFields {
+		errs.Add(n, "%d fields are declared, at most %d are supported", len(n.Members), maxFields)
+		return
+	}
+	m.fields = make([]field, 0, len(n.Members))
+	for _, member := range n.Members {
+		if m.checkFieldName(member.Key, errs) {
+			m.slots[member.Key.Text] = int32(len(m.fields))
+			m.fields = append(m.fields, decodeField(member.Key, member.Value, m.coerce, errs))
+		}
+	}
+}
+
+func (m *Model) checkFieldName(key *document.Node, errs *document.Errors) bool {
+	switch name := key.Text; {
+	case name == "" || len(name) > maxNameLen:
+		errs.Add(key, "the name of a field must have 1 to %d bytes", maxNameLen)
+		return false
+	case name == segmentColumn || name == configColumn:
+		errs.Add(key, "a field can't be called %q, which has a meaning of its own in rules", name)
+		return false
+	}
+	return true
+}
+
+// lookupField finds a field by name, or reports that there is none.
+func (m *Model) lookupField(name *document.Node, also []string, errs *document.Errors) (int32, bool) {
+	if slot, ok := m.slots[name.Text]; ok {
+		return slot, true
+	}
+	known := slices.Clone(also)
+	for i := range m.fields {
+		known = append(known, m.fields[i].name)
+	}
+	if len(m.fields) == 0 {
+		errs.Add(name, "unknown field %s: the data model (context.yaml) declares none", strconv.Quote(name.Text))
+		return 0, false
+	}
+	errs.Add(name, "unknown field %s%s", strconv.Quote(name.Text), document.DidYouMean(name.Text, known))
+	return 0, false
+}

@@ -1,0 +1,179 @@
+package rules
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Every comparable value is bound to a key that sorts as the value does: an
+// int64 for booleans, numbers, dates and sizes, a string for text, versions
+// and addresses. Whatever a cell may say about such a value is then a set of
+// half-open spans of keys, closed under union, intersection and complement.
+
+// span is the keys from lo up to, not including, hi. The zero hi of a string
+// span and maxKey of an integer span stand for no upper end.
+type span[K cmp.Ordered] struct{ lo, hi K }
+
+// set is a sorted list of spans that neither overlap nor touch.
+type set[K cmp.Ordered] []span[K]
+
+type (
+	intSet = set[int64]
+	strSet = set[string]
+)
+
+// minKey and maxKey are the ends of the integer keys. No value has maxKey.
+const (
+	minKey = math.MinInt64
+	maxKey = math.MaxInt64
+)
+
+// domain knows the ends of a kind of key.
+type domain[K cmp.Ordered] struct {
+	least K
+	open  K // the hi that means no upper end
+}
+
+var (
+	intDomain = domain[int64]{minKey, maxKey}
+	strDomain = domain[string]{"", ""}
+)
+
+// ends compares upper ends.
+func (d domain[K]) ends(a, b K) int {
+	switch {
+	case a == b:
+		return 0
+	case a == d.open:
+		return 1
+	case b == d.open:
+		return -1
+	}
+	return cmp.Compare(a, b)
+}
+
+// empty tells whether a span has no key.
+func (d domain[K]) empty(s span[K]) bool { return s.hi != d.open && s.hi <= s.lo }
+
+// all is the set of all keys.
+func (d domain[K]) all() set[K] { return set[K]{{d.least, d.open}} }
+
+// normalize sorts and joins spans. It takes over the slice.
+func (d domain[K]) normalize(s set[K]) set[K] {
+	s = slices.DeleteFunc(s, d.empty)
+	slices.SortFunc(s, func(a, b span[K]) int { return cmp.Compare(a.lo, b.lo) })
+	out := s[:0]
+	for _, next := range s {
+		if n := len(out); n > 0 && (out[n-1].hi == d.open || next.lo <= out[n-1].hi) {
+			if d.ends(next.hi, out[n-1].hi) > 0 {
+				out[n-1].hi = next.hi
+			}
+			continue
+		}
+		out = append(out, next)
+	}
+	return out
+}
+
+func (d domain[K]) union(a, b set[K]) set[K] {
+	return d.normalize(slices.Concat(a, b))
+}
+
+func (d domain[K]) complement(s set[K]) set[K] {
+	var out set[K]
+	lo := d.least
+	for _, sp := range s {
+		if sp.lo > lo {
+			out = append(out, span[K]{lo, sp.lo})
+		}
+		if sp.hi == d.open {
+			return out
+		}
+		lo = sp.hi
+	}
+	return append(out, span[K]{lo, d.open})
+}
+
+func (d domain[K]) intersect(a, b set[K]) set[K] {
+	var out set[K]
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		s := span[K]{max(a[i].lo, b[j].lo), a[i].hi}
+		if d.ends(b[j].hi, s.hi) < 0 {
+			s.hi = b[j].hi
+		}
+		if !d.empty(s) {
+			out = append(out, s)
+		}
+		if d.ends(a[i].hi, b[j].hi) < 0 {
+			i++
+		} else {
+			j++
+		}
+	}
+	return out
+}
+
+// contains tells whether the set has a key.
+func (d domain[K]) contains(s set[K], key K) bool {
+	lo, hi := 0, len(s)
+	for lo < hi { // the first span that begins above key
+		mid := int(uint(lo+hi) >> 1)
+		if s[mid].lo <= key {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo == 0 {
+		return false
+	}
+	end := s[lo-1].hi
+	return end == d.open || key < end
+}
+
+// isAll tells whether the set has every key.
+func (d domain[K]) isAll(s set[K]) bool {
+	return len(s) == 1 && s[0].lo == d.least && s[0].hi == d.open
+}
+
+// point is the set of one string: nothing sorts between a string and the same
+// string with a zero byte behind it.
+func point(s string) span[string] { return span[string]{s, s + "\x00"} }
+
+// isPoint tells whether a span has exactly one string.
+func isPoint(s span[string]) bool {
+	return len(s.hi) == len(s.lo)+1 && s.hi[len(s.lo)] == 0 && s.hi[:len(s.lo)] == s.lo
+}
+
+// startingWith is the span of all strings with a prefix.
+func startingWith(prefix string) span[string] { return span[string]{prefix, successor(prefix)} }
+
+// successor is the least string above all strings that begin with prefix, or
+// "" when there is none.
+func successor(prefix string) string {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] < 0xff {
+			return prefix[:i] + string([]byte{prefix[i] + 1})
+		}
+	}
+	return ""
+}
+
+// numberKey maps a number to a key: the bits of an IEEE 754 number sort as
+// integers, once those of the negative ones are turned round.
+func numberKey(f float64) int64 {
+	k := int64(math.Float64bits(f + 0)) // -0 becomes 0
+	if k < 0 {
+		k ^= math.MaxInt64
+	}
+	return k
+}
+
+// numberOf is the number of a key.
+func numberOf(k int64) float64 {
+	if k < 0 {
+		k ^= math.MaxInt64
+	}
+	return math.Float64frombits(uint64(k))
+}

@@ -1,0 +1,445 @@
+package rules
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cespare/xxhash/v2"
+)
+
+// The reference evaluator: rows as closures over plain values, made together
+// with the text of the table and sharing no code with the engine. A value is
+// a string, float64, bool, time.Time, []string or nil when missing.
+type (
+	refContext map[string]any
+	refTest    func(v any) bool
+	refRow     struct {
+		tests  map[string]refTest
+		within func(now time.Time) bool
+		split  func(c refContext) (outcome string, ok bool)
+		value  string
+	}
+)
+
+func (r *refRow) answer(c refContext, now time.Time) (string, bool) {
+	if r.within != nil && !r.within(now) {
+		return "", false
+	}
+	for field, test := range r.tests {
+		if field == "segment" {
+			if !test(c) {
+				return "", false
+			}
+			continue
+		}
+		if !test(c[field]) {
+			return "", false
+		}
+	}
+	if r.split != nil {
+		return r.split(c)
+	}
+	return r.value, true
+}
+
+// on lifts a test of a value to one that a missing field never meets.
+func on[T any](test func(T) bool) refTest {
+	return func(v any) bool {
+		t, ok := v.(T)
+		return ok && test(t)
+	}
+}
+
+// generator makes random tables and contexts.
+type generator struct {
+	*rand.Rand
+	// literal leaves patterns out, so that columns are indexed by hashing, and
+	// has more values and longer lists.
+	literal bool
+}
+
+func pick[T any](g generator, from []T) T { return from[g.IntN(len(from))] }
+
+const referenceModel = `
+fields:
+  plan:   { type: string }
+  city:   { type: string, ignore_case: true }
+  locale: { type: string, match: language-range }
+  seats:  { type: number }
+  beta:   { type: boolean }
+  since:  { type: date }
+  app:    { type: string, format: semver }
+  ip:     { type: string, format: ip }
+  tags:   { type: list }
+segments:
+  few:  [ { seats: ..2 }, { beta: true } ]
+  paid: [ { plan: [pro, team] } ]
+`
+
+var (
+	genPlans    = []string{"pro", "team", "free", "protest", "a", "ab", "ba", "b", "x y", "any", "10..20", "*"}
+	genCities   = []string{"Gent", "GENT", "gent", "Aalst", "aalst", "Ä", "ä"}
+	genLocales  = []string{"nl", "nl-BE", "nl-NL", "fr", "fr-BE", "NL-be", "n", "nlx", "en-GB-x-a"}
+	genVersions = []string{"1.0.0", "1.2.3", "1.2.4", "1.10.0", "2.0.0-rc.1", "2.0.0-rc.2", "2.0.0-rc.10", "2.0.0", "2.0.1", "10.0.0"}
+	genIPs      = []string{"10.0.0.1", "10.1.0.1", "10.255.255.255", "11.0.0.0", "192.168.1.1", "::1", "2001:db8::5", "0.0.0.0"}
+	genNetworks = []string{"10.0.0.0/8", "10.0.0.0/16", "0.0.0.0/0", "192.168.1.1/32", "2001:db8::/32", "::/0"}
+	genTags     = []string{"a", "b", "ab", "employee", "beta-1", "beta-2"}
+)
+
+// values adds to a pool of texts in literal mode.
+func (g generator) values(pool []string) []string {
+	if !g.literal {
+		return pool
+	}
+	pool = slices.Clone(pool)
+	for i := range 40 {
+		pool = append(pool, fmt.Sprint("t", i))
+	}
+	return pool
+}
+
+// context makes a random context: its JSON and its values.
+func (g generator) context() (string, refContext) {
+	c := make(refContext)
+	var members []string
+	add := func(name, json string, v any) {
+		if g.IntN(5) > 0 {
+			c[name] = v
+			members = append(members, fmt.Sprintf("%q:%s", name, json))
+		}
+	}
+	plan := pick(g, g.values(genPlans))
+	add("plan", strconv.Quote(plan), plan)
+	city := pick(g, genCities)
+	add("city", strconv.Quote(city), city)
+	locale := pick(g, genLocales)
+	add("locale", strconv.Quote(locale), locale)
+	seats := float64(g.IntN(24)-4) / 2
+	add("seats", strconv.FormatFloat(seats, 'g', -1, 64), seats)
+	beta := g.IntN(2) == 0
+	add("beta", strconv.FormatBool(beta), beta)
+	since := time.Date(2026, 1, 1+g.IntN(6), 6*g.IntN(4), 0, 0, 0, time.UTC)
+	add("since", strconv.Quote(since.Format(time.RFC3339)), since)
+	app := pick(g, genVersions)
+	add("app", strconv.Quote(app), app)
+	ip := pick(g, genIPs)
+	add("ip", strconv.Quote(ip), netip.MustParseAddr(ip))
+	tags := make([]string, 1+g.IntN(4))
+	if g.literal && g.IntN(2) == 0 {
+		tags = make([]string, 1+g.IntN(2*maxElements))
+	}
+	for i := range tags {
+		tags[i] = pick(g, g.values(genTags))
+	}
+	add("tags", strings.ReplaceAll(fmt.Sprintf("%q", tags), " ", ","), tags)
+	members = append(members, `"unknown":1`)
+	g.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+	return "{" + strings.Join(members, ",") + "}", c
+}
+
+// leaf makes a single condition on a field.
+func (g generator) leaf(field string) (string, refTest) {
+	switch field {
+	case "plan":
+		return g.textLeaf(genPlans, func(s string) string { return s })
+	case "city":
+		return g.textLeaf(genCities, strings.ToLower)
+	case "locale":
+		r := strings.TrimSuffix(pick(g, genLocales), "-x-a")
+		return r, on(func(s string) bool {
+			s, r := strings.ToLower(s), strings.ToLower(r)
+			return s == r || strings.HasPrefix(s, r+"-")
+		})
+	case "seats":
+		lo := float64(g.IntN(20)-4) / 2
+		hi := lo + float64(1+g.IntN(8))/2
+		text := func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+		switch g.IntN(5) {
+		case 0:
+			return text(lo), on(func(f float64) bool { return f == lo })
+		case 1:
+			return text(lo) + "..", on(func(f float64) bool { return f >= lo })
+		case 2:
+			return ".." + text(hi), on(func(f float64) bool { return f <= hi })
+		case 3:
+			return text(lo) + "..<" + text(hi), on(func(f float64) bool { return f >= lo && f < hi })
+		}
+		return text(lo) + ".." + text(hi), on(func(f float64) bool { return f >= lo && f <= hi })
+	case "beta":
+		want := g.IntN(2) == 0
+		return strconv.FormatBool(want), on(func(b bool) bool { return b == want })
+	case "since":
+		day := time.Date(2026, 1, 1+g.IntN(6), 0, 0, 0, 0, time.UTC)
+		text := day.Format(time.DateOnly)
+		switch g.IntN(3) {
+		case 0:
+			return text, on(func(t time.Time) bool { return !t.Before(day) && t.Before(day.AddDate(0, 0, 1)) })
+		case 1:
+			return ".." + text, on(func(t time.Time) bool { return t.Before(day.AddDate(0, 0, 1)) })
+		}
+		return `"` + text + `T12:00:00Z.."`, on(func(t time.Time) bool { return !t.Before(day.Add(12 * time.Hour)) })
+	case "app":
+		want := semver.MustParse(pick(g, genVersions))
+		if g.IntN(2) == 0 {
+			return want.String(), on(func(s string) bool { return semver.MustParse(s).Equal(want) })
+		}
+		return want.String() + "..", on(func(s string) bool { return semver.MustParse(s).Compare(want) >= 0 })
+	case "ip":
+		if g.IntN(2) == 0 {
+			want := pick(g, genIPs)
+			return strconv.Quote(want), on(func(a netip.Addr) bool { return a == netip.MustParseAddr(want) })
+		}
+		network := pick(g, genNetworks)
+		return strconv.Quote(network), on(func(a netip.Addr) bool { return netip.MustParsePrefix(network).Contains(a) })
+	}
+	if g.IntN(5) == 0 {
+		n := 1 + g.IntN(3)
+		return fmt.Sprintf("{ size: %d.. }", n), on(func(l []string) bool { return len(l) >= n })
+	}
+	text, element := g.textLeaf(genTags, func(s string) string { return s })
+	return text, on(func(l []string) bool { return slices.ContainsFunc(l, func(s string) bool { return element(s) }) })
+}
+
+// textLeaf makes a condition on text.
+func (g generator) textLeaf(values []string, norm func(string) string) (string, refTest) {
+	v := pick(g, g.values(values))
+	if g.literal {
+		return "{ is: " + strconv.Quote(v) + " }", on(func(s string) bool { return norm(s) == norm(v) })
+	}
+	part := string([]rune(v)[:1])
+	if strings.ContainsAny(part, "*1") {
+		part = "a"
+	}
+	switch g.IntN(8) {
+	case 0:
+		return part + "*", on(func(s string) bool { return strings.HasPrefix(norm(s), norm(part)) })
+	case 1:
+		return strconv.Quote("*" + part), on(func(s string) bool { return strings.HasSuffix(norm(s), norm(part)) })
+	case 2:
+		return strconv.Quote("*" + part + "*"), on(func(s string) bool { return strings.Contains(norm(s), norm(part)) })
+	case 3:
+		re := regexp.MustCompile("^" + norm(part) + ".")
+		return "/^" + part + "./", on(func(s string) bool { return re.MatchString(norm(s)) })
+	}
+	return "{ is: " + strconv.Quote(v) + " }", on(func(s string) bool { return norm(s) == norm(v) })
+}
+
+// cell makes a condition on a field, nested at most depth levels.
+func (g generator) cell(field string, depth int) (string, refTest) {
+	switch n := g.IntN(12); {
+	case n == 0:
+		return "missing", func(v any) bool { return v == nil }
+	case n == 1:
+		return "present", func(v any) bool { return v != nil }
+	case n <= 3 && depth > 0:
+		var texts []string
+		var tests []refTest
+		for range 1 + g.IntN(3) {
+			text, test := g.cell(field, depth-1)
+			texts, tests = append(texts, text), append(tests, test)
+		}
+		list := "[" + strings.Join(texts, ", ") + "]"
+		if n == 2 {
+			return list, func(v any) bool {
+				return slices.ContainsFunc(tests, func(t refTest) bool { return t(v) })
+			}
+		}
+		return "{ all: " + list + " }", func(v any) bool {
+			return !slices.ContainsFunc(tests, func(t refTest) bool { return !t(v) })
+		}
+	case n <= 5:
+		// The negation of a test on a value; a missing field meets neither.
+		text, test := g.leaf(field)
+		return "{ not: " + text + " }", func(v any) bool { return v != nil && !test(v) }
+	}
+	return g.leaf(field)
+}
+
+// table makes the text of a random table as rules, and its reference.
+func (g generator) table(rows int) (string, []refRow) {
+	fields := []string{"plan", "city", "locale", "seats", "beta", "since", "app", "ip", "tags"}
+	g.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
+	fields = fields[:1+g.IntN(len(fields))]
+	var text strings.Builder
+	text.WriteString("rules:\n")
+	refs := make([]refRow, rows)
+	for i := range refs {
+		ref := &refs[i]
+		ref.tests = make(map[string]refTest)
+		ref.value = fmt.Sprint("v", i)
+		var when []string
+		for _, f := range fields {
+			if g.IntN(3) > 0 {
+				cell, test := g.cell(f, 2)
+				when = append(when, f+": "+cell)
+				ref.tests[f] = test
+			}
+		}
+		if g.IntN(6) == 0 {
+			cell, test := g.segment()
+			when = append(when, "segment: "+cell)
+			ref.tests["segment"] = test
+		}
+		fmt.Fprintf(&text, "  - id: r%d\n    when: { %s }\n", i, strings.Join(when, ", "))
+		if g.IntN(6) == 0 {
+			from := time.Date(2026, 1, 1+g.IntN(5), 0, 0, 0, 0, time.UTC)
+			days := g.IntN(3)
+			fmt.Fprintf(&text, "    from: %s\n    until: %s\n", from.Format(time.RFC3339), from.AddDate(0, 0, days).Format(time.DateOnly))
+			ref.within = func(now time.Time) bool {
+				return !now.Before(from) && now.Before(from.AddDate(0, 0, days+1))
+			}
+		}
+		if g.IntN(6) > 0 {
+			fmt.Fprintf(&text, "    value: %s\n", ref.value)
+			continue
+		}
+		by := pick(g, []string{"plan", "seats"})
+		a, b, coverage := 1+g.IntN(50), 1+g.IntN(50), 1+g.IntN(100)
+		fmt.Fprintf(&text, "    split: { by: %s, coverage: %d%%, of: [ { value: %s-a, share: %d%% }, { value: %s-b, share: %d%% } ] }\n",
+			by, coverage, ref.value, a, ref.value, b)
+		ref.split = func(c refContext) (string, bool) {
+			if c[by] == nil {
+				return "", false
+			}
+			bucket := int(xxhash.Sum64String(fmt.Sprintf("flag\x00r%d\x00%v", i, c[by])) % 100_000)
+			switch a, b := a*1000, b*1000; {
+			case bucket < a*coverage/100:
+				return ref.value + "-a", true
+			case bucket >= a && bucket < a+b*coverage/100:
+				return ref.value + "-b", true
+			}
+			return "", false
+		}
+	}
+	return text.String(), refs
+}
+
+// segment makes a condition on segments.
+func (g generator) segment() (string, refTest) {
+	few := func(c refContext) bool {
+		seats, ok := c["seats"].(float64)
+		return ok && seats <= 2 || c["beta"] == true
+	}
+	paid := func(c refContext) bool { return c["plan"] == "pro" || c["plan"] == "team" }
+	switch g.IntN(4) {
+	case 0:
+		return "few", on(few)
+	case 1:
+		return "not paid", on(func(c refContext) bool { return !paid(c) })
+	case 2:
+		return "[few, paid]", on(func(c refContext) bool { return few(c) || paid(c) })
+	}
+	return "{ all: [few], none: [paid] }", on(func(c refContext) bool { return few(c) && !paid(c) })
+}
+
+// checkAgainstReference compares every way to evaluate one random table with
+// the reference on random contexts.
+func checkAgainstReference(t *testing.T, seed uint64) {
+	g := generator{Rand: rand.New(rand.NewPCG(seed, 0)), literal: seed%2 == 1}
+	m := model(t, referenceModel)
+	text, refs := g.table(1 + g.IntN(pick(g, []int{3, 20, 150})))
+	// A cell may contradict itself, which loading refuses: leave such rows be.
+	text, refs = withoutContradictions(t, m, text, refs)
+	tab := table(t, m, text)
+	if len(tab.Rows()) != len(refs) {
+		t.Fatalf("%d rows for %d", len(tab.Rows()), len(refs))
+	}
+	scan, indexed, tight := *tab, *tab, *tab
+	scan.index = nil
+	indexed.index = newIndex(tab, columnBudget)
+	tight.index = newIndex(tab, 8*indexed.index.words*6)
+	keys := make(map[string]string)
+	for range 40 {
+		json, c := g.context()
+		now := time.Date(2026, 1, 1+g.IntN(7), g.IntN(24), 0, 0, 0, time.UTC)
+		want := "default"
+		for i := range refs {
+			if v, ok := refs[i].answer(c, now); ok {
+				want = v
+				break
+			}
+		}
+		b := bindAt(t, m, json, now)
+		for name, tab := range map[string]*Table{"table": tab, "scan": &scan, "index": &indexed, "tight index": &tight} {
+			if got := outcome(tab, tab.Evaluate(b)); got != want {
+				t.Errorf("seed %d, %s: got %s, want %s at %s for %s\n%s", seed, name, got, want, now, json, text)
+			}
+		}
+		e := tab.Explain(b)
+		first := slices.IndexFunc(e.Rows, func(r RowExplanation) bool { return r.Matched })
+		if first != e.Decision.Row || outcome(tab, e.Decision) != want {
+			t.Errorf("seed %d: explained as %s (row %d) instead of %s", seed, e, first, want)
+		}
+		key := string(tab.AppendKey(nil, b))
+		if other, ok := keys[key]; ok && other != want {
+			t.Errorf("seed %d: %s and %s have the same key", seed, other, want)
+		}
+		keys[key] = want
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func TestAgainstReference(t *testing.T) {
+	seeds := uint64(200)
+	if testing.Short() {
+		seeds = 50
+	}
+	for seed := range seeds {
+		checkAgainstReference(t, seed)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func FuzzAgainstReference(f *testing.F) {
+	f.Add(uint64(1))
+	f.Fuzz(checkAgainstReference)
+}
+
+// withoutContradictions drops the rows that loading refuses because one of
+// their cells can't match.
+func withoutContradictions(t *testing.T, m *Model, text string, refs []refRow) (string, []refRow) {
+	t.Helper()
+	var errs document.Errors
+	def := parseYAML(t, "flag.yaml", text)
+	DecodeTable(m, def, Options{Key: "flag"}, &errs)
+	bad := make(map[int]bool)
+	for _, e := range errs.List() {
+		if !strings.HasSuffix(e.Message, "never matches") {
+			t.Fatalf("%v\n%s", e, text)
+		}
+		for i, item := range def.Get("rules").Items {
+			if last := i+1 == len(refs); item.Pos.Line <= e.Pos.Line && (last || def.Get("rules").Items[i+1].Pos.Line > e.Pos.Line) {
+				bad[i] = true
+			}
+		}
+	}
+	rows := strings.SplitAfter(text, "  - id:")
+	out := rows[0]
+	var kept []refRow
+	for i, row := range rows[1:] {
+		if !bad[i] {
+			out += row
+			kept = append(kept, refs[i])
+		}
+	}
+	if len(kept) == 0 {
+		return "rules: []", nil
+	}
+	if strings.HasSuffix(out, "  - id:") {
+		out = strings.TrimSuffix(out, "  - id:")
+	}
+	return out, kept
+}

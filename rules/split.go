@@ -1,0 +1,149 @@
+package rules
+
+import (
+	"math"
+	"math/bits"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cespare/xxhash/v2"
+)
+
+// buckets is how many parts a split divides its units into: a share has a
+// resolution of a thousandth of a percent.
+const buckets = 100_000
+
+// split divides the units that meet a row between outcomes, or leaves them to
+// the rows below.
+type split struct {
+	by     int32 // slot of the field that tells units apart
+	folded bool  // the unit's case does not matter
+	// seed has hashed everything but the unit.
+	seed     xxhash.Digest
+	shares   []share
+	coverage uint32 // of each share's width, in buckets of buckets
+	ramp     *ramp  // gives the coverage, when there is one
+	node     *document.Node
+}
+
+// share is the buckets of one outcome at full coverage.
+type share struct {
+	from, width uint32
+	outcome     int
+}
+
+// newSplit prepares the hash: XXH64 with seed 0 over key, 0x00, salt, 0x00,
+// unit. The zero bytes keep ("ab", "c") and ("a", "bc") apart.
+func newSplit(by int32, folded bool, key, salt string) *split {
+	s := &split{by: by, folded: folded, coverage: buckets}
+	s.seed.Reset()
+	for _, part := range []string{key, "\x00", salt, "\x00"} {
+		_, _ = s.seed.WriteString(part) // never fails
+	}
+	return s
+}
+
+// bucket is where the binding's unit falls, from 0 to buckets-1. ok is false
+// without a unit.
+func (s *split) bucket(b *Binding) (bucket uint32, ok bool) {
+	v := &b.values[s.by]
+	if v.state != present {
+		return 0, false
+	}
+	hash := s.seed
+	switch {
+	case b.model.fields[s.by].typ == numberField:
+		var text [32]byte
+		_, _ = hash.Write(appendNumber(text[:0], numberOf(v.key)))
+	case s.folded:
+		_, _ = hash.WriteString(v.str)
+	default:
+		_, _ = hash.WriteString(v.text)
+	}
+	return uint32(hash.Sum64() % buckets), true
+}
+
+// choose is the outcome for the binding's unit, or false when it falls outside
+// all shares or has none.
+func (s *split) choose(b *Binding) (outcome int, ok bool) {
+	bucket, ok := s.bucket(b)
+	if !ok {
+		return 0, false
+	}
+	coverage := s.covers(b)
+	i := sort.Search(len(s.shares), func(i int) bool { return s.shares[i].from > bucket }) - 1
+	if i < 0 {
+		return 0, false
+	}
+	sh := &s.shares[i]
+	width := uint64(sh.width) * uint64(coverage) / buckets
+	if uint64(bucket-sh.from) >= width {
+		return 0, false
+	}
+	return sh.outcome, true
+}
+
+// covers is the coverage at the binding's instant.
+func (s *split) covers(b *Binding) uint32 {
+	if s.ramp != nil {
+		return s.ramp.at(b.values[b.model.nowSlot()].key)
+	}
+	return s.coverage
+}
+
+// ramp is a coverage that grows by schedule.
+type ramp struct {
+	from, to   uint32 // in buckets
+	start, end int64  // date keys
+}
+
+// at is the coverage at an instant: nothing before the start, then from rising
+// to to by the second. It never falls, so that no unit that was covered is let
+// go again.
+func (r *ramp) at(now int64) uint32 {
+	switch {
+	case now < r.start:
+		return 0
+	case now >= r.end:
+		return r.to
+	}
+	const second = 1_000_000
+	passed, all := uint64(now-r.start)/second, uint64(r.end-r.start)/second
+	hi, lo := bits.Mul64(uint64(r.to-r.from), passed)
+	grown, _ := bits.Div64(hi, lo, max(all, 1))
+	return r.from + uint32(grown)
+}
+
+// parseShare reads a percentage in buckets.
+func parseShare(s string) (uint32, bool) {
+	text, ok := strings.CutSuffix(s, "%")
+	if !ok {
+		return 0, false
+	}
+	v, ok := parseNumber(strings.TrimSpace(text))
+	if !ok || v < 0 || v > 100 {
+		return 0, false
+	}
+	n := math.Round(v * (buckets / 100))
+	return uint32(n), math.Abs(n-v*(buckets/100)) < 1e-6
+}
+
+// shareText is a number of buckets as a percentage.
+func shareText(n uint32) string {
+	return strconv.FormatFloat(float64(n)/(buckets/100), 'f', -1, 64) + "%"
+}
+
+// readShare reads a percentage of a definition.
+func readShare(n *document.Node, what string, errs *document.Errors) (uint32, bool) {
+	text, ok := n.ReadString(errs, what)
+	if !ok {
+		return 0, false
+	}
+	v, ok := parseShare(text)
+	if !ok {
+		errs.Add(n, "%s must be a percentage from 0%% to 100%% such as 20%% or 0.125%%, with at most three decimals, this is %q", what, shorten(text))
+	}
+	return v, ok
+}

@@ -1,0 +1,204 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/cadenza-gateway/cadenza/document"
+)
+
+// Reason says why a table answered as it did.
+type Reason uint8
+
+// The reasons of a decision.
+const (
+	// NoContext: no context was given, the default answered.
+	NoContext Reason = iota + 1
+	// Default: no row met the context.
+	Default
+	// Match: a row met the context.
+	Match
+	// Split: a row met the context and the caller fell into one of its
+	// shares, or into the part its ramp covers.
+	Split
+)
+
+var reasonNames = [...]string{NoContext: "no_context", Default: "default", Match: "match", Split: "split"}
+
+// String is the reason as traces spell it: no_context, default, match, split.
+func (r Reason) String() string {
+	if r == 0 || int(r) >= len(reasonNames) {
+		return "unknown"
+	}
+	return reasonNames[r]
+}
+
+// Decision is a table's answer.
+type Decision struct {
+	Row     int // index into Rows, -1 for the default
+	Outcome int // index into Outcomes, -1 for the default
+	Reason  Reason
+}
+
+// Row describes a row of a table for traces and tools.
+type Row struct {
+	ID  string // the rule's id, or "row N" counted from 1
+	Pos document.Position
+}
+
+// Table is a compiled matrix. It is immutable and safe for concurrent use.
+type Table struct {
+	model    *Model
+	rows     []Row
+	outcomes []*document.Node
+	unique   bool
+	columns  []*document.Node // of a matrix, those with conditions
+
+	// The conditions of row i are atoms[ends[i-1]:ends[i]].
+	atoms []atom
+	ends  []int32
+	// cells says where each atom came from.
+	cells []cellRef
+	// answers are what the rows answer with.
+	answers []answer
+
+	lazy     []int32  // the computed fields and segments the atoms read
+	reads    []int32  // the declared fields the table depends on
+	instants []int64  // when the set of active rows changes, ascending
+	ramps    []*ramp  // of the splits
+	nested   []*Table // the tables of prerequisites
+	index    *index   // nil where scanning the rows is faster
+}
+
+// cellRef is the source of an atom.
+type cellRef struct {
+	name string
+	node *document.Node
+}
+
+// answer is what a row that matches gives.
+type answer struct {
+	outcome int    // index into outcomes
+	split   *split // nil for a plain value; otherwise outcome is unused
+}
+
+// Prerequisite is another table whose answer for the same binding is a
+// condition of a row.
+type Prerequisite struct {
+	Table *Table
+	// Accept tells for each of the table's outcomes whether it meets the
+	// condition, and AcceptDefault whether its default does.
+	Accept        []bool
+	AcceptDefault bool
+}
+
+// holds evaluates the prerequisite.
+func (p *Prerequisite) holds(b *Binding) bool {
+	d := p.Table.Evaluate(b)
+	if d.Outcome < 0 {
+		return p.AcceptDefault
+	}
+	return d.Outcome < len(p.Accept) && p.Accept[d.Outcome]
+}
+
+// Outcomes are the value cells of the rows (and of their splits).
+func (t *Table) Outcomes() []*document.Node { return t.outcomes }
+
+// Rows describes the rows, top to bottom.
+func (t *Table) Rows() []Row { return t.rows }
+
+// Unique tells whether the table has hit: unique, so that rows with different
+// values must not overlap.
+func (t *Table) Unique() bool { return t.unique }
+
+// HasSchedule tells whether the answer depends on when it is asked for.
+func (t *Table) HasSchedule() bool {
+	return len(t.instants) > 0 || len(t.ramps) > 0 || slices.ContainsFunc(t.nested, (*Table).HasSchedule)
+}
+
+// Fields are the names of the declared fields the table reads, also by way of
+// segments, computed fields, splits and prerequisites, in the model's order.
+func (t *Table) Fields() []string {
+	names := make([]string, len(t.reads))
+	for i, slot := range t.reads {
+		names[i] = t.model.fields[slot].name
+	}
+	return names
+}
+
+// rowAtoms are the conditions of a row.
+func (t *Table) rowAtoms(row int) []atom {
+	start := int32(0)
+	if row > 0 {
+		start = t.ends[row-1]
+	}
+	return t.atoms[start:t.ends[row]]
+}
+
+// rowCells are the sources of rowAtoms.
+func (t *Table) rowCells(row int) []cellRef {
+	start := int32(0)
+	if row > 0 {
+		start = t.ends[row-1]
+	}
+	return t.cells[start:t.ends[row]]
+}
+
+// grow makes room for rows of so many cells.
+func (t *Table) grow(rows, cells int) {
+	t.rows = make([]Row, 0, rows)
+	t.outcomes = make([]*document.Node, 0, rows)
+	t.atoms = make([]atom, 0, rows*cells)
+	t.cells = make([]cellRef, 0, rows*cells)
+	t.ends = make([]int32, 0, rows)
+	t.answers = make([]answer, 0, rows)
+}
+
+// finish works out what follows from the rows.
+func (t *Table) finish() {
+	m := t.model
+	slots := slotsOf(t.atoms)
+	for _, slot := range slots {
+		if int(slot) >= m.declared && slot != m.nowSlot() {
+			t.lazy = append(t.lazy, slot)
+		}
+	}
+	for i := range t.atoms {
+		a := &t.atoms[i]
+		switch {
+		case a.op == atomConfig:
+			t.nested = append(t.nested, a.more.config.Table)
+		case a.slot == m.nowSlot() && a.op == atomSpan:
+			for _, at := range []int64{a.span.lo, a.span.hi} {
+				if at != minKey && at != maxKey {
+					t.instants = append(t.instants, at)
+				}
+			}
+		}
+	}
+	for i := range t.answers {
+		if s := t.answers[i].split; s != nil {
+			slots = append(slots, s.by)
+			if s.ramp != nil {
+				t.ramps = append(t.ramps, s.ramp)
+			}
+		}
+	}
+	for _, slot := range slots {
+		t.reads = append(t.reads, m.readsOf(slot)...)
+	}
+	for _, n := range t.nested {
+		t.reads = append(t.reads, n.reads...)
+	}
+	slices.Sort(t.reads)
+	t.reads = slices.Compact(t.reads)
+	slices.Sort(t.instants)
+	t.instants = slices.Compact(t.instants)
+	for i := range t.answers {
+		if s := t.answers[i].split; s != nil && int(s.by) >= m.declared && !slices.Contains(t.lazy, s.by) {
+			t.lazy = append(t.lazy, s.by)
+		}
+	}
+	if len(t.rows) > scanRows {
+		t.index = newIndex(t, columnBudget)
+	}
+}
