@@ -1,0 +1,137 @@
+// Package cache holds evaluated answers in memory: rendered prompt values and
+// evaluated configurations. It is never the only holder of anything, so that
+// it may forget or refuse any entry at any time.
+package cache
+
+import (
+	"bytes"
+	"errors"
+	"hash/maphash"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/dgraph-io/ristretto/v2"
+)
+
+// Value is a cached answer.
+type Value struct {
+	// Bytes are the answer as JSON; empty where Outcome says it all. They are
+	// shared by all who read the entry and must not be changed.
+	Bytes []byte
+	// Row and Outcome say which row of the table answered and with which of
+	// its outcomes, -1 for the default.
+	Row, Outcome int
+}
+
+// entry keeps the whole key beside the value: a hash alone proves nothing, and
+// the keys are made of what callers send.
+type entry struct {
+	key   []byte
+	value Value
+}
+
+// entryOverhead is what an entry takes beside its bytes: itself, its places
+// in the maps of values and of costs, and what allocation rounds up. ristretto
+// adds its own 56 bytes to the cost.
+const entryOverhead = 192
+
+// Cache maps keys built with AppendKey to values within a bound of bytes. It
+// is safe for concurrent use.
+type Cache struct {
+	entries *ristretto.Cache[[]byte, *entry]
+	close   sync.Once
+
+	reads    [shards]readCounter
+	dropped  atomic.Uint64
+	rejected atomic.Uint64
+	evicted  atomic.Uint64
+}
+
+// shards is how many counters of reads there are: one that every core adds to
+// would cost a busy machine more than the rest of a hit.
+const shards = 16
+
+type readCounter struct {
+	hits, misses atomic.Uint64
+	_            [112]byte // two cache lines: neighbours are fetched in pairs
+}
+
+// New makes a cache that holds about maxBytes, keys and bookkeeping included.
+// It runs goroutines until Close.
+func New(maxBytes int64) (*Cache, error) {
+	if maxBytes <= 0 {
+		return nil, errors.New("the size of a cache must be positive")
+	}
+	c := new(Cache)
+	seed := maphash.MakeSeed()
+	entries, err := ristretto.NewCache(&ristretto.Config[[]byte, *entry]{
+		// Ten counters for each entry of a usual size, as ristretto advises.
+		NumCounters: max(10*maxBytes/512, 1000),
+		MaxCost:     maxBytes,
+		BufferItems: 64,
+		// The seed keeps callers from choosing keys that collide.
+		KeyToHash: func(key []byte) (uint64, uint64) {
+			return maphash.Bytes(seed, key), xxhash.Sum64(key)
+		},
+		OnReject: func(*ristretto.Item[*entry]) { c.rejected.Add(1) },
+		OnEvict:  func(*ristretto.Item[*entry]) { c.evicted.Add(1) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.entries = entries
+	return c, nil
+}
+
+// Get returns the value of a key. It does not allocate.
+func (c *Cache) Get(key []byte) (Value, bool) {
+	reads := &c.reads[rand.Uint32()%shards]
+	if e, ok := c.entries.Get(key); ok && bytes.Equal(e.key, key) {
+		reads.hits.Add(1)
+		return e.value, true
+	}
+	reads.misses.Add(1)
+	return Value{}, false
+}
+
+// Set offers a value to the cache, which takes it a moment later, or not at
+// all where it is busy or the entry seems not worth its room. The key and the
+// bytes are copied.
+func (c *Cache) Set(key []byte, v Value) {
+	buffer := make([]byte, len(key)+len(v.Bytes))
+	n := copy(buffer, key)
+	copy(buffer[n:], v.Bytes)
+	v.Bytes = buffer[n:]
+	e := &entry{key: buffer[:n:n], value: v}
+	if !c.entries.Set(e.key, e, int64(len(buffer)+entryOverhead)) {
+		c.dropped.Add(1)
+	}
+}
+
+// Close ends the cache's goroutines and lets go of its entries. No Get or Set
+// may be under way; later ones miss. Close may be called more than once.
+func (c *Cache) Close() { c.close.Do(c.entries.Close) }
+
+// Stats are counts since the cache was made.
+type Stats struct {
+	Hits, Misses uint64
+	Dropped      uint64 // sets that found the queue full
+	Rejected     uint64 // sets refused as less useful than what they would push out
+	Evicted      uint64 // entries pushed out
+}
+
+// Stats returns the counts. They are not of one instant.
+func (c *Cache) Stats() Stats {
+	s := Stats{
+		Dropped:  c.dropped.Load(),
+		Rejected: c.rejected.Load(),
+		Evicted:  c.evicted.Load(),
+	}
+	for i := range c.reads {
+		s.Hits += c.reads[i].hits.Load()
+		s.Misses += c.reads[i].misses.Load()
+	}
+	return s
+}

@@ -1,0 +1,39 @@
+package wire
+
+import (
+	"net/http"
+	"strings"
+)
+
+// The length of an API key in characters.
+const (
+	MinTokenLength = 16
+	MaxTokenLength = 512
+)
+
+// BearerToken reads the API key from the Authorization header (RFC 6750
+// section 2.1; the scheme's case is ignored, RFC 9110 section 11.1). ok tells
+// that there was exactly one such header and that its token has the form of an
+// API key: 16 to 512 visible ASCII characters. sent tells that a bearer token
+// was sent at all, which decides the challenge of a 401.
+func BearerToken(h http.Header) (token string, sent, ok bool) {
+	values := h["Authorization"]
+	for _, value := range values {
+		scheme, rest, _ := strings.Cut(value, " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			continue
+		}
+		if token = strings.Trim(rest, " "); token != "" {
+			sent = true
+		}
+	}
+	if !sent || len(values) != 1 || len(token) < MinTokenLength || len(token) > MaxTokenLength {
+		return "", sent, false
+	}
+	for i := range len(token) {
+		if token[i] <= ' ' || token[i] > '~' {
+			return "", true, false
+		}
+	}
+	return token, true, true
+}

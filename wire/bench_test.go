@@ -1,0 +1,98 @@
+package wire
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// small is a body of 87 bytes, large one of 761.
+const small = `{"keys":["new_checkout"],"context":{"environment":"production","seats":12,"beta":true}}`
+
+var large = `{"keys":["support_reply","text_to_bulletpoints"],"context":{"environment":"production","locale":"nl-BE",` +
+	`"plan":"enterprise","seats":250,"beta":false,"app_version":"2.14.1","tags":["employee","pilot"],"customer_id":"c_8812739"},` +
+	`"metadata":{"request":"f81d4fae-7dec-11d0-a765-00a0c91e6bf6","page":"/account/billing"},"variables":{"company":"Acme",` +
+	`"question":"` + strings.Repeat("How do I change the card? ", 14) + `","text":""}}`
+
+func BenchmarkParse(b *testing.B) {
+	body := large + strings.Repeat(" ", 761-len(large))
+	for name, body := range map[string]string{"87B": small, "761B": body} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				r := AcquireRequest()
+				r.body = append(r.body, body...)
+				if _, err := r.Prompts(); err != nil {
+					b.Fatal(err)
+				}
+				r.Release()
+			}
+		})
+	}
+}
+
+func BenchmarkParseMetrics(b *testing.B) {
+	const body = `{"trace_id":"0193c1a0-7b00-8223-a456-0123456789ab","score":85,"latency":1200,"metadata":{"user":"u1"},"economics":{"prompt_tokens":10,"total_tokens":30}}`
+	b.ReportAllocs()
+	for b.Loop() {
+		r := AcquireRequest()
+		r.body = append(r.body, body...)
+		if _, err := r.Metrics(); err != nil {
+			b.Fatal(err)
+		}
+		r.Release()
+	}
+}
+
+func BenchmarkAnswers(b *testing.B) {
+	value := []byte(`{"rpm":6000,"burst":600}`)
+	id := []byte(traceID)
+	var dst []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		dst = AppendAnswersStart(dst[:0])
+		dst = append(AppendAnswerStart(dst, "model_limits"), value...)
+		dst = AppendAnswerEnd(dst, "object", id)
+		dst = AppendAnswersEnd(dst)
+	}
+}
+
+func BenchmarkEndpointAnswer(b *testing.B) {
+	content := strings.Repeat("An answer of some length, \"quoted\" here and there.\n", 32)
+	var dst []byte
+	b.ReportAllocs()
+	b.SetBytes(int64(len(content)))
+	for b.Loop() {
+		dst = AppendEndpointAnswer(dst[:0], traceID, content)
+	}
+}
+
+// discard is a connection that takes everything.
+type discard struct{ header http.Header }
+
+func (w discard) Header() http.Header         { return w.header }
+func (w discard) WriteHeader(int)             {}
+func (w discard) Write(p []byte) (int, error) { return len(p), nil }
+func (w discard) FlushError() error           { return nil }
+
+func BenchmarkDelta(b *testing.B) {
+	s := NewEventStream(discard{http.Header{}}, traceID)
+	defer s.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := s.Delta(" token", true); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkBearerToken(b *testing.B) {
+	h := http.Header{"Authorization": {"Bearer cadenza-demo-key-0001"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, ok := BearerToken(h); !ok {
+			b.Fatal("refused")
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package wire
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/valyala/fastjson"
+)
+
+// MaxKeys is how many keys one request may name.
+const MaxKeys = 100
+
+// MaxKeyLength is the longest key, in bytes.
+const MaxKeyLength = 256
+
+// Evaluation is a request for prompts or remote configurations. It is a view
+// of its Request.
+type Evaluation struct {
+	// Keys are the requested keys in order, each once, all of legal form.
+	Keys []string
+	// Context, Metadata and Variables are objects with members, or nil where
+	// the member was absent, null or {}.
+	Context   *fastjson.Value
+	Metadata  *fastjson.Value
+	Variables *fastjson.Value
+}
+
+// Endpoint is a request for an endpoint's answer. It is a view of its Request.
+type Endpoint struct {
+	Key string
+	// Stream asks for server-sent events.
+	Stream bool
+	// Context, Metadata and Variables are as in Evaluation.
+	Context   *fastjson.Value
+	Metadata  *fastjson.Value
+	Variables *fastjson.Value
+}
+
+// LegalKey tells whether s has the form of a key: 1 to 256 of the characters
+// A-Z, a-z, 0-9 and . _ : / -
+func LegalKey(s string) bool {
+	if s == "" || len(s) > MaxKeyLength {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '-' && c <= ':', c == '_':
+			// '-' to ':' are - . / the digits and :
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// Prompts parses the body of a request for prompts.
+func (r *Request) Prompts() (Evaluation, *Error) {
+	e, body, err := r.evaluation()
+	if err != nil {
+		return Evaluation{}, err
+	}
+	if e.Variables, err = objectMember(body, "variables"); err != nil {
+		return Evaluation{}, err
+	}
+	return e, nil
+}
+
+// RemoteConfigs parses the body of a request for remote configurations. They
+// have no variables: a member of that name is ignored as any unknown one is.
+func (r *Request) RemoteConfigs() (Evaluation, *Error) {
+	e, _, err := r.evaluation()
+	if err != nil {
+		return Evaluation{}, err
+	}
+	return e, nil
+}
+
+func (r *Request) evaluation() (e Evaluation, body *fastjson.Object, err *Error) {
+	if body, err = r.parse(); err != nil {
+		return e, nil, err
+	}
+	if e.Keys, err = r.keyList(body.Get("keys")); err != nil {
+		return e, nil, err
+	}
+	if e.Context, err = objectMember(body, "context"); err != nil {
+		return e, nil, err
+	}
+	if e.Metadata, err = objectMember(body, "metadata"); err != nil {
+		return e, nil, err
+	}
+	return e, body, nil
+}
+
+// keyList checks the member keys and returns its distinct elements in order.
+func (r *Request) keyList(v *fastjson.Value) ([]string, *Error) {
+	if isNull(v) {
+		return nil, Errorf(InvalidRequest, "keys", `"keys" is required: an array of 1 to %d keys.`, MaxKeys)
+	}
+	elements, notArray := v.Array()
+	if notArray != nil {
+		return nil, Errorf(InvalidRequest, "keys", `"keys" must be an array of 1 to %d keys, not %s.`, MaxKeys, describe(v))
+	}
+	if len(elements) == 0 || len(elements) > MaxKeys {
+		return nil, Errorf(InvalidRequest, "keys", `"keys" has %d elements, but must have 1 to %d.`, len(elements), MaxKeys)
+	}
+	r.keys = r.keys[:0]
+	for i, element := range elements {
+		if element.Type() != fastjson.TypeString || !LegalKey(view(element.GetStringBytes())) {
+			return nil, badKey("keys["+strconv.Itoa(i)+"]", element)
+		}
+		if key := view(element.GetStringBytes()); !slices.Contains(r.keys, key) {
+			r.keys = append(r.keys, key)
+		}
+	}
+	return r.keys, nil
+}
+
+func badKey(param string, v *fastjson.Value) *Error {
+	if v.Type() != fastjson.TypeString {
+		return Errorf(InvalidRequest, param, "%q must be a string, not %s.", param, describe(v))
+	}
+	return Errorf(InvalidRequest, param, "%q holds %q, which is not a key: a key is 1 to %d of the characters A-Z a-z 0-9 . _ : / -",
+		param, clip(view(v.GetStringBytes())), MaxKeyLength)
+}
+
+// Endpoint parses the body of a request for an endpoint's answer.
+func (r *Request) Endpoint() (Endpoint, *Error) {
+	body, err := r.parse()
+	if err != nil {
+		return Endpoint{}, err
+	}
+	var e Endpoint
+	if e.Key, err = endpointKey(body.Get("key"), body.Get("keys")); err != nil {
+		return Endpoint{}, err
+	}
+	if stream := body.Get("stream"); !isNull(stream) {
+		wants, notBool := stream.Bool()
+		if notBool != nil {
+			return Endpoint{}, Errorf(InvalidRequest, "stream", `"stream" must be true or false, not %s.`, describe(stream))
+		}
+		e.Stream = wants
+	}
+	if e.Context, err = objectMember(body, "context"); err != nil {
+		return Endpoint{}, err
+	}
+	if e.Metadata, err = objectMember(body, "metadata"); err != nil {
+		return Endpoint{}, err
+	}
+	if e.Variables, err = objectMember(body, "variables"); err != nil {
+		return Endpoint{}, err
+	}
+	return e, nil
+}
+
+// endpointKey reads the key from the member key or, as the older documentation
+// showed, from keys, which then must name one endpoint only.
+func endpointKey(key, keys *fastjson.Value) (string, *Error) {
+	one, oneParam := keys, "keys"
+	if !isNull(keys) && keys.Type() == fastjson.TypeArray {
+		switch elements := keys.GetArray(); len(elements) {
+		case 0:
+			one = nil
+		case 1:
+			one, oneParam = elements[0], "keys[0]"
+		default:
+			return "", Errorf(InvalidRequest, "keys", `"keys" names %d endpoints, but a request is answered by one endpoint. Send one request for each, with "key".`, len(elements))
+		}
+	}
+	if isNull(key) {
+		return legalKeyMember(oneParam, one)
+	}
+	named, err := legalKeyMember("key", key)
+	if err != nil {
+		return "", err
+	}
+	if !isNull(one) && (one.Type() != fastjson.TypeString || view(one.GetStringBytes()) != named) {
+		return "", Errorf(InvalidRequest, "keys", `"key" and "keys" do not agree. Send "key" alone.`)
+	}
+	return named, nil
+}
+
+func legalKeyMember(param string, v *fastjson.Value) (string, *Error) {
+	if isNull(v) {
+		return "", Errorf(InvalidRequest, "key", `"key" is required: the key of the endpoint.`)
+	}
+	if v.Type() != fastjson.TypeString || !LegalKey(view(v.GetStringBytes())) {
+		return "", badKey(param, v)
+	}
+	return view(v.GetStringBytes()), nil
+}
+
+// objectMember returns a member that must be an object, or nil where it is
+// absent, null or {}.
+func objectMember(body *fastjson.Object, name string) (*fastjson.Value, *Error) {
+	v := body.Get(name)
+	if isNull(v) {
+		return nil, nil
+	}
+	object, notObject := v.Object()
+	if notObject != nil {
+		return nil, Errorf(InvalidRequest, name, "%q must be an object, not %s.", name, describe(v))
+	}
+	if object.Len() == 0 {
+		return nil, nil
+	}
+	return v, nil
+}
+
+func isNull(v *fastjson.Value) bool {
+	return v == nil || v.Type() == fastjson.TypeNull
+}

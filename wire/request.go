@@ -1,0 +1,280 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/valyala/fastjson"
+)
+
+// DefaultBodyLimit is the size of a body, in bytes, that is accepted where the
+// configuration does not say otherwise.
+const DefaultBodyLimit = 1 << 20
+
+// Buffers that outgrew these sizes are not kept for the next request, or one
+// big body would be held for ever.
+const (
+	keepBodyBytes = 64 << 10
+	keepValues    = 4096
+)
+
+// Request holds one request's body and what parsing it needs. It is used by
+// one goroutine.
+type Request struct {
+	body   []byte
+	parser fastjson.Parser
+	values int // in the body last parsed
+	keys   []string
+	names  [][]byte // members of the objects under check for duplicates
+}
+
+var requests = sync.Pool{New: func() any { return new(Request) }}
+
+// AcquireRequest takes a request from the pool.
+func AcquireRequest() *Request { return requests.Get().(*Request) }
+
+// Release returns r to the pool. Neither r nor anything parsed from it may be
+// used afterwards.
+func (r *Request) Release() {
+	if cap(r.body) > keepBodyBytes || r.values > keepValues {
+		// fastjson's parser has grown with the body.
+		r.parser = fastjson.Parser{}
+	}
+	if cap(r.body) > keepBodyBytes {
+		r.body = nil
+	}
+	if cap(r.names) > keepValues {
+		r.names = nil
+	}
+	r.body = r.body[:0]
+	r.values = 0
+	clear(r.keys)
+	r.keys = r.keys[:0]
+	clear(r.names[:cap(r.names)])
+	r.names = r.names[:0]
+	requests.Put(r)
+}
+
+// Body returns the body as it was read. It is valid until Release.
+func (r *Request) Body() []byte { return r.body }
+
+// ReadBody reads the body of req to its end, so that net/http notices when the
+// client leaves later on. It refuses a body of more than limit bytes with
+// BodyTooLarge, reading no more of it, and any content coding with
+// UnsupportedEncoding, reading nothing. The Content-Type is ignored: old
+// clients send several.
+func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64) *Error {
+	r.body = r.body[:0]
+	for _, coding := range req.Header["Content-Encoding"] {
+		if coding != "" && !strings.EqualFold(coding, "identity") {
+			return Errorf(UnsupportedEncoding, "", "The body has Content-Encoding %q, but only bodies without one are read. Send plain JSON.", clip(coding))
+		}
+	}
+	if req.ContentLength > limit {
+		return bodyTooLarge(limit)
+	}
+	if req.Body == nil || req.Body == http.NoBody {
+		return nil
+	}
+	reader := http.MaxBytesReader(w, req.Body, limit)
+	// The length is the client's word: only a small one is worth a buffer
+	// before the bytes are there.
+	r.body = slices.Grow(r.body, int(min(max(req.ContentLength, 511), keepBodyBytes-1))+1)
+	for {
+		if len(r.body) == cap(r.body) {
+			r.body = slices.Grow(r.body, len(r.body))
+		}
+		n, err := reader.Read(r.body[len(r.body):cap(r.body)])
+		r.body = r.body[:len(r.body)+n]
+		if err == nil {
+			continue
+		}
+		if err == io.EOF {
+			return nil
+		}
+		// A limit set before this handler, by Caddy's request_body, is
+		// reported by the same type.
+		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return bodyTooLarge(tooLarge.Limit)
+		}
+		return Errorf(InvalidRequest, "", "The body could not be read to its end. Send it again, complete and without a pause.")
+	}
+}
+
+func bodyTooLarge(limit int64) *Error {
+	return Errorf(BodyTooLarge, "", "The body is larger than the limit of %d bytes. Send less, or ask the operator to raise the limit.", limit)
+}
+
+// parse parses r.body, which must be a JSON object.
+func (r *Request) parse() (*fastjson.Object, *Error) {
+	root, err := r.parseValue()
+	if err != nil {
+		return nil, err
+	}
+	object, notObject := root.Object()
+	if notObject != nil {
+		return nil, Errorf(InvalidRequest, "", "The body must be a JSON object, not %s.", describe(root))
+	}
+	return object, nil
+}
+
+// parseValue parses r.body and refuses whatever two readers of JSON might take
+// for different things.
+func (r *Request) parseValue() (*fastjson.Value, *Error) {
+	b := r.body
+	if bytes.HasPrefix(b, []byte("\ufeff")) {
+		return nil, Errorf(InvalidJSON, "", "The body begins with a byte order mark. Send JSON in UTF-8 without one.")
+	}
+	if skipSpace(b, 0) == len(b) {
+		return nil, Errorf(InvalidJSON, "", "The body is empty. Send a JSON object.")
+	}
+	if !utf8.Valid(b) {
+		return nil, invalidJSON(b, &syntaxError{offset: invalidUTF8(b), problem: "the text is not UTF-8"})
+	}
+	values, bad := checkSyntax(b)
+	r.values = values
+	if bad != nil {
+		return nil, invalidJSON(b, bad)
+	}
+	root, err := r.parser.ParseBytes(b)
+	if err != nil {
+		// checkSyntax admits nothing that fastjson refuses.
+		return nil, Errorf(InvalidJSON, "", "The body is not valid JSON.")
+	}
+	r.names = r.names[:0]
+	if param, found := r.duplicate(root); found {
+		return nil, Errorf(InvalidJSON, param, "The member %q appears more than once in its object. Send it once.", param)
+	}
+	return root, nil
+}
+
+func invalidJSON(b []byte, e *syntaxError) *Error {
+	line := 1 + bytes.Count(b[:e.offset], []byte{'\n'})
+	column := e.offset - bytes.LastIndexByte(b[:e.offset], '\n')
+	what := "is not valid JSON"
+	if e.limit {
+		what = "is past a limit"
+	}
+	return Errorf(InvalidJSON, "", "The body %s at line %d, column %d (byte %d): %s.", what, line, column, e.offset, e.problem)
+}
+
+func invalidUTF8(b []byte) int {
+	for i := 0; i < len(b); {
+		r, size := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return len(b)
+}
+
+// linearNames is the number of members up to which comparing each with each
+// beats sorting.
+const linearNames = 16
+
+// duplicate looks for a member that appears twice in one object and returns its
+// path.
+func (r *Request) duplicate(v *fastjson.Value) (path string, found bool) {
+	switch v.Type() {
+	case fastjson.TypeObject:
+		object := v.GetObject()
+		start := len(r.names)
+		nested := false
+		object.Visit(func(key []byte, member *fastjson.Value) {
+			r.names = append(r.names, key)
+			t := member.Type()
+			nested = nested || t == fastjson.TypeObject || t == fastjson.TypeArray
+		})
+		if name, found := repeated(r.names[start:]); found {
+			return clip(string(name)), true
+		}
+		r.names = r.names[:start]
+		if !nested {
+			return "", false
+		}
+		object.Visit(func(key []byte, member *fastjson.Value) {
+			if found {
+				return
+			}
+			if path, found = r.duplicate(member); found {
+				path = joinPath(clip(string(key)), path)
+			}
+		})
+	case fastjson.TypeArray:
+		for i, element := range v.GetArray() {
+			if path, found = r.duplicate(element); found {
+				return joinPath("["+strconv.Itoa(i)+"]", path), true
+			}
+		}
+	}
+	return path, found
+}
+
+// repeated returns a name that occurs twice. It may reorder names.
+func repeated(names [][]byte) (name []byte, found bool) {
+	if len(names) > linearNames {
+		slices.SortFunc(names, bytes.Compare)
+		for i := 1; i < len(names); i++ {
+			if bytes.Equal(names[i-1], names[i]) {
+				return names[i], true
+			}
+		}
+		return nil, false
+	}
+	for i, name := range names {
+		for _, earlier := range names[:i] {
+			if bytes.Equal(earlier, name) {
+				return name, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// joinPath puts a member's or element's path before that of something in it.
+// The path of deep nesting is cut: it goes into a message.
+func joinPath(outer, inner string) string {
+	if !strings.HasPrefix(inner, "[") {
+		outer += "."
+	}
+	if len(outer)+len(inner) > 4*clipLength {
+		return outer + "…"
+	}
+	return outer + inner
+}
+
+// clipLength is how much of a caller's text, in bytes, a message repeats.
+const clipLength = 64
+
+func clip(s string) string {
+	if len(s) <= clipLength {
+		return strings.ToValidUTF8(s, "\uFFFD")
+	}
+	return strings.ToValidUTF8(s[:clipLength], "") + "…"
+}
+
+// describe names the type of v as messages do.
+func describe(v *fastjson.Value) string {
+	switch v.Type() {
+	case fastjson.TypeObject:
+		return "an object"
+	case fastjson.TypeArray:
+		return "an array"
+	case fastjson.TypeString:
+		return "a string"
+	case fastjson.TypeNumber:
+		return "a number"
+	case fastjson.TypeNull:
+		return "null"
+	default:
+		return "a boolean"
+	}
+}

@@ -1,0 +1,116 @@
+package wire
+
+import (
+	"net/http"
+	"strconv"
+)
+
+// WriteJSON answers the request with 200 and a JSON body. Other headers must
+// be set before.
+func WriteJSON(w http.ResponseWriter, body []byte) error {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(http.StatusOK)
+	_, err := w.Write(body)
+	return err
+}
+
+// The answer to a request for prompts or remote configurations is built in
+// the order of its bytes, so that a value is rendered where it is sent from:
+//
+//	dst = wire.AppendAnswersStart(dst)
+//	for … {
+//		dst = wire.AppendAnswerStart(dst, key)
+//		dst = …append the value as JSON…
+//		dst = wire.AppendAnswerEnd(dst, typ, traceID)
+//	}
+//	dst = wire.AppendAnswersEnd(dst)
+
+// AppendAnswersStart opens the answer.
+func AppendAnswersStart(dst []byte) []byte { return append(dst, '{') }
+
+// AppendAnswerStart appends the beginning of one key's answer, up to where its
+// value goes.
+func AppendAnswerStart(dst []byte, key string) []byte {
+	if n := len(dst); n > 0 && dst[n-1] != '{' {
+		dst = append(dst, ',')
+	}
+	dst = AppendString(dst, key)
+	return append(dst, `:{"value":`...)
+}
+
+// AppendAnswerEnd appends the rest of one key's answer. typ is the type of a
+// remote configuration's value, empty for a prompt.
+func AppendAnswerEnd[T string | []byte](dst []byte, typ string, traceID T) []byte {
+	if typ != "" {
+		dst = append(dst, `,"type":`...)
+		dst = AppendString(dst, typ)
+	}
+	dst = append(dst, `,"trace_id":"`...)
+	dst = append(dst, traceID...)
+	return append(dst, `"}`...)
+}
+
+// AppendAnswersEnd closes the answer.
+func AppendAnswersEnd(dst []byte) []byte { return append(dst, '}') }
+
+// AppendEndpointAnswer appends an endpoint's whole answer.
+func AppendEndpointAnswer(dst []byte, traceID, content string) []byte {
+	dst = append(dst, `{"trace_id":`...)
+	dst = AppendString(dst, traceID)
+	dst = append(dst, `,"content":`...)
+	dst = AppendString(dst, content)
+	return append(dst, `,"is_final":true}`...)
+}
+
+// AppendMetricsAnswer appends the answer to a stored metrics record. traceID
+// is that of a record's own trace, empty where the caller named one; ignored
+// are the members that Apply dropped.
+func AppendMetricsAnswer(dst []byte, traceID string, ignored []string) []byte {
+	dst = append(dst, `{"ok":true`...)
+	if traceID != "" {
+		dst = append(dst, `,"trace_id":`...)
+		dst = AppendString(dst, traceID)
+	}
+	if len(ignored) > 0 {
+		dst = append(dst, `,"ignored":[`...)
+		for i, name := range ignored {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = AppendString(dst, name)
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+// maxUnknownKeys is the size in bytes that the list of unknown keys may have.
+const maxUnknownKeys = 1 << 10
+
+// UnknownKeys returns the value of HeaderUnknownKeys: the keys, separated by
+// ", ". Keys of no legal form, which could hold anything, are left out, and so
+// is what would take the list past 1 KiB; then "...+N" at the end tells how
+// many keys are not named.
+func UnknownKeys(keys []string) string {
+	var list []byte
+	left := 0
+	full := false
+	for _, key := range keys {
+		if full || !LegalKey(key) || len(list)+len(", ")+len(key) > maxUnknownKeys {
+			full = full || LegalKey(key)
+			left++
+			continue
+		}
+		if len(list) > 0 {
+			list = append(list, ", "...)
+		}
+		list = append(list, key...)
+	}
+	if left > 0 {
+		list = append(list, "...+"...)
+		list = strconv.AppendInt(list, int64(left), 10)
+	}
+	return string(list)
+}

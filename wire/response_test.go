@@ -1,0 +1,147 @@
+package wire
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/valyala/fastjson"
+)
+
+const traceID = "0193c1a0-7b00-8223-a456-0123456789ab"
+
+func TestAnswersGolden(t *testing.T) {
+	answers := func(add func(dst []byte) []byte) string {
+		return string(AppendAnswersEnd(add(AppendAnswersStart(nil))))
+	}
+	tests := map[string]struct{ got, want string }{
+		"no answer": {answers(func(dst []byte) []byte { return dst }), `{}`},
+		"prompt": {answers(func(dst []byte) []byte {
+			dst = append(AppendAnswerStart(dst, "support_reply"), `{"name":"en","messages":[]}`...)
+			return AppendAnswerEnd(dst, "", traceID)
+		}), `{"support_reply":{"value":{"name":"en","messages":[]},"trace_id":"` + traceID + `"}}`},
+		"configurations": {answers(func(dst []byte) []byte {
+			dst = append(AppendAnswerStart(dst, "new_checkout"), `true`...)
+			dst = AppendAnswerEnd(dst, "boolean", []byte(traceID))
+			dst = append(AppendAnswerStart(dst, "model_limits"), `{}`...)
+			return AppendAnswerEnd(dst, "object", traceID)
+		}), `{"new_checkout":{"value":true,"type":"boolean","trace_id":"` + traceID + `"},"model_limits":{"value":{},"type":"object","trace_id":"` + traceID + `"}}`},
+		"key is escaped": {answers(func(dst []byte) []byte {
+			return AppendAnswerEnd(append(AppendAnswerStart(dst, "a\"\\\n"), `1`...), "number", traceID)
+		}), `{"a\"\\\n":{"value":1,"type":"number","trace_id":"` + traceID + `"}}`},
+		"endpoint": {string(AppendEndpointAnswer(nil, traceID, "Grüß \"dich\"\n\u2028")),
+			`{"trace_id":"` + traceID + `","content":"Grüß \"dich\"\n\u2028","is_final":true}`},
+		"metrics":            {string(AppendMetricsAnswer(nil, "", nil)), `{"ok":true}`},
+		"metrics, own trace": {string(AppendMetricsAnswer(nil, traceID, nil)), `{"ok":true,"trace_id":"` + traceID + `"}`},
+		"metrics, ignored":   {string(AppendMetricsAnswer(nil, "", []string{"latency", "economics"})), `{"ok":true,"ignored":["latency","economics"]}`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, test.got); diff != "" {
+				t.Error(diff)
+			}
+			if !json.Valid([]byte(test.got)) {
+				t.Error("not JSON")
+			}
+		})
+	}
+}
+
+func TestAppendKeepsWhatIsThere(t *testing.T) {
+	dst := []byte("before")
+	dst = AppendMetricsAnswer(AppendEndpointAnswer(dst, "t", ""), "", nil)
+	if string(dst) != `before{"trace_id":"t","content":"","is_final":true}{"ok":true}` {
+		t.Errorf("%s", dst)
+	}
+}
+
+func TestWriteJSON(t *testing.T) {
+	w := httptest.NewRecorder()
+	if err := WriteJSON(w, []byte(`{"ok":true}`)); err != nil {
+		t.Fatal(err)
+	}
+	if w.Code != 200 || w.Header().Get("Content-Type") != "application/json" ||
+		w.Header().Get("Content-Length") != "11" || w.Body.String() != `{"ok":true}` {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+}
+
+func TestUnknownKeys(t *testing.T) {
+	long := strings.Repeat("k", 256)
+	tests := map[string]struct {
+		keys []string
+		want string
+	}{
+		"none":         {nil, ""},
+		"one":          {[]string{"a"}, "a"},
+		"two":          {[]string{"a", "b/c"}, "a, b/c"},
+		"illegal":      {[]string{"a", "x\r\nSet-Cookie: 1", "b"}, "a, b...+1"},
+		"only illegal": {[]string{"é"}, "...+1"},
+		"past 1 KiB":   {[]string{long, long, long, long, "a", "b"}, long + ", " + long + ", " + long + "...+3"},
+	}
+	for name, test := range tests {
+		if got := UnknownKeys(test.keys); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestAppendString(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                       `""`,
+		"plain ~ text":           `"plain ~ text"`,
+		"\"\\/":                  `"\"\\/"`,
+		"\n\r\t\b\f\x00\x1f\x7f": `"\n\r\t\u0008\u000c\u0000\u001f` + "\x7f" + `"`,
+		"é世🙂":                    `"é世🙂"`,
+		"\u2028\u2029":           `"\u2028\u2029"`,
+		"a\xffb\xe2\x82":         `"a` + "\uFFFDb\uFFFD\uFFFD" + `"`,
+		"\uFFFD":                 `"` + "\uFFFD" + `"`,
+	} {
+		if got := string(AppendString(nil, in)); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestAppendValueIsCanonical(t *testing.T) {
+	var p fastjson.Parser
+	for in, want := range map[string]string{
+		` { "b" : [ 1.50 , -0 , 1E5 , true , false , null ] , "a" : { } } `: `{"b":[1.50,-0,1E5,true,false,null],"a":{}}`,
+		`{"\u006b\/":"\u0007\u00e9\ud83d\ude42\\"}`:                         `{"k/":"\u0007é🙂\\"}`,
+	} {
+		v, err := p.Parse(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Twice: reading changes how fastjson holds a string.
+		for range 2 {
+			if got := string(AppendValue(nil, v)); got != want {
+				t.Errorf("%s: %s, want %s", in, got, want)
+			}
+		}
+	}
+	if got := string(AppendValue(nil, nil)); got != "null" {
+		t.Error(got)
+	}
+}
+
+func FuzzAppendString(f *testing.F) {
+	f.Add("plain")
+	f.Add("\x00\"\\\u2028\xff\xe2\x82")
+	f.Fuzz(func(t *testing.T, s string) {
+		text := AppendString(nil, s)
+		var got string
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if want := string([]rune(s)); got != want {
+			t.Errorf("%q became %q", want, got)
+		}
+		if !utf8.Valid(text) || strings.ContainsAny(string(text), "\u2028\u2029\n\r") {
+			t.Errorf("%q is not safe in a line", text)
+		}
+	})
+}

@@ -1,0 +1,434 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// wireLog is a response writer that records writes, flushes and deadlines as a
+// connection would see them.
+type wireLog struct {
+	mu        sync.Mutex
+	header    http.Header
+	log       []string
+	deadlines []time.Time
+	fail      error // of every write
+	panics    bool
+}
+
+func (w *wireLog) Header() http.Header {
+	if w.header == nil {
+		w.header = http.Header{}
+	}
+	return w.header
+}
+
+func (w *wireLog) add(entry string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, entry)
+}
+
+func (w *wireLog) WriteHeader(status int) { w.add("status " + http.StatusText(status)) }
+
+func (w *wireLog) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.panics {
+		panic("broken writer")
+	}
+	if w.fail != nil {
+		return 0, w.fail
+	}
+	w.log = append(w.log, string(p))
+	return len(p), nil
+}
+
+// entries are the log so far.
+func (w *wireLog) entries() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.log)
+}
+
+// breakDown makes every further write fail, or panic where err is nil.
+func (w *wireLog) breakDown(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fail, w.panics = err, err == nil
+}
+
+func (w *wireLog) FlushError() error { w.add("flush"); return nil }
+
+func (w *wireLog) SetWriteDeadline(t time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deadlines = append(w.deadlines, t)
+	return nil
+}
+
+func event(content string, final bool) string {
+	text, _ := json.Marshal(final)
+	return `data: {"trace_id":"` + traceID + `","content":"` + content + `","is_final":` + string(text) + "}\n\n"
+}
+
+func TestStreamGolden(t *testing.T) {
+	w := new(wireLog)
+	s := NewEventStream(w, traceID)
+	for _, content := range []string{"", "Hel", "", "lo \"you\"\n"} {
+		if err := s.Delta(content, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !s.Started() {
+		t.Error("not started")
+	}
+	if err := s.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	want := []string{
+		"status OK",
+		event("Hel", false), "flush",
+		event(`lo \"you\"\n`, false), "flush",
+		event("", true), "flush",
+		"data: [DONE]\n\n", "flush",
+	}
+	if diff := cmp.Diff(want, w.entries()); diff != "" {
+		t.Error(diff)
+	}
+	wantHeader := http.Header{
+		"Content-Type":      {"text/event-stream"},
+		"Cache-Control":     {"no-store, no-transform"},
+		"X-Accel-Buffering": {"no"},
+	}
+	if diff := cmp.Diff(wantHeader, w.header); diff != "" {
+		t.Error(diff)
+	}
+	if err := s.Delta("late", true); err == nil {
+		t.Error("a closed stream took a delta")
+	}
+	if err := s.Finish(); err == nil {
+		t.Error("a stream finished twice")
+	}
+}
+
+func TestStreamSharesFlushes(t *testing.T) {
+	w := new(wireLog)
+	s := NewEventStream(w, traceID)
+	defer s.Close()
+	_ = s.Delta("a", false)
+	_ = s.Delta("b", false)
+	_ = s.Delta("", true)
+	_ = s.Delta("", true)
+	want := []string{"status OK", event("a", false), event("b", false), "flush"}
+	if diff := cmp.Diff(want, w.entries()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestStreamOfNothing(t *testing.T) {
+	w := new(wireLog)
+	s := NewEventStream(w, traceID)
+	if err := s.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"status OK", event("", true), "flush", "data: [DONE]\n\n", "flush"}
+	if diff := cmp.Diff(want, w.entries()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestStreamFailsBeforeContent(t *testing.T) {
+	w := httptest.NewRecorder()
+	s := NewEventStream(w, traceID)
+	if err := s.Delta("", true); err != nil {
+		t.Fatal(err)
+	}
+	if s.Fail(Errorf(UpstreamTimeout, "", "The provider took too long.")) {
+		t.Error("asks for an abort of an ordinary answer")
+	}
+	if w.Code != 504 || w.Header().Get("Content-Type") != "application/json" || !strings.Contains(w.Body.String(), `"code":"upstream_timeout"`) {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if s.Started() || s.Fail(Errorf(Internal, "", "again")) {
+		t.Error("a failed stream started")
+	}
+}
+
+func TestStreamFailsAfterContent(t *testing.T) {
+	w := new(wireLog)
+	s := NewEventStream(w, traceID)
+	_ = s.Delta("Hel\xe2", true)
+	if !s.Fail(Errorf(UpstreamTimeout, "ignored", "The provider stopped.")) {
+		t.Error("does not ask for an abort")
+	}
+	if !s.Fail(Errorf(Internal, "", "again")) {
+		t.Error("does not ask for an abort the second time")
+	}
+	want := []string{
+		"status OK", event("Hel", false), "flush",
+		"event: error\ndata: {\"trace_id\":\"" + traceID + `","content":"","is_final":false,"error":{"message":"The provider stopped.","type":"server_error","param":null,"code":"upstream_interrupted"}}` + "\n\n",
+		"flush",
+	}
+	if diff := cmp.Diff(want, w.entries()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(wireLog)
+		s := NewEventStream(w, traceID)
+		time.Sleep(time.Hour) // no heartbeat commits the headers
+		_ = s.Delta("a", true)
+		time.Sleep(14 * time.Second)
+		_ = s.Delta("b", true)
+		time.Sleep(14 * time.Second) // 28 s after a, 14 s after b
+		synctest.Wait()
+		before := []string{"status OK", event("a", false), "flush", event("b", false), "flush"}
+		if diff := cmp.Diff(before, w.entries()); diff != "" {
+			t.Error(diff)
+		}
+		time.Sleep(32 * time.Second) // 15 s and 30 s after b, and not yet 46 s
+		synctest.Wait()
+		after := append(before, event("", false), "flush", event("", false), "flush", event("", false), "flush")
+		if diff := cmp.Diff(after, w.entries()); diff != "" {
+			t.Error(diff)
+		}
+		s.Close()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if late := w.entries()[len(after):]; len(late) > 0 {
+			t.Errorf("after Close: %q", late)
+		}
+	})
+}
+
+func TestHeartbeatStopsWhenTheClientLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(wireLog)
+		s := NewEventStream(w, traceID)
+		defer s.Close()
+		_ = s.Delta("a", true)
+		gone := errors.New("broken pipe")
+		w.breakDown(gone)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if err := s.Delta("b", true); !errors.Is(err, gone) {
+			t.Errorf("got %v", err)
+		}
+		if err := s.Finish(); !errors.Is(err, gone) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestHeartbeatSurvivesAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(wireLog)
+		s := NewEventStream(w, traceID)
+		defer s.Close()
+		_ = s.Delta("a", true)
+		w.breakDown(nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if err := s.Delta("b", true); err == nil {
+			t.Error("the stream went on")
+		}
+	})
+}
+
+func TestWriteDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(wireLog)
+		s := NewEventStream(w, traceID)
+		for range 40 {
+			_ = s.Delta("a", true)
+			last := w.deadlines[len(w.deadlines)-1]
+			if left := time.Until(last); left < writeTimeout || left > writeTimeout+deadlineSlack {
+				t.Fatalf("%v to write an event", left)
+			}
+			time.Sleep(time.Second)
+		}
+		if set := len(w.deadlines); set > 10 {
+			t.Errorf("%d deadlines set for 40 events in 40 s", set)
+		}
+		s.Close()
+		if last := w.deadlines[len(w.deadlines)-1]; !last.IsZero() {
+			t.Error("the deadline was left to the next request")
+		}
+	})
+}
+
+// plainWriter can neither flush nor set deadlines.
+type plainWriter struct {
+	header http.Header
+	bytes.Buffer
+}
+
+func (w *plainWriter) Header() http.Header { return w.header }
+func (w *plainWriter) WriteHeader(int)     {}
+
+func TestStreamWithoutFlush(t *testing.T) {
+	w := &plainWriter{header: http.Header{}}
+	s := NewEventStream(w, traceID)
+	if err := errors.Join(s.Delta("a", true), s.Delta("b", true), s.Finish()); err != nil {
+		t.Fatal(err)
+	}
+	if want := event("a", false) + event("b", false) + event("", true) + "data: [DONE]\n\n"; w.String() != want {
+		t.Errorf("%q", w.String())
+	}
+}
+
+// contents decodes a stream as a client does.
+func contents(t testing.TB, log []string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, entry := range log {
+		data, ok := strings.CutPrefix(entry, "data: ")
+		if !ok || data == "[DONE]\n\n" {
+			continue
+		}
+		var e struct {
+			Content string `json:"content"`
+		}
+		if strings.Count(entry, "\n") != 2 {
+			t.Errorf("%q is not one event", entry)
+		}
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			t.Fatalf("%q: %v", entry, err)
+		}
+		all.WriteString(e.Content)
+	}
+	return all.String()
+}
+
+func TestSplitRunes(t *testing.T) {
+	for name, deltas := range map[string][]string{
+		"two bytes":          {"caf\xc3", "\xa9"},
+		"three bytes":        {"\xe2", "\x82", "\xac!"},
+		"four bytes":         {"a\xf0\x9f", "\x99\x82b"},
+		"never completed":    {"a\xe2\x82"},
+		"completed by other": {"a\xe2\x82", "b"},
+		"other rune begins":  {"\xe2", "é"},
+		"two begin":          {"\xe2", "\xe2\x82", "\xac"},
+		"invalid second":     {"\xe0", "\x80", "x"},
+		"only continuation":  {"\x80", "\x80\x80\x80\x80"},
+		"never a rune":       {"\xff", "\xc0\x80", "\xf5"},
+	} {
+		w := new(wireLog)
+		s := NewEventStream(w, traceID)
+		for _, delta := range deltas {
+			_ = s.Delta(delta, true)
+		}
+		_ = s.Finish()
+		if got, want := contents(t, w.entries()), string([]rune(strings.Join(deltas, ""))); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// However an answer is cut into deltas, the client reads the same text.
+func FuzzStream(f *testing.F) {
+	f.Add("Hello, é世🙂\n\ndata: [DONE]\n\n", uint64(0x123456789))
+	f.Add("\xe2\xe2\x82\xff\u2028", uint64(1))
+	f.Fuzz(func(t *testing.T, text string, cuts uint64) {
+		w := new(wireLog)
+		s := NewEventStream(w, traceID)
+		rest := text
+		for rest != "" {
+			n := min(1+int(cuts&3), len(rest))
+			cuts = cuts>>2 | cuts<<62
+			if err := s.Delta(rest[:n], cuts&4 == 0); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if err := s.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := contents(t, w.entries()), string([]rune(text)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// Over a real connection a client reads each event before the next is sent,
+// and a failed answer ends with an error, not with a clean end.
+func TestStreamOverHTTP(t *testing.T) {
+	for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		for _, complete := range []bool{true, false} {
+			t.Run(fmt.Sprint(proto, "/complete=", complete), func(t *testing.T) {
+				next := make(chan string)
+				server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					s := NewEventStream(w, traceID)
+					defer s.Close()
+					for content := range next {
+						if err := s.Delta(content, true); err != nil {
+							t.Error(err)
+						}
+					}
+					if complete {
+						if err := s.Finish(); err != nil {
+							t.Error(err)
+						}
+					} else if s.Fail(Errorf(UpstreamError, "", "Cut.")) {
+						panic(http.ErrAbortHandler)
+					}
+				}))
+				server.Config.ErrorLog = log.New(io.Discard, "", 0)
+				server.EnableHTTP2 = proto == "HTTP/2.0"
+				server.StartTLS()
+				defer server.Close()
+
+				go func() { next <- "a" }()
+				response, err := server.Client().Post(server.URL, "", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer response.Body.Close()
+				if response.Proto != proto || response.StatusCode != 200 {
+					t.Fatalf("%s %d", response.Proto, response.StatusCode)
+				}
+				buffer := make([]byte, len(event("a", false)))
+				for _, content := range []string{"a", "b", "c"} {
+					if content != "a" {
+						next <- content
+					}
+					if _, err := io.ReadFull(response.Body, buffer); err != nil || string(buffer) != event(content, false) {
+						t.Fatalf("%q, %v", buffer, err)
+					}
+				}
+				close(next)
+				rest, err := io.ReadAll(response.Body)
+				if complete {
+					if err != nil || string(rest) != event("", true)+"data: [DONE]\n\n" {
+						t.Errorf("%q, %v", rest, err)
+					}
+					return
+				}
+				if err == nil {
+					t.Error("the cut answer ended cleanly")
+				}
+				if !strings.HasPrefix(string(rest), "event: error\n") || strings.Contains(string(rest), "DONE") {
+					t.Errorf("%q", rest)
+				}
+			})
+		}
+	}
+}

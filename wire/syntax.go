@@ -1,0 +1,267 @@
+package wire
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+// Ceilings of a request's JSON, beside its size in bytes.
+const (
+	// maxDepth is the nesting that fastjson parses; a value inside n
+	// containers has depth n+1.
+	maxDepth = 300
+	// maxValues bounds the memory of a parsed body: fastjson takes 80 bytes
+	// or more for each value, so 1 MiB of "0,0,0…" would become 100 MiB.
+	maxValues = 100_000
+)
+
+// syntaxError is a place in a text and what is wrong there.
+type syntaxError struct {
+	offset  int
+	problem string
+	// limit tells that the text may well be JSON but is past a ceiling.
+	limit bool
+}
+
+// checkSyntax reads b once, front to back, and tells whether it is one JSON
+// text (RFC 8259) within the ceilings, with every number finite as a float64
+// and every string free of raw control characters. It returns how many values
+// b holds. b must be valid UTF-8.
+//
+// It runs before fastjson's Parse because that accepts texts that are not
+// JSON (NaN, 01, raw control characters), because its strict Validate has no
+// bound on depth, and because each of the two quotes the rest of the text in
+// an error that every level of nesting copies: a second of CPU for 1 MiB.
+//
+// An escape of half a surrogate pair, which no UTF-8 text can hold, is
+// overwritten with that of U+FFFD. encoding/json reads it the same way, while
+// fastjson would take the escape for literal text.
+func checkSyntax(b []byte) (values int, err *syntaxError) {
+	var open [maxDepth]byte
+	depth := 0
+	i := skipSpace(b, 0)
+	expectKey := false
+	for {
+		if expectKey {
+			if i == len(b) || b[i] != '"' {
+				return values, unexpected(b, i, "a member's name in double quotes")
+			}
+			if i, err = checkString(b, i); err != nil {
+				return values, err
+			}
+			i = skipSpace(b, i)
+			if i == len(b) || b[i] != ':' {
+				return values, unexpected(b, i, "':' after a member's name")
+			}
+			i = skipSpace(b, i+1)
+			expectKey = false
+		}
+
+		values++
+		if values > maxValues {
+			return values, &syntaxError{offset: i, problem: "more than " + strconv.Itoa(maxValues) + " values", limit: true}
+		}
+		if depth == maxDepth {
+			return values, &syntaxError{offset: i, problem: "nested deeper than " + strconv.Itoa(maxDepth) + " levels", limit: true}
+		}
+		if i == len(b) {
+			return values, unexpected(b, i, "a value")
+		}
+		switch c := b[i]; {
+		case c == '{':
+			i = skipSpace(b, i+1)
+			if i == len(b) || b[i] != '}' {
+				open[depth] = '}'
+				depth++
+				expectKey = true
+				continue
+			}
+			i++
+		case c == '[':
+			i = skipSpace(b, i+1)
+			if i == len(b) || b[i] != ']' {
+				open[depth] = ']'
+				depth++
+				continue
+			}
+			i++
+		case c == '"':
+			i, err = checkString(b, i)
+		case c == '-' || c >= '0' && c <= '9':
+			i, err = checkNumber(b, i)
+		case hasPrefix(b[i:], "true"), hasPrefix(b[i:], "null"):
+			i += 4
+		case hasPrefix(b[i:], "false"):
+			i += 5
+		default:
+			err = unexpected(b, i, "a value")
+		}
+		if err != nil {
+			return values, err
+		}
+
+		// A value has ended: close what it closes, up to the next comma.
+		for {
+			i = skipSpace(b, i)
+			if depth == 0 {
+				if i < len(b) {
+					return values, unexpected(b, i, "nothing after the end of the JSON text")
+				}
+				return values, nil
+			}
+			closing := open[depth-1]
+			if i < len(b) && b[i] == closing {
+				depth--
+				i++
+				continue
+			}
+			if i == len(b) || b[i] != ',' {
+				return values, unexpected(b, i, "',' or '"+string(closing)+"'")
+			}
+			i = skipSpace(b, i+1)
+			expectKey = closing == '}'
+			break
+		}
+	}
+}
+
+// checkString checks the string whose opening quote is at i and returns the
+// index after its closing quote.
+func checkString(b []byte, i int) (int, *syntaxError) {
+	for i++; i < len(b); i++ {
+		c := b[i]
+		switch {
+		case plain[c] || c >= utf8.RuneSelf:
+		case c == '"':
+			return i + 1, nil
+		case c != '\\':
+			return i, &syntaxError{offset: i, problem: "control characters must be escaped inside a string"}
+		default:
+			i++
+			if i == len(b) {
+				return i, unexpected(b, i, "the rest of an escape")
+			}
+			switch b[i] {
+			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			case 'u':
+				end, err := checkUnicodeEscape(b, i)
+				if err != nil {
+					return i, err
+				}
+				i = end - 1
+			default:
+				return i, &syntaxError{offset: i - 1, problem: "there is no such escape in JSON"}
+			}
+		}
+	}
+	return i, unexpected(b, i, "the closing '\"' of a string")
+}
+
+// checkUnicodeEscape checks the escape whose 'u' is at i, with its second half
+// where it is a surrogate pair, and returns the index after it.
+func checkUnicodeEscape(b []byte, i int) (int, *syntaxError) {
+	r, ok := hex4(b, i+1)
+	if !ok {
+		return i, &syntaxError{offset: i - 1, problem: `\u must be followed by four hexadecimal digits`}
+	}
+	if r < 0xD800 || r > 0xDFFF {
+		return i + 5, nil
+	}
+	if r < 0xDC00 && i+6 < len(b) && b[i+5] == '\\' && b[i+6] == 'u' {
+		if low, ok := hex4(b, i+7); ok && low >= 0xDC00 && low <= 0xDFFF {
+			return i + 11, nil
+		}
+	}
+	copy(b[i+1:i+5], "fffd")
+	return i + 5, nil
+}
+
+func hex4(b []byte, i int) (r rune, ok bool) {
+	if i+4 > len(b) {
+		return 0, false
+	}
+	for _, c := range b[i : i+4] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// checkNumber checks the number that begins at i and returns the index after
+// it.
+func checkNumber(b []byte, i int) (int, *syntaxError) {
+	start := i
+	if b[i] == '-' {
+		i++
+	}
+	switch {
+	case i == len(b) || b[i] < '0' || b[i] > '9':
+		return i, unexpected(b, i, "a digit")
+	case b[i] == '0':
+		i++
+		if i < len(b) && b[i] >= '0' && b[i] <= '9' {
+			return i, &syntaxError{offset: start, problem: "a number must not begin with 0"}
+		}
+	default:
+		i = skipDigits(b, i)
+	}
+	if i < len(b) && b[i] == '.' {
+		fraction := i + 1
+		if i = skipDigits(b, fraction); i == fraction {
+			return i, unexpected(b, i, "a digit after the decimal point")
+		}
+	}
+	exponent := i < len(b) && b[i]|0x20 == 'e'
+	if exponent {
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		digits := i
+		if i = skipDigits(b, digits); i == digits {
+			return i, unexpected(b, i, "a digit in the exponent")
+		}
+	}
+	// Without an exponent it takes over 300 digits to leave float64's range.
+	if exponent || i-start > 300 {
+		if _, err := strconv.ParseFloat(view(b[start:i]), 64); err != nil {
+			return i, &syntaxError{offset: start, problem: "the number is too large for a 64-bit float"}
+		}
+	}
+	return i, nil
+}
+
+func skipDigits(b []byte, i int) int {
+	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+func hasPrefix(b []byte, word string) bool {
+	return len(b) >= len(word) && string(b[:len(word)]) == word
+}
+
+// unexpected reports what stands at i where want was expected.
+func unexpected(b []byte, i int, want string) *syntaxError {
+	found := "the end"
+	if i < len(b) {
+		r, _ := utf8.DecodeRune(b[i:])
+		found = strconv.QuoteRune(r)
+	}
+	return &syntaxError{offset: i, problem: "expected " + want + ", found " + found}
+}

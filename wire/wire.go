@@ -1,0 +1,35 @@
+// Package wire is the public contract in bytes: request parsing, answers, SSE
+// events and error bodies. It knows nothing of definitions, stores or
+// providers.
+//
+// A handler takes a Request from the pool, reads and parses the body into a
+// typed result, and writes its answer with the Append functions:
+//
+//	req := wire.AcquireRequest()
+//	defer req.Release()
+//	if err := req.ReadBody(w, r, limit); err != nil {
+//		wire.WriteError(w, err)
+//		return
+//	}
+//	call, err := req.Prompts()
+//
+// Everything a parsed result refers to, strings included, is a view of the
+// request's buffers and must not be used after Release, except where the
+// result says that it owns its data.
+package wire
+
+// Names of the headers the gateway adds to its answers.
+const (
+	// HeaderTraceID names the trace of an answer that has exactly one.
+	HeaderTraceID = "Cadenza-Trace-Id"
+	// HeaderRevision is the revision of the definitions that answered.
+	HeaderRevision = "Cadenza-Revision"
+	// HeaderUnknownKeys lists the requested keys that no definition has.
+	HeaderUnknownKeys = "Cadenza-Unknown-Keys"
+	// HeaderAttempts counts the upstream calls an endpoint's answer took.
+	HeaderAttempts = "Cadenza-Attempts"
+	// HeaderServedBy names the provider and model that answered.
+	HeaderServedBy = "Cadenza-Served-By"
+	// HeaderCacheStatus tells how a cache handled the request (RFC 9211).
+	HeaderCacheStatus = "Cache-Status"
+)
