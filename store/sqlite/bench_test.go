@@ -1,0 +1,141 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// processorTime is what the process has used of the processors, in nanoseconds.
+func processorTime(b *testing.B) int64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return usage.Utime.Nano() + usage.Stime.Nano()
+}
+
+// fillEvaluation fills a record as a prompt's evaluation does that logs content.
+func fillEvaluation(r *trace.Record, id trace.ID, now time.Time) {
+	r.ID, r.Time, r.Workspace, r.APIKey, r.Kind, r.Key = id, now, "default", "app", trace.KindPrompt, "support_reply"
+	r.Version, r.Revision, r.Row, r.Variant = "0123456789ab", "ba9876543210", "dutch", "nl"
+	r.Status, r.Latency = 200, 40*time.Microsecond
+	r.Metadata = append(r.Metadata[:0], `{"session":"0123456789"}`...)
+	r.Context = append(r.Context[:0], `{"environment":"production","locale":"nl-BE","plan":"pro","customer_id":"c-4711"}`...)
+	r.Variables = append(r.Variables[:0], `{"company":"Acme","question":"Where is my order?"}`...)
+}
+
+// BenchmarkCommit shows what grouping is worth: rows committed in batches, with
+// (metrics) and without (records) a sync of each.
+func BenchmarkCommit(b *testing.B) {
+	for _, size := range []int{1, 16, 256} {
+		b.Run(fmt.Sprintf("records/batch=%d", size), func(b *testing.B) {
+			benchmarkCommit(b, size, func(batch *trace.Batch, id trace.ID, now time.Time) {
+				r := new(trace.Record)
+				fillEvaluation(r, id, now)
+				batch.Records = append(batch.Records, r)
+			}, func(batch *trace.Batch, i int, id trace.ID) { batch.Records[i].ID = id })
+		})
+		b.Run(fmt.Sprintf("metrics/batch=%d", size), func(b *testing.B) {
+			benchmarkCommit(b, size, func(batch *trace.Batch, id trace.ID, now time.Time) {
+				batch.Metrics = append(batch.Metrics, &trace.Metrics{
+					TraceID: id, Workspace: "default", APIKey: "app", Time: now, Score: new(90.0), Metadata: []byte(`{"n":1}`),
+				})
+			}, func(batch *trace.Batch, i int, id trace.ID) { batch.Metrics[i].TraceID = id })
+		})
+	}
+}
+
+func benchmarkCommit(b *testing.B, size int, add func(*trace.Batch, trace.ID, time.Time), renew func(*trace.Batch, int, trace.ID)) {
+	s := mustOpen(b, Config{Path: filepath.Join(b.TempDir(), "a.db")})
+	authority, now := mustAuthority(b), time.Now()
+	var batch trace.Batch
+	for range size {
+		add(&batch, trace.ID{}, now)
+	}
+	rows := 0
+	b.ReportAllocs()
+	before := processorTime(b)
+	for b.Loop() {
+		for i := range size {
+			renew(&batch, i, authority.New(trace.KindPrompt, now))
+		}
+		if err := s.Commit(b.Context(), &batch); err != nil {
+			b.Fatal(err)
+		}
+		rows += size
+	}
+	b.ReportMetric(float64(processorTime(b)-before)/float64(rows), "cpu-ns/row")
+	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
+}
+
+// BenchmarkRecording is all that recording an evaluation costs: its id, filling
+// the record, the queue and the rows, at a rate that the writer keeps up with.
+func BenchmarkRecording(b *testing.B) {
+	r := openRecorder(b, Config{Path: filepath.Join(b.TempDir(), "a.db")})
+	authority := mustAuthority(b)
+	before, count := processorTime(b), 0
+	b.ReportAllocs()
+	for b.Loop() {
+		for r.Stats().Queued > 8192 {
+			time.Sleep(time.Millisecond)
+		}
+		for range 256 {
+			now := time.Now()
+			record := trace.AcquireRecord()
+			fillEvaluation(record, authority.New(trace.KindPrompt, now), now)
+			if !r.Evaluation(record) {
+				b.Fatal("dropped")
+			}
+		}
+		count += 256
+	}
+	for r.Stats().Queued > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	b.ReportMetric(float64(processorTime(b)-before)/float64(count), "cpu-ns/evaluation")
+	b.ReportMetric(float64(count)/b.Elapsed().Seconds(), "evaluations/s")
+}
+
+// BenchmarkMetrics is acknowledged metrics of many reporters at once.
+func BenchmarkMetrics(b *testing.B) {
+	r := openRecorder(b, Config{Path: filepath.Join(b.TempDir(), "a.db")})
+	authority := mustAuthority(b)
+	var count atomic.Int64
+	b.SetParallelism(32)
+	b.ReportAllocs()
+	before := processorTime(b)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := r.Metrics(b.Context(), metricsOf(authority.New(trace.KindPrompt, time.Now()))); err != nil {
+				b.Error(err)
+			}
+			count.Add(1)
+		}
+	})
+	b.ReportMetric(float64(processorTime(b)-before)/float64(count.Load()), "cpu-ns/record")
+	b.ReportMetric(float64(count.Load())/b.Elapsed().Seconds(), "records/s")
+}
+
+// BenchmarkStart is what an upstream call waits for its start record.
+func BenchmarkStart(b *testing.B) {
+	r := openRecorder(b, Config{Path: filepath.Join(b.TempDir(), "a.db")})
+	authority := mustAuthority(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		now := time.Now()
+		record := trace.AcquireRecord()
+		fillEvaluation(record, authority.New(trace.KindEndpoint, now), now)
+		if !r.Start(b.Context(), record) {
+			b.Fatal("the start was late")
+		}
+		r.End(record)
+	}
+}

@@ -1,0 +1,105 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// traceKeyLength is the length of a key that the store makes, in bytes.
+const traceKeyLength = 32
+
+// TraceKey implements [trace.Store]. Processes that share a file agree.
+func (s *Store) TraceKey(ctx context.Context) ([]byte, error) {
+	key, err := storedTraceKey(ctx, s.conn)
+	if !errors.Is(err, sql.ErrNoRows) {
+		return key, s.note(err)
+	}
+	fresh := make([]byte, traceKeyLength)
+	rand.Read(fresh)
+	if err := keepTraceKey(ctx, s.conn, fresh); err != nil {
+		return nil, s.note(err)
+	}
+	// Another process may have been first.
+	key, err = storedTraceKey(ctx, s.conn)
+	return key, s.note(err)
+}
+
+// Commit implements [trace.Store].
+func (s *Store) Commit(ctx context.Context, batch *trace.Batch) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	if err := s.setDurable(ctx, batch.Durable()); err != nil {
+		return s.note(err)
+	}
+	if err := s.transact(ctx, func() error { return s.insert.batch(ctx, batch) }); err != nil {
+		return s.note(err)
+	}
+	return nil
+}
+
+// usable tells whether what is written now would be found later.
+func (s *Store) usable() error {
+	if damage := s.damage.Load(); damage != nil {
+		return classify(*damage)
+	}
+	// Commits to a file that was deleted or moved succeed, and are lost.
+	if info, err := os.Stat(s.path); err != nil || !os.SameFile(info, s.file) {
+		return errors.Join(fmt.Errorf("%w: %s was moved or deleted", trace.ErrBroken, s.path), err)
+	}
+	return nil
+}
+
+// note remembers damage and returns err as the recorder understands it.
+func (s *Store) note(err error) error {
+	if isCorrupt(err) {
+		s.damaged(err)
+	}
+	return classify(err)
+}
+
+// setDurable sets whether commits are synced. SQLite takes it only outside of a
+// transaction. https://www.sqlite.org/pragma.html#pragma_synchronous
+func (s *Store) setDurable(ctx context.Context, durable bool) error {
+	if s.durable == durable {
+		return nil
+	}
+	level := "NORMAL"
+	if durable {
+		level = "FULL"
+	}
+	if _, err := s.conn.ExecContext(ctx, "PRAGMA synchronous = "+level); err != nil {
+		return err
+	}
+	s.durable = durable
+	return nil
+}
+
+// transact runs work in a transaction. It is not database/sql's, which is made
+// anew each time with a goroutine and statements of its own.
+func (s *Store) transact(ctx context.Context, work func() error) (err error) {
+	if _, err := s.insert.begin.ExecContext(ctx); err != nil {
+		return err
+	}
+	committed := false
+	defer func() { // also when work panics: the lock must not stay
+		if !committed {
+			// SQLite may have rolled back already, as it does on a full disk.
+			_, _ = s.insert.rollback.ExecContext(context.WithoutCancel(ctx))
+		}
+	}()
+	if err := work(); err != nil {
+		return err
+	}
+	if _, err := s.insert.commit.ExecContext(ctx); err != nil {
+		return err
+	}
+	committed = true
+	return nil
+}

@@ -1,0 +1,167 @@
+package sqlite
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// crashChild names, in the environment of a child of the tests, the file that
+// it writes to until it is killed.
+const crashChild = "CADENZA_TEST_CRASH_FILE"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(crashChild); path != "" {
+		if err := writeUntilKilled(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// writeUntilKilled records for ever and prints what was acknowledged: "m ID" for
+// metrics that were stored, "s ID" for an upstream call whose start was.
+func writeUntilKilled(path string) error {
+	r := trace.NewRecorder(trace.Options{Open: Opener(Config{Path: path})})
+	r.Open()
+	ctx := context.Background()
+	key, err := r.TraceKey(ctx)
+	if err != nil {
+		return err
+	}
+	authority, err := trace.NewAuthority(key, "default")
+	if err != nil {
+		return err
+	}
+	var output sync.Mutex
+	acknowledge := func(what string, id trace.ID) {
+		output.Lock()
+		defer output.Unlock()
+		fmt.Printf("%s %s\n", what, id)
+	}
+	for range 8 {
+		go func() {
+			for {
+				id := authority.New(trace.KindPrompt, time.Now())
+				record := trace.AcquireRecord()
+				record.ID, record.Time, record.Workspace, record.Kind, record.Key = id, time.Now(), "default", trace.KindPrompt, "k"
+				r.Evaluation(record)
+				if r.Metrics(ctx, metricsOf(id)) == nil {
+					acknowledge("m", id)
+				}
+			}
+		}()
+	}
+	for {
+		id := authority.New(trace.KindEndpoint, time.Now())
+		call := trace.AcquireRecord()
+		call.ID, call.Time, call.Workspace, call.Kind, call.Key = id, time.Now(), "default", trace.KindEndpoint, "e"
+		if r.Start(ctx, call) {
+			acknowledge("s", id)
+		}
+		time.Sleep(time.Millisecond)
+		r.End(call)
+	}
+}
+
+// TestKillLosesNothingAcknowledged kills a writing process again and again: what
+// it acknowledged must be in the file, which must be whole, and what it was
+// doing upstream must show.
+func TestKillLosesNothingAcknowledged(t *testing.T) {
+	rounds := 25
+	if testing.Short() {
+		rounds = 5
+	}
+	path := filepath.Join(t.TempDir(), "a.db")
+	var metrics, calls []trace.ID
+	for range rounds {
+		m, s := killedRound(t, path)
+		metrics, calls = append(metrics, m...), append(calls, s...)
+	}
+	if len(metrics) < rounds || len(calls) < rounds/2 {
+		t.Fatalf("only %d metrics and %d starts were acknowledged in %d rounds", len(metrics), len(calls), rounds)
+	}
+
+	store := mustOpen(t, Config{Path: path})
+	if err := store.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	lost := 0
+	for _, id := range metrics {
+		stored, err := store.MetricsFor(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(stored) != 1 {
+			lost++
+		}
+	}
+	if lost > 0 {
+		t.Errorf("%d of %d acknowledged metrics are lost", lost, len(metrics))
+	}
+	states := map[trace.State]int{}
+	for _, id := range calls {
+		record, err := store.Trace(t.Context(), id)
+		if err != nil {
+			t.Fatalf("the upstream call %s: %v", id, err)
+		}
+		states[record.State]++
+	}
+	if states[trace.StateStarted] > 0 || states[trace.StateInterrupted] == 0 {
+		t.Errorf("upstream calls by state: %v; want some interrupted and none started", states)
+	}
+	t.Logf("%d rounds, %d metrics acknowledged, upstream calls: %v", rounds, len(metrics), states)
+}
+
+// killedRound runs a child for a moment, kills it and returns what it had
+// acknowledged.
+func killedRound(t *testing.T, path string) (metrics, calls []trace.ID) {
+	t.Helper()
+	child := exec.Command(os.Args[0], "-test.run=^$")
+	child.Env = append(os.Environ(), crashChild+"="+path)
+	var failure strings.Builder
+	child.Stderr = &failure
+	output, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var kill *time.Timer
+	lines := bufio.NewScanner(output)
+	for lines.Scan() {
+		if kill == nil { // from the first acknowledgement on, at any moment
+			kill = time.AfterFunc(rand.N(120*time.Millisecond), func() { _ = child.Process.Kill() })
+		}
+		what, text, _ := strings.Cut(lines.Text(), " ")
+		id, ok := trace.ParseID(text)
+		if !ok {
+			continue // the line that was being written
+		}
+		switch what {
+		case "m":
+			metrics = append(metrics, id)
+		case "s":
+			calls = append(calls, id)
+		}
+	}
+	_ = child.Wait()
+	if kill == nil || failure.Len() > 0 {
+		t.Fatalf("the child failed: %s", failure.String())
+	}
+	return metrics, calls
+}

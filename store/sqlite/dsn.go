@@ -1,0 +1,71 @@
+package sqlite
+
+import (
+	"database/sql"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	// Registers the driver "sqlite".
+	_ "modernc.org/sqlite"
+)
+
+// checkpointPages is how long the log grows before its content goes into the
+// database, in pages of 4 KiB. Pages that are written again and again, such as
+// the end of an index, go there once.
+const checkpointPages = 4000
+
+// walLimit is what the log is cut back to after a burst, in bytes.
+const walLimit = 32 << 20
+
+// busyTimeoutMillis is how long a statement waits for a lock that another
+// process holds on the file.
+const busyTimeoutMillis = 5000
+
+// fileURI is the path as an SQLite URI, so that no character of it is special.
+func fileURI(path string, query url.Values) string {
+	path = filepath.ToSlash(path)
+	if filepath.IsAbs(path) && !strings.HasPrefix(path, "/") {
+		path = "/" + path // C:/… on Windows
+	}
+	return (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: query.Encode()}).String()
+}
+
+// writerDSN sets what concerns the connection alone. What would change the file
+// waits until it is known to be ours.
+func writerDSN(path string) string {
+	return fileURI(path, url.Values{
+		"_pragma": {
+			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),
+			"synchronous(FULL)",
+			fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages),
+			fmt.Sprintf("journal_size_limit(%d)", walLimit),
+			"temp_store(MEMORY)",
+			"trusted_schema(OFF)",
+		},
+		"_txlock": {"immediate"},
+	})
+}
+
+func readerDSN(path string) string {
+	return fileURI(path, url.Values{
+		"mode": {"ro"},
+		"_pragma": {
+			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),
+			"query_only(ON)",
+			"temp_store(MEMORY)",
+			"trusted_schema(OFF)",
+		},
+	})
+}
+
+func openDatabase(dsn string, maxConns int) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(maxConns)
+	db.SetMaxIdleConns(maxConns)
+	return db, nil
+}

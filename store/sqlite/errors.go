@@ -1,0 +1,48 @@
+package sqlite
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// ErrNotFound says that the store does not hold what was asked for.
+var ErrNotFound = errors.New("not found in the trace store")
+
+// resultCode is the primary SQLite result code of err, 0 for other errors.
+// https://www.sqlite.org/rescode.html
+func resultCode(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// isCorrupt tells whether err says that the file is damaged, or no database.
+func isCorrupt(err error) bool {
+	switch resultCode(err) {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return true
+	}
+	return errors.Is(err, errCheckFailed)
+}
+
+// classify wraps trace.ErrBroken where the connection must not be used again.
+// After a failed read, write or sync the kernel's idea of the file and SQLite's
+// may differ; a full disk or a lock passes by itself.
+func classify(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case isCorrupt(err), resultCode(err) == sqlite3.SQLITE_IOERR,
+		errors.Is(err, sql.ErrConnDone), errors.Is(err, driver.ErrBadConn):
+		return fmt.Errorf("%w: %w", trace.ErrBroken, err)
+	}
+	return err
+}

@@ -1,0 +1,193 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// maxReaders bounds how many queries run at once.
+const maxReaders = 4
+
+// Reader reads a store's file, also while another process writes to it. Its
+// methods may be called concurrently.
+type Reader struct{ db *sql.DB }
+
+// OpenReader opens the file of a store to read it. It neither makes the file
+// nor changes what is in it.
+func OpenReader(ctx context.Context, path string) (*Reader, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := openReader(path)
+	if err != nil {
+		return nil, err
+	}
+	application, err := queryInt(ctx, r.db, "PRAGMA application_id")
+	if err == nil && application != applicationID {
+		err = errors.New("not a trace store")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("trace store %s: %w", path, err), r.Close())
+	}
+	return r, nil
+}
+
+func openReader(path string) (*Reader, error) {
+	db, err := openDatabase(readerDSN(path), maxReaders)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{db: db}, nil
+}
+
+// Close closes the reader's connections.
+func (r *Reader) Close() error { return r.db.Close() }
+
+// Check has SQLite verify the whole file, its indexes included, and returns
+// what it finds. It reads everything.
+func (r *Reader) Check(ctx context.Context) error {
+	var verdict string
+	if err := r.db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
+		return err
+	}
+	if verdict != "ok" {
+		return fmt.Errorf("%w: %s", errCheckFailed, verdict)
+	}
+	return nil
+}
+
+var (
+	selectTrace   = fmt.Sprintf("SELECT %s FROM traces WHERE id = ?", strings.Join(traceColumns, ", "))
+	selectMetrics = fmt.Sprintf("SELECT %s FROM metrics WHERE trace_id = ? ORDER BY seq", strings.Join(metricsColumns, ", "))
+)
+
+// Trace returns the record of a trace, or ErrNotFound. The record is the
+// caller's. Times have the precision that they are stored with.
+func (r *Reader) Trace(ctx context.Context, id trace.ID) (*trace.Record, error) {
+	var (
+		rec                              trace.Record
+		rawID                            []byte
+		timeMillis                       int64
+		kind, state                      string
+		apiKey, version, revision, row   sql.NullString
+		variant, provider, model, code   sql.NullString
+		status, latency, firstToken      sql.NullInt64
+		promptTokens, completionTokens   sql.NullInt64
+		totalTokens                      sql.NullInt64
+		dollars                          sql.NullFloat64
+		cached                           sql.NullBool
+		attempts, notes                  []byte
+		metadata, contextJSON, variables []byte
+		messages, response               []byte
+	)
+	err := r.db.QueryRowContext(ctx, selectTrace, id[:]).Scan(
+		&rawID, &timeMillis, &rec.Workspace, &kind, &rec.Key, &state, &apiKey, &version, &revision, &row, &variant,
+		&status, &latency, &notes, &metadata, &contextJSON, &variables, &messages, &response,
+		&provider, &model, &attempts, &code, &firstToken, &promptTokens, &completionTokens, &totalTokens, &dollars, &cached)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	rec.ID = id
+	rec.Time = time.UnixMilli(timeMillis)
+	rec.Kind, _ = trace.ParseKind(kind)
+	rec.State, _ = trace.ParseState(state)
+	rec.APIKey, rec.Version, rec.Revision, rec.Row = apiKey.String, version.String, revision.String, row.String
+	rec.Variant, rec.Provider, rec.Model, rec.Code = variant.String, provider.String, model.String, code.String
+	rec.Status = int(status.Int64)
+	rec.Latency = time.Duration(latency.Int64) * time.Microsecond
+	rec.FirstToken = time.Duration(firstToken.Int64) * time.Microsecond
+	rec.HasUsage = totalTokens.Valid
+	rec.PromptTokens, rec.CompletionTokens, rec.TotalTokens = promptTokens.Int64, completionTokens.Int64, totalTokens.Int64
+	rec.Cost = dollars.Float64
+	rec.Cached = cached.Bool
+	rec.Metadata, rec.Context, rec.Variables, rec.Messages, rec.Response = metadata, contextJSON, variables, messages, response
+	if err := fromJSON(attempts, &rec.Attempts); err != nil {
+		return nil, fmt.Errorf("trace %s: attempts: %w", id, err)
+	}
+	if err := fromJSON(notes, &rec.Notes); err != nil {
+		return nil, fmt.Errorf("trace %s: notes: %w", id, err)
+	}
+	return &rec, nil
+}
+
+func fromJSON[T any](text []byte, into *[]T) error {
+	if text == nil {
+		return nil
+	}
+	return json.Unmarshal(text, into)
+}
+
+// MetricsFor returns the metrics of a trace in the order they were reported.
+func (r *Reader) MetricsFor(ctx context.Context, id trace.ID) (_ []trace.Metrics, err error) {
+	rows, err := r.db.QueryContext(ctx, selectMetrics, id[:])
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var all []trace.Metrics
+	for rows.Next() {
+		var (
+			m          trace.Metrics
+			rawID      []byte
+			timeMillis int64
+			apiKey     sql.NullString
+		)
+		if err := rows.Scan(&rawID, &timeMillis, &m.Workspace, &apiKey, &m.Score, &m.Latency, &m.RoundtripTime,
+			&m.LLMResponse, &m.ChainID, &m.ConversationID, &m.PromptTokens, &m.CompletionTokens, &m.TotalTokens,
+			&m.Metadata); err != nil {
+			return nil, err
+		}
+		m.TraceID = id
+		m.Time = time.UnixMilli(timeMillis)
+		m.APIKey = apiKey.String
+		all = append(all, m)
+	}
+	return all, rows.Err()
+}
+
+// StoredVersion is a version of a definition as the store keeps it.
+type StoredVersion struct {
+	trace.Version
+	Ordinal int64 // 1 for the key's first version; for display only
+}
+
+// Version returns a version of a definition, or ErrNotFound.
+func (r *Reader) Version(ctx context.Context, workspace string, kind trace.Kind, key, version string) (*StoredVersion, error) {
+	v := StoredVersion{Version: trace.Version{Workspace: workspace, Kind: kind, Key: key, Version: version}}
+	var firstSeen int64
+	err := r.db.QueryRowContext(ctx,
+		"SELECT ordinal, first_seen_ms, content FROM versions WHERE workspace = ? AND kind = ? AND key = ? AND version = ?",
+		workspace, kind.String(), key, version).Scan(&v.Ordinal, &firstSeen, &v.Content)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	v.Time = time.UnixMilli(firstSeen)
+	return &v, nil
+}
+
+// Counts is how many rows the store holds.
+type Counts struct{ Traces, Metrics, Versions int64 }
+
+// Counts counts the rows. It reads every page of an index of each table.
+func (r *Reader) Counts(ctx context.Context) (Counts, error) {
+	var c Counts
+	err := r.db.QueryRowContext(ctx,
+		"SELECT (SELECT count(*) FROM traces), (SELECT count(*) FROM metrics), (SELECT count(*) FROM versions)",
+	).Scan(&c.Traces, &c.Metrics, &c.Versions)
+	return c, err
+}

@@ -1,0 +1,218 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// Config says where and how long traces are kept. Path is required.
+type Config struct {
+	Path      string        // of the file; missing directories are made, for the owner alone
+	Retention time.Duration // traces older than this are deleted, with their metrics; 0: never
+	Logger    *slog.Logger  // default: none
+
+	maxPages int // of the file, to test a full disk; 0: SQLite's own bound
+}
+
+// Opener returns the function that [trace.Options] opens the store with.
+func Opener(config Config) func(context.Context) (trace.Store, error) {
+	return func(ctx context.Context) (trace.Store, error) { return Open(ctx, config) }
+}
+
+// Store is an open database. It implements [trace.Store], whose methods are for
+// one goroutine; those of the embedded Reader may be called concurrently.
+type Store struct {
+	*Reader
+	config  Config
+	path    string
+	file    os.FileInfo // of the file that was opened
+	opened  time.Time
+	db      *sql.DB
+	conn    *sql.Conn
+	insert  statements
+	durable bool // synchronous is FULL on conn
+	clock   clockGuard
+
+	stopCheck context.CancelFunc
+	checking  sync.WaitGroup
+	damage    atomic.Pointer[error] // that the check or a statement found
+}
+
+// Open opens or makes the database, brings its schema up to date and marks the
+// upstream calls that a crash interrupted. A file that is damaged, or no
+// database at all, is set aside under the name PATH.corrupt-TIME, with its log,
+// and a new one is begun under its trace key if that can still be read; whether
+// the content of a large file is damaged is found out in the background.
+// A database of another application is left alone, which is an error.
+func Open(ctx context.Context, config Config) (*Store, error) {
+	if config.Path == "" {
+		return nil, errors.New("the trace store needs a path")
+	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	path, err := filepath.Abs(config.Path)
+	if err != nil {
+		return nil, err
+	}
+	store, err := open(ctx, config, path)
+	if isCorrupt(err) {
+		store, err = replace(ctx, config, path, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("trace store %s: %w", path, classify(err))
+	}
+	store.startCheck()
+	return store, nil
+}
+
+func open(ctx context.Context, config Config, path string) (_ *Store, err error) {
+	file, err := createFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{config: config, path: path, file: file, opened: time.Now(), durable: true, stopCheck: func() {}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.db, err = openDatabase(writerDSN(path), 1); err != nil {
+		return nil, err
+	}
+	if s.conn, err = s.db.Conn(ctx); err != nil {
+		return nil, err
+	}
+	if err = prepareFile(ctx, s.conn, config.maxPages); err != nil {
+		return nil, err
+	}
+	interrupted, err := markInterrupted(ctx, s.conn)
+	if err != nil {
+		return nil, err
+	}
+	if interrupted > 0 {
+		config.Logger.Warn("the process had ended during upstream calls; their traces are marked as interrupted", "count", interrupted)
+	}
+	if err = s.insert.prepare(ctx, s.conn); err != nil {
+		return nil, err
+	}
+	s.Reader, err = openReader(path)
+	return s, err
+}
+
+// prepareFile makes the file ours, or makes sure that it is.
+func prepareFile(ctx context.Context, conn *sql.Conn, maxPages int) error {
+	scripts, err := migrations()
+	if err != nil {
+		return err
+	}
+	if err := checkOwner(ctx, conn, len(scripts)); err != nil {
+		return err
+	}
+	// Only takes before the file is first written, and lets deleted content be
+	// given back a little at a time.
+	if _, err := conn.ExecContext(ctx, "PRAGMA auto_vacuum = INCREMENTAL"); err != nil {
+		return err
+	}
+	var mode string
+	if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("the file system does not allow a write-ahead log (journal mode %s)", mode)
+	}
+	if err := migrate(ctx, conn, scripts); err != nil {
+		return err
+	}
+	if maxPages > 0 {
+		_, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", maxPages))
+		return err
+	}
+	return nil
+}
+
+// createFile makes the file for its owner alone, so that the log files, which
+// get its mode, are too, and makes its name survive a power cut.
+func createFile(path string) (os.FileInfo, error) {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return os.Stat(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err := errors.Join(err, file.Close(), syncDirectory(dir)); err != nil {
+		return nil, err
+	}
+	return info, nil
+}
+
+func syncDirectory(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // directories can't be synced there
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// markInterrupted turns the starts that have no end into interrupted calls, and
+// counts them.
+func markInterrupted(ctx context.Context, conn *sql.Conn) (int64, error) {
+	result, err := conn.ExecContext(ctx, "UPDATE traces SET state = 'interrupted' WHERE state = 'started'")
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// Close closes the database. If it was found to be damaged, it is set aside and
+// a new one begun in its place.
+func (s *Store) Close() error {
+	s.stopCheck()
+	s.checking.Wait()
+	err := s.close()
+	damage := s.damage.Load()
+	if damage == nil {
+		return err
+	}
+	successor, err := replace(context.Background(), s.config, s.path, *damage)
+	if err != nil {
+		return fmt.Errorf("trace store %s: %w", s.path, err)
+	}
+	return successor.close()
+}
+
+func (s *Store) close() error {
+	var errs []error
+	if s.Reader != nil {
+		errs = append(errs, s.Reader.Close())
+	}
+	errs = append(errs, s.insert.close())
+	if s.conn != nil {
+		errs = append(errs, s.conn.Close())
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	return errors.Join(errs...)
+}

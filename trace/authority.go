@@ -1,0 +1,104 @@
+package trace
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// MinKeyLength is the least length of a trace key, in bytes.
+const MinKeyLength = 16
+
+// checkKeyInfo keeps the derived key apart from any other use of the trace key.
+const checkKeyInfo = "cadenza trace id check v1\x00"
+
+// Authority makes and verifies the trace ids of one workspace. Authorities of
+// the same trace key and workspace, on whatever node, verify each other's ids;
+// to those of another workspace they are forgeries.
+//
+// An id's check is the first 32 bits of the AES-128 encryption of the rest of
+// the id (its check taken as zero), under a key that HKDF-SHA256 (RFC 5869)
+// derives from the trace key and the workspace's name. A guess is right once in
+// 2^32 tries.
+type Authority struct {
+	block   cipher.Block
+	scratch sync.Pool // *ID: what is given to block escapes
+
+	mu      sync.Mutex
+	millis  int64  // of the last id: ids ascend even when the clock does not
+	counter uint64 // of the last id
+}
+
+// NewAuthority returns the authority of a workspace.
+func NewAuthority(traceKey []byte, workspace string) (*Authority, error) {
+	if len(traceKey) < MinKeyLength {
+		return nil, fmt.Errorf("the trace key must have at least %d bytes, it has %d", MinKeyLength, len(traceKey))
+	}
+	if workspace == "" {
+		return nil, errors.New("trace ids need the name of a workspace")
+	}
+	key, err := hkdf.Key(sha256.New, traceKey, nil, checkKeyInfo+workspace, 16)
+	if err != nil {
+		return nil, fmt.Errorf("deriving the key of trace ids: %w", err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("deriving the key of trace ids: %w", err)
+	}
+	var start [8]byte
+	rand.Read(start[:])
+	return &Authority{
+		block:   block,
+		scratch: sync.Pool{New: func() any { return new(ID) }},
+		counter: binary.BigEndian.Uint64(start[:]) & counterMask,
+	}, nil
+}
+
+// New makes the id of a trace of the time now. It may be called concurrently.
+// A clock that stands still or goes back does not make ids descend: they keep
+// the latest time seen until the clock has passed it.
+func (a *Authority) New(kind Kind, now time.Time) ID {
+	millis := clampMillis(now.UnixMilli())
+	a.mu.Lock()
+	millis = max(millis, a.millis)
+	a.counter = (a.counter + 1) & counterMask
+	if a.counter == 0 && millis == a.millis {
+		millis = clampMillis(millis + 1) // or the wrapped counter would descend
+	}
+	a.millis = millis
+	counter := a.counter
+	a.mu.Unlock()
+
+	id := newID(millis, kind&0b111, counter)
+	binary.BigEndian.PutUint32(id[12:], a.check(id))
+	return id
+}
+
+// Verify tells whether the workspace made id, and of which kind its trace is.
+// It takes the same time for every forgery.
+func (a *Authority) Verify(id ID) (Kind, bool) {
+	genuine := subtle.ConstantTimeEq(int32(a.check(id)), int32(binary.BigEndian.Uint32(id[12:]))) == 1
+	kind := id.kind()
+	if !genuine || !id.isForm() || !kind.valid() {
+		return 0, false
+	}
+	return kind, true
+}
+
+func (a *Authority) check(id ID) uint32 {
+	buffer := a.scratch.Get().(*ID)
+	*buffer = id
+	clear(buffer[12:])
+	a.block.Encrypt(buffer[:], buffer[:])
+	sum := binary.BigEndian.Uint32(buffer[:4])
+	a.scratch.Put(buffer)
+	return sum
+}

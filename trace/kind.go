@@ -1,0 +1,41 @@
+package trace
+
+// Kind says what a trace is of. It is part of a trace's id, so that what may be
+// reported on the trace is known without looking it up.
+type Kind uint8
+
+// The kinds. Their numbers stand in ids and never change; an id has room for
+// kinds up to 7.
+const (
+	KindPrompt       Kind = iota + 1 // a prompt's evaluation
+	KindEndpoint                     // an endpoint's upstream call
+	KindRemoteConfig                 // a remote configuration's evaluation
+	KindMetrics                      // metrics that were reported without a trace
+)
+
+// String returns the kind's name, as it is stored and shown.
+func (k Kind) String() string {
+	switch k {
+	case KindPrompt:
+		return "prompt"
+	case KindEndpoint:
+		return "endpoint"
+	case KindRemoteConfig:
+		return "remoteconfig"
+	case KindMetrics:
+		return "metrics"
+	}
+	return "unknown"
+}
+
+// ParseKind is the inverse of Kind.String. It is false for any other name.
+func ParseKind(name string) (Kind, bool) {
+	for k := KindPrompt; k <= KindMetrics; k++ {
+		if k.String() == name {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+func (k Kind) valid() bool { return k >= KindPrompt && k <= KindMetrics }

@@ -1,0 +1,112 @@
+package trace
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// memStore is a store in memory that fails on demand.
+type memStore struct {
+	mu        sync.Mutex
+	fail      func(*Batch) error // decides each commit; nil: all succeed
+	delay     time.Duration      // of each commit
+	maintain  func() (bool, error)
+	openError error
+
+	opened, closed, maintained int
+	commits                    []committed
+	records                    map[ID]State
+	metrics                    []ID
+	versions                   []string
+}
+
+// committed is a commit that succeeded.
+type committed struct {
+	at                                 time.Time
+	starts, records, metrics, versions int
+}
+
+func newMemStore() *memStore { return &memStore{records: make(map[ID]State)} }
+
+func (s *memStore) open(context.Context) (Store, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.openError != nil {
+		return nil, s.openError
+	}
+	s.opened++
+	return s, nil
+}
+
+func (s *memStore) Commit(_ context.Context, b *Batch) error {
+	s.mu.Lock()
+	fail, delay := s.fail, s.delay
+	s.mu.Unlock()
+	time.Sleep(delay)
+	if fail != nil {
+		if err := fail(b); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range b.Starts {
+		if _, known := s.records[r.ID]; !known {
+			s.records[r.ID] = r.State
+		}
+	}
+	for _, r := range b.Records {
+		s.records[r.ID] = r.State
+	}
+	for _, m := range b.Metrics {
+		s.metrics = append(s.metrics, m.TraceID)
+	}
+	for _, v := range b.Versions {
+		s.versions = append(s.versions, v.Version)
+	}
+	s.commits = append(s.commits, committed{time.Now(), len(b.Starts), len(b.Records), len(b.Metrics), len(b.Versions)})
+	return nil
+}
+
+func (s *memStore) Maintain(context.Context, time.Time) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.maintained++
+	if s.maintain == nil {
+		return false, nil
+	}
+	return s.maintain()
+}
+
+func (s *memStore) TraceKey(context.Context) ([]byte, error) {
+	return []byte("a key of the memory"), nil
+}
+
+func (s *memStore) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed++
+	return nil
+}
+
+// set changes the store under its lock.
+func (s *memStore) set(change func(*memStore)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
+}
+
+func (s *memStore) has(id ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known := s.records[id]
+	return known || slices.Contains(s.metrics, id)
+}
+
+func (s *memStore) log() []committed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.commits)
+}

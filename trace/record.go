@@ -1,0 +1,151 @@
+package trace
+
+import (
+	"sync"
+	"time"
+)
+
+// State is how far the work that a record describes has come.
+type State uint8
+
+// The states. The recorder sets the first two; a store sets Interrupted when it
+// is opened and finds a start without an end.
+const (
+	StateEnded       State = iota // the answer, or the error, is known
+	StateStarted                  // an upstream call is about to be made
+	StateInterrupted              // the process ended during the upstream call
+)
+
+// String returns the state's name, as it is stored and shown.
+func (s State) String() string {
+	switch s {
+	case StateStarted:
+		return "started"
+	case StateInterrupted:
+		return "interrupted"
+	}
+	return "ended"
+}
+
+// ParseState is the inverse of State.String. It is false for any other name.
+func ParseState(name string) (State, bool) {
+	for s := StateEnded; s <= StateInterrupted; s++ {
+		if s.String() == name {
+			return s, true
+		}
+	}
+	return 0, false
+}
+
+// Record is the record of one answer: of a prompt, an endpoint or a remote
+// configuration. Members that are zero were not known, or the log policy left
+// them out, and are stored as absent.
+//
+// Get one from [AcquireRecord] and hand it to the recorder, which owns it from
+// then on. Fill the byte slices with append(r.Messages[:0], …): a record keeps
+// its buffers for its next use, so they must be nobody else's. Strings must be
+// real ones, not views of a buffer that is reused.
+type Record struct {
+	ID        ID
+	Time      time.Time // when the request was accepted
+	Workspace string
+	APIKey    string // the name of the caller's key
+	Kind      Kind
+	Key       string // of the prompt, endpoint or configuration
+	Version   string // of the definition that answered
+	Revision  string // of the snapshot that it stands in
+	Row       string // the matched row; empty: the default answered
+	Variant   string // of a prompt
+
+	Provider string // that answered
+	Model    string
+	Attempts []Attempt
+
+	State      State
+	Status     int    // HTTP status of the answer
+	Code       string // error code of the answer; empty on success
+	Latency    time.Duration
+	FirstToken time.Duration // from the request to the first content
+
+	HasUsage         bool // whether the tokens are known
+	PromptTokens     int64
+	CompletionTokens int64
+	TotalTokens      int64
+	Cost             float64 // in US dollars; 0: unknown
+	Cached           bool    // a cache answered
+
+	Notes    []string // what was odd about the request
+	Metadata []byte   // JSON
+
+	// Content, recorded only where the log policy says so.
+	Context   []byte // JSON
+	Variables []byte // JSON
+	Messages  []byte // JSON: as sent upstream, or as answered
+	Response  []byte // the answer's text, or a configuration's JSON
+}
+
+// Attempt is one try of an upstream call.
+type Attempt struct {
+	Provider string        `json:"provider"`
+	Model    string        `json:"model,omitempty"`
+	Status   int           `json:"status,omitempty"` // HTTP status of the provider; 0: none came
+	Code     string        `json:"code,omitempty"`   // class of its failure; empty on success
+	Latency  time.Duration `json:"latency_ns"`       // until it ended or failed
+}
+
+// maxKeptBuffer bounds what a pooled record keeps of each of its buffers, in
+// bytes: one huge answer must not stay in memory.
+const maxKeptBuffer = 16 << 10
+
+var records = sync.Pool{New: func() any { return new(Record) }}
+
+// AcquireRecord returns an empty record, whose slices may have capacity.
+func AcquireRecord() *Record { return records.Get().(*Record) }
+
+// ReleaseRecord gives back a record that was not handed to a recorder.
+func ReleaseRecord(r *Record) {
+	clear(r.Attempts)
+	clear(r.Notes)
+	*r = Record{
+		Attempts:  r.Attempts[:0],
+		Notes:     r.Notes[:0],
+		Metadata:  kept(r.Metadata),
+		Context:   kept(r.Context),
+		Variables: kept(r.Variables),
+		Messages:  kept(r.Messages),
+		Response:  kept(r.Response),
+	}
+	records.Put(r)
+}
+
+func kept(buffer []byte) []byte {
+	if cap(buffer) > maxKeptBuffer {
+		return nil
+	}
+	return buffer[:0]
+}
+
+// copyFrom makes r equal to from, in buffers of its own.
+func (r *Record) copyFrom(from *Record) {
+	own := *r
+	*r = *from
+	r.Attempts = append(own.Attempts[:0], from.Attempts...)
+	r.Notes = append(own.Notes[:0], from.Notes...)
+	r.Metadata = append(own.Metadata[:0], from.Metadata...)
+	r.Context = append(own.Context[:0], from.Context...)
+	r.Variables = append(own.Variables[:0], from.Variables...)
+	r.Messages = append(own.Messages[:0], from.Messages...)
+	r.Response = append(own.Response[:0], from.Response...)
+}
+
+// recordOverhead is about what a record takes beside its content, in bytes.
+const recordOverhead = 512
+
+// size is about what the record takes in memory, in bytes.
+func (r *Record) size() int {
+	size := recordOverhead + len(r.Metadata) + len(r.Context) + len(r.Variables) + len(r.Messages) + len(r.Response) + 96*len(r.Attempts)
+	for _, note := range r.Notes {
+		size += 16 + len(note)
+	}
+	return size
+}

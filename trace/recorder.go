@@ -1,0 +1,371 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// MaxRecordSize bounds one record's content, in bytes. A larger one is
+	// dropped and counted.
+	MaxRecordSize = 16 << 20
+
+	// maxStartWait bounds how long an upstream call waits for its start record.
+	maxStartWait = 20 * time.Millisecond
+
+	// maxMetricsWait bounds how long metrics wait for their commit.
+	maxMetricsWait = 10 * time.Second
+)
+
+// Options configure a recorder. Open is required; the zero value of the others
+// stands for the default.
+type Options struct {
+	// Open opens the store. It is called again, with pauses, until it works, and
+	// anew whenever the store turns out to be broken.
+	Open func(context.Context) (Store, error)
+
+	Logger *slog.Logger // default: none
+
+	// The ceilings of what waits. At them records are dropped and counted, and
+	// metrics are refused.
+	MaxRecords int   // default: 16384
+	MaxMetrics int   // default: 4096
+	MaxBytes   int64 // for records and for metrics each; default: 64 MiB
+
+	// FlushInterval is how long records may wait for company, and so how much of
+	// them a crash can lose. Default: 50 ms.
+	FlushInterval time.Duration
+
+	// OnCommit is told of every commit, in the writer's goroutine.
+	OnCommit func(Commit)
+}
+
+// Recorder takes records and metrics to a store: a bounded queue, one writer,
+// one transaction for all that waits. All methods may be called concurrently.
+type Recorder struct {
+	options Options
+	queue   queue
+	wake    chan struct{} // the writer has something to look at
+
+	opening sync.Once
+	ready   chan struct{} // closed when the trace key is known
+	key     []byte        // set before ready is closed
+	done    chan struct{} // closed when the writer has ended
+	ctx     context.Context
+	cancel  context.CancelFunc // makes the writer give up
+	closing chan struct{}
+	closed  sync.Once
+
+	counters counters
+}
+
+// counters are the parts of Stats that only grow.
+type counters struct {
+	commits, commitFailures, commitNanos, stored atomic.Uint64
+	metricsRejected, lateStarts, panics          atomic.Uint64
+	queueFull, tooLarge, failed, afterClose      atomic.Uint64
+}
+
+// NewRecorder returns a recorder that does nothing yet: records wait in its
+// queue, and metrics are refused, until Open.
+func NewRecorder(options Options) *Recorder {
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	if options.MaxRecords <= 0 {
+		options.MaxRecords = 16384
+	}
+	if options.MaxMetrics <= 0 {
+		options.MaxMetrics = 4096
+	}
+	if options.MaxBytes <= 0 {
+		options.MaxBytes = 64 << 20
+	}
+	if options.FlushInterval <= 0 {
+		options.FlushInterval = 50 * time.Millisecond
+	}
+	r := &Recorder{
+		options: options,
+		wake:    make(chan struct{}, 1),
+		ready:   make(chan struct{}),
+		done:    make(chan struct{}),
+		closing: make(chan struct{}),
+	}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	return r
+}
+
+// Open begins to open the store, in the background, and to write. It returns at
+// once; further calls do nothing.
+func (r *Recorder) Open() { r.opening.Do(func() { go r.run() }) }
+
+// TraceKey returns the key that the store keeps. It waits for the store to be
+// opened until ctx is done, and then fails with ErrUnavailable.
+func (r *Recorder) TraceKey(ctx context.Context) ([]byte, error) {
+	select {
+	case <-r.ready:
+		return r.key, nil
+	default:
+	}
+	select {
+	case <-r.ready:
+		return r.key, nil
+	case <-ctx.Done():
+	case <-r.done:
+	}
+	r.queue.mu.Lock()
+	defer r.queue.mu.Unlock()
+	return nil, unavailable(r.queue.lastError)
+}
+
+// unavailable makes the error that callers see, with its cause where known.
+func unavailable(cause error) error {
+	if cause == nil {
+		return ErrUnavailable
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, cause)
+}
+
+// Evaluation records an answer that is complete. It never blocks. It takes
+// ownership of record; false says that it was dropped, which is counted.
+func (r *Recorder) Evaluation(record *Record) bool {
+	record.State = StateEnded
+	return r.push(record, r.options.MaxRecords, r.options.MaxBytes)
+}
+
+// End records how an upstream call ended. It is Evaluation with a quarter more
+// room in the queue: at the ceiling, the ends of calls whose start is stored
+// are worth more than evaluations.
+func (r *Recorder) End(record *Record) bool {
+	record.State = StateEnded
+	return r.push(record, r.options.MaxRecords+r.options.MaxRecords/4, r.options.MaxBytes+r.options.MaxBytes/4)
+}
+
+func (r *Recorder) push(record *Record, maxRecords int, maxBytes int64) bool {
+	size := record.size()
+	if size > MaxRecordSize {
+		r.counters.tooLarge.Add(1)
+		ReleaseRecord(record)
+		return false
+	}
+	q := &r.queue
+	q.mu.Lock()
+	if q.closing || q.records.len() >= maxRecords || q.bytes+int64(size) > maxBytes {
+		closing := q.closing
+		q.mu.Unlock()
+		r.countDrop(closing)
+		ReleaseRecord(record)
+		return false
+	}
+	q.records.push(record)
+	q.bytes += int64(size)
+	// The writer looks at the first record, to wait for others, and at a full
+	// batch. It need not be woken for those in between.
+	waiting := q.records.len()
+	wake := waiting == 1 || waiting == maxBatch || q.bytes >= maxBatchBytes
+	q.mu.Unlock()
+	if wake {
+		r.signal()
+	}
+	return true
+}
+
+func (r *Recorder) countDrop(closing bool) {
+	if closing {
+		r.counters.afterClose.Add(1)
+	} else {
+		r.counters.queueFull.Add(1)
+	}
+}
+
+func (r *Recorder) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Start records that an upstream call is about to be made. It copies record,
+// which stays the caller's, and returns when the copy was handed to the
+// operating system. It waits for that at most 20 ms, and not at all while the
+// store is unavailable: the call goes on, false is returned, and the loss is
+// counted (the record may still be written later).
+func (r *Recorder) Start(ctx context.Context, record *Record) bool {
+	size := record.size()
+	if size > MaxRecordSize {
+		r.counters.tooLarge.Add(1)
+		return false
+	}
+	start := waitingStart{record: AcquireRecord(), written: make(chan struct{})}
+	start.record.copyFrom(record)
+	start.record.State = StateStarted
+
+	q := &r.queue
+	q.mu.Lock()
+	if q.closing || q.starts.len() >= r.options.MaxRecords || q.bytes+int64(size) > r.options.MaxBytes {
+		closing := q.closing
+		q.mu.Unlock()
+		r.countDrop(closing)
+		ReleaseRecord(start.record)
+		return false
+	}
+	available := q.state == Available
+	q.starts.push(start)
+	q.bytes += int64(size)
+	q.mu.Unlock()
+	r.signal()
+
+	if available {
+		timer := time.NewTimer(maxStartWait)
+		defer timer.Stop()
+		select {
+		case <-start.written:
+			return true
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	r.counters.lateStarts.Add(1)
+	return false
+}
+
+// Metrics stores metrics. It returns nil only after a commit on stable storage
+// that holds them, and never drops them silently: the error wraps
+// ErrUnavailable, or is that of ctx. Metrics that failed may have been stored
+// nevertheless when ctx ended, or the wait of at most 10 s was over, during
+// their commit. m is the caller's again when Metrics returns.
+func (r *Recorder) Metrics(ctx context.Context, m *Metrics) error {
+	w := &waitingMetrics{metrics: m.clone(), result: make(chan error, 1)}
+	if err := r.pushMetrics(w); err != nil {
+		r.counters.metricsRejected.Add(1)
+		return err
+	}
+	r.signal()
+	timer := time.NewTimer(maxMetricsWait)
+	defer timer.Stop()
+	var err error
+	select {
+	case err = <-w.result:
+	case <-ctx.Done():
+		err = r.abandon(w, ctx.Err())
+	case <-timer.C:
+		err = r.abandon(w, unavailable(errors.New("the store takes too long")))
+	}
+	if errors.Is(err, ErrUnavailable) {
+		r.counters.metricsRejected.Add(1)
+	}
+	return err
+}
+
+func (r *Recorder) pushMetrics(w *waitingMetrics) error {
+	size := int64(w.metrics.size())
+	q := &r.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closing:
+		return unavailable(errors.New("the gateway is shutting down"))
+	case q.state != Available && !q.probing:
+		return unavailable(q.lastError)
+	case q.metrics.len() >= r.options.MaxMetrics || q.metricsBytes+size > r.options.MaxBytes:
+		return unavailable(errors.New("too many metrics wait"))
+	}
+	q.metrics.push(w)
+	q.metricsBytes += size
+	return nil
+}
+
+// abandon gives up on metrics, for cause, unless their result is there by now.
+func (r *Recorder) abandon(w *waitingMetrics, cause error) error {
+	r.queue.mu.Lock()
+	w.abandoned = true
+	r.queue.mu.Unlock()
+	select {
+	case err := <-w.result:
+		return err
+	default:
+		return cause
+	}
+}
+
+// Versions records versions of definitions, in the background. It keeps the
+// contents, which must not change any more. Versions that are stored already
+// are stored once.
+func (r *Recorder) Versions(versions []Version) {
+	now := time.Now()
+	q := &r.queue
+	q.mu.Lock()
+	dropped, closing := 0, q.closing
+	for _, v := range versions {
+		size := int64(v.size())
+		if closing || q.versions.len() >= r.options.MaxRecords || q.bytes+size > r.options.MaxBytes {
+			dropped++
+			continue
+		}
+		if v.Time.IsZero() {
+			v.Time = now
+		}
+		q.versions.push(v)
+		q.bytes += size
+	}
+	q.mu.Unlock()
+	for range dropped {
+		r.countDrop(closing)
+	}
+	r.signal()
+}
+
+// Close refuses what comes from now on, writes what waits and closes the store.
+// It gives up when ctx is done or the store keeps failing, and what still waits
+// is then dropped, counted and logged. Further calls wait for the first.
+func (r *Recorder) Close(ctx context.Context) error {
+	r.closed.Do(func() {
+		r.queue.mu.Lock()
+		r.queue.closing = true
+		r.queue.mu.Unlock()
+		close(r.closing)
+	})
+	r.Open() // to drain what came before, or just to end
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		r.cancel()
+		return ctx.Err()
+	}
+}
+
+// Stats returns the recorder's account of itself.
+func (r *Recorder) Stats() Stats {
+	c := &r.counters
+	stats := Stats{
+		Commits:         c.commits.Load(),
+		CommitFailures:  c.commitFailures.Load(),
+		CommitTime:      time.Duration(c.commitNanos.Load()),
+		Stored:          c.stored.Load(),
+		MetricsRejected: c.metricsRejected.Load(),
+		LateStarts:      c.lateStarts.Load(),
+		Panics:          c.panics.Load(),
+		Drops: Drops{
+			QueueFull: c.queueFull.Load(),
+			TooLarge:  c.tooLarge.Load(),
+			Failed:    c.failed.Load(),
+			Closed:    c.afterClose.Load(),
+		},
+	}
+	q := &r.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	stats.Availability = q.state
+	stats.Queued = q.queued()
+	stats.QueuedBytes = q.bytes + q.metricsBytes
+	if q.lastError != nil {
+		stats.LastError = q.lastError.Error()
+	}
+	return stats
+}

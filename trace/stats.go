@@ -1,0 +1,65 @@
+package trace
+
+import "time"
+
+// Availability says what the recorder can do at the moment.
+type Availability uint8
+
+// The states of a recorder.
+const (
+	Opening   Availability = iota // the store was not open yet, or is opened anew
+	Available                     // the last commit succeeded, or none was tried
+	Failing                       // the last commit failed; it is tried again
+	Closed
+)
+
+// String returns the state's name.
+func (a Availability) String() string {
+	switch a {
+	case Available:
+		return "available"
+	case Failing:
+		return "failing"
+	case Closed:
+		return "closed"
+	}
+	return "opening"
+}
+
+// Drops counts what was lost, by reason.
+type Drops struct {
+	QueueFull uint64 // more waited than the recorder may hold
+	TooLarge  uint64 // one record was larger than MaxRecordSize
+	Failed    uint64 // the store panicked on it, or failed until the recorder closed
+	Closed    uint64 // it came after Close
+}
+
+// Total is the sum of all reasons.
+func (d Drops) Total() uint64 { return d.QueueFull + d.TooLarge + d.Failed + d.Closed }
+
+// Stats is a recorder's account of itself. The counters only grow.
+type Stats struct {
+	Availability Availability
+	LastError    string // of opening, committing or maintaining; empty since the last success
+
+	Queued      int // records, starts, metrics and versions that wait
+	QueuedBytes int64
+
+	Commits         uint64
+	CommitFailures  uint64
+	CommitTime      time.Duration // of all commits that succeeded, together
+	Stored          uint64        // records, starts, metrics and versions in them
+	MetricsRejected uint64        // metrics answered ErrUnavailable
+	LateStarts      uint64        // upstream calls that went on before their start was written
+	Panics          uint64        // of the store or of the recorder's goroutine
+
+	Drops Drops // of records, starts and versions
+}
+
+// Commit describes one commit to Options.OnCommit.
+type Commit struct {
+	Duration time.Duration
+	Len      int  // what was in the batch
+	Durable  bool // whether it had to reach stable storage
+	Err      error
+}

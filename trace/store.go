@@ -1,0 +1,67 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrUnavailable is wrapped by the error of metrics that were not stored, and
+// of a trace key that could not be had: the store is not open, fails, or has
+// more to write than it can. The same metrics may be reported again.
+var ErrUnavailable = errors.New("the trace store is unavailable")
+
+// ErrBroken is wrapped by the errors of a store that must be closed and opened
+// anew. Whatever else a store fails with is worth another try on it.
+var ErrBroken = errors.New("the store must be opened anew")
+
+// Store is where a recorder writes. Its methods are called from one goroutine.
+type Store interface {
+	// Commit stores a batch whole or not at all. When it returns nil, a durable
+	// batch is on stable storage, and any other at least with the operating
+	// system. A start whose record is already stored, and a version that is
+	// known, are not stored again; a record replaces its start. The batch and
+	// what it holds are the caller's again when Commit returns.
+	Commit(ctx context.Context, batch *Batch) error
+
+	// Maintain does one small step of housekeeping, such as deleting some of
+	// what is older than the retention, and tells whether another is due.
+	Maintain(ctx context.Context, now time.Time) (more bool, err error)
+
+	// TraceKey returns the secret that trace ids are made under. A new store
+	// makes one and keeps it.
+	TraceKey(ctx context.Context) ([]byte, error)
+
+	// Close gives up what the store holds.
+	Close() error
+}
+
+// Batch is what a store commits at once.
+type Batch struct {
+	Starts   []*Record // of upstream calls
+	Records  []*Record
+	Metrics  []*Metrics
+	Versions []Version
+}
+
+// Durable tells whether the batch must be on stable storage before it counts
+// as committed.
+func (b *Batch) Durable() bool { return len(b.Metrics) > 0 }
+
+// Len counts what the batch holds.
+func (b *Batch) Len() int {
+	return len(b.Starts) + len(b.Records) + len(b.Metrics) + len(b.Versions)
+}
+
+// Version is one version of a definition: the text that the records naming it
+// were answered from.
+type Version struct {
+	Workspace string
+	Kind      Kind
+	Key       string
+	Version   string
+	Content   []byte
+	Time      time.Time // when it was first seen
+}
+
+func (v *Version) size() int { return recordOverhead + len(v.Content) }

@@ -1,0 +1,335 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+const (
+	// The pauses after failures double between these.
+	minRetryPause = 100 * time.Millisecond
+	maxRetryPause = 2 * time.Second
+
+	// How often the store is maintained, and the pause between the steps of
+	// one maintenance.
+	maintainEvery = time.Minute
+	maintainPause = 20 * time.Millisecond
+)
+
+var errPanic = errors.New("panic")
+
+// writer is the state of the recorder's goroutine. A batch that failed stays in
+// it and is tried again before another is taken.
+type writer struct {
+	*Recorder
+	batch    Batch
+	starts   []waitingStart
+	metrics  []*waitingMetrics
+	failures int       // in a row
+	flushAt  time.Time // when the records that wait have waited enough
+	timer    *time.Timer
+}
+
+// run is the recorder's goroutine. A panic in it is reported and does not end
+// it, or metrics would be refused for ever and nobody would know why.
+func (r *Recorder) run() {
+	defer close(r.done)
+	defer r.cancel()
+	w := &writer{Recorder: r, timer: time.NewTimer(time.Hour)}
+	defer w.timer.Stop()
+	for !w.runUntilPanic() {
+		w.refuseTaken(errPanic)
+		w.dropBatch()
+		if w.isClosing() {
+			break
+		}
+		w.failures++
+		w.pause(w.retryPause())
+	}
+	w.dropAll()
+}
+
+// runUntilPanic returns true when the recorder has closed.
+func (w *writer) runUntilPanic() (ended bool) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			w.counters.panics.Add(1)
+			w.setState(Failing, fmt.Errorf("%w: %v", errPanic, cause))
+			w.options.Logger.Error("the trace recorder panicked and goes on", "panic", cause, "stack", string(debug.Stack()))
+		}
+	}()
+	for {
+		store := w.open()
+		if store == nil {
+			return true
+		}
+		reopen := w.serveAndClose(store)
+		if !reopen {
+			return true
+		}
+		w.setState(Opening, nil)
+		w.pause(w.retryPause())
+	}
+}
+
+// serveAndClose closes the store whatever happens.
+func (w *writer) serveAndClose(store Store) (reopen bool) {
+	defer func() {
+		if err := store.Close(); err != nil {
+			w.options.Logger.Error("closing the trace store", "error", err)
+		}
+	}()
+	return w.serve(store)
+}
+
+// open opens the store, however long it takes. It returns nil when the recorder
+// is to end: it closes and nothing waits, or a try after Close failed.
+func (w *writer) open() Store {
+	for pause := minRetryPause; ; pause = min(2*pause, maxRetryPause) {
+		last := w.isClosing()
+		if last && w.idle() || w.ctx.Err() != nil {
+			return nil
+		}
+		store, err := w.tryOpen()
+		if err == nil {
+			w.setState(Available, nil)
+			return store
+		}
+		w.setState(Opening, err)
+		if last {
+			return nil
+		}
+		w.pause(pause)
+	}
+}
+
+func (w *writer) tryOpen() (Store, error) {
+	store, err := w.options.Open(w.ctx)
+	if err != nil {
+		return nil, fmt.Errorf("opening the trace store: %w", err)
+	}
+	select {
+	case <-w.ready:
+		// Ids that callers hold were made under the first key.
+	default:
+		key, err := store.TraceKey(w.ctx)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("reading the trace key: %w", err), store.Close())
+		}
+		w.key = key
+		close(w.ready)
+	}
+	return store, nil
+}
+
+// serve writes to the store until it is broken, and then returns true, or until
+// the recorder has closed.
+func (w *writer) serve(store Store) (reopen bool) {
+	maintainAt := time.Now()
+	for w.ctx.Err() == nil {
+		// Also while commits fail: what is deleted makes room on a full disk.
+		if now := time.Now(); !now.Before(maintainAt) {
+			pause, err := w.maintain(store, now)
+			if err != nil {
+				return w.mayReopen()
+			}
+			maintainAt = now.Add(pause)
+		}
+		if w.batch.Len() == 0 {
+			if !w.next(maintainAt) {
+				return false
+			}
+			if w.batch.Len() == 0 {
+				continue
+			}
+		}
+		err := w.commit(store)
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, errPanic) {
+			w.dropBatch() // it may be what the store panics on
+			return true
+		}
+		if errors.Is(err, ErrBroken) {
+			return w.mayReopen()
+		}
+		last := w.isClosing()
+		w.pause(w.retryPause())
+		if last {
+			return false
+		}
+		if w.batch.Len() == 0 {
+			w.probe() // only metrics can tell whether it works again
+		}
+	}
+	return false
+}
+
+// mayReopen tells whether a broken store is to be opened anew: always, but for
+// a recorder that closes, which tries it once.
+func (w *writer) mayReopen() bool { return !w.isClosing() || w.failures <= 1 }
+
+// next takes the next batch, or waits for one and leaves the batch empty. It is
+// false when the recorder closes and nothing waits.
+func (w *writer) next(maintainAt time.Time) bool {
+	now := time.Now()
+	level, closing := w.queue.urgency()
+	until := maintainAt
+	switch {
+	case level == empty && closing:
+		return false
+	case level == empty:
+		w.flushAt = time.Time{}
+	case level == lazy && !closing:
+		if w.flushAt.IsZero() {
+			w.flushAt = now.Add(w.options.FlushInterval)
+		}
+		if !now.Before(w.flushAt) {
+			until = now
+		} else if w.flushAt.Before(until) {
+			until = w.flushAt
+		}
+	default:
+		until = now
+	}
+	if until.After(now) {
+		w.wait(until.Sub(now))
+		return true
+	}
+	w.flushAt = time.Time{}
+	w.queue.take(&w.batch, &w.starts, &w.metrics)
+	return true
+}
+
+// maintain does one step of housekeeping and returns the pause until the next.
+// It fails only when the store is broken.
+func (w *writer) maintain(store Store, now time.Time) (time.Duration, error) {
+	more, err := store.Maintain(w.ctx, now)
+	switch {
+	case errors.Is(err, ErrBroken):
+		w.failures++
+		w.setState(Failing, err)
+		w.refuseTaken(err)
+		return 0, err
+	case err != nil && w.ctx.Err() == nil:
+		w.options.Logger.Error("maintaining the trace store", "error", err)
+	case more:
+		return maintainPause, nil
+	}
+	return maintainEvery, nil
+}
+
+// commit commits the batch and tells those who wait for it. When it fails, the
+// batch keeps all but its metrics, whose reporters are told at once.
+func (w *writer) commit(store Store) error {
+	size, durable := w.batch.Len(), w.batch.Durable()
+	began := time.Now()
+	err := w.tryCommit(store)
+	duration := time.Since(began)
+	if w.options.OnCommit != nil {
+		w.options.OnCommit(Commit{Duration: duration, Len: size, Durable: durable, Err: err})
+	}
+	if err != nil {
+		w.counters.commitFailures.Add(1)
+		w.failures++
+		w.setState(Failing, err)
+		w.refuseTaken(err)
+		return err
+	}
+	w.failures = 0
+	w.counters.commits.Add(1)
+	w.counters.commitNanos.Add(uint64(duration))
+	w.counters.stored.Add(uint64(size))
+	w.setState(Available, nil)
+	for _, s := range w.starts {
+		close(s.written)
+	}
+	for _, m := range w.metrics {
+		m.result <- nil
+	}
+	w.clearBatch()
+	return nil
+}
+
+func (w *writer) tryCommit(store Store) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			w.counters.panics.Add(1)
+			w.options.Logger.Error("the trace store panicked", "panic", cause, "stack", string(debug.Stack()))
+			err = fmt.Errorf("%w in the store: %v", errPanic, cause)
+		}
+	}()
+	// Not the writer's context: a commit that began is worth its end.
+	return store.Commit(context.Background(), &w.batch)
+}
+
+// setState publishes the recorder's state and logs its changes. A nil error
+// leaves the last one standing unless the state is Available.
+func (w *writer) setState(state Availability, err error) {
+	q := &w.queue
+	q.mu.Lock()
+	before, lastError := q.state, q.lastError
+	q.state, q.probing = state, false
+	if err != nil || state == Available {
+		q.lastError = err
+	}
+	q.mu.Unlock()
+	switch {
+	case err != nil && (lastError == nil || lastError.Error() != err.Error()):
+		w.options.Logger.Error("traces and metrics are not stored; trying again", "error", err)
+	case state == Available && lastError != nil && before != Available:
+		w.options.Logger.Info("traces and metrics are being stored again")
+	}
+}
+
+// probe lets metrics in although the last commit failed.
+func (w *writer) probe() {
+	w.queue.mu.Lock()
+	w.queue.probing = true
+	w.queue.mu.Unlock()
+}
+
+func (w *writer) retryPause() time.Duration {
+	if w.failures == 0 {
+		return 0
+	}
+	return min(minRetryPause<<min(w.failures-1, 16), maxRetryPause)
+}
+
+func (w *writer) isClosing() bool {
+	select {
+	case <-w.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *writer) idle() bool {
+	w.queue.mu.Lock()
+	defer w.queue.mu.Unlock()
+	return w.batch.Len() == 0 && w.queue.queued() == 0
+}
+
+// wait returns when something came, the recorder closes or d is over.
+func (w *writer) wait(d time.Duration) {
+	w.timer.Reset(d)
+	select {
+	case <-w.wake:
+	case <-w.timer.C:
+	case <-w.closing:
+	}
+}
+
+// pause returns when d is over or the recorder closes.
+func (w *writer) pause(d time.Duration) {
+	w.timer.Reset(d)
+	select {
+	case <-w.timer.C:
+	case <-w.closing:
+	}
+}
