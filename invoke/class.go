@@ -1,0 +1,111 @@
+package invoke
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// Class is a class of failure. It decides what is done next and which error
+// the caller gets.
+type Class string
+
+// The classes of failure.
+const (
+	ClientGone    Class = "client_gone"
+	Deadline      Class = "deadline"
+	Connect       Class = providers.ConnectClass
+	Transient     Class = "transient"
+	InvalidAnswer Class = "invalid"
+	Slow          Class = "slow"
+	RateLimit     Class = "rate_limit"
+	Quota         Class = "quota"
+	Credential    Class = "credential"
+	Model         Class = "model"
+	ContextLength Class = "context_length"
+	Rejected      Class = "rejected"
+	ContentPolicy Class = "content_policy"
+	Unknown       Class = "unknown"
+)
+
+// ClassRow says what a class of failure leads to.
+type ClassRow struct {
+	Class Class
+	// Meaning is the class in a few words.
+	Meaning string
+	// Retry tells that the same target may be tried again.
+	Retry bool
+	// Next tells that the next target is tried.
+	Next bool
+	// Counts tells that the failure speaks against the target's health.
+	Counts bool
+	// Cools tells that the target is left alone for a while: for as long as
+	// the provider asks, or for CoolDown.
+	Cools bool
+	// Code is the word callers get when this class decides the error.
+	Code string
+}
+
+// The classes as a table. Documentation and tests print it.
+var classes = []ClassRow{
+	{Class: ClientGone, Meaning: "the caller went away", Code: CodeInterrupted},
+	{Class: Deadline, Meaning: "the endpoint's total time is used up", Code: CodeTimeout},
+	{Class: Connect, Meaning: "no answer: DNS, TCP, TLS, or cut before the headers", Retry: true, Next: true, Counts: true, Code: CodeUnavailable},
+	{Class: Transient, Meaning: "the provider says it failed: 408, 409, 425, 5xx, 529, or such an error inside an answer", Retry: true, Next: true, Counts: true, Code: CodeError},
+	{Class: InvalidAnswer, Meaning: "an answer that is no complete completion", Retry: true, Next: true, Counts: true, Code: CodeInvalidResponse},
+	{Class: Slow, Meaning: "no first token, or no whole answer, in time", Retry: true, Next: true, Counts: true, Code: CodeTimeout},
+	{Class: RateLimit, Meaning: "429 or throttled", Retry: true, Next: true, Cools: true, Code: CodeRateLimited},
+	{Class: Quota, Meaning: "the account's quota or credit is used up", Next: true, Cools: true, Code: CodeCredentials},
+	{Class: Credential, Meaning: "401, 403 or a key that is not accepted", Next: true, Cools: true, Code: CodeCredentials},
+	{Class: Model, Meaning: "404, 410, or a model that is unknown, gone or not offered here", Next: true, Cools: true, Code: CodeRejected},
+	{Class: ContextLength, Meaning: "413 or more tokens than the model takes", Next: true, Code: CodeRejected},
+	{Class: Rejected, Meaning: "any other 4xx: the provider does not accept the request", Next: true, Code: CodeRejected},
+	{Class: ContentPolicy, Meaning: "the provider withholds an answer by its content policy", Code: CodeRefused},
+	{Class: Unknown, Meaning: "anything else", Next: true, Counts: true, Code: CodeRejected},
+}
+
+// Classes returns the table of classes.
+func Classes() []ClassRow { return append([]ClassRow(nil), classes...) }
+
+func (c Class) row() *ClassRow {
+	for i := range classes {
+		if classes[i].Class == c {
+			return &classes[i]
+		}
+	}
+	return &classes[len(classes)-1]
+}
+
+// The ends that the loop itself puts to a call. As causes of a cancelled
+// context they tell which one it was.
+var (
+	errClientGone = errors.New("the caller went away")
+	errTotal      = errors.New("the endpoint's total time is used up")
+	errFirstToken = errors.New("no first token in time")
+	errWhole      = errors.New("no whole answer in time")
+	errIdle       = errors.New("the stream stalled")
+)
+
+// Classify puts a failed attempt into a class.
+func Classify(err error) Class {
+	switch {
+	case errors.Is(err, errClientGone):
+		return ClientGone
+	case errors.Is(err, errTotal):
+		return Deadline
+	case errors.Is(err, errFirstToken), errors.Is(err, errWhole), errors.Is(err, errIdle):
+		return Slow
+	}
+	if e, ok := errors.AsType[*providers.Error](err); ok {
+		return classifyAnswer(e)
+	}
+	if _, ok := errors.AsType[*providers.ConnectError](err); ok {
+		return Connect
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		// A timer of the provider's own.
+		return Slow
+	}
+	return Unknown
+}

@@ -1,0 +1,294 @@
+package invoke
+
+import (
+	"sync"
+	"time"
+)
+
+// The breaker: a target is ejected when at least half of at least 20 answers
+// in 30 seconds failed. After a while that doubles each time one try is let
+// through; it decides.
+const (
+	slotLength  = 5 * time.Second
+	slots       = 6
+	minAnswers  = 20
+	openFor     = 10 * time.Second
+	maxOpenFor  = 2 * time.Minute
+	maxReopened = 4 // doublings after which maxOpenFor is reached
+)
+
+// Cool-downs: a target that limits, or does not accept the account, is left
+// alone for as long as it asks, else for so long.
+const (
+	coolRateLimit = 5 * time.Second
+	coolAccount   = time.Minute
+	maxCool       = 10 * time.Minute
+)
+
+// The retry bucket of a provider: each answer pays in, each retry draws out,
+// so retries stay near a fifth of the traffic.
+const (
+	bucketSize   = 10.0
+	bucketIncome = 0.2
+)
+
+// maxHealth bounds the targets that are remembered; past it the ones without
+// news are forgotten.
+const (
+	maxHealth  = 4096
+	healthIdle = 10 * time.Minute
+)
+
+// health is what is known of one target: one model of one provider.
+type health struct {
+	bucket *bucket
+
+	mu       sync.Mutex
+	touched  time.Time
+	slots    [slots]slot
+	reopened int       // times in a row that the probe failed
+	until    time.Time // ejected until then; zero when closed
+	probing  bool      // the try that decides is running
+	cool     time.Time // cooling until then
+}
+
+// slot counts the answers of slotLength.
+type slot struct {
+	start      int64 // Unix time in slot lengths
+	ok, failed int
+}
+
+// bucket is a provider's retry bucket.
+type bucket struct {
+	mu     sync.Mutex
+	tokens float64
+}
+
+func (b *bucket) income() {
+	b.mu.Lock()
+	b.tokens = min(b.tokens+bucketIncome, bucketSize)
+	b.mu.Unlock()
+}
+
+func (b *bucket) draw() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+// healthTable holds the health of all targets.
+type healthTable struct {
+	mu      sync.Mutex
+	targets map[[2]string]*health // by provider and model
+	buckets map[string]*bucket    // by provider
+}
+
+// of returns the health of a target.
+func (t *healthTable) of(provider, model string) *health {
+	key := [2]string{provider, model}
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if h := t.targets[key]; h != nil {
+		h.touch(now)
+		return h
+	}
+	if t.targets == nil {
+		t.targets = make(map[[2]string]*health)
+		t.buckets = make(map[string]*bucket)
+	}
+	if len(t.targets) >= maxHealth {
+		t.forget(now)
+	}
+	b := t.buckets[provider]
+	if b == nil {
+		b = &bucket{tokens: bucketSize}
+		t.buckets[provider] = b
+	}
+	h := &health{bucket: b, touched: now}
+	t.targets[key] = h
+	return h
+}
+
+// forget drops the targets without news, and all of them where that is not
+// enough: what is known of them is known again soon.
+func (t *healthTable) forget(now time.Time) {
+	used := make(map[string]bool)
+	for key, h := range t.targets {
+		if h.idle(now) {
+			delete(t.targets, key)
+		} else {
+			used[key[0]] = true
+		}
+	}
+	for provider := range t.buckets {
+		if !used[provider] {
+			delete(t.buckets, provider)
+		}
+	}
+	if len(t.targets) >= maxHealth {
+		clear(t.targets)
+		clear(t.buckets)
+	}
+}
+
+func (h *health) touch(now time.Time) {
+	h.mu.Lock()
+	h.touched = now
+	h.mu.Unlock()
+}
+
+func (h *health) idle(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return now.Sub(h.touched) > healthIdle
+}
+
+// lets tells whether the target would be let in.
+func (h *health) lets(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closed(now)
+}
+
+// closed holds h.mu.
+func (h *health) closed(now time.Time) bool {
+	if now.Before(h.cool) {
+		return false
+	}
+	return h.until.IsZero() || !now.Before(h.until) && !h.probing
+}
+
+// admit lets a call in. Where the target was ejected it is the one that
+// decides whether it comes back.
+func (h *health) admit(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed(now) {
+		return false
+	}
+	h.probing = !h.until.IsZero()
+	return true
+}
+
+// opens tells when the target is let in again; now or before when it is.
+func (h *health) opens(now time.Time) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := now
+	for _, later := range [...]time.Time{h.until, h.cool} {
+		if later.After(t) {
+			t = later
+		}
+	}
+	return t
+}
+
+// release takes back an admission that came to no verdict.
+func (h *health) release() {
+	h.mu.Lock()
+	h.probing = false
+	h.mu.Unlock()
+}
+
+// permitRetry tells whether a failed try may be repeated: never at an ejected
+// target; else while the bucket has something left, or where no other target
+// could take over. A target that cools may be: the wait before the retry is
+// what it asked for.
+func (h *health) permitRetry(last bool) bool {
+	h.mu.Lock()
+	closed := h.until.IsZero()
+	h.mu.Unlock()
+	return closed && (h.bucket.draw() || last)
+}
+
+// succeeded notes an answer.
+func (h *health) succeeded(now time.Time) {
+	h.bucket.income()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.touched = now
+	if !h.until.IsZero() {
+		h.close()
+	}
+	h.cool = time.Time{}
+	h.slot(now).ok++
+}
+
+// close holds h.mu.
+func (h *health) close() {
+	h.until, h.probing, h.reopened = time.Time{}, false, 0
+	h.slots = [slots]slot{}
+}
+
+// failed notes a failed attempt, with the wait that the provider asked for.
+func (h *health) failed(now time.Time, class Class, hint time.Duration) {
+	row := class.row()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.touched = now
+	if row.Cools {
+		h.coolDown(now, class, hint)
+	}
+	switch {
+	case row.Counts:
+		h.count(now)
+	case class == ClientGone || class == Deadline:
+		// Says nothing about the target: the next try decides.
+		h.probing = false
+	case h.probing:
+		// It answers again, though not to our liking.
+		h.close()
+	}
+}
+
+// coolDown holds h.mu.
+func (h *health) coolDown(now time.Time, class Class, hint time.Duration) {
+	d := coolAccount
+	if class == RateLimit {
+		d = coolRateLimit
+	}
+	if hint > 0 {
+		d = min(hint, maxCool)
+	}
+	if until := now.Add(d); until.After(h.cool) {
+		h.cool = until
+	}
+}
+
+// count notes a failure that speaks against the target. It holds h.mu.
+func (h *health) count(now time.Time) {
+	if !h.until.IsZero() {
+		if h.probing || !now.Before(h.until) {
+			h.reopened = min(h.reopened+1, maxReopened)
+			h.until, h.probing = now.Add(min(openFor<<h.reopened, maxOpenFor)), false
+		}
+		return
+	}
+	h.slot(now).failed++
+	ok, bad := 0, 0
+	oldest := now.UnixNano()/int64(slotLength) - slots
+	for i := range h.slots {
+		if h.slots[i].start > oldest {
+			ok += h.slots[i].ok
+			bad += h.slots[i].failed
+		}
+	}
+	if ok+bad >= minAnswers && 2*bad >= ok+bad {
+		h.until = now.Add(openFor)
+	}
+}
+
+// slot holds h.mu.
+func (h *health) slot(now time.Time) *slot {
+	n := now.UnixNano() / int64(slotLength)
+	s := &h.slots[n%slots]
+	if s.start != n {
+		*s = slot{start: n}
+	}
+	return s
+}

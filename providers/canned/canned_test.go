@@ -1,0 +1,282 @@
+package canned
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/providertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestContract(t *testing.T) {
+	providertest.Run(t, func(t *testing.T, b providertest.Behaviour, req *providers.Request) providers.Provider {
+		set := func(name string, value any) {
+			raw, err := json.Marshal(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Extra[name] = raw
+		}
+		set("answer", append([]string{}, b.Words...))
+		fail := map[string]any{"after": len(b.Words), "code": b.Code}
+		switch {
+		case b.Status != 0:
+			set("fail", map[string]any{"status": b.Status, "code": b.Code, "retry_after": b.RetryAfter.String()})
+		case b.Fail == providertest.Stops:
+			fail["kind"] = "truncate"
+			set("fail", fail)
+		case b.Fail == providertest.Stalls:
+			fail["kind"] = "hang"
+			set("fail", fail)
+		case b.Fail == providertest.Reported:
+			fail["kind"] = "error"
+			set("fail", fail)
+		}
+		return &Provider{Pace: b.Pace}
+	})
+}
+
+// answer reads the answer to a request with the extra members given as JSON.
+func answer(t *testing.T, ctx context.Context, p *Provider, extra string, stream bool) ([]string, error) {
+	t.Helper()
+	req := &providers.Request{
+		Messages: []providers.Message{{Role: "system", Content: "x"}, {Role: "user", Content: "the last  message"}},
+		Stream:   stream,
+	}
+	if err := json.Unmarshal([]byte(extra), &req.Extra); err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.Invoke(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	var pieces []string
+	for {
+		d, err := s.Next()
+		if err == io.EOF {
+			return pieces, nil
+		}
+		if err != nil {
+			return pieces, err
+		}
+		pieces = append(pieces, d.Content)
+	}
+}
+
+func TestWhatIsAnswered(t *testing.T) {
+	for _, test := range []struct {
+		name, configured, extra string
+		stream                  bool
+		want                    []string
+	}{
+		{"echo", "", `{}`, true, []string{"the ", "last  ", "message"}},
+		{"echo whole", "", `{}`, false, []string{"the last  message"}},
+		{"configured", "so be it", `{}`, true, []string{"so ", "be ", "it"}},
+		{"definition's text", "so be it", `{"answer":" a\n b "}`, true, []string{" a\n ", "b "}},
+		{"definition's pieces", "so be it", `{"answer":["a b","c"]}`, true, []string{"a b", "c"}},
+		{"definition's pieces whole", "", `{"answer":["a b","c"]}`, false, []string{"a bc"}},
+		{"nothing", "so be it", `{"answer":""}`, true, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := answer(t, t.Context(), &Provider{Answer: test.configured}, test.extra, test.stream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestPace(t *testing.T) {
+	for _, test := range []struct {
+		extra string
+		want  time.Duration
+	}{
+		{`{"answer":"a b c"}`, 40 * time.Millisecond},
+		{`{"answer":"a b c","pace":"1s"}`, 2 * time.Second},
+		{`{"answer":"a b c","pace":"0s"}`, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			if _, err := answer(t, t.Context(), &Provider{Pace: DefaultPace}, test.extra, true); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took != test.want {
+				t.Errorf("%s took %s, want %s", test.extra, took, test.want)
+			}
+		})
+	}
+}
+
+func TestFailures(t *testing.T) {
+	for _, test := range []struct {
+		extra string
+		said  []string
+		want  any // *providers.Error, or nil for a *providers.ConnectError
+	}{
+		{`{"fail":{}}`, nil, &providers.Error{Provider: "canned", Status: 500}},
+		{`{"fail":{"status":529,"code":"overloaded","message":"m"}}`, nil, &providers.Error{Provider: "canned", Status: 529, Code: "overloaded", Message: "m"}},
+		{`{"fail":{"kind":"refuse","code":"content_filter"}}`, nil, &providers.Error{Provider: "canned", Kind: providers.Refused, Status: 200, Code: "content_filter"}},
+		{`{"answer":"a b c","fail":{"after":2}}`, []string{"a ", "b "}, &providers.Error{Provider: "canned", Kind: providers.Truncated, Status: 200}},
+		{`{"answer":"a b c","fail":{"after":1,"kind":"error","code":"x"}}`, []string{"a "}, &providers.Error{Provider: "canned", Kind: providers.Reported, Status: 200, Code: "x"}},
+		{`{"answer":"a b","fail":{"kind":"truncate"}}`, nil, &providers.Error{Provider: "canned", Kind: providers.Truncated, Status: 200}},
+		{`{"fail":{"kind":"connect"}}`, nil, nil},
+	} {
+		said, err := answer(t, t.Context(), &Provider{}, test.extra, true)
+		if diff := cmp.Diff(test.said, said); diff != "" {
+			t.Errorf("%s said:\n%s", test.extra, diff)
+		}
+		if test.want == nil {
+			if _, ok := errors.AsType[*providers.ConnectError](err); !ok {
+				t.Errorf("%s: error %v", test.extra, err)
+			}
+			continue
+		}
+		e, ok := errors.AsType[*providers.Error](err)
+		if !ok {
+			t.Fatalf("%s: error %v", test.extra, err)
+		}
+		if diff := cmp.Diff(test.want, e); diff != "" {
+			t.Errorf("%s:\n%s", test.extra, diff)
+		}
+	}
+}
+
+func TestTimesCountsTheTriesAtTheTarget(t *testing.T) {
+	budget := providers.NewAttempts(10)
+	ctx := providers.WithAttempts(t.Context(), budget)
+	const extra = `{"answer":"fine","fail":{"status":503,"times":2}}`
+	budget.Begin(providers.Plan{Retries: 4})
+	for try, fails := range []bool{true, true, false, false} {
+		_, err := answer(t, ctx, &Provider{}, extra, false)
+		if (err != nil) != fails {
+			t.Errorf("try %d: error %v", try+1, err)
+		}
+		budget.Again(ctx, 0)
+	}
+	budget.Begin(providers.Plan{Target: 1})
+	if _, err := answer(t, ctx, &Provider{}, extra, false); err == nil {
+		t.Error("the first try at another target does not fail")
+	}
+}
+
+func TestRateFailsAShare(t *testing.T) {
+	failed := 0
+	for range 2000 {
+		if _, err := answer(t, t.Context(), &Provider{}, `{"fail":{"rate":0.3}}`, false); err != nil {
+			failed++
+		}
+	}
+	if failed < 450 || failed > 750 {
+		t.Errorf("%d of 2000 failed, want about 600", failed)
+	}
+}
+
+func TestExtraIsChecked(t *testing.T) {
+	for _, test := range []struct{ extra, want string }{
+		{`{"anwser":"x"}`, "extra.anwser is not known"},
+		{`{"answer":1}`, "extra.answer must be a string or a list"},
+		{`{"answer":null}`, ""},
+		{`{"pace":20}`, "extra.pace must be a duration"},
+		{`{"pace":"-1s"}`, "extra.pace must be a duration"},
+		{`{"pace":"2h"}`, "extra.pace must be a duration"},
+		{`{"fail":"yes"}`, "extra.fail is not understood"},
+		{`{"fail":{"statsu":1}}`, "extra.fail is not understood"},
+		{`{"fail":{"kind":"explode"}}`, "unknown kind"},
+		{`{"fail":{"status":200}}`, "400 to 599"},
+		{`{"fail":{"status":500,"kind":"status","after":1}}`, "before all words"},
+		{`{"fail":{"rate":2}}`, "rate of 0 to 1"},
+		{`{"fail":{"retry_after":7}}`, "retry_after must be a duration"},
+	} {
+		_, err := answer(t, t.Context(), &Provider{}, test.extra, true)
+		if test.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", test.extra, err)
+			}
+			continue
+		}
+		e, ok := errors.AsType[*providers.Error](err)
+		if !ok || e.Status != 400 || !strings.Contains(e.Message, test.want) {
+			t.Errorf("%s: error %v, want a 400 with %q", test.extra, err, test.want)
+		}
+	}
+}
+
+func FuzzExtra(f *testing.F) {
+	f.Add("answer", `"a b"`)
+	f.Add("answer", `["a","b"]`)
+	f.Add("pace", `"20ms"`)
+	f.Add("fail", `{"status":500,"times":2}`)
+	f.Add("fail", `{"after":3,"kind":"error","rate":0.5,"retry_after":"1s"}`)
+	f.Fuzz(func(t *testing.T, name, raw string) {
+		o, err := parseExtra(map[string]json.RawMessage{name: json.RawMessage(raw)})
+		if err != nil {
+			return
+		}
+		if o.pace != nil && (*o.pace < 0 || *o.pace > maxWait) {
+			t.Errorf("pace %s", *o.pace)
+		}
+		if o.fail != nil && (o.fail.after < 0 || o.fail.times < 0 || o.fail.kind == "") {
+			t.Errorf("failure %+v", o.fail)
+		}
+	})
+}
+
+func TestSplitLosesNothing(t *testing.T) {
+	for _, text := range []string{"", " ", "a", " a", "a ", "a b", "  a\n\nb\tc  ", "\u00a0x\u2003y"} {
+		if got := strings.Join(split(text), ""); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
+
+func TestCaddyfile(t *testing.T) {
+	for _, test := range []struct {
+		input, err string
+		want       Provider
+	}{
+		{`canned`, "", Provider{Pace: DefaultPace}},
+		{"canned {\n answer \"Hello there\"\n pace 5ms\n}", "", Provider{Answer: "Hello there", Pace: 5 * time.Millisecond}},
+		{"canned {\n pace 0\n}", "", Provider{}},
+		{"canned {\n pase 5ms\n}", "unknown option", Provider{}},
+		{"canned {\n pace fast\n}", "pace", Provider{}},
+		{"canned {\n pace 5m\n}", "must be 0 to", Provider{}},
+		{"canned {\n answer\n}", "argument", Provider{}},
+		{"canned {\n answer a b\n}", "argument", Provider{}},
+		{"canned x", "argument", Provider{}},
+	} {
+		var m Module
+		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(test.input))
+		if err == nil {
+			err = m.Provision(caddy.Context{})
+		}
+		if test.err != "" {
+			if err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("%s: error %v, want %q", test.input, err, test.err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", test.input, err)
+		}
+		if diff := cmp.Diff(test.want, m.Provider); diff != "" {
+			t.Errorf("%s:\n%s", test.input, diff)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package providers
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrorKind is the way in which a provider's answer fails to be a completion.
+type ErrorKind uint8
+
+// The ways an answer fails.
+const (
+	// Status is an HTTP answer with another status than success.
+	Status ErrorKind = iota
+	// Reported is an error that the provider reports inside an answer that
+	// began as a success.
+	Reported
+	// Truncated is an answer that stopped before the provider's end marker.
+	Truncated
+	// Invalid is an answer that is no completion: undecodable, empty, of the
+	// wrong type or over a size limit.
+	Invalid
+	// Refused is an answer that the provider withholds by its content policy.
+	Refused
+)
+
+// String is the kind's name in logs.
+func (k ErrorKind) String() string {
+	switch k {
+	case Status:
+		return "status"
+	case Reported:
+		return "reported"
+	case Truncated:
+		return "truncated"
+	case Invalid:
+		return "invalid"
+	case Refused:
+		return "refused"
+	}
+	return "kind " + strconv.Itoa(int(k))
+}
+
+// Advice is what a provider says about trying again, in the header
+// x-should-retry.
+type Advice uint8
+
+// What a provider may advise.
+const (
+	NoAdvice Advice = iota
+	Retry
+	DoNotRetry
+)
+
+// Error is an answer of a provider that is not a completion. Its text is for
+// the gateway's own log, never for a caller.
+type Error struct {
+	Provider   string
+	Kind       ErrorKind
+	Status     int    // HTTP status, 0 where none was received
+	Code       string // the provider's error code
+	Type       string // the provider's error type
+	Message    string // the provider's text, capped and without secrets
+	Advice     Advice
+	RetryAfter time.Duration // how long the provider asks to wait, 0 where it does not say
+	Err        error
+}
+
+// Error names what is known of the failure, for the log.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Provider)
+	b.WriteString(": ")
+	b.WriteString(e.Kind.String())
+	if e.Status != 0 {
+		b.WriteString(" ")
+		b.WriteString(strconv.Itoa(e.Status))
+	}
+	for _, word := range []string{e.Type, e.Code} {
+		if word != "" {
+			b.WriteString(" ")
+			b.WriteString(word)
+		}
+	}
+	if e.Message != "" {
+		b.WriteString(": ")
+		b.WriteString(e.Message)
+	}
+	if e.Err != nil {
+		b.WriteString(": ")
+		b.WriteString(e.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause, such as the error of a read.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ConnectError is a call that got no answer: resolving, connecting, TLS or
+// sending failed, or the connection ended before the response's headers.
+type ConnectError struct {
+	// Permanent tells that another try must fail alike: a bad certificate, say,
+	// or an address that is not allowed.
+	Permanent bool
+	Err       error // without URLs: they may carry secrets
+}
+
+// Error is the cause's text.
+func (e *ConnectError) Error() string { return "no answer: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ConnectError) Unwrap() error { return e.Err }

@@ -1,0 +1,212 @@
+package openai
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// piece is what one chunk of a stream, or a whole answer, says.
+type piece struct {
+	content []byte // valid until the parser is used again
+	refusal bool
+	choices bool // it holds a choice, be it empty
+	finish  string
+	err     *providers.Error
+}
+
+// readPiece reads a chunk of a stream or a whole answer: they differ in one
+// member's name. It notes in result what it says of the answer as a whole.
+func (c *Client) readPiece(v *fastjson.Value, result *providers.Result) piece {
+	var p piece
+	if v.Type() != fastjson.TypeObject {
+		if e := c.reported(v); e != nil {
+			return piece{err: e}
+		}
+		return piece{err: c.invalid("neither a completion nor an error")}
+	}
+	if hasError(v) {
+		return piece{err: c.reported(v)}
+	}
+	if model := v.GetStringBytes("model"); len(model) > 0 && result.Model != string(model) {
+		result.Model = string(model)
+	}
+	readUsage(v.Get("usage"), &result.Usage)
+	choices := v.GetArray("choices")
+	if len(choices) == 0 {
+		// A chunk of usage alone, or an error in words of its own.
+		if v.Get("choices") == nil && v.Get("usage") == nil {
+			if e := c.reported(v); e != nil {
+				return piece{err: e}
+			}
+		}
+		return p
+	}
+	p.choices = true
+	choice := choices[0]
+	message := choice.Get("delta")
+	if message == nil || message.Type() != fastjson.TypeObject {
+		message = choice.Get("message")
+	}
+	p.content = message.GetStringBytes("content")
+	p.refusal = len(message.GetStringBytes("refusal")) > 0
+	if finish := choice.GetStringBytes("finish_reason"); len(finish) > 0 {
+		p.finish = finishReason(finish)
+	}
+	return p
+}
+
+// finishReason is a service's word for the reason as OpenAI's, where it has
+// one.
+func finishReason(word []byte) string {
+	switch string(word) {
+	case "eos": // Together
+		return "stop"
+	case "model_length": // Mistral: the model's limit, not the request's
+		return "length"
+	case "insufficient_system_resource": // DeepSeek: it was interrupted
+		return "error"
+	}
+	return string(word)
+}
+
+// hasError tells whether v has an error. Some services send "error": null, or
+// an empty one, with each chunk.
+func hasError(v *fastjson.Value) bool {
+	e := v.Get("error")
+	if e == nil {
+		return false
+	}
+	switch e.Type() {
+	case fastjson.TypeNull, fastjson.TypeFalse:
+		return false
+	case fastjson.TypeString:
+		return len(e.GetStringBytes()) > 0
+	}
+	return true
+}
+
+// readUsage keeps the last usage that says anything: some services send
+// running totals, some send zeros before the end.
+func readUsage(v *fastjson.Value, usage *providers.Usage) {
+	if v == nil || v.Type() != fastjson.TypeObject {
+		return
+	}
+	u := providers.Usage{
+		PromptTokens:     tokens(v.Get("prompt_tokens")),
+		CompletionTokens: tokens(v.Get("completion_tokens")),
+		TotalTokens:      tokens(v.Get("total_tokens")),
+	}
+	if u.TotalTokens == 0 {
+		u.TotalTokens = u.PromptTokens + u.CompletionTokens
+	}
+	if u.TotalTokens > 0 {
+		*usage = u
+	}
+}
+
+// tokens reads a count, 0 where it makes no sense.
+func tokens(v *fastjson.Value) int64 {
+	if v == nil || v.Type() != fastjson.TypeNumber {
+		return 0
+	}
+	n, err := v.Int64()
+	if err != nil {
+		f, ferr := v.Float64()
+		if ferr != nil || f < 0 || f > 1<<53 {
+			return 0
+		}
+		n = int64(f)
+	}
+	return max(0, n)
+}
+
+// reported makes the error that a JSON value describes, nil where it
+// describes none.
+func (c *Client) reported(v *fastjson.Value) *providers.Error {
+	e := &providers.Error{Provider: c.name, Kind: providers.Reported, Status: http.StatusOK}
+	if !c.describeJSON(e, v) {
+		return nil
+	}
+	return e
+}
+
+// describe fills in what an error's body says, in whatever shape.
+func (c *Client) describe(e *providers.Error, body []byte) {
+	var parser fastjson.Parser
+	if v, err := parser.ParseBytes(body); err == nil && c.describeJSON(e, v) {
+		return
+	}
+	e.Message = c.redact(string(body))
+}
+
+// describeJSON reads {"error":{…}}, {"error":"text"}, {"message":…},
+// {"detail":…}, {"type":"error",…} and lists of these. It tells whether it
+// found anything.
+func (c *Client) describeJSON(e *providers.Error, v *fastjson.Value) bool {
+	switch v.Type() {
+	case fastjson.TypeArray:
+		for _, item := range v.GetArray() {
+			if item.Type() == fastjson.TypeObject && c.describeJSON(e, item) {
+				return true
+			}
+		}
+		return false
+	case fastjson.TypeObject:
+	default:
+		return false
+	}
+	inner := v
+	switch member := v.Get("error"); {
+	case !hasError(v):
+	case member.Type() == fastjson.TypeObject:
+		inner = member
+	default:
+		e.Message = c.redact(text(member))
+		e.Code, e.Type = c.word(v.Get("code")), c.word(v.Get("type"))
+		return true
+	}
+	e.Code, e.Type = c.word(inner.Get("code")), c.word(inner.Get("type"))
+	if e.Type == "" {
+		// Google's name for it.
+		e.Type = c.word(inner.Get("status"))
+	}
+	for _, name := range [...]string{"message", "detail", "error_description", "title"} {
+		if m := inner.Get(name); m != nil && m.Type() != fastjson.TypeNull {
+			e.Message = c.redact(text(m))
+			return true
+		}
+	}
+	return inner != v || e.Code != "" && e.Type != ""
+}
+
+// word reads a code, which may be a string or a number.
+func (c *Client) word(v *fastjson.Value) string {
+	if v == nil {
+		return ""
+	}
+	switch v.Type() {
+	case fastjson.TypeString:
+		return c.redact(string(v.GetStringBytes()))
+	case fastjson.TypeNumber:
+		if n, err := v.Int64(); err == nil {
+			return strconv.FormatInt(n, 10)
+		}
+	}
+	return ""
+}
+
+// text is a member as text: a string's content, else its JSON.
+func text(v *fastjson.Value) string {
+	if v.Type() == fastjson.TypeString {
+		return string(v.GetStringBytes())
+	}
+	return v.String()
+}
+
+func (c *Client) invalid(message string) *providers.Error {
+	return &providers.Error{Provider: c.name, Kind: providers.Invalid, Status: http.StatusOK, Message: message}
+}

@@ -1,0 +1,338 @@
+package openai
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+)
+
+// outcome is what a caller sees of an answer.
+type outcome struct {
+	text   string
+	pieces []string
+	result providers.Result
+	err    error
+}
+
+// receive gets one answer.
+func receive(t testing.TB, reply pt.Reply, stream bool) outcome {
+	t.Helper()
+	up := pt.NewUpstream(t).Then(reply)
+	return receiveFrom(t, client(t, up.URL), stream)
+}
+
+func receiveFrom(t testing.TB, c *Client, stream bool) outcome {
+	t.Helper()
+	s, err := c.Invoke(t.Context(), &providers.Request{Model: "m", Stream: stream})
+	if err != nil {
+		return outcome{err: err}
+	}
+	defer s.Close()
+	var o outcome
+	for {
+		d, err := s.Next()
+		o.result = s.Result()
+		if err == io.EOF {
+			return o
+		}
+		if err != nil {
+			o.err = err
+			return o
+		}
+		if d.Content != "" {
+			o.pieces = append(o.pieces, d.Content)
+			o.text += d.Content
+		}
+	}
+}
+
+// The ways to cut or corrupt a stream. None may end as complete.
+var corruptions = []struct {
+	name  string
+	reply pt.Reply
+	kind  providers.ErrorKind
+}{
+	{"clean end without a finish", pt.SSE(pt.RoleChunk(), pt.ContentChunk("a")), providers.Truncated},
+	{"clean end in mid-event", pt.SSE(pt.RoleChunk(), pt.ContentChunk("a"), pt.ContentChunk("b")[:60]), providers.Invalid},
+	{"clean end in the finish event", pt.SSE(pt.ContentChunk("a"), pt.FinishChunk("stop")[:200]), providers.Invalid},
+	{"clean end in the end marker", pt.SSE(pt.ContentChunk("a"), "data: [DON"), providers.Invalid},
+	{"cut between events", end(pt.Cut, pt.RoleChunk(), pt.ContentChunk("a")), providers.Truncated},
+	{"cut in mid-event", end(pt.Cut, pt.ContentChunk("a"), pt.ContentChunk("b")[:60]), providers.Truncated},
+	{"cut in the finish event", end(pt.Cut, pt.ContentChunk("a"), pt.FinishChunk("stop")[:len(pt.FinishChunk("stop"))-2]), providers.Truncated},
+	{"cut in the end marker", end(pt.Cut, pt.ContentChunk("a"), "data: [DONE]"), providers.Truncated},
+	{"reset", end(pt.Reset, pt.RoleChunk(), pt.ContentChunk("a")), providers.Truncated},
+	{"unframed end", end(pt.Unframed, pt.RoleChunk(), pt.ContentChunk("a")), providers.Truncated},
+	{"unframed end in mid-event", end(pt.Unframed, pt.ContentChunk("a"), pt.ContentChunk("b")[:60]), providers.Invalid},
+	{"end marker only", pt.SSE(pt.Done), providers.Invalid},
+	{"role and end marker only", pt.SSE(pt.RoleChunk(), pt.Done), providers.Invalid},
+	{"usage and end marker only", pt.SSE(pt.UsageChunk(1, 0), pt.Done), providers.Invalid},
+	{"nothing", pt.SSE(), providers.Invalid},
+	{"comments only", pt.SSE(": hello\n\n", ": hello\n\n"), providers.Invalid},
+	{"HTML", pt.SSE("<!DOCTYPE html><title>502</title>"), providers.Invalid},
+	{"HTML after content", pt.SSE(pt.ContentChunk("a"), "<html></html>\n\n"), providers.Truncated},
+	{"nonsense", pt.SSE("data: nonsense\n\n"), providers.Invalid},
+	{"nonsense after content", pt.SSE(pt.ContentChunk("a"), "data: {\"choices\":[\n\n", pt.FinishChunk("stop"), pt.Done), providers.Invalid},
+	{"error first", pt.SSE(pt.Event(pt.ErrorObject("server_error", "x", "boom"))), providers.Reported},
+	{"error after the role", pt.SSE(pt.RoleChunk(), pt.Event(pt.ErrorObject("server_error", "x", "boom"))), providers.Reported},
+	{"error after content", pt.SSE(pt.ContentChunk("a"), pt.Event(pt.ErrorObject("server_error", "x", "boom")), pt.Done), providers.Reported},
+	{"error event", pt.SSE(pt.ContentChunk("a"), "event: error\ndata: {\"message\":\"boom\"}\n\n", pt.Done), providers.Reported},
+	{"error event of text", pt.SSE(pt.ContentChunk("a"), "event: error\ndata: boom\n\n", pt.Done), providers.Reported},
+	{"error as text", pt.SSE(pt.ContentChunk("a"), pt.Event(`{"error":"boom"}`), pt.Done), providers.Reported},
+	{"finish reason error", pt.SSE(pt.ContentChunk("a"), pt.FinishChunk("error"), pt.Done), providers.Reported},
+	{"JSON error", pt.JSON(200, `{"error":{"message":"boom"}}`), providers.Reported},
+	{"JSON list of errors", pt.JSON(200, `[{"error":{"message":"boom","status":"UNAVAILABLE"}}]`), providers.Reported},
+	{"JSON message", pt.JSON(200, `{"message":"boom"}`), providers.Reported},
+	{"JSON of nothing", pt.JSON(200, `{}`), providers.Invalid},
+	{"JSON of a string", pt.JSON(200, `"fine"`), providers.Invalid},
+	{"JSON cut", end(pt.Unframed, pt.OpenAIAnswer("fine", 1).Body[0][:300]), providers.Invalid},
+	{"JSON without a finish", pt.JSON(200, `{"choices":[{"message":{"content":"a"},"finish_reason":null}]}`), providers.Invalid},
+	{"JSON without choices", pt.JSON(200, `{"choices":[],"usage":{"total_tokens":3}}`), providers.Invalid},
+	{"white space", pt.JSON(200, strings.Repeat(" \n", 1000)), providers.Invalid},
+	{"deep JSON", pt.JSON(200, strings.Repeat("[", 100_000)), providers.Invalid},
+	{"a line beyond the limit", pt.SSE("data: {\"choices\":[", strings.Repeat(" ", 3<<20)), providers.Invalid},
+	{"refusal", pt.SSE(pt.Event(`{"choices":[{"delta":{"refusal":"I can't"},"finish_reason":null}]}`), pt.FinishChunk("stop"), pt.Done), providers.Refused},
+	{"content filter without content", pt.SSE(pt.RoleChunk(), pt.FinishChunk("content_filter"), pt.Done), providers.Refused},
+}
+
+func end(how pt.End, pieces ...string) pt.Reply {
+	r := pt.SSE(pieces...)
+	r.End = how
+	return r
+}
+
+func TestNoCutOrCorruptStreamIsComplete(t *testing.T) {
+	for _, test := range corruptions {
+		t.Run(test.name, func(t *testing.T) {
+			for _, stream := range []bool{true, false} {
+				o := receive(t, test.reply, stream)
+				if o.err == nil {
+					t.Fatalf("stream=%v: complete, with the text %q", stream, o.text)
+				}
+				e, ok := errors.AsType[*providers.Error](o.err)
+				if !ok {
+					t.Fatalf("stream=%v: error %T %v", stream, o.err, o.err)
+				}
+				if e.Kind != test.kind || e.Provider != "openai" || e.Status != 200 {
+					t.Errorf("stream=%v: error %+v, want the kind %v", stream, e, test.kind)
+				}
+			}
+		})
+	}
+}
+
+func TestOddStreamsThatAreComplete(t *testing.T) {
+	usage := providers.Usage{PromptTokens: 9, CompletionTokens: 2, TotalTokens: 11}
+	const model = "gpt-4o-mini-2024-07-18"
+	a, b, finish, sum := pt.ContentChunk("a"), pt.ContentChunk("b"), pt.FinishChunk("stop"), pt.UsageChunk(9, 2)
+	whole := providers.Result{Model: model, FinishReason: "stop", Usage: usage}
+	noUsage := providers.Result{Model: model, FinishReason: "stop"}
+	for _, test := range []struct {
+		name   string
+		reply  pt.Reply
+		result providers.Result
+	}{
+		{"as OpenAI sends it", pt.SSE(pt.RoleChunk(), a, b, finish, sum, pt.Done), whole},
+		{"in one piece", pt.SSE(pt.RoleChunk() + a + b + finish + sum + pt.Done), whole},
+		{"byte by byte", pt.SSE(strings.Split(pt.RoleChunk()+a+b+finish+sum+pt.Done, "")...), whole},
+		{"CRLF", pt.SSE(strings.ReplaceAll(a+b+finish+sum+pt.Done, "\n", "\r\n")), whole},
+		{"CR", pt.SSE(strings.ReplaceAll(a+b+finish+sum+pt.Done, "\n", "\r")), whole},
+		{"byte order mark", pt.SSE("\xef\xbb", "\xbf"+a+b+finish+sum+pt.Done), whole},
+		{"comments", pt.SSE(": OPENROUTER PROCESSING\n\n", a, ": PROCESSING\n\n", b, finish, sum, ":\n\n", pt.Done), whole},
+		{"JSON over several lines", pt.SSE(strings.ReplaceAll(a, ",", ",\ndata: ")+b, finish, sum, pt.Done), whole},
+		{"error null", pt.SSE(strings.ReplaceAll(a+b+finish, `"usage":null`, `"usage":null,"error":null`)+sum, pt.Done), whole},
+		{"error empty", pt.SSE(strings.ReplaceAll(a+b+finish, `"usage":null`, `"error":""`)+sum, pt.Done), whole},
+		{"no usage", pt.SSE(a, b, finish, pt.Done), noUsage},
+		{"usage twice", pt.SSE(a, pt.UsageChunk(9, 1), b, finish, sum, sum, pt.Done), whole},
+		{"usage, then zeros", pt.SSE(a, b, finish, sum, pt.UsageChunk(0, 0), pt.Done), whole},
+		{"usage with the finish", pt.SSE(a, b, strings.Replace(finish, `"usage":null`, `"usage":{"prompt_tokens":9,"completion_tokens":2}`, 1), pt.Done), whole},
+		{"finish, no end marker", pt.SSE(a, b, finish), noUsage},
+		{"finish, then a cut", end(pt.Cut, a, b, finish), noUsage},
+		{"finish, then a cut usage", end(pt.Cut, a, b, finish, sum[:50]), noUsage},
+		{"finish, then an error", pt.SSE(a, b, finish, pt.Event(`{"error":{"message":"too late"}}`)), noUsage},
+		{"finish with the last word", pt.SSE(a, strings.Replace(b, `"finish_reason":null`, `"finish_reason":"stop"`, 1), sum, pt.Done), whole},
+		{"finish with each word", pt.SSE(strings.ReplaceAll(a+b, `"finish_reason":null`, `"finish_reason":"stop"`)+sum, pt.Done), whole},
+		{"end marker, no finish", pt.SSE(a, b, sum, pt.Done), providers.Result{Model: model, Usage: usage}},
+		{"end marker without its blank line", pt.SSE(a, b, finish, sum, "data: [DONE]"), whole},
+		{"end marker, then the connection stays", end(pt.Hang, a, b, finish, sum, pt.Done), whole},
+		{"content filter after content", pt.SSE(a, b, pt.FinishChunk("content_filter"), sum, pt.Done), providers.Result{Model: model, FinishReason: "content_filter", Usage: usage}},
+		{"length", pt.SSE(a, b, pt.FinishChunk("length"), sum, pt.Done), providers.Result{Model: model, FinishReason: "length", Usage: usage}},
+		{"wrong content type", pt.Reply{Header: map[string]string{"Content-Type": "text/html"}, Body: []string{a, b, finish, sum, pt.Done}}, whole},
+		{"a whole answer", pt.OpenAIAnswer("ab", 2), whole},
+		{"a whole answer with a byte order mark", pt.JSON(200, "\xef\xbb\xbf"+pt.OpenAIAnswer("ab", 2).Body[0]), whole},
+		{"a whole answer in pieces", pt.Reply{Body: strings.SplitAfter(pt.OpenAIAnswer("ab", 2).Body[0], ",")}, whole},
+		{"fractional usage", pt.SSE(a, b, finish, strings.Replace(sum, `"prompt_tokens":9`, `"prompt_tokens":9.0`, 1), pt.Done), whole},
+		{"absurd usage", pt.SSE(a, b, finish, pt.Event(`{"choices":[],"usage":{"prompt_tokens":-3,"completion_tokens":1e300,"total_tokens":"x"}}`), pt.Done), noUsage},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, stream := range []bool{true, false} {
+				o := receive(t, test.reply, stream)
+				if o.err != nil || o.text != "ab" {
+					t.Fatalf("stream=%v: error %v, text %q", stream, o.err, o.text)
+				}
+				if diff := cmp.Diff(test.result, o.result); diff != "" {
+					t.Errorf("stream=%v: result (-want +got):\n%s", stream, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestTheFinishEndsAStreamThatStaysOpen(t *testing.T) {
+	began := time.Now()
+	o := receive(t, end(pt.Hang, pt.ContentChunk("a"), pt.FinishChunk("stop")), true)
+	if took := time.Since(began); o.err != nil || o.text != "a" || took < linger/2 || took > 2*linger {
+		t.Errorf("error %v, text %q after %s", o.err, o.text, took)
+	}
+}
+
+func TestContentAfterAFinishTakesItBack(t *testing.T) {
+	o := receive(t, pt.SSE(pt.ContentChunk("a"), pt.FinishChunk("stop"), pt.ContentChunk("b")), true)
+	if e, ok := errors.AsType[*providers.Error](o.err); !ok || e.Kind != providers.Truncated {
+		t.Errorf("error %v", o.err)
+	}
+}
+
+func TestContentArrivesUnharmed(t *testing.T) {
+	words := []string{"", "a", "\"\\/\b\f\n\r\t", "\u2028\u2029\x00\x1f", "wörld 🌍 \U0010ffff", "data: x\n\ndata: [DONE]\n\n", strings.Repeat("x", 1_000_000), "{}", " "}
+	o := receive(t, pt.OpenAIStream(words...), true)
+	if o.err != nil {
+		t.Fatal(o.err)
+	}
+	if diff := cmp.Diff(words[1:], o.pieces, cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff[:min(len(diff), 2000)])
+	}
+	// A pair of surrogates in two escapes.
+	o = receive(t, pt.SSE(pt.Event(`{"choices":[{"delta":{"content":"\ud83c\udf0d\u00e9"},"finish_reason":"stop"}]}`), pt.Done), true)
+	if o.text != "🌍é" {
+		t.Errorf("text %q, error %v", o.text, o.err)
+	}
+}
+
+func TestMoreSaysWhetherNextWaits(t *testing.T) {
+	gate := make(chan struct{})
+	reply := pt.SSE(pt.ContentChunk("a")+pt.ContentChunk("b")+": c\n\n", pt.ContentChunk("c")+pt.FinishChunk("stop")+pt.Done)
+	reply.Gate = gate
+	up := pt.NewUpstream(t).Then(reply)
+	s, err := client(t, up.URL).Invoke(t.Context(), &providers.Request{Stream: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, want := range []providers.Delta{{Content: "a", More: true}, {Content: "b"}, {Content: "c", More: true}} {
+		if want.Content == "c" {
+			close(gate)
+		}
+		if d, err := s.Next(); err != nil || d != want {
+			t.Errorf("%+v, %v; want %+v", d, err, want)
+		}
+	}
+	if _, err := s.Next(); err != io.EOF {
+		t.Error(err)
+	}
+}
+
+func TestErrorAnswers(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		reply pt.Reply
+		want  providers.Error
+	}{
+		{"OpenAI's", pt.OpenAIError(429, "insufficient_quota", "insufficient_quota", "You exceeded"), providers.Error{Status: 429, Type: "insufficient_quota", Code: "insufficient_quota", Message: "You exceeded"}},
+		{"text", pt.JSON(500, `{"error":"model is loading"}`), providers.Error{Status: 500, Message: "model is loading"}},
+		{"message", pt.JSON(503, `{"message":"busy","type":"overloaded"}`), providers.Error{Status: 503, Type: "overloaded", Message: "busy"}},
+		{"detail", pt.JSON(422, `{"detail":[{"loc":["body"],"msg":"bad"}]}`), providers.Error{Status: 422, Message: `[{"loc":["body"],"msg":"bad"}]`}},
+		{"list", pt.JSON(400, `[{"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}]`), providers.Error{Status: 400, Code: "400", Type: "INVALID_ARGUMENT", Message: "API key not valid"}},
+		{"null members", pt.JSON(400, `{"error":{"message":"m","type":null,"code":null,"param":null}}`), providers.Error{Status: 400, Message: "m"}},
+		{"HTML", pt.Reply{Status: 502, Header: map[string]string{"Content-Type": "text/html"}, Body: []string{"<h1>Bad\nGateway</h1>"}}, providers.Error{Status: 502, Message: "<h1>Bad Gateway</h1>"}},
+		{"empty", pt.Reply{Status: 500}, providers.Error{Status: 500}},
+		{"cut JSON", pt.JSON(500, `{"error":{"mess`), providers.Error{Status: 500, Message: `{"error":{"mess`}},
+		{"cut body", pt.Reply{Status: 500, Body: []string{"half"}, End: pt.Cut}, providers.Error{Status: 500}},
+		{"redirect", pt.Reply{Status: 307, Header: map[string]string{"Location": "http://192.0.2.1/"}}, providers.Error{Status: 307}},
+		{"no content", pt.Reply{Status: 204}, providers.Error{Status: 204}},
+		{"not found", pt.JSON(404, `{"error":{"code":"DeploymentNotFound","message":"no"}}`), providers.Error{Status: 404, Code: "DeploymentNotFound", Message: "no"}},
+		{"hints", pt.Reply{Status: 429, Header: map[string]string{"Retry-After": "3", "Retry-After-Ms": "2500", "X-Should-Retry": "false"}}, providers.Error{Status: 429, RetryAfter: 2500 * time.Millisecond, Advice: providers.DoNotRetry}},
+		{"the key in the text", pt.OpenAIError(401, "", "invalid_api_key", "Incorrect API key provided: sk-test-0123456789abcdef. See https://x.example/?k=1"), providers.Error{Status: 401, Code: "invalid_api_key", Message: "Incorrect API key provided: [redacted]. See https://x.example/?[redacted]"}},
+		{"the key as the code", pt.JSON(401, `{"error":{"code":"sk-test-0123456789abcdef"}}`), providers.Error{Status: 401, Code: "[redacted]"}},
+		{"deep JSON", pt.JSON(500, strings.Repeat("[", 1000)), providers.Error{Status: 500, Message: strings.Repeat("[", 1000)}},
+		{"a huge body", pt.JSON(500, strings.Repeat("x", 1<<20)), providers.Error{Status: 500, Message: strings.Repeat("x", 1<<10) + "…"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.want.Provider = "openai"
+			for _, stream := range []bool{false, true} {
+				o := receive(t, test.reply, stream)
+				e, ok := errors.AsType[*providers.Error](o.err)
+				if !ok {
+					t.Fatalf("error %T %v", o.err, o.err)
+				}
+				if diff := cmp.Diff(test.want, *e); diff != "" {
+					t.Errorf("stream=%v (-want +got):\n%s", stream, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	up := pt.NewUpstream(t).Choose(func(r pt.Request) pt.Reply {
+		if strings.Contains(r.Body, `"stream":true`) {
+			return pt.OpenAIStream("a", "b")
+		}
+		return pt.OpenAIAnswer("ab", 2)
+	})
+	c := client(t, up.URL)
+	for i := range 20 {
+		if o := receiveFrom(t, c, i%2 == 0); o.err != nil || o.text != "ab" {
+			t.Fatal(o.err)
+		}
+	}
+	if n := up.Connections(); n != 1 {
+		t.Errorf("%d connections for 20 calls one after another", n)
+	}
+}
+
+// FuzzStream feeds the reader of answers with anything. A complete answer must
+// have had a finish reason or the end marker in it.
+func FuzzStream(f *testing.F) {
+	for _, c := range corruptions {
+		if body := strings.Join(c.reply.Body, ""); len(body) < 10_000 {
+			f.Add([]byte(body))
+		}
+	}
+	f.Add([]byte(strings.Join(pt.OpenAIStream("a", "b").Body, "")))
+	f.Add([]byte(pt.OpenAIAnswer("ab", 2).Body[0]))
+	c := &Client{name: "openai", key: "sk-test-0123456789abcdef"}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s := newStream(c, response(strings.NewReader(string(body))))
+		defer s.Close()
+		said := 0
+		for {
+			d, err := s.Next()
+			said += len(d.Content)
+			if err == nil {
+				continue
+			}
+			if err == io.EOF {
+				if !strings.Contains(string(body), "[DONE]") && s.Result().FinishReason == "" {
+					t.Errorf("complete: %q", body)
+				}
+			} else if _, ok := errors.AsType[*providers.Error](err); !ok {
+				t.Errorf("error %T %v", err, err)
+			}
+			if _, again := s.Next(); again != err {
+				t.Errorf("%v, then %v", err, again)
+			}
+			break
+		}
+		if said > len(body) {
+			t.Errorf("%d bytes of content from %d", said, len(body))
+		}
+	})
+}

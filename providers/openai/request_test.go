@@ -1,0 +1,167 @@
+package openai
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/providertest"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// sent sends one request and returns what the upstream got.
+func sent(t *testing.T, req *providers.Request, change ...func(*Config)) providertest.Request {
+	t.Helper()
+	up := providertest.NewUpstream(t).Always(providertest.OpenAIAnswer("fine", 1))
+	s, err := client(t, up.URL, change...).Invoke(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	return up.Requests()[0]
+}
+
+func TestRequestBody(t *testing.T) {
+	messages := []providers.Message{
+		{Role: "system", Content: "a <b> & \"c\""}, {Role: "developer", Content: "d"},
+		{Role: "user", Content: "ü\n"}, {Role: "assistant", Content: ""},
+	}
+	all := providers.Parameters{
+		Temperature: ptr(0.0), MaxTokens: ptr[int64](400), TopP: ptr(0.9), TopK: ptr[int64](40),
+		FrequencyPenalty: ptr(-0.5), PresencePenalty: ptr(0.25),
+	}
+	for _, test := range []struct {
+		name   string
+		req    providers.Request
+		change func(*Config)
+		want   string
+	}{
+		{"nothing set", providers.Request{Model: "m", Messages: messages[:1]}, nil,
+			`{"model":"m","messages":[{"role":"system","content":"a <b> & \"c\""}]}`},
+		{"all roles", providers.Request{Model: "m", Messages: messages}, nil,
+			`{"model":"m","messages":[{"role":"system","content":"a <b> & \"c\""},{"role":"developer","content":"d"},{"role":"user","content":"ü\n"},{"role":"assistant","content":""}]}`},
+		{"all parameters", providers.Request{Model: "m", Messages: messages[1:2], Parameters: all}, nil,
+			`{"model":"m","messages":[{"role":"developer","content":"d"}],"temperature":0,"max_tokens":400,"top_p":0.9,"top_k":40,"frequency_penalty":-0.5,"presence_penalty":0.25}`},
+		{"all parameters, OpenAI itself", providers.Request{Model: "m", Messages: messages[1:2], Parameters: all},
+			func(c *Config) { c.Upstream.Proxy = c.Upstream.BaseURL; c.Upstream.BaseURL = official(t) },
+			`{"model":"m","messages":[{"role":"developer","content":"d"}],"temperature":0,"max_completion_tokens":400,"top_p":0.9,"frequency_penalty":-0.5,"presence_penalty":0.25}`},
+		{"stream", providers.Request{Model: "m", Messages: messages[1:2], Stream: true}, nil,
+			`{"model":"m","messages":[{"role":"developer","content":"d"}],"stream":true,"stream_options":{"include_usage":true}}`},
+		{"stream without options", providers.Request{Model: "m", Messages: messages[1:2], Stream: true},
+			func(c *Config) { c.Quirks.NoStreamOptions = true },
+			`{"model":"m","messages":[{"role":"developer","content":"d"}],"stream":true}`},
+		{"extra wins, but not over stream", providers.Request{Model: "m", Messages: messages[1:2], Parameters: all, Extra: map[string]json.RawMessage{
+			"temperature": json.RawMessage(`1.5`), "response_format": json.RawMessage(`{"type": "json_object"}`),
+			"a.b": json.RawMessage(`[1,"x"]`), "stream": json.RawMessage(`true`), "top_k": json.RawMessage(`7`),
+		}}, nil,
+			`{"model":"m","messages":[{"role":"developer","content":"d"}],"temperature":1.5,"max_tokens":400,"top_p":0.9,"top_k":7,"frequency_penalty":-0.5,"presence_penalty":0.25,"response_format":{"type":"json_object"},"a.b":[1,"x"]}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var change []func(*Config)
+			if test.change != nil {
+				change = append(change, test.change)
+			}
+			got := sent(t, &test.req, change...)
+			var want, body any
+			if err := json.Unmarshal([]byte(test.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal([]byte(got.Body), &body); err != nil {
+				t.Fatalf("%v: %s", err, got.Body)
+			}
+			if diff := cmp.Diff(want, body); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// official is OpenAI's URL over plain HTTP, so that a test's proxy can answer
+// in its place.
+func official(t *testing.T) *url.URL {
+	u, err := url.Parse(strings.Replace(DefaultBaseURL, "https:", "http:", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestRequestHeaders(t *testing.T) {
+	for _, name := range []string{"OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"} {
+		t.Setenv(name, "from-the-environment")
+	}
+	t.Setenv("OPENAI_BASE_URL", "http://192.0.2.1/")
+	t.Setenv("OPENAI_CUSTOM_HEADERS", "X-Leak: from-the-environment")
+	for _, test := range []struct {
+		name   string
+		stream bool
+		change func(*Config)
+		want   map[string]string
+	}{
+		{"with a key", false, func(*Config) {}, map[string]string{
+			"Authorization": "Bearer sk-test-0123456789abcdef", "Accept": "application/json",
+		}},
+		{"without a key", true, func(c *Config) { c.Key = "" }, map[string]string{"Accept": "text/event-stream"}},
+		{"organization and project", false, func(c *Config) { c.Organization, c.Project = "org-1", "proj-1" }, map[string]string{
+			"Authorization": "Bearer sk-test-0123456789abcdef", "Accept": "application/json",
+			"Openai-Organization": "org-1", "Openai-Project": "proj-1",
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := sent(t, &providers.Request{Model: "m", Stream: test.stream}, test.change)
+			if r.Method != "POST" || r.Path != "/v1/chat/completions" || r.Query != "" {
+				t.Errorf("%s %s?%s", r.Method, r.Path, r.Query)
+			}
+			if !strings.HasPrefix(r.Header.Get("User-Agent"), "Cadenza/") {
+				t.Errorf("User-Agent %q", r.Header.Get("User-Agent"))
+			}
+			test.want["Content-Type"] = "application/json"
+			got := map[string]string{}
+			for name, values := range r.Header {
+				if name != "User-Agent" && name != "Content-Length" {
+					got[name] = strings.Join(values, ",")
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheSDKDoesNotRetry(t *testing.T) {
+	for _, status := range []int{408, 409, 429, 500, 503} {
+		up := providertest.NewUpstream(t).Always(providertest.Reply{Status: status, Header: map[string]string{"X-Should-Retry": "true"}})
+		if _, err := client(t, up.URL).Invoke(t.Context(), &providers.Request{Model: "m"}); err == nil || len(up.Requests()) != 1 {
+			t.Errorf("%d: error %v, %d requests", status, err, len(up.Requests()))
+		}
+	}
+}
+
+func TestAnUnknownRoleIsAnError(t *testing.T) {
+	c := client(t, "http://localhost:1")
+	_, err := c.Invoke(t.Context(), &providers.Request{Messages: []providers.Message{{Role: "wizard"}}})
+	if err == nil || !strings.Contains(err.Error(), "wizard") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestBadConfigurations(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"key":          func(c *Config) { c.Key = "a\nb" },
+		"organization": func(c *Config) { c.Organization = "a b" },
+		"project":      func(c *Config) { c.Project = "ü" },
+		"base URL":     func(c *Config) { c.Upstream.BaseURL = &url.URL{Scheme: "ftp", Host: "x"} },
+	} {
+		var c Config
+		change(&c)
+		if _, err := New(c); err == nil {
+			t.Errorf("a bad %s was taken", name)
+		}
+	}
+}

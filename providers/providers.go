@@ -1,0 +1,98 @@
+// Package providers defines what an LLM provider is to the gateway: a request
+// in, a stream of deltas and a final result out. A JSON answer is a stream
+// with one delta. Adapters live in folders of their own.
+package providers
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Message is one message of a chat.
+type Message struct {
+	Role    string `json:"role"` // system, developer, user or assistant
+	Content string `json:"content"`
+}
+
+// Parameters are the sampling parameters of a request. Nil means unset: the
+// provider's own default applies.
+type Parameters struct {
+	Temperature      *float64
+	MaxTokens        *int64
+	TopP             *float64
+	TopK             *int64
+	FrequencyPenalty *float64
+	PresencePenalty  *float64
+}
+
+// Request is one call of a model. A provider must not change it: the same
+// request goes to the next attempt.
+type Request struct {
+	Model      string
+	Messages   []Message
+	Parameters Parameters
+	// Extra are raw parameters of the provider's own API, by member name. They
+	// are merged into its JSON body last, so they win over what the gateway
+	// derives from the members above.
+	Extra map[string]json.RawMessage
+	// Stream asks the provider to stream its answer.
+	Stream bool
+}
+
+// Delta is a piece of an answer. A delta without content is a sign of life:
+// the provider is working (it thinks, or names its role) but has said nothing
+// yet.
+type Delta struct {
+	Content string
+	// More tells that the next call of Next returns without waiting, so that a
+	// writer may put off its flush.
+	More bool
+}
+
+// Usage counts the tokens of an answer. Zero means the provider did not say.
+type Usage struct {
+	PromptTokens     int64
+	CompletionTokens int64
+	TotalTokens      int64
+}
+
+// Result is what is known of an answer once it is complete.
+type Result struct {
+	Model        string // the model the provider says it used
+	FinishReason string // stop, length, content_filter, tool_calls or the provider's own word
+	Usage        Usage
+}
+
+// Provider calls models. It is safe for concurrent use.
+type Provider interface {
+	// Invoke sends the request. The error, as that of Stream.Next, is an
+	// *Error where the provider answered, a *ConnectError where no answer
+	// began, or the context's own. Cancelling ctx ends the call at any time
+	// until the stream is closed.
+	Invoke(ctx context.Context, req *Request) (Stream, error)
+}
+
+// Stream is an answer as it arrives. It is read by one goroutine and must be
+// closed.
+type Stream interface {
+	// Next returns the next delta, or io.EOF after the provider's own end
+	// marker was seen, and only then: an answer that merely stops is an
+	// *Error of kind Truncated. Once it has returned an error it returns the
+	// same one again.
+	Next() (Delta, error)
+	// Result is valid after io.EOF; before, it holds what is known so far.
+	Result() Result
+	// Close ends the call and frees what it holds. It may be called again.
+	Close() error
+}
+
+// Availability tells why p cannot be called at present, nil when it can. A
+// provider that may lack something it needs, its key above all, says so by a
+// method Unavailable() error; its targets are then skipped, so that a missing
+// key does not stop the gateway.
+func Availability(p Provider) error {
+	if u, ok := p.(interface{ Unavailable() error }); ok {
+		return u.Unavailable()
+	}
+	return nil
+}

@@ -1,0 +1,330 @@
+package providertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// Behaviour is how the contract wants a provider's upstream to answer every
+// request of one test.
+type Behaviour struct {
+	// Words is the answer, a piece each.
+	Words []string
+	// Pace is the time between two words of a stream.
+	Pace time.Duration
+	// Status, where set, is a failure before the answer, with Code, and with
+	// RetryAfter in whole seconds.
+	Status     int
+	Code       string
+	RetryAfter time.Duration
+	// Fail is what happens after the words, in place of the end.
+	Fail Failure
+}
+
+// Failure is what happens to an answer that began.
+type Failure int
+
+// The failures.
+const (
+	None     Failure = iota
+	Stops            // it just stops
+	Stalls           // it hangs
+	Reported         // the provider reports an error
+)
+
+// Factory makes a provider whose upstream behaves so. The request that the
+// test sends is req, which the factory may add to.
+type Factory func(t *testing.T, b Behaviour, req *providers.Request) providers.Provider
+
+var words = []string{"Hello", ", ", "wörld", " 🌍", "\n", "end \"quoted\" \\ \u2028."}
+
+// Run checks what every provider owes the gateway.
+func Run(t *testing.T, factory Factory) {
+	t.Run("WholeAnswer", func(t *testing.T) { testComplete(t, factory, false) })
+	t.Run("StreamedAnswer", func(t *testing.T) { testComplete(t, factory, true) })
+	t.Run("WordsArriveOneByOne", func(t *testing.T) { testPace(t, factory) })
+	t.Run("Status", func(t *testing.T) { testStatus(t, factory) })
+	t.Run("TruncatedStream", func(t *testing.T) { testFailure(t, factory, Stops) })
+	t.Run("ReportedError", func(t *testing.T) { testFailure(t, factory, Reported) })
+	t.Run("CancelBefore", func(t *testing.T) { testCancelBefore(t, factory) })
+	t.Run("CancelDuring", func(t *testing.T) { testCancelDuring(t, factory) })
+	t.Run("Close", func(t *testing.T) { testClose(t, factory) })
+	t.Run("RequestUnchanged", func(t *testing.T) { testUnchanged(t, factory) })
+	t.Run("Concurrent", func(t *testing.T) { testConcurrent(t, factory) })
+	t.Run("NothingLeft", func(t *testing.T) { testNothingLeft(t, factory) })
+}
+
+func request(stream bool) *providers.Request {
+	temperature, tokens := 0.5, int64(100)
+	return &providers.Request{
+		Model: "a-model",
+		Messages: []providers.Message{
+			{Role: "system", Content: "Be brief."},
+			{Role: "user", Content: "Say hello."},
+		},
+		Parameters: providers.Parameters{Temperature: &temperature, MaxTokens: &tokens},
+		Extra:      map[string]json.RawMessage{},
+		Stream:     stream,
+	}
+}
+
+// read reads an answer to its end.
+func read(s providers.Stream) (text string, pieces int, err error) {
+	var b strings.Builder
+	for {
+		d, err := s.Next()
+		if err != nil {
+			if err == io.EOF {
+				err = nil
+			}
+			return b.String(), pieces, err
+		}
+		if d.Content != "" {
+			pieces++
+			b.WriteString(d.Content)
+		}
+	}
+}
+
+func invoke(t *testing.T, p providers.Provider, req *providers.Request) providers.Stream {
+	t.Helper()
+	s, err := p.Invoke(t.Context(), req)
+	if err != nil {
+		t.Fatalf("Invoke: %v", err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func testComplete(t *testing.T, factory Factory, stream bool) {
+	req := request(stream)
+	s := invoke(t, factory(t, Behaviour{Words: words}, req), req)
+	text, pieces, err := read(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Join(words, ""), text); diff != "" {
+		t.Errorf("the answer differs (-want +got):\n%s", diff)
+	}
+	if stream && pieces != len(words) || !stream && pieces != 1 {
+		t.Errorf("%d pieces", pieces)
+	}
+	if _, err := s.Next(); err != io.EOF {
+		t.Errorf("Next after the end: %v, want io.EOF again", err)
+	}
+	r := s.Result()
+	if r.FinishReason != "stop" || r.Model == "" {
+		t.Errorf("result %+v", r)
+	}
+	u := r.Usage
+	if u.PromptTokens <= 0 || u.CompletionTokens <= 0 || u.TotalTokens != u.PromptTokens+u.CompletionTokens {
+		t.Errorf("usage %+v", u)
+	}
+}
+
+func testPace(t *testing.T, factory Factory) {
+	req := request(true)
+	const pace = 60 * time.Millisecond
+	s := invoke(t, factory(t, Behaviour{Words: []string{"one ", "two ", "three"}, Pace: pace}, req), req)
+	var first time.Time
+	pieces := 0
+	for {
+		d, err := s.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Content == "" {
+			continue
+		}
+		if pieces++; pieces == 1 {
+			first = time.Now()
+			if d.More {
+				t.Error("the first word says that the next one is there already")
+			}
+		}
+	}
+	if since := time.Since(first); pieces != 3 || since < 3*pace/2 {
+		t.Errorf("%d words; the last came %s after the first, want about %s", pieces, since, 2*pace)
+	}
+}
+
+func testStatus(t *testing.T, factory Factory) {
+	for _, stream := range []bool{false, true} {
+		req := request(stream)
+		p := factory(t, Behaviour{Status: 429, Code: "rate_limit_exceeded", RetryAfter: 2 * time.Second}, req)
+		s, err := p.Invoke(t.Context(), req)
+		if err == nil {
+			_, _, err = read(s)
+			s.Close()
+		}
+		e, ok := errors.AsType[*providers.Error](err)
+		if !ok {
+			t.Fatalf("error %v, want *providers.Error", err)
+		}
+		if e.Kind != providers.Status || e.Status != 429 || e.Code != "rate_limit_exceeded" || e.RetryAfter != 2*time.Second || e.Provider == "" {
+			t.Errorf("error %+v", e)
+		}
+	}
+}
+
+func testFailure(t *testing.T, factory Factory, failure Failure) {
+	for _, stream := range []bool{false, true} {
+		for _, said := range [][]string{nil, {"one ", "two "}} {
+			req := request(stream)
+			p := factory(t, Behaviour{Words: said, Fail: failure}, req)
+			s, err := p.Invoke(t.Context(), req)
+			if err == nil {
+				_, _, err = read(s)
+				if _, again := s.Next(); again == nil || again == io.EOF {
+					t.Errorf("Next after %v: %v, want the error again", err, again)
+				}
+				s.Close()
+			}
+			e, ok := errors.AsType[*providers.Error](err)
+			if !ok {
+				t.Fatalf("stream=%v after %q: error %v, want *providers.Error", stream, said, err)
+			}
+			switch {
+			case failure == Reported && e.Kind != providers.Reported,
+				failure == Stops && e.Kind != providers.Truncated && e.Kind != providers.Invalid:
+				t.Errorf("stream=%v after %q: kind %v", stream, said, e.Kind)
+			}
+		}
+	}
+}
+
+func testCancelBefore(t *testing.T, factory Factory) {
+	req := request(true)
+	p := factory(t, Behaviour{Words: words}, req)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Invoke(ctx, req); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+}
+
+func testCancelDuring(t *testing.T, factory Factory) {
+	req := request(true)
+	p := factory(t, Behaviour{Words: []string{"one "}, Fail: Stalls}, req)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s, err := p.Invoke(ctx, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for {
+		d, err := s.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Content != "" {
+			break
+		}
+	}
+	time.AfterFunc(20*time.Millisecond, cancel)
+	began := time.Now()
+	if _, _, err := read(s); err == nil {
+		t.Error("a cancelled stream ended as complete")
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("cancelling took %s", took)
+	}
+}
+
+func testClose(t *testing.T, factory Factory) {
+	req := request(true)
+	p := factory(t, Behaviour{Words: []string{"one "}, Fail: Stalls}, req)
+	s, err := p.Invoke(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}
+	if _, err := s.Next(); err == nil || err == io.EOF {
+		t.Errorf("Next after Close: %v, want an error", err)
+	}
+}
+
+func testUnchanged(t *testing.T, factory Factory) {
+	for _, stream := range []bool{false, true} {
+		req := request(stream)
+		p := factory(t, Behaviour{Words: words}, req)
+		before, err := json.Marshal(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := read(invoke(t, p, req)); err != nil {
+			t.Fatal(err)
+		}
+		after, err := json.Marshal(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(before), string(after)); diff != "" {
+			t.Errorf("the provider changed the request (-before +after):\n%s", diff)
+		}
+	}
+}
+
+func testConcurrent(t *testing.T, factory Factory) {
+	req := request(true)
+	p := factory(t, Behaviour{Words: words}, req)
+	var wait sync.WaitGroup
+	for range 16 {
+		wait.Go(func() {
+			s, err := p.Invoke(t.Context(), req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			if text, _, err := read(s); err != nil || text != strings.Join(words, "") {
+				t.Errorf("answer %q, error %v", text, err)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func testNothingLeft(t *testing.T, factory Factory) {
+	req := request(true)
+	p := factory(t, Behaviour{Words: []string{"one "}, Fail: Stalls}, req)
+	before := runtime.NumGoroutine()
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		s, err := p.Invoke(ctx, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Next(); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		s.Close()
+	}
+	deadline := time.Now().Add(5 * time.Second)
+	for runtime.NumGoroutine() > before+2 {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}

@@ -1,0 +1,245 @@
+// Package providertest is what tests of providers share: a local upstream
+// that answers byte by byte as a test says, failures included, and the
+// contract that every provider passes.
+package providertest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// End is how a reply ends.
+type End int
+
+// The ways a reply ends.
+const (
+	// Complete ends the body as HTTP does.
+	Complete End = iota
+	// Cut closes the connection without the body's end.
+	Cut
+	// Reset resets the connection.
+	Reset
+	// Hang sends nothing more until the client goes away.
+	Hang
+	// Unframed sends the body without length or chunks and closes: its end
+	// looks the same as a cut.
+	Unframed
+)
+
+// Reply is one answer of an upstream.
+type Reply struct {
+	// Status is the HTTP status, 200 where it is 0. A negative one sends
+	// nothing, not even headers: only End happens.
+	Status int
+	Header map[string]string
+	// Body is sent piece by piece, each in a write and a chunk of its own.
+	Body []string
+	// Delay is waited before each piece, HeaderDelay before the headers.
+	Delay, HeaderDelay time.Duration
+	// Gate, where set, is received from before each piece but the first.
+	Gate <-chan struct{}
+	End  End
+}
+
+// Request is a request that an upstream got.
+type Request struct {
+	Method string
+	Path   string
+	Query  string
+	Header http.Header
+	Body   string
+}
+
+// Upstream is an HTTP server that replies as it is told. Its address is a
+// loopback address.
+type Upstream struct {
+	// URL is its base URL, without a path.
+	URL string
+
+	server *httptest.Server
+
+	mu       sync.Mutex
+	next     []Reply
+	always   *Reply
+	choose   func(Request) Reply
+	requests []Request
+	conns    atomic.Int64
+	active   atomic.Int64
+}
+
+// NewUpstream starts an upstream that ends with the test.
+func NewUpstream(t testing.TB) *Upstream {
+	u := &Upstream{}
+	u.server = httptest.NewUnstartedServer(http.HandlerFunc(u.serve))
+	u.server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			u.conns.Add(1)
+		}
+	}
+	u.server.Start()
+	u.URL = u.server.URL
+	t.Cleanup(u.Close)
+	return u
+}
+
+// Close stops the upstream and everything it still sends.
+func (u *Upstream) Close() {
+	u.server.CloseClientConnections()
+	u.server.Close()
+}
+
+// Then adds the replies to the next requests, one each.
+func (u *Upstream) Then(replies ...Reply) *Upstream {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.next = append(u.next, replies...)
+	return u
+}
+
+// Always sets the reply to requests that no other reply was set for.
+func (u *Upstream) Always(reply Reply) *Upstream {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.always = &reply
+	return u
+}
+
+// Choose sets a function that makes the replies to requests that no other
+// reply was set for. It is called by several goroutines at once.
+func (u *Upstream) Choose(choose func(Request) Reply) *Upstream {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.choose = choose
+	return u
+}
+
+// Requests are the requests so far.
+func (u *Upstream) Requests() []Request {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return append([]Request(nil), u.requests...)
+}
+
+// Connections counts the connections that were opened.
+func (u *Upstream) Connections() int { return int(u.conns.Load()) }
+
+// Active counts the requests being answered.
+func (u *Upstream) Active() int { return int(u.active.Load()) }
+
+func (u *Upstream) take(r Request) Reply {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.requests = append(u.requests, r)
+	switch {
+	case len(u.next) > 0:
+		reply := u.next[0]
+		u.next = u.next[1:]
+		return reply
+	case u.choose != nil:
+		return u.choose(r)
+	case u.always != nil:
+		return *u.always
+	}
+	return Reply{Status: http.StatusNotImplemented, Body: []string{"no reply was set"}}
+}
+
+func (u *Upstream) serve(w http.ResponseWriter, r *http.Request) {
+	u.active.Add(1)
+	defer u.active.Add(-1)
+	body, _ := io.ReadAll(r.Body)
+	reply := u.take(Request{r.Method, r.URL.Path, r.URL.RawQuery, r.Header.Clone(), string(body)})
+	if !wait(r, reply.HeaderDelay) {
+		return
+	}
+	if reply.Status < 0 {
+		end(w, r, reply.End)
+		return
+	}
+	if reply.Status == 0 {
+		reply.Status = http.StatusOK
+	}
+	if reply.End == Unframed {
+		unframed(w, reply)
+		return
+	}
+	for name, value := range reply.Header {
+		w.Header().Set(name, value)
+	}
+	w.WriteHeader(reply.Status)
+	flush := http.NewResponseController(w).Flush
+	flush()
+	for i, piece := range reply.Body {
+		if i > 0 && reply.Gate != nil {
+			select {
+			case <-reply.Gate:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		if !wait(r, reply.Delay) {
+			return
+		}
+		if _, err := io.WriteString(w, piece); err != nil {
+			return
+		}
+		flush()
+	}
+	if reply.End != Complete {
+		end(w, r, reply.End)
+	}
+}
+
+func wait(r *http.Request, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+// end ends an answer in an unfriendly way.
+func end(w http.ResponseWriter, r *http.Request, how End) {
+	if how == Hang {
+		<-r.Context().Done()
+		return
+	}
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok && how == Reset {
+		tcp.SetLinger(0)
+	}
+	conn.Close()
+}
+
+func unframed(w http.ResponseWriter, reply Reply) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	var head bytes.Buffer
+	fmt.Fprintf(&head, "HTTP/1.1 %d %s\r\nConnection: close\r\n", reply.Status, http.StatusText(reply.Status))
+	for name, value := range reply.Header {
+		fmt.Fprintf(&head, "%s: %s\r\n", name, value)
+	}
+	head.WriteString("\r\n")
+	head.WriteString(strings.Join(reply.Body, ""))
+	conn.Write(head.Bytes())
+}

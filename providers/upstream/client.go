@@ -1,0 +1,149 @@
+// Package upstream is the HTTP side of all providers: one client with retries
+// below the response's headers, limits and an address check; a reader of
+// server-sent events; and what providers' headers and error texts have in
+// common.
+package upstream
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// The limits of an upstream response, in bytes.
+const (
+	MaxHeader    = 64 << 10
+	MaxErrorBody = 64 << 10 // the rest of an error's body is not read
+	MaxBody      = 16 << 20 // of a whole answer
+	MaxStream    = 64 << 20 // of a streamed answer, framing included
+	MaxEvent     = 2 << 20  // of one line or one event of a stream
+)
+
+// How long establishing a connection may take.
+const (
+	dialTimeout      = 5 * time.Second
+	handshakeTimeout = 5 * time.Second
+)
+
+// UserAgent is what upstreams see.
+var UserAgent = "Cadenza/" + version()
+
+func version() string {
+	const module = "github.com/cadenza-gateway/cadenza"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == module && m.Version != "" && m.Version != "(devel)" {
+			return strings.TrimPrefix(m.Version, "v")
+		}
+	}
+	return "devel"
+}
+
+// Config describes the upstream of one provider.
+type Config struct {
+	// BaseURL is what requests are sent to; its host decides which addresses
+	// are connected to.
+	BaseURL *url.URL
+	// AllowPrivate lets the host's name resolve to an address that is not
+	// public, such as 10.0.0.1 or 127.0.0.1.
+	AllowPrivate bool
+	// Proxy is the proxy to use, nil for none. The environment's is never
+	// used. A proxy resolves names itself: the address check is then its task.
+	Proxy *url.URL
+	// TLS is the base of the TLS configuration, nil for the default.
+	TLS *tls.Config
+}
+
+// Client is the HTTP client of one provider. It follows no redirects (they
+// would carry the key and the prompt to another host), keeps no cookies, reads
+// no proxy from the environment and has no timeout of its own: the request's
+// context bounds a call.
+type Client struct {
+	*http.Client
+	transport *http.Transport
+}
+
+// NewClient makes a client. Its errors are those of the configuration.
+func NewClient(config Config) (*Client, error) {
+	if err := checkBaseURL(config.BaseURL); err != nil {
+		return nil, err
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
+	transport := &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSHandshakeTimeout:    handshakeTimeout,
+		MaxIdleConns:           256,
+		MaxIdleConnsPerHost:    64,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: MaxHeader,
+		// What is decompressed has no limit that could be set beforehand.
+		DisableCompression: true,
+		ForceAttemptHTTP2:  true,
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: 15 * time.Second,
+			PingTimeout:     5 * time.Second,
+		},
+	}
+	if config.TLS != nil {
+		transport.TLSClientConfig = config.TLS.Clone()
+	} else {
+		transport.TLSClientConfig = &tls.Config{}
+	}
+	transport.TLSClientConfig.MinVersion = max(transport.TLSClientConfig.MinVersion, tls.VersionTLS12)
+	if config.Proxy != nil {
+		transport.Proxy = http.ProxyURL(config.Proxy)
+	} else {
+		dialer.Control = ruleFor(config.BaseURL.Hostname(), config.AllowPrivate).control
+	}
+	return &Client{
+		Client: &http.Client{
+			Transport:     newRepeater(transport),
+			CheckRedirect: noRedirect,
+		},
+		transport: transport,
+	}, nil
+}
+
+// Close closes the connections that no call uses.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+func checkBaseURL(u *url.URL) error {
+	switch {
+	case u == nil:
+		return errors.New("a base URL is required")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("must begin with https:// or http://")
+	case u.Hostname() == "":
+		return errors.New("names no host")
+	case u.User != nil:
+		return errors.New("must not hold a user name or password: a secret in a URL ends up in logs")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.Opaque != "":
+		return errors.New("must not have a query or a fragment")
+	}
+	return nil
+}
+
+// ParseBaseURL parses a provider's base URL: http or https, a host, perhaps a
+// path, and nothing else. The error does not repeat the text, which may hold a
+// secret.
+func ParseBaseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("base_url is not a URL")
+	}
+	if err := checkBaseURL(u); err != nil {
+		return nil, fmt.Errorf("base_url %w", err)
+	}
+	return u, nil
+}

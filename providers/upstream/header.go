@@ -1,0 +1,58 @@
+package upstream
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// maxRetryAfter bounds what a provider may ask for: beyond it the number is
+// taken for this one, so that nothing overflows.
+const maxRetryAfter = 24 * time.Hour
+
+// RetryAfter reads how long a provider asks to wait: retry-after-ms or
+// x-ms-retry-after-ms in milliseconds, else Retry-After (RFC 9110, section
+// 10.2.3) in seconds, decimals allowed, or as a date. It is 0 where there is
+// none, or none that makes sense, and 24 hours at most.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	for _, name := range [...]string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
+		if d, ok := parseDelay(h.Get(name), time.Millisecond); ok {
+			return d
+		}
+	}
+	text := h.Get("Retry-After")
+	if d, ok := parseDelay(text, time.Second); ok {
+		return d
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		return min(max(0, date.Sub(now)), maxRetryAfter)
+	}
+	return 0
+}
+
+func parseDelay(text string, unit time.Duration) (time.Duration, bool) {
+	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	// Too large a number is still a number: ParseFloat gives infinity.
+	if err != nil && !math.IsInf(n, 1) || math.IsNaN(n) || n < 0 {
+		return 0, false
+	}
+	if n >= float64(maxRetryAfter/unit) {
+		return maxRetryAfter, true
+	}
+	return time.Duration(n * float64(unit)), true
+}
+
+// Advice reads the header x-should-retry.
+func Advice(h http.Header) providers.Advice {
+	switch h.Get("X-Should-Retry") {
+	case "true":
+		return providers.Retry
+	case "false":
+		return providers.DoNotRetry
+	}
+	return providers.NoAdvice
+}
