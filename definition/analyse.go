@@ -1,0 +1,151 @@
+package definition
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/valyala/fastjson"
+)
+
+// The work bounds of the analysis, in steps of rules.Analysis.Budget. A single
+// table may take tableBudget; many tables share loadBudget, so that a large
+// workspace still loads within its time.
+const (
+	tableBudget    = 500_000
+	minTableBudget = 1_000
+	loadBudget     = 10_000_000
+)
+
+// analysed is a table that is to be analysed.
+type analysed struct {
+	def   *Definition
+	table *rules.Table
+	equal func(a, b int) bool
+}
+
+// tables are all tables of a snapshot that have a row.
+func (s *Snapshot) tables() []analysed {
+	var list []analysed
+	for d := range s.All() {
+		switch d.Kind {
+		case KindPrompt:
+			p := s.Prompts[d.Key]
+			list = append(list, analysed{d, p.table, func(a, b int) bool { return p.byOutcome[a] == p.byOutcome[b] }})
+		case KindRemoteConfig:
+			c := s.RemoteConfigs[d.Key]
+			list = append(list, analysed{d, c.table, func(a, b int) bool { return sameJSON(c.values[a], c.values[b]) }})
+		}
+	}
+	return slices.DeleteFunc(list, func(a analysed) bool { return len(a.table.Rows()) == 0 })
+}
+
+// analyse looks for mistakes in the tables. That rows of a table with hit:
+// unique overlap with different values is an error, all else a warning.
+func (l *loader) analyse(now time.Time) {
+	tables := l.snapshot.tables()
+	if len(tables) == 0 {
+		return
+	}
+	budget := min(max(loadBudget/len(tables), minTableBudget), tableBudget)
+	l.parallel(len(tables), func(i int, errs *document.Errors) {
+		t := tables[i]
+		for _, f := range t.table.Analyse(rules.Analysis{Budget: budget, Now: now, Equal: t.equal}) {
+			message := f.Message + exampleOf(f, now)
+			if f.Kind == rules.Overlap {
+				errs.AddAt(f.Pos, "%s (the table has hit: unique)", message)
+				continue
+			}
+			l.mu.Lock()
+			l.found = append(l.found, Warning{f.Pos, message})
+			l.mu.Unlock()
+		}
+	})
+}
+
+// exampleOf words the witness of a finding.
+func exampleOf(f rules.Finding, now time.Time) string {
+	if f.Witness == "" || f.Kind == rules.Gap {
+		return ""
+	}
+	text := ", for example for " + f.Witness
+	if !f.At.IsZero() && !f.At.Equal(now) {
+		text += " at " + f.At.Format(time.RFC3339)
+	}
+	return text
+}
+
+// Remark asks for a kind of remarks.
+type Remark uint8
+
+// The kinds of remarks.
+const (
+	// RemarkNoContext: a row needs no field, and yet a request without a
+	// context gets the default.
+	RemarkNoContext Remark = 1 << iota
+	// RemarkOverlaps: rows with different values match the same context, so
+	// their order decides.
+	RemarkOverlaps
+	// RemarkGaps: a context that only the default answers.
+	RemarkGaps
+)
+
+// Remarks looks for what is worth knowing of the tables and most often meant.
+// It takes its time: at most about half a second for a table. now is the
+// instant from which on schedules are looked at.
+func (s *Snapshot) Remarks(now time.Time, kinds Remark) []Warning {
+	var remarks []Warning
+	for _, t := range s.tables() {
+		if kinds&RemarkNoContext != 0 {
+			if row, ok := s.needsNoField(t.table, now); ok {
+				remarks = append(remarks, Warning{row.Pos, fmt.Sprintf(
+					"%s needs no field, but a request without a context gets the default of the %s %s", row.ID, t.def.Kind, t.def.Key)})
+			}
+		}
+		if kinds&(RemarkOverlaps|RemarkGaps) == 0 {
+			continue
+		}
+		findings := t.table.Analyse(rules.Analysis{
+			Now: now, Equal: t.equal, Overlaps: kinds&RemarkOverlaps != 0, Gaps: kinds&RemarkGaps != 0,
+		})
+		for _, f := range findings {
+			if f.Kind == rules.Overlap || f.Kind == rules.Gap {
+				remarks = append(remarks, Warning{f.Pos, f.Message + exampleOf(f, now)})
+			}
+		}
+	}
+	sortWarnings(remarks)
+	return remarks
+}
+
+// needsNoField finds the row that answers a context in which every field is
+// missing, now or later.
+func (s *Snapshot) needsNoField(t *rules.Table, now time.Time) (rules.Row, bool) {
+	names := s.Model.FieldNames()
+	if len(names) == 0 {
+		return rules.Row{}, false
+	}
+	// A context that says nothing is one all the same.
+	nothing := fastjson.MustParse("{" + quoted(names[0]) + ":null}")
+	const later = 100 * 365 * 24 * time.Hour
+	for _, at := range []time.Time{now, now.Add(later)} {
+		var b rules.Binding
+		if err := s.Model.Bind(&b, nothing, at); err != nil {
+			return rules.Row{}, false // the data model refuses such a context
+		}
+		if d := t.Evaluate(&b); d.Row >= 0 {
+			return t.Rows()[d.Row], true
+		}
+	}
+	return rules.Row{}, false
+}
+
+// sortWarnings sorts by file, line and column.
+func sortWarnings(list []Warning) {
+	slices.SortStableFunc(list, func(a, b Warning) int {
+		return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
+	})
+}

@@ -1,0 +1,243 @@
+package definition
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/rules"
+)
+
+// Load reads, checks and compiles the workspace in dir: its data model in
+// context.yaml and the definitions in the folders prompts, endpoints and
+// remoteconfigs. The error is a *document.MultiError with every mistake found,
+// at its place.
+func Load(dir string) (*Snapshot, error) {
+	var errs document.Errors
+	d := readDirectory(dir, &errs)
+	return compile(d, &errs)
+}
+
+// compile builds a snapshot from the files of a workspace. errs holds the
+// mistakes met while reading them.
+func compile(d *directory, errs *document.Errors) (*Snapshot, error) {
+	l := &loader{directory: d, errs: errs}
+	s := &Snapshot{Warnings: d.warnings}
+	l.parse()
+	s.Model = rules.DecodeModel(l.model, errs)
+	l.snapshot = s
+
+	// What a definition refers to is built before it.
+	s.RemoteConfigs = l.remoteConfigs()
+	s.Prompts = build(l, KindPrompt, decodePrompt)
+	s.Endpoints = build(l, KindEndpoint, decodeEndpoint)
+	if err := errs.Err(); err != nil {
+		return nil, err
+	}
+	l.runTests()
+	now := time.Now()
+	l.analyse(now)
+	if err := errs.Err(); err != nil {
+		return nil, err
+	}
+	if len(l.files) == 0 {
+		l.warn(".", "there are no definitions here")
+	}
+	s.Warnings = append(l.warnings, l.found...)
+	sortWarnings(s.Warnings)
+	s.Revision = l.revision()
+	s.Loaded, s.Tests = now, int(l.tests.Load())
+	return s, nil
+}
+
+// loader is the state of one loading.
+type loader struct {
+	*directory
+	errs     *document.Errors
+	snapshot *Snapshot
+	model    *document.Node
+	docs     map[Kind][]*doc // sorted by key
+	byKey    map[Kind]map[string]*doc
+	broken   map[Kind]map[string]bool // default keys of unreadable files
+	configs  map[string]*RemoteConfig
+	building []string // the configurations being built, each for the one before
+
+	mu    sync.Mutex // guards found
+	found []Warning
+	tests atomic.Int64 // that were run
+}
+
+// doc is a definition's file, read.
+type doc struct {
+	kind Kind
+	key  string
+	node *document.Node
+}
+
+// parse reads the files' text, in parallel, and finds every definition's key.
+func (l *loader) parse() {
+	nodes := make([]*document.Node, len(l.files))
+	l.parallel(len(l.files), func(i int, errs *document.Errors) {
+		nodes[i] = l.parseFile(l.files[i], errs)
+	})
+	if l.context != nil {
+		l.model = document.Parse(l.file(l.context.path), l.context.data, l.errs)
+	}
+	l.docs = make(map[Kind][]*doc)
+	l.byKey = map[Kind]map[string]*doc{KindPrompt: {}, KindEndpoint: {}, KindRemoteConfig: {}}
+	l.broken = map[Kind]map[string]bool{KindPrompt: {}, KindEndpoint: {}, KindRemoteConfig: {}}
+	for i, f := range l.files {
+		f.data = nil // its text lives on in the nodes
+		if nodes[i] == nil {
+			l.broken[f.kind][f.key] = true
+			continue
+		}
+		l.add(&doc{kind: f.kind, key: f.key, node: nodes[i]})
+	}
+	for _, docs := range l.docs {
+		slices.SortFunc(docs, func(a, b *doc) int { return cmp.Compare(a.key, b.key) })
+	}
+}
+
+func (l *loader) parseFile(f *source, errs *document.Errors) *document.Node {
+	before := errs.Len()
+	n := document.Parse(l.file(f.path), f.data, errs)
+	switch {
+	case n == nil && errs.Len() == before:
+		errs.AddAt(l.position(f.path), "the file is empty: it should hold one %s", f.kind)
+	case n != nil && n.Kind != document.Mapping:
+		errs.Add(n, "a %s must be a mapping, this is %s", f.kind, n.Kind)
+		return nil
+	}
+	return n
+}
+
+// add takes a definition under its key.
+func (l *loader) add(d *doc) {
+	at := d.node
+	if n := d.node.Get("key"); n != nil {
+		key, ok := n.ReadString(l.errs, "key")
+		if !ok {
+			return
+		}
+		d.key, at = key, n
+	}
+	if !ValidKey(d.key) {
+		l.errs.Add(at, "%q can't be a key: 1 to 256 letters, digits and . _ : / - (give one by key:)", d.key)
+		return
+	}
+	if other := l.byKey[d.kind][d.key]; other != nil {
+		l.errs.Add(at, "the key %q is taken: %s is the %s %q too", d.key, other.node.Pos, d.kind, d.key)
+		return
+	}
+	l.byKey[d.kind][d.key] = d
+	l.docs[d.kind] = append(l.docs[d.kind], d)
+}
+
+// keys are the known keys of a kind, for messages.
+func (l *loader) keys(kind Kind) []string {
+	keys := make([]string, len(l.docs[kind]))
+	for i, d := range l.docs[kind] {
+		keys[i] = d.key
+	}
+	return keys
+}
+
+// parallel calls f for 0 to n-1 on all processors and collects the mistakes in
+// the order of the calls. A panic of f becomes the caller's.
+func (l *loader) parallel(n int, f func(i int, errs *document.Errors)) {
+	var (
+		next     atomic.Int64
+		wg       sync.WaitGroup
+		panicked atomic.Pointer[string]
+		lists    = make([]document.Errors, n)
+	)
+	work := func() {
+		defer func() {
+			if p := recover(); p != nil {
+				text := fmt.Sprintf("%v\n%s", p, debug.Stack())
+				panicked.Store(&text)
+			}
+		}()
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			f(i, &lists[i])
+		}
+	}
+	for range min(runtime.GOMAXPROCS(0), n) {
+		wg.Go(work)
+	}
+	wg.Wait()
+	if text := panicked.Load(); text != nil {
+		panic(*text)
+	}
+	for i := range lists {
+		l.errs.Merge(&lists[i])
+	}
+}
+
+// build decodes all definitions of a kind.
+func build[T any](l *loader, kind Kind, decode func(*loader, *doc, *document.Errors) *T) map[string]*T {
+	docs := l.docs[kind]
+	out := make([]*T, len(docs))
+	l.parallel(len(docs), func(i int, errs *document.Errors) {
+		out[i] = decode(l, docs[i], errs)
+	})
+	m := make(map[string]*T, len(docs))
+	for i, d := range docs {
+		m[d.key] = out[i]
+	}
+	return m
+}
+
+// warnAt notes something unintended. It may be called in parallel.
+func (l *loader) warnAt(n *document.Node, format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.found = append(l.found, Warning{n.Pos, fmt.Sprintf(format, args...)})
+}
+
+// revision identifies the whole workspace.
+func (l *loader) revision() string {
+	type entry struct {
+		Kind Kind
+		Key  string
+		V    string
+	}
+	var entries []entry
+	for d := range l.snapshot.All() {
+		entries = append(entries, entry{d.Kind, d.Key, d.Version})
+	}
+	return version(canonicalJSON([]any{cellValue(l.model), entries}))
+}
+
+// commonMembers are the members every definition has.
+var commonMembers = []string{"key", "description", "log", "tests"}
+
+// common decodes the members every definition has.
+func (d *doc) common(errs *document.Errors) Definition {
+	def := Definition{Kind: d.kind, Key: d.key, Pos: d.node.Pos}
+	if n := d.node.Get("description"); n != nil {
+		n.ReadString(errs, "description")
+	}
+	if n := d.node.Get("log"); n != nil {
+		word, _ := n.ReadWord(errs, "log", logPolicies[1:]...)
+		def.Log = LogPolicy(max(slices.Index(logPolicies, word), 0))
+	}
+	return def
+}
+
+// seal gives a definition its content and version.
+func (d *Definition) seal(c content) {
+	if d.Log != Unset {
+		c["log"] = d.Log.String()
+	}
+	c["kind"] = d.Kind.String()
+	d.content = canonicalJSON(c)
+	d.Version = version(d.content)
+}

@@ -1,0 +1,125 @@
+package definition
+
+import (
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/rules"
+)
+
+// table compiles the table of a definition.
+func (l *loader) table(d *doc, errs *document.Errors) *rules.Table {
+	opts := rules.Options{Key: d.key, Config: l.prerequisite}
+	return rules.DecodeTable(l.snapshot.Model, d.node, opts, errs)
+}
+
+// prerequisite resolves the condition that a remote configuration has a value,
+// or one of a list of values.
+func (l *loader) prerequisite(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
+	if l.broken[KindRemoteConfig][key.Text] {
+		return nil
+	}
+	d := l.byKey[KindRemoteConfig][key.Text]
+	if d == nil {
+		errs.Add(key, "there is no remote configuration %q%s", key.Text, document.DidYouMean(key.Text, l.keys(KindRemoteConfig)))
+		return nil
+	}
+	if cycle := l.cycle(d.key); cycle != "" {
+		errs.Add(key, "remote configurations depend on each other in a circle: %s", cycle)
+		return nil
+	}
+	c := l.config(d, l.errs)
+	reader := valueReader{typ: c.Type}
+	wanted := []*document.Node{value}
+	if c.Type != typeList && value.Kind == document.Sequence {
+		wanted = value.Items
+	}
+	p := &rules.Prerequisite{Table: c.table, Accept: make([]bool, len(c.values))}
+	for _, n := range wanted {
+		want := reader.read(n, "the value of "+d.key, errs)
+		if want == nil {
+			continue
+		}
+		for i, v := range c.values {
+			p.Accept[i] = p.Accept[i] || sameJSON(want, v)
+		}
+		p.AcceptDefault = p.AcceptDefault || sameJSON(want, c.fallback)
+	}
+	return p
+}
+
+// remoteConfigs builds all remote configurations. Those whose tables refer to
+// others are built after them, one at a time; the rest in parallel.
+func (l *loader) remoteConfigs() map[string]*RemoteConfig {
+	all := l.docs[KindRemoteConfig]
+	var free, bound []*doc
+	for _, d := range all {
+		if refersToConfigs(d.node) {
+			bound = append(bound, d)
+		} else {
+			free = append(free, d)
+		}
+	}
+	built := make([]*RemoteConfig, len(free))
+	l.parallel(len(free), func(i int, errs *document.Errors) {
+		built[i] = decodeRemoteConfig(l, free[i], errs)
+	})
+	l.configs = make(map[string]*RemoteConfig, len(all))
+	for i, d := range free {
+		l.configs[d.key] = built[i]
+	}
+	for _, d := range bound {
+		l.config(d, l.errs)
+	}
+	return l.configs
+}
+
+// config builds a remote configuration unless that was done, after those it
+// refers to.
+func (l *loader) config(d *doc, errs *document.Errors) *RemoteConfig {
+	if c, ok := l.configs[d.key]; ok {
+		return c
+	}
+	l.building = append(l.building, d.key)
+	c := decodeRemoteConfig(l, d, errs)
+	l.building = l.building[:len(l.building)-1]
+	l.configs[d.key] = c
+	return c
+}
+
+// cycle describes how building came back to a configuration.
+func (l *loader) cycle(key string) string {
+	for i, k := range l.building {
+		if k == key {
+			return strings.Join(append(l.building[i:len(l.building):len(l.building)], key), " -> ")
+		}
+	}
+	return ""
+}
+
+// refersToConfigs tells whether a table may have a config: condition.
+func refersToConfigs(def *document.Node) bool {
+	for _, name := range []string{"columns", "matrix", "rules"} {
+		if mentionsConfig(def.Get(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+func mentionsConfig(n *document.Node) bool {
+	if n == nil {
+		return false
+	}
+	for _, item := range n.Items {
+		if item.Kind == document.Scalar && item.Text == "config" || mentionsConfig(item) {
+			return true
+		}
+	}
+	for _, m := range n.Members {
+		if m.Key.Text == "config" || mentionsConfig(m.Value) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,191 @@
+package definition
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// quiet is how long a directory must be still before it is loaded.
+	quiet = 150 * time.Millisecond
+	// patience is the longest a change waits for that.
+	patience = 500 * time.Millisecond
+	// recheck is how often the watched folders are compared with those that
+	// exist, for changes that no watch can see (a parent folder replaced).
+	recheck = 5 * time.Second
+)
+
+// watcher calls reload when a workspace's directory changes. It watches
+// folders, never files: a watch on a file is lost when an editor or Kubernetes
+// replaces it.
+type watcher struct {
+	dir    string // absolute
+	fs     *fsnotify.Watcher
+	reload func()
+	failed func() bool // tells that the last loading failed
+	// watched are the folders by path, each with the folder it was: one that
+	// was replaced by another of the same name needs a new watch.
+	watched map[string]fs.FileInfo
+	done    chan struct{}
+	running sync.WaitGroup
+}
+
+func newWatcher(dir string, reload func(), failed func() bool) (*watcher, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	notify, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{
+		dir: abs, fs: notify, reload: reload, failed: failed,
+		watched: make(map[string]fs.FileInfo), done: make(chan struct{}),
+	}
+	w.sync()
+	if _, ok := w.watched[abs]; !ok {
+		// Not even the directory itself: the reason is worth reporting.
+		if err := notify.Add(abs); err != nil {
+			_ = notify.Close()
+			return nil, err
+		}
+	}
+	w.running.Go(w.run)
+	return w, nil
+}
+
+func (w *watcher) close() error {
+	close(w.done)
+	w.running.Wait()
+	return w.fs.Close()
+}
+
+// run waits for changes and lets them settle before it reloads.
+func (w *watcher) run() {
+	settle := time.NewTimer(0)
+	<-settle.C
+	defer settle.Stop()
+	ticker := time.NewTicker(recheck)
+	defer ticker.Stop()
+	// The set may have changed between its loading and the first watch.
+	deadline := time.Now().Add(patience)
+	settle.Reset(quiet)
+	changed := func() {
+		now := time.Now()
+		if deadline.IsZero() {
+			deadline = now.Add(patience)
+		}
+		settle.Reset(min(quiet, max(deadline.Sub(now), 0)))
+	}
+	for {
+		select {
+		case <-w.done:
+			return
+		case e, ok := <-w.fs.Events:
+			if !ok {
+				return
+			}
+			if w.concerns(e) {
+				changed()
+			}
+		case _, ok := <-w.fs.Errors:
+			if !ok {
+				return
+			}
+			changed() // events were lost: look for ourselves
+		case <-ticker.C:
+			if w.sync() {
+				changed()
+			}
+		case <-settle.C:
+			deadline = time.Time{}
+			// New folders are watched before they are read, so that nothing
+			// written into them later is missed.
+			w.sync()
+			w.reload()
+		}
+	}
+}
+
+// concerns tells whether an event can change what is loaded.
+func (w *watcher) concerns(e fsnotify.Event) bool {
+	if e.Op == fsnotify.Chmod && !w.failed() {
+		return false // indexers and backups cause these; they matter to mend a file
+	}
+	name := filepath.Base(e.Name)
+	if filepath.Dir(e.Name) == filepath.Dir(w.dir) && e.Name != w.dir {
+		return false // a neighbour of the directory
+	}
+	// Kubernetes swaps the link ..data, all other hidden names are nobody's.
+	return !hidden(name) || strings.HasPrefix(name, "..") || e.Name == w.dir
+}
+
+// sync watches the folders that exist now and tells whether they differ from
+// those watched before.
+func (w *watcher) sync() (changed bool) {
+	now := w.folders()
+	for name, info := range w.watched {
+		if other, ok := now[name]; !ok || !os.SameFile(info, other) {
+			_ = w.fs.Remove(name) // it may be gone already
+			delete(w.watched, name)
+			changed = true
+		}
+	}
+	for name, info := range now {
+		if _, ok := w.watched[name]; ok {
+			continue
+		}
+		if w.fs.Add(name) == nil {
+			w.watched[name] = info
+			changed = true
+		}
+	}
+	return changed
+}
+
+// folders lists the folders to watch: the directory, the folder it stands in,
+// where it may be replaced, and the folders of definitions.
+func (w *watcher) folders() map[string]fs.FileInfo {
+	found := make(map[string]fs.FileInfo)
+	for _, name := range []string{filepath.Dir(w.dir), w.dir} {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			found[name] = info
+		}
+	}
+	root, err := os.OpenRoot(w.dir)
+	if err != nil {
+		return found
+	}
+	defer root.Close()
+	var walk func(name string, parents []fs.FileInfo)
+	walk = func(name string, parents []fs.FileInfo) {
+		info, err := root.Stat(name)
+		if err != nil || !info.IsDir() || len(parents) > maxFolders || len(found) > MaxFiles ||
+			slices.ContainsFunc(parents, func(p fs.FileInfo) bool { return os.SameFile(p, info) }) {
+			return
+		}
+		found[filepath.Join(w.dir, filepath.FromSlash(name))] = info
+		entries, err := readDir(root, name)
+		if err != nil {
+			return
+		}
+		for _, e := range entries {
+			if !hidden(e.Name()) && (e.IsDir() || e.Type()&fs.ModeSymlink != 0) {
+				walk(path.Join(name, e.Name()), append(slices.Clip(parents), info))
+			}
+		}
+	}
+	for name := range folders {
+		walk(name, nil)
+	}
+	return found
+}
