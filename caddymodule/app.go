@@ -1,0 +1,138 @@
+// Package caddymodule joins Cadenza to Caddy: the cadenza app, the HTTP
+// handlers, the Caddyfile syntax and what survives a reload. It is the one
+// core package that knows Caddy.
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+)
+
+func init() {
+	caddy.RegisterModule(new(App))
+}
+
+// App is Cadenza's app module. It holds the workspaces; the HTTP handlers
+// (http.handlers.cadenza and those of single routes) find it by its name and
+// the workspace by a request's API key.
+type App struct {
+	// The workspaces by name. Each has its own definitions, API keys,
+	// providers and traces, and nothing crosses from one to another. A
+	// Caddyfile without a workspace block writes one named "default".
+	Workspaces map[string]*Workspace `json:"workspaces,omitempty"`
+
+	ctx     caddy.Context
+	logger  *zap.Logger
+	keys    keyring
+	metrics *metrics
+
+	// started is closed by Start. Caddy starts apps in random order, so the
+	// HTTP server may accept requests before.
+	started   chan struct{}
+	startOnce sync.Once
+
+	// exiting is done shortly before the process's grace period ends, so
+	// that streams can be ended by their error event and not by a cut.
+	exiting    context.Context
+	cancelExit context.CancelCauseFunc
+}
+
+// CaddyModule returns the Caddy module information.
+func (*App) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "cadenza",
+		New: func() caddy.Module { return new(App) },
+	}
+}
+
+// Provision reads the definitions and resolves keys and providers. It does no
+// other I/O: `caddy validate` and every failed reload provision without ever
+// starting, so stores are opened in Start.
+func (a *App) Provision(ctx caddy.Context) error {
+	a.ctx = ctx
+	a.logger = ctx.Logger()
+	a.started = make(chan struct{})
+	a.exiting, a.cancelExit = context.WithCancelCause(context.Background())
+
+	var err error
+	if a.metrics, err = registerMetrics(ctx.GetMetricsRegistry()); err != nil {
+		return err
+	}
+	if len(a.Workspaces) == 0 {
+		return errors.New("no workspace is configured: a cadenza block needs at least `definitions` and `api_key`")
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Workspaces)) {
+		w := a.Workspaces[name]
+		if w == nil {
+			return fmt.Errorf("workspace %s is null", name)
+		}
+		if err := w.provision(ctx, a, name); err != nil {
+			return fmt.Errorf("workspace %s: %w", name, err)
+		}
+	}
+	if err := a.keys.rebuild(a.Workspaces); err != nil {
+		return err
+	}
+	return a.subscribeShutdown(ctx)
+}
+
+// Start opens the stores and begins to watch the definitions.
+func (a *App) Start() error {
+	for _, w := range a.Workspaces {
+		w.start()
+	}
+	a.startOnce.Do(func() { close(a.started) })
+	return nil
+}
+
+// Stop frees nothing: requests may still be running on this configuration.
+func (*App) Stop() error { return nil }
+
+// Cleanup drops this configuration's references to shared state. It also runs
+// where Provision failed half-way, and while requests of this configuration
+// are still being served; those hold leases of their own.
+func (a *App) Cleanup() error {
+	var errs []error
+	for _, w := range a.Workspaces {
+		if w != nil {
+			errs = append(errs, w.cleanup())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// startTimeout is how long a request waits for Start.
+const startTimeout = 5 * time.Second
+
+// waitStarted waits until the app has started, for at most startTimeout.
+func (a *App) waitStarted(ctx context.Context) bool {
+	select {
+	case <-a.started:
+		return true
+	default:
+	}
+	timer := time.NewTimer(startTimeout)
+	defer timer.Stop()
+	select {
+	case <-a.started:
+		return true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return false
+}
+
+// Interface guards
+var (
+	_ caddy.App          = (*App)(nil)
+	_ caddy.Provisioner  = (*App)(nil)
+	_ caddy.CleanerUpper = (*App)(nil)
+)

@@ -1,0 +1,61 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/cadenza-gateway/cadenza/caddymodule"
+)
+
+// discard is a response writer that costs nothing.
+type discard struct {
+	header http.Header
+	status int
+}
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discard) WriteHeader(status int)      { d.status = status }
+
+// benchmarkRoute measures what the gateway itself does for a request: path,
+// key, parsing, evaluation, rendering, answer and record; not Caddy's server.
+func benchmarkRoute(b *testing.B, path, body string) {
+	g := startGateway(b, workspace, options)
+	_ = g
+	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
+	if err != nil {
+		b.Fatal(err)
+	}
+	handler := caddymodule.NewTestHandler(app.(*caddymodule.App))
+	reader := bytes.NewReader(nil)
+	request := httptest.NewRequest(http.MethodPost, path, nil)
+	request.Header.Set("Authorization", "Bearer "+testKey)
+	request.ContentLength = int64(len(body))
+	request.Body = io.NopCloser(reader)
+	w := &discard{header: make(http.Header)}
+	b.ReportAllocs()
+	for b.Loop() {
+		reader.Reset([]byte(body))
+		clear(w.header)
+		if err := handler.ServeHTTP(w, request, nil); err != nil || w.status != http.StatusOK {
+			b.Fatalf("status %d, %v", w.status, err)
+		}
+	}
+}
+
+func BenchmarkRemoteConfig(b *testing.B) {
+	benchmarkRoute(b, "/v1/remoteconfigs", `{"keys":["limits"],"context":{"environment":"production","plan":"pro","locale":"nl"}}`)
+}
+
+func BenchmarkRemoteConfigsOfTenKeys(b *testing.B) {
+	benchmarkRoute(b, "/v1/remoteconfigs", `{"keys":["limits","checkout","a","b","c","d","e","f","g","h"],"context":{"environment":"production","plan":"pro"}}`)
+}
+
+func BenchmarkPrompt(b *testing.B) {
+	benchmarkRoute(b, "/v1/prompts", `{"keys":["reply"],"context":{"locale":"nl-BE"},"metadata":{"page":"/help"},"variables":{"question":"Where is my order?"}}`)
+}

@@ -1,0 +1,276 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/dustin/go-humanize"
+
+	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/secret"
+)
+
+// defaultWorkspace is the workspace that a cadenza block without workspace
+// blocks configures.
+const defaultWorkspace = "default"
+
+func init() {
+	httpcaddyfile.RegisterGlobalOption("cadenza", parseGlobalOption)
+}
+
+// parseGlobalOption reads a cadenza block among the global options. Several
+// blocks add up, so that imported snippets can each bring a workspace.
+func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
+	app := new(App)
+	if previous, ok := existing.(httpcaddyfile.App); ok {
+		if err := json.Unmarshal(previous.Value, app); err != nil {
+			return nil, err
+		}
+	}
+	if err := app.UnmarshalCaddyfile(d); err != nil {
+		return nil, err
+	}
+	return httpcaddyfile.App{Name: "cadenza", Value: caddyconfig.JSON(app, nil)}, nil
+}
+
+// UnmarshalCaddyfile reads the global option. Syntax:
+//
+//	cadenza {
+//		definitions <directory>
+//		store sqlite [<path>] {
+//			retention <duration>
+//		}
+//		trace_key     {env.NAME} | {file.PATH}
+//		api_key       <name> {env.NAME} | {file.PATH}
+//		keys          <file>
+//		log           none | metadata | content
+//		max_body_size <size>
+//		provider      <name> [<module>] {
+//			...
+//		}
+//		workspace <name> {
+//			...
+//		}
+//	}
+//
+// The options of a workspace block are those of the cadenza block itself,
+// which configures the workspace "default" where it has any of them.
+func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the option's name
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	if a.Workspaces == nil {
+		a.Workspaces = make(map[string]*Workspace)
+	}
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		if d.Val() != "workspace" {
+			w := a.Workspaces[defaultWorkspace]
+			if w == nil {
+				w = new(Workspace)
+				a.Workspaces[defaultWorkspace] = w
+			}
+			if err := w.unmarshalOption(d); err != nil {
+				return err
+			}
+			continue
+		}
+		var name string
+		if !d.AllArgs(&name) {
+			return d.ArgErr()
+		}
+		if _, taken := a.Workspaces[name]; taken {
+			return d.Errf("workspace %q is configured twice", name)
+		}
+		w := new(Workspace)
+		a.Workspaces[name] = w
+		for nesting := d.Nesting(); d.NextBlock(nesting); {
+			if err := w.unmarshalOption(d); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// workspaceOptions are the options of a workspace, in the order of the
+// documentation.
+var workspaceOptions = []string{
+	"definitions", "store", "trace_key", "api_key", "keys", "log", "max_body_size", "provider", "workspace",
+}
+
+// unmarshalOption reads the option that d stands on.
+func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
+	switch option := d.Val(); option {
+	case "definitions":
+		return stringOption(d, &w.Definitions)
+	case "store":
+		return w.unmarshalStore(d)
+	case "trace_key":
+		return secretOption(d, &w.TraceKey)
+	case "api_key":
+		var name, reference string
+		if !d.Args(&name, &reference) || d.NextArg() {
+			return d.ArgErr()
+		}
+		key := APIKey{Name: name, Key: secret.Reference(reference)}
+		if err := key.Key.Validate(); err != nil {
+			return d.Errf("api_key %s: %v", name, err)
+		}
+		w.APIKeys = append(w.APIKeys, key)
+	case "keys":
+		return stringOption(d, &w.Keys)
+	case "log":
+		if err := stringOption(d, &w.Log); err != nil {
+			return err
+		}
+		if err := validateLog(w.Log); err != nil {
+			return d.WrapErr(err)
+		}
+	case "max_body_size":
+		var text string
+		if err := stringOption(d, &text); err != nil {
+			return err
+		}
+		size, err := humanize.ParseBytes(text)
+		if err != nil {
+			return d.Errf("max_body_size %s: %v", text, err)
+		}
+		if size == 0 || size > maxMaxBodySize {
+			return d.Errf("max_body_size %s: must be between 1 and %s", text, humanize.IBytes(maxMaxBodySize))
+		}
+		w.MaxBodySize = int64(size)
+	case "provider":
+		return w.unmarshalProvider(d)
+	default:
+		return d.Err(unrecognized("option", option, workspaceOptions))
+	}
+	return nil
+}
+
+func (w *Workspace) unmarshalStore(d *caddyfile.Dispenser) error {
+	if w.Store != nil {
+		return d.Err("store is configured twice")
+	}
+	if !d.NextArg() {
+		return d.ArgErr()
+	}
+	if kind := d.Val(); kind != "sqlite" {
+		return d.Errf("store %q is not known: the store is sqlite", kind)
+	}
+	w.Store = new(Store)
+	if d.NextArg() {
+		w.Store.Path = d.Val()
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		switch option := d.Val(); option {
+		case "retention":
+			var text string
+			if err := stringOption(d, &text); err != nil {
+				return err
+			}
+			retention, err := caddy.ParseDuration(text)
+			if err != nil {
+				return d.Errf("retention %s: %v", text, err)
+			}
+			if retention <= 0 {
+				return d.Errf("retention %s: must be positive; leave it out to keep everything", text)
+			}
+			w.Store.Retention = caddy.Duration(retention)
+		default:
+			return d.Err(unrecognized("store option", option, []string{"retention"}))
+		}
+	}
+	return nil
+}
+
+func (w *Workspace) unmarshalProvider(d *caddyfile.Dispenser) error {
+	if !d.NextArg() {
+		return d.ArgErr()
+	}
+	name := d.Val()
+	if _, taken := w.ProvidersRaw[name]; taken {
+		return d.Errf("provider %q is configured twice", name)
+	}
+	module := name
+	if d.NextArg() {
+		module = d.Val()
+	}
+	unmarshaler, err := caddyfile.UnmarshalModule(d, providerNamespace+"."+module)
+	if err != nil {
+		return err
+	}
+	if w.ProvidersRaw == nil {
+		w.ProvidersRaw = make(caddy.ModuleMap)
+	}
+	w.ProvidersRaw[name] = caddyconfig.JSONModuleObject(unmarshaler, "module", module, nil)
+	return nil
+}
+
+// stringOption reads an option's single argument.
+func stringOption(d *caddyfile.Dispenser, value *string) error {
+	option := d.Val()
+	if *value != "" {
+		return d.Errf("%s is configured twice", option)
+	}
+	if !d.NextArg() {
+		return d.ArgErr()
+	}
+	*value = d.Val()
+	if *value == "" {
+		return d.Errf("%s is empty", option)
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return nil
+}
+
+// secretOption reads an option whose argument is a secret's reference.
+func secretOption(d *caddyfile.Dispenser, value *secret.Reference) error {
+	option := d.Val()
+	if err := stringOption(d, (*string)(value)); err != nil {
+		return err
+	}
+	if err := value.Validate(); err != nil {
+		return d.Errf("%s: %v", option, err)
+	}
+	return nil
+}
+
+// unrecognized is the message for an option that does not exist.
+func unrecognized(what, name string, known []string) string {
+	message := fmt.Sprintf("unrecognized %s %q", what, name)
+	if nearest := document.Nearest(name, known); nearest != "" {
+		return message + fmt.Sprintf(", did you mean %q?", nearest)
+	}
+	return message + ", known: " + strings.Join(known, ", ")
+}
+
+// parseHandler makes the parser of a directive that takes no argument and no
+// block.
+func parseHandler(newHandler func() caddyhttp.MiddlewareHandler) httpcaddyfile.UnmarshalHandlerFunc {
+	return func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+		h.Next() // the directive's name
+		directive := h.Val()
+		if h.NextArg() {
+			return nil, h.ArgErr()
+		}
+		if h.NextBlock(0) {
+			return nil, h.Errf("%s takes no options here, found %q: its options stand in the global cadenza block", directive, h.Val())
+		}
+		return newHandler(), nil
+	}
+}
+
+// Interface guard
+var _ caddyfile.Unmarshaler = (*App)(nil)

@@ -1,0 +1,263 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/cache"
+	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/invoke"
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/wire"
+)
+
+// statusClientGone is recorded where the caller left before the answer was
+// complete. It is never sent; the number is the one nginx made customary.
+const statusClientGone = 499
+
+// endpoint answers a request for an endpoint: whole or as a stream.
+func (c *call) endpoint() (*wire.Error, ending) {
+	request, err := c.request.Endpoint()
+	if err != nil {
+		return endingOf(err)
+	}
+	endpoint, known := c.snapshot.Endpoints[request.Key]
+	if !known {
+		return endingOf(wire.Errorf(wire.UnknownEndpoint, "key", "There is no endpoint %s.", printable(request.Key)))
+	}
+	if err := c.bind(request.Context); err != nil {
+		return endingOf(err)
+	}
+	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
+	decision := c.decide(cache.Prompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table())
+	variant := endpoint.Prompt.Variant(decision)
+	if err := c.bindVariables(endpoint.Prompt); err != nil {
+		return endingOf(err)
+	}
+	messages, tooLarge := variant.Messages(&c.values)
+	if tooLarge != nil {
+		return endingOf(wire.Errorf(wire.InvalidRequest, "variables", "The endpoint's prompt would be too large: %v.", tooLarge))
+	}
+
+	targets := c.workspace.targets(endpoint, variant)
+	record := c.newRecord(trace.KindEndpoint, &endpoint.Definition, endpoint.Prompt.Table(), decision)
+	record.Variant = variant.Key
+	record.Provider, record.Model = targets[0].Name, targets[0].Model
+	c.noteVariables(record, &endpoint.Definition)
+	policy := c.logs(&endpoint.Definition)
+	if policy == definition.LogContent {
+		addMessages(record, messages)
+	}
+
+	// An upstream call outlives neither its caller nor the grace period, but
+	// it does outlive a reload: Caddy's own context ends there.
+	ctx, cancel := context.WithCancelCause(c.r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(c.app.exiting, func() { cancel(errShutdown) })()
+
+	i := &invocation{
+		call: c, record: record, policy: policy,
+		request: &invoke.Call{
+			Targets:  targets,
+			Messages: messages,
+			Stream:   request.Stream,
+			Policy: invoke.Policy{
+				MaxAttempts: endpoint.MaxAttempts,
+				Retries:     endpoint.Retry.Count,
+				OnCodes:     endpoint.Retry.OnCodes,
+				Total:       endpoint.Timeout.Total,
+				FirstToken:  endpoint.Timeout.FirstToken,
+				Idle:        endpoint.Timeout.Idle,
+			},
+		},
+	}
+	// A crash from here on shows the call as interrupted, not as nothing.
+	if policy != definition.LogNone {
+		c.workspace.store.recorder.Start(ctx, record)
+	}
+	h := c.w.Header()
+	c.info.traceID = record.ID.String()
+	h["Cadenza-Trace-Id"] = []string{c.info.traceID}
+	h["Cadenza-Revision"] = c.revision()
+	if request.Stream {
+		return i.stream(ctx)
+	}
+	return i.whole(ctx)
+}
+
+// invocation is one call of an endpoint on its way to the caller.
+type invocation struct {
+	*call
+	record  *trace.Record
+	request *invoke.Call
+	policy  definition.LogPolicy
+}
+
+// whole answers in one piece.
+func (i *invocation) whole(ctx context.Context) (*wire.Error, ending) {
+	var content string
+	result, err := i.workspace.memory.engine.Invoke(ctx, i.request, func(d providers.Delta) error {
+		content = d.Content
+		return nil
+	})
+	i.keep(content)
+	if err != nil {
+		if failure := i.failed(ctx, result, err); failure != nil {
+			return failure, unanswered
+		}
+		return nil, cut
+	}
+	i.served(result.Served, len(result.Attempts))
+	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID, content)
+	i.finish(result, http.StatusOK, "")
+	i.write(i.out)
+	return nil, answered
+}
+
+// stream answers piece by piece.
+func (i *invocation) stream(ctx context.Context) (*wire.Error, ending) {
+	stream := wire.NewEventStream(i.w, i.info.traceID)
+	defer stream.Close()
+	gauge := i.app.metrics.streams.WithLabelValues(i.workspace.name)
+	gauge.Inc()
+	defer gauge.Dec()
+
+	i.request.Committed = i.served
+	result, err := i.workspace.memory.engine.Invoke(ctx, i.request, func(d providers.Delta) error {
+		i.keep(d.Content)
+		return stream.Delta(d.Content, !d.More)
+	})
+	if err == nil {
+		if !stream.Started() {
+			i.served(result.Served, len(result.Attempts)) // the answer is empty
+		}
+		// Recorded first: an answer that its caller has seen complete is never
+		// found as interrupted.
+		i.finish(result, http.StatusOK, "")
+		if stream.Finish() != nil {
+			i.workspace.logger.Debug("the caller left before the end of a stream", zap.String("trace_id", i.info.traceID))
+		}
+		return nil, answered
+	}
+	failure := i.failed(ctx, result, err)
+	switch {
+	case failure == nil:
+		return nil, cut
+	case !stream.Started():
+		return failure, unanswered
+	}
+	stream.Fail(failure)
+	return failure, cut
+}
+
+// served tells the caller what answered.
+func (i *invocation) served(target, attempts int) {
+	h := i.w.Header()
+	t := &i.request.Targets[target]
+	by := t.Name
+	if t.Model != "" {
+		by += "/" + t.Model
+	}
+	h["Cadenza-Served-By"] = []string{by}
+	h["Cadenza-Attempts"] = []string{strconv.Itoa(attempts)}
+}
+
+// keep keeps content for the trace, where the policy says so.
+func (i *invocation) keep(content string) {
+	if i.policy == definition.LogContent && len(i.record.Response) < maxKeptResponse {
+		i.record.Response = append(i.record.Response, content...)
+	}
+}
+
+// maxKeptResponse bounds how much of an answer its trace keeps, in bytes.
+const maxKeptResponse = 1 << 20
+
+// failed turns a failed call into the caller's error. It is nil where the
+// caller is gone.
+func (i *invocation) failed(ctx context.Context, result invoke.Result, err error) *wire.Error {
+	failure, ok := errors.AsType[*invoke.Error](err)
+	if !ok {
+		failure = &invoke.Error{Code: invoke.CodeInternal, Err: err}
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, errShutdown) {
+		i.finish(result, http.StatusServiceUnavailable, wire.UpstreamInterrupted.Name)
+		told := wire.Errorf(wire.Overloaded, "", "The gateway is shutting down. Send the request again.")
+		told.TraceID = i.info.traceID
+		return told
+	}
+	if failure.Class == invoke.ClientGone {
+		i.finish(result, statusClientGone, string(invoke.ClientGone))
+		return nil
+	}
+	code, known := wire.LookupCode(failure.Code)
+	if !known {
+		code = wire.Internal
+	}
+	i.workspace.logger.Error("an endpoint failed",
+		zap.String("endpoint", i.record.Key), zap.String("trace_id", i.info.traceID),
+		zap.String("code", code.Name), zap.Int("attempts", len(result.Attempts)), zap.Error(failure))
+	i.finish(result, code.Status, code.Name)
+	told := wire.Errorf(code, "", "%s", failure.Message())
+	told.RetryAfter = failure.RetryAfter
+	told.TraceID = i.info.traceID
+	return told
+}
+
+// finish records how the call ended.
+func (i *invocation) finish(result invoke.Result, status int, code string) {
+	record := i.record
+	record.Status, record.Code = status, code
+	record.Latency, record.FirstToken = time.Since(i.began), result.FirstToken
+	if result.Served >= 0 {
+		served := &i.request.Targets[result.Served]
+		record.Provider, record.Model = served.Name, served.Model
+		if result.Model != "" {
+			record.Model = result.Model
+		}
+		if result.FirstToken > 0 {
+			i.app.metrics.firstToken.WithLabelValues(i.workspace.name, served.Name).Observe(result.FirstToken.Seconds())
+		}
+	}
+	if usage := result.Usage; usage != (providers.Usage{}) {
+		record.HasUsage = true
+		record.PromptTokens, record.CompletionTokens, record.TotalTokens = usage.PromptTokens, usage.CompletionTokens, usage.TotalTokens
+	}
+	for _, a := range result.Attempts {
+		class := a.Class
+		if class == "" {
+			class = "ok"
+		}
+		i.app.metrics.attempts.WithLabelValues(i.workspace.name, a.Provider, class).Inc()
+		record.Attempts = append(record.Attempts, trace.Attempt{
+			Provider: a.Provider, Model: a.Model, Status: a.Status, Code: a.Class, Latency: a.Duration,
+		})
+	}
+	if i.policy == definition.LogNone {
+		trace.ReleaseRecord(record)
+		return
+	}
+	for _, skipped := range result.Skipped {
+		record.Notes = append(record.Notes, "skipped "+i.request.Targets[skipped.Target].Name+": "+skipped.Reason.Error())
+	}
+	i.workspace.store.recorder.End(record)
+}
+
+// targets are an endpoint's targets with their providers.
+func (w *Workspace) targets(endpoint *definition.Endpoint, variant *definition.Variant) []invoke.Target {
+	named := endpoint.Targets(variant)
+	targets := make([]invoke.Target, len(named))
+	for i := range named {
+		t := &named[i]
+		targets[i] = invoke.Target{
+			Name: t.Provider, Provider: w.providers[t.Provider], Model: t.Model,
+			Parameters: t.Parameters, Extra: t.Extra,
+		}
+	}
+	return targets
+}

@@ -1,0 +1,190 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/cadenza-gateway/cadenza"
+	"github.com/cadenza-gateway/cadenza/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+const testKey = "cadenza-test-key-0001"
+
+// gateway is a real Caddy in this process, reached over a unix socket. Caddy
+// is one per process, so tests that start one do not run in parallel.
+type gateway struct {
+	t      testing.TB
+	dir    string // of everything the gateway reads and writes
+	socket string
+	client *http.Client
+	logs   string // file
+	level  string // of the logs
+}
+
+// startGateway starts Caddy with a cadenza block of the given options, and
+// stops it when the test ends. In the options {dir} is the test's directory.
+func startGateway(t testing.TB, files map[string]string, options string) *gateway {
+	t.Helper()
+	// A unix socket's path is short; t.TempDir's may not be.
+	dir, err := os.MkdirTemp("", "cadenza")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	g := &gateway{t: t, dir: dir, socket: filepath.Join(dir, "s"), logs: filepath.Join(dir, "log"), level: "DEBUG"}
+	if _, benchmark := t.(*testing.B); benchmark {
+		g.level = "ERROR"
+	}
+	for name, content := range files {
+		g.write(name, content)
+	}
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", g.socket)
+		},
+		DisableCompression: true,
+	}
+	g.client = &http.Client{Transport: transport}
+	t.Setenv("CADENZA_TEST_KEY", testKey)
+	if err := g.load(options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		if err := caddy.Stop(); err != nil {
+			t.Errorf("stopping Caddy: %v", err)
+		}
+		if t.Failed() {
+			if logs, err := os.ReadFile(g.logs); err == nil {
+				t.Logf("gateway's log:\n%s", logs)
+			}
+		}
+	})
+	return g
+}
+
+// caddyfile is a whole configuration around the options of a cadenza block.
+func (g *gateway) caddyfile(options string) string {
+	return fmt.Sprintf(`{
+	admin off
+	auto_https off
+	persist_config off
+	log {
+		output file %s
+		level %s
+	}
+	cadenza {
+%s
+	}
+}
+http:// {
+	bind unix/%s
+	cadenza
+}
+`, g.logs, g.level, strings.ReplaceAll(options, "{dir}", g.dir), g.socket)
+}
+
+func (g *gateway) load(options string) error {
+	return loadCaddyfile(g.caddyfile(options))
+}
+
+func loadCaddyfile(text string) error {
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		return err
+	}
+	return caddy.Load(config, true)
+}
+
+// write puts a file into the gateway's directory, replacing it at once.
+func (g *gateway) write(name, content string) {
+	g.t.Helper()
+	path := filepath.Join(g.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		g.t.Fatal(err)
+	}
+	temporary := path + "~"
+	if err := os.WriteFile(temporary, []byte(content), 0o644); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// answer is a response that was read whole.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// json decodes the body, which must be a JSON object.
+func (a answer) json(t *testing.T) map[string]any {
+	t.Helper()
+	var value map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(a.body))
+	if err := decoder.Decode(&value); err != nil {
+		t.Fatalf("body is not a JSON object: %v\n%s", err, a.body)
+	}
+	return value
+}
+
+// post sends a body with the test's key.
+func (g *gateway) post(path, body string) answer {
+	g.t.Helper()
+	return g.do(http.MethodPost, path, body, http.Header{"Authorization": {"Bearer " + testKey}})
+}
+
+func (g *gateway) do(method, path, body string, header http.Header) answer {
+	g.t.Helper()
+	response, err := g.send(context.Background(), method, path, body, header)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		g.t.Fatalf("reading the answer: %v", err)
+	}
+	return answer{status: response.StatusCode, header: response.Header, body: data}
+}
+
+func (g *gateway) send(ctx context.Context, method, path, body string, header http.Header) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://gateway"+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header = header.Clone()
+	return g.client.Do(request)
+}
+
+// trace reads a trace from a store's file.
+func (g *gateway) trace(store, id string) (*trace.Record, bool) {
+	g.t.Helper()
+	parsed, ok := trace.ParseID(id)
+	if !ok {
+		g.t.Fatalf("%q is no trace id", id)
+	}
+	reader, err := sqlite.OpenReader(context.Background(), filepath.Join(g.dir, store))
+	if err != nil {
+		return nil, false
+	}
+	defer reader.Close()
+	record, err := reader.Trace(context.Background(), parsed)
+	return record, err == nil
+}

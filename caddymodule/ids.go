@@ -1,0 +1,72 @@
+package caddymodule
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// authorities make and verify a workspace's trace ids.
+type authorities struct {
+	current *trace.Authority
+	// former is of the temporary key that current's stood in for; nil for most.
+	former *trace.Authority
+}
+
+// makeIDs finds the key of the trace ids: the configured one, or the store's.
+func (w *Workspace) makeIDs(ctx context.Context) {
+	if w.keyOfIDs != nil {
+		w.setIDs(w.keyOfIDs, nil)
+		return
+	}
+	kept, temporary, err := w.store.traceKeys(ctx)
+	if kept != nil {
+		w.setIDs(kept, temporary)
+		return
+	}
+	w.logger.Error("the store can't be opened and no trace_key is configured: a temporary key makes the trace ids, and those made now will be unknown after a restart",
+		zap.String("path", w.store.path), zap.Error(err))
+	w.setIDs(temporary, nil)
+	w.background.Go(func() {
+		kept, err := w.store.recorder.TraceKey(ctx)
+		if err != nil {
+			return
+		}
+		w.setIDs(kept, temporary)
+		w.logger.Info("the store is open: its key makes the trace ids from now on", zap.String("path", w.store.path))
+	})
+}
+
+func (w *Workspace) setIDs(key, former []byte) {
+	ids := &authorities{current: w.authority(key)}
+	if former != nil {
+		ids.former = w.authority(former)
+	}
+	w.ids.Store(ids)
+}
+
+func (w *Workspace) authority(key []byte) *trace.Authority {
+	authority, err := trace.NewAuthority(key, w.name)
+	if err != nil {
+		// The length of a configured key was checked, the others are ours.
+		panic(err)
+	}
+	return authority
+}
+
+func (w *Workspace) newID(kind trace.Kind, now time.Time) trace.ID {
+	return w.ids.Load().current.New(kind, now)
+}
+
+// verifyID tells whether the workspace made an id, and of what kind.
+func (w *Workspace) verifyID(id trace.ID) (trace.Kind, bool) {
+	ids := w.ids.Load()
+	kind, ok := ids.current.Verify(id)
+	if !ok && ids.former != nil {
+		return ids.former.Verify(id)
+	}
+	return kind, ok
+}

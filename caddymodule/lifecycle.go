@@ -1,0 +1,170 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// start opens the store and begins to follow the files.
+func (w *Workspace) start() {
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	w.store.recorder.Open()
+	w.makeIDs(ctx)
+	w.unsubscribe = w.source.Subscribe(w.definitionsChanged)
+	if err := w.source.Watch(); err != nil {
+		w.logger.Error("the definitions can't be watched: edits are served after a reload of Caddy only", zap.Error(err))
+	}
+	w.definitionsChanged(w.source.Snapshot(), w.source.LastError())
+	if w.fileKeys != nil {
+		w.background.Go(func() { w.followKeys(ctx) })
+	}
+}
+
+// cleanup ends what start began and drops the references to shared state.
+func (w *Workspace) cleanup() error {
+	if w.stop != nil {
+		w.stop()
+		w.background.Wait()
+	}
+	if w.unsubscribe != nil {
+		w.unsubscribe()
+	}
+	var errs []error
+	if w.source != nil {
+		_, err := sources.Delete(w.source.Dir())
+		errs = append(errs, err)
+	}
+	if w.memory != nil {
+		_, err := memories.Delete(w.name)
+		errs = append(errs, err)
+	}
+	if w.store != nil {
+		_, err := stores.Delete(w.store.path)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// definitionsChanged is told of every load of the definitions.
+func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error) {
+	m := w.app.metrics
+	if err != nil {
+		m.reloads.WithLabelValues(w.name, "error").Inc()
+		m.valid.WithLabelValues(w.name).Set(0)
+		w.logger.Error("the definitions on disk are invalid, the last good ones are served",
+			zap.String("revision", snapshot.Revision), zap.Error(err))
+		return
+	}
+	m.reloads.WithLabelValues(w.name, "ok").Inc()
+	m.valid.WithLabelValues(w.name).Set(1)
+	m.loaded.WithLabelValues(w.name).SetToCurrentTime()
+	w.logger.Info("definitions loaded",
+		zap.String("revision", snapshot.Revision),
+		zap.Int("prompts", len(snapshot.Prompts)),
+		zap.Int("endpoints", len(snapshot.Endpoints)),
+		zap.Int("remoteconfigs", len(snapshot.RemoteConfigs)),
+		zap.Int("warnings", len(snapshot.Warnings)))
+	for _, warning := range snapshot.Warnings {
+		w.logger.Warn("definitions: " + warning.String())
+	}
+	w.checkProviders(snapshot)
+	w.recordVersions(snapshot)
+}
+
+// checkProviders warns of endpoints whose targets name providers that are not
+// configured: they are skipped, which nobody means. It is called by one
+// goroutine at a time.
+func (w *Workspace) checkProviders(snapshot *definition.Snapshot) {
+	missing := make(map[string][]string) // endpoints by provider
+	for _, key := range slices.Sorted(maps.Keys(snapshot.Endpoints)) {
+		endpoint := snapshot.Endpoints[key]
+		for _, variant := range endpoint.Prompt.Variants() {
+			for _, target := range endpoint.Targets(variant) {
+				if _, configured := w.providers[target.Provider]; !configured && !slices.Contains(missing[target.Provider], key) {
+					missing[target.Provider] = append(missing[target.Provider], key)
+				}
+			}
+		}
+	}
+	for provider, endpoints := range missing {
+		// An edit elsewhere is no reason to say it again.
+		if !slices.Equal(w.warned[provider], endpoints) {
+			w.logger.Warn("a provider that endpoints name is not configured: its targets are skipped",
+				zap.String("provider", provider), zap.Strings("endpoints", endpoints))
+		}
+	}
+	w.warned = missing
+}
+
+// recordVersions has the store keep each definition's content, so that a trace
+// tells exactly what answered.
+func (w *Workspace) recordVersions(snapshot *definition.Snapshot) {
+	var versions []trace.Version
+	for d := range snapshot.All() {
+		versions = append(versions, trace.Version{
+			Workspace: w.name, Kind: kindOf(d.Kind), Key: d.Key, Version: d.Version, Content: d.Content(),
+		})
+	}
+	w.store.recorder.Versions(versions)
+}
+
+func kindOf(kind definition.Kind) trace.Kind {
+	switch kind {
+	case definition.KindPrompt:
+		return trace.KindPrompt
+	case definition.KindEndpoint:
+		return trace.KindEndpoint
+	}
+	return trace.KindRemoteConfig
+}
+
+// keysInterval is how often the keys file is looked at. It bounds how long a
+// revoked key still works.
+const keysInterval = time.Second
+
+// followKeys takes the keys file anew whenever it has changed. It looks at the
+// path and does not watch it, because what stands there may be a link that
+// somebody swaps.
+func (w *Workspace) followKeys(ctx context.Context) {
+	ticker := time.NewTicker(keysInterval)
+	defer ticker.Stop()
+	last := w.fileKeys.info
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		info, err := os.Stat(w.fileKeys.path)
+		if err != nil {
+			if last != nil {
+				w.logger.Error("the keys file can't be read, its last keys stay valid", zap.Error(err))
+			}
+			last = nil
+			continue
+		}
+		if last != nil && os.SameFile(last, info) && last.ModTime().Equal(info.ModTime()) && last.Size() == info.Size() {
+			continue
+		}
+		last = info
+		if err := w.fileKeys.read(); err != nil {
+			w.logger.Error("the keys file is invalid, its last keys stay valid", zap.Error(err))
+			continue
+		}
+		if err := w.app.keys.rebuild(w.app.Workspaces); err != nil {
+			w.logger.Error("the keys file can't be used, its last keys stay valid", zap.Error(err))
+			continue
+		}
+		w.logger.Info("keys loaded", zap.String("file", w.fileKeys.path), zap.Int("keys", len(w.fileKeys.entries())))
+	}
+}

@@ -1,0 +1,112 @@
+package caddymodule
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/wire"
+)
+
+// retryStore is when a caller should report again what the store could not
+// take.
+const retryStore = 2 * time.Second
+
+// metrics takes a metrics record. It is answered once it is on disk. pathID is
+// the trace that the path names, empty where it names none.
+func (c *call) metrics(pathID string) *wire.Error {
+	record, id, kind, err := c.metricsRecord(pathID)
+	if err != nil {
+		return err
+	}
+	ignored, err := record.Apply(wireKind(kind))
+	if err != nil {
+		return err
+	}
+	unattached := ""
+	if kind == trace.KindMetrics && record.TraceID == nil {
+		unattached = id.String()
+	}
+	c.info.traceID = id.String()
+	c.w.Header()["Cadenza-Trace-Id"] = []string{c.info.traceID}
+	if !record.Empty() {
+		stored := &trace.Metrics{
+			TraceID: id, Workspace: c.workspace.name, APIKey: c.key.name, Time: c.began,
+			Score: record.Score, Latency: record.Latency, RoundtripTime: record.RoundtripTime,
+			LLMResponse: record.LLMResponse, ChainID: record.ChainID, ConversationID: record.ConversationID,
+			Metadata: record.Metadata,
+		}
+		if e := record.Economics; e != nil {
+			stored.PromptTokens, stored.CompletionTokens, stored.TotalTokens = &e.PromptTokens, &e.CompletionTokens, &e.TotalTokens
+		}
+		if err := c.workspace.store.recorder.Metrics(c.r.Context(), stored); err != nil {
+			c.workspace.logger.Warn("a metrics record could not be stored", zap.String("trace_id", c.info.traceID), zap.Error(err))
+			failure := wire.Errorf(wire.StoreUnavailable, "", "The record could not be stored. Send it again.")
+			failure.RetryAfter = retryStore
+			failure.TraceID = c.info.traceID
+			return failure
+		}
+	}
+	c.out = wire.AppendMetricsAnswer(c.out[:0], unattached, ignored)
+	c.write(c.out)
+	return nil
+}
+
+// metricsRecord parses the record and finds the trace that it belongs to.
+func (c *call) metricsRecord(pathID string) (record *wire.MetricsRecord, id trace.ID, kind trace.Kind, err *wire.Error) {
+	if c.route == routeMetrics {
+		record, err = c.request.Metrics()
+	} else {
+		record, err = c.request.TraceMetrics(c.r.URL.RawQuery)
+	}
+	if err != nil {
+		return nil, id, 0, err
+	}
+	named := pathID
+	if record.TraceID != nil {
+		if named != "" && !sameTrace(named, *record.TraceID) {
+			return nil, id, 0, wire.Errorf(wire.UnknownTrace, "trace_id", "The path names another trace than the record does.")
+		}
+		named = *record.TraceID
+	}
+	if named == "" {
+		return record, c.workspace.newID(trace.KindMetrics, c.began), trace.KindMetrics, nil
+	}
+	id, ok := trace.ParseID(named)
+	if ok {
+		kind, ok = c.workspace.verifyID(id)
+	}
+	switch {
+	case !ok:
+	case c.route == routePromptMetrics && kind != trace.KindPrompt:
+		ok = false
+	case c.route == routeRemoteConfigMetrics && kind != trace.KindRemoteConfig:
+		ok = false
+	}
+	if !ok {
+		return nil, id, 0, wire.Errorf(wire.UnknownTrace, "trace_id", "There is no such trace here. A trace id is the trace_id of an answer, and belongs to the workspace of its key.")
+	}
+	if record.TraceID == nil {
+		record.TraceID = &named
+	}
+	return record, id, kind, nil
+}
+
+func sameTrace(a, b string) bool {
+	first, ok := trace.ParseID(a)
+	second, okToo := trace.ParseID(b)
+	return ok && okToo && first == second
+}
+
+func wireKind(kind trace.Kind) wire.TraceKind {
+	switch kind {
+	case trace.KindPrompt:
+		return wire.PromptTrace
+	case trace.KindEndpoint:
+		return wire.EndpointTrace
+	case trace.KindRemoteConfig:
+		return wire.RemoteConfigTrace
+	}
+	return wire.Unattached
+}

@@ -1,0 +1,68 @@
+package caddymodule
+
+import (
+	"errors"
+
+	"github.com/cadenza-gateway/cadenza/cache"
+	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/prompt"
+	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/wire"
+)
+
+// prompts answers a request for prompts.
+func (c *call) prompts() *wire.Error {
+	request, err := c.request.Prompts()
+	if err != nil {
+		return err
+	}
+	if err := c.bind(request.Context); err != nil {
+		return err
+	}
+	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
+
+	out := wire.AppendAnswersStart(c.out[:0])
+	for _, key := range request.Keys {
+		p, known := c.snapshot.Prompts[key]
+		if !known {
+			c.unknown = append(c.unknown, key)
+			continue
+		}
+		decision := c.decide(cache.Prompt, &p.Definition, p.Table())
+		variant := p.Variant(decision)
+		if err := c.bindVariables(p); err != nil {
+			return err
+		}
+		out = wire.AppendAnswerStart(out, key)
+		valueAt := len(out)
+		var tooLarge error
+		if out, tooLarge = variant.AppendJSON(out, &c.values); tooLarge != nil {
+			c.out = out
+			return wire.Errorf(wire.InvalidRequest, "variables", "The prompt %s would be too large: %v.", key, tooLarge)
+		}
+		record := c.newRecord(trace.KindPrompt, &p.Definition, p.Table(), decision)
+		if c.logs(&p.Definition) == definition.LogContent {
+			record.Response = append(record.Response[:0], out[valueAt:]...)
+		}
+		record.Variant, record.Provider, record.Model = variant.Key, variant.Provider, variant.Model
+		c.noteVariables(record, &p.Definition)
+		c.scratch = record.ID.AppendTo(c.scratch[:0])
+		c.keep(record, &p.Definition)
+		out = wire.AppendAnswerEnd(out, "", c.scratch)
+	}
+	c.out = wire.AppendAnswersEnd(out)
+	return c.answerKeys()
+}
+
+// bindVariables binds the caller's variables to a prompt's.
+func (c *call) bindVariables(p *definition.Prompt) *wire.Error {
+	err := p.Variables().Bind(c.variables, &c.values)
+	if err == nil {
+		return nil
+	}
+	if missing, ok := errors.AsType[*prompt.MissingError](err); ok {
+		return wire.Errorf(wire.MissingVariable, "variables."+missing.Name,
+			"The prompt %s requires the variable %q. Send it in \"variables\".", p.Key, missing.Name)
+	}
+	return wire.Errorf(wire.InvalidRequest, "variables", "%v", err)
+}

@@ -1,0 +1,119 @@
+package caddymodule
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/wire"
+)
+
+// newRecord begins the trace of one answer.
+func (c *call) newRecord(kind trace.Kind, d *definition.Definition, table *rules.Table, decision rules.Decision) *trace.Record {
+	record := trace.AcquireRecord()
+	record.ID = c.workspace.newID(kind, c.began)
+	record.Time = c.began
+	record.Workspace = c.workspace.name
+	record.APIKey = c.key.name
+	record.Kind = kind
+	record.Key, record.Version, record.Revision = d.Key, d.Version, c.snapshot.Revision
+	record.Row = rowOf(table, decision)
+	record.Status = http.StatusOK
+	switch policy := c.logs(d); policy {
+	case definition.LogContent:
+		if c.context != nil {
+			record.Context = wire.AppendValue(record.Context[:0], c.context)
+		}
+		if c.variables != nil {
+			record.Variables = wire.AppendValue(record.Variables[:0], c.variables)
+		}
+		fallthrough
+	case definition.LogMetadata:
+		if c.metadata != nil {
+			record.Metadata = wire.AppendValue(record.Metadata[:0], c.metadata)
+		}
+		for _, note := range c.binding.Notes() {
+			record.Notes = append(record.Notes, "context."+note.Field+": "+note.Reason)
+		}
+	}
+	return record
+}
+
+// logs is what is recorded of a definition's answers: as the definition says,
+// else as the workspace does.
+func (c *call) logs(d *definition.Definition) definition.LogPolicy {
+	if d.Log != definition.Unset {
+		return d.Log
+	}
+	return c.workspace.logPolicy
+}
+
+// rowOf names the row that a table decided by, empty where the default did.
+func rowOf(table *rules.Table, decision rules.Decision) string {
+	if decision.Row < 0 {
+		return ""
+	}
+	return table.Rows()[decision.Row].ID
+}
+
+// noteVariables notes what was odd about the variables.
+func (c *call) noteVariables(record *trace.Record, d *definition.Definition) {
+	if c.logs(d) == definition.LogNone {
+		return
+	}
+	for _, name := range c.values.Empty() {
+		record.Notes = append(record.Notes, "variables."+name+": empty")
+	}
+	if n := c.values.Undeclared(); n > 0 {
+		record.Notes = append(record.Notes, strconv.Itoa(n)+" undeclared variables")
+	}
+}
+
+// addMessages keeps the rendered messages.
+func addMessages(record *trace.Record, messages []providers.Message) {
+	dst := append(record.Messages[:0], '[')
+	for i, m := range messages {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"role":`...)
+		dst = wire.AppendString(dst, m.Role)
+		dst = append(dst, `,"content":`...)
+		dst = wire.AppendString(dst, m.Content)
+		dst = append(dst, '}')
+	}
+	record.Messages = append(dst, ']')
+}
+
+// keep keeps the record of an answer until the whole request has succeeded.
+// Nothing is recorded of a definition that says so.
+func (c *call) keep(record *trace.Record, d *definition.Definition) {
+	c.answered++
+	if c.logs(d) == definition.LogNone {
+		trace.ReleaseRecord(record)
+		return
+	}
+	c.records = append(c.records, record)
+}
+
+// recordEvaluations hands the traces of a request's keys to the recorder,
+// which owns them from then on.
+func (c *call) recordEvaluations() {
+	for i, record := range c.records {
+		c.workspace.store.recorder.Evaluation(record)
+		c.records[i] = nil
+	}
+	c.records = c.records[:0]
+}
+
+// dropRecords gives back the traces of a request that failed.
+func (c *call) dropRecords() {
+	for i, record := range c.records {
+		trace.ReleaseRecord(record)
+		c.records[i] = nil
+	}
+	c.records = c.records[:0]
+}

@@ -1,0 +1,77 @@
+package caddymodule
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/cache"
+	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/wire"
+)
+
+// remoteConfigs answers a request for remote configurations.
+func (c *call) remoteConfigs() *wire.Error {
+	request, err := c.request.RemoteConfigs()
+	if err != nil {
+		return err
+	}
+	if err := c.bind(request.Context); err != nil {
+		return err
+	}
+	c.context, c.metadata = request.Context, request.Metadata
+
+	out := wire.AppendAnswersStart(c.out[:0])
+	for _, key := range request.Keys {
+		config, known := c.snapshot.RemoteConfigs[key]
+		if !known {
+			c.unknown = append(c.unknown, key)
+			continue
+		}
+		decision := c.decide(cache.RemoteConfig, &config.Definition, config.Table())
+		value := config.Value(decision)
+		record := c.newRecord(trace.KindRemoteConfig, &config.Definition, config.Table(), decision)
+		if c.logs(&config.Definition) == definition.LogContent {
+			record.Response = append(record.Response[:0], value...)
+		}
+		c.scratch = record.ID.AppendTo(c.scratch[:0])
+		c.keep(record, &config.Definition)
+		out = wire.AppendAnswerStart(out, key)
+		out = append(out, value...)
+		out = wire.AppendAnswerEnd(out, config.Type, c.scratch)
+	}
+	c.out = wire.AppendAnswersEnd(out)
+	return c.answerKeys()
+}
+
+// answerKeys sends the answer that was built for a request's keys and records
+// its traces.
+func (c *call) answerKeys() *wire.Error {
+	if len(c.unknown) > 0 {
+		c.app.metrics.unknownKeys.WithLabelValues(c.route.String()).Add(float64(len(c.unknown)))
+		names := wire.UnknownKeys(c.unknown)
+		c.workspace.logger.Debug("a request named keys that no definition has",
+			zap.Stringer("route", c.route), zap.String("api_key", c.key.name), zap.String("keys", names))
+		c.w.Header()["Cadenza-Unknown-Keys"] = []string{names}
+		if c.answered == 0 {
+			return wire.Errorf(wire.UnknownKey, "keys", "No definition has any of these keys: %s.", names)
+		}
+	}
+	h := c.w.Header()
+	h["Cadenza-Revision"] = c.revision()
+	if c.answered == 1 {
+		c.info.traceID = string(c.scratch) // of the answer just built
+		h["Cadenza-Trace-Id"] = []string{c.info.traceID}
+	}
+	if status := c.cacheStatus(); status != nil {
+		h["Cache-Status"] = status
+	}
+	latency := time.Since(c.began)
+	for _, record := range c.records {
+		record.Latency = latency
+	}
+	c.recordEvaluations()
+	c.write(c.out)
+	return nil
+}

@@ -1,0 +1,110 @@
+package caddymodule
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+func init() {
+	register("cadenza_prompts", func() caddyhttp.MiddlewareHandler { return new(PromptsHandler) })
+	register("cadenza_endpoints", func() caddyhttp.MiddlewareHandler { return new(EndpointsHandler) })
+	register("cadenza_remoteconfigs", func() caddyhttp.MiddlewareHandler { return new(RemoteConfigsHandler) })
+	register("cadenza_metrics", func() caddyhttp.MiddlewareHandler { return new(MetricsHandler) })
+}
+
+func register(directive string, newHandler func() caddyhttp.MiddlewareHandler) {
+	caddy.RegisterModule(newHandler().(caddy.Module))
+	httpcaddyfile.RegisterHandlerDirective(directive, parseHandler(newHandler))
+	httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "respond")
+}
+
+// PromptsHandler answers requests for prompts on whatever path its route
+// matches.
+type PromptsHandler struct{ appModule }
+
+// CaddyModule returns the Caddy module information.
+func (*PromptsHandler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.cadenza_prompts",
+		New: func() caddy.Module { return new(PromptsHandler) },
+	}
+}
+
+func (h *PromptsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	h.app.serve(w, r, routePrompts, "")
+	return nil
+}
+
+// EndpointsHandler invokes endpoints on whatever path its route matches.
+type EndpointsHandler struct{ appModule }
+
+// CaddyModule returns the Caddy module information.
+func (*EndpointsHandler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.cadenza_endpoints",
+		New: func() caddy.Module { return new(EndpointsHandler) },
+	}
+}
+
+func (h *EndpointsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	h.app.serve(w, r, routeEndpoints, "")
+	return nil
+}
+
+// RemoteConfigsHandler evaluates remote configurations on whatever path its
+// route matches.
+type RemoteConfigsHandler struct{ appModule }
+
+// CaddyModule returns the Caddy module information.
+func (*RemoteConfigsHandler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.cadenza_remoteconfigs",
+		New: func() caddy.Module { return new(RemoteConfigsHandler) },
+	}
+}
+
+func (h *RemoteConfigsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	h.app.serve(w, r, routeRemoteConfigs, "")
+	return nil
+}
+
+// MetricsHandler takes metrics on whatever path its route matches. Where the
+// path ends in /prompts/{trace_id}/metrics or /remoteconfigs/{trace_id}/metrics
+// the trace id is taken from there.
+type MetricsHandler struct{ appModule }
+
+// CaddyModule returns the Caddy module information.
+func (*MetricsHandler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "http.handlers.cadenza_metrics",
+		New: func() caddy.Module { return new(MetricsHandler) },
+	}
+}
+
+func (h *MetricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	to, traceID := routeMetrics, ""
+	// The last three segments, wherever the site puts them.
+	if segments := strings.Split(r.URL.Path, "/"); len(segments) > 3 {
+		if found, id := traceMetrics(strings.Join(segments[len(segments)-3:], "/")); found != routeNone {
+			to, traceID = found, id
+		}
+	}
+	h.app.serve(w, r, to, traceID)
+	return nil
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*PromptsHandler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*PromptsHandler)(nil)
+	_ caddy.Provisioner           = (*EndpointsHandler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*EndpointsHandler)(nil)
+	_ caddy.Provisioner           = (*RemoteConfigsHandler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*RemoteConfigsHandler)(nil)
+	_ caddy.Provisioner           = (*MetricsHandler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*MetricsHandler)(nil)
+)

@@ -1,0 +1,248 @@
+package caddymodule
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/valyala/fastjson"
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/prompt"
+	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/wire"
+)
+
+// call is one request on its way through the gateway, with the buffers that
+// it uses. Calls are pooled.
+type call struct {
+	w         http.ResponseWriter
+	r         *http.Request
+	app       *App
+	workspace *Workspace
+	key       *principal
+	route     route
+	began     time.Time
+	snapshot  *definition.Snapshot
+	request   *wire.Request
+	info      *requestInfo
+
+	// The members of the request's body that every route has.
+	context, metadata, variables *fastjson.Value
+
+	answered int             // keys
+	cached   int             // decisions that the cache answered
+	uncached int             // decisions that it might have, but did not
+	records  []*trace.Record // of the answers, until they are recorded
+	binding  rules.Binding
+	values   prompt.Values
+	out      []byte
+	scratch  []byte
+	unknown  []string
+}
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// keepBuffer is the largest buffer, in bytes, that a pooled call keeps.
+const keepBuffer = 64 << 10
+
+// release returns the call to the pool. Nothing of it may be used afterwards.
+func (c *call) release() {
+	if c.request != nil {
+		c.request.Release()
+	}
+	c.dropRecords()
+	c.values.Reset()
+	clear(c.unknown)
+	out, scratch := c.out[:0], c.scratch[:0]
+	if cap(out) > keepBuffer {
+		out = nil
+	}
+	if cap(scratch) > keepBuffer {
+		scratch = nil
+	}
+	*c = call{
+		binding: c.binding, values: c.values, records: c.records[:0],
+		unknown: c.unknown[:0], out: out, scratch: scratch,
+	}
+	calls.Put(c)
+}
+
+// serve answers a request, whatever it is: with an answer or with an error,
+// both JSON objects.
+func (a *App) serve(w http.ResponseWriter, r *http.Request, to route, traceID string) {
+	began := time.Now()
+	code := ""
+	defer func() {
+		problem := recover()
+		if problem != nil && problem != http.ErrAbortHandler {
+			code = wire.Internal.Name
+		}
+		a.metrics.observe(to, code, began)
+		switch problem {
+		case nil:
+			return
+		case http.ErrAbortHandler:
+			// How the server is told to cut a connection, so that no client
+			// takes the response for complete.
+			panic(problem)
+		}
+		// The value is not logged: it may hold a caller's data.
+		a.logger.Error("a request panicked", zap.Stringer("route", to), zap.Stack("stack"))
+		wire.WriteError(w, wire.Errorf(wire.Internal, "", "The gateway failed. The operator finds the reason in its log."))
+	}()
+
+	err, end := a.answer(w, r, to, traceID, began)
+	if err != nil {
+		code = err.Name
+	}
+	switch end {
+	case unanswered:
+		wire.WriteError(w, err)
+	case cut:
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// ending is how far a response has come when its route returns.
+type ending uint8
+
+const (
+	unanswered ending = iota // nothing was written: there is an error to write
+	answered                 // the response is complete
+	cut                      // the response broke off, and so must the connection
+)
+
+// endingOf is the ending of a route that writes all or nothing.
+func endingOf(err *wire.Error) (*wire.Error, ending) {
+	if err != nil {
+		return err, unanswered
+	}
+	return nil, answered
+}
+
+// answer does the work in the order that keeps an unauthenticated request
+// from causing any: path, method, key, limits, body.
+func (a *App) answer(w http.ResponseWriter, r *http.Request, to route, traceID string, began time.Time) (*wire.Error, ending) {
+	if to == routeNone {
+		return endingOf(wire.Errorf(wire.NotFound, "", "There is no route %s. The routes are POST /v1/prompts, /v1/endpoints, /v1/remoteconfigs and /v1/metrics.", printable(r.URL.Path)))
+	}
+	if r.Method != http.MethodPost {
+		err := wire.Errorf(wire.MethodNotAllowed, "", "This route takes POST.")
+		err.Allow = http.MethodPost
+		return endingOf(err)
+	}
+	token, sent, ok := wire.BearerToken(r.Header)
+	if !ok {
+		return endingOf(wire.Unauthorized(sent))
+	}
+	if !a.waitStarted(r.Context()) {
+		err := wire.Errorf(wire.Overloaded, "", "The gateway is starting. Try again.")
+		err.RetryAfter = startTimeout
+		return endingOf(err)
+	}
+	key := a.keys.authenticate(token, began)
+	if key == nil {
+		return endingOf(wire.Unauthorized(true))
+	}
+
+	c := calls.Get().(*call)
+	defer c.release()
+	c.w, c.r, c.app, c.key, c.workspace, c.route, c.began = w, r, a, key, key.workspace, to, began
+	c.request = wire.AcquireRequest()
+	// Caddy may clean this configuration up while the request still runs.
+	for _, shared := range [...]*leases{c.workspace.store.leases, c.workspace.memory.leases} {
+		shared.acquire()
+		defer shared.release()
+	}
+	c.describe()
+	if err := c.request.ReadBody(w, r, c.workspace.MaxBodySize); err != nil {
+		return endingOf(err)
+	}
+	c.snapshot = c.workspace.source.Snapshot()
+
+	switch to {
+	case routePrompts:
+		return endingOf(c.prompts())
+	case routeRemoteConfigs:
+		return endingOf(c.remoteConfigs())
+	case routeEndpoints:
+		return c.endpoint()
+	default:
+		return endingOf(c.metrics(traceID))
+	}
+}
+
+// bind binds the caller's context to the data model.
+func (c *call) bind(context *fastjson.Value) *wire.Error {
+	err := c.snapshot.Model.Bind(&c.binding, context, c.began)
+	if err == nil {
+		return nil
+	}
+	if refused, ok := errors.AsType[*rules.BindError](err); ok {
+		return wire.Errorf(wire.InvalidRequest, "context."+refused.Field, "%s", refused.Message)
+	}
+	return wire.Errorf(wire.InvalidRequest, "context", "%v", err)
+}
+
+// write sends a complete answer.
+func (c *call) write(body []byte) {
+	h := c.w.Header()
+	h["Content-Type"] = contentTypeJSON
+	h["Cache-Control"] = cacheControlNoStore
+	c.w.WriteHeader(http.StatusOK)
+	// A failed write means that the client left: nobody is there to tell.
+	_, _ = c.w.Write(body)
+}
+
+// Header values are shared, not made for each answer: nothing behind a handler
+// changes them in place.
+var (
+	contentTypeJSON     = []string{"application/json"}
+	cacheControlNoStore = []string{"no-store"}
+)
+
+// requestInfo is what placeholders say of a request. They are read after the
+// handler, by the access log, when the call is long back in its pool.
+type requestInfo struct {
+	workspace, key, traceID string
+	route                   route
+}
+
+// describe makes the request's placeholders available.
+func (c *call) describe() {
+	c.info = &requestInfo{workspace: c.workspace.name, key: c.key.name, route: c.route}
+	if replacer, ok := c.r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		replacer.Map(c.info.placeholder)
+	}
+}
+
+func (i *requestInfo) placeholder(name string) (any, bool) {
+	switch name {
+	case "http.auth.user.id":
+		return i.key, true
+	case "cadenza.workspace":
+		return i.workspace, true
+	case "cadenza.route":
+		return i.route.String(), true
+	case "cadenza.trace_id":
+		return i.traceID, true
+	}
+	return nil, false
+}
+
+// printable is a piece of a caller's text as a message may repeat it.
+func printable(text string) string {
+	const limit = 128
+	if len(text) > limit {
+		text = text[:limit] + "…"
+	}
+	return text
+}
+
+// revision is the header value of the snapshot's revision.
+func (c *call) revision() []string { return []string{c.snapshot.Revision} }

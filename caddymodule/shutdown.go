@@ -1,0 +1,60 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+)
+
+// errShutdown is the cause of the end of what is still streaming when the
+// grace period is about to end.
+var errShutdown = errors.New("the gateway is shutting down")
+
+// subscribeShutdown has Caddy tell when it stops. On a reload nothing needs to
+// happen, streams run to their end on the old configuration. On exit with a
+// grace period, whatever streams at its end is cut without a word, so streams
+// are ended by their error event a little earlier.
+func (a *App) subscribeShutdown(ctx caddy.Context) error {
+	eventsApp, err := ctx.App("events")
+	if err != nil {
+		return err
+	}
+	return eventsApp.(*caddyevents.App).On("stopping", stopHandler{a})
+}
+
+type stopHandler struct{ app *App }
+
+// Handle reacts to Caddy's "stopping" event.
+func (h stopHandler) Handle(context.Context, caddy.Event) error {
+	if !caddy.Exiting() {
+		return nil
+	}
+	// Not before: the http app provisions this module's handlers, and asking
+	// for it during Provision would return it half-provisioned.
+	httpApp, err := h.app.ctx.AppIfConfigured("http")
+	if err != nil {
+		return nil
+	}
+	grace := time.Duration(httpApp.(*caddyhttp.App).GracePeriod)
+	if grace <= 0 {
+		return nil
+	}
+	h.app.logger.Info("shutting down: streams end before the grace period does",
+		zap.Duration("grace_period", grace))
+	time.AfterFunc(streamGrace(grace), func() { h.app.cancelExit(errShutdown) })
+	return nil
+}
+
+// streamGrace is the part of the grace period that streams may use: all but a
+// quarter, or all but two seconds where a quarter is more.
+func streamGrace(grace time.Duration) time.Duration {
+	return grace - min(grace/4, 2*time.Second)
+}
+
+// Interface guard
+var _ caddyevents.Handler = stopHandler{}

@@ -1,0 +1,103 @@
+package caddymodule
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// sharedStore is an open database with its recorder, and the keys of the trace
+// ids made under it.
+type sharedStore struct {
+	*leases
+	path      string
+	recorder  *trace.Recorder
+	retention atomic.Int64 // a time.Duration; the newest configuration's
+
+	// What trace ids are made under where the configuration gives no key: the
+	// key that the store keeps, or, as long as the store could not be read, a
+	// temporary one. Ids made under that are known until the process ends.
+	mu        sync.Mutex
+	kept      []byte
+	temporary []byte
+}
+
+func acquireStore(path string, retention time.Duration) (*sharedStore, error) {
+	value, _, err := stores.LoadOrNew(path, func() (caddy.Destructor, error) {
+		s := &sharedStore{leases: newLeases(), path: path}
+		s.recorder = trace.NewRecorder(trace.Options{
+			Open:   s.open,
+			Logger: currentLogger("cadenza.store", path),
+		})
+		collectors().recorders.add(path, s.recorder)
+		return s, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := value.(*sharedStore)
+	s.retention.Store(int64(retention))
+	return s, nil
+}
+
+func (s *sharedStore) open(ctx context.Context) (trace.Store, error) {
+	return sqlite.Open(ctx, sqlite.Config{
+		Path:      s.path,
+		Retention: time.Duration(s.retention.Load()),
+		Logger:    currentLogger("cadenza.store", s.path),
+	})
+}
+
+// Destruct closes the store when the last request that uses it has ended. On a
+// reload nobody waits for that; on exit the process does, within bounds.
+func (s *sharedStore) Destruct() error {
+	if !caddy.Exiting() {
+		go func() {
+			if err := s.close(); err != nil {
+				caddy.Log().Named("cadenza.store").Error("closing a store that is no longer used",
+					zap.String("path", s.path), zap.Error(err))
+			}
+		}()
+		return nil
+	}
+	return s.close()
+}
+
+func (s *sharedStore) close() error {
+	s.drain()
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	defer collectors().recorders.remove(s.path, s.recorder)
+	return s.recorder.Close(ctx)
+}
+
+// keyTimeout is how long a start waits for the key that the store keeps.
+const keyTimeout = 3 * time.Second
+
+// traceKeys returns the key that the store keeps, nil where it can't be read
+// within keyTimeout, and the temporary key that stands or stood in for it.
+func (s *sharedStore) traceKeys(ctx context.Context) (kept, temporary []byte, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept == nil {
+		timeout := keyTimeout
+		if s.temporary != nil {
+			timeout = 0 // an earlier configuration has waited
+		}
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		if s.kept, err = s.recorder.TraceKey(ctx); err != nil && s.temporary == nil {
+			s.temporary = make([]byte, 32)
+			rand.Read(s.temporary)
+		}
+	}
+	return s.kept, s.temporary, err
+}

@@ -1,0 +1,92 @@
+package caddymodule
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// recorderCollector shows the accounts of all recorders. They are read when
+// metrics are scraped, so recording costs nothing more.
+type recorderCollector struct {
+	mu   sync.Mutex
+	open map[string]*trace.Recorder // by path
+
+	queue, up, commits, commitSeconds, failures, stored, dropped, rejected *prometheus.Desc
+}
+
+func newRecorderCollector() *recorderCollector {
+	describe := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("cadenza_store_"+name, help, append([]string{"store"}, labels...), nil)
+	}
+	return &recorderCollector{
+		open:          make(map[string]*trace.Recorder),
+		queue:         describe("queue_records", "Records that wait to be written."),
+		up:            describe("up", "1 while the store accepts writes."),
+		commits:       describe("commits_total", "Commits that succeeded."),
+		commitSeconds: describe("commit_seconds_total", "Time that the commits took."),
+		failures:      describe("commit_failures_total", "Commits that failed."),
+		stored:        describe("records_total", "Records that were written."),
+		dropped:       describe("dropped_total", "Records that could not be kept.", "reason"),
+		rejected:      describe("metrics_rejected_total", "Metrics answered store_unavailable."),
+	}
+}
+
+func (c *recorderCollector) add(path string, recorder *trace.Recorder) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open[path] = recorder
+}
+
+// remove forgets a recorder, unless another took its place.
+func (c *recorderCollector) remove(path string, recorder *trace.Recorder) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open[path] == recorder {
+		delete(c.open, path)
+	}
+}
+
+// Describe describes the metrics.
+func (c *recorderCollector) Describe(descs chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{
+		c.queue, c.up, c.commits, c.commitSeconds, c.failures, c.stored, c.dropped, c.rejected,
+	} {
+		descs <- desc
+	}
+}
+
+// Collect reads the recorders' accounts.
+func (c *recorderCollector) Collect(out chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for path, recorder := range c.open {
+		stats := recorder.Stats()
+		gauge := func(desc *prometheus.Desc, value float64) {
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, path)
+		}
+		counter := func(desc *prometheus.Desc, value float64, labels ...string) {
+			out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, append([]string{path}, labels...)...)
+		}
+		up := 0.0
+		if stats.Availability == trace.Available {
+			up = 1
+		}
+		gauge(c.queue, float64(stats.Queued))
+		gauge(c.up, up)
+		counter(c.commits, float64(stats.Commits))
+		counter(c.commitSeconds, stats.CommitTime.Seconds())
+		counter(c.failures, float64(stats.CommitFailures))
+		counter(c.stored, float64(stats.Stored))
+		counter(c.dropped, float64(stats.Drops.QueueFull), "queue_full")
+		counter(c.dropped, float64(stats.Drops.TooLarge), "too_large")
+		counter(c.dropped, float64(stats.Drops.Failed), "failed")
+		counter(c.dropped, float64(stats.Drops.Closed), "closed")
+		counter(c.rejected, float64(stats.MetricsRejected))
+	}
+}
+
+// Interface guard
+var _ prometheus.Collector = (*recorderCollector)(nil)

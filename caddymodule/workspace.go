@@ -1,0 +1,289 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/dustin/go-humanize"
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/secret"
+)
+
+// providerNamespace is where providers are registered: a module
+// cadenza.providers.NAME must satisfy providers.Provider.
+const providerNamespace = "cadenza.providers"
+
+// The size of a request body, in bytes.
+const (
+	defaultMaxBodySize = 1 << 20
+	maxMaxBodySize     = 64 << 20
+)
+
+// Workspace is one set of definitions with its API keys, providers and traces.
+type Workspace struct {
+	// The directory of the definitions: context.yaml and the folders prompts,
+	// endpoints and remoteconfigs. It is watched; a change is served within a
+	// second, without a reload of Caddy. Required. Placeholders are replaced.
+	Definitions string `json:"definitions,omitempty"`
+
+	// Where traces and metrics are kept. Default: a SQLite file named after
+	// the workspace, in Caddy's data directory.
+	Store *Store `json:"store,omitempty"`
+
+	// The secret that trace ids are made under, as {env.NAME} or {file.PATH}:
+	// at least 16 characters. Default: one that the store makes and keeps.
+	// Gateways that serve the same workspace must share one.
+	TraceKey secret.Reference `json:"trace_key,omitempty"`
+
+	// The keys that callers authenticate with. Several may be active at once,
+	// so that a key can be replaced without an interruption. At least one
+	// usable key is required, here or in the keys file.
+	APIKeys []APIKey `json:"api_keys,omitempty"`
+
+	// A file of key digests, a JSON list of {"name", "sha256", "not_after"}.
+	// It is watched like the definitions are. Placeholders are replaced.
+	Keys string `json:"keys,omitempty"`
+
+	// What is recorded of an answer where its definition does not say: "none",
+	// "metadata" or "content" (context, variables, messages and answers too).
+	// Default: "metadata".
+	Log string `json:"log,omitempty"`
+
+	// The largest request body, in bytes. Default: 1048576 (1 MiB).
+	MaxBodySize int64 `json:"max_body_size,omitempty"`
+
+	// The LLM providers by the name that definitions call them.
+	ProvidersRaw caddy.ModuleMap `json:"providers,omitempty" caddy:"namespace=cadenza.providers inline_key=module"`
+
+	name      string
+	app       *App
+	logger    *zap.Logger
+	logPolicy definition.LogPolicy
+	providers map[string]providers.Provider
+	inline    []*principal // of APIKeys
+	fileKeys  *keysFile
+	source    *sharedSource
+	store     *sharedStore
+
+	memory   *sharedMemory
+	keyOfIDs []byte // the configured trace key
+	ids      atomic.Pointer[authorities]
+
+	// What start began, for cleanup to end.
+	background  sync.WaitGroup
+	stop        context.CancelFunc
+	unsubscribe func()
+	warned      map[string][]string // of providers that are not configured
+}
+
+// APIKey is a key of a workspace.
+type APIKey struct {
+	// The key's name in traces and logs.
+	Name string `json:"name"`
+	// The key as {env.NAME} or {file.PATH}: 16 to 512 visible ASCII characters.
+	Key secret.Reference `json:"key"`
+}
+
+// Store is where a workspace's traces and metrics are kept.
+type Store struct {
+	// The SQLite database's file. It is made where it does not exist.
+	// Workspaces may share one. Default: a file named after the workspace in
+	// Caddy's data directory. Placeholders are replaced.
+	Path string `json:"path,omitempty"`
+	// How long traces are kept, with their metrics. Default: forever.
+	Retention caddy.Duration `json:"retention,omitempty"`
+}
+
+var legalName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+func (w *Workspace) provision(ctx caddy.Context, app *App, name string) error {
+	w.name, w.app = name, app
+	w.logger = ctx.Logger().With(zap.String("workspace", name))
+	if !legalName.MatchString(name) {
+		return fmt.Errorf("the name must be 1 to 64 of A-Z a-z 0-9 . _ -")
+	}
+	if w.Definitions == "" {
+		return errors.New("definitions is required: the directory of the workspace's definitions")
+	}
+	if err := validateLog(w.Log); err != nil {
+		return err
+	}
+	w.logPolicy = definition.LogMetadata
+	if w.Log != "" {
+		w.logPolicy = logPolicies[w.Log]
+	}
+	if w.MaxBodySize < 0 || w.MaxBodySize > maxMaxBodySize {
+		return fmt.Errorf("max_body_size %d: must be between 1 and %s", w.MaxBodySize, humanize.IBytes(maxMaxBodySize))
+	}
+	if w.MaxBodySize == 0 {
+		w.MaxBodySize = defaultMaxBodySize
+	}
+	if err := w.provisionKeys(); err != nil {
+		return err
+	}
+	if err := w.provisionProviders(ctx); err != nil {
+		return err
+	}
+	if err := w.provisionStore(); err != nil {
+		return err
+	}
+	dir, err := resolvePath(w.Definitions)
+	if err != nil {
+		return fmt.Errorf("definitions: %w", err)
+	}
+	if w.source, err = acquireSource(dir); err != nil {
+		return fmt.Errorf("definitions %s:\n%w", w.Definitions, err)
+	}
+	w.memory, err = acquireMemory(name)
+	return err
+}
+
+func (w *Workspace) provisionKeys() error {
+	names := make(map[string]bool)
+	var empty []string
+	for _, key := range w.APIKeys {
+		if key.Name == "" || names[key.Name] {
+			return fmt.Errorf("api_key %q: every key needs a name of its own", key.Name)
+		}
+		names[key.Name] = true
+		value, err := key.Key.Resolve()
+		switch {
+		case errors.Is(err, secret.ErrEmpty):
+			empty = append(empty, err.Error())
+			w.logger.Warn("an API key is empty and can't be used", zap.String("api_key", key.Name), zap.Error(err))
+			continue
+		case err != nil:
+			return fmt.Errorf("api_key %s: %w", key.Name, err)
+		case !legalKey(value):
+			return fmt.Errorf("api_key %s: %s must be %d to %d visible ASCII characters, it has %d bytes",
+				key.Name, key.Key, minKeyLength, maxKeyLength, len(value))
+		}
+		w.inline = append(w.inline, &principal{digest: digestOf(value), name: key.Name, workspace: w})
+	}
+	if w.Keys != "" {
+		path, err := resolvePath(w.Keys)
+		if err != nil {
+			return fmt.Errorf("keys: %w", err)
+		}
+		if w.fileKeys, err = openKeysFile(path); err != nil {
+			return fmt.Errorf("keys: %w", err)
+		}
+	}
+	if len(w.principals()) == 0 {
+		if len(empty) > 0 {
+			return fmt.Errorf("no usable API key: %s", strings.Join(empty, ", "))
+		}
+		if w.Keys != "" {
+			return fmt.Errorf("no usable API key: %s has none", w.Keys)
+		}
+		return errors.New("no API key is configured: `api_key <name> {env.NAME}` or `keys <file>`")
+	}
+	return nil
+}
+
+// principals are the workspace's keys, of the configuration and of the file.
+func (w *Workspace) principals() []*principal {
+	all := slices.Clone(w.inline)
+	if w.fileKeys != nil {
+		for _, entry := range w.fileKeys.entries() {
+			all = append(all, &principal{
+				digest: entry.digest, name: entry.name, notAfter: entry.notAfter, workspace: w,
+			})
+		}
+	}
+	return all
+}
+
+func (w *Workspace) provisionProviders(ctx caddy.Context) error {
+	w.providers = make(map[string]providers.Provider)
+	if w.ProvidersRaw == nil {
+		return nil
+	}
+	modules, err := ctx.LoadModule(w, "ProvidersRaw")
+	if err != nil {
+		return fmt.Errorf("loading providers: %w", err)
+	}
+	loaded := modules.(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(loaded)) {
+		provider, ok := loaded[name].(providers.Provider)
+		if !ok {
+			return fmt.Errorf("provider %s: module %T is not a provider", name, loaded[name])
+		}
+		w.providers[name] = provider
+		if err := providers.Availability(provider); err != nil {
+			w.logger.Warn("a provider is not available: its targets are skipped",
+				zap.String("provider", name), zap.Error(err))
+		}
+	}
+	return nil
+}
+
+func (w *Workspace) provisionStore() error {
+	path := filepath.Join(caddy.AppDataDir(), "cadenza", w.name+".db")
+	var retention time.Duration
+	if w.Store != nil {
+		retention = time.Duration(w.Store.Retention)
+		if retention < 0 {
+			return fmt.Errorf("store retention %s: must be positive", retention)
+		}
+		if w.Store.Path != "" {
+			var err error
+			if path, err = resolvePath(w.Store.Path); err != nil {
+				return fmt.Errorf("store: %w", err)
+			}
+		}
+	}
+	if w.TraceKey != "" {
+		value, err := w.TraceKey.Resolve()
+		if err != nil {
+			return fmt.Errorf("trace_key: %w", err)
+		}
+		if len(value) < minKeyLength {
+			return fmt.Errorf("trace_key: %s must have at least %d characters, it has %d", w.TraceKey, minKeyLength, len(value))
+		}
+		w.keyOfIDs = []byte(value)
+	}
+	store, err := acquireStore(path, retention)
+	if err != nil {
+		return err
+	}
+	w.store = store
+	return nil
+}
+
+// resolvePath replaces placeholders and makes the path absolute, as the
+// identity of what it names.
+func resolvePath(path string) (string, error) {
+	replaced, err := caddy.NewReplacer().ReplaceOrErr(path, true, true)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(replaced)
+}
+
+// logPolicies are the log policies by their words.
+var logPolicies = map[string]definition.LogPolicy{
+	definition.LogNone.String():     definition.LogNone,
+	definition.LogMetadata.String(): definition.LogMetadata,
+	definition.LogContent.String():  definition.LogContent,
+}
+
+func validateLog(policy string) error {
+	if _, known := logPolicies[policy]; policy != "" && !known {
+		return errors.New(unrecognized("log policy", policy, slices.Sorted(maps.Keys(logPolicies))))
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const demoKey = "cadenza-demo-key-0001"
+
+// asGateway makes the test binary the gateway: it is the same program.
+const asGateway = "CADENZA_TEST_AS_GATEWAY"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asGateway) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// process is the gateway in a process of its own.
+type process struct {
+	t       *testing.T
+	url     string
+	environ []string
+	command *exec.Cmd
+	output  *lockedBuffer
+	exited  chan struct{}
+}
+
+// lockedBuffer is a buffer that may be read while the process writes to it.
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
+func newProcess(t *testing.T, data string, environ ...string) *process {
+	t.Helper()
+	address, admin := freeAddress(t), freeAddress(t)
+	home := t.TempDir()
+	return &process{
+		t:   t,
+		url: "http://" + address,
+		environ: append(append(os.Environ(),
+			asGateway+"=1",
+			"CADENZA_API_KEY="+demoKey,
+			"CADENZA_ADDRESS=http://"+address,
+			"CADENZA_ADMIN="+admin,
+			"CADENZA_DATA="+data,
+			"OPENAI_API_KEY=",
+			"HOME="+home, "XDG_DATA_HOME="+home, "XDG_CONFIG_HOME="+home,
+		), environ...),
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// start runs the gateway with Caddyfile.example until it answers.
+func (p *process) start() {
+	p.t.Helper()
+	p.startWith("Caddyfile.example")
+}
+
+// startWith runs the gateway with a Caddyfile until it answers.
+func (p *process) startWith(caddyfile string) {
+	p.t.Helper()
+	p.run("run", "--config", caddyfile, "--adapter", "caddyfile")
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		response, err := http.Get(p.url + "/")
+		if err == nil {
+			response.Body.Close()
+			return
+		}
+		select {
+		case <-p.exited:
+			p.t.Fatalf("the gateway did not start:\n%s", p.output)
+		case <-time.After(5 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			p.kill()
+			p.t.Fatalf("the gateway does not answer:\n%s", p.output)
+		}
+	}
+}
+
+// run starts a command of the gateway, at the root of the repository.
+func (p *process) run(arguments ...string) {
+	p.t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.output = new(lockedBuffer)
+	p.command = exec.Command(os.Args[0], arguments...)
+	p.command.Dir, p.command.Env = root, p.environ
+	p.command.Stdout, p.command.Stderr = p.output, p.output
+	if err := p.command.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.exited = make(chan struct{})
+	go func() {
+		defer close(p.exited)
+		_ = p.command.Wait()
+	}()
+	p.t.Cleanup(p.kill)
+}
+
+// kill ends the process as a crash does: without a word.
+func (p *process) kill() {
+	_ = p.command.Process.Kill()
+	<-p.exited
+}
+
+// post sends a body and returns the status and the answer.
+func post(ctx context.Context, client *http.Client, url, body string) (int, http.Header, string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, "", err
+	}
+	request.Header.Set("Authorization", "Bearer "+demoKey)
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, nil, "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, nil, "", fmt.Errorf("reading the answer: %w", err)
+	}
+	return response.StatusCode, response.Header, string(text), nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// readmeCall is a curl of the README with the answer that follows it.
+type readmeCall struct {
+	command, path, body, answer string
+}
+
+var (
+	shBlock   = regexp.MustCompile("(?s)```sh\n(.*?)\n```\n+```(?:json|text)?\n(.*?)\n```")
+	curlPath  = regexp.MustCompile(`http://localhost:8080(/[^\s'"]*)`)
+	curlBody  = regexp.MustCompile(`-d '((?:[^']|'\$TRACE_ID')*)'`)
+	anyTrace  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	traceHole = regexp.MustCompile(`'?\$TRACE_ID'?`)
+)
+
+func readmeCalls(t *testing.T) []readmeCall {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls []readmeCall
+	for _, match := range shBlock.FindAllStringSubmatch(string(text), -1) {
+		path := curlPath.FindStringSubmatch(match[1])
+		if path == nil {
+			continue
+		}
+		call := readmeCall{command: match[1], path: path[1], answer: match[2]}
+		if body := curlBody.FindStringSubmatch(match[1]); body != nil {
+			call.body = body[1]
+		}
+		calls = append(calls, call)
+	}
+	return calls
+}
+
+// TestREADME makes the README's calls and compares their answers with the
+// README's. Trace ids differ; where a call names one, it is that of the answer
+// before. An ellipsis in an answer stands for any number of events.
+func TestREADME(t *testing.T) {
+	p := newProcess(t, t.TempDir())
+	p.start()
+	last := ""
+	calls := readmeCalls(t)
+	routes := map[string]bool{}
+	for _, call := range calls {
+		kind, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(call.path, "/v1/"), "/v2/"), "/")
+		routes[kind] = true
+		fill := func(text string) string { return traceHole.ReplaceAllString(text, last) }
+		status, header, body, err := post(context.Background(), http.DefaultClient, p.url+fill(call.path), fill(call.body))
+		if err != nil || status != http.StatusOK {
+			t.Errorf("%s\n%d %s %v", call.command, status, body, err)
+			continue
+		}
+		last = header.Get("Cadenza-Trace-Id")
+		want, got := normal(t, call.answer), normal(t, body)
+		if before, after, elided := strings.Cut(call.answer, "\n\n…\n\n"); elided {
+			// What stands for the middle is what the gateway sent there.
+			first, rest := len(strings.Split(before, "\n\n")), len(strings.Split(after, "\n\n"))
+			events := strings.Split(strings.TrimSpace(body), "\n\n")
+			if len(events) < first+rest {
+				t.Errorf("%s\nonly %d events", call.command, len(events))
+				continue
+			}
+			middle := strings.Join(events[first:len(events)-rest], "\n\n")
+			want = normal(t, before+"\n\n"+middle+"\n\n"+after)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s\nthe README's answer (-) is not the gateway's (+):\n%s", call.command, diff)
+		}
+	}
+	for _, route := range []string{"prompts", "endpoints", "remoteconfigs", "metrics"} {
+		if !routes[route] {
+			t.Errorf("the README has no call of %s with its answer", route)
+		}
+	}
+}
+
+// normal is an answer without what differs from run to run.
+func normal(t *testing.T, text string) any {
+	t.Helper()
+	text = strings.TrimSpace(anyTrace.ReplaceAllString(text, "<trace_id>"))
+	if strings.HasPrefix(text, "{") {
+		var value any
+		if err := json.Unmarshal([]byte(text), &value); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return value
+	}
+	return strings.Split(text, "\n")
+}

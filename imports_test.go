@@ -1,0 +1,104 @@
+package cadenza_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const modulePath = "github.com/cadenza-gateway/cadenza"
+
+// mayImport is the direction of dependencies: each package with those of ours
+// that it may import. A package that is missing here fails the test, so that
+// its place is chosen and not found.
+var mayImport = map[string][]string{
+	".":                      {"caddymodule", "providers/canned", "providers/openai"},
+	"cmd/caddy":              {"."},
+	"caddymodule":            {"cache", "definition", "document", "invoke", "prompt", "providers", "rules", "secret", "store/sqlite", "trace", "wire"},
+	"cache":                  {},
+	"definition":             {"document", "prompt", "providers", "rules"},
+	"document":               {},
+	"invoke":                 {"providers"},
+	"prompt":                 {"document"},
+	"providers":              {},
+	"providers/canned":       {"providers"},
+	"providers/openai":       {"providers", "providers/upstream", "secret"},
+	"providers/providertest": {"providers"},
+	"providers/upstream":     {"providers"},
+	"rules":                  {"document"},
+	"secret":                 {},
+	"store/sqlite":           {"trace"},
+	"trace":                  {},
+	"wire":                   {},
+}
+
+// mayImportCaddy tells whether a file may know Caddy: those of caddymodule and
+// of the commands, and each provider's module.go.
+func mayImportCaddy(file string) bool {
+	dir := path.Dir(file)
+	return dir == "caddymodule" || strings.HasPrefix(dir, "cmd/") ||
+		path.Dir(dir) == "providers" && path.Base(file) == "module.go"
+}
+
+func TestDependenciesPointDown(t *testing.T) {
+	packages := 0
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		file := filepath.ToSlash(name)
+		if entry.IsDir() {
+			// bench is a module of its own: it imports rivals.
+			if file == "bench" || file == "testdata" || strings.HasPrefix(entry.Name(), ".") && file != "." {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if path.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		packages++
+		dir := path.Dir(file)
+		allowed, known := mayImport[dir]
+		if !known {
+			t.Errorf("%s: package %s has no place in the direction of dependencies", file, dir)
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			switch own, isOwn := strings.CutPrefix(imported, modulePath); {
+			case isOwn:
+				own = strings.TrimPrefix(own, "/")
+				if own == "" {
+					own = "."
+				}
+				if !slices.Contains(allowed, own) {
+					t.Errorf("%s imports %s, which %s may not", file, own, dir)
+				}
+			case strings.HasPrefix(imported, "github.com/caddyserver/"):
+				if !mayImportCaddy(file) {
+					t.Errorf("%s imports %s: only caddymodule and a provider's module.go know Caddy", file, imported)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if packages == 0 {
+		t.Fatal("no file was read")
+	}
+}
