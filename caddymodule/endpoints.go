@@ -81,10 +81,7 @@ func (c *call) endpoint() (*wire.Error, ending) {
 	if policy != definition.LogNone {
 		c.workspace.store.recorder.Start(ctx, record)
 	}
-	h := c.w.Header()
-	c.info.traceID = record.ID.String()
-	h["Cadenza-Trace-Id"] = []string{c.info.traceID}
-	h["Cadenza-Revision"] = c.revision()
+	c.setHeaders(record.ID.String())
 	if request.Stream {
 		return i.stream(ctx)
 	}
@@ -114,7 +111,7 @@ func (i *invocation) whole(ctx context.Context) (*wire.Error, ending) {
 		return nil, cut
 	}
 	i.served(result.Served, len(result.Attempts))
-	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID, content)
+	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content)
 	i.finish(result, http.StatusOK, "")
 	i.write(i.out)
 	return nil, answered
@@ -122,7 +119,7 @@ func (i *invocation) whole(ctx context.Context) (*wire.Error, ending) {
 
 // stream answers piece by piece.
 func (i *invocation) stream(ctx context.Context) (*wire.Error, ending) {
-	stream := wire.NewEventStream(i.w, i.info.traceID)
+	stream := wire.NewEventStream(i.w, i.info.traceID[0])
 	defer stream.Close()
 	gauge := i.app.metrics.streams.WithLabelValues(i.workspace.name)
 	gauge.Inc()
@@ -141,7 +138,7 @@ func (i *invocation) stream(ctx context.Context) (*wire.Error, ending) {
 		// found as interrupted.
 		i.finish(result, http.StatusOK, "")
 		if stream.Finish() != nil {
-			i.workspace.logger.Debug("the caller left before the end of a stream", zap.String("trace_id", i.info.traceID))
+			i.workspace.logger.Debug("the caller left before the end of a stream", zap.String("trace_id", i.info.traceID[0]))
 		}
 		return nil, answered
 	}
@@ -164,8 +161,8 @@ func (i *invocation) served(target, attempts int) {
 	if t.Model != "" {
 		by += "/" + t.Model
 	}
-	h["Cadenza-Served-By"] = []string{by}
-	h["Cadenza-Attempts"] = []string{strconv.Itoa(attempts)}
+	h[wire.HeaderServedBy] = []string{by}
+	h[wire.HeaderAttempts] = []string{strconv.Itoa(attempts)}
 }
 
 // keep keeps content for the trace, where the policy says so.
@@ -188,7 +185,7 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 	if cause := context.Cause(ctx); errors.Is(cause, errShutdown) {
 		i.finish(result, http.StatusServiceUnavailable, wire.UpstreamInterrupted.Name)
 		told := wire.Errorf(wire.Overloaded, "", "The gateway is shutting down. Send the request again.")
-		told.TraceID = i.info.traceID
+		told.TraceID = i.info.traceID[0]
 		return told
 	}
 	if failure.Class == invoke.ClientGone {
@@ -200,12 +197,12 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 		code = wire.Internal
 	}
 	i.workspace.logger.Error("an endpoint failed",
-		zap.String("endpoint", i.record.Key), zap.String("trace_id", i.info.traceID),
+		zap.String("endpoint", i.record.Key), zap.String("trace_id", i.info.traceID[0]),
 		zap.String("code", code.Name), zap.Int("attempts", len(result.Attempts)), zap.Error(failure))
 	i.finish(result, code.Status, code.Name)
 	told := wire.Errorf(code, "", "%s", failure.Message())
 	told.RetryAfter = failure.RetryAfter
-	told.TraceID = i.info.traceID
+	told.TraceID = i.info.traceID[0]
 	return told
 }
 

@@ -28,8 +28,8 @@ func (c *call) metrics(pathID string) *wire.Error {
 	if kind == trace.KindMetrics && record.TraceID == nil {
 		unattached = id.String()
 	}
-	c.info.traceID = id.String()
-	c.w.Header()["Cadenza-Trace-Id"] = []string{c.info.traceID}
+	c.info.traceID[0] = id.String()
+	c.w.Header()[wire.HeaderTraceID] = c.info.traceID[:]
 	if !record.Empty() {
 		stored := &trace.Metrics{
 			TraceID: id, Workspace: c.workspace.name, APIKey: c.key.name, Time: c.began,
@@ -41,10 +41,10 @@ func (c *call) metrics(pathID string) *wire.Error {
 			stored.PromptTokens, stored.CompletionTokens, stored.TotalTokens = &e.PromptTokens, &e.CompletionTokens, &e.TotalTokens
 		}
 		if err := c.workspace.store.recorder.Metrics(c.r.Context(), stored); err != nil {
-			c.workspace.logger.Warn("a metrics record could not be stored", zap.String("trace_id", c.info.traceID), zap.Error(err))
+			c.workspace.logger.Warn("a metrics record could not be stored", zap.String("trace_id", c.info.traceID[0]), zap.Error(err))
 			failure := wire.Errorf(wire.StoreUnavailable, "", "The record could not be stored. Send it again.")
 			failure.RetryAfter = retryStore
-			failure.TraceID = c.info.traceID
+			failure.TraceID = c.info.traceID[0]
 			return failure
 		}
 	}

@@ -46,9 +46,9 @@ func (c *call) prompts() *wire.Error {
 		}
 		record.Variant, record.Provider, record.Model = variant.Key, variant.Provider, variant.Model
 		c.noteVariables(record, &p.Definition)
-		c.scratch = record.ID.AppendTo(c.scratch[:0])
+		c.traceText = record.ID.AppendTo(c.traceText[:0])
 		c.keep(record, &p.Definition)
-		out = wire.AppendAnswerEnd(out, "", c.scratch)
+		out = wire.AppendAnswerEnd(out, "", c.traceText)
 	}
 	c.out = wire.AppendAnswersEnd(out)
 	return c.answerKeys()

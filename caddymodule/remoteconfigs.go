@@ -35,11 +35,11 @@ func (c *call) remoteConfigs() *wire.Error {
 		if c.logs(&config.Definition) == definition.LogContent {
 			record.Response = append(record.Response[:0], value...)
 		}
-		c.scratch = record.ID.AppendTo(c.scratch[:0])
+		c.traceText = record.ID.AppendTo(c.traceText[:0])
 		c.keep(record, &config.Definition)
 		out = wire.AppendAnswerStart(out, key)
 		out = append(out, value...)
-		out = wire.AppendAnswerEnd(out, config.Type, c.scratch)
+		out = wire.AppendAnswerEnd(out, config.Type, c.traceText)
 	}
 	c.out = wire.AppendAnswersEnd(out)
 	return c.answerKeys()
@@ -53,19 +53,18 @@ func (c *call) answerKeys() *wire.Error {
 		names := wire.UnknownKeys(c.unknown)
 		c.workspace.logger.Debug("a request named keys that no definition has",
 			zap.Stringer("route", c.route), zap.String("api_key", c.key.name), zap.String("keys", names))
-		c.w.Header()["Cadenza-Unknown-Keys"] = []string{names}
+		c.w.Header()[wire.HeaderUnknownKeys] = []string{names}
 		if c.answered == 0 {
 			return wire.Errorf(wire.UnknownKey, "keys", "No definition has any of these keys: %s.", names)
 		}
 	}
-	h := c.w.Header()
-	h["Cadenza-Revision"] = c.revision()
+	traceID := ""
 	if c.answered == 1 {
-		c.info.traceID = string(c.scratch) // of the answer just built
-		h["Cadenza-Trace-Id"] = []string{c.info.traceID}
+		traceID = string(c.traceText)
 	}
+	c.setHeaders(traceID)
 	if status := c.cacheStatus(); status != nil {
-		h["Cache-Status"] = status
+		c.w.Header()[wire.HeaderCacheStatus] = status
 	}
 	latency := time.Since(c.began)
 	for _, record := range c.records {

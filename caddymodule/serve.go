@@ -34,15 +34,16 @@ type call struct {
 	// The members of the request's body that every route has.
 	context, metadata, variables *fastjson.Value
 
-	answered int             // keys
-	cached   int             // decisions that the cache answered
-	uncached int             // decisions that it might have, but did not
-	records  []*trace.Record // of the answers, until they are recorded
-	binding  rules.Binding
-	values   prompt.Values
-	out      []byte
-	scratch  []byte
-	unknown  []string
+	answered  int             // keys
+	cached    int             // decisions that the cache answered
+	uncached  int             // decisions that it might have, but did not
+	records   []*trace.Record // of the answers, until they are recorded
+	binding   rules.Binding
+	values    prompt.Values
+	out       []byte
+	scratch   []byte // of a cache key
+	traceText []byte // of the answer that was built last
+	unknown   []string
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}
@@ -67,7 +68,7 @@ func (c *call) release() {
 	}
 	*c = call{
 		binding: c.binding, values: c.values, records: c.records[:0],
-		unknown: c.unknown[:0], out: out, scratch: scratch,
+		unknown: c.unknown[:0], out: out, scratch: scratch, traceText: c.traceText[:0],
 	}
 	calls.Put(c)
 }
@@ -155,10 +156,11 @@ func (a *App) answer(w http.ResponseWriter, r *http.Request, to route, traceID s
 	c.w, c.r, c.app, c.key, c.workspace, c.route, c.began = w, r, a, key, key.workspace, to, began
 	c.request = wire.AcquireRequest()
 	// Caddy may clean this configuration up while the request still runs.
-	for _, shared := range [...]*leases{c.workspace.store.leases, c.workspace.memory.leases} {
-		shared.acquire()
-		defer shared.release()
-	}
+	store, memory := c.workspace.store.leases, c.workspace.memory.leases
+	store.acquire()
+	memory.acquire()
+	defer memory.release()
+	defer store.release()
 	c.describe()
 	if err := c.request.ReadBody(w, r, c.workspace.MaxBodySize); err != nil {
 		return endingOf(err)
@@ -209,8 +211,10 @@ var (
 // requestInfo is what placeholders say of a request. They are read after the
 // handler, by the access log, when the call is long back in its pool.
 type requestInfo struct {
-	workspace, key, traceID string
-	route                   route
+	workspace, key string
+	route          route
+	// What the headers of the same names hold, one value each.
+	traceID, revision [1]string
 }
 
 // describe makes the request's placeholders available.
@@ -230,7 +234,7 @@ func (i *requestInfo) placeholder(name string) (any, bool) {
 	case "cadenza.route":
 		return i.route.String(), true
 	case "cadenza.trace_id":
-		return i.traceID, true
+		return i.traceID[0], true
 	}
 	return nil, false
 }
@@ -244,5 +248,14 @@ func printable(text string) string {
 	return text
 }
 
-// revision is the header value of the snapshot's revision.
-func (c *call) revision() []string { return []string{c.snapshot.Revision} }
+// setHeaders names the definitions that answered and, where the answer has a
+// single one, its trace.
+func (c *call) setHeaders(traceID string) {
+	h := c.w.Header()
+	c.info.revision[0] = c.snapshot.Revision
+	h[wire.HeaderRevision] = c.info.revision[:]
+	if traceID != "" {
+		c.info.traceID[0] = traceID
+		h[wire.HeaderTraceID] = c.info.traceID[:]
+	}
+}

@@ -1,0 +1,109 @@
+package caddymodule_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// site replaces the gateway's site by one of its own layout.
+func (g *gateway) site(options, site string) {
+	g.t.Helper()
+	text := strings.Replace(g.caddyfile(options), "\tcadenza\n}\n", site+"\n}\n", 1)
+	if err := loadCaddyfile(text); err != nil {
+		g.t.Fatal(err)
+	}
+	if transport, ok := g.client.Transport.(*http.Transport); ok {
+		transport.CloseIdleConnections()
+	}
+}
+
+func TestRoutesOfOneHandlerEach(t *testing.T) {
+	g := startGateway(t, workspace, options)
+	g.site(options, `
+		route /llm/texts {
+			cadenza_prompts
+		}
+		route /llm/chat {
+			cadenza_endpoints
+		}
+		route /flags {
+			cadenza_remoteconfigs
+		}
+		route /feedback* {
+			cadenza_metrics
+		}
+	`)
+	prompt := g.post("/llm/texts", `{"keys":["hello"]}`)
+	if prompt.status != http.StatusOK || prompt.json(t)["hello"] == nil {
+		t.Errorf("prompts: %d %s", prompt.status, prompt.body)
+	}
+	if a := g.post("/llm/chat", `{"key":"chat",`+question+`}`); a.status != http.StatusOK || a.json(t)["content"] != "one two three" {
+		t.Errorf("endpoints: %d %s", a.status, a.body)
+	}
+	if a := g.post("/flags", `{"keys":["checkout"]}`); a.status != http.StatusOK || a.json(t)["checkout"] == nil {
+		t.Errorf("remote configurations: %d %s", a.status, a.body)
+	}
+	id := prompt.header.Get("Cadenza-Trace-Id")
+	if a := g.post("/feedback", `{"trace_id":"`+id+`","score":1}`); a.status != http.StatusOK {
+		t.Errorf("metrics by body: %d %s", a.status, a.body)
+	}
+	if a := g.post("/feedback/prompts/"+id+"/metrics", `{"score":2}`); a.status != http.StatusOK {
+		t.Errorf("metrics by path: %d %s", a.status, a.body)
+	}
+	if a := g.post("/feedback/remoteconfigs/"+id+"/metrics", `{"score":2}`); a.status != http.StatusNotFound {
+		t.Errorf("metrics by another kind's path: %d %s", a.status, a.body)
+	}
+	if a := g.do("POST", "/flags", `{"keys":["checkout"]}`, nil); a.status != http.StatusUnauthorized {
+		t.Errorf("without a key: %d %s", a.status, a.body)
+	}
+}
+
+func TestMatcherPlaceholdersAndMetrics(t *testing.T) {
+	g := startGateway(t, workspace, options)
+	access := filepath.Join(g.dir, "access")
+	g.site(options, `
+		log {
+			output file `+access+`
+			format json
+		}
+		log_append trace {cadenza.trace_id}
+		log_append route {cadenza.route}
+		log_append workspace {cadenza.workspace}
+		cadenza /v1/*
+		metrics /metrics
+		respond /about "elsewhere"
+	`)
+	if a := g.do("GET", "/about", "", nil); string(a.body) != "elsewhere" {
+		t.Errorf("what the matcher does not pass: %d %s", a.status, a.body)
+	}
+	a := g.post("/v1/prompts", `{"keys":["hello"]}`)
+	if a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	id := a.header.Get("Cadenza-Trace-Id")
+	eventually(t, "the access log has the placeholders", func() bool {
+		text, err := os.ReadFile(access)
+		return err == nil && strings.Contains(string(text), `"trace":"`+id+`"`) &&
+			strings.Contains(string(text), `"route":"prompts"`) &&
+			strings.Contains(string(text), `"workspace":"default"`) &&
+			strings.Contains(string(text), `"user_id":"test"`) &&
+			!strings.Contains(string(text), testKey)
+	})
+	g.post("/v1/prompts", `{}`)
+	exposition := string(g.do("GET", "/metrics", "", nil).body)
+	for _, want := range []string{
+		`cadenza_requests_total{code="ok",route="prompts"}`,
+		`cadenza_requests_total{code="invalid_request",route="prompts"}`,
+		`cadenza_request_duration_seconds_count{route="prompts"}`,
+		`cadenza_definitions_valid{workspace="default"} 1`,
+		`cadenza_store_up{store="` + filepath.Join(g.dir, "data/cadenza.db") + `"} 1`,
+		`cadenza_store_dropped_total{reason="queue_full",store=`,
+	} {
+		if !strings.Contains(exposition, want) {
+			t.Errorf("the metrics have no %s", want)
+		}
+	}
+}
