@@ -35,9 +35,13 @@ func (s *Store) Commit(ctx context.Context, batch *trace.Batch) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
+	if err := s.copyRestOfLog(ctx); err != nil {
+		return s.note(err)
+	}
 	if err := s.setDurable(ctx, batch.Durable()); err != nil {
 		return s.note(err)
 	}
+	s.written.Store(true)
 	if err := s.transact(ctx, func() error { return s.insert.batch(ctx, batch) }); err != nil {
 		return s.note(err)
 	}

@@ -15,17 +15,13 @@ import (
 // errCheckFailed is wrapped by what SQLite's check of the file finds.
 var errCheckFailed = errors.New("the database is damaged")
 
-// startCheck looks for damage in the background: reading a large file takes
+// checkUntil looks for damage in the background: reading a large file takes
 // seconds, for which nobody should have to wait. What it finds fails the next
 // Commit with trace.ErrBroken.
-func (s *Store) startCheck() {
-	ctx, cancel := context.WithCancel(context.Background())
-	s.stopCheck = cancel
-	s.checking.Go(func() {
-		if err := quickCheck(ctx, s.Reader.db); isCorrupt(err) {
-			s.damaged(err)
-		}
-	})
+func (s *Store) checkUntil(ctx context.Context) {
+	if err := quickCheck(ctx, s.Reader.db); isCorrupt(err) {
+		s.damaged(err)
+	}
 }
 
 // quickCheck has SQLite look at every page of the file.
@@ -85,7 +81,7 @@ func salvageTraceKey(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }() // read only: nothing can be lost
 	key, err := storedTraceKey(ctx, db)
 	if err == nil && len(key) < trace.MinKeyLength {
 		err = errors.New("the trace key is damaged")

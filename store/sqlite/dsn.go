@@ -11,11 +11,6 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// checkpointPages is how long the log grows before its content goes into the
-// database, in pages of 4 KiB. Pages that are written again and again, such as
-// the end of an index, go there once.
-const checkpointPages = 4000
-
 // walLimit is what the log is cut back to after a burst, in bytes.
 const walLimit = 32 << 20
 
@@ -39,7 +34,7 @@ func writerDSN(path string) string {
 		"_pragma": {
 			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),
 			"synchronous(FULL)",
-			fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages),
+			fmt.Sprintf("wal_autocheckpoint(%d)", backstopPages),
 			fmt.Sprintf("journal_size_limit(%d)", walLimit),
 			"temp_store(MEMORY)",
 			"trusted_schema(OFF)",

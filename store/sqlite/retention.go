@@ -22,7 +22,8 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err err
 	if err := s.usable(); err != nil {
 		return false, err
 	}
-	if s.config.Retention <= 0 {
+	retention := s.config.CurrentRetention()
+	if retention <= 0 {
 		return false, nil
 	}
 	newest, err := s.newest(ctx)
@@ -33,7 +34,7 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err err
 		return false, nil
 	}
 	// An id begins with its time, so the index on ids is one on times.
-	cutoff := trace.FirstID(now.Add(-s.config.Retention))
+	cutoff := trace.FirstID(now.Add(-retention))
 	if err := s.setDurable(ctx, false); err != nil {
 		return false, s.note(err)
 	}

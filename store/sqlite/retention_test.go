@@ -72,14 +72,44 @@ func TestRetention(t *testing.T) {
 // fileSize is the size of the file once the log is in it.
 func fileSize(t *testing.T, s *Store) int64 {
 	t.Helper()
-	if _, err := s.conn.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
-		t.Fatal(err)
-	}
+	waitFor(t, "a checkpoint that nothing is in the way of", func() bool {
+		var busy, length, copied int
+		if err := s.conn.QueryRowContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &length, &copied); err != nil {
+			t.Fatal(err)
+		}
+		return busy == 0
+	})
 	info, err := os.Stat(s.path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return info.Size()
+}
+
+func TestRetentionMayChange(t *testing.T) {
+	var retention time.Duration
+	s := mustOpen(t, Config{
+		Path:             filepath.Join(t.TempDir(), "a.db"),
+		CurrentRetention: func() time.Duration { return retention },
+	})
+	now := time.Now()
+	at := now.Add(-2 * time.Hour)
+	record := fullRecord(mustAuthority(t).New(trace.KindPrompt, at), at)
+	if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{record}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		retention time.Duration
+		want      int64
+	}{{0, 1}, {3 * time.Hour, 1}, {time.Hour, 0}} {
+		retention = step.retention
+		if _, err := s.Maintain(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+		if counts, err := s.Counts(t.Context()); err != nil || counts.Traces != step.want {
+			t.Errorf("kept for %s: %+v (%v), want %d traces", retention, counts, err, step.want)
+		}
+	}
 }
 
 func TestNoRetentionKeepsEverything(t *testing.T) {

@@ -23,6 +23,10 @@ type Config struct {
 	Retention time.Duration // traces older than this are deleted, with their metrics; 0: never
 	Logger    *slog.Logger  // default: none
 
+	// CurrentRetention is asked, where given, in place of Retention whenever
+	// something may be deleted: a retention that changes while the store is open.
+	CurrentRetention func() time.Duration
+
 	maxPages int // of the file, to test a full disk; 0: SQLite's own bound
 }
 
@@ -45,9 +49,11 @@ type Store struct {
 	durable bool // synchronous is FULL on conn
 	clock   clockGuard
 
-	stopCheck context.CancelFunc
-	checking  sync.WaitGroup
-	damage    atomic.Pointer[error] // that the check or a statement found
+	stop       context.CancelFunc // of what runs in the background
+	background sync.WaitGroup
+	damage     atomic.Pointer[error] // that the check or a statement found
+	written    atomic.Bool           // since the last checkpoint
+	finishLog  atomic.Bool           // the next commit is to copy the rest of the log
 }
 
 // Open opens or makes the database, brings its schema up to date and marks the
@@ -59,6 +65,9 @@ type Store struct {
 func Open(ctx context.Context, config Config) (*Store, error) {
 	if config.Path == "" {
 		return nil, errors.New("the trace store needs a path")
+	}
+	if config.CurrentRetention == nil {
+		config.CurrentRetention = func() time.Duration { return config.Retention }
 	}
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
@@ -74,7 +83,9 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("trace store %s: %w", path, classify(err))
 	}
-	store.startCheck()
+	if err := store.start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("trace store %s: %w", path, err), store.close())
+	}
 	return store, nil
 }
 
@@ -83,7 +94,7 @@ func open(ctx context.Context, config Config, path string) (_ *Store, err error)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{config: config, path: path, file: file, opened: time.Now(), durable: true, stopCheck: func() {}}
+	s := &Store{config: config, path: path, file: file, opened: time.Now(), durable: true}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -110,6 +121,22 @@ func open(ctx context.Context, config Config, path string) (_ *Store, err error)
 	}
 	s.Reader, err = openReader(path)
 	return s, err
+}
+
+// start begins what runs in the background.
+func (s *Store) start() error {
+	checkpoints, err := openDatabase(writerDSN(s.path), 1)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	s.background.Go(func() { s.checkUntil(ctx) })
+	s.background.Go(func() {
+		defer func() { _ = checkpoints.Close() }()
+		s.checkpointUntil(ctx, checkpoints)
+	})
+	return nil
 }
 
 // prepareFile makes the file ours, or makes sure that it is.
@@ -188,8 +215,8 @@ func markInterrupted(ctx context.Context, conn *sql.Conn) (int64, error) {
 // Close closes the database. If it was found to be damaged, it is set aside and
 // a new one begun in its place.
 func (s *Store) Close() error {
-	s.stopCheck()
-	s.checking.Wait()
+	s.stop()
+	s.background.Wait()
 	err := s.close()
 	damage := s.damage.Load()
 	if damage == nil {

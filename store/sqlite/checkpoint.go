@@ -1,0 +1,70 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+const (
+	// checkpointEvery is how often the log is synced and its content copied into
+	// the database, and so how much a power cut can take of what was committed
+	// without a sync.
+	checkpointEvery = time.Second
+
+	// longLog is from when on the log, in pages of 4 KiB, is to be begun anew.
+	longLog = 4000
+
+	// backstopPages is the length at which the writer copies the log itself: the
+	// checkpoints of the background do not get through, or it would stay short.
+	backstopPages = 16000
+)
+
+// checkpoint copies what is in the log into the database as far as nobody still
+// needs the log, without holding anybody up, and syncs both. It returns the
+// length of the log, and how much of it was not copied, in pages.
+// https://www.sqlite.org/pragma.html#pragma_wal_checkpoint
+func checkpoint(ctx context.Context, on queryer) (length, rest int, err error) {
+	var busy, copied int
+	err = on.QueryRowContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &length, &copied)
+	return length, length - copied, err
+}
+
+// checkpointUntil runs the checkpoints on a connection of their own: in a commit,
+// where SQLite would run them, every answer and start record behind it waits.
+func (s *Store) checkpointUntil(ctx context.Context, db *sql.DB) {
+	ticker := time.NewTicker(checkpointEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if !s.written.Swap(false) {
+			continue
+		}
+		length, rest, err := checkpoint(ctx, db)
+		switch {
+		case isCorrupt(err):
+			s.damaged(err)
+		case err != nil && ctx.Err() == nil:
+			s.config.Logger.Warn("copying the log of the trace store into its database", "path", s.path, "error", err)
+			s.written.Store(true)
+		case rest > 0 && length > longLog:
+			// The log is only begun anew at a moment when all of it is copied,
+			// which under load none is, unless the writer makes it.
+			s.finishLog.Store(true)
+		}
+	}
+}
+
+// copyRestOfLog copies, between two commits, the little that a checkpoint left,
+// so that the next commit begins the log anew.
+func (s *Store) copyRestOfLog(ctx context.Context) error {
+	if !s.finishLog.Swap(false) {
+		return nil
+	}
+	_, _, err := checkpoint(ctx, s.conn)
+	return err
+}

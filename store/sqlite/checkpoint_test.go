@@ -1,0 +1,69 @@
+package sqlite
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// TestLogIsCopiedInTheBackground has nothing but time bring what was committed
+// without a sync from the log into the database.
+func TestLogIsCopiedInTheBackground(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	size := func() int64 {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	before := size()
+	record := fullRecord(mustAuthority(t).New(trace.KindPrompt, time.Now()), time.Now())
+	record.Response = make([]byte, 1<<20)
+	if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{record}}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the database to grow", func() bool { return size() >= before+1<<20 })
+}
+
+// TestLongLogIsBegunAnew has the writer copy what a checkpoint in the
+// background left, as it asks for under load.
+func TestLongLogIsBegunAnew(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	s.stop() // only the writer copies here
+	s.background.Wait()
+	authority := mustAuthority(t)
+	commit := func() {
+		t.Helper()
+		record := fullRecord(authority.New(trace.KindPrompt, time.Now()), time.Now())
+		if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{record}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	logFile := s.path + "-wal"
+	for range 50 {
+		commit()
+	}
+	grown, err := os.Stat(logFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.finishLog.Store(true)
+	for range 50 {
+		commit()
+	}
+	after, err := os.Stat(logFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.Size() > grown.Size()+64<<10 {
+		t.Errorf("the log grew from %d to %d bytes, it was not begun anew", grown.Size(), after.Size())
+	}
+	if length, rest, err := checkpoint(t.Context(), s.conn); err != nil || length == 0 || rest != 0 {
+		t.Errorf("a log of %d pages, %d not copied, %v", length, rest, err)
+	}
+}
