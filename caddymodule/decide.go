@@ -14,7 +14,7 @@ func (c *call) decide(kind cache.Kind, d *definition.Definition, table *rules.Ta
 	if !cache.Worthwhile(d.Cost()) || c.binding.NoContext() {
 		return table.Evaluate(&c.binding)
 	}
-	remembered := c.workspace.memory.cache
+	remembered := c.workspace.memory.decisions
 	key := cache.AppendKey(c.scratch[:0], c.workspace.name, c.snapshot.Revision, kind, d.Key)
 	key = table.AppendKey(key, &c.binding)
 	c.scratch = key

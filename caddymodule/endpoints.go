@@ -62,7 +62,7 @@ func (c *call) endpoint() (*wire.Error, ending) {
 	defer context.AfterFunc(c.app.exiting, func() { cancel(errShutdown) })()
 
 	i := &invocation{
-		call: c, record: record, policy: policy,
+		call: c, record: record, policy: policy, ttl: endpoint.CacheTTL,
 		request: &invoke.Call{
 			Targets:  targets,
 			Messages: messages,
@@ -77,11 +77,18 @@ func (c *call) endpoint() (*wire.Error, ending) {
 			},
 		},
 	}
+	c.setHeaders(record.ID.String())
+	if i.ttl > 0 {
+		if err, end, done := i.remembered(ctx, c.question(endpoint, variant, messages)); done {
+			return err, end
+		}
+		// Whatever happens here, nobody waits in vain.
+		defer i.lead.Abandon()
+	}
 	// A crash from here on shows the call as interrupted, not as nothing.
 	if policy != definition.LogNone {
 		c.workspace.store.recorder.Start(ctx, record)
 	}
-	c.setHeaders(record.ID.String())
 	if request.Stream {
 		return i.stream(ctx)
 	}
@@ -94,6 +101,12 @@ type invocation struct {
 	record  *trace.Record
 	request *invoke.Call
 	policy  definition.LogPolicy
+
+	// Where the endpoint's answers are given again.
+	ttl    time.Duration
+	lead   *cache.Lead // in asking for others too
+	pieces []string    // of the answer
+	size   int         // of the answer, in bytes
 }
 
 // whole answers in one piece.
@@ -111,6 +124,8 @@ func (i *invocation) whole(ctx context.Context) (*wire.Error, ending) {
 		return nil, cut
 	}
 	i.served(result.Served, len(result.Attempts))
+	i.remember(content)
+	i.tell(i.servedTarget(result))
 	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content)
 	i.finish(result, http.StatusOK, "")
 	i.write(i.out)
@@ -128,12 +143,14 @@ func (i *invocation) stream(ctx context.Context) (*wire.Error, ending) {
 	i.request.Committed = i.served
 	result, err := i.workspace.memory.engine.Invoke(ctx, i.request, func(d providers.Delta) error {
 		i.keep(d.Content)
+		i.remember(d.Content)
 		return stream.Delta(d.Content, !d.More)
 	})
 	if err == nil {
 		if !stream.Started() {
 			i.served(result.Served, len(result.Attempts)) // the answer is empty
 		}
+		i.tell(i.servedTarget(result))
 		// Recorded first: an answer that its caller has seen complete is never
 		// found as interrupted.
 		i.finish(result, http.StatusOK, "")
@@ -157,12 +174,21 @@ func (i *invocation) stream(ctx context.Context) (*wire.Error, ending) {
 func (i *invocation) served(target, attempts int) {
 	h := i.w.Header()
 	t := &i.request.Targets[target]
-	by := t.Name
-	if t.Model != "" {
-		by += "/" + t.Model
-	}
-	h[wire.HeaderServedBy] = []string{by}
+	h[wire.HeaderServedBy] = []string{servedBy(t.Name, t.Model)}
 	h[wire.HeaderAttempts] = []string{strconv.Itoa(attempts)}
+}
+
+func servedBy(provider, model string) string {
+	if model == "" {
+		return provider
+	}
+	return provider + "/" + model
+}
+
+// servedTarget is the provider and the model that answered.
+func (i *invocation) servedTarget(result invoke.Result) (provider, model string) {
+	t := &i.request.Targets[result.Served]
+	return t.Name, t.Model
 }
 
 // keep keeps content for the trace, where the policy says so.
@@ -182,11 +208,8 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 	if !ok {
 		failure = &invoke.Error{Code: invoke.CodeInternal, Err: err}
 	}
-	if cause := context.Cause(ctx); errors.Is(cause, errShutdown) {
-		i.finish(result, http.StatusServiceUnavailable, wire.UpstreamInterrupted.Name)
-		told := wire.Errorf(wire.Overloaded, "", "The gateway is shutting down. Send the request again.")
-		told.TraceID = i.info.traceID[0]
-		return told
+	if errors.Is(context.Cause(ctx), errShutdown) {
+		return i.shutDown(result)
 	}
 	if failure.Class == invoke.ClientGone {
 		i.finish(result, statusClientGone, string(invoke.ClientGone))
@@ -206,6 +229,26 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 	return told
 }
 
+// shutDown ends a call because the gateway stops.
+func (i *invocation) shutDown(result invoke.Result) *wire.Error {
+	i.finish(result, http.StatusServiceUnavailable, wire.UpstreamInterrupted.Name)
+	told := wire.Errorf(wire.Overloaded, "", "The gateway is shutting down. Send the request again.")
+	told.TraceID = i.info.traceID[0]
+	return told
+}
+
+// interrupted ends a call that waited for another's answer.
+func (i *invocation) interrupted(ctx context.Context) (*wire.Error, ending) {
+	if errors.Is(context.Cause(ctx), errShutdown) {
+		return i.shutDown(noResult), unanswered
+	}
+	i.finish(noResult, statusClientGone, string(invoke.ClientGone))
+	return nil, cut
+}
+
+// noResult is the result of a call that asked no provider.
+var noResult = invoke.Result{Served: -1}
+
 // finish records how the call ended.
 func (i *invocation) finish(result invoke.Result, status int, code string) {
 	record := i.record
@@ -220,6 +263,10 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 		if result.FirstToken > 0 {
 			i.app.metrics.firstToken.WithLabelValues(i.workspace.name, served.Name).Observe(result.FirstToken.Seconds())
 		}
+	}
+	if n := len(result.Attempts); n > 0 && result.Served < 0 {
+		last := &result.Attempts[n-1]
+		record.Provider, record.Model = last.Provider, last.Model
 	}
 	if usage := result.Usage; usage != (providers.Usage{}) {
 		record.HasUsage = true

@@ -82,24 +82,36 @@ func (s *sharedSource) Destruct() error { return s.Close() }
 // memories are by the workspace's name.
 var memories = caddy.NewUsagePool()
 
-// cacheSize bounds a workspace's cache, in bytes.
-const cacheSize = 32 << 20
+// What a workspace's caches may take, in bytes.
+const (
+	decisionsSize = 32 << 20
+	answersSize   = 64 << 20
+)
 
 // sharedMemory is what a workspace remembers over reloads without keeping it
-// anywhere: the health of its targets and the answers of costly tables.
+// anywhere: the health of its targets, the decisions of costly tables, and answers of
+// models.
 type sharedMemory struct {
 	*leases
-	engine *invoke.Engine
-	cache  *cache.Cache
+	engine    *invoke.Engine
+	decisions *cache.Cache
+	answers   *cache.Answers
 }
 
 func acquireMemory(workspace string) (*sharedMemory, error) {
 	value, _, err := memories.LoadOrNew(workspace, func() (caddy.Destructor, error) {
-		c, err := cache.New(cacheSize)
+		decisions, err := cache.New(decisionsSize)
 		if err != nil {
 			return nil, err
 		}
-		return &sharedMemory{leases: newLeases(), engine: invoke.NewEngine(), cache: c}, nil
+		answers, err := cache.NewAnswers(answersSize)
+		if err != nil {
+			decisions.Close()
+			return nil, err
+		}
+		return &sharedMemory{
+			leases: newLeases(), engine: invoke.NewEngine(), decisions: decisions, answers: answers,
+		}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -107,11 +119,12 @@ func acquireMemory(workspace string) (*sharedMemory, error) {
 	return value.(*sharedMemory), nil
 }
 
-// Destruct closes the cache when the last request that uses it has ended.
+// Destruct closes the caches when the last request that uses it has ended.
 func (m *sharedMemory) Destruct() error {
 	go func() {
 		m.drain()
-		m.cache.Close()
+		m.decisions.Close()
+		m.answers.Close()
 	}()
 	return nil
 }

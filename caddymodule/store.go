@@ -51,8 +51,9 @@ func acquireStore(path string, retention time.Duration) (*sharedStore, error) {
 func (s *sharedStore) open(ctx context.Context) (trace.Store, error) {
 	return sqlite.Open(ctx, sqlite.Config{
 		Path:      s.path,
-		Retention: time.Duration(s.retention.Load()),
-		Logger:    currentLogger("cadenza.store", s.path),
+		// Asked at each step of housekeeping, so that a reload can change it.
+		CurrentRetention: func() time.Duration { return time.Duration(s.retention.Load()) },
+		Logger:           currentLogger("cadenza.store", s.path),
 	})
 }
 

@@ -33,6 +33,9 @@ type Endpoint struct {
 	// Fallback are the targets after the variant's own, as written.
 	Fallback []Target
 	Timeout  Timeout
+	// CacheTTL is how long a complete answer is given again to the same
+	// question; 0 means that every call asks.
+	CacheTTL time.Duration
 	targets  map[*Variant][]Target
 }
 
@@ -72,17 +75,15 @@ type Target struct {
 func (e *Endpoint) Targets(v *Variant) []Target { return e.targets[v] }
 
 // endpointMembers are the members of an endpoint beside commonMembers.
-var endpointMembers = []string{"prompt", "retry", "max_attempts", "fallback", "timeout"}
+var endpointMembers = []string{"prompt", "retry", "max_attempts", "fallback", "timeout", "cache"}
 
 func decodeEndpoint(l *loader, d *doc, errs *document.Errors) *Endpoint {
 	e := &Endpoint{Definition: d.common(errs), MaxAttempts: DefaultMaxAttempts}
-	if n := d.node.Get("cache"); n != nil {
-		errs.Add(n, "cache is not supported yet: leave it out, answers are not cached")
-	}
+	e.CacheTTL = decodeCache(d.node.Get("cache"), errs)
 	if n := d.node.Get("tests"); n != nil {
 		errs.Add(n, "an endpoint has no table to test: put the tests into its prompt")
 	}
-	d.node.CheckMembers(errs, "an endpoint", slices.Concat(endpointMembers, commonMembers, []string{"cache"})...)
+	d.node.CheckMembers(errs, "an endpoint", slices.Concat(endpointMembers, commonMembers)...)
 
 	e.Prompt = l.prompt(d, errs)
 	if n := d.node.Get("retry"); !n.IsNull() && n.CheckMembers(errs, "retry", "count", "on_codes") {
@@ -282,6 +283,9 @@ func (e *Endpoint) sealEndpoint(n *document.Node) {
 			list[i] = t.content()
 		}
 		c["fallback"] = list
+	}
+	if e.CacheTTL > 0 {
+		c["cache"] = content{"ttl": e.CacheTTL.String()}
 	}
 	e.seal(c)
 }

@@ -157,7 +157,7 @@ retry: { count: 99, on_codes: [200, 500] }
 max_attempts: 1
 fallback: [ { provider: canned }, { model: x } ]
 timeout: { total: 2, idel: 3s }
-cache: { ttl: 10m }
+cache: { ttl: 10m, size: 3 }
 log: all
 `,
 		"endpoints/to_broken.yaml":   "prompt: broken\n",
@@ -180,7 +180,7 @@ log: all
 		`endpoints/e.yaml:4:35: a fallback needs a provider`,
 		`endpoints/e.yaml:5:19: total must be a duration from 10ms to 1h0m0s such as 500ms, 30s or 1m30s, this is "2"`,
 		`endpoints/e.yaml:5:22: unknown member "idel" in timeout: did you mean "idle"?`,
-		`endpoints/e.yaml:6:8: cache is not supported yet: leave it out, answers are not cached`,
+		`endpoints/e.yaml:6:20: unknown member "size" in cache (known: ttl)`,
 		`endpoints/e.yaml:7:6: log must be one of none, metadata, content, this is "all"`,
 		`endpoints/no_provider.yaml:1:9: the variant ok of the prompt ok (prompts/ok.yaml:1:1) names no provider, which an endpoint needs`,
 		`prompts/a.yaml:4:5: unknown member "temprature" in a variant: did you mean "temperature"?`,

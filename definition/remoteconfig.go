@@ -132,7 +132,7 @@ func (v *valueReader) read(n *document.Node, what string, errs *document.Errors)
 
 // fits checks a value's type. Text needs no quotes where text is declared.
 func (v *valueReader) fits(n *document.Node, what string, errs *document.Errors) bool {
-	ok := true
+	var ok bool
 	switch v.typ {
 	case typeBoolean:
 		_, ok = n.ReadBool(errs, what)

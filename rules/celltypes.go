@@ -75,7 +75,7 @@ func ranged[K int64 | string](r *cellReader, f *field, n *document.Node, text st
 		r.errs.Add(n, "%q has no value behind <", text)
 		return nil, false
 	}
-	ok := true
+	var ok bool
 	if lo != "" || !isRange {
 		s.lo, ok = from(lo)
 		if !ok {

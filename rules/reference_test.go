@@ -438,8 +438,5 @@ func withoutContradictions(t *testing.T, m *Model, text string, refs []refRow) (
 	if len(kept) == 0 {
 		return "rules: []", nil
 	}
-	if strings.HasSuffix(out, "  - id:") {
-		out = strings.TrimSuffix(out, "  - id:")
-	}
-	return out, kept
+	return strings.TrimSuffix(out, "  - id:"), kept
 }

@@ -1,0 +1,105 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func newAnswers(t *testing.T) *Answers {
+	t.Helper()
+	a, err := NewAnswers(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	return a
+}
+
+func answerOf(text string) *Answer {
+	now := time.Now()
+	return &Answer{Pieces: []string{text}, Provider: "p", Model: "m", Given: now, Expires: now.Add(time.Hour)}
+}
+
+func TestAnswerIsRemembered(t *testing.T) {
+	a := newAnswers(t)
+	ctx := context.Background()
+	answer, lead, err := a.Ask(ctx, Question{1})
+	if answer != nil || lead == nil || err != nil {
+		t.Fatalf("an empty memory: %v %v %v", answer, lead, err)
+	}
+	lead.Answer(answerOf("one"))
+	lead.Abandon() // too late to matter
+	a.entries.Wait()
+	answer, lead, err = a.Ask(ctx, Question{1})
+	if err != nil || lead != nil || answer == nil || answer.Pieces[0] != "one" {
+		t.Errorf("the same question: %v %v %v", answer, lead, err)
+	}
+	if _, lead, _ := a.Ask(ctx, Question{2}); lead == nil {
+		t.Error("another question has an answer")
+	} else {
+		lead.Abandon()
+	}
+}
+
+func TestExpiredAnswerIsAskedAnew(t *testing.T) {
+	a := newAnswers(t)
+	_, lead, _ := a.Ask(context.Background(), Question{1})
+	expired := answerOf("old")
+	expired.Expires = time.Now().Add(-time.Second)
+	lead.Answer(expired)
+	a.entries.Wait()
+	if answer, lead, _ := a.Ask(context.Background(), Question{1}); lead == nil {
+		t.Errorf("an expired answer is given: %v", answer)
+	} else {
+		lead.Abandon()
+	}
+}
+
+func TestOneAsksForAll(t *testing.T) {
+	a := newAnswers(t)
+	var asked atomic.Int64
+	var wait sync.WaitGroup
+	for range 64 {
+		wait.Go(func() {
+			answer, lead, err := a.Ask(context.Background(), Question{3})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if lead != nil {
+				n := asked.Add(1)
+				time.Sleep(20 * time.Millisecond)
+				if n == 1 {
+					lead.Abandon() // the first one fails
+					return
+				}
+				lead.Answer(answerOf(fmt.Sprint("answer ", n)))
+				return
+			}
+			if answer.Pieces[0] != "answer 2" {
+				t.Errorf("got %q", answer.Pieces[0])
+			}
+		})
+	}
+	wait.Wait()
+	if n := asked.Load(); n != 2 {
+		t.Errorf("%d asked, want the first, who failed, and one more", n)
+	}
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	a := newAnswers(t)
+	_, lead, _ := a.Ask(context.Background(), Question{4})
+	defer lead.Abandon()
+	cause := errors.New("left")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(cause)
+	if answer, second, err := a.Ask(ctx, Question{4}); answer != nil || second != nil || !errors.Is(err, cause) {
+		t.Errorf("%v %v %v", answer, second, err)
+	}
+}

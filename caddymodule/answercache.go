@@ -1,0 +1,117 @@
+package caddymodule
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/cache"
+	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/wire"
+)
+
+// maxRemembered bounds the content of an answer that is remembered, in bytes.
+const maxRemembered = 1 << 20
+
+// question identifies what an endpoint asks: its version stands for targets,
+// parameters and policy, the variant with the prompt's version for the rest of
+// the parameters, and the messages for everything that the caller supplied.
+func (c *call) question(endpoint *definition.Endpoint, variant *definition.Variant, messages []providers.Message) cache.Question {
+	h := sha256.New()
+	text := func(s string) {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(s)))
+		h.Write(length[:])
+		h.Write([]byte(s))
+	}
+	for _, s := range [...]string{c.workspace.name, endpoint.Key, endpoint.Version, endpoint.Prompt.Key, endpoint.Prompt.Version, variant.Key} {
+		text(s)
+	}
+	for _, m := range messages {
+		text(m.Role)
+		text(m.Content)
+	}
+	return cache.Question(h.Sum(nil))
+}
+
+// remembered answers from an earlier call of the same question, or takes the
+// lead in asking it. It tells whether the request is answered.
+func (i *invocation) remembered(ctx context.Context, question cache.Question) (*wire.Error, ending, bool) {
+	// Who waits for another's call waits no longer than for one's own.
+	waiting, cancel := context.WithTimeout(ctx, i.request.Policy.Total)
+	defer cancel()
+	answer, lead, err := i.workspace.memory.answers.Ask(waiting, question)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		i.finish(noResult, wire.UpstreamTimeout.Status, wire.UpstreamTimeout.Name)
+		told := wire.Errorf(wire.UpstreamTimeout, "", "The model provider did not answer in time.")
+		told.TraceID = i.info.traceID[0]
+		return told, unanswered, true
+	case err != nil:
+		// The caller left, or the gateway stops, while somebody else asked.
+		failure, end := i.interrupted(ctx)
+		return failure, end, true
+	case lead != nil:
+		i.lead = lead
+		i.w.Header()[wire.HeaderCacheStatus] = cacheMiss
+		return nil, unanswered, false
+	}
+	i.record.Cached = true
+	i.record.Provider, i.record.Model = answer.Provider, answer.Model
+	h := i.w.Header()
+	h[wire.HeaderCacheStatus] = []string{"Cadenza; hit; ttl=" + strconv.Itoa(int(time.Until(answer.Expires).Seconds()))}
+	h[wire.HeaderAttempts] = noAttempts
+	h[wire.HeaderServedBy] = []string{servedBy(answer.Provider, answer.Model)}
+	for _, piece := range answer.Pieces {
+		i.keep(piece)
+	}
+	if i.request.Stream {
+		stream := wire.NewEventStream(i.w, i.info.traceID[0])
+		defer stream.Close()
+		i.finish(noResult, http.StatusOK, "")
+		for n, piece := range answer.Pieces {
+			if stream.Delta(piece, n == len(answer.Pieces)-1) != nil {
+				return nil, cut, true
+			}
+		}
+		_ = stream.Finish() // a caller that left has no use for the error
+		return nil, answered, true
+	}
+	content := ""
+	for _, piece := range answer.Pieces {
+		content += piece
+	}
+	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content)
+	i.finish(noResult, http.StatusOK, "")
+	i.write(i.out)
+	return nil, answered, true
+}
+
+var noAttempts = []string{"0"}
+
+// remember keeps a piece of the answer for those who will ask the same.
+func (i *invocation) remember(content string) {
+	if i.lead == nil {
+		return
+	}
+	i.size += len(content)
+	if i.size <= maxRemembered {
+		i.pieces = append(i.pieces, content)
+	}
+}
+
+// tell gives a complete answer to those who wait for it, and to those who will
+// ask the same while it lasts.
+func (i *invocation) tell(provider, model string) {
+	if i.lead == nil || i.size > maxRemembered {
+		return
+	}
+	now := time.Now()
+	i.lead.Answer(&cache.Answer{
+		Pieces: i.pieces, Provider: provider, Model: model, Given: now, Expires: now.Add(i.ttl),
+	})
+}
