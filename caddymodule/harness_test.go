@@ -99,7 +99,28 @@ http:// {
 }
 
 func (g *gateway) load(options string) error {
-	return loadCaddyfile(g.caddyfile(options))
+	return g.loadText(g.caddyfile(options))
+}
+
+// loadText loads a configuration and waits until it is the one that answers:
+// after a reload the old server may still take a connection, to close it.
+func (g *gateway) loadText(caddyfile string) error {
+	if err := loadCaddyfile(caddyfile); err != nil {
+		return err
+	}
+	g.client.CloseIdleConnections()
+	for answered := 0; answered < 3; {
+		response, err := g.send(context.Background(), http.MethodGet, "/", "", nil)
+		if err != nil {
+			answered = 0
+			continue
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+		g.client.CloseIdleConnections()
+		answered++
+	}
+	return nil
 }
 
 func loadCaddyfile(text string) error {

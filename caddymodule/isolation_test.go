@@ -129,7 +129,6 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 	if err := g.load(strings.Replace(options, "data/cadenza.db", "blocked/cadenza.db", 1)); err != nil {
 		t.Fatalf("a store that can't be opened stops the gateway: %v", err)
 	}
-	g.client.CloseIdleConnections()
 	a := g.post("/v1/prompts", `{"keys":["hello"]}`)
 	if a.status != http.StatusOK {
 		t.Fatalf("prompts: %d %s", a.status, a.body)

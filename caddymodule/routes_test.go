@@ -12,11 +12,8 @@ import (
 func (g *gateway) site(options, site string) {
 	g.t.Helper()
 	text := strings.Replace(g.caddyfile(options), "\tcadenza\n}\n", site+"\n}\n", 1)
-	if err := loadCaddyfile(text); err != nil {
+	if err := g.loadText(text); err != nil {
 		g.t.Fatal(err)
-	}
-	if transport, ok := g.client.Transport.(*http.Transport); ok {
-		transport.CloseIdleConnections()
 	}
 }
 
