@@ -20,7 +20,7 @@ const (
 // value is what a slot holds.
 type value struct {
 	state valueState
-	key   int64    // boolean (0, 1), number, date, segment (0, 1); of a list, its size
+	key   int64    // boolean (0, 1), number, date, segment (0, 1); of a list, its size; of a string, str's hash
 	str   string   // string: the key it is compared by
 	text  string   // string: as it was sent
 	list  []string // list: its elements' keys

@@ -211,7 +211,7 @@ func (b *Binding) setText(f *field, slot int32, text string) string {
 	if !f.allowsText(key) {
 		return NoteValueNotAllowed
 	}
-	b.values[slot] = value{state: present, str: key, text: text}
+	b.values[slot] = value{state: present, key: int64(hashText(key)), str: key, text: text}
 	return ""
 }
 

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// scanRows is up to how many rows scanning is as fast as the index
-	// (BenchmarkScanOrIndex).
-	scanRows = 8
+	// scanRows is up to how many rows scanning is about as fast as the index
+	// (BenchmarkScanOrIndex), which takes memory and time to make.
+	scanRows = 4
 	// maxColumns is how many columns are indexed, those with most cells
 	// first. The cells of others are tested on the rows the index finds.
 	maxColumns = 16
@@ -20,7 +20,7 @@ const (
 	// it, a column of single texts lists the rows of each instead; in other
 	// columns, neighbouring classes share a bitmap, and the rows it finds are
 	// tested.
-	columnBudget = 1 << 20
+	columnBudget = 2 << 20
 )
 
 // columnKind is how a column finds the bitmap for a value.
@@ -68,7 +68,8 @@ type column struct {
 	shift    uint8 // 1<<shift neighbouring classes share a bitmap
 	ints     []int64
 	strs     []string
-	literals map[string]uint32 // class
+	texts    textClasses
+	elements map[string]uint32 // class
 	postings map[string][]int32
 	// sparse tells of a posting column that no row matches a value that no cell
 	// names.
@@ -83,14 +84,11 @@ func (c *column) class(v *value) uint32 {
 	}
 	switch c.kind {
 	case intColumn:
-		return otherClass + uint32(above(c.ints, v.key)>>c.shift)
+		return otherClass + uint32(intsAbove(c.ints, v.key)>>c.shift)
 	case strColumn:
 		return otherClass + uint32(above(c.strs, v.str)>>c.shift)
 	}
-	if class, ok := c.literals[v.str]; ok {
-		return class
-	}
-	return otherClass
+	return c.texts.find(v.str, uint64(v.key))
 }
 
 // above is how many of the sorted bounds are at most key.
@@ -103,6 +101,22 @@ func above[K cmp.Ordered](bounds []K, key K) int {
 		} else {
 			hi = mid
 		}
+	}
+	return lo
+}
+
+// intsAbove is above without a branch that depends on the key, which the
+// processor would have to guess at.
+func intsAbove(bounds []int64, key int64) int {
+	lo := 0
+	for n := len(bounds); n > 0; {
+		half := int(uint(n+1) / 2)
+		var passed int // 1 when the key is past the lower half
+		if bounds[lo+half-1] <= key {
+			passed = 1
+		}
+		lo += half & -passed
+		n -= half
 	}
 	return lo
 }

@@ -42,6 +42,8 @@ type columnBuilder struct {
 	entries []entry
 	missing []uint64 // the rows that match a missing value
 	base    []uint64 // the rows that match every value, as far as bitmaps tell
+	// literals are the texts of all cells, each with its class.
+	literals map[string]uint32
 }
 
 // hasSpans tells whether a cell is a set of more than single texts.
@@ -236,6 +238,7 @@ func (b *columnBuilder) buildPoints() {
 		return
 	}
 	b.classify(firstLiteral)
+	b.texts = newTextClasses(b.literals)
 	copy(b.bitmap(missingClass), b.missing)
 	for class := otherClass; class*b.words < len(b.maps); class++ {
 		copy(b.bitmap(uint32(class)), b.base)
@@ -254,7 +257,7 @@ func (b *columnBuilder) buildPoints() {
 // buildPostings makes the lists of a column of very many texts. Rows that a
 // text excludes are in none of them and need to be tested.
 func (b *columnBuilder) buildPostings() {
-	b.kind, b.literals = postingColumn, nil
+	b.kind = postingColumn
 	b.postings = make(map[string][]int32)
 	b.maps = slices.Concat(b.missing, b.base)
 	b.sparse = !slices.ContainsFunc(b.base, func(w uint64) bool { return w != 0 })
@@ -297,6 +300,7 @@ func (b *columnBuilder) buildElements() {
 	}
 	b.number(texts)
 	b.classify(firstElement)
+	b.elements = b.literals
 	copy(b.bitmap(missingClass), b.missing)
 	copy(b.bitmap(otherClass), b.base)
 	whole := b.bitmap(anyClass)

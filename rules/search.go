@@ -5,6 +5,9 @@ import "math/bits"
 // evaluate finds the first row whose bit is set in the bitmaps of all columns
 // for the binding's values.
 func (x *index) evaluate(t *Table, b *Binding) Decision {
+	if x.words == 1 && len(x.lists) == 0 {
+		return x.evaluateWord(t, b)
+	}
 	var at [maxColumns]uint32 // the offsets of the bitmaps, most selective first
 	n := 0
 	for i := range x.columns {
@@ -24,6 +27,22 @@ func (x *index) evaluate(t *Table, b *Binding) Decision {
 			return d
 		}
 	}
+}
+
+// evaluateWord is evaluate for tables of up to 64 rows: all of them are tried
+// at once, and no column is looked at once none is left.
+func (x *index) evaluateWord(t *Table, b *Binding) Decision {
+	rows := x.live[0]
+	for i := range x.columns {
+		c := &x.columns[i]
+		if rows &= x.maps[c.start+c.class(&b.values[c.slot])]; rows == 0 {
+			break
+		}
+	}
+	if d, ok := x.decide(t, b, 0, rows, false); ok {
+		return d
+	}
+	return Decision{Row: -1, Outcome: -1, Reason: Default}
 }
 
 // decide goes through the rows of a word. With test, all are tested, otherwise
@@ -126,7 +145,7 @@ func (x *index) evaluateLists(t *Table, b *Binding, at *[maxColumns]uint32, n in
 		} else {
 			first := taken
 			for _, item := range v.list {
-				class, ok := c.literals[item]
+				class, ok := c.elements[item]
 				if !ok {
 					continue
 				}

@@ -357,7 +357,7 @@ func TestPrerequisite(t *testing.T) {
 		t.Error("the schedule of a prerequisite is not the table's")
 	}
 	e := tab.Explain(bind(t, m, `{"plan":"pro"}`))
-	if got, want := e.Rows[scanRows].String(), "row 9: config must be {other: true}, is its default"; got != want {
+	if got, want := e.Rows[scanRows].String(), fmt.Sprintf("row %d: config must be {other: true}, is its default", scanRows+1); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	DecodeTable(m, parseYAML(t, "flag.yaml", "rules: [{ when: { config: { othr: true } }, value: 1 }]"), opts, &errs)
