@@ -2,7 +2,9 @@ package definition
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,9 +13,9 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// BenchmarkLoad loads a workspace of 10,000 definitions, each with a table.
-func BenchmarkLoad(b *testing.B) {
-	dir := workspace(b, map[string]string{"context.yaml": `fields:
+// large writes a workspace of 10,000 definitions, each with a table.
+func large(b *testing.B) (dir string) {
+	dir = workspace(b, map[string]string{"context.yaml": `fields:
   environment: { type: string, values: [production, staging, development] }
   plan: { type: string, values: [free, starter, pro, enterprise] }
   locale: { type: string, match: language-range }
@@ -51,10 +53,41 @@ matrix:
   - [ nl, nl ]
 `, i))
 	}
+	return dir
+}
+
+// BenchmarkLoad loads a large workspace, as at startup.
+func BenchmarkLoad(b *testing.B) {
+	dir := large(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := Load(dir); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkReload loads a large workspace again after one file was edited.
+func BenchmarkReload(b *testing.B) {
+	dir := large(b)
+	s, err := Open(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	file := filepath.Join(dir, "remoteconfigs", "g00", "c0.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		write(b, file, strings.Replace(string(text), "rpm: 0", fmt.Sprintf("rpm: %d", i+1), 1))
+		if err := s.Reload(); err != nil {
+			b.Fatal(err)
+		}
+		if got := string(s.Snapshot().RemoteConfigs["g00/c0"].Default()); got != fmt.Sprintf(`{"rpm":%d,"burst":10}`, i+1) {
+			b.Fatal(got)
 		}
 	}
 }

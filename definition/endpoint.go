@@ -16,6 +16,7 @@ const (
 	DefaultTotalTimeout      = 120 * time.Second
 	DefaultFirstTokenTimeout = 20 * time.Second
 	DefaultIdleTimeout       = 30 * time.Second
+	MaxWeight                = 1000
 
 	minTimeout = 10 * time.Millisecond
 	maxTimeout = time.Hour
@@ -32,11 +33,21 @@ type Endpoint struct {
 	MaxAttempts int
 	// Fallback are the targets after the variant's own, as written.
 	Fallback []Target
-	Timeout  Timeout
+	// Weights are those of the targets, in the order of Targets: of the
+	// variant's own, then of the fallbacks; 0 for a target without one, nil
+	// where none has one. They must not be changed.
+	Weights []int
+	Timeout Timeout
+	// HedgeAfter is how long a request may go without an answer until the next
+	// target is asked beside the first; 0 means never.
+	HedgeAfter time.Duration
 	// CacheTTL is how long a complete answer is given again to the same
 	// question; 0 means that every call asks.
 	CacheTTL time.Duration
-	targets  map[*Variant][]Target
+	// Idempotency has a request with an idempotency key answered once: its
+	// answer is stored, and given again to its repetitions.
+	Idempotency bool
+	targets     map[*Variant][]Target
 }
 
 // Retry is how a target is tried again.
@@ -75,11 +86,12 @@ type Target struct {
 func (e *Endpoint) Targets(v *Variant) []Target { return e.targets[v] }
 
 // endpointMembers are the members of an endpoint beside commonMembers.
-var endpointMembers = []string{"prompt", "retry", "max_attempts", "fallback", "timeout", "cache"}
+var endpointMembers = []string{"prompt", "retry", "max_attempts", "fallback", "weight", "hedge", "timeout", "cache", "idempotency"}
 
 func decodeEndpoint(l *loader, d *doc, errs *document.Errors) *Endpoint {
 	e := &Endpoint{Definition: d.common(errs), MaxAttempts: DefaultMaxAttempts}
 	e.CacheTTL = decodeCache(d.node.Get("cache"), errs)
+	e.decodeIdempotency(d.node.Get("idempotency"), errs)
 	if n := d.node.Get("tests"); n != nil {
 		errs.Add(n, "an endpoint has no table to test: put the tests into its prompt")
 	}
@@ -92,8 +104,10 @@ func decodeEndpoint(l *loader, d *doc, errs *document.Errors) *Endpoint {
 	if n := d.node.Get("fallback"); !n.IsNull() {
 		e.Fallback = decodeFallback(n, errs)
 	}
+	e.decodeWeights(l, d.node, errs)
 	e.decodeAttempts(d.node, errs)
 	e.Timeout = decodeTimeout(l, d.node.Get("timeout"), errs)
+	e.decodeHedge(l, d.node.Get("hedge"), errs)
 	e.resolveTargets(d.node.Get("prompt"), errs)
 	e.sealEndpoint(d.node)
 	return e
@@ -154,7 +168,7 @@ func decodeFallback(n *document.Node, errs *document.Errors) []Target {
 	targets := make([]Target, 0, len(n.Items))
 	for _, item := range n.Items {
 		var t Target
-		if !item.CheckMembers(errs, "a fallback", append([]string{"provider", "model", "extra"}, parameterNames...)...) {
+		if !item.CheckMembers(errs, "a fallback", append([]string{"provider", "model", "extra", "weight"}, parameterNames...)...) {
 			continue
 		}
 		if m := item.Get("provider"); m == nil {
@@ -170,6 +184,61 @@ func decodeFallback(n *document.Node, errs *document.Errors) []Target {
 		targets = append(targets, t)
 	}
 	return targets
+}
+
+// decodeWeights reads the weights of the targets: the endpoint's own member is
+// that of the variant's target.
+func (e *Endpoint) decodeWeights(l *loader, n *document.Node, errs *document.Errors) {
+	weights := []int{readWeight(n, errs)}
+	heaviest := 0 // of the fallbacks
+	if fallback := n.Get("fallback"); fallback != nil {
+		for _, item := range fallback.Items {
+			w := readWeight(item, errs)
+			heaviest = max(heaviest, w)
+			weights = append(weights, w)
+		}
+	}
+	switch own := weights[0]; {
+	case own == 0 && heaviest == 0:
+		return
+	case own == 0:
+		l.warnAt(n.Get("fallback"), "the fallbacks have weights and the endpoint has none: they are tried before the variant's own target")
+	case heaviest == 0:
+		l.warnAt(n.Get("weight"), "weight has no effect: no fallback has one to share requests with")
+	}
+	e.Weights = weights
+}
+
+func readWeight(n *document.Node, errs *document.Errors) int {
+	m := n.Get("weight")
+	if m == nil {
+		return 0
+	}
+	v, _ := m.ReadInt(errs, "weight", 1, MaxWeight)
+	return int(v)
+}
+
+// decodeHedge reads hedge. What bounds the request decides first.
+func (e *Endpoint) decodeHedge(l *loader, n *document.Node, errs *document.Errors) {
+	if n.IsNull() || !n.CheckMembers(errs, "hedge", "after") {
+		return
+	}
+	after := n.Get("after")
+	if after == nil {
+		errs.Add(n, "after is missing: how long a request waits for an answer until the next target is asked too, such as 2s")
+		return
+	}
+	d, ok := after.ReadDuration(errs, "after", minTimeout, maxTimeout)
+	if !ok {
+		return
+	}
+	e.HedgeAfter = d
+	switch {
+	case len(e.Fallback) == 0:
+		l.warnAt(n, "hedge has no effect: there is no fallback to ask")
+	case d >= e.Timeout.Total:
+		l.warnAt(after, "after (%s) is not shorter than the timeout's total (%s), which ends the request first", d, e.Timeout.Total)
+	}
 }
 
 // decodeAttempts reads max_attempts. Every target gets one attempt at least.
@@ -228,33 +297,13 @@ func (e *Endpoint) resolveTargets(at *document.Node, errs *document.Errors) {
 		targets = append(targets, Target{v.Provider, v.Model, v.Parameters, v.Extra})
 		for _, t := range e.Fallback {
 			t.Parameters = inherit(t.Parameters, v.Parameters)
+			if problem := mischosen(&t.Parameters); problem != "" {
+				errs.Add(at, "the fallback %s cannot answer for the variant %s: tool_choice: %s", t.Provider, v.Key, problem)
+			}
 			targets = append(targets, t)
 		}
 		e.targets[v] = targets
 	}
-}
-
-// inherit fills what p leaves unset.
-func inherit(p, from providers.Parameters) providers.Parameters {
-	if p.Temperature == nil {
-		p.Temperature = from.Temperature
-	}
-	if p.MaxTokens == nil {
-		p.MaxTokens = from.MaxTokens
-	}
-	if p.TopP == nil {
-		p.TopP = from.TopP
-	}
-	if p.TopK == nil {
-		p.TopK = from.TopK
-	}
-	if p.FrequencyPenalty == nil {
-		p.FrequencyPenalty = from.FrequencyPenalty
-	}
-	if p.PresencePenalty == nil {
-		p.PresencePenalty = from.PresencePenalty
-	}
-	return p
 }
 
 // sealEndpoint gives the endpoint its content and version: its policy with the
@@ -280,12 +329,25 @@ func (e *Endpoint) sealEndpoint(n *document.Node) {
 	if len(e.Fallback) > 0 {
 		list := make([]any, len(e.Fallback))
 		for i, t := range e.Fallback {
-			list[i] = t.content()
+			target := t.content()
+			if e.Weights != nil && e.Weights[i+1] > 0 {
+				target["weight"] = e.Weights[i+1]
+			}
+			list[i] = target
 		}
 		c["fallback"] = list
 	}
+	if e.Weights != nil && e.Weights[0] > 0 {
+		c["weight"] = e.Weights[0]
+	}
+	if e.HedgeAfter > 0 {
+		c["hedge"] = content{"after": e.HedgeAfter.String()}
+	}
 	if e.CacheTTL > 0 {
 		c["cache"] = content{"ttl": e.CacheTTL.String()}
+	}
+	if e.Idempotency {
+		c["idempotency"] = true
 	}
 	e.seal(c)
 }

@@ -40,6 +40,9 @@ type source struct {
 	data []byte
 	size int64
 	mod  time.Time
+	// plain tells that it is no link, so that it can be looked up from the
+	// folder it stands in.
+	plain bool
 }
 
 // directory is a workspace's files as they were read.
@@ -115,7 +118,7 @@ func (d *directory) top(name string, errs *document.Errors) {
 			errs.AddAt(d.position(name), "there are two data models: %s is the other", d.context.path)
 			return
 		}
-		d.context = d.read(0, name, "", errs)
+		d.context = d.read(0, name, "", nil, errs)
 		return
 	}
 	if info.IsDir() || ok {
@@ -137,7 +140,16 @@ func (d *directory) folder(kind Kind, name string, parents []fs.FileInfo, errs *
 		errs.AddAt(d.position(name), "folders nest more than %d deep", maxFolders)
 		return
 	}
-	entries, err := readDir(d.root, name)
+	// Opened once, the folder saves every file the way to it.
+	here, err := d.root.OpenRoot(name)
+	if err != nil {
+		if !gone(err) {
+			d.fail(errs, name, err)
+		}
+		return
+	}
+	defer here.Close()
+	entries, err := readDir(here, ".")
 	if err != nil {
 		if !gone(err) {
 			d.fail(errs, name, err)
@@ -152,6 +164,10 @@ func (d *directory) folder(kind Kind, name string, parents []fs.FileInfo, errs *
 			continue
 		}
 		file := path.Join(name, e.Name())
+		if e.Type().IsRegular() {
+			d.definition(kind, file, here, errs)
+			continue
+		}
 		// Stat follows links: Kubernetes mounts files and folders as links
 		// into a hidden folder that it swaps.
 		info, err := d.root.Stat(file)
@@ -167,25 +183,38 @@ func (d *directory) folder(kind Kind, name string, parents []fs.FileInfo, errs *
 		case !info.Mode().IsRegular():
 			errs.AddAt(d.position(file), "not a regular file")
 		default:
-			base, ok := definitionName(file)
-			if !ok {
-				if path.Ext(file) != ".md" {
-					d.warn(file, "not read, definitions are .yaml, .yml or .json files")
-				}
-				continue
-			}
-			_, key, _ := strings.Cut(base, "/")
-			if s := d.read(kind, file, key, errs); s != nil {
-				d.files = append(d.files, s)
-			}
+			d.definition(kind, file, nil, errs)
 		}
 	}
 }
 
-// read reads one file.
-func (d *directory) read(kind Kind, name, key string, errs *document.Errors) *source {
-	s := &source{path: name, kind: kind, key: key}
-	f, err := d.root.Open(name)
+// definition reads a file in a folder of definitions, if it is one. Unless it
+// is a link, here is the folder.
+func (d *directory) definition(kind Kind, name string, here *os.Root, errs *document.Errors) {
+	base, ok := definitionName(name)
+	if !ok {
+		if path.Ext(name) != ".md" {
+			d.warn(name, "not read, definitions are .yaml, .yml or .json files")
+		}
+		return
+	}
+	_, key, _ := strings.Cut(base, "/")
+	if s := d.read(kind, name, key, here, errs); s != nil {
+		d.files = append(d.files, s)
+	}
+}
+
+// read reads one file, from the folder it stands in where that is given.
+func (d *directory) read(kind Kind, name, key string, here *os.Root, errs *document.Errors) *source {
+	s := &source{path: name, kind: kind, key: key, plain: here != nil}
+	var f *os.File
+	err := error(fs.ErrNotExist)
+	if here != nil {
+		f, err = here.Open(path.Base(name))
+	}
+	if err != nil {
+		f, err = d.root.Open(name) // it may have become a link meanwhile
+	}
 	if err != nil {
 		if !gone(err) {
 			d.fail(errs, name, err)
@@ -199,10 +228,14 @@ func (d *directory) read(kind Kind, name, key string, errs *document.Errors) *so
 		return nil
 	}
 	s.size, s.mod = info.Size(), info.ModTime()
-	if s.data, err = io.ReadAll(io.LimitReader(f, document.MaxFileBytes+1)); err != nil {
+	// One byte more tells a file that has grown.
+	s.data = make([]byte, min(s.size, document.MaxFileBytes)+1)
+	n, err := io.ReadFull(f, s.data)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		d.fail(errs, name, err)
 		return nil
 	}
+	s.data = s.data[:n]
 	d.bytes += int64(len(s.data))
 	switch {
 	case d.bytes > MaxBytes:
@@ -221,16 +254,44 @@ func (d *directory) full() bool { return d.bytes > MaxBytes || len(d.files) >= M
 // settled tells whether the files are as they were when they were read: a file
 // that is being written may be read half.
 func (d *directory) settled() bool {
-	unchanged := func(s *source) bool {
-		info, err := d.root.Stat(s.path)
-		return err == nil && info.Size() == s.size && info.ModTime().Equal(s.mod) && int64(len(s.data)) == min(s.size, document.MaxFileBytes+1)
-	}
+	var (
+		here *os.Root // the folder of the last file
+		name string
+		err  error
+	)
+	defer func() {
+		if here != nil {
+			here.Close()
+		}
+	}()
 	for _, s := range d.files {
-		if !unchanged(s) {
+		if !s.plain {
+			if !s.unchanged(d.root, s.path) {
+				return false
+			}
+			continue
+		}
+		if folder := path.Dir(s.path); here == nil || folder != name {
+			if here != nil {
+				here.Close()
+			}
+			if here, err = d.root.OpenRoot(folder); err != nil {
+				here = nil
+				return false
+			}
+			name = folder
+		}
+		if !s.unchanged(here, path.Base(s.path)) {
 			return false
 		}
 	}
-	return d.context == nil || unchanged(d.context)
+	return d.context == nil || d.context.unchanged(d.root, d.context.path)
+}
+
+// unchanged tells whether a file is as it was when it was read.
+func (s *source) unchanged(root *os.Root, name string) bool {
+	info, err := root.Stat(name)
+	return err == nil && info.Size() == s.size && info.ModTime().Equal(s.mod) && int64(len(s.data)) == min(s.size, document.MaxFileBytes+1)
 }
 
 // position is the beginning of a file, as the caller can open it.

@@ -165,7 +165,7 @@ func FuzzLoad(f *testing.F) {
 			},
 		}
 		var errs document.Errors
-		s, err := compile(d, &errs)
+		s, err := compile(d, new(memory), &errs)
 		if (s == nil) == (err == nil) {
 			t.Fatal("neither or both of snapshot and error")
 		}

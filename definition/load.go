@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/document"
-	"github.com/cadenza-gateway/cadenza/rules"
 )
 
 // Load reads, checks and compiles the workspace in dir: its data model in
@@ -19,24 +18,34 @@ import (
 // remoteconfigs. The error is a *document.MultiError with every mistake found,
 // at its place.
 func Load(dir string) (*Snapshot, error) {
+	return loadAgain(dir, new(memory))
+}
+
+// loadAgain is Load with what the last loading of the directory left in m,
+// which it replaces, also when it fails.
+func loadAgain(dir string, m *memory) (*Snapshot, error) {
 	var errs document.Errors
 	d := readDirectory(dir, &errs)
-	return compile(d, &errs)
+	return compile(d, m, &errs)
 }
 
 // compile builds a snapshot from the files of a workspace. errs holds the
 // mistakes met while reading them.
-func compile(d *directory, errs *document.Errors) (*Snapshot, error) {
-	l := &loader{directory: d, errs: errs}
+func compile(d *directory, m *memory, errs *document.Errors) (*Snapshot, error) {
 	s := &Snapshot{Warnings: d.warnings}
+	l := &loader{directory: d, errs: errs, snapshot: s, last: *m}
+	// A definition may be changed in place from here on: after a panic
+	// nothing is remembered.
+	*m = memory{}
 	l.parse()
-	s.Model = rules.DecodeModel(l.model, errs)
-	l.snapshot = s
+	s.Model = l.decodeModel()
 
 	// What a definition refers to is built before it.
 	s.RemoteConfigs = l.remoteConfigs()
 	s.Prompts = build(l, KindPrompt, decodePrompt)
 	s.Endpoints = build(l, KindEndpoint, decodeEndpoint)
+	l.keepWarnings()
+	*m = l.next
 	if err := errs.Err(); err != nil {
 		return nil, err
 	}
@@ -61,6 +70,8 @@ type loader struct {
 	*directory
 	errs     *document.Errors
 	snapshot *Snapshot
+	last     memory // of the last loading
+	next     memory // for the next one
 	model    *document.Node
 	docs     map[Kind][]*doc // sorted by key
 	byKey    map[Kind]map[string]*doc
@@ -78,27 +89,42 @@ type doc struct {
 	kind Kind
 	key  string
 	node *document.Node
+	file *file
+	// How it was built: fresh or as before, with these references, of which
+	// one may lead nowhere.
+	fresh      bool
+	refs       []ref
+	unresolved bool
 }
 
 // parse reads the files' text, in parallel, and finds every definition's key.
 func (l *loader) parse() {
-	nodes := make([]*document.Node, len(l.files))
+	files := make([]*file, len(l.files))
 	l.parallel(len(l.files), func(i int, errs *document.Errors) {
-		nodes[i] = l.parseFile(l.files[i], errs)
+		f := l.files[i]
+		files[i] = l.last.remembered(f.path, f.data, func(errs *document.Errors) *document.Node { return l.parseFile(f, errs) })
+		errs.Merge(&files[i].errs)
 	})
-	if l.context != nil {
-		l.model = document.Parse(l.file(l.context.path), l.context.data, l.errs)
+	l.next.files = make(map[string]*file, len(l.files)+1)
+	if c := l.context; c != nil {
+		l.next.context = l.last.remembered(c.path, c.data, func(errs *document.Errors) *document.Node {
+			return document.Parse(l.file(c.path), c.data, errs)
+		})
+		l.next.files[c.path] = l.next.context
+		l.errs.Merge(&l.next.context.errs)
+		l.model = l.next.context.node
 	}
 	l.docs = make(map[Kind][]*doc)
 	l.byKey = map[Kind]map[string]*doc{KindPrompt: {}, KindEndpoint: {}, KindRemoteConfig: {}}
 	l.broken = map[Kind]map[string]bool{KindPrompt: {}, KindEndpoint: {}, KindRemoteConfig: {}}
 	for i, f := range l.files {
 		f.data = nil // its text lives on in the nodes
-		if nodes[i] == nil {
+		l.next.files[f.path] = files[i]
+		if files[i].node == nil {
 			l.broken[f.kind][f.key] = true
 			continue
 		}
-		l.add(&doc{kind: f.kind, key: f.key, node: nodes[i]})
+		l.add(&doc{kind: f.kind, key: f.key, node: files[i].node, file: files[i]})
 	}
 	for _, docs := range l.docs {
 		slices.SortFunc(docs, func(a, b *doc) int { return cmp.Compare(a.key, b.key) })
@@ -186,7 +212,7 @@ func build[T any](l *loader, kind Kind, decode func(*loader, *doc, *document.Err
 	docs := l.docs[kind]
 	out := make([]*T, len(docs))
 	l.parallel(len(docs), func(i int, errs *document.Errors) {
-		out[i] = decode(l, docs[i], errs)
+		out[i] = buildOne(l, docs[i], errs, decode)
 	})
 	m := make(map[string]*T, len(docs))
 	for i, d := range docs {

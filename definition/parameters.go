@@ -8,7 +8,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// The members that set sampling parameters, in both spellings.
+// The members that set parameters, in both spellings.
 var parameterNames = []string{
 	"temperature",
 	"max_tokens", "maxTokens",
@@ -16,7 +16,21 @@ var parameterNames = []string{
 	"top_k", "topK",
 	"frequency_penalty", "frequencyPenalty",
 	"presence_penalty", "presencePenalty",
+	"seed",
+	"stop",
+	"reasoning_effort", "reasoningEffort",
+	"response_format", "responseFormat",
+	"tools",
+	"tool_choice", "toolChoice",
 }
+
+// maxSeed is the largest whole number that every reader of JSON keeps.
+const maxSeed = 1<<53 - 1
+
+// maxStop is how many stop texts a request may have.
+const maxStop = 4
+
+var efforts = []string{"none", "minimal", "low", "medium", "high"}
 
 // decodeParameters reads the parameters n gives over those p has. The ranges
 // are the widest that any known provider accepts.
@@ -41,6 +55,43 @@ func decodeParameters(n *document.Node, p *providers.Parameters, errs *document.
 	whole(&p.TopK, 0, 1_000_000, "top_k", "topK")
 	float(&p.FrequencyPenalty, -2, 2, "frequency_penalty", "frequencyPenalty")
 	float(&p.PresencePenalty, -2, 2, "presence_penalty", "presencePenalty")
+	whole(&p.Seed, 0, maxSeed, "seed")
+	if m := n.Get("stop"); m != nil {
+		p.Stop = decodeStop(m, errs)
+	}
+	if m := spelled(n, errs, []string{"reasoning_effort", "reasoningEffort"}); m != nil {
+		p.ReasoningEffort, _ = m.ReadWord(errs, "reasoning_effort", efforts...)
+	}
+	if m := spelled(n, errs, []string{"response_format", "responseFormat"}); m != nil {
+		p.ResponseFormat = decodeResponseFormat(m, errs)
+	}
+	if m := n.Get("tools"); m != nil {
+		p.Tools = decodeTools(m, errs)
+	}
+	if m := spelled(n, errs, []string{"tool_choice", "toolChoice"}); m != nil {
+		p.ToolChoice = decodeToolChoice(m, errs)
+	}
+}
+
+// decodeStop reads a text or a list of texts. An empty list takes inherited
+// ones away; it is not nil.
+func decodeStop(n *document.Node, errs *document.Errors) []string {
+	items := []*document.Node{n}
+	if n.Kind == document.Sequence {
+		items = n.Items
+	}
+	if len(items) > maxStop {
+		errs.Add(n, "stop has %d texts, at most %d are possible", len(items), maxStop)
+	}
+	stop := make([]string, 0, len(items))
+	for _, item := range items {
+		text, ok := item.ReadString(errs, "stop")
+		if ok && text == "" {
+			errs.Add(item, "a text that ends the answer can't be empty")
+		}
+		stop = append(stop, text)
+	}
+	return stop
 }
 
 // spelled finds a member by any of its spellings, of which only one may be
@@ -62,8 +113,8 @@ func spelled(n *document.Node, errs *document.Errors, spellings []string) *docum
 }
 
 // eachParameter calls f for the parameters that are set, by their names in the
-// API and their values as JSON numbers.
-func eachParameter(p *providers.Parameters, f func(name, number string)) {
+// API and their values as JSON.
+func eachParameter(p *providers.Parameters, f func(name, value string)) {
 	float := func(name string, v *float64) {
 		if v != nil {
 			f(name, strconv.FormatFloat(*v, 'f', -1, 64))
@@ -80,6 +131,58 @@ func eachParameter(p *providers.Parameters, f func(name, number string)) {
 	whole("topK", p.TopK)
 	float("frequencyPenalty", p.FrequencyPenalty)
 	float("presencePenalty", p.PresencePenalty)
+	whole("seed", p.Seed)
+	if p.Stop != nil {
+		f("stop", string(canonicalJSON(p.Stop)))
+	}
+	if p.ReasoningEffort != "" {
+		f("reasoningEffort", quoted(p.ReasoningEffort))
+	}
+	if p.ResponseFormat != nil {
+		f("responseFormat", responseFormatJSON(p.ResponseFormat))
+	}
+	if p.Tools != nil {
+		f("tools", toolsJSON(p.Tools))
+	}
+	if p.ToolChoice != nil {
+		f("toolChoice", toolChoiceJSON(p.ToolChoice))
+	}
+}
+
+// inherit fills what p leaves unset. Who has no tools does not take over how
+// to choose among them.
+func inherit(p, from providers.Parameters) providers.Parameters {
+	if p.ToolChoice == nil && (p.Tools == nil || len(p.Tools) > 0) {
+		p.ToolChoice = from.ToolChoice
+	}
+	for _, v := range []struct{ into, from **float64 }{
+		{&p.Temperature, &from.Temperature}, {&p.TopP, &from.TopP},
+		{&p.FrequencyPenalty, &from.FrequencyPenalty}, {&p.PresencePenalty, &from.PresencePenalty},
+	} {
+		if *v.into == nil {
+			*v.into = *v.from
+		}
+	}
+	for _, v := range []struct{ into, from **int64 }{
+		{&p.MaxTokens, &from.MaxTokens}, {&p.TopK, &from.TopK}, {&p.Seed, &from.Seed},
+	} {
+		if *v.into == nil {
+			*v.into = *v.from
+		}
+	}
+	if p.Stop == nil {
+		p.Stop = from.Stop
+	}
+	if p.ReasoningEffort == "" {
+		p.ReasoningEffort = from.ReasoningEffort
+	}
+	if p.ResponseFormat == nil {
+		p.ResponseFormat = from.ResponseFormat
+	}
+	if p.Tools == nil {
+		p.Tools = from.Tools
+	}
+	return p
 }
 
 // decodeExtra reads raw parameters for a provider over those inherited.
@@ -110,7 +213,9 @@ func (t Target) content() content {
 	if t.Model != "" {
 		c["model"] = t.Model
 	}
-	eachParameter(&t.Parameters, func(name, number string) { c[name] = json.Number(number) })
+	// As it was written: a model may fill a schema's properties in the order in
+	// which it reads them.
+	eachParameter(&t.Parameters, func(name, value string) { c[name] = json.RawMessage(value) })
 	if len(t.Extra) > 0 {
 		extra := make(content, len(t.Extra))
 		for name, raw := range t.Extra {

@@ -20,6 +20,7 @@ type Source struct {
 	failure atomic.Pointer[error]
 
 	loading sync.Mutex // held while a set is loaded and its news is spread
+	memory  memory     // of the last loading
 
 	mu          sync.Mutex // guards what follows
 	subscribers map[int]func(*Snapshot, error)
@@ -31,24 +32,25 @@ type Source struct {
 // Open loads the workspace in dir. It fails when the workspace is invalid, with
 // a *document.MultiError. It does not watch yet.
 func Open(dir string) (*Source, error) {
-	snapshot, err := load(dir)
+	s := &Source{dir: dir, subscribers: make(map[int]func(*Snapshot, error))}
+	snapshot, err := s.load()
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{dir: dir, subscribers: make(map[int]func(*Snapshot, error))}
 	s.current.Store(snapshot)
 	return s, nil
 }
 
-// load is Load that turns a panic into an error: whatever a file contains, the
-// gateway goes on with the set it has.
-func load(dir string) (s *Snapshot, err error) {
+// load loads the directory and turns a panic into an error: whatever a file
+// contains, the gateway goes on with the set it has.
+func (s *Source) load() (snapshot *Snapshot, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			s, err = nil, fmt.Errorf("%s: reading the definitions panicked, please report this: %v\n%s", dir, p, debug.Stack())
+			s.memory = memory{}
+			snapshot, err = nil, fmt.Errorf("%s: reading the definitions panicked, please report this: %v\n%s", s.dir, p, debug.Stack())
 		}
 	}()
-	return Load(dir)
+	return loadAgain(s.dir, &s.memory)
 }
 
 // Dir is the directory of the workspace.
@@ -89,7 +91,7 @@ func (s *Source) Subscribe(f func(*Snapshot, error)) (cancel func()) {
 func (s *Source) Reload() error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
-	next, err := load(s.dir)
+	next, err := s.load()
 	last, served := s.LastError(), s.Snapshot()
 	if err != nil {
 		s.failure.Store(&err)

@@ -9,7 +9,12 @@ import (
 
 // table compiles the table of a definition.
 func (l *loader) table(d *doc, errs *document.Errors) *rules.Table {
-	opts := rules.Options{Key: d.key, Config: l.prerequisite}
+	opts := rules.Options{Key: d.key, Config: func(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
+		p := l.prerequisite(key, value, errs)
+		c := l.configs[key.Text]
+		d.refer(KindRemoteConfig, key, c, p != nil && c != nil)
+		return p
+	}}
 	return rules.DecodeTable(l.snapshot.Model, d.node, opts, errs)
 }
 
@@ -62,7 +67,7 @@ func (l *loader) remoteConfigs() map[string]*RemoteConfig {
 	}
 	built := make([]*RemoteConfig, len(free))
 	l.parallel(len(free), func(i int, errs *document.Errors) {
-		built[i] = decodeRemoteConfig(l, free[i], errs)
+		built[i] = buildOne(l, free[i], errs, decodeRemoteConfig)
 	})
 	l.configs = make(map[string]*RemoteConfig, len(all))
 	for i, d := range free {
@@ -81,7 +86,7 @@ func (l *loader) config(d *doc, errs *document.Errors) *RemoteConfig {
 		return c
 	}
 	l.building = append(l.building, d.key)
-	c := decodeRemoteConfig(l, d, errs)
+	c := buildOne(l, d, errs, decodeRemoteConfig)
 	l.building = l.building[:len(l.building)-1]
 	l.configs[d.key] = c
 	return c

@@ -25,7 +25,7 @@ func (l *loader) runTests() {
 		docs := l.docs[kind]
 		l.parallel(len(docs), func(i int, errs *document.Errors) {
 			if docs[i].node.Get("tests") != nil {
-				test(docs[i], errs)
+				l.testOnce(docs[i], errs, test)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -199,9 +200,26 @@ func (v *Variant) decode(n *document.Node, vars *prompt.Variables, errs *documen
 	text("provider", &v.Provider)
 	text("model", &v.Model)
 	decodeParameters(n, &v.Parameters, errs)
+	v.checkToolChoice(n, errs)
 	v.Extra = decodeExtra(n.Get("extra"), v.Extra, errs)
 	if m := n.Get("messages"); m != nil {
 		v.messages = decodeMessages(m, vars, errs)
+	}
+}
+
+// checkToolChoice checks the tool choice against the tools, inherited or not.
+func (v *Variant) checkToolChoice(n *document.Node, errs *document.Errors) {
+	at := cmp.Or(n.Get("tool_choice"), n.Get("toolChoice"))
+	if at == nil {
+		if n.Get("tools") == nil {
+			return // whatever is wrong was reported where it was inherited from
+		}
+		if at = n.Get("tools"); len(v.Parameters.Tools) == 0 {
+			v.Parameters.ToolChoice = nil // goes with the tools
+		}
+	}
+	if problem := mischosen(&v.Parameters); problem != "" {
+		errs.Add(at, "tool_choice: %s", problem)
 	}
 }
 
@@ -241,6 +259,13 @@ func (v *Variant) finish() {
 	if v.Name == "" {
 		v.Name = v.Key
 	}
+	// An empty list took away what was inherited. It is nothing now.
+	if len(v.Parameters.Stop) == 0 {
+		v.Parameters.Stop = nil
+	}
+	if len(v.Parameters.Tools) == 0 {
+		v.Parameters.Tools = nil
+	}
 	var a prompt.Answer
 	a.Literal(`{"name":` + quoted(v.Name) + `,"messages":[`)
 	for i, m := range v.messages {
@@ -258,8 +283,8 @@ func (v *Variant) finish() {
 	if v.Model != "" {
 		a.Literal(`,"model":` + quoted(v.Model))
 	}
-	eachParameter(&v.Parameters, func(name, number string) {
-		a.Literal(`,"` + name + `":` + number)
+	eachParameter(&v.Parameters, func(name, value string) {
+		a.Literal(`,"` + name + `":` + value)
 	})
 	a.Literal("}")
 	v.answer = a

@@ -51,6 +51,10 @@ func parseYAML(file string, data []byte, errs *Errors) (n *Node) {
 	}
 	// Duplicates are found here: the parser stops at the first, and compares
 	// whole paths, which confuses a key a.b with b below a.
+	tokens, err := r.audit(string(data), tokens)
+	if err != nil {
+		return nil
+	}
 	tree, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		r.syntaxError(err)

@@ -1,0 +1,124 @@
+package definition
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/document"
+)
+
+const tableHeader = "type: number\ndefault: 0\ncolumns: [ plan, seats, value ]\nmatrix:\n"
+
+// tableOf is a workspace with one table.
+func tableOf(t testing.TB, text string) string {
+	return workspace(t, map[string]string{
+		"context.yaml":          "fields:\n  plan: { type: string, values: [free, pro] }\n  seats: number\n",
+		"remoteconfigs/c.yaml":  text,
+		"prompts/p.yaml":        "default: a\nvariants:\n  a: { messages: [ { role: user, content: hi } ] }\n  b: { extends: a }\ncolumns: [ plan, value ]\nmatrix:\n  - [ pro, b ]\n",
+		"endpoints/unused.json": `{"prompt":"q"}`,
+		"prompts/q.yaml":        "provider: canned\nmessages: [ { role: user, content: hi } ]\n",
+	})
+}
+
+func TestAnalysisWarns(t *testing.T) {
+	for name, test := range map[string]struct {
+		rows string
+		want []string // parts of a warning each
+	}{
+		"nothing":             {"- [ pro, 10.., 1 ]\n- [ pro, any, 2 ]\n", nil},
+		"unreachable":         {"- [ pro, any, 1 ]\n- [ pro, 10.., 2 ]\n", []string{"c.yaml:6:3: row 2 is never reached", `{"plan":"pro"`}},
+		"unreachable, merged": {"- [ pro, ..10, 1 ]\n- [ pro, 10.., 1 ]\n- [ pro, present, 2 ]\n", []string{"c.yaml:7:3: row 3 is never reached"}},
+		"dead column":         {"- [ pro, any, 1 ]\n", []string{"seats never matters"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustLoad(t, tableOf(t, tableHeader+test.rows))
+			var got strings.Builder
+			for _, w := range s.Warnings {
+				fmt.Fprintln(&got, w)
+			}
+			if len(test.want) == 0 && got.Len() > 0 {
+				t.Errorf("got %s", &got)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(got.String(), want) {
+					t.Errorf("no %q in:\n%s", want, &got)
+				}
+			}
+		})
+	}
+}
+
+func TestAnalysisWarnsOfExpiredRows(t *testing.T) {
+	s := mustLoad(t, tableOf(t, "type: number\ndefault: 0\nrules:\n- { id: old, until: 2020-01-01, value: 1 }\n"))
+	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0].Message, "old has expired") {
+		t.Errorf("got %v", s.Warnings)
+	}
+}
+
+// TestUniqueTables refuses overlaps of different values, with an example.
+func TestUniqueTables(t *testing.T) {
+	unique := strings.Replace(tableHeader, "default: 0", "default: 0\nhit: unique", 1)
+	dir := tableOf(t, unique+"- [ pro, 10.., 1 ]\n- [ any, ..10, 2 ]\n")
+	_, err := Load(dir)
+	wantErrors(t, dir, err, `remoteconfigs/c.yaml:7:3: row 1 and row 2 match the same context with different values, for example for {"plan":"pro","seats":10} (the table has hit: unique)`)
+	for _, rows := range []string{
+		"- [ pro, 10.., 1 ]\n- [ any, ..<10, 2 ]\n",
+		"- [ pro, 10.., 1 ]\n- [ any, ..10, 1.0 ]\n", // the same value
+	} {
+		if _, err := Load(tableOf(t, unique+rows)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestRemarks(t *testing.T) {
+	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	s := mustLoad(t, tableOf(t, "type: number\ndefault: 0\nrules:\n- { id: pro, when: { plan: pro }, value: 1 }\n- { id: some, when: { seats: 5.. }, value: 2 }\n- { id: later, from: 2027-01-01, value: 3 }\n"))
+	for kind, want := range map[Remark]string{
+		RemarkNoContext: "later needs no field",
+		RemarkOverlaps:  "pro and some match the same context",
+		RemarkGaps:      "no row matches",
+	} {
+		var got strings.Builder
+		for _, r := range s.Remarks(now, kind) {
+			fmt.Fprintln(&got, r)
+		}
+		if !strings.Contains(got.String(), want) {
+			t.Errorf("no %q in:\n%s", want, &got)
+		}
+	}
+	if got := s.Remarks(now, 0); len(got) > 0 {
+		t.Errorf("nothing was asked for, got %v", got)
+	}
+	if got := mustLoad(t, tableOf(t, tableHeader+"- [ pro, any, 1 ]\n")).Remarks(now, RemarkNoContext); len(got) > 0 {
+		t.Errorf("the row needs a field, got %v", got)
+	}
+}
+
+func TestSnapshotCountsTests(t *testing.T) {
+	s := mustLoad(t, "../examples/definitions")
+	if s.Tests < 5 || s.Loaded.IsZero() || time.Since(s.Loaded) > time.Minute {
+		t.Errorf("%d tests, loaded %v", s.Tests, s.Loaded)
+	}
+}
+
+// BenchmarkAnalyse analyses a table of 1,000 rows.
+func BenchmarkAnalyse(b *testing.B) {
+	var rows strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&rows, "- [ %s, %d..<%d, %d ]\n", []string{"free", "pro"}[i%2], i/2*10, i/2*10+10, i)
+	}
+	s := mustLoad(b, tableOf(b, tableHeader+rows.String()))
+	l := &loader{directory: &directory{}, snapshot: s, errs: new(document.Errors)}
+	now := time.Now()
+	b.ReportAllocs()
+	for b.Loop() {
+		l.found = nil
+		l.analyse(now)
+		if len(l.found) > 0 {
+			b.Fatal(l.found)
+		}
+	}
+}

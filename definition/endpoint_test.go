@@ -1,0 +1,106 @@
+package definition
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// endpointOf loads a workspace with one endpoint whose prompt names a provider.
+func endpointOf(t *testing.T, text string) (*Endpoint, []string) {
+	t.Helper()
+	dir := workspace(t, map[string]string{
+		"prompts/p.yaml":   "provider: a\nmodel: m\nmessages: [ { role: user, content: x } ]\n",
+		"endpoints/e.yaml": "prompt: p\n" + text,
+	})
+	s := mustLoad(t, dir)
+	var warnings []string
+	for _, w := range s.Warnings {
+		warnings = append(warnings, strings.ReplaceAll(w.String(), dir+"/", ""))
+	}
+	return s.Endpoints["e"], warnings
+}
+
+func TestWeightsAndHedge(t *testing.T) {
+	for _, test := range []struct {
+		text     string
+		weights  []int
+		hedge    time.Duration
+		warnings []string
+	}{
+		{"", nil, 0, nil},
+		{"fallback: [ { provider: b } ]\n", nil, 0, nil},
+		{"weight: 3\nfallback: [ { provider: b, weight: 1000 }, { provider: c } ]\n", []int{3, 1000, 0}, 0, nil},
+		{"fallback: [ { provider: b, weight: 2 }, { provider: c, weight: 1 } ]\n", []int{0, 2, 1}, 0,
+			[]string{"endpoints/e.yaml:2:11: the fallbacks have weights and the endpoint has none: they are tried before the variant's own target"}},
+		{"weight: 1\nfallback: [ { provider: b } ]\n", []int{1, 0}, 0,
+			[]string{"endpoints/e.yaml:2:9: weight has no effect: no fallback has one to share requests with"}},
+		{"hedge: { after: 1500ms }\nfallback: [ { provider: b } ]\n", nil, 1500 * time.Millisecond, nil},
+		{"hedge: ~\n", nil, 0, nil},
+		{"hedge: { after: 2s }\n", nil, 2 * time.Second,
+			[]string{"endpoints/e.yaml:2:8: hedge has no effect: there is no fallback to ask"}},
+		{"hedge: { after: 5s }\nfallback: [ { provider: b } ]\ntimeout: { total: 5s }\n", nil, 5 * time.Second,
+			[]string{"endpoints/e.yaml:2:17: after (5s) is not shorter than the timeout's total (5s), which ends the request first"}},
+	} {
+		e, warnings := endpointOf(t, test.text)
+		if e.HedgeAfter != test.hedge {
+			t.Errorf("%q: hedge after %s", test.text, e.HedgeAfter)
+		}
+		if diff := cmp.Diff(test.weights, e.Weights); diff != "" {
+			t.Errorf("%q: weights %s", test.text, diff)
+		}
+		if n := len(e.Targets(e.Prompt.Default())); e.Weights != nil && len(e.Weights) != n {
+			t.Errorf("%q: %d weights of %d targets", test.text, len(e.Weights), n)
+		}
+		if diff := cmp.Diff(test.warnings, warnings); diff != "" {
+			t.Errorf("%q: warnings %s", test.text, diff)
+		}
+	}
+}
+
+func TestWeightsAndHedgeThatAreWrong(t *testing.T) {
+	for text, want := range map[string]string{
+		"weight: 0\n":    `endpoints/e.yaml:2:9: weight must be a whole number from 1 to 1000, this is "0"`,
+		"weight: 1001\n": `endpoints/e.yaml:2:9: weight must be a whole number from 1 to 1000, this is "1001"`,
+		"weight: 50%\n":  `endpoints/e.yaml:2:9: weight must be a whole number from 1 to 1000, this is "50%"`,
+		"fallback: [ { provider: b, weight: -1 } ]\n": `endpoints/e.yaml:2:36: weight must be a whole number from 1 to 1000, this is "-1"`,
+		"hedge: 2s\n":                        `endpoints/e.yaml:2:8: hedge must be a mapping, this is "2s"`,
+		"hedge: {}\n":                        `endpoints/e.yaml:2:8: after is missing: how long a request waits for an answer until the next target is asked too, such as 2s`,
+		"hedge: { after: 2 }\n":              `endpoints/e.yaml:2:17: after must be a duration from 10ms to 1h0m0s such as 500ms, 30s or 1m30s, this is "2"`,
+		"hedge: { after: 1s, max: 2 }\n":     `endpoints/e.yaml:2:21: unknown member "max" in hedge (known: after)`,
+		"hedge: { after: 1s }\nwieght: 1\n":  `endpoints/e.yaml:3:1: unknown member "wieght" in an endpoint: did you mean "weight"?`,
+		"fallback: 7\nweight: 1\n":           `endpoints/e.yaml:2:11: fallback must be a list of {provider, model}, this is a single value`,
+		"fallback: [ 7, { provider: b } ]\n": `endpoints/e.yaml:2:13: a fallback must be a mapping, this is "7"`,
+	} {
+		dir := workspace(t, map[string]string{
+			"prompts/p.yaml":   "provider: a\nmodel: m\nmessages: [ { role: user, content: x } ]\n",
+			"endpoints/e.yaml": "prompt: p\n" + text,
+		})
+		_, err := Load(dir)
+		wantErrors(t, dir, err, want)
+	}
+}
+
+func TestWeightsAndHedgeArePartOfTheVersion(t *testing.T) {
+	seen := map[string]string{}
+	for _, text := range []string{
+		"fallback: [ { provider: b } ]\n",
+		"fallback: [ { provider: b, weight: 1 } ]\n",
+		"fallback: [ { provider: b, weight: 2 } ]\n",
+		"weight: 1\nfallback: [ { provider: b, weight: 2 } ]\n",
+		"hedge: { after: 1s }\nfallback: [ { provider: b } ]\n",
+		"hedge: { after: 2s }\nfallback: [ { provider: b } ]\n",
+	} {
+		e, _ := endpointOf(t, text)
+		if other, ok := seen[e.Version]; ok {
+			t.Errorf("%q and %q have one version", text, other)
+		}
+		seen[e.Version] = text
+	}
+	same, _ := endpointOf(t, "hedge: { after: 1000ms }\nfallback: [ { provider: b } ]\n")
+	if seen[same.Version] != "hedge: { after: 1s }\nfallback: [ { provider: b } ]\n" {
+		t.Error("another spelling of the same time is another version")
+	}
+}
