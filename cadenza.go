@@ -10,6 +10,9 @@ package cadenza
 
 import (
 	_ "github.com/cadenza-gateway/cadenza/caddymodule"
+	_ "github.com/cadenza-gateway/cadenza/providers/anthropic"
+	_ "github.com/cadenza-gateway/cadenza/providers/azure"
 	_ "github.com/cadenza-gateway/cadenza/providers/canned"
+	_ "github.com/cadenza-gateway/cadenza/providers/gemini"
 	_ "github.com/cadenza-gateway/cadenza/providers/openai"
 )

@@ -11,19 +11,40 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// attempt is what the attempts at one target share.
+// attempt is one attempt at a target, and then the next one at the same.
 type attempt struct {
-	*call
+	*lane
 	target *Target
-	index  int // of target
+	place  int // of the target in the order
+	index  int // of the target in Call.Targets
+	health *health
 	later  int // targets that may be tried after this one
 	limit  time.Duration
 	timer  *time.Timer // until the first content, or the whole answer; nil for none
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	stream providers.Stream // nil before an answer began
+	result providers.Result // as known when the stream was closed
+	first  string           // piece of a stream, empty for a tool call; or the whole content
+	more   bool             // the piece after it is at hand
+	done   bool             // nothing follows
+	said   int              // bytes of content
 }
 
-// restart gives the attempt that begins after wait its full time. It is called
-// where the HTTP client repeats a request within do.
+// permit tells whether the target may be tried again. The budget asks it.
+func (a *attempt) permit() bool {
+	if a.hedged() && !a.take(true) {
+		return false
+	}
+	return a.health.permitRetry(a.later == 0)
+}
+
+// restart gives the attempt that begins after wait its full time. The budget
+// calls it before each retry: for those that the HTTP client makes within open
+// the timer runs.
 func (a *attempt) restart(wait time.Duration) {
+	a.begin(wait)
 	if a.timer != nil {
 		a.timer.Reset(wait + a.limit)
 	}
@@ -31,7 +52,7 @@ func (a *attempt) restart(wait time.Duration) {
 
 // start bounds an attempt: a streamed one until its first content, a whole one
 // by its share of the time that is left. The last target has all of that.
-func (a *attempt) start(cancel context.CancelCauseFunc) {
+func (a *attempt) start() {
 	cause := errFirstToken
 	a.limit = a.policy.FirstToken
 	if !a.Stream {
@@ -42,125 +63,130 @@ func (a *attempt) start(cancel context.CancelCauseFunc) {
 		deadline, _ := a.ctx.Deadline()
 		a.limit = max(minWhole, time.Until(deadline)/time.Duration(a.later+1))
 	}
+	cancel := a.cancel
 	a.timer = time.AfterFunc(a.limit, func() { cancel(cause) })
 }
 
-func (a *attempt) stop() {
+// open makes one attempt, until there is something to hand on: the first
+// content of a stream, or the end of the answer.
+func (a *attempt) open(req *providers.Request) (err error) {
+	a.first, a.more, a.done, a.said, a.result = "", false, false, 0, providers.Result{}
+	a.ctx, a.cancel = context.WithCancelCause(a.lane.ctx)
+	opened := false
+	defer func() {
+		if !opened { // also by a panic
+			a.close()
+		}
+	}()
+	a.start()
+	a.stream, err = a.target.Provider.Invoke(a.ctx, req)
+	if err == nil {
+		if a.Stream {
+			err = a.readFirst()
+		} else {
+			err = a.readWhole()
+		}
+	}
+	if err != nil {
+		return a.cause(a.ctx, err)
+	}
+	opened = true
+	return nil
+}
+
+// close lets go of the upstream. It may be called again.
+func (a *attempt) close() {
 	if a.timer != nil {
 		a.timer.Stop()
 		a.timer = nil
 	}
+	if a.stream != nil {
+		a.result = a.stream.Result()
+		a.stream.Close()
+		a.stream = nil
+	}
+	a.cancel(nil)
 }
 
-// do makes one attempt.
-func (a *attempt) do(req *providers.Request) (providers.Result, error) {
-	ctx, cancel := context.WithCancelCause(a.ctx)
-	defer cancel(nil)
-	a.start(cancel)
-	defer a.stop()
-	stream, err := a.target.Provider.Invoke(ctx, req)
-	if err != nil {
-		return providers.Result{}, a.cause(ctx, err)
-	}
-	defer stream.Close()
-	if a.Stream {
-		return a.stream(ctx, cancel, stream)
-	}
-	return a.whole(ctx, stream)
-}
-
-// whole reads an answer to its end and only then hands it on.
-func (a *attempt) whole(ctx context.Context, stream providers.Stream) (providers.Result, error) {
-	var first string
+// readWhole reads an answer to its end.
+func (a *attempt) readWhole() error {
 	var rest strings.Builder
 	for {
-		d, err := stream.Next()
+		d, err := a.stream.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return stream.Result(), a.cause(ctx, err)
+			return err
 		}
+		a.said += len(d.Content)
 		switch {
-		case len(first)+rest.Len()+len(d.Content) > maxContent:
-			return stream.Result(), &providers.Error{
+		case a.said > maxContent:
+			return &providers.Error{
 				Provider: a.target.Name, Kind: providers.Invalid,
 				Message: fmt.Sprintf("the answer has more than %d bytes", maxContent),
 			}
-		case first == "":
-			first = d.Content
+		case a.first == "":
+			a.first = d.Content
 		default:
 			if rest.Len() == 0 {
-				rest.WriteString(first)
+				rest.WriteString(a.first)
 			}
 			rest.WriteString(d.Content)
 		}
 	}
-	// A call that was cancelled while the last bytes arrived has nobody to
-	// answer.
-	if err := a.parent.Err(); err != nil {
-		return stream.Result(), a.cause(ctx, err)
-	}
-	content := first
 	if rest.Len() > 0 {
-		content = rest.String()
+		a.first = rest.String()
 	}
-	a.committed = true
-	if err := a.emit(providers.Delta{Content: content}); err != nil {
-		return stream.Result(), gone(err)
-	}
-	return stream.Result(), nil
+	a.done = true
+	return nil
 }
 
-// stream hands on each piece as it arrives.
-func (a *attempt) stream(ctx context.Context, cancel context.CancelCauseFunc, stream providers.Stream) (providers.Result, error) {
-	var idle *time.Timer
-	defer func() {
-		if idle != nil {
-			idle.Stop()
-		}
-	}()
-	for {
-		d, err := stream.Next()
+// readFirst reads a stream up to its first content, or the first piece of a
+// tool call, which the caller gets with the end.
+func (a *attempt) readFirst() error {
+	for said := false; !said; {
+		d, err := a.stream.Next()
 		if errors.Is(err, io.EOF) {
-			return stream.Result(), nil
+			a.done = true
+			return nil
 		}
 		if err != nil {
-			return stream.Result(), a.cause(ctx, err)
+			return err
 		}
-		switch {
-		case idle != nil:
-			idle.Stop()
-		case d.Content == "":
-			continue
-		case !a.timer.Stop():
-			// It fired while this piece arrived.
-			<-ctx.Done()
-			return stream.Result(), a.cause(ctx, ctx.Err())
-		}
-		if d.Content != "" {
-			if !a.committed {
-				a.committed = true
-				a.budget.Content()
-				if a.Committed != nil {
-					a.Committed(a.index, len(a.budget.Records())+1)
-				}
-				a.result.FirstToken = time.Since(a.started)
-			}
-			// The time that a slow caller takes is not the provider's.
-			if err := a.emit(d); err != nil {
-				return stream.Result(), gone(err)
-			}
-		}
-		if idle == nil {
-			idle = time.AfterFunc(a.policy.Idle, func() { cancel(errIdle) })
-		} else {
-			idle.Reset(a.policy.Idle)
-		}
+		a.first, a.more = d.Content, d.More
+		said = d.Content != "" || d.ToolCall
 	}
+	if !a.timer.Stop() {
+		// It fired while this piece arrived.
+		<-a.ctx.Done()
+		return a.ctx.Err()
+	}
+	a.said = len(a.first)
+	a.budget.Content()
+	return nil
 }
 
-func gone(err error) error { return fmt.Errorf("%w: %w", errClientGone, err) }
+// used is what an attempt that ended with the class has used. Where one was
+// ended before the provider counted, it was paid for all the same.
+func (a *attempt) used(class Class) used {
+	u := used{Usage: a.result.Usage}
+	if u.Usage != (providers.Usage{}) || class != Superseded && (class == "" || a.said == 0) {
+		return u
+	}
+	sent := 0
+	for i := range a.Messages {
+		sent += len(a.Messages[i].Content)
+	}
+	u.estimated = true
+	u.PromptTokens, u.CompletionTokens = tokens(sent), tokens(a.said)
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+	return u
+}
+
+// tokens estimates how many tokens a text has: four bytes each, which is what
+// English comes to.
+func tokens(bytes int) int64 { return (int64(bytes) + 3) / 4 }
 
 // cause finds out why an attempt failed: what ended its context, if anything
 // did, else the failure itself.

@@ -14,6 +14,7 @@ type Class string
 // The classes of failure.
 const (
 	ClientGone    Class = "client_gone"
+	Superseded    Class = "superseded"
 	Deadline      Class = "deadline"
 	Connect       Class = providers.ConnectClass
 	Transient     Class = "transient"
@@ -50,6 +51,7 @@ type ClassRow struct {
 // The classes as a table. Documentation and tests print it.
 var classes = []ClassRow{
 	{Class: ClientGone, Meaning: "the caller went away", Code: CodeInterrupted},
+	{Class: Superseded, Meaning: "the other attempt of a hedged call was faster", Code: CodeInterrupted},
 	{Class: Deadline, Meaning: "the endpoint's total time is used up", Code: CodeTimeout},
 	{Class: Connect, Meaning: "no answer: DNS, TCP, TLS, or cut before the headers", Retry: true, Next: true, Counts: true, Code: CodeUnavailable},
 	{Class: Transient, Meaning: "the provider says it failed: 408, 409, 425, 5xx, 529, or such an error inside an answer", Retry: true, Next: true, Counts: true, Code: CodeError},
@@ -81,6 +83,7 @@ func (c Class) row() *ClassRow {
 // context they tell which one it was.
 var (
 	errClientGone = errors.New("the caller went away")
+	errSuperseded = errors.New("the other attempt was faster")
 	errTotal      = errors.New("the endpoint's total time is used up")
 	errFirstToken = errors.New("no first token in time")
 	errWhole      = errors.New("no whole answer in time")
@@ -92,6 +95,8 @@ func Classify(err error) Class {
 	switch {
 	case errors.Is(err, errClientGone):
 		return ClientGone
+	case errors.Is(err, errSuperseded):
+		return Superseded
 	case errors.Is(err, errTotal):
 		return Deadline
 	case errors.Is(err, errFirstToken), errors.Is(err, errWhole), errors.Is(err, errIdle):

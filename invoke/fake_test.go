@@ -20,6 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type step struct {
 	after time.Duration
 	say   string
+	tool  bool // a piece of a tool call
 	err   error
 }
 
@@ -99,7 +100,7 @@ func (s *fakeStream) Next() (providers.Delta, error) {
 		if err := sleep(s.ctx, step.after); err != nil {
 			return providers.Delta{}, err
 		}
-		return providers.Delta{Content: step.say}, step.err
+		return providers.Delta{Content: step.say, ToolCall: step.tool}, step.err
 	}
 	if s.script.hang {
 		<-s.ctx.Done()

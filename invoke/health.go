@@ -163,6 +163,14 @@ func (h *health) closed(now time.Time) bool {
 	return h.until.IsZero() || !now.Before(h.until) && !h.probing
 }
 
+// sound tells whether the target is neither ejected nor cooling, nor has to
+// prove itself.
+func (h *health) sound(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.until.IsZero() && !now.Before(h.cool)
+}
+
 // admit lets a call in. Where the target was ejected it is the one that
 // decides whether it comes back.
 func (h *health) admit(now time.Time) bool {
@@ -237,7 +245,7 @@ func (h *health) failed(now time.Time, class Class, hint time.Duration) {
 	switch {
 	case row.Counts:
 		h.count(now)
-	case class == ClientGone || class == Deadline:
+	case class == ClientGone || class == Superseded || class == Deadline:
 		// Says nothing about the target: the next try decides.
 		h.probing = false
 	case h.probing:

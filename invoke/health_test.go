@@ -346,3 +346,28 @@ func TestConcurrentCalls(t *testing.T) {
 	}
 	wait.Wait()
 }
+
+// A reload makes new providers and new calls; what is known of a target stays.
+func TestHealthOutlivesTheProvidersOfAConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := NewEngine()
+		call := func(a, b *fake) (Result, string) {
+			t.Helper()
+			r, err, out := runOn(t, e, &Call{Targets: []Target{target("a", a), target("b", b)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r, out.text()
+		}
+		for range minAnswers {
+			call(scripted(fails(status(500))), scripted(says("b")))
+		}
+		if r, text := call(scripted(says("a")), scripted(says("b"))); text != "b" || len(r.Skipped) != 1 {
+			t.Errorf("answer %q, skipped %v", text, r.Skipped)
+		}
+		time.Sleep(openFor)
+		if _, text := call(scripted(says("a")), scripted(says("b"))); text != "a" {
+			t.Errorf("half open: answer %q", text)
+		}
+	})
+}

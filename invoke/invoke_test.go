@@ -84,7 +84,7 @@ func TestEveryClassLeadsWhereTheTableSays(t *testing.T) {
 	for _, row := range Classes() {
 		failure, ok := failures[row.Class]
 		if !ok {
-			if row.Class != ClientGone && row.Class != Deadline && row.Class != Slow {
+			if row.Class != ClientGone && row.Class != Superseded && row.Class != Deadline && row.Class != Slow {
 				t.Errorf("no failure of class %s is tested", row.Class)
 			}
 			continue
@@ -294,9 +294,33 @@ func TestAnInterruptedStreamKeepsWhatIsKnownOfIt(t *testing.T) {
 		result: providers.Result{Model: "real-model", Usage: providers.Usage{PromptTokens: 9, CompletionTokens: 1, TotalTokens: 10}},
 	}
 	r, err, _ := run(t, &Call{Targets: []Target{target("a", scripted(s))}, Stream: true})
-	if err == nil || r.Served != -1 || r.Result != s.result || r.FirstToken < 0 {
+	if err == nil || r.Served != -1 || !cmp.Equal(r.Result, s.result) || r.FirstToken < 0 {
 		t.Errorf("error %v, result %+v", err, r)
 	}
+}
+
+func TestAToolCallIsAnAnswerThatBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		piece := step{after: 5 * time.Second, tool: true}
+		answer := script{
+			steps:  []step{{}, piece, piece, piece, piece},
+			result: providers.Result{FinishReason: "tool_calls", ToolCalls: []providers.ToolCall{{ID: "1", Name: "f", Arguments: "{}"}}},
+		}
+		other := scripted(says("b"))
+		c := &Call{Targets: []Target{target("a", scripted(answer)), target("b", other)}, Stream: true,
+			Policy: Policy{FirstToken: 6 * time.Second, Idle: 6 * time.Second, Hedge: 7 * time.Second}}
+		r, err, out := run(t, c)
+		if err != nil || len(out.pieces) != 0 || len(r.ToolCalls) != 1 || r.FirstToken != 5*time.Second || other.calls() != 0 {
+			t.Errorf("error %v, pieces %q, result %+v", err, out.pieces, r)
+		}
+		// One that breaks off has told the caller nothing yet.
+		answer.steps = append(answer.steps, step{err: &providers.Error{Kind: providers.Truncated}})
+		c.Targets[0].Provider = scripted(answer)
+		_, err, out = run(t, c)
+		if err == nil || err.Committed || err.Code != CodeInvalidResponse || len(out.pieces) != 0 {
+			t.Errorf("error %+v, pieces %q", err, out.pieces)
+		}
+	})
 }
 
 func TestCommittedIsToldBeforeTheFirstPiece(t *testing.T) {

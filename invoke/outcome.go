@@ -3,6 +3,7 @@ package invoke
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -12,22 +13,37 @@ const (
 	maxRetryAfter = 10 * time.Minute
 )
 
+// finish sums up the call. No lane runs any more.
+func (k *call) finish() (Result, error) {
+	k.result.Attempts = k.attempts()
+	k.result.Duration = time.Since(k.started)
+	if k.result.Served >= 0 {
+		return k.result, nil
+	}
+	return k.result, k.failure()
+}
+
 // failure makes the caller's error of a call that no target answered.
 func (k *call) failure() *Error {
 	e := &Error{Committed: k.committed, Attempts: len(k.result.Attempts)}
-	if len(k.failures) == 0 {
+	if len(k.failures) == 0 && k.broken == nil {
 		e.Class, e.Code, e.Err = k.nothingTried()
 		if e.Code == CodeUnavailable {
 			e.RetryAfter = minRetryAfter
 		}
 		return e
 	}
+	// Two lanes fail in any order.
+	slices.SortStableFunc(k.failures, func(a, b failed) int { return a.place - b.place })
 	decisive := k.decisive()
 	e.Class = decisive.class
 	e.Code = decisive.class.row().Code
-	details := make([]error, len(k.failures))
-	for i, f := range k.failures {
-		details[i] = f.err
+	details := make([]error, 0, len(k.failures)+1)
+	for _, f := range k.failures {
+		details = append(details, f.err)
+	}
+	if k.broken != nil {
+		details = append(details, k.broken.err)
 	}
 	e.Err = errors.Join(details...)
 	if k.committed {
@@ -56,13 +72,18 @@ func (k *call) nothingTried() (Class, string, error) {
 	return class, code, errors.Join(details...)
 }
 
-// decisive picks the failure that callers are told of: the end of the call
-// itself, else the first target's, unless that only says that the request does
-// not suit it and another target says to come back later.
+// decisive picks the failure that callers are told of: what broke the answer or
+// ended the call itself, else the failure of the target that came first, unless
+// that only says that the request does not suit it and another target says to
+// come back later.
 func (k *call) decisive() failed {
-	last := k.failures[len(k.failures)-1]
-	if last.class == ClientGone || last.class == Deadline || k.committed {
-		return last
+	if k.broken != nil {
+		return *k.broken
+	}
+	for _, f := range k.failures {
+		if f.class == ClientGone || f.class == Deadline {
+			return f
+		}
 	}
 	first := k.failures[0]
 	switch first.class {

@@ -29,25 +29,28 @@ var rules = []Rule{
 
 	{Class: ContentPolicy, Words: []string{"content_policy_violation", "content_filter", "content_filter_error", "responsibleaipolicyviolation", "moderation_blocked"}},
 	{Class: Model, Words: []string{"model_not_found", "deploymentnotfound", "model_decommissioned", "model_not_available", "model_not_supported", "unsupported_country_region_territory"}},
+	{Class: Model, Status: []int{0, 400}, Phrase: []string{"location is not supported"}},
+	// Bedrock's text for it speaks of too many tokens.
+	{Class: RateLimit, Words: []string{"throttlingexception"}},
 	{Class: ContextLength, Words: []string{"context_length_exceeded", "string_above_max_length", "request_too_large"}},
-	{Class: ContextLength, Status: []int{0, 400, 413, 422}, Phrase: []string{"maximum context length", "context window", "context length", "prompt is too long", "input is too long", "too many tokens", "token count exceeds"}},
+	{Class: ContextLength, Status: []int{0, 400, 413, 422}, Phrase: []string{"maximum context length", "context window", "context length", "prompt is too long", "input is too long", "too many tokens", "token count exceeds", "exceeds the maximum number of tokens", "exceed context limit"}},
 	// Gemini's word for every 429; its text speaks of quota even where it means
 	// requests per minute.
 	{Class: RateLimit, Status: []int{429}, Words: []string{"resource_exhausted"}},
-	{Class: Quota, Words: []string{"insufficient_quota", "insufficient_balance", "billing_hard_limit_reached", "billing_not_active", "billing_error", "blocked_api_access"}},
+	{Class: Quota, Words: []string{"insufficient_quota", "insufficient_balance", "billing_hard_limit_reached", "billing_not_active", "billing_error", "blocked_api_access", "enforced_spend_limit_reached", "servicequotaexceededexception"}},
 	{Class: Quota, Status: []int{402}},
-	{Class: Quota, Status: []int{0, 400, 403, 429}, Phrase: []string{"exceeded your current quota", "credit balance", "insufficient balance", "insufficient credit", "spend limit", "spending limit"}},
+	{Class: Quota, Status: []int{0, 400, 403, 429}, Phrase: []string{"exceeded your current quota", "credit balance", "insufficient balance", "insufficient credit", "spend limit", "spending limit", "api usage limits"}},
 	{Class: Credential, Words: []string{"invalid_api_key", "authentication_error", "unauthenticated", "unrecognizedclientexception", "account_deactivated", "permission_error", "permission_denied"}},
-	{Class: Credential, Status: []int{0, 400}, Phrase: []string{"api key not valid", "api key expired", "invalid api key"}},
+	{Class: Credential, Status: []int{0, 400}, Phrase: []string{"api key not valid", "api key not found", "api key expired", "invalid api key"}},
 	{Class: Credential, Status: []int{401, 403}},
 
 	{Class: RateLimit, Status: []int{429}},
-	{Class: RateLimit, Words: []string{"rate_limit_error", "rate_limit_exceeded", "throttlingexception", "too_many_requests", "tokens", "requests"}},
+	{Class: RateLimit, Words: []string{"rate_limit_error", "rate_limit_exceeded", "too_many_requests", "tokens", "requests"}},
 	{Class: Transient, Status: []int{408, 409, 425, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529}},
-	{Class: Transient, Words: []string{"server_error", "api_error", "overloaded_error", "overloaded", "internal_server_error", "internal_error", "service_unavailable", "timeout", "timeout_error", "unavailable"}},
+	{Class: Transient, Words: []string{"server_error", "api_error", "overloaded_error", "overloaded", "internal_server_error", "internal_error", "service_unavailable", "timeout", "timeout_error", "unavailable", "internalserverexception", "serviceunavailableexception", "modelerrorexception", "modelstreamerrorexception", "modeltimeoutexception"}},
 	{Class: Model, Status: []int{404, 410}},
 	{Class: ContextLength, Status: []int{413}},
-	{Class: Rejected, Words: []string{"invalid_request_error", "invalid_argument", "bad_request"}},
+	{Class: Rejected, Words: []string{"invalid_request_error", "invalid_argument", "bad_request", "validationexception"}},
 	{Class: Rejected, Status: []int{-400}},
 	// An error inside an answer that says no more: the provider had taken the
 	// request.

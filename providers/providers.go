@@ -14,8 +14,9 @@ type Message struct {
 	Content string `json:"content"`
 }
 
-// Parameters are the sampling parameters of a request. Nil means unset: the
-// provider's own default applies.
+// Parameters are what a request sets beside its messages. What is unset (nil,
+// or empty) is left to the provider. They are shared by requests and must not
+// be changed.
 type Parameters struct {
 	Temperature      *float64
 	MaxTokens        *int64
@@ -23,6 +24,18 @@ type Parameters struct {
 	TopK             *int64
 	FrequencyPenalty *float64
 	PresencePenalty  *float64
+	// Seed asks for the same answer to the same request, as far as the model
+	// can.
+	Seed *int64
+	// Stop are texts at which the answer ends, themselves not part of it.
+	Stop []string
+	// ReasoningEffort is how much a model may think: none, minimal, low, medium
+	// or high.
+	ReasoningEffort string
+	ResponseFormat  *ResponseFormat
+	// Tools are what the model may call in place of, or beside, its answer.
+	Tools      []Tool
+	ToolChoice *ToolChoice
 }
 
 // Request is one call of a model. A provider must not change it: the same
@@ -44,6 +57,9 @@ type Request struct {
 // yet.
 type Delta struct {
 	Content string
+	// ToolCall tells that the model said something all the same: a part of a
+	// tool call, which stands whole in the result.
+	ToolCall bool
 	// More tells that the next call of Next returns without waiting, so that a
 	// writer may put off its flush.
 	More bool
@@ -61,6 +77,13 @@ type Result struct {
 	Model        string // the model the provider says it used
 	FinishReason string // stop, length, content_filter, tool_calls or the provider's own word
 	Usage        Usage
+	// ToolCalls are the tools that the model wants called, in its order. An
+	// answer may consist of nothing else.
+	ToolCalls []ToolCall
+	// LeftOut are the parameters of the request that the provider does not
+	// have, by their names in definitions. Leaving them out does not change
+	// what the request means; where it would, the call fails instead.
+	LeftOut []string
 }
 
 // Provider calls models. It is safe for concurrent use.

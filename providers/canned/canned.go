@@ -1,11 +1,14 @@
 // Package canned is a provider without a network. It answers with a text from
 // the definition or the configuration, else with the last message, streams at
 // a set pace and fails on demand: for first steps, for users' own tests and
-// for tests of what happens when a provider fails.
+// for tests of what happens when a provider fails. It samples nothing, so
+// parameters do not matter to it; its answers and its tool calls are those it
+// is given.
 package canned
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -44,7 +47,7 @@ func (p *Provider) Invoke(ctx context.Context, req *providers.Request) (provider
 			Code: "invalid_extra", Message: err.Error(),
 		}
 	}
-	s := &stream{ctx: ctx, pace: p.Pace, words: p.words(req, options)}
+	s := &stream{ctx: ctx, pace: p.Pace, words: p.words(req, options), tools: options.tools}
 	if options.pace != nil {
 		s.pace = *options.pace
 	}
@@ -72,7 +75,7 @@ func (p *Provider) Invoke(ctx context.Context, req *providers.Request) (provider
 // words are the pieces of the answer.
 func (p *Provider) words(req *providers.Request, options options) []string {
 	switch {
-	case options.answer != nil:
+	case options.answer != nil || len(options.tools) > 0:
 		return options.answer
 	case p.Answer != "":
 		return split(p.Answer)
@@ -107,7 +110,9 @@ type stream struct {
 	pace   time.Duration
 	words  []string
 	said   int
-	fail   *failure // at its time; nil for none
+	tools  []providers.ToolCall // after the words
+	called bool                 // a delta told of them
+	fail   *failure             // at its time; nil for none
 	result providers.Result
 	err    error
 }
@@ -117,7 +122,7 @@ type stream struct {
 func (s *stream) whole() {
 	if s.fail != nil {
 		s.fail = &failure{kind: s.fail.kind, code: s.fail.code, message: s.fail.message}
-		s.words = nil
+		s.words, s.tools = nil, nil
 		return
 	}
 	if len(s.words) > 1 {
@@ -145,8 +150,7 @@ func (s *stream) next() (providers.Delta, error) {
 		return providers.Delta{}, s.fail.during(s.ctx)
 	}
 	if s.said == len(s.words) {
-		s.result.FinishReason = "stop"
-		return providers.Delta{}, io.EOF
+		return s.end()
 	}
 	if s.said > 0 {
 		if err := sleep(s.ctx, s.pace); err != nil {
@@ -159,6 +163,30 @@ func (s *stream) next() (providers.Delta, error) {
 	s.result.Usage.CompletionTokens += n
 	s.result.Usage.TotalTokens += n
 	return providers.Delta{Content: word, More: s.pace <= 0 && s.fail == nil}, nil
+}
+
+// end ends the answer, with its tool calls where it has some.
+func (s *stream) end() (providers.Delta, error) {
+	if len(s.tools) == 0 {
+		s.result.FinishReason = "stop"
+		return providers.Delta{}, io.EOF
+	}
+	if !s.called {
+		s.called = true
+		return providers.Delta{ToolCall: true}, nil
+	}
+	for _, c := range s.tools {
+		if !json.Valid([]byte(c.Arguments)) {
+			return providers.Delta{}, &providers.Error{
+				Provider: name, Kind: providers.Invalid, Status: http.StatusOK, Message: "the arguments of a tool call are not JSON",
+			}
+		}
+		n := int64(len(strings.Fields(c.Arguments)))
+		s.result.Usage.CompletionTokens += n
+		s.result.Usage.TotalTokens += n
+	}
+	s.result.FinishReason, s.result.ToolCalls = "tool_calls", s.tools
+	return providers.Delta{}, io.EOF
 }
 
 // Result is what was said so far.

@@ -31,6 +31,13 @@ func TestContract(t *testing.T) {
 			req.Extra[name] = raw
 		}
 		set("answer", append([]string{}, b.Words...))
+		if len(b.Tools) > 0 {
+			calls := make([]map[string]any, len(b.Tools))
+			for i, c := range b.Tools {
+				calls[i] = map[string]any{"id": c.ID, "name": c.Name, "arguments": c.Arguments}
+			}
+			set("tool_calls", calls)
+		}
 		fail := map[string]any{"after": len(b.Words), "code": b.Code}
 		switch {
 		case b.Status != 0:
@@ -277,6 +284,49 @@ func TestCaddyfile(t *testing.T) {
 		}
 		if diff := cmp.Diff(test.want, m.Provider); diff != "" {
 			t.Errorf("%s:\n%s", test.input, diff)
+		}
+	}
+}
+
+func TestToolCalls(t *testing.T) {
+	for _, test := range []struct {
+		extra, text string
+		want        []providers.ToolCall
+	}{
+		{`{"tool_calls":[{"name":"f"}]}`, "", []providers.ToolCall{{ID: "call_1", Name: "f", Arguments: "{}"}}},
+		{`{"tool_calls":[{"id":"a","name":"f","arguments":{"x": [1, 2]}},{"name":"g","arguments":"{\"y\": 1}"}],"answer":"Let me see."}`, "Let me see.",
+			[]providers.ToolCall{{ID: "a", Name: "f", Arguments: `{"x":[1,2]}`}, {ID: "call_2", Name: "g", Arguments: `{"y": 1}`}}},
+		{`{"tool_calls":[],"answer":"No."}`, "No.", nil},
+	} {
+		for _, stream := range []bool{false, true} {
+			req := &providers.Request{Stream: stream, Messages: []providers.Message{{Role: "user", Content: "the last message"}}}
+			if err := json.Unmarshal([]byte(test.extra), &req.Extra); err != nil {
+				t.Fatal(err)
+			}
+			s, err := (&Provider{}).Invoke(t.Context(), req)
+			text := ""
+			for err == nil {
+				var d providers.Delta
+				d, err = s.Next()
+				text += d.Content
+			}
+			if err != io.EOF || text != test.text {
+				t.Fatalf("%s: %q, error %v", test.extra, text, err)
+			}
+			if diff := cmp.Diff(test.want, s.Result().ToolCalls); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", test.extra, diff)
+			}
+			if finish := s.Result().FinishReason; (finish == "tool_calls") != (test.want != nil) {
+				t.Errorf("%s: finish reason %q", test.extra, finish)
+			}
+		}
+	}
+	for extra, want := range map[string]string{
+		`{"tool_calls":{}}`: "extra.tool_calls is not understood", `{"tool_calls":[{}]}`: "needs a name for call 1",
+		`{"tool_calls":[{"name":"f","argument":1}]}`: "is not understood", `{"tool_calls":[{"name":7}]}`: "is not understood",
+	} {
+		if _, err := answer(t, t.Context(), &Provider{}, extra, true); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v", extra, err)
 		}
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/providers"
 )
 
 // kind is a way to fail.
@@ -27,6 +30,7 @@ const maxWait = time.Minute
 // options are the members of extra.
 type options struct {
 	answer []string // nil where there is none
+	tools  []providers.ToolCall
 	pace   *time.Duration
 	fail   *failure
 }
@@ -51,13 +55,15 @@ func parseExtra(extra map[string]json.RawMessage) (options, error) {
 		switch name {
 		case "answer":
 			o.answer, err = parseAnswer(raw)
+		case "tool_calls":
+			o.tools, err = parseToolCalls(raw)
 		case "pace":
 			o.pace = new(time.Duration)
 			*o.pace, err = parseDuration(raw)
 		case "fail":
 			o.fail, err = parseFailure(raw)
 		default:
-			err = errors.New("is not known: the members are answer, pace and fail")
+			err = errors.New("is not known: the members are answer, tool_calls, pace and fail")
 		}
 		if err != nil {
 			return options{}, fmt.Errorf("extra.%s %w", name, err)
@@ -77,6 +83,40 @@ func parseAnswer(raw json.RawMessage) ([]string, error) {
 		return pieces, nil
 	}
 	return nil, errors.New("must be a string or a list of strings")
+}
+
+// parseToolCalls reads a list of {name, arguments, id}. Arguments are a text as
+// models write it, be it JSON or not, or any other JSON value.
+func parseToolCalls(raw json.RawMessage) ([]providers.ToolCall, error) {
+	var list []struct {
+		ID        string          `json:"id"`
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&list); err != nil {
+		return nil, fmt.Errorf("is not understood: %w", err)
+	}
+	calls := make([]providers.ToolCall, len(list))
+	for i, c := range list {
+		if c.Name == "" {
+			return nil, fmt.Errorf("needs a name for call %d", i+1)
+		}
+		if c.ID == "" {
+			c.ID = "call_" + strconv.Itoa(i+1)
+		}
+		text := "{}"
+		if c.Arguments != nil && json.Unmarshal(c.Arguments, &text) != nil {
+			var b bytes.Buffer
+			if err := json.Compact(&b, c.Arguments); err != nil {
+				return nil, fmt.Errorf("has arguments that are not JSON: %w", err)
+			}
+			text = b.String()
+		}
+		calls[i] = providers.ToolCall{ID: c.ID, Name: c.Name, Arguments: text}
+	}
+	return calls, nil
 }
 
 func parseDuration(raw json.RawMessage) (time.Duration, error) {

@@ -7,11 +7,13 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
 // piece is what one chunk of a stream, or a whole answer, says.
 type piece struct {
-	content []byte // valid until the parser is used again
+	content []byte            // valid until the parser is used again
+	tools   []*fastjson.Value // pieces of tool calls, or whole ones
 	refusal bool
 	choices bool // it holds a choice, be it empty
 	finish  string
@@ -52,6 +54,7 @@ func (c *Client) readPiece(v *fastjson.Value, result *providers.Result) piece {
 		message = choice.Get("message")
 	}
 	p.content = message.GetStringBytes("content")
+	p.tools = message.GetArray("tool_calls")
 	p.refusal = len(message.GetStringBytes("refusal")) > 0
 	if finish := choice.GetStringBytes("finish_reason"); len(finish) > 0 {
 		p.finish = finishReason(finish)
@@ -96,9 +99,9 @@ func readUsage(v *fastjson.Value, usage *providers.Usage) {
 		return
 	}
 	u := providers.Usage{
-		PromptTokens:     tokens(v.Get("prompt_tokens")),
-		CompletionTokens: tokens(v.Get("completion_tokens")),
-		TotalTokens:      tokens(v.Get("total_tokens")),
+		PromptTokens:     upstream.Tokens(v.Get("prompt_tokens")),
+		CompletionTokens: upstream.Tokens(v.Get("completion_tokens")),
+		TotalTokens:      upstream.Tokens(v.Get("total_tokens")),
 	}
 	if u.TotalTokens == 0 {
 		u.TotalTokens = u.PromptTokens + u.CompletionTokens
@@ -108,20 +111,16 @@ func readUsage(v *fastjson.Value, usage *providers.Usage) {
 	}
 }
 
-// tokens reads a count, 0 where it makes no sense.
-func tokens(v *fastjson.Value) int64 {
-	if v == nil || v.Type() != fastjson.TypeNumber {
-		return 0
-	}
-	n, err := v.Int64()
-	if err != nil {
-		f, ferr := v.Float64()
-		if ferr != nil || f < 0 || f > 1<<53 {
-			return 0
+// readToolCalls takes in pieces of tool calls. A whole answer's have no index.
+func readToolCalls(pieces []*fastjson.Value, calls *upstream.ToolCalls) {
+	for i, v := range pieces {
+		index := i
+		if n := v.Get("index"); n != nil && n.Type() == fastjson.TypeNumber {
+			index = n.GetInt()
 		}
-		n = int64(f)
+		calls.Piece(index, v.GetStringBytes("id"), v.GetStringBytes("function", "name"))
+		calls.Value(index, v.Get("function", "arguments"))
 	}
-	return max(0, n)
 }
 
 // reported makes the error that a JSON value describes, nil where it

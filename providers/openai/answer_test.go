@@ -310,7 +310,7 @@ func FuzzStream(f *testing.F) {
 	f.Add([]byte(pt.OpenAIAnswer("ab", 2).Body[0]))
 	c := &Client{name: "openai", key: "sk-test-0123456789abcdef"}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s := newStream(c, response(strings.NewReader(string(body))))
+		s := newStream(c, response(strings.NewReader(string(body))), nil)
 		defer s.Close()
 		said := 0
 		for {

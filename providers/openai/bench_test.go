@@ -28,7 +28,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 
 // BenchmarkChunk is the cost of one chunk of a stream.
 func BenchmarkChunk(b *testing.B) {
-	s := newStream(&Client{name: "openai"}, response(&chunks{chunk: pt.ContentChunk(" token")}))
+	s := newStream(&Client{name: "openai"}, response(&chunks{chunk: pt.ContentChunk(" token")}), nil)
 	defer s.Close()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -8,10 +8,8 @@ package openai
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/openai/openai-go/v3"
@@ -32,12 +30,12 @@ type Config struct {
 	Name string
 	// Key is sent as a bearer token; empty sends none.
 	Key string
-	// KeyHeader is the header that carries Key as it is, for services that
-	// want it so. Empty: Authorization, as a bearer token.
+	// Secret, where set, gives the key of each call in place of Key, for keys
+	// that expire. Its error fails the call.
+	Secret func() (string, error)
+	// KeyHeader is the header that carries the key as it is. Empty:
+	// Authorization, as a bearer token.
 	KeyHeader string
-	// Token, where set, gives the bearer token of each call, in place of Key,
-	// for tokens that expire. Its error fails the call.
-	Token func() (string, error)
 	// Organization and Project are sent as OpenAI-Organization and
 	// OpenAI-Project where set.
 	Organization, Project string
@@ -51,7 +49,8 @@ type Config struct {
 type Client struct {
 	name   string
 	key    string
-	token  func() (string, error)
+	secret func() (string, error)
+	header string // that carries the key, empty for a bearer token
 	quirks Quirks
 	http   *upstream.Client
 	chat   openai.ChatCompletionService
@@ -75,10 +74,10 @@ func New(config Config) (*Client, error) {
 		}
 		config.Upstream.BaseURL = u
 	}
-	if !ValidHeaderValue(config.Key) {
-		return nil, errors.New("the API key has a character that a header cannot carry")
+	if !upstream.ValidHeaderValue(config.Key) {
+		return nil, errBadKey
 	}
-	if !ValidHeaderValue(config.Organization) || !ValidHeaderValue(config.Project) {
+	if !upstream.ValidHeaderValue(config.Organization) || !upstream.ValidHeaderValue(config.Project) {
 		return nil, errors.New("organization and project must be visible ASCII without spaces")
 	}
 	client, err := upstream.NewClient(config.Upstream)
@@ -96,12 +95,8 @@ func New(config Config) (*Client, error) {
 	for _, name := range sdkHeaders {
 		options = append(options, option.WithHeaderDel(name))
 	}
-	switch {
-	case config.Key == "":
-	case config.KeyHeader != "":
-		options = append(options, option.WithHeader(config.KeyHeader, config.Key))
-	default:
-		options = append(options, option.WithAPIKey(config.Key))
+	if config.Key != "" {
+		options = append(options, withKey(config.KeyHeader, config.Key))
 	}
 	if config.Organization != "" {
 		options = append(options, option.WithHeader("OpenAI-Organization", config.Organization))
@@ -112,23 +107,34 @@ func New(config Config) (*Client, error) {
 	if config.Upstream.BaseURL.Hostname() == officialHost {
 		config.Quirks.MaxCompletionTokens = config.Quirks.MaxCompletionTokens || officialQuirks.MaxCompletionTokens
 		config.Quirks.NoTopK = config.Quirks.NoTopK || officialQuirks.NoTopK
+		config.Quirks.EffortByModel = config.Quirks.EffortByModel || officialQuirks.EffortByModel
 	}
 	return &Client{
 		name:   config.Name,
 		key:    config.Key,
-		token:  config.Token,
+		secret: config.Secret,
+		header: config.KeyHeader,
 		quirks: config.Quirks,
 		http:   client,
 		chat:   openai.NewChatCompletionService(options...),
 	}, nil
 }
 
+func withKey(header, key string) option.RequestOption {
+	if header != "" {
+		return option.WithHeader(header, key)
+	}
+	return option.WithAPIKey(key)
+}
+
+var errBadKey = errors.New("the API key has a character that a header cannot carry")
+
 // Close closes the connections that no call uses.
 func (c *Client) Close() { c.http.Close() }
 
 // Invoke sends the request and returns once the response's headers are there.
 func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
-	params, err := c.params(req)
+	params, leftOut, err := c.params(req)
 	if err != nil {
 		return nil, err
 	}
@@ -138,19 +144,19 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	}
 	var resp *http.Response
 	options := []option.RequestOption{option.WithHeader("Accept", accept), option.WithResponseBodyInto(&resp)}
-	if c.token != nil {
-		token, err := c.token()
-		if err == nil && !ValidHeaderValue(token) {
-			err = errors.New("the token has a character that a header cannot carry")
+	if c.secret != nil {
+		key, err := c.secret()
+		if err == nil && !upstream.ValidHeaderValue(key) {
+			err = errBadKey
 		}
 		if err != nil {
 			return nil, &providers.ConnectError{Permanent: true, Err: err}
 		}
-		options = append(options, option.WithAPIKey(token))
+		options = append(options, withKey(c.header, key))
 	}
 	_, err = c.chat.New(ctx, params, options...)
 	if resp == nil {
-		return nil, c.unanswered(ctx, err)
+		return nil, upstream.Unanswered(ctx, err, c.secrets()...)
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
@@ -158,21 +164,7 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 		body, _ := io.ReadAll(resp.Body)
 		return nil, c.statusError(resp, body)
 	}
-	return newStream(c, resp), nil
-}
-
-// unanswered explains a call without a response.
-func (c *Client) unanswered(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if e, ok := errors.AsType[*providers.ConnectError](err); ok {
-		return e
-	}
-	if err == nil {
-		err = errors.New("no response")
-	}
-	return &providers.ConnectError{Permanent: true, Err: errors.New(c.redact(err.Error()))}
+	return newStream(c, resp, leftOut), nil
 }
 
 func (c *Client) statusError(resp *http.Response, body []byte) *providers.Error {
@@ -187,80 +179,14 @@ func (c *Client) statusError(resp *http.Response, body []byte) *providers.Error 
 	return e
 }
 
-// params translates the request.
-func (c *Client) params(req *providers.Request) (openai.ChatCompletionNewParams, error) {
-	messages := c.quirks.arrange(req.Messages)
-	p := openai.ChatCompletionNewParams{
-		Model:    req.Model,
-		Messages: make([]openai.ChatCompletionMessageParamUnion, len(messages)),
+// secrets are what the log must not show.
+func (c *Client) secrets() []string {
+	key := c.key
+	if c.secret != nil {
+		key, _ = c.secret()
 	}
-	for i, m := range messages {
-		switch m.Role {
-		case "system":
-			p.Messages[i] = openai.SystemMessage(m.Content)
-		case "developer":
-			p.Messages[i] = openai.DeveloperMessage(m.Content)
-		case "user":
-			p.Messages[i] = openai.UserMessage(m.Content)
-		case "assistant":
-			p.Messages[i] = openai.AssistantMessage(m.Content)
-		default:
-			return p, &providers.Error{
-				Provider: c.name, Kind: providers.Status, Status: http.StatusBadRequest,
-				Message: fmt.Sprintf("message %d has the unknown role %q", i, m.Role),
-			}
-		}
-	}
-	extra := make(map[string]any, len(req.Extra)+3)
-	if v := req.Parameters.Temperature; v != nil {
-		p.Temperature = openai.Float(*v)
-	}
-	if v := req.Parameters.TopP; v != nil {
-		p.TopP = openai.Float(*v)
-	}
-	if v := req.Parameters.FrequencyPenalty; v != nil {
-		p.FrequencyPenalty = openai.Float(*v)
-	}
-	if v := req.Parameters.PresencePenalty; v != nil {
-		p.PresencePenalty = openai.Float(*v)
-	}
-	if v := req.Parameters.MaxTokens; v != nil {
-		if c.quirks.MaxCompletionTokens {
-			p.MaxCompletionTokens = openai.Int(*v)
-		} else {
-			p.MaxTokens = openai.Int(*v)
-		}
-	}
-	if v := req.Parameters.TopK; v != nil && !c.quirks.NoTopK {
-		extra["top_k"] = *v
-	}
-	if req.Stream && !c.quirks.NoStreamOptions {
-		p.StreamOptions.IncludeUsage = openai.Bool(true)
-	}
-	for name, value := range req.Extra {
-		extra[name] = value
-	}
-	// How the answer arrives is the caller's choice, not the definition's.
-	delete(extra, "stream")
-	if req.Stream {
-		extra["stream"] = true
-	}
-	if len(extra) > 0 {
-		p.SetExtraFields(extra)
-	}
-	return p, nil
+	return []string{key}
 }
 
 // redact makes a text of the service fit for the log.
-func (c *Client) redact(text string) string {
-	key := c.key
-	if c.token != nil {
-		key, _ = c.token()
-	}
-	return upstream.Redact(text, key)
-}
-
-// ValidHeaderValue tells whether a key can be sent in a header: visible ASCII.
-func ValidHeaderValue(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
-}
+func (c *Client) redact(text string) string { return upstream.Redact(text, c.secrets()...) }

@@ -162,7 +162,7 @@ func (m *Module) Provision(ctx caddy.Context) error {
 		// A key that cannot be had now is no reason not to start: the other
 		// providers still answer.
 		config.Key, m.unavailable = m.APIKey.Resolve()
-		if m.unavailable == nil && !ValidHeaderValue(config.Key) {
+		if m.unavailable == nil && !upstream.ValidHeaderValue(config.Key) {
 			m.unavailable = fmt.Errorf("%s holds a character that a header cannot carry", m.APIKey)
 			config.Key = ""
 		}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/valyala/fastjson"
@@ -15,108 +13,56 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
-const (
-	// linger bounds the wait for the usage after the answer's finish.
-	linger = 2 * time.Second
-	// drainTime and drainSize bound the reading of a finished body to its end,
-	// without which the connection cannot be used again.
-	drainTime = 100 * time.Millisecond
-	drainSize = 4 << 10
-	// textBlock is how much text is allocated at a time.
-	textBlock = 4 << 10
-	// maxPooledParser bounds what a parser may have read to be kept.
-	maxPooledParser = 64 << 10
-)
-
-var parsers = sync.Pool{New: func() any { return new(fastjson.Parser) }}
+// linger bounds the wait for the usage after the answer's finish.
+const linger = 2 * time.Second
 
 // stream is an answer as it arrives: server-sent events, or one JSON value.
 type stream struct {
+	upstream.Lookahead
 	client *Client
-	body   io.ReadCloser
+	body   upstream.Body
 	events *upstream.EventReader
 	begun  bool // the format is known
-	parser *fastjson.Parser
-	parsed int // the longest text the parser has read
-	text   strings.Builder
 
 	result  providers.Result
+	tools   upstream.ToolCalls
 	choices bool // a choice was seen
 	content bool // content was seen
 	linger  *time.Timer
-
-	ahead   bool // next and its error are already read
-	next    providers.Delta
-	nextErr error
-	err     error // the end: it stays
-	closed  bool
 }
 
-func newStream(c *Client, resp *http.Response) *stream {
+func newStream(c *Client, resp *http.Response, leftOut []string) *stream {
 	return &stream{
 		client: c,
-		body:   resp.Body,
+		body:   upstream.NewBody(resp.Body),
 		events: upstream.NewEventReader(resp.Body, upstream.MaxEvent),
-		parser: parsers.Get().(*fastjson.Parser),
+		result: providers.Result{LeftOut: leftOut},
 	}
 }
 
 // Next returns the next delta.
-func (s *stream) Next() (providers.Delta, error) {
-	if s.err != nil {
-		return providers.Delta{}, s.err
-	}
-	var d providers.Delta
-	if s.ahead {
-		d, s.err = s.next, s.nextErr
-		s.ahead = false
-	} else {
-		d, s.err = s.read()
-	}
-	if s.err != nil {
-		return providers.Delta{}, s.err
-	}
-	// What can be had without waiting is looked at now: only then is it known
-	// whether it leads to another delta.
-	for s.events.Buffered() {
-		s.next, s.nextErr = s.read()
-		if s.nextErr != nil || s.next.Content != "" {
-			s.ahead, d.More = true, true
-			break
-		}
-	}
-	return d, nil
-}
+func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
+
+// Ready tells whether a step can be had without waiting.
+func (s *stream) Ready() bool { return s.events.Buffered() }
 
 // Result is what is known of the answer.
 func (s *stream) Result() providers.Result { return s.result }
 
 // Close ends the call.
 func (s *stream) Close() error {
-	if s.closed {
+	if !s.Lookahead.Close() {
 		return nil
 	}
-	s.closed = true
-	if s.err == nil {
-		s.err = errors.New("the stream is closed")
-	}
-	if s.err == io.EOF {
-		// The rest is the end of the framing, most likely already here.
-		t := time.AfterFunc(drainTime, func() { s.body.Close() })
-		io.CopyN(io.Discard, s.body, drainSize)
-		t.Stop()
+	if errors.Is(s.Err(), io.EOF) {
+		s.body.Drain()
 	}
 	s.stopLinger()
-	err := s.body.Close()
-	if s.parsed <= maxPooledParser {
-		parsers.Put(s.parser)
-	}
-	s.parser = nil
-	return err
+	return s.body.Close()
 }
 
-// read reads one step of the answer.
-func (s *stream) read() (providers.Delta, error) {
+// Step reads one step of the answer.
+func (s *stream) Step() (providers.Delta, error) {
 	if !s.begun {
 		d, whole, err := s.first()
 		if whole || err != nil {
@@ -133,7 +79,7 @@ func (s *stream) read() (providers.Delta, error) {
 	if len(bytes.TrimSpace(event.Data)) == 0 {
 		return providers.Delta{}, nil
 	}
-	v, err := s.parse(event.Data)
+	v, err := s.body.Parse(event.Data)
 	if err != nil {
 		return providers.Delta{}, s.unreadable(event)
 	}
@@ -150,42 +96,31 @@ func (s *stream) read() (providers.Delta, error) {
 
 var done = []byte("[DONE]")
 
-// first finds out the format from the first byte that is no white space: no
-// header is to be trusted in this. A JSON value is then the whole answer,
-// asked for or not.
+// first finds out the format. A JSON value is the whole answer, asked for or
+// not.
 func (s *stream) first() (d providers.Delta, whole bool, err error) {
 	s.begun = true
-	head, err := s.events.Peek()
+	format, head, err := s.events.Format()
 	if err != nil {
 		return d, false, s.end(err)
 	}
-	switch start := bytes.TrimLeft(bytes.TrimPrefix(head, byteOrderMark), " \t\r\n"); start[0] {
-	case '{', '[', '"':
-		d, err = s.json(io.MultiReader(bytes.NewReader(head), s.body))
+	switch format {
+	case upstream.FormatJSON:
+		d, err = s.json(head)
 		return d, true, err
-	case '<':
-		return d, false, s.client.invalid("a page of HTML, not a completion: " + s.client.excerpt(start))
+	case upstream.FormatHTML:
+		return d, false, s.client.invalid("a page of HTML, not a completion: " + s.client.excerpt(head))
 	}
 	return d, false, nil
 }
 
-var byteOrderMark = []byte("\xef\xbb\xbf")
-
-// ended is a reader at its end.
-type ended struct{}
-
-func (ended) Read([]byte) (int, error) { return 0, io.EOF }
-
-// json reads a whole answer.
-func (s *stream) json(r io.Reader) (providers.Delta, error) {
-	body, err := io.ReadAll(io.LimitReader(r, upstream.MaxBody+1))
+// json reads a whole answer, of which head was already read.
+func (s *stream) json(head []byte) (providers.Delta, error) {
+	body, err := s.body.Whole(head)
 	if err != nil {
 		return providers.Delta{}, s.end(err)
 	}
-	if len(body) > upstream.MaxBody {
-		return providers.Delta{}, s.client.invalid("the answer is larger than the limit")
-	}
-	v, err := s.parse(bytes.TrimPrefix(body, byteOrderMark))
+	v, err := s.body.Parse(body)
 	if err != nil {
 		return providers.Delta{}, s.client.invalid("not JSON: " + s.client.excerpt(body))
 	}
@@ -196,8 +131,11 @@ func (s *stream) json(r io.Reader) (providers.Delta, error) {
 	if s.result.FinishReason == "" {
 		return providers.Delta{}, s.client.invalid("an answer without a finished choice")
 	}
-	// The next read ends the stream.
-	s.events = upstream.NewEventReader(ended{}, 1)
+	if err := s.complete(); err != io.EOF { //nolint:errorlint // complete returns just that.
+		return providers.Delta{}, err
+	}
+	// The next step ends the stream.
+	s.events = upstream.NewEventReader(upstream.Ended, 1)
 	return d, nil
 }
 
@@ -217,12 +155,16 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 	var d providers.Delta
 	if len(p.content) > 0 {
 		s.content = true
-		d.Content = s.string(p.content)
-		if s.result.FinishReason != "" {
-			// It was not the end after all.
-			s.result.FinishReason = ""
-			s.stopLinger()
-		}
+		d.Content = s.body.String(p.content)
+	}
+	if len(p.tools) > 0 {
+		readToolCalls(p.tools, &s.tools)
+		d.ToolCall = true
+	}
+	if s.result.FinishReason != "" && (d.Content != "" || d.ToolCall) {
+		// It was not the end after all.
+		s.result.FinishReason = ""
+		s.stopLinger()
 	}
 	if p.finish == "" {
 		return d, nil
@@ -232,7 +174,7 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 		return providers.Delta{}, &providers.Error{
 			Provider: s.client.name, Kind: providers.Reported, Status: http.StatusOK, Code: p.finish,
 		}
-	case p.finish == "content_filter" && !s.content:
+	case p.finish == "content_filter" && !s.content && !s.tools.Any():
 		s.result.FinishReason = p.finish
 		return providers.Delta{}, s.refused()
 	}
@@ -240,16 +182,25 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 	// What follows is the usage and the end marker. Some services keep the
 	// connection open instead.
 	if s.linger == nil {
-		s.linger = time.AfterFunc(linger, func() { s.body.Close() })
+		s.linger = time.AfterFunc(linger, s.body.Interrupt)
 	} else {
 		s.linger.Reset(linger)
 	}
 	return d, nil
 }
 
-// complete ends the stream: the answer is whole.
+// complete ends the stream: the answer is whole, if its tool calls are.
 func (s *stream) complete() error {
 	s.stopLinger()
+	calls, err := s.tools.Finish()
+	if err != nil {
+		return s.client.invalid("not a whole answer: " + err.Error())
+	}
+	s.result.ToolCalls = calls
+	if len(calls) > 0 && (s.result.FinishReason == "stop" || s.result.FinishReason == "") {
+		// Some services say so of every answer.
+		s.result.FinishReason = "tool_calls"
+	}
 	return io.EOF
 }
 
@@ -259,7 +210,7 @@ func (s *stream) refused() error {
 
 // marker judges the end marker: alone it completes nothing.
 func (s *stream) marker() error {
-	if s.result.FinishReason == "" && !s.content {
+	if s.result.FinishReason == "" && !s.content && !s.tools.Any() {
 		return s.client.invalid("the end marker without an answer")
 	}
 	return s.complete()
@@ -274,7 +225,7 @@ func (s *stream) end(err error) error {
 	if errors.Is(err, upstream.ErrTooLarge) {
 		return s.client.invalid("the answer is larger than the limit")
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil
 		if !s.choices {
 			return s.client.invalid("an empty answer")
@@ -301,23 +252,6 @@ func (s *stream) stopLinger() {
 	if s.linger != nil {
 		s.linger.Stop()
 	}
-}
-
-func (s *stream) parse(data []byte) (*fastjson.Value, error) {
-	s.parsed = max(s.parsed, len(data))
-	return s.parser.ParseBytes(data)
-}
-
-// string copies a piece of text. Pieces share a block, which is only ever
-// appended to, so they stay as they are and cost no allocation each.
-func (s *stream) string(b []byte) string {
-	if s.text.Cap()-s.text.Len() < len(b) {
-		s.text = strings.Builder{}
-		s.text.Grow(max(textBlock, len(b)))
-	}
-	n := s.text.Len()
-	s.text.Write(b)
-	return s.text.String()[n:]
 }
 
 // excerpt is the beginning of a body, for the log.

@@ -21,6 +21,9 @@ import (
 type Behaviour struct {
 	// Words is the answer, a piece each.
 	Words []string
+	// Tools are the tool calls after the words. The answer then ends as one
+	// with tool calls does.
+	Tools []providers.ToolCall
 	// Pace is the time between two words of a stream.
 	Pace time.Duration
 	// Status, where set, is a failure before the answer, with Code, and with
@@ -57,6 +60,9 @@ func Run(t *testing.T, factory Factory) {
 	t.Run("Status", func(t *testing.T) { testStatus(t, factory) })
 	t.Run("TruncatedStream", func(t *testing.T) { testFailure(t, factory, Stops) })
 	t.Run("ReportedError", func(t *testing.T) { testFailure(t, factory, Reported) })
+	t.Run("ToolCalls", func(t *testing.T) { testToolCalls(t, factory) })
+	t.Run("BrokenToolCalls", func(t *testing.T) { testBrokenToolCalls(t, factory) })
+	t.Run("LeftOut", func(t *testing.T) { testLeftOut(t, factory) })
 	t.Run("CancelBefore", func(t *testing.T) { testCancelBefore(t, factory) })
 	t.Run("CancelDuring", func(t *testing.T) { testCancelDuring(t, factory) })
 	t.Run("Close", func(t *testing.T) { testClose(t, factory) })

@@ -4,6 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cadenza-gateway/cadenza/providers"
 )
 
 // The OpenAI wire format, byte by byte as the service sends it.
@@ -36,6 +41,41 @@ func FinishChunk(reason string) string {
 // UsageChunk is the chunk of usage that follows.
 func UsageChunk(prompt, completion int) string {
 	return Event(fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1763720000,"model":"gpt-4o-mini-2024-07-18","service_tier":"default","system_fingerprint":"fp_1","choices":[],"usage":%s}`, usage(prompt, completion)))
+}
+
+// ToolChunks are the chunks of a tool call: its name, then its arguments in two
+// pieces.
+func ToolChunks(index int, id, name, arguments string) []string {
+	chunk := func(call string) string {
+		return Event(fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1763720000,"model":"gpt-4o-mini-2024-07-18","service_tier":"default","system_fingerprint":"fp_1","choices":[{"index":0,"delta":{"tool_calls":[{"index":%d,%s}]},"logprobs":null,"finish_reason":null}],"usage":null}`, index, call))
+	}
+	half := len(arguments) / 2
+	for half > 0 && !utf8.RuneStart(arguments[half]) {
+		half--
+	}
+	return []string{
+		chunk(`"id":` + quote(id) + `,"type":"function","function":{"name":` + quote(name) + `,"arguments":""}`),
+		chunk(`"function":{"arguments":` + quote(arguments[:half]) + `}`),
+		chunk(`"function":{"arguments":` + quote(arguments[half:]) + `}`),
+	}
+}
+
+// OpenAIToolCalls is a whole answer of tool calls. Content is null where it is
+// empty.
+func OpenAIToolCalls(content string, completionTokens int, calls ...providers.ToolCall) Reply {
+	said := "null"
+	if content != "" {
+		said = quote(content)
+	}
+	list := make([]string, len(calls))
+	for i, c := range calls {
+		list[i] = `{"id":` + quote(c.ID) + `,"type":"function","function":{"name":` + quote(c.Name) + `,"arguments":` + quote(c.Arguments) + `}}`
+	}
+	r := OpenAIAnswer("\x00", completionTokens)
+	r.Body[0] = strings.Replace(r.Body[0], `"content": `+quote("\x00"), `"content": `+said+`,
+        "tool_calls": [`+strings.Join(list, ", ")+`]`, 1)
+	r.Body[0] = strings.Replace(r.Body[0], `"finish_reason": "stop"`, `"finish_reason": "tool_calls"`, 1)
+	return r
 }
 
 // OpenAIStream is a whole stream: role, words, finish, usage, end marker.
@@ -93,6 +133,52 @@ func OpenAIError(status int, kind, code, message string) Reply {
 // ErrorObject is the JSON of an error.
 func ErrorObject(kind, code, message string) string {
 	return `{"error":{"message":` + quote(message) + `,"type":` + quote(kind) + `,"param":null,"code":` + quote(code) + `}}`
+}
+
+// OpenAIBehaviour speaks the contract's behaviours in OpenAI's wire format.
+func OpenAIBehaviour(b Behaviour, stream bool) Reply {
+	if b.Status != 0 {
+		r := OpenAIError(b.Status, "requests", b.Code, "Slow down.")
+		r.Header["Retry-After"] = fmt.Sprint(int(b.RetryAfter / time.Second))
+		return r
+	}
+	if !stream {
+		r := OpenAIAnswer(strings.Join(b.Words, ""), len(b.Words))
+		if len(b.Tools) > 0 {
+			r = OpenAIToolCalls(strings.Join(b.Words, ""), 9, b.Tools...)
+		}
+		switch b.Fail {
+		case Stops:
+			r.Body[0], r.End = r.Body[0][:len(r.Body[0])/2], Cut
+		case Stalls:
+			r.Body[0], r.End = r.Body[0][:len(r.Body[0])/2], Hang
+		case Reported:
+			r = OpenAIError(200, "server_error", "boom", "It broke.")
+		}
+		return r
+	}
+	r := OpenAIStream(b.Words...)
+	r.Delay = b.Pace
+	head, tail := r.Body[:1+len(b.Words):1+len(b.Words)], r.Body[1+len(b.Words):]
+	if b.Fail != None {
+		tail = nil
+	}
+	if len(b.Tools) > 0 && tail != nil {
+		tail = []string{FinishChunk("tool_calls"), UsageChunk(9, 9), Done}
+	}
+	for i, c := range b.Tools {
+		head = append(head, ToolChunks(i, c.ID, c.Name, c.Arguments)...)
+	}
+	r.Body = append(head, tail...)
+	switch b.Fail {
+	case Stops:
+		r.End = Cut
+	case Stalls:
+		r.End = Hang
+	case Reported:
+		r.Body = append(r.Body, Event(ErrorObject("server_error", "boom", "It broke.")))
+	}
+	return r
 }
 
 func usage(prompt, completion int) string {

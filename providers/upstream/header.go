@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"context"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -55,4 +57,25 @@ func Advice(h http.Header) providers.Advice {
 		return providers.DoNotRetry
 	}
 	return providers.NoAdvice
+}
+
+// ValidHeaderValue tells whether a secret can be sent in a header: visible
+// ASCII.
+func ValidHeaderValue(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// Unanswered explains a call without a response: it was cancelled, no answer
+// began, or there is a mistake that another try would repeat.
+func Unanswered(ctx context.Context, err error, secrets ...string) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if e, ok := errors.AsType[*providers.ConnectError](err); ok {
+		return e
+	}
+	if err == nil {
+		err = errors.New("no response")
+	}
+	return &providers.ConnectError{Permanent: true, Err: errors.New(Redact(err.Error(), secrets...))}
 }

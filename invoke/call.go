@@ -1,0 +1,131 @@
+package invoke
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// call is the state of one Invoke.
+type call struct {
+	*Call
+	engine  *Engine
+	emit    func(providers.Delta) error
+	parent  context.Context // the caller's
+	ctx     context.Context // with the total deadline
+	policy  Policy
+	started time.Time
+	running sync.WaitGroup // of a hedged call: its lanes
+
+	// Used by the goroutine that called Invoke only.
+	committed bool
+	broken    *failed // what ended the attempt that was to be handed on
+
+	mu       sync.Mutex // guards what follows: two lanes may run
+	usable   []usable
+	tried    bool // some target was let in
+	lanes    []*lane
+	settled  *lane // decided how the call ends
+	left     int   // attempts, where the call may be hedged
+	failures []failed
+	result   Result
+}
+
+// usable is a target that may be tried.
+type usable struct {
+	index  int // in Call.Targets
+	health *health
+	taken  bool // by a lane, or passed over
+}
+
+func (k *call) findUsable() {
+	k.usable = make([]usable, 0, len(k.Targets))
+	for i := range k.Targets {
+		t := &k.Targets[i]
+		if t.Provider == nil {
+			k.result.Skipped = append(k.result.Skipped, Skip{i, errNoProvider})
+			continue
+		}
+		if err := providers.Availability(t.Provider); err != nil {
+			k.result.Skipped = append(k.result.Skipped, Skip{i, fmt.Errorf("%w: %w", errUnavailable, err)})
+			continue
+		}
+		k.usable = append(k.usable, usable{index: i, health: k.engine.health.of(t.Name, t.Model)})
+	}
+}
+
+// next takes the next target that lets a call in, by its place in the order;
+// -1 when there is none. Where no target let this call in, the one that would
+// be back soonest is tried all the same: never to try would turn a hiccup into
+// an outage.
+func (k *call) next() int {
+	now := time.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.usable {
+		u := &k.usable[i]
+		if u.taken {
+			continue
+		}
+		u.taken = true
+		if u.health.admit(now) {
+			k.tried = true
+			return i
+		}
+		k.result.Skipped = append(k.result.Skipped, Skip{u.index, errEjected})
+	}
+	if k.tried || len(k.usable) == 0 {
+		return -1
+	}
+	k.tried = true
+	soonest := k.soonest(now)
+	k.dropSkip(k.usable[soonest].index)
+	return soonest
+}
+
+// soonest is the usable target that is let in first.
+func (k *call) soonest(now time.Time) int {
+	best, when := 0, k.usable[0].health.opens(now)
+	for i := range k.usable {
+		if t := k.usable[i].health.opens(now); t.Before(when) {
+			best, when = i, t
+		}
+	}
+	return best
+}
+
+func (k *call) dropSkip(index int) {
+	for i := range k.result.Skipped {
+		if k.result.Skipped[i].Target == index {
+			k.result.Skipped = append(k.result.Skipped[:i], k.result.Skipped[i+1:]...)
+			return
+		}
+	}
+}
+
+// later counts the targets not tried yet that would be let in at present.
+func (k *call) later() int {
+	now := time.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.laterLocked(now)
+}
+
+func (k *call) laterLocked(now time.Time) int {
+	n := 0
+	for i := range k.usable {
+		if u := &k.usable[i]; !u.taken && u.health.lets(now) {
+			n++
+		}
+	}
+	return n
+}
+
+func (k *call) addFailure(f failed) {
+	k.mu.Lock()
+	k.failures = append(k.failures, f)
+	k.mu.Unlock()
+}

@@ -1,0 +1,116 @@
+package invoke
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// deliver hands an attempt's answer on, on the goroutine of Invoke's caller.
+// From here on no other attempt is made.
+func (k *call) deliver(a *attempt) {
+	verdict := false
+	defer func() {
+		if !verdict { // a panic of emit
+			a.close()
+			a.health.release()
+		}
+	}()
+	err := k.handOn(a)
+	verdict = true
+	if err == nil {
+		a.succeeded()
+		if a.result.Model == "" {
+			a.result.Model = a.target.Model
+		}
+		k.result.Result, k.result.Served = a.result, a.index
+		return
+	}
+	f := a.failed(err)
+	k.broken = &f
+	if k.committed {
+		// What was said so far was paid for, too.
+		k.result.Result = a.result
+	}
+}
+
+func (k *call) handOn(a *attempt) error {
+	// A call that was cancelled while the first bytes arrived has nobody to
+	// answer.
+	if err := k.parent.Err(); err != nil {
+		return k.cause(a.ctx, err)
+	}
+	if !k.Stream {
+		return k.give(a, providers.Delta{Content: a.first})
+	}
+	if !a.done {
+		k.result.FirstToken = time.Since(k.started)
+	}
+	if a.first != "" {
+		if err := k.give(a, providers.Delta{Content: a.first, More: a.more}); err != nil {
+			return err
+		}
+	}
+	if a.done {
+		return nil
+	}
+	return k.relay(a)
+}
+
+// relay hands on the pieces after the first.
+func (k *call) relay(a *attempt) error {
+	cancel := a.cancel
+	idle := time.AfterFunc(k.policy.Idle, func() { cancel(errIdle) })
+	defer idle.Stop()
+	for {
+		d, err := a.stream.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return k.cause(a.ctx, err)
+		}
+		// The time that a slow caller takes is not the provider's.
+		idle.Stop()
+		if d.Content != "" {
+			a.said += len(d.Content)
+			if err := k.give(a, d); err != nil {
+				return err
+			}
+		}
+		idle.Reset(k.policy.Idle)
+	}
+}
+
+// give hands one piece to the caller.
+func (k *call) give(a *attempt, d providers.Delta) error {
+	if !k.committed {
+		k.committed = true
+		if k.Stream && k.Committed != nil {
+			k.Committed(a.index, k.begun())
+		}
+	}
+	if err := k.emit(d); err != nil {
+		return fmt.Errorf("%w: %w", errClientGone, err)
+	}
+	return nil
+}
+
+// begun counts the attempts begun so far.
+func (k *call) begun() int {
+	now := time.Since(k.started)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := 0
+	for _, l := range k.lanes {
+		for i := range l.attempts {
+			if l.attempts[i].Started <= now {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,143 @@
+package invoke
+
+import (
+	"cmp"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+)
+
+// A hedged call: where no answer began in time, a second lane goes on with the
+// next target while the first still waits. The lane that has something to hand
+// on first settles the call and cancels the other. Only its answer reaches the
+// goroutine that hands on, so bytes of two attempts cannot meet.
+
+// laneEnd is what came of a lane.
+type laneEnd struct {
+	answer   *attempt // nil for none
+	panicked any
+}
+
+// race runs the call's lanes until one has something to hand on, and returns
+// nil when none has. The other lane may still be ending then.
+func (k *call) race() *attempt {
+	ends := make(chan laneEnd, 2) // nobody waits to send
+	timer := time.NewTimer(time.Until(k.started.Add(k.policy.Hedge)))
+	defer timer.Stop()
+	k.start(false, -1, ends)
+	var panicked any
+	for running := 1; running > 0; {
+		select {
+		case <-timer.C:
+			if i := k.hedgeTarget(); i >= 0 && k.start(true, i, ends) {
+				running++
+			}
+		case end := <-ends:
+			if end.answer != nil {
+				return end.answer
+			}
+			if end.panicked != nil {
+				panicked = end.panicked
+			}
+			running--
+		}
+	}
+	if panicked != nil {
+		panic(panicked)
+	}
+	return nil
+}
+
+// start runs a lane on a goroutine of its own, from the target at place i or
+// the next one. It is false when the call is settled.
+func (k *call) start(hedge bool, i int, ends chan<- laneEnd) bool {
+	l := k.newLane(hedge)
+	if l == nil {
+		return false
+	}
+	k.running.Go(func() {
+		var end laneEnd
+		defer func() {
+			if p := recover(); p != nil {
+				// The other lane may still answer. If none does, the caller's
+				// goroutine panics, as it does for a call that is not hedged.
+				end.panicked = fmt.Sprintf("%v\n\n%s", p, debug.Stack())
+				l.end(Unknown, 0, fmt.Errorf("the provider panics: %v", p), used{})
+			}
+			ends <- end
+		}()
+		end.answer = l.run(i)
+	})
+	return true
+}
+
+// hedgeTarget takes the next target for a second lane, by its place in the
+// order: -1 when there is none in good health, when its provider has no retry
+// left, or when the call has no attempt left or is settled.
+func (k *call) hedgeTarget() int {
+	now := time.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.settled != nil || k.left <= 0 || k.ctx.Err() != nil {
+		return -1
+	}
+	for i := range k.usable {
+		u := &k.usable[i]
+		if u.taken || !u.health.sound(now) {
+			continue
+		}
+		if !u.health.bucket.draw() {
+			return -1
+		}
+		u.taken = true
+		return i
+	}
+	return -1
+}
+
+// hedged tells whether the call may have two lanes.
+func (k *call) hedged() bool { return k.policy.Hedge > 0 }
+
+// take takes one attempt of those that both lanes share. A retry leaves one
+// for each target not tried yet.
+func (k *call) take(retry bool) bool {
+	now := time.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	reserve := 0
+	if retry {
+		reserve = k.laterLocked(now)
+	}
+	if k.left <= reserve {
+		return false
+	}
+	k.left--
+	return true
+}
+
+// settle makes the lane the one that decides how the call ends, and cancels
+// the other. It is false where the other was faster.
+func (l *lane) settle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.settled == nil {
+		l.settled = l
+		for _, other := range l.lanes {
+			if other != l {
+				other.cancel(errSuperseded)
+			}
+		}
+	}
+	return l.settled == l
+}
+
+// attempts are the attempts of all lanes, in the order in which they began.
+func (k *call) attempts() []Attempt {
+	all := k.lanes[0].records()
+	for _, l := range k.lanes[1:] {
+		all = append(all, l.records()...)
+		slices.SortStableFunc(all, func(a, b Attempt) int { return cmp.Compare(a.Started, b.Started) })
+	}
+	return all
+}

@@ -1,0 +1,210 @@
+package invoke
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// lane goes through the targets, one attempt at a time, until one of them can
+// be handed on. A call has one lane, and a second one where it is hedged; the
+// two share the targets and the attempts.
+type lane struct {
+	*call
+	ctx    context.Context         // with the budget
+	cancel context.CancelCauseFunc // of a hedged call
+	// budget is this lane's: it writes one record at a time. What bounds both
+	// lanes of a hedged call together is call.left.
+	budget *providers.Attempts
+	hedge  bool
+	// attempts are those begun, as far as the budget's records do not say it.
+	attempts []Attempt
+}
+
+// newLane adds a lane to the call. It returns nil when the call is settled.
+func (k *call) newLane(hedge bool) *lane {
+	l := &lane{call: k, hedge: hedge, budget: providers.NewAttempts(k.policy.MaxAttempts), attempts: make([]Attempt, 0, 2)}
+	l.ctx = providers.WithAttempts(k.ctx, l.budget)
+	if k.hedged() {
+		l.ctx, l.cancel = context.WithCancelCause(l.ctx)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.settled != nil {
+		return nil
+	}
+	k.lanes = append(k.lanes, l)
+	return l
+}
+
+// run tries the target at place i, or else the next one, and those after it,
+// until one can be handed on or the call is over. It returns nil when there is
+// nothing to hand on.
+func (l *lane) run(i int) *attempt {
+	if i < 0 {
+		i = l.next()
+	}
+	for ; i >= 0; i = l.next() {
+		if a, over := l.target(i); over {
+			return a
+		}
+	}
+	return nil
+}
+
+// target tries one target until it can be handed on or may not be tried again.
+// It tells whether the call is over.
+func (l *lane) target(i int) (*attempt, bool) {
+	u := &l.usable[i]
+	t := &l.Targets[u.index]
+	a := &attempt{lane: l, target: t, place: i, index: u.index, health: u.health, later: l.later()}
+	req := &providers.Request{
+		Model: t.Model, Messages: l.Messages, Parameters: t.Parameters, Extra: t.Extra, Stream: l.Stream,
+	}
+	verdict := false
+	defer func() {
+		// The attempts are used up, or a provider panics.
+		if !verdict {
+			u.health.release()
+		}
+	}()
+	if l.hedged() && !l.take(false) || !l.budget.Begin(providers.Plan{
+		Target: u.index, Provider: t.Name, Model: t.Model,
+		Retries: l.policy.retries(a.later == 0), Reserve: a.later,
+		Permit:  a.permit,
+		Failed:  func() { u.health.failed(time.Now(), Connect, 0) },
+		Restart: a.restart,
+	}) {
+		return nil, true
+	}
+	l.begin(0)
+	for {
+		err := a.open(req)
+		verdict = true
+		if err == nil {
+			if l.settle() {
+				return a, true
+			}
+			err = errSuperseded
+		}
+		f := a.failed(err)
+		if f.class != Superseded && f.repeatable && l.policy.allowsStatus(f.status) && f.mayRepeat(a.later == 0) {
+			if wait, again := l.budget.Again(l.ctx, f.hint); again {
+				if err := sleep(l.ctx, wait); err == nil {
+					continue
+				}
+				f = failed{place: i, err: l.cause(l.ctx, l.ctx.Err())}
+				f.class = Classify(f.err)
+				l.end(f.class, 0, f.err, used{})
+			}
+		}
+		if f.class == Superseded {
+			return nil, true
+		}
+		l.addFailure(f)
+		over := !f.class.row().Next
+		if over {
+			l.settle()
+		}
+		return nil, over
+	}
+}
+
+// begin notes that an attempt begins after the wait.
+func (l *lane) begin(wait time.Duration) {
+	now := time.Since(l.started)
+	l.mu.Lock()
+	l.attempts = append(l.attempts, Attempt{Started: now + wait, Hedge: l.hedge})
+	l.mu.Unlock()
+}
+
+// used is what an attempt used.
+type used struct {
+	providers.Usage
+	estimated bool
+}
+
+// end closes the record of the attempt that runs, if any does. One that did
+// not get past the wait before it is forgotten.
+func (l *lane) end(class Class, status int, err error, u used) {
+	before := len(l.budget.Records())
+	l.budget.End(string(class), status, err)
+	n := len(l.budget.Records())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.attempts = l.attempts[:min(n, len(l.attempts))]
+	if n > before {
+		last := &l.attempts[n-1]
+		last.Usage, last.Estimated = u.Usage, u.estimated
+	}
+}
+
+// records are the lane's attempts in their order. No attempt runs any more.
+func (l *lane) records() []Attempt {
+	records := l.budget.Records()
+	attempts := l.attempts[:min(len(records), len(l.attempts))]
+	for i := range attempts {
+		attempts[i].Attempt = records[i]
+	}
+	return attempts
+}
+
+// failed is a failed attempt: the last one at its target.
+type failed struct {
+	place      int // of the target in the order
+	class      Class
+	status     int // HTTP status, 0 where none was received
+	hint       time.Duration
+	repeatable bool // as far as the failure itself says
+	err        error
+}
+
+// mayRepeat tells whether the same target may be tried again. One that was
+// slow, or limits without saying for how long, is left for another while there
+// is one.
+func (f failed) mayRepeat(last bool) bool {
+	switch f.class {
+	case Slow:
+		return last
+	case RateLimit:
+		return last || f.hint > 0
+	}
+	return f.class.row().Retry
+}
+
+// failed ends an attempt that failed.
+func (a *attempt) failed(err error) failed {
+	f := failed{place: a.place, class: Classify(err), repeatable: true, err: err}
+	if e, ok := errors.AsType[*providers.Error](err); ok {
+		f.status, f.hint = e.Status, e.RetryAfter
+		f.repeatable = e.Advice != providers.DoNotRetry
+	} else if e, ok := errors.AsType[*providers.ConnectError](err); ok {
+		f.repeatable = !e.Permanent
+	}
+	a.close()
+	a.end(f.class, f.status, err, a.used(f.class))
+	a.health.failed(time.Now(), f.class, f.hint)
+	return f
+}
+
+// succeeded ends an attempt that was handed on completely.
+func (a *attempt) succeeded() {
+	a.close()
+	a.end("", http.StatusOK, nil, a.used(""))
+	a.health.succeeded(time.Now())
+}
+
+// sleep waits, or returns ctx's error when it ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

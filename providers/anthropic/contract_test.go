@@ -1,0 +1,93 @@
+package anthropic
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const testKey = "sk-ant-api03-0123456789abcdef"
+
+// client makes a client of a test's upstream.
+func client(t testing.TB, base string, change ...func(*Config)) *Client {
+	t.Helper()
+	u, err := url.Parse(base + "/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := Config{Key: testKey, Upstream: upstream.Config{BaseURL: u}}
+	for _, f := range change {
+		f(&config)
+	}
+	c, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestContract(t *testing.T) {
+	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
+		up := pt.NewUpstream(t)
+		up.Choose(func(r pt.Request) pt.Reply {
+			return behave(b, strings.Contains(r.Body, `"stream":true`))
+		})
+		return client(t, up.URL)
+	})
+}
+
+// behave speaks the contract's behaviours in the Messages API's wire format.
+func behave(b pt.Behaviour, stream bool) pt.Reply {
+	if b.Status != 0 {
+		r := pt.JSON(b.Status, errorBody(b.Code, "Slow down."))
+		r.Header["Retry-After"] = fmt.Sprint(int(b.RetryAfter / time.Second))
+		return r
+	}
+	if !stream {
+		r := answer(strings.Join(b.Words, ""), "end_turn", len(b.Words))
+		if len(b.Tools) > 0 {
+			r = toolAnswer(strings.Join(b.Words, ""), b.Tools)
+		}
+		switch b.Fail {
+		case pt.Stops:
+			r.Body[0], r.End = r.Body[0][:len(r.Body[0])/2], pt.Cut
+		case pt.Stalls:
+			r.Body[0], r.End = r.Body[0][:len(r.Body[0])/2], pt.Hang
+		case pt.Reported:
+			r = pt.JSON(200, errorBody("api_error", "It broke."))
+		}
+		return r
+	}
+	r := sse(opening(), deltas(b.Words...))
+	r.Delay = b.Pace
+	stop := "end_turn"
+	if len(b.Tools) > 0 {
+		stop = "tool_use"
+		r.Body = append(r.Body, blockStop)
+		for i, c := range b.Tools {
+			r.Body = append(r.Body, toolBlock(1+i, c)...)
+		}
+	}
+	switch b.Fail {
+	case pt.None:
+		r.Body = append(r.Body, closing(stop, len(b.Words))...)
+	case pt.Stops:
+		r.End = pt.Cut
+	case pt.Stalls:
+		r.End = pt.Hang
+	case pt.Reported:
+		r.Body = append(r.Body, errorEvent("overloaded_error", "Overloaded"))
+	}
+	return r
+}

@@ -1,0 +1,134 @@
+package anthropic
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+)
+
+func TestCaddyfile(t *testing.T) {
+	for _, test := range []struct{ input, want, err string }{
+		{"anthropic", `{}`, ""},
+		{"anthropic {\n api_key {env.KEY}\n}", `{"api_key":"{env.KEY}"}`, ""},
+		{`anthropic {
+			api_key {file./run/secrets/key}
+			base_url https://claude.example/v1
+			max_tokens 2000
+			beta context-1m-2025-08-07 interleaved-thinking-2025-05-14
+			allow_private
+			proxy http://proxy:3128
+		}`, `{"api_key":"{file./run/secrets/key}","base_url":"https://claude.example/v1","max_tokens":2000,"beta":["context-1m-2025-08-07","interleaved-thinking-2025-05-14"],"allow_private":true,"proxy":"http://proxy:3128"}`, ""},
+		{"anthropic {\n api_key sk-ant-secret-literal\n}", "", "must be a reference"},
+		{"anthropic {\n apikey {env.KEY}\n}", "", `unknown option "apikey"`},
+		{"anthropic {\n api_key\n}", "", "argument"},
+		{"anthropic {\n api_key {env.A} {env.B}\n}", "", "argument"},
+		{"anthropic {\n base_url https://a\n base_url https://b\n}", "", "twice"},
+		{"anthropic {\n base_url \"\"\n}", "", "empty"},
+		{"anthropic {\n allow_private yes\n}", "", "argument"},
+		{"anthropic {\n max_tokens 0\n}", "", "whole number"},
+		{"anthropic {\n max_tokens many\n}", "", "whole number"},
+		{"anthropic {\n beta\n}", "", "argument"},
+		{"anthropic sk-ant-secret-literal", "", "argument"},
+	} {
+		var m Module
+		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(test.input))
+		if test.err != "" {
+			if err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("%s\nerror %v, want %q", test.input, err, test.err)
+			}
+			if err != nil && strings.Contains(err.Error(), "must be a reference") && strings.Contains(err.Error(), "sk-ant-secret-literal") {
+				t.Errorf("the error repeats the literal: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s\n%v", test.input, err)
+		}
+		got, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, string(got)); diff != "" {
+			t.Errorf("%s\n%s", test.input, diff)
+		}
+	}
+}
+
+func provision(t *testing.T, m *Module) error {
+	t.Helper()
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	t.Cleanup(cancel)
+	err := m.Provision(ctx)
+	t.Cleanup(func() { m.Cleanup() })
+	return err
+}
+
+func TestProvision(t *testing.T) {
+	t.Setenv("ANTHROPIC_TEST_KEY", "sk-ant-0123456789")
+	t.Setenv("ANTHROPIC_TEST_EMPTY", "")
+	t.Setenv("ANTHROPIC_TEST_BAD", "sk-ant-\n0123456789")
+	for _, test := range []struct {
+		name        string
+		module      Module
+		err         string
+		unavailable string
+	}{
+		{"a key", Module{APIKey: "{env.ANTHROPIC_TEST_KEY}"}, "", ""},
+		{"no key yet", Module{APIKey: "{env.ANTHROPIC_TEST_EMPTY}"}, "", "ANTHROPIC_TEST_EMPTY"},
+		{"no key file yet", Module{APIKey: "{file./nonexistent/key}"}, "", "/nonexistent/key"},
+		{"a key that no header carries", Module{APIKey: "{env.ANTHROPIC_TEST_BAD}"}, "", "ANTHROPIC_TEST_BAD"},
+		{"a literal", Module{APIKey: "sk-ant-0123456789"}, "must be a reference", ""},
+		{"no key option", Module{}, "api_key is required", ""},
+		{"a local server", Module{BaseURL: "http://localhost:11434/v1"}, "", ""},
+		{"a base URL that is none", Module{BaseURL: "localhost:11434"}, "base_url", ""},
+		{"a base URL with a query", Module{BaseURL: "https://x.example/?key=1"}, "base_url", ""},
+		{"a proxy that is none", Module{BaseURL: "http://localhost", Proxy: "proxy:1"}, "proxy", ""},
+		{"a proxy with a password", Module{BaseURL: "http://localhost", Proxy: "http://u:p@proxy:1"}, "proxy", ""},
+		{"negative max_tokens", Module{BaseURL: "http://localhost", MaxTokens: -1}, "max_tokens", ""},
+		{"an odd preview", Module{BaseURL: "http://localhost", Beta: []string{"a b"}}, "beta", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := provision(t, &test.module)
+			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Fatalf("error %v, want %q", err, test.err)
+			}
+			if err != nil && strings.Contains(err.Error(), "sk-ant-0123456789") {
+				t.Errorf("the error holds the key: %v", err)
+			}
+			reason := providers.Availability(&test.module)
+			if (reason == nil) != (test.unavailable == "") || reason != nil && !strings.Contains(reason.Error(), test.unavailable) {
+				t.Errorf("unavailable: %v, want %q", reason, test.unavailable)
+			}
+			if reason != nil {
+				if _, err := test.module.Invoke(t.Context(), &providers.Request{}); err == nil {
+					t.Error("a provider without its key answers")
+				}
+			}
+		})
+	}
+}
+
+func TestProvisionedModuleSendsItsKey(t *testing.T) {
+	t.Setenv("ANTHROPIC_TEST_KEY", " sk-ant-0123456789\n")
+	up := pt.NewUpstream(t).Always(answer("fine", "end_turn", 1))
+	m := Module{APIKey: "{env.ANTHROPIC_TEST_KEY}", BaseURL: up.URL + "/v1"}
+	if err := provision(t, &m); err != nil {
+		t.Fatal(err)
+	}
+	s, err := m.Invoke(t.Context(), &providers.Request{Model: "m", Messages: hello})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if got := up.Requests()[0].Header.Get("X-Api-Key"); got != "sk-ant-0123456789" {
+		t.Errorf("x-api-key %q", got)
+	}
+}

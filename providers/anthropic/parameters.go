@@ -1,0 +1,122 @@
+package anthropic
+
+import (
+	"encoding/json"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// sampling sets how the model goes about its answer, and tells what the API, or
+// the model, does not have.
+func (c *Client) sampling(members map[string]any, req *providers.Request) (leftOut []string) {
+	p := &req.Parameters
+	if p.MaxTokens != nil {
+		members["max_tokens"] = *p.MaxTokens
+	}
+	sampling := takesSampling(req.Model)
+	number := func(name string, set, taken bool, value any) {
+		switch {
+		case !set:
+		case taken:
+			members[name] = value
+		default:
+			leftOut = append(leftOut, name)
+		}
+	}
+	number("temperature", p.Temperature != nil, sampling, p.Temperature)
+	number("top_p", p.TopP != nil, sampling, p.TopP)
+	number("top_k", p.TopK != nil, sampling, p.TopK)
+	number("frequency_penalty", p.FrequencyPenalty != nil, false, nil)
+	number("presence_penalty", p.PresencePenalty != nil, false, nil)
+	number("seed", p.Seed != nil, false, nil)
+	if len(p.Stop) > 0 {
+		members["stop_sequences"] = p.Stop
+	}
+	return leftOut
+}
+
+// format is the form of an answer's text.
+type format struct {
+	Type   string          `json:"type"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+// outputConfig is the member output_config.
+type outputConfig struct {
+	Effort string  `json:"effort,omitempty"`
+	Format *format `json:"format,omitempty"`
+}
+
+// output sets the form of the answer, and how much the model thinks of it.
+func (c *Client) output(members map[string]any, req *providers.Request, leftOut *[]string) error {
+	var config outputConfig
+	switch effort := req.Parameters.ReasoningEffort; {
+	case effort == "":
+	case !takesEffort(req.Model):
+		if effort != "none" {
+			*leftOut = append(*leftOut, "reasoning_effort")
+		}
+	case effort == "none":
+		members["thinking"] = map[string]string{"type": "disabled"}
+	case effort == "minimal":
+		config.Effort = "low"
+	default:
+		config.Effort = effort
+	}
+	if f := req.Parameters.ResponseFormat; f != nil {
+		switch f.Type {
+		case providers.FormatText:
+		case providers.FormatSchema:
+			config.Format = &format{"json_schema", f.Schema}
+		case providers.FormatJSON:
+			return c.unsendable("Anthropic's API has no response_format json: give it a json_schema")
+		default:
+			return c.unsendable("the response format has the unknown type %q", f.Type)
+		}
+	}
+	if config != (outputConfig{}) {
+		members["output_config"] = config
+	}
+	return nil
+}
+
+// tool is a tool of the caller's.
+type tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"input_schema"`
+	Strict      bool            `json:"strict,omitempty"`
+}
+
+// toolChoices are the API's words for the modes of choosing.
+var toolChoices = map[string]string{
+	providers.ToolsAuto: "auto", providers.ToolsNone: "none", providers.ToolsRequired: "any", providers.ToolsNamed: "tool",
+}
+
+// tools sets what the model may call.
+func (c *Client) tools(members map[string]any, p *providers.Parameters) error {
+	if len(p.Tools) == 0 {
+		return nil
+	}
+	list := make([]tool, len(p.Tools))
+	for i, t := range p.Tools {
+		if t.Parameters == nil {
+			t.Parameters = providers.NoArguments
+		}
+		list[i] = tool(t)
+	}
+	members["tools"] = list
+	if p.ToolChoice == nil {
+		return nil
+	}
+	kind, ok := toolChoices[p.ToolChoice.Mode]
+	if !ok {
+		return c.unsendable("the tool choice has the unknown mode %q", p.ToolChoice.Mode)
+	}
+	choice := map[string]string{"type": kind}
+	if p.ToolChoice.Mode == providers.ToolsNamed {
+		choice["name"] = p.ToolChoice.Name
+	}
+	members["tool_choice"] = choice
+	return nil
+}

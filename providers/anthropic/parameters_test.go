@@ -1,0 +1,135 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+)
+
+// ask sends parameters and returns the request's JSON, without what every
+// request has, and what was left out.
+func ask(t *testing.T, model string, p providers.Parameters, extra ...string) (string, []string) {
+	t.Helper()
+	req := &providers.Request{Model: model, Messages: hello, Parameters: p, Extra: map[string]json.RawMessage{}}
+	for i := 0; i < len(extra); i += 2 {
+		req.Extra[extra[i]] = json.RawMessage(extra[i+1])
+	}
+	up := pt.NewUpstream(t).Always(answer("fine", "end_turn", 1))
+	s, err := client(t, up.URL).Invoke(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	body := strings.TrimSuffix(up.Requests()[0].Body, "\n")
+	return strings.Replace(body, `"max_tokens":8192,"messages":[{"role":"user","content":"Hello"}],"model":"`+model+`"`, "…", 1), s.Result().LeftOut
+}
+
+func TestParametersOfTheRequest(t *testing.T) {
+	const (
+		toolList = `[{"name":"get_weather","description":"Says what the weather is.","input_schema":` + pt.Schema + `,"strict":true},{"name":"get_time","input_schema":{"type":"object","properties":{}}}]`
+		format   = `"format":{"type":"json_schema","schema":` + pt.Schema + `}`
+	)
+	choose := func(mode, name string) providers.Parameters {
+		return providers.Parameters{Tools: pt.Tools(), ToolChoice: &providers.ToolChoice{Mode: mode, Name: name}}
+	}
+	number := 0.5
+	for _, test := range []struct {
+		name, model string
+		p           providers.Parameters
+		extra       []string
+		want        string
+		leftOut     []string
+	}{
+		{"everything", "claude-sonnet-5", pt.Everything(), nil,
+			`{…,"output_config":{"effort":"low",` + format + `},"stop_sequences":["END","\n\n"],"tool_choice":{"type":"any"},"tools":` + toolList + `}`, []string{"seed"}},
+		{"everything, a model without effort", "claude-haiku-4-5", pt.Everything(), nil,
+			`{…,"output_config":{` + format + `},"stop_sequences":["END","\n\n"],"tool_choice":{"type":"any"},"tools":` + toolList + `}`, []string{"seed", "reasoning_effort"}},
+		{"penalties, and sampling where there is none", "claude-opus-5", providers.Parameters{Temperature: &number, TopP: &number, FrequencyPenalty: &number, PresencePenalty: &number}, nil,
+			`{…}`, []string{"temperature", "top_p", "frequency_penalty", "presence_penalty"}},
+		{"no effort", "claude-opus-4-5", providers.Parameters{ReasoningEffort: "none"}, nil, `{…,"thinking":{"type":"disabled"}}`, nil},
+		{"no effort, none to be had", "claude-sonnet-4-5", providers.Parameters{ReasoningEffort: "none"}, nil, `{…}`, nil},
+		{"minimal effort", "claude-sonnet-4-6", providers.Parameters{ReasoningEffort: "minimal"}, nil, `{…,"output_config":{"effort":"low"}}`, nil},
+		{"text", "m", providers.Parameters{ResponseFormat: &providers.ResponseFormat{Type: providers.FormatText}}, nil, `{…}`, nil},
+		{"auto", "m", choose("auto", ""), nil, `{…,"tool_choice":{"type":"auto"},"tools":` + toolList + `}`, nil},
+		{"none", "m", choose("none", ""), nil, `{…,"tool_choice":{"type":"none"},"tools":` + toolList + `}`, nil},
+		{"named", "m", choose("named", "get_time"), nil, `{…,"tool_choice":{"name":"get_time","type":"tool"},"tools":` + toolList + `}`, nil},
+		{"tools alone", "m", providers.Parameters{Tools: pt.Tools()}, nil, `{…,"tools":` + toolList + `}`, nil},
+		{"extra wins", "claude-sonnet-5", pt.Everything(), []string{"tools", "[]", "tool_choice", "null", "output_config", `{"effort":"max"}`, "stop_sequences", "[]"},
+			`{…,"output_config":{"effort":"max"},"stop_sequences":[],"tool_choice":null,"tools":[]}`, []string{"seed"}},
+	} {
+		got, leftOut := ask(t, test.model, test.p, test.extra...)
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+		if diff := cmp.Diff(test.leftOut, leftOut); diff != "" {
+			t.Errorf("%s: left out (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
+func TestWhatMustNotBeLeftOut(t *testing.T) {
+	for name, p := range map[string]providers.Parameters{
+		"no response_format json":    {ResponseFormat: &providers.ResponseFormat{Type: providers.FormatJSON}},
+		`the unknown type "yaml"`:    {ResponseFormat: &providers.ResponseFormat{Type: "yaml"}},
+		`the unknown mode "perhaps"`: {Tools: pt.Tools(), ToolChoice: &providers.ToolChoice{Mode: "perhaps"}},
+	} {
+		_, err := client(t, "http://localhost:1").Invoke(t.Context(), &providers.Request{Messages: hello, Parameters: p})
+		e, ok := errors.AsType[*providers.Error](err)
+		if !ok || e.Kind != providers.Status || e.Status != 400 || !strings.Contains(e.Message, name) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestTakesEffort(t *testing.T) {
+	for model, want := range map[string]bool{
+		"claude-opus-4-5-20251101": true, "claude-opus-4-6": true, "claude-sonnet-4-6": true, "claude-sonnet-5": true,
+		"claude-haiku-5-5-20260901": true, "claude-mythos-preview": true, "anthropic.claude-opus-4-7-v1:0": true,
+		"claude-opus-4-1-20250805": false, "claude-opus-4-20250514": false, "claude-sonnet-4-5-20250929": false, "claude-haiku-4-5": false,
+		"claude-3-7-sonnet-20250219": false, "kimi-k2": false, "": false,
+	} {
+		if got := takesEffort(model); got != want {
+			t.Errorf("%q: %v", model, got)
+		}
+	}
+}
+
+func TestOddToolCalls(t *testing.T) {
+	input := func(index, text string) string {
+		return "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":" + index + `,"delta":{"type":"input_json_delta","partial_json":` + quote(text) + "}}\n\n"
+	}
+	begin := func(kind, rest string) string {
+		return "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":" + quote(kind) + `,"id":"a","name":"f"` + rest + "}}\n\n"
+	}
+	for _, test := range []struct {
+		name  string
+		reply pt.Reply
+		want  []providers.ToolCall
+	}{
+		{"no input", sse([]string{messageStart, begin("tool_use", "")}, closing("tool_use", 2)), []providers.ToolCall{{ID: "a", Name: "f", Arguments: "{}"}}},
+		{"input at once", sse([]string{messageStart, begin("tool_use", `,"input":{"x":[1.0]}`)}, closing("tool_use", 2)), []providers.ToolCall{{ID: "a", Name: "f", Arguments: `{"x":[1.0]}`}}},
+		{"a tool of the API's own", sse([]string{messageStart, begin("server_tool_use", `,"input":{}`), input("1", `{"query":`), textDelta("a")}, closing("end_turn", 2)), nil},
+		{"out of tokens, but whole", sse([]string{messageStart, begin("tool_use", ""), input("1", "{}")}, closing("max_tokens", 2)), []providers.ToolCall{{ID: "a", Name: "f", Arguments: "{}"}}},
+	} {
+		o := receive(t, test.reply, true)
+		if diff := cmp.Diff(test.want, o.result.ToolCalls); o.err != nil || diff != "" {
+			t.Errorf("%s: error %v (-want +got):\n%s", test.name, o.err, diff)
+		}
+	}
+	for name, reply := range map[string]pt.Reply{
+		"out of tokens":   sse([]string{messageStart, begin("tool_use", ""), input("1", `{"x`)}, closing("max_tokens", 2)),
+		"input twice":     sse([]string{messageStart, begin("tool_use", `,"input":{"x":1}`), input("1", `{"x":1}`)}, closing("tool_use", 2)),
+		"a whole without": pt.JSON(200, `{"type":"message","content":[{"type":"tool_use","id":"a","input":{}}],"stop_reason":"tool_use"}`),
+	} {
+		o := receive(t, reply, true)
+		if e, ok := errors.AsType[*providers.Error](o.err); !ok || e.Kind != providers.Invalid || len(o.result.ToolCalls) > 0 {
+			t.Errorf("%s: error %v, result %+v", name, o.err, o.result)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+)
+
+// sent sends one request and returns what the upstream got.
+func sent(t *testing.T, req *providers.Request, change ...func(*Config)) pt.Request {
+	t.Helper()
+	up := pt.NewUpstream(t).Always(answer("fine", "end_turn", 1))
+	s, err := client(t, up.URL, change...).Invoke(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	return up.Requests()[0]
+}
+
+func TestRequestBody(t *testing.T) {
+	all := providers.Parameters{
+		Temperature: new(0.0), MaxTokens: new(int64(400)), TopP: new(0.9), TopK: new(int64(40)),
+		FrequencyPenalty: new(-0.5), PresencePenalty: new(0.25),
+	}
+	say := func(pairs ...string) []providers.Message {
+		var m []providers.Message
+		for i := 0; i < len(pairs); i += 2 {
+			m = append(m, providers.Message{Role: pairs[i], Content: pairs[i+1]})
+		}
+		return m
+	}
+	for _, test := range []struct {
+		name   string
+		req    providers.Request
+		change func(*Config)
+		want   string
+	}{
+		{"nothing set", providers.Request{Model: "m", Messages: say("user", "a <b> & \"c\"\n")}, nil,
+			`{"max_tokens":8192,"messages":[{"role":"user","content":"a <b> & \"c\"\n"}],"model":"m"}`},
+		{"the provider's max_tokens", providers.Request{Model: "m", Messages: say("user", "a")}, func(c *Config) { c.MaxTokens = 77 },
+			`{"max_tokens":77,"messages":[{"role":"user","content":"a"}],"model":"m"}`},
+		{"a system message", providers.Request{Model: "m", Messages: say("system", "s", "user", "a")}, nil,
+			`{"max_tokens":8192,"messages":[{"role":"user","content":"a"}],"model":"m","system":"s"}`},
+		{"system messages anywhere", providers.Request{Model: "m", Messages: say("system", "s", "user", "a", "developer", "d", "assistant", "b", "system", "e")}, nil,
+			`{"max_tokens":8192,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"model":"m","system":[{"type":"text","text":"s"},{"type":"text","text":"d"},{"type":"text","text":"e"}]}`},
+		{"roles in a row", providers.Request{Model: "m", Messages: say("user", "a", "user", "b", "system", "s", "user", "c", "assistant", "d", "assistant", "e", "user", "f")}, nil,
+			`{"max_tokens":8192,"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"text","text":"c"}]},{"role":"assistant","content":[{"type":"text","text":"d"},{"type":"text","text":"e"}]},{"role":"user","content":"f"}],"model":"m","system":"s"}`},
+		{"messages without text", providers.Request{Model: "m", Messages: say("system", "", "user", "a", "assistant", "", "user", "b")}, nil,
+			`{"max_tokens":8192,"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"model":"m"}`},
+		{"all parameters", providers.Request{Model: "claude-sonnet-4-5", Messages: say("user", "a"), Parameters: all}, nil,
+			`{"max_tokens":400,"messages":[{"role":"user","content":"a"}],"model":"claude-sonnet-4-5","temperature":0,"top_k":40,"top_p":0.9}`},
+		{"all parameters, a model that samples by itself", providers.Request{Model: "claude-sonnet-5", Messages: say("user", "a"), Parameters: all}, nil,
+			`{"max_tokens":400,"messages":[{"role":"user","content":"a"}],"model":"claude-sonnet-5"}`},
+		{"stream", providers.Request{Model: "m", Messages: say("user", "a"), Stream: true}, nil,
+			`{"max_tokens":8192,"messages":[{"role":"user","content":"a"}],"model":"m","stream":true}`},
+		{"extra wins, but not over stream", providers.Request{Model: "claude-opus-5", Messages: say("user", "a"), Parameters: all, Extra: map[string]json.RawMessage{
+			"max_tokens": json.RawMessage(`9`), "thinking": json.RawMessage(`{"type": "adaptive"}`),
+			"stream": json.RawMessage(`true`), "temperature": json.RawMessage(`1`),
+		}}, nil,
+			`{"max_tokens":9,"messages":[{"role":"user","content":"a"}],"model":"claude-opus-5","temperature":1,"thinking":{"type":"adaptive"}}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var change []func(*Config)
+			if test.change != nil {
+				change = append(change, test.change)
+			}
+			if diff := cmp.Diff(test.want+"\n", sent(t, &test.req, change...).Body); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestUnsendableRequests(t *testing.T) {
+	c := client(t, "http://localhost:1")
+	user := []providers.Message{{Role: "user", Content: "a"}}
+	for _, test := range []struct {
+		name, want string
+		req        providers.Request
+	}{
+		{"an unknown role", `message 1 has the unknown role "wizard"`, providers.Request{Messages: append(user, providers.Message{Role: "wizard"})}},
+		{"no messages", "no user or assistant message", providers.Request{}},
+		{"a system prompt alone", "no user or assistant message", providers.Request{Messages: []providers.Message{{Role: "system", Content: "s"}}}},
+		{"no text", "no user or assistant message", providers.Request{Messages: []providers.Message{{Role: "user"}}}},
+		{"no number", "cannot be written", providers.Request{Messages: user, Parameters: providers.Parameters{Temperature: new(math.NaN())}}},
+		{"extra that is no JSON", "cannot be written", providers.Request{Messages: user, Extra: map[string]json.RawMessage{"x": json.RawMessage(`{`)}}},
+	} {
+		_, err := c.Invoke(t.Context(), &test.req)
+		e, ok := errors.AsType[*providers.Error](err)
+		if !ok || e.Status != 400 || e.Kind != providers.Status || !strings.Contains(e.Message, test.want) {
+			t.Errorf("%s: error %v", test.name, err)
+		}
+	}
+}
+
+func TestTakesSampling(t *testing.T) {
+	for model, want := range map[string]bool{
+		"claude-3-haiku-20240307": true, "claude-3-5-haiku-latest": true, "claude-3-7-sonnet-20250219": true,
+		"claude-sonnet-4-20250514": true, "claude-opus-4-1-20250805": true, "claude-sonnet-4-5-20250929": true,
+		"claude-haiku-4-5": true, "claude-opus-4-6": true, "claude-sonnet-4-6": true,
+		"claude-opus-4-7": false, "claude-opus-4-8": false, "claude-sonnet-5": false, "claude-opus-5-5": false,
+		"claude-haiku-5-5-20260901": false, "claude-sonnet-5-20260601": false, "claude-fable-5-1": false, "claude-mythos-preview": false,
+		"claude-sonnet-10": false, "anthropic.claude-opus-4-7-v1:0": false, "anthropic/claude-sonnet-4-5@20250929": true,
+		"": true, "kimi-k2": true, "deepseek-chat": true, "claude": true,
+	} {
+		if got := takesSampling(model); got != want {
+			t.Errorf("%q: %v", model, got)
+		}
+	}
+}
+
+func TestRequestHeaders(t *testing.T) {
+	for _, name := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"} {
+		t.Setenv(name, "http://from-the-environment")
+	}
+	for _, test := range []struct {
+		name   string
+		stream bool
+		change func(*Config)
+		want   map[string]string
+	}{
+		{"with a key", false, func(*Config) {}, map[string]string{"X-Api-Key": testKey, "Accept": "application/json"}},
+		{"without a key", true, func(c *Config) { c.Key = "" }, map[string]string{"Accept": "text/event-stream"}},
+		{"with previews", false, func(c *Config) { c.Beta = []string{"context-1m-2025-08-07", "b"} }, map[string]string{
+			"X-Api-Key": testKey, "Accept": "application/json", "Anthropic-Beta": "context-1m-2025-08-07,b",
+		}},
+		{"a base URL that ends in a slash", false, func(c *Config) { c.Upstream.BaseURL.Path += "/" }, map[string]string{"X-Api-Key": testKey, "Accept": "application/json"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := sent(t, &providers.Request{Model: "m", Messages: hello, Stream: test.stream}, test.change)
+			if r.Method != "POST" || r.Path != "/v1/messages" || r.Query != "" {
+				t.Errorf("%s %s?%s", r.Method, r.Path, r.Query)
+			}
+			if !strings.HasPrefix(r.Header.Get("User-Agent"), "Cadenza/") {
+				t.Errorf("User-Agent %q", r.Header.Get("User-Agent"))
+			}
+			test.want["Content-Type"] = "application/json"
+			test.want["Anthropic-Version"] = "2023-06-01"
+			got := map[string]string{}
+			for name, values := range r.Header {
+				if name != "User-Agent" && name != "Content-Length" {
+					got[name] = strings.Join(values, ",")
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestARedirectIsNotFollowed(t *testing.T) {
+	elsewhere := pt.NewUpstream(t)
+	up := pt.NewUpstream(t).Always(pt.Reply{Status: 307, Header: map[string]string{"Location": elsewhere.URL + "/v1/messages"}})
+	if _, err := client(t, up.URL).Invoke(t.Context(), &providers.Request{Messages: hello}); err == nil {
+		t.Error("no error")
+	}
+	if n := len(elsewhere.Requests()); n != 0 {
+		t.Errorf("%d requests went elsewhere", n)
+	}
+}
+
+func TestBadConfigurations(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"key":        func(c *Config) { c.Key = "a\nb" },
+		"beta":       func(c *Config) { c.Beta = []string{"a b"} },
+		"beta list":  func(c *Config) { c.Beta = []string{"a,b"} },
+		"empty beta": func(c *Config) { c.Beta = []string{""} },
+		"max_tokens": func(c *Config) { c.MaxTokens = -1 },
+		"base URL":   func(c *Config) { c.Upstream.BaseURL = &url.URL{Scheme: "ftp", Host: "x"} },
+	} {
+		var c Config
+		change(&c)
+		if _, err := New(c); err == nil {
+			t.Errorf("a bad %s was taken", name)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package anthropic
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
+)
+
+// stream is an answer as it arrives: server-sent events, or one message.
+type stream struct {
+	upstream.Lookahead
+	client *Client
+	body   upstream.Body
+	events *upstream.EventReader
+	begun  bool // the format is known
+
+	model   string
+	stop    string // the gateway's word for stop_reason, empty before it is known
+	usage   usage
+	tools   upstream.ToolCalls
+	calls   []providers.ToolCall // of a complete answer
+	leftOut []string
+	started bool   // a message began
+	said    bool   // text or a tool call was seen
+	whole   bool   // the answer is complete: the next step ends the stream
+	reason  string // for a refusal, as the API words it
+}
+
+func newStream(c *Client, body io.ReadCloser, leftOut []string) *stream {
+	return &stream{
+		client:  c,
+		body:    upstream.NewBody(body),
+		events:  upstream.NewEventReader(body, upstream.MaxEvent),
+		leftOut: leftOut,
+	}
+}
+
+// Next returns the next delta.
+func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
+
+// Ready tells whether a step can be had without waiting.
+func (s *stream) Ready() bool { return s.whole || s.events.Buffered() }
+
+// Result is what is known of the answer.
+func (s *stream) Result() providers.Result {
+	return providers.Result{
+		Model: s.model, FinishReason: s.stop, Usage: s.usage.result(), ToolCalls: s.calls, LeftOut: s.leftOut,
+	}
+}
+
+// Close ends the call.
+func (s *stream) Close() error {
+	if !s.Lookahead.Close() {
+		return nil
+	}
+	if errors.Is(s.Err(), io.EOF) {
+		s.body.Drain()
+	}
+	return s.body.Close()
+}
+
+// Step reads one step of the answer.
+func (s *stream) Step() (providers.Delta, error) {
+	if s.whole {
+		return providers.Delta{}, io.EOF
+	}
+	if !s.begun {
+		if d, done, err := s.first(); done || err != nil {
+			return d, err
+		}
+	}
+	event, err := s.events.Next()
+	if err != nil {
+		return providers.Delta{}, s.cut(err)
+	}
+	if len(bytes.TrimSpace(event.Data)) == 0 {
+		return providers.Delta{}, nil
+	}
+	v, err := s.body.Parse(event.Data)
+	switch {
+	case err != nil && string(event.Name) == "error":
+		return providers.Delta{}, &providers.Error{
+			Provider: s.client.name, Kind: providers.Reported, Status: http.StatusOK, Message: s.client.excerpt(event.Data),
+		}
+	case err != nil:
+		return providers.Delta{}, s.client.invalid("an event that is not JSON: " + s.client.excerpt(event.Data))
+	case string(event.Name) == "error" || isError(v):
+		return providers.Delta{}, s.client.reported(v)
+	}
+	return s.take(v)
+}
+
+// first finds out the format. A JSON value is the whole answer, asked for or
+// not.
+func (s *stream) first() (d providers.Delta, done bool, err error) {
+	s.begun = true
+	format, head, err := s.events.Format()
+	if err != nil {
+		return d, false, s.cut(err)
+	}
+	switch format {
+	case upstream.FormatJSON:
+		d, err = s.message(head)
+		return d, true, err
+	case upstream.FormatHTML:
+		return d, false, s.client.invalid("a page of HTML, not a message: " + s.client.excerpt(head))
+	}
+	return d, false, nil
+}
+
+// message reads a whole answer, of which head was already read.
+func (s *stream) message(head []byte) (providers.Delta, error) {
+	body, err := s.body.Whole(head)
+	if err != nil {
+		return providers.Delta{}, s.cut(err)
+	}
+	v, err := s.body.Parse(body)
+	if err != nil {
+		return providers.Delta{}, s.client.invalid("not JSON: " + s.client.excerpt(body))
+	}
+	if isError(v) {
+		return providers.Delta{}, s.client.reported(v)
+	}
+	s.start(v)
+	var text []byte
+	for i, b := range v.GetArray("content") {
+		switch string(b.GetStringBytes("type")) {
+		case "text":
+			text = append(text, b.GetStringBytes("text")...)
+		case "tool_use":
+			s.toolUse(i, b)
+		}
+	}
+	s.said = s.said || len(text) > 0
+	s.stopped(v)
+	if s.stop == "" {
+		return providers.Delta{}, s.client.invalid("neither a message that ended nor an error")
+	}
+	if err := s.fault(); err != nil {
+		return providers.Delta{}, err
+	}
+	s.whole = true
+	return providers.Delta{Content: string(text)}, nil
+}
+
+// take takes in one event. Types that are not known here say nothing that is
+// needed: the API's versioning policy lets it add some at any time.
+func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
+	switch string(v.GetStringBytes("type")) {
+	case "content_block_delta":
+		return s.delta(v), nil
+	case "message_start":
+		if m := v.Get("message"); m != nil {
+			s.start(m)
+		}
+	case "content_block_start":
+		b := v.Get("content_block")
+		switch string(b.GetStringBytes("type")) {
+		case "text":
+			return s.say(b.GetStringBytes("text")), nil
+		case "tool_use":
+			s.toolUse(v.GetInt("index"), b)
+			return providers.Delta{ToolCall: true}, nil
+		}
+	case "message_delta":
+		s.usage.read(v.Get("usage"))
+		if d := v.Get("delta"); d != nil {
+			s.stopped(d)
+		}
+	case "message_stop":
+		if err := s.fault(); err != nil {
+			return providers.Delta{}, err
+		}
+		return providers.Delta{}, io.EOF
+	}
+	return providers.Delta{}, nil
+}
+
+// start takes in what a message says of itself.
+func (s *stream) start(v *fastjson.Value) {
+	s.started = true
+	if model := v.GetStringBytes("model"); len(model) > 0 {
+		s.model = string(model)
+	}
+	s.usage.read(v.Get("usage"))
+}
+
+// toolUse takes in the block of a tool call. In a stream its input is empty
+// and follows as pieces of JSON.
+func (s *stream) toolUse(index int, b *fastjson.Value) {
+	s.said = true
+	s.tools.Begin(index, b.GetStringBytes("id"), b.GetStringBytes("name"))
+	if input := b.GetObject("input"); input != nil && input.Len() > 0 {
+		s.tools.Value(index, b.Get("input"))
+	}
+}
+
+// delta takes in a piece of a content block: text, a piece of a tool call, or a
+// sign of life where the model thinks.
+func (s *stream) delta(v *fastjson.Value) providers.Delta {
+	d := v.Get("delta")
+	switch string(d.GetStringBytes("type")) {
+	case "text_delta":
+		return s.say(d.GetStringBytes("text"))
+	case "input_json_delta":
+		// Others are for tools of the API's own.
+		return providers.Delta{ToolCall: s.tools.Arguments(v.GetInt("index"), d.GetStringBytes("partial_json"))}
+	}
+	return providers.Delta{}
+}
+
+func (s *stream) say(text []byte) providers.Delta {
+	if len(text) == 0 {
+		return providers.Delta{}
+	}
+	s.said = true
+	return providers.Delta{Content: s.body.String(text)}
+}
+
+// stopped takes in why the model stopped.
+func (s *stream) stopped(v *fastjson.Value) {
+	if reason := v.GetStringBytes("stop_reason"); len(reason) > 0 {
+		s.stop = finishReason(reason)
+	}
+	details := v.Get("stop_details")
+	if details == nil {
+		return
+	}
+	s.reason = s.client.text(details.Get("category"))
+	if why := s.client.text(details.Get("explanation")); why != "" {
+		s.reason = strings.TrimPrefix(s.reason+": "+why, ": ")
+	}
+}
+
+// fault judges a message at its end marker: nil where it is an answer.
+func (s *stream) fault() error {
+	calls, err := s.tools.Finish()
+	if err != nil {
+		return s.client.invalid("not a whole answer: " + err.Error())
+	}
+	s.calls = calls
+	switch {
+	case s.stop == "content_filter" && !s.said:
+		return &providers.Error{
+			Provider: s.client.name, Kind: providers.Refused, Status: http.StatusOK, Code: "refusal", Message: s.reason,
+		}
+	case s.stop == "" && !s.said:
+		return s.client.invalid("the end marker without an answer")
+	}
+	return nil
+}
+
+// cut judges a body that ends, or breaks off, before the end marker.
+func (s *stream) cut(err error) error {
+	if errors.Is(err, upstream.ErrTooLarge) {
+		return s.client.invalid("the answer is larger than the limit")
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+		if !s.started && !s.said {
+			return s.client.invalid("an empty answer")
+		}
+	}
+	return &providers.Error{Provider: s.client.name, Kind: providers.Truncated, Status: http.StatusOK, Err: err}
+}

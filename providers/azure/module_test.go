@@ -1,0 +1,289 @@
+package azure
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+	"github.com/cadenza-gateway/cadenza/secret"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestCaddyfile(t *testing.T) {
+	for _, test := range []struct{ input, want, err string }{
+		{"azure {\n endpoint https://x.openai.azure.com\n api_key {env.KEY}\n}", `{"endpoint":"https://x.openai.azure.com","api_key":"{env.KEY}"}`, ""},
+		{"azure {\n endpoint https://x.openai.azure.com/\n token {file./run/token}\n allow_private\n proxy http://proxy:3128\n}", `{"endpoint":"https://x.openai.azure.com/","token":"{file./run/token}","allow_private":true,"proxy":"http://proxy:3128"}`, ""},
+		{"azure {\n api_key 0123456789abcdef\n}", "", "must be a reference"},
+		{"azure {\n token eyJ0eXAi\n}", "", "must be a reference"},
+		{"azure {\n api_version 2024-10-21\n}", "", `unknown option "api_version"`},
+		{"azure {\n endpoint\n}", "", "argument"},
+		{"azure {\n endpoint a b\n}", "", "argument"},
+		{"azure {\n endpoint a\n endpoint b\n}", "", "twice"},
+		{"azure {\n endpoint \"\"\n}", "", "empty"},
+		{"azure {\n allow_private yes\n}", "", "argument"},
+		{"azure x", "", "argument"},
+	} {
+		var m Module
+		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(test.input))
+		if test.err != "" {
+			if err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("%s\nerror %v, want %q", test.input, err, test.err)
+			}
+			if err != nil && (strings.Contains(err.Error(), "0123456789abcdef") || strings.Contains(err.Error(), "eyJ0eXAi")) {
+				t.Errorf("the error repeats the literal: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s\n%v", test.input, err)
+		}
+		got, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, string(got)); diff != "" {
+			t.Errorf("%s\n%s", test.input, diff)
+		}
+	}
+}
+
+func provision(t *testing.T, m *Module) error {
+	t.Helper()
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	t.Cleanup(cancel)
+	err := m.Provision(ctx)
+	t.Cleanup(func() { m.Cleanup() })
+	return err
+}
+
+func TestProvision(t *testing.T) {
+	t.Setenv("AZURE_TEST_KEY", "0123456789abcdef")
+	t.Setenv("AZURE_TEST_EMPTY", "")
+	const endpoint = "https://x.openai.azure.com"
+	for _, test := range []struct {
+		name        string
+		module      Module
+		err         string
+		unavailable string
+	}{
+		{"a key", Module{Endpoint: endpoint, APIKey: "{env.AZURE_TEST_KEY}"}, "", ""},
+		{"a token", Module{Endpoint: endpoint, Token: "{env.AZURE_TEST_KEY}"}, "", ""},
+		{"no key yet", Module{Endpoint: endpoint, APIKey: "{env.AZURE_TEST_EMPTY}"}, "", "AZURE_TEST_EMPTY"},
+		{"no token yet", Module{Endpoint: endpoint, Token: "{file./nonexistent}"}, "", "/nonexistent"},
+		{"neither", Module{Endpoint: endpoint}, "api_key or token", ""},
+		{"both", Module{Endpoint: endpoint, APIKey: "{env.AZURE_TEST_KEY}", Token: "{env.AZURE_TEST_KEY}"}, "not both", ""},
+		{"a literal", Module{Endpoint: endpoint, APIKey: "0123456789abcdef"}, "must be a reference", ""},
+		{"no endpoint", Module{APIKey: "{env.AZURE_TEST_KEY}"}, "endpoint is required", ""},
+		{"an endpoint that is none", Module{Endpoint: "x.openai.azure.com", APIKey: "{env.AZURE_TEST_KEY}"}, "endpoint", ""},
+		{"an endpoint with a query", Module{Endpoint: endpoint + "/openai/v1?api-version=preview", APIKey: "{env.AZURE_TEST_KEY}"}, "endpoint", ""},
+		{"a proxy that is none", Module{Endpoint: endpoint, APIKey: "{env.AZURE_TEST_KEY}", Proxy: "proxy:1"}, "proxy", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := provision(t, &test.module)
+			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Fatalf("error %v, want %q", err, test.err)
+			}
+			if err != nil {
+				if strings.Contains(err.Error(), "0123456789abcdef") {
+					t.Errorf("the error holds the key: %v", err)
+				}
+				return
+			}
+			reason := providers.Availability(&test.module)
+			if (reason == nil) != (test.unavailable == "") || reason != nil && !strings.Contains(reason.Error(), test.unavailable) {
+				t.Errorf("unavailable: %v, want %q", reason, test.unavailable)
+			}
+			if reason != nil {
+				if _, err := test.module.Invoke(t.Context(), &providers.Request{Model: "m"}); err == nil {
+					t.Error("a provider without its key answers")
+				}
+			}
+		})
+	}
+}
+
+// module makes a provisioned module with an upstream.
+func module(t *testing.T, up *pt.Upstream, change ...func(*Module)) *Module {
+	t.Helper()
+	t.Setenv("AZURE_TEST_KEY", "0123456789abcdef")
+	m := &Module{Endpoint: up.URL, APIKey: "{env.AZURE_TEST_KEY}"}
+	for _, f := range change {
+		f(m)
+	}
+	if err := provision(t, m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Azure's stream begins with a chunk about the prompt, without a choice, and
+// has the filters' findings in each chunk.
+const promptFilter = `data: {"choices":[],"created":0,"id":"","model":"","object":"","prompt_filter_results":[{"prompt_index":0,"content_filter_results":{"hate":{"filtered":false,"severity":"safe"},"jailbreak":{"filtered":false,"detected":false}}}]}` + "\n\n"
+
+func filtered(chunk string) string {
+	return strings.Replace(chunk, `{"index":0,`, `{"content_filter_results":{"hate":{"filtered":false,"severity":"safe"}},"index":0,`, 1)
+}
+
+func stream(words ...string) pt.Reply {
+	r := pt.OpenAIStream(words...)
+	for i := range r.Body {
+		r.Body[i] = filtered(r.Body[i])
+	}
+	r.Body = append([]string{promptFilter}, r.Body...)
+	return r
+}
+
+func TestContract(t *testing.T) {
+	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
+		up := pt.NewUpstream(t)
+		up.Choose(func(r pt.Request) pt.Reply {
+			return behave(b, strings.Contains(r.Body, `"stream":true`))
+		})
+		return module(t, up)
+	})
+}
+
+// behave speaks the contract's behaviours in Azure's wire format, which is
+// OpenAI's with a verdict of the content filter in each chunk.
+func behave(b pt.Behaviour, streamed bool) pt.Reply {
+	r := pt.OpenAIBehaviour(b, streamed)
+	if !streamed || b.Status != 0 {
+		return r
+	}
+	for i := range r.Body {
+		r.Body[i] = filtered(r.Body[i])
+	}
+	r.Body = append([]string{promptFilter}, r.Body...)
+	return r
+}
+
+func TestRequest(t *testing.T) {
+	tokens, k := int64(400), int64(40)
+	req := &providers.Request{
+		Model:      "my-deployment",
+		Messages:   []providers.Message{{Role: "developer", Content: "d"}},
+		Parameters: providers.Parameters{MaxTokens: &tokens, TopK: &k},
+		Stream:     true,
+	}
+	for _, test := range []struct {
+		path   string
+		change func(*Module)
+		key    string
+		bearer string
+	}{
+		{"/openai/v1/chat/completions", func(*Module) {}, "0123456789abcdef", ""},
+		{"/openai/v1/chat/completions", func(m *Module) { m.Endpoint += "/openai/v1/" }, "0123456789abcdef", ""},
+		{"/gateway/openai/v1/chat/completions", func(m *Module) { m.Endpoint += "/gateway/" }, "0123456789abcdef", ""},
+		{"/openai/v1/chat/completions", func(m *Module) { m.APIKey, m.Token = "", m.APIKey }, "", "Bearer 0123456789abcdef"},
+	} {
+		up := pt.NewUpstream(t).Always(stream("fine"))
+		s, err := module(t, up, test.change).Invoke(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		r := up.Requests()[0]
+		if r.Path != test.path || r.Query != "" || r.Header.Get("Api-Key") != test.key || r.Header.Get("Authorization") != test.bearer {
+			t.Errorf("%s?%s, headers %v", r.Path, r.Query, r.Header)
+		}
+		var body any
+		if err := json.Unmarshal([]byte(r.Body), &body); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{
+			"model": "my-deployment", "stream": true, "stream_options": map[string]any{"include_usage": true}, "max_completion_tokens": 400.0,
+			"messages": []any{map[string]any{"role": "developer", "content": "d"}},
+		}
+		if diff := cmp.Diff(want, body); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
+func TestATokenIsReadFromItsFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	up := pt.NewUpstream(t).Always(pt.OpenAIAnswer("fine", 1))
+	if err := os.WriteFile(file, []byte("eyJ0eXAi.one\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := module(t, up, func(m *Module) { m.APIKey, m.Token = "", secret.Reference("{file."+file+"}") })
+	s, err := m.Invoke(t.Context(), &providers.Request{Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if got := up.Requests()[0].Header.Get("Authorization"); got != "Bearer eyJ0eXAi.one" {
+		t.Errorf("Authorization %q", got)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for _, test := range []struct {
+		reply pt.Reply
+		want  providers.Error
+	}{
+		{pt.JSON(404, `{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}`),
+			providers.Error{Status: 404, Code: "DeploymentNotFound", Message: "The API deployment for this resource does not exist."}},
+		{pt.JSON(401, `{"error":{"code":"401","message":"Access denied due to invalid subscription key or wrong API endpoint."}}`),
+			providers.Error{Status: 401, Code: "401", Message: "Access denied due to invalid subscription key or wrong API endpoint."}},
+		{pt.JSON(429, `{"statusCode":429,"message":"Rate limit is exceeded. Try again in 3 seconds."}`),
+			providers.Error{Status: 429, Message: "Rate limit is exceeded. Try again in 3 seconds."}},
+		{pt.JSON(400, `{"error":{"message":"The response was filtered.","type":null,"param":"prompt","code":"content_filter","status":400,"innererror":{"code":"ResponsibleAIPolicyViolation","content_filter_result":{}}}}`),
+			providers.Error{Status: 400, Code: "content_filter", Type: "400", Message: "The response was filtered."}},
+	} {
+		up := pt.NewUpstream(t).Always(test.reply)
+		_, err := module(t, up).Invoke(t.Context(), &providers.Request{Model: "m"})
+		e, ok := errors.AsType[*providers.Error](err)
+		if !ok {
+			t.Fatalf("error %T %v", err, err)
+		}
+		test.want.Provider = "azure"
+		if diff := cmp.Diff(test.want, *e); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
+func TestTheContentFilter(t *testing.T) {
+	finish := filtered(pt.FinishChunk("content_filter"))
+	for name, test := range map[string]struct {
+		reply pt.Reply
+		kind  providers.ErrorKind
+		whole bool
+	}{
+		"before a word":   {pt.SSE(promptFilter, pt.RoleChunk(), finish, pt.Done), providers.Refused, false},
+		"after some":      {pt.SSE(promptFilter, filtered(pt.ContentChunk("a")), finish, pt.Done), 0, true},
+		"in the prompt":   {pt.SSE(promptFilter, pt.Done), providers.Invalid, false},
+		"and then no end": {pt.SSE(promptFilter, filtered(pt.ContentChunk("a"))), providers.Truncated, false},
+	} {
+		up := pt.NewUpstream(t).Always(test.reply)
+		s, err := module(t, up).Invoke(t.Context(), &providers.Request{Model: "m", Stream: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			_, err = s.Next()
+		}
+		s.Close()
+		e, _ := errors.AsType[*providers.Error](err)
+		if test.whole != (err == io.EOF) || !test.whole && (e == nil || e.Kind != test.kind) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if test.whole && s.Result().FinishReason != "content_filter" {
+			t.Errorf("%s: %+v", name, s.Result())
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package bedrock
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
+)
+
+// finishReason is a stop reason in the words of the gateway.
+func finishReason(stop []byte) string {
+	switch string(stop) {
+	case "end_turn", "stop_sequence":
+		return "stop"
+	case "max_tokens", "model_context_window_exceeded":
+		return "length"
+	case "tool_use":
+		return "tool_calls"
+	case "guardrail_intervened", "content_filtered":
+		return "content_filter"
+	}
+	return string(stop)
+}
+
+// malformed tells whether a stop reason says that the answer is unusable.
+func malformed(reason string) bool { return strings.HasPrefix(reason, "malformed_") }
+
+// readUsage reads the usage of an answer. The tokens read from and written to
+// a cache are part of the prompt, which inputTokens leaves out.
+func readUsage(v *fastjson.Value, usage *providers.Usage) {
+	if v == nil || v.Type() != fastjson.TypeObject {
+		return
+	}
+	u := providers.Usage{
+		PromptTokens:     upstream.Tokens(v.Get("inputTokens")) + upstream.Tokens(v.Get("cacheReadInputTokens")) + upstream.Tokens(v.Get("cacheWriteInputTokens")),
+		CompletionTokens: upstream.Tokens(v.Get("outputTokens")),
+	}
+	u.TotalTokens = max(u.PromptTokens+u.CompletionTokens, upstream.Tokens(v.Get("totalTokens")))
+	if u.TotalTokens > 0 {
+		*usage = u
+	}
+}
+
+// describe fills in what an error's body says.
+func (c *Client) describe(e *providers.Error, body []byte) {
+	var parser fastjson.Parser
+	if v, err := parser.ParseBytes(body); err == nil && c.describeJSON(e, v) {
+		return
+	}
+	e.Message = c.redact(string(body))
+}
+
+// describeJSON reads {"message":…}, {"Message":…} and {"__type":…}, also
+// wrapped as {"Output":{…}}. It tells whether it found anything.
+func (c *Client) describeJSON(e *providers.Error, v *fastjson.Value) bool {
+	if v.Type() != fastjson.TypeObject {
+		return false
+	}
+	if inner := v.Get("Output"); inner != nil && inner.Type() == fastjson.TypeObject {
+		v = inner
+	}
+	found := false
+	if word := errorWord(string(v.GetStringBytes("__type"))); word != "" {
+		e.Code, found = c.redact(word), true
+	}
+	for _, name := range [...]string{"message", "Message", "originalMessage"} {
+		if text := v.GetStringBytes(name); len(text) > 0 {
+			e.Message, found = c.redact(string(text)), true
+			break
+		}
+	}
+	return found
+}
+
+// errorWord is the name of an error without the namespace before it and the
+// URL behind it: com.amazon.coral.service#AccessDeniedException:http://….
+func errorWord(text string) string {
+	text, _, _ = strings.Cut(text, ":")
+	if i := strings.LastIndexByte(text, '#'); i >= 0 {
+		text = text[i+1:]
+	}
+	return strings.TrimSpace(text)
+}
+
+func (c *Client) invalid(message string) *providers.Error {
+	return &providers.Error{Provider: c.name, Kind: providers.Invalid, Status: http.StatusOK, Message: message}
+}
+
+func (c *Client) reported(code, message string) *providers.Error {
+	return &providers.Error{
+		Provider: c.name, Kind: providers.Reported, Status: http.StatusOK,
+		Code: c.redact(code), Message: c.redact(message),
+	}
+}
+
+// excerpt is the beginning of a body, for the log.
+func (c *Client) excerpt(b []byte) string { return c.redact(string(b[:min(len(b), 512)])) }

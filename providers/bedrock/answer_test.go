@@ -1,0 +1,370 @@
+package bedrock
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+)
+
+const testModel = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
+
+// outcome is what a caller sees of an answer.
+type outcome struct {
+	text   string
+	result providers.Result
+	err    error
+}
+
+// receive gets one answer.
+func receive(t testing.TB, reply pt.Reply, stream bool) outcome {
+	t.Helper()
+	up := pt.NewUpstream(t).Then(reply)
+	return receiveFrom(t, client(t, up.URL), stream)
+}
+
+func request(stream bool) *providers.Request {
+	return &providers.Request{Model: testModel, Stream: stream, Messages: []providers.Message{{Role: "user", Content: "Say hello."}}}
+}
+
+func receiveFrom(t testing.TB, c *Client, stream bool) outcome {
+	t.Helper()
+	s, err := c.Invoke(t.Context(), request(stream))
+	if err != nil {
+		return outcome{err: err}
+	}
+	defer s.Close()
+	return drain(s)
+}
+
+func drain(s providers.Stream) outcome {
+	var o outcome
+	for {
+		d, err := s.Next()
+		o.result = s.Result()
+		if err == io.EOF {
+			return o
+		}
+		if err != nil {
+			o.err = err
+			return o
+		}
+		o.text += d.Content
+	}
+}
+
+// flip changes one bit of a text, in its middle.
+func flip(s string) string {
+	b := []byte(s)
+	b[len(b)/2] ^= 4
+	return string(b)
+}
+
+// The ways to cut or corrupt an answer. None may end as complete.
+var corruptions = []struct {
+	name  string
+	reply pt.Reply
+	kind  providers.ErrorKind
+}{
+	{"clean end without a stop", streamed(start(), delta("a"), blockStop()), providers.Truncated},
+	{"clean end in mid-event", streamed(start(), delta("a"), delta("b")[:60]), providers.Truncated},
+	{"clean end in a prelude", streamed(start(), delta("a"), delta("b")[:5]), providers.Truncated},
+	{"clean end in the stop", streamed(start(), delta("a"), stop("end_turn")[:100]), providers.Truncated},
+	{"usage, but no stop", streamed(start(), delta("a"), metadata(9, 1)), providers.Truncated},
+	{"cut between events", ending(pt.Cut, start(), delta("a")), providers.Truncated},
+	{"cut in mid-event", ending(pt.Cut, start(), delta("a"), delta("b")[:60]), providers.Truncated},
+	{"cut in the checksum of the stop", ending(pt.Cut, delta("a"), stop("end_turn")[:len(stop("end_turn"))-1]), providers.Truncated},
+	{"reset", ending(pt.Reset, start(), delta("a")), providers.Truncated},
+	{"unframed end", ending(pt.Unframed, start(), delta("a")), providers.Truncated},
+	{"a flipped bit in the text", streamed(start(), flip(delta("aaaaaaaaaaaaaaaaaaaaaaaaaaa")), stop("end_turn"), metadata(9, 1)), providers.Invalid},
+	{"a flipped bit in the stop", streamed(start(), delta("a"), flip(stop("end_turn")), metadata(9, 1)), providers.Invalid},
+	{"a flipped bit in a length", streamed(start(), delta("a"), "\x00\x01"+stop("end_turn")[2:]), providers.Invalid},
+	{"a message beyond the limit", streamed(start(), event("contentBlockDelta", `{"delta":{"text":"`+strings.Repeat("x", 3<<20)+`"}}`)), providers.Invalid},
+	{"nothing", streamed(), providers.Invalid},
+	{"a start only", streamed(start()), providers.Truncated},
+	{"an empty message", streamed(frame("")), providers.Invalid},
+	{"a message of an unknown type", streamed(start(), frame("{}", ":message-type", "surprise")), providers.Invalid},
+	{"an event that is not JSON", streamed(start(), event("contentBlockDelta", "nonsense"), stop("end_turn"), metadata(9, 1)), providers.Invalid},
+	{"an event that is no object", streamed(start(), event("messageStop", `"end_turn"`), metadata(9, 1)), providers.Invalid},
+	{"a stop without a reason", streamed(start(), delta("a"), event("messageStop", `{}`), metadata(9, 1)), providers.Invalid},
+	{"content after the stop", streamed(start(), delta("a"), stop("end_turn"), delta("b")), providers.Invalid},
+	{"malformed output", streamed(start(), delta("a"), stop("malformed_model_output"), metadata(9, 1)), providers.Reported},
+	{"exception first", streamed(exception("validationException", `{"message":"boom"}`)), providers.Reported},
+	{"exception after the start", streamed(start(), exception("throttlingException", `{"message":"boom"}`)), providers.Reported},
+	{"exception after content", streamed(start(), delta("a"), exception("modelStreamErrorException", `{"message":"boom"}`)), providers.Reported},
+	{"exception without a body", streamed(start(), exception("internalServerException", "")), providers.Reported},
+	{"exception that is no JSON", streamed(start(), exception("internalServerException", "boom")), providers.Reported},
+	{"error", streamed(start(), delta("a"), frame("", ":message-type", "error", ":error-code", "InternalError", ":error-message", "boom")), providers.Reported},
+	{"blocked by a guardrail without a word", streamed(start(), stop("guardrail_intervened"), metadata(9, 0)), providers.Refused},
+	{"filtered without a word", answer("", "content_filtered", 9, 0), providers.Refused},
+	{"JSON error", pt.JSON(200, `{"message":"boom"}`), providers.Reported},
+	{"JSON error of the front end", pt.JSON(200, `{"Output":{"__type":"com.amazon.coral.service#UnknownOperationException"},"Version":"1.0"}`), providers.Reported},
+	{"JSON of nothing", pt.JSON(200, `{}`), providers.Invalid},
+	{"JSON of a list", pt.JSON(200, `[]`), providers.Invalid},
+	{"JSON cut", ending(pt.Unframed, answer("fine", "end_turn", 9, 1).Body[0][:90]), providers.Invalid},
+	{"JSON without a stop", pt.JSON(200, `{"output":{"message":{"content":[{"text":"a"}]}}}`), providers.Invalid},
+	{"JSON, malformed", answer("a", "malformed_tool_use", 9, 1), providers.Reported},
+	{"deep JSON", pt.JSON(200, strings.Repeat("[", 100_000)), providers.Invalid},
+	{"HTML", streamed("<!DOCTYPE html><title>502</title>"), providers.Invalid},
+	{"server-sent events", streamed("data: {}\n\n"), providers.Invalid},
+}
+
+func TestNoCutOrCorruptAnswerIsComplete(t *testing.T) {
+	for _, test := range corruptions {
+		t.Run(test.name, func(t *testing.T) {
+			for _, stream := range []bool{true, false} {
+				o := receive(t, test.reply, stream)
+				e, ok := errors.AsType[*providers.Error](o.err)
+				if !ok {
+					t.Fatalf("stream=%v: error %T %v, text %q", stream, o.err, o.err, o.text)
+				}
+				if e.Kind != test.kind || e.Provider != "bedrock" || e.Status != 200 {
+					t.Errorf("stream=%v: error %+v, want the kind %v", stream, e, test.kind)
+				}
+			}
+		})
+	}
+}
+
+// read reads an answer without a network.
+func read(body io.Reader) outcome {
+	c := &Client{name: "bedrock"}
+	s := newStream(c, &http.Response{Body: io.NopCloser(body)}, testModel, nil)
+	defer s.Close()
+	return drain(s)
+}
+
+func TestAStreamCutAnywhere(t *testing.T) {
+	pieces := wholeStream("Hello", ", ", "wörld 🌍")
+	whole := join(pieces)
+	stopped := len(whole) - len(pieces[len(pieces)-1])
+	for cut := range len(whole) + 1 {
+		o := read(strings.NewReader(whole[:cut]))
+		if complete := o.err == nil; complete != (cut >= stopped) {
+			t.Fatalf("cut at %d of %d (the stop ends at %d): error %v", cut, len(whole), stopped, o.err)
+		}
+	}
+}
+
+func TestAStreamWithAFlippedBitAnywhere(t *testing.T) {
+	pieces := wholeStream("Hello", ", ", "wörld 🌍")
+	whole := join(pieces)
+	stopped := len(whole) - len(pieces[len(pieces)-1])
+	for at := range len(whole) {
+		b := []byte(whole)
+		b[at] ^= 1 << (at % 8)
+		o := read(strings.NewReader(string(b)))
+		if o.err == nil && (at < stopped || o.text != "Hello, wörld 🌍") {
+			t.Fatalf("a bit of byte %d of %d flipped: complete, with the text %q", at, len(whole), o.text)
+		}
+	}
+}
+
+func TestOddAnswersThatAreComplete(t *testing.T) {
+	usage := providers.Usage{PromptTokens: 9, CompletionTokens: 2, TotalTokens: 11}
+	whole := providers.Result{Model: testModel, FinishReason: "stop", Usage: usage}
+	noUsage := providers.Result{Model: testModel, FinishReason: "stop"}
+	called := whole
+	called.FinishReason = "tool_calls"
+	called.ToolCalls = []providers.ToolCall{{ID: "t", Name: "f", Arguments: "{}"}}
+	finished := func(reason string) providers.Result {
+		return providers.Result{Model: testModel, FinishReason: reason, Usage: usage}
+	}
+	a, b, end, sum := delta("a"), delta("b"), stop("end_turn"), metadata(9, 2)
+	for _, test := range []struct {
+		name   string
+		reply  pt.Reply
+		result providers.Result
+	}{
+		{"as Bedrock sends it", streamed(start(), a, b, blockStop(), end, sum), whole},
+		{"in one piece", streamed(start() + a + b + blockStop() + end + sum), whole},
+		{"byte by byte", streamed(strings.Split(start()+a+b+end+sum, "")...), whole},
+		{"no start", streamed(a, b, end, sum), whole},
+		{"reasoning", streamed(start(), reasoning("Hm."), blockStop(), a, b, blockStop(), end, sum), whole},
+		{"events of the future", streamed(start(), event("initial-response", "{}"), a, event("surprise", "nonsense"), b, end, sum), whole},
+		{"usage first", streamed(start(), sum, a, b, end), whole},
+		{"no usage", streamed(start(), a, b, end), noUsage},
+		{"stop, then a cut", ending(pt.Cut, start(), a, b, end), noUsage},
+		{"stop, then a cut usage", ending(pt.Cut, start(), a, b, end, sum[:50]), noUsage},
+		{"stop, then a broken usage", streamed(start(), a, b, end, flip(sum)), noUsage},
+		{"stop, then no JSON", streamed(start(), a, b, end, event("metadata", "nonsense")), noUsage},
+		{"stop, then an exception", streamed(start(), a, b, end, exception("internalServerException", `{"message":"too late"}`)), noUsage},
+		{"stop twice", streamed(start(), a, b, end, end, sum), whole},
+		{"usage, then the connection stays", ending(pt.Hang, start(), a, b, end, sum), whole},
+		{"absurd usage", streamed(a, b, end, event("metadata", `{"usage":{"inputTokens":-3,"outputTokens":1e300,"totalTokens":"x"}}`)), noUsage},
+		{"a prompt from the cache", streamed(a, b, end, event("metadata", `{"usage":{"cacheReadInputTokens":5,"cacheWriteInputTokens":3,"inputTokens":1,"outputTokens":2,"totalTokens":11}}`)), whole},
+		{"stop sequence", streamed(a, b, stop("stop_sequence"), sum), whole},
+		{"length", streamed(a, b, stop("max_tokens"), sum), finished("length")},
+		{"the model's own length", streamed(a, b, stop("model_context_window_exceeded"), sum), finished("length")},
+		{"tool", streamed(a, b, event("contentBlockStart", `{"contentBlockIndex":1,"start":{"toolUse":{"name":"f","toolUseId":"t"}}}`), event("contentBlockDelta", `{"contentBlockIndex":1,"delta":{"toolUse":{"input":"{}"}}}`), stop("tool_use"), sum), called},
+		{"a guardrail's own words", streamed(a, b, stop("guardrail_intervened"), sum), finished("content_filter")},
+		{"filtered after content", answer("ab", "content_filtered", 9, 2), finished("content_filter")},
+		{"a reason of the future", answer("ab", "tired", 9, 2), finished("tired")},
+		{"a whole answer", answer("ab", "end_turn", 9, 2), whole},
+		{"a whole answer in pieces", pt.Reply{Body: strings.SplitAfter(answer("ab", "end_turn", 9, 2).Body[0], ",")}, whole},
+		{"a whole answer of several blocks", pt.JSON(200, `{"output":{"message":{"content":[{"reasoningContent":{"reasoningText":{"text":"Hm."}}},{"text":"a"},{"text":"b"}]}},"stopReason":"end_turn","usage":{"inputTokens":9,"outputTokens":2,"totalTokens":11}}`), whole},
+		{"wrong content type", pt.Reply{Header: map[string]string{"Content-Type": "text/html"}, Body: []string{a, b, end, sum}}, whole},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, stream := range []bool{true, false} {
+				o := receive(t, test.reply, stream)
+				if o.err != nil || o.text != "ab" {
+					t.Fatalf("stream=%v: error %v, text %q", stream, o.err, o.text)
+				}
+				if diff := cmp.Diff(test.result, o.result); diff != "" {
+					t.Errorf("stream=%v: result (-want +got):\n%s", stream, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestTheStopEndsAStreamThatStaysOpen(t *testing.T) {
+	began := time.Now()
+	o := receive(t, ending(pt.Hang, delta("a"), stop("end_turn")), true)
+	if took := time.Since(began); o.err != nil || o.text != "a" || took < linger/2 || took > 2*linger {
+		t.Errorf("error %v, text %q after %s", o.err, o.text, took)
+	}
+}
+
+func TestErrorAnswers(t *testing.T) {
+	const notAllowed = "User: arn:aws:iam::1:user/x is not authorized to perform: bedrock:InvokeModel"
+	for _, test := range []struct {
+		name  string
+		reply pt.Reply
+		want  providers.Error
+	}{
+		{"throttled", failure(429, "ThrottlingException", "Too many tokens, please wait before trying again."), providers.Error{Status: 429, Code: "ThrottlingException", Message: "Too many tokens, please wait before trying again."}},
+		{"not allowed", failure(403, "AccessDeniedException", notAllowed), providers.Error{Status: 403, Code: "AccessDeniedException", Message: notAllowed}},
+		{"capital", pt.JSON(403, `{"Message":"expired"}`), providers.Error{Status: 403, Message: "expired"}},
+		{"type in the body", pt.JSON(400, `{"__type":"com.amazon.coral.service#SerializationException"}`), providers.Error{Status: 400, Code: "SerializationException"}},
+		{"HTML", pt.Reply{Status: 502, Body: []string{"<h1>Bad\nGateway</h1>"}}, providers.Error{Status: 502, Message: "<h1>Bad Gateway</h1>"}},
+		{"empty", pt.Reply{Status: 500}, providers.Error{Status: 500}},
+		{"cut", pt.Reply{Status: 503, Body: []string{`{"mess`}, End: pt.Cut}, providers.Error{Status: 503, Message: `{"mess`}},
+		{"redirect", pt.Reply{Status: 307, Header: map[string]string{"Location": "http://192.0.2.1/"}}, providers.Error{Status: 307}},
+		{"hint", pt.Reply{Status: 429, Header: map[string]string{"Retry-After": "3"}}, providers.Error{Status: 429, RetryAfter: 3 * time.Second}},
+		{"the key in the text", failure(403, "UnrecognizedClientException", "no such key: "+testKey), providers.Error{Status: 403, Code: "UnrecognizedClientException", Message: "no such key: [redacted]"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.want.Provider = "bedrock"
+			for _, stream := range []bool{false, true} {
+				o := receive(t, test.reply, stream)
+				e, ok := errors.AsType[*providers.Error](o.err)
+				if !ok {
+					t.Fatalf("error %T %v", o.err, o.err)
+				}
+				if diff := cmp.Diff(test.want, *e); diff != "" {
+					t.Errorf("stream=%v (-want +got):\n%s", stream, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestExceptionsInAStream(t *testing.T) {
+	for _, test := range []struct {
+		message string
+		want    providers.Error
+	}{
+		{exception("throttlingException", `{"message":"Slow down."}`), providers.Error{Code: "throttlingException", Message: "Slow down."}},
+		{exception("modelStreamErrorException", `{"originalMessage":"It broke.","originalStatusCode":500}`), providers.Error{Code: "modelStreamErrorException", Message: "It broke."}},
+		{exception("serviceUnavailableException", ""), providers.Error{Code: "serviceUnavailableException"}},
+		{frame("", ":message-type", "error", ":error-code", "InternalError", ":error-message", "It broke."), providers.Error{Code: "InternalError", Message: "It broke."}},
+	} {
+		e, ok := errors.AsType[*providers.Error](receive(t, streamed(start(), test.message), true).err)
+		if !ok {
+			t.Fatal("no error")
+		}
+		test.want.Provider, test.want.Kind, test.want.Status = "bedrock", providers.Reported, 200
+		if diff := cmp.Diff(test.want, *e); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
+func TestMoreSaysWhetherNextWaits(t *testing.T) {
+	gate := make(chan struct{})
+	reply := streamed(delta("a")+delta("b")+blockStop(), delta("c")+stop("end_turn")+metadata(9, 3))
+	reply.Gate = gate
+	up := pt.NewUpstream(t).Then(reply)
+	s, err := client(t, up.URL).Invoke(t.Context(), request(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, want := range []providers.Delta{{Content: "a", More: true}, {Content: "b"}, {Content: "c", More: true}} {
+		if want.Content == "c" {
+			close(gate)
+		}
+		if d, err := s.Next(); err != nil || d != want {
+			t.Errorf("%+v, %v; want %+v", d, err, want)
+		}
+	}
+	if _, err := s.Next(); err != io.EOF {
+		t.Error(err)
+	}
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	up := pt.NewUpstream(t).Choose(func(r pt.Request) pt.Reply {
+		if strings.HasSuffix(r.Path, "-stream") {
+			return streamed(wholeStream("a", "b")...)
+		}
+		return answer("ab", "end_turn", 9, 2)
+	})
+	c := client(t, up.URL)
+	for i := range 20 {
+		if o := receiveFrom(t, c, i%2 == 0); o.err != nil || o.text != "ab" {
+			t.Fatal(o.err)
+		}
+	}
+	if n := up.Connections(); n != 1 {
+		t.Errorf("%d connections for 20 calls one after another", n)
+	}
+}
+
+// FuzzStream feeds the reader of answers with anything. A complete answer must
+// have had a stop reason in it.
+func FuzzStream(f *testing.F) {
+	for _, c := range corruptions {
+		if body := join(c.reply.Body); len(body) < 10_000 {
+			f.Add([]byte(body))
+		}
+	}
+	f.Add([]byte(join(wholeStream("a", "b"))))
+	f.Add([]byte(answer("ab", "end_turn", 9, 2).Body[0]))
+	c := &Client{name: "bedrock"}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s := newStream(c, &http.Response{Body: io.NopCloser(strings.NewReader(string(body)))}, testModel, nil)
+		defer s.Close()
+		said := 0
+		for {
+			d, err := s.Next()
+			said += len(d.Content)
+			if err == nil {
+				continue
+			}
+			if err == io.EOF {
+				if !strings.Contains(string(body), "stopReason") || s.Result().FinishReason == "" {
+					t.Errorf("complete: %q", body)
+				}
+			} else if _, ok := errors.AsType[*providers.Error](err); !ok {
+				t.Errorf("error %T %v", err, err)
+			}
+			if _, again := s.Next(); again != err {
+				t.Errorf("%v, then %v", err, again)
+			}
+			break
+		}
+		if said > len(body) {
+			t.Errorf("%d bytes of content from %d", said, len(body))
+		}
+	})
+}

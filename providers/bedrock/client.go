@@ -1,0 +1,195 @@
+// Package bedrock calls models on Amazon Bedrock by its operations Converse
+// and ConverseStream, which are the same for all models that chat. Requests
+// are signed with Signature Version 4, or carry an API key of Bedrock.
+package bedrock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
+)
+
+// Config describes one account's access in one region.
+type Config struct {
+	// Name stands in errors. Default: bedrock.
+	Name string
+	// Region is the AWS region, us-east-1 for one. Requests are signed for it.
+	Region string
+	// APIKey gives the API key of each call. It goes before Credentials.
+	APIKey func() (string, error)
+	// Credentials gives what to sign each call with.
+	Credentials func() (aws.Credentials, error)
+	// Upstream describes the connection. A nil BaseURL is the region's
+	// endpoint.
+	Upstream upstream.Config
+}
+
+// Client is a provider. It is safe for concurrent use.
+type Client struct {
+	name        string
+	region      string
+	base        *url.URL
+	apiKey      func() (string, error)
+	credentials func() (aws.Credentials, error)
+	signer      *v4.Signer
+	http        *upstream.Client
+}
+
+var regionName = regexp.MustCompile(`^[a-z]{2,}(-[a-z0-9]+)+$`)
+
+// BaseURL is the endpoint of a region.
+func BaseURL(region string) (*url.URL, error) {
+	if !regionName.MatchString(region) {
+		return nil, errors.New("region must be the name of an AWS region, such as us-east-1")
+	}
+	domain := "amazonaws.com"
+	if strings.HasPrefix(region, "cn-") {
+		domain = "amazonaws.com.cn"
+	}
+	return &url.URL{Scheme: "https", Host: "bedrock-runtime." + region + "." + domain}, nil
+}
+
+// New makes a client. It connects to nothing.
+func New(config Config) (*Client, error) {
+	if config.Name == "" {
+		config.Name = "bedrock"
+	}
+	endpoint, err := BaseURL(config.Region)
+	if err != nil {
+		return nil, err
+	}
+	if config.Upstream.BaseURL == nil {
+		config.Upstream.BaseURL = endpoint
+	}
+	if config.APIKey == nil && config.Credentials == nil {
+		return nil, errors.New("an API key or credentials are required")
+	}
+	client, err := upstream.NewClient(config.Upstream)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{
+		name:        config.Name,
+		region:      config.Region,
+		base:        config.Upstream.BaseURL,
+		apiKey:      config.APIKey,
+		credentials: config.Credentials,
+		signer:      v4.NewSigner(),
+		http:        client,
+	}, nil
+}
+
+// Close closes the connections that no call uses.
+func (c *Client) Close() { c.http.Close() }
+
+// Invoke sends the request and returns once the response's headers are there.
+func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
+	body, leftOut, err := c.body(req)
+	if err != nil {
+		return nil, err
+	}
+	operation := "converse"
+	if req.Stream {
+		operation = "converse-stream"
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "", bytes.NewReader(body))
+	if err != nil {
+		return nil, c.unsent(err)
+	}
+	r.URL = c.url(req.Model, operation)
+	r.Host = r.URL.Host
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json")
+	if req.Stream {
+		r.Header.Set("Accept", "application/vnd.amazon.eventstream")
+	}
+	r.Header.Set("User-Agent", upstream.UserAgent)
+	if err := c.authorize(r, body); err != nil {
+		return nil, c.unsent(err)
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return nil, upstream.Unanswered(ctx, err, c.secrets()...)
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		// A body that breaks off says less, but the status stands.
+		body, _ := io.ReadAll(resp.Body)
+		return nil, c.statusError(resp, body)
+	}
+	return newStream(c, resp, req.Model, leftOut), nil
+}
+
+// unsent explains a request that could not even be made.
+func (c *Client) unsent(err error) error {
+	return &providers.ConnectError{Permanent: true, Err: errors.New(c.redact(err.Error()))}
+}
+
+// url is where a model's operation is. A model's id may be an ARN: its colons
+// and slashes are encoded, as AWS's own clients do.
+func (c *Client) url(model, operation string) *url.URL {
+	u := *c.base
+	prefix := strings.TrimSuffix(c.base.Path, "/")
+	u.Path = prefix + "/model/" + model + "/" + operation
+	u.RawPath = strings.TrimSuffix(c.base.EscapedPath(), "/") + "/model/" + escape(model) + "/" + operation
+	return &u
+}
+
+// escape encodes all but what RFC 3986 calls unreserved.
+func escape(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-._~", c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// secrets are what the log must not show.
+func (c *Client) secrets() []string {
+	var secrets [3]string
+	if c.apiKey != nil {
+		secrets[0], _ = c.apiKey()
+	}
+	if c.credentials != nil {
+		if credentials, err := c.credentials(); err == nil {
+			secrets[1], secrets[2] = credentials.SecretAccessKey, credentials.SessionToken
+		}
+	}
+	return secrets[:]
+}
+
+// redact makes a text of the service fit for the log.
+func (c *Client) redact(text string) string { return upstream.Redact(text, c.secrets()...) }
+
+func (c *Client) statusError(resp *http.Response, body []byte) *providers.Error {
+	e := &providers.Error{
+		Provider:   c.name,
+		Kind:       providers.Status,
+		Status:     resp.StatusCode,
+		RetryAfter: upstream.RetryAfter(resp.Header, time.Now()),
+	}
+	c.describe(e, body)
+	if word := errorWord(resp.Header.Get("X-Amzn-Errortype")); word != "" {
+		e.Code = c.redact(word)
+	}
+	return e
+}

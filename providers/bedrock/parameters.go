@@ -1,0 +1,123 @@
+package bedrock
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// inference is the member inferenceConfig.
+type inference struct {
+	MaxTokens     *int64   `json:"maxTokens,omitempty"`
+	Temperature   *float64 `json:"temperature,omitempty"`
+	TopP          *float64 `json:"topP,omitempty"`
+	StopSequences []string `json:"stopSequences,omitempty"`
+}
+
+// sampling sets how the model goes about its answer, and tells what Converse,
+// or the model, does not have.
+func (c *Client) sampling(members map[string]any, req *providers.Request) (leftOut []string) {
+	p := &req.Parameters
+	if p.MaxTokens != nil || p.Temperature != nil || p.TopP != nil || len(p.Stop) > 0 {
+		members["inferenceConfig"] = inference{p.MaxTokens, p.Temperature, p.TopP, p.Stop}
+	}
+	if p.TopK != nil {
+		if fields := topK(req.Model, *p.TopK); fields != nil {
+			members["additionalModelRequestFields"] = fields
+		} else {
+			leftOut = append(leftOut, "top_k")
+		}
+	}
+	// What is not among these may always be left out.
+	lacking, _ := p.Lacking(c.name, "temperature", "max_tokens", "top_p", "top_k", "stop", "response_format", "tools")
+	return append(leftOut, lacking...)
+}
+
+// Models with a top_k, by a part of their id, and the name they know it by.
+var topKNames = []struct{ model, name string }{
+	{"anthropic.", "top_k"},
+	{"mistral.", "top_k"},
+	{"cohere.command-r", "k"},
+}
+
+// topK is top_k in the words of the model, nil where it has none.
+func topK(model string, k int64) map[string]any {
+	if strings.Contains(model, "amazon.nova") {
+		return map[string]any{"inferenceConfig": map[string]any{"topK": k}}
+	}
+	for _, known := range topKNames {
+		if strings.Contains(model, known.model) {
+			return map[string]any{known.name: k}
+		}
+	}
+	return nil
+}
+
+// schema is the schema of an answer, as text within the request's JSON.
+type schema struct {
+	Name   string `json:"name"`
+	Schema string `json:"schema"`
+}
+
+// format sets the form of the answer.
+func (c *Client) format(members map[string]any, f *providers.ResponseFormat) error {
+	if f == nil || f.Type == providers.FormatText {
+		return nil
+	}
+	switch f.Type {
+	case providers.FormatSchema:
+		members["outputConfig"] = map[string]any{"textFormat": map[string]any{
+			"type": "json_schema", "structure": map[string]any{"jsonSchema": schema{f.Name, string(f.Schema)}},
+		}}
+		return nil
+	case providers.FormatJSON:
+		return c.unfit("Converse has no response_format json: give it a json_schema")
+	}
+	return c.unfit("the response format has the unknown type %q", f.Type)
+}
+
+// toolSpec is a tool of the caller's.
+type toolSpec struct {
+	Name        string      `json:"name"`
+	Description string      `json:"description,omitempty"`
+	InputSchema inputSchema `json:"inputSchema"`
+	Strict      bool        `json:"strict,omitempty"`
+}
+
+type inputSchema struct {
+	JSON json.RawMessage `json:"json"`
+}
+
+// tools sets what the model may call.
+func (c *Client) tools(members map[string]any, p *providers.Parameters, leftOut *[]string) error {
+	if len(p.Tools) == 0 {
+		return nil
+	}
+	list := make([]map[string]toolSpec, len(p.Tools))
+	for i, t := range p.Tools {
+		if t.Parameters == nil {
+			t.Parameters = providers.NoArguments
+		}
+		list[i] = map[string]toolSpec{"toolSpec": {t.Name, t.Description, inputSchema{t.Parameters}, t.Strict}}
+	}
+	config := map[string]any{"tools": list}
+	if choice := p.ToolChoice; choice != nil {
+		none := struct{}{}
+		switch choice.Mode {
+		case providers.ToolsNone:
+			*leftOut = append(*leftOut, "tools")
+			return nil
+		case providers.ToolsAuto:
+			config["toolChoice"] = map[string]any{"auto": none}
+		case providers.ToolsRequired:
+			config["toolChoice"] = map[string]any{"any": none}
+		case providers.ToolsNamed:
+			config["toolChoice"] = map[string]any{"tool": map[string]string{"name": choice.Name}}
+		default:
+			return c.unfit("the tool choice has the unknown mode %q", choice.Mode)
+		}
+	}
+	members["toolConfig"] = config
+	return nil
+}

@@ -1,0 +1,115 @@
+package bedrock
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func TestRequestBody(t *testing.T) {
+	user := []providers.Message{{Role: "user", Content: "u"}}
+	all := providers.Parameters{
+		Temperature: ptr(0.0), MaxTokens: ptr[int64](400), TopP: ptr(0.9), TopK: ptr[int64](40),
+		FrequencyPenalty: ptr(-0.5), PresencePenalty: ptr(0.25),
+	}
+	for _, test := range []struct {
+		name string
+		req  providers.Request
+		want string
+	}{
+		{"nothing set", providers.Request{Messages: user}, `{"messages":[{"role":"user","content":[{"text":"u"}]}]}`},
+		{"a stream is the same", providers.Request{Messages: user, Stream: true}, `{"messages":[{"role":"user","content":[{"text":"u"}]}]}`},
+		{"all roles", providers.Request{Messages: []providers.Message{
+			{Role: "system", Content: "a <b> & \"c\""}, {Role: "user", Content: "ü\n"}, {Role: "developer", Content: "d"},
+			{Role: "user", Content: "more"}, {Role: "assistant", Content: "x"}, {Role: "assistant", Content: ""}, {Role: "system", Content: ""}, {Role: "user", Content: "y"},
+		}}, `{"system":[{"text":"a <b> & \"c\""},{"text":"d"}],"messages":[{"role":"user","content":[{"text":"ü\n"},{"text":"more"}]},{"role":"assistant","content":[{"text":"x"}]},{"role":"user","content":[{"text":"y"}]}]}`},
+		{"all parameters", providers.Request{Model: "meta.llama3-3-70b-instruct-v1:0", Messages: user, Parameters: all},
+			`{"messages":[{"role":"user","content":[{"text":"u"}]}],"inferenceConfig":{"temperature":0,"maxTokens":400,"topP":0.9}}`},
+		{"top_k of Claude", providers.Request{Model: testModel, Messages: user, Parameters: providers.Parameters{TopK: ptr[int64](40)}},
+			`{"messages":[{"role":"user","content":[{"text":"u"}]}],"additionalModelRequestFields":{"top_k":40}}`},
+		{"top_k of Nova", providers.Request{Model: "us.amazon.nova-lite-v1:0", Messages: user, Parameters: providers.Parameters{TopK: ptr[int64](40)}},
+			`{"messages":[{"role":"user","content":[{"text":"u"}]}],"additionalModelRequestFields":{"inferenceConfig":{"topK":40}}}`},
+		{"top_k of Command R", providers.Request{Model: "cohere.command-r-plus-v1:0", Messages: user, Parameters: providers.Parameters{TopK: ptr[int64](40)}},
+			`{"messages":[{"role":"user","content":[{"text":"u"}]}],"additionalModelRequestFields":{"k":40}}`},
+		{"extra", providers.Request{Model: testModel, Messages: user, Parameters: all, Extra: map[string]json.RawMessage{
+			"inferenceConfig":              json.RawMessage(`{"stopSequences":["END"],"topP":0.5}`),
+			"additionalModelRequestFields": json.RawMessage(`{"thinking":{"type":"enabled"}}`),
+			"guardrailConfig":              json.RawMessage(`{"guardrailIdentifier":"g","guardrailVersion":"1"}`),
+			"system":                       json.RawMessage(`[{"text":"s"},{"cachePoint":{"type":"default"}}]`),
+		}}, `{"messages":[{"role":"user","content":[{"text":"u"}]}],"system":[{"text":"s"},{"cachePoint":{"type":"default"}}],"inferenceConfig":{"temperature":0,"maxTokens":400,"topP":0.5,"stopSequences":["END"]},"additionalModelRequestFields":{"top_k":40,"thinking":{"type":"enabled"}},"guardrailConfig":{"guardrailIdentifier":"g","guardrailVersion":"1"}}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.req.Model == "" {
+				test.req.Model = testModel
+			}
+			up := pt.NewUpstream(t).Always(answer("fine", "end_turn", 1, 1))
+			s, err := client(t, up.URL).Invoke(t.Context(), &test.req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+			var want, body any
+			if err := json.Unmarshal([]byte(test.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal([]byte(up.Requests()[0].Body), &body); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, body); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRequestsThatTheServiceWouldReject(t *testing.T) {
+	c := client(t, "http://localhost:1")
+	user := []providers.Message{{Role: "user", Content: "u"}}
+	for name, req := range map[string]providers.Request{
+		"no model":                   {Messages: user},
+		"a model that climbs":        {Model: "..", Messages: user},
+		"no message":                 {Model: "m"},
+		"system messages only":       {Model: "m", Messages: []providers.Message{{Role: "system", Content: "s"}}},
+		"an assistant that begins":   {Model: "m", Messages: []providers.Message{{Role: "assistant", Content: "a"}}},
+		"an unknown role":            {Model: "m", Messages: []providers.Message{{Role: "wizard", Content: "w"}}},
+		"an extra that is no object": {Model: "m", Messages: user, Parameters: providers.Parameters{TopP: ptr(1.0)}, Extra: map[string]json.RawMessage{"inferenceConfig": json.RawMessage(`3`)}},
+		"an extra that is no JSON":   {Model: "m", Messages: user, Extra: map[string]json.RawMessage{"x": json.RawMessage(`{`)}},
+		"a temperature that is none": {Model: "m", Messages: user, Parameters: providers.Parameters{Temperature: ptr(inf())}},
+	} {
+		_, err := c.Invoke(t.Context(), &req)
+		if e, ok := errors.AsType[*providers.Error](err); !ok || e.Status != 400 || e.Message == "" {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func inf() float64 { zero := 0.0; return 1 / zero }
+
+func TestBadConfigurations(t *testing.T) {
+	key := func() (string, error) { return "x", nil }
+	for name, config := range map[string]Config{
+		"no region":           {APIKey: key},
+		"a region with a dot": {Region: "us-east-1.evil.example", APIKey: key},
+		"no key":              {Region: "us-east-1"},
+	} {
+		if _, err := New(config); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	for region, want := range map[string]string{
+		"us-east-1":     "https://bedrock-runtime.us-east-1.amazonaws.com",
+		"us-gov-west-1": "https://bedrock-runtime.us-gov-west-1.amazonaws.com",
+		"cn-north-1":    "https://bedrock-runtime.cn-north-1.amazonaws.com.cn",
+	} {
+		if u, err := BaseURL(region); err != nil || u.String() != want {
+			t.Errorf("%s: %v, %v", region, u, err)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package bedrock
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
+)
+
+// service is the name that requests to Bedrock are signed for.
+const service = "bedrock"
+
+// authorize adds the API key, or the signature of the request as it stands:
+// its host, path, headers and body must not change after it. A signature holds
+// for some minutes, which outlasts the repeats of a request.
+func (c *Client) authorize(r *http.Request, body []byte) error {
+	if c.apiKey != nil {
+		key, err := c.apiKey()
+		if err != nil {
+			return err
+		}
+		if !upstream.ValidHeaderValue(key) {
+			return errors.New("the API key has a character that a header cannot carry")
+		}
+		r.Header.Set("Authorization", "Bearer "+key)
+		return nil
+	}
+	credentials, err := c.credentials()
+	if err != nil {
+		return err
+	}
+	if !upstream.ValidHeaderValue(credentials.AccessKeyID) || !upstream.ValidHeaderValue(credentials.SessionToken) {
+		return errors.New("the credentials have a character that a header cannot carry")
+	}
+	hash := sha256.Sum256(body)
+	return c.signer.SignHTTP(r.Context(), credentials, r, hex.EncodeToString(hash[:]), service, c.region, time.Now())
+}

@@ -1,0 +1,277 @@
+package bedrock
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
+)
+
+// linger bounds the wait for the usage after the answer's end.
+const linger = 2 * time.Second
+
+// stream is an answer as it arrives: an event stream, or one JSON value.
+type stream struct {
+	upstream.Lookahead
+	client   *Client
+	body     upstream.Body
+	messages *messageReader
+	begun    bool // the format is known
+
+	result  providers.Result
+	tools   upstream.ToolCalls
+	some    bool // an event was seen
+	content bool // content was seen
+	stopped bool // messageStop was seen: the answer is whole
+	linger  *time.Timer
+}
+
+func newStream(c *Client, resp *http.Response, model string, leftOut []string) *stream {
+	return &stream{
+		client:   c,
+		body:     upstream.NewBody(resp.Body),
+		messages: newMessageReader(resp.Body, upstream.MaxEvent),
+		// No answer names its model.
+		result: providers.Result{Model: model, LeftOut: leftOut},
+	}
+}
+
+// Next returns the next delta.
+func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
+
+// Ready tells whether a step can be had without waiting.
+func (s *stream) Ready() bool { return s.messages.Buffered() }
+
+// Result is what is known of the answer.
+func (s *stream) Result() providers.Result { return s.result }
+
+// Close ends the call.
+func (s *stream) Close() error {
+	if !s.Lookahead.Close() {
+		return nil
+	}
+	if errors.Is(s.Err(), io.EOF) {
+		s.body.Drain()
+	}
+	s.stopLinger()
+	return s.body.Close()
+}
+
+// Step reads one step of the answer.
+func (s *stream) Step() (providers.Delta, error) {
+	if !s.begun {
+		d, whole, err := s.first()
+		if whole || err != nil {
+			return d, err
+		}
+	}
+	msg, err := s.messages.Next()
+	if err != nil {
+		return providers.Delta{}, s.end(err)
+	}
+	return s.take(msg)
+}
+
+// first finds out the format from the first byte: no header is to be trusted
+// in this. An event stream begins with the length of a message, whose first
+// byte is 0 as messages are smaller than 16 MiB; a JSON value is the whole
+// answer, asked for or not.
+func (s *stream) first() (d providers.Delta, whole bool, err error) {
+	s.begun = true
+	head, err := s.messages.Peek()
+	if err != nil {
+		return d, false, s.end(err)
+	}
+	if head[0] == 0 {
+		return d, false, nil
+	}
+	d, err = s.json(head)
+	return d, true, err
+}
+
+// json reads a whole answer, of which head was already read.
+func (s *stream) json(head []byte) (providers.Delta, error) {
+	body, err := s.body.Whole(head)
+	if err != nil {
+		return providers.Delta{}, s.end(err)
+	}
+	v, err := s.body.Parse(body)
+	if err != nil {
+		return providers.Delta{}, s.client.invalid("neither JSON nor an event stream: " + s.client.excerpt(body))
+	}
+	message := v.Get("output", "message")
+	if message == nil {
+		e := s.client.reported("", "")
+		if s.client.describeJSON(e, v) {
+			return providers.Delta{}, e
+		}
+		return providers.Delta{}, s.client.invalid("an answer without a message")
+	}
+	readUsage(v.Get("usage"), &s.result.Usage)
+	var text []byte
+	for _, part := range message.GetArray("content") {
+		text = append(text, part.GetStringBytes("text")...)
+		if tool := part.Get("toolUse"); tool != nil {
+			index := s.tools.Next(tool.GetStringBytes("toolUseId"), tool.GetStringBytes("name"))
+			s.tools.Value(index, tool.Get("input"))
+		}
+	}
+	d := providers.Delta{Content: string(text)}
+	s.content = d.Content != ""
+	if err := s.stop(v.GetStringBytes("stopReason")); err != nil {
+		return providers.Delta{}, err
+	}
+	// The next read ends the stream.
+	s.messages = newMessageReader(upstream.Ended, 1)
+	return d, nil
+}
+
+// take takes in one message of an event stream.
+func (s *stream) take(msg message) (providers.Delta, error) {
+	switch string(msg.kind) {
+	case "event":
+	case "exception", "error":
+		if s.stopped {
+			return providers.Delta{}, s.complete()
+		}
+		return providers.Delta{}, s.exception(msg)
+	default:
+		return providers.Delta{}, s.client.invalid("a message of an unknown type: " + s.client.excerpt(msg.kind))
+	}
+	s.some = true
+	switch string(msg.name) {
+	case "contentBlockStart", "contentBlockDelta", "messageStop", "metadata":
+	default:
+		// messageStart, the ends of blocks, and what may come to be.
+		return providers.Delta{}, nil
+	}
+	v, err := s.body.Parse(msg.payload)
+	if err != nil || v.Type() != fastjson.TypeObject {
+		if s.stopped {
+			return providers.Delta{}, s.complete()
+		}
+		return providers.Delta{}, s.client.invalid("an event that is not JSON: " + s.client.excerpt(msg.payload))
+	}
+	switch string(msg.name) {
+	case "contentBlockStart":
+		tool := v.Get("start", "toolUse")
+		if tool == nil {
+			return providers.Delta{}, nil
+		}
+		if s.stopped {
+			return providers.Delta{}, s.late()
+		}
+		s.tools.Begin(v.GetInt("contentBlockIndex"), tool.GetStringBytes("toolUseId"), tool.GetStringBytes("name"))
+		return providers.Delta{ToolCall: true}, nil
+	case "contentBlockDelta":
+		return s.delta(v)
+	case "messageStop":
+		if err := s.stop(v.GetStringBytes("stopReason")); err != nil {
+			return providers.Delta{}, err
+		}
+		// What follows is the usage.
+		if s.linger == nil {
+			s.linger = time.AfterFunc(linger, s.body.Interrupt)
+		}
+	case "metadata":
+		readUsage(v.Get("usage"), &s.result.Usage)
+		if s.stopped {
+			return providers.Delta{}, s.complete()
+		}
+	}
+	return providers.Delta{}, nil
+}
+
+// delta takes in a piece of a block: text, a piece of a tool call, or a sign of
+// life where the model thinks.
+func (s *stream) delta(v *fastjson.Value) (providers.Delta, error) {
+	text, input := v.GetStringBytes("delta", "text"), v.GetStringBytes("delta", "toolUse", "input")
+	switch {
+	case len(text) == 0 && len(input) == 0:
+		return providers.Delta{}, nil
+	case s.stopped:
+		return providers.Delta{}, s.late()
+	case len(text) > 0:
+		s.content = true
+		return providers.Delta{Content: s.body.String(text)}, nil
+	}
+	if !s.tools.Arguments(v.GetInt("contentBlockIndex"), input) {
+		return providers.Delta{}, s.client.invalid("the input of a tool call that did not begin")
+	}
+	return providers.Delta{ToolCall: true}, nil
+}
+
+func (s *stream) late() error { return s.client.invalid("content after the end of the message") }
+
+// stop judges why the model stopped.
+func (s *stream) stop(reason []byte) error {
+	s.result.FinishReason = finishReason(reason)
+	switch {
+	case len(reason) == 0:
+		return s.client.invalid("an end without a stop reason")
+	case malformed(s.result.FinishReason):
+		return s.client.reported(s.result.FinishReason, "")
+	case s.result.FinishReason == "content_filter" && !s.content && !s.tools.Any():
+		return &providers.Error{Provider: s.client.name, Kind: providers.Refused, Status: http.StatusOK, Code: string(reason)}
+	}
+	calls, err := s.tools.Finish()
+	if err != nil {
+		return s.client.invalid("not a whole answer: " + err.Error())
+	}
+	s.result.ToolCalls = calls
+	if len(calls) > 0 && s.result.FinishReason == "stop" {
+		s.result.FinishReason = "tool_calls"
+	}
+	s.stopped = true
+	return nil
+}
+
+// exception is the error that a message of the stream reports.
+func (s *stream) exception(msg message) error {
+	e := s.client.reported(errorWord(string(msg.name)), string(msg.text))
+	if len(msg.payload) == 0 {
+		return e
+	}
+	name := e.Code
+	s.client.describe(e, msg.payload)
+	if name != "" {
+		e.Code = name
+	}
+	return e
+}
+
+// complete ends the stream: the answer is whole.
+func (s *stream) complete() error {
+	s.stopLinger()
+	return io.EOF
+}
+
+// end judges the end of the body, or its failure.
+func (s *stream) end(err error) error {
+	if s.stopped {
+		// All content was here: only the usage may be missing.
+		return s.complete()
+	}
+	switch {
+	case errors.Is(err, upstream.ErrTooLarge):
+		return s.client.invalid("the answer is larger than the limit")
+	case errors.Is(err, errChecksum), errors.Is(err, errFraming), errors.Is(err, errHeaders):
+		return s.client.invalid(err.Error())
+	case errors.Is(err, io.EOF) && !s.some:
+		return s.client.invalid("an empty answer")
+	case errors.Is(err, io.EOF):
+		err = nil
+	}
+	return &providers.Error{Provider: s.client.name, Kind: providers.Truncated, Status: http.StatusOK, Err: err}
+}
+
+func (s *stream) stopLinger() {
+	if s.linger != nil {
+		s.linger.Stop()
+	}
+}

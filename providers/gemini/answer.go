@@ -1,0 +1,226 @@
+package gemini
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
+)
+
+// chunk is what one chunk of a stream, or a whole answer, says: they have the
+// same form.
+type chunk struct {
+	text      []byte // valid until the next chunk is read
+	candidate bool   // it holds a part of the answer, be it empty
+	tool      bool   // it holds a function call
+	tools     *upstream.ToolCalls
+	finish    string // the API's word
+	blocked   string // why the prompt was refused
+}
+
+// read takes in a chunk and notes in result what it says of the whole answer.
+// The text of several parts is joined in buffer, which is returned for the next
+// chunk.
+func (c *chunk) read(v *fastjson.Value, buffer []byte, result *providers.Result) []byte {
+	if model := v.GetStringBytes("modelVersion"); len(model) > 0 && result.Model != string(model) {
+		result.Model = string(model)
+	}
+	readUsage(v.Get("usageMetadata"), &result.Usage)
+	if b := v.GetStringBytes("promptFeedback", "blockReason"); len(b) > 0 {
+		c.blocked = string(b)
+	}
+	for _, candidate := range v.GetArray("candidates") {
+		// Where several answers were asked for, the first is the answer.
+		if candidate.GetInt("index") != 0 {
+			continue
+		}
+		c.candidate = true
+		if f := candidate.GetStringBytes("finishReason"); len(f) > 0 && string(f) != "FINISH_REASON_UNSPECIFIED" {
+			c.finish = word(f)
+		}
+		buffer = c.parts(candidate.GetArray("content", "parts"), buffer)
+		break
+	}
+	return buffer
+}
+
+// parts takes in the parts of a candidate. Thoughts are no part of the answer.
+func (c *chunk) parts(parts []*fastjson.Value, buffer []byte) []byte {
+	for _, p := range parts {
+		if f := p.Get("functionCall"); f != nil {
+			c.tool = true
+			n := c.tools.Next(f.GetStringBytes("id"), f.GetStringBytes("name"))
+			c.tools.Value(n, f.Get("args"))
+		}
+		if p.GetBool("thought") {
+			continue
+		}
+		text := p.GetStringBytes("text")
+		switch {
+		case len(text) == 0:
+		case len(c.text) == 0:
+			c.text = text
+		default:
+			buffer = append(append(buffer[:0], c.text...), text...)
+			c.text = buffer
+		}
+	}
+	return buffer
+}
+
+// word is a finishReason as a string, without an allocation where it is one
+// that ends most answers.
+func word(f []byte) string {
+	switch string(f) {
+	case "STOP":
+		return "STOP"
+	case "MAX_TOKENS":
+		return "MAX_TOKENS"
+	}
+	return string(f)
+}
+
+// finishReason maps the API's finishReason to the gateway's words, and tells
+// whether an answer that ended so may be empty. What has no counterpart, such
+// as MALFORMED_FUNCTION_CALL, keeps its own word, and is no answer when it is
+// all that came.
+func finishReason(finish string, tool bool) (word string, mayBeEmpty bool) {
+	switch finish {
+	case "STOP":
+		if tool {
+			return "tool_calls", true
+		}
+		return "stop", true
+	case "MAX_TOKENS":
+		return "length", true
+	case "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII",
+		"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "MODEL_ARMOR":
+		return "content_filter", false
+	}
+	return finish, false
+}
+
+// readUsage takes in a count of tokens so far. A member that is absent or zero
+// says nothing new. The prompt is all that was read, the results of the API's
+// own tools included, and the completion all that was written, thoughts included.
+func readUsage(v *fastjson.Value, usage *providers.Usage) {
+	if v == nil || v.Type() != fastjson.TypeObject {
+		return
+	}
+	prompt := upstream.Tokens(v.Get("promptTokenCount")) + upstream.Tokens(v.Get("toolUsePromptTokenCount"))
+	completion := upstream.Tokens(v.Get("candidatesTokenCount")) + upstream.Tokens(v.Get("thoughtsTokenCount"))
+	if total := upstream.Tokens(v.Get("totalTokenCount")); completion == 0 && prompt > 0 && total > prompt {
+		completion = total - prompt
+	}
+	if prompt > 0 {
+		usage.PromptTokens = prompt
+	}
+	if completion > 0 {
+		usage.CompletionTokens = completion
+	}
+	usage.TotalTokens = usage.PromptTokens + usage.CompletionTokens
+}
+
+// isError tells whether a JSON value is an error and no part of an answer.
+func isError(v *fastjson.Value) bool {
+	if v.Type() != fastjson.TypeObject {
+		return false
+	}
+	e := v.Get("error")
+	return e != nil && e.Type() != fastjson.TypeNull
+}
+
+// reported makes the error that an answer holds.
+func (k call) reported(v *fastjson.Value) *providers.Error {
+	e := &providers.Error{Provider: k.name, Kind: providers.Reported, Status: http.StatusOK}
+	if !k.describeJSON(e, v) {
+		e.Message = k.excerpt([]byte(v.String()))
+	}
+	return e
+}
+
+// describe fills in what an error's body says.
+func (k call) describe(e *providers.Error, body []byte) {
+	var parser fastjson.Parser
+	if v, err := parser.ParseBytes(body); err == nil && k.describeJSON(e, v) {
+		return
+	}
+	e.Message = upstream.Redact(string(body), k.secret)
+}
+
+// describeJSON reads {"error":{"code","message","status","details"}}, a list of
+// these as streams without alt=sse begin, and {"error":"text"} as proxies before
+// the API write it. It tells whether it found anything. The status is the type.
+// The code is the number, and where the HTTP status says that already, the
+// reason of an ErrorInfo among the details (google.rpc.ErrorInfo, RetryInfo).
+func (k call) describeJSON(e *providers.Error, v *fastjson.Value) bool {
+	if list := v.GetArray(); len(list) > 0 {
+		v = list[0]
+	}
+	inner := v.Get("error")
+	if inner == nil {
+		return false
+	}
+	switch inner.Type() {
+	case fastjson.TypeString:
+		e.Message = k.text(inner)
+		return e.Message != ""
+	case fastjson.TypeObject:
+	default:
+		return false
+	}
+	e.Message = k.text(inner.Get("message"))
+	e.Type = k.text(inner.Get("status"))
+	if n := inner.GetInt("code"); n != 0 {
+		e.Code = strconv.Itoa(n)
+	} else {
+		e.Code = k.text(inner.Get("code"))
+	}
+	for _, d := range inner.GetArray("details") {
+		kind := d.GetStringBytes("@type")
+		switch string(kind[strings.LastIndexByte(string(kind), '/')+1:]) {
+		case "google.rpc.ErrorInfo":
+			if reason := k.text(d.Get("reason")); reason != "" && e.Kind == providers.Status {
+				e.Code = reason
+			}
+		case "google.rpc.RetryInfo":
+			e.RetryAfter = retryDelay(d.GetStringBytes("retryDelay"))
+		}
+	}
+	return e.Message != "" || e.Code != "" || e.Type != ""
+}
+
+// maxRetryDelay bounds what the API may ask for.
+const maxRetryDelay = 24 * time.Hour
+
+// retryDelay reads a protobuf duration in its JSON form, such as 34.07s: 0 where
+// it makes no sense, and 24 hours at most.
+func retryDelay(text []byte) time.Duration {
+	d, err := time.ParseDuration(string(text))
+	if err != nil {
+		return 0
+	}
+	return min(max(0, d), maxRetryDelay)
+}
+
+// text is a string fit for the log, empty where v is none.
+func (k call) text(v *fastjson.Value) string {
+	if v == nil || v.Type() != fastjson.TypeString {
+		return ""
+	}
+	return upstream.Redact(string(v.GetStringBytes()), k.secret)
+}
+
+func (k call) invalid(message string) *providers.Error {
+	return &providers.Error{Provider: k.name, Kind: providers.Invalid, Status: http.StatusOK, Message: message}
+}
+
+// excerpt is the beginning of a body, for the log.
+func (k call) excerpt(b []byte) string {
+	return upstream.Redact(string(b[:min(len(b), 512)]), k.secret)
+}

@@ -1,0 +1,509 @@
+package gemini
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+)
+
+// outcome is what a caller sees of an answer.
+type outcome struct {
+	text   string
+	pieces []string
+	result providers.Result
+	err    error
+}
+
+var hello = []providers.Message{{Role: "user", Content: "Hello"}}
+
+// receive gets one answer.
+func receive(t testing.TB, reply pt.Reply, stream bool) outcome {
+	t.Helper()
+	up := pt.NewUpstream(t).Then(reply)
+	return receiveFrom(t, client(t, up.URL), stream)
+}
+
+func receiveFrom(t testing.TB, c *Client, stream bool) outcome {
+	t.Helper()
+	s, err := c.Invoke(t.Context(), &providers.Request{Model: "m", Messages: hello, Stream: stream})
+	if err != nil {
+		return outcome{err: err}
+	}
+	defer s.Close()
+	var o outcome
+	for {
+		d, err := s.Next()
+		o.result = s.Result()
+		if err == io.EOF {
+			return o
+		}
+		if err != nil {
+			o.err = err
+			return o
+		}
+		if d.Content != "" {
+			o.pieces = append(o.pieces, d.Content)
+			o.text += d.Content
+		}
+	}
+}
+
+var a, b, stop = textChunk("a"), textChunk("b"), finishChunk("STOP", "", 2)
+
+// The ways to cut or corrupt an answer. None may end as complete.
+var corruptions = []struct {
+	name  string
+	reply pt.Reply
+	kind  providers.ErrorKind
+}{
+	{"clean end without a finish", pt.SSE(a), providers.Truncated},
+	{"clean end in mid-event", pt.SSE(a, b[:90]), providers.Invalid},
+	{"clean end in the finish", pt.SSE(a, stop[:120]), providers.Invalid},
+	{"text after the finish", pt.SSE(a, stop, b), providers.Truncated},
+	{"a finish with each chunk, then a cut", ended(pt.Cut, pt.SSE(finishChunk("STOP", "a", 1))), providers.Truncated},
+	{"unspecified finish", pt.SSE(a, finishChunk("FINISH_REASON_UNSPECIFIED", "", 1)), providers.Truncated},
+	{"cut between events", ended(pt.Cut, pt.SSE(a)), providers.Truncated},
+	{"cut in mid-event", ended(pt.Cut, pt.SSE(a, b[:90])), providers.Truncated},
+	{"cut in the finish", ended(pt.Cut, pt.SSE(a, stop[:120])), providers.Truncated},
+	{"cut after the finish", ended(pt.Cut, pt.SSE(a, stop)), providers.Truncated},
+	{"reset", ended(pt.Reset, pt.SSE(a)), providers.Truncated},
+	{"unframed end", ended(pt.Unframed, pt.SSE(a)), providers.Truncated},
+	{"unframed end in mid-event", ended(pt.Unframed, pt.SSE(a, b[:90])), providers.Invalid},
+	{"end marker of another API", pt.SSE(a, pt.Done), providers.Invalid},
+	{"a stream of another API", pt.OpenAIStream("a"), providers.Invalid},
+	{"nothing", pt.SSE(), providers.Invalid},
+	{"comments only", pt.SSE(": hello\n\n", ": hello\n\n"), providers.Invalid},
+	{"usage only", pt.SSE(event(`{"usageMetadata": {"promptTokenCount": 9,"totalTokenCount": 9}}`)), providers.Invalid},
+	{"no candidates", pt.SSE(event(`{"candidates": []}`)), providers.Invalid},
+	{"HTML", pt.SSE("<!DOCTYPE html><title>502</title>"), providers.Invalid},
+	{"HTML after text", pt.SSE(a, "<html></html>\n\n"), providers.Truncated},
+	{"nonsense", pt.SSE("data: nonsense\n\n"), providers.Invalid},
+	{"nonsense after text", pt.SSE(a, "data: {\"candidates\":[\n\n", stop), providers.Invalid},
+	{"a string", pt.SSE(a, "data: \"x\"\n\n", stop), providers.Invalid},
+	{"error first", pt.SSE(event(`{"error": {"code": 503,"message": "x","status": "UNAVAILABLE"}}`)), providers.Reported},
+	{"error after text", pt.SSE(a, event(`{"error": {"code": 503,"message": "x","status": "UNAVAILABLE"}}`), stop), providers.Reported},
+	{"error of text", pt.SSE(a, event(`{"error": "boom"}`)), providers.Reported},
+	{"error of no shape", pt.SSE(a, event(`{"error": [1]}`)), providers.Reported},
+	{"bare error first", pt.SSE(errorBody(503, "UNAVAILABLE", overloaded)), providers.Reported},
+	{"bare error after text", pt.SSE(a, b, errorBody(503, "UNAVAILABLE", overloaded)), providers.Reported},
+	{"bare error after much text", pt.SSE(textChunk(strings.Repeat("x", 10_000)), errorBody(503, "UNAVAILABLE", overloaded)), providers.Reported},
+	{"bare error byte by byte", pt.SSE(strings.Split(a+errorBody(503, "UNAVAILABLE", overloaded), "")...), providers.Reported},
+	{"bare error with CRLF", pt.SSE(a, strings.ReplaceAll(errorBody(503, "UNAVAILABLE", overloaded), "\n", "\r\n")), providers.Reported},
+	{"bare list of errors", pt.SSE(a, "["+errorBody(503, "UNAVAILABLE", overloaded)+"]\n"), providers.Reported},
+	{"bare error after the finish", pt.SSE(a, stop, errorBody(503, "UNAVAILABLE", overloaded)), providers.Reported},
+	{"bare error, cut", pt.SSE(a, errorBody(503, "UNAVAILABLE", overloaded)[:60]), providers.Truncated},
+	{"bare JSON that is no error", pt.SSE(a, "{\"x\": 1}\n"), providers.Truncated},
+	{"JSON error", pt.JSON(200, errorBody(503, "UNAVAILABLE", overloaded)), providers.Reported},
+	{"JSON list of errors", pt.JSON(200, "["+errorBody(503, "UNAVAILABLE", overloaded)+"]"), providers.Reported},
+	{"JSON of nothing", pt.JSON(200, `{}`), providers.Invalid},
+	{"JSON list of nothing", pt.JSON(200, `[]`), providers.Invalid},
+	{"JSON of a string", pt.JSON(200, `"fine"`), providers.Invalid},
+	{"JSON cut", ended(pt.Cut, pt.JSON(200, joined(answer("fine", "STOP", 1))[:200])), providers.Truncated},
+	{"JSON ends early", ended(pt.Unframed, pt.JSON(200, joined(answer("fine", "STOP", 1))[:200])), providers.Invalid},
+	{"JSON without a finish", pt.JSON(200, `{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}`), providers.Truncated},
+	{"JSON list without a finish", pt.JSON(200, `[{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}]`), providers.Truncated},
+	{"JSON of another API", pt.OpenAIAnswer("fine", 1), providers.Invalid},
+	{"white space", pt.JSON(200, strings.Repeat(" \n", 1000)), providers.Invalid},
+	{"deep JSON", pt.JSON(200, strings.Repeat("[", 100_000)), providers.Invalid},
+	{"a line beyond the limit", pt.SSE("data: {\"candidates\":\"", strings.Repeat(" ", 3<<20)), providers.Invalid},
+	{"blocked prompt", pt.SSE(blockedChunk), providers.Refused},
+	{"blocked answer", pt.SSE(emptyFinish("SAFETY")), providers.Refused},
+	{"recitation", pt.SSE(emptyFinish("RECITATION")), providers.Refused},
+	{"malformed function call", pt.SSE(emptyFinish("MALFORMED_FUNCTION_CALL")), providers.Invalid},
+	{"other", pt.SSE(emptyFinish("OTHER")), providers.Invalid},
+}
+
+func TestNoCutOrCorruptAnswerIsComplete(t *testing.T) {
+	for _, test := range corruptions {
+		t.Run(test.name, func(t *testing.T) {
+			for _, stream := range []bool{true, false} {
+				o := receive(t, test.reply, stream)
+				if o.err == nil {
+					t.Fatalf("stream=%v: complete, with the text %q", stream, o.text)
+				}
+				e, ok := errors.AsType[*providers.Error](o.err)
+				if !ok {
+					t.Fatalf("stream=%v: error %T %v", stream, o.err, o.err)
+				}
+				if e.Kind != test.kind || e.Provider != "gemini" || e.Status != 200 {
+					t.Errorf("stream=%v: error %+v, want the kind %v", stream, e, test.kind)
+				}
+			}
+		})
+	}
+}
+
+// A stream that ends after any of its bytes is complete only where the whole
+// last chunk was there.
+func TestEndAnywhere(t *testing.T) {
+	whole := joined(wholeStream("wörld", "🌍"))
+	for n := range len(whole) {
+		s := newStream(call{&Client{name: "gemini"}, ""}, io.NopCloser(strings.NewReader(whole[:n])), nil)
+		var err error
+		for err == nil {
+			_, err = s.Next()
+		}
+		s.Close()
+		if err == io.EOF && n < len(whole)-len("\r\n\r\n") {
+			t.Fatalf("complete after %d of %d bytes: %q", n, len(whole), whole[max(0, n-40):n])
+		}
+	}
+}
+
+// A stream whose connection breaks after any of its bytes is never complete.
+func TestCutAnywhere(t *testing.T) {
+	whole := joined(wholeStream("wörld", "🌍"))
+	for n := range len(whole) + 1 {
+		broken := io.MultiReader(strings.NewReader(whole[:n]), failing{io.ErrUnexpectedEOF})
+		s := newStream(call{&Client{name: "gemini"}, ""}, io.NopCloser(broken), nil)
+		var err error
+		for err == nil {
+			_, err = s.Next()
+		}
+		s.Close()
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("%v after %d of %d bytes", err, n, len(whole))
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func TestOddAnswersThatAreComplete(t *testing.T) {
+	usage := providers.Usage{PromptTokens: 9, CompletionTokens: 2, TotalTokens: 11}
+	whole := providers.Result{Model: modelVersion, FinishReason: "stop", Usage: usage}
+	called := whole
+	called.FinishReason = "tool_calls"
+	called.ToolCalls = []providers.ToolCall{{ID: "call_1", Name: "get_weather", Arguments: `{"location":"Utrecht"}`}}
+	finished := func(reason string) providers.Result {
+		r := whole
+		r.FinishReason = reason
+		return r
+	}
+	counted := func(prompt, completion int64) providers.Result {
+		r := whole
+		r.Usage = providers.Usage{PromptTokens: prompt, CompletionTokens: completion, TotalTokens: prompt + completion}
+		return r
+	}
+	text := a + b + stop
+	spelled := func(from, to string) pt.Reply { return pt.SSE(strings.ReplaceAll(text, from, to)) }
+	json := joined(answer("ab", "STOP", 2))
+	for _, test := range []struct {
+		name   string
+		reply  pt.Reply
+		result providers.Result
+	}{
+		{"as Google sends it", wholeStream("a", "b"), whole},
+		{"in one piece", pt.SSE(text), whole},
+		{"byte by byte", pt.SSE(strings.Split(text, "")...), whole},
+		{"LF", pt.SSE(strings.ReplaceAll(text, "\r\n", "\n")), whole},
+		{"CR", pt.SSE(strings.ReplaceAll(text, "\r\n", "\r")), whole},
+		{"byte order mark", pt.SSE("\xef\xbb", "\xbf"+text), whole},
+		{"comments", pt.SSE(": hello\n\n", a, ": hello\n\n", b, stop), whole},
+		{"JSON over several lines", spelled(`,"index"`, ",\r\ndata: \"index\""), whole},
+		{"no index", spelled(`,"index": 0`, ""), whole},
+		{"error null", spelled(`{"candidates"`, `{"error": null,"candidates"`), whole},
+		{"thoughts", pt.SSE(thoughtChunk("Hm."), a, thoughtChunk("Ha."), b, stop), whole},
+		{"several parts", pt.SSE(strings.Replace(a, `{"text": "a"}`, `{"text": "x","thought": true},{"text": "a"},{"text": ""},{"inlineData": {}},{"text": "b"}`, 1), stop), whole},
+		{"many parts", pt.SSE(strings.Replace(a, `{"text": "a"}`, `{"text": "a"},{"text": "b"},{"text": ""}`, 1), stop), whole},
+		{"the finish with the last text", pt.SSE(a, finishChunk("STOP", "b", 2)), whole},
+		{"a finish with each chunk", pt.SSE(finishChunk("STOP", "a", 1), finishChunk("STOP", "b", 2)), whole},
+		{"the usage after the finish", pt.SSE(a, b, emptyFinish("STOP"), event(`{"usageMetadata": {"promptTokenCount": 9,"candidatesTokenCount": 2,"totalTokenCount": 11}}`)), whole},
+		{"a last chunk of nothing", pt.SSE(text, event(`{"candidates": [{"content": {"parts": []},"index": 0}]}`)), whole},
+		{"another candidate", pt.SSE(strings.Replace(a, `"index": 0`, `"index": 1`, 1), a, strings.Replace(b, `"index": 0`, `"index": 1`, 1), b, stop, strings.Replace(b, `"index": 0`, `"index": 1`, 1)), whole},
+		{"two candidates in a chunk", pt.SSE(a, strings.Replace(finishChunk("STOP", "b", 2), `"candidates": [`, `"candidates": [{"content": {"parts": [{"text": "x"}]},"index": 1},`, 1)), whole},
+		{"the last line without its end", pt.SSE(strings.TrimRight(text, "\r\n")), whole},
+		{"unframed, with a finish", ended(pt.Unframed, pt.SSE(text)), whole},
+		{"length", pt.SSE(a, b, finishChunk("MAX_TOKENS", "", 2)), finished("length")},
+		{"content filter after text", pt.SSE(a, b, finishChunk("SAFETY", "", 2)), finished("content_filter")},
+		{"recitation after text", pt.SSE(a, b, finishChunk("RECITATION", "", 2)), finished("content_filter")},
+		{"a reason of its own", pt.SSE(a, b, finishChunk("LANGUAGE", "", 2)), finished("LANGUAGE")},
+		{"a function call", pt.SSE(a, b, toolChunk, stop), called},
+		{"thoughts are counted", pt.SSE(a, b, strings.Replace(stop, `"totalTokenCount": 11`, `"thoughtsTokenCount": 30,"totalTokenCount": 41`, 1)), counted(9, 32)},
+		{"tools are counted", pt.SSE(a, b, strings.Replace(stop, `"totalTokenCount": 11`, `"toolUsePromptTokenCount": 100,"totalTokenCount": 111`, 1)), counted(109, 2)},
+		{"the completion is not counted", pt.SSE(a, b, strings.Replace(stop, `"candidatesTokenCount": 2,`, "", 1)), counted(9, 2)},
+		{"no usage", spelled("usageMetadata", "usage"), providers.Result{Model: modelVersion, FinishReason: "stop"}},
+		{"absurd usage", pt.SSE(strings.NewReplacer(`"promptTokenCount": 9`, `"promptTokenCount": -9`, `"candidatesTokenCount": 2`, `"candidatesTokenCount": 1e300`, `"totalTokenCount": 11`, `"totalTokenCount": "x"`).Replace(text)), providers.Result{Model: modelVersion, FinishReason: "stop"}},
+		{"no model", spelled("modelVersion", "version"), providers.Result{FinishReason: "stop", Usage: usage}},
+		{"a safety rating of the prompt", spelled(`{"candidates"`, `{"promptFeedback": {"safetyRatings": []},"candidates"`), whole},
+		{"wrong content type", pt.Reply{Header: map[string]string{"Content-Type": "text/html"}, Body: []string{text}}, whole},
+		{"a whole answer", answer("ab", "STOP", 2), whole},
+		{"a whole answer with a byte order mark", pt.JSON(200, "\xef\xbb\xbf"+json), whole},
+		{"a whole answer in pieces", pt.Reply{Body: strings.SplitAfter(json, ",")}, whole},
+		{"a whole answer of thoughts, too", pt.JSON(200, strings.Replace(json, `"parts": [`, `"parts": [{"text": "x", "thought": true},`, 1)), whole},
+		{"a list of chunks", pt.JSON(200, "["+strings.TrimPrefix(strings.NewReplacer("data: ", ",", "\r\n\r\n", "\r\n").Replace(text), ",")+"]"), whole},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, stream := range []bool{true, false} {
+				o := receive(t, test.reply, stream)
+				if o.err != nil || o.text != "ab" {
+					t.Fatalf("stream=%v: error %v, text %q", stream, o.err, o.text)
+				}
+				if diff := cmp.Diff(test.result, o.result); diff != "" {
+					t.Errorf("stream=%v: result (-want +got):\n%s", stream, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestAnswersWithoutText(t *testing.T) {
+	for _, test := range []struct {
+		name, finish string
+		reply        pt.Reply
+	}{
+		{"a function call alone", "tool_calls", pt.SSE(toolChunk, stop)},
+		{"nothing to say", "stop", pt.SSE(emptyFinish("STOP"))},
+		{"all tokens spent on thoughts", "length", pt.SSE(thoughtChunk("Hm."), emptyFinish("MAX_TOKENS"))},
+	} {
+		for _, stream := range []bool{true, false} {
+			o := receive(t, test.reply, stream)
+			if o.err != nil || o.text != "" || o.result.FinishReason != test.finish {
+				t.Errorf("%s: error %v, text %q, result %+v", test.name, o.err, o.text, o.result)
+			}
+		}
+	}
+}
+
+func TestThoughtsAreASignOfLife(t *testing.T) {
+	gate := make(chan struct{})
+	reply := pt.SSE(thoughtChunk("Hm."), a+stop)
+	reply.Gate = gate
+	up := pt.NewUpstream(t).Then(reply)
+	s, err := client(t, up.URL).Invoke(t.Context(), &providers.Request{Model: "m", Stream: true, Messages: hello})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if d, err := s.Next(); err != nil || d != (providers.Delta{}) {
+		t.Errorf("%+v, %v while the model thinks", d, err)
+	}
+	close(gate)
+	if d, err := s.Next(); err != nil || d.Content != "a" {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestMoreSaysWhetherNextWaits(t *testing.T) {
+	gate := make(chan struct{})
+	reply := pt.SSE(a+b+": c\r\n\r\n", textChunk("c")+stop)
+	reply.Gate = gate
+	up := pt.NewUpstream(t).Then(reply)
+	s, err := client(t, up.URL).Invoke(t.Context(), &providers.Request{Model: "m", Stream: true, Messages: hello})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, want := range []providers.Delta{{Content: "a", More: true}, {Content: "b"}} {
+		if d, err := s.Next(); err != nil || d != want {
+			t.Errorf("%+v, %v; want %+v", d, err, want)
+		}
+	}
+	close(gate)
+	if d, err := s.Next(); err != nil || d.Content != "c" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	for err == nil {
+		_, err = s.Next()
+	}
+	if err != io.EOF {
+		t.Error(err)
+	}
+}
+
+func TestContentArrivesUnharmed(t *testing.T) {
+	words := []string{"", "a", "\"\\/\b\f\n\r\t", "\u2028\u2029\x00\x1f", "wörld 🌍 \U0010ffff", "\ndata: {\"error\": 1}\n\n{\"error\": {}}", strings.Repeat("x", 1_000_000), "{}", " "}
+	o := receive(t, wholeStream(words...), true)
+	if o.err != nil {
+		t.Fatal(o.err)
+	}
+	if diff := cmp.Diff(words[1:], o.pieces); diff != "" {
+		t.Error(diff[:min(len(diff), 2000)])
+	}
+	// A pair of surrogates in two escapes.
+	o = receive(t, pt.SSE(strings.Replace(a, `"a"`, `"\ud83c\udf0d\u00e9"`, 1), stop), true)
+	if o.text != "🌍é" {
+		t.Errorf("text %q, error %v", o.text, o.err)
+	}
+}
+
+func TestErrorAnswers(t *testing.T) {
+	quota := "You exceeded your current quota, please check your plan and billing details."
+	for _, test := range []struct {
+		name  string
+		reply pt.Reply
+		want  providers.Error
+	}{
+		{"Google's", pt.JSON(503, errorBody(503, "UNAVAILABLE", overloaded)), providers.Error{Status: 503, Code: "503", Type: "UNAVAILABLE", Message: overloaded}},
+		{"a bad key", pt.JSON(400, errorBody(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", errorInfo("API_KEY_INVALID"))), providers.Error{Status: 400, Code: "API_KEY_INVALID", Type: "INVALID_ARGUMENT", Message: "API key not valid. Please pass a valid API key."}},
+		{"quota", pt.JSON(429, errorBody(429, "RESOURCE_EXHAUSTED", quota, `{"@type": "type.googleapis.com/google.rpc.QuotaFailure","violations": []}`, `{"@type": "type.googleapis.com/google.rpc.Help"}`, retryInfo("34.074824224s"))), providers.Error{Status: 429, Code: "429", Type: "RESOURCE_EXHAUSTED", Message: quota, RetryAfter: 34074824224 * time.Nanosecond}},
+		{"the header wins", pt.Reply{Status: 429, Header: map[string]string{"Retry-After": "3"}, Body: []string{errorBody(429, "RESOURCE_EXHAUSTED", "m", retryInfo("34s"))}}, providers.Error{Status: 429, Code: "429", Type: "RESOURCE_EXHAUSTED", Message: "m", RetryAfter: 3 * time.Second}},
+		{"list", pt.JSON(503, "["+errorBody(503, "UNAVAILABLE", overloaded)+"]"), providers.Error{Status: 503, Code: "503", Type: "UNAVAILABLE", Message: overloaded}},
+		{"text", pt.JSON(500, `{"error":"boom"}`), providers.Error{Status: 500, Message: "boom"}},
+		{"a code of text", pt.JSON(500, `{"error":{"code":"invalid_request","message":"m"}}`), providers.Error{Status: 500, Code: "invalid_request", Message: "m"}},
+		{"null members", pt.JSON(400, `{"error":{"code":null,"message":"m","status":null,"details":null}}`), providers.Error{Status: 400, Message: "m"}},
+		{"odd details", pt.JSON(400, `{"error":{"message":"m","details":[1,"x",null,{"@type":7},{"@type":"type.googleapis.com/google.rpc.ErrorInfo"},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"soon"}]}}`), providers.Error{Status: 400, Message: "m"}},
+		{"another shape", pt.JSON(400, `{"detail":"m"}`), providers.Error{Status: 400, Message: `{"detail":"m"}`}},
+		{"HTML", pt.Reply{Status: 404, Header: map[string]string{"Content-Type": "text/html"}, Body: []string{"<title>Error 404\n(Not Found)</title>"}}, providers.Error{Status: 404, Message: "<title>Error 404 (Not Found)</title>"}},
+		{"empty", pt.Reply{Status: 500}, providers.Error{Status: 500}},
+		{"cut JSON", pt.JSON(500, `{"error":{"mess`), providers.Error{Status: 500, Message: `{"error":{"mess`}},
+		{"cut body", pt.Reply{Status: 500, Body: []string{"half"}, End: pt.Cut}, providers.Error{Status: 500, Message: "half"}},
+		{"redirect", pt.Reply{Status: 307, Header: map[string]string{"Location": "http://192.0.2.1/"}}, providers.Error{Status: 307}},
+		{"no content", pt.Reply{Status: 204}, providers.Error{Status: 204}},
+		{"the key in the text", pt.JSON(400, errorBody(400, "INVALID_ARGUMENT", "Bad key "+testKey+" at https://x.example/?key=1")), providers.Error{Status: 400, Code: "400", Type: "INVALID_ARGUMENT", Message: "Bad key [redacted] at https://x.example/?[redacted]"}},
+		{"deep JSON", pt.JSON(500, strings.Repeat("[", 1000)), providers.Error{Status: 500, Message: strings.Repeat("[", 1000)}},
+		{"a huge body", pt.JSON(500, strings.Repeat("x", 1<<20)), providers.Error{Status: 500, Message: strings.Repeat("x", 1<<10) + "…"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.want.Provider = "gemini"
+			for _, stream := range []bool{false, true} {
+				o := receive(t, test.reply, stream)
+				e, ok := errors.AsType[*providers.Error](o.err)
+				if !ok {
+					t.Fatalf("error %T %v", o.err, o.err)
+				}
+				if diff := cmp.Diff(test.want, *e); diff != "" {
+					t.Errorf("stream=%v (-want +got):\n%s", stream, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestErrorsInsideAnswers(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		reply pt.Reply
+		want  providers.Error
+	}{
+		// The code stays the number, which tells what the error means.
+		{"quota", pt.SSE(a, errorBody(429, "RESOURCE_EXHAUSTED", "m", errorInfo("RATE_LIMIT_EXCEEDED"), retryInfo("2s"))), providers.Error{Kind: providers.Reported, Code: "429", Type: "RESOURCE_EXHAUSTED", Message: "m", RetryAfter: 2 * time.Second}},
+		{"with the key", pt.SSE(a, errorBody(500, "INTERNAL", testKey)), providers.Error{Kind: providers.Reported, Code: "500", Type: "INTERNAL", Message: "[redacted]"}},
+		{"a blocked prompt", pt.SSE(blockedChunk), providers.Error{Kind: providers.Refused, Code: "PROHIBITED_CONTENT"}},
+		{"a blocked answer", pt.SSE(emptyFinish("SPII")), providers.Error{Kind: providers.Refused, Code: "SPII"}},
+		{"no answer", pt.SSE(emptyFinish("MALFORMED_RESPONSE")), providers.Error{Kind: providers.Invalid, Message: "an answer without text that ended with MALFORMED_RESPONSE"}},
+	} {
+		test.want.Provider, test.want.Status = "gemini", 200
+		e, ok := errors.AsType[*providers.Error](receive(t, test.reply, true).err)
+		if !ok {
+			t.Fatalf("%s: no error", test.name)
+		}
+		if diff := cmp.Diff(test.want, *e); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
+func TestRetryDelay(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"34s": 34 * time.Second, "0.5s": 500 * time.Millisecond, "3.000000001s": 3*time.Second + 1,
+		"": 0, "s": 0, "34": 0, "-1s": 0, "NaNs": 0, "x": 0, "1e300s": 0, "315576000000s": 0, "36000s": 10 * time.Hour, "86401s": maxRetryDelay,
+	} {
+		if got := retryDelay([]byte(text)); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	up := pt.NewUpstream(t).Choose(func(r pt.Request) pt.Reply {
+		if r.Query == "alt=sse" {
+			return wholeStream("a", "b")
+		}
+		return answer("ab", "STOP", 2)
+	})
+	c := client(t, up.URL)
+	for i := range 20 {
+		if o := receiveFrom(t, c, i%2 == 0); o.err != nil || o.text != "ab" {
+			t.Fatal(o.err)
+		}
+	}
+	if n := up.Connections(); n != 1 {
+		t.Errorf("%d connections for 20 calls one after another", n)
+	}
+}
+
+func TestTheTailIsTheEndOfWhatWasRead(t *testing.T) {
+	var whole strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&whole, "%d ", i)
+	}
+	for _, size := range []int{1, 7, tailSize - 1, tailSize, tailSize + 1, 1 << 20} {
+		tail := &tailReader{ReadCloser: io.NopCloser(strings.NewReader(whole.String()))}
+		p := make([]byte, size)
+		for {
+			if _, err := tail.Read(p); err != nil {
+				break
+			}
+		}
+		if got := string(tail.tail); got != whole.String()[whole.Len()-tailSize:] {
+			t.Errorf("reads of %d bytes: the tail has %d bytes and begins %q", size, len(got), got[:min(len(got), 20)])
+		}
+	}
+}
+
+// FuzzStream feeds the reader of answers with anything. A complete answer must
+// have named its finish.
+func FuzzStream(f *testing.F) {
+	for _, c := range corruptions {
+		if body := joined(c.reply); len(body) < 10_000 {
+			f.Add([]byte(body))
+		}
+	}
+	f.Add([]byte(joined(wholeStream("a", "b"))))
+	f.Add([]byte(joined(answer("ab", "STOP", 2))))
+	k := call{&Client{name: "gemini"}, testKey}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s := newStream(k, io.NopCloser(strings.NewReader(string(body))), nil)
+		defer s.Close()
+		for {
+			_, err := s.Next()
+			if err == nil {
+				continue
+			}
+			if err == io.EOF {
+				if s.Result().FinishReason == "" {
+					t.Errorf("complete: %q", body)
+				}
+				if u := s.Result().Usage; u.PromptTokens < 0 || u.CompletionTokens < 0 || u.TotalTokens != u.PromptTokens+u.CompletionTokens {
+					t.Errorf("usage %+v", u)
+				}
+			} else if _, ok := errors.AsType[*providers.Error](err); !ok {
+				t.Errorf("error %T %v", err, err)
+			}
+			if _, again := s.Next(); again != err {
+				t.Errorf("%v, then %v", err, again)
+			}
+			return
+		}
+	})
+}
+
+// FuzzError feeds the reader of error bodies with anything.
+func FuzzError(f *testing.F) {
+	f.Add([]byte(errorBody(429, "RESOURCE_EXHAUSTED", "m", errorInfo("X"), retryInfo("34.07s"))))
+	f.Add([]byte("[" + errorBody(503, "UNAVAILABLE", overloaded) + "]"))
+	f.Add([]byte(`{"error":"text"}`))
+	f.Add([]byte("<html>"))
+	k := call{&Client{name: "gemini"}, testKey}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var e providers.Error
+		k.describe(&e, body)
+		if strings.Contains(e.Error(), testKey) {
+			t.Errorf("the key is in %q", e.Error())
+		}
+		if e.RetryAfter < 0 || e.RetryAfter > maxRetryDelay {
+			t.Errorf("a wait of %s", e.RetryAfter)
+		}
+	})
+}

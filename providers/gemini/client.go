@@ -1,0 +1,204 @@
+// Package gemini calls Gemini models: with Google AI by an API key, or with
+// Vertex AI by an access token. Both speak generateContent and, streamed,
+// streamGenerateContent?alt=sse. It is a thin adapter over the gateway's own
+// HTTP client and reader of server-sent events: requests are built and answers
+// read here, and an answer counts as complete only when the model named its
+// finishReason and the body then ended as HTTP says that it ends, because the
+// API has no end marker of its own.
+package gemini
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
+)
+
+// DefaultBaseURL is Google AI, the Gemini API for developers.
+const DefaultBaseURL = "https://generativelanguage.googleapis.com/v1beta"
+
+const officialHost = "generativelanguage.googleapis.com"
+
+// Config describes one service.
+type Config struct {
+	// Name stands in errors. Default: gemini.
+	Name string
+	// Key is sent as x-goog-api-key; empty sends none.
+	Key string
+	// Token, where set, gives the access token for each call; it is sent as a
+	// bearer token. It is called by several goroutines at once.
+	Token func() (string, error)
+	// Upstream describes the connection. A nil BaseURL is DefaultBaseURL. The
+	// base URL is what stands before /models/.
+	Upstream upstream.Config
+}
+
+// Client is a provider. It is safe for concurrent use.
+type Client struct {
+	name   string
+	key    string
+	token  func() (string, error)
+	base   string
+	json   http.Header // of a request for a whole answer
+	stream http.Header // of one for a stream
+	http   *upstream.Client
+}
+
+var (
+	// project matches the id of a Google Cloud project (some old ones belong to
+	// a domain), or its number.
+	project = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9.:-]{0,61}[a-z0-9])?$`)
+	// location matches a region such as europe-west4, and global, eu and us.
+	location = regexp.MustCompile(`^[a-z]+(?:-[a-z]+\d+)?$`)
+	// model matches the part of a model's name that stands in a path.
+	model = regexp.MustCompile(`^(?:(?:models|tunedModels)/)?[A-Za-z0-9_][A-Za-z0-9._@-]{0,127}$`)
+)
+
+// VertexBaseURL is the base URL of Google's models on Vertex AI, for a project
+// and a location: a region, global, or the multi-regions eu and us.
+func VertexBaseURL(projectID, locationID string) (string, error) {
+	if !project.MatchString(projectID) {
+		return "", errors.New("project must be the id or the number of a Google Cloud project")
+	}
+	if !location.MatchString(locationID) {
+		return "", errors.New("location must be a region such as europe-west4, or global, eu or us")
+	}
+	host := locationID + "-aiplatform.googleapis.com"
+	switch locationID {
+	case "global":
+		host = "aiplatform.googleapis.com"
+	case "eu", "us":
+		host = "aiplatform." + locationID + ".rep.googleapis.com"
+	}
+	return fmt.Sprintf("https://%s/v1/projects/%s/locations/%s/publishers/google", host, projectID, locationID), nil
+}
+
+// New makes a client. It connects to nothing.
+func New(config Config) (*Client, error) {
+	if config.Name == "" {
+		config.Name = "gemini"
+	}
+	if config.Upstream.BaseURL == nil {
+		u, err := upstream.ParseBaseURL(DefaultBaseURL)
+		if err != nil {
+			return nil, err
+		}
+		config.Upstream.BaseURL = u
+	}
+	if !upstream.ValidHeaderValue(config.Key) {
+		return nil, errors.New("the API key has a character that a header cannot carry")
+	}
+	if config.Key != "" && config.Token != nil {
+		return nil, errors.New("an API key and an access token exclude each other")
+	}
+	client, err := upstream.NewClient(config.Upstream)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		name:  config.Name,
+		key:   config.Key,
+		token: config.Token,
+		base:  strings.TrimRight(config.Upstream.BaseURL.String(), "/") + "/",
+		http:  client,
+	}
+	c.json, c.stream = c.headers("application/json"), c.headers("text/event-stream")
+	return c, nil
+}
+
+func (c *Client) headers(accept string) http.Header {
+	h := http.Header{}
+	h.Set("Accept", accept)
+	h.Set("Content-Type", "application/json")
+	h.Set("User-Agent", upstream.UserAgent)
+	if c.key != "" {
+		h.Set("X-Goog-Api-Key", c.key)
+	}
+	return h
+}
+
+// Close closes the connections that no call uses.
+func (c *Client) Close() { c.http.Close() }
+
+// call is what the reading of one answer needs: the client, and the secret that
+// was sent, which the log must not show.
+type call struct {
+	*Client
+	secret string
+}
+
+// Invoke sends the request and returns once the response's headers are there.
+func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
+	body, leftOut, err := c.body(req)
+	if err != nil {
+		return nil, err
+	}
+	target, err := c.target(req)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, upstream.Unanswered(ctx, err, c.key)
+	}
+	header := c.json
+	if req.Stream {
+		header = c.stream
+	}
+	r.Header = header.Clone()
+	k := call{c, c.key}
+	if c.token != nil {
+		if k.secret, err = c.token(); err != nil {
+			return nil, &providers.ConnectError{Permanent: true, Err: err}
+		}
+		r.Header.Set("Authorization", "Bearer "+k.secret)
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return nil, upstream.Unanswered(ctx, err, k.secret)
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		// A body that breaks off says less, but the status stands.
+		said, _ := io.ReadAll(resp.Body)
+		return nil, k.statusError(resp, said)
+	}
+	return newStream(k, resp.Body, leftOut), nil
+}
+
+// target is the URL of a call.
+func (c *Client) target(req *providers.Request) (string, error) {
+	if !model.MatchString(req.Model) {
+		return "", c.unsendable("%q is no name of a Gemini model", req.Model)
+	}
+	path := req.Model
+	if !strings.Contains(path, "/") {
+		path = "models/" + path
+	}
+	if req.Stream {
+		return c.base + path + ":streamGenerateContent?alt=sse", nil
+	}
+	return c.base + path + ":generateContent", nil
+}
+
+func (k call) statusError(resp *http.Response, body []byte) *providers.Error {
+	e := &providers.Error{
+		Provider: k.name,
+		Kind:     providers.Status,
+		Status:   resp.StatusCode,
+		Advice:   upstream.Advice(resp.Header),
+	}
+	k.describe(e, body)
+	if wait := upstream.RetryAfter(resp.Header, time.Now()); wait > 0 {
+		e.RetryAfter = wait
+	}
+	return e
+}

@@ -1,0 +1,103 @@
+package gemini
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const testKey = "AIzaSy-test-0123456789abcdef"
+
+// client makes a client of a test's upstream.
+func client(t testing.TB, base string, change ...func(*Config)) *Client {
+	t.Helper()
+	u, err := url.Parse(base + "/v1beta")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := Config{Key: testKey, Upstream: upstream.Config{BaseURL: u}}
+	for _, f := range change {
+		f(&config)
+	}
+	c, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestContract(t *testing.T) {
+	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
+		up := pt.NewUpstream(t)
+		up.Choose(func(r pt.Request) pt.Reply {
+			return behave(b, strings.HasSuffix(r.Path, ":streamGenerateContent"))
+		})
+		return client(t, up.URL)
+	})
+}
+
+// The contract holds with Vertex AI's credentials, too.
+func TestContractWithToken(t *testing.T) {
+	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
+		up := pt.NewUpstream(t)
+		up.Choose(func(r pt.Request) pt.Reply {
+			return behave(b, strings.HasSuffix(r.Path, ":streamGenerateContent"))
+		})
+		return client(t, up.URL, func(c *Config) {
+			c.Key, c.Token = "", func() (string, error) { return "ya29.token", nil }
+		})
+	})
+}
+
+// behave speaks the contract's behaviours in Gemini's wire format.
+func behave(b pt.Behaviour, stream bool) pt.Reply {
+	if b.Status != 0 {
+		return pt.JSON(b.Status, errorBody(b.Status, "RESOURCE_EXHAUSTED", "Slow down.",
+			errorInfo(b.Code), retryInfo(fmt.Sprintf("%ds", b.RetryAfter/time.Second))))
+	}
+	if !stream {
+		r := answer(strings.Join(b.Words, ""), "STOP", len(b.Words))
+		if len(b.Tools) > 0 {
+			r = pt.JSON(200, toolAnswer(strings.Join(b.Words, ""), b.Tools...))
+		}
+		switch b.Fail {
+		case pt.Stops:
+			r.Body[0], r.End = r.Body[0][:len(r.Body[0])/2], pt.Cut
+		case pt.Stalls:
+			r.Body[0], r.End = r.Body[0][:len(r.Body[0])/2], pt.Hang
+		case pt.Reported:
+			r = pt.JSON(200, errorBody(500, "INTERNAL", "It broke."))
+		}
+		return r
+	}
+	r := pt.SSE(chunks(b.Words...)...)
+	for _, c := range b.Tools {
+		r.Body = append(r.Body, event(toolAnswer("", c)))
+	}
+	if b.Fail == pt.None {
+		r.Body = append(r.Body, finishChunk("STOP", "", max(1, len(b.Words))))
+	}
+	r.Delay = b.Pace
+	switch b.Fail {
+	case pt.Stops:
+		r.End = pt.Cut
+	case pt.Stalls:
+		r.End = pt.Hang
+		// A model that thinks says so.
+		r.Body = append([]string{thoughtChunk("Hm.")}, r.Body...)
+	case pt.Reported:
+		r.Body = append(r.Body, errorBody(503, "UNAVAILABLE", overloaded))
+	}
+	return r
+}

@@ -1,0 +1,158 @@
+package gemini
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+	"github.com/cadenza-gateway/cadenza/secret"
+)
+
+func TestCaddyfile(t *testing.T) {
+	for _, test := range []struct{ input, want, err string }{
+		{"gemini", `{}`, ""},
+		{"gemini {\n api_key {env.KEY}\n}", `{"api_key":"{env.KEY}"}`, ""},
+		{"gemini {\n token {file./run/token}\n project my-project\n location europe-west4\n}", `{"token":"{file./run/token}","project":"my-project","location":"europe-west4"}`, ""},
+		{"gemini {\n base_url https://gemini.example/v1\n allow_private\n proxy http://proxy:3128\n}", `{"base_url":"https://gemini.example/v1","allow_private":true,"proxy":"http://proxy:3128"}`, ""},
+		{"gemini {\n api_key AIza-secret-literal\n}", "", "must be a reference"},
+		{"gemini {\n token ya29.secret-literal\n}", "", "must be a reference"},
+		{"gemini {\n apikey {env.KEY}\n}", "", `unknown option "apikey"`},
+		{"gemini {\n api_key\n}", "", "argument"},
+		{"gemini {\n api_key {env.A} {env.B}\n}", "", "argument"},
+		{"gemini {\n project a\n project b\n}", "", "twice"},
+		{"gemini {\n base_url \"\"\n}", "", "empty"},
+		{"gemini {\n allow_private yes\n}", "", "argument"},
+		{"gemini AIza-secret-literal", "", "argument"},
+	} {
+		var m Module
+		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(test.input))
+		if test.err != "" {
+			if err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("%s\nerror %v, want %q", test.input, err, test.err)
+			}
+			if err != nil && strings.Contains(err.Error(), "must be a reference") && strings.Contains(err.Error(), "secret-literal") {
+				t.Errorf("the error repeats the literal: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s\n%v", test.input, err)
+		}
+		got, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, string(got)); diff != "" {
+			t.Errorf("%s\n%s", test.input, diff)
+		}
+	}
+}
+
+func provision(t *testing.T, m *Module) error {
+	t.Helper()
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	t.Cleanup(cancel)
+	err := m.Provision(ctx)
+	t.Cleanup(func() { m.Cleanup() })
+	return err
+}
+
+func TestProvision(t *testing.T) {
+	const key, empty, bad = secret.Reference("{env.GEMINI_TEST_KEY}"), secret.Reference("{env.GEMINI_TEST_EMPTY}"), secret.Reference("{env.GEMINI_TEST_BAD}")
+	t.Setenv("GEMINI_TEST_KEY", "AIza-0123456789")
+	t.Setenv("GEMINI_TEST_EMPTY", "")
+	t.Setenv("GEMINI_TEST_BAD", "AIza-\n0123456789")
+	for _, test := range []struct {
+		name        string
+		module      Module
+		err         string
+		unavailable string
+	}{
+		{"a key", Module{APIKey: key}, "", ""},
+		{"no key yet", Module{APIKey: empty}, "", "GEMINI_TEST_EMPTY"},
+		{"no key file yet", Module{APIKey: "{file./nonexistent/key}"}, "", "/nonexistent/key"},
+		{"a key that no header carries", Module{APIKey: bad}, "", "GEMINI_TEST_BAD"},
+		{"a token", Module{Token: key, Project: "p", Location: "global"}, "", ""},
+		{"a token for Google AI", Module{Token: key}, "", ""},
+		{"a key for Vertex AI", Module{APIKey: key, Project: "p", Location: "global"}, "", ""},
+		{"no token yet", Module{Token: empty, Project: "p", Location: "global"}, "", "GEMINI_TEST_EMPTY"},
+		{"a token that no header carries", Module{Token: bad, Project: "p", Location: "global"}, "", "GEMINI_TEST_BAD"},
+		{"a literal key", Module{APIKey: "AIza-0123456789"}, "must be a reference", ""},
+		{"a literal token", Module{Token: "AIza-0123456789"}, "must be a reference", ""},
+		{"a key and a token", Module{APIKey: key, Token: key}, "exclude each other", ""},
+		{"no key", Module{}, "api_key is required", ""},
+		{"no token", Module{Project: "p", Location: "us"}, "token is required", ""},
+		{"a project alone", Module{Token: key, Project: "p"}, "belong together", ""},
+		{"a location alone", Module{Token: key, Location: "us"}, "belong together", ""},
+		{"an odd location", Module{Token: key, Project: "p", Location: "a.b/"}, "location", ""},
+		{"a project and a base URL", Module{Token: key, Project: "p", Location: "us", BaseURL: "https://x.example"}, "base_url excludes", ""},
+		{"a local server", Module{BaseURL: "http://localhost:1/v1beta"}, "", ""},
+		{"a base URL that is none", Module{BaseURL: "localhost:11434"}, "base_url", ""},
+		{"a base URL with a query", Module{BaseURL: "https://x.example/?key=1"}, "base_url", ""},
+		{"a proxy that is none", Module{BaseURL: "http://localhost", Proxy: "proxy:1"}, "proxy", ""},
+		{"a proxy with a password", Module{BaseURL: "http://localhost", Proxy: "http://u:p@proxy:1"}, "proxy", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := provision(t, &test.module)
+			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Fatalf("error %v, want %q", err, test.err)
+			}
+			if err != nil {
+				if strings.Contains(err.Error(), "AIza-0123456789") {
+					t.Errorf("the error holds the key: %v", err)
+				}
+				return
+			}
+			reason := providers.Availability(&test.module)
+			if (reason == nil) != (test.unavailable == "") || reason != nil && !strings.Contains(reason.Error(), test.unavailable) {
+				t.Errorf("unavailable: %v, want %q", reason, test.unavailable)
+			}
+			if reason != nil {
+				if _, err := test.module.Invoke(t.Context(), &providers.Request{Model: "m", Messages: hello}); err == nil {
+					t.Error("a provider without its key answers")
+				}
+			}
+		})
+	}
+}
+
+func TestProvisionedModuleSendsItsSecret(t *testing.T) {
+	t.Setenv("GEMINI_TEST_KEY", " AIza-0123456789\n")
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("ya29.token\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	up := pt.NewUpstream(t).Always(answer("fine", "STOP", 1))
+	for _, m := range []Module{
+		{APIKey: "{env.GEMINI_TEST_KEY}", BaseURL: up.URL + "/v1beta"},
+		{Token: secret.Reference("{file." + file + "}"), BaseURL: up.URL + "/v1/projects/p/locations/l/publishers/google"},
+	} {
+		if err := provision(t, &m); err != nil {
+			t.Fatal(err)
+		}
+		s, err := m.Invoke(t.Context(), &providers.Request{Model: "m", Messages: hello})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+	}
+	requests := up.Requests()
+	if got := requests[0].Header.Get("X-Goog-Api-Key"); got != "AIza-0123456789" || requests[0].Header.Get("Authorization") != "" {
+		t.Errorf("x-goog-api-key %q", got)
+	}
+	if got := requests[1].Header.Get("Authorization"); got != "Bearer ya29.token" || requests[1].Header.Get("X-Goog-Api-Key") != "" {
+		t.Errorf("Authorization %q", got)
+	}
+	if got := requests[1].Path; got != "/v1/projects/p/locations/l/publishers/google/models/m:generateContent" {
+		t.Errorf("path %q", got)
+	}
+}

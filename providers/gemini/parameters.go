@@ -1,0 +1,156 @@
+package gemini
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// generation collects the parameters, and tells what the API, or the model,
+// does not have.
+func (c *Client) generation(req *providers.Request) (members map[string]any, leftOut []string, err error) {
+	members = map[string]any{}
+	p := &req.Parameters
+	if p.Temperature != nil {
+		members["temperature"] = *p.Temperature
+	}
+	if p.MaxTokens != nil {
+		members["maxOutputTokens"] = *p.MaxTokens
+	}
+	if p.TopP != nil {
+		members["topP"] = *p.TopP
+	}
+	if p.TopK != nil {
+		members["topK"] = *p.TopK
+	}
+	if p.FrequencyPenalty != nil {
+		members["frequencyPenalty"] = *p.FrequencyPenalty
+	}
+	if p.PresencePenalty != nil {
+		members["presencePenalty"] = *p.PresencePenalty
+	}
+	if p.Seed != nil {
+		if *p.Seed <= math.MaxInt32 {
+			members["seed"] = *p.Seed
+		} else {
+			leftOut = append(leftOut, "seed")
+		}
+	}
+	if len(p.Stop) > 0 {
+		members["stopSequences"] = p.Stop
+	}
+	if p.ReasoningEffort != "" {
+		if thinking := thinkingConfig(req.Model, p.ReasoningEffort); thinking != nil {
+			members["thinkingConfig"] = thinking
+		} else if p.ReasoningEffort != "none" {
+			leftOut = append(leftOut, "reasoning_effort")
+		}
+	}
+	if f := p.ResponseFormat; f != nil {
+		switch f.Type {
+		case providers.FormatText:
+		case providers.FormatSchema:
+			members["responseJsonSchema"] = f.Schema
+			fallthrough
+		case providers.FormatJSON:
+			members["responseMimeType"] = "application/json"
+		default:
+			return nil, nil, c.unsendable("the response format has the unknown type %q", f.Type)
+		}
+	}
+	raw, ok := req.Extra[generationConfig]
+	if !ok {
+		return members, leftOut, nil
+	}
+	var extra map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &extra); err != nil {
+		return nil, nil, c.unsendable("generationConfig in extra is no JSON object")
+	}
+	for name, value := range extra {
+		members[name] = value
+	}
+	return members, leftOut, nil
+}
+
+// budgets are the thoughts of Gemini 2.5 by effort, in tokens: what Google's own
+// OpenAI-compatible URL makes of it, and the least that a model takes where it
+// thinks little.
+var budgets = map[string]int{"none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24576}
+
+// leastThought is the least budget of Gemini 2.5 Pro, which cannot help
+// thinking.
+const leastThought = 128
+
+// thinkingConfig is the reasoning effort in the words of the model's generation,
+// nil where the model does not think: a level from Gemini 3 on, of which Flash
+// alone has minimal, a budget of tokens for 2.5.
+func thinkingConfig(model, effort string) map[string]any {
+	if i := strings.LastIndexByte(model, '/'); i >= 0 {
+		model = model[i+1:]
+	}
+	pro := strings.Contains(model, "-pro")
+	switch {
+	case strings.HasPrefix(model, "gemini-2.5-"):
+		budget, ok := budgets[effort]
+		if !ok {
+			return nil
+		}
+		if pro {
+			budget = max(budget, leastThought)
+		}
+		return map[string]any{"thinkingBudget": budget}
+	case strings.HasPrefix(model, "gemini-3"):
+		switch {
+		case effort != "none" && effort != "minimal":
+			return map[string]any{"thinkingLevel": effort}
+		case pro:
+			return map[string]any{"thinkingLevel": "low"}
+		}
+		return map[string]any{"thinkingLevel": "minimal"}
+	}
+	return nil
+}
+
+// declaration is a function that the model may call.
+type declaration struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parametersJsonSchema,omitempty"`
+}
+
+// callingModes are the API's words for the modes of choosing.
+var callingModes = map[string]string{
+	providers.ToolsAuto: "AUTO", providers.ToolsNone: "NONE", providers.ToolsRequired: "ANY", providers.ToolsNamed: "ANY",
+}
+
+// tools sets what the model may call.
+func (c *Client) tools(members map[string]any, p *providers.Parameters, leftOut *[]string) error {
+	if len(p.Tools) == 0 {
+		return nil
+	}
+	list := make([]declaration, len(p.Tools))
+	strict := false
+	for i, t := range p.Tools {
+		list[i] = declaration{t.Name, t.Description, t.Parameters}
+		strict = strict || t.Strict
+	}
+	if strict {
+		*leftOut = append(*leftOut, "tools.strict")
+	}
+	members["tools"] = []map[string]any{{"functionDeclarations": list}}
+	if p.ToolChoice == nil {
+		return nil
+	}
+	mode, ok := callingModes[p.ToolChoice.Mode]
+	if !ok {
+		return c.unsendable("the tool choice has the unknown mode %q", p.ToolChoice.Mode)
+	}
+	config := map[string]any{"mode": mode}
+	if p.ToolChoice.Mode == providers.ToolsNamed {
+		config["allowedFunctionNames"] = []string{p.ToolChoice.Name}
+	}
+	members["toolConfig"] = map[string]any{"functionCallingConfig": config}
+	return nil
+}

@@ -1,0 +1,107 @@
+package gemini
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+)
+
+// ask sends parameters and returns the request's JSON, without what every
+// request has, and what was left out.
+func ask(t *testing.T, model string, p providers.Parameters, extra ...string) (string, []string) {
+	t.Helper()
+	req := &providers.Request{Model: model, Messages: hello, Parameters: p, Extra: map[string]json.RawMessage{}}
+	for i := 0; i < len(extra); i += 2 {
+		req.Extra[extra[i]] = json.RawMessage(extra[i+1])
+	}
+	up := pt.NewUpstream(t).Always(answer("fine", "STOP", 1))
+	s, err := client(t, up.URL).Invoke(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	body := strings.TrimSuffix(up.Requests()[0].Body, "\n")
+	return strings.Replace(body, `"contents":[{"role":"user","parts":[{"text":"Hello"}]}]`, "…", 1), s.Result().LeftOut
+}
+
+func TestParametersOfTheRequest(t *testing.T) {
+	const declarations = `"tools":[{"functionDeclarations":[{"name":"get_weather","description":"Says what the weather is.","parametersJsonSchema":` + pt.Schema + `},{"name":"get_time"}]}]`
+	const schema = `"responseJsonSchema":` + pt.Schema + `,"responseMimeType":"application/json"`
+	choose := func(mode, name string) providers.Parameters {
+		tools := pt.Tools()
+		tools[0].Strict = false
+		return providers.Parameters{Tools: tools, ToolChoice: &providers.ToolChoice{Mode: mode, Name: name}}
+	}
+	effort := func(word string) providers.Parameters { return providers.Parameters{ReasoningEffort: word} }
+	seed := int64(1 << 31)
+	for _, test := range []struct {
+		name, model string
+		p           providers.Parameters
+		extra       []string
+		want        string
+		leftOut     []string
+	}{
+		{"everything", "gemini-2.5-flash", pt.Everything(), nil,
+			`{…,"generationConfig":{` + schema + `,"seed":7,"stopSequences":["END","\n\n"],"thinkingConfig":{"thinkingBudget":1024}},"toolConfig":{"functionCallingConfig":{"mode":"ANY"}},` + declarations + `}`, []string{"tools.strict"}},
+		{"extra wins", "gemini-2.5-flash", pt.Everything(), []string{"generationConfig", `{"seed":1,"thinkingConfig":{"thinkingBudget":5},"responseMimeType":"text/plain"}`, "tools", "[]", "toolConfig", "null"},
+			`{…,"generationConfig":{"responseJsonSchema":` + pt.Schema + `,"responseMimeType":"text/plain","seed":1,"stopSequences":["END","\n\n"],"thinkingConfig":{"thinkingBudget":5}},"toolConfig":null,"tools":[]}`, []string{"tools.strict"}},
+		{"JSON", "m", providers.Parameters{ResponseFormat: &providers.ResponseFormat{Type: providers.FormatJSON}}, nil, `{…,"generationConfig":{"responseMimeType":"application/json"}}`, nil},
+		{"text", "m", providers.Parameters{ResponseFormat: &providers.ResponseFormat{Type: providers.FormatText}}, nil, `{…}`, nil},
+		{"a seed too large", "m", providers.Parameters{Seed: &seed}, nil, `{…}`, []string{"seed"}},
+		{"auto", "m", choose("auto", ""), nil, `{…,"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}},` + declarations + `}`, nil},
+		{"none", "m", choose("none", ""), nil, `{…,"toolConfig":{"functionCallingConfig":{"mode":"NONE"}},` + declarations + `}`, nil},
+		{"named", "m", choose("named", "get_time"), nil, `{…,"toolConfig":{"functionCallingConfig":{"allowedFunctionNames":["get_time"],"mode":"ANY"}},` + declarations + `}`, nil},
+		{"thoughts, none", "gemini-2.5-flash-lite", effort("none"), nil, `{…,"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}`, nil},
+		{"thoughts, minimal", "models/gemini-2.5-flash", effort("minimal"), nil, `{…,"generationConfig":{"thinkingConfig":{"thinkingBudget":512}}}`, nil},
+		{"thoughts, none with Pro", "gemini-2.5-pro", effort("none"), nil, `{…,"generationConfig":{"thinkingConfig":{"thinkingBudget":128}}}`, nil},
+		{"thoughts, high", "gemini-2.5-pro", effort("high"), nil, `{…,"generationConfig":{"thinkingConfig":{"thinkingBudget":24576}}}`, nil},
+		{"levels, medium", "gemini-3-flash-preview", effort("medium"), nil, `{…,"generationConfig":{"thinkingConfig":{"thinkingLevel":"medium"}}}`, nil},
+		{"levels, none", "gemini-3-flash-preview", effort("none"), nil, `{…,"generationConfig":{"thinkingConfig":{"thinkingLevel":"minimal"}}}`, nil},
+		{"levels, minimal with Pro", "gemini-3.1-pro-preview", effort("minimal"), nil, `{…,"generationConfig":{"thinkingConfig":{"thinkingLevel":"low"}}}`, nil},
+		{"no thoughts", "gemini-2.0-flash", effort("high"), nil, `{…}`, []string{"reasoning_effort"}},
+		{"no thoughts, none asked for", "gemini-2.0-flash", effort("none"), nil, `{…}`, nil},
+	} {
+		got, leftOut := ask(t, test.model, test.p, test.extra...)
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+		if diff := cmp.Diff(test.leftOut, leftOut); diff != "" {
+			t.Errorf("%s: left out (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
+func TestWhatMustNotBeLeftOut(t *testing.T) {
+	for name, p := range map[string]providers.Parameters{
+		`the unknown type "yaml"`:    {ResponseFormat: &providers.ResponseFormat{Type: "yaml"}},
+		`the unknown mode "perhaps"`: {Tools: pt.Tools(), ToolChoice: &providers.ToolChoice{Mode: "perhaps"}},
+	} {
+		_, err := client(t, "http://localhost:1").Invoke(t.Context(), &providers.Request{Model: "m", Messages: hello, Parameters: p})
+		e, ok := errors.AsType[*providers.Error](err)
+		if !ok || e.Kind != providers.Status || e.Status != 400 || !strings.Contains(e.Message, name) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestToolCallsKeepTheirIDs(t *testing.T) {
+	const chunk = `{"candidates": [{"content": {"parts": [{"functionCall": {"id": "x1","name": "f","args": {"a": 1.0}}},{"functionCall": {"name": "g"}}],"role": "model"},"finishReason": "STOP"}],"modelVersion": "gemini-2.5-flash"}`
+	want := []providers.ToolCall{{ID: "x1", Name: "f", Arguments: `{"a":1.0}`}, {ID: "call_2", Name: "g", Arguments: "{}"}}
+	for _, reply := range []pt.Reply{pt.SSE(event(chunk)), pt.JSON(200, chunk)} {
+		o := receive(t, reply, true)
+		if diff := cmp.Diff(want, o.result.ToolCalls); o.err != nil || o.result.FinishReason != "tool_calls" || diff != "" {
+			t.Errorf("%v, %+v\n%s", o.err, o.result, diff)
+		}
+	}
+	nameless := strings.Replace(chunk, `"name": "g"`, `"name": ""`, 1)
+	o := receive(t, pt.SSE(event(nameless)), true)
+	if e, ok := errors.AsType[*providers.Error](o.err); !ok || e.Kind != providers.Invalid {
+		t.Errorf("a call without a name: %v", o.err)
+	}
+}

@@ -1,0 +1,45 @@
+package providers
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+)
+
+// Lacking names the parameters of p that are set and that a provider does not
+// have, given those that it has, by their names in definitions. The error tells
+// that one of them may not be left out, because the answer would be another
+// thing than was asked for: that of stop, of a response_format other than text,
+// and of tools unless none may be called. It is an *Error that goes to the next
+// target; provider is the provider's name in it.
+func (p *Parameters) Lacking(provider string, has ...string) (leftOut []string, err error) {
+	noTools := p.ToolChoice != nil && p.ToolChoice.Mode == ToolsNone
+	for _, parameter := range [...]struct {
+		name          string
+		set, decisive bool
+	}{
+		{"temperature", p.Temperature != nil, false},
+		{"max_tokens", p.MaxTokens != nil, false},
+		{"top_p", p.TopP != nil, false},
+		{"top_k", p.TopK != nil, false},
+		{"frequency_penalty", p.FrequencyPenalty != nil, false},
+		{"presence_penalty", p.PresencePenalty != nil, false},
+		{"seed", p.Seed != nil, false},
+		{"reasoning_effort", p.ReasoningEffort != "", false},
+		{"stop", len(p.Stop) > 0, true},
+		{"response_format", p.ResponseFormat != nil && p.ResponseFormat.Type != FormatText, true},
+		{"tools", len(p.Tools) > 0, !noTools},
+	} {
+		if !parameter.set || slices.Contains(has, parameter.name) {
+			continue
+		}
+		if parameter.decisive {
+			return nil, &Error{
+				Provider: provider, Kind: Status, Status: http.StatusBadRequest,
+				Message: fmt.Sprintf("%s has no %s, without which the answer would be another", provider, parameter.name),
+			}
+		}
+		leftOut = append(leftOut, parameter.name)
+	}
+	return leftOut, nil
+}

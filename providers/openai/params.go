@@ -1,0 +1,199 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// params translates the request, and tells which of its parameters the service
+// lacks. What it lacks but must not be left out is an error.
+func (c *Client) params(req *providers.Request) (p openai.ChatCompletionNewParams, leftOut []string, err error) {
+	p.Model = req.Model
+	if p.Messages, err = c.messages(req.Messages); err != nil {
+		return p, nil, err
+	}
+	extra := make(map[string]any, len(req.Extra)+4)
+	leftOut = c.sampling(&p, extra, req)
+	if err := c.format(&p, req.Parameters.ResponseFormat); err != nil {
+		return p, nil, err
+	}
+	omitted, err := c.tools(&p, &req.Parameters)
+	if err != nil {
+		return p, nil, err
+	}
+	if omitted {
+		leftOut = append(leftOut, "tools")
+	}
+	if req.Stream && !c.quirks.NoStreamOptions {
+		p.StreamOptions.IncludeUsage = openai.Bool(true)
+	}
+	for name, value := range req.Extra {
+		extra[name] = value
+	}
+	// How the answer arrives is the caller's choice, not the definition's.
+	delete(extra, "stream")
+	if req.Stream {
+		extra["stream"] = true
+	}
+	if len(extra) > 0 {
+		p.SetExtraFields(extra)
+	}
+	return p, leftOut, nil
+}
+
+func (c *Client) messages(messages []providers.Message) ([]openai.ChatCompletionMessageParamUnion, error) {
+	messages = c.quirks.arrange(messages)
+	list := make([]openai.ChatCompletionMessageParamUnion, len(messages))
+	for i, m := range messages {
+		switch m.Role {
+		case "system":
+			list[i] = openai.SystemMessage(m.Content)
+		case "developer":
+			list[i] = openai.DeveloperMessage(m.Content)
+		case "user":
+			list[i] = openai.UserMessage(m.Content)
+		case "assistant":
+			list[i] = openai.AssistantMessage(m.Content)
+		default:
+			return nil, c.unsendable("message %d has the unknown role %q", i, m.Role)
+		}
+	}
+	return list, nil
+}
+
+// sampling sets how the model goes about its answer. Members that the SDK does
+// not know go to extra.
+func (c *Client) sampling(p *openai.ChatCompletionNewParams, extra map[string]any, req *providers.Request) (leftOut []string) {
+	in := &req.Parameters
+	if v := in.Temperature; v != nil {
+		p.Temperature = openai.Float(*v)
+	}
+	if v := in.TopP; v != nil {
+		p.TopP = openai.Float(*v)
+	}
+	if v := in.FrequencyPenalty; v != nil {
+		p.FrequencyPenalty = openai.Float(*v)
+	}
+	if v := in.PresencePenalty; v != nil {
+		p.PresencePenalty = openai.Float(*v)
+	}
+	if v := in.MaxTokens; v != nil {
+		if c.quirks.MaxCompletionTokens {
+			p.MaxCompletionTokens = openai.Int(*v)
+		} else {
+			p.MaxTokens = openai.Int(*v)
+		}
+	}
+	if v := in.TopK; v != nil {
+		if c.quirks.NoTopK {
+			leftOut = append(leftOut, "top_k")
+		} else {
+			extra["top_k"] = *v
+		}
+	}
+	if v := in.Seed; v != nil {
+		switch {
+		case c.quirks.NoSeed:
+			leftOut = append(leftOut, "seed")
+		case c.quirks.RandomSeed:
+			extra["random_seed"] = *v
+		default:
+			p.Seed = openai.Int(*v)
+		}
+	}
+	if len(in.Stop) > 0 {
+		p.Stop.OfStringArray = in.Stop
+	}
+	if in.ReasoningEffort != "" {
+		if c.quirks.NoReasoningEffort || c.quirks.EffortByModel && !reasons(req.Model) {
+			leftOut = append(leftOut, "reasoning_effort")
+		} else {
+			p.ReasoningEffort = shared.ReasoningEffort(in.ReasoningEffort)
+		}
+	}
+	return leftOut
+}
+
+// format sets the form of the answer.
+func (c *Client) format(p *openai.ChatCompletionNewParams, f *providers.ResponseFormat) error {
+	if f == nil {
+		return nil
+	}
+	switch f.Type {
+	case providers.FormatText:
+		// It is the default, which not every service has a word for.
+	case providers.FormatJSON:
+		if c.quirks.NoJSON {
+			return c.unsendable("%s has no response_format json", c.name)
+		}
+		p.ResponseFormat.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
+	case providers.FormatSchema:
+		if c.quirks.NoJSONSchema {
+			return c.unsendable("%s has no response_format json_schema", c.name)
+		}
+		schema := shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: f.Name, Schema: f.Schema}
+		if f.Strict {
+			schema.Strict = openai.Bool(true)
+		}
+		p.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{JSONSchema: schema}
+	default:
+		return c.unsendable("the response format has the unknown type %q", f.Type)
+	}
+	return nil
+}
+
+// function is a tool. The SDK's own type wants its schema taken apart.
+type function struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+	Strict      bool            `json:"strict,omitempty"`
+}
+
+// tools sets what the model may call. It tells whether tools were left out that
+// must not be called anyway.
+func (c *Client) tools(p *openai.ChatCompletionNewParams, in *providers.Parameters) (omitted bool, err error) {
+	if len(in.Tools) == 0 {
+		return false, nil
+	}
+	if c.quirks.NoTools {
+		if in.ToolChoice != nil && in.ToolChoice.Mode == providers.ToolsNone {
+			return true, nil
+		}
+		return false, c.unsendable("%s has no tools", c.name)
+	}
+	p.Tools = make([]openai.ChatCompletionToolUnionParam, len(in.Tools))
+	for i, t := range in.Tools {
+		if t.Parameters == nil {
+			t.Parameters = providers.NoArguments
+		}
+		p.Tools[i] = openai.ChatCompletionFunctionTool(param.Override[shared.FunctionDefinitionParam](function(t)))
+	}
+	if in.ToolChoice == nil {
+		return false, nil
+	}
+	switch choice := in.ToolChoice; choice.Mode {
+	case providers.ToolsAuto, providers.ToolsNone, providers.ToolsRequired:
+		p.ToolChoice.OfAuto = openai.String(choice.Mode)
+	case providers.ToolsNamed:
+		p.ToolChoice = openai.ToolChoiceOptionFunctionToolChoice(openai.ChatCompletionNamedToolChoiceFunctionParam{Name: choice.Name})
+	default:
+		return false, c.unsendable("the tool choice has the unknown mode %q", choice.Mode)
+	}
+	return false, nil
+}
+
+// unsendable is a request that the service would reject, or misunderstand.
+func (c *Client) unsendable(format string, args ...any) *providers.Error {
+	return &providers.Error{
+		Provider: c.name, Kind: providers.Status, Status: http.StatusBadRequest,
+		Message: fmt.Sprintf(format, args...),
+	}
+}

@@ -1,0 +1,220 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+)
+
+// module makes the module of a service as Caddy does.
+func module(t *testing.T, service string) *Module {
+	t.Helper()
+	info, err := caddy.GetModule("cadenza.providers." + service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, ok := info.New().(*Module)
+	if !ok {
+		t.Fatalf("module %T", info.New())
+	}
+	if got := m.CaddyModule().ID; got != info.ID {
+		t.Errorf("the module of %s says that it is %s", info.ID, got)
+	}
+	return m
+}
+
+// What each service gets of one request that uses everything.
+func TestServices(t *testing.T) {
+	t.Setenv("OPENAI_TEST_KEY", "sk-0123456789")
+	const (
+		messages = `"messages":[{"role":"user","content":"a"},{"role":"system","content":"b"},{"role":"system","content":"c"},{"role":"user","content":"d"}]`
+		turns    = `"messages":[{"role":"system","content":"b\n\nc"},{"role":"user","content":"a\n\nd"}]`
+		sampling = `"temperature":0.5,"top_p":0.9,"frequency_penalty":-0.5,"presence_penalty":0.25`
+		usage    = `"stream_options":{"include_usage":true}`
+		before   = `"max_tokens":400`
+		now      = `"max_completion_tokens":400`
+		topK     = `"top_k":40`
+	)
+	want := map[string][]string{
+		"openai":     {`"messages":[{"role":"user","content":"a"},{"role":"system","content":"b"},{"role":"developer","content":"c"},{"role":"user","content":"d"}]`, before, topK, usage},
+		"cohere":     {messages, before},
+		"deepseek":   {messages, before, usage},
+		"fireworks":  {messages, before, topK, usage},
+		"groq":       {messages, now, usage},
+		"mistral":    {messages, before},
+		"ollama":     {messages, before, usage},
+		"openrouter": {messages, before, topK, usage},
+		"perplexity": {turns, before, topK},
+		"together":   {messages, before, topK, usage},
+		"vllm":       {messages, before, topK, usage},
+		"xai":        {messages, now, usage},
+	}
+	if len(want) != len(Services()) {
+		t.Errorf("%d services, %d expectations", len(Services()), len(want))
+	}
+	for _, service := range Services() {
+		t.Run(service.Name, func(t *testing.T) {
+			up := pt.NewUpstream(t).Always(pt.OpenAIStream("fine"))
+			m := module(t, service.Name)
+			if err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(service.Name + " {\n api_key {env.OPENAI_TEST_KEY}\n base_url " + up.URL + "/v1\n}")); err != nil {
+				t.Fatal(err)
+			}
+			if err := provision(t, m); err != nil {
+				t.Fatal(err)
+			}
+			req := providers.Request{
+				Model: "m", Stream: true,
+				Messages: []providers.Message{{Role: "user", Content: "a"}, {Role: "system", Content: "b"}, {Role: "developer", Content: "c"}, {Role: "user", Content: "d"}},
+				Parameters: providers.Parameters{
+					Temperature: ptr(0.5), MaxTokens: ptr[int64](400), TopP: ptr(0.9), TopK: ptr[int64](40),
+					FrequencyPenalty: ptr(-0.5), PresencePenalty: ptr(0.25),
+				},
+			}
+			before := append([]providers.Message(nil), req.Messages...)
+			s, err := m.Invoke(t.Context(), &req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+			if diff := cmp.Diff(before, req.Messages); diff != "" {
+				t.Errorf("the request's messages changed: %s", diff)
+			}
+			var wanted, got any
+			text := `{"model":"m","stream":true,` + sampling + "," + strings.Join(want[service.Name], ",") + `}`
+			if err := json.Unmarshal([]byte(text), &wanted); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal([]byte(up.Requests()[0].Body), &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(wanted, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if got := up.Requests()[0].Header.Get("Authorization"); got != "Bearer sk-0123456789" {
+				t.Errorf("Authorization %q", got)
+			}
+		})
+	}
+}
+
+func TestAServiceInItsOwnPlace(t *testing.T) {
+	t.Setenv("OPENAI_TEST_KEY", "sk-0123456789")
+	for _, service := range Services() {
+		m := module(t, service.Name)
+		if err := provision(t, m); (err == nil) != service.Keyless || err != nil && !strings.Contains(err.Error(), "api_key is required") {
+			t.Errorf("%s without a key: %v", service.Name, err)
+		}
+		m = module(t, service.Name)
+		m.APIKey = "{env.OPENAI_TEST_KEY}"
+		if err := provision(t, m); err != nil {
+			t.Errorf("%s: %v", service.Name, err)
+		}
+		m = module(t, service.Name)
+		m.APIKey, m.Organization = "{env.OPENAI_TEST_KEY}", "org-1"
+		if err := provision(t, m); (err == nil) != (service.Name == "openai") {
+			t.Errorf("%s with an organization: %v", service.Name, err)
+		}
+		m = module(t, service.Name)
+		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(service.Name + " {\n colour red\n}"))
+		if err == nil || !strings.Contains(err.Error(), "provider "+service.Name) {
+			t.Errorf("%s: error %v", service.Name, err)
+		}
+	}
+}
+
+func TestErrorsNameTheService(t *testing.T) {
+	up := pt.NewUpstream(t).Always(pt.Reply{Status: 500})
+	m := module(t, "groq")
+	m.BaseURL = up.URL
+	if err := provision(t, m); err != nil {
+		t.Fatal(err)
+	}
+	_, err := m.Invoke(t.Context(), &providers.Request{Model: "m"})
+	if e, ok := errors.AsType[*providers.Error](err); !ok || e.Provider != "groq" {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestFinishReasonsOfServices(t *testing.T) {
+	for word, want := range map[string]string{"stop": "stop", "eos": "stop", "model_length": "length", "tool_calls": "tool_calls", "tired": "tired"} {
+		o := receive(t, pt.SSE(pt.ContentChunk("a"), pt.FinishChunk(word), pt.Done), true)
+		if o.err != nil || o.result.FinishReason != want {
+			t.Errorf("%s: %q, %v", word, o.result.FinishReason, o.err)
+		}
+	}
+	o := receive(t, pt.SSE(pt.ContentChunk("a"), pt.FinishChunk("insufficient_system_resource"), pt.Done), true)
+	if e, ok := errors.AsType[*providers.Error](o.err); !ok || e.Kind != providers.Reported {
+		t.Errorf("error %v", o.err)
+	}
+}
+
+func TestASecretThatChanges(t *testing.T) {
+	key, failure := "one", error(nil)
+	for _, header := range []string{"", "api-key"} {
+		up := pt.NewUpstream(t).Always(pt.OpenAIError(401, "", "", "bad key two"))
+		c := client(t, up.URL, func(c *Config) {
+			c.Key, c.KeyHeader = "", header
+			c.Secret = func() (string, error) { return key, failure }
+		})
+		var err error
+		for _, key = range []string{"one", "two"} {
+			_, err = c.Invoke(t.Context(), &providers.Request{Model: "m"})
+		}
+		for i, want := range []string{"one", "two"} {
+			got := up.Requests()[i].Header
+			if header == "" && got.Get("Authorization") != "Bearer "+want || header != "" && (got.Get(header) != want || got.Get("Authorization") != "") {
+				t.Errorf("call %d: headers %v", i, got)
+			}
+		}
+		if strings.Contains(err.Error(), "two") {
+			t.Errorf("the error holds the key: %v", err)
+		}
+		key, failure = "", errors.New("TOKEN is empty")
+		if _, err := c.Invoke(t.Context(), &providers.Request{Model: "m"}); err == nil || len(up.Requests()) != 2 {
+			t.Errorf("a call without a key: %v", err)
+		}
+		key, failure = "a\nb", nil
+		if _, err := c.Invoke(t.Context(), &providers.Request{Model: "m"}); err == nil || len(up.Requests()) != 2 {
+			t.Errorf("a call with a bad key: %v", err)
+		}
+	}
+}
+
+func TestDocumentationListsEveryService(t *testing.T) {
+	text, err := os.ReadFile("../../docs/providers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if len(cells) != 8 {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.Trim(cells[i], " `")
+		}
+		rows[cells[1]] = cells[2:7]
+	}
+	for _, service := range Services()[1:] {
+		row := rows[service.Name]
+		if row == nil {
+			t.Errorf("%s is not documented", service.Name)
+			continue
+		}
+		q := service.Quirks
+		if row[0] != service.BaseURL || (row[1] == "optional") != service.Keyless || (row[2] == "max_completion_tokens") != q.MaxCompletionTokens ||
+			(row[3] == "top_k") != q.NoTopK || strings.Contains(row[4], "no `stream_options`") != q.NoStreamOptions {
+			t.Errorf("%s is documented as %q, but is %+v", service.Name, row, service)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package providertest
+
+import (
+	"encoding/json"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// Schema is a JSON Schema whose members are in no order but its own.
+const Schema = `{"type":"object","properties":{"z":{"type":"string"},"a":{"enum":["<&>"]}},"required":["z","a"],"additionalProperties":false}`
+
+// Everything is a set of all parameters beside those of sampling.
+func Everything() providers.Parameters {
+	seed := int64(7)
+	return providers.Parameters{
+		Seed: &seed, Stop: []string{"END", "\n\n"}, ReasoningEffort: "low",
+		ResponseFormat: &providers.ResponseFormat{Type: providers.FormatSchema, Name: "verdict", Schema: json.RawMessage(Schema), Strict: true},
+		Tools:          Tools(),
+		ToolChoice:     &providers.ToolChoice{Mode: providers.ToolsRequired},
+	}
+}
+
+// Tools are a tool with all its members, and one without any.
+func Tools() []providers.Tool {
+	return []providers.Tool{
+		{Name: "get_weather", Description: "Says what the weather is.", Parameters: json.RawMessage(Schema), Strict: true},
+		{Name: "get_time"},
+	}
+}

@@ -1,0 +1,156 @@
+package providertest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// toolCalls are what the contract has models ask for.
+var toolCalls = []providers.ToolCall{
+	{ID: "call_a1", Name: "get_weather", Arguments: `{"city":"Gent \"\u2028 ü 🌍","days":[1,2.50]}`},
+	{ID: "call_b2", Name: "get_time", Arguments: `{}`},
+	{ID: "call_c3", Name: "get_weather", Arguments: `{"city":"Rio"}`},
+}
+
+// withTools is a request that offers tools.
+func withTools(stream bool) *providers.Request {
+	req := request(stream)
+	req.Parameters.Tools = []providers.Tool{
+		{
+			Name: "get_weather", Description: "Says what the weather will be.",
+			Parameters: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"array"}},"required":["city"]}`),
+		},
+		{Name: "get_time"},
+	}
+	req.Parameters.ToolChoice = &providers.ToolChoice{Mode: providers.ToolsAuto}
+	return req
+}
+
+// offer sends a request with tools. It is nil where the provider has no tools:
+// then it must say so, and not answer without them.
+func offer(t *testing.T, p providers.Provider, req *providers.Request) providers.Stream {
+	t.Helper()
+	s, err := p.Invoke(t.Context(), req)
+	if err == nil {
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	e, ok := errors.AsType[*providers.Error](err)
+	if !ok || e.Kind != providers.Status || e.Status != http.StatusBadRequest {
+		t.Fatalf("error %v, want tools, or *providers.Error with status 400 that there are none", err)
+	}
+	return nil
+}
+
+func testToolCalls(t *testing.T, factory Factory) {
+	for _, stream := range []bool{false, true} {
+		for _, said := range [][]string{nil, {"Let me ", "see."}} {
+			req := withTools(stream)
+			s := offer(t, factory(t, Behaviour{Words: said, Tools: toolCalls}, req), req)
+			if s == nil {
+				return
+			}
+			var text strings.Builder
+			noticed := false
+			var err error
+			for err == nil {
+				var d providers.Delta
+				d, err = s.Next()
+				text.WriteString(d.Content)
+				noticed = noticed || d.ToolCall
+			}
+			if err != io.EOF || text.String() != strings.Join(said, "") {
+				t.Fatalf("stream=%v: text %q, error %v", stream, text.String(), err)
+			}
+			if stream && len(said) == 0 && !noticed {
+				t.Error("no delta told of a tool call: the time until the first token would run out")
+			}
+			r := s.Result()
+			if r.FinishReason != "tool_calls" {
+				t.Errorf("stream=%v: finish reason %q", stream, r.FinishReason)
+			}
+			if diff := cmp.Diff(comparable(t, toolCalls), comparable(t, r.ToolCalls)); diff != "" {
+				t.Errorf("stream=%v after %q: tool calls (-want +got):\n%s", stream, said, diff)
+			}
+			ids := map[string]bool{}
+			for _, c := range r.ToolCalls {
+				if c.ID == "" || ids[c.ID] {
+					t.Errorf("the id %q is empty or used twice", c.ID)
+				}
+				ids[c.ID] = true
+			}
+		}
+	}
+}
+
+// comparable brings arguments into one form. Ids are the provider's own affair.
+func comparable(t *testing.T, calls []providers.ToolCall) []providers.ToolCall {
+	t.Helper()
+	list := make([]providers.ToolCall, len(calls))
+	for i, c := range calls {
+		var b bytes.Buffer
+		if err := json.Compact(&b, []byte(c.Arguments)); err != nil {
+			t.Errorf("arguments %q: %v", c.Arguments, err)
+		}
+		list[i] = providers.ToolCall{Name: c.Name, Arguments: b.String()}
+	}
+	return list
+}
+
+func testBrokenToolCalls(t *testing.T, factory Factory) {
+	for _, stream := range []bool{false, true} {
+		for what, b := range map[string]Behaviour{
+			"arguments that break off":  {Tools: []providers.ToolCall{{ID: "call_a1", Name: "get_weather", Arguments: `{"city":`}}},
+			"an answer that breaks off": {Tools: toolCalls, Fail: Stops},
+		} {
+			req := withTools(stream)
+			s := offer(t, factory(t, b, req), req)
+			if s == nil {
+				return
+			}
+			text, _, err := read(s)
+			e, ok := errors.AsType[*providers.Error](err)
+			if !ok || text != "" || e.Kind != providers.Invalid && (b.Fail != Stops || e.Kind != providers.Truncated) {
+				t.Errorf("stream=%v, %s: text %q, error %v", stream, what, text, err)
+			}
+			if calls := s.Result().ToolCalls; len(calls) > 0 {
+				t.Errorf("stream=%v, %s: tool calls %v", stream, what, calls)
+			}
+		}
+	}
+}
+
+// mayBeLeftOut are the parameters without which a request means the same.
+var mayBeLeftOut = []string{
+	"temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "seed", "reasoning_effort", "tools", "tools.strict",
+}
+
+func testLeftOut(t *testing.T, factory Factory) {
+	for _, stream := range []bool{false, true} {
+		req := request(stream)
+		p := &req.Parameters
+		share, count := 0.5, int64(7)
+		p.TopP, p.FrequencyPenalty, p.PresencePenalty, p.TopK, p.Seed = &share, &share, &share, &count, &count
+		p.ReasoningEffort = "low"
+		p.ResponseFormat = &providers.ResponseFormat{Type: providers.FormatText}
+		s := invoke(t, factory(t, Behaviour{Words: words}, req), req)
+		if _, _, err := read(s); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range s.Result().LeftOut {
+			if !slices.Contains(mayBeLeftOut, name) {
+				t.Errorf("%s was left out: that changes what is asked for", name)
+			}
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package providers
+
+import "encoding/json"
+
+// The types of ResponseFormat.
+const (
+	FormatText   = "text"
+	FormatJSON   = "json" // any JSON object
+	FormatSchema = "json_schema"
+)
+
+// ResponseFormat is the form that the text of an answer must have.
+type ResponseFormat struct {
+	Type string // FormatText, FormatJSON or FormatSchema
+	// Of FormatSchema: the schema's name (a letter or _, then up to 63 letters,
+	// digits, _ and -), the JSON Schema, and whether the provider has to hold
+	// the model to it rather than only show it.
+	Name   string
+	Schema json.RawMessage
+	Strict bool
+}
+
+// Tool is a function of the caller's that a model may ask for.
+type Tool struct {
+	Name        string // a letter or _, then up to 63 letters, digits, _ and -
+	Description string
+	// Parameters is the JSON Schema of the arguments, an object; nil for none.
+	Parameters json.RawMessage
+	// Strict has the provider hold the arguments to the schema.
+	Strict bool
+}
+
+// The modes of ToolChoice.
+const (
+	ToolsAuto     = "auto"     // the model decides
+	ToolsNone     = "none"     // it calls none
+	ToolsRequired = "required" // it calls one at least
+	ToolsNamed    = "named"    // it calls the one that is named
+)
+
+// ToolChoice is whether a model calls tools.
+type ToolChoice struct {
+	Mode string // one of the modes
+	Name string // of ToolsNamed
+}
+
+// ToolCall is a model's request to call a tool.
+type ToolCall struct {
+	ID        string
+	Name      string
+	Arguments string // JSON, by the tool's parameters as far as the model obeyed
+}
+
+// NoArguments is the JSON Schema of the arguments of a tool without any.
+var NoArguments = json.RawMessage(`{"type":"object","properties":{}}`)

@@ -1,0 +1,140 @@
+package upstream
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fastjson"
+)
+
+const (
+	// drainTime and drainSize bound the reading of a finished body to its end,
+	// without which the connection cannot be used again.
+	drainTime = 100 * time.Millisecond
+	drainSize = 4 << 10
+	// textBlock is how much text is allocated at a time.
+	textBlock = 4 << 10
+	// maxPooledParser bounds what a parser may have read to be kept.
+	maxPooledParser = 64 << 10
+)
+
+var parsers = sync.Pool{New: func() any { return new(fastjson.Parser) }}
+
+// Body is the body of an answer with what reading it takes: a parser, and
+// memory for its text. Close must be called.
+type Body struct {
+	reader io.ReadCloser
+	parser *fastjson.Parser
+	parsed int // the longest text the parser has read
+	text   strings.Builder
+}
+
+// NewBody makes a body of a response's.
+func NewBody(body io.ReadCloser) Body {
+	return Body{reader: body, parser: parsers.Get().(*fastjson.Parser)}
+}
+
+// Parse parses JSON. The value is valid until the next call, or Close.
+func (b *Body) Parse(data []byte) (*fastjson.Value, error) {
+	b.parsed = max(b.parsed, len(data))
+	return b.parser.ParseBytes(data)
+}
+
+// String copies a piece of text. Pieces share a block, which is only ever
+// appended to, so they stay as they are and cost no allocation each.
+func (b *Body) String(text []byte) string {
+	if b.text.Cap()-b.text.Len() < len(text) {
+		b.text = strings.Builder{}
+		b.text.Grow(max(textBlock, len(text)))
+	}
+	n := b.text.Len()
+	b.text.Write(text)
+	return b.text.String()[n:]
+}
+
+// Whole reads the whole body, of which head was already read, without a byte
+// order mark. It is ErrTooLarge beyond MaxBody.
+func (b *Body) Whole(head []byte) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(io.MultiReader(bytes.NewReader(head), b.reader), MaxBody+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > MaxBody {
+		return nil, ErrTooLarge
+	}
+	return bytes.TrimPrefix(body, byteOrderMark), nil
+}
+
+// Drain reads on to the end of the framing, which is most likely here already,
+// so that the connection can be used again.
+func (b *Body) Drain() {
+	t := time.AfterFunc(drainTime, b.Interrupt)
+	_, _ = io.CopyN(io.Discard, b.reader, drainSize)
+	t.Stop()
+}
+
+// Interrupt ends a read that waits, and every later one. Unlike the other
+// methods it may be called by another goroutine.
+func (b *Body) Interrupt() { _ = b.reader.Close() }
+
+// Close closes the body and gives back the parser. It may be called again.
+func (b *Body) Close() error {
+	err := b.reader.Close()
+	if b.parser != nil && b.parsed <= maxPooledParser {
+		parsers.Put(b.parser)
+	}
+	b.parser = nil
+	return err
+}
+
+// Format is what a body holds.
+type Format uint8
+
+// The formats.
+const (
+	FormatEvents Format = iota // server-sent events, unless they turn out otherwise
+	FormatJSON
+	FormatHTML
+)
+
+// Format finds out what the body holds from its first byte that is no white
+// space: no header is to be trusted in this. It returns what was read of it.
+// The error is that of reading.
+func (e *EventReader) Format() (Format, []byte, error) {
+	head, err := e.Peek()
+	if err != nil {
+		return 0, nil, err
+	}
+	switch start := bytes.TrimLeft(bytes.TrimPrefix(head, byteOrderMark), " \t\r\n"); start[0] {
+	case '{', '[', '"':
+		return FormatJSON, head, nil
+	case '<':
+		return FormatHTML, start, nil
+	}
+	return FormatEvents, head, nil
+}
+
+// Ended is a reader at its end.
+var Ended io.Reader = ended{}
+
+type ended struct{}
+
+func (ended) Read([]byte) (int, error) { return 0, io.EOF }
+
+// maxTokens is beyond any real count of tokens, and low enough to be summed.
+const maxTokens = 1 << 53
+
+// Tokens reads a count of tokens, 0 where it makes no sense.
+func Tokens(v *fastjson.Value) int64 {
+	if v == nil || v.Type() != fastjson.TypeNumber {
+		return 0
+	}
+	f, err := v.Float64()
+	if err != nil || !(f >= 0 && f <= maxTokens) {
+		return 0
+	}
+	return int64(f)
+}

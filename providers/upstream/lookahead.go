@@ -1,0 +1,73 @@
+package upstream
+
+import (
+	"errors"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// Steps reads an answer in one provider's wire format, step by step.
+type Steps interface {
+	// Step reads on. A step may say nothing; the error is that of
+	// providers.Stream.
+	Step() (providers.Delta, error)
+	// Ready tells whether Step returns without waiting.
+	Ready() bool
+}
+
+// Lookahead makes the deltas of a providers.Stream out of steps: it knows of
+// each delta whether another follows at once, keeps the error that ended the
+// answer, and leaves out steps that say nothing where others follow. Its zero
+// value is ready for use.
+type Lookahead struct {
+	ahead   bool // next and its error are already read
+	next    providers.Delta
+	nextErr error
+	err     error // the end: it stays
+	closed  bool
+}
+
+// Next is providers.Stream's.
+func (l *Lookahead) Next(s Steps) (providers.Delta, error) {
+	if l.err != nil {
+		return providers.Delta{}, l.err
+	}
+	var d providers.Delta
+	if l.ahead {
+		d, l.err = l.next, l.nextErr
+		l.ahead = false
+	} else {
+		d, l.err = s.Step()
+	}
+	if l.err != nil {
+		return providers.Delta{}, l.err
+	}
+	// What can be had without waiting is looked at now: only then is it known
+	// whether it leads to another delta.
+	for s.Ready() {
+		l.next, l.nextErr = s.Step()
+		if l.nextErr != nil || l.next.Content != "" {
+			l.ahead, d.More = true, true
+			break
+		}
+		d.ToolCall = d.ToolCall || l.next.ToolCall
+	}
+	return d, nil
+}
+
+// Err is what ended the answer, nil where nothing did yet.
+func (l *Lookahead) Err() error { return l.err }
+
+// Close ends the answer. It is false where that was done before.
+func (l *Lookahead) Close() bool {
+	if l.closed {
+		return false
+	}
+	l.closed = true
+	if l.err == nil {
+		l.err = errClosed
+	}
+	return true
+}
+
+var errClosed = errors.New("the stream is closed")

@@ -1,0 +1,65 @@
+package acme
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/providertest"
+)
+
+func TestContract(t *testing.T) {
+	providertest.Run(t, func(t *testing.T, b providertest.Behaviour, _ *providers.Request) providers.Provider {
+		up := providertest.NewUpstream(t)
+		up.Choose(func(r providertest.Request) providertest.Reply {
+			return behave(b, strings.Contains(r.Body, `"stream":true`))
+		})
+		base, err := url.Parse(up.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := New(base, "a-key")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.http.Close)
+		return c
+	})
+}
+
+// behave speaks the contract's behaviours in Acme's wire format.
+func behave(b providertest.Behaviour, stream bool) providertest.Reply {
+	if b.Status != 0 {
+		r := providertest.JSON(b.Status, fmt.Sprintf(`{"code":%q,"message":"Slow down."}`, b.Code))
+		r.Header["Retry-After"] = fmt.Sprint(int(b.RetryAfter / time.Second))
+		return r
+	}
+	words := b.Words
+	if !stream && len(words) > 0 {
+		words = []string{strings.Join(words, "")}
+	}
+	r := providertest.SSE()
+	r.Delay = b.Pace
+	for _, w := range words {
+		text, err := json.Marshal(w)
+		if err != nil {
+			panic(err) // a string always marshals
+		}
+		r.Body = append(r.Body, providertest.Event(`{"text":`+string(text)+`}`))
+	}
+	switch b.Fail {
+	case providertest.None:
+		r.Body = append(r.Body, providertest.Event(fmt.Sprintf(`{"done":"stop","in":9,"out":%d}`, max(1, len(b.Words)))))
+	case providertest.Stops:
+		r.End = providertest.Cut
+	case providertest.Stalls:
+		r.End = providertest.Hang
+	case providertest.Reported:
+		r.Body = append(r.Body, providertest.Event(`{"error":"broken"}`))
+	}
+	return r
+}
