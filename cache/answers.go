@@ -22,6 +22,8 @@ type Answer struct {
 	// Pieces are the answer as it was streamed, or one piece where it came
 	// whole.
 	Pieces []string
+	// ToolCalls are the calls that the model asks for, as JSON; nil for none.
+	ToolCalls []byte
 	// Provider and Model are those that gave it.
 	Provider, Model string
 	// Given is when it was complete.
@@ -32,7 +34,7 @@ type Answer struct {
 
 // size is about what the answer takes, in bytes.
 func (a *Answer) size() int64 {
-	size := len(a.Provider) + len(a.Model) + entryOverhead
+	size := len(a.Provider) + len(a.Model) + len(a.ToolCalls) + entryOverhead
 	for _, piece := range a.Pieces {
 		size += len(piece) + 16
 	}

@@ -69,6 +69,7 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) (*
 	for _, piece := range answer.Pieces {
 		i.keep(piece)
 	}
+	i.keepToolCalls(answer.ToolCalls)
 	if i.request.Stream {
 		stream := wire.NewEventStream(i.w, i.info.traceID[0])
 		defer stream.Close()
@@ -78,6 +79,9 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) (*
 				return nil, cut, true
 			}
 		}
+		if stream.ToolCalls(answer.ToolCalls) != nil {
+			return nil, cut, true
+		}
 		_ = stream.Finish() // a caller that left has no use for the error
 		return nil, answered, true
 	}
@@ -85,7 +89,7 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) (*
 	for _, piece := range answer.Pieces {
 		content += piece
 	}
-	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content)
+	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content, answer.ToolCalls)
 	i.finish(noResult, http.StatusOK, "")
 	i.write(i.out)
 	return nil, answered, true
@@ -107,11 +111,11 @@ func (i *invocation) remember(content string) {
 // tell gives a complete answer to those who wait for it, and to those who will
 // ask the same while it lasts.
 func (i *invocation) tell(provider, model string) {
-	if i.lead == nil || i.size > maxRemembered {
+	if i.lead == nil || i.size+len(i.toolCalls) > maxRemembered {
 		return
 	}
 	now := time.Now()
 	i.lead.Answer(&cache.Answer{
-		Pieces: i.pieces, Provider: provider, Model: model, Given: now, Expires: now.Add(i.ttl),
+		Pieces: i.pieces, ToolCalls: i.toolCalls, Provider: provider, Model: model, Given: now, Expires: now.Add(i.ttl),
 	})
 }

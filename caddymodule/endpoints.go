@@ -3,8 +3,10 @@ package caddymodule
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -30,6 +32,11 @@ func (c *call) endpoint() (*wire.Error, ending) {
 	endpoint, known := c.snapshot.Endpoints[request.Key]
 	if !known {
 		return endingOf(wire.Errorf(wire.UnknownEndpoint, "key", "There is no endpoint %s.", printable(request.Key)))
+	}
+	if endpoint.Idempotency && !request.Stream {
+		if err, end, done := c.replayed(); done {
+			return err, end
+		}
 	}
 	if err := c.bind(request.Context); err != nil {
 		return endingOf(err)
@@ -74,6 +81,7 @@ func (c *call) endpoint() (*wire.Error, ending) {
 				Total:       endpoint.Timeout.Total,
 				FirstToken:  endpoint.Timeout.FirstToken,
 				Idle:        endpoint.Timeout.Idle,
+				Hedge:       endpoint.HedgeAfter,
 			},
 		},
 	}
@@ -101,6 +109,9 @@ type invocation struct {
 	record  *trace.Record
 	request *invoke.Call
 	policy  definition.LogPolicy
+	// toolCalls is the list of the answer's tool calls, as it is sent; nil for
+	// none.
+	toolCalls []byte
 
 	// Where the endpoint's answers are given again.
 	ttl    time.Duration
@@ -125,8 +136,9 @@ func (i *invocation) whole(ctx context.Context) (*wire.Error, ending) {
 	}
 	i.served(result.Served, len(result.Attempts))
 	i.remember(content)
+	i.addToolCalls(result.ToolCalls)
 	i.tell(i.servedTarget(result))
-	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content)
+	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content, i.toolCalls)
 	i.finish(result, http.StatusOK, "")
 	i.write(i.out)
 	return nil, answered
@@ -150,11 +162,12 @@ func (i *invocation) stream(ctx context.Context) (*wire.Error, ending) {
 		if !stream.Started() {
 			i.served(result.Served, len(result.Attempts)) // the answer is empty
 		}
+		i.addToolCalls(result.ToolCalls)
 		i.tell(i.servedTarget(result))
 		// Recorded first: an answer that its caller has seen complete is never
 		// found as interrupted.
 		i.finish(result, http.StatusOK, "")
-		if stream.Finish() != nil {
+		if stream.ToolCalls(i.toolCalls) != nil || stream.Finish() != nil {
 			i.workspace.logger.Debug("the caller left before the end of a stream", zap.String("trace_id", i.info.traceID[0]))
 		}
 		return nil, answered
@@ -198,6 +211,27 @@ func (i *invocation) keep(content string) {
 	}
 }
 
+// addToolCalls takes in the tool calls of a complete answer.
+func (i *invocation) addToolCalls(calls []providers.ToolCall) {
+	if len(calls) == 0 {
+		return
+	}
+	list := wire.AppendToolCalls(nil)
+	for _, c := range calls {
+		list = wire.AppendToolCall(list, c.ID, c.Name, c.Arguments)
+	}
+	i.toolCalls = wire.AppendToolCallsEnd(list)
+	i.keepToolCalls(i.toolCalls)
+}
+
+// keepToolCalls keeps tool calls for the trace, where the policy says so: all
+// of them or, where they are too large, none, because half of them are no JSON.
+func (i *invocation) keepToolCalls(list []byte) {
+	if i.policy == definition.LogContent && len(list) <= maxKeptResponse {
+		i.record.ToolCalls = append(i.record.ToolCalls[:0], list...)
+	}
+}
+
 // maxKeptResponse bounds how much of an answer its trace keeps, in bytes.
 const maxKeptResponse = 1 << 20
 
@@ -226,6 +260,9 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 	told := wire.Errorf(code, "", "%s", failure.Message())
 	told.RetryAfter = failure.RetryAfter
 	told.TraceID = i.info.traceID[0]
+	if len(result.Attempts) > 0 {
+		i.keepFailure(told)
+	}
 	return told
 }
 
@@ -289,7 +326,26 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 	for _, skipped := range result.Skipped {
 		record.Notes = append(record.Notes, "skipped "+i.request.Targets[skipped.Target].Name+": "+skipped.Reason.Error())
 	}
+	if result.Served >= 0 && len(result.LeftOut) > 0 {
+		record.Notes = append(record.Notes, i.request.Targets[result.Served].Name+" has no "+strings.Join(result.LeftOut, ", ")+": left out")
+	}
+	for j := range result.Attempts {
+		// The tokens above are those of the answer; these were paid for, too.
+		if a := &result.Attempts[j]; a.Class == string(invoke.Superseded) {
+			record.Notes = append(record.Notes, supersededNote(a))
+		}
+	}
 	i.workspace.store.recorder.End(record)
+}
+
+// supersededNote says what the slower attempt of a hedged call used.
+func supersededNote(a *invoke.Attempt) string {
+	about := ""
+	if a.Estimated {
+		about = "about "
+	}
+	return fmt.Sprintf("superseded %s/%s: used %s%d prompt and %d completion tokens",
+		a.Provider, a.Model, about, a.Usage.PromptTokens, a.Usage.CompletionTokens)
 }
 
 // targets are an endpoint's targets with their providers.
@@ -301,6 +357,9 @@ func (w *Workspace) targets(endpoint *definition.Endpoint, variant *definition.V
 		targets[i] = invoke.Target{
 			Name: t.Provider, Provider: w.providers[t.Provider], Model: t.Model,
 			Parameters: t.Parameters, Extra: t.Extra,
+		}
+		if endpoint.Weights != nil {
+			targets[i].Weight = endpoint.Weights[i]
 		}
 	}
 	return targets

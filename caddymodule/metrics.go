@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"net/http"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,6 +17,10 @@ const retryStore = 2 * time.Second
 // metrics takes a metrics record. It is answered once it is on disk. pathID is
 // the trace that the path names, empty where it names none.
 func (c *call) metrics(pathID string) *wire.Error {
+	key, err := wire.IdempotencyKey(c.r.Header)
+	if err != nil {
+		return err
+	}
 	record, id, kind, err := c.metricsRecord(pathID)
 	if err != nil {
 		return err
@@ -28,29 +33,57 @@ func (c *call) metrics(pathID string) *wire.Error {
 	if kind == trace.KindMetrics && record.TraceID == nil {
 		unattached = id.String()
 	}
+	c.out = wire.AppendMetricsAnswer(c.out[:0], unattached, ignored)
+	if key != "" {
+		if err := c.claim(key, pathID); err != nil {
+			return err
+		}
+		c.reply.TraceID, c.reply.Time, c.reply.Status, c.reply.Body = id, c.began, http.StatusOK, c.out
+	}
+	earlier, failure := c.storeMetrics(record, id)
+	switch {
+	case failure != nil:
+		c.info.traceID[0] = id.String()
+		c.workspace.logger.Warn("a metrics record could not be stored", zap.String("trace_id", c.info.traceID[0]), zap.Error(failure))
+		err := wire.Errorf(wire.StoreUnavailable, "", "The record could not be stored. Send it again.")
+		err.RetryAfter = retryStore
+		err.TraceID = c.info.traceID[0]
+		return err
+	case earlier != nil:
+		err, _ := c.replay(earlier)
+		return err
+	}
+	c.unclaim()
 	c.info.traceID[0] = id.String()
 	c.w.Header()[wire.HeaderTraceID] = c.info.traceID[:]
-	if !record.Empty() {
+	c.write(c.out)
+	return nil
+}
+
+// storeMetrics stores a record together with the reply to it, where the request
+// bears an idempotency key. Where that key has a reply already, it stores
+// neither and returns that.
+func (c *call) storeMetrics(record *wire.MetricsRecord, id trace.ID) (earlier *trace.Reply, err error) {
+	recorder := c.workspace.store.recorder
+	switch {
+	case !record.Empty():
 		stored := &trace.Metrics{
 			TraceID: id, Workspace: c.workspace.name, APIKey: c.key.name, Time: c.began,
 			Score: record.Score, Latency: record.Latency, RoundtripTime: record.RoundtripTime,
 			LLMResponse: record.LLMResponse, ChainID: record.ChainID, ConversationID: record.ConversationID,
-			Metadata: record.Metadata,
+			Metadata: record.Metadata, Reply: c.reply,
 		}
 		if e := record.Economics; e != nil {
 			stored.PromptTokens, stored.CompletionTokens, stored.TotalTokens = &e.PromptTokens, &e.CompletionTokens, &e.TotalTokens
 		}
-		if err := c.workspace.store.recorder.Metrics(c.r.Context(), stored); err != nil {
-			c.workspace.logger.Warn("a metrics record could not be stored", zap.String("trace_id", c.info.traceID[0]), zap.Error(err))
-			failure := wire.Errorf(wire.StoreUnavailable, "", "The record could not be stored. Send it again.")
-			failure.RetryAfter = retryStore
-			failure.TraceID = c.info.traceID[0]
-			return failure
-		}
+		err = recorder.Metrics(c.r.Context(), stored)
+	case c.reply != nil:
+		err = recorder.Keep(c.r.Context(), c.reply)
 	}
-	c.out = wire.AppendMetricsAnswer(c.out[:0], unattached, ignored)
-	c.write(c.out)
-	return nil
+	if err != nil || c.reply == nil {
+		return nil, err
+	}
+	return c.reply.Earlier, nil
 }
 
 // metricsRecord parses the record and finds the trace that it belongs to.

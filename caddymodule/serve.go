@@ -30,6 +30,7 @@ type call struct {
 	snapshot  *definition.Snapshot
 	request   *wire.Request
 	info      *requestInfo
+	reply     *trace.Reply // to be, of a request with an idempotency key
 
 	// The members of the request's body that every route has.
 	context, metadata, variables *fastjson.Value
@@ -53,6 +54,7 @@ const keepBuffer = 64 << 10
 
 // release returns the call to the pool. Nothing of it may be used afterwards.
 func (c *call) release() {
+	c.unclaim()
 	if c.request != nil {
 		c.request.Release()
 	}
@@ -191,8 +193,9 @@ func (c *call) bind(context *fastjson.Value) *wire.Error {
 	return wire.Errorf(wire.InvalidRequest, "context", "%v", err)
 }
 
-// write sends a complete answer.
+// write sends a complete answer, and keeps it where it may be asked for again.
 func (c *call) write(body []byte) {
+	c.keepReply(http.StatusOK, "", body)
 	h := c.w.Header()
 	h["Content-Type"] = contentTypeJSON
 	h["Cache-Control"] = cacheControlNoStore

@@ -14,12 +14,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// sharedStore is an open database with its recorder, and the keys of the trace
-// ids made under it.
+// sharedStore is an open database with its recorder, the idempotency keys that
+// are in use, and the keys of the trace ids made under it.
 type sharedStore struct {
 	*leases
 	path      string
 	recorder  *trace.Recorder
+	claims    *claims
 	retention atomic.Int64 // a time.Duration; the newest configuration's
 
 	// What trace ids are made under where the configuration gives no key: the
@@ -32,7 +33,7 @@ type sharedStore struct {
 
 func acquireStore(path string, retention time.Duration) (*sharedStore, error) {
 	value, _, err := stores.LoadOrNew(path, func() (caddy.Destructor, error) {
-		s := &sharedStore{leases: newLeases(), path: path}
+		s := &sharedStore{leases: newLeases(), path: path, claims: newClaims()}
 		s.recorder = trace.NewRecorder(trace.Options{
 			Open:   s.open,
 			Logger: currentLogger("cadenza.store", path),
@@ -50,7 +51,7 @@ func acquireStore(path string, retention time.Duration) (*sharedStore, error) {
 
 func (s *sharedStore) open(ctx context.Context) (trace.Store, error) {
 	return sqlite.Open(ctx, sqlite.Config{
-		Path:      s.path,
+		Path: s.path,
 		// Asked at each step of housekeeping, so that a reload can change it.
 		CurrentRetention: func() time.Duration { return time.Duration(s.retention.Load()) },
 		Logger:           currentLogger("cadenza.store", s.path),

@@ -144,7 +144,7 @@ func TestMetricsAreGivenUp(t *testing.T) {
 			t.Errorf("metrics whose reporter left: %v", err)
 		}
 		began := time.Now()
-		if err := r.Metrics(t.Context(), metricsOn(3)); !errors.Is(err, ErrUnavailable) || time.Since(began) != maxMetricsWait {
+		if err := r.Metrics(t.Context(), metricsOn(3)); !errors.Is(err, ErrUnavailable) || time.Since(began) != maxDurableWait {
 			t.Errorf("metrics behind it: %v after %s", err, time.Since(began))
 		}
 		group.Wait()

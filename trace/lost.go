@@ -1,20 +1,21 @@
 package trace
 
-// refuseTaken fails the metrics of the batch and all that wait.
+// refuseTaken fails the metrics and replies of the batch and all that wait.
 func (w *writer) refuseTaken(cause error) {
 	err := unavailable(cause)
-	for _, m := range w.metrics {
-		m.result <- err
+	for _, d := range w.durable {
+		d.result <- err
 	}
-	clear(w.metrics)
+	clear(w.durable)
 	clear(w.batch.Metrics)
-	w.metrics, w.batch.Metrics = w.metrics[:0], w.batch.Metrics[:0]
+	clear(w.batch.Replies)
+	w.durable, w.batch.Metrics, w.batch.Replies = w.durable[:0], w.batch.Metrics[:0], w.batch.Replies[:0]
 
 	w.queue.mu.Lock()
 	waiting := w.queue.refuse()
 	w.queue.mu.Unlock()
-	for _, m := range waiting {
-		m.result <- err
+	for _, d := range waiting {
+		d.result <- err
 	}
 }
 
@@ -39,11 +40,15 @@ func (w *writer) clearBatch() {
 	clear(b.Starts)
 	clear(b.Records)
 	clear(b.Metrics)
+	clear(b.Replies)
 	clear(b.Versions)
 	clear(w.starts)
-	clear(w.metrics)
-	*b = Batch{Starts: b.Starts[:0], Records: b.Records[:0], Metrics: b.Metrics[:0], Versions: b.Versions[:0]}
-	w.starts, w.metrics = w.starts[:0], w.metrics[:0]
+	clear(w.durable)
+	*b = Batch{
+		Starts: b.Starts[:0], Records: b.Records[:0], Metrics: b.Metrics[:0],
+		Replies: b.Replies[:0], Versions: b.Versions[:0],
+	}
+	w.starts, w.durable = w.starts[:0], w.durable[:0]
 }
 
 // dropAll ends the recorder: what still waits is lost, counted and logged.

@@ -19,6 +19,8 @@ type memStore struct {
 	commits                    []committed
 	records                    map[ID]State
 	metrics                    []ID
+	replies                    map[ReplyKey]*Reply
+	read                       func() error // decides each Reply; nil: all succeed
 	versions                   []string
 }
 
@@ -28,7 +30,9 @@ type committed struct {
 	starts, records, metrics, versions int
 }
 
-func newMemStore() *memStore { return &memStore{records: make(map[ID]State)} }
+func newMemStore() *memStore {
+	return &memStore{records: make(map[ID]State), replies: make(map[ReplyKey]*Reply)}
+}
 
 func (s *memStore) open(context.Context) (Store, error) {
 	s.mu.Lock()
@@ -61,13 +65,45 @@ func (s *memStore) Commit(_ context.Context, b *Batch) error {
 		s.records[r.ID] = r.State
 	}
 	for _, m := range b.Metrics {
-		s.metrics = append(s.metrics, m.TraceID)
+		if m.Reply == nil || s.keep(m.Reply) {
+			s.metrics = append(s.metrics, m.TraceID)
+		}
+	}
+	for _, r := range b.Replies {
+		s.keep(r)
 	}
 	for _, v := range b.Versions {
 		s.versions = append(s.versions, v.Version)
 	}
 	s.commits = append(s.commits, committed{time.Now(), len(b.Starts), len(b.Records), len(b.Metrics), len(b.Versions)})
 	return nil
+}
+
+// keep keeps a reply, unless another stands under its key.
+func (s *memStore) keep(r *Reply) bool {
+	if kept := s.replies[r.ReplyKey]; kept != nil && !kept.Expired(r.Time) {
+		r.Earlier = kept
+		return false
+	}
+	s.replies[r.ReplyKey] = r.clone()
+	return true
+}
+
+func (s *memStore) Reply(_ context.Context, key ReplyKey, now time.Time) (*Reply, error) {
+	s.mu.Lock()
+	read := s.read
+	s.mu.Unlock()
+	if read != nil {
+		if err := read(); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.replies[key]; r != nil && !r.Expired(now) {
+		return r, nil
+	}
+	return nil, nil
 }
 
 func (s *memStore) Maintain(context.Context, time.Time) (bool, error) {

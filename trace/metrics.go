@@ -23,6 +23,10 @@ type Metrics struct {
 	CompletionTokens *int64
 	TotalTokens      *int64
 	Metadata         []byte // a JSON object
+
+	// Reply answers the report, where that bears an idempotency key: both are
+	// stored in one transaction, or neither.
+	Reply *Reply
 }
 
 // clone copies what the reporter may reuse: everything but the strings.
@@ -38,6 +42,9 @@ func (m *Metrics) clone() *Metrics {
 	c.CompletionTokens = cloned(m.CompletionTokens)
 	c.TotalTokens = cloned(m.TotalTokens)
 	c.Metadata = slices.Clone(m.Metadata)
+	if m.Reply != nil {
+		c.Reply = m.Reply.clone()
+	}
 	return &c
 }
 
@@ -55,6 +62,9 @@ func (m *Metrics) size() int {
 		if text != nil {
 			size += len(*text)
 		}
+	}
+	if m.Reply != nil {
+		size += m.Reply.size()
 	}
 	return size
 }

@@ -1,6 +1,9 @@
 package trace
 
-import "sync"
+import (
+	"errors"
+	"sync"
+)
 
 // The bounds of one commit: the count by which waiting records are written at
 // once, and the content, in bytes, past which a batch takes no more.
@@ -15,11 +18,20 @@ type waitingStart struct {
 	written chan struct{}
 }
 
-// waitingMetrics is a metrics record with its reporter. result is buffered.
-type waitingMetrics struct {
-	metrics   *Metrics
+// waitingDurable is a metrics record or a reply, whose sender waits until it is
+// on stable storage. result is buffered.
+type waitingDurable struct {
+	metrics   *Metrics // or
+	reply     *Reply
 	result    chan error
-	abandoned bool // the reporter gave up; guarded by queue.mu
+	abandoned bool // the sender gave up; guarded by queue.mu
+}
+
+func (w *waitingDurable) size() int {
+	if w.metrics != nil {
+		return w.metrics.size()
+	}
+	return w.reply.size()
 }
 
 // queue holds what waits for the writer.
@@ -27,13 +39,13 @@ type queue struct {
 	mu       sync.Mutex
 	starts   fifo[waitingStart]
 	records  fifo[*Record]
-	metrics  fifo[*waitingMetrics]
+	durable  fifo[*waitingDurable]
 	versions fifo[Version]
 
 	bytes        int64 // of starts, records and versions
-	metricsBytes int64
+	durableBytes int64
 	state        Availability
-	probing      bool // metrics are let in to find out whether the store works
+	probing      bool // what is durable is let in to find out whether the store works
 	closing      bool
 	lastError    error
 	startsBefore bool // the last batch was one of starts
@@ -52,7 +64,7 @@ func (q *queue) urgency() (urgency, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case q.starts.len() > 0 || q.metrics.len() > 0 || q.records.len() >= maxBatch || q.bytes >= maxBatchBytes:
+	case q.starts.len() > 0 || q.durable.len() > 0 || q.records.len() >= maxBatch || q.bytes >= maxBatchBytes:
 		return urgent, q.closing
 	case q.records.len() > 0 || q.versions.len() > 0:
 		return lazy, q.closing
@@ -60,10 +72,10 @@ func (q *queue) urgency() (urgency, bool) {
 	return empty, q.closing
 }
 
-// take moves the next batch into b and its waiters into starts and metrics. A
-// batch of starts holds no metrics: a start waits for no fsync of its own
+// take moves the next batch into b and its waiters into starts and durable. A
+// batch of starts holds nothing durable: a start waits for no fsync of its own
 // batch. The two kinds of batch alternate while both have something to do.
-func (q *queue) take(b *Batch, starts *[]waitingStart, metrics *[]*waitingMetrics) {
+func (q *queue) take(b *Batch, starts *[]waitingStart, durable *[]*waitingDurable) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	room, roomBytes := maxBatch, int64(maxBatchBytes)
@@ -71,8 +83,8 @@ func (q *queue) take(b *Batch, starts *[]waitingStart, metrics *[]*waitingMetric
 		room--
 		roomBytes -= int64(size)
 	}
-	haveMetrics := q.metrics.len() > 0
-	q.startsBefore = q.starts.len() > 0 && (!haveMetrics || !q.startsBefore)
+	haveDurable := q.durable.len() > 0
+	q.startsBefore = q.starts.len() > 0 && (!haveDurable || !q.startsBefore)
 	if q.startsBefore {
 		for q.starts.len() > 0 && room > 0 && roomBytes > 0 {
 			s := q.starts.pop()
@@ -82,20 +94,24 @@ func (q *queue) take(b *Batch, starts *[]waitingStart, metrics *[]*waitingMetric
 			b.Starts = append(b.Starts, s.record)
 			*starts = append(*starts, s)
 		}
-		if haveMetrics {
+		if haveDurable {
 			return
 		}
 	}
-	for q.metrics.len() > 0 && room > 0 && roomBytes > 0 {
-		w := q.metrics.pop()
-		size := w.metrics.size()
-		q.metricsBytes -= int64(size)
+	for q.durable.len() > 0 && room > 0 && roomBytes > 0 {
+		w := q.durable.pop()
+		size := w.size()
+		q.durableBytes -= int64(size)
 		if w.abandoned {
 			continue
 		}
 		fits(size)
-		b.Metrics = append(b.Metrics, w.metrics)
-		*metrics = append(*metrics, w)
+		if w.metrics != nil {
+			b.Metrics = append(b.Metrics, w.metrics)
+		} else {
+			b.Replies = append(b.Replies, w.reply)
+		}
+		*durable = append(*durable, w)
 	}
 	for q.records.len() > 0 && room > 0 && roomBytes > 0 {
 		r := q.records.pop()
@@ -115,13 +131,25 @@ func (q *queue) take(b *Batch, starts *[]waitingStart, metrics *[]*waitingMetric
 
 // queued counts what waits.
 func (q *queue) queued() int {
-	return q.starts.len() + q.records.len() + q.metrics.len() + q.versions.len()
+	return q.starts.len() + q.records.len() + q.durable.len() + q.versions.len()
 }
 
-// refuse takes all waiting metrics out of the queue. The caller answers them.
-func (q *queue) refuse() []*waitingMetrics {
-	waiting := q.metrics.all()
-	q.metrics.clear()
-	q.metricsBytes = 0
+// refusal is why nothing durable is let in, nil where it is.
+func (q *queue) refusal() error {
+	switch {
+	case q.closing:
+		return unavailable(errors.New("the gateway is shutting down"))
+	case q.state != Available && !q.probing:
+		return unavailable(q.lastError)
+	}
+	return nil
+}
+
+// refuse takes all that is durable out of the queue. The caller answers its
+// senders.
+func (q *queue) refuse() []*waitingDurable {
+	waiting := q.durable.all()
+	q.durable.clear()
+	q.durableBytes = 0
 	return waiting
 }

@@ -82,6 +82,7 @@ type Record struct {
 	Variables []byte // JSON
 	Messages  []byte // JSON: as sent upstream, or as answered
 	Response  []byte // the answer's text, or a configuration's JSON
+	ToolCalls []byte // JSON: those of an endpoint's answer
 }
 
 // Attempt is one try of an upstream call.
@@ -114,6 +115,7 @@ func ReleaseRecord(r *Record) {
 		Variables: kept(r.Variables),
 		Messages:  kept(r.Messages),
 		Response:  kept(r.Response),
+		ToolCalls: kept(r.ToolCalls),
 	}
 	records.Put(r)
 }
@@ -136,6 +138,7 @@ func (r *Record) copyFrom(from *Record) {
 	r.Variables = append(own.Variables[:0], from.Variables...)
 	r.Messages = append(own.Messages[:0], from.Messages...)
 	r.Response = append(own.Response[:0], from.Response...)
+	r.ToolCalls = append(own.ToolCalls[:0], from.ToolCalls...)
 }
 
 // recordOverhead is about what a record takes beside its content, in bytes.
@@ -143,7 +146,7 @@ const recordOverhead = 512
 
 // size is about what the record takes in memory, in bytes.
 func (r *Record) size() int {
-	size := recordOverhead + len(r.Metadata) + len(r.Context) + len(r.Variables) + len(r.Messages) + len(r.Response) + 96*len(r.Attempts)
+	size := recordOverhead + len(r.Metadata) + len(r.Context) + len(r.Variables) + len(r.Messages) + len(r.Response) + len(r.ToolCalls) + 96*len(r.Attempts)
 	for _, note := range r.Notes {
 		size += 16 + len(note)
 	}

@@ -18,9 +18,11 @@ const (
 	// maxStartWait bounds how long an upstream call waits for its start record.
 	maxStartWait = 20 * time.Millisecond
 
-	// maxMetricsWait bounds how long metrics wait for their commit.
-	maxMetricsWait = 10 * time.Second
+	// maxDurableWait bounds how long metrics and replies wait for their commit.
+	maxDurableWait = 10 * time.Second
 )
+
+var errTooLong = errors.New("the store takes too long")
 
 // Options configure a recorder. Open is required; the zero value of the others
 // stands for the default.
@@ -32,7 +34,7 @@ type Options struct {
 	Logger *slog.Logger // default: none
 
 	// The ceilings of what waits. At them records are dropped and counted, and
-	// metrics are refused.
+	// metrics are refused. Replies count as metrics do.
 	MaxRecords int   // default: 16384
 	MaxMetrics int   // default: 4096
 	MaxBytes   int64 // for records and for metrics each; default: 64 MiB
@@ -50,6 +52,7 @@ type Options struct {
 type Recorder struct {
 	options Options
 	queue   queue
+	open    openStore
 	wake    chan struct{} // the writer has something to look at
 
 	opening sync.Once
@@ -62,6 +65,19 @@ type Recorder struct {
 	closed  sync.Once
 
 	counters counters
+}
+
+// openStore is the store while it is open, for those who read from it.
+type openStore struct {
+	sync.RWMutex
+	store Store
+}
+
+// set waits for those who read. It is nil for a store that is to be closed.
+func (o *openStore) set(store Store) {
+	o.Lock()
+	defer o.Unlock()
+	o.store = store
 }
 
 // counters are the parts of Stats that only grow.
@@ -238,23 +254,16 @@ func (r *Recorder) Start(ctx context.Context, record *Record) bool {
 // that holds them, and never drops them silently: the error wraps
 // ErrUnavailable, or is that of ctx. Metrics that failed may have been stored
 // nevertheless when ctx ended, or the wait of at most 10 s was over, during
-// their commit. m is the caller's again when Metrics returns.
+// their commit.
+//
+// Metrics with a reply are stored once for its key, however often they are
+// reported: where Metrics returns nil and m.Reply.Earlier is set, they had been
+// stored before, with that reply. m is the caller's again when Metrics returns.
 func (r *Recorder) Metrics(ctx context.Context, m *Metrics) error {
-	w := &waitingMetrics{metrics: m.clone(), result: make(chan error, 1)}
-	if err := r.pushMetrics(w); err != nil {
-		r.counters.metricsRejected.Add(1)
-		return err
-	}
-	r.signal()
-	timer := time.NewTimer(maxMetricsWait)
-	defer timer.Stop()
-	var err error
-	select {
-	case err = <-w.result:
-	case <-ctx.Done():
-		err = r.abandon(w, ctx.Err())
-	case <-timer.C:
-		err = r.abandon(w, unavailable(errors.New("the store takes too long")))
+	w := &waitingDurable{metrics: m.clone(), result: make(chan error, 1)}
+	err := r.store(ctx, w)
+	if err == nil && m.Reply != nil {
+		m.Reply.Earlier = w.metrics.Reply.Earlier
 	}
 	if errors.Is(err, ErrUnavailable) {
 		r.counters.metricsRejected.Add(1)
@@ -262,26 +271,42 @@ func (r *Recorder) Metrics(ctx context.Context, m *Metrics) error {
 	return err
 }
 
-func (r *Recorder) pushMetrics(w *waitingMetrics) error {
-	size := int64(w.metrics.size())
+// store waits for the commit of w.
+func (r *Recorder) store(ctx context.Context, w *waitingDurable) error {
+	if err := r.pushDurable(w); err != nil {
+		return err
+	}
+	r.signal()
+	timer := time.NewTimer(maxDurableWait)
+	defer timer.Stop()
+	select {
+	case err := <-w.result:
+		return err
+	case <-ctx.Done():
+		return r.abandon(w, ctx.Err())
+	case <-timer.C:
+		return r.abandon(w, unavailable(errTooLong))
+	}
+}
+
+func (r *Recorder) pushDurable(w *waitingDurable) error {
+	size := int64(w.size())
 	q := &r.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch {
-	case q.closing:
-		return unavailable(errors.New("the gateway is shutting down"))
-	case q.state != Available && !q.probing:
-		return unavailable(q.lastError)
-	case q.metrics.len() >= r.options.MaxMetrics || q.metricsBytes+size > r.options.MaxBytes:
+	if err := q.refusal(); err != nil {
+		return err
+	}
+	if q.durable.len() >= r.options.MaxMetrics || q.durableBytes+size > r.options.MaxBytes {
 		return unavailable(errors.New("too many metrics wait"))
 	}
-	q.metrics.push(w)
-	q.metricsBytes += size
+	q.durable.push(w)
+	q.durableBytes += size
 	return nil
 }
 
-// abandon gives up on metrics, for cause, unless their result is there by now.
-func (r *Recorder) abandon(w *waitingMetrics, cause error) error {
+// abandon gives up on w, for cause, unless its result is there by now.
+func (r *Recorder) abandon(w *waitingDurable, cause error) error {
 	r.queue.mu.Lock()
 	w.abandoned = true
 	r.queue.mu.Unlock()
@@ -363,7 +388,7 @@ func (r *Recorder) Stats() Stats {
 	defer q.mu.Unlock()
 	stats.Availability = q.state
 	stats.Queued = q.queued()
-	stats.QueuedBytes = q.bytes + q.metricsBytes
+	stats.QueuedBytes = q.bytes + q.durableBytes
 	if q.lastError != nil {
 		stats.LastError = q.lastError.Error()
 	}

@@ -9,10 +9,11 @@ import (
 // discard is a store that keeps nothing, to measure the callers' side.
 type discard struct{}
 
-func (discard) Commit(context.Context, *Batch) error              { return nil }
-func (discard) Maintain(context.Context, time.Time) (bool, error) { return false, nil }
-func (discard) TraceKey(context.Context) ([]byte, error)          { return make([]byte, MinKeyLength), nil }
-func (discard) Close() error                                      { return nil }
+func (discard) Commit(context.Context, *Batch) error                       { return nil }
+func (discard) Maintain(context.Context, time.Time) (bool, error)          { return false, nil }
+func (discard) Reply(context.Context, ReplyKey, time.Time) (*Reply, error) { return nil, nil }
+func (discard) TraceKey(context.Context) ([]byte, error)                   { return make([]byte, MinKeyLength), nil }
+func (discard) Close() error                                               { return nil }
 
 func benchmarkRecorder(b *testing.B) *Recorder {
 	r := NewRecorder(Options{Open: func(context.Context) (Store, error) { return discard{}, nil }})

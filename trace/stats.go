@@ -42,13 +42,13 @@ type Stats struct {
 	Availability Availability
 	LastError    string // of opening, committing or maintaining; empty since the last success
 
-	Queued      int // records, starts, metrics and versions that wait
+	Queued      int // records, starts, metrics, replies and versions that wait
 	QueuedBytes int64
 
 	Commits         uint64
 	CommitFailures  uint64
 	CommitTime      time.Duration // of all commits that succeeded, together
-	Stored          uint64        // records, starts, metrics and versions in them
+	Stored          uint64        // records, starts, metrics, replies and versions in them
 	MetricsRejected uint64        // metrics answered ErrUnavailable
 	LateStarts      uint64        // upstream calls that went on before their start was written
 	Panics          uint64        // of the store or of the recorder's goroutine

@@ -15,18 +15,25 @@ var ErrUnavailable = errors.New("the trace store is unavailable")
 // anew. Whatever else a store fails with is worth another try on it.
 var ErrBroken = errors.New("the store must be opened anew")
 
-// Store is where a recorder writes. Its methods are called from one goroutine.
+// Store is where a recorder writes. Its methods are called from one goroutine,
+// all but Reply.
 type Store interface {
 	// Commit stores a batch whole or not at all. When it returns nil, a durable
 	// batch is on stable storage, and any other at least with the operating
 	// system. A start whose record is already stored, and a version that is
-	// known, are not stored again; a record replaces its start. The batch and
-	// what it holds are the caller's again when Commit returns.
+	// known, are not stored again; a record replaces its start. A reply under
+	// whose key another stands that has not expired at the time of the reply is
+	// not stored, nor are its metrics, and the other becomes its Earlier. The
+	// batch and what it holds are the caller's again when Commit returns.
 	Commit(ctx context.Context, batch *Batch) error
 
 	// Maintain does one small step of housekeeping, such as deleting some of
 	// what is older than the retention, and tells whether another is due.
 	Maintain(ctx context.Context, now time.Time) (more bool, err error)
+
+	// Reply returns the reply that is kept under key and has not expired at the
+	// time now, or nil. It may be called concurrently, but not after Close began.
+	Reply(ctx context.Context, key ReplyKey, now time.Time) (*Reply, error)
 
 	// TraceKey returns the secret that trace ids are made under. A new store
 	// makes one and keeps it.
@@ -41,16 +48,17 @@ type Batch struct {
 	Starts   []*Record // of upstream calls
 	Records  []*Record
 	Metrics  []*Metrics
+	Replies  []*Reply // beside those of metrics
 	Versions []Version
 }
 
 // Durable tells whether the batch must be on stable storage before it counts
 // as committed.
-func (b *Batch) Durable() bool { return len(b.Metrics) > 0 }
+func (b *Batch) Durable() bool { return len(b.Metrics) > 0 || len(b.Replies) > 0 }
 
 // Len counts what the batch holds.
 func (b *Batch) Len() int {
-	return len(b.Starts) + len(b.Records) + len(b.Metrics) + len(b.Versions)
+	return len(b.Starts) + len(b.Records) + len(b.Metrics) + len(b.Replies) + len(b.Versions)
 }
 
 // Version is one version of a definition: the text that the records naming it

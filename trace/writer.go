@@ -27,7 +27,7 @@ type writer struct {
 	*Recorder
 	batch    Batch
 	starts   []waitingStart
-	metrics  []*waitingMetrics
+	durable  []*waitingDurable
 	failures int       // in a row
 	flushAt  time.Time // when the records that wait have waited enough
 	timer    *time.Timer
@@ -62,7 +62,7 @@ func (w *writer) runUntilPanic() (ended bool) {
 		}
 	}()
 	for {
-		store := w.open()
+		store := w.openStore()
 		if store == nil {
 			return true
 		}
@@ -77,7 +77,9 @@ func (w *writer) runUntilPanic() (ended bool) {
 
 // serveAndClose closes the store whatever happens.
 func (w *writer) serveAndClose(store Store) (reopen bool) {
+	w.open.set(store)
 	defer func() {
+		w.open.set(nil)
 		if err := store.Close(); err != nil {
 			w.options.Logger.Error("closing the trace store", "error", err)
 		}
@@ -85,9 +87,9 @@ func (w *writer) serveAndClose(store Store) (reopen bool) {
 	return w.serve(store)
 }
 
-// open opens the store, however long it takes. It returns nil when the recorder
+// openStore opens the store, however long it takes. It returns nil when the recorder
 // is to end: it closes and nothing waits, or a try after Close failed.
-func (w *writer) open() Store {
+func (w *writer) openStore() Store {
 	for pause := minRetryPause; ; pause = min(2*pause, maxRetryPause) {
 		last := w.isClosing()
 		if last && w.idle() || w.ctx.Err() != nil {
@@ -163,7 +165,7 @@ func (w *writer) serve(store Store) (reopen bool) {
 			return false
 		}
 		if w.batch.Len() == 0 {
-			w.probe() // only metrics can tell whether it works again
+			w.probe() // only metrics and replies can tell whether it works again
 		}
 	}
 	return false
@@ -201,7 +203,7 @@ func (w *writer) next(maintainAt time.Time) bool {
 		return true
 	}
 	w.flushAt = time.Time{}
-	w.queue.take(&w.batch, &w.starts, &w.metrics)
+	w.queue.take(&w.batch, &w.starts, &w.durable)
 	return true
 }
 
@@ -224,7 +226,7 @@ func (w *writer) maintain(store Store, now time.Time) (time.Duration, error) {
 }
 
 // commit commits the batch and tells those who wait for it. When it fails, the
-// batch keeps all but its metrics, whose reporters are told at once.
+// batch keeps all but its metrics and replies, whose senders are told at once.
 func (w *writer) commit(store Store) error {
 	size, durable := w.batch.Len(), w.batch.Durable()
 	began := time.Now()
@@ -248,8 +250,8 @@ func (w *writer) commit(store Store) error {
 	for _, s := range w.starts {
 		close(s.written)
 	}
-	for _, m := range w.metrics {
-		m.result <- nil
+	for _, d := range w.durable {
+		d.result <- nil
 	}
 	w.clearBatch()
 	return nil
@@ -286,7 +288,7 @@ func (w *writer) setState(state Availability, err error) {
 	}
 }
 
-// probe lets metrics in although the last commit failed.
+// probe lets metrics and replies in although the last commit failed.
 func (w *writer) probe() {
 	w.queue.mu.Lock()
 	w.queue.probing = true

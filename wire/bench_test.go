@@ -64,7 +64,7 @@ func BenchmarkEndpointAnswer(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(content)))
 	for b.Loop() {
-		dst = AppendEndpointAnswer(dst[:0], traceID, content)
+		dst = AppendEndpointAnswer(dst[:0], traceID, content, nil)
 	}
 }
 

@@ -19,7 +19,7 @@ type Error struct {
 	// TraceID names the trace of the failed call, where there is one.
 	TraceID string
 	// RetryAfter is when to try again. It is sent in whole seconds, rounded
-	// up and at least 1, with status 429 and 503 only.
+	// up and at least 1, with status 409, 429 and 503 only.
 	RetryAfter time.Duration
 	// Allow is the value of the Allow header that 405 needs.
 	Allow string
@@ -124,7 +124,7 @@ func WriteError(w http.ResponseWriter, e *Error) {
 		}
 	case http.StatusMethodNotAllowed:
 		h.Set("Allow", e.Allow)
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+	case http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		h.Set("Retry-After", strconv.FormatInt(retrySeconds(e.RetryAfter), 10))
 	}
 	if e.TraceID != "" && e.Code != InvalidAPIKey {

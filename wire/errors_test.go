@@ -52,6 +52,12 @@ func TestWriteErrorGolden(t *testing.T) {
 			header: map[string]string{"Retry-After": "2"},
 			body:   `{"error":{"message":"Slow down.","type":"rate_limit_error","param":null,"code":"rate_limited"},"name":"rate_limited","message":"Slow down.","error_code":"rate_limited"}`,
 		},
+		"409": {
+			err:    &Error{Code: Conflict, Message: "Wait.", RetryAfter: time.Second},
+			status: 409,
+			header: map[string]string{"Retry-After": "1"},
+			body:   `{"error":{"message":"Wait.","type":"invalid_request_error","param":null,"code":"conflict"},"name":"conflict","message":"Wait.","error_code":"conflict"}`,
+		},
 		"503 always has Retry-After": {
 			err:    &Error{Code: StoreUnavailable, Message: "Not now."},
 			status: 503,

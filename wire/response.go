@@ -55,13 +55,46 @@ func AppendAnswerEnd[T string | []byte](dst []byte, typ string, traceID T) []byt
 // AppendAnswersEnd closes the answer.
 func AppendAnswersEnd(dst []byte) []byte { return append(dst, '}') }
 
-// AppendEndpointAnswer appends an endpoint's whole answer.
-func AppendEndpointAnswer(dst []byte, traceID, content string) []byte {
+// AppendToolCalls begins the list of an answer's tool calls; AppendToolCall adds
+// one, and AppendToolCallsEnd ends it.
+func AppendToolCalls(dst []byte) []byte { return append(dst, '[') }
+
+// AppendToolCall appends one tool call. Its arguments are JSON, and stand as a
+// string in the answer, as they do in OpenAI's.
+func AppendToolCall(dst []byte, id, name, arguments string) []byte {
+	if dst[len(dst)-1] != '[' {
+		dst = append(dst, ',')
+	}
+	dst = append(dst, `{"id":`...)
+	dst = AppendString(dst, id)
+	dst = append(dst, `,"name":`...)
+	dst = AppendString(dst, name)
+	dst = append(dst, `,"arguments":`...)
+	dst = AppendString(dst, arguments)
+	return append(dst, '}')
+}
+
+// AppendToolCallsEnd ends a list of tool calls.
+func AppendToolCallsEnd(dst []byte) []byte { return append(dst, ']') }
+
+// AppendEndpointAnswer appends an endpoint's whole answer. toolCalls is the list
+// of its tool calls, empty where it has none.
+func AppendEndpointAnswer(dst []byte, traceID, content string, toolCalls []byte) []byte {
 	dst = append(dst, `{"trace_id":`...)
 	dst = AppendString(dst, traceID)
 	dst = append(dst, `,"content":`...)
 	dst = AppendString(dst, content)
-	return append(dst, `,"is_final":true}`...)
+	dst = append(dst, `,"is_final":true`...)
+	dst = appendToolCallsMember(dst, toolCalls)
+	return append(dst, '}')
+}
+
+func appendToolCallsMember(dst, toolCalls []byte) []byte {
+	if len(toolCalls) == 0 {
+		return dst
+	}
+	dst = append(dst, `,"tool_calls":`...)
+	return append(dst, toolCalls...)
 }
 
 // AppendMetricsAnswer appends the answer to a stored metrics record. traceID

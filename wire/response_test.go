@@ -32,8 +32,10 @@ func TestAnswersGolden(t *testing.T) {
 		"key is escaped": {answers(func(dst []byte) []byte {
 			return AppendAnswerEnd(append(AppendAnswerStart(dst, "a\"\\\n"), `1`...), "number", traceID)
 		}), `{"a\"\\\n":{"value":1,"type":"number","trace_id":"` + traceID + `"}}`},
-		"endpoint": {string(AppendEndpointAnswer(nil, traceID, "Grüß \"dich\"\n\u2028")),
+		"endpoint": {string(AppendEndpointAnswer(nil, traceID, "Grüß \"dich\"\n\u2028", nil)),
 			`{"trace_id":"` + traceID + `","content":"Grüß \"dich\"\n\u2028","is_final":true}`},
+		"endpoint with tool calls": {string(AppendEndpointAnswer(nil, traceID, "", toolCalls())),
+			`{"trace_id":"` + traceID + `","content":"","is_final":true,"tool_calls":[{"id":"call_1","name":"find","arguments":"{\"id\": \"\\u00fc\\n\"}"},{"id":"call_2","name":"stop","arguments":"{}"}]}`},
 		"metrics":            {string(AppendMetricsAnswer(nil, "", nil)), `{"ok":true}`},
 		"metrics, own trace": {string(AppendMetricsAnswer(nil, traceID, nil)), `{"ok":true,"trace_id":"` + traceID + `"}`},
 		"metrics, ignored":   {string(AppendMetricsAnswer(nil, "", []string{"latency", "economics"})), `{"ok":true,"ignored":["latency","economics"]}`},
@@ -50,9 +52,15 @@ func TestAnswersGolden(t *testing.T) {
 	}
 }
 
+// toolCalls is a list of two tool calls.
+func toolCalls() []byte {
+	list := AppendToolCall(AppendToolCalls(nil), "call_1", "find", `{"id": "\u00fc\n"}`)
+	return AppendToolCallsEnd(AppendToolCall(list, "call_2", "stop", "{}"))
+}
+
 func TestAppendKeepsWhatIsThere(t *testing.T) {
 	dst := []byte("before")
-	dst = AppendMetricsAnswer(AppendEndpointAnswer(dst, "t", ""), "", nil)
+	dst = AppendMetricsAnswer(AppendEndpointAnswer(dst, "t", "", nil), "", nil)
 	if string(dst) != `before{"trace_id":"t","content":"","is_final":true}{"ok":true}` {
 		t.Errorf("%s", dst)
 	}

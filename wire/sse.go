@@ -121,6 +121,38 @@ func (s *EventStream) appendHeld() {
 	s.heldLen = 0
 }
 
+// ToolCalls sends the list of the answer's tool calls, in an event of its own
+// with empty content. It goes before Finish, once; an empty list sends nothing.
+func (s *EventStream) ToolCalls(list []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errStreamClosed
+	}
+	if len(list) == 0 {
+		return s.err
+	}
+	s.releaseHeld()
+	s.event = append(s.event[:0], s.start...)
+	s.event = append(s.event, `","is_final":false`...)
+	s.event = appendToolCallsMember(s.event, list)
+	s.event = append(s.event, "}\n\n"...)
+	s.write()
+	s.flush()
+	return s.err
+}
+
+// releaseHeld sends the beginning of a rune whose rest never came.
+func (s *EventStream) releaseHeld() {
+	if s.heldLen == 0 {
+		return
+	}
+	s.event = append(s.event[:0], s.start...)
+	s.appendHeld()
+	s.event = append(s.event, "\",\"is_final\":false}\n\n"...)
+	s.write()
+}
+
 // Finish ends a complete answer: an event with is_final, then [DONE]. An error
 // means that the client did not get it.
 func (s *EventStream) Finish() error {
@@ -129,12 +161,7 @@ func (s *EventStream) Finish() error {
 	if s.closed {
 		return errStreamClosed
 	}
-	if s.heldLen > 0 {
-		s.event = append(s.event[:0], s.start...)
-		s.appendHeld()
-		s.event = append(s.event, "\",\"is_final\":false}\n\n"...)
-		s.write()
-	}
+	s.releaseHeld()
 	s.event = append(s.event[:0], s.start...)
 	s.event = append(s.event, "\",\"is_final\":true}\n\n"...)
 	s.write()

@@ -432,3 +432,41 @@ func TestStreamOverHTTP(t *testing.T) {
 		}
 	}
 }
+
+func TestStreamedToolCalls(t *testing.T) {
+	const list = `[{"id":"call_1","name":"find","arguments":"{\"id\": \"\\u00fc\\n\"}"},{"id":"call_2","name":"stop","arguments":"{}"}]`
+	called := `data: {"trace_id":"` + traceID + `","content":"","is_final":false,"tool_calls":` + list + "}\n\n"
+	end := []string{event("", true), "flush", "data: [DONE]\n\n", "flush"}
+	for _, test := range []struct {
+		name    string
+		content []string
+		list    []byte
+		want    []string
+	}{
+		{"alone", nil, toolCalls(), []string{"status OK", called, "flush"}},
+		{"after content", []string{"a"}, toolCalls(), []string{"status OK", event("a", false), "flush", called, "flush"}},
+		{"after half a rune", []string{"\xf0\x9f"}, toolCalls(), []string{"status OK", event("\uFFFD\uFFFD", false), called, "flush"}},
+		{"none", []string{"a"}, nil, []string{"status OK", event("a", false), "flush"}},
+	} {
+		w := new(wireLog)
+		s := NewEventStream(w, traceID)
+		for _, content := range test.content {
+			if err := s.Delta(content, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.ToolCalls(test.list); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		if diff := cmp.Diff(append(test.want, end...), w.entries()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+		if err := s.ToolCalls(toolCalls()); err == nil {
+			t.Errorf("%s: tool calls after the end", test.name)
+		}
+	}
+}

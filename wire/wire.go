@@ -18,6 +18,9 @@
 // result says that it owns its data.
 package wire
 
+// HeaderIdempotencyKey is the request header that names a request for good.
+const HeaderIdempotencyKey = "Idempotency-Key"
+
 // Names of the headers the gateway adds to its answers.
 const (
 	// HeaderTraceID names the trace of an answer that has exactly one.
@@ -32,4 +35,7 @@ const (
 	HeaderServedBy = "Cadenza-Served-By"
 	// HeaderCacheStatus tells how a cache handled the request (RFC 9211).
 	HeaderCacheStatus = "Cache-Status"
+	// HeaderIdempotentReplayed is "true" on the answer that an earlier request
+	// of the same idempotency key got.
+	HeaderIdempotentReplayed = "Idempotent-Replayed"
 )

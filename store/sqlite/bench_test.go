@@ -50,6 +50,16 @@ func BenchmarkCommit(b *testing.B) {
 				})
 			}, func(batch *trace.Batch, i int, id trace.ID) { batch.Metrics[i].TraceID = id })
 		})
+		b.Run(fmt.Sprintf("metrics with keys/batch=%d", size), func(b *testing.B) {
+			benchmarkCommit(b, size, func(batch *trace.Batch, id trace.ID, now time.Time) {
+				batch.Metrics = append(batch.Metrics, &trace.Metrics{
+					TraceID: id, Workspace: "default", APIKey: "app", Time: now, Score: new(90.0), Metadata: []byte(`{"n":1}`),
+					Reply: replyOf("", 1, now),
+				})
+			}, func(batch *trace.Batch, i int, id trace.ID) {
+				batch.Metrics[i].TraceID, batch.Metrics[i].Reply.Key = id, id.String()
+			})
+		})
 	}
 }
 
@@ -140,4 +150,38 @@ func BenchmarkStart(b *testing.B) {
 		r.End(record)
 	}
 	b.ReportMetric(float64(late)/float64(b.N), "late/op")
+}
+
+// BenchmarkReply looks replies up among 100,000.
+func BenchmarkReply(b *testing.B) {
+	s := mustOpen(b, Config{Path: filepath.Join(b.TempDir(), "a.db")})
+	now := time.Now()
+	const kept = 100_000
+	for n := 0; n < kept; {
+		var batch trace.Batch
+		for range 1000 {
+			batch.Replies = append(batch.Replies, replyOf(fmt.Sprint("3f0c9c1e-6b1f-4f9e-9a53-", n), 1, now))
+			n++
+		}
+		if err := s.Commit(b.Context(), &batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, found := range []bool{true, false} {
+		b.Run(fmt.Sprintf("found=%t", found), func(b *testing.B) {
+			b.ReportAllocs()
+			prefix := "3f0c9c1e-6b1f-4f9e-9a53-"
+			if !found {
+				prefix = "3f0c9c1e-6b1f-4f9e-9a54-"
+			}
+			n := 0
+			for b.Loop() {
+				n = (n + 7919) % kept
+				reply, err := s.Reply(b.Context(), replyOf(fmt.Sprint(prefix, n), 1, now).ReplyKey, now)
+				if err != nil || (reply != nil) != found {
+					b.Fatal(reply, err)
+				}
+			}
+		})
+	}
 }

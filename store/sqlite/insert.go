@@ -22,7 +22,7 @@ var (
 	}
 	upstreamColumns = []string{
 		"provider", "model", "attempts", "code", "first_token_us", "prompt_tokens", "completion_tokens",
-		"total_tokens", "cost", "cached",
+		"total_tokens", "cost", "cached", "tool_calls",
 	}
 	traceColumns = slices.Concat(answerColumns, upstreamColumns)
 
@@ -51,7 +51,9 @@ type statements struct {
 	start, startAnswer          *sql.Stmt
 	record, recordAnswer        *sql.Stmt
 	metrics, version            *sql.Stmt
+	keep, kept                  *sql.Stmt
 	deleteTraces, deleteMetrics *sql.Stmt
+	deleteReplies               *sql.Stmt
 	prepared                    []*sql.Stmt
 	args                        []any
 }
@@ -70,8 +72,11 @@ func (s *statements) prepare(ctx context.Context, conn *sql.Conn) error {
 		{&s.recordAnswer, insertSQL("INSERT OR REPLACE", "traces", answerColumns)},
 		{&s.metrics, insertSQL("INSERT", "metrics", metricsColumns)},
 		{&s.version, versionSQL},
+		{&s.keep, keepReplySQL},
+		{&s.kept, selectReply},
 		{&s.deleteTraces, "DELETE FROM traces WHERE seq IN (SELECT seq FROM traces WHERE id < ? ORDER BY id LIMIT ?)"},
 		{&s.deleteMetrics, "DELETE FROM metrics WHERE seq IN (SELECT seq FROM metrics WHERE trace_id < ? ORDER BY trace_id LIMIT ?)"},
+		{&s.deleteReplies, "DELETE FROM replies WHERE seq IN (SELECT seq FROM replies WHERE time_ms <= ? ORDER BY time_ms LIMIT ?)"},
 	} {
 		stmt, err := conn.PrepareContext(ctx, p.text)
 		if err != nil {
@@ -104,7 +109,20 @@ func (s *statements) batch(ctx context.Context, b *trace.Batch) error {
 		}
 	}
 	for _, m := range b.Metrics {
+		if m.Reply != nil {
+			if err := s.keepReply(ctx, m.Reply); err != nil {
+				return err
+			}
+			if m.Reply.Earlier != nil {
+				continue
+			}
+		}
 		if err := s.insertMetrics(ctx, m); err != nil {
+			return err
+		}
+	}
+	for _, r := range b.Replies {
+		if err := s.keepReply(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -142,6 +160,7 @@ func (s *statements) insertRecord(ctx context.Context, whole, answer *sql.Stmt, 
 		s.args = append(s.args,
 			text(r.Provider), text(r.Model), attempts, text(r.Code), micros(r.FirstToken),
 			usage(r, r.PromptTokens), usage(r, r.CompletionTokens), usage(r, r.TotalTokens), cost(r.Cost), flag(r.Cached),
+			content(r.ToolCalls),
 		)
 	}
 	_, err = stmt.ExecContext(ctx, s.args...)
@@ -152,7 +171,7 @@ func (s *statements) insertRecord(ctx context.Context, whole, answer *sql.Stmt, 
 // hasUpstream tells whether a member of r stands in upstreamColumns.
 func hasUpstream(r *trace.Record) bool {
 	return r.Provider != "" || r.Model != "" || len(r.Attempts) > 0 || r.Code != "" || r.FirstToken != 0 ||
-		r.HasUsage || r.Cost != 0 || r.Cached
+		r.HasUsage || r.Cost != 0 || r.Cached || len(r.ToolCalls) > 0
 }
 
 func (s *statements) insertMetrics(ctx context.Context, m *trace.Metrics) error {

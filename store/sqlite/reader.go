@@ -87,12 +87,12 @@ func (r *Reader) Trace(ctx context.Context, id trace.ID) (*trace.Record, error) 
 		cached                           sql.NullBool
 		attempts, notes                  []byte
 		metadata, contextJSON, variables []byte
-		messages, response               []byte
+		messages, response, toolCalls    []byte
 	)
 	err := r.db.QueryRowContext(ctx, selectTrace, id[:]).Scan(
 		&rawID, &timeMillis, &rec.Workspace, &kind, &rec.Key, &state, &apiKey, &version, &revision, &row, &variant,
 		&status, &latency, &notes, &metadata, &contextJSON, &variables, &messages, &response,
-		&provider, &model, &attempts, &code, &firstToken, &promptTokens, &completionTokens, &totalTokens, &dollars, &cached)
+		&provider, &model, &attempts, &code, &firstToken, &promptTokens, &completionTokens, &totalTokens, &dollars, &cached, &toolCalls)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, ErrNotFound
 	}
@@ -113,6 +113,7 @@ func (r *Reader) Trace(ctx context.Context, id trace.ID) (*trace.Record, error) 
 	rec.Cost = dollars.Float64
 	rec.Cached = cached.Bool
 	rec.Metadata, rec.Context, rec.Variables, rec.Messages, rec.Response = metadata, contextJSON, variables, messages, response
+	rec.ToolCalls = toolCalls
 	if err := fromJSON(attempts, &rec.Attempts); err != nil {
 		return nil, fmt.Errorf("trace %s: attempts: %w", id, err)
 	}

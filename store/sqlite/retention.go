@@ -17,14 +17,11 @@ const (
 )
 
 // Maintain implements [trace.Store]: it deletes what is older than the
-// retention, oldest first, and gives the space back.
+// retention and the replies that have expired, oldest first, and gives the
+// space back.
 func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err error) {
 	if err := s.usable(); err != nil {
 		return false, err
-	}
-	retention := s.config.CurrentRetention()
-	if retention <= 0 {
-		return false, nil
 	}
 	newest, err := s.newest(ctx)
 	if err != nil {
@@ -33,32 +30,44 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err err
 	if !s.clock.trust(now, now.Sub(s.opened), newest) {
 		return false, nil
 	}
-	// An id begins with its time, so the index on ids is one on times.
-	cutoff := trace.FirstID(now.Add(-retention))
 	if err := s.setDurable(ctx, false); err != nil {
 		return false, s.note(err)
 	}
-	var deleted [2]int64
-	err = s.transact(ctx, func() error {
-		for i, stmt := range []*sql.Stmt{s.insert.deleteTraces, s.insert.deleteMetrics} {
-			result, err := stmt.ExecContext(ctx, cutoff[:], deleteRows)
-			if err != nil {
-				return err
-			}
-			if deleted[i], err = result.RowsAffected(); err != nil {
-				return err
-			}
-		}
-		return nil
+	err = s.transact(ctx, func() (err error) {
+		more, err = s.deleteOld(ctx, now)
+		return err
 	})
-	if err != nil {
-		return false, s.note(err)
-	}
-	if deleted[0] == deleteRows || deleted[1] == deleteRows {
-		return true, nil
+	if more || err != nil {
+		return more, s.note(err)
 	}
 	more, err = s.vacuum(ctx)
 	return more, s.note(err)
+}
+
+// deleteOld deletes some of each table, and tells whether there is more.
+func (s *Store) deleteOld(ctx context.Context, now time.Time) (more bool, err error) {
+	remove := func(stmt *sql.Stmt, cutoff any) error {
+		result, err := stmt.ExecContext(ctx, cutoff, deleteRows)
+		if err != nil {
+			return err
+		}
+		deleted, err := result.RowsAffected()
+		more = more || deleted == deleteRows
+		return err
+	}
+	if err := remove(s.insert.deleteReplies, now.Add(-trace.ReplyLifetime).UnixMilli()); err != nil {
+		return false, err
+	}
+	retention := s.config.CurrentRetention()
+	if retention <= 0 {
+		return more, nil
+	}
+	// An id begins with its time, so the index on ids is one on times.
+	cutoff := trace.FirstID(now.Add(-retention))
+	if err := remove(s.insert.deleteTraces, cutoff[:]); err != nil {
+		return false, err
+	}
+	return more, remove(s.insert.deleteMetrics, cutoff[:])
 }
 
 // newest is the time of the newest trace, zero when there is none.

@@ -53,6 +53,7 @@ func fullRecord(id trace.ID, at time.Time) *trace.Record {
 		Notes:    []string{"variable extra is not declared"},
 		Metadata: []byte(`{"a":1}`), Context: []byte(`{"b":"é\u0000"}`), Variables: []byte(`{}`),
 		Messages: []byte(`[{"role":"user"}]`), Response: []byte("hello\x00there"),
+		ToolCalls: []byte(`[{"id":"call_1","name":"f","arguments":"{}"}]`),
 	}
 }
 
@@ -237,7 +238,7 @@ func TestPragmas(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("after metrics", map[string]int64{
-		"synchronous": 2, "auto_vacuum": 2, "application_id": applicationID, "user_version": 1, "busy_timeout": 5000,
+		"synchronous": 2, "auto_vacuum": 2, "application_id": applicationID, "user_version": 3, "busy_timeout": 5000,
 	})
 	if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{{Workspace: "w"}}}); err != nil {
 		t.Fatal(err)

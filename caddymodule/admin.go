@@ -1,0 +1,217 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/inspect"
+	"github.com/cadenza-gateway/cadenza/rules"
+)
+
+func init() {
+	caddy.RegisterModule(new(adminAPI))
+}
+
+// adminAPI is the part of Caddy's admin API that shows what is loaded and
+// evaluates definitions. It holds nothing: Caddy makes it anew for every
+// configuration, also for one that then fails, so that the app is looked up
+// for each request.
+type adminAPI struct{}
+
+// CaddyModule returns the Caddy module information.
+func (*adminAPI) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "admin.api.cadenza",
+		New: func() caddy.Module { return new(adminAPI) },
+	}
+}
+
+// Routes are the paths below Caddy's admin address.
+func (*adminAPI) Routes() []caddy.AdminRoute {
+	return []caddy.AdminRoute{
+		{Pattern: "/cadenza/definitions", Handler: caddy.AdminHandlerFunc(serveDefinitions)},
+		{Pattern: "/cadenza/evaluate", Handler: caddy.AdminHandlerFunc(serveEvaluate)},
+	}
+}
+
+// maxAdminBody bounds the body of a request, in bytes.
+const maxAdminBody = 1 << 20
+
+// loadedWorkspace is what a workspace serves.
+type loadedWorkspace struct {
+	Directory   string            `json:"directory"`
+	Revision    string            `json:"revision"`
+	Loaded      time.Time         `json:"loaded"`
+	Definitions []inspect.Summary `json:"definitions"`
+	Warnings    []finding         `json:"warnings"`
+	// Errors are why the directory as it is now is not served; the definitions
+	// are those of the last good set.
+	Errors []finding `json:"errors"`
+}
+
+// serveDefinitions answers GET /cadenza/definitions, of one workspace with
+// ?workspace=NAME.
+func serveDefinitions(w http.ResponseWriter, r *http.Request) error {
+	if err := requireMethod(w, r, http.MethodGet, http.MethodHead); err != nil {
+		return err
+	}
+	app, err := activeApp()
+	if err != nil {
+		return err
+	}
+	names := slices.Collect(maps.Keys(app.Workspaces))
+	if name := r.URL.Query().Get("workspace"); name != "" {
+		if _, err := app.workspaceNamed(name); err != nil {
+			return err
+		}
+		names = []string{name}
+	}
+	answer := make(map[string]loadedWorkspace, len(names))
+	for _, name := range names {
+		answer[name] = app.Workspaces[name].loaded()
+	}
+	return writeAdminJSON(w, map[string]any{"workspaces": answer})
+}
+
+func (w *Workspace) loaded() loadedWorkspace {
+	s := w.source.Snapshot()
+	l := loadedWorkspace{
+		Directory: w.source.Dir(), Revision: s.Revision, Loaded: s.Loaded.UTC(),
+		Definitions: inspect.Summaries(s), Warnings: newFindings(s.Warnings), Errors: []finding{},
+	}
+	err := w.source.LastError()
+	if mistakes, ok := errors.AsType[*document.MultiError](err); ok {
+		for _, e := range mistakes.List {
+			l.Errors = append(l.Errors, newFinding(e.Pos, e.Message))
+		}
+	} else if err != nil {
+		l.Errors = append(l.Errors, finding{File: l.Directory, Message: err.Error()})
+	}
+	return l
+}
+
+// serveEvaluate answers POST /cadenza/evaluate: what a request would be
+// answered, and why. Nothing is recorded.
+func serveEvaluate(w http.ResponseWriter, r *http.Request) error {
+	if err := requireMethod(w, r, http.MethodPost); err != nil {
+		return err
+	}
+	var body struct {
+		Workspace string          `json:"workspace"`
+		Key       string          `json:"key"`
+		Kind      string          `json:"kind"`
+		Context   json.RawMessage `json:"context"`
+		Variables json.RawMessage `json:"variables"`
+		At        string          `json:"at"`
+		Explain   bool            `json:"explain"`
+	}
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxAdminBody))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&body); err != nil {
+		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return adminError(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", tooLarge.Limit)
+		}
+		return adminError(http.StatusBadRequest, "the body must be a JSON object with key, and as wanted workspace, kind, context, variables, at and explain: %v", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return adminError(http.StatusBadRequest, "something follows the JSON object")
+	}
+	if body.Key == "" {
+		return adminError(http.StatusBadRequest, "key is missing: it names the definition to evaluate")
+	}
+	q := inspect.Query{Key: body.Key, Explain: body.Explain}
+	var err error
+	if q.Kind, err = inspect.ParseKind(body.Kind); err != nil {
+		return adminError(http.StatusBadRequest, "%v", err)
+	}
+	if q.At, err = parseInstant(body.At); err != nil {
+		return adminError(http.StatusBadRequest, "%v", err)
+	}
+	if q.Context, err = inspect.ParseObject("context", body.Context); err != nil {
+		return adminError(http.StatusBadRequest, "%v", err)
+	}
+	if q.Variables, err = inspect.ParseObject("variables", body.Variables); err != nil {
+		return adminError(http.StatusBadRequest, "%v", err)
+	}
+	app, err := activeApp()
+	if err != nil {
+		return err
+	}
+	workspace, err := app.workspaceNamed(body.Workspace)
+	if err != nil {
+		return err
+	}
+	answer, err := inspect.Evaluate(workspace.source.Snapshot(), q)
+	if err != nil {
+		if _, ok := errors.AsType[*rules.BindError](err); ok {
+			return adminError(http.StatusBadRequest, "%v", err)
+		}
+		return adminError(http.StatusNotFound, "%v", err)
+	}
+	return writeAdminJSON(w, answer)
+}
+
+// activeApp is the app of the configuration that is running.
+func activeApp() (*App, error) {
+	value, err := caddy.ActiveContext().AppIfConfigured("cadenza")
+	if errors.Is(err, caddy.ErrNotConfigured) {
+		return nil, adminError(http.StatusNotFound, "cadenza is not part of the running configuration")
+	}
+	if err != nil {
+		return nil, adminError(http.StatusServiceUnavailable, "%v", err)
+	}
+	return value.(*App), nil
+}
+
+// workspaceNamed finds a workspace. The empty name is that of the only one.
+func (a *App) workspaceNamed(name string) (*Workspace, error) {
+	names := slices.Sorted(maps.Keys(a.Workspaces))
+	if name == "" {
+		if len(names) == 1 {
+			return a.Workspaces[names[0]], nil
+		}
+		return nil, adminError(http.StatusBadRequest, "workspace is missing: one of %s", strings.Join(names, ", "))
+	}
+	w, ok := a.Workspaces[name]
+	if !ok {
+		return nil, adminError(http.StatusNotFound, "there is no workspace %q%s", name, document.DidYouMean(name, names))
+	}
+	return w, nil
+}
+
+func requireMethod(w http.ResponseWriter, r *http.Request, methods ...string) error {
+	if slices.Contains(methods, r.Method) {
+		return nil
+	}
+	w.Header().Set("Allow", strings.Join(methods, ", "))
+	return adminError(http.StatusMethodNotAllowed, "this path takes %s", methods[0])
+}
+
+// adminError is an error as Caddy's admin API answers it: {"error": message}.
+func adminError(status int, format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	return caddy.APIError{HTTPStatus: status, Err: err, Message: err.Error()}
+}
+
+func writeAdminJSON(w http.ResponseWriter, answer any) error {
+	w.Header().Set("Content-Type", "application/json")
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(answer)
+}
+
+// Interface guards
+var (
+	_ caddy.Module      = (*adminAPI)(nil)
+	_ caddy.AdminRouter = (*adminAPI)(nil)
+)

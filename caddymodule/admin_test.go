@@ -1,0 +1,227 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// adminOf turns the admin API of a gateway on and returns its address.
+func adminOf(t *testing.T, g *gateway, options string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	if err := loadCaddyfile(withAdmin(g, options, address)); err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+func withAdmin(g *gateway, options, address string) string {
+	return strings.Replace(g.caddyfile(options), "admin off", "admin "+address, 1)
+}
+
+// callAdmin makes a request of the admin API.
+func callAdmin(t *testing.T, method, address, path, body string) (int, map[string]any) {
+	t.Helper()
+	request, err := http.NewRequest(method, "http://"+address+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	// Every load replaces the admin server, and the old one may still take a
+	// connection, to close it.
+	for deadline := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(deadline); {
+		time.Sleep(5 * time.Millisecond)
+		request.Body = io.NopCloser(strings.NewReader(body))
+		response, err = client.Do(request)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := response.Header.Get("Content-Type"); got != "application/json" {
+		t.Errorf("%s %s: Content-Type %q", method, path, got)
+	}
+	var answer map[string]any
+	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&answer); err != nil {
+		t.Fatalf("%s %s: %v\n%s", method, path, err, data)
+	}
+	return response.StatusCode, answer
+}
+
+const adminOptions = `
+	workspace one {
+		definitions {dir}/one
+		store sqlite {dir}/one.db
+		api_key app {env.CADENZA_TEST_KEY}
+	}
+	workspace two {
+		definitions {dir}/two
+		store sqlite {dir}/two.db
+		api_key other {env.CADENZA_TEST_KEY_TWO}
+	}`
+
+func startAdmin(t *testing.T) (*gateway, string) {
+	t.Setenv("CADENZA_TEST_KEY_TWO", "cadenza-test-key-0002")
+	g := startGateway(t, map[string]string{
+		"one/context.yaml":               "on_type_mismatch: reject\nfields: { plan: { type: string, values: [free, pro] } }\n",
+		"one/remoteconfigs/limits.yaml":  "type: object\ndefault: { rpm: 1 }\nrules:\n- { id: paid, when: { plan: pro }, value: { rpm: 2 } }\n- { id: late, from: 2030-01-01, value: { rpm: 3 } }\n",
+		"one/prompts/hello.yaml":         "variables: { name: { required: true } }\nmessages: [ { role: user, content: \"Hello {{name}}\" } ]\n",
+		"two/remoteconfigs/other.yaml":   "type: boolean\ndefault: true\n",
+		"two/remoteconfigs/unread.thing": "",
+	}, adminOptions)
+	return g, adminOf(t, g, adminOptions)
+}
+
+func TestAdminDefinitions(t *testing.T) {
+	g, address := startAdmin(t)
+	status, answer := callAdmin(t, "GET", address, "/cadenza/definitions", "")
+	workspaces, _ := answer["workspaces"].(map[string]any)
+	if status != 200 || len(workspaces) != 2 {
+		t.Fatalf("%d %v", status, answer)
+	}
+	one := workspaces["one"].(map[string]any)
+	if list := one["definitions"].([]any); len(list) != 2 {
+		t.Errorf("definitions: %v", list)
+	} else if first := list[0].(map[string]any); first["key"] != "hello" || first["kind"] != "prompt" || len(first["version"].(string)) != 12 {
+		t.Errorf("first definition: %v", first)
+	}
+	if loaded, err := time.Parse(time.RFC3339Nano, one["loaded"].(string)); err != nil || time.Since(loaded) > time.Minute || one["revision"] == "" {
+		t.Errorf("loaded %v, revision %v (%v)", one["loaded"], one["revision"], err)
+	}
+	if w := workspaces["two"].(map[string]any)["warnings"].([]any); len(w) != 1 {
+		t.Errorf("warnings: %v", w)
+	}
+
+	// A broken edit: the last good set stays, with the reason.
+	g.write("one/remoteconfigs/limits.yaml", "type: object\ndefalt: {}\n")
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		_, answer := callAdmin(t, "GET", address, "/cadenza/definitions?workspace=one", "")
+		workspaces := answer["workspaces"].(map[string]any)
+		now := workspaces["one"].(map[string]any)
+		problems := now["errors"].([]any)
+		if len(problems) > 0 {
+			first := problems[0].(map[string]any)
+			if len(workspaces) != 1 || now["revision"] != one["revision"] || len(now["definitions"].([]any)) != 2 ||
+				!strings.HasSuffix(first["file"].(string), "limits.yaml") || first["line"].(float64) < 1 {
+				t.Errorf("after a broken edit: %v", answer)
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the error is not shown: %v", answer)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+
+	for path, want := range map[string]int{"/cadenza/definitions?workspace=onee": 404} {
+		status, answer := callAdmin(t, "GET", address, path, "")
+		if message, _ := answer["error"].(string); status != want || !strings.Contains(message, `"one"`) {
+			t.Errorf("%s: %d %v", path, status, answer)
+		}
+	}
+	if status, answer := callAdmin(t, "POST", address, "/cadenza/definitions", "{}"); status != 405 || answer["error"] == "" {
+		t.Errorf("POST: %d %v", status, answer)
+	}
+}
+
+func TestAdminEvaluate(t *testing.T) {
+	_, address := startAdmin(t)
+	status, answer := callAdmin(t, "POST", address, "/cadenza/evaluate",
+		`{"workspace":"one","key":"limits","context":{"plan":"free"},"at":"2030-06-01T00:00:00Z","explain":true}`)
+	if status != 200 || answer["row"] != "late" || answer["reason"] != "match" || answer["value"].(map[string]any)["rpm"] != 3.0 {
+		t.Errorf("%d %v", status, answer)
+	}
+	if rows, _ := answer["rows"].([]any); len(rows) != 2 || rows[0].(map[string]any)["field"] != "plan" || rows[1].(map[string]any)["matched"] != true {
+		t.Errorf("explanation: %v", answer["rows"])
+	}
+	status, answer = callAdmin(t, "POST", address, "/cadenza/evaluate", `{"workspace":"one","key":"hello","kind":"prompt","variables":{"name":"Ada"}}`)
+	if status != 200 || answer["variant"] != "hello" || !strings.Contains(answer["value"].(map[string]any)["messages"].([]any)[0].(map[string]any)["content"].(string), "Ada") {
+		t.Errorf("%d %v", status, answer)
+	}
+	status, answer = callAdmin(t, "POST", address, "/cadenza/evaluate", `{"workspace":"one","key":"hello"}`)
+	if status != 200 || answer["value"] != nil || !strings.Contains(answer["problem"].(string), "name") {
+		t.Errorf("a missing variable: %d %v", status, answer)
+	}
+
+	for body, want := range map[string]struct {
+		status  int
+		message string
+	}{
+		``:                                   {400, "JSON object"},
+		`[]`:                                 {400, "JSON object"},
+		`{"key":"limits"`:                    {400, "JSON object"},
+		`{"key":"limits"} x`:                 {400, "follows"},
+		`{"key":"limits","contxt":{}}`:       {400, "contxt"},
+		`{}`:                                 {400, "key is missing"},
+		`{"key":"limits"}`:                   {400, "workspace is missing: one of one, two"},
+		`{"workspace":"three","key":"x"}`:    {404, "no workspace"},
+		`{"workspace":"one","key":"limit"}`:  {404, `did you mean "limits"?`},
+		`{"workspace":"two","key":"limits"}`: {404, "no definition"},
+		`{"workspace":"one","key":"limits","kind":"flag"}`:             {400, "unknown kind"},
+		`{"workspace":"one","key":"limits","at":"now"}`:                {400, "RFC 3339"},
+		`{"workspace":"one","key":"limits","context":[1]}`:             {400, "context"},
+		`{"workspace":"one","key":"limits","context":{"a":1,"a":2}}`:   {400, "duplicate"},
+		`{"workspace":"one","key":"limits","context":{"plan":7}}`:      {400, "plan"},
+		`{"workspace":"one","key":"hello","variables":"x"}`:            {400, "variables"},
+		`{"key":"` + strings.Repeat("k", 1<<20) + `"}`:                 {413, "larger"},
+		`{"workspace":"one","key":"limits","context":{"plan":"team"}}`: {400, "plan"},
+	} {
+		status, answer := callAdmin(t, "POST", address, "/cadenza/evaluate", body)
+		if message, _ := answer["error"].(string); status != want.status || !strings.Contains(message, want.message) {
+			t.Errorf("%.80s: %d %v, want %d %q", body, status, answer, want.status, want.message)
+		}
+	}
+	if status, _ := callAdmin(t, "GET", address, "/cadenza/evaluate", ""); status != 405 {
+		t.Errorf("GET: %d", status)
+	}
+}
+
+// TestAdminAfterFailedReload reads what is served, not what failed to load.
+func TestAdminAfterFailedReload(t *testing.T) {
+	g, address := startAdmin(t)
+	_, before := callAdmin(t, "GET", address, "/cadenza/definitions?workspace=two", "")
+	g.write("broken/remoteconfigs/x.yaml", "type: nonsense\n")
+	failing := strings.Replace(adminOptions, "{dir}/two\n", "{dir}/broken\n", 1)
+	if err := loadCaddyfile(withAdmin(g, failing, address)); err == nil {
+		t.Fatal("a configuration with broken definitions was loaded")
+	}
+	status, after := callAdmin(t, "GET", address, "/cadenza/definitions?workspace=two", "")
+	if status != 200 {
+		t.Fatalf("%d %v", status, after)
+	}
+	revision := func(answer map[string]any) any {
+		return answer["workspaces"].(map[string]any)["two"].(map[string]any)["revision"]
+	}
+	if revision(before) != revision(after) || revision(after) == "" {
+		t.Errorf("before %v, after %v", before, after)
+	}
+}
+
+// TestAdminWithoutApp answers where Cadenza is not configured.
+func TestAdminWithoutApp(t *testing.T) {
+	_, address := startAdmin(t)
+	if err := loadCaddyfile("{\n\tadmin " + address + "\n\tpersist_config off\n}\n"); err != nil {
+		t.Fatal(err)
+	}
+	status, answer := callAdmin(t, "GET", address, "/cadenza/definitions", "")
+	if message, _ := answer["error"].(string); status != 404 || !strings.Contains(message, "not part of the running configuration") {
+		t.Errorf("%d %v", status, answer)
+	}
+}

@@ -1,0 +1,87 @@
+package caddymodule
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func init() {
+	caddycmd.RegisterCommand(caddycmd.Command{
+		Name:  "cadenza",
+		Usage: "<command>",
+		Short: "Checks, evaluates, compares and lays out Cadenza's definitions",
+		Long: `
+Tools for a workspace: a directory with context.yaml and the folders prompts,
+endpoints and remoteconfigs. They use the engine that the gateway uses, and
+need neither a running gateway nor a Caddyfile.
+
+A command that fails says why on the standard error and exits with status 1.`,
+		CobraFunc: func(cmd *cobra.Command) {
+			cmd.AddCommand(checkCommand(), evalCommand(), diffCommand(), fmtCommand(), schemaCommand(), initCommand(), keyCommand())
+			cmd.Args = cobra.NoArgs
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+				return errors.Join(cmd.Help(), errors.New("a command is needed"))
+			}
+		},
+	})
+}
+
+// styles are the colours of a report, empty where it does not go to a terminal.
+type styles struct{ red, yellow, green, dim, bold, reset string }
+
+// stylesFor are the styles for a writer. NO_COLOR turns colours off
+// (https://no-color.org).
+func stylesFor(w io.Writer) styles {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return styles{}
+	}
+	return styles{"\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"}
+}
+
+// newTable aligns the columns of a report, which are separated by tabs.
+func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+
+// plural is a number with a noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// parseInstant reads the value of --at: RFC 3339 or a date, which begins at
+// midnight UTC. The empty text is now.
+func parseInstant(text string) (time.Time, error) {
+	if text == "" {
+		return time.Now(), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("at must be a time such as 2026-01-31T09:00:00Z (RFC 3339) or 2026-01-31, this is %q", text)
+}
+
+// readArgument is the value of a flag, or the content of the file that it
+// names behind an @; @- is the standard input.
+func readArgument(cmd *cobra.Command, value string) ([]byte, error) {
+	name, isFile := strings.CutPrefix(value, "@")
+	switch {
+	case !isFile:
+		return []byte(value), nil
+	case name == "-":
+		return io.ReadAll(cmd.InOrStdin())
+	}
+	return os.ReadFile(name)
+}

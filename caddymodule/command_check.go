@@ -1,0 +1,199 @@
+package caddymodule
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/inspect"
+)
+
+func checkCommand() *cobra.Command {
+	var asJSON, strict, all bool
+	cmd := &cobra.Command{
+		Use:   "check DIR",
+		Short: "Loads a workspace, analyses its tables and runs its tests",
+		Long: `
+Loads a workspace as the gateway would, analyses its tables and runs its tests.
+Exits with status 1 when there is an error: the gateway would not serve the
+workspace. Warnings only count with --strict. Remarks, which are often meant
+so, never do; --all adds rows with different values that match the same context
+and contexts that only the default answers.`,
+		Example: "  caddy cadenza check ./definitions\n  caddy cadenza check --strict --json ./definitions",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kinds := definition.RemarkNoContext
+			if all {
+				kinds |= definition.RemarkOverlaps | definition.RemarkGaps
+			}
+			c, err := checkDirectory(args[0], strict, kinds)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				encoder := json.NewEncoder(out)
+				encoder.SetEscapeHTML(false)
+				encoder.SetIndent("", "  ")
+				err = encoder.Encode(c)
+			} else {
+				err = c.write(out, stylesFor(out))
+			}
+			if err == nil && !c.OK {
+				err = fmt.Errorf("%s: %s", args[0], c.counts())
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the report as JSON")
+	cmd.Flags().BoolVar(&strict, "strict", false, "Fail on warnings, too")
+	cmd.Flags().BoolVar(&all, "all", false, "Also remark on overlapping rows and on gaps")
+	return cmd
+}
+
+// check is the report of a check.
+type check struct {
+	OK          bool            `json:"ok"`
+	Revision    string          `json:"revision,omitempty"`
+	Definitions *inspect.Counts `json:"definitions,omitempty"`
+	Tests       int             `json:"tests"`
+	Errors      []finding       `json:"errors"`
+	Warnings    []finding       `json:"warnings"`
+	Remarks     []finding       `json:"remarks"`
+}
+
+// finding is a message with its place. Line and Column are 0 where it is about
+// the file itself.
+type finding struct {
+	File    string `json:"file"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Message string `json:"message"`
+}
+
+func newFinding(pos document.Position, message string) finding {
+	return finding{pos.File, pos.Line, pos.Column, message}
+}
+
+func newFindings(list []definition.Warning) []finding {
+	findings := make([]finding, len(list))
+	for i, w := range list {
+		findings[i] = newFinding(w.Pos, w.Message)
+	}
+	return findings
+}
+
+func checkDirectory(dir string, strict bool, kinds definition.Remark) (*check, error) {
+	c := &check{Errors: []finding{}, Warnings: []finding{}, Remarks: []finding{}}
+	s, err := definition.Load(dir)
+	if mistakes, ok := errors.AsType[*document.MultiError](err); ok {
+		for _, e := range mistakes.List {
+			c.Errors = append(c.Errors, newFinding(e.Pos, e.Message))
+		}
+		return c, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	counts := inspect.Count(s)
+	c.Revision, c.Definitions, c.Tests = s.Revision, &counts, s.Tests
+	c.Warnings = newFindings(s.Warnings)
+	c.Remarks = newFindings(s.Remarks(time.Now(), kinds))
+	c.OK = !strict || len(c.Warnings) == 0
+	return c, nil
+}
+
+// counts says how many findings there are.
+func (c *check) counts() string {
+	var parts []string
+	if n := len(c.Errors); n > 0 {
+		parts = append(parts, plural(n, "error"))
+	}
+	if n := len(c.Warnings); n > 0 {
+		parts = append(parts, plural(n, "warning"))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// write writes the report for people.
+func (c *check) write(w io.Writer, st styles) error {
+	var b bytes.Buffer
+	lines := make(sourceLines)
+	for _, group := range []struct {
+		name, color string
+		list        []finding
+	}{{"error", st.red, c.Errors}, {"warning", st.yellow, c.Warnings}, {"remark", st.dim, c.Remarks}} {
+		for _, f := range group.list {
+			f.write(&b, group.color+group.name+st.reset, st, lines)
+		}
+	}
+	if d := c.Definitions; d != nil {
+		verdict := st.green + "ok" + st.reset
+		if !c.OK {
+			verdict = st.red + "not ok" + st.reset
+		}
+		fmt.Fprintf(&b, "%s: %s, %s, %s, %s", verdict, plural(d.Prompts, "prompt"), plural(d.Endpoints, "endpoint"),
+			plural(d.RemoteConfigs, "remote configuration"), plural(c.Tests, "test"))
+		if n := c.counts(); n != "" {
+			fmt.Fprintf(&b, ", %s", n)
+		}
+		fmt.Fprintf(&b, " (revision %s)\n", c.Revision)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// write writes a finding with the line it is about.
+func (f finding) write(b *bytes.Buffer, label string, st styles, lines sourceLines) {
+	pos := document.Position{File: f.File, Line: f.Line, Column: f.Column}
+	place := pos.String()
+	if f.Line == 0 {
+		place = f.File
+	}
+	fmt.Fprintf(b, "%s%s%s: %s: %s\n", st.bold, place, st.reset, label, f.Message)
+	line := lines.get(f.File, f.Line)
+	if strings.TrimSpace(line) == "" {
+		return
+	}
+	runes := []rune(strings.ReplaceAll(line, "\t", " "))
+	column := min(max(f.Column-1, 0), len(runes))
+	// A long line is shown around the place.
+	const before, most = 60, 110
+	start := 0
+	if len(runes) > most && column > before {
+		start = column - before
+	}
+	shown := runes[start:min(len(runes), start+most)]
+	fmt.Fprintf(b, "%s%5d |%s %s\n", st.dim, f.Line, st.reset, string(shown))
+	fmt.Fprintf(b, "%s      |%s %s^\n", st.dim, st.reset, strings.Repeat(" ", column-start))
+}
+
+// sourceLines are the lines of the files that a report shows.
+type sourceLines map[string][]string
+
+func (s sourceLines) get(file string, line int) string {
+	if line == 0 {
+		return ""
+	}
+	lines, ok := s[file]
+	if !ok {
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Size() <= document.MaxFileBytes {
+			data, _ := os.ReadFile(file) // without it the message stands alone
+			lines = strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
+		}
+		s[file] = lines
+	}
+	if line > len(lines) {
+		return ""
+	}
+	return lines[line-1]
+}

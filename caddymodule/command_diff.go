@@ -1,0 +1,125 @@
+package caddymodule
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/inspect"
+)
+
+func diffCommand() *cobra.Command {
+	var at string
+	var asJSON, exitCode bool
+	cmd := &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Shows what two versions of a workspace answer differently",
+		Long: `
+Compares two workspaces, given by their directories: which definitions were
+added, removed and changed, and for tables, which contexts get another answer.
+For each pair of rows that answered and answer such contexts one example is
+shown. A definition can also be affected without having been changed: by the
+data model, or by another configuration that it asks for.
+
+What lies in the past is not compared; --at moves the present.`,
+		Example: "  git worktree add /tmp/main main\n  caddy cadenza diff /tmp/main/definitions ./definitions",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			now, err := parseInstant(at)
+			if err != nil {
+				return err
+			}
+			c, err := inspect.Compare(args[0], args[1], now)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				encoder := json.NewEncoder(out)
+				encoder.SetEscapeHTML(false)
+				encoder.SetIndent("", "  ")
+				err = encoder.Encode(c)
+			} else {
+				err = writeComparison(out, stylesFor(out), c)
+			}
+			if err == nil && exitCode && !c.Empty() {
+				err = errors.New("the workspaces differ")
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&at, "at", "", "The instant from which on schedules are compared; default: now")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the comparison as JSON")
+	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "Exit with status 1 when the workspaces differ")
+	return cmd
+}
+
+// writeComparison writes a comparison for people.
+func writeComparison(w io.Writer, st styles, c *inspect.Comparison) error {
+	var b bytes.Buffer
+	if c.Empty() {
+		fmt.Fprintf(&b, "no difference (revision %s)\n", c.New)
+	}
+	if c.Model {
+		fmt.Fprintf(&b, "%schanged%s data model (context.yaml)\n", st.yellow, st.reset)
+	}
+	colors := map[string]string{inspect.Added: st.green, inspect.Removed: st.red, inspect.Changed: st.yellow, inspect.Affected: st.yellow}
+	for _, d := range c.Definitions {
+		fmt.Fprintf(&b, "%s%s%s %s %s%s%s", colors[d.Change], d.Change, st.reset, d.Kind, st.bold, d.Key, st.reset)
+		if d.Change == inspect.Changed {
+			fmt.Fprintf(&b, " (version %s -> %s)", d.OldVersion, d.NewVersion)
+		}
+		b.WriteByte('\n')
+		for _, m := range d.Members {
+			fmt.Fprintf(&b, "  %s\n", m)
+		}
+		if err := writeAnswerChanges(&b, d.Answers); err != nil {
+			return err
+		}
+		if d.Undecided {
+			b.WriteString("  not decided: the work bound is exhausted, there may be more contexts\n")
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func writeAnswerChanges(w io.Writer, changes []inspect.AnswerChange) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	t := newTable(w)
+	fmt.Fprint(t, "  for example\told answer\tnew answer\n")
+	for _, a := range changes {
+		context := string(a.Context)
+		if context == "null" {
+			context = "no context"
+		}
+		if a.At != nil {
+			context += " at " + a.At.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", context, sideText(a.Old), sideText(a.New))
+	}
+	return t.Flush()
+}
+
+func sideText(s inspect.Side) string {
+	if s.Refused != "" {
+		return "refused: " + s.Refused
+	}
+	return clipText(string(s.Value), 60) + " (" + s.Row + ")"
+}
+
+// clipText cuts a text to so many characters.
+func clipText(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}

@@ -1,0 +1,201 @@
+package caddymodule
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/format"
+)
+
+func fmtCommand() *cobra.Command {
+	var write, diff, check bool
+	cmd := &cobra.Command{
+		Use:   "fmt [-w | --diff | --check] PATH...",
+		Short: "Aligns the matrices of definition files",
+		Long: `
+Aligns the cells of every matrix below the names of their columns. Only spaces
+between cells change; comments and everything else stay as they are. Rows that
+span several lines, and JSON files, are left alone.
+
+Of a folder, all YAML files in it are laid out. Without a flag the result is
+written to the standard output.`,
+		Example: "  caddy cadenza fmt -w ./definitions\n  caddy cadenza fmt --check ./definitions",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := yamlFiles(args)
+			if err != nil {
+				return err
+			}
+			var problems []error
+			unformatted := 0
+			for _, file := range files {
+				changed, err := formatFile(cmd.OutOrStdout(), file, write, diff, check)
+				if err != nil {
+					problems = append(problems, err)
+				}
+				if changed {
+					unformatted++
+				}
+			}
+			if check && unformatted > 0 {
+				problems = append(problems, fmt.Errorf("%s not laid out: run caddy cadenza fmt -w", plural(unformatted, "file")))
+			}
+			return errors.Join(problems...)
+		},
+	}
+	cmd.Flags().BoolVarP(&write, "write", "w", false, "Change the files")
+	cmd.Flags().BoolVar(&diff, "diff", false, "Show what would change")
+	cmd.Flags().BoolVar(&check, "check", false, "List the files that would change, and exit with status 1 when there are any")
+	cmd.MarkFlagsMutuallyExclusive("write", "diff", "check")
+	return cmd
+}
+
+// yamlFiles are the files of paths, of folders all YAML files in them. What
+// definitions would not be read from is left out.
+func yamlFiles(paths []string) ([]string, error) {
+	var files []string
+	for _, path := range paths {
+		err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if name != path && strings.HasPrefix(entry.Name(), ".") {
+				if entry.IsDir() {
+					return filepath.SkipDir
+				}
+				return nil
+			}
+			ext := strings.ToLower(filepath.Ext(name))
+			if !entry.IsDir() && (name == path || ext == ".yaml" || ext == ".yml") {
+				files = append(files, name)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files), nil
+}
+
+// formatFile lays a file out and tells whether that changes it.
+func formatFile(out io.Writer, file string, write, diff, check bool) (changed bool, err error) {
+	before, err := readFile(file)
+	if err != nil {
+		return false, err
+	}
+	after, err := format.Source(file, before)
+	if err != nil {
+		return false, err
+	}
+	changed = !bytes.Equal(before, after)
+	switch {
+	case !write && !diff && !check:
+		_, err = out.Write(after)
+	case !changed:
+	case write:
+		err = replaceFile(file, after)
+	case check:
+		_, err = fmt.Fprintln(out, file)
+	case diff:
+		err = writeLineDiff(out, file, before, after)
+	}
+	return changed, err
+}
+
+func readFile(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	// One byte more tells a file that is too large from one that just fits.
+	return io.ReadAll(io.LimitReader(f, document.MaxFileBytes+1))
+}
+
+// replaceFile puts a new content in a file's place at once, so that a gateway
+// that watches it never reads half. A symbolic link stays one.
+func replaceFile(file string, content []byte) error {
+	path, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(path), ".cadenza-fmt-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary.Name()) // fails when all went well
+	_, err = temporary.Write(content)
+	err = errors.Join(err, temporary.Chmod(info.Mode().Perm()), temporary.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), path)
+}
+
+// writeLineDiff writes a unified diff. A layout keeps the lines where they
+// are, so lines of the same number are compared.
+func writeLineDiff(w io.Writer, file string, before, after []byte) error {
+	const context = 2
+	a, b := bytes.SplitAfter(before, []byte{'\n'}), bytes.SplitAfter(after, []byte{'\n'})
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "--- %s\n+++ %s\n", file, file)
+	differs := func(i int) bool { return !bytes.Equal(a[i], b[i]) }
+	line := func(sign byte, text []byte) {
+		if len(text) == 0 {
+			return // behind the last line
+		}
+		out.WriteByte(sign)
+		out.Write(bytes.TrimRight(text, "\r\n"))
+		out.WriteByte('\n')
+	}
+	for i := 0; i < len(a); i++ {
+		if !differs(i) {
+			continue
+		}
+		start, end := max(i-context, 0), i+1
+		for j := end; j < len(a) && j < end+2*context+1; j++ {
+			if differs(j) {
+				end = j + 1
+			}
+		}
+		i = end
+		end = min(end+context, len(a))
+		if len(a[end-1]) == 0 {
+			end--
+		}
+		fmt.Fprintf(&out, "@@ -%d,%d +%d,%d @@\n", start+1, end-start, start+1, end-start)
+		for j := start; j < end; {
+			if !differs(j) {
+				line(' ', a[j])
+				j++
+				continue
+			}
+			from := j
+			for ; j < end && differs(j); j++ {
+				line('-', a[j])
+			}
+			for k := from; k < j; k++ {
+				line('+', b[k])
+			}
+		}
+		i = end - 1
+	}
+	_, err := w.Write(out.Bytes())
+	return err
+}

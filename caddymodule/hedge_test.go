@@ -1,0 +1,56 @@
+package caddymodule_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// endpointWith is the tests' workspace with another endpoint "chat".
+func endpointWith(text string) map[string]string {
+	files := single()
+	files["definitions/endpoints/chat.yaml"] = "prompt: reply\nlog: metadata\n" + text
+	return files
+}
+
+func TestAHedgedEndpoint(t *testing.T) {
+	u := newUpstream(t, func(_ int64, _ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client go
+		<-r.Context().Done()
+	})
+	g := startGateway(t, endpointWith("hedge: { after: 100ms }\nfallback: [ { provider: canned, extra: { answer: fine } } ]\n"), fakeProvider(u.URL))
+	for _, stream := range []bool{false, true} {
+		a := g.post("/v1/endpoints", fmt.Sprintf(`{"key":"chat","stream":%t,%s}`, stream, question))
+		if a.status != http.StatusOK || !strings.Contains(string(a.body), "fine") ||
+			!strings.HasPrefix(a.header.Get("Cadenza-Served-By"), "canned") || a.header.Get("Cadenza-Attempts") != "2" {
+			t.Errorf("stream=%t: %d %s by %q after %s attempts", stream, a.status, a.body, a.header.Get("Cadenza-Served-By"), a.header.Get("Cadenza-Attempts"))
+		}
+		id := a.header.Get("Cadenza-Trace-Id")
+		deadline := time.Now().Add(10 * time.Second)
+		for {
+			record, ok := g.trace("data/cadenza.db", id)
+			if ok && len(record.Attempts) == 2 {
+				notes := strings.Join(record.Notes, "\n")
+				if record.Attempts[0].Code != "superseded" || record.Attempts[1].Code != "" || !strings.Contains(notes, "superseded fake/small: used about ") {
+					t.Errorf("stream=%t: attempts %+v, notes %q", stream, record.Attempts, notes)
+				}
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the trace is not stored")
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+}
+
+func TestWeightsReachTheTargets(t *testing.T) {
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "from upstream") })
+	g := startGateway(t, endpointWith("fallback: [ { provider: canned, weight: 1, extra: { answer: fine } } ]\n"), fakeProvider(u.URL))
+	if a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`); a.status != http.StatusOK || !strings.Contains(string(a.body), "fine") || u.calls.Load() != 0 {
+		t.Errorf("%d %s after %d upstream calls", a.status, a.body, u.calls.Load())
+	}
+}

@@ -1,0 +1,189 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// agent is an endpoint with tools, whose fallback lacks a parameter of its
+// prompt.
+func agent() map[string]string {
+	files := single()
+	files["definitions/prompts/agent.yaml"] = `provider: fake
+model: small
+seed: 7
+stop: [END, FIN]
+reasoning_effort: low
+response_format: { json_schema: { name: verdict, strict: true, schema: { type: object, properties: { z: { type: string }, a: { type: string } } } } }
+tools:
+- { name: find, description: Finds it., strict: true, parameters: { type: object, properties: { id: { type: string } }, required: [id] } }
+- { name: hand_over }
+tool_choice: { name: find }
+variables: { question: { required: true } }
+messages: [ { role: user, content: "{{question}}" } ]
+`
+	files["definitions/endpoints/agent.yaml"] = "prompt: agent\nlog: content\ncache: { ttl: 1h }\n"
+	return files
+}
+
+const (
+	firstCall  = `{"id":"call_a","name":"find","arguments":"{\"id\": \"\\u00fc\\n\"}"}`
+	secondCall = `{"id":"call_b","name":"hand_over","arguments":"{}"}`
+)
+
+// callTools answers with the two calls above.
+func callTools(w http.ResponseWriter, content string, stream bool) {
+	calls := []string{
+		`{"index":0,"id":"call_a","type":"function","function":{"name":"find","arguments":""}}`,
+		`{"index":0,"function":{"arguments":"{\"id\": \"\\u00"}}`,
+		`{"index":0,"function":{"arguments":"fc\\n\"}"}}`,
+		`{"index":1,"id":"call_b","type":"function","function":{"name":"hand_over","arguments":"{}"}}`,
+	}
+	if stream {
+		w.Header().Set("Content-Type", "text/event-stream")
+		if content != "" {
+			io.WriteString(w, chunk(content, ""))
+		}
+		for _, call := range calls {
+			fmt.Fprintf(w, `data: {"model":"small-1","choices":[{"index":0,"delta":{"tool_calls":[%s]},"finish_reason":null}]}`+"\n\n", call)
+		}
+		io.WriteString(w, `data: {"model":"small-1","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`+"\n\ndata: [DONE]\n\n")
+		return
+	}
+	said := "null"
+	if content != "" {
+		said = `"` + content + `"`
+	}
+	whole := `{"id":"call_a","type":"function","function":{"name":"find","arguments":"{\"id\": \"\\u00fc\\n\"}"}},{"id":"call_b","type":"function","function":{"name":"hand_over","arguments":"{}"}}`
+	fmt.Fprintf(w, `{"model":"small-1","choices":[{"index":0,"message":{"role":"assistant","content":%s,"tool_calls":[%s]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}`, said, whole)
+}
+
+// ended waits for the trace of an answer.
+func ended(t *testing.T, g *gateway, id string) *trace.Record {
+	t.Helper()
+	var record *trace.Record
+	eventually(t, "the answer's trace is stored", func() bool {
+		var ok bool
+		record, ok = g.trace("data/cadenza.db", id)
+		return ok && record.State == trace.StateEnded
+	})
+	return record
+}
+
+func TestToolCallsThroughTheGateway(t *testing.T) {
+	bodies := make(chan string, 10)
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies <- string(body)
+		content := ""
+		if strings.Contains(string(body), "aloud") {
+			content = "Let me see."
+		}
+		callTools(w, content, strings.Contains(string(body), `"stream":true`))
+	})
+	g := startGateway(t, agent(), fakeProvider(u.URL))
+	const list = `[` + firstCall + `,` + secondCall + `]`
+
+	for _, content := range []string{"", "Let me see."} {
+		question := "silent?"
+		if content != "" {
+			question = "aloud?"
+		}
+		stream := fmt.Sprintf(`{"key":"agent","stream":true,"variables":{"question":"%s stream"}}`, question)
+		whole := fmt.Sprintf(`{"key":"agent","variables":{"question":"%s whole"}}`, question)
+		for _, status := range []string{"Cadenza; fwd=miss", "Cadenza; hit; ttl="} {
+			a := g.post("/v1/endpoints", stream)
+			id := a.header.Get("Cadenza-Trace-Id")
+			event := func(content, rest string) string {
+				return fmt.Sprintf(`data: {"trace_id":"%s","content":"%s","is_final":%s}`+"\n\n", id, content, rest)
+			}
+			want := event("", `false,"tool_calls":`+list) + event("", "true") + "data: [DONE]\n\n"
+			if content != "" {
+				want = event(content, "false") + want
+			}
+			if diff := cmp.Diff(want, string(a.body)); a.status != http.StatusOK || diff != "" || !strings.HasPrefix(a.header.Get("Cache-Status"), status) {
+				t.Errorf("stream: %d, Cache-Status %q (-want +got):\n%s", a.status, a.header.Get("Cache-Status"), diff)
+			}
+
+			a = g.post("/v1/endpoints", whole)
+			id = a.header.Get("Cadenza-Trace-Id")
+			want = fmt.Sprintf(`{"trace_id":"%s","content":"%s","is_final":true,"tool_calls":%s}`, id, content, list)
+			if diff := cmp.Diff(want, string(a.body)); a.status != http.StatusOK || diff != "" || !strings.HasPrefix(a.header.Get("Cache-Status"), status) {
+				t.Errorf("whole: %d, Cache-Status %q (-want +got):\n%s", a.status, a.header.Get("Cache-Status"), diff)
+			}
+			if served := a.header.Get("Cadenza-Served-By"); served != "fake/small" {
+				t.Errorf("Cadenza-Served-By %q", served)
+			}
+			record := ended(t, g, id)
+			if got := string(record.ToolCalls); got != list || string(record.Response) != content {
+				t.Errorf("the trace has the tool calls %s and the response %q", got, record.Response)
+			}
+		}
+	}
+	if u.calls.Load() != 4 {
+		t.Errorf("%d upstream calls", u.calls.Load())
+	}
+
+	// The definition's parameters, schemas in the order of the file.
+	body := <-bodies
+	for _, want := range []string{
+		`"seed":7`, `"stop":["END","FIN"]`, `"reasoning_effort":"low"`,
+		`"response_format":{"json_schema":{"name":"verdict","strict":true,"schema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"string"}}}},"type":"json_schema"}`,
+		`{"name":"find","description":"Finds it.","parameters":{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]},"strict":true}`,
+		`{"name":"hand_over","parameters":{"type":"object","properties":{}}}`,
+		`"tool_choice":{"function":{"name":"find"},"type":"function"}`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the upstream got no %s:\n%s", want, body)
+		}
+	}
+	a := g.post("/v1/prompts", `{"keys":["agent"],"variables":{"question":"?"}}`)
+	var prompts map[string]struct{ Value map[string]any }
+	if err := json.Unmarshal(a.body, &prompts); err != nil || prompts["agent"].Value["tools"] == nil || prompts["agent"].Value["responseFormat"] == nil {
+		t.Errorf("the prompt's value: %v, %s", err, a.body)
+	}
+}
+
+func TestBrokenToolCallsAreNoAnswer(t *testing.T) {
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"find","arguments":"{\"id\":"}}]},"finish_reason":"length"}]}`+"\n\ndata: [DONE]\n\n")
+	})
+	files := agent()
+	files["definitions/endpoints/agent.yaml"] = "prompt: agent\nmax_attempts: 1\n"
+	g := startGateway(t, files, fakeProvider(u.URL))
+	for _, stream := range []bool{true, false} {
+		a := g.post("/v1/endpoints", fmt.Sprintf(`{"key":"agent","stream":%t,"variables":{"question":"?"}}`, stream))
+		if a.status != http.StatusBadGateway || a.json(t)["error_code"] != "upstream_invalid_response" {
+			t.Errorf("stream=%t: %d %s", stream, a.status, a.body)
+		}
+	}
+}
+
+// A fallback without a parameter answers without it, and the trace says so. One
+// without tools does not answer at all.
+func TestWhatAFallbackLacks(t *testing.T) {
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { callTools(w, "", false) })
+	files := agent()
+	files["definitions/endpoints/agent.yaml"] = "prompt: agent\nmax_attempts: 4\nfallback:\n- { provider: lacking }\n- { provider: seedless, response_format: text }\n"
+	g := startGateway(t, files, options+
+		"provider fake perplexity {\nbase_url "+u.URL+"/v1\napi_key {env.CADENZA_TEST_KEY}\n}\n"+
+		"provider lacking deepseek {\nbase_url "+u.URL+"/v1\napi_key {env.CADENZA_TEST_KEY}\n}\n"+
+		"provider seedless deepseek {\nbase_url "+u.URL+"/v1\napi_key {env.CADENZA_TEST_KEY}\n}\n")
+	a := g.post("/v1/endpoints", `{"key":"agent","variables":{"question":"?"}}`)
+	if a.status != http.StatusOK || a.header.Get("Cadenza-Served-By") != "seedless" || u.calls.Load() != 1 {
+		t.Fatalf("%d, served by %q after %d upstream calls: %s", a.status, a.header.Get("Cadenza-Served-By"), u.calls.Load(), a.body)
+	}
+	record := ended(t, g, a.header.Get("Cadenza-Trace-Id"))
+	if notes := strings.Join(record.Notes, "\n"); !strings.Contains(notes, "seedless has no seed, reasoning_effort: left out") {
+		t.Errorf("notes %q", notes)
+	}
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// keyedTransport gives requests an idempotency key.
+type keyedTransport struct {
+	http.Transport
+	key string
+}
+
+func (k *keyedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Idempotency-Key", k.key)
+	return k.Transport.RoundTrip(r)
+}
+
+// report is a metrics record under a key of its own.
+type report struct {
+	number  int64
+	traceID string
+	answer  string // empty: none came
+}
+
+func (m *report) send(ctx context.Context, url string, transport *keyedTransport) (status int, header http.Header, answer string, err error) {
+	transport.key = strconv.FormatInt(m.number, 10)
+	return post(ctx, &http.Client{Transport: transport}, url+"/v1/metrics", fmt.Sprintf(`{"trace_id":%q,"metadata":{"n":%d}}`, m.traceID, m.number))
+}
+
+// TestCrashStoresKeyedMetricsOnce kills the gateway while clients report metrics
+// under idempotency keys. After each crash they send all that the round
+// reported once more, as a client does that can't know how far its report came:
+// each record must then be stored, and once.
+func TestCrashStoresKeyedMetricsOnce(t *testing.T) {
+	data := t.TempDir()
+	p := newProcess(t, data)
+	path := filepath.Join(data, "cadenza.db")
+	var next atomic.Int64
+	answered, unanswered, replayed := 0, 0, 0
+	p.start()
+	for round := range crashRounds {
+		ctx, cancel := context.WithCancel(context.Background())
+		var wait sync.WaitGroup
+		var mu sync.Mutex
+		var reports []*report
+		for range crashClients {
+			wait.Go(func() {
+				transport := new(keyedTransport)
+				defer transport.CloseIdleConnections()
+				client := &http.Client{Transport: &transport.Transport}
+				for ctx.Err() == nil {
+					status, header, _, err := post(ctx, client, p.url+"/v1/remoteconfigs", `{"keys":["banner_text"]}`)
+					if err != nil || status != http.StatusOK {
+						continue // the crash
+					}
+					m := &report{number: next.Add(1), traceID: header.Get("Cadenza-Trace-Id")}
+					status, _, answer, err := m.send(ctx, p.url, transport)
+					if err == nil && status == http.StatusOK {
+						m.answer = answer
+					}
+					mu.Lock()
+					reports = append(reports, m)
+					mu.Unlock()
+				}
+			})
+		}
+		time.Sleep(50*time.Millisecond + rand.N(250*time.Millisecond))
+		p.kill()
+		cancel()
+		wait.Wait()
+
+		p.start()
+		transport := new(keyedTransport)
+		stored := make(map[int64]string)
+		for _, m := range reports {
+			status, header, answer, err := m.send(context.Background(), p.url, transport)
+			again := header.Get("Idempotent-Replayed") == "true"
+			switch {
+			case err != nil || status != http.StatusOK:
+				t.Fatalf("record %d again: %d %s %v", m.number, status, answer, err)
+			case m.answer != "" && (!again || answer != m.answer):
+				t.Errorf("record %d was answered %s, and now, replayed %t, %s", m.number, m.answer, again, answer)
+			case m.answer != "":
+				answered++
+			case again:
+				replayed++
+			default:
+				unanswered++
+			}
+			stored[m.number] = m.traceID
+		}
+		transport.CloseIdleConnections()
+		checkStore(t, path, stored)
+		if t.Failed() {
+			t.Fatalf("in round %d; the gateway's last words:\n%s", round+1, p.output)
+		}
+	}
+	if answered < 10*crashRounds || unanswered+replayed == 0 {
+		t.Fatalf("%d records were answered and %d not in %d rounds", answered, unanswered+replayed, crashRounds)
+	}
+	t.Logf("%d rounds: %d records answered, %d stored without an answer, %d not stored before they came again", crashRounds, answered, replayed, unanswered)
+}

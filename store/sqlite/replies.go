@@ -1,0 +1,89 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+var replyColumns = []string{
+	"workspace", "route", "key", "digest", "time_ms", "trace_id", "status", "code", "body",
+}
+
+var (
+	// keepReplySQL changes no row where a reply stands that has not expired.
+	keepReplySQL = insertSQL("INSERT", "replies", replyColumns) + fmt.Sprintf(`
+ON CONFLICT (workspace, route, key) DO UPDATE SET
+	digest = excluded.digest, time_ms = excluded.time_ms, trace_id = excluded.trace_id,
+	status = excluded.status, code = excluded.code, body = excluded.body
+WHERE time_ms <= excluded.time_ms - %d`, trace.ReplyLifetime.Milliseconds())
+
+	selectReply = fmt.Sprintf("SELECT %s FROM replies WHERE workspace = ? AND route = ? AND key = ?",
+		strings.Join(replyColumns[3:], ", "))
+)
+
+// keepReply stores r, or finds the reply that stands under its key.
+func (s *statements) keepReply(ctx context.Context, r *trace.Reply) error {
+	var traceID any
+	if r.TraceID != (trace.ID{}) {
+		traceID = r.TraceID[:]
+	}
+	s.args = append(s.args[:0],
+		r.Workspace, r.Route, r.Key, r.Digest[:], r.Time.UnixMilli(), traceID, int64(r.Status), text(r.Code), string(r.Body))
+	result, err := s.keep.ExecContext(ctx, s.args...)
+	clear(s.args)
+	if err != nil {
+		return err
+	}
+	kept, err := result.RowsAffected()
+	if err != nil || kept > 0 {
+		return err
+	}
+	r.Earlier, err = scanReply(s.kept.QueryRowContext(ctx, r.Workspace, r.Route, r.Key), r.ReplyKey)
+	return err
+}
+
+func scanReply(row *sql.Row, key trace.ReplyKey) (*trace.Reply, error) {
+	r := trace.Reply{ReplyKey: key}
+	var (
+		digest, traceID []byte
+		timeMillis      int64
+		code            sql.NullString
+	)
+	if err := row.Scan(&digest, &timeMillis, &traceID, &r.Status, &code, &r.Body); err != nil {
+		return nil, err
+	}
+	copy(r.Digest[:], digest)
+	copy(r.TraceID[:], traceID)
+	r.Time = time.UnixMilli(timeMillis)
+	r.Code = code.String
+	return &r, nil
+}
+
+// Reply returns the reply under a key, expired or not, or ErrNotFound.
+func (r *Reader) Reply(ctx context.Context, key trace.ReplyKey) (*trace.Reply, error) {
+	reply, err := scanReply(r.db.QueryRowContext(ctx, selectReply, key.Workspace, key.Route, key.Key), key)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, ErrNotFound
+	}
+	return reply, err
+}
+
+// Reply implements [trace.Store].
+func (s *Store) Reply(ctx context.Context, key trace.ReplyKey, now time.Time) (*trace.Reply, error) {
+	reply, err := s.Reader.Reply(ctx, key)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, s.note(err)
+	case reply.Expired(now):
+		return nil, nil
+	}
+	return reply, nil
+}

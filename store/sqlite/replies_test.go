@@ -1,0 +1,202 @@
+package sqlite
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+func replyOf(key string, digest byte, at time.Time) *trace.Reply {
+	return &trace.Reply{
+		ReplyKey: trace.ReplyKey{Workspace: "default", Route: "metrics", Key: key},
+		Digest:   [32]byte{digest}, Time: at, Status: 200, Body: []byte(`{"ok":true}`),
+	}
+}
+
+func TestRepliesComeBackAsTheyWere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	at := time.UnixMilli(1790000000123)
+	full := &trace.Reply{
+		ReplyKey: trace.ReplyKey{Workspace: "w", Route: "endpoints", Key: `"~` + strings.Repeat("k", 253)},
+		Digest:   [32]byte{1, 2, 31: 3}, Time: at, TraceID: mustAuthority(t).New(trace.KindEndpoint, at),
+		Status: 502, Code: "upstream_error", Body: []byte(`{"content":"é\u0000"}`),
+	}
+	bare := replyOf("k", 0, at)
+	if err := s.Commit(t.Context(), &trace.Batch{Replies: []*trace.Reply{full, bare}}); err != nil {
+		t.Fatal(err)
+	}
+	if !s.durable {
+		t.Error("replies were committed without a sync")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, Config{Path: path})
+	for _, want := range []*trace.Reply{full, bare} {
+		got, err := s.Reply(t.Context(), want.ReplyKey, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-stored +read):\n%s", diff)
+		}
+	}
+	for _, key := range []trace.ReplyKey{
+		{Workspace: "default", Route: "endpoints", Key: "k"}, {Workspace: "w", Route: "metrics", Key: "k"},
+		{Workspace: "default", Route: "metrics", Key: "K"},
+	} {
+		if got, err := s.Reply(t.Context(), key, at); got != nil || err != nil {
+			t.Errorf("%v: %+v, %v", key, got, err)
+		}
+		if _, err := s.Reader.Reply(t.Context(), key); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%v: %v", key, err)
+		}
+	}
+}
+
+func TestRepliesExpire(t *testing.T) {
+	at := time.UnixMilli(1790000000123)
+	for name, test := range map[string]struct {
+		age   time.Duration
+		fresh bool
+	}{
+		"at once":            {0, true},
+		"a clock that went":  {-time.Hour, true},
+		"just before":        {trace.ReplyLifetime - time.Millisecond, true},
+		"when its time came": {trace.ReplyLifetime, false},
+		"long after":         {30 * trace.ReplyLifetime, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+			first, second := replyOf("k", 1, at), replyOf("k", 2, at.Add(test.age))
+			second.Status, second.Body = 502, []byte(`{"error":{}}`)
+			for _, r := range []*trace.Reply{first, second} {
+				if err := s.Commit(t.Context(), &trace.Batch{Replies: []*trace.Reply{r}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := second.Earlier != nil; got != test.fresh {
+				t.Errorf("the commit of another found the first: %v", got)
+			}
+			want := second
+			if test.fresh {
+				want = first
+			}
+			got, err := s.Reply(t.Context(), first.ReplyKey, second.Time)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +kept):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestMetricsOfAKeyAreStoredOnce reports under one key in the same commit, in
+// another, and from another process.
+func TestMetricsOfAKeyAreStoredOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s, other := mustOpen(t, Config{Path: path}), mustOpen(t, Config{Path: path})
+	now := time.Now()
+	id := mustAuthority(t).New(trace.KindPrompt, now)
+	report := func(key string, digest byte) *trace.Metrics {
+		m := metricsOf(id)
+		m.Reply = replyOf(key, digest, now)
+		return m
+	}
+	a, b, c, d, e := report("k", 1), report("k", 1), report("k", 1), report("k", 2), report("other", 1)
+	for i, commit := range []struct {
+		in      *Store
+		metrics []*trace.Metrics
+	}{{s, []*trace.Metrics{a, b}}, {s, []*trace.Metrics{c}}, {other, []*trace.Metrics{d, e}}} {
+		if err := commit.in.Commit(t.Context(), &trace.Batch{Metrics: commit.metrics}); err != nil {
+			t.Fatalf("commit %d: %v", i, err)
+		}
+	}
+	if a.Reply.Earlier != nil || e.Reply.Earlier != nil {
+		t.Error("the first of a key is told that another came before")
+	}
+	for _, m := range []*trace.Metrics{b, c, d} {
+		if m.Reply.Earlier == nil || m.Reply.Earlier.Digest != a.Reply.Digest {
+			t.Errorf("a repetition finds %+v", m.Reply.Earlier)
+		}
+	}
+	if stored, err := s.MetricsFor(t.Context(), id); err != nil || len(stored) != 2 {
+		t.Errorf("%d records of 2 keys, %v", len(stored), err)
+	}
+}
+
+func TestExpiredRepliesAreDeleted(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")}) // no retention: traces stay
+	now := time.Now()
+	const oldCount = 2*deleteRows + 7
+	batch := trace.Batch{Records: []*trace.Record{fullRecord(mustAuthority(t).New(trace.KindPrompt, now), now)}}
+	for n := range oldCount {
+		batch.Replies = append(batch.Replies, replyOf(time.Duration(n).String(), 1, now.Add(-25*time.Hour)))
+	}
+	fresh := replyOf("fresh", 1, now.Add(-23*time.Hour))
+	batch.Replies = append(batch.Replies, fresh)
+	if err := s.Commit(t.Context(), &batch); err != nil {
+		t.Fatal(err)
+	}
+	steps := 0
+	for more := true; more; steps++ {
+		var err error
+		if more, err = s.Maintain(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if steps < 3 {
+		t.Errorf("it took %d steps; they are not small", steps)
+	}
+	if left, err := queryInt(t.Context(), s.conn, "SELECT count(*) FROM replies"); left != 1 || err != nil {
+		t.Errorf("%d replies are left, %v", left, err)
+	}
+	if reply, err := s.Reply(t.Context(), fresh.ReplyKey, now); reply == nil || err != nil {
+		t.Errorf("the fresh one: %v, %v", reply, err)
+	}
+	if counts, err := s.Counts(t.Context()); err != nil || counts.Traces != 1 {
+		t.Errorf("%+v, %v", counts, err)
+	}
+}
+
+// TestFirstSchemaIsMigrated opens a file that the first version made.
+func TestFirstSchemaIsMigrated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	scripts, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := openDatabase(writerDSN(path), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate(t.Context(), conn, scripts[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := keepTraceKey(t.Context(), conn, []byte("a key of the first version")); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(conn.Close(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, Config{Path: path})
+	if key, err := s.TraceKey(t.Context()); err != nil || string(key) != "a key of the first version" {
+		t.Errorf("its key is %q, %v", key, err)
+	}
+	if err := s.Commit(t.Context(), &trace.Batch{Replies: []*trace.Reply{replyOf("k", 1, time.Now())}}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,34 @@
+package wire
+
+import "net/http"
+
+// maxIdempotencyKey is the length in bytes that an idempotency key may have.
+const maxIdempotencyKey = 255
+
+// IdempotencyKey returns the key that names a request for good, empty where the
+// request has none. A key is 1 to 255 visible ASCII characters; nothing in it
+// has a meaning, quotes included.
+func IdempotencyKey(h http.Header) (string, *Error) {
+	values := h[HeaderIdempotencyKey]
+	switch {
+	case len(values) == 0:
+		return "", nil
+	case len(values) > 1:
+		return "", Errorf(InvalidRequest, HeaderIdempotencyKey, "There are %d %s headers. Send one.", len(values), HeaderIdempotencyKey)
+	case !isIdempotencyKey(values[0]):
+		return "", Errorf(InvalidRequest, HeaderIdempotencyKey, "The %s must be 1 to %d visible ASCII characters, without spaces. A random UUID is a good one.", HeaderIdempotencyKey, maxIdempotencyKey)
+	}
+	return values[0], nil
+}
+
+func isIdempotencyKey(key string) bool {
+	if key == "" || len(key) > maxIdempotencyKey {
+		return false
+	}
+	for i := range len(key) {
+		if key[i] <= ' ' || key[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
