@@ -148,7 +148,7 @@ func writeRows(b *bytes.Buffer, st styles, a *inspect.Answer) {
 	widths := [2]int{}
 	decided := false
 	for i, r := range a.Rows {
-		text := "matches"
+		var text string
 		switch {
 		case !r.Matched:
 			text = fmt.Sprintf("%s must be %s, is %s", r.Field, r.Cell, r.Value)

@@ -139,7 +139,7 @@ func replaceFile(file string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temporary.Name()) // fails when all went well
+	defer func() { _ = os.Remove(temporary.Name()) }() // fails when all went well
 	_, err = temporary.Write(content)
 	err = errors.Join(err, temporary.Chmod(info.Mode().Perm()), temporary.Close())
 	if err != nil {
@@ -174,7 +174,6 @@ func writeLineDiff(w io.Writer, file string, before, after []byte) error {
 				end = j + 1
 			}
 		}
-		i = end
 		end = min(end+context, len(a))
 		if len(a[end-1]) == 0 {
 			end--

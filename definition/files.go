@@ -208,7 +208,7 @@ func (d *directory) definition(kind Kind, name string, here *os.Root, errs *docu
 func (d *directory) read(kind Kind, name, key string, here *os.Root, errs *document.Errors) *source {
 	s := &source{path: name, kind: kind, key: key, plain: here != nil}
 	var f *os.File
-	err := error(fs.ErrNotExist)
+	var err error = fs.ErrNotExist
 	if here != nil {
 		f, err = here.Open(path.Base(name))
 	}

@@ -405,6 +405,8 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Add([]byte(joined(wholeStream("a", "b"))))
 	f.Add([]byte(joined(answer("ab", "end_turn", 2))))
+	f.Add([]byte(joined(sse([]string{messageStart, toolStart, toolDelta, toolRest}, closing("tool_use", 5)))))
+	f.Add([]byte(joined(toolAnswer("a", []providers.ToolCall{{ID: "a", Name: "f", Arguments: `{"x":1}`}}))))
 	c := &Client{name: "anthropic", key: testKey}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s := newStream(c, io.NopCloser(strings.NewReader(string(body))), nil)
@@ -426,6 +428,7 @@ func FuzzStream(f *testing.F) {
 			} else if _, ok := errors.AsType[*providers.Error](err); !ok {
 				t.Errorf("error %T %v", err, err)
 			}
+			pt.CheckToolCalls(t, err, s.Result().ToolCalls)
 			if _, again := s.Next(); again != err {
 				t.Errorf("%v, then %v", err, again)
 			}

@@ -340,6 +340,9 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Add([]byte(join(wholeStream("a", "b"))))
 	f.Add([]byte(answer("ab", "end_turn", 9, 2).Body[0]))
+	call := providers.ToolCall{ID: "a", Name: "f", Arguments: `{"x":1}`}
+	f.Add([]byte(join(append(toolBlock(0, call), stop("tool_use"), metadata(1, 2)))))
+	f.Add([]byte(toolAnswer("a", []providers.ToolCall{call}).Body[0]))
 	c := &Client{name: "bedrock"}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s := newStream(c, &http.Response{Body: io.NopCloser(strings.NewReader(string(body)))}, testModel, nil)
@@ -358,6 +361,7 @@ func FuzzStream(f *testing.F) {
 			} else if _, ok := errors.AsType[*providers.Error](err); !ok {
 				t.Errorf("error %T %v", err, err)
 			}
+			pt.CheckToolCalls(t, err, s.Result().ToolCalls)
 			if _, again := s.Next(); again != err {
 				t.Errorf("%v, then %v", err, again)
 			}

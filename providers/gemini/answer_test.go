@@ -462,6 +462,8 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Add([]byte(joined(wholeStream("a", "b"))))
 	f.Add([]byte(joined(answer("ab", "STOP", 2))))
+	f.Add([]byte(toolChunk + finishChunk("STOP", "", 2)))
+	f.Add([]byte(toolAnswer("a", providers.ToolCall{Name: "f", Arguments: `{"x":1}`})))
 	k := call{&Client{name: "gemini"}, testKey}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s := newStream(k, io.NopCloser(strings.NewReader(string(body))), nil)
@@ -481,6 +483,7 @@ func FuzzStream(f *testing.F) {
 			} else if _, ok := errors.AsType[*providers.Error](err); !ok {
 				t.Errorf("error %T %v", err, err)
 			}
+			pt.CheckToolCalls(t, err, s.Result().ToolCalls)
 			if _, again := s.Next(); again != err {
 				t.Errorf("%v, then %v", err, again)
 			}

@@ -308,6 +308,8 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Add([]byte(strings.Join(pt.OpenAIStream("a", "b").Body, "")))
 	f.Add([]byte(pt.OpenAIAnswer("ab", 2).Body[0]))
+	f.Add([]byte(strings.Join(append(pt.ToolChunks(0, "a", "f", `{"x":1}`), pt.FinishChunk("tool_calls"), pt.Done), "")))
+	f.Add([]byte(pt.OpenAIToolCalls("a", 2, providers.ToolCall{ID: "a", Name: "f", Arguments: `{"x":1}`}).Body[0]))
 	c := &Client{name: "openai", key: "sk-test-0123456789abcdef"}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s := newStream(c, response(strings.NewReader(string(body))), nil)
@@ -326,6 +328,7 @@ func FuzzStream(f *testing.F) {
 			} else if _, ok := errors.AsType[*providers.Error](err); !ok {
 				t.Errorf("error %T %v", err, err)
 			}
+			pt.CheckToolCalls(t, err, s.Result().ToolCalls)
 			if _, again := s.Next(); again != err {
 				t.Errorf("%v, then %v", err, again)
 			}

@@ -131,7 +131,7 @@ func (s *stream) json(head []byte) (providers.Delta, error) {
 	if s.result.FinishReason == "" {
 		return providers.Delta{}, s.client.invalid("an answer without a finished choice")
 	}
-	if err := s.complete(); err != io.EOF { //nolint:errorlint // complete returns just that.
+	if err := s.complete(); err != io.EOF {
 		return providers.Delta{}, err
 	}
 	// The next step ends the stream.

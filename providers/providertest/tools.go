@@ -154,3 +154,17 @@ func testLeftOut(t *testing.T, factory Factory) {
 		}
 	}
 }
+
+// CheckToolCalls checks what holds of the tool calls of any answer that ended
+// with err: each is whole, and there are none where the answer is not.
+func CheckToolCalls(t testing.TB, err error, calls []providers.ToolCall) {
+	t.Helper()
+	if err != io.EOF && len(calls) > 0 {
+		t.Errorf("an answer that ended with %v has the tool calls %v", err, calls)
+	}
+	for _, c := range calls {
+		if c.ID == "" || c.Name == "" || !json.Valid([]byte(c.Arguments)) {
+			t.Errorf("half a tool call: %+v", c)
+		}
+	}
+}
