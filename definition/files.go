@@ -204,17 +204,21 @@ func (d *directory) definition(kind Kind, name string, here *os.Root, errs *docu
 	}
 }
 
+// open opens a file from the folder it stands in, where that is given, else by
+// its whole name: it may have become a link meanwhile.
+func (d *directory) open(name string, here *os.Root) (*os.File, error) {
+	if here != nil {
+		if f, err := here.Open(path.Base(name)); err == nil {
+			return f, nil
+		}
+	}
+	return d.root.Open(name)
+}
+
 // read reads one file, from the folder it stands in where that is given.
 func (d *directory) read(kind Kind, name, key string, here *os.Root, errs *document.Errors) *source {
 	s := &source{path: name, kind: kind, key: key, plain: here != nil}
-	var f *os.File
-	var err error = fs.ErrNotExist
-	if here != nil {
-		f, err = here.Open(path.Base(name))
-	}
-	if err != nil {
-		f, err = d.root.Open(name) // it may have become a link meanwhile
-	}
+	f, err := d.open(name, here)
 	if err != nil {
 		if !gone(err) {
 			d.fail(errs, name, err)

@@ -127,7 +127,7 @@ func (s *stream) json(head []byte) (providers.Delta, error) {
 		return providers.Delta{}, err
 	}
 	// The next read ends the stream.
-	s.messages = newMessageReader(upstream.Ended, 1)
+	s.messages = newMessageReader(http.NoBody, 1)
 	return d, nil
 }
 

@@ -135,7 +135,7 @@ func (s *stream) json(head []byte) (providers.Delta, error) {
 		return providers.Delta{}, err
 	}
 	// The next step ends the stream.
-	s.events = upstream.NewEventReader(upstream.Ended, 1)
+	s.events = upstream.NewEventReader(http.NoBody, 1)
 	return d, nil
 }
 

@@ -117,13 +117,6 @@ func (e *EventReader) Format() (Format, []byte, error) {
 	return FormatEvents, head, nil
 }
 
-// Ended is a reader at its end.
-var Ended io.Reader = ended{}
-
-type ended struct{}
-
-func (ended) Read([]byte) (int, error) { return 0, io.EOF }
-
 // maxTokens is beyond any real count of tokens, and low enough to be summed.
 const maxTokens = 1 << 53
 
