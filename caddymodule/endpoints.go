@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -317,6 +316,8 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 		i.app.metrics.attempts.WithLabelValues(i.workspace.name, a.Provider, class).Inc()
 		record.Attempts = append(record.Attempts, trace.Attempt{
 			Provider: a.Provider, Model: a.Model, Status: a.Status, Code: a.Class, Latency: a.Duration,
+			Started: a.Started, Wait: a.Wait, FirstToken: a.FirstToken, Hedge: a.Hedge,
+			PromptTokens: a.Usage.PromptTokens, CompletionTokens: a.Usage.CompletionTokens, Estimated: a.Estimated,
 		})
 	}
 	if i.policy == definition.LogNone {
@@ -329,23 +330,7 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 	if result.Served >= 0 && len(result.LeftOut) > 0 {
 		record.Notes = append(record.Notes, i.request.Targets[result.Served].Name+" has no "+strings.Join(result.LeftOut, ", ")+": left out")
 	}
-	for j := range result.Attempts {
-		// The tokens above are those of the answer; these were paid for, too.
-		if a := &result.Attempts[j]; a.Class == string(invoke.Superseded) {
-			record.Notes = append(record.Notes, supersededNote(a))
-		}
-	}
 	i.workspace.store.recorder.End(record)
-}
-
-// supersededNote says what the slower attempt of a hedged call used.
-func supersededNote(a *invoke.Attempt) string {
-	about := ""
-	if a.Estimated {
-		about = "about "
-	}
-	return fmt.Sprintf("superseded %s/%s: used %s%d prompt and %d completion tokens",
-		a.Provider, a.Model, about, a.Usage.PromptTokens, a.Usage.CompletionTokens)
 }
 
 // targets are an endpoint's targets with their providers.

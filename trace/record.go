@@ -92,6 +92,18 @@ type Attempt struct {
 	Status   int           `json:"status,omitempty"` // HTTP status of the provider; 0: none came
 	Code     string        `json:"code,omitempty"`   // class of its failure; empty on success
 	Latency  time.Duration `json:"latency_ns"`       // until it ended or failed
+
+	Started    time.Duration `json:"started_ns,omitempty"`     // from the start of the call
+	Wait       time.Duration `json:"wait_ns,omitempty"`        // before it
+	FirstToken time.Duration `json:"first_token_ns,omitempty"` // from its start; 0: no content came
+
+	// What it used, as the provider counted it or, where it was ended before,
+	// as its text amounts to.
+	PromptTokens     int64 `json:"prompt_tokens,omitempty"`
+	CompletionTokens int64 `json:"completion_tokens,omitempty"`
+	Estimated        bool  `json:"estimated,omitempty"`
+
+	Hedge bool `json:"hedge,omitempty"` // made beside another
 }
 
 // maxKeptBuffer bounds what a pooled record keeps of each of its buffers, in
