@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -101,6 +102,15 @@ func TestMatcherPlaceholdersAndMetrics(t *testing.T) {
 	} {
 		if !strings.Contains(exposition, want) {
 			t.Errorf("the metrics have no %s", want)
+		}
+	}
+	manual, err := os.ReadFile("../docs/caddyfile.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range regexp.MustCompile(`(?m)^# TYPE (cadenza_\w+)`).FindAllStringSubmatch(exposition, -1) {
+		if !strings.Contains(string(manual), "`"+name[1]+"`") {
+			t.Errorf("docs/caddyfile.md does not list %s", name[1])
 		}
 	}
 }
