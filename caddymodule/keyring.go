@@ -9,22 +9,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-)
 
-// The lengths of an API key, in bytes. Any visible ASCII is accepted between
-// them.
-const (
-	minKeyLength = 16
-	maxKeyLength = 512
+	"github.com/cadenza-gateway/cadenza/wire"
 )
 
 // digest is the SHA-256 of an API key. Keys are random, so a plain hash keeps
 // them secret; a password hash would only slow every request down.
 type digest [sha256.Size]byte
 
+// digestOf is the digest of a key of legal form.
 func digestOf(key string) digest {
 	// On the stack: a conversion of the string would allocate.
-	var buffer [maxKeyLength]byte
+	var buffer [wire.MaxTokenLength]byte
 	return sha256.Sum256(buffer[:copy(buffer[:], key)])
 }
 
@@ -64,10 +60,11 @@ func (k *keyring) rebuild(workspaces map[string]*Workspace) error {
 	return nil
 }
 
-// authenticate returns the principal of a key, or nil.
+// authenticate returns the principal of a key of legal form, as
+// wire.BearerToken returns it, or nil.
 func (k *keyring) authenticate(key string, now time.Time) *principal {
 	keys := k.current.Load()
-	if keys == nil || !legalKey(key) {
+	if keys == nil {
 		return nil
 	}
 	sum := digestOf(key)
@@ -81,17 +78,4 @@ func (k *keyring) authenticate(key string, now time.Time) *principal {
 		return nil
 	}
 	return p
-}
-
-// legalKey tells whether a key has a form that can be configured.
-func legalKey(key string) bool {
-	if len(key) < minKeyLength || len(key) > maxKeyLength {
-		return false
-	}
-	for i := range len(key) {
-		if key[i] <= ' ' || key[i] > '~' {
-			return false
-		}
-	}
-	return true
 }

@@ -20,17 +20,16 @@ import (
 	"github.com/cadenza-gateway/cadenza/definition"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/secret"
+	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/wire"
 )
 
 // providerNamespace is where providers are registered: a module
 // cadenza.providers.NAME must satisfy providers.Provider.
 const providerNamespace = "cadenza.providers"
 
-// The size of a request body, in bytes.
-const (
-	defaultMaxBodySize = 1 << 20
-	maxMaxBodySize     = 64 << 20
-)
+// maxMaxBodySize bounds what max_body_size may allow, in bytes.
+const maxMaxBodySize = 64 << 20
 
 // Workspace is one set of definitions with its API keys, providers and traces.
 type Workspace struct {
@@ -129,7 +128,7 @@ func (w *Workspace) provision(ctx caddy.Context, app *App, name string) error {
 		return fmt.Errorf("max_body_size %d: must be between 1 and %s", w.MaxBodySize, humanize.IBytes(maxMaxBodySize))
 	}
 	if w.MaxBodySize == 0 {
-		w.MaxBodySize = defaultMaxBodySize
+		w.MaxBodySize = wire.DefaultBodyLimit
 	}
 	if err := w.provisionKeys(); err != nil {
 		return err
@@ -167,9 +166,9 @@ func (w *Workspace) provisionKeys() error {
 			continue
 		case err != nil:
 			return fmt.Errorf("api_key %s: %w", key.Name, err)
-		case !legalKey(value):
+		case !wire.LegalToken(value):
 			return fmt.Errorf("api_key %s: %s must be %d to %d visible ASCII characters, it has %d bytes",
-				key.Name, key.Key, minKeyLength, maxKeyLength, len(value))
+				key.Name, key.Key, wire.MinTokenLength, wire.MaxTokenLength, len(value))
 		}
 		w.inline = append(w.inline, &principal{digest: digestOf(value), name: key.Name, workspace: w})
 	}
@@ -251,8 +250,8 @@ func (w *Workspace) provisionStore() error {
 		if err != nil {
 			return fmt.Errorf("trace_key: %w", err)
 		}
-		if len(value) < minKeyLength {
-			return fmt.Errorf("trace_key: %s must have at least %d characters, it has %d", w.TraceKey, minKeyLength, len(value))
+		if len(value) < trace.MinKeyLength {
+			return fmt.Errorf("trace_key: %s must have at least %d characters, it has %d", w.TraceKey, trace.MinKeyLength, len(value))
 		}
 		w.keyOfIDs = []byte(value)
 	}

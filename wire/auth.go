@@ -27,13 +27,22 @@ func BearerToken(h http.Header) (token string, sent, ok bool) {
 			sent = true
 		}
 	}
-	if !sent || len(values) != 1 || len(token) < MinTokenLength || len(token) > MaxTokenLength {
+	if !sent || len(values) != 1 || !LegalToken(token) {
 		return "", sent, false
 	}
-	for i := range len(token) {
-		if token[i] <= ' ' || token[i] > '~' {
-			return "", true, false
+	return token, true, true
+}
+
+// LegalToken tells whether s has the form of an API key: 16 to 512 visible
+// ASCII characters.
+func LegalToken(s string) bool {
+	if len(s) < MinTokenLength || len(s) > MaxTokenLength {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
 		}
 	}
-	return token, true, true
+	return true
 }
