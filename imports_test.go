@@ -18,38 +18,44 @@ const modulePath = "github.com/cadenza-gateway/cadenza"
 // that it may import. A package that is missing here fails the test, so that
 // its place is chosen and not found.
 var mayImport = map[string][]string{
-	".":                      {"caddymodule", "providers/anthropic", "providers/azure", "providers/canned", "providers/gemini", "providers/openai"},
-	"cmd/caddy":              {"."},
-	"caddymodule":            {"cache", "definition", "document", "format", "inspect", "invoke", "prompt", "providers", "rules", "secret", "store/sqlite", "trace", "wire"},
-	"cache":                  {},
-	"definition":             {"document", "prompt", "providers", "rules"},
-	"document":               {},
-	"format":                 {"document"},
-	"inspect":                {"definition", "document", "prompt", "rules"},
-	"invoke":                 {"providers"},
-	"prompt":                 {"document"},
-	"providers":              {},
-	"providers/anthropic":    {"providers", "providers/upstream", "secret"},
-	"providers/azure":        {"providers", "providers/openai", "providers/upstream", "secret"},
-	"providers/bedrock":      {"providers", "providers/upstream", "secret"},
-	"providers/canned":       {"providers"},
-	"providers/gemini":       {"providers", "providers/upstream", "secret"},
-	"providers/openai":       {"providers", "providers/upstream", "secret"},
-	"providers/providertest": {"providers"},
-	"providers/upstream":     {"providers"},
-	"rules":                  {"document"},
-	"secret":                 {},
-	"store/sqlite":           {"trace"},
-	"trace":                  {},
-	"wire":                   {},
+	".":                           {"caddymodule", "providers/anthropic", "providers/azure", "providers/canned", "providers/gemini", "providers/openai", "sinks/jsonlines", "sinks/postgres"},
+	"cmd/caddy":                   {"."},
+	"caddymodule":                 {"cache", "definition", "document", "format", "inspect", "invoke", "jsontext", "prompt", "providers", "redact", "rules", "secret", "sinks", "store/sqlite", "trace", "wire"},
+	"cache":                       {},
+	"definition":                  {"document", "jsontext", "prompt", "providers", "rules"},
+	"document":                    {},
+	"format":                      {"document"},
+	"inspect":                     {"definition", "document", "prompt", "rules"},
+	"invoke":                      {"providers"},
+	"jsontext":                    {},
+	"prompt":                      {"document", "jsontext"},
+	"providers":                   {},
+	"providers/anthropic":         {"providers", "providers/upstream", "secret"},
+	"providers/azure":             {"providers", "providers/openai", "providers/upstream", "secret"},
+	"providers/bedrock":           {"providers", "providers/upstream", "secret"},
+	"providers/canned":            {"providers"},
+	"providers/gemini":            {"providers", "providers/upstream", "secret"},
+	"providers/openai":            {"providers", "providers/upstream", "secret"},
+	"providers/providertest":      {"providers"},
+	"providers/upstream":          {"providers"},
+	"redact":                      {},
+	"rules":                       {"document"},
+	"secret":                      {},
+	"sinks":                       {"store/sqlite", "trace"},
+	"sinks/jsonlines":             {"sinks", "trace"},
+	"sinks/postgres":              {"secret", "sinks", "trace"},
+	"sinks/postgres/postgrestest": {},
+	"store/sqlite":                {"trace"},
+	"trace":                       {"jsontext"},
+	"wire":                        {"jsontext"},
 }
 
 // mayImportCaddy tells whether a file may know Caddy: those of caddymodule and
-// of the commands, and each provider's module.go.
+// of the commands, and the module.go of each provider and sink.
 func mayImportCaddy(file string) bool {
 	dir := path.Dir(file)
 	return dir == "caddymodule" || strings.HasPrefix(dir, "cmd/") ||
-		path.Dir(dir) == "providers" && path.Base(file) == "module.go"
+		(path.Dir(dir) == "providers" || path.Dir(dir) == "sinks") && path.Base(file) == "module.go"
 }
 
 func TestDependenciesPointDown(t *testing.T) {

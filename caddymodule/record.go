@@ -5,10 +5,10 @@ import (
 	"strconv"
 
 	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/jsontext"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
-	"github.com/cadenza-gateway/cadenza/wire"
 )
 
 // newRecord begins the trace of one answer.
@@ -25,15 +25,15 @@ func (c *call) newRecord(kind trace.Kind, d *definition.Definition, table *rules
 	switch policy := c.logs(d); policy {
 	case definition.LogContent:
 		if c.context != nil {
-			record.Context = wire.AppendValue(record.Context[:0], c.context)
+			record.Context = jsontext.AppendValue(record.Context[:0], c.context)
 		}
 		if c.variables != nil {
-			record.Variables = wire.AppendValue(record.Variables[:0], c.variables)
+			record.Variables = jsontext.AppendValue(record.Variables[:0], c.variables)
 		}
 		fallthrough
 	case definition.LogMetadata:
 		if c.metadata != nil {
-			record.Metadata = wire.AppendValue(record.Metadata[:0], c.metadata)
+			record.Metadata = jsontext.AppendValue(record.Metadata[:0], c.metadata)
 		}
 		for _, note := range c.binding.Notes() {
 			record.Notes = append(record.Notes, "context."+note.Field+": "+note.Reason)
@@ -80,9 +80,9 @@ func addMessages(record *trace.Record, messages []providers.Message) {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, `{"role":`...)
-		dst = wire.AppendString(dst, m.Role)
+		dst = jsontext.AppendString(dst, m.Role)
 		dst = append(dst, `,"content":`...)
-		dst = wire.AppendString(dst, m.Content)
+		dst = jsontext.AppendString(dst, m.Content)
 		dst = append(dst, '}')
 	}
 	record.Messages = append(dst, ']')

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/jsontext"
 	"github.com/cadenza-gateway/cadenza/prompt"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -292,7 +293,7 @@ func (v *Variant) finish() {
 
 // quoted writes a JSON string.
 func quoted(s string) string {
-	return `"` + string(prompt.AppendEscaped(nil, s)) + `"`
+	return string(jsontext.AppendString(nil, s))
 }
 
 // content is the variant with all it inherited.

@@ -1,5 +1,7 @@
 package prompt
 
+import "github.com/cadenza-gateway/cadenza/jsontext"
+
 // Answer is JSON text with holes for rendered templates, compiled once so that
 // an answer is a few copies. Build it with Literal and Template; after that it
 // is immutable and safe for concurrent use.
@@ -37,7 +39,7 @@ func (a *Answer) Append(dst []byte, v *Values) []byte {
 		p := &a.parts[i]
 		dst = append(dst, p.json...)
 		if p.slot >= 0 {
-			dst = AppendEscaped(dst, v.text[p.slot])
+			dst = jsontext.AppendEscaped(dst, v.text[p.slot])
 		}
 	}
 	return dst

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/jsontext"
 )
 
 // Template is the text of one message with holes for variables. It is
@@ -79,7 +80,7 @@ func (t *Template) add(text string, slot int) {
 	if text == "" && slot < 0 {
 		return
 	}
-	t.parts = append(t.parts, part{text, string(AppendEscaped(nil, text)), slot})
+	t.parts = append(t.parts, part{text, string(jsontext.AppendEscaped(nil, text)), slot})
 	t.fixed += len(text)
 }
 
@@ -138,7 +139,7 @@ func (t *Template) AppendJSON(dst []byte, v *Values) []byte {
 		p := &t.parts[i]
 		dst = append(dst, p.escaped...)
 		if p.slot >= 0 {
-			dst = AppendEscaped(dst, v.text[p.slot])
+			dst = jsontext.AppendEscaped(dst, v.text[p.slot])
 		}
 	}
 	return dst

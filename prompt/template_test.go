@@ -9,7 +9,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/document"
 	"github.com/google/go-cmp/cmp"
 	"github.com/valyala/fastjson"
-	"pgregory.net/rapid"
 )
 
 // declare reads a declaration of variables.
@@ -177,32 +176,6 @@ p.yaml:11:4: "{{}}" is not a placeholder: write {{name}}, or \{{ for the charact
 	}
 }
 
-func TestAppendEscaped(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in := rapid.OneOf(
-			rapid.String(),
-			rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
-			rapid.StringOf(rapid.RuneFrom([]rune{'"', '\\', '\n', 0, 0x1f, 0x7f, '\u2028', '\u2029', '\uFFFD', '<', 'é', '😀', 'a'})),
-		).Draw(t, "in")
-		out := AppendEscaped(nil, in)
-		if string(out) != string(AppendEscaped(nil, []byte(in))) {
-			t.Fatal("strings and bytes differ")
-		}
-		var got string
-		if err := json.Unmarshal([]byte(`"`+string(out)+`"`), &got); err != nil {
-			t.Fatalf("%q: %v", out, err)
-		}
-		if want := string([]rune(in)); got != want {
-			t.Fatalf("got %q, want %q", got, want)
-		}
-		for _, c := range out {
-			if c < ' ' {
-				t.Fatalf("raw control character in %q", out)
-			}
-		}
-	})
-}
-
 // FuzzCompile checks that no template panics, and that what renders is text
 // and JSON of the same content.
 func FuzzCompile(f *testing.F) {
@@ -248,21 +221,5 @@ func BenchmarkRender(b *testing.B) {
 			b.Fatal(err)
 		}
 		dst = a.Append(dst[:0], &values)
-	}
-}
-
-func BenchmarkAppendEscaped(b *testing.B) {
-	for name, text := range map[string]string{
-		"ascii":   strings.Repeat("The quick brown fox jumps. ", 100),
-		"unicode": strings.Repeat("Zwölf Boxkämpfer jagen. ", 100),
-	} {
-		b.Run(name, func(b *testing.B) {
-			var dst []byte
-			b.SetBytes(int64(len(text)))
-			b.ReportAllocs()
-			for b.Loop() {
-				dst = AppendEscaped(dst[:0], text)
-			}
-		})
 	}
 }

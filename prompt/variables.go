@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/jsontext"
 	"github.com/valyala/fastjson"
 )
 
@@ -175,7 +176,7 @@ func (values *Values) set(i int, value *fastjson.Value) {
 	default:
 		// When buf grows, the texts before keep the array they were cut from.
 		start := len(values.buf)
-		values.buf = appendCompact(values.buf, value)
+		values.buf = jsontext.AppendValue(values.buf, value)
 		values.text[i] = values.buf[start:len(values.buf):len(values.buf)]
 	}
 	values.supplied[i] = true
@@ -248,39 +249,4 @@ func (values *Values) AppendKey(dst []byte) []byte {
 		dst = append(dst, text...)
 	}
 	return dst
-}
-
-// appendCompact writes a value as compact JSON. fastjson's own writer quotes
-// strings by Go's rules, which are not JSON's.
-func appendCompact(dst []byte, v *fastjson.Value) []byte {
-	switch v.Type() {
-	case fastjson.TypeString:
-		dst = append(dst, '"')
-		dst = AppendEscaped(dst, v.GetStringBytes())
-		return append(dst, '"')
-	case fastjson.TypeArray:
-		dst = append(dst, '[')
-		for i, item := range v.GetArray() {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = appendCompact(dst, item)
-		}
-		return append(dst, ']')
-	case fastjson.TypeObject:
-		dst = append(dst, '{')
-		first := true
-		v.GetObject().Visit(func(name []byte, member *fastjson.Value) {
-			if !first {
-				dst = append(dst, ',')
-			}
-			first = false
-			dst = append(dst, '"')
-			dst = AppendEscaped(dst, name)
-			dst = append(dst, '"', ':')
-			dst = appendCompact(dst, member)
-		})
-		return append(dst, '}')
-	}
-	return v.MarshalTo(dst) // null, booleans and numbers have no strings in them
 }

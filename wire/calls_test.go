@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/jsontext"
 )
 
 // parsed fills a request with a body as ReadBody would.
@@ -22,7 +24,7 @@ func text(v *fastjson.Value) string {
 	if v == nil {
 		return ""
 	}
-	return string(AppendValue(nil, v))
+	return string(jsontext.AppendValue(nil, v))
 }
 
 func TestPrompts(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/jsontext"
 )
 
 // Error is an error as the caller of the API sees it. Its text never holds
@@ -68,18 +70,18 @@ func (e *Error) appendBody(dst []byte) []byte {
 	dst = append(dst, `{"error":`...)
 	dst = e.appendObject(dst)
 	dst = append(dst, `,"name":`...)
-	dst = AppendString(dst, e.Name)
+	dst = jsontext.AppendString(dst, e.Name)
 	dst = append(dst, `,"message":`...)
-	dst = AppendString(dst, e.Message)
+	dst = jsontext.AppendString(dst, e.Message)
 	dst = append(dst, `,"error_code":`...)
-	dst = AppendString(dst, e.Name)
+	dst = jsontext.AppendString(dst, e.Name)
 	if e.Detail != "" {
 		dst = append(dst, `,"detail":`...)
-		dst = AppendString(dst, e.Detail)
+		dst = jsontext.AppendString(dst, e.Detail)
 	}
 	if e.TraceID != "" {
 		dst = append(dst, `,"trace_id":`...)
-		dst = AppendString(dst, e.TraceID)
+		dst = jsontext.AppendString(dst, e.TraceID)
 	}
 	return append(dst, '}')
 }
@@ -87,17 +89,17 @@ func (e *Error) appendBody(dst []byte) []byte {
 // appendObject appends the member "error".
 func (e *Error) appendObject(dst []byte) []byte {
 	dst = append(dst, `{"message":`...)
-	dst = AppendString(dst, e.Message)
+	dst = jsontext.AppendString(dst, e.Message)
 	dst = append(dst, `,"type":`...)
-	dst = AppendString(dst, e.Type)
+	dst = jsontext.AppendString(dst, e.Type)
 	dst = append(dst, `,"param":`...)
 	if e.Param == "" {
 		dst = append(dst, "null"...)
 	} else {
-		dst = AppendString(dst, e.Param)
+		dst = jsontext.AppendString(dst, e.Param)
 	}
 	dst = append(dst, `,"code":`...)
-	dst = AppendString(dst, e.Name)
+	dst = jsontext.AppendString(dst, e.Name)
 	return append(dst, '}')
 }
 

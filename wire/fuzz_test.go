@@ -11,6 +11,8 @@ import (
 	"reflect"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/cadenza-gateway/cadenza/jsontext"
 )
 
 // decodeStrictly reads one JSON text with encoding/json, refusing duplicate
@@ -113,7 +115,7 @@ func FuzzRequestBody(f *testing.F) {
 			return
 		}
 		var got any
-		text := AppendValue(nil, v)
+		text := jsontext.AppendValue(nil, v)
 		if err := json.Unmarshal(text, &got); err != nil {
 			t.Fatalf("%q became %q: %v", body, text, err)
 		}

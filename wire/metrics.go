@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/jsontext"
 )
 
 // Ceilings of a metrics record's numbers. They are far past any real value;
@@ -110,7 +112,7 @@ func metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) {
 		return nil, err
 	}
 	if metadata != nil {
-		m.Metadata = AppendValue(nil, metadata)
+		m.Metadata = jsontext.AppendValue(nil, metadata)
 	}
 	if v := body.Get("economics"); !isNull(v) {
 		if m.Economics, err = economics(v); err != nil {

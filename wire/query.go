@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/cadenza-gateway/cadenza/jsontext"
 )
 
 // recordMembers are the members of a metrics record.
@@ -102,9 +104,9 @@ func appendPairs(dst []byte, pairs url.Values) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = AppendString(dst, name)
+		dst = jsontext.AppendString(dst, name)
 		dst = append(dst, ':')
-		dst = AppendString(dst, pairs.Get(name))
+		dst = jsontext.AppendString(dst, pairs.Get(name))
 	}
 	return append(dst, '}')
 }

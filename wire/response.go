@@ -1,20 +1,10 @@
 package wire
 
 import (
-	"net/http"
 	"strconv"
-)
 
-// WriteJSON answers the request with 200 and a JSON body. Other headers must
-// be set before.
-func WriteJSON(w http.ResponseWriter, body []byte) error {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(http.StatusOK)
-	_, err := w.Write(body)
-	return err
-}
+	"github.com/cadenza-gateway/cadenza/jsontext"
+)
 
 // The answer to a request for prompts or remote configurations is built in
 // the order of its bytes, so that a value is rendered where it is sent from:
@@ -36,7 +26,7 @@ func AppendAnswerStart(dst []byte, key string) []byte {
 	if n := len(dst); n > 0 && dst[n-1] != '{' {
 		dst = append(dst, ',')
 	}
-	dst = AppendString(dst, key)
+	dst = jsontext.AppendString(dst, key)
 	return append(dst, `:{"value":`...)
 }
 
@@ -45,7 +35,7 @@ func AppendAnswerStart(dst []byte, key string) []byte {
 func AppendAnswerEnd[T string | []byte](dst []byte, typ string, traceID T) []byte {
 	if typ != "" {
 		dst = append(dst, `,"type":`...)
-		dst = AppendString(dst, typ)
+		dst = jsontext.AppendString(dst, typ)
 	}
 	dst = append(dst, `,"trace_id":"`...)
 	dst = append(dst, traceID...)
@@ -66,11 +56,11 @@ func AppendToolCall(dst []byte, id, name, arguments string) []byte {
 		dst = append(dst, ',')
 	}
 	dst = append(dst, `{"id":`...)
-	dst = AppendString(dst, id)
+	dst = jsontext.AppendString(dst, id)
 	dst = append(dst, `,"name":`...)
-	dst = AppendString(dst, name)
+	dst = jsontext.AppendString(dst, name)
 	dst = append(dst, `,"arguments":`...)
-	dst = AppendString(dst, arguments)
+	dst = jsontext.AppendString(dst, arguments)
 	return append(dst, '}')
 }
 
@@ -81,9 +71,9 @@ func AppendToolCallsEnd(dst []byte) []byte { return append(dst, ']') }
 // of its tool calls, empty where it has none.
 func AppendEndpointAnswer(dst []byte, traceID, content string, toolCalls []byte) []byte {
 	dst = append(dst, `{"trace_id":`...)
-	dst = AppendString(dst, traceID)
+	dst = jsontext.AppendString(dst, traceID)
 	dst = append(dst, `,"content":`...)
-	dst = AppendString(dst, content)
+	dst = jsontext.AppendString(dst, content)
 	dst = append(dst, `,"is_final":true`...)
 	dst = appendToolCallsMember(dst, toolCalls)
 	return append(dst, '}')
@@ -104,7 +94,7 @@ func AppendMetricsAnswer(dst []byte, traceID string, ignored []string) []byte {
 	dst = append(dst, `{"ok":true`...)
 	if traceID != "" {
 		dst = append(dst, `,"trace_id":`...)
-		dst = AppendString(dst, traceID)
+		dst = jsontext.AppendString(dst, traceID)
 	}
 	if len(ignored) > 0 {
 		dst = append(dst, `,"ignored":[`...)
@@ -112,7 +102,7 @@ func AppendMetricsAnswer(dst []byte, traceID string, ignored []string) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = AppendString(dst, name)
+			dst = jsontext.AppendString(dst, name)
 		}
 		dst = append(dst, ']')
 	}

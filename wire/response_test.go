@@ -2,13 +2,10 @@ package wire
 
 import (
 	"encoding/json"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/valyala/fastjson"
 )
 
 const traceID = "0193c1a0-7b00-8223-a456-0123456789ab"
@@ -66,17 +63,6 @@ func TestAppendKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestWriteJSON(t *testing.T) {
-	w := httptest.NewRecorder()
-	if err := WriteJSON(w, []byte(`{"ok":true}`)); err != nil {
-		t.Fatal(err)
-	}
-	if w.Code != 200 || w.Header().Get("Content-Type") != "application/json" ||
-		w.Header().Get("Content-Length") != "11" || w.Body.String() != `{"ok":true}` {
-		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
-	}
-}
-
 func TestUnknownKeys(t *testing.T) {
 	long := strings.Repeat("k", 256)
 	tests := map[string]struct {
@@ -95,61 +81,4 @@ func TestUnknownKeys(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
-}
-
-func TestAppendString(t *testing.T) {
-	for in, want := range map[string]string{
-		"":                       `""`,
-		"plain ~ text":           `"plain ~ text"`,
-		"\"\\/":                  `"\"\\/"`,
-		"\n\r\t\b\f\x00\x1f\x7f": `"\n\r\t\u0008\u000c\u0000\u001f` + "\x7f" + `"`,
-		"é世🙂":                    `"é世🙂"`,
-		"\u2028\u2029":           `"\u2028\u2029"`,
-		"a\xffb\xe2\x82":         `"a` + "\uFFFDb\uFFFD\uFFFD" + `"`,
-		"\uFFFD":                 `"` + "\uFFFD" + `"`,
-	} {
-		if got := string(AppendString(nil, in)); got != want {
-			t.Errorf("%q: %s, want %s", in, got, want)
-		}
-	}
-}
-
-func TestAppendValueIsCanonical(t *testing.T) {
-	var p fastjson.Parser
-	for in, want := range map[string]string{
-		` { "b" : [ 1.50 , -0 , 1E5 , true , false , null ] , "a" : { } } `: `{"b":[1.50,-0,1E5,true,false,null],"a":{}}`,
-		`{"\u006b\/":"\u0007\u00e9\ud83d\ude42\\"}`:                         `{"k/":"\u0007é🙂\\"}`,
-	} {
-		v, err := p.Parse(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		// Twice: reading changes how fastjson holds a string.
-		for range 2 {
-			if got := string(AppendValue(nil, v)); got != want {
-				t.Errorf("%s: %s, want %s", in, got, want)
-			}
-		}
-	}
-	if got := string(AppendValue(nil, nil)); got != "null" {
-		t.Error(got)
-	}
-}
-
-func FuzzAppendString(f *testing.F) {
-	f.Add("plain")
-	f.Add("\x00\"\\\u2028\xff\xe2\x82")
-	f.Fuzz(func(t *testing.T, s string) {
-		text := AppendString(nil, s)
-		var got string
-		if err := json.Unmarshal(text, &got); err != nil {
-			t.Fatalf("%q: %v", text, err)
-		}
-		if want := string([]rune(s)); got != want {
-			t.Errorf("%q became %q", want, got)
-		}
-		if !utf8.Valid(text) || strings.ContainsAny(string(text), "\u2028\u2029\n\r") {
-			t.Errorf("%q is not safe in a line", text)
-		}
-	})
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/cadenza-gateway/cadenza/jsontext"
 )
 
 const (
@@ -51,7 +53,7 @@ type EventStream struct {
 func NewEventStream(w http.ResponseWriter, traceID string) *EventStream {
 	s := &EventStream{w: w, control: http.NewResponseController(w)}
 	s.start = append(s.start, `data: {"trace_id":`...)
-	s.start = AppendString(s.start, traceID)
+	s.start = jsontext.AppendString(s.start, traceID)
 	s.start = append(s.start, `,"content":"`...)
 	s.event = make([]byte, 0, 512)
 	return s
@@ -113,11 +115,11 @@ func (s *EventStream) appendContent(content string) {
 			break
 		}
 	}
-	s.event = appendEscaped(s.event, content)
+	s.event = jsontext.AppendEscaped(s.event, content)
 }
 
 func (s *EventStream) appendHeld() {
-	s.event = appendEscaped(s.event, view(s.held[:s.heldLen]))
+	s.event = jsontext.AppendEscaped(s.event, s.held[:s.heldLen])
 	s.heldLen = 0
 }
 

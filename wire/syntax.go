@@ -131,7 +131,7 @@ func checkString(b []byte, i int) (int, *syntaxError) {
 	for i++; i < len(b); i++ {
 		c := b[i]
 		switch {
-		case plain[c] || c >= utf8.RuneSelf:
+		case unescaped[c] || c >= utf8.RuneSelf:
 		case c == '"':
 			return i + 1, nil
 		case c != '\\':
@@ -265,3 +265,11 @@ func unexpected(b []byte, i int, want string) *syntaxError {
 	}
 	return &syntaxError{offset: i, problem: "expected " + want + ", found " + found}
 }
+
+// unescaped marks the ASCII bytes that stand for themselves in a JSON string.
+var unescaped = func() (t [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()

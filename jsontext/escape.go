@@ -1,4 +1,6 @@
-package prompt
+// Package jsontext writes JSON text. It is what encoding/json is for, where that
+// would cost allocations or its escapes are not wanted: HTML's.
+package jsontext
 
 import "unicode/utf8"
 
@@ -12,6 +14,12 @@ var plain = func() (t [256]bool) {
 }()
 
 const hexDigits = "0123456789abcdef"
+
+// AppendString appends text as a JSON string, quotes included. The result is
+// valid UTF-8 whatever text holds.
+func AppendString[T []byte | string](dst []byte, text T) []byte {
+	return append(AppendEscaped(append(dst, '"'), text), '"')
+}
 
 // AppendEscaped appends text as the inside of a JSON string (RFC 8259, section
 // 7), without the quotes around it. Control characters and the line separators
