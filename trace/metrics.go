@@ -13,6 +13,10 @@ type Metrics struct {
 	APIKey    string // the name of the reporter's key
 	Time      time.Time
 
+	// UUID tells the record from every other, in whatever store it is. The store
+	// gives it when it takes the record; it is set in what is read back.
+	UUID [16]byte
+
 	Score            *float64 // 0 to 100
 	Latency          *float64 // in milliseconds
 	RoundtripTime    *float64 // in milliseconds

@@ -88,6 +88,8 @@ func (s *Store) setDurable(ctx context.Context, durable bool) error {
 // transact runs work in a transaction. It is not database/sql's, which is made
 // anew each time with a goroutine and statements of its own.
 func (s *Store) transact(ctx context.Context, work func() error) (err error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	if _, err := s.insert.begin.ExecContext(ctx); err != nil {
 		return err
 	}

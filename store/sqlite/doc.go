@@ -7,4 +7,9 @@
 // returns, and with it everything committed before. Any other is committed with
 // synchronous=NORMAL, which leaves it with the operating system: it survives
 // the death of the process, and that of the machine from the next sync on.
+//
+// Each row has a seq that grows with each write of it and is never given out
+// again. An [Outbox] follows the rows of a workspace by it, to bring them to a
+// sink; [Erase] deletes what belongs to somebody, down to the bytes of the file.
+// Connections of one process take turns to write.
 package sqlite

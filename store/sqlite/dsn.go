@@ -38,7 +38,28 @@ func writerDSN(path string) string {
 			fmt.Sprintf("journal_size_limit(%d)", walLimit),
 			"temp_store(MEMORY)",
 			"trusted_schema(OFF)",
+			// What is deleted must not stand in the file: an erasure could not
+			// find what is left of a row that was replaced or moved before.
+			// FAST costs no more writing, and leaves free pages to the erasure.
+			"secure_delete(FAST)",
 		},
+		"_txlock": {"immediate"},
+	})
+}
+
+// besideDSN is that of a connection that writes to a file which another made.
+// More pragmas may be given.
+func besideDSN(path string, pragmas ...string) string {
+	return fileURI(path, url.Values{
+		"mode": {"rw"},
+		"_pragma": append([]string{
+			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),
+			"synchronous(NORMAL)",
+			fmt.Sprintf("wal_autocheckpoint(%d)", backstopPages),
+			fmt.Sprintf("journal_size_limit(%d)", walLimit),
+			"temp_store(MEMORY)",
+			"trusted_schema(OFF)",
+		}, pragmas...),
 		"_txlock": {"immediate"},
 	})
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -27,15 +28,21 @@ var (
 	traceColumns = slices.Concat(answerColumns, upstreamColumns)
 
 	metricsColumns = []string{
-		"trace_id", "time_ms", "workspace", "api_key", "score", "latency_ms", "roundtrip_time_ms", "llm_response",
+		"id", "trace_id", "time_ms", "workspace", "api_key", "score", "latency_ms", "roundtrip_time_ms", "llm_response",
 		"chain_id", "conversation_id", "prompt_tokens", "completion_tokens", "total_tokens", "metadata",
 	}
 )
 
-// insertSQL is "INSERT INTO table (columns) VALUES (?, …)".
-func insertSQL(verb, table string, columns []string) string {
-	return fmt.Sprintf("%s INTO %s (%s) VALUES (%s)", verb, table,
-		strings.Join(columns, ", "), strings.Join(slices.Repeat([]string{"?"}, len(columns)), ", "))
+// rowsAtOnce is how many rows one statement inserts, where there are as many.
+// Half the cost of a row that is inserted alone is that of running a statement;
+// from here on it hardly falls.
+const rowsAtOnce = 16
+
+// insertSQL is "INSERT INTO table (columns) VALUES (?, …), …".
+func insertSQL(verb, table string, columns []string, rows int) string {
+	row := "(" + strings.Join(slices.Repeat([]string{"?"}, len(columns)), ", ") + ")"
+	return fmt.Sprintf("%s INTO %s (%s) VALUES %s", verb, table,
+		strings.Join(columns, ", "), strings.Join(slices.Repeat([]string{row}, rows), ", "))
 }
 
 const versionSQL = `
@@ -45,20 +52,67 @@ VALUES (?1, ?2, ?3, ?4, 1 + (
 ), ?5, ?6)
 ON CONFLICT DO NOTHING`
 
-// statements are the writer's, prepared once. args is reused for each row.
+// inserter gathers rows of the same columns and inserts them a few at a time.
+type inserter struct {
+	one, many *sql.Stmt
+	columns   int
+	args      []any // of the rows that wait
+}
+
+// add takes a row, whose values stand in args from its length before on.
+func (i *inserter) add(ctx context.Context, args []any) error {
+	i.args = args
+	if len(i.args) < rowsAtOnce*i.columns {
+		return nil
+	}
+	_, err := i.many.ExecContext(ctx, i.args...)
+	i.reset()
+	return err
+}
+
+// flush inserts the rows that wait.
+func (i *inserter) flush(ctx context.Context) error {
+	defer i.reset()
+	for row := range slices.Chunk(i.args, i.columns) {
+		if _, err := i.one.ExecContext(ctx, row...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reset lets go of the rows that wait.
+func (i *inserter) reset() {
+	clear(i.args)
+	i.args = i.args[:0]
+}
+
+// recordInserter inserts records whole, or by the columns of an answer where
+// those hold all of it.
+type recordInserter struct{ whole, answer inserter }
+
+// statements are the writer's, prepared once. args is reused for each row that
+// is inserted alone, uuids for each batch.
 type statements struct {
-	begin, commit, rollback     *sql.Stmt
-	start, startAnswer          *sql.Stmt
-	record, recordAnswer        *sql.Stmt
-	metrics, version            *sql.Stmt
-	keep, kept                  *sql.Stmt
-	deleteTraces, deleteMetrics *sql.Stmt
-	deleteReplies               *sql.Stmt
-	prepared                    []*sql.Stmt
-	args                        []any
+	begin, commit, rollback *sql.Stmt
+	starts, records         recordInserter
+	metrics                 inserter
+	version                 *sql.Stmt
+	keep, kept              *sql.Stmt
+	deleteReplies           *sql.Stmt
+	prepared                []*sql.Stmt
+	args                    []any
+	uuids                   []byte
 }
 
 func (s *statements) prepare(ctx context.Context, conn *sql.Conn) error {
+	prepare := func(text string) (*sql.Stmt, error) {
+		stmt, err := conn.PrepareContext(ctx, text)
+		if err == nil {
+			s.prepared = append(s.prepared, stmt)
+		}
+		return stmt, err
+	}
 	for _, p := range []struct {
 		stmt **sql.Stmt
 		text string
@@ -66,24 +120,35 @@ func (s *statements) prepare(ctx context.Context, conn *sql.Conn) error {
 		{&s.begin, "BEGIN IMMEDIATE"},
 		{&s.commit, "COMMIT"},
 		{&s.rollback, "ROLLBACK"},
-		{&s.start, insertSQL("INSERT OR IGNORE", "traces", traceColumns)},
-		{&s.startAnswer, insertSQL("INSERT OR IGNORE", "traces", answerColumns)},
-		{&s.record, insertSQL("INSERT OR REPLACE", "traces", traceColumns)},
-		{&s.recordAnswer, insertSQL("INSERT OR REPLACE", "traces", answerColumns)},
-		{&s.metrics, insertSQL("INSERT", "metrics", metricsColumns)},
 		{&s.version, versionSQL},
 		{&s.keep, keepReplySQL},
 		{&s.kept, selectReply},
-		{&s.deleteTraces, "DELETE FROM traces WHERE seq IN (SELECT seq FROM traces WHERE id < ? ORDER BY id LIMIT ?)"},
-		{&s.deleteMetrics, "DELETE FROM metrics WHERE seq IN (SELECT seq FROM metrics WHERE trace_id < ? ORDER BY trace_id LIMIT ?)"},
 		{&s.deleteReplies, "DELETE FROM replies WHERE seq IN (SELECT seq FROM replies WHERE time_ms <= ? ORDER BY time_ms LIMIT ?)"},
 	} {
-		stmt, err := conn.PrepareContext(ctx, p.text)
-		if err != nil {
+		var err error
+		if *p.stmt, err = prepare(p.text); err != nil {
 			return err
 		}
-		*p.stmt = stmt
-		s.prepared = append(s.prepared, stmt)
+	}
+	for _, p := range []struct {
+		into        *inserter
+		verb, table string
+		columns     []string
+	}{
+		{&s.starts.whole, "INSERT OR IGNORE", "traces", traceColumns},
+		{&s.starts.answer, "INSERT OR IGNORE", "traces", answerColumns},
+		{&s.records.whole, "INSERT OR REPLACE", "traces", traceColumns},
+		{&s.records.answer, "INSERT OR REPLACE", "traces", answerColumns},
+		{&s.metrics, "INSERT", "metrics", metricsColumns},
+	} {
+		p.into.columns = len(p.columns)
+		var err error
+		if p.into.one, err = prepare(insertSQL(p.verb, p.table, p.columns, 1)); err != nil {
+			return err
+		}
+		if p.into.many, err = prepare(insertSQL(p.verb, p.table, p.columns, rowsAtOnce)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -98,28 +163,19 @@ func (s *statements) close() error {
 
 // batch inserts all of b.
 func (s *statements) batch(ctx context.Context, b *trace.Batch) error {
-	for _, r := range b.Starts {
-		if err := s.insertRecord(ctx, s.start, s.startAnswer, r); err != nil {
-			return err
+	defer func() { // what an error left behind belongs to no other batch
+		for _, i := range []*inserter{&s.starts.whole, &s.starts.answer, &s.records.whole, &s.records.answer, &s.metrics} {
+			i.reset()
 		}
+	}()
+	if err := s.starts.all(ctx, b.Starts); err != nil {
+		return err
 	}
-	for _, r := range b.Records {
-		if err := s.insertRecord(ctx, s.record, s.recordAnswer, r); err != nil {
-			return err
-		}
+	if err := s.records.all(ctx, b.Records); err != nil {
+		return err
 	}
-	for _, m := range b.Metrics {
-		if m.Reply != nil {
-			if err := s.keepReply(ctx, m.Reply); err != nil {
-				return err
-			}
-			if m.Reply.Earlier != nil {
-				continue
-			}
-		}
-		if err := s.insertMetrics(ctx, m); err != nil {
-			return err
-		}
+	if err := s.allMetrics(ctx, b.Metrics); err != nil {
+		return err
 	}
 	for _, r := range b.Replies {
 		if err := s.keepReply(ctx, r); err != nil {
@@ -139,33 +195,44 @@ func (s *statements) batch(ctx context.Context, b *trace.Batch) error {
 	return nil
 }
 
-// insertRecord inserts a row by whole, or by answer if that holds all of r.
-func (s *statements) insertRecord(ctx context.Context, whole, answer *sql.Stmt, r *trace.Record) error {
+func (i *recordInserter) all(ctx context.Context, records []*trace.Record) error {
+	for _, r := range records {
+		if err := i.add(ctx, r); err != nil {
+			return err
+		}
+	}
+	if err := i.whole.flush(ctx); err != nil {
+		return err
+	}
+	return i.answer.flush(ctx)
+}
+
+func (i *recordInserter) add(ctx context.Context, r *trace.Record) error {
 	notes, err := jsonArray(r.Notes)
 	if err != nil {
 		return err
 	}
-	s.args = append(s.args[:0],
+	into := &i.answer
+	if hasUpstream(r) {
+		into = &i.whole
+	}
+	args := append(into.args,
 		r.ID[:], r.Time.UnixMilli(), r.Workspace, r.Kind.String(), r.Key, r.State.String(), text(r.APIKey),
 		text(r.Version), text(r.Revision), text(r.Row), text(r.Variant), integer(int64(r.Status)), micros(r.Latency),
 		notes, content(r.Metadata), content(r.Context), content(r.Variables), content(r.Messages), content(r.Response),
 	)
-	stmt := answer
-	if hasUpstream(r) {
-		stmt = whole
+	if into == &i.whole {
 		attempts, err := jsonArray(r.Attempts)
 		if err != nil {
 			return err
 		}
-		s.args = append(s.args,
+		args = append(args,
 			text(r.Provider), text(r.Model), attempts, text(r.Code), micros(r.FirstToken),
 			usage(r, r.PromptTokens), usage(r, r.CompletionTokens), usage(r, r.TotalTokens), cost(r.Cost), flag(r.Cached),
 			content(r.ToolCalls),
 		)
 	}
-	_, err = stmt.ExecContext(ctx, s.args...)
-	clear(s.args)
-	return err
+	return into.add(ctx, args)
 }
 
 // hasUpstream tells whether a member of r stands in upstreamColumns.
@@ -174,16 +241,32 @@ func hasUpstream(r *trace.Record) bool {
 		r.HasUsage || r.Cost != 0 || r.Cached || len(r.ToolCalls) > 0
 }
 
-func (s *statements) insertMetrics(ctx context.Context, m *trace.Metrics) error {
-	s.args = append(s.args[:0],
-		m.TraceID[:], m.Time.UnixMilli(), m.Workspace, text(m.APIKey),
-		optional(m.Score), optional(m.Latency), optional(m.RoundtripTime),
-		optional(m.LLMResponse), optional(m.ChainID), optional(m.ConversationID),
-		optional(m.PromptTokens), optional(m.CompletionTokens), optional(m.TotalTokens), content(m.Metadata),
-	)
-	_, err := s.metrics.ExecContext(ctx, s.args...)
-	clear(s.args)
-	return err
+// allMetrics inserts metrics, but for those that had been stored with an
+// earlier reply.
+func (s *statements) allMetrics(ctx context.Context, all []*trace.Metrics) error {
+	const size = len(trace.Metrics{}.UUID)
+	s.uuids = slices.Grow(s.uuids[:0], size*len(all))[:size*len(all)]
+	rand.Read(s.uuids)
+	for n, m := range all {
+		if m.Reply != nil {
+			if err := s.keepReply(ctx, m.Reply); err != nil {
+				return err
+			}
+			if m.Reply.Earlier != nil {
+				continue
+			}
+		}
+		err := s.metrics.add(ctx, append(s.metrics.args,
+			s.uuids[size*n:][:size], m.TraceID[:], m.Time.UnixMilli(), m.Workspace, text(m.APIKey),
+			optional(m.Score), optional(m.Latency), optional(m.RoundtripTime),
+			optional(m.LLMResponse), optional(m.ChainID), optional(m.ConversationID),
+			optional(m.PromptTokens), optional(m.CompletionTokens), optional(m.TotalTokens), content(m.Metadata),
+		))
+		if err != nil {
+			return err
+		}
+	}
+	return s.metrics.flush(ctx)
 }
 
 // What is absent is stored as NULL. The values have the types that the driver

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -66,96 +65,43 @@ func (r *Reader) Check(ctx context.Context) error {
 }
 
 var (
-	selectTrace   = fmt.Sprintf("SELECT %s FROM traces WHERE id = ?", strings.Join(traceColumns, ", "))
+	selectTrace   = "SELECT " + wholeList + " FROM traces WHERE id = ?"
 	selectMetrics = fmt.Sprintf("SELECT %s FROM metrics WHERE trace_id = ? ORDER BY seq", strings.Join(metricsColumns, ", "))
 )
 
 // Trace returns the record of a trace, or ErrNotFound. The record is the
 // caller's. Times have the precision that they are stored with.
 func (r *Reader) Trace(ctx context.Context, id trace.ID) (*trace.Record, error) {
-	var (
-		rec                              trace.Record
-		rawID                            []byte
-		timeMillis                       int64
-		kind, state                      string
-		apiKey, version, revision, row   sql.NullString
-		variant, provider, model, code   sql.NullString
-		status, latency, firstToken      sql.NullInt64
-		promptTokens, completionTokens   sql.NullInt64
-		totalTokens                      sql.NullInt64
-		dollars                          sql.NullFloat64
-		cached                           sql.NullBool
-		attempts, notes                  []byte
-		metadata, contextJSON, variables []byte
-		messages, response, toolCalls    []byte
-	)
-	err := r.db.QueryRowContext(ctx, selectTrace, id[:]).Scan(
-		&rawID, &timeMillis, &rec.Workspace, &kind, &rec.Key, &state, &apiKey, &version, &revision, &row, &variant,
-		&status, &latency, &notes, &metadata, &contextJSON, &variables, &messages, &response,
-		&provider, &model, &attempts, &code, &firstToken, &promptTokens, &completionTokens, &totalTokens, &dollars, &cached, &toolCalls)
+	record, err := scanWhole(r.db.QueryRowContext(ctx, selectTrace, id[:]).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, ErrNotFound
 	}
-	if err != nil {
-		return nil, err
-	}
-	rec.ID = id
-	rec.Time = time.UnixMilli(timeMillis)
-	rec.Kind, _ = trace.ParseKind(kind)
-	rec.State, _ = trace.ParseState(state)
-	rec.APIKey, rec.Version, rec.Revision, rec.Row = apiKey.String, version.String, revision.String, row.String
-	rec.Variant, rec.Provider, rec.Model, rec.Code = variant.String, provider.String, model.String, code.String
-	rec.Status = int(status.Int64)
-	rec.Latency = time.Duration(latency.Int64) * time.Microsecond
-	rec.FirstToken = time.Duration(firstToken.Int64) * time.Microsecond
-	rec.HasUsage = totalTokens.Valid
-	rec.PromptTokens, rec.CompletionTokens, rec.TotalTokens = promptTokens.Int64, completionTokens.Int64, totalTokens.Int64
-	rec.Cost = dollars.Float64
-	rec.Cached = cached.Bool
-	rec.Metadata, rec.Context, rec.Variables, rec.Messages, rec.Response = metadata, contextJSON, variables, messages, response
-	rec.ToolCalls = toolCalls
-	if err := fromJSON(attempts, &rec.Attempts); err != nil {
-		return nil, fmt.Errorf("trace %s: attempts: %w", id, err)
-	}
-	if err := fromJSON(notes, &rec.Notes); err != nil {
-		return nil, fmt.Errorf("trace %s: notes: %w", id, err)
-	}
-	return &rec, nil
-}
-
-func fromJSON[T any](text []byte, into *[]T) error {
-	if text == nil {
-		return nil
-	}
-	return json.Unmarshal(text, into)
+	return record, err
 }
 
 // MetricsFor returns the metrics of a trace in the order they were reported.
-func (r *Reader) MetricsFor(ctx context.Context, id trace.ID) (_ []trace.Metrics, err error) {
-	rows, err := r.db.QueryContext(ctx, selectMetrics, id[:])
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	var all []trace.Metrics
-	for rows.Next() {
-		var (
-			m          trace.Metrics
-			rawID      []byte
-			timeMillis int64
-			apiKey     sql.NullString
-		)
-		if err := rows.Scan(&rawID, &timeMillis, &m.Workspace, &apiKey, &m.Score, &m.Latency, &m.RoundtripTime,
-			&m.LLMResponse, &m.ChainID, &m.ConversationID, &m.PromptTokens, &m.CompletionTokens, &m.TotalTokens,
-			&m.Metadata); err != nil {
-			return nil, err
-		}
-		m.TraceID = id
-		m.Time = time.UnixMilli(timeMillis)
-		m.APIKey = apiKey.String
-		all = append(all, m)
-	}
-	return all, rows.Err()
+func (r *Reader) MetricsFor(ctx context.Context, id trace.ID) ([]trace.Metrics, error) {
+	scan := func(scan func(...any) error) (trace.Metrics, error) { return scanMetrics(scan) }
+	return collect(ctx, r.db, scan, selectMetrics, id[:])
+}
+
+// scanMetrics reads a row of metricsColumns. Before them stand the columns that
+// go to first.
+func scanMetrics(scan func(...any) error, first ...any) (trace.Metrics, error) {
+	var (
+		m             trace.Metrics
+		uuid, traceID []byte
+		timeMillis    int64
+		apiKey        sql.NullString
+	)
+	err := scan(append(first, &uuid, &traceID, &timeMillis, &m.Workspace, &apiKey, &m.Score, &m.Latency, &m.RoundtripTime,
+		&m.LLMResponse, &m.ChainID, &m.ConversationID, &m.PromptTokens, &m.CompletionTokens, &m.TotalTokens,
+		&m.Metadata)...)
+	copy(m.UUID[:], uuid)
+	copy(m.TraceID[:], traceID)
+	m.Time = time.UnixMilli(timeMillis)
+	m.APIKey = apiKey.String
+	return m, err
 }
 
 // StoredVersion is a version of a definition as the store keeps it.

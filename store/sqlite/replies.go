@@ -17,7 +17,7 @@ var replyColumns = []string{
 
 var (
 	// keepReplySQL changes no row where a reply stands that has not expired.
-	keepReplySQL = insertSQL("INSERT", "replies", replyColumns) + fmt.Sprintf(`
+	keepReplySQL = insertSQL("INSERT", "replies", replyColumns, 1) + fmt.Sprintf(`
 ON CONFLICT (workspace, route, key) DO UPDATE SET
 	digest = excluded.digest, time_ms = excluded.time_ms, trace_id = excluded.trace_id,
 	status = excluded.status, code = excluded.code, body = excluded.body

@@ -3,22 +3,30 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 const (
-	// What one step of maintenance deletes, in rows of each table, and gives
-	// back to the file system, in pages: a few milliseconds' work.
+	// What one step of maintenance looks at and deletes, in rows of each table,
+	// and gives back to the file system, in pages: a few milliseconds' work.
+	scanRows    = 2000
 	deleteRows  = 500
 	vacuumPages = 256
+
+	// erasureLifetime is how long it is remembered that something was erased. A
+	// sink's database that is restored from an older copy must be told again.
+	erasureLifetime = 30 * 24 * time.Hour
 )
 
 // Maintain implements [trace.Store]: it deletes what is older than the
-// retention and the replies that have expired, oldest first, and gives the
-// space back.
+// retention, the replies that have expired and, oldest first, what the file is
+// too large for, and gives the space back.
 func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err error) {
 	if err := s.usable(); err != nil {
 		return false, err
@@ -27,47 +35,128 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err err
 	if err != nil {
 		return false, s.note(err)
 	}
-	if !s.clock.trust(now, now.Sub(s.opened), newest) {
-		return false, nil
-	}
 	if err := s.setDurable(ctx, false); err != nil {
 		return false, s.note(err)
 	}
-	err = s.transact(ctx, func() (err error) {
-		more, err = s.deleteOld(ctx, now)
-		return err
-	})
-	if more || err != nil {
+	if s.clock.trust(now, now.Sub(s.opened), newest) {
+		if more, err = s.deleteOld(ctx, now); more || err != nil {
+			return more, s.note(err)
+		}
+	}
+	if more, err = s.shrink(ctx); more || err != nil {
 		return more, s.note(err)
 	}
+	s.loss.report(s.config.Logger)
 	more, err = s.vacuum(ctx)
 	return more, s.note(err)
 }
 
-// deleteOld deletes some of each table, and tells whether there is more.
+// deleteOld deletes some of what its age is over, and tells whether there is
+// more.
 func (s *Store) deleteOld(ctx context.Context, now time.Time) (more bool, err error) {
-	remove := func(stmt *sql.Stmt, cutoff any) error {
-		result, err := stmt.ExecContext(ctx, cutoff, deleteRows)
+	err = s.transact(ctx, func() error {
+		result, err := s.insert.deleteReplies.ExecContext(ctx, now.Add(-trace.ReplyLifetime).UnixMilli(), deleteRows)
 		if err != nil {
 			return err
 		}
-		deleted, err := result.RowsAffected()
-		more = more || deleted == deleteRows
+		replies, err := result.RowsAffected()
+		if err != nil {
+			return err
+		}
+		more = replies == deleteRows
+		sinks, err := readSinks(ctx, s.conn, s.config.Sinks())
+		if err != nil {
+			return err
+		}
+		if err := forgetErasures(ctx, s.conn, now.Add(-erasureLifetime), sinks); err != nil {
+			return err
+		}
+		retention := s.config.CurrentRetention()
+		if retention <= 0 {
+			return nil
+		}
+		// An id begins with its time, so the index on ids is one on times.
+		cutoff := trace.FirstID(now.Add(-retention))
+		for _, table := range []*table{tracesTable, metricsTable} {
+			rest, err := s.deleteDelivered(ctx, table, cutoff, sinks)
+			if err != nil {
+				return err
+			}
+			more = more || rest
+		}
+		return nil
+	})
+	return more, err
+}
+
+// table is one that is deleted from by the time in its trace ids.
+type table struct {
+	name, id string // id is the column of trace ids
+	position func(trace.Position) int64
+}
+
+var (
+	tracesTable  = &table{"traces", "id", func(p trace.Position) int64 { return p.Traces }}
+	metricsTable = &table{"metrics", "trace_id", func(p trace.Position) int64 { return p.Metrics }}
+)
+
+// row is one that may be deleted.
+type row struct {
+	seq       int64
+	id        trace.ID
+	workspace string
+}
+
+func scanRow(scan func(...any) error) (r row, err error) {
+	var id []byte
+	err = scan(&r.seq, &id, &r.workspace)
+	copy(r.id[:], id)
+	return r, err
+}
+
+// deleteDelivered deletes some of the rows before cutoff that every sink of
+// their workspace has, and tells whether there may be more. What is spared is
+// passed over for the rest of this maintenance.
+func (s *Store) deleteDelivered(ctx context.Context, t *table, cutoff trace.ID, sinks []activeSink) (more bool, err error) {
+	from := s.spared[t]
+	old, err := collect(ctx, s.conn, scanRow, fmt.Sprintf(
+		"SELECT seq, %[1]s, workspace FROM %[2]s WHERE (%[1]s, seq) > (?, ?) AND %[1]s < ? ORDER BY %[1]s, seq LIMIT ?", t.id, t.name),
+		from.id[:], from.seq, cutoff[:], scanRows)
+	if err != nil {
+		return false, err
+	}
+	more = len(old) == scanRows
+	var delivered []int64
+	for _, r := range old {
+		if len(delivered) == deleteRows {
+			more = true
+			break
+		}
+		from = r
+		if !slices.ContainsFunc(sinks, func(sink activeSink) bool { return sink.awaits(t, r) }) {
+			delivered = append(delivered, r.seq)
+		}
+	}
+	if s.spared == nil {
+		s.spared = make(map[*table]row)
+	}
+	if !more {
+		from = row{}
+	}
+	s.spared[t] = from
+	return more, s.deleteRows(ctx, t, delivered)
+}
+
+func (s *Store) deleteRows(ctx context.Context, t *table, seqs []int64) error {
+	if len(seqs) == 0 {
+		return nil
+	}
+	list, err := json.Marshal(seqs)
+	if err != nil {
 		return err
 	}
-	if err := remove(s.insert.deleteReplies, now.Add(-trace.ReplyLifetime).UnixMilli()); err != nil {
-		return false, err
-	}
-	retention := s.config.CurrentRetention()
-	if retention <= 0 {
-		return more, nil
-	}
-	// An id begins with its time, so the index on ids is one on times.
-	cutoff := trace.FirstID(now.Add(-retention))
-	if err := remove(s.insert.deleteTraces, cutoff[:]); err != nil {
-		return false, err
-	}
-	return more, remove(s.insert.deleteMetrics, cutoff[:])
+	_, err = s.conn.ExecContext(ctx, "DELETE FROM "+t.name+" WHERE seq IN (SELECT value FROM json_each(?))", string(list))
+	return err
 }
 
 // newest is the time of the newest trace, zero when there is none.
@@ -89,13 +178,18 @@ func (s *Store) vacuum(ctx context.Context) (more bool, err error) {
 	if err != nil || free < 2*vacuumPages {
 		return false, err
 	}
-	rows, err := s.conn.QueryContext(ctx, "PRAGMA incremental_vacuum(256)")
+	return free > 3*vacuumPages, incrementalVacuum(ctx, s.conn)
+}
+
+// incrementalVacuum gives some free pages back to the file system.
+func incrementalVacuum(ctx context.Context, on querier) error {
+	rows, err := on.QueryContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumPages))
 	if err != nil {
-		return false, err
+		return err
 	}
 	for rows.Next() { // each step frees a page
 	}
-	return free > 3*vacuumPages, errors.Join(rows.Err(), rows.Close())
+	return errors.Join(rows.Err(), rows.Close())
 }
 
 const (

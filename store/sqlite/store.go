@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,21 @@ type Config struct {
 	// something may be deleted: a retention that changes while the store is open.
 	CurrentRetention func() time.Duration
 
+	// MaxSize bounds the bytes of the file that are in use; 0: it does not. Once
+	// a minute the oldest traces and metrics are deleted until it holds. It
+	// counts replies and versions too, which are not deleted for it.
+	MaxSize        int64
+	CurrentMaxSize func() int64 // in place of MaxSize, where given
+
+	// Sinks names the outboxes that are drained, where given, as OpenOutbox has
+	// them. The retention spares what one of them has yet to deliver; the size
+	// does not.
+	Sinks func() []string
+
+	// OnLoss is told, in the writer's goroutine, how many rows were deleted for
+	// the size before this sink had them.
+	OnLoss func(sink string, rows int64)
+
 	maxPages int // of the file, to test a full disk; 0: SQLite's own bound
 }
 
@@ -41,6 +57,7 @@ type Store struct {
 	*Reader
 	config  Config
 	path    string
+	turn    *sync.Mutex
 	file    os.FileInfo // of the file that was opened
 	opened  time.Time
 	db      *sql.DB
@@ -48,6 +65,8 @@ type Store struct {
 	insert  statements
 	durable bool // synchronous is FULL on conn
 	clock   clockGuard
+	spared  map[*table]row // how far this maintenance has looked
+	loss    loss
 
 	stop       context.CancelFunc // of what runs in the background
 	background sync.WaitGroup
@@ -68,6 +87,15 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	}
 	if config.CurrentRetention == nil {
 		config.CurrentRetention = func() time.Duration { return config.Retention }
+	}
+	if config.CurrentMaxSize == nil {
+		config.CurrentMaxSize = func() int64 { return config.MaxSize }
+	}
+	if config.Sinks == nil {
+		config.Sinks = func() []string { return nil }
+	}
+	if config.OnLoss == nil {
+		config.OnLoss = func(string, int64) {}
 	}
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
@@ -94,7 +122,7 @@ func open(ctx context.Context, config Config, path string) (_ *Store, err error)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{config: config, path: path, file: file, opened: time.Now(), durable: true}
+	s := &Store{config: config, path: path, turn: turnOf(path), file: file, opened: time.Now(), durable: true}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -107,6 +135,9 @@ func open(ctx context.Context, config Config, path string) (_ *Store, err error)
 		return nil, err
 	}
 	if err = prepareFile(ctx, s.conn, config.maxPages); err != nil {
+		return nil, err
+	}
+	if err = makeStoreID(ctx, s.conn); err != nil {
 		return nil, err
 	}
 	interrupted, err := markInterrupted(ctx, s.conn)
@@ -132,6 +163,7 @@ func (s *Store) start() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	s.background.Go(func() { s.checkUntil(ctx) })
+	s.background.Go(func() { s.keepStats(ctx) })
 	s.background.Go(func() {
 		defer func() { _ = checkpoints.Close() }()
 		s.checkpointUntil(ctx, checkpoints)
@@ -202,10 +234,18 @@ func syncDirectory(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// markInterruptedSQL writes the rows anew, which gives them a new seq: those who
+// follow the table by it learn of the change.
+var markInterruptedSQL = func() string {
+	columns := strings.Join(traceColumns, ", ")
+	changed := strings.Replace(columns, " state,", " 'interrupted',", 1)
+	return fmt.Sprintf("INSERT OR REPLACE INTO traces (%s) SELECT %s FROM traces WHERE state = 'started'", columns, changed)
+}()
+
 // markInterrupted turns the starts that have no end into interrupted calls, and
 // counts them.
 func markInterrupted(ctx context.Context, conn *sql.Conn) (int64, error) {
-	result, err := conn.ExecContext(ctx, "UPDATE traces SET state = 'interrupted' WHERE state = 'started'")
+	result, err := conn.ExecContext(ctx, markInterruptedSQL)
 	if err != nil {
 		return 0, err
 	}

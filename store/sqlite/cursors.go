@@ -1,0 +1,61 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// activeSink is how far a sink has got that is drained to.
+type activeSink struct {
+	name, workspace string
+	trace.Position
+}
+
+// awaits tells whether the sink has yet to have a row.
+func (a *activeSink) awaits(t *table, r row) bool {
+	return a.workspace == r.workspace && t.position(a.Position) < r.seq
+}
+
+// workspaceOf is the workspace of a sink: its name is WORKSPACE/SINK.
+func workspaceOf(sink string) string {
+	return sink[:max(strings.LastIndexByte(sink, '/'), 0)]
+}
+
+func readSinks(ctx context.Context, from queryer, names []string) ([]activeSink, error) {
+	sinks := make([]activeSink, 0, len(names))
+	for _, name := range names {
+		position, err := readCursor(ctx, from, name)
+		if err != nil {
+			return nil, err
+		}
+		sinks = append(sinks, activeSink{name: name, workspace: workspaceOf(name), Position: position})
+	}
+	return sinks, nil
+}
+
+// readCursor reads a sink's position, which is zero before its first delivery.
+func readCursor(ctx context.Context, from queryer, sink string) (p trace.Position, err error) {
+	err = from.QueryRowContext(ctx, "SELECT traces, metrics, versions, erasures FROM cursors WHERE sink = ?", sink).
+		Scan(&p.Traces, &p.Metrics, &p.Versions, &p.Erasures)
+	if errors.Is(err, sql.ErrNoRows) {
+		return trace.Position{}, nil
+	}
+	return p, err
+}
+
+// forgetErasures deletes the erasures from before the time that all sinks were
+// told of.
+func forgetErasures(ctx context.Context, conn *sql.Conn, before time.Time, sinks []activeSink) error {
+	const all = 1<<63 - 1
+	told := int64(all)
+	for _, sink := range sinks {
+		told = min(told, sink.Erasures)
+	}
+	_, err := conn.ExecContext(ctx, "DELETE FROM erasures WHERE time_ms < ? AND seq <= ?", before.UnixMilli(), told)
+	return err
+}

@@ -1,0 +1,398 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+func TestEraseChooses(t *testing.T) {
+	conversation := trace.Selector{Workspace: "default", ConversationID: "c1"}
+	member := func(value string) trace.Selector {
+		return trace.Selector{Workspace: "default", MetadataName: "user", MetadataValue: value}
+	}
+	tests := map[string]struct {
+		selector trace.Selector
+		record   string // its metadata, unless empty
+		reports  []trace.Metrics
+		want     bool // whether it is erased
+	}{
+		"a report's conversation":         {conversation, `{}`, []trace.Metrics{{}, {ConversationID: new("c1")}}, true},
+		"another conversation":            {conversation, `{"a":"c1"}`, []trace.Metrics{{ConversationID: new("c2")}}, false},
+		"a chain of that name":            {conversation, ``, []trace.Metrics{{ChainID: new("c1")}}, false},
+		"a conversation in the metadata":  {conversation, `{"conversation_id":"c1"}`, []trace.Metrics{{}}, true},
+		"it is escaped there":             {conversation, `{"conversation\u005fid":"c\u0031"}`, nil, true},
+		"it is deeper there":              {conversation, `{"a":{"conversation_id":"c1"}}`, nil, false},
+		"the metadata are no JSON":        {conversation, `{"conversation_id":"c1"`, nil, false},
+		"metrics without a trace":         {conversation, ``, []trace.Metrics{{ConversationID: new("c1")}}, true},
+		"a text":                          {member(`"u"`), `{"user":"u"}`, []trace.Metrics{{}}, true},
+		"another text":                    {member(`"u"`), `{"user":"U","u":"u"}`, nil, false},
+		"a report's metadata":             {member(`"u"`), ``, []trace.Metrics{{}, {Metadata: []byte(`{"user":"u"}`)}}, true},
+		"a number":                        {member(`42`), `{"user":42}`, nil, true},
+		"a number, written differently":   {member(`42`), `{"user":4.2e1}`, nil, true},
+		"the number as a text":            {member(`42`), `{"user":"42"}`, nil, false},
+		"true":                            {member(`true`), `{"user":true}`, nil, true},
+		"true is not 1":                   {member(`1`), `{"user":true}`, nil, false},
+		"null":                            {member(`null`), `{"user":null}`, nil, true},
+		"null is not absence":             {member(`null`), `{}`, nil, false},
+		"an odd name":                     {trace.Selector{Workspace: "default", MetadataName: `a."b'`, MetadataValue: `"x"`}, `{"a.\"b'":"x"}`, nil, true},
+		"a conversation's selector alone": {trace.Selector{Workspace: "default", MetadataName: "conversation_id", MetadataValue: `"c1"`}, ``, []trace.Metrics{{ConversationID: new("c1")}}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "a.db")
+			s := mustOpen(t, Config{Path: path})
+			authority, now := mustAuthority(t), time.Now()
+			build := func(workspace string) (batch trace.Batch, id trace.ID) {
+				id = authority.New(trace.KindPrompt, now)
+				if test.record != "" {
+					record := fullRecord(id, now)
+					record.Workspace, record.Metadata = workspace, []byte(test.record)
+					batch.Records = append(batch.Records, record)
+				}
+				for _, m := range test.reports {
+					m.TraceID, m.Workspace, m.Time = id, workspace, now
+					batch.Metrics = append(batch.Metrics, &m)
+				}
+				reply := replyOf("key", 1, now)
+				reply.Workspace, reply.TraceID = workspace, id
+				batch.Replies = append(batch.Replies, reply)
+				return batch, id
+			}
+			chosen, id := build("default")
+			others, otherID := build("other")
+			bystander := fullRecord(authority.New(trace.KindPrompt, now), now)
+			mustCommit(t, s, chosen)
+			mustCommit(t, s, others)
+			mustCommit(t, s, trace.Batch{Records: []*trace.Record{bystander}, Metrics: []*trace.Metrics{metricsOf(bystander.ID)}})
+
+			got, err := Erase(t.Context(), path, test.selector)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want trace.Erased
+			if test.want {
+				want = trace.Erased{Traces: int64(len(chosen.Records)), Metrics: int64(len(chosen.Metrics)), Replies: 1}
+			}
+			if got != want {
+				t.Errorf("erased %+v, want %+v", got, want)
+			}
+			left := func(id trace.ID, key trace.ReplyKey, batch trace.Batch) {
+				t.Helper()
+				_, err := s.Trace(t.Context(), id)
+				if (err == nil) != (len(batch.Records) == 1) {
+					t.Errorf("the trace: %v, want %d", err, len(batch.Records))
+				}
+				if metrics, err := s.MetricsFor(t.Context(), id); err != nil || len(metrics) != len(batch.Metrics) {
+					t.Errorf("%d reports (%v), want %d", len(metrics), err, len(batch.Metrics))
+				}
+				if _, err := s.Reader.Reply(t.Context(), key); (err == nil) != (len(batch.Replies) == 1) {
+					t.Errorf("the reply: %v, want %d", err, len(batch.Replies))
+				}
+			}
+			left(otherID, others.Replies[0].ReplyKey, others)
+			if test.want {
+				left(id, chosen.Replies[0].ReplyKey, trace.Batch{})
+			} else {
+				left(id, chosen.Replies[0].ReplyKey, chosen)
+			}
+			left(bystander.ID, chosen.Replies[0].ReplyKey, trace.Batch{
+				Records: []*trace.Record{bystander}, Metrics: []*trace.Metrics{nil}, Replies: chosen.Replies[:min(1, btoi(!test.want))],
+			})
+
+			d, err := mustOutbox(t, path).Next(t.Context(), trace.Position{}, 100)
+			if err != nil || len(d.Erasures) != 1 || d.Erasures[0].Selector != test.selector || time.Since(d.Erasures[0].Time) > time.Minute {
+				t.Errorf("the sinks are told %+v, %v", d, err)
+			}
+		})
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func TestEraseRefuses(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.db")
+	mustOpen(t, Config{Path: path})
+	for name, test := range map[string]struct {
+		path     string
+		selector trace.Selector
+		want     string
+	}{
+		"no workspace": {path, trace.Selector{ConversationID: "c"}, "workspace"},
+		"everything":   {path, trace.Selector{Workspace: "default"}, "conversation id"},
+		"both":         {path, trace.Selector{Workspace: "default", ConversationID: "c", MetadataName: "a", MetadataValue: "1"}, "either"},
+		"bare text":    {path, trace.Selector{Workspace: "default", MetadataName: "a", MetadataValue: "x"}, "JSON"},
+		"an object":    {path, trace.Selector{Workspace: "default", MetadataName: "a", MetadataValue: "{}"}, "text, a number"},
+		"no file":      {filepath.Join(dir, "b.db"), trace.Selector{Workspace: "default", ConversationID: "c"}, "b.db"},
+	} {
+		if _, err := Erase(t.Context(), test.path, test.selector); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "b.db")); err == nil {
+		t.Error("the erasure made a file")
+	}
+}
+
+// An erasure concerns what was before it, also where a sink is told of it late.
+func TestErasureIsDeliveredInItsPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	authority, now := mustAuthority(t), time.Now()
+	commit := func() trace.ID {
+		m := metricsOf(authority.New(trace.KindPrompt, now))
+		m.ConversationID = new("c1")
+		mustCommit(t, s, trace.Batch{Records: []*trace.Record{fullRecord(m.TraceID, now)}, Metrics: []*trace.Metrics{m}})
+		return m.TraceID
+	}
+	o := mustOutbox(t, path)
+	sink := newCopySink()
+	commit()
+	sink.drain(t, o, 10)
+	commit()
+	for range 2 {
+		if _, err := Erase(t.Context(), path, trace.Selector{Workspace: "default", ConversationID: "c1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := commit()
+	sink.drain(t, o, 10)
+	sink.check(t, s)
+	if len(sink.records) != 1 || sink.records[kept] == nil {
+		t.Errorf("the sink has %d records, want the one that came after the erasure", len(sink.records))
+	}
+}
+
+// What is written during an erasure stays: the sinks are told of no other.
+func TestEraseLeavesWhatIsWrittenMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	authority, now := mustAuthority(t), time.Now()
+	commit := func(id trace.ID) {
+		record, m := fullRecord(id, now), metricsOf(id)
+		record.Metadata, m.ConversationID = []byte(`{"conversation_id":"c1"}`), new("c1")
+		mustCommit(t, s, trace.Batch{Records: []*trace.Record{record}, Metrics: []*trace.Metrics{m}})
+	}
+	before, after := authority.New(trace.KindPrompt, now), authority.New(trace.KindPrompt, now)
+	commit(before)
+	db, err := openDatabase(besideDSN(path), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	e := &erasure{conn: conn, turn: turnOf(path), selector: trace.Selector{Workspace: "default", ConversationID: "c1"}}
+	if err := e.begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	commit(after)
+	mustCommit(t, s, trace.Batch{Records: []*trace.Record{fullRecord(before, now)}}) // its end, say
+	if err := errors.Join(e.find(t.Context()), e.delete(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if want := (trace.Erased{Metrics: 1}); e.erased != want {
+		t.Errorf("erased %+v, want %+v", e.erased, want)
+	}
+	for _, id := range []trace.ID{before, after} {
+		if _, err := s.Trace(t.Context(), id); err != nil {
+			t.Errorf("what was written meanwhile: %v", err)
+		}
+	}
+}
+
+// rawBytes are those of the file and of its log.
+func rawBytes(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.ReadFile(path + "-wal")
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return append(content, log...)
+}
+
+// TestErasedContentIsGone looks for what was erased in the bytes of a file that
+// has seen everything that leaves copies behind: starts that were replaced,
+// rows of all sizes, deletions that moved their neighbours.
+func TestErasedContentIsGone(t *testing.T) {
+	for seed := range uint64(2) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 2))
+			path := filepath.Join(t.TempDir(), "a.db")
+			now := time.Now()
+			s := mustOpen(t, Config{Path: path, Retention: time.Hour})
+			authority := mustAuthority(t)
+			secret := func(id trace.ID) []byte { return fmt.Appendf(nil, "secret of %s.", id) }
+			var calls []*trace.Record
+			doomed, others := map[trace.ID]bool{}, map[trace.ID]bool{}
+			for n := range 1500 {
+				at := now.Add(time.Duration(n-1000) * 6 * time.Second) // a third is older than an hour
+				r := fullRecord(authority.New(trace.KindEndpoint, at), at)
+				r.Messages = bytes.Repeat(secret(r.ID), 1+random.IntN(10))
+				if random.IntN(20) == 0 {
+					r.Messages = bytes.Repeat(secret(r.ID), 500) // many pages
+				}
+				var batch trace.Batch
+				if random.IntN(2) == 0 {
+					start := *r
+					start.State = trace.StateStarted
+					batch.Starts = append(batch.Starts, &start)
+					calls = append(calls, r)
+				} else {
+					batch.Records = append(batch.Records, r)
+				}
+				if len(calls) > 50 {
+					i := random.IntN(len(calls))
+					batch.Records = append(batch.Records, calls[i])
+					calls[i] = calls[len(calls)-1]
+					calls = calls[:len(calls)-1]
+				}
+				m := metricsOf(r.ID)
+				m.LLMResponse = new(string(bytes.Repeat(secret(r.ID), random.IntN(30))))
+				if random.IntN(4) == 0 {
+					m.ConversationID = new("c1")
+					doomed[r.ID] = true
+				} else {
+					others[r.ID] = true
+				}
+				batch.Metrics = append(batch.Metrics, m)
+				if now.Sub(at) < time.Hour { // or nothing would lead to it after the retention
+					reply := replyOf(r.ID.String(), 1, now)
+					reply.TraceID, reply.Body = r.ID, secret(r.ID)
+					batch.Replies = append(batch.Replies, reply)
+				}
+				mustCommit(t, s, batch)
+			}
+			for more := true; more; {
+				var err error
+				if more, err = s.Maintain(t.Context(), now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if raw := rawBytes(t, path); !bytes.Contains(raw, []byte("secret of ")) {
+				t.Fatal("the content does not stand in the file as it is: the test shows nothing")
+			}
+			erased, err := Erase(t.Context(), path, trace.Selector{Workspace: "default", ConversationID: "c1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if erased.Traces < 100 || erased.Metrics < 100 || erased.Replies < 100 {
+				t.Errorf("erased %+v", erased)
+			}
+			raw, kept := rawBytes(t, path), 0
+			for id := range doomed {
+				if bytes.Contains(raw, secret(id)) {
+					t.Errorf("the content of %s is still there", id)
+				}
+			}
+			for id := range others {
+				if bytes.Contains(raw, secret(id)) {
+					kept++
+				}
+			}
+			if kept < 500 {
+				t.Errorf("of the others only %d are there", kept)
+			}
+			if err := s.Check(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestEraseSaysWhenTheLogIsInUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	m := metricsOf(mustAuthority(t).New(trace.KindPrompt, time.Now()))
+	m.ConversationID, m.LLMResponse = new("c1"), new("the secret")
+	mustCommit(t, s, trace.Batch{Metrics: []*trace.Metrics{m}})
+	tx, err := s.Reader.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readGreatest(t.Context(), tx); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	selector := trace.Selector{Workspace: "default", ConversationID: "c1"}
+	if erased, err := Erase(ctx, path, selector); err == nil || !strings.Contains(err.Error(), "still stand in the file") || erased.Metrics != 1 {
+		t.Errorf("%+v, %v", erased, err)
+	}
+	mustCommit(t, s, trace.Batch{Metrics: []*trace.Metrics{metricsOf(m.TraceID)}}) // the writer goes on
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Erase(t.Context(), path, selector); err != nil {
+		t.Error(err)
+	}
+	if bytes.Contains(rawBytes(t, path), []byte("the secret")) {
+		t.Error("the content is still there")
+	}
+}
+
+// TestEraseBesideAWriter erases much while calls are recorded: none may have to
+// go on before its start is written.
+func TestEraseBesideAWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	r := openRecorder(t, Config{Path: path})
+	other := mustOpen(t, Config{Path: path})
+	authority := mustAuthority(t)
+	const count = 5000
+	for n := 0; n < count; n += 500 {
+		var batch trace.Batch
+		for range 500 {
+			now := time.Now()
+			record := fullRecord(authority.New(trace.KindEndpoint, now), now)
+			record.Metadata = []byte(`{"user":"u"}`)
+			batch.Records = append(batch.Records, record)
+		}
+		mustCommit(t, other, batch)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	written := make(chan int)
+	go func() {
+		n := 0
+		for ; ctx.Err() == nil; n++ {
+			now := time.Now()
+			record := trace.AcquireRecord()
+			fillBare(record, authority.New(trace.KindEndpoint, now), now)
+			r.Start(context.Background(), record)
+			r.End(record)
+		}
+		written <- n
+	}()
+	erased, err := Erase(t.Context(), path, trace.Selector{Workspace: "default", MetadataName: "user", MetadataValue: `"u"`})
+	cancel()
+	calls := <-written
+	if err != nil || erased.Traces != count {
+		t.Errorf("%+v, %v; want %d traces", erased, err, count)
+	}
+	late := r.Stats().LateStarts
+	t.Logf("%d calls meanwhile, %d went on before their start was written", calls, late)
+	if calls == 0 || !raceEnabled && late > uint64(max(calls/20, 3)) { // the race detector makes all of it slow
+		t.Errorf("%d of %d calls went on before their start was written", late, calls)
+	}
+}

@@ -1,0 +1,216 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+const (
+	// What an export reads at once: traces looked at, traces taken, and about
+	// how much content of them, in bytes.
+	exportWindow = 4096
+	exportRows   = 200
+	exportBytes  = 4 << 20
+)
+
+// Export calls yield with each trace that the filter selects, oldest first and
+// with all that is stored of it: its content, and its metrics in the order in
+// which they were reported. Metrics whose trace is not in the store come at
+// their time with a nil record, where the filter asks for nothing that only
+// traces have; the conversation, the chain, the caller's key and the metadata
+// are then those of the metrics. It ends with the first error of yield.
+//
+// The file is read a little at a time, and not while yield runs: however long an
+// export takes, it holds nobody up. What is written or deleted meanwhile is
+// exported or not.
+func (r *Reader) Export(ctx context.Context, f trace.Filter, yield func(*trace.Record, []trace.Metrics) error) error {
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	where, err := conditions(&f)
+	if err != nil {
+		return err
+	}
+	end, start := bounds(&f, trace.ID{})
+	attached := &exportCursor[*trace.Record]{at: before(start), end: before(end)}
+	attached.read = func(from trace.ID) ([]*trace.Record, trace.ID, bool, error) {
+		return r.exportRecords(ctx, &f, where, from, attached.end)
+	}
+	lone := &exportCursor[trace.ID]{at: before(start), end: before(end), done: onlyTraces(&f)}
+	loneWhere, err := metricsConditions(&f)
+	if err != nil {
+		return err
+	}
+	lone.read = func(from trace.ID) ([]trace.ID, trace.ID, bool, error) {
+		return r.exportLone(ctx, &f, loneWhere, from, lone.end)
+	}
+
+	var metrics map[trace.ID][]trace.Metrics // of the records that were read
+	for {
+		if read, err := attached.fill(); err != nil {
+			return err
+		} else if read {
+			if metrics, err = r.metricsOf(ctx, attached.items); err != nil {
+				return err
+			}
+		}
+		if _, err := lone.fill(); err != nil {
+			return err
+		}
+		switch {
+		case len(attached.items) == 0 && len(lone.items) == 0:
+			return nil
+		case len(lone.items) == 0,
+			len(attached.items) > 0 && bytes.Compare(attached.items[0].ID[:], lone.items[0][:]) <= 0:
+			record := attached.items[0]
+			attached.items = attached.items[1:]
+			if err := yield(record, metrics[record.ID]); err != nil {
+				return err
+			}
+		default:
+			id := lone.items[0]
+			lone.items = lone.items[1:]
+			reports, err := collect(ctx, r.db, func(scan func(...any) error) (trace.Metrics, error) { return scanMetrics(scan) },
+				fmt.Sprintf("SELECT %s FROM metrics AS m WHERE trace_id = ? AND %s ORDER BY seq", strings.Join(metricsColumns, ", "), loneWhere.and()),
+				slices.Concat([]any{id[:]}, loneWhere.args)...)
+			if err != nil {
+				return err
+			}
+			if len(reports) == 0 {
+				continue // deleted meanwhile
+			}
+			if err := yield(nil, reports); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// exportCursor reads one of the two streams of an export.
+type exportCursor[T any] struct {
+	items   []T // read, and not yet taken
+	at, end trace.ID
+	done    bool
+	read    func(from trace.ID) (items []T, at trace.ID, more bool, err error)
+}
+
+// fill reads on where everything was taken, and tells whether it did.
+func (c *exportCursor[T]) fill() (read bool, err error) {
+	for len(c.items) == 0 && !c.done {
+		var more bool
+		if c.items, c.at, more, err = c.read(c.at); err != nil {
+			return false, err
+		}
+		c.done, read = !more, true
+	}
+	return read, nil
+}
+
+// exportRecords reads the next records after from, and where they end.
+func (r *Reader) exportRecords(ctx context.Context, f *trace.Filter, where clauses, from, limit trace.ID) (records []*trace.Record, end trace.ID, more bool, err error) {
+	source := sourceOf(f)
+	end, more, err = source.window(ctx, r.db, oldestFirst, from, limit, exportWindow)
+	if err != nil {
+		return nil, end, false, err
+	}
+	query, args := source.read(wholeList, oldestFirst, from, end, where, exportRows)
+	rows, err := r.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, end, false, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for size := 0; rows.Next(); {
+		record, err := scanWhole(rows.Scan)
+		if err != nil {
+			return nil, end, false, err
+		}
+		records = append(records, record)
+		size += len(record.Context) + len(record.Variables) + len(record.Messages) + len(record.Response) + len(record.ToolCalls)
+		if len(records) == exportRows || size >= exportBytes {
+			return records, record.ID, true, nil
+		}
+	}
+	return records, end, more, rows.Err()
+}
+
+// exportLone reads the next ids after from that have metrics which meet the
+// conditions, and no trace.
+func (r *Reader) exportLone(ctx context.Context, f *trace.Filter, where clauses, from, limit trace.ID) (ids []trace.ID, end trace.ID, more bool, err error) {
+	source := source{table: "metrics", id: "trace_id", index: "metrics_trace_id"}
+	if f.ConversationID != "" || f.ChainID != "" {
+		source = sourceOf(f)
+	}
+	end, more, err = source.window(ctx, r.db, oldestFirst, from, limit, exportWindow)
+	if err != nil {
+		return nil, end, false, err
+	}
+	ids, err = collect(ctx, r.db, scanID, fmt.Sprintf(`
+SELECT DISTINCT trace_id FROM metrics AS m INDEXED BY %s
+WHERE %s AND trace_id > ? AND trace_id <= ? AND %s AND NOT EXISTS (SELECT 1 FROM traces WHERE id = m.trace_id AND workspace = m.workspace)
+ORDER BY trace_id`, source.index, source.and(), where.and()), slices.Concat(source.args, []any{from[:], end[:]}, where.args)...)
+	return ids, end, more, err
+}
+
+// metricsOf reads the metrics of records.
+func (r *Reader) metricsOf(ctx context.Context, records []*trace.Record) (map[trace.ID][]trace.Metrics, error) {
+	if len(records) == 0 {
+		return nil, nil
+	}
+	ids := make([]any, len(records))
+	for i, record := range records {
+		ids[i] = record.ID[:]
+	}
+	all, err := collect(ctx, r.db, func(scan func(...any) error) (trace.Metrics, error) { return scanMetrics(scan) },
+		fmt.Sprintf("SELECT %s FROM metrics WHERE trace_id IN (%s) AND workspace = ? ORDER BY seq", strings.Join(metricsColumns, ", "),
+			strings.Join(slices.Repeat([]string{"?"}, len(ids)), ", ")), append(ids, records[0].Workspace)...)
+	of := make(map[trace.ID][]trace.Metrics, len(all))
+	for _, m := range all {
+		of[m.TraceID] = append(of[m.TraceID], m)
+	}
+	return of, err
+}
+
+// onlyTraces tells whether the filter asks for something that metrics without a
+// trace do not have.
+func onlyTraces(f *trace.Filter) bool {
+	return f.Kind != 0 && f.Kind != trace.KindMetrics || f.Key != "" || f.Status != 0 || f.Outcome != trace.AnyOutcome ||
+		f.State != nil || f.Provider != "" || f.Model != "" || f.Code != ""
+}
+
+// metricsConditions are those of a filter on metrics without a trace.
+func metricsConditions(f *trace.Filter) (clauses, error) {
+	var c clauses
+	c.equal("workspace", f.Workspace)
+	c.equal("api_key", f.APIKey)
+	c.equal("conversation_id", f.ConversationID)
+	c.equal("chain_id", f.ChainID)
+	if f.Kind != 0 {
+		low, high := kindBytes(f.Kind)
+		c.add("substr(trace_id, 7, 1) IN (?, ?)", low, high)
+	}
+	return c, c.metadata(f.Metadata)
+}
+
+// before is the id that comes before another, the zero id for itself.
+func before(id trace.ID) trace.ID {
+	for i := len(id) - 1; i >= 0 && id != (trace.ID{}); i-- {
+		id[i]--
+		if id[i] != 0xff {
+			break
+		}
+	}
+	return id
+}
+
+func scanID(scan func(...any) error) (id trace.ID, err error) {
+	var raw []byte
+	err = scan(&raw)
+	copy(id[:], raw)
+	return id, err
+}

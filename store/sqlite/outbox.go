@@ -1,0 +1,400 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+const (
+	// maxDeliveryBytes is about how much content one delivery holds.
+	maxDeliveryBytes = 4 << 20
+
+	// What one delivery looks at, in rows of each table, before it gives up to
+	// find some of its workspace.
+	deliveryScan = 20_000
+)
+
+// Outbox is what a sink is to be brought of the rows of one workspace, in the
+// order in which they were written. It is independent of the Store that writes
+// the file, on connections of its own.
+//
+// Pending may be called concurrently with the other methods, which are for one
+// goroutine. They fail with trace.ErrBroken when the file was replaced: the
+// outbox must then be closed and opened anew.
+type Outbox struct {
+	path            string
+	file            os.FileInfo // of the file that was opened
+	workspace, sink string
+	storeID         [16]byte
+	reader, writer  *sql.DB
+}
+
+// OpenOutbox opens the outbox of a sink, whose name must be WORKSPACE/NAME. The
+// file is made by the Store; that it is not there yet, or not up to date, is an
+// error, and worth another try.
+func OpenOutbox(ctx context.Context, path, workspace, sink string) (_ *Outbox, err error) {
+	if workspaceOf(sink) != workspace || workspace == "" {
+		return nil, fmt.Errorf("the sink %q must be named %s/NAME, for its workspace", sink, workspace)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	o := &Outbox{path: path, workspace: workspace, sink: sink}
+	if err := o.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("outbox of the trace store %s: %w", path, classify(err)), o.Close())
+	}
+	return o, nil
+}
+
+func (o *Outbox) open(ctx context.Context) (err error) {
+	if o.file, err = os.Stat(o.path); err != nil {
+		return err // and SQLite makes no file
+	}
+	if o.reader, err = openDatabase(readerDSN(o.path), 2); err != nil {
+		return err
+	}
+	if o.writer, err = openDatabase(besideDSN(o.path), 1); err != nil {
+		return err
+	}
+	if err := checkSchema(ctx, o.writer); err != nil {
+		return err
+	}
+	var id []byte
+	if err := o.reader.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'store_id'").Scan(&id); err != nil {
+		return fmt.Errorf("reading the store's id: %w", err)
+	}
+	copy(o.storeID[:], id)
+	return o.usable() // the same file as at first
+}
+
+// checkSchema refuses a file whose schema is not the one that this version has.
+func checkSchema(ctx context.Context, from queryer) error {
+	scripts, err := migrations()
+	if err != nil {
+		return err
+	}
+	application, err := queryInt(ctx, from, "PRAGMA application_id")
+	if err != nil {
+		return err
+	}
+	version, err := queryInt(ctx, from, "PRAGMA user_version")
+	switch {
+	case err != nil:
+		return err
+	case application != applicationID:
+		return errors.New("not a trace store, or not one yet")
+	case version < int64(len(scripts)):
+		return fmt.Errorf("it has schema %d, and is brought to %d when the gateway opens it", version, len(scripts))
+	case version > int64(len(scripts)):
+		return fmt.Errorf("it has schema %d, and this version of Cadenza knows %d: a later one made it", version, len(scripts))
+	}
+	return nil
+}
+
+// makeStoreID gives the store an id unless it has one. Those who keep copies of
+// its rows know the rows of one store from those of another by it.
+func makeStoreID(ctx context.Context, conn *sql.Conn) error {
+	fresh := make([]byte, len(Outbox{}.storeID))
+	rand.Read(fresh)
+	_, err := conn.ExecContext(ctx, "INSERT INTO meta (name, value) VALUES ('store_id', ?) ON CONFLICT DO NOTHING", fresh)
+	return err
+}
+
+// usable tells whether the file at the path is the one that was opened.
+func (o *Outbox) usable() error {
+	if info, err := os.Stat(o.path); err != nil || !os.SameFile(info, o.file) {
+		return errors.Join(fmt.Errorf("%w: %s was moved or deleted", trace.ErrBroken, o.path), err)
+	}
+	return nil
+}
+
+// StoreID is the id of the store, given to it when it was made.
+func (o *Outbox) StoreID() [16]byte { return o.storeID }
+
+// Position returns the stored position of the sink. That of a new sink is zero:
+// it gets what the store holds from before, too.
+func (o *Outbox) Position(ctx context.Context) (trace.Position, error) {
+	if err := o.usable(); err != nil {
+		return trace.Position{}, err
+	}
+	p, err := readCursor(ctx, o.reader, o.sink)
+	return p, classify(err)
+}
+
+// Advance moves the sink's position, which may also be back, to redeliver what
+// the sink lost. It fails with trace.ErrMoved when the stored position is not
+// from.
+func (o *Outbox) Advance(ctx context.Context, from, to trace.Position) error {
+	if err := o.usable(); err != nil {
+		return err
+	}
+	query := `UPDATE cursors SET traces = ?2, metrics = ?3, versions = ?4, erasures = ?5
+WHERE sink = ?1 AND traces = ?6 AND metrics = ?7 AND versions = ?8 AND erasures = ?9`
+	if from == (trace.Position{}) { // also that of a sink that has none
+		query = `INSERT INTO cursors (sink, traces, metrics, versions, erasures) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (sink) DO UPDATE SET traces = ?2, metrics = ?3, versions = ?4, erasures = ?5
+WHERE traces = ?6 AND metrics = ?7 AND versions = ?8 AND erasures = ?9`
+	}
+	turn := turnOf(o.path)
+	turn.Lock()
+	result, err := o.writer.ExecContext(ctx, query, o.sink, to.Traces, to.Metrics, to.Versions, to.Erasures,
+		from.Traces, from.Metrics, from.Versions, from.Erasures)
+	turn.Unlock()
+	if err != nil {
+		return classify(err)
+	}
+	moved, err := result.RowsAffected()
+	if err == nil && moved == 0 {
+		err = fmt.Errorf("outbox of %s: %w", o.sink, trace.ErrMoved)
+	}
+	return err
+}
+
+// greatestSQL is the greatest seq of each table. Each is found at once.
+const greatestSQL = `
+SELECT coalesce((SELECT max(seq) FROM traces), 0), coalesce((SELECT max(seq) FROM metrics), 0),
+	coalesce((SELECT max(seq) FROM versions), 0), coalesce((SELECT max(seq) FROM erasures), 0)`
+
+func readGreatest(ctx context.Context, from queryer) (p trace.Position, err error) {
+	err = from.QueryRowContext(ctx, greatestSQL).Scan(&p.Traces, &p.Metrics, &p.Versions, &p.Erasures)
+	return p, err
+}
+
+// Pending tells how far the sink is behind: about how many rows it has yet to
+// have, those of other workspaces among them, and the time of the oldest, zero
+// where there is none.
+func (o *Outbox) Pending(ctx context.Context) (rows int64, oldest time.Time, err error) {
+	if err := o.usable(); err != nil {
+		return 0, time.Time{}, err
+	}
+	rows, oldest, err = o.pending(ctx)
+	return rows, oldest, classify(err)
+}
+
+func (o *Outbox) pending(ctx context.Context) (rows int64, oldest time.Time, err error) {
+	position, err := readCursor(ctx, o.reader, o.sink)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	greatest, err := readGreatest(ctx, o.reader)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	for _, behind := range []int64{
+		greatest.Traces - position.Traces, greatest.Metrics - position.Metrics,
+		greatest.Versions - position.Versions, greatest.Erasures - position.Erasures,
+	} {
+		rows += max(behind, 0)
+	}
+	if rows == 0 {
+		return 0, time.Time{}, nil
+	}
+	var millis sql.NullInt64
+	err = o.reader.QueryRowContext(ctx, `
+SELECT min(at) FROM (
+	SELECT (SELECT time_ms FROM traces WHERE seq > ? ORDER BY seq LIMIT 1) AS at
+	UNION ALL SELECT (SELECT time_ms FROM metrics WHERE seq > ? ORDER BY seq LIMIT 1)
+	UNION ALL SELECT (SELECT first_seen_ms FROM versions WHERE seq > ? ORDER BY seq LIMIT 1)
+	UNION ALL SELECT (SELECT time_ms FROM erasures WHERE seq > ? ORDER BY seq LIMIT 1))`,
+		position.Traces, position.Metrics, position.Versions, position.Erasures).Scan(&millis)
+	if err == nil && millis.Valid {
+		oldest = time.UnixMilli(millis.Int64)
+	}
+	return rows, oldest, err
+}
+
+// Close closes the outbox's connections.
+func (o *Outbox) Close() error {
+	var errs []error
+	for _, db := range []*sql.DB{o.reader, o.writer} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Next returns what comes after from: at most limit rows, and no more than some
+// megabytes unless one row has them. It is nil when nothing is pending. It may
+// hold no rows, where there were only some of other workspaces.
+func (o *Outbox) Next(ctx context.Context, from trace.Position, limit int) (*trace.Delivery, error) {
+	if err := o.usable(); err != nil {
+		return nil, err
+	}
+	d, err := o.next(ctx, from, limit)
+	return d, classify(err)
+}
+
+func (o *Outbox) next(ctx context.Context, from trace.Position, limit int) (_ *trace.Delivery, err error) {
+	// One transaction, or what is deleted between two queries may be taken for
+	// an erasure that was before it.
+	tx, err := o.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, tx.Rollback()) }()
+	to, err := readGreatest(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	n := &gathering{Outbox: o, tx: tx, rows: max(limit, 1), bytes: maxDeliveryBytes}
+	d := &n.delivery
+	d.Position = from
+
+	erasure, until, err := n.nextErasure(ctx, from.Erasures)
+	if err != nil {
+		return nil, err
+	}
+	if erasure == nil {
+		until = to
+	}
+	if d.Position.Versions, err = n.versions(ctx, from.Versions, to.Versions); err != nil {
+		return nil, err
+	}
+	if d.Position.Traces, err = n.records(ctx, from.Traces, until.Traces); err != nil {
+		return nil, err
+	}
+	if d.Position.Metrics, err = n.metrics(ctx, from.Metrics, until.Metrics); err != nil {
+		return nil, err
+	}
+	switch {
+	case erasure == nil:
+		d.Position.Erasures = max(from.Erasures, to.Erasures)
+	case d.Position.Traces >= until.Traces && d.Position.Metrics >= until.Metrics:
+		d.Erasures = append(d.Erasures, *erasure)
+		d.Position.Erasures = until.Erasures
+	}
+	if d.Len() == 0 && d.Position == from {
+		return nil, nil
+	}
+	return d, nil
+}
+
+// gathering is a delivery that is made, and the room that it still has.
+type gathering struct {
+	*Outbox
+	tx          *sql.Tx
+	delivery    trace.Delivery
+	rows, bytes int
+}
+
+// nextErasure returns the workspace's next erasure, and the position after it:
+// nothing that was written later may be delivered before it.
+func (n *gathering) nextErasure(ctx context.Context, after int64) (*trace.Erasure, trace.Position, error) {
+	var (
+		e                           trace.Erasure
+		position                    trace.Position
+		millis                      int64
+		conversation, member, value sql.NullString
+	)
+	err := n.tx.QueryRowContext(ctx, `
+SELECT seq, time_ms, conversation_id, metadata_name, metadata_value, traces, metrics
+FROM erasures WHERE seq > ? AND workspace = ? ORDER BY seq LIMIT 1`, after, n.workspace).
+		Scan(&position.Erasures, &millis, &conversation, &member, &value, &position.Traces, &position.Metrics)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, trace.Position{}, nil
+	}
+	e.Time = time.UnixMilli(millis)
+	e.Selector = trace.Selector{
+		Workspace: n.workspace, ConversationID: conversation.String, MetadataName: member.String, MetadataValue: value.String,
+	}
+	return &e, position, err
+}
+
+var (
+	versionList = "workspace, kind, key, version, first_seen_ms, content"
+	metricsList = strings.Join(metricsColumns, ", ")
+)
+
+func (n *gathering) versions(ctx context.Context, from, to int64) (int64, error) {
+	return n.gather(ctx, "versions", versionList, from, to, func(scan func(...any) error, seq *int64) (int, error) {
+		var v trace.Version
+		var kind string
+		var millis int64
+		if err := scan(seq, &v.Workspace, &kind, &v.Key, &v.Version, &millis, &v.Content); err != nil {
+			return 0, err
+		}
+		v.Kind, _ = trace.ParseKind(kind)
+		v.Time = time.UnixMilli(millis)
+		n.delivery.Versions = append(n.delivery.Versions, v)
+		return len(v.Content), nil
+	})
+}
+
+func (n *gathering) records(ctx context.Context, from, to int64) (int64, error) {
+	return n.gather(ctx, "traces", wholeList, from, to, func(scan func(...any) error, seq *int64) (int, error) {
+		r, err := scanRecord(scan, true, seq)
+		if err != nil {
+			return 0, err
+		}
+		n.delivery.Records = append(n.delivery.Records, r)
+		return len(r.Metadata) + len(r.Context) + len(r.Variables) + len(r.Messages) + len(r.Response) + len(r.ToolCalls), nil
+	})
+}
+
+func (n *gathering) metrics(ctx context.Context, from, to int64) (int64, error) {
+	return n.gather(ctx, "metrics", metricsList, from, to, func(scan func(...any) error, seq *int64) (int, error) {
+		m, err := scanMetrics(scan, seq)
+		if err != nil {
+			return 0, err
+		}
+		n.delivery.Metrics = append(n.delivery.Metrics, &m)
+		size := len(m.Metadata)
+		if m.LLMResponse != nil {
+			size += len(*m.LLMResponse)
+		}
+		return size, nil
+	})
+}
+
+// gather adds the workspace's rows of a table after from, up to and with to, as
+// far as there is room and it need not look too long. It returns how far it got.
+// add adds one row and returns the size of its content.
+func (n *gathering) gather(ctx context.Context, table, columns string, from, to int64,
+	add func(scan func(...any) error, seq *int64) (int, error),
+) (reached int64, err error) {
+	if n.rows == 0 || n.bytes <= 0 || to <= from {
+		return from, nil
+	}
+	// Where the rows are that may be looked at.
+	var window, looked int64
+	err = n.tx.QueryRowContext(ctx, fmt.Sprintf(
+		"SELECT coalesce(max(seq), 0), count(*) FROM (SELECT seq FROM %s WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?)", table),
+		from, to, deliveryScan).Scan(&window, &looked)
+	if err != nil {
+		return from, err
+	}
+	if looked < deliveryScan {
+		window = to // what is not there was deleted
+	}
+	rows, err := n.tx.QueryContext(ctx, fmt.Sprintf(
+		"SELECT seq, %s FROM %s WHERE seq > ? AND seq <= ? AND workspace = ? ORDER BY seq LIMIT ?", columns, table),
+		from, window, n.workspace, n.rows)
+	if err != nil {
+		return from, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	reached = from
+	for n.rows > 0 && n.bytes > 0 {
+		if !rows.Next() {
+			// There are no more of this workspace, as far as the window.
+			return window, rows.Err()
+		}
+		size, err := add(rows.Scan, &reached)
+		if err != nil {
+			return from, err
+		}
+		n.rows--
+		n.bytes -= size
+	}
+	return reached, nil
+}

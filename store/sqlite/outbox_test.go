@@ -1,0 +1,641 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+func mustOutbox(t testing.TB, path string) *Outbox {
+	t.Helper()
+	o, err := OpenOutbox(t.Context(), path, "default", "default/copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = o.Close() })
+	return o
+}
+
+func mustCommit(t testing.TB, s *Store, batch trace.Batch) {
+	t.Helper()
+	if err := s.Commit(t.Context(), &batch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copySink takes deliveries as a sink does that keeps rows under their ids.
+type copySink struct {
+	records  map[trace.ID]*trace.Record
+	metrics  map[[16]byte]*trace.Metrics
+	versions map[string]trace.Version
+	empty    int // deliveries without rows
+	largest  int
+}
+
+func newCopySink() *copySink {
+	return &copySink{
+		records: make(map[trace.ID]*trace.Record), metrics: make(map[[16]byte]*trace.Metrics), versions: make(map[string]trace.Version),
+	}
+}
+
+func (c *copySink) take(d *trace.Delivery) {
+	for _, r := range d.Records {
+		c.records[r.ID] = r
+	}
+	for _, m := range d.Metrics {
+		c.metrics[m.UUID] = m
+	}
+	for _, v := range d.Versions {
+		c.versions[v.Kind.String()+"/"+v.Key+"/"+v.Version] = v
+	}
+	for _, e := range d.Erasures {
+		c.erase(e.Selector)
+	}
+	if d.Len() == 0 {
+		c.empty++
+	}
+	c.largest = max(c.largest, d.Len())
+}
+
+// erase does what a selector says, for selectors of a conversation.
+func (c *copySink) erase(s trace.Selector) {
+	doomed := make(map[trace.ID]bool)
+	for _, m := range c.metrics {
+		if m.ConversationID != nil && *m.ConversationID == s.ConversationID {
+			doomed[m.TraceID] = true
+		}
+	}
+	for id, r := range c.records {
+		if bytes.Contains(r.Metadata, fmt.Appendf(nil, `"conversation_id":%q`, s.ConversationID)) {
+			doomed[id] = true
+		}
+	}
+	maps.DeleteFunc(c.metrics, func(_ [16]byte, m *trace.Metrics) bool { return doomed[m.TraceID] })
+	maps.DeleteFunc(c.records, func(id trace.ID, _ *trace.Record) bool { return doomed[id] })
+}
+
+// drain brings the sink all that is pending.
+func (c *copySink) drain(t testing.TB, o *Outbox, limit int) {
+	t.Helper()
+	for {
+		from, err := o.Position(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := o.Next(t.Context(), from, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d == nil {
+			return
+		}
+		c.take(d)
+		if err := o.Advance(t.Context(), from, d.Position); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// check compares what the sink has with the rows of the store.
+func (c *copySink) check(t testing.TB, s *Store) {
+	t.Helper()
+	want := newCopySink()
+	o := &Outbox{path: s.path, file: s.file, workspace: "default", reader: s.Reader.db}
+	for from := (trace.Position{}); ; {
+		d, err := o.Next(t.Context(), from, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d == nil {
+			break
+		}
+		d.Erasures = nil // they are done
+		want.take(d)
+		from = d.Position
+	}
+	if diff := cmp.Diff(want.records, c.records); diff != "" {
+		t.Errorf("records (-store +sink):\n%s", diff)
+	}
+	if diff := cmp.Diff(want.metrics, c.metrics); diff != "" {
+		t.Errorf("metrics (-store +sink):\n%s", diff)
+	}
+	if diff := cmp.Diff(want.versions, c.versions); diff != "" {
+		t.Errorf("versions (-store +sink):\n%s", diff)
+	}
+}
+
+func startOf(id trace.ID, at time.Time) *trace.Record {
+	return &trace.Record{ID: id, Time: at, Workspace: "default", Kind: trace.KindEndpoint, Key: "k", State: trace.StateStarted}
+}
+
+func TestOutboxDeliversWhatIsWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	o := mustOutbox(t, path)
+	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
+	if d, err := o.Next(t.Context(), trace.Position{}, 10); d != nil || err != nil {
+		t.Fatalf("of an empty store: %+v, %v", d, err)
+	}
+
+	full := fullRecord(authority.New(trace.KindEndpoint, at), at)
+	metrics := &trace.Metrics{
+		TraceID: full.ID, Workspace: "default", APIKey: "app", Time: at, Score: new(1.0), LLMResponse: new("x"),
+		ConversationID: new("c"), TotalTokens: new(int64(3)), Metadata: []byte(`{"n":1}`),
+	}
+	version := trace.Version{Workspace: "default", Kind: trace.KindPrompt, Key: "a", Version: "v1", Content: []byte("{}"), Time: at}
+	mustCommit(t, s, trace.Batch{Starts: []*trace.Record{startOf(full.ID, at)}})
+	first, err := o.Next(t.Context(), trace.Position{}, 10)
+	if err != nil || len(first.Records) != 1 || first.Records[0].State != trace.StateStarted {
+		t.Fatalf("the start: %+v, %v", first, err)
+	}
+	mustCommit(t, s, trace.Batch{
+		Records: []*trace.Record{full}, Metrics: []*trace.Metrics{metrics}, Versions: []trace.Version{version},
+	})
+	second, err := o.Next(t.Context(), first.Position, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &trace.Delivery{
+		Records: []*trace.Record{full}, Metrics: []*trace.Metrics{metrics}, Versions: []trace.Version{version}, Position: second.Position,
+	}
+	if diff := cmp.Diff(want, second, cmpopts.IgnoreFields(trace.Metrics{}, "UUID")); diff != "" {
+		t.Errorf("the end (-written +delivered):\n%s", diff)
+	}
+	stored, err := s.MetricsFor(t.Context(), full.ID)
+	if err != nil || stored[0].UUID != second.Metrics[0].UUID || stored[0].UUID == ([16]byte{}) {
+		t.Errorf("delivered as %x, stored as %x, %v", second.Metrics[0].UUID, stored[0].UUID, err)
+	}
+	if d, err := o.Next(t.Context(), second.Position, 10); d != nil || err != nil {
+		t.Errorf("after all: %+v, %v", d, err)
+	}
+	// A follower that comes late sees the end alone.
+	if late, err := o.Next(t.Context(), trace.Position{}, 10); err != nil || len(late.Records) != 1 || late.Records[0].State != trace.StateEnded {
+		t.Errorf("late: %+v, %v", late, err)
+	}
+}
+
+// Deleting the greatest rows must not make the numbers of later ones begin
+// below a sink's position.
+func TestOutboxMissesNothingAfterADeletion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	now := time.Now()
+	s := mustOpen(t, Config{Path: path, Retention: time.Hour})
+	o := mustOutbox(t, path)
+	authority, sink := mustAuthority(t), newCopySink()
+	commit := func(at time.Time) {
+		id := authority.New(trace.KindPrompt, at)
+		metrics := metricsOf(id)
+		mustCommit(t, s, trace.Batch{Records: []*trace.Record{fullRecord(id, at)}, Metrics: []*trace.Metrics{metrics}})
+	}
+	for range 5 {
+		commit(now.Add(-2 * time.Hour))
+	}
+	sink.drain(t, o, 10)
+	if _, err := s.Maintain(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	if counts, err := s.Counts(t.Context()); err != nil || counts != (Counts{}) {
+		t.Fatalf("%+v, %v; want nothing left", counts, err)
+	}
+	sink = newCopySink()
+	for range 3 {
+		commit(now)
+		sink.drain(t, o, 10)
+	}
+	sink.check(t, s)
+	if len(sink.records) != 3 || len(sink.metrics) != 3 {
+		t.Errorf("%d records and %d metrics were delivered, want 3 of each", len(sink.records), len(sink.metrics))
+	}
+}
+
+func TestOutboxDeliversInterruptedCalls(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	at := time.UnixMilli(1790000000123)
+	authority, sink := mustAuthority(t), newCopySink()
+	start := fullRecord(authority.New(trace.KindEndpoint, at), at)
+	start.State = trace.StateStarted
+	mustCommit(t, s, trace.Batch{Starts: []*trace.Record{start}})
+	o := mustOutbox(t, path)
+	sink.drain(t, o, 10)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, Config{Path: path})
+	sink.drain(t, o, 10)
+	start.State = trace.StateInterrupted
+	if diff := cmp.Diff(start, sink.records[start.ID]); diff != "" {
+		t.Errorf("(-want +delivered):\n%s", diff)
+	}
+	if counts, err := s.Counts(t.Context()); err != nil || counts.Traces != 1 {
+		t.Errorf("%+v, %v", counts, err)
+	}
+}
+
+func TestOutboxPassesOverOtherWorkspaces(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	authority, now := mustAuthority(t), time.Now()
+	const others = 2*deliveryScan + 10
+	for n := 0; n < others; n += 1000 {
+		var batch trace.Batch
+		for range 1000 {
+			batch.Records = append(batch.Records, &trace.Record{ID: authority.New(trace.KindPrompt, now), Time: now, Workspace: "other", Kind: trace.KindPrompt})
+		}
+		mustCommit(t, s, batch)
+	}
+	mustCommit(t, s, trace.Batch{
+		Records:  []*trace.Record{fullRecord(authority.New(trace.KindPrompt, now), now)},
+		Metrics:  []*trace.Metrics{{Workspace: "other"}, metricsOf(authority.New(trace.KindPrompt, now))},
+		Versions: []trace.Version{{Workspace: "other", Kind: trace.KindPrompt}},
+	})
+	o := mustOutbox(t, path)
+	sink := newCopySink()
+	sink.drain(t, o, 100)
+	sink.check(t, s)
+	if len(sink.records) != 1 || len(sink.metrics) != 1 || len(sink.versions) != 0 {
+		t.Errorf("%d records, %d metrics, %d versions; want 1, 1 and 0", len(sink.records), len(sink.metrics), len(sink.versions))
+	}
+	if sink.empty == 0 || sink.empty > 3 {
+		t.Errorf("%d empty deliveries, want one for each %d rows or so", sink.empty, deliveryScan)
+	}
+	if rows, oldest, err := o.Pending(t.Context()); rows != 0 || !oldest.IsZero() || err != nil {
+		t.Errorf("%d rows from %s pending, %v", rows, oldest, err)
+	}
+}
+
+func TestDeliveriesAreBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	authority, now := mustAuthority(t), time.Now()
+	for _, size := range []int{3 << 20, 3 << 20, 10 << 20, 1, 1, 1} {
+		record := fullRecord(authority.New(trace.KindPrompt, now), now)
+		record.Response = bytes.Repeat([]byte("x"), size)
+		mustCommit(t, s, trace.Batch{Records: []*trace.Record{record}})
+	}
+	o := mustOutbox(t, path)
+	var got []int
+	for from := (trace.Position{}); ; {
+		d, err := o.Next(t.Context(), from, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d == nil {
+			break
+		}
+		got = append(got, len(d.Records))
+		from = d.Position
+	}
+	if want := []int{2, 1, 2, 1}; !slices.Equal(got, want) {
+		t.Errorf("deliveries of %v records, want %v", got, want)
+	}
+}
+
+func TestAdvance(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	mustOpen(t, Config{Path: path})
+	o := mustOutbox(t, path)
+	far, near := trace.Position{Traces: 9, Metrics: 8, Versions: 7, Erasures: 6}, trace.Position{Traces: 3, Metrics: 8}
+	for _, step := range []struct {
+		from, to trace.Position
+		moved    bool
+	}{
+		{far, near, true}, // there is none yet
+		{trace.Position{}, far, false},
+		{trace.Position{}, near, true},
+		{near, far, true},
+		{far, far, false},
+		{far, near, false}, // back, as after a restored copy
+		{near, trace.Position{}, false},
+		{trace.Position{}, near, false},
+	} {
+		err := o.Advance(t.Context(), step.from, step.to)
+		if errors.Is(err, trace.ErrMoved) != step.moved || err != nil && !step.moved {
+			t.Fatalf("from %+v to %+v: %v, want moved %v", step.from, step.to, err, step.moved)
+		}
+		if got, err := o.Position(t.Context()); err != nil || !step.moved && got != step.to {
+			t.Fatalf("%+v, %v; want %+v", got, err, step.to)
+		}
+	}
+	other, err := OpenOutbox(t.Context(), path, "default", "default/other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if got, err := other.Position(t.Context()); err != nil || got != (trace.Position{}) {
+		t.Errorf("another sink's: %+v, %v", got, err)
+	}
+}
+
+func TestPending(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	o := mustOutbox(t, path)
+	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
+	for i := range 3 {
+		at := at.Add(time.Duration(i) * time.Minute)
+		metrics := metricsOf(authority.New(trace.KindPrompt, at))
+		metrics.Time = at.Add(time.Second)
+		mustCommit(t, s, trace.Batch{Records: []*trace.Record{fullRecord(metrics.TraceID, at)}, Metrics: []*trace.Metrics{metrics}})
+	}
+	for _, step := range []struct {
+		to   trace.Position
+		rows int64
+		want time.Time
+	}{
+		{trace.Position{}, 6, at},
+		{trace.Position{Traces: 1}, 5, at.Add(time.Second)},
+		{trace.Position{Traces: 1, Metrics: 1}, 4, at.Add(time.Minute)},
+		{trace.Position{Traces: 3, Metrics: 3}, 0, time.Time{}},
+	} {
+		from, err := o.Position(t.Context())
+		if err := errors.Join(err, o.Advance(t.Context(), from, step.to)); err != nil {
+			t.Fatal(err)
+		}
+		if rows, oldest, err := o.Pending(t.Context()); rows != step.rows || !oldest.Equal(step.want) || err != nil {
+			t.Errorf("at %+v: %d from %s, %v; want %d from %s", step.to, rows, oldest, err, step.rows, step.want)
+		}
+	}
+}
+
+func TestOutboxNoticesThatTheFileWasReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	o := mustOutbox(t, path)
+	id := o.StoreID()
+	check := func(when string, want error) {
+		t.Helper()
+		_, positionErr := o.Position(t.Context())
+		_, nextErr := o.Next(t.Context(), trace.Position{}, 1)
+		_, _, pendingErr := o.Pending(t.Context())
+		advanceErr := o.Advance(t.Context(), trace.Position{}, trace.Position{})
+		for _, err := range []error{positionErr, nextErr, pendingErr, advanceErr} {
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", when, err, want)
+			}
+		}
+	}
+	check("before", nil)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := setAside(path); err != nil {
+		t.Skipf("this system does not move open files: %v", err)
+	}
+	check("moved", trace.ErrBroken)
+	if _, err := OpenOutbox(t.Context(), path, "default", "default/copy"); err == nil {
+		t.Error("the outbox of no file was opened")
+	}
+	mustOpen(t, Config{Path: path})
+	check("replaced", trace.ErrBroken)
+	if again := mustOutbox(t, path); again.StoreID() == id || again.StoreID() == ([16]byte{}) {
+		t.Errorf("the new file has the id %x, the old one had %x", again.StoreID(), id)
+	}
+}
+
+func TestStoreIDIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	id := mustOutbox(t, path).StoreID()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mustOpen(t, Config{Path: path})
+	if again := mustOutbox(t, path).StoreID(); again != id {
+		t.Errorf("%x after a restart, %x before", again, id)
+	}
+}
+
+func TestOpenOutboxRefuses(t *testing.T) {
+	dir := t.TempDir()
+	good := filepath.Join(dir, "good.db")
+	mustOpen(t, Config{Path: good})
+	old, later, foreign, empty := filepath.Join(dir, "old.db"), filepath.Join(dir, "later.db"), filepath.Join(dir, "foreign.db"), filepath.Join(dir, "empty.db")
+	makeOldFile(t, old, 3)
+	makeFile(t, later, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = 99", applicationID))
+	makeFile(t, foreign, "CREATE TABLE a (b)")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ path, workspace, sink, want string }{
+		"absent":                {filepath.Join(dir, "absent.db"), "default", "default/a", "absent.db"},
+		"empty":                 {empty, "default", "default/a", "not a trace store"},
+		"foreign":               {foreign, "default", "default/a", "not a trace store"},
+		"old":                   {old, "default", "default/a", "schema 3"},
+		"later":                 {later, "default", "default/a", "schema 99"},
+		"another's sink":        {good, "default", "other/a", "must be named default/NAME"},
+		"a sink without a name": {good, "", "a", "must be named"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := OpenOutbox(t.Context(), test.path, test.workspace, test.sink)
+			if err == nil {
+				_ = o.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
+	if _, err := os.Stat(filepath.Join(dir, "absent.db")); err == nil {
+		t.Error("the outbox made a file")
+	}
+}
+
+// makeFile makes a database by a script.
+func makeFile(t testing.TB, path, script string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", fileURI(path, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), script); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// makeOldFile makes a store as an earlier version did, and runs a script on it.
+func makeOldFile(t testing.TB, path string, version int, more ...string) {
+	t.Helper()
+	scripts, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	makeFile(t, path, strings.Join(scripts[:version], ";\n")+
+		fmt.Sprintf(";\nPRAGMA application_id = %d; PRAGMA user_version = %d;\n", applicationID, version)+strings.Join(more, ";\n"))
+}
+
+func TestMigrationKeepsTheRows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	const id = "X'00112233445566778899aabbccddeeff'"
+	makeOldFile(t, path, 3,
+		`INSERT INTO traces (seq, id, time_ms, workspace, kind, key, state, tool_calls, response, cost) VALUES
+			(7, `+id+`, 12, 'default', 'prompt', 'k', 'ended', '[1]', 'r', 0.5),
+			(9, X'01', 13, 'default', 'endpoint', 'k', 'started', NULL, NULL, NULL)`,
+		`INSERT INTO metrics (seq, trace_id, time_ms, workspace, score, metadata) VALUES
+			(3, `+id+`, 14, 'default', 50, '{"a":1}'), (4, `+id+`, 15, 'default', 60, NULL)`,
+		`INSERT INTO versions (workspace, kind, key, version, ordinal, first_seen_ms, content) VALUES ('default', 'prompt', 'k', 'v', 1, 16, X'7b7d')`)
+	s := mustOpen(t, Config{Path: path})
+	if err := s.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	record, err := s.Trace(t.Context(), trace.ID{0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff})
+	if err != nil || string(record.ToolCalls) != "[1]" || string(record.Response) != "r" || record.Cost != 0.5 {
+		t.Errorf("%+v, %v", record, err)
+	}
+	metrics, err := s.MetricsFor(t.Context(), record.ID)
+	if err != nil || len(metrics) != 2 || *metrics[1].Score != 60 || metrics[0].UUID == metrics[1].UUID || metrics[0].UUID == ([16]byte{}) {
+		t.Errorf("%+v, %v", metrics, err)
+	}
+	o := mustOutbox(t, path)
+	d, err := o.Next(t.Context(), trace.Position{}, 10)
+	if err != nil || len(d.Records) != 2 || len(d.Metrics) != 2 || len(d.Versions) != 1 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if want := (trace.Position{Traces: 10, Metrics: 4, Versions: 1}); d.Position != want {
+		t.Errorf("the position is %+v, want %+v", d.Position, want)
+	}
+	// The numbers that the old tables gave out are not given again either.
+	if _, err := s.conn.ExecContext(t.Context(), "DELETE FROM traces; DELETE FROM metrics"); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, s, trace.Batch{Records: []*trace.Record{fullRecord(record.ID, time.Now())}, Metrics: []*trace.Metrics{metricsOf(record.ID)}})
+	if d, err = o.Next(t.Context(), d.Position, 10); err != nil || d == nil || len(d.Records) != 1 || len(d.Metrics) != 1 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// TestSinkEndsWithWhatTheStoreHas has a sink follow a store through all that may
+// happen to it, in random order, and loses the sink's last deliveries now and
+// then.
+func TestSinkEndsWithWhatTheStoreHas(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			path := filepath.Join(t.TempDir(), "a.db")
+			s := mustOpen(t, Config{Path: path})
+			o := mustOutbox(t, path)
+			authority, sink, now := mustAuthority(t), newCopySink(), time.UnixMilli(1790000000123)
+			var started, known []trace.ID
+			for range 300 {
+				now = now.Add(time.Second)
+				switch n := random.IntN(20); {
+				case n < 4:
+					id := authority.New(trace.KindEndpoint, now)
+					mustCommit(t, s, trace.Batch{Starts: []*trace.Record{startOf(id, now)}})
+					started, known = append(started, id), append(known, id)
+				case n < 8 && len(started) > 0:
+					i := random.IntN(len(started))
+					record := fullRecord(started[i], now)
+					record.Metadata = fmt.Appendf(nil, `{"conversation_id":"c%d"}`, random.IntN(5))
+					mustCommit(t, s, trace.Batch{Records: []*trace.Record{record}})
+					started = slices.Delete(started, i, i+1)
+				case n < 12 && len(known) > 0:
+					m := metricsOf(known[random.IntN(len(known))])
+					m.Time = now
+					if random.IntN(2) == 0 {
+						m.ConversationID = new(fmt.Sprintf("c%d", random.IntN(5)))
+					}
+					mustCommit(t, s, trace.Batch{Metrics: []*trace.Metrics{m, {Workspace: "other", ConversationID: m.ConversationID}}})
+				case n < 13:
+					if _, err := Erase(t.Context(), path, trace.Selector{Workspace: "default", ConversationID: fmt.Sprintf("c%d", random.IntN(5))}); err != nil {
+						t.Fatal(err)
+					}
+				case n == 13 && random.IntN(5) == 0:
+					if err := s.Close(); err != nil { // and the rest of started is interrupted
+						t.Fatal(err)
+					}
+					s = mustOpen(t, Config{Path: path})
+				case n == 14:
+					// The sink was replaced by an empty one, and knows nothing.
+					position, err := o.Position(t.Context())
+					if err := errors.Join(err, o.Advance(t.Context(), position, trace.Position{})); err != nil {
+						t.Fatal(err)
+					}
+					sink = newCopySink()
+				default:
+					position, err := o.Position(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					d, err := o.Next(t.Context(), position, 1+random.IntN(10))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d == nil {
+						continue
+					}
+					sink.take(d)
+					if random.IntN(3) > 0 { // or it comes again
+						if err := o.Advance(t.Context(), position, d.Position); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+			}
+			sink.drain(t, o, 7)
+			sink.check(t, s)
+			if len(sink.records) == 0 || len(sink.metrics) == 0 {
+				t.Error("nothing was left to compare")
+			}
+		})
+	}
+}
+
+// TestOutboxBesideAWriter drains while a recorder writes.
+func TestOutboxBesideAWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	r := openRecorder(t, Config{Path: path})
+	o := mustOutbox(t, path)
+	authority, sink := mustAuthority(t), newCopySink()
+	ctx, cancel := context.WithCancel(t.Context())
+	written := make(chan int)
+	go func() {
+		n := 0
+		for ; ctx.Err() == nil; n++ {
+			now := time.Now()
+			record := trace.AcquireRecord()
+			fillBare(record, authority.New(trace.KindEndpoint, now), now)
+			r.Start(context.Background(), record)
+			r.End(record)
+			if n%10 == 0 {
+				_ = r.Metrics(context.Background(), metricsOf(authority.New(trace.KindPrompt, now)))
+			}
+		}
+		written <- n
+	}()
+	for began := time.Now(); time.Since(began) < 500*time.Millisecond; {
+		sink.drain(t, o, 50)
+	}
+	cancel()
+	want := <-written
+	waitFor(t, "the recorder to write all", func() bool { return r.Stats().Queued == 0 })
+	waitFor(t, "the sink to have all", func() bool {
+		sink.drain(t, o, 50)
+		return len(sink.records) == want && len(sink.metrics) == (want+9)/10
+	})
+	for id, record := range sink.records {
+		if record.State != trace.StateEnded {
+			t.Errorf("%s is %s", id, record.State)
+		}
+	}
+}
+
+func fillBare(r *trace.Record, id trace.ID, now time.Time) {
+	r.ID, r.Time, r.Workspace, r.Kind, r.Key = id, now, "default", trace.KindEndpoint, "k"
+}

@@ -1,0 +1,298 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+var (
+	// shortColumns are what a list shows of a trace. The rest can be megabytes,
+	// and is only read where it is asked for.
+	shortColumns = []string{
+		"id", "time_ms", "workspace", "kind", "key", "state", "api_key", "version", "revision", "matched_row", "variant",
+		"status", "latency_us", "notes", "metadata", "provider", "model", "attempts", "code", "first_token_us",
+		"prompt_tokens", "completion_tokens", "total_tokens", "cost", "cached",
+	}
+	contentColumns = []string{"context", "variables", "messages", "response", "tool_calls"}
+
+	shortList = strings.Join(shortColumns, ", ")
+	wholeList = strings.Join(slices.Concat(shortColumns, contentColumns), ", ")
+)
+
+// scanRecord reads a row of shortColumns or, if whole, of those and
+// contentColumns. Before them stand the columns that go to first.
+func scanRecord(scan func(...any) error, whole bool, first ...any) (*trace.Record, error) {
+	var (
+		rec                            trace.Record
+		rawID, attempts, notes         []byte
+		timeMillis                     int64
+		kind, state                    string
+		apiKey, version, revision, row sql.NullString
+		variant, provider, model, code sql.NullString
+		status, latency, firstToken    sql.NullInt64
+		promptTokens, completionTokens sql.NullInt64
+		totalTokens                    sql.NullInt64
+		dollars                        sql.NullFloat64
+		cached                         sql.NullBool
+	)
+	into := append(first,
+		&rawID, &timeMillis, &rec.Workspace, &kind, &rec.Key, &state, &apiKey, &version, &revision, &row, &variant,
+		&status, &latency, &notes, &rec.Metadata, &provider, &model, &attempts, &code, &firstToken,
+		&promptTokens, &completionTokens, &totalTokens, &dollars, &cached)
+	if whole {
+		into = append(into, &rec.Context, &rec.Variables, &rec.Messages, &rec.Response, &rec.ToolCalls)
+	}
+	if err := scan(into...); err != nil {
+		return nil, err
+	}
+	copy(rec.ID[:], rawID)
+	rec.Time = time.UnixMilli(timeMillis)
+	rec.Kind, _ = trace.ParseKind(kind)
+	rec.State, _ = trace.ParseState(state)
+	rec.APIKey, rec.Version, rec.Revision, rec.Row = apiKey.String, version.String, revision.String, row.String
+	rec.Variant, rec.Provider, rec.Model, rec.Code = variant.String, provider.String, model.String, code.String
+	rec.Status = int(status.Int64)
+	rec.Latency = time.Duration(latency.Int64) * time.Microsecond
+	rec.FirstToken = time.Duration(firstToken.Int64) * time.Microsecond
+	rec.HasUsage = totalTokens.Valid
+	rec.PromptTokens, rec.CompletionTokens, rec.TotalTokens = promptTokens.Int64, completionTokens.Int64, totalTokens.Int64
+	rec.Cost = dollars.Float64
+	rec.Cached = cached.Bool
+	if err := fromJSON(attempts, &rec.Attempts); err != nil {
+		return nil, fmt.Errorf("trace %s: attempts: %w", rec.ID, err)
+	}
+	if err := fromJSON(notes, &rec.Notes); err != nil {
+		return nil, fmt.Errorf("trace %s: notes: %w", rec.ID, err)
+	}
+	return &rec, nil
+}
+
+func fromJSON[T any](text []byte, into *[]T) error {
+	if text == nil {
+		return nil
+	}
+	return json.Unmarshal(text, into)
+}
+
+// clauses are conditions that all have to hold, and the values of their
+// parameters.
+type clauses struct {
+	text []string
+	args []any
+}
+
+func (c *clauses) add(text string, args ...any) {
+	c.text = append(c.text, text)
+	c.args = append(c.args, args...)
+}
+
+func (c *clauses) equal(column, value string) {
+	if value != "" {
+		c.add(column+" = ?", value)
+	}
+}
+
+// and is "a AND b", "1" for none.
+func (c *clauses) and() string {
+	if len(c.text) == 0 {
+		return "1"
+	}
+	return strings.Join(c.text, " AND ")
+}
+
+// failures is the condition of the index traces_failed, to the letter: SQLite
+// uses the index of a query that says the same.
+const failures = "(code IS NOT NULL OR state = 'interrupted' OR status >= 400)"
+
+// conditions are those of a filter on a row of traces, but for its times.
+func conditions(f *trace.Filter) (clauses, error) {
+	var c clauses
+	if f.Kind != 0 {
+		// The kind stands in the id too, and so in every index.
+		low, high := kindBytes(f.Kind)
+		c.add("substr(id, 7, 1) IN (?, ?)", low, high)
+		c.equal("kind", f.Kind.String())
+	}
+	c.equal("workspace", f.Workspace)
+	c.equal("key", f.Key)
+	c.equal("api_key", f.APIKey)
+	c.equal("provider", f.Provider)
+	c.equal("model", f.Model)
+	c.equal("code", f.Code)
+	if f.State != nil {
+		c.equal("state", f.State.String())
+	}
+	if f.Status != 0 {
+		c.add("status = ?", f.Status)
+	}
+	switch f.Outcome {
+	case trace.OK:
+		c.add("code IS NULL AND state = 'ended'")
+	case trace.Failed:
+		c.add("(code IS NOT NULL OR state = 'interrupted')")
+	}
+	const reported = "EXISTS (SELECT 1 FROM metrics AS m WHERE m.trace_id = traces.id AND m.workspace = traces.workspace AND m.%s = ?)"
+	if f.ConversationID != "" {
+		c.add(fmt.Sprintf(reported, "conversation_id"), f.ConversationID)
+	}
+	if f.ChainID != "" {
+		c.add(fmt.Sprintf(reported, "chain_id"), f.ChainID)
+	}
+	return c, c.metadata(f.Metadata)
+}
+
+// kindOf is what kind the id says that its trace is of. The store only holds
+// ids that the gateway verified.
+func kindOf(id trace.ID) trace.Kind { return trace.Kind(id[6] >> 1 & 0b111) }
+
+// kindBytes are the two forms of the byte of an id that has the kind: its last
+// bit is of the counter.
+func kindBytes(kind trace.Kind) (low, high []byte) {
+	low = []byte{8<<4 | byte(kind)<<1}
+	return low, []byte{low[0] | 1}
+}
+
+// metadata adds what the column metadata has to match.
+func (c *clauses) metadata(matches []trace.MetadataMatch) error {
+	for _, match := range matches {
+		value, err := match.Scalar()
+		if err != nil {
+			return err
+		}
+		var is string
+		var args []any
+		switch value := value.(type) {
+		case string:
+			// Reading JSON is dear, looking for text is not: without a
+			// backslash, a string stands there as it is.
+			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
+				c.add(`instr(metadata, '\')`)
+			} else {
+				c.add(`(instr(metadata, ?) OR instr(metadata, '\'))`, value)
+			}
+			is, args = "type = 'text' AND value = ?", []any{value}
+		case json.Number:
+			is, args = "type IN ('integer', 'real') AND value = ?", []any{number(value)}
+		case bool:
+			is = fmt.Sprintf("type = '%t'", value)
+		default:
+			is = "type = 'null'"
+		}
+		if match.OrText {
+			is, args = "("+is+" OR type = 'text' AND value = ?)", append(args, match.Value)
+		}
+		c.add("EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(metadata) THEN metadata ELSE '{}' END) WHERE key = ? AND "+is+")",
+			append([]any{match.Name}, args...)...)
+	}
+	return nil
+}
+
+// number is n as SQLite reads it in JSON.
+func number(n json.Number) any {
+	if i, err := n.Int64(); err == nil {
+		return i
+	}
+	f, _ := n.Float64() // an overflow is an infinity, as it is there
+	return f
+}
+
+// source is where the ids of a query come from: an index that holds them in
+// order under some equality, so that a range of ids is a range of the index.
+// The index is named in the query. SQLite has no statistics to choose by, and a
+// wrong choice takes seconds.
+type source struct {
+	table, id, index string
+	clauses          // on the columns of the index, or of table
+}
+
+// sourceOf chooses the index that leaves the least to look at.
+func sourceOf(f *trace.Filter) source {
+	s := source{table: "traces", id: "id", index: "sqlite_autoindex_traces_1"}
+	switch {
+	case f.ConversationID != "":
+		s = source{table: "metrics", id: "trace_id", index: "metrics_conversation_id"}
+		s.equal("conversation_id", f.ConversationID)
+	case f.ChainID != "":
+		s = source{table: "metrics", id: "trace_id", index: "metrics_chain_id"}
+		s.equal("chain_id", f.ChainID)
+	case f.State != nil && *f.State == trace.StateStarted:
+		s.index = "traces_started"
+		s.add("state = 'started'")
+	case f.State != nil && *f.State == trace.StateInterrupted:
+		s.index = "traces_interrupted"
+		s.add("state = 'interrupted'")
+	case f.Code != "", f.Outcome == trace.Failed, f.Status >= 400:
+		s.index = "traces_failed"
+		s.add(failures)
+	case f.Provider != "":
+		s.index = "traces_provider"
+		s.equal("provider", f.Provider)
+	}
+	return s
+}
+
+// direction is the order in which ids are read.
+type direction struct{ after, until, order string }
+
+var (
+	newestFirst = direction{"<", ">=", "DESC"}
+	oldestFirst = direction{">", "<=", "ASC"}
+)
+
+// window finds where the next count ids of the source after from end: at its
+// last id, or at limit with more false.
+func (s *source) window(ctx context.Context, on querier, d direction, from, limit trace.ID, count int) (end trace.ID, more bool, err error) {
+	query := fmt.Sprintf("SELECT %[1]s FROM %[2]s INDEXED BY %[3]s WHERE %[4]s AND %[1]s %[5]s ? AND %[1]s %[6]s ? ORDER BY %[1]s %[7]s LIMIT 1 OFFSET ?",
+		s.id, s.table, s.index, s.and(), d.after, d.until, d.order)
+	var raw []byte
+	err = on.QueryRowContext(ctx, query, slices.Concat(s.args, []any{from[:], limit[:], count - 1})...).Scan(&raw)
+	if errors.Is(err, sql.ErrNoRows) {
+		return limit, false, nil
+	}
+	copy(end[:], raw)
+	return end, true, err
+}
+
+// read returns the query of the columns of the traces of a window that meet the
+// conditions, and its arguments.
+func (s *source) read(columns string, d direction, from, end trace.ID, where clauses, limit int) (string, []any) {
+	inWindow := fmt.Sprintf("%[1]s AND %[2]s %[3]s ? AND %[2]s %[4]s ?", s.and(), s.id, d.after, d.until)
+	index := s.index
+	if s.table != "traces" {
+		index = "sqlite_autoindex_traces_1"
+		inWindow = fmt.Sprintf("id IN (SELECT %s FROM %s INDEXED BY %s WHERE %s)", s.id, s.table, s.index, inWindow)
+	}
+	query := fmt.Sprintf("SELECT %s FROM traces INDEXED BY %s WHERE %s AND %s ORDER BY id %s LIMIT ?", columns, index, inWindow, where.and(), d.order)
+	return query, slices.Concat(s.args, []any{from[:], end[:]}, where.args, []any{limit})
+}
+
+// querier is what queries many rows: a connection, a transaction or a pool.
+type querier interface {
+	queryer
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// collect reads all rows of a query.
+func collect[T any](ctx context.Context, on querier, scan func(func(...any) error) (T, error), query string, args ...any) (all []T, err error) {
+	rows, err := on.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		one, err := scan(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}

@@ -1,0 +1,542 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// base is a moment shortly before midnight, so that days differ.
+var base = time.Date(2026, 3, 14, 22, 30, 0, 0, time.UTC)
+
+// drawn is what a property test has stored.
+type drawn struct {
+	store   *Store
+	records []*trace.Record  // by id, newest first
+	metrics []*trace.Metrics // in the order in which they were stored
+	written []*trace.Record  // in the order in which they were stored, starts included
+}
+
+// metadataForms are those that a match has to tell apart, and metadataMatches
+// the matches.
+var (
+	metadataForms = []string{
+		"", `{}`, `{"plan":"pro"}`, `{"plan":"free","n":1}`, `{"n":1.0}`, `{"n":"1"}`, `{"plan":null}`, `{"plan":true}`, `{"plan":["pro"]}`,
+		`{"nested":{"plan":"pro"}}`, `{"plan":"\u0070ro"}`, `{"p.q\"r":"a\\b"}`, `{"plan":"p`, `["pro"]`, `"pro"`, `{"other":"pro"}`, `{"n":9007199254740993}`,
+		`{"plan":"\u00e9"}`, `{"plan":"é"}`, `{"q":"a\"b"}`, `{"plan":"true"}`, `{"plan":"null"}`,
+	}
+	metadataMatches = []trace.MetadataMatch{
+		{Name: "plan", Value: `"pro"`}, {Name: "n", Value: "1"}, {Name: "n", Value: "1.0"}, {Name: "plan", Value: "null"}, {Name: "plan", Value: "true"},
+		{Name: `p.q"r`, Value: `"a\\b"`}, {Name: "plan", Value: "false"}, {Name: "n", Value: "9007199254740993"}, {Name: "plan", Value: `"é"`}, {Name: "q", Value: `"a\"b"`},
+		{Name: "n", Value: "1", OrText: true}, {Name: "plan", Value: "true", OrText: true}, {Name: "plan", Value: "null", OrText: true},
+	}
+)
+
+func drawMetadata(t *rapid.T) []byte {
+	return []byte(rapid.SampledFrom(metadataForms).Draw(t, "metadata"))
+}
+
+func drawRecord(t *rapid.T, authority *trace.Authority, at time.Time) *trace.Record {
+	kind := rapid.SampledFrom([]trace.Kind{trace.KindPrompt, trace.KindEndpoint, trace.KindRemoteConfig}).Draw(t, "kind")
+	optional := func(label string, values ...string) string {
+		return rapid.SampledFrom(append(values, "")).Draw(t, label)
+	}
+	r := &trace.Record{
+		ID: authority.New(kind, at), Time: at, Workspace: rapid.SampledFrom([]string{"w", "w", "w", "other"}).Draw(t, "workspace"),
+		Kind: kind, Key: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"), APIKey: optional("api key", "app", "web"),
+		Row: optional("row", "r1"), Metadata: drawMetadata(t),
+		Status: rapid.SampledFrom([]int{0, 200, 400, 502}).Draw(t, "status"), Response: []byte("content"),
+		Latency: time.Duration(rapid.IntRange(0, 5_000_000).Draw(t, "latency")) * time.Microsecond,
+	}
+	if kind != trace.KindRemoteConfig {
+		r.Variant = optional("variant", "x", "y")
+	}
+	if kind == trace.KindEndpoint {
+		r.Provider, r.Model = optional("provider", "p", "q"), optional("model", "m", "n")
+		r.Code = optional("code", "", "", "upstream_error", "timeout")
+		r.FirstToken = time.Duration(rapid.IntRange(0, 1_000_000).Draw(t, "first token")) * time.Microsecond
+		if rapid.Bool().Draw(t, "usage") {
+			r.HasUsage, r.PromptTokens, r.CompletionTokens, r.TotalTokens, r.Cost = true, 3, 4, 7, 0.25
+		}
+		r.Cached = rapid.Bool().Draw(t, "cached")
+		r.State = rapid.SampledFrom([]trace.State{trace.StateEnded, trace.StateEnded, trace.StateStarted, trace.StateInterrupted}).Draw(t, "state")
+	}
+	return r
+}
+
+// drawStore stores random traces and metrics in random batches.
+func drawStore(t *rapid.T, path string) *drawn {
+	authority := mustTestAuthority(t)
+	store, err := Open(t.Context(), Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.stop() // what is counted when is for the test to say
+	store.background.Wait()
+	d := &drawn{store: store}
+	at := base
+	for range rapid.IntRange(0, 5).Draw(t, "batches") {
+		var batch trace.Batch
+		for range rapid.IntRange(0, 8).Draw(t, "records") {
+			at = at.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "minutes")) * time.Minute)
+			r := drawRecord(t, authority, at)
+			if r.State != trace.StateEnded && rapid.Bool().Draw(t, "ends later") {
+				start := *r
+				start.State, start.Status, start.Code = trace.StateStarted, 0, ""
+				if err := store.Commit(t.Context(), &trace.Batch{Starts: []*trace.Record{&start}}); err != nil {
+					t.Fatal(err)
+				}
+				d.written = append(d.written, &start)
+				r.State = trace.StateEnded
+			}
+			batch.Records = append(batch.Records, r)
+			d.records = append(d.records, r)
+		}
+		for range rapid.IntRange(0, 4).Draw(t, "metrics") {
+			m := &trace.Metrics{Workspace: "w", Time: at, APIKey: "app", Metadata: drawMetadata(t)}
+			if len(d.records) > 0 && rapid.Bool().Draw(t, "attached") {
+				of := rapid.SampledFrom(d.records).Draw(t, "trace")
+				m.TraceID, m.Workspace = of.ID, of.Workspace
+			} else {
+				m.TraceID = authority.New(trace.KindMetrics, at)
+			}
+			if rapid.Bool().Draw(t, "conversation") {
+				m.ConversationID, m.ChainID = new(rapid.SampledFrom([]string{"c1", "c2"}).Draw(t, "conversation")), new("chain")
+			}
+			if rapid.Bool().Draw(t, "numbers") {
+				m.Score, m.Latency = new(float64(rapid.IntRange(0, 100).Draw(t, "score"))), new(float64(rapid.IntRange(0, 9000).Draw(t, "ms")))
+				m.PromptTokens, m.CompletionTokens, m.TotalTokens = new(int64(1)), new(int64(2)), new(int64(3))
+			}
+			batch.Metrics = append(batch.Metrics, m)
+			d.metrics = append(d.metrics, m)
+		}
+		if err := store.Commit(t.Context(), &batch); err != nil {
+			t.Fatal(err)
+		}
+		// The store groups what it inserts; what has upstream members goes first.
+		d.written = append(d.written, batch.Records...)
+	}
+	slices.SortFunc(d.records, func(a, b *trace.Record) int { return slices.Compare(b.ID[:], a.ID[:]) })
+	return d
+}
+
+func mustTestAuthority(t *rapid.T) *trace.Authority {
+	a, err := trace.NewAuthority([]byte(strings.Repeat("k", 32)), "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func drawFilter(t *rapid.T) trace.Filter {
+	f := trace.Filter{Workspace: "w"}
+	maybe := func(label string, set func()) {
+		if rapid.IntRange(0, 5).Draw(t, label) == 0 {
+			set()
+		}
+	}
+	text := func(into *string, label string, values ...string) {
+		maybe(label, func() { *into = rapid.SampledFrom(values).Draw(t, label) })
+	}
+	maybe("since", func() { f.Since = base.Add(time.Hour) })
+	maybe("until", func() { f.Until = base.Add(5 * time.Hour) })
+	maybe("kind", func() {
+		f.Kind = rapid.SampledFrom([]trace.Kind{trace.KindPrompt, trace.KindEndpoint, trace.KindMetrics}).Draw(t, "kind")
+	})
+	text(&f.Key, "key", "a", "none")
+	text(&f.APIKey, "api key", "app")
+	maybe("status", func() { f.Status = rapid.SampledFrom([]int{200, 502}).Draw(t, "status") })
+	maybe("outcome", func() { f.Outcome = rapid.SampledFrom([]trace.Outcome{trace.OK, trace.Failed}).Draw(t, "outcome") })
+	maybe("state", func() {
+		f.State = new(rapid.SampledFrom([]trace.State{trace.StateEnded, trace.StateStarted, trace.StateInterrupted}).Draw(t, "state"))
+	})
+	text(&f.Provider, "provider", "p")
+	text(&f.Model, "model", "m")
+	text(&f.Code, "code", "timeout")
+	text(&f.ConversationID, "conversation", "c1", "none")
+	text(&f.ChainID, "chain", "chain")
+	maybe("metadata", func() {
+		f.Metadata = append(f.Metadata, rapid.SampledFrom(metadataMatches).Draw(t, "match"))
+	})
+	return f
+}
+
+// matchesMetadata is what a match means, by encoding/json.
+func matchesMetadata(metadata []byte, matches []trace.MetadataMatch) bool {
+	for _, match := range matches {
+		var members map[string]json.RawMessage
+		var want, got any
+		if json.Unmarshal(metadata, &members) != nil || members[match.Name] == nil || json.Unmarshal([]byte(match.Value), &want) != nil ||
+			json.Unmarshal(members[match.Name], &got) != nil || !cmp.Equal(want, got) && !(match.OrText && cmp.Equal(any(match.Value), got)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *drawn) reported(r *trace.Record, with func(*trace.Metrics) *string, value string) bool {
+	return value == "" || slices.ContainsFunc(d.metrics, func(m *trace.Metrics) bool {
+		return m.TraceID == r.ID && m.Workspace == r.Workspace && with(m) != nil && *with(m) == value
+	})
+}
+
+func conversationOf(m *trace.Metrics) *string { return m.ConversationID }
+func chainOf(m *trace.Metrics) *string        { return m.ChainID }
+
+// matches is what a filter means.
+func (d *drawn) matches(f *trace.Filter, r *trace.Record) bool {
+	same := func(want, got string) bool { return want == "" || want == got }
+	failed := r.Code != "" || r.State == trace.StateInterrupted
+	switch {
+	case r.Workspace != f.Workspace, !f.Since.IsZero() && r.Time.Before(f.Since), !f.Until.IsZero() && !r.Time.Before(f.Until),
+		f.Kind != 0 && r.Kind != f.Kind, f.Status != 0 && f.Status != r.Status, f.State != nil && *f.State != r.State,
+		f.Outcome == trace.OK && (failed || r.State != trace.StateEnded), f.Outcome == trace.Failed && !failed,
+		!same(f.Key, r.Key), !same(f.APIKey, r.APIKey), !same(f.Provider, r.Provider), !same(f.Model, r.Model), !same(f.Code, r.Code),
+		!d.reported(r, conversationOf, f.ConversationID), !d.reported(r, chainOf, f.ChainID), !matchesMetadata(r.Metadata, f.Metadata):
+		return false
+	}
+	return true
+}
+
+// TestQueriesAgreeWithTheirMeaning stores random traces and holds listing,
+// following and exporting, under random filters, against plain Go.
+func TestQueriesAgreeWithTheirMeaning(t *testing.T) {
+	dir, files := t.TempDir(), 0
+	rapid.Check(t, func(t *rapid.T) {
+		files++
+		d := drawStore(t, filepath.Join(dir, fmt.Sprint(files)))
+		defer d.store.close()
+		for range 8 {
+			f := drawFilter(t)
+			var want []*trace.Record // as the list shows them
+			for _, r := range d.records {
+				if d.matches(&f, r) {
+					short := *r
+					short.Response = nil
+					want = append(want, &short)
+				}
+			}
+			limit, budget := rapid.IntRange(1, 5).Draw(t, "limit"), rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "budget")
+			var listed []*trace.Record
+			for before, pages := (trace.ID{}), 0; ; pages++ {
+				page, err := d.store.Traces(t.Context(), f, before, limit, budget)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(page.Records) > limit || pages > len(d.records) {
+					t.Fatalf("page %d of %d records; limit %d", pages, len(page.Records), limit)
+				}
+				listed = append(listed, page.Records...)
+				if before = page.Next; before.IsZero() {
+					break
+				}
+			}
+			if diff := cmp.Diff(want, listed, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("listed by %+v (-want +got):\n%s", f, diff)
+			}
+			d.checkFollow(t, &f, limit)
+			d.checkExport(t, &f, want)
+		}
+	})
+}
+
+// checkFollow follows from the beginning: every state in which a trace still is
+// comes once.
+func (d *drawn) checkFollow(t *rapid.T, f *trace.Filter, limit int) {
+	var want, got []string
+	for _, r := range d.records {
+		if d.matches(f, r) {
+			want = append(want, fmt.Sprint(r.ID, r.State))
+		}
+	}
+	latest, err := d.store.LastSeq(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := int64(0)
+	for last < latest {
+		records, next, err := d.store.Follow(t.Context(), *f, last, limit)
+		if err != nil || next <= last {
+			t.Fatalf("following from %d to %d: %v", last, next, err)
+		}
+		for _, r := range records {
+			got = append(got, fmt.Sprint(r.ID, r.State))
+		}
+		last = next
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(want, got) {
+		t.Fatalf("followed by %+v: %v, want %v", f, got, want)
+	}
+}
+
+func (d *drawn) checkExport(t *rapid.T, f *trace.Filter, matching []*trace.Record) {
+	var want, got []string
+	describe := func(r *trace.Record, id trace.ID, count int) string {
+		return fmt.Sprintf("%s %v %d", id, r != nil, count)
+	}
+	has := map[trace.ID]bool{}
+	for _, r := range d.records {
+		has[r.ID] = true
+	}
+	for _, r := range matching {
+		count := 0
+		for _, m := range d.metrics {
+			count += int(countIf(m.TraceID == r.ID))
+		}
+		want = append(want, describe(r, r.ID, count))
+	}
+	onlyOfTraces := f.Key != "" || f.Status != 0 || f.Outcome != 0 || f.State != nil || f.Provider != "" || f.Model != "" || f.Code != "" ||
+		f.Kind == trace.KindPrompt || f.Kind == trace.KindEndpoint
+	for _, m := range d.metrics {
+		matches := func(want string, got *string) bool { return want == "" || got != nil && *got == want }
+		if !has[m.TraceID] && !onlyOfTraces && m.Workspace == f.Workspace && (f.APIKey == "" || f.APIKey == m.APIKey) &&
+			matches(f.ConversationID, m.ConversationID) && matches(f.ChainID, m.ChainID) && matchesMetadata(m.Metadata, f.Metadata) &&
+			!m.Time.Before(f.Since) && (f.Until.IsZero() || m.Time.Before(f.Until)) {
+			want = append(want, describe(nil, m.TraceID, 1))
+		}
+	}
+	slices.Sort(want) // ids begin with their time
+	if err := d.store.Export(t.Context(), *f, func(r *trace.Record, metrics []trace.Metrics) error {
+		if r == nil {
+			got = append(got, describe(nil, metrics[0].TraceID, len(metrics)))
+			return nil
+		}
+		if string(r.Response) != "content" {
+			return errors.New("the content was not exported")
+		}
+		got = append(got, describe(r, r.ID, len(metrics)))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(want, got) {
+		t.Fatalf("exported by %+v:\n%s\nwant\n%s", f, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func countIf(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// TestManyWindows has queries look at more traces than they do at once, of which
+// few match, and take the time for one look each.
+func TestManyWindows(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	authority := mustAuthority(t)
+	var batch trace.Batch
+	var rare, all []trace.ID
+	for n := range followWindow + 1500 {
+		at := base.Add(time.Duration(n/3) * time.Second)
+		r := &trace.Record{ID: authority.New(trace.KindPrompt, at), Time: at, Workspace: "w", Kind: trace.KindPrompt, Key: "k"}
+		if n%minWindow == 0 || n%minWindow == minWindow-1 {
+			r.Key = "rare"
+			rare = append(rare, r.ID)
+		}
+		all = append(all, r.ID)
+		batch.Records = append(batch.Records, r)
+		if n%50 == 0 { // many of one trace
+			for range 20 {
+				batch.Metrics = append(batch.Metrics, &trace.Metrics{TraceID: r.ID, Workspace: "w", Time: at, ConversationID: new("c"), Score: new(1.0)})
+			}
+		}
+	}
+	if err := s.Commit(t.Context(), &batch); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		filter trace.Filter
+		want   []trace.ID
+	}{
+		"all":          {trace.Filter{}, all},
+		"rare":         {trace.Filter{Key: "rare"}, rare},
+		"none":         {trace.Filter{Key: "none"}, nil},
+		"conversation": {trace.Filter{ConversationID: "c"}, everyNth(all, 50)},
+	} {
+		test.filter.Workspace = "w"
+		var listed, exported, followed []trace.ID
+		short := 0
+		for before := (trace.ID{}); ; {
+			page, err := s.Traces(t.Context(), test.filter, before, 100, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range page.Records {
+				listed = append(listed, r.ID)
+			}
+			if page.Complete != (len(page.Records) == 100 || page.Next.IsZero()) {
+				t.Errorf("%s: a page of %d traces before %s, complete: %t", name, len(page.Records), page.Next, page.Complete)
+			}
+			if !page.Complete {
+				short++
+			}
+			if before = page.Next; before.IsZero() {
+				break
+			}
+		}
+		slices.Reverse(listed)
+		if !slices.Equal(listed, test.want) {
+			t.Errorf("%s: %d were listed, want %d", name, len(listed), len(test.want))
+		}
+		if name == "none" && short < 10 {
+			t.Errorf("only %d pages were short of time", short)
+		}
+		if err := s.Export(t.Context(), test.filter, func(r *trace.Record, _ []trace.Metrics) error {
+			exported = append(exported, r.ID)
+			return nil
+		}); err != nil || !slices.Equal(exported, test.want) {
+			t.Errorf("%s: %d were exported, want %d; %v", name, len(exported), len(test.want), err)
+		}
+		for last, calls := int64(0), 0; last < int64(len(all)); calls++ {
+			records, next, err := s.Follow(t.Context(), test.filter, last, 100)
+			if err != nil || next <= last || calls > len(all) {
+				t.Fatalf("%s: followed from %d to %d, %v", name, last, next, err)
+			}
+			for _, r := range records {
+				followed = append(followed, r.ID)
+			}
+			last = next
+		}
+		if !slices.Equal(followed, test.want) {
+			t.Errorf("%s: %d were followed, want %d", name, len(followed), len(test.want))
+		}
+	}
+}
+
+func everyNth(ids []trace.ID, n int) (nth []trace.ID) {
+	for i := 0; i < len(ids); i += n {
+		nth = append(nth, ids[i])
+	}
+	return nth
+}
+
+// TestMetadataMatches holds every form of metadata against every match.
+func TestMetadataMatches(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	authority := mustAuthority(t)
+	var batch trace.Batch
+	stored := map[trace.ID]string{}
+	for _, metadata := range metadataForms {
+		r := &trace.Record{ID: authority.New(trace.KindPrompt, base), Time: base, Workspace: "w", Kind: trace.KindPrompt, Key: "k", Metadata: []byte(metadata)}
+		stored[r.ID] = metadata
+		batch.Records = append(batch.Records, r)
+	}
+	if err := s.Commit(t.Context(), &batch); err != nil {
+		t.Fatal(err)
+	}
+	for _, match := range metadataMatches {
+		page, err := s.Traces(t.Context(), trace.Filter{Workspace: "w", Metadata: []trace.MetadataMatch{match}}, trace.ID{}, 100, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[trace.ID]bool{}
+		for _, r := range page.Records {
+			found[r.ID] = true
+		}
+		for id, metadata := range stored {
+			if want := matchesMetadata([]byte(metadata), []trace.MetadataMatch{match}); found[id] != want {
+				t.Errorf("%s = %s in %s: %t, want %t", match.Name, match.Value, metadata, found[id], want)
+			}
+		}
+	}
+}
+
+// TestGet reads all of one trace, and nothing of another workspace.
+func TestGet(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
+	record := fullRecord(authority.New(trace.KindEndpoint, at), at)
+	lone, m := metricsOf(authority.New(trace.KindMetrics, at)), metricsOf(record.ID)
+	version := trace.Version{Workspace: "default", Kind: record.Kind, Key: record.Key, Version: record.Version, Content: []byte("text"), Time: at}
+	bare := &trace.Record{ID: authority.New(trace.KindPrompt, at), Time: at, Workspace: "default", Kind: trace.KindPrompt, Key: "k", Version: "not kept"}
+	if err := s.Commit(t.Context(), &trace.Batch{
+		Records: []*trace.Record{record, bare}, Metrics: []*trace.Metrics{m, lone}, Versions: []trace.Version{version},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		workspace string
+		id        trace.ID
+		found     bool
+		record    *trace.Record
+		metrics   int
+		version   bool
+	}{
+		"everything":              {"default", record.ID, true, record, 1, true},
+		"no version, no metrics":  {"default", bare.ID, true, bare, 0, false},
+		"metrics alone":           {"default", lone.TraceID, true, nil, 1, false},
+		"of another workspace":    {"other", record.ID, false, nil, 0, false},
+		"metrics of another":      {"other", lone.TraceID, false, nil, 0, false},
+		"what was never recorded": {"default", authority.New(trace.KindPrompt, at), false, nil, 0, false},
+	} {
+		got, err := s.Get(t.Context(), test.workspace, test.id)
+		if !test.found {
+			if !errors.Is(err, ErrNotFound) {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(test.record, got.Record, cmpopts.EquateEmpty()); diff != "" || len(got.Metrics) != test.metrics || (got.Version != nil) != test.version {
+			t.Errorf("%s: %+v (-want +got):\n%s", name, got, diff)
+		}
+	}
+}
+
+// TestFollowAfterDeletion goes on where the latest traces were deleted.
+func TestFollowAfterDeletion(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	authority, now := mustAuthority(t), time.Now()
+	commit := func() trace.ID {
+		t.Helper()
+		r := fullRecord(authority.New(trace.KindEndpoint, now), now)
+		if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{r}}); err != nil {
+			t.Fatal(err)
+		}
+		return r.ID
+	}
+	f := trace.Filter{Workspace: "default"}
+	for range 10 {
+		commit()
+	}
+	last, err := s.LastSeq(t.Context())
+	if err != nil || last != 10 {
+		t.Fatal(last, err)
+	}
+	if _, err := s.conn.ExecContext(t.Context(), "DELETE FROM traces"); err != nil {
+		t.Fatal(err)
+	}
+	records, last, err := s.Follow(t.Context(), f, last, 5)
+	if err != nil || len(records) != 0 {
+		t.Fatal(records, last, err)
+	}
+	want := commit()
+	records, last, err = s.Follow(t.Context(), f, last, 5)
+	if err != nil || len(records) != 1 || records[0].ID != want {
+		t.Fatal(records, last, err)
+	}
+	// The numbers of a file that was begun anew are lower.
+	if records, again, err := s.Follow(t.Context(), f, last+1000, 5); err != nil || len(records) != 0 || again != last {
+		t.Error(records, again, err)
+	}
+	if _, _, err := s.Follow(t.Context(), trace.Filter{}, 0, 5); err == nil {
+		t.Error("followed without a workspace")
+	}
+}

@@ -1,0 +1,294 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// Interval is what a row of statistics covers.
+type Interval uint8
+
+// The intervals.
+const (
+	Hourly Interval = iota
+	Daily           // by UTC
+	Overall
+)
+
+// ParseInterval reads "hour", "day" and "all". It is false for any other name.
+func ParseInterval(name string) (Interval, bool) {
+	switch name {
+	case "hour":
+		return Hourly, true
+	case "day":
+		return Daily, true
+	case "all":
+		return Overall, true
+	}
+	return 0, false
+}
+
+const (
+	// MaxStatsRows is how many rows an answer has at most.
+	MaxStatsRows = 10_000
+
+	// What is looked at for one answer, which keeps it within 100 ms: so many
+	// hours and days of series, and so many rows that were not counted yet.
+	maxStatsRead = 20_000
+	maxStatsTail = 10_000
+)
+
+// ErrTooMany says that an answer would have too many rows.
+var ErrTooMany = errors.New("too many rows of statistics: ask for a shorter time, one key, or longer intervals")
+
+// StatsQuery asks for statistics. Only the workspace is required.
+type StatsQuery struct {
+	Workspace string
+
+	// Since and Until bound the time of the traces. They are widened to whole
+	// hours. Zero: no bound.
+	Since, Until time.Time
+
+	Kind     trace.Kind // 0: all
+	Key      string     // empty: all
+	Interval Interval
+}
+
+// Stats is the answer to a StatsQuery.
+type Stats struct {
+	Rows []StatsRow // by start, kind, key and variant
+
+	// Pending is how many traces and metrics have not been counted yet, and are
+	// not in the rows: 0 but after a burst, and for a while in a file of a
+	// version without statistics.
+	Pending int64
+}
+
+// StatsRow is what happened in an interval that began at Start with the traces
+// of one variant: of a prompt or endpoint that has variants, or the matched row
+// of a remote configuration, "default" where none matched. Metrics count at the
+// time of their trace. The key is empty where the trace of metrics is not kept.
+type StatsRow struct {
+	Start   time.Time `json:"start,omitzero"` // zero for Overall
+	Kind    string    `json:"kind"`
+	Key     string    `json:"key"`
+	Variant string    `json:"variant,omitempty"`
+
+	Traces      int64 `json:"traces"`      // those that ended or were interrupted
+	Errors      int64 `json:"errors"`      // those with an error code
+	Interrupted int64 `json:"interrupted"` // those that a crash cut off: of the latest 5,000, while their traces are kept
+	Cached      int64 `json:"cached"`      // those that a cache answered
+
+	// Of traces and metrics together.
+	PromptTokens     int64   `json:"prompt_tokens"`
+	CompletionTokens int64   `json:"completion_tokens"`
+	TotalTokens      int64   `json:"total_tokens"`
+	Cost             float64 `json:"cost_usd"`
+
+	Reports   int64    `json:"reports"` // metrics
+	Scores    int64    `json:"scores"`  // those of them with a score
+	ScoreMean *float64 `json:"score_mean,omitempty"`
+
+	Latency         Quantiles `json:"latency_ms"`
+	FirstToken      Quantiles `json:"first_token_ms"`
+	ReportedLatency Quantiles `json:"reported_latency_ms"` // of metrics
+}
+
+// Quantiles are of durations in milliseconds, each within 5 % of the true one.
+type Quantiles struct {
+	Count int64   `json:"count"`
+	P50   float64 `json:"p50"`
+	P90   float64 `json:"p90"`
+	P95   float64 `json:"p95"`
+	P99   float64 `json:"p99"`
+}
+
+func quantilesOf(h histogram) Quantiles {
+	return Quantiles{Count: h.total(), P50: h.quantile(0.5), P90: h.quantile(0.9), P95: h.quantile(0.95), P99: h.quantile(0.99)}
+}
+
+// Stats returns the statistics of a time: what was counted in the background,
+// and what was written since. It fails with ErrTooMany where that would take
+// too long.
+func (r *Reader) Stats(ctx context.Context, q StatsQuery) (_ Stats, err error) {
+	if q.Workspace == "" {
+		return Stats{}, errors.New("statistics are of a workspace")
+	}
+	since, until := q.hours()
+	// Everything is read in one state of the file: what is counted between two
+	// would count twice, or not at all.
+	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return Stats{}, err
+	}
+	defer func() { err = errors.Join(err, endRead(tx)) }()
+	found := tallies{}
+	if err := q.readStored(ctx, tx, since, until, found); err != nil {
+		return Stats{}, err
+	}
+	pending, err := q.readTail(ctx, tx, since, until, found)
+	if err != nil {
+		return Stats{}, err
+	}
+	return Stats{Rows: rowsOf(found, q.Interval), Pending: pending}, nil
+}
+
+// hours are the bounds of the query, the first inclusive and the second not, in
+// hours since 1970.
+func (q *StatsQuery) hours() (since, until int64) {
+	until = math.MaxInt32
+	if !q.Since.IsZero() {
+		since = max(q.Since.UnixMilli(), 0) / hourMillis
+	}
+	if !q.Until.IsZero() {
+		until = (max(q.Until.UnixMilli(), 0) + hourMillis - 1) / hourMillis
+	}
+	return since, until
+}
+
+// slotOf is the slot of the answer that an hour or a day belongs to.
+func (q *StatsQuery) slotOf(s series, start int64) slot {
+	switch q.Interval {
+	case Hourly:
+		return slot{s, 1, start}
+	case Daily:
+		return slot{s, 24, start - start%24}
+	}
+	return slot{series: s}
+}
+
+// readStored adds what was counted.
+func (q *StatsQuery) readStored(ctx context.Context, on querier, since, until int64, into tallies) error {
+	var where clauses
+	where.equal("workspace", q.Workspace)
+	if q.Kind != 0 {
+		where.equal("kind", q.Kind.String())
+	}
+	where.equal("key", q.Key)
+	names := map[int64]series{}
+	if _, err := collect(ctx, on, func(scan func(...any) error) (_ struct{}, err error) {
+		var id int64
+		var s series
+		err = scan(&id, &s.workspace, &s.kind, &s.key, &s.variant)
+		names[id] = s
+		return struct{}{}, err
+	}, "SELECT id, workspace, kind, key, variant FROM stats_series WHERE "+where.and(), where.args...); err != nil {
+		return err
+	}
+
+	// Whole days by the day, what is left by the hour.
+	firstDay, lastDay := (since+23)/24*24, until/24*24
+	parts := []struct{ hours, since, until int64 }{{1, since, firstDay}, {24, firstDay, lastDay}, {1, max(firstDay, lastDay), until}}
+	if q.Interval == Hourly || firstDay >= lastDay {
+		parts = parts[:1]
+		parts[0].until = until
+	}
+	read := 0
+	for _, part := range parts {
+		if _, err := collect(ctx, on, func(scan func(...any) error) (_ struct{}, err error) {
+			if read++; read > maxStatsRead {
+				return struct{}{}, ErrTooMany
+			}
+			var id, start int64
+			t, err := scanTally(scan, &id, &start)
+			if err != nil {
+				return struct{}{}, err
+			}
+			return struct{}{}, into.add(q.slotOf(names[id], start), t)
+		}, fmt.Sprintf("SELECT s.id, h.start, %s FROM stats_series AS s CROSS JOIN stats AS h ON h.series = s.id AND h.hours = ? AND h.start >= ? AND h.start < ? WHERE %s",
+			tallyColumns, where.and()), slices.Concat([]any{part.hours, part.since, part.until}, where.args)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readTail adds what was not counted, as far as that takes no time, and returns
+// how much is left.
+func (q *StatsQuery) readTail(ctx context.Context, on querier, since, until int64, into tallies) (pending int64, err error) {
+	from, err := statsProgress(ctx, on)
+	if err != nil {
+		return 0, err
+	}
+	counted := tallies{}
+	for _, table := range []struct {
+		name, alias string
+		from        int64
+		count       func(context.Context, querier, int64, int64, int, clauses) (int64, error)
+	}{{"traces", "t", from.traces, counted.countTraces}, {"metrics", "m", from.metrics, counted.countMetrics}} {
+		var where clauses
+		where.equal(table.alias+".workspace", q.Workspace)
+		end, err := endOfRows(ctx, on, table.name, table.from, maxStatsTail)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := table.count(ctx, on, table.from, end, math.MaxInt, where); err != nil {
+			return 0, err
+		}
+		greatest, err := queryInt(ctx, on, fmt.Sprintf("SELECT coalesce(max(seq), 0) FROM %s", table.name))
+		if err != nil {
+			return 0, err
+		}
+		pending += max(greatest-end, 0)
+	}
+	var where clauses
+	where.equal("workspace", q.Workspace)
+	if err := counted.countInterrupted(ctx, on, where); err != nil {
+		return 0, err
+	}
+	for at, t := range counted {
+		if at.start < since || at.start >= until || q.Kind != 0 && at.kind != q.Kind.String() || q.Key != "" && at.key != q.Key {
+			continue
+		}
+		if err := into.add(q.slotOf(at.series, at.start), t); err != nil {
+			return 0, err
+		}
+	}
+	return pending, nil
+}
+
+// add adds to a slot of an answer, which may become full.
+func (t tallies) add(at slot, counted *tally) error {
+	if sum := t[at]; sum != nil {
+		sum.merge(counted)
+		return nil
+	}
+	if len(t) >= MaxStatsRows {
+		return ErrTooMany
+	}
+	t[at] = counted
+	return nil
+}
+
+func rowsOf(found tallies, interval Interval) []StatsRow {
+	rows := make([]StatsRow, 0, len(found))
+	for at, t := range found {
+		row := StatsRow{
+			Kind: at.kind, Key: at.key, Variant: at.variant,
+			Traces: t.traces, Errors: t.errors, Interrupted: t.interrupted, Cached: t.cached,
+			PromptTokens: t.promptTokens, CompletionTokens: t.completionTokens, TotalTokens: t.totalTokens, Cost: t.cost,
+			Reports: t.reports, Scores: t.scores,
+			Latency: quantilesOf(t.latency), FirstToken: quantilesOf(t.firstToken), ReportedLatency: quantilesOf(t.reportedLatency),
+		}
+		if interval != Overall {
+			row.Start = time.UnixMilli(at.start * hourMillis).UTC()
+		}
+		if t.scores > 0 {
+			row.ScoreMean = new(t.scoreSum / float64(t.scores))
+		}
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b StatsRow) int {
+		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Key, b.Key), strings.Compare(a.Variant, b.Variant))
+	})
+	return rows
+}

@@ -1,0 +1,517 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// mustKeep opens the connection that counts, on a store whose own does not.
+func mustKeep(t testing.TB, s *Store) *statsKeeper {
+	t.Helper()
+	s.stop()
+	s.background.Wait()
+	k, err := openStatsKeeper(t.Context(), s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.close)
+	return k
+}
+
+// BenchmarkCount is what counting costs per trace.
+func BenchmarkCount(b *testing.B) {
+	const count = 40_960
+	s := mustOpen(b, Config{Path: filepath.Join(b.TempDir(), "a.db")})
+	k := mustKeep(b, s)
+	var batch trace.Batch
+	authority, now := mustAuthority(b), time.Now()
+	for n := range count {
+		batch.Records = append(batch.Records, manyRecord(new(trace.Record), authority, n, count, now, &batch))
+	}
+	batch.Metrics = nil
+	if err := s.Commit(b.Context(), &batch); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	before := processorTime(b)
+	for b.Loop() {
+		if _, err := k.db.ExecContext(b.Context(), "UPDATE cursors SET traces = 0; DELETE FROM stats"); err != nil {
+			b.Fatal(err)
+		}
+		for {
+			more, err := k.step(b.Context(), now)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if !more {
+				break
+			}
+		}
+	}
+	b.ReportMetric(float64(processorTime(b)-before)/float64(b.N*count), "cpu-ns/trace")
+}
+
+// naiveRow is a StatsRow as plain Go has it, with all the durations.
+type naiveRow struct {
+	StatsRow
+	latency, firstToken, reported []float64
+	scoreSum                      float64
+}
+
+// naive computes statistics from what a property test stored.
+func (d *drawn) naive(q StatsQuery) []naiveRow {
+	since, until := q.Since.Truncate(time.Hour), q.Until
+	if until.Truncate(time.Hour) != until {
+		until = until.Truncate(time.Hour).Add(time.Hour)
+	}
+	rows := map[StatsRow]*naiveRow{}
+	at := func(kind, key, variant string, at time.Time) *naiveRow {
+		if !q.Since.IsZero() && at.Before(since) || !q.Until.IsZero() && !at.Before(until) || q.Kind != 0 && q.Kind.String() != kind || q.Key != "" && q.Key != key {
+			return new(naiveRow)
+		}
+		name := StatsRow{Kind: kind, Key: key, Variant: variant}
+		switch q.Interval {
+		case Hourly:
+			name.Start = at.UTC().Truncate(time.Hour)
+		case Daily:
+			name.Start = at.UTC().Truncate(24 * time.Hour)
+		}
+		if rows[name] == nil {
+			rows[name] = &naiveRow{StatsRow: name}
+		}
+		return rows[name]
+	}
+	group := func(r *trace.Record) *naiveRow {
+		variant := r.Variant
+		if r.Kind == trace.KindRemoteConfig {
+			if variant = r.Row; variant == "" {
+				variant = "default"
+			}
+		}
+		return at(r.Kind.String(), r.Key, variant, r.Time)
+	}
+	of := map[trace.ID]*trace.Record{}
+	for _, r := range d.records {
+		of[r.ID] = r
+		if r.Workspace != q.Workspace || r.State == trace.StateStarted {
+			continue
+		}
+		row := group(r)
+		row.Traces++
+		row.Errors += countIf(r.Code != "")
+		row.Interrupted += countIf(r.State == trace.StateInterrupted)
+		row.Cached += countIf(r.Cached)
+		row.PromptTokens += r.PromptTokens
+		row.CompletionTokens += r.CompletionTokens
+		row.TotalTokens += r.TotalTokens
+		row.Cost += r.Cost
+		if r.Latency != 0 {
+			row.latency = append(row.latency, float64(r.Latency.Microseconds())/1000)
+		}
+		if r.FirstToken != 0 {
+			row.firstToken = append(row.firstToken, float64(r.FirstToken.Microseconds())/1000)
+		}
+	}
+	for _, m := range d.metrics {
+		if m.Workspace != q.Workspace {
+			continue
+		}
+		row := (*naiveRow)(nil)
+		if r := of[m.TraceID]; r != nil {
+			row = group(r)
+		} else {
+			row = at("metrics", "", "", m.Time)
+		}
+		row.Reports++
+		if m.Score == nil {
+			continue
+		}
+		row.Scores++
+		row.scoreSum += *m.Score
+		row.reported = append(row.reported, *m.Latency)
+		row.PromptTokens += *m.PromptTokens
+		row.CompletionTokens += *m.CompletionTokens
+		row.TotalTokens += *m.TotalTokens
+	}
+	var all []naiveRow
+	for _, row := range rows {
+		if row.Scores > 0 {
+			row.ScoreMean = new(row.scoreSum / float64(row.Scores))
+		}
+		all = append(all, *row)
+	}
+	return all
+}
+
+func nameOf(r StatsRow) string {
+	return fmt.Sprintf("%s/%s/%s/%s", r.Start.Format(time.RFC3339), r.Kind, r.Key, r.Variant)
+}
+
+// checkQuantiles holds the promise of 5 % against the nearest rank.
+func checkQuantiles(t interface{ Fatalf(string, ...any) }, what string, got Quantiles, durations []float64) {
+	slices.Sort(durations)
+	if got.Count != int64(len(durations)) {
+		t.Fatalf("%s: %d counted, want %d", what, got.Count, len(durations))
+	}
+	for q, value := range map[float64]float64{0.5: got.P50, 0.9: got.P90, 0.95: got.P95, 0.99: got.P99} {
+		want := 0.0
+		if len(durations) > 0 {
+			want = durations[int(math.Ceil(q*float64(len(durations))))-1]
+		}
+		// What takes no microsecond has no shares of it.
+		if math.Abs(value-want) > max(want*0.05, 0.001) {
+			t.Fatalf("%s: the quantile %v is %v, want %v", what, q, value, want)
+		}
+	}
+}
+
+// TestStatsAgreeWithTheirMeaning holds statistics, of which a random part was
+// counted before, against plain Go.
+func TestStatsAgreeWithTheirMeaning(t *testing.T) {
+	dir, files := t.TempDir(), 0
+	rapid.Check(t, func(t *rapid.T) {
+		files++
+		d := drawStore(t, filepath.Join(dir, fmt.Sprint(files)))
+		defer d.store.close()
+		keeper, err := openStatsKeeper(t.Context(), d.store.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer keeper.close()
+		for _, when := range []string{"nothing", "old", "everything"} {
+			switch when {
+			case "old":
+				// As if it were the time of some of the metrics.
+				if _, err := keeper.step(t.Context(), base.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "now"))*time.Minute)); err != nil {
+					t.Fatal(err)
+				}
+			case "everything":
+				for more := true; more; {
+					if more, err = keeper.step(t.Context(), time.Now()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for _, interval := range []Interval{Hourly, Daily, Overall} {
+				q := StatsQuery{Workspace: "w", Interval: interval}
+				if rapid.Bool().Draw(t, "since") {
+					q.Since = base.Add(time.Duration(rapid.IntRange(-100, 1000).Draw(t, "since")) * time.Minute)
+				}
+				if rapid.Bool().Draw(t, "until") {
+					q.Until = base.Add(time.Duration(rapid.IntRange(-100, 1500).Draw(t, "until")) * time.Minute)
+				}
+				if rapid.IntRange(0, 3).Draw(t, "by kind") == 0 {
+					q.Kind = trace.KindEndpoint
+				}
+				if rapid.IntRange(0, 3).Draw(t, "by key") == 0 {
+					q.Key = "a"
+				}
+				d.checkStats(t, q, when)
+			}
+		}
+	})
+}
+
+func (d *drawn) checkStats(t *rapid.T, q StatsQuery, when string) {
+	stats, err := d.store.Stats(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]naiveRow{}
+	for _, row := range d.naive(q) {
+		want[nameOf(row.StatsRow)] = row
+	}
+	if stats.Pending != 0 || len(stats.Rows) != len(want) {
+		t.Fatalf("%s counted: %d rows and %d pending, want %d rows of %+v", when, len(stats.Rows), stats.Pending, len(want), q)
+	}
+	if !slices.IsSortedFunc(stats.Rows, func(a, b StatsRow) int { return a.Start.Compare(b.Start) }) {
+		t.Fatalf("the rows are not in order")
+	}
+	for _, row := range stats.Rows {
+		naive := want[nameOf(row)]
+		what := when + " counted, " + nameOf(row)
+		checkQuantiles(t, what+" latency", row.Latency, naive.latency)
+		checkQuantiles(t, what+" first token", row.FirstToken, naive.firstToken)
+		checkQuantiles(t, what+" reported latency", row.ReportedLatency, naive.reported)
+		row.Latency, row.FirstToken, row.ReportedLatency = Quantiles{}, Quantiles{}, Quantiles{}
+		if diff := cmp.Diff(naive.StatsRow, row, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-9 })); diff != "" {
+			t.Fatalf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+}
+
+func TestHistogram(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for name, draw := range map[string]func() float64{
+		"around a second": func() float64 { return 1e6 * math.Exp(random.NormFloat64()) },
+		"microseconds":    func() float64 { return 1 + 40*random.Float64() },
+		"any size":        func() float64 { return math.Pow(10, 12*random.Float64()) },
+		"one":             func() float64 { return 1234 },
+	} {
+		var h, half histogram
+		var durations []float64
+		for n := range 5000 {
+			micros := draw()
+			durations = append(durations, micros/1000)
+			if n%2 == 0 {
+				h.observe(micros)
+			} else {
+				half.observe(micros)
+			}
+		}
+		encoded, _ := half.encode().([]byte)
+		if err := h.decode(encoded); err != nil {
+			t.Fatal(err)
+		}
+		checkQuantiles(t, name, quantilesOf(h), durations)
+	}
+	for micros, want := range map[float64]int{math.NaN(): 0, -1: 0, 0: 0, 1: 0, 1.05: 1, math.Inf(1): maxBucket, 1e308: maxBucket} {
+		if got := bucketOf(micros); got != want {
+			t.Errorf("%v µs are in bucket %d, want %d", micros, got, want)
+		}
+	}
+	if q := (histogram)(nil).quantile(0.5); q != 0 {
+		t.Errorf("the median of nothing is %v", q)
+	}
+}
+
+// FuzzHistogram holds that no stored form does harm, and that what is read is
+// written as it was.
+func FuzzHistogram(f *testing.F) {
+	for _, h := range []histogram{{}, {{0, 1}}, {{3, 200}, {maxBucket, math.MaxInt64}}} {
+		encoded, _ := h.encode().([]byte)
+		f.Add(encoded)
+	}
+	f.Add([]byte{0x80})
+	f.Add([]byte{0, 1, 0, 1})
+	f.Fuzz(func(t *testing.T, encoded []byte) {
+		var h histogram
+		if h.decode(encoded) != nil {
+			return
+		}
+		again, _ := h.encode().([]byte)
+		var back histogram
+		if err := back.decode(again); err != nil || !slices.Equal(h, back) {
+			t.Errorf("%v became %v, %v", h, back, err)
+		}
+		h.quantile(0.99)
+	})
+}
+
+// TestMetricsWaitForTheirTrace counts metrics that are stored before their
+// trace, as they may be, under it.
+func TestMetricsWaitForTheirTrace(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	k := mustKeep(t, s)
+	now := time.Now()
+	record := fullRecord(mustAuthority(t).New(trace.KindEndpoint, now), now)
+	m := metricsOf(record.ID)
+	m.Time = now
+	step := func(at time.Time, want progress) {
+		t.Helper()
+		if _, err := k.step(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := statsProgress(t.Context(), k.db); err != nil || got != want {
+			t.Errorf("after %v: %+v, %v; want %+v", at.Sub(now), got, err, want)
+		}
+	}
+	if err := s.Commit(t.Context(), &trace.Batch{Metrics: []*trace.Metrics{m}}); err != nil {
+		t.Fatal(err)
+	}
+	step(now.Add(settled-time.Millisecond), progress{})
+	if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{record}}); err != nil {
+		t.Fatal(err)
+	}
+	step(now.Add(settled+time.Millisecond), progress{1, 1})
+	stats, err := s.Stats(t.Context(), StatsQuery{Workspace: "default", Interval: Overall})
+	if err != nil || len(stats.Rows) != 1 || stats.Rows[0].Key != record.Key || stats.Rows[0].Traces != 1 || stats.Rows[0].Reports != 1 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	// A clock that went back an hour holds nothing up.
+	if err := s.Commit(t.Context(), &trace.Batch{Metrics: []*trace.Metrics{m}}); err != nil {
+		t.Fatal(err)
+	}
+	step(now.Add(-time.Hour), progress{1, 2})
+}
+
+// TestEachTraceCountsOnce has two processes count the same rows.
+func TestEachTraceCountsOnce(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	a := mustKeep(t, s)
+	b, err := openStatsKeeper(t.Context(), s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.close()
+	now := time.Now()
+	authority := mustAuthority(t)
+	commit := func(key string, count int) {
+		t.Helper()
+		var batch trace.Batch
+		for range count {
+			r := fullRecord(authority.New(trace.KindEndpoint, now), now)
+			r.Key = key
+			batch.Records = append(batch.Records, r)
+		}
+		if err := s.Commit(t.Context(), &batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range 5 {
+		commit("a", 3)
+		before, after, counted, err := a.count(t.Context(), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := b.step(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+			commit("b", 1)
+		}
+		if err := a.store(t.Context(), before, after, counted); err != nil {
+			t.Fatal(err)
+		}
+		stats, err := s.Stats(t.Context(), StatsQuery{Workspace: "default", Interval: Overall})
+		if err != nil || len(stats.Rows) != 2 || stats.Rows[0].Traces != int64(3*(round+1)) || stats.Rows[1].Traces != int64(2*(round+1)) {
+			t.Fatalf("round %d: %+v, %v", round, stats, err)
+		}
+	}
+}
+
+// TestStatsInTheBackground has nothing but time count what was written.
+func TestStatsInTheBackground(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	now := time.Now()
+	var batch trace.Batch
+	authority := mustAuthority(t)
+	for range worthCounting {
+		batch.Records = append(batch.Records, fullRecord(authority.New(trace.KindEndpoint, now), now))
+	}
+	if err := s.Commit(t.Context(), &batch); err != nil {
+		t.Fatal(err)
+	}
+	waitForStats(t, s)
+}
+
+func TestStatsExpire(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	k := mustKeep(t, s)
+	now := time.Date(2026, 3, 14, 12, 30, 0, 0, time.UTC)
+	authority := mustAuthority(t)
+	var batch trace.Batch
+	for _, age := range []time.Duration{100 * time.Hour, 50 * time.Hour, 30 * time.Hour, 0} {
+		batch.Records = append(batch.Records, fullRecord(authority.New(trace.KindEndpoint, now.Add(-age)), now.Add(-age)))
+	}
+	if err := s.Commit(t.Context(), &batch); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.step(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	expire := func(retention time.Duration, wantHours, wantDays int64) {
+		t.Helper()
+		if err := k.expire(t.Context(), now, retention); err != nil {
+			t.Fatal(err)
+		}
+		for hours, want := range map[int]int64{1: wantHours, 24: wantDays} {
+			if got, err := queryInt(t.Context(), k.db, "SELECT count(*) FROM stats WHERE hours = ?", hours); err != nil || got != want {
+				t.Errorf("kept for %v: %d slots of %d hours, %v; want %d", retention, got, hours, err, want)
+			}
+		}
+	}
+	expire(0, 4, 4)
+	expire(time.Hour, 4, 4) // the traces are still there
+	if _, err := k.db.ExecContext(t.Context(), "DELETE FROM traces"); err != nil {
+		t.Fatal(err)
+	}
+	expire(49*time.Hour, 2, 3) // the day before yesterday was not over 49 hours ago
+	expire(time.Hour, 1, 1)
+}
+
+func TestTooManyStats(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it stores 10,001 traces of as many hours")
+	}
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	k := mustKeep(t, s)
+	authority := mustAuthority(t)
+	commit := func(from, until int) {
+		t.Helper()
+		var batch trace.Batch
+		for n := from; n < until; n++ {
+			at := base.Add(time.Duration(n) * time.Hour)
+			batch.Records = append(batch.Records, fullRecord(authority.New(trace.KindEndpoint, at), at))
+		}
+		if err := s.Commit(t.Context(), &batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func() {
+		t.Helper()
+		for more := true; more; {
+			var err error
+			if more, err = k.step(t.Context(), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	commit(0, MaxStatsRows)
+	count()
+	commit(MaxStatsRows, MaxStatsRows+1)
+	for range 2 { // the last not yet counted, and counted
+		if _, err := s.Stats(t.Context(), StatsQuery{Workspace: "default"}); !errors.Is(err, ErrTooMany) {
+			t.Errorf("%v", err)
+		}
+		stats, err := s.Stats(t.Context(), StatsQuery{Workspace: "default", Until: base.Add(MaxStatsRows * time.Hour).Truncate(time.Hour)})
+		if err != nil || len(stats.Rows) != MaxStatsRows {
+			t.Errorf("%d rows, %v", len(stats.Rows), err)
+		}
+		count()
+	}
+}
+
+// TestInterruptedCallsThatEnd are counted as interrupted, and then as ended, and
+// never as both.
+func TestInterruptedCallsThatEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	now := time.Now()
+	call := fullRecord(mustAuthority(t).New(trace.KindEndpoint, now), now)
+	start := *call
+	start.State, start.Code = trace.StateStarted, ""
+	if err := s.Commit(t.Context(), &trace.Batch{Starts: []*trace.Record{&start}}); err != nil {
+		t.Fatal(err)
+	}
+	other := mustOpen(t, Config{Path: path}) // and takes the call for dead
+	k := mustKeep(t, other)
+	check := func(when string, traces, interrupted int64) {
+		t.Helper()
+		for _, counted := range []string{"", ", counted"} {
+			stats, err := s.Stats(t.Context(), StatsQuery{Workspace: "default", Interval: Overall})
+			if err != nil || len(stats.Rows) != 1 || stats.Rows[0].Traces != traces || stats.Rows[0].Interrupted != interrupted {
+				t.Errorf("%s%s: %+v, %v", when, counted, stats, err)
+			}
+			if _, err := k.step(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	check("interrupted", 1, 1)
+	if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{call}}); err != nil {
+		t.Fatal(err)
+	}
+	check("ended after all", 1, 0)
+}

@@ -1,0 +1,105 @@
+package trace
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Outcome is what became of an answer.
+type Outcome uint8
+
+// The outcomes. What has not ended has none.
+const (
+	AnyOutcome Outcome = iota
+	OK                 // it ended without an error code
+	Failed             // it ended with one, or was interrupted
+)
+
+// ParseOutcome reads "ok" and "error". It is false for any other name.
+func ParseOutcome(name string) (Outcome, bool) {
+	switch name {
+	case "ok":
+		return OK, true
+	case "error":
+		return Failed, true
+	}
+	return AnyOutcome, false
+}
+
+// Filter selects traces. Members that are zero select everything, but for the
+// workspace, which is required: nothing is read across workspaces.
+type Filter struct {
+	Workspace string
+
+	// Since and Until bound the time of the traces' ids, which is that of their
+	// requests to a few milliseconds: from Since on, before Until.
+	Since, Until time.Time
+
+	Kind     Kind
+	Key      string
+	APIKey   string // the name of the caller's key
+	Status   int
+	Outcome  Outcome
+	State    *State
+	Provider string // that answered
+	Model    string
+	Code     string // of the error
+
+	// A trace is found by these where any of its metrics bears them.
+	ChainID, ConversationID string
+
+	Metadata []MetadataMatch // all of them
+}
+
+// MetadataMatch asks for a top-level member of a trace's metadata that has a
+// scalar value.
+type MetadataMatch struct {
+	Name  string
+	Value string // as JSON: "text", 1.5, true, null
+
+	// OrText also takes the text that reads as Value does: "1.5" beside 1.5.
+	OrText bool
+}
+
+// maxMetadataMatches bounds the work per trace.
+const maxMetadataMatches = 8
+
+// Validate tells what is wrong with the filter.
+func (f *Filter) Validate() error {
+	switch {
+	case f.Workspace == "":
+		return errors.New("a filter of traces needs a workspace")
+	case f.Kind != 0 && !f.Kind.valid():
+		return errors.New("the filter's kind is unknown; there are prompt, endpoint, remoteconfig and metrics")
+	case f.Outcome > Failed:
+		return errors.New("the filter's outcome is unknown; there are ok and error")
+	case !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until):
+		return errors.New("the filter selects nothing: since must be before until")
+	case len(f.Metadata) > maxMetadataMatches:
+		return fmt.Errorf("the filter names %d members of the metadata; at most %d may be", len(f.Metadata), maxMetadataMatches)
+	}
+	for _, match := range f.Metadata {
+		if _, err := match.Scalar(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Scalar is the value as Go has it: a string, json.Number, bool or nil.
+func (m MetadataMatch) Scalar() (any, error) {
+	decoder := json.NewDecoder(strings.NewReader(m.Value))
+	decoder.UseNumber()
+	var value any
+	if !json.Valid([]byte(m.Value)) || decoder.Decode(&value) != nil {
+		return nil, fmt.Errorf("the filter's value of metadata %q must be JSON; write text as %q", m.Name, `"text"`)
+	}
+	switch value.(type) {
+	case map[string]any, []any:
+		return nil, fmt.Errorf("the filter's value of metadata %q must be text, a number, true, false or null", m.Name)
+	}
+	return value, nil
+}

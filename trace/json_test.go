@@ -1,0 +1,181 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func completeRecord() *Record {
+	id, _ := ParseID("0192f3a1-b2c3-8404-8000-0001deadbeef")
+	return &Record{
+		ID: id, Time: time.UnixMilli(1790000000120).In(time.FixedZone("", 7200)), Workspace: "default", APIKey: "app",
+		Kind: KindEndpoint, Key: "support_chat", Version: "0123456789ab", Revision: "ba9876543210", Row: "staff", Variant: "nl",
+		Provider: "openai", Model: "gpt", State: StateInterrupted, Status: 502, Code: "upstream_error",
+		Attempts: []Attempt{
+			{Provider: "groq"},
+			{
+				Provider: "openai", Model: "gpt", Status: 500, Code: "server", Latency: 3*time.Millisecond + 999, Started: time.Microsecond,
+				Wait: 1500 * time.Microsecond, FirstToken: 20 * time.Microsecond, PromptTokens: 1, CompletionTokens: 2, Estimated: true, Hedge: true,
+			},
+		},
+		Latency: 1234567 * time.Microsecond, FirstToken: 500 * time.Microsecond,
+		HasUsage: true, PromptTokens: 10, TotalTokens: 10, Cost: 0.0000001, Cached: true,
+		Notes:    []string{"a \"note\"\n", "\x00\x7f\xff"},
+		Metadata: []byte("{\n  \"a\": \"\\n\"\r\n}"), Context: []byte(`{"b":"é"}`), Variables: []byte(`{}`),
+		Messages: []byte(`[{"role":"user"}]`), Response: []byte("hello\x00\xfe\u2028"), ToolCalls: []byte(`[1]`),
+	}
+}
+
+func TestRecordJSON(t *testing.T) {
+	const id = `"trace_id":"0192f3a1-b2c3-8404-8000-0001deadbeef"`
+	broken := &Record{
+		ID: completeRecord().ID, Workspace: "w", Kind: KindPrompt, Key: "k", Cost: math.NaN(), Latency: -time.Millisecond - time.Microsecond,
+		Metadata: []byte(`{"a":`), Messages: []byte("{\"a\":\"\xff\"}"), ToolCalls: []byte(`{} {}`),
+	}
+	for name, test := range map[string]struct {
+		record *Record
+		want   string
+	}{
+		"complete": {completeRecord(), `{` + id + `,"time":"2026-09-21T14:13:20.120Z","workspace":"default","kind":"endpoint",` +
+			`"key":"support_chat","state":"interrupted","api_key":"app","version":"0123456789ab","revision":"ba9876543210","row":"staff",` +
+			`"variant":"nl","provider":"openai","model":"gpt","status":502,"code":"upstream_error","latency_ms":1234.567,"first_token_ms":0.5,` +
+			`"usage":{"prompt_tokens":10,"completion_tokens":0,"total_tokens":10},"cost_usd":1e-07,"cached":true,` +
+			`"notes":["a \"note\"\n","\u0000\u007f` + "\uFFFD" + `"],` +
+			`"attempts":[{"provider":"groq","latency_ms":0},{"provider":"openai","model":"gpt","status":500,"code":"server","latency_ms":3,` +
+			`"started_ms":0.001,"wait_ms":1.5,"first_token_ms":0.02,"prompt_tokens":1,"completion_tokens":2,"estimated":true,"hedge":true}],` +
+			`"metadata":{"a":"\n"},"context":{"b":"é"},"variables":{},"messages":[{"role":"user"}],"response":"hello\u0000` + "\uFFFD" + `\u2028",` +
+			`"tool_calls":[1]}`},
+		"bare": {
+			&Record{ID: completeRecord().ID, Workspace: "w", Kind: KindPrompt, Key: "k"},
+			`{` + id + `,"workspace":"w","kind":"prompt","key":"k","state":"ended"}`,
+		},
+		"what is no JSON": {broken, `{` + id + `,"workspace":"w","kind":"prompt","key":"k","state":"ended","latency_ms":-1.001,` +
+			`"metadata":"{\"a\":","messages":"{\"a\":\"` + "\uFFFD" + `\"}","tool_calls":"{} {}"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := string(test.record.AppendJSON([]byte("before ")))
+			if diff := cmp.Diff("before "+test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			marshalled, err := json.Marshal(test.record)
+			if err != nil || !json.Valid(marshalled) {
+				t.Errorf("%s, %v", marshalled, err)
+			}
+		})
+	}
+}
+
+func TestMetricsJSON(t *testing.T) {
+	id := completeRecord().ID
+	at := time.UnixMilli(1790000000000)
+	for name, test := range map[string]struct {
+		metrics Metrics
+		want    string
+	}{
+		"complete": {
+			Metrics{
+				UUID: id, TraceID: id, Workspace: "w", APIKey: "app", Time: at, Score: new(0.0), Latency: new(12.25), RoundtripTime: new(1e300),
+				LLMResponse: new(""), ChainID: new("c\t"), ConversationID: new("d"),
+				PromptTokens: new(int64(1)), CompletionTokens: new(int64(0)), TotalTokens: new(int64(1)), Metadata: []byte(`{"n":1}`),
+			},
+			`{"id":"` + id.String() + `","trace_id":"` + id.String() + `","time":"2026-09-21T14:13:20.000Z","workspace":"w","api_key":"app","score":0,"latency_ms":12.25,` +
+				`"roundtrip_time_ms":1e+300,"llm_response":"","chain_id":"c\t","conversation_id":"d",` +
+				`"usage":{"prompt_tokens":1,"completion_tokens":0,"total_tokens":1},"metadata":{"n":1}}`,
+		},
+		"bare":     {Metrics{TraceID: id, Workspace: "w"}, `{"trace_id":"` + id.String() + `","workspace":"w"}`},
+		"infinite": {Metrics{TraceID: id, Workspace: "w", Score: new(math.Inf(1))}, `{"trace_id":"` + id.String() + `","workspace":"w"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, string(test.metrics.AppendJSON(nil))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// FuzzRecordJSON holds that the form is one line of valid JSON whatever the
+// record holds, and that what it holds comes back.
+func FuzzRecordJSON(f *testing.F) {
+	f.Add("k", "note", []byte(`{"a":1}`), []byte("text"), 0.5, int64(1500), int64(1790000000000))
+	f.Add("\xff", "\"\\\n", []byte("[\n1]"), []byte("\x00\u2028"), math.Inf(-1), int64(-1), int64(-1))
+	f.Add("", "", []byte(`1 2`), []byte{}, 1e-9, int64(math.MinInt64), int64(math.MaxInt64))
+	f.Fuzz(func(t *testing.T, key, note string, raw, response []byte, number float64, duration, at int64) {
+		r := &Record{
+			Workspace: key, Kind: KindEndpoint, Key: key, Row: note, Time: time.UnixMilli(at), Notes: []string{note, key},
+			Attempts: []Attempt{{Provider: note, Latency: time.Duration(duration)}}, Latency: time.Duration(duration), Cost: number,
+			Metadata: raw, Messages: raw, Response: response, ToolCalls: raw,
+		}
+		m := &Metrics{Workspace: key, Score: &number, LLMResponse: &note, Metadata: raw, TotalTokens: &duration}
+		for _, form := range [][]byte{r.AppendJSON(nil), m.AppendJSON(nil)} {
+			if !json.Valid(form) || !utf8.Valid(form) || bytes.ContainsAny(form, "\n\r") {
+				t.Errorf("%q", form)
+			}
+		}
+		var back struct {
+			Key      string          `json:"key"`
+			Notes    []string        `json:"notes"`
+			Latency  float64         `json:"latency_ms"`
+			Response string          `json:"response"`
+			Messages json.RawMessage `json:"messages"`
+		}
+		if err := json.Unmarshal(r.AppendJSON(nil), &back); err != nil {
+			t.Fatal(err)
+		}
+		clean := func(s string) string { return string([]rune(s)) } // each byte that is no UTF-8 becomes U+FFFD
+		if back.Key != clean(key) || back.Notes[0] != clean(note) || back.Response != clean(string(response)) {
+			t.Errorf("%+v of %+v", back, r)
+		}
+		if want := float64(time.Duration(duration).Microseconds()) / 1000; math.Abs(back.Latency-want) > math.Abs(want)*1e-15 {
+			t.Errorf("latency %v, want %v", back.Latency, want)
+		}
+		if len(raw) > 0 && json.Valid(raw) && utf8.Valid(raw) {
+			var want bytes.Buffer
+			_ = json.Compact(&want, raw)
+			var got bytes.Buffer
+			_ = json.Compact(&got, back.Messages)
+			if want.String() != got.String() {
+				t.Errorf("%s, want %s", got.String(), want.String())
+			}
+		}
+	})
+}
+
+func TestFilterValidate(t *testing.T) {
+	at := time.UnixMilli(1790000000000)
+	for name, test := range map[string]struct {
+		filter Filter
+		want   string // in the error; empty: none
+	}{
+		"least":              {Filter{Workspace: "w"}, ""},
+		"most":               {Filter{Workspace: "w", Since: at, Until: at.Add(1), Kind: KindMetrics, Outcome: Failed, State: new(StateStarted), Metadata: []MetadataMatch{{Name: "a", Value: `"b"`}, {Name: "c", Value: "1.5e3"}, {Name: "d", Value: "true"}, {Name: "e", Value: "null"}}}, ""},
+		"no workspace":       {Filter{}, "workspace"},
+		"kind":               {Filter{Workspace: "w", Kind: 7}, "kind"},
+		"outcome":            {Filter{Workspace: "w", Outcome: 3}, "outcome"},
+		"nothing":            {Filter{Workspace: "w", Since: at, Until: at}, "before"},
+		"bare text":          {Filter{Workspace: "w", Metadata: []MetadataMatch{{Name: "a", Value: "b"}}}, `"a"`},
+		"two values":         {Filter{Workspace: "w", Metadata: []MetadataMatch{{Name: "a", Value: "1 2"}}}, `"a"`},
+		"a bracket after it": {Filter{Workspace: "w", Metadata: []MetadataMatch{{Name: "a", Value: "1]"}}}, `"a"`},
+		"object":             {Filter{Workspace: "w", Metadata: []MetadataMatch{{Name: "a", Value: "{}"}}}, "number"},
+		"many":               {Filter{Workspace: "w", Metadata: make([]MetadataMatch, 9)}, "at most 8"},
+	} {
+		err := test.filter.Validate()
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+func BenchmarkRecordJSON(b *testing.B) {
+	r, buffer := completeRecord(), []byte(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		buffer = r.AppendJSON(buffer[:0])
+	}
+}
