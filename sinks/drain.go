@@ -1,0 +1,230 @@
+package sinks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+const (
+	defaultBatch   = 500
+	defaultTimeout = 30 * time.Second
+	defaultPoll    = 500 * time.Millisecond
+
+	// cancelTimeout is how long a sink may take to end when its context is
+	// done.
+	cancelTimeout = 3 * time.Second
+)
+
+// Config says what is copied where. Path, Workspace, Name and Sink are required;
+// the zero value of the others stands for the default.
+type Config struct {
+	Path      string // of the trace store's file
+	Workspace string // whose rows are copied
+	Name      string // of the sink within the workspace; the store keeps its position under it
+	Sink      Sink
+	Logger    *slog.Logger // default: none
+
+	Batch   int           // rows of a delivery; default: 500
+	Timeout time.Duration // of one delivery; default: 30 s. One that erases may take ten times as long
+	Poll    time.Duration // how often the store is looked into; default: 500 ms
+}
+
+// Drain copies a workspace's rows from the store to one sink, in the background,
+// for as long as it lives, whatever fails. Its methods may be called
+// concurrently.
+//
+// Drains of the same sink, such as that of the configuration before and that
+// after a reload, take turns: the next begins when the one before has ended.
+type Drain struct {
+	config Config
+	cursor string
+	open   func(context.Context) (outbox, error)
+
+	wake     chan struct{}
+	stop     chan struct{} // closed: begin nothing more
+	finish   chan struct{} // closed: end when nothing is pending
+	stopOnce sync.Once
+	finOnce  sync.Once
+	done     chan struct{}
+	ctx      context.Context // of what is under way
+	cancel   context.CancelFunc
+
+	mu    sync.Mutex
+	state Stats
+	// oldest is the time of the oldest row that waits, zero where there is none.
+	oldest time.Time
+
+	delivered, failed atomic.Uint64
+}
+
+// outbox is what a drain needs of a [sqlite.Outbox]; a test of its timing has
+// another.
+type outbox interface {
+	StoreID() [16]byte
+	Position(context.Context) (trace.Position, error)
+	Next(ctx context.Context, from trace.Position, limit int) (*trace.Delivery, error)
+	Advance(ctx context.Context, from, to trace.Position) error
+	Pending(context.Context) (rows int64, oldest time.Time, err error)
+	Close() error
+}
+
+// Start begins to copy. The drain owns the sink from now on, and closes it when
+// it ends.
+func Start(config Config) *Drain {
+	d := newDrain(config)
+	d.open = func(ctx context.Context) (outbox, error) {
+		return sqlite.OpenOutbox(ctx, config.Path, config.Workspace, CursorName(config.Workspace, config.Name))
+	}
+	go d.run()
+	return d
+}
+
+// CursorName is the name under which the store keeps the position of a sink.
+func CursorName(workspace, name string) string { return workspace + "/" + name }
+
+func newDrain(config Config) *Drain {
+	config.Batch = cmp.Or(config.Batch, defaultBatch)
+	config.Timeout = cmp.Or(config.Timeout, defaultTimeout)
+	config.Poll = cmp.Or(config.Poll, defaultPoll)
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	d := &Drain{
+		config: config,
+		cursor: config.Path + "\x00" + CursorName(config.Workspace, config.Name),
+		wake:   make(chan struct{}, 1),
+		stop:   make(chan struct{}),
+		finish: make(chan struct{}),
+		done:   make(chan struct{}),
+	}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	return d
+}
+
+// Wake has the drain look into the store at once. It never blocks.
+func (d *Drain) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Stop ends the drain after the delivery that is under way, which is cancelled
+// when ctx is done. What is pending waits in the store.
+func (d *Drain) Stop(ctx context.Context) error {
+	d.stopOnce.Do(func() { close(d.stop) })
+	return d.await(ctx)
+}
+
+// Finish ends the drain when nothing is pending any more, or ctx is done. What
+// is then still pending waits in the store.
+func (d *Drain) Finish(ctx context.Context) error {
+	d.finOnce.Do(func() { close(d.finish) })
+	err := d.await(ctx)
+	if rows := d.Stats().Pending; rows > 0 {
+		err = errors.Join(err, fmt.Errorf("sink %s: about %d rows wait in the store", d.config.Name, rows))
+	}
+	return err
+}
+
+// await waits for the end of the drain, and hastens it when ctx is done.
+func (d *Drain) await(ctx context.Context) error {
+	select {
+	case <-d.done:
+		return nil
+	case <-ctx.Done():
+	}
+	d.stopOnce.Do(func() { close(d.stop) })
+	d.cancel()
+	timer := time.NewTimer(cancelTimeout)
+	defer timer.Stop()
+	select {
+	case <-d.done:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("sink %s does not end although it is cancelled", d.config.Name)
+	}
+}
+
+// Stats is a drain's account of itself.
+type Stats struct {
+	Up        bool          // what was tried last succeeded
+	LastError string        // empty when Up
+	Pending   int64         // about how many rows wait, those of other workspaces among them
+	Age       time.Duration // of the oldest of them
+	Delivered uint64        // rows that the sink took, repetitions included
+	Failures  uint64        // tries that failed
+	Refusals  Refusals
+}
+
+// Stats returns the drain's account of itself.
+func (d *Drain) Stats() Stats {
+	d.mu.Lock()
+	s := d.state
+	if !d.oldest.IsZero() {
+		s.Age = max(0, time.Since(d.oldest))
+	}
+	d.mu.Unlock()
+	s.Delivered, s.Failures = d.delivered.Load(), d.failed.Load()
+	s.Refusals = refusals(d.config.Sink)
+	return s
+}
+
+// turns has the drains of each sink that are at work or wait for it.
+var turns struct {
+	sync.Mutex
+	of map[string]*turn
+}
+
+type turn struct {
+	drains int
+	taken  chan struct{} // holds one while one is at work
+}
+
+// takeTurn waits until no other drain of the cursor is at work. It is false when
+// the drain is stopped before.
+func (d *Drain) takeTurn() bool {
+	turns.Lock()
+	if turns.of == nil {
+		turns.of = make(map[string]*turn)
+	}
+	t := turns.of[d.cursor]
+	if t == nil {
+		t = &turn{taken: make(chan struct{}, 1)}
+		turns.of[d.cursor] = t
+	}
+	t.drains++
+	turns.Unlock()
+	select {
+	case t.taken <- struct{}{}:
+		return true
+	case <-d.stop:
+		d.leave(t)
+		return false
+	}
+}
+
+func (d *Drain) endTurn() {
+	turns.Lock()
+	t := turns.of[d.cursor]
+	turns.Unlock()
+	<-t.taken
+	d.leave(t)
+}
+
+func (d *Drain) leave(t *turn) {
+	turns.Lock()
+	defer turns.Unlock()
+	if t.drains--; t.drains == 0 {
+		delete(turns.of, d.cursor)
+	}
+}

@@ -1,0 +1,96 @@
+// Package jsonlines is two sinks that write one JSON object a line: to the
+// standard output, and to a file.
+//
+// Each line has a member type first, which is trace, metrics, version or
+// erasure. A trace and metrics have the members of [trace.Record.AppendJSON] and
+// [trace.Metrics.AppendJSON]; a version those of workspace, kind, key, version,
+// first_seen and content; an erasure time, workspace, and conversation_id or
+// metadata_name and metadata_value (as JSON). An upstream call has a line for
+// its start and one for its end, under the same trace_id.
+//
+// Lines come at least once: those of a delivery that failed, or after which the
+// process was killed, come again. The trace_id and state of a trace, and the id
+// of metrics, tell a line that came before. Nothing is taken out of what was
+// written when a trace is erased: the line of the erasure tells whoever keeps
+// the lines what to do.
+package jsonlines
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// maxKeptBuffer bounds what a sink keeps of its buffer, in bytes.
+const maxKeptBuffer = 1 << 20
+
+// appendLines appends a delivery.
+func appendLines(dst []byte, d *trace.Delivery) ([]byte, error) {
+	for i := range d.Versions {
+		v := &d.Versions[i]
+		var err error
+		if dst, err = appendLine(dst, version{
+			Type: "version", Workspace: v.Workspace, Kind: v.Kind.String(), Key: v.Key, Version: v.Version,
+			FirstSeen: v.Time.UTC(), Content: string(v.Content),
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range d.Records {
+		dst = appendTyped(dst, "trace", r.AppendJSON)
+	}
+	for _, m := range d.Metrics {
+		dst = appendTyped(dst, "metrics", m.AppendJSON)
+	}
+	for _, e := range d.Erasures {
+		var err error
+		if dst, err = appendLine(dst, erasure{Type: "erasure", Time: e.Time.UTC(), Selector: e.Selector}); err != nil {
+			return nil, err
+		}
+	}
+	return dst, nil
+}
+
+// appendTyped puts a member before those of the object that appendObject
+// appends, which has some.
+func appendTyped(dst []byte, name string, appendObject func([]byte) []byte) []byte {
+	dst = append(append(append(dst, `{"type":"`...), name...), '"')
+	brace := len(dst)
+	dst = appendObject(dst)
+	dst[brace] = ','
+	return append(dst, '\n')
+}
+
+type version struct {
+	Type      string    `json:"type"`
+	Workspace string    `json:"workspace"`
+	Kind      string    `json:"kind"`
+	Key       string    `json:"key"`
+	Version   string    `json:"version"`
+	FirstSeen time.Time `json:"first_seen"`
+	Content   string    `json:"content"`
+}
+
+type erasure struct {
+	Type string    `json:"type"`
+	Time time.Time `json:"time"`
+	trace.Selector
+}
+
+func appendLine(dst []byte, value any) ([]byte, error) {
+	line := bytes.NewBuffer(dst)
+	encoder := json.NewEncoder(line)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return line.Bytes(), err
+}
+
+// kept is a buffer's memory for its next use.
+func kept(buffer []byte) []byte {
+	if cap(buffer) > maxKeptBuffer {
+		return nil
+	}
+	return buffer[:0]
+}

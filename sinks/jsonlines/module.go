@@ -1,0 +1,111 @@
+package jsonlines
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/cadenza-gateway/cadenza/sinks"
+)
+
+func init() {
+	caddy.RegisterModule(StdoutModule{})
+	caddy.RegisterModule(FileModule{})
+}
+
+// StdoutModule is the Caddy module cadenza.sinks.stdout: traces and metrics are
+// written to the standard output, one JSON object a line.
+type StdoutModule struct {
+	*Stream `json:"-"`
+}
+
+// CaddyModule returns the module's registration.
+func (StdoutModule) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "cadenza.sinks.stdout",
+		New: func() caddy.Module { return new(StdoutModule) },
+	}
+}
+
+// UnmarshalCaddyfile reads the sink, which has no options:
+//
+//	stdout
+func (m *StdoutModule) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the module's name
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	if d.NextBlock(0) {
+		return d.Errf("unknown option %q of sink stdout: it has none", d.Val())
+	}
+	return nil
+}
+
+// Provision makes the sink ready.
+func (m *StdoutModule) Provision(caddy.Context) error {
+	m.Stream = NewStream(os.Stdout)
+	return nil
+}
+
+// FileModule is the Caddy module cadenza.sinks.file: traces and metrics are
+// appended to a file, one JSON object a line. Rotating it is left to others,
+// such as logrotate: the file may be renamed, or copied and emptied, at any
+// time.
+type FileModule struct {
+	// The file, which is made where it is missing. It may have Caddy's
+	// placeholders.
+	Path string `json:"path,omitempty"`
+
+	*File `json:"-"`
+}
+
+// CaddyModule returns the module's registration.
+func (FileModule) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "cadenza.sinks.file",
+		New: func() caddy.Module { return new(FileModule) },
+	}
+}
+
+// UnmarshalCaddyfile reads the sink:
+//
+//	file <path>
+func (m *FileModule) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the module's name
+	if !d.NextArg() {
+		return d.Err("sink file needs the path of its file")
+	}
+	if m.Path = d.Val(); m.Path == "" {
+		return d.Err("the path of sink file is empty")
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	if d.NextBlock(0) {
+		return d.Errf("unknown option %q of sink file: it has none", d.Val())
+	}
+	return nil
+}
+
+// Provision checks the path. It opens nothing.
+func (m *FileModule) Provision(caddy.Context) error {
+	path, err := caddy.NewReplacer().ReplaceOrErr(m.Path, true, true)
+	if err == nil {
+		m.File, err = NewFile(path)
+	}
+	if err != nil {
+		return fmt.Errorf("sink file: %w", err)
+	}
+	return nil
+}
+
+var (
+	_ caddy.Provisioner     = (*StdoutModule)(nil)
+	_ caddyfile.Unmarshaler = (*StdoutModule)(nil)
+	_ sinks.Sink            = (*StdoutModule)(nil)
+	_ caddy.Provisioner     = (*FileModule)(nil)
+	_ caddyfile.Unmarshaler = (*FileModule)(nil)
+	_ sinks.Sink            = (*FileModule)(nil)
+)

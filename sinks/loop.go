@@ -1,0 +1,292 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+const (
+	// The pauses after failures double between these, and are cut short by
+	// chance, so that the gateways of a fleet don't return as one.
+	minPause = 500 * time.Millisecond
+	maxPause = 30 * time.Second
+
+	// eraseTimeouts is how many times as long a delivery may take that erases,
+	// which may read a whole table.
+	eraseTimeouts = 10
+
+	// quietFailures is how often the store may fail in a row before that is
+	// news: at a start it is not there yet, and it may be replaced.
+	quietFailures = 4
+
+	// How often what waits is counted, at work and while nothing can be
+	// delivered.
+	measureEvery     = time.Second
+	measureWhileDown = 5 * time.Second
+
+	limitGrowth      = 4 // a full delivery in time lets the next be a quarter larger
+	finishRetryPause = 200 * time.Millisecond
+)
+
+// loop is the state of the drain's goroutine.
+type loop struct {
+	*Drain
+	box      outbox // nil: not open
+	resumed  bool
+	at       trace.Position // while resumed: the store's position of the sink
+	limit    int            // rows of the next delivery
+	failures int            // in a row
+	logged   bool           // the failures were
+	measured time.Time
+}
+
+func (d *Drain) run() {
+	defer close(d.done)
+	defer d.cancel()
+	defer func() {
+		if err := d.config.Sink.Close(); err != nil {
+			d.config.Logger.Error("closing a sink", "sink", d.config.Name, "error", err)
+		}
+	}()
+	if !d.takeTurn() {
+		return
+	}
+	defer d.endTurn()
+	l := &loop{Drain: d, limit: d.config.Batch}
+	defer l.closeBox()
+	for !l.isStopped() {
+		finishing := l.isFinishing() // before the look: what came before is seen
+		pending, err := l.step()
+		switch {
+		case err != nil:
+			if l.isStopped() {
+				return
+			}
+			l.fail(err)
+			l.pause(finishing)
+		case pending:
+			l.succeed()
+		default:
+			l.succeed()
+			l.measure(0)
+			if finishing {
+				return
+			}
+			l.idle()
+		}
+	}
+}
+
+// step does one thing: opens the store, or delivers what comes next. It tells
+// whether there was something to do.
+func (l *loop) step() (pending bool, err error) {
+	if l.box == nil {
+		box, err := l.open(l.ctx)
+		if err != nil {
+			return false, fmt.Errorf("opening the trace store: %w", err)
+		}
+		l.box, l.resumed = box, false
+	}
+	pending, err = l.deliver()
+	if err != nil && errors.Is(err, errStore) {
+		l.closeBox()
+	}
+	return pending, err
+}
+
+// errStore is wrapped by errors of the store, and not of the sink.
+var errStore = errors.New("reading the trace store")
+
+func storeError(err error) error { return fmt.Errorf("%w: %w", errStore, err) }
+
+// deliver takes the next delivery from the store to the sink.
+func (l *loop) deliver() (pending bool, err error) {
+	kept, err := l.box.Position(l.ctx)
+	if err != nil {
+		return false, storeError(err)
+	}
+	if !l.resumed || kept != l.at {
+		if err := l.resume(kept); err != nil {
+			return false, err
+		}
+	}
+	next, err := l.box.Next(l.ctx, l.at, l.limit)
+	if err != nil {
+		return false, storeError(err)
+	}
+	if next == nil {
+		return false, nil
+	}
+	timeout := l.config.Timeout
+	if len(next.Erasures) > 0 {
+		timeout *= eraseTimeouts
+	}
+	if err := l.call(timeout, func(ctx context.Context) error { return l.config.Sink.Deliver(ctx, next) }); err != nil {
+		l.resumed = false
+		if errors.Is(err, context.DeadlineExceeded) {
+			l.limit = max(1, min(l.limit, next.Len())/2)
+		}
+		return false, err
+	}
+	l.delivered.Add(uint64(next.Len()))
+	if next.Len() >= l.limit {
+		l.limit = min(l.config.Batch, l.limit+l.limit/limitGrowth+1)
+	}
+	return true, l.advance(next.Position)
+}
+
+// resume has the sink look how far it is, and the store know that.
+func (l *loop) resume(kept trace.Position) error {
+	l.resumed = false
+	var from trace.Position
+	err := l.call(l.config.Timeout, func(ctx context.Context) (err error) {
+		from, err = l.config.Sink.Resume(ctx, l.box.StoreID(), l.config.Workspace, kept)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	l.at, l.resumed = kept, true
+	if from = from.Min(kept); from != kept {
+		return l.advance(from)
+	}
+	return nil
+}
+
+// advance moves the position that the store has. That somebody else did so is
+// no failure: the next step begins from there.
+func (l *loop) advance(to trace.Position) error {
+	err := l.box.Advance(l.ctx, l.at, to)
+	switch {
+	case errors.Is(err, trace.ErrMoved):
+		l.resumed = false
+		return nil
+	case err != nil:
+		l.resumed = false
+		return storeError(err)
+	}
+	l.at = to
+	return nil
+}
+
+// call calls the sink. A panic is a failure like another.
+func (l *loop) call(timeout time.Duration, sink func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(l.ctx, timeout)
+	defer cancel()
+	defer func() {
+		if cause := recover(); cause != nil {
+			l.config.Logger.Error("a sink panicked", "sink", l.config.Name, "panic", cause, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic in the sink: %v", cause)
+		}
+	}()
+	return sink(ctx)
+}
+
+// fail notes a failure. The first one in a row is logged.
+func (l *loop) fail(err error) {
+	l.failures++
+	l.failed.Add(1)
+	l.mu.Lock()
+	l.state.Up, l.state.LastError = false, err.Error()
+	l.mu.Unlock()
+	if l.logged || l.box == nil && l.failures <= quietFailures {
+		return
+	}
+	l.logged = true
+	l.config.Logger.Error("traces and metrics are not delivered to a sink, and wait in the store; trying again",
+		"sink", l.config.Name, "error", err)
+}
+
+// succeed notes that something worked.
+func (l *loop) succeed() {
+	if l.failures == 0 {
+		l.measure(measureEvery)
+	} else {
+		l.measure(0)
+	}
+	l.failures = 0
+	l.mu.Lock()
+	l.state.Up, l.state.LastError = true, ""
+	rows := l.state.Pending
+	l.mu.Unlock()
+	if l.logged {
+		l.logged = false
+		l.config.Logger.Info("traces and metrics are being delivered again", "sink", l.config.Name, "waiting", rows)
+	}
+}
+
+// measure counts what waits, unless that was done less than every ago.
+func (l *loop) measure(every time.Duration) {
+	if l.box == nil || time.Since(l.measured) < every {
+		return
+	}
+	rows, oldest, err := l.box.Pending(l.ctx)
+	if err != nil {
+		return // the next step sees it
+	}
+	l.measured = time.Now()
+	l.mu.Lock()
+	l.state.Pending, l.oldest = rows, oldest
+	l.mu.Unlock()
+}
+
+// idle returns when there may be something to do.
+func (l *loop) idle() {
+	timer := time.NewTimer(l.config.Poll)
+	defer timer.Stop()
+	select {
+	case <-l.wake:
+	case <-timer.C:
+	case <-l.stop:
+	case <-l.finish:
+	}
+}
+
+// pause waits after a failure, counting what waits meanwhile. A Finish that
+// comes now has it tried again at once; when it came before, there is no time
+// for long pauses.
+func (l *loop) pause(finishing bool) {
+	length := min(minPause<<min(l.failures-1, 16), maxPause)
+	finish := l.finish
+	if finishing {
+		length, finish = min(length, finishRetryPause), nil
+	}
+	for left := length/2 + rand.N(length/2); left > 0; left -= measureWhileDown {
+		timer := time.NewTimer(min(left, measureWhileDown))
+		select {
+		case <-timer.C:
+			l.measure(0)
+			continue
+		case <-l.stop:
+		case <-finish:
+		}
+		timer.Stop()
+		return
+	}
+}
+
+func (l *loop) closeBox() {
+	if l.box != nil {
+		_ = l.box.Close() // it only read, and what Advance wrote is committed
+		l.box, l.resumed = nil, false
+	}
+}
+
+func (l *loop) isStopped() bool { return isClosed(l.stop) || l.ctx.Err() != nil }
+
+func (l *loop) isFinishing() bool { return isClosed(l.finish) }
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

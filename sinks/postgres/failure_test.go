@@ -1,0 +1,309 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/sinks"
+	"github.com/cadenza-gateway/cadenza/sinks/postgres"
+	"github.com/cadenza-gateway/cadenza/sinks/postgres/postgrestest"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// Each of these writes to a store while its database is treated badly, and then
+// wants every row in it once, as it is in the store.
+
+func testDrain(t *testing.T, dsn string) {
+	g := newGateway(t, nil)
+	g.write(3000)
+	d := g.drain(dsn, sinks.Config{})
+	stop := g.load(2000)
+	time.Sleep(500 * time.Millisecond)
+	stop()
+	settle(t, d)
+	wantSame(t, dsn, g)
+	if s := d.Stats(); s.Failures > 0 || s.Refusals != (sinks.Refusals{}) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestDatabaseIsKilledAgainAndAgain(t *testing.T) {
+	rounds := 8
+	if testing.Short() {
+		rounds = 2
+	}
+	server := postgrestest.Start(t)
+	g := newGateway(t, nil)
+	d := g.drain(server.DSN(), sinks.Config{Batch: 50})
+	stop := g.load(1500)
+	for round := range rounds {
+		up(t, d)
+		time.Sleep(rand.N(150 * time.Millisecond))
+		if round%3 == 2 {
+			server.Stop()
+		} else {
+			server.Kill()
+		}
+		time.Sleep(rand.N(200 * time.Millisecond))
+		server.Restart()
+	}
+	stop()
+	settle(t, d)
+	wantSame(t, server.DSN(), g)
+	if s := d.Stats(); s.Failures < uint64(rounds) {
+		t.Errorf("the drain noticed %d failures in %d rounds", s.Failures, rounds)
+	}
+	t.Logf("%d rows, %d failures", g.written.Load(), d.Stats().Failures)
+}
+
+// up waits until the drain has delivered something.
+func up(t *testing.T, d *sinks.Drain) {
+	t.Helper()
+	before := d.Stats().Delivered
+	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if s := d.Stats(); s.Up && s.Delivered > before {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing is delivered: %+v", d.Stats())
+		}
+	}
+}
+
+func TestBadNetwork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes several seconds")
+	}
+	server := postgrestest.Start(t)
+	p := newProxy(t, server.Address())
+	g := newGateway(t, nil)
+	d := g.drain(p.dsn(), sinks.Config{Batch: 100, Timeout: 700 * time.Millisecond})
+	stop := g.load(1000)
+	up(t, d)
+
+	t.Log("commits whose answer does not come back")
+	const commits = 3
+	p.cutCommit.Store(commits)
+	for deadline := time.Now().Add(30 * time.Second); p.commits.Load() < commits; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("there were no commits")
+		}
+	}
+	up(t, d)
+
+	t.Log("connections that end anywhere")
+	for range 6 {
+		p.cutAfter.Store(1 + rand.N[int64](60_000))
+		p.cut()
+		time.Sleep(rand.N(400 * time.Millisecond))
+	}
+	p.cutAfter.Store(0)
+	up(t, d)
+
+	t.Log("silence")
+	p.silent.Store(true)
+	time.Sleep(1500 * time.Millisecond)
+	p.silent.Store(false) // but the connections have lost bytes, and never work again
+	up(t, d)
+
+	t.Log("slowness")
+	p.delay.Store(int64(30 * time.Millisecond))
+	time.Sleep(time.Second)
+	p.delay.Store(0)
+
+	stop()
+	settle(t, d)
+	wantSame(t, server.DSN(), g)
+	t.Logf("%d rows, %d failures", g.written.Load(), d.Stats().Failures)
+}
+
+func TestDatabaseIsPaused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes several seconds")
+	}
+	server := postgrestest.Start(t)
+	g := newGateway(t, nil)
+	d := g.drain(server.DSN(), sinks.Config{Timeout: 500 * time.Millisecond})
+	stop := g.load(1000)
+	for range 2 {
+		up(t, d)
+		server.Pause()
+		time.Sleep(1200 * time.Millisecond)
+		if s := d.Stats(); s.Up || s.Pending == 0 || s.Age < 200*time.Millisecond {
+			t.Errorf("while the database is frozen: %+v", s)
+		}
+		server.Resume()
+	}
+	up(t, d)
+	stop()
+	settle(t, d)
+	wantSame(t, server.DSN(), g)
+}
+
+// TestFailover promotes a standby that lacks what the primary took last.
+func TestFailover(t *testing.T) {
+	primary := postgrestest.Start(t)
+	standby := postgrestest.StartStandby(t, primary)
+	dsn := fmt.Sprintf("postgres://postgres@%s,%s/postgres?sslmode=disable", primary.Address(), standby.Address())
+	g := newGateway(t, nil)
+	d := g.drain(dsn, sinks.Config{})
+	g.write(500)
+	stop := g.load(1000)
+	up(t, d)
+	standby.Disconnect()
+	up(t, d)
+	up(t, d)
+	primary.Kill()
+	lost := g.rows("traces") - int(count(t, standby.DSN(), "SELECT count(*) FROM cadenza.traces"))
+	standby.Promote()
+	up(t, d)
+	stop()
+	settle(t, d)
+	wantSame(t, standby.DSN(), g)
+	if lost < 10 {
+		t.Errorf("the standby lacked only %d rows when it was promoted", lost)
+	}
+	t.Logf("the standby lacked up to %d rows", lost)
+}
+
+// testAnotherServerBehindTheSameConnection has a pooler turn to a server that
+// is behind: the connection stays, and what it says is all there is to see.
+func testAnotherServerBehindTheSameConnection(t *testing.T, dsn string) {
+	g := newGateway(t, nil)
+	d := g.drain(dsn, sinks.Config{})
+	g.write(200)
+	g.flush()
+	up(t, d)
+	time.Sleep(100 * time.Millisecond)
+	exec(t, dsn, "DELETE FROM cadenza.traces WHERE ctid > '(2,0)'")
+	exec(t, dsn, "UPDATE cadenza.positions SET traces = 5, metrics = 0")
+	g.write(10)
+	g.flush()
+	settle(t, d)
+	wantSame(t, dsn, g)
+	if s := d.Stats(); s.Failures != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// testRestoredDatabase has a database lose all, and its schema too.
+func testRestoredDatabase(t *testing.T, dsn string) {
+	g := newGateway(t, nil)
+	d := g.drain(dsn, sinks.Config{})
+	g.write(300)
+	g.flush()
+	settle(t, d)
+	exec(t, dsn, "DROP SCHEMA cadenza CASCADE")
+	d = g.drain(dsn, sinks.Config{})
+	g.write(10)
+	g.flush()
+	settle(t, d)
+	wantSame(t, dsn, g)
+}
+
+// testManyGatewaysOneDatabase has gateways start at once, with no schema there.
+func testManyGatewaysOneDatabase(t *testing.T, dsn string) {
+	key := []byte("0123456789abcdef0123456789abcdef")
+	var gateways []*gateway
+	for range 4 {
+		g := newGateway(t, key)
+		g.write(400)
+		g.flush()
+		gateways = append(gateways, g)
+	}
+	var work sync.WaitGroup
+	for _, g := range gateways {
+		d := g.drain(dsn, sinks.Config{Batch: 70})
+		work.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			if err := d.Finish(ctx); err != nil {
+				t.Error(err)
+			}
+			if s := d.Stats(); s.Failures > 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+	work.Wait()
+	wantSame(t, dsn, gateways...)
+}
+
+// testInterruptedCalls has a process die during upstream calls: their starts are
+// delivered, and their end as it is found later.
+func testInterruptedCalls(t *testing.T, dsn string) {
+	g := newGateway(t, nil)
+	d := g.drain(dsn, sinks.Config{})
+	var calls []*trace.Record
+	for range 3 {
+		r := g.answer(trace.KindEndpoint)
+		g.recorder.Start(t.Context(), r)
+		calls = append(calls, r)
+	}
+	g.written.Add(int64(len(calls)))
+	g.flush()
+	up(t, d)
+	states := func() string {
+		var all []string
+		for _, state := range []string{"started", "interrupted", "ended"} {
+			all = append(all, fmt.Sprint(count(t, dsn, "SELECT count(*) FROM cadenza.traces WHERE state = $1", state)))
+		}
+		return strings.Join(all, " ")
+	}
+	awaitStates := func(want string) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); states() != want; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("started, interrupted and ended: %s, want %s", states(), want)
+			}
+		}
+	}
+	awaitStates("3 0 0")
+	g.recorder.End(calls[0])
+	awaitStates("2 0 1")
+	g.close()
+	g.open()
+	awaitStates("0 2 1")
+	settle(t, d)
+	wantSame(t, dsn, g)
+}
+
+// testALateStartDoesNotReplaceItsEnd delivers twice, and out of order, as two
+// drains of one store might.
+func testALateStartDoesNotReplaceItsEnd(t *testing.T, dsn string) {
+	sink := newSink(t, dsn)
+	defer sink.Close()
+	id := trace.ID{1}
+	var position trace.Position
+	for _, state := range []trace.State{trace.StateStarted, trace.StateEnded, trace.StateInterrupted, trace.StateStarted, trace.StateEnded} {
+		resume(t, sink, position)
+		position.Traces++
+		r := &trace.Record{ID: id, Time: time.Now(), Workspace: "default", Key: "k", State: state, Code: state.String()}
+		// Twice in one delivery, too: the last one counts.
+		deliver(t, sink, &trace.Delivery{Records: []*trace.Record{{ID: id, Time: time.Now(), State: trace.StateEnded, Code: "no"}, r}, Position: position})
+	}
+	if n := count(t, dsn, "SELECT count(*) FROM cadenza.traces WHERE state = 'ended' AND code = 'ended'"); n != 1 {
+		t.Errorf("%d rows are as they should be, want 1", n)
+	}
+}
+
+func resume(t *testing.T, sink *postgres.Sink, kept trace.Position) trace.Position {
+	t.Helper()
+	from, err := sink.Resume(t.Context(), [16]byte{9}, "default", kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return from
+}
+
+func deliver(t *testing.T, sink *postgres.Sink, d *trace.Delivery) {
+	t.Helper()
+	if err := sink.Deliver(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"fmt"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/cadenza-gateway/cadenza/secret"
+	"github.com/cadenza-gateway/cadenza/sinks"
+)
+
+func init() {
+	caddy.RegisterModule(Module{})
+}
+
+// Module is the Caddy module cadenza.sinks.postgres: traces and metrics are
+// copied to a PostgreSQL database that gateways share. They wait in the store
+// while it is away.
+type Module struct {
+	// The connection string, as {env.NAME} or {file.PATH}: a URL, or words like
+	// host=… user=…. Several hosts may be given; the one that accepts writes is
+	// used. A file is read anew for each connection.
+	DSN secret.Reference `json:"dsn,omitempty"`
+
+	// The schema of the tables, which is made where it is missing. Default:
+	// cadenza.
+	Schema string `json:"schema,omitempty"`
+
+	*Sink `json:"-"`
+}
+
+// CaddyModule returns the module's registration.
+func (Module) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{
+		ID:  "cadenza.sinks.postgres",
+		New: func() caddy.Module { return new(Module) },
+	}
+}
+
+// UnmarshalCaddyfile reads the sink's options:
+//
+//	postgres {env.NAME} | {file.PATH} {
+//		schema <name>
+//	}
+func (m *Module) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next() // the module's name
+	if !d.NextArg() {
+		return d.Err("sink postgres needs its connection string, as {env.NAME} or {file.PATH}")
+	}
+	m.DSN = secret.Reference(d.Val())
+	if err := m.DSN.Validate(); err != nil {
+		return d.Errf("sink postgres: %v", err)
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	for d.NextBlock(0) {
+		switch option := d.Val(); option {
+		case "schema":
+			if m.Schema != "" {
+				return d.Err("schema is given twice")
+			}
+			if !d.NextArg() {
+				return d.ArgErr()
+			}
+			if m.Schema = d.Val(); m.Schema == "" {
+				return d.Err("schema is empty")
+			}
+		default:
+			return d.Errf("unknown option %q of sink postgres: the only option is schema", option)
+		}
+		if d.NextArg() {
+			return d.ArgErr()
+		}
+	}
+	return nil
+}
+
+// Provision checks the options and reads the secret. It connects to nothing.
+func (m *Module) Provision(ctx caddy.Context) error {
+	if err := m.DSN.Validate(); err != nil {
+		return fmt.Errorf("sink postgres: dsn: %w", err)
+	}
+	var err error
+	m.Sink, err = New(Config{DSN: m.DSN.Rotating().Value, Schema: m.Schema, Logger: ctx.Slogger()})
+	if err != nil {
+		return fmt.Errorf("sink postgres with dsn %s: %w", m.DSN, err)
+	}
+	return nil
+}
+
+var (
+	_ caddy.Provisioner     = (*Module)(nil)
+	_ caddyfile.Unmarshaler = (*Module)(nil)
+	_ sinks.Sink            = (*Module)(nil)
+)

@@ -1,0 +1,81 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/cadenza-gateway/cadenza/sinks/postgres"
+)
+
+func TestCaddyfile(t *testing.T) {
+	for _, c := range []struct{ name, text, want, failure string }{
+		{"short", `postgres {env.DSN}`, `{"dsn":"{env.DSN}"}`, ""},
+		{"whole", "postgres {file./run/dsn} {\n schema traces\n}", `{"dsn":"{file./run/dsn}","schema":"traces"}`, ""},
+		{"nothing", `postgres`, "", "needs its connection string"},
+		{"a literal", `postgres postgres://u:secret@h/d`, "", "must be a reference"},
+		{"too much", `postgres {env.DSN} {env.DSN}`, "", "wrong argument count"},
+		{"twice", "postgres {env.DSN} {\n schema a\n schema b\n}", "", "given twice"},
+		{"empty", "postgres {env.DSN} {\n schema \"\"\n}", "", "schema is empty"},
+		{"unknown", "postgres {env.DSN} {\n table a\n}", "", "the only option is schema"},
+		{"too much in an option", "postgres {env.DSN} {\n schema a b\n}", "", "wrong argument count"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var m postgres.Module
+			err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(c.text))
+			if c.failure != "" {
+				if err == nil || !strings.Contains(err.Error(), c.failure) || strings.Contains(err.Error(), "secret@") {
+					t.Errorf("the error is %v, want one with %q", err, c.failure)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, _ := json.Marshal(m); string(got) != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestProvision(t *testing.T) {
+	t.Setenv("CADENZA_TEST_DSN", "postgres://u:"+password+"x%40y@h/d")
+	t.Setenv("CADENZA_TEST_GOOD_DSN", "postgres://u:p@h/d")
+	t.Setenv("CADENZA_TEST_EMPTY", "")
+	for _, c := range []struct{ name, text, failure string }{
+		{"good", `{"dsn":"{env.CADENZA_TEST_GOOD_DSN}"}`, ""},
+		{"no reference", `{}`, "must be a reference"},
+		{"a literal", `{"dsn":"postgres://u:secret@h/d"}`, "must be a reference"},
+		{"empty", `{"dsn":"{env.CADENZA_TEST_EMPTY}"}`, "{env.CADENZA_TEST_EMPTY} is empty"},
+		{"no connection string", `{"dsn":"{env.CADENZA_TEST_DSN}"}`, "{env.CADENZA_TEST_DSN}: the connection string can't be read"},
+		{"a bad schema", `{"dsn":"{env.CADENZA_TEST_GOOD_DSN}","schema":"pg_x"}`, `schema "pg_x"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var m postgres.Module
+			if err := json.Unmarshal([]byte(c.text), &m); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+			defer cancel()
+			err := m.Provision(ctx)
+			if c.failure == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !m.Shared() {
+					t.Error("a database is not shared")
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.failure) {
+				t.Fatalf("the error is %v, want one with %q", err, c.failure)
+			}
+			wantNoPassword(t, err)
+		})
+	}
+}

@@ -1,0 +1,198 @@
+// Package postgres is a sink that many gateways share: a PostgreSQL database.
+//
+// The tables stand in a schema of their own, which the sink makes and keeps up
+// to date; migrations/ says what is in them. Rows arrive once however often they
+// are delivered: a trace by its id, where an ended one outranks one that was
+// interrupted, and that one a started one; metrics by an id that the store gave
+// them. Rows are deleted by erasures and by nothing else: how long they are kept
+// is for the database's owner to decide, and safe to do at any time.
+//
+// Each delivery is one transaction, which also moves the position of the store
+// that it comes from. A database that was restored, or a standby that was
+// promoted before it had the latest commits, so tells how far it really is, and
+// gets the rest again as long as the store has it: the store's retention must be
+// longer than a failover takes. If the position is not as it was left, because
+// another primary now answers behind the same address, nothing is written before
+// that is sorted out.
+//
+// PostgreSQL's text cannot hold a NUL character or bytes that are no UTF-8, nor
+// its jsonb a surrogate without its other half: they become U+FFFD. A row that
+// it refuses nevertheless is stored without its content, or if even that is
+// refused left out; both are counted and logged.
+//
+// The connection string is as for psql, with several hosts where there are
+// several; of these the one that accepts writes is used, unless the string has
+// target_session_attrs. Through PgBouncer it works in every mode but that of
+// single statements; default_query_exec_mode=exec may be needed there.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/cadenza-gateway/cadenza/sinks"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+const (
+	// DefaultSchema is where the tables stand unless the configuration says
+	// otherwise.
+	DefaultSchema = "cadenza"
+
+	// defaultConnectTimeout is that for each host, without one in the
+	// connection string.
+	defaultConnectTimeout = 5 * time.Second
+
+	// closeTimeout bounds how long Close waits for the network.
+	closeTimeout = 2 * time.Second
+)
+
+// Config says which database to write to. DSN is required.
+type Config struct {
+	// DSN returns the connection string. It is asked before each connection: a
+	// password may have changed.
+	DSN    func() (string, error)
+	Schema string       // default: DefaultSchema
+	Logger *slog.Logger // default: none
+}
+
+// Sink writes to a database through one connection, which Resume makes.
+type Sink struct {
+	dsn    func() (string, error)
+	schema string
+	logger *slog.Logger
+	sql    statements
+
+	conn      *pgx.Conn      // nil: there is none
+	last      *pgconn.PgConn // the one before, which may be ending yet
+	storeID   pgtype.UUID
+	workspace string
+	at        trace.Position // what the database has for the two, as we left it
+
+	stripped, dropped atomic.Uint64
+}
+
+// New returns a sink that has not connected yet. It fails where the
+// configuration can never work.
+func New(config Config) (*Sink, error) {
+	if config.Schema == "" {
+		config.Schema = DefaultSchema
+	}
+	if err := checkSchema(config.Schema); err != nil {
+		return nil, err
+	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Sink{dsn: config.DSN, schema: config.Schema, logger: config.Logger, sql: newStatements(config.Schema)}
+	if _, err := s.connConfig(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// checkSchema tells whether a schema may have the name.
+func checkSchema(name string) error {
+	switch {
+	case len(name) > 63:
+		return fmt.Errorf("schema %q: PostgreSQL's names have at most 63 bytes", name)
+	case !utf8.ValidString(name) || strings.ContainsRune(name, 0):
+		return fmt.Errorf("schema %q: must be UTF-8 without NUL", name)
+	case strings.HasPrefix(name, "pg_") || name == "information_schema":
+		return fmt.Errorf("schema %q: PostgreSQL keeps this name for itself", name)
+	}
+	return nil
+}
+
+// connConfig reads the connection string. Its error repeats nothing of it: where
+// a string can't be read, nobody knows which part of it is the password.
+func (s *Sink) connConfig() (*pgx.ConnConfig, error) {
+	dsn, err := s.dsn()
+	if err != nil {
+		return nil, err
+	}
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, errors.New("the connection string can't be read: it must be a URL (postgres://user:password@host/database, with what is special in the password percent-encoded) or words like host=… user=…, and files that it names must be there; it is not shown, because of the password")
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = defaultConnectTimeout
+	}
+	if config.ValidateConnect == nil && os.Getenv("PGTARGETSESSIONATTRS") == "" && !strings.Contains(dsn, "target_session_attrs") {
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "cadenza"
+	}
+	return config, nil
+}
+
+// Shared implements [sinks.Sink].
+func (s *Sink) Shared() bool { return true }
+
+// Refusals counts the rows that the database refused.
+func (s *Sink) Refusals() sinks.Refusals {
+	return sinks.Refusals{Stripped: s.stripped.Load(), Dropped: s.dropped.Load()}
+}
+
+// Close ends the connection.
+func (s *Sink) Close() error {
+	s.disconnect()
+	if s.last == nil {
+		return nil
+	}
+	timer := time.NewTimer(closeTimeout)
+	defer timer.Stop()
+	select {
+	case <-s.last.CleanupDone():
+	case <-timer.C:
+	}
+	return nil
+}
+
+// connect makes the connection unless there is one that works.
+func (s *Sink) connect(ctx context.Context) error {
+	if s.conn != nil && !s.conn.IsClosed() {
+		return nil
+	}
+	s.disconnect()
+	config, err := s.connConfig()
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	s.conn = conn
+	if encoding := conn.PgConn().ParameterStatus("server_encoding"); encoding != "UTF8" {
+		s.disconnect()
+		return fmt.Errorf("the database has the encoding %s, which can't hold every text: use one made with ENCODING 'UTF8'", encoding)
+	}
+	return nil
+}
+
+// disconnect ends the connection, also one that does not answer any more: what
+// is then still to be done is done in the background.
+func (s *Sink) disconnect() {
+	if s.conn == nil {
+		return
+	}
+	s.last, s.conn = s.conn.PgConn(), nil
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = s.last.Close(ctx) // whatever it was doing comes again
+}
+
+var _ sinks.Sink = (*Sink)(nil)

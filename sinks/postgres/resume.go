@@ -1,0 +1,59 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// Resume implements [sinks.Sink]. It connects, brings the schema up to date and
+// agrees with the database on a position: the lesser, as the store may have gone
+// on without the database, and the database without the store.
+func (s *Sink) Resume(ctx context.Context, storeID [16]byte, workspace string, kept trace.Position) (trace.Position, error) {
+	store := pgtype.UUID{Bytes: storeID, Valid: true}
+	position, err := s.resume(ctx, store, workspace, kept)
+	if err != nil {
+		err = s.explain(err)
+		s.disconnect()
+		return trace.Position{}, fmt.Errorf("PostgreSQL: %w", err)
+	}
+	s.storeID, s.workspace, s.at = store, workspace, position
+	return position, nil
+}
+
+func (s *Sink) resume(ctx context.Context, storeID pgtype.UUID, workspace string, kept trace.Position) (trace.Position, error) {
+	if err := s.connect(ctx); err != nil {
+		return trace.Position{}, err
+	}
+	if err := s.migrate(ctx); err != nil {
+		return trace.Position{}, err
+	}
+	tx, err := s.begin(ctx, begin)
+	if err != nil {
+		return trace.Position{}, err
+	}
+	defer tx.abort()
+	var stored trace.Position
+	err = tx.conn.QueryRow(ctx, s.sql.position, storeID, workspace).
+		Scan(&stored.Traces, &stored.Metrics, &stored.Versions, &stored.Erasures)
+	known := err == nil
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return trace.Position{}, err
+	}
+	agreed := kept.Min(stored) // zero where the database does not know the store
+	if known && agreed == stored {
+		return agreed, tx.commit(ctx)
+	}
+	if known && agreed != kept {
+		s.logger.Warn("the database lacks some of what it had taken, and gets it again", "store_had", kept, "database_has", stored)
+	}
+	if _, err := tx.conn.Exec(ctx, s.sql.setPosition, storeID, workspace, agreed.Traces, agreed.Metrics, agreed.Versions, agreed.Erasures); err != nil {
+		return trace.Position{}, err
+	}
+	return agreed, tx.commit(ctx)
+}

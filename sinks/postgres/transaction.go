@@ -1,0 +1,127 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// statements are the SQL that names the schema.
+type statements struct {
+	begin                       string // a transaction with stages
+	traces, metrics, versions   string
+	position, setPosition, move string
+	eraseConversation           string
+	eraseMetadata               string
+}
+
+func newStatements(schema string) statements {
+	quoted := pgx.Identifier{schema}.Sanitize()
+	in := func(text string) string { return strings.ReplaceAll(text, "cadenza.", quoted+".") }
+	return statements{
+		begin:   begin + createStage(traceStage, quoted+".traces") + createStage(metricsStage, quoted+".metrics"),
+		traces:  in(copySQL("cadenza.traces", traceStage, traceNames) + upsertTraces),
+		metrics: in(copySQL("cadenza.metrics", metricsStage, metricsNames) + " ON CONFLICT (id) DO NOTHING"),
+		versions: in(`
+INSERT INTO cadenza.versions AS v (workspace, kind, key, version, first_seen, content)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (workspace, kind, key, version) DO UPDATE SET first_seen = excluded.first_seen
+WHERE excluded.first_seen < v.first_seen`),
+		position: in("SELECT traces, metrics, versions, erasures FROM cadenza.positions WHERE store_id = $1 AND workspace = $2 FOR UPDATE"),
+		setPosition: in(`
+INSERT INTO cadenza.positions (store_id, workspace, traces, metrics, versions, erasures, updated)
+VALUES ($1, $2, $3, $4, $5, $6, now())
+ON CONFLICT (store_id, workspace) DO UPDATE SET (traces, metrics, versions, erasures, updated) =
+	(excluded.traces, excluded.metrics, excluded.versions, excluded.erasures, excluded.updated)`),
+		move: in(`
+UPDATE cadenza.positions SET traces = $3, metrics = $4, versions = $5, erasures = $6, updated = now()
+WHERE store_id = $1 AND workspace = $2 AND traces = $7 AND metrics = $8 AND versions = $9 AND erasures = $10`),
+		eraseConversation: in(`
+WITH chosen AS (
+	SELECT trace_id FROM cadenza.metrics WHERE workspace = $1 AND conversation_id = $2
+	UNION
+	SELECT id FROM cadenza.traces WHERE workspace = $1 AND metadata ->> 'conversation_id' = $2
+		AND jsonb_typeof(metadata -> 'conversation_id') = 'string'
+)` + eraseChosen),
+		eraseMetadata: in(`
+WITH chosen AS (
+	SELECT trace_id FROM cadenza.metrics WHERE workspace = $1 AND metadata @> $2::jsonb
+	UNION
+	SELECT id FROM cadenza.traces WHERE workspace = $1 AND metadata @> $2::jsonb
+)` + eraseChosen),
+	}
+}
+
+// eraseChosen ends an erasure: of a trace all goes. $1 is the workspace.
+const eraseChosen = `, reports AS (
+	DELETE FROM cadenza.metrics m USING chosen WHERE m.trace_id = chosen.trace_id AND m.workspace = $1
+)
+DELETE FROM cadenza.traces t USING chosen WHERE t.id = chosen.trace_id AND t.workspace = $1`
+
+// begin begins a transaction. A server that loses its client in the middle of
+// one must not keep its locks for as long as the network takes to notice.
+const begin = "BEGIN; SET LOCAL client_min_messages = warning; SET LOCAL idle_in_transaction_session_timeout = '30s'"
+
+// createStage makes a table that rows are copied to on their way, unless it is
+// there: behind a pooler, each transaction may meet another session.
+func createStage(stage pgx.Identifier, like string) string {
+	return fmt.Sprintf("; CREATE TEMPORARY TABLE IF NOT EXISTS %s (LIKE %s) ON COMMIT DELETE ROWS", stage.Sanitize(), like)
+}
+
+// transaction is an open transaction of the sink's connection.
+type transaction struct {
+	conn  *pgx.Conn
+	ended bool
+}
+
+// begin begins a transaction by sql, in one round trip.
+func (s *Sink) begin(ctx context.Context, sql string) (*transaction, error) {
+	tx := &transaction{conn: s.conn}
+	if _, err := s.conn.Exec(ctx, sql); err != nil {
+		tx.abort()
+		return nil, err
+	}
+	return tx, nil
+}
+
+func (t *transaction) commit(ctx context.Context) error {
+	t.ended = true
+	tag, err := t.conn.Exec(ctx, "COMMIT")
+	if err == nil && tag.String() != "COMMIT" {
+		return pgx.ErrTxCommitRollback
+	}
+	return err
+}
+
+// abort rolls back what was not committed.
+func (t *transaction) abort() {
+	if t.ended {
+		return
+	}
+	t.ended = true
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if _, err := t.conn.Exec(ctx, "ROLLBACK"); err != nil {
+		_ = t.conn.Close(ctx)
+	}
+}
+
+// attempt runs work under a savepoint, and undoes what it did if it fails.
+func (t *transaction) attempt(ctx context.Context, work func() error) error {
+	if _, err := t.conn.Exec(ctx, "SAVEPOINT attempt"); err != nil {
+		return err
+	}
+	if err := work(); err != nil {
+		if t.conn.IsClosed() {
+			return err
+		}
+		if _, undo := t.conn.Exec(ctx, "ROLLBACK TO SAVEPOINT attempt; RELEASE SAVEPOINT attempt"); undo != nil {
+			return undo
+		}
+		return err
+	}
+	_, err := t.conn.Exec(ctx, "RELEASE SAVEPOINT attempt")
+	return err
+}
