@@ -1,0 +1,210 @@
+// Package redact takes secrets out of text before it is stored: keys of this
+// gateway and of providers, tokens, private keys, passwords in URLs and, where
+// it is told to, what identifies people.
+//
+// It goes by shapes and by labels, so it misses what looks like any other
+// word: a short password, a key without a prefix and without a name before it.
+// It is a net under careful callers, not a reason to log secrets.
+//
+// Each finding becomes "[redacted:<name>]". JSON text stays JSON text: nothing
+// that is replaced reaches over the end of a string or begins within an escape.
+package redact
+
+import (
+	"cmp"
+	"slices"
+	"unsafe"
+)
+
+// Detectors are the optional detectors. Those of secrets are always on.
+type Detectors uint8
+
+// The optional detectors.
+const (
+	// Email finds e-mail addresses of ASCII letters, with a dotted domain.
+	Email Detectors = 1 << iota
+	// Phone finds telephone numbers in international form (+49 30 1234567,
+	// 0049 30 1234567) and in the national forms that are hardly anything else:
+	// (212) 555-0123, 212-555-0123, 030 1234567, 0151/23456789, 06 12 34 56 78.
+	// Bare digits are never taken.
+	Phone
+	// Card finds numbers of payment cards: a known prefix of a length that goes
+	// with it, a right check digit, all digits together or in the groups that
+	// are printed on cards.
+	Card
+)
+
+// names are the detectors' names, as they stand in a configuration.
+var names = []struct {
+	name     string
+	detector Detectors
+}{{"card", Card}, {"email", Email}, {"phone", Phone}}
+
+// Names returns the names of the optional detectors, sorted.
+func Names() []string {
+	list := make([]string, len(names))
+	for i, n := range names {
+		list[i] = n.name
+	}
+	return list
+}
+
+// ParseDetector returns the optional detector of a name.
+func ParseDetector(name string) (Detectors, bool) {
+	for _, n := range names {
+		if n.name == name {
+			return n.detector, true
+		}
+	}
+	return 0, false
+}
+
+// Redactor takes secrets out of text. It is safe for concurrent use as far as
+// its isKey is.
+type Redactor struct {
+	detectors Detectors
+	isKey     func(token []byte) bool
+}
+
+// New returns a redactor. isKey, which may be nil, tells whether a token is one
+// of the gateway's own API keys. It is asked for the tokens of 16 to 512
+// characters out of A-Z, a-z, 0-9 and -_.~+/=, and must not keep or change
+// what it is given.
+func New(detectors Detectors, isKey func(token []byte) bool) *Redactor {
+	return &Redactor{detectors, isKey}
+}
+
+// Text redacts plain text. It returns text itself, without allocating, where
+// nothing is found, else a copy, and how many findings were replaced. text is
+// never changed: it may be shared with whoever is sent it.
+func (r *Redactor) Text(text []byte) ([]byte, int) { return r.redact(text, false) }
+
+// JSON redacts JSON text as Text does. Valid JSON stays valid: a number that is
+// a finding becomes a string.
+func (r *Redactor) JSON(text []byte) ([]byte, int) { return r.redact(text, true) }
+
+// String redacts plain text.
+func (r *Redactor) String(text string) string {
+	// Text changes nothing, so the string may be looked at where it is.
+	redacted, n := r.Text(unsafe.Slice(unsafe.StringData(text), len(text)))
+	if n == 0 {
+		return text
+	}
+	return string(redacted)
+}
+
+// maxRounds bounds how often a text is looked at again. What stands beside a
+// finding may be one itself once that is gone ("a@b.co" behind a key), so a
+// text with findings is read until there are none; two rounds are the rule.
+const maxRounds = 8
+
+func (r *Redactor) redact(text []byte, isJSON bool) ([]byte, int) {
+	total := 0
+	for range maxRounds {
+		f := finder{r: r, text: text}
+		f.find()
+		if len(f.spans) == 0 {
+			break
+		}
+		var n int
+		text, n = f.replace(isJSON)
+		total += n
+	}
+	return text, total
+}
+
+// span is a finding.
+type span struct {
+	start, end int
+	name       string
+}
+
+// finder looks for what must go from one text.
+type finder struct {
+	r     *Redactor
+	text  []byte
+	spans []span // in the order they were found
+
+	accessKeyAt, secretKeyAt int // where the last of each of AWS's began, plus one
+}
+
+func (f *finder) add(start, end int, name string) {
+	f.spans = append(f.spans, span{start, end, name})
+}
+
+// find fills the findings. Every detector reads the text once, and looks back
+// and ahead by a bounded number of bytes or over what no other step of it reads.
+func (f *finder) find() {
+	f.findTokens()
+	f.findPrivateKeys()
+	f.findAuthorization()
+	f.findAddresses()
+	if f.r.detectors&(Phone|Card) != 0 {
+		f.findNumbers()
+	}
+}
+
+// replace returns a copy of the text with the findings replaced. Those that
+// overlap become one, named like the first.
+func (f *finder) replace(isJSON bool) ([]byte, int) {
+	slices.SortStableFunc(f.spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
+	})
+	dst := make([]byte, 0, len(f.text)+32)
+	done, n := 0, 0
+	var where place
+	for i := 0; i < len(f.spans); {
+		s := f.spans[i]
+		bare := isJSON && where.outside(f.text, s.start)
+		if bare {
+			s.start, s.end = literal(f.text, done, s)
+		}
+		for i++; i < len(f.spans) && f.spans[i].start < s.end; i++ {
+			s.end = max(s.end, f.spans[i].end)
+		}
+		dst = append(dst, f.text[done:s.start]...)
+		if bare {
+			dst = append(dst, '"')
+		}
+		dst = append(dst, "[redacted:"...)
+		dst = append(dst, s.name...)
+		dst = append(dst, ']')
+		if bare {
+			dst = append(dst, '"')
+		}
+		done = s.end
+		n++
+	}
+	return append(dst, f.text[done:]...), n
+}
+
+// place is a place in JSON text.
+type place struct {
+	at       int
+	inString bool
+}
+
+// outside moves ahead to i and tells whether that is outside of strings.
+func (p *place) outside(text []byte, i int) bool {
+	for ; p.at < i; p.at++ {
+		switch {
+		case text[p.at] == '"':
+			p.inString = !p.inString
+		case p.inString && text[p.at] == '\\':
+			p.at++
+		}
+	}
+	return !p.inString
+}
+
+// literal is the whole of a number that a finding is part of.
+func literal(text []byte, from int, s span) (start, end int) {
+	start, end = s.start, s.end
+	for start > from && keyChar[text[start-1]] {
+		start--
+	}
+	for end < len(text) && keyChar[text[end]] {
+		end++
+	}
+	return start, end
+}

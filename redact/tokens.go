@@ -1,0 +1,189 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
+
+const (
+	minToken = 16
+	maxToken = 512
+	// maxRun is how long a run of key characters may be for its parts to be
+	// asked for: beyond it is data, whose every part would be hashed.
+	maxRun = 4 * maxToken
+)
+
+// findTokens finds what is made of key characters: runs of at least minToken
+// of them. To find the runs, it looks at the last characters of where one could
+// be, and leaps behind what is none, so ordinary text is passed by a word or
+// two at a time.
+func (f *finder) findTokens() {
+	text := f.text
+	for start := 0; start+minToken <= len(text); {
+		window := text[start : start+minToken]
+		if m := surelyNoKeyChars(binary.LittleEndian.Uint64(window[8:])); m != 0 {
+			start += 16 - bits.LeadingZeros64(m)/8
+			continue
+		}
+		if m := surelyNoKeyChars(binary.LittleEndian.Uint64(window)); m != 0 {
+			start += 8 - bits.LeadingZeros64(m)/8
+			continue
+		}
+		i := minToken - 1
+		for i >= 0 && keyChar[window[i]] {
+			i--
+		}
+		if i >= 0 {
+			start += i + 1
+			continue
+		}
+		end := start + minToken
+		for end < len(text) && keyChar[text[end]] {
+			end++
+		}
+		f.run(start, end)
+		start = end + 1
+	}
+}
+
+// surelyNoKeyChars marks, by the high bit, those of eight bytes that are below
+// all key characters (the space, quotes, control characters) or not ASCII.
+func surelyNoKeyChars(x uint64) uint64 {
+	const high, least = 0x8080808080808080, 0x2b2b2b2b2b2b2b2b // '+'
+	return (^((x | high) - least) | x) & high
+}
+
+// run looks at a run of key characters, which is as long as it can be.
+func (f *finder) run(start, end int) {
+	other := start // where a token may begin, too
+	if start > 0 {
+		switch f.text[start-1] {
+		case '\\':
+			n := escapeLength(f.text[start:end])
+			if backslashes(f.text, start)%2 == 1 {
+				start += n
+				other = start
+			} else {
+				other = start + n // an escape of JSON within a JSON string
+			}
+		case '%':
+			if stretch(f.text[start:min(start+2, end)], hex) == 2 {
+				other = start + 2
+			}
+		}
+	}
+	if f.wholeKey(start, end) || other != start && f.wholeKey(other, end) {
+		return
+	}
+	found := len(f.spans)
+	f.words(start, end)
+	if other != start && found == len(f.spans) {
+		f.words(other, end)
+	}
+	f.values(other, end)
+}
+
+// own tells whether a token is one of the gateway's keys.
+func (f *finder) own(start, end int) bool {
+	n := end - start
+	return f.r.isKey != nil && n >= minToken && n <= maxToken && f.r.isKey(f.text[start:end])
+}
+
+// wholeKey takes a run that is one of the gateway's keys. Full stops behind it
+// may end a sentence.
+func (f *finder) wholeKey(start, end int) bool {
+	bare := start + len(bytes.TrimRight(f.text[start:end], "."))
+	if !f.own(start, end) && (bare == end || !f.own(start, bare)) {
+		return false
+	}
+	f.add(start, end, "api_key")
+	return true
+}
+
+// words looks at the parts of a run that are separated by one of ".~+/=".
+func (f *finder) words(start, end int) {
+	whole := true
+	for i := start; i < end; {
+		if !wordChar[f.text[i]] {
+			i++
+			whole = false
+			continue
+		}
+		next := i + stretch(f.text[i:end], wordChar)
+		whole = whole && next == end // was asked for already
+		// Not a hyphen or an underscore that stands before it, like markup.
+		word := i
+		for word < next && !alnum[f.text[word]] {
+			word++
+		}
+		stop, name := f.shaped(word, next, end)
+		if stop == 0 && !whole && end-start <= maxRun && f.own(word, next) {
+			stop, name = next, "api_key"
+		}
+		if stop > 0 {
+			f.add(word, stop, name)
+			next = stop
+		}
+		i = next
+	}
+}
+
+// nearby is how far apart the two parts of AWS credentials may stand.
+const nearby = 256
+
+// values looks at what a label or a scheme stands before: the run, or what is
+// behind an equals sign in it.
+func (f *finder) values(start, end int) {
+	for start < end {
+		next := start
+		for next < end && f.text[next] != '=' {
+			next++
+		}
+		stop := next
+		for next < end && f.text[next] == '=' {
+			next++ // padding, or what separates a name from its value
+		}
+		if next == end {
+			stop = end
+		}
+		for stop > start && f.text[stop-1] == '.' {
+			stop--
+		}
+		f.value(start, stop)
+		start = next
+	}
+}
+
+func (f *finder) value(start, end int) {
+	if end-start < minToken {
+		return
+	}
+	value := f.text[start:end]
+	switch {
+	case end-start <= maxToken && start > 0 && f.text[start-1] == '=' && f.own(start, end):
+		f.add(start, end, "api_key")
+	case f.behindScheme(start, "bearer") && random(value), f.behindScheme(start, "basic") && isBasic(value):
+		f.add(start, end, "credentials")
+	case end < len(f.text) && (f.text[end] == '(' || f.text[end] == '{'):
+		// A name in a program: token := newToken(…
+	case f.labelled(start) && random(value):
+		f.add(start, end, "secret")
+	case isSecretAccessKey(value):
+		if f.accessKeyAt > 0 && start-f.accessKeyAt < nearby {
+			f.add(start, end, "secret")
+		}
+		f.secretKeyAt = start + 1
+	}
+}
+
+// isSecretAccessKey tells whether a token has the form of the secret part of
+// AWS credentials, which many other things have, too.
+func isSecretAccessKey(token []byte) bool {
+	if len(token) != 40 || stretch(token, base64Char) != 40 || bytes.IndexByte(token, '=') >= 0 {
+		return false
+	}
+	return bytes.ContainsFunc(token, func(r rune) bool { return upper[byte(r)] }) &&
+		bytes.ContainsFunc(token, func(r rune) bool { return lower[byte(r)] }) &&
+		bytes.ContainsFunc(token, func(r rune) bool { return digit[byte(r)] })
+}
