@@ -15,4 +15,6 @@ import (
 	_ "github.com/cadenza-gateway/cadenza/providers/canned"
 	_ "github.com/cadenza-gateway/cadenza/providers/gemini"
 	_ "github.com/cadenza-gateway/cadenza/providers/openai"
+	_ "github.com/cadenza-gateway/cadenza/sinks/jsonlines"
+	_ "github.com/cadenza-gateway/cadenza/sinks/postgres"
 )

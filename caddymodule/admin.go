@@ -23,7 +23,7 @@ func init() {
 }
 
 // adminAPI is the part of Caddy's admin API that shows what is loaded and
-// evaluates definitions. It holds nothing: Caddy makes it anew for every
+// recorded, and evaluates definitions. It holds nothing: Caddy makes it anew for every
 // configuration, also for one that then fails, so that the app is looked up
 // for each request.
 type adminAPI struct{}
@@ -41,6 +41,10 @@ func (*adminAPI) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "/cadenza/definitions", Handler: caddy.AdminHandlerFunc(serveDefinitions)},
 		{Pattern: "/cadenza/evaluate", Handler: caddy.AdminHandlerFunc(serveEvaluate)},
+		{Pattern: "/cadenza/traces", Handler: caddy.AdminHandlerFunc(serveTraces)},
+		{Pattern: "/cadenza/traces/", Handler: caddy.AdminHandlerFunc(serveTrace)},
+		{Pattern: "/cadenza/stats", Handler: caddy.AdminHandlerFunc(serveStats)},
+		{Pattern: "/cadenza/export", Handler: caddy.AdminHandlerFunc(serveExport)},
 	}
 }
 

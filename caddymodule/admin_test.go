@@ -20,7 +20,7 @@ func adminOf(t *testing.T, g *gateway, options string) string {
 	}
 	address := l.Addr().String()
 	l.Close()
-	if err := loadCaddyfile(withAdmin(g, options, address)); err != nil {
+	if err := g.loadText(withAdmin(g, options, address)); err != nil {
 		t.Fatal(err)
 	}
 	return address

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -45,11 +46,17 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		definitions <directory>
 //		store sqlite [<path>] {
 //			retention <duration>
+//			max_size  <size>
+//		}
+//		sink          <module> [<args...>] {
+//			...
 //		}
 //		trace_key     {env.NAME} | {file.PATH}
 //		api_key       <name> {env.NAME} | {file.PATH}
 //		keys          <file>
 //		log           none | metadata | content
+//		redact        <detectors...>
+//		price         [<provider>/]<model> <prompt> <completion>
 //		max_body_size <size>
 //		provider      <name> [<module>] {
 //			...
@@ -102,7 +109,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // workspaceOptions are the options of a workspace, in the order of the
 // documentation.
 var workspaceOptions = []string{
-	"definitions", "store", "trace_key", "api_key", "keys", "log", "max_body_size", "provider", "workspace",
+	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "max_body_size", "provider", "workspace",
 }
 
 // unmarshalOption reads the option that d stands on.
@@ -133,19 +140,22 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		if err := validateLog(w.Log); err != nil {
 			return d.WrapErr(err)
 		}
+	case "redact":
+		if len(w.Redact) > 0 {
+			return d.Err("redact is configured twice")
+		}
+		if w.Redact = d.RemainingArgs(); len(w.Redact) == 0 {
+			return d.ArgErr()
+		}
+		if _, err := detectors(w.Redact); err != nil {
+			return d.WrapErr(err)
+		}
+	case "price":
+		return w.unmarshalPrice(d)
 	case "max_body_size":
-		var text string
-		if err := stringOption(d, &text); err != nil {
-			return err
-		}
-		size, err := humanize.ParseBytes(text)
-		if err != nil {
-			return d.Errf("max_body_size %s: %v", text, err)
-		}
-		if size == 0 || size > maxMaxBodySize {
-			return d.Errf("max_body_size %s: must be between 1 and %s", text, humanize.IBytes(maxMaxBodySize))
-		}
-		w.MaxBodySize = int64(size)
+		return sizeOption(d, &w.MaxBodySize, maxMaxBodySize)
+	case "sink":
+		return w.unmarshalSink(d)
 	case "provider":
 		return w.unmarshalProvider(d)
 	default:
@@ -186,8 +196,15 @@ func (w *Workspace) unmarshalStore(d *caddyfile.Dispenser) error {
 				return d.Errf("retention %s: must be positive; leave it out to keep everything", text)
 			}
 			w.Store.Retention = caddy.Duration(retention)
+		case "max_size":
+			if err := sizeOption(d, &w.Store.MaxSize, math.MaxInt64); err != nil {
+				return err
+			}
+			if w.Store.MaxSize < minMaxSize {
+				return d.Errf("max_size: must be at least %s", humanize.IBytes(minMaxSize))
+			}
 		default:
-			return d.Err(unrecognized("store option", option, []string{"retention"}))
+			return d.Err(unrecognized("store option", option, []string{"retention", "max_size"}))
 		}
 	}
 	return nil
@@ -213,6 +230,47 @@ func (w *Workspace) unmarshalProvider(d *caddyfile.Dispenser) error {
 		w.ProvidersRaw = make(caddy.ModuleMap)
 	}
 	w.ProvidersRaw[name] = caddyconfig.JSONModuleObject(unmarshaler, "module", module, nil)
+	return nil
+}
+
+// unmarshalSink reads a sink under the name of its module. What follows the
+// module's name is the module's own.
+func (w *Workspace) unmarshalSink(d *caddyfile.Dispenser) error {
+	if !d.NextArg() {
+		return d.ArgErr()
+	}
+	module := d.Val()
+	if _, taken := w.SinksRaw[module]; taken {
+		return d.Errf("sink %q is configured twice", module)
+	}
+	unmarshaler, err := caddyfile.UnmarshalModule(d, sinkNamespace+"."+module)
+	if err != nil {
+		return err
+	}
+	if w.SinksRaw == nil {
+		w.SinksRaw = make(caddy.ModuleMap)
+	}
+	w.SinksRaw[module] = caddyconfig.JSONModuleObject(unmarshaler, "module", module, nil)
+	return nil
+}
+
+// sizeOption reads an option that is a number of bytes, such as 10MB or 1GiB.
+func sizeOption(d *caddyfile.Dispenser, value *int64, most uint64) error {
+	option, text := d.Val(), ""
+	if *value != 0 {
+		return d.Errf("%s is configured twice", option)
+	}
+	if err := stringOption(d, &text); err != nil {
+		return err
+	}
+	size, err := humanize.ParseBytes(text)
+	if err != nil {
+		return d.Errf("%s %s: %v", option, text, err)
+	}
+	if size == 0 || size > most {
+		return d.Errf("%s %s: must be between 1 and %s", option, text, humanize.IBytes(most))
+	}
+	*value = int64(size)
 	return nil
 }
 

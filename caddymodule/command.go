@@ -18,15 +18,19 @@ func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "cadenza",
 		Usage: "<command>",
-		Short: "Checks, evaluates, compares and lays out Cadenza's definitions",
+		Short: "Checks and evaluates Cadenza's definitions, and shows a gateway's traces",
 		Long: `
 Tools for a workspace: a directory with context.yaml and the folders prompts,
 endpoints and remoteconfigs. They use the engine that the gateway uses, and
-need neither a running gateway nor a Caddyfile.
+need neither a running gateway nor a Caddyfile. traces, stats, export and erase
+ask a running gateway, through its admin API.
 
 A command that fails says why on the standard error and exits with status 1.`,
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(checkCommand(), evalCommand(), diffCommand(), fmtCommand(), schemaCommand(), initCommand(), keyCommand())
+			cmd.AddCommand(
+				checkCommand(), evalCommand(), diffCommand(), fmtCommand(), schemaCommand(), initCommand(), keyCommand(),
+				tracesCommand(), statsCommand(), exportCommand(), eraseCommand(),
+			)
 			cmd.Args = cobra.NoArgs
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 				return errors.Join(cmd.Help(), errors.New("a command is needed"))

@@ -60,6 +60,7 @@ func (c *call) endpoint() (*wire.Error, ending) {
 	if policy == definition.LogContent {
 		addMessages(record, messages)
 	}
+	c.workspace.redactRequest(record)
 
 	// An upstream call outlives neither its caller nor the grace period, but
 	// it does outlive a reload: Caddy's own context ends there.
@@ -320,6 +321,7 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 			PromptTokens: a.Usage.PromptTokens, CompletionTokens: a.Usage.CompletionTokens, Estimated: a.Estimated,
 		})
 	}
+	record.Cost = i.workspace.cost(record.Attempts)
 	if i.policy == definition.LogNone {
 		trace.ReleaseRecord(record)
 		return
@@ -330,6 +332,7 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 	if result.Served >= 0 && len(result.LeftOut) > 0 {
 		record.Notes = append(record.Notes, i.request.Targets[result.Served].Name+" has no "+strings.Join(result.LeftOut, ", ")+": left out")
 	}
+	i.workspace.redactAnswer(record)
 	i.workspace.store.recorder.End(record)
 }
 

@@ -209,3 +209,22 @@ func (g *gateway) trace(store, id string) (*trace.Record, bool) {
 	record, err := reader.Trace(context.Background(), parsed)
 	return record, err == nil
 }
+
+// metrics reads what was reported on a trace from a store's file.
+func (g *gateway) metrics(store, id string) []trace.Metrics {
+	g.t.Helper()
+	parsed, ok := trace.ParseID(id)
+	if !ok {
+		g.t.Fatalf("%q is no trace id", id)
+	}
+	reader, err := sqlite.OpenReader(context.Background(), filepath.Join(g.dir, store))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer reader.Close()
+	reports, err := reader.MetricsFor(context.Background(), parsed)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return reports
+}

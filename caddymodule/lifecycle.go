@@ -18,6 +18,8 @@ import (
 func (w *Workspace) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
+	// Before anything is deleted from the store: it must know what to keep.
+	w.startSinks()
 	w.store.recorder.Open()
 	w.makeIDs(ctx)
 	w.unsubscribe = w.source.Subscribe(w.definitionsChanged)
@@ -49,8 +51,10 @@ func (w *Workspace) cleanup() error {
 		errs = append(errs, err)
 	}
 	if w.store != nil {
+		// A process that exits waits here until everything is in the store.
 		_, err := stores.Delete(w.store.path)
 		errs = append(errs, err)
+		w.stopSinks()
 	}
 	return errors.Join(errs...)
 }

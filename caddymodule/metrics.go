@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cadenza-gateway/cadenza/definition"
 	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/cadenza-gateway/cadenza/wire"
 )
@@ -28,6 +29,10 @@ func (c *call) metrics(pathID string) *wire.Error {
 	ignored, err := record.Apply(wireKind(kind))
 	if err != nil {
 		return err
+	}
+	if c.logCeiling != definition.Unset && c.logCeiling < definition.LogContent && record.LLMResponse != nil {
+		record.LLMResponse = nil
+		ignored = append(ignored, "llm_response")
 	}
 	unattached := ""
 	if kind == trace.KindMetrics && record.TraceID == nil {
@@ -76,6 +81,7 @@ func (c *call) storeMetrics(record *wire.MetricsRecord, id trace.ID) (earlier *t
 		if e := record.Economics; e != nil {
 			stored.PromptTokens, stored.CompletionTokens, stored.TotalTokens = &e.PromptTokens, &e.CompletionTokens, &e.TotalTokens
 		}
+		c.workspace.redactReport(stored)
 		err = recorder.Metrics(c.r.Context(), stored)
 	case c.reply != nil:
 		err = recorder.Keep(c.r.Context(), c.reply)

@@ -3,12 +3,14 @@ package caddymodule
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/cadenza-gateway/cadenza/definition"
 	"github.com/cadenza-gateway/cadenza/jsontext"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/wire"
 )
 
 // newRecord begins the trace of one answer.
@@ -43,12 +45,31 @@ func (c *call) newRecord(kind trace.Kind, d *definition.Definition, table *rules
 }
 
 // logs is what is recorded of a definition's answers: as the definition says,
-// else as the workspace does.
+// else as the workspace does, and never more than the caller allows.
 func (c *call) logs(d *definition.Definition) definition.LogPolicy {
-	if d.Log != definition.Unset {
-		return d.Log
+	policy := d.Log
+	if policy == definition.Unset {
+		policy = c.workspace.logPolicy
 	}
-	return c.workspace.logPolicy
+	if c.logCeiling != definition.Unset {
+		policy = min(policy, c.logCeiling)
+	}
+	return policy
+}
+
+// readLogCeiling reads what the caller allows to be recorded.
+func (c *call) readLogCeiling() *wire.Error {
+	values := c.r.Header[wire.HeaderLog]
+	if len(values) == 0 {
+		return nil
+	}
+	policy, known := logPolicies[values[0]]
+	if !known || len(values) > 1 {
+		return wire.Errorf(wire.InvalidRequest, wire.HeaderLog,
+			"%s must be one of %s. It lowers what is recorded of the request, and never raises it.", wire.HeaderLog, strings.Join(logPolicyNames, ", "))
+	}
+	c.logCeiling = policy
+	return nil
 }
 
 // rowOf names the row that a table decided by, empty where the default did.
@@ -103,6 +124,8 @@ func (c *call) keep(record *trace.Record, d *definition.Definition) {
 // which owns them from then on.
 func (c *call) recordEvaluations() {
 	for i, record := range c.records {
+		c.workspace.redactRequest(record)
+		c.workspace.redactAnswer(record)
 		c.workspace.store.recorder.Evaluation(record)
 		c.records[i] = nil
 	}

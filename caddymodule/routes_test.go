@@ -62,7 +62,7 @@ func TestRoutesOfOneHandlerEach(t *testing.T) {
 func TestMatcherPlaceholdersAndMetrics(t *testing.T) {
 	g := startGateway(t, workspace, options)
 	access := filepath.Join(g.dir, "access")
-	g.site(options, `
+	g.site(options+"sink file {dir}/copied.jsonl\n", `
 		log {
 			output file `+access+`
 			format json

@@ -35,6 +35,8 @@ type call struct {
 	// The members of the request's body that every route has.
 	context, metadata, variables *fastjson.Value
 
+	logCeiling definition.LogPolicy // the caller's; Unset: none
+
 	answered  int             // keys
 	cached    int             // decisions that the cache answered
 	uncached  int             // decisions that it might have, but did not
@@ -164,6 +166,9 @@ func (a *App) answer(w http.ResponseWriter, r *http.Request, to route, traceID s
 	defer memory.release()
 	defer store.release()
 	c.describe()
+	if err := c.readLogCeiling(); err != nil {
+		return endingOf(err)
+	}
 	if err := c.request.ReadBody(w, r, c.workspace.MaxBodySize); err != nil {
 		return endingOf(err)
 	}

@@ -18,10 +18,11 @@ import (
 // are in use, and the keys of the trace ids made under it.
 type sharedStore struct {
 	*leases
-	path      string
-	recorder  *trace.Recorder
-	claims    *claims
-	retention atomic.Int64 // a time.Duration; the newest configuration's
+	path     string
+	recorder *trace.Recorder
+	claims   *claims
+	limits   atomic.Pointer[storeLimits] // the newest configuration's
+	sinks    activeSinks
 
 	// What trace ids are made under where the configuration gives no key: the
 	// key that the store keeps, or, as long as the store could not be read, a
@@ -31,7 +32,13 @@ type sharedStore struct {
 	temporary []byte
 }
 
-func acquireStore(path string, retention time.Duration) (*sharedStore, error) {
+// storeLimits are what a store may keep; zero is without a limit.
+type storeLimits struct {
+	retention time.Duration
+	maxSize   int64 // bytes
+}
+
+func acquireStore(path string, limits storeLimits) (*sharedStore, error) {
 	value, _, err := stores.LoadOrNew(path, func() (caddy.Destructor, error) {
 		s := &sharedStore{leases: newLeases(), path: path, claims: newClaims()}
 		s.recorder = trace.NewRecorder(trace.Options{
@@ -45,7 +52,7 @@ func acquireStore(path string, retention time.Duration) (*sharedStore, error) {
 		return nil, err
 	}
 	s := value.(*sharedStore)
-	s.retention.Store(int64(retention))
+	s.limits.Store(&limits)
 	return s, nil
 }
 
@@ -53,7 +60,10 @@ func (s *sharedStore) open(ctx context.Context) (trace.Store, error) {
 	return sqlite.Open(ctx, sqlite.Config{
 		Path: s.path,
 		// Asked at each step of housekeeping, so that a reload can change it.
-		CurrentRetention: func() time.Duration { return time.Duration(s.retention.Load()) },
+		CurrentRetention: func() time.Duration { return s.limits.Load().retention },
+		CurrentMaxSize:   func() int64 { return s.limits.Load().maxSize },
+		Sinks:            s.sinks.names,
+		OnLoss:           collectors().sinks.lose,
 		Logger:           currentLogger("cadenza.store", s.path),
 	})
 }

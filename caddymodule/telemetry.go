@@ -21,6 +21,7 @@ type metrics struct {
 	loaded      *prometheus.GaugeVec
 	valid       *prometheus.GaugeVec
 	recorders   *recorderCollector
+	sinks       *sinkCollector
 
 	routes [len(routeNames)]routeSeries
 }
@@ -78,6 +79,7 @@ func newMetrics() *metrics {
 			Help: "1 where the definitions on disk are those served, 0 where they are invalid and the last good ones are served.",
 		}, []string{"workspace"}),
 		recorders: newRecorderCollector(),
+		sinks:     newSinkCollector(),
 	}
 	for i, name := range routeNames {
 		m.routes[i] = routeSeries{
@@ -97,7 +99,7 @@ func registerMetrics(registry *prometheus.Registry) (*metrics, error) {
 	}
 	for _, collector := range []prometheus.Collector{
 		m.requests, m.duration, m.unknownKeys, m.attempts, m.firstToken, m.streams,
-		m.reloads, m.loaded, m.valid, m.recorders,
+		m.reloads, m.loaded, m.valid, m.recorders, m.sinks,
 	} {
 		if err := registry.Register(collector); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
 			return nil, err

@@ -19,6 +19,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/definition"
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/redact"
 	"github.com/cadenza-gateway/cadenza/secret"
 	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/cadenza-gateway/cadenza/wire"
@@ -42,9 +43,14 @@ type Workspace struct {
 	// the workspace, in Caddy's data directory.
 	Store *Store `json:"store,omitempty"`
 
+	// Where traces and metrics are copied to, by a name of the sink's own. They
+	// wait in the store until the sink has taken them.
+	SinksRaw caddy.ModuleMap `json:"sinks,omitempty" caddy:"namespace=cadenza.sinks inline_key=module"`
+
 	// The secret that trace ids are made under, as {env.NAME} or {file.PATH}:
 	// at least 16 characters. Default: one that the store makes and keeps.
-	// Gateways that serve the same workspace must share one.
+	// Gateways that serve the same workspace must share one, so a sink that
+	// several gateways may write to requires it.
 	TraceKey secret.Reference `json:"trace_key,omitempty"`
 
 	// The keys that callers authenticate with. Several may be active at once,
@@ -61,6 +67,14 @@ type Workspace struct {
 	// Default: "metadata".
 	Log string `json:"log,omitempty"`
 
+	// What is redacted from what is recorded, beside what is shaped like a
+	// secret, which always is: "email", "phone", "card".
+	Redact []string `json:"redact,omitempty"`
+
+	// What models cost, by the model's name or by PROVIDER/MODEL. Default:
+	// unknown, and no costs are recorded.
+	Prices map[string]Price `json:"prices,omitempty"`
+
 	// The largest request body, in bytes. Default: 1048576 (1 MiB).
 	MaxBodySize int64 `json:"max_body_size,omitempty"`
 
@@ -74,8 +88,10 @@ type Workspace struct {
 	providers map[string]providers.Provider
 	inline    []*principal // of APIKeys
 	fileKeys  *keysFile
+	redactor  *redact.Redactor
 	source    *sharedSource
 	store     *sharedStore
+	sinks     []*workspaceSink
 
 	memory   *sharedMemory
 	keyOfIDs []byte // the configured trace key
@@ -104,7 +120,15 @@ type Store struct {
 	Path string `json:"path,omitempty"`
 	// How long traces are kept, with their metrics. Default: forever.
 	Retention caddy.Duration `json:"retention,omitempty"`
+	// How large the database may be, in bytes; at least 1 MiB. Beyond it the
+	// oldest traces are deleted, also those that no sink has taken yet. Default:
+	// unlimited.
+	MaxSize int64 `json:"max_size,omitempty"`
 }
+
+// minMaxSize is the least that max_size may allow, in bytes: the tables and
+// their indexes alone take some of it.
+const minMaxSize = 1 << 20
 
 var legalName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
@@ -136,7 +160,16 @@ func (w *Workspace) provision(ctx caddy.Context, app *App, name string) error {
 	if err := w.provisionProviders(ctx); err != nil {
 		return err
 	}
+	if err := w.provisionRedaction(); err != nil {
+		return err
+	}
+	if err := validatePrices(w.Prices); err != nil {
+		return err
+	}
 	if err := w.provisionStore(); err != nil {
+		return err
+	}
+	if err := w.provisionSinks(ctx); err != nil {
 		return err
 	}
 	dir, err := resolvePath(w.Definitions)
@@ -232,11 +265,14 @@ func (w *Workspace) provisionProviders(ctx caddy.Context) error {
 
 func (w *Workspace) provisionStore() error {
 	path := filepath.Join(caddy.AppDataDir(), "cadenza", w.name+".db")
-	var retention time.Duration
+	var limits storeLimits
 	if w.Store != nil {
-		retention = time.Duration(w.Store.Retention)
-		if retention < 0 {
-			return fmt.Errorf("store retention %s: must be positive", retention)
+		limits = storeLimits{retention: time.Duration(w.Store.Retention), maxSize: w.Store.MaxSize}
+		if limits.retention < 0 {
+			return fmt.Errorf("store retention %s: must be positive", limits.retention)
+		}
+		if limits.maxSize != 0 && limits.maxSize < minMaxSize {
+			return fmt.Errorf("store max_size %d: must be at least %s", limits.maxSize, humanize.IBytes(minMaxSize))
 		}
 		if w.Store.Path != "" {
 			var err error
@@ -255,7 +291,7 @@ func (w *Workspace) provisionStore() error {
 		}
 		w.keyOfIDs = []byte(value)
 	}
-	store, err := acquireStore(path, retention)
+	store, err := acquireStore(path, limits)
 	if err != nil {
 		return err
 	}
@@ -280,9 +316,14 @@ var logPolicies = map[string]definition.LogPolicy{
 	definition.LogContent.String():  definition.LogContent,
 }
 
+// logPolicyNames are the words in ascending order.
+var logPolicyNames = []string{
+	definition.LogNone.String(), definition.LogMetadata.String(), definition.LogContent.String(),
+}
+
 func validateLog(policy string) error {
 	if _, known := logPolicies[policy]; policy != "" && !known {
-		return errors.New(unrecognized("log policy", policy, slices.Sorted(maps.Keys(logPolicies))))
+		return errors.New(unrecognized("log policy", policy, logPolicyNames))
 	}
 	return nil
 }

@@ -21,6 +21,10 @@ package wire
 // HeaderIdempotencyKey is the request header that names a request for good.
 const HeaderIdempotencyKey = "Idempotency-Key"
 
+// HeaderLog is the request header by which a caller lowers what is recorded of
+// its request: "none", "metadata" or "content".
+const HeaderLog = "Cadenza-Log"
+
 // Names of the headers the gateway adds to its answers.
 const (
 	// HeaderTraceID names the trace of an answer that has exactly one.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,10 +19,22 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-const (
-	crashRounds  = 20
-	crashClients = 8
-)
+const crashClients = 8
+
+// crashRounds is how often the gateway is killed: 20 times, or as often as
+// CADENZA_CRASH_ROUNDS says.
+func crashRounds(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("CADENZA_CRASH_ROUNDS")
+	if text == "" {
+		return 20
+	}
+	rounds, err := strconv.Atoi(text)
+	if err != nil || rounds < 1 {
+		t.Fatalf("CADENZA_CRASH_ROUNDS must be a number of rounds, it is %q", text)
+	}
+	return rounds
+}
 
 // TestCrashLosesNoAcknowledgedMetrics kills the gateway while clients report
 // metrics, again and again. Every record that was answered with 200 must be in
@@ -28,13 +43,14 @@ func TestCrashLosesNoAcknowledgedMetrics(t *testing.T) {
 	data := t.TempDir()
 	p := newProcess(t, data)
 	var next atomic.Int64
-	total := 0
-	for round := range crashRounds {
+	rounds := crashRounds(t)
+	all := make(map[int64]string) // the trace by the number reported
+	for round := range rounds {
 		p.start()
 		ctx, cancel := context.WithCancel(context.Background())
 		var wait sync.WaitGroup
 		var mu sync.Mutex
-		stored := make(map[int64]string) // the trace by the number reported
+		stored := make(map[int64]string)
 		for range crashClients {
 			wait.Go(func() {
 				transport := &http.Transport{}
@@ -61,16 +77,18 @@ func TestCrashLosesNoAcknowledgedMetrics(t *testing.T) {
 		p.kill()
 		cancel()
 		wait.Wait()
-		total += len(stored)
+		maps.Copy(all, stored)
 		checkStore(t, filepath.Join(data, "cadenza.db"), stored)
 		if t.Failed() {
 			t.Fatalf("in round %d; the gateway's last words:\n%s", round+1, p.output)
 		}
 	}
-	if total < 10*crashRounds {
-		t.Fatalf("only %d records were acknowledged in %d rounds", total, crashRounds)
+	// No later crash took what an earlier one had left.
+	checkStore(t, filepath.Join(data, "cadenza.db"), all)
+	if len(all) < 10*rounds {
+		t.Fatalf("only %d records were acknowledged in %d rounds", len(all), rounds)
 	}
-	t.Logf("%d rounds, %d acknowledged, none lost", crashRounds, total)
+	t.Logf("%d rounds, %d acknowledged, none lost", rounds, len(all))
 }
 
 // checkStore looks each number up under its trace.

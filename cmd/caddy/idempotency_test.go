@@ -48,7 +48,8 @@ func TestCrashStoresKeyedMetricsOnce(t *testing.T) {
 	var next atomic.Int64
 	answered, unanswered, replayed := 0, 0, 0
 	p.start()
-	for round := range crashRounds {
+	rounds := crashRounds(t)
+	for round := range rounds {
 		ctx, cancel := context.WithCancel(context.Background())
 		var wait sync.WaitGroup
 		var mu sync.Mutex
@@ -105,8 +106,8 @@ func TestCrashStoresKeyedMetricsOnce(t *testing.T) {
 			t.Fatalf("in round %d; the gateway's last words:\n%s", round+1, p.output)
 		}
 	}
-	if answered < 10*crashRounds || unanswered+replayed == 0 {
-		t.Fatalf("%d records were answered and %d not in %d rounds", answered, unanswered+replayed, crashRounds)
+	if answered < 10*rounds || unanswered+replayed == 0 {
+		t.Fatalf("%d records were answered and %d not in %d rounds", answered, unanswered+replayed, rounds)
 	}
-	t.Logf("%d rounds: %d records answered, %d stored without an answer, %d not stored before they came again", crashRounds, answered, replayed, unanswered)
+	t.Logf("%d rounds: %d records answered, %d stored without an answer, %d not stored before they came again", rounds, answered, replayed, unanswered)
 }

@@ -1,0 +1,343 @@
+package caddymodule_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// startRecorded starts a gateway whose traces can be read by the admin API, and
+// has it answer a few requests of each kind. It returns the ids by what they are
+// of.
+func startRecorded(t *testing.T) (g *gateway, address string, ids map[string]string) {
+	files := map[string]string{
+		"definitions/endpoints/talk.yaml": "prompt: reply\nfallback: [{ provider: canned }]\n",
+		"definitions/endpoints/dead.yaml": "prompt: reply\n", // of a provider that is not configured
+	}
+	for name, content := range workspace {
+		files[name] = content
+	}
+	const recorded = options + "log content\n"
+	g = startGateway(t, files, recorded)
+	address = adminOf(t, g, recorded)
+	ids = make(map[string]string)
+	ask := func(name, path, body string, want int) {
+		t.Helper()
+		a := g.post(path, body)
+		if a.status != want {
+			t.Fatalf("%s: %d %s", name, a.status, a.body)
+		}
+		ids[name] = a.header.Get("Cadenza-Trace-Id")
+	}
+	const who = `"context":{"locale":"nl"},"metadata":{"user":"ada","n":7},"variables":{"question":"Hoi?"}`
+	ask("prompt", "/v1/prompts", `{"keys":["reply"],`+who+`}`, 200)
+	ask("configuration", "/v1/remoteconfigs", `{"keys":["checkout"],"context":{"plan":"pro"},"metadata":{"user":"7"}}`, 200)
+	ask("endpoint", "/v1/endpoints", `{"key":"talk",`+who+`}`, 200)
+	ask("failure", "/v1/endpoints", `{"key":"dead",`+who+`}`, 503)
+	ask("report", "/v1/metrics", `{"trace_id":"`+ids["prompt"]+`","score":80,"conversation_id":"c-1","chain_id":"chain","latency":12.5,"llm_response":"Hoi!"}`, 200)
+	ask("score", "/v1/metrics", `{"trace_id":"`+ids["endpoint"]+`","score":40}`, 200)
+	ask("last", "/v1/prompts", `{"keys":["hello"]}`, 200)
+	eventually(t, "all traces are stored", func() bool {
+		_, ok := g.trace("data/cadenza.db", ids["last"])
+		return ok
+	})
+	return g, address, ids
+}
+
+// listed are the ids of a list of traces.
+func listed(t *testing.T, answer map[string]any) []string {
+	t.Helper()
+	list, ok := answer["traces"].([]any)
+	if !ok {
+		t.Fatalf("no traces: %v", answer)
+	}
+	ids := make([]string, len(list))
+	for i, one := range list {
+		ids[i] = one.(map[string]any)["trace_id"].(string)
+	}
+	return ids
+}
+
+func TestAdminTraces(t *testing.T) {
+	g, address, ids := startRecorded(t)
+	names := func(list []string) string {
+		found := make([]string, len(list))
+		for i, id := range list {
+			found[i] = "another"
+			for name, known := range ids {
+				if id == known && name != "report" && name != "score" {
+					found[i] = name
+				}
+			}
+		}
+		slices.Sort(found) // ids of one millisecond are in the order of their kinds
+		return strings.Join(found, " ")
+	}
+	for query, want := range map[string]string{
+		"":                                       "configuration endpoint failure last prompt",
+		"kind=endpoint":                          "endpoint failure",
+		"key=reply":                              "prompt",
+		"key=talk&kind=endpoint":                 "endpoint",
+		"api_key=test&kind=remoteconfig":         "configuration",
+		"api_key=other":                          "",
+		"status=error":                           "failure",
+		"status=ok&kind=endpoint":                "endpoint",
+		"status=503":                             "failure",
+		"code=upstream_unavailable":              "failure",
+		"provider=canned":                        "endpoint",
+		"conversation_id=c-1":                    "prompt",
+		"chain_id=chain":                         "prompt",
+		"conversation_id=c-2":                    "",
+		"metadata.user=ada":                      "endpoint failure prompt",
+		"metadata.user=7":                        "configuration",
+		"metadata.n=7&kind=prompt":               "prompt",
+		`metadata.n="7"`:                         "",
+		"since=1h&kind=prompt":                   "last prompt",
+		"until=1h":                               "",
+		"state=interrupted":                      "",
+		"workspace=default&key=checkout&limit=1": "configuration",
+	} {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, answer := callAdmin(t, "GET", address, "/cadenza/traces?"+values.Encode(), "")
+		if status != http.StatusOK {
+			t.Errorf("%s: %d %v", query, status, answer)
+			continue
+		}
+		if got := names(listed(t, answer)); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+
+	// Page by page.
+	var all []string
+	for before := ""; ; {
+		_, answer := callAdmin(t, "GET", address, "/cadenza/traces?limit=2"+before, "")
+		page := listed(t, answer)
+		if len(page) > 2 {
+			t.Fatalf("a page of %d", len(page))
+		}
+		all = append(all, page...)
+		next, more := answer["next"].(string)
+		if !more {
+			break
+		}
+		before = "&before=" + next
+	}
+	if got := names(all); got != "configuration endpoint failure last prompt" {
+		t.Errorf("the pages: %q", got)
+	}
+
+	// What is written after a list was made.
+	_, answer := callAdmin(t, "GET", address, "/cadenza/traces?limit=1", "")
+	follow := func(answer map[string]any) string {
+		n, err := json.Marshal(answer["follow"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(n)
+	}
+	since := follow(answer)
+	later := g.post("/v1/endpoints", `{"key":"talk",`+question+`}`).header.Get("Cadenza-Trace-Id")
+	var states []string
+	eventually(t, "the call's start and end are followed", func() bool {
+		_, answer := callAdmin(t, "GET", address, "/cadenza/traces?key=talk&follow="+since, "")
+		since = follow(answer)
+		for _, one := range answer["traces"].([]any) {
+			if trace := one.(map[string]any); trace["trace_id"] == later {
+				states = append(states, trace["state"].(string))
+			}
+		}
+		return len(states) > 0 && states[len(states)-1] == "ended"
+	})
+
+	for query, want := range map[string]string{
+		"kinds=prompt":      `did you mean "kind"?`,
+		"kind=flag":         "no kind",
+		"limit=0":           "limit",
+		"limit=1001":        "limit",
+		"before=x":          "before",
+		"follow=x":          "follow",
+		"since=yesterday":   "RFC 3339",
+		"status=bad":        "status",
+		"state=done":        "state",
+		"key=a&key=b":       "2 times",
+		"workspace=other":   "no workspace",
+		"since=1h&until=2h": "since must be before until",
+	} {
+		status, answer := callAdmin(t, "GET", address, "/cadenza/traces?"+query, "")
+		if message, _ := answer["error"].(string); status < 400 || !strings.Contains(message, want) {
+			t.Errorf("%s: %d %v, want %q", query, status, answer, want)
+		}
+	}
+}
+
+func TestAdminTrace(t *testing.T) {
+	_, address, ids := startRecorded(t)
+	status, story := callAdmin(t, "GET", address, "/cadenza/traces/"+strings.ToUpper(ids["prompt"]), "")
+	if status != http.StatusOK {
+		t.Fatalf("%d %v", status, story)
+	}
+	record := story["trace"].(map[string]any)
+	if record["key"] != "reply" || record["variant"] != "nl" || record["kind"] != "prompt" || record["status"] != 200.0 ||
+		record["context"].(map[string]any)["locale"] != "nl" || record["metadata"].(map[string]any)["user"] != "ada" {
+		t.Errorf("trace %v", record)
+	}
+	reports := story["metrics"].([]any)
+	if len(reports) != 1 || reports[0].(map[string]any)["score"] != 80.0 || reports[0].(map[string]any)["llm_response"] != "Hoi!" {
+		t.Errorf("metrics %v", reports)
+	}
+	definition := story["definition"].(map[string]any)
+	if definition["version"] != record["version"] || definition["ordinal"] != 1.0 || definition["content"] == nil {
+		t.Errorf("definition %v", definition)
+	}
+	_, story = callAdmin(t, "GET", address, "/cadenza/traces/"+ids["endpoint"], "")
+	if attempts := story["trace"].(map[string]any)["attempts"].([]any); attempts[len(attempts)-1].(map[string]any)["provider"] != "canned" {
+		t.Errorf("attempts %v", attempts)
+	}
+	for path, want := range map[string]int{
+		"/cadenza/traces/x": 400,
+		"/cadenza/traces/00000000-0000-8200-8000-000000000000":        404,
+		"/cadenza/traces/" + ids["prompt"] + "?workspace=other":       404,
+		"/cadenza/traces/" + ids["prompt"] + "?workspace=default":     200,
+		"/cadenza/traces/" + ids["prompt"] + "?unknown=1":             400,
+		"/cadenza/traces/" + ids["prompt"][:35] + "g":                 400,
+		"/cadenza/traces/" + ids["prompt"] + "/metrics":               400,
+		"/cadenza/traces/" + strings.ReplaceAll(ids["last"], "-", ""): 400,
+	} {
+		if status, answer := callAdmin(t, "GET", address, path, ""); status != want {
+			t.Errorf("%s: %d %v", path, status, answer)
+		}
+	}
+}
+
+func TestAdminStats(t *testing.T) {
+	_, address, _ := startRecorded(t)
+	for _, interval := range []string{"", "&interval=hour", "&interval=day", "&interval=all"} {
+		var row map[string]any
+		status, answer := callAdmin(t, "GET", address, "/cadenza/stats?since=2h&key=reply"+interval, "")
+		if status != http.StatusOK {
+			t.Fatalf("%s: %d %v", interval, status, answer)
+		}
+		for _, one := range answer["rows"].([]any) {
+			row = one.(map[string]any)
+		}
+		latency, _ := row["latency_ms"].(map[string]any)
+		if row["kind"] != "prompt" || row["variant"] != "nl" || row["traces"] != 1.0 || row["errors"] != 0.0 ||
+			row["reports"] != 1.0 || row["score_mean"] != 80.0 || latency["count"] != 1.0 || latency["p99"].(float64) <= 0 {
+			t.Errorf("%s: %v", interval, answer)
+		}
+	}
+	_, answer := callAdmin(t, "GET", address, "/cadenza/stats?kind=endpoint", "")
+	errors := 0.0
+	for _, one := range answer["rows"].([]any) {
+		errors += one.(map[string]any)["errors"].(float64)
+	}
+	if errors != 1 {
+		t.Errorf("errors of endpoints: %v", answer)
+	}
+	for query, want := range map[string]string{
+		"interval=week": "hour, day or all", "status=ok": "no parameter", "metadata.a=1": "no parameter", "kind=x": "no kind",
+	} {
+		status, answer := callAdmin(t, "GET", address, "/cadenza/stats?"+query, "")
+		if message, _ := answer["error"].(string); status != 400 || !strings.Contains(message, want) {
+			t.Errorf("%s: %d %v", query, status, answer)
+		}
+	}
+}
+
+// export reads the lines of an export.
+func export(t *testing.T, address, query string) []map[string]any {
+	t.Helper()
+	response, err := http.Get("http://" + address + "/cadenza/export?" + query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "application/x-ndjson" {
+		t.Fatalf("%s: %d %v", query, response.StatusCode, response.Header)
+	}
+	var lines []map[string]any
+	for scanner := bufio.NewScanner(response.Body); scanner.Scan(); {
+		var line map[string]any
+		if err := json.Unmarshal(scanner.Bytes(), &line); err != nil {
+			t.Fatalf("%v\n%s", err, scanner.Bytes())
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func TestAdminExportAndErase(t *testing.T) {
+	g, address, ids := startRecorded(t)
+	lines := export(t, address, "since=1h")
+	if len(lines) != 5 {
+		t.Errorf("%d lines: %v", len(lines), lines)
+	}
+	reported := 0
+	for i, line := range lines {
+		record := line["trace"].(map[string]any)
+		if i > 0 && record["trace_id"].(string) <= lines[i-1]["trace"].(map[string]any)["trace_id"].(string) {
+			t.Errorf("line %d is older than the one before", i)
+		}
+		reports, _ := line["metrics"].([]any)
+		if id := record["trace_id"]; (len(reports) == 1) != (id == ids["prompt"] || id == ids["endpoint"]) {
+			t.Errorf("reports on %s: %v", id, reports)
+		}
+		reported += len(reports)
+	}
+	if reported != 2 {
+		t.Errorf("%d reports", reported)
+	}
+	if lines := export(t, address, "until=1h"); len(lines) != 0 {
+		t.Errorf("of another time: %v", lines)
+	}
+
+	erase := func(query string, traces, metrics float64) {
+		t.Helper()
+		status, answer := callAdmin(t, "DELETE", address, "/cadenza/traces?"+query, "")
+		erased, _ := answer["erased"].(map[string]any)
+		if status != http.StatusOK || erased["traces"] != traces || erased["metrics"] != metrics {
+			t.Errorf("%s: %d %v", query, status, answer)
+		}
+	}
+	erase("conversation_id=c-1", 1, 1)
+	if _, there := g.trace("data/cadenza.db", ids["prompt"]); there {
+		t.Error("an erased trace is there")
+	}
+	erase("conversation_id=c-1", 0, 0)
+	// As text and as a number: who asks does not know how it was sent.
+	erase("metadata.user=7", 1, 0)
+	erase("metadata.user=ada", 2, 1)
+	if lines := export(t, address, ""); len(lines) != 1 {
+		t.Errorf("left: %v", lines)
+	}
+	for _, name := range []string{"cadenza.db", "cadenza.db-wal"} {
+		content, err := os.ReadFile(filepath.Join(g.dir, "data", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{`"ada"`, "Hoi", "c-1"} {
+			// The selector itself is kept, for sinks that are told later.
+			if strings.Contains(string(content), word) && word != "c-1" && word != `"ada"` {
+				t.Errorf("%s still holds %s", name, word)
+			}
+		}
+	}
+	for _, query := range []string{"", "conversation_id=a&metadata.b=c", "metadata.a=1&metadata.b=2", "key=reply", "conversation_id="} {
+		if status, answer := callAdmin(t, "DELETE", address, "/cadenza/traces?"+query, ""); status != http.StatusBadRequest {
+			t.Errorf("%q: %d %v", query, status, answer)
+		}
+	}
+	if status, _ := callAdmin(t, "POST", address, "/cadenza/traces", ""); status != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", status)
+	}
+}

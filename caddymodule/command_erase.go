@@ -1,0 +1,81 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+)
+
+func eraseCommand() *cobra.Command {
+	var client gatewayClient
+	var conversation, metadata string
+	var yes, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "erase",
+		Short: "Erases a conversation's or a person's traces for good",
+		Long: `
+Erases what a running gateway has recorded of a conversation, or with a member
+of the metadata such as a user's id: traces, the metrics on them, and the
+answers that are kept for repeated requests. The bytes are overwritten in the
+gateway's database, and its sinks are told to erase the same. Backups and
+exports are not reached.
+
+A VALUE such as 8842 or true is looked for as a number or truth value and as a
+text; in quotes of its own ('"8842"'), only as a text.
+
+Nothing is erased without --yes. The gateway is asked by its admin API, as with
+caddy reload.`,
+		Example: "  caddy cadenza erase --metadata user_id=u-8842 --yes",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if (conversation == "") == (metadata == "") {
+				return errors.New("what is to be erased? Give either --conversation-id ID or --metadata NAME=VALUE")
+			}
+			values := url.Values{}
+			what := fmt.Sprintf("of the conversation %q", conversation)
+			if conversation != "" {
+				values.Set("conversation_id", conversation)
+			} else {
+				name, value, err := splitMember(metadata)
+				if err != nil {
+					return err
+				}
+				values.Set(metadataParameter+name, value)
+				what = fmt.Sprintf("with the metadata %q", metadata)
+			}
+			if !yes {
+				return fmt.Errorf("this erases for good what was recorded %s: add --yes if that is meant (caddy cadenza traces with the same flag lists the traces)", what)
+			}
+			if err := client.resolve(); err != nil {
+				return err
+			}
+			var text json.RawMessage
+			if err := client.ask(http.MethodDelete, "/cadenza/traces", values, &text); err != nil {
+				return err
+			}
+			var answer struct {
+				Erased struct{ Traces, Metrics, Replies int } `json:"erased"`
+			}
+			if err := json.Unmarshal(text, &answer); err != nil {
+				return fmt.Errorf("the gateway's answer can't be read; is it of another version? %w", err)
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(text)
+			}
+			e := answer.Erased
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "erased %s, %s and %s\n",
+				plural(e.Traces, "trace"), plural(e.Metrics, "report"), plural(e.Replies, "kept answer"))
+			return err
+		},
+	}
+	client.addFlags(cmd)
+	cmd.Flags().StringVar(&conversation, "conversation-id", "", "Erase what was reported with, or bears, this conversation's id")
+	cmd.Flags().StringVar(&metadata, "metadata", "", "Erase what has this member in its metadata, as NAME=VALUE")
+	cmd.Flags().BoolVar(&yes, "yes", false, "Erase for good")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the counts as JSON")
+	return cmd
+}

@@ -1,0 +1,114 @@
+package caddymodule
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func exportCommand() *cobra.Command {
+	var client gatewayClient
+	var filter traceFlags
+	var file string
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Writes a running gateway's traces and metrics as JSON lines",
+		Long: `
+Writes all that a running gateway has recorded in a time range, oldest first,
+as JSON lines: each {"trace": {…}, "metrics": [{…}]}, where metrics without a
+trace stand alone. --since and --until take a time (RFC 3339), a date, or how
+long ago it was, such as 2h or 7d; the other flags choose traces as those of
+traces do.
+
+A file (--output) is there once it is whole, and readable for nobody else: it
+may hold what was asked and answered. The gateway is asked by its admin API, as
+with caddy reload.`,
+		Example: "  caddy cadenza export --since 2026-11-01 --until 2026-12-01 -o november.jsonl",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := client.resolve(); err != nil {
+				return err
+			}
+			values, err := filter.values(time.Now())
+			if err != nil {
+				return err
+			}
+			resp, err := client.do(http.MethodGet, "/cadenza/export", values)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			if file == "" {
+				_, err := copyLines(cmd.OutOrStdout(), resp.Body)
+				return err
+			}
+			n, err := exportTo(file, resp.Body)
+			if err == nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", file, plural(n, "line"))
+			}
+			return err
+		},
+	}
+	client.addFlags(cmd)
+	filter.addFlags(cmd)
+	cmd.Flags().StringVarP(&file, "output", "o", "", "The file to write; default: the standard output")
+	return cmd
+}
+
+// exportTo writes a file that only appears once it is whole.
+func exportTo(name string, lines io.Reader) (n int, err error) {
+	temporary, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			_ = temporary.Close() // closed already where renaming failed
+			err = errors.Join(err, os.Remove(temporary.Name()))
+		}
+	}()
+	if n, err = copyLines(temporary, lines); err != nil {
+		return n, err
+	}
+	if err = temporary.Sync(); err != nil {
+		return n, err
+	}
+	if err = temporary.Close(); err != nil {
+		return n, err
+	}
+	return n, os.Rename(temporary.Name(), name)
+}
+
+// copyLines copies lines of JSON, made visible, and counts them.
+func copyLines(w io.Writer, lines io.Reader) (n int, err error) {
+	in, out := bufio.NewReaderSize(lines, 64<<10), bufio.NewWriterSize(w, 64<<10)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err == io.EOF && len(line) == 0 {
+			return n, out.Flush()
+		}
+		if err != nil {
+			// What came before is good.
+			return n, errors.Join(fmt.Errorf("the export broke off after %s (the gateway's log says more): %w", plural(n, "line"), noEOF(err)), out.Flush())
+		}
+		if _, err := out.Write(visibleJSON(line)); err != nil {
+			return n, err
+		}
+		n++
+	}
+}
+
+// noEOF is what an end within a line is.
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

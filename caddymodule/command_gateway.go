@@ -1,0 +1,182 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+)
+
+// gatewayClient asks the admin API of a running gateway. Its flags are those of
+// `caddy reload`.
+type gatewayClient struct {
+	address, config, adapter string
+	workspace                string
+}
+
+func (g *gatewayClient) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&g.address, "address", "", "The address of the gateway's admin API, if not the default")
+	cmd.Flags().StringVar(&g.config, "config", "", "The configuration file to take the address from")
+	cmd.Flags().StringVar(&g.adapter, "adapter", "", "The adapter of --config, if it is no Caddyfile")
+	cmd.Flags().StringVarP(&g.workspace, "workspace", "w", "", "The workspace, where there are several")
+}
+
+// resolve finds the address, once for all requests of a command.
+func (g *gatewayClient) resolve() error {
+	var err error
+	g.address, err = caddycmd.DetermineAdminAPIAddress(g.address, nil, g.config, g.adapter)
+	return err
+}
+
+// gatewayError is why a gateway did not do what it was asked for.
+type gatewayError struct {
+	status int // of its answer; 0: none came
+	text   string
+}
+
+func (e *gatewayError) Error() string { return e.text }
+
+// refusal is how Caddy's client words an answer with an error.
+var refusal = regexp.MustCompile(`(?s)^caddy responded with error: HTTP (\d+): (.*)$`)
+
+// do makes one request. Values that are empty are not sent.
+func (g *gatewayClient) do(method, path string, values url.Values) (*http.Response, error) {
+	query := url.Values{}
+	for name, list := range values {
+		for _, value := range list {
+			if value != "" {
+				query.Add(name, value)
+			}
+		}
+	}
+	if g.workspace != "" {
+		query.Set("workspace", g.workspace)
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	// Caddy's client has a pool of connections for each request, which would
+	// keep them open.
+	resp, err := caddycmd.AdminAPIRequest(g.address, method, path, http.Header{"Connection": {"close"}}, nil)
+	if err == nil {
+		return resp, nil
+	}
+	parts := refusal.FindStringSubmatch(err.Error())
+	if parts == nil {
+		return nil, &gatewayError{0, fmt.Sprintf("the gateway's admin API does not answer at %s: is it running, and is this its address (--address, --config)? %v", g.address, err)}
+	}
+	status, _ := strconv.Atoi(parts[1]) // digits, at worst too many
+	var body struct {
+		Error string `json:"error"`
+	}
+	text := strings.TrimSpace(parts[2])
+	if json.Unmarshal([]byte(parts[2]), &body) == nil && body.Error != "" {
+		text = body.Error
+	} else if status == http.StatusNotFound {
+		text = "its Caddy knows no " + strings.SplitN(path, "?", 2)[0] + ": it has another version or no Cadenza"
+	}
+	return nil, &gatewayError{status, "the gateway refused (HTTP " + parts[1] + "): " + visible(text)}
+}
+
+// get asks for a JSON answer.
+func (g *gatewayClient) get(path string, values url.Values, answer any) error {
+	return g.ask(http.MethodGet, path, values, answer)
+}
+
+func (g *gatewayClient) ask(method, path string, values url.Values, answer any) error {
+	resp, err := g.do(method, path, values)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return &gatewayError{0, fmt.Sprintf("the gateway's answer broke off: %v", err)}
+	}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return fmt.Errorf("the gateway's answer can't be read; is it of another version? %w", err)
+	}
+	return nil
+}
+
+// traceFlags choose traces.
+type traceFlags struct {
+	since, until, kind, key, apiKey, status, provider, model, code, state, chain, conversation string
+	metadata                                                                                   []string
+}
+
+func (f *traceFlags) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.since, "since", "", "From when on: a time (RFC 3339), a date, or how long ago, such as 2h or 7d")
+	flags.StringVar(&f.until, "until", "", "Until when, likewise")
+	flags.StringVar(&f.kind, "kind", "", "prompt, endpoint or remoteconfig")
+	flags.StringVar(&f.key, "key", "", "Of the definition with this key")
+	flags.StringVar(&f.apiKey, "api-key", "", "Asked for with the API key of this name")
+	flags.StringVar(&f.status, "status", "", "ok, error, or an HTTP status")
+	flags.StringVar(&f.provider, "provider", "", "Answered by this provider")
+	flags.StringVar(&f.model, "model", "", "Answered by this model")
+	flags.StringVar(&f.code, "code", "", "Failed with this error code")
+	flags.StringVar(&f.state, "state", "", "started, ended or interrupted")
+	flags.StringVar(&f.chain, "chain-id", "", "With metrics of this chain")
+	flags.StringVar(&f.conversation, "conversation-id", "", "With metrics of this conversation")
+	flags.StringArrayVar(&f.metadata, "metadata", nil, "With this member of the metadata, as NAME=VALUE; repeatable")
+}
+
+// values are the parameters of the admin API. Times that are given as how long
+// ago are fixed here, so that all pages of a list count from one instant.
+func (f *traceFlags) values(now time.Time) (url.Values, error) {
+	values := url.Values{
+		"kind": {f.kind}, "key": {f.key}, "api_key": {f.apiKey}, "status": {f.status}, "provider": {f.provider}, "model": {f.model},
+		"code": {f.code}, "state": {f.state}, "chain_id": {f.chain}, "conversation_id": {f.conversation},
+	}
+	if err := addTimes(values, f.since, f.until, now); err != nil {
+		return nil, err
+	}
+	for _, member := range f.metadata {
+		name, value, err := splitMember(member)
+		if err != nil {
+			return nil, err
+		}
+		values.Add(metadataParameter+name, value)
+	}
+	return values, nil
+}
+
+// splitMember reads the value of --metadata.
+func splitMember(member string) (name, value string, err error) {
+	name, value, ok := strings.Cut(member, "=")
+	if !ok || name == "" {
+		return "", "", fmt.Errorf("--metadata takes NAME=VALUE, this is %q", member)
+	}
+	if value == "" {
+		value = `""` // the text that is empty: an empty parameter asks for nothing
+	}
+	return name, value, nil
+}
+
+// addTimes adds the times of --since and --until.
+func addTimes(values url.Values, since, until string, now time.Time) error {
+	var times [2]time.Time
+	for i, flag := range [...]struct{ name, text string }{{"since", since}, {"until", until}} {
+		at, err := parsePast("--"+flag.name, flag.text, now)
+		if err != nil {
+			return err
+		}
+		if times[i] = at; !at.IsZero() {
+			values.Set(flag.name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	if !times[0].IsZero() && !times[1].IsZero() && !times[0].Before(times[1]) {
+		return errors.New("--since must be before --until")
+	}
+	return nil
+}

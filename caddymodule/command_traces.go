@@ -1,0 +1,632 @@
+package caddymodule
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// followInterval is how often --follow asks for what is new.
+const followInterval = 500 * time.Millisecond
+
+func tracesCommand() *cobra.Command {
+	l := traceList{every: followInterval}
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "traces [ID]",
+		Short: "Lists the traces of a running gateway, or tells all about one",
+		Long: `
+Lists the newest traces of a workspace of a running gateway, or tells all that
+is known of one: what was decided, the attempts at providers, the metrics that
+were reported, and what was asked and answered where the log policy keeps that.
+
+Traces are chosen by the flags, all of which must apply. --since and --until
+take a time (RFC 3339), a date, or how long ago it was, such as 2h or 7d. A
+VALUE of --metadata such as 8842 or true is looked for as a number or truth
+value and as a text; in quotes of its own ('"8842"'), only as a text. --follow
+shows traces as they are recorded, until it is interrupted; it waits while the
+gateway restarts.
+
+The gateway is asked by its admin API, as with caddy reload.`,
+		Example: "  caddy cadenza traces --status error --since 2h\n  caddy cadenza traces --key support_chat --follow",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := l.client.resolve(); err != nil {
+				return err
+			}
+			l.cmd = cmd
+			if len(args) == 1 {
+				return l.story(args[0])
+			}
+			var err error
+			if l.values, err = l.filter.values(time.Now()); err != nil {
+				return err
+			}
+			if l.limit < 1 && !(follow && l.limit == 0) {
+				return fmt.Errorf("--limit must be at least 1, this is %d", l.limit)
+			}
+			if follow {
+				ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+				defer stop()
+				context.AfterFunc(ctx, stop) // a second signal ends the process as usual
+				return l.follow(ctx)
+			}
+			return l.list()
+		},
+	}
+	l.client.addFlags(cmd)
+	l.filter.addFlags(cmd)
+	cmd.Flags().IntVarP(&l.limit, "limit", "n", defaultTraces, "How many traces to show at most; with --follow, how many older ones")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "Show traces as they are recorded, too")
+	cmd.Flags().BoolVar(&l.asJSON, "json", false, "Write each trace as a line of JSON")
+	return cmd
+}
+
+// traceList writes traces as they come from the gateway.
+type traceList struct {
+	cmd    *cobra.Command
+	client gatewayClient
+	filter traceFlags
+	values url.Values
+	limit  int
+	every  time.Duration
+	asJSON bool
+	table  columns
+	began  bool // whether the table has its head
+}
+
+// tracePage is an answer of the admin API.
+type tracePage struct {
+	Traces []json.RawMessage `json:"traces"`
+	Next   string            `json:"next"`
+	Follow int64             `json:"follow"`
+}
+
+// list lists the newest traces, newest first: lines as they come, a table at
+// once, so that its columns fit all rows.
+func (l *traceList) list() error {
+	var rows []json.RawMessage
+	use := l.write
+	if !l.asJSON {
+		use = func(page []json.RawMessage) error {
+			rows = append(rows, page...)
+			return nil
+		}
+	}
+	_, err := l.pages(use)
+	if err == nil {
+		err = l.write(rows)
+	}
+	if err == nil && !l.began {
+		fmt.Fprintln(l.cmd.ErrOrStderr(), "no traces")
+	}
+	return err
+}
+
+// pages asks for pages until there are enough traces. It returns from where on
+// following misses nothing of what came later.
+func (l *traceList) pages(use func([]json.RawMessage) error) (follow int64, err error) {
+	values := cloneValues(l.values)
+	for left, first := l.limit, true; left > 0 || first; first = false {
+		values.Set("limit", strconv.Itoa(min(max(left, 1), maxTraces)))
+		var page tracePage
+		if err := l.client.get("/cadenza/traces", values, &page); err != nil {
+			return 0, err
+		}
+		if first {
+			follow = page.Follow
+		}
+		found := page.Traces[:min(left, len(page.Traces))]
+		if err := use(found); err != nil {
+			return 0, err
+		}
+		left -= len(found)
+		if page.Next == "" {
+			break
+		}
+		if page.Next == values.Get("before") {
+			return 0, errors.New("the gateway's list does not go on: try again with other flags")
+		}
+		values.Set("before", page.Next)
+	}
+	return follow, nil
+}
+
+// follow shows the newest traces, oldest first, and then what is recorded,
+// until ctx ends. A gateway that does not answer once it has is waited for.
+func (l *traceList) follow(ctx context.Context) error {
+	var older []json.RawMessage
+	after, err := l.pages(func(page []json.RawMessage) error {
+		older = append(older, page...)
+		return ctx.Err()
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	slices.Reverse(older)
+	if err := l.write(older); err != nil {
+		return err
+	}
+	values := cloneValues(l.values)
+	ticker := time.NewTicker(l.every)
+	defer ticker.Stop()
+	away := false
+	for {
+		values.Set("follow", strconv.FormatInt(after, 10))
+		var page tracePage
+		err := l.client.get("/cadenza/traces", values, &page)
+		switch failure, ok := errors.AsType[*gatewayError](err); {
+		case err == nil:
+			if away {
+				away = false
+				fmt.Fprintln(l.cmd.ErrOrStderr(), "the gateway answers again")
+			}
+			if err := l.write(page.Traces); err != nil {
+				return err
+			}
+			more := page.Follow != after
+			if after = page.Follow; more && ctx.Err() == nil {
+				continue // there may be more already
+			}
+		case !ok || failure.status == http.StatusBadRequest:
+			return err
+		case !away:
+			away = true
+			fmt.Fprintf(l.cmd.ErrOrStderr(), "waiting for the gateway: %v\n", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func cloneValues(values url.Values) url.Values {
+	clone := make(url.Values, len(values))
+	for name, list := range values {
+		clone[name] = slices.Clone(list)
+	}
+	return clone
+}
+
+// write writes traces in the order they are given.
+func (l *traceList) write(traces []json.RawMessage) error {
+	if len(traces) == 0 {
+		return nil
+	}
+	out := l.cmd.OutOrStdout()
+	var b bytes.Buffer
+	if l.asJSON {
+		l.began = true
+		for _, text := range traces {
+			b.Write(visibleJSON(text))
+			b.WriteByte('\n')
+		}
+		_, err := out.Write(b.Bytes())
+		return err
+	}
+	st := stylesFor(out)
+	var rows [][]cell
+	if !l.began {
+		l.began = true
+		l.table.right = []bool{6: true, 7: true}
+		l.table.widths = []int{24, 12} // of a time and of the longest kind
+		head := []cell{}
+		for _, name := range [...]string{"time", "kind", "key", "decided", "status", "model", "latency", "tokens", "id"} {
+			head = append(head, cell{name, st.dim})
+		}
+		rows = append(rows, head)
+	}
+	for _, text := range traces {
+		var t shownTrace
+		if err := json.Unmarshal(text, &t); err != nil {
+			return fmt.Errorf("the gateway sent a trace that can't be read; is it of another version? %w", err)
+		}
+		rows = append(rows, t.row(st))
+	}
+	l.table.write(&b, st, rows...)
+	_, err := out.Write(b.Bytes())
+	return err
+}
+
+// shownTrace is a trace as the admin API gives it.
+type shownTrace struct {
+	ID         string          `json:"trace_id"`
+	Time       string          `json:"time"`
+	Workspace  string          `json:"workspace"`
+	Kind       string          `json:"kind"`
+	Key        string          `json:"key"`
+	State      string          `json:"state"`
+	APIKey     string          `json:"api_key"`
+	Version    string          `json:"version"`
+	Revision   string          `json:"revision"`
+	Row        string          `json:"row"`
+	Variant    string          `json:"variant"`
+	Provider   string          `json:"provider"`
+	Model      string          `json:"model"`
+	Status     int             `json:"status"`
+	Code       string          `json:"code"`
+	Latency    *float64        `json:"latency_ms"`
+	FirstToken *float64        `json:"first_token_ms"`
+	Usage      *shownUsage     `json:"usage"`
+	Cost       float64         `json:"cost_usd"`
+	Cached     bool            `json:"cached"`
+	Notes      []string        `json:"notes"`
+	Attempts   []shownAttempt  `json:"attempts"`
+	Metadata   json.RawMessage `json:"metadata"`
+	Context    json.RawMessage `json:"context"`
+	Variables  json.RawMessage `json:"variables"`
+	Messages   json.RawMessage `json:"messages"`
+	Response   string          `json:"response"`
+	ToolCalls  json.RawMessage `json:"tool_calls"`
+}
+
+type shownUsage struct {
+	Prompt     *int64 `json:"prompt_tokens"`
+	Completion *int64 `json:"completion_tokens"`
+	Total      *int64 `json:"total_tokens"`
+}
+
+type shownAttempt struct {
+	Provider   string   `json:"provider"`
+	Model      string   `json:"model"`
+	Status     int      `json:"status"`
+	Code       string   `json:"code"`
+	Latency    *float64 `json:"latency_ms"`
+	Started    *float64 `json:"started_ms"`
+	Wait       *float64 `json:"wait_ms"`
+	FirstToken *float64 `json:"first_token_ms"`
+	Prompt     int64    `json:"prompt_tokens"`
+	Completion int64    `json:"completion_tokens"`
+	Estimated  bool     `json:"estimated"`
+	Hedge      bool     `json:"hedge"`
+}
+
+type shownMetrics struct {
+	Time          string          `json:"time"`
+	APIKey        string          `json:"api_key"`
+	Score         *float64        `json:"score"`
+	Latency       *float64        `json:"latency_ms"`
+	RoundtripTime *float64        `json:"roundtrip_time_ms"`
+	Response      *string         `json:"llm_response"`
+	Chain         *string         `json:"chain_id"`
+	Conversation  *string         `json:"conversation_id"`
+	Usage         *shownUsage     `json:"usage"`
+	Metadata      json.RawMessage `json:"metadata"`
+}
+
+// row is the trace's row in a table.
+func (t *shownTrace) row(st styles) []cell {
+	status := cell{t.outcome(), ""}
+	switch {
+	case t.Code != "" || t.State == "interrupted":
+		status.color = st.red
+	case t.State == "started":
+		status.color = st.yellow
+	}
+	tokens := ""
+	if t.Usage != nil && t.Usage.Total != nil {
+		tokens = strconv.FormatInt(*t.Usage.Total, 10)
+	}
+	return []cell{
+		plainCell(visible(t.Time)), plainCell(visible(t.Kind)), plainCell(visible(t.Key)), plainCell(visible(t.decided())), status,
+		plainCell(visible(target(t.Provider, t.Model))), plainCell(millis(t.Latency)), plainCell(tokens), {visible(t.ID), st.dim},
+	}
+}
+
+// decided is the variant that answered or, where there is none, the row.
+func (t *shownTrace) decided() string {
+	return cmp.Or(t.Variant, t.Row, "default")
+}
+
+// outcome is what became of the answer.
+func (t *shownTrace) outcome() string {
+	switch {
+	case t.State == "started" || t.State == "interrupted":
+		return t.State
+	case t.Code != "":
+		return strings.TrimSpace(visible(statusText(t.Status) + " " + t.Code))
+	case t.Cached:
+		return statusText(t.Status) + " cached"
+	}
+	return statusText(t.Status)
+}
+
+func statusText(status int) string {
+	if status == 0 {
+		return ""
+	}
+	return strconv.Itoa(status)
+}
+
+func target(provider, model string) string {
+	if provider == "" || model == "" {
+		return provider + model
+	}
+	return provider + "/" + model
+}
+
+// millis is a duration for people.
+func millis(ms *float64) string {
+	switch {
+	case ms == nil:
+		return ""
+	case *ms < 10:
+		return strconv.FormatFloat(*ms, 'f', 2, 64) + " ms"
+	case *ms < 10_000:
+		return strconv.FormatFloat(*ms, 'f', 0, 64) + " ms"
+	}
+	return strconv.FormatFloat(*ms/1000, 'f', 1, 64) + " s"
+}
+
+// dollars is an amount for people.
+func dollars(amount float64) string {
+	if amount == 0 {
+		return ""
+	}
+	if amount < 1 {
+		return "$" + strconv.FormatFloat(amount, 'g', 3, 64)
+	}
+	return "$" + strconv.FormatFloat(amount, 'f', 2, 64)
+}
+
+// text is "12 prompt, 34 completion, 46 in all".
+func (u *shownUsage) text() string {
+	var parts []string
+	if u.Prompt != nil {
+		parts = append(parts, fmt.Sprintf("%d prompt", *u.Prompt))
+	}
+	if u.Completion != nil {
+		parts = append(parts, fmt.Sprintf("%d completion", *u.Completion))
+	}
+	if u.Total != nil {
+		parts = append(parts, fmt.Sprintf("%d in all", *u.Total))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// shownStory is all about one trace.
+type shownStory struct {
+	Trace      *shownTrace    `json:"trace"`
+	Metrics    []shownMetrics `json:"metrics"`
+	Definition *struct {
+		Version   string    `json:"version"`
+		Ordinal   int64     `json:"ordinal"`
+		FirstSeen time.Time `json:"first_seen"`
+	} `json:"definition"`
+}
+
+// story writes all about one trace.
+func (l *traceList) story(id string) error {
+	var text json.RawMessage
+	if err := l.client.get("/cadenza/traces/"+url.PathEscape(id), nil, &text); err != nil {
+		return err
+	}
+	out := l.cmd.OutOrStdout()
+	if l.asJSON {
+		var b bytes.Buffer
+		if err := json.Compact(&b, text); err != nil {
+			return err
+		}
+		_, err := out.Write(append(visibleJSON(b.Bytes()), '\n'))
+		return err
+	}
+	var story shownStory
+	if err := json.Unmarshal(text, &story); err != nil {
+		return fmt.Errorf("the gateway's answer can't be read; is it of another version? %w", err)
+	}
+	var b bytes.Buffer
+	story.write(&b, stylesFor(out), id)
+	_, err := out.Write(b.Bytes())
+	return err
+}
+
+// write lays the story out for people: how it went, then what was said.
+func (s *shownStory) write(b *bytes.Buffer, st styles, id string) {
+	t := s.Trace
+	if t == nil {
+		fmt.Fprintf(b, "%s has metrics and no trace: they were reported without one, or it is past the retention\n", visible(id))
+	} else {
+		t.write(b, st, s)
+	}
+	s.writeMetrics(b, st)
+	if t == nil {
+		return
+	}
+	writeBlock(b, st, "metadata", layoutContent(t.Metadata))
+	writeBlock(b, st, "context", layoutContent(t.Context))
+	writeBlock(b, st, "variables", layoutContent(t.Variables))
+	writeMessages(b, st, t.Messages)
+	writeBlock(b, st, "response", layoutContent([]byte(t.Response)))
+	writeBlock(b, st, "tool calls", layoutContent(t.ToolCalls))
+}
+
+// write writes how a request went.
+func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
+	var rows [][]cell
+	add := func(label, text string) {
+		if text != "" {
+			rows = append(rows, []cell{{label, st.dim}, plainCell(text)})
+		}
+	}
+	add("trace", visible(t.ID))
+	add("time", visible(t.Time))
+	add("key", visible(fmt.Sprintf("%s (%s)", t.Key, t.Kind)))
+	add("asked by", visible(fmt.Sprintf("%s (workspace %s)", cmp.Or(t.APIKey, "no key"), t.Workspace)))
+	version := ""
+	if t.Version != "" {
+		version = t.Version
+		if d := s.Definition; d != nil {
+			version += fmt.Sprintf(", number %d of this key, first seen %s", d.Ordinal, d.FirstSeen.UTC().Format(time.RFC3339))
+		}
+		if t.Revision != "" {
+			version += " (revision " + t.Revision + ")"
+		}
+	}
+	add("version", visible(version))
+	add("row", visible(cmp.Or(t.Row, "default")))
+	add("variant", visible(t.Variant))
+	add("model", visible(target(t.Provider, t.Model)))
+	color := ""
+	if t.Code != "" || t.State == "interrupted" {
+		color = st.red
+	}
+	rows = append(rows, []cell{{"status", st.dim}, {t.outcome(), color}})
+	took := millis(t.Latency)
+	if t.FirstToken != nil {
+		took += ", the first content after " + millis(t.FirstToken)
+	}
+	add("took", took)
+	if t.Usage != nil {
+		add("tokens", t.Usage.text())
+	}
+	add("cost", dollars(t.Cost))
+	for _, note := range t.Notes {
+		add("note", visible(note))
+	}
+	new(columns).write(b, st, rows...)
+	if len(t.Attempts) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%sattempts%s\n", st.bold, st.reset)
+	table := columns{right: []bool{false, true, false, false, true}}
+	rows = rows[:0]
+	for i, a := range t.Attempts {
+		result := cell{strings.TrimSpace(statusText(a.Status) + " " + visible(a.Code)), st.green}
+		if a.Code != "" {
+			result.color = st.red
+		}
+		at := "at 0 ms"
+		if a.Started != nil {
+			at = "at " + millis(a.Started)
+		}
+		rows = append(rows, []cell{
+			plainCell(" "), plainCell(strconv.Itoa(i + 1)), plainCell(visible(target(a.Provider, a.Model))), result,
+			plainCell(at), plainCell(a.details()),
+		})
+	}
+	table.write(b, st, rows...)
+}
+
+// details is what else there is to say of an attempt.
+func (a *shownAttempt) details() string {
+	parts := []string{"took " + cmp.Or(millis(a.Latency), "no time")}
+	if a.FirstToken != nil {
+		parts = append(parts, "first content after "+millis(a.FirstToken))
+	}
+	if a.Wait != nil {
+		parts = append(parts, "waited "+millis(a.Wait))
+	}
+	if a.Prompt+a.Completion > 0 {
+		tokens := fmt.Sprintf("%d + %d tokens", a.Prompt, a.Completion)
+		if a.Estimated {
+			tokens += " (estimated)"
+		}
+		parts = append(parts, tokens)
+	}
+	if a.Hedge {
+		parts = append(parts, "a hedge")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (s *shownStory) writeMetrics(b *bytes.Buffer, st styles) {
+	if len(s.Metrics) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%smetrics%s\n", st.bold, st.reset)
+	for _, m := range s.Metrics {
+		var parts []string
+		add := func(name, value string) {
+			if value != "" {
+				parts = append(parts, name+" "+value)
+			}
+		}
+		if m.Score != nil {
+			add("score", strconv.FormatFloat(*m.Score, 'g', -1, 64))
+		}
+		add("latency", millis(m.Latency))
+		add("round trip", millis(m.RoundtripTime))
+		if m.Usage != nil {
+			add("tokens:", m.Usage.text())
+		}
+		for _, text := range [...]struct {
+			name  string
+			value *string
+		}{{"chain", m.Chain}, {"conversation", m.Conversation}} {
+			if text.value != nil {
+				add(text.name, visible(*text.value))
+			}
+		}
+		if len(m.Metadata) > 0 {
+			add("metadata", visible(string(m.Metadata)))
+		}
+		line := visible(m.Time)
+		if m.APIKey != "" {
+			line += " by " + visible(m.APIKey)
+		}
+		fmt.Fprintf(b, "  %s: %s\n", line, strings.Join(parts, ", "))
+		if m.Response != nil {
+			writeIndented(b, "    ", *m.Response)
+		}
+	}
+}
+
+// writeBlock writes a titled text.
+func writeBlock(b *bytes.Buffer, st styles, title, text string) {
+	if text == "" {
+		return
+	}
+	fmt.Fprintf(b, "\n%s%s%s\n", st.bold, title, st.reset)
+	writeIndented(b, "  ", text)
+}
+
+func writeIndented(b *bytes.Buffer, indent, text string) {
+	for line := range strings.SplitSeq(strings.TrimRight(visibleLines(text), "\n"), "\n") {
+		b.WriteString(indent + line + "\n")
+	}
+}
+
+// layoutContent is JSON over several lines where it is too long for one, and
+// other text as it is.
+func layoutContent(text []byte) string {
+	const most = 100
+	var b bytes.Buffer
+	if len(text) <= most || text[0] != '{' && text[0] != '[' || json.Indent(&b, text, "", "  ") != nil {
+		return string(text)
+	}
+	return b.String()
+}
+
+// writeMessages writes each message below its role.
+func writeMessages(b *bytes.Buffer, st styles, text []byte) {
+	var messages []struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	if json.Unmarshal(text, &messages) != nil {
+		writeBlock(b, st, "messages", layoutContent(text))
+		return
+	}
+	for _, m := range messages {
+		writeBlock(b, st, visible(m.Role), cmp.Or(m.Content, " "))
+	}
+}

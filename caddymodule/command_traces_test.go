@@ -1,0 +1,388 @@
+package caddymodule
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+)
+
+// gatewayCommand runs one of the commands that ask a running gateway.
+func gatewayCommand(ctx context.Context, out, errors io.Writer, arguments ...string) error {
+	cmd := &cobra.Command{Use: "cadenza", SilenceUsage: true}
+	cmd.AddCommand(tracesCommand(), statsCommand(), exportCommand(), eraseCommand())
+	cmd.SetOut(out)
+	cmd.SetErr(errors)
+	cmd.SetArgs(arguments)
+	return cmd.ExecuteContext(ctx)
+}
+
+// fakeGateway is an admin API with three traces, whose pages have two at most
+// and whose first is empty: its scan took too long.
+type fakeGateway struct {
+	mu       sync.Mutex
+	requests []string
+}
+
+const (
+	endpointTrace = `{"trace_id":"01990001-0000-8200-8000-000000000003","time":"2026-11-01T09:00:03.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","api_key":"mobile-app","version":"abf36727dfea","revision":"d3561ebfbd34","row":"row 2","variant":"short","provider":"openai","model":"gpt-4o","status":200,"latency_ms":1312.5,"first_token_ms":220.25,"usage":{"prompt_tokens":12,"completion_tokens":34,"total_tokens":46},"cost_usd":0.00123,"notes":["context.plan: unknown value"],` +
+		`"attempts":[{"provider":"azure","model":"gpt-4o","status":500,"code":"unavailable","latency_ms":300.5},{"provider":"openai","model":"gpt-4o","status":200,"latency_ms":900,"started_ms":320,"wait_ms":20,"first_token_ms":180,"prompt_tokens":12,"completion_tokens":34,"estimated":true,"hedge":true}],` +
+		`"metadata":{"user_id":"u-8842"},"context":{"plan":"pro"},"variables":{"question":"Where?"},"messages":[{"role":"system","content":"Be kind.\nBe short."},{"role":"user","content":"Where is \u001b[31mit\u0007? \u009b2J"}],"response":"On its way.\n\u001b]0;owned\u0007\tSoon.","tool_calls":[{"id":"call_1","name":"track","arguments":"{}"}]}`
+	failedTrace  = `{"trace_id":"01990001-0000-8200-8000-000000000002","time":"2026-11-01T09:00:02.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","variant":"long","status":503,"code":"upstream_unavailable","latency_ms":30120.5}`
+	startedTrace = "{\"trace_id\":\"01990001-0000-8200-8000-000000000001\",\"time\":\"2026-11-01T09:00:01.000Z\",\"workspace\":\"default\",\"kind\":\"remoteconfig\",\"key\":\"évil\u009b2J\u202ekey\",\"state\":\"started\",\"cached\":true,\"latency_ms\":0.125}"
+	reports      = `[{"trace_id":"01990001-0000-8200-8000-000000000003","time":"2026-11-01T09:01:00.000Z","workspace":"default","api_key":"mobile-app","score":80,"latency_ms":1400,"llm_response":"On its\nway\u001b[1m.","chain_id":"c-1","conversation_id":"talk \u001b","usage":{"prompt_tokens":12,"total_tokens":46},"metadata":{"rating":"good"}}]`
+)
+
+func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	g.requests = append(g.requests, r.Method+" "+r.URL.Path+"?"+r.URL.Query().Encode())
+	g.mu.Unlock()
+	query := r.URL.Query()
+	switch {
+	case query.Get("key") == "refuse":
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, "{\"error\":\"there is no workspace \\u001b[31m\\\"x\\\"\"}\n")
+	case r.Method == http.MethodDelete && query.Get("conversation_id") == "c-1":
+		fmt.Fprint(w, `{"erased":{"traces":1,"metrics":2,"replies":0}}`)
+	case r.Method == http.MethodDelete:
+		fmt.Fprint(w, `{"erased":{"traces":0,"metrics":0,"replies":0}}`)
+	case r.URL.Path == "/cadenza/traces" && query.Get("key") == "nothing":
+		fmt.Fprint(w, `{"traces":[],"complete":true,"follow":9}`)
+	case r.URL.Path == "/cadenza/traces":
+		fmt.Fprint(w, map[string]string{
+			"":   `{"traces":[],"next":"n1","complete":false,"follow":9}`,
+			"n1": `{"traces":[` + endpointTrace + `,` + failedTrace + `],"next":"n2","complete":true,"follow":9}`,
+			"n2": `{"traces":[` + startedTrace + `],"complete":true,"follow":9}`,
+		}[query.Get("before")])
+	case r.URL.Path == "/cadenza/traces/lonely":
+		fmt.Fprint(w, `{"metrics":`+reports+`}`)
+	case strings.HasPrefix(r.URL.Path, "/cadenza/traces/"):
+		fmt.Fprint(w, `{"trace":`+endpointTrace+`,"metrics":`+reports+`,"definition":{"version":"abf36727dfea","ordinal":3,"first_seen":"2026-10-01T00:00:00Z","content":{"key":"support_chat"}}}`)
+	case r.URL.Path == "/cadenza/stats" && query.Get("key") == "nothing":
+		fmt.Fprint(w, `{"interval":"all","pending":1,"rows":[]}`)
+	case r.URL.Path == "/cadenza/stats":
+		fmt.Fprint(w, `{"interval":"day","pending":2,"rows":[`+
+			`{"start":"2026-11-01T00:00:00Z","kind":"endpoint","key":"support_chat","variant":"short","traces":1200,"errors":18,"interrupted":1,"cached":300,"prompt_tokens":100,"completion_tokens":200,"total_tokens":300,"cost_usd":1.5,"reports":7,"scores":4,"score_mean":81.25,"latency_ms":{"count":1200,"p50":812.4,"p90":1500,"p95":2100,"p99":31000},"first_token_ms":{"count":900,"p50":120,"p90":200,"p95":250,"p99":300},"reported_latency_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0}},`+
+			`{"start":"2026-11-01T00:00:00Z","kind":"remoteconfig","key":"limits","variant":"default","traces":50000,"errors":3,"interrupted":0,"cached":50000,"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"cost_usd":0,"reports":0,"scores":0,"latency_ms":{"count":50000,"p50":0.041,"p90":0.05,"p95":0.06,"p99":0.2},"first_token_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0},"reported_latency_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0}}]}`)
+	case r.URL.Path == "/cadenza/export":
+		fmt.Fprint(w, `{"trace":`+startedTrace+"}\n{\"trace\":"+endpointTrace+`,"metrics":`+reports+"}\n")
+		if query.Get("key") == "cut" {
+			fmt.Fprint(w, `{"trace":{"trace_id":"0199`)
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// asked are the requests so far.
+func (g *fakeGateway) asked() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.requests
+}
+
+func TestGatewayCommandsGolden(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
+	for name, test := range map[string]struct {
+		arguments []string
+		fails     bool
+	}{
+		"traces":            {arguments: []string{"traces"}},
+		"traces_limit":      {arguments: []string{"traces", "--limit", "2"}},
+		"traces_json":       {arguments: []string{"traces", "--json"}},
+		"traces_none":       {arguments: []string{"traces", "--key", "nothing"}},
+		"traces_filters":    {arguments: []string{"traces", "-w", "other", "--since", "2026-11-01", "--until", "2026-11-02T00:00:00+01:00", "--kind", "endpoint", "--key", "k", "--api-key", "a", "--status", "error", "--provider", "p", "--model", "m", "--code", "c", "--state", "ended", "--chain-id", "ch", "--conversation-id", "co", "--metadata", "a=b=c", "--metadata", "e="}},
+		"traces_bad_since":  {arguments: []string{"traces", "--since", "yesterday"}, fails: true},
+		"traces_bad_range":  {arguments: []string{"traces", "--since", "2026-11-02", "--until", "2026-11-01"}, fails: true},
+		"traces_bad_limit":  {arguments: []string{"traces", "--limit", "0"}, fails: true},
+		"traces_bad_member": {arguments: []string{"traces", "--metadata", "=x"}, fails: true},
+		"traces_refused":    {arguments: []string{"traces", "--key", "refuse"}, fails: true},
+		"trace":             {arguments: []string{"traces", "01990001-0000-8200-8000-000000000003"}},
+		"trace_json":        {arguments: []string{"traces", "01990001-0000-8200-8000-000000000003", "--json"}},
+		"trace_metrics":     {arguments: []string{"traces", "lonely"}},
+		"trace_path":        {arguments: []string{"traces", "../config/?x"}},
+		"stats":             {arguments: []string{"stats", "--interval", "day", "--since", "2026-11-01"}},
+		"stats_json":        {arguments: []string{"stats", "--json"}},
+		"stats_none":        {arguments: []string{"stats", "--key", "nothing"}},
+		"export":            {arguments: []string{"export", "--since", "2026-11-01"}},
+		"export_cut":        {arguments: []string{"export", "--key", "cut"}, fails: true},
+		"erase":             {arguments: []string{"erase", "--conversation-id", "c-1", "--yes"}},
+		"erase_json":        {arguments: []string{"erase", "--conversation-id", "c-1", "--yes", "--json"}},
+		"erase_none":        {arguments: []string{"erase", "--metadata", "user_id=8842", "--yes"}},
+		"erase_asks":        {arguments: []string{"erase", "--metadata", "user_id=8842"}, fails: true},
+		"erase_what":        {arguments: []string{"erase", "--yes"}, fails: true},
+		"erase_both":        {arguments: []string{"erase", "--yes", "--metadata", "a=b", "--conversation-id", "c"}, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gateway := new(fakeGateway)
+			server := httptest.NewServer(gateway)
+			defer server.Close()
+			var out, errors bytes.Buffer
+			err := gatewayCommand(t.Context(), &out, &errors, append(test.arguments, "--address", server.Listener.Addr().String())...)
+			if (err != nil) != test.fails {
+				t.Errorf("error %v, want one: %t", err, test.fails)
+			}
+			for _, c := range out.String() + errors.String() {
+				if c < ' ' && c != '\n' && c != '\t' || c >= 0x7f && c < 0xa0 || c == '\u202e' {
+					t.Errorf("%q reached the terminal", c)
+				}
+			}
+			got := "asked:\n" + strings.Join(gateway.asked(), "\n") + "\nout:\n" + out.String() + "errors:\n" + errors.String()
+			golden := filepath.Join("testdata", "command", name+".golden")
+			if flag.Lookup("update").Value.String() == "true" {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestTracesAreTheSameJSON(t *testing.T) {
+	server := httptest.NewServer(new(fakeGateway))
+	defer server.Close()
+	var out bytes.Buffer
+	if err := gatewayCommand(t.Context(), &out, io.Discard, "traces", "--json", "--address", server.Listener.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	for i, want := range []string{endpointTrace, failedTrace, startedTrace} {
+		var a, b any
+		if json.Unmarshal([]byte(lines[i]), &a) != nil || json.Unmarshal([]byte(want), &b) != nil || !cmp.Equal(a, b) {
+			t.Errorf("line %d: %s", i, lines[i])
+		}
+	}
+}
+
+func TestAGatewayThatIsNotThere(t *testing.T) {
+	var errors bytes.Buffer
+	err := gatewayCommand(t.Context(), io.Discard, &errors, "traces", "--address", "127.0.0.1:1")
+	if err == nil || !strings.Contains(errors.String(), "--address") || !strings.Contains(errors.String(), "127.0.0.1:1") {
+		t.Errorf("%v: %s", err, &errors)
+	}
+	server := httptest.NewServer(http.NotFoundHandler()) // a Caddy without Cadenza
+	defer server.Close()
+	err = gatewayCommand(t.Context(), io.Discard, &errors, "stats", "--address", server.Listener.Addr().String())
+	if err == nil || !strings.Contains(err.Error(), "no Cadenza") {
+		t.Error(err)
+	}
+}
+
+// TestTheAddressOfAConfiguration holds that --config says where to ask, by the
+// example of a Unix socket.
+func TestTheAddressOfAConfiguration(t *testing.T) {
+	dir, err := os.MkdirTemp("", "") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	listener, err := net.Listen("unix", filepath.Join(dir, "admin"))
+	if err != nil {
+		t.Skip(err)
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: new(fakeGateway)}}
+	server.Start()
+	defer server.Close()
+	config := filepath.Join(dir, "caddy.json")
+	if err := os.WriteFile(config, []byte(`{"admin":{"listen":"unix/`+filepath.ToSlash(dir)+`/admin"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := gatewayCommand(t.Context(), &out, io.Discard, "traces", "--config", config); err != nil || !strings.Contains(out.String(), "support_chat") {
+		t.Errorf("%v: %s", err, &out)
+	}
+}
+
+func TestExportToAFile(t *testing.T) {
+	server := httptest.NewServer(new(fakeGateway))
+	defer server.Close()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "traces.jsonl")
+	address := server.Listener.Addr().String()
+	if err := gatewayCommand(t.Context(), io.Discard, io.Discard, "export", "--key", "cut", "-o", file, "--address", address); err == nil {
+		t.Error("an export that broke off succeeded")
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
+		t.Errorf("it left %v", entries)
+	}
+	var out, errors bytes.Buffer
+	if err := gatewayCommand(t.Context(), &out, &errors, "export", "-o", file, "--address", address); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil || bytes.Count(data, []byte("\n")) != 2 || out.Len() > 0 || !strings.Contains(errors.String(), "2 lines") {
+		t.Errorf("%v: %s, out %s, errors %s", err, data, &out, &errors)
+	}
+	for line := range bytes.Lines(data) {
+		if !json.Valid(line) {
+			t.Errorf("no JSON: %s", line)
+		}
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("others may read it: %v", info.Mode())
+	}
+}
+
+// buffer is what a command writes while a test reads it.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func (b *buffer) waitFor(t *testing.T, text string) {
+	t.Helper()
+	for range 1000 {
+		if strings.Contains(b.String(), text) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("%q never came:\n%s", text, b.String())
+}
+
+// TestFollow follows through a restart of the gateway at the same address.
+func TestFollow(t *testing.T) {
+	serve := func(address string, answer func(url.Values) string) *httptest.Server {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, answer(r.URL.Query()))
+		})}}
+		server.Start()
+		return server
+	}
+	first := serve("127.0.0.1:0", func(q url.Values) string {
+		switch {
+		case q.Get("key") != "support_chat":
+			return `{"error":"the filter is gone"}`
+		case !q.Has("follow"):
+			return `{"traces":[` + endpointTrace + `,` + failedTrace + `],"next":"n1","complete":true,"follow":7}`
+		case q.Get("follow") == "7":
+			return `{"traces":[` + strings.ReplaceAll(endpointTrace, "000000000003", "00000000000a") + `],"follow":8}`
+		}
+		return `{"traces":[],"follow":8}`
+	})
+	address := first.Listener.Addr().String()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, errors buffer
+	l := traceList{every: time.Millisecond}
+	cmd := &cobra.Command{}
+	cmd.SetOut(&out)
+	cmd.SetErr(&errors)
+	l.cmd, l.limit, l.values = cmd, 2, url.Values{"key": {"support_chat"}}
+	l.client.address = address
+	ended := make(chan error)
+	go func() { ended <- l.follow(ctx) }()
+
+	out.waitFor(t, "00000000000a")
+	first.Close()
+	errors.waitFor(t, "waiting for the gateway")
+	second := serve(address, func(q url.Values) string {
+		if q.Get("follow") == "8" {
+			return `{"traces":[` + strings.ReplaceAll(endpointTrace, "000000000003", "00000000000b") + `],"follow":12}`
+		}
+		return `{"traces":[],"follow":12}`
+	})
+	defer second.Close()
+	out.waitFor(t, "00000000000b")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	var ids []string
+	for line := range strings.Lines(out.String()) {
+		ids = append(ids, line[strings.LastIndexByte(strings.TrimSpace(line), ' ')+1:])
+	}
+	prefix := "01990001-0000-8200-8000-"
+	want := []string{"id\n", prefix + "000000000002\n", prefix + "000000000003\n", prefix + "00000000000a\n", prefix + "00000000000b\n"}
+	if diff := cmp.Diff(want, ids); diff != "" {
+		t.Error(diff)
+	}
+	if got := errors.String(); strings.Count(got, "waiting") != 1 || strings.Count(got, "answers again") != 1 {
+		t.Errorf("the restart was announced so:\n%s", got)
+	}
+}
+
+// TestFollowEnds holds that what can't get better ends following.
+func TestFollowEnds(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("follow") {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"error":"no such workspace"}`)
+			return
+		}
+		fmt.Fprint(w, `{"traces":[],"follow":1}`)
+	}))
+	defer server.Close()
+	err := gatewayCommand(t.Context(), io.Discard, io.Discard, "traces", "--follow", "--address", server.Listener.Addr().String())
+	if err == nil || !strings.Contains(err.Error(), "no such workspace") {
+		t.Error(err)
+	}
+	if err := gatewayCommand(t.Context(), io.Discard, io.Discard, "traces", "--follow", "--address", "127.0.0.1:1"); err == nil {
+		t.Error("a gateway that was never there was waited for")
+	}
+}
+
+func TestTextForATerminal(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain — “ünïcödé” 中文 🙂": "plain — “ünïcödé” 中文 🙂",
+		"a\x1b[31mb\x07\x7f":     `a\u001b[31mb\u0007\u007f`,
+		"\u009b2J\u202e\u2028":   `\u009b2J\u202e\u2028`,
+		"\xff\xc3(":              `\xff\xc3(`,
+		"a\nb\tc\r":              `a\nb\tc\r`,
+		"\U000e0001x":            `\udb40\udc01x`,
+		"non\u00a0breaking":      "non\u00a0breaking",
+	} {
+		if got := visible(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := visibleLines("a\r\n\tb\x1b\rc"); got != "a\n\tb\\u001b\\rc" {
+		t.Errorf("%q", got)
+	}
+	line, _ := json.Marshal("\u009b\u202e\U000e0001 ü\x1b")
+	var back string
+	if got := visibleJSON(line); json.Unmarshal(got, &back) != nil || back != "\u009b\u202e\U000e0001 ü\x1b" || bytes.ContainsAny(got, "\u009b\u202e\U000e0001") {
+		t.Errorf("%s", got)
+	}
+}

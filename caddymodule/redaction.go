@@ -1,0 +1,62 @@
+package caddymodule
+
+import (
+	"errors"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/redact"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// detectors are the detectors of these names, beside those of secrets.
+func detectors(names []string) (redact.Detectors, error) {
+	var all redact.Detectors
+	for _, name := range names {
+		d, known := redact.ParseDetector(name)
+		if !known {
+			return 0, errors.New(unrecognized("detector", name, redact.Names()))
+		}
+		all |= d
+	}
+	return all, nil
+}
+
+func (w *Workspace) provisionRedaction() error {
+	optional, err := detectors(w.Redact)
+	if err != nil {
+		return err
+	}
+	w.redactor = redact.New(optional, w.app.keys.contains)
+	return nil
+}
+
+// contains tells whether a text is an API key of any workspace.
+func (k *keyring) contains(text []byte) bool {
+	return k.authenticate(string(text), time.Time{}) != nil
+}
+
+// redactRequest takes secrets out of what a record keeps of the request.
+func (w *Workspace) redactRequest(record *trace.Record) {
+	for _, text := range [...]*[]byte{&record.Metadata, &record.Context, &record.Variables, &record.Messages} {
+		*text, _ = w.redactor.JSON(*text)
+	}
+}
+
+// redactAnswer takes secrets out of what a record keeps of the answer.
+func (w *Workspace) redactAnswer(record *trace.Record) {
+	if record.Kind == trace.KindEndpoint {
+		record.Response, _ = w.redactor.Text(record.Response)
+	} else {
+		record.Response, _ = w.redactor.JSON(record.Response)
+	}
+	record.ToolCalls, _ = w.redactor.JSON(record.ToolCalls)
+}
+
+// redactReport takes secrets out of a report. Chain and conversation ids are
+// what traces are found by, and stay.
+func (w *Workspace) redactReport(m *trace.Metrics) {
+	m.Metadata, _ = w.redactor.JSON(m.Metadata)
+	if m.LLMResponse != nil {
+		m.LLMResponse = new(w.redactor.String(*m.LLMResponse))
+	}
+}

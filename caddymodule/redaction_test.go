@@ -1,0 +1,85 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSecretsAreNotStored sends secrets wherever a caller can put text, and
+// looks for them in the bytes of the store.
+func TestSecretsAreNotStored(t *testing.T) {
+	secrets := map[string]string{
+		"own key":      testKey,
+		"provider key": "sk-" + "proj-Zm9vYmFyYmF6cXV4MDEyMzQ1Njc4OWFiY2RlZg",
+		"token":        "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
+		"private key":  "-----BEGIN " + "PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n-----END PRIVATE KEY-----",
+		"e-mail":       "ada.lovelace@example.org",
+		"card":         "4111 1111 1111 1111",
+	}
+	files := map[string]string{
+		"definitions/endpoints/talk.yaml": "prompt: reply\nfallback: [{ provider: canned }]\n",
+	}
+	for name, content := range workspace {
+		files[name] = content
+	}
+	g := startGateway(t, files, options+"log content\nredact email card\n")
+	id := ""
+	for name, secret := range secrets {
+		text, err := json.Marshal("Look: " + secret + " is it.")
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := string(text)
+		const locale = `"context":{"locale":"nl","tags":[`
+		a := g.post("/v1/prompts", `{"keys":["reply"],`+locale+said+`]},"metadata":{"note":`+said+`},"variables":{"question":`+said+`}}`)
+		if a.status != http.StatusOK {
+			t.Fatalf("%s: %d %s", name, a.status, a.body)
+		}
+		// The caller's answer is as it is.
+		if !strings.Contains(string(a.body), said[1:len(said)-1]) {
+			t.Errorf("%s: the answer lacks the question: %s", name, a.body)
+		}
+		prompt := a.header.Get("Cadenza-Trace-Id")
+		// Streams keep their answer piece by piece.
+		a = g.post("/v1/endpoints", `{"key":"talk","stream":true,`+locale+said+`]},"metadata":{"note":`+said+`},"variables":{"question":`+said+`}}`)
+		if a.status != http.StatusOK {
+			t.Fatalf("%s: %d %s", name, a.status, a.body)
+		}
+		id = a.header.Get("Cadenza-Trace-Id")
+		a = g.post("/v1/metrics", `{"trace_id":"`+prompt+`","llm_response":`+said+`,"metadata":{"note":`+said+`}}`)
+		if a.status != http.StatusOK {
+			t.Fatalf("%s: %d %s", name, a.status, a.body)
+		}
+		reports := g.metrics("data/cadenza.db", prompt)
+		if len(reports) != 1 || !strings.Contains(*reports[0].LLMResponse, "[redacted:") || !json.Valid(reports[0].Metadata) {
+			t.Errorf("%s: stored %+v", name, reports)
+		}
+	}
+	eventually(t, "the last trace is stored", func() bool {
+		record, ok := g.trace("data/cadenza.db", id)
+		return ok && len(record.Response) > 0
+	})
+	record, _ := g.trace("data/cadenza.db", id)
+	for name, text := range map[string][]byte{"context": record.Context, "variables": record.Variables, "metadata": record.Metadata, "messages": record.Messages} {
+		if !json.Valid(text) || !strings.Contains(string(text), "[redacted:") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	for _, file := range []string{"data/cadenza.db", "data/cadenza.db-wal", "log"} {
+		content, err := os.ReadFile(filepath.Join(g.dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, secret := range secrets {
+			for _, form := range []string{secret, strings.ReplaceAll(secret, "\n", `\n`)} {
+				if strings.Contains(string(content), form) {
+					t.Errorf("%s holds the %s", file, name)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/sinks/postgres/postgrestest"
+)
+
+// observed is a site with the gateway and its metrics.
+const observed = `
+	cadenza /v1/*
+	metrics /metrics
+`
+
+func (g *gateway) scrape() string {
+	g.t.Helper()
+	return string(g.do("GET", "/metrics", "", nil).body)
+}
+
+// lines are the lines that a file sink wrote, by their types.
+func lines(t *testing.T, path string) map[string][]map[string]any {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	found := make(map[string][]map[string]any)
+	for line := range strings.Lines(string(content)) {
+		if !strings.HasSuffix(line, "\n") {
+			break // it is being written
+		}
+		var value map[string]any
+		if err := json.Unmarshal([]byte(line), &value); err != nil {
+			t.Fatalf("%v\n%s", err, line)
+		}
+		kind := value["type"].(string)
+		found[kind] = append(found[kind], value)
+	}
+	return found
+}
+
+func TestSinkFile(t *testing.T) {
+	const copied = options + "sink file {dir}/out/traces.jsonl\n"
+	g := startGateway(t, workspace, options)
+	// What was there before the sink is copied too.
+	before := g.post("/v1/prompts", `{"keys":["hello"]}`).header.Get("Cadenza-Trace-Id")
+	if err := g.load(copied); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(g.dir, "out", "traces.jsonl")
+	var ids []string
+	ask := func() {
+		t.Helper()
+		a := g.post("/v1/remoteconfigs", `{"keys":["checkout"]}`)
+		if a.status != http.StatusOK {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		id := a.header.Get("Cadenza-Trace-Id")
+		ids = append(ids, id)
+		if a := g.post("/v1/metrics", `{"trace_id":"`+id+`","metadata":{"a":1}}`); a.status != http.StatusOK {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	ask()
+	// A reload takes the sink over where it is.
+	for range 3 {
+		if err := g.load(copied + "max_body_size 2MB\n"); err != nil {
+			t.Fatal(err)
+		}
+		ask()
+		if err := g.load(copied); err != nil {
+			t.Fatal(err)
+		}
+		ask()
+	}
+	ids = append(ids, before)
+	eventually(t, "everything is copied", func() bool {
+		found := lines(t, path)
+		return len(found["trace"]) >= len(ids) && len(found["metrics"]) >= len(ids)-1
+	})
+	found := lines(t, path)
+	if len(found["trace"]) != len(ids) || len(found["metrics"]) != len(ids)-1 || len(found["version"]) == 0 {
+		t.Errorf("%d traces, %d metrics, %d versions for %d answers", len(found["trace"]), len(found["metrics"]), len(found["version"]), len(ids))
+	}
+	for _, id := range ids {
+		there := false
+		for _, line := range found["trace"] {
+			there = there || line["trace_id"] == id
+		}
+		if !there {
+			t.Errorf("the trace %s was not copied", id)
+		}
+	}
+
+	g.site(copied, observed)
+	eventually(t, "the metrics tell", func() bool {
+		metrics := g.scrape()
+		for _, want := range []string{
+			`cadenza_sink_up{sink="file",workspace="default"} 1`,
+			`cadenza_sink_pending_rows{sink="file",workspace="default"} 0`,
+			`cadenza_sink_lost_rows_total{sink="file",workspace="default"} 0`,
+		} {
+			if !strings.Contains(metrics, want) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestSinkThatIsRefused(t *testing.T) {
+	g := startGateway(t, workspace, options)
+	t.Setenv("CADENZA_TEST_DATABASE", "postgres://127.0.0.1:1/none")
+	t.Setenv("CADENZA_TEST_EMPTY", "")
+	for added, want := range map[string]string{
+		"sink postgres {env.CADENZA_TEST_DATABASE}":                                "needs a trace_key",
+		"trace_key {env.CADENZA_TEST_KEY}\nsink postgres {env.CADENZA_TEST_EMPTY}": "CADENZA_TEST_EMPTY",
+		"sink kafka": "cadenza.sinks.kafka",
+		"sink":       "wrong argument count",
+		"sink file":  "",
+	} {
+		err := g.load(options + added + "\n")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", added, err, want)
+		}
+	}
+	// What was configured before still answers.
+	if a := g.post("/v1/prompts", `{"keys":["hello"]}`); a.status != http.StatusOK {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// TestSinkPostgresThatIsAway starts without a database, which comes later.
+func TestSinkPostgresThatIsAway(t *testing.T) {
+	server := postgrestest.Start(t)
+	server.Stop()
+	t.Setenv("CADENZA_TEST_DATABASE", server.DSN())
+	g := startGateway(t, workspace, options)
+	g.site(options+"trace_key {env.CADENZA_TEST_KEY}\nsink postgres {env.CADENZA_TEST_DATABASE}\n", observed)
+	id := g.post("/v1/prompts", `{"keys":["hello"]}`).header.Get("Cadenza-Trace-Id")
+	if a := g.post("/v1/metrics", `{"trace_id":"`+id+`","score":70}`); a.status != http.StatusOK {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	eventually(t, "the sink is known to be away", func() bool {
+		return strings.Contains(g.scrape(), `cadenza_sink_up{sink="postgres",workspace="default"} 0`)
+	})
+	server.Restart()
+	eventually(t, "the sink has everything", func() bool {
+		metrics := g.scrape()
+		return strings.Contains(metrics, `cadenza_sink_up{sink="postgres",workspace="default"} 1`) &&
+			strings.Contains(metrics, `cadenza_sink_pending_rows{sink="postgres",workspace="default"} 0`)
+	})
+	logs, err := os.ReadFile(g.logs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(logs), "are not delivered to a sink"); n != 1 {
+		t.Errorf("the failure was logged %d times", n)
+	}
+	if !strings.Contains(string(logs), "are being delivered again") {
+		t.Error("the recovery was not logged")
+	}
+}
