@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"context"
 	"log/slog"
+	"math"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap/exp/zapslog"
@@ -16,13 +17,17 @@ func currentLogger(name, path string) *slog.Logger {
 	}})
 }
 
+// noStacktrace is beyond all levels: what goes wrong with a store or a sink comes
+// from outside, and the way to the line that says so explains nothing.
+const noStacktrace = slog.Level(math.MaxInt)
+
 type currentHandler struct {
 	name string
 	wrap func(slog.Handler) slog.Handler // adds attributes and groups
 }
 
 func (h currentHandler) handler() slog.Handler {
-	return h.wrap(zapslog.NewHandler(caddy.Log().Core(), zapslog.WithName(h.name)))
+	return h.wrap(zapslog.NewHandler(caddy.Log().Core(), zapslog.WithName(h.name), zapslog.AddStacktraceAt(noStacktrace)))
 }
 
 // Enabled asks the present log.

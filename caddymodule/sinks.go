@@ -72,22 +72,27 @@ func (w *Workspace) startSinks() {
 	}
 }
 
-// stopSinks ends what startSinks began. A process that exits copies what the
-// store has been given by then: its disk may not be there at the next start.
+// stopSinks ends what startSinks began. On a reload nobody waits for that. A
+// process that exits copies what the store has been given by then: its disk may
+// not be there at the next start.
 func (w *Workspace) stopSinks() {
+	if !caddy.Exiting() {
+		go w.endSinks((*sinks.Drain).Stop, stopTimeout)
+		return
+	}
+	w.endSinks((*sinks.Drain).Finish, finishTimeout)
+}
+
+func (w *Workspace) endSinks(end func(*sinks.Drain, context.Context) error, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
 	var ending sync.WaitGroup
 	for _, s := range w.sinks {
 		if s.drain == nil {
 			continue // it was not started
 		}
 		ending.Go(func() {
-			end, timeout := s.drain.Stop, stopTimeout
-			if caddy.Exiting() {
-				end, timeout = s.drain.Finish, finishTimeout
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), timeout)
-			defer cancel()
-			if err := end(ctx); err != nil {
+			if err := end(s.drain, ctx); err != nil {
 				w.logger.Error("a sink has not taken everything", zap.String("sink", s.name), zap.Error(err))
 			}
 			collectors().sinks.remove(w.name, s.name, s.drain)

@@ -67,12 +67,7 @@ func (r *Record) AppendJSON(dst []byte) []byte {
 	}
 	if len(r.Attempts) > 0 {
 		o.name("attempts")
-		o.dst = append(o.dst, '[')
-		for i := range r.Attempts {
-			o.separate()
-			o.dst = r.Attempts[i].appendJSON(o.dst)
-		}
-		o.dst = append(o.dst, ']')
+		o.dst = AppendAttempts(o.dst, r.Attempts)
 	}
 	o.raw("metadata", r.Metadata)
 	o.raw("context", r.Context)
@@ -89,8 +84,18 @@ func (r *Record) AppendJSON(dst []byte) []byte {
 // MarshalJSON implements [json.Marshaler] by AppendJSON. It never fails.
 func (r *Record) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
 
-// appendJSON appends the form in which an attempt is shown; that in which it is
-// stored has nanoseconds.
+// AppendAttempts appends attempts as they stand in a record, as a JSON array.
+// The form in which a store keeps them has nanoseconds.
+func AppendAttempts(dst []byte, attempts []Attempt) []byte {
+	o := object{append(dst, '[')}
+	for i := range attempts {
+		o.separate()
+		o.dst = attempts[i].appendJSON(o.dst)
+	}
+	return append(o.dst, ']')
+}
+
+// appendJSON appends the form in which an attempt is shown.
 func (a *Attempt) appendJSON(dst []byte) []byte {
 	o := object{append(dst, '{')}
 	o.must("provider", a.Provider)

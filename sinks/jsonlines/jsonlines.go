@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/jsontext"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -33,7 +34,7 @@ func appendLines(dst []byte, d *trace.Delivery) ([]byte, error) {
 		var err error
 		if dst, err = appendLine(dst, version{
 			Type: "version", Workspace: v.Workspace, Kind: v.Kind.String(), Key: v.Key, Version: v.Version,
-			FirstSeen: v.Time.UTC(), Content: string(v.Content),
+			FirstSeen: v.Time.UTC(), Content: raw(v.Content),
 		}); err != nil {
 			return nil, err
 		}
@@ -64,13 +65,22 @@ func appendTyped(dst []byte, name string, appendObject func([]byte) []byte) []by
 }
 
 type version struct {
-	Type      string    `json:"type"`
-	Workspace string    `json:"workspace"`
-	Kind      string    `json:"kind"`
-	Key       string    `json:"key"`
-	Version   string    `json:"version"`
-	FirstSeen time.Time `json:"first_seen"`
-	Content   string    `json:"content"`
+	Type      string          `json:"type"`
+	Workspace string          `json:"workspace"`
+	Kind      string          `json:"kind"`
+	Key       string          `json:"key"`
+	Version   string          `json:"version"`
+	FirstSeen time.Time       `json:"first_seen"`
+	Content   json.RawMessage `json:"content"`
+}
+
+// raw is the content of a version: JSON, as a definition's is, or else a text,
+// because what can't be written would hold up everything behind it.
+func raw(content []byte) json.RawMessage {
+	if json.Valid(content) {
+		return content
+	}
+	return jsontext.AppendString(nil, content)
 }
 
 type erasure struct {

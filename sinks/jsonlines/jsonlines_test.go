@@ -52,6 +52,15 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// TestVersionIsJSON has the content of a version stand as the JSON that it is.
+func TestVersionIsJSON(t *testing.T) {
+	const definition = `{"key":"k","value":"<a>"}`
+	got, err := appendLines(nil, &trace.Delivery{Versions: []trace.Version{{Workspace: "w", Kind: trace.KindPrompt, Key: "k", Version: "v", Content: []byte(definition)}}})
+	if err != nil || !strings.Contains(string(got), `"content":`+definition+"}\n") {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
 func types(t *testing.T, path string) string {
 	t.Helper()
 	file, err := os.Open(path)

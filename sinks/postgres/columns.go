@@ -1,13 +1,13 @@
 package postgres
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cadenza-gateway/cadenza/jsontext"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -136,22 +136,21 @@ func attempts(list []trace.Attempt) any {
 	if len(list) == 0 {
 		return nil
 	}
-	_, shown, found := bytes.Cut((&trace.Record{Attempts: list}).AppendJSON(nil), []byte(`,"attempts":`))
-	if !found {
-		return nil
-	}
-	return cleanJSON(shown[:len(shown)-1])
+	return cleanJSON(trace.AppendAttempts(nil, list))
 }
 
 func notes(list []string) any {
 	if len(list) == 0 {
 		return nil
 	}
-	_, shown, found := bytes.Cut((&trace.Record{Notes: list}).AppendJSON(nil), []byte(`,"notes":`))
-	if !found {
-		return nil
+	shown := []byte{'['}
+	for i, note := range list {
+		if i > 0 {
+			shown = append(shown, ',')
+		}
+		shown = jsontext.AppendString(shown, note)
 	}
-	return cleanJSON(shown[:len(shown)-1])
+	return cleanJSON(append(shown, ']'))
 }
 
 // clampTime keeps a clock that is off within what everyone can read: the years 1
