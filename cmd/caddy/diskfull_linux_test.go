@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestFullDisk runs the gateway on a disk of 4 MiB until that is full. Metrics
+// are then refused, and everything else is answered; more room, and metrics are
+// taken again. What was acknowledged is stored.
+func TestFullDisk(t *testing.T) {
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=4m"); err != nil {
+		t.Skipf("a small disk can't be made, which takes the rights of root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	p := newProcess(t, disk)
+	p.start()
+	t.Cleanup(p.kill) // before the disk goes
+
+	ctx, client := t.Context(), &http.Client{Timeout: 20 * time.Second}
+	defer client.CloseIdleConnections()
+	stored := make(map[int64]string)
+	next := int64(0)
+	ballast := strings.Repeat("x", 8<<10)
+	// report has an answer measured, and tells the status of that.
+	report := func() (int, http.Header) {
+		t.Helper()
+		status, header, text, err := post(ctx, client, p.url+"/v1/remoteconfigs", `{"keys":["banner_text"]}`)
+		if err != nil || status != http.StatusOK {
+			t.Fatalf("a configuration: %d %s %v", status, text, err)
+		}
+		id := header.Get("Cadenza-Trace-Id")
+		next++
+		status, header, text, err = post(ctx, client, p.url+"/v1/metrics",
+			fmt.Sprintf(`{"trace_id":%q,"metadata":{"n":%d,"ballast":%q}}`, id, next, ballast))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch status {
+		case http.StatusOK:
+			stored[next] = id
+		case http.StatusServiceUnavailable:
+			if header.Get("Retry-After") == "" || !strings.Contains(text, "store_unavailable") {
+				t.Fatalf("refused without saying when and why: %v %s", header, text)
+			}
+		default:
+			t.Fatalf("metrics: %d %s", status, text)
+		}
+		return status, header
+	}
+	refused := 0
+	for refused < 20 {
+		if status, _ := report(); status != http.StatusOK {
+			refused++
+		}
+		if next > 5000 {
+			t.Fatalf("the disk is not full after %d reports", next)
+		}
+	}
+	if len(stored) < 50 {
+		t.Errorf("only %d reports went on the disk", len(stored))
+	}
+	status, _, text, err := post(ctx, client, p.url+"/v1/endpoints", `{"key":"support_chat","variables":{"question":"Where is it?"}}`)
+	if err != nil || status != http.StatusOK {
+		t.Errorf("an endpoint on a full disk: %d %s %v", status, text, err)
+	}
+
+	if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if status, _ := report(); status == http.StatusOK {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("metrics are still refused, the gateway says:\n%s", p.output)
+		}
+	}
+	p.kill()
+	checkStore(t, filepath.Join(disk, "cadenza.db"), stored)
+	t.Logf("%d reports stored, %d refused", len(stored), next-int64(len(stored)))
+}
