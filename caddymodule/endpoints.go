@@ -54,7 +54,8 @@ func (c *call) endpoint() (*wire.Error, ending) {
 	targets := c.workspace.targets(endpoint, variant)
 	record := c.newRecord(trace.KindEndpoint, &endpoint.Definition, endpoint.Prompt.Table(), decision)
 	record.Variant = variant.Key
-	record.Provider, record.Model = targets[0].Name, targets[0].Model
+	first := likelyTarget(targets)
+	record.Provider, record.Model = first.Name, first.Model
 	c.noteVariables(record, &endpoint.Definition)
 	policy := c.logs(&endpoint.Definition)
 	if policy == definition.LogContent {
@@ -334,6 +335,18 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 	}
 	i.workspace.redactAnswer(record)
 	i.workspace.store.recorder.End(record)
+}
+
+// likelyTarget is the target that a call begins with, as far as that is known
+// before: it stands in the call's start record. Weights, cool-downs and breakers
+// may choose another.
+func likelyTarget(targets []invoke.Target) *invoke.Target {
+	for i := range targets {
+		if provider := targets[i].Provider; provider != nil && providers.Availability(provider) == nil {
+			return &targets[i]
+		}
+	}
+	return &targets[0]
 }
 
 // targets are an endpoint's targets with their providers.
