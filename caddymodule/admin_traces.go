@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,9 @@ const (
 	// traces pass gets a short page, and where to go on.
 	listBudget = 60 * time.Millisecond
 
+	// flushTimeout bounds how long an erasure waits for what is to be stored.
+	flushTimeout = 2 * time.Second
+
 	// maxFollowed bounds how many written rows one step of following looks at.
 	maxFollowed = 1000
 )
@@ -56,6 +60,9 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer reader.Close()
 	if q.values.Has("follow") {
+		if q.values.Has("limit") || q.values.Has("before") {
+			return adminError(http.StatusBadRequest, "limit and before are of a list: follow takes neither")
+		}
 		return q.follow(w, r, reader)
 	}
 	limit := defaultTraces
@@ -156,26 +163,25 @@ func serveTrace(w http.ResponseWriter, r *http.Request) error {
 	return writeAdminJSON(w, story)
 }
 
-// story finds a trace in the store of the workspace that made its id, which
-// need not be named.
+// story finds a trace in the store of its workspace, which need not be named.
 func (a *App) story(ctx context.Context, id trace.ID, workspace string) (*traceStory, error) {
-	for _, name := range slices.Sorted(maps.Keys(a.Workspaces)) {
-		if workspace != "" && name != workspace {
-			continue
-		}
-		w := a.Workspaces[name]
-		if _, own := w.verifyID(id); !own {
-			continue
-		}
-		story, err := w.story(ctx, id)
-		if err != nil || story != nil {
-			return story, err
-		}
-	}
+	names := slices.Sorted(maps.Keys(a.Workspaces))
 	if workspace != "" {
 		if _, err := a.workspaceNamed(workspace); err != nil {
 			return nil, err
 		}
+		names = []string{workspace}
+	}
+	var failure error
+	for _, name := range names {
+		story, err := a.Workspaces[name].story(ctx, id)
+		if story != nil {
+			return story, nil
+		}
+		failure = cmp.Or(failure, err)
+	}
+	if failure != nil {
+		return nil, failure
 	}
 	return nil, adminError(http.StatusNotFound, "there is no trace %s: it was not recorded, is past the retention, or is another gateway's", id)
 }
@@ -340,6 +346,11 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 			selectors = append(selectors, asText)
 		}
 	}
+	// What was answered just now may still wait to be stored. A store that does
+	// not take it is found out below.
+	flushing, cancel := context.WithTimeout(r.Context(), flushTimeout)
+	defer cancel()
+	_ = workspace.store.recorder.Flush(flushing)
 	var erased trace.Erased
 	for _, selector := range selectors {
 		more, err := sqlite.Erase(r.Context(), workspace.store.path, selector)
@@ -448,7 +459,7 @@ func traceFilter(values url.Values, now time.Time) (trace.Filter, error) {
 	if status := values.Get("status"); status != "" {
 		var known bool
 		if f.Outcome, known = trace.ParseOutcome(status); !known {
-			if f.Status, err = strconv.Atoi(status); err != nil {
+			if f.Status, err = strconv.Atoi(status); err != nil || f.Status < 100 || f.Status > 599 {
 				return f, fmt.Errorf("status must be ok, error or the number of an HTTP status, this is %q", status)
 			}
 		}

@@ -341,3 +341,70 @@ func TestAdminExportAndErase(t *testing.T) {
 		t.Errorf("POST: %d", status)
 	}
 }
+
+// TestFormerKeysStayValid has a trace key configured where the store's own was
+// used: what was answered before is still known.
+func TestFormerKeysStayValid(t *testing.T) {
+	g, address, ids := startRecorded(t)
+	if err := g.loadText(withAdmin(g, options+"trace_key {env.CADENZA_TEST_KEY}\n", address)); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"", "?workspace=default"} {
+		if status, answer := callAdmin(t, "GET", address, "/cadenza/traces/"+ids["prompt"]+query, ""); status != http.StatusOK {
+			t.Errorf("%d %v", status, answer)
+		}
+	}
+	eventually(t, "reports on former traces are taken", func() bool {
+		return g.post("/v1/metrics", `{"trace_id":"`+ids["prompt"]+`","score":80}`).status == http.StatusOK
+	})
+}
+
+// TestEraseReachesWhatWasJustAnswered erases before the answer's record is
+// written.
+func TestEraseReachesWhatWasJustAnswered(t *testing.T) {
+	g, address, _ := startRecorded(t)
+	for range 5 {
+		id := g.post("/v1/prompts", `{"keys":["hello"],"metadata":{"user":"eve"}}`).header.Get("Cadenza-Trace-Id")
+		if status, answer := callAdmin(t, "DELETE", address, "/cadenza/traces?metadata.user=eve", ""); status != http.StatusOK {
+			t.Fatalf("%d %v", status, answer)
+		}
+		last := g.post("/v1/prompts", `{"keys":["hello"]}`).header.Get("Cadenza-Trace-Id")
+		eventually(t, "what came later is stored", func() bool {
+			_, ok := g.trace("data/cadenza.db", last)
+			return ok
+		})
+		if _, there := g.trace("data/cadenza.db", id); there {
+			t.Fatal("a trace was stored after it was erased")
+		}
+	}
+}
+
+func TestAdminTakesAnyQuery(t *testing.T) {
+	_, address, _ := startRecorded(t)
+	odd := url.QueryEscape("\xff\x00\\ud800")
+	for _, test := range []struct {
+		method, path string
+		want         int
+	}{
+		{"DELETE", "/cadenza/traces?metadata.=x", 400},
+		{"GET", "/cadenza/traces?metadata.=x", 400},
+		{"GET", "/cadenza/traces?status=0", 400},
+		{"GET", "/cadenza/traces?follow=0&limit=5", 400},
+		{"DELETE", "/cadenza/traces?metadata.user=1e999", 200},
+		{"GET", "/cadenza/traces?metadata.user=1e999", 200},
+		{"GET", "/cadenza/traces?metadata.user=" + odd, 200},
+		{"DELETE", "/cadenza/traces?metadata.user=" + odd, 200},
+		{"DELETE", "/cadenza/traces?conversation_id=" + odd, 200},
+		{"GET", "/cadenza/traces?since=1960-01-01&until=9999-12-31", 200},
+		{"GET", "/cadenza/traces?since=99999999d", 400},
+		{"GET", "/cadenza/traces?since=0000-01-01T00:00:00Z", 200},
+		{"GET", "/cadenza/traces?follow=9223372036854775807", 200},
+		{"GET", "/cadenza/traces?before=ffffffff-ffff-8fff-bfff-ffffffffffff", 200},
+		{"GET", "/cadenza/stats?since=0001-01-02&until=9999-12-31&interval=hour", 200},
+		{"GET", "/cadenza/stats?conversation_id=x", 400},
+	} {
+		if status, answer := callAdmin(t, test.method, address, test.path, ""); status != test.want {
+			t.Errorf("%s %s: %d %v, want %d", test.method, test.path, status, answer, test.want)
+		}
+	}
+}

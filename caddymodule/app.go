@@ -78,14 +78,41 @@ func (a *App) Provision(ctx caddy.Context) error {
 			return fmt.Errorf("workspace %s: %w", name, err)
 		}
 	}
+	if err := a.checkSharedStores(); err != nil {
+		return err
+	}
 	if err := a.keys.rebuild(a.Workspaces); err != nil {
 		return err
 	}
 	return a.subscribeShutdown(ctx)
 }
 
+// checkSharedStores makes sure that the workspaces that share a store agree on
+// what it keeps.
+func (a *App) checkSharedStores() error {
+	first := make(map[*sharedStore]*Workspace)
+	for _, name := range slices.Sorted(maps.Keys(a.Workspaces)) {
+		w := a.Workspaces[name]
+		other, shared := first[w.store]
+		if !shared {
+			first[w.store] = w
+			continue
+		}
+		if other.limits != w.limits {
+			return fmt.Errorf("the workspaces %s and %s share the store %s and differ in its retention or max_size: give them the same",
+				other.name, w.name, w.store.path)
+		}
+	}
+	return nil
+}
+
 // Start opens the stores and begins to watch the definitions.
 func (a *App) Start() error {
+	// All stores are told of all their sinks before any is opened, and deletes
+	// what its sinks have taken.
+	for _, w := range a.Workspaces {
+		w.startSinks()
+	}
 	for _, w := range a.Workspaces {
 		w.start()
 	}
@@ -106,6 +133,8 @@ func (a *App) Cleanup() error {
 			errs = append(errs, w.cleanup())
 		}
 	}
+	// A process that exits has everything in its stores by now.
+	a.stopSinks()
 	return errors.Join(errs...)
 }
 

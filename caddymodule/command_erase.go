@@ -48,7 +48,7 @@ caddy reload.`,
 				what = fmt.Sprintf("with the metadata %q", metadata)
 			}
 			if !yes {
-				return fmt.Errorf("this erases for good what was recorded %s: add --yes if that is meant (caddy cadenza traces with the same flag lists the traces)", what)
+				return fmt.Errorf("this erases for good what was recorded %s: add --yes if that is meant", what)
 			}
 			if err := client.resolve(); err != nil {
 				return err

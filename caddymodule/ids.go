@@ -12,7 +12,8 @@ import (
 // authorities make and verify a workspace's trace ids.
 type authorities struct {
 	current *trace.Authority
-	// former is of the temporary key that current's stood in for; nil for most.
+	// former is of the key of the store where one is configured, or of the
+	// temporary key that current's stood in for; nil without.
 	former *trace.Authority
 }
 
@@ -20,6 +21,12 @@ type authorities struct {
 func (w *Workspace) makeIDs(ctx context.Context) {
 	if w.keyOfIDs != nil {
 		w.setIDs(w.keyOfIDs, nil)
+		// Ids that were made before trace_key was configured stay valid.
+		w.background.Go(func() {
+			if kept, err := w.store.recorder.TraceKey(ctx); err == nil {
+				w.setIDs(w.keyOfIDs, kept)
+			}
+		})
 		return
 	}
 	kept, temporary, err := w.store.traceKeys(ctx)

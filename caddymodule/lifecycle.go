@@ -14,12 +14,11 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// start opens the store and begins to follow the files.
+// start opens the store and begins to follow the files. The sinks have started.
 func (w *Workspace) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
-	// Before anything is deleted from the store: it must know what to keep.
-	w.startSinks()
+	w.store.limits.add(&w.limits)
 	w.store.recorder.Open()
 	w.makeIDs(ctx)
 	w.unsubscribe = w.source.Subscribe(w.definitionsChanged)
@@ -51,10 +50,10 @@ func (w *Workspace) cleanup() error {
 		errs = append(errs, err)
 	}
 	if w.store != nil {
+		w.store.limits.remove(&w.limits)
 		// A process that exits waits here until everything is in the store.
 		_, err := stores.Delete(w.store.path)
 		errs = append(errs, err)
-		w.stopSinks()
 	}
 	return errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,7 +14,7 @@ import (
 // scraped.
 type sinkCollector struct {
 	mu   sync.Mutex
-	open map[sinkName]*sinks.Drain
+	open map[sinkName][]*sinks.Drain // the newest last; two during a reload
 	// ended is what the drains of former configurations counted: counters go on
 	// over a reload.
 	ended map[sinkName]sinkCounts
@@ -41,7 +42,7 @@ func newSinkCollector() *sinkCollector {
 		return prometheus.NewDesc("cadenza_sink_"+name, help, append([]string{"workspace", "sink"}, labels...), nil)
 	}
 	return &sinkCollector{
-		open:      make(map[sinkName]*sinks.Drain),
+		open:      make(map[sinkName][]*sinks.Drain),
 		ended:     make(map[sinkName]sinkCounts),
 		lost:      make(map[sinkName]int64),
 		up:        describe("up", "1 while the sink takes deliveries."),
@@ -66,21 +67,22 @@ func (c *sinkCollector) add(workspace, sink string, drain *sinks.Drain) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name := sinkName{workspace, sink}
-	if before := c.open[name]; before != nil {
-		c.ended[name] = c.ended[name].plus(countsOf(before.Stats()))
-	}
-	c.open[name] = drain
+	c.open[name] = append(c.open[name], drain)
 }
 
-// remove forgets a drain that has ended, unless another took its place.
+// remove forgets a drain that has ended, but not what it counted unless it was
+// the last one of its sink.
 func (c *sinkCollector) remove(workspace, sink string, drain *sinks.Drain) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name := sinkName{workspace, sink}
-	if c.open[name] == drain {
-		delete(c.open, name)
-		delete(c.ended, name)
+	c.open[name] = slices.DeleteFunc(c.open[name], func(other *sinks.Drain) bool { return other == drain })
+	if len(c.open[name]) > 0 {
+		c.ended[name] = c.ended[name].plus(countsOf(drain.Stats()))
+		return
 	}
+	delete(c.open, name)
+	delete(c.ended, name)
 }
 
 // Describe describes the metrics.
@@ -94,9 +96,13 @@ func (c *sinkCollector) Describe(descs chan<- *prometheus.Desc) {
 func (c *sinkCollector) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name, drain := range c.open {
-		stats := drain.Stats()
-		counts := c.ended[name].plus(countsOf(stats))
+	for name, drains := range c.open {
+		counts := c.ended[name]
+		var stats sinks.Stats // of the newest
+		for _, drain := range drains {
+			stats = drain.Stats()
+			counts = counts.plus(countsOf(stats))
+		}
 		gauge := func(desc *prometheus.Desc, value float64) {
 			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, name.workspace, name.sink)
 		}

@@ -72,34 +72,38 @@ func (w *Workspace) startSinks() {
 	}
 }
 
-// stopSinks ends what startSinks began. On a reload nobody waits for that. A
-// process that exits copies what the store has been given by then: its disk may
-// not be there at the next start.
-func (w *Workspace) stopSinks() {
-	if !caddy.Exiting() {
-		go w.endSinks((*sinks.Drain).Stop, stopTimeout)
-		return
+// stopSinks ends the sinks of all workspaces, together. On a reload nobody waits
+// for that. A process that exits copies what the stores have been given by then:
+// their disk may not be there at the next start.
+func (a *App) stopSinks() {
+	end, timeout := (*sinks.Drain).Stop, stopTimeout
+	if caddy.Exiting() {
+		end, timeout = (*sinks.Drain).Finish, finishTimeout
 	}
-	w.endSinks((*sinks.Drain).Finish, finishTimeout)
-}
-
-func (w *Workspace) endSinks(end func(*sinks.Drain, context.Context) error, timeout time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
 	var ending sync.WaitGroup
-	for _, s := range w.sinks {
-		if s.drain == nil {
-			continue // it was not started
+	for _, w := range a.Workspaces {
+		if w == nil {
+			continue
 		}
-		ending.Go(func() {
-			if err := end(s.drain, ctx); err != nil {
-				w.logger.Error("a sink has not taken everything", zap.String("sink", s.name), zap.Error(err))
+		for _, s := range w.sinks {
+			if s.drain == nil {
+				continue // it was not started
 			}
-			collectors().sinks.remove(w.name, s.name, s.drain)
-			w.store.sinks.remove(sinks.CursorName(w.name, s.name))
-		})
+			ending.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), timeout)
+				defer cancel()
+				if err := end(s.drain, ctx); err != nil {
+					w.logger.Error("a sink has not taken everything: what is left waits in the store",
+						zap.String("sink", s.name), zap.Error(err))
+				}
+				collectors().sinks.remove(w.name, s.name, s.drain)
+				w.store.sinks.remove(sinks.CursorName(w.name, s.name))
+			})
+		}
 	}
-	ending.Wait()
+	if caddy.Exiting() {
+		ending.Wait()
+	}
 }
 
 // activeSinks are the sinks that a store must keep rows for, by the names of

@@ -1,12 +1,17 @@
 package caddymodule_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/cadenza-gateway/cadenza/sinks/postgres/postgrestest"
 )
@@ -164,5 +169,78 @@ func TestSinkPostgresThatIsAway(t *testing.T) {
 	}
 	if !strings.Contains(string(logs), "are being delivered again") {
 		t.Error("the recovery was not logged")
+	}
+}
+
+// TestSinkMetricsOutliveAFailedStart has a reload fail after its sinks have
+// started: those of the running configuration go on, and are to be seen.
+func TestSinkMetricsOutliveAFailedStart(t *testing.T) {
+	const copied = options + "sink file {dir}/out/traces.jsonl\n"
+	g := startGateway(t, workspace, options)
+	g.site(copied, observed)
+	up := func() bool { return strings.Contains(g.scrape(), `cadenza_sink_up{sink="file",workspace="default"} 1`) }
+	eventually(t, "the sink is up", up)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	failing := strings.Replace(g.caddyfile(copied), "\tcadenza\n}\n", observed+"\n}\nhttp://"+taken.Addr().String()+" {\nbind 127.0.0.1\nrespond ok\n}\n", 1)
+	for range 5 {
+		if err := loadCaddyfile(failing); err == nil {
+			t.Fatal("it started on an address that is taken")
+		}
+	}
+	g.client.CloseIdleConnections()
+	eventually(t, "the sink is still up", up)
+	id := g.post("/v1/prompts", `{"keys":["hello"]}`).header.Get("Cadenza-Trace-Id")
+	eventually(t, "it still copies", func() bool {
+		content, err := os.ReadFile(filepath.Join(g.dir, "out", "traces.jsonl"))
+		return err == nil && strings.Contains(string(content), id)
+	})
+}
+
+// TestReloadsKeepOneConnection reloads under requests: nothing is lost, doubled
+// or left behind.
+func TestReloadsKeepOneConnection(t *testing.T) {
+	server := postgrestest.Start(t)
+	t.Setenv("CADENZA_TEST_DATABASE", server.DSN())
+	const copied = options + "trace_key {env.CADENZA_TEST_KEY}\nsink postgres {env.CADENZA_TEST_DATABASE}\n"
+	g := startGateway(t, workspace, copied)
+	answered := 0
+	for size := range 10 {
+		if err := g.load(copied + fmt.Sprintf("max_body_size %dMB\n", size+1)); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			if a := g.post("/v1/prompts", `{"keys":["hello"]}`); a.status == http.StatusOK {
+				answered++
+			}
+		}
+	}
+	db, err := pgx.Connect(t.Context(), server.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(context.Background())
+	var connections, rows int
+	eventually(t, "everything is copied, by one connection", func() bool {
+		err := db.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM pg_stat_activity WHERE application_name = 'cadenza'), (SELECT count(*) FROM cadenza.traces)").
+			Scan(&connections, &rows)
+		return err == nil && connections == 1 && rows == answered
+	})
+}
+
+// TestPasswordsStayUnsaid has connection strings refused, which hold one.
+func TestPasswordsStayUnsaid(t *testing.T) {
+	g := startGateway(t, workspace, options)
+	for _, value := range []string{
+		"postgres://u:verysecret@h:notaport/db", "postgres://u:verysecret%word@h/db", "host=h password='verysecret", "verysecret",
+	} {
+		t.Setenv("CADENZA_TEST_DATABASE", value)
+		err := g.load(options + "trace_key {env.CADENZA_TEST_KEY}\nsink postgres {env.CADENZA_TEST_DATABASE}\n")
+		if err == nil || strings.Contains(err.Error(), "verysecret") {
+			t.Errorf("%s: %v", value, err)
+		}
 	}
 }

@@ -3,8 +3,8 @@ package caddymodule
 import (
 	"context"
 	"crypto/rand"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -21,7 +21,7 @@ type sharedStore struct {
 	path     string
 	recorder *trace.Recorder
 	claims   *claims
-	limits   atomic.Pointer[storeLimits] // the newest configuration's
+	limits   activeLimits
 	sinks    activeSinks
 
 	// What trace ids are made under where the configuration gives no key: the
@@ -38,7 +38,36 @@ type storeLimits struct {
 	maxSize   int64 // bytes
 }
 
-func acquireStore(path string, limits storeLimits) (*sharedStore, error) {
+// activeLimits are those of the configurations that run: one, but for the moment
+// of a reload. The newest holds. A configuration that is refused has none: it
+// must not decide what a running one deletes.
+type activeLimits struct {
+	mu  sync.Mutex
+	all []*storeLimits
+}
+
+func (a *activeLimits) add(limits *storeLimits) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = append(a.all, limits)
+}
+
+func (a *activeLimits) remove(limits *storeLimits) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = slices.DeleteFunc(a.all, func(other *storeLimits) bool { return other == limits })
+}
+
+func (a *activeLimits) current() storeLimits {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.all) == 0 {
+		return storeLimits{}
+	}
+	return *a.all[len(a.all)-1]
+}
+
+func acquireStore(path string) (*sharedStore, error) {
 	value, _, err := stores.LoadOrNew(path, func() (caddy.Destructor, error) {
 		s := &sharedStore{leases: newLeases(), path: path, claims: newClaims()}
 		s.recorder = trace.NewRecorder(trace.Options{
@@ -51,17 +80,15 @@ func acquireStore(path string, limits storeLimits) (*sharedStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := value.(*sharedStore)
-	s.limits.Store(&limits)
-	return s, nil
+	return value.(*sharedStore), nil
 }
 
 func (s *sharedStore) open(ctx context.Context) (trace.Store, error) {
 	return sqlite.Open(ctx, sqlite.Config{
 		Path: s.path,
 		// Asked at each step of housekeeping, so that a reload can change it.
-		CurrentRetention: func() time.Duration { return s.limits.Load().retention },
-		CurrentMaxSize:   func() int64 { return s.limits.Load().maxSize },
+		CurrentRetention: func() time.Duration { return s.limits.current().retention },
+		CurrentMaxSize:   func() int64 { return s.limits.current().maxSize },
 		Sinks:            s.sinks.names,
 		OnLoss:           collectors().sinks.lose,
 		Logger:           currentLogger("cadenza.store", s.path),

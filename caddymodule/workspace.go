@@ -91,6 +91,7 @@ type Workspace struct {
 	redactor  *redact.Redactor
 	source    *sharedSource
 	store     *sharedStore
+	limits    storeLimits
 	sinks     []*workspaceSink
 
 	memory   *sharedMemory
@@ -115,8 +116,8 @@ type APIKey struct {
 // Store is where a workspace's traces and metrics are kept.
 type Store struct {
 	// The SQLite database's file. It is made where it does not exist.
-	// Workspaces may share one. Default: a file named after the workspace in
-	// Caddy's data directory. Placeholders are replaced.
+	// Workspaces may share one, with the same limits. Default: a file named
+	// after the workspace in Caddy's data directory. Placeholders are replaced.
 	Path string `json:"path,omitempty"`
 	// How long traces are kept, with their metrics. Default: forever.
 	Retention caddy.Duration `json:"retention,omitempty"`
@@ -265,9 +266,9 @@ func (w *Workspace) provisionProviders(ctx caddy.Context) error {
 
 func (w *Workspace) provisionStore() error {
 	path := filepath.Join(caddy.AppDataDir(), "cadenza", w.name+".db")
-	var limits storeLimits
+	limits := &w.limits
 	if w.Store != nil {
-		limits = storeLimits{retention: time.Duration(w.Store.Retention), maxSize: w.Store.MaxSize}
+		*limits = storeLimits{retention: time.Duration(w.Store.Retention), maxSize: w.Store.MaxSize}
 		if limits.retention < 0 {
 			return fmt.Errorf("store retention %s: must be positive", limits.retention)
 		}
@@ -291,7 +292,7 @@ func (w *Workspace) provisionStore() error {
 		}
 		w.keyOfIDs = []byte(value)
 	}
-	store, err := acquireStore(path, limits)
+	store, err := acquireStore(path)
 	if err != nil {
 		return err
 	}

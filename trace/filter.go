@@ -82,6 +82,9 @@ func (f *Filter) Validate() error {
 		return fmt.Errorf("the filter names %d members of the metadata; at most %d may be", len(f.Metadata), maxMetadataMatches)
 	}
 	for _, match := range f.Metadata {
+		if match.Name == "" {
+			return errors.New("the filter asks for a member of the metadata without a name")
+		}
 		if _, err := match.Scalar(); err != nil {
 			return err
 		}

@@ -30,6 +30,9 @@ func (w *writer) dropBatch() {
 
 // clearBatch empties the batch and releases its records.
 func (w *writer) clearBatch() {
+	w.queue.mu.Lock()
+	w.queue.settled += uint64(len(w.batch.Records))
+	w.queue.mu.Unlock()
 	for _, s := range w.batch.Starts {
 		ReleaseRecord(s)
 	}
@@ -57,6 +60,7 @@ func (w *writer) dropAll() {
 	w.queue.closing = true
 	w.queue.state = Closed
 	lost := w.queue.starts.len() + w.queue.records.len() + w.queue.versions.len()
+	w.queue.settled += uint64(w.queue.records.len())
 	w.queue.starts.clear()
 	w.queue.records.clear()
 	w.queue.versions.clear()

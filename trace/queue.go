@@ -42,6 +42,9 @@ type queue struct {
 	durable  fifo[*waitingDurable]
 	versions fifo[Version]
 
+	pushed  uint64 // records that came
+	settled uint64 // records that are stored or lost
+
 	bytes        int64 // of starts, records and versions
 	durableBytes int64
 	state        Availability

@@ -179,6 +179,7 @@ func (r *Recorder) push(record *Record, maxRecords int, maxBytes int64) bool {
 		return false
 	}
 	q.records.push(record)
+	q.pushed++
 	q.bytes += int64(size)
 	// The writer looks at the first record, to wait for others, and at a full
 	// batch. It need not be woken for those in between.
@@ -316,6 +317,29 @@ func (r *Recorder) abandon(w *waitingDurable, cause error) error {
 	default:
 		return cause
 	}
+}
+
+// flushLook is how often Flush looks.
+const flushLook = 5 * time.Millisecond
+
+// Flush waits until the evaluations and ends of calls that were recorded before
+// are stored, or lost, and fails with the error of ctx when that is done first.
+func (r *Recorder) Flush(ctx context.Context) error {
+	q := &r.queue
+	q.mu.Lock()
+	last, settled := q.pushed, q.settled
+	q.mu.Unlock()
+	for settled < last {
+		select {
+		case <-time.After(flushLook):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		q.mu.Lock()
+		settled = q.settled
+		q.mu.Unlock()
+	}
+	return nil
 }
 
 // Versions records versions of definitions, in the background. It keeps the

@@ -391,3 +391,29 @@ func TestConcurrentUse(t *testing.T) {
 	}
 
 }
+
+func TestFlushWaitsForWhatCameBefore(t *testing.T) {
+	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
+		if err := r.Flush(t.Context()); err != nil {
+			t.Errorf("nothing to wait for: %v", err)
+		}
+		for n := range byte(3) {
+			r.Evaluation(evaluation(n + 1))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the store is not open: %v", err)
+		}
+		open(t, r)
+		if err := r.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		s.mu.Lock()
+		stored := len(s.records)
+		s.mu.Unlock()
+		if stored != 3 {
+			t.Errorf("%d of 3 records are stored", stored)
+		}
+	})
+}
