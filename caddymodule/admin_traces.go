@@ -122,11 +122,13 @@ func appendTraces(out []byte, records []*trace.Record) []byte {
 	return append(out, ']')
 }
 
-// traceStory is a trace with all that is known of it.
+// traceStory is a trace with what is known of it. Where there are very many
+// reports, Metrics are the first of them.
 type traceStory struct {
-	Trace      *trace.Record   `json:"trace,omitempty"`
-	Metrics    []trace.Metrics `json:"metrics"`
-	Definition *tracedVersion  `json:"definition,omitempty"`
+	Trace        *trace.Record   `json:"trace,omitempty"`
+	Metrics      []trace.Metrics `json:"metrics"`
+	MetricsTotal int64           `json:"metrics_total"`
+	Definition   *tracedVersion  `json:"definition,omitempty"`
 }
 
 // tracedVersion is the definition that answered.
@@ -200,7 +202,7 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (*traceStory, error)
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	story := &traceStory{Trace: details.Record, Metrics: details.Metrics}
+	story := &traceStory{Trace: details.Record, Metrics: details.Metrics, MetricsTotal: details.MetricsTotal}
 	if story.Metrics == nil {
 		story.Metrics = []trace.Metrics{}
 	}

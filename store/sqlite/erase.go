@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,11 +18,16 @@ import (
 )
 
 const (
-	// What one transaction of an erasure deletes, in traces, and what one query
-	// looks at, in rows: the writer of the file waits for the one, and the log
-	// can't be begun anew during the other.
-	eraseTraces = 100
-	eraseScan   = 20_000
+	// What one transaction of an erasure deletes, in rows and in about how much
+	// content of them, in bytes, and what one query looks at, in rows: the writer
+	// of the file waits for the one, and the log can't be begun anew during the
+	// other.
+	eraseRows  = 500
+	eraseBytes = 1 << 20
+	eraseScan  = 20_000
+
+	// pageBytes is what a page of the log holds.
+	pageBytes = 4 << 10
 
 	// cleanTime bounds how long an erasure waits for the readers that still need
 	// the log.
@@ -34,6 +40,10 @@ const (
 // left in the bytes of the file and its log when it returns without an error;
 // after an error it may be called again. A reply whose trace the retention had
 // deleted before is not found; it goes when it is a day old.
+//
+// The ids of the traces stay in the lists by which traces are found by their key
+// and their API key, until no trace of the file is as old. An id tells when its
+// trace began, and its kind.
 //
 // It works on a connection of its own, a little at a time, also while a Store
 // writes to the file. What is written meanwhile, such as the end of a call that
@@ -87,12 +97,13 @@ type erasure struct {
 	selector trace.Selector
 	marks    trace.Position // the greatest seq of each table when it began
 	erased   trace.Erased
+	logged   int64 // about how long the log became since it was copied, in pages
 }
 
 // begin marks what the erasure concerns, for itself and for the sinks.
 func (e *erasure) begin(ctx context.Context) error {
 	if _, err := e.conn.ExecContext(ctx, `
-CREATE TEMP TABLE doomed (n INTEGER PRIMARY KEY, trace_id BLOB NOT NULL UNIQUE);
+CREATE TEMP TABLE doomed (n INTEGER PRIMARY KEY, trace_id BLOB NOT NULL UNIQUE, named_by INTEGER);
 CREATE TEMP TABLE doomed_replies (n INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (n, seq)) WITHOUT ROWID`); err != nil {
 		return err
 	}
@@ -109,29 +120,31 @@ VALUES (?, ?, ?, ?, ?, ?, ?)`, time.Now().UnixMilli(), e.selector.Workspace, tex
 }
 
 // find gathers the ids of the traces before any is deleted: a trace is often
-// known by its reports alone.
+// known by its reports alone. The last report that tells whose a trace is stands
+// beside it, unless only its own row does.
 func (e *erasure) find(ctx context.Context) error {
 	match := e.selector.Match()
 	if e.selector.ConversationID != "" {
-		if _, err := e.conn.ExecContext(ctx, `
-INSERT OR IGNORE INTO doomed (trace_id)
-SELECT trace_id FROM metrics INDEXED BY metrics_conversation_id WHERE conversation_id = ? AND workspace = ? AND seq <= ?`,
-			e.selector.ConversationID, e.selector.Workspace, e.marks.Metrics); err != nil {
-			return err
-		}
 		value, err := json.Marshal(e.selector.ConversationID)
 		if err != nil {
 			return err
 		}
 		match = trace.MetadataMatch{Name: "conversation_id", Value: string(value)}
 	}
-	if err := e.findByMetadata(ctx, tracesTable, match); err != nil {
+	// The reports come second: they set named_by where the trace's row tells too.
+	if err := e.findByMetadata(ctx, tracesTable, "NULL", match); err != nil {
 		return err
 	}
 	if e.selector.ConversationID == "" {
-		if err := e.findByMetadata(ctx, metricsTable, match); err != nil {
+		if err := e.findByMetadata(ctx, metricsTable, "seq", match); err != nil {
 			return err
 		}
+	} else if _, err := e.conn.ExecContext(ctx, `
+INSERT INTO doomed (trace_id, named_by)
+SELECT trace_id, max(seq) FROM metrics INDEXED BY metrics_conversation_id
+WHERE conversation_id = ? AND workspace = ? AND seq <= ? GROUP BY trace_id`+named,
+		e.selector.ConversationID, e.selector.Workspace, e.marks.Metrics); err != nil {
+		return err
 	}
 	_, err := e.conn.ExecContext(ctx, `
 INSERT INTO doomed_replies (n, seq)
@@ -139,14 +152,17 @@ SELECT n, seq FROM replies CROSS JOIN doomed USING (trace_id) WHERE workspace = 
 	return err
 }
 
+// named ends the insertion into doomed of what may stand there already.
+const named = " ON CONFLICT (trace_id) DO UPDATE SET named_by = excluded.named_by"
+
 // findByMetadata reads the whole table, in pieces.
-func (e *erasure) findByMetadata(ctx context.Context, t *table, match trace.MetadataMatch) error {
+func (e *erasure) findByMetadata(ctx context.Context, t *table, namedBy string, match trace.MetadataMatch) error {
 	var where clauses
 	if err := where.metadata([]trace.MetadataMatch{match}); err != nil {
 		return err
 	}
-	query := fmt.Sprintf("INSERT OR IGNORE INTO doomed (trace_id) SELECT %s FROM %s WHERE seq > ? AND seq <= ? AND workspace = ? AND metadata IS NOT NULL AND %s",
-		t.id, t.name, where.and())
+	query := fmt.Sprintf("INSERT INTO doomed (trace_id, named_by) SELECT %s, %s FROM %s WHERE seq > ? AND seq <= ? AND workspace = ? AND metadata IS NOT NULL AND %s ORDER BY seq",
+		t.id, namedBy, t.name, where.and()) + named
 	mark := t.position(e.marks)
 	for from := int64(0); from < mark; {
 		to, err := queryInt(ctx, e.conn, fmt.Sprintf(
@@ -163,50 +179,132 @@ func (e *erasure) findByMetadata(ctx context.Context, t *table, match trace.Meta
 	return nil
 }
 
-// delete deletes what was found, a few traces in each transaction: with all that
-// tells whose they were, or who tries again would not find the rest.
+// What is to be deleted with the doomed traces, from where the nth of them and
+// the row seq of it were: a few rows each time, however many one trace has.
+const (
+	doomedReplies = `
+SELECT n, r.seq, octet_length(body)
+FROM doomed_replies AS d CROSS JOIN replies AS r USING (seq)
+WHERE (n, d.seq) > (?1, ?2) AND r.seq <= ?3 AND workspace = ?4
+ORDER BY n, d.seq LIMIT ?5`
+	doomedReports = `
+SELECT n, m.seq, coalesce(octet_length(llm_response), 0) + coalesce(octet_length(metadata), 0)
+FROM doomed CROSS JOIN metrics AS m INDEXED BY metrics_trace_id USING (trace_id)
+WHERE n >= ?1 AND (n > ?1 OR m.seq > ?2) AND m.seq <= ?3 AND workspace = ?4
+ORDER BY n, m.seq LIMIT ?5`
+	doomedTraces = `
+SELECT n, t.seq, coalesce(octet_length(metadata), 0) + coalesce(octet_length(context), 0) + coalesce(octet_length(variables), 0) +
+	coalesce(octet_length(messages), 0) + coalesce(octet_length(response), 0) + coalesce(octet_length(tool_calls), 0)
+FROM doomed CROSS JOIN traces AS t ON t.id = trace_id
+WHERE n >= ?1 AND (n > ?1 OR t.seq > ?2) AND t.seq <= ?3 AND workspace = ?4
+ORDER BY n, t.seq LIMIT ?5`
+)
+
+// delete deletes what was found, a little in each transaction. What tells whose
+// the traces are goes last, or who tries again would not find the rest: their own
+// rows after the replies and the reports, and only then the reports in named_by.
 func (e *erasure) delete(ctx context.Context) error {
-	found, err := queryInt(ctx, e.conn, "SELECT coalesce(max(n), 0) FROM doomed")
-	if err != nil {
-		return err
-	}
-	for n := int64(0); n < found; n += eraseTraces {
-		var deleted trace.Erased
-		if err := e.transact(ctx, func(tx *sql.Tx) (err error) {
-			deleted, err = e.deleteSome(ctx, tx, n, n+eraseTraces)
-			return err
-		}); err != nil {
-			return err
+	const everyReply = 1<<63 - 1
+	allButNaming := strings.Replace(doomedReports, "ORDER BY", "AND m.seq IS NOT named_by ORDER BY", 1)
+	for _, d := range []struct {
+		count  *int64
+		table  string
+		choose string
+		mark   int64
+	}{
+		{&e.erased.Replies, "replies", doomedReplies, everyReply},
+		{&e.erased.Metrics, "metrics", allButNaming, e.marks.Metrics},
+		{&e.erased.Traces, "traces", doomedTraces, e.marks.Traces},
+		{&e.erased.Metrics, "metrics", doomedReports, e.marks.Metrics},
+	} {
+		remove := "DELETE FROM " + d.table + " WHERE seq IN (SELECT value FROM json_each(?))"
+		if d.table == "replies" { // the row may by now be another reply of the same key
+			remove += " AND trace_id IN (SELECT trace_id FROM doomed)"
 		}
-		e.erased.Traces += deleted.Traces
-		e.erased.Metrics += deleted.Metrics
-		e.erased.Replies += deleted.Replies
+		for n, seq := int64(0), int64(0); ; {
+			chosen, err := collect(ctx, e.conn, scanDoomed, d.choose, n, seq, d.mark, e.selector.Workspace, eraseRows)
+			if err != nil {
+				return err
+			}
+			if len(chosen) == 0 {
+				break
+			}
+			chosen = withinBytes(chosen)
+			last := chosen[len(chosen)-1]
+			n, seq = last.n, last.seq
+			deleted, err := e.deleteRows(ctx, remove, chosen)
+			if err != nil {
+				return err
+			}
+			*d.count += deleted
+			if err := e.copyLog(ctx, chosen); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-func (e *erasure) deleteSome(ctx context.Context, tx *sql.Tx, after, until int64) (deleted trace.Erased, err error) {
-	const chosen = "(SELECT trace_id FROM doomed WHERE n > ? AND n <= ?)"
-	for _, d := range []struct {
-		count *int64
-		query string
-		args  []any
-	}{
-		{&deleted.Metrics, "DELETE FROM metrics WHERE trace_id IN " + chosen + " AND workspace = ? AND seq <= ?", []any{e.selector.Workspace, e.marks.Metrics}},
-		{&deleted.Traces, "DELETE FROM traces WHERE id IN " + chosen + " AND workspace = ? AND seq <= ?", []any{e.selector.Workspace, e.marks.Traces}},
-		// The row may by now be another reply of the same key.
-		{&deleted.Replies, "DELETE FROM replies WHERE seq IN (SELECT seq FROM doomed_replies WHERE n > ? AND n <= ?)" +
-			" AND trace_id IN (SELECT trace_id FROM doomed)", nil},
-	} {
-		result, err := tx.ExecContext(ctx, d.query, append([]any{after, until}, d.args...)...)
-		if err != nil {
-			return trace.Erased{}, err
-		}
-		if *d.count, err = result.RowsAffected(); err != nil {
-			return trace.Erased{}, err
+// doomedRow is a row that is to be deleted with the nth trace.
+type doomedRow struct{ n, seq, size int64 }
+
+func scanDoomed(scan func(...any) error) (r doomedRow, err error) {
+	return r, scan(&r.n, &r.seq, &r.size)
+}
+
+// withinBytes returns the first of the rows that one transaction may delete.
+func withinBytes(rows []doomedRow) []doomedRow {
+	size := int64(0)
+	for i, r := range rows {
+		if size += r.size; size > eraseBytes {
+			return rows[:max(i, 1)]
 		}
 	}
+	return rows
+}
+
+func (e *erasure) deleteRows(ctx context.Context, remove string, rows []doomedRow) (deleted int64, err error) {
+	seqs := make([]int64, len(rows))
+	for i, r := range rows {
+		seqs[i] = r.seq
+	}
+	list, err := json.Marshal(seqs)
+	if err != nil {
+		return 0, err
+	}
+	err = e.transact(ctx, func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, remove, string(list))
+		if err != nil {
+			return err
+		}
+		deleted, err = result.RowsAffected()
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
 	return deleted, nil
+}
+
+// copyLog copies the log into the database once it has become long by what was
+// deleted, most of it in nobody's way, so that the next transaction begins it
+// anew. Else one would copy it while the writer waits.
+func (e *erasure) copyLog(ctx context.Context, deleted []doomedRow) error {
+	for _, r := range deleted {
+		e.logged += 1 + r.size/pageBytes
+	}
+	if e.logged < longLog {
+		return nil
+	}
+	e.logged = 0
+	_, rest, err := checkpoint(ctx, e.conn)
+	if err != nil || rest == 0 {
+		return err
+	}
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	_, _, err = checkpoint(ctx, e.conn)
+	return err
 }
 
 func (e *erasure) transact(ctx context.Context, work func(*sql.Tx) error) error {

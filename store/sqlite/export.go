@@ -13,7 +13,8 @@ import (
 
 const (
 	// What an export reads at once: traces looked at, traces taken, and about
-	// how much content of them, in bytes.
+	// how much of them, and of the reports on them, in bytes. Only the reports on
+	// one trace, which come together, may be more.
 	exportWindow = 4096
 	exportRows   = 200
 	exportBytes  = 4 << 20
@@ -51,16 +52,17 @@ func (r *Reader) Export(ctx context.Context, f trace.Filter, yield func(*trace.R
 		return r.exportLone(ctx, &f, loneWhere, from, lone.end)
 	}
 
-	var metrics map[trace.ID][]trace.Metrics // of the records that were read
-	for {
-		if read, err := attached.fill(); err != nil {
+	var metrics map[trace.ID][]trace.Metrics
+	for ready := 0; ; { // of how many of the records that were read metrics has all
+		if err := attached.fill(); err != nil {
 			return err
-		} else if read {
-			if metrics, err = r.metricsOf(ctx, attached.items); err != nil {
+		}
+		if ready == 0 {
+			if metrics, ready, err = r.metricsOf(ctx, attached.items); err != nil {
 				return err
 			}
 		}
-		if _, err := lone.fill(); err != nil {
+		if err := lone.fill(); err != nil {
 			return err
 		}
 		switch {
@@ -69,15 +71,17 @@ func (r *Reader) Export(ctx context.Context, f trace.Filter, yield func(*trace.R
 		case len(lone.items) == 0,
 			len(attached.items) > 0 && bytes.Compare(attached.items[0].ID[:], lone.items[0][:]) <= 0:
 			record := attached.items[0]
-			attached.items = attached.items[1:]
-			if err := yield(record, metrics[record.ID]); err != nil {
+			reports := metrics[record.ID]
+			attached.items, ready = attached.items[1:], ready-1
+			delete(metrics, record.ID)
+			if err := yield(record, reports); err != nil {
 				return err
 			}
 		default:
 			id := lone.items[0]
 			lone.items = lone.items[1:]
-			reports, err := collect(ctx, r.db, func(scan func(...any) error) (trace.Metrics, error) { return scanMetrics(scan) },
-				fmt.Sprintf("SELECT %s FROM metrics AS m WHERE trace_id = ? AND %s ORDER BY seq", strings.Join(metricsColumns, ", "), loneWhere.and()),
+			reports, err := collect(ctx, r.db, scanReport,
+				fmt.Sprintf("SELECT %s FROM metrics AS m WHERE trace_id = ? AND %s ORDER BY seq", metricsList, loneWhere.and()),
 				slices.Concat([]any{id[:]}, loneWhere.args)...)
 			if err != nil {
 				return err
@@ -100,16 +104,16 @@ type exportCursor[T any] struct {
 	read    func(from trace.ID) (items []T, at trace.ID, more bool, err error)
 }
 
-// fill reads on where everything was taken, and tells whether it did.
-func (c *exportCursor[T]) fill() (read bool, err error) {
+// fill reads on where everything was taken.
+func (c *exportCursor[T]) fill() (err error) {
 	for len(c.items) == 0 && !c.done {
 		var more bool
 		if c.items, c.at, more, err = c.read(c.at); err != nil {
-			return false, err
+			return err
 		}
-		c.done, read = !more, true
+		c.done = !more
 	}
-	return read, nil
+	return nil
 }
 
 // exportRecords reads the next records after from, and where they end.
@@ -131,7 +135,7 @@ func (r *Reader) exportRecords(ctx context.Context, f *trace.Filter, where claus
 			return nil, end, false, err
 		}
 		records = append(records, record)
-		size += len(record.Context) + len(record.Variables) + len(record.Messages) + len(record.Response) + len(record.ToolCalls)
+		size += len(record.Metadata) + len(record.Context) + len(record.Variables) + len(record.Messages) + len(record.Response) + len(record.ToolCalls)
 		if len(records) == exportRows || size >= exportBytes {
 			return records, record.ID, true, nil
 		}
@@ -157,23 +161,38 @@ ORDER BY trace_id`, source.index, source.and(), where.and()), slices.Concat(sour
 	return ids, end, more, err
 }
 
-// metricsOf reads the metrics of records.
-func (r *Reader) metricsOf(ctx context.Context, records []*trace.Record) (map[trace.ID][]trace.Metrics, error) {
+// metricsOf reads the metrics of the first of records, of as many as there is
+// room for, and tells of how many. The records are in the order of their ids.
+func (r *Reader) metricsOf(ctx context.Context, records []*trace.Record) (of map[trace.ID][]trace.Metrics, ready int, err error) {
 	if len(records) == 0 {
-		return nil, nil
+		return nil, 0, nil
 	}
 	ids := make([]any, len(records))
 	for i, record := range records {
 		ids[i] = record.ID[:]
 	}
-	all, err := collect(ctx, r.db, func(scan func(...any) error) (trace.Metrics, error) { return scanMetrics(scan) },
-		fmt.Sprintf("SELECT %s FROM metrics WHERE trace_id IN (%s) AND workspace = ? ORDER BY seq", strings.Join(metricsColumns, ", "),
-			strings.Join(slices.Repeat([]string{"?"}, len(ids)), ", ")), append(ids, records[0].Workspace)...)
-	of := make(map[trace.ID][]trace.Metrics, len(all))
-	for _, m := range all {
-		of[m.TraceID] = append(of[m.TraceID], m)
+	// The index has them in this order: nothing is sorted, and what is not taken
+	// is not read.
+	rows, err := r.db.QueryContext(ctx, fmt.Sprintf(
+		"SELECT %s FROM metrics INDEXED BY metrics_trace_id WHERE trace_id IN (%s) AND workspace = ? ORDER BY trace_id, seq",
+		metricsList, strings.Join(slices.Repeat([]string{"?"}, len(ids)), ", ")), append(ids, records[0].Workspace)...)
+	if err != nil {
+		return nil, 0, err
 	}
-	return of, err
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	of = make(map[trace.ID][]trace.Metrics)
+	for size := 0; rows.Next(); {
+		m, err := scanReport(rows.Scan)
+		if err != nil {
+			return nil, 0, err
+		}
+		if size >= exportBytes && of[m.TraceID] == nil {
+			return of, slices.IndexFunc(records, func(record *trace.Record) bool { return record.ID == m.TraceID }), nil
+		}
+		of[m.TraceID] = append(of[m.TraceID], m)
+		size += reportSize(&m)
+	}
+	return of, len(records), rows.Err()
 }
 
 // onlyTraces tells whether the filter asks for something that metrics without a

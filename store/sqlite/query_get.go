@@ -7,26 +7,38 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// Details is all that the store holds of one trace.
+const (
+	// What Get reads of the reports on a trace: anyone who has its id may send
+	// more without end.
+	getMetrics      = 1000
+	getMetricsBytes = 4 << 20
+)
+
+// Details is what the store holds of one trace.
 type Details struct {
-	Record  *trace.Record   // nil: there are only metrics
-	Metrics []trace.Metrics // in the order in which they were reported
-	Version *StoredVersion  // of the definition that answered; nil: it is not kept
+	Record       *trace.Record   // nil: there are only metrics
+	Metrics      []trace.Metrics // the first, in the order in which they were reported
+	MetricsTotal int64           // of all, also those that are not among Metrics
+	Version      *StoredVersion  // of the definition that answered; nil: it is not kept
 }
 
 // Get returns what the store holds of a trace of the workspace, or ErrNotFound.
+// Of its metrics it returns the first thousand at most, and no more than some
+// megabytes of them; [Reader.Export] has them all.
 func (r *Reader) Get(ctx context.Context, workspace string, id trace.ID) (*Details, error) {
 	var d Details
 	var err error
 	if d.Record, err = r.Trace(ctx, id); err != nil && !errors.Is(err, ErrNotFound) {
 		return nil, err
 	}
-	if d.Metrics, err = r.MetricsFor(ctx, id); err != nil {
+	if d.Record != nil && d.Record.Workspace != workspace {
+		return nil, ErrNotFound
+	}
+	if d.Metrics, d.MetricsTotal, err = r.firstMetrics(ctx, workspace, id); err != nil {
 		return nil, err
 	}
 	switch {
-	case d.Record != nil && d.Record.Workspace != workspace,
-		d.Record == nil && (len(d.Metrics) == 0 || d.Metrics[0].Workspace != workspace):
+	case d.Record == nil && len(d.Metrics) == 0:
 		return nil, ErrNotFound
 	case d.Record == nil || d.Record.Version == "":
 		return &d, nil
@@ -37,4 +49,37 @@ func (r *Reader) Get(ctx context.Context, workspace string, id trace.ID) (*Detai
 		return nil, err
 	}
 	return &d, nil
+}
+
+// firstMetrics reads the first metrics of a trace, and counts all.
+func (r *Reader) firstMetrics(ctx context.Context, workspace string, id trace.ID) (first []trace.Metrics, total int64, err error) {
+	more, err := r.readFirstMetrics(ctx, workspace, id, &first)
+	if err != nil || !more {
+		return first, int64(len(first)), err
+	}
+	// All reports on a trace are of its workspace. To look would take reading
+	// them, where the index alone can count.
+	total, err = queryInt(ctx, r.db, "SELECT count(*) FROM metrics WHERE trace_id = ?", id[:])
+	return first, max(total, int64(len(first))), err
+}
+
+func (r *Reader) readFirstMetrics(ctx context.Context, workspace string, id trace.ID, first *[]trace.Metrics) (more bool, err error) {
+	rows, err := r.db.QueryContext(ctx,
+		"SELECT "+metricsList+" FROM metrics INDEXED BY metrics_trace_id WHERE trace_id = ? AND workspace = ? ORDER BY seq", id[:], workspace)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for size := 0; rows.Next(); {
+		if len(*first) == getMetrics || size >= getMetricsBytes {
+			return true, nil
+		}
+		m, err := scanReport(rows.Scan)
+		if err != nil {
+			return false, err
+		}
+		*first = append(*first, m)
+		size += reportSize(&m)
+	}
+	return false, rows.Err()
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -66,7 +65,7 @@ func (r *Reader) Check(ctx context.Context) error {
 
 var (
 	selectTrace   = "SELECT " + wholeList + " FROM traces WHERE id = ?"
-	selectMetrics = fmt.Sprintf("SELECT %s FROM metrics WHERE trace_id = ? ORDER BY seq", strings.Join(metricsColumns, ", "))
+	selectMetrics = "SELECT " + metricsList + " FROM metrics WHERE trace_id = ? ORDER BY seq"
 )
 
 // Trace returns the record of a trace, or ErrNotFound. The record is the
@@ -79,10 +78,27 @@ func (r *Reader) Trace(ctx context.Context, id trace.ID) (*trace.Record, error) 
 	return record, err
 }
 
-// MetricsFor returns the metrics of a trace in the order they were reported.
+// MetricsFor returns all metrics of a trace in the order they were reported,
+// however many they are; [Reader.Get] bounds them.
 func (r *Reader) MetricsFor(ctx context.Context, id trace.ID) ([]trace.Metrics, error) {
-	scan := func(scan func(...any) error) (trace.Metrics, error) { return scanMetrics(scan) }
-	return collect(ctx, r.db, scan, selectMetrics, id[:])
+	return collect(ctx, r.db, scanReport, selectMetrics, id[:])
+}
+
+func scanReport(scan func(...any) error) (trace.Metrics, error) { return scanMetrics(scan) }
+
+// bareReport is about what a report without texts takes in memory, in bytes.
+const bareReport = 256
+
+// reportSize is about what a report takes in memory, in bytes. There may be very
+// many that say little.
+func reportSize(m *trace.Metrics) int {
+	size := bareReport + len(m.Metadata)
+	for _, text := range []*string{m.LLMResponse, m.ChainID, m.ConversationID} {
+		if text != nil {
+			size += len(*text)
+		}
+	}
+	return size
 }
 
 // scanMetrics reads a row of metricsColumns. Before them stand the columns that
