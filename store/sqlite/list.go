@@ -38,8 +38,8 @@ type Page struct {
 }
 
 // Traces lists traces, newest first, from before on; a zero id is the newest.
-// The page is bounded by limit and, for a filter that matches few traces and
-// that no index serves, by the time that budget allows for looking.
+// The page is bounded by limit, by some megabytes and, for a filter that matches
+// few traces and that no index serves, by the time that budget allows for looking.
 func (r *Reader) Traces(ctx context.Context, f trace.Filter, before trace.ID, limit int, budget time.Duration) (_ Page, err error) {
 	if err := f.Validate(); err != nil {
 		return Page{}, err
@@ -56,36 +56,100 @@ func (r *Reader) Traces(ctx context.Context, f trace.Filter, before trace.ID, li
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 
-	source := sourceOf(&f)
 	began := time.Now()
+	sources, err := listSourcesOf(ctx, conn, &f)
+	if err != nil {
+		return Page{}, err
+	}
 	var page Page
+	room := answerBytes
 	for count, seen := max(limit, minWindow), 0; ; {
-		end, more, err := source.window(ctx, conn, newestFirst, from, floor, count)
+		next, err := sources.furthest(ctx, conn, from, floor, count)
 		if err != nil {
 			return Page{}, err
 		}
-		query, args := source.read(shortList, newestFirst, from, end, where, limit-len(page.Records))
-		found, err := collect(ctx, conn, scanShort, query, args...)
-		if err != nil {
+		found, err := next.read(ctx, conn, where, limit-len(page.Records), &room)
+		if err != nil && !errors.Is(err, errEnough) {
 			return Page{}, err
 		}
 		page.Records = append(page.Records, found...)
-		from, seen = end, seen+count
-		if len(page.Records) == limit {
-			page.Next, page.Complete = page.Records[limit-1].ID, true
+		from, seen = next.end, seen+count
+		if n := len(page.Records); n == limit || room <= 0 {
+			page.Next, page.Complete = page.Records[n-1].ID, true
 			return page, nil
 		}
-		if !more {
+		if !next.more {
 			page.Complete = true
 			return page, nil
 		}
 		elapsed := time.Since(began)
 		if elapsed >= budget {
-			page.Next = end
+			page.Next = next.end
 			return page, nil
 		}
 		count = nextWindow(count, seen, elapsed, budget)
 	}
+}
+
+// listSources are what a list may be read from. Each has all that the filter
+// selects, and much else.
+type listSources struct {
+	index  source
+	posted []postingSource
+}
+
+func listSourcesOf(ctx context.Context, on querier, f *trace.Filter) (l listSources, err error) {
+	l.index = sourceOf(f)
+	l.posted, err = postingSources(ctx, on, f)
+	return l, err
+}
+
+// listWindow is a part of a source: its traces after from until end. With more
+// false there are none after those.
+type listWindow struct {
+	from, end trace.ID
+	more      bool
+	index     *source    // either this
+	posted    []trace.ID // or the traces themselves
+}
+
+// furthest returns the window of the next count traces after from of the source
+// whose window ends furthest back: the one that has the fewest there. Which that
+// is may change from one window to the next.
+func (l *listSources) furthest(ctx context.Context, on querier, from, limit trace.ID, count int) (best listWindow, err error) {
+	if l.index.some() || len(l.posted) == 0 {
+		best = listWindow{from: from, index: &l.index}
+		best.end, best.more, err = l.index.window(ctx, on, newestFirst, from, limit, count)
+		if err != nil || !best.more {
+			return best, err
+		}
+	}
+	for i := range l.posted {
+		ids, end, more, err := l.posted[i].window(ctx, on, from, limit, count)
+		if err != nil {
+			return best, err
+		}
+		if i == 0 && best.index == nil || !more || compareIDs(end, best.end) < 0 {
+			best = listWindow{from: from, end: end, more: more, posted: ids}
+		}
+		if !more {
+			break
+		}
+	}
+	return best, nil
+}
+
+// read reads the traces of the window that meet the conditions.
+func (w *listWindow) read(ctx context.Context, on querier, where clauses, limit int, room *int) ([]*trace.Record, error) {
+	if w.index == nil && len(w.posted) == 0 {
+		return nil, nil
+	}
+	query, args := readPosted(shortList, w.posted, where, limit)
+	if w.index != nil {
+		query, args = w.index.read(shortList, newestFirst, w.from, w.end, where, limit)
+	}
+	scan := shortWithin(room)
+	return collect(ctx, on, func(row func(...any) error) (*trace.Record, error) { return scan(row) }, query, args...)
 }
 
 // nextWindow doubles the window while it stays small beside the time left.
@@ -111,5 +175,4 @@ func bounds(f *trace.Filter, before trace.ID) (from, floor trace.ID) {
 	return from, floor
 }
 
-func scanShort(scan func(...any) error) (*trace.Record, error) { return scanRecord(scan, false) }
 func scanWhole(scan func(...any) error) (*trace.Record, error) { return scanRecord(scan, true) }

@@ -213,6 +213,9 @@ type source struct {
 	clauses          // on the columns of the index, or of table
 }
 
+// some tells whether the source leaves anything out.
+func (s *source) some() bool { return len(s.text) > 0 }
+
 // sourceOf chooses the index that leaves the least to look at.
 func sourceOf(f *trace.Filter) source {
 	s := source{table: "traces", id: "id", index: "sqlite_autoindex_traces_1"}
@@ -289,10 +292,35 @@ func collect[T any](ctx context.Context, on querier, scan func(func(...any) erro
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		one, err := scan(rows.Scan)
+		if errors.Is(err, errEnough) {
+			return append(all, one), err
+		}
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, one)
 	}
 	return all, rows.Err()
+}
+
+// errEnough ends a collect after the row that was scanned, with all it has.
+var errEnough = errors.New("enough rows")
+
+// answerBytes is about how much of traces one answer holds: their metadata may be
+// megabytes each.
+const answerBytes = 4 << 20
+
+// shortWithin scans records without their content, until they are larger
+// together than what is left of room.
+func shortWithin(room *int) func(scan func(...any) error, first ...any) (*trace.Record, error) {
+	return func(scan func(...any) error, first ...any) (*trace.Record, error) {
+		record, err := scanRecord(scan, false, first...)
+		if err != nil {
+			return nil, err
+		}
+		if *room -= len(record.Metadata); *room <= 0 {
+			return record, errEnough
+		}
+		return record, nil
+	}
 }

@@ -54,17 +54,15 @@ func (r *Reader) Follow(ctx context.Context, f trace.Filter, after int64, limit 
 		return nil, after, err
 	}
 	query := fmt.Sprintf("SELECT seq, %s FROM traces NOT INDEXED WHERE seq > ? AND seq <= ? AND %s ORDER BY seq LIMIT ?", shortList, where.and())
-	last = end
+	room := answerBytes
+	short := shortWithin(&room)
 	records, err = collect(ctx, tx, func(scan func(...any) error) (*trace.Record, error) {
-		var seq int64
-		record, err := scanRecord(scan, false, &seq)
-		last = seq
-		return record, err
+		return short(scan, &last)
 	}, query, slices.Concat([]any{after, end}, where.args, []any{limit})...)
-	if err != nil {
+	if err != nil && !errors.Is(err, errEnough) {
 		return nil, after, err
 	}
-	if len(records) < limit {
+	if len(records) < limit && room > 0 {
 		last = end
 	}
 	return records, last, nil

@@ -25,7 +25,6 @@ type drawn struct {
 	store   *Store
 	records []*trace.Record  // by id, newest first
 	metrics []*trace.Metrics // in the order in which they were stored
-	written []*trace.Record  // in the order in which they were stored, starts included
 }
 
 // metadataForms are those that a match has to tell apart, and metadataMatches
@@ -75,8 +74,9 @@ func drawRecord(t *rapid.T, authority *trace.Authority, at time.Time) *trace.Rec
 	return r
 }
 
-// drawStore stores random traces and metrics in random batches.
-func drawStore(t *rapid.T, path string) *drawn {
+// drawStore stores random traces and metrics in random batches, calls between
+// each two writes, and has some traces end long after others that began later.
+func drawStore(t *rapid.T, path string, between func()) *drawn {
 	authority := mustTestAuthority(t)
 	store, err := Open(t.Context(), Config{Path: path})
 	if err != nil {
@@ -86,9 +86,11 @@ func drawStore(t *rapid.T, path string) *drawn {
 	store.background.Wait()
 	d := &drawn{store: store}
 	at := base
-	for range rapid.IntRange(0, 5).Draw(t, "batches") {
-		var batch trace.Batch
-		for range rapid.IntRange(0, 8).Draw(t, "records") {
+	var late []*trace.Record
+	for left := rapid.IntRange(0, 5).Draw(t, "batches"); left > 0 || len(late) > 0; left-- {
+		batch := trace.Batch{Records: late}
+		late = nil
+		for range rapid.IntRange(0, 8*int(countIf(left > 0))).Draw(t, "records") {
 			at = at.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "minutes")) * time.Minute)
 			r := drawRecord(t, authority, at)
 			if r.State != trace.StateEnded && rapid.Bool().Draw(t, "ends later") {
@@ -97,11 +99,15 @@ func drawStore(t *rapid.T, path string) *drawn {
 				if err := store.Commit(t.Context(), &trace.Batch{Starts: []*trace.Record{&start}}); err != nil {
 					t.Fatal(err)
 				}
-				d.written = append(d.written, &start)
+				between()
 				r.State = trace.StateEnded
 			}
-			batch.Records = append(batch.Records, r)
 			d.records = append(d.records, r)
+			if left > 0 && rapid.IntRange(0, 3).Draw(t, "is late") == 0 {
+				late = append(late, r)
+			} else {
+				batch.Records = append(batch.Records, r)
+			}
 		}
 		for range rapid.IntRange(0, 4).Draw(t, "metrics") {
 			m := &trace.Metrics{Workspace: "w", Time: at, APIKey: "app", Metadata: drawMetadata(t)}
@@ -124,8 +130,7 @@ func drawStore(t *rapid.T, path string) *drawn {
 		if err := store.Commit(t.Context(), &batch); err != nil {
 			t.Fatal(err)
 		}
-		// The store groups what it inserts; what has upstream members goes first.
-		d.written = append(d.written, batch.Records...)
+		between()
 	}
 	slices.SortFunc(d.records, func(a, b *trace.Record) int { return slices.Compare(b.ID[:], a.ID[:]) })
 	return d
@@ -209,14 +214,56 @@ func (d *drawn) matches(f *trace.Filter, r *trace.Record) bool {
 	return true
 }
 
-// TestQueriesAgreeWithTheirMeaning stores random traces and holds listing,
-// following and exporting, under random filters, against plain Go.
+// delete deletes random traces without metrics, of which the lists still know.
+func (d *drawn) delete(t *rapid.T) {
+	d.records = slices.DeleteFunc(d.records, func(r *trace.Record) bool {
+		reported := slices.ContainsFunc(d.metrics, func(m *trace.Metrics) bool { return m.TraceID == r.ID })
+		if reported || rapid.IntRange(0, 7).Draw(t, "deleted") != 0 {
+			return false
+		}
+		if _, err := d.store.conn.ExecContext(t.Context(), "DELETE FROM traces WHERE id = ?", r.ID[:]); err != nil {
+			t.Fatal(err)
+		}
+		return true
+	})
+}
+
+// TestQueriesAgreeWithTheirMeaning stores random traces, deletes some, and holds
+// listing, following and exporting, under random filters, against plain Go. A
+// random part of them is posted.
 func TestQueriesAgreeWithTheirMeaning(t *testing.T) {
 	dir, files := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
 		files++
-		d := drawStore(t, filepath.Join(dir, fmt.Sprint(files)))
+		path := filepath.Join(dir, fmt.Sprint(files))
+		var keeper *statsKeeper
+		defer func() { keeper.close() }()
+		between := func() {
+			if rapid.Bool().Draw(t, "nothing is posted") {
+				return
+			}
+			var err error
+			if keeper == nil {
+				if keeper, err = openStatsKeeper(t.Context(), path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err = keeper.step(t.Context(), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if rapid.Bool().Draw(t, "it is read only") {
+				return
+			}
+			if err := keeper.writePostings(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := drawStore(t, path, between)
 		defer d.store.close()
+		if rapid.Bool().Draw(t, "delete") {
+			d.delete(t)
+			between()
+		}
 		for range 8 {
 			f := drawFilter(t)
 			var want []*trace.Record // as the list shows them
@@ -365,7 +412,8 @@ func TestManyWindows(t *testing.T) {
 	}{
 		"all":          {trace.Filter{}, all},
 		"rare":         {trace.Filter{Key: "rare"}, rare},
-		"none":         {trace.Filter{Key: "none"}, nil},
+		"none":         {trace.Filter{Model: "none"}, nil},
+		"no key":       {trace.Filter{Key: "none"}, nil},
 		"conversation": {trace.Filter{ConversationID: "c"}, everyNth(all, 50)},
 	} {
 		test.filter.Workspace = "w"
@@ -395,6 +443,9 @@ func TestManyWindows(t *testing.T) {
 		}
 		if name == "none" && short < 10 {
 			t.Errorf("only %d pages were short of time", short)
+		}
+		if name == "no key" && short > 0 {
+			t.Errorf("%d pages were short of time", short)
 		}
 		if err := s.Export(t.Context(), test.filter, func(r *trace.Record, _ []trace.Metrics) error {
 			exported = append(exported, r.ID)

@@ -23,9 +23,11 @@ const (
 
 	// What one step counts, in rows, and how many slots it fills at most: the
 	// first bounds its time, the second how long the recorder's writer can be
-	// kept waiting, a few milliseconds. Between two steps the writer has its turn.
+	// kept waiting, some 10 ms. With fewer slots than there are keys a step ends
+	// after a few rows, and writes more than it counts. Between two steps the
+	// writer has its turn.
 	statsRows  = 16384
-	statsSlots = 128
+	statsSlots = 1024
 	statsPause = 10 * time.Millisecond
 
 	// statsBusyMillis is how long a step waits for its turn to write. There is
@@ -87,6 +89,9 @@ type statsKeeper struct {
 	db             *sql.DB // of one connection
 	turn           *sync.Mutex
 	stored, update *sql.Stmt
+	post           *sql.Stmt
+	posting        posting
+	packed         []byte           // of a list that is written
 	series         map[series]int64 // their ids
 	countAt        time.Time        // when few rows are counted too
 	expireAt       time.Time
@@ -107,8 +112,11 @@ func openStatsKeeper(ctx context.Context, path string) (_ *statsKeeper, err erro
 	if k.stored, err = k.db.PrepareContext(ctx, "SELECT "+tallyColumns+" FROM stats WHERE series = ? AND hours = ? AND start = ?"); err != nil {
 		return nil, err
 	}
-	k.update, err = k.db.PrepareContext(ctx, fmt.Sprintf(
-		"INSERT OR REPLACE INTO stats (series, hours, start, %s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", tallyColumns))
+	if k.update, err = k.db.PrepareContext(ctx, fmt.Sprintf(
+		"INSERT OR REPLACE INTO stats (series, hours, start, %s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", tallyColumns)); err != nil {
+		return nil, err
+	}
+	k.post, err = k.db.PrepareContext(ctx, insertPosting)
 	return k, err
 }
 
@@ -116,7 +124,7 @@ func (k *statsKeeper) close() {
 	if k == nil {
 		return
 	}
-	for _, stmt := range []*sql.Stmt{k.stored, k.update} {
+	for _, stmt := range []*sql.Stmt{k.stored, k.update, k.post} {
 		if stmt != nil {
 			_ = stmt.Close()
 		}
@@ -131,6 +139,9 @@ func (k *statsKeeper) look(ctx context.Context, s *Store) error {
 	now := time.Now()
 	if !now.Before(k.expireAt) {
 		if err := k.expire(ctx, now, s.config.CurrentRetention()); err != nil {
+			return err
+		}
+		if err := k.expirePostings(ctx); err != nil {
 			return err
 		}
 		k.expireAt = now.Add(statsExpireEvery)
@@ -154,11 +165,11 @@ func (k *statsKeeper) look(ctx context.Context, s *Store) error {
 	}
 }
 
-// waiting is about how many rows have not been counted.
+// waiting is about how many rows have not been counted, or not posted.
 func (k *statsKeeper) waiting(ctx context.Context) (int64, error) {
 	return queryInt(ctx, k.db, `
-SELECT (SELECT coalesce(max(seq), 0) FROM traces) - traces + (SELECT coalesce(max(seq), 0) FROM metrics) - metrics
-FROM cursors WHERE sink = ?`, statsCursor)
+SELECT (SELECT coalesce(max(seq), 0) FROM traces) - min(c.traces, max(p.traces, ?)) + (SELECT coalesce(max(seq), 0) FROM metrics) - c.metrics
+FROM cursors AS c, cursors AS p WHERE c.sink = ? AND p.sink = ?`, k.posting.until, statsCursor, postingsCursor)
 }
 
 // isBusy tells whether err says that another holds the file's lock.
@@ -172,14 +183,24 @@ func statsProgress(ctx context.Context, on queryer) (p progress, err error) {
 	return p, err
 }
 
-// step counts some of what comes after the cursor, and tells whether it found
-// anything.
+// step counts some of what comes after the cursor, or posts some of what was
+// counted, and tells whether it found anything.
 func (k *statsKeeper) step(ctx context.Context, now time.Time) (more bool, err error) {
+	passed := k.posting.until
 	before, after, counted, err := k.count(ctx, now)
-	if err != nil || before == after {
+	if err != nil {
 		return false, err
 	}
-	return true, k.store(ctx, before, after, counted)
+	more = before != after || k.posting.until != passed
+	if before != after {
+		if err := k.store(ctx, before, after, counted); err != nil {
+			return false, err
+		}
+	}
+	if k.posting.rows() >= worthPosting {
+		err = k.writePostings(ctx)
+	}
+	return more, err
 }
 
 // count reads, without a lock, in one state of the file: the rows, and what is
@@ -194,12 +215,15 @@ func (k *statsKeeper) count(ctx context.Context, now time.Time) (before, after p
 		return before, after, nil, err
 	}
 	after = before
+	if behind, err := k.posting.catchUp(ctx, tx, before.traces); behind || err != nil {
+		return before, after, nil, err
+	}
 	counted = tallies{}
 	until, err := endOfRows(ctx, tx, "traces", before.traces, statsRows)
 	if err != nil {
 		return before, after, nil, err
 	}
-	if after.traces, err = counted.countTraces(ctx, tx, before.traces, until, statsSlots, clauses{}); err != nil {
+	if after.traces, err = counted.countTraces(ctx, tx, before.traces, until, statsSlots, clauses{}, k.posting.lists); err != nil {
 		return before, after, nil, err
 	}
 	if until, err = endOfRows(ctx, tx, "metrics", before.metrics, statsRows); err != nil {
@@ -323,7 +347,11 @@ ON CONFLICT DO UPDATE SET variant = variant RETURNING id`, at.workspace, at.kind
 			return err
 		}
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	k.posting.until = after.traces
+	return nil
 }
 
 // expire deletes the statistics of the hours beyond the retention. It does not
@@ -373,8 +401,13 @@ func (k *statsKeeper) deleteSlots(ctx context.Context, id, hours, start int64) e
 	if err != nil || some == 0 {
 		return err // without a lock
 	}
+	return k.execute(ctx, "DELETE FROM "+old, id, hours, start)
+}
+
+// execute runs a statement that writes.
+func (k *statsKeeper) execute(ctx context.Context, query string, args ...any) error {
 	k.turn.Lock()
 	defer k.turn.Unlock()
-	_, err = k.db.ExecContext(ctx, "DELETE FROM "+old, id, hours, start)
+	_, err := k.db.ExecContext(ctx, query, args...)
 	return err
 }

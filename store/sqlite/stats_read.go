@@ -224,7 +224,9 @@ func (q *StatsQuery) readTail(ctx context.Context, on querier, since, until int6
 		name, alias string
 		from        int64
 		count       func(context.Context, querier, int64, int64, int, clauses) (int64, error)
-	}{{"traces", "t", from.traces, counted.countTraces}, {"metrics", "m", from.metrics, counted.countMetrics}} {
+	}{{"traces", "t", from.traces, func(ctx context.Context, on querier, from, until int64, maxSlots int, where clauses) (int64, error) {
+		return counted.countTraces(ctx, on, from, until, maxSlots, where, nil)
+	}}, {"metrics", "m", from.metrics, counted.countMetrics}} {
 		var where clauses
 		where.equal(table.alias+".workspace", q.Workspace)
 		end, err := endOfRows(ctx, on, table.name, table.from, maxStatsTail)

@@ -97,85 +97,135 @@ const variantColumn = "coalesce(t.variant, CASE t.kind WHEN 'remoteconfig' THEN 
 // traceNumbers is what is counted of traces, in few columns: handing a column
 // over costs more than making it. What most traces do not have is an array.
 const traceNumbers = `
-SELECT seq, time_ms, concat_ws(char(31), workspace, kind, key, ` + variantColumn + `),
-	(code IS NOT NULL) + 2 * (state = 'interrupted') + 4 * (cached IS NOT NULL), latency_us,
+SELECT id, time_ms, concat_ws(char(31), workspace, kind, key, coalesce(api_key, ''), ` + variantColumn + `),
+	(code IS NOT NULL) + 4 * (cached IS NOT NULL) + CASE state WHEN 'ended' THEN 0 WHEN 'interrupted' THEN 2 ELSE 8 END + 16 * coalesce(latency_us, 0),
 	CASE WHEN coalesce(first_token_us, prompt_tokens, completion_tokens, total_tokens, cost) IS NOT NULL
 	THEN json_array(first_token_us, prompt_tokens, completion_tokens, total_tokens, cost) END
 FROM traces AS t `
 
 // countTraces counts the traces that ended, of seq after from until until, or as
-// many as fill maxSlots, and returns the seq of the last.
-func (t tallies) countTraces(ctx context.Context, on querier, from, until int64, maxSlots int, where clauses) (last int64, err error) {
-	full, last, err := t.countRows(ctx, on, maxSlots, traceNumbers+"NOT INDEXED WHERE seq > ? AND seq <= ? AND state = 'ended' AND "+where.and()+" ORDER BY seq",
-		slices.Concat([]any{from, until}, where.args)...)
-	if !full {
-		last = until
+// many as fill maxSlots, and returns the seq of the last. Where posted is given,
+// it puts all of them there.
+func (t tallies) countTraces(ctx context.Context, on querier, from, until int64, maxSlots int, where clauses, posted postings) (last int64, err error) {
+	if posted == nil {
+		where.add("state = 'ended'")
 	}
-	return last, err
+	full, lastID, err := t.countRows(ctx, on, maxSlots, posted, traceNumbers+"NOT INDEXED WHERE seq > ? AND seq <= ? AND "+where.and()+" ORDER BY seq",
+		slices.Concat([]any{from, until}, where.args)...)
+	if err != nil || !full {
+		return until, err
+	}
+	return queryInt(ctx, on, "SELECT seq FROM traces WHERE id = ?", lastID[:])
 }
 
 // countInterrupted counts the latest traces that were interrupted. They are few
 // and are not counted for good: a call that was given up for dead, because
 // another process opened the file, may end after all.
 func (t tallies) countInterrupted(ctx context.Context, on querier, where clauses) error {
-	_, _, err := t.countRows(ctx, on, math.MaxInt, traceNumbers+"INDEXED BY traces_interrupted WHERE state = 'interrupted' AND "+where.and()+" ORDER BY id DESC LIMIT ?",
+	_, _, err := t.countRows(ctx, on, math.MaxInt, nil, traceNumbers+"INDEXED BY traces_interrupted WHERE state = 'interrupted' AND "+where.and()+" ORDER BY id DESC LIMIT ?",
 		append(slices.Clone(where.args), maxInterrupted)...)
 	return err
 }
 
-// countRows counts the rows of a query of traceNumbers. It stops at the first
-// that has no place in maxSlots, and returns the seq of the last before it.
-func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, query string, args ...any) (full bool, last int64, err error) {
+// traceGroup is what traces of the same names and the same hour belong to.
+type traceGroup struct {
+	tally       *tally      // nil until one of them is counted
+	key, apiKey *[]trace.ID // nil: they are not posted
+}
+
+// countRows counts the rows of a query of traceNumbers and, where posted is
+// given, puts them there, of which it counts only those that ended. It stops at
+// the first that has no place in maxSlots, and returns the id of the last before
+// it.
+func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted postings, query string, args ...any) (full bool, last trace.ID, err error) {
 	rows, err := on.QueryContext(ctx, query, args...)
 	if err != nil {
-		return false, 0, err
+		return false, last, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	type hour struct {
 		names string
 		start int64
 	}
-	found := map[hour]*tally{} // by what is quicker to look up than a slot
-	var row [6]any             // as the driver has them: converting them costs as much as reading them
-	into := []any{&row[0], &row[1], &row[2], &row[3], &row[4], &row[5]}
+	found := map[hour]*traceGroup{} // by what is quicker to look up than a slot
+	uncounted := int64(0)
+	if posted != nil {
+		uncounted = flagInterrupted | flagStarted
+	}
+	var (
+		id  sql.RawBytes
+		row [4]any // as the driver has them: converting them costs as much as reading them
+	)
+	into := []any{&id, &row[0], &row[1], &row[2], &row[3]}
 	for rows.Next() {
 		if err := rows.Scan(into...); err != nil {
-			return false, 0, err
+			return false, last, err
 		}
-		seq, _ := row[0].(int64)
-		millis, _ := row[1].(int64)
-		names, _ := row[2].(string)
-		flags, _ := row[3].(int64)
-		c := found[hour{names, millis / hourMillis}]
-		if c == nil {
+		millis, _ := row[0].(int64)
+		names, _ := row[1].(string)
+		flags, _ := row[2].(int64)
+		group := found[hour{names, millis / hourMillis}]
+		if group == nil {
+			of, apiKey := namesOf(names)
+			group = &traceGroup{
+				key:    posted.of(listName{of.workspace, postedKey, of.key}),
+				apiKey: posted.of(listName{of.workspace, postedAPIKey, apiKey}),
+			}
+			found[hour{names, millis / hourMillis}] = group
+		}
+		c := group.tally
+		if c == nil && flags&uncounted == 0 {
 			if len(t) >= maxSlots {
 				return true, last, nil
 			}
-			c = t.at(seriesOf(names), millis)
-			found[hour{names, millis / hourMillis}] = c
+			of, _ := namesOf(names)
+			c = t.at(of, millis)
+			group.tally = c
 		}
-		last = seq
+		copy(last[:], id)
+		if group.key != nil {
+			*group.key = append(*group.key, last)
+		}
+		if group.apiKey != nil {
+			*group.apiKey = append(*group.apiKey, last)
+		}
+		if flags&uncounted != 0 {
+			continue
+		}
 		c.traces++
-		c.errors += flags & 1
-		c.interrupted += flags >> 1 & 1
-		c.cached += flags >> 2 & 1
-		if latency, known := row[4].(int64); known {
+		c.errors += flags & flagFailed
+		c.interrupted += flags & flagInterrupted / flagInterrupted
+		c.cached += flags & flagCached / flagCached
+		if latency := flags / flagsEnd; latency > 0 {
 			c.latency.observe(float64(latency))
 		}
-		if numbers, some := row[5].(string); some {
+		if numbers, some := row[3].(string); some {
 			if err := c.addNumbers([]byte(numbers)); err != nil {
-				return false, 0, err
+				return false, last, err
 			}
 		}
 	}
 	return false, last, rows.Err()
 }
 
-// seriesOf splits the names that traceNumbers joined.
-func seriesOf(names string) series {
-	part := strings.SplitN(names, "\x1f", 4)
-	part = append(part, make([]string, 4-len(part))...)
-	return series{part[0], part[1], part[2], part[3]}
+// The flags of traceNumbers. Above them stands the latency, where it is known.
+const (
+	flagFailed = 1 << iota
+	flagInterrupted
+	flagCached
+	flagStarted
+	flagsEnd
+)
+
+// nameSeparator stands between the names that traceNumbers joins. It can't be in
+// a key, and nobody names anything with it.
+const nameSeparator = "\x1f"
+
+// namesOf splits the names that traceNumbers joined.
+func namesOf(names string) (of series, apiKey string) {
+	part := strings.SplitN(names, nameSeparator, 5)
+	part = append(part, make([]string, 5-len(part))...)
+	return series{part[0], part[1], part[2], part[4]}, part[3]
 }
 
 // addNumbers adds the array of traceNumbers.

@@ -1,0 +1,375 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// Postings are lists of the ids of the traces of one key, or of one API key.
+// What counts the statistics writes them too, of the traces that it passed, so
+// that these are found by their key although no index has it. An id in a list
+// promises nothing: its trace may have been deleted, or written anew and so stand
+// in several lists. It is looked up.
+//
+// No list crosses an hour of ids. The lists that may have an id are then those
+// that end in its hour, and need no second index.
+
+const (
+	// postingsCursor is the name of the postings' row among the cursors.
+	postingsCursor = "postings"
+
+	// maxPosted is how many ids a list has at most: what a page has to read of a
+	// key that is in every trace.
+	maxPosted = 1024
+
+	// worthPosting is how many traces are posted at once at least: where there
+	// are many keys, writing a list costs more than what is in it. Fewer are read
+	// with each list of traces, which bounds them by maxUnposted.
+	worthPosting = 4096
+	maxUnposted  = 40_000
+
+	// What one transaction writes and deletes, in lists: the recorder's writer
+	// waits for it.
+	postLists   = 256
+	expireLists = 128
+)
+
+// postedField is what the traces of a list have in common.
+type postedField int64
+
+const (
+	postedKey postedField = iota
+	postedAPIKey
+)
+
+// listName is what the traces of a list have in common, and its value.
+type listName struct {
+	workspace string
+	field     postedField
+	value     string
+}
+
+// postings are ids in the order of the rows.
+type postings map[listName]*[]trace.ID
+
+// of returns the list of a value, nil for a value that is absent, or where
+// nothing is posted.
+func (p postings) of(name listName) *[]trace.ID {
+	if p == nil || name.value == "" {
+		return nil
+	}
+	ids := p[name]
+	if ids == nil {
+		ids = new([]trace.ID)
+		p[name] = ids
+	}
+	return ids
+}
+
+const (
+	insertPosting = "INSERT OR REPLACE INTO postings (workspace, field, value, last, written, first, ids) VALUES (?, ?, ?, ?, ?, ?, ?)"
+
+	windowSQL = `
+SELECT last, ids FROM postings
+WHERE workspace = ? AND field = ? AND value = ? AND last >= ? AND last < ? AND first < ? ORDER BY last DESC`
+
+	nextListSQL = `
+SELECT workspace, field, value FROM postings WHERE (workspace, field, value) > (?, ?, ?) ORDER BY workspace, field, value LIMIT 1`
+)
+
+// posting is what was read and is not written: the lists of the traces after
+// the cursor until a seq, and perhaps of others too, which does no harm.
+type posting struct {
+	lists       postings
+	from, until int64
+}
+
+// rows is about how many traces are not written.
+func (p *posting) rows() (n int) {
+	for name, ids := range p.lists {
+		if name.field == postedKey {
+			n += len(*ids)
+		}
+	}
+	return n
+}
+
+// catchUp reads some of the traces until counted that were not posted when they
+// were counted: by an earlier version, another process, or one that ended before
+// it wrote them.
+func (p *posting) catchUp(ctx context.Context, on querier, counted int64) (behind bool, err error) {
+	cursor, err := queryInt(ctx, on, "SELECT traces FROM cursors WHERE sink = ?", postingsCursor)
+	if err != nil {
+		return false, err
+	}
+	if p.lists == nil || p.from != cursor {
+		*p = posting{lists: postings{}, from: cursor, until: cursor}
+	}
+	if p.until >= counted {
+		return false, nil
+	}
+	until, err := endOfRows(ctx, on, "traces", p.until, statsRows)
+	if err != nil {
+		return false, err
+	}
+	// What is counted here is counted already.
+	p.until, err = tallies{}.countTraces(ctx, on, p.until, min(until, counted), math.MaxInt, clauses{}, p.lists)
+	return true, err
+}
+
+// writePostings writes what was read, a few lists in each transaction, and moves
+// the cursor in the last. Who is cut off, or finds the cursor moved by another
+// process, has written lists that are there twice.
+func (k *statsKeeper) writePostings(ctx context.Context) error {
+	names := slices.Collect(maps.Keys(k.posting.lists))
+	for done := false; !done; {
+		some := names[:min(len(names), postLists)]
+		names = names[len(some):]
+		done = len(names) == 0
+		if err := k.writeLists(ctx, some, done); err != nil {
+			return err
+		}
+	}
+	k.posting.written()
+	return nil
+}
+
+// written begins anew after what was written. The lists of a few keys keep their
+// memory: it is what they need again.
+func (p *posting) written() {
+	p.from = p.until
+	if len(p.lists) > postLists {
+		p.lists = postings{}
+	}
+	for _, ids := range p.lists {
+		*ids = (*ids)[:0]
+	}
+}
+
+func (k *statsKeeper) writeLists(ctx context.Context, names []listName, last bool) (err error) {
+	k.turn.Lock()
+	defer k.turn.Unlock()
+	tx, err := k.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if rollback := tx.Rollback(); !errors.Is(rollback, sql.ErrTxDone) {
+			err = errors.Join(err, rollback)
+		}
+	}()
+	insert := tx.StmtContext(ctx, k.post)
+	for _, name := range names {
+		if err := k.writeList(ctx, insert, name, *k.posting.lists[name]); err != nil {
+			return err
+		}
+	}
+	if last {
+		if _, err := tx.ExecContext(ctx, "UPDATE cursors SET traces = ? WHERE sink = ? AND traces = ?",
+			k.posting.until, postingsCursor, k.posting.from); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// writeList writes ids, by a statement of insertPosting.
+func (k *statsKeeper) writeList(ctx context.Context, insert *sql.Stmt, name listName, ids []trace.ID) error {
+	for ids = inOrder(ids); len(ids) > 0; {
+		n := sameHour(ids)
+		first, last := ids[0], ids[n-1]
+		k.packed = pack(k.packed[:0], ids[:n])
+		if _, err := insert.ExecContext(ctx, name.workspace, int64(name.field), name.value, last[:], k.posting.until, first[:], k.packed); err != nil {
+			return err
+		}
+		ids = ids[n:]
+	}
+	return nil
+}
+
+// inOrder sorts ids, and drops those that are there twice.
+func inOrder(ids []trace.ID) []trace.ID {
+	slices.SortFunc(ids, compareIDs)
+	return slices.Compact(ids)
+}
+
+func compareIDs(a, b trace.ID) int { return bytes.Compare(a[:], b[:]) }
+
+// sameHour is how many of the ids make one list.
+func sameHour(ids []trace.ID) int {
+	end := endOfHour(ids[0])
+	n, _ := slices.BinarySearchFunc(ids[:min(len(ids), maxPosted)], end, compareIDs)
+	return max(n, 1)
+}
+
+// endOfHour is the least id of the hour after that of id.
+func endOfHour(id trace.ID) trace.ID {
+	hour := id.Time().UnixMilli() / hourMillis
+	end := trace.FirstID(time.UnixMilli((hour + 1) * hourMillis))
+	if compareIDs(end, id) <= 0 { // the last of all hours
+		return lastID
+	}
+	return end
+}
+
+// postingSource is a list of traces by one of their fields, newest first.
+type postingSource struct {
+	name     listName
+	kind     trace.Kind // 0: all
+	unposted []trace.ID // those of no list yet
+}
+
+// postingSources are the lists that have every trace which the filter selects:
+// none where it asks for no key, or for an API key whose name would be torn in
+// two when it is posted, or where too much is not posted yet.
+func postingSources(ctx context.Context, on querier, f *trace.Filter) ([]postingSource, error) {
+	if f.Key == "" && f.APIKey == "" || strings.Contains(f.APIKey, nameSeparator) {
+		return nil, nil
+	}
+	var unposted clauses
+	unposted.equal("workspace", f.Workspace)
+	unposted.equal("key", f.Key)
+	unposted.equal("api_key", f.APIKey)
+	// What is posted after this was read is found in both places.
+	var posted, greatest int64
+	err := on.QueryRowContext(ctx, "SELECT traces, (SELECT coalesce(max(seq), 0) FROM traces) FROM cursors WHERE sink = ?", postingsCursor).
+		Scan(&posted, &greatest)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil // the file of an earlier version, which is only read
+	}
+	if err != nil || greatest-posted > maxUnposted {
+		return nil, err
+	}
+	tail, err := collect(ctx, on, scanID, "SELECT id FROM traces NOT INDEXED WHERE seq > ? AND "+unposted.and(),
+		slices.Concat([]any{posted}, unposted.args)...)
+	if err != nil {
+		return nil, err
+	}
+	var sources []postingSource
+	for _, by := range []listName{{f.Workspace, postedKey, f.Key}, {f.Workspace, postedAPIKey, f.APIKey}} {
+		if by.value != "" {
+			sources = append(sources, postingSource{name: by, kind: f.Kind, unposted: tail})
+		}
+	}
+	return sources, nil
+}
+
+// window reads the next count ids after from, newest first. They are all that
+// there are until end: the last of them, or limit with more false.
+func (p *postingSource) window(ctx context.Context, on querier, from, limit trace.ID, count int) (ids []trace.ID, end trace.ID, more bool, err error) {
+	for _, id := range p.unposted {
+		ids = p.take(ids, id, from, limit)
+	}
+	hour := endOfHour(from)
+	rows, err := on.QueryContext(ctx, windowSQL,
+		p.name.workspace, int64(p.name.field), p.name.value, limit[:], hour[:], from[:])
+	if err != nil {
+		return nil, end, false, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for enough := count; rows.Next(); {
+		var rawLast, packed sql.RawBytes
+		if err := rows.Scan(&rawLast, &packed); err != nil {
+			return nil, end, false, err
+		}
+		// What was not read yet is of this id at the latest.
+		var last trace.ID
+		copy(last[:], rawLast)
+		if len(ids) >= enough {
+			ids = newest(ids)
+			if known, _ := slices.BinarySearchFunc(ids, last, laterFirst); known >= count {
+				return ids[:count], ids[count-1], true, nil
+			}
+			enough = max(count, len(ids)+len(ids)/4) // lists may overlap by much: not after each of them
+		}
+		for id := range slices.Chunk(packed, len(trace.ID{})) {
+			if len(id) == len(trace.ID{}) {
+				ids = p.take(ids, trace.ID(id), from, limit)
+			}
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, end, false, err
+	}
+	if ids = newest(ids); len(ids) > count {
+		return ids[:count], ids[count-1], true, nil
+	}
+	return ids, limit, false, nil
+}
+
+// take appends an id that is in the window, and of the kind that is asked for.
+func (p *postingSource) take(ids []trace.ID, id, from, limit trace.ID) []trace.ID {
+	if compareIDs(id, from) >= 0 || compareIDs(id, limit) < 0 || p.kind != 0 && kindOf(id) != p.kind {
+		return ids
+	}
+	return append(ids, id)
+}
+
+func laterFirst(a, b trace.ID) int { return compareIDs(b, a) }
+
+// newest sorts ids, newest first, and drops those that are there twice.
+func newest(ids []trace.ID) []trace.ID {
+	slices.SortFunc(ids, laterFirst)
+	return slices.Compact(ids)
+}
+
+// readPosted returns the query of the columns of the traces of ids that meet the
+// conditions, newest first, and its arguments.
+func readPosted(columns string, ids []trace.ID, where clauses, limit int) (string, []any) {
+	packed := pack(nil, ids)
+	query := fmt.Sprintf(`
+SELECT %s FROM traces INDEXED BY sqlite_autoindex_traces_1 WHERE id IN (
+	WITH RECURSIVE place (at) AS (VALUES (1) UNION ALL SELECT at + 16 FROM place WHERE at + 16 < ?2)
+	SELECT substr(?1, at, 16) FROM place
+) AND %s ORDER BY id DESC LIMIT ?`, columns, where.and())
+	return query, slices.Concat([]any{packed, len(packed)}, where.args, []any{limit})
+}
+
+func pack(into []byte, ids []trace.ID) []byte {
+	for i := range ids {
+		into = append(into, ids[i][:]...)
+	}
+	return into
+}
+
+// expirePostings deletes the lists that end before the oldest trace.
+func (k *statsKeeper) expirePostings(ctx context.Context) error {
+	const old = `
+postings WHERE workspace = ?1 AND field = ?2 AND value = ?3 AND last < coalesce((SELECT min(id) FROM traces), x'ffffffffffffffffffffffffffffffff')`
+	scan := func(scan func(...any) error) (name listName, err error) {
+		return name, scan(&name.workspace, &name.field, &name.value)
+	}
+	for name := (listName{field: -1}); ; {
+		next, err := collect(ctx, k.db, scan, nextListSQL, name.workspace, int64(name.field), name.value)
+		if err != nil || len(next) == 0 {
+			return err
+		}
+		name = next[0]
+		args := []any{name.workspace, int64(name.field), name.value}
+		for {
+			some, err := queryInt(ctx, k.db, "SELECT EXISTS (SELECT 1 FROM "+old+")", args...)
+			if err != nil {
+				return err
+			}
+			if some == 0 { // known without a lock
+				break
+			}
+			// What is the oldest is asked in the same transaction: another process
+			// may write lists too, and traces that began before all others.
+			if err := k.execute(ctx, "DELETE FROM "+old+fmt.Sprintf(`
+AND (last, written) IN (SELECT last, written FROM postings WHERE workspace = ?1 AND field = ?2 AND value = ?3 ORDER BY last LIMIT %d)`, expireLists), args...); err != nil {
+				return err
+			}
+		}
+	}
+}
