@@ -33,9 +33,13 @@ type Config struct {
 	Sink      Sink
 	Logger    *slog.Logger // default: none
 
-	Batch   int           // rows of a delivery; default: 500
-	Timeout time.Duration // of one delivery; default: 30 s. One that erases may take ten times as long
-	Poll    time.Duration // how often the store is looked into; default: 500 ms
+	Batch int           // rows of a delivery; default: 500
+	Poll  time.Duration // how often the store is looked into; default: 500 ms
+
+	// Timeout is that of one delivery; default: 30 s. One that erases may take
+	// ten times as long. One that took too long and can't be made smaller may
+	// take twice as long each time it is tried again, up to an hour.
+	Timeout time.Duration
 }
 
 // Drain copies a workspace's rows from the store to one sink, in the background,
@@ -58,10 +62,11 @@ type Drain struct {
 	ctx      context.Context // of what is under way
 	cancel   context.CancelFunc
 
-	mu    sync.Mutex
-	state Stats
-	// oldest is the time of the oldest row that waits, zero where there is none.
-	oldest time.Time
+	mu      sync.Mutex
+	state   Stats
+	oldest  time.Time // of the rows that wait; zero: there is none
+	called  time.Time // when the call to the sink began that is under way; zero: there is none
+	drained bool      // it ended because nothing was pending
 
 	delivered, failed atomic.Uint64
 }
@@ -126,14 +131,24 @@ func (d *Drain) Stop(ctx context.Context) error {
 }
 
 // Finish ends the drain when nothing is pending any more, or ctx is done. What
-// is then still pending waits in the store.
+// is then still pending waits in the store. It returns nil only where the drain
+// ended for the first of these reasons.
 func (d *Drain) Finish(ctx context.Context) error {
 	d.finOnce.Do(func() { close(d.finish) })
 	err := d.await(ctx)
-	if rows := d.Stats().Pending; rows > 0 {
-		err = errors.Join(err, fmt.Errorf("sink %s: about %d rows wait in the store", d.config.Name, rows))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.drained {
+		return err
 	}
-	return err
+	left := "rows may wait in the store" // nobody could count them
+	if rows := d.state.Pending; rows > 0 {
+		left = fmt.Sprintf("about %d rows wait in the store", rows)
+	}
+	if d.state.LastError != "" {
+		left += ": " + d.state.LastError
+	}
+	return errors.Join(err, fmt.Errorf("sink %s: %s", d.config.Name, left))
 }
 
 // await waits for the end of the drain, and hastens it when ctx is done.
@@ -157,7 +172,7 @@ func (d *Drain) await(ctx context.Context) error {
 
 // Stats is a drain's account of itself.
 type Stats struct {
-	Up        bool          // what was tried last succeeded
+	Up        bool          // what was tried last succeeded, and nothing under way takes longer than Config.Timeout
 	LastError string        // empty when Up
 	Pending   int64         // about how many rows wait, those of other workspaces among them
 	Age       time.Duration // of the oldest of them
@@ -172,6 +187,9 @@ func (d *Drain) Stats() Stats {
 	s := d.state
 	if !d.oldest.IsZero() {
 		s.Age = max(0, time.Since(d.oldest))
+	}
+	if took := time.Since(d.called); s.Up && !d.called.IsZero() && took > d.config.Timeout {
+		s.Up, s.LastError = false, fmt.Sprintf("a call to the sink has gone on for %s", took.Round(time.Second))
 	}
 	d.mu.Unlock()
 	s.Delivered, s.Failures = d.delivered.Load(), d.failed.Load()

@@ -24,8 +24,10 @@ type fakeBox struct {
 	mu     sync.Mutex
 	rows   int64 // there are
 	cursor trace.Position
-	closed int
-	broken bool // whatever is asked fails until it is opened anew
+	// erasures there are, behind all rows
+	erasures int64
+	closed   int
+	broken   bool // whatever is asked fails until it is opened anew
 }
 
 func (b *fakeBox) StoreID() [16]byte { return [16]byte{1} }
@@ -43,10 +45,15 @@ func (b *fakeBox) Next(_ context.Context, from trace.Position, limit int) (*trac
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(b.rows-from.Traces, int64(limit))
-	if n <= 0 {
+	d := &trace.Delivery{Position: from}
+	d.Position.Traces += n
+	if d.Position.Traces == b.rows && from.Erasures < b.erasures {
+		d.Position.Erasures++
+		d.Erasures = make([]trace.Erasure, 1)
+	}
+	if d.Position == from {
 		return nil, nil
 	}
-	d := &trace.Delivery{Position: trace.Position{Traces: from.Traces + n}}
 	for i := range n {
 		r := &trace.Record{Key: fmt.Sprint(from.Traces + i + 1)}
 		d.Records = append(d.Records, r)
@@ -54,7 +61,10 @@ func (b *fakeBox) Next(_ context.Context, from trace.Position, limit int) (*trac
 	return d, nil
 }
 
-func (b *fakeBox) Advance(_ context.Context, from, to trace.Position) error {
+func (b *fakeBox) Advance(ctx context.Context, from, to trace.Position) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if from != b.cursor {
@@ -67,10 +77,11 @@ func (b *fakeBox) Advance(_ context.Context, from, to trace.Position) error {
 func (b *fakeBox) Pending(context.Context) (int64, time.Time, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.rows == b.cursor.Traces {
+	pending := b.rows - b.cursor.Traces + b.erasures - b.cursor.Erasures
+	if pending == 0 {
 		return 0, time.Time{}, nil
 	}
-	return b.rows - b.cursor.Traces, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), nil
+	return pending, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), nil
 }
 
 func (b *fakeBox) Close() error {
@@ -106,12 +117,13 @@ type fakeSink struct {
 	closed  int
 }
 
-func (s *fakeSink) Resume(_ context.Context, id [16]byte, workspace string, kept trace.Position) (trace.Position, error) {
+func (s *fakeSink) Resume(_ context.Context, _ Source, kept trace.Position) (trace.Position, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.resumes = append(s.resumes, kept)
-	if s.resume != nil {
-		return s.resume(kept)
+	resume := s.resume
+	s.mu.Unlock()
+	if resume != nil {
+		return resume(kept)
 	}
 	return kept, nil
 }
@@ -192,12 +204,17 @@ func (l *logs) count(level string) (n int) {
 
 func startFake(t *testing.T, box *fakeBox, sink *fakeSink, config Config) (*Drain, *logs) {
 	t.Helper()
+	return startOpening(t, func(context.Context) (outbox, error) { return box, nil }, sink, config)
+}
+
+func startOpening(t *testing.T, open func(context.Context) (outbox, error), sink *fakeSink, config Config) (*Drain, *logs) {
+	t.Helper()
 	output := new(logs)
 	config.Path, config.Workspace, config.Name, config.Sink = t.Name(), "default", "fake", sink
 	config.Logger = slog.New(slog.NewTextHandler(output, nil))
 	sink.start = time.Now()
 	d := newDrain(config)
-	d.open = func(context.Context) (outbox, error) { return box, nil }
+	d.open = open
 	go d.run()
 	return d, output
 }
@@ -340,7 +357,7 @@ func TestDrainGoesBack(t *testing.T) {
 			return nil
 		}
 		sink.resume = func(kept trace.Position) (trace.Position, error) {
-			return trace.Position{Traces: int64(len(sink.rows)), Metrics: 1 << 40}, nil // more than kept is not believed
+			return trace.Position{Traces: int64(len(sink.taken())), Metrics: 1 << 40}, nil // more than kept is not believed
 		}
 		sink.mu.Unlock()
 		box.add(5)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -20,6 +21,14 @@ const (
 	// eraseTimeouts is how many times as long a delivery may take that erases,
 	// which may read a whole table.
 	eraseTimeouts = 10
+
+	// maxTimeout is the most that a delivery may take which took too long
+	// before, and can't be made smaller.
+	maxTimeout = time.Hour
+
+	// advanceTimeout bounds how long the store may take to move a position: a
+	// drain that is cancelled must end, but not forget what the sink took.
+	advanceTimeout = 10 * time.Second
 
 	// quietFailures is how often the store may fail in a row before that is
 	// news: at a start it is not there yet, and it may be replaced.
@@ -41,6 +50,7 @@ type loop struct {
 	resumed  bool
 	at       trace.Position // while resumed: the store's position of the sink
 	limit    int            // rows of the next delivery
+	patience int            // how many times the next delivery's timeout is doubled
 	failures int            // in a row
 	logged   bool           // the failures were
 	measured time.Time
@@ -74,8 +84,11 @@ func (d *Drain) run() {
 			l.succeed()
 		default:
 			l.succeed()
-			l.measure(0)
+			l.measure(l.ctx, 0)
 			if finishing {
+				l.mu.Lock()
+				l.drained = true
+				l.mu.Unlock()
 				return
 			}
 			l.idle()
@@ -123,17 +136,15 @@ func (l *loop) deliver() (pending bool, err error) {
 	if next == nil {
 		return false, nil
 	}
-	timeout := l.config.Timeout
-	if len(next.Erasures) > 0 {
-		timeout *= eraseTimeouts
-	}
+	timeout := l.timeout(next)
 	if err := l.call(timeout, func(ctx context.Context) error { return l.config.Sink.Deliver(ctx, next) }); err != nil {
 		l.resumed = false
 		if errors.Is(err, context.DeadlineExceeded) {
-			l.limit = max(1, min(l.limit, next.Len())/2)
+			l.tookTooLong(next, timeout)
 		}
 		return false, err
 	}
+	l.patience = 0
 	l.delivered.Add(uint64(next.Len()))
 	if next.Len() >= l.limit {
 		l.limit = min(l.config.Batch, l.limit+l.limit/limitGrowth+1)
@@ -141,12 +152,32 @@ func (l *loop) deliver() (pending bool, err error) {
 	return true, l.advance(next.Position)
 }
 
+// timeout is how long a delivery may take.
+func (l *loop) timeout(d *trace.Delivery) time.Duration {
+	timeout := l.config.Timeout
+	if len(d.Erasures) > 0 {
+		timeout *= eraseTimeouts
+	}
+	return min(timeout<<l.patience, max(timeout, maxTimeout))
+}
+
+// tookTooLong makes the next delivery smaller. What can't be any smaller, one
+// row or an erasure, gets more time instead, or it would hold up all that is
+// behind it for ever.
+func (l *loop) tookTooLong(d *trace.Delivery, timeout time.Duration) {
+	l.limit = max(1, min(l.limit, d.Len())/2)
+	if (d.Len() <= 1 || len(d.Erasures) > 0) && timeout < maxTimeout {
+		l.patience++
+	}
+}
+
 // resume has the sink look how far it is, and the store know that.
 func (l *loop) resume(kept trace.Position) error {
 	l.resumed = false
+	source := Source{StoreID: l.box.StoreID(), Workspace: l.config.Workspace, Sink: l.config.Name}
 	var from trace.Position
 	err := l.call(l.config.Timeout, func(ctx context.Context) (err error) {
-		from, err = l.config.Sink.Resume(ctx, l.box.StoreID(), l.config.Workspace, kept)
+		from, err = l.config.Sink.Resume(ctx, source, kept)
 		return err
 	})
 	if err != nil {
@@ -160,9 +191,12 @@ func (l *loop) resume(kept trace.Position) error {
 }
 
 // advance moves the position that the store has. That somebody else did so is
-// no failure: the next step begins from there.
+// no failure: the next step begins from there. It is moved also when the drain
+// is cancelled, or what the sink has taken by then would come again.
 func (l *loop) advance(to trace.Position) error {
-	err := l.box.Advance(l.ctx, l.at, to)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), advanceTimeout)
+	defer cancel()
+	err := l.box.Advance(ctx, l.at, to)
 	switch {
 	case errors.Is(err, trace.ErrMoved):
 		l.resumed = false
@@ -175,17 +209,54 @@ func (l *loop) advance(to trace.Position) error {
 	return nil
 }
 
-// call calls the sink. A panic is a failure like another.
+// call calls the sink. A panic is a failure like another, and so is what comes of
+// a call that took too long, whatever the sink makes of it.
 func (l *loop) call(timeout time.Duration, sink func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(l.ctx, timeout)
 	defer cancel()
+	defer l.watch()()
 	defer func() {
 		if cause := recover(); cause != nil {
 			l.config.Logger.Error("a sink panicked", "sink", l.config.Name, "panic", cause, "stack", string(debug.Stack()))
 			err = fmt.Errorf("panic in the sink: %v", cause)
 		}
 	}()
-	return sink(ctx)
+	err = sink(ctx)
+	if late := ctx.Err(); err != nil && errors.Is(late, context.DeadlineExceeded) && !errors.Is(err, late) {
+		err = fmt.Errorf("%w: %w", late, err)
+	}
+	return err
+}
+
+// watch has the drain's account of itself go on while a call is under way, which
+// may take any time. The function that it returns ends that.
+func (l *loop) watch() (end func()) {
+	ctx, cancel := context.WithCancel(l.ctx)
+	l.setCalled(time.Now())
+	var counting sync.WaitGroup
+	counting.Go(func() {
+		ticker := time.NewTicker(measureEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				l.measure(ctx, 0)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		counting.Wait() // the store may be closed next
+		l.setCalled(time.Time{})
+	}
+}
+
+func (l *loop) setCalled(at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.called = at
 }
 
 // fail notes a failure. The first one in a row is logged.
@@ -206,9 +277,9 @@ func (l *loop) fail(err error) {
 // succeed notes that something worked.
 func (l *loop) succeed() {
 	if l.failures == 0 {
-		l.measure(measureEvery)
+		l.measure(l.ctx, measureEvery)
 	} else {
-		l.measure(0)
+		l.measure(l.ctx, 0)
 	}
 	l.failures = 0
 	l.mu.Lock()
@@ -222,11 +293,11 @@ func (l *loop) succeed() {
 }
 
 // measure counts what waits, unless that was done less than every ago.
-func (l *loop) measure(every time.Duration) {
+func (l *loop) measure(ctx context.Context, every time.Duration) {
 	if l.box == nil || time.Since(l.measured) < every {
 		return
 	}
-	rows, oldest, err := l.box.Pending(l.ctx)
+	rows, oldest, err := l.box.Pending(ctx)
 	if err != nil {
 		return // the next step sees it
 	}
@@ -261,7 +332,7 @@ func (l *loop) pause(finishing bool) {
 		timer := time.NewTimer(min(left, measureWhileDown))
 		select {
 		case <-timer.C:
-			l.measure(0)
+			l.measure(l.ctx, 0)
 			continue
 		case <-l.stop:
 		case <-finish:

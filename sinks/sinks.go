@@ -19,8 +19,8 @@ type Sink interface {
 	// position that the store has for the sink; Resume returns that to go on
 	// from, which is kept or, in any member, before it: a place that lost what
 	// it had taken says so here, and gets it again as far as the store still
-	// has it.
-	Resume(ctx context.Context, storeID [16]byte, workspace string, kept trace.Position) (trace.Position, error)
+	// has it. The source is another one when the store's file was replaced.
+	Resume(ctx context.Context, source Source, kept trace.Position) (trace.Position, error)
 
 	// Deliver takes a delivery whole or not at all. When it returns nil, what it
 	// took is as safe as it gets with the sink. A delivery may come again, alone
@@ -35,6 +35,15 @@ type Sink interface {
 
 	// Close gives up what the sink holds. Nothing is called after it.
 	Close() error
+}
+
+// Source says whose position it is that a sink is at. A place that keeps
+// positions itself must tell them apart by all of it: a workspace may have
+// several sinks that write to one place.
+type Source struct {
+	StoreID   [16]byte // given to the store when it was made
+	Workspace string
+	Sink      string // its name within the workspace
 }
 
 // Refusals counts the rows that a sink's place refused as they were. A sink that

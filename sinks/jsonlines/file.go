@@ -37,7 +37,7 @@ func NewFile(path string) (*File, error) {
 }
 
 // Resume implements [sinks.Sink].
-func (f *File) Resume(_ context.Context, _ [16]byte, _ string, kept trace.Position) (trace.Position, error) {
+func (f *File) Resume(_ context.Context, _ sinks.Source, kept trace.Position) (trace.Position, error) {
 	return kept, f.open()
 }
 

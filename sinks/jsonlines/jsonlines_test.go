@@ -100,7 +100,7 @@ func TestFile(t *testing.T) {
 		}
 	}
 	kept := trace.Position{Traces: 5}
-	if from, err := f.Resume(t.Context(), [16]byte{}, "default", kept); from != kept || err != nil {
+	if from, err := f.Resume(t.Context(), sinks.Source{}, kept); from != kept || err != nil {
 		t.Fatal(from, err)
 	}
 	deliver()
@@ -173,7 +173,7 @@ func TestFileThatFails(t *testing.T) {
 	if err := f.Deliver(t.Context(), delivery(1)); err == nil {
 		t.Error("writing to a closed file succeeds")
 	}
-	if _, err := f.Resume(t.Context(), [16]byte{}, "default", trace.Position{}); err != nil {
+	if _, err := f.Resume(t.Context(), sinks.Source{}, trace.Position{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Deliver(t.Context(), delivery(1)); err != nil {

@@ -20,7 +20,7 @@ type Stream struct {
 func NewStream(to io.Writer) *Stream { return &Stream{to: to, busy: make(chan struct{}, 1)} }
 
 // Resume implements [sinks.Sink].
-func (s *Stream) Resume(_ context.Context, _ [16]byte, _ string, kept trace.Position) (trace.Position, error) {
+func (s *Stream) Resume(_ context.Context, _ sinks.Source, kept trace.Position) (trace.Position, error) {
 	return kept, nil
 }
 

@@ -49,10 +49,11 @@ func appendMetrics(values []any, m *trace.Metrics) []any {
 		m.PromptTokens, m.CompletionTokens, m.TotalTokens, document(m.Metadata))
 }
 
-// copySQL takes rows from their stage to their table.
+// copySQL takes rows from their stage to their table, in an order in which no two
+// transactions that store the same ones wait for each other.
 func copySQL(table string, stage pgx.Identifier, names []string) string {
 	list := strings.Join(names, ", ")
-	return fmt.Sprintf("INSERT INTO %s AS t (%s) SELECT %s FROM %s", table, list, list, stage.Sanitize())
+	return fmt.Sprintf("INSERT INTO %s AS t (%s) SELECT %s FROM %s ORDER BY id", table, list, list, stage.Sanitize())
 }
 
 // upsertTraces replaces a trace by one that is further. The same one may come

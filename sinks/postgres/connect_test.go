@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cadenza-gateway/cadenza/sinks"
 	"github.com/cadenza-gateway/cadenza/sinks/postgres"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -85,7 +86,7 @@ func testConnectErrors(t *testing.T, dsn string) {
 			sink := newSink(t, c.dsn)
 			defer sink.Close()
 			began := time.Now()
-			_, err := sink.Resume(t.Context(), [16]byte{1}, "default", trace.Position{})
+			_, err := sink.Resume(t.Context(), source, trace.Position{})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("the error is %v, want one with %q", err, c.want)
 			}
@@ -107,7 +108,7 @@ func testRights(t *testing.T, dsn string) {
 	exec(t, dsn, `REVOKE TEMPORARY ON DATABASE "Rights" FROM PUBLIC`)
 	sink := newSink(t, withDSN(t, dsn, "the app", ""))
 	defer sink.Close()
-	_, err := sink.Resume(t.Context(), [16]byte{1}, "default", trace.Position{})
+	_, err := sink.Resume(t.Context(), source, trace.Position{})
 	if err == nil {
 		t.Fatal("it needs no rights")
 	}
@@ -142,7 +143,7 @@ func testSchemas(t *testing.T, dsn string) {
 		t.Errorf("%d rows", n)
 	}
 	exec(t, dsn, fmt.Sprintf("UPDATE %s.schema_version SET version = 99", pgx.Identifier{odd}.Sanitize()))
-	if _, err := sink.Resume(t.Context(), [16]byte{9}, "default", trace.Position{}); err == nil || !strings.Contains(err.Error(), "a later one made it") {
+	if _, err := sink.Resume(t.Context(), source, trace.Position{}); err == nil || !strings.Contains(err.Error(), "a later one made it") {
 		t.Errorf("a later schema: %v", err)
 	}
 }
@@ -167,12 +168,13 @@ func testPositions(t *testing.T, dsn string) {
 		}
 		deliver(t, sink, &trace.Delivery{Position: position(step.deliver)})
 	}
-	// Another workspace and another store know nothing of it.
-	for _, other := range []struct {
-		id        [16]byte
-		workspace string
-	}{{[16]byte{9}, "other"}, {[16]byte{8}, "default"}} {
-		if got, err := sink.Resume(t.Context(), other.id, other.workspace, position(5)); err != nil || got != position(0) {
+	// Another store, workspace or sink knows nothing of it.
+	for _, other := range []sinks.Source{
+		{StoreID: [16]byte{8}, Workspace: source.Workspace, Sink: source.Sink},
+		{StoreID: source.StoreID, Workspace: "other", Sink: source.Sink},
+		{StoreID: source.StoreID, Workspace: source.Workspace, Sink: "other"},
+	} {
+		if got, err := sink.Resume(t.Context(), other, position(5)); err != nil || got != position(0) {
 			t.Errorf("%v: %+v, %v", other, got, err)
 		}
 	}
@@ -186,7 +188,7 @@ func testPasswordsMayChange(t *testing.T, dsn string) {
 		t.Fatal(err)
 	}
 	defer sink.Close()
-	if _, err := sink.Resume(t.Context(), [16]byte{1}, "default", trace.Position{}); err == nil {
+	if _, err := sink.Resume(t.Context(), source, trace.Position{}); err == nil {
 		t.Fatal("nobody is there, and it connects")
 	}
 	current = dsn

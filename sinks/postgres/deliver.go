@@ -48,7 +48,7 @@ func (s *Sink) store(ctx context.Context, d *trace.Delivery, put func(context.Co
 		return err
 	}
 	to := d.Position
-	tag, err := tx.conn.Exec(ctx, s.sql.move, s.storeID, s.workspace, to.Traces, to.Metrics, to.Versions, to.Erasures,
+	tag, err := tx.conn.Exec(ctx, s.sql.move, uuid(s.source.StoreID), s.source.Workspace, s.source.Sink, to.Traces, to.Metrics, to.Versions, to.Erasures,
 		s.at.Traces, s.at.Metrics, s.at.Versions, s.at.Erasures)
 	if err != nil {
 		return err

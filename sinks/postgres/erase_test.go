@@ -14,14 +14,7 @@ import (
 // and wants the database to forget the same.
 func testErasures(t *testing.T, dsn string) {
 	g := newGateway(t, nil)
-	subject := func(metadata string) trace.ID {
-		r := g.answer(trace.KindPrompt)
-		id := r.ID
-		r.Metadata = append(r.Metadata[:0], metadata...)
-		g.recorder.Evaluation(r)
-		g.written.Add(1)
-		return id
-	}
+	subject := func(metadata string) trace.ID { return g.subject(time.Now(), metadata) }
 	metadata := []string{
 		`{"user":"u-1"}`, `{"user":"u-1","x":[1]}`, `{"user":"u-2"}`, `{"user":["u-1"]}`, `{"deep":{"user":"u-1"}}`, `{"user":7}`, `{"user":"7"}`, `{"user":7.0}`,
 		`{"user":true}`, `{"user":null}`, `{"user":"a\"b\\c"}`, `{"Ünï.x y":"é"}`, `{"conversation_id":"by-metadata"}`, `{"conversation_id":5}`, `[{"user":"u-1"}]`,
@@ -88,7 +81,7 @@ func testErasureReachesOtherGatewaysRows(t *testing.T, dsn string) {
 		}
 	}
 	deliver(t, sink, d)
-	deliver(t, sink, &trace.Delivery{Position: trace.Position{Traces: 1, Erasures: 1}, Erasures: []trace.Erasure{{Selector: trace.Selector{Workspace: "default", ConversationID: "c0"}}}})
+	deliver(t, sink, &trace.Delivery{Position: trace.Position{Traces: 1, Erasures: 1}, Erasures: []trace.Erasure{{Time: time.Now(), Selector: trace.Selector{Workspace: "default", ConversationID: "c0"}}}})
 	for table, want := range map[string]int64{"traces": 1, "metrics": 2} {
 		if n := count(t, dsn, "SELECT count(*) FROM cadenza."+table); n != want {
 			t.Errorf("%d %s are left, want %d", n, table, want)
@@ -96,5 +89,155 @@ func testErasureReachesOtherGatewaysRows(t *testing.T, dsn string) {
 		if n := count(t, dsn, "SELECT count(*) FROM cadenza."+table+" WHERE workspace = 'default'"); n != 0 {
 			t.Errorf("%d %s of the workspace are left", n, table)
 		}
+	}
+}
+
+// subject records an answer of a time with its metadata.
+func (g *gateway) subject(at time.Time, metadata string) trace.ID {
+	r := g.answer(trace.KindPrompt)
+	r.ID, r.Time = g.authority.New(r.Kind, at), at
+	id := r.ID
+	r.Metadata = append(r.Metadata[:0], metadata...)
+	g.recorder.Evaluation(r)
+	g.written.Add(1)
+	return id
+}
+
+// erase erases from the store, as if that had been done at a time.
+func (g *gateway) erase(at time.Time, selector trace.Selector) {
+	g.t.Helper()
+	g.flush()
+	selector.Workspace = "default"
+	erased, err := sqlite.Erase(g.t.Context(), g.path, selector)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.written.Add(-erased.Traces)
+	db := g.database()
+	defer db.Close()
+	if _, err := db.Exec("UPDATE erasures SET time_ms = ? WHERE seq = (SELECT max(seq) FROM erasures)", at.UnixMilli()); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// testErasureLeavesWhatCameLater has the database hold rows from before and after
+// an erasure, on the same subjects, when that comes.
+func testErasureLeavesWhatCameLater(t *testing.T, dsn string) {
+	sink := newSink(t, dsn)
+	defer sink.Close()
+	resume(t, sink, trace.Position{})
+	erased := time.Now().Add(-time.Hour)
+	type report struct {
+		at   time.Duration // after the erasure
+		is   bool          // chosen by what it says itself
+		stay bool
+	}
+	type answer struct {
+		at       time.Duration
+		is, stay bool
+		reports  []report
+		alone    bool // there is no trace, only reports
+	}
+	for n, c := range []struct {
+		selector         trace.Selector
+		chosen           string // metadata
+		reportsMetadata  []byte
+		reportsConverses *string
+	}{
+		{trace.Selector{ConversationID: "c-1"}, `{"conversation_id":"c-1"}`, nil, new("c-1")},
+		{trace.Selector{MetadataName: "user", MetadataValue: `"ada"`}, `{"user":"ada"}`, []byte(`{"user":"ada"}`), nil},
+	} {
+		c.selector.Workspace = fmt.Sprint("w", n)
+		d := &trace.Delivery{Position: trace.Position{Traces: int64(n + 1), Erasures: int64(2 * n)}}
+		want := map[string]bool{}
+		for i, a := range []answer{
+			{at: -time.Hour, is: true, reports: []report{{at: -time.Minute}, {at: -time.Minute, is: true}, {at: time.Minute, stay: true}, {at: time.Minute, is: true, stay: true}}},
+			{at: -time.Hour, reports: []report{{at: -time.Minute, is: true}, {at: -time.Minute}, {at: time.Minute, stay: true}}},
+			{at: -time.Hour, stay: true, reports: []report{{at: -time.Minute, stay: true}, {at: time.Minute, is: true, stay: true}}},
+			{at: time.Minute, is: true, stay: true, reports: []report{{at: 2 * time.Minute, is: true, stay: true}}},
+			{at: 4 * time.Second, is: true, reports: []report{{at: 4 * time.Second}}}, // another gateway's clock
+			{at: 6 * time.Second, is: true, stay: true},
+			{alone: true, reports: []report{{at: -time.Minute, is: true}, {at: -time.Minute}, {at: time.Minute, is: true, stay: true}}},
+		} {
+			id := trace.ID{byte(n + 1), byte(i + 1)}
+			if !a.alone {
+				r := &trace.Record{ID: id, Time: erased.Add(a.at), Workspace: c.selector.Workspace, Key: fmt.Sprintf("trace %d", i)}
+				if a.is {
+					r.Metadata = []byte(c.chosen)
+				}
+				want[r.Key] = a.stay
+				d.Records = append(d.Records, r)
+			}
+			for j, p := range a.reports {
+				m := &trace.Metrics{
+					UUID: [16]byte{byte(n + 1), byte(i + 1), byte(j + 1)}, TraceID: id, Time: erased.Add(p.at), Workspace: c.selector.Workspace,
+					ChainID: new(fmt.Sprintf("report %d on trace %d", j, i)),
+				}
+				if p.is {
+					m.Metadata, m.ConversationID = c.reportsMetadata, c.reportsConverses
+				}
+				want[*m.ChainID] = p.stay
+				d.Metrics = append(d.Metrics, m)
+			}
+		}
+		deliver(t, sink, d)
+		for range 2 { // also when it comes again
+			d.Position.Erasures++
+			deliver(t, sink, &trace.Delivery{Position: d.Position, Erasures: []trace.Erasure{{Time: erased, Selector: c.selector}}})
+		}
+		for name, stay := range want {
+			is := count(t, dsn, `SELECT (SELECT count(*) FROM cadenza.traces WHERE workspace = $1 AND key = $2) +
+				(SELECT count(*) FROM cadenza.metrics WHERE workspace = $1 AND chain_id = $2)`, c.selector.Workspace, name)
+			if (is == 1) != stay {
+				t.Errorf("%+v: %s: %d are left, want it to stay: %t", c.selector, name, is, stay)
+			}
+		}
+	}
+}
+
+// testErasureDeliveredAgain renames a sink: all that the store has is delivered
+// once more, an erasure among it. What the store has not any more must stay.
+func testErasureDeliveredAgain(t *testing.T, dsn string) {
+	g := newGateway(t, nil)
+	now := time.Now()
+	g.subject(now.Add(-time.Hour), `{"user":"ada"}`)
+	g.flush()
+	d := g.drain(dsn, sinks.Config{})
+	up(t, d)
+	g.erase(now.Add(-time.Minute), trace.Selector{MetadataName: "user", MetadataValue: `"ada"`})
+	g.subject(now, `{"user":"ada"}`) // she is back
+	g.flush()
+	settle(t, d)
+	wantSame(t, dsn, g)
+	db := g.database()
+	defer db.Close()
+	if _, err := db.Exec("DELETE FROM traces"); err != nil { // as the retention does
+		t.Fatal(err)
+	}
+	settle(t, g.drain(dsn, sinks.Config{Name: "renamed"}))
+	if n := count(t, dsn, "SELECT count(*) FROM cadenza.traces"); n != 1 {
+		t.Errorf("%d traces are left, want the one of after the erasure", n)
+	}
+}
+
+// testErasureDeliveredLate has a gateway that was away deliver an erasure when
+// another gateway has delivered what came after it.
+func testErasureDeliveredLate(t *testing.T, dsn string) {
+	key := []byte("0123456789abcdef0123456789abcdef")
+	away, other := newGateway(t, key), newGateway(t, key)
+	now := time.Now()
+	for _, g := range []*gateway{away, other} {
+		g.subject(now.Add(-time.Hour), `{"user":"ada"}`)
+	}
+	away.erase(now.Add(-time.Minute), trace.Selector{MetadataName: "user", MetadataValue: `"ada"`})
+	later := other.subject(now, `{"user":"ada"}`)
+	other.flush()
+	settle(t, other.drain(dsn, sinks.Config{}))
+	settle(t, away.drain(dsn, sinks.Config{}))
+	if n := count(t, dsn, "SELECT count(*) FROM cadenza.traces"); n != 1 {
+		t.Errorf("%d traces are left, want 1", n)
+	}
+	if n := count(t, dsn, "SELECT count(*) FROM cadenza.traces WHERE id = $1", later.String()); n != 1 {
+		t.Error("what another gateway recorded after the erasure is erased")
 	}
 }

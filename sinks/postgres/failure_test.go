@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -128,11 +129,15 @@ func TestDatabaseIsPaused(t *testing.T) {
 	}
 	server := postgrestest.Start(t)
 	g := newGateway(t, nil)
-	d := g.drain(server.DSN(), sinks.Config{Timeout: 500 * time.Millisecond})
+	d := g.drain(server.DSN(), sinks.Config{Timeout: 2 * time.Second})
 	stop := g.load(1000)
 	for range 2 {
 		up(t, d)
 		server.Pause()
+		time.Sleep(1600 * time.Millisecond)
+		if s := d.Stats(); s.Pending < 100 { // of the more than 500 when it counts after a second
+			t.Errorf("while a delivery hangs: %+v", s)
+		}
 		time.Sleep(1200 * time.Millisecond)
 		if s := d.Stats(); s.Up || s.Pending == 0 || s.Age < 200*time.Millisecond {
 			t.Errorf("while the database is frozen: %+v", s)
@@ -234,6 +239,80 @@ func testManyGatewaysOneDatabase(t *testing.T, dsn string) {
 	wantSame(t, dsn, gateways...)
 }
 
+// testTwoSinksOneDatabase has a workspace copied twice to one schema, as while a
+// sink is renamed, or by way of two connection strings.
+func testTwoSinksOneDatabase(t *testing.T, dsn string) {
+	g := newGateway(t, nil)
+	drains := []*sinks.Drain{g.drain(dsn, sinks.Config{Name: "one", Batch: 50}), g.drain(dsn, sinks.Config{Name: "other", Batch: 70})}
+	stop := g.load(1000)
+	time.Sleep(time.Second)
+	stop()
+	for _, d := range drains {
+		settle(t, d)
+		if s := d.Stats(); s.Failures > 0 {
+			t.Errorf("the sinks disturb each other: %+v", s)
+		}
+	}
+	wantSame(t, dsn, g)
+	if n := count(t, dsn, "SELECT count(*) FROM cadenza.positions"); n != 2 {
+		t.Errorf("the database keeps %d positions", n)
+	}
+}
+
+// testSinksThatMeet has two sinks store the same rows at once, in another order:
+// the end of a call takes the place of its start, wherever each sink has that.
+func testSinksThatMeet(t *testing.T, dsn string) {
+	const rows = 3000
+	var records []*trace.Record
+	for i := range rows {
+		records = append(records, &trace.Record{ID: trace.ID{byte(i >> 8), byte(i)}, Time: time.Now(), Workspace: "default"})
+	}
+	var work sync.WaitGroup
+	for _, name := range []string{"one", "other"} {
+		own := source
+		own.Sink = name
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		if _, err := sink.Resume(t.Context(), own, trace.Position{}); err != nil {
+			t.Fatal(err)
+		}
+		d := &trace.Delivery{Position: trace.Position{Traces: 1}, Records: slices.Clone(records)}
+		slices.Reverse(records)
+		work.Go(func() {
+			if err := sink.Deliver(t.Context(), d); err != nil {
+				t.Errorf("sink %s: %v", name, err)
+			}
+		})
+	}
+	work.Wait()
+	if n := count(t, dsn, "SELECT count(*) FROM cadenza.traces"); n != rows {
+		t.Errorf("%d rows, want %d", n, rows)
+	}
+}
+
+// testStatementTimeout has the database end what takes long, as those that others
+// run do, and each statement of a delivery take longer.
+func testStatementTimeout(t *testing.T, dsn string) {
+	first := newSink(t, dsn) // which makes the tables
+	defer first.Close()
+	resume(t, first, trace.Position{})
+	exec(t, dsn, `
+CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.15); RETURN NULL; END $$;
+CREATE TRIGGER slow AFTER INSERT OR DELETE ON cadenza.traces FOR EACH STATEMENT EXECUTE FUNCTION slow();
+CREATE TRIGGER slow AFTER UPDATE ON cadenza.positions FOR EACH STATEMENT EXECUTE FUNCTION slow();
+ALTER DATABASE "StatementTimeout" SET statement_timeout = '100ms'`)
+	sink := newSink(t, dsn)
+	defer sink.Close()
+	resume(t, sink, trace.Position{})
+	at := time.Now()
+	deliver(t, sink, &trace.Delivery{Position: trace.Position{Traces: 1}, Records: []*trace.Record{{ID: trace.ID{1}, Time: at, Workspace: "default"}}})
+	deliver(t, sink, &trace.Delivery{
+		Position: trace.Position{Traces: 1, Erasures: 1},
+		Erasures: []trace.Erasure{{Time: at, Selector: trace.Selector{Workspace: "default", ConversationID: "c"}}},
+	})
+	resume(t, sink, trace.Position{}) // which moves the position back
+}
+
 // testInterruptedCalls has a process die during upstream calls: their starts are
 // delivered, and their end as it is found later.
 func testInterruptedCalls(t *testing.T, dsn string) {
@@ -292,9 +371,12 @@ func testALateStartDoesNotReplaceItsEnd(t *testing.T, dsn string) {
 	}
 }
 
+// source is where what is delivered without a store comes from.
+var source = sinks.Source{StoreID: [16]byte{9}, Workspace: "default", Sink: "postgres"}
+
 func resume(t *testing.T, sink *postgres.Sink, kept trace.Position) trace.Position {
 	t.Helper()
-	from, err := sink.Resume(t.Context(), [16]byte{9}, "default", kept)
+	from, err := sink.Resume(t.Context(), source, kept)
 	if err != nil {
 		t.Fatal(err)
 	}

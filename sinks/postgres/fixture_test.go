@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -15,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
@@ -41,10 +42,16 @@ func TestSink(t *testing.T) {
 		{"AnotherServerBehindTheSameConnection", testAnotherServerBehindTheSameConnection},
 		{"RestoredDatabase", testRestoredDatabase},
 		{"ManyGatewaysOneDatabase", testManyGatewaysOneDatabase},
+		{"TwoSinksOneDatabase", testTwoSinksOneDatabase},
+		{"SinksThatMeet", testSinksThatMeet},
+		{"StatementTimeout", testStatementTimeout},
 		{"InterruptedCalls", testInterruptedCalls},
 		{"ALateStartDoesNotReplaceItsEnd", testALateStartDoesNotReplaceItsEnd},
 		{"Erasures", testErasures},
 		{"ErasureReachesOtherGatewaysRows", testErasureReachesOtherGatewaysRows},
+		{"ErasureLeavesWhatCameLater", testErasureLeavesWhatCameLater},
+		{"ErasureDeliveredAgain", testErasureDeliveredAgain},
+		{"ErasureDeliveredLate", testErasureDeliveredLate},
 		{"HostileContent", testHostileContent},
 		{"RefusedRows", testRefusedRows},
 		{"ConnectErrors", testConnectErrors},
@@ -266,7 +273,7 @@ func newSink(t testing.TB, dsn string) *postgres.Sink {
 // drain copies g's rows to dsn until the test ends.
 func (g *gateway) drain(dsn string, config sinks.Config) *sinks.Drain {
 	g.t.Helper()
-	config.Path, config.Workspace, config.Name, config.Sink = g.path, "default", "postgres", newSink(g.t, dsn)
+	config.Path, config.Workspace, config.Name, config.Sink = g.path, "default", cmp.Or(config.Name, "postgres"), newSink(g.t, dsn)
 	config.Logger = slog.New(slog.NewTextHandler(testLogger{g.t}, nil))
 	config.Poll = 20 * time.Millisecond
 	d := sinks.Start(config)
@@ -325,7 +332,7 @@ UNION ALL SELECT to_jsonb(m) || jsonb_build_object('table', 'metrics') FROM cade
 			continue
 		}
 		delete(want, id)
-		if diff := cmp.Diff(expected, asShown(row)); diff != "" {
+		if diff := gocmp.Diff(expected, asShown(row)); diff != "" {
 			if differing++; differing == 1 {
 				t.Errorf("%s differs (-store +database):\n%s", id, diff)
 			}

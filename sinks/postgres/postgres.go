@@ -4,11 +4,12 @@
 // to date; migrations/ says what is in them. Rows arrive once however often they
 // are delivered: a trace by its id, where an ended one outranks one that was
 // interrupted, and that one a started one; metrics by an id that the store gave
-// them. Rows are deleted by erasures and by nothing else: how long they are kept
-// is for the database's owner to decide, and safe to do at any time.
+// them. Rows are deleted by erasures, which leave what is later than they are,
+// and by nothing else: how long they are kept is for the database's owner to
+// decide, and safe to do at any time.
 //
-// Each delivery is one transaction, which also moves the position of the store
-// that it comes from. A database that was restored, or a standby that was
+// Each delivery is one transaction, which also moves the position of the sink
+// and the store that it comes from. A database that was restored, or a standby that was
 // promoted before it had the latest commits, so tells how far it really is, and
 // gets the rest again as long as the store has it: the store's retention must be
 // longer than a failover takes. If the position is not as it was left, because
@@ -39,7 +40,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/cadenza-gateway/cadenza/sinks"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -74,11 +74,10 @@ type Sink struct {
 	logger *slog.Logger
 	sql    statements
 
-	conn      *pgx.Conn      // nil: there is none
-	last      *pgconn.PgConn // the one before, which may be ending yet
-	storeID   pgtype.UUID
-	workspace string
-	at        trace.Position // what the database has for the two, as we left it
+	conn   *pgx.Conn      // nil: there is none
+	last   *pgconn.PgConn // the one before, which may be ending yet
+	source sinks.Source
+	at     trace.Position // what the database has for the source, as we left it
 
 	stripped, dropped atomic.Uint64
 }

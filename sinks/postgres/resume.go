@@ -8,25 +8,25 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/cadenza-gateway/cadenza/sinks"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // Resume implements [sinks.Sink]. It connects, brings the schema up to date and
 // agrees with the database on a position: the lesser, as the store may have gone
 // on without the database, and the database without the store.
-func (s *Sink) Resume(ctx context.Context, storeID [16]byte, workspace string, kept trace.Position) (trace.Position, error) {
-	store := pgtype.UUID{Bytes: storeID, Valid: true}
-	position, err := s.resume(ctx, store, workspace, kept)
+func (s *Sink) Resume(ctx context.Context, source sinks.Source, kept trace.Position) (trace.Position, error) {
+	position, err := s.resume(ctx, source, kept)
 	if err != nil {
 		err = s.explain(err)
 		s.disconnect()
 		return trace.Position{}, fmt.Errorf("PostgreSQL: %w", err)
 	}
-	s.storeID, s.workspace, s.at = store, workspace, position
+	s.source, s.at = source, position
 	return position, nil
 }
 
-func (s *Sink) resume(ctx context.Context, storeID pgtype.UUID, workspace string, kept trace.Position) (trace.Position, error) {
+func (s *Sink) resume(ctx context.Context, source sinks.Source, kept trace.Position) (trace.Position, error) {
 	if err := s.connect(ctx); err != nil {
 		return trace.Position{}, err
 	}
@@ -39,7 +39,7 @@ func (s *Sink) resume(ctx context.Context, storeID pgtype.UUID, workspace string
 	}
 	defer tx.abort()
 	var stored trace.Position
-	err = tx.conn.QueryRow(ctx, s.sql.position, storeID, workspace).
+	err = tx.conn.QueryRow(ctx, s.sql.position, uuid(source.StoreID), source.Workspace, source.Sink).
 		Scan(&stored.Traces, &stored.Metrics, &stored.Versions, &stored.Erasures)
 	known := err == nil
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -52,8 +52,11 @@ func (s *Sink) resume(ctx context.Context, storeID pgtype.UUID, workspace string
 	if known && agreed != kept {
 		s.logger.Warn("the database lacks some of what it had taken, and gets it again", "store_had", kept, "database_has", stored)
 	}
-	if _, err := tx.conn.Exec(ctx, s.sql.setPosition, storeID, workspace, agreed.Traces, agreed.Metrics, agreed.Versions, agreed.Erasures); err != nil {
+	if _, err := tx.conn.Exec(ctx, s.sql.setPosition, uuid(source.StoreID), source.Workspace, source.Sink, agreed.Traces, agreed.Metrics, agreed.Versions, agreed.Erasures); err != nil {
 		return trace.Position{}, err
 	}
 	return agreed, tx.commit(ctx)
 }
+
+// uuid is an id that the driver can encode in each of its modes.
+func uuid(id [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }

@@ -29,40 +29,43 @@ INSERT INTO cadenza.versions AS v (workspace, kind, key, version, first_seen, co
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (workspace, kind, key, version) DO UPDATE SET first_seen = excluded.first_seen
 WHERE excluded.first_seen < v.first_seen`),
-		position: in("SELECT traces, metrics, versions, erasures FROM cadenza.positions WHERE store_id = $1 AND workspace = $2 FOR UPDATE"),
+		position: in("SELECT traces, metrics, versions, erasures FROM cadenza.positions WHERE store_id = $1 AND workspace = $2 AND sink = $3 FOR UPDATE"),
 		setPosition: in(`
-INSERT INTO cadenza.positions (store_id, workspace, traces, metrics, versions, erasures, updated)
-VALUES ($1, $2, $3, $4, $5, $6, now())
-ON CONFLICT (store_id, workspace) DO UPDATE SET (traces, metrics, versions, erasures, updated) =
+INSERT INTO cadenza.positions (store_id, workspace, sink, traces, metrics, versions, erasures, updated)
+VALUES ($1, $2, $3, $4, $5, $6, $7, now())
+ON CONFLICT (store_id, workspace, sink) DO UPDATE SET (traces, metrics, versions, erasures, updated) =
 	(excluded.traces, excluded.metrics, excluded.versions, excluded.erasures, excluded.updated)`),
 		move: in(`
-UPDATE cadenza.positions SET traces = $3, metrics = $4, versions = $5, erasures = $6, updated = now()
-WHERE store_id = $1 AND workspace = $2 AND traces = $7 AND metrics = $8 AND versions = $9 AND erasures = $10`),
+UPDATE cadenza.positions SET traces = $4, metrics = $5, versions = $6, erasures = $7, updated = now()
+WHERE store_id = $1 AND workspace = $2 AND sink = $3 AND traces = $8 AND metrics = $9 AND versions = $10 AND erasures = $11`),
 		eraseConversation: in(`
 WITH chosen AS (
-	SELECT trace_id FROM cadenza.metrics WHERE workspace = $1 AND conversation_id = $2
+	SELECT trace_id FROM cadenza.metrics WHERE workspace = $1 AND time <= $3 AND conversation_id = $2
 	UNION
-	SELECT id FROM cadenza.traces WHERE workspace = $1 AND metadata ->> 'conversation_id' = $2
+	SELECT id FROM cadenza.traces WHERE workspace = $1 AND time <= $3 AND metadata ->> 'conversation_id' = $2
 		AND jsonb_typeof(metadata -> 'conversation_id') = 'string'
 )` + eraseChosen),
 		eraseMetadata: in(`
 WITH chosen AS (
-	SELECT trace_id FROM cadenza.metrics WHERE workspace = $1 AND metadata @> $2::jsonb
+	SELECT trace_id FROM cadenza.metrics WHERE workspace = $1 AND time <= $3 AND metadata @> $2::jsonb
 	UNION
-	SELECT id FROM cadenza.traces WHERE workspace = $1 AND metadata @> $2::jsonb
+	SELECT id FROM cadenza.traces WHERE workspace = $1 AND time <= $3 AND metadata @> $2::jsonb
 )` + eraseChosen),
 	}
 }
 
-// eraseChosen ends an erasure: of a trace all goes. $1 is the workspace.
+// eraseChosen ends an erasure: of a trace all goes that there was. $1 is the
+// workspace, $3 the last time that the erasure concerns.
 const eraseChosen = `, reports AS (
-	DELETE FROM cadenza.metrics m USING chosen WHERE m.trace_id = chosen.trace_id AND m.workspace = $1
+	DELETE FROM cadenza.metrics m USING chosen WHERE m.trace_id = chosen.trace_id AND m.workspace = $1 AND m.time <= $3
 )
-DELETE FROM cadenza.traces t USING chosen WHERE t.id = chosen.trace_id AND t.workspace = $1`
+DELETE FROM cadenza.traces t USING chosen WHERE t.id = chosen.trace_id AND t.workspace = $1 AND t.time <= $3`
 
 // begin begins a transaction. A server that loses its client in the middle of
-// one must not keep its locks for as long as the network takes to notice.
-const begin = "BEGIN; SET LOCAL client_min_messages = warning; SET LOCAL idle_in_transaction_session_timeout = '30s'"
+// one must not keep its locks for as long as the network takes to notice. How
+// long a statement may take is for whoever calls the sink to say: one that the
+// server ends, because its owner set a limit for everyone, would fail each time.
+const begin = "BEGIN; SET LOCAL client_min_messages = warning; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = '30s'"
 
 // createStage makes a table that rows are copied to on their way, unless it is
 // there: behind a pooler, each transaction may meet another session.

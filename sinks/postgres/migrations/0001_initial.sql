@@ -77,14 +77,16 @@ CREATE TABLE versions (
 );
 
 -- How far each store's rows have got: written with them, so that a database
--- that lost its latest commits says so.
+-- that lost its latest commits says so. Of a workspace several sinks may write
+-- here, each at its own pace.
 CREATE TABLE positions (
 	store_id  uuid        NOT NULL,
 	workspace text        NOT NULL,
+	sink      text        NOT NULL, -- its name
 	traces    bigint      NOT NULL,
 	metrics   bigint      NOT NULL,
 	versions  bigint      NOT NULL,
 	erasures  bigint      NOT NULL,
 	updated   timestamptz NOT NULL,
-	PRIMARY KEY (store_id, workspace)
+	PRIMARY KEY (store_id, workspace, sink)
 );
