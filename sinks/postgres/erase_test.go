@@ -31,7 +31,7 @@ func testErasures(t *testing.T, dsn string) {
 	g.flush()
 
 	d := g.drain(dsn, sinks.Config{Batch: 10})
-	up(t, d)
+	begun(t, d)
 	stop := g.load(300)
 	for _, selector := range []trace.Selector{
 		{ConversationID: "by-report"},
@@ -203,7 +203,7 @@ func testErasureDeliveredAgain(t *testing.T, dsn string) {
 	g.subject(now.Add(-time.Hour), `{"user":"ada"}`)
 	g.flush()
 	d := g.drain(dsn, sinks.Config{})
-	up(t, d)
+	begun(t, d)
 	g.erase(now.Add(-time.Minute), trace.Selector{MetadataName: "user", MetadataValue: `"ada"`})
 	g.subject(now, `{"user":"ada"}`) // she is back
 	g.flush()

@@ -62,7 +62,18 @@ func TestDatabaseIsKilledAgainAndAgain(t *testing.T) {
 	t.Logf("%d rows, %d failures", g.written.Load(), d.Stats().Failures)
 }
 
-// up waits until the drain has delivered something.
+// begun waits until the drain has delivered anything at all.
+func begun(t *testing.T, d *sinks.Drain) {
+	t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); d.Stats().Delivered == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing is delivered: %+v", d.Stats())
+		}
+	}
+}
+
+// up waits until the drain has delivered something from now on. There must be
+// something that comes from now on.
 func up(t *testing.T, d *sinks.Drain) {
 	t.Helper()
 	before := d.Stats().Delivered
@@ -183,7 +194,7 @@ func testAnotherServerBehindTheSameConnection(t *testing.T, dsn string) {
 	d := g.drain(dsn, sinks.Config{})
 	g.write(200)
 	g.flush()
-	up(t, d)
+	begun(t, d)
 	time.Sleep(100 * time.Millisecond)
 	exec(t, dsn, "DELETE FROM cadenza.traces WHERE ctid > '(2,0)'")
 	exec(t, dsn, "UPDATE cadenza.positions SET traces = 5, metrics = 0")
@@ -326,7 +337,7 @@ func testInterruptedCalls(t *testing.T, dsn string) {
 	}
 	g.written.Add(int64(len(calls)))
 	g.flush()
-	up(t, d)
+	begun(t, d)
 	states := func() string {
 		var all []string
 		for _, state := range []string{"started", "interrupted", "ended"} {

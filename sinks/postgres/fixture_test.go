@@ -137,6 +137,13 @@ func (g *gateway) close() {
 // flush waits until all that was recorded is in the file.
 func (g *gateway) flush() {
 	g.t.Helper()
+	// What is being committed is in no queue any more, and an end does not add a
+	// row where its start is.
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := g.recorder.Flush(ctx); err != nil {
+		g.t.Fatal(err)
+	}
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		if s := g.recorder.Stats(); s.Queued == 0 && int64(g.rows("traces")) == g.written.Load() {
 			return
