@@ -43,9 +43,10 @@ var mayImport = map[string][]string{
 	"secret":                      {},
 	"sinks":                       {"store/sqlite", "trace"},
 	"sinks/jsonlines":             {"jsontext", "sinks", "trace"},
-	"sinks/postgres":              {"jsontext", "secret", "sinks", "trace"},
+	"sinks/postgres":              {"jsontext", "secret", "sinks", "store/migration", "trace"},
 	"sinks/postgres/postgrestest": {},
-	"store/sqlite":                {"trace"},
+	"store/migration":             {},
+	"store/sqlite":                {"store/migration", "trace"},
 	"trace":                       {"jsontext"},
 	"wire":                        {"jsontext"},
 }

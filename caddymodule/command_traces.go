@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -120,7 +121,7 @@ func (l *traceList) list() error {
 // pages asks for pages until there are enough traces. It returns from where on
 // following misses nothing of what came later.
 func (l *traceList) pages(use func([]json.RawMessage) error) (follow int64, err error) {
-	values := cloneValues(l.values)
+	values := maps.Clone(l.values)
 	for left, first := l.limit, true; left > 0 || first; first = false {
 		values.Set("limit", strconv.Itoa(min(max(left, 1), maxTraces)))
 		var page tracePage
@@ -164,7 +165,7 @@ func (l *traceList) follow(ctx context.Context) error {
 	if err := l.write(older); err != nil {
 		return err
 	}
-	values := cloneValues(l.values)
+	values := maps.Clone(l.values)
 	ticker := time.NewTicker(l.every)
 	defer ticker.Stop()
 	away := false
@@ -197,14 +198,6 @@ func (l *traceList) follow(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
-}
-
-func cloneValues(values url.Values) url.Values {
-	clone := make(url.Values, len(values))
-	for name, list := range values {
-		clone[name] = slices.Clone(list)
-	}
-	return clone
 }
 
 // write writes traces in the order they are given.

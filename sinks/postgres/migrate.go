@@ -5,11 +5,11 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cadenza-gateway/cadenza/store/migration"
 )
 
 //go:embed migrations/*.sql
@@ -18,22 +18,7 @@ var migrationFiles embed.FS
 // migrations returns the scripts in order; the n-th takes a schema from version
 // n-1 to n. A gateway of an earlier version must be able to go on writing to
 // tables that a later one is about to change: it stops at its next connection.
-func migrations() ([]string, error) {
-	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(names)
-	scripts := make([]string, len(names))
-	for i, name := range names {
-		text, err := migrationFiles.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		scripts[i] = string(text)
-	}
-	return scripts, nil
-}
+func migrations() ([]string, error) { return migration.Scripts(migrationFiles) }
 
 // migrate brings the schema up to date. Where it is, nothing is locked.
 func (s *Sink) migrate(ctx context.Context) error {

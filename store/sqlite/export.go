@@ -135,7 +135,7 @@ func (r *Reader) exportRecords(ctx context.Context, f *trace.Filter, where claus
 			return nil, end, false, err
 		}
 		records = append(records, record)
-		size += len(record.Metadata) + len(record.Context) + len(record.Variables) + len(record.Messages) + len(record.Response) + len(record.ToolCalls)
+		size += contentSize(record)
 		if len(records) == exportRows || size >= exportBytes {
 			return records, record.ID, true, nil
 		}

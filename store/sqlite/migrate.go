@@ -6,8 +6,8 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
-	"slices"
+
+	"github.com/cadenza-gateway/cadenza/store/migration"
 )
 
 // applicationID marks the file as ours, in its header: "Cdnz".
@@ -19,22 +19,7 @@ var migrationFiles embed.FS
 
 // migrations returns the scripts in order; the n-th takes a database from
 // user_version n-1 to n.
-func migrations() ([]string, error) {
-	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
-	if err != nil {
-		return nil, err
-	}
-	slices.Sort(names)
-	scripts := make([]string, len(names))
-	for i, name := range names {
-		text, err := migrationFiles.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		scripts[i] = string(text)
-	}
-	return scripts, nil
-}
+func migrations() ([]string, error) { return migration.Scripts(migrationFiles) }
 
 // checkOwner refuses a file that another application made, or a later version of
 // this one. It changes nothing.

@@ -337,7 +337,7 @@ func (n *gathering) records(ctx context.Context, from, to int64) (int64, error) 
 			return 0, err
 		}
 		n.delivery.Records = append(n.delivery.Records, r)
-		return len(r.Metadata) + len(r.Context) + len(r.Variables) + len(r.Messages) + len(r.Response) + len(r.ToolCalls), nil
+		return contentSize(r), nil
 	})
 }
 
