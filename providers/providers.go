@@ -72,10 +72,25 @@ type Usage struct {
 	TotalTokens      int64
 }
 
+// FinishReason says why a model stopped. Each provider turns its own words into
+// these. A word that it does not know is an *Error, never an answer.
+type FinishReason string
+
+// The reasons why a model stops.
+const (
+	FinishStop          FinishReason = "stop"           // the answer is whole
+	FinishToolCalls     FinishReason = "tool_calls"     // the model wants tools called
+	FinishLength        FinishReason = "length"         // a limit of tokens cut the answer
+	FinishContentFilter FinishReason = "content_filter" // the content policy cut the answer
+)
+
+// Whole reports whether the model said all that it meant to say.
+func (r FinishReason) Whole() bool { return r == FinishStop || r == FinishToolCalls }
+
 // Result is what is known of an answer once it is complete.
 type Result struct {
 	Model        string // the model the provider says it used
-	FinishReason string // stop, length, content_filter, tool_calls or the provider's own word
+	FinishReason FinishReason
 	Usage        Usage
 	// ToolCalls are the tools that the model wants called, in its order. An
 	// answer may consist of nothing else.

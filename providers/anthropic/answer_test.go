@@ -157,7 +157,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 	called.ToolCalls = []providers.ToolCall{{ID: "toolu_01T1x1fJ34qAmk2tNTrN7Up6", Name: "get_weather", Arguments: `{"location": "Gent"}`}}
 	finished := func(reason string) providers.Result {
 		r := whole
-		r.FinishReason = reason
+		r.FinishReason = providers.FinishReason(reason)
 		return r
 	}
 	text := joined(wholeStream("a", "b"))
@@ -224,8 +224,9 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 
 func TestAnswersWithoutText(t *testing.T) {
 	for _, test := range []struct {
-		name, finish string
-		reply        pt.Reply
+		name   string
+		finish providers.FinishReason
+		reply  pt.Reply
 	}{
 		{"a tool call alone", "tool_calls", sse([]string{messageStart, toolStart, toolDelta, toolRest}, closing("tool_use", 5))},
 		{"a whole answer of a tool call", "tool_calls", pt.JSON(200, `{"type":"message","content":[{"type":"tool_use","id":"t","name":"n","input":{}}],"stop_reason":"tool_use"}`)},

@@ -51,7 +51,7 @@ func (s *stream) Ready() bool { return s.whole || s.events.Buffered() }
 // Result is what is known of the answer.
 func (s *stream) Result() providers.Result {
 	return providers.Result{
-		Model: s.model, FinishReason: s.stop, Usage: s.usage.result(), ToolCalls: s.calls, LeftOut: s.leftOut,
+		Model: s.model, FinishReason: providers.FinishReason(s.stop), Usage: s.usage.result(), ToolCalls: s.calls, LeftOut: s.leftOut,
 	}
 }
 

@@ -175,7 +175,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 	called.FinishReason = "tool_calls"
 	called.ToolCalls = []providers.ToolCall{{ID: "t", Name: "f", Arguments: "{}"}}
 	finished := func(reason string) providers.Result {
-		return providers.Result{Model: testModel, FinishReason: reason, Usage: usage}
+		return providers.Result{Model: testModel, FinishReason: providers.FinishReason(reason), Usage: usage}
 	}
 	a, b, end, sum := delta("a"), delta("b"), stop("end_turn"), metadata(9, 2)
 	for _, test := range []struct {

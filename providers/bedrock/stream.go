@@ -210,12 +210,12 @@ func (s *stream) late() error { return s.client.invalid("content after the end o
 
 // stop judges why the model stopped.
 func (s *stream) stop(reason []byte) error {
-	s.result.FinishReason = finishReason(reason)
+	s.result.FinishReason = providers.FinishReason(finishReason(reason))
 	switch {
 	case len(reason) == 0:
 		return s.client.invalid("an end without a stop reason")
-	case malformed(s.result.FinishReason):
-		return s.client.reported(s.result.FinishReason, "")
+	case malformed(string(s.result.FinishReason)):
+		return s.client.reported(string(s.result.FinishReason), "")
 	case s.result.FinishReason == "content_filter" && !s.content && !s.tools.Any():
 		return &providers.Error{Provider: s.client.name, Kind: providers.Refused, Status: http.StatusOK, Code: string(reason)}
 	}

@@ -187,7 +187,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 	called.ToolCalls = []providers.ToolCall{{ID: "call_1", Name: "get_weather", Arguments: `{"location":"Utrecht"}`}}
 	finished := func(reason string) providers.Result {
 		r := whole
-		r.FinishReason = reason
+		r.FinishReason = providers.FinishReason(reason)
 		return r
 	}
 	counted := func(prompt, completion int64) providers.Result {
@@ -259,8 +259,9 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 
 func TestAnswersWithoutText(t *testing.T) {
 	for _, test := range []struct {
-		name, finish string
-		reply        pt.Reply
+		name   string
+		finish providers.FinishReason
+		reply  pt.Reply
 	}{
 		{"a function call alone", "tool_calls", pt.SSE(toolChunk, stop)},
 		{"nothing to say", "stop", pt.SSE(emptyFinish("STOP"))},

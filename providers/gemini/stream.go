@@ -52,7 +52,8 @@ func (s *stream) Ready() bool { return s.whole || s.events.Buffered() }
 // Result is what is known of the answer.
 func (s *stream) Result() providers.Result {
 	r := s.result
-	r.FinishReason, _ = finishReason(r.FinishReason, s.tools.Any())
+	word, _ := finishReason(string(r.FinishReason), s.tools.Any())
+	r.FinishReason = providers.FinishReason(word)
 	return r
 }
 
@@ -163,7 +164,7 @@ func (s *stream) take(v *fastjson.Value) (text []byte, tool bool, err error) {
 	s.candidate = s.candidate || c.candidate
 	switch {
 	case c.finish != "":
-		s.result.FinishReason = c.finish
+		s.result.FinishReason = providers.FinishReason(c.finish)
 	case len(c.text) > 0 || c.tool:
 		// Some models name a finishReason with every chunk: what counts is the
 		// last one that says something.
@@ -196,7 +197,7 @@ func (s *stream) end(err error) error {
 
 // fault judges an answer at the proper end of its body: nil where it is one.
 func (s *stream) fault() error {
-	word, mayBeEmpty := finishReason(s.result.FinishReason, s.tools.Any())
+	word, mayBeEmpty := finishReason(string(s.result.FinishReason), s.tools.Any())
 	empty := !s.said && !s.tools.Any()
 	switch {
 	case s.blocked != "" && !s.candidate:
@@ -206,7 +207,7 @@ func (s *stream) fault() error {
 	case word == "":
 		return &providers.Error{Provider: s.name, Kind: providers.Truncated, Status: http.StatusOK}
 	case empty && word == "content_filter":
-		return s.refused(s.result.FinishReason)
+		return s.refused(string(s.result.FinishReason))
 	case empty && !mayBeEmpty:
 		return s.invalid("an answer without text that ended with " + upstream.Redact(word, s.secret))
 	}

@@ -131,7 +131,7 @@ func TestToolCallsAsServicesSendThem(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		reply  pt.Reply
-		finish string
+		finish providers.FinishReason
 		want   []providers.ToolCall
 	}{
 		{"in one chunk with the finish", pt.SSE(chunk(`{"content":null,"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}]}`, `"tool_calls"`), pt.Done), "tool_calls", one},

@@ -145,7 +145,7 @@ func TestErrorsNameTheService(t *testing.T) {
 }
 
 func TestFinishReasonsOfServices(t *testing.T) {
-	for word, want := range map[string]string{"stop": "stop", "eos": "stop", "model_length": "length", "tool_calls": "tool_calls", "tired": "tired"} {
+	for word, want := range map[string]providers.FinishReason{"stop": "stop", "eos": "stop", "model_length": "length", "tool_calls": "tool_calls", "tired": "tired"} {
 		o := receive(t, pt.SSE(pt.ContentChunk("a"), pt.FinishChunk(word), pt.Done), true)
 		if o.err != nil || o.result.FinishReason != want {
 			t.Errorf("%s: %q, %v", word, o.result.FinishReason, o.err)

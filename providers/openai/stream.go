@@ -175,10 +175,10 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 			Provider: s.client.name, Kind: providers.Reported, Status: http.StatusOK, Code: p.finish,
 		}
 	case p.finish == "content_filter" && !s.content && !s.tools.Any():
-		s.result.FinishReason = p.finish
+		s.result.FinishReason = providers.FinishReason(p.finish)
 		return providers.Delta{}, s.refused()
 	}
-	s.result.FinishReason = p.finish
+	s.result.FinishReason = providers.FinishReason(p.finish)
 	// What follows is the usage and the end marker. Some services keep the
 	// connection open instead.
 	if s.linger == nil {
@@ -205,7 +205,7 @@ func (s *stream) complete() error {
 }
 
 func (s *stream) refused() error {
-	return &providers.Error{Provider: s.client.name, Kind: providers.Refused, Status: http.StatusOK, Code: s.result.FinishReason}
+	return &providers.Error{Provider: s.client.name, Kind: providers.Refused, Status: http.StatusOK, Code: string(s.result.FinishReason)}
 }
 
 // marker judges the end marker: alone it completes nothing.

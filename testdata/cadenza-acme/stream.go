@@ -38,8 +38,9 @@ func (s *stream) read() (providers.Delta, error) {
 		return providers.Delta{}, s.client.fail(providers.Truncated, http.StatusOK, "", err.Error())
 	}
 	var said struct {
-		Text, Error, Done string
-		In, Out           int64
+		Text, Error string
+		Done        providers.FinishReason
+		In, Out     int64
 	}
 	if err := json.Unmarshal(event.Data, &said); err != nil {
 		return providers.Delta{}, s.client.fail(providers.Invalid, http.StatusOK, "", err.Error())
