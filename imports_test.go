@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 	"inspect":                     {"definition", "document", "prompt", "rules"},
 	"invoke":                      {"providers"},
 	"jsontext":                    {},
+	"mutation":                    {},
 	"prompt":                      {"document", "jsontext"},
 	"providers":                   {},
 	"providers/anthropic":         {"providers", "providers/upstream", "secret"},
