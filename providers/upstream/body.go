@@ -37,8 +37,14 @@ func NewBody(body io.ReadCloser) Body {
 	return Body{reader: body, parser: parsers.Get().(*fastjson.Parser)}
 }
 
-// Parse parses JSON. The value is valid until the next call, or Close.
+// Parse parses JSON. The value is valid until the next call, or Close. Half
+// characters at the edges of its strings are kept for AppendText and Lookahead,
+// which join them.
 func (b *Body) Parse(data []byte) (*fastjson.Value, error) {
+	data, err := soundEscapes(data)
+	if err != nil {
+		return nil, err
+	}
 	b.parsed = max(b.parsed, len(data))
 	return b.parser.ParseBytes(data)
 }

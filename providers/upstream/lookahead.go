@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"errors"
+	"io"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -17,12 +18,14 @@ type Steps interface {
 
 // Lookahead makes the deltas of a providers.Stream out of steps: it knows of
 // each delta whether another follows at once, keeps the error that ended the
-// answer, and leaves out steps that say nothing where others follow. Its zero
-// value is ready for use.
+// answer, leaves out steps that say nothing where others follow, and joins
+// characters that are split between two steps. Its zero value is ready for use.
 type Lookahead struct {
+	halves  halves
 	ahead   bool // next and its error are already read
 	next    providers.Delta
 	nextErr error
+	end     error // the end, once what was held before it is handed out
 	err     error // the end: it stays
 	closed  bool
 }
@@ -37,21 +40,38 @@ func (l *Lookahead) Next(s Steps) (providers.Delta, error) {
 		d, l.err = l.next, l.nextErr
 		l.ahead = false
 	} else {
-		d, l.err = s.Step()
+		d, l.err = l.step(s)
 	}
 	if l.err != nil {
 		return providers.Delta{}, l.err
 	}
 	// What can be had without waiting is looked at now: only then is it known
 	// whether it leads to another delta.
-	for s.Ready() {
-		l.next, l.nextErr = s.Step()
+	for l.end != nil || s.Ready() {
+		l.next, l.nextErr = l.step(s)
 		if l.nextErr != nil || l.next.Content != "" {
 			l.ahead, d.More = true, true
 			break
 		}
 		d.ToolCall = d.ToolCall || l.next.ToolCall
 	}
+	return d, nil
+}
+
+// step reads a step and makes its text whole.
+func (l *Lookahead) step(s Steps) (providers.Delta, error) {
+	if l.end != nil {
+		return providers.Delta{}, l.end
+	}
+	d, err := s.Step()
+	if err != nil {
+		if rest := l.halves.rest(); rest != "" && err == io.EOF {
+			l.end = err
+			return providers.Delta{Content: rest}, nil
+		}
+		return providers.Delta{}, err
+	}
+	d.Content = l.halves.join(d.Content)
 	return d, nil
 }
 

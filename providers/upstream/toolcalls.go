@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/jsontext"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -80,7 +82,7 @@ func (t *ToolCalls) Arguments(index int, piece []byte) bool {
 	if t.overflow = t.overflow || !t.fits(len(piece)); t.overflow {
 		return true
 	}
-	c.arguments = append(c.arguments, piece...)
+	c.arguments = AppendText(c.arguments, piece)
 	return true
 }
 
@@ -92,7 +94,7 @@ func (t *ToolCalls) Value(index int, v *fastjson.Value) {
 	case v.Type() == fastjson.TypeString:
 		t.Arguments(index, v.GetStringBytes())
 	default:
-		t.Arguments(index, v.MarshalTo(nil))
+		t.Arguments(index, jsontext.AppendValue(nil, v))
 	}
 }
 
@@ -145,7 +147,7 @@ func (t *ToolCalls) finish() ([]providers.ToolCall, error) {
 		if c.id == "" {
 			c.id = "call_" + strconv.Itoa(i+1)
 		}
-		calls[i] = providers.ToolCall{ID: c.id, Name: c.name, Arguments: string(c.arguments)}
+		calls[i] = providers.ToolCall{ID: c.id, Name: c.name, Arguments: strings.ToValidUTF8(string(c.arguments), replacement)}
 	}
 	return calls, nil
 }
