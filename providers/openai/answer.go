@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 
@@ -12,26 +13,27 @@ import (
 
 // piece is what one chunk of a stream, or a whole answer, says.
 type piece struct {
-	content []byte            // valid until the parser is used again
+	content []byte            // valid until the parser or the buffer is used again
 	tools   []*fastjson.Value // pieces of tool calls, or whole ones
 	refusal bool
-	choices bool // it holds a choice, be it empty
-	finish  string
+	choice  bool // it holds a part of the answer, be it empty
+	finish  providers.FinishReason
 	err     *providers.Error
 }
 
 // readPiece reads a chunk of a stream or a whole answer: they differ in one
-// member's name. It notes in result what it says of the answer as a whole.
-func (c *Client) readPiece(v *fastjson.Value, result *providers.Result) piece {
-	var p piece
+// member's name. It notes in result what it says of the answer as a whole, and
+// joins a text that comes in parts in buffer, which it returns for the next one.
+func (c *Client) readPiece(v *fastjson.Value, result *providers.Result, buffer []byte) (piece, []byte) {
+	p := piece{}
 	if v.Type() != fastjson.TypeObject {
 		if e := c.reported(v); e != nil {
-			return piece{err: e}
+			return piece{err: e}, buffer
 		}
-		return piece{err: c.invalid("neither a completion nor an error")}
+		return piece{err: c.invalid("neither a completion nor an error")}, buffer
 	}
 	if hasError(v) {
-		return piece{err: c.reported(v)}
+		return piece{err: c.reported(v)}, buffer
 	}
 	if model := v.GetStringBytes("model"); len(model) > 0 && result.Model != string(model) {
 		result.Model = string(model)
@@ -42,38 +44,109 @@ func (c *Client) readPiece(v *fastjson.Value, result *providers.Result) piece {
 		// A chunk of usage alone, or an error in words of its own.
 		if v.Get("choices") == nil && v.Get("usage") == nil {
 			if e := c.reported(v); e != nil {
-				return piece{err: e}
+				return piece{err: e}, buffer
 			}
 		}
-		return p
+		return p, buffer
 	}
-	p.choices = true
-	choice := choices[0]
+	for _, choice := range choices {
+		// Where several answers were asked for, the first is the answer.
+		if choice.GetInt("index") == 0 {
+			buffer = c.readChoice(&p, choice, buffer)
+			break
+		}
+	}
+	return p, buffer
+}
+
+// readChoice reads the choice of a piece.
+func (c *Client) readChoice(p *piece, choice *fastjson.Value, buffer []byte) []byte {
+	p.choice = true
 	message := choice.Get("delta")
 	if message == nil || message.Type() != fastjson.TypeObject {
 		message = choice.Get("message")
 	}
-	p.content = message.GetStringBytes("content")
+	if call := message.Get("function_call"); call != nil && call.Type() != fastjson.TypeNull {
+		p.err = c.legacy()
+		return buffer
+	}
 	p.tools = message.GetArray("tool_calls")
 	p.refusal = len(message.GetStringBytes("refusal")) > 0
-	if finish := choice.GetStringBytes("finish_reason"); len(finish) > 0 {
-		p.finish = finishReason(finish)
+	if content := message.Get("content"); content != nil {
+		switch content.Type() {
+		case fastjson.TypeString:
+			p.content = content.GetStringBytes()
+		case fastjson.TypeNull:
+		case fastjson.TypeArray:
+			buffer = c.readParts(p, content.GetArray(), buffer[:0])
+		default:
+			p.err = c.invalid("the content is neither text nor a list of parts")
+		}
 	}
-	return p
+	if word := choice.GetStringBytes("finish_reason"); len(word) > 0 && p.err == nil {
+		p.finish, p.err = c.finishReason(word)
+	}
+	return buffer
 }
 
-// finishReason is a service's word for the reason as OpenAI's, where it has
-// one.
-func finishReason(word []byte) string {
-	switch string(word) {
-	case "eos": // Together
-		return "stop"
-	case "model_length": // Mistral: the model's limit, not the request's
-		return "length"
-	case "insufficient_system_resource": // DeepSeek: it was interrupted
-		return "error"
+// readParts joins the text of content that is a list of parts, as models of
+// Mistral that reason send it. Thoughts and references are no part of the
+// answer. What else a part may hold is not known, so it is not passed over.
+func (c *Client) readParts(p *piece, parts []*fastjson.Value, buffer []byte) []byte {
+	for _, part := range parts {
+		switch kind := string(part.GetStringBytes("type")); kind {
+		case "text":
+			text := part.Get("text")
+			if text == nil || text.Type() != fastjson.TypeString {
+				p.err = c.invalid("a part of the content is a text without text")
+				return buffer
+			}
+			buffer = upstream.AppendText(buffer, text.GetStringBytes())
+		case "refusal":
+			p.refusal = true
+		case "thinking", "redacted_thinking", "reasoning", "reference":
+		default:
+			p.err = c.invalid("a part of the content has the unknown type " + strconv.Quote(c.redact(kind)))
+			return buffer
+		}
 	}
-	return string(word)
+	p.content = buffer
+	return buffer
+}
+
+// finishReason is the reason that a service's word stands for. A word that says
+// that the answer is none, or that is not known, is an error.
+func (c *Client) finishReason(word []byte) (providers.FinishReason, *providers.Error) {
+	switch string(word) {
+	case "stop",
+		"eos",                                    // Together
+		"eos_token", "stop_sequence", "end_turn": // servers that pass on a model's own word
+		return providers.FinishStop, nil
+	case "length",
+		"model_length", // Mistral: the model's limit, not the request's
+		"max_tokens":
+		return providers.FinishLength, nil
+	case "tool_calls", "tool_use":
+		return providers.FinishToolCalls, nil
+	case "error",
+		"insufficient_system_resource": // DeepSeek: it was interrupted
+		return "", &providers.Error{Provider: c.name, Kind: providers.Reported, Status: http.StatusOK, Code: string(word)}
+	case "function_call":
+		return "", c.legacy()
+	}
+	// Google adds its own word after a colon.
+	if bytes.HasPrefix(word, contentFilter) {
+		return providers.FinishContentFilter, nil
+	}
+	return "", c.invalid("an answer that ended with the unknown finish_reason " + strconv.Quote(c.redact(string(word))))
+}
+
+var contentFilter = []byte(providers.FinishContentFilter)
+
+// legacy is the failure of an answer to functions, which came before tools.
+// Only extra can ask for one.
+func (c *Client) legacy() *providers.Error {
+	return c.invalid("the model answered with a function_call, which is not read: offer tools in place of functions")
 }
 
 // hasError tells whether v has an error. Some services send "error": null, or

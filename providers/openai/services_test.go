@@ -145,15 +145,28 @@ func TestErrorsNameTheService(t *testing.T) {
 }
 
 func TestFinishReasonsOfServices(t *testing.T) {
-	for word, want := range map[string]providers.FinishReason{"stop": "stop", "eos": "stop", "model_length": "length", "tool_calls": "tool_calls", "tired": "tired"} {
+	for word, want := range map[string]providers.FinishReason{
+		"stop": "stop", "eos": "stop", "eos_token": "stop", "end_turn": "stop", "length": "length", "model_length": "length", "max_tokens": "length",
+		"content_filter": "content_filter", "content_filter: RECITATION": "content_filter", "tool_calls": "tool_calls", "tool_use": "tool_calls",
+	} {
 		o := receive(t, pt.SSE(pt.ContentChunk("a"), pt.FinishChunk(word), pt.Done), true)
 		if o.err != nil || o.result.FinishReason != want {
 			t.Errorf("%s: %q, %v", word, o.result.FinishReason, o.err)
 		}
 	}
-	o := receive(t, pt.SSE(pt.ContentChunk("a"), pt.FinishChunk("insufficient_system_resource"), pt.Done), true)
-	if e, ok := errors.AsType[*providers.Error](o.err); !ok || e.Kind != providers.Reported {
-		t.Errorf("error %v", o.err)
+	for word, want := range map[string]providers.ErrorKind{
+		"insufficient_system_resource": providers.Reported, "error": providers.Reported, "function_call": providers.Invalid, "tired": providers.Invalid,
+	} {
+		for _, stream := range []bool{true, false} {
+			reply := pt.SSE(pt.ContentChunk("a"), pt.FinishChunk(word), pt.Done)
+			if !stream {
+				reply = pt.JSON(200, `{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"`+word+`"}]}`)
+			}
+			o := receive(t, reply, stream)
+			if e, ok := errors.AsType[*providers.Error](o.err); !ok || e.Kind != want || !strings.Contains(e.Error(), word) {
+				t.Errorf("stream=%v, %s: error %v", stream, word, o.err)
+			}
+		}
 	}
 }
 

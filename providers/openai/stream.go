@@ -24,10 +24,13 @@ type stream struct {
 	events *upstream.EventReader
 	begun  bool // the format is known
 
+	buffer []byte // joins the parts of a text
+
 	result  providers.Result
 	tools   upstream.ToolCalls
-	choices bool // a choice was seen
+	choice  bool // a part of the answer was seen
 	content bool // content was seen
+	refusal bool // the model refused to go on
 	linger  *time.Timer
 }
 
@@ -141,17 +144,15 @@ func (s *stream) json(head []byte) (providers.Delta, error) {
 
 // take takes in a chunk, or a whole answer.
 func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
-	p := s.client.readPiece(v, &s.result)
+	var p piece
+	p, s.buffer = s.client.readPiece(v, &s.result, s.buffer)
 	if p.err != nil {
-		if s.result.FinishReason != "" {
+		if s.result.FinishReason != "" && !p.choice {
 			return providers.Delta{}, s.complete()
 		}
 		return providers.Delta{}, p.err
 	}
-	s.choices = s.choices || p.choices
-	if p.refusal {
-		return providers.Delta{}, s.refused()
-	}
+	s.choice = s.choice || p.choice
 	var d providers.Delta
 	if len(p.content) > 0 {
 		s.content = true
@@ -161,6 +162,12 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 		readToolCalls(p.tools, &s.tools)
 		d.ToolCall = true
 	}
+	if p.refusal {
+		if !s.content && !s.tools.Any() {
+			return providers.Delta{}, s.refused()
+		}
+		s.refusal = true
+	}
 	if s.result.FinishReason != "" && (d.Content != "" || d.ToolCall) {
 		// It was not the end after all.
 		s.result.FinishReason = ""
@@ -169,16 +176,10 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 	if p.finish == "" {
 		return d, nil
 	}
-	switch {
-	case p.finish == "error":
-		return providers.Delta{}, &providers.Error{
-			Provider: s.client.name, Kind: providers.Reported, Status: http.StatusOK, Code: p.finish,
-		}
-	case p.finish == "content_filter" && !s.content && !s.tools.Any():
-		s.result.FinishReason = providers.FinishReason(p.finish)
+	s.result.FinishReason = p.finish
+	if p.finish == providers.FinishContentFilter && !s.content && !s.tools.Any() {
 		return providers.Delta{}, s.refused()
 	}
-	s.result.FinishReason = providers.FinishReason(p.finish)
 	// What follows is the usage and the end marker. Some services keep the
 	// connection open instead.
 	if s.linger == nil {
@@ -197,9 +198,14 @@ func (s *stream) complete() error {
 		return s.client.invalid("not a whole answer: " + err.Error())
 	}
 	s.result.ToolCalls = calls
-	if len(calls) > 0 && (s.result.FinishReason == "stop" || s.result.FinishReason == "") {
+	switch reason := &s.result.FinishReason; {
+	case s.refusal:
+		*reason = providers.FinishContentFilter
+	case len(calls) > 0 && (*reason == providers.FinishStop || *reason == ""):
 		// Some services say so of every answer.
-		s.result.FinishReason = "tool_calls"
+		*reason = providers.FinishToolCalls
+	case *reason == providers.FinishToolCalls && len(calls) == 0 && !s.content:
+		return s.client.invalid("an answer of tool calls without a tool call")
 	}
 	return io.EOF
 }
@@ -227,7 +233,7 @@ func (s *stream) end(err error) error {
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
-		if !s.choices {
+		if !s.choice {
 			return s.client.invalid("an empty answer")
 		}
 	}
