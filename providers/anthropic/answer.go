@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/valyala/fastjson"
 
@@ -40,20 +41,23 @@ func update(count *int64, v *fastjson.Value) {
 	}
 }
 
-// finishReason maps the API's stop_reason to the gateway's words. What has no
-// counterpart, such as pause_turn, keeps its own.
-func finishReason(stop []byte) string {
+// finishReason is the reason that the API's stop_reason stands for. A word that
+// is not known, or says that the answer is not at its end (pause_turn, which
+// only tools of the API's own bring about), is an error.
+func (c *Client) finishReason(stop []byte) (providers.FinishReason, *providers.Error) {
 	switch string(stop) {
 	case "end_turn", "stop_sequence":
-		return "stop"
+		return providers.FinishStop, nil
 	case "max_tokens", "model_context_window_exceeded":
-		return "length"
+		return providers.FinishLength, nil
 	case "tool_use":
-		return "tool_calls"
+		return providers.FinishToolCalls, nil
 	case "refusal":
-		return "content_filter"
+		return providers.FinishContentFilter, nil
+	case "pause_turn":
+		return "", c.invalid("an answer that ended with pause_turn, before its end: nothing goes on with it")
 	}
-	return string(stop)
+	return "", c.invalid("an answer that ended with the unknown stop_reason " + strconv.Quote(upstream.Redact(string(stop), c.key)))
 }
 
 // reported makes the error that an answer holds. It always returns one: it is

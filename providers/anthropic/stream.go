@@ -22,7 +22,8 @@ type stream struct {
 	begun  bool // the format is known
 
 	model   string
-	stop    string // the gateway's word for stop_reason, empty before it is known
+	stop    providers.FinishReason // empty before it is known
+	stopErr *providers.Error       // why the stop_reason is none of an answer
 	usage   usage
 	tools   upstream.ToolCalls
 	calls   []providers.ToolCall // of a complete answer
@@ -51,7 +52,7 @@ func (s *stream) Ready() bool { return s.whole || s.events.Buffered() }
 // Result is what is known of the answer.
 func (s *stream) Result() providers.Result {
 	return providers.Result{
-		Model: s.model, FinishReason: providers.FinishReason(s.stop), Usage: s.usage.result(), ToolCalls: s.calls, LeftOut: s.leftOut,
+		Model: s.model, FinishReason: s.stop, Usage: s.usage.result(), ToolCalls: s.calls, LeftOut: s.leftOut,
 	}
 }
 
@@ -129,18 +130,21 @@ func (s *stream) message(head []byte) (providers.Delta, error) {
 		return providers.Delta{}, s.client.reported(v)
 	}
 	s.start(v)
+	if content := v.Get("content"); content != nil && content.Type() != fastjson.TypeArray && content.Type() != fastjson.TypeNull {
+		return providers.Delta{}, s.client.invalid("the content is no list of blocks")
+	}
 	var text []byte
 	for i, b := range v.GetArray("content") {
 		switch string(b.GetStringBytes("type")) {
 		case "text":
-			text = append(text, b.GetStringBytes("text")...)
+			text = upstream.AppendText(text, b.GetStringBytes("text"))
 		case "tool_use":
 			s.toolUse(i, b)
 		}
 	}
 	s.said = s.said || len(text) > 0
 	s.stopped(v)
-	if s.stop == "" {
+	if s.stop == "" && s.stopErr == nil {
 		return providers.Delta{}, s.client.invalid("neither a message that ended nor an error")
 	}
 	if err := s.fault(); err != nil {
@@ -157,6 +161,10 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 	case "content_block_delta":
 		return s.delta(v), nil
 	case "message_start":
+		if s.started {
+			return providers.Delta{}, s.client.invalid("a second message began before the end of the first one")
+		}
+		s.started = true
 		if m := v.Get("message"); m != nil {
 			s.start(m)
 		}
@@ -185,7 +193,6 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 
 // start takes in what a message says of itself.
 func (s *stream) start(v *fastjson.Value) {
-	s.started = true
 	if model := v.GetStringBytes("model"); len(model) > 0 {
 		s.model = string(model)
 	}
@@ -227,7 +234,7 @@ func (s *stream) say(text []byte) providers.Delta {
 // stopped takes in why the model stopped.
 func (s *stream) stopped(v *fastjson.Value) {
 	if reason := v.GetStringBytes("stop_reason"); len(reason) > 0 {
-		s.stop = finishReason(reason)
+		s.stop, s.stopErr = s.client.finishReason(reason)
 	}
 	details := v.Get("stop_details")
 	if details == nil {
@@ -241,13 +248,18 @@ func (s *stream) stopped(v *fastjson.Value) {
 
 // fault judges a message at its end marker: nil where it is an answer.
 func (s *stream) fault() error {
+	if s.stopErr != nil {
+		return s.stopErr
+	}
 	calls, err := s.tools.Finish()
 	if err != nil {
 		return s.client.invalid("not a whole answer: " + err.Error())
 	}
 	s.calls = calls
 	switch {
-	case s.stop == "content_filter" && !s.said:
+	case s.stop == providers.FinishToolCalls && len(calls) == 0 && !s.said:
+		return s.client.invalid("an answer of tool calls without a tool call")
+	case s.stop == providers.FinishContentFilter && !s.said:
 		return &providers.Error{
 			Provider: s.client.name, Kind: providers.Refused, Status: http.StatusOK, Code: "refusal", Message: s.reason,
 		}

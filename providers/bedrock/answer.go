@@ -2,6 +2,7 @@ package bedrock
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/valyala/fastjson"
@@ -10,23 +11,26 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
-// finishReason is a stop reason in the words of the gateway.
-func finishReason(stop []byte) string {
+// finishReason is the reason that a stop reason stands for. A word that says
+// that the answer is unusable, or that is not known, is an error.
+func (c *Client) finishReason(stop []byte) (providers.FinishReason, *providers.Error) {
 	switch string(stop) {
 	case "end_turn", "stop_sequence":
-		return "stop"
+		return providers.FinishStop, nil
 	case "max_tokens", "model_context_window_exceeded":
-		return "length"
+		return providers.FinishLength, nil
 	case "tool_use":
-		return "tool_calls"
+		return providers.FinishToolCalls, nil
 	case "guardrail_intervened", "content_filtered":
-		return "content_filter"
+		return providers.FinishContentFilter, nil
+	case "":
+		return "", c.invalid("an end without a stop reason")
 	}
-	return string(stop)
+	if strings.HasPrefix(string(stop), "malformed_") {
+		return "", c.reported(string(stop), "")
+	}
+	return "", c.invalid("an answer that ended with the unknown stop reason " + strconv.Quote(c.redact(string(stop))))
 }
-
-// malformed tells whether a stop reason says that the answer is unusable.
-func malformed(reason string) bool { return strings.HasPrefix(reason, "malformed_") }
 
 // readUsage reads the usage of an answer. The tokens read from and written to
 // a cache are part of the prompt, which inputTokens leaves out.

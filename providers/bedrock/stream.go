@@ -113,9 +113,12 @@ func (s *stream) json(head []byte) (providers.Delta, error) {
 		return providers.Delta{}, s.client.invalid("an answer without a message")
 	}
 	readUsage(v.Get("usage"), &s.result.Usage)
+	if content := message.Get("content"); content != nil && content.Type() != fastjson.TypeArray && content.Type() != fastjson.TypeNull {
+		return providers.Delta{}, s.client.invalid("the content is no list of blocks")
+	}
 	var text []byte
 	for _, part := range message.GetArray("content") {
-		text = append(text, part.GetStringBytes("text")...)
+		text = upstream.AppendText(text, part.GetStringBytes("text"))
 		if tool := part.Get("toolUse"); tool != nil {
 			index := s.tools.Next(tool.GetStringBytes("toolUseId"), tool.GetStringBytes("name"))
 			s.tools.Value(index, tool.Get("input"))
@@ -210,23 +213,24 @@ func (s *stream) late() error { return s.client.invalid("content after the end o
 
 // stop judges why the model stopped.
 func (s *stream) stop(reason []byte) error {
-	s.result.FinishReason = providers.FinishReason(finishReason(reason))
-	switch {
-	case len(reason) == 0:
-		return s.client.invalid("an end without a stop reason")
-	case malformed(string(s.result.FinishReason)):
-		return s.client.reported(string(s.result.FinishReason), "")
-	case s.result.FinishReason == "content_filter" && !s.content && !s.tools.Any():
+	finish, failure := s.client.finishReason(reason)
+	if failure != nil {
+		return failure
+	}
+	said := s.content || s.tools.Any()
+	if finish == providers.FinishContentFilter && !said {
 		return &providers.Error{Provider: s.client.name, Kind: providers.Refused, Status: http.StatusOK, Code: string(reason)}
 	}
 	calls, err := s.tools.Finish()
-	if err != nil {
+	switch {
+	case err != nil:
 		return s.client.invalid("not a whole answer: " + err.Error())
+	case finish == providers.FinishToolCalls && !said:
+		return s.client.invalid("an answer of tool calls without a tool call")
+	case finish == providers.FinishStop && len(calls) > 0:
+		finish = providers.FinishToolCalls
 	}
-	s.result.ToolCalls = calls
-	if len(calls) > 0 && s.result.FinishReason == "stop" {
-		s.result.FinishReason = "tool_calls"
-	}
+	s.result.FinishReason, s.result.ToolCalls = finish, calls
 	s.stopped = true
 	return nil
 }

@@ -17,10 +17,11 @@ import (
 type chunk struct {
 	text      []byte // valid until the next chunk is read
 	candidate bool   // it holds a part of the answer, be it empty
-	tool      bool   // it holds a function call
-	tools     *upstream.ToolCalls
+	tool      bool   // it holds a function call, or a part of one
+	calls     *functionCalls
 	finish    string // the API's word
 	blocked   string // why the prompt was refused
+	fault     string // why it cannot be read
 }
 
 // read takes in a chunk and notes in result what it says of the whole answer.
@@ -43,7 +44,12 @@ func (c *chunk) read(v *fastjson.Value, buffer []byte, result *providers.Result)
 		if f := candidate.GetStringBytes("finishReason"); len(f) > 0 && string(f) != "FINISH_REASON_UNSPECIFIED" {
 			c.finish = word(f)
 		}
-		buffer = c.parts(candidate.GetArray("content", "parts"), buffer)
+		parts := candidate.Get("content", "parts")
+		if parts != nil && parts.Type() != fastjson.TypeArray && parts.Type() != fastjson.TypeNull {
+			c.fault = "the content is no list of parts"
+			break
+		}
+		buffer = c.parts(parts.GetArray(), buffer)
 		break
 	}
 	return buffer
@@ -54,19 +60,25 @@ func (c *chunk) parts(parts []*fastjson.Value, buffer []byte) []byte {
 	for _, p := range parts {
 		if f := p.Get("functionCall"); f != nil {
 			c.tool = true
-			n := c.tools.Next(f.GetStringBytes("id"), f.GetStringBytes("name"))
-			c.tools.Value(n, f.Get("args"))
+			if err := c.calls.read(f); err != nil {
+				c.fault = err.Error()
+			}
 		}
 		if p.GetBool("thought") {
 			continue
 		}
-		text := p.GetStringBytes("text")
+		v := p.Get("text")
+		if v != nil && v.Type() != fastjson.TypeString && v.Type() != fastjson.TypeNull {
+			c.fault = "a part of the content is a text without text"
+			continue
+		}
+		text := v.GetStringBytes()
 		switch {
 		case len(text) == 0:
 		case len(c.text) == 0:
 			c.text = text
 		default:
-			buffer = append(append(buffer[:0], c.text...), text...)
+			buffer = upstream.AppendText(append(buffer[:0], c.text...), text)
 			c.text = buffer
 		}
 	}
@@ -85,24 +97,24 @@ func word(f []byte) string {
 	return string(f)
 }
 
-// finishReason maps the API's finishReason to the gateway's words, and tells
-// whether an answer that ended so may be empty. What has no counterpart, such
-// as MALFORMED_FUNCTION_CALL, keeps its own word, and is no answer when it is
-// all that came.
-func finishReason(finish string, tool bool) (word string, mayBeEmpty bool) {
+// finishReason is the reason that the API's finishReason stands for, and tells
+// whether an answer that ended so may be empty. It is empty for words that say
+// that the answer is none, such as MALFORMED_FUNCTION_CALL and OTHER, and for
+// those that are not known.
+func finishReason(finish string, tool bool) (reason providers.FinishReason, mayBeEmpty bool) {
 	switch finish {
 	case "STOP":
 		if tool {
-			return "tool_calls", true
+			return providers.FinishToolCalls, true
 		}
-		return "stop", true
+		return providers.FinishStop, true
 	case "MAX_TOKENS":
-		return "length", true
+		return providers.FinishLength, true
 	case "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII",
 		"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "MODEL_ARMOR":
-		return "content_filter", false
+		return providers.FinishContentFilter, false
 	}
-	return finish, false
+	return "", false
 }
 
 // readUsage takes in a count of tokens so far. A member that is absent or zero

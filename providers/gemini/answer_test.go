@@ -119,6 +119,13 @@ var corruptions = []struct {
 	{"recitation", pt.SSE(emptyFinish("RECITATION")), providers.Refused},
 	{"malformed function call", pt.SSE(emptyFinish("MALFORMED_FUNCTION_CALL")), providers.Invalid},
 	{"other", pt.SSE(emptyFinish("OTHER")), providers.Invalid},
+	{"malformed function call after text", pt.SSE(a, emptyFinish("MALFORMED_FUNCTION_CALL")), providers.Invalid},
+	{"too many tool calls after text", pt.SSE(a, finishChunk("TOO_MANY_TOOL_CALLS", "b", 2)), providers.Invalid},
+	{"a reason of its own after text", pt.SSE(a, finishChunk("LANGUAGE", "", 1)), providers.Invalid},
+	{"JSON with a reason of the future", answer("a", "TIRED", 1), providers.Invalid},
+	{"JSON content that is a text", pt.JSON(200, `{"candidates":[{"content":{"parts":"a"},"finishReason":"STOP"}]}`), providers.Invalid},
+	{"text that is a number", pt.SSE(event(`{"candidates":[{"content":{"parts":[{"text":1}]},"finishReason":"STOP"}]}`)), providers.Invalid},
+	{"a bad escape", pt.SSE(event(`{"candidates":[{"content":{"parts":[{"text":"\q"}]},"finishReason":"STOP"}]}`)), providers.Invalid},
 }
 
 func TestNoCutOrCorruptAnswerIsComplete(t *testing.T) {
@@ -227,7 +234,6 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		{"length", pt.SSE(a, b, finishChunk("MAX_TOKENS", "", 2)), finished("length")},
 		{"content filter after text", pt.SSE(a, b, finishChunk("SAFETY", "", 2)), finished("content_filter")},
 		{"recitation after text", pt.SSE(a, b, finishChunk("RECITATION", "", 2)), finished("content_filter")},
-		{"a reason of its own", pt.SSE(a, b, finishChunk("LANGUAGE", "", 2)), finished("LANGUAGE")},
 		{"a function call", pt.SSE(a, b, toolChunk, stop), called},
 		{"thoughts are counted", pt.SSE(a, b, strings.Replace(stop, `"totalTokenCount": 11`, `"thoughtsTokenCount": 30,"totalTokenCount": 41`, 1)), counted(9, 32)},
 		{"tools are counted", pt.SSE(a, b, strings.Replace(stop, `"totalTokenCount": 11`, `"toolUsePromptTokenCount": 100,"totalTokenCount": 111`, 1)), counted(109, 2)},
@@ -392,7 +398,7 @@ func TestErrorsInsideAnswers(t *testing.T) {
 		{"with the key", pt.SSE(a, errorBody(500, "INTERNAL", testKey)), providers.Error{Kind: providers.Reported, Code: "500", Type: "INTERNAL", Message: "[redacted]"}},
 		{"a blocked prompt", pt.SSE(blockedChunk), providers.Error{Kind: providers.Refused, Code: "PROHIBITED_CONTENT"}},
 		{"a blocked answer", pt.SSE(emptyFinish("SPII")), providers.Error{Kind: providers.Refused, Code: "SPII"}},
-		{"no answer", pt.SSE(emptyFinish("MALFORMED_RESPONSE")), providers.Error{Kind: providers.Invalid, Message: "an answer without text that ended with MALFORMED_RESPONSE"}},
+		{"no answer", pt.SSE(emptyFinish("MALFORMED_RESPONSE")), providers.Error{Kind: providers.Invalid, Message: "an answer that ended with MALFORMED_RESPONSE"}},
 	} {
 		test.want.Provider, test.want.Status = "gemini", 200
 		e, ok := errors.AsType[*providers.Error](receive(t, test.reply, true).err)
@@ -463,6 +469,7 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Add([]byte(joined(wholeStream("a", "b"))))
 	f.Add([]byte(joined(answer("ab", "STOP", 2))))
+	f.Add([]byte(callChunk(`{"name":"f","willContinue":true}`) + partial(`{"jsonPath":"$.a[0]['b']","stringValue":"x"}`) + partial(`{"jsonPath":"$.a[1]","nullValue":"NULL_VALUE"}`) + callEnd + finishChunk("STOP", "", 2)))
 	f.Add([]byte(toolChunk + finishChunk("STOP", "", 2)))
 	f.Add([]byte(toolAnswer("a", providers.ToolCall{Name: "f", Arguments: `{"x":1}`})))
 	k := call{&Client{name: "gemini"}, testKey}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/valyala/fastjson"
 
@@ -24,8 +23,9 @@ type stream struct {
 	begun  bool   // the format is known
 	buffer []byte // joins the parts of a chunk
 
-	result    providers.Result // FinishReason is the API's word until the end
-	tools     upstream.ToolCalls
+	result    providers.Result
+	finish    string // the API's word
+	calls     functionCalls
 	candidate bool   // a part of the answer was seen
 	said      bool   // text was seen
 	blocked   string // why the prompt was refused
@@ -52,8 +52,7 @@ func (s *stream) Ready() bool { return s.whole || s.events.Buffered() }
 // Result is what is known of the answer.
 func (s *stream) Result() providers.Result {
 	r := s.result
-	word, _ := finishReason(string(r.FinishReason), s.tools.Any())
-	r.FinishReason = providers.FinishReason(word)
+	r.FinishReason, _ = finishReason(s.finish, s.calls.Any())
 	return r
 }
 
@@ -132,19 +131,19 @@ func (s *stream) answer(head []byte) (providers.Delta, error) {
 	if values == nil {
 		values = []*fastjson.Value{v}
 	}
-	var all strings.Builder
+	var all []byte
 	for _, v := range values {
 		text, _, err := s.take(v)
 		if err != nil {
 			return providers.Delta{}, err
 		}
-		all.Write(text)
+		all = upstream.AppendText(all, text)
 	}
 	if err := s.fault(); err != nil {
 		return providers.Delta{}, err
 	}
 	s.whole = true
-	return providers.Delta{Content: all.String()}, nil
+	return providers.Delta{Content: string(all)}, nil
 }
 
 // take takes in a chunk, or a whole answer. It returns its text, and whether it
@@ -156,19 +155,22 @@ func (s *stream) take(v *fastjson.Value) (text []byte, tool bool, err error) {
 	if v.Type() != fastjson.TypeObject {
 		return nil, false, s.invalid("neither an answer nor an error")
 	}
-	c := chunk{tools: &s.tools}
+	c := chunk{calls: &s.calls}
 	s.buffer = c.read(v, s.buffer, &s.result)
+	if c.fault != "" {
+		return nil, false, s.invalid(c.fault)
+	}
 	if c.blocked != "" {
 		s.blocked = c.blocked
 	}
 	s.candidate = s.candidate || c.candidate
 	switch {
 	case c.finish != "":
-		s.result.FinishReason = providers.FinishReason(c.finish)
+		s.finish = c.finish
 	case len(c.text) > 0 || c.tool:
 		// Some models name a finishReason with every chunk: what counts is the
 		// last one that says something.
-		s.result.FinishReason = ""
+		s.finish = ""
 	}
 	s.said = s.said || len(c.text) > 0
 	return c.text, c.tool, nil
@@ -197,21 +199,23 @@ func (s *stream) end(err error) error {
 
 // fault judges an answer at the proper end of its body: nil where it is one.
 func (s *stream) fault() error {
-	word, mayBeEmpty := finishReason(string(s.result.FinishReason), s.tools.Any())
-	empty := !s.said && !s.tools.Any()
+	reason, mayBeEmpty := finishReason(s.finish, s.calls.Any())
+	empty := !s.said && !s.calls.Any()
 	switch {
 	case s.blocked != "" && !s.candidate:
 		return s.refused(s.blocked)
-	case word == "" && !s.candidate:
+	case s.finish == "" && !s.candidate:
 		return s.invalid("an empty answer")
-	case word == "":
+	case s.finish == "":
 		return &providers.Error{Provider: s.name, Kind: providers.Truncated, Status: http.StatusOK}
-	case empty && word == "content_filter":
-		return s.refused(string(s.result.FinishReason))
+	case reason == "":
+		return s.invalid("an answer that ended with " + upstream.Redact(s.finish, s.secret))
+	case empty && reason == providers.FinishContentFilter:
+		return s.refused(s.finish)
 	case empty && !mayBeEmpty:
-		return s.invalid("an answer without text that ended with " + upstream.Redact(word, s.secret))
+		return s.invalid("an answer without text that ended with " + upstream.Redact(s.finish, s.secret))
 	}
-	calls, err := s.tools.Finish()
+	calls, err := s.calls.Finish()
 	if err != nil {
 		return s.invalid("not a whole answer: " + err.Error())
 	}
