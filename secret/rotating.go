@@ -1,19 +1,21 @@
 package secret
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"time"
 )
 
-// refresh is how old a file's secret may be.
-const refresh = 10 * time.Second
+// Refresh is how old a file's secret may be. Tests that write files shorten it.
+var Refresh = 10 * time.Second
 
-// Rotating is a secret that may change while the gateway runs, such as a
-// token that expires and that something else writes anew to its file. A
-// variable never changes. It is safe for concurrent use.
+// Rotating is a secret that may change while the gateway runs: a key that is
+// replaced, or a token that expires and that something else writes anew to its
+// file. A variable never changes. It is safe for concurrent use.
 type Rotating struct {
 	reference Reference
+	check     func(string) error
 
 	mu    sync.Mutex
 	value string
@@ -22,22 +24,33 @@ type Rotating struct {
 }
 
 // Rotating reads the secret for the first time; Value tells whether that
-// worked.
-func (r Reference) Rotating() *Rotating {
-	s := &Rotating{reference: r, read: time.Now()}
-	s.value, s.err = r.Resolve()
+// worked. Check, where it is not nil, tells what is wrong with a secret that
+// cannot be used.
+func (r Reference) Rotating(check func(string) error) *Rotating {
+	s := &Rotating{reference: r, check: check, read: time.Now()}
+	s.value, s.err = s.resolve()
 	return s
 }
 
+func (s *Rotating) resolve() (string, error) {
+	value, err := s.reference.Resolve()
+	if err == nil && s.check != nil {
+		if err = s.check(value); err != nil {
+			return "", fmt.Errorf("%s %w", s.reference, err)
+		}
+	}
+	return value, err
+}
+
 // Value returns the secret as it was at most ten seconds ago. Once there was
-// one, it stays while the file cannot be read or is empty: its writer may be
-// at work, and whoever is sent an outdated secret refuses it.
+// one that can be used, it stays while the file cannot be read or holds none:
+// its writer may be at work, and whoever is sent an outdated secret refuses it.
 func (s *Rotating) Value() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if strings.HasPrefix(string(s.reference), "{file.") && time.Since(s.read) >= refresh {
+	if strings.HasPrefix(string(s.reference), "{file.") && time.Since(s.read) >= Refresh {
 		s.read = time.Now()
-		if value, err := s.reference.Resolve(); err == nil || s.err != nil {
+		if value, err := s.resolve(); err == nil || s.err != nil {
 			s.value, s.err = value, err
 		}
 	}

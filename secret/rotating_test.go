@@ -1,8 +1,10 @@
 package secret
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +13,12 @@ import (
 func TestRotating(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	synctest.Test(t, func(t *testing.T) {
-		s := Reference("{file." + file + "}").Rotating()
+		s := Reference("{file." + file + "}").Rotating(func(value string) error {
+			if strings.Contains(value, "?") {
+				return errors.New("is a question")
+			}
+			return nil
+		})
 		for _, step := range []struct {
 			name    string
 			content string // written before, where it is not empty
@@ -20,13 +27,15 @@ func TestRotating(t *testing.T) {
 			want    string // empty: an error
 		}{
 			{"no file yet", "", false, 0, ""},
+			{"what cannot be used, at first", "who?", false, Refresh, ""},
 			{"a file, too early", "one\n", false, time.Second, ""},
-			{"the file is there", "", false, refresh, "one"},
-			{"written anew, too early", "two", false, refresh - 1, "one"},
+			{"the file is there", "", false, Refresh, "one"},
+			{"written anew, too early", "two", false, Refresh - 1, "one"},
 			{"written anew", "", false, 1, "two"},
-			{"half written", " \n", false, refresh, "two"},
-			{"removed", "", true, refresh, "two"},
-			{"back", "three", false, refresh, "three"},
+			{"half written", " \n", false, Refresh, "two"},
+			{"what cannot be used", "what?", false, Refresh, "two"},
+			{"removed", "", true, Refresh, "two"},
+			{"back", "three", false, Refresh, "three"},
 		} {
 			if step.content != "" {
 				if err := os.WriteFile(file, []byte(step.content), 0o600); err != nil {
@@ -49,13 +58,13 @@ func TestRotating(t *testing.T) {
 
 func TestAVariableDoesNotRotate(t *testing.T) {
 	t.Setenv("SECRET_TEST", "one")
-	s := Reference("{env.SECRET_TEST}").Rotating()
+	s := Reference("{env.SECRET_TEST}").Rotating(nil)
 	t.Setenv("SECRET_TEST", "two")
 	s.read = time.Now().Add(-time.Hour)
 	if got, err := s.Value(); got != "one" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got, err := Reference("a literal").Rotating().Value(); got != "" || err == nil {
+	if got, err := Reference("a literal").Rotating(nil).Value(); got != "" || err == nil {
 		t.Errorf("a literal: %q, %v", got, err)
 	}
 }

@@ -44,7 +44,7 @@ func update(count *int64, v *fastjson.Value) {
 // finishReason is the reason that the API's stop_reason stands for. A word that
 // is not known, or says that the answer is not at its end (pause_turn, which
 // only tools of the API's own bring about), is an error.
-func (c *Client) finishReason(stop []byte) (providers.FinishReason, *providers.Error) {
+func (k call) finishReason(stop []byte) (providers.FinishReason, *providers.Error) {
 	switch string(stop) {
 	case "end_turn", "stop_sequence":
 		return providers.FinishStop, nil
@@ -55,33 +55,33 @@ func (c *Client) finishReason(stop []byte) (providers.FinishReason, *providers.E
 	case "refusal":
 		return providers.FinishContentFilter, nil
 	case "pause_turn":
-		return "", c.invalid("an answer that ended with pause_turn, before its end: nothing goes on with it")
+		return "", k.invalid("an answer that ended with pause_turn, before its end: nothing goes on with it")
 	}
-	return "", c.invalid("an answer that ended with the unknown stop_reason " + strconv.Quote(upstream.Redact(string(stop), c.key)))
+	return "", k.invalid("an answer that ended with the unknown stop_reason " + strconv.Quote(upstream.Redact(string(stop), k.key)))
 }
 
 // reported makes the error that an answer holds. It always returns one: it is
 // called where the answer says that it is an error.
-func (c *Client) reported(v *fastjson.Value) *providers.Error {
-	e := &providers.Error{Provider: c.name, Kind: providers.Reported, Status: http.StatusOK}
-	c.describeJSON(e, v)
+func (k call) reported(v *fastjson.Value) *providers.Error {
+	e := &providers.Error{Provider: k.name, Kind: providers.Reported, Status: http.StatusOK}
+	k.describeJSON(e, v)
 	return e
 }
 
 // describe fills in what an error's body says.
-func (c *Client) describe(e *providers.Error, body []byte) {
+func (k call) describe(e *providers.Error, body []byte) {
 	var parser fastjson.Parser
-	if v, err := parser.ParseBytes(body); err == nil && c.describeJSON(e, v) {
+	if v, err := parser.ParseBytes(body); err == nil && k.describeJSON(e, v) {
 		return
 	}
-	e.Message = upstream.Redact(string(body), c.key)
+	e.Message = upstream.Redact(string(body), k.key)
 }
 
 // describeJSON reads {"type":"error","error":{"type","message","details"}}, and
 // {"error":"text"} and {"message":"text"} as proxies before the API write it.
 // It tells whether it found anything. The API's type is what others call code;
 // where details name a narrower one, that is the code.
-func (c *Client) describeJSON(e *providers.Error, v *fastjson.Value) bool {
+func (k call) describeJSON(e *providers.Error, v *fastjson.Value) bool {
 	if v.Type() != fastjson.TypeObject {
 		return false
 	}
@@ -91,19 +91,19 @@ func (c *Client) describeJSON(e *providers.Error, v *fastjson.Value) bool {
 	}
 	switch inner.Type() {
 	case fastjson.TypeString:
-		e.Message = c.text(inner)
+		e.Message = k.text(inner)
 		return e.Message != ""
 	case fastjson.TypeObject:
 	default:
 		return false
 	}
-	e.Message = c.text(inner.Get("message"))
-	kind := c.text(inner.Get("type"))
+	e.Message = k.text(inner.Get("message"))
+	kind := k.text(inner.Get("type"))
 	if inner == v && kind == "error" {
 		// The outermost type only says that this is an error.
 		kind = ""
 	}
-	if e.Code = c.text(inner.Get("details", "error_code")); e.Code == "" {
+	if e.Code = k.text(inner.Get("details", "error_code")); e.Code == "" {
 		e.Code = kind
 	} else {
 		e.Type = kind
@@ -112,11 +112,11 @@ func (c *Client) describeJSON(e *providers.Error, v *fastjson.Value) bool {
 }
 
 // text is a string fit for the log, empty where v is none.
-func (c *Client) text(v *fastjson.Value) string {
+func (k call) text(v *fastjson.Value) string {
 	if v == nil || v.Type() != fastjson.TypeString {
 		return ""
 	}
-	return upstream.Redact(string(v.GetStringBytes()), c.key)
+	return upstream.Redact(string(v.GetStringBytes()), k.key)
 }
 
 // isError tells whether a JSON value is an error and no part of an answer.
@@ -131,11 +131,11 @@ func isError(v *fastjson.Value) bool {
 	return e != nil && e.Type() != fastjson.TypeNull
 }
 
-func (c *Client) invalid(message string) *providers.Error {
-	return &providers.Error{Provider: c.name, Kind: providers.Invalid, Status: http.StatusOK, Message: message}
+func (k call) invalid(message string) *providers.Error {
+	return &providers.Error{Provider: k.name, Kind: providers.Invalid, Status: http.StatusOK, Message: message}
 }
 
 // excerpt is the beginning of a body, for the log.
-func (c *Client) excerpt(b []byte) string {
-	return upstream.Redact(string(b[:min(len(b), 512)]), c.key)
+func (k call) excerpt(b []byte) string {
+	return upstream.Redact(string(b[:min(len(b), 512)]), k.key)
 }

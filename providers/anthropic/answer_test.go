@@ -143,7 +143,7 @@ func TestNoCutOrCorruptAnswerIsComplete(t *testing.T) {
 func TestCutAnywhere(t *testing.T) {
 	whole := joined(sse(opening(), deltas("wörld", "🌍"), closing("end_turn", 2)))
 	marker := strings.Index(whole, `data: {"type":"message_stop"`)
-	c := &Client{name: "anthropic"}
+	c := call{&Client{name: "anthropic"}, ""}
 	for n := range len(whole) {
 		s := newStream(c, io.NopCloser(strings.NewReader(whole[:n])), nil)
 		var err error
@@ -415,9 +415,9 @@ func FuzzStream(f *testing.F) {
 	f.Add([]byte(joined(answer("ab", "end_turn", 2))))
 	f.Add([]byte(joined(sse([]string{messageStart, toolStart, toolDelta, toolRest}, closing("tool_use", 5)))))
 	f.Add([]byte(joined(toolAnswer("a", []providers.ToolCall{{ID: "a", Name: "f", Arguments: `{"x":1}`}}))))
-	c := &Client{name: "anthropic", key: testKey}
+	k := call{&Client{name: "anthropic"}, testKey}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s := newStream(c, io.NopCloser(strings.NewReader(string(body))), nil)
+		s := newStream(k, io.NopCloser(strings.NewReader(string(body))), nil)
 		defer s.Close()
 		for {
 			_, err := s.Next()
@@ -451,10 +451,10 @@ func FuzzError(f *testing.F) {
 	f.Add([]byte(`{"error":"text"}`))
 	f.Add([]byte(`{"message":"text","type":"x","details":{"error_code":"y"}}`))
 	f.Add([]byte("<html>"))
-	c := &Client{name: "anthropic", key: testKey}
+	k := call{&Client{name: "anthropic"}, testKey}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var e providers.Error
-		c.describe(&e, body)
+		k.describe(&e, body)
 		if strings.Contains(e.Error(), testKey) {
 			t.Errorf("the key is in %q", e.Error())
 		}

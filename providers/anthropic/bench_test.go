@@ -23,7 +23,7 @@ func (e *endless) Read(p []byte) (int, error) {
 
 // BenchmarkChunk is the cost of one piece of a stream.
 func BenchmarkChunk(b *testing.B) {
-	s := newStream(&Client{name: "anthropic"}, io.NopCloser(&endless{events: textDelta(" token")}), nil)
+	s := newStream(call{&Client{name: "anthropic"}, ""}, io.NopCloser(&endless{events: textDelta(" token")}), nil)
 	defer s.Close()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -36,7 +36,7 @@ func BenchmarkChunk(b *testing.B) {
 // TestAChunkAllocatesNothing holds what BenchmarkChunk shows: only the blocks
 // of text are allocated, one for a great many pieces.
 func TestAChunkAllocatesNothing(t *testing.T) {
-	s := newStream(&Client{name: "anthropic"}, io.NopCloser(&endless{events: textDelta(" token") + ping}), nil)
+	s := newStream(call{&Client{name: "anthropic"}, ""}, io.NopCloser(&endless{events: textDelta(" token") + ping}), nil)
 	defer s.Close()
 	if n := testing.AllocsPerRun(5000, func() {
 		if _, err := s.Next(); err != nil {

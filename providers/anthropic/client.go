@@ -36,6 +36,10 @@ type Config struct {
 	Name string
 	// Key is sent as x-api-key; empty sends none.
 	Key string
+	// Secret, where set, gives the key of each call in place of Key, for keys
+	// that change. Its error fails the call. It is called by several goroutines
+	// at once.
+	Secret func() (string, error)
 	// MaxTokens is sent where a request sets none. Default: DefaultMaxTokens.
 	MaxTokens int64
 	// Beta are the names of preview features, sent as anthropic-beta.
@@ -48,6 +52,7 @@ type Config struct {
 type Client struct {
 	name      string
 	key       string
+	secret    func() (string, error)
 	maxTokens int64
 	url       string
 	json      http.Header // of a request for a whole answer
@@ -88,6 +93,7 @@ func New(config Config) (*Client, error) {
 	c := &Client{
 		name:      config.Name,
 		key:       config.Key,
+		secret:    config.Secret,
 		maxTokens: config.MaxTokens,
 		url:       strings.TrimRight(config.Upstream.BaseURL.String(), "/") + "/messages",
 		http:      client,
@@ -103,9 +109,6 @@ func (c *Client) headers(accept string, beta []string) http.Header {
 	h.Set("Content-Type", "application/json")
 	h.Set("User-Agent", upstream.UserAgent)
 	h.Set("Anthropic-Version", apiVersion)
-	if c.key != "" {
-		h.Set("X-Api-Key", c.key)
-	}
 	if len(beta) > 0 {
 		h.Set("Anthropic-Beta", strings.Join(beta, ","))
 	}
@@ -115,42 +118,58 @@ func (c *Client) headers(accept string, beta []string) http.Header {
 // Close closes the connections that no call uses.
 func (c *Client) Close() { c.http.Close() }
 
+// call is what the reading of one answer needs: the client, and the key that was
+// sent, which the log must not show.
+type call struct {
+	*Client
+	key string
+}
+
 // Invoke sends the request and returns once the response's headers are there.
 func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
 	body, leftOut, err := c.body(req)
 	if err != nil {
 		return nil, err
 	}
+	k := call{c, c.key}
+	if c.secret != nil {
+		if k.key, err = c.secret(); err != nil {
+			return nil, &providers.ConnectError{Permanent: true, Err: err}
+		}
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
-		return nil, upstream.Unanswered(ctx, err, c.key)
+		return nil, upstream.Unanswered(ctx, err, k.key)
 	}
 	header := c.json
 	if req.Stream {
 		header = c.stream
 	}
 	r.Header = header.Clone()
+	if k.key != "" {
+		r.Header.Set("X-Api-Key", k.key)
+	}
 	resp, err := c.http.Do(r)
 	if err != nil {
-		return nil, upstream.Unanswered(ctx, err, c.key)
+		return nil, upstream.Unanswered(ctx, err, k.key)
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		// A body that breaks off says less, but the status stands.
 		said, _ := io.ReadAll(resp.Body)
-		return nil, c.statusError(resp, said)
+		return nil, k.statusError(resp, said)
 	}
-	return newStream(c, resp.Body, leftOut), nil
+	return newStream(k, resp.Body, leftOut), nil
 }
 
-func (c *Client) statusError(resp *http.Response, body []byte) *providers.Error {
+func (k call) statusError(resp *http.Response, body []byte) *providers.Error {
 	e := &providers.Error{
-		Provider:   c.name,
+		Provider:   k.name,
 		Kind:       providers.Status,
 		Status:     resp.StatusCode,
 		Advice:     upstream.Advice(resp.Header),
 		RetryAfter: upstream.RetryAfter(resp.Header, time.Now()),
 	}
-	c.describe(e, body)
+	k.describe(e, body)
 	return e
 }

@@ -40,11 +40,31 @@ func client(t testing.TB, base string, change ...func(*Config)) *Client {
 func TestContract(t *testing.T) {
 	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
 		up := pt.NewUpstream(t)
-		up.Choose(func(r pt.Request) pt.Reply {
+		up.Play(b, func(r pt.Request) pt.Reply {
 			return behave(b, strings.Contains(r.Body, `"stream":true`))
 		})
+		if b.Key != "" {
+			m := &Module{APIKey: b.Key, BaseURL: up.URL + "/v1"}
+			if err := provision(t, m); err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
 		return client(t, up.URL)
 	})
+}
+
+// stopReason is why an answer without tool calls ends.
+func stopReason(b pt.Behaviour) string {
+	switch b.Finish {
+	case "", providers.FinishStop:
+		return "end_turn"
+	case providers.FinishLength:
+		return "max_tokens"
+	case providers.FinishContentFilter:
+		return "refusal"
+	}
+	return string(b.Finish)
 }
 
 // behave speaks the contract's behaviours in the Messages API's wire format.
@@ -55,7 +75,7 @@ func behave(b pt.Behaviour, stream bool) pt.Reply {
 		return r
 	}
 	if !stream {
-		r := answer(strings.Join(b.Words, ""), "end_turn", len(b.Words))
+		r := answer(strings.Join(b.Words, ""), stopReason(b), len(b.Words))
 		if len(b.Tools) > 0 {
 			r = toolAnswer(strings.Join(b.Words, ""), b.Tools)
 		}
@@ -71,7 +91,7 @@ func behave(b pt.Behaviour, stream bool) pt.Reply {
 	}
 	r := sse(opening(), deltas(b.Words...))
 	r.Delay = b.Pace
-	stop := "end_turn"
+	stop := stopReason(b)
 	if len(b.Tools) > 0 {
 		stop = "tool_use"
 		r.Body = append(r.Body, blockStop)

@@ -22,9 +22,9 @@ func init() {
 // Module is the Caddy module cadenza.providers.anthropic: Anthropic's Messages
 // API, or that of a service which speaks the same API.
 type Module struct {
-	// The API key, as {env.NAME} or {file.PATH}. Required with Anthropic itself;
-	// without it no key is sent. While the variable or the file is empty the
-	// provider's targets are skipped.
+	// The API key, as {env.NAME} or {file.PATH}. A file is read anew every ten
+	// seconds. Required with Anthropic itself; without it no key is sent. While
+	// the variable or the file is empty the provider's targets are skipped.
 	APIKey secret.Reference `json:"api_key,omitempty"`
 
 	// Where the API is, up to and without /messages. Default:
@@ -45,8 +45,8 @@ type Module struct {
 	// The HTTP proxy to use. The environment's is never used.
 	Proxy string `json:"proxy,omitempty"`
 
-	client      *Client
-	unavailable error
+	client *Client
+	key    *secret.Rotating // nil where no key is sent
 }
 
 // CaddyModule returns the module's registration.
@@ -151,15 +151,12 @@ func (m *Module) Provision(ctx caddy.Context) error {
 		}
 		// A key that cannot be had now is no reason not to start: the other
 		// providers still answer.
-		config.Key, m.unavailable = m.APIKey.Resolve()
-		if m.unavailable == nil && !upstream.ValidHeaderValue(config.Key) {
-			m.unavailable = fmt.Errorf("%s holds a character that a header cannot carry", m.APIKey)
-			config.Key = ""
-		}
+		m.key = m.APIKey.Rotating(upstream.CheckKey)
+		config.Secret = m.key.Value
 	case config.Upstream.BaseURL.Hostname() == officialHost:
 		return errors.New("api_key is required: Anthropic answers nothing without one")
 	}
-	if config.Key != "" && upstream.Unencrypted(config.Upstream.BaseURL) {
+	if m.key != nil && upstream.Unencrypted(config.Upstream.BaseURL) {
 		ctx.Logger().Warn("the API key is sent without encryption: base_url begins with http://",
 			zap.String("host", config.Upstream.BaseURL.Host))
 	}
@@ -177,15 +174,18 @@ func (m *Module) Cleanup() error {
 
 // Invoke calls the model.
 func (m *Module) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
-	if m.unavailable != nil {
-		return nil, &providers.ConnectError{Permanent: true, Err: m.unavailable}
-	}
 	return m.client.Invoke(ctx, req)
 }
 
 // Unavailable tells why there is no key, nil when there is one or none is
 // needed.
-func (m *Module) Unavailable() error { return m.unavailable }
+func (m *Module) Unavailable() error {
+	if m.key == nil {
+		return nil
+	}
+	_, err := m.key.Value()
+	return err
+}
 
 var (
 	_ caddy.Provisioner     = (*Module)(nil)

@@ -16,7 +16,7 @@ import (
 // stream is an answer as it arrives: server-sent events, or one message.
 type stream struct {
 	upstream.Lookahead
-	client *Client
+	call
 	body   upstream.Body
 	events *upstream.EventReader
 	begun  bool // the format is known
@@ -34,9 +34,9 @@ type stream struct {
 	reason  string // for a refusal, as the API words it
 }
 
-func newStream(c *Client, body io.ReadCloser, leftOut []string) *stream {
+func newStream(k call, body io.ReadCloser, leftOut []string) *stream {
 	return &stream{
-		client:  c,
+		call:    k,
 		body:    upstream.NewBody(body),
 		events:  upstream.NewEventReader(body, upstream.MaxEvent),
 		leftOut: leftOut,
@@ -88,12 +88,12 @@ func (s *stream) Step() (providers.Delta, error) {
 	switch {
 	case err != nil && string(event.Name) == "error":
 		return providers.Delta{}, &providers.Error{
-			Provider: s.client.name, Kind: providers.Reported, Status: http.StatusOK, Message: s.client.excerpt(event.Data),
+			Provider: s.name, Kind: providers.Reported, Status: http.StatusOK, Message: s.excerpt(event.Data),
 		}
 	case err != nil:
-		return providers.Delta{}, s.client.invalid("an event that is not JSON: " + s.client.excerpt(event.Data))
+		return providers.Delta{}, s.invalid("an event that is not JSON: " + s.excerpt(event.Data))
 	case string(event.Name) == "error" || isError(v):
-		return providers.Delta{}, s.client.reported(v)
+		return providers.Delta{}, s.reported(v)
 	}
 	return s.take(v)
 }
@@ -111,7 +111,7 @@ func (s *stream) first() (d providers.Delta, done bool, err error) {
 		d, err = s.message(head)
 		return d, true, err
 	case upstream.FormatHTML:
-		return d, false, s.client.invalid("a page of HTML, not a message: " + s.client.excerpt(head))
+		return d, false, s.invalid("a page of HTML, not a message: " + s.excerpt(head))
 	}
 	return d, false, nil
 }
@@ -124,14 +124,14 @@ func (s *stream) message(head []byte) (providers.Delta, error) {
 	}
 	v, err := s.body.Parse(body)
 	if err != nil {
-		return providers.Delta{}, s.client.invalid("not JSON: " + s.client.excerpt(body))
+		return providers.Delta{}, s.invalid("not JSON: " + s.excerpt(body))
 	}
 	if isError(v) {
-		return providers.Delta{}, s.client.reported(v)
+		return providers.Delta{}, s.reported(v)
 	}
 	s.start(v)
 	if content := v.Get("content"); content != nil && content.Type() != fastjson.TypeArray && content.Type() != fastjson.TypeNull {
-		return providers.Delta{}, s.client.invalid("the content is no list of blocks")
+		return providers.Delta{}, s.invalid("the content is no list of blocks")
 	}
 	var text []byte
 	for i, b := range v.GetArray("content") {
@@ -145,7 +145,7 @@ func (s *stream) message(head []byte) (providers.Delta, error) {
 	s.said = s.said || len(text) > 0
 	s.stopped(v)
 	if s.stop == "" && s.stopErr == nil {
-		return providers.Delta{}, s.client.invalid("neither a message that ended nor an error")
+		return providers.Delta{}, s.invalid("neither a message that ended nor an error")
 	}
 	if err := s.fault(); err != nil {
 		return providers.Delta{}, err
@@ -162,7 +162,7 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 		return s.delta(v), nil
 	case "message_start":
 		if s.started {
-			return providers.Delta{}, s.client.invalid("a second message began before the end of the first one")
+			return providers.Delta{}, s.invalid("a second message began before the end of the first one")
 		}
 		s.started = true
 		if m := v.Get("message"); m != nil {
@@ -234,14 +234,14 @@ func (s *stream) say(text []byte) providers.Delta {
 // stopped takes in why the model stopped.
 func (s *stream) stopped(v *fastjson.Value) {
 	if reason := v.GetStringBytes("stop_reason"); len(reason) > 0 {
-		s.stop, s.stopErr = s.client.finishReason(reason)
+		s.stop, s.stopErr = s.finishReason(reason)
 	}
 	details := v.Get("stop_details")
 	if details == nil {
 		return
 	}
-	s.reason = s.client.text(details.Get("category"))
-	if why := s.client.text(details.Get("explanation")); why != "" {
+	s.reason = s.text(details.Get("category"))
+	if why := s.text(details.Get("explanation")); why != "" {
 		s.reason = strings.TrimPrefix(s.reason+": "+why, ": ")
 	}
 }
@@ -253,18 +253,18 @@ func (s *stream) fault() error {
 	}
 	calls, err := s.tools.Finish()
 	if err != nil {
-		return s.client.invalid("not a whole answer: " + err.Error())
+		return s.invalid("not a whole answer: " + err.Error())
 	}
 	s.calls = calls
 	switch {
 	case s.stop == providers.FinishToolCalls && len(calls) == 0 && !s.said:
-		return s.client.invalid("an answer of tool calls without a tool call")
+		return s.invalid("an answer of tool calls without a tool call")
 	case s.stop == providers.FinishContentFilter && !s.said:
 		return &providers.Error{
-			Provider: s.client.name, Kind: providers.Refused, Status: http.StatusOK, Code: "refusal", Message: s.reason,
+			Provider: s.name, Kind: providers.Refused, Status: http.StatusOK, Code: "refusal", Message: s.reason,
 		}
 	case s.stop == "" && !s.said:
-		return s.client.invalid("the end marker without an answer")
+		return s.invalid("the end marker without an answer")
 	}
 	return nil
 }
@@ -272,13 +272,13 @@ func (s *stream) fault() error {
 // cut judges a body that ends, or breaks off, before the end marker.
 func (s *stream) cut(err error) error {
 	if errors.Is(err, upstream.ErrTooLarge) {
-		return s.client.invalid("the answer is larger than the limit")
+		return s.invalid("the answer is larger than the limit")
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
 		if !s.started && !s.said {
-			return s.client.invalid("an empty answer")
+			return s.invalid("an empty answer")
 		}
 	}
-	return &providers.Error{Provider: s.client.name, Kind: providers.Truncated, Status: http.StatusOK, Err: err}
+	return &providers.Error{Provider: s.name, Kind: providers.Truncated, Status: http.StatusOK, Err: err}
 }

@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -132,12 +131,6 @@ func errorEvent(kind, message string) string {
 	return "event: error\ndata: " + errorBody(kind, message) + "\n\n"
 }
 
-func quote(s string) string {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string always marshals
-	}
-	return string(b)
-}
+func quote(s string) string { return pt.Quote(s) }
 
 func joined(r pt.Reply) string { return strings.Join(r.Body, "") }

@@ -150,7 +150,7 @@ func (m *Module) authorization(config *openai.Config) error {
 	if err := reference.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	m.secret = reference.Rotating()
+	m.secret = reference.Rotating(upstream.CheckKey)
 	config.Secret = m.secret.Value
 	if name == "api_key" {
 		config.KeyHeader = "api-key"

@@ -147,13 +147,24 @@ func stream(words ...string) pt.Reply {
 }
 
 func TestContract(t *testing.T) {
-	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
-		up := pt.NewUpstream(t)
-		up.Choose(func(r pt.Request) pt.Reply {
-			return behave(b, strings.Contains(r.Body, `"stream":true`))
+	for name, secret := range map[string]func(*Module, secret.Reference){
+		"key":   func(m *Module, r secret.Reference) { m.APIKey, m.Token = r, "" },
+		"token": func(m *Module, r secret.Reference) { m.APIKey, m.Token = "", r },
+	} {
+		t.Run(name, func(t *testing.T) {
+			pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
+				up := pt.NewUpstream(t).Play(b, func(r pt.Request) pt.Reply {
+					return behave(b, strings.Contains(r.Body, `"stream":true`))
+				})
+				return module(t, up, func(m *Module) {
+					if b.Key == "" {
+						b.Key = m.APIKey
+					}
+					secret(m, b.Key)
+				})
+			})
 		})
-		return module(t, up)
-	})
+	}
 }
 
 // behave speaks the contract's behaviours in Azure's wire format, which is

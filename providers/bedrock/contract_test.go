@@ -12,6 +12,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
+	"github.com/cadenza-gateway/cadenza/secret"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,12 +44,53 @@ func client(t testing.TB, base string, change ...func(*Config)) *Client {
 
 func TestContract(t *testing.T) {
 	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
-		up := pt.NewUpstream(t)
-		up.Choose(func(r pt.Request) pt.Reply {
-			return behave(b, strings.HasSuffix(r.Path, "/converse-stream"))
-		})
+		up := upstreamOf(t, b)
+		if b.Key != "" {
+			return provisioned(t, &Module{Region: "eu-central-1", APIKey: b.Key, BaseURL: up.URL})
+		}
 		return client(t, up.URL)
 	})
+}
+
+// The contract holds with signed requests, too. Of what signs them only the
+// access key's id shows in a request.
+func TestContractSigned(t *testing.T) {
+	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
+		up := upstreamOf(t, b)
+		t.Setenv("BEDROCK_TEST_KEY", "0123456789")
+		id := secret.Reference("{env.BEDROCK_TEST_KEY}")
+		if b.Key != "" {
+			id = b.Key
+		}
+		return provisioned(t, &Module{Region: "eu-central-1", AccessKeyID: id, SecretAccessKey: "{env.BEDROCK_TEST_KEY}", BaseURL: up.URL})
+	})
+}
+
+func upstreamOf(t *testing.T, b pt.Behaviour) *pt.Upstream {
+	return pt.NewUpstream(t).Play(b, func(r pt.Request) pt.Reply {
+		return behave(b, strings.HasSuffix(r.Path, "/converse-stream"))
+	})
+}
+
+func provisioned(t *testing.T, m *Module) *Module {
+	t.Helper()
+	if err := provision(t, m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// finish is why an answer without tool calls ends.
+func finish(b pt.Behaviour) string {
+	switch b.Finish {
+	case "", providers.FinishStop:
+		return "end_turn"
+	case providers.FinishLength:
+		return "max_tokens"
+	case providers.FinishContentFilter:
+		return "content_filtered"
+	}
+	return string(b.Finish)
 }
 
 // behave speaks the contract's behaviours in Bedrock's wire format.
@@ -59,7 +101,7 @@ func behave(b pt.Behaviour, stream bool) pt.Reply {
 		return r
 	}
 	if !stream {
-		r := answer(strings.Join(b.Words, ""), "end_turn", 9, len(b.Words))
+		r := answer(strings.Join(b.Words, ""), finish(b), 9, len(b.Words))
 		if len(b.Tools) > 0 {
 			r = toolAnswer(strings.Join(b.Words, ""), b.Tools)
 		}
@@ -75,6 +117,9 @@ func behave(b pt.Behaviour, stream bool) pt.Reply {
 	}
 	r := streamed(wholeStream(b.Words...)...)
 	r.Delay = b.Pace
+	if b.Finish != "" {
+		r.Body[len(r.Body)-2] = stop(finish(b))
+	}
 	if b.Fail != pt.None || len(b.Tools) > 0 {
 		r.Body = r.Body[:1+len(b.Words)]
 	}

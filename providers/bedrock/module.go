@@ -167,16 +167,16 @@ func (m *Module) authorization(config *Config) error {
 	case m.APIKey != "" && signed:
 		return errors.New("either api_key is given, or access_key_id and secret_access_key, not both")
 	case m.APIKey != "":
-		key := m.APIKey.Rotating()
+		key := m.APIKey.Rotating(upstream.CheckKey)
 		m.secrets = []*secret.Rotating{key}
 		config.APIKey = key.Value
 		return nil
 	case m.AccessKeyID == "" || m.SecretAccessKey == "":
 		return errors.New("api_key is required, or both access_key_id and secret_access_key")
 	}
-	m.secrets = []*secret.Rotating{m.AccessKeyID.Rotating(), m.SecretAccessKey.Rotating()}
+	m.secrets = []*secret.Rotating{m.AccessKeyID.Rotating(upstream.CheckKey), m.SecretAccessKey.Rotating(nil)}
 	if m.SessionToken != "" {
-		m.secrets = append(m.secrets, m.SessionToken.Rotating())
+		m.secrets = append(m.secrets, m.SessionToken.Rotating(upstream.CheckKey))
 	}
 	config.Credentials = m.credentials
 	return nil

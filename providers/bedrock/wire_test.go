@@ -2,7 +2,6 @@ package bedrock
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -35,13 +34,7 @@ func exception(name, payload string) string {
 	return frame(payload, ":exception-type", name, ":content-type", "application/json", ":message-type", "exception")
 }
 
-func quote(s string) string {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string always marshals
-	}
-	return string(b)
-}
+func quote(s string) string { return pt.Quote(s) }
 
 func start() string { return event("messageStart", `{"p":"abcdefghijklmn","role":"assistant"}`) }
 

@@ -33,9 +33,10 @@ type Config struct {
 	Name string
 	// Key is sent as x-goog-api-key; empty sends none.
 	Key string
-	// Token, where set, gives the access token for each call; it is sent as a
-	// bearer token. It is called by several goroutines at once.
-	Token func() (string, error)
+	// Secret, where set, gives the key of each call in place of Key, for keys
+	// that change; Token gives an access token, sent as a bearer token. Their
+	// errors fail the call. They are called by several goroutines at once.
+	Secret, Token func() (string, error)
 	// Upstream describes the connection. A nil BaseURL is DefaultBaseURL. The
 	// base URL is what stands before /models/.
 	Upstream upstream.Config
@@ -45,7 +46,8 @@ type Config struct {
 type Client struct {
 	name   string
 	key    string
-	token  func() (string, error)
+	secret func() (string, error) // the key or the token, nil where key is it
+	bearer bool
 	base   string
 	json   http.Header // of a request for a whole answer
 	stream http.Header // of one for a stream
@@ -96,7 +98,7 @@ func New(config Config) (*Client, error) {
 	if !upstream.ValidHeaderValue(config.Key) {
 		return nil, errors.New("the API key has a character that a header cannot carry")
 	}
-	if config.Key != "" && config.Token != nil {
+	if (config.Key != "" || config.Secret != nil) && config.Token != nil {
 		return nil, errors.New("an API key and an access token exclude each other")
 	}
 	client, err := upstream.NewClient(config.Upstream)
@@ -104,11 +106,14 @@ func New(config Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		name:  config.Name,
-		key:   config.Key,
-		token: config.Token,
-		base:  strings.TrimRight(config.Upstream.BaseURL.String(), "/") + "/",
-		http:  client,
+		name:   config.Name,
+		key:    config.Key,
+		secret: config.Secret,
+		base:   strings.TrimRight(config.Upstream.BaseURL.String(), "/") + "/",
+		http:   client,
+	}
+	if config.Token != nil {
+		c.secret, c.bearer = config.Token, true
 	}
 	c.json, c.stream = c.headers("application/json"), c.headers("text/event-stream")
 	return c, nil
@@ -119,9 +124,6 @@ func (c *Client) headers(accept string) http.Header {
 	h.Set("Accept", accept)
 	h.Set("Content-Type", "application/json")
 	h.Set("User-Agent", upstream.UserAgent)
-	if c.key != "" {
-		h.Set("X-Goog-Api-Key", c.key)
-	}
 	return h
 }
 
@@ -145,21 +147,26 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if err != nil {
 		return nil, err
 	}
+	k := call{c, c.key}
+	if c.secret != nil {
+		if k.secret, err = c.secret(); err != nil {
+			return nil, &providers.ConnectError{Permanent: true, Err: err}
+		}
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
-		return nil, upstream.Unanswered(ctx, err, c.key)
+		return nil, upstream.Unanswered(ctx, err, k.secret)
 	}
 	header := c.json
 	if req.Stream {
 		header = c.stream
 	}
 	r.Header = header.Clone()
-	k := call{c, c.key}
-	if c.token != nil {
-		if k.secret, err = c.token(); err != nil {
-			return nil, &providers.ConnectError{Permanent: true, Err: err}
-		}
+	switch {
+	case c.bearer:
 		r.Header.Set("Authorization", "Bearer "+k.secret)
+	case k.secret != "":
+		r.Header.Set("X-Goog-Api-Key", k.secret)
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {

@@ -39,10 +39,10 @@ func client(t testing.TB, base string, change ...func(*Config)) *Client {
 
 func TestContract(t *testing.T) {
 	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
-		up := pt.NewUpstream(t)
-		up.Choose(func(r pt.Request) pt.Reply {
-			return behave(b, strings.HasSuffix(r.Path, ":streamGenerateContent"))
-		})
+		up := upstreamOf(t, b)
+		if b.Key != "" {
+			return provisioned(t, &Module{APIKey: b.Key, BaseURL: up.URL + "/v1beta"})
+		}
 		return client(t, up.URL)
 	})
 }
@@ -50,14 +50,41 @@ func TestContract(t *testing.T) {
 // The contract holds with Vertex AI's credentials, too.
 func TestContractWithToken(t *testing.T) {
 	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
-		up := pt.NewUpstream(t)
-		up.Choose(func(r pt.Request) pt.Reply {
-			return behave(b, strings.HasSuffix(r.Path, ":streamGenerateContent"))
-		})
+		up := upstreamOf(t, b)
+		if b.Key != "" {
+			return provisioned(t, &Module{Token: b.Key, BaseURL: up.URL + "/v1beta"})
+		}
 		return client(t, up.URL, func(c *Config) {
 			c.Key, c.Token = "", func() (string, error) { return "ya29.token", nil }
 		})
 	})
+}
+
+func upstreamOf(t *testing.T, b pt.Behaviour) *pt.Upstream {
+	return pt.NewUpstream(t).Play(b, func(r pt.Request) pt.Reply {
+		return behave(b, strings.HasSuffix(r.Path, ":streamGenerateContent"))
+	})
+}
+
+func provisioned(t *testing.T, m *Module) *Module {
+	t.Helper()
+	if err := provision(t, m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// finish is why an answer ends.
+func finish(b pt.Behaviour) string {
+	switch b.Finish {
+	case "", providers.FinishStop:
+		return "STOP"
+	case providers.FinishLength:
+		return "MAX_TOKENS"
+	case providers.FinishContentFilter:
+		return "SAFETY"
+	}
+	return string(b.Finish)
 }
 
 // behave speaks the contract's behaviours in Gemini's wire format.
@@ -67,7 +94,7 @@ func behave(b pt.Behaviour, stream bool) pt.Reply {
 			errorInfo(b.Code), retryInfo(fmt.Sprintf("%ds", b.RetryAfter/time.Second))))
 	}
 	if !stream {
-		r := answer(strings.Join(b.Words, ""), "STOP", len(b.Words))
+		r := answer(strings.Join(b.Words, ""), finish(b), len(b.Words))
 		if len(b.Tools) > 0 {
 			r = pt.JSON(200, toolAnswer(strings.Join(b.Words, ""), b.Tools...))
 		}
@@ -86,7 +113,7 @@ func behave(b pt.Behaviour, stream bool) pt.Reply {
 		r.Body = append(r.Body, event(toolAnswer("", c)))
 	}
 	if b.Fail == pt.None {
-		r.Body = append(r.Body, finishChunk("STOP", "", max(1, len(b.Words))))
+		r.Body = append(r.Body, finishChunk(finish(b), "", max(1, len(b.Words))))
 	}
 	r.Delay = b.Pace
 	switch b.Fail {

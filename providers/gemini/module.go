@@ -23,13 +23,14 @@ func init() {
 // Module is the Caddy module cadenza.providers.gemini: Gemini models of Google
 // AI, or of Vertex AI where project and location are given.
 type Module struct {
-	// The API key, as {env.NAME} or {file.PATH}. While the variable or the file
-	// is empty the provider's targets are skipped.
+	// The API key, as {env.NAME} or {file.PATH}. A file is read anew every ten
+	// seconds. While the variable or the file is empty the provider's targets
+	// are skipped.
 	APIKey secret.Reference `json:"api_key,omitempty"`
 
 	// In place of an API key: an OAuth 2.0 access token, as {env.NAME} or
 	// {file.PATH}. Tokens live for an hour, so it belongs in a file that is
-	// renewed from outside; the gateway reads it again every 30 seconds.
+	// renewed from outside; the gateway reads it anew every ten seconds.
 	Token secret.Reference `json:"token,omitempty"`
 
 	// The Google Cloud project and the location to call Vertex AI in: a region
@@ -49,9 +50,8 @@ type Module struct {
 	// The HTTP proxy to use. The environment's is never used.
 	Proxy string `json:"proxy,omitempty"`
 
-	client      *Client
-	token       *tokenSource
-	unavailable error
+	client *Client
+	secret *secret.Rotating // the key or the token, nil where none is sent
 }
 
 // CaddyModule returns the module's registration.
@@ -135,23 +135,20 @@ func (m *Module) Provision(ctx caddy.Context) error {
 		if err := m.APIKey.Validate(); err != nil {
 			return fmt.Errorf("api_key: %w", err)
 		}
-		config.Key, m.unavailable = m.APIKey.Resolve()
-		if m.unavailable == nil && !upstream.ValidHeaderValue(config.Key) {
-			m.unavailable = fmt.Errorf("%s holds a character that a header cannot carry", m.APIKey)
-			config.Key = ""
-		}
+		m.secret = m.APIKey.Rotating(upstream.CheckKey)
+		config.Secret = m.secret.Value
 	case m.Token != "":
 		if err := m.Token.Validate(); err != nil {
 			return fmt.Errorf("token: %w", err)
 		}
-		m.token = &tokenSource{reference: m.Token}
-		config.Token = m.token.get
+		m.secret = m.Token.Rotating(upstream.CheckKey)
+		config.Token = m.secret.Value
 	case base.Hostname() == officialHost:
 		return errors.New("api_key is required: Google AI answers nothing without one")
 	case strings.HasSuffix(base.Hostname(), ".googleapis.com"):
 		return errors.New("token is required: Vertex AI answers nothing without one")
 	}
-	if (m.APIKey != "" || m.Token != "") && upstream.Unencrypted(base) {
+	if m.secret != nil && upstream.Unencrypted(base) {
 		ctx.Logger().Warn("the key or token is sent without encryption: base_url begins with http://",
 			zap.String("host", base.Host))
 	}
@@ -188,20 +185,17 @@ func (m *Module) Cleanup() error {
 
 // Invoke calls the model.
 func (m *Module) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
-	if m.unavailable != nil {
-		return nil, &providers.ConnectError{Permanent: true, Err: m.unavailable}
-	}
 	return m.client.Invoke(ctx, req)
 }
 
 // Unavailable tells why there is no key or token, nil when there is one or none
 // is needed.
 func (m *Module) Unavailable() error {
-	if m.token != nil {
-		_, err := m.token.get()
-		return err
+	if m.secret == nil {
+		return nil
 	}
-	return m.unavailable
+	_, err := m.secret.Value()
+	return err
 }
 
 var (

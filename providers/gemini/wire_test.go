@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -140,12 +139,6 @@ func retryInfo(delay string) string {
 
 const overloaded = "This model is currently experiencing high demand. Spikes in demand are usually temporary. Please try again later."
 
-func quote(s string) string {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string always marshals
-	}
-	return string(b)
-}
+func quote(s string) string { return pt.Quote(s) }
 
 func joined(r pt.Reply) string { return strings.Join(r.Body, "") }

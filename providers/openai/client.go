@@ -31,7 +31,8 @@ type Config struct {
 	// Key is sent as a bearer token; empty sends none.
 	Key string
 	// Secret, where set, gives the key of each call in place of Key, for keys
-	// that expire. Its error fails the call.
+	// that change. Its error fails the call. It is called by several goroutines
+	// at once.
 	Secret func() (string, error)
 	// KeyHeader is the header that carries the key as it is. Empty:
 	// Authorization, as a bearer token.

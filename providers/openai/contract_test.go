@@ -36,9 +36,16 @@ func client(t testing.TB, base string, change ...func(*Config)) *Client {
 func TestContract(t *testing.T) {
 	providertest.Run(t, func(t *testing.T, b providertest.Behaviour, _ *providers.Request) providers.Provider {
 		up := providertest.NewUpstream(t)
-		up.Choose(func(r providertest.Request) providertest.Reply {
+		up.Play(b, func(r providertest.Request) providertest.Reply {
 			return providertest.OpenAIBehaviour(b, strings.Contains(r.Body, `"stream":true`))
 		})
+		if b.Key != "" {
+			m := &Module{APIKey: b.Key, BaseURL: up.URL + "/v1"}
+			if err := provision(t, m); err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
 		return client(t, up.URL)
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/secret"
 )
 
 // Behaviour is how the contract wants a provider's upstream to answer every
@@ -33,7 +34,17 @@ type Behaviour struct {
 	RetryAfter time.Duration
 	// Fail is what happens after the words, in place of the end.
 	Fail Failure
+	// Finish, where set, is why the answer ends, in the gateway's words: the
+	// upstream says it in its own. UnknownReason it says as it is.
+	Finish providers.FinishReason
+	// Key, where set, is where the provider reads its key from: a file.
+	Key secret.Reference
+
+	asked func(Request) // is told of the requests
 }
+
+// UnknownReason is a reason for an answer's end that no service has.
+const UnknownReason providers.FinishReason = "tired"
 
 // Failure is what happens to an answer that began.
 type Failure int
@@ -46,8 +57,10 @@ const (
 	Reported         // the provider reports an error
 )
 
-// Factory makes a provider whose upstream behaves so. The request that the
-// test sends is req, which the factory may add to.
+// Factory makes a provider whose upstream behaves so: see Upstream.Play. The
+// request that the test sends is req, which the factory may add to. It returns
+// nil where there is no such thing with the provider: a reason that it does not
+// have, or a key.
 type Factory func(t *testing.T, b Behaviour, req *providers.Request) providers.Provider
 
 var words = []string{"Hello", ", ", "wörld", " 🌍", "\n", "end \"quoted\" \\ \u2028."}
@@ -62,6 +75,9 @@ func Run(t *testing.T, factory Factory) {
 	t.Run("ReportedError", func(t *testing.T) { testFailure(t, factory, Reported) })
 	t.Run("ToolCalls", func(t *testing.T) { testToolCalls(t, factory) })
 	t.Run("BrokenToolCalls", func(t *testing.T) { testBrokenToolCalls(t, factory) })
+	t.Run("FinishReasons", func(t *testing.T) { testFinish(t, factory) })
+	t.Run("SplitCharacters", func(t *testing.T) { testSplit(t, factory) })
+	t.Run("Key", func(t *testing.T) { testKey(t, factory) })
 	t.Run("LeftOut", func(t *testing.T) { testLeftOut(t, factory) })
 	t.Run("CancelBefore", func(t *testing.T) { testCancelBefore(t, factory) })
 	t.Run("CancelDuring", func(t *testing.T) { testCancelDuring(t, factory) })
@@ -130,7 +146,7 @@ func testComplete(t *testing.T, factory Factory, stream bool) {
 		t.Errorf("Next after the end: %v, want io.EOF again", err)
 	}
 	r := s.Result()
-	if r.FinishReason != "stop" || r.Model == "" {
+	if r.FinishReason != providers.FinishStop || r.Model == "" {
 		t.Errorf("result %+v", r)
 	}
 	u := r.Usage

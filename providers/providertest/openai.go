@@ -30,12 +30,12 @@ func RoleChunk() string {
 
 // ContentChunk is a chunk with content.
 func ContentChunk(content string) string {
-	return Event(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1763720000,"model":"gpt-4o-mini-2024-07-18","service_tier":"default","system_fingerprint":"fp_1","choices":[{"index":0,"delta":{"content":` + quote(content) + `},"logprobs":null,"finish_reason":null}],"usage":null}`)
+	return Event(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1763720000,"model":"gpt-4o-mini-2024-07-18","service_tier":"default","system_fingerprint":"fp_1","choices":[{"index":0,"delta":{"content":` + Quote(content) + `},"logprobs":null,"finish_reason":null}],"usage":null}`)
 }
 
 // FinishChunk is the chunk that ends the content.
 func FinishChunk(reason string) string {
-	return Event(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1763720000,"model":"gpt-4o-mini-2024-07-18","service_tier":"default","system_fingerprint":"fp_1","choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":` + quote(reason) + `}],"usage":null}`)
+	return Event(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1763720000,"model":"gpt-4o-mini-2024-07-18","service_tier":"default","system_fingerprint":"fp_1","choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":` + Quote(reason) + `}],"usage":null}`)
 }
 
 // UsageChunk is the chunk of usage that follows.
@@ -54,9 +54,9 @@ func ToolChunks(index int, id, name, arguments string) []string {
 		half--
 	}
 	return []string{
-		chunk(`"id":` + quote(id) + `,"type":"function","function":{"name":` + quote(name) + `,"arguments":""}`),
-		chunk(`"function":{"arguments":` + quote(arguments[:half]) + `}`),
-		chunk(`"function":{"arguments":` + quote(arguments[half:]) + `}`),
+		chunk(`"id":` + Quote(id) + `,"type":"function","function":{"name":` + Quote(name) + `,"arguments":""}`),
+		chunk(`"function":{"arguments":` + Quote(arguments[:half]) + `}`),
+		chunk(`"function":{"arguments":` + Quote(arguments[half:]) + `}`),
 	}
 }
 
@@ -65,14 +65,14 @@ func ToolChunks(index int, id, name, arguments string) []string {
 func OpenAIToolCalls(content string, completionTokens int, calls ...providers.ToolCall) Reply {
 	said := "null"
 	if content != "" {
-		said = quote(content)
+		said = Quote(content)
 	}
 	list := make([]string, len(calls))
 	for i, c := range calls {
-		list[i] = `{"id":` + quote(c.ID) + `,"type":"function","function":{"name":` + quote(c.Name) + `,"arguments":` + quote(c.Arguments) + `}}`
+		list[i] = `{"id":` + Quote(c.ID) + `,"type":"function","function":{"name":` + Quote(c.Name) + `,"arguments":` + Quote(c.Arguments) + `}}`
 	}
 	r := OpenAIAnswer("\x00", completionTokens)
-	r.Body[0] = strings.Replace(r.Body[0], `"content": `+quote("\x00"), `"content": `+said+`,
+	r.Body[0] = strings.Replace(r.Body[0], `"content": `+Quote("\x00"), `"content": `+said+`,
         "tool_calls": [`+strings.Join(list, ", ")+`]`, 1)
 	r.Body[0] = strings.Replace(r.Body[0], `"finish_reason": "stop"`, `"finish_reason": "tool_calls"`, 1)
 	return r
@@ -110,7 +110,7 @@ func OpenAIAnswer(content string, completionTokens int) Reply {
       "index": 0,
       "message": {
         "role": "assistant",
-        "content": `+quote(content)+`,
+        "content": `+Quote(content)+`,
         "refusal": null,
         "annotations": []
       },
@@ -132,7 +132,7 @@ func OpenAIError(status int, kind, code, message string) Reply {
 
 // ErrorObject is the JSON of an error.
 func ErrorObject(kind, code, message string) string {
-	return `{"error":{"message":` + quote(message) + `,"type":` + quote(kind) + `,"param":null,"code":` + quote(code) + `}}`
+	return `{"error":{"message":` + Quote(message) + `,"type":` + Quote(kind) + `,"param":null,"code":` + Quote(code) + `}}`
 }
 
 // OpenAIBehaviour speaks the contract's behaviours in OpenAI's wire format.
@@ -146,6 +146,9 @@ func OpenAIBehaviour(b Behaviour, stream bool) Reply {
 		r := OpenAIAnswer(strings.Join(b.Words, ""), len(b.Words))
 		if len(b.Tools) > 0 {
 			r = OpenAIToolCalls(strings.Join(b.Words, ""), 9, b.Tools...)
+		}
+		if b.Finish != "" {
+			r.Body[0] = strings.Replace(r.Body[0], `"finish_reason": "stop"`, `"finish_reason": `+Quote(string(b.Finish)), 1)
 		}
 		switch b.Fail {
 		case Stops:
@@ -165,6 +168,9 @@ func OpenAIBehaviour(b Behaviour, stream bool) Reply {
 	}
 	if len(b.Tools) > 0 && tail != nil {
 		tail = []string{FinishChunk("tool_calls"), UsageChunk(9, 9), Done}
+	}
+	if b.Finish != "" {
+		tail = []string{FinishChunk(string(b.Finish)), UsageChunk(9, 9), Done}
 	}
 	for i, c := range b.Tools {
 		head = append(head, ToolChunks(i, c.ID, c.Name, c.Arguments)...)
@@ -187,10 +193,25 @@ func usage(prompt, completion int) string {
 		`,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}`
 }
 
-func quote(s string) string {
-	b, err := json.Marshal(s)
+// Quote is text as a JSON string. Half of a character, which text holds in the
+// three bytes that its number would have in UTF-8, is written as its escape.
+func Quote(text string) string {
+	b, err := json.Marshal(text)
 	if err != nil {
 		panic(err) // a string always marshals
 	}
-	return string(b)
+	if utf8.ValidString(text) {
+		return string(b)
+	}
+	var quoted strings.Builder
+	rest := text
+	for i := 0; i+2 < len(rest); i++ {
+		if rest[i] == 0xed && rest[i+1] >= 0xa0 {
+			quoted.WriteString(strings.Trim(Quote(rest[:i]), `"`))
+			fmt.Fprintf(&quoted, `\u%04x`, 0xd000|int(rest[i+1]&0x3f)<<6|int(rest[i+2]&0x3f))
+			rest, i = rest[i+3:], -1
+		}
+	}
+	quoted.WriteString(strings.Trim(Quote(rest), `"`))
+	return `"` + quoted.String() + `"`
 }

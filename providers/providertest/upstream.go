@@ -122,6 +122,16 @@ func (u *Upstream) Choose(choose func(Request) Reply) *Upstream {
 	return u
 }
 
+// Play is Choose for a factory of the contract, which is told of the requests.
+func (u *Upstream) Play(b Behaviour, choose func(Request) Reply) *Upstream {
+	return u.Choose(func(r Request) Reply {
+		if b.asked != nil {
+			b.asked(r)
+		}
+		return choose(r)
+	})
+}
+
 // Requests are the requests so far.
 func (u *Upstream) Requests() []Request {
 	u.mu.Lock()

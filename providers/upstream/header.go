@@ -59,6 +59,14 @@ func Advice(h http.Header) providers.Advice {
 	return providers.NoAdvice
 }
 
+// CheckKey tells what keeps a key or a token from being sent in a header.
+func CheckKey(key string) error {
+	if !ValidHeaderValue(key) {
+		return errors.New("holds a character that a header cannot carry")
+	}
+	return nil
+}
+
 // ValidHeaderValue tells whether a secret can be sent in a header: visible
 // ASCII.
 func ValidHeaderValue(s string) bool {

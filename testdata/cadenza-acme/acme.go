@@ -17,13 +17,13 @@ import (
 
 // Client is a provider. It is safe for concurrent use.
 type Client struct {
-	key  string
+	key  func() (string, error)
 	url  string
 	http *upstream.Client
 }
 
 // New makes a client. It connects to nothing.
-func New(base *url.URL, key string) (*Client, error) {
+func New(base *url.URL, key func() (string, error)) (*Client, error) {
 	client, err := upstream.NewClient(upstream.Config{BaseURL: base})
 	if err != nil {
 		return nil, err
@@ -33,6 +33,10 @@ func New(base *url.URL, key string) (*Client, error) {
 
 // Invoke sends the request and returns once the response's headers are there.
 func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
+	key, err := c.key()
+	if err != nil {
+		return nil, &providers.ConnectError{Permanent: true, Err: err}
+	}
 	leftOut, err := req.Parameters.Lacking("acme", "temperature", "max_tokens")
 	if err != nil {
 		return nil, err
@@ -49,13 +53,13 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	}
 	body, err := json.Marshal(members)
 	if err != nil {
-		return nil, c.fail(providers.Status, http.StatusBadRequest, "", err.Error())
+		return nil, fail(providers.Status, http.StatusBadRequest, "", err.Error())
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, &providers.ConnectError{Permanent: true, Err: err}
 	}
-	r.Header.Set("Authorization", "Bearer "+c.key)
+	r.Header.Set("Authorization", "Bearer "+key)
 	r.Header.Set("Content-Type", "application/json")
 	resp, err := c.http.Do(r)
 	switch {
@@ -69,27 +73,24 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 		return nil, &providers.ConnectError{Err: err}
 	case resp.StatusCode != http.StatusOK:
 		defer resp.Body.Close()
-		return nil, c.statusError(resp)
+		return nil, statusError(resp, key)
 	}
-	return &stream{client: c, body: resp.Body, events: upstream.NewEventReader(resp.Body, upstream.MaxEvent), result: providers.Result{Model: req.Model, LeftOut: leftOut}}, nil
+	return newStream(resp.Body, key, providers.Result{Model: req.Model, LeftOut: leftOut}), nil
 }
 
 // statusError reads {"code":…,"message":…}.
-func (c *Client) statusError(resp *http.Response) error {
+func statusError(resp *http.Response, key string) error {
 	body, _ := io.ReadAll(resp.Body) // the client bounds it
 	var said struct{ Code, Message string }
 	if json.Unmarshal(body, &said) != nil {
 		said.Message = string(body)
 	}
-	e := c.fail(providers.Status, resp.StatusCode, said.Code, said.Message)
+	e := fail(providers.Status, resp.StatusCode, upstream.Redact(said.Code, key), upstream.Redact(said.Message, key))
 	e.RetryAfter = upstream.RetryAfter(resp.Header, time.Now())
 	return e
 }
 
-// fail makes an error whose text is fit for the log.
-func (c *Client) fail(kind providers.ErrorKind, status int, code, message string) *providers.Error {
-	return &providers.Error{
-		Provider: "acme", Kind: kind, Status: status,
-		Code: upstream.Redact(code, c.key), Message: upstream.Redact(message, c.key),
-	}
+// fail makes an error. Its text must be fit for the log.
+func fail(kind providers.ErrorKind, status int, code, message string) *providers.Error {
+	return &providers.Error{Provider: "acme", Kind: kind, Status: status, Code: code, Message: message}
 }

@@ -1,7 +1,6 @@
 package acme
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -10,19 +9,23 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/providertest"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
 func TestContract(t *testing.T) {
 	providertest.Run(t, func(t *testing.T, b providertest.Behaviour, _ *providers.Request) providers.Provider {
-		up := providertest.NewUpstream(t)
-		up.Choose(func(r providertest.Request) providertest.Reply {
+		up := providertest.NewUpstream(t).Play(b, func(r providertest.Request) providertest.Reply {
 			return behave(b, strings.Contains(r.Body, `"stream":true`))
 		})
 		base, err := url.Parse(up.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := New(base, "a-key")
+		key := func() (string, error) { return "a-key", nil }
+		if b.Key != "" {
+			key = b.Key.Rotating(upstream.CheckKey).Value
+		}
+		c, err := New(base, key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,15 +48,11 @@ func behave(b providertest.Behaviour, stream bool) providertest.Reply {
 	r := providertest.SSE()
 	r.Delay = b.Pace
 	for _, w := range words {
-		text, err := json.Marshal(w)
-		if err != nil {
-			panic(err) // a string always marshals
-		}
-		r.Body = append(r.Body, providertest.Event(`{"text":`+string(text)+`}`))
+		r.Body = append(r.Body, providertest.Event(`{"text":`+providertest.Quote(w)+`}`))
 	}
 	switch b.Fail {
 	case providertest.None:
-		r.Body = append(r.Body, providertest.Event(fmt.Sprintf(`{"done":"stop","in":9,"out":%d}`, max(1, len(b.Words)))))
+		r.Body = append(r.Body, providertest.Event(fmt.Sprintf(`{"done":%q,"in":9,"out":%d}`, done(b.Finish), max(1, len(b.Words)))))
 	case providertest.Stops:
 		r.End = providertest.Cut
 	case providertest.Stalls:
@@ -62,4 +61,17 @@ func behave(b providertest.Behaviour, stream bool) providertest.Reply {
 		r.Body = append(r.Body, providertest.Event(`{"error":"broken"}`))
 	}
 	return r
+}
+
+// done is Acme's word for why an answer ends.
+func done(reason providers.FinishReason) string {
+	switch reason {
+	case "":
+		return "stop"
+	case providers.FinishLength:
+		return "limit"
+	case providers.FinishContentFilter:
+		return "policy"
+	}
+	return string(reason)
 }

@@ -24,8 +24,8 @@ type Module struct {
 	// Where the API is. Default: https://api.acme.example
 	BaseURL string `json:"base_url,omitempty"`
 
-	client      *Client
-	unavailable error
+	client *Client
+	key    *secret.Rotating
 }
 
 // CaddyModule returns the module's registration.
@@ -77,23 +77,23 @@ func (m *Module) Provision(caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	// A key that cannot be had now is no reason not to start.
-	var key string
-	key, m.unavailable = m.APIKey.Resolve()
-	m.client, err = New(base, key)
+	// A key that cannot be had now is no reason not to start, and one in a file
+	// may be replaced at any time.
+	m.key = m.APIKey.Rotating(upstream.CheckKey)
+	m.client, err = New(base, m.key.Value)
 	return err
 }
 
 // Invoke calls the model.
 func (m *Module) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
-	if m.unavailable != nil {
-		return nil, &providers.ConnectError{Permanent: true, Err: m.unavailable}
-	}
 	return m.client.Invoke(ctx, req)
 }
 
 // Unavailable tells why there is no key, nil when there is one.
-func (m *Module) Unavailable() error { return m.unavailable }
+func (m *Module) Unavailable() error {
+	_, err := m.key.Value()
+	return err
+}
 
 // Cleanup closes idle connections. Calls that still run keep theirs.
 func (m *Module) Cleanup() error {

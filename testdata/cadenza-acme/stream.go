@@ -1,8 +1,6 @@
 package acme
 
 import (
-	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 
@@ -14,46 +12,69 @@ import (
 // {"text":…} any number of times, then {"done":…,"in":…,"out":…}; or an
 // {"error":…} at any time.
 type stream struct {
-	client *Client
-	body   io.ReadCloser
+	upstream.Lookahead
+	key    string
+	body   upstream.Body
 	events *upstream.EventReader
+	said   bool
 	result providers.Result
-	err    error // the end: it stays
+}
+
+func newStream(body io.ReadCloser, key string, result providers.Result) *stream {
+	return &stream{
+		key:    key,
+		body:   upstream.NewBody(body),
+		events: upstream.NewEventReader(body, upstream.MaxEvent),
+		result: result,
+	}
 }
 
 // Next returns the next delta.
-func (s *stream) Next() (providers.Delta, error) {
-	if s.err != nil {
-		return providers.Delta{}, s.err
-	}
-	d, err := s.read()
-	s.err = err
-	return d, err
-}
+func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 
-func (s *stream) read() (providers.Delta, error) {
+// Ready tells whether a step can be had without waiting.
+func (s *stream) Ready() bool { return s.events.Buffered() }
+
+// Step reads one event.
+func (s *stream) Step() (providers.Delta, error) {
 	event, err := s.events.Next()
 	if err != nil {
 		// Only "done" is an end. Whatever else stops was cut.
-		return providers.Delta{}, s.client.fail(providers.Truncated, http.StatusOK, "", err.Error())
+		return providers.Delta{}, fail(providers.Truncated, http.StatusOK, "", err.Error())
 	}
-	var said struct {
-		Text, Error string
-		Done        providers.FinishReason
-		In, Out     int64
+	v, err := s.body.Parse(event.Data)
+	if err != nil {
+		return providers.Delta{}, fail(providers.Invalid, http.StatusOK, "", err.Error())
 	}
-	if err := json.Unmarshal(event.Data, &said); err != nil {
-		return providers.Delta{}, s.client.fail(providers.Invalid, http.StatusOK, "", err.Error())
+	if code := v.GetStringBytes("error"); len(code) > 0 {
+		return providers.Delta{}, fail(providers.Reported, http.StatusOK, upstream.Redact(string(code), s.key), "")
 	}
-	switch {
-	case said.Error != "":
-		return providers.Delta{}, s.client.fail(providers.Reported, http.StatusOK, said.Error, "")
-	case said.Done != "":
-		s.result.FinishReason = said.Done
-		s.result.Usage = providers.Usage{PromptTokens: said.In, CompletionTokens: said.Out, TotalTokens: said.In + said.Out}
-		return providers.Delta{}, io.EOF
+	if word := v.GetStringBytes("done"); len(word) > 0 {
+		in, out := upstream.Tokens(v.Get("in")), upstream.Tokens(v.Get("out"))
+		s.result.Usage = providers.Usage{PromptTokens: in, CompletionTokens: out, TotalTokens: in + out}
+		return providers.Delta{}, s.end(string(word))
 	}
-	return providers.Delta{Content: said.Text, More: s.events.Buffered()}, nil
+	text := v.GetStringBytes("text")
+	s.said = s.said || len(text) > 0
+	return providers.Delta{Content: s.body.String(text)}, nil
+}
+
+// end judges why the model stopped: io.EOF where what it said is an answer.
+func (s *stream) end(word string) error {
+	switch word {
+	case "stop":
+		s.result.FinishReason = providers.FinishStop
+	case "limit":
+		s.result.FinishReason = providers.FinishLength
+	case "policy":
+		if !s.said {
+			return fail(providers.Refused, http.StatusOK, word, "")
+		}
+		s.result.FinishReason = providers.FinishContentFilter
+	default:
+		return fail(providers.Invalid, http.StatusOK, "", "it stopped for an unknown reason: "+upstream.Redact(word, s.key))
+	}
+	return io.EOF
 }
 
 // Result is what is known of the answer.
@@ -61,8 +82,6 @@ func (s *stream) Result() providers.Result { return s.result }
 
 // Close ends the call.
 func (s *stream) Close() error {
-	if s.err == nil {
-		s.err = errors.New("the stream is closed")
-	}
+	s.Lookahead.Close()
 	return s.body.Close()
 }
