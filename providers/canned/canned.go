@@ -47,7 +47,7 @@ func (p *Provider) Invoke(ctx context.Context, req *providers.Request) (provider
 			Code: "invalid_extra", Message: err.Error(),
 		}
 	}
-	s := &stream{ctx: ctx, pace: p.Pace, words: p.words(req, options), tools: options.tools}
+	s := &stream{ctx: ctx, pace: p.Pace, words: p.words(req, options), tools: options.tools, finish: options.finish, usage: options.usage}
 	if options.pace != nil {
 		s.pace = *options.pace
 	}
@@ -55,10 +55,14 @@ func (p *Provider) Invoke(ctx context.Context, req *providers.Request) (provider
 	if req.Model == "" {
 		s.result.Model = name
 	}
+	prompt := int64(0)
 	for _, m := range req.Messages {
-		s.result.Usage.PromptTokens += int64(len(strings.Fields(m.Content)))
+		prompt += int64(len(strings.Fields(m.Content)))
 	}
-	s.result.Usage.TotalTokens = s.result.Usage.PromptTokens
+	if n := options.usage.PromptTokens; n != nil {
+		prompt = *n
+	}
+	s.result.Usage = providers.Usage{PromptTokens: prompt, TotalTokens: prompt}
 	if options.fail.applies(ctx) {
 		if f := options.fail; f.inStream() {
 			s.fail = f
@@ -112,7 +116,9 @@ type stream struct {
 	said   int
 	tools  []providers.ToolCall // after the words
 	called bool                 // a delta told of them
-	fail   *failure             // at its time; nil for none
+	finish providers.FinishReason
+	usage  usage
+	fail   *failure // at its time; nil for none
 	result providers.Result
 	err    error
 }
@@ -159,34 +165,48 @@ func (s *stream) next() (providers.Delta, error) {
 	}
 	word := s.words[s.said]
 	s.said++
-	n := int64(len(strings.Fields(word)))
-	s.result.Usage.CompletionTokens += n
-	s.result.Usage.TotalTokens += n
+	s.count(int64(len(strings.Fields(word))))
 	return providers.Delta{Content: word, More: s.pace <= 0 && s.fail == nil}, nil
 }
 
 // end ends the answer, with its tool calls where it has some.
 func (s *stream) end() (providers.Delta, error) {
-	if len(s.tools) == 0 {
-		s.result.FinishReason = "stop"
-		return providers.Delta{}, io.EOF
-	}
-	if !s.called {
-		s.called = true
-		return providers.Delta{ToolCall: true}, nil
-	}
-	for _, c := range s.tools {
-		if !json.Valid([]byte(c.Arguments)) {
-			return providers.Delta{}, &providers.Error{
-				Provider: name, Kind: providers.Invalid, Status: http.StatusOK, Message: "the arguments of a tool call are not JSON",
-			}
+	reason := providers.FinishStop
+	if len(s.tools) > 0 {
+		if !s.called {
+			s.called = true
+			return providers.Delta{ToolCall: true}, nil
 		}
-		n := int64(len(strings.Fields(c.Arguments)))
-		s.result.Usage.CompletionTokens += n
-		s.result.Usage.TotalTokens += n
+		reason = providers.FinishToolCalls
+		for _, c := range s.tools {
+			if !json.Valid([]byte(c.Arguments)) {
+				return providers.Delta{}, &providers.Error{
+					Provider: name, Kind: providers.Invalid, Status: http.StatusOK, Message: "the arguments of a tool call are not JSON",
+				}
+			}
+			s.count(int64(len(strings.Fields(c.Arguments))))
+		}
 	}
-	s.result.FinishReason, s.result.ToolCalls = "tool_calls", s.tools
+	if s.finish != "" {
+		reason = s.finish
+	}
+	if reason == providers.FinishContentFilter && s.said == 0 && len(s.tools) == 0 {
+		return providers.Delta{}, &providers.Error{Provider: name, Kind: providers.Refused, Status: http.StatusOK, Code: string(reason)}
+	}
+	if n := s.usage.CompletionTokens; n != nil {
+		s.count(*n - s.result.Usage.CompletionTokens)
+	}
+	s.result.FinishReason = reason
+	if len(s.tools) > 0 {
+		s.result.ToolCalls = s.tools
+	}
 	return providers.Delta{}, io.EOF
+}
+
+// count adds to the tokens of the answer.
+func (s *stream) count(tokens int64) {
+	s.result.Usage.CompletionTokens += tokens
+	s.result.Usage.TotalTokens += tokens
 }
 
 // Result is what was said so far.

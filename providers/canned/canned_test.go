@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -29,6 +30,14 @@ func TestContract(t *testing.T) {
 				t.Fatal(err)
 			}
 			req.Extra[name] = raw
+		}
+		// It needs no key, knows its reasons, and its words come out of a
+		// definition, which has no halves of characters.
+		if b.Key != "" || b.Finish == providertest.UnknownReason || !utf8.ValidString(strings.Join(b.Words, "|")) {
+			return nil
+		}
+		if b.Finish != "" {
+			set("finish_reason", b.Finish)
 		}
 		set("answer", append([]string{}, b.Words...))
 		if len(b.Tools) > 0 {
@@ -203,6 +212,14 @@ func TestExtraIsChecked(t *testing.T) {
 		{`{"pace":20}`, "extra.pace must be a duration"},
 		{`{"pace":"-1s"}`, "extra.pace must be a duration"},
 		{`{"pace":"2h"}`, "extra.pace must be a duration"},
+		{`{"finish_reason":"tired"}`, "extra.finish_reason must be stop"},
+		{`{"finish_reason":1}`, "extra.finish_reason must be stop"},
+		{`{"finish_reason":"tool_calls"}`, "extra.finish_reason is tool_calls, but there are 0 tool_calls"},
+		{`{"finish_reason":"stop","tool_calls":[{"name":"f"}]}`, "extra.finish_reason is stop, but there are 1 tool_calls"},
+		{`{"usage":7}`, "extra.usage is not understood"},
+		{`{"usage":{"tokens":7}}`, "extra.usage is not understood"},
+		{`{"usage":{"prompt_tokens":-1}}`, "extra.usage has counts from 0"},
+		{`{"usage":{"completion_tokens":1e30}}`, "extra.usage is not understood"},
 		{`{"fail":"yes"}`, "extra.fail is not understood"},
 		{`{"fail":{"statsu":1}}`, "extra.fail is not understood"},
 		{`{"fail":{"kind":"explode"}}`, "unknown kind"},
@@ -327,6 +344,41 @@ func TestToolCalls(t *testing.T) {
 	} {
 		if _, err := answer(t, t.Context(), &Provider{}, extra, true); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v", extra, err)
+		}
+	}
+}
+
+// TestHowAnAnswerEnds holds that a definition decides it: why the model stopped,
+// and what was used.
+func TestHowAnAnswerEnds(t *testing.T) {
+	for _, test := range []struct {
+		extra string
+		want  providers.Result
+	}{
+		{`{"answer":"a b"}`, providers.Result{FinishReason: providers.FinishStop, Usage: providers.Usage{PromptTokens: 2, CompletionTokens: 2, TotalTokens: 4}}},
+		{`{"answer":"a b","finish_reason":"length"}`, providers.Result{FinishReason: providers.FinishLength, Usage: providers.Usage{PromptTokens: 2, CompletionTokens: 2, TotalTokens: 4}}},
+		{`{"answer":"a","finish_reason":"content_filter","usage":{"prompt_tokens":120,"completion_tokens":4000}}`, providers.Result{FinishReason: providers.FinishContentFilter, Usage: providers.Usage{PromptTokens: 120, CompletionTokens: 4000, TotalTokens: 4120}}},
+		{`{"answer":"a b","usage":{"completion_tokens":0}}`, providers.Result{FinishReason: providers.FinishStop, Usage: providers.Usage{PromptTokens: 2, TotalTokens: 2}}},
+		{`{"tool_calls":[{"name":"f"}],"finish_reason":"tool_calls","usage":{"prompt_tokens":0}}`, providers.Result{FinishReason: providers.FinishToolCalls, Usage: providers.Usage{CompletionTokens: 1, TotalTokens: 1}, ToolCalls: []providers.ToolCall{{ID: "call_1", Name: "f", Arguments: "{}"}}}},
+		{`{"tool_calls":[{"name":"f"}],"finish_reason":"length"}`, providers.Result{FinishReason: providers.FinishLength, Usage: providers.Usage{PromptTokens: 2, CompletionTokens: 1, TotalTokens: 3}, ToolCalls: []providers.ToolCall{{ID: "call_1", Name: "f", Arguments: "{}"}}}},
+	} {
+		for _, stream := range []bool{true, false} {
+			req := &providers.Request{Model: "m", Messages: []providers.Message{{Role: "user", Content: "two words"}}, Stream: stream}
+			if err := json.Unmarshal([]byte(test.extra), &req.Extra); err != nil {
+				t.Fatal(err)
+			}
+			s, err := (&Provider{}).Invoke(t.Context(), req)
+			if err != nil {
+				t.Errorf("%s: %v", test.extra, err)
+				continue
+			}
+			for err == nil {
+				_, err = s.Next()
+			}
+			test.want.Model = "m"
+			if diff := cmp.Diff(test.want, s.Result()); err != io.EOF || diff != "" {
+				t.Errorf("stream=%v, %s: %v (-want +got):\n%s", stream, test.extra, err, diff)
+			}
 		}
 	}
 }

@@ -33,6 +33,14 @@ type options struct {
 	tools  []providers.ToolCall
 	pace   *time.Duration
 	fail   *failure
+	finish providers.FinishReason // empty where the answer says it
+	usage  usage
+}
+
+// usage is the member usage. What is not given is counted.
+type usage struct {
+	PromptTokens     *int64 `json:"prompt_tokens"`
+	CompletionTokens *int64 `json:"completion_tokens"`
 }
 
 // failure is the member fail.
@@ -62,14 +70,52 @@ func parseExtra(extra map[string]json.RawMessage) (options, error) {
 			*o.pace, err = parseDuration(raw)
 		case "fail":
 			o.fail, err = parseFailure(raw)
+		case "finish_reason":
+			o.finish, err = parseFinishReason(raw)
+		case "usage":
+			o.usage, err = parseUsage(raw)
 		default:
-			err = errors.New("is not known: the members are answer, tool_calls, pace and fail")
+			err = errors.New("is not known: the members are answer, tool_calls, pace, finish_reason, usage and fail")
 		}
 		if err != nil {
 			return options{}, fmt.Errorf("extra.%s %w", name, err)
 		}
 	}
+	if o.finish != "" && (o.finish == providers.FinishToolCalls) != (len(o.tools) > 0) && o.finish.Whole() {
+		return options{}, fmt.Errorf("extra.finish_reason is %s, but there are %d tool_calls", o.finish, len(o.tools))
+	}
 	return o, nil
+}
+
+// parseFinishReason reads one of the reasons why a model stops.
+func parseFinishReason(raw json.RawMessage) (providers.FinishReason, error) {
+	var reason providers.FinishReason
+	if json.Unmarshal(raw, &reason) == nil {
+		switch reason {
+		case providers.FinishStop, providers.FinishToolCalls, providers.FinishLength, providers.FinishContentFilter:
+			return reason, nil
+		}
+	}
+	return "", errors.New("must be stop, tool_calls, length or content_filter")
+}
+
+// maxTokens bounds a count of tokens.
+const maxTokens = 1_000_000_000
+
+// parseUsage reads counts of tokens.
+func parseUsage(raw json.RawMessage) (usage, error) {
+	var u usage
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&u); err != nil {
+		return usage{}, fmt.Errorf("is not understood: %w", err)
+	}
+	for _, n := range []*int64{u.PromptTokens, u.CompletionTokens} {
+		if n != nil && (*n < 0 || *n > maxTokens) {
+			return usage{}, fmt.Errorf("has counts from 0 to %d", maxTokens)
+		}
+	}
+	return u, nil
 }
 
 // parseAnswer reads a text, which is said word by word, or a list of pieces.
