@@ -148,6 +148,38 @@ func TestNoCutOrCorruptAnswerIsComplete(t *testing.T) {
 	}
 }
 
+// breaking is a body that breaks off with an error.
+type breaking struct {
+	io.Reader
+	err error
+}
+
+func (b breaking) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err == io.EOF {
+		err = b.err
+	}
+	return n, err
+}
+
+func (breaking) Close() error { return nil }
+
+// TestAWrappedEndIsACut holds that only the end of the body in good order makes
+// an answer whole: an error that has io.EOF within, as of a proxy's connection,
+// does not.
+func TestAWrappedEndIsACut(t *testing.T) {
+	body := breaking{strings.NewReader(joined(wholeStream("a"))), fmt.Errorf("the tunnel is gone: %w", io.EOF)}
+	s := newStream(call{&Client{name: "gemini"}, ""}, body, nil)
+	defer s.Close()
+	var err error
+	for err == nil {
+		_, err = s.Next()
+	}
+	if e, ok := errors.AsType[*providers.Error](err); !ok || e.Kind != providers.Truncated {
+		t.Errorf("error %v, want a cut", err)
+	}
+}
+
 // A stream that ends after any of its bytes is complete only where the whole
 // last chunk was there.
 func TestEndAnywhere(t *testing.T) {
