@@ -30,7 +30,7 @@ const maxSeed = 1<<53 - 1
 // maxStop is how many stop texts a request may have.
 const maxStop = 4
 
-var efforts = []string{"none", "minimal", "low", "medium", "high"}
+var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 // decodeParameters reads the parameters n gives over those p has. The ranges
 // are the widest that any known provider accepts.

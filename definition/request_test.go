@@ -142,7 +142,7 @@ func TestBadRequestParameters(t *testing.T) {
 		{"stop: ''\n", "can't be empty"},
 		{"stop: [[a]]\n", "stop must be text"},
 		{"stop:\n", "stop must be text, this is empty"},
-		{"reasoning_effort: lots\n", "reasoning_effort must be one of none, minimal, low, medium, high"},
+		{"reasoning_effort: lots\n", "reasoning_effort must be one of none, minimal, low, medium, high, xhigh, max"},
 		{"reasoning_effort: low\nreasoningEffort: low\n", "another spelling"},
 		{"response_format: yaml\n", "response_format must be text, json or"},
 		{"response_format: []\n", "response_format must be text, json or"},

@@ -29,8 +29,8 @@ type Parameters struct {
 	Seed *int64
 	// Stop are texts at which the answer ends, themselves not part of it.
 	Stop []string
-	// ReasoningEffort is how much a model may think: none, minimal, low, medium
-	// or high.
+	// ReasoningEffort is how much a model may think: none, minimal, low, medium,
+	// high, xhigh or max.
 	ReasoningEffort string
 	ResponseFormat  *ResponseFormat
 	// Tools are what the model may call in place of, or beside, its answer.

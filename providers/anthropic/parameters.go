@@ -58,10 +58,8 @@ func (c *Client) output(members map[string]any, req *providers.Request, leftOut 
 		}
 	case effort == "none":
 		members["thinking"] = map[string]string{"type": "disabled"}
-	case effort == "minimal":
-		config.Effort = "low"
 	default:
-		config.Effort = effort
+		config.Effort = effortOf(req.Model, effort)
 	}
 	if f := req.Parameters.ResponseFormat; f != nil {
 		switch f.Type {

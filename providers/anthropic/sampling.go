@@ -43,6 +43,25 @@ func takesEffort(model string) bool {
 	return since(m, 5, 0)
 }
 
+// effortOf is an effort in the API's words, as far as a model that takes it has
+// that one: max came with the models of 4.6 and xhigh with those of 4.7.
+func effortOf(model, effort string) string {
+	m := generation.FindStringSubmatch(model)
+	switch effort {
+	case "minimal":
+		return "low"
+	case "xhigh":
+		if m == nil || !since(m, 4, 7) {
+			return "high"
+		}
+	case "max":
+		if m != nil && !since(m, 4, 6) {
+			return "high"
+		}
+	}
+	return effort
+}
+
 // since tells whether a match of generation is of a version or a later one.
 func since(m []string, major, minor int) bool {
 	x, _ := strconv.Atoi(m[2])

@@ -77,7 +77,11 @@ func (c *Client) generation(req *providers.Request) (members map[string]any, lef
 // budgets are the thoughts of Gemini 2.5 by effort, in tokens: what Google's own
 // OpenAI-compatible URL makes of it, and the least that a model takes where it
 // thinks little.
-var budgets = map[string]int{"none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24576}
+var budgets = map[string]int{"none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
+
+// levels are the thoughts from Gemini 3 on by effort, in the words of the API's
+// ThinkingLevel.
+var levels = map[string]string{"none": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH", "xhigh": "HIGH", "max": "HIGH"}
 
 // leastThought is the least budget of Gemini 2.5 Pro, which cannot help
 // thinking.
@@ -102,13 +106,14 @@ func thinkingConfig(model, effort string) map[string]any {
 		}
 		return map[string]any{"thinkingBudget": budget}
 	case strings.HasPrefix(model, "gemini-3"):
-		switch {
-		case effort != "none" && effort != "minimal":
-			return map[string]any{"thinkingLevel": effort}
-		case pro:
-			return map[string]any{"thinkingLevel": "low"}
+		level, ok := levels[effort]
+		if !ok {
+			return nil
 		}
-		return map[string]any{"thinkingLevel": "minimal"}
+		if pro && level == "MINIMAL" {
+			level = "LOW"
+		}
+		return map[string]any{"thinkingLevel": level}
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func New(config Config) (*Client, error) {
 	if config.Upstream.BaseURL.Hostname() == officialHost {
 		config.Quirks.MaxCompletionTokens = config.Quirks.MaxCompletionTokens || officialQuirks.MaxCompletionTokens
 		config.Quirks.NoTopK = config.Quirks.NoTopK || officialQuirks.NoTopK
-		config.Quirks.EffortByModel = config.Quirks.EffortByModel || officialQuirks.EffortByModel
+		config.Quirks.NoEffort = officialQuirks.NoEffort
 	}
 	return &Client{
 		name:   config.Name,

@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -63,7 +64,7 @@ func TestParametersOfTheRequest(t *testing.T) {
 		{"everything", Quirks{}, everything, asked{body: map[string]string{
 			"seed": "7", "stop": `["END","\n\n"]`, "reasoning_effort": `"low"`, "response_format": format, "tools": tools, "tool_choice": `"required"`,
 		}}},
-		{"a random seed, no effort", Quirks{RandomSeed: true, NoReasoningEffort: true}, everything, asked{map[string]string{
+		{"a random seed, no effort", Quirks{RandomSeed: true, NoEffort: regexp.MustCompile("")}, everything, asked{map[string]string{
 			"random_seed": "7", "stop": `["END","\n\n"]`, "response_format": format, "tools": tools, "tool_choice": `"required"`,
 		}, []string{"reasoning_effort"}}},
 		{"no seed", Quirks{NoSeed: true, NoTopK: true}, with(func(p *providers.Parameters) { p.Seed, p.TopK = ptr[int64](1), ptr[int64](2) }), asked{map[string]string{}, []string{"top_k", "seed"}}},
@@ -89,8 +90,8 @@ func TestParametersOfTheRequest(t *testing.T) {
 		{"empty lists", Quirks{}, with(func(p *providers.Parameters) {
 			p.Stop, p.Tools, p.ToolChoice = []string{}, []providers.Tool{}, &providers.ToolChoice{Mode: providers.ToolsNone}
 		}), asked{body: map[string]string{}}},
-		{"effort for a model that does not reason", Quirks{EffortByModel: true}, providers.Request{Model: "ft:gpt-4o-mini:x", Parameters: providers.Parameters{ReasoningEffort: "high"}}, asked{map[string]string{}, []string{"reasoning_effort"}}},
-		{"effort for one that does", Quirks{EffortByModel: true}, providers.Request{Model: "gpt-5-mini", Parameters: providers.Parameters{ReasoningEffort: "minimal"}}, asked{body: map[string]string{"reasoning_effort": `"minimal"`}}},
+		{"effort for a model that does not reason", Quirks{NoEffort: older}, providers.Request{Model: "ft:gpt-4o-mini:x", Parameters: providers.Parameters{ReasoningEffort: "high"}}, asked{map[string]string{}, []string{"reasoning_effort"}}},
+		{"effort for one that does", Quirks{NoEffort: older}, providers.Request{Model: "gpt-5-mini", Parameters: providers.Parameters{ReasoningEffort: "minimal"}}, asked{body: map[string]string{"reasoning_effort": `"minimal"`}}},
 		{"extra wins", Quirks{}, providers.Request{Model: "m", Parameters: pt.Everything(), Extra: map[string]json.RawMessage{
 			"tools": json.RawMessage(`[]`), "response_format": json.RawMessage(`null`), "stop": json.RawMessage(`"x"`), "tool_choice": json.RawMessage(`"auto"`), "seed": json.RawMessage(`1`), "reasoning_effort": json.RawMessage(`"xhigh"`),
 		}}, asked{body: map[string]string{"seed": "1", "stop": `"x"`, "reasoning_effort": `"xhigh"`, "response_format": "null", "tools": "[]", "tool_choice": `"auto"`}}},

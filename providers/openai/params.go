@@ -111,11 +111,17 @@ func (c *Client) sampling(p *openai.ChatCompletionNewParams, extra map[string]an
 	if len(in.Stop) > 0 {
 		p.Stop.OfStringArray = in.Stop
 	}
-	if in.ReasoningEffort != "" {
-		if c.quirks.NoReasoningEffort || c.quirks.EffortByModel && !reasons(req.Model) {
+	if effort := in.ReasoningEffort; effort != "" {
+		if word, ok := c.quirks.Efforts[effort]; ok {
+			effort = word
+		}
+		switch {
+		case c.quirks.NoEffort != nil && c.quirks.NoEffort.MatchString(req.Model):
 			leftOut = append(leftOut, "reasoning_effort")
-		} else {
-			p.ReasoningEffort = shared.ReasoningEffort(in.ReasoningEffort)
+		case c.quirks.NoThinking && effort == "none":
+			extra["thinking"] = map[string]string{"type": "disabled"}
+		default:
+			p.ReasoningEffort = shared.ReasoningEffort(effort)
 		}
 	}
 	return leftOut

@@ -12,9 +12,13 @@ type Quirks struct {
 	NoTopK bool
 	// NoSeed leaves out seed, RandomSeed sends it as random_seed.
 	NoSeed, RandomSeed bool
-	// NoReasoningEffort leaves out reasoning_effort, EffortByModel with the
-	// models of OpenAI that do not reason, which reject it.
-	NoReasoningEffort, EffortByModel bool
+	// NoEffort matches the models that reject reasoning_effort: with them it is
+	// left out. Efforts are the efforts that the service does not know, each with
+	// the word that is sent in its place. NoThinking sends the effort none as
+	// thinking that is disabled.
+	NoEffort   *regexp.Regexp
+	Efforts    map[string]string
+	NoThinking bool
 	// NoJSON, NoJSONSchema and NoTools fail calls that want an object in JSON,
 	// an answer by a schema, or tools: without them the answer would be
 	// another.
@@ -42,30 +46,39 @@ type Service struct {
 
 // officialQuirks are the quirks of OpenAI itself: its newer models reject
 // max_tokens, its older ones reasoning_effort, and none has top_k.
-var officialQuirks = Quirks{MaxCompletionTokens: true, NoTopK: true, EffortByModel: true}
+var officialQuirks = Quirks{MaxCompletionTokens: true, NoTopK: true, NoEffort: older}
 
 // older matches OpenAI's models that do not reason, tuned ones included.
 var older = regexp.MustCompile(`^(?:ft:)?(?:gpt-3\.5|gpt-4|chatgpt-4|o1-mini|o1-preview)`)
 
-// reasons tells whether a model of OpenAI takes reasoning_effort.
-func reasons(model string) bool { return !older.MatchString(model) }
+// fixed matches Mistral's models that reason always, or never: its older ones
+// and all but the three families that have both.
+var fixed = regexp.MustCompile(`^(?:(?:open-|code|codestral|devstral|magistral|ministral|pixtral|voxtral)|mistral-(?:tiny|embed|ocr|saba|nemo|moderation)|mistral-(?:small|medium|large)-2[0-5]\d\d)`)
+
+// What services make of the efforts that they do not know.
+var (
+	// lowToHigh are none, low, medium and high.
+	lowToHigh = map[string]string{"minimal": "low", "xhigh": "high", "max": "high"}
+	// onOff are none and high.
+	onOff = map[string]string{"minimal": "none", "low": "high", "medium": "high", "xhigh": "high", "max": "high"}
+)
 
 // Each service's reference of chat completions is the source of its line.
 var services = []Service{
 	// The quirks of OpenAI go with its host: behind another base URL stands
 	// another service.
 	{Name: "openai", BaseURL: DefaultBaseURL},
-	{Name: "cohere", BaseURL: "https://api.cohere.ai/compatibility/v1", Quirks: Quirks{NoTopK: true, NoStreamOptions: true, DeveloperIsSystem: true}},
-	{Name: "deepseek", BaseURL: "https://api.deepseek.com", Quirks: Quirks{NoTopK: true, NoSeed: true, NoReasoningEffort: true, NoJSONSchema: true, DeveloperIsSystem: true}},
-	{Name: "fireworks", BaseURL: "https://api.fireworks.ai/inference/v1", Quirks: Quirks{DeveloperIsSystem: true}},
-	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", Quirks: Quirks{MaxCompletionTokens: true, NoTopK: true, DeveloperIsSystem: true}},
-	{Name: "mistral", BaseURL: "https://api.mistral.ai/v1", Quirks: Quirks{NoTopK: true, RandomSeed: true, NoReasoningEffort: true, NoStreamOptions: true, DeveloperIsSystem: true}},
-	{Name: "ollama", BaseURL: "http://localhost:11434/v1", Keyless: true, Quirks: Quirks{NoTopK: true, DeveloperIsSystem: true}},
-	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", Quirks: Quirks{DeveloperIsSystem: true}},
-	{Name: "perplexity", BaseURL: "https://api.perplexity.ai", Quirks: Quirks{NoSeed: true, NoJSON: true, NoTools: true, NoStreamOptions: true, DeveloperIsSystem: true, Alternate: true}},
-	{Name: "together", BaseURL: "https://api.together.xyz/v1", Quirks: Quirks{DeveloperIsSystem: true}},
-	{Name: "vllm", BaseURL: "http://localhost:8000/v1", Keyless: true, Quirks: Quirks{DeveloperIsSystem: true}},
-	{Name: "xai", BaseURL: "https://api.x.ai/v1", Quirks: Quirks{MaxCompletionTokens: true, NoTopK: true, DeveloperIsSystem: true}},
+	{Name: "cohere", BaseURL: "https://api.cohere.ai/compatibility/v1", Quirks: Quirks{Efforts: onOff, NoTopK: true, NoStreamOptions: true, DeveloperIsSystem: true}},
+	{Name: "deepseek", BaseURL: "https://api.deepseek.com", Quirks: Quirks{NoTopK: true, NoSeed: true, NoThinking: true, NoJSONSchema: true, DeveloperIsSystem: true}},
+	{Name: "fireworks", BaseURL: "https://api.fireworks.ai/inference/v1", Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true}},
+	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", Quirks: Quirks{Efforts: lowToHigh, MaxCompletionTokens: true, NoTopK: true, DeveloperIsSystem: true}},
+	{Name: "mistral", BaseURL: "https://api.mistral.ai/v1", Quirks: Quirks{NoTopK: true, RandomSeed: true, NoEffort: fixed, Efforts: onOff, NoStreamOptions: true, DeveloperIsSystem: true}},
+	{Name: "ollama", BaseURL: "http://localhost:11434/v1", Keyless: true, Quirks: Quirks{Efforts: lowToHigh, NoTopK: true, DeveloperIsSystem: true}},
+	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", Quirks: Quirks{Efforts: map[string]string{"max": "xhigh"}, DeveloperIsSystem: true}},
+	{Name: "perplexity", BaseURL: "https://api.perplexity.ai", Quirks: Quirks{Efforts: map[string]string{"none": "minimal", "xhigh": "high", "max": "high"}, NoSeed: true, NoJSON: true, NoTools: true, NoStreamOptions: true, DeveloperIsSystem: true, Alternate: true}},
+	{Name: "together", BaseURL: "https://api.together.xyz/v1", Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true}},
+	{Name: "vllm", BaseURL: "http://localhost:8000/v1", Keyless: true, Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true}},
+	{Name: "xai", BaseURL: "https://api.x.ai/v1", Quirks: Quirks{Efforts: lowToHigh, MaxCompletionTokens: true, NoTopK: true, DeveloperIsSystem: true}},
 }
 
 // Services returns the services that have a module of their own, openai first,

@@ -3,6 +3,8 @@ package openai
 import (
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -228,6 +230,101 @@ func TestDocumentationListsEveryService(t *testing.T) {
 		if row[0] != service.BaseURL || (row[1] == "optional") != service.Keyless || (row[2] == "max_completion_tokens") != q.MaxCompletionTokens ||
 			(row[3] == "top_k") != q.NoTopK || strings.Contains(row[4], "no `stream_options`") != q.NoStreamOptions {
 			t.Errorf("%s is documented as %q, but is %+v", service.Name, row, service)
+		}
+	}
+}
+
+// TestEfforts holds the table of reasoning efforts to what is sent.
+func TestEfforts(t *testing.T) {
+	text, err := os.ReadFile("../../docs/providers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "### Reasoning effort")
+	var efforts []string
+	rows := map[string][]string{}
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 8 {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.Trim(cells[i], " ")
+		}
+		if efforts == nil {
+			efforts = cells[1:]
+		}
+		for name := range strings.SplitSeq(cells[0], ", ") {
+			rows[strings.Trim(name, "`")] = cells[1:]
+		}
+	}
+	if len(efforts) != 7 {
+		t.Fatalf("the efforts are %q", efforts)
+	}
+	for _, service := range Services() {
+		row := rows[service.Name]
+		if row == nil {
+			t.Errorf("%s has no row", service.Name)
+			continue
+		}
+		for i, effort := range efforts {
+			req := providers.Request{Model: "m", Messages: []providers.Message{{Role: "user", Content: "u"}}, Parameters: providers.Parameters{ReasoningEffort: strings.Trim(effort, "`")}}
+			got := ask(t, service.Quirks, req)
+			word := strings.Trim(got.body["reasoning_effort"], `"`)
+			if got.body["thinking"] == `{"type":"disabled"}` {
+				word = "thinking off"
+			}
+			if want := strings.Trim(row[i], "`"); word != want || got.leftOut != nil {
+				t.Errorf("%s: %s is sent as %q, documented as %q; left out %q", service.Name, effort, word, want, got.leftOut)
+			}
+		}
+	}
+}
+
+func TestEffortsByModelOfMistral(t *testing.T) {
+	for model, takes := range map[string]bool{
+		"mistral-small-latest": true, "mistral-small-2603": true, "mistral-medium-3-5": true, "mistral-large-4-0": true,
+		"mistral-small-2506": false, "mistral-medium-2508": false, "mistral-large-2512": false, "magistral-medium-2509": false,
+		"open-mistral-7b": false, "codestral-latest": false, "ministral-8b-latest": false, "pixtral-12b-2409": false, "mistral-nemo": false,
+	} {
+		if fixed.MatchString(model) == takes {
+			t.Errorf("%s: takes an effort is not %v", model, takes)
+		}
+	}
+}
+
+// sniffer keeps the request that it would send.
+type sniffer struct {
+	url, body string
+}
+
+func (s *sniffer) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	s.url, s.body = r.URL.String(), string(body)
+	return nil, errors.Join(err, errors.New("not sent"))
+}
+
+// TestOpenAIItself holds what a client does that is given nothing but a key, in
+// the words of OpenAI's reference.
+func TestOpenAIItself(t *testing.T) {
+	c, err := New(Config{Key: "sk-test-0123456789abcdef"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for model, effort := range map[string]bool{"gpt-4o-mini": false, "gpt-5.1": true} {
+		var sent sniffer
+		c.http.Transport = &sent
+		k := int64(7)
+		req := &providers.Request{Model: model, Messages: []providers.Message{{Role: "user", Content: "u"}}}
+		req.Parameters = providers.Parameters{ReasoningEffort: "low", MaxTokens: &k, TopK: &k}
+		if _, err := c.Invoke(t.Context(), req); err == nil {
+			t.Fatal("answered")
+		}
+		if sent.url != "https://api.openai.com/v1/chat/completions" {
+			t.Errorf("sent to %s", sent.url)
+		}
+		if strings.Contains(sent.body, "reasoning_effort") != effort || !strings.Contains(sent.body, "max_completion_tokens") || strings.Contains(sent.body, "top_k") {
+			t.Errorf("%s: %s", model, sent.body)
 		}
 	}
 }
