@@ -1,0 +1,132 @@
+package main
+
+func init() {
+	add("providers/openai",
+		mutant{
+			ID: "any-choice", In: "Client.readPiece",
+			What: "a choice that was not asked for is read",
+			Old:  `choice.GetInt("index") == 0`, New: "true",
+			Run: "Complete",
+		},
+		mutant{
+			ID: "effort-to-older-models", In: "officialQuirks",
+			What: "OpenAI's models that do not reason are sent an effort",
+			Old:  ", NoEffort: older", New: "",
+			Run: "OpenAIItself",
+		},
+		mutant{
+			ID: "unknown-reason", In: "Client.finishReason",
+			What: "an unknown finish reason is an answer's",
+			Old:  `return "", c.invalid("an answer that ended with the unknown finish_reason " + strconv.Quote(c.redact(string(word))))`,
+			New:  "return providers.FinishReason(word), nil",
+			Run:  "Contract",
+		},
+		mutant{
+			ID: "key-read-once", In: "Module.Provision",
+			What: "a key file is read once",
+			Old:  "config.Secret = m.key.Value", New: "config.Key, _ = m.key.Value()",
+			Run: "Contract",
+		},
+		mutant{
+			ID: "unknown-part", In: "Client.readParts",
+			What: "a part of an unknown type is passed over",
+			Old:  `p.err = c.invalid("a part of the content has the unknown type " + strconv.Quote(c.redact(kind)))`, New: "",
+			Run: "NoCut",
+		},
+		mutant{
+			ID: "unknown-content", In: "Client.readChoice",
+			What: "content that is neither text nor a list is an empty answer",
+			Old:  `p.err = c.invalid("the content is neither text nor a list of parts")`, New: "",
+			Run: "NoCut",
+		},
+	)
+	add("providers/anthropic",
+		mutant{
+			ID: "no-base-url", In: "New",
+			What: "a client without a base URL has none",
+			Old:  "config.Upstream.BaseURL == nil", New: "false",
+			Run: "WhereACallGoes",
+		},
+		mutant{
+			ID: "second-message", In: "stream.take",
+			What: "a second message in a stream is read on",
+			Old:  "if s.started {", New: "if false {",
+			Run: "NoCut",
+		},
+		mutant{
+			ID: "key-read-once", In: "Module.Provision",
+			What: "a key file is read once",
+			Old:  "config.Secret = m.key.Value", New: "config.Key, _ = m.key.Value()",
+			Run: "Contract",
+		},
+	)
+	add("providers/gemini",
+		mutant{
+			ID: "no-base-url", In: "New",
+			What: "a client without a base URL has none",
+			Old:  "config.Upstream.BaseURL == nil", New: "false",
+			Run: "WhereACallGoes",
+		},
+		mutant{
+			ID: "wrapped-end", In: "stream.end",
+			What: "an error that holds io.EOF is the end in good order",
+			Old:  "err != io.EOF", New: "!errors.Is(err, io.EOF)",
+			Run: "AWrappedEndIsACut",
+		},
+		mutant{
+			ID: "unknown-reason", In: "stream.fault",
+			What: "an unknown finish reason after text is an answer's",
+			Old:  `case reason == "":`, New: "case false:",
+			Run: "NoCut",
+		},
+		mutant{
+			ID: "open-call", In: "functionCalls.Finish",
+			What: "a function call that was to go on is whole",
+			Old:  "if c.open {", New: "if false {",
+			Run: "FunctionCallsInPieces",
+		},
+		mutant{
+			ID: "key-read-once", In: "Module.Provision",
+			What: "a key file is read once",
+			Old:  "config.Secret = m.secret.Value", New: "config.Key, _ = m.secret.Value()",
+			Run: "Contract",
+		},
+	)
+	add("providers/bedrock",
+		mutant{
+			ID: "unknown-reason", In: "Client.finishReason",
+			What: "an unknown stop reason is an answer's",
+			Old:  `return "", c.invalid("an answer that ended with the unknown stop reason " + strconv.Quote(c.redact(string(stop))))`,
+			New:  "return providers.FinishReason(strconv.Quote(string(stop))), nil",
+			Run:  "Contract",
+		},
+	)
+	add("providers/upstream",
+		mutant{
+			ID: "half-dropped", In: "halves.rest",
+			What: "half of a character at the end of an answer is lost without a trace",
+			Old:  "return replacement", New: `return ""`,
+			Run: "Halves",
+		},
+		mutant{
+			ID: "bad-escapes", In: "soundEscapes",
+			What: "what is no escape of JSON's is text",
+			Old:  "return nil, errEscape", New: "i += 2; continue",
+			Run: "BadEscapes",
+		},
+		mutant{
+			ID: "key-of-any-text", In: "CheckKey",
+			What: "what no header can carry replaces a key",
+			Old:  "!ValidHeaderValue(key)", New: "false",
+			Tests: []string{"providers/openai"}, Run: "Contract",
+		},
+	)
+	add("secret",
+		mutant{
+			ID: "never-again", In: "Rotating.Value",
+			What: "a secret's file is read once",
+			Old:  "time.Since(s.read) >= Refresh", New: "false",
+			Run: "Rotating",
+		},
+	)
+}
