@@ -212,7 +212,7 @@ func TestOddStreamsThatAreComplete(t *testing.T) {
 func TestTheFinishEndsAStreamThatStaysOpen(t *testing.T) {
 	began := time.Now()
 	o := receive(t, end(pt.Hang, pt.ContentChunk("a"), pt.FinishChunk("stop")), true)
-	if took := time.Since(began); o.err != nil || o.text != "a" || took < linger/2 || took > 2*linger {
+	if took := time.Since(began); o.err != nil || o.text != "a" || took < lingerUsage/2 || took > 2*lingerUsage {
 		t.Errorf("error %v, text %q after %s", o.err, o.text, took)
 	}
 }

@@ -13,8 +13,18 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
-// linger bounds the wait for the usage after the answer's finish.
-const linger = 2 * time.Second
+// The waits after an answer's finish. Services send the usage and the end marker
+// with it, or within milliseconds; but some send neither, and keep the connection
+// open.
+const (
+	// lingerContent is for a finish that came with content, as some services send
+	// one with each word: there may be more.
+	lingerContent = 2 * time.Second
+	// lingerUsage is for the usage.
+	lingerUsage = time.Second
+	// lingerMarker is for the end marker alone, which adds nothing to the answer.
+	lingerMarker = 250 * time.Millisecond
+)
 
 // stream is an answer as it arrives: server-sent events, or one JSON value.
 type stream struct {
@@ -174,20 +184,33 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 		s.stopLinger()
 	}
 	if p.finish == "" {
+		if s.result.FinishReason != "" && s.result.Usage.TotalTokens > 0 {
+			s.wait(lingerMarker)
+		}
 		return d, nil
 	}
 	s.result.FinishReason = p.finish
 	if p.finish == providers.FinishContentFilter && !s.content && !s.tools.Any() {
 		return providers.Delta{}, s.refused()
 	}
-	// What follows is the usage and the end marker. Some services keep the
-	// connection open instead.
-	if s.linger == nil {
-		s.linger = time.AfterFunc(linger, s.body.Interrupt)
-	} else {
-		s.linger.Reset(linger)
+	switch {
+	case d.Content != "" || d.ToolCall:
+		s.wait(lingerContent)
+	case s.result.Usage.TotalTokens > 0:
+		s.wait(lingerMarker)
+	default:
+		s.wait(lingerUsage)
 	}
 	return d, nil
+}
+
+// wait ends the answer after a time, unless it ends before.
+func (s *stream) wait(d time.Duration) {
+	if s.linger == nil {
+		s.linger = time.AfterFunc(d, s.body.Interrupt)
+	} else {
+		s.linger.Reset(d)
+	}
 }
 
 // complete ends the stream: the answer is whole, if its tool calls are.
