@@ -137,7 +137,11 @@ func (s *stream) answer(head []byte) (providers.Delta, error) {
 		if err != nil {
 			return providers.Delta{}, err
 		}
-		all = upstream.AppendText(all, text)
+		if len(values) == 1 {
+			all = text // no copy
+		} else {
+			all = upstream.AppendText(all, text)
+		}
 	}
 	if err := s.fault(); err != nil {
 		return providers.Delta{}, err

@@ -17,22 +17,22 @@ import (
 
 // play reads the answer of a provider that behaves so. It is false where there
 // is no such thing with the provider.
-func play(t *testing.T, factory Factory, b Behaviour, stream bool) (pieces []string, result providers.Result, err error, ok bool) {
+func play(t *testing.T, factory Factory, b Behaviour, stream bool) (pieces []string, result providers.Result, ok bool, err error) {
 	t.Helper()
 	req := request(stream)
 	p := factory(t, b, req)
 	if p == nil {
-		return nil, providers.Result{}, nil, false
+		return nil, providers.Result{}, false, nil
 	}
 	s, err := p.Invoke(t.Context(), req)
 	if err != nil {
-		return nil, providers.Result{}, err, true
+		return nil, providers.Result{}, true, err
 	}
 	defer s.Close()
 	for {
 		d, err := s.Next()
 		if err != nil {
-			return pieces, s.Result(), err, true
+			return pieces, s.Result(), true, err
 		}
 		pieces = append(pieces, d.Content)
 	}
@@ -42,19 +42,19 @@ func testFinish(t *testing.T, factory Factory) {
 	text := strings.Join(words, "")
 	for _, stream := range []bool{false, true} {
 		for _, reason := range []providers.FinishReason{providers.FinishStop, providers.FinishLength, providers.FinishContentFilter} {
-			pieces, r, err, ok := play(t, factory, Behaviour{Words: words, Finish: reason}, stream)
+			pieces, r, ok, err := play(t, factory, Behaviour{Words: words, Finish: reason}, stream)
 			if got := strings.Join(pieces, ""); ok && (err != io.EOF || got != text || r.FinishReason != reason) {
 				t.Errorf("stream=%v, %s: finish reason %q after %q, error %v", stream, reason, r.FinishReason, got, err)
 			}
 		}
 		for _, said := range [][]string{nil, words} {
-			_, r, err, ok := play(t, factory, Behaviour{Words: said, Finish: UnknownReason}, stream)
+			_, r, ok, err := play(t, factory, Behaviour{Words: said, Finish: UnknownReason}, stream)
 			e, failed := errors.AsType[*providers.Error](err)
 			if ok && (!failed || e.Kind != providers.Invalid && e.Kind != providers.Reported || r.FinishReason != "") {
 				t.Errorf("stream=%v, an unknown reason after %q: %v, finish reason %q; want a failure", stream, said, err, r.FinishReason)
 			}
 		}
-		_, _, err, ok := play(t, factory, Behaviour{Finish: providers.FinishContentFilter}, stream)
+		_, _, ok, err := play(t, factory, Behaviour{Finish: providers.FinishContentFilter}, stream)
 		if e, failed := errors.AsType[*providers.Error](err); ok && (!failed || e.Kind != providers.Refused) {
 			t.Errorf("stream=%v, content_filter without a word: %v, want a refusal", stream, err)
 		}
@@ -78,7 +78,7 @@ func testSplit(t *testing.T, factory Factory) {
 			{[]string{"a" + firstHalf, "b", secondHalf}, "a\ufffdb\ufffd"},
 			{[]string{"a", firstHalf}, "a\ufffd"},
 		} {
-			pieces, _, err, ok := play(t, factory, Behaviour{Words: test.words}, stream)
+			pieces, _, ok, err := play(t, factory, Behaviour{Words: test.words}, stream)
 			if got := strings.Join(pieces, ""); ok && (err != io.EOF || got != test.want) {
 				t.Errorf("stream=%v: %q is read as %q, %v", stream, test.words, got, err)
 			}
