@@ -183,7 +183,7 @@ func TestWhatAFallbackLacks(t *testing.T) {
 		t.Fatalf("%d, served by %q after %d upstream calls: %s", a.status, a.header.Get("Cadenza-Served-By"), u.calls.Load(), a.body)
 	}
 	record := ended(t, g, a.header.Get("Cadenza-Trace-Id"))
-	if notes := strings.Join(record.Notes, "\n"); !strings.Contains(notes, "seedless has no seed, reasoning_effort: left out") {
+	if notes := strings.Join(record.Notes, "\n"); !strings.Contains(notes, "seedless has no seed: left out") {
 		t.Errorf("notes %q", notes)
 	}
 }
