@@ -28,6 +28,12 @@ func init() {
 			Run: "Contract",
 		},
 		mutant{
+			ID: "key-of-the-call", In: "Client.Invoke",
+			What: "the log may show the key that was sent",
+			Old:  "call = &sent", New: "_ = sent",
+			Run: "DuringACall",
+		},
+		mutant{
 			ID: "unknown-part", In: "Client.readParts",
 			What: "a part of an unknown type is passed over",
 			Old:  `p.err = c.invalid("a part of the content has the unknown type " + strconv.Quote(c.redact(kind)))`, New: "",

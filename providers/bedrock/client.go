@@ -46,7 +46,11 @@ type Client struct {
 	credentials func() (aws.Credentials, error)
 	signer      *v4.Signer
 	http        *upstream.Client
+	used        secrets // by the call that this is the copy of a client for
 }
+
+// secrets are what the log of a call must not show.
+type secrets [2]string
 
 var regionName = regexp.MustCompile(`^[a-z]{2,}(-[a-z0-9]+)+$`)
 
@@ -117,20 +121,21 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 		r.Header.Set("Accept", "application/vnd.amazon.eventstream")
 	}
 	r.Header.Set("User-Agent", upstream.UserAgent)
-	if err := c.authorize(r, body); err != nil {
-		return nil, c.unsent(err)
+	call := *c
+	if call.used, err = c.authorize(r, body); err != nil {
+		return nil, call.unsent(err)
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {
-		return nil, upstream.Unanswered(ctx, err, c.secrets()...)
+		return nil, upstream.Unanswered(ctx, err, call.used[:]...)
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		// A body that breaks off says less, but the status stands.
 		body, _ := io.ReadAll(resp.Body)
-		return nil, c.statusError(resp, body)
+		return nil, call.statusError(resp, body)
 	}
-	return newStream(c, resp, req.Model, leftOut), nil
+	return newStream(&call, resp, req.Model, leftOut), nil
 }
 
 // unsent explains a request that could not even be made.
@@ -163,22 +168,8 @@ func escape(s string) string {
 	return b.String()
 }
 
-// secrets are what the log must not show.
-func (c *Client) secrets() []string {
-	var secrets [3]string
-	if c.apiKey != nil {
-		secrets[0], _ = c.apiKey()
-	}
-	if c.credentials != nil {
-		if credentials, err := c.credentials(); err == nil {
-			secrets[1], secrets[2] = credentials.SecretAccessKey, credentials.SessionToken
-		}
-	}
-	return secrets[:]
-}
-
 // redact makes a text of the service fit for the log.
-func (c *Client) redact(text string) string { return upstream.Redact(text, c.secrets()...) }
+func (c *Client) redact(text string) string { return upstream.Redact(text, c.used[:]...) }
 
 func (c *Client) statusError(resp *http.Response, body []byte) *providers.Error {
 	e := &providers.Error{

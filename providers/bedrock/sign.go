@@ -15,26 +15,28 @@ const service = "bedrock"
 
 // authorize adds the API key, or the signature of the request as it stands:
 // its host, path, headers and body must not change after it. A signature holds
-// for some minutes, which outlasts the repeats of a request.
-func (c *Client) authorize(r *http.Request, body []byte) error {
+// for some minutes, which outlasts the repeats of a request. It returns what it
+// used, which the log must not show.
+func (c *Client) authorize(r *http.Request, body []byte) (used secrets, err error) {
 	if c.apiKey != nil {
 		key, err := c.apiKey()
 		if err != nil {
-			return err
+			return used, err
 		}
 		if !upstream.ValidHeaderValue(key) {
-			return errors.New("the API key has a character that a header cannot carry")
+			return used, errors.New("the API key has a character that a header cannot carry")
 		}
 		r.Header.Set("Authorization", "Bearer "+key)
-		return nil
+		return secrets{key}, nil
 	}
 	credentials, err := c.credentials()
 	if err != nil {
-		return err
+		return used, err
 	}
 	if !upstream.ValidHeaderValue(credentials.AccessKeyID) || !upstream.ValidHeaderValue(credentials.SessionToken) {
-		return errors.New("the credentials have a character that a header cannot carry")
+		return used, errors.New("the credentials have a character that a header cannot carry")
 	}
+	used = secrets{credentials.SecretAccessKey, credentials.SessionToken}
 	hash := sha256.Sum256(body)
-	return c.signer.SignHTTP(r.Context(), credentials, r, hex.EncodeToString(hash[:]), service, c.region, time.Now())
+	return used, c.signer.SignHTTP(r.Context(), credentials, r, hex.EncodeToString(hash[:]), service, c.region, time.Now())
 }

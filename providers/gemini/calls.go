@@ -25,7 +25,7 @@ type functionCalls struct {
 	arguments argument
 }
 
-// Any tells whether there is a function call, or a part of one.
+// Any reports whether there is a function call, or a part of one.
 func (c *functionCalls) Any() bool { return c.tools.Any() }
 
 // read takes in a functionCall.

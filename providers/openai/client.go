@@ -145,6 +145,7 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	}
 	var resp *http.Response
 	options := []option.RequestOption{option.WithHeader("Accept", accept), option.WithResponseBodyInto(&resp)}
+	call := c
 	if c.secret != nil {
 		key, err := c.secret()
 		if err == nil && !upstream.ValidHeaderValue(key) {
@@ -154,18 +155,22 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 			return nil, &providers.ConnectError{Permanent: true, Err: err}
 		}
 		options = append(options, withKey(c.header, key))
+		// The log must not show the key that was sent, whatever it is by then.
+		sent := *c
+		sent.key, sent.secret = key, nil
+		call = &sent
 	}
 	_, err = c.chat.New(ctx, params, options...)
 	if resp == nil {
-		return nil, upstream.Unanswered(ctx, err, c.secrets()...)
+		return nil, upstream.Unanswered(ctx, err, call.key)
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		// A body that breaks off says less, but the status stands.
 		body, _ := io.ReadAll(resp.Body)
-		return nil, c.statusError(resp, body)
+		return nil, call.statusError(resp, body)
 	}
-	return newStream(c, resp, leftOut), nil
+	return newStream(call, resp, leftOut), nil
 }
 
 func (c *Client) statusError(resp *http.Response, body []byte) *providers.Error {
@@ -180,14 +185,5 @@ func (c *Client) statusError(resp *http.Response, body []byte) *providers.Error 
 	return e
 }
 
-// secrets are what the log must not show.
-func (c *Client) secrets() []string {
-	key := c.key
-	if c.secret != nil {
-		key, _ = c.secret()
-	}
-	return []string{key}
-}
-
 // redact makes a text of the service fit for the log.
-func (c *Client) redact(text string) string { return upstream.Redact(text, c.secrets()...) }
+func (c *Client) redact(text string) string { return upstream.Redact(text, c.key) }

@@ -204,6 +204,35 @@ func TestASecretThatChanges(t *testing.T) {
 	}
 }
 
+// TestAKeyThatChangesDuringACall holds that the log does not show the key that
+// was sent, even where another one took its place.
+func TestAKeyThatChangesDuringACall(t *testing.T) {
+	for name, reply := range map[string]pt.Reply{
+		"an error answer": pt.OpenAIError(401, "", "", "bad key the-old-one"),
+		"an error inside": pt.JSON(200, `{"error":{"message":"bad key the-old-one"}}`),
+		"nonsense":        pt.JSON(200, `{"bad key":"the-old-one"`),
+	} {
+		up := pt.NewUpstream(t).Always(reply)
+		keys := []string{"the-old-one", "the-new-one"}
+		c := client(t, up.URL, func(c *Config) {
+			c.Key = ""
+			c.Secret = func() (string, error) {
+				key := keys[0]
+				keys = keys[min(1, len(keys)-1):]
+				return key, nil
+			}
+		})
+		s, err := c.Invoke(t.Context(), &providers.Request{Model: "m"})
+		if err == nil {
+			_, err = s.Next()
+			s.Close()
+		}
+		if err == nil || strings.Contains(err.Error(), "the-old-one") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestDocumentationListsEveryService(t *testing.T) {
 	text, err := os.ReadFile("../../docs/providers.md")
 	if err != nil {

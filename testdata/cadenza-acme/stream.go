@@ -32,7 +32,7 @@ func newStream(body io.ReadCloser, key string, result providers.Result) *stream 
 // Next returns the next delta.
 func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 
-// Ready tells whether a step can be had without waiting.
+// Ready reports whether a step can be had without waiting.
 func (s *stream) Ready() bool { return s.events.Buffered() }
 
 // Step reads one event.
