@@ -92,9 +92,7 @@ func (a *App) serve(w http.ResponseWriter, r *http.Request, to route, traceID st
 		case nil:
 			return
 		case http.ErrAbortHandler:
-			// How the server is told to cut a connection, so that no client
-			// takes the response for complete.
-			panic(problem)
+			abort(w, r)
 		}
 		// The value is not logged: it may hold a caller's data.
 		a.logger.Error("a request panicked", zap.Stringer("route", to), zap.Stack("stack"))
