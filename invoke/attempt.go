@@ -17,7 +17,7 @@ type attempt struct {
 	target *Target
 	place  int // of the target in the order
 	index  int // of the target in Call.Targets
-	health *health
+	health *admission
 	later  int // targets that may be tried after this one
 	limit  time.Duration
 	timer  *time.Timer // until the first content, or the whole answer; nil for none

@@ -37,7 +37,7 @@ type call struct {
 // usable is a target that may be tried.
 type usable struct {
 	index  int // in Call.Targets
-	health *health
+	health admission
 	taken  bool // by a lane, or passed over
 }
 
@@ -53,7 +53,7 @@ func (k *call) findUsable() {
 			k.result.Skipped = append(k.result.Skipped, Skip{i, fmt.Errorf("%w: %w", errUnavailable, err)})
 			continue
 		}
-		k.usable = append(k.usable, usable{index: i, health: k.engine.health.of(t.Name, t.Model)})
+		k.usable = append(k.usable, usable{index: i, health: admission{health: k.engine.health.of(t.Name, t.Model)}})
 	}
 }
 

@@ -6,15 +6,16 @@ import (
 )
 
 // The breaker: a target is ejected when at least half of at least 20 answers
-// in 30 seconds failed. After a while that doubles each time one try is let
-// through; it decides.
+// in 30 seconds failed. From then on one try at a time is let through; it
+// decides. The pause between two of them is short, so that a target that is back
+// serves again soon; but a try that took long held its caller up for as long, so
+// the pause after it is twice that.
 const (
-	slotLength  = 5 * time.Second
-	slots       = 6
-	minAnswers  = 20
-	openFor     = 10 * time.Second
-	maxOpenFor  = 2 * time.Minute
-	maxReopened = 4 // doublings after which maxOpenFor is reached
+	slotLength = 5 * time.Second
+	slots      = 6
+	minAnswers = 20
+	probeEvery = 4 * time.Second
+	maxPause   = 2 * time.Minute
 )
 
 // Cool-downs: a target that limits, or does not accept the account, is left
@@ -43,13 +44,12 @@ const (
 type health struct {
 	bucket *bucket
 
-	mu       sync.Mutex
-	touched  time.Time
-	slots    [slots]slot
-	reopened int       // times in a row that the probe failed
-	until    time.Time // ejected until then; zero when closed
-	probing  bool      // the try that decides is running
-	cool     time.Time // cooling until then
+	mu      sync.Mutex
+	touched time.Time
+	slots   [slots]slot
+	until   time.Time // ejected until then; zero when closed
+	probe   time.Time // when the try that decides began; zero when none runs
+	cool    time.Time // cooling until then
 }
 
 // slot counts the answers of slotLength.
@@ -148,6 +148,13 @@ func (h *health) idle(now time.Time) bool {
 	return now.Sub(h.touched) > healthIdle
 }
 
+// admission is what one call has to do with a target's health.
+type admission struct {
+	*health
+	decides time.Time // when it was let in to decide; zero when it does not
+	slot    int64     // where its answer was counted, 0 before
+}
+
 // lets tells whether the target would be let in.
 func (h *health) lets(now time.Time) bool {
 	h.mu.Lock()
@@ -160,7 +167,7 @@ func (h *health) closed(now time.Time) bool {
 	if now.Before(h.cool) {
 		return false
 	}
-	return h.until.IsZero() || !now.Before(h.until) && !h.probing
+	return h.until.IsZero() || !now.Before(h.until) && h.probe.IsZero()
 }
 
 // sound tells whether the target is neither ejected nor cooling, nor has to
@@ -169,18 +176,6 @@ func (h *health) sound(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.until.IsZero() && !now.Before(h.cool)
-}
-
-// admit lets a call in. Where the target was ejected it is the one that
-// decides whether it comes back.
-func (h *health) admit(now time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.closed(now) {
-		return false
-	}
-	h.probing = !h.until.IsZero()
-	return true
 }
 
 // opens tells when the target is let in again; now or before when it is.
@@ -196,13 +191,6 @@ func (h *health) opens(now time.Time) time.Time {
 	return t
 }
 
-// release takes back an admission that came to no verdict.
-func (h *health) release() {
-	h.mu.Lock()
-	h.probing = false
-	h.mu.Unlock()
-}
-
 // permitRetry tells whether a failed try may be repeated: never at an ejected
 // target; else while the bucket has something left, or where no other target
 // could take over. A target that cools may be: the wait before the retry is
@@ -214,44 +202,99 @@ func (h *health) permitRetry(last bool) bool {
 	return closed && (h.bucket.draw() || last)
 }
 
-// succeeded notes an answer.
-func (h *health) succeeded(now time.Time) {
+// admit lets a call in. Where the target was ejected it is the one that
+// decides whether it comes back.
+func (a *admission) admit(now time.Time) bool {
+	h := a.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed(now) {
+		return false
+	}
+	if !h.until.IsZero() {
+		h.probe, a.decides = now, now
+	}
+	return true
+}
+
+// decided ends the probe where this call is it, and returns how long it took.
+// It is false where the call is not, or where another's answer was faster. It
+// holds the health's mu.
+func (a *admission) decided(now time.Time) (took time.Duration, probe bool) {
+	probe = !a.decides.IsZero() && a.decides.Equal(a.probe)
+	if probe {
+		took, a.probe = now.Sub(a.probe), time.Time{}
+	}
+	a.decides = time.Time{}
+	return took, probe
+}
+
+// release takes back an admission that came to no verdict.
+func (a *admission) release() {
+	a.mu.Lock()
+	a.decided(time.Now())
+	a.mu.Unlock()
+}
+
+// answered notes that there is something to hand on: a whole answer, or a
+// stream's first content. Were a stream noted at its end only, its failures
+// would be known before its successes, and a burst of calls would eject a target
+// that answers most of them.
+func (a *admission) answered(now time.Time) {
+	h := a.health
 	h.bucket.income()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.touched = now
+	a.decided(now)
 	if !h.until.IsZero() {
 		h.close()
 	}
 	h.cool = time.Time{}
-	h.slot(now).ok++
+	s := h.slot(now)
+	s.ok++
+	a.slot = s.start
 }
 
 // close holds h.mu.
 func (h *health) close() {
-	h.until, h.probing, h.reopened = time.Time{}, false, 0
+	h.until, h.probe = time.Time{}, time.Time{}
 	h.slots = [slots]slot{}
 }
 
 // failed notes a failed attempt, with the wait that the provider asked for.
-func (h *health) failed(now time.Time, class Class, hint time.Duration) {
+func (a *admission) failed(now time.Time, class Class, hint time.Duration) {
 	row := class.row()
+	h := a.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.touched = now
+	took, probe := a.decided(now)
 	if row.Cools {
 		h.coolDown(now, class, hint)
 	}
 	switch {
+	case row.Counts && probe:
+		h.until = now.Add(min(max(probeEvery, 2*took), maxPause))
 	case row.Counts:
+		a.uncount()
 		h.count(now)
+	case !probe:
 	case class == ClientGone || class == Superseded || class == Deadline:
 		// Says nothing about the target: the next try decides.
-		h.probing = false
-	case h.probing:
+		h.until = now.Add(took)
+	default:
 		// It answers again, though not to our liking.
 		h.close()
 	}
+}
+
+// uncount takes back an answer that broke off. It holds the health's mu.
+func (a *admission) uncount() {
+	if s := &a.slots[a.slot%slots]; a.slot != 0 && s.start == a.slot && s.ok > 0 {
+		s.ok--
+	}
+	a.slot = 0
 }
 
 // coolDown holds h.mu.
@@ -271,10 +314,6 @@ func (h *health) coolDown(now time.Time, class Class, hint time.Duration) {
 // count notes a failure that speaks against the target. It holds h.mu.
 func (h *health) count(now time.Time) {
 	if !h.until.IsZero() {
-		if h.probing || !now.Before(h.until) {
-			h.reopened = min(h.reopened+1, maxReopened)
-			h.until, h.probing = now.Add(min(openFor<<h.reopened, maxOpenFor)), false
-		}
 		return
 	}
 	h.slot(now).failed++
@@ -287,7 +326,7 @@ func (h *health) count(now time.Time) {
 		}
 	}
 	if ok+bad >= minAnswers && 2*bad >= ok+bad {
-		h.until = now.Add(openFor)
+		h.until = now.Add(probeEvery)
 	}
 }
 

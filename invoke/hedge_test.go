@@ -207,10 +207,10 @@ func TestNoHedgeWithATargetThatIsLeftAlone(t *testing.T) {
 		"ejected": eject,
 		"half open": func(t *testing.T, e *Engine, tgt Target) {
 			eject(t, e, tgt)
-			time.Sleep(openFor)
+			time.Sleep(probeEvery)
 		},
 		"cooling": func(_ *testing.T, e *Engine, tgt Target) {
-			e.health.of(tgt.Name, tgt.Model).failed(time.Now(), RateLimit, time.Minute)
+			admissionTo(e, tgt.Name).failed(time.Now(), RateLimit, time.Minute)
 		},
 		"without retries": func(_ *testing.T, e *Engine, tgt Target) {
 			for e.health.of(tgt.Name, tgt.Model).bucket.draw() {
@@ -281,11 +281,12 @@ func TestAProbeThatWasSupersededLeavesTheNextOneToDecide(t *testing.T) {
 		e := NewEngine()
 		c := hedged(time.Second, target("a", scripted(script{hang: true})), target("b", scripted(says("b"))))
 		eject(t, e, c.Targets[0])
-		time.Sleep(openFor)
+		time.Sleep(probeEvery)
 		if r, err, _ := runOn(t, e, c); err != nil || len(r.Attempts) != 2 {
 			t.Fatalf("error %v, attempts %+v", err, r.Attempts)
 		}
-		h := e.health.of("a", "a-model")
+		time.Sleep(time.Second) // as long as the probe took
+		h := admissionTo(e, "a")
 		if h.sound(time.Now()) || !h.admit(time.Now()) || h.admit(time.Now()) {
 			t.Error("want exactly one call let in")
 		}

@@ -60,7 +60,7 @@ func (l *lane) run(i int) *attempt {
 func (l *lane) target(i int) (*attempt, bool) {
 	u := &l.usable[i]
 	t := &l.Targets[u.index]
-	a := &attempt{lane: l, target: t, place: i, index: u.index, health: u.health, later: l.later()}
+	a := &attempt{lane: l, target: t, place: i, index: u.index, health: &u.health, later: l.later()}
 	req := &providers.Request{
 		Model: t.Model, Messages: l.Messages, Parameters: t.Parameters, Extra: t.Extra, Stream: l.Stream,
 	}
@@ -85,6 +85,7 @@ func (l *lane) target(i int) (*attempt, bool) {
 		err := a.open(req)
 		verdict = true
 		if err == nil {
+			u.health.answered(time.Now())
 			if l.settle() {
 				return a, true
 			}
@@ -194,7 +195,6 @@ func (a *attempt) failed(err error) failed {
 func (a *attempt) succeeded() {
 	a.close()
 	a.end("", http.StatusOK, nil, a.used(""))
-	a.health.succeeded(time.Now())
 }
 
 // sleep waits, or returns ctx's error when it ends first.
