@@ -191,15 +191,24 @@ func (h *health) opens(now time.Time) time.Time {
 	return t
 }
 
-// permitRetry tells whether a failed try may be repeated: never at an ejected
-// target; else while the bucket has something left, or where no other target
-// could take over. A target that cools may be: the wait before the retry is
-// what it asked for.
+// permitRetry reports whether a failed try may be repeated. Where another target
+// could take over the bucket decides, and never at an ejected target. The last
+// target may always be tried again; one that is ejected from the bucket alone,
+// which an outage leaves empty: a few failures in a row happen to a target that
+// answers most calls, and they must not be the end of a call that has attempts
+// left. A target that cools may be: the wait before the retry is what it asked
+// for.
 func (h *health) permitRetry(last bool) bool {
 	h.mu.Lock()
 	closed := h.until.IsZero()
 	h.mu.Unlock()
-	return closed && (h.bucket.draw() || last)
+	switch {
+	case closed && last:
+		return true
+	case !closed && !last:
+		return false
+	}
+	return h.bucket.draw()
 }
 
 // admit lets a call in. Where the target was ejected it is the one that

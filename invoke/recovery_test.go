@@ -3,6 +3,7 @@ package invoke
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -200,4 +201,80 @@ func TestAProbeThatIsLimitedCoolsItsTarget(t *testing.T) {
 			t.Errorf("served again after %s", took)
 		}
 	})
+}
+
+// cuts is a single target that breaks off, before any content, three of ten
+// calls, at once. The others take their time.
+type cuts struct {
+	mu     sync.Mutex
+	random *rand.Rand
+	answer script
+}
+
+func (p *cuts) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
+	p.mu.Lock()
+	cut := p.random.IntN(10) < 3
+	p.mu.Unlock()
+	if cut {
+		return scripted(script{steps: []step{{}, {err: &providers.Error{Kind: providers.Truncated}}}}).Invoke(ctx, req)
+	}
+	return scripted(p.answer).Invoke(ctx, req)
+}
+
+// TestThirtyPercentCutsOfASingleTarget wants every call answered that has
+// attempts left, however many calls there are at once or how few.
+func TestThirtyPercentCutsOfASingleTarget(t *testing.T) {
+	long := slowly(time.Second, "one ", "two ", "three")
+	for i := range long.steps[1:] {
+		long.steps[i+1].after = 10 * time.Second
+	}
+	for _, test := range []struct {
+		name    string
+		answer  script
+		callers int
+		gap     time.Duration
+	}{
+		{"long answers, many callers", long, 64, 0},
+		{"long answers, some callers", long, 8, time.Second},
+		{"short answers, many callers", says("fine"), 64, 100 * time.Millisecond},
+		{"short answers, seldom asked for", says("fine"), 1, 2 * time.Second},
+	} {
+		for _, stream := range []bool{false, true} {
+			t.Run(test.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := NewEngine()
+					c := &Call{
+						Targets: []Target{target("a", &cuts{random: rand.New(rand.NewPCG(1, 2)), answer: test.answer})}, Stream: stream,
+						Policy: Policy{MaxAttempts: 6, Retries: retries(5)},
+					}
+					const calls = 4096
+					early, failed := 0, 0
+					var mu sync.Mutex
+					var wait sync.WaitGroup
+					for range test.callers {
+						wait.Go(func() {
+							for range calls / test.callers {
+								time.Sleep(test.gap)
+								r, err, _ := runOn(t, e, c)
+								mu.Lock()
+								if err != nil {
+									failed++
+									if len(r.Attempts) < 6 {
+										early++
+									}
+								}
+								mu.Unlock()
+							}
+						})
+					}
+					wait.Wait()
+					t.Logf("stream=%v: %d of %d failed, %d of them with attempts left", stream, failed, calls, early)
+					// Six cuts in a row: 0.07 %.
+					if early > 0 || failed > calls/500 {
+						t.Errorf("stream=%v: %d of %d failed, %d of them with attempts left", stream, failed, calls, early)
+					}
+				})
+			})
+		}
+	}
 }
