@@ -278,3 +278,46 @@ func TestThirtyPercentCutsOfASingleTarget(t *testing.T) {
 		}
 	}
 }
+
+// The caller whose call finds the target still down loses no more time to it.
+func TestAFailedProbeIsNotRepeatedWhileAnotherTargetIsLeft(t *testing.T) {
+	for _, failure := range []error{status(503), &providers.ConnectError{Err: errors.New("refused")}} {
+		synctest.Test(t, func(t *testing.T) {
+			e := NewEngine()
+			p := scripted(fails(failure))
+			a := target("a", p)
+			eject(t, e, a)
+			time.Sleep(probeEvery)
+			r, err, out := runOn(t, e, &Call{Targets: []Target{a, target("b", scripted(says("b")))}, Policy: Policy{Retries: retries(3)}})
+			if err != nil || out.text() != "b" || p.calls() != 1 || r.Duration != 0 {
+				t.Errorf("error %v, answer %q after %s, %d calls", err, out.text(), r.Duration, p.calls())
+			}
+		})
+	}
+}
+
+type panicking struct{}
+
+func (panicking) Invoke(context.Context, *providers.Request) (providers.Stream, error) {
+	panic("of the provider")
+}
+
+func TestAProviderThatPanicsDoesNotKeepTheProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := NewEngine()
+		a := target("a", panicking{})
+		eject(t, e, a)
+		time.Sleep(probeEvery)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic is swallowed")
+				}
+			}()
+			runOn(t, e, &Call{Targets: []Target{a}})
+		}()
+		if !admissionTo(e, "a").admit(time.Now()) {
+			t.Error("the target stays closed")
+		}
+	})
+}
