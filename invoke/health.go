@@ -52,10 +52,11 @@ type health struct {
 	cool    time.Time // cooling until then
 }
 
-// slot counts the answers of slotLength.
+// slot counts the answers of slotLength, and the tries that began in it and
+// run.
 type slot struct {
-	start      int64 // Unix time in slot lengths
-	ok, failed int
+	start               int64 // Unix time in slot lengths
+	ok, failed, running int
 }
 
 // bucket is a provider's retry bucket.
@@ -152,6 +153,8 @@ func (h *health) idle(now time.Time) bool {
 type admission struct {
 	*health
 	decides time.Time // when it was let in to decide; zero when it does not
+	began   int64     // the slot in which its try began
+	running bool      // the try runs, and is counted there
 	slot    int64     // where its answer was counted, 0 before
 }
 
@@ -238,17 +241,42 @@ func (a *admission) decided(now time.Time) (took time.Duration, probe bool) {
 	return took, probe
 }
 
+// begin notes that a try begins.
+func (a *admission) begin(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.health.slot(now)
+	s.running++
+	a.began, a.running = s.start, true
+}
+
+// end notes that the try does not run any more. It holds the health's mu.
+func (a *admission) end() {
+	if s := a.counted(a.began); a.running && s != nil {
+		s.running--
+	}
+	a.running = false
+}
+
+// counted is the slot that began then, nil when it is over or was cleared.
+func (h *health) counted(start int64) *slot {
+	if s := &h.slots[start%slots]; s.start == start {
+		return s
+	}
+	return nil
+}
+
 // release takes back an admission that came to no verdict.
 func (a *admission) release() {
 	a.mu.Lock()
 	a.decided(time.Now())
+	a.end()
 	a.mu.Unlock()
 }
 
 // answered notes that there is something to hand on: a whole answer, or a
-// stream's first content. Were a stream noted at its end only, its failures
-// would be known before its successes, and a burst of calls would eject a target
-// that answers most of them.
+// stream's first content. A stream that is the probe need not end before its
+// target is back.
 func (a *admission) answered(now time.Time) {
 	h := a.health
 	h.bucket.income()
@@ -256,6 +284,7 @@ func (a *admission) answered(now time.Time) {
 	defer h.mu.Unlock()
 	h.touched = now
 	a.decided(now)
+	a.end()
 	if !h.until.IsZero() {
 		h.close()
 	}
@@ -268,7 +297,9 @@ func (a *admission) answered(now time.Time) {
 // close holds h.mu.
 func (h *health) close() {
 	h.until, h.probe = time.Time{}, time.Time{}
-	h.slots = [slots]slot{}
+	for i := range h.slots {
+		h.slots[i].ok, h.slots[i].failed = 0, 0
+	}
 }
 
 // failed notes a failed attempt, with the wait that the provider asked for.
@@ -279,6 +310,7 @@ func (a *admission) failed(now time.Time, class Class, hint time.Duration) {
 	defer h.mu.Unlock()
 	h.touched = now
 	took, probe := a.decided(now)
+	a.end()
 	if row.Cools {
 		h.coolDown(now, class, hint)
 	}
@@ -287,7 +319,7 @@ func (a *admission) failed(now time.Time, class Class, hint time.Duration) {
 		h.until = now.Add(min(max(probeEvery, 2*took), maxPause))
 	case row.Counts:
 		a.uncount()
-		h.count(now)
+		h.count(now, a.began)
 	case !probe:
 	case class == ClientGone || class == Superseded || class == Deadline:
 		// Says nothing about the target: the next try decides.
@@ -300,7 +332,7 @@ func (a *admission) failed(now time.Time, class Class, hint time.Duration) {
 
 // uncount takes back an answer that broke off. It holds the health's mu.
 func (a *admission) uncount() {
-	if s := &a.slots[a.slot%slots]; a.slot != 0 && s.start == a.slot && s.ok > 0 {
+	if s := a.counted(a.slot); a.slot != 0 && s != nil && s.ok > 0 {
 		s.ok--
 	}
 	a.slot = 0
@@ -320,21 +352,29 @@ func (h *health) coolDown(now time.Time, class Class, hint time.Duration) {
 	}
 }
 
-// count notes a failure that speaks against the target. It holds h.mu.
-func (h *health) count(now time.Time) {
+// count notes a failure that speaks against the target, of a try that began in
+// that slot. The tries that began no later and still run have lasted longer, so
+// they count as answers: otherwise a burst of calls would eject a target that
+// fails some at once and takes its time for the others. It holds h.mu.
+func (h *health) count(now time.Time, began int64) {
 	if !h.until.IsZero() {
 		return
 	}
 	h.slot(now).failed++
-	ok, bad := 0, 0
+	answers, failed, running := 0, 0, 0
 	oldest := now.UnixNano()/int64(slotLength) - slots
 	for i := range h.slots {
-		if h.slots[i].start > oldest {
-			ok += h.slots[i].ok
-			bad += h.slots[i].failed
+		s := &h.slots[i]
+		if s.start <= oldest {
+			continue
+		}
+		answers += s.ok + s.failed
+		failed += s.failed
+		if s.start <= began {
+			running += s.running
 		}
 	}
-	if ok+bad >= minAnswers && 2*bad >= ok+bad {
+	if answers >= minAnswers && 2*failed >= answers+running {
 		h.until = now.Add(probeEvery)
 	}
 }

@@ -64,13 +64,9 @@ func (l *lane) target(i int) (*attempt, bool) {
 	req := &providers.Request{
 		Model: t.Model, Messages: l.Messages, Parameters: t.Parameters, Extra: t.Extra, Stream: l.Stream,
 	}
-	verdict := false
-	defer func() {
-		// The attempts are used up, or a provider panics.
-		if !verdict {
-			u.health.release()
-		}
-	}()
+	// Where there is no verdict: the attempts are used up, the caller left, or a
+	// provider panics.
+	defer u.health.release()
 	if l.hedged() && !l.take(false) || !l.budget.Begin(providers.Plan{
 		Target: u.index, Provider: t.Name, Model: t.Model,
 		Retries: l.policy.retries(a.later == 0), Reserve: a.later,
@@ -81,9 +77,9 @@ func (l *lane) target(i int) (*attempt, bool) {
 		return nil, true
 	}
 	l.begin(0)
+	u.health.begin(time.Now())
 	for {
 		err := a.open(req)
-		verdict = true
 		if err == nil {
 			u.health.answered(time.Now())
 			if l.settle() {

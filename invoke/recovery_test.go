@@ -321,3 +321,54 @@ func TestAProviderThatPanicsDoesNotKeepTheProbe(t *testing.T) {
 		}
 	})
 }
+
+// A burst of calls fails in part at once, and the others take their time: most
+// of them will be answered, so the target is not left alone.
+func TestABurstOfCallsIsJudgedByThoseThatStillRun(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			e := NewEngine()
+			c := &Call{
+				Targets: []Target{target("a", &cuts{random: rand.New(rand.NewPCG(3, 4)), answer: slowly(8*time.Second, "fine")})}, Stream: stream,
+				Policy: Policy{MaxAttempts: 6, Retries: retries(5)},
+			}
+			var wait sync.WaitGroup
+			for range 200 {
+				wait.Go(func() { runOn(t, e, c) })
+			}
+			for range 16 {
+				time.Sleep(500 * time.Millisecond)
+				if !admissionTo(e, "a").sound(time.Now()) {
+					t.Errorf("stream=%v: the target is left alone", stream)
+				}
+			}
+			wait.Wait()
+			for i, s := range e.health.of("a", "a-model").slots {
+				if s.running != 0 {
+					t.Errorf("stream=%v: %d calls seem to run on in slot %d", stream, s.running, i)
+				}
+			}
+		})
+	}
+}
+
+// A target that hangs is not excused by the calls that have yet to find out.
+func TestATargetThatHangsIsLeftAloneSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := NewEngine()
+		began := time.Now()
+		c := &Call{
+			Targets: []Target{target("a", scripted(script{hang: true})), target("b", scripted(says("b")))}, Stream: true,
+			Policy: Policy{FirstToken: 20 * time.Second},
+		}
+		var wait sync.WaitGroup
+		for admissionTo(e, "a").sound(time.Now()) && time.Since(began) < time.Minute {
+			time.Sleep(100 * time.Millisecond)
+			wait.Go(func() { runOn(t, e, c) })
+		}
+		if took := time.Since(began); took < 20*time.Second || took > 26*time.Second {
+			t.Errorf("left alone after %s", took)
+		}
+		wait.Wait()
+	})
+}

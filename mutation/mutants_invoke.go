@@ -60,7 +60,7 @@ func init() {
 		mutant{
 			ID: "probe-of-a-panic", In: "lane.target",
 			What: "a provider that panics keeps its target away for ever",
-			Old:  "u.health.release()", New: "_ = u.health",
+			Old:  "defer u.health.release()", New: "_ = u.health",
 		},
 		mutant{
 			ID: "answered-at-first-content", In: "lane.target",
@@ -71,6 +71,21 @@ func init() {
 			ID: "broken-answer", In: "admission.failed",
 			What: "a stream that breaks off counts as answered and as failed",
 			Old:  "a.uncount()\n", New: "\n",
+		},
+		mutant{
+			ID: "running-calls", In: "health.count",
+			What: "a burst of calls ejects a target that takes its time to answer most of them",
+			Old:  "answers+running", New: "answers",
+		},
+		mutant{
+			ID: "running-calls-that-began-later", In: "health.count",
+			What: "a target that hangs is excused by the calls that have yet to find out",
+			Old:  "if s.start <= began {", New: "if s.start > 0 {",
+		},
+		mutant{
+			ID: "running-for-ever", In: "admission.end",
+			What: "calls that are over count as running",
+			Old:  "s.running--", New: "_ = s",
 		},
 		mutant{
 			ID: "last-target-retries", In: "health.permitRetry",
