@@ -2,9 +2,12 @@ package caddymodule
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/wire"
 )
 
 // deliveryWait is how long the last words of a response that broke off get to
@@ -72,4 +75,26 @@ func reset(w http.ResponseWriter) {
 		_ = inner.Close()
 	}
 	_ = conn.Close()
+}
+
+// errStreamPanicked is what a panic becomes that broke off a stream: there is no
+// status to tell of it any more, only a connection to cut.
+var errStreamPanicked = errors.New("a panic broke off a stream")
+
+// endPanicked is deferred: it ends a stream that a panic broke off as any failure
+// does. Before its first content the panic goes on.
+func (i *invocation) endPanicked(stream *wire.EventStream) {
+	if !stream.Started() {
+		return
+	}
+	problem := recover()
+	switch problem {
+	case nil:
+		return
+	case http.ErrAbortHandler:
+		panic(problem)
+	}
+	i.app.logPanic(i.route)
+	stream.Fail(panicked())
+	panic(errStreamPanicked)
 }

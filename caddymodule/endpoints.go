@@ -149,6 +149,7 @@ func (i *invocation) whole(ctx context.Context) (*wire.Error, ending) {
 func (i *invocation) stream(ctx context.Context) (*wire.Error, ending) {
 	stream := wire.NewEventStream(i.w, i.info.traceID[0])
 	defer stream.Close()
+	defer i.endPanicked(stream)
 	gauge := i.app.metrics.streams.WithLabelValues(i.workspace.name)
 	gauge.Inc()
 	defer gauge.Dec()

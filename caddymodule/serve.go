@@ -91,12 +91,11 @@ func (a *App) serve(w http.ResponseWriter, r *http.Request, to route, traceID st
 		switch problem {
 		case nil:
 			return
-		case http.ErrAbortHandler:
+		case http.ErrAbortHandler, errStreamPanicked:
 			abort(w, r)
 		}
-		// The value is not logged: it may hold a caller's data.
-		a.logger.Error("a request panicked", zap.Stringer("route", to), zap.Stack("stack"))
-		wire.WriteError(w, wire.Errorf(wire.Internal, "", "The gateway failed. The operator finds the reason in its log."))
+		a.logPanic(to)
+		wire.WriteError(w, panicked())
 	}()
 
 	err, end := a.answer(w, r, to, traceID, began)
@@ -109,6 +108,16 @@ func (a *App) serve(w http.ResponseWriter, r *http.Request, to route, traceID st
 	case cut:
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// logPanic is called while the panic is on the stack. Its value is not logged: it
+// may hold a caller's data.
+func (a *App) logPanic(to route) {
+	a.logger.Error("a request panicked", zap.Stringer("route", to), zap.Stack("stack"))
+}
+
+func panicked() *wire.Error {
+	return wire.Errorf(wire.Internal, "", "The gateway failed. The operator finds the reason in its log.")
 }
 
 // ending is how far a response has come when its route returns.
