@@ -45,7 +45,6 @@ func (a *attempt) permit() bool {
 // the timer runs.
 func (a *attempt) restart(wait time.Duration) {
 	a.begin(wait)
-	a.health.begin(time.Now())
 	if a.timer != nil {
 		a.timer.Reset(wait + a.limit)
 	}

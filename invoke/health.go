@@ -52,8 +52,8 @@ type health struct {
 	cool    time.Time // cooling until then
 }
 
-// slot counts the answers of slotLength, and the tries that began in it and
-// run.
+// slot counts the answers of slotLength, and the first tries that began in it
+// and run. A retry would be counted with the wait before it.
 type slot struct {
 	start               int64 // Unix time in slot lengths
 	ok, failed, running int
@@ -153,8 +153,8 @@ func (h *health) idle(now time.Time) bool {
 type admission struct {
 	*health
 	decides time.Time // when it was let in to decide; zero when it does not
-	began   int64     // the slot in which its try began
-	running bool      // the try runs, and is counted there
+	began   int64     // the slot in which its first try began
+	running bool      // that try runs, and is counted there
 	slot    int64     // where its answer was counted, 0 before
 }
 
@@ -241,7 +241,7 @@ func (a *admission) decided(now time.Time) (took time.Duration, probe bool) {
 	return took, probe
 }
 
-// begin notes that a try begins.
+// begin notes that the first try begins.
 func (a *admission) begin(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -250,7 +250,7 @@ func (a *admission) begin(now time.Time) {
 	a.began, a.running = s.start, true
 }
 
-// end notes that the try does not run any more. It holds the health's mu.
+// end notes that the first try does not run any more. It holds the health's mu.
 func (a *admission) end() {
 	if s := a.counted(a.began); a.running && s != nil {
 		s.running--
