@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 
@@ -139,7 +140,20 @@ func (a *attempt) readWhole() error {
 		a.first = rest.String()
 	}
 	a.done = true
-	return nil
+	return a.ended()
+}
+
+// ended judges an answer at its end: of JSON a part is no answer, even where it
+// happens to parse.
+func (a *attempt) ended() error {
+	format := a.target.Parameters.ResponseFormat
+	if format == nil || format.Type == providers.FormatText || a.stream.Result().FinishReason != providers.FinishLength {
+		return nil
+	}
+	return &providers.Error{
+		Provider: a.target.Name, Kind: providers.Invalid, Status: http.StatusOK, Code: string(providers.FinishLength),
+		Message: "JSON was asked for, and the limit of tokens cut it: raise max_tokens, or ask for less",
+	}
 }
 
 // readFirst reads a stream up to its first content, or the first piece of a
@@ -149,7 +163,7 @@ func (a *attempt) readFirst() error {
 		d, err := a.stream.Next()
 		if errors.Is(err, io.EOF) {
 			a.done = true
-			return nil
+			return a.ended()
 		}
 		if err != nil {
 			return err

@@ -19,6 +19,7 @@ const (
 	Connect       Class = providers.ConnectClass
 	Transient     Class = "transient"
 	InvalidAnswer Class = "invalid"
+	Length        Class = "length"
 	Slow          Class = "slow"
 	RateLimit     Class = "rate_limit"
 	Quota         Class = "quota"
@@ -56,6 +57,7 @@ var classes = []ClassRow{
 	{Class: Connect, Meaning: "no answer: DNS, TCP, TLS, or cut before the headers", Retry: true, Next: true, Counts: true, Code: CodeUnavailable},
 	{Class: Transient, Meaning: "the provider says it failed: 408, 409, 425, 5xx, 529, or such an error inside an answer", Retry: true, Next: true, Counts: true, Code: CodeError},
 	{Class: InvalidAnswer, Meaning: "an answer that is no complete completion", Retry: true, Next: true, Counts: true, Code: CodeInvalidResponse},
+	{Class: Length, Meaning: "JSON was asked for, and a limit of tokens cut it", Next: true, Code: CodeInvalidResponse},
 	{Class: Slow, Meaning: "no first token, or no whole answer, in time", Retry: true, Next: true, Counts: true, Code: CodeTimeout},
 	{Class: RateLimit, Meaning: "429 or throttled", Retry: true, Next: true, Cools: true, Code: CodeRateLimited},
 	{Class: Quota, Meaning: "the account's quota or credit is used up", Next: true, Cools: true, Code: CodeCredentials},

@@ -68,7 +68,7 @@ func (k *call) relay(a *attempt) error {
 	for {
 		d, err := a.stream.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return a.ended()
 		}
 		if err != nil {
 			return k.cause(a.ctx, err)

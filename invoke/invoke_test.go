@@ -72,6 +72,7 @@ func TestEveryClassLeadsWhereTheTableSays(t *testing.T) {
 		Connect:       &providers.ConnectError{Err: errors.New("refused")},
 		Transient:     status(503),
 		InvalidAnswer: &providers.Error{Kind: providers.Truncated, Status: 200},
+		Length:        &providers.Error{Kind: providers.Invalid, Status: 200, Code: "length"},
 		RateLimit:     &providers.Error{Status: 429, RetryAfter: time.Second},
 		Quota:         status(402),
 		Credential:    status(401),

@@ -87,7 +87,7 @@ func (k *call) decisive() failed {
 	}
 	first := k.failures[0]
 	switch first.class {
-	case Rejected, Model, ContextLength, Unknown:
+	case Rejected, Model, ContextLength, Length, Unknown:
 		for _, f := range k.failures[1:] {
 			switch f.class {
 			case Slow, RateLimit:

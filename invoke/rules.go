@@ -24,6 +24,8 @@ func kind(k providers.ErrorKind) *providers.ErrorKind { return &k }
 // is gone as a 403.
 var rules = []Rule{
 	{Class: ContentPolicy, Kind: kind(providers.Refused)},
+	// The same target would end alike, and not by its fault.
+	{Class: Length, Kind: kind(providers.Invalid), Words: []string{string(providers.FinishLength)}},
 	{Class: InvalidAnswer, Kind: kind(providers.Truncated)},
 	{Class: InvalidAnswer, Kind: kind(providers.Invalid)},
 
