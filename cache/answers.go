@@ -26,15 +26,20 @@ type Answer struct {
 	ToolCalls []byte
 	// Provider and Model are those that gave it.
 	Provider, Model string
+	// FinishReason is why the model stopped; empty: it did not say.
+	FinishReason string
+	// The tokens it took; all zero: not known.
+	PromptTokens, CompletionTokens, TotalTokens int64
 	// Given is when it was complete.
 	Given time.Time
-	// Expires is when it is asked anew.
+	// Expires is when it is asked anew. One that expires at once is given to
+	// those who wait for it and is not remembered.
 	Expires time.Time
 }
 
 // size is about what the answer takes, in bytes.
 func (a *Answer) size() int64 {
-	size := len(a.Provider) + len(a.Model) + len(a.ToolCalls) + entryOverhead
+	size := len(a.Provider) + len(a.Model) + len(a.FinishReason) + len(a.ToolCalls) + entryOverhead
 	for _, piece := range a.Pieces {
 		size += len(piece) + 16
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/invoke"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/wire"
 )
@@ -63,13 +64,19 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) (*
 	i.record.Cached = true
 	i.record.Provider, i.record.Model = answer.Provider, answer.Model
 	h := i.w.Header()
-	h[wire.HeaderCacheStatus] = []string{"Cadenza; hit; ttl=" + strconv.Itoa(int(time.Until(answer.Expires).Seconds()))}
+	h[wire.HeaderCacheStatus] = []string{"Cadenza; hit; ttl=" + strconv.Itoa(max(int(time.Until(answer.Expires).Seconds()), 0))}
 	h[wire.HeaderAttempts] = noAttempts
 	h[wire.HeaderServedBy] = []string{servedBy(answer.Provider, answer.Model)}
 	for _, piece := range answer.Pieces {
 		i.keep(piece)
 	}
 	i.keepToolCalls(answer.ToolCalls)
+	// The caller is told of the tokens that the answer took, though this call
+	// uses none.
+	end := wire.Ending{
+		FinishReason: answer.FinishReason,
+		PromptTokens: answer.PromptTokens, CompletionTokens: answer.CompletionTokens, TotalTokens: answer.TotalTokens,
+	}
 	if i.request.Stream {
 		stream := wire.NewEventStream(i.w, i.info.traceID[0])
 		defer stream.Close()
@@ -82,14 +89,14 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) (*
 		if stream.ToolCalls(answer.ToolCalls) != nil {
 			return nil, cut, true
 		}
-		_ = stream.Finish() // a caller that left has no use for the error
+		_ = stream.Finish(end) // a caller that left has no use for the error
 		return nil, answered, true
 	}
 	content := ""
 	for _, piece := range answer.Pieces {
 		content += piece
 	}
-	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content, answer.ToolCalls)
+	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content, answer.ToolCalls, end)
 	i.finish(noResult, http.StatusOK, "")
 	i.write(i.out)
 	return nil, answered, true
@@ -108,14 +115,23 @@ func (i *invocation) remember(content string) {
 	}
 }
 
-// tell gives a complete answer to those who wait for it, and to those who will
-// ask the same while it lasts.
-func (i *invocation) tell(provider, model string) {
+// tell gives an answer to those who wait for it and, where the model said all
+// that it meant to say, to those who will ask the same while it lasts. Of those
+// who wait each would else ask in its turn, to be cut alike.
+func (i *invocation) tell(result *invoke.Result) {
 	if i.lead == nil || i.size+len(i.toolCalls) > maxRemembered {
 		return
 	}
+	served := &i.request.Targets[result.Served]
 	now := time.Now()
+	expires := now
+	if result.FinishReason.Whole() {
+		expires = now.Add(i.ttl)
+	}
 	i.lead.Answer(&cache.Answer{
-		Pieces: i.pieces, ToolCalls: i.toolCalls, Provider: provider, Model: model, Given: now, Expires: now.Add(i.ttl),
+		Pieces: i.pieces, ToolCalls: i.toolCalls, Provider: served.Name, Model: served.Model,
+		FinishReason: string(result.FinishReason),
+		PromptTokens: result.Usage.PromptTokens, CompletionTokens: result.Usage.CompletionTokens, TotalTokens: result.Usage.TotalTokens,
+		Given: now, Expires: expires,
 	})
 }

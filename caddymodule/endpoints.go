@@ -138,8 +138,8 @@ func (i *invocation) whole(ctx context.Context) (*wire.Error, ending) {
 	i.served(result.Served, len(result.Attempts))
 	i.remember(content)
 	i.addToolCalls(result.ToolCalls)
-	i.tell(i.servedTarget(result))
-	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content, i.toolCalls)
+	i.tell(&result)
+	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content, i.toolCalls, endOf(&result))
 	i.finish(result, http.StatusOK, "")
 	i.write(i.out)
 	return nil, answered
@@ -165,11 +165,11 @@ func (i *invocation) stream(ctx context.Context) (*wire.Error, ending) {
 			i.served(result.Served, len(result.Attempts)) // the answer is empty
 		}
 		i.addToolCalls(result.ToolCalls)
-		i.tell(i.servedTarget(result))
+		i.tell(&result)
 		// Recorded first: an answer that its caller has seen complete is never
 		// found as interrupted.
 		i.finish(result, http.StatusOK, "")
-		if stream.ToolCalls(i.toolCalls) != nil || stream.Finish() != nil {
+		if stream.ToolCalls(i.toolCalls) != nil || stream.Finish(endOf(&result)) != nil {
 			i.workspace.logger.Debug("the caller left before the end of a stream", zap.String("trace_id", i.info.traceID[0]))
 		}
 		return nil, answered
@@ -200,10 +200,12 @@ func servedBy(provider, model string) string {
 	return provider + "/" + model
 }
 
-// servedTarget is the provider and the model that answered.
-func (i *invocation) servedTarget(result invoke.Result) (provider, model string) {
-	t := &i.request.Targets[result.Served]
-	return t.Name, t.Model
+// endOf is how an answer ended, for its caller.
+func endOf(result *invoke.Result) wire.Ending {
+	return wire.Ending{
+		FinishReason: string(result.FinishReason),
+		PromptTokens: result.Usage.PromptTokens, CompletionTokens: result.Usage.CompletionTokens, TotalTokens: result.Usage.TotalTokens,
+	}
 }
 
 // keep keeps content for the trace, where the policy says so.

@@ -95,7 +95,7 @@ func TestEndpointFromCanned(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if contentType := response.Header.Get("Content-Type"); contentType != "text/event-stream" {
+	if contentType := response.Header.Get("Content-Type"); contentType != "text/event-stream; charset=utf-8" {
 		t.Errorf("Content-Type %q", contentType)
 	}
 	id := response.Header.Get("Cadenza-Trace-Id")

@@ -105,7 +105,7 @@ func TestToolCallsThroughTheGateway(t *testing.T) {
 			event := func(content, rest string) string {
 				return fmt.Sprintf(`data: {"trace_id":"%s","content":"%s","is_final":%s}`+"\n\n", id, content, rest)
 			}
-			want := event("", `false,"tool_calls":`+list) + event("", "true") + "data: [DONE]\n\n"
+			want := event("", `false,"tool_calls":`+list) + event("", `true,"finish_reason":"tool_calls"`) + "data: [DONE]\n\n"
 			if content != "" {
 				want = event(content, "false") + want
 			}
@@ -115,7 +115,7 @@ func TestToolCallsThroughTheGateway(t *testing.T) {
 
 			a = g.post("/v1/endpoints", whole)
 			id = a.header.Get("Cadenza-Trace-Id")
-			want = fmt.Sprintf(`{"trace_id":"%s","content":"%s","is_final":true,"tool_calls":%s}`, id, content, list)
+			want = fmt.Sprintf(`{"trace_id":"%s","content":"%s","is_final":true,"tool_calls":%s,"finish_reason":"tool_calls","usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}`, id, content, list)
 			if diff := cmp.Diff(want, string(a.body)); a.status != http.StatusOK || diff != "" || !strings.HasPrefix(a.header.Get("Cache-Status"), status) {
 				t.Errorf("whole: %d, Cache-Status %q (-want +got):\n%s", a.status, a.header.Get("Cache-Status"), diff)
 			}

@@ -67,15 +67,43 @@ func AppendToolCall(dst []byte, id, name, arguments string) []byte {
 // AppendToolCallsEnd ends a list of tool calls.
 func AppendToolCallsEnd(dst []byte) []byte { return append(dst, ']') }
 
+// Ending is how an endpoint's answer ended. What is not known is left out of the
+// answer.
+type Ending struct {
+	FinishReason string // why the model stopped
+	// The tokens are not known where all are zero.
+	PromptTokens, CompletionTokens, TotalTokens int64
+}
+
+// appendMembers appends the members of an answer, or a stream's last event, that
+// say how it ended.
+func (e *Ending) appendMembers(dst []byte) []byte {
+	if e.FinishReason != "" {
+		dst = append(dst, `,"finish_reason":`...)
+		dst = jsontext.AppendString(dst, e.FinishReason)
+	}
+	if e.PromptTokens == 0 && e.CompletionTokens == 0 && e.TotalTokens == 0 {
+		return dst
+	}
+	dst = append(dst, `,"usage":{"prompt_tokens":`...)
+	dst = strconv.AppendInt(dst, e.PromptTokens, 10)
+	dst = append(dst, `,"completion_tokens":`...)
+	dst = strconv.AppendInt(dst, e.CompletionTokens, 10)
+	dst = append(dst, `,"total_tokens":`...)
+	dst = strconv.AppendInt(dst, e.TotalTokens, 10)
+	return append(dst, '}')
+}
+
 // AppendEndpointAnswer appends an endpoint's whole answer. toolCalls is the list
 // of its tool calls, empty where it has none.
-func AppendEndpointAnswer(dst []byte, traceID, content string, toolCalls []byte) []byte {
+func AppendEndpointAnswer(dst []byte, traceID, content string, toolCalls []byte, end Ending) []byte {
 	dst = append(dst, `{"trace_id":`...)
 	dst = jsontext.AppendString(dst, traceID)
 	dst = append(dst, `,"content":`...)
 	dst = jsontext.AppendString(dst, content)
 	dst = append(dst, `,"is_final":true`...)
 	dst = appendToolCallsMember(dst, toolCalls)
+	dst = end.appendMembers(dst)
 	return append(dst, '}')
 }
 

@@ -155,9 +155,9 @@ func (s *EventStream) releaseHeld() {
 	s.write()
 }
 
-// Finish ends a complete answer: an event with is_final, then [DONE]. An error
-// means that the client did not get it.
-func (s *EventStream) Finish() error {
+// Finish ends a complete answer: an event with is_final that says how it ended,
+// then [DONE]. An error means that the client did not get it.
+func (s *EventStream) Finish(end Ending) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -165,7 +165,9 @@ func (s *EventStream) Finish() error {
 	}
 	s.releaseHeld()
 	s.event = append(s.event[:0], s.start...)
-	s.event = append(s.event, "\",\"is_final\":true}\n\n"...)
+	s.event = append(s.event, `","is_final":true`...)
+	s.event = end.appendMembers(s.event)
+	s.event = append(s.event, "}\n\n"...)
 	s.write()
 	s.flush()
 	s.event = append(s.event[:0], "data: [DONE]\n\n"...)
@@ -236,7 +238,8 @@ func (s *EventStream) write() {
 		s.started = true
 		h := s.w.Header()
 		h.Del("Content-Length")
-		h.Set("Content-Type", "text/event-stream")
+		// Without a charset some clients read text/* as ISO 8859-1.
+		h.Set("Content-Type", "text/event-stream; charset=utf-8")
 		h.Set("Cache-Control", "no-store, no-transform")
 		h.Set("X-Accel-Buffering", "no")
 		s.w.WriteHeader(http.StatusOK)

@@ -97,7 +97,7 @@ func TestStreamGolden(t *testing.T) {
 	if !s.Started() {
 		t.Error("not started")
 	}
-	if err := s.Finish(); err != nil {
+	if err := s.Finish(Ending{}); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
@@ -112,7 +112,7 @@ func TestStreamGolden(t *testing.T) {
 		t.Error(diff)
 	}
 	wantHeader := http.Header{
-		"Content-Type":      {"text/event-stream"},
+		"Content-Type":      {"text/event-stream; charset=utf-8"},
 		"Cache-Control":     {"no-store, no-transform"},
 		"X-Accel-Buffering": {"no"},
 	}
@@ -122,7 +122,7 @@ func TestStreamGolden(t *testing.T) {
 	if err := s.Delta("late", true); err == nil {
 		t.Error("a closed stream took a delta")
 	}
-	if err := s.Finish(); err == nil {
+	if err := s.Finish(Ending{}); err == nil {
 		t.Error("a stream finished twice")
 	}
 }
@@ -144,7 +144,7 @@ func TestStreamSharesFlushes(t *testing.T) {
 func TestStreamOfNothing(t *testing.T) {
 	w := new(wireLog)
 	s := NewEventStream(w, traceID)
-	if err := s.Finish(); err != nil {
+	if err := s.Finish(Ending{}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"status OK", event("", true), "flush", "data: [DONE]\n\n", "flush"}
@@ -232,7 +232,7 @@ func TestHeartbeatStopsWhenTheClientLeft(t *testing.T) {
 		if err := s.Delta("b", true); !errors.Is(err, gone) {
 			t.Errorf("got %v", err)
 		}
-		if err := s.Finish(); !errors.Is(err, gone) {
+		if err := s.Finish(Ending{}); !errors.Is(err, gone) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -287,7 +287,7 @@ func (w *plainWriter) WriteHeader(int)     {}
 func TestStreamWithoutFlush(t *testing.T) {
 	w := &plainWriter{header: http.Header{}}
 	s := NewEventStream(w, traceID)
-	if err := errors.Join(s.Delta("a", true), s.Delta("b", true), s.Finish()); err != nil {
+	if err := errors.Join(s.Delta("a", true), s.Delta("b", true), s.Finish(Ending{})); err != nil {
 		t.Fatal(err)
 	}
 	if want := event("a", false) + event("b", false) + event("", true) + "data: [DONE]\n\n"; w.String() != want {
@@ -336,7 +336,7 @@ func TestSplitRunes(t *testing.T) {
 		for _, delta := range deltas {
 			_ = s.Delta(delta, true)
 		}
-		_ = s.Finish()
+		_ = s.Finish(Ending{})
 		if got, want := contents(t, w.entries()), string([]rune(strings.Join(deltas, ""))); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
@@ -359,7 +359,7 @@ func FuzzStream(f *testing.F) {
 			}
 			rest = rest[n:]
 		}
-		if err := s.Finish(); err != nil {
+		if err := s.Finish(Ending{}); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := contents(t, w.entries()), string([]rune(text)); got != want {
@@ -384,7 +384,7 @@ func TestStreamOverHTTP(t *testing.T) {
 						}
 					}
 					if complete {
-						if err := s.Finish(); err != nil {
+						if err := s.Finish(Ending{}); err != nil {
 							t.Error(err)
 						}
 					} else if s.Fail(Errorf(UpstreamError, "", "Cut.")) {
@@ -458,7 +458,7 @@ func TestStreamedToolCalls(t *testing.T) {
 		if err := s.ToolCalls(test.list); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Finish(); err != nil {
+		if err := s.Finish(Ending{}); err != nil {
 			t.Fatal(err)
 		}
 		s.Close()
@@ -468,5 +468,25 @@ func TestStreamedToolCalls(t *testing.T) {
 		if err := s.ToolCalls(toolCalls()); err == nil {
 			t.Errorf("%s: tool calls after the end", test.name)
 		}
+	}
+}
+
+// TestStreamSaysHowItEnded in its last event, and in no other.
+func TestStreamSaysHowItEnded(t *testing.T) {
+	w := new(wireLog)
+	s := NewEventStream(w, traceID)
+	if err := errors.Join(s.Delta("a", true), s.ToolCalls([]byte("[]")), s.Finish(Ending{"length", 7, 3, 10})); err != nil {
+		t.Fatal(err)
+	}
+	start := `data: {"trace_id":"` + traceID + `","content":"`
+	want := []string{
+		"status OK",
+		event("a", false), "flush",
+		start + `","is_final":false,"tool_calls":[]}` + "\n\n", "flush",
+		start + `","is_final":true,"finish_reason":"length","usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}` + "\n\n", "flush",
+		"data: [DONE]\n\n", "flush",
+	}
+	if diff := cmp.Diff(want, w.entries()); diff != "" {
+		t.Error(diff)
 	}
 }
