@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -48,6 +49,8 @@ type Filter struct {
 	Model    string
 	Code     string // of the error
 
+	FinishReason string // one of FinishReasons
+
 	// A trace is found by these where any of its metrics bears them.
 	ChainID, ConversationID string
 
@@ -74,6 +77,8 @@ func (f *Filter) Validate() error {
 		return errors.New("a filter of traces needs a workspace")
 	case f.Kind != 0 && !f.Kind.valid():
 		return errors.New("the filter's kind is unknown; there are prompt, endpoint, remoteconfig and metrics")
+	case f.FinishReason != "" && !slices.Contains(FinishReasons, f.FinishReason):
+		return fmt.Errorf("the filter's finish reason is unknown; there are %s", strings.Join(FinishReasons, ", "))
 	case f.Outcome > Failed:
 		return errors.New("the filter's outcome is unknown; there are ok and error")
 	case !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until):

@@ -19,8 +19,8 @@ const timeForm = "2006-01-02T15:04:05.000Z"
 // members stand in this order, and those that are absent are left out:
 //
 //	trace_id, time (RFC 3339, UTC, with milliseconds), workspace, kind, key,
-//	state, api_key, version, revision, row, variant, provider, model, status,
-//	code, latency_ms, first_token_ms,
+//	state, api_key, version, revision, prompt, prompt_version, row, variant,
+//	provider, model, status, code, finish_reason, latency_ms, first_token_ms,
 //	usage {prompt_tokens, completion_tokens, total_tokens},
 //	cost_usd, cached, notes [text],
 //	attempts [{provider, model, status, code, latency_ms, started_ms, wait_ms,
@@ -41,12 +41,15 @@ func (r *Record) AppendJSON(dst []byte) []byte {
 	o.text("api_key", r.APIKey)
 	o.text("version", r.Version)
 	o.text("revision", r.Revision)
+	o.text("prompt", r.Prompt)
+	o.text("prompt_version", r.PromptVersion)
 	o.text("row", r.Row)
 	o.text("variant", r.Variant)
 	o.text("provider", r.Provider)
 	o.text("model", r.Model)
 	o.integer("status", int64(r.Status))
 	o.text("code", r.Code)
+	o.text("finish_reason", r.FinishReason)
 	o.duration("latency_ms", r.Latency)
 	o.duration("first_token_ms", r.FirstToken)
 	if r.HasUsage {

@@ -17,6 +17,7 @@ func completeRecord() *Record {
 	return &Record{
 		ID: id, Time: time.UnixMilli(1790000000120).In(time.FixedZone("", 7200)), Workspace: "default", APIKey: "app",
 		Kind: KindEndpoint, Key: "support_chat", Version: "0123456789ab", Revision: "ba9876543210", Row: "staff", Variant: "nl",
+		Prompt: "support_reply", PromptVersion: "00aa11bb22cc", FinishReason: "length",
 		Provider: "openai", Model: "gpt", State: StateInterrupted, Status: 502, Code: "upstream_error",
 		Attempts: []Attempt{
 			{Provider: "groq"},
@@ -44,8 +45,9 @@ func TestRecordJSON(t *testing.T) {
 		want   string
 	}{
 		"complete": {completeRecord(), `{` + id + `,"time":"2026-09-21T14:13:20.120Z","workspace":"default","kind":"endpoint",` +
-			`"key":"support_chat","state":"interrupted","api_key":"app","version":"0123456789ab","revision":"ba9876543210","row":"staff",` +
-			`"variant":"nl","provider":"openai","model":"gpt","status":502,"code":"upstream_error","latency_ms":1234.567,"first_token_ms":0.5,` +
+			`"key":"support_chat","state":"interrupted","api_key":"app","version":"0123456789ab","revision":"ba9876543210",` +
+			`"prompt":"support_reply","prompt_version":"00aa11bb22cc","row":"staff",` +
+			`"variant":"nl","provider":"openai","model":"gpt","status":502,"code":"upstream_error","finish_reason":"length","latency_ms":1234.567,"first_token_ms":0.5,` +
 			`"usage":{"prompt_tokens":10,"completion_tokens":0,"total_tokens":10},"cost_usd":1e-07,"cached":true,` +
 			`"notes":["a \"note\"\n","\u0000\u007f` + "\uFFFD" + `"],` +
 			`"attempts":[{"provider":"groq","latency_ms":0},{"provider":"openai","model":"gpt","status":500,"code":"server","latency_ms":3,` +

@@ -37,6 +37,9 @@ func ParseState(name string) (State, bool) {
 	return 0, false
 }
 
+// FinishReasons are the reasons why a model stops, as answers give them.
+var FinishReasons = []string{"stop", "tool_calls", "length", "content_filter"}
+
 // Record is the record of one answer: of a prompt, an endpoint or a remote
 // configuration. Members that are zero were not known, or the log policy left
 // them out, and are stored as absent.
@@ -57,15 +60,22 @@ type Record struct {
 	Row       string // the matched row; empty: the default answered
 	Variant   string // of a prompt
 
+	// Of an endpoint: the key and the version of the prompt that was sent.
+	Prompt, PromptVersion string
+
 	Provider string // that answered
 	Model    string
 	Attempts []Attempt
 
 	State      State
-	Status     int    // HTTP status of the answer
+	Status     int    // HTTP status of the answer; 0 until it ended
 	Code       string // error code of the answer; empty on success
 	Latency    time.Duration
 	FirstToken time.Duration // from the request to the first content
+
+	// FinishReason is why the model of an endpoint's answer stopped: one of
+	// [FinishReasons]. Empty: there is no answer, or the provider did not say.
+	FinishReason string
 
 	HasUsage         bool // whether the tokens are known
 	PromptTokens     int64

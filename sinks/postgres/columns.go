@@ -22,7 +22,7 @@ var (
 		"id", "time", "workspace", "kind", "key", "state", "api_key", "version", "revision", "matched_row", "variant",
 		"provider", "model", "status", "code", "latency_ms", "first_token_ms", "prompt_tokens", "completion_tokens",
 		"total_tokens", "cost", "cached", "attempts", "notes", "metadata", "context", "variables", "messages", "response",
-		"tool_calls",
+		"tool_calls", "finish_reason", "prompt", "prompt_version",
 	}
 	metricsNames = []string{
 		"id", "trace_id", "time", "workspace", "api_key", "score", "latency_ms", "roundtrip_time_ms", "llm_response",
@@ -38,7 +38,8 @@ func appendTrace(values []any, r *trace.Record) []any {
 		text(r.Provider), text(r.Model), status(r.Status), text(r.Code), millis(r.Latency), millis(r.FirstToken),
 		usage(r, r.PromptTokens), usage(r, r.CompletionTokens), usage(r, r.TotalTokens),
 		cost(r.Cost), flag(r.Cached), attempts(r.Attempts), notes(r.Notes), document(r.Metadata), document(r.Context),
-		document(r.Variables), document(r.Messages), content(r.Response), document(r.ToolCalls))
+		document(r.Variables), document(r.Messages), content(r.Response), document(r.ToolCalls),
+		text(r.FinishReason), text(r.Prompt), text(r.PromptVersion))
 }
 
 // appendMetrics appends the values of metricsNames.

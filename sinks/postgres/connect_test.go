@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -145,6 +147,41 @@ func testSchemas(t *testing.T, dsn string) {
 	exec(t, dsn, fmt.Sprintf("UPDATE %s.schema_version SET version = 99", pgx.Identifier{odd}.Sanitize()))
 	if _, err := sink.Resume(t.Context(), source, trace.Position{}); err == nil || !strings.Contains(err.Error(), "a later one made it") {
 		t.Errorf("a later schema: %v", err)
+	}
+}
+
+// testEarlierSchema brings the tables of each earlier version up to date, and
+// keeps their rows.
+func testEarlierSchema(t *testing.T, dsn string) {
+	scripts, err := filepath.Glob("migrations/*.sql")
+	if err != nil || len(scripts) < 2 {
+		t.Fatal(scripts, err)
+	}
+	for version := 1; version < len(scripts); version++ {
+		t.Run(fmt.Sprint(version), func(t *testing.T) {
+			schema := fmt.Sprintf("version_%d", version)
+			exec(t, dsn, fmt.Sprintf("CREATE SCHEMA %[1]s; CREATE TABLE %[1]s.schema_version (version integer NOT NULL); INSERT INTO %[1]s.schema_version VALUES (%[2]d)", schema, version))
+			for _, name := range scripts[:version] {
+				script, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				exec(t, dsn, fmt.Sprintf("SET search_path = %s; %s", schema, script))
+			}
+			exec(t, dsn, fmt.Sprintf("INSERT INTO %s.traces (id, time, workspace, kind, key, state, status) VALUES (gen_random_uuid(), now(), 'w', 'endpoint', 'k', 'ended', 200)", schema))
+			sink, err := postgres.New(postgres.Config{DSN: func() (string, error) { return dsn, nil }, Schema: schema})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer sink.Close()
+			resume(t, sink, trace.Position{})
+			deliver(t, sink, &trace.Delivery{Position: trace.Position{Traces: 1}, Records: []*trace.Record{
+				{ID: trace.ID{1}, Time: time.Now(), FinishReason: "length", Prompt: "reply", PromptVersion: "v"},
+			}})
+			if n := count(t, dsn, fmt.Sprintf("SELECT count(*) FROM %s.traces WHERE (finish_reason, prompt, prompt_version) = ('length', 'reply', 'v') OR finish_reason IS NULL AND status = 200", schema)); n != 2 {
+				t.Errorf("%d of 2 rows", n)
+			}
+		})
 	}
 }
 

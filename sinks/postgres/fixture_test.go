@@ -57,6 +57,7 @@ func TestSink(t *testing.T) {
 		{"ConnectErrors", testConnectErrors},
 		{"Rights", testRights},
 		{"Schemas", testSchemas},
+		{"EarlierSchema", testEarlierSchema},
 		{"Positions", testPositions},
 		{"PasswordsMayChange", testPasswordsMayChange},
 		{"ModesOfTheDriver", testModesOfTheDriver},
@@ -182,6 +183,7 @@ func (g *gateway) answer(kind trace.Kind) *trace.Record {
 	if kind != trace.KindEndpoint {
 		return r
 	}
+	r.Prompt, r.PromptVersion, r.FinishReason = "reply", "00aa11bb22cc", trace.FinishReasons[rand.N(len(trace.FinishReasons))]
 	r.Variant, r.Provider, r.Model = "b", "openai", "gpt-5-mini"
 	r.FirstToken = r.Latency / 2
 	r.HasUsage, r.PromptTokens, r.CompletionTokens, r.TotalTokens, r.Cost = true, 812, rand.N[int64](500), 956, 0.00231

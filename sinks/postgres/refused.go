@@ -98,7 +98,7 @@ func stripRecord(r *trace.Record) *trace.Record {
 	c := *r
 	c.Notes = []string{"content left out: the database refused it"}
 	c.Attempts, c.Metadata, c.Context, c.Variables, c.Messages, c.Response, c.ToolCalls = nil, nil, nil, nil, nil, nil, nil
-	for _, text := range []*string{&c.Workspace, &c.APIKey, &c.Key, &c.Version, &c.Revision, &c.Row, &c.Variant, &c.Provider, &c.Model, &c.Code} {
+	for _, text := range []*string{&c.Workspace, &c.APIKey, &c.Key, &c.Version, &c.Revision, &c.Row, &c.Variant, &c.Prompt, &c.PromptVersion, &c.Provider, &c.Model, &c.Code, &c.FinishReason} {
 		*text = shorten(*text)
 	}
 	return &c

@@ -199,7 +199,7 @@ func (r *Reader) metricsOf(ctx context.Context, records []*trace.Record) (of map
 // trace do not have.
 func onlyTraces(f *trace.Filter) bool {
 	return f.Kind != 0 && f.Kind != trace.KindMetrics || f.Key != "" || f.Status != 0 || f.Outcome != trace.AnyOutcome ||
-		f.State != nil || f.Provider != "" || f.Model != "" || f.Code != ""
+		f.State != nil || f.Provider != "" || f.Model != "" || f.Code != "" || f.FinishReason != ""
 }
 
 // metricsConditions are those of a filter on metrics without a trace.

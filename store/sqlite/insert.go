@@ -23,7 +23,7 @@ var (
 	}
 	upstreamColumns = []string{
 		"provider", "model", "attempts", "code", "first_token_us", "prompt_tokens", "completion_tokens",
-		"total_tokens", "cost", "cached", "tool_calls",
+		"total_tokens", "cost", "cached", "tool_calls", "finish_reason", "prompt", "prompt_version",
 	}
 	traceColumns = slices.Concat(answerColumns, upstreamColumns)
 
@@ -229,7 +229,7 @@ func (i *recordInserter) add(ctx context.Context, r *trace.Record) error {
 		args = append(args,
 			text(r.Provider), text(r.Model), attempts, text(r.Code), micros(r.FirstToken),
 			usage(r, r.PromptTokens), usage(r, r.CompletionTokens), usage(r, r.TotalTokens), cost(r.Cost), flag(r.Cached),
-			content(r.ToolCalls),
+			content(r.ToolCalls), text(r.FinishReason), text(r.Prompt), text(r.PromptVersion),
 		)
 	}
 	return into.add(ctx, args)
@@ -238,7 +238,7 @@ func (i *recordInserter) add(ctx context.Context, r *trace.Record) error {
 // hasUpstream tells whether a member of r stands in upstreamColumns.
 func hasUpstream(r *trace.Record) bool {
 	return r.Provider != "" || r.Model != "" || len(r.Attempts) > 0 || r.Code != "" || r.FirstToken != 0 ||
-		r.HasUsage || r.Cost != 0 || r.Cached || len(r.ToolCalls) > 0
+		r.HasUsage || r.Cost != 0 || r.Cached || len(r.ToolCalls) > 0 || r.FinishReason != "" || r.Prompt != "" || r.PromptVersion != ""
 }
 
 // allMetrics inserts metrics, but for those that had been stored with an

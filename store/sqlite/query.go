@@ -19,7 +19,7 @@ var (
 	shortColumns = []string{
 		"id", "time_ms", "workspace", "kind", "key", "state", "api_key", "version", "revision", "matched_row", "variant",
 		"status", "latency_us", "notes", "metadata", "provider", "model", "attempts", "code", "first_token_us",
-		"prompt_tokens", "completion_tokens", "total_tokens", "cost", "cached",
+		"prompt_tokens", "completion_tokens", "total_tokens", "cost", "cached", "finish_reason", "prompt", "prompt_version",
 	}
 	contentColumns = []string{"context", "variables", "messages", "response", "tool_calls"}
 
@@ -42,11 +42,12 @@ func scanRecord(scan func(...any) error, whole bool, first ...any) (*trace.Recor
 		totalTokens                    sql.NullInt64
 		dollars                        sql.NullFloat64
 		cached                         sql.NullBool
+		finish, prompt, promptVersion  sql.NullString
 	)
 	into := append(first,
 		&rawID, &timeMillis, &rec.Workspace, &kind, &rec.Key, &state, &apiKey, &version, &revision, &row, &variant,
 		&status, &latency, &notes, &rec.Metadata, &provider, &model, &attempts, &code, &firstToken,
-		&promptTokens, &completionTokens, &totalTokens, &dollars, &cached)
+		&promptTokens, &completionTokens, &totalTokens, &dollars, &cached, &finish, &prompt, &promptVersion)
 	if whole {
 		into = append(into, &rec.Context, &rec.Variables, &rec.Messages, &rec.Response, &rec.ToolCalls)
 	}
@@ -66,6 +67,7 @@ func scanRecord(scan func(...any) error, whole bool, first ...any) (*trace.Recor
 	rec.PromptTokens, rec.CompletionTokens, rec.TotalTokens = promptTokens.Int64, completionTokens.Int64, totalTokens.Int64
 	rec.Cost = dollars.Float64
 	rec.Cached = cached.Bool
+	rec.FinishReason, rec.Prompt, rec.PromptVersion = finish.String, prompt.String, promptVersion.String
 	if err := fromJSON(attempts, &rec.Attempts); err != nil {
 		return nil, fmt.Errorf("trace %s: attempts: %w", rec.ID, err)
 	}
@@ -112,6 +114,9 @@ func (c *clauses) and() string {
 // uses the index of a query that says the same.
 const failures = "(code IS NOT NULL OR state = 'interrupted' OR status >= 400)"
 
+// cutAnswers is the condition of the index traces_cut, to the letter.
+const cutAnswers = "finish_reason NOT IN ('stop', 'tool_calls')"
+
 // conditions are those of a filter on a row of traces, but for its times.
 func conditions(f *trace.Filter) (clauses, error) {
 	var c clauses
@@ -127,6 +132,7 @@ func conditions(f *trace.Filter) (clauses, error) {
 	c.equal("provider", f.Provider)
 	c.equal("model", f.Model)
 	c.equal("code", f.Code)
+	c.equal("finish_reason", f.FinishReason)
 	if f.State != nil {
 		c.equal("state", f.State.String())
 	}
@@ -235,6 +241,10 @@ func sourceOf(f *trace.Filter) source {
 	case f.Code != "", f.Outcome == trace.Failed, f.Status >= 400:
 		s.index = "traces_failed"
 		s.add(failures)
+	case f.FinishReason != "" && f.FinishReason != "stop" && f.FinishReason != "tool_calls":
+		s.index = "traces_cut"
+		s.add(cutAnswers)
+		s.equal("finish_reason", f.FinishReason)
 	case f.Provider != "":
 		s.index = "traces_provider"
 		s.equal("provider", f.Provider)

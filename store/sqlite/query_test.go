@@ -69,6 +69,8 @@ func drawRecord(t *rapid.T, authority *trace.Authority, at time.Time) *trace.Rec
 			r.HasUsage, r.PromptTokens, r.CompletionTokens, r.TotalTokens, r.Cost = true, 3, 4, 7, 0.25
 		}
 		r.Cached = rapid.Bool().Draw(t, "cached")
+		r.FinishReason = optional("finish reason", trace.FinishReasons...)
+		r.Prompt, r.PromptVersion = optional("prompt", "reply"), optional("prompt version", "v")
 		r.State = rapid.SampledFrom([]trace.State{trace.StateEnded, trace.StateEnded, trace.StateStarted, trace.StateInterrupted}).Draw(t, "state")
 	}
 	return r
@@ -169,6 +171,7 @@ func drawFilter(t *rapid.T) trace.Filter {
 	text(&f.Provider, "provider", "p")
 	text(&f.Model, "model", "m")
 	text(&f.Code, "code", "timeout")
+	text(&f.FinishReason, "finish reason", trace.FinishReasons...)
 	text(&f.ConversationID, "conversation", "c1", "none")
 	text(&f.ChainID, "chain", "chain")
 	maybe("metadata", func() {
@@ -207,7 +210,7 @@ func (d *drawn) matches(f *trace.Filter, r *trace.Record) bool {
 	case r.Workspace != f.Workspace, !f.Since.IsZero() && r.Time.Before(f.Since), !f.Until.IsZero() && !r.Time.Before(f.Until),
 		f.Kind != 0 && r.Kind != f.Kind, f.Status != 0 && f.Status != r.Status, f.State != nil && *f.State != r.State,
 		f.Outcome == trace.OK && (failed || r.State != trace.StateEnded), f.Outcome == trace.Failed && !failed,
-		!same(f.Key, r.Key), !same(f.APIKey, r.APIKey), !same(f.Provider, r.Provider), !same(f.Model, r.Model), !same(f.Code, r.Code),
+		!same(f.Key, r.Key), !same(f.APIKey, r.APIKey), !same(f.Provider, r.Provider), !same(f.Model, r.Model), !same(f.Code, r.Code), !same(f.FinishReason, r.FinishReason),
 		!d.reported(r, conversationOf, f.ConversationID), !d.reported(r, chainOf, f.ChainID), !matchesMetadata(r.Metadata, f.Metadata):
 		return false
 	}
@@ -346,7 +349,7 @@ func (d *drawn) checkExport(t *rapid.T, f *trace.Filter, matching []*trace.Recor
 		want = append(want, describe(r, r.ID, count))
 	}
 	onlyOfTraces := f.Key != "" || f.Status != 0 || f.Outcome != 0 || f.State != nil || f.Provider != "" || f.Model != "" || f.Code != "" ||
-		f.Kind == trace.KindPrompt || f.Kind == trace.KindEndpoint
+		f.FinishReason != "" || f.Kind == trace.KindPrompt || f.Kind == trace.KindEndpoint
 	for _, m := range d.metrics {
 		matches := func(want string, got *string) bool { return want == "" || got != nil && *got == want }
 		if !has[m.TraceID] && !onlyOfTraces && m.Workspace == f.Workspace && (f.APIKey == "" || f.APIKey == m.APIKey) &&

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -113,7 +114,7 @@ func openStatsKeeper(ctx context.Context, path string) (_ *statsKeeper, err erro
 		return nil, err
 	}
 	if k.update, err = k.db.PrepareContext(ctx, fmt.Sprintf(
-		"INSERT OR REPLACE INTO stats (series, hours, start, %s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", tallyColumns)); err != nil {
+		"INSERT OR REPLACE INTO stats (series, hours, start, %s) VALUES (?, ?, ?%s)", tallyColumns, strings.Repeat(", ?", len(new(tally).values())))); err != nil {
 		return nil, err
 	}
 	k.post, err = k.db.PrepareContext(ctx, insertPosting)

@@ -88,6 +88,8 @@ type StatsRow struct {
 	Interrupted int64 `json:"interrupted"` // those that a crash cut off: of the latest 5,000, while their traces are kept
 	Cached      int64 `json:"cached"`      // those that a cache answered
 
+	FinishReasons FinishReasons `json:"finish_reasons,omitzero"`
+
 	// Of traces and metrics together.
 	PromptTokens     int64   `json:"prompt_tokens"`
 	CompletionTokens int64   `json:"completion_tokens"`
@@ -101,6 +103,14 @@ type StatsRow struct {
 	Latency         Quantiles `json:"latency_ms"`
 	FirstToken      Quantiles `json:"first_token_ms"`
 	ReportedLatency Quantiles `json:"reported_latency_ms"` // of metrics
+}
+
+// FinishReasons counts the answers of endpoints by why their models stopped.
+type FinishReasons struct {
+	Stop          int64 `json:"stop"`
+	ToolCalls     int64 `json:"tool_calls"`
+	Length        int64 `json:"length"`
+	ContentFilter int64 `json:"content_filter"`
 }
 
 // Quantiles are of durations in milliseconds, each within 5 % of the true one.
@@ -277,7 +287,8 @@ func rowsOf(found tallies, interval Interval) []StatsRow {
 		row := StatsRow{
 			Kind: at.kind, Key: at.key, Variant: at.variant,
 			Traces: t.traces, Errors: t.errors, Interrupted: t.interrupted, Cached: t.cached,
-			PromptTokens: t.promptTokens, CompletionTokens: t.completionTokens, TotalTokens: t.totalTokens, Cost: t.cost,
+			FinishReasons: FinishReasons{t.finished[0], t.finished[1], t.finished[2], t.finished[3]},
+			PromptTokens:  t.promptTokens, CompletionTokens: t.completionTokens, TotalTokens: t.totalTokens, Cost: t.cost,
 			Reports: t.reports, Scores: t.scores,
 			Latency: quantilesOf(t.latency), FirstToken: quantilesOf(t.firstToken), ReportedLatency: quantilesOf(t.reportedLatency),
 		}

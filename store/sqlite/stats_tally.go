@@ -31,7 +31,8 @@ type slot struct {
 
 // tally is what is counted of a slot.
 type tally struct {
-	traces, errors, interrupted, cached         int64 // the interrupted ones are not stored
+	traces, errors, interrupted, cached         int64    // the interrupted ones are not stored
+	finished                                    [4]int64 // by the place in trace.FinishReasons
 	promptTokens, completionTokens, totalTokens int64
 	cost                                        float64
 	reports, scores                             int64
@@ -44,6 +45,9 @@ func (t *tally) merge(other *tally) {
 	t.errors += other.errors
 	t.interrupted += other.interrupted
 	t.cached += other.cached
+	for i, n := range other.finished {
+		t.finished[i] += n
+	}
 	t.promptTokens += other.promptTokens
 	t.completionTokens += other.completionTokens
 	t.totalTokens += other.totalTokens
@@ -56,14 +60,15 @@ func (t *tally) merge(other *tally) {
 	t.reportedLatency.merge(other.reportedLatency)
 }
 
-const tallyColumns = `traces, errors, cached, prompt_tokens, completion_tokens, total_tokens, cost,
-	reports, scores, score_sum, latency, first_token, reported_latency`
+const tallyColumns = `traces, errors, cached, finish_stop, finish_tool_calls, finish_length, finish_content_filter,
+	prompt_tokens, completion_tokens, total_tokens, cost, reports, scores, score_sum, latency, first_token, reported_latency`
 
 // values are those of tallyColumns.
 func (t *tally) values() []any {
 	return []any{
-		t.traces, t.errors, t.cached, t.promptTokens, t.completionTokens, t.totalTokens, t.cost,
-		t.reports, t.scores, t.scoreSum, t.latency.encode(), t.firstToken.encode(), t.reportedLatency.encode(),
+		t.traces, t.errors, t.cached, t.finished[0], t.finished[1], t.finished[2], t.finished[3],
+		t.promptTokens, t.completionTokens, t.totalTokens, t.cost, t.reports, t.scores, t.scoreSum,
+		t.latency.encode(), t.firstToken.encode(), t.reportedLatency.encode(),
 	}
 }
 
@@ -71,8 +76,8 @@ func (t *tally) values() []any {
 func scanTally(scan func(...any) error, first ...any) (*tally, error) {
 	var t tally
 	var latency, firstToken, reported sql.RawBytes
-	if err := scan(append(first, &t.traces, &t.errors, &t.cached, &t.promptTokens, &t.completionTokens, &t.totalTokens, &t.cost,
-		&t.reports, &t.scores, &t.scoreSum, &latency, &firstToken, &reported)...); err != nil {
+	if err := scan(append(first, &t.traces, &t.errors, &t.cached, &t.finished[0], &t.finished[1], &t.finished[2], &t.finished[3],
+		&t.promptTokens, &t.completionTokens, &t.totalTokens, &t.cost, &t.reports, &t.scores, &t.scoreSum, &latency, &firstToken, &reported)...); err != nil {
 		return nil, err
 	}
 	return &t, errors.Join(t.latency.decode(latency), t.firstToken.decode(firstToken), t.reportedLatency.decode(reported))
@@ -96,12 +101,22 @@ const variantColumn = "coalesce(t.variant, CASE t.kind WHEN 'remoteconfig' THEN 
 
 // traceNumbers is what is counted of traces, in few columns: handing a column
 // over costs more than making it. What most traces do not have is an array.
-const traceNumbers = `
+var traceNumbers = `
 SELECT id, time_ms, concat_ws(char(31), workspace, kind, key, coalesce(api_key, ''), ` + variantColumn + `),
-	(code IS NOT NULL) + 4 * (cached IS NOT NULL) + CASE state WHEN 'ended' THEN 0 WHEN 'interrupted' THEN 2 ELSE 8 END + 16 * coalesce(latency_us, 0),
+	(code IS NOT NULL) + 4 * (cached IS NOT NULL) + CASE state WHEN 'ended' THEN 0 WHEN 'interrupted' THEN 2 ELSE 8 END
+	+ 16 * CASE WHEN finish_reason IS NULL THEN 0 ` + finishReasonPlaces() + ` ELSE 0 END + 128 * coalesce(latency_us, 0),
 	CASE WHEN coalesce(first_token_us, prompt_tokens, completion_tokens, total_tokens, cost) IS NOT NULL
 	THEN json_array(first_token_us, prompt_tokens, completion_tokens, total_tokens, cost) END
 FROM traces AS t `
+
+// finishReasonPlaces gives each of trace.FinishReasons its place, from 1 on.
+func finishReasonPlaces() string {
+	var places strings.Builder
+	for i, reason := range trace.FinishReasons {
+		fmt.Fprintf(&places, " WHEN finish_reason = '%s' THEN %d", reason, i+1)
+	}
+	return places.String()
+}
 
 // countTraces counts the traces that ended, of seq after from until until, or as
 // many as fill maxSlots, and returns the seq of the last. Where posted is given,
@@ -196,6 +211,9 @@ func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted
 		c.errors += flags & flagFailed
 		c.interrupted += flags & flagInterrupted / flagInterrupted
 		c.cached += flags & flagCached / flagCached
+		if reason := flags & flagsFinish / flagFinish; reason > 0 {
+			c.finished[reason-1]++
+		}
 		if latency := flags / flagsEnd; latency > 0 {
 			c.latency.observe(float64(latency))
 		}
@@ -214,7 +232,9 @@ const (
 	flagInterrupted
 	flagCached
 	flagStarted
-	flagsEnd
+	flagFinish  // times the place of the finish reason, from 1 on
+	flagsEnd    = 1 << 7
+	flagsFinish = flagsEnd - flagFinish
 )
 
 // nameSeparator stands between the names that traceNumbers joins. It can't be in

@@ -130,6 +130,10 @@ func (d *drawn) naive(q StatsQuery) []naiveRow {
 		row.Errors += countIf(r.Code != "")
 		row.Interrupted += countIf(r.State == trace.StateInterrupted)
 		row.Cached += countIf(r.Cached)
+		row.FinishReasons.Stop += countIf(r.FinishReason == "stop")
+		row.FinishReasons.ToolCalls += countIf(r.FinishReason == "tool_calls")
+		row.FinishReasons.Length += countIf(r.FinishReason == "length")
+		row.FinishReasons.ContentFilter += countIf(r.FinishReason == "content_filter")
 		row.PromptTokens += r.PromptTokens
 		row.CompletionTokens += r.CompletionTokens
 		row.TotalTokens += r.TotalTokens
