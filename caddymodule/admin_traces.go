@@ -392,7 +392,7 @@ func newTraceQuery(r *http.Request, more ...string) (*traceQuery, error) {
 
 // filterParameters are the parameters that choose traces, beside metadata.NAME.
 var filterParameters = []string{
-	"workspace", "since", "until", "kind", "key", "api_key", "status", "provider", "model", "code", "state",
+	"workspace", "since", "until", "kind", "key", "api_key", "status", "provider", "model", "code", "finish_reason", "state",
 	"chain_id", "conversation_id",
 }
 
@@ -436,7 +436,7 @@ func parseTraceFilter(values url.Values) (*Workspace, trace.Filter, error) {
 func traceFilter(values url.Values, now time.Time) (trace.Filter, error) {
 	f := trace.Filter{
 		Key: values.Get("key"), APIKey: values.Get("api_key"), Provider: values.Get("provider"), Model: values.Get("model"),
-		Code: values.Get("code"), ChainID: values.Get("chain_id"), ConversationID: values.Get("conversation_id"),
+		Code: values.Get("code"), FinishReason: values.Get("finish_reason"), ChainID: values.Get("chain_id"), ConversationID: values.Get("conversation_id"),
 	}
 	var err error
 	if f.Since, err = parsePast("since", values.Get("since"), now); err != nil {

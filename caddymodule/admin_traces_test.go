@@ -91,6 +91,8 @@ func TestAdminTraces(t *testing.T) {
 		"status=503":                             "failure",
 		"code=upstream_unavailable":              "failure",
 		"provider=canned":                        "endpoint",
+		"finish_reason=stop":                     "endpoint",
+		"finish_reason=length":                   "",
 		"conversation_id=c-1":                    "prompt",
 		"chain_id=chain":                         "prompt",
 		"conversation_id=c-2":                    "",
@@ -169,6 +171,7 @@ func TestAdminTraces(t *testing.T) {
 		"since=yesterday":   "RFC 3339",
 		"status=bad":        "status",
 		"state=done":        "state",
+		"finish_reason=end": "stop, tool_calls, length, content_filter",
 		"key=a&key=b":       "2 times",
 		"workspace=other":   "no workspace",
 		"since=1h&until=2h": "since must be before until",
@@ -200,7 +203,11 @@ func TestAdminTrace(t *testing.T) {
 		t.Errorf("definition %v", definition)
 	}
 	_, story = callAdmin(t, "GET", address, "/cadenza/traces/"+ids["endpoint"], "")
-	if attempts := story["trace"].(map[string]any)["attempts"].([]any); attempts[len(attempts)-1].(map[string]any)["provider"] != "canned" {
+	call := story["trace"].(map[string]any)
+	if call["finish_reason"] != "stop" || call["prompt"] != "reply" || call["prompt_version"] != record["version"] || call["version"] == record["version"] {
+		t.Errorf("the endpoint's trace %v", call)
+	}
+	if attempts := call["attempts"].([]any); attempts[len(attempts)-1].(map[string]any)["provider"] != "canned" {
 		t.Errorf("attempts %v", attempts)
 	}
 	for path, want := range map[string]int{
@@ -240,6 +247,9 @@ func TestAdminStats(t *testing.T) {
 	errors := 0.0
 	for _, one := range answer["rows"].([]any) {
 		errors += one.(map[string]any)["errors"].(float64)
+		if reasons, some := one.(map[string]any)["finish_reasons"]; some != (one.(map[string]any)["key"] == "talk") || some && reasons.(map[string]any)["stop"] != 1.0 {
+			t.Errorf("reasons: %v", one)
+		}
 	}
 	if errors != 1 {
 		t.Errorf("errors of endpoints: %v", answer)

@@ -62,6 +62,7 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) (*
 		return nil, unanswered, false
 	}
 	i.record.Cached = true
+	i.record.FinishReason = answer.FinishReason
 	i.record.Provider, i.record.Model = answer.Provider, answer.Model
 	h := i.w.Header()
 	h[wire.HeaderCacheStatus] = []string{"Cadenza; hit; ttl=" + strconv.Itoa(max(int(time.Until(answer.Expires).Seconds()), 0))}

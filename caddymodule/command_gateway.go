@@ -110,8 +110,8 @@ func (g *gatewayClient) ask(method, path string, values url.Values, answer any) 
 
 // traceFlags choose traces.
 type traceFlags struct {
-	since, until, kind, key, apiKey, status, provider, model, code, state, chain, conversation string
-	metadata                                                                                   []string
+	since, until, kind, key, apiKey, status, provider, model, code, finish, state, chain, conversation string
+	metadata                                                                                           []string
 }
 
 func (f *traceFlags) addFlags(cmd *cobra.Command) {
@@ -125,6 +125,7 @@ func (f *traceFlags) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.provider, "provider", "", "Answered by this provider")
 	flags.StringVar(&f.model, "model", "", "Answered by this model")
 	flags.StringVar(&f.code, "code", "", "Failed with this error code")
+	flags.StringVar(&f.finish, "finish-reason", "", "stop, tool_calls, length or content_filter")
 	flags.StringVar(&f.state, "state", "", "started, ended or interrupted")
 	flags.StringVar(&f.chain, "chain-id", "", "With metrics of this chain")
 	flags.StringVar(&f.conversation, "conversation-id", "", "With metrics of this conversation")
@@ -136,7 +137,7 @@ func (f *traceFlags) addFlags(cmd *cobra.Command) {
 func (f *traceFlags) values(now time.Time) (url.Values, error) {
 	values := url.Values{
 		"kind": {f.kind}, "key": {f.key}, "api_key": {f.apiKey}, "status": {f.status}, "provider": {f.provider}, "model": {f.model},
-		"code": {f.code}, "state": {f.state}, "chain_id": {f.chain}, "conversation_id": {f.conversation},
+		"code": {f.code}, "finish_reason": {f.finish}, "state": {f.state}, "chain_id": {f.chain}, "conversation_id": {f.conversation},
 	}
 	if err := addTimes(values, f.since, f.until, now); err != nil {
 		return nil, err

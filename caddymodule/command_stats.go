@@ -23,8 +23,9 @@ func statsCommand() *cobra.Command {
 		Short: "Counts a running gateway's answers per key and variant",
 		Long: `
 Counts the answers of a running gateway per key and variant: errors, times,
-tokens, costs and the scores that were reported. Of a remote configuration, the
-row that decided stands for the variant. Times are those that 50, 95 and 99 of
+tokens, costs and the scores that were reported; length and filtered are the
+answers that a limit of tokens or a content policy cut. Of a remote
+configuration, the row that decided stands for the variant. Times are those that 50, 95 and 99 of
 100 answers took at most, within 5 %.
 
 --since and --until take a time (RFC 3339), a date, or how long ago it was,
@@ -115,6 +116,8 @@ func writeStats(b *bytes.Buffer, st styles, a *statsAnswer) {
 		{"errors", true, func(r *sqlite.StatsRow) string { return share(r.Errors, r.Traces) }},
 		{"interrupted", true, func(r *sqlite.StatsRow) string { return text(r.Interrupted) }},
 		{"cached", true, func(r *sqlite.StatsRow) string { return share(r.Cached, r.Traces) }},
+		{"length", true, func(r *sqlite.StatsRow) string { return share(r.FinishReasons.Length, r.Traces) }},
+		{"filtered", true, func(r *sqlite.StatsRow) string { return share(r.FinishReasons.ContentFilter, r.Traces) }},
 		{"p50", true, func(r *sqlite.StatsRow) string { return quantile(&r.Latency, r.Latency.P50) }},
 		{"p95", true, func(r *sqlite.StatsRow) string { return quantile(&r.Latency, r.Latency.P95) }},
 		{"p99", true, func(r *sqlite.StatsRow) string { return quantile(&r.Latency, r.Latency.P99) }},

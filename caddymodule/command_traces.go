@@ -251,12 +251,15 @@ type shownTrace struct {
 	APIKey     string          `json:"api_key"`
 	Version    string          `json:"version"`
 	Revision   string          `json:"revision"`
+	Prompt     string          `json:"prompt"`
+	PromptVer  string          `json:"prompt_version"`
 	Row        string          `json:"row"`
 	Variant    string          `json:"variant"`
 	Provider   string          `json:"provider"`
 	Model      string          `json:"model"`
 	Status     int             `json:"status"`
 	Code       string          `json:"code"`
+	Finish     string          `json:"finish_reason"`
 	Latency    *float64        `json:"latency_ms"`
 	FirstToken *float64        `json:"first_token_ms"`
 	Usage      *shownUsage     `json:"usage"`
@@ -312,7 +315,7 @@ func (t *shownTrace) row(st styles) []cell {
 	switch {
 	case t.Code != "" || t.State == "interrupted":
 		status.color = st.red
-	case t.State == "started":
+	case t.State == "started" || t.wasCut():
 		status.color = st.yellow
 	}
 	tokens := ""
@@ -337,11 +340,19 @@ func (t *shownTrace) outcome() string {
 		return t.State
 	case t.Code != "":
 		return strings.TrimSpace(visible(statusText(t.Status) + " " + t.Code))
-	case t.Cached:
-		return statusText(t.Status) + " cached"
 	}
-	return statusText(t.Status)
+	text := statusText(t.Status)
+	if t.Cached {
+		text += " cached"
+	}
+	if t.wasCut() {
+		text += " " + t.Finish
+	}
+	return strings.TrimSpace(visible(text))
 }
+
+// wasCut reports whether the model did not say all that it meant to say.
+func (t *shownTrace) wasCut() bool { return t.Finish == "length" || t.Finish == "content_filter" }
 
 func statusText(status int) string {
 	if status == 0 {
@@ -475,6 +486,9 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 		}
 	}
 	add("version", visible(version))
+	if t.Prompt != "" {
+		add("prompt", visible(fmt.Sprintf("%s (version %s)", t.Prompt, t.PromptVer)))
+	}
 	add("row", visible(cmp.Or(t.Row, "default")))
 	add("variant", visible(t.Variant))
 	add("model", visible(target(t.Provider, t.Model)))
@@ -483,6 +497,7 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 		color = st.red
 	}
 	rows = append(rows, []cell{{"status", st.dim}, {t.outcome(), color}})
+	add("finish", visible(t.Finish))
 	took := millis(t.Latency)
 	if t.FirstToken != nil {
 		took += ", the first content after " + millis(t.FirstToken)

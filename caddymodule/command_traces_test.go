@@ -40,7 +40,7 @@ type fakeGateway struct {
 }
 
 const (
-	endpointTrace = `{"trace_id":"01990001-0000-8200-8000-000000000003","time":"2026-11-01T09:00:03.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","api_key":"mobile-app","version":"abf36727dfea","revision":"d3561ebfbd34","row":"row 2","variant":"short","provider":"openai","model":"gpt-4o","status":200,"latency_ms":1312.5,"first_token_ms":220.25,"usage":{"prompt_tokens":12,"completion_tokens":34,"total_tokens":46},"cost_usd":0.00123,"notes":["context.plan: unknown value"],` +
+	endpointTrace = `{"trace_id":"01990001-0000-8200-8000-000000000003","time":"2026-11-01T09:00:03.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","api_key":"mobile-app","version":"abf36727dfea","revision":"d3561ebfbd34","prompt":"support_reply","prompt_version":"0a1b2c3d4e5f","row":"row 2","variant":"short","provider":"openai","model":"gpt-4o","status":200,"finish_reason":"length","latency_ms":1312.5,"first_token_ms":220.25,"usage":{"prompt_tokens":12,"completion_tokens":34,"total_tokens":46},"cost_usd":0.00123,"notes":["context.plan: unknown value"],` +
 		`"attempts":[{"provider":"azure","model":"gpt-4o","status":500,"code":"unavailable","latency_ms":300.5},{"provider":"openai","model":"gpt-4o","status":200,"latency_ms":900,"started_ms":320,"wait_ms":20,"first_token_ms":180,"prompt_tokens":12,"completion_tokens":34,"estimated":true,"hedge":true}],` +
 		`"metadata":{"user_id":"u-8842"},"context":{"plan":"pro"},"variables":{"question":"Where?"},"messages":[{"role":"system","content":"Be kind.\nBe short."},{"role":"user","content":"Where is \u001b[31mit\u0007? \u009b2J"}],"response":"On its way.\n\u001b]0;owned\u0007\tSoon.","tool_calls":[{"id":"call_1","name":"track","arguments":"{}"}]}`
 	failedTrace  = `{"trace_id":"01990001-0000-8200-8000-000000000002","time":"2026-11-01T09:00:02.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","variant":"long","status":503,"code":"upstream_unavailable","latency_ms":30120.5}`
@@ -77,7 +77,7 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"interval":"all","pending":1,"rows":[]}`)
 	case r.URL.Path == "/cadenza/stats":
 		fmt.Fprint(w, `{"interval":"day","pending":2,"rows":[`+
-			`{"start":"2026-11-01T00:00:00Z","kind":"endpoint","key":"support_chat","variant":"short","traces":1200,"errors":18,"interrupted":1,"cached":300,"prompt_tokens":100,"completion_tokens":200,"total_tokens":300,"cost_usd":1.5,"reports":7,"scores":4,"score_mean":81.25,"latency_ms":{"count":1200,"p50":812.4,"p90":1500,"p95":2100,"p99":31000},"first_token_ms":{"count":900,"p50":120,"p90":200,"p95":250,"p99":300},"reported_latency_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0}},`+
+			`{"start":"2026-11-01T00:00:00Z","kind":"endpoint","key":"support_chat","variant":"short","traces":1200,"errors":18,"interrupted":1,"cached":300,"finish_reasons":{"stop":1100,"tool_calls":50,"length":48,"content_filter":2},"prompt_tokens":100,"completion_tokens":200,"total_tokens":300,"cost_usd":1.5,"reports":7,"scores":4,"score_mean":81.25,"latency_ms":{"count":1200,"p50":812.4,"p90":1500,"p95":2100,"p99":31000},"first_token_ms":{"count":900,"p50":120,"p90":200,"p95":250,"p99":300},"reported_latency_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0}},`+
 			`{"start":"2026-11-01T00:00:00Z","kind":"remoteconfig","key":"limits","variant":"default","traces":50000,"errors":3,"interrupted":0,"cached":50000,"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"cost_usd":0,"reports":0,"scores":0,"latency_ms":{"count":50000,"p50":0.041,"p90":0.05,"p95":0.06,"p99":0.2},"first_token_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0},"reported_latency_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0}}]}`)
 	case r.URL.Path == "/cadenza/export":
 		fmt.Fprint(w, `{"trace":`+startedTrace+"}\n{\"trace\":"+endpointTrace+`,"metrics":`+reports+"}\n")
@@ -108,7 +108,7 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"traces_limit":      {arguments: []string{"traces", "--limit", "2"}},
 		"traces_json":       {arguments: []string{"traces", "--json"}},
 		"traces_none":       {arguments: []string{"traces", "--key", "nothing"}},
-		"traces_filters":    {arguments: []string{"traces", "-w", "other", "--since", "2026-11-01", "--until", "2026-11-02T00:00:00+01:00", "--kind", "endpoint", "--key", "k", "--api-key", "a", "--status", "error", "--provider", "p", "--model", "m", "--code", "c", "--state", "ended", "--chain-id", "ch", "--conversation-id", "co", "--metadata", "a=b=c", "--metadata", "e="}},
+		"traces_filters":    {arguments: []string{"traces", "-w", "other", "--since", "2026-11-01", "--until", "2026-11-02T00:00:00+01:00", "--kind", "endpoint", "--key", "k", "--api-key", "a", "--status", "error", "--provider", "p", "--model", "m", "--code", "c", "--finish-reason", "length", "--state", "ended", "--chain-id", "ch", "--conversation-id", "co", "--metadata", "a=b=c", "--metadata", "e="}},
 		"traces_bad_since":  {arguments: []string{"traces", "--since", "yesterday"}, fails: true},
 		"traces_bad_range":  {arguments: []string{"traces", "--since", "2026-11-02", "--until", "2026-11-01"}, fails: true},
 		"traces_bad_limit":  {arguments: []string{"traces", "--limit", "0"}, fails: true},

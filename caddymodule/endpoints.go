@@ -54,6 +54,7 @@ func (c *call) endpoint() (*wire.Error, ending) {
 	targets := c.workspace.targets(endpoint, variant)
 	record := c.newRecord(trace.KindEndpoint, &endpoint.Definition, endpoint.Prompt.Table(), decision)
 	record.Variant = variant.Key
+	record.Prompt, record.PromptVersion = endpoint.Prompt.Key, endpoint.Prompt.Version
 	first := likelyTarget(targets)
 	record.Provider, record.Model = first.Name, first.Model
 	c.noteVariables(record, &endpoint.Definition)
@@ -298,6 +299,7 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 	if result.Served >= 0 {
 		served := &i.request.Targets[result.Served]
 		record.Provider, record.Model = served.Name, served.Model
+		record.FinishReason = string(result.FinishReason)
 		if result.Model != "" {
 			record.Model = result.Model
 		}

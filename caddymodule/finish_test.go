@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // ending answers a question such as "length?" with an answer that ends so, and
@@ -84,6 +87,9 @@ func TestAnswersSayHowTheyEnded(t *testing.T) {
 					t.Errorf("%s, stream=%v, asked for the %d. time: Cache-Status %q", test.question, stream, round+1, a.header.Get("Cache-Status"))
 				}
 				record := ended(t, g, id)
+				if !strings.Contains(test.end, `"`+record.FinishReason+`"`) || record.FinishReason == "" || record.Status != 200 {
+					t.Errorf("%s, cached %v: the trace has the reason %q and the status %d", test.question, cached, record.FinishReason, record.Status)
+				}
 				if counted := record.HasUsage; counted != (!cached && !strings.Contains(test.question, "uncounted")) {
 					t.Errorf("%s, cached %v: the trace has %d tokens", test.question, cached, record.TotalTokens)
 				}
@@ -161,5 +167,45 @@ func TestJSONThatWasCutFallsBack(t *testing.T) {
 	text := strings.Join(events(t, response.Body), "\n")
 	if !strings.Contains(text, `"code":"upstream_interrupted"`) || strings.Contains(text, `"is_final":true`) || !strings.Contains(text, "cut: ") {
 		t.Errorf("stream: %s", text)
+	}
+}
+
+// TestReasonsAreThoseOfTheProviders: traces name them without knowing providers.
+func TestReasonsAreThoseOfTheProviders(t *testing.T) {
+	want := []string{string(providers.FinishStop), string(providers.FinishToolCalls), string(providers.FinishLength), string(providers.FinishContentFilter)}
+	if diff := cmp.Diff(want, trace.FinishReasons); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestCallUnderWayHasNoStatus, and so one that a crash interrupts has none.
+func TestCallUnderWayHasNoStatus(t *testing.T) {
+	release := make(chan struct{})
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, chunk("first", ""))
+		w.(http.Flusher).Flush()
+		<-release
+		io.WriteString(w, chunk("", "stop")+"data: [DONE]\n\n")
+	})
+	g := startGateway(t, single(), fakeProvider(u.URL))
+	response, err := g.send(t.Context(), "POST", "/v1/endpoints", ask("q?", true), bearer(testKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	id := response.Header.Get("Cadenza-Trace-Id")
+	if record, ok := g.trace("data/cadenza.db", id); !ok || record.State != trace.StateStarted || record.Status != 0 || record.PromptVersion == "" {
+		t.Errorf("%v %+v", ok, record)
+	}
+	close(release)
+	_, _ = io.Copy(io.Discard, response.Body)
+	if record := ended(t, g, id); record.Status != 200 || record.FinishReason != "stop" || record.Prompt != "reply" {
+		t.Errorf("%+v", record)
+	}
+	// An answer from memory has its status from the beginning.
+	id = g.post("/v1/prompts", `{"keys":["hello"]}`).header.Get("Cadenza-Trace-Id")
+	if record := ended(t, g, id); record.Status != 200 || record.Prompt != "" || record.FinishReason != "" {
+		t.Errorf("%+v", record)
 	}
 }

@@ -23,7 +23,6 @@ func (c *call) newRecord(kind trace.Kind, d *definition.Definition, table *rules
 	record.Kind = kind
 	record.Key, record.Version, record.Revision = d.Key, d.Version, c.snapshot.Revision
 	record.Row = rowOf(table, decision)
-	record.Status = http.StatusOK
 	switch policy := c.logs(d); policy {
 	case definition.LogContent:
 		if c.context != nil {
@@ -113,6 +112,7 @@ func addMessages(record *trace.Record, messages []providers.Message) {
 // Nothing is recorded of a definition that says so.
 func (c *call) keep(record *trace.Record, d *definition.Definition) {
 	c.answered++
+	record.Status = http.StatusOK
 	if c.logs(d) == definition.LogNone {
 		trace.ReleaseRecord(record)
 		return

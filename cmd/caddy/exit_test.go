@@ -140,6 +140,9 @@ func TestCrashShowsUpstreamCallAsInterrupted(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+	if record := storedTrace(t, dir, id); record.Status != 0 {
+		t.Errorf("a call that never ended has the status %d", record.Status)
+	}
 	// The trace may be reported on all the same.
 	status, _, body, err := post(context.Background(), http.DefaultClient, p.url+"/v1/metrics", fmt.Sprintf(`{"trace_id":%q,"score":1}`, id))
 	if err != nil || status != http.StatusOK {
