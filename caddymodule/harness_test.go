@@ -68,6 +68,7 @@ func startGateway(t testing.TB, files map[string]string, options string) *gatewa
 		if err := caddy.Stop(); err != nil {
 			t.Errorf("stopping Caddy: %v", err)
 		}
+		checkLogs(t, g.logs)
 		if t.Failed() {
 			if logs, err := os.ReadFile(g.logs); err == nil {
 				t.Logf("gateway's log:\n%s", logs)

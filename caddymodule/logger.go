@@ -10,7 +10,8 @@ import (
 )
 
 // currentLogger is a logger for what outlives a configuration: it writes to
-// the logs that are configured when it is used, not when it was made.
+// the logs that are configured when it is used, not when it was made. Every line
+// names the path, so nobody else need do so.
 func currentLogger(name, path string) *slog.Logger {
 	return slog.New(currentHandler{name: name, wrap: func(h slog.Handler) slog.Handler {
 		return h.WithAttrs([]slog.Attr{slog.String("path", path)})

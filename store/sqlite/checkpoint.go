@@ -49,7 +49,7 @@ func (s *Store) checkpointUntil(ctx context.Context, db *sql.DB) {
 		case isCorrupt(err):
 			s.damaged(err)
 		case err != nil && ctx.Err() == nil:
-			s.config.Logger.Warn("copying the log of the trace store into its database", "path", s.path, "error", err)
+			s.config.Logger.Warn("copying the log of the trace store into its database", "error", err)
 			s.written.Store(true)
 		case rest > 0 && length > longLog:
 			// The log is only begun anew at a moment when all of it is copied,

@@ -76,7 +76,7 @@ func (s *Store) keepStats(ctx context.Context) {
 			return
 		case err != nil && !isBusy(err):
 			if !failing {
-				s.config.Logger.Error("counting traces for the statistics; trying again", "path", s.path, "error", err)
+				s.config.Logger.Error("counting traces for the statistics; trying again", "error", err)
 			}
 			keeper.close()
 			keeper = nil
