@@ -49,7 +49,7 @@ func replace(ctx context.Context, config Config, path string, damage error) (*St
 		return nil, errors.Join(damage, fmt.Errorf("setting the damaged file aside: %w", err))
 	}
 	config.Logger.Error("the trace store is damaged; it was set aside and a new one is begun",
-		"path", path, "set_aside", aside, "error", damage, "trace_key_kept", keyErr == nil)
+		"set_aside", aside, "error", damage, "trace_key_kept", keyErr == nil)
 	store, err := open(ctx, config, path)
 	if err != nil {
 		return nil, err
