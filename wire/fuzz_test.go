@@ -187,7 +187,7 @@ func checkRecord(t *testing.T, m *MetricsRecord) {
 	if m.Score != nil && *m.Score > 100 {
 		t.Fatalf("score %v", *m.Score)
 	}
-	if e := m.Economics; e != nil && (e.PromptTokens < 0 || e.CompletionTokens < 0 || e.PromptTokens+e.CompletionTokens != e.TotalTokens) {
+	if e := m.Economics; e != nil && (e.PromptTokens < 0 || e.CompletionTokens < 0 || e.TotalTokens > maxTokens || e.PromptTokens+e.CompletionTokens != e.TotalTokens) {
 		t.Fatalf("economics %+v", *e)
 	}
 	if m.Metadata != nil {

@@ -29,7 +29,8 @@ const (
 	RemoteConfigTrace
 )
 
-// Economics counts an answer's tokens. Total is the sum of the other two.
+// Economics counts an answer's tokens. Total is the sum of the other two; of the
+// three, two are sent at least.
 type Economics struct {
 	PromptTokens     int64
 	CompletionTokens int64
@@ -143,20 +144,23 @@ func economics(v *fastjson.Value) (*Economics, *Error) {
 		return nil, Errorf(InvalidRequest, "economics", `"economics" must be an object, not %s.`, describe(v))
 	}
 	var e Economics
-	for _, member := range [...]struct {
-		name string
-		into *int64
+	members := [...]struct {
+		name   string
+		into   *int64
+		absent bool
 	}{
-		{"prompt_tokens", &e.PromptTokens},
-		{"completion_tokens", &e.CompletionTokens},
-		{"total_tokens", &e.TotalTokens},
-	} {
+		{name: "prompt_tokens", into: &e.PromptTokens},
+		{name: "total_tokens", into: &e.TotalTokens},
+		{name: "completion_tokens", into: &e.CompletionTokens},
+	}
+	absent := 0
+	for i := range members {
+		member := &members[i]
 		param := "economics." + member.name
 		v := object.Get(member.name)
 		if isNull(v) {
-			if member.name != "completion_tokens" {
-				return nil, Errorf(InvalidRequest, param, `%q is required where "economics" is given.`, param)
-			}
+			member.absent = true
+			absent++
 			continue
 		}
 		n, err := numberMember(param, v, maxTokens)
@@ -168,16 +172,32 @@ func economics(v *fastjson.Value) (*Economics, *Error) {
 		}
 		*member.into = int64(n)
 	}
-	if isNull(object.Get("completion_tokens")) {
+	if absent > 1 {
+		for _, member := range members {
+			if member.absent {
+				param := "economics." + member.name
+				return nil, Errorf(InvalidRequest, param, `%q is missing: "economics" needs two of prompt_tokens, completion_tokens and total_tokens.`, param)
+			}
+		}
+	}
+	switch {
+	case members[0].absent:
+		e.PromptTokens = e.TotalTokens - e.CompletionTokens
+	case members[1].absent:
+		e.TotalTokens = e.PromptTokens + e.CompletionTokens
+	case members[2].absent:
 		e.CompletionTokens = e.TotalTokens - e.PromptTokens
 	}
-	if e.CompletionTokens < 0 {
-		return nil, Errorf(InvalidRequest, "economics.total_tokens",
-			`"economics.total_tokens" is %d, but "economics.prompt_tokens" alone is %d.`, e.TotalTokens, e.PromptTokens)
-	}
-	if e.PromptTokens+e.CompletionTokens != e.TotalTokens {
-		return nil, Errorf(InvalidRequest, "economics.total_tokens",
-			`"economics.total_tokens" is %d, but prompt and completion tokens sum to %d.`, e.TotalTokens, e.PromptTokens+e.CompletionTokens)
+	const param = "economics.total_tokens"
+	switch {
+	case e.PromptTokens < 0 || e.CompletionTokens < 0:
+		return nil, Errorf(InvalidRequest, param,
+			`%q is %d, less than the %d that it is to contain.`, param, e.TotalTokens, max(e.PromptTokens, e.CompletionTokens))
+	case e.TotalTokens > maxTokens:
+		return nil, Errorf(InvalidRequest, param, `Prompt and completion tokens sum to %d, but %q must be at most %d.`, e.TotalTokens, param, maxTokens)
+	case e.PromptTokens+e.CompletionTokens != e.TotalTokens:
+		return nil, Errorf(InvalidRequest, param,
+			`%q is %d, but prompt and completion tokens sum to %d.`, param, e.TotalTokens, e.PromptTokens+e.CompletionTokens)
 	}
 	return &e, nil
 }

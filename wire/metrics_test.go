@@ -77,7 +77,12 @@ func TestMetricsRanges(t *testing.T) {
 		`{"economics":{}}`:                  "economics.prompt_tokens",
 		`{"economics":{"prompt_tokens":1}}`: "economics.total_tokens",
 		`{"economics":{"total_tokens":1}}`:  "economics.prompt_tokens",
-		`{"economics":{"prompt_tokens":1,"completion_tokens":1}}`:                      "economics.total_tokens",
+		`{"economics":{"prompt_tokens":1,"completion_tokens":1}}`:                      "",
+		`{"economics":{"completion_tokens":1,"total_tokens":1}}`:                       "",
+		`{"economics":{"completion_tokens":2,"total_tokens":1}}`:                       "economics.total_tokens",
+		`{"economics":{"completion_tokens":1}}`:                                        "economics.prompt_tokens",
+		`{"economics":{"prompt_tokens":1e9,"completion_tokens":1}}`:                    "economics.total_tokens",
+		`{"economics":{"prompt_tokens":1,"completion_tokens":"2"}}`:                    "economics.completion_tokens",
 		`{"economics":{"prompt_tokens":1,"total_tokens":null}}`:                        "economics.total_tokens",
 		`{"economics":{"prompt_tokens":1,"total_tokens":1}}`:                           "",
 		`{"economics":{"prompt_tokens":0,"total_tokens":0}}`:                           "",
@@ -234,4 +239,14 @@ func TestMetricsOwnTheirData(t *testing.T) {
 		t.Errorf("%s %s %s", *m.TraceID, m.Metadata, *m.LLMResponse)
 	}
 	r.Release()
+}
+
+// TestEconomicsFromTwoCounts derives the third, whichever it is.
+func TestEconomicsFromTwoCounts(t *testing.T) {
+	for _, counts := range []string{`"prompt_tokens":1,"completion_tokens":2`, `"prompt_tokens":1,"total_tokens":3`, `"total_tokens":3,"completion_tokens":2,"prompt_tokens":null`} {
+		m, err := parsed(t, `{"score":8,"economics":{`+counts+`}}`).Metrics()
+		if err != nil || *m.Score != 8 || *m.Economics != (Economics{1, 2, 3}) {
+			t.Errorf("%s: %+v, %v", counts, m, err)
+		}
+	}
 }
