@@ -195,7 +195,7 @@ log: all
 		`prompts/b.yaml:1:1: unknown member "messages" in a prompt (known: default, variables, variants, columns, matrix, rules, hit, key, description, log, tests)`,
 		`prompts/b.yaml:2:11: variants must be a mapping of names to variants, with one at least`,
 		`prompts/bad key.yaml:1:1: "bad key" can't be a key: 1 to 256 letters, digits and . _ : / - (give one by key:)`,
-		`prompts/broken.yaml:1:4: invalid YAML: sequence end token ']' not found`,
+		`prompts/broken.yaml:1:4: invalid YAML: the file ends here too early: a list or mapping in [ ] or { } has no end`,
 		`prompts/empty.yaml:1:1: the file is empty: it should hold one prompt`,
 		`remoteconfigs/c.yaml:1:1: default is missing: the value that answers when no row does`,
 		`remoteconfigs/c.yaml:1:7: type must be one of boolean, string, number, list, object, this is "bolean": did you mean "boolean"?`,

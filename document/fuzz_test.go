@@ -35,9 +35,8 @@ func FuzzParse(f *testing.F) {
 		if n == nil {
 			return
 		}
-		nodes, height := measure(n)
-		if nodes > len(data)+1+MaxAliasedNodes || height > MaxDepth+1 {
-			t.Fatalf("%d nodes, %d levels from %d bytes", nodes, height, len(data))
+		if s := measure(n); s.nodes > len(data)+1+MaxAliasedNodes || s.bytes > len(data)+MaxAliasedBytes || s.height > MaxDepth {
+			t.Fatalf("%+v from %d bytes", s, len(data))
 		}
 		if out := n.AppendJSON(nil, &errs); !json.Valid(out) {
 			t.Fatalf("invalid JSON: %s", out)

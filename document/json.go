@@ -128,10 +128,9 @@ func (r *jsonReader) members(n *Node, depth int) error {
 		if err != nil {
 			return err
 		}
-		if len(n.Members) == MaxMembers {
-			return r.fail(pos, "a mapping has more than %d members", MaxMembers)
+		if err := r.addMember(n, seen, key, value); err != nil {
+			return err
 		}
-		r.addMember(n, seen, key, value)
 	}
 	_, _, err := r.token()
 	return err

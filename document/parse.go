@@ -19,6 +19,9 @@ const (
 	// together. It stops a few lines that refer to each other from standing
 	// for millions of values.
 	MaxAliasedNodes = 100_000
+	// MaxAliasedBytes is how much text they may repeat: as much as a file may
+	// have.
+	MaxAliasedBytes = MaxFileBytes
 	// MaxMembers is how many members one mapping may have.
 	MaxMembers = 10_000
 )
@@ -40,13 +43,12 @@ func Parse(file string, data []byte, errs *Errors) *Node {
 		errs.AddAt(Position{file, 1, 1}, "the file has %d bytes, at most %d are read", len(data), MaxFileBytes)
 		return nil
 	}
-	if i := invalidText(data); i >= 0 {
-		pos := offsetPosition(file, data, i)
-		if r, size := utf8.DecodeRune(data[i:]); r == utf8.RuneError && size <= 1 {
-			errs.AddAt(pos, "the file is not valid UTF-8: byte 0x%02x", data[i])
-		} else {
-			errs.AddAt(pos, "control character U+%04X: write it as an escape in a double-quoted string", r)
-		}
+	if i := invalidUTF8(data); i >= 0 {
+		errs.AddAt(offsetPosition(file, data, i), "the file is not valid UTF-8: byte 0x%02x", data[i])
+		return nil
+	}
+	if line := conflict(data); line > 0 {
+		errs.AddAt(Position{file, line, 1}, "two versions were merged here and the conflict is still open: keep what is right, and delete the lines that begin with <<<<<<<, ======= and >>>>>>>")
 		return nil
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
@@ -54,10 +56,10 @@ func Parse(file string, data []byte, errs *Errors) *Node {
 	}
 	before := errs.Len()
 	var n *Node
-	if strings.EqualFold(filepath.Ext(file), ".json") {
+	if IsJSON(file) {
 		n = parseJSON(file, data, errs)
 	} else {
-		n = parseYAML(file, data, errs)
+		n = parseYAML(file, string(data), errs)
 	}
 	if errs.Len() > before {
 		return nil
@@ -65,25 +67,35 @@ func Parse(file string, data []byte, errs *Errors) *Node {
 	return n
 }
 
-// invalidText returns the offset of the first byte that neither YAML nor JSON
-// may contain, or -1.
-func invalidText(data []byte) int {
-	for i := 0; i < len(data); {
-		c := data[i]
-		if c < utf8.RuneSelf {
-			if c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0x7f {
-				return i
-			}
-			i++
-			continue
-		}
+// IsJSON reports whether a file of this name is read as JSON.
+func IsJSON(file string) bool { return strings.EqualFold(filepath.Ext(file), ".json") }
+
+// invalidUTF8 returns the offset of the first byte that is not UTF-8, or -1.
+func invalidUTF8(data []byte) int {
+	if utf8.Valid(data) {
+		return -1
+	}
+	i := 0
+	for {
 		r, size := utf8.DecodeRune(data[i:])
 		if r == utf8.RuneError && size == 1 {
 			return i
 		}
 		i += size
 	}
-	return -1
+}
+
+// conflict returns the line of the first marker that a merge left, or 0.
+func conflict(data []byte) int {
+	for _, marker := range []string{"<<<<<<< ", ">>>>>>> "} {
+		if bytes.HasPrefix(data, []byte(marker)) {
+			return 1
+		}
+		if i := bytes.Index(data, []byte("\n"+marker)); i >= 0 {
+			return 2 + bytes.Count(data[:i], []byte{'\n'})
+		}
+	}
+	return 0
 }
 
 // offsetPosition counts lines and, within the line, characters.
@@ -94,14 +106,19 @@ func offsetPosition(file string, data []byte, offset int) Position {
 	return Position{file, line, 1 + utf8.RuneCount(data[start:offset])}
 }
 
-// addMember appends a member to a mapping unless its key is there already.
-func (b *builder) addMember(n *Node, seen map[string]*Node, key, value *Node) {
+// addMember appends a member to a mapping. It reports one whose key is there
+// already, which counts all the same: so mistakes are bounded, too.
+func (b *builder) addMember(n *Node, seen map[string]*Node, key, value *Node) error {
+	if len(n.Members) == MaxMembers {
+		return b.fail(key.Pos, "a mapping has more than %d members", MaxMembers)
+	}
 	if first, dup := seen[key.Text]; dup {
 		b.errs.Add(key, "duplicate member %q, first given in line %d", key.Text, first.Pos.Line)
-		return
+	} else {
+		seen[key.Text] = key
 	}
-	seen[key.Text] = key
 	n.Members = append(n.Members, Member{key, value})
+	return nil
 }
 
 // builder is what the YAML and the JSON reader share.
@@ -116,7 +133,7 @@ func (b *builder) fail(pos Position, format string, args ...any) error {
 	return errStop
 }
 
-// checkDepth fails when a node would stand deeper than allowed.
+// checkDepth fails when a list or mapping would stand deeper than allowed.
 func (b *builder) checkDepth(depth int, pos Position) error {
 	if depth > MaxDepth {
 		return b.fail(pos, "lists and mappings nest more than %d deep", MaxDepth)

@@ -1,172 +1,233 @@
 package document
 
 import (
-	"bytes"
 	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v4"
+	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 )
 
-// yamlReader builds nodes from goccy's syntax tree. It reads the text of the
-// tokens, never the values goccy would make of them.
+// yamlReader builds nodes from those of the library. It takes the text of
+// scalars, never the types the library finds for them.
 type yamlReader struct {
 	builder
-	anchors map[string]*anchor
-	open    map[string]bool // anchors whose value is being read
-	aliased int             // nodes repeated by aliases so far
+	src *cursor
+	// What stands in for a backslash, if anything does, and for line breaks of
+	// older days: texts get back what was there.
+	backslash string
+	restore   *strings.Replacer
+	anchors   map[string]*anchor
+	open      map[string]bool // anchors whose value is being read
+	aliased   size            // what aliases have repeated so far
 }
 
 // anchor is a named value and what repeating it costs.
 type anchor struct {
-	node          *Node
-	nodes, height int
+	node *Node
+	size size
 }
 
-func parseYAML(file string, data []byte, errs *Errors) (n *Node) {
-	r := &yamlReader{
-		builder: builder{file, errs},
-		anchors: make(map[string]*anchor),
-		open:    make(map[string]bool),
+// yamlLimits has the library refuse what would have it recurse without end.
+// Aliases are counted here: it does not expand them.
+var yamlLimits = yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(MaxDepth), loaderlimits.AliasNone()))
+
+func parseYAML(file, data string, errs *Errors) (n *Node) {
+	// Line breaks mean the same in all three forms (YAML 1.2, section 5.4).
+	if strings.Contains(data, "\r") {
+		data = strings.ReplaceAll(data, "\r\n", "\n")
+		data = strings.ReplaceAll(data, "\r", "\n")
 	}
+	r := &yamlReader{builder: builder{file, errs}}
+	if i := strings.IndexFunc(data, unprintable); i >= 0 {
+		c, _ := utf8.DecodeRuneInString(data[i:])
+		_ = r.fail(offsetPosition(file, []byte(data), i), "control character U+%04X: write it as an escape in a double-quoted string", c)
+		return nil
+	}
+	data = r.standIn(data)
+	r.src = &cursor{text: data}
 	defer func() {
-		// The parser is not ours, and some malformed input makes it panic.
+		// The library is not ours, and a file must not end the process.
 		if p := recover(); p != nil {
 			errs.AddAt(Position{file, 1, 1}, "the file is not readable as YAML: %v", p)
 			n = nil
 		}
 	}()
-	// Line breaks mean the same in all three forms (YAML 1.2, section 5.4).
-	if bytes.IndexByte(data, '\r') >= 0 {
-		data = bytes.ReplaceAll(data, []byte("\r\n"), []byte{'\n'})
-		data = bytes.ReplaceAll(data, []byte{'\r'}, []byte{'\n'})
-	}
-	tokens := lexer.Tokenize(string(data))
-	if r.checkTokens(tokens) != nil {
+	if r.directive() != nil {
 		return nil
 	}
-	// Duplicates are found here: the parser stops at the first, and compares
-	// whole paths, which confuses a key a.b with b below a.
-	tokens, err := r.audit(string(data), tokens)
+	loader, err := yaml.NewLoader(strings.NewReader(data), yamlLimits)
 	if err != nil {
+		_ = r.fail(Position{file, 1, 1}, "the file is not readable as YAML: %v", err)
 		return nil
 	}
-	tree, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		r.syntaxError(err)
-		return nil
-	}
-	for _, doc := range tree.Docs {
-		if doc.Body == nil {
+	for {
+		var doc yaml.Node
+		if err := loader.Load(&doc); errors.Is(err, io.EOF) {
+			return n
+		} else if err != nil {
+			r.syntaxError(err)
+			return nil
+		}
+		body := doc.Content[0]
+		if missing(body) {
 			continue
 		}
 		if n != nil {
-			_ = r.fail(r.position(doc.Body.GetToken()), "a second document begins here: one file holds one definition")
+			_ = r.fail(r.position(body), "a second document begins here: one file holds one definition")
 			return nil
 		}
-		if n, err = r.node(doc.Body, 1); err != nil {
+		if n, err = r.node(body, 1); err != nil {
 			return nil
 		}
 	}
-	return n
 }
 
-// syntaxError reports the parser's message without its dump of the source.
-func (r *yamlReader) syntaxError(err error) {
-	pos := Position{r.file, 1, 1}
-	message := err.Error()
-	if e, ok := errors.AsType[yaml.Error](err); ok {
-		message = e.GetMessage()
-		if tk := e.GetToken(); tk != nil {
-			pos = r.position(tk)
-			if tk.Type == token.AliasType || tk.Prev != nil && tk.Prev.Type == token.AliasType {
-				message += `: a plain value can't begin with *, quote it ("*")`
-			} else if tk.Type == token.MappingStartType && tk.Next != nil && tk.Next.Type == token.MappingStartType ||
-				tk.Type == token.MappingStartType && tk.Prev != nil && tk.Prev.Type == token.MappingStartType {
-				message += `: quote text that begins with {{`
-			}
+// unprintable tells the characters that can't stand in YAML as they are.
+func unprintable(c rune) bool {
+	return c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0x7f || c == 0xfffe || c == 0xffff
+}
+
+// standIn replaces what the library reads by older rules: the characters that
+// YAML 1.1 took for line breaks, or left out, which are text in 1.2, and the
+// two escapes of one character that JSON allows. What stands for them is as
+// many characters, which the file does not contain.
+func (r *yamlReader) standIn(data string) string {
+	const breaks = "\u0085\u2028\u2029\ufeff"
+	odd, paired := strings.ContainsAny(data, breaks), surrogates.MatchString(data)
+	if !odd && !paired {
+		return data
+	}
+	escapes := strings.ToLower(data)
+	unused := rune(0xe000) // for private use
+	next := func() string {
+		for unused++; strings.ContainsRune(data, unused) || strings.Contains(escapes, fmt.Sprintf("%x", unused)); unused++ {
+		}
+		return string(unused)
+	}
+	if paired {
+		r.backslash = next()
+		data = surrogates.ReplaceAllStringFunc(data, func(pair string) string {
+			return strings.ReplaceAll(pair, `\`, r.backslash)
+		})
+	}
+	if odd {
+		var there, back []string
+		for _, c := range breaks {
+			s := next()
+			there = append(there, string(c), s)
+			back = append(back, s, string(c))
+		}
+		r.restore = strings.NewReplacer(back...)
+		data = strings.NewReplacer(there...).Replace(data)
+	}
+	return data
+}
+
+// surrogates finds the two escapes of one character.
+var surrogates = regexp.MustCompile(`\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}`)
+
+// text is a scalar's text.
+func (r *yamlReader) text(n *yaml.Node) string {
+	s := n.Value
+	if r.backslash != "" && strings.Contains(s, r.backslash) {
+		s = strings.ReplaceAll(s, r.backslash, `\`)
+		if n.Style&yaml.DoubleQuotedStyle != 0 {
+			s = surrogates.ReplaceAllStringFunc(s, func(pair string) string {
+				c, _ := unpair(pair)
+				return string(c)
+			})
 		}
 	}
-	_ = r.fail(pos, "invalid YAML: %s", message)
-}
-
-func (r *yamlReader) position(tk *token.Token) Position {
-	if tk == nil || tk.Position == nil {
-		return Position{r.file, 1, 1}
+	if r.restore != nil {
+		s = r.restore.Replace(s)
 	}
-	return Position{r.file, max(tk.Position.Line, 1), max(tk.Position.Column, 1)}
+	return s
 }
 
-// checkTokens bounds nesting and the size of mappings before the parser runs:
-// it recurses for every level, and for every member of a block mapping.
-func (r *yamlReader) checkTokens(tokens token.Tokens) error {
-	var (
-		flow    int             // open [ and {
-		run     int             // nested indicators since the last value
-		line    int             // the line of the last token
-		members = map[int]int{} // block mappings' members by column
-		columns []int           // the keys of members, ascending
-	)
-	for i, tk := range tokens {
-		pos := r.position(tk)
-		if pos.Line != line && flow == 0 {
-			line = pos.Line
-			for len(columns) > 0 && columns[len(columns)-1] > pos.Column {
-				delete(members, columns[len(columns)-1])
-				columns = columns[:len(columns)-1]
-			}
+// directive refuses a file that begins with one.
+func (r *yamlReader) directive() error {
+	line := 1
+	for text := range strings.Lines(r.src.text) {
+		if text[0] == '%' {
+			return r.fail(Position{r.file, line, 1}, "directives such as %%YAML are not supported: leave the line out")
 		}
-		switch tk.Type {
-		case token.SequenceStartType, token.MappingStartType:
-			flow++
-			run++
-		case token.SequenceEndType, token.MappingEndType:
-			flow = max(flow-1, 0)
-			run = 0
-		case token.SequenceEntryType, token.MappingKeyType, token.TagType, token.AnchorType:
-			run++
-		case token.MappingValueType:
-			run++
-			if flow > 0 || i == 0 {
-				break
-			}
-			column := r.position(tokens[i-1]).Column
-			if members[column] == 0 {
-				columns = append(columns, column)
-			}
-			if members[column]++; members[column] > MaxMembers {
-				return r.fail(pos, "a mapping has more than %d members", MaxMembers)
-			}
-		default:
-			if i == 0 || tokens[i-1].Type != token.AnchorType {
-				run = 0
-			}
+		if text = strings.TrimLeft(text, " \t\n"); text != "" && text[0] != '#' {
+			return nil
 		}
-		if flow > MaxDepth || run > MaxDepth {
-			return r.checkDepth(MaxDepth+1, pos)
-		}
+		line++
 	}
 	return nil
 }
 
-// node converts a value that stands depth levels deep.
-func (r *yamlReader) node(v ast.Node, depth int) (*Node, error) {
-	pos := r.position(v.GetToken())
-	if err := r.checkDepth(depth, pos); err != nil {
-		return nil, err
+// position is where a value begins: behind its anchor, if it has one.
+func (r *yamlReader) position(n *yaml.Node) Position {
+	pos := Position{r.file, max(n.Line, 1), max(n.Column, 1)}
+	if n.Anchor == "" || missing(n) {
+		return pos
 	}
-	switch v := v.(type) {
-	case *ast.MappingNode:
-		return r.mapping(pos, v.Values, v.GetToken().Type == token.MappingStartType, depth)
-	case *ast.MappingValueNode:
-		return r.mapping(pos, []*ast.MappingValueNode{v}, false, depth)
-	case *ast.SequenceNode:
-		n := &Node{Kind: Sequence, Pos: pos, Items: make([]*Node, 0, len(v.Values))}
-		for _, item := range v.Values {
+	c := r.src
+	c.seek(pos.Line, pos.Column)
+	c.skip(len("&") + utf8.RuneCountInString(n.Anchor))
+	c.skipBlanks()
+	return Position{r.file, c.line, c.column}
+}
+
+const (
+	quotedStyle = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+	anyStyle    = quotedStyle | yaml.TaggedStyle
+)
+
+// missing tells that nothing stands where a value could.
+func missing(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&anyStyle == 0
+}
+
+// node converts a value that stands depth levels deep.
+func (r *yamlReader) node(v *yaml.Node, depth int) (*Node, error) {
+	pos := r.position(v)
+	if v.Kind == yaml.AliasNode {
+		return r.alias(v, pos, depth)
+	}
+	if v.Style&yaml.TaggedStyle != 0 || v.Tag == "!" {
+		return nil, r.fail(pos, "explicit tags such as %s are not supported: quote the value if it is text", v.Tag)
+	}
+	if v.Anchor != "" {
+		if strings.Trim(v.Anchor, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
+			return nil, r.fail(Position{r.file, v.Line, v.Column}, "&%s can't be an anchor: its name has letters, digits, _ and - (quote it if it is text)", v.Anchor)
+		}
+		if _, dup := r.anchors[v.Anchor]; dup || r.open[v.Anchor] {
+			return nil, r.fail(Position{r.file, v.Line, v.Column}, "the anchor &%s is defined twice", v.Anchor)
+		}
+		if r.open == nil {
+			r.open, r.anchors = make(map[string]bool), make(map[string]*anchor)
+		}
+		r.open[v.Anchor] = true
+	}
+	n, err := r.value(v, pos, depth)
+	if err == nil && v.Anchor != "" {
+		delete(r.open, v.Anchor)
+		r.anchors[v.Anchor] = &anchor{n, measure(n)}
+	}
+	return n, err
+}
+
+// value converts a value without regard to its anchor.
+func (r *yamlReader) value(v *yaml.Node, pos Position, depth int) (*Node, error) {
+	switch v.Kind {
+	case yaml.SequenceNode:
+		if err := r.checkDepth(depth, pos); err != nil {
+			return nil, err
+		}
+		n := &Node{Kind: Sequence, Pos: pos, Items: make([]*Node, 0, len(v.Content))}
+		for _, item := range v.Content {
 			child, err := r.node(item, depth+1)
 			if err != nil {
 				return nil, err
@@ -174,124 +235,123 @@ func (r *yamlReader) node(v ast.Node, depth int) (*Node, error) {
 			n.Items = append(n.Items, child)
 		}
 		return n, nil
-	case *ast.AnchorNode:
-		return r.anchor(v, depth)
-	case *ast.AliasNode:
-		return r.alias(v, depth)
-	case *ast.LiteralNode:
-		return &Node{Kind: Scalar, Pos: pos, Text: v.Value.Value, Quoted: true}, nil
-	case *ast.NullNode:
-		n := &Node{Kind: Scalar, Pos: pos}
-		if tk := v.GetToken(); tk.Type != token.ImplicitNullType {
-			n.Text = tk.Value
+	case yaml.MappingNode:
+		if err := r.checkDepth(depth, pos); err != nil {
+			return nil, err
 		}
-		return n, nil
-	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		tk := v.GetToken()
-		quoted := tk.Type == token.SingleQuoteType || tk.Type == token.DoubleQuoteType
-		return &Node{Kind: Scalar, Pos: pos, Text: tk.Value, Quoted: quoted}, nil
-	case *ast.TagNode:
-		return nil, r.fail(pos, "explicit tags such as %s are not supported: quote the value if it is text", v.GetToken().Value)
-	case *ast.DirectiveNode:
-		return nil, r.fail(pos, "directives such as %%YAML are not supported: leave the line out")
+		return r.mapping(v, pos, depth)
 	}
-	return nil, r.fail(pos, "unsupported YAML: %s", v.Type().YAMLName())
-}
-
-func (r *yamlReader) mapping(pos Position, values []*ast.MappingValueNode, flow bool, depth int) (*Node, error) {
-	n := &Node{Kind: Mapping, Pos: pos, Members: make([]Member, 0, len(values))}
-	seen := make(map[string]*Node, len(values))
-	for i, mv := range values {
-		key, err := r.key(mv.Key)
-		if err != nil {
-			return nil, err
-		}
-		if i == 0 && !flow {
-			n.Pos = key.Pos // the parser gives the place of the colon
-		}
-		value, err := r.node(mv.Value, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		r.addMember(n, seen, key, value)
+	n := &Node{Kind: Scalar, Pos: pos, Text: r.text(v), Quoted: v.Style&quotedStyle != 0}
+	if !n.Quoted && curlyQuoted(n.Text) {
+		return nil, r.fail(pos, `curly quotes are text in YAML: write " or ' around the text, or around the quotes if they belong to it`)
 	}
 	return n, nil
 }
 
-// key converts the key of a member.
-func (r *yamlReader) key(k ast.MapKeyNode) (*Node, error) {
-	switch k := k.(type) {
-	case *ast.MergeKeyNode:
-		return nil, r.fail(r.position(k.GetToken()), "merge keys (<<) are not supported: write the members out")
-	case *ast.MappingKeyNode:
-		inner, ok := k.Value.(ast.MapKeyNode)
-		if !ok {
-			return nil, r.fail(r.position(k.GetToken()), "a key must be a single plain value")
+func (r *yamlReader) mapping(v *yaml.Node, pos Position, depth int) (*Node, error) {
+	n := &Node{Kind: Mapping, Pos: pos, Members: make([]Member, 0, len(v.Content)/2)}
+	seen := make(map[string]*Node, len(v.Content)/2)
+	for pair := range slices.Chunk(v.Content, 2) {
+		key, err := r.key(v, pair[0])
+		if err != nil {
+			return nil, err
 		}
-		return r.key(inner)
-	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode,
-		*ast.InfinityNode, *ast.NanNode, *ast.LiteralNode:
-		return r.node(k, 1)
-	case *ast.AliasNode:
-		return nil, r.fail(r.position(k.GetToken()), "a key can't be an alias: quote it if it begins with *")
+		if v.Style&yaml.FlowStyle != 0 && !key.Quoted && strings.Contains(key.Text, ":") && missing(pair[1]) {
+			return nil, r.fail(key.Pos, "a space is missing after the colon in %q; if it is part of the text, quote the text", shorten(key.Text))
+		}
+		value, err := r.node(pair[1], depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.addMember(n, seen, key, value); err != nil {
+			return nil, err
+		}
 	}
-	return nil, r.fail(r.position(k.GetToken()), "a key must be a single plain value")
-}
-
-func (r *yamlReader) anchor(v *ast.AnchorNode, depth int) (*Node, error) {
-	pos := r.position(v.GetToken())
-	name := v.Name.GetToken().Value
-	if _, dup := r.anchors[name]; dup || r.open[name] {
-		return nil, r.fail(pos, "the anchor &%s is defined twice", name)
-	}
-	if v.Value == nil {
-		return nil, r.fail(pos, "the anchor &%s has no value", name)
-	}
-	r.open[name] = true
-	n, err := r.node(v.Value, depth)
-	delete(r.open, name)
-	if err != nil {
-		return nil, err
-	}
-	nodes, height := measure(n)
-	r.anchors[name] = &anchor{n, nodes, height}
 	return n, nil
 }
 
-func (r *yamlReader) alias(v *ast.AliasNode, depth int) (*Node, error) {
-	pos := r.position(v.GetToken())
-	name := v.Value.GetToken().Value
-	a, ok := r.anchors[name]
-	if !ok {
-		if r.open[name] {
-			return nil, r.fail(pos, "the alias *%s stands inside the value it names", name)
-		}
-		return nil, r.fail(pos, "*%s is read as a YAML alias and no anchor &%s stands before it: if it is text or a pattern, quote it (\"*%s\")", name, name, strings.TrimSpace(name))
+// key converts the key of a member of a mapping.
+func (r *yamlReader) key(mapping, k *yaml.Node) (*Node, error) {
+	pos := Position{r.file, k.Line, k.Column}
+	switch {
+	case k.Kind == yaml.AliasNode:
+		return nil, r.fail(pos, "a key can't be an alias: quote it if it begins with *")
+	case k.Kind == yaml.MappingNode && mapping.Style&k.Style&yaml.FlowStyle != 0 && k.Line == mapping.Line && k.Column == mapping.Column+1:
+		return nil, r.fail(r.position(mapping), "a key must be a single plain value: quote text that begins with {{")
+	case k.Kind == yaml.MappingNode && k.Style&yaml.FlowStyle == 0:
+		return nil, r.fail(pos, "a key must be a single plain value: leave out the question mark before it")
+	case k.Kind != yaml.ScalarNode || k.Anchor != "":
+		return nil, r.fail(pos, "a key must be a single plain value")
+	case k.Value == "<<" && k.Style&anyStyle == 0:
+		return nil, r.fail(pos, "merge keys (<<) are not supported: write the members out")
+	case missing(k):
+		return nil, r.fail(pos, "a key is missing before the colon")
 	}
-	r.aliased += a.nodes
-	if r.aliased > MaxAliasedNodes {
+	return r.node(k, 1)
+}
+
+func (r *yamlReader) alias(v *yaml.Node, pos Position, depth int) (*Node, error) {
+	a := r.anchors[v.Value]
+	if a == nil {
+		// One that is not defined at all is a mistake to the library.
+		return nil, r.fail(pos, "the alias *%s stands inside the value it names", v.Value)
+	}
+	r.aliased.nodes += a.size.nodes
+	r.aliased.bytes += a.size.bytes
+	if r.aliased.nodes > MaxAliasedNodes {
 		return nil, r.fail(pos, "the aliases of this file repeat more than %d values", MaxAliasedNodes)
 	}
-	if err := r.checkDepth(depth+a.height-1, pos); err != nil {
-		return nil, err
+	if r.aliased.bytes > MaxAliasedBytes {
+		return nil, r.fail(pos, "the aliases of this file repeat more than %d MiB of text", MaxAliasedBytes>>20)
+	}
+	if a.node.Kind != Scalar {
+		if err := r.checkDepth(depth+a.size.height-1, pos); err != nil {
+			return nil, err
+		}
 	}
 	return a.node, nil
 }
 
-// measure counts the nodes of a tree and its levels. Aliases in it have been
-// counted against the budget, which bounds the walk.
-func measure(n *Node) (nodes, height int) {
-	nodes = 1
+// size is what a tree amounts to when it is written out.
+type size struct {
+	nodes, bytes int
+	height       int // levels of lists and mappings
+}
+
+// measure takes the size of a tree. Aliases in it have been counted against
+// their ceilings, which bounds the walk.
+func measure(n *Node) size {
+	s := size{nodes: 1, bytes: len(n.Text)}
 	add := func(c *Node) {
-		k, h := measure(c)
-		nodes += k
-		height = max(height, h)
+		child := measure(c)
+		s.nodes += child.nodes
+		s.bytes += child.bytes
+		s.height = max(s.height, child.height)
 	}
 	for _, c := range n.Items {
 		add(c)
 	}
 	for _, m := range n.Members {
+		s.bytes += len(m.Key.Text)
 		add(m.Value)
 	}
-	return nodes, height + 1
+	if n.Kind != Scalar {
+		s.height++
+	}
+	return s
+}
+
+// curlyQuoted tells that plain text was meant to be quoted, with the quotes a
+// word processor makes.
+func curlyQuoted(s string) bool {
+	first, _ := utf8.DecodeRuneInString(s)
+	last, _ := utf8.DecodeLastRuneInString(s)
+	return strings.ContainsRune("“”„", first) || strings.ContainsRune("‘’", first) && strings.ContainsRune("‘’", last)
+}
+
+// unpair is the character that two escapes write.
+func unpair(pair string) (rune, int) {
+	high, _ := strconv.ParseUint(pair[2:6], 16, 16)
+	low, _ := strconv.ParseUint(pair[8:], 16, 16)
+	return utf16.DecodeRune(rune(high), rune(low)), len(pair)
 }

@@ -1,0 +1,237 @@
+package document
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// cursor finds places in a file by line and column. Places that ascend cost
+// one pass over the file in all.
+type cursor struct {
+	text         string
+	at           int // the offset of the character at line and column
+	line, column int
+}
+
+// seek goes to a place, or to the end of its line or of the file, where that
+// is before it.
+func (c *cursor) seek(line, column int) int {
+	if c.line == 0 || line < c.line || line == c.line && column < c.column {
+		c.at, c.line, c.column = 0, 1, 1
+	}
+	for c.line < line {
+		i := strings.IndexByte(c.text[c.at:], '\n')
+		if i < 0 {
+			c.skip(utf8.RuneCountInString(c.text[c.at:]))
+			return c.at
+		}
+		c.at, c.line, c.column = c.at+i+1, c.line+1, 1
+	}
+	for c.column < column && c.at < len(c.text) && c.text[c.at] != '\n' {
+		c.skip(1)
+	}
+	return c.at
+}
+
+// skip goes over n characters.
+func (c *cursor) skip(n int) {
+	for ; n > 0 && c.at < len(c.text); n-- {
+		if c.text[c.at] == '\n' {
+			c.line, c.column = c.line+1, 0
+		}
+		_, size := utf8.DecodeRuneInString(c.text[c.at:])
+		c.at += size
+		c.column++
+	}
+}
+
+// skipBlanks goes over white space and comments.
+func (c *cursor) skipBlanks() {
+	for comment := false; c.at < len(c.text); c.skip(1) {
+		switch b := c.text[c.at]; {
+		case b == '\n':
+			comment = false
+		case comment, b == ' ', b == '\t':
+		case b == '#':
+			comment = true
+		default:
+			return
+		}
+	}
+}
+
+// lineOf is the line in which an offset lies, up to it and from it on.
+func (c *cursor) lineOf(at int) (before, after string) {
+	before = c.text[strings.LastIndexByte(c.text[:at], '\n')+1 : at]
+	after, _, _ = strings.Cut(c.text[at:], "\n")
+	return before, after
+}
+
+// syntaxError reports what the library can't read: in words for people who
+// know what they meant and not what a YAML parser expects.
+func (r *yamlReader) syntaxError(err error) {
+	e, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok {
+		_ = r.fail(Position{r.file, 1, 1}, "invalid YAML: %v", err)
+		return
+	}
+	pos := Position{r.file, max(e.Mark.Line, 1), max(e.Mark.Column, 1)}
+	at := r.src.seek(pos.Line, pos.Column)
+	// Where what was not ended begins, the mistake is: not where the file ends.
+	begin := Position{r.file, e.ContextMark.Line, e.ContextMark.Column}
+	before, after := r.src.lineOf(at)
+
+	if strings.Contains(e.Message, " tab ") || strings.HasPrefix(after, "\t") {
+		_ = r.fail(pos, "a tab can't indent a line in YAML: use spaces")
+		return
+	}
+	switch name, isAlias := strings.CutPrefix(e.Message, "unknown anchor '"); {
+	case isAlias:
+		name = strings.TrimSuffix(name, "' referenced")
+		_ = r.fail(pos, `*%s is read as a YAML alias and no anchor &%s stands before it: if it is text or a pattern, quote it ("*%s")`, name, name, name)
+		return
+	case strings.HasPrefix(e.ContextMsg, "while increasing "):
+		_ = r.checkDepth(MaxDepth+1, pos)
+		return
+	}
+	switch e.ContextMsg {
+	case "while scanning an alias", "while scanning an anchor":
+		sign := r.src.seek(begin.Line, begin.Column)
+		_, word := r.src.lineOf(sign)
+		_ = r.fail(begin, "%s", indicator(word))
+		return
+	case "while scanning a quoted scalar":
+		r.quotedError(e, begin)
+		return
+	case "while scanning a block scalar":
+		_ = r.fail(pos, "invalid YAML: a block of text begins on the line behind | or >: unexpected %q", shorten(after))
+		return
+	}
+	switch e.Message {
+	case "could not find expected ':'":
+		r.noColon(begin)
+	case "mapping values are not allowed in this context":
+		if word := glued.FindString(r.lineAbove(pos.Line)); word != "" {
+			_ = r.fail(pos, "invalid YAML: a colon can't stand here: is a space missing after the colon in %q, in the line above?", shorten(word))
+			return
+		}
+		_ = r.fail(pos, `invalid YAML: a colon can't stand here: check the indentation, or quote text that has ": " in it`)
+	case "found character that cannot start any token":
+		_ = r.fail(pos, "%s", indicator(after))
+	case "did not find expected ',' or ']'", "did not find expected ',' or '}'":
+		if strings.TrimSpace(r.src.text[at:]) == "" {
+			_ = r.fail(begin, "invalid YAML: what begins here has no end: %s is missing", closing(e))
+			return
+		}
+		_ = r.fail(pos, "%s", flowMistake(closing(e), before, after))
+	default:
+		if strings.TrimSpace(r.src.text[at:]) == "" {
+			last := len(strings.TrimRight(r.src.text, " \t\n")) - 1
+			_ = r.fail(offsetPosition(r.file, []byte(r.src.text), last), "invalid YAML: the file ends here too early: a list or mapping in [ ] or { } has no end")
+			return
+		}
+		_ = r.fail(pos, "invalid YAML: unexpected %q: %s", shorten(after), unexpected(before))
+	}
+}
+
+// indicator says that a plain value can't begin as this text does.
+func indicator(s string) string {
+	word := s[:1+strings.IndexAny(s[1:]+" ", " \t,[]{}")]
+	return fmt.Sprintf("a plain value can't begin with %s, quote it (\"%s\")", s[:1], shorten(word))
+}
+
+// lineAbove is the line before another, or nothing.
+func (r *yamlReader) lineAbove(line int) string {
+	if line < 2 {
+		return ""
+	}
+	_, text := r.src.lineOf(r.src.seek(line-1, 1))
+	return text
+}
+
+// glued finds a key with its value right behind the colon.
+var glued = regexp.MustCompile(`^[ \t]*(?:- +)*[A-Za-z_][\w.-]*:[^\s/:].*`)
+
+// unexpected says how to mend what the reader stumbled over.
+func unexpected(before string) string {
+	if braces.MatchString(before) {
+		return "quote text that begins with {{"
+	}
+	if strings.TrimLeft(before, " ") == "" {
+		return "check its indentation, or quote it if it is text"
+	}
+	return "quote it if it is text"
+}
+
+// braces finds a plain value that begins with {{.
+var braces = regexp.MustCompile(`(?:^|[-:,\[{] +)\{\{`)
+
+// noColon reports text where a member has to stand.
+func (r *yamlReader) noColon(pos Position) {
+	_, line := r.src.lineOf(r.src.seek(pos.Line, pos.Column))
+	if word := glued.FindString(line); word != "" {
+		_ = r.fail(pos, "a space is missing after the colon in %q", shorten(word))
+		return
+	}
+	_ = r.fail(pos, "invalid YAML: %q has no colon behind it: indent it by more than the line it belongs to, or make it a member (name: value)", shorten(line))
+}
+
+// quotedError reports a quoted text that can't be read.
+func (r *yamlReader) quotedError(e *yaml.LoadError, begin Position) {
+	if !strings.Contains(e.Message, "escape") && !strings.Contains(e.Message, "hexadecimal") {
+		_ = r.fail(begin, "invalid YAML: the text that begins here has no closing quote")
+		return
+	}
+	at := r.src.seek(e.Mark.Line, e.Mark.Column)
+	before, after := r.src.lineOf(at)
+	start := strings.LastIndexByte(before+after[:min(1, len(after))], '\\')
+	column := 1 + utf8.RuneCountInString(before[:max(start, 0)])
+	escape := (before + after)[max(start, 0):]
+	hint := `write \\ for a backslash, or put the text into single quotes`
+	if surrogate.MatchString(escape) {
+		hint = "write the character itself, or its number as \\U and eight digits"
+	}
+	escape = escape[:min(len(escape), 2)]
+	_ = r.fail(Position{r.file, e.Mark.Line, column}, "invalid YAML: malformed escape %s in double-quoted text: %s", escape, hint)
+}
+
+// surrogate finds an escape of half a character, as JSON has them.
+var surrogate = regexp.MustCompile(`^\\u[dD][89a-fA-F]`)
+
+// closing is the bracket that the library missed.
+func closing(e *yaml.LoadError) string { return e.Message[len(e.Message)-2 : len(e.Message)-1] }
+
+// flowMistake says what is wrong where a list or mapping in brackets goes on
+// without a comma.
+func flowMistake(closing, before, after string) string {
+	plain := strings.TrimLeft(before[strings.LastIndexAny(before, ",[{")+1:], " \t")
+	if i := strings.LastIndex(plain, ": "); i >= 0 {
+		plain = strings.TrimLeft(plain[i+2:], " \t")
+	}
+	switch {
+	case strings.HasPrefix(plain, "/"):
+		return "invalid YAML: a pattern with brackets, braces or commas can't stand plain within [ ] or { }: write " + matches(plain+after)
+	case strings.HasSuffix(plain, ":"):
+		return "a space is missing after the colon; if it is part of the text, quote the text"
+	}
+	return fmt.Sprintf("invalid YAML: unexpected %q where a comma or %s has to come: %s", shorten(after), closing, unexpected(before))
+}
+
+// matches writes a pattern between slashes, which the text begins with, as the
+// cell that can stand everywhere.
+func matches(s string) string {
+	end := patternEnd.FindStringIndex(s[1:])
+	if end == nil {
+		return "{ matches: '…' }"
+	}
+	pattern := s[1 : 1+end[0]]
+	return "{ matches: '" + strings.ReplaceAll(pattern, "'", "''") + "' }"
+}
+
+// patternEnd finds the slash that ends a pattern in a cell.
+var patternEnd = regexp.MustCompile(`/ *(?:[,\]}]|$)`)
