@@ -1,129 +1,168 @@
 package document
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
+	"fmt"
+	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
-// jsonReader builds nodes from a JSON file.
+// jsonReader builds nodes from a JSON file (RFC 8259). encoding/json is no
+// help: it neither tells where a token begins nor refuses duplicate names, and
+// it replaces what it can't read in a string.
 type jsonReader struct {
 	builder
-	data []byte
-	dec  *json.Decoder
-	// scanned is where the last token began, in line line, which begins at
-	// lineStart: positions cost one pass over the file in all.
-	scanned, line, lineStart int
+	text string
+	at   int // the offset of the next byte
+	line int
+	// lineStart is where that line begins; the line has counted characters up
+	// to the offset counted, so that positions cost one pass in all.
+	lineStart, counted, characters int
 }
 
-func parseJSON(file string, data []byte, errs *Errors) *Node {
-	r := &jsonReader{builder: builder{file, errs}, data: data, dec: json.NewDecoder(bytes.NewReader(data)), line: 1}
-	r.dec.UseNumber()
+func parseJSON(file, text string, errs *Errors) *Node {
+	r := &jsonReader{builder: builder{file, errs}, text: text, line: 1}
+	r.space()
 	n, err := r.value(1)
 	if err != nil {
 		return nil
 	}
-	if rest := bytes.TrimLeft(data[r.dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
-		_ = r.fail(offsetPosition(file, data, len(data)-len(rest)), "unexpected text after the end of the JSON value")
+	if r.space(); r.at < len(text) {
+		_ = r.unexpected("after the end of the value")
 		return nil
 	}
 	return n
 }
 
-// position is where the next token begins.
-func (r *jsonReader) position() Position {
-	at := int(r.dec.InputOffset())
-	for at < len(r.data) && strings.IndexByte(" \t\r\n,:", r.data[at]) >= 0 {
-		at++
-	}
-	for i := r.scanned; i < at; i++ {
-		if r.data[i] == '\n' {
+// space goes over white space.
+func (r *jsonReader) space() {
+	for ; r.at < len(r.text); r.at++ {
+		switch r.text[r.at] {
+		case '\n':
 			r.line++
-			r.lineStart = i + 1
+			r.lineStart, r.counted, r.characters = r.at+1, r.at+1, 0
+		case ' ', '\t', '\r':
+		default:
+			return
 		}
 	}
-	r.scanned = max(r.scanned, at)
-	p := offsetPosition(r.file, r.data[r.lineStart:], at-r.lineStart)
-	p.Line = r.line
-	return p
 }
 
-// token reads the next token, with the place where it begins.
-func (r *jsonReader) token() (json.Token, Position, error) {
-	pos := r.position()
-	t, err := r.dec.Token()
-	if err == nil {
-		return t, pos, nil
-	}
-	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		// The offset is that of the offending byte or the one behind it,
-		// depending on which part of the decoder noticed.
-		at := max(int(syntax.Offset)-1, r.scanned)
-		return nil, pos, r.fail(offsetPosition(r.file, r.data, at), "invalid JSON: %s", syntax.Error())
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, pos, r.fail(offsetPosition(r.file, r.data, len(r.data)), "invalid JSON: the file ends too early")
-	}
-	return nil, pos, r.fail(pos, "invalid JSON: %v", err)
+// position is where the next character stands.
+func (r *jsonReader) position() Position {
+	r.characters += utf8.RuneCountInString(r.text[r.counted:r.at])
+	r.counted = r.at
+	return Position{r.file, r.line, 1 + r.characters}
 }
 
+// peek is the next byte, or 0 at the end.
+func (r *jsonReader) peek() byte {
+	if r.at == len(r.text) {
+		return 0
+	}
+	return r.text[r.at]
+}
+
+// mistake reports what is wrong at the next character.
+func (r *jsonReader) mistake(format string, args ...any) error {
+	return r.fail(r.position(), "invalid JSON: %s", fmt.Sprintf(format, args...))
+}
+
+// unexpected reports the next character, which stands where something else
+// has to.
+func (r *jsonReader) unexpected(where string) error {
+	if r.at == len(r.text) {
+		return r.mistake("the file ends too early, %s", where)
+	}
+	c, _ := utf8.DecodeRuneInString(r.text[r.at:])
+	switch c {
+	case '/', '#':
+		return r.mistake("unexpected %q %s: JSON has no comments", c, where)
+	case '\'', '“', '”', '‘', '’':
+		return r.mistake("unexpected %q %s: text stands in double quotes", c, where)
+	}
+	return r.mistake("unexpected %q %s", c, where)
+}
+
+// value reads a value that stands depth levels deep.
 func (r *jsonReader) value(depth int) (*Node, error) {
-	t, pos, err := r.token()
-	if err != nil {
-		return nil, err
-	}
-	n := &Node{Kind: Scalar, Pos: pos}
-	switch v := t.(type) {
-	case json.Delim:
-		if err := r.checkDepth(depth, pos); err != nil {
+	n := &Node{Kind: Scalar, Pos: r.position(), JSON: true}
+	switch c := r.peek(); {
+	case c == '[' || c == '{':
+		if err := r.checkDepth(depth, n.Pos); err != nil {
 			return nil, err
 		}
-		if v == '[' {
+		n.JSON = false
+		r.at++
+		if c == '[' {
 			n.Kind = Sequence
 			return n, r.items(n, depth)
 		}
 		n.Kind = Mapping
 		return n, r.members(n, depth)
-	case string:
-		n.Text, n.Quoted = v, true
-	case json.Number:
-		n.Text = v.String()
-	case bool:
-		n.Text = "false"
-		if v {
-			n.Text = "true"
+	case c == '"':
+		n.Quoted = true
+		var err error
+		n.Text, err = r.string()
+		return n, err
+	case c == '-' || isDigit(c):
+		n.Text = r.number()
+		if n.Text == "" {
+			return nil, r.unexpected("within a number")
 		}
-	case nil:
-		n.Text = "null"
+		return n, nil
 	}
-	n.JSON = true
-	return n, nil
+	for _, word := range []string{"null", "true", "false"} {
+		if strings.HasPrefix(r.text[r.at:], word) {
+			r.at += len(word)
+			n.Text = word
+			return n, nil
+		}
+	}
+	return nil, r.unexpected("where a value has to begin")
 }
 
+// items reads a list from behind its bracket.
 func (r *jsonReader) items(n *Node, depth int) error {
-	for r.dec.More() {
+	for first := true; ; first = false {
+		r.space()
+		if first && r.peek() == ']' {
+			r.at++
+			return nil
+		}
 		item, err := r.value(depth + 1)
 		if err != nil {
 			return err
 		}
 		n.Items = append(n.Items, item)
+		if more, err := r.separator(']'); !more {
+			return err
+		}
 	}
-	_, _, err := r.token()
-	return err
 }
 
+// members reads a mapping from behind its brace.
 func (r *jsonReader) members(n *Node, depth int) error {
 	seen := make(map[string]*Node)
-	for r.dec.More() {
-		t, pos, err := r.token()
+	for first := true; ; first = false {
+		r.space()
+		if first && r.peek() == '}' {
+			r.at++
+			return nil
+		}
+		if r.peek() != '"' {
+			return r.unexpected("where a name in double quotes has to begin")
+		}
+		key, err := r.value(depth)
 		if err != nil {
 			return err
 		}
-		// The decoder itself refuses a member whose name is not a string.
-		name, _ := t.(string)
-		key := &Node{Kind: Scalar, Pos: pos, Text: name, Quoted: true, JSON: true}
+		if r.space(); r.peek() != ':' {
+			return r.unexpected("where a colon has to come")
+		}
+		r.at++
+		r.space()
 		value, err := r.value(depth + 1)
 		if err != nil {
 			return err
@@ -131,7 +170,140 @@ func (r *jsonReader) members(n *Node, depth int) error {
 		if err := r.addMember(n, seen, key, value); err != nil {
 			return err
 		}
+		if more, err := r.separator('}'); !more {
+			return err
+		}
 	}
-	_, _, err := r.token()
-	return err
+}
+
+// separator reads the comma behind an element, or the end of what it belongs
+// to.
+func (r *jsonReader) separator(end byte) (more bool, err error) {
+	switch r.space(); r.peek() {
+	case end:
+		r.at++
+		return false, nil
+	case ',':
+		r.at++
+		r.space()
+		if r.peek() == end {
+			return false, r.unexpected("behind a comma")
+		}
+		return true, nil
+	}
+	return false, r.unexpected("where a comma or " + string(end) + " has to come")
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// number reads a number (section 6). It is empty for a malformed one, whose
+// first wrong character is the next one then.
+func (r *jsonReader) number() string {
+	start := r.at
+	digits := func() bool {
+		begin := r.at
+		for isDigit(r.peek()) {
+			r.at++
+		}
+		return r.at > begin
+	}
+	if r.peek() == '-' {
+		r.at++
+	}
+	if r.peek() == '0' {
+		r.at++ // no digit comes behind it, which the caller finds
+	} else if !digits() {
+		return ""
+	}
+	if r.peek() == '.' {
+		if r.at++; !digits() {
+			return ""
+		}
+	}
+	if c := r.peek(); c == 'e' || c == 'E' {
+		r.at++
+		if c := r.peek(); c == '+' || c == '-' {
+			r.at++
+		}
+		if !digits() {
+			return ""
+		}
+	}
+	return r.text[start:r.at]
+}
+
+// string reads a string (section 7) with the quotes around it.
+func (r *jsonReader) string() (string, error) {
+	begin := r.position()
+	r.at++
+	start := r.at
+	var b []byte // what was read before start, where there was an escape
+	for ; r.at < len(r.text); r.at++ {
+		switch c := r.text[r.at]; {
+		case c == '"':
+			text := r.text[start:r.at]
+			if b != nil {
+				text = string(append(b, text...))
+			}
+			r.at++
+			return text, nil
+		case c == '\\':
+			b = append(b, r.text[start:r.at]...)
+			char, size := jsonEscape(r.text[r.at:])
+			if size == 0 {
+				return "", r.badEscape()
+			}
+			b = utf8.AppendRune(b, char)
+			r.at += size - 1
+			start = r.at + 1
+		case c == '\n', c == '\r':
+			return "", r.fail(begin, "invalid JSON: the text that begins here has no closing quote in its line: a line break is written \\n")
+		case c < ' ':
+			return "", r.mistake("control character U+%04X: write it as an escape, \\u%04x", c, c)
+		}
+	}
+	return "", r.fail(begin, "invalid JSON: the text that begins here has no closing quote")
+}
+
+// jsonEscapes are the escapes of one character.
+var jsonEscapes = map[byte]rune{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// jsonEscape reads an escape. The size is 0 for a malformed one and for half a
+// surrogate pair, which is no text.
+func jsonEscape(s string) (r rune, size int) {
+	if len(s) < 2 {
+		return 0, 0
+	}
+	if r, ok := jsonEscapes[s[1]]; ok {
+		return r, 2
+	}
+	r, ok := codeUnit(s)
+	if !ok || !utf16.IsSurrogate(r) {
+		if !ok {
+			return 0, 0
+		}
+		return r, 6
+	}
+	low, ok := codeUnit(s[6:])
+	if r = utf16.DecodeRune(r, low); !ok || r == utf8.RuneError {
+		return 0, 0
+	}
+	return r, 12
+}
+
+// codeUnit reads \u and four digits.
+func codeUnit(s string) (r rune, ok bool) {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(s[2:6], 16, 16)
+	return rune(v), err == nil
+}
+
+// badEscape says what is wrong with the escape that comes next.
+func (r *jsonReader) badEscape() error {
+	if c, ok := codeUnit(r.text[r.at:]); ok {
+		return r.mistake("\\u%04x is half of a surrogate pair, which is no character on its own", c)
+	}
+	return r.mistake("malformed escape: write \\\\ for a backslash")
 }

@@ -37,6 +37,9 @@ var errStop = errors.New("document: stop")
 // or hide what a file says: explicit tags, directives, merge keys, keys that
 // are not scalars, duplicate keys and more than one document. Anchors and
 // aliases work within a file.
+//
+// JSON is read by RFC 8259; duplicate names and halves of surrogate pairs are
+// refused.
 func Parse(file string, data []byte, errs *Errors) *Node {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if len(data) > MaxFileBytes {
@@ -57,7 +60,7 @@ func Parse(file string, data []byte, errs *Errors) *Node {
 	before := errs.Len()
 	var n *Node
 	if IsJSON(file) {
-		n = parseJSON(file, data, errs)
+		n = parseJSON(file, string(data), errs)
 	} else {
 		n = parseYAML(file, string(data), errs)
 	}

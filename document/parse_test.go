@@ -121,10 +121,10 @@ func TestParseErrors(t *testing.T) {
 		{"json duplicates", "a.json", "{\"a\": 1,\n \"a\": 2}", "a.json:2:2: duplicate member \"a\", first given in line 1"},
 		{"json depth", "a.json", deep, "a.json:1:101: lists and mappings nest more than 100 deep"},
 		{"json end", "a.json", "{\"a\": [1,\n", "a.json:2:1: invalid JSON: the file ends too early"},
-		{"json syntax", "a.json", "{\"a\": 01}", "a.json:1:8: invalid JSON: invalid character '1' after object key:value pair"},
-		{"json comma", "a.json", "[1 2]", "a.json:1:4: invalid JSON: invalid character '2' after array element"},
-		{"json trailing", "a.json", "{}\n x", "a.json:2:2: unexpected text after the end of the JSON value"},
-		{"json comment", "a.json", "// x\n{}", "a.json:1:1: invalid JSON: invalid character '/' looking for beginning of value"},
+		{"json syntax", "a.json", "{\"a\": 01}", "a.json:1:8: invalid JSON: unexpected '1' where a comma or } has to come"},
+		{"json comma", "a.json", "[1 2]", "a.json:1:4: invalid JSON: unexpected '2' where a comma or ] has to come"},
+		{"json trailing", "a.json", "{}\n x", "a.json:2:2: invalid JSON: unexpected 'x' after the end of the value"},
+		{"json comment", "a.json", "// x\n{}", "a.json:1:1: invalid JSON: unexpected '/' where a value has to begin: JSON has no comments"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var errs Errors

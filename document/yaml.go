@@ -6,9 +6,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
@@ -141,7 +139,7 @@ func (r *yamlReader) text(n *yaml.Node) string {
 		s = strings.ReplaceAll(s, r.backslash, `\`)
 		if n.Style&yaml.DoubleQuotedStyle != 0 {
 			s = surrogates.ReplaceAllStringFunc(s, func(pair string) string {
-				c, _ := unpair(pair)
+				c, _ := jsonEscape(pair)
 				return string(c)
 			})
 		}
@@ -347,11 +345,4 @@ func curlyQuoted(s string) bool {
 	first, _ := utf8.DecodeRuneInString(s)
 	last, _ := utf8.DecodeLastRuneInString(s)
 	return strings.ContainsRune("“”„", first) || strings.ContainsRune("‘’", first) && strings.ContainsRune("‘’", last)
-}
-
-// unpair is the character that two escapes write.
-func unpair(pair string) (rune, int) {
-	high, _ := strconv.ParseUint(pair[2:6], 16, 16)
-	low, _ := strconv.ParseUint(pair[8:], 16, 16)
-	return utf16.DecodeRune(rune(high), rune(low)), len(pair)
 }

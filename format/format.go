@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -27,7 +26,7 @@ var errChanged = errors.New("its layout can't be changed without changing what i
 // row that spans several lines is left alone. The error is a
 // *document.MultiError for a file that can't be read.
 func Source(name string, data []byte) ([]byte, error) {
-	if strings.EqualFold(filepath.Ext(name), ".json") {
+	if document.IsJSON(name) {
 		return data, nil
 	}
 	var errs document.Errors
