@@ -176,6 +176,7 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"endpoint", "prompt: p\nmax_attempts: 11\n", false},
 		{"endpoint", "prompt: p\nretry: { count: 10 }\n", false},
 		{"endpoint", "prompt: p\nretry: { on_codes: [200] }\n", false},
+		{"endpoint", "prompt: p\nretry: { on_codes: [] }\n", true},
 		{"endpoint", "prompt: p\nfallback: [ { model: x } ]\n", false},
 		{"endpoint", "prompt: p\ntimeout: { total: 60 }\n", false},
 	} {

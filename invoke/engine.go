@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -51,9 +52,10 @@ type Policy struct {
 	// Retries are the extra tries of each target. Default: 1 where another
 	// target follows, else 2.
 	Retries *int
-	// OnCodes, where set, are the only HTTP statuses after which a target is
-	// tried again. It cannot add to what the class of failure allows, and does
-	// not bear on failures without a status or on the next target.
+	// OnCodes, unless nil, are the only HTTP statuses after which a target is
+	// tried again: none where it is empty. It cannot add to what the class of
+	// failure allows, and does not bear on failures without a status or on the
+	// next target.
 	OnCodes []int
 	// Total bounds the call with all attempts and waits, FirstToken a streamed
 	// attempt until its first content, Idle the time between two pieces of a
@@ -94,15 +96,7 @@ func (p *Policy) retries(last bool) int {
 }
 
 func (p *Policy) allowsStatus(status int) bool {
-	if len(p.OnCodes) == 0 || status == 0 {
-		return true
-	}
-	for _, code := range p.OnCodes {
-		if code == status {
-			return true
-		}
-	}
-	return false
+	return p.OnCodes == nil || status == 0 || slices.Contains(p.OnCodes, status)
 }
 
 // Call is one call of an endpoint. The engine does not change it.

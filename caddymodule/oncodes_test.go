@@ -1,0 +1,36 @@
+package caddymodule_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"testing"
+)
+
+// TestOnCodes has an upstream fail with the same status every time: retry's
+// on_codes says after which statuses it is tried again, and an empty list says
+// after none.
+func TestOnCodes(t *testing.T) {
+	for retry, want := range map[string]int64{
+		"{ count: 2 }":                      3,
+		"{ count: 2, on_codes: [500] }":     3,
+		"{ count: 2, on_codes: [429] }":     1,
+		"{ count: 2, on_codes: [] }":        1,
+		"{ count: 0, on_codes: [500] }":     1,
+		"{ count: 1, on_codes: [] }":        1,
+		"{ count: 1, on_codes: [500,429] }": 2,
+	} {
+		t.Run(retry, func(t *testing.T) {
+			u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
+				http.Error(w, "down", http.StatusInternalServerError)
+			})
+			files := maps.Clone(workspace)
+			files["definitions/endpoints/chat.yaml"] = fmt.Sprintf("prompt: reply\nretry: %s\n", retry)
+			g := startGateway(t, files, fakeProvider(u.URL))
+			a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`)
+			if a.status != http.StatusBadGateway || u.calls.Load() != want {
+				t.Errorf("%d %s after %d calls, want %d", a.status, a.body, u.calls.Load(), want)
+			}
+		})
+	}
+}
