@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/document"
 )
 
 const manual = "../docs/definitions.md"
@@ -39,5 +41,31 @@ func TestManualIsComplete(t *testing.T) {
 		if !regexp.MustCompile("`" + member + "[`.:]").Match(text) {
 			t.Errorf("the member %s is not described", member)
 		}
+	}
+}
+
+// TestManualsCellsCanBeWritten puts every cell that the manual shows into a
+// row, as it stands there.
+func TestManualsCellsCanBeWritten(t *testing.T) {
+	text, err := os.ReadFile(manual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| cell | matches |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	cells := 0
+	for line := range strings.Lines(table) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(first, -1) {
+			cells++
+			var errs document.Errors
+			document.Parse("cell", []byte("- [ a, "+m[1]+", 1 ]\n- when: { a: "+m[1]+", b: 1 }\n"), &errs)
+			if err := errs.Err(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if cells < 20 {
+		t.Errorf("%d cells were found", cells)
 	}
 }

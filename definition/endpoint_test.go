@@ -104,3 +104,63 @@ func TestWeightsAndHedgeArePartOfTheVersion(t *testing.T) {
 		t.Error("another spelling of the same time is another version")
 	}
 }
+
+// TestRetry reads retry. An empty list of statuses is none at all, which is
+// something else than no list.
+func TestRetry(t *testing.T) {
+	for text, want := range map[string]Retry{
+		"":                                  {},
+		"retry: ~\n":                        {},
+		"retry: {}\n":                       {},
+		"retry: { on_codes: ~ }\n":          {},
+		"retry: { on_codes: [] }\n":         {OnCodes: []int{}},
+		"retry: { on_codes: [429, 400] }\n": {OnCodes: []int{400, 429}},
+		"retry: { count: 0 }\n":             {Count: new(int)},
+	} {
+		e, _ := endpointOf(t, text)
+		if diff := cmp.Diff(want, e.Retry); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	}
+}
+
+func TestRetryIsPartOfTheVersion(t *testing.T) {
+	seen := map[string]string{}
+	for _, text := range []string{
+		"",
+		"retry: { count: 0 }\n",
+		"retry: { count: 1 }\n",
+		"retry: { count: 2 }\n",
+		"retry: { on_codes: [] }\n",
+		"retry: { on_codes: [429] }\n",
+		"retry: { on_codes: [429, 503] }\n",
+		"retry: { count: 2, on_codes: [429] }\n",
+	} {
+		e, _ := endpointOf(t, text)
+		if other, ok := seen[e.Version]; ok {
+			t.Errorf("%q and %q have one version", text, other)
+		}
+		seen[e.Version] = text
+	}
+	same, _ := endpointOf(t, "retry: { on_codes: [503, 429, 503] }\n")
+	if seen[same.Version] != "retry: { on_codes: [429, 503] }\n" {
+		t.Error("another order of the same statuses is another version")
+	}
+}
+
+// TestFallbacksAreBounded: each target needs an attempt.
+func TestFallbacksAreBounded(t *testing.T) {
+	fallbacks := func(n int) string {
+		return "fallback: [ " + strings.Repeat("{ provider: b }, ", n) + "]\n"
+	}
+	e, _ := endpointOf(t, fallbacks(MaxAttempts-1))
+	if len(e.Fallback) != MaxAttempts-1 || e.MaxAttempts != MaxAttempts {
+		t.Errorf("%d fallbacks, %d attempts", len(e.Fallback), e.MaxAttempts)
+	}
+	dir := workspace(t, map[string]string{
+		"prompts/p.yaml":   "provider: a\nmodel: m\nmessages: [ { role: user, content: x } ]\n",
+		"endpoints/e.yaml": "prompt: p\n" + fallbacks(MaxAttempts),
+	})
+	_, err := Load(dir)
+	wantErrors(t, dir, err, "endpoints/e.yaml:2:11: there are 10 fallbacks, at most 9 are possible")
+}
