@@ -99,6 +99,9 @@ func TestWeightsAndHedgeArePartOfTheVersion(t *testing.T) {
 		}
 		seen[e.Version] = text
 	}
+	if e, _ := endpointOf(t, "weight: 1\nfallback: [ { provider: b } ]\n"); strings.Count(string(e.content), "weight") != 1 {
+		t.Errorf("a weight that is not given is part of the version: %s", e.content)
+	}
 	same, _ := endpointOf(t, "hedge: { after: 1000ms }\nfallback: [ { provider: b } ]\n")
 	if seen[same.Version] != "hedge: { after: 1s }\nfallback: [ { provider: b } ]\n" {
 		t.Error("another spelling of the same time is another version")

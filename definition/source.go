@@ -138,7 +138,7 @@ func (s *Source) Watch() error {
 	if s.watcher != nil || s.closed {
 		return nil
 	}
-	w, err := newWatcher(s.dir, func() { _ = s.Reload() }, func() bool { return s.LastError() != nil })
+	w, err := newWatcher(s.dir, recheck, func() { _ = s.Reload() }, func() bool { return s.LastError() != nil })
 	if err != nil {
 		return &document.MultiError{List: []*document.Error{{
 			Pos:     document.Position{File: s.dir, Line: 1, Column: 1},

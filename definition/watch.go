@@ -18,8 +18,9 @@ const (
 	quiet = 150 * time.Millisecond
 	// patience is the longest a change waits for that.
 	patience = 500 * time.Millisecond
-	// recheck is how often the watched folders are compared with those that
-	// exist, for changes that no watch can see (a parent folder replaced).
+	// recheck is how often the watched folders of a source are compared with
+	// those that exist, for changes that no watch can see (a parent folder
+	// replaced).
 	recheck = 5 * time.Second
 )
 
@@ -27,10 +28,11 @@ const (
 // folders, never files: a watch on a file is lost when an editor or Kubernetes
 // replaces it.
 type watcher struct {
-	dir    string // absolute
-	fs     *fsnotify.Watcher
-	reload func()
-	failed func() bool // tells that the last loading failed
+	dir     string // absolute
+	fs      *fsnotify.Watcher
+	recheck time.Duration
+	reload  func()
+	failed  func() bool // tells that the last loading failed
 	// watched are the folders by path, each with the folder it was: one that
 	// was replaced by another of the same name needs a new watch.
 	watched map[string]fs.FileInfo
@@ -38,7 +40,7 @@ type watcher struct {
 	running sync.WaitGroup
 }
 
-func newWatcher(dir string, reload func(), failed func() bool) (*watcher, error) {
+func newWatcher(dir string, recheck time.Duration, reload func(), failed func() bool) (*watcher, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -48,7 +50,7 @@ func newWatcher(dir string, reload func(), failed func() bool) (*watcher, error)
 		return nil, err
 	}
 	w := &watcher{
-		dir: abs, fs: notify, reload: reload, failed: failed,
+		dir: abs, fs: notify, recheck: recheck, reload: reload, failed: failed,
 		watched: make(map[string]fs.FileInfo), done: make(chan struct{}),
 	}
 	w.sync()
@@ -74,7 +76,7 @@ func (w *watcher) run() {
 	settle := time.NewTimer(0)
 	<-settle.C
 	defer settle.Stop()
-	ticker := time.NewTicker(recheck)
+	ticker := time.NewTicker(w.recheck)
 	defer ticker.Stop()
 	// The set may have changed between its loading and the first watch.
 	deadline := time.Now().Add(patience)
@@ -169,7 +171,7 @@ func (w *watcher) folders() map[string]fs.FileInfo {
 	var walk func(name string, parents []fs.FileInfo)
 	walk = func(name string, parents []fs.FileInfo) {
 		info, err := root.Stat(name)
-		if err != nil || !info.IsDir() || len(parents) > maxFolders || len(found) > MaxFiles ||
+		if err != nil || !info.IsDir() || len(parents) == maxFolders || len(found) > MaxFiles ||
 			slices.ContainsFunc(parents, func(p fs.FileInfo) bool { return os.SameFile(p, info) }) {
 			return
 		}

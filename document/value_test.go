@@ -1,6 +1,7 @@
 package document
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -90,17 +91,25 @@ func TestReaders(t *testing.T) {
 	if errs.Len() > 0 {
 		t.Fatal(errs.Err())
 	}
-	n.Get("l").ReadString(&errs, "l")
-	n.Get("n").ReadString(&errs, "n")
-	n.Get("s").ReadBool(&errs, "s")
-	n.Get("i").ReadFloat(&errs, "i", 0, 2)
-	n.Get("q").ReadInt(&errs, "q", 0, 10)
-	n.Get("f").ReadInt(&errs, "f", 0, 10)
-	n.Get("i").ReadDuration(&errs, "i", time.Second, time.Minute)
-	n.Get("w").ReadWord(&errs, "w", "first", "unique")
+	for _, read := range []func() (any, bool){
+		func() (any, bool) { return n.Get("l").ReadString(&errs, "l") },
+		func() (any, bool) { return n.Get("n").ReadString(&errs, "n") },
+		func() (any, bool) { return n.Get("s").ReadBool(&errs, "s") },
+		func() (any, bool) { return n.Get("i").ReadFloat(&errs, "i", 0, 2) },
+		func() (any, bool) { return n.Get("q").ReadInt(&errs, "q", 0, 10) },
+		func() (any, bool) { return n.Get("f").ReadInt(&errs, "f", 0, 10) },
+		func() (any, bool) { return n.Get("i").ReadDuration(&errs, "i", time.Second, time.Minute) },
+		func() (any, bool) { return n.Get("w").ReadWord(&errs, "w", "first", "unique") },
+		func() (any, bool) { return n.Get("none").ReadWord(&errs, "none", "first", "unique") },
+	} {
+		if v, ok := read(); ok || !reflect.ValueOf(v).IsZero() {
+			t.Errorf("read as %v, %v", v, ok)
+		}
+	}
 	n.Get("l").CheckMembers(&errs, "a variant")
 	n.CheckMembers(&errs, "a definition", "s", "q", "b", "f", "i", "d", "l", "wo")
-	want := `a.yaml:1:4: s must be true or false, this is "text"
+	want := `:0:0: none must be one of first, unique, this is missing
+a.yaml:1:4: s must be true or false, this is "text"
 a.yaml:2:4: q must be a whole number from 0 to 10, this is "1"
 a.yaml:4:4: f must be a whole number from 0 to 10, this is "0.5"
 a.yaml:5:4: i must be a number from 0 to 2, this is "7"

@@ -1,0 +1,135 @@
+package definition
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// watchWithoutRecheck watches a directory by events alone: what it misses it
+// never sees. reload gets the watcher it is called by.
+func watchWithoutRecheck(t *testing.T, dir string, reload func(*watcher)) *watcher {
+	t.Helper()
+	var w *watcher
+	ready := make(chan struct{})
+	w, err := newWatcher(dir, time.Hour, func() {
+		<-ready
+		reload(w)
+	}, func() bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(ready)
+	t.Cleanup(func() {
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// receive waits for what a watcher does after an event.
+func receive[T any](t *testing.T, from <-chan T, what string) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("%s was not noticed", what)
+	}
+	return v
+}
+
+// TestNewFoldersAreWatchedBeforeTheyAreRead: what is written into them between
+// the reading and a watch that came after it would be missed.
+func TestNewFoldersAreWatchedBeforeTheyAreRead(t *testing.T) {
+	t.Parallel()
+	dir := workspace(t, map[string]string{"prompts/p.yaml": simple})
+	folder := filepath.Join(dir, "remoteconfigs", "new")
+	watched := make(chan bool, 100)
+	watchWithoutRecheck(t, dir, func(w *watcher) {
+		if _, err := os.Stat(folder); err == nil {
+			_, ok := w.watched[folder]
+			watched <- ok
+		}
+	})
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if !receive(t, watched, "the folder") {
+		t.Error("the folder was read before it was watched")
+	}
+}
+
+// TestConfigMapIsSeenByItsEvent: a swap of Kubernetes' link ..data is served at
+// once, and not when the folders are looked at again.
+func TestConfigMapIsSeenByItsEvent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	configMap(t, dir, "1", map[string]string{"remoteconfigs/c.yaml": "one"})
+	texts := make(chan string, 100)
+	watchWithoutRecheck(t, dir, func(*watcher) {
+		text, _ := os.ReadFile(filepath.Join(dir, "remoteconfigs/c.yaml"))
+		texts <- string(text)
+	})
+	receive(t, texts, "the beginning")
+	for _, revision := range []string{"two", "three"} {
+		configMap(t, dir, revision, map[string]string{"remoteconfigs/c.yaml": revision})
+		for receive(t, texts, revision) != revision {
+			// An event of the one before.
+		}
+	}
+}
+
+// TestWatchedFolders: those that are read, the directory and the one above it.
+func TestWatchedFolders(t *testing.T) {
+	t.Parallel()
+	deepest := "prompts" + strings.Repeat("/f", maxFolders-1)
+	dir := workspace(t, map[string]string{
+		"endpoints/.git/x.yaml": "",
+		"other/x.yaml":          "",
+		deepest + "/p.yaml":     simple,
+	})
+	if s := mustLoad(t, dir); len(s.Prompts) != 1 {
+		t.Fatalf("%d prompts are read", len(s.Prompts))
+	}
+	if err := os.MkdirAll(filepath.Join(dir, deepest, "f/f"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), deepest+"/f:1:1: folders nest more than 32 deep") {
+		t.Fatal(err)
+	}
+	w := watchWithoutRecheck(t, dir, func(*watcher) {})
+	var want []string
+	for name := deepest; name != "."; name = filepath.Dir(name) {
+		want = append(want, filepath.Join(dir, name))
+	}
+	want = append(want, filepath.Join(dir, "endpoints"), dir, filepath.Dir(dir))
+	slices.Sort(want)
+	if got := slices.Sorted(maps.Keys(w.folders())); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestWatchSaysWhyItCannot: a source whose directory is gone, and all above it.
+func TestWatchSaysWhyItCannot(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "a", "definitions")
+	write(t, filepath.Join(dir, "prompts/p.yaml"), simple)
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(parent, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Watch(); err == nil || !strings.Contains(err.Error(), dir+":1:1: the directory can't be watched: ") {
+		t.Errorf("got %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
