@@ -108,7 +108,7 @@ func (l *loader) parse() {
 	l.next.files = make(map[string]*file, len(l.files)+1)
 	if c := l.context; c != nil {
 		l.next.context = l.last.remembered(c.path, c.data, func(errs *document.Errors) *document.Node {
-			return document.Parse(l.file(c.path), c.data, errs)
+			return l.parseText(c, errs)
 		})
 		l.next.files[c.path] = l.next.context
 		l.errs.Merge(&l.next.context.errs)
@@ -131,9 +131,19 @@ func (l *loader) parse() {
 	}
 }
 
+// parseText reads a file's text, of which the directory keeps no more than is
+// needed to know that there is too much.
+func (l *loader) parseText(f *source, errs *document.Errors) *document.Node {
+	name := l.file(f.path)
+	if document.TooLarge(name, f.size, errs) {
+		return nil
+	}
+	return document.Parse(name, f.data, errs)
+}
+
 func (l *loader) parseFile(f *source, errs *document.Errors) *document.Node {
 	before := errs.Len()
-	n := document.Parse(l.file(f.path), f.data, errs)
+	n := l.parseText(f, errs)
 	switch {
 	case n == nil && errs.Len() == before:
 		errs.AddAt(l.position(f.path), "the file is empty: it should hold one %s", f.kind)

@@ -42,8 +42,7 @@ var errStop = errors.New("document: stop")
 // refused.
 func Parse(file string, data []byte, errs *Errors) *Node {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	if len(data) > MaxFileBytes {
-		errs.AddAt(Position{file, 1, 1}, "the file has %d bytes, at most %d are read", len(data), MaxFileBytes)
+	if TooLarge(file, int64(len(data)), errs) {
 		return nil
 	}
 	if i := invalidUTF8(data); i >= 0 {
@@ -68,6 +67,16 @@ func Parse(file string, data []byte, errs *Errors) *Node {
 		return nil
 	}
 	return n
+}
+
+// TooLarge reports a file of more bytes than are read. Whoever has not read all
+// of it asks before Parse does, which knows only what it is given.
+func TooLarge(file string, size int64, errs *Errors) bool {
+	if size <= MaxFileBytes {
+		return false
+	}
+	errs.AddAt(Position{file, 1, 1}, "the file has %d bytes, at most %d are read", size, MaxFileBytes)
+	return true
 }
 
 // IsJSON reports whether a file of this name is read as JSON.

@@ -88,7 +88,7 @@ func parseYAML(file, data string, errs *Errors) (n *Node) {
 	}
 }
 
-// unprintable tells the characters that can't stand in YAML as they are.
+// unprintable reports whether a character can't stand in YAML as it is.
 func unprintable(c rune) bool {
 	return c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0x7f || c == 0xfffe || c == 0xffff
 }
@@ -183,7 +183,7 @@ const (
 	anyStyle    = quotedStyle | yaml.TaggedStyle
 )
 
-// missing tells that nothing stands where a value could.
+// missing reports whether nothing stands where a value could.
 func missing(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&anyStyle == 0
 }
@@ -339,7 +339,7 @@ func measure(n *Node) size {
 	return s
 }
 
-// curlyQuoted tells that plain text was meant to be quoted, with the quotes a
+// curlyQuoted reports whether plain text was meant to be quoted, with the quotes a
 // word processor makes.
 func curlyQuoted(s string) bool {
 	first, _ := utf8.DecodeRuneInString(s)
