@@ -105,6 +105,8 @@ func TestParseErrors(t *testing.T) {
 		{"utf-8", "a.yaml", "a: 1\nb: x\xffy\n", "a.yaml:2:5: the file is not valid UTF-8: byte 0xff"},
 		{"control character", "a.yaml", "a: x\x00y", "a.yaml:1:5: control character U+0000: write it as an escape in a double-quoted string"},
 		{"depth", "a.yaml", deep, "a.yaml:1:101: lists and mappings nest more than 100 deep"},
+		{"depth in block and flow style", "a.yaml", strings.Repeat("- ", 60) + strings.Repeat("{a: ", 60) + "1" + strings.Repeat("}", 60), "a.yaml:1:281: lists and mappings nest more than 100 deep"},
+		{"depth of lists in block and flow style", "a.yaml", strings.Repeat("- ", 60) + strings.Repeat("[", 60) + strings.Repeat("]", 60), "a.yaml:1:161: lists and mappings nest more than 100 deep"},
 		{"dashes", "a.yaml", strings.Repeat("- ", 200_000) + "x", "a.yaml:1:201: lists and mappings nest more than 100 deep"},
 		{"aliases", "a.yaml", bomb, "a.yaml:5:29: the aliases of this file repeat more than 100000 values"},
 		{"aliased text", "a.yaml", "a: &a '" + strings.Repeat("x", 1<<20) + "'\nb: [*a, *a, *a, *a, *a]\n", "a.yaml:2:21: the aliases of this file repeat more than 4 MiB of text"},
@@ -163,6 +165,13 @@ func TestPositions(t *testing.T) {
 		a.Get("b").Items[1].Get("y").Pos.String(), e.Pos.String(), e.Get("e").Pos.String(),
 	}
 	want := []string{"d/a.yaml:1:1", "d/a.yaml:2:3", "d/a.yaml:2:6", "d/a.yaml:2:10", "d/a.yaml:2:14", "d/a.yaml:4:7", "d/a.yaml:5:10"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	n = Parse("a.yaml", []byte("é: &x # b: [\n\n  - &y é\n  - &z {b: &v  [*y]}\nc: &w\n"), &errs)
+	b := n.Get("é").Items[1]
+	got = []string{n.Get("é").Pos.String(), n.Get("é").Items[0].Pos.String(), b.Pos.String(), b.Get("b").Pos.String(), b.Get("b").Items[0].Pos.String(), n.Get("c").Pos.String()}
+	want = []string{"a.yaml:3:3", "a.yaml:3:8", "a.yaml:4:8", "a.yaml:4:16", "a.yaml:3:8", "a.yaml:5:4"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
