@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// FuzzParse checks that no bytes make the reader panic and that what it
-// accepts is bounded and writes valid JSON.
+// FuzzParse checks that no bytes make the readers panic and that what they
+// accept is bounded and writes valid JSON. FuzzJSON and FuzzDifferential check
+// that it is what the file says.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", "a: 1\n", "- [a, *b, &c d]\n", "{a: {b: [1, 2]}}", "a: |\n  x\n", "a: >-\n  x\n", "? a\n: b\n",
@@ -40,9 +41,6 @@ func FuzzParse(f *testing.F) {
 		}
 		if out := n.AppendJSON(nil, &errs); !json.Valid(out) {
 			t.Fatalf("invalid JSON: %s", out)
-		}
-		if isJSON && errs.Len() == 0 && !json.Valid(data) {
-			t.Fatalf("accepted invalid JSON: %q", data)
 		}
 	})
 }
