@@ -56,7 +56,7 @@ func TestUnclear(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"key without a space", "{a:b}", `a.yaml:1:2: a space is missing after the colon in "a:b"; if it is part of the text, quote the text`},
 		{"second key", "{x: 1, a:b, c: 2}", `a.yaml:1:8: a space is missing after the colon in "a:b"`},
-		{"colon before a bracket", "x: {a:[1]}", "a.yaml:1:7: a space is missing after the colon; if it is part of the text, quote the text"},
+		{"colon before a bracket", "x: {a:[1]}", "a.yaml:1:6: a space is missing after the colon; if it is part of the text, quote the text"},
 		{"value behind the colon", "a: 1\nb:2\nc: 3\n", `a.yaml:2:1: a space is missing after the colon in "b:2"`},
 		{"value behind the colon at the beginning", "- a:1\n  b: 2\n", `a.yaml:2:4: invalid YAML: a colon can't stand here: is a space missing after the colon in "- a:1", in the line above?`},
 		{"address in the line above", "- http://x\n  b: 2\n", `a.yaml:2:4: invalid YAML: a colon can't stand here: check the indentation, or quote text that has ": " in it`},
@@ -104,9 +104,9 @@ func TestUnclear(t *testing.T) {
 		{"local tag without a name", "a: ! b\n", "a.yaml:1:4: explicit tags such as ! are not supported"},
 		{"no character", "a: \ufffe", "a.yaml:1:4: control character U+FFFE"},
 		{"directive below a comment", "# x\n\n%YAML 1.1\n---\na: 1\n", "a.yaml:3:1: directives such as %YAML are not supported"},
-		{"pattern in a row", "- [/^v[0-9]+$/, 1]\n", `a.yaml:1:7: invalid YAML: a pattern with brackets, braces or commas can't stand plain within [ ] or { }: write { matches: '^v[0-9]+$' }`},
-		{"pattern in a mapping", "when: { s: /^it's[0-9]/, t: 1 }\n", `a.yaml:1:18: invalid YAML: a pattern with brackets, braces or commas can't stand plain within [ ] or { }: write { matches: '^it''s[0-9]' }`},
-		{"pattern with braces", "- [a, /^v{2}$/]\n", `a.yaml:1:10: invalid YAML: a pattern with brackets, braces or commas can't stand plain within [ ] or { }: write { matches: '^v{2}$' }`},
+		{"pattern in a row", "- [/^v[0-9]+$/, 1]\n", `a.yaml:1:4: invalid YAML: a pattern with brackets, braces or commas can't stand plain within [ ] or { }: write { matches: '^v[0-9]+$' }`},
+		{"pattern in a mapping", "when: { s: /^it's[0-9]/, t: 1 }\n", `a.yaml:1:12: invalid YAML: a pattern with brackets, braces or commas can't stand plain within [ ] or { }: write { matches: '^it''s[0-9]' }`},
+		{"pattern with braces", "- [a, /^v{2}$/]\n", `a.yaml:1:7: invalid YAML: a pattern with brackets, braces or commas can't stand plain within [ ] or { }: write { matches: '^v{2}$' }`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var errs Errors

@@ -128,7 +128,9 @@ func (r *yamlReader) syntaxError(err error) {
 			_ = r.fail(begin, "invalid YAML: what begins here has no end: %s is missing", closing(e))
 			return
 		}
-		_ = r.fail(pos, "%s", flowMistake(closing(e), before, after))
+		message, back := flowMistake(closing(e), before, after)
+		pos.Column -= back
+		_ = r.fail(pos, "%s", message)
 	default:
 		if strings.TrimSpace(r.src.text[at:]) == "" {
 			last := len(strings.TrimRight(r.src.text, " \t\n")) - 1
@@ -207,19 +209,19 @@ var surrogate = regexp.MustCompile(`^\\u[dD][89a-fA-F]`)
 func closing(e *yaml.LoadError) string { return e.Message[len(e.Message)-2 : len(e.Message)-1] }
 
 // flowMistake says what is wrong where a list or mapping in brackets goes on
-// without a comma.
-func flowMistake(closing, before, after string) string {
+// without a comma, and how many characters before that it began.
+func flowMistake(closing, before, after string) (message string, back int) {
 	plain := strings.TrimLeft(before[strings.LastIndexAny(before, ",[{")+1:], " \t")
 	if i := strings.LastIndex(plain, ": "); i >= 0 {
 		plain = strings.TrimLeft(plain[i+2:], " \t")
 	}
 	switch {
 	case strings.HasPrefix(plain, "/"):
-		return "invalid YAML: a pattern with brackets, braces or commas can't stand plain within [ ] or { }: write " + matches(plain+after)
+		return "invalid YAML: a pattern with brackets, braces or commas can't stand plain within [ ] or { }: write " + matches(plain+after), utf8.RuneCountInString(plain)
 	case strings.HasSuffix(plain, ":"):
-		return "a space is missing after the colon; if it is part of the text, quote the text"
+		return "a space is missing after the colon; if it is part of the text, quote the text", 1
 	}
-	return fmt.Sprintf("invalid YAML: unexpected %q where a comma or %s has to come: %s", shorten(after), closing, unexpected(before))
+	return fmt.Sprintf("invalid YAML: unexpected %q where a comma or %s has to come: %s", shorten(after), closing, unexpected(before)), 0
 }
 
 // matches writes a pattern between slashes, which the text begins with, as the
