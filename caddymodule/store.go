@@ -91,6 +91,7 @@ func (s *sharedStore) open(ctx context.Context) (trace.Store, error) {
 		CurrentMaxSize:   func() int64 { return s.limits.current().maxSize },
 		Sinks:            s.sinks.names,
 		OnLoss:           collectors().sinks.lose,
+		OnSetAside:       func(string) { collectors().recorders.countAside(s.path) },
 		Logger:           currentLogger("cadenza.store", s.path),
 	})
 }

@@ -13,8 +13,10 @@ import (
 type recorderCollector struct {
 	mu   sync.Mutex
 	open map[string]*trace.Recorder // by path
+	// aside is how many damaged files were set aside of each path.
+	aside map[string]uint64
 
-	queue, up, commits, commitSeconds, failures, stored, dropped, rejected *prometheus.Desc
+	queue, up, commits, commitSeconds, failures, stored, dropped, rejected, setAside *prometheus.Desc
 }
 
 func newRecorderCollector() *recorderCollector {
@@ -23,6 +25,7 @@ func newRecorderCollector() *recorderCollector {
 	}
 	return &recorderCollector{
 		open:          make(map[string]*trace.Recorder),
+		aside:         make(map[string]uint64),
 		queue:         describe("queue_records", "Records that wait to be written."),
 		up:            describe("up", "1 while the store accepts writes."),
 		commits:       describe("commits_total", "Commits that succeeded."),
@@ -31,6 +34,7 @@ func newRecorderCollector() *recorderCollector {
 		stored:        describe("records_total", "Records that were written."),
 		dropped:       describe("dropped_total", "Records that could not be kept.", "reason"),
 		rejected:      describe("metrics_rejected_total", "Metrics answered store_unavailable."),
+		setAside:      describe("set_aside_total", "Files that were found to be damaged, and set aside."),
 	}
 }
 
@@ -38,6 +42,13 @@ func (c *recorderCollector) add(path string, recorder *trace.Recorder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open[path] = recorder
+}
+
+// countAside counts a damaged file that was set aside.
+func (c *recorderCollector) countAside(path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.aside[path]++
 }
 
 // remove forgets a recorder, unless another took its place.
@@ -52,7 +63,7 @@ func (c *recorderCollector) remove(path string, recorder *trace.Recorder) {
 // Describe describes the metrics.
 func (c *recorderCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		c.queue, c.up, c.commits, c.commitSeconds, c.failures, c.stored, c.dropped, c.rejected,
+		c.queue, c.up, c.commits, c.commitSeconds, c.failures, c.stored, c.dropped, c.rejected, c.setAside,
 	} {
 		descs <- desc
 	}
@@ -85,6 +96,7 @@ func (c *recorderCollector) Collect(out chan<- prometheus.Metric) {
 		counter(c.dropped, float64(stats.Drops.Failed), "failed")
 		counter(c.dropped, float64(stats.Drops.Closed), "closed")
 		counter(c.rejected, float64(stats.MetricsRejected))
+		counter(c.setAside, float64(c.aside[path]))
 	}
 }
 

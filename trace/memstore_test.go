@@ -14,6 +14,7 @@ type memStore struct {
 	delay     time.Duration      // of each commit
 	maintain  func() (bool, error)
 	openError error
+	broken    chan struct{}
 
 	opened, closed, maintained int
 	commits                    []committed
@@ -118,6 +119,12 @@ func (s *memStore) Maintain(context.Context, time.Time) (bool, error) {
 
 func (s *memStore) TraceKey(context.Context) ([]byte, error) {
 	return []byte("a key of the memory"), nil
+}
+
+func (s *memStore) Broken() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken
 }
 
 func (s *memStore) Close() error {

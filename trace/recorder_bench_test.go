@@ -13,6 +13,7 @@ func (discard) Commit(context.Context, *Batch) error                       { ret
 func (discard) Maintain(context.Context, time.Time) (bool, error)          { return false, nil }
 func (discard) Reply(context.Context, ReplyKey, time.Time) (*Reply, error) { return nil, nil }
 func (discard) TraceKey(context.Context) ([]byte, error)                   { return make([]byte, MinKeyLength), nil }
+func (discard) Broken() <-chan struct{}                                    { return nil }
 func (discard) Close() error                                               { return nil }
 
 func benchmarkRecorder(b *testing.B) *Recorder {

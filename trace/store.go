@@ -3,6 +3,7 @@ package trace
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -14,6 +15,10 @@ var ErrUnavailable = errors.New("the trace store is unavailable")
 // ErrBroken is wrapped by the errors of a store that must be closed and opened
 // anew. Whatever else a store fails with is worth another try on it.
 var ErrBroken = errors.New("the store must be opened anew")
+
+// ErrReplaced is an ErrBroken that says that the store which is opened next is
+// another one: nothing of what this one failed to commit will be in it.
+var ErrReplaced = fmt.Errorf("%w: another takes its place", ErrBroken)
 
 // Store is where a recorder writes. Its methods are called from one goroutine,
 // all but Reply.
@@ -38,6 +43,10 @@ type Store interface {
 	// TraceKey returns the secret that trace ids are made under. A new store
 	// makes one and keeps it.
 	TraceKey(ctx context.Context) ([]byte, error)
+
+	// Broken is closed when the store turns out to be broken elsewhere than in
+	// Commit and Maintain, both of which then fail with ErrBroken.
+	Broken() <-chan struct{}
 
 	// Close gives up what the store holds.
 	Close() error

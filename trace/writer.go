@@ -28,8 +28,10 @@ type writer struct {
 	batch    Batch
 	starts   []waitingStart
 	durable  []*waitingDurable
-	failures int       // in a row
-	flushAt  time.Time // when the records that wait have waited enough
+	failures int             // in a row
+	replaced bool            // the store is, and what is durable waits for the next
+	broken   <-chan struct{} // of the store that is open
+	flushAt  time.Time       // when the records that wait have waited enough
 	timer    *time.Timer
 }
 
@@ -71,7 +73,9 @@ func (w *writer) runUntilPanic() (ended bool) {
 			return true
 		}
 		w.setState(Opening, nil)
-		w.pause(w.retryPause())
+		if !w.replaced {
+			w.pause(w.retryPause())
+		}
 	}
 }
 
@@ -100,7 +104,9 @@ func (w *writer) openStore() Store {
 			w.setState(Available, nil)
 			return store
 		}
+		w.replaced = false
 		w.setState(Opening, err)
+		w.refuseTaken(err)
 		if last {
 			return nil
 		}
@@ -131,9 +137,10 @@ func (w *writer) tryOpen() (Store, error) {
 // the recorder has closed.
 func (w *writer) serve(store Store) (reopen bool) {
 	maintainAt := time.Now()
+	w.broken = store.Broken()
 	for w.ctx.Err() == nil {
 		// Also while commits fail: what is deleted makes room on a full disk.
-		if now := time.Now(); !now.Before(maintainAt) {
+		if now := time.Now(); !now.Before(maintainAt) || w.isBroken() {
 			pause, err := w.maintain(store, now)
 			if err != nil {
 				return w.mayReopen()
@@ -213,9 +220,7 @@ func (w *writer) maintain(store Store, now time.Time) (time.Duration, error) {
 	more, err := store.Maintain(w.ctx, now)
 	switch {
 	case errors.Is(err, ErrBroken):
-		w.failures++
-		w.setState(Failing, err)
-		w.refuseTaken(err)
+		w.fail(err)
 		return 0, err
 	case err != nil && w.ctx.Err() == nil:
 		w.options.Logger.Error("maintaining the trace store", "error", err)
@@ -225,8 +230,21 @@ func (w *writer) maintain(store Store, now time.Time) (time.Duration, error) {
 	return maintainEvery, nil
 }
 
+// fail notes that the store failed. What is durable is refused at once, unless
+// it can go to the store that takes this one's place, which is tried once.
+func (w *writer) fail(err error) {
+	w.failures++
+	if w.replaced = !w.replaced && errors.Is(err, ErrReplaced); w.replaced {
+		w.setState(Opening, err)
+		return
+	}
+	w.setState(Failing, err)
+	w.refuseTaken(err)
+}
+
 // commit commits the batch and tells those who wait for it. When it fails, the
-// batch keeps all but its metrics and replies, whose senders are told at once.
+// batch keeps all but its metrics and replies, whose senders are told at once,
+// and these too where another store takes the place of this one.
 func (w *writer) commit(store Store) error {
 	size, durable := w.batch.Len(), w.batch.Durable()
 	began := time.Now()
@@ -237,12 +255,10 @@ func (w *writer) commit(store Store) error {
 	}
 	if err != nil {
 		w.counters.commitFailures.Add(1)
-		w.failures++
-		w.setState(Failing, err)
-		w.refuseTaken(err)
+		w.fail(err)
 		return err
 	}
-	w.failures = 0
+	w.failures, w.replaced = 0, false
 	w.counters.commits.Add(1)
 	w.counters.commitNanos.Add(uint64(duration))
 	w.counters.stored.Add(uint64(size))
@@ -275,7 +291,7 @@ func (w *writer) setState(state Availability, err error) {
 	q := &w.queue
 	q.mu.Lock()
 	before, lastError := q.state, q.lastError
-	q.state, q.probing = state, false
+	q.state, q.probing = state, state == Opening && w.replaced
 	if err != nil || state == Available {
 		q.lastError = err
 	}
@@ -302,9 +318,13 @@ func (w *writer) retryPause() time.Duration {
 	return min(minRetryPause<<min(w.failures-1, 16), maxRetryPause)
 }
 
-func (w *writer) isClosing() bool {
+func (w *writer) isClosing() bool { return isClosed(w.closing) }
+
+func (w *writer) isBroken() bool { return isClosed(w.broken) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-w.closing:
+	case <-c:
 		return true
 	default:
 		return false
@@ -317,11 +337,13 @@ func (w *writer) idle() bool {
 	return w.batch.Len() == 0 && w.queue.queued() == 0
 }
 
-// wait returns when something came, the recorder closes or d is over.
+// wait returns when something came, the store is broken, the recorder closes or
+// d is over.
 func (w *writer) wait(d time.Duration) {
 	w.timer.Reset(d)
 	select {
 	case <-w.wake:
+	case <-w.broken:
 	case <-w.timer.C:
 	case <-w.closing:
 	}

@@ -46,8 +46,7 @@ func (s *Store) checkpointUntil(ctx context.Context, db *sql.DB) {
 		}
 		length, rest, err := checkpoint(ctx, db)
 		switch {
-		case isCorrupt(err):
-			s.damaged(err)
+		case isCorrupt(err): // which is known
 		case err != nil && ctx.Err() == nil:
 			s.config.Logger.Warn("copying the log of the trace store into its database", "error", err)
 			s.written.Store(true)

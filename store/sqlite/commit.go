@@ -18,16 +18,16 @@ const traceKeyLength = 32
 func (s *Store) TraceKey(ctx context.Context) ([]byte, error) {
 	key, err := storedTraceKey(ctx, s.conn)
 	if !errors.Is(err, sql.ErrNoRows) {
-		return key, s.note(err)
+		return key, classify(err)
 	}
 	fresh := make([]byte, traceKeyLength)
 	rand.Read(fresh)
 	if err := keepTraceKey(ctx, s.conn, fresh); err != nil {
-		return nil, s.note(err)
+		return nil, classify(err)
 	}
 	// Another process may have been first.
 	key, err = storedTraceKey(ctx, s.conn)
-	return key, s.note(err)
+	return key, classify(err)
 }
 
 // Commit implements [trace.Store].
@@ -36,36 +36,34 @@ func (s *Store) Commit(ctx context.Context, batch *trace.Batch) error {
 		return err
 	}
 	if err := s.copyRestOfLog(ctx); err != nil {
-		return s.note(err)
+		return classify(err)
 	}
 	if err := s.setDurable(ctx, batch.Durable()); err != nil {
-		return s.note(err)
+		return classify(err)
 	}
 	s.written.Store(true)
 	if err := s.transact(ctx, func() error { return s.insert.batch(ctx, batch) }); err != nil {
-		return s.note(err)
+		return classify(err)
 	}
 	return nil
 }
 
 // usable tells whether what is written now would be found later.
 func (s *Store) usable() error {
-	if damage := s.damage.Load(); damage != nil {
-		return classify(*damage)
+	if err := s.shared.damaged(s.file); err != nil {
+		return classify(err)
 	}
-	// Commits to a file that was deleted or moved succeed, and are lost.
-	if info, err := os.Stat(s.path); err != nil || !os.SameFile(info, s.file) {
-		return errors.Join(fmt.Errorf("%w: %s was moved or deleted", trace.ErrBroken, s.path), err)
-	}
-	return nil
+	return sameFile(s.path, s.file)
 }
 
-// note remembers damage and returns err as the recorder understands it.
-func (s *Store) note(err error) error {
-	if isCorrupt(err) {
-		s.damaged(err)
+// sameFile fails with trace.ErrReplaced where the file at the path is not the
+// one that was opened. Commits to a file that was deleted or moved succeed, and
+// are lost.
+func sameFile(path string, opened os.FileInfo) error {
+	if info, err := os.Stat(path); err != nil || !os.SameFile(info, opened) {
+		return errors.Join(fmt.Errorf("%w: %s was moved or deleted", trace.ErrReplaced, path), err)
 	}
-	return classify(err)
+	return nil
 }
 
 // setDurable sets whether commits are synced. SQLite takes it only outside of a
@@ -88,8 +86,8 @@ func (s *Store) setDurable(ctx context.Context, durable bool) error {
 // transact runs work in a transaction. It is not database/sql's, which is made
 // anew each time with a goroutine and statements of its own.
 func (s *Store) transact(ctx context.Context, work func() error) (err error) {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.shared.turn.Lock()
+	defer s.shared.turn.Unlock()
 	if _, err := s.insert.begin.ExecContext(ctx); err != nil {
 		return err
 	}

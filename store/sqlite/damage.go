@@ -16,41 +16,45 @@ import (
 var errCheckFailed = errors.New("the database is damaged")
 
 // checkUntil looks for damage in the background: reading a large file takes
-// seconds, for which nobody should have to wait. What it finds fails the next
-// Commit with trace.ErrBroken.
-func (s *Store) checkUntil(ctx context.Context) {
-	if err := quickCheck(ctx, s.Reader.db); isCorrupt(err) {
-		s.damaged(err)
-	}
-}
-
-// quickCheck has SQLite look at every page of the file.
+// seconds, for which nobody should have to wait.
 // https://www.sqlite.org/pragma.html#pragma_quick_check
-func quickCheck(ctx context.Context, from queryer) error {
+func (s *Store) checkUntil(ctx context.Context) { _ = s.verify(ctx, "quick_check") }
+
+// verify has SQLite look at every page of the file.
+func (r *Reader) verify(ctx context.Context, check string) error {
 	var verdict string
-	if err := from.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+	if err := r.db.QueryRowContext(ctx, "PRAGMA "+check+"(1)").Scan(&verdict); err != nil {
 		return err
 	}
-	if verdict != "ok" {
-		return fmt.Errorf("%w: %s", errCheckFailed, verdict)
+	if verdict == "ok" {
+		return nil
 	}
-	return nil
+	err := fmt.Errorf("%w: %s", errCheckFailed, verdict)
+	if r.file != nil {
+		sharedOf(r.path).found(r.file, err)
+	}
+	return err
 }
 
-func (s *Store) damaged(err error) { s.damage.CompareAndSwap(nil, &err) }
-
-// replace sets a damaged file aside and begins a new one, under the trace key
-// of the old one where it can still be read: the ids that callers hold stay
-// valid.
-func replace(ctx context.Context, config Config, path string, damage error) (*Store, error) {
+// replace sets the damaged file aside, unless somebody else did, and begins a
+// new one, under the trace key of the old one where it can still be read: the
+// ids that callers hold stay valid.
+func replace(ctx context.Context, config Config, path string, damaged os.FileInfo, damage error) (*Store, error) {
 	key, keyErr := salvageTraceKey(ctx, path)
-	aside, err := setAside(path)
+	aside, err := setAside(path, damaged)
 	if err != nil {
 		return nil, errors.Join(damage, fmt.Errorf("setting the damaged file aside: %w", err))
 	}
-	config.Logger.Error("the trace store is damaged; it was set aside and a new one is begun",
-		"set_aside", aside, "error", damage, "trace_key_kept", keyErr == nil)
-	store, err := open(ctx, config, path)
+	if aside != "" {
+		config.Logger.Error("the trace store is damaged; it was set aside and a new one is begun",
+			"set_aside", aside, "error", damage, "trace_key_kept", keyErr == nil)
+		config.OnSetAside(aside)
+	}
+	file, err := createFile(path)
+	if err != nil {
+		return nil, err
+	}
+	store, err := open(ctx, config, path, file)
 	if err != nil {
 		return nil, err
 	}
@@ -62,9 +66,16 @@ func replace(ctx context.Context, config Config, path string, damage error) (*St
 	return store, nil
 }
 
-// setAside renames the file, with its log, to a name that tells when.
-func setAside(path string) (string, error) {
-	aside := path + ".corrupt-" + time.Now().UTC().Format("20060102T150405.000Z")
+// setAside renames the damaged file, with its log, to a name that tells when. The
+// name is empty where another file is at the path by now.
+func setAside(path string, damaged os.FileInfo) (aside string, err error) {
+	s := sharedOf(path)
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	if sameFile(path, damaged) != nil {
+		return "", nil
+	}
+	aside = path + ".corrupt-" + time.Now().UTC().Format("20060102T150405.000Z")
 	if _, err := os.Lstat(aside); !errors.Is(err, fs.ErrNotExist) {
 		return "", errors.Join(err, fmt.Errorf("%s exists", aside))
 	}
@@ -73,6 +84,7 @@ func setAside(path string) (string, error) {
 			return "", err
 		}
 	}
+	s.replaced()
 	return aside, nil
 }
 

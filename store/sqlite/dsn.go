@@ -1,14 +1,10 @@
 package sqlite
 
 import (
-	"database/sql"
 	"fmt"
 	"net/url"
 	"path/filepath"
 	"strings"
-
-	// Registers the driver "sqlite".
-	_ "modernc.org/sqlite"
 )
 
 // walLimit is what the log is cut back to after a burst, in bytes.
@@ -17,6 +13,9 @@ const walLimit = 32 << 20
 // busyTimeoutMillis is how long a statement waits for a lock that another
 // process holds on the file.
 const busyTimeoutMillis = 5000
+
+// dsn is how a file is opened.
+type dsn struct{ path, uri string }
 
 // fileURI is the path as an SQLite URI, so that no character of it is special.
 func fileURI(path string, query url.Values) string {
@@ -29,8 +28,8 @@ func fileURI(path string, query url.Values) string {
 
 // writerDSN sets what concerns the connection alone. What would change the file
 // waits until it is known to be ours.
-func writerDSN(path string) string {
-	return fileURI(path, url.Values{
+func writerDSN(path string) dsn {
+	return dsn{path, fileURI(path, url.Values{
 		"_pragma": {
 			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),
 			"synchronous(FULL)",
@@ -44,13 +43,13 @@ func writerDSN(path string) string {
 			"secure_delete(FAST)",
 		},
 		"_txlock": {"immediate"},
-	})
+	})}
 }
 
 // besideDSN is that of a connection that writes to a file which another made.
 // More pragmas may be given.
-func besideDSN(path string, pragmas ...string) string {
-	return fileURI(path, url.Values{
+func besideDSN(path string, pragmas ...string) dsn {
+	return dsn{path, fileURI(path, url.Values{
 		"mode": {"rw"},
 		"_pragma": append([]string{
 			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),
@@ -61,11 +60,11 @@ func besideDSN(path string, pragmas ...string) string {
 			"trusted_schema(OFF)",
 		}, pragmas...),
 		"_txlock": {"immediate"},
-	})
+	})}
 }
 
-func readerDSN(path string) string {
-	return fileURI(path, url.Values{
+func readerDSN(path string) dsn {
+	return dsn{path, fileURI(path, url.Values{
 		"mode": {"ro"},
 		"_pragma": {
 			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),
@@ -73,15 +72,5 @@ func readerDSN(path string) string {
 			"temp_store(MEMORY)",
 			"trusted_schema(OFF)",
 		},
-	})
-}
-
-func openDatabase(dsn string, maxConns int) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", dsn)
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(maxConns)
-	db.SetMaxIdleConns(maxConns)
-	return db, nil
+	})}
 }

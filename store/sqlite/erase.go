@@ -64,7 +64,8 @@ func Erase(ctx context.Context, path string, selector trace.Selector) (trace.Era
 }
 
 func erase(ctx context.Context, path string, selector trace.Selector) (_ trace.Erased, err error) {
-	if _, err := os.Stat(path); err != nil {
+	file, err := os.Stat(path)
+	if err != nil {
 		return trace.Erased{}, err
 	}
 	db, err := openDatabase(besideDSN(path, "secure_delete(ON)"), 1)
@@ -86,7 +87,7 @@ func erase(ctx context.Context, path string, selector trace.Selector) (_ trace.E
 			return e.erased, err
 		}
 	}
-	return e.erased, nil
+	return e.erased, sameFile(path, file) // or the next one's is still to be erased
 }
 
 // erasure is one that is under way. What it found stands in tables of its

@@ -26,21 +26,35 @@ func resultCode(err error) int {
 
 // isCorrupt tells whether err says that the file is damaged, or no database.
 func isCorrupt(err error) bool {
-	switch resultCode(err) {
+	if err == nil {
+		return false
+	}
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && isDamage(e.Code()) || errors.Is(err, errCheckFailed)
+}
+
+// isDamage tells whether an SQLite result code says so. A read that failed tells
+// of the disk, or of a moment, and not of the file, unless it found less than the
+// file, or its log, must hold.
+func isDamage(code int) bool {
+	switch code & 0xff {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return true
 	}
-	return errors.Is(err, errCheckFailed)
+	return code == sqlite3.SQLITE_IOERR_SHORT_READ
 }
 
-// classify wraps trace.ErrBroken where the connection must not be used again.
-// After a failed read, write or sync the kernel's idea of the file and SQLite's
-// may differ; a full disk or a lock passes by itself.
+// classify wraps trace.ErrBroken where the connection must not be used again,
+// and trace.ErrReplaced where another file takes the place of this one. After a
+// failed read, write or sync the kernel's idea of the file and SQLite's may
+// differ; a full disk or a lock passes by itself.
 func classify(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case isCorrupt(err), resultCode(err) == sqlite3.SQLITE_IOERR,
+	case isCorrupt(err):
+		return fmt.Errorf("%w: %w", trace.ErrReplaced, err)
+	case resultCode(err) == sqlite3.SQLITE_IOERR,
 		errors.Is(err, sql.ErrConnDone), errors.Is(err, driver.ErrBadConn):
 		return fmt.Errorf("%w: %w", trace.ErrBroken, err)
 	}

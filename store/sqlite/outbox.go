@@ -110,12 +110,7 @@ func makeStoreID(ctx context.Context, conn *sql.Conn) error {
 }
 
 // usable tells whether the file at the path is the one that was opened.
-func (o *Outbox) usable() error {
-	if info, err := os.Stat(o.path); err != nil || !os.SameFile(info, o.file) {
-		return errors.Join(fmt.Errorf("%w: %s was moved or deleted", trace.ErrBroken, o.path), err)
-	}
-	return nil
-}
+func (o *Outbox) usable() error { return sameFile(o.path, o.file) }
 
 // StoreID is the id of the store, given to it when it was made.
 func (o *Outbox) StoreID() [16]byte { return o.storeID }

@@ -394,7 +394,7 @@ func TestOutboxNoticesThatTheFileWasReplaced(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := setAside(path); err != nil {
+	if _, err := setAside(path, o.file); err != nil {
 		t.Skipf("this system does not move open files: %v", err)
 	}
 	check("moved", trace.ErrBroken)

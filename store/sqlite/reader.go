@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -16,7 +17,11 @@ const maxReaders = 4
 
 // Reader reads a store's file, also while another process writes to it. Its
 // methods may be called concurrently.
-type Reader struct{ db *sql.DB }
+type Reader struct {
+	db   *sql.DB
+	path string
+	file os.FileInfo // nil where there was none
+}
 
 // OpenReader opens the file of a store to read it. It neither makes the file
 // nor changes what is in it.
@@ -44,7 +49,8 @@ func openReader(path string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{db: db}, nil
+	file, _ := os.Stat(path)
+	return &Reader{db, path, file}, nil
 }
 
 // Close closes the reader's connections.
@@ -52,16 +58,7 @@ func (r *Reader) Close() error { return r.db.Close() }
 
 // Check has SQLite verify the whole file, its indexes included, and returns
 // what it finds. It reads everything.
-func (r *Reader) Check(ctx context.Context) error {
-	var verdict string
-	if err := r.db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&verdict); err != nil {
-		return err
-	}
-	if verdict != "ok" {
-		return fmt.Errorf("%w: %s", errCheckFailed, verdict)
-	}
-	return nil
-}
+func (r *Reader) Check(ctx context.Context) error { return r.verify(ctx, "integrity_check") }
 
 var (
 	selectTrace   = "SELECT " + wholeList + " FROM traces WHERE id = ?"

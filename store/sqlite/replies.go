@@ -40,6 +40,7 @@ func (s *statements) keepReply(ctx context.Context, r *trace.Reply) error {
 	if err != nil {
 		return err
 	}
+	r.Earlier = nil // that of a file which this one replaced
 	kept, err := result.RowsAffected()
 	if err != nil || kept > 0 {
 		return err
@@ -81,7 +82,7 @@ func (s *Store) Reply(ctx context.Context, key trace.ReplyKey, now time.Time) (*
 	case errors.Is(err, ErrNotFound):
 		return nil, nil
 	case err != nil:
-		return nil, s.note(err)
+		return nil, classify(err)
 	case reply.Expired(now):
 		return nil, nil
 	}

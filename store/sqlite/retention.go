@@ -33,22 +33,22 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err err
 	}
 	newest, err := s.newest(ctx)
 	if err != nil {
-		return false, s.note(err)
+		return false, classify(err)
 	}
 	if err := s.setDurable(ctx, false); err != nil {
-		return false, s.note(err)
+		return false, classify(err)
 	}
 	if s.clock.trust(now, now.Sub(s.opened), newest) {
 		if more, err = s.deleteOld(ctx, now); more || err != nil {
-			return more, s.note(err)
+			return more, classify(err)
 		}
 	}
 	if more, err = s.shrink(ctx); more || err != nil {
-		return more, s.note(err)
+		return more, classify(err)
 	}
 	s.loss.report(s.config.Logger)
 	more, err = s.vacuum(ctx)
-	return more, s.note(err)
+	return more, classify(err)
 }
 
 // deleteOld deletes some of what its age is over, and tells whether there is

@@ -72,8 +72,7 @@ func (s *Store) keepStats(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case isCorrupt(err):
-			s.damaged(err)
-			return
+			return // the next store counts on
 		case err != nil && !isBusy(err):
 			if !failing {
 				s.config.Logger.Error("counting traces for the statistics; trying again", "error", err)

@@ -43,6 +43,9 @@ type Config struct {
 	// the size before this sink had them.
 	OnLoss func(sink string, rows int64)
 
+	// OnSetAside is told where a damaged file was moved to.
+	OnSetAside func(aside string)
+
 	maxPages int // of the file, to test a full disk; 0: SQLite's own bound
 }
 
@@ -57,7 +60,7 @@ type Store struct {
 	*Reader
 	config  Config
 	path    string
-	turn    *sync.Mutex
+	shared  *shared
 	file    os.FileInfo // of the file that was opened
 	opened  time.Time
 	db      *sql.DB
@@ -70,9 +73,10 @@ type Store struct {
 
 	stop       context.CancelFunc // of what runs in the background
 	background sync.WaitGroup
-	damage     atomic.Pointer[error] // that the check or a statement found
-	written    atomic.Bool           // since the last checkpoint
-	finishLog  atomic.Bool           // the next commit is to copy the rest of the log
+	broken     chan struct{} // closed when the file is found to be damaged
+	breakOff   func()        // closes broken
+	written    atomic.Bool   // since the last checkpoint
+	finishLog  atomic.Bool   // the next commit is to copy the rest of the log
 }
 
 // Open opens or makes the database, brings its schema up to date and marks the
@@ -97,6 +101,9 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if config.OnLoss == nil {
 		config.OnLoss = func(string, int64) {}
 	}
+	if config.OnSetAside == nil {
+		config.OnSetAside = func(string) {}
+	}
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -104,10 +111,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := open(ctx, config, path)
-	if isCorrupt(err) {
-		store, err = replace(ctx, config, path, err)
-	}
+	store, err := openSound(ctx, config, path)
 	if err != nil {
 		return nil, fmt.Errorf("trace store %s: %w", path, classify(err))
 	}
@@ -117,12 +121,26 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	return store, nil
 }
 
-func open(ctx context.Context, config Config, path string) (_ *Store, err error) {
+// openSound opens the file, or another in its place where it is damaged.
+func openSound(ctx context.Context, config Config, path string) (*Store, error) {
 	file, err := createFile(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{config: config, path: path, turn: turnOf(path), file: file, opened: time.Now(), durable: true}
+	// What was found in use, and could not be set aside then.
+	if err := sharedOf(path).damaged(file); err != nil {
+		return replace(ctx, config, path, file, err)
+	}
+	store, err := open(ctx, config, path, file)
+	if isCorrupt(err) {
+		return replace(ctx, config, path, file, err)
+	}
+	return store, err
+}
+
+func open(ctx context.Context, config Config, path string, file os.FileInfo) (_ *Store, err error) {
+	s := &Store{config: config, path: path, shared: sharedOf(path), file: file, opened: time.Now(), durable: true, broken: make(chan struct{})}
+	s.breakOff = sync.OnceFunc(func() { close(s.broken) })
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -162,6 +180,7 @@ func (s *Store) start() error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
+	s.shared.add(s)
 	s.background.Go(func() { s.checkUntil(ctx) })
 	s.background.Go(func() { s.keepStats(ctx) })
 	s.background.Go(func() {
@@ -252,17 +271,23 @@ func markInterrupted(ctx context.Context, conn *sql.Conn) (int64, error) {
 	return result.RowsAffected()
 }
 
+// Broken implements [trace.Store].
+func (s *Store) Broken() <-chan struct{} { return s.broken }
+
 // Close closes the database. If it was found to be damaged, it is set aside and
 // a new one begun in its place.
 func (s *Store) Close() error {
-	s.stop()
+	if s.stop != nil {
+		s.stop()
+	}
 	s.background.Wait()
+	s.shared.remove(s)
 	err := s.close()
-	damage := s.damage.Load()
+	damage := s.shared.damaged(s.file)
 	if damage == nil {
 		return err
 	}
-	successor, err := replace(context.Background(), s.config, s.path, *damage)
+	successor, err := replace(context.Background(), s.config, s.path, s.file, damage)
 	if err != nil {
 		return fmt.Errorf("trace store %s: %w", s.path, err)
 	}
