@@ -1,36 +1,14 @@
-//go:build unix
-
 package sqlite
 
 import (
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/trace"
 )
-
-// processorTime is what the process has used of the processors, in nanoseconds.
-func processorTime(b *testing.B) int64 {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return usage.Utime.Nano() + usage.Stime.Nano()
-}
-
-// fillEvaluation fills a record as a prompt's evaluation does that logs content.
-func fillEvaluation(r *trace.Record, id trace.ID, now time.Time) {
-	r.ID, r.Time, r.Workspace, r.APIKey, r.Kind, r.Key = id, now, "default", "app", trace.KindPrompt, "support_reply"
-	r.Version, r.Revision, r.Row, r.Variant = "0123456789ab", "ba9876543210", "dutch", "nl"
-	r.Status, r.Latency = 200, 40*time.Microsecond
-	r.Metadata = append(r.Metadata[:0], `{"session":"0123456789"}`...)
-	r.Context = append(r.Context[:0], `{"environment":"production","locale":"nl-BE","plan":"pro","customer_id":"c-4711"}`...)
-	r.Variables = append(r.Variables[:0], `{"company":"Acme","question":"Where is my order?"}`...)
-}
 
 // BenchmarkCommit shows what grouping is worth: rows committed in batches, with
 // (metrics) and without (records) a sync of each.

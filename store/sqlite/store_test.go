@@ -39,6 +39,16 @@ func mustAuthority(t testing.TB) *trace.Authority {
 	return a
 }
 
+// fillEvaluation fills a record as a prompt's evaluation does that logs content.
+func fillEvaluation(r *trace.Record, id trace.ID, now time.Time) {
+	r.ID, r.Time, r.Workspace, r.APIKey, r.Kind, r.Key = id, now, "default", "app", trace.KindPrompt, "support_reply"
+	r.Version, r.Revision, r.Row, r.Variant = "0123456789ab", "ba9876543210", "dutch", "nl"
+	r.Status, r.Latency = 200, 40*time.Microsecond
+	r.Metadata = append(r.Metadata[:0], `{"session":"0123456789"}`...)
+	r.Context = append(r.Context[:0], `{"environment":"production","locale":"nl-BE","plan":"pro","customer_id":"c-4711"}`...)
+	r.Variables = append(r.Variables[:0], `{"company":"Acme","question":"Where is my order?"}`...)
+}
+
 func fullRecord(id trace.ID, at time.Time) *trace.Record {
 	return &trace.Record{
 		ID: id, Time: at, Workspace: "default", APIKey: "app", Kind: trace.KindEndpoint, Key: "support_chat",

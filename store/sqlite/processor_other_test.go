@@ -1,0 +1,10 @@
+//go:build !unix
+
+package sqlite
+
+import "testing"
+
+func processorTime(b *testing.B) int64 {
+	b.Skip("what the process has used of the processors is read on Unix")
+	return 0
+}
