@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -34,7 +35,6 @@ func TestAnswerIsRemembered(t *testing.T) {
 	}
 	lead.Answer(answerOf("one"))
 	lead.Abandon() // too late to matter
-	a.entries.Wait()
 	answer, lead, err = a.Ask(ctx, Question{1})
 	if err != nil || lead != nil || answer == nil || answer.Pieces[0] != "one" {
 		t.Errorf("the same question: %v %v %v", answer, lead, err)
@@ -44,6 +44,45 @@ func TestAnswerIsRemembered(t *testing.T) {
 	} else {
 		lead.Abandon()
 	}
+}
+
+// TestAnswerIsThereAtOnce asks each question again as soon as it was answered:
+// who asks then must not ask a model once more.
+func TestAnswerIsThereAtOnce(t *testing.T) {
+	a := newAnswers(t)
+	for n := range 500 {
+		question := Question{byte(n), byte(n >> 8), 1}
+		_, lead, _ := a.Ask(t.Context(), question)
+		lead.Answer(answerOf("answer"))
+		if _, again, _ := a.Ask(t.Context(), question); again != nil {
+			again.Abandon()
+			t.Fatalf("question %d is asked again", n)
+		}
+	}
+}
+
+// TestAnswerExpires lets the time run out that an answer is remembered for.
+func TestAnswerExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := NewAnswers(1 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		_, lead, _ := a.Ask(t.Context(), Question{1})
+		lead.Answer(answerOf("one")) // for an hour
+		time.Sleep(time.Hour - time.Minute)
+		if answer, lead, _ := a.Ask(t.Context(), Question{1}); answer == nil {
+			lead.Abandon()
+			t.Error("the answer is forgotten before its time")
+		}
+		time.Sleep(2 * time.Minute)
+		if answer, lead, _ := a.Ask(t.Context(), Question{1}); lead == nil {
+			t.Errorf("an answer is given a minute after it expired: %v", answer)
+		} else {
+			lead.Abandon()
+		}
+	})
 }
 
 func TestExpiredAnswerIsAskedAnew(t *testing.T) {

@@ -3,6 +3,7 @@ package cache
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -155,7 +156,8 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// Two keys are equal only where all their parts are.
+// Two keys are equal only where all their parts are. Both are made of the same
+// text, cut in other places: the lengths of its parts alone tell them apart.
 func TestKeysAreUnambiguous(t *testing.T) {
 	type parts struct {
 		Workspace, Revision string
@@ -163,14 +165,19 @@ func TestKeysAreUnambiguous(t *testing.T) {
 		Key                 string
 		Values              []string
 	}
-	text := rapid.StringOfN(rapid.SampledFrom([]rune{0, 1, 2, 'a', 'b'}), 0, 3, -1)
-	draw := rapid.Custom(func(t *rapid.T) parts {
-		return parts{
-			text.Draw(t, "workspace"), text.Draw(t, "revision"),
-			rapid.SampledFrom([]Kind{Prompt, RemoteConfig}).Draw(t, "kind"),
-			text.Draw(t, "key"), rapid.SliceOfN(text, 0, 3).Draw(t, "values"),
+	letters := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 2, 'a', 'b'}), 0, 8)
+	kinds := rapid.SampledFrom([]Kind{Prompt, RemoteConfig})
+	cut := func(t *rapid.T, text []byte, pieces int) []string {
+		at := rapid.SliceOfN(rapid.IntRange(0, len(text)), pieces-1, pieces-1).Draw(t, "cuts")
+		slices.Sort(at)
+		var all []string
+		from := 0
+		for _, to := range append(at, len(text)) {
+			all = append(all, string(text[from:to]))
+			from = to
 		}
-	})
+		return all
+	}
 	build := func(p parts) []byte {
 		key := AppendKey(nil, p.Workspace, p.Revision, p.Kind, p.Key)
 		for _, value := range p.Values {
@@ -179,7 +186,13 @@ func TestKeysAreUnambiguous(t *testing.T) {
 		return key
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := draw.Draw(t, "a"), draw.Draw(t, "b")
+		front, back := letters.Draw(t, "front"), letters.Draw(t, "back")
+		draw := func() parts {
+			names := cut(t, front, 2)
+			rest := cut(t, back, rapid.IntRange(1, 4).Draw(t, "pieces"))
+			return parts{names[0], names[1], kinds.Draw(t, "kind"), rest[0], rest[1:]}
+		}
+		a, b := draw(), draw()
 		if same := cmp.Equal(a, b); same != bytes.Equal(build(a), build(b)) {
 			t.Fatalf("%+v and %+v: equal %v, keys %q and %q", a, b, same, build(a), build(b))
 		}
