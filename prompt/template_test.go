@@ -223,3 +223,14 @@ func BenchmarkRender(b *testing.B) {
 		dst = a.Append(dst[:0], &values)
 	}
 }
+
+func TestValidName(t *testing.T) {
+	for name, want := range map[string]bool{
+		"": false, "a": true, "_": true, "Z9": true, "a.b-c_d": true, "9": false, ".a": false, "-a": false, "a b": false, "é": false, "a}": false,
+		strings.Repeat("n", 128): true, strings.Repeat("n", 129): false,
+	} {
+		if validName(name) != want {
+			t.Errorf("%q: %v", name, !want)
+		}
+	}
+}

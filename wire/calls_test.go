@@ -117,6 +117,7 @@ var badBodies = map[string]struct{ body, code, param string }{
 	"duplicate without a name":      {`{"":1,"":[]}`, "invalid_json", ""},
 	"duplicate deep without a name": {`{"a":{"":1,"":[]}}`, "invalid_json", "a."},
 	"duplicate among many":          {`{"m":{` + members(40) + `,"m7":0}}`, "invalid_json", "m.m7"},
+	"duplicate, the least of many":  {`{"m":{"a":0,` + members(40) + `,"a":0}}`, "invalid_json", "m.a"},
 	"context type":                  {`{"keys":["a"],"key":"a","score":1,"context":[],"metadata":"x"}`, "invalid_request", "*"},
 }
 
@@ -283,6 +284,52 @@ func TestHostileBodiesAreCheap(t *testing.T) {
 		}
 		if err == nil {
 			t.Errorf("%s was accepted", name)
+		}
+	}
+}
+
+// TestLegalKey asks for each character, at the beginning and in the middle.
+func TestLegalKey(t *testing.T) {
+	const legal = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/-"
+	for c := range 256 {
+		want := strings.IndexByte(legal, byte(c)) >= 0
+		one := string([]byte{byte(c)})
+		for _, key := range []string{one, "a" + one + "b"} {
+			if LegalKey(key) != want {
+				t.Errorf("%q: %v", key, !want)
+			}
+		}
+	}
+	for length, want := range map[int]bool{0: false, 1: true, MaxKeyLength: true, MaxKeyLength + 1: false} {
+		if LegalKey(strings.Repeat("k", length)) != want {
+			t.Errorf("%d characters: %v", length, !want)
+		}
+	}
+}
+
+// TestSurrogates has halves of a pair that have no other half, each of which
+// becomes U+FFFD.
+func TestSurrogates(t *testing.T) {
+	for escaped, want := range map[string]string{
+		`\ud83d\ude42`:       "🙂",
+		`\uD83D\uDE42!`:      "🙂!",
+		`\ud83d`:             "\ufffd",
+		`\ude42`:             "\ufffd",
+		`\ud83dx`:            "\ufffdx",
+		`\ud83d\n`:           "\ufffd\n",
+		`\ud83d\u0041`:       "\ufffdA",
+		`\ud83d\ud83d\ude42`: "\ufffd🙂",
+		`\ude42\ud83d`:       "\ufffd\ufffd",
+		`\udc00\udfff`:       "\ufffd\ufffd",
+		`\udfff\udc00x`:      "\ufffd\ufffdx",
+	} {
+		e, err := parsed(t, `{"keys":["a"],"variables":{"q":"`+escaped+`"}}`).Prompts()
+		if err != nil {
+			t.Errorf("%s: %s", escaped, err.Message)
+			continue
+		}
+		if got := string(e.Variables.GetStringBytes("q")); got != want {
+			t.Errorf("%s became %q, want %q", escaped, got, want)
 		}
 	}
 }
