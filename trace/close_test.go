@@ -100,8 +100,11 @@ func TestCloseIsBoundedByItsContext(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		settle(2 * time.Hour)
-		if stats := r.Stats(); stats.Availability != Closed || stats.Drops.Failed != 2*maxBatch {
+		if stats := r.Stats(); stats.Availability != Closed || stats.Drops.Failed != 2*maxBatch || stats.Stored != maxBatch {
 			t.Errorf("%+v", stats)
+		}
+		if s.cancelled > 0 {
+			t.Error("the commit that was under way was cancelled")
 		}
 	})
 }

@@ -215,8 +215,22 @@ func TestBytesAreBounded(t *testing.T) {
 		}
 		large := metricsOn(1)
 		large.LLMResponse = new(strings.Repeat("x", 10<<10))
+		began := time.Now()
 		if err := r.Metrics(t.Context(), large); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("metrics past the bound: %v", err)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("metrics past the bound waited for %s", took)
+		}
+		large.LLMResponse = new(strings.Repeat("x", 5<<10))
+		group.Go(func() { _ = r.Metrics(t.Context(), large) })
+		synctest.Wait()
+		if waits := r.Stats().Queued - taken; waits != 1 {
+			t.Errorf("%d metrics wait, of those that have room", waits)
+		}
+		began = time.Now()
+		if err := r.Metrics(t.Context(), large); !errors.Is(err, ErrUnavailable) || time.Since(began) > 0 {
+			t.Errorf("metrics that have no room beside others: %v after %s", err, time.Since(began))
 		}
 		group.Wait()
 	})

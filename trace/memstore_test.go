@@ -15,6 +15,7 @@ type memStore struct {
 	maintain  func() (bool, error)
 	openError error
 	broken    chan struct{}
+	cancelled int // commits whose context was done at their end
 
 	opened, closed, maintained int
 	commits                    []committed
@@ -45,7 +46,7 @@ func (s *memStore) open(context.Context) (Store, error) {
 	return s, nil
 }
 
-func (s *memStore) Commit(_ context.Context, b *Batch) error {
+func (s *memStore) Commit(ctx context.Context, b *Batch) error {
 	s.mu.Lock()
 	fail, delay := s.fail, s.delay
 	s.mu.Unlock()
@@ -57,6 +58,9 @@ func (s *memStore) Commit(_ context.Context, b *Batch) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if ctx.Err() != nil {
+		s.cancelled++
+	}
 	for _, r := range b.Starts {
 		if _, known := s.records[r.ID]; !known {
 			s.records[r.ID] = r.State
