@@ -117,6 +117,16 @@ func TestFile(t *testing.T) {
 	deliver()
 	want(path+".1", once+" "+once)
 	want(path, once)
+	// As logrotate's "create": another file has the name at once.
+	if err := os.Rename(path, path+".2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	deliver()
+	want(path+".2", once)
+	want(path, once)
 	if err := os.Truncate(path, 0); err != nil {
 		t.Fatal(err)
 	}

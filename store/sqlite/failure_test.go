@@ -311,6 +311,41 @@ func TestDeletedFileIsNoticed(t *testing.T) {
 	}
 }
 
+// TestReplacedFileIsNoticed puts another database under the path of one in use,
+// as who restores a copy does.
+func TestReplacedFileIsNoticed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	r := openRecorder(t, Config{Path: path})
+	authority := mustAuthority(t)
+	before := authority.New(trace.KindPrompt, time.Now())
+	if err := r.Metrics(t.Context(), metricsOf(before)); err != nil {
+		t.Fatal(err)
+	}
+	copied, restored := path+".copy", authority.New(trace.KindPrompt, time.Now())
+	s := mustOpen(t, Config{Path: copied})
+	if err := errors.Join(s.Commit(t.Context(), &trace.Batch{Metrics: []*trace.Metrics{metricsOf(restored)}}), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"-wal", "-shm", ""} {
+		if err := os.Rename(path+suffix, path+".old"+suffix); err != nil {
+			t.Skipf("this system does not move open files: %v", err)
+		}
+	}
+	if err := os.Rename(copied, path); err != nil {
+		t.Fatal(err)
+	}
+	after := authority.New(trace.KindPrompt, time.Now())
+	if err := r.Metrics(t.Context(), metricsOf(after)); err != nil {
+		t.Errorf("metrics after the file was replaced: %v", err)
+	}
+	if got := countStored(t, path, []trace.ID{restored, after}); got != 2 {
+		t.Errorf("%d of the 2 that the restored file must hold", got)
+	}
+	if got := countStored(t, path+".old", []trace.ID{before, after}); got != 1 {
+		t.Errorf("the file that was moved away has %d of them", got)
+	}
+}
+
 // logBuffer is a buffer that a logger may write to while a test reads it.
 type logBuffer struct {
 	mu   sync.Mutex

@@ -323,6 +323,11 @@ func TestAdvance(t *testing.T) {
 		{far, near, false}, // back, as after a restored copy
 		{near, trace.Position{}, false},
 		{trace.Position{}, near, false},
+		// Where nothing but the erasures tells two positions apart.
+		{near, trace.Position{Erasures: 4}, false},
+		{trace.Position{}, far, true},
+		{trace.Position{Erasures: 3}, far, true},
+		{trace.Position{Erasures: 4}, near, false},
 	} {
 		err := o.Advance(t.Context(), step.from, step.to)
 		if errors.Is(err, trace.ErrMoved) != step.moved || err != nil && !step.moved {
