@@ -313,6 +313,9 @@ func TestLinearTime(t *testing.T) {
 				began := time.Now()
 				r.JSON([]byte(text))
 				half := time.Now()
+				if half.Sub(began) > 20*most {
+					t.Fatalf("%.40q takes %s", part, half.Sub(began))
+				}
 				r.JSON(twice)
 				once, double = min(once, half.Sub(began)), min(double, time.Since(half))
 				if linear(once, double) {
