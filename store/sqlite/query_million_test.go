@@ -146,6 +146,12 @@ func TestMillionTraces(t *testing.T) {
 		}
 	}
 
+	// These no index answers: their page ends when its time is over, which says
+	// nothing of the time that reading all would take.
+	unanswered := []string{
+		"kind, none", "model, rare", "metadata, rare", "metadata, number", "key and metadata, rare", "provider, chain, metadata",
+		"key, never of the API key", "another workspace",
+	}
 	middle := trace.FirstID(now.Add(-manyDays * 12 * time.Hour))
 	for name, f := range map[string]trace.Filter{
 		"all":                       {},
@@ -203,9 +209,8 @@ func TestMillionTraces(t *testing.T) {
 		for where, before := range map[string]trace.ID{"newest": {}, "deep": middle} {
 			measure("list "+where+": "+name, func() (string, error) {
 				page, err := s.Traces(t.Context(), f, before, 50, listBudget)
-				byKey := f.Key != "" || f.APIKey != ""
-				if manyLookedAt := len(f.Metadata) > 0 || name == "key, never of the API key"; byKey && !manyLookedAt && !page.Complete && err == nil {
-					err = errors.New("the page is not complete, although few are of the key")
+				if !page.Complete && !slices.Contains(unanswered, name) && err == nil {
+					err = errors.New("the page is not complete: nearly all was read, where an index answers")
 				}
 				return fmt.Sprintf("%d traces, complete: %t", len(page.Records), page.Complete), err
 			})
