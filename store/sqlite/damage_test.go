@@ -328,3 +328,37 @@ func TestNoFalseDamage(t *testing.T) {
 		}
 	}
 }
+
+// TestFileOfAnotherIsLeftAlone has another process set the damaged file aside
+// before this one does: the file it began is used, not set aside too.
+func TestFileOfAnotherIsLeftAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	if err := mustOpen(t, Config{Path: path}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	damaged, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path, path+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	if err := mustOpen(t, Config{Path: path}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	begun, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := Config{Path: path, Logger: slog.New(slog.DiscardHandler), OnSetAside: func(aside string) { t.Errorf("%s was set aside", aside) }}
+	s, err := replace(t.Context(), config, path, damaged, errCheckFailed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !os.SameFile(s.file, begun) {
+		t.Error("the file that another began is not used")
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
