@@ -24,7 +24,7 @@ func resultCode(err error) int {
 	return 0
 }
 
-// isCorrupt tells whether err says that the file is damaged, or no database.
+// isCorrupt reports whether err says that the file is damaged, or no database.
 func isCorrupt(err error) bool {
 	if err == nil {
 		return false
@@ -33,7 +33,7 @@ func isCorrupt(err error) bool {
 	return ok && isDamage(e.Code()) || errors.Is(err, errCheckFailed)
 }
 
-// isDamage tells whether an SQLite result code says so. A read that failed tells
+// isDamage reports whether an SQLite result code says so. A read that failed tells
 // of the disk, or of a moment, and not of the file, unless it found less than the
 // file, or its log, must hold.
 func isDamage(code int) bool {
