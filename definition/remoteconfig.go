@@ -1,7 +1,9 @@
 package definition
 
 import (
+	"encoding/json"
 	"slices"
+	"sync"
 
 	"github.com/cadenza-gateway/cadenza/document"
 	"github.com/cadenza-gateway/cadenza/rules"
@@ -15,6 +17,7 @@ type RemoteConfig struct {
 	table    *rules.Table
 	fallback []byte   // answers when no row does
 	values   [][]byte // by outcome
+	byValue  func() map[string][]int
 }
 
 // Evaluate picks the value for a context: compact JSON of the declared type,
@@ -31,6 +34,37 @@ func (c *RemoteConfig) Value(d rules.Decision) []byte {
 		return c.fallback
 	}
 	return c.values[d.Outcome]
+}
+
+// indexValues has outcomesOf find the outcomes by their values.
+func (c *RemoteConfig) indexValues() {
+	c.byValue = sync.OnceValue(func() map[string][]int {
+		outcomes := make(map[string][]int)
+		for i, v := range c.values {
+			if key, ok := valueKey(v); ok {
+				outcomes[key] = append(outcomes[key], i)
+			}
+		}
+		return outcomes
+	})
+}
+
+// outcomesOf are the outcomes of the table whose value is the given one.
+func (c *RemoteConfig) outcomesOf(value []byte) []int {
+	key, ok := valueKey(value)
+	if !ok {
+		return nil
+	}
+	return c.byValue()[key]
+}
+
+// valueKey is the same for the values that sameJSON finds equal.
+func valueKey(value []byte) (string, bool) {
+	var v any
+	if json.Unmarshal(value, &v) != nil {
+		return "", false
+	}
+	return string(canonicalJSON(v)), true
 }
 
 // Table is the table that picks the value.
@@ -82,6 +116,7 @@ func decodeRemoteConfig(l *loader, d *doc, errs *document.Errors) *RemoteConfig 
 	for _, n := range c.table.Outcomes() {
 		c.values = append(c.values, v.read(n, "value", errs))
 	}
+	c.indexValues()
 	c.cost = c.table.Cost()
 	c.sealRemoteConfig(d)
 	return c

@@ -1,16 +1,31 @@
 package definition
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/document"
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
+// maxPrerequisites is how many remote configurations may ask for each other's
+// values in a chain.
+const maxPrerequisites = 100
+
 // table compiles the table of a definition.
 func (l *loader) table(d *doc, errs *document.Errors) *rules.Table {
+	known := make(map[string]*rules.Prerequisite) // many rows ask for the same
 	opts := rules.Options{Key: d.key, Config: func(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
+		asked, err := json.Marshal([]any{key.Text, cellValue(value)})
+		if p := known[string(asked)]; p != nil && err == nil {
+			return p
+		}
+		before := errs.Len()
 		p := l.prerequisite(key, value, errs)
+		if errs.Len() == before {
+			known[string(asked)] = p
+		}
 		c := l.configs[key.Text]
 		d.refer(KindRemoteConfig, key, c, p != nil && c != nil)
 		return p
@@ -39,17 +54,21 @@ func (l *loader) prerequisite(key, value *document.Node, errs *document.Errors) 
 	if c.Type != typeList && value.Kind == document.Sequence {
 		wanted = value.Items
 	}
-	p := &rules.Prerequisite{Table: c.table, Accept: make([]bool, len(c.values))}
+	if c.table.Depth() >= maxPrerequisites {
+		errs.Add(key, "remote configurations depend on each other over more than %d steps, %s is the last", maxPrerequisites, d.key)
+		return nil
+	}
+	p := &rules.Prerequisite{Table: c.table}
 	for _, n := range wanted {
 		want := reader.read(n, "the value of "+d.key, errs)
 		if want == nil {
 			continue
 		}
-		for i, v := range c.values {
-			p.Accept[i] = p.Accept[i] || sameJSON(want, v)
-		}
+		p.Accept = append(p.Accept, c.outcomesOf(want)...)
 		p.AcceptDefault = p.AcceptDefault || sameJSON(want, c.fallback)
 	}
+	slices.Sort(p.Accept)
+	p.Accept = slices.Compact(p.Accept)
 	return p
 }
 

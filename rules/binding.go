@@ -39,6 +39,9 @@ type Binding struct {
 	// and lists made before stay on the array they were made on.
 	buf   []byte
 	items []string
+	// decisions are those of prerequisites, which several rows and tables of
+	// a request ask for.
+	decisions map[*Table]Decision
 	// activation shows the binding to CEL; kept here so that it need not be
 	// allocated.
 	activation activation
@@ -123,6 +126,7 @@ func (b *Binding) reset(m *Model, now time.Time) {
 	b.notes = b.notes[:0]
 	b.buf = b.buf[:0]
 	b.items = b.items[:0]
+	clear(b.decisions)
 	n := int(m.nowSlot()) + 1
 	if cap(b.values) < n {
 		b.values = make([]value, n)
@@ -218,6 +222,19 @@ func (b *Binding) resolve(slot int32) {
 		v.key = 1
 	}
 	b.values[slot] = v
+}
+
+// decision is what a table decides for the binding, evaluated once.
+func (b *Binding) decision(t *Table) Decision {
+	d, ok := b.decisions[t]
+	if !ok {
+		d = t.Evaluate(b)
+		if b.decisions == nil {
+			b.decisions = make(map[*Table]Decision)
+		}
+		b.decisions[t] = d
+	}
+	return d
 }
 
 // view is b.buf from start on as a string.

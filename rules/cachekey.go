@@ -14,7 +14,11 @@ func (t *Table) AppendKey(dst []byte, b *Binding) []byte {
 	for _, slot := range t.reads {
 		dst = b.appendKey(dst, slot)
 	}
-	return t.appendSchedule(dst, b.values[t.model.nowSlot()].key)
+	now := b.values[t.model.nowSlot()].key
+	for _, s := range t.timed {
+		dst = s.appendSchedule(dst, now)
+	}
+	return dst
 }
 
 // appendKey appends the value of a declared field, such that no two values
@@ -44,15 +48,14 @@ func appendText(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
+// appendSchedule appends which of the table's own rows are active and how far
+// its ramps have come.
 func (t *Table) appendSchedule(dst []byte, now int64) []byte {
 	if len(t.instants) > 0 {
 		dst = binary.AppendUvarint(dst, uint64(above(t.instants, now)))
 	}
 	for _, r := range t.ramps {
 		dst = binary.AppendUvarint(dst, uint64(r.at(now)))
-	}
-	for _, n := range t.nested {
-		dst = n.appendSchedule(dst, now)
 	}
 	return dst
 }
@@ -70,7 +73,14 @@ const (
 
 // Cost estimates what Evaluate takes, in nanoseconds, for deciding whether its
 // answers are worth caching. Only orders of magnitude are meant.
-func (t *Table) Cost() int {
+func (t *Table) Cost() int { return t.cost }
+
+// maxTableCost keeps the costs of tables that ask each other over many paths
+// from overflowing.
+const maxTableCost = 1 << 30
+
+// estimate works out Cost of a table that is finished but for that.
+func (t *Table) estimate() int {
 	m := t.model
 	cost := 0
 	for i := range t.atoms {
@@ -102,7 +112,7 @@ func (t *Table) Cost() int {
 		}
 	}
 	for _, n := range t.nested {
-		cost += n.Cost()
+		cost = min(cost+n.cost, maxTableCost)
 	}
 	return cost
 }

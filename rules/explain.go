@@ -92,7 +92,7 @@ func (a *atom) appendValue(dst []byte, b *Binding) []byte {
 		return dst
 	case atomConfig:
 		t := a.more.config.Table
-		d := t.Evaluate(b)
+		d := b.decision(t)
 		if d.Row < 0 {
 			return append(dst, "its default"...)
 		}

@@ -65,8 +65,13 @@ type Table struct {
 	reads    []int32  // the declared fields the table depends on
 	instants []int64  // when the set of active rows changes, ascending
 	ramps    []*ramp  // of the splits
-	nested   []*Table // the tables of prerequisites
-	index    *index   // nil where scanning the rows is faster
+	nested   []*Table // the tables of prerequisites, each once
+	// timed are the tables with a schedule, each once: the table itself and
+	// those it asks, directly or by way of others.
+	timed []*Table
+	depth int    // of the prerequisites
+	cost  int    // what Cost tells
+	index *index // nil where scanning the rows is faster
 }
 
 // cellRef is the source of an atom.
@@ -85,19 +90,20 @@ type answer struct {
 // condition of a row.
 type Prerequisite struct {
 	Table *Table
-	// Accept tells for each of the table's outcomes whether it meets the
-	// condition, and AcceptDefault whether its default does.
-	Accept        []bool
+	// Accept are those of the table's outcomes that meet the condition, in
+	// ascending order, and AcceptDefault tells whether its default does.
+	Accept        []int
 	AcceptDefault bool
 }
 
 // holds evaluates the prerequisite.
 func (p *Prerequisite) holds(b *Binding) bool {
-	d := p.Table.Evaluate(b)
+	d := b.decision(p.Table)
 	if d.Outcome < 0 {
 		return p.AcceptDefault
 	}
-	return d.Outcome < len(p.Accept) && p.Accept[d.Outcome]
+	_, ok := slices.BinarySearch(p.Accept, d.Outcome)
+	return ok
 }
 
 // Outcomes are the value cells of the rows (and of their splits).
@@ -112,8 +118,12 @@ func (t *Table) Unique() bool { return t.unique }
 
 // HasSchedule tells whether the answer depends on when it is asked for.
 func (t *Table) HasSchedule() bool {
-	return len(t.instants) > 0 || len(t.ramps) > 0 || slices.ContainsFunc(t.nested, (*Table).HasSchedule)
+	return len(t.timed) > 0
 }
+
+// Depth is how many tables the longest chain of prerequisites below the table
+// has.
+func (t *Table) Depth() int { return t.depth }
 
 // Fields are the names of the declared fields the table reads, also by way of
 // segments, computed fields, splits and prerequisites, in the model's order.
@@ -156,6 +166,7 @@ func (t *Table) grow(rows, cells int) {
 // finish works out what follows from the rows.
 func (t *Table) finish() {
 	m := t.model
+	nested := make(map[*Table]struct{})
 	slots := slotsOf(t.atoms)
 	for _, slot := range slots {
 		if int(slot) >= m.declared && slot != m.nowSlot() {
@@ -166,7 +177,11 @@ func (t *Table) finish() {
 		a := &t.atoms[i]
 		switch {
 		case a.op == atomConfig:
-			t.nested = append(t.nested, a.more.config.Table)
+			n := a.more.config.Table
+			if _, seen := nested[n]; !seen {
+				nested[n] = struct{}{}
+				t.nested = append(t.nested, n)
+			}
 		case a.slot == m.nowSlot() && a.op == atomSpan:
 			for _, at := range []int64{a.span.lo, a.span.hi} {
 				if at != minKey && at != maxKey {
@@ -186,13 +201,11 @@ func (t *Table) finish() {
 	for _, slot := range slots {
 		t.reads = append(t.reads, m.readsOf(slot)...)
 	}
-	for _, n := range t.nested {
-		t.reads = append(t.reads, n.reads...)
-	}
-	slices.Sort(t.reads)
-	t.reads = slices.Compact(t.reads)
 	slices.Sort(t.instants)
 	t.instants = slices.Compact(t.instants)
+	t.ask()
+	slices.Sort(t.reads)
+	t.reads = slices.Compact(t.reads)
 	for i := range t.answers {
 		if s := t.answers[i].split; s != nil && int(s.by) >= m.declared && !slices.Contains(t.lazy, s.by) {
 			t.lazy = append(t.lazy, s.by)
@@ -200,5 +213,26 @@ func (t *Table) finish() {
 	}
 	if len(t.rows) > scanRows {
 		t.index = newIndex(t, columnBudget)
+	}
+	t.cost = t.estimate()
+}
+
+// ask takes over what follows from the tables of prerequisites, which are
+// finished. Each is looked at once: tables that ask each other in a chain, all
+// from many rows, have exponentially many paths.
+func (t *Table) ask() {
+	timed := make(map[*Table]struct{})
+	for _, n := range t.nested {
+		t.depth = max(t.depth, 1+n.depth)
+		t.reads = append(t.reads, n.reads...)
+		for _, s := range n.timed {
+			if _, seen := timed[s]; !seen {
+				timed[s] = struct{}{}
+				t.timed = append(t.timed, s)
+			}
+		}
+	}
+	if len(t.instants) > 0 || len(t.ramps) > 0 {
+		t.timed = append(t.timed, t)
 	}
 }

@@ -321,8 +321,10 @@ func TestPrerequisite(t *testing.T) {
 			return nil
 		}
 		p := &Prerequisite{Table: other, AcceptDefault: value.Text == "false"}
-		for _, o := range other.Outcomes() {
-			p.Accept = append(p.Accept, o.Text == value.Text)
+		for i, o := range other.Outcomes() {
+			if o.Text == value.Text {
+				p.Accept = append(p.Accept, i)
+			}
 		}
 		return p
 	}}
