@@ -61,6 +61,12 @@ func (w *Workspace) cleanup() error {
 // definitionsChanged is told of every load of the definitions.
 func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error) {
 	m := w.app.metrics
+	if slow, ok := errors.AsType[*definition.SlowLoadError](err); ok {
+		m.valid.WithLabelValues(w.name).Set(0)
+		w.logger.Error("loading the definitions takes long, the last good ones are served meanwhile",
+			zap.String("revision", snapshot.Revision), zap.Time("loading_since", slow.Since))
+		return
+	}
 	if err != nil {
 		m.reloads.WithLabelValues(w.name, "error").Inc()
 		m.valid.WithLabelValues(w.name).Set(0)

@@ -76,7 +76,7 @@ func newMetrics() *metrics {
 		}, []string{"workspace"}),
 		valid: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "cadenza_definitions_valid",
-			Help: "1 where the definitions on disk are those served, 0 where they are invalid and the last good ones are served.",
+			Help: "1 where the definitions on disk are those served, 0 where they are invalid, or take over 10 s to load, and the last good ones are served.",
 		}, []string{"workspace"}),
 		recorders: newRecorderCollector(),
 		sinks:     newSinkCollector(),

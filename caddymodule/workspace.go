@@ -177,7 +177,12 @@ func (w *Workspace) provision(ctx caddy.Context, app *App, name string) error {
 	if err != nil {
 		return fmt.Errorf("definitions: %w", err)
 	}
-	if w.source, err = acquireSource(dir); err != nil {
+	slow := time.AfterFunc(definition.SlowLoad, func() {
+		w.logger.Error("loading the definitions takes long, and nothing is served before it has ended", zap.String("definitions", dir))
+	})
+	w.source, err = acquireSource(dir)
+	slow.Stop()
+	if err != nil {
 		return fmt.Errorf("definitions %s:\n%w", w.Definitions, err)
 	}
 	w.memory, err = acquireMemory(name)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/document"
 )
@@ -21,6 +22,7 @@ type Source struct {
 
 	loading sync.Mutex // held while a set is loaded and its news is spread
 	memory  memory     // of the last loading
+	read    func(dir string, m *memory) (*Snapshot, error)
 
 	mu          sync.Mutex // guards what follows
 	subscribers map[int]func(*Snapshot, error)
@@ -32,7 +34,7 @@ type Source struct {
 // Open loads the workspace in dir. It fails when the workspace is invalid, with
 // a *document.MultiError. It does not watch yet.
 func Open(dir string) (*Source, error) {
-	s := &Source{dir: dir, subscribers: make(map[int]func(*Snapshot, error))}
+	s := &Source{dir: dir, read: loadAgain, subscribers: make(map[int]func(*Snapshot, error))}
 	snapshot, err := s.load()
 	if err != nil {
 		return nil, err
@@ -50,7 +52,49 @@ func (s *Source) load() (snapshot *Snapshot, err error) {
 			snapshot, err = nil, fmt.Errorf("%s: reading the definitions panicked, please report this: %v\n%s", s.dir, p, debug.Stack())
 		}
 	}()
-	return loadAgain(s.dir, &s.memory)
+	return s.read(s.dir, &s.memory)
+}
+
+// SlowLoad is after how long a loading that has not ended is reported.
+const SlowLoad = 10 * time.Second
+
+// SlowLoadError is the error of a directory that has been loading for longer
+// than SlowLoad. It is replaced by the outcome of the loading, if there ever is
+// one.
+type SlowLoadError struct {
+	Since time.Time
+}
+
+// Error says since when, and what is served meanwhile.
+func (e *SlowLoadError) Error() string {
+	return fmt.Sprintf("the definitions have been loading since %s: the last good set is served meanwhile; if this does not end, undo the last edit and restart",
+		e.Since.UTC().Format(time.RFC3339))
+}
+
+// reportSlow has a loading that begins now reported once it takes longer than
+// SlowLoad. With the returned function it has ended, and so has the report.
+func (s *Source) reportSlow() (ended func()) {
+	var (
+		mu    sync.Mutex
+		over  bool
+		since = time.Now()
+	)
+	timer := time.AfterFunc(SlowLoad, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
+			return
+		}
+		var err error = &SlowLoadError{Since: since}
+		s.failure.Store(&err)
+		s.publish(s.Snapshot(), err)
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		timer.Stop()
+	}
 }
 
 // Dir is the directory of the workspace.
@@ -60,7 +104,7 @@ func (s *Source) Dir() string { return s.dir }
 func (s *Source) Snapshot() *Snapshot { return s.current.Load() }
 
 // LastError tells why the directory is not what is being served, or nil. It is
-// the error of the last loading.
+// the error of the last loading, a *SlowLoadError while one takes long.
 func (s *Source) LastError() error {
 	if err := s.failure.Load(); err != nil {
 		return *err
@@ -70,7 +114,7 @@ func (s *Source) LastError() error {
 
 // Subscribe has f called after every loading with news: with a new snapshot,
 // or with the served one and the error that keeps the directory from being
-// served. Calls come one at a time, in order, and must not call Reload. The
+// served, a *SlowLoadError while the loading goes on. Calls come one at a time, in order, and must not call Reload. The
 // subscription ends with cancel, during which a last call may still be under
 // way.
 func (s *Source) Subscribe(f func(*Snapshot, error)) (cancel func()) {
@@ -91,7 +135,9 @@ func (s *Source) Subscribe(f func(*Snapshot, error)) (cancel func()) {
 func (s *Source) Reload() error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
+	ended := s.reportSlow()
 	next, err := s.load()
+	ended()
 	last, served := s.LastError(), s.Snapshot()
 	if err != nil {
 		s.failure.Store(&err)

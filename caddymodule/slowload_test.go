@@ -1,0 +1,33 @@
+package caddymodule
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/cadenza-gateway/cadenza/definition"
+)
+
+// A loading that does not end is logged with its beginning and shown by the
+// metric, and is no change of the definitions.
+func TestSlowLoadIsShown(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	m := collectors()
+	w := &Workspace{name: "slow", app: &App{metrics: m}, logger: zap.New(core)}
+	since := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	m.valid.WithLabelValues("slow").Set(1)
+	w.definitionsChanged(&definition.Snapshot{Revision: "r"}, &definition.SlowLoadError{Since: since})
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(m.valid, m.reloads)
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 || families[0].GetName() != "cadenza_definitions_valid" || families[0].Metric[0].Gauge.GetValue() != 0 {
+		t.Errorf("%v, %v", families, err)
+	}
+	entries := logs.FilterField(zap.Time("loading_since", since)).All()
+	if len(entries) != 1 || entries[0].Level != zap.ErrorLevel {
+		t.Errorf("logged: %v", logs.All())
+	}
+}

@@ -1,0 +1,74 @@
+package definition
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A loading that does not end is shown while the last good set is served, and
+// is forgotten once it has ended after all.
+func TestSlowLoad(t *testing.T) {
+	dir := workspace(t, map[string]string{"remoteconfigs/c.yaml": banner("one")})
+	synctest.Test(t, func(t *testing.T) {
+		s, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		first := s.Snapshot()
+		var got []news
+		s.Subscribe(func(snapshot *Snapshot, err error) { got = append(got, news{snapshot, err}) })
+		release, invalid := make(chan struct{}), errors.New("a mistake")
+		outcome := error(nil)
+		s.read = func(string, *memory) (*Snapshot, error) {
+			<-release
+			return first, outcome
+		}
+		for _, outcome = range []error{nil, invalid} {
+			got = nil
+			begun := time.Now()
+			result := make(chan error, 1)
+			go func() { result <- s.Reload() }()
+			time.Sleep(SlowLoad - time.Millisecond)
+			synctest.Wait()
+			if err := s.LastError(); err != nil || len(got) > 0 {
+				t.Fatalf("reported before its time: %v, %v", err, got)
+			}
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			var slow *SlowLoadError
+			if !errors.As(s.LastError(), &slow) || !slow.Since.Equal(begun) {
+				t.Fatalf("a loading that goes on since %v is not reported: %v", begun, s.LastError())
+			}
+			if want := "loading since " + begun.UTC().Format(time.RFC3339); !strings.Contains(slow.Error(), want) {
+				t.Errorf("%s does not say %s", slow, want)
+			}
+			if len(got) != 1 || got[0].snapshot != first || !errors.As(got[0].err, &slow) {
+				t.Fatalf("%v", got)
+			}
+			if s.Snapshot() != first {
+				t.Error("the last good set is not served meanwhile")
+			}
+			release <- struct{}{}
+			if err := <-result; !errors.Is(err, outcome) || !errors.Is(s.LastError(), outcome) {
+				t.Errorf("%v, then %v", err, s.LastError())
+			}
+			if len(got) != 2 || got[1].snapshot != first || !errors.Is(got[1].err, outcome) {
+				t.Errorf("%v", got)
+			}
+		}
+
+		// One that ends in time is not reported later.
+		got = nil
+		s.read = func(string, *memory) (*Snapshot, error) { return first, invalid }
+		_ = s.Reload()
+		time.Sleep(2 * SlowLoad)
+		synctest.Wait()
+		if len(got) > 0 || !errors.Is(s.LastError(), invalid) {
+			t.Errorf("%v, %v", s.LastError(), got)
+		}
+	})
+}
