@@ -11,7 +11,7 @@ import (
 // any cache. What a decision selects is serialised since the definitions were
 // loaded, so the decision is all there is to remember.
 func (c *call) decide(kind cache.Kind, d *definition.Definition, table *rules.Table) rules.Decision {
-	if !cache.Worthwhile(d.Cost()) || c.binding.NoContext() {
+	if !cache.Worthwhile(d.Cost()) || c.binding.NoContext() || !table.Cacheable(&c.binding) {
 		return table.Evaluate(&c.binding)
 	}
 	remembered := c.workspace.memory.decisions

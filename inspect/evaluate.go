@@ -95,9 +95,6 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 		return nil, err
 	}
 	a := &Answer{Kind: kindWords[def.Kind], Key: def.Key, Version: def.Version, Revision: s.Revision}
-	for _, n := range b.Notes() {
-		a.Notes = append(a.Notes, n.Field+": "+n.Reason)
-	}
 	var (
 		table    *rules.Table
 		decision rules.Decision
@@ -119,6 +116,9 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 		for _, t := range e.Targets(variant) {
 			a.Targets = append(a.Targets, Target{t.Provider, t.Model})
 		}
+	}
+	for _, n := range b.Notes() { // those of the evaluation, too
+		a.Notes = append(a.Notes, n.Field+": "+n.Reason)
 	}
 	a.Reason, a.Row = decision.Reason.String(), rowID(table, decision)
 	if decision.Row >= 0 {

@@ -34,8 +34,10 @@ type atomMore struct {
 	texts  []string            // sorted
 	lookup map[string]struct{} // the same, when they are many
 	pred   *pred
-	either []atom
-	config *Prerequisite
+	// pattern tells that pred has a pattern, so that a long value is missing.
+	pattern bool
+	either  []atom
+	config  *Prerequisite
 }
 
 // newAtom finds the form for a predicate.
@@ -59,7 +61,7 @@ func newAtom(slot int32, onMissing bool, p *pred) atom {
 			return a.withTexts(atomNotIn, texts)
 		}
 	}
-	a.more = &atomMore{pred: p}
+	a.more = &atomMore{pred: p, pattern: p.hasPattern()}
 	return a
 }
 
@@ -107,6 +109,9 @@ func (a *atom) match(b *Binding) bool {
 	case atomNotIn:
 		return !a.more.has(v.str)
 	case atomPred:
+		if v.long && a.more.pattern {
+			return a.onMissing
+		}
 		return a.more.pred.match(v)
 	case atomAlways:
 		return true

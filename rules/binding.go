@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"time"
 	"unsafe"
 
@@ -20,6 +21,7 @@ const (
 // value is what a slot holds.
 type value struct {
 	state valueState
+	long  bool     // text, or an element of a list, that patterns don't look at
 	key   int64    // boolean (0, 1), number, date, segment (0, 1); of a list, its size; of a string, str's hash
 	str   string   // string: the key it is compared by
 	text  string   // string: as it was sent
@@ -63,6 +65,9 @@ const (
 	// NoteValueNotAllowed: the value is outside the field's values, min or
 	// max and counts as missing; of a list, the element is left out.
 	NoteValueNotAllowed = "value_not_allowed"
+	// NoteTooLong: the value is longer than patterns look at and counts as
+	// missing for cells that have one.
+	NoteTooLong = "too_long_for_patterns"
 	// NoteRequiredMissing: a required field has no value.
 	NoteRequiredMissing = "required_missing"
 	// NoteUnknownField: the data model does not have this field.
@@ -157,6 +162,14 @@ func (b *Binding) Notes() []Note {
 func (b *Binding) note(field, reason string) {
 	if len(b.notes) < maxNotes {
 		b.notes = append(b.notes, Note{Field: field, Reason: reason})
+	}
+}
+
+// noteLong notes, once, that a slot's value is longer than patterns look at.
+func (b *Binding) noteLong(slot int32) {
+	n := Note{Field: b.model.fields[slot].name, Reason: NoteTooLong}
+	if !slices.Contains(b.notes, n) {
+		b.note(n.Field, n.Reason)
 	}
 }
 

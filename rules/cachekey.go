@@ -1,6 +1,9 @@
 package rules
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // AppendKey appends what the table's answer depends on: of the binding, the
 // fields in Fields and nothing else, and of the time, which rows are active
@@ -19,6 +22,12 @@ func (t *Table) AppendKey(dst []byte, b *Binding) []byte {
 		dst = s.appendSchedule(dst, now)
 	}
 	return dst
+}
+
+// Cacheable tells whether a decision for the binding may be given again to a
+// binding with the same key: not one that leaves a note, which would be lost.
+func (t *Table) Cacheable(b *Binding) bool {
+	return b.model == t.model && !slices.ContainsFunc(t.patterned, func(slot int32) bool { return b.values[slot].long })
 }
 
 // appendKey appends the value of a declared field, such that no two values

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -157,7 +158,8 @@ func (b *Binding) appendItem(f *field, s string) string {
 func (b *Binding) setList(slot int32, start int) {
 	list := b.items[start:len(b.items):len(b.items)]
 	if len(list) > 0 {
-		b.values[slot] = value{state: present, key: numberKey(float64(len(list))), list: list}
+		long := slices.ContainsFunc(list, isLong)
+		b.values[slot] = value{state: present, long: long, key: numberKey(float64(len(list))), list: list}
 	}
 }
 
@@ -211,7 +213,7 @@ func (b *Binding) setText(f *field, slot int32, text string) string {
 	if !f.allowsText(key) {
 		return NoteValueNotAllowed
 	}
-	b.values[slot] = value{state: present, key: int64(hashText(key)), str: key, text: text}
+	b.values[slot] = value{state: present, long: isLong(key), key: int64(hashText(key)), str: key, text: text}
 	return ""
 }
 

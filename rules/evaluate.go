@@ -11,6 +11,11 @@ func (t *Table) Evaluate(b *Binding) Decision {
 	for _, slot := range t.lazy {
 		b.resolve(slot)
 	}
+	for _, slot := range t.patterned {
+		if b.values[slot].long {
+			b.noteLong(slot)
+		}
+	}
 	if t.index != nil {
 		return t.index.evaluate(t, b)
 	}

@@ -101,7 +101,11 @@ func (a *atom) appendValue(dst []byte, b *Binding) []byte {
 	if int(a.slot) >= len(b.model.fields) && a.slot != b.model.nowSlot() {
 		dst = append(append(dst, b.model.slotName(a.slot)...), ": "...)
 	}
-	return b.appendValue(dst, a.slot)
+	dst = b.appendValue(dst, a.slot)
+	if a.op == atomPred && a.more.pattern && b.values[a.slot].long {
+		dst = append(dst, " is longer than patterns look at, so it counts as missing"...)
+	}
+	return dst
 }
 
 // explain says why a split left a unit to the rows below.

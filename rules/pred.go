@@ -2,6 +2,7 @@ package rules
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -167,6 +168,19 @@ func somePred(p *pred) *pred {
 		return p
 	}
 	return &pred{op: some, args: []*pred{p}}
+}
+
+// maxPatternValue is how many bytes of text patterns look at. What they take
+// grows with it, and callers choose it.
+const maxPatternValue = 8 << 10
+
+// isLong tells whether patterns don't look at a text.
+func isLong(s string) bool { return len(s) > maxPatternValue }
+
+// hasPattern tells whether the predicate takes as long as the text that it
+// looks at is. Beginnings and ends are compared without regard to the rest.
+func (p *pred) hasPattern() bool {
+	return p.op == contains || p.op == matches || slices.ContainsFunc(p.args, (*pred).hasPattern)
 }
 
 // match tells whether a value meets the predicate.

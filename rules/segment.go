@@ -15,6 +15,9 @@ type segment struct {
 	// reads are the slots of the declared fields the rows read, also by way
 	// of computed fields and other segments.
 	reads []int32
+	// patterned are the slots the rows look at by patterns, also by way of
+	// other segments.
+	patterned []int32
 }
 
 // match tells whether the binding meets the segment.
@@ -111,6 +114,7 @@ func (m *Model) orderSegments(errs *document.Errors) {
 			}
 			s.reads = append(s.reads, m.readsOf(slot)...)
 		}
+		s.patterned = m.patternedBy(s.rows...)
 		state[i] = done
 		if !ok {
 			// Nothing is left that could follow the cycle.
@@ -136,6 +140,26 @@ func (m *Model) readsOf(slot int32) []int32 {
 		return m.segments[i-len(m.fields)].reads
 	}
 	return nil
+}
+
+// patternedBy are the slots of fields that rows of atoms look at by patterns,
+// each once, in ascending order.
+func (m *Model) patternedBy(rows ...[]atom) []int32 {
+	var slots []int32
+	for _, row := range rows {
+		for i := range row {
+			switch a := &row[i]; {
+			case a.op == atomEither:
+				slots = append(slots, m.patternedBy(a.more.either)...)
+			case a.op == atomPred && a.more.pattern:
+				slots = append(slots, a.slot)
+			case int(a.slot) >= len(m.fields) && a.slot != m.nowSlot():
+				slots = append(slots, m.segments[int(a.slot)-len(m.fields)].patterned...)
+			}
+		}
+	}
+	slices.Sort(slots)
+	return slices.Compact(slots)
 }
 
 // slotsOf are the slots that rows of atoms test, each once, in ascending order.

@@ -69,9 +69,12 @@ type Table struct {
 	// timed are the tables with a schedule, each once: the table itself and
 	// those it asks, directly or by way of others.
 	timed []*Table
-	depth int    // of the prerequisites
-	cost  int    // what Cost tells
-	index *index // nil where scanning the rows is faster
+	// patterned are the fields that patterns look at, also those of segments
+	// and prerequisites.
+	patterned []int32
+	depth     int    // of the prerequisites
+	cost      int    // what Cost tells
+	index     *index // nil where scanning the rows is faster
 }
 
 // cellRef is the source of an atom.
@@ -203,6 +206,7 @@ func (t *Table) finish() {
 	}
 	slices.Sort(t.instants)
 	t.instants = slices.Compact(t.instants)
+	t.patterned = m.patternedBy(t.atoms)
 	t.ask()
 	slices.Sort(t.reads)
 	t.reads = slices.Compact(t.reads)
@@ -225,6 +229,7 @@ func (t *Table) ask() {
 	for _, n := range t.nested {
 		t.depth = max(t.depth, 1+n.depth)
 		t.reads = append(t.reads, n.reads...)
+		t.patterned = append(t.patterned, n.patterned...)
 		for _, s := range n.timed {
 			if _, seen := timed[s]; !seen {
 				timed[s] = struct{}{}
@@ -232,6 +237,8 @@ func (t *Table) ask() {
 			}
 		}
 	}
+	slices.Sort(t.patterned)
+	t.patterned = slices.Compact(t.patterned)
 	if len(t.instants) > 0 || len(t.ramps) > 0 {
 		t.timed = append(t.timed, t)
 	}
