@@ -25,9 +25,10 @@ func (t *Table) AppendKey(dst []byte, b *Binding) []byte {
 }
 
 // Cacheable tells whether a decision for the binding may be given again to a
-// binding with the same key: not one that leaves a note, which would be lost.
+// binding with the same key: not one that leaves a note, which would be lost,
+// nor one that depends on the instant by more than its schedule.
 func (t *Table) Cacheable(b *Binding) bool {
-	return b.model == t.model && !slices.ContainsFunc(t.patterned, func(slot int32) bool { return b.values[slot].long })
+	return b.model == t.model && !t.readsNow && !slices.ContainsFunc(t.patterned, func(slot int32) bool { return b.values[slot].long })
 }
 
 // appendKey appends the value of a declared field, such that no two values

@@ -24,6 +24,8 @@ const (
 	// and the like, which take as long as the caller's list is) in the units
 	// of CEL's cost model, about one per operation.
 	maxCost = 100_000
+	// nowName is the instant of the request, unless a field is called so.
+	nowName = "now"
 	// presencePrefix makes a variable of its own of present(name). No field
 	// can be called so in an expression.
 	presencePrefix = "@present:"
@@ -57,6 +59,9 @@ func (m *Model) decodeComputed(n *document.Node, errs *document.Errors) {
 	options := []cel.EnvOption{cel.CrossTypeNumericComparisons(true), cel.Macros(presentMacro(m))}
 	for i := range m.fields {
 		options = append(options, m.fields[i].celVariables()...)
+	}
+	if _, taken := m.slots[nowName]; !taken && n.Get(nowName) == nil {
+		options = append(options, cel.Variable(nowName, cel.TimestampType))
 	}
 	// cel-go reports no error for declarations that differ in name.
 	env, err := cel.NewEnv(append(options, cel.StdLib())...)
@@ -125,11 +130,10 @@ func (m *Model) decodeExpression(env *cel.Env, name, n *document.Node, errs *doc
 		errs.Add(expr, "the expression of %s has %d bytes, at most %d are supported", what, len(text), maxExpression)
 		return f
 	}
-	checked, issues := env.Compile(text)
-	if issues.Err() != nil {
-		for _, e := range issues.Errors() {
-			at := max(e.Location.Column(), 0) + 1
-			errs.Add(expr, "the expression of %s, character %d: %s", what, at, celMessage(m, e.Message))
+	checked, mistakes := m.compileExpression(env, text)
+	if mistakes != nil {
+		for _, e := range mistakes {
+			errs.Add(expr, "the expression of %s, character %d: %s", what, max(e.Location.Column(), 0)+1, e.Message)
 		}
 		return f
 	}
@@ -173,12 +177,15 @@ func (m *Model) program(env *cel.Env, f *field, checked *cel.Ast, expr *document
 	for _, ident := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
 		slot, ok := m.slots[strings.TrimPrefix(ident.AsIdent(), presencePrefix)]
 		if !ok {
-			continue // a variable of a loop
+			// What is no field is a variable of a loop, or the instant.
+			f.readsNow = f.readsNow || ident.AsIdent() == nowName
+			continue
 		}
 		if int(slot) < m.declared {
 			f.reads = append(f.reads, slot)
 		} else {
 			f.reads = append(f.reads, m.fields[slot].reads...)
+			f.readsNow = f.readsNow || m.fields[slot].readsNow
 		}
 	}
 	slices.Sort(f.reads)
@@ -202,31 +209,15 @@ func typeOf(t *cel.Type) (fieldType, bool) {
 	return 0, false
 }
 
-// celMessage mends the messages of cel-go that need knowledge of its insides.
-func celMessage(m *Model, s string) string {
-	s, _, _ = strings.Cut(s, " (in container ")
-	if name, ok := strings.CutPrefix(s, "undeclared reference to '"); ok {
-		name = strings.TrimSuffix(name, "'")
-		var known []string
-		for i := range m.fields {
-			if celName.MatchString(m.fields[i].name) {
-				known = append(known, m.fields[i].name)
-			}
-		}
-		return "unknown field " + strconv.Quote(name) + document.DidYouMean(name, known)
-	}
-	if strings.HasPrefix(s, "found no matching overload") && strings.Contains(s, "double, int") {
-		s += ": a number is a double here, write 10.0 for 10"
-	}
-	return s
-}
-
 // ResolveName is the value of a field by its name.
 func (a *activation) ResolveName(name string) (any, bool) {
 	b := a.binding
 	field, presence := strings.CutPrefix(name, presencePrefix)
 	slot, ok := b.model.slots[field]
 	if !ok {
+		if name == nowName {
+			return timestampOf(b.values[b.model.nowSlot()].key), true
+		}
 		return nil, false
 	}
 	b.resolve(slot)
@@ -241,13 +232,18 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	case booleanField:
 		return types.Bool(v.key == 1), true
 	case dateField:
-		return types.Timestamp{Time: time.UnixMicro(v.key).UTC()}, true
+		return timestampOf(v.key), true
 	case listField:
 		return types.NewStringList(types.DefaultTypeAdapter, v.list), true
 	case numberField:
 		return types.Double(numberOf(v.key)), true
 	}
 	return types.String(v.text), true
+}
+
+// timestampOf is the instant of a date's key as CEL has it.
+func timestampOf(key int64) types.Timestamp {
+	return types.Timestamp{Time: time.UnixMicro(key).UTC()}
 }
 
 // errNotComputed is a result that its type promised not to occur.

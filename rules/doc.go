@@ -36,7 +36,7 @@
 // all match. A computed field is an expression in CEL over the fields and the
 // computed fields above it; it is missing where the evaluation fails, above all
 // because a field it needs is missing. present(field) asks whether a field has
-// a value.
+// a value. now is the instant of the request, unless a field is called so.
 //
 // # Cells
 //

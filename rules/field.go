@@ -56,6 +56,8 @@ type field struct {
 	program cel.Program
 	// reads are the slots of the declared fields the program reads.
 	reads []int32
+	// readsNow tells that the program reads the instant of the request.
+	readsNow bool
 }
 
 // textual tells whether any text can be a value of the field, so that only

@@ -18,6 +18,7 @@ type segment struct {
 	// patterned are the slots the rows look at by patterns, also by way of
 	// other segments.
 	patterned []int32
+	readsNow  bool // whether the rows read the instant, as expressions do
 }
 
 // match tells whether the binding meets the segment.
@@ -113,6 +114,7 @@ func (m *Model) orderSegments(errs *document.Errors) {
 				s.lazy = append(s.lazy, slot)
 			}
 			s.reads = append(s.reads, m.readsOf(slot)...)
+			s.readsNow = s.readsNow || m.readsNow(slot)
 		}
 		s.patterned = m.patternedBy(s.rows...)
 		state[i] = done
@@ -140,6 +142,18 @@ func (m *Model) readsOf(slot int32) []int32 {
 		return m.segments[i-len(m.fields)].reads
 	}
 	return nil
+}
+
+// readsNow tells whether an expression behind a slot reads the instant of the
+// request.
+func (m *Model) readsNow(slot int32) bool {
+	switch i := int(slot); {
+	case i < len(m.fields):
+		return m.fields[i].readsNow
+	case slot < m.nowSlot():
+		return m.segments[i-len(m.fields)].readsNow
+	}
+	return false
 }
 
 // patternedBy are the slots of fields that rows of atoms look at by patterns,

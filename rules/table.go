@@ -72,9 +72,11 @@ type Table struct {
 	// patterned are the fields that patterns look at, also those of segments
 	// and prerequisites.
 	patterned []int32
-	depth     int    // of the prerequisites
-	cost      int    // what Cost tells
-	index     *index // nil where scanning the rows is faster
+	// readsNow tells that the answer may change at any instant.
+	readsNow bool
+	depth    int    // of the prerequisites
+	cost     int    // what Cost tells
+	index    *index // nil where scanning the rows is faster
 }
 
 // cellRef is the source of an atom.
@@ -121,7 +123,7 @@ func (t *Table) Unique() bool { return t.unique }
 
 // HasSchedule tells whether the answer depends on when it is asked for.
 func (t *Table) HasSchedule() bool {
-	return len(t.timed) > 0
+	return len(t.timed) > 0 || t.readsNow
 }
 
 // Depth is how many tables the longest chain of prerequisites below the table
@@ -203,6 +205,7 @@ func (t *Table) finish() {
 	}
 	for _, slot := range slots {
 		t.reads = append(t.reads, m.readsOf(slot)...)
+		t.readsNow = t.readsNow || m.readsNow(slot)
 	}
 	slices.Sort(t.instants)
 	t.instants = slices.Compact(t.instants)
@@ -230,6 +233,7 @@ func (t *Table) ask() {
 		t.depth = max(t.depth, 1+n.depth)
 		t.reads = append(t.reads, n.reads...)
 		t.patterned = append(t.patterned, n.patterned...)
+		t.readsNow = t.readsNow || n.readsNow
 		for _, s := range n.timed {
 			if _, seen := timed[s]; !seen {
 				timed[s] = struct{}{}
