@@ -129,7 +129,7 @@ func (s *Snapshot) needsNoField(t *rules.Table, now time.Time) (rules.Row, bool)
 		return rules.Row{}, false
 	}
 	// A context that says nothing is one all the same.
-	nothing := fastjson.MustParse("{" + quoted(names[0]) + ":null}")
+	nothing := fastjson.MustParse(s.Model.ContextJSON([]string{"null"}))
 	const later = 100 * 365 * 24 * time.Hour
 	for _, at := range []time.Time{now, now.Add(later)} {
 		var b rules.Binding

@@ -94,7 +94,7 @@ func TestSchemasAcceptWorkspaces(t *testing.T) {
 
 // TestSchemasAndLoading holds schemas and loading to the same judgement.
 func TestSchemasAndLoading(t *testing.T) {
-	const model = "timezone: UTC\ncoerce: true\non_unknown_field: warn\non_type_mismatch: missing\nfields:\n  plan: { type: string, values: [free, pro], ignore_case: true, required: false, coerce: true }\n  seats: { type: number, min: 0, max: 100, values: [1, 2] }\n  tags: list\n  v: { type: string, format: semver }\n  l: { type: string, match: language-range }\n  id: string\ncomputed: { many: seats > 1 }\nsegments: { s: [ { plan: pro, tags: { all: [a, b], size: 1.. } } ] }\n"
+	const model = "timezone: UTC\ncoerce: true\non_unknown_field: warn\non_type_mismatch: missing\nfields:\n  plan: { type: string, path: user.plan, values: [free, pro], ignore_case: true, required: false, coerce: true }\n  seats: { type: number, min: 0, max: 100, values: [1, 2] }\n  tags: list\n  v: { type: string, format: semver }\n  l: { type: string, match: language-range }\n  id: string\ncomputed: { many: seats > 1 }\nsegments: { s: [ { plan: pro, tags: { all: [a, b], size: 1.. } } ] }\n"
 	const rc, rule, variant = "type: number\ndefault: 0\n", "type: number\ndefault: 0\nrules:\n", "messages: [ { role: user, content: hi } ]\n"
 	var errs document.Errors
 	schemas := compiledSchemas(t, document.Parse("context.yaml", []byte(model), &errs))

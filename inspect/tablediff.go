@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"encoding/json"
+	"maps"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -46,6 +47,7 @@ type tableDiff struct {
 // side is one version of a table.
 type side struct {
 	model  *rules.Model
+	fields []string // of the model
 	table  *rules.Table
 	value  func(rules.Decision) json.RawMessage
 	rows   []rowSource
@@ -84,8 +86,8 @@ func newTableDiff(before, after *definition.Snapshot, kind definition.Kind, key 
 	d.old.mark("old", models, configs)
 	d.new.mark("new", models, configs)
 	d.noFields = []byte(`{"":null}`)
-	if names := after.Model.FieldNames(); len(names) > 0 {
-		d.noFields = []byte("{" + quoteJSON(names[0]) + ":null}")
+	if len(after.Model.FieldNames()) > 0 {
+		d.noFields = []byte(after.Model.ContextJSON([]string{"null"}))
 	}
 	if !d.sameRows(allRows(len(d.old.rows)), allRows(len(d.new.rows))) {
 		d.prepare(before, after, models)
@@ -95,7 +97,7 @@ func newTableDiff(before, after *definition.Snapshot, kind definition.Kind, key 
 
 // take finds a version's table.
 func (s *side) take(snapshot *definition.Snapshot, kind definition.Kind, key string) bool {
-	s.model = snapshot.Model
+	s.model, s.fields = snapshot.Model, snapshot.Model.FieldNames()
 	if s.table = tableOf(snapshot, kind, key); s.table == nil {
 		return false
 	}
@@ -134,14 +136,13 @@ func (s *side) read(snapshot *definition.Snapshot, kind definition.Kind, key str
 // mark gives every row the text by which it is known to be in both versions.
 // A row whose cells may have another meaning in the other version is not.
 func (s *side) mark(version string, models changedModel, configs bool) {
-	declared := s.model.FieldNames()
 	s.indirect, s.divided = make([]uint64, (len(s.rows)+63)/64), make([]uint64, (len(s.rows)+63)/64)
 	for i := range s.rows {
 		r := &s.rows[i]
 		if len(r.units()) > 0 {
 			s.divided[i>>6] |= 1 << (i & 63)
 		}
-		if slices.ContainsFunc(r.cells, func(c document.Member) bool { return !slices.Contains(declared, c.Key.Text) }) {
+		if slices.ContainsFunc(r.cells, func(c document.Member) bool { return !slices.Contains(s.fields, c.Key.Text) }) {
 			s.indirect[i>>6] |= 1 << (i & 63)
 		}
 		text := s.prefix + r.text
@@ -445,7 +446,7 @@ func appendState(dst []byte, sets ...[]uint64) []byte {
 // its callers, to several callers.
 func (d *tableDiff) try(old, new []uint64, path []*axisClass) {
 	at := d.now
-	var members []string
+	values := make(map[string]string)
 	given := make(map[string]bool)
 	for i, c := range path {
 		switch field := d.axes[i].field; {
@@ -456,11 +457,11 @@ func (d *tableDiff) try(old, new []uint64, path []*axisClass) {
 		default:
 			given[field] = true
 			if c.value != "" {
-				members = append(members, quoteJSON(field)+":"+c.value)
+				values[field] = c.value
 			}
 		}
 	}
-	d.compare(d.context(members), d.context(members), at)
+	d.compare(d.context(values), d.context(values), at)
 	if !meets(old, d.old.divided) && !meets(new, d.new.divided) {
 		return
 	}
@@ -470,9 +471,9 @@ func (d *tableDiff) try(old, new []uint64, path []*axisClass) {
 	}
 	for i := range maxUnits {
 		unit := quoteJSON(strconv.Itoa(1001 + i))
-		all := slices.Clone(members)
+		all := maps.Clone(values)
 		for _, name := range units {
-			all = append(all, quoteJSON(name)+":"+unit)
+			all[name] = unit
 		}
 		d.compare(d.context(all), d.context(all), at)
 	}
@@ -488,11 +489,25 @@ func meets(a, b []uint64) bool {
 	return false
 }
 
-func (d *tableDiff) context(members []string) []byte {
-	if len(members) == 0 {
+// context is a context with values of fields, where the later data model reads
+// them, or the earlier one where it alone declares them all.
+func (d *tableDiff) context(values map[string]string) []byte {
+	if len(values) == 0 {
 		return d.noFields
 	}
-	return []byte("{" + strings.Join(members, ",") + "}")
+	var context []byte
+	for _, s := range []*side{&d.old, &d.new} {
+		n, members := 0, make([]string, len(s.fields))
+		for i, name := range s.fields {
+			if members[i] = values[name]; members[i] != "" {
+				n++
+			}
+		}
+		if n == len(values) || context == nil {
+			context = []byte(s.model.ContextJSON(members))
+		}
+	}
+	return context
 }
 
 // compare evaluates a context on both sides and keeps it when the answers

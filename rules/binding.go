@@ -79,7 +79,7 @@ const (
 
 // BindError is a context that the model refuses.
 type BindError struct {
-	Field   string // the member of context
+	Field   string // the member of context, or the path to it
 	Message string // what is wrong and how to mend it
 }
 
@@ -113,7 +113,7 @@ func (m *Model) Bind(b *Binding, context *fastjson.Value, now time.Time) error {
 	for i := range m.fields[:m.declared] {
 		if f := &m.fields[i]; f.required && b.values[i].state == missing {
 			if m.strict && refused == nil {
-				refused = &BindError{Field: f.name, Message: "context." + f.name + " is required: give " + f.expected()}
+				refused = &BindError{Field: f.member(), Message: "context." + f.member() + " is required: give " + f.expected()}
 			}
 			b.note(f.name, NoteRequiredMissing)
 		}
@@ -177,9 +177,31 @@ func (b *Binding) noteLong(slot int32) {
 func (b *Binding) bindMember(name []byte, v *fastjson.Value) *BindError {
 	m := b.model
 	slot, ok := m.slots[string(name)]
-	if !ok || int(slot) >= m.declared {
-		return b.unknownField(name)
+	if !ok || int(slot) >= m.declared || m.fields[slot].path != nil {
+		slot = -1
 	}
+	nested := m.nested[string(name)]
+	if slot < 0 && nested == nil {
+		if m.onUnknown == ignorePolicy {
+			return nil
+		}
+		return b.unknownField(string(name))
+	}
+	var refused *BindError
+	if slot >= 0 {
+		refused = b.bindField(slot, v)
+	}
+	if nested != nil {
+		if e := b.bindNested(nested, v); refused == nil {
+			refused = e
+		}
+	}
+	return refused
+}
+
+// bindField binds a value to a declared field.
+func (b *Binding) bindField(slot int32, v *fastjson.Value) *BindError {
+	m := b.model
 	f := &m.fields[slot]
 	reason := b.bindValue(f, slot, v)
 	if reason == "" {
@@ -189,21 +211,18 @@ func (b *Binding) bindMember(name []byte, v *fastjson.Value) *BindError {
 	if !m.strict {
 		return nil
 	}
-	message := "context." + f.name + " must be " + f.expected() + ", this is " + describeJSON(v)
+	message := "context." + f.member() + " must be " + f.expected() + ", this is " + describeJSON(v)
 	if reason == NoteValueNotAllowed {
-		message = "context." + f.name + " has a value that its declaration does not allow: " + describeJSON(v)
+		message = "context." + f.member() + " has a value that its declaration does not allow: " + describeJSON(v)
 	}
-	return &BindError{Field: f.name, Message: message}
+	return &BindError{Field: f.member(), Message: message}
 }
 
-func (b *Binding) unknownField(name []byte) *BindError {
-	if b.model.onUnknown == ignorePolicy {
-		return nil
+// unknownField notes or refuses a member of the context by its path.
+func (b *Binding) unknownField(field string) *BindError {
+	if len(field) > maxNameLen {
+		field = field[:maxNameLen]
 	}
-	if len(name) > maxNameLen {
-		name = name[:maxNameLen]
-	}
-	field := string(name)
 	b.note(field, NoteUnknownField)
 	if b.model.onUnknown != rejectPolicy {
 		return nil

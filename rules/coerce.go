@@ -242,9 +242,14 @@ func describeJSON(v *fastjson.Value) string {
 	return v.Type().String()
 }
 
-// nearestField is the declared field whose name is nearest to name, or "".
-func nearestField(m *Model, name string) string {
-	return document.Nearest(name, m.FieldNames())
+// nearestField is the member of a declared field whose path is nearest to that
+// of another one, or "".
+func nearestField(m *Model, path string) string {
+	members := make([]string, m.declared)
+	for i := range members {
+		members[i] = m.fields[i].member()
+	}
+	return document.Nearest(path, members)
 }
 
 // appendValue appends what a slot holds as people read it.

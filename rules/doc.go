@@ -21,6 +21,7 @@
 //	  signed_up:   { type: date }
 //	  beta:        { type: boolean }
 //	  tags:        { type: list }
+//	  country:     { type: string, path: user.address.country }
 //	computed:
 //	  big_team: seats >= 100 && environment == "production"
 //	segments:
@@ -30,7 +31,8 @@
 // and is noted; under on_type_mismatch: reject the request is refused, as it
 // then is without a required field. Number fields hold IEEE 754 doubles, so
 // identifiers belong in string fields. Dates have a resolution of a
-// microsecond.
+// microsecond. A field with a path is a member of an object in the context;
+// others are members of the context itself.
 //
 // A segment is a list of rows of which one must match; the cells of a row must
 // all match. A computed field is an expression in CEL over the fields and the

@@ -42,6 +42,7 @@ const (
 type field struct {
 	name     string
 	node     *document.Node
+	path     []string // of a declared field: the members to it; nil for the one of its name
 	typ      fieldType
 	format   textFormat
 	language bool // match: language-range
@@ -89,11 +90,11 @@ func (f *field) allowsNumber(n float64) bool {
 
 // fieldMembers are the members a field of each type may have.
 var fieldMembers = map[fieldType][]string{
-	booleanField: {"type", "required", "coerce"},
-	dateField:    {"type", "required", "coerce"},
-	listField:    {"type", "required", "coerce", "values", "ignore_case"},
-	numberField:  {"type", "required", "coerce", "values", "min", "max"},
-	stringField:  {"type", "required", "coerce", "values", "ignore_case", "format", "match"},
+	booleanField: {"type", "path", "required", "coerce"},
+	dateField:    {"type", "path", "required", "coerce"},
+	listField:    {"type", "path", "required", "coerce", "values", "ignore_case"},
+	numberField:  {"type", "path", "required", "coerce", "values", "min", "max"},
+	stringField:  {"type", "path", "required", "coerce", "values", "ignore_case", "format", "match"},
 }
 
 // decodeField reads one field. A mistake leaves a field that is fit for
@@ -147,6 +148,9 @@ func (f *field) decodeOptions(n *document.Node, what string, errs *document.Erro
 				*into = on
 			}
 		}
+	}
+	if v := n.Get("path"); v != nil {
+		f.path = decodePath(v, errs)
 	}
 	readFlag("required", &f.required)
 	readFlag("coerce", &f.coerce)

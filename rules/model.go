@@ -43,6 +43,7 @@ type Model struct {
 	declared  int // the fields before are declared, those from there computed
 	segments  []segment
 	slots     map[string]int32 // of fields
+	nested    map[string]*member
 	segmentOf map[string]int32 // slots of segments
 	location  *time.Location
 	coerce    bool
@@ -99,6 +100,7 @@ func DecodeModel(doc *document.Node, errs *document.Errors) *Model {
 	m.decodeOptions(doc, errs)
 	m.decodeFields(doc.Get("fields"), errs)
 	m.declared = len(m.fields)
+	m.nestFields()
 	m.decodeComputed(doc.Get("computed"), errs)
 	m.decodeSegments(doc.Get("segments"), errs)
 	return m

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"strings"
 	"time"
 
 	"github.com/valyala/fastjson"
@@ -72,7 +71,7 @@ func (z *analyser) examples(keep func(*class) bool, use func(context string, at 
 func (z *analyser) context(tuple []*class) (string, time.Time) {
 	m := z.t.model
 	now := z.a.Now
-	var members []string
+	values := make([]string, m.declared)
 	for i, c := range tuple {
 		switch slot := z.axes[i].slot; {
 		case slot == m.nowSlot():
@@ -80,12 +79,8 @@ func (z *analyser) context(tuple []*class) (string, time.Time) {
 				now = t
 			}
 		case c.known && c.witness != "":
-			members = append(members, quoteJSON(m.slotName(slot))+":"+c.witness)
+			values[slot] = c.witness
 		}
 	}
-	if len(members) == 0 {
-		// A context must not be empty to be one.
-		members = append(members, `"other":1`)
-	}
-	return "{" + strings.Join(members, ",") + "}", now
+	return m.ContextJSON(values), now
 }
