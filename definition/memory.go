@@ -64,10 +64,12 @@ func (m *memory) remembered(path string, data []byte, parse func(*document.Error
 func (l *loader) decodeModel() *rules.Model {
 	if last := l.last; last.model != nil && last.context == l.next.context {
 		l.next.model = last.model
+		l.remark(last.model.Remarks())
 		return last.model
 	}
 	before := l.errs.Len()
 	m := rules.DecodeModel(l.model, l.errs)
+	l.remark(m.Remarks())
 	if l.errs.Len() == before {
 		l.next.model = m
 	}

@@ -30,7 +30,18 @@ func (l *loader) table(d *doc, errs *document.Errors) *rules.Table {
 		d.refer(KindRemoteConfig, key, c, p != nil && c != nil)
 		return p
 	}}
-	return rules.DecodeTable(l.snapshot.Model, d.node, opts, errs)
+	t := rules.DecodeTable(l.snapshot.Model, d.node, opts, errs)
+	l.remark(t.Remarks())
+	return t
+}
+
+// remark takes over what decoding found. It may be called in parallel.
+func (l *loader) remark(remarks []rules.Remark) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range remarks {
+		l.found = append(l.found, Warning(r))
+	}
 }
 
 // prerequisite resolves the condition that a remote configuration has a value,

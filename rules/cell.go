@@ -28,6 +28,8 @@ type cellReader struct {
 	config func(key, value *document.Node, errs *document.Errors) *Prerequisite
 	known  map[string]atom // cells decoded before
 	buf    []byte
+
+	remarks []Remark
 }
 
 // cell decodes the condition n states on a field, or with negate its negation.
@@ -206,6 +208,7 @@ func (r *cellReader) leaf(f *field, n *document.Node, negate bool, p *pred) cond
 func (r *cellReader) scalar(f *field, n *document.Node, text string, negate bool) cond {
 	plain := !n.Quoted || n.JSON || !f.textual()
 	if !plain && !strings.HasPrefix(text, "*") {
+		r.remarkQuoted(f, n, text)
 		return r.leaf(f, n, negate, r.literal(f, n, text))
 	}
 	switch text {
@@ -241,7 +244,7 @@ func (r *cellReader) text(f *field, n *document.Node, text string) *pred {
 	case strings.Contains(text, "*"):
 		return r.wildcard(f, n, text)
 	case strings.Contains(text, ".."):
-		r.errs.Add(n, "%s looks like a range, but %s is %s: quote it to mean the text itself", text, f.name, f.kind())
+		r.errs.Add(n, "%s looks like a range, but %s is %s: write {is: %q} to mean the text itself", text, f.name, f.kind(), text)
 		return nil
 	}
 	return r.literal(f, n, text)

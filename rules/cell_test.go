@@ -299,7 +299,7 @@ func TestCellMistakes(t *testing.T) {
 		{"plan", `//`, `a regular expression must have 1 to 1000 bytes, this has 0`},
 		{"plan", `a*b`, `"a*b": an asterisk stands at the beginning, the end or both; for the asterisk itself write {is: "a*b"}, for more a regular expression between slashes`},
 		{"plan", `"**"`, `"**": an asterisk stands at the beginning, the end or both; for the asterisk itself write {is: "**"}, for more a regular expression between slashes`},
-		{"plan", `10..20`, `10..20 looks like a range, but plan is a string: quote it to mean the text itself`},
+		{"plan", `10..20`, `10..20 looks like a range, but plan is a string: write {is: "10..20"} to mean the text itself`},
 		{"plan", `{ al: [a] }`, `unknown member "al" in a cell: did you mean "all"?`},
 		{"plan", `{ is: [a] }`, `is takes a single value`},
 		{"locale", `nl_BE`, `"nl_BE" is not a language range such as nl or nl-BE`},

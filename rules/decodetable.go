@@ -54,6 +54,7 @@ func DecodeTable(m *Model, def *document.Node, opts Options, errs *document.Erro
 	case matrix != nil:
 		errs.Add(matrix, "a matrix without columns: name the fields its cells are about, with value as the last")
 	}
+	r.t.remarks = r.remarks
 	r.t.finish()
 	return r.t
 }

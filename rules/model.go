@@ -49,6 +49,7 @@ type Model struct {
 	coerce    bool
 	onUnknown policy
 	strict    bool // on_type_mismatch: reject
+	remarks   []Remark
 }
 
 // nowSlot is the slot of the instant of the request.

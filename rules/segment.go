@@ -60,6 +60,7 @@ func (m *Model) decodeSegments(n *document.Node, errs *document.Errors) {
 			r.segmentRows(&m.segments[int(slot)-len(m.fields)], member.Value)
 		}
 	}
+	m.remarks = r.remarks
 	m.orderSegments(errs)
 }
 

@@ -52,6 +52,7 @@ type Table struct {
 	outcomes []*document.Node
 	unique   bool
 	columns  []*document.Node // of a matrix, those with conditions
+	remarks  []Remark
 
 	// The conditions of row i are atoms[ends[i-1]:ends[i]].
 	atoms []atom

@@ -1,0 +1,48 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/document"
+)
+
+// Remark is something in a file that is allowed and hardly meant.
+type Remark struct {
+	Pos     document.Position
+	Message string
+}
+
+// Remarks are what decoding the table found.
+func (t *Table) Remarks() []Remark { return t.remarks }
+
+// Remarks are what decoding the data model found.
+func (m *Model) Remarks() []Remark { return m.remarks }
+
+// remarkQuoted remarks on a quoted cell that looks as if it were meant as a
+// condition, which quotes make it not be.
+func (r *cellReader) remarkQuoted(f *field, n *document.Node, text string) {
+	if f.texts != nil {
+		return // it is one of the values
+	}
+	meant := ""
+	switch inner := strings.Trim(text, "/"); {
+	case len(text) > 2 && text[0] == '/' && text[len(text)-1] == '/' && strings.ContainsAny(inner, `^$[](){}|*+?\`):
+		meant = fmt.Sprintf("{matches: '%s'} for the regular expression", text[1:len(text)-1])
+	case len(text) > 1 && strings.IndexByte(text, '*') == len(text)-1:
+		meant = fmt.Sprintf("%s without quotes for all that begins so", text)
+	case looksLikeRange(text):
+		meant = fmt.Sprintf("a field of another type for a range, %s is %s", f.name, f.kind())
+	default:
+		return
+	}
+	r.remarks = append(r.remarks, Remark{n.Pos, fmt.Sprintf("%q is the text itself because it is quoted: write {is: %q} if that is meant, %s", text, text, meant)})
+}
+
+// looksLikeRange tells whether text is what a range of numbers, dates or
+// versions looks like.
+func looksLikeRange(text string) bool {
+	lo, hi, _, ok := cutRange(text)
+	digit := func(s string) bool { return s != "" && '0' <= s[0] && s[0] <= '9' }
+	return ok && (digit(lo) || lo == "") && (digit(hi) || hi == "") && lo+hi != "" && !strings.HasPrefix(hi, ".")
+}
