@@ -247,5 +247,16 @@ func (r *cellReader) address(f *field, n *document.Node, text string) *pred {
 	if !ok {
 		return nil
 	}
+	// The keys of IPv4 lie before those of IPv6. An open end is that of the
+	// other end's family: nobody means the other one by 10.0.0.1 and up.
+	switch lo, hi := s[0].lo, s[0].hi; {
+	case lo != "" && hi != "" && lo[0] != hi[0]:
+		r.errs.Add(n, "the range %s goes from an IPv4 address to one of IPv6: write a list of two ranges", text)
+		return nil
+	case hi == "" && lo[0] == ipv4Key:
+		s[0].hi = string(rune(ipv6Key))
+	case lo == "" && hi[0] == ipv6Key:
+		s[0].lo = string(rune(ipv6Key))
+	}
 	return r.checkAllowed(f, n, text, strPred(s))
 }

@@ -95,7 +95,8 @@ func (b *Binding) bindText(f *field, slot int32, text []byte) string {
 }
 
 // bindList binds an array, or a scalar as a list of one. The elements are kept
-// as text: numbers as their shortest text, booleans as true and false.
+// as text: numbers as their shortest text, booleans as true and false. Without
+// coercion, a list with an element that is no text is of the wrong type.
 func (b *Binding) bindList(f *field, slot int32, v *fastjson.Value) string {
 	start := len(b.items)
 	reason := ""
@@ -119,14 +120,15 @@ func (b *Binding) bindList(f *field, slot int32, v *fastjson.Value) string {
 
 // appendElement appends one element of a list to b.items.
 func (b *Binding) appendElement(f *field, v *fastjson.Value) string {
-	switch v.Type() {
-	case fastjson.TypeNull:
+	switch kind := v.Type(); {
+	case kind == fastjson.TypeNull:
 		return ""
-	case fastjson.TypeTrue:
+	case kind != fastjson.TypeString && !f.coerce:
+	case kind == fastjson.TypeTrue:
 		return b.appendItem(f, "true")
-	case fastjson.TypeFalse:
+	case kind == fastjson.TypeFalse:
 		return b.appendItem(f, "false")
-	case fastjson.TypeNumber:
+	case kind == fastjson.TypeNumber:
 		start := len(b.buf)
 		b.buf = v.MarshalTo(b.buf)
 		raw := b.view(start)
@@ -135,7 +137,7 @@ func (b *Binding) appendElement(f *field, v *fastjson.Value) string {
 		if b.buf, ok = appendNumberText(b.buf, raw); ok {
 			return b.appendItem(f, b.view(start))
 		}
-	case fastjson.TypeString:
+	case kind == fastjson.TypeString:
 		if text, err := v.StringBytes(); err == nil {
 			return b.appendItem(f, viewOf(text))
 		}

@@ -73,8 +73,8 @@
 // segments, and config: {other_key: value} asks that another configuration has
 // a value for the same context.
 //
-// A condition never matches a missing field, whatever its polarity: only any
-// and missing do.
+// A condition on the value never matches a missing field, whatever its polarity:
+// only any, missing and not present, which is the same, do.
 //
 // A quoted scalar of a YAML file on a field of text (string or list) is always
 // the value itself, so that a value named any or a..b can be written. The one
@@ -83,9 +83,10 @@
 // and {is: "*"} is the asterisk itself. Elsewhere, and in JSON files, quotes
 // make no difference.
 //
-// A version with fewer than three parts stands for all versions that begin with
-// it: 2.1 matches 2.1.7, ..2.1 includes it; as a lower end and in front of an
-// excluded end it is 2.1.0. Order is that of SemVer 2.0.0, pre-releases
+// A version with fewer than three parts stands for all from its first release up
+// to before the next one's pre-releases: 2.1 matches 2.1.0, 2.1.7-rc.1 and 2.1.7,
+// ..2.1 includes them; as a lower end and in front of an excluded end it is
+// 2.1.0. Order is that of SemVer 2.0.0, pre-releases
 // included: 2.1.0-rc.1 is below 2.1.0 and within 2.0..<2.1. A date without a
 // time stands for that whole day in the model's time zone.
 //

@@ -111,16 +111,22 @@ func parseInstant(s []byte) (time.Time, bool) {
 	return t, err == nil
 }
 
+// The first bytes of the keys of addresses.
+const (
+	ipv4Key = 4
+	ipv6Key = 6
+)
+
 // appendAddressKey appends the key of an address: IPv4 before IPv6, then by
 // value. IPv4-mapped IPv6 addresses are IPv4.
 func appendAddressKey(dst []byte, a netip.Addr) []byte {
 	a = a.Unmap()
 	if a.Is4() {
 		b := a.As4()
-		return append(append(dst, 4), b[:]...)
+		return append(append(dst, ipv4Key), b[:]...)
 	}
 	b := a.As16()
-	return append(append(dst, 6), b[:]...)
+	return append(append(dst, ipv6Key), b[:]...)
 }
 
 // parseAddress reads an IP address without a zone.
