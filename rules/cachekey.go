@@ -101,6 +101,12 @@ func (t *Table) estimate() int {
 	if t.index == nil {
 		cost += len(t.atoms) * costScanCell
 	} else {
+		cost -= t.index.patterns * costPattern
+		for i := range t.index.lists {
+			if t.index.lists[i].kind == partColumn {
+				cost += costPattern
+			}
+		}
 		cost += (len(t.index.columns) + len(t.index.lists)) * (costColumn + t.index.words/costWords)
 		for i := range t.index.columns {
 			if t.index.columns[i].shift > 0 {

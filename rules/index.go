@@ -32,6 +32,8 @@ const (
 	pointColumn                     // by hashing a string key
 	postingColumn                   // as pointColumn, but with lists of rows
 	elementColumn                   // by hashing each element of a list
+	endColumn                       // by the interval a string key read backwards lies in
+	partColumn                      // by finding all parts that a string key contains
 )
 
 // The first bitmaps of every column.
@@ -57,6 +59,8 @@ type index struct {
 	lists   []column
 	// verify are the rows that have cells the bitmaps don't decide.
 	verify []uint64
+	// patterns is how many cells with patterns the bitmaps decide.
+	patterns int
 	// live are all rows.
 	live []uint64
 }
@@ -71,6 +75,7 @@ type column struct {
 	texts    textClasses
 	elements map[string]uint32 // class
 	postings map[string][]int32
+	parts    *partFinder
 	// sparse tells of a posting column that no row matches a value that no cell
 	// names.
 	sparse bool
@@ -87,6 +92,13 @@ func (c *column) class(v *value) uint32 {
 		return otherClass + uint32(intsAbove(c.ints, v.key)>>c.shift)
 	case strColumn:
 		return otherClass + uint32(above(c.strs, v.str)>>c.shift)
+	case endColumn:
+		var end [maxEnd + 2]byte // longer than any bound
+		n := min(len(v.str), len(end))
+		for i := range n {
+			end[i] = v.str[len(v.str)-1-i]
+		}
+		return otherClass + uint32(above(c.strs, viewOf(end[:n]))>>c.shift)
 	}
 	return c.texts.find(v.str, uint64(v.key))
 }
@@ -149,24 +161,21 @@ func newIndex(t *Table, budget int) *index {
 			bySlot[a.slot] = append(e, entry{int32(row), a})
 		}
 	}
-	slots := make([]int32, 0, len(bySlot))
-	for slot, entries := range bySlot {
-		if len(entries) > 0 {
-			slots = append(slots, int32(slot))
-		}
-	}
-	slices.SortStableFunc(slots, func(a, b int32) int { return len(bySlot[b]) - len(bySlot[a]) })
 	var columns []*columnBuilder
-	for i, slot := range slots {
+	for slot, entries := range bySlot {
+		columns = append(columns, x.columnsOf(t.model, int32(slot), entries)...)
+	}
+	slices.SortStableFunc(columns, func(a, b *columnBuilder) int { return len(b.entries) - len(a.entries) })
+	for i, b := range columns {
 		if i >= maxColumns {
-			for _, e := range bySlot[slot] {
+			for _, e := range b.entries {
 				set1(x.verify, e.row)
 			}
 			continue
 		}
-		columns = append(columns, x.newColumn(t.model, slot, bySlot[slot]))
+		b.build()
 	}
-	x.assemble(columns)
+	x.assemble(columns[:min(len(columns), maxColumns)])
 	return x
 }
 
@@ -187,7 +196,7 @@ func (x *index) assemble(columns []*columnBuilder) {
 	for _, b := range columns {
 		b.start = uint32(len(x.maps))
 		x.maps = append(x.maps, b.maps...)
-		if b.kind == elementColumn || b.kind == postingColumn {
+		if b.kind == elementColumn || b.kind == postingColumn || b.kind == partColumn {
 			x.lists = append(x.lists, b.column)
 		} else {
 			x.columns = append(x.columns, b.column)

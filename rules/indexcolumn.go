@@ -5,22 +5,58 @@ import (
 	"slices"
 )
 
-// newColumn makes the index of one slot from its cells.
-func (x *index) newColumn(m *Model, slot int32, entries []entry) *columnBuilder {
-	b := &columnBuilder{index: x, column: column{slot: slot}, entries: entries}
-	if int(slot) < len(m.fields) {
-		switch m.fields[slot].typ {
-		case stringField:
-			b.kind = pointColumn
-			if slices.ContainsFunc(entries, hasSpans) {
-				b.kind = strColumn
-			}
-		case listField:
-			b.kind = elementColumn
-		}
+// columnsOf are the columns of one slot, each with some of its cells: a row
+// has its cell in one of them, and matches whatever the others find.
+func (x *index) columnsOf(m *Model, slot int32, entries []entry) []*columnBuilder {
+	if len(entries) == 0 {
+		return nil
 	}
+	rest := &columnBuilder{index: x, column: column{slot: slot}, entries: entries}
+	if int(slot) >= len(m.fields) || m.fields[slot].typ != stringField {
+		if int(slot) < len(m.fields) && m.fields[slot].typ == listField {
+			rest.kind = elementColumn
+		}
+		return []*columnBuilder{rest}
+	}
+	rest.kind = pointColumn
+	columns := []*columnBuilder{rest}
+	for _, special := range []struct {
+		kind   columnKind
+		least  int // cells for which a column of their own pays
+		serves func(*atom) bool
+	}{{endColumn, 4, isEnds}, {partColumn, 8, isParts}} {
+		mine := slices.DeleteFunc(slices.Clone(rest.entries), func(e entry) bool { return !special.serves(e.atom) })
+		if len(mine) < special.least {
+			continue
+		}
+		b := &columnBuilder{index: x, column: column{slot: slot, kind: special.kind}, entries: mine}
+		if special.kind == partColumn {
+			if b.parts = newPartFinder(mine, x.budget); b.parts == nil {
+				continue
+			}
+		}
+		columns = append(columns, b)
+		rest.entries = slices.DeleteFunc(slices.Clone(rest.entries), func(e entry) bool { return special.serves(e.atom) })
+	}
+	if len(rest.entries) == 0 {
+		return columns[1:]
+	}
+	if slices.ContainsFunc(rest.entries, hasSpans) {
+		rest.kind = strColumn
+	}
+	return columns
+}
+
+// build makes the bitmaps of the column.
+func (b *columnBuilder) build() {
 	b.wildcards()
 	switch b.kind {
+	case endColumn:
+		b.strs = buildSpans(b, strDomain, endsOf)
+		b.patterns += len(b.entries)
+	case partColumn:
+		b.buildParts()
+		b.patterns += len(b.entries)
 	case intColumn:
 		b.ints = buildSpans(b, intDomain, intsOf)
 	case strColumn:
@@ -30,7 +66,6 @@ func (x *index) newColumn(m *Model, slot int32, entries []entry) *columnBuilder 
 	case elementColumn:
 		b.buildElements()
 	}
-	return b
 }
 
 // columnBuilder makes the bitmaps of a column.

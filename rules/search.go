@@ -142,15 +142,26 @@ func (x *index) evaluateLists(t *Table, b *Binding, at *[maxColumns]uint32, n in
 	for i := range x.lists {
 		c := &x.lists[i]
 		v := &b.values[c.slot]
-		if v.state != present {
+		if v.state != present || v.long && c.kind == partColumn {
 			at[n] = c.start
 			n++
 			continue
 		}
 		u := union{base: c.start + uint32(x.words)*otherClass}
-		if c.kind == postingColumn {
+		switch c.kind {
+		case postingColumn:
 			u.rows = c.postings[v.str]
-		} else {
+		case partColumn:
+			found, all := c.parts.find(v.str, elements[taken:])
+			u.elements = elements[taken : taken+found]
+			for i, class := range u.elements {
+				u.elements[i] = c.start + uint32(x.words)*class
+			}
+			if taken += found; !all {
+				taken, inexact = taken-found, true
+				u = union{base: c.start + uint32(x.words)*anyClass}
+			}
+		default:
 			first := taken
 			for _, item := range v.list {
 				class, ok := c.elements[item]
