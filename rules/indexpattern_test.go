@@ -61,20 +61,20 @@ func randomCell(r *rand.Rand, depth int, ends *[]string) textCell {
 	}
 	cells := make([]textCell, 1+r.IntN(3))
 	texts := make([]string, len(cells))
-	any := textCell{}
+	either := textCell{}
 	same := r.IntN(2) == 0 // all about ends, or all about parts
 	for i := range cells {
 		for cells[i] = randomCell(r, 0, ends); same && cells[i].pattern != cells[0].pattern; {
 			cells[i] = randomCell(r, 0, ends)
 		}
 		texts[i] = cells[i].text
-		any.pattern = any.pattern || cells[i].pattern
+		either.pattern = either.pattern || cells[i].pattern
 	}
-	any.text = "[" + strings.Join(texts, ", ") + "]"
-	any.matches = func(v string) bool {
+	either.text = "[" + strings.Join(texts, ", ") + "]"
+	either.matches = func(v string) bool {
 		return slices.ContainsFunc(cells, func(c textCell) bool { return c.matches(v) })
 	}
-	return any
+	return either
 }
 
 // The columns of ends and of parts find what looking at each cell would.
