@@ -121,7 +121,7 @@ func init() {
 		mutant{
 			ID: "slow-load-ended", In: "Source.reportSlow",
 			What: "a loading that has ended is reported as slow",
-			Old:  "timer.Stop()", New: "",
+			Old:  "over = true\n\t\ttimer.Stop()", New: "_ = timer",
 			Run: "SlowLoad",
 		},
 		mutant{
