@@ -17,7 +17,7 @@ type Analysis struct {
 	// Now is the instant from which on the table is looked at. It decides
 	// which rows have expired, and may not be zero.
 	Now time.Time
-	// Equal tells whether two outcomes are the same value. Without it no two
+	// Equal reports whether two outcomes are the same value. Without it no two
 	// are.
 	Equal func(a, b int) bool
 	// Overlaps asks for overlaps, and Gaps for a context only the default
@@ -32,23 +32,20 @@ const DefaultBudget = 5_000_000
 // maxFindings is how many findings of one kind are reported.
 const maxFindings = 50
 
-// Analyse looks for mistakes in a table: rows that are never reached or have
-// expired, columns that never matter and, on demand, overlaps and gaps. What
-// it reports is so, given that required fields have a value; what it can't
-// decide within the budget it says.
+// Analyse looks for mistakes in a table: rows that never match, are never
+// reached or have expired, columns that never matter and, on demand, overlaps
+// and gaps. What it reports is so; what it can't decide, or not within the
+// budget, it says where that matters.
 func (t *Table) Analyse(a Analysis) []Finding {
 	if a.Budget <= 0 {
 		a.Budget = DefaultBudget
 	}
-	z := analyser{t: t, a: a, left: a.Budget}
-	z.expired()
 	if len(t.rows) == 0 {
 		return nil
 	}
-	if z.grid = newGrid(t, a.Now); z.grid == nil {
-		z.found(Finding{Kind: Undecided, Row: -1, Other: -1, Pos: t.rows[0].Pos, Message: "the table has too many different values to be analysed"})
-		return z.findings
-	}
+	z := analyser{t: t, a: a, left: a.Budget}
+	z.solver = newSolver(t, a.Now, &z.left)
+	z.expired()
 	z.deadColumns()
 	z.unreachable()
 	if a.Overlaps || t.unique {
@@ -61,10 +58,11 @@ func (t *Table) Analyse(a Analysis) []Finding {
 }
 
 type analyser struct {
-	*grid
+	*grid    // nil until somebody needs it
 	t        *Table
 	a        Analysis
 	left     int // of the budget
+	solver   *solver
 	findings []Finding
 	past     []bool // the rows that have expired
 }
@@ -91,7 +89,8 @@ func (z *analyser) expired() {
 	}
 }
 
-// deadColumns finds the columns of a matrix that have no condition.
+// deadColumns finds the columns of a matrix that have no condition, and the
+// fields whose conditions everything meets.
 func (z *analyser) deadColumns() {
 	for _, column := range z.t.columns {
 		alive := slices.ContainsFunc(z.t.cells, func(c cellRef) bool { return c.name == column.Text })
@@ -100,34 +99,70 @@ func (z *analyser) deadColumns() {
 				Message: fmt.Sprintf("the column %s never matters: each of its cells matches everything", column.Text)})
 		}
 	}
-	for i := range z.axes {
-		x := &z.axes[i]
-		if int(x.slot) >= len(z.t.model.fields) || slices.ContainsFunc(x.classes, func(c class) bool {
-			return !slices.Equal(c.must, x.classes[0].must) || !slices.Equal(c.must, c.may)
-		}) {
-			continue
+	m := z.t.model
+	used, alive := make([]bool, len(m.fields)), make([]bool, len(m.fields))
+	for i := range z.t.atoms {
+		if a := &z.t.atoms[i]; int(a.slot) < len(m.fields) {
+			used[a.slot] = true
+			alive[a.slot] = alive[a.slot] || a.op == atomConfig || !z.everything(&m.fields[a.slot], condOf(a))
 		}
-		z.found(Finding{Kind: DeadColumn, Row: -1, Other: -1, Pos: z.t.rows[0].Pos,
-			Message: fmt.Sprintf("the field %s never matters: each of its cells matches everything", z.t.model.slotName(x.slot))})
+	}
+	for slot := range used {
+		if used[slot] && !alive[slot] {
+			z.found(Finding{Kind: DeadColumn, Row: -1, Other: -1, Pos: z.t.rows[0].Pos,
+				Message: fmt.Sprintf("the field %s never matters: each of its cells matches everything", m.fields[slot].name)})
+		}
 	}
 }
 
-// unreachable finds the rows that those above leave nothing.
+// everything reports whether a condition on a field is always met, as far as
+// can be seen without effort.
+func (z *analyser) everything(f *field, c cond) bool {
+	if !c.onMissing && (f.program != nil || !f.required || !z.t.model.strict) {
+		return false
+	}
+	if c.pred.op == always || f.typ == listField || f.typ == stringField && f.texts == nil {
+		return c.pred.op == always
+	}
+	_, v := z.solver.value(f, notPred(c.pred))
+	return v == empty
+}
+
+// unreachable finds the rows that match nothing, and those that the rows above
+// leave nothing.
 func (z *analyser) unreachable() {
 	undecided, first, n := 0, -1, 0
+	report := func(f Finding) {
+		if n++; n <= maxFindings {
+			z.found(f)
+		}
+	}
 	for row := range z.t.rows {
 		if z.past[row] {
 			continue
 		}
-		reached, cover, decided := z.reached(row)
+		b := blocked{row: row, cover: -1}
+		v := z.reach(&b)
+		if v == open && z.left > 0 && z.needGrid() {
+			// The conditions are too many ways at once for the solver, which
+			// the classes of all values may still decide.
+			var reached, decided bool
+			reached, b.cover, decided = z.reached(row)
+			switch {
+			case decided && reached:
+				v = met
+			case decided:
+				v = empty
+			}
+		}
 		switch {
-		case !decided:
+		case v == empty && len(b.by) == 0 && b.cover < 0:
+			report(z.contradiction(row))
+		case v == empty:
+			report(b.finding(z.t))
+		case v == open:
 			if undecided++; first < 0 {
 				first = row
-			}
-		case !reached:
-			if n++; n <= maxFindings {
-				z.reportUnreachable(row, cover)
 			}
 		}
 	}
@@ -137,51 +172,141 @@ func (z *analyser) unreachable() {
 	}
 }
 
-// reportUnreachable looks for an example of what answers instead of a row.
-// cover is a row that matches all that the row matches, or -1.
-func (z *analyser) reportUnreachable(row, cover int) {
-	t := z.t
-	f := Finding{Kind: Unreachable, Row: row, Other: cover, Pos: t.rows[row].Pos}
-	var by []int
-	z.examples(func(c *class) bool { return has(c.may, row) }, func(context string, at time.Time, b *Binding) bool {
-		d := t.Evaluate(b)
-		if d.Row < 0 || d.Row >= row || !matchAll(t.rowAtoms(row), b) {
-			return false
-		}
-		if f.Witness == "" {
-			f.Witness, f.At, f.Other = context, at, d.Row
-		}
-		if !slices.Contains(by, d.Row) {
-			by = append(by, d.Row)
-		}
-		return cover >= 0 || len(by) >= 3
-	})
-	f.Message = t.rows[row].ID + " is never reached: "
-	slices.Sort(by)
-	switch {
-	case cover >= 0:
-		f.Message += t.rows[cover].ID + " above matches all that it matches"
-	case len(by) == 0:
-		f.Message += "rows above together match all that it matches"
-	default:
-		f.Message += "rows above together match all that it matches, among them "
-		for i, other := range by {
-			if i > 0 {
-				f.Message += ", "
+// needGrid makes the grid if there is none yet. It reports whether there is
+// one now.
+func (z *analyser) needGrid() bool {
+	if z.grid == nil {
+		z.grid = newGrid(z.t, z.a.Now, &z.left)
+	}
+	return z.grid != nil
+}
+
+// blocked is a row that others leave nothing, or so far less.
+type blocked struct {
+	row   int
+	by    []blocker
+	cover int // a row above that matches all that the row matches, or -1
+}
+
+// blocker is a row above that is certain to answer in a row's place, with a
+// context that shows it. A split above both may answer that, first.
+type blocker struct {
+	row, first int
+	context    string
+	at         time.Time
+}
+
+// maxBlockers is from how many rows above on the solver gives up a row.
+const maxBlockers = 40
+
+// reach looks for a context that a row answers: one that it matches, and if a
+// row above does so too, one that this one does not match, and so on.
+func (z *analyser) reach(b *blocked) verdict {
+	t, s := z.t, z.solver
+	own := [][]atom{t.rowAtoms(b.row)}
+	var fail [][]atom
+	for {
+		if v := s.find(own, fail); v != met {
+			if v == empty {
+				z.findCover(b, own)
 			}
-			f.Message += t.rows[other].ID
+			return v
+		}
+		above, ok := z.blocker(b.row)
+		if !ok {
+			return met
+		}
+		if len(b.by) == maxBlockers || slices.ContainsFunc(b.by, func(o blocker) bool { return o.row == above.row }) {
+			return open
+		}
+		b.by, fail = append(b.by, above), append(fail, t.rowAtoms(above.row))
+	}
+}
+
+// blocker is the first row above a row that is certain to answer the solver's
+// example, if there is one. A split may leave any caller to the rows below.
+func (z *analyser) blocker(row int) (blocker, bool) {
+	t, s := z.t, z.solver
+	first := t.Evaluate(&s.b).Row
+	if first < 0 || first >= row {
+		return blocker{}, false
+	}
+	for other := first; other < row; other++ {
+		z.left--
+		if t.answers[other].split == nil && matchAll(t.rowAtoms(other), &s.b) {
+			return blocker{other, first, s.context, s.at}, true
 		}
 	}
-	z.found(f)
+	return blocker{}, false
+}
+
+// findCover finds the row above that is enough to leave a row nothing.
+func (z *analyser) findCover(b *blocked, own [][]atom) {
+	slices.SortFunc(b.by, func(x, y blocker) int { return x.row - y.row })
+	for _, other := range b.by {
+		if len(b.by) == 1 || z.solver.find(own, [][]atom{z.t.rowAtoms(other.row)}) == empty {
+			b.cover = other.row
+			return
+		}
+	}
+}
+
+// finding says what answers in place of a row.
+func (b *blocked) finding(t *Table) Finding {
+	f := Finding{Kind: Unreachable, Row: b.row, Other: b.cover, Pos: t.rows[b.row].Pos}
+	if len(b.by) > 0 {
+		i := max(slices.IndexFunc(b.by, func(o blocker) bool { return o.row == b.cover }), 0)
+		f.Other, f.Witness, f.At = b.by[i].first, b.by[i].context, b.by[i].at
+	}
+	f.Message = t.rows[b.row].ID + " is never reached: "
+	if b.cover >= 0 {
+		f.Message += t.rows[b.cover].ID + " above matches all that it matches"
+		return f
+	}
+	f.Message += "rows above together match all that it matches"
+	const most = 3
+	for i, other := range b.by[:min(len(b.by), most)] {
+		f.Message += []string{", among them ", ", "}[min(i, 1)] + t.rows[other.row].ID
+	}
+	return f
+}
+
+// contradiction says why a row matches nothing.
+func (z *analyser) contradiction(row int) Finding {
+	t := z.t
+	f := Finding{Kind: Contradiction, Row: row, Other: -1, Pos: t.rows[row].Pos}
+	atoms, cells := t.rowAtoms(row), t.rowCells(row)
+	for i := range atoms {
+		if z.solver.find([][]atom{atoms[i : i+1]}, nil) != empty {
+			continue
+		}
+		f.Pos = cells[i].node.Pos
+		f.Message = fmt.Sprintf("%s never matches: no %s meets %s", t.rows[row].ID, cells[i].name, cellText(cells[i].node))
+		if m := t.model; int(atoms[i].slot) < len(m.fields) && m.fields[atoms[i].slot].typ == listField && cells[i].node.Get("size") != nil {
+			f.Message += " (an empty list counts as missing)"
+		}
+		return f
+	}
+	f.Message = t.rows[row].ID + " never matches: its cells contradict each other"
+	for i := range cells {
+		if i > 0 && cells[i].node == cells[i-1].node && z.solver.find([][]atom{atoms[i-1 : i+1]}, nil) == empty {
+			f.Pos = cells[i].node.Pos
+			f.Message = fmt.Sprintf("%s never matches: no context meets %s: %s", t.rows[row].ID, cells[i].name, cellText(cells[i].node))
+		}
+	}
+	return f
 }
 
 func has(words []uint64, row int) bool { return words[row>>6]&(1<<(row&63)) != 0 }
 
-// reached tells whether there is a point of the grid that a row could match
+// reached reports whether there is a point of the grid that a row could match
 // and that no row above is certain to, and whether that was decided. Where a
 // single row above covers all of the row, it is cover, otherwise -1.
 func (z *analyser) reached(row int) (reached bool, cover int, decided bool) {
 	if z.left < 0 {
+		return false, -1, false
+	}
+	if z.left -= len(z.axes) * (1 + z.words/64); z.left < 0 {
 		return false, -1, false
 	}
 	s := search{analyser: z, path: make([]*class, len(z.axes))}
@@ -248,13 +373,26 @@ func (z *analyser) impliedBy(x *axis, row int) []uint64 {
 // gap looks for a context that only the default answers.
 func (z *analyser) gap() {
 	t := z.t
+	undecided := func() {
+		z.found(Finding{Kind: Undecided, Row: -1, Other: -1, Pos: t.rows[0].Pos,
+			Message: "not decided whether the rows leave a gap: the work bound is exhausted"})
+	}
+	if !z.needGrid() {
+		undecided()
+		return
+	}
 	s := search{analyser: z, path: make([]*class, len(z.axes))}
 	for i := range z.axes {
 		c := choice{axis: i}
 		for j := range z.axes[i].classes {
-			if cl := &z.axes[i].classes[j]; cl.known || z.axes[i].unknown {
-				c.add(cl, cl.may)
+			cl := &z.axes[i].classes[j]
+			if !cl.known && !z.axes[i].unknown {
+				continue
 			}
+			if slot := int(z.axes[i].slot); cl.known && cl.witness == "" && slot < t.model.declared && t.model.fields[slot].required {
+				continue // that a required field is missing is not what the rows are made for
+			}
+			c.add(cl, cl.may)
 		}
 		if len(c.classes) == 0 {
 			return
@@ -263,8 +401,7 @@ func (z *analyser) gap() {
 	}
 	found, decided := s.run(z.above(len(t.rows)))
 	if !decided {
-		z.found(Finding{Kind: Undecided, Row: -1, Other: -1, Pos: t.rows[0].Pos,
-			Message: "not decided whether the rows leave a gap: the work bound is exhausted"})
+		undecided()
 	}
 	if !found {
 		return

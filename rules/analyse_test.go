@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +42,7 @@ func checkFindings(t *testing.T, m *Model, tab *Table, findings []Finding) {
 }
 
 func TestAnalyse(t *testing.T) {
-	m := model(t, `
+	const text = `
 fields:
   env:    { type: string, values: [production, staging], required: true }
   locale: { type: string, match: language-range }
@@ -58,7 +59,8 @@ computed:
   big: seats > 10
 segments:
   staff: [ { tags: employee } ]
-`)
+`
+	m, strict := model(t, text), model(t, "on_type_mismatch: reject"+text)
 	tests := []struct {
 		name, text string
 		a          Analysis
@@ -72,11 +74,12 @@ segments:
 			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches {"plan":"pro","seats":2}`}},
 		{"union", "columns: [seats, value]\nmatrix:\n  - [..10, a]\n  - [20.., b]\n  - [5..22, c]\n  - [8..25, d]", Analysis{},
 			[]string{`unreachable flag.yaml:6:5 row 4 is never reached: rows above together match all that it matches, among them row 1, row 2, row 3 {"seats":8}`}},
-		{"union of all values", "columns: [env, value]\nmatrix:\n  - [production, a]\n  - [staging, b]\n  - [any, c]", Analysis{},
-			[]string{`unreachable flag.yaml:5:5 row 3 is never reached: rows above together match all that it matches, among them row 1, row 2 {"env":"production"}`}},
+		{"strictly union of all values", "columns: [env, value]\nmatrix:\n  - [production, a]\n  - [staging, b]\n  - [any, c]", Analysis{},
+			[]string{`unreachable flag.yaml:5:5 row 3 is never reached: rows above together match all that it matches, among them row 1, row 2 {"env":"production","sure":false}`}},
 		{"missing stays open", "columns: [beta, value]\nmatrix:\n  - [true, a]\n  - [false, b]\n  - [any, c]", Analysis{}, nil},
-		{"required closes it", "columns: [sure, value]\nmatrix:\n  - [true, a]\n  - [false, b]\n  - [any, c]", Analysis{},
-			[]string{`unreachable flag.yaml:5:5 row 3 is never reached: rows above together match all that it matches, among them row 1, row 2 {"sure":false}`}},
+		{"strictly required closes it", "columns: [sure, value]\nmatrix:\n  - [true, a]\n  - [false, b]\n  - [any, c]", Analysis{},
+			[]string{`unreachable flag.yaml:5:5 row 3 is never reached: rows above together match all that it matches, among them row 1, row 2 {"env":"production","sure":true}`}},
+		{"required may be missing after all", "columns: [sure, value]\nmatrix:\n  - [true, a]\n  - [false, b]\n  - [any, c]", Analysis{}, nil},
 		{"values close it", "columns: [level, value]\nmatrix:\n  - [1, a]\n  - [2, b]\n  - [present, c]", Analysis{},
 			[]string{`unreachable flag.yaml:5:5 row 3 is never reached: rows above together match all that it matches, among them row 1, row 2 {"level":1}`}},
 		{"languages", "columns: [locale, value]\nmatrix:\n  - [nl, a]\n  - [nl-BE, b]", Analysis{},
@@ -93,15 +96,15 @@ segments:
 				`unreachable flag.yaml:5:5 row 3 is never reached: row 1 above matches all that it matches {"plan":"prof"}`}},
 		{"patterns", "columns: [plan, value]\nmatrix:\n  - [/^x/, a]\n  - [xy, b]\n  - [/^x/, c]\n  - [\"*y\", d]", Analysis{},
 			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches {"plan":"xy"}`,
-				`unreachable flag.yaml:5:5 row 3 is never reached: row 1 above matches all that it matches {"plan":"xy"}`}},
+				`unreachable flag.yaml:5:5 row 3 is never reached: row 1 above matches all that it matches {"plan":"x"}`}},
 		{"lists", "columns: [tags, value]\nmatrix:\n  - [[a, b], a]\n  - [a, b]\n  - [{ all: [a, c] }, c]\n  - [c, d]", Analysis{},
 			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches {"tags":["a"]}`,
-				`unreachable flag.yaml:5:5 row 3 is never reached: row 1 above matches all that it matches`}},
+				`unreachable flag.yaml:5:5 row 3 is never reached: row 1 above matches all that it matches {"tags":["a","c"]}`}},
 		{"segments", "columns: [segment, value]\nmatrix:\n  - [staff, a]\n  - [staff, b]\n  - [not staff, c]\n  - [any, d]", Analysis{},
-			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches`,
-				`unreachable flag.yaml:6:5 row 4 is never reached: rows above together match all that it matches, among them row 3 {"other":1}`}},
+			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches {"tags":["employee"]}`,
+				`unreachable flag.yaml:6:5 row 4 is never reached: rows above together match all that it matches, among them row 1, row 3 {"tags":["employee"]}`}},
 		{"computed", "columns: [big, value]\nmatrix:\n  - [true, a]\n  - [not false, b]", Analysis{},
-			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches`}},
+			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches {"seats":11}`}},
 		{"splits don't shadow", "rules:\n  - { id: s, split: { by: plan, of: [{ value: a, share: 100% }] } }\n  - { when: { plan: pro }, value: b }", Analysis{}, nil},
 		{"schedule", "rules:\n  - { from: 2026-01-01, value: a }\n  - { value: b }\n  - { from: 2027-01-01, until: 2027-02-01, value: c }", Analysis{},
 			[]string{`unreachable flag.yaml:3:5 row 2 is never reached: row 1 above matches all that it matches {"other":1}`,
@@ -109,7 +112,7 @@ segments:
 		{"schedule to come", "rules:\n  - { from: 2026-07-01, value: a }\n  - { value: b }", Analysis{}, nil},
 		{"expired", "rules:\n  - { id: xmas, until: 2025-12-31, value: a }\n  - { value: b }", Analysis{},
 			[]string{`expired flag.yaml:2:5 xmas has expired at 2026-01-01T00:00:00Z`}},
-		{"dead columns", "columns: [plan, seats, sure, value]\nmatrix:\n  - [pro, any, [true, false], a]\n  - [team, any, any, b]", Analysis{},
+		{"strictly dead columns", "columns: [plan, seats, sure, value]\nmatrix:\n  - [pro, any, [true, false], a]\n  - [team, any, any, b]", Analysis{},
 			[]string{`dead_column flag.yaml:1:17 the column seats never matters: each of its cells matches everything`,
 				`dead_column flag.yaml:3:5 the field sure never matters: each of its cells matches everything`}},
 		{"unique", "hit: unique\ncolumns: [env, plan, value]\nmatrix:\n  - [production, any, a]\n  - [any, pro, b]\n  - [staging, pro, b]\n  - [production, free, a]", Analysis{},
@@ -125,6 +128,10 @@ segments:
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			m := m
+			if strings.HasPrefix(tt.name, "strictly") {
+				m = strict
+			}
 			tab := table(t, m, tt.text)
 			tt.a.Now, tt.a.Equal = noon, equalText(tab)
 			findings := tab.Analyse(tt.a)
@@ -143,16 +150,18 @@ segments:
 // On a model of closed values every context can be tried, so that what the
 // analysis says must be exactly what happens.
 func TestAnalyseAgainstAllContexts(t *testing.T) {
-	m := model(t, "fields:\n  a: { type: string, values: [x, y, z] }\n  b: { type: number, values: [1, 2, 3] }\n  c: { type: boolean, required: true }\n")
+	const fields = "fields:\n  a: { type: string, values: [x, y, z] }\n  b: { type: number, values: [1, 2, 3] }\n  c: { type: boolean, required: true }\n"
+	models := []*Model{model(t, fields), model(t, "on_type_mismatch: reject\n"+fields)}
 	cells := map[string][]string{
 		"a": {"any", "x", "not x", "[x, y]", "missing", "present", "[missing, z]", "\"*y\"", "{ matches: '^[xy]' }"},
 		"b": {"any", "1", "2..", "not 2", "missing", "..2", "[1, 3]"},
 		"c": {"any", "true", "false"},
 	}
-	var contexts []string
+	var contexts, incomplete []string
 	for _, a := range []string{"", `"a":"x",`, `"a":"y",`, `"a":"z",`} {
 		for _, b := range []string{"", `"b":1,`, `"b":2,`, `"b":3,`} {
 			contexts = append(contexts, "{"+a+b+`"c":true}`, "{"+a+b+`"c":false}`)
+			incomplete = append(incomplete, "{"+a+b+`"other":1}`)
 		}
 	}
 	found := make(map[FindingKind]int)
@@ -164,15 +173,20 @@ func TestAnalyseAgainstAllContexts(t *testing.T) {
 		for range rows {
 			fmt.Fprintf(&text, "  - [%s, %s, %s, v%d]\n", pick(g, cells["a"]), pick(g, cells["b"]), pick(g, cells["c"]), g.IntN(3))
 		}
+		m := models[seed%2]
 		tab := table(t, m, text.String())
 		reached := make([]bool, rows)
 		overlap := make(map[[2]int]bool)
 		gap := false
-		for _, context := range contexts {
+		all := contexts
+		if seed%2 == 0 { // a required field may be missing after all
+			all = slices.Concat(contexts, incomplete)
+		}
+		for i, context := range all {
 			b := bind(t, m, context)
 			if d := tab.Evaluate(b); d.Row >= 0 {
 				reached[d.Row] = true
-			} else {
+			} else if i < len(contexts) {
 				gap = true
 			}
 			for i := range rows {
@@ -236,7 +250,7 @@ func TestAnalyseIsSound(t *testing.T) {
 		checkFindings(t, m, tab, findings)
 		never := make(map[int]bool)
 		for _, f := range findings {
-			if f.Kind == Unreachable || f.Kind == Expired {
+			if f.Kind == Unreachable || f.Kind == Expired || f.Kind == Contradiction {
 				never[f.Row] = true
 			}
 			if f.Kind == Unreachable {

@@ -27,7 +27,8 @@ type ExampleClass struct {
 // is not among them. It is nil for a table that has too many classes. Nothing
 // lies before now.
 func (t *Table) Examples(now time.Time) []FieldExamples {
-	g := newGrid(t, now)
+	left := DefaultBudget
+	g := newGrid(t, now, &left)
 	if g == nil {
 		return nil
 	}

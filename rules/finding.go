@@ -21,12 +21,16 @@ const (
 	DeadColumn
 	// Expired: a row whose until has passed.
 	Expired
-	// Undecided: the work bound ended the analysis of a row or of the table.
+	// Undecided: the analysis of a row or of the table came to no end, by its
+	// work bound or because the conditions are beyond it.
 	Undecided
+	// Contradiction: a row that no context matches.
+	Contradiction
 )
 
 var findingNames = [...]string{
 	Unreachable: "unreachable", Overlap: "overlap", Gap: "gap", DeadColumn: "dead_column", Expired: "expired", Undecided: "undecided",
+	Contradiction: "contradiction",
 }
 
 // String is the kind as reports spell it.

@@ -33,7 +33,7 @@ type axis struct {
 	slot    int32
 	classes []class
 	entries []entry
-	// fuzzy tells that in some class, not all values meet the same cells, and
+	// fuzzy says that in some class, not all values meet the same cells, and
 	// unknown that no class has a witness: the value follows from fields.
 	fuzzy, unknown bool
 }
@@ -58,8 +58,9 @@ type class struct {
 	known   bool
 }
 
-// newGrid makes the grid of a table, or nil when it would be too large.
-func newGrid(t *Table, now time.Time) *grid {
+// newGrid makes the grid of a table, or nil when it would be too large or cost
+// more than what is left of a budget, which is found out before.
+func newGrid(t *Table, now time.Time, left *int) *grid {
 	g := &grid{t: t, words: (len(t.rows) + 63) / 64}
 	g.certain = make([]uint64, g.words)
 	bySlot := make([][]entry, t.model.nowSlot()+1)
@@ -83,7 +84,7 @@ func newGrid(t *Table, now time.Time) *grid {
 		if len(entries) == 0 {
 			continue
 		}
-		b := axisBuilder{grid: g, axis: axis{slot: int32(slot), entries: entries, unknown: true}, now: now, left: maxGridBytes - size}
+		b := axisBuilder{grid: g, axis: axis{slot: int32(slot), entries: entries, unknown: true}, now: now, left: maxGridBytes - size, budget: left}
 		if !b.build() {
 			return nil
 		}
@@ -97,9 +98,11 @@ func newGrid(t *Table, now time.Time) *grid {
 type axisBuilder struct {
 	*grid
 	axis
-	now   time.Time
-	left  int // bytes
-	field *field
+	now  time.Time
+	left int // bytes
+	// budget is what is left, in steps of Analysis.Budget.
+	budget *int
+	field  *field
 }
 
 func (b *axisBuilder) build() bool {
@@ -107,7 +110,7 @@ func (b *axisBuilder) build() bool {
 	if int(b.slot) < len(m.fields) {
 		b.field = &m.fields[b.slot]
 	}
-	if b.field != nil && !b.field.required {
+	if b.field != nil && !(b.field.required && m.strict) {
 		test := func(i int) (bool, bool) { return b.entries[i].atom.onMissing, b.entries[i].atom.onMissing }
 		if !b.add(test, "", b.field.program == nil) {
 			return false
@@ -128,6 +131,7 @@ func (b *axisBuilder) add(test func(i int) (all, some bool), witness string, kno
 	if b.left -= b.words * 16; b.left < 0 {
 		return false
 	}
+	*b.budget -= b.classCost()
 	c := class{must: make([]uint64, b.words), may: make([]uint64, b.words), witness: witness, known: known}
 	for row := range b.t.rows {
 		set1(c.must, int32(row))
@@ -145,6 +149,19 @@ func (b *axisBuilder) add(test func(i int) (all, some bool), witness string, kno
 	}
 	b.unknown = b.unknown && !known
 	b.classes = append(b.classes, c)
+	return true
+}
+
+// classCost is what making a class takes, in steps of the budget.
+func (b *axisBuilder) classCost() int { return 1 + len(b.entries)/8 + b.words/16 }
+
+// affords reports whether the budget is enough for so many classes more. One
+// that is not is spent.
+func (b *axisBuilder) affords(classes int) bool {
+	if classes > *b.budget/b.classCost() {
+		*b.budget = min(*b.budget, 0)
+		return false
+	}
 	return true
 }
 
@@ -167,7 +184,11 @@ func (b *axisBuilder) integers() bool {
 		}
 	}
 	cells := setsOf(b.entries, intsOf)
-	for _, s := range elementary(cells, intDomain, space) {
+	spans := elementary(cells, intDomain, space)
+	if !b.affords(len(spans)) {
+		return false
+	}
+	for _, s := range spans {
 		witness, known := b.integerWitness(s)
 		test := func(i int) (bool, bool) {
 			c := &cells[i]
@@ -224,21 +245,26 @@ func elementary[K cmp.Ordered](cells []cellSet[K], d domain[K], space set[K]) se
 
 // integerWitness finds a readable value in a span.
 func (b *axisBuilder) integerWitness(s span[int64]) (string, bool) {
-	in := func(k int64) bool { return s.lo <= k && k < s.hi }
 	switch {
-	case b.field == nil && b.slot != b.t.model.nowSlot():
-		return "", false // a segment: it follows from fields
-	case b.field != nil && b.field.program != nil:
-		return "", false
-	case b.field == nil:
+	case b.slot == b.t.model.nowSlot():
 		// Time: the later of now and the beginning of the span.
 		return string(appendTime(nil, max(s.lo, dateKey(b.now)), time.UTC)), true
-	case b.field.typ == booleanField:
+	case b.field == nil, b.field.program != nil:
+		return "", false // a segment or a computed field: it follows from fields
+	}
+	return b.field.integerIn(b.t.model, s, b.now)
+}
+
+// integerIn finds a readable boolean, number or date in a span: JSON.
+func (f *field) integerIn(m *Model, s span[int64], now time.Time) (string, bool) {
+	in := func(k int64) bool { return s.lo <= k && k < s.hi }
+	switch f.typ {
+	case booleanField:
 		return strconv.FormatBool(s.lo == 1), true
-	case b.field.typ == dateField:
-		for _, k := range []int64{s.lo, dateKey(b.now), s.hi - 1} {
+	case dateField:
+		for _, k := range []int64{s.lo, dateKey(now), s.hi - 1} {
 			if in(k) && minDate <= k && k <= maxDate {
-				return strconv.Quote(string(appendTime(nil, k, b.t.model.location))), true
+				return strconv.Quote(string(appendTime(nil, k, m.location))), true
 			}
 		}
 		return "", false
@@ -249,7 +275,7 @@ func (b *axisBuilder) integerWitness(s span[int64]) (string, bool) {
 		candidates = []float64{math.Ceil(lo), lo + 1, math.Floor(hi), hi - 1, 0, (lo + hi) / 2, lo}
 	}
 	for _, v := range candidates {
-		if v-v == 0 && in(numberKey(v)) && b.field.allowsNumber(v) {
+		if v-v == 0 && in(numberKey(v)) && f.allowsNumber(v) {
 			return string(appendNumber(nil, v)), true
 		}
 	}
@@ -270,7 +296,11 @@ func (b *axisBuilder) texts() bool {
 		}
 	}
 	cells := setsOf(b.entries, strsOf)
-	for _, s := range elementary(cells, strDomain, space) {
+	spans := elementary(cells, strDomain, space)
+	if !b.affords(len(spans)) {
+		return false
+	}
+	for _, s := range spans {
 		single := isPoint(s)
 		test := func(i int) (bool, bool) {
 			c := &cells[i]
@@ -309,6 +339,9 @@ func (b *axisBuilder) lists() bool {
 	}
 	slices.Sort(elements)
 	elements = slices.Compact(elements)
+	if !b.affords(len(elements) + 1) {
+		return false
+	}
 	if b.field.program == nil {
 		for _, s := range elements {
 			if !b.field.allowsText(s) {
@@ -361,6 +394,7 @@ func versionsNear(key string) []string {
 	var n [3]int
 	for i := range n {
 		if key == "" || len(key) <= int(key[0]) {
+			key = ""
 			break
 		}
 		digits := key[1 : 1+key[0]]
@@ -376,10 +410,38 @@ func versionsNear(key string) []string {
 	format := func(a, b, c int) string {
 		return strconv.Itoa(a) + "." + strconv.Itoa(b) + "." + strconv.Itoa(c)
 	}
-	return []string{
-		format(n[0], n[1], n[2]), format(n[0], n[1], n[2]+1), format(n[0], n[1]+1, 0), format(n[0]+1, 0, 0),
-		format(n[0], n[1], n[2]) + "-0", format(n[0], n[1], n[2]+1) + "-0",
+	version := format(n[0], n[1], n[2])
+	list := []string{version, format(n[0], n[1], n[2]+1), format(n[0], n[1]+1, 0), format(n[0]+1, 0, 0)}
+	if ids := prereleaseOf(key); ids != "" {
+		version += "-" + ids
+		list = append(list, version, version+".0", version+"0", version+"-", version+"a")
+	} else {
+		list = append(list, version+"-0")
 	}
+	return append(list, format(n[0], n[1], n[2]+1)+"-0")
+}
+
+// prereleaseOf is the pre-release at the end of a version's key, as far as it
+// goes.
+func prereleaseOf(key string) string {
+	var ids []string
+	for key != "" {
+		kind := key[0]
+		key = key[1:]
+		var id string
+		switch {
+		case kind == identifierNumber && key != "" && int(key[0]) < len(key):
+			id, key = key[1:1+key[0]], key[1+key[0]:]
+		case kind == identifierText:
+			id, key, _ = strings.Cut(key, string(rune(identifierEnd)))
+		default:
+			key = ""
+		}
+		if id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return strings.Join(ids, ".")
 }
 
 // addressesNear are addresses at and just above a key, or part of one.

@@ -1,56 +1,325 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
-	"time"
+	"slices"
+	"strconv"
 )
+
+// pairsPerStep is how many pairs of rows are compared in a step of the budget.
+const pairsPerStep = 4
 
 // overlaps finds pairs of rows with different values that match the same.
 func (z *analyser) overlaps() {
 	t := z.t
-	n := 0
+	n, undecided := 0, 0
+	var first Finding
+	pairs, complete := z.candidates()
+	for _, p := range pairs {
+		a, b := p[0], p[1]
+		if z.equal(a, b) {
+			continue
+		}
+		switch z.solver.find([][]atom{t.rowAtoms(a), t.rowAtoms(b)}, nil) {
+		case met:
+			z.found(Finding{Kind: Overlap, Row: b, Other: a, Pos: t.rows[b].Pos, Witness: z.solver.context, At: z.solver.at,
+				Message: fmt.Sprintf("%s and %s match the same context with different values", t.rows[a].ID, t.rows[b].ID)})
+			if n++; n >= maxFindings {
+				return
+			}
+		case open:
+			if undecided++; undecided == 1 {
+				first = Finding{Kind: Undecided, Row: b, Other: a, Pos: t.rows[b].Pos}
+			}
+		}
+		if z.left < 0 {
+			complete = false
+			break
+		}
+	}
+	switch {
+	case !complete:
+		z.found(Finding{Kind: Undecided, Row: -1, Other: -1, Pos: t.rows[0].Pos,
+			Message: "not decided whether rows with different values match the same context: the work bound is exhausted"})
+	case undecided > 0:
+		first.Message = fmt.Sprintf("not decided whether %s and %s match the same context with different values", t.rows[first.Other].ID, t.rows[first.Row].ID)
+		if undecided > 1 {
+			first.Message += ", nor of " + strconv.Itoa(undecided-1) + " other pairs of rows"
+		}
+		z.found(first)
+	}
+}
+
+// rowGroup are rows that name a single value of the same fields.
+type rowGroup struct {
+	slots []int32 // sorted
+	rows  []int32
+}
+
+// maxGroups is how many groups of rows are told apart.
+const maxGroups = 64
+
+// candidates are the pairs of rows that no pair of cells keeps apart, in the
+// order of the second, then the first. It reports whether they are all. Rows
+// that name single values, such as those of a list of customers, are found by
+// these, which takes no longer than there are rows.
+func (z *analyser) candidates() (pairs [][2]int, complete bool) {
+	t := z.t
+	groups := make(map[string]*rowGroup)
+	var list []*rowGroup
 	for row := range t.rows {
 		if z.past[row] {
 			continue
 		}
-		both := z.above(row)
-		for i := range z.axes {
-			union := make([]uint64, len(both))
-			for j := range z.axes[i].classes {
-				c := &z.axes[i].classes[j]
-				if !has(c.may, row) {
-					continue
-				}
-				for w := range union {
-					union[w] |= c.may[w]
-				}
-			}
-			for w := range both {
-				both[w] &= union[w]
-			}
-			z.left -= len(z.axes[i].classes) * (1 + len(both)/64)
+		slots := t.pointSlots(row)
+		if len(list) >= maxGroups-1 && groups[slotsKey(slots)] == nil {
+			slots = nil
 		}
-		for w, word := range both {
-			for ; word != 0; word &= word - 1 {
-				other := w<<6 + bits.TrailingZeros64(word)
-				if other == row || z.past[other] || z.equal(row, other) {
-					continue
-				}
-				if z.left < 0 {
-					z.found(Finding{Kind: Undecided, Row: row, Other: other, Pos: t.rows[row].Pos,
-						Message: "not decided whether rows from " + t.rows[row].ID + " on overlap: the work bound is exhausted"})
-					return
-				}
-				if f, ok := z.overlap(other, row); ok {
-					z.found(f)
-					if n++; n >= maxFindings {
-						return
-					}
-				}
+		key := slotsKey(slots)
+		if groups[key] == nil {
+			groups[key] = &rowGroup{slots: slots}
+			list = append(list, groups[key])
+		}
+		groups[key].rows = append(groups[key].rows, int32(row))
+	}
+	j := joiner{z: z}
+	for i, a := range list {
+		for _, b := range list[i:] {
+			if !j.join(a, b) {
+				return nil, false
 			}
 		}
 	}
+	slices.SortFunc(j.pairs, func(a, b [2]int) int { return cmp.Or(cmp.Compare(a[1], b[1]), cmp.Compare(a[0], b[0])) })
+	return j.pairs, true
+}
+
+// pointSlots are the fields of which a row names a single value.
+func (t *Table) pointSlots(row int) []int32 {
+	var slots []int32
+	atoms := t.rowAtoms(row)
+	for i := range atoms {
+		if _, ok := atoms[i].point(); ok && !slices.Contains(slots, atoms[i].slot) {
+			slots = append(slots, atoms[i].slot)
+		}
+	}
+	slices.Sort(slots)
+	return slots
+}
+
+// point is the single value that meets an atom, where there is one.
+func (a *atom) point() (string, bool) {
+	switch {
+	case a.onMissing:
+	case a.op == atomEqual:
+		return a.text, true
+	case a.op == atomSpan && a.span.hi == a.span.lo+1:
+		return strconv.FormatInt(a.span.lo, 36), true
+	}
+	return "", false
+}
+
+func slotsKey(slots []int32) string {
+	var b []byte
+	for _, s := range slots {
+		b = strconv.AppendInt(append(b, ','), int64(s), 10)
+	}
+	return string(b)
+}
+
+// joiner collects pairs of rows.
+type joiner struct {
+	z     *analyser
+	pairs [][2]int
+}
+
+// join adds the pairs of two groups, or of a group with itself.
+func (j *joiner) join(a, b *rowGroup) bool {
+	var common []int32
+	for _, slot := range a.slots {
+		if slices.Contains(b.slots, slot) {
+			common = append(common, slot)
+		}
+	}
+	if len(common) == 0 {
+		return j.compare(a.rows, b.rows, a == b)
+	}
+	j.z.left -= len(a.rows) + len(b.rows)
+	buckets := make(map[string][]int32, len(a.rows))
+	for _, row := range a.rows {
+		key := j.key(row, common)
+		buckets[key] = append(buckets[key], row)
+	}
+	if a == b {
+		for _, rows := range buckets {
+			if !j.compare(rows, rows, true) {
+				return false
+			}
+		}
+		return j.z.left >= 0
+	}
+	with := make(map[string][]int32)
+	for _, row := range b.rows {
+		if key := j.key(row, common); buckets[key] != nil {
+			with[key] = append(with[key], row)
+		}
+	}
+	for key, rows := range with {
+		if !j.compare(buckets[key], rows, false) {
+			return false
+		}
+	}
+	return j.z.left >= 0
+}
+
+// key is the values a row has of some fields.
+func (j *joiner) key(row int32, slots []int32) string {
+	var b []byte
+	atoms := j.z.t.rowAtoms(int(row))
+	for _, slot := range slots {
+		for i := range atoms {
+			if text, ok := atoms[i].point(); ok && atoms[i].slot == slot {
+				b = append(strconv.AppendInt(b, int64(len(text)), 10), ':')
+				b = append(b, text...)
+				break
+			}
+		}
+	}
+	return string(b)
+}
+
+// compare adds the pairs of a row of each list that cells don't keep apart.
+func (j *joiner) compare(a, b []int32, same bool) bool {
+	if len(a)*len(b) > 10_000 {
+		if slot, ok := j.spanned(a, b); ok {
+			return j.sweep(a, b, same, slot)
+		}
+	}
+	if j.z.left -= len(a)*len(b)/pairsPerStep + 1; j.z.left < 0 {
+		return false
+	}
+	for i, x := range a {
+		rest := b
+		if same {
+			rest = b[i+1:]
+		}
+		for _, y := range rest {
+			j.pair(x, y)
+		}
+	}
+	return true
+}
+
+func (j *joiner) pair(x, y int32) {
+	t := j.z.t
+	first, second := t.rowAtoms(int(x)), t.rowAtoms(int(y))
+	for i := range first {
+		for k := range second {
+			if first[i].slot == second[k].slot && apart(&first[i], &second[k]) {
+				return
+			}
+		}
+	}
+	j.pairs = append(j.pairs, [2]int{int(min(x, y)), int(max(x, y))})
+}
+
+// spanned finds a field of which all rows have a range of numbers or dates.
+func (j *joiner) spanned(lists ...[]int32) (int32, bool) {
+	t := j.z.t
+	for _, first := range t.rowAtoms(int(lists[0][0])) {
+		slot := first.slot
+		all := true
+		for _, rows := range lists {
+			for _, row := range rows {
+				all = all && j.spanOf(row, slot) != nil
+			}
+		}
+		if all && j.spanOf(lists[0][0], slot) != nil {
+			return slot, true
+		}
+	}
+	return 0, false
+}
+
+func (j *joiner) spanOf(row, slot int32) *atom {
+	atoms := j.z.t.rowAtoms(int(row))
+	i := slices.IndexFunc(atoms, func(a atom) bool { return a.slot == slot && a.op == atomSpan && !a.onMissing })
+	if i < 0 {
+		return nil
+	}
+	return &atoms[i]
+}
+
+// sweep is compare for rows with a range each: it only meets pairs whose
+// ranges do.
+func (j *joiner) sweep(a, b []int32, same bool, slot int32) bool {
+	type side struct {
+		row    int32
+		second bool
+		span[int64]
+	}
+	var all []side
+	for _, row := range a {
+		all = append(all, side{row, same, j.spanOf(row, slot).span})
+	}
+	if !same {
+		for _, row := range b {
+			all = append(all, side{row, true, j.spanOf(row, slot).span})
+		}
+	}
+	j.z.left -= len(all) * bits.Len(uint(len(all))) / pairsPerStep
+	slices.SortFunc(all, func(x, y side) int { return cmp.Compare(x.lo, y.lo) })
+	var open []side
+	for _, next := range all {
+		open = slices.DeleteFunc(open, func(s side) bool { return s.hi <= next.lo })
+		if j.z.left -= 1 + len(open)/pairsPerStep; j.z.left < 0 {
+			return false
+		}
+		for _, s := range open {
+			if same || s.second != next.second {
+				j.pair(s.row, next.row)
+			}
+		}
+		open = append(open, next)
+	}
+	return true
+}
+
+// apart reports whether no value meets two cells on the same field, where that
+// can be seen at once.
+func apart(a, b *atom) bool {
+	if a.onMissing && b.onMissing {
+		return false
+	}
+	switch {
+	case a.op == atomSpan && b.op == atomSpan:
+		return a.span.hi <= b.span.lo || b.span.hi <= a.span.lo
+	case a.op == atomEqual && b.op == atomEqual:
+		return a.text != b.text
+	case b.op == atomEqual:
+		a, b = b, a
+		fallthrough
+	case a.op == atomEqual:
+		return !b.matchesText(a.text)
+	}
+	return false
+}
+
+// matchesText reports whether the key of a text meets an atom.
+func (a *atom) matchesText(key string) bool {
+	switch a.op {
+	case atomEqual:
+		return a.text == key
+	case atomIn:
+		return a.more.has(key)
+	case atomNotIn:
+		return !a.more.has(key)
+	case atomPred:
+		return a.more.pred.matchText(key)
+	}
+	return a.op != atomNever
 }
 
 // above are the rows above a row.
@@ -65,7 +334,7 @@ func (z *analyser) above(row int) []uint64 {
 	return words
 }
 
-// equal tells whether two rows always answer the same.
+// equal reports whether two rows always answer the same.
 func (z *analyser) equal(a, b int) bool {
 	if z.a.Equal == nil {
 		return false
@@ -90,18 +359,4 @@ func (a *answer) outcomes() []int {
 		list = append(list, sh.outcome)
 	}
 	return list
-}
-
-// overlap looks for a context that two rows match.
-func (z *analyser) overlap(a, b int) (Finding, bool) {
-	t := z.t
-	f := Finding{Kind: Overlap, Row: b, Other: a, Pos: t.rows[b].Pos,
-		Message: fmt.Sprintf("%s and %s match the same context with different values", t.rows[a].ID, t.rows[b].ID)}
-	z.examples(func(c *class) bool { return has(c.may, a) && has(c.may, b) }, func(context string, at time.Time, binding *Binding) bool {
-		if matchAll(t.rowAtoms(a), binding) && matchAll(t.rowAtoms(b), binding) {
-			f.Witness, f.At = context, at
-		}
-		return f.Witness != ""
-	})
-	return f, f.Witness != ""
 }

@@ -108,7 +108,12 @@ func (p *Prerequisite) holds(b *Binding) bool {
 	if d.Outcome < 0 {
 		return p.AcceptDefault
 	}
-	_, ok := slices.BinarySearch(p.Accept, d.Outcome)
+	return p.accepts(d.Outcome)
+}
+
+// accepts reports whether an outcome meets the condition.
+func (p *Prerequisite) accepts(outcome int) bool {
+	_, ok := slices.BinarySearch(p.Accept, outcome)
 	return ok
 }
 

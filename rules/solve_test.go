@@ -1,0 +1,125 @@
+package rules
+
+import (
+	"strings"
+	"testing"
+)
+
+const solveModel = `
+fields:
+  email: { type: string, ignore_case: true }
+  name:  { type: string }
+  plan:  { type: string, values: [free, pro, team] }
+  tags:  { type: list }
+  kinds: { type: list, values: [a, b] }
+  n:     { type: number }
+  beta:  { type: boolean }
+  since: { type: date }
+  app:   { type: string, format: semver }
+  ip:    { type: string, format: ip }
+computed:
+  big: n > 50.0
+  word: name + "!"
+segments:
+  staff:  [ { tags: employee }, { email: "*@acme.com" } ]
+  beta_users: [ { beta: true } ]
+  not_staff: [ { segment: not staff } ]
+`
+
+// TestUniqueOverlaps are overlaps that a table with hit: unique must not have.
+func TestUniqueOverlaps(t *testing.T) {
+	m := model(t, solveModel)
+	for _, rows := range []string{
+		// Elements of lists.
+		"tags: employee||tags: beta",
+		"tags: employee||tags: { all: [beta, x] }",
+		"tags: a||tags: { size: 2.. }",
+		"tags: { all: [a, b] }||tags: a",
+		"tags: { none: [a] }||tags: b",
+		"tags: not a||tags: { size: 3 }",
+		"tags: a*||tags: \"*z\"",
+		"kinds: a||kinds: b",
+		// Patterns.
+		"email: \"*@acme.com\"||email: \"*admin*\"",
+		"email: \"*@acme.com\"||email: \"*.com\"",
+		"name: a*||name: \"*z\"",
+		"name: \"*foo*\"||name: \"*bar*\"",
+		"name: { matches: '^v[0-9]+$' }||name: \"*7\"",
+		"name: { matches: '^(de|at)' }||name: { matches: 'x{3}\\b.$' }",
+		"name: not foo||name: foo*",
+		"email: { matches: '^[A-Z]+$' }||email: \"*Q\"",
+		// Sizes.
+		"tags: { size: 1..2 }||tags: { size: 2..3 }",
+		// Segments.
+		"segment: staff||segment: beta_users",
+		"segment: staff||email: \"*admin*\"",
+		"segment: [staff, beta_users]||n: 1",
+		"segment: not_staff||n: 1",
+		// Computed fields.
+		"big: true||n: 55",
+		"big: true||n: 10..60",
+		"word: a!||name: a",
+		// Versions.
+		"app: 1.0.0-alpha..<1.0.0||app: ..<1.0.0-beta",
+		"app: 1.0.0-alpha..<1.0.0-beta||app: not 1.0.0-alpha",
+		"app: 2.0.0-rc.1..<2.0.0||app: not 2.0.0-rc.1",
+		// Addresses, dates.
+		"ip: 10.0.0.0/8||ip: 10.1.0.7..",
+		"since: ..2026-01-31||since: 2026-01-31..",
+	} {
+		t.Run(rows, func(t *testing.T) {
+			a, b, _ := strings.Cut(rows, "||")
+			tab := table(t, m, "hit: unique\nrules:\n  - { when: { "+a+" }, value: a }\n  - { when: { "+b+" }, value: b }\n")
+			findings := tab.Analyse(Analysis{Now: noon, Equal: equalText(tab)})
+			checkFindings(t, m, tab, findings)
+			for _, f := range findings {
+				if f.Kind == Overlap && f.Witness != "" {
+					t.Log(f.Witness)
+					return
+				}
+			}
+			t.Errorf("no overlap among %v", findings)
+		})
+	}
+}
+
+// TestUniqueClean are tables with hit: unique that are right, about which
+// there is nothing to say.
+func TestUniqueClean(t *testing.T) {
+	m := model(t, solveModel)
+	for _, rows := range []string{
+		"tags: a||tags: { none: [a] }",
+		"tags: { all: [a, b] }||tags: not a",
+		"tags: { size: 1 }||tags: { all: [a, b] }",
+		"tags: { size: 1 }||tags: { size: 2.. }",
+		"kinds: { size: 1.., none: [a] }||kinds: { none: [b] }||kinds: { all: [a, b] }",
+		"email: \"*@acme.com\"||email: \"*@acme.org\"",
+		"email: \"*@acme.com\"||email: { not: \"*.com\" }",
+		"name: a*||name: { matches: '^b' }",
+		"name: { matches: '^v[0-9]+$' }||name: { matches: '^w' }",
+		"name: { matches: '^[a-c]+$' }||name: \"*d*\"",
+		"name: \"*foo*\"||name: { none: [\"*fo*\"] }",
+		"email: { matches: '^ADMIN' }||email: { not: Admin* }",
+		"plan: free||plan: [pro, team]",
+		"plan: \"*e\"||plan: p*||plan: team",
+		"segment: staff||segment: not staff",
+		"segment: staff||segment: not_staff",
+		"segment: staff||tags: { none: [employee] }, email: { not: \"*@acme.com\" }",
+		"segment: beta_users||beta: false",
+		"big: true||big: false||big: missing",
+		"app: ..<1.0.0-beta||app: 1.0.0-beta..<1.0.0||app: 1.0.0..",
+		"app: 1.0.0||app: 1.0.1",
+		"n: ..<10||n: 10..<20||n: 20..",
+	} {
+		t.Run(rows, func(t *testing.T) {
+			text := "hit: unique\nrules:\n"
+			for i, row := range strings.Split(rows, "||") {
+				text += "  - { when: { " + row + " }, value: " + string(rune('a'+i)) + " }\n"
+			}
+			tab := table(t, m, text)
+			for _, f := range tab.Analyse(Analysis{Now: noon, Equal: equalText(tab)}) {
+				t.Errorf("%s: %s %s", f.Kind, f.Message, f.Witness)
+			}
+		})
+	}
+}

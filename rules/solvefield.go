@@ -1,0 +1,336 @@
+package rules
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// verdict is what is known of a condition: whether something meets it.
+type verdict uint8
+
+const (
+	empty verdict = iota // nothing does
+	open                 // not decided
+	met                  // an example does
+)
+
+// condOf is the condition of an atom on a field or on the time.
+func condOf(a *atom) cond {
+	c := cond{onMissing: a.onMissing}
+	switch a.op {
+	case atomAlways:
+		c.pred = alwaysPred
+	case atomSpan:
+		c.pred = intPred(intSet{a.span})
+	case atomEqual, atomIn, atomNotIn:
+		s, _ := strsOf(a)
+		c.pred = strPred(s)
+	case atomPred:
+		c.pred = a.more.pred
+	default:
+		c.pred = neverPred
+	}
+	return c
+}
+
+// not is the condition that a value, or its absence, does not meet c.
+func (c cond) not() cond { return cond{onMissing: !c.onMissing, pred: notPred(c.pred)} }
+
+// solve finds a value of a declared field that meets a condition: JSON, empty
+// for no value.
+func (s *solver) solve(f *field, c cond) (string, verdict) {
+	if c.onMissing && !f.required {
+		return "", met
+	}
+	value, v := s.value(f, c.pred)
+	if v != met && c.onMissing && !s.m.strict {
+		return "", met // a required field may be missing all the same
+	}
+	return value, v
+}
+
+// value is solve for a field that has a value.
+func (s *solver) value(f *field, p *pred) (string, verdict) {
+	if p.op == never {
+		return "", empty
+	}
+	switch f.typ {
+	case listField:
+		return s.list(f, p)
+	case stringField:
+		text, v := s.text(f, p)
+		return quoteJSON(text), v
+	}
+	return s.integer(f, p)
+}
+
+// space are the keys that a boolean, number or date can have.
+func (f *field) space() intSet {
+	switch f.typ {
+	case booleanField:
+		return intSet{{0, 2}}
+	case dateField:
+		return intSet{{minDate, maxDate + 1}}
+	}
+	if f.numbers != nil {
+		var s intSet
+		for k := range f.numbers {
+			s = append(s, span[int64]{k, k + 1})
+		}
+		return intDomain.normalize(s)
+	}
+	return intSet{{numberKey(f.min), numberKey(f.max) + 1}}
+}
+
+// integer finds a boolean, number or date.
+func (s *solver) integer(f *field, p *pred) (string, verdict) {
+	keys := f.space()
+	switch p.op {
+	case always:
+	case inInts:
+		keys = intDomain.intersect(p.ints, keys)
+	default:
+		return "", open
+	}
+	for _, sp := range keys {
+		if value, ok := f.integerIn(s.m, sp, s.now); ok {
+			return value, met
+		}
+	}
+	if len(keys) == 0 {
+		return "", empty
+	}
+	return "", open
+}
+
+// text finds the key of a text, a version or an address.
+func (s *solver) text(f *field, p *pred) (string, verdict) {
+	if f.texts != nil {
+		for _, text := range f.allowed {
+			if key, _ := f.textKey(text); p.matchText(key) {
+				return text, met
+			}
+		}
+		return "", empty
+	}
+	if p.op == always {
+		p = &pred{op: inStrs, strs: strDomain.all()}
+	}
+	if p.op == inStrs {
+		for _, sp := range p.strs {
+			if text, ok := f.textIn(sp); ok {
+				return text, met
+			}
+		}
+	}
+	if f.format != plainText {
+		return "", open
+	}
+	return findText(f, p, s.left)
+}
+
+// maxWays is how many ways to meet a condition are tried.
+const maxWays = 256
+
+// list finds a list. A way to meet the condition is a size and some tests that
+// an element each, and some that no element may meet.
+func (s *solver) list(f *field, p *pred) (string, verdict) {
+	ways, ok := listWays(p, false)
+	result := empty
+	if !ok {
+		result = open
+	}
+	for _, way := range ways {
+		elements, v := s.elements(f, way)
+		if v == met {
+			var b strings.Builder
+			for i, e := range elements {
+				b.WriteByte("[,"[min(i, 1)])
+				b.WriteString(quoteJSON(e))
+			}
+			return b.String() + "]", met
+		}
+		result = max(result, v)
+	}
+	return "", result
+}
+
+// listWay is one way to meet a condition on a list.
+type listWay struct {
+	sizes intSet
+	some  []*pred // each is met by an element
+	none  []*pred // each is met by no element
+}
+
+// listWays are all ways to meet a tree of tests, or with negate not to. It
+// reports whether there are few enough.
+func listWays(p *pred, negate bool) ([]listWay, bool) {
+	all := intDomain.all()
+	switch op := p.op; {
+	case op == always && !negate, op == never && negate:
+		return []listWay{{sizes: all}}, true
+	case op == always, op == never:
+		return nil, true
+	case op == negation:
+		return listWays(p.args[0], !negate)
+	case op == inInts && negate:
+		return []listWay{{sizes: intDomain.complement(p.ints)}}, true
+	case op == inInts:
+		return []listWay{{sizes: p.ints}}, true
+	case op == some && negate:
+		return []listWay{{sizes: all, none: p.args}}, true
+	case op == some:
+		return []listWay{{sizes: all, some: p.args}}, true
+	case op == oneOf && !negate, op == allOf && negate:
+		var ways []listWay
+		for _, arg := range p.args {
+			more, ok := listWays(arg, negate)
+			if ways = append(ways, more...); !ok || len(ways) > maxWays {
+				return ways, false
+			}
+		}
+		return ways, true
+	case op == allOf, op == oneOf:
+		ways := []listWay{{sizes: all}}
+		for _, arg := range p.args {
+			more, ok := listWays(arg, negate)
+			if !ok || len(ways)*len(more) > maxWays {
+				return nil, false
+			}
+			var next []listWay
+			for _, a := range ways {
+				for _, b := range more {
+					next = append(next, listWay{
+						sizes: intDomain.intersect(a.sizes, b.sizes),
+						some:  slices.Concat(a.some, b.some), none: slices.Concat(a.none, b.none),
+					})
+				}
+			}
+			ways = next
+		}
+		return ways, true
+	}
+	return nil, false
+}
+
+// elements finds the elements of a list.
+func (s *solver) elements(f *field, way listWay) ([]string, verdict) {
+	forbidden := make([]*pred, len(way.none))
+	for i, p := range way.none {
+		forbidden[i] = notPred(p)
+	}
+	one := func(ps ...*pred) (string, verdict) { return s.text(f, allPred(slices.Concat(ps, forbidden))) }
+	groups := make([][]*pred, 0, len(way.some)+1)
+	var texts []string
+	result := met
+	for _, p := range way.some {
+		text, v := one(p)
+		if v == empty {
+			return nil, empty
+		}
+		result = min(result, v)
+		if i := slices.IndexFunc(texts, func(t string) bool { return v == met && p.matchText(f.elementKey(t)) }); i >= 0 {
+			groups[i] = append(groups[i], p)
+			continue
+		}
+		groups, texts = append(groups, []*pred{p}), append(texts, text)
+	}
+	if len(groups) == 0 {
+		text, v := one()
+		if v != met {
+			return nil, v
+		}
+		groups, texts = append(groups, nil), append(texts, text)
+	}
+	if result != met {
+		return nil, result
+	}
+	most := mostElements(way.sizes)
+	// One element may meet several tests, where the list may not be so long.
+	for i := 0; len(groups) > most && i < len(groups); i++ {
+		for j := len(groups) - 1; j > i && len(groups) > most; j-- {
+			both := slices.Concat(groups[i], groups[j])
+			text, v := one(both...)
+			switch v {
+			case met:
+				groups[i], texts[i] = both, text
+				groups, texts = slices.Delete(groups, j, j+1), slices.Delete(texts, j, j+1)
+			case empty:
+				if most == 1 {
+					return nil, empty // the one element must meet both
+				}
+			}
+		}
+	}
+	if len(groups) > most {
+		if most < 1 {
+			return nil, empty
+		}
+		return nil, open
+	}
+	n, ok := leastSize(way.sizes, len(texts))
+	if !ok {
+		return nil, open // there is a size, but only of a very long list
+	}
+	for len(texts) < n {
+		texts = append(texts, texts[0])
+	}
+	return texts, met
+}
+
+// elementKey is the key of an element's text.
+func (f *field) elementKey(text string) string {
+	key, _ := f.textKey(text)
+	return key
+}
+
+// maxExampleSize is how long the lists of examples are at most.
+const maxExampleSize = 1000
+
+// mostElements is the most elements that a list of some sizes can have.
+func mostElements(sizes intSet) int {
+	if len(sizes) == 0 {
+		return 0
+	}
+	last := sizes[len(sizes)-1]
+	if last.hi > numberKey(math.MaxInt32) {
+		return math.MaxInt32
+	}
+	n := int(math.Floor(numberOf(last.hi - 1)))
+	if n < 1 || !intDomain.contains(sizes, numberKey(float64(n))) {
+		// The last span has no whole number, perhaps those before it.
+		return mostElements(sizes[:len(sizes)-1])
+	}
+	return n
+}
+
+// leastSize is the least size of a list from one on.
+func leastSize(sizes intSet, from int) (int, bool) {
+	for n := from; n <= maxExampleSize; n++ {
+		if intDomain.contains(sizes, numberKey(float64(n))) {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// instantIn finds an instant from now on.
+func (s *solver) instantIn(p *pred) (time.Time, verdict) {
+	keys := intSet{{dateKey(s.now), maxKey}}
+	switch p.op {
+	case always:
+	case inInts:
+		keys = intDomain.intersect(p.ints, keys)
+	default:
+		return s.now, open
+	}
+	if len(keys) == 0 {
+		return s.now, empty
+	}
+	if keys[0].lo == dateKey(s.now) {
+		return s.now, met
+	}
+	return time.UnixMicro(keys[0].lo).UTC(), met
+}
