@@ -57,8 +57,25 @@ func (t *Table) Analyse(a Analysis) []Finding {
 	return z.findings
 }
 
+// ChangesWithin reports whether the set of active rows, or that of a
+// prerequisite, changes after one instant and up to another, so that an
+// analysis of the first may not hold at the second.
+func (t *Table) ChangesWithin(from, to time.Time) bool {
+	seen := make(map[*Table]bool)
+	var changes func(t *Table) bool
+	changes = func(t *Table) bool {
+		if seen[t] {
+			return false
+		}
+		seen[t] = true
+		return above(t.instants, dateKey(to)) != above(t.instants, dateKey(from)) || slices.ContainsFunc(t.nested, changes)
+	}
+	return changes(t)
+}
+
 type analyser struct {
-	*grid    // nil until somebody needs it
+	*grid         // nil until somebody needs it
+	noGrid   bool // it would cost too much
 	t        *Table
 	a        Analysis
 	left     int // of the budget
@@ -175,8 +192,9 @@ func (z *analyser) unreachable() {
 // needGrid makes the grid if there is none yet. It reports whether there is
 // one now.
 func (z *analyser) needGrid() bool {
-	if z.grid == nil {
+	if z.grid == nil && !z.noGrid {
 		z.grid = newGrid(z.t, z.a.Now, &z.left)
+		z.noGrid = z.grid == nil
 	}
 	return z.grid != nil
 }
@@ -205,6 +223,8 @@ func (z *analyser) reach(b *blocked) verdict {
 	t, s := z.t, z.solver
 	own := [][]atom{t.rowAtoms(b.row)}
 	var fail [][]atom
+	s.high = false
+	defer func() { s.high = false }()
 	for {
 		if v := s.find(own, fail); v != met {
 			if v == empty {
@@ -216,6 +236,7 @@ func (z *analyser) reach(b *blocked) verdict {
 		if !ok {
 			return met
 		}
+		s.high = !s.high // or a long chain of ranges would be gone through one by one
 		if len(b.by) == maxBlockers || slices.ContainsFunc(b.by, func(o blocker) bool { return o.row == above.row }) {
 			return open
 		}

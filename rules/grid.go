@@ -155,15 +155,8 @@ func (b *axisBuilder) add(test func(i int) (all, some bool), witness string, kno
 // classCost is what making a class takes, in steps of the budget.
 func (b *axisBuilder) classCost() int { return 1 + len(b.entries)/8 + b.words/16 }
 
-// affords reports whether the budget is enough for so many classes more. One
-// that is not is spent.
-func (b *axisBuilder) affords(classes int) bool {
-	if classes > *b.budget/b.classCost() {
-		*b.budget = min(*b.budget, 0)
-		return false
-	}
-	return true
-}
+// affords reports whether the budget is enough for so many classes more.
+func (b *axisBuilder) affords(classes int) bool { return classes <= *b.budget/b.classCost() }
 
 // integers makes the classes of booleans, numbers, dates, segments and time.
 func (b *axisBuilder) integers() bool {

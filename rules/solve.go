@@ -20,10 +20,10 @@ type solver struct {
 	now  time.Time
 	left *int // steps of the budget
 
-	ways   int // that were tried for the question
-	meet   [][]atom
-	fail   [][]atom
-	accept func() bool // what else an example must be, or nil
+	ways int // that were tried for the question
+	meet [][]atom
+	fail [][]atom
+	high bool // whether to prefer high numbers and dates
 
 	// The last example.
 	members []string // values of the declared fields
@@ -334,7 +334,7 @@ func (s *solver) try(members []string, at time.Time) bool {
 			return false
 		}
 	}
-	if slices.ContainsFunc(s.fail, matches) || s.accept != nil && !s.accept() {
+	if slices.ContainsFunc(s.fail, matches) {
 		return false
 	}
 	s.members, s.context, s.at = slices.Clone(members), context, at

@@ -94,6 +94,11 @@ func (s *solver) integer(f *field, p *pred) (string, verdict) {
 	default:
 		return "", open
 	}
+	if n := len(keys) - 1; s.high && n >= 0 {
+		if value, ok := f.integerIn(s.m, f.upper(keys[n]), s.now); ok {
+			return value, met
+		}
+	}
 	for _, sp := range keys {
 		if value, ok := f.integerIn(s.m, sp, s.now); ok {
 			return value, met
@@ -103,6 +108,19 @@ func (s *solver) integer(f *field, p *pred) (string, verdict) {
 		return "", empty
 	}
 	return "", open
+}
+
+// upper is the upper part of a span.
+func (f *field) upper(s span[int64]) span[int64] {
+	lo := s.hi - 1
+	switch {
+	case f.typ == dateField:
+		const century = 100 * 365 * 24 * 3600 * 1_000_000
+		lo = min(lo, max(s.lo, 0)+century)
+	case f.typ == numberField:
+		lo = min(lo, numberKey(2*max(math.Ceil(numberOf(s.lo)), 500)))
+	}
+	return span[int64]{max(s.lo, lo), s.hi}
 }
 
 // text finds the key of a text, a version or an address.
