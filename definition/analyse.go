@@ -12,10 +12,12 @@ import (
 )
 
 // The work bounds of the analysis, in steps of rules.Analysis.Budget. A single
-// table may take tableBudget; many tables share loadBudget, so that a large
-// workspace still loads within its time.
+// table may take tableBudget, and rowBudget for each of its rows, which is
+// enough for those that can be looked at one by one; many tables share
+// loadBudget, so that a large workspace still loads within its time.
 const (
 	tableBudget    = 500_000
+	rowBudget      = 64
 	minTableBudget = 1_000
 	loadBudget     = 10_000_000
 )
@@ -43,27 +45,55 @@ func (s *Snapshot) tables() []analysed {
 	return slices.DeleteFunc(list, func(a analysed) bool { return len(a.table.Rows()) == 0 })
 }
 
-// analyse looks for mistakes in the tables. That rows of a table with hit:
-// unique overlap with different values is an error, all else a warning.
+// analyse looks for mistakes in the tables, except in those where it has and
+// nothing it depends on has changed. That rows of a table with hit: unique
+// overlap with different values is an error, all else a warning.
 func (l *loader) analyse(now time.Time) {
 	tables := l.snapshot.tables()
 	if len(tables) == 0 {
 		return
 	}
 	budget := min(max(loadBudget/len(tables), minTableBudget), tableBudget)
+	results := make([]*analysis, len(tables))
 	l.parallel(len(tables), func(i int, errs *document.Errors) {
 		t := tables[i]
-		for _, f := range t.table.Analyse(rules.Analysis{Budget: budget, Now: now, Equal: t.equal}) {
-			message := f.Message + exampleOf(f, now)
-			if f.Kind == rules.Overlap {
-				errs.AddAt(f.Pos, "%s (the table has hit: unique)", message)
-				continue
-			}
-			l.mu.Lock()
-			l.found = append(l.found, Warning{f.Pos, message})
-			l.mu.Unlock()
+		var b *built
+		if d := l.byKey[t.def.Kind][t.def.Key]; d != nil {
+			b = d.file.built
 		}
+		if b == nil || b.analysis == nil || t.table.ChangesWithin(b.analysis.at, now) {
+			results[i] = t.analyse(now, budget+rowBudget*len(t.table.Rows()))
+		} else {
+			results[i] = b.analysis
+		}
+		if b != nil {
+			b.analysis = results[i]
+		}
+		errs.Merge(&results[i].errs)
 	})
+	for _, r := range results {
+		l.found = append(l.found, r.warnings...)
+	}
+}
+
+// analysis is what was found in a table.
+type analysis struct {
+	at       time.Time
+	errs     document.Errors
+	warnings []Warning
+}
+
+func (t *analysed) analyse(now time.Time, budget int) *analysis {
+	r := &analysis{at: now}
+	for _, f := range t.table.Analyse(rules.Analysis{Budget: budget, Now: now, Equal: t.equal}) {
+		message := f.Message + exampleOf(f, now)
+		if f.Kind == rules.Overlap {
+			r.errs.AddAt(f.Pos, "%s (the table has hit: unique)", message)
+			continue
+		}
+		r.warnings = append(r.warnings, Warning{f.Pos, message})
+	}
+	return r
 }
 
 // exampleOf words the witness of a finding.

@@ -2,11 +2,17 @@ package definition
 
 import (
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/google/go-cmp/cmp"
 )
 
 const tableHeader = "type: number\ndefault: 0\ncolumns: [ plan, seats, value ]\nmatrix:\n"
@@ -121,4 +127,81 @@ func BenchmarkAnalyse(b *testing.B) {
 			b.Fatal(l.found)
 		}
 	}
+}
+
+// analyses are the analyses that a loading left for the next, by key.
+func analyses(m *memory) map[string]*analysis {
+	list := make(map[string]*analysis)
+	for path, f := range m.files {
+		if f.built != nil && f.built.analysis != nil {
+			list[path] = f.built.analysis
+		}
+	}
+	return list
+}
+
+// TestAnalysisIsKept analyses what has changed, or depends on what has, and
+// nothing else, and finds the same as if it had analysed all.
+func TestAnalysisIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := workspace(t, map[string]string{
+			"context.yaml":         "fields:\n  plan: { type: string, values: [free, pro] }\n",
+			"remoteconfigs/a.yaml": "type: boolean\ndefault: false\nrules:\n- { when: { plan: pro }, value: true }\n- { when: { plan: pro }, value: false }\n",
+			"remoteconfigs/b.yaml": "type: boolean\ndefault: false\nrules:\n- { when: { config: { a: true } }, value: true }\n",
+			"remoteconfigs/c.yaml": "type: boolean\ndefault: false\nrules:\n- { when: { plan: free }, value: true }\n",
+			"remoteconfigs/d.yaml": "type: boolean\ndefault: false\nrules:\n- { id: xmas, until: 2000-01-02, value: true }\n",
+		})
+		var m memory
+		load := func() (*Snapshot, map[string]*analysis) {
+			t.Helper()
+			s, err := loadAgain(dir, &m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fresh := mustLoad(t, dir)
+			if diff := cmp.Diff(fresh.Warnings, s.Warnings); diff != "" {
+				t.Error(diff)
+			}
+			return s, analyses(&m)
+		}
+		again := func(what string, before, after map[string]*analysis, want ...string) {
+			t.Helper()
+			for key, a := range after {
+				if done, due := before[key] != a, slices.Contains(want, key); done != due {
+					t.Errorf("%s: %s was analysed: %v, want %v", what, key, done, due)
+				}
+			}
+		}
+		s, first := load()
+		if len(first) != 4 || len(s.Warnings) != 1 {
+			t.Fatalf("%d analyses, warnings %v", len(first), s.Warnings)
+		}
+		write := func(name, text string) {
+			t.Helper()
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("remoteconfigs/c.yaml", "type: boolean\ndefault: false\nrules:\n- { when: { plan: pro }, value: true }\n")
+		_, second := load()
+		again("an edit", first, second, "remoteconfigs/c.yaml")
+		write("remoteconfigs/a.yaml", "type: boolean\ndefault: false\nrules:\n- { when: { plan: pro }, value: true }\n")
+		_, third := load()
+		again("an edit of a prerequisite", second, third, "remoteconfigs/a.yaml", "remoteconfigs/b.yaml")
+		time.Sleep(48 * time.Hour) // the bubble's clock begins with 2000-01-01
+		s, fourth := load()
+		again("a row that expired", third, fourth, "remoteconfigs/d.yaml")
+		if len(s.Warnings) != 1 {
+			t.Errorf("warnings %v", s.Warnings)
+		}
+		write("context.yaml", "fields:\n  plan: { type: string, values: [free, pro, team] }\n")
+		_, fifth := load()
+		again("an edit of the data model", fourth, fifth, slices.Sorted(maps.Keys(fifth))...)
+		write("remoteconfigs/c.yaml", "type: boolean\ndefault: false\nhit: unique\nrules:\n- { when: { plan: pro }, value: true }\n- { value: false }\n")
+		for range 2 {
+			if _, err := loadAgain(dir, &m); err == nil || !strings.Contains(err.Error(), "hit: unique") {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
 }

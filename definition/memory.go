@@ -39,6 +39,7 @@ type built struct {
 	warnings   []Warning // of its decoding
 	tests      int       // how many it has, when they have passed
 	passed     bool
+	analysis   *analysis // of its table, when that was done
 }
 
 // ref is a definition that another one refers to.
