@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cadenza-gateway/cadenza/document"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -239,7 +240,7 @@ func TestAnalyseAgainstAllContexts(t *testing.T) {
 // On tables of all kinds of cells, what is reported must hold for any context.
 func TestAnalyseIsSound(t *testing.T) {
 	m := model(t, referenceModel)
-	unreachable := 0
+	unreachable, overlapping := 0, 0
 	for seed := range uint64(80) {
 		g := generator{Rand: rand.New(rand.NewPCG(seed, 2)), literal: seed%2 == 1}
 		text, refs := g.table(1 + g.IntN(30))
@@ -249,7 +250,13 @@ func TestAnalyseIsSound(t *testing.T) {
 		findings := tab.Analyse(Analysis{Now: now, Overlaps: true, Gaps: true})
 		checkFindings(t, m, tab, findings)
 		never := make(map[int]bool)
+		overlaps := make(map[[2]int]bool)
+		undecided := false
 		for _, f := range findings {
+			if f.Kind == Overlap {
+				overlaps[[2]int{f.Other, f.Row}] = true
+			}
+			undecided = undecided || f.Kind == Undecided
 			if f.Kind == Unreachable || f.Kind == Expired || f.Kind == Contradiction {
 				never[f.Row] = true
 			}
@@ -259,13 +266,25 @@ func TestAnalyseIsSound(t *testing.T) {
 		}
 		for range 200 {
 			context, _ := g.context()
-			if d := tab.Evaluate(bindAt(t, m, context, now)); never[d.Row] {
+			b := bindAt(t, m, context, now)
+			if d := tab.Evaluate(b); never[d.Row] {
 				t.Fatalf("seed %d: %s answers %s\n%s", seed, tab.Rows()[d.Row].ID, context, text)
+			}
+			// What is not found is said to be undecided.
+			for row := range tab.rows {
+				for other := range row {
+					if b.hasContext && matchAll(tab.rowAtoms(row), b) && matchAll(tab.rowAtoms(other), b) {
+						overlapping++
+						if !overlaps[[2]int{other, row}] && !undecided && len(overlaps) < maxFindings {
+							t.Fatalf("seed %d: %s and %s match %s\n%s", seed, tab.Rows()[other].ID, tab.Rows()[row].ID, context, text)
+						}
+					}
+				}
 			}
 		}
 	}
-	if unreachable < 10 {
-		t.Errorf("only %d unreachable rows found", unreachable)
+	if unreachable < 10 || overlapping < 100 {
+		t.Errorf("only %d unreachable rows and %d overlaps found", unreachable, overlapping)
 	}
 }
 
@@ -295,5 +314,71 @@ func BenchmarkAnalyse(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// On tables with hit: unique of a few rows about text, lists and versions, all
+// overlaps are found or said not to be decided; most are found.
+func TestOverlapsAreComplete(t *testing.T) {
+	cells := map[string][]string{
+		"name":    {"any", "a*", "\"*b\"", "\"*ab*\"", "ab", "not a*", "{ matches: '^[ab]+$' }", "{ matches: 'b' }", "missing", "[a, b]", "{ all: [a*, { not: \"*b\" }] }"},
+		"tags":    {"any", "a", "[a, b]", "{ all: [a, b] }", "{ none: [a] }", "{ size: 2.. }", "{ size: 1 }", "not b", "missing", "a*", "{ any: [c], none: [a, b] }", "{ size: 2, all: [a, b, c] }"},
+		"app":     {"any", "1.0.0", "1.0.0-a..<1.0.0", "..<1.0.0-b", "^1.0", "not 1.0.0-a", "1.0.0-b.."},
+		"segment": {"any", "s", "not s", "[s, u]", "{ all: [s, u] }", "{ none: [s, u] }"},
+	}
+	m := model(t, "fields:\n  name: string\n  tags: list\n  app: { type: string, format: semver }\nsegments:\n  s: [ { tags: a }, { name: b* } ]\n  u: [ { segment: s, app: 1.0.0.. }, { tags: { none: [b] } } ]\n")
+	pickOne := func(g generator, list []string) string { return list[g.IntN(len(list))] }
+	found, open, clean := 0, 0, 0
+	for seed := range uint64(400) {
+		g := generator{Rand: rand.New(rand.NewPCG(seed, 3))}
+		var text strings.Builder
+		text.WriteString("hit: unique\ncolumns: [name, tags, app, segment, value]\nmatrix:\n")
+		for i := range 2 + g.IntN(3) {
+			fmt.Fprintf(&text, "  - [%s, %s, %s, %s, v%d]\n", pickOne(g, cells["name"]), pickOne(g, cells["tags"]), pickOne(g, cells["app"]), pickOne(g, cells["segment"]), i)
+		}
+		var errs document.Errors
+		tab := DecodeTable(m, parseYAML(t, "flag.yaml", text.String()), Options{}, &errs)
+		if errs.Len() > 0 {
+			t.Fatalf("%s\n%s", mistakes(&errs), text.String())
+		}
+		findings := tab.Analyse(Analysis{Now: noon, Equal: equalText(tab)})
+		checkFindings(t, m, tab, findings)
+		overlaps := make(map[[2]int]bool)
+		undecided := false
+		for _, f := range findings {
+			switch f.Kind {
+			case Overlap:
+				overlaps[[2]int{f.Other, f.Row}] = true
+				if f.Witness == "" {
+					t.Errorf("%s without an example", f.Message)
+				}
+				found++
+			case Undecided:
+				undecided = true
+				open++
+				t.Logf("%s\n%s", f.Message, text.String())
+			}
+		}
+		if len(findings) == 0 {
+			clean++
+		}
+		for range 300 {
+			b := bind(t, m, fmt.Sprintf(`{"name":%s,"tags":%s,"app":%s}`,
+				pickOne(g, []string{"null", `"a"`, `"b"`, `"ab"`, `"ba"`, `"aab"`, `"xabx"`, `"c"`}),
+				pickOne(g, []string{"null", `["a"]`, `["b"]`, `["a","b"]`, `["c"]`, `["c","d"]`, `["a","b","c"]`}),
+				pickOne(g, []string{"null", `"1.0.0"`, `"1.0.0-a"`, `"1.0.0-a.1"`, `"1.0.0-b"`, `"1.2.0"`, `"0.9.0"`, `"2.0.0"`})))
+			tab.Evaluate(b)
+			for row := range tab.rows {
+				for other := range row {
+					if matchAll(tab.rowAtoms(row), b) && matchAll(tab.rowAtoms(other), b) && !overlaps[[2]int{other, row}] && !undecided {
+						t.Fatalf("seed %d: rows %d and %d overlap\n%s", seed, other+1, row+1, text.String())
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d overlaps found, %d tables not decided, %d clean", found, open, clean)
+	if found < 250 || open > 0 || clean < 30 {
+		t.Errorf("%d overlaps found, %d tables not decided, %d clean", found, open, clean)
 	}
 }

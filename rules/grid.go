@@ -371,7 +371,7 @@ func (f *field) textIn(s span[string]) (string, bool) {
 		stem := strings.TrimRight(s.lo, "\x00")
 		candidates = []string{"other", stem, stem + "x", stem + "-x", stem + "0"}
 		if stem == "" {
-			candidates = append(candidates, "zz", "a", "A", "0", " ")
+			candidates = []string{"other", "x", "zz", "a", "A", "0", " ", ""}
 		}
 	}
 	for _, c := range candidates {

@@ -286,6 +286,7 @@ func (s *solver) leaves(f *field, c cond) bool {
 func (s *solver) example(conds []slotCond) verdict {
 	at := s.now
 	members := make([]string, s.m.declared)
+	decided := met
 	var computed []int32
 	for _, c := range conds {
 		switch {
@@ -295,11 +296,15 @@ func (s *solver) example(conds []slotCond) verdict {
 			computed = append(computed, c.slot)
 		default:
 			value, v := s.solve(&s.m.fields[c.slot], c.cond)
-			if v != met {
-				return v
+			if v == empty {
+				return empty
 			}
+			decided = min(decided, v)
 			members[c.slot] = value
 		}
+	}
+	if decided != met {
+		return decided
 	}
 	s.complete(members)
 	if s.try(members, at) || len(computed) > 0 && s.guess(computed, conds, members, at) {

@@ -3,6 +3,8 @@ package rules
 import (
 	"strings"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/document"
 )
 
 const solveModel = `
@@ -119,6 +121,50 @@ func TestUniqueClean(t *testing.T) {
 			tab := table(t, m, text)
 			for _, f := range tab.Analyse(Analysis{Now: noon, Equal: equalText(tab)}) {
 				t.Errorf("%s: %s %s", f.Kind, f.Message, f.Witness)
+			}
+		})
+	}
+}
+
+// TestContradictions are rows that no context matches, which is said of them
+// and nothing else.
+func TestContradictions(t *testing.T) {
+	m := model(t, solveModel)
+	for row, want := range map[string]string{
+		"beta: { none: [true, false] }":                    "row 1 never matches: no beta meets {none: [true, false]}",
+		"plan: { none: [free, pro, team] }":                "row 1 never matches: no plan meets {none: [free, pro, team]}",
+		"plan: { all: [f*, \"*m\"] }":                      "row 1 never matches: no plan meets",
+		"tags: { size: 0 }":                                "row 1 never matches: no tags meets {size: 0} (an empty list counts as missing)",
+		"tags: { size: 0.5 }":                              "row 1 never matches",
+		"tags: { all: [a], none: [a] }":                    "row 1 never matches: no tags meets {all: [a], none: [a]}",
+		"tags: { size: 1, all: [a, b] }":                   "row 1 never matches",
+		"kinds: { none: [a, b] }":                          "row 1 never matches",
+		"email: { all: [\"*x\", { not: \"*x\" }] }":        "row 1 never matches",
+		"email: { all: [\"*@a.com\", \"*@b.com\"] }":       "row 1 never matches",
+		"name: { all: [{ matches: '^a' }, \"*z\", b*] }":   "row 1 never matches",
+		"segment: { all: [staff], none: [staff] }":         "row 1 never matches: no context meets segment: {all: [staff], none: [staff]}",
+		"segment: { all: [staff, not_staff] }":             "row 1 never matches",
+		"segment: beta_users, beta: false":                 "row 1 never matches: its cells contradict each other",
+		"segment: { none: [staff] }, tags: employee":       "row 1 never matches",
+		"app: { all: [1.0.0-rc.1.., ..<1.0.0-beta] }":      "",
+		"n: { all: [1.., ..2] }, segment: staff, big: any": "",
+		"tags: [missing, { size: 0 }]":                     "",
+	} {
+		t.Run(row, func(t *testing.T) {
+			var errs document.Errors
+			tab := DecodeTable(m, parseYAML(t, "flag.yaml", "rules:\n  - { when: { "+row+" }, value: a }\n  - { value: b }\n"), Options{}, &errs)
+			if errs.Len() > 0 { // found while reading the cell
+				if !strings.Contains(mistakes(&errs), "never matches") {
+					t.Error(mistakes(&errs))
+				}
+				return
+			}
+			findings := tab.Analyse(Analysis{Now: noon, Equal: equalText(tab)})
+			if want == "" && len(findings) == 0 {
+				return
+			}
+			if len(findings) != 1 || findings[0].Kind != Contradiction || !strings.HasPrefix(findings[0].Message, want) {
+				t.Errorf("got %v", findings)
 			}
 		})
 	}

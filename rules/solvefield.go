@@ -133,8 +133,14 @@ func (s *solver) text(f *field, p *pred) (string, verdict) {
 		}
 		return "", empty
 	}
-	if p.op == always {
+	switch p.op {
+	case never:
+		return "", empty
+	case always:
 		p = &pred{op: inStrs, strs: strDomain.all()}
+	}
+	if f.format == plainText && p.op != inStrs && p.matchText("other") {
+		return "other", met
 	}
 	if p.op == inStrs {
 		for _, sp := range p.strs {
@@ -239,63 +245,95 @@ func (s *solver) elements(f *field, way listWay) ([]string, verdict) {
 	for i, p := range way.none {
 		forbidden[i] = notPred(p)
 	}
-	one := func(ps ...*pred) (string, verdict) { return s.text(f, allPred(slices.Concat(ps, forbidden))) }
-	groups := make([][]*pred, 0, len(way.some)+1)
-	var texts []string
-	result := met
-	for _, p := range way.some {
-		text, v := one(p)
-		if v == empty {
-			return nil, empty
-		}
-		result = min(result, v)
-		if i := slices.IndexFunc(texts, func(t string) bool { return v == met && p.matchText(f.elementKey(t)) }); i >= 0 {
-			groups[i] = append(groups[i], p)
-			continue
-		}
-		groups, texts = append(groups, []*pred{p}), append(texts, text)
+	g := grouping{s: s, f: f, tests: way.some, forbidden: forbidden}
+	if len(way.some) == 0 {
+		g.tests = []*pred{alwaysPred}
 	}
-	if len(groups) == 0 {
-		text, v := one()
-		if v != met {
+	// That each test has an element is quickly seen to be impossible.
+	for _, p := range g.tests {
+		if _, v := g.one(p); v != met {
 			return nil, v
 		}
-		groups, texts = append(groups, nil), append(texts, text)
 	}
-	if result != met {
-		return nil, result
+	g.most = mostElements(way.sizes)
+	v := g.assign(0)
+	if v != met {
+		return nil, v
 	}
-	most := mostElements(way.sizes)
-	// One element may meet several tests, where the list may not be so long.
-	for i := 0; len(groups) > most && i < len(groups); i++ {
-		for j := len(groups) - 1; j > i && len(groups) > most; j-- {
-			both := slices.Concat(groups[i], groups[j])
-			text, v := one(both...)
-			switch v {
-			case met:
-				groups[i], texts[i] = both, text
-				groups, texts = slices.Delete(groups, j, j+1), slices.Delete(texts, j, j+1)
-			case empty:
-				if most == 1 {
-					return nil, empty // the one element must meet both
-				}
-			}
-		}
-	}
-	if len(groups) > most {
-		if most < 1 {
-			return nil, empty
-		}
-		return nil, open
-	}
-	n, ok := leastSize(way.sizes, len(texts))
+	n, ok := leastSize(way.sizes, len(g.texts))
 	if !ok {
 		return nil, open // there is a size, but only of a very long list
 	}
+	texts := g.texts
 	for len(texts) < n {
 		texts = append(texts, texts[0])
 	}
 	return texts, met
+}
+
+// grouping divides tests among the elements of a list, so that every test is
+// met by one, and there are no more elements than the list may have.
+type grouping struct {
+	s         *solver
+	f         *field
+	tests     []*pred
+	forbidden []*pred
+	most      int
+	groups    [][]*pred
+	texts     []string
+}
+
+// one is an element that meets some tests.
+func (g *grouping) one(ps ...*pred) (string, verdict) {
+	return g.s.text(g.f, allPred(slices.Concat(ps, g.forbidden)))
+}
+
+// assign gives the tests from one on an element: a new one, or else one that
+// there is already.
+func (g *grouping) assign(test int) verdict {
+	if *g.s.left--; *g.s.left < 0 {
+		return open
+	}
+	if test == len(g.tests) {
+		return met
+	}
+	p := g.tests[test]
+	result := empty
+	into := func(i int) bool {
+		both := slices.Concat(g.groups[i], []*pred{p})
+		text, v := g.one(both...)
+		if v == met {
+			before, was := g.groups[i], g.texts[i]
+			g.groups[i], g.texts[i] = both, text
+			if v = g.assign(test + 1); v != met {
+				g.groups[i], g.texts[i] = before, was
+			}
+		}
+		result = max(result, v)
+		return v == met
+	}
+	// An element that meets the test as it is makes the shortest list.
+	at := slices.IndexFunc(g.texts, func(text string) bool { return p.matchText(g.f.elementKey(text)) })
+	if at >= 0 && into(at) {
+		return met
+	}
+	if len(g.groups) < g.most {
+		text, v := g.one(p)
+		if v == met {
+			g.groups, g.texts = append(g.groups, []*pred{p}), append(g.texts, text)
+			if v = g.assign(test + 1); v == met {
+				return met
+			}
+			g.groups, g.texts = g.groups[:len(g.groups)-1], g.texts[:len(g.texts)-1]
+		}
+		result = max(result, v)
+	}
+	for i := range g.groups {
+		if i != at && into(i) {
+			return met
+		}
+	}
+	return result
 }
 
 // elementKey is the key of an element's text.
