@@ -31,7 +31,7 @@ and contexts that only the default answers.`,
 		Example: "  caddy cadenza check ./definitions\n  caddy cadenza check --strict --json ./definitions",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kinds := definition.RemarkNoContext
+			kinds := definition.RemarksUsual
 			if all {
 				kinds |= definition.RemarkOverlaps | definition.RemarkGaps
 			}

@@ -121,14 +121,38 @@ const (
 	RemarkOverlaps
 	// RemarkGaps: a context that only the default answers.
 	RemarkGaps
+	// RemarkLists: a cell says what a list must not have, and does not match
+	// where there is no list.
+	RemarkLists
+	// RemarkKeys: a remote configuration has a key that old clients take for a
+	// part of an error.
+	RemarkKeys
 )
+
+// RemarksUsual are the kinds that are of use without being asked for.
+const RemarksUsual = RemarkNoContext | RemarkLists | RemarkKeys
+
+// errorMembers are the keys under which old clients look for an error in every
+// answer.
+var errorMembers = []string{"error", "message", "name", "status_code"}
 
 // Remarks looks for what is worth knowing of the tables and most often meant.
 // It takes its time: at most about half a second for a table. now is the
 // instant from which on schedules are looked at.
 func (s *Snapshot) Remarks(now time.Time, kinds Remark) []Warning {
 	var remarks []Warning
+	for _, key := range errorMembers {
+		if c := s.RemoteConfigs[key]; c != nil && kinds&RemarkKeys != 0 {
+			remarks = append(remarks, Warning{c.Pos, fmt.Sprintf(
+				"a remote configuration called %s breaks the error handling of old SDKs, which look for that member in every answer: choose another key", key)})
+		}
+	}
 	for _, t := range s.tables() {
+		if kinds&RemarkLists != 0 {
+			for _, f := range t.table.MissingLists() {
+				remarks = append(remarks, Warning{f.Pos, f.Message})
+			}
+		}
 		if kinds&RemarkNoContext != 0 {
 			if row, ok := s.needsNoField(t.table, now); ok {
 				remarks = append(remarks, Warning{row.Pos, fmt.Sprintf(

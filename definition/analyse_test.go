@@ -205,3 +205,58 @@ func TestAnalysisIsKept(t *testing.T) {
 		}
 	})
 }
+
+// TestRemarksOfListsAndKeys are remarks, which no option makes an error.
+func TestRemarksOfListsAndKeys(t *testing.T) {
+	const flag = "type: boolean\ndefault: false\n"
+	s := mustLoad(t, workspace(t, map[string]string{
+		"context.yaml":                   "fields:\n  tags: list\n",
+		"remoteconfigs/a.yaml":           flag + "rules:\n- { when: { tags: not beta }, value: true }\n",
+		"remoteconfigs/b.yaml":           flag + "rules:\n- { when: { tags: [missing, not beta] }, value: true }\n",
+		"remoteconfigs/message.yaml":     flag,
+		"remoteconfigs/error.yaml":       flag,
+		"remoteconfigs/name.yaml":        flag,
+		"remoteconfigs/messages.yaml":    flag,
+		"remoteconfigs/status_code.yaml": flag,
+	}))
+	if len(s.Warnings) > 0 {
+		t.Errorf("warnings %v", s.Warnings)
+	}
+	var got strings.Builder
+	for _, r := range s.Remarks(time.Now(), RemarkLists|RemarkKeys) {
+		fmt.Fprintf(&got, "%s:%d %s\n", filepath.Base(r.Pos.File), r.Pos.Line, r.Message)
+	}
+	const clash = "breaks the error handling of old SDKs, which look for that member in every answer: choose another key\n"
+	want := "a.yaml:4 tags: not beta does not match a context without tags: write [missing, not beta] if it should, {all: [present, not beta]} if not\n"
+	for _, key := range []string{"error", "message", "name", "status_code"} {
+		want += key + ".yaml:1 a remote configuration called " + key + " " + clash
+	}
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestUniqueIsDecided finds overlaps behind segments and computed fields, and
+// warns of what it can't decide, of which tables that leave it open whether
+// rows overlap hear nothing.
+func TestUniqueIsDecided(t *testing.T) {
+	rows := "rules:\n- { when: { odd: true }, value: 1 }\n- { when: { n: 2 }, value: 2 }\n"
+	load := func(hit, computed string) (*Snapshot, error) {
+		return Load(workspace(t, map[string]string{
+			"context.yaml":         "fields:\n  n: number\ncomputed:\n  odd: " + computed + "\n",
+			"remoteconfigs/c.yaml": "type: number\ndefault: 0\nhit: " + hit + "\n" + rows,
+		}))
+	}
+	if _, err := load("unique", "n > 1.0"); err == nil || !strings.Contains(err.Error(), `for example for {"n":2}`) {
+		t.Errorf("got %v", err)
+	}
+	s, err := load("unique", "int(n) % 2 == 1")
+	if err != nil || len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0].String(), "c.yaml:6:3: not decided whether row 1 and row 2 match the same context with different values") {
+		t.Errorf("got %v, %v", s.Warnings, err)
+	}
+	for _, computed := range []string{"n > 1.0", "int(n) % 2 == 1"} {
+		if s, err := load("first", computed); err != nil || len(s.Warnings) > 0 {
+			t.Errorf("got %v, %v", s.Warnings, err)
+		}
+	}
+}

@@ -26,11 +26,14 @@ const (
 	Undecided
 	// Contradiction: a row that no context matches.
 	Contradiction
+	// MissingList: a cell that a missing list does not match, which is
+	// perhaps not meant.
+	MissingList
 )
 
 var findingNames = [...]string{
 	Unreachable: "unreachable", Overlap: "overlap", Gap: "gap", DeadColumn: "dead_column", Expired: "expired", Undecided: "undecided",
-	Contradiction: "contradiction",
+	Contradiction: "contradiction", MissingList: "missing_list",
 }
 
 // String is the kind as reports spell it.

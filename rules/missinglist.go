@@ -1,0 +1,59 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cadenza-gateway/cadenza/document"
+)
+
+// MissingLists finds cells that say what a list must not have, and so, since no
+// condition matches a missing field, do not match a context without the list:
+// not beta fails for somebody without any tags. Each cell is found once. One
+// that says what it means, [missing, not beta] or {all: [present, not beta]},
+// is not.
+func (t *Table) MissingLists() []Finding {
+	var findings []Finding
+	seen := make(map[string]bool)
+	for row := range t.rows {
+		atoms, cells := t.rowAtoms(row), t.rowCells(row)
+		for i := range atoms {
+			a := &atoms[i]
+			if a.onMissing || a.op != atomPred || int(a.slot) >= t.model.declared {
+				continue
+			}
+			f := &t.model.fields[a.slot]
+			if f.typ != listField || f.required || mentions(cells[i].node, presentWord) || !onlyNegative(a.more.pred) {
+				continue
+			}
+			text := cellText(cells[i].node)
+			if key := f.name + "\x00" + text; seen[key] || len(findings) >= maxFindings {
+				continue
+			} else {
+				seen[key] = true
+			}
+			findings = append(findings, Finding{Kind: MissingList, Row: row, Other: -1, Pos: cells[i].node.Pos, Message: fmt.Sprintf(
+				"%s: %s does not match a context without %s: write [missing, %s] if it should, {all: [present, %s]} if not", f.name, text, f.name, text, text)})
+		}
+	}
+	return findings
+}
+
+// onlyNegative reports whether a list meets a predicate by what it does not
+// have alone.
+func onlyNegative(p *pred) bool {
+	ways, ok := listWays(p, false)
+	return ok && slices.ContainsFunc(ways, func(w listWay) bool {
+		return len(w.some) == 0 && len(w.none) > 0 && intDomain.isAll(w.sizes)
+	})
+}
+
+// mentions reports whether a cell has a word in it.
+func mentions(n *document.Node, word string) bool {
+	if n == nil {
+		return false
+	}
+	return n.Kind == document.Scalar && n.Text == word ||
+		slices.ContainsFunc(n.Items, func(n *document.Node) bool { return mentions(n, word) }) ||
+		slices.ContainsFunc(n.Members, func(m document.Member) bool { return mentions(m.Value, word) })
+}
