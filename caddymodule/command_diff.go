@@ -83,7 +83,11 @@ func writeComparison(w io.Writer, st styles, c *inspect.Comparison) error {
 			return err
 		}
 		if d.Undecided {
-			b.WriteString("  not decided: the work bound is exhausted, there may be more contexts\n")
+			more := "contexts that get another answer"
+			if len(d.Answers) > 0 {
+				more = "more of them"
+			}
+			fmt.Fprintf(&b, "  not decided: there may be %s\n", more)
 		}
 	}
 	_, err := w.Write(b.Bytes())

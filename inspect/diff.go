@@ -25,8 +25,9 @@ const (
 	Added   = "added"
 	Removed = "removed"
 	Changed = "changed"
-	// Affected is a definition that is as it was but answers differently,
-	// because of the data model or of another configuration it asks for.
+	// Affected is a definition that is as it was but answers differently, or
+	// may do so, because of the data model or of another configuration it asks
+	// for.
 	Affected = "affected"
 )
 
@@ -43,8 +44,9 @@ type Change struct {
 	// pair of rows that answered and answer them. A prompt's answer is the
 	// variant's name; what the variant says is among the members.
 	Answers []AnswerChange `json:"answers,omitempty"`
-	// Undecided tells that the search for such contexts was ended by its work
-	// bound: there may be more.
+	// Undecided says that there may be other such contexts: the search was
+	// ended by its work bound, or there is neither an example nor proof that
+	// there is none.
 	Undecided bool `json:"undecided,omitempty"`
 }
 

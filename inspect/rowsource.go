@@ -3,6 +3,7 @@ package inspect
 import (
 	"os"
 	"regexp"
+	"strings"
 
 	"github.com/cadenza-gateway/cadenza/definition"
 	"github.com/cadenza-gateway/cadenza/document"
@@ -155,6 +156,51 @@ func segmentRows(model *document.Node) []rowSource {
 		}
 	}
 	return rows
+}
+
+// boundaryRows are rows that tell apart what a change of the data model does:
+// values that are within the bounds of a field in one version alone, and text
+// that only differs by case.
+func boundaryRows(models changedModel, rows []rowSource) []rowSource {
+	var out []rowSource
+	add := func(field, cell string, quoted bool) {
+		value := &document.Node{Kind: document.Scalar, Text: cell, Quoted: quoted}
+		out = append(out, rowSource{cells: []document.Member{member(field, value)}})
+	}
+	for _, model := range []*document.Node{models.old, models.new} {
+		fields := model.Get("fields")
+		if !models.any || fields == nil {
+			continue
+		}
+		for _, m := range fields.Members {
+			if !models.fields[m.Key.Text] {
+				continue
+			}
+			if n := m.Value.Get("max"); n != nil {
+				add(m.Key.Text, ".."+n.Text, false)
+			}
+			if n := m.Value.Get("min"); n != nil {
+				add(m.Key.Text, n.Text+"..", false)
+			}
+			if n := m.Value.Get("values"); n != nil {
+				for _, item := range n.Items {
+					add(m.Key.Text, item.Text, true)
+				}
+			}
+		}
+	}
+	for _, r := range rows {
+		for _, cell := range r.cells {
+			if !models.any || !models.fields[cell.Key.Text] {
+				continue
+			}
+			for _, text := range appendElements(nil, cell.Value) {
+				add(cell.Key.Text, strings.ToUpper(text), true)
+				add(cell.Key.Text, strings.ToLower(text), true)
+			}
+		}
+	}
+	return out
 }
 
 // literal is a number or a text in an expression.

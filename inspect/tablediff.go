@@ -18,10 +18,15 @@ import (
 // The bounds of the search for contexts that get another answer.
 const (
 	maxEvaluations = 200_000 // contexts tried for one definition
+	maxAffected    = 20_000  // of one that only the data model may have changed
 	maxSteps       = 2_000_000
-	maxAnswers     = 100 // changes reported for one definition
-	maxUnits       = 256 // callers tried where a split divides them
-	maxListPairs   = 8   // elements of lists of which pairs are tried
+	maxAnswers     = 100     // changes reported for one definition
+	maxUnits       = 256     // callers tried where a split divides them
+	maxListPairs   = 8       // elements of lists of which pairs are tried
+	maxMatched     = 300     // rows of either version that are matched with the other's
+	maxBlockers    = 40      // rows above that are kept out of the way of two
+	maxPairs       = 200_000 // pairs of rows of which one has changed
+	pairBudget     = 2_000_000
 )
 
 // tableDiff searches the contexts that two versions of a table answer
@@ -37,8 +42,14 @@ type tableDiff struct {
 	now      time.Time
 	noFields []byte // a context in which every field is missing
 
+	models changedModel
+	joint  *rules.Table // of the rows of both, old ones first
+
 	evaluations, steps int
-	exhausted          bool
+	exhausted          bool            // not all was tried
+	inexact            bool            // the classes are not all there is
+	affected           bool            // the data model gives rows another meaning
+	unsure             bool            // only callers that were not tried could tell
 	seen               map[string]bool // of search states
 	found              map[string]bool // of answers
 	changes            []AnswerChange
@@ -56,7 +67,10 @@ type side struct {
 	texts  []string
 	// indirect are the rows that ask for segments, computed fields or other
 	// configurations, divided those that divide their callers.
-	indirect, divided []uint64
+	// ramped are those of the latter whose shares change with the time, and
+	// affected those that the change of the data model gives another meaning.
+	indirect, divided, ramped, affected []uint64
+	last                                rules.Decision
 
 	parser fastjson.Parser
 	bound  rules.Binding
@@ -75,7 +89,7 @@ type axisClass struct {
 
 // newTableDiff prepares the comparison, or returns nil for what has no table.
 func newTableDiff(before, after *definition.Snapshot, kind definition.Kind, key string, models changedModel, configs bool, now time.Time) *tableDiff {
-	d := &tableDiff{now: now, seen: make(map[string]bool), found: make(map[string]bool), changes: []AnswerChange{}}
+	d := &tableDiff{now: now, models: models, seen: make(map[string]bool), found: make(map[string]bool), changes: []AnswerChange{}}
 	if !d.old.take(before, kind, key) || !d.new.take(after, kind, key) {
 		return nil
 	}
@@ -83,8 +97,9 @@ func newTableDiff(before, after *definition.Snapshot, kind definition.Kind, key 
 		d.exhausted = true // the files have changed since they were loaded
 		return d
 	}
-	d.old.mark("old", models, configs)
-	d.new.mark("new", models, configs)
+	configs = configs || models.reads(d.old.table.Fields()) || models.reads(d.new.table.Fields()) || len(models.segments) > 0
+	old, new := d.old.mark("old", models, configs), d.new.mark("new", models, configs)
+	d.affected = old || new
 	d.noFields = []byte(`{"":null}`)
 	if len(after.Model.FieldNames()) > 0 {
 		d.noFields = []byte(after.Model.ContextJSON([]string{"null"}))
@@ -134,30 +149,41 @@ func (s *side) read(snapshot *definition.Snapshot, kind definition.Kind, key str
 }
 
 // mark gives every row the text by which it is known to be in both versions.
-// A row whose cells may have another meaning in the other version is not.
-func (s *side) mark(version string, models changedModel, configs bool) {
-	s.indirect, s.divided = make([]uint64, (len(s.rows)+63)/64), make([]uint64, (len(s.rows)+63)/64)
+// A row whose cells may have another meaning in the other version is not; mark
+// reports whether there is one.
+func (s *side) mark(version string, models changedModel, configs bool) bool {
+	words := (len(s.rows) + 63) / 64
+	s.indirect, s.divided = make([]uint64, words), make([]uint64, words)
+	s.ramped, s.affected = make([]uint64, words), make([]uint64, words)
+	marked := false
 	for i := range s.rows {
 		r := &s.rows[i]
+		bit := uint64(1) << (i & 63)
 		if len(r.units()) > 0 {
-			s.divided[i>>6] |= 1 << (i & 63)
+			s.divided[i>>6] |= bit
+		}
+		if r.ramp != nil {
+			s.ramped[i>>6] |= bit
 		}
 		if slices.ContainsFunc(r.cells, func(c document.Member) bool { return !slices.Contains(s.fields, c.Key.Text) }) {
-			s.indirect[i>>6] |= 1 << (i & 63)
+			s.indirect[i>>6] |= bit
 		}
 		text := s.prefix + r.text
-		affected := models.all && len(r.active) > 0
+		affected := models.timezone && (len(r.active) > 0 || r.ramp != nil)
 		for _, cell := range r.cells {
-			affected = affected || models.affects(cell.Key.Text, configs)
+			affected = affected || models.affects(cell, configs)
 		}
 		for _, unit := range r.units() {
-			affected = affected || models.affects(unit, configs)
+			affected = affected || models.all || models.fields[unit]
 		}
 		if affected {
 			text += version
+			s.affected[i>>6] |= bit
+			marked = true
 		}
 		s.texts = append(s.texts, text)
 	}
+	return marked
 }
 
 // allRows has a bit for each of n rows.
@@ -214,7 +240,9 @@ func (d *tableDiff) prepare(before, after *definition.Snapshot, models changedMo
 	}
 	reads := append(d.old.table.Fields(), d.new.table.Fields()...)
 	joint = append(joint, auxiliaryRows(before, after, models, joint)...)
-	d.read(jointTable(after.Model, joint), joint, reads)
+	joint = append(joint, boundaryRows(models, joint)...)
+	d.joint = jointTable(after.Model, joint)
+	d.read(d.joint, joint, reads)
 	if models.any {
 		d.read(jointTable(before.Model, joint), joint, reads)
 	}
@@ -279,6 +307,7 @@ func (d *tableDiff) read(t *rules.Table, joint []rowSource, reads []string) {
 		if f.Field != "" && !slices.Contains(reads, f.Field) {
 			continue
 		}
+		d.inexact = d.inexact || !f.Exact
 		i := slices.IndexFunc(d.axes, func(a axis) bool { return a.field == f.Field })
 		if i < 0 {
 			i = len(d.axes)
@@ -312,6 +341,14 @@ func (d *tableDiff) add(a *axis, value string, rows []uint64) {
 		if j := n + i; rows[j>>6]>>(j&63)&1 != 0 {
 			c.new[i>>6] |= 1 << (i & 63)
 		}
+	}
+	// The class is one of either data model, to which these rows mean
+	// something else than to the other.
+	for w := range c.old {
+		c.old[w] |= d.old.affected[w]
+	}
+	for w := range c.new {
+		c.new[w] |= d.new.affected[w]
 	}
 	a.classes = append(a.classes, c)
 }
@@ -380,18 +417,160 @@ func appendElements(dst []string, cell *document.Node) []string {
 	return dst
 }
 
-// run searches. undecided tells that not all of the contexts were tried.
+// run searches. undecided says that there may be other contexts than those
+// found.
 func (d *tableDiff) run() (changes []AnswerChange, undecided bool) {
 	if d.old.rows == nil && d.new.rows == nil && d.exhausted {
 		return nil, true
 	}
 	d.compare(nil, nil, time.Time{})
 	old, new := allRows(len(d.old.rows)), allRows(len(d.new.rows))
-	d.search(0, old, new, make([]*axisClass, len(d.axes)))
-	if len(d.changes) == 0 {
-		return nil, d.exhausted
+	if d.sameRows(old, new) {
+		return nil, false
 	}
-	return d.changes, d.exhausted
+	d.search(0, old, new, make([]*axisClass, len(d.axes)))
+	d.tryModel()
+	undecided = d.exhausted
+	if d.joint != nil && (d.exhausted || d.inexact || meets(old, d.old.indirect) || meets(new, d.new.indirect)) {
+		undecided = !d.solve()
+	}
+	if len(d.changes) == 0 {
+		// What changed in the data model, or of a split, has no example, which
+		// is no proof that there is none.
+		return nil, undecided || d.affected || d.unsure || d.splitsDiffer()
+	}
+	return d.changes, undecided
+}
+
+// splitsDiffer reports whether a row that divides its callers is not in both
+// versions.
+func (d *tableDiff) splitsDiffer() bool {
+	old, new := d.changedRows()
+	return slices.ContainsFunc(old, func(i int) bool { return hasBit(d.old.divided, i) }) ||
+		slices.ContainsFunc(new, func(i int) bool { return hasBit(d.new.divided, i) })
+}
+
+func hasBit(words []uint64, i int) bool { return i >= 0 && words[i>>6]>>(i&63)&1 != 0 }
+
+// solve looks for a context for each pair of rows of which one has changed. It
+// reports whether all pairs were decided: since rows that are in both versions
+// are in the same order there, no other pair answers the same context.
+func (d *tableDiff) solve() bool {
+	oldRows, newRows := d.changedRows()
+	if len(oldRows)*len(d.new.rows)+len(newRows)*len(d.old.rows) > maxPairs {
+		return false
+	}
+	f := d.joint.NewFinder(d.now, pairBudget)
+	decided := true
+	try := func(i, j int) {
+		if len(d.changes) < maxAnswers {
+			decided = d.pair(f, i, j) && decided
+		}
+	}
+	for _, i := range oldRows {
+		for j := -1; j < len(d.new.rows); j++ {
+			try(i, j)
+		}
+	}
+	for _, j := range newRows {
+		for i := -1; i < len(d.old.rows); i++ {
+			if !slices.Contains(oldRows, i) {
+				try(i, j)
+			}
+		}
+	}
+	return decided
+}
+
+// changedRows are the rows of either version that are not in the other, or in
+// another order. The default, which may be among them, is -1.
+func (d *tableDiff) changedRows() (old, new []int) {
+	if d.old.def != d.new.def || d.old.prefix != d.new.prefix {
+		old, new = append(old, -1), append(new, -1)
+	}
+	a, b := d.old.texts, d.new.texts
+	first := 0
+	for first < len(a) && first < len(b) && a[first] == b[first] {
+		first++
+	}
+	m, n := len(a), len(b)
+	for m > first && n > first && a[m-1] == b[n-1] {
+		m, n = m-1, n-1
+	}
+	a, b = a[first:m], b[first:n]
+	if len(a) > maxMatched || len(b) > maxMatched {
+		a, b = nil, nil // too many to tell which of them are the same
+		for i := first; i < m; i++ {
+			old = append(old, i)
+		}
+		for j := first; j < n; j++ {
+			new = append(new, j)
+		}
+		return old, new
+	}
+	// The longest sequence of rows that both have.
+	longest := make([][]int, len(a)+1)
+	longest[len(a)] = make([]int, len(b)+1)
+	for i := len(a) - 1; i >= 0; i-- {
+		longest[i] = make([]int, len(b)+1)
+		for j := len(b) - 1; j >= 0; j-- {
+			longest[i][j] = max(longest[i+1][j], longest[i][j+1])
+			if a[i] == b[j] {
+				longest[i][j] = longest[i+1][j+1] + 1
+			}
+		}
+	}
+	i, j := 0, 0
+	for i < len(a) || j < len(b) {
+		switch {
+		case i < len(a) && j < len(b) && a[i] == b[j]:
+			i, j = i+1, j+1
+		case j == len(b) || i < len(a) && longest[i+1][j] >= longest[i][j+1]:
+			old = append(old, first+i)
+			i++
+		default:
+			new = append(new, first+j)
+			j++
+		}
+	}
+	return old, new
+}
+
+// pair looks for a context that one row answers in the old version and another
+// one in the new. It reports whether that is decided.
+func (d *tableDiff) pair(f *rules.Finder, i, j int) bool {
+	n := len(d.old.rows)
+	var meet, fail []int
+	if i >= 0 {
+		meet = append(meet, i)
+	}
+	if j >= 0 {
+		meet = append(meet, n+j)
+	}
+	for range maxBlockers {
+		values, at, found, decided := f.Find(meet, fail)
+		if !found {
+			return decided
+		}
+		d.compare(d.context(values), d.context(values), at)
+		a, b := d.old.last.Row, d.new.last.Row
+		divided := hasBit(d.old.divided, i) || hasBit(d.new.divided, j)
+		switch {
+		case divided || hasBit(d.old.divided, a) || hasBit(d.new.divided, b):
+			d.divide(values, at)
+			d.unsure = d.unsure || i < 0 || j < 0 || d.old.texts[i] != d.new.texts[j]
+			return true
+		case a == i && b == j:
+			return true // a row that is not divided has one answer
+		case a >= 0 && a != i && !slices.Contains(fail, a):
+			fail = append(fail, a)
+		case b >= 0 && b != j && !slices.Contains(fail, n+b):
+			fail = append(fail, n+b)
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 // search goes through the classes of the axes from depth on. old and new are
@@ -400,14 +579,21 @@ func (d *tableDiff) search(depth int, old, new []uint64, path []*axisClass) {
 	if d.exhausted || d.sameRows(old, new) {
 		return
 	}
-	if d.steps++; d.steps > maxSteps || d.evaluations > maxEvaluations || len(d.changes) >= maxAnswers {
+	if d.steps++; d.steps > maxSteps || d.evaluations > maxEvaluations || d.affected && d.evaluations > maxAffected || len(d.changes) >= maxAnswers {
 		d.exhausted = true
 		return
 	}
 	// Another way to the same rows leads to the same answers, unless a row
 	// depends on more than the axes say.
-	if !meets(old, d.old.indirect) && !meets(new, d.new.indirect) {
+	if !meets(old, d.old.indirect) && !meets(new, d.new.indirect) && !meets(old, d.old.affected) && !meets(new, d.new.affected) {
 		state := string(appendState(strconv.AppendInt(nil, int64(depth), 10), old, new))
+		if meets(old, d.old.ramped) || meets(new, d.new.ramped) {
+			for i, a := range d.axes[:depth] {
+				if a.field == "" {
+					state += path[i].value
+				}
+			}
+		}
 		if d.seen[state] {
 			return
 		}
@@ -447,7 +633,6 @@ func appendState(dst []byte, sets ...[]uint64) []byte {
 func (d *tableDiff) try(old, new []uint64, path []*axisClass) {
 	at := d.now
 	values := make(map[string]string)
-	given := make(map[string]bool)
 	for i, c := range path {
 		switch field := d.axes[i].field; {
 		case field == "":
@@ -455,17 +640,25 @@ func (d *tableDiff) try(old, new []uint64, path []*axisClass) {
 				at = t
 			}
 		default:
-			given[field] = true
 			if c.value != "" {
 				values[field] = c.value
 			}
 		}
 	}
 	d.compare(d.context(values), d.context(values), at)
-	if !meets(old, d.old.divided) && !meets(new, d.new.divided) {
-		return
+	if d.models.any {
+		if other := otherTypes(values); other != nil {
+			d.compare(d.context(other), d.context(other), at)
+		}
 	}
-	units := slices.DeleteFunc(slices.Clone(d.units), func(name string) bool { return given[name] })
+	if meets(old, d.old.divided) || meets(new, d.new.divided) {
+		d.divide(values, at)
+	}
+}
+
+// divide compares the answers to several callers.
+func (d *tableDiff) divide(values map[string]string, at time.Time) {
+	units := slices.DeleteFunc(slices.Clone(d.units), func(name string) bool { return values[name] != "" })
 	if len(units) == 0 {
 		return
 	}
@@ -479,7 +672,42 @@ func (d *tableDiff) try(old, new []uint64, path []*axisClass) {
 	}
 }
 
-// meets tells whether two sets of rows have one in common.
+// otherTypes are values as another type that conversions make the same, nil
+// where none has one.
+func otherTypes(values map[string]string) map[string]string {
+	other := maps.Clone(values)
+	changed := false
+	for name, value := range values {
+		switch c := value[0]; {
+		case c == '-' || '0' <= c && c <= '9' || c == 't' || c == 'f':
+			other[name], changed = quoteJSON(value), true
+		case c == '[':
+			if v, err := fastjson.Parse(value); err == nil && len(v.GetArray()) == 1 {
+				other[name], changed = v.Get("0").String(), true
+			}
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return other
+}
+
+// tryModel compares the answers to contexts that a data model may refuse.
+func (d *tableDiff) tryModel() {
+	if !d.models.any {
+		return
+	}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(append(d.old.table.Fields(), d.new.table.Fields()...)))) {
+		context := d.context(map[string]string{name: "{}"})
+		d.compare(context, context, d.now)
+	}
+	const unknown = "no field of this name"
+	context := []byte("{" + quoteJSON(unknown) + ":1}")
+	d.compare(context, context, d.now)
+}
+
+// meets reports whether two sets of rows have one in common.
 func meets(a, b []uint64) bool {
 	for i := range a {
 		if a[i]&b[i] != 0 {
@@ -539,10 +767,12 @@ func (s *side) answer(context []byte, at time.Time) Side {
 	if context != nil {
 		v, _ = s.parser.ParseBytes(context) // made of valid parts
 	}
+	s.last = rules.Decision{Row: -1, Outcome: -1}
 	if err := s.model.Bind(&s.bound, v, at); err != nil {
 		return Side{Refused: err.Error()}
 	}
 	decision := s.table.Evaluate(&s.bound)
+	s.last = decision
 	return Side{Row: rowID(s.table, decision), Value: slices.Clone(s.value(decision))}
 }
 

@@ -5,8 +5,11 @@ import "time"
 // FieldExamples are values of one field that a table tells apart.
 type FieldExamples struct {
 	// Field is the name of the field, empty for the instant of the request.
-	Field   string
-	List    bool // whether the field is a list
+	Field string
+	List  bool // whether the field is a list
+	// Exact is whether the classes are all there are, and whether a row
+	// matches all of one or none.
+	Exact   bool
 	Classes []ExampleClass
 }
 
@@ -34,7 +37,7 @@ func (t *Table) Examples(now time.Time) []FieldExamples {
 	}
 	fields := make([]FieldExamples, 0, len(g.axes))
 	for _, x := range g.axes {
-		f := FieldExamples{Classes: make([]ExampleClass, len(x.classes))}
+		f := FieldExamples{Classes: make([]ExampleClass, len(x.classes)), Exact: !x.fuzzy}
 		switch i := int(x.slot); {
 		case i < len(t.model.fields):
 			f.Field, f.List = t.model.fields[i].name, t.model.fields[i].typ == listField
@@ -42,6 +45,7 @@ func (t *Table) Examples(now time.Time) []FieldExamples {
 			continue
 		}
 		for i, c := range x.classes {
+			f.Exact = f.Exact && c.known
 			f.Classes[i] = ExampleClass{Value: c.witness, Known: c.known, Rows: c.may}
 		}
 		fields = append(fields, f)

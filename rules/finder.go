@@ -1,0 +1,43 @@
+package rules
+
+import "time"
+
+// Finder finds contexts by the rows of a table that they match.
+type Finder struct {
+	solver *solver
+	left   int
+}
+
+// NewFinder makes a finder. budget bounds the work of all its questions, as
+// that of an Analysis does. Nothing lies before now.
+func (t *Table) NewFinder(now time.Time, budget int) *Finder {
+	f := &Finder{left: budget}
+	f.solver = newSolver(t, now, &f.left)
+	return f
+}
+
+// Find looks for a context, given by the values of its fields as JSON, and an
+// instant that match all rows of meet and none of fail, whatever splits make of
+// them. Where none is found, decided says whether there is none.
+func (f *Finder) Find(meet, fail []int) (values map[string]string, at time.Time, found, decided bool) {
+	rows := func(list []int) [][]atom {
+		atoms := make([][]atom, len(list))
+		for i, row := range list {
+			atoms[i] = f.solver.t.rowAtoms(row)
+		}
+		return atoms
+	}
+	switch f.solver.find(rows(meet), rows(fail)) {
+	case met:
+		values = make(map[string]string)
+		for i, value := range f.solver.members {
+			if value != "" {
+				values[f.solver.m.fields[i].name] = value
+			}
+		}
+		return values, f.solver.at, true, true
+	case empty:
+		return nil, time.Time{}, false, true
+	}
+	return nil, time.Time{}, false, false
+}
