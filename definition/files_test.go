@@ -172,3 +172,13 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// TestFileTooLarge says how large a file is, not how much of it was read.
+func TestFileTooLarge(t *testing.T) {
+	const size = document.MaxFileBytes + 1<<20
+	for _, name := range []string{"remoteconfigs/c.yaml", "context.yaml"} {
+		dir := workspace(t, map[string]string{name: strings.Repeat("#", size)})
+		_, err := Load(dir)
+		wantErrors(t, dir, err, name+":1:1: the file has 5.0 MiB (5242880 bytes), at most 4 MiB are read: divide it")
+	}
+}
