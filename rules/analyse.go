@@ -34,8 +34,8 @@ const maxFindings = 50
 
 // Analyse looks for mistakes in a table: rows that never match, are never
 // reached or have expired, columns that never matter and, on demand, overlaps
-// and gaps. What it reports is so; what it can't decide, or not within the
-// budget, it says where that matters.
+// and gaps. What it reports is so, for text of a length that patterns look at;
+// what it can't decide, or not within the budget, it says where that matters.
 func (t *Table) Analyse(a Analysis) []Finding {
 	if a.Budget <= 0 {
 		a.Budget = DefaultBudget
