@@ -179,6 +179,6 @@ func TestFileTooLarge(t *testing.T) {
 	for _, name := range []string{"remoteconfigs/c.yaml", "context.yaml"} {
 		dir := workspace(t, map[string]string{name: strings.Repeat("#", size)})
 		_, err := Load(dir)
-		wantErrors(t, dir, err, name+":1:1: the file has 5.0 MiB (5242880 bytes), at most 4 MiB are read: divide it")
+		wantErrors(t, dir, err, name+":1:1: the file has 5242880 bytes, at most 4194304 are read")
 	}
 }
