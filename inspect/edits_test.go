@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -140,4 +141,43 @@ func replaceOnce(t *testing.T, text, old, new string) string {
 		t.Fatalf("%q occurs %d times", old, strings.Count(text, old))
 	}
 	return strings.Replace(text, old, new, 1)
+}
+
+// TestEditsOfLargeTables are decided where few rows have changed, and given up
+// where many have, neither of which takes long.
+func TestEditsOfLargeTables(t *testing.T) {
+	const model = "fields:\n  customer: string\n"
+	table := func(step, first int) string {
+		var text strings.Builder
+		text.WriteString("type: number\ndefault: 0\ncolumns: [customer, value]\nmatrix:\n")
+		for i := range 5000 {
+			i = i * step % 5000
+			value := i
+			if i == 2500 {
+				value = first
+			}
+			fmt.Fprintf(&text, "- [customer-%d, %d]\n", i, value)
+		}
+		return text.String()
+	}
+	before := workspace(t, "context.yaml", model, "remoteconfigs/a.yaml", table(1, 7))
+	for _, test := range []struct {
+		name, table string
+		want        string
+		undecided   bool
+	}{
+		{"one value", table(1, 8), `{"customer":"customer-2500"}`, false},
+		{"another order", table(7, 7), "", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c, err := Compare(before, workspace(t, "context.yaml", model, "remoteconfigs/a.yaml", test.table), now)
+			if err != nil || len(c.Definitions) != 1 {
+				t.Fatal(err, c)
+			}
+			change := c.Definitions[0]
+			if change.Undecided != test.undecided || len(change.Answers) > 1 || test.want != "" && string(change.Answers[0].Context) != test.want {
+				t.Errorf("got %+v", change)
+			}
+		})
+	}
 }
