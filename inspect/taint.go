@@ -42,8 +42,8 @@ func modelChanges(before, after *document.Node) changedModel {
 	return c
 }
 
-// name is what may be the name of a field in an expression.
-var name = regexp.MustCompile(`[\pL_][\pL\pN_]*`)
+// identifier is what may be the name of a field in an expression.
+var identifier = regexp.MustCompile(`[\pL_][\pL\pN_]*`)
 
 // follow adds the computed fields and segments of a data model that read what
 // has changed.
@@ -60,7 +60,7 @@ func (c *changedModel) follow(model *document.Node) {
 	if computed := model.Get("computed"); computed != nil {
 		// An expression only reads computed fields above it.
 		for _, m := range computed.Members {
-			reads := slices.ContainsFunc(name.FindAllString(m.Value.Text, -1), func(n string) bool { return c.fields[n] })
+			reads := slices.ContainsFunc(identifier.FindAllString(m.Value.Text, -1), func(n string) bool { return c.fields[n] })
 			if reads || c.all {
 				c.fields[m.Key.Text] = true
 			}

@@ -271,18 +271,18 @@ func (j *joiner) sweep(a, b []int32, same bool, slot int32) bool {
 	}
 	j.z.left -= len(all) * bits.Len(uint(len(all))) / pairsPerStep
 	slices.SortFunc(all, func(x, y side) int { return cmp.Compare(x.lo, y.lo) })
-	var open []side
+	var active []side
 	for _, next := range all {
-		open = slices.DeleteFunc(open, func(s side) bool { return s.hi <= next.lo })
-		if j.z.left -= 1 + len(open)/pairsPerStep; j.z.left < 0 {
+		active = slices.DeleteFunc(active, func(s side) bool { return s.hi <= next.lo })
+		if j.z.left -= 1 + len(active)/pairsPerStep; j.z.left < 0 {
 			return false
 		}
-		for _, s := range open {
+		for _, s := range active {
 			if same || s.second != next.second {
 				j.pair(s.row, next.row)
 			}
 		}
-		open = append(open, next)
+		active = append(active, next)
 	}
 	return true
 }
