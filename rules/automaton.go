@@ -28,8 +28,13 @@ type textTest interface {
 	cost() int
 }
 
-// maxTextStates bounds the states that are looked at for one condition.
-const maxTextStates = 20_000
+const (
+	// maxTextStates bounds the states that are looked at for one condition.
+	maxTextStates = 20_000
+	// patternCost is what compiling a pattern takes, in steps of
+	// Analysis.Budget, beside one for each of its instructions.
+	patternCost = 50
+)
 
 // textSearch searches a text that meets a predicate.
 type textSearch struct {
@@ -66,6 +71,9 @@ func findText(f *field, p *pred, left *int) (string, verdict) {
 		return "", open
 	}
 	complete := s.alphabet(f)
+	if *left < 0 {
+		return "", open
+	}
 	text, v := s.run()
 	if v == empty && !complete {
 		v = open
@@ -102,6 +110,7 @@ func (s *textSearch) add(p *pred) bool {
 		if err != nil {
 			return false
 		}
+		*s.left -= patternCost + len(prog.Inst)
 		t = &patternTest{prog: prog}
 	default:
 		return false
@@ -121,6 +130,9 @@ func (s *textSearch) alphabet(f *field) bool {
 	cuts := []rune{0, 0xd800, 0xe000, unicode.MaxRune + 1}
 	for _, t := range s.tests {
 		cuts = append(cuts, t.cuts()...)
+	}
+	if *s.left -= len(cuts); *s.left < 0 {
+		return false
 	}
 	slices.Sort(cuts)
 	cuts = slices.Compact(cuts)

@@ -79,3 +79,34 @@ func TestGridIsAffordedFirst(t *testing.T) {
 		t.Errorf("no grid, or one for nothing: %d steps are left", left)
 	}
 }
+
+// TestAnalysisOfManyPatterns ends at its bound, however much there is to
+// compile and compare, and says so.
+func TestAnalysisOfManyPatterns(t *testing.T) {
+	m := model(t, "fields:\n  name: { type: string, ignore_case: true }\n")
+	var text strings.Builder
+	text.WriteString("hit: unique\ncolumns: [name, value]\nmatrix:\n")
+	for i := range 400 {
+		fmt.Fprintf(&text, "  - [{ matches: '^a%d[\\pL\\d]{20}x$' }, v%d]\n", i, i)
+	}
+	tab := table(t, m, text.String())
+	const budget = 300_000
+	left := budget
+	s := newSolver(tab, noon, &left)
+	questions := 0
+	for row := range tab.rows {
+		for other := range row {
+			if left < 0 {
+				break
+			}
+			s.find([][]atom{tab.rowAtoms(row), tab.rowAtoms(other)}, nil)
+			questions++
+		}
+	}
+	if questions > budget/100 {
+		t.Errorf("%d questions about patterns for %d steps", questions, budget)
+	}
+	if findings := tab.Analyse(Analysis{Now: noon, Budget: budget, Equal: equalText(tab)}); len(findings) == 0 || findings[len(findings)-1].Kind != Undecided {
+		t.Errorf("got %v", findings)
+	}
+}
