@@ -76,15 +76,7 @@ func (c *call) endpoint() (*wire.Error, ending) {
 			Targets:  targets,
 			Messages: messages,
 			Stream:   request.Stream,
-			Policy: invoke.Policy{
-				MaxAttempts: endpoint.MaxAttempts,
-				Retries:     endpoint.Retry.Count,
-				OnCodes:     endpoint.Retry.OnCodes,
-				Total:       endpoint.Timeout.Total,
-				FirstToken:  endpoint.Timeout.FirstToken,
-				Idle:        endpoint.Timeout.Idle,
-				Hedge:       endpoint.HedgeAfter,
-			},
+			Policy:   policyOf(endpoint),
 		},
 	}
 	c.setHeaders(record.ID.String())
@@ -352,6 +344,19 @@ func likelyTarget(targets []invoke.Target) *invoke.Target {
 		}
 	}
 	return &targets[0]
+}
+
+// policyOf is what bounds a call of an endpoint.
+func policyOf(endpoint *definition.Endpoint) invoke.Policy {
+	return invoke.Policy{
+		MaxAttempts: endpoint.MaxAttempts,
+		Retries:     endpoint.Retry.Count,
+		OnCodes:     endpoint.Retry.OnCodes,
+		Total:       endpoint.Timeout.Total,
+		FirstToken:  endpoint.Timeout.FirstToken,
+		Idle:        endpoint.Timeout.Idle,
+		Hedge:       endpoint.HedgeAfter,
+	}
 }
 
 // targets are an endpoint's targets with their providers.

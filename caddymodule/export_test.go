@@ -1,15 +1,36 @@
 package caddymodule
 
-import "time"
+import (
+	"sync/atomic"
+
+	"github.com/cadenza-gateway/cadenza/store/sqlite"
+)
 
 // NewTestHandler makes the handler of all routes for an app that runs.
 func NewTestHandler(app *App) *Handler { return &Handler{appModule{app}} }
 
-// CurrentRetention is the retention of the only store that is open.
-func CurrentRetention() (retention time.Duration) {
+// StoreConfig is what the only store that is open runs with. It is asked for
+// its limits whenever they matter, so it stays good over reloads.
+func StoreConfig() (config sqlite.Config) {
 	stores.Range(func(_, value any) bool {
-		retention = value.(*sharedStore).limits.current().retention
+		config = value.(*sharedStore).config()
 		return false
 	})
-	return retention
+	return config
+}
+
+// CountLeases returns functions that count the leases of requests on the only
+// store that is open, and on the only workspace's memory.
+func CountLeases() (ofStore, ofMemory func() int64) {
+	// One is the owner's.
+	count := func(n *atomic.Int64) func() int64 { return func() int64 { return n.Load() - 1 } }
+	stores.Range(func(_, value any) bool {
+		ofStore = count(&value.(*sharedStore).leases.count)
+		return false
+	})
+	memories.Range(func(_, value any) bool {
+		ofMemory = count(&value.(*sharedMemory).leases.count)
+		return false
+	})
+	return ofStore, ofMemory
 }

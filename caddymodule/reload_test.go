@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // eventually waits until a condition holds, for at most five seconds.
@@ -146,8 +148,8 @@ func TestReloadDuringStream(t *testing.T) {
 		t.Errorf("the rest of the stream is %q", rest)
 	}
 	eventually(t, "the stream's trace is in the store that it began with", func() bool {
-		trace, ok := g.trace("data/cadenza.db", id)
-		return ok && trace.Status == http.StatusOK
+		record, ok := g.trace("data/cadenza.db", id)
+		return ok && record.State == trace.StateEnded && record.Status == http.StatusOK
 	})
 	if a := g.post("/v1/prompts", `{"keys":["hello"]}`); a.status != http.StatusOK {
 		t.Errorf("after the reload: %d %s", a.status, a.body)

@@ -1,6 +1,7 @@
 package caddymodule_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -14,8 +15,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// storeOld puts traces of some age into a store's file, which nobody has open.
-func storeOld(t *testing.T, path, workspace string, count int, age time.Duration) {
+// storeOld puts traces of some age, with answers of a size, into a store's file,
+// which nobody has open.
+func storeOld(t *testing.T, path, workspace string, count, size int, age time.Duration) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
@@ -38,6 +40,7 @@ func storeOld(t *testing.T, path, workspace string, count int, age time.Duration
 	for range count {
 		batch.Records = append(batch.Records, &trace.Record{
 			ID: authority.New(trace.KindPrompt, at), Time: at, Workspace: workspace, Kind: trace.KindPrompt, Key: "old", Status: 200,
+			Response: bytes.Repeat([]byte("x"), size),
 		})
 	}
 	if err := s.Commit(context.Background(), &batch); err != nil {
@@ -72,8 +75,8 @@ func TestWaitingRowsOutliveARestart(t *testing.T) {
 	for range 3 { // the order is random
 		g := startGateway(t, workspace, options)
 		path := filepath.Join(g.dir, "shared", "cadenza.db")
-		storeOld(t, path, "d", 300, 3*time.Hour)
-		storeOld(t, path, "a", 1, time.Minute) // so that the clock is trusted
+		storeOld(t, path, "d", 300, 0, 3*time.Hour)
+		storeOld(t, path, "a", 1, 0, time.Minute) // so that the clock is trusted
 		if err := g.load(shared); err != nil {
 			t.Fatal(err)
 		}
@@ -109,6 +112,8 @@ func TestRefusedReloadDeletesNothing(t *testing.T) {
 	limited := strings.Replace(options, "cadenza.db", "cadenza.db {\nretention 24h\n}", 1)
 	shorter := strings.Replace(options, "cadenza.db", "cadenza.db {\nretention 1h\n}", 1)
 	g := startGateway(t, workspace, limited)
+	// The store is the same all along, and so is what it was opened with.
+	retention := caddymodule.StoreConfig().CurrentRetention
 	for _, refused := range []string{
 		shorter + "sink postgres {env.CADENZA_TEST_KEY}\n", // while it is provisioned
 		shorter + "workspace other {\ndefinitions {dir}/nowhere\napi_key test {env.CADENZA_TEST_KEY}\n}\n",
@@ -116,14 +121,14 @@ func TestRefusedReloadDeletesNothing(t *testing.T) {
 		if err := g.load(refused); err == nil {
 			t.Fatal("it was not refused")
 		}
-		if got := caddymodule.CurrentRetention(); got != 24*time.Hour {
+		if got := retention(); got != 24*time.Hour {
 			t.Errorf("the retention is %v after a reload that was refused", got)
 		}
 	}
 	if err := g.load(shorter); err != nil {
 		t.Fatal(err)
 	}
-	if got := caddymodule.CurrentRetention(); got != time.Hour {
+	if got := retention(); got != time.Hour {
 		t.Errorf("the retention is %v after a reload", got)
 	}
 }

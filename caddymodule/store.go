@@ -84,7 +84,11 @@ func acquireStore(path string) (*sharedStore, error) {
 }
 
 func (s *sharedStore) open(ctx context.Context) (trace.Store, error) {
-	return sqlite.Open(ctx, sqlite.Config{
+	return sqlite.Open(ctx, s.config())
+}
+
+func (s *sharedStore) config() sqlite.Config {
+	return sqlite.Config{
 		Path: s.path,
 		// Asked at each step of housekeeping, so that a reload can change it.
 		CurrentRetention: func() time.Duration { return s.limits.current().retention },
@@ -93,7 +97,7 @@ func (s *sharedStore) open(ctx context.Context) (trace.Store, error) {
 		OnLoss:           collectors().sinks.lose,
 		OnSetAside:       func(string) { collectors().recorders.countAside(s.path) },
 		Logger:           currentLogger("cadenza.store", s.path),
-	})
+	}
 }
 
 // Destruct closes the store when the last request that uses it has ended. On a

@@ -1,0 +1,59 @@
+package caddymodule_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestCostlyDecisionsAreRemembered asks a table that is costly enough for the
+// decision cache, again and again and for many contexts: each caller gets the
+// answer of a context of its own, from wherever it comes, and the header says
+// from where.
+func TestCostlyDecisionsAreRemembered(t *testing.T) {
+	files := single()
+	files["definitions/context.yaml"] += "  user: { type: string }\n"
+	config := &strings.Builder{}
+	config.WriteString("type: string\ndefault: nobody\ncolumns: [ user, value ]\nmatrix:\n")
+	const rows = 20
+	for i := range rows {
+		fmt.Fprintf(config, "  - [ { matches: '^u%d-[0-9]+$' }, team-%d ]\n", i, i)
+	}
+	text := config.String()
+	files["definitions/remoteconfigs/team.yaml"] = text
+	g := startGateway(t, files, options)
+	ask := func(user string) (value, status string) {
+		t.Helper()
+		a := g.post("/v1/remoteconfigs", fmt.Sprintf(`{"keys":["team"],"context":{"user":%q}}`, user))
+		if a.status != 200 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		return fmt.Sprint(a.json(t)["team"].(map[string]any)["value"]), a.header.Get("Cache-Status")
+	}
+	for n := range 3 {
+		for i := range rows + 1 {
+			user, want := fmt.Sprintf("u%d-%d", i, n), fmt.Sprintf("team-%d", i)
+			if i == rows {
+				want = "nobody"
+			}
+			if value, status := ask(user); value != want || status != "Cadenza; fwd=miss" {
+				t.Errorf("%s: %s, Cache-Status %q", user, value, status)
+			}
+			// The cache takes an entry a moment later.
+			eventually(t, user+" is remembered", func() bool {
+				value, status := ask(user)
+				if value != want {
+					t.Fatalf("%s, again: %s, Cache-Status %q", user, value, status)
+				}
+				return status == "Cadenza; hit"
+			})
+		}
+	}
+	// Other definitions decide anew.
+	g.write("definitions/remoteconfigs/team.yaml", strings.Replace(text, "team-3 ", "crew-3 ", 1))
+	eventually(t, "the edit is served", func() bool { value, _ := ask("u3-0"); return value == "crew-3" })
+	// No cache stands before a table that costs less than asking it.
+	if a := g.post("/v1/remoteconfigs", `{"keys":["limits"],"context":{"plan":"pro"}}`); a.status != 200 || a.header.Get("Cache-Status") != "" {
+		t.Errorf("%d, Cache-Status %q", a.status, a.header.Get("Cache-Status"))
+	}
+}

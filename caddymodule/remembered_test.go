@@ -1,0 +1,79 @@
+package caddymodule_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// numbered is an upstream whose answers tell which call they are of.
+func numbered(t *testing.T) *upstream {
+	return newUpstream(t, func(call int64, w http.ResponseWriter, _ *http.Request) { completion(w, fmt.Sprint("answer ", call)) })
+}
+
+// TestRememberedAnswerExpires gives an answer again for as long as the endpoint
+// says, and no longer.
+func TestRememberedAnswerExpires(t *testing.T) {
+	u := numbered(t)
+	g := startGateway(t, endpointWith("cache: { ttl: 1s }\n"), fakeProvider(u.URL))
+	began := time.Now()
+	if a := g.post("/v1/endpoints", ask("?", false)); a.json(t)["content"] != "answer 1" {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	again := g.post("/v1/endpoints", ask("?", false)).json(t)["content"]
+	if time.Since(began) < time.Second && again != "answer 1" {
+		t.Errorf("within its time: %s", again)
+	}
+	eventually(t, "the answer expires", func() bool {
+		return g.post("/v1/endpoints", ask("?", false)).json(t)["content"] == "answer 2"
+	})
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("it expired after %s", took)
+	}
+}
+
+// TestAnotherEndpointIsAnotherQuestion edits an endpoint, and nothing else: what
+// it answered before is not its answer any more.
+func TestAnotherEndpointIsAnotherQuestion(t *testing.T) {
+	u := numbered(t)
+	g := startGateway(t, endpointWith("cache: { ttl: 1h }\n"), fakeProvider(u.URL))
+	content := func() any { return g.post("/v1/endpoints", ask("?", false)).json(t)["content"] }
+	if first, again := content(), content(); first != "answer 1" || again != "answer 1" {
+		t.Fatalf("%s, then %s", first, again)
+	}
+	g.write("definitions/endpoints/chat.yaml", "prompt: reply\nlog: metadata\ncache: { ttl: 1h }\nfallback: [ { provider: canned, extra: { answer: other } } ]\n")
+	eventually(t, "the edited endpoint asks anew", func() bool { return content() == "answer 2" })
+}
+
+// TestLargeAnswerIsNotRemembered has an answer that is larger than what is
+// remembered asked for again, and never given in part.
+func TestLargeAnswerIsNotRemembered(t *testing.T) {
+	piece := strings.Repeat("0123456789abcdef", 1<<12) // 64 KiB
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); !strings.Contains(string(body), `"stream":true`) {
+			completion(w, strings.Repeat(piece, 17))
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 17 {
+			io.WriteString(w, chunk(piece, ""))
+		}
+		io.WriteString(w, chunk("", "stop")+"data: [DONE]\n\n")
+	})
+	g := startGateway(t, endpointWith("cache: { ttl: 1h }\n"), fakeProvider(u.URL))
+	for _, stream := range []bool{false, true} {
+		before := u.calls.Load()
+		for range 2 {
+			a := g.post("/v1/endpoints", ask("?", stream))
+			if n := strings.Count(string(a.body), piece); a.status != http.StatusOK || n != 17 || strings.Contains(a.header.Get("Cache-Status"), "hit") {
+				t.Errorf("stream=%t: %d, %d of 17 pieces, Cache-Status %q", stream, a.status, n, a.header.Get("Cache-Status"))
+			}
+		}
+		if asked := u.calls.Load() - before; asked != 2 {
+			t.Errorf("stream=%t: asked %d times", stream, asked)
+		}
+	}
+}
