@@ -1,0 +1,331 @@
+package main
+
+func init() {
+	add("caddymodule",
+		// Leases.
+		mutant{
+			ID: "no-store-lease", In: "App.answer",
+			What: "a reload closes the store under a request",
+			Old:  "	store.acquire()\n", New: "",
+			Run: "TestLeases$",
+		},
+		mutant{
+			ID: "no-leases", In: "App.answer",
+			What: "a reload closes the store and the caches under a stream, whose trace is lost",
+			Old: `	store.acquire()
+	memory.acquire()
+	defer memory.release()
+	defer store.release()
+`, New: "	_, _ = store, memory\n",
+			Run: "TestReloadDuringStream|TestLeases",
+		},
+		mutant{
+			ID: "no-leases-over-a-reload", In: "App.answer",
+			What: "the trace of a stream over a reload is lost",
+			Old: `	store.acquire()
+	memory.acquire()
+	defer memory.release()
+	defer store.release()
+`, New: "	_, _ = store, memory\n",
+			Run: "TestReloadDuringStream",
+		},
+		mutant{
+			ID: "store-lease-kept", In: "App.answer",
+			What: "a request never gives its lease of the store back",
+			Old:  "	defer store.release()\n", New: "",
+			Run: "TestFormerStoreIsClosed",
+		},
+		mutant{
+			ID: "memory-lease-kept", In: "App.answer",
+			What: "a request never gives its lease of the caches back",
+			Old:  "	defer memory.release()\n", New: "",
+			Run: "TestLeases$",
+		},
+
+		// The decision cache.
+		mutant{
+			ID: "decision-without-context", In: "call.decide",
+			What: "everybody gets the decision of the first caller's context",
+			Old:  "	key = table.AppendKey(key, &c.binding)\n", New: "",
+			Run: "TestCostlyDecisionsAreRemembered",
+		},
+		mutant{
+			ID: "decision-without-revision", In: "call.decide",
+			What: "decisions outlive a change of the definitions",
+			Old:  "c.snapshot.Revision", New: `""`,
+			Run: "TestCostlyDecisionsAreRemembered",
+		},
+		mutant{
+			ID: "decision-never-cached", In: "call.decide",
+			What: "what a table decided is not remembered",
+			Old:  "	remembered.Set(", New: "	func([]byte, cache.Value) {}(",
+			Run: "TestCostlyDecisionsAreRemembered",
+		},
+		mutant{
+			ID: "decision-status", In: "call.cacheStatus",
+			What: "an answer from the cache says that it is not",
+			Old:  "return cacheHit", New: "return cacheMiss",
+			Run: "TestCostlyDecisionsAreRemembered",
+		},
+
+		// The answer cache.
+		mutant{
+			ID: "question-without-endpoint-version", In: "call.question",
+			What: "the answers of an endpoint outlive its edit",
+			Old:  "endpoint.Version, ", New: "",
+			Run: "TestAnotherEndpointIsAnotherQuestion",
+		},
+		mutant{
+			ID: "question-without-prompt-version", In: "call.question",
+			What: "the answers of an endpoint outlive an edit of its prompt",
+			Old:  "endpoint.Prompt.Version, ", New: "",
+			Run: "TestFieldsOfAnEndpointAreWired|TestQuestion",
+		},
+		mutant{
+			ID: "question-without-variant", In: "call.question",
+			What: "variants share their answers",
+			Old:  ", variant.Key}", New: "}",
+			Run: "TestQuestion",
+		},
+		mutant{
+			ID: "question-without-lengths", In: "call.question",
+			What: "texts that are cut elsewhere are the same question",
+			Old:  "		h.Write(length[:])\n", New: "",
+			Run: "TestQuestion",
+		},
+		mutant{
+			ID: "half-an-answer-remembered", In: "invocation.tell",
+			What: "the first MiB of a larger answer is given again as the whole",
+			Old:  " || i.size+len(i.toolCalls) > maxRemembered", New: "",
+			Run: "TestLargeAnswerIsNotRemembered",
+		},
+		mutant{
+			ID: "ttl-ignored", In: "invocation.tell",
+			What: "an answer is given again for an hour, whatever the endpoint says",
+			Old:  "now.Add(i.ttl)", New: "now.Add(i.ttl + time.Hour)",
+			Run: "TestRememberedAnswerExpires",
+		},
+		mutant{
+			ID: "leader-leaves-waiters", In: "call.endpoint",
+			What: "who waits for an answer that failed waits for ever",
+			Old:  "		defer i.lead.Abandon()\n", New: "",
+			Run: "TestFailuresAreNotGivenAgain", Timeout: hang,
+		},
+
+		// An endpoint's policy.
+		mutant{
+			ID: "retry-after", In: "invocation.failed",
+			What: "the upstream's Retry-After is not passed on",
+			Old:  "	told.RetryAfter = failure.RetryAfter\n", New: "",
+			Run: "TestRetryAfterOfUpstreamIsPassedOn",
+		},
+		mutant{
+			ID: "idle-timeout", In: "policyOf",
+			What: "an endpoint's idle timeout has no effect",
+			Old:  "endpoint.Timeout.Idle", New: "endpoint.Timeout.Total",
+			Run: "TestIdleTimeoutIsPassedOn",
+		},
+		mutant{
+			ID: "idle-timeout-by-reflection", In: "policyOf",
+			What: "an endpoint's idle timeout is not part of the call",
+			Old:  "		Idle:        endpoint.Timeout.Idle,\n", New: "",
+			Run: "TestFieldsOfAnEndpointAreWired",
+		},
+		mutant{
+			ID: "on-codes", In: "policyOf",
+			What: "an endpoint's on_codes has no effect",
+			Old:  "		OnCodes:     endpoint.Retry.OnCodes,\n", New: "",
+			Run: "TestOnCodesArePassedOn",
+		},
+		mutant{
+			ID: "on-codes-by-reflection", In: "policyOf",
+			What: "an endpoint's on_codes is not part of the call",
+			Old:  "		OnCodes:     endpoint.Retry.OnCodes,\n", New: "",
+			Run: "TestFieldsOfAnEndpointAreWired",
+		},
+		mutant{
+			ID: "hedge", In: "policyOf",
+			What: "an endpoint's hedge has no effect",
+			Old:  "		Hedge:       endpoint.HedgeAfter,\n", New: "",
+			Run: "TestFieldsOfAnEndpointAreWired",
+		},
+		mutant{
+			ID: "weights", In: "Workspace.targets",
+			What: "an endpoint's weights have no effect",
+			Old:  "targets[i].Weight = endpoint.Weights[i]", New: "_ = i",
+			Run: "TestFieldsOfAnEndpointAreWired",
+		},
+		mutant{
+			ID: "extra", In: "Workspace.targets",
+			What: "raw parameters don't reach the provider",
+			Old:  ", Extra: t.Extra", New: "",
+			Run: "TestFieldsOfAnEndpointAreWired",
+		},
+
+		// Requests.
+		mutant{
+			ID: "panic", In: "App.serve",
+			What: "a panic cuts the connection instead of being answered",
+			Old:  "		switch problem {\n", New: "		switch problem {\n		default:\n			panic(problem)\n",
+			Run: "TestPanicIsAnError",
+		},
+		mutant{
+			ID: "panic-logged", In: "App.serve",
+			What: "what a request panicked with, callers' data too, is logged",
+			Old:  `zap.Stack("stack")`, New: `zap.Stack("stack"), zap.Any("panic", problem)`,
+			Run: "TestPanicIsAnError",
+		},
+		mutant{
+			ID: "panic-counted", In: "App.serve",
+			What: "a request that panicked counts as one that was answered well",
+			Old:  "			code = wire.Internal.Name\n", New: "",
+			Run: "TestPanicIsAnError",
+		},
+		mutant{
+			ID: "body-before-key", In: "App.answer",
+			What: "a request without a valid key has its body read",
+			Old:  "	if key == nil {\n", New: "	_, _ = r.Body.Read(make([]byte, 1))\n	if key == nil {\n",
+			Run: "TestBodyIsLeftUnreadWithoutAKey",
+		},
+		mutant{
+			ID: "body-before-token", In: "App.answer",
+			What: "a request without a key has its body read",
+			Old:  "	token, sent, ok :=", New: "	_, _ = r.Body.Read(make([]byte, 1))\n	token, sent, ok :=",
+			Run: "TestBodyIsLeftUnreadWithoutAKey",
+		},
+		mutant{
+			ID: "bind-error-param", In: "call.bind",
+			What: "an error of the context does not name the field",
+			Old:  `"context."+refused.Field`, New: `"context"`,
+			Run: "TestBindErrorNamesTheField",
+		},
+		mutant{
+			ID: "max-body-size", In: "App.answer",
+			What: "max_body_size has no effect",
+			Old:  "c.workspace.MaxBodySize", New: "maxMaxBodySize",
+			Run: "TestBadRequests",
+		},
+		mutant{
+			ID: "failed-stream-ends-well", In: "App.serve",
+			What: "a stream that broke off ends like a complete one",
+			Old:  "		panic(http.ErrAbortHandler)\n", New: "",
+			Run: "TestCutStreamIsNotPresentedAsComplete",
+		},
+
+		// The store and the sinks.
+		mutant{
+			ID: "retention-of-the-start", In: "sharedStore.config",
+			What: "a reload does not change the retention",
+			Old:  "func() time.Duration { return s.limits.current().retention }", New: "(func(d time.Duration) func() time.Duration { return func() time.Duration { return d } })(s.limits.current().retention)",
+			Run: "TestRefusedReloadDeletesNothing",
+		},
+		mutant{
+			ID: "sink-loss", In: "sharedStore.config",
+			What: "what a sink loses for the size of the store is not counted",
+			Old:  "		OnLoss:           collectors().sinks.lose,\n", New: "",
+			Run: "TestLossOfASinkIsCounted",
+		},
+		mutant{
+			ID: "sinks-of-the-store", In: "sharedStore.config",
+			What: "the store deletes what its sinks have yet to take",
+			Old:  "		Sinks:            s.sinks.names,\n", New: "",
+			Run: "TestWaitingRowsOutliveARestart",
+		},
+		mutant{
+			ID: "shared-sink-without-key", In: "Workspace.provisionSinks",
+			What: "gateways that share a sink may make trace ids under different keys",
+			Old:  `sink.Shared() && w.TraceKey == ""`, New: "false",
+			Run: "TestSinkThatIsRefused",
+		},
+		mutant{
+			ID: "former-key-of-ids", In: "Workspace.verifyID",
+			What: "trace ids made before the store was open are unknown",
+			Old:  "if !ok && ids.former != nil", New: "if false",
+			Run: "TestFormerKeysStayValid",
+		},
+
+		// Keys.
+		mutant{
+			ID: "expired-key", In: "keyring.authenticate",
+			What: "an expired key stays valid",
+			Old:  "!p.notAfter.IsZero() && now.After(p.notAfter)", New: "false",
+			Run: "TestKeysFileIsFollowed",
+		},
+		mutant{
+			ID: "keys-not-rebuilt", In: "Workspace.followKeys",
+			What: "a revoked key stays valid although the file was read",
+			Old:  "w.app.keys.rebuild(w.app.Workspaces)", New: "error(nil)",
+			Run: "TestKeysFileIsFollowed",
+		},
+
+		// Idempotency.
+		mutant{
+			ID: "reply-of-another-request", In: "call.replay",
+			What: "a kept reply is given to a request of the same key that asks something else",
+			Old:  "kept.Digest != c.reply.Digest", New: "false",
+			Run: "TestMetricsOfAKeyAreStoredOnce",
+		},
+		mutant{
+			ID: "keep-503", In: "call.keepFailure",
+			What: "that nobody took the request is the answer for ever",
+			Old:  " && told.Status != http.StatusServiceUnavailable", New: "",
+			Run: "TestEndpointIsAskedOnceForAKey",
+		},
+		mutant{
+			ID: "digest-without-query", In: "call.digest",
+			What: "requests that differ in their query are the same",
+			Old:  ", c.r.URL.RawQuery}", New: "}",
+			Run: "TestIdempotencyKeysOfMetrics",
+		},
+
+		// Records.
+		mutant{
+			ID: "no-start", In: "call.endpoint",
+			What: "a crash leaves no trace of the calls under way",
+			Old:  "		c.workspace.store.recorder.Start(ctx, record)\n", New: "		_ = ctx\n",
+			Run: "TestStartNamesWhomItAsks",
+		},
+		mutant{
+			ID: "request-unredacted", In: "call.endpoint",
+			What: "secrets in an endpoint's request are stored",
+			Old:  "	c.workspace.redactRequest(record)\n", New: "",
+			Run: "TestSecretsAreNotStored",
+		},
+		mutant{
+			ID: "answer-unredacted", In: "invocation.finish",
+			What: "secrets in an answer are stored",
+			Old:  "	i.workspace.redactAnswer(record)\n", New: "",
+			Run: "TestSecretsAreNotStored",
+		},
+		mutant{
+			ID: "report-unredacted", In: "call.storeMetrics",
+			What: "secrets in a report are stored",
+			Old:  "		c.workspace.redactReport(stored)\n", New: "",
+			Run: "TestSecretsAreNotStored",
+		},
+		mutant{
+			ID: "log-none", In: "invocation.finish",
+			What: "log: none is recorded all the same",
+			Old:  "if i.policy == definition.LogNone {", New: "if false {",
+			Run: "TestCallersLowerTheLog",
+		},
+		mutant{
+			ID: "log-raised", In: "call.logs",
+			What: "a caller can raise what is recorded",
+			Old:  "policy = min(policy, c.logCeiling)", New: "policy = c.logCeiling",
+			Run: "TestCallersLowerTheLog",
+		},
+		mutant{
+			ID: "log-of-reports", In: "call.metrics",
+			What: "the caller's ceiling does not hold for llm_response",
+			Old:  "		record.LLMResponse = nil\n", New: "",
+			Run: "TestCallersLowerTheLog",
+		},
+		mutant{
+			ID: "kind-of-path", In: "call.metricsRecord",
+			What: "the path of prompts takes traces of other kinds",
+			Old:  "case c.route == routePromptMetrics && kind != trace.KindPrompt:", New: "case false:",
+			Run: "TestMetrics",
+		},
+	)
+}
