@@ -2,6 +2,7 @@ package caddymodule_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -49,9 +50,21 @@ func TestCostlyDecisionsAreRemembered(t *testing.T) {
 			})
 		}
 	}
-	// Other definitions decide anew.
-	g.write("definitions/remoteconfigs/team.yaml", strings.Replace(text, "team-3 ", "crew-3 ", 1))
-	eventually(t, "the edit is served", func() bool { value, _ := ask("u3-0"); return value == "crew-3" })
+	// Other definitions decide anew: the same teams, by other rows.
+	moved := strings.SplitAfter(text, "matrix:\n")
+	lines := slices.Collect(strings.Lines(moved[1]))
+	slices.Reverse(lines)
+	revision := func() string {
+		return g.post("/v1/remoteconfigs", `{"keys":["checkout"]}`).header.Get("Cadenza-Revision")
+	}
+	before := revision()
+	g.write("definitions/remoteconfigs/team.yaml", moved[0]+strings.Join(lines, ""))
+	eventually(t, "the edit is served", func() bool { return revision() != before })
+	for i := range rows {
+		if value, _ := ask(fmt.Sprintf("u%d-0", i)); value != fmt.Sprintf("team-%d", i) {
+			t.Errorf("u%d-0 after an edit: %s", i, value)
+		}
+	}
 	// No cache stands before a table that costs less than asking it.
 	if a := g.post("/v1/remoteconfigs", `{"keys":["limits"],"context":{"plan":"pro"}}`); a.status != 200 || a.header.Get("Cache-Status") != "" {
 		t.Errorf("%d, Cache-Status %q", a.status, a.header.Get("Cache-Status"))
