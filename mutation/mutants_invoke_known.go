@@ -1,0 +1,25 @@
+package main
+
+// What the tests killed when the list was made.
+func init() {
+	add("invoke",
+		mutant{
+			ID: "breaker-of-21", In: "health.count",
+			What: "a breaker needs more answers than it says",
+			Old:  "ok+bad >= minAnswers", New: "ok+bad > minAnswers",
+			Run: "BreakerOpensAtHalfOfTwenty",
+		},
+		mutant{
+			ID: "retry-after-zero", In: "call.retryAfter",
+			What: "who is told to come back may come at once",
+			Old:  "max(soonest, minRetryAfter)", New: "soonest",
+			Run: "EverythingDown",
+		},
+		mutant{
+			ID: "slow-caller", In: "call.relay",
+			What: "a caller that reads slowly counts as a provider that stalls",
+			Old:  "		idle.Stop()\n		if d.Content", New: "		if d.Content",
+			Run: "ASlowCallerIsNotAStalledStream",
+		},
+	)
+}
