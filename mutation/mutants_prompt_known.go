@@ -6,7 +6,7 @@ func init() {
 		mutant{
 			ID: "variables-in-json", In: "Answer.Append",
 			What: "a variable breaks the JSON of the answer",
-			Old:  "jsontext.AppendEscaped(dst, v.text[p.slot])", New: "append(dst, v.text[p.slot]...)",
+			Old:  "jsontext.AppendEscaped(dst, v.text[p.slot])", New: "append(jsontext.AppendEscaped(dst, v.text[p.slot][:0]), v.text[p.slot]...)",
 			Run: "Render",
 		},
 		mutant{

@@ -24,7 +24,7 @@ func init() {
 		mutant{
 			ID: "wait-beyond-the-deadline", In: "fits",
 			What: "a call waits for an attempt that it has no time for",
-			Old:  "wait <= max(left-time.Second, left/2)", New: "true",
+			Old:  "wait <= max(left-time.Second, left/2)", New: "wait <= max(left-time.Second, left/2) || true",
 			Run: "Again",
 		},
 	)

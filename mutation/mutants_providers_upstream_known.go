@@ -72,7 +72,7 @@ func init() {
 		mutant{
 			ID: "cut-arguments", In: "ToolCalls.finish",
 			What: "a tool call that was cut is taken for whole",
-			Old:  "!json.Valid(c.arguments)", New: "false",
+			Old:  "!json.Valid(c.arguments)", New: "!json.Valid(c.arguments) && false",
 			Run: "BrokenToolCalls",
 		},
 	)

@@ -54,7 +54,7 @@ func init() {
 		mutant{
 			ID: "own-key-before-a-stop", In: "finder.wholeKey",
 			What: "a key of the gateway at the end of a sentence is left",
-			Old:  "!f.own(start, end) && (bare == end || !f.own(start, bare))", New: "!f.own(start, end)",
+			Old:  "!f.own(start, end) && (bare == end || !f.own(start, bare))", New: "!f.own(start, end) && bare >= start",
 			Run: "Findings",
 		},
 	)

@@ -6,7 +6,7 @@ func init() {
 		mutant{
 			ID: "key-without-ramp", In: "Table.appendSchedule",
 			What: "a cached decision outlives a step of its ramp",
-			Old:  "uint64(r.at(now))", New: "0",
+			Old:  "uint64(r.at(now))", New: "uint64(r.at(now)*0)",
 			Run: "Ramp|Key",
 		},
 		mutant{

@@ -12,7 +12,7 @@ func init() {
 		mutant{
 			ID: "no-rollback", In: "Store.transact",
 			What: "a transaction that failed keeps the lock",
-			Old:  "if !committed {", New: "if false {",
+			Old:  "if !committed {", New: "if !committed && false {",
 			Run: "FailedBatchLeavesNothing",
 		},
 		mutant{
@@ -54,19 +54,19 @@ func init() {
 		mutant{
 			ID: "jumped-clock", In: "clockGuard.trust",
 			What: "a clock that jumped deletes everything",
-			Old:  "case jump > suspiciousJump:", New: "case false:",
+			Old:  "case jump > suspiciousJump:", New: "case jump > suspiciousJump && false:",
 			Run: "ClockGuard",
 		},
 		mutant{
 			ID: "expired-replies-wait", In: "Store.deleteOld",
 			What: "more than 500 expired replies wait a minute for each 500",
-			Old:  "more = replies == deleteRows", New: "more = false",
+			Old:  "more = replies == deleteRows", New: "more = replies == deleteRows && false",
 			Run: "ExpiredRepliesAreDeleted",
 		},
 		mutant{
 			ID: "erasure-breaks-off", In: "erasure.delete",
 			What: "an erasure that broke off does not find the rest",
-			Old:  "allButNaming, e.marks.Metrics", New: "doomedReports, e.marks.Metrics",
+			Old:  "allButNaming, e.marks.Metrics", New: "allButNaming[:0] + doomedReports, e.marks.Metrics",
 			Run: "ErasureThatBreaksOffIsDoneAgain",
 		},
 	)
