@@ -268,7 +268,7 @@ func init() {
 		mutant{
 			ID: "keep-503", In: "call.keepFailure",
 			What: "that nobody took the request is the answer for ever",
-			Old:  " && told.Status != http.StatusServiceUnavailable", New: "",
+			Old:  "http.StatusServiceUnavailable", New: "http.StatusTeapot",
 			Run: "TestEndpointIsAskedOnceForAKey",
 		},
 		mutant{

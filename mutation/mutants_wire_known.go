@@ -153,7 +153,6 @@ func init() {
 			ID: "write-after-a-failure", In: "EventStream.write",
 			What: "writes go on after one has failed",
 			Old:  "	if s.err != nil {\n		return\n	}\n", New: "",
-			Run: "Stream|Write",
 		},
 		mutant{
 			ID: "heartbeat", In: "EventStream.beat",
