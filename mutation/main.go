@@ -121,7 +121,7 @@ func (r *runner) run(ctx context.Context, mutants []mutant) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(temporary)
+	defer func() { _ = os.RemoveAll(temporary) }()
 	r.sound = make(map[string]error)
 	var unkilled []string
 	for i := range mutants {
