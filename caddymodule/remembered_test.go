@@ -1,12 +1,17 @@
 package caddymodule_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // numbered is an upstream whose answers tell which call they are of.
@@ -75,5 +80,37 @@ func TestLargeAnswerIsNotRemembered(t *testing.T) {
 		if asked := u.calls.Load() - before; asked != 2 {
 			t.Errorf("stream=%t: asked %d times", stream, asked)
 		}
+	}
+}
+
+// TestWaiterThatLeaves has callers leave while another's call answers for them:
+// their traces say so, and the call goes on.
+func TestWaiterThatLeaves(t *testing.T) {
+	release := make(chan struct{})
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
+		<-release
+		completion(w, "the answer")
+	})
+	g := startGateway(t, endpointWith("cache: { ttl: 1h }\n"), fakeProvider(u.URL))
+	first := make(chan answer)
+	go func() { first <- g.post("/v1/endpoints", ask("?", false)) }()
+	eventually(t, "the model is asked", func() bool { return u.calls.Load() == 1 })
+	ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer leave()
+	if _, err := g.send(ctx, "POST", "/v1/endpoints", ask("?", false), bearer(testKey)); err == nil {
+		t.Error("the waiter was answered")
+	}
+	reader, err := sqlite.OpenReader(t.Context(), filepath.Join(g.dir, "data/cadenza.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	eventually(t, "the waiter's trace says that it left", func() bool {
+		page, err := reader.Traces(t.Context(), trace.Filter{Workspace: "default", State: new(trace.StateEnded)}, trace.ID{}, 10, time.Second)
+		return err == nil && len(page.Records) == 1 && page.Records[0].Code == "client_gone" && page.Records[0].Status == 499
+	})
+	close(release)
+	if a := <-first; a.status != http.StatusOK || a.json(t)["content"] != "the answer" || u.calls.Load() != 1 {
+		t.Errorf("%d %s after %d calls", a.status, a.body, u.calls.Load())
 	}
 }

@@ -127,7 +127,7 @@ func TestSinkThatIsRefused(t *testing.T) {
 		"trace_key {env.CADENZA_TEST_KEY}\nsink postgres {env.CADENZA_TEST_EMPTY}": "CADENZA_TEST_EMPTY",
 		"sink kafka": "cadenza.sinks.kafka",
 		"sink":       "wrong argument count",
-		"sink file":  "",
+		"sink file":  "sink file needs the path of its file",
 	} {
 		err := g.load(options + added + "\n")
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -2,6 +2,7 @@ package caddymodule_test
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -177,4 +178,73 @@ func TestLossOfASinkIsCounted(t *testing.T) {
 	g.site(strings.Replace(options, "{dir}/data/cadenza.db", "{dir}/full.db {\nmax_size 1MiB\n}", 1)+"sink file {dir}/out\n", observed)
 	lost := regexp.MustCompile(`(?m)^cadenza_sink_lost_rows_total\{sink="file",workspace="default"\} [1-9]`)
 	eventually(t, "the loss is counted", func() bool { return lost.MatchString(g.scrape()) })
+}
+
+// TestTooLargeAPrompt has variables of legal size fill a prompt that is not.
+func TestTooLargeAPrompt(t *testing.T) {
+	files := single()
+	files["definitions/prompts/hello.yaml"] = strings.Replace(workspace["definitions/prompts/hello.yaml"], "Say hello.", strings.Repeat("{{name}}", 5), 1) +
+		"variables: { name: { required: true } }\n"
+	files["definitions/endpoints/hi.yaml"] = "prompt: hello\n"
+	g := startGateway(t, files, options)
+	name := strings.Repeat("x", 500<<10)
+	for path, body := range map[string]string{
+		"/v1/prompts":   `{"keys":["hello"],"variables":{"name":"` + name + `"}}`,
+		"/v1/endpoints": `{"key":"hi","variables":{"name":"` + name + `"}}`,
+	} {
+		checkError(t, g.post(path, body), "invalid_request", "variables")
+	}
+}
+
+// TestKeysFileThatCannotBeUsed keeps the last keys while the file is gone, or
+// holds a key that is another workspace's.
+func TestKeysFileThatCannotBeUsed(t *testing.T) {
+	list := func(key string) string {
+		return fmt.Sprintf(`[{"name":"listed","sha256":"%x"}]`, sha256.Sum256([]byte(key)))
+	}
+	files := single()
+	files["keys.json"] = list(otherKey)
+	t.Setenv("CADENZA_TEST_KEY", testKey)
+	const foreign = "cadenza-test-key-of-another"
+	t.Setenv("CADENZA_FOREIGN_KEY", foreign)
+	g := startGateway(t, files, `
+		workspace one {
+			definitions {dir}/definitions
+			store sqlite {dir}/data/cadenza.db
+			api_key test {env.CADENZA_TEST_KEY}
+			provider canned
+			keys {dir}/keys.json
+		}
+		workspace two {
+			definitions {dir}/definitions
+			store sqlite {dir}/data/cadenza.db
+			api_key test {env.CADENZA_FOREIGN_KEY}
+			provider canned
+		}
+	`)
+	said := func(what string) func() bool {
+		return func() bool {
+			logs, err := os.ReadFile(g.logs)
+			return err == nil && strings.Contains(string(logs), what)
+		}
+	}
+	valid := func(what string) {
+		t.Helper()
+		if a := g.do("POST", "/v1/prompts", `{"keys":["hello"]}`, bearer(otherKey)); a.status != http.StatusOK {
+			t.Errorf("%s: %d %s", what, a.status, a.body)
+		}
+	}
+	valid("at first")
+	if err := os.Remove(filepath.Join(g.dir, "keys.json")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the missing file is reported", said("the keys file can't be read"))
+	valid("without the file")
+	g.write("keys.json", list(foreign))
+	eventually(t, "the foreign key is reported", said("the keys file can't be used"))
+	valid("with a foreign key")
+	g.write("keys.json", list("cadenza-test-key-0009"))
+	eventually(t, "the mended file is used", func() bool {
+		return g.do("POST", "/v1/prompts", `{"keys":["hello"]}`, bearer(otherKey)).status == http.StatusUnauthorized
+	})
 }

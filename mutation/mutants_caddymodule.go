@@ -111,6 +111,12 @@ func init() {
 			Old:  "		defer i.lead.Abandon()\n", New: "",
 			Run: "TestFailuresAreNotGivenAgain", Timeout: hang,
 		},
+		mutant{
+			ID: "waiter-that-leaves", In: "invocation.interrupted",
+			What: "a caller that leaves while it waits for another's call has no trace",
+			Old:  "	i.finish(noResult, statusClientGone, string(invoke.ClientGone))\n", New: "",
+			Run: "TestWaiterThatLeaves",
+		},
 
 		// An endpoint's policy.
 		mutant{
@@ -211,6 +217,12 @@ func init() {
 			Old:  "		panic(http.ErrAbortHandler)\n", New: "",
 			Run: "TestCutStreamIsNotPresentedAsComplete",
 		},
+		mutant{
+			ID: "too-large-a-prompt", In: "call.endpoint",
+			What: "a prompt that is too large goes to the model without its messages",
+			Old:  "if tooLarge != nil {", New: "if tooLarge != nil && false {",
+			Run: "TestTooLargeAPrompt",
+		},
 
 		// The store and the sinks.
 		mutant{
@@ -256,6 +268,12 @@ func init() {
 			What: "a revoked key stays valid although the file was read",
 			Old:  "w.app.keys.rebuild(w.app.Workspaces)", New: "error(nil)",
 			Run: "TestKeysFileIsFollowed",
+		},
+		mutant{
+			ID: "key-of-two-workspaces", In: "keyring.rebuild",
+			What: "a key that two workspaces have selects one of them by chance",
+			Old:  "if other.workspace == p.workspace {", New: "if true {",
+			Run: "TestKeysFileThatCannotBeUsed",
 		},
 
 		// Idempotency.
