@@ -120,12 +120,6 @@ func init() {
 
 		// An endpoint's policy.
 		mutant{
-			ID: "retry-after", In: "invocation.failed",
-			What: "the upstream's Retry-After is not passed on",
-			Old:  "	told.RetryAfter = failure.RetryAfter\n", New: "",
-			Run: "TestRetryAfterOfUpstreamIsPassedOn",
-		},
-		mutant{
 			ID: "idle-timeout", In: "policyOf",
 			What: "an endpoint's idle timeout has no effect",
 			Old:  "endpoint.Timeout.Idle", New: "endpoint.Timeout.Total",
@@ -170,15 +164,9 @@ func init() {
 
 		// Requests.
 		mutant{
-			ID: "panic", In: "App.serve",
-			What: "a panic cuts the connection instead of being answered",
-			Old:  "		switch problem {\n", New: "		switch problem {\n		default:\n			panic(problem)\n",
-			Run: "TestPanicIsAnError",
-		},
-		mutant{
 			ID: "panic-logged", In: "App.serve",
 			What: "what a request panicked with, callers' data too, is logged",
-			Old:  `zap.Stack("stack")`, New: `zap.Stack("stack"), zap.Any("panic", problem)`,
+			Old:  "		a.logPanic(to)\n", New: "		a.logPanic(to)\n		a.logger.Error(\"it said\", zap.Any(\"panic\", problem))\n",
 			Run: "TestPanicIsAnError",
 		},
 		mutant{

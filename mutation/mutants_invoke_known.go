@@ -6,7 +6,7 @@ func init() {
 		mutant{
 			ID: "breaker-of-21", In: "health.count",
 			What: "a breaker needs more answers than it says",
-			Old:  "ok+bad >= minAnswers", New: "ok+bad > minAnswers",
+			Old:  "answers >= minAnswers", New: "answers > minAnswers",
 			Run: "BreakerOpensAtHalfOfTwenty",
 		},
 		mutant{
