@@ -257,7 +257,11 @@ func TestSlowTargetIsTriedAgainOnlyWhenItIsTheLast(t *testing.T) {
 
 func TestASlowCallerIsNotAStalledStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Call{Targets: []Target{target("a", scripted(says("a", "b", "c")))}, Stream: true,
+		answer := says("a", "b", "c")
+		for i := range answer.steps {
+			answer.steps[i].after = time.Millisecond // a stream that was given up would end here
+		}
+		c := &Call{Targets: []Target{target("a", scripted(answer))}, Stream: true,
 			Policy: Policy{Total: time.Hour, Idle: time.Second}}
 		n := 0
 		_, err := NewEngine().Invoke(t.Context(), c, func(providers.Delta) error {

@@ -6,7 +6,7 @@ func init() {
 		mutant{
 			ID: "message-checksum", In: "messageReader.next",
 			What: "a garbled message is read",
-			Old:  "errChecksum", New: "nil",
+			Old:  "crc32.ChecksumIEEE(frame[:total-crcSize]) != binary.BigEndian.Uint32(frame[total-crcSize:])", New: "crc32.ChecksumIEEE(frame[:total-crcSize]) == 0 && binary.BigEndian.Uint32(frame[total-crcSize:]) == 1",
 			Run: "NoCutOrCorruptAnswerIsComplete",
 		},
 		mutant{

@@ -6,7 +6,7 @@ func init() {
 		mutant{
 			ID: "moved-elsewhere", In: "Sink.store",
 			What: "two gateways deliver the same rows",
-			Old:  "tag.RowsAffected() != 1", New: "false",
+			Old:  "tag.RowsAffected() != 1", New: "tag.RowsAffected() > 1",
 			Run: "TestSink",
 		},
 		mutant{
