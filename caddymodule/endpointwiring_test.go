@@ -217,6 +217,12 @@ func TestFieldsOfAnEndpointAreWired(t *testing.T) {
 			t.Errorf("no field of an endpoint decides on invoke.Policy.%s", path)
 		}
 	}
+	for field := range fieldsOf(reflect.TypeFor[invoke.Call]()) {
+		// The messages and the way of the answer are the request's.
+		if !slices.Contains([]string{"Policy", "Targets", "Messages", "Stream", "Committed"}, field.Name) {
+			t.Errorf("nothing here sees what decides on invoke.Call.%s", field.Name)
+		}
+	}
 	for path := range leavesOf(base.targets[0]) {
 		if !reached["Target."+path] {
 			t.Errorf("no field of an endpoint decides on invoke.Target.%s", path)
