@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cadenza-gateway/cadenza/caddymodule"
@@ -16,6 +17,8 @@ import (
 // and no longer.
 func TestLeases(t *testing.T) {
 	next := make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(next) })
+	defer letGo()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		io.WriteString(w, chunk("before", ""))
@@ -46,7 +49,7 @@ func TestLeases(t *testing.T) {
 	} {
 		g.post(path, body)
 	}
-	close(next)
+	letGo()
 	events(t, reader)
 	eventually(t, "all leases are given back", func() bool { return ofStore() == 0 && ofMemory() == 0 })
 }

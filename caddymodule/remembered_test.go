@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,12 +88,14 @@ func TestLargeAnswerIsNotRemembered(t *testing.T) {
 // their traces say so, and the call goes on.
 func TestWaiterThatLeaves(t *testing.T) {
 	release := make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(release) })
+	defer letGo()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
 		<-release
 		completion(w, "the answer")
 	})
 	g := startGateway(t, endpointWith("cache: { ttl: 1h }\n"), fakeProvider(u.URL))
-	first := make(chan answer)
+	first := make(chan answer, 1)
 	go func() { first <- g.post("/v1/endpoints", ask("?", false)) }()
 	eventually(t, "the model is asked", func() bool { return u.calls.Load() == 1 })
 	ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -109,7 +112,7 @@ func TestWaiterThatLeaves(t *testing.T) {
 		page, err := reader.Traces(t.Context(), trace.Filter{Workspace: "default", State: new(trace.StateEnded)}, trace.ID{}, 10, time.Second)
 		return err == nil && len(page.Records) == 1 && page.Records[0].Code == "client_gone" && page.Records[0].Status == 499
 	})
-	close(release)
+	letGo()
 	if a := <-first; a.status != http.StatusOK || a.json(t)["content"] != "the answer" || u.calls.Load() != 1 {
 		t.Errorf("%d %s after %d calls", a.status, a.body, u.calls.Load())
 	}
