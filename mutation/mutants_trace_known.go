@@ -96,9 +96,9 @@ func init() {
 			Run: "FailingStore|Reopen|Broken", Timeout: time.Minute,
 		},
 		mutant{
-			ID: "waiters-not-told", In: "writer.commit",
+			ID: "waiters-not-told", In: "writer.fail",
 			What: "who waits for a commit that failed is not told",
-			Old:  "		w.refuseTaken(err)\n", New: "",
+			Old:  "	w.refuseTaken(err)\n", New: "",
 			Run: "FailingStore", Timeout: time.Minute,
 		},
 	)
