@@ -22,7 +22,7 @@ func init() {
 			Run: "AgainstReference|Split|Key",
 		},
 		mutant{
-			ID: "key-without-prerequisites", In: "Table.finish",
+			ID: "key-without-prerequisites", In: "Table.ask",
 			What: "a cached decision ignores what its prerequisites read",
 			Old:  "t.reads = append(t.reads, n.reads...)", New: "_ = n",
 			Run: "Prerequisite",
