@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -124,9 +123,7 @@ func TestContextJSON(t *testing.T) {
 	if got := m.ContextJSON(values); got != `{"other":1}` {
 		t.Error(got)
 	}
-	for i, v := range []string{`"pro"`, `"be"`, "9000", `["a"]`, `"1.0.0"`, `"1.0.0"`, "", `"x"`} {
-		values[i] = v
-	}
+	copy(values, []string{`"pro"`, `"be"`, "9000", `["a"]`, `"1.0.0"`, `"1.0.0"`, "", `"x"`})
 	const want = `{"user":{"plan":"pro","address":{"country":"be","zip":9000}},"groups":["a"],"app":"1.0.0","flat.dot":"x"}`
 	got := m.ContextJSON(values)
 	if got != want {
@@ -137,7 +134,7 @@ func TestContextJSON(t *testing.T) {
 		if v == "" {
 			v = "missing"
 		}
-		if have := fmt.Sprintf("%s", b.appendValue(nil, int32(i))); have != v {
+		if have := string(b.appendValue(nil, int32(i))); have != v {
 			t.Errorf("%s: %s, want %s", m.FieldNames()[i], have, v)
 		}
 	}
