@@ -269,8 +269,9 @@ func TestThirtyPercentCutsOfASingleTarget(t *testing.T) {
 					}
 					wait.Wait()
 					t.Logf("stream=%v: %d of %d failed, %d of them with attempts left", stream, failed, calls, early)
-					// Six cuts in a row: 0.07 %.
-					if early > 0 || failed > calls/500 {
+					// Six cuts in a row, 0.07 %, are three calls. Which goroutine draws
+					// which is up to the scheduler; twenty are out of its reach.
+					if early > 0 || failed > 20 {
 						t.Errorf("stream=%v: %d of %d failed, %d of them with attempts left", stream, failed, calls, early)
 					}
 				})
