@@ -177,15 +177,27 @@ func (b *Binding) noteLong(slot int32) {
 func (b *Binding) bindMember(name []byte, v *fastjson.Value) *BindError {
 	m := b.model
 	slot, ok := m.slots[string(name)]
-	if !ok || int(slot) >= m.declared || m.fields[slot].path != nil {
+	if !ok || int(slot) >= m.declared {
 		slot = -1
 	}
-	nested := m.nested[string(name)]
+	if len(m.nested) > 0 {
+		return b.bindObject(slot, name, v)
+	}
+	if slot < 0 {
+		return b.bindUnknown(name)
+	}
+	return b.bindField(slot, v)
+}
+
+// bindObject binds one member of a context in which fields have paths: the
+// member may be a field, and lead to others.
+func (b *Binding) bindObject(slot int32, name []byte, v *fastjson.Value) *BindError {
+	if slot >= 0 && b.model.fields[slot].path != nil {
+		slot = -1
+	}
+	nested := b.model.nested[string(name)]
 	if slot < 0 && nested == nil {
-		if m.onUnknown == ignorePolicy {
-			return nil
-		}
-		return b.unknownField(string(name))
+		return b.bindUnknown(name)
 	}
 	var refused *BindError
 	if slot >= 0 {
@@ -201,14 +213,17 @@ func (b *Binding) bindMember(name []byte, v *fastjson.Value) *BindError {
 
 // bindField binds a value to a declared field.
 func (b *Binding) bindField(slot int32, v *fastjson.Value) *BindError {
-	m := b.model
-	f := &m.fields[slot]
-	reason := b.bindValue(f, slot, v)
-	if reason == "" {
-		return nil
+	f := &b.model.fields[slot]
+	if reason := b.bindValue(f, slot, v); reason != "" {
+		return b.mismatch(f, v, reason)
 	}
+	return nil
+}
+
+// mismatch notes or refuses a value that its field does not take.
+func (b *Binding) mismatch(f *field, v *fastjson.Value, reason string) *BindError {
 	b.note(f.name, reason)
-	if !m.strict {
+	if !b.model.strict {
 		return nil
 	}
 	message := "context." + f.member() + " must be " + f.expected() + ", this is " + describeJSON(v)
@@ -216,6 +231,15 @@ func (b *Binding) bindField(slot int32, v *fastjson.Value) *BindError {
 		message = "context." + f.member() + " has a value that its declaration does not allow: " + describeJSON(v)
 	}
 	return &BindError{Field: f.member(), Message: message}
+}
+
+// bindUnknown takes note of a member that is no field, where the model wants
+// to know.
+func (b *Binding) bindUnknown(name []byte) *BindError {
+	if b.model.onUnknown == ignorePolicy {
+		return nil
+	}
+	return b.unknownField(string(name))
 }
 
 // unknownField notes or refuses a member of the context by its path.
