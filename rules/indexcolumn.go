@@ -333,9 +333,15 @@ func (b *columnBuilder) buildElements() {
 			b.opaque(e)
 		}
 	}
+	b.buildMembers(texts)
+	b.elements = b.literals
+}
+
+// buildMembers makes the bitmaps of a column whose values have several of the
+// texts that its cells ask for. That of anyClass has the rows of all of them.
+func (b *columnBuilder) buildMembers(texts func(*atom) []string) {
 	b.number(texts)
 	b.classify(firstElement)
-	b.elements = b.literals
 	copy(b.bitmap(missingClass), b.missing)
 	copy(b.bitmap(otherClass), b.base)
 	whole := b.bitmap(anyClass)

@@ -112,18 +112,7 @@ func partsOf(a *atom) []string {
 // buildParts makes the bitmaps of a column of parts, as buildElements does of
 // lists: the elements of a text are the parts found in it.
 func (b *columnBuilder) buildParts() {
-	b.number(partsOf)
-	b.classify(firstElement)
-	copy(b.bitmap(missingClass), b.missing)
-	copy(b.bitmap(otherClass), b.base)
-	whole := b.bitmap(anyClass)
-	copy(whole, b.base)
-	for _, e := range b.entries {
-		for _, s := range partsOf(e.atom) {
-			set1(b.bitmap(b.literals[s]), e.row)
-			set1(whole, e.row)
-		}
-	}
+	b.buildMembers(partsOf)
 	b.parts.name(b.literals)
 }
 
