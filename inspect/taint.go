@@ -81,9 +81,6 @@ func (c *changedModel) follow(model *document.Node) {
 				}
 			}
 		}
-		if len(c.segments) == before {
-			return
-		}
 	}
 }
 
