@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/regular"
 )
 
 // keysFile is a file of API key digests, a JSON list of
@@ -52,7 +54,7 @@ func (f *keysFile) read() error {
 	if info.Size() > maxKeysFile {
 		return fmt.Errorf("%s: larger than %d bytes", f.path, maxKeysFile)
 	}
-	data, err := os.ReadFile(f.path)
+	data, err := regular.ReadFile(f.path, maxKeysFile)
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,10 @@ package secret
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
+
+	"github.com/cadenza-gateway/cadenza/regular"
 )
 
 // maxFileSize bounds a secret's file, in bytes.
@@ -46,14 +47,14 @@ func (r Reference) Resolve() (string, error) {
 	case "env":
 		value = os.Getenv(name)
 	case "file":
-		text, err := readFile(name)
+		text, err := regular.ReadFile(name, maxFileSize)
 		if errors.Is(err, os.ErrNotExist) {
 			return "", fmt.Errorf("%s: the file does not exist and so %w", string(r), ErrEmpty)
 		}
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", string(r), err)
 		}
-		value = text
+		value = string(text)
 	}
 	value = strings.TrimSpace(value)
 	if value == "" {
@@ -76,20 +77,4 @@ func (r Reference) parse() (source, name string, ok bool) {
 		return "", "", false
 	}
 	return source, name, true
-}
-
-func readFile(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
-	if err != nil {
-		return "", err
-	}
-	if len(data) > maxFileSize {
-		return "", fmt.Errorf("%s is larger than %d bytes", path, maxFileSize)
-	}
-	return string(data), nil
 }

@@ -1,0 +1,90 @@
+// Package regular opens files that anybody may have put there: regular files
+// only. To open a FIFO waits for whoever writes into it, which may be for ever,
+// and to open a device may do something.
+package regular
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// ErrNotRegular is wrapped by the error for what is no regular file.
+var ErrNotRegular = errors.New("not a regular file")
+
+// Open opens a regular file for reading. Links are followed. Anything else, a
+// folder too, is refused without being opened, by an *fs.PathError that says
+// what it is. What takes the file's place between the look and the opening is
+// opened without waiting and closed again.
+func Open(path string) (*os.File, error) {
+	return open(path, os.Stat, os.OpenFile)
+}
+
+// OpenIn is Open for a file below root.
+func OpenIn(root *os.Root, name string) (*os.File, error) {
+	return open(name, root.Stat, root.OpenFile)
+}
+
+func open(name string, stat func(string) (fs.FileInfo, error), openFile func(string, int, fs.FileMode) (*os.File, error)) (*os.File, error) {
+	info, err := stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(name, info); err != nil {
+		return nil, err
+	}
+	f, err := openFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err = f.Stat(); err == nil {
+		err = check(name, info)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// check refuses what is no regular file.
+func check(name string, info fs.FileInfo) error {
+	mode := info.Mode()
+	what := ""
+	switch {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		what = "a folder"
+	case mode&fs.ModeNamedPipe != 0:
+		what = "a FIFO"
+	case mode&fs.ModeSocket != 0:
+		what = "a socket"
+	case mode&fs.ModeDevice != 0:
+		what = "a device"
+	default:
+		what = "something else"
+	}
+	return &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w, this is %s", ErrNotRegular, what)}
+}
+
+// ReadFile reads a regular file of at most so many bytes, whatever its size
+// seems to be.
+func ReadFile(path string, most int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("larger than %d bytes", most)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}
