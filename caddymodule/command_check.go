@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/definition"
 	"github.com/cadenza-gateway/cadenza/document"
 	"github.com/cadenza-gateway/cadenza/inspect"
+	"github.com/cadenza-gateway/cadenza/regular"
 )
 
 func checkCommand() *cobra.Command {
@@ -186,8 +186,8 @@ func (s sourceLines) get(file string, line int) string {
 	}
 	lines, ok := s[file]
 	if !ok {
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Size() <= document.MaxFileBytes {
-			data, _ := os.ReadFile(file) // without it the message stands alone
+		// Without it the message stands alone.
+		if data, err := regular.ReadFile(file, document.MaxFileBytes); err == nil {
 			lines = strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
 		}
 		s[file] = lines

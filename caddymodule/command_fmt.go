@@ -15,6 +15,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/document"
 	"github.com/cadenza-gateway/cadenza/format"
+	"github.com/cadenza-gateway/cadenza/regular"
 )
 
 func fmtCommand() *cobra.Command {
@@ -115,7 +116,7 @@ func formatFile(out io.Writer, file string, write, diff, check bool) (changed bo
 }
 
 func readFile(file string) ([]byte, error) {
-	f, err := os.Open(file)
+	f, err := regular.Open(file)
 	if err != nil {
 		return nil, err
 	}

@@ -3,10 +3,10 @@ package definition
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/regular"
 )
 
 // ReadDataModel reads a workspace's data model as its file has it, for tools
@@ -15,7 +15,7 @@ import (
 func ReadDataModel(dir string) (*document.Node, error) {
 	for _, name := range []string{"context.yaml", "context.yml", "context.json"} {
 		path := filepath.Join(dir, name)
-		data, err := os.ReadFile(path)
+		data, err := regular.ReadFile(path, document.MaxFileBytes)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

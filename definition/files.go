@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/regular"
 )
 
 // The ceilings of a workspace.
@@ -77,7 +78,7 @@ func readDirectory(dir string, errs *document.Errors) *directory {
 // readOnce reads the files and tells whether none changed meanwhile.
 func readOnce(dir string, errs *document.Errors) (d *directory, settled bool) {
 	d = &directory{dir: dir}
-	root, err := os.OpenRoot(dir)
+	root, err := os.OpenRoot(folderName(dir))
 	if err != nil {
 		errs.AddAt(document.Position{File: dir, Line: 1, Column: 1}, "the definitions can't be read: %v", cause(err))
 		return d, !gone(err)
@@ -111,6 +112,9 @@ func (d *directory) top(name string, errs *document.Errors) {
 	if kind, ok := folders[name]; ok && info.IsDir() {
 		d.folder(kind, name, []fs.FileInfo{info}, errs)
 		return
+	} else if ok && !info.Mode().IsRegular() {
+		errs.AddAt(d.position(name), "neither a folder nor a regular file")
+		return
 	}
 	base, ok := definitionName(name)
 	if ok && base == "context" && !info.IsDir() {
@@ -141,7 +145,7 @@ func (d *directory) folder(kind Kind, name string, parents []fs.FileInfo, errs *
 		return
 	}
 	// Opened once, the folder saves every file the way to it.
-	here, err := d.root.OpenRoot(name)
+	here, err := d.root.OpenRoot(folderName(name))
 	if err != nil {
 		if !gone(err) {
 			d.fail(errs, name, err)
@@ -180,8 +184,6 @@ func (d *directory) folder(kind Kind, name string, parents []fs.FileInfo, errs *
 				continue
 			}
 			d.folder(kind, file, append(slices.Clip(parents), info), errs)
-		case !info.Mode().IsRegular():
-			errs.AddAt(d.position(file), "not a regular file")
 		default:
 			d.definition(kind, file, nil, errs)
 		}
@@ -208,11 +210,11 @@ func (d *directory) definition(kind Kind, name string, here *os.Root, errs *docu
 // its whole name: it may have become a link meanwhile.
 func (d *directory) open(name string, here *os.Root) (*os.File, error) {
 	if here != nil {
-		if f, err := here.Open(path.Base(name)); err == nil {
+		if f, err := regular.OpenIn(here, path.Base(name)); err == nil {
 			return f, nil
 		}
 	}
-	return d.root.Open(name)
+	return regular.OpenIn(d.root, name)
 }
 
 // read reads one file, from the folder it stands in where that is given.
@@ -227,8 +229,8 @@ func (d *directory) read(kind Kind, name, key string, here *os.Root, errs *docum
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		errs.AddAt(d.position(name), "not a regular file")
+	if err != nil {
+		d.fail(errs, name, err)
 		return nil
 	}
 	s.size, s.mod = info.Size(), info.ModTime()
@@ -279,7 +281,7 @@ func (d *directory) settled() bool {
 			if here != nil {
 				here.Close()
 			}
-			if here, err = d.root.OpenRoot(folder); err != nil {
+			if here, err = d.root.OpenRoot(folderName(folder)); err != nil {
 				here = nil
 				return false
 			}
@@ -325,9 +327,13 @@ func (d *directory) warn(name, format string, args ...any) {
 	d.warnings = append(d.warnings, Warning{document.Position{File: d.file(name)}, fmt.Sprintf(format, args...)})
 }
 
+// folderName is a folder's name by which nothing but a folder is opened: to
+// open a FIFO would wait for its writer.
+func folderName(name string) string { return name + "/" }
+
 // readDir lists a folder by name.
 func readDir(root *os.Root, name string) ([]fs.DirEntry, error) {
-	f, err := root.Open(name)
+	f, err := root.Open(folderName(name))
 	if err != nil {
 		return nil, err
 	}

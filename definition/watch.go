@@ -163,7 +163,7 @@ func (w *watcher) folders() map[string]fs.FileInfo {
 			found[name] = info
 		}
 	}
-	root, err := os.OpenRoot(w.dir)
+	root, err := os.OpenRoot(folderName(w.dir))
 	if err != nil {
 		return found
 	}

@@ -1,12 +1,12 @@
 package inspect
 
 import (
-	"os"
 	"regexp"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/definition"
 	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/regular"
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
@@ -24,7 +24,7 @@ type rowSource struct {
 
 // readRows reads the rows of a definition from its file.
 func readRows(d *definition.Definition) (def *document.Node, rows []rowSource, ok bool) {
-	data, err := os.ReadFile(d.Pos.File)
+	data, err := regular.ReadFile(d.Pos.File, document.MaxFileBytes)
 	if err != nil {
 		return nil, nil, false
 	}
