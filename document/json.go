@@ -22,7 +22,7 @@ type jsonReader struct {
 }
 
 func parseJSON(file, text string, errs *Errors) *Node {
-	r := &jsonReader{builder: builder{file, errs}, text: text, line: 1}
+	r := &jsonReader{builder: builder{file: file, errs: errs}, text: text, line: 1}
 	r.space()
 	n, err := r.value(1)
 	if err != nil {
@@ -88,6 +88,9 @@ func (r *jsonReader) unexpected(where string) error {
 // value reads a value that stands depth levels deep.
 func (r *jsonReader) value(depth int) (*Node, error) {
 	n := &Node{Kind: Scalar, Pos: r.position(), JSON: true}
+	if err := r.count(n.Pos); err != nil {
+		return nil, err
+	}
 	switch c := r.peek(); {
 	case c == '[' || c == '{':
 		if err := r.checkDepth(depth, n.Pos); err != nil {

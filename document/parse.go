@@ -15,8 +15,12 @@ const (
 	MaxFileBytes = 4 << 20
 	// MaxDepth is how deep lists and mappings may nest.
 	MaxDepth = 100
-	// MaxAliasedNodes is how many nodes the aliases of a file may repeat, all
-	// together. It stops a few lines that refer to each other from standing
+	// MaxNodes is how many values and keys a file may have. Each takes some 400
+	// bytes while the file is read, of which a list in 4 MiB of text could have
+	// two million.
+	MaxNodes = 600_000
+	// MaxAliasedNodes is how many values and keys the aliases of a file may
+	// repeat, all together. It stops a few lines that refer to each other from standing
 	// for millions of values.
 	MaxAliasedNodes = 100_000
 	// MaxAliasedBytes is how much text they may repeat: as much as a file may
@@ -135,8 +139,17 @@ func (b *builder) addMember(n *Node, seen map[string]*Node, key, value *Node) er
 
 // builder is what the YAML and the JSON reader share.
 type builder struct {
-	file string
-	errs *Errors
+	file  string
+	errs  *Errors
+	nodes int // read so far
+}
+
+// count counts a value or a key, and fails when there are too many.
+func (b *builder) count(pos Position) error {
+	if b.nodes++; b.nodes > MaxNodes {
+		return b.fail(pos, "the file has more than %d values and keys: split it", MaxNodes)
+	}
+	return nil
 }
 
 // fail reports a mistake and returns the error that ends the reading.

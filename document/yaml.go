@@ -2,10 +2,10 @@ package document
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -43,13 +43,21 @@ func parseYAML(file, data string, errs *Errors) (n *Node) {
 		data = strings.ReplaceAll(data, "\r\n", "\n")
 		data = strings.ReplaceAll(data, "\r", "\n")
 	}
-	r := &yamlReader{builder: builder{file, errs}}
+	r := &yamlReader{builder: builder{file: file, errs: errs}}
 	if i := strings.IndexFunc(data, unprintable); i >= 0 {
 		c, _ := utf8.DecodeRuneInString(data[i:])
 		_ = r.fail(offsetPosition(file, []byte(data), i), "control character U+%04X: write it as an escape in a double-quoted string", c)
 		return nil
 	}
-	data = r.standIn(data)
+	// Each takes a byte at least.
+	if n := min(len(data), likelyNodes(data)); n > MaxNodes {
+		_ = r.fail(Position{file, 1, 1}, "the file has about %d values and keys, at most %d are read: split it", n, MaxNodes)
+		return nil
+	}
+	data, ok := r.standIn(data)
+	if !ok {
+		return nil
+	}
 	r.src = &cursor{text: data}
 	defer func() {
 		// The library is not ours, and a file must not end the process.
@@ -96,19 +104,23 @@ func unprintable(c rune) bool {
 // standIn replaces what the library reads by older rules: the characters that
 // YAML 1.1 took for line breaks, or left out, which are text in 1.2, and the
 // two escapes of one character that JSON allows. What stands for them is as
-// many characters, which the file does not contain.
-func (r *yamlReader) standIn(data string) string {
+// many characters, which the file does not contain. ok is false where there
+// are none, which has been reported.
+func (r *yamlReader) standIn(data string) (_ string, ok bool) {
 	const breaks = "\u0085\u2028\u2029\ufeff"
 	odd, paired := strings.ContainsAny(data, breaks), surrogates.MatchString(data)
 	if !odd && !paired {
-		return data
+		return data, true
 	}
-	escapes := strings.ToLower(data)
-	unused := rune(0xe000) // for private use
-	next := func() string {
-		for unused++; strings.ContainsRune(data, unused) || strings.Contains(escapes, fmt.Sprintf("%x", unused)); unused++ {
-		}
-		return string(unused)
+	const needed = 1 + 4 // for a backslash and for the breaks
+	free := unusedCharacters(data, needed)
+	if len(free) < needed {
+		_ = r.fail(Position{r.file, 1, 1}, "the file uses nearly all characters for private use (U+E000 to U+F8FF): write them as escapes in a file without U+0085, U+2028, U+2029 and U+FEFF, or leave some out")
+		return "", false
+	}
+	next := func() (s string) {
+		s, free = string(free[0]), free[1:]
+		return s
 	}
 	if paired {
 		r.backslash = next()
@@ -126,7 +138,80 @@ func (r *yamlReader) standIn(data string) string {
 		r.restore = strings.NewReplacer(back...)
 		data = strings.NewReplacer(there...).Replace(data)
 	}
-	return data
+	return data, true
+}
+
+// unusedCharacters finds characters for private use that stand in the text
+// neither themselves nor, it may be, as escapes.
+func unusedCharacters(text string, most int) []rune {
+	const first, last = 0xe001, 0xf8ff
+	used := make([]bool, last+1)
+	note := func(c rune) {
+		if first <= c && c <= last {
+			used[c] = true
+		}
+	}
+	for i, c := range text {
+		note(c)
+		if strings.ContainsRune("eEfF", c) && i+4 <= len(text) {
+			if v, err := strconv.ParseUint(text[i:i+4], 16, 16); err == nil {
+				note(rune(v))
+			}
+		}
+	}
+	var free []rune
+	for c := rune(first); c <= last && len(free) < most; c++ {
+		if !used[c] {
+			free = append(free, c)
+		}
+	}
+	return free
+}
+
+// likelyNodes tells about how many values and keys there are in a YAML file,
+// rather more than there are, from the characters that come before them: what
+// has too many is never given to the library, which makes a few hundred bytes
+// of each. Text that looks as if it had values counts as if it had them.
+func likelyNodes(text string) int {
+	var inBraces [MaxDepth]bool // by depth, of flow style
+	depth := 0
+	n := 1
+	// ends reports whether an indicator may end at a place.
+	ends := func(i int) bool { return i >= len(text) || strings.IndexByte(" \t\n,[]{}", text[i]) >= 0 }
+	for i := range len(text) {
+		switch text[i] {
+		case '-':
+			if ends(i+1) && (i == 0 || ends(i-1)) {
+				n++
+			}
+		case '?':
+			if ends(i+1) && (i == 0 || ends(i-1)) {
+				n += 2
+			}
+		case ':':
+			// Between braces the key and its value count with what is before
+			// them.
+			if !inBraces[depth] && (ends(i+1) || i > 0 && (text[i-1] == '"' || text[i-1] == '\'')) {
+				n += 2
+			}
+		case ',':
+			n++
+			if inBraces[depth] {
+				n++
+			}
+		case '[', '{':
+			n++
+			if depth < MaxDepth-1 {
+				depth++
+			}
+			if inBraces[depth] = text[i] == '{'; inBraces[depth] {
+				n++
+			}
+		case ']', '}':
+			depth = max(depth-1, 0)
+		}
+	}
+	return n
 }
 
 // surrogates finds the two escapes of one character.
@@ -191,6 +276,9 @@ func missing(n *yaml.Node) bool {
 // node converts a value that stands depth levels deep.
 func (r *yamlReader) node(v *yaml.Node, depth int) (*Node, error) {
 	pos := r.position(v)
+	if err := r.count(pos); err != nil {
+		return nil, err
+	}
 	if v.Kind == yaml.AliasNode {
 		return r.alias(v, pos, depth)
 	}
@@ -225,12 +313,13 @@ func (r *yamlReader) value(v *yaml.Node, pos Position, depth int) (*Node, error)
 			return nil, err
 		}
 		n := &Node{Kind: Sequence, Pos: pos, Items: make([]*Node, 0, len(v.Content))}
-		for _, item := range v.Content {
+		for i, item := range v.Content {
 			child, err := r.node(item, depth+1)
 			if err != nil {
 				return nil, err
 			}
 			n.Items = append(n.Items, child)
+			v.Content[i] = nil // no longer needed, and large
 		}
 		return n, nil
 	case yaml.MappingNode:
@@ -264,6 +353,7 @@ func (r *yamlReader) mapping(v *yaml.Node, pos Position, depth int) (*Node, erro
 		if err := r.addMember(n, seen, key, value); err != nil {
 			return nil, err
 		}
+		clear(pair) // no longer needed, and large
 	}
 	return n, nil
 }
@@ -297,7 +387,7 @@ func (r *yamlReader) alias(v *yaml.Node, pos Position, depth int) (*Node, error)
 	r.aliased.nodes += a.size.nodes
 	r.aliased.bytes += a.size.bytes
 	if r.aliased.nodes > MaxAliasedNodes {
-		return nil, r.fail(pos, "the aliases of this file repeat more than %d values", MaxAliasedNodes)
+		return nil, r.fail(pos, "the aliases of this file repeat more than %d values and keys", MaxAliasedNodes)
 	}
 	if r.aliased.bytes > MaxAliasedBytes {
 		return nil, r.fail(pos, "the aliases of this file repeat more than %d MiB of text", MaxAliasedBytes>>20)
@@ -308,6 +398,13 @@ func (r *yamlReader) alias(v *yaml.Node, pos Position, depth int) (*Node, error)
 		}
 	}
 	return a.node, nil
+}
+
+// Size is how many values and keys a tree has, and how many bytes of text they
+// have: what aliases repeat counts each time.
+func (n *Node) Size() (nodes, bytes int) {
+	s := measure(n)
+	return s.nodes, s.bytes
 }
 
 // size is what a tree amounts to when it is written out.
@@ -330,6 +427,7 @@ func measure(n *Node) size {
 		add(c)
 	}
 	for _, m := range n.Members {
+		s.nodes++
 		s.bytes += len(m.Key.Text)
 		add(m.Value)
 	}

@@ -1,0 +1,156 @@
+package definition
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// bombs are workspaces that are small and would take much to load. Each is
+// refused with an error that says what is too much of what, or loads.
+var bombs = map[string]struct {
+	files map[string]func() string
+	want  string // what the error says, empty for a workspace that loads
+}{
+	"a text repeated 1,000 times": {one(func() string {
+		return "type: list\ndefault:\n  - &a " + strings.Repeat("x", 1_000_000) + "\n" + strings.Repeat("  - *a\n", 1000)
+	}), "c.yaml:7:5: the aliases of this file repeat more than 4 MiB of text"},
+	"many files with aliases": {many(50, func(int) string {
+		return "type: list\ndefault:\n  - &a [" + strings.Repeat(strings.Repeat("x", 998)+", ", 90) + "]\n" + strings.Repeat("  - *a\n", 1090)
+	}), "repeat more than 4 MiB of text"},
+	"many files with aliases that each may have": {many(50, func(int) string {
+		return "type: list\ndefault:\n  - &a [" + strings.Repeat(strings.Repeat("x", 998)+", ", 90) + "]\n" + strings.Repeat("  - *a\n", 45)
+	}), "MiB"},
+	"laughs": {one(func() string {
+		s := "type: object\ndefault:\n  a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
+		for i := 1; i < 12; i++ {
+			s += fmt.Sprintf("  a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 9), ", "))
+		}
+		return s
+	}), "the aliases of this file repeat more than 100000 values"},
+	"a chain of prerequisites": {many(40, func(i int) string {
+		if i == 0 {
+			return "type: boolean\ndefault: false\nrules: [ { value: true } ]\n"
+		}
+		ask := fmt.Sprintf("  - { when: { config: { c%02d: true } }, value: true }\n", i-1)
+		return "type: boolean\ndefault: false\nrules:\n" + ask + ask
+	}), ""},
+	"a chain of mappings": {one(func() string { return strings.Repeat("a: ", 700_000) }), "c.yaml:1:"},
+	"a chain of lists": {one(func() string { return strings.Repeat("- ", 1_000_000) }), "c.yaml:1:"},
+	"a list of ones": {one(func() string {
+		return "type: list\ndefault: [" + strings.Repeat("1,", 1_899_999) + "1]\n"
+	}), "values, at most"},
+	"a list of ones in JSON": {map[string]func() string{"remoteconfigs/c.json": func() string {
+		return `{"type":"list","default":[` + strings.Repeat("1,", 1_899_999) + "1]}"
+	}}, "values, at most"},
+	"as many ones as there may be": {one(func() string {
+		return "type: list\ndefault: [" + strings.Repeat("1,", 599_990) + "1]\n"
+	}), ""},
+	"a mapping of keys without values": {one(func() string {
+		var b strings.Builder
+		b.WriteString("type: object\ndefault: {")
+		for i := range 500_000 {
+			b.WriteString(strconv.FormatInt(int64(i), 36) + ",")
+		}
+		return b.String() + "}\n"
+	}), "values, at most"},
+	"lists of one": {one(func() string {
+		return "type: list\ndefault: [" + strings.Repeat("[1],", 999_999) + "1]\n"
+	}), "values, at most"},
+	"lines of dashes": {one(func() string {
+		return "type: list\ndefault:\n" + strings.Repeat("- - - - - - - - - - - - - - - - - - - -\n", 100_000)
+	}), "values, at most"},
+	"many files of ones": {many(16, func(int) string {
+		return "type: list\ndefault: [" + strings.Repeat("1,", 399_999) + "1]\n"
+	}), "values together, at most"},
+	"variants that extend a long one": {map[string]func() string{"prompts/p.yaml": func() string {
+		s := "default: a\nvariants:\n  a: { messages: [ { role: user, content: " + strings.Repeat("x", 3_900_000) + " } ] }\n"
+		for i := range 1000 {
+			s += fmt.Sprintf("  b%d: { extends: a }\n", i)
+		}
+		return s
+	}}, "at most 8 MiB"},
+	"patches of a long default": {one(func() string {
+		return "type: object\nmerge: default\ndefault: { text: " + strings.Repeat("x", 3_900_000) + " }\nrules:\n" + strings.Repeat("  - value: { a: 1 }\n", 1000)
+	}), "at most 8 MiB"},
+	"a long list of texts that grow": {one(func() string {
+		return "type: list\ndefault:\n  - &a \"" + strings.Repeat(`\u0001`, 600_000) + "\"\n" + strings.Repeat("  - *a\n", 6)
+	}), "at most 8 MiB"},
+}
+
+// one is a workspace of one remote configuration, many one of so many.
+func one(text func() string) map[string]func() string {
+	return map[string]func() string{"remoteconfigs/c.yaml": text}
+}
+
+func many(n int, text func(i int) string) map[string]func() string {
+	files := make(map[string]func() string, n)
+	for i := range n {
+		files[fmt.Sprintf("remoteconfigs/c%02d.yaml", i)] = func() string { return text(i) }
+	}
+	return files
+}
+
+// bombResult is what became of a bomb in a process of its own.
+type bombResult struct {
+	Error  string
+	Memory uint64 // bytes, at most
+	Took   time.Duration
+}
+
+// bombMemory is what a process may take that loads a bomb, and bombTime how
+// long: far more than is needed, and far less than the bombs would take.
+const (
+	bombMemory = 512 << 20
+	bombTime   = 30 * time.Second
+)
+
+func TestBombs(t *testing.T) {
+	if dir := os.Getenv("CADENZA_BOMB"); dir != "" {
+		begun := time.Now()
+		_, err := Load(dir)
+		r := bombResult{Took: time.Since(begun)}
+		if err != nil {
+			r.Error = err.Error()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		r.Memory = m.Sys
+		_ = json.NewEncoder(os.Stdout).Encode(r)
+		os.Exit(0)
+	}
+	for name, bomb := range bombs {
+		t.Run(name, func(t *testing.T) {
+			files := make(map[string]string)
+			for name, text := range bomb.files {
+				files[name] = text()
+			}
+			cmd := exec.Command(os.Args[0], "-test.run=^TestBombs$")
+			cmd.Env = append(os.Environ(), "CADENZA_BOMB="+workspace(t, files), "GOMEMLIMIT=3GiB")
+			out, err := cmd.Output()
+			var r bombResult
+			if err == nil {
+				err = json.Unmarshal(out, &r)
+			}
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			t.Logf("%.1f s, %d MiB: %.200s", r.Took.Seconds(), r.Memory>>20, r.Error)
+			if (bomb.want == "") != (r.Error == "") || !strings.Contains(r.Error, bomb.want) {
+				t.Errorf("got %.300s, want %s", r.Error, bomb.want)
+			}
+			if r.Took > bombTime {
+				t.Errorf("it took %v", r.Took)
+			}
+			if !raceEnabled && r.Memory > bombMemory {
+				t.Errorf("it took %d MiB of memory", r.Memory>>20)
+			}
+		})
+	}
+}
