@@ -55,7 +55,8 @@ func (l *loader) analyse(now time.Time) {
 	}
 	budget := min(max(loadBudget/len(tables), minTableBudget), tableBudget)
 	results := make([]*analysis, len(tables))
-	l.parallel(len(tables), func(i int, errs *document.Errors) {
+	place := func(i int) document.Position { return tables[i].def.Pos }
+	l.parallel("analysing this table", len(tables), place, func(i int, errs *document.Errors) {
 		t := tables[i]
 		var b *built
 		if d := l.byKey[t.def.Kind][t.def.Key]; d != nil {
@@ -71,6 +72,9 @@ func (l *loader) analyse(now time.Time) {
 		}
 		errs.Merge(&results[i].errs)
 	})
+	if l.stopped() {
+		return
+	}
 	for _, r := range results {
 		l.found = append(l.found, r.warnings...)
 	}

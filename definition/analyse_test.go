@@ -154,7 +154,7 @@ func TestAnalysisIsKept(t *testing.T) {
 		var m memory
 		load := func() (*Snapshot, map[string]*analysis) {
 			t.Helper()
-			s, err := loadAgain(dir, &m)
+			s, err := loadAgain(t.Context(), dir, &m)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,7 +199,7 @@ func TestAnalysisIsKept(t *testing.T) {
 		again("an edit of the data model", fourth, fifth, slices.Sorted(maps.Keys(fifth))...)
 		write("remoteconfigs/c.yaml", "type: boolean\ndefault: false\nhit: unique\nrules:\n- { when: { plan: pro }, value: true }\n- { value: false }\n")
 		for range 2 {
-			if _, err := loadAgain(dir, &m); err == nil || !strings.Contains(err.Error(), "hit: unique") {
+			if _, err := loadAgain(t.Context(), dir, &m); err == nil || !strings.Contains(err.Error(), "hit: unique") {
 				t.Errorf("got %v", err)
 			}
 		}

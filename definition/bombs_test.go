@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,20 +19,20 @@ var bombs = map[string]struct {
 }{
 	"a text repeated 1,000 times": {one(func() string {
 		return "type: list\ndefault:\n  - &a " + strings.Repeat("x", 1_000_000) + "\n" + strings.Repeat("  - *a\n", 1000)
-	}), "c.yaml:7:5: the aliases of this file repeat more than 4 MiB of text"},
+	}), "c.yaml:8:5: the aliases of this file repeat more than 4 MiB of text"},
 	"many files with aliases": {many(50, func(int) string {
 		return "type: list\ndefault:\n  - &a [" + strings.Repeat(strings.Repeat("x", 998)+", ", 90) + "]\n" + strings.Repeat("  - *a\n", 1090)
 	}), "repeat more than 4 MiB of text"},
 	"many files with aliases that each may have": {many(50, func(int) string {
 		return "type: list\ndefault:\n  - &a [" + strings.Repeat(strings.Repeat("x", 998)+", ", 90) + "]\n" + strings.Repeat("  - *a\n", 45)
-	}), "MiB"},
+	}), "more than 64 MiB of text together"},
 	"laughs": {one(func() string {
 		s := "type: object\ndefault:\n  a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
 		for i := 1; i < 12; i++ {
 			s += fmt.Sprintf("  a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 9), ", "))
 		}
 		return s
-	}), "the aliases of this file repeat more than 100000 values"},
+	}), "the aliases of this file repeat more than 100000 values and keys"},
 	"a chain of prerequisites": {many(40, func(i int) string {
 		if i == 0 {
 			return "type: boolean\ndefault: false\nrules: [ { value: true } ]\n"
@@ -42,46 +41,54 @@ var bombs = map[string]struct {
 		return "type: boolean\ndefault: false\nrules:\n" + ask + ask
 	}), ""},
 	"a chain of mappings": {one(func() string { return strings.Repeat("a: ", 700_000) }), "c.yaml:1:"},
-	"a chain of lists": {one(func() string { return strings.Repeat("- ", 1_000_000) }), "c.yaml:1:"},
+	"a chain of lists":    {one(func() string { return strings.Repeat("- ", 1_000_000) }), "c.yaml:1:"},
 	"a list of ones": {one(func() string {
 		return "type: list\ndefault: [" + strings.Repeat("1,", 1_899_999) + "1]\n"
-	}), "values, at most"},
+	}), "values and keys"},
 	"a list of ones in JSON": {map[string]func() string{"remoteconfigs/c.json": func() string {
 		return `{"type":"list","default":[` + strings.Repeat("1,", 1_899_999) + "1]}"
-	}}, "values, at most"},
+	}}, "values and keys"},
 	"as many ones as there may be": {one(func() string {
 		return "type: list\ndefault: [" + strings.Repeat("1,", 599_990) + "1]\n"
 	}), ""},
 	"a mapping of keys without values": {one(func() string {
-		var b strings.Builder
-		b.WriteString("type: object\ndefault: {")
-		for i := range 500_000 {
-			b.WriteString(strconv.FormatInt(int64(i), 36) + ",")
-		}
-		return b.String() + "}\n"
-	}), "values, at most"},
+		return "type: list\ndefault: [" + strings.Repeat("{a,b,c,d,e,f,g,h},", 200_000) + "1]\n"
+	}), "values and keys, at most"},
 	"lists of one": {one(func() string {
 		return "type: list\ndefault: [" + strings.Repeat("[1],", 999_999) + "1]\n"
-	}), "values, at most"},
+	}), "values and keys"},
 	"lines of dashes": {one(func() string {
 		return "type: list\ndefault:\n" + strings.Repeat("- - - - - - - - - - - - - - - - - - - -\n", 100_000)
-	}), "values, at most"},
+	}), "values and keys"},
 	"many files of ones": {many(16, func(int) string {
 		return "type: list\ndefault: [" + strings.Repeat("1,", 399_999) + "1]\n"
-	}), "values together, at most"},
+	}), "values and keys together"},
 	"variants that extend a long one": {map[string]func() string{"prompts/p.yaml": func() string {
 		s := "default: a\nvariants:\n  a: { messages: [ { role: user, content: " + strings.Repeat("x", 3_900_000) + " } ] }\n"
 		for i := range 1000 {
 			s += fmt.Sprintf("  b%d: { extends: a }\n", i)
 		}
 		return s
-	}}, "at most 8 MiB"},
+	}}, "8 MiB"},
 	"patches of a long default": {one(func() string {
 		return "type: object\nmerge: default\ndefault: { text: " + strings.Repeat("x", 3_900_000) + " }\nrules:\n" + strings.Repeat("  - value: { a: 1 }\n", 1000)
-	}), "at most 8 MiB"},
+	}), "8 MiB"},
+	"many files of variants that inherit": {func() map[string]func() string {
+		files := make(map[string]func() string)
+		for i := range 100 {
+			files[fmt.Sprintf("prompts/p%02d.yaml", i)] = func() string {
+				s := "default: a\nvariants:\n  a: { messages: [ { role: user, content: " + strings.Repeat("x", 10_000) + " } ] }\n"
+				for i := range 700 {
+					s += fmt.Sprintf("  b%d: { extends: a }\n", i)
+				}
+				return s
+			}
+		}
+		return files
+	}(), "more than 64 MiB together when they are written out"},
 	"a long list of texts that grow": {one(func() string {
 		return "type: list\ndefault:\n  - &a \"" + strings.Repeat(`\u0001`, 600_000) + "\"\n" + strings.Repeat("  - *a\n", 6)
-	}), "at most 8 MiB"},
+	}), "8 MiB"},
 }
 
 // one is a workspace of one remote configuration, many one of so many.

@@ -113,6 +113,9 @@ func (d *Definition) Cost() int { return d.cost }
 // all they inherit. It must not be changed.
 func (d *Definition) Content() []byte { return d.content }
 
+// size is how many bytes the definition has when it is written out.
+func (d *Definition) size() int { return len(d.content) }
+
 // All yields every definition, by kind and key.
 func (s *Snapshot) All() iter.Seq[*Definition] {
 	return func(yield func(*Definition) bool) {

@@ -166,7 +166,7 @@ func FuzzLoad(f *testing.F) {
 			},
 		}
 		var errs document.Errors
-		s, err := compile(d, new(memory), &errs)
+		s, err := compile(t.Context(), d, new(memory), 2, &errs)
 		if (s == nil) == (err == nil) {
 			t.Fatal("neither or both of snapshot and error")
 		}

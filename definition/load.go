@@ -2,6 +2,7 @@ package definition
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -18,40 +19,62 @@ import (
 // remoteconfigs. The error is a *document.MultiError with every mistake found,
 // at its place.
 func Load(dir string) (*Snapshot, error) {
-	return loadAgain(dir, new(memory))
+	return load(context.Background(), dir, new(memory), runtime.GOMAXPROCS(0))
 }
 
 // loadAgain is Load with what the last loading of the directory left in m,
-// which it replaces, also when it fails.
-func loadAgain(dir string, m *memory) (*Snapshot, error) {
-	var errs document.Errors
-	d := readDirectory(dir, &errs)
-	return compile(d, m, &errs)
+// which it replaces, also when it fails. It leaves a processor to the requests
+// that are answered meanwhile, and ends early when the context does.
+func loadAgain(ctx context.Context, dir string, m *memory) (*Snapshot, error) {
+	return load(ctx, dir, m, besides())
 }
 
-// compile builds a snapshot from the files of a workspace. errs holds the
-// mistakes met while reading them.
-func compile(d *directory, m *memory, errs *document.Errors) (*Snapshot, error) {
-	s := &Snapshot{Warnings: d.warnings}
-	l := &loader{directory: d, errs: errs, snapshot: s, last: *m}
-	// A definition may be changed in place from here on: after a panic
-	// nothing is remembered.
-	*m = memory{}
-	l.parse()
-	s.Model = l.decodeModel()
-
-	// What a definition refers to is built before it.
-	s.RemoteConfigs = l.remoteConfigs()
-	s.Prompts = build(l, KindPrompt, decodePrompt)
-	s.Endpoints = build(l, KindEndpoint, decodeEndpoint)
-	l.keepWarnings()
-	*m = l.next
-	if err := errs.Err(); err != nil {
-		return nil, err
+func load(ctx context.Context, dir string, m *memory, workers int) (*Snapshot, error) {
+	var errs document.Errors
+	d := readDirectory(dir, &errs)
+	done, err := turn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: loading the definitions did not begin: %w", dir, err)
 	}
-	l.runTests()
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, LoadTimeout)
+	defer cancel()
+	return compile(ctx, d, m, workers, &errs)
+}
+
+// compile builds a snapshot from the files of a workspace, by so many workers
+// at a time. errs holds the mistakes met while reading them.
+func compile(ctx context.Context, d *directory, m *memory, workers int, errs *document.Errors) (*Snapshot, error) {
+	s := &Snapshot{Warnings: d.warnings}
+	l := &loader{directory: d, ctx: ctx, workers: workers, errs: errs, snapshot: s, last: *m}
+	l.effort.begun = time.Now()
+	// A definition may be changed in place from here on: after a panic, and
+	// where the loading is given up, nothing is remembered.
+	*m = memory{}
 	now := time.Now()
-	l.analyse(now)
+	for _, step := range []func(){
+		l.parse,
+		func() { s.Model = l.decodeModel() },
+		// What a definition refers to is built before it.
+		func() { s.RemoteConfigs = l.remoteConfigs() },
+		func() { s.Prompts = build(l, KindPrompt, decodePrompt) },
+		func() { s.Endpoints = build(l, KindEndpoint, decodeEndpoint) },
+		func() {
+			l.keepWarnings()
+			*m = l.next
+		},
+		func() {
+			if errs.Len() == 0 {
+				l.runTests()
+				l.analyse(now)
+			}
+		},
+	} {
+		if step(); l.stopped() {
+			*m = memory{}
+			return nil, l.gaveUp()
+		}
+	}
 	if err := errs.Err(); err != nil {
 		return nil, err
 	}
@@ -68,6 +91,8 @@ func compile(d *directory, m *memory, errs *document.Errors) (*Snapshot, error) 
 // loader is the state of one loading.
 type loader struct {
 	*directory
+	ctx      context.Context
+	workers  int
 	errs     *document.Errors
 	snapshot *Snapshot
 	last     memory // of the last loading
@@ -77,11 +102,18 @@ type loader struct {
 	byKey    map[Kind]map[string]*doc
 	broken   map[Kind]map[string]bool // default keys of unreadable files
 	configs  map[string]*RemoteConfig
-	building []string // the configurations being built, each for the one before
+	building []string      // the configurations being built, each for the one before
+	others   time.Duration // what the last of them took that is theirs whom it asks
 
 	mu    sync.Mutex // guards found
 	found []Warning
 	tests atomic.Int64 // that were run
+
+	effort effort
+	// What the definitions have together, and what is too much of that.
+	nodes, text, content atomic.Int64
+	full                 atomic.Bool
+	overfull             atomic.Pointer[string]
 }
 
 // doc is a definition's file, read.
@@ -100,17 +132,23 @@ type doc struct {
 // parse reads the files' text, in parallel, and finds every definition's key.
 func (l *loader) parse() {
 	files := make([]*file, len(l.files))
-	l.parallel(len(l.files), func(i int, errs *document.Errors) {
+	place := func(i int) document.Position { return l.position(l.files[i].path) }
+	l.parallel("reading this file", len(l.files), place, func(i int, errs *document.Errors) {
 		f := l.files[i]
 		files[i] = l.last.remembered(f.path, f.data, func(errs *document.Errors) *document.Node { return l.parseFile(f, errs) })
 		errs.Merge(&files[i].errs)
+		l.grow(files[i].nodes, files[i].bytes)
 	})
+	if l.stopped() {
+		return
+	}
 	l.next.files = make(map[string]*file, len(l.files)+1)
 	if c := l.context; c != nil {
 		l.next.context = l.last.remembered(c.path, c.data, func(errs *document.Errors) *document.Node {
 			return l.parseText(c, errs)
 		})
 		l.next.files[c.path] = l.next.context
+		l.grow(l.next.context.nodes, l.next.context.bytes)
 		l.errs.Merge(&l.next.context.errs)
 		l.model = l.next.context.node
 	}
@@ -185,9 +223,11 @@ func (l *loader) keys(kind Kind) []string {
 	return keys
 }
 
-// parallel calls f for 0 to n-1 on all processors and collects the mistakes in
-// the order of the calls. A panic of f becomes the caller's.
-func (l *loader) parallel(n int, f func(i int, errs *document.Errors)) {
+// parallel calls f for 0 to n-1 by the loader's workers and collects the
+// mistakes in the order of the calls. what is done with something, and where
+// that stands, is said of what takes too long. Calls that have not begun when
+// the loading is to end are left out. A panic of f becomes the caller's.
+func (l *loader) parallel(what string, n int, place func(i int) document.Position, f func(i int, errs *document.Errors)) {
 	var (
 		next     atomic.Int64
 		wg       sync.WaitGroup
@@ -201,11 +241,13 @@ func (l *loader) parallel(n int, f func(i int, errs *document.Errors)) {
 				panicked.Store(&text)
 			}
 		}()
-		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+		for i := int(next.Add(1)) - 1; i < n && !l.stopped(); i = int(next.Add(1)) - 1 {
+			begun := time.Now()
 			f(i, &lists[i])
+			l.effort.spent(time.Since(begun), place(i), what)
 		}
 	}
-	for range min(runtime.GOMAXPROCS(0), n) {
+	for range min(l.workers, n) {
 		wg.Go(work)
 	}
 	wg.Wait()
@@ -221,7 +263,8 @@ func (l *loader) parallel(n int, f func(i int, errs *document.Errors)) {
 func build[T any](l *loader, kind Kind, decode func(*loader, *doc, *document.Errors) *T) map[string]*T {
 	docs := l.docs[kind]
 	out := make([]*T, len(docs))
-	l.parallel(len(docs), func(i int, errs *document.Errors) {
+	place := func(i int) document.Position { return docs[i].node.Pos }
+	l.parallel("compiling this "+kind.String(), len(docs), place, func(i int, errs *document.Errors) {
 		out[i] = buildOne(l, docs[i], errs, decode)
 	})
 	m := make(map[string]*T, len(docs))

@@ -26,6 +26,8 @@ type file struct {
 	sum  [sha256.Size]byte
 	node *document.Node  // nil for a file with a mistake
 	errs document.Errors // its mistakes
+	// What it has, with what its aliases repeat.
+	nodes, bytes int
 	// built is the definition in it, or nil where it has a mistake or refers
 	// to what isn't there.
 	built *built
@@ -34,6 +36,7 @@ type file struct {
 // built is a definition with all that went into it beside its file.
 type built struct {
 	definition any // *Prompt, *Endpoint or *RemoteConfig
+	size       int // of it, written out
 	model      *rules.Model
 	refs       []ref
 	warnings   []Warning // of its decoding
@@ -57,7 +60,9 @@ func (m *memory) remembered(path string, data []byte, parse func(*document.Error
 		return f
 	}
 	f := &file{sum: sum}
-	f.node = parse(&f.errs)
+	if f.node = parse(&f.errs); f.node != nil {
+		f.nodes, f.bytes = f.node.Size()
+	}
 	return f
 }
 
@@ -81,17 +86,20 @@ func (l *loader) decodeModel() *rules.Model {
 func buildOne[T any](l *loader, d *doc, errs *document.Errors, decode func(*loader, *doc, *document.Errors) *T) *T {
 	if b := d.file.built; b != nil && b.model == l.snapshot.Model && l.sameRefs(b.refs) {
 		if t, ok := b.definition.(*T); ok {
+			l.growContent(d, b.size, errs)
 			return t
 		}
 	}
 	d.fresh, d.file.built = true, nil
 	before := errs.Len()
 	t := decode(l, d, errs)
+	size := any(t).(interface{ size() int }).size()
+	l.growContent(d, size, errs)
 	if e, ok := any(t).(*Endpoint); ok {
 		d.refer(KindPrompt, d.node.Get("prompt"), e.Prompt, e.Prompt != nil)
 	}
 	if errs.Len() == before && !d.unresolved {
-		d.file.built = &built{definition: t, model: l.snapshot.Model, refs: d.refs}
+		d.file.built = &built{definition: t, size: size, model: l.snapshot.Model, refs: d.refs}
 	}
 	return t
 }

@@ -138,7 +138,7 @@ func TestLoadAgain(t *testing.T) {
 			files["prompts/"+name+".yaml"] = "provider: canned\nmessages: [{ role: user, content: hello }]\n"
 		}
 		dir := workspace(t, files)
-		s := &Source{dir: dir, read: loadAgain}
+		s := &Source{dir: dir, read: loadAgain, ctx: t.Context()}
 		var history []string
 		var undo func()
 		for range 60 {

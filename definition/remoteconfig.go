@@ -97,7 +97,7 @@ func decodeRemoteConfig(l *loader, d *doc, errs *document.Errors) *RemoteConfig 
 	} else {
 		c.Type, _ = n.ReadWord(errs, "type", typeBoolean, typeString, typeNumber, typeList, typeObject)
 	}
-	v := valueReader{typ: c.Type, schema: compileSchema(d.node.Get("schema"), errs)}
+	v := valueReader{typ: c.Type, schema: compileSchema(d.node.Get("schema"), l.stopped, errs)}
 	def := d.node.Get("default")
 	if def == nil {
 		errs.Add(d.node, "default is missing: the value that answers when no row does")
@@ -113,8 +113,16 @@ func decodeRemoteConfig(l *loader, d *doc, errs *document.Errors) *RemoteConfig 
 		}
 	}
 	c.table = l.table(d, errs)
+	size := 0
 	for _, n := range c.table.Outcomes() {
-		c.values = append(c.values, v.read(n, "value", errs))
+		var value []byte
+		if size <= MaxContent && !l.stopped() {
+			value = v.read(n, "value", errs)
+			if size += len(value); size > MaxContent {
+				errs.Add(n, "the values have more than %d MiB together, with what is theirs by merge", MaxContent>>20)
+			}
+		}
+		c.values = append(c.values, value)
 	}
 	c.indexValues()
 	c.cost = c.table.Cost()

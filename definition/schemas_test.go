@@ -3,6 +3,7 @@ package definition
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -225,6 +226,49 @@ func TestSchemasAreComplete(t *testing.T) {
 	} {
 		if diff := cmp.Diff(pair[1], pair[0], cmpopts.SortSlices(strings.Compare)); diff != "" {
 			t.Errorf("%s: members read (-), members in the schema (+):\n%s", what, diff)
+		}
+	}
+}
+
+// The parts of a schema that refer to others more than once multiply what a
+// check takes: one that takes too much is refused, whatever words it uses.
+func TestSchemaSteps(t *testing.T) {
+	for name, part := range map[string]string{
+		"allOf":   `"allOf":[{"$ref":"#/$defs/NEXT"},{"$ref":"#/$defs/NEXT"}]`,
+		"anyOf":   `"anyOf":[{"$ref":"#/$defs/NEXT"},{"$ref":"#/$defs/NEXT"}]`,
+		"oneOf":   `"oneOf":[{"$ref":"#/$defs/NEXT"},{"not":{"$ref":"#/$defs/NEXT"}}]`,
+		"not":     `"not":{"anyOf":[{"$ref":"#/$defs/NEXT"},{"$ref":"#/$defs/NEXT"}]}`,
+		"if":      `"if":{"$ref":"#/$defs/NEXT"},"then":{"$ref":"#/$defs/NEXT"},"else":{"$ref":"#/$defs/NEXT"}`,
+		"formats": `"format":"regex","anyOf":[{"format":"regex","$ref":"#/$defs/NEXT"},{"format":"regex","$ref":"#/$defs/NEXT"}]`,
+	} {
+		for _, draft := range []string{
+			"https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2019-09/schema",
+			"http://json-schema.org/draft-07/schema#", "http://json-schema.org/draft-04/schema#",
+		} {
+			for _, leaf := range []string{`{"type":"string"}`, `{"type":"number"}`, `{"enum":[1]}`} {
+				schema := func(depth int) string {
+					var b strings.Builder
+					fmt.Fprintf(&b, `{"$schema":%q,"allOf":[{"$ref":"#/$defs/a0"}],"$defs":{`, draft)
+					for i := range depth {
+						fmt.Fprintf(&b, `"a%d":{%s},`, i, strings.ReplaceAll(part, "NEXT", fmt.Sprint("a", i+1)))
+					}
+					fmt.Fprintf(&b, `"a%d":%s}}`, depth, leaf)
+					return b.String()
+				}
+				load := func(depth int) error {
+					_, err := Load(workspace(t, map[string]string{"remoteconfigs/c.json": `{"type":"string","default":"x","schema":` + schema(depth) + `}`}))
+					return err
+				}
+				if err := load(30); err == nil || !strings.Contains(err.Error(), "c.json:1:28: the value can't be checked in 100000 steps") {
+					// One side may settle what the other says.
+					if name == "allOf" || err != nil && !strings.Contains(err.Error(), "breaks the schema") {
+						t.Errorf("%s, %s, %s: %.300v", name, draft, leaf, err)
+					}
+				}
+				if err := load(3); err != nil && strings.Contains(err.Error(), "steps") {
+					t.Errorf("%s, %s, %s: %v", name, draft, leaf, err)
+				}
+			}
 		}
 	}
 }

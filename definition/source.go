@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"runtime/debug"
@@ -22,7 +23,10 @@ type Source struct {
 
 	loading sync.Mutex // held while a set is loaded and its news is spread
 	memory  memory     // of the last loading
-	read    func(dir string, m *memory) (*Snapshot, error)
+	read    func(ctx context.Context, dir string, m *memory) (*Snapshot, error)
+	// ctx ends with Close, and with it what is being loaded.
+	ctx    context.Context
+	cancel context.CancelFunc
 
 	mu          sync.Mutex // guards what follows
 	subscribers map[int]func(*Snapshot, error)
@@ -35,8 +39,12 @@ type Source struct {
 // a *document.MultiError. It does not watch yet.
 func Open(dir string) (*Source, error) {
 	s := &Source{dir: dir, read: loadAgain, subscribers: make(map[int]func(*Snapshot, error))}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	before := allocated()
+	defer giveBack(before)
 	snapshot, err := s.load()
 	if err != nil {
+		s.cancel()
 		return nil, err
 	}
 	s.current.Store(snapshot)
@@ -52,7 +60,7 @@ func (s *Source) load() (snapshot *Snapshot, err error) {
 			snapshot, err = nil, fmt.Errorf("%s: reading the definitions panicked, please report this: %v\n%s", s.dir, p, debug.Stack())
 		}
 	}()
-	return s.read(s.dir, &s.memory)
+	return s.read(s.ctx, s.dir, &s.memory)
 }
 
 // SlowLoad is after how long a loading that has not ended is reported.
@@ -135,9 +143,14 @@ func (s *Source) Subscribe(f func(*Snapshot, error)) (cancel func()) {
 func (s *Source) Reload() error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
+	before := allocated()
+	defer giveBack(before)
 	ended := s.reportSlow()
 	next, err := s.load()
 	ended()
+	if err != nil && s.ctx.Err() != nil {
+		return err // the workspace was closed meanwhile: that is no news
+	}
 	last, served := s.LastError(), s.Snapshot()
 	if err != nil {
 		s.failure.Store(&err)
@@ -195,9 +208,10 @@ func (s *Source) Watch() error {
 	return nil
 }
 
-// Close ends the watching and waits for a reload under way. The last snapshot
-// stays usable.
+// Close ends the watching and a reload under way, for which it waits. The last
+// snapshot stays usable.
 func (s *Source) Close() error {
+	s.cancel()
 	s.mu.Lock()
 	w := s.watcher
 	s.watcher, s.closed = nil, true

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/document"
 	"github.com/cadenza-gateway/cadenza/rules"
@@ -96,7 +97,8 @@ func (l *loader) remoteConfigs() map[string]*RemoteConfig {
 		}
 	}
 	built := make([]*RemoteConfig, len(free))
-	l.parallel(len(free), func(i int, errs *document.Errors) {
+	place := func(i int) document.Position { return free[i].node.Pos }
+	l.parallel("compiling this remote configuration", len(free), place, func(i int, errs *document.Errors) {
 		built[i] = buildOne(l, free[i], errs, decodeRemoteConfig)
 	})
 	l.configs = make(map[string]*RemoteConfig, len(all))
@@ -104,6 +106,9 @@ func (l *loader) remoteConfigs() map[string]*RemoteConfig {
 		l.configs[d.key] = built[i]
 	}
 	for _, d := range bound {
+		if l.stopped() {
+			break
+		}
 		l.config(d, l.errs)
 	}
 	return l.configs
@@ -116,7 +121,12 @@ func (l *loader) config(d *doc, errs *document.Errors) *RemoteConfig {
 		return c
 	}
 	l.building = append(l.building, d.key)
+	begun, others := time.Now(), l.others
+	l.others = 0
 	c := buildOne(l, d, errs, decodeRemoteConfig)
+	took := time.Since(begun)
+	l.effort.spent(took-l.others, d.node.Pos, "compiling this remote configuration")
+	l.others = others + took
 	l.building = l.building[:len(l.building)-1]
 	l.configs[d.key] = c
 	return c

@@ -23,7 +23,8 @@ func (l *loader) runTests() {
 		KindRemoteConfig: l.testRemoteConfig,
 	} {
 		docs := l.docs[kind]
-		l.parallel(len(docs), func(i int, errs *document.Errors) {
+		place := func(i int) document.Position { return docs[i].node.Pos }
+		l.parallel("running these tests", len(docs), place, func(i int, errs *document.Errors) {
 			if docs[i].node.Get("tests") != nil {
 				l.testOnce(docs[i], errs, test)
 			}
@@ -37,6 +38,8 @@ type testRun struct {
 	table *rules.Table
 	errs  *document.Errors
 	count *atomic.Int64
+	// stopped reports whether the loading was given up.
+	stopped func() bool
 	// check compares what a test expects of a definition's kind with what was
 	// decided.
 	check func(test *document.Node, d rules.Decision)
@@ -55,6 +58,9 @@ func (r *testRun) run(def *document.Node) {
 		return
 	}
 	for _, test := range n.Items {
+		if r.stopped() {
+			return
+		}
 		if test.CheckMembers(r.errs, "a test", r.known...) {
 			r.one(test)
 			r.count.Add(1)
@@ -136,7 +142,7 @@ func (r *testRun) value(n *document.Node, what string) *fastjson.Value {
 func (l *loader) testPrompt(d *doc, errs *document.Errors) {
 	p := l.snapshot.Prompts[d.key]
 	r := &testRun{
-		model: l.snapshot.Model, table: p.table, errs: errs, count: &l.tests,
+		model: l.snapshot.Model, table: p.table, errs: errs, count: &l.tests, stopped: l.stopped,
 		known: []string{"name", "context", "at", "variables", "variant", "value", "rule"},
 	}
 	r.check = func(test *document.Node, dec rules.Decision) {
@@ -176,7 +182,7 @@ func (l *loader) testPrompt(d *doc, errs *document.Errors) {
 func (l *loader) testRemoteConfig(d *doc, errs *document.Errors) {
 	c := l.snapshot.RemoteConfigs[d.key]
 	r := &testRun{
-		model: l.snapshot.Model, table: c.table, errs: errs, count: &l.tests,
+		model: l.snapshot.Model, table: c.table, errs: errs, count: &l.tests, stopped: l.stopped,
 		known: []string{"name", "context", "at", "value", "rule"},
 	}
 	r.check = func(test *document.Node, dec rules.Decision) {

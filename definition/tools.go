@@ -52,7 +52,7 @@ func readSchema(n *document.Node, what string, errs *document.Errors) json.RawMe
 		}
 		errs.Add(at, "%s must be the schema of an object: give it type: object", what)
 	}
-	compileSchema(n, errs)
+	compileSchema(n, nil, errs) // nothing is checked against it here
 	// Compiling has reported what JSON can't write.
 	return n.AppendJSON(nil, new(document.Errors))
 }

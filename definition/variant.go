@@ -134,9 +134,15 @@ func decodeVariants(p *Prompt, n *document.Node, errs *document.Errors) variantS
 			r.nodes[m.Key.Text] = m.Value
 		}
 	}
+	size := 0
 	for _, m := range n.Members {
 		v := r.variant(m.Key.Text)
-		if v == nil {
+		if v != nil && size <= MaxContent {
+			if size += v.size(); size > MaxContent {
+				errs.Add(m.Key, "the variants have more than %d MiB together, with what they inherit", MaxContent>>20)
+			}
+		}
+		if v == nil || size > MaxContent {
 			v = &Variant{Key: m.Key.Text, Name: m.Key.Text}
 		} else if n := r.nodes[m.Key.Text]; n.Get("messages") == nil && n.Get("extends") == nil {
 			errs.Add(m.Key, "the variant %s has no messages, and extends none to inherit them from", v.Key)
@@ -289,6 +295,21 @@ func (v *Variant) finish() {
 	})
 	a.Literal("}")
 	v.answer = a
+}
+
+// size is about how many bytes the variant has with all that it inherits.
+func (v *Variant) size() int {
+	size := 0
+	for _, m := range v.messages {
+		size += len(m.role) + len(m.source)
+	}
+	for name, value := range v.Extra {
+		size += len(name) + len(value)
+	}
+	for _, tool := range v.Parameters.Tools {
+		size += len(tool.Description) + len(tool.Parameters)
+	}
+	return size
 }
 
 // quoted writes a JSON string.
