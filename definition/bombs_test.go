@@ -86,6 +86,35 @@ var bombs = map[string]struct {
 		}
 		return files
 	}(), "more than 64 MiB together when they are written out"},
+	"patterns that become large": {map[string]func() string{
+		"context.yaml": func() string { return "fields: { s: { type: string } }\n" },
+		"remoteconfigs/c.yaml": func() string {
+			var b strings.Builder
+			b.WriteString("type: string\ndefault: x\ncolumns: [s, value]\nmatrix:\n")
+			for i := range 50_000 {
+				fmt.Fprintf(&b, "- [{ matches: '^\\pL{200}a%d$' }, x]\n", i)
+			}
+			return b.String()
+		},
+	}, "the regular expressions"},
+	"many tables of patterns that become large": {func() map[string]func() string {
+		files := many(40, func(i int) string {
+			return fmt.Sprintf("type: string\ndefault: x\ncolumns: [s, value]\nmatrix:\n- [{ matches: '^\\pL{999}a%d$' }, x]\n", i)
+		})
+		files["context.yaml"] = func() string { return "fields: { s: { type: string } }\n" }
+		return files
+	}(), "the regular expressions of the tables take more than 128 MiB together"},
+	"a text of small patterns": {map[string]func() string{
+		"context.yaml": func() string { return "fields: { s: { type: string } }\n" },
+		"remoteconfigs/c.yaml": func() string {
+			var b strings.Builder
+			b.WriteString("type: string\ndefault: x\ncolumns: [s, value]\nmatrix:\n")
+			for i := range 5_000 {
+				fmt.Fprintf(&b, "- [{ matches: '^.{50}a[a-z]+%d$' }, x]\n", i)
+			}
+			return b.String()
+		},
+	}, ""},
 	"a long list of texts that grow": {one(func() string {
 		return "type: list\ndefault:\n  - &a \"" + strings.Repeat(`\u0001`, 600_000) + "\"\n" + strings.Repeat("  - *a\n", 6)
 	}), "8 MiB"},

@@ -24,6 +24,9 @@ const (
 	// its variants with all that they inherit, its values with what a patch
 	// leaves of the default. All definitions of a workspace may have MaxBytes.
 	MaxContent = 8 << 20
+	// MaxPatterns is how many bytes the regular expressions of all tables may
+	// take together, about, by rules.Table.PatternSize.
+	MaxPatterns = 128 << 20
 	// LoadTimeout is how long the work of a loading may take: parsing, checks,
 	// tests and the analysis of tables, without reading the files and waiting
 	// for other loadings. Definitions that take longer are refused.
@@ -135,6 +138,14 @@ func (l *loader) grow(nodes, bytes int) {
 	}
 	if n := l.text.Add(int64(bytes)); n > MaxBytes {
 		l.overflow("the definitions have more than %d MiB of text together, with what aliases repeat", MaxBytes>>20)
+	}
+}
+
+// growPatterns counts the regular expressions of a table. It may be called in
+// parallel.
+func (l *loader) growPatterns(size int) {
+	if n := l.patterns.Add(int64(size)); n > MaxPatterns {
+		l.overflow("the regular expressions of the tables take more than %d MiB together", MaxPatterns>>20)
 	}
 }
 

@@ -111,9 +111,9 @@ type loader struct {
 
 	effort effort
 	// What the definitions have together, and what is too much of that.
-	nodes, text, content atomic.Int64
-	full                 atomic.Bool
-	overfull             atomic.Pointer[string]
+	nodes, text, content, patterns atomic.Int64
+	full                           atomic.Bool
+	overfull                       atomic.Pointer[string]
 }
 
 // doc is a definition's file, read.
@@ -127,6 +127,7 @@ type doc struct {
 	fresh      bool
 	refs       []ref
 	unresolved bool
+	patterns   int // of its table
 }
 
 // parse reads the files' text, in parallel, and finds every definition's key.

@@ -37,6 +37,7 @@ type file struct {
 type built struct {
 	definition any // *Prompt, *Endpoint or *RemoteConfig
 	size       int // of it, written out
+	patterns   int // of its table
 	model      *rules.Model
 	refs       []ref
 	warnings   []Warning // of its decoding
@@ -87,6 +88,7 @@ func buildOne[T any](l *loader, d *doc, errs *document.Errors, decode func(*load
 	if b := d.file.built; b != nil && b.model == l.snapshot.Model && l.sameRefs(b.refs) {
 		if t, ok := b.definition.(*T); ok {
 			l.growContent(d, b.size, errs)
+			l.growPatterns(b.patterns)
 			return t
 		}
 	}
@@ -95,11 +97,12 @@ func buildOne[T any](l *loader, d *doc, errs *document.Errors, decode func(*load
 	t := decode(l, d, errs)
 	size := any(t).(interface{ size() int }).size()
 	l.growContent(d, size, errs)
+	l.growPatterns(d.patterns)
 	if e, ok := any(t).(*Endpoint); ok {
 		d.refer(KindPrompt, d.node.Get("prompt"), e.Prompt, e.Prompt != nil)
 	}
 	if errs.Len() == before && !d.unresolved {
-		d.file.built = &built{definition: t, size: size, model: l.snapshot.Model, refs: d.refs}
+		d.file.built = &built{definition: t, size: size, patterns: d.patterns, model: l.snapshot.Model, refs: d.refs}
 	}
 	return t
 }

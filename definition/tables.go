@@ -33,6 +33,7 @@ func (l *loader) table(d *doc, errs *document.Errors) *rules.Table {
 	}}
 	t := rules.DecodeTable(l.snapshot.Model, d.node, opts, errs)
 	l.remark(t.Remarks())
+	d.patterns = t.PatternSize()
 	return t
 }
 

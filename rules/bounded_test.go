@@ -86,7 +86,7 @@ func TestAnalysisOfManyPatterns(t *testing.T) {
 	m := model(t, "fields:\n  name: { type: string, ignore_case: true }\n")
 	var text strings.Builder
 	text.WriteString("hit: unique\ncolumns: [name, value]\nmatrix:\n")
-	for i := range 400 {
+	for i := range 200 {
 		fmt.Fprintf(&text, "  - [{ matches: '^a%d[\\pL\\d]{20}x$' }, v%d]\n", i, i)
 	}
 	tab := table(t, m, text.String())

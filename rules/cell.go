@@ -2,6 +2,7 @@ package rules
 
 import (
 	"regexp"
+	"regexp/syntax"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/document"
@@ -9,6 +10,11 @@ import (
 
 // maxPattern is how many bytes a regular expression may have.
 const maxPattern = 1000
+
+// maxPatterns is how many bytes the regular expressions of a table, or those of
+// the segments, may take together, about: a few bytes of text can ask for
+// megabytes.
+const maxPatterns = 64 << 20
 
 // cond is a cell's condition on one field.
 type cond struct {
@@ -27,7 +33,9 @@ type cellReader struct {
 	errs   *document.Errors
 	config func(key, value *document.Node, errs *document.Errors) *Prerequisite
 	known  map[string]atom // cells decoded before
-	buf    []byte
+	// patterns is how many bytes the regular expressions take, about.
+	patterns int
+	buf      []byte
 
 	remarks []Remark
 }
@@ -282,13 +290,48 @@ func (r *cellReader) pattern(f *field, n *document.Node, expr string) *pred {
 	if f.foldCase {
 		expr = "(?i:" + expr + ")"
 	}
-	re, err := regexp.Compile(expr)
+	parsed, err := syntax.Parse(expr, syntax.Perl)
+	if err == nil {
+		before := r.patterns
+		if r.patterns += patternSize(parsed); r.patterns > maxPatterns {
+			if before <= maxPatterns {
+				r.errs.Add(n, "the regular expressions up to here take about %d MiB, at most %d MiB are possible: repeat fewer characters and classes in them", r.patterns>>20, maxPatterns>>20)
+			}
+			return nil
+		}
+	}
+	var re *regexp.Regexp
+	if err == nil {
+		re, err = regexp.Compile(expr)
+	}
 	if err != nil {
 		message, _ := strings.CutPrefix(err.Error(), "error parsing regexp: ")
 		r.errs.Add(n, "invalid regular expression: %s", message)
 		return nil
 	}
 	return r.checkAllowed(f, n, n.Text, &pred{op: matches, re: re})
+}
+
+// patternSize is how many bytes a regular expression takes, about: some for each
+// instruction, and for each range of a class.
+func patternSize(re *syntax.Regexp) int {
+	const instruction, bound = 100, 10
+	n := instruction
+	switch re.Op {
+	case syntax.OpLiteral:
+		n *= len(re.Rune)
+	case syntax.OpCharClass:
+		n += bound * len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		n += patternSize(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		if n *= re.Max; re.Max < 0 {
+			n *= -(re.Min + 1) // x{3,} is xxxx*
+		}
+	}
+	return n
 }
 
 // checkAllowed reports a pattern that none of the field's closed values meets.

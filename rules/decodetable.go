@@ -54,7 +54,7 @@ func DecodeTable(m *Model, def *document.Node, opts Options, errs *document.Erro
 	case matrix != nil:
 		errs.Add(matrix, "a matrix without columns: name the fields its cells are about, with value as the last")
 	}
-	r.t.remarks = r.remarks
+	r.t.remarks, r.t.patterns = r.remarks, r.patterns
 	r.t.finish()
 	return r.t
 }

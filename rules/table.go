@@ -77,6 +77,7 @@ type Table struct {
 	readsNow bool
 	depth    int    // of the prerequisites
 	cost     int    // what Cost tells
+	patterns int    // what PatternSize tells
 	index    *index // nil where scanning the rows is faster
 }
 
@@ -135,6 +136,10 @@ func (t *Table) HasSchedule() bool {
 // Depth is how many tables the longest chain of prerequisites below the table
 // has.
 func (t *Table) Depth() int { return t.depth }
+
+// PatternSize is how many bytes the regular expressions of the table take
+// together, about.
+func (t *Table) PatternSize() int { return t.patterns }
 
 // Fields are the names of the declared fields the table reads, also by way of
 // segments, computed fields, splits and prerequisites, in the model's order.
