@@ -44,6 +44,8 @@ type Binding struct {
 	// decisions are those of prerequisites, which several rows and tables of
 	// a request ask for.
 	decisions map[*Table]Decision
+	// computed is what the computed fields have taken so far.
+	computed uint64
 	// activation shows the binding to CEL; kept here so that it need not be
 	// allocated.
 	activation activation
@@ -132,6 +134,7 @@ func (b *Binding) reset(m *Model, now time.Time) {
 	b.buf = b.buf[:0]
 	b.items = b.items[:0]
 	clear(b.decisions)
+	b.computed = 0
 	n := int(m.nowSlot()) + 1
 	if cap(b.values) < n {
 		b.values = make([]value, n)

@@ -11,6 +11,7 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common"
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
@@ -20,10 +21,6 @@ import (
 const (
 	// maxExpression is how many bytes an expression may have.
 	maxExpression = 4096
-	// maxCost bounds the work of an expression with a loop (exists, all, map
-	// and the like, which take as long as the caller's list is) in the units
-	// of CEL's cost model, about one per operation.
-	maxCost = 100_000
 	// nowName is the instant of the request, unless a field is called so.
 	nowName = "now"
 	// presencePrefix makes a variable of its own of present(name). No field
@@ -165,8 +162,17 @@ func (m *Model) decodeExpression(env *cel.Env, name, n *document.Node, errs *doc
 func (m *Model) program(env *cel.Env, f *field, checked *cel.Ast, expr *document.Node, errs *document.Errors) {
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	root := ast.NavigateAST(checked.NativeRep())
-	if len(ast.MatchDescendants(root, ast.KindMatcher(ast.ComprehensionKind))) > 0 {
-		options = append(options, cel.CostLimit(maxCost))
+	small, fixed, err := m.costOf(env, checked)
+	if err == nil && small > maxCost {
+		errs.Add(expr, "the expression of %q takes up to %d steps even where every text and list has one character or element, at most %d are possible: do less in it, or in the computed fields that it reads",
+			f.name, small, maxCost)
+		return
+	}
+	if f.cost = fixed; f.cost == 0 {
+		options = append(options, celCosts()...)
+	}
+	if f.typ == stringField && len(ast.MatchDescendants(root, ast.FunctionMatcher(operators.Add))) > 0 {
+		f.grown = 10 * small
 	}
 	program, err := env.Program(checked, options...)
 	if err != nil {
@@ -184,6 +190,7 @@ func (m *Model) program(env *cel.Env, f *field, checked *cel.Ast, expr *document
 		if int(slot) < m.declared {
 			f.reads = append(f.reads, slot)
 		} else {
+			f.grown = max(f.grown, m.fields[slot].grown)
 			f.reads = append(f.reads, m.fields[slot].reads...)
 			f.readsNow = f.readsNow || m.fields[slot].readsNow
 		}
@@ -255,8 +262,8 @@ func (b *Binding) compute(f *field, slot int32) {
 	if f.program == nil {
 		return
 	}
-	out, _, err := f.program.Eval(&b.activation)
 	reason := ""
+	out, err := b.evaluate(f)
 	if err == nil {
 		reason, err = b.setResult(f, slot, out)
 	}
@@ -266,6 +273,26 @@ func (b *Binding) compute(f *field, slot int32) {
 	if reason != "" {
 		b.note(f.name, reason)
 	}
+}
+
+// errCost is the failure of an expression for which a request has no work left.
+var errCost = errors.New("rules: the computed fields of the request take too much")
+
+// evaluate evaluates an expression as far as the work of a request allows.
+func (b *Binding) evaluate(f *field) (ref.Val, error) {
+	if b.computed >= maxRequestCost {
+		return nil, errCost
+	}
+	out, details, err := f.program.Eval(&b.activation)
+	switch cost := details.ActualCost(); {
+	case cost != nil:
+		b.computed += *cost
+	case f.cost > 0:
+		b.computed += f.cost
+	default:
+		b.computed += maxCost
+	}
+	return out, err
 }
 
 // setResult binds the result of an expression.
@@ -284,6 +311,11 @@ func (b *Binding) setResult(f *field, slot int32, out ref.Val) (string, error) {
 	case types.Timestamp:
 		return b.setDate(slot, dateKey(v.Time)), nil
 	case traits.Lister:
+		// Lists are put together without work, which is made up for here.
+		size, ok := v.Size().(types.Int)
+		if b.computed += uint64(size); !ok || b.computed > maxRequestCost {
+			return "", errCost
+		}
 		start, reason := len(b.items), ""
 		for it := v.Iterator(); it.HasNext() == types.True; {
 			s, ok := it.Next().(types.String)

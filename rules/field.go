@@ -55,6 +55,10 @@ type field struct {
 	numbers  map[int64]struct{}
 	// program computes the field; nil for a declared one.
 	program cel.Program
+	// cost is what the program takes at most, 0 where that depends on the
+	// context and is counted. grown is how much text it makes of texts of one
+	// character, about.
+	cost, grown uint64
 	// reads are the slots of the declared fields the program reads.
 	reads []int32
 	// readsNow tells that the program reads the instant of the request.

@@ -1,0 +1,121 @@
+package rules
+
+import (
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/checker"
+	"cel.dev/cel-go/common/cost"
+	"cel.dev/cel-go/common/overloads"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
+)
+
+// The ceilings of computed fields, in the units of CEL's cost model: about one
+// per operation, and one for ten bytes of text that it copies or compares.
+const (
+	// maxCost bounds one expression.
+	maxCost = 100_000
+	// maxRequestCost bounds those of a request together: once it is reached,
+	// no further expression is evaluated.
+	maxRequestCost = 2 * maxCost
+	// maxFixedCost is what an expression may take whatever the caller sends, so
+	// that what it really takes need not be counted, which takes longer than
+	// most expressions do.
+	maxFixedCost = 1000
+	// largestValue is the size of text or of a list that nobody can exceed.
+	largestValue = 64 << 20
+)
+
+// measuredText is how many characters of text are read for one unit by the
+// functions below: those that CEL's model takes for single operations.
+const measuredText = 100
+
+var readingText = []string{
+	overloads.SizeString, overloads.SizeStringInst, overloads.StringToInt, overloads.StringToUint,
+	overloads.StringToDouble, overloads.StringToTimestamp, overloads.StringToDuration,
+}
+
+// celCosts are the options of a program whose cost is counted.
+func celCosts() []cel.ProgramOption {
+	track := func(args []ref.Val, _ ref.Val) *uint64 {
+		n := uint64(1)
+		if s, ok := args[0].(types.String); ok {
+			n += uint64(len(s)) / measuredText
+		}
+		return &n
+	}
+	trackers := make([]interpreter.CostTrackerOption, len(readingText))
+	for i, id := range readingText {
+		trackers[i] = interpreter.OverloadCostTracker(id, track)
+	}
+	return []cel.ProgramOption{cel.CostLimit(maxCost), cel.CostTrackerOptions(trackers...)}
+}
+
+// estimateCost bounds what an expression takes by what it is made of. sizes
+// gives the most that a field's text or list may have, and what else is not
+// known under no name.
+func estimateCost(env *cel.Env, checked *cel.Ast, sizes func(name string) uint64) (checker.CostEstimate, error) {
+	e := costEstimator{sizes}
+	read := func(estimator checker.CostEstimator, target *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
+		if target == nil {
+			target = &args[0]
+		}
+		size := (*target).ComputedSize()
+		if size == nil {
+			size = estimator.EstimateSize(*target)
+		}
+		n := uint64(largestValue)
+		if size != nil {
+			n = size.Max
+		}
+		return &checker.CallEstimate{CostEstimate: checker.CostEstimate{Min: 1, Max: cost.SafeAdd(1, n/measuredText)}}
+	}
+	options := make([]checker.CostOption, len(readingText))
+	for i, id := range readingText {
+		options[i] = checker.OverloadCostEstimate(id, read)
+	}
+	return env.EstimateCost(checked, e, options...)
+}
+
+// costEstimator knows the sizes of fields.
+type costEstimator struct{ sizes func(name string) uint64 }
+
+// EstimateSize is the size of what an expression reads.
+func (e costEstimator) EstimateSize(n checker.AstNode) *checker.SizeEstimate {
+	name := ""
+	if path := n.Path(); len(path) > 0 {
+		name = path[0]
+	}
+	return &checker.SizeEstimate{Max: e.sizes(name)}
+}
+
+// EstimateCallCost leaves calls to CEL's own model.
+func (costEstimator) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+	return nil
+}
+
+// costOf finds what an expression takes. small is what it takes at most where
+// every text and list of the context has a single character or element. fixed is what it takes at most, or 0 where it
+// depends on the context.
+func (m *Model) costOf(env *cel.Env, checked *cel.Ast) (small, fixed uint64, err error) {
+	const few = 10 // as the text of a number has
+	least, err := estimateCost(env, checked, func(name string) uint64 {
+		if slot, ok := m.slots[name]; ok && int(slot) >= m.declared {
+			return max(m.fields[slot].grown, few)
+		} else if !ok {
+			return few
+		}
+		return 1
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	most, err := estimateCost(env, checked, func(string) uint64 { return largestValue })
+	if err != nil {
+		return 0, 0, err
+	}
+	if most.Max <= maxFixedCost {
+		fixed = max(most.Max, 1)
+	}
+	return least.Max, fixed, nil
+}
