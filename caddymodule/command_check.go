@@ -78,16 +78,19 @@ type finding struct {
 	Line    int    `json:"line,omitempty"`
 	Column  int    `json:"column,omitempty"`
 	Message string `json:"message"`
+	// More is how many findings of one kind this one stands for.
+	More int `json:"more,omitempty"`
 }
 
 func newFinding(pos document.Position, message string) finding {
-	return finding{pos.File, pos.Line, pos.Column, message}
+	return finding{File: pos.File, Line: pos.Line, Column: pos.Column, Message: message}
 }
 
 func newFindings(list []definition.Warning) []finding {
 	findings := make([]finding, len(list))
 	for i, w := range list {
 		findings[i] = newFinding(w.Pos, w.Message)
+		findings[i].More = w.More
 	}
 	return findings
 }
@@ -118,7 +121,11 @@ func (c *check) counts() string {
 	if n := len(c.Errors); n > 0 {
 		parts = append(parts, plural(n, "error"))
 	}
-	if n := len(c.Warnings); n > 0 {
+	n := 0
+	for _, w := range c.Warnings {
+		n += max(w.More, 1)
+	}
+	if n > 0 {
 		parts = append(parts, plural(n, "warning"))
 	}
 	return strings.Join(parts, ", ")

@@ -82,7 +82,7 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 		zap.Int("prompts", len(snapshot.Prompts)),
 		zap.Int("endpoints", len(snapshot.Endpoints)),
 		zap.Int("remoteconfigs", len(snapshot.RemoteConfigs)),
-		zap.Int("warnings", len(snapshot.Warnings)))
+		zap.Int("warnings", definition.CountWarnings(snapshot.Warnings)))
 	for _, warning := range snapshot.Warnings {
 		w.logger.Warn("definitions: " + warning.String())
 	}

@@ -95,7 +95,7 @@ func (t *analysed) analyse(now time.Time, budget int) *analysis {
 			r.errs.AddAt(f.Pos, "%s (the table has hit: unique)", message)
 			continue
 		}
-		r.warnings = append(r.warnings, Warning{f.Pos, message})
+		r.warnings = append(r.warnings, Warning{Pos: f.Pos, Message: message, Kind: f.Kind.String()})
 	}
 	return r
 }
@@ -147,19 +147,19 @@ func (s *Snapshot) Remarks(now time.Time, kinds Remark) []Warning {
 	var remarks []Warning
 	for _, key := range errorMembers {
 		if c := s.RemoteConfigs[key]; c != nil && kinds&RemarkKeys != 0 {
-			remarks = append(remarks, Warning{c.Pos, fmt.Sprintf(
+			remarks = append(remarks, Warning{Pos: c.Pos, Kind: "error member", Message: fmt.Sprintf(
 				"a remote configuration called %s breaks the error handling of old SDKs, which look for that member in every answer: choose another key", key)})
 		}
 	}
 	for _, t := range s.tables() {
 		if kinds&RemarkLists != 0 {
 			for _, f := range t.table.MissingLists() {
-				remarks = append(remarks, Warning{f.Pos, f.Message})
+				remarks = append(remarks, Warning{Pos: f.Pos, Message: f.Message, Kind: f.Kind.String()})
 			}
 		}
 		if kinds&RemarkNoContext != 0 {
 			if row, ok := s.needsNoField(t.table, now); ok {
-				remarks = append(remarks, Warning{row.Pos, fmt.Sprintf(
+				remarks = append(remarks, Warning{Pos: row.Pos, Kind: "no context", Message: fmt.Sprintf(
 					"%s needs no field, but a request without a context gets the default of the %s %s", row.ID, t.def.Kind, t.def.Key)})
 			}
 		}
@@ -171,12 +171,11 @@ func (s *Snapshot) Remarks(now time.Time, kinds Remark) []Warning {
 		})
 		for _, f := range findings {
 			if f.Kind == rules.Overlap || f.Kind == rules.Gap {
-				remarks = append(remarks, Warning{f.Pos, f.Message + exampleOf(f, now)})
+				remarks = append(remarks, Warning{Pos: f.Pos, Message: f.Message + exampleOf(f, now), Kind: f.Kind.String()})
 			}
 		}
 	}
-	sortWarnings(remarks)
-	return remarks
+	return sortWarnings(remarks)
 }
 
 // needsNoField finds the row that answers a context in which every field is
@@ -201,9 +200,42 @@ func (s *Snapshot) needsNoField(t *rules.Table, now time.Time) (rules.Row, bool)
 	return rules.Row{}, false
 }
 
-// sortWarnings sorts by file, line and column.
-func sortWarnings(list []Warning) {
+// MaxWarnings is how many warnings of a kind are told of a workspace. One cause
+// may have a hundred thousand, a line each in the log of every loading.
+const MaxWarnings = 20
+
+// sortWarnings sorts by file, line and column, and leaves out what is too much
+// of a kind.
+func sortWarnings(list []Warning) []Warning {
 	slices.SortStableFunc(list, func(a, b Warning) int {
 		return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
 	})
+	kept := list[:0]
+	count, rest, examples := make(map[string]int), make(map[string]int), make(map[string]string)
+	for _, w := range list {
+		switch count[w.Kind]++; {
+		case count[w.Kind] <= MaxWarnings:
+			kept = append(kept, w)
+			if count[w.Kind] == 1 {
+				examples[w.Kind] = w.Message
+			}
+		case count[w.Kind] == MaxWarnings+1:
+			rest[w.Kind] = len(kept)
+			kept = append(kept, Warning{Pos: w.Pos, Kind: w.Kind})
+		}
+	}
+	for kind, i := range rest {
+		kept[i].More = count[kind] - MaxWarnings
+		kept[i].Message = fmt.Sprintf("… and %d more of this kind: %s", kept[i].More, examples[kind])
+	}
+	return kept
+}
+
+// CountWarnings is how many warnings a list stands for.
+func CountWarnings(list []Warning) int {
+	n := 0
+	for _, w := range list {
+		n += max(w.More, 1)
+	}
+	return n
 }

@@ -62,6 +62,11 @@ func (p LogPolicy) String() string {
 type Warning struct {
 	Pos     document.Position
 	Message string
+	// More is how many warnings of one kind this one stands for, which are left
+	// out from its place on; 0 for a warning itself.
+	More int
+	// Kind is the same for warnings of the same cause. It is not for people.
+	Kind string
 }
 
 // String is file:line:column: message, without line and column where the
@@ -83,7 +88,7 @@ type Snapshot struct {
 	Prompts       map[string]*Prompt
 	Endpoints     map[string]*Endpoint
 	RemoteConfigs map[string]*RemoteConfig
-	// Warnings are sorted by file and line.
+	// Warnings are sorted by file and line, at most MaxWarnings of a kind.
 	Warnings []Warning
 	// Tests is how many tests the definitions have; all passed.
 	Tests int

@@ -324,7 +324,7 @@ func (d *directory) unreadable(errs *document.Errors, name string, err error) {
 }
 
 func (d *directory) warn(name, format string, args ...any) {
-	d.warnings = append(d.warnings, Warning{document.Position{File: d.file(name)}, fmt.Sprintf(format, args...)})
+	d.warnings = append(d.warnings, Warning{Pos: document.Position{File: d.file(name)}, Message: fmt.Sprintf(format, args...), Kind: format})
 }
 
 // folderName is a folder's name by which nothing but a folder is opened: to

@@ -81,8 +81,7 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, errs *do
 	if len(l.files) == 0 {
 		l.warn(".", "there are no definitions here")
 	}
-	s.Warnings = append(l.warnings, l.found...)
-	sortWarnings(s.Warnings)
+	s.Warnings = sortWarnings(append(l.warnings, l.found...))
 	s.Revision = l.revision()
 	s.Loaded, s.Tests = now, int(l.tests.Load())
 	return s, nil
@@ -279,7 +278,7 @@ func build[T any](l *loader, kind Kind, decode func(*loader, *doc, *document.Err
 func (l *loader) warnAt(n *document.Node, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.found = append(l.found, Warning{n.Pos, fmt.Sprintf(format, args...)})
+	l.found = append(l.found, Warning{Pos: n.Pos, Message: fmt.Sprintf(format, args...), Kind: format})
 }
 
 // revision identifies the whole workspace.

@@ -42,7 +42,7 @@ func (l *loader) remark(remarks []rules.Remark) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range remarks {
-		l.found = append(l.found, Warning(r))
+		l.found = append(l.found, Warning{Pos: r.Pos, Message: r.Message, Kind: "remark"})
 	}
 }
 
