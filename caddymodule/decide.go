@@ -1,6 +1,8 @@
 package caddymodule
 
 import (
+	"net/http"
+
 	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/definition"
 	"github.com/cadenza-gateway/cadenza/rules"
@@ -10,7 +12,13 @@ import (
 // of the fields that it reads. Most tables are evaluated: that is cheaper than
 // any cache. What a decision selects is serialised since the definitions were
 // loaded, so the decision is all there is to remember.
+//
+// Who has left needs none: a hundred keys may have as many tables of patterns,
+// and those take milliseconds of long texts. The request ends here then.
 func (c *call) decide(kind cache.Kind, d *definition.Definition, table *rules.Table) rules.Decision {
+	if c.r.Context().Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
 	if !cache.Worthwhile(d.Cost()) || c.binding.NoContext() || !table.Cacheable(&c.binding) {
 		return table.Evaluate(&c.binding)
 	}
