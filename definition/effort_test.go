@@ -22,7 +22,7 @@ func hardWork() map[string]string {
 		fmt.Fprintf(&b, "  - [/(a|b|ab)*c%d$/, x]\n", i)
 	}
 	b.WriteString("tests:\n  - &t { context: { s: " + strings.Repeat("ab", 2000) + " }, value: x, rule: default }\n")
-	b.WriteString(strings.Repeat("  - *t\n", 900))
+	b.WriteString(strings.Repeat("  - *t\n", 300))
 	return map[string]string{
 		"context.yaml":            "fields: { s: { type: string } }\n",
 		"remoteconfigs/a.yaml":    "type: string\ndefault: x\n",

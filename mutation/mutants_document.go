@@ -70,9 +70,9 @@ func init() {
 			Run: "TestScalars",
 		},
 		mutant{
-			ID: "stand-in-that-is-there", In: "yamlReader.standIn",
+			ID: "stand-in-that-is-there", In: "unusedCharacters",
 			What: "what stands in for a line break is in the file, too",
-			Old:  "strings.ContainsRune(data, unused)", New: "false",
+			Old:  "!used[c]", New: "true",
 			Run: "TestScalars",
 		},
 		mutant{

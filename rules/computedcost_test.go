@@ -31,7 +31,7 @@ func TestCostOfTexts(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"texts":                 doubling(12, "s + s", "C + C"),
-		"lists":                 doubling(40, "l + l", "C + C"),
+		"lists":                 doubling(40, strings.Repeat("l + ", 400)+"l", "C + C"),
 		"texts of a loop":       doubling(10, "l.map(x, s)", "C.map(x, x + x)"),
 		"comparisons":           doubling(300, "s + 'x'", "s + 'x' == s + 'y' ? 'a' : 'b'"),
 		"lengths":               doubling(300, "s + 'x'", strings.TrimSuffix(strings.Repeat("size(s) + ", 50), " + ")+" > 0 ? 'a' : 'b'"),
