@@ -31,7 +31,7 @@ func TestCostOfTexts(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"texts":                 doubling(12, "s + s", "C + C"),
-		"lists":                 doubling(40, strings.Repeat("l + ", 400)+"l", "C + C"),
+		"lists":                 doubling(40, strings.Repeat("l + ", 200)+"l", "C + C"),
 		"texts of a loop":       doubling(10, "l.map(x, s)", "C.map(x, x + x)"),
 		"comparisons":           doubling(300, "s + 'x'", "s + 'x' == s + 'y' ? 'a' : 'b'"),
 		"lengths":               doubling(300, "s + 'x'", strings.TrimSuffix(strings.Repeat("size(s) + ", 50), " + ")+" > 0 ? 'a' : 'b'"),
@@ -41,7 +41,7 @@ func TestCostOfTexts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := model(t, text)
 			for _, size := range []int{3, 1 << 20} {
-				list := fastjson.MustParse(fmt.Sprintf(`{"s":%q,"l":[%s"x"]}`, strings.Repeat("a", size), strings.Repeat(`"x",`, size/1000)))
+				list := fastjson.MustParse(fmt.Sprintf(`{"s":%q,"l":[%s"x"]}`, strings.Repeat("a", size), strings.Repeat(`"x",`, size/500)))
 				var b Binding
 				if err := m.Bind(&b, list, noon); err != nil {
 					t.Fatal(err)
