@@ -92,7 +92,7 @@ func init() {
 		mutant{
 			ID: "cost-of-lists", In: "Binding.setResult",
 			What: "lists that computed fields put together have no ceiling",
-			Old:  "b.computed > maxRequestCost", New: "false",
+			Old:  "b.computed+uint64(size) > maxRequestCost", New: "false",
 			Run: "CostOfTexts/lists",
 		},
 		mutant{

@@ -313,9 +313,10 @@ func (b *Binding) setResult(f *field, slot int32, out ref.Val) (string, error) {
 	case traits.Lister:
 		// Lists are put together without work, which is made up for here.
 		size, ok := v.Size().(types.Int)
-		if b.computed += uint64(size); !ok || b.computed > maxRequestCost {
+		if !ok || b.computed+uint64(size) > maxRequestCost {
 			return "", errCost
 		}
+		b.computed += uint64(size)
 		start, reason := len(b.items), ""
 		for it := v.Iterator(); it.HasNext() == types.True; {
 			s, ok := it.Next().(types.String)
