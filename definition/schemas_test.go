@@ -242,10 +242,9 @@ func TestSchemaSteps(t *testing.T) {
 		"formats": `"format":"regex","anyOf":[{"format":"regex","$ref":"#/$defs/NEXT"},{"format":"regex","$ref":"#/$defs/NEXT"}]`,
 	} {
 		for _, draft := range []string{
-			"https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2019-09/schema",
-			"http://json-schema.org/draft-07/schema#", "http://json-schema.org/draft-04/schema#",
+			"https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#",
 		} {
-			for _, leaf := range []string{`{"type":"string"}`, `{"type":"number"}`, `{"enum":[1]}`} {
+			for _, leaf := range []string{`{"type":"string"}`, `{"enum":[1]}`} {
 				schema := func(depth int) string {
 					var b strings.Builder
 					fmt.Fprintf(&b, `{"$schema":%q,"allOf":[{"$ref":"#/$defs/a0"}],"$defs":{`, draft)
