@@ -81,8 +81,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.checkSharedStores(); err != nil {
 		return err
 	}
-	if err := a.keys.rebuild(a.Workspaces); err != nil {
+	problems, err := a.keys.begin(a.Workspaces)
+	if err != nil {
 		return err
+	}
+	for w, list := range problems {
+		w.beginKeys(list)
 	}
 	return a.subscribeShutdown(ctx)
 }

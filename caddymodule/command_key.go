@@ -26,7 +26,8 @@ func keyCommand() *cobra.Command {
 		Short: "Makes an API key and its entry for a keys file",
 		Long: `
 Makes a random API key and prints it, this once, with its entry for a keys file
-(the option keys of the Caddyfile), which only holds the key's digest.`,
+(the option keys of the Caddyfile), which only holds the key's digest. To revoke
+the key, add "revoked": true to its entry.`,
 		Example: "  caddy cadenza key mobile-app",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -34,8 +35,8 @@ Makes a random API key and prints it, this once, with its entry for a keys file
 			if len(args) == 1 {
 				name = args[0]
 			}
-			if name == "" {
-				return fmt.Errorf("the name of a key must not be empty")
+			if name == "" || len(name) > maxKeyName {
+				return fmt.Errorf("the name of a key has 1 to %d bytes, this one %d", maxKeyName, len(name))
 			}
 			key := keyPrefix + rand.Text()
 			sum := digestOf(key)

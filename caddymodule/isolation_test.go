@@ -112,7 +112,7 @@ func TestKeysFileIsFollowed(t *testing.T) {
 	g.write("keys.json", `[{"name":"third"}]`)
 	eventually(t, "the invalid file is reported", func() bool {
 		logs, err := os.ReadFile(g.logs)
-		return err == nil && strings.Contains(string(logs), "the keys file is invalid")
+		return err == nil && strings.Contains(string(logs), "the keys file can't be used")
 	})
 	if status(third) != 200 || status(testKey) != 200 {
 		t.Error("an invalid keys file took keys away")

@@ -1,97 +1,121 @@
 package caddymodule
 
 import (
-	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
-	"os"
-	"sync/atomic"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/document"
 	"github.com/cadenza-gateway/cadenza/regular"
 )
 
 // keysFile is a file of API key digests, a JSON list of
 //
-//	{"name": "app", "sha256": "<64 hex digits>", "not_after": "2027-01-31T00:00:00Z"}
+//	{"name": "app", "sha256": "<64 hex digits>", "not_after": "2027-01-31T00:00:00Z", "revoked": true}
 //
-// of which not_after is optional. A changed file that is invalid is reported
-// and the keys last read stay.
+// of which the last two are optional. It is one goroutine's at a time.
 type keysFile struct {
-	path    string
-	info    os.FileInfo // when it was opened
-	current atomic.Pointer[[]fileKey]
+	path   string
+	seen   [sha256.Size]byte // the digest of the content that was read last
+	failed string            // why there was none since; empty: there was
 }
 
+// fileKey is an entry of a keys file.
 type fileKey struct {
 	name     string
 	digest   digest
-	notAfter time.Time
+	notAfter time.Time // zero: never expires
+	revoked  bool
 }
 
-// maxKeysFile bounds the file, in bytes.
-const maxKeysFile = 16 << 20
+const (
+	// maxKeysFile bounds the file, in bytes, for it is read once a second. It
+	// has room for some 30,000 keys.
+	maxKeysFile = document.MaxFileBytes
+	// maxKeyName bounds a key's name, in bytes, for every trace bears it.
+	maxKeyName = 256
+)
 
-func openKeysFile(path string) (*keysFile, error) {
-	f := &keysFile{path: path}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	f.info = info
-	return f, f.read()
-}
-
-func (f *keysFile) entries() []fileKey { return *f.current.Load() }
-
-// read takes the file's keys, or leaves the present ones and says why.
-func (f *keysFile) read() error {
-	info, err := os.Stat(f.path)
-	if err != nil {
-		return err
-	}
-	if info.Size() > maxKeysFile {
-		return fmt.Errorf("%s: larger than %d bytes", f.path, maxKeysFile)
-	}
+// read reads the file, and tells whether what it says differs from the last
+// reading. It compares the content: a change may leave size and times as they
+// were.
+func (f *keysFile) read() (keys []fileKey, changed bool, err error) {
 	data, err := regular.ReadFile(f.path, maxKeysFile)
 	if err != nil {
-		return err
+		changed = f.failed != err.Error()
+		f.failed = err.Error()
+		return nil, changed, err
 	}
-	keys, err := parseKeys(data)
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.path, err)
+	sum := sha256.Sum256(data)
+	if f.failed == "" && sum == f.seen {
+		return nil, false, nil
 	}
-	f.current.Store(&keys)
-	return nil
+	f.failed, f.seen = "", sum
+	keys, err = parseKeys(f.path, data)
+	return keys, true, err
 }
 
-func parseKeys(data []byte) ([]fileKey, error) {
-	var entries []struct {
-		Name     string    `json:"name"`
-		SHA256   string    `json:"sha256"`
-		NotAfter time.Time `json:"not_after"`
-	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&entries); err != nil {
-		return nil, err
-	}
-	if decoder.More() {
-		return nil, fmt.Errorf("something follows the list of keys")
-	}
-	names := make(map[string]bool)
-	keys := make([]fileKey, 0, len(entries))
-	for i, entry := range entries {
-		if entry.Name == "" || names[entry.Name] {
-			return nil, fmt.Errorf("key %d (%q): every key needs a name of its own", i+1, entry.Name)
+// wasRead tells whether there was content at some reading.
+func (f *keysFile) wasRead() bool { return f.seen != [sha256.Size]byte{} }
+
+// parseKeys reads a list of keys, at least one.
+func parseKeys(path string, data []byte) ([]fileKey, error) {
+	// It is JSON whatever its name is.
+	const name = "keys.json"
+	var errs document.Errors
+	list := document.Parse(name, data, &errs)
+	var keys []fileKey
+	switch {
+	case errs.Len() > 0:
+	case list == nil:
+		errs.AddAt(document.Position{File: name, Line: 1, Column: 1}, "the file is empty: it must be a list of keys")
+	case list.Kind != document.Sequence:
+		errs.Add(list, "the file must be a list of keys, this is %s", list.Describe())
+	case len(list.Items) == 0:
+		errs.Add(list, "the file lists no key: to revoke one, keep its entry and add \"revoked\": true")
+	default:
+		keys = make([]fileKey, len(list.Items))
+		for i, item := range list.Items {
+			keys[i] = readKey(item, &errs)
 		}
-		names[entry.Name] = true
-		sum, err := hex.DecodeString(entry.SHA256)
-		if err != nil || len(sum) != len(digest{}) {
-			return nil, fmt.Errorf("key %q: sha256 must be 64 hex digits, the digest that `caddy cadenza key` prints", entry.Name)
-		}
-		keys = append(keys, fileKey{name: entry.Name, digest: digest(sum), notAfter: entry.NotAfter})
 	}
-	return keys, nil
+	for _, e := range errs.List() {
+		e.Pos.File = path
+	}
+	return keys, errs.Err()
+}
+
+func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
+	if !n.CheckMembers(errs, "a key", "name", "sha256", "not_after", "revoked") {
+		return key
+	}
+	if name := n.Get("name"); name == nil || !name.Quoted || name.Text == "" || len(name.Text) > maxKeyName {
+		errs.Add(orItself(name, n), "a key needs a name, text of 1 to %d bytes", maxKeyName)
+	} else {
+		key.name = name.Text
+	}
+	sha := n.Get("sha256")
+	// What stands there is not repeated: it may be the key itself.
+	if sha == nil || !sha.Quoted || hex.DecodedLen(len(sha.Text)) != len(key.digest) {
+		errs.Add(orItself(sha, n), "sha256 of the key %q must be 64 hex digits, the digest that `caddy cadenza key` prints", key.name)
+	} else if _, err := hex.Decode(key.digest[:], []byte(sha.Text)); err != nil {
+		errs.Add(sha, "sha256 of the key %q must be 64 hex digits, the digest that `caddy cadenza key` prints", key.name)
+	}
+	if end := n.Get("not_after"); !end.IsNull() {
+		if err := key.notAfter.UnmarshalText([]byte(end.Text)); err != nil || !end.Quoted {
+			errs.Add(end, "not_after of the key %q must be a time such as \"2027-01-31T00:00:00Z\", this is %s", key.name, end.Describe())
+		}
+	}
+	if revoked := n.Get("revoked"); revoked != nil {
+		key.revoked, _ = revoked.ReadBool(errs, "revoked")
+	}
+	return key
+}
+
+// orItself is where a message about a member stands, which may be missing.
+func orItself(member, of *document.Node) *document.Node {
+	if member == nil {
+		return of
+	}
+	return member
 }

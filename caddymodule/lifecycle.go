@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"os"
 	"slices"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -26,9 +24,7 @@ func (w *Workspace) start() {
 		w.logger.Error("the definitions can't be watched: edits are served after a reload of Caddy only", zap.Error(err))
 	}
 	w.definitionsChanged(w.source.Snapshot(), w.source.LastError())
-	if w.fileKeys != nil {
-		w.background.Go(func() { w.followKeys(ctx) })
-	}
+	w.startKeys(ctx)
 }
 
 // cleanup ends what start began and drops the references to shared state.
@@ -135,45 +131,4 @@ func kindOf(kind definition.Kind) trace.Kind {
 		return trace.KindEndpoint
 	}
 	return trace.KindRemoteConfig
-}
-
-// keysInterval is how often the keys file is looked at. It bounds how long a
-// revoked key still works.
-const keysInterval = time.Second
-
-// followKeys takes the keys file anew whenever it has changed. It looks at the
-// path and does not watch it, because what stands there may be a link that
-// somebody swaps.
-func (w *Workspace) followKeys(ctx context.Context) {
-	ticker := time.NewTicker(keysInterval)
-	defer ticker.Stop()
-	last := w.fileKeys.info
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		info, err := os.Stat(w.fileKeys.path)
-		if err != nil {
-			if last != nil {
-				w.logger.Error("the keys file can't be read, its last keys stay valid", zap.Error(err))
-			}
-			last = nil
-			continue
-		}
-		if last != nil && os.SameFile(last, info) && last.ModTime().Equal(info.ModTime()) && last.Size() == info.Size() {
-			continue
-		}
-		last = info
-		if err := w.fileKeys.read(); err != nil {
-			w.logger.Error("the keys file is invalid, its last keys stay valid", zap.Error(err))
-			continue
-		}
-		if err := w.app.keys.rebuild(w.app.Workspaces); err != nil {
-			w.logger.Error("the keys file can't be used, its last keys stay valid", zap.Error(err))
-			continue
-		}
-		w.logger.Info("keys loaded", zap.String("file", w.fileKeys.path), zap.Int("keys", len(w.fileKeys.entries())))
-	}
 }

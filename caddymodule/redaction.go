@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"errors"
-	"time"
 
 	"github.com/cadenza-gateway/cadenza/redact"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -30,10 +29,9 @@ func (w *Workspace) provisionRedaction() error {
 	return nil
 }
 
-// contains tells whether a text is an API key of any workspace.
-func (k *keyring) contains(text []byte) bool {
-	return k.authenticate(string(text), time.Time{}) != nil
-}
+// contains tells whether a text is an API key of any workspace, or was before it
+// expired or was revoked.
+func (k *keyring) contains(text []byte) bool { return k.find(string(text)) != nil }
 
 // redactRequest takes secrets out of what a record keeps of the request.
 func (w *Workspace) redactRequest(record *trace.Record) {

@@ -89,13 +89,21 @@ const (
 )
 
 // sharedMemory is what a workspace remembers over reloads without keeping it
-// anywhere: the health of its targets, the decisions of costly tables, and answers of
-// models.
+// anywhere: the health of its targets, the decisions of costly tables, answers of
+// models, and which keys it has.
 type sharedMemory struct {
 	*leases
+	keys      atomic.Pointer[lastKeys] // nil: none yet
 	engine    *invoke.Engine
 	decisions *cache.Cache
 	answers   *cache.Answers
+}
+
+// lastKeys are the keys of a workspace that runs.
+type lastKeys struct {
+	path   string // of the keys file
+	listed []fileKey
+	has    map[digest]string
 }
 
 func acquireMemory(workspace string) (*sharedMemory, error) {

@@ -20,6 +20,7 @@ type metrics struct {
 	reloads     *prometheus.CounterVec
 	loaded      *prometheus.GaugeVec
 	valid       *prometheus.GaugeVec
+	keysValid   *prometheus.GaugeVec
 	recorders   *recorderCollector
 	sinks       *sinkCollector
 
@@ -78,6 +79,10 @@ func newMetrics() *metrics {
 			Name: "cadenza_definitions_valid",
 			Help: "1 where the definitions on disk are those served, 0 where they are invalid, or take over 10 s to load, and the last good ones are served.",
 		}, []string{"workspace"}),
+		keysValid: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "cadenza_keys_valid",
+			Help: "1 where all of the API keys are in use, 0 where the keys file is refused, and its last keys stay, or some of its keys are.",
+		}, []string{"workspace"}),
 		recorders: newRecorderCollector(),
 		sinks:     newSinkCollector(),
 	}
@@ -99,7 +104,7 @@ func registerMetrics(registry *prometheus.Registry) (*metrics, error) {
 	}
 	for _, collector := range []prometheus.Collector{
 		m.requests, m.duration, m.unknownKeys, m.attempts, m.firstToken, m.streams,
-		m.reloads, m.loaded, m.valid, m.recorders, m.sinks,
+		m.reloads, m.loaded, m.valid, m.keysValid, m.recorders, m.sinks,
 	} {
 		if err := registry.Register(collector); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
 			return nil, err

@@ -227,10 +227,10 @@ func TestKeysFileThatCannotBeUsed(t *testing.T) {
 	if err := os.Remove(filepath.Join(g.dir, "keys.json")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the missing file is reported", said("the keys file can't be read"))
+	eventually(t, "the missing file is reported", said("the keys file can't be used"))
 	valid("without the file")
 	g.write("keys.json", list(foreign))
-	eventually(t, "the foreign key is reported", said("the keys file can't be used"))
+	eventually(t, "the foreign key is reported", said("it has no usable key"))
 	valid("with a foreign key")
 	g.write("keys.json", list("cadenza-test-key-0009"))
 	eventually(t, "the mended file is used", func() bool {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,8 +57,9 @@ type Workspace struct {
 	// usable key is required, here or in the keys file.
 	APIKeys []APIKey `json:"api_keys,omitempty"`
 
-	// A file of key digests, a JSON list of {"name", "sha256", "not_after"}.
-	// It is watched like the definitions are. Placeholders are replaced.
+	// A file of key digests, a JSON list of {"name", "sha256", "not_after",
+	// "revoked"}, at least one. It is watched like the definitions are. While it
+	// can't be used, its last list stays. Placeholders are replaced.
 	Keys string `json:"keys,omitempty"`
 
 	// What is recorded of an answer where its definition does not say: "none",
@@ -88,11 +88,14 @@ type Workspace struct {
 	providers map[string]providers.Provider
 	inline    []*principal // of APIKeys
 	fileKeys  *keysFile
-	redactor  *redact.Redactor
-	source    *sharedSource
-	store     *sharedStore
-	limits    storeLimits
-	sinks     []*workspaceSink
+	listed    []fileKey // by fileKeys, at first
+	// Some of listed were refused.
+	keysRefused bool
+	redactor    *redact.Redactor
+	source      *sharedSource
+	store       *sharedStore
+	limits      storeLimits
+	sinks       []*workspaceSink
 
 	memory   *sharedMemory
 	keyOfIDs []byte // the configured trace key
@@ -155,6 +158,10 @@ func (w *Workspace) provision(ctx caddy.Context, app *App, name string) error {
 	if w.MaxBodySize == 0 {
 		w.MaxBodySize = wire.DefaultBodyLimit
 	}
+	var err error
+	if w.memory, err = acquireMemory(name); err != nil {
+		return err
+	}
 	if err := w.provisionKeys(); err != nil {
 		return err
 	}
@@ -185,64 +192,7 @@ func (w *Workspace) provision(ctx caddy.Context, app *App, name string) error {
 	if err != nil {
 		return fmt.Errorf("definitions %s:\n%w", w.Definitions, err)
 	}
-	w.memory, err = acquireMemory(name)
-	return err
-}
-
-func (w *Workspace) provisionKeys() error {
-	names := make(map[string]bool)
-	var empty []string
-	for _, key := range w.APIKeys {
-		if key.Name == "" || names[key.Name] {
-			return fmt.Errorf("api_key %q: every key needs a name of its own", key.Name)
-		}
-		names[key.Name] = true
-		value, err := key.Key.Resolve()
-		switch {
-		case errors.Is(err, secret.ErrEmpty):
-			empty = append(empty, err.Error())
-			w.logger.Warn("an API key is empty and can't be used", zap.String("api_key", key.Name), zap.Error(err))
-			continue
-		case err != nil:
-			return fmt.Errorf("api_key %s: %w", key.Name, err)
-		case !wire.LegalToken(value):
-			return fmt.Errorf("api_key %s: %s must be %d to %d visible ASCII characters, it has %d bytes",
-				key.Name, key.Key, wire.MinTokenLength, wire.MaxTokenLength, len(value))
-		}
-		w.inline = append(w.inline, &principal{digest: digestOf(value), name: key.Name, workspace: w})
-	}
-	if w.Keys != "" {
-		path, err := resolvePath(w.Keys)
-		if err != nil {
-			return fmt.Errorf("keys: %w", err)
-		}
-		if w.fileKeys, err = openKeysFile(path); err != nil {
-			return fmt.Errorf("keys: %w", err)
-		}
-	}
-	if len(w.principals()) == 0 {
-		if len(empty) > 0 {
-			return fmt.Errorf("no usable API key: %s", strings.Join(empty, ", "))
-		}
-		if w.Keys != "" {
-			return fmt.Errorf("no usable API key: %s has none", w.Keys)
-		}
-		return errors.New("no API key is configured: `api_key <name> {env.NAME}` or `keys <file>`")
-	}
 	return nil
-}
-
-// principals are the workspace's keys, of the configuration and of the file.
-func (w *Workspace) principals() []*principal {
-	all := slices.Clone(w.inline)
-	if w.fileKeys != nil {
-		for _, entry := range w.fileKeys.entries() {
-			all = append(all, &principal{
-				digest: entry.digest, name: entry.name, notAfter: entry.notAfter, workspace: w,
-			})
-		}
-	}
-	return all
 }
 
 func (w *Workspace) provisionProviders(ctx caddy.Context) error {

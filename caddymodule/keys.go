@@ -1,0 +1,164 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/secret"
+	"github.com/cadenza-gateway/cadenza/wire"
+)
+
+// keysInterval is how often the keys file is looked at. It bounds how long a
+// revoked key still works.
+const keysInterval = time.Second
+
+// maxKeyProblems is how many keys that were refused are logged one by one.
+const maxKeyProblems = 20
+
+func (w *Workspace) provisionKeys() error {
+	names := make(map[string]bool)
+	digests := make(map[digest]string)
+	var empty []string
+	for _, key := range w.APIKeys {
+		if key.Name == "" || names[key.Name] {
+			return fmt.Errorf("api_key %q: every key needs a name of its own", key.Name)
+		}
+		if len(key.Name) > maxKeyName {
+			return fmt.Errorf("api_key: a name has at most %d bytes, this one %d", maxKeyName, len(key.Name))
+		}
+		names[key.Name] = true
+		value, err := key.Key.Resolve()
+		switch {
+		case errors.Is(err, secret.ErrEmpty):
+			empty = append(empty, err.Error())
+			w.logger.Warn("an API key is empty and can't be used", zap.String("api_key", key.Name), zap.Error(err))
+			continue
+		case err != nil:
+			return fmt.Errorf("api_key %s: %w", key.Name, err)
+		case !wire.LegalToken(value):
+			return fmt.Errorf("api_key %s: %s must be %d to %d visible ASCII characters, it has %d bytes",
+				key.Name, key.Key, wire.MinTokenLength, wire.MaxTokenLength, len(value))
+		}
+		sum := digestOf(value)
+		if first, twice := digests[sum]; twice {
+			w.logger.Error("an API key is the same as another, whose name it gets", zap.String("api_key", key.Name), zap.String("other", first))
+			continue
+		}
+		digests[sum] = key.Name
+		w.inline = append(w.inline, &principal{digest: sum, name: key.Name, workspace: w})
+	}
+	if err := w.openKeysFile(); err != nil {
+		return err
+	}
+	switch {
+	case len(w.inline) > 0 || len(w.listed) > 0:
+		return nil
+	case len(empty) > 0:
+		return fmt.Errorf("no usable API key: %s", strings.Join(empty, ", "))
+	}
+	return errors.New("no API key is configured: `api_key <name> {env.NAME}` or `keys <file>`")
+}
+
+// openKeysFile finds what the keys file lists. Where the workspace runs it is
+// the list that is in use, until start looks at the file.
+func (w *Workspace) openKeysFile() error {
+	if w.Keys == "" {
+		return nil
+	}
+	path, err := resolvePath(w.Keys)
+	if err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	w.fileKeys = &keysFile{path: path}
+	if last := w.memory.keys.Load(); last != nil && last.path == path {
+		w.listed = last.listed
+		return nil
+	}
+	if w.listed, _, err = w.fileKeys.read(); err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	return nil
+}
+
+// beginKeys is told which keys of the file are refused at first.
+func (w *Workspace) beginKeys(problems []string) {
+	w.keysRefused = len(problems) > 0
+	if w.fileKeys != nil && w.fileKeys.wasRead() {
+		w.reportKeys(problems)
+	}
+}
+
+// startKeys begins to follow the keys file.
+func (w *Workspace) startKeys(ctx context.Context) {
+	w.keysTaken(w.listed, !w.keysRefused)
+	if w.fileKeys == nil {
+		return
+	}
+	w.checkKeys()
+	w.background.Go(func() { w.followKeys(ctx) })
+}
+
+// followKeys takes the keys file anew whenever it has changed. It looks at the
+// path and does not watch it, because what stands there may be a link that
+// somebody swaps.
+func (w *Workspace) followKeys(ctx context.Context) {
+	ticker := time.NewTicker(keysInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			w.checkKeys()
+		}
+	}
+}
+
+func (w *Workspace) checkKeys() {
+	listed, changed, err := w.fileKeys.read()
+	if !changed {
+		return
+	}
+	var problems []string
+	if err == nil {
+		problems, err = w.app.keys.update(w, listed)
+		w.reportKeys(problems)
+	}
+	if err != nil {
+		w.app.metrics.keysValid.WithLabelValues(w.name).Set(0)
+		w.logger.Error("the keys file can't be used, its last keys stay valid", zap.String("file", w.fileKeys.path), zap.Error(err))
+		return
+	}
+	w.keysTaken(listed, len(problems) == 0)
+	w.logger.Info("keys loaded", zap.String("file", w.fileKeys.path), zap.Int("keys", len(listed)-len(problems)))
+}
+
+// keysTaken remembers the keys that are in use.
+func (w *Workspace) keysTaken(listed []fileKey, all bool) {
+	last := &lastKeys{listed: listed, has: w.app.keys.has(w)}
+	if w.fileKeys != nil {
+		last.path = w.fileKeys.path
+	}
+	w.memory.keys.Store(last)
+	valid := 0.0
+	if all {
+		valid = 1
+	}
+	w.app.metrics.keysValid.WithLabelValues(w.name).Set(valid)
+}
+
+// reportKeys logs why keys of the file are refused.
+func (w *Workspace) reportKeys(problems []string) {
+	for i, problem := range problems {
+		if i == maxKeyProblems {
+			w.logger.Error("further API keys of the keys file are refused", zap.String("file", w.fileKeys.path), zap.Int("keys", len(problems)-i))
+			return
+		}
+		w.logger.Error("an API key is refused until its keys file changes: "+problem, zap.String("file", w.fileKeys.path))
+	}
+}

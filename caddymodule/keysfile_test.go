@@ -1,0 +1,180 @@
+package caddymodule_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// keyOf is an entry of a keys file.
+func keyOf(name, key, more string) string {
+	return fmt.Sprintf(`{"name":%q,"sha256":"%x"%s}`, name, sha256.Sum256([]byte(key)), more)
+}
+
+func keyList(entries ...string) string { return "[" + strings.Join(entries, ",") + "]" }
+
+// said tells whether the log has a part.
+func (g *gateway) said(part string) func() bool {
+	return func() bool {
+		logs, err := os.ReadFile(g.logs)
+		return err == nil && strings.Contains(string(logs), part)
+	}
+}
+
+// keysValid tells whether the metric of a workspace's keys has a value.
+func (g *gateway) keysValid(workspace string, value int) bool {
+	return strings.Contains(g.scrape(), fmt.Sprintf("cadenza_keys_valid{workspace=%q} %d\n", workspace, value))
+}
+
+// TestKeyOfAnotherWorkspace has one workspace's file list the digest of
+// another's key: it can't have it, freeze it, or keep it alive.
+func TestKeyOfAnotherWorkspace(t *testing.T) {
+	const (
+		ours, ours2  = "cadenza-key-of-alpha-01", "cadenza-key-of-alpha-02"
+		theirs, leak = "cadenza-key-of-beta-001", "cadenza-key-of-beta-002"
+	)
+	files := map[string]string{
+		"alpha/remoteconfigs/who.yaml": "type: string\ndefault: alpha\n",
+		"beta/remoteconfigs/who.yaml":  "type: string\ndefault: beta\n",
+		"alpha.json":                   keyList(keyOf("app", ours, "")),
+		"beta.json":                    keyList(keyOf("app", theirs, ""), keyOf("leaked", leak, "")),
+	}
+	config := ""
+	for _, name := range []string{"alpha", "beta"} {
+		config += "workspace " + name + " {\ndefinitions {dir}/" + name + "\nstore sqlite {dir}/" + name + ".db\nkeys {dir}/" + name + ".json\n}\n"
+	}
+	g := startGateway(t, files, config)
+	g.site(config, observed)
+	who := func(key string) string {
+		a := g.do("POST", "/v1/remoteconfigs", `{"keys":["who"]}`, bearer(key))
+		if a.status != http.StatusOK {
+			return fmt.Sprint(a.status)
+		}
+		return a.json(t)["who"].(map[string]any)["value"].(string)
+	}
+	is := func(key, want string) {
+		t.Helper()
+		if got := who(key); got != want {
+			t.Errorf("%s is of %s, want %s", key, got, want)
+		}
+	}
+	is(ours, "alpha")
+	is(leak, "beta")
+	if !g.keysValid("alpha", 1) || !g.keysValid("beta", 1) {
+		t.Error("good keys files are not valid")
+	}
+
+	g.write("alpha.json", keyList(keyOf("stolen", leak, ""), keyOf("app", ours2, "")))
+	eventually(t, "the other entry of the file is used", func() bool { return who(ours2) == "alpha" })
+	is(ours, "401")
+	is(leak, "beta")
+	eventually(t, "the clash is reported", g.said(`is the key \"leaked\" of workspace beta`))
+	if !g.keysValid("alpha", 0) || !g.keysValid("beta", 1) {
+		t.Error("not alpha's keys alone are invalid")
+	}
+	// Nor can a reload of Caddy, which reads both files anew, give it away.
+	g.site(config, observed)
+	is(leak, "beta")
+	is(ours2, "alpha")
+	if !g.keysValid("alpha", 0) {
+		t.Error("the reload forgot that alpha's keys are invalid")
+	}
+
+	g.write("beta.json", keyList(keyOf("app", theirs, "")))
+	eventually(t, "the leaked key is revoked", func() bool { return who(leak) == "401" })
+	// It does not come alive by edits of beta's, only by one of alpha's own.
+	const further = "cadenza-key-of-beta-003"
+	g.write("beta.json", keyList(keyOf("app", theirs, ""), keyOf("further", further, "")))
+	eventually(t, "another edit is used", func() bool { return who(further) == "beta" })
+	is(leak, "401")
+	is(ours2, "alpha")
+
+	if logs, err := os.ReadFile(g.logs); err != nil || regexp.MustCompile(`[0-9a-f]{64}`).Match(logs) {
+		t.Errorf("the log shows a digest, %v", err)
+	}
+}
+
+// TestKeysFileThatIsRefused keeps the last list, and says so.
+func TestKeysFileThatIsRefused(t *testing.T) {
+	files := single()
+	files["keys.json"] = keyList(keyOf("listed", otherKey, ""))
+	config := sharing(t, map[string]string{"refusing": "store sqlite {dir}/data/cadenza.db\nkeys {dir}/keys.json\n"}, "refusing")
+	const inline = "cadenza-test-key-of-refusing"
+	g := startGateway(t, files, config)
+	g.site(config, observed)
+	status := func(key string) int { return g.do("POST", "/v1/prompts", `{"keys":["hello"]}`, bearer(key)).status }
+	path := filepath.Join(g.dir, "keys.json")
+	good := keyList(keyOf("next", "cadenza-test-key-0009", ""))
+	for _, test := range []struct{ name, content, want string }{
+		{"an empty list", `[]`, "lists no key"},
+		{"null", `null`, "must be a list"},
+		{"nothing", ``, "empty"},
+		{"something behind it", good + "]", "after the end of the value"},
+		{"another case", strings.Replace(good, "name", "Name", 1), `did you mean \"name\"?`},
+		{"an unknown member", keyList(keyOf("next", "cadenza-test-key-0009", `,"not_aftr":"2030-01-01T00:00:00Z"`)), `did you mean \"not_after\"?`},
+		{"a key of this workspace under a second name alone", keyList(keyOf("again", inline, "")), "no usable key"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g.write("keys.json", test.content)
+			eventually(t, "it is reported", g.said(test.want))
+			if got := status(otherKey); got != http.StatusOK {
+				t.Errorf("the last key: %d", got)
+			}
+			if !g.keysValid("refusing", 0) {
+				t.Error("the metric says that the keys are valid")
+			}
+		})
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the missing file is reported", g.said("no such file"))
+	if got := status(otherKey); got != http.StatusOK {
+		t.Errorf("the last key without the file: %d", got)
+	}
+	// A reload of Caddy is no restart: the last list stays.
+	g.site(config, observed)
+	if got := status(otherKey); got != http.StatusOK || !g.keysValid("refusing", 0) {
+		t.Errorf("the last key after a reload: %d", got)
+	}
+	g.write("keys.json", good)
+	eventually(t, "the mended file is used", func() bool { return status("cadenza-test-key-0009") == http.StatusOK })
+	if status(otherKey) != http.StatusUnauthorized {
+		t.Error("a key that is listed no longer is valid")
+	}
+	eventually(t, "the metric says so", func() bool { return g.keysValid("refusing", 1) })
+
+	// The same size and time, in the same file.
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(keyList(keyOf("next", "cadenza-test-key-0010", ""))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, time.Time{}, info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a change of the same size and time is noticed", func() bool { return status("cadenza-test-key-0010") == http.StatusOK })
+
+	// The last key, and one of the configuration.
+	g.write("keys.json", keyList(keyOf("next", "cadenza-test-key-0010", `,"revoked":true`), keyOf("test", inline, `,"revoked":true`)))
+	eventually(t, "the last key is revoked", func() bool { return status("cadenza-test-key-0010") == http.StatusUnauthorized })
+	if status(inline) != http.StatusUnauthorized {
+		t.Error("a key of the configuration outlives its revocation")
+	}
+	if !g.keysValid("refusing", 1) {
+		t.Error("a file that revokes all keys is not valid")
+	}
+	// A gateway that starts with it refuses all callers, and starts.
+	g.site(config, observed)
+	if status(inline) != http.StatusUnauthorized {
+		t.Error("a reload of Caddy takes the revocation back")
+	}
+}
