@@ -3,6 +3,7 @@ package caddymodule_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -197,6 +198,10 @@ func TestMetrics(t *testing.T) {
 		{"another id in the body", "/v2/prompts/" + prompt + "/metrics", `{"trace_id":"` + config + `","metadata":{"a":1}}`, `unknown_trace`, 404},
 		{"a forged id", "/v1/metrics", `{"trace_id":"` + forge(prompt) + `","score":1}`, `unknown_trace`, 404},
 		{"no id at all", "/v1/metrics", `{"trace_id":"x","score":1}`, `unknown_trace`, 404},
+		{"an empty id", "/v1/metrics", `{"trace_id":"","score":1}`, `unknown_trace`, 404},
+		{"an empty id beside the path's", "/v2/prompts/" + prompt + "/metrics", `{"trace_id":"","score":1}`, `unknown_trace`, 404},
+		{"an empty id in the query", "/v2/prompts/" + prompt + `/metrics?{"trace_id":"","score":1}`, ``, `unknown_trace`, 404},
+		{"null for an id", "/v2/prompts/" + prompt + "/metrics", `{"trace_id":null,"score":1}`, `{"ok":true}`, 200},
 		{"a score past its range", "/v1/metrics", `{"trace_id":"` + prompt + `","score":100.5}`, `invalid_request`, 400},
 	} {
 		a := g.post(test.path, test.body)
@@ -211,6 +216,34 @@ func TestMetrics(t *testing.T) {
 	}
 	if a := g.post("/v1/metrics", `{"score":51,"trace_id":"`+unattached+`"}`); a.status != http.StatusOK {
 		t.Errorf("a second record of an unattached trace: %d %s", a.status, a.body)
+	}
+}
+
+// TestSecretsPostedAsKeys are named neither in a header, which access logs may
+// keep, nor in the log.
+func TestSecretsPostedAsKeys(t *testing.T) {
+	g := startGateway(t, workspace, options)
+	secrets := []string{testKey, "AKIAIOSFODNN7EXAMPL3", "sk-proj-" + strings.Repeat("a1B2c3D4", 6)}
+	for _, path := range []string{"/v1/prompts", "/v1/remoteconfigs"} {
+		for _, known := range []string{`"hello","checkout",`, ""} {
+			a := g.post(path, `{"keys":[`+known+`"nothing","`+strings.Join(secrets, `","`)+`"]}`)
+			if got, want := a.header.Get("Cadenza-Unknown-Keys"), "nothing"; !strings.HasSuffix(got, want+"...+3") {
+				t.Errorf("%s names %q, want %s and three more", path, got, want)
+			}
+			if known == "" && a.status != http.StatusNotFound {
+				t.Errorf("%s: %d %s", path, a.status, a.body)
+			}
+		}
+	}
+	eventually(t, "the keys are logged", g.said("a request named keys that no definition has"))
+	logs, err := os.ReadFile(g.logs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range secrets {
+		if strings.Contains(string(logs), secret) {
+			t.Errorf("the log has %s", secret)
+		}
 	}
 }
 

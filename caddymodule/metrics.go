@@ -109,7 +109,7 @@ func (c *call) metricsRecord(pathID string) (record *wire.MetricsRecord, id trac
 		}
 		named = *record.TraceID
 	}
-	if named == "" {
+	if pathID == "" && record.TraceID == nil {
 		return record, c.workspace.newID(trace.KindMetrics, c.began), trace.KindMetrics, nil
 	}
 	id, ok := trace.ParseID(named)

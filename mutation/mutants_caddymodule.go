@@ -272,13 +272,13 @@ func init() {
 		mutant{
 			ID: "key-of-two-workspaces", In: "keyring.rival",
 			What: "a key that another workspace has can be taken",
-			Old:  "ours && !has", New: "ours || !has",
+			Old:  "other == w || !claimed", New: "other == w || has || !claimed",
 			Run: "TestKeyringEdits",
 		},
 		mutant{
 			ID: "key-that-two-files-list", In: "keyring.rival",
 			What: "what two files list is the key of who edits its own next",
-			Old:  "ours && !has", New: "!has",
+			Old:  "ours && !has", New: "ours || !has",
 			Run: "TestKeyThatTwoFilesList",
 		},
 		mutant{
@@ -292,6 +292,13 @@ func init() {
 			What: "a change of the keys file is not noticed",
 			Old:  "sum == f.seen", New: "sum != f.seen",
 			Run: "TestKeysFileIsFollowed",
+		},
+
+		mutant{
+			ID: "secret-as-a-key", In: "call.nameUnknown",
+			What: "a secret that is posted as a key goes to a header and to the log",
+			Old:  "c.workspace.redactor.String(key) != key", New: "false",
+			Run: "TestSecretsPostedAsKeys",
 		},
 
 		// Idempotency.
