@@ -297,7 +297,7 @@ func init() {
 		mutant{
 			ID: "secret-as-a-key", In: "call.nameUnknown",
 			What: "a secret that is posted as a key goes to a header and to the log",
-			Old:  "c.workspace.redactor.String(key) != key", New: "false",
+			Old:  "c.workspace.redactor.String(key) != key", New: `key == ""`,
 			Run: "TestSecretsPostedAsKeys",
 		},
 

@@ -14,13 +14,19 @@ func init() {
 		mutant{
 			ID: "ids-descend-with-the-clock", In: "Authority.New",
 			What: "ids descend when the clock goes back",
-			Old:  "	millis = max(millis, a.millis)\n", New: "",
+			Old:  "millis > a.millis", New: "millis != a.millis",
 			Run: "IDsAscend",
+		},
+		mutant{
+			ID: "ids-count", In: "Authority.New",
+			What: "two ids tell how many were made in between",
+			Old:  "a.millis, a.counter = millis, rand.Uint64()", New: "a.millis, a.counter = millis+0*int64(rand.Uint64()), a.counter+1",
+			Run: "IDsDoNotCount",
 		},
 		mutant{
 			ID: "ids-descend-when-wrapped", In: "Authority.New",
 			What: "ids descend when the counter wraps",
-			Old:  "a.counter == 0 && millis == a.millis", New: "false",
+			Old:  "a.counter == counterMask", New: "false",
 			Run: "IDsAscend",
 		},
 		mutant{

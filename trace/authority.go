@@ -4,12 +4,12 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -53,28 +53,33 @@ func NewAuthority(traceKey []byte, workspace string) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("deriving the key of trace ids: %w", err)
 	}
-	var start [8]byte
-	rand.Read(start[:])
 	return &Authority{
 		block:   block,
 		scratch: sync.Pool{New: func() any { return new(ID) }},
-		counter: binary.BigEndian.Uint64(start[:]) & counterMask,
+		millis:  -1, // no id yet
 	}, nil
 }
 
 // New makes the id of a trace of the time now. It may be called concurrently.
 // A clock that stands still or goes back does not make ids descend: they keep
 // the latest time seen until the clock has passed it.
+//
+// The counter starts anew at random in each millisecond: it tells ids apart, and
+// nobody who has two of them how many were made in between. Ids of two nodes in
+// one millisecond are the same once in 2^39 pairs of one kind.
 func (a *Authority) New(kind Kind, now time.Time) ID {
 	millis := clampMillis(now.UnixMilli())
 	a.mu.Lock()
-	millis = max(millis, a.millis)
-	a.counter = (a.counter + 1) & counterMask
-	if a.counter == 0 && millis == a.millis {
-		millis = clampMillis(millis + 1) // or the wrapped counter would descend
+	if a.counter == counterMask {
+		millis = max(millis, clampMillis(a.millis+1)) // or the wrapped counter would descend
 	}
-	a.millis = millis
-	counter := a.counter
+	if millis > a.millis {
+		a.millis, a.counter = millis, rand.Uint64()
+	} else {
+		a.counter++
+	}
+	a.counter &= counterMask
+	millis, counter := a.millis, a.counter
 	a.mu.Unlock()
 
 	id := newID(millis, kind&0b111, counter)

@@ -12,7 +12,7 @@ import (
 //	48 bits  Unix time in milliseconds
 //	 4 bits  version, 8
 //	 3 bits  Kind
-//	 9 bits  counter, high part
+//	 9 bits  counter, high part: it starts at random in each millisecond
 //	 2 bits  variant, binary 10
 //	30 bits  counter, low part
 //	32 bits  check, see [Authority]

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"strings"
 	"sync"
@@ -106,7 +107,7 @@ func TestIDsAscend(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := mustAuthority(t, "default")
 		if rapid.Bool().Draw(t, "near the counter's end") {
-			a.counter = counterMask - 3
+			a.millis, a.counter = 1005, counterMask-3
 		}
 		clock := rapid.SliceOfN(rapid.Int64Range(1000, 1010), 2, 50).Draw(t, "clock")
 		var last ID
@@ -118,6 +119,28 @@ func TestIDsAscend(t *testing.T) {
 			last = id
 		}
 	})
+}
+
+// TestIDsDoNotCount: two ids do not tell how many were made in between, unless
+// they are of one millisecond.
+func TestIDsDoNotCount(t *testing.T) {
+	a := mustAuthority(t, "default")
+	counter := func(id ID) uint64 {
+		high, low := binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])
+		return high&0x1ff<<30 | low>>32&(1<<30-1)
+	}
+	seen := make(map[uint64]bool)
+	for millis := range int64(100) {
+		first, second := a.New(KindPrompt, time.UnixMilli(millis)), a.New(KindPrompt, time.UnixMilli(millis))
+		if bytes.Compare(first[:], second[:]) >= 0 {
+			t.Fatalf("%s comes after %s", second, first)
+		}
+		near := counter(first) >> 4
+		if seen[near] {
+			t.Fatalf("%s goes on from an earlier millisecond", first)
+		}
+		seen[near] = true
+	}
 }
 
 func TestIDsAreUniqueAcrossGoroutines(t *testing.T) {
@@ -285,6 +308,16 @@ func BenchmarkAuthorityNew(b *testing.B) {
 	a, now := mustAuthority(b, "default"), time.Now()
 	b.ReportAllocs()
 	for b.Loop() {
+		a.New(KindPrompt, now)
+	}
+}
+
+// BenchmarkAuthorityNewMillisecond makes each id in a millisecond of its own.
+func BenchmarkAuthorityNewMillisecond(b *testing.B) {
+	a, now := mustAuthority(b, "default"), time.Now()
+	b.ReportAllocs()
+	for b.Loop() {
+		now = now.Add(time.Millisecond)
 		a.New(KindPrompt, now)
 	}
 }
