@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/private"
 )
 
 func exportCommand() *cobra.Command {
@@ -74,6 +76,7 @@ func exportTo(name string, lines io.Reader) (n int, err error) {
 			err = errors.Join(err, os.Remove(temporary.Name()))
 		}
 	}()
+	private.RestrictFile(temporary)
 	if n, err = copyLines(temporary, lines); err != nil {
 		return n, err
 	}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
 
+	"github.com/cadenza-gateway/cadenza/private"
 	"github.com/cadenza-gateway/cadenza/sinks"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -18,13 +20,16 @@ import (
 // file, or copy and empty it, without telling: before each delivery it is made
 // anew where it is not under its name any more.
 type File struct {
+	// Logger is warned where others can read the file. Default: none.
+	Logger *slog.Logger
+
 	path   string
 	file   *os.File // nil: not open
 	buffer []byte
 }
 
 // NewFile returns a sink that has not opened the file yet. Missing directories
-// are made, for the owner alone, and so is the file.
+// are made, for the owner alone, and so is the file. A link is followed.
 func NewFile(path string) (*File, error) {
 	if path == "" {
 		return nil, errors.New("the file has no name")
@@ -105,6 +110,12 @@ func (f *File) open() error {
 	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
+	}
+	if missing {
+		private.RestrictFile(file)
+	}
+	if f.Logger != nil {
+		private.Warn(f.Logger, f.path)
 	}
 	err = endLine(file)
 	if err == nil && missing {

@@ -90,7 +90,7 @@ func (m *FileModule) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 // Provision checks the path. It opens nothing.
-func (m *FileModule) Provision(caddy.Context) error {
+func (m *FileModule) Provision(ctx caddy.Context) error {
 	path, err := caddy.NewReplacer().ReplaceOrErr(m.Path, true, true)
 	if err == nil {
 		m.File, err = NewFile(path)
@@ -98,6 +98,7 @@ func (m *FileModule) Provision(caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("sink file: %w", err)
 	}
+	m.Logger = ctx.Slogger()
 	return nil
 }
 

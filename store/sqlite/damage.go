@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/private"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -83,6 +84,7 @@ func setAside(path string, damaged os.FileInfo) (aside string, err error) {
 		if err := os.Rename(path+suffix, aside+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
+		private.Restrict(aside + suffix)
 	}
 	s.replaced()
 	return aside, nil

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/private"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -84,7 +85,8 @@ type Store struct {
 // database at all, is set aside under the name PATH.corrupt-TIME, with its log,
 // and a new one is begun under its trace key if that can still be read; whether
 // the content of a large file is damaged is found out in the background.
-// A database of another application is left alone, which is an error.
+// A database of another application is left alone, which is an error. A link is
+// followed, and what others can read is warned of.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	if config.Path == "" {
 		return nil, errors.New("the trace store needs a path")
@@ -117,6 +119,10 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	}
 	if err := store.start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("trace store %s: %w", path, err), store.close())
+	}
+	// SQLite puts the log beside what a link leads to.
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		private.Warn(config.Logger, target, target+"-wal", target+"-shm")
 	}
 	return store, nil
 }
@@ -235,6 +241,7 @@ func createFile(path string) (os.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+	private.RestrictFile(file)
 	info, err := file.Stat()
 	if err := errors.Join(err, file.Close(), syncDirectory(dir)); err != nil {
 		return nil, err

@@ -1,0 +1,89 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// checkModes finds that the store's files are their owner's alone.
+func checkModes(t *testing.T, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+}
+
+// TestModesWhateverTheUmask opens a new store in processes with odd umasks.
+func TestModesWhateverTheUmask(t *testing.T) {
+	const variable = "CADENZA_TEST_UMASK"
+	if umask, path, ok := strings.Cut(os.Getenv(variable), " "); ok {
+		mask, err := strconv.ParseInt(umask, 8, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		syscall.Umask(int(mask))
+		s := mustOpen(t, Config{Path: path})
+		checkModes(t, path, path+"-wal", path+"-shm")
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	t.Parallel()
+	for _, umask := range []string{"0", "777", "277"} {
+		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestModesWhateverTheUmask$")
+		process.Env = append(os.Environ(), variable+"="+umask+" "+filepath.Join(t.TempDir(), "a.db"))
+		if output, err := process.CombinedOutput(); err != nil {
+			t.Errorf("umask %s: %v\n%s", umask, err, output)
+		}
+	}
+}
+
+// TestFilesThatOthersCanRead are warned of when they are opened, and are not
+// left so where they are damaged.
+func TestFilesThatOthersCanRead(t *testing.T) {
+	t.Parallel()
+	for mode, warned := range map[fs.FileMode]bool{0o600: false, 0o700: false, 0o640: true, 0o604: true, 0o620: true, 0o666: true} {
+		path := filepath.Join(t.TempDir(), "a b.db")
+		if err := mustOpen(t, Config{Path: path}).Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		link := filepath.Join(t.TempDir(), "link.db")
+		if err := os.Symlink(path, link); err != nil {
+			t.Fatal(err)
+		}
+		log := new(logBuffer)
+		s := mustOpen(t, Config{Path: link, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		want := "chmod 600 '" + path + "' '" + path + "-wal' '" + path + "-shm'"
+		if got := strings.Count(log.String(), want); got != map[bool]int{true: 1}[warned] {
+			t.Errorf("mode %o is warned of %d times: %s", mode, got, log)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "a.db")
+	if err := os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var aside string
+	mustOpen(t, Config{Path: path, OnSetAside: func(name string) { aside = name }})
+	checkModes(t, path, path+"-wal", path+"-shm", aside)
+}
