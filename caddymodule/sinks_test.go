@@ -122,12 +122,14 @@ func TestSinkThatIsRefused(t *testing.T) {
 	g := startGateway(t, workspace, options)
 	t.Setenv("CADENZA_TEST_DATABASE", "postgres://127.0.0.1:1/none")
 	t.Setenv("CADENZA_TEST_EMPTY", "")
+	t.Setenv("CADENZA_TEST_GUESSED", "passwordpassword")
 	for added, want := range map[string]string{
 		"sink postgres {env.CADENZA_TEST_DATABASE}":                                "needs a trace_key",
 		"trace_key {env.CADENZA_TEST_KEY}\nsink postgres {env.CADENZA_TEST_EMPTY}": "CADENZA_TEST_EMPTY",
-		"sink kafka": "cadenza.sinks.kafka",
-		"sink":       "wrong argument count",
-		"sink file":  "sink file needs the path of its file",
+		"trace_key {env.CADENZA_TEST_GUESSED}":                                     "trace_key: {env.CADENZA_TEST_GUESSED} can be guessed",
+		"sink kafka":                                                               "cadenza.sinks.kafka",
+		"sink":                                                                     "wrong argument count",
+		"sink file":                                                                "sink file needs the path of its file",
 	} {
 		err := g.load(options + added + "\n")
 		if err == nil || !strings.Contains(err.Error(), want) {

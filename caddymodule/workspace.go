@@ -20,7 +20,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/redact"
 	"github.com/cadenza-gateway/cadenza/secret"
-	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/cadenza-gateway/cadenza/wire"
 )
 
@@ -47,7 +46,8 @@ type Workspace struct {
 	SinksRaw caddy.ModuleMap `json:"sinks,omitempty" caddy:"namespace=cadenza.sinks inline_key=module"`
 
 	// The secret that trace ids are made under, as {env.NAME} or {file.PATH}:
-	// at least 16 characters. Default: one that the store makes and keeps.
+	// at least 16 characters, at random, such as `openssl rand -hex 32` makes.
+	// What can be guessed is refused. Default: one that the store makes and keeps.
 	// Gateways that serve the same workspace must share one, so a sink that
 	// several gateways may write to requires it.
 	TraceKey secret.Reference `json:"trace_key,omitempty"`
@@ -242,8 +242,8 @@ func (w *Workspace) provisionStore() error {
 		if err != nil {
 			return fmt.Errorf("trace_key: %w", err)
 		}
-		if len(value) < trace.MinKeyLength {
-			return fmt.Errorf("trace_key: %s must have at least %d characters, it has %d", w.TraceKey, trace.MinKeyLength, len(value))
+		if err := checkTraceKey(value); err != nil {
+			return fmt.Errorf("trace_key: %s %w", w.TraceKey, err)
 		}
 		w.keyOfIDs = []byte(value)
 	}

@@ -244,6 +244,13 @@ func init() {
 			Run: "TestFormerKeysStayValid",
 		},
 
+		mutant{
+			ID: "guessed-trace-key", In: "Workspace.provisionStore",
+			What: "a trace key that can be guessed is used",
+			Old:  "err := checkTraceKey(value); err != nil", New: "err := checkTraceKey(value); false",
+			Run: "TestSinkThatIsRefused",
+		},
+
 		// Keys.
 		mutant{
 			ID: "expired-key", In: "keyring.authenticate",
