@@ -1,6 +1,8 @@
 package caddymodule
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +33,10 @@ A command that fails says why on the standard error and exits with status 1.`,
 				checkCommand(), evalCommand(), diffCommand(), fmtCommand(), schemaCommand(), initCommand(), keyCommand(),
 				tracesCommand(), statsCommand(), exportCommand(), eraseCommand(),
 			)
+			for _, sub := range cmd.Commands() {
+				run := sub.RunE
+				sub.RunE = func(cmd *cobra.Command, args []string) error { return makeVisible(run(cmd, args)) }
+			}
 			cmd.Args = cobra.NoArgs
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 				return errors.Join(cmd.Help(), errors.New("a command is needed"))
@@ -45,15 +51,32 @@ type styles struct{ red, yellow, green, dim, bold, reset string }
 // stylesFor are the styles for a writer. NO_COLOR turns colours off
 // (https://no-color.org).
 func stylesFor(w io.Writer) styles {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+	if !isTerminal(w) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return styles{}
 	}
 	return styles{"\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"}
 }
 
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 // newTable aligns the columns of a report, which are separated by tabs.
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+
+// writeReport writes a report as JSON.
+func writeReport(w io.Writer, report any) error {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(report); err != nil {
+		return err
+	}
+	_, err := w.Write(visibleJSON(b.Bytes()))
+	return err
+}
 
 // plural is a number with a noun.
 func plural(n int, noun string) string {

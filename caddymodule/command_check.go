@@ -2,12 +2,14 @@ package caddymodule
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -41,12 +43,9 @@ and contexts that only the default answers.`,
 			}
 			out := cmd.OutOrStdout()
 			if asJSON {
-				encoder := json.NewEncoder(out)
-				encoder.SetEscapeHTML(false)
-				encoder.SetIndent("", "  ")
-				err = encoder.Encode(c)
+				err = writeReport(out, c)
 			} else {
-				err = c.write(out, stylesFor(out))
+				err = c.write(out, stylesFor(out), args[0])
 			}
 			if err == nil && !c.OK {
 				err = fmt.Errorf("%s: %s", args[0], c.counts())
@@ -131,10 +130,11 @@ func (c *check) counts() string {
 	return strings.Join(parts, ", ")
 }
 
-// write writes the report for people.
-func (c *check) write(w io.Writer, st styles) error {
+// write writes the report on a workspace for people.
+func (c *check) write(w io.Writer, st styles, dir string) error {
 	var b bytes.Buffer
-	lines := make(sourceLines)
+	lines := newSourceLines(dir)
+	defer lines.close()
 	for _, group := range []struct {
 		name, color string
 		list        []finding
@@ -160,13 +160,13 @@ func (c *check) write(w io.Writer, st styles) error {
 }
 
 // write writes a finding with the line it is about.
-func (f finding) write(b *bytes.Buffer, label string, st styles, lines sourceLines) {
+func (f finding) write(b *bytes.Buffer, label string, st styles, lines *sourceLines) {
 	pos := document.Position{File: f.File, Line: f.Line, Column: f.Column}
 	place := pos.String()
 	if f.Line == 0 {
 		place = f.File
 	}
-	fmt.Fprintf(b, "%s%s%s: %s: %s\n", st.bold, place, st.reset, label, f.Message)
+	fmt.Fprintf(b, "%s%s%s: %s: %s\n", st.bold, visible(place), st.reset, label, visibleLines(f.Message))
 	line := lines.get(f.File, f.Line)
 	if strings.TrimSpace(line) == "" {
 		return
@@ -174,33 +174,65 @@ func (f finding) write(b *bytes.Buffer, label string, st styles, lines sourceLin
 	runes := []rune(strings.ReplaceAll(line, "\t", " "))
 	column := min(max(f.Column-1, 0), len(runes))
 	// A long line is shown around the place.
-	const before, most = 60, 110
+	const lead, most = 60, 110
 	start := 0
-	if len(runes) > most && column > before {
-		start = column - before
+	if len(runes) > most && column > lead {
+		start = column - lead
 	}
-	shown := runes[start:min(len(runes), start+most)]
-	fmt.Fprintf(b, "%s%5d |%s %s\n", st.dim, f.Line, st.reset, string(shown))
-	fmt.Fprintf(b, "%s      |%s %s^\n", st.dim, st.reset, strings.Repeat(" ", column-start))
+	before, behind := visible(string(runes[start:column])), visible(string(runes[column:min(len(runes), start+most)]))
+	fmt.Fprintf(b, "%s%5d |%s %s%s\n", st.dim, f.Line, st.reset, before, behind)
+	fmt.Fprintf(b, "%s      |%s %s^\n", st.dim, st.reset, strings.Repeat(" ", utf8.RuneCountInString(before)))
 }
 
-// sourceLines are the lines of the files that a report shows.
-type sourceLines map[string][]string
+// sourceLines are the lines of the files that a report shows. They are read from
+// the workspace alone: a link that leads out of it is a mistake, and what it
+// leads to may be nobody's business.
+type sourceLines struct {
+	dir   string
+	root  *os.Root // nil: no line is shown
+	lines map[string][]string
+}
 
-func (s sourceLines) get(file string, line int) string {
+func newSourceLines(dir string) *sourceLines {
+	s := &sourceLines{dir: dir, lines: make(map[string][]string)}
+	s.root, _ = os.OpenRoot(dir) // without it the messages stand alone
+	return s
+}
+
+func (s *sourceLines) close() {
+	if s.root != nil {
+		s.root.Close()
+	}
+}
+
+func (s *sourceLines) get(file string, line int) string {
 	if line == 0 {
 		return ""
 	}
-	lines, ok := s[file]
+	lines, ok := s.lines[file]
 	if !ok {
-		// Without it the message stands alone.
-		if data, err := regular.ReadFile(file, document.MaxFileBytes); err == nil {
-			lines = strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
-		}
-		s[file] = lines
+		lines = s.read(file)
+		s.lines[file] = lines
 	}
 	if line > len(lines) {
 		return ""
 	}
 	return lines[line-1]
+}
+
+func (s *sourceLines) read(file string) []string {
+	name, err := filepath.Rel(s.dir, file)
+	if err != nil || s.root == nil {
+		return nil
+	}
+	f, err := regular.OpenIn(s.root, name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, document.MaxFileBytes))
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
 }

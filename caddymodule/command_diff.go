@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -41,10 +40,7 @@ What lies in the past is not compared; --at moves the present.`,
 			}
 			out := cmd.OutOrStdout()
 			if asJSON {
-				encoder := json.NewEncoder(out)
-				encoder.SetEscapeHTML(false)
-				encoder.SetIndent("", "  ")
-				err = encoder.Encode(c)
+				err = writeReport(out, c)
 			} else {
 				err = writeComparison(out, stylesFor(out), c)
 			}
@@ -71,13 +67,13 @@ func writeComparison(w io.Writer, st styles, c *inspect.Comparison) error {
 	}
 	colors := map[string]string{inspect.Added: st.green, inspect.Removed: st.red, inspect.Changed: st.yellow, inspect.Affected: st.yellow}
 	for _, d := range c.Definitions {
-		fmt.Fprintf(&b, "%s%s%s %s %s%s%s", colors[d.Change], d.Change, st.reset, d.Kind, st.bold, d.Key, st.reset)
+		fmt.Fprintf(&b, "%s%s%s %s %s%s%s", colors[d.Change], d.Change, st.reset, d.Kind, st.bold, visible(d.Key), st.reset)
 		if d.Change == inspect.Changed {
 			fmt.Fprintf(&b, " (version %s -> %s)", d.OldVersion, d.NewVersion)
 		}
 		b.WriteByte('\n')
 		for _, m := range d.Members {
-			fmt.Fprintf(&b, "  %s\n", m)
+			fmt.Fprintf(&b, "  %s\n", visible(m))
 		}
 		if err := writeAnswerChanges(&b, d.Answers); err != nil {
 			return err
@@ -108,16 +104,16 @@ func writeAnswerChanges(w io.Writer, changes []inspect.AnswerChange) error {
 		if a.At != nil {
 			context += " at " + a.At.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", context, sideText(a.Old), sideText(a.New))
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", visible(context), sideText(a.Old), sideText(a.New))
 	}
 	return t.Flush()
 }
 
 func sideText(s inspect.Side) string {
 	if s.Refused != "" {
-		return "refused: " + s.Refused
+		return visible("refused: " + s.Refused)
 	}
-	return clipText(string(s.Value), 60) + " (" + s.Row + ")"
+	return visible(clipText(string(s.Value), 60) + " (" + s.Row + ")")
 }
 
 // clipText cuts a text to so many characters.

@@ -56,10 +56,7 @@ Context and variables are JSON, or YAML in one line, which needs fewer quotes.
 			}
 			out := cmd.OutOrStdout()
 			if asJSON {
-				encoder := json.NewEncoder(out)
-				encoder.SetEscapeHTML(false)
-				encoder.SetIndent("", "  ")
-				err = encoder.Encode(answer)
+				err = writeReport(out, answer)
 			} else {
 				err = writeAnswer(out, stylesFor(out), answer)
 			}
@@ -94,16 +91,16 @@ func writeAnswer(w io.Writer, st styles, a *inspect.Answer) error {
 	if a.Type != "" {
 		about += " of type " + a.Type
 	}
-	fmt.Fprintf(t, "key\t%s (%s, version %s)\n", a.Key, about, a.Version)
+	fmt.Fprintf(t, "key\t%s (%s, version %s)\n", visible(a.Key), about, a.Version)
 	if a.Variant != "" {
-		fmt.Fprintf(t, "variant\t%s\n", a.Variant)
+		fmt.Fprintf(t, "variant\t%s\n", visible(a.Variant))
 	}
 	for i, target := range a.Targets {
 		label := ""
 		if i == 0 {
 			label = "targets"
 		}
-		fmt.Fprintf(t, "%s\t%s\n", label, strings.TrimSpace(target.Provider+" "+target.Model))
+		fmt.Fprintf(t, "%s\t%s\n", label, visible(strings.TrimSpace(target.Provider+" "+target.Model)))
 	}
 	row := a.Row
 	if a.Reason != a.Row {
@@ -112,12 +109,12 @@ func writeAnswer(w io.Writer, st styles, a *inspect.Answer) error {
 	if a.Position != "" {
 		row += ", " + a.Position
 	}
-	fmt.Fprintf(t, "row\t%s\n", row)
+	fmt.Fprintf(t, "row\t%s\n", visible(row))
 	for _, note := range a.Notes {
-		fmt.Fprintf(t, "note\t%s\n", note)
+		fmt.Fprintf(t, "note\t%s\n", visible(note))
 	}
 	if a.Value != nil {
-		fmt.Fprintf(t, "value\t%s\n", layoutJSON(a.Value))
+		fmt.Fprintf(t, "value\t%s\n", layoutJSON(visibleJSON(a.Value)))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -151,14 +148,14 @@ func writeRows(b *bytes.Buffer, st styles, a *inspect.Answer) {
 		var text string
 		switch {
 		case !r.Matched:
-			text = fmt.Sprintf("%s must be %s, is %s", r.Field, r.Cell, r.Value)
+			text = fmt.Sprintf("%s must be %s, is %s", visible(r.Field), visible(r.Cell), visible(r.Value))
 		case decided:
 			text = "matches, but a row above answered"
 		default:
 			text, decided = "matches: answers", true
 		}
-		rows[i] = [3]string{r.Row, text, r.Position}
-		widths[0], widths[1] = max(widths[0], len([]rune(r.Row))), max(widths[1], len([]rune(text)))
+		rows[i] = [3]string{visible(r.Row), text, visible(r.Position)}
+		widths[0], widths[1] = max(widths[0], len([]rune(rows[i][0]))), max(widths[1], len([]rune(text)))
 	}
 	// Not by tabwriter, which counts the bytes of colours.
 	const widest = 60

@@ -77,7 +77,13 @@ func yamlFiles(paths []string) ([]string, error) {
 				return nil
 			}
 			ext := strings.ToLower(filepath.Ext(name))
-			if !entry.IsDir() && (name == path || ext == ".yaml" || ext == ".yml") {
+			switch {
+			case name == path && !entry.IsDir():
+				files = append(files, name)
+			case !entry.IsDir() && (ext == ".yaml" || ext == ".yml"):
+				if err := checkInside(path, name); err != nil {
+					return err
+				}
 				files = append(files, name)
 			}
 			return nil
@@ -88,6 +94,27 @@ func yamlFiles(paths []string) ([]string, error) {
 	}
 	slices.Sort(files)
 	return slices.Compact(files), nil
+}
+
+// checkInside refuses a file of a folder that is a link out of it, or no file.
+func checkInside(folder, file string) error {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	name, err := filepath.Rel(folder, file)
+	if err != nil {
+		return err
+	}
+	info, err := root.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
 }
 
 // formatFile lays a file out and tells whether that changes it.
@@ -103,12 +130,15 @@ func formatFile(out io.Writer, file string, write, diff, check bool) (changed bo
 	changed = !bytes.Equal(before, after)
 	switch {
 	case !write && !diff && !check:
+		if isTerminal(out) {
+			after = []byte(visibleLines(string(after)))
+		}
 		_, err = out.Write(after)
 	case !changed:
 	case write:
 		err = replaceFile(file, after)
 	case check:
-		_, err = fmt.Fprintln(out, file)
+		_, err = fmt.Fprintln(out, visible(file))
 	case diff:
 		err = writeLineDiff(out, file, before, after)
 	}
@@ -155,14 +185,14 @@ func writeLineDiff(w io.Writer, file string, before, after []byte) error {
 	const context = 2
 	a, b := bytes.SplitAfter(before, []byte{'\n'}), bytes.SplitAfter(after, []byte{'\n'})
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "--- %s\n+++ %s\n", file, file)
+	fmt.Fprintf(&out, "--- %[1]s\n+++ %[1]s\n", visible(file))
 	differs := func(i int) bool { return !bytes.Equal(a[i], b[i]) }
 	line := func(sign byte, text []byte) {
 		if len(text) == 0 {
 			return // behind the last line
 		}
 		out.WriteByte(sign)
-		out.Write(bytes.TrimRight(text, "\r\n"))
+		out.WriteString(visibleLines(string(bytes.TrimRight(text, "\r\n"))))
 		out.WriteByte('\n')
 	}
 	for i := 0; i < len(a); i++ {

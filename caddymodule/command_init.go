@@ -47,14 +47,14 @@ configurations, with comments. The directory must be empty or not exist.`,
 			out := cmd.OutOrStdout()
 			err = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 				if err == nil && !entry.IsDir() {
-					_, err = fmt.Fprintln(out, filepath.Join(dir, filepath.FromSlash(name)))
+					_, err = fmt.Fprintln(out, visible(filepath.Join(dir, filepath.FromSlash(name))))
 				}
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(out, "\nTry:\n  caddy cadenza check %[1]s\n  caddy cadenza eval %[1]s limits --context '{environment: production, plan: pro}' --explain\n", dir)
+			_, err = fmt.Fprintf(out, "\nTry:\n  caddy cadenza check %[1]s\n  caddy cadenza eval %[1]s limits --context '{environment: production, plan: pro}' --explain\n", visible(dir))
 			return err
 		},
 	}

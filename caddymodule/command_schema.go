@@ -60,7 +60,7 @@ func printSchema(cmd *cobra.Command, schemas []definition.FileSchema, kind strin
 	names := make([]string, len(schemas))
 	for i, s := range schemas {
 		if names[i] = s.Name; s.Name == kind {
-			_, err := cmd.OutOrStdout().Write(s.Schema)
+			_, err := cmd.OutOrStdout().Write(visibleJSON(s.Schema))
 			return err
 		}
 	}
@@ -79,7 +79,7 @@ func writeSchemas(cmd *cobra.Command, dir string, schemas []definition.FileSchem
 		}
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "%s in %s\n\n", plural(len(schemas), "schema"), folder)
+	fmt.Fprintf(out, "%s in %s\n\n", plural(len(schemas), "schema"), visible(folder))
 	fmt.Fprintf(out, "Editors with yaml-language-server (VS Code: the extension redhat.vscode-yaml), in their settings:\n\n")
 	fmt.Fprint(out, "  \"yaml.schemas\": {\n")
 	for i, s := range schemas {

@@ -9,8 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// What is stored came from callers and models, and a terminal obeys control
-// characters: they are shown, and never sent as they are.
+// What is stored came from callers and models, definitions from whoever may edit
+// them, and a terminal obeys control characters: they are shown, and never sent
+// as they are.
 
 // visible is text for one line of a terminal, with escapes in place of what
 // does not print.
@@ -71,6 +72,20 @@ func visibleJSON(line []byte) []byte {
 		}
 	}
 	return b.Bytes()
+}
+
+// visibleError is an error whose text is for a terminal.
+type visibleError struct{ error }
+
+func (e visibleError) Error() string { return visibleLines(e.error.Error()) }
+func (e visibleError) Unwrap() error { return e.error }
+
+// makeVisible is an error that says the same, for a terminal.
+func makeVisible(err error) error {
+	if err == nil {
+		return nil
+	}
+	return visibleError{err}
 }
 
 // columns writes the rows of a table that come bit by bit: its columns only

@@ -80,7 +80,7 @@ func (w *Workspace) openKeysFile() error {
 		return nil
 	}
 	if w.listed, _, err = w.fileKeys.read(); err != nil {
-		return fmt.Errorf("keys: %w", err)
+		return fmt.Errorf("keys: %w", makeVisible(err))
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (w *Workspace) checkKeys() {
 	}
 	if err != nil {
 		w.app.metrics.keysValid.WithLabelValues(w.name).Set(0)
-		w.logger.Error("the keys file can't be used, its last keys stay valid", zap.String("file", w.fileKeys.path), zap.Error(err))
+		w.logger.Error("the keys file can't be used, its last keys stay valid", zap.String("file", w.fileKeys.path), zap.Error(makeVisible(err)))
 		return
 	}
 	w.keysTaken(listed, len(problems) == 0)

@@ -67,7 +67,7 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 		m.reloads.WithLabelValues(w.name, "error").Inc()
 		m.valid.WithLabelValues(w.name).Set(0)
 		w.logger.Error("the definitions on disk are invalid, the last good ones are served",
-			zap.String("revision", snapshot.Revision), zap.Error(err))
+			zap.String("revision", snapshot.Revision), zap.Error(makeVisible(err)))
 		return
 	}
 	m.reloads.WithLabelValues(w.name, "ok").Inc()
@@ -80,7 +80,7 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 		zap.Int("remoteconfigs", len(snapshot.RemoteConfigs)),
 		zap.Int("warnings", definition.CountWarnings(snapshot.Warnings)))
 	for _, warning := range snapshot.Warnings {
-		w.logger.Warn("definitions: " + warning.String())
+		w.logger.Warn("definitions: " + visible(warning.String()))
 	}
 	w.checkProviders(snapshot)
 	w.recordVersions(snapshot)
@@ -105,7 +105,7 @@ func (w *Workspace) checkProviders(snapshot *definition.Snapshot) {
 		// An edit elsewhere is no reason to say it again.
 		if !slices.Equal(w.warned[provider], endpoints) {
 			w.logger.Warn("a provider that endpoints name is not configured: its targets are skipped",
-				zap.String("provider", provider), zap.Strings("endpoints", endpoints))
+				zap.String("provider", visible(provider)), zap.Strings("endpoints", endpoints))
 		}
 	}
 	w.warned = missing

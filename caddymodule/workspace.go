@@ -190,7 +190,7 @@ func (w *Workspace) provision(ctx caddy.Context, app *App, name string) error {
 	w.source, err = acquireSource(dir)
 	slow.Stop()
 	if err != nil {
-		return fmt.Errorf("definitions %s:\n%w", w.Definitions, err)
+		return fmt.Errorf("definitions %s:\n%w", w.Definitions, makeVisible(err))
 	}
 	return nil
 }

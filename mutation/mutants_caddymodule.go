@@ -251,6 +251,26 @@ func init() {
 			Run: "TestSinkThatIsRefused",
 		},
 
+		// Commands.
+		mutant{
+			ID: "line-from-outside", In: "sourceLines.read",
+			What: "check shows a line of what a link out of the workspace leads to",
+			Old:  "s.root.ReadFile(name)", New: "os.ReadFile(file)",
+			Run: "TestCommandsShowNothingFromOutside",
+		},
+		mutant{
+			ID: "fmt-outside", In: "yamlFiles",
+			What: "fmt lays out what a link out of the folder leads to",
+			Old:  "err := checkInside(path, name); err != nil", New: "err := checkInside(path, name); false && err != nil",
+			Run: "TestCommandsShowNothingFromOutside",
+		},
+		mutant{
+			ID: "raw-mistakes-in-the-log", In: "Workspace.definitionsChanged",
+			What: "the log shows control characters of definitions as they are",
+			Old:  "visible(warning.String())", New: "warning.String()",
+			Run: "TestLogsEscapeSources",
+		},
+
 		// Keys.
 		mutant{
 			ID: "expired-key", In: "keyring.authenticate",
