@@ -2,9 +2,12 @@ package caddymodule
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/store/sqlite"
 )
+
+func init() { keysInterval = 20 * time.Millisecond }
 
 // NewTestHandler makes the handler of all routes for an app that runs.
 func NewTestHandler(app *App) *Handler { return &Handler{appModule{app}} }

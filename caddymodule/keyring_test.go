@@ -274,6 +274,52 @@ func TestParseKeys(t *testing.T) {
 	}
 }
 
+// TestKeysFileIsComparedByItsContent: a change may leave size and time as they
+// were, and a new time may come without one.
+func TestKeysFileIsComparedByItsContent(t *testing.T) {
+	file := &keysFile{path: filepath.Join(t.TempDir(), "keys.json")}
+	began := time.Now()
+	read := func(step, content string, want string, wantChanged bool) {
+		t.Helper()
+		if content != "" {
+			if err := os.WriteFile(file.path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(file.path, began, began); err != nil {
+				t.Fatal(err)
+			}
+		}
+		keys, changed, err := file.read()
+		got := ""
+		switch {
+		case err != nil && changed:
+			got = "an error"
+		case len(keys) > 0:
+			got = keys[0].name
+		}
+		if changed != wantChanged || got != want {
+			t.Errorf("%s: %q, %v, %v", step, got, changed, err)
+		}
+	}
+	list := func(name string) string {
+		return fmt.Sprintf(`[{"name":%q,"sha256":"%064d"}]`, name, 0)
+	}
+	read("no file", "", "an error", true)
+	read("no file still", "", "", false)
+	read("the first", list("a"), "a", true)
+	read("the same", "", "", false)
+	read("of the same size and time", list("b"), "b", true)
+	read("written again", list("b"), "", false)
+	read("invalid", "[", "an error", true)
+	read("invalid still", "", "", false)
+	read("mended", list("b"), "b", true)
+	if err := os.Remove(file.path); err != nil {
+		t.Fatal(err)
+	}
+	read("gone", "", "an error", true)
+	read("back as it was", list("b"), "b", true)
+}
+
 func TestKeysFileHasACeiling(t *testing.T) {
 	file := &keysFile{path: filepath.Join(t.TempDir(), "keys.json")}
 	const list = `[{"name":"a","sha256":"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"}]`
