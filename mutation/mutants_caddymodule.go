@@ -309,6 +309,12 @@ func init() {
 			Run: "TestKeyOfAnotherWorkspace",
 		},
 		mutant{
+			ID: "refused-keys-are-valid", In: "Workspace.keysTaken",
+			What: "no metric tells that keys are refused",
+			Old:  "	if all {\n", New: "	if all || true {\n",
+			Run: "TestKeyOfAnotherWorkspace",
+		},
+		mutant{
 			ID: "keys-file-compared", In: "keysFile.read",
 			What: "a change of the keys file is not noticed",
 			Old:  "sum == f.seen", New: "sum != [sha256.Size]byte{}",

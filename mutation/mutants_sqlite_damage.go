@@ -62,5 +62,23 @@ func init() {
 			Old:  "d.Position.Metrics >= until.Metrics", New: "true",
 			Run: "ErasureComesAfter",
 		},
+		mutant{
+			ID: "open-copy", In: "setAside",
+			What: "a damaged file stays readable by others when it is set aside",
+			Old:  "private.Restrict(aside + suffix)", New: `private.Restrict("")`,
+			Run: "TestFilesThatOthersCanRead",
+		},
+		mutant{
+			ID: "mode-by-the-umask", In: "createFile",
+			What: "an odd umask takes the owner's rights from a new store",
+			Old:  "	private.RestrictFile(file)\n", New: "",
+			Run: "TestModesWhateverTheUmask",
+		},
+		mutant{
+			ID: "others-not-warned-of", In: "Open",
+			What: "nobody is told that others can read the store",
+			Old:  "private.Warn(config.Logger, target, ", New: "private.Warn(config.Logger, target+\"-\", ",
+			Run: "TestFilesThatOthersCanRead",
+		},
 	)
 }
