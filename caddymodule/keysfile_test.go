@@ -3,6 +3,7 @@ package caddymodule_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -162,5 +163,36 @@ func TestKeysFileThatIsRefused(t *testing.T) {
 	g.site(config, observed)
 	if status(inline) != http.StatusUnauthorized {
 		t.Error("a reload of Caddy takes the revocation back")
+	}
+}
+
+// TestKeysFileAtStart: what can't be used fails a start, for there is no last list.
+func TestKeysFileAtStart(t *testing.T) {
+	files := map[string]string{
+		"empty.json": `[]`, "broken.json": `[`, "clash.json": keyList(keyOf("again", testKey, "")),
+		"revoked.json": keyList(keyOf("old", otherKey, `,"revoked":true`)),
+	}
+	maps.Copy(files, workspace)
+	g := startGateway(t, files, options)
+	for name, want := range map[string]string{"empty": "lists no key", "broken": "invalid JSON", "missing": "no such file"} {
+		if err := g.load(options + "keys {dir}/" + name + ".json\n"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+	// One of which every key is refused stops nobody else.
+	if err := g.load(options + "keys {dir}/clash.json\n"); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the refused key is logged", g.said(`\"again\" of workspace default is the key \"test\" once more`))
+	if a := g.post("/v1/prompts", `{"keys":["hello"]}`); a.status != http.StatusOK {
+		t.Errorf("beside a refused key: %d", a.status)
+	}
+	if err := g.load(strings.Replace(options, "api_key test {env.CADENZA_TEST_KEY}", "keys {dir}/revoked.json", 1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{testKey, otherKey} {
+		if a := g.do("POST", "/v1/prompts", `{"keys":["hello"]}`, bearer(key)); a.status != http.StatusUnauthorized {
+			t.Errorf("with revoked keys alone: %d", a.status)
+		}
 	}
 }
