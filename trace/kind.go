@@ -11,6 +11,10 @@ const (
 	KindEndpoint                     // an endpoint's upstream call
 	KindRemoteConfig                 // a remote configuration's evaluation
 	KindMetrics                      // metrics that were reported without a trace
+
+	// KindDecision is of ids that name a request with all its answers. No trace
+	// has one, so it is not valid for what names traces.
+	KindDecision
 )
 
 // String returns the kind's name, as it is stored and shown.

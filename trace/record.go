@@ -93,6 +93,16 @@ type Record struct {
 	Messages  []byte // JSON: as sent upstream, or as answered
 	Response  []byte // the answer's text, or a configuration's JSON
 	ToolCalls []byte // JSON: those of an endpoint's answer
+
+	// Decision is the id, of [KindDecision], of the request that this is an
+	// answer of. Zero: it has none.
+	Decision ID
+
+	// Shared is what the record has in common with others of its Decision, in
+	// place of Metadata, Context and Variables of its own; nil: nothing.
+	// SharesContent reports whether the content in it is of this record too.
+	Shared        *Shared
+	SharesContent bool
 }
 
 // Attempt is one try of an upstream call.
@@ -149,7 +159,7 @@ func kept(buffer []byte) []byte {
 	return buffer[:0]
 }
 
-// copyFrom makes r equal to from, in buffers of its own.
+// copyFrom makes r equal to from, in buffers of its own but for what is shared.
 func (r *Record) copyFrom(from *Record) {
 	own := *r
 	*r = *from
@@ -166,10 +176,19 @@ func (r *Record) copyFrom(from *Record) {
 // recordOverhead is about what a record takes beside its content, in bytes.
 const recordOverhead = 512
 
-// size is about what the record takes in memory, in bytes.
+// size is about what the record takes in memory, in bytes. What it shares is
+// counted with one of the records that do.
 func (r *Record) size() int {
 	size := recordOverhead + len(r.Metadata) + len(r.Context) + len(r.Variables) + len(r.Messages) + len(r.Response) + len(r.ToolCalls) + 96*len(r.Attempts)
-	for _, note := range r.Notes {
+	size += notesSize(r.Notes)
+	if r.Shared != nil && r.Shared.countedWith == r {
+		size += r.Shared.size()
+	}
+	return size
+}
+
+func notesSize(notes []string) (size int) {
+	for _, note := range notes {
 		size += 16 + len(note)
 	}
 	return size

@@ -1,0 +1,46 @@
+package trace
+
+// Shared is what the records of one request have in common. It is redacted,
+// kept in memory and stored once for all of them, however many keys a request
+// names. Its records refer to it, and it must not change any more. A store shows
+// it on each of them as if it were the record's own.
+type Shared struct {
+	Notes    []string // come before those of a record
+	Metadata []byte   // JSON
+
+	// Content: only of records that say so.
+	Context   []byte // JSON
+	Variables []byte // JSON
+
+	// countedWith is the record whose size has that of this in it. It does not
+	// change once that record is the recorder's.
+	countedWith *Record
+}
+
+// size is about what the members take in memory, in bytes.
+func (s *Shared) size() int {
+	return recordOverhead + len(s.Metadata) + len(s.Context) + len(s.Variables) + notesSize(s.Notes)
+}
+
+// Evaluations records the answers of one request, as Evaluation does each. What
+// they share is counted once, with the first that is taken. Together they hold
+// at most MaxRecordSize: those past it are dropped and counted.
+func (r *Recorder) Evaluations(records []*Record) {
+	room, counted := MaxRecordSize, false
+	for _, record := range records {
+		counts := record.Shared != nil && !counted
+		if counts {
+			record.Shared.countedWith = record
+		}
+		size := record.size()
+		if size > room {
+			r.counters.tooLarge.Add(1)
+			ReleaseRecord(record)
+			continue
+		}
+		if r.Evaluation(record) {
+			room -= size
+			counted = counted || counts
+		}
+	}
+}
