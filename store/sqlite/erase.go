@@ -159,11 +159,11 @@ const named = " ON CONFLICT (trace_id) DO UPDATE SET named_by = excluded.named_b
 // findByMetadata reads the whole table, in pieces.
 func (e *erasure) findByMetadata(ctx context.Context, t *table, namedBy string, match trace.MetadataMatch) error {
 	var where clauses
-	if err := where.metadata([]trace.MetadataMatch{match}); err != nil {
+	if err := where.metadata(t.metadata, []trace.MetadataMatch{match}); err != nil {
 		return err
 	}
-	query := fmt.Sprintf("INSERT INTO doomed (trace_id, named_by) SELECT %s, %s FROM %s WHERE seq > ? AND seq <= ? AND workspace = ? AND metadata IS NOT NULL AND %s ORDER BY seq",
-		t.id, namedBy, t.name, where.and()) + named
+	query := fmt.Sprintf("INSERT INTO doomed (trace_id, named_by) SELECT %s, %s FROM %s WHERE seq > ? AND seq <= ? AND workspace = ? AND %s IS NOT NULL AND %s ORDER BY seq",
+		t.id, namedBy, t.name, t.metadata, where.and()) + named
 	mark := t.position(e.marks)
 	for from := int64(0); from < mark; {
 		to, err := queryInt(ctx, e.conn, fmt.Sprintf(
@@ -193,9 +193,15 @@ SELECT n, m.seq, coalesce(octet_length(llm_response), 0) + coalesce(octet_length
 FROM doomed CROSS JOIN metrics AS m INDEXED BY metrics_trace_id USING (trace_id)
 WHERE n >= ?1 AND (n > ?1 OR m.seq > ?2) AND m.seq <= ?3 AND workspace = ?4
 ORDER BY n, m.seq LIMIT ?5`
+	// A decision goes with the last of its traces.
 	doomedTraces = `
 SELECT n, t.seq, coalesce(octet_length(metadata), 0) + coalesce(octet_length(context), 0) + coalesce(octet_length(variables), 0) +
-	coalesce(octet_length(messages), 0) + coalesce(octet_length(response), 0) + coalesce(octet_length(tool_calls), 0)
+	coalesce(octet_length(messages), 0) + coalesce(octet_length(response), 0) + coalesce(octet_length(tool_calls), 0) + coalesce((
+		SELECT coalesce(octet_length(d.metadata), 0) + coalesce(octet_length(d.context), 0) + coalesce(octet_length(d.variables), 0)
+		FROM decisions AS d WHERE d.id = t.decision_id AND t.shared IS NOT NULL AND t.seq = (
+			SELECT max(seq) FROM traces INDEXED BY traces_decision WHERE decision_id = d.id AND shared IS NOT NULL
+		)
+	), 0)
 FROM doomed CROSS JOIN traces AS t ON t.id = trace_id
 WHERE n >= ?1 AND (n > ?1 OR t.seq > ?2) AND t.seq <= ?3 AND workspace = ?4
 ORDER BY n, t.seq LIMIT ?5`

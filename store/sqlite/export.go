@@ -213,7 +213,7 @@ func metricsConditions(f *trace.Filter) (clauses, error) {
 		low, high := kindBytes(f.Kind)
 		c.add("substr(trace_id, 7, 1) IN (?, ?)", low, high)
 	}
-	return c, c.metadata(f.Metadata)
+	return c, c.metadata(metricsTable.metadata, f.Metadata)
 }
 
 // before is the id that comes before another, the zero id for itself.

@@ -15,17 +15,19 @@ import (
 )
 
 var (
-	// What every answer may have; the rest comes from an upstream call. Binding
-	// is a quarter of an insert's cost, and evaluations bind only these.
+	// Binding is a quarter of an insert's cost, so a record is inserted by the
+	// first of these that has all of it: what a configuration's evaluation has,
+	// what one has beside that of a prompt, or of a request with several keys, and
+	// what comes from an upstream call.
 	answerColumns = []string{
 		"id", "time_ms", "workspace", "kind", "key", "state", "api_key", "version", "revision", "matched_row", "variant",
 		"status", "latency_us", "notes", "metadata", "context", "variables", "messages", "response",
 	}
-	upstreamColumns = []string{
-		"provider", "model", "attempts", "code", "first_token_us", "prompt_tokens", "completion_tokens",
+	evaluationColumns = slices.Concat(answerColumns, []string{"provider", "model", "decision_id", "shared"})
+	traceColumns      = slices.Concat(evaluationColumns, []string{
+		"attempts", "code", "first_token_us", "prompt_tokens", "completion_tokens",
 		"total_tokens", "cost", "cached", "tool_calls", "finish_reason", "prompt", "prompt_version",
-	}
-	traceColumns = slices.Concat(answerColumns, upstreamColumns)
+	})
 
 	metricsColumns = []string{
 		"id", "trace_id", "time_ms", "workspace", "api_key", "score", "latency_ms", "roundtrip_time_ms", "llm_response",
@@ -87,9 +89,13 @@ func (i *inserter) reset() {
 	i.args = i.args[:0]
 }
 
-// recordInserter inserts records whole, or by the columns of an answer where
-// those hold all of it.
-type recordInserter struct{ whole, answer inserter }
+// recordInserter inserts records by traceColumns, evaluationColumns or
+// answerColumns.
+type recordInserter struct{ whole, evaluation, answer inserter }
+
+func (i *recordInserter) all() [3]*inserter {
+	return [...]*inserter{&i.whole, &i.evaluation, &i.answer}
+}
 
 // statements are the writer's, prepared once. args is reused for each row that
 // is inserted alone, uuids for each batch.
@@ -97,7 +103,8 @@ type statements struct {
 	begin, commit, rollback *sql.Stmt
 	starts, records         recordInserter
 	metrics                 inserter
-	version                 *sql.Stmt
+	version, decision       *sql.Stmt
+	decided                 map[trace.ID]shown // by the batch
 	keep, kept              *sql.Stmt
 	deleteReplies           *sql.Stmt
 	prepared                []*sql.Stmt
@@ -121,6 +128,7 @@ func (s *statements) prepare(ctx context.Context, conn *sql.Conn) error {
 		{&s.commit, "COMMIT"},
 		{&s.rollback, "ROLLBACK"},
 		{&s.version, versionSQL},
+		{&s.decision, decisionSQL},
 		{&s.keep, keepReplySQL},
 		{&s.kept, selectReply},
 		{&s.deleteReplies, "DELETE FROM replies WHERE seq IN (SELECT seq FROM replies WHERE time_ms <= ? ORDER BY time_ms LIMIT ?)"},
@@ -136,8 +144,10 @@ func (s *statements) prepare(ctx context.Context, conn *sql.Conn) error {
 		columns     []string
 	}{
 		{&s.starts.whole, "INSERT OR IGNORE", "traces", traceColumns},
+		{&s.starts.evaluation, "INSERT OR IGNORE", "traces", evaluationColumns},
 		{&s.starts.answer, "INSERT OR IGNORE", "traces", answerColumns},
 		{&s.records.whole, "INSERT OR REPLACE", "traces", traceColumns},
+		{&s.records.evaluation, "INSERT OR REPLACE", "traces", evaluationColumns},
 		{&s.records.answer, "INSERT OR REPLACE", "traces", answerColumns},
 		{&s.metrics, "INSERT", "metrics", metricsColumns},
 	} {
@@ -164,14 +174,18 @@ func (s *statements) close() error {
 // batch inserts all of b.
 func (s *statements) batch(ctx context.Context, b *trace.Batch) error {
 	defer func() { // what an error left behind belongs to no other batch
-		for _, i := range []*inserter{&s.starts.whole, &s.starts.answer, &s.records.whole, &s.records.answer, &s.metrics} {
-			i.reset()
+		for _, records := range []*recordInserter{&s.starts, &s.records} {
+			for _, i := range records.all() {
+				i.reset()
+			}
 		}
+		s.metrics.reset()
+		clear(s.decided)
 	}()
-	if err := s.starts.all(ctx, b.Starts); err != nil {
+	if err := s.allRecords(ctx, &s.starts, b.Starts); err != nil {
 		return err
 	}
-	if err := s.records.all(ctx, b.Records); err != nil {
+	if err := s.allRecords(ctx, &s.records, b.Records); err != nil {
 		return err
 	}
 	if err := s.allMetrics(ctx, b.Metrics); err != nil {
@@ -195,16 +209,24 @@ func (s *statements) batch(ctx context.Context, b *trace.Batch) error {
 	return nil
 }
 
-func (i *recordInserter) all(ctx context.Context, records []*trace.Record) error {
+// allRecords inserts records, after what they share.
+func (s *statements) allRecords(ctx context.Context, into *recordInserter, records []*trace.Record) error {
 	for _, r := range records {
-		if err := i.add(ctx, r); err != nil {
+		if r.Shared != nil {
+			if err := s.keepDecision(ctx, r); err != nil {
+				return err
+			}
+		}
+		if err := into.add(ctx, r); err != nil {
 			return err
 		}
 	}
-	if err := i.whole.flush(ctx); err != nil {
-		return err
+	for _, i := range into.all() {
+		if err := i.flush(ctx); err != nil {
+			return err
+		}
 	}
-	return i.answer.flush(ctx)
+	return nil
 }
 
 func (i *recordInserter) add(ctx context.Context, r *trace.Record) error {
@@ -213,21 +235,27 @@ func (i *recordInserter) add(ctx context.Context, r *trace.Record) error {
 		return err
 	}
 	into := &i.answer
-	if hasUpstream(r) {
+	switch {
+	case hasCall(r):
 		into = &i.whole
+	case r.Provider != "" || r.Model != "" || r.Shared != nil || !r.Decision.IsZero():
+		into = &i.evaluation
 	}
 	args := append(into.args,
 		r.ID[:], r.Time.UnixMilli(), r.Workspace, r.Kind.String(), r.Key, r.State.String(), text(r.APIKey),
 		text(r.Version), text(r.Revision), text(r.Row), text(r.Variant), integer(int64(r.Status)), micros(r.Latency),
 		notes, content(r.Metadata), content(r.Context), content(r.Variables), content(r.Messages), content(r.Response),
 	)
+	if into != &i.answer {
+		args = append(args, text(r.Provider), text(r.Model), decisionID(r), shownOf(r))
+	}
 	if into == &i.whole {
 		attempts, err := jsonArray(r.Attempts)
 		if err != nil {
 			return err
 		}
 		args = append(args,
-			text(r.Provider), text(r.Model), attempts, text(r.Code), micros(r.FirstToken),
+			attempts, text(r.Code), micros(r.FirstToken),
 			usage(r, r.PromptTokens), usage(r, r.CompletionTokens), usage(r, r.TotalTokens), cost(r.Cost), flag(r.Cached),
 			content(r.ToolCalls), text(r.FinishReason), text(r.Prompt), text(r.PromptVersion),
 		)
@@ -235,10 +263,10 @@ func (i *recordInserter) add(ctx context.Context, r *trace.Record) error {
 	return into.add(ctx, args)
 }
 
-// hasUpstream tells whether a member of r stands in upstreamColumns.
-func hasUpstream(r *trace.Record) bool {
-	return r.Provider != "" || r.Model != "" || len(r.Attempts) > 0 || r.Code != "" || r.FirstToken != 0 ||
-		r.HasUsage || r.Cost != 0 || r.Cached || len(r.ToolCalls) > 0 || r.FinishReason != "" || r.Prompt != "" || r.PromptVersion != ""
+// hasCall reports whether a member of r stands in traceColumns alone.
+func hasCall(r *trace.Record) bool {
+	return len(r.Attempts) > 0 || r.Code != "" || r.FirstToken != 0 || r.HasUsage || r.Cost != 0 || r.Cached ||
+		len(r.ToolCalls) > 0 || r.FinishReason != "" || r.Prompt != "" || r.PromptVersion != ""
 }
 
 // allMetrics inserts metrics, but for those that had been stored with an

@@ -561,6 +561,11 @@ func TestSinkEndsWithWhatTheStoreHas(t *testing.T) {
 					if _, err := Erase(t.Context(), path, trace.Selector{Workspace: "default", ConversationID: fmt.Sprintf("c%d", random.IntN(5))}); err != nil {
 						t.Fatal(err)
 					}
+				case n == 13 && random.IntN(2) == 0:
+					shared := &trace.Shared{Metadata: fmt.Appendf(nil, `{"conversation_id":"c%d"}`, random.IntN(5)), Context: []byte(`{}`)}
+					records := answersOf(authority, now, 1+random.IntN(5), shared)
+					mustCommit(t, s, trace.Batch{Records: records})
+					known = append(known, records[0].ID)
 				case n == 13 && random.IntN(5) == 0:
 					if err := s.Close(); err != nil { // and the rest of started is interrupted
 						t.Fatal(err)

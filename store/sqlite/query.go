@@ -18,10 +18,11 @@ var (
 	// and is only read where it is asked for.
 	shortColumns = []string{
 		"id", "time_ms", "workspace", "kind", "key", "state", "api_key", "version", "revision", "matched_row", "variant",
-		"status", "latency_us", "notes", "metadata", "provider", "model", "attempts", "code", "first_token_us",
+		"status", "latency_us", "notes", shownMetadata, "provider", "model", "attempts", "code", "first_token_us",
 		"prompt_tokens", "completion_tokens", "total_tokens", "cost", "cached", "finish_reason", "prompt", "prompt_version",
+		"decision_id", notesOfDecision,
 	}
-	contentColumns = []string{"context", "variables", "messages", "response", "tool_calls"}
+	contentColumns = []string{shownContext, shownVariables, "messages", "response", "tool_calls"}
 
 	shortList = strings.Join(shortColumns, ", ")
 	wholeList = strings.Join(slices.Concat(shortColumns, contentColumns), ", ")
@@ -33,6 +34,7 @@ func scanRecord(scan func(...any) error, whole bool, first ...any) (*trace.Recor
 	var (
 		rec                            trace.Record
 		rawID, attempts, notes         []byte
+		rawDecision, sharedNotes       []byte
 		timeMillis                     int64
 		kind, state                    string
 		apiKey, version, revision, row sql.NullString
@@ -47,7 +49,8 @@ func scanRecord(scan func(...any) error, whole bool, first ...any) (*trace.Recor
 	into := append(first,
 		&rawID, &timeMillis, &rec.Workspace, &kind, &rec.Key, &state, &apiKey, &version, &revision, &row, &variant,
 		&status, &latency, &notes, &rec.Metadata, &provider, &model, &attempts, &code, &firstToken,
-		&promptTokens, &completionTokens, &totalTokens, &dollars, &cached, &finish, &prompt, &promptVersion)
+		&promptTokens, &completionTokens, &totalTokens, &dollars, &cached, &finish, &prompt, &promptVersion,
+		&rawDecision, &sharedNotes)
 	if whole {
 		into = append(into, &rec.Context, &rec.Variables, &rec.Messages, &rec.Response, &rec.ToolCalls)
 	}
@@ -55,6 +58,7 @@ func scanRecord(scan func(...any) error, whole bool, first ...any) (*trace.Recor
 		return nil, err
 	}
 	copy(rec.ID[:], rawID)
+	copy(rec.Decision[:], rawDecision)
 	rec.Time = time.UnixMilli(timeMillis)
 	rec.Kind, _ = trace.ParseKind(kind)
 	rec.State, _ = trace.ParseState(state)
@@ -71,8 +75,12 @@ func scanRecord(scan func(...any) error, whole bool, first ...any) (*trace.Recor
 	if err := fromJSON(attempts, &rec.Attempts); err != nil {
 		return nil, fmt.Errorf("trace %s: attempts: %w", rec.ID, err)
 	}
-	if err := fromJSON(notes, &rec.Notes); err != nil {
-		return nil, fmt.Errorf("trace %s: notes: %w", rec.ID, err)
+	for _, some := range [][]byte{sharedNotes, notes} {
+		var list []string
+		if err := fromJSON(some, &list); err != nil {
+			return nil, fmt.Errorf("trace %s: notes: %w", rec.ID, err)
+		}
+		rec.Notes = append(rec.Notes, list...)
 	}
 	return &rec, nil
 }
@@ -152,7 +160,7 @@ func conditions(f *trace.Filter) (clauses, error) {
 	if f.ChainID != "" {
 		c.add(fmt.Sprintf(reported, "chain_id"), f.ChainID)
 	}
-	return c, c.metadata(f.Metadata)
+	return c, c.metadata(shownMetadata, f.Metadata)
 }
 
 // kindOf is what kind the id says that its trace is of. The store only holds
@@ -166,8 +174,8 @@ func kindBytes(kind trace.Kind) (low, high []byte) {
 	return low, []byte{low[0] | 1}
 }
 
-// metadata adds what the column metadata has to match.
-func (c *clauses) metadata(matches []trace.MetadataMatch) error {
+// metadata adds what the expression of metadata has to match.
+func (c *clauses) metadata(metadata string, matches []trace.MetadataMatch) error {
 	for _, match := range matches {
 		value, err := match.Scalar()
 		if err != nil {
@@ -180,9 +188,9 @@ func (c *clauses) metadata(matches []trace.MetadataMatch) error {
 			// Reading JSON is dear, looking for text is not: without a
 			// backslash, a string stands there as it is.
 			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
-				c.add(`instr(metadata, '\')`)
+				c.add("instr(" + metadata + `, '\')`)
 			} else {
-				c.add(`(instr(metadata, ?) OR instr(metadata, '\'))`, value)
+				c.add(fmt.Sprintf(`(instr(%[1]s, ?) OR instr(%[1]s, '\'))`, metadata), value)
 			}
 			is, args = "type = 'text' AND value = ?", []any{value}
 		case json.Number:
@@ -195,7 +203,7 @@ func (c *clauses) metadata(matches []trace.MetadataMatch) error {
 		if match.OrText {
 			is, args = "("+is+" OR type = 'text' AND value = ?)", append(args, match.Value)
 		}
-		c.add("EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(metadata) THEN metadata ELSE '{}' END) WHERE key = ? AND "+is+")",
+		c.add(fmt.Sprintf("EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(%[1]s) THEN %[1]s ELSE '{}' END) WHERE key = ? AND %[2]s)", metadata, is),
 			append([]any{match.Name}, args...)...)
 	}
 	return nil

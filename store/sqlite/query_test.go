@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,6 +77,30 @@ func drawRecord(t *rapid.T, authority *trace.Authority, at time.Time) *trace.Rec
 	return r
 }
 
+// requests draws which records are of one request and share what it sent.
+type requests struct {
+	shared    *trace.Shared
+	decision  trace.ID
+	workspace string
+}
+
+// draw returns the record as it is to be stored, which may share members that
+// shown, as it is read, then has.
+func (q *requests) draw(t *rapid.T, authority *trace.Authority, shown *trace.Record) *trace.Record {
+	if !rapid.Bool().Draw(t, "shares") {
+		return shown
+	}
+	if q.shared == nil || q.workspace != shown.Workspace || rapid.Bool().Draw(t, "another request") {
+		q.shared = &trace.Shared{Metadata: drawMetadata(t), Context: []byte(`{"c":1}`)}
+		q.decision, q.workspace = authority.New(trace.KindDecision, shown.Time), shown.Workspace
+	}
+	stored := *shown
+	stored.Metadata, stored.Decision, stored.Shared = nil, q.decision, q.shared
+	stored.SharesContent = rapid.Bool().Draw(t, "shares content")
+	*shown = *shownAs(&stored)
+	return &stored
+}
+
 // drawStore stores random traces and metrics in random batches, calls between
 // each two writes, and has some traces end long after others that began later.
 func drawStore(t *rapid.T, path string, between func()) *drawn {
@@ -89,12 +114,15 @@ func drawStore(t *rapid.T, path string, between func()) *drawn {
 	d := &drawn{store: store}
 	at := base
 	var late []*trace.Record
+	var sharing requests
 	for left := rapid.IntRange(0, 5).Draw(t, "batches"); left > 0 || len(late) > 0; left-- {
 		batch := trace.Batch{Records: late}
 		late = nil
 		for range rapid.IntRange(0, 8*int(countIf(left > 0))).Draw(t, "records") {
 			at = at.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "minutes")) * time.Minute)
 			r := drawRecord(t, authority, at)
+			d.records = append(d.records, r)
+			r = sharing.draw(t, authority, r)
 			if r.State != trace.StateEnded && rapid.Bool().Draw(t, "ends later") {
 				start := *r
 				start.State, start.Status, start.Code = trace.StateStarted, 0, ""
@@ -102,9 +130,8 @@ func drawStore(t *rapid.T, path string, between func()) *drawn {
 					t.Fatal(err)
 				}
 				between()
-				r.State = trace.StateEnded
+				r.State, d.records[len(d.records)-1].State = trace.StateEnded, trace.StateEnded
 			}
-			d.records = append(d.records, r)
 			if left > 0 && rapid.IntRange(0, 3).Draw(t, "is late") == 0 {
 				late = append(late, r)
 			} else {
@@ -273,7 +300,7 @@ func TestQueriesAgreeWithTheirMeaning(t *testing.T) {
 			for _, r := range d.records {
 				if d.matches(&f, r) {
 					short := *r
-					short.Response = nil
+					short.Response, short.Context = nil, nil
 					want = append(want, &short)
 				}
 			}
@@ -338,8 +365,9 @@ func (d *drawn) checkExport(t *rapid.T, f *trace.Filter, matching []*trace.Recor
 		return fmt.Sprintf("%s %v %d", id, r != nil, count)
 	}
 	has := map[trace.ID]bool{}
+	contexts := map[trace.ID][]byte{}
 	for _, r := range d.records {
-		has[r.ID] = true
+		has[r.ID], contexts[r.ID] = true, r.Context
 	}
 	for _, r := range matching {
 		count := 0
@@ -364,8 +392,8 @@ func (d *drawn) checkExport(t *rapid.T, f *trace.Filter, matching []*trace.Recor
 			got = append(got, describe(nil, metrics[0].TraceID, len(metrics)))
 			return nil
 		}
-		if string(r.Response) != "content" {
-			return errors.New("the content was not exported")
+		if string(r.Response) != "content" || !bytes.Equal(r.Context, contexts[r.ID]) {
+			return fmt.Errorf("the content was not exported: %+v", r)
 		}
 		got = append(got, describe(r, r.ID, len(metrics)))
 		return nil

@@ -92,12 +92,13 @@ func (s *Store) deleteOld(ctx context.Context, now time.Time) (more bool, err er
 // table is one that is deleted from by the time in its trace ids.
 type table struct {
 	name, id string // id is the column of trace ids
+	metadata string // its expression
 	position func(trace.Position) int64
 }
 
 var (
-	tracesTable  = &table{"traces", "id", func(p trace.Position) int64 { return p.Traces }}
-	metricsTable = &table{"metrics", "trace_id", func(p trace.Position) int64 { return p.Metrics }}
+	tracesTable  = &table{"traces", "id", shownMetadata, func(p trace.Position) int64 { return p.Traces }}
+	metricsTable = &table{"metrics", "trace_id", "metadata", func(p trace.Position) int64 { return p.Metrics }}
 )
 
 // row is one that may be deleted.
