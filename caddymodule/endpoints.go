@@ -62,6 +62,7 @@ func (c *call) endpoint() (*wire.Error, ending) {
 	if policy == definition.LogContent {
 		addMessages(record, messages)
 	}
+	c.addRequest(record, policy)
 	c.workspace.redactRequest(record)
 
 	// An upstream call outlives neither its caller nor the grace period, but

@@ -23,23 +23,6 @@ func (c *call) newRecord(kind trace.Kind, d *definition.Definition, table *rules
 	record.Kind = kind
 	record.Key, record.Version, record.Revision = d.Key, d.Version, c.snapshot.Revision
 	record.Row = rowOf(table, decision)
-	switch policy := c.logs(d); policy {
-	case definition.LogContent:
-		if c.context != nil {
-			record.Context = jsontext.AppendValue(record.Context[:0], c.context)
-		}
-		if c.variables != nil {
-			record.Variables = jsontext.AppendValue(record.Variables[:0], c.variables)
-		}
-		fallthrough
-	case definition.LogMetadata:
-		if c.metadata != nil {
-			record.Metadata = jsontext.AppendValue(record.Metadata[:0], c.metadata)
-		}
-		for _, note := range c.binding.Notes() {
-			record.Notes = append(record.Notes, "context."+note.Field+": "+note.Reason)
-		}
-	}
 	return record
 }
 
@@ -113,23 +96,29 @@ func addMessages(record *trace.Record, messages []providers.Message) {
 func (c *call) keep(record *trace.Record, d *definition.Definition) {
 	c.answered++
 	record.Status = http.StatusOK
-	if c.logs(d) == definition.LogNone {
+	policy := c.logs(d)
+	if policy == definition.LogNone {
 		trace.ReleaseRecord(record)
 		return
 	}
+	record.SharesContent = policy == definition.LogContent
 	c.records = append(c.records, record)
 }
 
 // recordEvaluations hands the traces of a request's keys to the recorder,
 // which owns them from then on.
 func (c *call) recordEvaluations() {
-	for i, record := range c.records {
-		c.workspace.redactRequest(record)
-		c.workspace.redactAnswer(record)
-		c.workspace.store.recorder.Evaluation(record)
-		c.records[i] = nil
+	if len(c.records) == 0 {
+		return
 	}
-	c.records = c.records[:0]
+	c.addRequestToAll()
+	for _, record := range c.records {
+		c.workspace.redactAnswer(record)
+	}
+	records := c.records
+	c.records = c.records[:0] // they are the recorder's, whatever happens in it
+	c.workspace.store.recorder.Evaluations(records)
+	clear(records)
 }
 
 // dropRecords gives back the traces of a request that failed.

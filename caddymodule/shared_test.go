@@ -1,0 +1,178 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// rowsOf counts the rows of a table of the store.
+func rowsOf(t testing.TB, g *gateway, table string) (rows int) {
+	t.Helper()
+	if err := g.database().QueryRow("SELECT count(*) FROM " + table).Scan(&rows); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// storedBytes is the size of the store's file and of its log.
+func storedBytes(t testing.TB, g *gateway) (size int64) {
+	t.Helper()
+	for _, name := range []string{"cadenza.db", "cadenza.db-wal"} {
+		info, err := os.Stat(filepath.Join(g.dir, "data", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	return size
+}
+
+// idsOf are the trace ids of an answer, by key.
+func idsOf(t *testing.T, a answer) map[string]string {
+	t.Helper()
+	var values map[string]struct {
+		TraceID string `json:"trace_id"`
+	}
+	if err := json.Unmarshal(a.body, &values); a.status != http.StatusOK || err != nil {
+		t.Fatalf("%d %.200s (%v)", a.status, a.body, err)
+	}
+	ids := make(map[string]string)
+	for key, value := range values {
+		ids[key] = value.TraceID
+	}
+	return ids
+}
+
+// TestARequestIsStoredOnce asks for a hundred keys with much beside them. It is
+// stored once, redacted, and found on every trace as far as its definition logs
+// it, until all of them are erased.
+func TestARequestIsStoredOnce(t *testing.T) {
+	files, keys := hundredConfigs()
+	files["definitions/remoteconfigs/c0.yaml"] += "log: metadata\n"
+	files["definitions/remoteconfigs/c1.yaml"] += "log: none\n"
+	files["definitions/context.yaml"] = "fields: { seats: { type: number }, text: { type: string } }\n"
+	const recorded = options + "log content\nredact card\nsink file {dir}/out/traces.jsonl\n"
+	g := startGateway(t, files, recorded)
+	address := adminOf(t, g, recorded)
+	idsOf(t, g.post("/v1/remoteconfigs", `{"keys":["c0"]}`))
+	eventually(t, "the first trace is stored", func() bool { return rowsOf(t, g, "traces") == 1 })
+	before := storedBytes(t, g)
+
+	card := func(count int) string { return strings.Repeat("card 4111 1111 1111 1111, ", count) }
+	body := `{"keys":` + keys + `,"metadata":{"user":"ada","note":"` + card(500) + `"},"context":{"seats":"many","text":"` + card(1200) + `"}}`
+	ids := idsOf(t, g.post("/v1/remoteconfigs", body))
+	eventually(t, "all traces are stored", func() bool { return rowsOf(t, g, "traces") == 100 })
+	// The log has what the file will, and each trace its own part.
+	if grown := storedBytes(t, g) - before; grown > 3*int64(len(body)) {
+		t.Errorf("a request of %d bytes made the store grow by %d", len(body), grown)
+	}
+	if n := rowsOf(t, g, "decisions"); n != 1 {
+		t.Errorf("%d decisions are stored", n)
+	}
+
+	check := func(what, key string, metadata, context any, notes any) {
+		t.Helper()
+		if text := fmt.Sprint(metadata); !strings.Contains(text, "[redacted:card]") || !strings.Contains(text, "ada") || strings.Contains(text, "4111") {
+			t.Errorf("%s of %s: metadata %.100s", what, key, text)
+		}
+		if text := fmt.Sprint(context); strings.Contains(text, "[redacted:card]") != (key != "c0") || strings.Contains(text, "4111") {
+			t.Errorf("%s of %s: context %.100s", what, key, text)
+		}
+		if text := fmt.Sprint(notes); text != "[context.seats: type_mismatch]" {
+			t.Errorf("%s of %s: notes %s", what, key, text)
+		}
+	}
+	for key, id := range ids {
+		record, ok := g.trace("data/cadenza.db", id)
+		if ok == (key == "c1") {
+			t.Errorf("%s is stored: %t", key, ok)
+		}
+		if ok {
+			check("the trace", key, string(record.Metadata), string(record.Context), record.Notes)
+		}
+	}
+	_, answer := callAdmin(t, "GET", address, "/cadenza/traces?limit=1000&metadata.user=ada", "")
+	if found := listed(t, answer); len(found) != 99 {
+		t.Errorf("%d traces are found by their metadata", len(found))
+	}
+	_, answer = callAdmin(t, "GET", address, "/cadenza/traces/"+ids["c7"], "")
+	shown, _ := answer["trace"].(map[string]any)
+	check("the admin API", "c7", shown["metadata"], shown["context"], shown["notes"])
+	if _, ok := shown["decision_id"]; ok {
+		t.Error("the decision's id is shown")
+	}
+	exported := export(t, address, "metadata.user=ada")
+	if len(exported) != 99 {
+		t.Errorf("%d traces are exported", len(exported))
+	}
+	for _, line := range exported {
+		record := line["trace"].(map[string]any)
+		check("the export", record["key"].(string), record["metadata"], record["context"], record["notes"])
+	}
+	path := filepath.Join(g.dir, "out", "traces.jsonl")
+	eventually(t, "the sink has them", func() bool { return len(lines(t, path)["trace"]) == 100 })
+	for _, line := range lines(t, path)["trace"][1:] {
+		check("the sink", line["key"].(string), line["metadata"], line["context"], line["notes"])
+	}
+
+	status, answer := callAdmin(t, "DELETE", address, "/cadenza/traces?metadata.user=ada", "")
+	if erased, _ := answer["erased"].(map[string]any); status != http.StatusOK || erased["traces"] != 99.0 {
+		t.Errorf("%d %v", status, answer)
+	}
+	if n := rowsOf(t, g, "decisions"); n != 0 {
+		t.Errorf("%d decisions are left", n)
+	}
+	for _, name := range []string{"cadenza.db", "cadenza.db-wal"} {
+		content, err := os.ReadFile(filepath.Join(g.dir, "data", name))
+		if err != nil || strings.Contains(string(content), "[redacted:card]") {
+			t.Errorf("%s holds what was erased (%v)", name, err)
+		}
+	}
+}
+
+// TestWhatIsSmallIsStoredWithEachTrace: a row of its own would cost more than the
+// copies. So is what only one answer has.
+func TestWhatIsSmallIsStoredWithEachTrace(t *testing.T) {
+	g := startGateway(t, workspace, options+"log content\nredact card\n")
+	large := strings.Repeat("card 4111 1111 1111 1111, ", 500)
+	for body, want := range map[string]int{
+		`{"keys":["hello","reply"],"variables":{"question":"a"}}`:                                                                                2,
+		`{"keys":["hello"],"metadata":{"user":"ada","note":"` + large + `"},"variables":{"question":"a"}}`:                                       1,
+		`{"keys":["hello","reply"],"metadata":{"user":"ada"},"context":{"locale":"nl"},"variables":{"question":"4111 1111 1111 1111","more":1}}`: 2,
+	} {
+		ids := idsOf(t, g.post("/v1/prompts", body))
+		var sent struct{ Metadata, Context, Variables json.RawMessage }
+		if err := json.Unmarshal([]byte(body), &sent); len(ids) != want || err != nil {
+			t.Fatalf("%v: %v, %v", body, ids, err)
+		}
+		redacted := func(text json.RawMessage) string {
+			return strings.ReplaceAll(string(text), "4111 1111 1111 1111", "[redacted:card]")
+		}
+		for key, id := range ids {
+			var record *trace.Record
+			eventually(t, "a trace is stored", func() (ok bool) {
+				record, ok = g.trace("data/cadenza.db", id)
+				return ok
+			})
+			if got, want := string(record.Metadata), redacted(sent.Metadata); got != want {
+				t.Errorf("%s: metadata %.100s, want %.100s", key, got, want)
+			}
+			if got, want := string(record.Context), redacted(sent.Context); got != want {
+				t.Errorf("%s: context %s, want %s", key, got, want)
+			}
+			if got, want := string(record.Variables), redacted(sent.Variables); got != want {
+				t.Errorf("%s: variables %s, want %s", key, got, want)
+			}
+		}
+	}
+	if n := rowsOf(t, g, "decisions"); n != 0 {
+		t.Errorf("%d decisions are stored", n)
+	}
+}
