@@ -3,6 +3,7 @@ package caddymodule_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -140,7 +141,9 @@ func TestARequestIsStoredOnce(t *testing.T) {
 // TestWhatIsSmallIsStoredWithEachTrace: a row of its own would cost more than the
 // copies. So is what only one answer has.
 func TestWhatIsSmallIsStoredWithEachTrace(t *testing.T) {
-	g := startGateway(t, workspace, options+"log content\nredact card\n")
+	files := maps.Clone(workspace)
+	files["definitions/prompts/hello.yaml"] += "log: metadata\n"
+	g := startGateway(t, files, options+"log content\nredact card\n")
 	large := strings.Repeat("card 4111 1111 1111 1111, ", 500)
 	for body, want := range map[string]int{
 		`{"keys":["hello","reply"],"variables":{"question":"a"}}`:                                                                                2,
@@ -163,6 +166,12 @@ func TestWhatIsSmallIsStoredWithEachTrace(t *testing.T) {
 			})
 			if got, want := string(record.Metadata), redacted(sent.Metadata); got != want {
 				t.Errorf("%s: metadata %.100s, want %.100s", key, got, want)
+			}
+			if key == "hello" {
+				if len(record.Context) > 0 || len(record.Variables) > 0 {
+					t.Errorf("%s: context %s, variables %s", key, record.Context, record.Variables)
+				}
+				continue
 			}
 			if got, want := string(record.Context), redacted(sent.Context); got != want {
 				t.Errorf("%s: context %s, want %s", key, got, want)

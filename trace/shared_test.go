@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // TestSharedMembersAreCountedOnce in the bytes that wait, with the first record
@@ -46,6 +47,23 @@ func TestSharedMembersAreCountedOnce(t *testing.T) {
 	})
 }
 
+// TestSharedMembersAreCountedWithoutTheFirst record, where that is dropped.
+func TestSharedMembersAreCountedWithoutTheFirst(t *testing.T) {
+	for name, size := range map[string]int{"it is too large": MaxRecordSize, "there is no room for it": MaxRecordSize / 2} {
+		r := NewRecorder(Options{MaxBytes: MaxRecordSize / 4})
+		shared := &Shared{Context: make([]byte, 1000)}
+		records := []*Record{AcquireRecord(), AcquireRecord(), AcquireRecord()}
+		records[0].Response = make([]byte, size)
+		for _, record := range records {
+			record.Shared, record.SharesContent = shared, true
+		}
+		r.Evaluations(records)
+		if got, want := r.Stats().QueuedBytes, int64(3*recordOverhead+1000); got != want {
+			t.Errorf("%s: %d bytes wait, want %d", name, got, want)
+		}
+	}
+}
+
 // TestAnswersOfARequestHaveACeiling: they are taken as long as they are not larger
 // together than one record may be.
 func TestAnswersOfARequestHaveACeiling(t *testing.T) {
@@ -77,5 +95,18 @@ func TestAnswersOfARequestHaveACeiling(t *testing.T) {
 				t.Errorf("%d wait, in %d bytes; %d were too large; want %d", stats.Queued, stats.QueuedBytes, stats.Drops.TooLarge, test.taken)
 			}
 		})
+	}
+}
+
+// TestDecisionsAreNoTraces: what names a request is not taken for the id of an
+// answer, on which something could be reported.
+func TestDecisionsAreNoTraces(t *testing.T) {
+	a, err := NewAuthority(make([]byte, MinKeyLength), "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := a.New(KindDecision, time.Now())
+	if kind, ok := a.Verify(id); ok || id.kind() != KindDecision || !id.isForm() {
+		t.Errorf("%s is valid (%t) and of kind %v", id, ok, kind)
 	}
 }
