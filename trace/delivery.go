@@ -26,7 +26,7 @@ func (p Position) Min(q Position) Position {
 
 // Delivery is what a sink is to take at once, whole or not at all.
 type Delivery struct {
-	Records  []*Record  // started, ended or interrupted
+	Records  []*Record  // started, ended or interrupted; each with what it shares as its own
 	Metrics  []*Metrics // each with its UUID
 	Versions []Version
 

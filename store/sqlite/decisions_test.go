@@ -341,6 +341,21 @@ VALUES (X'00112233445566778899aabbccddeeff', 12, 'default', 'prompt', 'k', 'ende
 	}
 }
 
+// TestListsAreBoundedByWhatTheyShow, and so what follows the traces.
+func TestListsAreBoundedByWhatTheyShow(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	text := bytes.Repeat([]byte("x"), answerBytes/8)
+	mustCommit(t, s, trace.Batch{Records: answersOf(mustAuthority(t), time.Now(), 20, &trace.Shared{Metadata: text})})
+	page, err := s.Traces(t.Context(), trace.Filter{Workspace: "default"}, trace.ID{}, 1000, time.Minute)
+	if err != nil || len(page.Records) > 8 || page.Next.IsZero() {
+		t.Errorf("a page of %d traces, %v", len(page.Records), err)
+	}
+	followed, _, err := s.Follow(t.Context(), trace.Filter{Workspace: "default"}, 0, 1000)
+	if err != nil || len(followed) > 8 || len(followed) == 0 {
+		t.Errorf("%d traces at once, %v", len(followed), err)
+	}
+}
+
 // TestDeliveriesAreBoundedByWhatTheyShow, not by what is stored of it.
 func TestDeliveriesAreBoundedByWhatTheyShow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")

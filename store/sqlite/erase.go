@@ -196,8 +196,8 @@ ORDER BY n, m.seq LIMIT ?5`
 	// A decision goes with the last of its traces.
 	doomedTraces = `
 SELECT n, t.seq, coalesce(octet_length(metadata), 0) + coalesce(octet_length(context), 0) + coalesce(octet_length(variables), 0) +
-	coalesce(octet_length(messages), 0) + coalesce(octet_length(response), 0) + coalesce(octet_length(tool_calls), 0) + coalesce((
-		SELECT coalesce(octet_length(d.metadata), 0) + coalesce(octet_length(d.context), 0) + coalesce(octet_length(d.variables), 0)
+	coalesce(octet_length(messages), 0) + coalesce(octet_length(response), 0) + coalesce(octet_length(tool_calls), 0) + coalesce(octet_length(notes), 0) + coalesce((
+		SELECT coalesce(octet_length(d.notes), 0) + coalesce(octet_length(d.metadata), 0) + coalesce(octet_length(d.context), 0) + coalesce(octet_length(d.variables), 0)
 		FROM decisions AS d WHERE d.id = t.decision_id AND t.shared IS NOT NULL AND t.seq = (
 			SELECT max(seq) FROM traces INDEXED BY traces_decision WHERE decision_id = d.id AND shared IS NOT NULL
 		)

@@ -85,7 +85,11 @@ func scanReport(scan func(...any) error) (trace.Metrics, error) { return scanMet
 
 // contentSize is how much a record holds that callers and models sent, in bytes.
 func contentSize(r *trace.Record) int {
-	return len(r.Metadata) + len(r.Context) + len(r.Variables) + len(r.Messages) + len(r.Response) + len(r.ToolCalls)
+	size := len(r.Metadata) + len(r.Context) + len(r.Variables) + len(r.Messages) + len(r.Response) + len(r.ToolCalls)
+	for _, note := range r.Notes {
+		size += len(note)
+	}
+	return size
 }
 
 // bareReport is about what a report without texts takes in memory, in bytes.
