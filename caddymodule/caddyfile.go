@@ -58,6 +58,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		redact        <detectors...>
 //		price         [<provider>/]<model> <prompt> <completion>
 //		max_body_size <size>
+//		max_metadata_size <size>
 //		provider      <name> [<module>] {
 //			...
 //		}
@@ -109,7 +110,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // workspaceOptions are the options of a workspace, in the order of the
 // documentation.
 var workspaceOptions = []string{
-	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "max_body_size", "provider", "workspace",
+	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "max_body_size", "max_metadata_size", "provider", "workspace",
 }
 
 // unmarshalOption reads the option that d stands on.
@@ -154,6 +155,8 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		return w.unmarshalPrice(d)
 	case "max_body_size":
 		return sizeOption(d, &w.MaxBodySize, maxMaxBodySize)
+	case "max_metadata_size":
+		return sizeOption(d, &w.MaxMetadataSize, maxMaxMetadataSize)
 	case "sink":
 		return w.unmarshalSink(d)
 	case "provider":

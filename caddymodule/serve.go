@@ -179,6 +179,7 @@ func (a *App) answer(w http.ResponseWriter, r *http.Request, to route, traceID s
 	if err := c.request.ReadBody(w, r, c.workspace.MaxBodySize); err != nil {
 		return endingOf(err)
 	}
+	c.request.SetMetadataLimit(c.workspace.MaxMetadataSize)
 	c.snapshot = c.workspace.source.Snapshot()
 
 	switch to {

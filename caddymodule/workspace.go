@@ -30,6 +30,10 @@ const providerNamespace = "cadenza.providers"
 // maxMaxBodySize bounds what max_body_size may allow, in bytes.
 const maxMaxBodySize = 64 << 20
 
+// maxMaxMetadataSize bounds what max_metadata_size may allow, in bytes: every
+// trace of a request has its metadata, whatever is logged.
+const maxMaxMetadataSize = 1 << 20
+
 // Workspace is one set of definitions with its API keys, providers and traces.
 type Workspace struct {
 	// The directory of the definitions: context.yaml and the folders prompts,
@@ -77,6 +81,10 @@ type Workspace struct {
 
 	// The largest request body, in bytes. Default: 1048576 (1 MiB).
 	MaxBodySize int64 `json:"max_body_size,omitempty"`
+
+	// The largest "metadata" of a request or of a metrics report, in bytes of
+	// compact JSON. Default: 16384 (16 KiB).
+	MaxMetadataSize int64 `json:"max_metadata_size,omitempty"`
 
 	// The LLM providers by the name that definitions call them.
 	ProvidersRaw caddy.ModuleMap `json:"providers,omitempty" caddy:"namespace=cadenza.providers inline_key=module"`
@@ -161,6 +169,9 @@ func (w *Workspace) provision(ctx caddy.Context, app *App, name string) error {
 	var err error
 	if w.memory, err = acquireMemory(name); err != nil {
 		return err
+	}
+	if w.MaxMetadataSize < 0 || w.MaxMetadataSize > maxMaxMetadataSize {
+		return fmt.Errorf("max_metadata_size %d: must be between 1 and %s", w.MaxMetadataSize, humanize.IBytes(maxMaxMetadataSize))
 	}
 	if err := w.provisionKeys(); err != nil {
 		return err

@@ -85,7 +85,7 @@ func (r *Request) evaluation() (e Evaluation, body *fastjson.Object, err *Error)
 	if e.Context, err = objectMember(body, "context"); err != nil {
 		return e, nil, err
 	}
-	if e.Metadata, err = objectMember(body, "metadata"); err != nil {
+	if e.Metadata, err = r.metadataMember(body); err != nil {
 		return e, nil, err
 	}
 	return e, body, nil
@@ -143,7 +143,7 @@ func (r *Request) Endpoint() (Endpoint, *Error) {
 	if e.Context, err = objectMember(body, "context"); err != nil {
 		return Endpoint{}, err
 	}
-	if e.Metadata, err = objectMember(body, "metadata"); err != nil {
+	if e.Metadata, err = r.metadataMember(body); err != nil {
 		return Endpoint{}, err
 	}
 	if e.Variables, err = objectMember(body, "variables"); err != nil {

@@ -66,10 +66,10 @@ func (r *Request) Metrics() (*MetricsRecord, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	return metricsRecord(body)
+	return r.metricsRecord(body)
 }
 
-func metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) {
+func (r *Request) metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) {
 	m := new(MetricsRecord)
 	for _, member := range [...]struct {
 		name string
@@ -88,6 +88,9 @@ func metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) {
 			return nil, Errorf(InvalidRequest, member.name, "%q must be a string, not %s.", member.name, describe(v))
 		}
 		*member.into = new(string(v.GetStringBytes()))
+	}
+	if err := m.checkTexts(); err != nil {
+		return nil, err
 	}
 	for _, member := range [...]struct {
 		name string
@@ -108,7 +111,7 @@ func metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) {
 		}
 		*member.into = &n
 	}
-	metadata, err := objectMember(body, "metadata")
+	metadata, err := r.metadataMember(body)
 	if err != nil {
 		return nil, err
 	}

@@ -41,6 +41,9 @@ func (r *Request) TraceMetrics(rawQuery string) (*MetricsRecord, *Error) {
 	m := new(MetricsRecord)
 	if len(pairs) > 0 {
 		m.Metadata = appendPairs(nil, pairs)
+		if err := r.checkMetadata(m.Metadata); err != nil {
+			return nil, err
+		}
 	}
 	return m, nil
 }

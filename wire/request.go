@@ -33,6 +33,9 @@ type Request struct {
 	values int // in the body last parsed
 	keys   []string
 	names  [][]byte // members of the objects under check for duplicates
+
+	maxMetadata int64  // 0: the default
+	scratch     []byte // for a member's compact JSON
 }
 
 var requests = sync.Pool{New: func() any { return new(Request) }}
@@ -53,8 +56,12 @@ func (r *Request) Release() {
 	if cap(r.names) > keepValues {
 		r.names = nil
 	}
+	if cap(r.scratch) > keepBodyBytes {
+		r.scratch = nil
+	}
 	r.body = r.body[:0]
 	r.values = 0
+	r.maxMetadata = 0
 	clear(r.keys)
 	r.keys = r.keys[:0]
 	clear(r.names[:cap(r.names)])
