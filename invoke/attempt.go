@@ -102,7 +102,7 @@ func (a *attempt) close() {
 		a.timer = nil
 	}
 	if a.stream != nil {
-		a.result = a.stream.Result()
+		a.result = withShortNames(a.stream.Result())
 		a.stream.Close()
 		a.stream = nil
 	}

@@ -29,4 +29,20 @@ func init() {
 			Run: "ReportTextCeilings",
 		},
 	)
+	add("invoke",
+		mutant{
+			ID: "names-of-upstreams", In: "attempt.close",
+			What: "the names that an upstream gives have no ceiling",
+			Old:  "withShortNames(a.stream.Result())", New: "a.stream.Result()",
+			Run: "NamesOfUpstreams",
+		},
+	)
+	add("store/sqlite",
+		mutant{
+			ID: "room-of-lists", In: "shortWithin",
+			What: "a list counts metadata alone",
+			Old:  "record.Size()", New: "len(record.Metadata)",
+			Run: "ListsAreBounded",
+		},
+	)
 }

@@ -80,7 +80,7 @@ func (e *Error) Error() string {
 	for _, word := range []string{e.Type, e.Code} {
 		if word != "" {
 			b.WriteString(" ")
-			b.WriteString(word)
+			b.WriteString(ShortName(word))
 		}
 	}
 	if e.Message != "" {

@@ -87,7 +87,8 @@ const (
 // Whole reports whether the model said all that it meant to say.
 func (r FinishReason) Whole() bool { return r == FinishStop || r == FinishToolCalls }
 
-// Result is what is known of an answer once it is complete.
+// Result is what is known of an answer once it is complete. Of names in it, the
+// gateway keeps MaxName bytes.
 type Result struct {
 	Model        string // the model the provider says it used
 	FinishReason FinishReason

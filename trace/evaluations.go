@@ -10,7 +10,7 @@ func (r *Recorder) Evaluations(records []*Record) {
 		if counts {
 			record.Shared.countedWith = record
 		}
-		size := record.size()
+		size := record.Size()
 		if size > room {
 			r.counters.tooLarge.Add(1)
 			ReleaseRecord(record)

@@ -91,7 +91,7 @@ func (q *queue) take(b *Batch, starts *[]waitingStart, durable *[]*waitingDurabl
 	if q.startsBefore {
 		for q.starts.len() > 0 && room > 0 && roomBytes > 0 {
 			s := q.starts.pop()
-			size := s.record.size()
+			size := s.record.Size()
 			fits(size)
 			q.bytes -= int64(size)
 			b.Starts = append(b.Starts, s.record)
@@ -118,7 +118,7 @@ func (q *queue) take(b *Batch, starts *[]waitingStart, durable *[]*waitingDurabl
 	}
 	for q.records.len() > 0 && room > 0 && roomBytes > 0 {
 		r := q.records.pop()
-		size := r.size()
+		size := r.Size()
 		fits(size)
 		q.bytes -= int64(size)
 		b.Records = append(b.Records, r)

@@ -176,10 +176,10 @@ func (r *Record) copyFrom(from *Record) {
 // recordOverhead is about what a record takes beside its content, in bytes.
 const recordOverhead = 512
 
-// size is about what the record takes in memory, in bytes. What it shares is
+// Size is about what the record takes in memory, in bytes. What it shares is
 // counted with one of the records that do.
-func (r *Record) size() int {
-	size := recordOverhead + len(r.Metadata) + len(r.Context) + len(r.Variables) + len(r.Messages) + len(r.Response) + len(r.ToolCalls) + 96*len(r.Attempts)
+func (r *Record) Size() int {
+	size := recordOverhead + len(r.Model) + len(r.Metadata) + len(r.Context) + len(r.Variables) + len(r.Messages) + len(r.Response) + len(r.ToolCalls) + 96*len(r.Attempts)
 	size += notesSize(r.Notes)
 	if r.Shared != nil && r.Shared.countedWith == r {
 		size += r.Shared.size()

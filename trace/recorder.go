@@ -163,7 +163,7 @@ func (r *Recorder) End(record *Record) bool {
 }
 
 func (r *Recorder) push(record *Record, maxRecords int, maxBytes int64) bool {
-	size := record.size()
+	size := record.Size()
 	if size > MaxRecordSize {
 		r.counters.tooLarge.Add(1)
 		ReleaseRecord(record)
@@ -213,7 +213,7 @@ func (r *Recorder) signal() {
 // store is unavailable: the call goes on, false is returned, and the loss is
 // counted (the record may still be written later).
 func (r *Recorder) Start(ctx context.Context, record *Record) bool {
-	size := record.size()
+	size := record.Size()
 	if size > MaxRecordSize {
 		r.counters.tooLarge.Add(1)
 		return false

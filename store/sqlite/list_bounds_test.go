@@ -9,18 +9,32 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TestListsAreBoundedInBytes lists and follows traces whose callers sent much
-// metadata: a page ends early, and the next one goes on behind it.
+// TestListsAreBoundedInBytes lists and follows traces that show much, be it their
+// own or what they share, or whose upstreams named a model at length: a page ends
+// early, and the next one goes on behind it.
 func TestListsAreBoundedInBytes(t *testing.T) {
+	large := strings.Repeat("x", answerBytes/8)
+	metadata, notes := []byte(`{"ballast":"`+large+`"}`), []string{large[:len(large)/2], large[:len(large)/2]}
+	for name, of := range map[string]trace.Record{
+		"metadata":        {Metadata: metadata},
+		"model":           {Model: large},
+		"notes":           {Notes: notes},
+		"shared metadata": {Decision: trace.ID{1}, Shared: &trace.Shared{Metadata: metadata}},
+		"shared notes":    {Decision: trace.ID{1}, Shared: &trace.Shared{Notes: notes}},
+	} {
+		t.Run(name, func(t *testing.T) { testListsAreBounded(t, of) })
+	}
+}
+
+func testListsAreBounded(t *testing.T, of trace.Record) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, now := mustAuthority(t), time.Now()
 	const count = 20
-	large := []byte(`{"ballast":"` + strings.Repeat("x", answerBytes/8) + `"}`)
 	var batch trace.Batch
 	for range count {
-		batch.Records = append(batch.Records, &trace.Record{
-			ID: authority.New(trace.KindPrompt, now), Time: now, Workspace: "w", Kind: trace.KindPrompt, Key: "k", Metadata: large,
-		})
+		r := of
+		r.ID, r.Time, r.Workspace, r.Kind, r.Key = authority.New(trace.KindPrompt, now), now, "w", trace.KindPrompt, "k"
+		batch.Records = append(batch.Records, &r)
 	}
 	if err := s.Commit(t.Context(), &batch); err != nil {
 		t.Fatal(err)

@@ -324,7 +324,7 @@ func collect[T any](ctx context.Context, on querier, scan func(func(...any) erro
 // errEnough ends a collect after the row that was scanned, with all it has.
 var errEnough = errors.New("enough rows")
 
-// answerBytes is about how much of traces one answer holds: their metadata may be
+// answerBytes is about how much of traces one answer holds: what they show may be
 // megabytes each.
 const answerBytes = 4 << 20
 
@@ -336,7 +336,7 @@ func shortWithin(room *int) func(scan func(...any) error, first ...any) (*trace.
 		if err != nil {
 			return nil, err
 		}
-		if *room -= len(record.Metadata); *room <= 0 {
+		if *room -= record.Size(); *room <= 0 {
 			return record, errEnough
 		}
 		return record, nil
