@@ -1,9 +1,13 @@
 package caddymodule_test
 
 import (
+	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/caddymodule"
 )
 
 // TestMetadataCeiling goes to the ceiling of metadata on every route that takes
@@ -36,4 +40,27 @@ func TestMetadataCeiling(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(100)
+}
+
+// TestReplyOfAnAPIKey has a reply counted for the API key that it was given to.
+func TestReplyOfAnAPIKey(t *testing.T) {
+	g := startGateway(t, workspace, options)
+	if a := g.keyed("k-1", "/v1/metrics", `{"score":1}`); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	var apiKey string
+	var bytes int64
+	if err := g.database().QueryRow("SELECT api_key, bytes FROM reply_totals").Scan(&apiKey, &bytes); err != nil || apiKey != "test" || bytes == 0 {
+		t.Errorf("the replies of %q take %d bytes, %v", apiKey, bytes, err)
+	}
+}
+
+func TestEvictionsAreCounted(t *testing.T) {
+	g := startGateway(t, workspace, options)
+	caddymodule.StoreConfig().OnEvicted("replies", 3)
+	g.site(options, observed)
+	want := fmt.Sprintf(`cadenza_store_evicted_total{store=%q,table="replies"} 3`, filepath.Join(g.dir, "data/cadenza.db"))
+	if metrics := g.scrape(); !strings.Contains(metrics, want) {
+		t.Errorf("the metrics have no %s", want)
+	}
 }

@@ -44,7 +44,7 @@ func TestDamagedStoreInUse(t *testing.T) {
 		return len(found["trace"]) == len(before) && len(found["metrics"]) == len(before)
 	})
 	copyLog(t, path)
-	overwriteFrom(t, path, 120<<10)
+	overwriteFrom(t, path, 160<<10)
 
 	met := false
 	for _, id := range before {

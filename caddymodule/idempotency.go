@@ -60,6 +60,7 @@ func mismatch() *wire.Error {
 func (c *call) claim(key, pathID string) *wire.Error {
 	reply := &trace.Reply{
 		ReplyKey: trace.ReplyKey{Workspace: c.workspace.name, Route: c.route.String(), Key: key},
+		APIKey:   c.key.name,
 		Digest:   c.digest(pathID),
 	}
 	if err := c.workspace.store.claims.take(reply.ReplyKey, reply.Digest); err != nil {

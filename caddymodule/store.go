@@ -95,6 +95,7 @@ func (s *sharedStore) config() sqlite.Config {
 		CurrentMaxSize:   func() int64 { return s.limits.current().maxSize },
 		Sinks:            s.sinks.names,
 		OnLoss:           collectors().sinks.lose,
+		OnEvicted:        func(table string, rows int64) { collectors().recorders.countEvicted(s.path, table, rows) },
 		OnSetAside:       func(string) { collectors().recorders.countAside(s.path) },
 		Logger:           currentLogger("cadenza.store", s.path),
 	}

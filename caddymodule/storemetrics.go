@@ -15,8 +15,10 @@ type recorderCollector struct {
 	open map[string]*trace.Recorder // by path
 	// aside is how many damaged files were set aside of each path.
 	aside map[string]uint64
+	// evicted is how many rows were deleted for the size of each path, by table.
+	evicted map[string]map[string]int64
 
-	queue, up, commits, commitSeconds, failures, stored, dropped, rejected, setAside *prometheus.Desc
+	queue, up, commits, commitSeconds, failures, stored, dropped, rejected, setAside, evictions *prometheus.Desc
 }
 
 func newRecorderCollector() *recorderCollector {
@@ -26,6 +28,7 @@ func newRecorderCollector() *recorderCollector {
 	return &recorderCollector{
 		open:          make(map[string]*trace.Recorder),
 		aside:         make(map[string]uint64),
+		evicted:       make(map[string]map[string]int64),
 		queue:         describe("queue_records", "Records that wait to be written."),
 		up:            describe("up", "1 while the store accepts writes."),
 		commits:       describe("commits_total", "Commits that succeeded."),
@@ -35,6 +38,7 @@ func newRecorderCollector() *recorderCollector {
 		dropped:       describe("dropped_total", "Records that could not be kept.", "reason"),
 		rejected:      describe("metrics_rejected_total", "Metrics answered store_unavailable."),
 		setAside:      describe("set_aside_total", "Files that were found to be damaged, and set aside."),
+		evictions:     describe("evicted_total", "Rows that were deleted because they took more than they may.", "table"),
 	}
 }
 
@@ -51,6 +55,16 @@ func (c *recorderCollector) countAside(path string) {
 	c.aside[path]++
 }
 
+// countEvicted counts rows of a table that were deleted for the size.
+func (c *recorderCollector) countEvicted(path, table string, rows int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.evicted[path] == nil {
+		c.evicted[path] = make(map[string]int64)
+	}
+	c.evicted[path][table] += rows
+}
+
 // remove forgets a recorder, unless another took its place.
 func (c *recorderCollector) remove(path string, recorder *trace.Recorder) {
 	c.mu.Lock()
@@ -63,7 +77,7 @@ func (c *recorderCollector) remove(path string, recorder *trace.Recorder) {
 // Describe describes the metrics.
 func (c *recorderCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		c.queue, c.up, c.commits, c.commitSeconds, c.failures, c.stored, c.dropped, c.rejected, c.setAside,
+		c.queue, c.up, c.commits, c.commitSeconds, c.failures, c.stored, c.dropped, c.rejected, c.setAside, c.evictions,
 	} {
 		descs <- desc
 	}
@@ -97,6 +111,9 @@ func (c *recorderCollector) Collect(out chan<- prometheus.Metric) {
 		counter(c.dropped, float64(stats.Drops.Closed), "closed")
 		counter(c.rejected, float64(stats.MetricsRejected))
 		counter(c.setAside, float64(c.aside[path]))
+		for _, table := range []string{"traces", "metrics", "replies"} {
+			counter(c.evictions, float64(c.evicted[path][table]), table)
+		}
 	}
 }
 

@@ -133,8 +133,9 @@ type Store struct {
 	// How long traces are kept, with their metrics. Default: forever.
 	Retention caddy.Duration `json:"retention,omitempty"`
 	// How large the database may be, in bytes; at least 1 MiB. Beyond it the
-	// oldest traces are deleted, also those that no sink has taken yet. Default:
-	// unlimited.
+	// oldest traces are deleted with the metrics of their age, also those that no
+	// sink has taken yet. Replies to idempotency keys have a tenth of it to
+	// themselves. Default: unlimited, and 1 GiB for replies.
 	MaxSize int64 `json:"max_size,omitempty"`
 }
 

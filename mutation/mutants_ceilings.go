@@ -45,4 +45,38 @@ func init() {
 			Run: "ListsAreBounded",
 		},
 	)
+	add("store/sqlite",
+		mutant{
+			ID: "replies-go-first", In: "Store.Maintain",
+			What: "replies have no share of their own, and take traces and metrics",
+			Old:  "s.shrinkReplies(ctx); more || err != nil", New: "s.shrinkReplies(ctx); false",
+			Run: "RepliesNeverTakeMetrics",
+		},
+		mutant{
+			ID: "replies-of-a-key", In: "Store.shrinkReplies",
+			What: "the replies of one API key evict those of others",
+			Old:  "totals[i].bytes > share/replyKeyPart", New: "totals[i].bytes > share",
+			Run: "ReplyCeilings",
+		},
+		mutant{
+			ID: "replies-evict-the-newest", In: "Store.deleteOldestReplies",
+			What: "the newest replies go first",
+			Old:  "ORDER BY time_ms LIMIT", New: "ORDER BY time_ms DESC LIMIT",
+			Run: "ReplyCeilings",
+		},
+	)
+	add("caddymodule",
+		mutant{
+			ID: "replies-whose", In: "call.claim",
+			What: "replies of all API keys count as one's",
+			Old:  "APIKey:   c.key.name,", New: "",
+			Run: "TestReplyOfAnAPIKey",
+		},
+		mutant{
+			ID: "evictions-counted", In: "sharedStore.config",
+			What: "what is deleted for the size is not counted",
+			Old:  "collectors().recorders.countEvicted(s.path, table, rows)", New: "_, _ = table, rows",
+			Run: "TestEvictionsAreCounted",
+		},
+	)
 }

@@ -23,6 +23,7 @@ type ReplyKey struct {
 // request gets it again.
 type Reply struct {
 	ReplyKey
+	APIKey  string            // the name of the key that the request came with
 	Digest  [sha256.Size]byte // of the request
 	Time    time.Time         // of the answer
 	TraceID ID                // that the answer names; zero: none

@@ -44,7 +44,7 @@ func watchErasure(t *testing.T, path string, selector trace.Selector, failAt int
 		}
 	}
 	hook(func(change sqlite.SQLitePreUpdateData) {
-		if change.DatabaseName == "main" {
+		if change.DatabaseName == "main" && change.TableName != "reply_totals" { // a sum, which its row's deletion changes
 			w.rows++
 		}
 	}, func() int32 {

@@ -12,7 +12,7 @@ import (
 )
 
 var replyColumns = []string{
-	"workspace", "route", "key", "digest", "time_ms", "trace_id", "status", "code", "body",
+	"workspace", "route", "key", "digest", "time_ms", "trace_id", "status", "code", "body", "api_key", "size",
 }
 
 var (
@@ -20,11 +20,12 @@ var (
 	keepReplySQL = insertSQL("INSERT", "replies", replyColumns, 1) + fmt.Sprintf(`
 ON CONFLICT (workspace, route, key) DO UPDATE SET
 	digest = excluded.digest, time_ms = excluded.time_ms, trace_id = excluded.trace_id,
-	status = excluded.status, code = excluded.code, body = excluded.body
+	status = excluded.status, code = excluded.code, body = excluded.body,
+	api_key = excluded.api_key, size = excluded.size
 WHERE time_ms <= excluded.time_ms - %d`, trace.ReplyLifetime.Milliseconds())
 
 	selectReply = fmt.Sprintf("SELECT %s FROM replies WHERE workspace = ? AND route = ? AND key = ?",
-		strings.Join(replyColumns[3:], ", "))
+		strings.Join(replyColumns[3:len(replyColumns)-1], ", "))
 )
 
 // keepReply stores r, or finds the reply that stands under its key.
@@ -34,7 +35,8 @@ func (s *statements) keepReply(ctx context.Context, r *trace.Reply) error {
 		traceID = r.TraceID[:]
 	}
 	s.args = append(s.args[:0],
-		r.Workspace, r.Route, r.Key, r.Digest[:], r.Time.UnixMilli(), traceID, int64(r.Status), text(r.Code), string(r.Body))
+		r.Workspace, r.Route, r.Key, r.Digest[:], r.Time.UnixMilli(), traceID, int64(r.Status), text(r.Code), string(r.Body),
+		r.APIKey, replySize(r))
 	result, err := s.keep.ExecContext(ctx, s.args...)
 	clear(s.args)
 	if err != nil {
@@ -56,7 +58,7 @@ func scanReply(row *sql.Row, key trace.ReplyKey) (*trace.Reply, error) {
 		timeMillis      int64
 		code            sql.NullString
 	)
-	if err := row.Scan(&digest, &timeMillis, &traceID, &r.Status, &code, &r.Body); err != nil {
+	if err := row.Scan(&digest, &timeMillis, &traceID, &r.Status, &code, &r.Body, &r.APIKey); err != nil {
 		return nil, err
 	}
 	copy(r.Digest[:], digest)

@@ -43,6 +43,9 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err err
 			return more, classify(err)
 		}
 	}
+	if more, err = s.shrinkReplies(ctx); more || err != nil {
+		return more, classify(err)
+	}
 	if more, err = s.shrink(ctx); more || err != nil {
 		return more, classify(err)
 	}

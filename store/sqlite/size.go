@@ -36,7 +36,7 @@ func (s *Store) shrink(ctx context.Context) (more bool, err error) {
 	if err != nil || used <= limit {
 		return false, err
 	}
-	lost := make(map[string]int64)
+	lost, evicted := make(map[string]int64), make(map[*table]eviction)
 	err = s.transact(ctx, func() error {
 		sinks, err := readSinks(ctx, s.conn, s.config.Sinks())
 		if err != nil {
@@ -44,7 +44,7 @@ func (s *Store) shrink(ctx context.Context) (more bool, err error) {
 		}
 		more = true
 		for began := time.Now(); more && time.Since(began) < shrinkTime; {
-			deleted, err := s.deleteOldest(ctx, sinks, lost)
+			deleted, err := s.deleteOldest(ctx, sinks, lost, evicted)
 			if err != nil {
 				return err
 			}
@@ -59,13 +59,17 @@ func (s *Store) shrink(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	s.loss.add(lost, s.config.OnLoss)
+	for t, e := range evicted {
+		s.loss.addRows(t, e)
+		s.config.OnEvicted(t.name, e.rows)
+	}
 	s.loss.overfull = used > limit && !more
 	return more, nil
 }
 
-// deleteOldest deletes a few of the oldest rows and counts them, and those that
-// a sink has yet to have by sink.
-func (s *Store) deleteOldest(ctx context.Context, sinks []activeSink, lost map[string]int64) (deleted int, err error) {
+// deleteOldest deletes a few of the oldest rows and counts them by table, and
+// those that a sink has yet to have by sink.
+func (s *Store) deleteOldest(ctx context.Context, sinks []activeSink, lost map[string]int64, evicted map[*table]eviction) (deleted int, err error) {
 	// Not the oldest of each table: there may be many more traces than metrics.
 	tables := []*table{tracesTable, metricsTable}
 	oldest := make([][]row, len(tables))
@@ -96,7 +100,12 @@ func (s *Store) deleteOldest(ctx context.Context, sinks []activeSink, lost map[s
 		if err := s.deleteRows(ctx, t, doomed); err != nil {
 			return 0, err
 		}
-		deleted += len(doomed)
+		if n := len(doomed); n > 0 {
+			e := evicted[t]
+			e.add(int64(n), oldest[i][n-1].id.Time())
+			evicted[t] = e
+			deleted += n
+		}
 	}
 	return deleted, nil
 }
@@ -108,10 +117,25 @@ func earlier(a, b trace.ID) trace.ID {
 	return b
 }
 
-// loss is what this maintenance deleted for the size that should not have been,
-// and whether that was not enough.
+// eviction is how many rows were deleted, and of what time the newest was.
+type eviction struct {
+	rows   int64
+	newest time.Time
+}
+
+func (e *eviction) add(rows int64, newest time.Time) {
+	e.rows += rows
+	if newest.After(e.newest) {
+		e.newest = newest
+	}
+}
+
+// loss is what this maintenance deleted for the size, which of it should not
+// have been, and whether that was not enough.
 type loss struct {
-	rows           map[string]int64 // by sink
+	rows           map[string]int64 // that a sink did not have, by sink
+	evicted        map[*table]eviction
+	replies        map[replyOwner]eviction
 	overfull, told bool
 }
 
@@ -125,8 +149,33 @@ func (l *loss) add(rows map[string]int64, onLoss func(string, int64)) {
 	}
 }
 
+func (l *loss) addRows(t *table, more eviction) { addEviction(&l.evicted, t, more) }
+
+func (l *loss) addReplies(owner replyOwner, more eviction) { addEviction(&l.replies, owner, more) }
+
+func addEviction[K comparable](to *map[K]eviction, of K, more eviction) {
+	if *to == nil {
+		*to = make(map[K]eviction)
+	}
+	e := (*to)[of]
+	e.add(more.rows, more.newest)
+	(*to)[of] = e
+}
+
 // report logs the account of a maintenance and begins the next one's.
 func (l *loss) report(logger *slog.Logger) {
+	for owner, e := range l.replies {
+		logger.Warn("replies to idempotency keys take more than their share of the trace store: the oldest were deleted, and requests that bear their keys again are new ones",
+			"workspace", owner.workspace, "api_key", owner.apiKey, "replies", e.rows, "up_to", e.newest)
+	}
+	clear(l.replies)
+	if traces, metrics := l.evicted[tracesTable], l.evicted[metricsTable]; traces.rows+metrics.rows > 0 {
+		newest := traces
+		newest.add(0, metrics.newest)
+		logger.Info("the trace store reached its size: the oldest traces and metrics were deleted",
+			"traces", traces.rows, "metrics", metrics.rows, "up_to", newest.newest)
+	}
+	clear(l.evicted)
 	for _, sink := range slices.Sorted(maps.Keys(l.rows)) {
 		logger.Error("the trace store reached its size before a sink had all of it: the oldest traces and metrics were deleted; see why the sink is behind, or allow the store more",
 			"sink", sink, "lost", l.rows[sink])

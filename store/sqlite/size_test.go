@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -177,8 +178,8 @@ func TestSizeIsACeiling(t *testing.T) {
 	if counts, err := s.Counts(t.Context()); err != nil || counts != (Counts{Versions: 1}) {
 		t.Errorf("%+v, %v; want the version alone", counts, err)
 	}
-	if _, err := s.Reader.Reply(t.Context(), replyOf("kept", 1, now).ReplyKey); err != nil {
-		t.Errorf("the reply: %v", err)
+	if _, err := s.Reader.Reply(t.Context(), replyOf("kept", 1, now).ReplyKey); !errors.Is(err, ErrNotFound) {
+		t.Errorf("the reply, whose share is nothing: %v", err)
 	}
 	if got := strings.Count(log.String(), "no traces are left"); got != 1 {
 		t.Errorf("the log tells %d times that the file is too large: %s", got, log)

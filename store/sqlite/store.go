@@ -30,8 +30,9 @@ type Config struct {
 	CurrentRetention func() time.Duration
 
 	// MaxSize bounds the bytes of the file that are in use; 0: it does not. Once
-	// a minute the oldest traces and metrics are deleted until it holds. It
-	// counts replies and versions too, which are not deleted for it.
+	// a minute the oldest replies are deleted until they take no more than their
+	// share of it, and then the oldest traces and metrics until it holds. It
+	// counts versions too, which are not deleted for it.
 	MaxSize        int64
 	CurrentMaxSize func() int64 // in place of MaxSize, where given
 
@@ -44,10 +45,15 @@ type Config struct {
 	// the size before this sink had them.
 	OnLoss func(sink string, rows int64)
 
+	// OnEvicted is told, in the writer's goroutine, how many rows of a table were
+	// deleted for the size: traces, metrics or replies.
+	OnEvicted func(table string, rows int64)
+
 	// OnSetAside is told where a damaged file was moved to.
 	OnSetAside func(aside string)
 
-	maxPages int // of the file, to test a full disk; 0: SQLite's own bound
+	maxPages   int   // of the file, to test a full disk; 0: SQLite's own bound
+	replyShare int64 // of a file without a size, to test it; 0: the default
 }
 
 // Opener returns the function that [trace.Options] opens the store with.
@@ -102,6 +108,9 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	}
 	if config.OnLoss == nil {
 		config.OnLoss = func(string, int64) {}
+	}
+	if config.OnEvicted == nil {
+		config.OnEvicted = func(string, int64) {}
 	}
 	if config.OnSetAside == nil {
 		config.OnSetAside = func(string) {}

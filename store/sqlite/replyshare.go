@@ -1,0 +1,133 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+const (
+	// replySharePart is which part of the file's size replies may take: one in
+	// so many. They are of use for a day; traces and metrics are what the file
+	// is for, and must not go for their sake.
+	replySharePart = 10
+
+	// defaultReplyShare is what they may take of a file without a size, in bytes.
+	defaultReplyShare = 1 << 30
+
+	// replyKeyPart is which part of that share the replies of one API key may
+	// take: one in so many, so that none evicts those of the others.
+	replyKeyPart = 4
+
+	// replyOverhead is about what a reply takes in the file beside its body and
+	// its key, which stands in an index too, in bytes. It is how the ceilings in
+	// bytes are such of numbers as well.
+	replyOverhead = 256
+)
+
+// replySize is about what a reply takes in the file, in bytes.
+func replySize(r *trace.Reply) int64 {
+	return replyOverhead + 2*int64(len(r.Key)) + int64(len(r.Body))
+}
+
+// replyShare is what replies may take of the file together, in bytes.
+func (s *Store) replyShare() int64 {
+	if limit := s.config.CurrentMaxSize(); limit > 0 {
+		return limit / replySharePart
+	}
+	if s.config.replyShare > 0 {
+		return s.config.replyShare
+	}
+	return defaultReplyShare
+}
+
+// replyOwner is whose replies are counted together.
+type replyOwner struct{ workspace, apiKey string }
+
+// replyTotal is what the replies of an API key take.
+type replyTotal struct {
+	replyOwner
+	bytes int64
+}
+
+// shrinkReplies deletes some of the oldest replies of the API keys that have too
+// many, and then of all while they are too many together, and tells whether
+// there is more.
+func (s *Store) shrinkReplies(ctx context.Context) (more bool, err error) {
+	share := s.replyShare()
+	totals, err := collect(ctx, s.conn, func(scan func(...any) error) (t replyTotal, err error) {
+		return t, scan(&t.workspace, &t.apiKey, &t.bytes)
+	}, "SELECT workspace, api_key, bytes FROM reply_totals WHERE bytes > 0")
+	if err != nil {
+		return false, err
+	}
+	all := int64(0)
+	var over *replyTotal
+	for i := range totals {
+		all += totals[i].bytes
+		if totals[i].bytes > share/replyKeyPart {
+			over = &totals[i]
+		}
+	}
+	if over == nil && all <= share {
+		return false, nil
+	}
+	evicted := make(map[replyOwner]eviction)
+	err = s.transact(ctx, func() error {
+		for began := time.Now(); time.Since(began) < shrinkTime; {
+			var freed int64
+			var err error
+			switch {
+			case over != nil && over.bytes > share/replyKeyPart:
+				freed, err = s.deleteOldestReplies(ctx, over.bytes-share/replyKeyPart, evicted,
+					"WHERE workspace = ? AND api_key = ?", over.workspace, over.apiKey)
+				over.bytes -= freed
+			case over == nil && all > share:
+				freed, err = s.deleteOldestReplies(ctx, all-share, evicted, "")
+				all -= freed
+			}
+			if err != nil || freed == 0 {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	for owner, e := range evicted {
+		s.loss.addReplies(owner, e)
+		s.config.OnEvicted("replies", e.rows)
+	}
+	return len(evicted) > 0, nil
+}
+
+// deleteOldestReplies deletes a few of the oldest replies, as many as make
+// excess bytes, and counts them by their owners.
+func (s *Store) deleteOldestReplies(ctx context.Context, excess int64, evicted map[replyOwner]eviction, where string, args ...any) (freed int64, err error) {
+	type reply struct {
+		replyOwner
+		seq, size, timeMillis int64
+	}
+	oldest, err := collect(ctx, s.conn, func(scan func(...any) error) (r reply, err error) {
+		return r, scan(&r.seq, &r.workspace, &r.apiKey, &r.size, &r.timeMillis)
+	}, "SELECT seq, workspace, api_key, size, time_ms FROM replies "+where+" ORDER BY time_ms LIMIT ?", append(args, shrinkRows)...)
+	if err != nil {
+		return 0, err
+	}
+	var doomed []int64
+	for _, r := range oldest {
+		if freed >= excess {
+			break
+		}
+		freed += r.size
+		doomed = append(doomed, r.seq)
+		e := evicted[r.replyOwner]
+		e.add(1, time.UnixMilli(r.timeMillis))
+		evicted[r.replyOwner] = e
+	}
+	return freed, s.deleteRows(ctx, repliesTable, doomed)
+}
+
+var repliesTable = &table{name: "replies"}
