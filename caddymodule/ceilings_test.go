@@ -64,3 +64,27 @@ func TestEvictionsAreCounted(t *testing.T) {
 		t.Errorf("the metrics have no %s", want)
 	}
 }
+
+// TestWorkspacesShareTheQueue has workspaces come and go: each has its part of
+// the queue while it is configured, once.
+func TestWorkspacesShareTheQueue(t *testing.T) {
+	g := startGateway(t, workspace, options)
+	shared := map[string]string{"a": "store sqlite {dir}/data/cadenza.db", "b": "store sqlite {dir}/data/cadenza.db"}
+	for _, step := range []struct {
+		options string
+		want    int
+	}{
+		{options, 1},
+		{options + sharing(t, shared, "a", "b"), 3},
+		{options + sharing(t, shared, "a", "b") + "max_body_size 10KiB\n", 3},
+		{options, 1},
+	} {
+		if err := g.load(step.options); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "each has its part", func() bool { return caddymodule.StoreStats().Joined == step.want })
+		if got := len(caddymodule.StoreStats().Workspaces); got < step.want {
+			t.Errorf("losses of %d workspaces are counted, want %d", got, step.want)
+		}
+	}
+}

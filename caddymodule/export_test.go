@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 func init() { keysInterval = 20 * time.Millisecond }
@@ -20,6 +21,15 @@ func StoreConfig() (config sqlite.Config) {
 		return false
 	})
 	return config
+}
+
+// StoreStats is the account of the only store that is open.
+func StoreStats() (stats trace.Stats) {
+	stores.Range(func(_, value any) bool {
+		stats = value.(*sharedStore).recorder.Stats()
+		return false
+	})
+	return stats
 }
 
 // CountLeases returns functions that count the leases of requests on the only

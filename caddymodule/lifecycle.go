@@ -17,6 +17,7 @@ func (w *Workspace) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
 	w.store.limits.add(&w.limits)
+	w.store.recorder.Join(w.name)
 	w.store.recorder.Open()
 	w.makeIDs(ctx)
 	w.unsubscribe = w.source.Subscribe(w.definitionsChanged)
@@ -47,6 +48,9 @@ func (w *Workspace) cleanup() error {
 	}
 	if w.store != nil {
 		w.store.limits.remove(&w.limits)
+		if w.stop != nil { // it has started
+			w.store.recorder.Leave(w.name)
+		}
 		// A process that exits waits here until everything is in the store.
 		_, err := stores.Delete(w.store.path)
 		errs = append(errs, err)

@@ -35,7 +35,7 @@ func newRecorderCollector() *recorderCollector {
 		commitSeconds: describe("commit_seconds_total", "Time that the commits took."),
 		failures:      describe("commit_failures_total", "Commits that failed."),
 		stored:        describe("records_total", "Records that were written."),
-		dropped:       describe("dropped_total", "Records that could not be kept.", "reason"),
+		dropped:       describe("dropped_total", "Records that could not be kept.", "workspace", "reason"),
 		rejected:      describe("metrics_rejected_total", "Metrics answered store_unavailable."),
 		setAside:      describe("set_aside_total", "Files that were found to be damaged, and set aside."),
 		evictions:     describe("evicted_total", "Rows that were deleted because they took more than they may.", "table"),
@@ -105,10 +105,12 @@ func (c *recorderCollector) Collect(out chan<- prometheus.Metric) {
 		counter(c.commitSeconds, stats.CommitTime.Seconds())
 		counter(c.failures, float64(stats.CommitFailures))
 		counter(c.stored, float64(stats.Stored))
-		counter(c.dropped, float64(stats.Drops.QueueFull), "queue_full")
-		counter(c.dropped, float64(stats.Drops.TooLarge), "too_large")
-		counter(c.dropped, float64(stats.Drops.Failed), "failed")
-		counter(c.dropped, float64(stats.Drops.Closed), "closed")
+		for workspace, drops := range stats.Workspaces {
+			counter(c.dropped, float64(drops.QueueFull), workspace, "queue_full")
+			counter(c.dropped, float64(drops.TooLarge), workspace, "too_large")
+			counter(c.dropped, float64(drops.Failed), workspace, "failed")
+			counter(c.dropped, float64(drops.Closed), workspace, "closed")
+		}
 		counter(c.rejected, float64(stats.MetricsRejected))
 		counter(c.setAside, float64(c.aside[path]))
 		for _, table := range []string{"traces", "metrics", "replies"} {

@@ -79,4 +79,44 @@ func init() {
 			Run: "TestEvictionsAreCounted",
 		},
 	)
+	add("trace",
+		mutant{
+			ID: "no-parts", In: "shares.divide",
+			What: "one workspace may take all of the queue",
+			Old:  "s.max[what] / 2 / s.joined", New: "0",
+			Run: "WorkspacesHaveTheirShare",
+		},
+		mutant{
+			ID: "durable-without-parts", In: "Recorder.pushDurable",
+			What: "one workspace may take all the room for metrics",
+			Old:  "!q.shares.admits(w.share, durableCount, 1, false)", New: "q.durable.len() >= r.options.MaxMetrics",
+			Run: "WorkspacesHaveTheirShare",
+		},
+		mutant{
+			ID: "room-given-back", In: "queue.take",
+			What: "the place of a record that was written is not given back",
+			Old:  "q.give(r.place, recordCount)", New: "q.bytes -= r.size",
+			Run: "QueueIsGivenBack",
+		},
+		mutant{
+			ID: "durable-room-given-back", In: "queue.refuse",
+			What: "the place of metrics that were refused is not given back",
+			Old:  "q.giveDurable(w)", New: "q.durableBytes -= w.size",
+			Run: "QueueIsGivenBack",
+		},
+	)
+	add("caddymodule",
+		mutant{
+			ID: "joins-the-queue", In: "Workspace.start",
+			What: "a workspace has no part of the queue of its own",
+			Old:  "w.store.recorder.Join(w.name)", New: "",
+			Run: "TestWorkspacesShareTheQueue",
+		},
+		mutant{
+			ID: "leaves-the-queue", In: "Workspace.cleanup",
+			What: "a workspace that is gone keeps its part of the queue",
+			Old:  "w.store.recorder.Leave(w.name)", New: "",
+			Run: "TestWorkspacesShareTheQueue",
+		},
+	)
 }

@@ -17,7 +17,7 @@ func init() {
 		mutant{
 			ID: "metrics-without-bound", In: "Recorder.pushDurable",
 			What: "metrics that wait are not bounded in bytes",
-			Old:  "q.durableBytes+size > r.options.MaxBytes", New: "false",
+			Old:  "!q.shares.admits(w.share, durableBytes, w.size, false)", New: "false",
 			Run: "BytesAreBounded",
 		},
 		mutant{

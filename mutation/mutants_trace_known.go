@@ -44,7 +44,7 @@ func init() {
 		mutant{
 			ID: "lost-batch", In: "writer.dropBatch",
 			What: "records that were lost are not counted",
-			Old:  "		w.counters.failed.Add(uint64(n))\n", New: "",
+			Old:  "w.lose(workspace, lostFailed, count)", New: "_, _ = workspace, count",
 			Run: "CloseGivesUpOnAFailingStore|Panic",
 		},
 		mutant{
@@ -62,13 +62,13 @@ func init() {
 		mutant{
 			ID: "room-for-ends", In: "Recorder.End",
 			What: "the end of a call is dropped when the queue is full of evaluations",
-			Old:  "r.options.MaxRecords+r.options.MaxRecords/4", New: "r.options.MaxRecords",
+			Old:  "r.push(record, true)", New: "r.push(record, false)",
 			Run: "Ceilings",
 		},
 		mutant{
-			ID: "queue-ceiling", In: "Recorder.push",
+			ID: "queue-ceiling", In: "queue.admits",
 			What: "the queue holds one more than it may",
-			Old:  "q.records.len() >= maxRecords", New: "q.records.len() > maxRecords",
+			Old:  "q.shares.admits(p.share, count, 1, extra)", New: "q.shares.admits(p.share, count, 0, extra)",
 			Run: "Ceilings",
 		},
 		mutant{

@@ -12,7 +12,7 @@ func (r *Recorder) Evaluations(records []*Record) {
 		}
 		size := record.Size()
 		if size > room {
-			r.counters.tooLarge.Add(1)
+			r.lose(record.Workspace, lostTooLarge, 1)
 			ReleaseRecord(record)
 			continue
 		}

@@ -21,9 +21,8 @@ func (w *writer) refuseTaken(cause error) {
 
 // dropBatch gives the batch up and counts it.
 func (w *writer) dropBatch() {
-	if n := w.batch.Len(); n > 0 {
-		w.counters.failed.Add(uint64(n))
-		w.options.Logger.Error("trace records were lost", "count", n)
+	for workspace, count := range w.batch.byWorkspace() {
+		w.lose(workspace, lostFailed, count)
 	}
 	w.clearBatch()
 }
@@ -59,19 +58,54 @@ func (w *writer) dropAll() {
 	w.queue.mu.Lock()
 	w.queue.closing = true
 	w.queue.state = Closed
-	lost := w.queue.starts.len() + w.queue.records.len() + w.queue.versions.len()
-	w.queue.settled += uint64(w.queue.records.len())
-	w.queue.starts.clear()
-	w.queue.records.clear()
-	w.queue.versions.clear()
-	w.queue.bytes = 0
+	lost := w.queue.dropAll()
 	cause := w.queue.lastError
 	w.queue.mu.Unlock()
 	w.refuseTaken(cause)
-	lost += w.batch.Len()
-	w.clearBatch()
-	if lost > 0 {
-		w.counters.failed.Add(uint64(lost))
-		w.options.Logger.Error("the trace recorder closed before everything was stored", "lost", lost, "error", cause)
+	for workspace, count := range w.batch.byWorkspace() {
+		lost[workspace] += count
 	}
+	w.clearBatch()
+	if len(lost) > 0 {
+		w.options.Logger.Error("the trace recorder closed before everything was stored", "error", cause)
+	}
+	for workspace, count := range lost {
+		w.lose(workspace, lostFailed, count)
+	}
+	w.tellLosses()
+}
+
+// dropAll takes all out that may be dropped and counts it by workspace.
+func (q *queue) dropAll() map[string]uint64 {
+	lost := make(map[string]uint64)
+	drop := func(p place, count resource) {
+		lost[p.share.workspace]++
+		q.give(p, count)
+	}
+	q.settled += uint64(q.records.len())
+	for q.starts.len() > 0 {
+		drop(q.starts.pop().place, startCount)
+	}
+	for q.records.len() > 0 {
+		drop(q.records.pop().place, recordCount)
+	}
+	for q.versions.len() > 0 {
+		drop(q.versions.pop().place, versionCount)
+	}
+	return lost
+}
+
+// byWorkspace counts what of the batch may be lost. Its metrics and replies were
+// refused before.
+func (b *Batch) byWorkspace() map[string]uint64 {
+	counts := make(map[string]uint64)
+	for _, records := range [][]*Record{b.Starts, b.Records} {
+		for _, r := range records {
+			counts[r.Workspace]++
+		}
+	}
+	for i := range b.Versions {
+		counts[b.Versions[i].Workspace]++
+	}
+	return counts
 }

@@ -12,35 +12,57 @@ const (
 	maxBatchBytes = 4 << 20
 )
 
+// place is the room that something takes in the queue, and whose it is.
+type place struct {
+	share *share
+	size  int64
+}
+
 // waitingStart is a start record; written is closed when it is stored.
 type waitingStart struct {
+	place
 	record  *Record
 	written chan struct{}
+}
+
+// waitingRecord is the record of an answer, or of how a call ended.
+type waitingRecord struct {
+	place
+	record *Record
+}
+
+// waitingVersion is a version of a definition.
+type waitingVersion struct {
+	place
+	version Version
 }
 
 // waitingDurable is a metrics record or a reply, whose sender waits until it is
 // on stable storage. result is buffered.
 type waitingDurable struct {
+	place
 	metrics   *Metrics // or
 	reply     *Reply
 	result    chan error
 	abandoned bool // the sender gave up; guarded by queue.mu
 }
 
-func (w *waitingDurable) size() int {
+// measure is whose it is, and about what it takes in memory, in bytes.
+func (w *waitingDurable) measure() (workspace string, size int) {
 	if w.metrics != nil {
-		return w.metrics.size()
+		return w.metrics.Workspace, w.metrics.size()
 	}
-	return w.reply.size()
+	return w.reply.Workspace, w.reply.size()
 }
 
 // queue holds what waits for the writer.
 type queue struct {
 	mu       sync.Mutex
 	starts   fifo[waitingStart]
-	records  fifo[*Record]
+	records  fifo[waitingRecord]
 	durable  fifo[*waitingDurable]
-	versions fifo[Version]
+	versions fifo[waitingVersion]
+	shares   shares
 
 	pushed  uint64 // records that came
 	settled uint64 // records that are stored or lost
@@ -82,18 +104,17 @@ func (q *queue) take(b *Batch, starts *[]waitingStart, durable *[]*waitingDurabl
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	room, roomBytes := maxBatch, int64(maxBatchBytes)
-	fits := func(size int) {
+	fits := func(size int64) {
 		room--
-		roomBytes -= int64(size)
+		roomBytes -= size
 	}
 	haveDurable := q.durable.len() > 0
 	q.startsBefore = q.starts.len() > 0 && (!haveDurable || !q.startsBefore)
 	if q.startsBefore {
 		for q.starts.len() > 0 && room > 0 && roomBytes > 0 {
 			s := q.starts.pop()
-			size := s.record.Size()
-			fits(size)
-			q.bytes -= int64(size)
+			fits(s.size)
+			q.give(s.place, startCount)
 			b.Starts = append(b.Starts, s.record)
 			*starts = append(*starts, s)
 		}
@@ -103,12 +124,11 @@ func (q *queue) take(b *Batch, starts *[]waitingStart, durable *[]*waitingDurabl
 	}
 	for q.durable.len() > 0 && room > 0 && roomBytes > 0 {
 		w := q.durable.pop()
-		size := w.size()
-		q.durableBytes -= int64(size)
+		q.giveDurable(w)
 		if w.abandoned {
 			continue
 		}
-		fits(size)
+		fits(w.size)
 		if w.metrics != nil {
 			b.Metrics = append(b.Metrics, w.metrics)
 		} else {
@@ -118,18 +138,41 @@ func (q *queue) take(b *Batch, starts *[]waitingStart, durable *[]*waitingDurabl
 	}
 	for q.records.len() > 0 && room > 0 && roomBytes > 0 {
 		r := q.records.pop()
-		size := r.Size()
-		fits(size)
-		q.bytes -= int64(size)
-		b.Records = append(b.Records, r)
+		fits(r.size)
+		q.give(r.place, recordCount)
+		b.Records = append(b.Records, r.record)
 	}
 	for q.versions.len() > 0 && room > 0 && roomBytes > 0 {
 		v := q.versions.pop()
-		size := v.size()
-		fits(size)
-		q.bytes -= int64(size)
-		b.Versions = append(b.Versions, v)
+		fits(v.size)
+		q.give(v.place, versionCount)
+		b.Versions = append(b.Versions, v.version)
 	}
+}
+
+// admits reports whether there is room for one more that may be dropped, of a
+// kind that is counted as count.
+func (q *queue) admits(p place, count resource, extra bool) bool {
+	return q.shares.admits(p.share, count, 1, extra) && q.shares.admits(p.share, recordBytes, p.size, extra)
+}
+
+// takeUp gives it its place, and give takes that back.
+func (q *queue) takeUp(p place, count resource) {
+	q.bytes += p.size
+	q.shares.add(p.share, count, 1)
+	q.shares.add(p.share, recordBytes, p.size)
+}
+
+func (q *queue) give(p place, count resource) {
+	q.bytes -= p.size
+	q.shares.add(p.share, count, -1)
+	q.shares.add(p.share, recordBytes, -p.size)
+}
+
+func (q *queue) giveDurable(w *waitingDurable) {
+	q.durableBytes -= w.size
+	q.shares.add(w.share, durableCount, -1)
+	q.shares.add(w.share, durableBytes, -w.size)
 }
 
 // queued counts what waits.
@@ -153,6 +196,8 @@ func (q *queue) refusal() error {
 func (q *queue) refuse() []*waitingDurable {
 	waiting := q.durable.all()
 	q.durable.clear()
-	q.durableBytes = 0
+	for _, w := range waiting {
+		q.giveDurable(w)
+	}
 	return waiting
 }

@@ -34,7 +34,8 @@ type Options struct {
 	Logger *slog.Logger // default: none
 
 	// The ceilings of what waits. At them records are dropped and counted, and
-	// metrics are refused. Replies count as metrics do.
+	// metrics are refused. Replies count as metrics do. Of each, half is divided
+	// among the workspaces that joined; the other half is for whoever comes first.
 	MaxRecords int   // default: 16384
 	MaxMetrics int   // default: 4096
 	MaxBytes   int64 // for records and for metrics each; default: 64 MiB
@@ -84,7 +85,6 @@ func (o *openStore) set(store Store) {
 type counters struct {
 	commits, commitFailures, commitNanos, stored atomic.Uint64
 	metricsRejected, lateStarts, panics          atomic.Uint64
-	queueFull, tooLarge, failed, afterClose      atomic.Uint64
 }
 
 // NewRecorder returns a recorder that does nothing yet: records wait in its
@@ -112,6 +112,10 @@ func NewRecorder(options Options) *Recorder {
 		done:    make(chan struct{}),
 		closing: make(chan struct{}),
 	}
+	r.queue.shares = shares{of: make(map[string]*share), max: [resources]int64{
+		startCount: int64(options.MaxRecords), recordCount: int64(options.MaxRecords), versionCount: int64(options.MaxRecords),
+		recordBytes: options.MaxBytes, durableCount: int64(options.MaxMetrics), durableBytes: options.MaxBytes,
+	}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -151,7 +155,7 @@ func unavailable(cause error) error {
 // ownership of record; false says that it was dropped, which is counted.
 func (r *Recorder) Evaluation(record *Record) bool {
 	record.State = StateEnded
-	return r.push(record, r.options.MaxRecords, r.options.MaxBytes)
+	return r.push(record, false)
 }
 
 // End records how an upstream call ended. It is Evaluation with a quarter more
@@ -159,28 +163,31 @@ func (r *Recorder) Evaluation(record *Record) bool {
 // are worth more than evaluations.
 func (r *Recorder) End(record *Record) bool {
 	record.State = StateEnded
-	return r.push(record, r.options.MaxRecords+r.options.MaxRecords/4, r.options.MaxBytes+r.options.MaxBytes/4)
+	return r.push(record, true)
 }
 
-func (r *Recorder) push(record *Record, maxRecords int, maxBytes int64) bool {
+// push queues a record, with extra room where it is worth more than others.
+func (r *Recorder) push(record *Record, extra bool) bool {
 	size := record.Size()
 	if size > MaxRecordSize {
-		r.counters.tooLarge.Add(1)
+		r.lose(record.Workspace, lostTooLarge, 1)
 		ReleaseRecord(record)
 		return false
 	}
 	q := &r.queue
 	q.mu.Lock()
-	if q.closing || q.records.len() >= maxRecords || q.bytes+int64(size) > maxBytes {
-		closing := q.closing
+	p := place{share: q.shares.share(record.Workspace), size: int64(size)}
+	if q.closing || !q.admits(p, recordCount, extra) {
+		why := q.whyLost()
+		tell := p.share.lose(why, 1)
 		q.mu.Unlock()
-		r.countDrop(closing)
+		r.tell(record.Workspace, why, tell)
 		ReleaseRecord(record)
 		return false
 	}
-	q.records.push(record)
+	q.records.push(waitingRecord{p, record})
 	q.pushed++
-	q.bytes += int64(size)
+	q.takeUp(p, recordCount)
 	// The writer looks at the first record, to wait for others, and at a full
 	// batch. It need not be woken for those in between.
 	waiting := q.records.len()
@@ -192,12 +199,12 @@ func (r *Recorder) push(record *Record, maxRecords int, maxBytes int64) bool {
 	return true
 }
 
-func (r *Recorder) countDrop(closing bool) {
-	if closing {
-		r.counters.afterClose.Add(1)
-	} else {
-		r.counters.queueFull.Add(1)
+// whyLost is why the queue takes nothing.
+func (q *queue) whyLost() lossReason {
+	if q.closing {
+		return lostClosed
 	}
+	return lostQueueFull
 }
 
 func (r *Recorder) signal() {
@@ -215,7 +222,7 @@ func (r *Recorder) signal() {
 func (r *Recorder) Start(ctx context.Context, record *Record) bool {
 	size := record.Size()
 	if size > MaxRecordSize {
-		r.counters.tooLarge.Add(1)
+		r.lose(record.Workspace, lostTooLarge, 1)
 		return false
 	}
 	start := waitingStart{record: AcquireRecord(), written: make(chan struct{})}
@@ -224,16 +231,18 @@ func (r *Recorder) Start(ctx context.Context, record *Record) bool {
 
 	q := &r.queue
 	q.mu.Lock()
-	if q.closing || q.starts.len() >= r.options.MaxRecords || q.bytes+int64(size) > r.options.MaxBytes {
-		closing := q.closing
+	start.place = place{share: q.shares.share(record.Workspace), size: int64(size)}
+	if q.closing || !q.admits(start.place, startCount, false) {
+		why := q.whyLost()
+		tell := start.share.lose(why, 1)
 		q.mu.Unlock()
-		r.countDrop(closing)
+		r.tell(record.Workspace, why, tell)
 		ReleaseRecord(start.record)
 		return false
 	}
 	available := q.state == Available
 	q.starts.push(start)
-	q.bytes += int64(size)
+	q.takeUp(start.place, startCount)
 	q.mu.Unlock()
 	r.signal()
 
@@ -291,18 +300,21 @@ func (r *Recorder) store(ctx context.Context, w *waitingDurable) error {
 }
 
 func (r *Recorder) pushDurable(w *waitingDurable) error {
-	size := int64(w.size())
+	workspace, size := w.measure()
 	q := &r.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err := q.refusal(); err != nil {
 		return err
 	}
-	if q.durable.len() >= r.options.MaxMetrics || q.durableBytes+size > r.options.MaxBytes {
+	w.place = place{share: q.shares.share(workspace), size: int64(size)}
+	if !q.shares.admits(w.share, durableCount, 1, false) || !q.shares.admits(w.share, durableBytes, w.size, false) {
 		return unavailable(errors.New("too many metrics wait"))
 	}
 	q.durable.push(w)
-	q.durableBytes += size
+	q.durableBytes += w.size
+	q.shares.add(w.share, durableCount, 1)
+	q.shares.add(w.share, durableBytes, w.size)
 	return nil
 }
 
@@ -349,22 +361,22 @@ func (r *Recorder) Versions(versions []Version) {
 	now := time.Now()
 	q := &r.queue
 	q.mu.Lock()
-	dropped, closing := 0, q.closing
+	why, dropped := q.whyLost(), make(map[string]uint64)
 	for _, v := range versions {
-		size := int64(v.size())
-		if closing || q.versions.len() >= r.options.MaxRecords || q.bytes+size > r.options.MaxBytes {
-			dropped++
+		p := place{share: q.shares.share(v.Workspace), size: int64(v.size())}
+		if q.closing || !q.admits(p, versionCount, false) {
+			dropped[v.Workspace]++
 			continue
 		}
 		if v.Time.IsZero() {
 			v.Time = now
 		}
-		q.versions.push(v)
-		q.bytes += size
+		q.versions.push(waitingVersion{p, v})
+		q.takeUp(p, versionCount)
 	}
 	q.mu.Unlock()
-	for range dropped {
-		r.countDrop(closing)
+	for workspace, count := range dropped {
+		r.lose(workspace, why, count)
 	}
 	r.signal()
 }
@@ -400,18 +412,22 @@ func (r *Recorder) Stats() Stats {
 		MetricsRejected: c.metricsRejected.Load(),
 		LateStarts:      c.lateStarts.Load(),
 		Panics:          c.panics.Load(),
-		Drops: Drops{
-			QueueFull: c.queueFull.Load(),
-			TooLarge:  c.tooLarge.Load(),
-			Failed:    c.failed.Load(),
-			Closed:    c.afterClose.Load(),
-		},
+		Workspaces:      make(map[string]Drops),
 	}
 	q := &r.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	var lost [lossReasons]uint64
+	for workspace, of := range q.shares.of {
+		stats.Workspaces[workspace] = dropsOf(of.lost)
+		for why := range lossReasons {
+			lost[why] += of.lost[why]
+		}
+	}
+	stats.Drops = dropsOf(lost)
 	stats.Availability = q.state
 	stats.Queued = q.queued()
+	stats.Joined = int(q.shares.joined)
 	stats.QueuedBytes = q.bytes + q.durableBytes
 	if q.lastError != nil {
 		stats.LastError = q.lastError.Error()

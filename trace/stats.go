@@ -45,6 +45,8 @@ type Stats struct {
 	Queued      int // records, starts, metrics, replies and versions that wait
 	QueuedBytes int64
 
+	Joined int // workspaces that have a part of the queue of their own
+
 	Commits         uint64
 	CommitFailures  uint64
 	CommitTime      time.Duration // of all commits that succeeded, together
@@ -53,7 +55,8 @@ type Stats struct {
 	LateStarts      uint64        // upstream calls that went on before their start was written
 	Panics          uint64        // of the store or of the recorder's goroutine
 
-	Drops Drops // of records, starts and versions
+	Drops      Drops            // of records, starts and versions
+	Workspaces map[string]Drops // of each workspace that joined, or that has any
 }
 
 // Commit describes one commit to Options.OnCommit.

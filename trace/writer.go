@@ -227,6 +227,7 @@ func (w *writer) maintain(store Store, now time.Time) (time.Duration, error) {
 	case more:
 		return maintainPause, nil
 	}
+	w.tellLosses()
 	return maintainEvery, nil
 }
 
