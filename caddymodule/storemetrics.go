@@ -18,7 +18,7 @@ type recorderCollector struct {
 	// evicted is how many rows were deleted for the size of each path, by table.
 	evicted map[string]map[string]int64
 
-	queue, up, commits, commitSeconds, failures, stored, dropped, rejected, setAside, evictions *prometheus.Desc
+	queue, up, commits, commitSeconds, failures, stored, dropped, rejected, setAside, evictions, leftOut *prometheus.Desc
 }
 
 func newRecorderCollector() *recorderCollector {
@@ -39,6 +39,7 @@ func newRecorderCollector() *recorderCollector {
 		rejected:      describe("metrics_rejected_total", "Metrics answered store_unavailable."),
 		setAside:      describe("set_aside_total", "Files that were found to be damaged, and set aside."),
 		evictions:     describe("evicted_total", "Rows that were deleted because they took more than they may.", "table"),
+		leftOut:       describe("content_left_out_total", "Records that were kept without their content, which was too large."),
 	}
 }
 
@@ -77,7 +78,7 @@ func (c *recorderCollector) remove(path string, recorder *trace.Recorder) {
 // Describe describes the metrics.
 func (c *recorderCollector) Describe(descs chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		c.queue, c.up, c.commits, c.commitSeconds, c.failures, c.stored, c.dropped, c.rejected, c.setAside, c.evictions,
+		c.queue, c.up, c.commits, c.commitSeconds, c.failures, c.stored, c.dropped, c.rejected, c.setAside, c.evictions, c.leftOut,
 	} {
 		descs <- desc
 	}
@@ -111,6 +112,7 @@ func (c *recorderCollector) Collect(out chan<- prometheus.Metric) {
 			counter(c.dropped, float64(drops.Failed), workspace, "failed")
 			counter(c.dropped, float64(drops.Closed), workspace, "closed")
 		}
+		counter(c.leftOut, float64(stats.ContentLeftOut))
 		counter(c.rejected, float64(stats.MetricsRejected))
 		counter(c.setAside, float64(c.aside[path]))
 		for _, table := range []string{"traces", "metrics", "replies"} {

@@ -119,4 +119,18 @@ func init() {
 			Run: "TestWorkspacesShareTheQueue",
 		},
 	)
+	add("trace",
+		mutant{
+			ID: "request-without-bound", In: "Recorder.Evaluations",
+			What: "what one request records is not bounded",
+			Old:  "			room -= size\n", New: "			_ = size\n",
+			Run: "RequestIsBounded",
+		},
+		mutant{
+			ID: "start-without-bound", In: "Recorder.Start",
+			What: "a start is dropped for its content",
+			Old:  "r.bound(start.record, MaxRecordSize)", New: "start.record.Size()",
+			Run: "RecordIsBounded",
+		},
+	)
 }

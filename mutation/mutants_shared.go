@@ -5,7 +5,7 @@ func init() {
 		mutant{
 			ID: "shared-counts-nothing", In: "Recorder.Evaluations",
 			What: "what records share takes no room in the queue",
-			Old:  "			record.Shared.countedWith = record\n", New: "",
+			Old:  "			shared.countedWith = record\n", New: "",
 			Run: "TestSharedMembersAreCountedOnce",
 		},
 		mutant{
@@ -15,10 +15,10 @@ func init() {
 			Run: "TestSharedMembersAreCountedWithoutTheFirst",
 		},
 		mutant{
-			ID: "request-without-a-ceiling", In: "Recorder.Evaluations",
-			What: "a request records as much as it has keys",
-			Old:  "room -= size\n", New: "",
-			Run: "TestAnswersOfARequestHaveACeiling",
+			ID: "shared-content-unbounded", In: "Record.leaveOutContent",
+			What: "what a request shares is recorded however large it is",
+			Old:  "		r.SharesContent = false\n", New: "",
+			Run: "TestSharedContentIsBounded",
 		},
 	)
 	add("store/sqlite",

@@ -183,8 +183,8 @@ func TestCeilings(t *testing.T) {
 			t.Errorf("metrics at the ceiling: %v", err)
 		}
 		big := evaluation(1)
-		big.Response = make([]byte, MaxRecordSize)
-		if r.Evaluation(big) || r.Start(t.Context(), &Record{Response: make([]byte, MaxRecordSize)}) {
+		big.Metadata = make([]byte, MaxRecordSize)
+		if r.Evaluation(big) || r.Start(t.Context(), &Record{Metadata: make([]byte, MaxRecordSize)}) {
 			t.Error("a record past the bound is taken")
 		}
 		r.Versions([]Version{{Version: "a"}, {Version: "b", Content: make([]byte, 1<<20)}})

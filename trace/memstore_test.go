@@ -11,6 +11,7 @@ import (
 type memStore struct {
 	mu        sync.Mutex
 	fail      func(*Batch) error // decides each commit; nil: all succeed
+	seen      func(*Record)      // is told of each record and start; nil: nobody
 	delay     time.Duration      // of each commit
 	maintain  func() (bool, error)
 	openError error
@@ -60,6 +61,11 @@ func (s *memStore) Commit(ctx context.Context, b *Batch) error {
 	defer s.mu.Unlock()
 	if ctx.Err() != nil {
 		s.cancelled++
+	}
+	for _, r := range slices.Concat(b.Starts, b.Records) {
+		if s.seen != nil {
+			s.seen(r)
+		}
 	}
 	for _, r := range b.Starts {
 		if _, known := s.records[r.ID]; !known {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// MaxRecordSize bounds one record's content, in bytes. A larger one is
-	// dropped and counted.
+	// MaxRecordSize bounds one record, in bytes. A larger one is stored without
+	// its content and, where that is not enough, dropped and counted.
 	MaxRecordSize = 16 << 20
 
 	// maxStartWait bounds how long an upstream call waits for its start record.
@@ -85,6 +85,7 @@ func (o *openStore) set(store Store) {
 type counters struct {
 	commits, commitFailures, commitNanos, stored atomic.Uint64
 	metricsRejected, lateStarts, panics          atomic.Uint64
+	contentLeftOut                               atomic.Uint64
 }
 
 // NewRecorder returns a recorder that does nothing yet: records wait in its
@@ -168,7 +169,7 @@ func (r *Recorder) End(record *Record) bool {
 
 // push queues a record, with extra room where it is worth more than others.
 func (r *Recorder) push(record *Record, extra bool) bool {
-	size := record.Size()
+	size := r.bound(record, MaxRecordSize)
 	if size > MaxRecordSize {
 		r.lose(record.Workspace, lostTooLarge, 1)
 		ReleaseRecord(record)
@@ -220,13 +221,14 @@ func (r *Recorder) signal() {
 // store is unavailable: the call goes on, false is returned, and the loss is
 // counted (the record may still be written later).
 func (r *Recorder) Start(ctx context.Context, record *Record) bool {
-	size := record.Size()
-	if size > MaxRecordSize {
-		r.lose(record.Workspace, lostTooLarge, 1)
-		return false
-	}
 	start := waitingStart{record: AcquireRecord(), written: make(chan struct{})}
 	start.record.copyFrom(record)
+	size := r.bound(start.record, MaxRecordSize)
+	if size > MaxRecordSize {
+		r.lose(record.Workspace, lostTooLarge, 1)
+		ReleaseRecord(start.record)
+		return false
+	}
 	start.record.State = StateStarted
 
 	q := &r.queue
@@ -412,6 +414,7 @@ func (r *Recorder) Stats() Stats {
 		MetricsRejected: c.metricsRejected.Load(),
 		LateStarts:      c.lateStarts.Load(),
 		Panics:          c.panics.Load(),
+		ContentLeftOut:  c.contentLeftOut.Load(),
 		Workspaces:      make(map[string]Drops),
 	}
 	q := &r.queue

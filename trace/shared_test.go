@@ -49,50 +49,54 @@ func TestSharedMembersAreCountedOnce(t *testing.T) {
 
 // TestSharedMembersAreCountedWithoutTheFirst record, where that is dropped.
 func TestSharedMembersAreCountedWithoutTheFirst(t *testing.T) {
-	for name, size := range map[string]int{"it is too large": MaxRecordSize, "there is no room for it": MaxRecordSize / 2} {
-		r := NewRecorder(Options{MaxBytes: MaxRecordSize / 4})
-		shared := &Shared{Context: make([]byte, 1000)}
-		records := []*Record{AcquireRecord(), AcquireRecord(), AcquireRecord()}
-		records[0].Response = make([]byte, size)
-		for _, record := range records {
-			record.Shared, record.SharesContent = shared, true
-		}
-		r.Evaluations(records)
-		if got, want := r.Stats().QueuedBytes, int64(3*recordOverhead+1000); got != want {
-			t.Errorf("%s: %d bytes wait, want %d", name, got, want)
-		}
+	r := NewRecorder(Options{MaxBytes: MaxRecordSize / 4})
+	shared := &Shared{Context: make([]byte, 1000)}
+	records := []*Record{AcquireRecord(), AcquireRecord(), AcquireRecord()}
+	records[0].Response = make([]byte, MaxRecordSize/2)
+	for _, record := range records {
+		record.Shared, record.SharesContent = shared, true
+	}
+	r.Evaluations(records)
+	if got, want := r.Stats().QueuedBytes, int64(3*recordOverhead+1000); got != want {
+		t.Errorf("%d bytes wait, want %d", got, want)
 	}
 }
 
-// TestAnswersOfARequestHaveACeiling: they are taken as long as they are not larger
-// together than one record may be.
-func TestAnswersOfARequestHaveACeiling(t *testing.T) {
-	const each = MaxRecordSize / 4
+// TestSharedContentIsBounded: what a request shares and what each of its records
+// has are not larger together than a request may be.
+func TestSharedContentIsBounded(t *testing.T) {
+	const each = MaxRequestSize / 4
 	for _, test := range []struct {
 		name               string
 		shared, own, count int
-		taken              int
+		left               int // records that have content
 	}{
-		{"at it", each - recordOverhead, each - recordOverhead - each/3, 3, 3},
-		{"with what they share, above it", each + each, each - recordOverhead, 3, 1},
-		{"without, above it", 0, each - recordOverhead, 6, 4},
-		{"what they share is above it", MaxRecordSize, 0, 3, 0},
+		{"at it", each - recordOverhead, each - recordOverhead, 3, 3},
+		{"one byte above it", each - recordOverhead + 1, each - recordOverhead, 3, 2},
+		{"what they share is", MaxRequestSize, 100, 3, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := NewRecorder(Options{})
 			records := make([]*Record, test.count)
-			shared := &Shared{Context: make([]byte, test.shared)}
+			shared := &Shared{Metadata: []byte("{}"), Context: make([]byte, test.shared-2)}
 			for i := range records {
 				records[i] = AcquireRecord()
 				records[i].Response = make([]byte, test.own)
-				if test.shared > 0 {
-					records[i].Shared, records[i].SharesContent = shared, true
-				}
+				records[i].Shared, records[i].SharesContent = shared, true
 			}
 			r.Evaluations(records)
+			left := 0
+			for _, waiting := range r.queue.records.all() {
+				record := waiting.record
+				if len(record.Response) == test.own && record.SharesContent && record.Shared == shared {
+					left++
+				} else if len(record.Response) > 0 || record.SharesContent || len(record.Shared.Context) > 0 || len(record.Shared.Metadata) != 2 {
+					t.Errorf("%d bytes of content, %d shared", len(record.Response), len(record.Shared.Context))
+				}
+			}
 			stats := r.Stats()
-			if stats.Queued != test.taken || stats.Drops.TooLarge != uint64(test.count-test.taken) || stats.QueuedBytes > MaxRecordSize {
-				t.Errorf("%d wait, in %d bytes; %d were too large; want %d", stats.Queued, stats.QueuedBytes, stats.Drops.TooLarge, test.taken)
+			if left != test.left || stats.Queued != test.count || stats.ContentLeftOut != uint64(test.count-test.left) || stats.QueuedBytes > MaxRequestSize+int64(test.count*2*recordOverhead) {
+				t.Errorf("%d of %d have their content, want %d; %d bytes wait", left, stats.Queued, test.left, stats.QueuedBytes)
 			}
 		})
 	}

@@ -29,7 +29,7 @@ func (a Availability) String() string {
 // Drops counts what was lost, by reason.
 type Drops struct {
 	QueueFull uint64 // more waited than the recorder may hold
-	TooLarge  uint64 // one record was larger than MaxRecordSize
+	TooLarge  uint64 // one record was larger than MaxRecordSize without its content
 	Failed    uint64 // the store panicked on it, or failed until the recorder closed
 	Closed    uint64 // it came after Close
 }
@@ -54,6 +54,10 @@ type Stats struct {
 	MetricsRejected uint64        // metrics answered ErrUnavailable
 	LateStarts      uint64        // upstream calls that went on before their start was written
 	Panics          uint64        // of the store or of the recorder's goroutine
+
+	// ContentLeftOut counts records that were kept without their content, because
+	// they, or all of their request, were too large with it.
+	ContentLeftOut uint64
 
 	Drops      Drops            // of records, starts and versions
 	Workspaces map[string]Drops // of each workspace that joined, or that has any
