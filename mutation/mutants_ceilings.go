@@ -133,4 +133,18 @@ func init() {
 			Run: "RecordIsBounded",
 		},
 	)
+	add("store/sqlite",
+		mutant{
+			ID: "gaps-kept", In: "erase",
+			What: "an erasure leaves copies of rows between the cells of pages",
+			Old:  "e.wipeGaps, ", New: "",
+			Run: "ErasureLeavesNoGaps",
+		},
+		mutant{
+			ID: "free-blocks-kept", In: "zeroGaps",
+			What: "an erasure leaves copies of rows in free blocks",
+			Old:  "zero(page[at+4:at+size]) || changed", New: "changed",
+			Run: "ZeroGaps",
+		},
+	)
 }

@@ -82,7 +82,7 @@ func erase(ctx context.Context, path string, selector trace.Selector) (_ trace.E
 		return trace.Erased{}, err
 	}
 	e := &erasure{conn: conn, turn: turnOf(path), selector: selector}
-	for _, step := range []func(context.Context) error{e.begin, e.find, e.delete, e.clean} {
+	for _, step := range []func(context.Context) error{e.begin, e.find, e.delete, e.wipeGaps, e.clean} {
 		if err := step(ctx); err != nil {
 			return e.erased, err
 		}

@@ -51,7 +51,7 @@ func fillEvaluation(r *trace.Record, id trace.ID, now time.Time) {
 
 func fullRecord(id trace.ID, at time.Time) *trace.Record {
 	return &trace.Record{
-		ID: id, Time: at, Workspace: "default", APIKey: "app", Kind: trace.KindEndpoint, Key: "support_chat",
+		ID: id, Time: at, Workspace: "default", APIKey: "the key of the app of the support team", Kind: trace.KindEndpoint, Key: "support_chat",
 		Version: "0123456789ab", Revision: "ba9876543210", Row: "staff", Variant: "nl",
 		Provider: "openai", Model: "gpt-4o-mini",
 		Attempts: []trace.Attempt{
