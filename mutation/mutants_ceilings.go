@@ -135,9 +135,9 @@ func init() {
 	)
 	add("store/sqlite",
 		mutant{
-			ID: "gaps-kept", In: "erase",
+			ID: "gaps-kept", In: "erasure.clean",
 			What: "an erasure leaves copies of rows between the cells of pages",
-			Old:  "e.wipeGaps, ", New: "",
+			Old:  "e.wipeGaps(ctx)", New: "error(nil)",
 			Run: "ErasureLeavesNoGaps",
 		},
 		mutant{

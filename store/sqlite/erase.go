@@ -82,7 +82,7 @@ func erase(ctx context.Context, path string, selector trace.Selector) (_ trace.E
 		return trace.Erased{}, err
 	}
 	e := &erasure{conn: conn, turn: turnOf(path), selector: selector}
-	for _, step := range []func(context.Context) error{e.begin, e.find, e.delete, e.wipeGaps, e.clean} {
+	for _, step := range []func(context.Context) error{e.begin, e.find, e.delete, e.clean} {
 		if err := step(ctx); err != nil {
 			return e.erased, err
 		}
@@ -329,9 +329,12 @@ func (e *erasure) transact(ctx context.Context, work func(*sql.Tx) error) error 
 
 // clean takes what was deleted out of the bytes of the file and of its log.
 func (e *erasure) clean(ctx context.Context) error {
+	err := e.wipeGaps(ctx)
 	ctx, cancel := context.WithTimeoutCause(ctx, cleanTime, errors.New("others use the file and its log without a pause"))
 	defer cancel()
-	err := e.dropFreePages(ctx)
+	if err == nil {
+		err = e.dropFreePages(ctx)
+	}
 	if err == nil {
 		err = e.emptyLog(ctx)
 	}
