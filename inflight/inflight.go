@@ -1,0 +1,132 @@
+// Package inflight bounds the calls of endpoints that are in flight at a time:
+// those of the process, of each workspace and API key, and those at each host
+// that providers call. Nobody waits for a place: a call gets one at once or is
+// refused.
+package inflight
+
+import "sync"
+
+// Key identifies an API key by its digest.
+type Key [32]byte
+
+// Ceiling is what a call is refused by.
+type Ceiling uint8
+
+// The ceilings.
+const (
+	None Ceiling = iota // the call was let in
+	OfKey
+	OfWorkspace
+	OfProcess
+	OfHost
+)
+
+var names = [...]string{None: "none", OfKey: "key", OfWorkspace: "workspace", OfProcess: "process", OfHost: "host"}
+
+// String is the ceiling's name in metrics and configurations.
+func (c Ceiling) String() string { return names[c] }
+
+// Limits are how many calls may be in flight at a time.
+type Limits struct {
+	Process   int // over all workspaces
+	Workspace int
+	Key       int
+	Host      int // whoever calls it
+}
+
+// Calls counts calls in flight. It keeps no limits: each call brings those that
+// apply to it, so that the counts outlive a configuration and its successor's
+// limits apply to the calls that are under way. What is idle takes no memory.
+// It is safe for concurrent use; the zero value counts nothing yet.
+type Calls struct {
+	mu         sync.Mutex
+	process    int
+	workspaces map[string]int
+	keys       map[Key]int
+	hosts      map[string]int
+}
+
+// Enter lets a call in, or returns the ceiling that it is refused by. Unless it
+// is refused, Leave must be called once.
+func (c *Calls) Enter(workspace string, key Key, limits *Limits) Ceiling {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.keys[key] >= limits.Key:
+		return OfKey
+	case c.workspaces[workspace] >= limits.Workspace:
+		return OfWorkspace
+	case c.process >= limits.Process:
+		return OfProcess
+	}
+	c.process++
+	c.workspaces = enter(c.workspaces, workspace)
+	c.keys = enter(c.keys, key)
+	return None
+}
+
+// Leave ends a call that was let in.
+func (c *Calls) Leave(workspace string, key Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.process--
+	leave(c.workspaces, workspace)
+	leave(c.keys, key)
+}
+
+// EnterHost counts a call at a host, and reports whether it is let in. If so,
+// LeaveHost must be called once.
+func (c *Calls) EnterHost(host string, limit int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hosts[host] >= limit {
+		return false
+	}
+	c.hosts = enter(c.hosts, host)
+	return true
+}
+
+// LeaveHost ends a call at a host that was let in there.
+func (c *Calls) LeaveHost(host string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	leave(c.hosts, host)
+}
+
+// HostFull reports whether EnterHost would refuse a call at present.
+func (c *Calls) HostFull(host string, limit int) bool { return c.Host(host) >= limit }
+
+// Host is how many calls are in flight at a host.
+func (c *Calls) Host(host string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hosts[host]
+}
+
+// Workspace is how many calls of a workspace are in flight.
+func (c *Calls) Workspace(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.workspaces[name]
+}
+
+// Process is how many calls are in flight in all.
+func (c *Calls) Process() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.process
+}
+
+func enter[K comparable](counts map[K]int, key K) map[K]int {
+	if counts == nil {
+		counts = make(map[K]int)
+	}
+	counts[key]++
+	return counts
+}
+
+func leave[K comparable](counts map[K]int, key K) {
+	if counts[key]--; counts[key] == 0 {
+		delete(counts, key)
+	}
+}

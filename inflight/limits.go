@@ -1,0 +1,44 @@
+package inflight
+
+const (
+	// MaxDefault is the most calls of the process by default. A call takes some
+	// 50 KB, so that many take 200 MB.
+	MaxDefault = 4096
+	// minReserve is the least number of descriptors, of enough of them, that
+	// calls leave alone: for files, for connections that ask for prompts,
+	// configurations and metrics, for refused callers on their way out, and for
+	// connections to upstreams that idle.
+	minReserve = 128
+	// perCall is how many descriptors a call takes: its caller's connection and
+	// the one to its provider.
+	perCall = 2
+	// unlimited stands for the number of descriptors where the system does not
+	// bound it, or does not say. Memory is what bounds calls there.
+	unlimited = 1 << 16
+)
+
+// DefaultProcess is how many calls may be in flight by default in a process that
+// may hold so many descriptors: half of what remains when a quarter of them is
+// left alone, because each call takes two.
+func DefaultProcess(descriptors int) int {
+	reserve := max(descriptors/4, min(minReserve, descriptors/2))
+	return min(max((descriptors-reserve)/perCall, 1), MaxDefault)
+}
+
+// WithDefaults gives the limits that are zero their defaults, by that of the
+// process: a workspace gets three quarters of it and a key half, so that neither
+// can shut the others out. A host gets three eighths, fewer than a key: where
+// one hangs, the calls of the very key that waits for it still have a place at
+// the next target.
+func (l Limits) WithDefaults(descriptors int) Limits {
+	def := func(limit *int, n int) {
+		if *limit == 0 {
+			*limit = max(n, 1)
+		}
+	}
+	def(&l.Process, DefaultProcess(descriptors))
+	def(&l.Workspace, l.Process*3/4)
+	def(&l.Key, l.Process/2)
+	def(&l.Host, l.Process*3/8)
+	return l
+}
