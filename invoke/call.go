@@ -39,6 +39,7 @@ type usable struct {
 	index  int // in Call.Targets
 	health admission
 	taken  bool // by a lane, or passed over
+	held   bool // a place at its host
 }
 
 func (k *call) findUsable() {
@@ -71,10 +72,15 @@ func (k *call) next() int {
 			continue
 		}
 		u.taken = true
+		if !k.enterHost(u) {
+			k.result.Skipped = append(k.result.Skipped, Skip{u.index, ErrHostFull})
+			continue
+		}
 		if u.health.admit(now) {
 			k.tried = true
 			return i
 		}
+		k.leaveHost(u)
 		k.result.Skipped = append(k.result.Skipped, Skip{u.index, errEjected})
 	}
 	if k.tried || len(k.usable) == 0 {
@@ -82,17 +88,26 @@ func (k *call) next() int {
 	}
 	k.tried = true
 	soonest := k.soonest(now)
-	k.dropSkip(k.usable[soonest].index)
+	if soonest >= 0 {
+		k.dropSkip(k.usable[soonest].index)
+	}
 	return soonest
 }
 
-// soonest is the usable target that is let in first.
+// soonest is the usable target that is let in first, of those with a place at
+// their host, which it takes; -1 for none.
 func (k *call) soonest(now time.Time) int {
-	best, when := 0, k.usable[0].health.opens(now)
+	best, when := -1, time.Time{}
 	for i := range k.usable {
-		if t := k.usable[i].health.opens(now); t.Before(when) {
-			best, when = i, t
+		u := &k.usable[i]
+		t := u.health.opens(now)
+		if best >= 0 && !t.Before(when) || !k.enterHost(u) {
+			continue
 		}
+		if best >= 0 {
+			k.leaveHost(&k.usable[best])
+		}
+		best, when = i, t
 	}
 	return best
 }
@@ -117,7 +132,7 @@ func (k *call) later() int {
 func (k *call) laterLocked(now time.Time) int {
 	n := 0
 	for i := range k.usable {
-		if u := &k.usable[i]; !u.taken && u.health.lets(now) {
+		if u := &k.usable[i]; !u.taken && u.health.lets(now) && !k.hostFull(u) {
 			n++
 		}
 	}

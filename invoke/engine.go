@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/inflight"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -34,7 +35,10 @@ type Target struct {
 	// Name is the provider's name in the configuration.
 	Name string
 	// Provider is skipped when it is nil or not available.
-	Provider   providers.Provider
+	Provider providers.Provider
+	// Host is what Provider sends its requests to, for the ceiling of calls in
+	// flight there. Empty: it calls none.
+	Host       string
 	Model      string
 	Parameters providers.Parameters
 	Extra      map[string]json.RawMessage
@@ -106,6 +110,10 @@ type Call struct {
 	// Stream asks for the answer in pieces, as they arrive.
 	Stream bool
 	Policy Policy
+	// InFlight, where set, counts the calls at each target's host. A target
+	// whose host has HostLimit of them is skipped.
+	InFlight  *inflight.Calls
+	HostLimit int
 	// Committed, where set, is told which of Targets answers, and at which
 	// attempt, before emit gets the first piece of a stream.
 	Committed func(target, attempts int)
@@ -159,6 +167,9 @@ var (
 	errNoProvider  = errors.New("no such provider is configured")
 	errUnavailable = errors.New("the provider is not available")
 	errEjected     = errors.New("the target failed lately and is left alone for a while")
+	// ErrHostFull is the reason to skip a target whose host has as many calls in
+	// flight as it may have.
+	ErrHostFull = errors.New("as many calls as may be are in flight at the provider's host")
 )
 
 // Invoke calls the targets in order until one answers. Of a whole answer emit
@@ -172,6 +183,7 @@ func (e *Engine) Invoke(ctx context.Context, c *Call, emit func(providers.Delta)
 	k.policy = c.Policy.withDefaults(len(c.Targets))
 	k.left = k.policy.MaxAttempts
 	k.result.Served = -1
+	defer k.leaveHosts() // what no lane has left, also by a panic
 	// Cancelled first, whatever happens: what runs is then waited for.
 	defer k.running.Wait()
 	var cancel context.CancelFunc

@@ -8,6 +8,7 @@ import (
 // The words callers get for a failed call.
 const (
 	CodeInternal        = "internal"
+	CodeOverloaded      = "overloaded"
 	CodeError           = "upstream_error"
 	CodeRejected        = "upstream_rejected"
 	CodeRefused         = "upstream_refused"
@@ -21,6 +22,7 @@ const (
 
 var messages = map[string]string{
 	CodeInternal:        "The gateway failed to call the model provider.",
+	CodeOverloaded:      "As many calls as may be are in flight at the model provider's host (in_flight: host). Try again later.",
 	CodeError:           "The model provider failed to answer.",
 	CodeRejected:        "The model provider does not accept the endpoint's request. Its definition has to be mended; the gateway's log says more.",
 	CodeRefused:         "The model provider refused to answer by its content policy.",
@@ -40,7 +42,7 @@ type Error struct {
 	// Class is the class of failure that decided the code.
 	Class Class
 	// RetryAfter is when another call may do better; at least a second where
-	// the code is CodeRateLimited or CodeUnavailable.
+	// the code is CodeRateLimited, CodeUnavailable or CodeOverloaded.
 	RetryAfter time.Duration
 	// Committed tells that content was already handed to emit.
 	Committed bool

@@ -84,10 +84,11 @@ func (k *call) hedgeTarget() int {
 	}
 	for i := range k.usable {
 		u := &k.usable[i]
-		if u.taken || !u.health.sound(now) {
+		if u.taken || !u.health.sound(now) || !k.enterHost(u) {
 			continue
 		}
 		if !u.health.bucket.draw() {
+			k.leaveHost(u)
 			return -1
 		}
 		u.taken = true

@@ -48,7 +48,13 @@ func (l *lane) run(i int) *attempt {
 		i = l.next()
 	}
 	for ; i >= 0; i = l.next() {
-		if a, over := l.target(i); over {
+		a, over := l.target(i)
+		if a == nil {
+			l.mu.Lock()
+			l.leaveHost(&l.usable[i])
+			l.mu.Unlock()
+		}
+		if over {
 			return a
 		}
 	}

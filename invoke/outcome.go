@@ -28,7 +28,7 @@ func (k *call) failure() *Error {
 	e := &Error{Committed: k.committed, Attempts: len(k.result.Attempts)}
 	if len(k.failures) == 0 && k.broken == nil {
 		e.Class, e.Code, e.Err = k.nothingTried()
-		if e.Code == CodeUnavailable {
+		if e.Code == CodeUnavailable || e.Code == CodeOverloaded {
 			e.RetryAfter = minRetryAfter
 		}
 		return e
@@ -61,13 +61,20 @@ func (k *call) nothingTried() (Class, string, error) {
 	if len(k.Targets) == 0 {
 		return Unknown, CodeInternal, errors.New("the call has no targets")
 	}
-	class, code := Connect, CodeUnavailable
+	class, code, full := Connect, CodeUnavailable, false
 	details := make([]error, 0, len(k.result.Skipped))
 	for _, s := range k.result.Skipped {
-		if errors.Is(s.Reason, errUnavailable) {
+		switch {
+		case errors.Is(s.Reason, ErrHostFull):
+			full = true
+		case errors.Is(s.Reason, errUnavailable):
 			class, code = Credential, CodeCredentials
 		}
 		details = append(details, fmt.Errorf("%s: %w", k.Targets[s.Target].Name, s.Reason))
+	}
+	if full {
+		// What lacks a key or a configuration will not be there later: this will.
+		class, code = Unknown, CodeOverloaded
 	}
 	return class, code, errors.Join(details...)
 }

@@ -1,0 +1,38 @@
+package invoke
+
+// A target takes a place at its host before it is tried and keeps it until it is
+// left for another target, or until the call ends: retries and the waits before
+// them are within it. A hedge takes one of its own.
+
+// enterHost takes a place at the target's host. It holds k.mu, as do the others.
+func (k *call) enterHost(u *usable) bool {
+	if k.InFlight == nil || k.host(u) == "" {
+		return true
+	}
+	u.held = k.InFlight.EnterHost(k.host(u), k.HostLimit)
+	return u.held
+}
+
+// leaveHost gives the place back, if the target has one.
+func (k *call) leaveHost(u *usable) {
+	if u.held {
+		u.held = false
+		k.InFlight.LeaveHost(k.host(u))
+	}
+}
+
+// hostFull reports whether there is no place for the target at present.
+func (k *call) hostFull(u *usable) bool {
+	return k.InFlight != nil && k.host(u) != "" && k.InFlight.HostFull(k.host(u), k.HostLimit)
+}
+
+func (k *call) host(u *usable) string { return k.Targets[u.index].Host }
+
+// leaveHosts gives all places back. No lane runs any more.
+func (k *call) leaveHosts() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.usable {
+		k.leaveHost(&k.usable[i])
+	}
+}
