@@ -125,6 +125,17 @@ type Stream interface {
 	Close() error
 }
 
+// Host is the host and port that p sends its requests to, empty where it sends
+// none. A provider says so by a method Host() string, for the ceiling of calls
+// in flight at a host; where it does not, ok is false.
+func Host(p Provider) (host string, ok bool) {
+	h, ok := p.(interface{ Host() string })
+	if !ok {
+		return "", false
+	}
+	return h.Host(), true
+}
+
 // Availability tells why p cannot be called at present, nil when it can. A
 // provider that may lack something it needs, its key above all, says so by a
 // method Unavailable() error; its targets are then skipped, so that a missing

@@ -118,6 +118,9 @@ func (c *Client) headers(accept string, beta []string) http.Header {
 // Close closes the connections that no call uses.
 func (c *Client) Close() { c.http.Close() }
 
+// Host is the host and port that requests are sent to.
+func (c *Client) Host() string { return c.http.Host() }
+
 // call is what the reading of one answer needs: the client, and the key that was
 // sent, which the log must not show.
 type call struct {

@@ -177,6 +177,9 @@ func (m *Module) Invoke(ctx context.Context, req *providers.Request) (providers.
 	return m.client.Invoke(ctx, req)
 }
 
+// Host is the host and port that requests are sent to.
+func (m *Module) Host() string { return m.client.Host() }
+
 // Unavailable tells why there is no key, nil when there is one or none is
 // needed.
 func (m *Module) Unavailable() error {

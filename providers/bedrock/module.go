@@ -206,6 +206,9 @@ func (m *Module) Invoke(ctx context.Context, req *providers.Request) (providers.
 	return m.client.Invoke(ctx, req)
 }
 
+// Host is the host and port that requests are sent to.
+func (m *Module) Host() string { return m.client.Host() }
+
 // Unavailable tells which secret is missing, nil when none is.
 func (m *Module) Unavailable() error {
 	for _, s := range m.secrets {

@@ -84,6 +84,9 @@ func (m *Module) Provision(caddy.Context) error {
 	return nil
 }
 
+// Host is none: there is no network.
+func (*Module) Host() string { return "" }
+
 var (
 	_ caddy.Provisioner     = (*Module)(nil)
 	_ caddyfile.Unmarshaler = (*Module)(nil)

@@ -133,6 +133,9 @@ var errBadKey = errors.New("the API key has a character that a header cannot car
 // Close closes the connections that no call uses.
 func (c *Client) Close() { c.http.Close() }
 
+// Host is the host and port that requests are sent to.
+func (c *Client) Host() string { return c.http.Host() }
+
 // Invoke sends the request and returns once the response's headers are there.
 func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
 	params, leftOut, err := c.params(req)

@@ -70,6 +70,7 @@ type Config struct {
 type Client struct {
 	*http.Client
 	transport *http.Transport
+	host      string
 }
 
 // NewClient makes a client. Its errors are those of the configuration.
@@ -110,7 +111,24 @@ func NewClient(config Config) (*Client, error) {
 			CheckRedirect: noRedirect,
 		},
 		transport: transport,
+		host:      hostOf(config.BaseURL),
 	}, nil
+}
+
+// Host is the host and port of the base URL, the same text for every way to
+// write them. A provider gives it as its own, see providers.Host.
+func (c *Client) Host() string { return c.host }
+
+func hostOf(u *url.URL) string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "http":
+		port = "80"
+	default:
+		port = "443"
+	}
+	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), port)
 }
 
 // Close closes the connections that no call uses.

@@ -1,0 +1,27 @@
+package upstream
+
+import "testing"
+
+func TestHost(t *testing.T) {
+	for base, want := range map[string]string{
+		"https://api.example.com/v1":       "api.example.com:443",
+		"https://API.Example.com:443/v2":   "api.example.com:443",
+		"https://api.example.com./v1":      "api.example.com:443",
+		"http://api.example.com":           "api.example.com:80",
+		"https://api.example.com:8443/v1/": "api.example.com:8443",
+		"http://127.0.0.1:11434/v1":        "127.0.0.1:11434",
+		"https://[::1]/v1":                 "[::1]:443",
+	} {
+		u, err := ParseBaseURL(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := NewClient(Config{BaseURL: u})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Host() != want {
+			t.Errorf("%s: %s, want %s", base, c.Host(), want)
+		}
+	}
+}
