@@ -127,6 +127,12 @@ func (a *Answers) Ask(ctx context.Context, question Question) (*Answer, *Lead, e
 	}
 }
 
+// Remembers reports whether Ask would return an answer without a wait.
+func (a *Answers) Remembers(question Question) bool {
+	e, ok := a.entries.Get(question[:])
+	return ok && bytes.Equal(e.question[:], question[:])
+}
+
 // Answer gives a complete answer to all who wait and remembers it until it
 // expires.
 func (l *Lead) Answer(answer *Answer) {

@@ -29,6 +29,9 @@ type App struct {
 	// Caddyfile without a workspace block writes one named "default".
 	Workspaces map[string]*Workspace `json:"workspaces,omitempty"`
 
+	// How many calls may be in flight at a time in all workspaces together.
+	InFlight *ProcessInFlight `json:"in_flight,omitempty"`
+
 	ctx     caddy.Context
 	logger  *zap.Logger
 	keys    keyring
@@ -77,6 +80,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 		if err := w.provision(ctx, a, name); err != nil {
 			return fmt.Errorf("workspace %s: %w", name, err)
 		}
+	}
+	if err := a.provisionInFlight(); err != nil {
+		return err
 	}
 	if err := a.checkSharedStores(); err != nil {
 		return err

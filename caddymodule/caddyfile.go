@@ -59,6 +59,12 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		price         [<provider>/]<model> <prompt> <completion>
 //		max_body_size <size>
 //		max_metadata_size <size>
+//		in_flight {
+//			process   <calls>
+//			workspace <calls>
+//			key       <calls>
+//			host      <calls>
+//		}
 //		provider      <name> [<module>] {
 //			...
 //		}
@@ -68,7 +74,8 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //	}
 //
 // The options of a workspace block are those of the cadenza block itself,
-// which configures the workspace "default" where it has any of them.
+// which configures the workspace "default" where it has any of them. The ceiling
+// process of in_flight belongs to the cadenza block and to no workspace.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the option's name
 	if d.NextArg() {
@@ -78,6 +85,12 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		a.Workspaces = make(map[string]*Workspace)
 	}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		if d.Val() == "in_flight" {
+			if err := a.unmarshalInFlight(d); err != nil {
+				return err
+			}
+			continue
+		}
 		if d.Val() != "workspace" {
 			w := a.Workspaces[defaultWorkspace]
 			if w == nil {
@@ -110,7 +123,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // workspaceOptions are the options of a workspace, in the order of the
 // documentation.
 var workspaceOptions = []string{
-	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "max_body_size", "max_metadata_size", "provider", "workspace",
+	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "max_body_size", "max_metadata_size", "in_flight", "provider", "workspace",
 }
 
 // unmarshalOption reads the option that d stands on.
@@ -157,6 +170,8 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		return sizeOption(d, &w.MaxBodySize, maxMaxBodySize)
 	case "max_metadata_size":
 		return sizeOption(d, &w.MaxMetadataSize, maxMaxMetadataSize)
+	case "in_flight":
+		return unmarshalInFlight(d, nil, w.inFlight)
 	case "sink":
 		return w.unmarshalSink(d)
 	case "provider":

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/inflight"
 	"github.com/cadenza-gateway/cadenza/invoke"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -52,6 +53,21 @@ func (c *call) endpoint() (*wire.Error, ending) {
 	}
 
 	targets := c.workspace.targets(endpoint, variant)
+	var question cache.Question
+	switch {
+	case endpoint.CacheTTL > 0:
+		question = c.question(endpoint, variant, messages)
+		// What is remembered is no call. Who waits for another's holds a
+		// connection for as long.
+		if !c.workspace.memory.answers.Remembers(question) {
+			err = c.enter(nil)
+		}
+	default:
+		err = c.enter(targets)
+	}
+	if err != nil {
+		return endingOf(err)
+	}
 	record := c.newRecord(trace.KindEndpoint, &endpoint.Definition, endpoint.Prompt.Table(), decision)
 	record.Variant = variant.Key
 	record.Prompt, record.PromptVersion = endpoint.Prompt.Key, endpoint.Prompt.Version
@@ -74,19 +90,29 @@ func (c *call) endpoint() (*wire.Error, ending) {
 	i := &invocation{
 		call: c, record: record, policy: policy, ttl: endpoint.CacheTTL,
 		request: &invoke.Call{
-			Targets:  targets,
-			Messages: messages,
-			Stream:   request.Stream,
-			Policy:   policyOf(endpoint),
+			Targets:   targets,
+			Messages:  messages,
+			Stream:    request.Stream,
+			Policy:    policyOf(endpoint),
+			InFlight:  &inFlight,
+			HostLimit: c.workspace.ceilings.Host,
 		},
 	}
 	c.setHeaders(record.ID.String())
 	if i.ttl > 0 {
-		if err, end, done := i.remembered(ctx, c.question(endpoint, variant, messages)); done {
+		if err, end, done := i.remembered(ctx, question); done {
 			return err, end
 		}
 		// Whatever happens here, nobody waits in vain.
 		defer i.lead.Abandon()
+		if !c.entered {
+			// What was remembered has expired since.
+			if err := c.enter(nil); err != nil {
+				i.finish(noResult, err.Status, err.Name)
+				err.TraceID = i.info.traceID[0]
+				return endingOf(err)
+			}
+		}
 	}
 	// A crash from here on shows the call as interrupted, not as nothing.
 	if policy != definition.LogNone {
@@ -251,9 +277,13 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 	if !known {
 		code = wire.Internal
 	}
-	i.workspace.logger.Error("an endpoint failed",
-		zap.String("endpoint", i.record.Key), zap.String("trace_id", i.info.traceID[0]),
-		zap.String("code", code.Name), zap.Int("attempts", len(result.Attempts)), zap.Error(failure))
+	if code == wire.Overloaded {
+		i.closeConnection()
+	} else {
+		i.workspace.logger.Error("an endpoint failed",
+			zap.String("endpoint", i.record.Key), zap.String("trace_id", i.info.traceID[0]),
+			zap.String("code", code.Name), zap.Int("attempts", len(result.Attempts)), zap.Error(failure))
+	}
 	i.finish(result, code.Status, code.Name)
 	told := wire.Errorf(code, "", "%s", failure.Message())
 	told.RetryAfter = failure.RetryAfter
@@ -321,6 +351,11 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 		})
 	}
 	record.Cost = i.workspace.cost(record.Attempts)
+	for _, skipped := range result.Skipped {
+		if errors.Is(skipped.Reason, invoke.ErrHostFull) {
+			i.app.metrics.refused.WithLabelValues(i.workspace.name, inflight.OfHost.String()).Inc()
+		}
+	}
 	if i.policy == definition.LogNone {
 		trace.ReleaseRecord(record)
 		return
@@ -367,7 +402,7 @@ func (w *Workspace) targets(endpoint *definition.Endpoint, variant *definition.V
 	for i := range named {
 		t := &named[i]
 		targets[i] = invoke.Target{
-			Name: t.Provider, Provider: w.providers[t.Provider], Model: t.Model,
+			Name: t.Provider, Provider: w.providers[t.Provider], Host: w.hosts[t.Provider], Model: t.Model,
 			Parameters: t.Parameters, Extra: t.Extra,
 		}
 		if endpoint.Weights != nil {

@@ -36,6 +36,7 @@ type call struct {
 	context, metadata, variables *fastjson.Value
 
 	logCeiling definition.LogPolicy // the caller's; Unset: none
+	entered    bool                 // and counted among the calls in flight
 
 	answered  int             // keys
 	cached    int             // decisions that the cache answered
@@ -57,6 +58,7 @@ const keepBuffer = 64 << 10
 // release returns the call to the pool. Nothing of it may be used afterwards.
 func (c *call) release() {
 	c.unclaim()
+	c.leave()
 	if c.request != nil {
 		c.request.Release()
 	}

@@ -17,6 +17,8 @@ type metrics struct {
 	attempts    *prometheus.CounterVec
 	firstToken  *prometheus.HistogramVec
 	streams     *prometheus.GaugeVec
+	inFlight    *prometheus.GaugeVec
+	refused     *prometheus.CounterVec
 	reloads     *prometheus.CounterVec
 	loaded      *prometheus.GaugeVec
 	valid       *prometheus.GaugeVec
@@ -67,6 +69,14 @@ func newMetrics() *metrics {
 			Name: "cadenza_streams",
 			Help: "Answers being streamed now.",
 		}, []string{"workspace"}),
+		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "cadenza_calls_in_flight",
+			Help: "Calls of endpoints that wait for a provider or are being answered now.",
+		}, []string{"workspace"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cadenza_calls_refused_total",
+			Help: "Calls of endpoints that were refused, and targets that were skipped (host), because as many as may be were in flight.",
+		}, []string{"workspace", "ceiling"}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cadenza_definitions_reloads_total",
 			Help: "Changes of the definitions by result (ok or error).",
@@ -103,7 +113,7 @@ func registerMetrics(registry *prometheus.Registry) (*metrics, error) {
 		return m, nil
 	}
 	for _, collector := range []prometheus.Collector{
-		m.requests, m.duration, m.unknownKeys, m.attempts, m.firstToken, m.streams,
+		m.requests, m.duration, m.unknownKeys, m.attempts, m.firstToken, m.streams, m.inFlight, m.refused,
 		m.reloads, m.loaded, m.valid, m.keysValid, m.recorders, m.sinks,
 	} {
 		if err := registry.Register(collector); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {

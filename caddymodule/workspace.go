@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/inflight"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/redact"
 	"github.com/cadenza-gateway/cadenza/secret"
@@ -86,6 +87,9 @@ type Workspace struct {
 	// compact JSON. Default: 16384 (16 KiB).
 	MaxMetadataSize int64 `json:"max_metadata_size,omitempty"`
 
+	// How many calls of the workspace may be in flight at a time.
+	InFlight *InFlight `json:"in_flight,omitempty"`
+
 	// The LLM providers by the name that definitions call them.
 	ProvidersRaw caddy.ModuleMap `json:"providers,omitempty" caddy:"namespace=cadenza.providers inline_key=module"`
 
@@ -94,6 +98,8 @@ type Workspace struct {
 	logger    *zap.Logger
 	logPolicy definition.LogPolicy
 	providers map[string]providers.Provider
+	hosts     map[string]string // that providers call, by the provider's name
+	ceilings  inflight.Limits
 	inline    []*principal // of APIKeys
 	fileKeys  *keysFile
 	listed    []fileKey // by fileKeys, at first
@@ -208,7 +214,7 @@ func (w *Workspace) provision(ctx caddy.Context, app *App, name string) error {
 }
 
 func (w *Workspace) provisionProviders(ctx caddy.Context) error {
-	w.providers = make(map[string]providers.Provider)
+	w.providers, w.hosts = make(map[string]providers.Provider), make(map[string]string)
 	if w.ProvidersRaw == nil {
 		return nil
 	}
@@ -222,7 +228,7 @@ func (w *Workspace) provisionProviders(ctx caddy.Context) error {
 		if !ok {
 			return fmt.Errorf("provider %s: module %T is not a provider", name, loaded[name])
 		}
-		w.providers[name] = provider
+		w.providers[name], w.hosts[name] = provider, w.hostOf(name, provider)
 		if err := providers.Availability(provider); err != nil {
 			w.logger.Warn("a provider is not available: its targets are skipped",
 				zap.String("provider", name), zap.Error(err))

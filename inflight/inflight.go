@@ -21,6 +21,9 @@ const (
 	OfHost
 )
 
+// Ceilings are all ceilings.
+var Ceilings = [...]Ceiling{OfKey, OfWorkspace, OfProcess, OfHost}
+
 var names = [...]string{None: "none", OfKey: "key", OfWorkspace: "workspace", OfProcess: "process", OfHost: "host"}
 
 // String is the ceiling's name in metrics and configurations.

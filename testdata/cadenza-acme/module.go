@@ -89,6 +89,9 @@ func (m *Module) Invoke(ctx context.Context, req *providers.Request) (providers.
 	return m.client.Invoke(ctx, req)
 }
 
+// Host is the host and port that requests are sent to.
+func (m *Module) Host() string { return m.client.http.Host() }
+
 // Unavailable tells why there is no key, nil when there is one.
 func (m *Module) Unavailable() error {
 	_, err := m.key.Value()

@@ -1,0 +1,34 @@
+package caddymodule
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// CallsInFlight is how many calls of the process and at a host are in flight.
+func CallsInFlight(host string) (process, atHost int) { return inFlight.Process(), inFlight.Host(host) }
+
+// CallMetrics are the gauge of calls in flight of a workspace, and the counter
+// of those refused by a ceiling.
+func CallMetrics(workspace, ceiling string) (now, refused float64) {
+	registry := prometheus.NewRegistry()
+	m := collectors()
+	registry.MustRegister(m.inFlight, m.refused)
+	families, err := registry.Gather()
+	if err != nil {
+		panic(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.Metric {
+			labels := make(map[string]string)
+			for _, label := range metric.Label {
+				labels[label.GetName()] = label.GetValue()
+			}
+			switch {
+			case labels["workspace"] != workspace:
+			case family.GetName() == "cadenza_calls_in_flight":
+				now = metric.GetGauge().GetValue()
+			case labels["ceiling"] == ceiling:
+				refused = metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return now, refused
+}

@@ -1,0 +1,351 @@
+package caddymodule_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/caddymodule"
+)
+
+// hanging is an upstream that answers no call before it is told to.
+type hanging struct {
+	*upstream
+	host    string
+	release chan struct{}
+}
+
+func newHanging(t *testing.T) *hanging {
+	h := &hanging{release: make(chan struct{})}
+	h.upstream = newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client go
+		select {
+		case <-h.release:
+			completion(w, "at last")
+		case <-r.Context().Done():
+		}
+	})
+	h.host = strings.TrimPrefix(h.URL, "http://")
+	return h
+}
+
+// crowd is callers that wait for their answers.
+type crowd struct {
+	g        *gateway
+	group    sync.WaitGroup
+	ctx      context.Context
+	cancel   context.CancelFunc
+	mu       sync.Mutex
+	statuses map[int]int
+}
+
+func newCrowd(g *gateway) *crowd {
+	c := &crowd{g: g, statuses: make(map[int]int)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	g.t.Cleanup(func() { c.cancel(); c.group.Wait() })
+	return c
+}
+
+// add adds a call with a key.
+func (c *crowd) add(key, body string) {
+	c.group.Go(func() {
+		response, err := c.g.send(c.ctx, http.MethodPost, "/v1/endpoints", body, http.Header{"Authorization": {"Bearer " + key}})
+		status := 0
+		if err == nil {
+			_, _ = io.Copy(io.Discard, response.Body)
+			response.Body.Close()
+			status = response.StatusCode
+		}
+		c.mu.Lock()
+		c.statuses[status]++
+		c.mu.Unlock()
+	})
+}
+
+func (c *crowd) wait() map[int]int {
+	c.group.Wait()
+	return c.statuses
+}
+
+const (
+	keyA   = "cadenza-test-key-of-one-a"
+	keyB   = "cadenza-test-key-of-one-b"
+	keyTwo = "cadenza-test-key-of-two"
+)
+
+// crowded configures the workspaces one, with two keys, and two.
+func crowded(t *testing.T, url, process, ceilings string) string {
+	t.Setenv("CADENZA_KEY_A", keyA)
+	t.Setenv("CADENZA_KEY_B", keyB)
+	t.Setenv("CADENZA_KEY_TWO", keyTwo)
+	if process != "" {
+		process = "in_flight {\nprocess " + process + "\n}\n"
+	}
+	if ceilings != "" {
+		ceilings = "in_flight {\n" + ceilings + "\n}\n"
+	}
+	const common = `
+		definitions {dir}/definitions
+		store sqlite {dir}/data/cadenza.db
+		provider canned
+		provider fake openai {
+			base_url %[1]s/v1
+			api_key {env.CADENZA_TEST_KEY}
+		}
+		%[2]s`
+	return process + fmt.Sprintf(`
+		workspace one {
+			api_key a {env.CADENZA_KEY_A}
+			api_key b {env.CADENZA_KEY_B}
+			`+common+`
+		}
+		workspace two {
+			api_key test {env.CADENZA_KEY_TWO}
+			`+common+`
+		}
+`, url, ceilings)
+}
+
+func (g *gateway) postAs(key, path, body string) answer {
+	g.t.Helper()
+	return g.do(http.MethodPost, path, body, http.Header{"Authorization": {"Bearer " + key}})
+}
+
+const chat = `{"key":"chat",` + question + `}`
+
+// TestCeilingsOfCallsInFlight goes to each ceiling, and one past it.
+func TestCeilingsOfCallsInFlight(t *testing.T) {
+	for _, test := range []struct {
+		ceiling           string
+		process, ceilings string
+		status            int
+		code              string
+		says              string
+		// Whether calls of workspace one's other key and of the other
+		// workspace are refused, too.
+		keyB, two bool
+	}{
+		{"key", "", "key 2", 429, "rate_limited", "The API key has 2 calls in flight", false, false},
+		{"workspace", "", "workspace 2", 503, "overloaded", "The workspace has 2 calls in flight", true, false},
+		{"process", "2", "", 503, "overloaded", "The gateway has 2 calls in flight", true, true},
+		{"host", "", "host 2", 503, "overloaded", "host has 2 calls in flight", true, true},
+	} {
+		t.Run(test.ceiling, func(t *testing.T) {
+			u := newHanging(t)
+			g := startGateway(t, single(), options)
+			// A process of one call has ceilings of one for all by default.
+			if test.process != "" {
+				test.ceilings = "workspace 9\nkey 9\nhost 9"
+			}
+			if err := g.load(crowded(t, u.URL, test.process, test.ceilings)); err != nil {
+				t.Fatal(err)
+			}
+			waiting := newCrowd(g)
+			waiting.add(keyA, chat)
+			waiting.add(keyA, chat)
+			eventually(t, "both calls reach the upstream", func() bool { return u.calls.Load() == 2 })
+
+			_, before := caddymodule.CallMetrics("one", test.ceiling)
+			a := g.postAs(keyA, "/v1/endpoints", chat)
+			if a.status != test.status || a.json(t)["name"] != test.code || !strings.Contains(string(a.body), test.says) ||
+				!strings.Contains(string(a.body), "in_flight: "+test.ceiling) {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+			if a.header.Get("Retry-After") != "1" || a.header.Get("Cadenza-Trace-Id") != "" {
+				t.Errorf("headers %v", a.header)
+			}
+			now, after := caddymodule.CallMetrics("one", test.ceiling)
+			if now != 2 || after != before+1 {
+				t.Errorf("the metrics: %v in flight, %v refused", now, after-before)
+			}
+			// What calls no provider is answered as ever.
+			if a := g.postAs(keyA, "/v1/prompts", `{"keys":["reply"],`+question+`}`); a.status != http.StatusOK {
+				t.Errorf("a prompt: %d %s", a.status, a.body)
+			}
+			if a := g.postAs(keyA, "/v1/metrics", `{"score":50}`); a.status != http.StatusOK {
+				t.Errorf("metrics: %d %s", a.status, a.body)
+			}
+			// A reload forgets no call.
+			if err := g.load(crowded(t, u.URL, test.process, test.ceilings) + "#\n"); err != nil {
+				t.Fatal(err)
+			}
+			if a := g.postAs(keyA, "/v1/endpoints", chat); a.status != test.status {
+				t.Errorf("after a reload: %d %s", a.status, a.body)
+			}
+			// Others are refused as far as the ceiling is theirs.
+			for key, refused := range map[string]bool{keyB: test.keyB, keyTwo: test.two} {
+				calls := u.calls.Load()
+				if !refused {
+					waiting.add(key, chat)
+					eventually(t, "the call of another reaches the upstream", func() bool { return u.calls.Load() == calls+1 })
+				} else if a := g.postAs(key, "/v1/endpoints", chat); a.status != test.status {
+					t.Errorf("of another key: %d %s", a.status, a.body)
+				}
+			}
+			close(u.release)
+			if statuses := waiting.wait(); len(statuses) != 1 {
+				t.Errorf("those let in were answered %v", statuses)
+			}
+			if a := g.postAs(keyA, "/v1/endpoints", chat); a.status != http.StatusOK {
+				t.Errorf("with a place again: %d %s", a.status, a.body)
+			}
+			eventually(t, "no call is left in the counts", func() bool {
+				now, _ := caddymodule.CallMetrics("one", test.ceiling)
+				process, atHost := caddymodule.CallsInFlight(u.host)
+				return now == 0 && process == 0 && atHost == 0
+			})
+		})
+	}
+}
+
+// TestRefusedCallsConnectionIsClosed looks at the header that says so: over
+// HTTP/1 a refused caller's descriptor is free at once.
+func TestRefusedCallsConnectionIsClosed(t *testing.T) {
+	u := newHanging(t)
+	g := startGateway(t, single(), fakeProvider(u.URL)+"in_flight {\nkey 1\n}\n")
+	waiting := newCrowd(g)
+	waiting.add(testKey, chat)
+	eventually(t, "the call reaches the upstream", func() bool { return u.calls.Load() == 1 })
+	response, err := g.send(t.Context(), http.MethodPost, "/v1/endpoints", chat, http.Header{"Authorization": {"Bearer " + testKey}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusTooManyRequests || !response.Close {
+		t.Errorf("%d, connection closed: %v", response.StatusCode, response.Close)
+	}
+}
+
+// TestFallbackTakesOverFromAFullHost has a target skipped whose host is full;
+// the trace and the metric say so.
+func TestFallbackTakesOverFromAFullHost(t *testing.T) {
+	u := newHanging(t)
+	g := startGateway(t, endpointWith("fallback: [ { provider: canned, extra: { answer: fine } } ]\n"), fakeProvider(u.URL)+"in_flight {\nhost 1\n}\n")
+	waiting := newCrowd(g)
+	waiting.add(testKey, chat)
+	eventually(t, "the call reaches the upstream", func() bool { return u.calls.Load() == 1 })
+	_, before := caddymodule.CallMetrics("default", "host")
+	a := g.post("/v1/endpoints", chat)
+	if a.status != http.StatusOK || a.json(t)["content"] != "fine" {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if _, refused := caddymodule.CallMetrics("default", "host"); refused != before+1 {
+		t.Errorf("%v skips were counted", refused-before)
+	}
+	eventually(t, "the trace names what was skipped", func() bool {
+		r, ok := g.trace("data/cadenza.db", a.header.Get("Cadenza-Trace-Id"))
+		return ok && len(r.Notes) == 1 && strings.Contains(r.Notes[0], "skipped fake: as many calls as may be")
+	})
+}
+
+// TestWhatAsksNoProviderIsNoCall goes to a key's ceiling: a remembered answer and
+// a reply to an idempotency key are given all the same. Who waits for the answer
+// to another's call counts: it holds a connection for as long.
+func TestWhatAsksNoProviderIsNoCall(t *testing.T) {
+	u := newHanging(t)
+	g := startGateway(t, endpointWith("cache: { ttl: 1h }\nidempotency: true\n"), fakeProvider(u.URL)+"in_flight {\nkey 2\n}\n")
+	waiting := newCrowd(g)
+	header := http.Header{"Authorization": {"Bearer " + testKey}, "Idempotency-Key": {"first"}}
+	first := make(chan answer, 1)
+	go func() { first <- g.do(http.MethodPost, "/v1/endpoints", ask("known", false), header) }()
+	eventually(t, "the first call reaches the upstream", func() bool { return u.calls.Load() == 1 })
+	close(u.release)
+	if a := <-first; a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	u.release = make(chan struct{})
+	waiting.add(testKey, ask("new", false))
+	waiting.add(testKey, ask("new", false)) // waits for the one before
+	eventually(t, "both are in flight", func() bool {
+		now, _ := caddymodule.CallMetrics("default", "key")
+		return now == 2 && u.calls.Load() == 2
+	})
+	if a := g.post("/v1/endpoints", ask("new", false)); a.status != http.StatusTooManyRequests {
+		t.Errorf("a third who asks the same: %d %s", a.status, a.body)
+	}
+	if a := g.post("/v1/endpoints", ask("known", false)); a.status != http.StatusOK {
+		t.Errorf("a remembered answer: %d %s", a.status, a.body)
+	}
+	if a := g.do(http.MethodPost, "/v1/endpoints", ask("known", false), header); a.status != http.StatusOK || a.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("a reply: %d %s %v", a.status, a.body, a.header)
+	}
+	close(u.release)
+	if statuses := waiting.wait(); statuses[http.StatusOK] != 2 {
+		t.Errorf("those let in were answered %v", statuses)
+	}
+}
+
+// TestRefusedRequestLeavesItsIdempotencyKey sends a refused request again when
+// there is a place: it is asked then.
+func TestRefusedRequestLeavesItsIdempotencyKey(t *testing.T) {
+	u := newHanging(t)
+	g := startGateway(t, endpointWith("idempotency: true\n"), fakeProvider(u.URL)+"in_flight {\nkey 1\n}\n")
+	waiting := newCrowd(g)
+	waiting.add(testKey, chat)
+	eventually(t, "the call reaches the upstream", func() bool { return u.calls.Load() == 1 })
+	header := http.Header{"Authorization": {"Bearer " + testKey}, "Idempotency-Key": {"refused"}}
+	if a := g.do(http.MethodPost, "/v1/endpoints", chat, header); a.status != http.StatusTooManyRequests {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	close(u.release)
+	waiting.wait()
+	eventually(t, "the request is answered", func() bool {
+		a := g.do(http.MethodPost, "/v1/endpoints", chat, header)
+		return a.status == http.StatusOK && a.header.Get("Idempotent-Replayed") == ""
+	})
+}
+
+// TestCallsThatBreakOffLeaveTheCounts has callers leave at random, of answers and
+// of streams, asked alone or together, of an upstream that breaks off too.
+func TestCallsThatBreakOffLeaveTheCounts(t *testing.T) {
+	u := newUpstream(t, func(call int64, w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), `"stream":true`) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for range call % 5 {
+				_, _ = io.WriteString(w, chunk("piece ", ""))
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(time.Duration(call%7) * time.Millisecond)
+			}
+			if call%3 == 0 {
+				panic(http.ErrAbortHandler)
+			}
+			_, _ = io.WriteString(w, chunk("end", "stop")+"data: [DONE]\n\n")
+			return
+		}
+		time.Sleep(time.Duration(call%10) * time.Millisecond)
+		if call%4 == 0 {
+			panic(http.ErrAbortHandler)
+		}
+		completion(w, "whole")
+	})
+	files := endpointWith("cache: { ttl: 1h }\n")
+	files["definitions/endpoints/plain.yaml"] = "prompt: reply\nmax_attempts: 2\n"
+	g := startGateway(t, files, fakeProvider(u.URL))
+	host := strings.TrimPrefix(u.URL, "http://")
+	var group sync.WaitGroup
+	for n := range 300 {
+		body := fmt.Sprintf(`{"key":%q,"stream":%t,"variables":{"question":"%d"}}`, []string{"chat", "plain"}[n%2], n%3 == 0, n/10)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(60))*time.Millisecond)
+		group.Go(func() {
+			defer cancel()
+			response, err := g.send(ctx, http.MethodPost, "/v1/endpoints", body, http.Header{"Authorization": {"Bearer " + testKey}})
+			if err == nil {
+				_, _ = io.Copy(io.Discard, response.Body)
+				response.Body.Close()
+			}
+		})
+	}
+	group.Wait()
+	eventually(t, "no call is left in the counts", func() bool {
+		now, _ := caddymodule.CallMetrics("default", "key")
+		process, atHost := caddymodule.CallsInFlight(host)
+		return now == 0 && process == 0 && atHost == 0
+	})
+}
