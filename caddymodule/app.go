@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 )
 
@@ -36,6 +37,9 @@ type App struct {
 	logger  *zap.Logger
 	keys    keyring
 	metrics *metrics
+	guarded []*caddyhttp.Server // whose connections are counted
+	// connections is how many of them may be open.
+	connections int
 
 	// started is closed by Start. Caddy starts apps in random order, so the
 	// HTTP server may accept requests before.
@@ -118,6 +122,7 @@ func (a *App) checkSharedStores() error {
 
 // Start opens the stores and begins to watch the definitions.
 func (a *App) Start() error {
+	callers.SetLimit(a.connections)
 	// All stores are told of all their sinks before any is opened, and deletes
 	// what its sinks have taken.
 	for _, w := range a.Workspaces {

@@ -32,3 +32,12 @@ func CallMetrics(workspace, ceiling string) (now, refused float64) {
 	}
 	return now, refused
 }
+
+// OpenConnections is how many connections of callers are open.
+func OpenConnections() int { return callers.Open() }
+
+// SetMaxConnections bounds them, and returns what undoes it.
+func SetMaxConnections(n int) (undo func()) {
+	callers.SetLimit(n)
+	return func() { callers.SetLimit(0) }
+}

@@ -46,6 +46,9 @@ func (m *appModule) Provision(ctx caddy.Context) error {
 		return err
 	}
 	m.app = app.(*App)
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		m.app.guard(server)
+	}
 	return nil
 }
 

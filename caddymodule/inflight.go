@@ -3,11 +3,14 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/inflight"
@@ -19,6 +22,38 @@ import (
 // inFlight counts the calls of the process. They outlive the configuration that
 // they began with, so a reload forgets none.
 var inFlight inflight.Calls
+
+// callers are the connections of the process's servers that serve Cadenza.
+var callers inflight.Connections
+
+// connectionCollectors show the connections when metrics are scraped.
+func connectionCollectors(c *inflight.Connections) []prometheus.Collector {
+	closed := func(reason string, count func() uint64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name:        "cadenza_connections_closed_total",
+			Help:        "Connections of callers that were closed because as many as may be were open.",
+			ConstLabels: prometheus.Labels{"reason": reason},
+		}, func() float64 { return float64(count()) })
+	}
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "cadenza_connections",
+			Help: "Connections of callers that are open.",
+		}, func() float64 { return float64(c.Open()) }),
+		closed("idle", func() uint64 { n, _, _ := c.Closed(); return n }),
+		closed("silent", func() uint64 { _, n, _ := c.Closed(); return n }),
+		closed("full", func() uint64 { _, _, n := c.Closed(); return n }),
+	}
+}
+
+// guard has a server's connections counted, so that there are descriptors for
+// what the gateway does for them.
+func (a *App) guard(server *caddyhttp.Server) {
+	if !slices.Contains(a.guarded, server) {
+		a.guarded = append(a.guarded, server)
+		server.RegisterConnState(callers.State)
+	}
+}
 
 // ProcessInFlight is the ceiling of calls in flight of all workspaces together.
 type ProcessInFlight struct {
@@ -57,6 +92,7 @@ func (a *App) provisionInFlight() error {
 		a.logger.Warn("in_flight allows the process more calls than its descriptors are meant for: raise its limit of open files",
 			zap.Int("process", common.Process), zap.Int("descriptors", descriptors), zap.Int("meant_for", fit))
 	}
+	a.connections = inflight.MaxConnections(descriptors, common.Process)
 	for name, w := range a.Workspaces {
 		w.ceilings = inflight.Limits{Process: common.Process}
 		if w.InFlight != nil {
@@ -73,7 +109,7 @@ func (a *App) provisionInFlight() error {
 		}
 		w.logger.Info("calls in flight are bounded",
 			zap.Int("process", w.ceilings.Process), zap.Int("in_workspace", w.ceilings.Workspace),
-			zap.Int("key", w.ceilings.Key), zap.Int("host", w.ceilings.Host), zap.Int("descriptors", descriptors))
+			zap.Int("key", w.ceilings.Key), zap.Int("host", w.ceilings.Host), zap.Int("connections", a.connections), zap.Int("descriptors", descriptors))
 	}
 	return nil
 }

@@ -179,6 +179,20 @@ func TestDefaultsFitTheDescriptors(t *testing.T) {
 	if got, want := (Limits{Process: 100, Key: 7}).WithDefaults(1024), (Limits{Process: 100, Workspace: 75, Key: 7, Host: 37}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
+	// What calls take at both ends, and connections, leave some for files.
+	for descriptors := 8; descriptors < 1<<20; descriptors += 1 + descriptors/7 {
+		process := DefaultProcess(descriptors)
+		connections := MaxConnections(descriptors, process)
+		if left := descriptors - process - connections; connections < process || left < descriptors/9 {
+			t.Errorf("of %d descriptors %d calls and %d connections leave %d", descriptors, process, connections, left)
+		}
+	}
+	if n := MaxConnections(1024, 384); n != 512 {
+		t.Errorf("%d connections of 1024 descriptors", n)
+	}
+	if n := MaxConnections(1024, 5000); n != 256 {
+		t.Errorf("%d connections of 1024 descriptors for too many calls", n)
+	}
 	if n := Descriptors(); n < 16 {
 		t.Errorf("this process may hold %d descriptors", n)
 	}

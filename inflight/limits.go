@@ -21,8 +21,18 @@ const (
 // may hold so many descriptors: half of what remains when a quarter of them is
 // left alone, because each call takes two.
 func DefaultProcess(descriptors int) int {
-	reserve := max(descriptors/4, min(minReserve, descriptors/2))
-	return min(max((descriptors-reserve)/perCall, 1), MaxDefault)
+	return min(max((descriptors-reserve(descriptors))/perCall, 1), MaxDefault)
+}
+
+func reserve(descriptors int) int { return max(descriptors/4, min(minReserve, descriptors/2)) }
+
+// MaxConnections is how many connections of callers may be open in a process
+// that may hold so many descriptors: what is left beside the connections that
+// its calls have to providers, and half of the reserve. That half is for files
+// and for connections to providers that idle; the other half is for callers
+// that are no calls.
+func MaxConnections(descriptors, process int) int {
+	return max(descriptors-process-reserve(descriptors)/2, descriptors/4, 1)
 }
 
 // WithDefaults gives the limits that are zero their defaults, by that of the

@@ -34,6 +34,7 @@ type process struct {
 	t       *testing.T
 	url     string
 	environ []string
+	files   int // that it may hold open, 0: as many as the test
 	command *exec.Cmd
 	output  *lockedBuffer
 	exited  chan struct{}
@@ -124,6 +125,10 @@ func (p *process) run(arguments ...string) {
 	}
 	p.output = new(lockedBuffer)
 	p.command = exec.Command(os.Args[0], arguments...)
+	if p.files > 0 {
+		limited := fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, p.files)
+		p.command = exec.Command("sh", append([]string{"-c", limited, os.Args[0]}, arguments...)...)
+	}
 	p.command.Dir, p.command.Env = root, p.environ
 	p.command.Stdout, p.command.Stderr = p.output, p.output
 	if err := p.command.Start(); err != nil {
