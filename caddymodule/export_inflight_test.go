@@ -1,6 +1,10 @@
 package caddymodule
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cadenza-gateway/cadenza/inflight"
+)
 
 // CallsInFlight is how many calls of the process and at a host are in flight.
 func CallsInFlight(host string) (process, atHost int) { return inFlight.Process(), inFlight.Host(host) }
@@ -40,4 +44,11 @@ func OpenConnections() int { return callers.Open() }
 func SetMaxConnections(n int) (undo func()) {
 	callers.SetLimit(n)
 	return func() { callers.SetLimit(0) }
+}
+
+// EnterCall has a call of a key in flight until leave.
+func EnterCall(workspace, key string) (leave func()) {
+	digest := inflight.Key(digestOf(key))
+	inFlight.Enter(workspace, digest, &inflight.Limits{Process: 1, Workspace: 1, Key: 1})
+	return func() { inFlight.Leave(workspace, digest) }
 }

@@ -6,10 +6,13 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/caddyserver/caddy/v2"
 
 	"github.com/cadenza-gateway/cadenza/caddymodule"
 )
@@ -378,5 +381,33 @@ func TestCallersConnectionsAreBounded(t *testing.T) {
 	}
 	if n := caddymodule.OpenConnections(); n != limit {
 		t.Errorf("%d connections are open, want %d: those that idle", n, limit)
+	}
+}
+
+// BenchmarkRefusedCall measures what the gateway itself does for a call past its
+// key's ceiling: the less, the more calls are answered beside those refused.
+func BenchmarkRefusedCall(b *testing.B) {
+	g := startGateway(b, workspace, options+"in_flight {\nkey 1\n}\n")
+	leave := caddymodule.EnterCall("default", testKey)
+	defer leave()
+	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_ = g
+	handler := caddymodule.NewTestHandler(app.(*caddymodule.App))
+	reader := strings.NewReader("")
+	request := httptest.NewRequest(http.MethodPost, "/v1/endpoints", nil)
+	request.Header.Set("Authorization", "Bearer "+testKey)
+	request.ContentLength = int64(len(chat))
+	request.Body = io.NopCloser(reader)
+	w := &discard{header: make(http.Header)}
+	b.ReportAllocs()
+	for b.Loop() {
+		reader.Reset(chat)
+		clear(w.header)
+		if err := handler.ServeHTTP(w, request, nil); err != nil || w.status != http.StatusTooManyRequests {
+			b.Fatalf("status %d, %v", w.status, err)
+		}
 	}
 }
