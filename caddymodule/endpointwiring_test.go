@@ -153,7 +153,7 @@ func loadAsked(t *testing.T, endpoint, prompt string) asked {
 	a := asked{endpoint: snapshot.Endpoints["e"]}
 	w := &Workspace{name: "w", providers: map[string]providers.Provider{
 		"first": standing{name: "first"}, "second": standing{name: "second"}, "third": standing{name: "third"},
-	}}
+	}, hosts: map[string]string{"first": "first:443", "second": "second:443", "third": "third:443"}}
 	variant := a.endpoint.Prompt.Variants()[0]
 	a.policy, a.targets = policyOf(a.endpoint), w.targets(a.endpoint, variant)
 	a.question = (&call{workspace: w}).question(a.endpoint, variant, []providers.Message{{Role: "user", Content: "Hi"}})
@@ -218,8 +218,10 @@ func TestFieldsOfAnEndpointAreWired(t *testing.T) {
 		}
 	}
 	for field := range fieldsOf(reflect.TypeFor[invoke.Call]()) {
-		// The messages and the way of the answer are the request's.
-		if !slices.Contains([]string{"Policy", "Targets", "Messages", "Stream", "Committed"}, field.Name) {
+		// The messages and the way of the answer are the request's, and the
+		// ceilings of calls in flight the workspace's: see
+		// TestCeilingsOfCallsInFlight.
+		if !slices.Contains([]string{"Policy", "Targets", "Messages", "Stream", "Committed", "InFlight", "HostLimit"}, field.Name) {
 			t.Errorf("nothing here sees what decides on invoke.Call.%s", field.Name)
 		}
 	}
