@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 	"providers/gemini":            {"jsontext", "providers", "providers/upstream", "secret"},
 	"providers/openai":            {"providers", "providers/upstream", "secret"},
 	"providers/providertest":      {"providers", "secret"},
-	"providers/upstream":          {"jsontext", "providers"},
+	"providers/upstream":          {"inflight", "jsontext", "providers"},
 	"redact":                      {},
 	"regular":                     {},
 	"rules":                       {"document"},

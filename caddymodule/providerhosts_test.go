@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
 
+	"github.com/cadenza-gateway/cadenza/inflight"
 	"github.com/cadenza-gateway/cadenza/invoke"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -68,6 +70,33 @@ func TestFull(t *testing.T) {
 	} {
 		if got := full(test.targets, 1); got != test.want {
 			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+}
+
+// TestCeilingsAreProvisioned gives some ceilings and finds the others by those.
+func TestCeilingsAreProvisioned(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		process   *ProcessInFlight
+		workspace *InFlight
+		want      inflight.Limits // zero: refused
+	}{
+		{"some", &ProcessInFlight{Process: 16}, &InFlight{Key: 5}, inflight.Limits{Process: 16, Workspace: 12, Key: 5, Host: 6}},
+		{"all", &ProcessInFlight{Process: 16}, &InFlight{Workspace: 1, Key: 2, Host: 3}, inflight.Limits{Process: 16, Workspace: 1, Key: 2, Host: 3}},
+		{"none", nil, nil, inflight.Limits{}.WithDefaults(inflight.Descriptors())},
+		{"a negative process", &ProcessInFlight{Process: -1}, nil, inflight.Limits{}},
+		{"a negative workspace", nil, &InFlight{Workspace: -1}, inflight.Limits{}},
+		{"a negative key", nil, &InFlight{Key: -1}, inflight.Limits{}},
+		{"a negative host", nil, &InFlight{Host: -1}, inflight.Limits{}},
+	} {
+		w := &Workspace{name: "ceilings", InFlight: test.workspace, logger: zap.NewNop()}
+		a := &App{InFlight: test.process, Workspaces: map[string]*Workspace{"ceilings": w}, logger: zap.NewNop(), metrics: collectors()}
+		err := a.provisionInFlight()
+		if (err != nil) != (test.want == inflight.Limits{}) {
+			t.Errorf("%s: %v", test.name, err)
+		} else if err == nil && w.ceilings != test.want {
+			t.Errorf("%s: %+v, want %+v", test.name, w.ceilings, test.want)
 		}
 	}
 }

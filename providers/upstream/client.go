@@ -14,6 +14,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/inflight"
 )
 
 // The limits of an upstream response, in bytes.
@@ -83,7 +85,7 @@ func NewClient(config Config) (*Client, error) {
 		DialContext:            dialer.DialContext,
 		TLSHandshakeTimeout:    handshakeTimeout,
 		MaxIdleConns:           256,
-		MaxIdleConnsPerHost:    64,
+		MaxIdleConnsPerHost:    idleConnections(inflight.Descriptors()),
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: MaxHeader,
 		// What is decompressed has no limit that could be set beforehand.
@@ -130,6 +132,11 @@ func hostOf(u *url.URL) string {
 	}
 	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), port)
 }
+
+// idleConnections is how many connections a client keeps that no call uses, in a
+// process that may hold so many descriptors: the reserve that calls leave alone
+// has room for those of three clients at least.
+func idleConnections(descriptors int) int { return min(max(descriptors/32, 2), 64) }
 
 // Close closes the connections that no call uses.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }

@@ -1,6 +1,10 @@
 package upstream
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/inflight"
+)
 
 func TestHost(t *testing.T) {
 	for base, want := range map[string]string{
@@ -23,5 +27,20 @@ func TestHost(t *testing.T) {
 		if c.Host() != want {
 			t.Errorf("%s: %s, want %s", base, c.Host(), want)
 		}
+	}
+}
+
+// TestIdleConnectionsFitTheReserve holds three clients' idle connections to the
+// part of the descriptors that callers and calls leave, beside two dozen files.
+func TestIdleConnectionsFitTheReserve(t *testing.T) {
+	for descriptors := 1024; descriptors <= 1<<20; descriptors *= 2 {
+		process := inflight.DefaultProcess(descriptors)
+		left := descriptors - process - inflight.MaxConnections(descriptors, process)
+		if idle := 3 * idleConnections(descriptors); idle+24 > left {
+			t.Errorf("of %d descriptors %d are left for %d idle connections", descriptors, left, idle)
+		}
+	}
+	if n := idleConnections(1 << 20); n != 64 {
+		t.Errorf("%d idle connections where there is room", n)
 	}
 }
