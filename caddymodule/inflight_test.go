@@ -32,6 +32,8 @@ func newHanging(t *testing.T) *hanging {
 		case <-h.release:
 			completion(w, "at last")
 		case <-r.Context().Done():
+		case <-time.After(10 * time.Second): // for the test to fail rather than hang
+			completion(w, "too late")
 		}
 	})
 	h.host = strings.TrimPrefix(h.URL, "http://")
