@@ -96,17 +96,25 @@ func TestRenderedSizeIsBounded(t *testing.T) {
 		"prompts/p.yaml": "variables: { q: { required: true } }\nmessages:\n" + strings.Repeat("  - { role: user, content: \"{{q}}{{q}}\" }\n", 10),
 	}))
 	p := s.Prompts["p"]
-	for size, fits := range map[int]bool{prompt.MaxRendered / 20: true, prompt.MaxRendered/20 + 1: false} {
+	for q, fits := range map[string]bool{
+		strings.Repeat("x", prompt.MaxRendered/20):          true,
+		strings.Repeat("x", prompt.MaxRendered/20+1):        false,
+		strings.Repeat(`\u0001`, prompt.MaxRendered/20/6):   true,
+		strings.Repeat(`\u0001`, prompt.MaxRendered/20/6+1): false,
+	} {
 		var values prompt.Values
-		vars := fastjson.MustParse(`{"q":"` + strings.Repeat("x", size) + `"}`)
+		vars := fastjson.MustParse(`{"q":"` + q + `"}`)
 		if err := p.Variables().Bind(vars, &values); err != nil {
 			t.Fatal(err)
 		}
-		_, err := p.Default().AppendJSON(nil, &values)
+		answer, err := p.Default().AppendJSON(nil, &values)
+		if size, _ := p.Default().Size(&values); size != len(answer) {
+			t.Errorf("an answer of %d bytes, want %d", size, len(answer))
+		}
 		_, err2 := p.Default().Messages(&values)
 		var tooLarge *prompt.TooLargeError
 		if fits != (err == nil) || fits != (err2 == nil) || !fits && !errors.As(err, &tooLarge) {
-			t.Errorf("%d: %v, %v", size, err, err2)
+			t.Errorf("%d: %v, %v", len(q), err, err2)
 		}
 	}
 }

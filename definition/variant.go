@@ -27,6 +27,7 @@ type Variant struct {
 
 	messages []message
 	answer   prompt.Answer
+	frame    int // bytes of the answer that are not the text of messages
 	pos      document.Position
 }
 
@@ -38,19 +39,30 @@ type message struct {
 }
 
 // AppendJSON appends the prompt value that the API answers with: name,
-// messages, provider, model and the parameters that are set. v must be bound
-// to the prompt's variables. The error is a *prompt.TooLargeError.
+// messages, provider, model and the parameters that are set. values must be
+// bound to the prompt's variables. The error is a *prompt.TooLargeError.
 func (v *Variant) AppendJSON(dst []byte, values *prompt.Values) ([]byte, error) {
-	if err := v.checkSize(values); err != nil {
+	size, err := v.Size(values)
+	if err != nil {
 		return dst, err
 	}
-	return v.answer.Append(dst, values), nil
+	return v.answer.Append(slices.Grow(dst, size), values), nil
+}
+
+// Size is how many bytes AppendJSON appends. It is known without rendering
+// them. The error is a *prompt.TooLargeError.
+func (v *Variant) Size(values *prompt.Values) (int, error) {
+	size := v.answer.Size(values)
+	if messages := size - v.frame; messages > prompt.MaxRendered {
+		return 0, &prompt.TooLargeError{Size: messages}
+	}
+	return size, nil
 }
 
 // Messages renders the messages for a model. The error is a
 // *prompt.TooLargeError.
 func (v *Variant) Messages(values *prompt.Values) ([]providers.Message, error) {
-	if err := v.checkSize(values); err != nil {
+	if _, err := v.Size(values); err != nil {
 		return nil, err
 	}
 	messages := make([]providers.Message, len(v.messages))
@@ -58,17 +70,6 @@ func (v *Variant) Messages(values *prompt.Values) ([]providers.Message, error) {
 		messages[i] = providers.Message{Role: m.role, Content: m.text.Text(values)}
 	}
 	return messages, nil
-}
-
-func (v *Variant) checkSize(values *prompt.Values) error {
-	size := 0
-	for i := range v.messages {
-		size += v.messages[i].text.Size(values)
-	}
-	if size > prompt.MaxRendered {
-		return &prompt.TooLargeError{Size: size}
-	}
-	return nil
 }
 
 // variantSet is a prompt's variants while it is decoded.
@@ -274,13 +275,16 @@ func (v *Variant) finish() {
 		v.Parameters.Tools = nil
 	}
 	var a prompt.Answer
+	wording := 0 // of the messages, without variables
 	a.Literal(`{"name":` + quoted(v.Name) + `,"messages":[`)
 	for i, m := range v.messages {
 		if i > 0 {
 			a.Literal(",")
 		}
 		a.Literal(`{"role":` + quoted(m.role) + `,"content":"`)
+		before := a.Fixed()
 		a.Template(m.text)
+		wording += a.Fixed() - before
 		a.Literal(`"}`)
 	}
 	a.Literal("]")
@@ -294,7 +298,7 @@ func (v *Variant) finish() {
 		a.Literal(`,"` + name + `":` + value)
 	})
 	a.Literal("}")
-	v.answer = a
+	v.answer, v.frame = a, a.Fixed()-wording
 }
 
 // size is about how many bytes the variant has with all that it inherits.

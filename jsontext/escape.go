@@ -71,6 +71,37 @@ func AppendEscaped[T []byte | string](dst []byte, text T) []byte {
 	return append(dst, text[start:]...)
 }
 
+// EscapedLen is how many bytes AppendEscaped appends.
+func EscapedLen[T []byte | string](text T) int {
+	n := len(text)
+	for i := 0; i < len(text); {
+		c := text[i]
+		if plain[c] {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, size := decodeRune(text[i:])
+			switch {
+			case r == utf8.RuneError && size == 1:
+				n += len("\uFFFD") - 1
+			case r == '\u2028' || r == '\u2029':
+				n += len(`\u2028`) - size
+			}
+			i += size
+			continue
+		}
+		switch c {
+		case '"', '\\', '\n', '\r', '\t':
+			n++
+		default:
+			n += len(`\u0000`) - 1
+		}
+		i++
+	}
+	return n
+}
+
 // decodeRune decodes the first character of either kind of text without
 // converting, and so copying, it.
 func decodeRune[T []byte | string](text T) (rune, int) {

@@ -78,6 +78,9 @@ func TestAppendEscaped(t *testing.T) {
 		if string(out) != string(AppendEscaped(nil, []byte(in))) {
 			t.Fatal("strings and bytes differ")
 		}
+		if n, ofBytes := EscapedLen(in), EscapedLen([]byte(in)); n != len(out) || ofBytes != n {
+			t.Fatalf("%q: a length of %d, and %d as bytes", out, n, ofBytes)
+		}
 		var got string
 		if err := json.Unmarshal([]byte(`"`+string(out)+`"`), &got); err != nil {
 			t.Fatalf("%q: %v", out, err)

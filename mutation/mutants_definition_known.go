@@ -46,9 +46,9 @@ func init() {
 			Run: "Reload",
 		},
 		mutant{
-			ID: "rendered-size", In: "Variant.checkSize",
+			ID: "rendered-size", In: "Variant.Size",
 			What: "a prompt may become as large as its variables",
-			Old:  "size > prompt.MaxRendered", New: "false",
+			Old:  "messages > prompt.MaxRendered", New: "messages < 0",
 			Run: "RenderedSizeIsBounded",
 		},
 		mutant{

@@ -22,9 +22,9 @@ func init() {
 			Run: "TestBind",
 		},
 		mutant{
-			ID: "supplied-before", In: "Values.reset",
+			ID: "supplied-before", In: "Values.take",
 			What: "what the last request supplied counts for the next",
-			Old:  "	clear(values.supplied)\n", New: "",
+			Old:  "vars == values.source", New: "values.source != nil",
 			Run: "TestBind",
 		},
 	)

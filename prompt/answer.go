@@ -7,6 +7,8 @@ import "github.com/cadenza-gateway/cadenza/jsontext"
 // is immutable and safe for concurrent use.
 type Answer struct {
 	parts []hole
+	fixed int   // bytes of literal JSON
+	uses  []int // of each variable, by slot
 }
 
 // hole is literal JSON and then, unless slot is negative, an escaped variable.
@@ -17,6 +19,7 @@ type hole struct {
 
 // Literal adds JSON text as it is.
 func (a *Answer) Literal(json string) {
+	a.fixed += len(json)
 	if n := len(a.parts); n > 0 && a.parts[n-1].slot < 0 {
 		a.parts[n-1].json += json
 		return
@@ -28,8 +31,31 @@ func (a *Answer) Literal(json string) {
 func (a *Answer) Template(t *Template) {
 	for i := range t.parts {
 		a.Literal(t.parts[i].escaped)
-		a.parts[len(a.parts)-1].slot = t.parts[i].slot
+		slot := t.parts[i].slot
+		a.parts[len(a.parts)-1].slot = slot
+		if slot >= 0 {
+			if missing := slot + 1 - len(a.uses); missing > 0 {
+				a.uses = append(a.uses, make([]int, missing)...)
+			}
+			a.uses[slot]++
+		}
 	}
+}
+
+// Fixed is how many bytes of the answer are the same whatever the variables
+// are.
+func (a *Answer) Fixed() int { return a.fixed }
+
+// Size is how many bytes Append appends. It doesn't render: a template that
+// repeats a variable a thousand times costs no more than one that has it once.
+func (a *Answer) Size(v *Values) int {
+	n := a.fixed
+	for slot, uses := range a.uses {
+		if uses > 0 {
+			n += uses * v.escapedLen(slot)
+		}
+	}
+	return n
 }
 
 // Append appends the answer. The values must be bound to the variables the

@@ -3,6 +3,7 @@ package prompt
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -77,6 +78,9 @@ func TestRender(t *testing.T) {
 			if err := json.Unmarshal(a.Append(nil, &values), &list); err != nil || list[0] != tt.want {
 				t.Errorf("answer %q %v", list, err)
 			}
+			if size, rendered := a.Size(&values), len(a.Append(nil, &values)); size != rendered {
+				t.Errorf("an answer of %d bytes, want %d", size, rendered)
+			}
 		})
 	}
 }
@@ -121,6 +125,35 @@ func TestBind(t *testing.T) {
 	values.Reset()
 	if values.Undeclared() != 0 {
 		t.Error("not reset")
+	}
+}
+
+// TestBindPromptsOfOneRequest binds what one request sends to several
+// declarations, as many variables as are looked up either way.
+func TestBindPromptsOfOneRequest(t *testing.T) {
+	for _, n := range []int{3, linearMembers, linearMembers + 1, 200} {
+		var body strings.Builder
+		for i := range n {
+			fmt.Fprintf(&body, `,"v%d":[%d,"\u0001"]`, n-i, n-i)
+		}
+		vars := fastjson.MustParse("{" + body.String()[1:] + "}")
+		var values Values
+		for i := 1; i <= n; i++ {
+			name := fmt.Sprintf("v%d", i)
+			declared := declare(t, "{"+name+": {required: true}, other: {default: \"\\t\"}}")
+			if declared.Bind(vars, &values) != nil || !values.BoundTo(declared) || values.Undeclared() != n-1 {
+				t.Fatalf("%s of %d: %d undeclared", name, n, values.Undeclared())
+			}
+			var a Answer
+			a.Template(compile(t, declared, "{{"+name+"}}{{other}}{{"+name+"}}"))
+			text := fmt.Sprintf(`[%d,\"\\u0001\"]`, i)
+			if got := string(a.Append(nil, &values)); got != text+`\t`+text || a.Size(&values) != len(got) {
+				t.Errorf("%s of %d: %s, of %d bytes", name, n, got, a.Size(&values))
+			}
+		}
+		if err := declare(t, "{v: {required: true}}").Bind(vars, &values); err == nil {
+			t.Error("a variable that was not sent is there")
+		}
 	}
 }
 
@@ -201,6 +234,11 @@ func FuzzCompile(f *testing.F) {
 		if want := string([]rune(string(tmpl.AppendText(nil, &values)))); decoded != want {
 			t.Fatalf("JSON %q, text %q", decoded, want)
 		}
+		var a Answer
+		a.Template(tmpl)
+		if size, rendered := a.Size(&values), len(a.Append(nil, &values)); size != rendered {
+			t.Fatalf("an answer of %d bytes, want %d", size, rendered)
+		}
 	})
 }
 
@@ -217,6 +255,7 @@ func BenchmarkRender(b *testing.B) {
 	var dst []byte
 	b.ReportAllocs()
 	for b.Loop() {
+		values.Reset()
 		if err := vars.Bind(v, &values); err != nil {
 			b.Fatal(err)
 		}

@@ -1,6 +1,9 @@
 package prompt
 
 import (
+	"bytes"
+	"slices"
+
 	"github.com/cadenza-gateway/cadenza/document"
 	"github.com/cadenza-gateway/cadenza/jsontext"
 	"github.com/valyala/fastjson"
@@ -17,6 +20,7 @@ type slot struct {
 	name     string
 	node     *document.Node // where it is declared
 	text     []byte         // the default
+	escaped  int            // bytes of the default in JSON
 	given    bool           // a default was given
 	required bool
 }
@@ -43,6 +47,7 @@ func DecodeVariables(n *document.Node, errs *document.Errors) *Variables {
 		if !m.Value.IsNull() && m.Value.CheckMembers(errs, "the variable "+name, "default", "required", "description") {
 			s.decode(m.Value, errs)
 		}
+		s.escaped = jsontext.EscapedLen(s.text)
 		v.index[name] = len(v.slots)
 		v.slots = append(v.slots, s)
 	}
@@ -126,85 +131,181 @@ func (v *Variables) Open(f func(name string, declared *document.Node)) {
 // made for reuse (the zero value is ready) and not safe for concurrent use.
 // They hold views of the fastjson value they were bound from and die with that
 // value's parser.
+//
+// Several prompts of one request are bound one after the other. What they have
+// in common, the text of each variable and its length in JSON, is found once.
 type Values struct {
+	decl       *Variables
 	text       [][]byte // by slot
-	supplied   []bool   // by slot
-	buf        []byte   // compact JSON of values that are not text
+	from       []int    // by slot: the member that supplied it, or notSupplied
 	undeclared int
 	empty      int
-	decl       *Variables
+
+	source  *fastjson.Value // what members were read from
+	members []member        // of the request
+	sorted  bool            // members are in the order of their names
+	buf     []byte          // compact JSON of members that are not text
 }
+
+// notSupplied stands for a slot's text where it is the default.
+const notSupplied = -1
+
+// member is one variable of a request.
+type member struct {
+	name    []byte
+	value   *fastjson.Value
+	text    []byte
+	read    bool // text is what goes into a template
+	escaped int  // bytes of text in JSON; 0 while they weren't counted
+}
+
+const (
+	// linearMembers is the number of members up to which looking at each beats
+	// sorting them.
+	linearMembers = 16
+	// keepMembers and keepText are the capacities up to which values keep
+	// their buffers for the next request.
+	keepMembers = 1024
+	keepText    = 64 << 10
+)
 
 // Bind binds the variables of a request, replacing what values held. vars must
 // be nil, null or an object; a null member counts as not supplied, and members
 // that are not declared are ignored and counted. The error is a *MissingError.
+//
+// vars that are bound again are taken for the same variables: Reset comes
+// before those of another request.
 func (v *Variables) Bind(vars *fastjson.Value, values *Values) error {
-	values.reset(v)
-	if vars != nil && vars.Type() == fastjson.TypeObject && vars.GetObject().Len() > 0 {
-		vars.GetObject().Visit(func(name []byte, value *fastjson.Value) {
-			i, ok := v.index[string(name)]
-			if !ok {
-				values.undeclared++
-				return
-			}
-			values.set(i, value)
-		})
-	}
+	values.begin(v)
+	values.take(vars)
+	declared := 0
 	for i := range v.slots {
-		if values.supplied[i] {
-			continue
-		}
 		s := &v.slots[i]
+		at := values.find(s.name)
+		if at >= 0 {
+			declared++
+			if m := &values.members[at]; m.value.Type() != fastjson.TypeNull {
+				values.text[i], values.from[i] = values.read(m), at
+				continue
+			}
+		}
 		if s.required {
 			return &MissingError{Name: s.name}
 		}
-		values.text[i] = s.text
+		values.text[i], values.from[i] = s.text, notSupplied
 		if !s.given {
 			values.empty++
 		}
 	}
+	values.undeclared = len(values.members) - declared
 	return nil
 }
 
-// set takes a variable's value.
-func (values *Values) set(i int, value *fastjson.Value) {
-	switch value.Type() {
-	case fastjson.TypeNull:
+// BoundTo reports whether values are bound to a declaration already.
+func (values *Values) BoundTo(v *Variables) bool { return values.decl == v }
+
+// begin makes room for a declaration's variables.
+func (values *Values) begin(decl *Variables) {
+	n := len(decl.slots)
+	clear(values.text)
+	if cap(values.text) < n {
+		values.text = make([][]byte, n)
+		values.from = make([]int, n)
+	}
+	values.text, values.from = values.text[:n], values.from[:n]
+	values.undeclared, values.empty, values.decl = 0, 0, decl
+}
+
+// take reads which variables a request has, unless it did before.
+func (values *Values) take(vars *fastjson.Value) {
+	if vars != nil && vars == values.source {
 		return
-	case fastjson.TypeString:
-		values.text[i] = value.GetStringBytes()
+	}
+	values.forget()
+	if vars == nil || vars.Type() != fastjson.TypeObject {
+		return
+	}
+	values.source = vars
+	vars.GetObject().Visit(func(name []byte, value *fastjson.Value) {
+		values.members = append(values.members, member{name: name, value: value})
+	})
+	if values.sorted = len(values.members) > linearMembers; values.sorted {
+		slices.SortFunc(values.members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
+	}
+}
+
+// find finds the member of a name, -1 where there is none.
+func (values *Values) find(name string) int {
+	if !values.sorted {
+		for i := range values.members {
+			if string(values.members[i].name) == name {
+				return i
+			}
+		}
+		return -1
+	}
+	at, found := slices.BinarySearchFunc(values.members, name, func(m member, name string) int {
+		switch {
+		case string(m.name) == name:
+			return 0
+		case string(m.name) < name:
+			return -1
+		}
+		return 1
+	})
+	if !found {
+		return -1
+	}
+	return at
+}
+
+// read is the text of a member that is not null.
+func (values *Values) read(m *member) []byte {
+	switch {
+	case m.read:
+	case m.value.Type() == fastjson.TypeString:
+		m.text = m.value.GetStringBytes()
 	default:
 		// When buf grows, the texts before keep the array they were cut from.
 		start := len(values.buf)
-		values.buf = jsontext.AppendValue(values.buf, value)
-		values.text[i] = values.buf[start:len(values.buf):len(values.buf)]
+		values.buf = jsontext.AppendValue(values.buf, m.value)
+		m.text = values.buf[start:len(values.buf):len(values.buf)]
 	}
-	values.supplied[i] = true
+	m.read = true
+	return m.text
 }
 
-// reset makes room for a declaration's variables and forgets the last request.
-func (values *Values) reset(decl *Variables) {
-	const keep = 64 << 10
-	n := len(decl.slots)
-	clear(values.text)
-	clear(values.supplied)
-	if cap(values.text) < n {
-		values.text = make([][]byte, n)
-		values.supplied = make([]bool, n)
+// escapedLen is how many bytes a variable has in JSON.
+func (values *Values) escapedLen(slot int) int {
+	at := values.from[slot]
+	if at == notSupplied {
+		return values.decl.slots[slot].escaped
 	}
-	values.text, values.supplied = values.text[:n], values.supplied[:n]
-	if cap(values.buf) > keep {
+	m := &values.members[at]
+	if m.escaped == 0 {
+		m.escaped = jsontext.EscapedLen(m.text)
+	}
+	return m.escaped
+}
+
+// forget lets go of a request's members.
+func (values *Values) forget() {
+	clear(values.members)
+	if cap(values.members) > keepMembers {
+		values.members = nil
+	}
+	if cap(values.buf) > keepText {
 		values.buf = nil
 	}
-	values.buf = values.buf[:0]
-	values.undeclared, values.empty, values.decl = 0, 0, decl
+	values.source, values.members, values.buf, values.sorted = nil, values.members[:0], values.buf[:0], false
 }
 
 // Reset lets go of the request's bytes. Pooled values call it before they rest.
 func (values *Values) Reset() {
-	if values.decl != nil {
-		values.reset(values.decl)
-	}
+	clear(values.text)
+	values.forget()
+	values.text, values.from = values.text[:0], values.from[:0]
+	values.undeclared, values.empty, values.decl = 0, 0, nil
 }
 
 // Undeclared is how many variables the request supplied without need.
@@ -218,7 +319,7 @@ func (values *Values) Empty() []string {
 	}
 	names := make([]string, 0, values.empty)
 	for i, s := range values.decl.slots {
-		if !values.supplied[i] && !s.given && !s.required {
+		if values.from[i] == notSupplied && !s.given && !s.required {
 			names = append(names, s.name)
 		}
 	}
@@ -229,7 +330,7 @@ func (values *Values) Empty() []string {
 // The text must not be kept or changed.
 func (values *Values) Each(f func(name string, text []byte, supplied bool)) {
 	for i, text := range values.text {
-		f(values.decl.slots[i].name, text, values.supplied[i])
+		f(values.decl.slots[i].name, text, values.from[i] != notSupplied)
 	}
 }
 
@@ -237,7 +338,7 @@ func (values *Values) Each(f func(name string, text []byte, supplied bool)) {
 // keys: two requests with the same image render alike.
 func (values *Values) AppendKey(dst []byte) []byte {
 	for i, text := range values.text {
-		if !values.supplied[i] {
+		if values.from[i] == notSupplied {
 			dst = append(dst, 0)
 			continue
 		}
