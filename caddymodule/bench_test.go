@@ -2,10 +2,14 @@ package caddymodule_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -21,6 +25,10 @@ type discard struct {
 func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
 func (d *discard) WriteHeader(status int)      { d.status = status }
+
+// Deadlines, which a connection has.
+func (d *discard) SetReadDeadline(time.Time) error  { return nil }
+func (d *discard) SetWriteDeadline(time.Time) error { return nil }
 
 // benchmarkRoute measures what the gateway itself does for a request: path,
 // key, parsing, evaluation, rendering, answer and record; not Caddy's server.
@@ -59,4 +67,15 @@ func BenchmarkRemoteConfigsOfTenKeys(b *testing.B) {
 
 func BenchmarkPrompt(b *testing.B) {
 	benchmarkRoute(b, "/v1/prompts", `{"keys":["reply"],"context":{"locale":"nl-BE"},"metadata":{"page":"/help"},"variables":{"question":"Where is my order?"}}`)
+}
+
+func BenchmarkPromptsOfTenKeys(b *testing.B) {
+	files := maps.Clone(workspace)
+	var keys []string
+	for n := range 10 {
+		key := fmt.Sprintf("p%d", n)
+		keys = append(keys, `"`+key+`"`)
+		files["definitions/prompts/"+key+".yaml"] = workspace["definitions/prompts/reply.yaml"]
+	}
+	benchmarkFiles(b, files, "/v1/prompts", `{"keys":[`+strings.Join(keys, ",")+`],"context":{"locale":"nl-BE"},"variables":{"question":"Where is my order?","order":{"number":17,"lines":[1,2,3]}}}`)
 }

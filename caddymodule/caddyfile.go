@@ -57,7 +57,8 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		log           none | metadata | content
 //		redact        <detectors...>
 //		price         [<provider>/]<model> <prompt> <completion>
-//		max_body_size <size>
+//		max_body_size     <size>
+//		max_answer_size   <size>
 //		max_metadata_size <size>
 //		in_flight {
 //			process   <calls>
@@ -123,7 +124,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // workspaceOptions are the options of a workspace, in the order of the
 // documentation.
 var workspaceOptions = []string{
-	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "max_body_size", "max_metadata_size", "in_flight", "provider", "workspace",
+	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "max_body_size", "max_answer_size", "max_metadata_size", "in_flight", "provider", "workspace",
 }
 
 // unmarshalOption reads the option that d stands on.
@@ -168,6 +169,8 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		return w.unmarshalPrice(d)
 	case "max_body_size":
 		return sizeOption(d, &w.MaxBodySize, maxMaxBodySize)
+	case "max_answer_size":
+		return sizeOption(d, &w.MaxAnswerSize, maxMaxAnswerSize)
 	case "max_metadata_size":
 		return sizeOption(d, &w.MaxMetadataSize, maxMaxMetadataSize)
 	case "in_flight":

@@ -229,3 +229,14 @@ func (g *gateway) metrics(store, id string) []trace.Metrics {
 	}
 	return reports
 }
+
+// loadJSON loads what the Caddyfile of options adapts to, with a piece of its
+// JSON replaced.
+func (g *gateway) loadJSON(options, old, replacement string) error {
+	g.t.Helper()
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(g.caddyfile(options)), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return caddy.Load(bytes.Replace(config, []byte(old), []byte(replacement), 1), true)
+}

@@ -21,7 +21,7 @@ func (c *call) prompts() *wire.Error {
 	}
 	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
 
-	out := wire.AppendAnswersStart(c.out[:0])
+	size := wire.AnswersSize
 	for _, key := range request.Keys {
 		p, known := c.snapshot.Prompts[key]
 		if !known {
@@ -29,17 +29,30 @@ func (c *call) prompts() *wire.Error {
 			continue
 		}
 		decision := c.decide(cache.Prompt, &p.Definition, p.Table())
+		if err := c.bindVariables(p); err != nil {
+			return err
+		}
+		value, tooLarge := p.Variant(decision).Size(&c.values)
+		if tooLarge != nil {
+			return wire.Errorf(wire.InvalidRequest, "variables", "The prompt %s would be too large: %v.", key, tooLarge)
+		}
+		size += wire.AnswerSize(key, value, "")
+		c.picked = append(c.picked, picked{prompt: p, decision: decision})
+	}
+	if err := c.makeRoom(size); err != nil {
+		return err
+	}
+
+	out := wire.AppendAnswersStart(c.out)
+	for i := range c.picked {
+		p, decision := c.picked[i].prompt, c.picked[i].decision
 		variant := p.Variant(decision)
 		if err := c.bindVariables(p); err != nil {
 			return err
 		}
-		out = wire.AppendAnswerStart(out, key)
+		out = wire.AppendAnswerStart(out, p.Key)
 		valueAt := len(out)
-		var tooLarge error
-		if out, tooLarge = variant.AppendJSON(out, &c.values); tooLarge != nil {
-			c.out = out
-			return wire.Errorf(wire.InvalidRequest, "variables", "The prompt %s would be too large: %v.", key, tooLarge)
-		}
+		out, _ = variant.AppendJSON(out, &c.values) // its size was looked at
 		record := c.newRecord(trace.KindPrompt, &p.Definition, p.Table(), decision)
 		if c.logs(&p.Definition) == definition.LogContent {
 			record.Response = append(record.Response[:0], out[valueAt:]...)
@@ -54,8 +67,11 @@ func (c *call) prompts() *wire.Error {
 	return c.answerKeys()
 }
 
-// bindVariables binds the caller's variables to a prompt's.
+// bindVariables binds the caller's variables to a prompt's, where they aren't.
 func (c *call) bindVariables(p *definition.Prompt) *wire.Error {
+	if c.values.BoundTo(p.Variables()) {
+		return nil
+	}
 	err := p.Variables().Bind(c.variables, &c.values)
 	if err == nil {
 		return nil

@@ -1,12 +1,14 @@
 package caddymodule
 
 import (
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/cadenza-gateway/cadenza/wire"
 )
@@ -22,7 +24,7 @@ func (c *call) remoteConfigs() *wire.Error {
 	}
 	c.context, c.metadata = request.Context, request.Metadata
 
-	out := wire.AppendAnswersStart(c.out[:0])
+	size := wire.AnswersSize
 	for _, key := range request.Keys {
 		config, known := c.snapshot.RemoteConfigs[key]
 		if !known {
@@ -30,6 +32,16 @@ func (c *call) remoteConfigs() *wire.Error {
 			continue
 		}
 		decision := c.decide(cache.RemoteConfig, &config.Definition, config.Table())
+		size += wire.AnswerSize(key, len(config.Value(decision)), config.Type)
+		c.picked = append(c.picked, picked{config: config, decision: decision})
+	}
+	if err := c.makeRoom(size); err != nil {
+		return err
+	}
+
+	out := wire.AppendAnswersStart(c.out)
+	for i := range c.picked {
+		config, decision := c.picked[i].config, c.picked[i].decision
 		value := config.Value(decision)
 		record := c.newRecord(trace.KindRemoteConfig, &config.Definition, config.Table(), decision)
 		if c.logs(&config.Definition) == definition.LogContent {
@@ -37,12 +49,30 @@ func (c *call) remoteConfigs() *wire.Error {
 		}
 		c.traceText = record.ID.AppendTo(c.traceText[:0])
 		c.keep(record, &config.Definition)
-		out = wire.AppendAnswerStart(out, key)
+		out = wire.AppendAnswerStart(out, config.Key)
 		out = append(out, value...)
 		out = wire.AppendAnswerEnd(out, config.Type, c.traceText)
 	}
 	c.out = wire.AppendAnswersEnd(out)
 	return c.answerKeys()
+}
+
+// picked is what one key of a request is answered with: a prompt or a
+// configuration.
+type picked struct {
+	prompt   *definition.Prompt
+	config   *definition.RemoteConfig
+	decision rules.Decision
+}
+
+// makeRoom makes room for an answer of so many bytes, before anything of it is
+// rendered: a request of a few bytes may ask for many megabytes.
+func (c *call) makeRoom(size int) *wire.Error {
+	if most := c.workspace.MaxAnswerSize; int64(size) > most {
+		return wire.Errorf(wire.InvalidRequest, "keys", "The answer would have %d bytes, at most %d are allowed (max_answer_size). Ask for fewer keys at a time, or send shorter variables.", size, most)
+	}
+	c.out = slices.Grow(c.out[:0], size)
+	return nil
 }
 
 // answerKeys sends the answer that was built for a request's keys and records

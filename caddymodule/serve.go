@@ -38,6 +38,7 @@ type call struct {
 	logCeiling definition.LogPolicy // the caller's; Unset: none
 	entered    bool                 // and counted among the calls in flight
 
+	picked    []picked        // for each known key
 	answered  int             // keys
 	cached    int             // decisions that the cache answered
 	uncached  int             // decisions that it might have, but did not
@@ -65,6 +66,7 @@ func (c *call) release() {
 	c.dropRecords()
 	c.values.Reset()
 	clear(c.unknown)
+	clear(c.picked)
 	out, scratch := c.out[:0], c.scratch[:0]
 	if cap(out) > keepBuffer {
 		out = nil
@@ -74,7 +76,7 @@ func (c *call) release() {
 	}
 	*c = call{
 		binding: c.binding, values: c.values, records: c.records[:0],
-		unknown: c.unknown[:0], out: out, scratch: scratch, traceText: c.traceText[:0],
+		unknown: c.unknown[:0], picked: c.picked[:0], out: out, scratch: scratch, traceText: c.traceText[:0],
 	}
 	calls.Put(c)
 }

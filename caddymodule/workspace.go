@@ -35,6 +35,13 @@ const maxMaxBodySize = 64 << 20
 // trace of a request has its metadata, whatever is logged.
 const maxMaxMetadataSize = 1 << 20
 
+// defaultMaxAnswerSize is max_answer_size where it isn't set: as much as four
+// of the largest prompts. maxMaxAnswerSize bounds what it may be. Both in bytes.
+const (
+	defaultMaxAnswerSize = 8 << 20
+	maxMaxAnswerSize     = 64 << 20
+)
+
 // Workspace is one set of definitions with its API keys, providers and traces.
 type Workspace struct {
 	// The directory of the definitions: context.yaml and the folders prompts,
@@ -82,6 +89,12 @@ type Workspace struct {
 
 	// The largest request body, in bytes. Default: 1048576 (1 MiB).
 	MaxBodySize int64 `json:"max_body_size,omitempty"`
+
+	// How many bytes the answer to one request for prompts or remote
+	// configurations may have, all keys together. It is counted before anything
+	// is rendered; a larger answer is 400 invalid_request. Default: 8388608
+	// (8 MiB).
+	MaxAnswerSize int64 `json:"max_answer_size,omitempty"`
 
 	// The largest "metadata" of a request or of a metrics report, in bytes of
 	// compact JSON. Default: 16384 (16 KiB).
@@ -172,6 +185,12 @@ func (w *Workspace) provision(ctx caddy.Context, app *App, name string) error {
 	}
 	if w.MaxBodySize == 0 {
 		w.MaxBodySize = wire.DefaultBodyLimit
+	}
+	if w.MaxAnswerSize < 0 || w.MaxAnswerSize > maxMaxAnswerSize {
+		return fmt.Errorf("max_answer_size %d: must be between 1 and %s", w.MaxAnswerSize, humanize.IBytes(maxMaxAnswerSize))
+	}
+	if w.MaxAnswerSize == 0 {
+		w.MaxAnswerSize = defaultMaxAnswerSize
 	}
 	var err error
 	if w.memory, err = acquireMemory(name); err != nil {

@@ -200,6 +200,18 @@ func init() {
 			Run: "TestBadRequests",
 		},
 		mutant{
+			ID: "max-answer-size", In: "call.makeRoom",
+			What: "max_answer_size has no effect",
+			Old:  "c.workspace.MaxAnswerSize", New: "int64(maxMaxAnswerSize)",
+			Run: "AnswerSizeIsBounded",
+		},
+		mutant{
+			ID: "variables-of-another-prompt", In: "call.bindVariables",
+			What: "a prompt is rendered with the variables of the one before",
+			Old:  "c.values.BoundTo(p.Variables())", New: "len(c.picked) > 1",
+			Run: "TestPrompts|AnswerSizeIsBounded",
+		},
+		mutant{
 			ID: "failed-stream-ends-well", In: "App.serve",
 			What: "a stream that broke off ends like a complete one",
 			Old:  "		panic(http.ErrAbortHandler)\n", New: "",

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/cadenza-gateway/cadenza/jsontext"
@@ -44,6 +45,23 @@ func AppendAnswerEnd[T string | []byte](dst []byte, typ string, traceID T) []byt
 
 // AppendAnswersEnd closes the answer.
 func AppendAnswersEnd(dst []byte) []byte { return append(dst, '}') }
+
+// AnswersSize is how many bytes an answer of no keys takes beside those that
+// AnswerSize counts: its braces, without the comma that the first key lacks.
+const AnswersSize = len("{}") - len(",")
+
+// AnswerSize is how many bytes one key adds to an answer: what
+// AppendAnswerStart and AppendAnswerEnd append, and value, the bytes between.
+func AnswerSize(key string, value int, typ string) int {
+	size := len(`,"":{"value":,"trace_id":""}`) + jsontext.EscapedLen(key) + value + traceIDLength
+	if typ != "" {
+		size += len(`,"type":""`) + jsontext.EscapedLen(typ)
+	}
+	return size
+}
+
+// traceIDLength is how many characters a trace id has.
+const traceIDLength = 36
 
 // AppendToolCalls begins the list of an answer's tool calls; AppendToolCall adds
 // one, and AppendToolCallsEnd ends it.
@@ -97,6 +115,9 @@ func (e *Ending) appendMembers(dst []byte) []byte {
 // AppendEndpointAnswer appends an endpoint's whole answer. toolCalls is the list
 // of its tool calls, empty where it has none.
 func AppendEndpointAnswer(dst []byte, traceID, content string, toolCalls []byte, end Ending) []byte {
+	// A model's answer may have megabytes: the buffer grows once.
+	const rest = 512
+	dst = slices.Grow(dst, jsontext.EscapedLen(content)+len(toolCalls)+rest)
 	dst = append(dst, `{"trace_id":`...)
 	dst = jsontext.AppendString(dst, traceID)
 	dst = append(dst, `,"content":`...)
