@@ -45,15 +45,8 @@ func waitForDelivery(ctx context.Context) {
 // reset closes a response's TCP connection with a reset. Where there is no such
 // connection, as over a unix socket, it only closes it.
 func reset(w http.ResponseWriter) {
-	// The innermost writer: others hand out a connection that hides its kind.
-	for {
-		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			break
-		}
-		w = outer.Unwrap()
-	}
-	hijacker, ok := w.(http.Hijacker)
+	// Other writers hand out a connection that hides its kind.
+	hijacker, ok := innermost(w).(http.Hijacker)
 	if !ok {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -58,6 +59,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		redact        <detectors...>
 //		price         [<provider>/]<model> <prompt> <completion>
 //		max_body_size     <size>
+//		body_timeout      <duration>
 //		max_answer_size   <size>
 //		max_metadata_size <size>
 //		in_flight {
@@ -124,7 +126,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // workspaceOptions are the options of a workspace, in the order of the
 // documentation.
 var workspaceOptions = []string{
-	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "max_body_size", "max_answer_size", "max_metadata_size", "in_flight", "provider", "workspace",
+	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "in_flight", "provider", "workspace",
 }
 
 // unmarshalOption reads the option that d stands on.
@@ -169,6 +171,8 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		return w.unmarshalPrice(d)
 	case "max_body_size":
 		return sizeOption(d, &w.MaxBodySize, maxMaxBodySize)
+	case "body_timeout":
+		return durationOption(d, &w.BodyTimeout, maxBodyTimeout)
 	case "max_answer_size":
 		return sizeOption(d, &w.MaxAnswerSize, maxMaxAnswerSize)
 	case "max_metadata_size":
@@ -292,6 +296,26 @@ func sizeOption(d *caddyfile.Dispenser, value *int64, most uint64) error {
 		return d.Errf("%s %s: must be between 1 and %s", option, text, humanize.IBytes(most))
 	}
 	*value = int64(size)
+	return nil
+}
+
+// durationOption reads an option that is a duration, such as 500ms or 30s.
+func durationOption(d *caddyfile.Dispenser, value *caddy.Duration, most time.Duration) error {
+	option, text := d.Val(), ""
+	if *value != 0 {
+		return d.Errf("%s is configured twice", option)
+	}
+	if err := stringOption(d, &text); err != nil {
+		return err
+	}
+	duration, err := caddy.ParseDuration(text)
+	if err != nil {
+		return d.Errf("%s %s: %v", option, text, err)
+	}
+	if duration <= 0 || duration > most {
+		return d.Errf("%s %s: must be positive, and at most %s", option, text, most)
+	}
+	*value = caddy.Duration(duration)
 	return nil
 }
 

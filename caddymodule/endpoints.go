@@ -277,9 +277,7 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 	if !known {
 		code = wire.Internal
 	}
-	if code == wire.Overloaded {
-		i.closeConnection()
-	} else {
+	if code != wire.Overloaded {
 		i.workspace.logger.Error("an endpoint failed",
 			zap.String("endpoint", i.record.Key), zap.String("trace_id", i.info.traceID[0]),
 			zap.String("code", code.Name), zap.Int("attempts", len(result.Attempts)), zap.Error(failure))

@@ -172,7 +172,6 @@ func full(targets []invoke.Target, limit int) bool {
 
 func (c *call) refuse(by inflight.Ceiling) *wire.Error {
 	c.app.metrics.refused.WithLabelValues(c.workspace.name, by.String()).Inc()
-	c.closeConnection()
 	limits := &c.workspace.ceilings
 	var err *wire.Error
 	switch by {
@@ -188,17 +187,6 @@ func (c *call) refuse(by inflight.Ceiling) *wire.Error {
 	err.RetryAfter = retryInFlight
 	return err
 }
-
-// closeConnection has the connection closed with the answer: the descriptor of a
-// caller that was refused is worth more than its next handshake. Over HTTP/2 and
-// HTTP/3 a connection carries other requests too.
-func (c *call) closeConnection() {
-	if c.r.ProtoMajor == 1 {
-		c.w.Header()["Connection"] = connectionClose
-	}
-}
-
-var connectionClose = []string{"close"}
 
 // inFlight is the workspace's ceilings, made where there are none.
 func (w *Workspace) inFlight() *InFlight {

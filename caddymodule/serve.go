@@ -99,6 +99,11 @@ func (a *App) serve(w http.ResponseWriter, r *http.Request, to route, traceID st
 			abort(w, r)
 		}
 		a.logPanic(to)
+		if r.ProtoMajor == 1 {
+			// How much of the body was read is not known any more.
+			writeLastError(w, panicked())
+			return
+		}
 		wire.WriteError(w, panicked())
 	}()
 
@@ -107,8 +112,8 @@ func (a *App) serve(w http.ResponseWriter, r *http.Request, to route, traceID st
 		code = err.Name
 	}
 	switch end {
-	case unanswered:
-		wire.WriteError(w, err)
+	case unanswered, unread:
+		writeError(w, r, err, end)
 	case cut:
 		panic(http.ErrAbortHandler)
 	}
@@ -129,6 +134,7 @@ type ending uint8
 
 const (
 	unanswered ending = iota // nothing was written: there is an error to write
+	unread                   // the same, and the request's body isn't read to its end
 	answered                 // the response is complete
 	cut                      // the response broke off, and so must the connection
 )
@@ -145,25 +151,25 @@ func endingOf(err *wire.Error) (*wire.Error, ending) {
 // from causing any: path, method, key, limits, body.
 func (a *App) answer(w http.ResponseWriter, r *http.Request, to route, traceID string, began time.Time) (*wire.Error, ending) {
 	if to == routeNone {
-		return endingOf(wire.Errorf(wire.NotFound, "", "There is no route %s. The routes are POST /v1/prompts, /v1/endpoints, /v1/remoteconfigs and /v1/metrics.", printable(r.URL.Path)))
+		return wire.Errorf(wire.NotFound, "", "There is no route %s. The routes are POST /v1/prompts, /v1/endpoints, /v1/remoteconfigs and /v1/metrics.", printable(r.URL.Path)), unread
 	}
 	if r.Method != http.MethodPost {
 		err := wire.Errorf(wire.MethodNotAllowed, "", "This route takes POST.")
 		err.Allow = http.MethodPost
-		return endingOf(err)
+		return err, unread
 	}
 	token, sent, ok := wire.BearerToken(r.Header)
 	if !ok {
-		return endingOf(wire.Unauthorized(sent))
+		return wire.Unauthorized(sent), unread
 	}
 	if !a.waitStarted(r.Context()) {
 		err := wire.Errorf(wire.Overloaded, "", "The gateway is starting. Try again.")
 		err.RetryAfter = startTimeout
-		return endingOf(err)
+		return err, unread
 	}
 	key := a.keys.authenticate(token, began)
 	if key == nil {
-		return endingOf(wire.Unauthorized(true))
+		return wire.Unauthorized(true), unread
 	}
 
 	c := calls.Get().(*call)
@@ -178,10 +184,10 @@ func (a *App) answer(w http.ResponseWriter, r *http.Request, to route, traceID s
 	defer store.release()
 	c.describe()
 	if err := c.readLogCeiling(); err != nil {
-		return endingOf(err)
+		return err, unread
 	}
-	if err := c.request.ReadBody(w, r, c.workspace.MaxBodySize); err != nil {
-		return endingOf(err)
+	if err := c.request.ReadBody(w, r, c.workspace.MaxBodySize, time.Duration(c.workspace.BodyTimeout)); err != nil {
+		return err, unread
 	}
 	c.request.SetMetadataLimit(c.workspace.MaxMetadataSize)
 	c.snapshot = c.workspace.source.Snapshot()

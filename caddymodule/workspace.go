@@ -42,6 +42,9 @@ const (
 	maxMaxAnswerSize     = 64 << 20
 )
 
+// maxBodyTimeout bounds what body_timeout may allow.
+const maxBodyTimeout = 10 * time.Minute
+
 // Workspace is one set of definitions with its API keys, providers and traces.
 type Workspace struct {
 	// The directory of the definitions: context.yaml and the folders prompts,
@@ -89,6 +92,10 @@ type Workspace struct {
 
 	// The largest request body, in bytes. Default: 1048576 (1 MiB).
 	MaxBodySize int64 `json:"max_body_size,omitempty"`
+
+	// The time in which the whole body of a request must have come, however
+	// steadily it drips. At most 10 minutes. Default: 30s.
+	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
 	// How many bytes the answer to one request for prompts or remote
 	// configurations may have, all keys together. It is counted before anything
@@ -185,6 +192,12 @@ func (w *Workspace) provision(ctx caddy.Context, app *App, name string) error {
 	}
 	if w.MaxBodySize == 0 {
 		w.MaxBodySize = wire.DefaultBodyLimit
+	}
+	if w.BodyTimeout < 0 || time.Duration(w.BodyTimeout) > maxBodyTimeout {
+		return fmt.Errorf("body_timeout %s: must be positive, and at most %s", time.Duration(w.BodyTimeout), maxBodyTimeout)
+	}
+	if w.BodyTimeout == 0 {
+		w.BodyTimeout = caddy.Duration(wire.DefaultBodyTimeout)
 	}
 	if w.MaxAnswerSize < 0 || w.MaxAnswerSize > maxMaxAnswerSize {
 		return fmt.Errorf("max_answer_size %d: must be between 1 and %s", w.MaxAnswerSize, humanize.IBytes(maxMaxAnswerSize))

@@ -200,6 +200,30 @@ func init() {
 			Run: "TestBadRequests",
 		},
 		mutant{
+			ID: "body-timeout", In: "App.answer",
+			What: "body_timeout has no effect",
+			Old:  "time.Duration(c.workspace.BodyTimeout)", New: "maxBodyTimeout",
+			Run: "DrippingBody",
+		},
+		mutant{
+			ID: "unread-body", In: "App.answer",
+			What: "a caller without a key holds its connection for a minute",
+			Old:  "return wire.Unauthorized(sent), unread", New: "return wire.Unauthorized(sent), unanswered",
+			Run: "RefusedBeforeTheBody",
+		},
+		mutant{
+			ID: "expected-body", In: "skipSmallBody",
+			What: "a caller that waits for 100 waits for nothing",
+			Old:  ` || r.Header["Expect"] != nil`, New: "",
+			Run: "BodyIsLeftUnread|RefusedBeforeTheBody",
+		},
+		mutant{
+			ID: "lingering", In: "writeLastError",
+			What: "a refused caller holds its connection for a minute",
+			Old:  "	linger(w)\n", New: "",
+			Run: "RefusedBeforeTheBody",
+		},
+		mutant{
 			ID: "max-answer-size", In: "call.makeRoom",
 			What: "max_answer_size has no effect",
 			Old:  "c.workspace.MaxAnswerSize", New: "int64(maxMaxAnswerSize)",

@@ -91,9 +91,9 @@ func init() {
 			Run: "TestWhatAsksNoProviderIsNoCall",
 		},
 		mutant{
-			ID: "refused-connection-stays", In: "call.refuse",
+			ID: "refused-connection-stays", In: "writeError",
 			What: "a refused caller keeps its connection",
-			Old:  "c.closeConnection()", New: "",
+			Old:  "(full || ", New: "(",
 			Run: "TestRefusedCallsConnectionIsClosed",
 		},
 		mutant{

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/valyala/fastjson"
@@ -17,6 +19,10 @@ import (
 // DefaultBodyLimit is the size of a body, in bytes, that is accepted where the
 // configuration does not say otherwise.
 const DefaultBodyLimit = 1 << 20
+
+// DefaultBodyTimeout is the time in which a whole body must have come where the
+// configuration does not say otherwise.
+const DefaultBodyTimeout = 30 * time.Second
 
 // Buffers that outgrew these sizes are not kept for the next request, or one
 // big body would be held for ever.
@@ -77,7 +83,13 @@ func (r *Request) Body() []byte { return r.body }
 // BodyTooLarge, reading no more of it, and any content coding with
 // UnsupportedEncoding, reading nothing. The Content-Type is ignored: old
 // clients send several.
-func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64) *Error {
+//
+// Where within is positive the whole body must have come in that time, however
+// steadily it drips. The deadline ends with the body: net/http lifts it to watch
+// for the client's leaving, and to lift it here would bring back what Caddy has
+// lifted, the deadline of a server with a read timeout, while the request is
+// being answered.
+func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64, within time.Duration) *Error {
 	r.body = r.body[:0]
 	for _, coding := range req.Header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
@@ -89,6 +101,11 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 	}
 	if req.Body == nil || req.Body == http.NoBody {
 		return nil
+	}
+	deadline := time.Now().Add(within)
+	if within > 0 {
+		// A writer that has no deadlines is no connection.
+		_ = http.NewResponseController(w).SetReadDeadline(deadline)
 	}
 	reader := http.MaxBytesReader(w, req.Body, limit)
 	// The length is the client's word: only a small one is worth a buffer
@@ -110,6 +127,9 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 		// reported by the same type.
 		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return bodyTooLarge(tooLarge.Limit)
+		}
+		if within > 0 && errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(deadline) {
+			return Errorf(InvalidRequest, "", "The body did not arrive within %s. Send it again, without a pause.", within)
 		}
 		return Errorf(InvalidRequest, "", "The body could not be read to its end. Send it again, complete and without a pause.")
 	}
