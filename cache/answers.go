@@ -37,13 +37,19 @@ type Answer struct {
 	Expires time.Time
 }
 
+// Bytes is the size of what was answered.
+func (a *Answer) Bytes() int {
+	n := len(a.ToolCalls)
+	for _, piece := range a.Pieces {
+		n += len(piece)
+	}
+	return n
+}
+
 // size is about what the answer takes, in bytes.
 func (a *Answer) size() int64 {
-	size := len(a.Provider) + len(a.Model) + len(a.FinishReason) + len(a.ToolCalls) + entryOverhead
-	for _, piece := range a.Pieces {
-		size += len(piece) + 16
-	}
-	return int64(size)
+	const pieceOverhead = 16
+	return int64(a.Bytes() + len(a.Pieces)*pieceOverhead + len(a.Provider) + len(a.Model) + len(a.FinishReason) + entryOverhead)
 }
 
 type answerEntry struct {

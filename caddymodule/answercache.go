@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/cache"
@@ -81,6 +82,8 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) (*
 	if i.request.Stream {
 		stream := wire.NewEventStream(i.w, i.info.traceID[0])
 		defer stream.Close()
+		// It is all here, and stays for as long as its reader takes.
+		stream.Limit(answer.Bytes(), len(answer.Pieces))
 		i.finish(noResult, http.StatusOK, "")
 		for n, piece := range answer.Pieces {
 			if stream.Delta(piece, n == len(answer.Pieces)-1) != nil {
@@ -93,10 +96,7 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) (*
 		_ = stream.Finish(end) // a caller that left has no use for the error
 		return nil, answered, true
 	}
-	content := ""
-	for _, piece := range answer.Pieces {
-		content += piece
-	}
+	content := strings.Join(answer.Pieces, "")
 	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content, answer.ToolCalls, end)
 	i.finish(noResult, http.StatusOK, "")
 	i.write(i.out)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -111,12 +110,7 @@ func (c *call) replay(kept *trace.Reply) (*wire.Error, ending) {
 		h[wire.HeaderTraceID] = c.info.traceID[:]
 	}
 	h[wire.HeaderIdempotentReplayed] = idempotentReplayed
-	h["Content-Type"] = contentTypeJSON
-	h["Cache-Control"] = cacheControlNoStore
-	h["Content-Length"] = []string{strconv.Itoa(len(kept.Body))}
-	c.w.WriteHeader(kept.Status)
-	// A failed write means that the client left: nobody is there to tell.
-	_, _ = c.w.Write(kept.Body)
+	c.deliver(kept.Status, kept.Body)
 	if code, failed := wire.LookupCode(kept.Code); failed {
 		return &wire.Error{Code: code}, answered // to be counted
 	}

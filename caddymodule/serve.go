@@ -3,6 +3,8 @@ package caddymodule
 import (
 	"errors"
 	"net/http"
+	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -219,13 +221,37 @@ func (c *call) bind(context *fastjson.Value) *wire.Error {
 // write sends a complete answer, and keeps it where it may be asked for again.
 func (c *call) write(body []byte) {
 	c.keepReply(http.StatusOK, "", body)
+	c.deliver(http.StatusOK, body)
+}
+
+// deliver sends a whole answer to a client that takes it, and does not return
+// where that fails.
+func (c *call) deliver(status int, body []byte) {
 	h := c.w.Header()
 	h["Content-Type"] = contentTypeJSON
 	h["Cache-Control"] = cacheControlNoStore
-	c.w.WriteHeader(http.StatusOK)
-	// A failed write means that the client left: nobody is there to tell.
-	_, _ = c.w.Write(body)
+	if len(body) > selfMeasured {
+		// An answer that is cut is seen to be, whatever the protocol.
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	wire.LimitWrite(c.w, len(body))
+	c.w.WriteHeader(status)
+	_, err := c.w.Write(body)
+	if err == nil {
+		return
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.workspace.logger.Debug("a caller that did not take its answer was cut off",
+			zap.Stringer("route", c.route), zap.String("api_key", c.key.name), zap.Int("bytes", len(body)))
+	}
+	// The client left, or was cut off. Over HTTP/3 what it got would end in good
+	// order otherwise.
+	panic(http.ErrAbortHandler)
 }
+
+// selfMeasured is the size of an answer, in bytes, up to which the server sets
+// its Content-Length by itself.
+const selfMeasured = 2 << 10
 
 // Header values are shared, not made for each answer: nothing behind a handler
 // changes them in place.

@@ -224,6 +224,18 @@ func init() {
 			Run: "RefusedBeforeTheBody",
 		},
 		mutant{
+			ID: "write-deadline", In: "call.deliver",
+			What: "a reader that stalls holds an answer for as long as it likes",
+			Old:  "	wire.LimitWrite(c.w, len(body))\n", New: "",
+			Run: "WholeAnswersHaveAWriteDeadline",
+		},
+		mutant{
+			ID: "write-deadline-of-a-replay", In: "invocation.remembered",
+			What: "a reader of a remembered stream may take half a minute for each piece",
+			Old:  "stream.Limit(answer.Bytes(), len(answer.Pieces))", New: "_ = stream",
+			Run: "WholeAnswersHaveAWriteDeadline",
+		},
+		mutant{
 			ID: "max-answer-size", In: "call.makeRoom",
 			What: "max_answer_size has no effect",
 			Old:  "c.workspace.MaxAnswerSize", New: "int64(maxMaxAnswerSize)",

@@ -146,7 +146,7 @@ func init() {
 		mutant{
 			ID: "write-deadline-once", In: "EventStream.write",
 			What: "a stream ends at the deadline of its first write",
-			Old:  "s.deadline.Sub(now) < writeTimeout", New: "s.deadline.IsZero()",
+			Old:  "s.deadline.Sub(now) < need", New: "s.deadline.IsZero()",
 			Run: "WriteDeadline",
 		},
 		mutant{

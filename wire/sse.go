@@ -14,8 +14,6 @@ const (
 	// heartbeatInterval is the silence after which a stream sends an empty
 	// event, so that nothing on the way takes it for dead.
 	heartbeatInterval = 15 * time.Second
-	// writeTimeout is the least time a client has to take an event.
-	writeTimeout = 30 * time.Second
 	// deadlineSlack lets many events share one deadline: setting it costs
 	// more than writing one.
 	deadlineSlack = 5 * time.Second
@@ -42,6 +40,7 @@ type EventStream struct {
 	heartbeat *time.Timer
 	lastWrite time.Time
 	deadline  time.Time // zero where none is set
+	limit     time.Time // no deadline is later; zero where there is no limit
 	noTimeout bool      // the writer has no deadlines
 	unflushed bool
 	started   bool
@@ -57,6 +56,14 @@ func NewEventStream(w http.ResponseWriter, traceID string) *EventStream {
 	s.start = append(s.start, `,"content":"`...)
 	s.event = make([]byte, 0, 512)
 	return s
+}
+
+// Limit bounds the time that a client has to take the whole stream, whose
+// content is known and has so many bytes in so many events. Otherwise only each
+// event is bounded. It comes before the first event.
+func (s *EventStream) Limit(bytes, events int) {
+	const end = len("\",\"is_final\":false}\n\n")
+	s.limit = time.Now().Add(WriteTime(bytes + events*(len(s.start)+end)))
 }
 
 // Started tells whether the headers went out, so that the answer's status can
@@ -245,8 +252,11 @@ func (s *EventStream) write() {
 		s.w.WriteHeader(http.StatusOK)
 		s.heartbeat = time.AfterFunc(heartbeatInterval, s.beat)
 	}
-	if !s.noTimeout && s.deadline.Sub(now) < writeTimeout {
-		s.deadline = now.Add(writeTimeout + deadlineSlack)
+	if need := WriteTime(len(s.event)); !s.noTimeout && s.deadline.Sub(now) < need {
+		s.deadline = now.Add(need + deadlineSlack)
+		if !s.limit.IsZero() && s.deadline.After(s.limit) {
+			s.deadline = s.limit
+		}
 		if s.control.SetWriteDeadline(s.deadline) != nil {
 			s.deadline, s.noTimeout = time.Time{}, true
 		}

@@ -1,0 +1,110 @@
+package caddymodule_test
+
+import (
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/cadenza-gateway/cadenza/caddymodule"
+	"github.com/cadenza-gateway/cadenza/wire"
+)
+
+// pacedWriter records how long its client has to take an answer, as of the
+// first byte.
+type pacedWriter struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+	within   time.Duration
+}
+
+func (w *pacedWriter) SetWriteDeadline(t time.Time) error { w.deadline = t; return nil }
+
+func (w *pacedWriter) Write(p []byte) (int, error) {
+	if w.Body.Len() == 0 {
+		w.within = time.Until(w.deadline)
+	}
+	return w.ResponseRecorder.Write(p)
+}
+
+// fullWriter is a writer of a client that takes nothing any more.
+type fullWriter struct{ *httptest.ResponseRecorder }
+
+func (fullWriter) Write([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
+
+// TestAnswerThatIsNotTakenIsCut has the connection cut, whatever the protocol
+// makes of an answer that ends too soon.
+func TestAnswerThatIsNotTakenIsCut(t *testing.T) {
+	startGateway(t, workspace, options)
+	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := caddymodule.NewTestHandler(app.(*caddymodule.App))
+	request := httptest.NewRequest(http.MethodPost, "/v1/prompts", strings.NewReader(`{"keys":["hello"]}`))
+	request.Header = bearer(testKey)
+	defer func() {
+		if problem := recover(); problem != http.ErrAbortHandler {
+			t.Errorf("%v", problem)
+		}
+	}()
+	err = handler.ServeHTTP(fullWriter{httptest.NewRecorder()}, request, nil)
+	t.Errorf("it ended in good order: %v", err)
+}
+
+// TestWholeAnswersHaveAWriteDeadline has answers of every route, new ones and
+// those that are given again, bounded by their size.
+func TestWholeAnswersHaveAWriteDeadline(t *testing.T) {
+	content := strings.Repeat("0123456789abcdef", 60<<10) // just less than is remembered
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, content) })
+	files := endpointWith("cache: { ttl: 1h }\nidempotency: true\n")
+	maps.Copy(files, map[string]string{
+		"definitions/prompts/large.yaml":       "messages: [ { role: user, content: \"" + content + "\" } ]\n",
+		"definitions/remoteconfigs/large.yaml": "type: string\ndefault: \"" + content + "\"\n",
+	})
+	startGateway(t, files, fakeProvider(u.URL))
+	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := caddymodule.NewTestHandler(app.(*caddymodule.App))
+	for _, test := range []struct {
+		name, path, body, key string
+		large                 bool
+	}{
+		{"prompts", "/v1/prompts", `{"keys":["large"]}`, "", true},
+		{"configurations", "/v1/remoteconfigs", `{"keys":["large"]}`, "", true},
+		{"metrics", "/v1/metrics", `{"score":1}`, "", false},
+		{"an endpoint", "/v1/endpoints", ask("?", false), "", true},
+		{"a remembered answer", "/v1/endpoints", ask("?", false), "", true},
+		{"a remembered answer as a stream", "/v1/endpoints", ask("?", true), "", true},
+		{"an answer with a key", "/v1/endpoints", ask("!", false), "k", true},
+		{"the answer of that key", "/v1/endpoints", ask("!", false), "k", true},
+	} {
+		request := httptest.NewRequest(http.MethodPost, test.path, strings.NewReader(test.body))
+		request.Header = bearer(testKey)
+		if test.key != "" {
+			request.Header.Set("Idempotency-Key", test.key)
+		}
+		w := &pacedWriter{ResponseRecorder: httptest.NewRecorder()}
+		if err := handler.ServeHTTP(w, request, nil); err != nil || w.Code != http.StatusOK || test.large != (w.Body.Len() > len(content)) {
+			t.Fatalf("%s: %d with %d bytes, %v", test.name, w.Code, w.Body.Len(), err)
+		}
+		least, most := wire.WriteTime(0), wire.WriteTime(w.Body.Len()+1000)
+		if test.large {
+			least += 10 * time.Second // of the 15 that it has at the least pace
+		}
+		if w.within < least-5*time.Second || w.within > most {
+			t.Errorf("%s: its client has %s for %d bytes", test.name, w.within, w.Body.Len())
+		}
+		if length := w.Header().Get("Content-Length"); test.large && !strings.Contains(test.name, "stream") && length != strconv.Itoa(w.Body.Len()) {
+			t.Errorf("%s: a length of %q announces %d bytes", test.name, length, w.Body.Len())
+		}
+	}
+}
