@@ -7,6 +7,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -72,6 +73,25 @@ type Answers struct {
 type flight struct {
 	done   chan struct{}
 	answer *Answer // once done; nil where there was none
+
+	began time.Time
+	// How long the leader was kept by its own caller, in nanoseconds: when the
+	// write that it is in began, as of began, 0 where it is in none, and how long
+	// those before it took.
+	writing, written atomic.Int64
+}
+
+// maxHeld is how long all that ask the same wait for the leader's caller to
+// take what it is sent: no longer than its caller it reads what the model says.
+const maxHeld = time.Second
+
+// held is how long the leader's caller has kept those who wait.
+func (f *flight) held() time.Duration {
+	held := time.Duration(f.written.Load())
+	if since := f.writing.Load(); since != 0 {
+		held += time.Since(f.began) - time.Duration(since)
+	}
+	return held
 }
 
 // NewAnswers makes a memory of about maxBytes. It runs goroutines until Close.
@@ -96,7 +116,8 @@ func NewAnswers(maxBytes int64) (*Answers, error) {
 }
 
 // Lead is the duty to answer a question for all who ask it meanwhile. Exactly
-// one of its methods must be called; further calls do nothing.
+// one of Answer and Abandon must be called; further calls do nothing. A nil Lead
+// is that of a question which nobody else asks.
 type Lead struct {
 	answers  *Answers
 	question Question
@@ -106,7 +127,8 @@ type Lead struct {
 
 // Ask returns the answer to a question where it is remembered, or where
 // somebody else is asking and gets one. Otherwise the caller has the lead, and
-// must ask. The error is ctx's, when it ends during the wait.
+// must ask, as it must where whoever leads is held up by its own caller. The
+// error is ctx's, when it ends during the wait.
 func (a *Answers) Ask(ctx context.Context, question Question) (*Answer, *Lead, error) {
 	for {
 		if e, ok := a.entries.Get(question[:]); ok && bytes.Equal(e.question[:], question[:]) {
@@ -115,21 +137,37 @@ func (a *Answers) Ask(ctx context.Context, question Question) (*Answer, *Lead, e
 		a.mu.Lock()
 		f, asking := a.flights[question]
 		if !asking {
-			f = &flight{done: make(chan struct{})}
+			f = &flight{done: make(chan struct{}), began: time.Now()}
 			a.flights[question] = f
 			a.mu.Unlock()
 			return nil, &Lead{answers: a, question: question, flight: f}, nil
 		}
 		a.mu.Unlock()
+		answer, err := a.wait(ctx, question, f)
+		if answer != nil || err != nil {
+			return answer, nil, err
+		}
+		// Whoever led has failed, left or stalled. The next one leads.
+	}
+}
+
+// wait waits for the answer of a flight. There is neither an answer nor an
+// error where it isn't worth waiting for.
+func (a *Answers) wait(ctx context.Context, question Question, f *flight) (*Answer, error) {
+	look := time.NewTicker(maxHeld)
+	defer look.Stop()
+	for {
 		select {
 		case <-ctx.Done():
-			return nil, nil, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		case <-f.done:
+			return f.answer, nil
+		case <-look.C:
+			if f.held() >= maxHeld {
+				a.land(question, f)
+				return nil, nil
+			}
 		}
-		if f.answer != nil {
-			return f.answer, nil, nil
-		}
-		// Whoever led has failed or left. The next one leads.
 	}
 }
 
@@ -137,6 +175,32 @@ func (a *Answers) Ask(ctx context.Context, question Question) (*Answer, *Lead, e
 func (a *Answers) Remembers(question Question) bool {
 	e, ok := a.entries.Get(question[:])
 	return ok && bytes.Equal(e.question[:], question[:])
+}
+
+// land has nobody wait for a flight any more.
+func (a *Answers) land(question Question, f *flight) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.flights[question] == f { // and not that of somebody who went on alone
+		delete(a.flights, question)
+	}
+}
+
+// Writing and Written stand around each write to the leader's own caller. Who
+// waits for the answer doesn't wait for a caller that stalls.
+func (l *Lead) Writing() {
+	if l != nil {
+		l.flight.writing.Store(max(int64(time.Since(l.flight.began)), 1))
+	}
+}
+
+// Written is the end of a write.
+func (l *Lead) Written() {
+	if l == nil {
+		return
+	}
+	since := time.Duration(l.flight.writing.Swap(0))
+	l.flight.written.Add(int64(time.Since(l.flight.began) - since))
 }
 
 // Answer gives a complete answer to all who wait and remembers it until it
@@ -154,12 +218,14 @@ func (l *Lead) Answer(answer *Answer) {
 }
 
 // Abandon lets the next one lead: there is no answer, or not a complete one.
-func (l *Lead) Abandon() { l.once.Do(func() { l.end(nil) }) }
+func (l *Lead) Abandon() {
+	if l != nil {
+		l.once.Do(func() { l.end(nil) })
+	}
+}
 
 func (l *Lead) end(answer *Answer) {
-	l.answers.mu.Lock()
-	delete(l.answers.flights, l.question)
-	l.answers.mu.Unlock()
+	l.answers.land(l.question, l.flight)
 	l.flight.answer = answer
 	close(l.flight.done)
 }

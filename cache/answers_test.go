@@ -131,6 +131,77 @@ func TestOneAsksForAll(t *testing.T) {
 	}
 }
 
+// TestWaitersGoOnWithoutAStalledLeader has the caller of who leads stall, in one
+// write or in many, and those who wait lead in its place. A model that takes its
+// time is waited for.
+func TestWaitersGoOnWithoutAStalledLeader(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		lead   func(*Lead)
+		letGo  bool
+		within time.Duration
+	}{
+		{"a write that stalls", func(l *Lead) { time.Sleep(time.Minute); l.Writing(); time.Sleep(time.Hour); l.Written() }, true, time.Minute + 2*maxHeld},
+		{"writes that take a while each", func(l *Lead) {
+			for range 100 {
+				l.Writing()
+				time.Sleep(maxHeld / 4)
+				l.Written()
+				time.Sleep(maxHeld)
+			}
+		}, true, 7 * maxHeld},
+		{"writes that don't", func(l *Lead) {
+			for range 1000 {
+				l.Writing()
+				time.Sleep(time.Microsecond)
+				l.Written()
+				time.Sleep(time.Second)
+			}
+		}, false, 0},
+		{"a slow model", func(*Lead) { time.Sleep(time.Hour) }, false, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, err := NewAnswers(1 << 20)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer a.Close()
+				began := time.Now()
+				_, first, _ := a.Ask(t.Context(), Question{1})
+				var wait sync.WaitGroup
+				defer wait.Wait()
+				wait.Go(func() {
+					test.lead(first)
+					expired := answerOf("of the first")
+					expired.Expires = time.Now()
+					first.Answer(expired)
+				})
+				answer, second, _ := a.Ask(t.Context(), Question{1})
+				if test.letGo != (second != nil) || test.letGo != (answer == nil) {
+					t.Fatalf("after %s: %v, %v", time.Since(began), answer, second)
+				}
+				if !test.letGo {
+					return
+				}
+				if took := time.Since(began); took > test.within {
+					t.Errorf("let go after %s", took)
+				}
+				// Who asks now waits for the second, also when the first has ended.
+				for range 2 {
+					wait.Go(func() {
+						if answer, _, err := a.Ask(t.Context(), Question{1}); err != nil || answer == nil || answer.Pieces[0] != "of the second" {
+							t.Errorf("got %v, %v", answer, err)
+						}
+					})
+					time.Sleep(2 * time.Hour)
+				}
+				second.Answer(answerOf("of the second"))
+			})
+		})
+	}
+}
+
 func TestWaitEndsWithItsContext(t *testing.T) {
 	a := newAnswers(t)
 	_, lead, _ := a.Ask(context.Background(), Question{4})

@@ -110,10 +110,13 @@ func (i *invocation) remember(content string) {
 	if i.lead == nil {
 		return
 	}
-	i.size += len(content)
-	if i.size <= maxRemembered {
-		i.pieces = append(i.pieces, content)
+	if i.size += len(content); i.size > maxRemembered {
+		// Nobody gets it from here: who waits had better ask.
+		i.pieces = nil
+		i.lead.Abandon()
+		return
 	}
+	i.pieces = append(i.pieces, content)
 }
 
 // tell gives an answer to those who wait for it and, where the model said all

@@ -178,6 +178,8 @@ func (i *invocation) stream(ctx context.Context) (*wire.Error, ending) {
 	result, err := i.workspace.memory.engine.Invoke(ctx, i.request, func(d providers.Delta) error {
 		i.keep(d.Content)
 		i.remember(d.Content)
+		i.lead.Writing()
+		defer i.lead.Written()
 		return stream.Delta(d.Content, !d.More)
 	})
 	if err == nil {

@@ -1,6 +1,8 @@
 package caddymodule_test
 
 import (
+	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -106,5 +108,43 @@ func TestWholeAnswersHaveAWriteDeadline(t *testing.T) {
 		if length := w.Header().Get("Content-Length"); test.large && !strings.Contains(test.name, "stream") && length != strconv.Itoa(w.Body.Len()) {
 			t.Errorf("%s: a length of %q announces %d bytes", test.name, length, w.Body.Len())
 		}
+	}
+}
+
+// TestStalledLeaderKeepsNobodyWaiting has a caller ask for a stream and not read
+// it. Who asks the same is answered all the same, whether the answer is of a
+// size that is remembered or not.
+func TestStalledLeaderKeepsNobodyWaiting(t *testing.T) {
+	piece := strings.Repeat("0123456789abcdef", 1<<12) // 64 KiB
+	for _, pieces := range []int{15, 128} {
+		u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
+			if body, _ := io.ReadAll(r.Body); !strings.Contains(string(body), `"stream":true`) {
+				completion(w, strings.Repeat(piece, pieces))
+				return
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			for range pieces {
+				if _, err := io.WriteString(w, chunk(piece, "")); err != nil {
+					return
+				}
+			}
+			_, _ = io.WriteString(w, chunk("", "stop")+"data: [DONE]\n\n")
+		})
+		g := startGateway(t, endpointWith("cache: { ttl: 1h }\n"), fakeProvider(u.URL))
+		connection, from := g.dial(t)
+		body := ask(fmt.Sprint(pieces), true)
+		fmt.Fprintf(connection, "POST /v1/endpoints HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", testKey, len(body), body)
+		if line, err := from.ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+			t.Fatalf("%q, %v", line, err)
+		}
+		began := time.Now()
+		a := g.post("/v1/endpoints", ask(fmt.Sprint(pieces), false))
+		if n := strings.Count(string(a.body), piece); a.status != http.StatusOK || n != pieces {
+			t.Errorf("%d with %d of %d pieces", a.status, n, pieces)
+		}
+		if took := time.Since(began); took > patience {
+			t.Errorf("%d pieces: answered after %s", pieces, took)
+		}
+		connection.Close()
 	}
 }

@@ -3,7 +3,7 @@ package main
 func init() {
 	add("cache",
 		mutant{
-			ID: "wait-for-ever", In: "Answers.Ask",
+			ID: "wait-for-ever", In: "Answers.wait",
 			What: "who waits for another's call can't leave",
 			Old:  "case <-ctx.Done():", New: "case <-make(chan struct{}):",
 			Timeout: hang,

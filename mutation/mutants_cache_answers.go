@@ -15,6 +15,18 @@ func init() {
 			Run: "AnswerExpires",
 		},
 		mutant{
+			ID: "stalled-leader", In: "Answers.wait",
+			What: "who asks the same waits for as long as the first caller stalls",
+			Old:  "f.held() >= maxHeld", New: "false",
+			Run: "WaitersGoOn",
+		},
+		mutant{
+			ID: "landing-of-another", In: "Answers.land",
+			What: "the end of a leader that was given up on ends the flight of the next",
+			Old:  "a.flights[question] == f", New: "f != nil",
+			Run: "WaitersGoOn",
+		},
+		mutant{
 			ID: "keys-without-lengths", In: "AppendText",
 			What: "keys have no lengths",
 			Old:  "dst = binary.AppendUvarint(dst, uint64(len(text)))", New: "_ = binary.MaxVarintLen16",

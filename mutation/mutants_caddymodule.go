@@ -236,6 +236,12 @@ func init() {
 			Run: "WholeAnswersHaveAWriteDeadline",
 		},
 		mutant{
+			ID: "stalled-leader", In: "invocation.stream",
+			What: "who asks the same waits for as long as the first caller stalls",
+			Old:  "		i.lead.Writing()\n", New: "",
+			Run: "StalledLeader",
+		},
+		mutant{
 			ID: "max-answer-size", In: "call.makeRoom",
 			What: "max_answer_size has no effect",
 			Old:  "c.workspace.MaxAnswerSize", New: "int64(maxMaxAnswerSize)",
