@@ -3,6 +3,7 @@ package caddymodule_test
 import (
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -94,4 +95,35 @@ func TestAnswerSizeOption(t *testing.T) {
 			t.Errorf("%s: %v", wrong, err)
 		}
 	}
+}
+
+// TestLargeAnswersTakeTurns has callers ask for large answers and not read them,
+// until there is no room for another. Small ones are answered all the same, and
+// large ones once some of the callers have left.
+func TestLargeAnswersTakeTurns(t *testing.T) {
+	files, keys := manyPrompts(7, "{{text}}")
+	g := startGateway(t, files, options)
+	body := `{"keys":` + keys + `,"variables":{"text":"` + strings.Repeat("x", 1<<20-2000) + `"}}`
+	const fit = 18 // of 7.3 MB in 128 MiB
+	var connections []net.Conn
+	for range fit {
+		connection, from := g.dial(t)
+		connections = append(connections, connection)
+		fmt.Fprintf(connection, "POST /v1/prompts HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", testKey, len(body), body)
+		if line, err := from.ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+	a := g.post("/v1/prompts", body)
+	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" {
+		t.Errorf("one more: %d, Retry-After %q", a.status, a.header.Get("Retry-After"))
+	}
+	checkError(t, a, "overloaded", "")
+	if a := g.post("/v1/prompts", `{"keys":["hello"]}`); a.status != http.StatusOK {
+		t.Errorf("a small one: %d %s", a.status, a.body)
+	}
+	for _, connection := range connections {
+		connection.Close()
+	}
+	eventually(t, "there is room again", func() bool { return g.post("/v1/prompts", body).status == http.StatusOK })
 }

@@ -47,6 +47,7 @@ type call struct {
 	records   []*trace.Record // of the answers, until they are recorded
 	binding   rules.Binding
 	values    prompt.Values
+	room      int64 // of largeAnswers, until the call is released
 	out       []byte
 	scratch   []byte // of a cache key
 	traceText []byte // of the answer that was built last
@@ -62,6 +63,7 @@ const keepBuffer = 64 << 10
 func (c *call) release() {
 	c.unclaim()
 	c.leave()
+	largeAnswers.give(c.room)
 	if c.request != nil {
 		c.request.Release()
 	}

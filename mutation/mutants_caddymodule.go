@@ -242,6 +242,18 @@ func init() {
 			Run: "StalledLeader",
 		},
 		mutant{
+			ID: "room-for-large-answers", In: "call.takeRoom",
+			What: "slow readers of large answers fill the memory",
+			Old:  "!largeAnswers.take(int64(size), maxLargeAnswers)", New: "!largeAnswers.take(int64(size), 8*maxLargeAnswers)",
+			Run: "LargeAnswersTakeTurns",
+		},
+		mutant{
+			ID: "room-given-back", In: "call.release",
+			What: "large answers are refused for good once there were many",
+			Old:  "	largeAnswers.give(c.room)\n", New: "",
+			Run: "LargeAnswersTakeTurns",
+		},
+		mutant{
 			ID: "max-answer-size", In: "call.makeRoom",
 			What: "max_answer_size has no effect",
 			Old:  "c.workspace.MaxAnswerSize", New: "int64(maxMaxAnswerSize)",
