@@ -232,8 +232,8 @@ func (c *call) deliver(status int, body []byte) {
 	h := c.w.Header()
 	h["Content-Type"] = contentTypeJSON
 	h["Cache-Control"] = cacheControlNoStore
-	if len(body) > selfMeasured {
-		// An answer that is cut is seen to be, whatever the protocol.
+	if len(body) > largeAnswer {
+		// An answer that may be cut is seen to be, whatever hands it on.
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	wire.LimitWrite(c.w, len(body))
@@ -250,10 +250,6 @@ func (c *call) deliver(status int, body []byte) {
 	// order otherwise.
 	panic(http.ErrAbortHandler)
 }
-
-// selfMeasured is the size of an answer, in bytes, up to which the server sets
-// its Content-Length by itself.
-const selfMeasured = 2 << 10
 
 // Header values are shared, not made for each answer: nothing behind a handler
 // changes them in place.
