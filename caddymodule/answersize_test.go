@@ -114,7 +114,12 @@ func TestLargeAnswersTakeTurns(t *testing.T) {
 			t.Fatalf("%q, %v", line, err)
 		}
 	}
-	a := g.post("/v1/prompts", body)
+	connection, from := g.dial(t)
+	fmt.Fprintf(connection, "POST /v1/prompts HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", testKey, len(body), body)
+	a, closes := read(t, from)
+	if !closes {
+		t.Error("who is turned away keeps its connection")
+	}
 	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" {
 		t.Errorf("one more: %d, Retry-After %q", a.status, a.header.Get("Retry-After"))
 	}

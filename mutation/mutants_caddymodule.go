@@ -254,6 +254,12 @@ func init() {
 			Run: "LargeAnswersTakeTurns",
 		},
 		mutant{
+			ID: "turned-away", In: "writeError",
+			What: "who is turned away for want of room keeps its connection",
+			Old:  "(full ||", New: "(full && false ||",
+			Run: "LargeAnswersTakeTurns",
+		},
+		mutant{
 			ID: "max-answer-size", In: "call.makeRoom",
 			What: "max_answer_size has no effect",
 			Old:  "c.workspace.MaxAnswerSize", New: "int64(maxMaxAnswerSize)",
