@@ -104,6 +104,7 @@ func TestClassify(t *testing.T) {
 		{answer(429, "RESOURCE_EXHAUSTED", "429", "You exceeded your current quota"), RateLimit},
 		{answer(400, "invalid_request_error", "", "Your credit balance is too low"), Quota},
 		{answer(402, "", "", ""), Quota},
+		{answer(101, "", "", ""), Unknown},
 		{answer(401, "invalid_request_error", "invalid_api_key", ""), Credential},
 		{answer(403, "", "", ""), Credential},
 		{answer(400, "INVALID_ARGUMENT", "400", "API key not valid. Please pass a valid API key."), Credential},

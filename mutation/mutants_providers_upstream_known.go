@@ -54,8 +54,20 @@ func init() {
 		mutant{
 			ID: "error-bodies", In: "limiter.RoundTrip",
 			What: "the body of an error may be as large as an answer",
-			Old:  "limit = MaxErrorBody", New: "limit = MaxStream",
+			Old:  "= MaxErrorBody, true", New: "= MaxStream, true",
 			Run: "BodiesAreLimited",
+		},
+		mutant{
+			ID: "bodies-tied", In: "limiter.RoundTrip",
+			What: "a body is read on after the end of its call's context",
+			Old:  "_ = body.body.Close()", New: "_ = body",
+			Run: "ABodyEndsWithTheContext",
+		},
+		mutant{
+			ID: "no-switch", In: "limiter.RoundTrip",
+			What: "the connection of a 101 stays open",
+			Old:  "resp.Body.Close()", New: "",
+			Run: "NoOtherProtocol",
 		},
 		mutant{
 			ID: "permanent-failures", In: "policy.checkRetry",

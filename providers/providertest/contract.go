@@ -55,6 +55,13 @@ const (
 	Stops            // it just stops
 	Stalls           // it hangs
 	Reported         // the provider reports an error
+
+	// Those of an upstream that answers without an end. What it says does not
+	// matter then: Upstream.Play sees to them.
+
+	Switches // it answers 101, as if another protocol were to be spoken, and hangs
+	Silent   // it sends the headers of Status, and nothing after them
+	Drips    // it sends the headers of Status, and white space for ever
 )
 
 // Factory makes a provider whose upstream behaves so: see Upstream.Play. The
@@ -83,6 +90,7 @@ func Run(t *testing.T, factory Factory) {
 	t.Run("CancelDuring", func(t *testing.T) { testCancelDuring(t, factory) })
 	t.Run("Close", func(t *testing.T) { testClose(t, factory) })
 	t.Run("RequestUnchanged", func(t *testing.T) { testUnchanged(t, factory) })
+	t.Run("EndlessAnswers", func(t *testing.T) { testEndless(t, factory) })
 	t.Run("Concurrent", func(t *testing.T) { testConcurrent(t, factory) })
 	t.Run("NothingLeft", func(t *testing.T) { testNothingLeft(t, factory) })
 }

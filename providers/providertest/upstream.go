@@ -38,7 +38,8 @@ const (
 // Reply is one answer of an upstream.
 type Reply struct {
 	// Status is the HTTP status, 200 where it is 0. A negative one sends
-	// nothing, not even headers: only End happens.
+	// nothing, not even headers: only End happens. After 101 nothing is sent
+	// until the client goes away.
 	Status int
 	Header map[string]string
 	// Body is sent piece by piece, each in a write and a chunk of its own.
@@ -66,6 +67,8 @@ type Upstream struct {
 	URL string
 
 	server *httptest.Server
+	closed chan struct{}
+	close  sync.Once
 
 	mu       sync.Mutex
 	next     []Reply
@@ -78,7 +81,7 @@ type Upstream struct {
 
 // NewUpstream starts an upstream that ends with the test.
 func NewUpstream(t testing.TB) *Upstream {
-	u := &Upstream{}
+	u := &Upstream{closed: make(chan struct{})}
 	u.server = httptest.NewUnstartedServer(http.HandlerFunc(u.serve))
 	u.server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
@@ -93,6 +96,7 @@ func NewUpstream(t testing.TB) *Upstream {
 
 // Close stops the upstream and everything it still sends.
 func (u *Upstream) Close() {
+	u.close.Do(func() { close(u.closed) })
 	u.server.CloseClientConnections()
 	u.server.Close()
 }
@@ -127,6 +131,9 @@ func (u *Upstream) Play(b Behaviour, choose func(Request) Reply) *Upstream {
 	return u.Choose(func(r Request) Reply {
 		if b.asked != nil {
 			b.asked(r)
+		}
+		if reply, ok := endless(b); ok {
+			return reply
 		}
 		return choose(r)
 	})
@@ -176,6 +183,10 @@ func (u *Upstream) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if reply.Status == 0 {
 		reply.Status = http.StatusOK
+	}
+	if reply.Status == http.StatusSwitchingProtocols {
+		u.switchProtocols(w)
+		return
 	}
 	if reply.End == Unframed {
 		unframed(w, reply)
@@ -236,6 +247,28 @@ func end(w http.ResponseWriter, r *http.Request, how End) {
 		tcp.SetLinger(0)
 	}
 	conn.Close()
+}
+
+// switchProtocols answers 101 and leaves the connection to a protocol that
+// nobody speaks, until the client closes it or the upstream ends.
+func (u *Upstream) switchProtocols(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = io.Copy(io.Discard, conn)
+	}()
+	select {
+	case <-gone:
+	case <-u.closed:
+		conn.Close()
+		<-gone
+	}
 }
 
 func unframed(w http.ResponseWriter, reply Reply) {

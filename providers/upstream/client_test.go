@@ -483,3 +483,58 @@ func BenchmarkRoundTrip(b *testing.B) {
 		}
 	}
 }
+
+// heedless is a transport whose bodies know nothing of contexts.
+type heedless struct {
+	status int
+	body   *io.PipeReader
+}
+
+func (h heedless) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: h.status, Body: h.body}, nil
+}
+
+func TestABodyEndsWithTheContext(t *testing.T) {
+	for _, status := range []int{200, 206, 400, 500} {
+		body, upstream := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := limiter{heedless{status, body}}.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(10*time.Millisecond, cancel)
+		watch := time.AfterFunc(5*time.Second, func() {
+			t.Errorf("status %d: the body is read on although the context ended", status)
+			upstream.Close()
+		})
+		if _, err := io.ReadAll(resp.Body); err == nil {
+			t.Errorf("status %d: a body that was cut is read as whole", status)
+		}
+		watch.Stop()
+		resp.Body.Close()
+	}
+}
+
+func TestNoOtherProtocolIsSwitchedTo(t *testing.T) {
+	body, upstream := io.Pipe()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := limiter{heedless{101, body}}.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := errors.New("still open")
+	defer time.AfterFunc(5*time.Second, func() { body.CloseWithError(late) }).Stop()
+	if _, err := upstream.Write([]byte("?")); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("the connection is still open: %v", err)
+	}
+	if rest, err := io.ReadAll(resp.Body); len(rest) > 0 || err != nil {
+		t.Errorf("body %q, %v", rest, err)
+	}
+}

@@ -132,9 +132,10 @@ func withoutURL(err error) error {
 	}
 }
 
-// limiter bounds the bodies of responses. It hides the transport's
-// CloseIdleConnections: go-retryablehttp calls it after each failure, which
-// would cut the connections kept for all other calls.
+// limiter bounds the bodies of responses: in size, and in time by the request's
+// context, whatever the status is and whoever reads them. It hides the
+// transport's CloseIdleConnections: go-retryablehttp calls it after each
+// failure, which would cut the connections kept for all other calls.
 type limiter struct {
 	transport http.RoundTripper
 }
@@ -144,19 +145,30 @@ func (l limiter) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit := int64(MaxStream)
-	if resp.StatusCode != http.StatusOK {
-		limit = MaxErrorBody
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		// No provider is asked to. What would follow is the bare connection,
+		// which net/http leaves to whoever asked, beyond all deadlines.
+		resp.Body.Close()
+		resp.Body = http.NoBody
+		return resp, nil
 	}
-	resp.Body = &limitedBody{body: resp.Body, left: limit, quiet: resp.StatusCode != http.StatusOK}
+	body := &limitedBody{body: resp.Body, left: MaxStream}
+	if resp.StatusCode != http.StatusOK {
+		body.left, body.quiet = MaxErrorBody, true
+	}
+	// net/http promises it of its own bodies only.
+	body.untie = context.AfterFunc(req.Context(), func() { _ = body.body.Close() })
+	resp.Body = body
 	return resp, nil
 }
 
-// limitedBody ends at the limit: quietly, or with ErrTooLarge.
+// limitedBody ends at the limit: quietly, or with ErrTooLarge. It ends with the
+// request's context, too.
 type limitedBody struct {
 	body  io.ReadCloser
 	left  int64
 	quiet bool
+	untie func() bool // from the context
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
@@ -180,4 +192,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *limitedBody) Close() error { return b.body.Close() }
+func (b *limitedBody) Close() error {
+	b.untie()
+	return b.body.Close()
+}
