@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/cadenza-gateway/cadenza/redact"
+	"github.com/cadenza-gateway/cadenza/secret"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -25,7 +26,7 @@ func (w *Workspace) provisionRedaction() error {
 	if err != nil {
 		return err
 	}
-	w.redactor = redact.New(optional, w.app.keys.contains)
+	w.redactor = redact.New(optional, w.app.keys.contains, secret.Known)
 	return nil
 }
 

@@ -295,6 +295,7 @@ func (w *Workspace) provisionStore() error {
 		if err := checkTraceKey(value); err != nil {
 			return fmt.Errorf("trace_key: %s %w", w.TraceKey, err)
 		}
+		secret.Remember(value)
 		w.keyOfIDs = []byte(value)
 	}
 	store, err := acquireStore(path)

@@ -46,7 +46,7 @@ func init() {
 			Run: "RetryAfter",
 		},
 		mutant{
-			ID: "queries-in-errors", In: "Redact",
+			ID: "queries-in-errors", In: "redact",
 			What: "the query of a URL stands in error texts",
 			Old:  "	text = urlQuery.ReplaceAllString(text, \"$1?\"+redacted)\n", New: "",
 			Run: "Redact",

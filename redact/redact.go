@@ -2,9 +2,10 @@
 // gateway and of providers, tokens, private keys, passwords in URLs and, where
 // it is told to, what identifies people.
 //
-// It goes by shapes and by labels, so it misses what looks like any other
-// word: a short password, a key without a prefix and without a name before it.
-// It is a net under careful callers, not a reason to log secrets.
+// The secrets that the gateway itself has it knows by their values. Beyond them
+// it goes by shapes and by labels, so it misses what looks like any other word:
+// a short password, a key without a prefix and without a name before it. It is
+// a net under careful callers, not a reason to log secrets.
 //
 // Each finding becomes "[redacted:<name>]". JSON text stays JSON text: nothing
 // that is replaced reaches over the end of a string or begins within an escape.
@@ -64,14 +65,19 @@ func ParseDetector(name string) (Detectors, bool) {
 type Redactor struct {
 	detectors Detectors
 	isKey     func(token []byte) bool
+	values    func() *Values
 }
 
-// New returns a redactor. isKey, which may be nil, tells whether a token is one
+// New returns a redactor. values, which may be nil, gives the secrets that are
+// known at present. isKey, which may be nil, tells whether a token is one
 // of the gateway's own API keys. It is asked for the tokens of 16 to 512
 // characters out of A-Z, a-z, 0-9 and -_.~+/=, and must not keep or change
 // what it is given.
-func New(detectors Detectors, isKey func(token []byte) bool) *Redactor {
-	return &Redactor{detectors, isKey}
+func New(detectors Detectors, isKey func(token []byte) bool, values func() *Values) *Redactor {
+	if values == nil {
+		values = func() *Values { return nil }
+	}
+	return &Redactor{detectors, isKey, values}
 }
 
 // Text redacts plain text. It returns text itself, without allocating, where
@@ -101,13 +107,13 @@ const maxRounds = 8
 func (r *Redactor) redact(text []byte, isJSON bool) ([]byte, int) {
 	total := 0
 	for range maxRounds {
-		f := finder{r: r, text: text}
+		f := finder{r: r, text: text, isJSON: isJSON}
 		f.find()
 		if len(f.spans) == 0 {
 			break
 		}
 		var n int
-		text, n = f.replace(isJSON)
+		text, n = f.replace()
 		total += n
 	}
 	return text, total
@@ -121,9 +127,10 @@ type span struct {
 
 // finder looks for what must go from one text.
 type finder struct {
-	r     *Redactor
-	text  []byte
-	spans []span // in the order they were found
+	r      *Redactor
+	text   []byte
+	isJSON bool
+	spans  []span // in the order they were found
 
 	accessKeyAt, secretKeyAt int // where the last of each of AWS's began, plus one
 }
@@ -142,11 +149,12 @@ func (f *finder) find() {
 	if f.r.detectors&(Phone|Card) != 0 {
 		f.findNumbers()
 	}
+	f.findValues(f.r.values())
 }
 
 // replace returns a copy of the text with the findings replaced. Those that
 // overlap become one, named like the first.
-func (f *finder) replace(isJSON bool) ([]byte, int) {
+func (f *finder) replace() ([]byte, int) {
 	slices.SortStableFunc(f.spans, func(a, b span) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
 	})
@@ -155,7 +163,7 @@ func (f *finder) replace(isJSON bool) ([]byte, int) {
 	var where place
 	for i := 0; i < len(f.spans); {
 		s := f.spans[i]
-		bare := isJSON && where.outside(f.text, s.start)
+		bare := f.isJSON && where.outside(f.text, s.start)
 		if bare {
 			s.start, s.end = literal(f.text, done, s)
 		}

@@ -48,7 +48,7 @@ var (
 )
 
 // all finds everything; the isKey knows one key without a prefix.
-var all = New(Email|Phone|Card, func(token []byte) bool { return string(token) == plainOwn || string(token) == "7777777777777777777" })
+var all = New(Email|Phone|Card, func(token []byte) bool { return string(token) == plainOwn || string(token) == "7777777777777777777" }, nil)
 
 const plainOwn = "correct+horse.battery/staple"
 
@@ -241,7 +241,7 @@ func TestOptionalDetectorsAreOptional(t *testing.T) {
 		{Phone, "jane@example.com, [redacted:phone], 4111 1111 1111 1111"},
 		{Card, "jane@example.com, +49 30 1234567, [redacted:card]"},
 	} {
-		if got := New(test.detectors, nil).String(text); got != test.want {
+		if got := New(test.detectors, nil, nil).String(text); got != test.want {
 			t.Errorf("%d: %s", test.detectors, got)
 		}
 	}
@@ -275,7 +275,7 @@ func TestNumbersBecomeStrings(t *testing.T) {
 // TestIsKeyIsAskedForTokens holds what New says of isKey.
 func TestIsKeyIsAskedForTokens(t *testing.T) {
 	var asked []string
-	r := New(0, func(token []byte) bool { asked = append(asked, string(token)); return false })
+	r := New(0, func(token []byte) bool { asked = append(asked, string(token)); return false }, nil)
 	text := "short " + invent(15, base62) + " " + invent(16, base62) + " " + invent(512, base62) + " " + invent(513, base62) + ` {"a":"\n` + invent(20, base62) + `"} k=` + invent(21, base62)
 	r.String(text)
 	want := []string{invent(16, base62), invent(512, base62), invent(20, base62), "k=" + invent(21, base62), invent(21, base62)}
@@ -307,7 +307,7 @@ func TestLinearTime(t *testing.T) {
 	linear := func(once, double time.Duration) bool { return once < most && double < 3*once+20*time.Millisecond }
 	for part, text := range worst() {
 		twice := []byte(text + text)
-		for _, r := range []*Redactor{New(0, nil), New(Email|Phone|Card, func([]byte) bool { return false })} {
+		for _, r := range []*Redactor{New(0, nil, nil), New(Email|Phone|Card, func([]byte) bool { return false }, nil)} {
 			once, double := time.Hour, time.Hour
 			for range 20 { // the machine may be busy
 				began := time.Now()
@@ -330,7 +330,7 @@ func TestLinearTime(t *testing.T) {
 }
 
 func TestNothingFoundAllocatesNothing(t *testing.T) {
-	r := New(Email|Phone|Card, func([]byte) bool { return false })
+	r := New(Email|Phone|Card, func([]byte) bool { return false }, nil)
 	text := []byte(benchText(4 << 10))
 	if n := testing.AllocsPerRun(100, func() { r.JSON(text) }); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -346,7 +346,7 @@ func FuzzRedact(f *testing.F) {
 		f.Add(text)
 	}
 	for _, text := range []string{openAI, ownKey + accessID + "/" + awsSecret, signed, pem, `{"a":"` + strings.ReplaceAll(pem, "\n", `\n`) + `"}`, `{"card":4111111111111111,"t":"` + signed + `"}`,
-		`"\u0041@b.co \n+4930123456 \\n` + plainSK + `"`, "a://b:c@d.ef@g", `{"Authorization":"Basic YTpi"}`, "api_key=" + invent(32, hexDigits), "(212) 555-0123 0151/23456789"} {
+		`"\u0041@b.co \n+4930123456 \\n` + plainSK + `"`, `{"A\"z-12345":12345678,"a":[true,null],"\u00e9A-z":"\n@b.co12"}`, "a://b:c@d.ef@g", `{"Authorization":"Basic YTpi"}`, "api_key=" + invent(32, hexDigits), "(212) 555-0123 0151/23456789"} {
 		f.Add(text)
 	}
 	f.Fuzz(checkProperties)
@@ -355,7 +355,7 @@ func FuzzRedact(f *testing.F) {
 // checkProperties holds for any text: redacting twice is redacting once, what
 // was JSON is JSON, and a count of none means the same text.
 func checkProperties(t *testing.T, text string) {
-	for _, r := range []*Redactor{all, odd} {
+	for _, r := range []*Redactor{all, odd, known} {
 		once, n := r.Text([]byte(text))
 		if (n == 0) != (string(once) == text) {
 			t.Fatalf("%d findings in %q: %q", n, text, once)
@@ -382,14 +382,19 @@ func checkProperties(t *testing.T, text string) {
 }
 
 // odd takes many tokens for keys, numbers among them.
-var odd = New(0, func(token []byte) bool { return token[len(token)-1]%3 == 0 })
+var odd = New(0, func(token []byte) bool { return token[len(token)-1]%3 == 0 }, nil)
+
+// known knows values that look like JSON, or are a part of its escapes.
+var known = knowing(Email|Phone|Card, knownValues...)
+
+var knownValues = []string{`A"z-12345`, "12345678", "true,null", `\u00e9\n`, "u00e9A-z", "n@b.co12", `":"a@b.co`}
 
 // TestAnyMixture puts what the detectors look for side by side in ways that
 // random bytes don't come to.
 func TestAnyMixture(t *testing.T) {
-	fragments := []string{plainSK, openAI, ownKey, accessID, awsSecret, signed, basic, pem, pem[:120], invent(32, hexDigits), plainOwn, "sk-", "eyJ", "api_key", "token", "password", "Authorization", "Bearer", "Basic", " is ", "://", "postgres://u:", "pw", "host",
+	fragments := append(knownValues, plainSK, openAI, ownKey, accessID, awsSecret, signed, basic, pem, pem[:120], invent(32, hexDigits), plainOwn, "sk-", "eyJ", "api_key", "token", "password", "Authorization", "Bearer", "Basic", " is ", "://", "postgres://u:", "pw", "host",
 		"a@b.co", "jane", "@", "example.com", ".co", "+49 30 1234567", "+4930", "030 1234567", "(212) 555-0123", "212-555-0123", "06 12 34 56 78", "4111111111111111", "4111 1111 1111 1111", "5555-5555-5555-4444", "7777777777777777777", "12", "0", "[redacted:api_key]", "[redacted:", "-----BEGIN ", "-----", "-----END ", "PRIVATE KEY",
-		" ", " ", " ", ":", ":", "=", "=", ",", ",", ".", "-", "_", "/", "+", "~", "(", ")", "[", "]", "{", "}", "\"", "\"", "'", "\\", "\\", "\\\\", "\n", "\\n", "\\u00e9", "\\u", "%", "%3D", "%4", "é", "中", "\x00", "\xff", "A", "z", "n", "u", "1e", "-1", "\u2028"}
+		" ", " ", " ", ":", ":", "=", "=", ",", ",", ".", "-", "_", "/", "+", "~", "(", ")", "[", "]", "{", "}", "\"", "\"", "'", "\\", "\\", "\\\\", "\n", "\\n", "\\u00e9", "\\u", "%", "%3D", "%4", "é", "中", "\x00", "\xff", "A", "z", "n", "u", "1e", "-1", "\u2028")
 	rounds := 20000 / slow
 	if testing.Short() {
 		rounds = 2000
@@ -428,7 +433,7 @@ func BenchmarkOrdinary(b *testing.B) {
 	for _, r := range []struct {
 		name string
 		r    *Redactor
-	}{{"secrets", New(0, nil)}, {"secrets+keys", New(0, func([]byte) bool { return false })}, {"all", New(Email|Phone|Card, nil)}} {
+	}{{"secrets", New(0, nil, nil)}, {"secrets+keys", New(0, func([]byte) bool { return false }, nil)}, {"all", New(Email|Phone|Card, nil, nil)}} {
 		for _, size := range []int{200, 2 << 10, 64 << 10} {
 			for name, text := range map[string]string{"json": benchText(size), "english": english[:size]} {
 				b.Run(fmt.Sprintf("%s/%s/%d", r.name, name, size), func(b *testing.B) {
@@ -448,7 +453,7 @@ func BenchmarkOrdinary(b *testing.B) {
 
 func BenchmarkFinding(b *testing.B) {
 	src := []byte(benchText(2<<10) + plainSK)
-	r := New(0, nil)
+	r := New(0, nil, nil)
 	b.SetBytes(int64(len(src)))
 	b.ReportAllocs()
 	for b.Loop() {

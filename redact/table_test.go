@@ -76,7 +76,7 @@ var inventedKeys = []struct {
 // TestEveryShape finds a key of each shape. The prefixes stand here once more: a
 // typo in one of them would else be seen by nobody.
 func TestEveryShape(t *testing.T) {
-	r := New(0, nil)
+	r := New(0, nil, nil)
 	known := make(map[string]bool)
 	for _, s := range shapes {
 		known[s.prefix] = true
@@ -136,7 +136,7 @@ func TestEveryLabel(t *testing.T) {
 	if want := strings.Join(labels, " "); known != want {
 		t.Errorf("the labels are\n%s, tested are\n%s", known, want)
 	}
-	r := New(0, nil)
+	r := New(0, nil, nil)
 	value := invent(24, base62)
 	for _, label := range labels {
 		for _, name := range []string{label, strings.ToUpper(label), "my_" + label} {

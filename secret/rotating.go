@@ -16,6 +16,7 @@ var Refresh = 10 * time.Second
 type Rotating struct {
 	reference Reference
 	check     func(string) error
+	whole     bool // all of the value is secret
 
 	mu    sync.Mutex
 	value string
@@ -25,11 +26,29 @@ type Rotating struct {
 
 // Rotating reads the secret for the first time; Value tells whether that
 // worked. Check, where it is not nil, tells what is wrong with a secret that
-// cannot be used.
-func (r Reference) Rotating(check func(string) error) *Rotating {
-	s := &Rotating{reference: r, check: check, read: time.Now()}
-	s.value, s.err = s.resolve()
+// cannot be used. What it reads is known from then on, see Known.
+func (r Reference) Rotating(check func(string) error) *Rotating { return r.rotating(check, true) }
+
+// RotatingText is Rotating for a text that holds a secret among other things,
+// such as a connection string. Who finds the secret in it calls Remember.
+func (r Reference) RotatingText(check func(string) error) *Rotating {
+	return r.rotating(check, false)
+}
+
+func (r Reference) rotating(check func(string) error, whole bool) *Rotating {
+	s := &Rotating{reference: r, check: check, whole: whole, read: time.Now()}
+	value, err := s.resolve()
+	s.take(value, err)
 	return s
+}
+
+// take replaces the secret.
+func (s *Rotating) take(value string, err error) {
+	if s.whole && value != s.value {
+		retire(s.value)
+		Remember(value)
+	}
+	s.value, s.err = value, err
 }
 
 func (s *Rotating) resolve() (string, error) {
@@ -51,7 +70,7 @@ func (s *Rotating) Value() (string, error) {
 	if strings.HasPrefix(string(s.reference), "{file.") && time.Since(s.read) >= Refresh {
 		s.read = time.Now()
 		if value, err := s.resolve(); err == nil || s.err != nil {
-			s.value, s.err = value, err
+			s.take(value, err)
 		}
 	}
 	return s.value, s.err

@@ -137,5 +137,5 @@ func (k call) invalid(message string) *providers.Error {
 
 // excerpt is the beginning of a body, for the log.
 func (k call) excerpt(b []byte) string {
-	return upstream.Redact(string(b[:min(len(b), 512)]), k.key)
+	return upstream.Excerpt(b, k.key)
 }

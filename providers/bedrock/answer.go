@@ -101,4 +101,4 @@ func (c *Client) reported(code, message string) *providers.Error {
 }
 
 // excerpt is the beginning of a body, for the log.
-func (c *Client) excerpt(b []byte) string { return c.redact(string(b[:min(len(b), 512)])) }
+func (c *Client) excerpt(b []byte) string { return upstream.Excerpt(b, c.used[:]...) }

@@ -234,5 +234,5 @@ func (k call) invalid(message string) *providers.Error {
 
 // excerpt is the beginning of a body, for the log.
 func (k call) excerpt(b []byte) string {
-	return upstream.Redact(string(b[:min(len(b), 512)]), k.secret)
+	return upstream.Excerpt(b, k.secret)
 }

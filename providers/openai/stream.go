@@ -285,5 +285,5 @@ func (s *stream) stopLinger() {
 
 // excerpt is the beginning of a body, for the log.
 func (c *Client) excerpt(b []byte) string {
-	return c.redact(string(b[:min(len(b), 512)]))
+	return upstream.Excerpt(b, c.key)
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/providertest"
+	"github.com/cadenza-gateway/cadenza/secret"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -429,6 +430,7 @@ func FuzzRetryAfter(f *testing.F) {
 }
 
 func TestRedact(t *testing.T) {
+	secret.Remember("not-of-this-call/0001")
 	for _, test := range []struct{ text, want string }{
 		{"plain text", "plain text"},
 		{"Incorrect API key provided: my-own-key.", "Incorrect API key provided: [redacted]."},
@@ -440,6 +442,10 @@ func TestRedact(t *testing.T) {
 		{"(pplx-1234567890ab) key-1234567890ab", "([redacted]) [redacted]"},
 		{"header Authorization: Bearer abc.def", "header Authorization: [redacted]"},
 		{"Get https://x.example/v1?key=1&b=2: no", "Get https://x.example/v1?[redacted] no"},
+		{"no route to https://ada:pa@ss@proxy.example:8080/v1, https://ada@h", "no route to https://[redacted]@proxy.example:8080/v1, https://[redacted]@h"},
+		{`{"url":"postgres:\/\/u:pw@h\/db"}`, `{"url":"postgres:\/\/[redacted]@h\/db"}`},
+		{"https://host/@ada and ada@example.org", "https://host/@ada and ada@example.org"},
+		{"a key that another call knows: not-of-this-call/0001", "a key that another call knows: [redacted]"},
 		{"two\r\nlines\x00\x1b[31m", "two lines [31m"},
 		{"bad \xff utf-8", "bad utf-8"},
 	} {
@@ -450,6 +456,18 @@ func TestRedact(t *testing.T) {
 	long := Redact(strings.Repeat("ü", 5000))
 	if len(long) > maxText+len("…") || !strings.HasSuffix(long, "ü…") {
 		t.Errorf("%d bytes, ending %q", len(long), long[len(long)-6:])
+	}
+}
+
+func TestAnExcerptCutsNoSecretInTwo(t *testing.T) {
+	for n := maxExcerpt - 20; n < maxExcerpt; n++ {
+		got := Excerpt([]byte(strings.Repeat("x", n)+" the-secret-key of the caller"+strings.Repeat(" more", 1000)), "the-secret-key")
+		if strings.Contains(got, "the-") || len(got) > maxExcerpt+len("…") {
+			t.Errorf("after %d bytes: %q", n, got[n:])
+		}
+	}
+	if got := Excerpt([]byte("short")); got != "short" {
+		t.Errorf("%q", got)
 	}
 }
 

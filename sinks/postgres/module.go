@@ -83,7 +83,7 @@ func (m *Module) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("sink postgres: dsn: %w", err)
 	}
 	var err error
-	m.Sink, err = New(Config{DSN: m.DSN.Rotating(nil).Value, Schema: m.Schema, Logger: ctx.Slogger()})
+	m.Sink, err = New(Config{DSN: m.DSN.RotatingText(nil).Value, Schema: m.Schema, Logger: ctx.Slogger()})
 	if err != nil {
 		return fmt.Errorf("sink postgres with dsn %s: %w", m.DSN, err)
 	}

@@ -41,6 +41,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/cadenza-gateway/cadenza/secret"
 	"github.com/cadenza-gateway/cadenza/sinks"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -125,6 +126,7 @@ func (s *Sink) connConfig() (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, errors.New("the connection string can't be read: it must be a URL (postgres://user:password@host/database, with what is special in the password percent-encoded) or words like host=… user=…, and files that it names must be there; it is not shown, because of the password")
 	}
+	secret.Remember(config.Password)
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = defaultConnectTimeout
 	}

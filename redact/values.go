@@ -1,0 +1,211 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const (
+	// minValue is the least length of a value that is looked for, in bytes:
+	// shorter ones stand in other words.
+	minValue = 8
+	// minWord is that of one that is made of small letters alone. A shorter one
+	// is a word, which texts have in their own right.
+	minWord = 16
+	// maxWindow bounds how much of a value decides where one may be, in bytes.
+	maxWindow = 32
+	// pairBits is the size of the table of pairs of bytes.
+	pairBits = 12
+)
+
+// Values are secrets that are known, to be found wherever they stand: within
+// words, in JSON text and in URLs, where some of their characters are escaped.
+// They do not change. The nil pointer stands for none.
+type Values struct {
+	forms []form
+	// The search of Wu and Manber: of window bytes of text the last two say how
+	// far the next place is at which a value may begin; 0 is here. So most of a
+	// text is leapt over, and no character decides alone.
+	window int
+	shift  [1 << pairBits]uint8
+	first  [1 << pairBits]uint16 // of the forms whose window ends with the pair, plus one
+	next   []uint16              // of each form, plus one
+}
+
+// form is one way to write a value.
+type form struct {
+	text string
+	// bare tells that the text has a character that strings of JSON escape: it
+	// stands in none.
+	bare bool
+	// escapes tells that it has a backslash.
+	escapes bool
+	// number tells that it may be a number.
+	number bool
+}
+
+// CanBeFound reports whether values of this kind are looked for: not those that
+// are short or a plain word, which stand in all kinds of texts.
+func CanBeFound(value string) bool {
+	return len(value) >= minWord || len(value) >= minValue && stretch([]byte(value), lower) < len(value)
+}
+
+// NewValues makes the search for values, nil where none of them can be found.
+func NewValues(values []string) *Values {
+	v := &Values{window: maxWindow}
+	for _, value := range values {
+		if CanBeFound(value) {
+			v.add(value)
+		}
+	}
+	if len(v.forms) == 0 {
+		return nil
+	}
+	// The table holds no more. Escaped forms come after their values.
+	v.forms = v.forms[:min(len(v.forms), math.MaxUint16)]
+	for _, f := range v.forms {
+		v.window = min(v.window, len(f.text))
+	}
+	for i := range v.shift {
+		v.shift[i] = uint8(v.window - 1)
+	}
+	v.next = make([]uint16, len(v.forms))
+	for n, f := range v.forms {
+		for i := range v.window - 1 {
+			p := pair(f.text[i], f.text[i+1])
+			v.shift[p] = min(v.shift[p], uint8(v.window-2-i))
+		}
+		p := pair(f.text[v.window-2], f.text[v.window-1])
+		v.next[n], v.first[p] = v.first[p], uint16(n+1)
+	}
+	return v
+}
+
+func pair(a, b byte) int { return (int(a)<<4 ^ int(b)) & (1<<pairBits - 1) }
+
+// add adds a value in the forms that it may have.
+func (v *Values) add(value string) {
+	begin := len(v.forms)
+	once, html := escaped(value, false), escaped(value, true)
+	for _, text := range [...]string{
+		value,
+		once, html, // as JSON has it
+		escaped(once, false), escaped(html, false), // and JSON in JSON
+		url.PathEscape(value), url.QueryEscape(value),
+		strings.TrimPrefix(url.UserPassword("", value).String(), ":"),
+	} {
+		if !slices.ContainsFunc(v.forms[begin:], func(f form) bool { return f.text == text }) {
+			v.forms = append(v.forms, form{
+				text:    text,
+				bare:    text == value && once != value,
+				escapes: strings.Contains(text, `\`),
+				number:  strings.Trim(text, "0123456789+-.eE") == "",
+			})
+		}
+	}
+}
+
+// escaped is a text as it stands in a string of JSON.
+func escaped(text string, html bool) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(html)
+	_ = e.Encode(text) // of a string it does not fail
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.String()), `"`), `"`)
+}
+
+// find finds the next place from at on where a form begins, and the longest that
+// does. A start below 0 means that there is none.
+func (v *Values) find(text []byte, at int, isJSON bool) (start int, found *form) {
+	for i := at + v.window - 2; i+1 < len(text); {
+		p := pair(text[i], text[i+1])
+		if s := v.shift[p]; s > 0 {
+			i += int(s)
+			continue
+		}
+		start := i - (v.window - 2)
+		for n := v.first[p]; n > 0; n = v.next[n-1] {
+			f := &v.forms[n-1]
+			if (found == nil || len(f.text) > len(found.text)) && !(isJSON && f.bare) &&
+				len(text)-start >= len(f.text) && string(text[start:start+len(f.text)]) == f.text {
+				found = f
+			}
+		}
+		if found != nil {
+			return start, found
+		}
+		i++
+	}
+	return -1, nil
+}
+
+// Replace puts other text in the place of the values in a text that is not JSON.
+func (v *Values) Replace(text, with string) string {
+	if v == nil {
+		return text
+	}
+	f := finder{text: []byte(text)}
+	f.findValues(v)
+	if len(f.spans) == 0 {
+		return text
+	}
+	var b strings.Builder
+	done := 0
+	for _, s := range f.spans {
+		b.WriteString(text[done:s.start])
+		b.WriteString(with)
+		done = s.end
+	}
+	b.WriteString(text[done:])
+	return b.String()
+}
+
+// findValues finds the values that are known. What overlaps is one finding.
+func (f *finder) findValues(v *Values) {
+	if v == nil {
+		return
+	}
+	begin := len(f.spans)
+	var where place
+	for at := 0; ; {
+		start, found := v.find(f.text, at, f.isJSON)
+		if start < 0 {
+			return
+		}
+		at = start + 1
+		end := start + len(found.text)
+		if f.isJSON {
+			if !found.number && where.outside(f.text, start) {
+				continue // it is JSON's own text
+			}
+			// What begins within an escape is another text. It goes all the
+			// same: it may be the value in a text within this one.
+			if out := outOfEscape(f.text, start); out > start {
+				if found.escapes {
+					continue
+				}
+				start = out
+			}
+		}
+		if n := len(f.spans); n > begin && start <= f.spans[n-1].end {
+			f.spans[n-1].end = max(f.spans[n-1].end, end)
+		} else if start < end {
+			f.add(start, end, "secret")
+		}
+	}
+}
+
+// outOfEscape moves start to behind the escape of JSON that it is within, if it
+// is within one.
+func outOfEscape(text []byte, start int) int {
+	for n := 1; n <= 5 && n <= start; n++ {
+		if i := start - n; text[i] == '\\' && backslashes(text, i+1)%2 == 1 {
+			return max(start, i+1+escapeLength(text[i+1:]))
+		}
+	}
+	return start
+}
