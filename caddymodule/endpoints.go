@@ -280,9 +280,7 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 		code = wire.Internal
 	}
 	if code != wire.Overloaded {
-		i.workspace.logger.Error("an endpoint failed",
-			zap.String("endpoint", i.record.Key), zap.String("trace_id", i.info.traceID[0]),
-			zap.String("code", code.Name), zap.Int("attempts", len(result.Attempts)), zap.Error(failure))
+		i.logFailure(failure, code, len(result.Attempts))
 	}
 	i.finish(result, code.Status, code.Name)
 	told := wire.Errorf(code, "", "%s", failure.Message())
@@ -292,6 +290,22 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 		i.keepFailure(told)
 	}
 	return told
+}
+
+// logFailure logs a failed call: as much of what the providers said of it as the
+// trace may keep. They quote prompts and answers.
+func (i *invocation) logFailure(failure *invoke.Error, code wire.Code, attempts int) {
+	fields := []zap.Field{
+		zap.String("endpoint", i.record.Key), zap.String("trace_id", i.info.traceID[0]),
+		zap.String("code", code.Name), zap.String("class", string(failure.Class)), zap.Int("attempts", attempts),
+	}
+	switch i.policy {
+	case definition.LogContent:
+		fields = append(fields, zap.String("error", i.workspace.redactor.String(failure.Error())))
+	case definition.LogMetadata:
+		fields = append(fields, zap.String("error", i.workspace.redactor.String(failure.Brief())))
+	}
+	i.workspace.logger.Error("an endpoint failed", fields...)
 }
 
 // shutDown ends a call because the gateway stops.

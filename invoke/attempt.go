@@ -125,7 +125,7 @@ func (a *attempt) readWhole() error {
 		case a.said > maxContent:
 			return &providers.Error{
 				Provider: a.target.Name, Kind: providers.Invalid,
-				Message: fmt.Sprintf("the answer has more than %d bytes", maxContent),
+				Reason: fmt.Sprintf("the answer has more than %d bytes", maxContent),
 			}
 		case a.first == "":
 			a.first = d.Content
@@ -152,7 +152,7 @@ func (a *attempt) ended() error {
 	}
 	return &providers.Error{
 		Provider: a.target.Name, Kind: providers.Invalid, Status: http.StatusOK, Code: string(providers.FinishLength),
-		Message: "JSON was asked for, and the limit of tokens cut it: raise max_tokens, or ask for less",
+		Reason: "JSON was asked for, and the limit of tokens cut it: raise max_tokens, or ask for less",
 	}
 }
 

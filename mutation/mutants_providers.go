@@ -17,7 +17,7 @@ func init() {
 		mutant{
 			ID: "unknown-reason", In: "Client.finishReason",
 			What: "an unknown finish reason is an answer's",
-			Old:  `return "", c.invalid("an answer that ended with the unknown finish_reason " + strconv.Quote(c.redact(string(word))))`,
+			Old:  `return "", c.invalid("an answer that ended with the unknown finish_reason", strconv.Quote(c.redact(string(word))))`,
 			New:  "return providers.FinishReason(word), nil",
 			Run:  "Contract",
 		},
@@ -36,7 +36,7 @@ func init() {
 		mutant{
 			ID: "unknown-part", In: "Client.readParts",
 			What: "a part of an unknown type is passed over",
-			Old:  `p.err = c.invalid("a part of the content has the unknown type " + strconv.Quote(c.redact(kind)))`, New: "",
+			Old:  `p.err = c.invalid("a part of the content has the unknown type", strconv.Quote(c.redact(kind)))`, New: "",
 			Run: "NoCut",
 		},
 		mutant{
@@ -102,7 +102,7 @@ func init() {
 		mutant{
 			ID: "unknown-reason", In: "Client.finishReason",
 			What: "an unknown stop reason is an answer's",
-			Old:  `return "", c.invalid("an answer that ended with the unknown stop reason " + strconv.Quote(c.redact(string(stop))))`,
+			Old:  `return "", c.invalid("an answer that ended with the unknown stop reason", strconv.Quote(c.redact(string(stop))))`,
 			New:  "return providers.FinishReason(strconv.Quote(string(stop))), nil",
 			Run:  "Contract",
 		},

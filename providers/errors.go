@@ -62,6 +62,7 @@ type Error struct {
 	Code       string // the provider's error code
 	Type       string // the provider's error type
 	Message    string // the provider's text, capped and without secrets
+	Reason     string // what is wrong, in the gateway's own words: nothing that the provider said
 	Advice     Advice
 	RetryAfter time.Duration // how long the provider asks to wait, 0 where it does not say
 	Err        error
@@ -83,9 +84,11 @@ func (e *Error) Error() string {
 			b.WriteString(ShortName(word))
 		}
 	}
-	if e.Message != "" {
-		b.WriteString(": ")
-		b.WriteString(e.Message)
+	for _, text := range []string{e.Reason, e.Message} {
+		if text != "" {
+			b.WriteString(": ")
+			b.WriteString(text)
+		}
 	}
 	if e.Err != nil {
 		b.WriteString(": ")

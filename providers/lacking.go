@@ -36,7 +36,7 @@ func (p *Parameters) Lacking(provider string, has ...string) (leftOut []string, 
 		if parameter.decisive {
 			return nil, &Error{
 				Provider: provider, Kind: Status, Status: http.StatusBadRequest,
-				Message: fmt.Sprintf("%s has no %s, without which the answer would be another", provider, parameter.name),
+				Reason: fmt.Sprintf("%s has no %s, without which the answer would be another", provider, parameter.name),
 			}
 		}
 		leftOut = append(leftOut, parameter.name)

@@ -3,6 +3,7 @@ package anthropic
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/valyala/fastjson"
 
@@ -57,7 +58,7 @@ func (k call) finishReason(stop []byte) (providers.FinishReason, *providers.Erro
 	case "pause_turn":
 		return "", k.invalid("an answer that ended with pause_turn, before its end: nothing goes on with it")
 	}
-	return "", k.invalid("an answer that ended with the unknown stop_reason " + strconv.Quote(upstream.Redact(string(stop), k.key)))
+	return "", k.invalid("an answer that ended with the unknown stop_reason", strconv.Quote(upstream.Redact(string(stop), k.key)))
 }
 
 // reported makes the error that an answer holds. It always returns one: it is
@@ -131,8 +132,8 @@ func isError(v *fastjson.Value) bool {
 	return e != nil && e.Type() != fastjson.TypeNull
 }
 
-func (k call) invalid(message string) *providers.Error {
-	return &providers.Error{Provider: k.name, Kind: providers.Invalid, Status: http.StatusOK, Message: message}
+func (k call) invalid(reason string, said ...string) *providers.Error {
+	return &providers.Error{Provider: k.name, Kind: providers.Invalid, Status: http.StatusOK, Reason: reason, Message: strings.Join(said, "")}
 }
 
 // excerpt is the beginning of a body, for the log.

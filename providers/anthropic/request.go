@@ -126,6 +126,6 @@ func content(blocks []block) any {
 func (c *Client) unsendable(format string, args ...any) *providers.Error {
 	return &providers.Error{
 		Provider: c.name, Kind: providers.Status, Status: http.StatusBadRequest,
-		Message: fmt.Sprintf(format, args...),
+		Reason: fmt.Sprintf(format, args...),
 	}
 }

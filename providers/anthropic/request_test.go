@@ -96,7 +96,7 @@ func TestUnsendableRequests(t *testing.T) {
 	} {
 		_, err := c.Invoke(t.Context(), &test.req)
 		e, ok := errors.AsType[*providers.Error](err)
-		if !ok || e.Status != 400 || e.Kind != providers.Status || !strings.Contains(e.Message, test.want) {
+		if !ok || e.Status != 400 || e.Kind != providers.Status || !strings.Contains(e.Reason, test.want) {
 			t.Errorf("%s: error %v", test.name, err)
 		}
 	}

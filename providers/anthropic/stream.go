@@ -91,7 +91,7 @@ func (s *stream) Step() (providers.Delta, error) {
 			Provider: s.name, Kind: providers.Reported, Status: http.StatusOK, Message: s.excerpt(event.Data),
 		}
 	case err != nil:
-		return providers.Delta{}, s.invalid("an event that is not JSON: " + s.excerpt(event.Data))
+		return providers.Delta{}, s.invalid("an event that is not JSON", s.excerpt(event.Data))
 	case string(event.Name) == "error" || isError(v):
 		return providers.Delta{}, s.reported(v)
 	}
@@ -111,7 +111,7 @@ func (s *stream) first() (d providers.Delta, done bool, err error) {
 		d, err = s.message(head)
 		return d, true, err
 	case upstream.FormatHTML:
-		return d, false, s.invalid("a page of HTML, not a message: " + s.excerpt(head))
+		return d, false, s.invalid("a page of HTML, not a message", s.excerpt(head))
 	}
 	return d, false, nil
 }
@@ -124,7 +124,7 @@ func (s *stream) message(head []byte) (providers.Delta, error) {
 	}
 	v, err := s.body.Parse(body)
 	if err != nil {
-		return providers.Delta{}, s.invalid("not JSON: " + s.excerpt(body))
+		return providers.Delta{}, s.invalid("not JSON", s.excerpt(body))
 	}
 	if isError(v) {
 		return providers.Delta{}, s.reported(v)

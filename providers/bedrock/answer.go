@@ -29,7 +29,7 @@ func (c *Client) finishReason(stop []byte) (providers.FinishReason, *providers.E
 	if strings.HasPrefix(string(stop), "malformed_") {
 		return "", c.reported(string(stop), "")
 	}
-	return "", c.invalid("an answer that ended with the unknown stop reason " + strconv.Quote(c.redact(string(stop))))
+	return "", c.invalid("an answer that ended with the unknown stop reason", strconv.Quote(c.redact(string(stop))))
 }
 
 // readUsage reads the usage of an answer. The tokens read from and written to
@@ -89,8 +89,8 @@ func errorWord(text string) string {
 	return strings.TrimSpace(text)
 }
 
-func (c *Client) invalid(message string) *providers.Error {
-	return &providers.Error{Provider: c.name, Kind: providers.Invalid, Status: http.StatusOK, Message: message}
+func (c *Client) invalid(reason string, said ...string) *providers.Error {
+	return &providers.Error{Provider: c.name, Kind: providers.Invalid, Status: http.StatusOK, Reason: reason, Message: strings.Join(said, "")}
 }
 
 func (c *Client) reported(code, message string) *providers.Error {

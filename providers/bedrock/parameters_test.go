@@ -76,7 +76,7 @@ func TestWhatMustNotBeLeftOut(t *testing.T) {
 		req.Parameters = p
 		_, err := client(t, "http://localhost:1").Invoke(t.Context(), req)
 		e, ok := errors.AsType[*providers.Error](err)
-		if !ok || e.Kind != providers.Status || e.Status != 400 || !strings.Contains(e.Message, name) {
+		if !ok || e.Kind != providers.Status || e.Status != 400 || !strings.Contains(e.Reason, name) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -106,7 +106,7 @@ func (c *Client) turns(messages []providers.Message) (system []block, turns []tu
 func (c *Client) unfit(format string, arguments ...any) error {
 	return &providers.Error{
 		Provider: c.name, Kind: providers.Status, Status: http.StatusBadRequest,
-		Code: "ValidationException", Message: fmt.Sprintf(format, arguments...),
+		Code: "ValidationException", Reason: fmt.Sprintf(format, arguments...),
 	}
 }
 

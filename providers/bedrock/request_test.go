@@ -84,7 +84,7 @@ func TestRequestsThatTheServiceWouldReject(t *testing.T) {
 		"a temperature that is none": {Model: "m", Messages: user, Parameters: providers.Parameters{Temperature: ptr(inf())}},
 	} {
 		_, err := c.Invoke(t.Context(), &req)
-		if e, ok := errors.AsType[*providers.Error](err); !ok || e.Status != 400 || e.Message == "" {
+		if e, ok := errors.AsType[*providers.Error](err); !ok || e.Status != 400 || e.Reason == "" {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -102,7 +102,7 @@ func (s *stream) json(head []byte) (providers.Delta, error) {
 	}
 	v, err := s.body.Parse(body)
 	if err != nil {
-		return providers.Delta{}, s.client.invalid("neither JSON nor an event stream: " + s.client.excerpt(body))
+		return providers.Delta{}, s.client.invalid("neither JSON nor an event stream", s.client.excerpt(body))
 	}
 	message := v.Get("output", "message")
 	if message == nil {
@@ -144,7 +144,7 @@ func (s *stream) take(msg message) (providers.Delta, error) {
 		}
 		return providers.Delta{}, s.exception(msg)
 	default:
-		return providers.Delta{}, s.client.invalid("a message of an unknown type: " + s.client.excerpt(msg.kind))
+		return providers.Delta{}, s.client.invalid("a message of an unknown type", s.client.excerpt(msg.kind))
 	}
 	s.some = true
 	switch string(msg.name) {
@@ -158,7 +158,7 @@ func (s *stream) take(msg message) (providers.Delta, error) {
 		if s.stopped {
 			return providers.Delta{}, s.complete()
 		}
-		return providers.Delta{}, s.client.invalid("an event that is not JSON: " + s.client.excerpt(msg.payload))
+		return providers.Delta{}, s.client.invalid("an event that is not JSON", s.client.excerpt(msg.payload))
 	}
 	switch string(msg.name) {
 	case "contentBlockStart":

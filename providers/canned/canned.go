@@ -44,7 +44,7 @@ func (p *Provider) Invoke(ctx context.Context, req *providers.Request) (provider
 	if err != nil {
 		return nil, &providers.Error{
 			Provider: name, Kind: providers.Status, Status: http.StatusBadRequest,
-			Code: "invalid_extra", Message: err.Error(),
+			Code: "invalid_extra", Reason: err.Error(),
 		}
 	}
 	s := &stream{ctx: ctx, pace: p.Pace, words: p.words(req, options), tools: options.tools, finish: options.finish, usage: options.usage}
@@ -181,7 +181,7 @@ func (s *stream) end() (providers.Delta, error) {
 		for _, c := range s.tools {
 			if !json.Valid([]byte(c.Arguments)) {
 				return providers.Delta{}, &providers.Error{
-					Provider: name, Kind: providers.Invalid, Status: http.StatusOK, Message: "the arguments of a tool call are not JSON",
+					Provider: name, Kind: providers.Invalid, Status: http.StatusOK, Reason: "the arguments of a tool call are not JSON",
 				}
 			}
 			s.count(int64(len(strings.Fields(c.Arguments))))

@@ -240,7 +240,7 @@ func TestExtraIsChecked(t *testing.T) {
 			continue
 		}
 		e, ok := errors.AsType[*providers.Error](err)
-		if !ok || e.Status != 400 || !strings.Contains(e.Message, test.want) {
+		if !ok || e.Status != 400 || !strings.Contains(e.Reason, test.want) {
 			t.Errorf("%s: error %v, want a 400 with %q", test.extra, err, test.want)
 		}
 	}

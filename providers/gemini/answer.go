@@ -228,8 +228,8 @@ func (k call) text(v *fastjson.Value) string {
 	return upstream.Redact(string(v.GetStringBytes()), k.secret)
 }
 
-func (k call) invalid(message string) *providers.Error {
-	return &providers.Error{Provider: k.name, Kind: providers.Invalid, Status: http.StatusOK, Message: message}
+func (k call) invalid(reason string, said ...string) *providers.Error {
+	return &providers.Error{Provider: k.name, Kind: providers.Invalid, Status: http.StatusOK, Reason: reason, Message: strings.Join(said, "")}
 }
 
 // excerpt is the beginning of a body, for the log.

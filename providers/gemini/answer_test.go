@@ -430,7 +430,7 @@ func TestErrorsInsideAnswers(t *testing.T) {
 		{"with the key", pt.SSE(a, errorBody(500, "INTERNAL", testKey)), providers.Error{Kind: providers.Reported, Code: "500", Type: "INTERNAL", Message: "[redacted]"}},
 		{"a blocked prompt", pt.SSE(blockedChunk), providers.Error{Kind: providers.Refused, Code: "PROHIBITED_CONTENT"}},
 		{"a blocked answer", pt.SSE(emptyFinish("SPII")), providers.Error{Kind: providers.Refused, Code: "SPII"}},
-		{"no answer", pt.SSE(emptyFinish("MALFORMED_RESPONSE")), providers.Error{Kind: providers.Invalid, Message: "an answer that ended with MALFORMED_RESPONSE"}},
+		{"no answer", pt.SSE(emptyFinish("MALFORMED_RESPONSE")), providers.Error{Kind: providers.Invalid, Reason: "an answer that ended for an unexpected reason", Message: "MALFORMED_RESPONSE"}},
 	} {
 		test.want.Provider, test.want.Status = "gemini", 200
 		e, ok := errors.AsType[*providers.Error](receive(t, test.reply, true).err)

@@ -86,7 +86,7 @@ func TestWhatMustNotBeLeftOut(t *testing.T) {
 	} {
 		_, err := client(t, "http://localhost:1").Invoke(t.Context(), &providers.Request{Model: "m", Messages: hello, Parameters: p})
 		e, ok := errors.AsType[*providers.Error](err)
-		if !ok || e.Kind != providers.Status || e.Status != 400 || !strings.Contains(e.Message, name) {
+		if !ok || e.Kind != providers.Status || e.Status != 400 || !strings.Contains(e.Reason, name) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -112,6 +112,6 @@ func (c *Client) turns(messages []providers.Message) (system []part, turns []con
 func (c *Client) unsendable(format string, args ...any) *providers.Error {
 	return &providers.Error{
 		Provider: c.name, Kind: providers.Status, Status: http.StatusBadRequest,
-		Message: fmt.Sprintf(format, args...),
+		Reason: fmt.Sprintf(format, args...),
 	}
 }

@@ -84,7 +84,7 @@ func (s *stream) Step() (providers.Delta, error) {
 	}
 	v, err := s.body.Parse(event.Data)
 	if err != nil {
-		return providers.Delta{}, s.invalid("an event that is not JSON: " + s.excerpt(event.Data))
+		return providers.Delta{}, s.invalid("an event that is not JSON", s.excerpt(event.Data))
 	}
 	text, tool, err := s.take(v)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *stream) first() (d providers.Delta, done bool, err error) {
 		d, err = s.answer(head)
 		return d, true, err
 	case upstream.FormatHTML:
-		return d, false, s.invalid("a page of HTML, not an answer: " + s.excerpt(head))
+		return d, false, s.invalid("a page of HTML, not an answer", s.excerpt(head))
 	}
 	return d, false, nil
 }
@@ -125,7 +125,7 @@ func (s *stream) answer(head []byte) (providers.Delta, error) {
 	}
 	v, err := s.body.Parse(body)
 	if err != nil {
-		return providers.Delta{}, s.invalid("not JSON: " + s.excerpt(body))
+		return providers.Delta{}, s.invalid("not JSON", s.excerpt(body))
 	}
 	values := v.GetArray()
 	if values == nil {
@@ -213,11 +213,11 @@ func (s *stream) fault() error {
 	case s.finish == "":
 		return &providers.Error{Provider: s.name, Kind: providers.Truncated, Status: http.StatusOK}
 	case reason == "":
-		return s.invalid("an answer that ended with " + upstream.Redact(s.finish, s.secret))
+		return s.invalid("an answer that ended for an unexpected reason", upstream.Redact(s.finish, s.secret))
 	case empty && reason == providers.FinishContentFilter:
 		return s.refused(s.finish)
 	case empty && !mayBeEmpty:
-		return s.invalid("an answer without text that ended with " + upstream.Redact(s.finish, s.secret))
+		return s.invalid("an answer without text that ended for an unexpected reason", upstream.Redact(s.finish, s.secret))
 	}
 	calls, err := s.calls.Finish()
 	if err != nil {

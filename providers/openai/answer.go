@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/valyala/fastjson"
 
@@ -106,7 +107,7 @@ func (c *Client) readParts(p *piece, parts []*fastjson.Value, buffer []byte) []b
 			p.refusal = true
 		case "thinking", "redacted_thinking", "reasoning", "reference":
 		default:
-			p.err = c.invalid("a part of the content has the unknown type " + strconv.Quote(c.redact(kind)))
+			p.err = c.invalid("a part of the content has the unknown type", strconv.Quote(c.redact(kind)))
 			return buffer
 		}
 	}
@@ -138,7 +139,7 @@ func (c *Client) finishReason(word []byte) (providers.FinishReason, *providers.E
 	if bytes.HasPrefix(word, contentFilter) {
 		return providers.FinishContentFilter, nil
 	}
-	return "", c.invalid("an answer that ended with the unknown finish_reason " + strconv.Quote(c.redact(string(word))))
+	return "", c.invalid("an answer that ended with the unknown finish_reason", strconv.Quote(c.redact(string(word))))
 }
 
 var contentFilter = []byte(providers.FinishContentFilter)
@@ -279,6 +280,6 @@ func text(v *fastjson.Value) string {
 	return v.String()
 }
 
-func (c *Client) invalid(message string) *providers.Error {
-	return &providers.Error{Provider: c.name, Kind: providers.Invalid, Status: http.StatusOK, Message: message}
+func (c *Client) invalid(reason string, said ...string) *providers.Error {
+	return &providers.Error{Provider: c.name, Kind: providers.Invalid, Status: http.StatusOK, Reason: reason, Message: strings.Join(said, "")}
 }

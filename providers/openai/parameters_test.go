@@ -117,7 +117,7 @@ func TestWhatMustNotBeLeftOut(t *testing.T) {
 		up := pt.NewUpstream(t)
 		_, err := client(t, up.URL, func(c *Config) { c.Quirks = test.q }).Invoke(t.Context(), &providers.Request{Model: "m", Parameters: test.p})
 		e, ok := errors.AsType[*providers.Error](err)
-		if !ok || e.Kind != providers.Status || e.Status != 400 || !strings.Contains(e.Message, test.want) || len(up.Requests()) > 0 {
+		if !ok || e.Kind != providers.Status || e.Status != 400 || !strings.Contains(e.Reason, test.want) || len(up.Requests()) > 0 {
 			t.Errorf("%s: error %v, %d requests", test.name, err, len(up.Requests()))
 		}
 	}

@@ -200,6 +200,6 @@ func (c *Client) tools(p *openai.ChatCompletionNewParams, in *providers.Paramete
 func (c *Client) unsendable(format string, args ...any) *providers.Error {
 	return &providers.Error{
 		Provider: c.name, Kind: providers.Status, Status: http.StatusBadRequest,
-		Message: fmt.Sprintf(format, args...),
+		Reason: fmt.Sprintf(format, args...),
 	}
 }

@@ -122,7 +122,7 @@ func (s *stream) first() (d providers.Delta, whole bool, err error) {
 		d, err = s.json(head)
 		return d, true, err
 	case upstream.FormatHTML:
-		return d, false, s.client.invalid("a page of HTML, not a completion: " + s.client.excerpt(head))
+		return d, false, s.client.invalid("a page of HTML, not a completion", s.client.excerpt(head))
 	}
 	return d, false, nil
 }
@@ -135,7 +135,7 @@ func (s *stream) json(head []byte) (providers.Delta, error) {
 	}
 	v, err := s.body.Parse(body)
 	if err != nil {
-		return providers.Delta{}, s.client.invalid("not JSON: " + s.client.excerpt(body))
+		return providers.Delta{}, s.client.invalid("not JSON", s.client.excerpt(body))
 	}
 	d, err := s.take(v)
 	if err != nil {
@@ -274,7 +274,7 @@ func (s *stream) unreadable(event upstream.Event) error {
 			Provider: s.client.name, Kind: providers.Reported, Status: http.StatusOK, Message: s.client.excerpt(event.Data),
 		}
 	}
-	return s.client.invalid("an event that is not JSON: " + s.client.excerpt(event.Data))
+	return s.client.invalid("an event that is not JSON", s.client.excerpt(event.Data))
 }
 
 func (s *stream) stopLinger() {
