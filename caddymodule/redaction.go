@@ -39,12 +39,24 @@ func (w *Workspace) redactRequest(record *trace.Record) {
 	for _, text := range [...]*[]byte{&record.Metadata, &record.Context, &record.Variables, &record.Messages} {
 		*text, _ = w.redactor.JSON(*text)
 	}
+	w.redactNotes(record)
+}
+
+// redactNotes takes secrets out of notes: they name members of the context as
+// the caller sent them.
+func (w *Workspace) redactNotes(record *trace.Record) {
+	for i, note := range record.Notes {
+		record.Notes[i] = w.redactor.String(note)
+	}
 }
 
 // redactAnswer takes secrets out of what a record keeps of the answer.
 func (w *Workspace) redactAnswer(record *trace.Record) {
 	if record.Kind == trace.KindEndpoint {
 		record.Response, _ = w.redactor.Text(record.Response)
+		// The name is as the upstream sent it, and some of the notes are of the call.
+		record.Model = w.redactor.String(record.Model)
+		w.redactNotes(record)
 	} else {
 		record.Response, _ = w.redactor.JSON(record.Response)
 	}
