@@ -87,7 +87,7 @@ func (i *invocation) endPanicked(stream *wire.EventStream) {
 	case http.ErrAbortHandler:
 		panic(problem)
 	}
-	i.app.logPanic(i.route)
+	i.app.logPanic(i.route, problem)
 	stream.Fail(panicked())
 	panic(errStreamPanicked)
 }

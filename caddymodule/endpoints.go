@@ -358,6 +358,11 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 			class = "ok"
 		}
 		i.app.metrics.attempts.WithLabelValues(i.workspace.name, a.Provider, class).Inc()
+		if a.Abandoned {
+			i.app.metrics.abandoned.WithLabelValues(i.workspace.name, a.Provider).Inc()
+			i.workspace.logger.Error("a provider goes on with a call that has ended: it ignores the call's context, and holds what it holds until it returns",
+				zap.String("provider", a.Provider), zap.String("model", a.Model), zap.String("trace_id", i.info.traceID[0]))
+		}
 		record.Attempts = append(record.Attempts, trace.Attempt{
 			Provider: a.Provider, Model: a.Model, Status: a.Status, Code: a.Class, Latency: a.Duration,
 			Started: a.Started, Wait: a.Wait, FirstToken: a.FirstToken, Hedge: a.Hedge,

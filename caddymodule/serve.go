@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/invoke"
 	"github.com/cadenza-gateway/cadenza/prompt"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -102,7 +103,7 @@ func (a *App) serve(w http.ResponseWriter, r *http.Request, to route, traceID st
 		case http.ErrAbortHandler, errStreamPanicked:
 			abort(w, r)
 		}
-		a.logPanic(to)
+		a.logPanic(to, problem)
 		if r.ProtoMajor == 1 {
 			// How much of the body was read is not known any more.
 			writeLastError(w, panicked())
@@ -125,8 +126,12 @@ func (a *App) serve(w http.ResponseWriter, r *http.Request, to route, traceID st
 
 // logPanic is called while the panic is on the stack. Its value is not logged: it
 // may hold a caller's data.
-func (a *App) logPanic(to route) {
-	a.logger.Error("a request panicked", zap.Stringer("route", to), zap.Stack("stack"))
+func (a *App) logPanic(to route, problem any) {
+	stack := zap.Stack("stack")
+	if p, ok := problem.(*invoke.Panic); ok {
+		stack = zap.ByteString("stack", p.Stack) // of the goroutine that it was on
+	}
+	a.logger.Error("a request panicked", zap.Stringer("route", to), stack)
 }
 
 func panicked() *wire.Error {

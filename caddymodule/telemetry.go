@@ -15,10 +15,12 @@ type metrics struct {
 	duration    *prometheus.HistogramVec
 	unknownKeys *prometheus.CounterVec
 	attempts    *prometheus.CounterVec
+	abandoned   *prometheus.CounterVec
 	firstToken  *prometheus.HistogramVec
 	streams     *prometheus.GaugeVec
 	inFlight    *prometheus.GaugeVec
 	refused     *prometheus.CounterVec
+	connections []prometheus.Collector
 	reloads     *prometheus.CounterVec
 	loaded      *prometheus.GaugeVec
 	valid       *prometheus.GaugeVec
@@ -60,6 +62,10 @@ func newMetrics() *metrics {
 			Name: "cadenza_upstream_attempts_total",
 			Help: "Calls of providers by their outcome (ok, or the class of failure).",
 		}, []string{"workspace", "provider", "class"}),
+		abandoned: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cadenza_upstream_abandoned_total",
+			Help: "Calls that a provider went on with after their end.",
+		}, []string{"workspace", "provider"}),
 		firstToken: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "cadenza_first_token_seconds",
 			Help:    "Time from a request's arrival to the first content of a streamed answer.",
@@ -77,6 +83,7 @@ func newMetrics() *metrics {
 			Name: "cadenza_calls_refused_total",
 			Help: "Calls of endpoints that were refused, and targets that were skipped (host), because as many as may be were in flight.",
 		}, []string{"workspace", "ceiling"}),
+		connections: connectionCollectors(&callers),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cadenza_definitions_reloads_total",
 			Help: "Changes of the definitions by result (ok or error).",
@@ -112,10 +119,10 @@ func registerMetrics(registry *prometheus.Registry) (*metrics, error) {
 	if registry == nil {
 		return m, nil
 	}
-	for _, collector := range []prometheus.Collector{
-		m.requests, m.duration, m.unknownKeys, m.attempts, m.firstToken, m.streams, m.inFlight, m.refused,
+	for _, collector := range append([]prometheus.Collector{
+		m.requests, m.duration, m.unknownKeys, m.attempts, m.abandoned, m.firstToken, m.streams, m.inFlight, m.refused,
 		m.reloads, m.loaded, m.valid, m.keysValid, m.recorders, m.sinks,
-	} {
+	}, m.connections...) {
 		if err := registry.Register(collector); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
 			return nil, err
 		}

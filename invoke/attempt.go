@@ -23,14 +23,24 @@ type attempt struct {
 	limit  time.Duration
 	timer  *time.Timer // until the first content, or the whole answer; nil for none
 
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	stream providers.Stream // nil before an answer began
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	obeys     bool // the provider ends with its context
+	own       work // that of this goroutine, where the provider obeys
+	abandoned bool // the provider goes on though its context has ended
+
+	reading
+}
+
+// reading is an answer as far as it was read.
+type reading struct {
+	stream providers.Stream // nil before an answer began, and once it was closed
 	result providers.Result // as known when the stream was closed
 	first  string           // piece of a stream, empty for a tool call; or the whole content
 	more   bool             // the piece after it is at hand
 	done   bool             // nothing follows
 	said   int              // bytes of content
+	err    error            // that of the provider, or of what it said
 }
 
 // permit tells whether the target may be tried again. The budget asks it.
@@ -71,7 +81,7 @@ func (a *attempt) start() {
 // open makes one attempt, until there is something to hand on: the first
 // content of a stream, or the end of the answer.
 func (a *attempt) open(req *providers.Request) (err error) {
-	a.first, a.more, a.done, a.said, a.result = "", false, false, 0, providers.Result{}
+	a.reading, a.abandoned = reading{}, false
 	a.ctx, a.cancel = context.WithCancelCause(a.lane.ctx)
 	opened := false
 	defer func() {
@@ -80,18 +90,56 @@ func (a *attempt) open(req *providers.Request) (err error) {
 		}
 	}()
 	a.start()
-	a.stream, err = a.target.Provider.Invoke(a.ctx, req)
-	if err == nil {
-		if a.Stream {
-			err = a.readFirst()
-		} else {
-			err = a.readWhole()
-		}
+	t, ctx, stream := a.target, a.ctx, a.Stream
+	var r reading
+	ok := true
+	if a.obeys {
+		r = t.read(ctx, req, stream)
+	} else {
+		r, ok = await(a, func(*work) reading { return t.read(ctx, req, stream) }, func(r reading) { r.close() })
 	}
-	if err != nil {
-		return a.cause(a.ctx, err)
+	if !ok {
+		return a.cause(a.ctx, a.ctx.Err())
+	}
+	a.reading = r
+	if a.err == nil && a.Stream && !a.done {
+		a.err = a.began()
+	}
+	if a.err != nil {
+		return a.cause(a.ctx, a.err)
 	}
 	opened = true
+	return nil
+}
+
+// read calls the provider and reads its answer until there is something to hand
+// on. The stream is left open where there is more to come.
+func (t *Target) read(ctx context.Context, req *providers.Request, stream bool) (r reading) {
+	open := false
+	defer func() {
+		if !open { // also by a panic
+			r.close()
+		}
+	}()
+	if r.stream, r.err = t.Provider.Invoke(ctx, req); r.err == nil {
+		if stream {
+			t.readFirst(&r)
+		} else {
+			t.readWhole(&r)
+		}
+	}
+	open = r.err == nil && !r.done
+	return r
+}
+
+// began notes that a stream has its first content: it ends the time for that.
+func (a *attempt) began() error {
+	if !a.timer.Stop() {
+		// It fired while this piece arrived.
+		<-a.ctx.Done()
+		return a.ctx.Err()
+	}
+	a.budget.Content()
 	return nil
 }
 
@@ -101,90 +149,100 @@ func (a *attempt) close() {
 		a.timer.Stop()
 		a.timer = nil
 	}
-	if a.stream != nil {
-		a.result = withShortNames(a.stream.Result())
-		a.stream.Close()
-		a.stream = nil
-	}
 	a.cancel(nil)
+	switch {
+	case a.stream == nil:
+	case a.obeys:
+		a.reading.close()
+	default:
+		left := a.reading
+		left, _ = await(a, func(*work) reading { left.close(); return left }, func(reading) {})
+		a.result, a.stream = left.result, nil
+	}
+}
+
+// close closes the stream, if there is one.
+func (r *reading) close() {
+	if r.stream != nil {
+		r.result = withShortNames(r.stream.Result())
+		r.stream.Close()
+		r.stream = nil
+	}
 }
 
 // readWhole reads an answer to its end.
-func (a *attempt) readWhole() error {
+func (t *Target) readWhole(r *reading) {
 	var rest strings.Builder
 	for {
-		d, err := a.stream.Next()
+		d, err := r.stream.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return err
+			r.err = err
+			return
 		}
-		a.said += len(d.Content)
+		r.said += len(d.Content)
 		switch {
-		case a.said > maxContent:
-			return &providers.Error{
-				Provider: a.target.Name, Kind: providers.Invalid,
+		case r.said > maxContent:
+			r.err = &providers.Error{
+				Provider: t.Name, Kind: providers.Invalid,
 				Reason: fmt.Sprintf("the answer has more than %d bytes", maxContent),
 			}
-		case a.first == "":
-			a.first = d.Content
+			return
+		case r.first == "":
+			r.first = d.Content
 		default:
 			if rest.Len() == 0 {
-				rest.WriteString(a.first)
+				rest.WriteString(r.first)
 			}
 			rest.WriteString(d.Content)
 		}
 	}
 	if rest.Len() > 0 {
-		a.first = rest.String()
+		r.first = rest.String()
 	}
-	a.done = true
-	return a.ended()
+	r.done = true
+	r.err = t.ended(r.stream)
 }
 
 // ended judges an answer at its end: of JSON a part is no answer, even where it
 // happens to parse.
-func (a *attempt) ended() error {
-	format := a.target.Parameters.ResponseFormat
-	if format == nil || format.Type == providers.FormatText || a.stream.Result().FinishReason != providers.FinishLength {
+func (t *Target) ended(stream providers.Stream) error {
+	format := t.Parameters.ResponseFormat
+	if format == nil || format.Type == providers.FormatText || stream.Result().FinishReason != providers.FinishLength {
 		return nil
 	}
 	return &providers.Error{
-		Provider: a.target.Name, Kind: providers.Invalid, Status: http.StatusOK, Code: string(providers.FinishLength),
+		Provider: t.Name, Kind: providers.Invalid, Status: http.StatusOK, Code: string(providers.FinishLength),
 		Reason: "JSON was asked for, and the limit of tokens cut it: raise max_tokens, or ask for less",
 	}
 }
 
 // readFirst reads a stream up to its first content, or the first piece of a
 // tool call, which the caller gets with the end.
-func (a *attempt) readFirst() error {
+func (t *Target) readFirst(r *reading) {
 	for said := false; !said; {
-		d, err := a.stream.Next()
+		d, err := r.stream.Next()
 		if errors.Is(err, io.EOF) {
-			a.done = true
-			return a.ended()
+			r.done = true
+			r.err = t.ended(r.stream)
+			return
 		}
 		if err != nil {
-			return err
+			r.err = err
+			return
 		}
-		a.first, a.more = d.Content, d.More
+		r.first, r.more = d.Content, d.More
 		said = d.Content != "" || d.ToolCall
 	}
-	if !a.timer.Stop() {
-		// It fired while this piece arrived.
-		<-a.ctx.Done()
-		return a.ctx.Err()
-	}
-	a.said = len(a.first)
-	a.budget.Content()
-	return nil
+	r.said = len(r.first)
 }
 
 // used is what an attempt that ended with the class has used. Where one was
 // ended before the provider counted, it was paid for all the same.
 func (a *attempt) used(class Class) used {
-	u := used{Usage: a.result.Usage}
+	u := used{Usage: a.result.Usage, abandoned: a.abandoned}
 	if u.Usage != (providers.Usage{}) || class != Superseded && (class == "" || a.said == 0) {
 		return u
 	}

@@ -54,7 +54,12 @@ func (k *call) findUsable() {
 			k.result.Skipped = append(k.result.Skipped, Skip{i, fmt.Errorf("%w: %w", errUnavailable, err)})
 			continue
 		}
-		k.usable = append(k.usable, usable{index: i, health: admission{health: k.engine.health.of(t.Name, t.Model)}})
+		health := k.engine.health.of(t.Name, t.Model)
+		if health.stuck.Load() >= maxAbandoned {
+			k.result.Skipped = append(k.result.Skipped, Skip{i, errAbandoned})
+			continue
+		}
+		k.usable = append(k.usable, usable{index: i, health: admission{health: health}})
 	}
 }
 

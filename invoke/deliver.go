@@ -1,6 +1,7 @@
 package invoke
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -65,24 +66,58 @@ func (k *call) relay(a *attempt) error {
 	cancel := a.cancel
 	idle := time.AfterFunc(k.policy.Idle, func() { cancel(errIdle) })
 	defer idle.Stop()
-	for {
-		d, err := a.stream.Next()
-		if errors.Is(err, io.EOF) {
-			return a.ended()
-		}
-		if err != nil {
-			return k.cause(a.ctx, err)
-		}
-		// The time that a slow caller takes is not the provider's.
-		idle.Stop()
-		if d.Content != "" {
-			a.said += len(d.Content)
-			if err := k.give(a, d); err != nil {
-				return err
-			}
-		}
-		idle.Reset(k.policy.Idle)
+	stream := a.stream
+	a.stream = nil
+	var r reading
+	ok := true
+	if a.obeys {
+		r = k.relayAll(&a.own, a, stream, idle)
+	} else {
+		r, ok = await(a, func(w *work) reading { return k.relayAll(w, a, stream, idle) }, func(reading) {})
 	}
+	if !ok {
+		return k.cause(a.ctx, a.ctx.Err())
+	}
+	a.result = r.result
+	return r.err
+}
+
+// relayAll reads a stream to its end, and closes it.
+func (k *call) relayAll(w *work, a *attempt, stream providers.Stream, idle *time.Timer) (r reading) {
+	r.stream = stream
+	defer r.close()
+	for r.err == nil {
+		d, err := stream.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			r.err = a.target.ended(stream)
+			return r
+		case err != nil:
+			r.err = k.cause(a.ctx, err)
+		default:
+			r.err = k.pass(w, a, d, idle)
+		}
+	}
+	return r
+}
+
+// pass hands on a piece of a stream, unless nobody waits for it any more.
+func (k *call) pass(w *work, a *attempt, d providers.Delta, idle *time.Timer) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.abandoned {
+		return context.Canceled
+	}
+	// The time that a slow caller takes is not the provider's.
+	idle.Stop()
+	if d.Content != "" {
+		a.said += len(d.Content)
+		if err := k.give(a, d); err != nil {
+			return err
+		}
+	}
+	idle.Reset(k.policy.Idle)
+	return nil
 }
 
 // give hands one piece to the caller.

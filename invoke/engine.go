@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -26,6 +27,10 @@ const (
 	// minWhole is the least time a target gets for a whole answer while others
 	// are left to try.
 	minWhole = 10 * time.Second
+	// maxAbandoned bounds the calls of one target that go on though they have
+	// ended, because its provider ignores their contexts: each holds a goroutine,
+	// and a connection perhaps. At it the target is skipped.
+	maxAbandoned = 64
 	// maxContent bounds the content of a whole answer, in bytes.
 	maxContent = 16 << 20
 )
@@ -132,6 +137,9 @@ type Attempt struct {
 	Estimated bool
 	// Hedge tells that the attempt was made beside another.
 	Hedge bool
+	// Abandoned tells that the provider ignored the end of its context: what it
+	// holds is held until it returns.
+	Abandoned bool
 }
 
 // Skip is a target that was not tried.
@@ -166,6 +174,7 @@ func NewEngine() *Engine { return &Engine{} }
 var (
 	errNoProvider  = errors.New("no such provider is configured")
 	errUnavailable = errors.New("the provider is not available")
+	errAbandoned   = fmt.Errorf("%d of its calls go on although they have ended: the provider ignores their contexts", maxAbandoned)
 	errEjected     = errors.New("the target failed lately and is left alone for a while")
 	// ErrHostFull is the reason to skip a target whose host has as many calls in
 	// flight as it may have.
@@ -175,8 +184,9 @@ var (
 // Invoke calls the targets in order until one answers. Of a whole answer emit
 // gets the complete content, once; of a streamed one each piece as it arrives,
 // not at all where the answer is empty. Once emit was called no other attempt
-// is made, so it never sees bytes of two; it is called by Invoke's own
-// goroutine only. An error of emit means that the caller is gone: the call is
+// is made, so it never sees bytes of two; it is called by one goroutine at a
+// time, and not after Invoke has returned. Invoke returns soon after the end of
+// ctx or of the time that the policy gives, even where a provider does not. An error of emit means that the caller is gone: the call is
 // cancelled. The error is an *Error.
 func (e *Engine) Invoke(ctx context.Context, c *Call, emit func(providers.Delta) error) (Result, error) {
 	k := &call{engine: e, Call: c, emit: emit, parent: ctx, started: time.Now()}

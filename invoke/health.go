@@ -2,6 +2,7 @@ package invoke
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -43,6 +44,7 @@ const (
 // health is what is known of one target: one model of one provider.
 type health struct {
 	bucket *bucket
+	stuck  atomic.Int32 // calls that go on though they have ended
 
 	mu      sync.Mutex
 	touched time.Time

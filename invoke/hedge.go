@@ -3,7 +3,6 @@ package invoke
 import (
 	"cmp"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 )
@@ -16,7 +15,7 @@ import (
 // laneEnd is what came of a lane.
 type laneEnd struct {
 	answer   *attempt // nil for none
-	panicked any
+	panicked *Panic
 }
 
 // race runs the call's lanes until one has something to hand on, and returns
@@ -26,7 +25,7 @@ func (k *call) race() *attempt {
 	timer := time.NewTimer(time.Until(k.started.Add(k.policy.Hedge)))
 	defer timer.Stop()
 	k.start(false, -1, ends)
-	var panicked any
+	var panicked *Panic
 	for running := 1; running > 0; {
 		select {
 		case <-timer.C:
@@ -62,8 +61,8 @@ func (k *call) start(hedge bool, i int, ends chan<- laneEnd) bool {
 			if p := recover(); p != nil {
 				// The other lane may still answer. If none does, the caller's
 				// goroutine panics, as it does for a call that is not hedged.
-				end.panicked = fmt.Sprintf("%v\n\n%s", p, debug.Stack())
-				l.end(Unknown, 0, fmt.Errorf("the provider panics: %v", p), used{})
+				end.panicked = newPanic(p)
+				l.end(Unknown, 0, fmt.Errorf("the provider panics: %v", end.panicked.Value), used{})
 			}
 			ends <- end
 		}()

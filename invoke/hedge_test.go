@@ -398,7 +398,7 @@ func TestPanicsInAHedgedCall(t *testing.T) {
 			defer func() { recovered = recover() }()
 			run(t, hedged(time.Second, target("a", a), target("b", panics{})))
 		}()
-		if text, _ := recovered.(string); !strings.Contains(text, "of a provider") || a.open != 0 {
+		if p, _ := recovered.(*Panic); p == nil || !strings.Contains(p.Error(), "of a provider") || a.open != 0 {
 			t.Errorf("recovered %v", recovered)
 		}
 		// One of the caller.

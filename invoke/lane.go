@@ -66,7 +66,7 @@ func (l *lane) run(i int) *attempt {
 func (l *lane) target(i int) (*attempt, bool) {
 	u := &l.usable[i]
 	t := &l.Targets[u.index]
-	a := &attempt{lane: l, target: t, place: i, index: u.index, health: &u.health, later: l.later()}
+	a := &attempt{lane: l, target: t, place: i, index: u.index, health: &u.health, later: l.later(), obeys: providers.ObeysContext(t.Provider)}
 	req := &providers.Request{
 		Model: t.Model, Messages: l.Messages, Parameters: t.Parameters, Extra: t.Extra, Stream: l.Stream,
 	}
@@ -128,6 +128,7 @@ func (l *lane) begin(wait time.Duration) {
 type used struct {
 	providers.Usage
 	estimated bool
+	abandoned bool // and goes on with
 }
 
 // end closes the record of the attempt that runs, if any does. One that did
@@ -141,7 +142,7 @@ func (l *lane) end(class Class, status int, err error, u used) {
 	l.attempts = l.attempts[:min(n, len(l.attempts))]
 	if n > before {
 		last := &l.attempts[n-1]
-		last.Usage, last.Estimated = u.Usage, u.estimated
+		last.Usage, last.Estimated, last.Abandoned = u.Usage, u.estimated, u.abandoned
 	}
 }
 

@@ -166,7 +166,7 @@ func init() {
 		mutant{
 			ID: "panic-logged", In: "App.serve",
 			What: "what a request panicked with, callers' data too, is logged",
-			Old:  "		a.logPanic(to)\n", New: "		a.logPanic(to)\n		a.logger.Error(\"it said\", zap.Any(\"panic\", problem))\n",
+			Old:  "		a.logPanic(to, problem)\n", New: "		a.logPanic(to, problem)\n		a.logger.Error(\"it said\", zap.Any(\"panic\", problem))\n",
 			Run: "TestPanicIsAnError",
 		},
 		mutant{

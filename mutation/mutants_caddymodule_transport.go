@@ -29,7 +29,7 @@ func init() {
 		mutant{
 			ID: "panic-answered", In: "App.serve",
 			What: "a request that panics gets no answer",
-			Old:  "a.logPanic(to)\n", New: "panic(problem)\n",
+			Old:  "a.logPanic(to, problem)\n", New: "panic(problem)\n",
 			Run: "APanicEndsItsRequestAlone",
 		},
 		mutant{

@@ -31,9 +31,9 @@ func init() {
 	)
 	add("invoke",
 		mutant{
-			ID: "names-of-upstreams", In: "attempt.close",
+			ID: "names-of-upstreams", In: "reading.close",
 			What: "the names that an upstream gives have no ceiling",
-			Old:  "withShortNames(a.stream.Result())", New: "a.stream.Result()",
+			Old:  "withShortNames(r.stream.Result())", New: "r.stream.Result()",
 			Run: "NamesOfUpstreams",
 		},
 	)

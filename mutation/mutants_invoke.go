@@ -13,7 +13,7 @@ func init() {
 			Old:  "err != nil {\n\t\treturn k.cause(a.ctx, err)", New: "err != nil && false {\n\t\treturn k.cause(a.ctx, err)",
 		},
 		mutant{
-			ID: "late-first-piece", In: "attempt.readFirst",
+			ID: "late-first-piece", In: "attempt.began",
 			What: "a first piece that comes with the timeout is handed on, of a stream that is cancelled",
 			Old:  "if !a.timer.Stop() {", New: "if a.timer.Stop(); false {",
 		},

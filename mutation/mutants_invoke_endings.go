@@ -3,21 +3,21 @@ package main
 func init() {
 	add("invoke",
 		mutant{
-			ID: "cut-json-whole", In: "attempt.readWhole",
+			ID: "cut-json-whole", In: "Target.readWhole",
 			What: "a whole answer of JSON that was cut is an answer",
-			Old:  "return a.ended()", New: "return nil",
+			Old:  "	r.err = t.ended(r.stream)\n", New: "",
 			Run: "TestJSONThat",
 		},
 		mutant{
-			ID: "cut-json-of-nothing", In: "attempt.readFirst",
+			ID: "cut-json-of-nothing", In: "Target.readFirst",
 			What: "a stream of JSON that was cut before it began is an answer",
-			Old:  "return a.ended()", New: "return nil",
+			Old:  "			r.err = t.ended(r.stream)\n", New: "",
 			Run: "TestJSONThat",
 		},
 		mutant{
-			ID: "cut-json-stream", In: "call.relay",
+			ID: "cut-json-stream", In: "call.relayAll",
 			What: "a stream of JSON that was cut ends in good order",
-			Old:  "return a.ended()", New: "return nil",
+			Old:  "			r.err = a.target.ended(stream)\n", New: "",
 			Run: "TestJSONThat",
 		},
 		mutant{

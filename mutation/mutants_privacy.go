@@ -39,6 +39,32 @@ func init() {
 			Run: "Canaries",
 		},
 	)
+	add("invoke",
+		mutant{
+			ID: "late-pieces", In: "call.pass",
+			What: "a piece is handed on after the call has ended",
+			Old:  "if w.abandoned {", New: "if false {",
+			Run: "IgnoresItsContext",
+		},
+		mutant{
+			ID: "held-by-a-provider", In: "call.relay",
+			What: "a provider that ignores its context holds its caller",
+			Old:  "if a.obeys {", New: "if true {",
+			Run: "ThatLeaves",
+		},
+		mutant{
+			ID: "abandoned-without-end", In: "call.findUsable",
+			What: "the calls that a provider goes on with have no ceiling",
+			Old:  ">= maxAbandoned {", New: "> maxAbandoned {",
+			Run: "AbandonedCalls",
+		},
+		mutant{
+			ID: "late-streams", In: "attempt.open",
+			What: "the stream of a call that has ended is left open",
+			Old:  "func(r reading) { r.close() }", New: "func(reading) {}",
+			Run: "LateStream",
+		},
+	)
 	add("sinks/postgres",
 		mutant{
 			ID: "password-unknown", In: "Sink.connConfig",

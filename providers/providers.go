@@ -146,3 +146,12 @@ func Availability(p Provider) error {
 	}
 	return nil
 }
+
+// ObeysContext reports whether p is known to end with its context. A provider
+// that passes the contract of providertest may say so, by a method ObeysContext()
+// bool: it is then called without a goroutine of its own, and nobody is kept from
+// waiting for it.
+func ObeysContext(p Provider) bool {
+	o, ok := p.(interface{ ObeysContext() bool })
+	return ok && o.ObeysContext()
+}

@@ -1,0 +1,4 @@
+package azure
+
+// ObeysContext is what the contract of providertest holds.
+func (*Module) ObeysContext() bool { return true }
