@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"sync"
 	"time"
 )
 
@@ -19,9 +18,23 @@ const patience = 500 * time.Millisecond
 // waits for the goroutine lets it be, a little after the context's end. Providers
 // that are known to obey do without.
 type work struct {
-	mu        sync.Mutex
+	// turn is whose turn it is, of the two: a lock that is held while the caller
+	// takes a piece. nil: the work is done by who waits for it.
+	turn      chan struct{}
 	ended     bool
 	abandoned bool // nobody waits for it any more
+}
+
+func (w *work) lock() {
+	if w.turn != nil {
+		w.turn <- struct{}{}
+	}
+}
+
+func (w *work) unlock() {
+	if w.turn != nil {
+		<-w.turn
+	}
 }
 
 // came is what came of work.
@@ -53,7 +66,7 @@ func (p *Panic) Error() string { return fmt.Sprintf("%v\n\n%s", p.Value, p.Stack
 // for what it does within the lock of a work that is not abandoned. A panic of
 // the work is the waiting goroutine's.
 func await[T any](a *attempt, do func(*work) T, late func(T)) (value T, ok bool) {
-	w := new(work)
+	w := &work{turn: make(chan struct{}, 1)}
 	done := make(chan came[T], 1)
 	go func() {
 		var c came[T]
@@ -61,10 +74,10 @@ func await[T any](a *attempt, do func(*work) T, late func(T)) (value T, ok bool)
 			if p := recover(); p != nil {
 				c.panicked = newPanic(p)
 			}
-			w.mu.Lock()
+			w.lock()
 			w.ended = true
 			abandoned := w.abandoned
-			w.mu.Unlock()
+			w.unlock()
 			if !abandoned {
 				done <- c
 				return
@@ -110,8 +123,8 @@ func (c came[T]) result() (T, bool) {
 
 // abandon leaves the work to itself. It is false where the work has ended.
 func (w *work) abandon() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.lock()
+	defer w.unlock()
 	w.abandoned = !w.ended
 	return w.abandoned
 }

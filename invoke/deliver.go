@@ -103,8 +103,8 @@ func (k *call) relayAll(w *work, a *attempt, stream providers.Stream, idle *time
 
 // pass hands on a piece of a stream, unless nobody waits for it any more.
 func (k *call) pass(w *work, a *attempt, d providers.Delta, idle *time.Timer) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.lock()
+	defer w.unlock()
 	if w.abandoned {
 		return context.Canceled
 	}
