@@ -57,8 +57,8 @@ func hangingUpstream(t *testing.T) (url string, calls func() int64) {
 	return "http://" + l.Addr().String() + "/v1", count.Load
 }
 
-// startHanging runs a gateway that may hold so many files open, whose endpoint
-// "hang" calls an upstream that never answers.
+// startHanging runs a gateway that may hold so many files open (0: as many as the
+// test), whose endpoint "hang" calls an upstream that never answers.
 func startHanging(t *testing.T, files int, upstream, options string) *process {
 	t.Helper()
 	dir := t.TempDir()
@@ -91,7 +91,9 @@ func startHanging(t *testing.T, files int, upstream, options string) *process {
 		}
 	}
 	p := newProcess(t, dir, "CADENZA_OTHER_KEY="+otherKey)
-	p.files = files
+	if files > 0 {
+		p.program = []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, files), os.Args[0]}
+	}
 	p.startWith(filepath.Join(dir, "Caddyfile"))
 	return p
 }

@@ -33,8 +33,9 @@ func TestMain(m *testing.M) {
 type process struct {
 	t       *testing.T
 	url     string
+	admin   string   // the address of the admin API
+	program []string // what runs, and with what before its arguments: this binary unless replaced
 	environ []string
-	files   int // that it may hold open, 0: as many as the test
 	command *exec.Cmd
 	output  *lockedBuffer
 	exited  chan struct{}
@@ -63,8 +64,10 @@ func newProcess(t *testing.T, data string, environ ...string) *process {
 	address, admin := freeAddress(t), freeAddress(t)
 	home := t.TempDir()
 	return &process{
-		t:   t,
-		url: "http://" + address,
+		t:       t,
+		url:     "http://" + address,
+		admin:   admin,
+		program: []string{os.Args[0]},
 		environ: append(append(os.Environ(),
 			asGateway+"=1",
 			"CADENZA_API_KEY="+demoKey,
@@ -124,11 +127,7 @@ func (p *process) run(arguments ...string) {
 		p.t.Fatal(err)
 	}
 	p.output = new(lockedBuffer)
-	p.command = exec.Command(os.Args[0], arguments...)
-	if p.files > 0 {
-		limited := fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, p.files)
-		p.command = exec.Command("sh", append([]string{"-c", limited, os.Args[0]}, arguments...)...)
-	}
+	p.command = exec.Command(p.program[0], append(p.program[1:len(p.program):len(p.program)], arguments...)...)
 	p.command.Dir, p.command.Env = root, p.environ
 	p.command.Stdout, p.command.Stderr = p.output, p.output
 	if err := p.command.Start(); err != nil {

@@ -1,0 +1,441 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// ceilings is what the gateway promises where a caller, an upstream or an
+// author of definitions goes too far.
+var ceilings = struct {
+	resident int64         // bytes of memory under any of the attacks, and all of them
+	patience time.Duration // for an answer to somebody who attacks nothing, on a machine that does much else
+	load     time.Duration // for a load of definitions to be served or refused
+	stalled  time.Duration // after which a reader that stalls is surely cut off
+	dripping time.Duration // after which a body that drips is surely given up, whatever the option says
+	logLines int           // of one load, whatever is wrong with it
+	list     int64         // bytes of one page of traces
+}{
+	resident: 512 * 1000 * 1000,
+	patience: 10 * time.Second,
+	load:     20 * time.Second,
+	stalled:  45 * time.Second,
+	dripping: 45 * time.Second,
+	logLines: 200,
+	list:     8 << 20,
+}
+
+const (
+	// builtGateway is the environment variable that names a gateway to attack,
+	// where one has been built already.
+	builtGateway = "CADENZA_BINARY"
+
+	attackerKey = "cadenza-key-of-an-attacker"
+	witnessKey  = "cadenza-key-of-a-witness-1"
+	betaKey     = "cadenza-key-of-workspace-b"
+
+	// addressSpace is what a gateway without ceilings may take of the machine
+	// that its tests share with others, in KiB.
+	addressSpace = 6 << 20
+)
+
+// buildGateway returns the gateway as users build it. The test's own binary
+// would do but for the race detector, whose memory is not the gateway's.
+var buildGateway = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv(builtGateway); path != "" {
+		return path, nil
+	}
+	directory, err := os.MkdirTemp("", "cadenza-attacked")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(directory, "caddy")
+	if output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the gateway: %w\n%s", err, output)
+	}
+	return path, nil
+})
+
+func gatewayBinary(t *testing.T) string {
+	t.Helper()
+	path, err := buildGateway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// siege is a gateway of two workspaces, an upstream that means it harm and what
+// there is to attack it with.
+type siege struct {
+	*process
+	upstream *hostileUpstream
+	client   *http.Client
+	folder   string // of the definitions
+	data     string
+	good     int // generations of beta's definitions
+}
+
+// besiege starts a gateway. The options are those of both workspaces, the
+// store's stand within its block, and the limit is one of descriptors, 0 for
+// that of the test.
+func besiege(t *testing.T, options, store string, descriptors int) *siege {
+	t.Helper()
+	s := &siege{
+		upstream: newHostileUpstream(t),
+		folder:   t.TempDir(),
+		data:     t.TempDir(),
+		client: &http.Client{
+			Timeout:   60 * time.Second,
+			Transport: &http.Transport{MaxIdleConnsPerHost: 16, DisableCompression: true},
+		},
+	}
+	s.writeAlpha()
+	s.serveBeta(t, s.generation())
+	s.process = newProcess(t, s.data,
+		"ATTACKER_KEY="+attackerKey, "WITNESS_KEY="+witnessKey, "BETA_KEY="+betaKey,
+		"UPSTREAM_KEY=the-key-of-the-upstream", "GOMEMLIMIT=", "GOGC=")
+	limits := fmt.Sprintf("ulimit -v %d; ", addressSpace)
+	if descriptors > 0 {
+		limits += fmt.Sprintf("ulimit -n %d; ", descriptors)
+	}
+	s.program = []string{"/bin/sh", "-c", limits + `exec "$0" "$@"`, gatewayBinary(t)}
+
+	workspace := func(name, keys string) string {
+		return fmt.Sprintf(`workspace %s {
+definitions %s
+store sqlite %s {
+%s
+}
+log content
+%s
+provider hostile openai {
+	base_url %s
+	api_key {env.UPSTREAM_KEY}
+}
+provider canned
+%s
+}
+`, name, filepath.Join(s.folder, name), filepath.Join(s.data, "cadenza.db"), store, keys, s.upstream.url, options)
+	}
+	caddyfile := filepath.Join(t.TempDir(), "Caddyfile")
+	text := "{\nadmin {$CADENZA_ADMIN}\npersist_config off\ngrace_period 2s\ncadenza {\n" +
+		workspace("alpha", "api_key attacker {env.ATTACKER_KEY}\napi_key witness {env.WITNESS_KEY}") +
+		workspace("beta", "api_key beta {env.BETA_KEY}") +
+		"}\n}\n{$CADENZA_ADDRESS} {\ncadenza\n}\n"
+	if err := os.WriteFile(caddyfile, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.startWith(caddyfile)
+	t.Cleanup(s.client.CloseIdleConnections)
+	return s
+}
+
+// write makes a file below a folder, and the folders on its way.
+func write(t *testing.T, folder, name, text string) {
+	t.Helper()
+	path := filepath.Join(folder, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serveBeta has workspace beta's directory become what files say, at once.
+func (s *siege) serveBeta(t *testing.T, files map[string]string) {
+	t.Helper()
+	folder, err := os.MkdirTemp(s.folder, "set")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		write(t, folder, name, text)
+	}
+	s.swapBeta(t, folder)
+}
+
+func (s *siege) swapBeta(t *testing.T, folder string) {
+	t.Helper()
+	link := filepath.Join(s.folder, "link")
+	if err := os.Symlink(filepath.Base(folder), link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(link, filepath.Join(s.folder, "beta")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// generation returns a set of definitions unlike those before it: its
+// configuration "generation" tells which one is served.
+func (s *siege) generation() map[string]string {
+	s.good++
+	return map[string]string{
+		"context.yaml":                  "fields: { s: { type: string } }\n",
+		"remoteconfigs/generation.yaml": fmt.Sprintf("type: number\ndefault: %d\n", s.good),
+	}
+}
+
+// serves reports whether beta answers with its newest generation.
+func (s *siege) serves(t *testing.T) bool {
+	t.Helper()
+	if s.gone() {
+		t.Fatal("the gateway is gone")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), ceilings.patience)
+	defer cancel()
+	reply, _ := s.send(ctx, betaKey, "/v1/remoteconfigs", strings.NewReader(`{"keys":["generation"]}`))
+	return reply.status == http.StatusOK && strings.Contains(reply.body, fmt.Sprintf(`"value":%d,`, s.good))
+}
+
+// reply is an answer of the gateway.
+type reply struct {
+	status      int
+	header      http.Header
+	body        string
+	code, param string // of an error
+	took        time.Duration
+}
+
+func (r reply) String() string {
+	body := r.body
+	if len(body) > 300 {
+		body = fmt.Sprintf("%s… (%d bytes)", body[:300], len(body))
+	}
+	return fmt.Sprintf("%d after %s: %s", r.status, r.took.Round(time.Millisecond), body)
+}
+
+// send sends a request. The status is 0 where no whole answer came.
+func (s *siege) send(ctx context.Context, key, path string, body io.Reader, header ...string) (reply, error) {
+	began := time.Now()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+path, body)
+	if err != nil {
+		return reply{}, err
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	for i := 0; i+1 < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return reply{took: time.Since(began)}, err
+	}
+	defer response.Body.Close()
+	// What is far too large is counted and not kept: the test is no target.
+	var text bytes.Buffer
+	n, err := io.Copy(&text, io.LimitReader(response.Body, 1<<20))
+	if err == nil {
+		_, err = io.Copy(io.Discard, response.Body)
+	}
+	r := reply{status: response.StatusCode, header: response.Header, body: text.String(), took: time.Since(began)}
+	if err != nil {
+		return r, fmt.Errorf("after %d bytes: %w", n, err)
+	}
+	var failure struct {
+		Error struct{ Code, Param string }
+	}
+	if r.status != http.StatusOK && json.Unmarshal(text.Bytes(), &failure) == nil {
+		r.code, r.param = failure.Error.Code, failure.Error.Param
+	}
+	return r, nil
+}
+
+// host is where the gateway listens.
+func (s *siege) host() string { return strings.TrimPrefix(s.url, "http://") }
+
+// head begins a request that is written by hand.
+func (s *siege) head(path, key string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n", path, s.host(), key)
+}
+
+// ask sends a request that must be answered, be it by an error.
+func (s *siege) ask(t *testing.T, key, path, body string, header ...string) reply {
+	t.Helper()
+	r, err := s.send(t.Context(), key, path, strings.NewReader(body), header...)
+	if err != nil {
+		t.Errorf("%s is not answered: %v %s", path, err, r)
+	}
+	return r
+}
+
+// refused wants an error of a code and, unless it is empty, of a member or
+// one of its parts.
+func refused(t *testing.T, what string, r reply, status int, code, param string) {
+	t.Helper()
+	if r.status != status || r.code != code || !strings.HasPrefix(r.param, param) {
+		t.Errorf("%s: want %d %s of %q, have %s", what, status, code, param, r)
+	}
+}
+
+// get asks the admin API.
+func (s *siege) get(t *testing.T, path string) (int, string) {
+	t.Helper()
+	response, err := s.client.Get("http://" + s.admin + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// metric sums what the gateway counts under a name and labels.
+func (s *siege) metric(t *testing.T, name string, labels ...string) float64 {
+	t.Helper()
+	_, text := s.get(t, "/metrics")
+	sum := 0.0
+lines:
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, name+"{") && !strings.HasPrefix(line, name+" ") {
+			continue
+		}
+		for _, label := range labels {
+			if !strings.Contains(line, label) {
+				continue lines
+			}
+		}
+		value, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += value
+	}
+	return sum
+}
+
+// memory reads a line of a process's status, such as VmRSS, in bytes.
+func memory(pid int, line string) (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for l := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(l, line+":"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("no %s in the status", line)
+}
+
+// resetPeak has the peak of the resident memory begin anew.
+func (s *siege) resetPeak() {
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.command.Process.Pid), []byte("5"), 0)
+}
+
+// holds wants the gateway to live, and its peak below the ceiling.
+func (s *siege) holds(t *testing.T) {
+	t.Helper()
+	if s.gone() {
+		text := s.output.String()
+		if i := strings.Index(text, "fatal error:"); i >= 0 {
+			text = text[i:]
+		}
+		t.Fatalf("the gateway is gone: %s", text[:min(len(text), 2000)])
+	}
+	peak, err := memory(s.command.Process.Pid, "VmHWM")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if peak > ceilings.resident {
+		t.Errorf("resident memory rose to %d MB, more than %d MB", peak/1e6, ceilings.resident/1e6)
+	}
+	t.Logf("resident at most: %d MB", peak/1e6)
+}
+
+// gone reports whether the gateway's process has ended.
+func (s *siege) gone() bool {
+	select {
+	case <-s.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// witness asks for prompts and configurations and reports metrics, with a key
+// that attacks nothing, until it is told to stop. All must be answered, whatever
+// goes on meanwhile.
+type witness struct {
+	stop    context.CancelFunc
+	done    chan struct{}
+	asked   int
+	slowest time.Duration
+	failed  []string
+}
+
+func (s *siege) watch(t *testing.T) *witness {
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &witness{stop: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		for ctx.Err() == nil {
+			w.round(ctx, s)
+			select {
+			case <-ctx.Done():
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}()
+	return w
+}
+
+func (w *witness) round(ctx context.Context, s *siege) {
+	ask := func(path, body string) reply {
+		one, cancel := context.WithTimeout(context.WithoutCancel(ctx), ceilings.patience)
+		defer cancel()
+		r, err := s.send(one, witnessKey, path, strings.NewReader(body))
+		w.asked++
+		w.slowest = max(w.slowest, r.took)
+		if (err != nil || r.status != http.StatusOK) && len(w.failed) < 5 {
+			w.failed = append(w.failed, fmt.Sprintf("%s: %v %s", path, err, r))
+		}
+		return r
+	}
+	ask("/v1/prompts", `{"keys":["calm"],"variables":{"text":"hello"}}`)
+	r := ask("/v1/remoteconfigs", `{"keys":["calm"],"context":{"s":"x"}}`)
+	if r.status == http.StatusOK && ctx.Err() == nil {
+		ask("/v1/metrics", fmt.Sprintf(`{"trace_id":%q,"metadata":{"n":1}}`, r.header.Get("Cadenza-Trace-Id")))
+	}
+}
+
+// served wants all that the witness asked to have been answered.
+func (w *witness) served(t *testing.T) {
+	t.Helper()
+	w.stop()
+	<-w.done
+	for _, failure := range w.failed {
+		t.Errorf("somebody else's request meanwhile: %s", failure)
+	}
+	if w.asked == 0 {
+		t.Error("nobody else asked anything meanwhile")
+	}
+	t.Logf("%d requests of somebody else, the slowest took %s", w.asked, w.slowest.Round(time.Millisecond))
+}
+
+// until waits for a condition.
+func until(limit time.Duration, condition func() bool) error {
+	for began := time.Now(); !condition(); time.Sleep(50 * time.Millisecond) {
+		if time.Since(began) > limit {
+			return errors.New("not within " + limit.String())
+		}
+	}
+	return nil
+}
