@@ -115,7 +115,8 @@ func keysOf(prefix string, n int) string {
 }
 
 // writeAlpha writes the definitions of the workspace that is attacked.
-func (s *siege) writeAlpha() {
+func (s *siege) writeAlpha(t *testing.T) {
+	t.Helper()
 	files := map[string]string{
 		"context.yaml":            "fields: { s: { type: string } }\n",
 		"prompts/calm.yaml":       "provider: canned\nmodel: m\nvariables: { text: { default: x } }\nmessages: [ { role: user, content: 'Say {{text}}.' } ]\n",
@@ -144,13 +145,7 @@ func (s *siege) writeAlpha() {
 	endpoint("hang", "hang", "")
 	files["endpoints/hang.yaml"] = "prompt: p_hang\nmax_attempts: 1\ntimeout: { total: 120s, first_token: 120s }\n"
 	for name, text := range files {
-		path := filepath.Join(s.folder, "alpha", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			panic(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			panic(err)
-		}
+		write(t, filepath.Join(s.folder, "alpha"), name, text)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -86,13 +87,26 @@ type siege struct {
 	client   *http.Client
 	folder   string // of the definitions
 	data     string
-	good     int // generations of beta's definitions
+	good     int    // generations of beta's definitions
+	around   string // what the shell does before it becomes the gateway
 }
 
 // besiege starts a gateway. The options are those of both workspaces, the
 // store's stand within its block, and the limit is one of descriptors, 0 for
 // that of the test.
 func besiege(t *testing.T, options, store string, descriptors int) *siege {
+	t.Helper()
+	s := newSiege(t)
+	s.around = fmt.Sprintf("ulimit -v %d; ", addressSpace)
+	if descriptors > 0 {
+		s.around += fmt.Sprintf("ulimit -n %d; ", descriptors)
+	}
+	s.begin(t, gatewayBinary(t), options, store)
+	return s
+}
+
+// newSiege prepares all but the gateway.
+func newSiege(t *testing.T) *siege {
 	t.Helper()
 	s := &siege{
 		upstream: newHostileUpstream(t),
@@ -103,16 +117,23 @@ func besiege(t *testing.T, options, store string, descriptors int) *siege {
 			Transport: &http.Transport{MaxIdleConnsPerHost: 16, DisableCompression: true},
 		},
 	}
-	s.writeAlpha()
+	t.Cleanup(s.client.CloseIdleConnections)
+	s.writeAlpha(t)
 	s.serveBeta(t, s.generation())
+	return s
+}
+
+// begin starts a gateway, with options of both workspaces and of their store.
+func (s *siege) begin(t *testing.T, binary, options, store string) {
+	t.Helper()
 	s.process = newProcess(t, s.data,
 		"ATTACKER_KEY="+attackerKey, "WITNESS_KEY="+witnessKey, "BETA_KEY="+betaKey,
-		"UPSTREAM_KEY=the-key-of-the-upstream", "GOMEMLIMIT=", "GOGC=")
-	limits := fmt.Sprintf("ulimit -v %d; ", addressSpace)
-	if descriptors > 0 {
-		limits += fmt.Sprintf("ulimit -n %d; ", descriptors)
-	}
-	s.program = []string{"/bin/sh", "-c", limits + `exec "$0" "$@"`, gatewayBinary(t)}
+		"UPSTREAM_KEY=the-key-of-the-upstream")
+	// What bounds the memory of this test is no concern of the gateway's.
+	s.environ = slices.DeleteFunc(s.environ, func(variable string) bool {
+		return strings.HasPrefix(variable, "GOMEMLIMIT=") || strings.HasPrefix(variable, "GOGC=")
+	})
+	s.program = []string{"/bin/sh", "-c", s.around + `exec "$0" "$@"`, binary}
 
 	workspace := func(name, keys string) string {
 		return fmt.Sprintf(`workspace %s {
@@ -140,8 +161,6 @@ provider canned
 		t.Fatal(err)
 	}
 	s.startWith(caddyfile)
-	t.Cleanup(s.client.CloseIdleConnections)
-	return s
 }
 
 // write makes a file below a folder, and the folders on its way.
