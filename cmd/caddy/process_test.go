@@ -26,8 +26,16 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if builtFolder != "" {
+		_ = os.RemoveAll(builtFolder)
+	}
+	os.Exit(code)
 }
+
+// builtFolder is where a test has built the gateway, empty where none has. It
+// goes when all tests have ended.
+var builtFolder string
 
 // process is the gateway in a process of its own.
 type process struct {

@@ -59,11 +59,11 @@ var buildGateway = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv(builtGateway); path != "" {
 		return path, nil
 	}
-	directory, err := os.MkdirTemp("", "cadenza-attacked")
-	if err != nil {
+	var err error
+	if builtFolder, err = os.MkdirTemp("", "cadenza-built"); err != nil {
 		return "", err
 	}
-	path := filepath.Join(directory, "caddy")
+	path := filepath.Join(builtFolder, "caddy")
 	if output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the gateway: %w\n%s", err, output)
 	}
