@@ -114,9 +114,8 @@ func keysOf(prefix string, n int) string {
 	return string(text)
 }
 
-// writeAlpha writes the definitions of the workspace that is attacked.
-func (s *siege) writeAlpha(t *testing.T) {
-	t.Helper()
+// besieged returns the definitions of the workspace that is attacked.
+func besieged() map[string]string {
 	files := map[string]string{
 		"context.yaml":            "fields: { s: { type: string } }\n",
 		"prompts/calm.yaml":       "provider: canned\nmodel: m\nvariables: { text: { default: x } }\nmessages: [ { role: user, content: 'Say {{text}}.' } ]\n",
@@ -144,9 +143,7 @@ func (s *siege) writeAlpha(t *testing.T) {
 	endpoint("switching_fallback", "switching", "fallback: [ { provider: canned, extra: { answer: Later. } } ]\n")
 	endpoint("hang", "hang", "")
 	files["endpoints/hang.yaml"] = "prompt: p_hang\nmax_attempts: 1\ntimeout: { total: 120s, first_token: 120s }\n"
-	for name, text := range files {
-		write(t, filepath.Join(s.folder, "alpha"), name, text)
-	}
+	return files
 }
 
 // largeAnswers asks for a hundred prompts that all repeat one text: an answer of

@@ -78,9 +78,9 @@ func (y *yield) String() string {
 	return line
 }
 
-// load has callers arrive at a rate, whatever comes of those before, and counts
+// arrive has callers arrive at a rate, whatever comes of those before, and counts
 // the answers once the first of them have had their time.
-func load(ctx context.Context, url string, rate float64, length time.Duration) *yield {
+func arrive(ctx context.Context, url string, rate float64, length time.Duration) *yield {
 	transport := &http.Transport{MaxIdleConnsPerHost: 1024}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
@@ -143,7 +143,7 @@ func TestGoodput(t *testing.T) {
 		p := startHanging(t, 0, serveUpstream(t, places), options)
 		defer p.kill()
 		before := cpu(p)
-		y := load(t.Context(), p.url, most*times, length)
+		y := arrive(t.Context(), p.url, most*times, length)
 		t.Logf("%.1f times the load: %s; %s of CPU", times, y, cpu(p)-before)
 		return y
 	}

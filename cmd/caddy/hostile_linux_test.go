@@ -166,7 +166,7 @@ func (u *hostileUpstream) answer(conn net.Conn, in *bufio.Reader, model string, 
 	case "large_model": // is what the answer is said to come from
 		return u.complete(conn, strings.Repeat("m", 8<<20), "fine", stream)
 	case "large":
-		return u.complete(conn, "large", strings.Repeat("An answer. ", 700_000), stream)
+		return u.complete(conn, "large", strings.Repeat("An answer. ", 80_000), stream)
 	}
 	return u.complete(conn, model, "fine", stream)
 }

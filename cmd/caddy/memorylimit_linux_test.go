@@ -62,7 +62,7 @@ func TestMemoryLimitOfCgroup(t *testing.T) {
 	const limit = 256 << 20
 	binary := gatewayBinary(t)
 	cgroup := newCgroup(t, limit)
-	s := newSiege(t)
+	s := newSiege(t, besieged())
 	s.around = fmt.Sprintf("echo $$ > %s/cgroup.procs && ", cgroup)
 	s.begin(t, binary, "", "")
 

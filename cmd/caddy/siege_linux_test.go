@@ -96,7 +96,7 @@ type siege struct {
 // that of the test.
 func besiege(t *testing.T, options, store string, descriptors int) *siege {
 	t.Helper()
-	s := newSiege(t)
+	s := newSiege(t, besieged())
 	s.around = fmt.Sprintf("ulimit -v %d; ", addressSpace)
 	if descriptors > 0 {
 		s.around += fmt.Sprintf("ulimit -n %d; ", descriptors)
@@ -105,8 +105,8 @@ func besiege(t *testing.T, options, store string, descriptors int) *siege {
 	return s
 }
 
-// newSiege prepares all but the gateway.
-func newSiege(t *testing.T) *siege {
+// newSiege prepares all but the gateway, with definitions of workspace alpha.
+func newSiege(t *testing.T, definitions map[string]string) *siege {
 	t.Helper()
 	s := &siege{
 		upstream: newHostileUpstream(t),
@@ -118,7 +118,9 @@ func newSiege(t *testing.T) *siege {
 		},
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
-	s.writeAlpha(t)
+	for name, text := range definitions {
+		write(t, filepath.Join(s.folder, "alpha"), name, text)
+	}
 	s.serveBeta(t, s.generation())
 	return s
 }
