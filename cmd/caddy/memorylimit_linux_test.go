@@ -64,7 +64,7 @@ func TestMemoryLimitOfCgroup(t *testing.T) {
 	cgroup := newCgroup(t, limit)
 	s := newSiege(t, besieged())
 	s.around = fmt.Sprintf("echo $$ > %s/cgroup.procs && ", cgroup)
-	s.begin(t, binary, "", "")
+	s.begin(t, binary, "")
 
 	if text := s.output.String(); !strings.Contains(text, "GOMEMLIMIT is updated") {
 		t.Errorf("the log doesn't say that Go's limit was set:\n%s", text)

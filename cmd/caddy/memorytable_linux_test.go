@@ -209,7 +209,7 @@ func TestMemoryTable(t *testing.T) {
 				definitions = l.definitions
 			}
 			s := newSiege(t, definitions())
-			s.begin(t, gatewayBinary(t), "", "")
+			s.begin(t, gatewayBinary(t), "")
 			release := l.hold(t, s)
 			time.Sleep(5 * time.Second) // what is garbage may go
 			// A collection, as there is one every two minutes at least.

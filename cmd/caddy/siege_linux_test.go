@@ -25,7 +25,7 @@ var ceilings = struct {
 	resident int64         // bytes of memory under any of the attacks, and all of them
 	patience time.Duration // for an answer to somebody who attacks nothing, on a machine that does much else
 	load     time.Duration // for a load of definitions to be served or refused
-	stalled  time.Duration // after which a reader that stalls is surely cut off
+	stalled  time.Duration // for which readers stall
 	dripping time.Duration // after which a body that drips is surely given up, whatever the option says
 	logLines int           // of one load, whatever is wrong with it
 	list     int64         // bytes of one page of traces
@@ -33,7 +33,7 @@ var ceilings = struct {
 	resident: 512 * 1000 * 1000,
 	patience: 10 * time.Second,
 	load:     20 * time.Second,
-	stalled:  45 * time.Second,
+	stalled:  20 * time.Second,
 	dripping: 45 * time.Second,
 	logLines: 200,
 	list:     8 << 20,
@@ -91,17 +91,18 @@ type siege struct {
 	around   string // what the shell does before it becomes the gateway
 }
 
-// besiege starts a gateway. The options are those of both workspaces, the
-// store's stand within its block, and the limit is one of descriptors, 0 for
-// that of the test.
-func besiege(t *testing.T, options, store string, descriptors int) *siege {
+// besiege starts the gateway that an attack needs.
+func besiege(t *testing.T, a attack) *siege {
 	t.Helper()
-	s := newSiege(t, besieged())
-	s.around = fmt.Sprintf("ulimit -v %d; ", addressSpace)
-	if descriptors > 0 {
-		s.around += fmt.Sprintf("ulimit -n %d; ", descriptors)
+	if a.definitions == nil {
+		a.definitions = besieged
 	}
-	s.begin(t, gatewayBinary(t), options, store)
+	s := newSiege(t, a.definitions())
+	s.around = fmt.Sprintf("ulimit -v %d; ", addressSpace)
+	if a.descriptors > 0 {
+		s.around += fmt.Sprintf("ulimit -n %d; ", a.descriptors)
+	}
+	s.begin(t, gatewayBinary(t), a.store)
 	return s
 }
 
@@ -125,8 +126,8 @@ func newSiege(t *testing.T, definitions map[string]string) *siege {
 	return s
 }
 
-// begin starts a gateway, with options of both workspaces and of their store.
-func (s *siege) begin(t *testing.T, binary, options, store string) {
+// begin starts a gateway whose store has options.
+func (s *siege) begin(t *testing.T, binary, store string) {
 	t.Helper()
 	s.process = newProcess(t, s.data,
 		"ATTACKER_KEY="+attackerKey, "WITNESS_KEY="+witnessKey, "BETA_KEY="+betaKey,
@@ -150,9 +151,8 @@ provider hostile openai {
 	api_key {env.UPSTREAM_KEY}
 }
 provider canned
-%s
 }
-`, name, filepath.Join(s.folder, name), filepath.Join(s.data, "cadenza.db"), store, keys, s.upstream.url, options)
+`, name, filepath.Join(s.folder, name), filepath.Join(s.data, "cadenza.db"), store, keys, s.upstream.url)
 	}
 	caddyfile := filepath.Join(t.TempDir(), "Caddyfile")
 	text := "{\nadmin {$CADENZA_ADMIN}\npersist_config off\ngrace_period 2s\ncadenza {\n" +
