@@ -42,9 +42,9 @@ var noLimits = map[string]string{
 	"rules.maxColumns":                   "how a table is laid out",
 	"rules.maxElements":                  "how a table is laid out",
 	"rules.maxEnd":                       "how a table is laid out",
-	"rules.maxKey":                       "how a table is laid out",
 	"rules.maxScanned":                   "how a table is laid out",
 	"rules.maxTableCost":                 "how a table is laid out",
+	"rules.maxFixedCost":                 "how the cost of an expression is known",
 	"document.maxPrinted":                "what a message quotes",
 	"rules.maxCellText":                  "what a message quotes",
 	"sinks/postgres.maxStrippedText":     "what a message quotes",
@@ -59,6 +59,7 @@ var noLimits = map[string]string{
 	"redact.maxRounds":                   "shapes of secrets",
 	"redact.maxRun":                      "shapes of secrets",
 	"redact.maxToken":                    "shapes of secrets",
+	"redact.maxWindow":                   "shapes of secrets",
 	"providers/upstream.maxPooledParser": "what a pool keeps",
 	"sinks/jsonlines.maxKeptBuffer":      "what a pool keeps",
 	"trace.maxKeptBuffer":                "what a pool keeps",
@@ -97,19 +98,55 @@ var clock = func() *types.Package {
 	return p
 }()
 
-type importer struct{}
+// source reads packages of this module as far as their numbers go.
+type source struct {
+	set      *token.FileSet
+	info     *types.Info
+	packages map[string]*types.Package // by import path
+	files    map[string][]*ast.File
+}
 
-func (importer) Import(path string) (*types.Package, error) {
-	if path == "time" {
+// Import has what numbers are made of. Nothing else is there, which is no matter
+// for them.
+func (s *source) Import(path string) (*types.Package, error) {
+	switch folder, own := strings.CutPrefix(path, modulePath+"/"); {
+	case path == "time":
 		return clock, nil
-	}
-	if path == "math" {
-		p := types.NewPackage("math", "math")
-		p.Scope().Insert(types.NewConst(token.NoPos, p, "MaxInt64", types.Typ[types.UntypedInt], constant.MakeInt64(math.MaxInt64)))
-		p.MarkComplete()
-		return p, nil
+	case own:
+		return s.load(folder)
 	}
 	return nil, os.ErrNotExist
+}
+
+// load reads the package of a folder, nil where it has none.
+func (s *source) load(folder string) (*types.Package, error) {
+	if p, ok := s.packages[folder]; ok {
+		return p, nil
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), ".go") || strings.HasSuffix(entry.Name(), "_test.go") {
+			continue
+		}
+		if match, err := build.Default.MatchFile(folder, entry.Name()); err != nil || !match {
+			continue
+		}
+		file, err := parser.ParseFile(s.set, filepath.Join(folder, entry.Name()), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		s.files[folder] = append(s.files[folder], file)
+	}
+	if len(s.files[folder]) == 0 {
+		return nil, nil
+	}
+	config := types.Config{Importer: s, IgnoreFuncBodies: true, Error: func(error) {}}
+	p, _ := config.Check(folder, s.set, s.files[folder], s.info)
+	s.packages[folder] = p
+	return p, nil
 }
 
 // numbers returns the constant numbers of the module's packages, and the
@@ -117,7 +154,18 @@ func (importer) Import(path string) (*types.Package, error) {
 // nanoseconds.
 func numbers(t *testing.T) map[string]float64 {
 	t.Helper()
+	s := &source{
+		set:      token.NewFileSet(),
+		info:     &types.Info{Types: make(map[ast.Expr]types.TypeAndValue)},
+		packages: make(map[string]*types.Package),
+		files:    make(map[string][]*ast.File),
+	}
 	found := make(map[string]float64)
+	keep := func(folder, name string, value constant.Value) {
+		if value != nil && (value.Kind() == constant.Int || value.Kind() == constant.Float) {
+			found[folder+"."+name], _ = constant.Float64Val(constant.ToFloat(value))
+		}
+	}
 	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
@@ -125,44 +173,17 @@ func numbers(t *testing.T) map[string]float64 {
 		if name := entry.Name(); path != "." && (strings.HasPrefix(name, ".") || slices.Contains([]string{"testdata", "bench", "mutation", "docs", "examples"}, name)) {
 			return filepath.SkipDir
 		}
-		entries, err := os.ReadDir(path)
-		if err != nil {
+		folder := filepath.ToSlash(path)
+		p, err := s.load(folder)
+		if err != nil || p == nil {
 			return err
 		}
-		set := token.NewFileSet()
-		var files []*ast.File
-		for _, e := range entries {
-			if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
-				continue
-			}
-			if match, err := build.Default.MatchFile(path, e.Name()); err != nil || !match {
-				continue
-			}
-			file, err := parser.ParseFile(set, filepath.Join(path, e.Name()), nil, parser.SkipObjectResolution)
-			if err != nil {
-				return err
-			}
-			files = append(files, file)
-		}
-		if len(files) == 0 {
-			return nil
-		}
-		info := &types.Info{Types: make(map[ast.Expr]types.TypeAndValue), Defs: make(map[*ast.Ident]types.Object)}
-		// What it imports is not there, which is no matter for numbers.
-		config := types.Config{Importer: importer{}, IgnoreFuncBodies: true, Error: func(error) {}}
-		p, _ := config.Check(path, set, files, info)
-		keep := func(name string, value constant.Value) {
-			if value.Kind() == constant.Int || value.Kind() == constant.Float {
-				f, _ := constant.Float64Val(constant.ToFloat(value))
-				found[filepath.ToSlash(path)+"."+name] = f
-			}
-		}
 		for _, name := range p.Scope().Names() {
-			if c, ok := p.Scope().Lookup(name).(*types.Const); ok && c.Val() != nil {
-				keep(name, c.Val())
+			if c, ok := p.Scope().Lookup(name).(*types.Const); ok {
+				keep(folder, name, c.Val())
 			}
 		}
-		for _, file := range files {
+		for _, file := range s.files[folder] {
 			for _, declaration := range file.Decls {
 				variables, ok := declaration.(*ast.GenDecl)
 				if !ok || variables.Tok != token.VAR {
@@ -171,8 +192,8 @@ func numbers(t *testing.T) map[string]float64 {
 				for _, spec := range variables.Specs {
 					spec := spec.(*ast.ValueSpec)
 					for i, name := range spec.Names {
-						if i < len(spec.Values) && info.Types[spec.Values[i]].Value != nil {
-							keep(name.Name, info.Types[spec.Values[i]].Value)
+						if i < len(spec.Values) {
+							keep(folder, name.Name, s.info.Types[spec.Values[i]].Value)
 						}
 					}
 				}
