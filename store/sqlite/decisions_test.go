@@ -373,7 +373,7 @@ func TestDeliveriesAreBoundedByWhatTheyShow(t *testing.T) {
 		}
 		size := 0
 		for _, r := range d.Records {
-			size += contentSize(r)
+			size += r.Size()
 		}
 		if size > maxDeliveryBytes+len(text) {
 			t.Errorf("%d bytes in one delivery", size)

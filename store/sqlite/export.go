@@ -135,7 +135,7 @@ func (r *Reader) exportRecords(ctx context.Context, f *trace.Filter, where claus
 			return nil, end, false, err
 		}
 		records = append(records, record)
-		size += contentSize(record)
+		size += record.Size()
 		if len(records) == exportRows || size >= exportBytes {
 			return records, record.ID, true, nil
 		}

@@ -332,7 +332,7 @@ func (n *gathering) records(ctx context.Context, from, to int64) (int64, error) 
 			return 0, err
 		}
 		n.delivery.Records = append(n.delivery.Records, r)
-		return contentSize(r), nil
+		return r.Size(), nil
 	})
 }
 

@@ -83,15 +83,6 @@ func (r *Reader) MetricsFor(ctx context.Context, id trace.ID) ([]trace.Metrics, 
 
 func scanReport(scan func(...any) error) (trace.Metrics, error) { return scanMetrics(scan) }
 
-// contentSize is how much a record holds that callers and models sent, in bytes.
-func contentSize(r *trace.Record) int {
-	size := len(r.Metadata) + len(r.Context) + len(r.Variables) + len(r.Messages) + len(r.Response) + len(r.ToolCalls)
-	for _, note := range r.Notes {
-		size += len(note)
-	}
-	return size
-}
-
 // bareReport is about what a report without texts takes in memory, in bytes.
 const bareReport = 256
 
