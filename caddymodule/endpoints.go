@@ -80,6 +80,11 @@ func (c *call) endpoint() (*wire.Error, ending) {
 	}
 	c.addRequest(record, policy)
 	c.workspace.redactRequest(record)
+	stream := request.Stream
+	if err := c.holdCall(messages, record); err != nil {
+		trace.ReleaseRecord(record)
+		return endingOf(err)
+	}
 
 	// An upstream call outlives neither its caller nor the grace period, but
 	// it does outlive a reload: Caddy's own context ends there.
@@ -92,7 +97,7 @@ func (c *call) endpoint() (*wire.Error, ending) {
 		request: &invoke.Call{
 			Targets:   targets,
 			Messages:  messages,
-			Stream:    request.Stream,
+			Stream:    stream,
 			Policy:    policyOf(endpoint),
 			InFlight:  &inFlight,
 			HostLimit: c.workspace.ceilings.Host,
@@ -118,7 +123,7 @@ func (c *call) endpoint() (*wire.Error, ending) {
 	if policy != definition.LogNone {
 		c.workspace.store.recorder.Start(ctx, record)
 	}
-	if request.Stream {
+	if stream {
 		return i.stream(ctx)
 	}
 	return i.whole(ctx)

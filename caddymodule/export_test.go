@@ -47,3 +47,29 @@ func CountLeases() (ofStore, ofMemory func() int64) {
 	})
 	return ofStore, ofMemory
 }
+
+// HeldByRequests is how many bytes large requests hold in all workspaces, and in
+// one.
+func HeldByRequests(workspace string) (all, own int64) {
+	memories.Range(func(name, value any) bool {
+		if name == workspace {
+			own = value.(*sharedMemory).requests.taken.Load()
+		}
+		return true
+	})
+	return largeRequests.taken.Load(), own
+}
+
+// FillRequests takes all the room that a workspace's large requests have. The
+// function that it returns gives it back.
+func FillRequests(workspace string) (give func()) {
+	memories.Range(func(name, value any) bool {
+		if name == workspace {
+			r := &value.(*sharedMemory).requests
+			r.taken.Add(maxLargeRequests / 2)
+			give = func() { r.taken.Add(-maxLargeRequests / 2) }
+		}
+		return true
+	})
+	return give
+}

@@ -49,6 +49,7 @@ type call struct {
 	binding   rules.Binding
 	values    prompt.Values
 	room      int64 // of largeAnswers, until the call is released
+	held      int64 // of largeRequests
 	out       []byte
 	scratch   []byte // of a cache key
 	traceText []byte // of the answer that was built last
@@ -64,6 +65,7 @@ const keepBuffer = 64 << 10
 func (c *call) release() {
 	c.unclaim()
 	c.leave()
+	c.letGo()
 	largeAnswers.give(c.room)
 	if c.request != nil {
 		c.request.Release()
@@ -195,7 +197,7 @@ func (a *App) answer(w http.ResponseWriter, r *http.Request, to route, traceID s
 	if err := c.readLogCeiling(); err != nil {
 		return err, unread
 	}
-	if err := c.request.ReadBody(w, r, c.workspace.MaxBodySize, time.Duration(c.workspace.BodyTimeout)); err != nil {
+	if err := c.request.ReadBody(w, r, c.workspace.MaxBodySize, time.Duration(c.workspace.BodyTimeout), c.hold); err != nil {
 		return err, unread
 	}
 	c.request.SetMetadataLimit(c.workspace.MaxMetadataSize)

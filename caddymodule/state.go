@@ -97,6 +97,7 @@ type sharedMemory struct {
 	engine    *invoke.Engine
 	decisions *cache.Cache
 	answers   *cache.Answers
+	requests  room // of largeRequests
 }
 
 // lastKeys are the keys of a workspace that runs.

@@ -266,6 +266,24 @@ func init() {
 			Run: "AnswerSizeIsBounded",
 		},
 		mutant{
+			ID: "bodies-hold-nothing", In: "App.answer",
+			What: "what large bodies take is not counted",
+			Old:  "time.Duration(c.workspace.BodyTimeout), c.hold)", New: "time.Duration(c.workspace.BodyTimeout), nil)",
+			Run: "LargeRequestsTakeTurns",
+		},
+		mutant{
+			ID: "calls-hold-nothing", In: "call.holdCall",
+			What: "what calls with large messages take is not counted",
+			Old:  "size <= freeRequest", New: "size > 0",
+			Run: "LargeRequestsTakeTurns",
+		},
+		mutant{
+			ID: "body-held-by-call", In: "call.holdCall",
+			What: "a call holds its request's body until its provider answers",
+			Old:  "	c.letGo()\n", New: "",
+			Run: "LargeRequestsTakeTurns",
+		},
+		mutant{
 			ID: "variables-of-another-prompt", In: "call.bindVariables",
 			What: "a prompt is rendered with the variables of the one before",
 			Old:  "c.values.BoundTo(p.Variables())", New: "len(c.picked) > 1",

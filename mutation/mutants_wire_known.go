@@ -122,7 +122,7 @@ func init() {
 		mutant{
 			ID: "chunked-body", In: "Request.ReadBody",
 			What: "a chunked body that is larger than the first buffer is never read",
-			Old:  "r.body = slices.Grow(r.body, len(r.body))", New: "_ = 0",
+			Old:  "r.body = slices.Grow(r.body, more)", New: "_ = 0",
 			Timeout: time.Minute,
 		},
 		mutant{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"slices"
@@ -75,6 +76,9 @@ func (r *Request) Release() {
 	requests.Put(r)
 }
 
+// Values is how many values the body has that was parsed last.
+func (r *Request) Values() int { return r.values }
+
 // Body returns the body as it was read. It is valid until Release.
 func (r *Request) Body() []byte { return r.body }
 
@@ -89,7 +93,11 @@ func (r *Request) Body() []byte { return r.body }
 // for the client's leaving, and to lift it here would bring back what Caddy has
 // lifted, the deadline of a server with a read timeout, while the request is
 // being answered.
-func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64, within time.Duration) *Error {
+//
+// reserve, where it is given, is asked before a body takes more than
+// keepBodyBytes, each time for so many bytes more. Where it refuses, so does
+// ReadBody.
+func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64, within time.Duration, reserve func(bytes int) *Error) *Error {
 	r.body = r.body[:0]
 	for _, coding := range req.Header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
@@ -113,7 +121,14 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 	r.body = slices.Grow(r.body, int(min(max(req.ContentLength, 511), keepBodyBytes-1))+1)
 	for {
 		if len(r.body) == cap(r.body) {
-			r.body = slices.Grow(r.body, len(r.body))
+			// Not doubled beyond what may come.
+			more := min(len(r.body), max(int(min(limit, math.MaxInt32))+1-len(r.body), 512))
+			if reserve != nil && len(r.body)+more > keepBodyBytes {
+				if err := reserve(more); err != nil {
+					return err
+				}
+			}
+			r.body = slices.Grow(r.body, more)
 		}
 		n, err := reader.Read(r.body[len(r.body):cap(r.body)])
 		r.body = r.body[:len(r.body)+n]

@@ -7,7 +7,7 @@
 //
 //	req := wire.AcquireRequest()
 //	defer req.Release()
-//	if err := req.ReadBody(w, r, limit, within); err != nil {
+//	if err := req.ReadBody(w, r, limit, within, nil); err != nil {
 //		wire.WriteError(w, err)
 //		return
 //	}

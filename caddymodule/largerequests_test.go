@@ -1,0 +1,56 @@
+package caddymodule_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/caddymodule"
+)
+
+// TestLargeRequestsTakeTurns has calls with large messages wait for a provider:
+// what they hold is counted, and their bodies are not. Where there is no room, a
+// request is refused that needs some, and no other.
+func TestLargeRequestsTakeTurns(t *testing.T) {
+	u := newHanging(t)
+	g := startGateway(t, endpointWith(""), fakeProvider(u.URL)+"max_body_size 2MiB\n")
+	held := caddymodule.HeldByRequests
+	const size = 500_000
+	call := func(size int) string {
+		return fmt.Sprintf(`{"key":"chat","variables":{"question":%q}}`, strings.Repeat("x", size))
+	}
+	waiting := newCrowd(g)
+	waiting.add(testKey, call(size))
+	waiting.add(testKey, chat)
+	eventually(t, "the calls reach the upstream", func() bool { return u.calls.Load() == 2 })
+	if all, own := held("default"); own < 3*size || own > 3*size+100_000 || all < own {
+		t.Errorf("a call with a message of %d bytes holds %d of %d", size, own, all)
+	}
+
+	give := caddymodule.FillRequests("default")
+	large := fmt.Sprintf(`{"keys":["hello"],"variables":{"question":%q}}`, strings.Repeat("x", 100_000))
+	for path, body := range map[string]string{"/v1/prompts": large, "/v1/endpoints": call(100_000), "/v1/metrics": `{"llm_response":` + large[16:] + `}`} {
+		a := g.post(path, body)
+		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+		checkError(t, a, "overloaded", "")
+	}
+	// A message may be larger than the body that it came of.
+	if a := g.post("/v1/endpoints", call(50_000)); a.status != http.StatusServiceUnavailable {
+		t.Errorf("a call with a message of 50,000 bytes: %d %s", a.status, a.body)
+	}
+	if a := g.post("/v1/prompts", `{"keys":["hello"]}`); a.status != http.StatusOK {
+		t.Errorf("a small request: %d %s", a.status, a.body)
+	}
+	give()
+	if a := g.post("/v1/prompts", large); a.status != http.StatusOK {
+		t.Errorf("with room again: %d %s", a.status, a.body)
+	}
+	close(u.release)
+	if got := waiting.wait(); got[http.StatusOK] != 2 {
+		t.Errorf("the calls: %v", got)
+	}
+	eventually(t, "all is given back", func() bool { _, own := held("default"); return own == 0 })
+}
