@@ -243,9 +243,8 @@ func (c *call) deliver(status int, body []byte) {
 		// An answer that may be cut is seen to be, whatever hands it on.
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
-	wire.LimitWrite(c.w, len(body))
 	c.w.WriteHeader(status)
-	_, err := c.w.Write(body)
+	err := wire.WriteBody(c.w, body)
 	if err == nil {
 		return
 	}

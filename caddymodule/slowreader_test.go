@@ -18,20 +18,22 @@ import (
 	"github.com/cadenza-gateway/cadenza/wire"
 )
 
-// pacedWriter records how long its client has to take an answer, as of the
-// first byte.
+// pacedWriter records how long its client has to take each piece of an answer.
 type pacedWriter struct {
 	*httptest.ResponseRecorder
 	deadline time.Time
-	within   time.Duration
+	pieces   []pacedPiece
+}
+
+type pacedPiece struct {
+	bytes  int
+	within time.Duration
 }
 
 func (w *pacedWriter) SetWriteDeadline(t time.Time) error { w.deadline = t; return nil }
 
 func (w *pacedWriter) Write(p []byte) (int, error) {
-	if w.Body.Len() == 0 {
-		w.within = time.Until(w.deadline)
-	}
+	w.pieces = append(w.pieces, pacedPiece{len(p), time.Until(w.deadline)})
 	return w.ResponseRecorder.Write(p)
 }
 
@@ -61,10 +63,16 @@ func TestAnswerThatIsNotTakenIsCut(t *testing.T) {
 }
 
 // TestWholeAnswersHaveAWriteDeadline has answers of every route, new ones and
-// those that are given again, bounded by their size.
+// those that are given again, bounded by their size, each piece for itself.
 func TestWholeAnswersHaveAWriteDeadline(t *testing.T) {
 	content := strings.Repeat("0123456789abcdef", 60<<10) // just less than is remembered
-	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, content) })
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "little") {
+			completion(w, "a little")
+			return
+		}
+		completion(w, content)
+	})
 	files := endpointWith("cache: { ttl: 1h }\nidempotency: true\n")
 	maps.Copy(files, map[string]string{
 		"definitions/prompts/large.yaml":       "messages: [ { role: user, content: \"" + content + "\" } ]\n",
@@ -86,6 +94,8 @@ func TestWholeAnswersHaveAWriteDeadline(t *testing.T) {
 		{"an endpoint", "/v1/endpoints", ask("?", false), "", true},
 		{"a remembered answer", "/v1/endpoints", ask("?", false), "", true},
 		{"a remembered answer as a stream", "/v1/endpoints", ask("?", true), "", true},
+		{"a small answer", "/v1/endpoints", ask("little", false), "", false},
+		{"a small remembered answer as a stream", "/v1/endpoints", ask("little", true), "", false},
 		{"an answer with a key", "/v1/endpoints", ask("!", false), "k", true},
 		{"the answer of that key", "/v1/endpoints", ask("!", false), "k", true},
 	} {
@@ -98,12 +108,14 @@ func TestWholeAnswersHaveAWriteDeadline(t *testing.T) {
 		if err := handler.ServeHTTP(w, request, nil); err != nil || w.Code != http.StatusOK || test.large != (w.Body.Len() > len(content)) {
 			t.Fatalf("%s: %d with %d bytes, %v", test.name, w.Code, w.Body.Len(), err)
 		}
-		least, most := wire.WriteTime(0), wire.WriteTime(w.Body.Len()+1000)
-		if test.large {
-			least += 10 * time.Second // of the 15 that it has at the least pace
-		}
-		if w.within < least-5*time.Second || w.within > most {
-			t.Errorf("%s: its client has %s for %d bytes", test.name, w.within, w.Body.Len())
+		for _, piece := range w.pieces {
+			least, most := wire.WriteTime(piece.bytes)-5*time.Second, wire.WriteTime(piece.bytes+1000)
+			if test.large && strings.Contains(test.name, "stream") {
+				most = wire.WriteTime(256<<10) + 5*time.Second // all share a deadline
+			}
+			if piece.bytes > 256<<10 || piece.within < least || piece.within > most {
+				t.Errorf("%s: its client has %s for %d bytes", test.name, piece.within, piece.bytes)
+			}
 		}
 		if length := w.Header().Get("Content-Length"); test.large && !strings.Contains(test.name, "stream") && length != strconv.Itoa(w.Body.Len()) {
 			t.Errorf("%s: a length of %q announces %d bytes", test.name, length, w.Body.Len())

@@ -226,7 +226,7 @@ func init() {
 		mutant{
 			ID: "write-deadline", In: "call.deliver",
 			What: "a reader that stalls holds an answer for as long as it likes",
-			Old:  "	wire.LimitWrite(c.w, len(body))\n", New: "",
+			Old:  "err := wire.WriteBody(c.w, body)", New: "_, err := c.w.Write(body)",
 			Run: "WholeAnswersHaveAWriteDeadline",
 		},
 		mutant{

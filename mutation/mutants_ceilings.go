@@ -147,4 +147,24 @@ func init() {
 			Run: "ZeroGaps",
 		},
 	)
+	add("wire",
+		mutant{
+			ID: "deadline-of-a-piece", In: "WriteBody",
+			What: "a reader that stalls holds a large answer for minutes",
+			Old:  "WriteTime(len(piece))", New: "WriteTime(len(body))",
+			Run: "SlowReader",
+		},
+		mutant{
+			ID: "deadline-of-a-body", In: "WriteBody",
+			What: "a reader may take half a minute for each piece of a large answer",
+			Old:  "now.Add(WriteTime(len(body)))", New: "now.Add(time.Hour)",
+			Run: "SlowReader",
+		},
+		mutant{
+			ID: "deadline-of-a-large-event", In: "EventStream.write",
+			What: "a reader that stalls holds a large event for minutes",
+			Old:  "piece := nextPiece(rest)", New: "piece := rest",
+			Run: "LargeEventsHaveDeadlines",
+		},
+	)
 }

@@ -144,9 +144,9 @@ func init() {
 			Run: "WriteDeadline",
 		},
 		mutant{
-			ID: "write-deadline-once", In: "EventStream.write",
+			ID: "write-deadline-once", In: "EventStream.allow",
 			What: "a stream ends at the deadline of its first write",
-			Old:  "s.deadline.Sub(now) < need", New: "s.deadline.IsZero()",
+			Old:  "s.deadline.Sub(now) >= need", New: "!s.deadline.IsZero()",
 			Run: "WriteDeadline",
 		},
 		mutant{

@@ -68,45 +68,108 @@ func TestSlowReader(t *testing.T) {
 	const size = 8 << 20
 	for _, test := range []struct {
 		name  string
-		bytes int // read at once
+		first int // bytes read at once
+		bytes int // and then at a time
 		pause time.Duration
-		cut   bool
+		cut   time.Duration // after which it is cut off; 0: it isn't
 	}{
-		{"one that takes it", 1 << 20, time.Millisecond, false},
-		{"a slow one", 64 << 10, time.Second, false},
-		{"one that takes a little now and then", 16, 20 * time.Second, true},
-		{"one that is too slow", 64 << 10, 2 * time.Second, true},
-		{"one that stalls", 1, time.Hour, true},
+		{"one that takes it", 0, 1 << 20, time.Millisecond, 0},
+		{"a slow one", 0, 64 << 10, time.Second, 0},
+		{"one that takes a little now and then", 0, 16, 20 * time.Second, WriteTime(writePiece)},
+		{"one that is too slow", 0, 64 << 10, 2 * time.Second, WriteTime(size)},
+		{"one that stalls", 0, 1, time.Hour, WriteTime(writePiece)},
+		{"one that stalls in the middle", size / 2, 1, time.Hour, WriteTime(writePiece)},
+		{"one that stalls in the last piece", size - writePiece/2, 1, time.Hour, WriteTime(writePiece)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				took := make(chan time.Duration, 1)
 				client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 					began := time.Now()
-					LimitWrite(w, size)
-					_, err := io.Copy(w, strings.NewReader(strings.Repeat("x", size)))
-					if cut := errors.Is(err, os.ErrDeadlineExceeded); cut != test.cut {
+					err := WriteBody(w, []byte(strings.Repeat("x", size)))
+					if errors.Is(err, os.ErrDeadlineExceeded) != (test.cut > 0) {
 						t.Errorf("%v", err)
 					}
 					took <- time.Since(began)
 				})
 				response := ask(t, client, bufio.NewReader(client))
-				buffer, n := make([]byte, test.bytes), 0
-				for {
-					read, err := io.ReadFull(response.Body, buffer)
-					if n += read; err != nil {
-						break
-					}
-					time.Sleep(test.pause)
+				n, err := io.CopyN(io.Discard, response.Body, int64(test.first))
+				for buffer := make([]byte, test.bytes); err == nil; time.Sleep(test.pause) {
+					var read int
+					read, err = io.ReadFull(response.Body, buffer)
+					n += int64(read)
 				}
-				if test.cut == (n == size) {
+				if (test.cut > 0) == (n == size) {
 					t.Errorf("%d bytes arrived", n)
 				}
-				if took := <-took; test.cut && took != WriteTime(size) {
-					t.Errorf("cut after %s, not %s", took, WriteTime(size))
+				if took := <-took; test.cut > 0 && took != test.cut {
+					t.Errorf("cut after %s, not %s", took, test.cut)
 				}
 			})
 		})
+	}
+}
+
+// slowWriter takes its time for each write, and records what it has left of its
+// deadline then.
+type slowWriter struct {
+	wireLog
+	pause time.Duration
+	left  []time.Duration
+}
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	w.left = append(w.left, time.Until(w.deadlines[len(w.deadlines)-1]))
+	time.Sleep(w.pause)
+	return w.wireLog.Write(p)
+}
+
+// TestLargeEventsHaveDeadlines sends an event of several pieces. Each has a
+// deadline of its own, none of which is later than that of the whole event or,
+// where that has one, of the whole stream.
+func TestLargeEventsHaveDeadlines(t *testing.T) {
+	const pieces, pause = 3, 2 * time.Second
+	for _, limited := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &slowWriter{pause: pause}
+			s := NewEventStream(w, traceID)
+			defer s.Close()
+			content := strings.Repeat("x", pieces*writePiece-1000)
+			if limited {
+				s.Limit(0, 0) // much less than it has
+			}
+			if err := s.Delta(content, true); err != nil {
+				t.Fatal(err)
+			}
+			if len(w.left) != pieces || !strings.Contains(strings.Join(w.entries(), ""), event(content, false)) {
+				t.Errorf("an event of %d writes", len(w.left))
+			}
+			for n, left := range w.left {
+				least, most := WriteTime(writePiece-1000), WriteTime(writePiece)+deadlineSlack
+				if limited {
+					least = writeTimeout - time.Duration(n)*pause
+					most = least
+				}
+				if left < least || left > most {
+					t.Errorf("limited %t, piece %d: %s left, not %s to %s", limited, n, left, least, most)
+				}
+			}
+		})
+	}
+}
+
+// TestSmallBodiesAreWrittenOnce has what is no larger than a piece cost one
+// write and one deadline, and what is larger as many as it has pieces.
+func TestSmallBodiesAreWrittenOnce(t *testing.T) {
+	for size, pieces := range map[int]int{0: 1, 1: 1, writePiece: 1, writePiece + 1: 2, 3 * writePiece: 3} {
+		w := new(wireLog)
+		body := strings.Repeat("x", size)
+		if err := WriteBody(w, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		if log := w.entries(); len(log) != pieces || strings.Join(log, "") != body || len(w.deadlines) != pieces {
+			t.Errorf("%d bytes in %d writes, with %d deadlines", size, len(log), len(w.deadlines))
+		}
 	}
 }
 
@@ -117,10 +180,11 @@ func TestWriteLimitEndsWithTheAnswer(t *testing.T) {
 		limit := true
 		client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			if limit {
-				LimitWrite(w, 2)
+				_ = WriteBody(w, []byte("ok"))
+			} else {
+				_, _ = io.WriteString(w, "ok")
 			}
 			limit = false // the next answer has no limit of its own
-			_, _ = io.WriteString(w, "ok")
 		})
 		from := bufio.NewReader(client)
 		for range 2 {

@@ -234,7 +234,8 @@ func (s *EventStream) close() {
 	}
 }
 
-// write sends s.event in one piece, after the headers where it is the first.
+// write sends s.event, after the headers where it is the first: in one piece, or
+// in several where it is large.
 func (s *EventStream) write() {
 	if s.err != nil {
 		return
@@ -252,17 +253,30 @@ func (s *EventStream) write() {
 		s.w.WriteHeader(http.StatusOK)
 		s.heartbeat = time.AfterFunc(heartbeatInterval, s.beat)
 	}
-	if need := WriteTime(len(s.event)); !s.noTimeout && s.deadline.Sub(now) < need {
-		s.deadline = now.Add(need + deadlineSlack)
-		if !s.limit.IsZero() && s.deadline.After(s.limit) {
-			s.deadline = s.limit
-		}
-		if s.control.SetWriteDeadline(s.deadline) != nil {
-			s.deadline, s.noTimeout = time.Time{}, true
+	limit := now.Add(WriteTime(len(s.event)) + deadlineSlack)
+	if !s.limit.IsZero() {
+		limit = earlier(limit, s.limit)
+	}
+	for rest := s.event; ; now = time.Now() {
+		piece := nextPiece(rest)
+		s.allow(now, WriteTime(len(piece)), limit)
+		_, s.err = s.w.Write(piece)
+		if rest = rest[len(piece):]; s.err != nil || len(rest) == 0 {
+			break
 		}
 	}
-	_, s.err = s.w.Write(s.event)
 	s.unflushed = true
+}
+
+// allow gives the next write the time that it needs, but none after limit.
+func (s *EventStream) allow(now time.Time, need time.Duration, limit time.Time) {
+	if s.noTimeout || s.deadline.Sub(now) >= need {
+		return
+	}
+	s.deadline = earlier(now.Add(need+deadlineSlack), limit)
+	if s.control.SetWriteDeadline(s.deadline) != nil {
+		s.deadline, s.noTimeout = time.Time{}, true
+	}
 }
 
 // flush hands what was written to the network. A writer that cannot flush

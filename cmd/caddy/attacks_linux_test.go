@@ -192,12 +192,13 @@ func largeAnswers(t *testing.T, s *siege) {
 }
 
 // stalledReaders asks for answers just below the ceiling, and reads a few bytes
-// of them from time to time. When they are cut off is a matter of minutes, and
-// tested in fake time; here they must not take more memory than answers have.
+// of them from time to time: less than anybody who wants them.
 func stalledReaders(t *testing.T, s *siege) {
 	body := `{"keys":` + keysOf("once", 7) + `,"variables":{"text":"` + strings.Repeat("a", 1<<20-4000) + `"}}`
 	var wait sync.WaitGroup
-	for range 10 {
+	var whole atomic.Int64
+	const readers = 10
+	for range readers {
 		wait.Go(func() {
 			dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 				// Before the handshake, or the window is large already.
@@ -223,9 +224,20 @@ func stalledReaders(t *testing.T, s *siege) {
 			for end := time.Now().Add(ceilings.stalled); err == nil && time.Now().Before(end); time.Sleep(2 * time.Second) {
 				_, err = io.CopyN(io.Discard, response.Body, 16)
 			}
+			if err == nil {
+				// What was on its way is still there.
+				_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+				_, err = io.Copy(io.Discard, response.Body)
+			}
+			if err == nil {
+				whole.Add(1)
+			}
 		})
 	}
 	wait.Wait()
+	if n := whole.Load(); n > 0 {
+		t.Errorf("%d of %d readers that stalled for %s got their answers all the same", n, readers, ceilings.stalled)
+	}
 }
 
 // largeRecords sends what is recorded, with a hundred keys to record it for.

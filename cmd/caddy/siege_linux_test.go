@@ -25,7 +25,7 @@ var ceilings = struct {
 	resident int64         // bytes of memory under any of the attacks, and all of them
 	patience time.Duration // for an answer to somebody who attacks nothing, on a machine that does much else
 	load     time.Duration // for a load of definitions to be served or refused
-	stalled  time.Duration // for which readers stall
+	stalled  time.Duration // after which a reader that stalls is surely cut off
 	dripping time.Duration // after which a body that drips is surely given up, whatever the option says
 	logLines int           // of one load, whatever is wrong with it
 	list     int64         // bytes of one page of traces
@@ -33,7 +33,7 @@ var ceilings = struct {
 	resident: 512 * 1000 * 1000,
 	patience: 10 * time.Second,
 	load:     20 * time.Second,
-	stalled:  20 * time.Second,
+	stalled:  45 * time.Second,
 	dripping: 45 * time.Second,
 	logLines: 200,
 	list:     8 << 20,
