@@ -97,10 +97,11 @@ func TestRenderedSizeIsBounded(t *testing.T) {
 	}))
 	p := s.Prompts["p"]
 	for q, fits := range map[string]bool{
-		strings.Repeat("x", prompt.MaxRendered/20):          true,
-		strings.Repeat("x", prompt.MaxRendered/20+1):        false,
-		strings.Repeat(`\u0001`, prompt.MaxRendered/20/6):   true,
-		strings.Repeat(`\u0001`, prompt.MaxRendered/20/6+1): false,
+		strings.Repeat("x", prompt.MaxRendered/20):   true,
+		strings.Repeat("x", prompt.MaxRendered/20+1): false,
+		// What JSON writes with six bytes counts as one.
+		strings.Repeat(`\u0001`, prompt.MaxRendered/20):   true,
+		strings.Repeat(`\u0001`, prompt.MaxRendered/20+1): false,
 	} {
 		var values prompt.Values
 		vars := fastjson.MustParse(`{"q":"` + q + `"}`)

@@ -27,7 +27,6 @@ type Variant struct {
 
 	messages []message
 	answer   prompt.Answer
-	frame    int // bytes of the answer that are not the text of messages
 	pos      document.Position
 }
 
@@ -52,17 +51,25 @@ func (v *Variant) AppendJSON(dst []byte, values *prompt.Values) ([]byte, error) 
 // Size is how many bytes AppendJSON appends. It is known without rendering
 // them. The error is a *prompt.TooLargeError.
 func (v *Variant) Size(values *prompt.Values) (int, error) {
-	size := v.answer.Size(values)
-	if messages := size - v.frame; messages > prompt.MaxRendered {
-		return 0, &prompt.TooLargeError{Size: messages}
+	if err := v.checkText(values); err != nil {
+		return 0, err
 	}
-	return size, nil
+	return v.answer.Size(values), nil
+}
+
+// checkText checks how large the messages are. The error is a
+// *prompt.TooLargeError.
+func (v *Variant) checkText(values *prompt.Values) error {
+	if size := v.answer.TextSize(values); size > prompt.MaxRendered {
+		return &prompt.TooLargeError{Size: size}
+	}
+	return nil
 }
 
 // Messages renders the messages for a model. The error is a
 // *prompt.TooLargeError.
 func (v *Variant) Messages(values *prompt.Values) ([]providers.Message, error) {
-	if _, err := v.Size(values); err != nil {
+	if err := v.checkText(values); err != nil {
 		return nil, err
 	}
 	messages := make([]providers.Message, len(v.messages))
@@ -275,16 +282,13 @@ func (v *Variant) finish() {
 		v.Parameters.Tools = nil
 	}
 	var a prompt.Answer
-	wording := 0 // of the messages, without variables
 	a.Literal(`{"name":` + quoted(v.Name) + `,"messages":[`)
 	for i, m := range v.messages {
 		if i > 0 {
 			a.Literal(",")
 		}
 		a.Literal(`{"role":` + quoted(m.role) + `,"content":"`)
-		before := a.Fixed()
 		a.Template(m.text)
-		wording += a.Fixed() - before
 		a.Literal(`"}`)
 	}
 	a.Literal("]")
@@ -298,7 +302,7 @@ func (v *Variant) finish() {
 		a.Literal(`,"` + name + `":` + value)
 	})
 	a.Literal("}")
-	v.answer, v.frame = a, a.Fixed()-wording
+	v.answer = a
 }
 
 // size is about how many bytes the variant has with all that it inherits.

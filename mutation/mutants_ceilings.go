@@ -167,4 +167,12 @@ func init() {
 			Run: "LargeEventsHaveDeadlines",
 		},
 	)
+	add("prompt",
+		mutant{
+			ID: "wording-of-a-prompt", In: "Answer.Template",
+			What: "the wording of a prompt doesn't count as rendered",
+			Old:  "	a.text += t.fixed\n", New: "",
+			Run: "TestRender",
+		},
+	)
 }

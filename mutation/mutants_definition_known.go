@@ -46,9 +46,9 @@ func init() {
 			Run: "Reload",
 		},
 		mutant{
-			ID: "rendered-size", In: "Variant.Size",
+			ID: "rendered-size", In: "Variant.checkText",
 			What: "a prompt may become as large as its variables",
-			Old:  "messages > prompt.MaxRendered", New: "messages < 0",
+			Old:  "size > prompt.MaxRendered", New: "size < 0",
 			Run: "RenderedSizeIsBounded",
 		},
 		mutant{

@@ -8,6 +8,7 @@ import "github.com/cadenza-gateway/cadenza/jsontext"
 type Answer struct {
 	parts []hole
 	fixed int   // bytes of literal JSON
+	text  int   // bytes of literal text in templates, before they are escaped
 	uses  []int // of each variable, by slot
 }
 
@@ -29,6 +30,7 @@ func (a *Answer) Literal(json string) {
 
 // Template adds a template's text as the inside of a JSON string.
 func (a *Answer) Template(t *Template) {
+	a.text += t.fixed
 	for i := range t.parts {
 		a.Literal(t.parts[i].escaped)
 		slot := t.parts[i].slot
@@ -42,9 +44,15 @@ func (a *Answer) Template(t *Template) {
 	}
 }
 
-// Fixed is how many bytes of the answer are the same whatever the variables
-// are.
-func (a *Answer) Fixed() int { return a.fixed }
+// TextSize is how many bytes the rendered templates have, all together, before
+// they are escaped. It renders as little as Size.
+func (a *Answer) TextSize(v *Values) int {
+	n := a.text
+	for slot, uses := range a.uses {
+		n += uses * len(v.text[slot])
+	}
+	return n
+}
 
 // Size is how many bytes Append appends. It doesn't render: a template that
 // repeats a variable a thousand times costs no more than one that has it once.

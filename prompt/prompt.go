@@ -6,9 +6,8 @@ package prompt
 import "fmt"
 
 // MaxRendered is how many bytes the rendered messages of one prompt may have,
-// all together, as they are sent: escaped in JSON. A request is bounded by
-// itself, but a template may repeat a variable as often as it likes, and a
-// byte may take six once it is escaped.
+// all together, before they are escaped. A request is bounded by itself, but a
+// template may repeat a variable as often as it likes.
 const MaxRendered = 2 << 20
 
 // TooLargeError is a rendering that would exceed MaxRendered.

@@ -81,6 +81,9 @@ func TestRender(t *testing.T) {
 			if size, rendered := a.Size(&values), len(a.Append(nil, &values)); size != rendered {
 				t.Errorf("an answer of %d bytes, want %d", size, rendered)
 			}
+			if size, text := a.TextSize(&values), len(tmpl.AppendText(nil, &values)); size != text {
+				t.Errorf("a text of %d bytes, want %d", size, text)
+			}
 		})
 	}
 }
@@ -238,6 +241,9 @@ func FuzzCompile(f *testing.F) {
 		a.Template(tmpl)
 		if size, rendered := a.Size(&values), len(a.Append(nil, &values)); size != rendered {
 			t.Fatalf("an answer of %d bytes, want %d", size, rendered)
+		}
+		if size, text := a.TextSize(&values), len(tmpl.AppendText(nil, &values)); size != text {
+			t.Fatalf("a text of %d bytes, want %d", size, text)
 		}
 	})
 }
