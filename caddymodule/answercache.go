@@ -96,11 +96,8 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) (*
 		_ = stream.Finish(end) // a caller that left has no use for the error
 		return nil, answered, true
 	}
-	content := strings.Join(answer.Pieces, "")
-	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content, answer.ToolCalls, end)
-	i.finish(noResult, http.StatusOK, "")
-	i.write(i.out)
-	return nil, answered, true
+	failure, ending := i.send(noResult, strings.Join(answer.Pieces, ""), answer.ToolCalls, end)
+	return failure, ending, true
 }
 
 var noAttempts = []string{"0"}

@@ -2,12 +2,15 @@ package caddymodule_test
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // manyPrompts are prompts of one variable, with the text of a request's keys
@@ -97,38 +100,126 @@ func TestAnswerSizeOption(t *testing.T) {
 	}
 }
 
-// TestLargeAnswersTakeTurns has callers ask for large answers and not read them,
-// until there is no room for another. Small ones are answered all the same, and
-// large ones once some of the callers have left.
-func TestLargeAnswersTakeTurns(t *testing.T) {
-	files, keys := manyPrompts(7, "{{text}}")
-	g := startGateway(t, files, options)
-	body := `{"keys":` + keys + `,"variables":{"text":"` + strings.Repeat("x", 1<<20-2000) + `"}}`
-	const fit = 18 // of 7.3 MB in 128 MiB
-	var connections []net.Conn
-	for range fit {
-		connection, from := g.dial(t)
-		connections = append(connections, connection)
-		fmt.Fprintf(connection, "POST /v1/prompts HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", testKey, len(body), body)
-		if line, err := from.ReadString('\n'); err != nil || !strings.Contains(line, "200") {
-			t.Fatalf("%q, %v", line, err)
-		}
-	}
+// stall asks for an answer that is 200, and does not read it.
+func (g *gateway) stall(t *testing.T, key, path, body string) net.Conn {
+	t.Helper()
 	connection, from := g.dial(t)
-	fmt.Fprintf(connection, "POST /v1/prompts HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", testKey, len(body), body)
-	a, closes := read(t, from)
-	if !closes {
-		t.Error("who is turned away keeps its connection")
+	fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", path, key, len(body), body)
+	if line, err := from.ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+		t.Fatalf("%q, %v", line, err)
 	}
-	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" {
-		t.Errorf("one more: %d, Retry-After %q", a.status, a.header.Get("Retry-After"))
+	return connection
+}
+
+// checkNoRoom wants an answer to have been refused for want of room.
+func checkNoRoom(t *testing.T, what string, a answer) {
+	t.Helper()
+	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" || !strings.Contains(string(a.body), "Too many large answers") {
+		t.Errorf("%s: %d, Retry-After %q, with %d bytes", what, a.status, a.header.Get("Retry-After"), len(a.body))
+		return
 	}
 	checkError(t, a, "overloaded", "")
-	if a := g.post("/v1/prompts", `{"keys":["hello"]}`); a.status != http.StatusOK {
-		t.Errorf("a small one: %d %s", a.status, a.body)
+}
+
+// TestLargeAnswersTakeTurns has callers of three workspaces ask for large answers
+// and not read them. One workspace gets half of the room, and then no other large
+// one; two get all of it. Small ones are answered all the same, and large ones
+// once some of the callers have left.
+func TestLargeAnswersTakeTurns(t *testing.T) {
+	files, keys := manyPrompts(7, "{{text}}")
+	const thirdKey = "cadenza-third-key-0003"
+	t.Setenv("CADENZA_OTHER_KEY", otherKey)
+	t.Setenv("CADENZA_THIRD_KEY", thirdKey)
+	configured := options
+	for name, key := range map[string]string{"other": "CADENZA_OTHER_KEY", "third": "CADENZA_THIRD_KEY"} {
+		configured += "workspace " + name + " {\ndefinitions {dir}/definitions\nstore sqlite {dir}/data/cadenza.db\napi_key app {env." + key + "}\n}\n"
 	}
+	g := startGateway(t, files, configured)
+	body := `{"keys":` + keys + `,"variables":{"text":"` + strings.Repeat("x", 1<<20-2000) + `"}}`
+	const fit = 9 // of 7.3 MB in 64 MiB, and twice as many in 128 MiB
+	open := make(map[string][]net.Conn)
+	for _, key := range []string{testKey, otherKey} {
+		for range fit {
+			open[key] = append(open[key], g.stall(t, key, "/v1/prompts", body))
+		}
+		checkNoRoom(t, "one more of a workspace", g.postAs(key, "/v1/prompts", body))
+	}
+	checkNoRoom(t, "a third workspace", g.postAs(thirdKey, "/v1/prompts", body))
+	for _, key := range []string{testKey, thirdKey} {
+		if a := g.postAs(key, "/v1/prompts", `{"keys":["hello"]}`); a.status != http.StatusOK {
+			t.Errorf("a small one: %d %s", a.status, a.body)
+		}
+	}
+	for _, left := range []string{otherKey, testKey} {
+		for _, connection := range open[left] {
+			connection.Close()
+		}
+		// Each workspace has all of its half again, and only that.
+		for _, key := range []string{left, thirdKey} {
+			eventually(t, "there is room again", func() bool { return g.postAs(key, "/v1/prompts", body).status == http.StatusOK })
+		}
+	}
+	for range fit {
+		g.stall(t, thirdKey, "/v1/prompts", body)
+	}
+	checkNoRoom(t, "one more of the third", g.postAs(thirdKey, "/v1/prompts", body))
+}
+
+// TestLargeAnswersOfEndpointsTakeTurns has callers not read what models answered:
+// new answers, remembered ones and those of an idempotency key. All count, what is
+// refused is recorded so, and a repetition gets what was paid for.
+func TestLargeAnswersOfEndpointsTakeTurns(t *testing.T) {
+	const half = 64 << 20
+	content := strings.Repeat("x", 15<<20) // too large to be remembered
+	lesser := strings.Repeat("\x01", 1<<20-1000)
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "less") {
+			completion(w, lesser)
+			return
+		}
+		completion(w, content)
+	})
+	g := startGateway(t, endpointWith("cache: { ttl: 1h }\nidempotency: true\n"), fakeProvider(u.URL))
+	keyed := func(question, key string) answer {
+		header := bearer(testKey)
+		header.Set("Idempotency-Key", key)
+		return g.do(http.MethodPost, "/v1/endpoints", ask(question, false), header)
+	}
+	for question, key := range map[string]string{"less": "lesser", "more": "larger"} {
+		if a := keyed(question, key); a.status != http.StatusOK {
+			t.Fatalf("%s: %d", question, a.status)
+		}
+	}
+
+	var connections []net.Conn
+	for n := range half / len(content) {
+		connections = append(connections, g.stall(t, testKey, "/v1/endpoints", ask(fmt.Sprint(n), false)))
+	}
+	refused := g.post("/v1/endpoints", ask("another", false))
+	checkNoRoom(t, "one more", refused)
+	var record *trace.Record
+	eventually(t, "it is recorded", func() (ended bool) {
+		record, ended = g.trace("data/cadenza.db", refused.header.Get("Cadenza-Trace-Id"))
+		return ended && record.State == trace.StateEnded
+	})
+	if record.Status != http.StatusServiceUnavailable || record.Code != "overloaded" || record.TotalTokens != 10 {
+		t.Errorf("recorded: %+v", record)
+	}
+	checkNoRoom(t, "one with a key", keyed("kept", "kept"))
+	checkNoRoom(t, "a remembered one", g.post("/v1/endpoints", ask("less", false)))
+	checkNoRoom(t, "one that is given again", keyed("more", "larger"))
+
 	for _, connection := range connections {
 		connection.Close()
 	}
-	eventually(t, "there is room again", func() bool { return g.post("/v1/prompts", body).status == http.StatusOK })
+	calls := u.calls.Load()
+	for question, key := range map[string]string{"less": "lesser", "more": "larger", "kept": "kept"} {
+		eventually(t, "there is room again", func() bool {
+			a := keyed(question, key)
+			return a.status == http.StatusOK && a.header.Get("Idempotent-Replayed") == "true"
+		})
+	}
+	if n := u.calls.Load(); n != calls {
+		t.Errorf("the model was asked %d times more", n-calls)
+	}
 }

@@ -164,7 +164,26 @@ func (i *invocation) whole(ctx context.Context) (*wire.Error, ending) {
 	i.remember(content)
 	i.addToolCalls(result.ToolCalls)
 	i.tell(&result)
-	i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content, i.toolCalls, endOf(&result))
+	return i.send(result, content, i.toolCalls, endOf(&result))
+}
+
+// adviseRepetition is what to do where an endpoint's answer has no room.
+const adviseRepetition = "Send the request again."
+
+// send records the call and sends its answer in one piece, unless there is no
+// room for it. It was paid for, so a repetition with the same idempotency key
+// gets it all the same.
+func (i *invocation) send(result invoke.Result, content string, toolCalls []byte, end wire.Ending) (*wire.Error, ending) {
+	full := i.takeRoom(wire.EndpointAnswerSize(content, toolCalls), adviseRepetition)
+	if full == nil || i.reply != nil {
+		i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content, toolCalls, end)
+	}
+	if full != nil {
+		i.finish(result, full.Status, full.Name)
+		i.keepReply(http.StatusOK, "", i.out)
+		full.TraceID = i.info.traceID[0]
+		return full, unanswered
+	}
 	i.finish(result, http.StatusOK, "")
 	i.write(i.out)
 	return nil, answered

@@ -53,7 +53,7 @@ func CountLeases() (ofStore, ofMemory func() int64) {
 func HeldByRequests(workspace string) (all, own int64) {
 	memories.Range(func(name, value any) bool {
 		if name == workspace {
-			own = value.(*sharedMemory).requests.taken.Load()
+			own = value.(*sharedMemory).largeRequests.taken.Load()
 		}
 		return true
 	})
@@ -65,7 +65,7 @@ func HeldByRequests(workspace string) (all, own int64) {
 func FillRequests(workspace string) (give func()) {
 	memories.Range(func(name, value any) bool {
 		if name == workspace {
-			r := &value.(*sharedMemory).requests
+			r := &value.(*sharedMemory).largeRequests
 			r.taken.Add(maxLargeRequests / 2)
 			give = func() { r.taken.Add(-maxLargeRequests / 2) }
 		}

@@ -104,6 +104,9 @@ func (c *call) replay(kept *trace.Reply) (*wire.Error, ending) {
 		return mismatch(), unanswered
 	}
 	c.unclaim()
+	if err := c.takeRoom(len(kept.Body), adviseRepetition); err != nil {
+		return err, unanswered
+	}
 	h := c.w.Header()
 	if kept.TraceID != (trace.ID{}) {
 		c.info.traceID[0] = kept.TraceID.String()
@@ -147,7 +150,7 @@ func (c *call) replayed() (*wire.Error, ending, bool) {
 }
 
 // keepReply stores an endpoint's answer, where the request bears an idempotency
-// key, before it goes out. An answer that can't be stored goes out all the same:
+// key, before it goes out or is refused for want of room. An answer that can't be stored goes out all the same:
 // it was paid for.
 func (c *call) keepReply(status int, code string, body []byte) {
 	if c.reply == nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/wire"
 )
 
-// largeAnswers counts the bytes of large answers to requests for prompts and
-// configurations, in all workspaces, from before they are rendered until they
-// are sent: for as long as slow readers take.
+// largeAnswers counts the bytes of large answers that are sent whole, in all
+// workspaces, from before they are rendered until they are sent: for as long as
+// slow readers take. Each workspace counts its own besides.
 var largeAnswers room
 
 const (
@@ -19,6 +19,9 @@ const (
 	// maxLargeAnswers bounds them all together, in bytes: sixteen of the default
 	// max_answer_size.
 	maxLargeAnswers = 128 << 20
+	// maxLargeAnswersWorkspace bounds those of one workspace, in bytes: half of
+	// all, so that its slow readers leave room for others.
+	maxLargeAnswersWorkspace = maxLargeAnswers / 2
 	// retryLargeAnswer is when there may be room again.
 	retryLargeAnswer = time.Second
 )
@@ -38,16 +41,29 @@ func (r *room) take(bytes, most int64) bool {
 
 func (r *room) give(bytes int64) { r.taken.Add(-bytes) }
 
-// takeRoom takes room for an answer, until the call is released.
-func (c *call) takeRoom(size int) *wire.Error {
+// takeRoom takes room for an answer, until the call is released. advice says how
+// to do better where there is none.
+func (c *call) takeRoom(size int, advice string) *wire.Error {
 	if size <= largeAnswer {
 		return nil
 	}
-	if !largeAnswers.take(int64(size), maxLargeAnswers) {
-		err := wire.Errorf(wire.Overloaded, "", "Too many large answers are being sent. Try again, or ask for fewer keys at a time.")
-		err.RetryAfter = retryLargeAnswer
-		return err
+	bytes, own := int64(size), &c.workspace.memory.largeAnswers
+	if own.take(bytes, maxLargeAnswersWorkspace) {
+		if largeAnswers.take(bytes, maxLargeAnswers) {
+			c.room = bytes
+			return nil
+		}
+		own.give(bytes)
 	}
-	c.room = int64(size)
-	return nil
+	err := wire.Errorf(wire.Overloaded, "", "Too many large answers are being sent. %s", advice)
+	err.RetryAfter = retryLargeAnswer
+	return err
+}
+
+// giveRoom gives back what takeRoom took.
+func (c *call) giveRoom() {
+	if c.room > 0 {
+		largeAnswers.give(c.room)
+		c.workspace.memory.largeAnswers.give(c.room)
+	}
 }

@@ -31,7 +31,7 @@ const (
 // hold takes room for so many bytes more that the request holds, until it is
 // released.
 func (c *call) hold(bytes int) *wire.Error {
-	most, own := int64(maxLargeRequests), &c.workspace.memory.requests
+	most, own := int64(maxLargeRequests), &c.workspace.memory.largeRequests
 	if !own.take(int64(bytes), most/2) {
 		return tooMuchHeld()
 	}
@@ -52,7 +52,7 @@ func tooMuchHeld() *wire.Error {
 // letGo gives back all that the request holds.
 func (c *call) letGo() {
 	if c.held > 0 {
-		c.workspace.memory.requests.give(c.held)
+		c.workspace.memory.largeRequests.give(c.held)
 		largeRequests.give(c.held)
 		c.held = 0
 	}

@@ -71,7 +71,7 @@ func (c *call) makeRoom(size int) *wire.Error {
 	if most := c.workspace.MaxAnswerSize; int64(size) > most {
 		return wire.Errorf(wire.InvalidRequest, "keys", "The answer would have %d bytes, at most %d are allowed (max_answer_size). Ask for fewer keys at a time, or send shorter variables.", size, most)
 	}
-	if err := c.takeRoom(size); err != nil {
+	if err := c.takeRoom(size, "Try again, or ask for fewer keys at a time."); err != nil {
 		return err
 	}
 	c.out = slices.Grow(c.out[:0], size)

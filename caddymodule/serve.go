@@ -66,7 +66,7 @@ func (c *call) release() {
 	c.unclaim()
 	c.leave()
 	c.letGo()
-	largeAnswers.give(c.room)
+	c.giveRoom()
 	if c.request != nil {
 		c.request.Release()
 	}

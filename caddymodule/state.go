@@ -90,14 +90,15 @@ const (
 
 // sharedMemory is what a workspace remembers over reloads without keeping it
 // anywhere: the health of its targets, the decisions of costly tables, answers of
-// models, and which keys it has.
+// models, which keys it has, and how much is being sent.
 type sharedMemory struct {
 	*leases
-	keys      atomic.Pointer[lastKeys] // nil: none yet
-	engine    *invoke.Engine
-	decisions *cache.Cache
-	answers   *cache.Answers
-	requests  room // of largeRequests
+	keys          atomic.Pointer[lastKeys] // nil: none yet
+	engine        *invoke.Engine
+	decisions     *cache.Cache
+	answers       *cache.Answers
+	largeRequests room
+	largeAnswers  room
 }
 
 // lastKeys are the keys of a workspace that runs.

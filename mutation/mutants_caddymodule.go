@@ -244,13 +244,13 @@ func init() {
 		mutant{
 			ID: "room-for-large-answers", In: "call.takeRoom",
 			What: "slow readers of large answers fill the memory",
-			Old:  "!largeAnswers.take(int64(size), maxLargeAnswers)", New: "!largeAnswers.take(int64(size), 8*maxLargeAnswers)",
+			Old:  "largeAnswers.take(bytes, maxLargeAnswers)", New: "largeAnswers.take(bytes, 8*maxLargeAnswers)",
 			Run: "LargeAnswersTakeTurns",
 		},
 		mutant{
 			ID: "room-given-back", In: "call.release",
 			What: "large answers are refused for good once there were many",
-			Old:  "	largeAnswers.give(c.room)\n", New: "",
+			Old:  "	c.giveRoom()\n", New: "",
 			Run: "LargeAnswersTakeTurns",
 		},
 		mutant{

@@ -17,7 +17,7 @@ func init() {
 		mutant{
 			ID: "cached-answer-without-its-end", In: "invocation.remembered",
 			What: "an answer from the cache does not say how it ended",
-			Old:  "content, answer.ToolCalls, end)", New: "content, answer.ToolCalls, wire.Ending{})",
+			Old:  "answer.ToolCalls, end)\n	return", New: "answer.ToolCalls, wire.Ending{})\n	return",
 			Run: "TestAnswersSayHowTheyEnded",
 		},
 		mutant{

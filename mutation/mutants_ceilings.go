@@ -8,6 +8,42 @@ func init() {
 			Old:  "c.request.SetMetadataLimit(c.workspace.MaxMetadataSize)", New: "",
 			Run: "TestMetadataCeiling",
 		},
+		mutant{
+			ID: "room-of-a-workspace", In: "call.takeRoom",
+			What: "slow readers of one workspace leave no room for the others",
+			Old:  "own.take(bytes, maxLargeAnswersWorkspace)", New: "own.take(bytes, maxLargeAnswers)",
+			Run: "LargeAnswersTakeTurns",
+		},
+		mutant{
+			ID: "room-of-the-refused", In: "call.takeRoom",
+			What: "a workspace whose large answer was refused has no room for good",
+			Old:  "		own.give(bytes)\n", New: "",
+			Run: "LargeAnswersTakeTurns",
+		},
+		mutant{
+			ID: "room-of-a-workspace-given-back", In: "call.giveRoom",
+			What: "a workspace has large answers refused for good once it had many",
+			Old:  "		c.workspace.memory.largeAnswers.give(c.room)\n", New: "",
+			Run: "LargeAnswersTakeTurns",
+		},
+		mutant{
+			ID: "room-of-endpoints", In: "invocation.send",
+			What: "slow readers of models' answers fill the memory",
+			Old:  "wire.EndpointAnswerSize(content, toolCalls)", New: "0",
+			Run: "LargeAnswersOfEndpoints",
+		},
+		mutant{
+			ID: "room-of-replays", In: "call.replay",
+			What: "slow readers of answers that are given again fill the memory",
+			Old:  "len(kept.Body)", New: "0",
+			Run: "LargeAnswersOfEndpoints",
+		},
+		mutant{
+			ID: "paid-for-and-refused", In: "invocation.send",
+			What: "an answer that had no room is paid for again, whatever its idempotency key",
+			Old:  "		i.keepReply(http.StatusOK, \"\", i.out)\n", New: "",
+			Run: "LargeAnswersOfEndpoints",
+		},
 	)
 	add("wire",
 		mutant{

@@ -116,8 +116,7 @@ func (e *Ending) appendMembers(dst []byte) []byte {
 // of its tool calls, empty where it has none.
 func AppendEndpointAnswer(dst []byte, traceID, content string, toolCalls []byte, end Ending) []byte {
 	// A model's answer may have megabytes: the buffer grows once.
-	const rest = 512
-	dst = slices.Grow(dst, jsontext.EscapedLen(content)+len(toolCalls)+rest)
+	dst = slices.Grow(dst, EndpointAnswerSize(content, toolCalls))
 	dst = append(dst, `{"trace_id":`...)
 	dst = jsontext.AppendString(dst, traceID)
 	dst = append(dst, `,"content":`...)
@@ -126,6 +125,13 @@ func AppendEndpointAnswer(dst []byte, traceID, content string, toolCalls []byte,
 	dst = appendToolCallsMember(dst, toolCalls)
 	dst = end.appendMembers(dst)
 	return append(dst, '}')
+}
+
+// EndpointAnswerSize is about how many bytes AppendEndpointAnswer appends, and no
+// less.
+func EndpointAnswerSize(content string, toolCalls []byte) int {
+	const rest = 512
+	return jsontext.EscapedLen(content) + len(toolCalls) + rest
 }
 
 func appendToolCallsMember(dst, toolCalls []byte) []byte {
