@@ -173,6 +173,8 @@ func (r *reading) close() {
 // readWhole reads an answer to its end.
 func (t *Target) readWhole(r *reading) {
 	var rest strings.Builder
+	var held providers.Held
+	defer held.Release()
 	for {
 		d, err := r.stream.Next()
 		if errors.Is(err, io.EOF) {
@@ -193,10 +195,16 @@ func (t *Target) readWhole(r *reading) {
 		case r.first == "":
 			r.first = d.Content
 		default:
+			room := rest.Cap()
 			if rest.Len() == 0 {
 				rest.WriteString(r.first)
 			}
 			rest.WriteString(d.Content)
+			if more := rest.Cap() - room; more > 0 {
+				if r.err = held.Take(more); r.err != nil {
+					return
+				}
+			}
 		}
 	}
 	if rest.Len() > 0 {

@@ -20,6 +20,7 @@ const (
 	Transient     Class = "transient"
 	InvalidAnswer Class = "invalid"
 	Length        Class = "length"
+	NoRoom        Class = "no_room"
 	Slow          Class = "slow"
 	RateLimit     Class = "rate_limit"
 	Quota         Class = "quota"
@@ -58,6 +59,7 @@ var classes = []ClassRow{
 	{Class: Transient, Meaning: "the provider says it failed: 408, 409, 425, 5xx, 529, or such an error inside an answer", Retry: true, Next: true, Counts: true, Code: CodeError},
 	{Class: InvalidAnswer, Meaning: "an answer that is no complete completion", Retry: true, Next: true, Counts: true, Code: CodeInvalidResponse},
 	{Class: Length, Meaning: "JSON was asked for, and a limit of tokens cut it", Next: true, Code: CodeInvalidResponse},
+	{Class: NoRoom, Meaning: "the gateway has no memory left for an answer of its size", Next: true, Code: CodeOverloaded},
 	{Class: Slow, Meaning: "no first token, or no whole answer, in time", Retry: true, Next: true, Counts: true, Code: CodeTimeout},
 	{Class: RateLimit, Meaning: "429 or throttled", Retry: true, Next: true, Cools: true, Code: CodeRateLimited},
 	{Class: Quota, Meaning: "the account's quota or credit is used up", Next: true, Cools: true, Code: CodeCredentials},
@@ -103,6 +105,8 @@ func Classify(err error) Class {
 		return Deadline
 	case errors.Is(err, errFirstToken), errors.Is(err, errWhole), errors.Is(err, errIdle):
 		return Slow
+	case errors.Is(err, providers.ErrNoRoom):
+		return NoRoom
 	}
 	if e, ok := errors.AsType[*providers.Error](err); ok {
 		return classifyAnswer(e)

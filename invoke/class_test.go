@@ -164,6 +164,8 @@ func TestClassify(t *testing.T) {
 		{inside("invalid_request_error", "", ""), Rejected},
 		{&providers.Error{Kind: providers.Truncated, Status: 200}, InvalidAnswer},
 		{&providers.Error{Kind: providers.Invalid, Status: 200}, InvalidAnswer},
+		{&providers.Error{Kind: providers.Truncated, Status: 200, Err: providers.ErrNoRoom}, NoRoom},
+		{fmt.Errorf("wrapped: %w", providers.ErrNoRoom), NoRoom},
 		{&providers.Error{Kind: providers.Refused, Status: 200}, ContentPolicy},
 		{&providers.ConnectError{Err: errors.New("x")}, Connect},
 		{fmt.Errorf("wrapped: %w", &providers.ConnectError{Err: errors.New("x")}), Connect},

@@ -34,6 +34,9 @@ var messages = map[string]string{
 	CodeInterrupted:     "The answer was interrupted and is incomplete.",
 }
 
+// noRoom is the message of CodeOverloaded where it is not calls that are too many.
+const noRoom = "Too many large answers of model providers are being read. Try again later."
+
 // Error is a failed call.
 type Error struct {
 	// Code is the word for the caller: one of the Code constants. With class
@@ -53,7 +56,12 @@ type Error struct {
 }
 
 // Message is the text for the caller. It never holds a provider's words.
-func (e *Error) Message() string { return cmp.Or(messages[e.Code], messages[CodeInternal]) }
+func (e *Error) Message() string {
+	if e.Class == NoRoom && e.Code == CodeOverloaded {
+		return noRoom
+	}
+	return cmp.Or(messages[e.Code], messages[CodeInternal])
+}
 
 // Error is the text for the log.
 func (e *Error) Error() string {

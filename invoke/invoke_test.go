@@ -73,6 +73,7 @@ func TestEveryClassLeadsWhereTheTableSays(t *testing.T) {
 		Transient:     status(503),
 		InvalidAnswer: &providers.Error{Kind: providers.Truncated, Status: 200},
 		Length:        &providers.Error{Kind: providers.Invalid, Status: 200, Code: "length"},
+		NoRoom:        &providers.Error{Kind: providers.Truncated, Status: 200, Err: providers.ErrNoRoom},
 		RateLimit:     &providers.Error{Status: 429, RetryAfter: time.Second},
 		Quota:         status(402),
 		Credential:    status(401),
@@ -117,7 +118,7 @@ func TestEveryClassLeadsWhereTheTableSays(t *testing.T) {
 				if err == nil || err.Code != row.Code || err.Class != row.Class || err.Committed || len(out.pieces) != 0 {
 					t.Errorf("%s alone: error %+v, want the code %s", row.Class, err, row.Code)
 				}
-				if limited := row.Code == CodeRateLimited || row.Code == CodeUnavailable; limited != (err.RetryAfter >= time.Second) {
+				if later := row.Code == CodeRateLimited || row.Code == CodeUnavailable || row.Code == CodeOverloaded; later != (err.RetryAfter >= time.Second) {
 					t.Errorf("%s alone: retry after %s", row.Class, err.RetryAfter)
 				}
 			})

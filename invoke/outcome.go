@@ -50,7 +50,7 @@ func (k *call) failure() *Error {
 		e.Code = CodeInterrupted
 		return e
 	}
-	if e.Code == CodeRateLimited || e.Code == CodeUnavailable {
+	if e.Code == CodeRateLimited || e.Code == CodeUnavailable || e.Code == CodeOverloaded {
 		e.RetryAfter = k.retryAfter()
 	}
 	return e
@@ -97,7 +97,7 @@ func (k *call) decisive() failed {
 	case Rejected, Model, ContextLength, Length, Unknown:
 		for _, f := range k.failures[1:] {
 			switch f.class {
-			case Slow, RateLimit:
+			case Slow, RateLimit, NoRoom:
 				return f
 			}
 		}

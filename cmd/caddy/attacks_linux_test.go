@@ -476,7 +476,7 @@ func switchedProtocols(t *testing.T, s *siege) {
 func endlessUpstreams(t *testing.T, s *siege) {
 	var wait sync.WaitGroup
 	for _, endpoint := range []string{"endless_header", "endless_error", "endless_line", "endless_event", "endless_events", "endless_body", "drip"} {
-		for i := range 4 {
+		for i := range 16 {
 			wait.Go(func() {
 				stream := i%2 == 0
 				ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second+2*ceilings.patience)

@@ -86,6 +86,8 @@ func (s *stream) Step() (providers.Delta, error) {
 	}
 	v, err := s.body.Parse(event.Data)
 	switch {
+	case errors.Is(err, providers.ErrNoRoom):
+		return providers.Delta{}, s.cut(err)
 	case err != nil && string(event.Name) == "error":
 		return providers.Delta{}, &providers.Error{
 			Provider: s.name, Kind: providers.Reported, Status: http.StatusOK, Message: s.excerpt(event.Data),

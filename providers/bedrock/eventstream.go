@@ -150,7 +150,11 @@ func (m *messageReader) need(n int) error {
 	if m.start+n > len(m.buf) {
 		buf := m.buf
 		if n > len(buf) {
-			buf = make([]byte, min(max(n, 2*len(buf)), m.limit))
+			size := min(max(n, 2*len(buf)), m.limit)
+			if err := upstream.Hold(m.r, size-len(buf)); err != nil {
+				return err
+			}
+			buf = make([]byte, size)
 		}
 		copy(buf, m.buf[m.start:m.end])
 		m.buf, m.start, m.end = buf, 0, m.end-m.start

@@ -154,6 +154,9 @@ func (s *stream) take(msg message) (providers.Delta, error) {
 		return providers.Delta{}, nil
 	}
 	v, err := s.body.Parse(msg.payload)
+	if errors.Is(err, providers.ErrNoRoom) {
+		return providers.Delta{}, s.end(err)
+	}
 	if err != nil || v.Type() != fastjson.TypeObject {
 		if s.stopped {
 			return providers.Delta{}, s.complete()

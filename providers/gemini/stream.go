@@ -83,6 +83,9 @@ func (s *stream) Step() (providers.Delta, error) {
 		return providers.Delta{}, nil
 	}
 	v, err := s.body.Parse(event.Data)
+	if errors.Is(err, providers.ErrNoRoom) {
+		return providers.Delta{}, s.cut(err)
+	}
 	if err != nil {
 		return providers.Delta{}, s.invalid("an event that is not JSON", s.excerpt(event.Data))
 	}

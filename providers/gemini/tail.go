@@ -3,6 +3,8 @@ package gemini
 import (
 	"bytes"
 	"io"
+
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
 // tailSize is how much of a body's end is kept.
@@ -33,6 +35,9 @@ func (t *tailReader) Read(p []byte) (int, error) {
 	t.tail = append(t.tail, p...)
 	return n, err
 }
+
+// Hold counts what is held of the answer.
+func (t *tailReader) Hold(bytes int) error { return upstream.Hold(t.ReadCloser, bytes) }
 
 // bare is the JSON value that begins a line at the end of the body, after the
 // last event; nil where there is none.

@@ -93,6 +93,9 @@ func (s *stream) Step() (providers.Delta, error) {
 		return providers.Delta{}, nil
 	}
 	v, err := s.body.Parse(event.Data)
+	if errors.Is(err, providers.ErrNoRoom) {
+		return providers.Delta{}, s.end(err)
+	}
 	if err != nil {
 		return providers.Delta{}, s.unreadable(event)
 	}

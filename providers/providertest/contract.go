@@ -91,6 +91,7 @@ func Run(t *testing.T, factory Factory) {
 	t.Run("Close", func(t *testing.T) { testClose(t, factory) })
 	t.Run("RequestUnchanged", func(t *testing.T) { testUnchanged(t, factory) })
 	t.Run("EndlessAnswers", func(t *testing.T) { testEndless(t, factory) })
+	t.Run("Memory", func(t *testing.T) { testMemory(t, factory) })
 	t.Run("Concurrent", func(t *testing.T) { testConcurrent(t, factory) })
 	t.Run("NothingLeft", func(t *testing.T) { testNothingLeft(t, factory) })
 }

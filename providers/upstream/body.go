@@ -29,6 +29,7 @@ type Body struct {
 	reader io.ReadCloser
 	parser *fastjson.Parser
 	parsed int // the longest text the parser has read
+	held   int // for the parser
 	text   strings.Builder
 }
 
@@ -39,10 +40,14 @@ func NewBody(body io.ReadCloser) Body {
 
 // Parse parses JSON. The value is valid until the next call, or Close. Half
 // characters at the edges of its strings are kept for AppendText and Lookahead,
-// which join them.
+// which join them. The error is ErrTooLarge beyond maxValues, and
+// providers.ErrNoRoom where there is no memory for what it holds.
 func (b *Body) Parse(data []byte) (*fastjson.Value, error) {
 	data, err := soundEscapes(data)
 	if err != nil {
+		return nil, err
+	}
+	if err := b.holdParsed(data); err != nil {
 		return nil, err
 	}
 	b.parsed = max(b.parsed, len(data))
@@ -62,16 +67,15 @@ func (b *Body) String(text []byte) string {
 }
 
 // Whole reads the whole body, of which head was already read, without a byte
-// order mark. It is ErrTooLarge beyond MaxBody.
+// order mark. The error is ErrTooLarge beyond MaxBody or maxValues, providers.ErrNoRoom where
+// there is no memory for it, or the reader's own.
 func (b *Body) Whole(head []byte) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(io.MultiReader(bytes.NewReader(head), b.reader), MaxBody+1))
+	body, err := readWhole(io.MultiReader(bytes.NewReader(head), b.reader), b.reader)
 	if err != nil {
 		return nil, err
 	}
-	if len(body) > MaxBody {
-		return nil, ErrTooLarge
-	}
-	return bytes.TrimPrefix(body, byteOrderMark), nil
+	body = bytes.TrimPrefix(body, byteOrderMark)
+	return body, b.holdParsed(body) // here, where it is no failure of parsing
 }
 
 // Drain reads on to the end of the framing, which is most likely here already,

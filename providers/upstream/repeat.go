@@ -169,6 +169,7 @@ type limitedBody struct {
 	left  int64
 	quiet bool
 	untie func() bool // from the context
+	held  providers.Held
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
@@ -192,7 +193,11 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Hold counts what is held of the answer until Close.
+func (b *limitedBody) Hold(bytes int) error { return b.held.Take(bytes) }
+
 func (b *limitedBody) Close() error {
 	b.untie()
+	b.held.Release()
 	return b.body.Close()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 )
 
 // ErrTooLarge is a line, an event or a body beyond its limit.
@@ -50,7 +51,8 @@ func NewEventReader(r io.Reader, limit int) *EventReader {
 }
 
 // Next returns the next event that has data. The error is io.EOF at the end,
-// ErrTooLarge over the limit, or the reader's own; it stays.
+// ErrTooLarge over the limit, providers.ErrNoRoom where there is no memory for
+// more, or the reader's own; it stays.
 func (e *EventReader) Next() (Event, error) {
 	if e.clear {
 		e.reset()
@@ -214,7 +216,12 @@ func (e *EventReader) fill() error {
 			e.err = ErrTooLarge
 			return e.err
 		}
-		grown := make([]byte, min(2*len(e.buf), e.limit))
+		size := min(2*len(e.buf), e.limit)
+		if err := Hold(e.r, size-len(e.buf)); err != nil {
+			e.err = err
+			return err
+		}
+		grown := make([]byte, size)
 		copy(grown, e.buf[:e.end])
 		e.buf = grown
 	}
@@ -248,15 +255,36 @@ func (e *EventReader) take(line []byte) (bool, error) {
 		if len(e.data)+len(value)+1 > e.limit {
 			return false, ErrTooLarge
 		}
+		if err := e.grow(&e.data, len(value)+1); err != nil {
+			return false, err
+		}
 		if e.some {
 			e.data = append(e.data, '\n')
 		}
 		e.data = append(e.data, value...)
 		e.some = true
 	case "event":
-		e.name = append(e.name[:0], value...)
+		e.name = e.name[:0]
+		if err := e.grow(&e.name, len(value)); err != nil {
+			return false, err
+		}
+		e.name = append(e.name, value...)
 	}
 	return false, nil
+}
+
+// grow makes place in b for so many bytes more.
+func (e *EventReader) grow(b *[]byte, bytes int) error {
+	need := len(*b) + bytes
+	if need <= cap(*b) {
+		return nil
+	}
+	size := max(need, min(2*cap(*b), e.limit))
+	if err := Hold(e.r, size-cap(*b)); err != nil {
+		return err
+	}
+	*b = slices.Grow(*b, size-len(*b))
+	return nil
 }
 
 // cut parts a line into field and value. A comment has an empty field.

@@ -40,7 +40,7 @@ func (s *stream) Step() (providers.Delta, error) {
 	event, err := s.events.Next()
 	if err != nil {
 		// Only "done" is an end. Whatever else stops was cut.
-		return providers.Delta{}, fail(providers.Truncated, http.StatusOK, "", err.Error())
+		return providers.Delta{}, &providers.Error{Provider: "acme", Kind: providers.Truncated, Status: http.StatusOK, Err: err}
 	}
 	v, err := s.body.Parse(event.Data)
 	if err != nil {

@@ -1,0 +1,89 @@
+package providers
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+)
+
+// checkNothingHeld fails where an answer did not give back what it took.
+func checkNothingHeld(t *testing.T) {
+	t.Helper()
+	if n := HeldBytes(); n != 0 {
+		t.Errorf("%d bytes are held", n)
+	}
+}
+
+func TestHeldUpToTheCeiling(t *testing.T) {
+	var one, other, small Held
+	if err := errors.Join(one.Take(freeHeld+maxHeld/2), other.Take(freeHeld+maxHeld/2)); err != nil {
+		t.Fatal(err)
+	}
+	if n := HeldBytes(); n != maxHeld {
+		t.Errorf("%d bytes are held", n)
+	}
+	if err := other.Take(1); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("beyond the ceiling: %v", err)
+	}
+	if err := small.Take(freeHeld); err != nil {
+		t.Errorf("a small answer: %v", err)
+	}
+	if err := small.Take(1); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("one that is no longer small: %v", err)
+	}
+	if err := errors.Join(other.Take(-2), small.Take(1), other.Take(1)); err != nil {
+		t.Errorf("what was given back: %v", err)
+	}
+	one.Release()
+	if err := other.Take(maxHeld / 4); err != nil {
+		t.Errorf("what was released: %v", err)
+	}
+	other.Release()
+	other.Release()
+	if err := other.Take(1); err == nil || errors.Is(err, ErrNoRoom) {
+		t.Errorf("after its release: %v", err)
+	}
+	small.Release()
+	checkNothingHeld(t)
+}
+
+func TestOneAnswerAloneIsNeverRefused(t *testing.T) {
+	var one, other Held
+	defer checkNothingHeld(t)
+	defer one.Release()
+	defer other.Release()
+	if err := errors.Join(one.Take(freeHeld), other.Take(maxHeld), other.Take(maxHeld)); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Take(1); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("beside it: %v", err)
+	}
+}
+
+func TestHeldIsGivenBack(t *testing.T) {
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			for range 100 {
+				var h Held
+				var closing sync.WaitGroup
+				mine := 0
+				for n := range 20 {
+					if bytes := rand.IntN(maxHeld / 32); h.Take(bytes) == nil {
+						mine += bytes
+					}
+					if back := rand.IntN(mine + 1); h.Take(-back) == nil {
+						mine -= back
+					}
+					if n == 18 {
+						closing.Go(h.Release) // as a call's end does, while it is read
+					}
+				}
+				closing.Wait()
+			}
+		})
+	}
+	wait.Wait()
+	checkNothingHeld(t)
+}

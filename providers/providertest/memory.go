@@ -1,0 +1,58 @@
+package providertest
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// TakeMemory takes all the memory that answers of upstreams may hold together,
+// as other calls do, and returns what gives it back.
+func TakeMemory(t testing.TB) (release func()) {
+	t.Helper()
+	var one, other providers.Held // one alone is never refused
+	release = func() { one.Release(); other.Release() }
+	t.Cleanup(release)
+	if err := one.Take(1 << 20); err != nil {
+		t.Fatal(err)
+	}
+	for bytes := 1 << 20; bytes > 0; {
+		if other.Take(bytes) != nil {
+			bytes /= 2
+		}
+	}
+	return release
+}
+
+// testMemory has a large answer come while there is no memory for it, and then
+// while there is.
+func testMemory(t *testing.T, factory Factory) {
+	if factory(t, Behaviour{Fail: Silent, Status: http.StatusOK}, request(false)) == nil {
+		t.Skip("there is no upstream")
+	}
+	large := strings.Repeat("x", 1<<20)
+	for _, stream := range []bool{false, true} {
+		release := TakeMemory(t)
+		for _, room := range []bool{false, true} {
+			if room {
+				release()
+			}
+			req := request(stream)
+			s := invoke(t, factory(t, Behaviour{Words: []string{large}}, req), req)
+			text, _, err := read(s)
+			s.Close()
+			switch {
+			case !room && !errors.Is(err, providers.ErrNoRoom):
+				t.Errorf("stream=%v, without memory: error %v, want one that wraps providers.ErrNoRoom", stream, err)
+			case room && (err != nil || text != large):
+				t.Errorf("stream=%v: %d bytes, error %v", stream, len(text), err)
+			}
+		}
+		if n := providers.HeldBytes(); n != 0 {
+			t.Errorf("stream=%v: the closed answers hold %d bytes", stream, n)
+		}
+	}
+}

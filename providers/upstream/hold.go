@@ -1,0 +1,132 @@
+package upstream
+
+import (
+	"bytes"
+	"io"
+)
+
+// Hold counts bytes more that are about to be held of the answer whose body r
+// is, until that is closed; less than zero gives back. The error is
+// providers.ErrNoRoom where the answers of all upstreams hold as much as they
+// may. Bodies of answers of a Client's count, and what wraps them counts if it
+// has a method Hold that passes it on.
+func Hold(r io.Reader, bytes int) error {
+	if h, ok := r.(interface{ Hold(bytes int) error }); ok {
+		return h.Hold(bytes)
+	}
+	return nil
+}
+
+// The sizes of the pieces in which a whole body is read, in bytes.
+const (
+	firstPiece   = 4 << 10
+	largestPiece = 1 << 20
+)
+
+// readWhole reads r to its end, of which body is where it comes from. It reads
+// in pieces that it joins at the end: so no more than twice what came is held,
+// whatever was announced.
+func readWhole(r, body io.Reader) ([]byte, error) {
+	var full [][]byte // pieces
+	size, counted := 0, 0
+	piece := make([]byte, 0, firstPiece)
+	for {
+		n, err := r.Read(piece[len(piece):cap(piece)])
+		piece = piece[:len(piece)+n]
+		size += n
+		if size > MaxBody {
+			return nil, ErrTooLarge
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(piece) == cap(piece) {
+			next := min(size, largestPiece)
+			if err := Hold(body, next); err != nil {
+				return nil, err
+			}
+			counted += next
+			full, piece = append(full, piece), make([]byte, 0, next)
+		}
+	}
+	if full == nil {
+		return piece, nil
+	}
+	if err := Hold(body, size); err != nil {
+		return nil, err
+	}
+	whole := make([]byte, 0, size)
+	for _, p := range append(full, piece) {
+		whole = append(whole, p...)
+	}
+	return whole, Hold(body, -counted)
+}
+
+const (
+	// maxValues bounds the values of one text of JSON: parsed, a value of two
+	// bytes takes two hundred times as much. The longest answers have hundreds.
+	maxValues = 200_000
+	// valueSize is what a value takes, in bytes, at worst: the parser's block of
+	// them grows by a quarter at a time, and whatever it has grown out of is still
+	// pointed to.
+	valueSize = 450
+	// freeParsed is what a parser may hold without being counted, in bytes.
+	freeParsed = 64 << 10
+)
+
+// holdParsed counts what the parser holds of data: a copy, and its values.
+func (b *Body) holdParsed(data []byte) error {
+	most := max(b.held, freeParsed)
+	if len(data)*(1+valueSize/2) <= most {
+		return nil // even if it is nothing but values
+	}
+	// Texts have commas too: they are left out only where that matters.
+	values := valuesIn(data)
+	if len(data)+valueSize*values > most {
+		values = valuesOf(data)
+	}
+	size := len(data) + valueSize*values
+	switch {
+	case values > maxValues:
+		return ErrTooLarge
+	case size <= most:
+		return nil
+	}
+	if err := Hold(b.reader, size-b.held); err != nil {
+		return err
+	}
+	b.held = size
+	return nil
+}
+
+// valuesOf is how many values a text of JSON has, or more.
+func valuesOf(data []byte) int {
+	n := 1
+	for n <= maxValues {
+		quote := bytes.IndexByte(data, '"')
+		if quote < 0 {
+			return n + valuesIn(data)
+		}
+		n += valuesIn(data[:quote])
+		data = data[quote+1:]
+		for end := false; !end; {
+			quote = bytes.IndexByte(data, '"')
+			if quote < 0 {
+				return n
+			}
+			text := data[:quote]
+			end = (len(text)-len(bytes.TrimRight(text, `\`)))%2 == 0
+			data = data[quote+1:]
+		}
+	}
+	return n
+}
+
+// valuesIn counts what stands before a value, except for the first: there may
+// be as many.
+func valuesIn(data []byte) int {
+	return bytes.Count(data, []byte{','}) + bytes.Count(data, []byte{'['}) + bytes.Count(data, []byte{'{'})
+}
