@@ -5,7 +5,7 @@ func init() {
 		mutant{
 			ID: "held-without-a-ceiling", In: "Held.Take",
 			What: "answers of upstreams hold as much memory as they like",
-			Old:  "all > maxHeld && all > own", New: "false",
+			Old:  "all > maxHeld && all > own", New: "all < 0",
 			Run: "Held|Alone",
 		},
 		mutant{
@@ -69,8 +69,8 @@ func init() {
 		mutant{
 			ID: "tail-held", In: "tailReader.Hold",
 			What: "what is held of Gemini's answers does not count",
-			Old:  "upstream.Hold(t.ReadCloser, bytes)", New: "nil",
-			Run: "Contract",
+			Old:  "upstream.Hold(t.ReadCloser, bytes)", New: "upstream.Hold(nil, bytes)",
+			Run: "WithoutMemory",
 		},
 	)
 	add("providers/bedrock",
@@ -78,7 +78,29 @@ func init() {
 			ID: "message-held", In: "messageReader.need",
 			What: "what is held of Bedrock's messages does not count",
 			Old:  "upstream.Hold(m.r, size-len(buf))", New: "error(nil)",
-			Run: "Contract",
+			Run: "WithoutMemory",
+		},
+		mutant{
+			ID: "no-room-is-no-json", In: "stream.take",
+			What: "an event that there is no memory for passes for one that is not JSON",
+			Old:  "errors.Is(err, providers.ErrNoRoom)", New: "false",
+			Run: "WithoutMemory",
+		},
+	)
+	add("providers/openai",
+		mutant{
+			ID: "no-room-is-no-json", In: "stream.Step",
+			What: "an event that there is no memory for passes for one that is not JSON",
+			Old:  "errors.Is(err, providers.ErrNoRoom)", New: "false",
+			Run: "WithoutMemory",
+		},
+	)
+	add("providers/anthropic",
+		mutant{
+			ID: "no-room-is-no-json", In: "stream.Step",
+			What: "an event that there is no memory for passes for one that is not JSON",
+			Old:  "errors.Is(err, providers.ErrNoRoom)", New: "false",
+			Run: "WithoutMemory",
 		},
 	)
 	add("invoke",

@@ -49,7 +49,8 @@ var readers = map[string]struct {
 		func(size int) string { return strings.Repeat("x", size) },
 		func(body io.ReadCloser) error { b := NewBody(body); _, err := b.Whole(nil); return err },
 	},
-	"line": {func(size int) string { return "data: " + strings.Repeat("x", size) + "\n\n" }, readEvents},
+	"line":    {func(size int) string { return "data: " + strings.Repeat("x", size) + "\n\n" }, readEvents},
+	"comment": {func(size int) string { return ": " + strings.Repeat("x", size) + "\n\ndata: x\n\n" }, readEvents},
 	"event": {func(size int) string {
 		return strings.Repeat("data: "+strings.Repeat("x", 1000)+"\n", size/1000) + "\n"
 	}, readEvents},

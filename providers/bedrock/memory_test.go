@@ -1,0 +1,32 @@
+package bedrock
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+)
+
+// TestAnEventWithoutMemory has an event come that is small until it is parsed.
+func TestAnEventWithoutMemory(t *testing.T) {
+	pt.TakeMemory(t)
+	many := event("contentBlockDelta", "["+strings.Repeat("0,", 1000)+"0]")
+	if o := receive(t, streamed(many), true); !errors.Is(o.err, providers.ErrNoRoom) {
+		t.Errorf("error %v", o.err)
+	}
+}
+
+// full is a body of which nothing more can be held.
+type full struct{ io.Reader }
+
+func (full) Hold(int) error { return providers.ErrNoRoom }
+
+func TestAMessageWithoutMemory(t *testing.T) {
+	message := raw(0, "", strings.Repeat("x", firstBuffer))
+	if _, err := newMessageReader(full{strings.NewReader(message)}, 1<<20).Next(); !errors.Is(err, providers.ErrNoRoom) {
+		t.Errorf("error %v", err)
+	}
+}
