@@ -15,9 +15,10 @@ var errReleased = errors.New("the answer is closed")
 
 const (
 	// maxHeld bounds the memory that answers of upstreams hold together while they
-	// are read, in bytes. The largest takes three quarters of it. One that nobody
-	// shares it with may have more, where it is odd enough to need that.
-	maxHeld = 64 << 20
+	// are read, in bytes. It has room for fifty of 200 KB that arrive at the same
+	// time, or for one of the largest; one that is alone may have more. Go takes
+	// some three times as much from the system.
+	maxHeld = 32 << 20
 	// freeHeld is what each answer may hold besides, in bytes. Usual ones never
 	// need more, so they are read whatever others do.
 	freeHeld = 64 << 10
