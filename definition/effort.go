@@ -33,6 +33,10 @@ const (
 	LoadTimeout = 10 * time.Second
 )
 
+// longestLoad is LoadTimeout, but in tests whose every step takes many times as
+// long.
+var longestLoad = LoadTimeout
+
 // turns has one workspace of the process loaded at a time, so that many that
 // change at once take no more of the processors and of the memory than one.
 var turns = make(chan struct{}, 1)

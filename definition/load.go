@@ -37,7 +37,7 @@ func load(ctx context.Context, dir string, m *memory, workers int) (*Snapshot, e
 		return nil, fmt.Errorf("%s: loading the definitions did not begin: %w", dir, err)
 	}
 	defer done()
-	ctx, cancel := context.WithTimeout(ctx, LoadTimeout)
+	ctx, cancel := context.WithTimeout(ctx, longestLoad)
 	defer cancel()
 	return compile(ctx, d, m, workers, &errs)
 }

@@ -4,3 +4,5 @@ package definition
 
 // raceEnabled tells that memory is many times what it is otherwise.
 const raceEnabled = true
+
+func init() { longestLoad = 10 * LoadTimeout }
