@@ -446,10 +446,11 @@ func TestRedact(t *testing.T) {
 		{`{"url":"postgres:\/\/u:pw@h\/db"}`, `{"url":"postgres:\/\/[redacted]@h\/db"}`},
 		{"https://host/@ada and ada@example.org", "https://host/@ada and ada@example.org"},
 		{"a key that another call knows: not-of-this-call/0001", "a key that another call knows: [redacted]"},
+		{"a key of which another is a part: with-not-of-this-call/0001-in-it", "a key of which another is a part: [redacted]"},
 		{"two\r\nlines\x00\x1b[31m", "two lines [31m"},
 		{"bad \xff utf-8", "bad utf-8"},
 	} {
-		if diff := cmp.Diff(test.want, Redact(test.text, "my-own-key", "")); diff != "" {
+		if diff := cmp.Diff(test.want, Redact(test.text, "my-own-key", "with-not-of-this-call/0001-in-it", "")); diff != "" {
 			t.Errorf("%q:\n%s", test.text, diff)
 		}
 	}

@@ -41,6 +41,12 @@ func Excerpt(body []byte, secrets ...string) string {
 }
 
 func redact(text string, limit int, secrets []string) string {
+	// Those given first: one that is known may be a part of them.
+	for _, s := range secrets {
+		if s != "" {
+			text = strings.ReplaceAll(text, s, redacted)
+		}
+	}
 	text = secret.Known().Replace(text, redacted)
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == utf8.RuneError {
@@ -48,11 +54,6 @@ func redact(text string, limit int, secrets []string) string {
 		}
 		return r
 	}, text)
-	for _, s := range secrets {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, redacted)
-		}
-	}
 	text = secretShape.ReplaceAllString(text, redacted)
 	text = urlUser.ReplaceAllString(text, "$1"+redacted+"@")
 	text = urlQuery.ReplaceAllString(text, "$1?"+redacted)
