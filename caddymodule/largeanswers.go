@@ -60,10 +60,11 @@ func (c *call) takeRoom(size int, advice string) *wire.Error {
 	return err
 }
 
-// giveRoom gives back what takeRoom took.
-func (c *call) giveRoom() {
-	if c.room > 0 {
-		largeAnswers.give(c.room)
-		c.workspace.memory.largeAnswers.give(c.room)
+// keepRoom gives back what takeRoom took, but for so many bytes.
+func (c *call) keepRoom(bytes int) {
+	if rest := c.room - int64(bytes); rest > 0 {
+		largeAnswers.give(rest)
+		c.workspace.memory.largeAnswers.give(rest)
+		c.room -= rest
 	}
 }

@@ -21,7 +21,7 @@ func (c *call) prompts() *wire.Error {
 	}
 	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
 
-	size := wire.AnswersSize
+	size, recorded := wire.AnswersSize, 0
 	for _, key := range request.Keys {
 		p, known := c.snapshot.Prompts[key]
 		if !known {
@@ -37,9 +37,12 @@ func (c *call) prompts() *wire.Error {
 			return wire.Errorf(wire.InvalidRequest, "variables", "The prompt %s would be too large: %v.", key, tooLarge)
 		}
 		size += wire.AnswerSize(key, value, "")
+		if c.logs(&p.Definition) == definition.LogContent {
+			recorded += value
+		}
 		c.picked = append(c.picked, picked{prompt: p, decision: decision})
 	}
-	if err := c.makeRoom(size); err != nil {
+	if err := c.makeRoom(size, recorded); err != nil {
 		return err
 	}
 

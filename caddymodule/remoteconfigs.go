@@ -24,7 +24,7 @@ func (c *call) remoteConfigs() *wire.Error {
 	}
 	c.context, c.metadata = request.Context, request.Metadata
 
-	size := wire.AnswersSize
+	size, recorded := wire.AnswersSize, 0
 	for _, key := range request.Keys {
 		config, known := c.snapshot.RemoteConfigs[key]
 		if !known {
@@ -32,10 +32,14 @@ func (c *call) remoteConfigs() *wire.Error {
 			continue
 		}
 		decision := c.decide(cache.RemoteConfig, &config.Definition, config.Table())
-		size += wire.AnswerSize(key, len(config.Value(decision)), config.Type)
+		value := len(config.Value(decision))
+		size += wire.AnswerSize(key, value, config.Type)
+		if c.logs(&config.Definition) == definition.LogContent {
+			recorded += value
+		}
 		c.picked = append(c.picked, picked{config: config, decision: decision})
 	}
-	if err := c.makeRoom(size); err != nil {
+	if err := c.makeRoom(size, recorded); err != nil {
 		return err
 	}
 
@@ -65,13 +69,14 @@ type picked struct {
 	decision rules.Decision
 }
 
-// makeRoom makes room for an answer of so many bytes, before anything of it is
-// rendered: a request of a few bytes may ask for many megabytes.
-func (c *call) makeRoom(size int) *wire.Error {
+// makeRoom makes room for an answer of so many bytes, and for what is recorded of
+// it, before anything of it is rendered: a request of a few bytes may ask for
+// many megabytes.
+func (c *call) makeRoom(size, recorded int) *wire.Error {
 	if most := c.workspace.MaxAnswerSize; int64(size) > most {
 		return wire.Errorf(wire.InvalidRequest, "keys", "The answer would have %d bytes, at most %d are allowed (max_answer_size). Ask for fewer keys at a time, or send shorter variables.", size, most)
 	}
-	if err := c.takeRoom(size, "Try again, or ask for fewer keys at a time."); err != nil {
+	if err := c.takeRoom(size+recorded, "Try again, or ask for fewer keys at a time."); err != nil {
 		return err
 	}
 	c.out = slices.Grow(c.out[:0], size)
@@ -104,6 +109,7 @@ func (c *call) answerKeys() *wire.Error {
 		record.Latency = latency
 	}
 	c.recordEvaluations()
+	c.keepRoom(len(c.out)) // what is recorded is the recorder's
 	c.write(c.out)
 	return nil
 }

@@ -66,7 +66,7 @@ func (c *call) release() {
 	c.unclaim()
 	c.leave()
 	c.letGo()
-	c.giveRoom()
+	c.keepRoom(0)
 	if c.request != nil {
 		c.request.Release()
 	}

@@ -250,7 +250,7 @@ func init() {
 		mutant{
 			ID: "room-given-back", In: "call.release",
 			What: "large answers are refused for good once there were many",
-			Old:  "	c.giveRoom()\n", New: "",
+			Old:  "	c.keepRoom(0)\n", New: "",
 			Run: "LargeAnswersTakeTurns",
 		},
 		mutant{

@@ -21,9 +21,9 @@ func init() {
 			Run: "LargeAnswersTakeTurns",
 		},
 		mutant{
-			ID: "room-of-a-workspace-given-back", In: "call.giveRoom",
+			ID: "room-of-a-workspace-given-back", In: "call.keepRoom",
 			What: "a workspace has large answers refused for good once it had many",
-			Old:  "		c.workspace.memory.largeAnswers.give(c.room)\n", New: "",
+			Old:  "		c.workspace.memory.largeAnswers.give(rest)\n", New: "",
 			Run: "LargeAnswersTakeTurns",
 		},
 		mutant{
