@@ -52,6 +52,32 @@ func TestMetricsAreUnavailableUntilTheStoreOpens(t *testing.T) {
 	})
 }
 
+// TestMetricsWaitForTheFirstOpening reports while the store is first being
+// opened: a gateway that has just started refuses nobody for that.
+func TestMetricsWaitForTheFirstOpening(t *testing.T) {
+	refused := errors.New("permission denied")
+	for name, openError := range map[string]error{"opens": nil, "fails": refused} {
+		t.Run(name, func(t *testing.T) {
+			run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
+				s.opening, s.openError = time.Second, openError
+				r.Open()
+				began := time.Now()
+				err := r.Metrics(t.Context(), metricsOn(1))
+				if openError == nil && err != nil || !errors.Is(err, openError) {
+					t.Errorf("metrics during the opening: %v", err)
+				}
+				if took := time.Since(began); took < time.Second || took > 2*time.Second {
+					t.Errorf("they took %s", took)
+				}
+				began = time.Now()
+				if err := r.Metrics(t.Context(), metricsOn(2)); !errors.Is(err, openError) || openError != nil && time.Since(began) > 0 {
+					t.Errorf("metrics afterwards: %v after %s", err, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
 func TestFailingStore(t *testing.T) {
 	full := errors.New("disk full")
 	for name, failure := range map[string]error{"passing": full, "broken": errors.Join(ErrBroken, full)} {

@@ -15,6 +15,7 @@ type memStore struct {
 	delay     time.Duration      // of each commit
 	maintain  func() (bool, error)
 	openError error
+	opening   time.Duration // how long each opening takes
 	broken    chan struct{}
 	cancelled int // commits whose context was done at their end
 
@@ -38,6 +39,7 @@ func newMemStore() *memStore {
 }
 
 func (s *memStore) open(context.Context) (Store, error) {
+	time.Sleep(s.opening)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.openError != nil {

@@ -70,7 +70,7 @@ type queue struct {
 	bytes        int64 // of starts, records and versions
 	durableBytes int64
 	state        Availability
-	probing      bool // what is durable is let in to find out whether the store works
+	probing      bool // what is durable is let in: it waits to find out whether the store works
 	closing      bool
 	lastError    error
 	startsBefore bool // the last batch was one of starts

@@ -122,8 +122,16 @@ func NewRecorder(options Options) *Recorder {
 }
 
 // Open begins to open the store, in the background, and to write. It returns at
-// once; further calls do nothing.
-func (r *Recorder) Open() { r.opening.Do(func() { go r.run() }) }
+// once; further calls do nothing. Metrics that come while the store is first
+// being opened wait for it.
+func (r *Recorder) Open() {
+	r.opening.Do(func() {
+		r.queue.mu.Lock()
+		r.queue.probing = true
+		r.queue.mu.Unlock()
+		go r.run()
+	})
+}
 
 // TraceKey returns the key that the store keeps. It waits for the store to be
 // opened until ctx is done, and then fails with ErrUnavailable.

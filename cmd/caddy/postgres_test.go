@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -88,26 +87,6 @@ func (f *fleet) note(what func()) {
 	what()
 }
 
-// waitForStore waits until the gateway's store is open: before, reports are
-// refused.
-func (p *process) waitForStore() {
-	p.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if response, err := http.Get("http://" + p.admin + "/metrics"); err == nil {
-			text, _ := io.ReadAll(response.Body)
-			response.Body.Close()
-			for line := range strings.Lines(string(text)) {
-				if strings.HasPrefix(line, "cadenza_store_up{") && strings.HasSuffix(line, " 1\n") {
-					return
-				}
-			}
-		}
-		if time.Now().After(deadline) {
-			p.t.Fatalf("the store is not open:\n%s", p.output)
-		}
-	}
-}
-
 // TestFleetOutlivesItsDatabase has two gateways share a PostgreSQL that is
 // killed, frozen and replaced by a standby that lacks the latest commits, while
 // one of the gateways is killed too. No request may fail for any of it, and in
@@ -127,7 +106,6 @@ func TestFleetOutlivesItsDatabase(t *testing.T) {
 		return p
 	}
 	steady, crashing := start("steady"), start("crashing")
-	steady.waitForStore()
 
 	f := &fleet{t: t, answers: make(map[string]bool), reports: make(map[int64]string)}
 	ctx, cancel := context.WithCancel(t.Context())
