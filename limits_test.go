@@ -150,8 +150,8 @@ func (s *source) load(folder string) (*types.Package, error) {
 }
 
 // numbers returns the constant numbers of the module's packages, and the
-// variables that begin as one, by package and name. A duration is in
-// nanoseconds.
+// variables that begin as one, by package, without internal/, and name. A
+// duration is in nanoseconds.
 func numbers(t *testing.T) map[string]float64 {
 	t.Helper()
 	s := &source{
@@ -163,7 +163,7 @@ func numbers(t *testing.T) map[string]float64 {
 	found := make(map[string]float64)
 	keep := func(folder, name string, value constant.Value) {
 		if value != nil && (value.Kind() == constant.Int || value.Kind() == constant.Float) {
-			found[folder+"."+name], _ = constant.Float64Val(constant.ToFloat(value))
+			found[strings.TrimPrefix(folder, "internal/")+"."+name], _ = constant.Float64Val(constant.ToFloat(value))
 		}
 	}
 	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/rules"
-	"github.com/cadenza-gateway/cadenza/wire"
 	"github.com/valyala/fastjson"
 )
 

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/wire"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
 // deliveryWait is how long the last words of a response that broke off get to

@@ -13,8 +13,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/cadenza-gateway/cadenza/document"
-	"github.com/cadenza-gateway/cadenza/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/cache"
-	"github.com/cadenza-gateway/cadenza/definition"
-	"github.com/cadenza-gateway/cadenza/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
-	"github.com/cadenza-gateway/cadenza/wire"
 )
 
 // maxRemembered bounds the content of an answer that is remembered, in bytes.

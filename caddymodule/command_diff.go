@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cadenza-gateway/cadenza/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
 )
 
 func diffCommand() *cobra.Command {

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/valyala/fastjson"
 
-	"github.com/cadenza-gateway/cadenza/definition"
-	"github.com/cadenza-gateway/cadenza/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
 )
 
 func evalCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cadenza-gateway/cadenza/private"
+	"github.com/cadenza-gateway/cadenza/internal/private"
 )
 
 func exportCommand() *cobra.Command {

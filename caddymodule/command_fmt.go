@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cadenza-gateway/cadenza/document"
-	"github.com/cadenza-gateway/cadenza/format"
-	"github.com/cadenza-gateway/cadenza/regular"
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/format"
+	"github.com/cadenza-gateway/cadenza/internal/regular"
 )
 
 func fmtCommand() *cobra.Command {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cadenza-gateway/cadenza/definition"
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 // schemaFolder is where a workspace's schemas are written. It is not read as

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cadenza-gateway/cadenza/wire"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
 // TestDocumentedCORS serves the manual's site for calls from browsers.

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/cadenza-gateway/cadenza/cache"
-	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 

@@ -11,12 +11,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/cache"
-	"github.com/cadenza-gateway/cadenza/definition"
-	"github.com/cadenza-gateway/cadenza/inflight"
-	"github.com/cadenza-gateway/cadenza/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/trace"
-	"github.com/cadenza-gateway/cadenza/wire"
 )
 
 // statusClientGone is recorded where the caller left before the answer was

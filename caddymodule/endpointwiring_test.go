@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/cadenza-gateway/cadenza/cache"
-	"github.com/cadenza-gateway/cadenza/definition"
-	"github.com/cadenza-gateway/cadenza/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 

@@ -3,7 +3,7 @@ package caddymodule
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cadenza-gateway/cadenza/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
 )
 
 // CallsInFlight is how many calls of the process and at a host are in flight.

@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/trace"
-	"github.com/cadenza-gateway/cadenza/wire"
 )
 
 // retryConflict is when a caller should send a request again whose repetition

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/wire"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
 // digest is the SHA-256 of an API key. Keys are random, so a plain hash keeps

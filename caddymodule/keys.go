@@ -9,8 +9,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/secret"
-	"github.com/cadenza-gateway/cadenza/wire"
 )
 
 // keysInterval is how often the keys file is looked at. It bounds how long a

@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/document"
-	"github.com/cadenza-gateway/cadenza/regular"
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/regular"
 )
 
 // keysFile is a file of API key digests, a JSON list of

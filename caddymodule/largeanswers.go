@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/wire"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
 // largeAnswers counts the bytes of large answers that are sent whole, in all

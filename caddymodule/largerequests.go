@@ -3,9 +3,9 @@ package caddymodule
 import (
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/trace"
-	"github.com/cadenza-gateway/cadenza/wire"
 )
 
 // largeRequests counts the bytes that large requests hold in all workspaces: a

@@ -7,8 +7,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
-	"github.com/cadenza-gateway/cadenza/inflight"
-	"github.com/cadenza-gateway/cadenza/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 

@@ -3,7 +3,7 @@ package caddymodule
 import (
 	"errors"
 
-	"github.com/cadenza-gateway/cadenza/redact"
+	"github.com/cadenza-gateway/cadenza/internal/redact"
 	"github.com/cadenza-gateway/cadenza/secret"
 	"github.com/cadenza-gateway/cadenza/trace"
 )

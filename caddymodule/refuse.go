@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/wire"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
 const (

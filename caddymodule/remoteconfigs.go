@@ -7,10 +7,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/cache"
-	"github.com/cadenza-gateway/cadenza/definition"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
-	"github.com/cadenza-gateway/cadenza/wire"
 )
 
 // remoteConfigs answers a request for remote configurations.

@@ -12,12 +12,12 @@ import (
 	"github.com/valyala/fastjson"
 	"go.uber.org/zap"
 
-	"github.com/cadenza-gateway/cadenza/definition"
-	"github.com/cadenza-gateway/cadenza/invoke"
-	"github.com/cadenza-gateway/cadenza/prompt"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/prompt"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
-	"github.com/cadenza-gateway/cadenza/wire"
 )
 
 // call is one request on its way through the gateway, with the buffers that

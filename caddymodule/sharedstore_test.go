@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/caddymodule"
-	"github.com/cadenza-gateway/cadenza/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cadenza-gateway/cadenza/sinks/postgres/postgrestest"
+	"github.com/cadenza-gateway/cadenza/internal/postgrestest"
 )
 
 // observed is a site with the gateway and its metrics.

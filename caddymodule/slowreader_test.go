@@ -15,7 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/cadenza-gateway/cadenza/caddymodule"
-	"github.com/cadenza-gateway/cadenza/wire"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
 // pacedWriter records how long its client has to take each piece of an answer.

@@ -8,8 +8,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/cadenza-gateway/cadenza/cache"
-	"github.com/cadenza-gateway/cadenza/definition"
-	"github.com/cadenza-gateway/cadenza/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
 )
 
 // What outlives a configuration stands in these pools by the identity of the

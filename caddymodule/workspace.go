@@ -16,12 +16,12 @@ import (
 	"github.com/dustin/go-humanize"
 	"go.uber.org/zap"
 
-	"github.com/cadenza-gateway/cadenza/definition"
-	"github.com/cadenza-gateway/cadenza/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/redact"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
-	"github.com/cadenza-gateway/cadenza/redact"
 	"github.com/cadenza-gateway/cadenza/secret"
-	"github.com/cadenza-gateway/cadenza/wire"
 )
 
 // providerNamespace is where providers are registered: a module

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/valyala/fastjson"
 )
 

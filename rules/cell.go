@@ -5,7 +5,7 @@ import (
 	"regexp/syntax"
 	"strings"
 
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 // maxPattern is how many bytes a regular expression may have.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 // everyField has a field of every kind.

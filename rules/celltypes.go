@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 // value decodes a plain scalar on a field whose values have an order: a value

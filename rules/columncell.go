@@ -3,7 +3,7 @@ package rules
 import (
 	"strconv"
 
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 // column decodes a cell under a name (a field, segment or config) and appends

@@ -1,7 +1,7 @@
 package rules
 
 import (
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 // split decodes what a row with a split, a ramp or both answers with, and

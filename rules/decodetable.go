@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 // TableMembers are the members of a definition's mapping that DecodeTable

@@ -3,7 +3,7 @@ package rules
 import (
 	"strconv"
 
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 // Explanation says how a table came to its decision.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"cel.dev/cel-go/cel"
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 // fieldType is the type of a field of the data model.

@@ -3,7 +3,7 @@ package rules
 import (
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 // FindingKind is what an analysis found.

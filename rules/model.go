@@ -7,7 +7,7 @@ import (
 	"time"
 	_ "time/tzdata" // a time zone must mean the same on every node, also in an image without the database
 
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 // The ceilings of a data model. Each field and segment costs a few bytes and

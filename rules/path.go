@@ -3,7 +3,7 @@ package rules
 import (
 	"strings"
 
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/valyala/fastjson"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 // tableAsking decodes a table whose config: cells ask the given tables for a

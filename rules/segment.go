@@ -3,7 +3,7 @@ package rules
 import (
 	"slices"
 
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 // segment is a named condition: one of its rows must match.

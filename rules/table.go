@@ -3,7 +3,7 @@ package rules
 import (
 	"slices"
 
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 // Reason says why a table answered as it did.

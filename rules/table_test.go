@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/document"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/google/go-cmp/cmp"
 )
 

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/cadenza-gateway/cadenza/redact"
+	"github.com/cadenza-gateway/cadenza/internal/redact"
 )
 
 // maxKnown bounds how many values are known, in number: far more than a

@@ -12,7 +12,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/cadenza-gateway/cadenza/regular"
+	"github.com/cadenza-gateway/cadenza/internal/regular"
 )
 
 // maxFileSize bounds a secret's file, in bytes.

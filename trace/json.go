@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/cadenza-gateway/cadenza/jsontext"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
 // timeForm is RFC 3339 with milliseconds, which is what the store keeps.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
 )
 
 // otherKey is a key of the same workspace as demoKey.

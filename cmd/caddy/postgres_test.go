@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cadenza-gateway/cadenza/sinks/postgres/postgrestest"
+	"github.com/cadenza-gateway/cadenza/internal/postgrestest"
 )
 
 // fleetCaddyfile is that of a gateway that shares a database with others.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
 )
 
 // The limits of an upstream response, in bytes.

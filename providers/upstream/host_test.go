@@ -3,7 +3,7 @@ package upstream
 import (
 	"testing"
 
-	"github.com/cadenza-gateway/cadenza/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
 )
 
 func TestHost(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
-	"github.com/cadenza-gateway/cadenza/jsontext"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 

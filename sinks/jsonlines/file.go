@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/cadenza-gateway/cadenza/private"
+	"github.com/cadenza-gateway/cadenza/internal/private"
 	"github.com/cadenza-gateway/cadenza/sinks"
 	"github.com/cadenza-gateway/cadenza/trace"
 )

@@ -16,8 +16,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/goleak"
 
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/sinks"
-	"github.com/cadenza-gateway/cadenza/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 

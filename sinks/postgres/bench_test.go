@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/postgrestest"
 	"github.com/cadenza-gateway/cadenza/sinks"
-	"github.com/cadenza-gateway/cadenza/sinks/postgres/postgrestest"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cadenza-gateway/cadenza/sinks/postgres/postgrestest"
+	"github.com/cadenza-gateway/cadenza/internal/postgrestest"
 )
 
 // TestCommitThatRolledBack commits a transaction in which a statement failed. The

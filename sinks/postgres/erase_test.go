@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/sinks"
-	"github.com/cadenza-gateway/cadenza/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 

@@ -21,10 +21,10 @@ import (
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
+	"github.com/cadenza-gateway/cadenza/internal/postgrestest"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/sinks"
 	"github.com/cadenza-gateway/cadenza/sinks/postgres"
-	"github.com/cadenza-gateway/cadenza/sinks/postgres/postgrestest"
-	"github.com/cadenza-gateway/cadenza/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 

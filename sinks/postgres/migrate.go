@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/cadenza-gateway/cadenza/store/migration"
+	"github.com/cadenza-gateway/cadenza/internal/store/migration"
 )
 
 //go:embed migrations/*.sql

@@ -1,0 +1,241 @@
+package definition
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/valyala/fastjson"
+)
+
+// The work bounds of the analysis, in steps of rules.Analysis.Budget. A single
+// table may take tableBudget, and rowBudget for each of its rows, which is
+// enough for those that can be looked at one by one; many tables share
+// loadBudget, so that a large workspace still loads within its time.
+const (
+	tableBudget    = 500_000
+	rowBudget      = 64
+	minTableBudget = 1_000
+	loadBudget     = 10_000_000
+)
+
+// analysed is a table that is to be analysed.
+type analysed struct {
+	def   *Definition
+	table *rules.Table
+	equal func(a, b int) bool
+}
+
+// tables are all tables of a snapshot that have a row.
+func (s *Snapshot) tables() []analysed {
+	var list []analysed
+	for d := range s.All() {
+		switch d.Kind {
+		case KindPrompt:
+			p := s.Prompts[d.Key]
+			list = append(list, analysed{d, p.table, func(a, b int) bool { return p.byOutcome[a] == p.byOutcome[b] }})
+		case KindRemoteConfig:
+			c := s.RemoteConfigs[d.Key]
+			list = append(list, analysed{d, c.table, func(a, b int) bool { return sameJSON(c.values[a], c.values[b]) }})
+		}
+	}
+	return slices.DeleteFunc(list, func(a analysed) bool { return len(a.table.Rows()) == 0 })
+}
+
+// analyse looks for mistakes in the tables, except in those where it has and
+// nothing it depends on has changed. That rows of a table with hit: unique
+// overlap with different values is an error, all else a warning.
+func (l *loader) analyse(now time.Time) {
+	tables := l.snapshot.tables()
+	if len(tables) == 0 {
+		return
+	}
+	budget := min(max(loadBudget/len(tables), minTableBudget), tableBudget)
+	results := make([]*analysis, len(tables))
+	place := func(i int) document.Position { return tables[i].def.Pos }
+	l.parallel("analysing this table", len(tables), place, func(i int, errs *document.Errors) {
+		t := tables[i]
+		var b *built
+		if d := l.byKey[t.def.Kind][t.def.Key]; d != nil {
+			b = d.file.built
+		}
+		if b == nil || b.analysis == nil || t.table.ChangesWithin(b.analysis.at, now) {
+			results[i] = t.analyse(now, budget+rowBudget*len(t.table.Rows()))
+		} else {
+			results[i] = b.analysis
+		}
+		if b != nil {
+			b.analysis = results[i]
+		}
+		errs.Merge(&results[i].errs)
+	})
+	if l.stopped() {
+		return
+	}
+	for _, r := range results {
+		l.found = append(l.found, r.warnings...)
+	}
+}
+
+// analysis is what was found in a table.
+type analysis struct {
+	at       time.Time
+	errs     document.Errors
+	warnings []Warning
+}
+
+func (t *analysed) analyse(now time.Time, budget int) *analysis {
+	r := &analysis{at: now}
+	for _, f := range t.table.Analyse(rules.Analysis{Budget: budget, Now: now, Equal: t.equal}) {
+		message := f.Message + exampleOf(f, now)
+		if f.Kind == rules.Overlap {
+			r.errs.AddAt(f.Pos, "%s (the table has hit: unique)", message)
+			continue
+		}
+		r.warnings = append(r.warnings, Warning{Pos: f.Pos, Message: message, Kind: f.Kind.String()})
+	}
+	return r
+}
+
+// exampleOf words the witness of a finding.
+func exampleOf(f rules.Finding, now time.Time) string {
+	if f.Witness == "" || f.Kind == rules.Gap {
+		return ""
+	}
+	text := ", for example for " + f.Witness
+	if !f.At.IsZero() && !f.At.Equal(now) {
+		text += " at " + f.At.Format(time.RFC3339)
+	}
+	return text
+}
+
+// Remark asks for a kind of remarks.
+type Remark uint8
+
+// The kinds of remarks.
+const (
+	// RemarkNoContext: a row needs no field, and yet a request without a
+	// context gets the default.
+	RemarkNoContext Remark = 1 << iota
+	// RemarkOverlaps: rows with different values match the same context, so
+	// their order decides.
+	RemarkOverlaps
+	// RemarkGaps: a context that only the default answers.
+	RemarkGaps
+	// RemarkLists: a cell says what a list must not have, and does not match
+	// where there is no list.
+	RemarkLists
+	// RemarkKeys: a remote configuration has a key that old clients take for a
+	// part of an error.
+	RemarkKeys
+)
+
+// RemarksUsual are the kinds that are of use without being asked for.
+const RemarksUsual = RemarkNoContext | RemarkLists | RemarkKeys
+
+// errorMembers are the keys under which old clients look for an error in every
+// answer.
+var errorMembers = []string{"error", "message", "name", "status_code"}
+
+// Remarks looks for what is worth knowing of the tables and most often meant.
+// It takes its time: at most about half a second for a table. now is the
+// instant from which on schedules are looked at.
+func (s *Snapshot) Remarks(now time.Time, kinds Remark) []Warning {
+	var remarks []Warning
+	for _, key := range errorMembers {
+		if c := s.RemoteConfigs[key]; c != nil && kinds&RemarkKeys != 0 {
+			remarks = append(remarks, Warning{Pos: c.Pos, Kind: "error member", Message: fmt.Sprintf(
+				"a remote configuration called %s breaks the error handling of old SDKs, which look for that member in every answer: choose another key", key)})
+		}
+	}
+	for _, t := range s.tables() {
+		if kinds&RemarkLists != 0 {
+			for _, f := range t.table.MissingLists() {
+				remarks = append(remarks, Warning{Pos: f.Pos, Message: f.Message, Kind: f.Kind.String()})
+			}
+		}
+		if kinds&RemarkNoContext != 0 {
+			if row, ok := s.needsNoField(t.table, now); ok {
+				remarks = append(remarks, Warning{Pos: row.Pos, Kind: "no context", Message: fmt.Sprintf(
+					"%s needs no field, but a request without a context gets the default of the %s %s", row.ID, t.def.Kind, t.def.Key)})
+			}
+		}
+		if kinds&(RemarkOverlaps|RemarkGaps) == 0 {
+			continue
+		}
+		findings := t.table.Analyse(rules.Analysis{
+			Now: now, Equal: t.equal, Overlaps: kinds&RemarkOverlaps != 0, Gaps: kinds&RemarkGaps != 0,
+		})
+		for _, f := range findings {
+			if f.Kind == rules.Overlap || f.Kind == rules.Gap {
+				remarks = append(remarks, Warning{Pos: f.Pos, Message: f.Message + exampleOf(f, now), Kind: f.Kind.String()})
+			}
+		}
+	}
+	return sortWarnings(remarks)
+}
+
+// needsNoField finds the row that answers a context in which every field is
+// missing, now or later.
+func (s *Snapshot) needsNoField(t *rules.Table, now time.Time) (rules.Row, bool) {
+	names := s.Model.FieldNames()
+	if len(names) == 0 {
+		return rules.Row{}, false
+	}
+	// A context that says nothing is one all the same.
+	nothing := fastjson.MustParse(s.Model.ContextJSON([]string{"null"}))
+	const later = 100 * 365 * 24 * time.Hour
+	for _, at := range []time.Time{now, now.Add(later)} {
+		var b rules.Binding
+		if err := s.Model.Bind(&b, nothing, at); err != nil {
+			return rules.Row{}, false // the data model refuses such a context
+		}
+		if d := t.Evaluate(&b); d.Row >= 0 {
+			return t.Rows()[d.Row], true
+		}
+	}
+	return rules.Row{}, false
+}
+
+// MaxWarnings is how many warnings of a kind are told of a workspace. One cause
+// may have a hundred thousand, a line each in the log of every loading.
+const MaxWarnings = 20
+
+// sortWarnings sorts by file, line and column, and leaves out what is too much
+// of a kind.
+func sortWarnings(list []Warning) []Warning {
+	slices.SortStableFunc(list, func(a, b Warning) int {
+		return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
+	})
+	kept := list[:0]
+	count, rest, examples := make(map[string]int), make(map[string]int), make(map[string]string)
+	for _, w := range list {
+		switch count[w.Kind]++; {
+		case count[w.Kind] <= MaxWarnings:
+			kept = append(kept, w)
+			if count[w.Kind] == 1 {
+				examples[w.Kind] = w.Message
+			}
+		case count[w.Kind] == MaxWarnings+1:
+			rest[w.Kind] = len(kept)
+			kept = append(kept, Warning{Pos: w.Pos, Kind: w.Kind})
+		}
+	}
+	for kind, i := range rest {
+		kept[i].More = count[kind] - MaxWarnings
+		kept[i].Message = fmt.Sprintf("… and %d more of this kind: %s", kept[i].More, examples[kind])
+	}
+	return kept
+}
+
+// CountWarnings is how many warnings a list stands for.
+func CountWarnings(list []Warning) int {
+	n := 0
+	for _, w := range list {
+		n += max(w.More, 1)
+	}
+	return n
+}

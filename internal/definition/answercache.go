@@ -1,0 +1,27 @@
+package definition
+
+import (
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+)
+
+// The bounds of how long an answer may be given again.
+const (
+	minCacheTTL = time.Second
+	maxCacheTTL = 30 * 24 * time.Hour
+)
+
+// decodeCache reads how long an endpoint's answers are given again.
+func decodeCache(n *document.Node, errs *document.Errors) time.Duration {
+	if n.IsNull() || !n.CheckMembers(errs, "cache", "ttl") {
+		return 0
+	}
+	ttl := n.Get("ttl")
+	if ttl == nil {
+		errs.Add(n, "ttl is missing: how long an answer is given again, such as 10m")
+		return 0
+	}
+	d, _ := ttl.ReadDuration(errs, "ttl", minCacheTTL, maxCacheTTL)
+	return d
+}

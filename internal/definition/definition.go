@@ -1,0 +1,159 @@
+// Package definition reads a workspace, a directory of prompts, endpoints and
+// remote configurations, into one immutable snapshot, and keeps it up to date
+// while the files change.
+package definition
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/rules"
+)
+
+// Kind tells what a definition defines.
+type Kind uint8
+
+// The kinds of definitions.
+const (
+	KindPrompt Kind = iota + 1
+	KindEndpoint
+	KindRemoteConfig
+)
+
+// String names the kind as in messages.
+func (k Kind) String() string {
+	switch k {
+	case KindPrompt:
+		return "prompt"
+	case KindEndpoint:
+		return "endpoint"
+	case KindRemoteConfig:
+		return "remote configuration"
+	}
+	return "definition"
+}
+
+// LogPolicy is how much of an answer its trace keeps.
+type LogPolicy uint8
+
+// The log policies. Unset leaves the choice to the workspace.
+const (
+	Unset LogPolicy = iota
+	LogNone
+	LogMetadata
+	LogContent
+)
+
+// logPolicies are the words for log policies, by value.
+var logPolicies = []string{"", "none", "metadata", "content"}
+
+// String is the policy's word in definitions, empty for Unset.
+func (p LogPolicy) String() string {
+	if int(p) < len(logPolicies) {
+		return logPolicies[p]
+	}
+	return ""
+}
+
+// Warning is something in a workspace that is allowed and probably unintended.
+type Warning struct {
+	Pos     document.Position
+	Message string
+	// More is how many warnings of one kind this one stands for, which are left
+	// out from its place on; 0 for a warning itself.
+	More int
+	// Kind is the same for warnings of the same cause. It is not for people.
+	Kind string
+}
+
+// String is file:line:column: message, without line and column where the
+// warning is about the file itself.
+func (w Warning) String() string {
+	if w.Pos.Line == 0 {
+		return w.Pos.File + ": " + w.Message
+	}
+	return w.Pos.String() + ": " + w.Message
+}
+
+// Snapshot is a whole workspace at one moment. It is immutable and safe for
+// concurrent use.
+type Snapshot struct {
+	// Revision identifies the content of the workspace: 12 hexadecimal digits,
+	// the same on every node that serves the same definitions.
+	Revision      string
+	Model         *rules.Model
+	Prompts       map[string]*Prompt
+	Endpoints     map[string]*Endpoint
+	RemoteConfigs map[string]*RemoteConfig
+	// Warnings are sorted by file and line, at most MaxWarnings of a kind.
+	Warnings []Warning
+	// Tests is how many tests the definitions have; all passed.
+	Tests int
+	// Loaded is when the files were read.
+	Loaded time.Time
+}
+
+// Definition is what all kinds have in common.
+type Definition struct {
+	Kind Kind
+	Key  string
+	// Version is the first 12 hexadecimal digits of the SHA-256 of Content.
+	Version string
+	Log     LogPolicy
+	// Pos is where the definition begins.
+	Pos     document.Position
+	content []byte
+	cost    int
+}
+
+// Cost is about what it takes to pick an answer by the context, in
+// nanoseconds, as rules.Table estimates it.
+func (d *Definition) Cost() int { return d.cost }
+
+// Content is the definition in canonical JSON: what it says, without regard
+// to its file, formatting, comments or order of members. Variants stand with
+// all they inherit. It must not be changed.
+func (d *Definition) Content() []byte { return d.content }
+
+// size is how many bytes the definition has when it is written out.
+func (d *Definition) size() int { return len(d.content) }
+
+// All yields every definition, by kind and key.
+func (s *Snapshot) All() iter.Seq[*Definition] {
+	return func(yield func(*Definition) bool) {
+		for _, key := range slices.Sorted(maps.Keys(s.Prompts)) {
+			if !yield(&s.Prompts[key].Definition) {
+				return
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(s.Endpoints)) {
+			if !yield(&s.Endpoints[key].Definition) {
+				return
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(s.RemoteConfigs)) {
+			if !yield(&s.RemoteConfigs[key].Definition) {
+				return
+			}
+		}
+	}
+}
+
+// ValidKey tells whether s has the form of a key: [A-Za-z0-9._:/-]{1,256}.
+func ValidKey(s string) bool {
+	if s == "" || len(s) > 256 {
+		return false
+	}
+	for _, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case c == '.' || c == '_' || c == ':' || c == '/' || c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}

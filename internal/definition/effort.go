@@ -1,0 +1,165 @@
+package definition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+)
+
+// The ceilings of what a workspace makes of its files.
+const (
+	// MaxNodes is how many values and keys the definitions of a workspace may
+	// have together, those that aliases repeat counted each time. They stay in
+	// memory, some 250 bytes each with what is made of them.
+	MaxNodes = 1_000_000
+	// MaxContent is how many bytes a definition may have that is written out:
+	// its variants with all that they inherit, its values with what a patch
+	// leaves of the default. All definitions of a workspace may have MaxBytes.
+	MaxContent = 8 << 20
+	// MaxPatterns is how many bytes the regular expressions of all tables may
+	// take together, about, by rules.Table.PatternSize.
+	MaxPatterns = 128 << 20
+	// LoadTimeout is how long the work of a loading may take: parsing, checks,
+	// tests and the analysis of tables, without reading the files and waiting
+	// for other loadings. Definitions that take longer are refused.
+	LoadTimeout = 10 * time.Second
+)
+
+// longestLoad is LoadTimeout, but in tests whose every step takes many times as
+// long.
+var longestLoad = LoadTimeout
+
+// turns has one workspace of the process loaded at a time, so that many that
+// change at once take no more of the processors and of the memory than one.
+var turns = make(chan struct{}, 1)
+
+// turn waits until it is this loading's turn, which ends with done.
+func turn(ctx context.Context) (done func(), err error) {
+	select {
+	case turns <- struct{}{}:
+		return func() { <-turns }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// besides is how many processors a loading may use in a process that answers
+// requests meanwhile: all but one.
+func besides() int { return max(runtime.GOMAXPROCS(0)-1, 1) }
+
+// largeLoad is how many bytes a loading allocates that gives memory back.
+const largeLoad = 128 << 20
+
+// givingBack is whether memory is being given back right now.
+var givingBack atomic.Bool
+
+// allocated is how many bytes the process has allocated since it began.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// giveBack gives the memory that a large loading took back to the system, in
+// the background: the collector would keep much of it for minutes. before is
+// what was allocated when the loading began.
+func giveBack(before uint64) {
+	if allocated()-before < largeLoad || !givingBack.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer givingBack.Store(false)
+		debug.FreeOSMemory()
+	}()
+}
+
+// effort is what takes the time of a loading.
+type effort struct {
+	begun time.Time
+
+	mu   sync.Mutex // guards what follows, what took longest so far
+	pos  document.Position
+	what string
+	took time.Duration
+}
+
+// spent notes how long something took.
+func (e *effort) spent(took time.Duration, pos document.Position, what string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if took > e.took {
+		e.pos, e.what, e.took = pos, what, took
+	}
+}
+
+// stopped reports whether the loading is to end: it takes too long, nobody
+// waits for it any more, or what it makes is too large.
+func (l *loader) stopped() bool { return l.ctx.Err() != nil || l.full.Load() }
+
+// gaveUp is the error of a loading that was stopped.
+func (l *loader) gaveUp() error {
+	var errs document.Errors
+	switch {
+	case l.full.Load():
+		errs.Merge(l.errs)
+		errs.AddAt(l.position("."), "%s: make several workspaces of the definitions, or repeat less in them", *l.overfull.Load())
+	case errors.Is(l.ctx.Err(), context.DeadlineExceeded):
+		e := &l.effort
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		pos := e.pos
+		if pos.Line == 0 {
+			pos = l.position(".")
+		}
+		errs.AddAt(pos, "loading the definitions was given up after %.1f s, so they are refused: %s took longest, %.1f s so far. A loading may take %s",
+			time.Since(e.begun).Seconds(), e.what, e.took.Seconds(), LoadTimeout)
+	default:
+		return fmt.Errorf("%s: loading the definitions was ended: %w", l.dir, context.Cause(l.ctx))
+	}
+	return errs.Err()
+}
+
+// overflow ends the loading because of what it makes of the definitions.
+func (l *loader) overflow(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	l.overfull.CompareAndSwap(nil, &text)
+	l.full.Store(true)
+}
+
+// grow counts what a file has, with what its aliases repeat. It may be called
+// in parallel.
+func (l *loader) grow(nodes, bytes int) {
+	if n := l.nodes.Add(int64(nodes)); n > MaxNodes {
+		l.overflow("the definitions have more than %d values and keys together", MaxNodes)
+	}
+	if n := l.text.Add(int64(bytes)); n > MaxBytes {
+		l.overflow("the definitions have more than %d MiB of text together, with what aliases repeat", MaxBytes>>20)
+	}
+}
+
+// growPatterns counts the regular expressions of a table. It may be called in
+// parallel.
+func (l *loader) growPatterns(size int) {
+	if n := l.patterns.Add(int64(size)); n > MaxPatterns {
+		l.overflow("the regular expressions of the tables take more than %d MiB together", MaxPatterns>>20)
+	}
+}
+
+// growContent counts what a definition is written out. It may be called in
+// parallel.
+func (l *loader) growContent(d *doc, bytes int, errs *document.Errors) {
+	if bytes > MaxContent {
+		errs.Add(d.node, "the %s %s has %d bytes when it is written out, at most %d MiB are possible", d.kind, d.key, bytes, MaxContent>>20)
+	}
+	if n := l.content.Add(int64(bytes)); n > MaxBytes {
+		l.overflow("the definitions have more than %d MiB together when they are written out, with what variants inherit", MaxBytes>>20)
+	}
+}

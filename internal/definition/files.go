@@ -1,0 +1,371 @@
+package definition
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/regular"
+)
+
+// The ceilings of a workspace.
+const (
+	// MaxFiles is how many files a workspace may have.
+	MaxFiles = 20_000
+	// MaxBytes is how many bytes they may have together.
+	MaxBytes = 64 << 20
+	// maxFolders bounds how deep folders nest.
+	maxFolders = 32
+)
+
+// The folders of a workspace, by kind.
+var folders = map[string]Kind{
+	"prompts":       KindPrompt,
+	"endpoints":     KindEndpoint,
+	"remoteconfigs": KindRemoteConfig,
+}
+
+// source is one file of a workspace.
+type source struct {
+	path string // slash-separated, below the directory
+	kind Kind   // 0 for context.yaml
+	key  string // the default key
+	data []byte
+	size int64
+	mod  time.Time
+	// plain tells that it is no link, so that it can be looked up from the
+	// folder it stands in.
+	plain bool
+}
+
+// directory is a workspace's files as they were read.
+type directory struct {
+	dir      string
+	root     *os.Root
+	context  *source
+	files    []*source
+	warnings []Warning
+	bytes    int64
+}
+
+// readDirectory reads all files of a workspace. Nothing outside of dir is
+// read: symbolic links that lead out of it are errors. While files change
+// under the reading it is repeated, a few times.
+func readDirectory(dir string, errs *document.Errors) *directory {
+	const (
+		attempts = 5
+		pause    = 20 * time.Millisecond
+	)
+	for attempt := 1; ; attempt++ {
+		var found document.Errors
+		d, settled := readOnce(dir, &found)
+		if settled || attempt == attempts {
+			errs.Merge(&found)
+			return d
+		}
+		time.Sleep(pause)
+	}
+}
+
+// readOnce reads the files and tells whether none changed meanwhile.
+func readOnce(dir string, errs *document.Errors) (d *directory, settled bool) {
+	d = &directory{dir: dir}
+	root, err := os.OpenRoot(folderName(dir))
+	if err != nil {
+		errs.AddAt(document.Position{File: dir, Line: 1, Column: 1}, "the definitions can't be read: %v", cause(err))
+		return d, !gone(err)
+	}
+	defer root.Close()
+	d.root = root
+	entries, err := readDir(root, ".")
+	if err != nil {
+		d.fail(errs, ".", err)
+		return d, false
+	}
+	for _, e := range entries {
+		if d.full() {
+			break
+		}
+		d.top(e.Name(), errs)
+	}
+	return d, d.settled()
+}
+
+// top handles an entry of the directory itself.
+func (d *directory) top(name string, errs *document.Errors) {
+	if hidden(name) {
+		return
+	}
+	info, err := d.root.Stat(name)
+	if err != nil {
+		d.unreadable(errs, name, err)
+		return
+	}
+	if kind, ok := folders[name]; ok && info.IsDir() {
+		d.folder(kind, name, []fs.FileInfo{info}, errs)
+		return
+	} else if ok && !info.Mode().IsRegular() {
+		errs.AddAt(d.position(name), "neither a folder nor a regular file")
+		return
+	}
+	base, ok := definitionName(name)
+	if ok && base == "context" && !info.IsDir() {
+		if d.context != nil {
+			errs.AddAt(d.position(name), "there are two data models: %s is the other", d.context.path)
+			return
+		}
+		d.context = d.read(0, name, "", nil, errs)
+		return
+	}
+	if info.IsDir() || ok {
+		hint := ""
+		if near := document.Nearest(base, []string{"context", "prompts", "endpoints", "remoteconfigs"}); near != "" {
+			if near == "context" {
+				near += ".yaml"
+			}
+			hint = fmt.Sprintf(": did you mean %s?", near)
+		}
+		d.warn(name, "not read, a workspace has context.yaml and the folders prompts, endpoints and remoteconfigs%s", hint)
+	}
+}
+
+// folder reads the definitions of one kind. parents are the folders it stands
+// in, itself included.
+func (d *directory) folder(kind Kind, name string, parents []fs.FileInfo, errs *document.Errors) {
+	if len(parents) > maxFolders {
+		errs.AddAt(d.position(name), "folders nest more than %d deep", maxFolders)
+		return
+	}
+	// Opened once, the folder saves every file the way to it.
+	here, err := d.root.OpenRoot(folderName(name))
+	if err != nil {
+		if !gone(err) {
+			d.fail(errs, name, err)
+		}
+		return
+	}
+	defer here.Close()
+	entries, err := readDir(here, ".")
+	if err != nil {
+		if !gone(err) {
+			d.fail(errs, name, err)
+		}
+		return
+	}
+	for _, e := range entries {
+		if d.full() {
+			return
+		}
+		if hidden(e.Name()) {
+			continue
+		}
+		file := path.Join(name, e.Name())
+		if e.Type().IsRegular() {
+			d.definition(kind, file, here, errs)
+			continue
+		}
+		// Stat follows links: Kubernetes mounts files and folders as links
+		// into a hidden folder that it swaps.
+		info, err := d.root.Stat(file)
+		switch {
+		case err != nil:
+			d.unreadable(errs, file, err)
+		case info.IsDir():
+			if slices.ContainsFunc(parents, func(p fs.FileInfo) bool { return os.SameFile(p, info) }) {
+				errs.AddAt(d.position(file), "the link leads back to a folder it stands in")
+				continue
+			}
+			d.folder(kind, file, append(slices.Clip(parents), info), errs)
+		default:
+			d.definition(kind, file, nil, errs)
+		}
+	}
+}
+
+// definition reads a file in a folder of definitions, if it is one. Unless it
+// is a link, here is the folder.
+func (d *directory) definition(kind Kind, name string, here *os.Root, errs *document.Errors) {
+	base, ok := definitionName(name)
+	if !ok {
+		if path.Ext(name) != ".md" {
+			d.warn(name, "not read, definitions are .yaml, .yml or .json files")
+		}
+		return
+	}
+	_, key, _ := strings.Cut(base, "/")
+	if s := d.read(kind, name, key, here, errs); s != nil {
+		d.files = append(d.files, s)
+	}
+}
+
+// open opens a file from the folder it stands in, where that is given, else by
+// its whole name: it may have become a link meanwhile.
+func (d *directory) open(name string, here *os.Root) (*os.File, error) {
+	if here != nil {
+		if f, err := regular.OpenIn(here, path.Base(name)); err == nil {
+			return f, nil
+		}
+	}
+	return regular.OpenIn(d.root, name)
+}
+
+// read reads one file, from the folder it stands in where that is given.
+func (d *directory) read(kind Kind, name, key string, here *os.Root, errs *document.Errors) *source {
+	s := &source{path: name, kind: kind, key: key, plain: here != nil}
+	f, err := d.open(name, here)
+	if err != nil {
+		if !gone(err) {
+			d.fail(errs, name, err)
+		}
+		return nil
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		d.fail(errs, name, err)
+		return nil
+	}
+	s.size, s.mod = info.Size(), info.ModTime()
+	// One byte more tells a file that has grown.
+	s.data = make([]byte, min(s.size, document.MaxFileBytes)+1)
+	n, err := io.ReadFull(f, s.data)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		d.fail(errs, name, err)
+		return nil
+	}
+	s.data = s.data[:n]
+	d.bytes += int64(len(s.data))
+	switch {
+	case d.bytes > MaxBytes:
+		errs.AddAt(d.position(name), "the definitions have more than %d MiB together", MaxBytes>>20)
+	case len(d.files) == MaxFiles:
+		errs.AddAt(d.position(name), "there are more than %d definitions", MaxFiles)
+	default:
+		return s
+	}
+	return nil
+}
+
+// full tells that a ceiling was met, so that reading stops.
+func (d *directory) full() bool { return d.bytes > MaxBytes || len(d.files) >= MaxFiles+1 }
+
+// settled tells whether the files are as they were when they were read: a file
+// that is being written may be read half.
+func (d *directory) settled() bool {
+	var (
+		here *os.Root // the folder of the last file
+		name string
+		err  error
+	)
+	defer func() {
+		if here != nil {
+			here.Close()
+		}
+	}()
+	for _, s := range d.files {
+		if !s.plain {
+			if !s.unchanged(d.root, s.path) {
+				return false
+			}
+			continue
+		}
+		if folder := path.Dir(s.path); here == nil || folder != name {
+			if here != nil {
+				here.Close()
+			}
+			if here, err = d.root.OpenRoot(folderName(folder)); err != nil {
+				here = nil
+				return false
+			}
+			name = folder
+		}
+		if !s.unchanged(here, path.Base(s.path)) {
+			return false
+		}
+	}
+	return d.context == nil || d.context.unchanged(d.root, d.context.path)
+}
+
+// unchanged tells whether a file is as it was when it was read.
+func (s *source) unchanged(root *os.Root, name string) bool {
+	info, err := root.Stat(name)
+	return err == nil && info.Size() == s.size && info.ModTime().Equal(s.mod) && int64(len(s.data)) == min(s.size, document.MaxFileBytes+1)
+}
+
+// position is the beginning of a file, as the caller can open it.
+func (d *directory) position(name string) document.Position {
+	return document.Position{File: d.file(name), Line: 1, Column: 1}
+}
+
+func (d *directory) file(name string) string {
+	return filepath.Join(d.dir, filepath.FromSlash(name))
+}
+
+func (d *directory) fail(errs *document.Errors, name string, err error) {
+	errs.AddAt(d.position(name), "can't be read: %v", cause(err))
+}
+
+// unreadable reports an entry that can't be read, unless it vanished after it
+// was listed.
+func (d *directory) unreadable(errs *document.Errors, name string, err error) {
+	if !gone(err) {
+		d.fail(errs, name, err)
+	} else if _, err := d.root.Lstat(name); err == nil {
+		errs.AddAt(d.position(name), "the link leads nowhere")
+	}
+}
+
+func (d *directory) warn(name, format string, args ...any) {
+	d.warnings = append(d.warnings, Warning{Pos: document.Position{File: d.file(name)}, Message: fmt.Sprintf(format, args...), Kind: format})
+}
+
+// folderName is a folder's name by which nothing but a folder is opened: to
+// open a FIFO would wait for its writer.
+func folderName(name string) string { return name + "/" }
+
+// readDir lists a folder by name.
+func readDir(root *os.Root, name string) ([]fs.DirEntry, error) {
+	f, err := root.Open(folderName(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// hidden tells the names that are nobody's definitions: dot files (among them
+// Kubernetes' ..data and editors' swap files) and editors' backups.
+func hidden(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") || strings.HasSuffix(name, "~") || strings.HasSuffix(name, ".tmp")
+}
+
+// definitionName is a definition file's name without its extension.
+func definitionName(name string) (base string, ok bool) {
+	ext := path.Ext(name)
+	switch strings.ToLower(ext) {
+	case ".yaml", ".yml", ".json":
+		return strings.TrimSuffix(name, ext), true
+	}
+	return name, false
+}
+
+// gone tells that nothing has the name.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// cause is an error without the path that its place already tells.
+func cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}

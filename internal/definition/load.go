@@ -1,0 +1,322 @@
+package definition
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+)
+
+// Load reads, checks and compiles the workspace in dir: its data model in
+// context.yaml and the definitions in the folders prompts, endpoints and
+// remoteconfigs. The error is a *document.MultiError with every mistake found,
+// at its place.
+func Load(dir string) (*Snapshot, error) {
+	return load(context.Background(), dir, new(memory), runtime.GOMAXPROCS(0))
+}
+
+// loadAgain is Load with what the last loading of the directory left in m,
+// which it replaces, also when it fails. It leaves a processor to the requests
+// that are answered meanwhile, and ends early when the context does.
+func loadAgain(ctx context.Context, dir string, m *memory) (*Snapshot, error) {
+	return load(ctx, dir, m, besides())
+}
+
+func load(ctx context.Context, dir string, m *memory, workers int) (*Snapshot, error) {
+	var errs document.Errors
+	d := readDirectory(dir, &errs)
+	done, err := turn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: loading the definitions did not begin: %w", dir, err)
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, longestLoad)
+	defer cancel()
+	return compile(ctx, d, m, workers, &errs)
+}
+
+// compile builds a snapshot from the files of a workspace, by so many workers
+// at a time. errs holds the mistakes met while reading them.
+func compile(ctx context.Context, d *directory, m *memory, workers int, errs *document.Errors) (*Snapshot, error) {
+	s := &Snapshot{Warnings: d.warnings}
+	l := &loader{directory: d, ctx: ctx, workers: workers, errs: errs, snapshot: s, last: *m}
+	l.effort.begun = time.Now()
+	// A definition may be changed in place from here on: after a panic, and
+	// where the loading is given up, nothing is remembered.
+	*m = memory{}
+	now := time.Now()
+	for _, step := range []func(){
+		l.parse,
+		func() { s.Model = l.decodeModel() },
+		// What a definition refers to is built before it.
+		func() { s.RemoteConfigs = l.remoteConfigs() },
+		func() { s.Prompts = build(l, KindPrompt, decodePrompt) },
+		func() { s.Endpoints = build(l, KindEndpoint, decodeEndpoint) },
+		func() {
+			l.keepWarnings()
+			*m = l.next
+		},
+		func() {
+			if errs.Len() == 0 {
+				l.runTests()
+				l.analyse(now)
+			}
+		},
+	} {
+		if step(); l.stopped() {
+			*m = memory{}
+			return nil, l.gaveUp()
+		}
+	}
+	if err := errs.Err(); err != nil {
+		return nil, err
+	}
+	if len(l.files) == 0 {
+		l.warn(".", "there are no definitions here")
+	}
+	s.Warnings = sortWarnings(append(l.warnings, l.found...))
+	s.Revision = l.revision()
+	s.Loaded, s.Tests = now, int(l.tests.Load())
+	return s, nil
+}
+
+// loader is the state of one loading.
+type loader struct {
+	*directory
+	ctx      context.Context
+	workers  int
+	errs     *document.Errors
+	snapshot *Snapshot
+	last     memory // of the last loading
+	next     memory // for the next one
+	model    *document.Node
+	docs     map[Kind][]*doc // sorted by key
+	byKey    map[Kind]map[string]*doc
+	broken   map[Kind]map[string]bool // default keys of unreadable files
+	configs  map[string]*RemoteConfig
+	building []string      // the configurations being built, each for the one before
+	others   time.Duration // what the last of them took that is theirs whom it asks
+
+	mu    sync.Mutex // guards found
+	found []Warning
+	tests atomic.Int64 // that were run
+
+	effort effort
+	// What the definitions have together, and what is too much of that.
+	nodes, text, content, patterns atomic.Int64
+	full                           atomic.Bool
+	overfull                       atomic.Pointer[string]
+}
+
+// doc is a definition's file, read.
+type doc struct {
+	kind Kind
+	key  string
+	node *document.Node
+	file *file
+	// How it was built: fresh or as before, with these references, of which
+	// one may lead nowhere.
+	fresh      bool
+	refs       []ref
+	unresolved bool
+	patterns   int // of its table
+}
+
+// parse reads the files' text, in parallel, and finds every definition's key.
+func (l *loader) parse() {
+	files := make([]*file, len(l.files))
+	place := func(i int) document.Position { return l.position(l.files[i].path) }
+	l.parallel("reading this file", len(l.files), place, func(i int, errs *document.Errors) {
+		f := l.files[i]
+		files[i] = l.last.remembered(f.path, f.data, func(errs *document.Errors) *document.Node { return l.parseFile(f, errs) })
+		errs.Merge(&files[i].errs)
+		l.grow(files[i].nodes, files[i].bytes)
+	})
+	if l.stopped() {
+		return
+	}
+	l.next.files = make(map[string]*file, len(l.files)+1)
+	if c := l.context; c != nil {
+		l.next.context = l.last.remembered(c.path, c.data, func(errs *document.Errors) *document.Node {
+			return l.parseText(c, errs)
+		})
+		l.next.files[c.path] = l.next.context
+		l.grow(l.next.context.nodes, l.next.context.bytes)
+		l.errs.Merge(&l.next.context.errs)
+		l.model = l.next.context.node
+	}
+	l.docs = make(map[Kind][]*doc)
+	l.byKey = map[Kind]map[string]*doc{KindPrompt: {}, KindEndpoint: {}, KindRemoteConfig: {}}
+	l.broken = map[Kind]map[string]bool{KindPrompt: {}, KindEndpoint: {}, KindRemoteConfig: {}}
+	for i, f := range l.files {
+		f.data = nil // its text lives on in the nodes
+		l.next.files[f.path] = files[i]
+		if files[i].node == nil {
+			l.broken[f.kind][f.key] = true
+			continue
+		}
+		l.add(&doc{kind: f.kind, key: f.key, node: files[i].node, file: files[i]})
+	}
+	for _, docs := range l.docs {
+		slices.SortFunc(docs, func(a, b *doc) int { return cmp.Compare(a.key, b.key) })
+	}
+}
+
+// parseText reads a file's text, of which the directory keeps no more than is
+// needed to know that there is too much.
+func (l *loader) parseText(f *source, errs *document.Errors) *document.Node {
+	name := l.file(f.path)
+	if document.TooLarge(name, f.size, errs) {
+		return nil
+	}
+	return document.Parse(name, f.data, errs)
+}
+
+func (l *loader) parseFile(f *source, errs *document.Errors) *document.Node {
+	before := errs.Len()
+	n := l.parseText(f, errs)
+	switch {
+	case n == nil && errs.Len() == before:
+		errs.AddAt(l.position(f.path), "the file is empty: it should hold one %s", f.kind)
+	case n != nil && n.Kind != document.Mapping:
+		errs.Add(n, "a %s must be a mapping, this is %s", f.kind, n.Kind)
+		return nil
+	}
+	return n
+}
+
+// add takes a definition under its key.
+func (l *loader) add(d *doc) {
+	at := d.node
+	if n := d.node.Get("key"); n != nil {
+		key, ok := n.ReadString(l.errs, "key")
+		if !ok {
+			return
+		}
+		d.key, at = key, n
+	}
+	if !ValidKey(d.key) {
+		l.errs.Add(at, "%q can't be a key: 1 to 256 letters, digits and . _ : / - (give one by key:)", d.key)
+		return
+	}
+	if other := l.byKey[d.kind][d.key]; other != nil {
+		l.errs.Add(at, "the key %q is taken: %s is the %s %q too", d.key, other.node.Pos, d.kind, d.key)
+		return
+	}
+	l.byKey[d.kind][d.key] = d
+	l.docs[d.kind] = append(l.docs[d.kind], d)
+}
+
+// keys are the known keys of a kind, for messages.
+func (l *loader) keys(kind Kind) []string {
+	keys := make([]string, len(l.docs[kind]))
+	for i, d := range l.docs[kind] {
+		keys[i] = d.key
+	}
+	return keys
+}
+
+// parallel calls f for 0 to n-1 by the loader's workers and collects the
+// mistakes in the order of the calls. what is done with something, and where
+// that stands, is said of what takes too long. Calls that have not begun when
+// the loading is to end are left out. A panic of f becomes the caller's.
+func (l *loader) parallel(what string, n int, place func(i int) document.Position, f func(i int, errs *document.Errors)) {
+	var (
+		next     atomic.Int64
+		wg       sync.WaitGroup
+		panicked atomic.Pointer[string]
+		lists    = make([]document.Errors, n)
+	)
+	work := func() {
+		defer func() {
+			if p := recover(); p != nil {
+				text := fmt.Sprintf("%v\n%s", p, debug.Stack())
+				panicked.Store(&text)
+			}
+		}()
+		for i := int(next.Add(1)) - 1; i < n && !l.stopped(); i = int(next.Add(1)) - 1 {
+			begun := time.Now()
+			f(i, &lists[i])
+			l.effort.spent(time.Since(begun), place(i), what)
+		}
+	}
+	for range min(l.workers, n) {
+		wg.Go(work)
+	}
+	wg.Wait()
+	if text := panicked.Load(); text != nil {
+		panic(*text)
+	}
+	for i := range lists {
+		l.errs.Merge(&lists[i])
+	}
+}
+
+// build decodes all definitions of a kind.
+func build[T any](l *loader, kind Kind, decode func(*loader, *doc, *document.Errors) *T) map[string]*T {
+	docs := l.docs[kind]
+	out := make([]*T, len(docs))
+	place := func(i int) document.Position { return docs[i].node.Pos }
+	l.parallel("compiling this "+kind.String(), len(docs), place, func(i int, errs *document.Errors) {
+		out[i] = buildOne(l, docs[i], errs, decode)
+	})
+	m := make(map[string]*T, len(docs))
+	for i, d := range docs {
+		m[d.key] = out[i]
+	}
+	return m
+}
+
+// warnAt notes something unintended. It may be called in parallel.
+func (l *loader) warnAt(n *document.Node, format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.found = append(l.found, Warning{Pos: n.Pos, Message: fmt.Sprintf(format, args...), Kind: format})
+}
+
+// revision identifies the whole workspace.
+func (l *loader) revision() string {
+	type entry struct {
+		Kind Kind
+		Key  string
+		V    string
+	}
+	var entries []entry
+	for d := range l.snapshot.All() {
+		entries = append(entries, entry{d.Kind, d.Key, d.Version})
+	}
+	return version(canonicalJSON([]any{cellValue(l.model), entries}))
+}
+
+// commonMembers are the members every definition has.
+var commonMembers = []string{"key", "description", "log", "tests"}
+
+// common decodes the members every definition has.
+func (d *doc) common(errs *document.Errors) Definition {
+	def := Definition{Kind: d.kind, Key: d.key, Pos: d.node.Pos}
+	if n := d.node.Get("description"); n != nil {
+		n.ReadString(errs, "description")
+	}
+	if n := d.node.Get("log"); n != nil {
+		word, _ := n.ReadWord(errs, "log", logPolicies[1:]...)
+		def.Log = LogPolicy(max(slices.Index(logPolicies, word), 0))
+	}
+	return def
+}
+
+// seal gives a definition its content and version.
+func (d *Definition) seal(c content) {
+	if d.Log != Unset {
+		c["log"] = d.Log.String()
+	}
+	c["kind"] = d.Kind.String()
+	d.content = canonicalJSON(c)
+	d.Version = version(d.content)
+}

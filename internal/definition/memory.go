@@ -1,0 +1,174 @@
+package definition
+
+import (
+	"crypto/sha256"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/rules"
+)
+
+// memory is what one loading of a directory leaves for the next, so that an
+// edit costs what was edited: a file with the same content is not parsed again,
+// and a definition with the same file, data model and references is not built
+// again. The result is that of a loading from nothing. It is used by one
+// loading at a time; the zero value remembers nothing.
+//
+// It keeps the syntax trees, about as much again as the snapshot, which makes
+// an edit of the data model cheaper, too.
+type memory struct {
+	files   map[string]*file // by path below the directory
+	context *file            // what model was decoded from, or nil
+	model   *rules.Model     // nil after a mistake in it
+}
+
+// file is a file's content, read.
+type file struct {
+	sum  [sha256.Size]byte
+	node *document.Node  // nil for a file with a mistake
+	errs document.Errors // its mistakes
+	// What it has, with what its aliases repeat.
+	nodes, bytes int
+	// built is the definition in it, or nil where it has a mistake or refers
+	// to what isn't there.
+	built *built
+}
+
+// built is a definition with all that went into it beside its file.
+type built struct {
+	definition any // *Prompt, *Endpoint or *RemoteConfig
+	size       int // of it, written out
+	patterns   int // of its table
+	model      *rules.Model
+	refs       []ref
+	warnings   []Warning // of its decoding
+	tests      int       // how many it has, when they have passed
+	passed     bool
+	analysis   *analysis // of its table, when that was done
+}
+
+// ref is a definition that another one refers to.
+type ref struct {
+	kind   Kind
+	key    string
+	target any // *Prompt or *RemoteConfig
+}
+
+// remembered returns a file's content: as it was the last time where that is
+// the same, otherwise from parse.
+func (m *memory) remembered(path string, data []byte, parse func(*document.Errors) *document.Node) *file {
+	sum := sha256.Sum256(data)
+	if f := m.files[path]; f != nil && f.sum == sum {
+		return f
+	}
+	f := &file{sum: sum}
+	if f.node = parse(&f.errs); f.node != nil {
+		f.nodes, f.bytes = f.node.Size()
+	}
+	return f
+}
+
+// decodeModel decodes the data model unless it is the one of the last loading.
+func (l *loader) decodeModel() *rules.Model {
+	if last := l.last; last.model != nil && last.context == l.next.context {
+		l.next.model = last.model
+		l.remark(last.model.Remarks())
+		return last.model
+	}
+	before := l.errs.Len()
+	m := rules.DecodeModel(l.model, l.errs)
+	l.remark(m.Remarks())
+	if l.errs.Len() == before {
+		l.next.model = m
+	}
+	return m
+}
+
+// buildOne decodes a definition unless all that goes into it is as it was.
+func buildOne[T any](l *loader, d *doc, errs *document.Errors, decode func(*loader, *doc, *document.Errors) *T) *T {
+	if b := d.file.built; b != nil && b.model == l.snapshot.Model && l.sameRefs(b.refs) {
+		if t, ok := b.definition.(*T); ok {
+			l.growContent(d, b.size, errs)
+			l.growPatterns(b.patterns)
+			return t
+		}
+	}
+	d.fresh, d.file.built = true, nil
+	before := errs.Len()
+	t := decode(l, d, errs)
+	size := any(t).(interface{ size() int }).size()
+	l.growContent(d, size, errs)
+	l.growPatterns(d.patterns)
+	if e, ok := any(t).(*Endpoint); ok {
+		d.refer(KindPrompt, d.node.Get("prompt"), e.Prompt, e.Prompt != nil)
+	}
+	if errs.Len() == before && !d.unresolved {
+		d.file.built = &built{definition: t, size: size, patterns: d.patterns, model: l.snapshot.Model, refs: d.refs}
+	}
+	return t
+}
+
+// refer notes what a definition refers to.
+func (d *doc) refer(kind Kind, key *document.Node, target any, found bool) {
+	if !found {
+		d.unresolved = true
+		return
+	}
+	d.refs = append(d.refs, ref{kind, key.Text, target})
+}
+
+// sameRefs tells whether references lead to the very same definitions. It
+// builds remote configurations that haven't been yet.
+func (l *loader) sameRefs(refs []ref) bool {
+	for _, r := range refs {
+		switch r.kind {
+		case KindPrompt:
+			if p := l.snapshot.Prompts[r.key]; p == nil || any(p) != r.target {
+				return false
+			}
+		case KindRemoteConfig:
+			d := l.byKey[KindRemoteConfig][r.key]
+			if d == nil || l.cycle(d.key) != "" || any(l.config(d, l.errs)) != r.target {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// keepWarnings keeps the warnings of the definitions that were decoded, and
+// repeats those of the others.
+func (l *loader) keepWarnings() {
+	fresh := make(map[string]*built)
+	var again []Warning
+	for _, docs := range l.docs {
+		for _, d := range docs {
+			switch b := d.file.built; {
+			case b == nil:
+			case d.fresh:
+				fresh[d.node.Pos.File] = b
+			default:
+				again = append(again, b.warnings...)
+			}
+		}
+	}
+	for _, w := range l.found {
+		if b := fresh[w.Pos.File]; b != nil {
+			b.warnings = append(b.warnings, w)
+		}
+	}
+	l.found = append(l.found, again...)
+}
+
+// testOnce runs the tests of a definition unless it is one that passed them.
+func (l *loader) testOnce(d *doc, errs *document.Errors, test func(*doc, *document.Errors)) {
+	b := d.file.built
+	if b != nil && b.passed {
+		l.tests.Add(int64(b.tests))
+		return
+	}
+	before := errs.Len()
+	test(d, errs)
+	if b != nil && errs.Len() == before {
+		b.passed, b.tests = true, len(d.node.Get("tests").Items)
+	}
+}

@@ -1,0 +1,135 @@
+package definition
+
+import (
+	"slices"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/prompt"
+	"github.com/cadenza-gateway/cadenza/rules"
+)
+
+// Prompt is a set of variants of which a table picks one by the context. It is
+// immutable and safe for concurrent use.
+type Prompt struct {
+	Definition
+	vars      *prompt.Variables
+	table     *rules.Table
+	variants  []*Variant
+	byOutcome []*Variant
+	fallback  *Variant // answers when no row does
+}
+
+// Select picks the variant for a context.
+func (p *Prompt) Select(b *rules.Binding) (*Variant, rules.Decision) {
+	d := p.table.Evaluate(b)
+	return p.Variant(d), d
+}
+
+// Variant is the variant of a decision of Table.
+func (p *Prompt) Variant(d rules.Decision) *Variant {
+	if d.Outcome < 0 {
+		return p.fallback
+	}
+	return p.byOutcome[d.Outcome]
+}
+
+// Table is the table that picks the variant.
+func (p *Prompt) Table() *rules.Table { return p.table }
+
+// Variables are the declared variables, to bind a request's.
+func (p *Prompt) Variables() *prompt.Variables { return p.vars }
+
+// Variants are all variants in the order of the file. The list must not be
+// changed.
+func (p *Prompt) Variants() []*Variant { return p.variants }
+
+// Default is the variant that answers when no row of the table does.
+func (p *Prompt) Default() *Variant { return p.fallback }
+
+// promptMembers are the members of a prompt beside its table and commonMembers.
+var promptMembers = []string{"default", "variables", "variants"}
+
+func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
+	p := &Prompt{Definition: d.common(errs)}
+	known := slices.Concat(promptMembers, rules.TableMembers, commonMembers)
+	single := d.node.Get("variants") == nil
+	if single {
+		known = append(known, variantMembers...)
+	}
+	d.node.CheckMembers(errs, "a prompt", known...)
+
+	p.vars = prompt.DecodeVariables(d.node.Get("variables"), errs)
+	p.vars.Open(func(name string, declared *document.Node) {
+		l.warnAt(declared, "the variable %s is neither required nor has a default: not supplied, it is the empty string", name)
+	})
+	var set variantSet
+	if single {
+		set = decodeSingleVariant(p, d, errs)
+	} else {
+		set = decodeVariants(p, d.node.Get("variants"), errs)
+	}
+	p.variants = set.list
+	p.unused(l, set)
+	p.decodeDefault(d, set, errs)
+
+	p.table = l.table(d, errs)
+	for _, value := range p.table.Outcomes() {
+		p.byOutcome = append(p.byOutcome, set.find(value, errs))
+	}
+	p.cost = p.table.Cost()
+	p.sealPrompt(d, set)
+	return p
+}
+
+// decodeDefault finds the variant that answers when no row does.
+func (p *Prompt) decodeDefault(d *doc, set variantSet, errs *document.Errors) {
+	n := d.node.Get("default")
+	switch {
+	case n != nil:
+		p.fallback = set.find(n, errs)
+	case len(set.list) == 1:
+		p.fallback = set.list[0]
+	case len(set.list) > 1:
+		errs.Add(d.node, "default is missing: it names the variant that answers when no row does (known: %s)", set.names())
+	}
+	if p.fallback == nil {
+		p.fallback = &Variant{}
+	}
+}
+
+// unused warns of declared variables that no message reads.
+func (p *Prompt) unused(l *loader, set variantSet) {
+	used := make(map[string]bool)
+	for _, v := range set.list {
+		for _, m := range v.messages {
+			m.text.Uses(p.vars, func(name string) { used[name] = true })
+		}
+	}
+	p.vars.All(func(name string, declared *document.Node) {
+		if !used[name] {
+			l.warnAt(declared, "no message uses the variable %s", name)
+		}
+	})
+}
+
+// sealPrompt gives the prompt its content and version.
+func (p *Prompt) sealPrompt(d *doc, set variantSet) {
+	variants := make(content, len(set.list))
+	for _, v := range set.list {
+		variants[v.Key] = v.content()
+	}
+	vars := make(content)
+	p.vars.All(func(name string, _ *document.Node) {
+		c := content{}
+		if p.vars.Required(name) {
+			c["required"] = true
+		}
+		if text, ok := p.vars.Default(name); ok {
+			c["default"] = text
+		}
+		vars[name] = c
+	})
+	c := content{"default": p.fallback.Key, "variants": variants, "variables": vars}
+	c.members(d.node, rules.TableMembers...)
+	p.seal(c)
+}

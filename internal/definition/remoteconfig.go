@@ -1,0 +1,231 @@
+package definition
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/rules"
+)
+
+// RemoteConfig is a value of which a table picks the version that suits the
+// context. It is immutable and safe for concurrent use.
+type RemoteConfig struct {
+	Definition
+	Type     string // boolean, string, number, list or object
+	table    *rules.Table
+	fallback []byte   // answers when no row does
+	values   [][]byte // by outcome
+	byValue  func() map[string][]int
+}
+
+// Evaluate picks the value for a context: compact JSON of the declared type,
+// which must not be changed.
+func (c *RemoteConfig) Evaluate(b *rules.Binding) ([]byte, rules.Decision) {
+	d := c.table.Evaluate(b)
+	return c.Value(d), d
+}
+
+// Value is the value of a decision of Table: compact JSON, which must not be
+// changed.
+func (c *RemoteConfig) Value(d rules.Decision) []byte {
+	if d.Outcome < 0 {
+		return c.fallback
+	}
+	return c.values[d.Outcome]
+}
+
+// indexValues has outcomesOf find the outcomes by their values.
+func (c *RemoteConfig) indexValues() {
+	c.byValue = sync.OnceValue(func() map[string][]int {
+		outcomes := make(map[string][]int)
+		for i, v := range c.values {
+			if key, ok := valueKey(v); ok {
+				outcomes[key] = append(outcomes[key], i)
+			}
+		}
+		return outcomes
+	})
+}
+
+// outcomesOf are the outcomes of the table whose value is the given one.
+func (c *RemoteConfig) outcomesOf(value []byte) []int {
+	key, ok := valueKey(value)
+	if !ok {
+		return nil
+	}
+	return c.byValue()[key]
+}
+
+// valueKey is the same for the values that sameJSON finds equal.
+func valueKey(value []byte) (string, bool) {
+	var v any
+	if json.Unmarshal(value, &v) != nil {
+		return "", false
+	}
+	return string(canonicalJSON(v)), true
+}
+
+// Table is the table that picks the value.
+func (c *RemoteConfig) Table() *rules.Table { return c.table }
+
+// Default is the value that answers when no row of the table does.
+func (c *RemoteConfig) Default() []byte { return c.fallback }
+
+// Values are the values of the table's outcomes. They must not be changed.
+func (c *RemoteConfig) Values() [][]byte { return c.values }
+
+// The types of a remote configuration's value.
+const (
+	typeBoolean = "boolean"
+	typeString  = "string"
+	typeNumber  = "number"
+	typeList    = "list"
+	typeObject  = "object"
+)
+
+// configMembers are the members of a remote configuration beside its table and
+// commonMembers.
+var configMembers = []string{"type", "default", "merge", "schema"}
+
+func decodeRemoteConfig(l *loader, d *doc, errs *document.Errors) *RemoteConfig {
+	c := &RemoteConfig{Definition: d.common(errs)}
+	d.node.CheckMembers(errs, "a remote configuration", slices.Concat(configMembers, rules.TableMembers, commonMembers)...)
+	if n := d.node.Get("type"); n == nil {
+		errs.Add(d.node, "type is missing: one of boolean, string, number, list, object")
+	} else {
+		c.Type, _ = n.ReadWord(errs, "type", typeBoolean, typeString, typeNumber, typeList, typeObject)
+	}
+	v := valueReader{typ: c.Type, schema: compileSchema(d.node.Get("schema"), l.stopped, errs)}
+	def := d.node.Get("default")
+	if def == nil {
+		errs.Add(d.node, "default is missing: the value that answers when no row does")
+	} else {
+		c.fallback = v.read(def, "default", errs)
+	}
+	if n := d.node.Get("merge"); !n.IsNull() {
+		n.ReadWord(errs, "merge", "default")
+		if c.Type != "" && c.Type != typeObject {
+			errs.Add(n, "merge needs type: object, this is type: %s", c.Type)
+		} else if def != nil && def.Kind == document.Mapping {
+			v.merge = def
+		}
+	}
+	c.table = l.table(d, errs)
+	size := 0
+	for _, n := range c.table.Outcomes() {
+		var value []byte
+		if size <= MaxContent && !l.stopped() {
+			value = v.read(n, "value", errs)
+			if size += len(value); size > MaxContent {
+				errs.Add(n, "the values have more than %d MiB together, with what is theirs by merge", MaxContent>>20)
+			}
+		}
+		c.values = append(c.values, value)
+	}
+	c.indexValues()
+	c.cost = c.table.Cost()
+	c.sealRemoteConfig(d)
+	return c
+}
+
+// sealRemoteConfig gives the configuration its content and version.
+func (c *RemoteConfig) sealRemoteConfig(d *doc) {
+	k := content{"type": c.Type}
+	if c.fallback != nil {
+		k["default"] = freeValue(c.fallback)
+	}
+	if n := d.node.Get("schema"); !n.IsNull() {
+		k["schema"] = freeValue(n.AppendJSON(nil, new(document.Errors)))
+	}
+	k.members(d.node, append([]string{"merge"}, rules.TableMembers...)...)
+	c.seal(k)
+}
+
+// valueReader reads the values of one configuration.
+type valueReader struct {
+	typ    string // empty when it is not known
+	schema *valueSchema
+	merge  *document.Node // the default that values are patches of, or nil
+}
+
+// read checks a value and writes it as JSON. It returns nil for a value that
+// is not fit, which has been reported.
+func (v *valueReader) read(n *document.Node, what string, errs *document.Errors) []byte {
+	before := errs.Len()
+	if !v.fits(n, what, errs) {
+		return nil
+	}
+	if v.merge != nil && what != "default" {
+		n = mergePatch(v.merge, n)
+	}
+	var raw []byte
+	if v.typ == typeString {
+		raw = []byte(quoted(n.Text))
+	} else {
+		raw = n.AppendJSON(nil, errs)
+	}
+	if errs.Len() > before {
+		return nil
+	}
+	v.schema.check(n, raw, errs)
+	return raw
+}
+
+// fits checks a value's type. Text needs no quotes where text is declared.
+func (v *valueReader) fits(n *document.Node, what string, errs *document.Errors) bool {
+	var ok bool
+	switch v.typ {
+	case typeBoolean:
+		_, ok = n.ReadBool(errs, what)
+		return ok
+	case typeNumber:
+		if ok = n.Kind == document.Scalar && !n.Quoted; ok {
+			var wrong document.Errors
+			raw := n.AppendJSON(nil, &wrong)
+			if wrong.Len() > 0 {
+				errs.Merge(&wrong)
+				return false
+			}
+			ok = raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9'
+		}
+	case typeString:
+		ok = n.Kind == document.Scalar && !n.IsNull() && (n.Quoted || !n.JSON)
+	case typeList:
+		ok = n.Kind == document.Sequence
+	case typeObject:
+		ok = n.Kind == document.Mapping
+	default:
+		return false // the type itself is wrong
+	}
+	if !ok {
+		errs.Add(n, "%s must be of type %s, this is %s", what, v.typ, n.Describe())
+	}
+	return ok
+}
+
+// mergePatch applies a JSON merge patch (RFC 7396, section 2).
+func mergePatch(target, patch *document.Node) *document.Node {
+	if patch.Kind != document.Mapping {
+		return patch
+	}
+	out := &document.Node{Kind: document.Mapping, Pos: patch.Pos}
+	if target != nil && target.Kind == document.Mapping {
+		for _, m := range target.Members {
+			p := patch.Get(m.Key.Text)
+			switch {
+			case p == nil:
+				out.Members = append(out.Members, m)
+			case !p.IsNull():
+				out.Members = append(out.Members, document.Member{Key: m.Key, Value: mergePatch(m.Value, p)})
+			}
+		}
+	}
+	for _, m := range patch.Members {
+		if target.Get(m.Key.Text) == nil && !m.Value.IsNull() {
+			out.Members = append(out.Members, document.Member{Key: m.Key, Value: mergePatch(nil, m.Value)})
+		}
+	}
+	return out
+}

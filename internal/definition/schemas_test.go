@@ -1,0 +1,273 @@
+package definition
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// compiledSchemas are the schemas by name, as an editor uses them.
+func compiledSchemas(t testing.TB, model *document.Node) map[string]*jsonschema.Schema {
+	t.Helper()
+	compiled := make(map[string]*jsonschema.Schema)
+	for _, s := range Schemas(model) {
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(s.Schema))
+		if err != nil {
+			t.Fatalf("%s: %v", s.Name, err)
+		}
+		c := jsonschema.NewCompiler()
+		if err := c.AddResource(s.Name, doc); err != nil {
+			t.Fatal(err)
+		}
+		if compiled[s.Name], err = c.Compile(s.Name); err != nil {
+			t.Fatalf("%s: %v", s.Name, err)
+		}
+	}
+	return compiled
+}
+
+// validate checks a YAML text as an editor would: typed by YAML's core schema.
+func validate(t testing.TB, s *jsonschema.Schema, text string) error {
+	t.Helper()
+	var errs document.Errors
+	n := document.Parse("x.yaml", []byte(text), &errs)
+	raw := n.AppendJSON(nil, &errs)
+	if err := errs.Err(); err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Validate(v)
+}
+
+// schemaNames are the names of the schemas by folder.
+var schemaNames = map[string]string{"prompts": "prompt", "endpoints": "endpoint", "remoteconfigs": "remoteconfig"}
+
+// TestSchemasAcceptWorkspaces validates whole workspaces that load.
+func TestSchemasAcceptWorkspaces(t *testing.T) {
+	for _, dir := range []string{"../../examples/definitions", "../../caddymodule/starter"} {
+		mustLoad(t, dir)
+		model, err := ReadDataModel(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, schemas := range []map[string]*jsonschema.Schema{compiledSchemas(t, model), compiledSchemas(t, nil)} {
+			files := 0
+			err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
+				if err != nil || entry.IsDir() {
+					return err
+				}
+				files++
+				schema := schemas["context"]
+				if folder, _, ok := strings.Cut(name, "/"); ok {
+					schema = schemas[schemaNames[folder]]
+				}
+				text, err := os.ReadFile(filepath.Join(dir, name))
+				if err != nil {
+					return err
+				}
+				if err := validate(t, schema, string(text)); err != nil {
+					t.Errorf("%s/%s: %v", dir, name, err)
+				}
+				return nil
+			})
+			if err != nil || files < 5 {
+				t.Fatal(files, err)
+			}
+		}
+	}
+}
+
+// TestSchemasAndLoading holds schemas and loading to the same judgement.
+func TestSchemasAndLoading(t *testing.T) {
+	const model = "timezone: UTC\ncoerce: true\non_unknown_field: warn\non_type_mismatch: missing\nfields:\n  plan: { type: string, path: user.plan, values: [free, pro], ignore_case: true, required: false, coerce: true }\n  seats: { type: number, min: 0, max: 100, values: [1, 2] }\n  tags: list\n  v: { type: string, format: semver }\n  l: { type: string, match: language-range }\n  id: string\ncomputed: { many: seats > 1 }\nsegments: { s: [ { plan: pro, tags: { all: [a, b], size: 1.. } } ] }\n"
+	const rc, rule, variant = "type: number\ndefault: 0\n", "type: number\ndefault: 0\nrules:\n", "messages: [ { role: user, content: hi } ]\n"
+	var errs document.Errors
+	schemas := compiledSchemas(t, document.Parse("context.yaml", []byte(model), &errs))
+	for _, test := range []struct {
+		kind, text string
+		good       bool
+	}{
+		{"context", model, true},
+		{"context", "field: {}\n", false},
+		{"context", "fields: { a: { type: text } }\n", false},
+		{"context", "fields: { a: {} }\n", false},
+		{"context", "fields: { segment: string }\n", false},
+		{"context", "fields: { a: { type: string, value: [x] } }\n", false},
+		{"context", "fields: { a: string }\nsegments: { s: { a: x } }\n", false},
+		{"context", "on_unknown_field: fail\n", false},
+
+		{"remoteconfig", rc, true},
+		{"remoteconfig", "default: 0\n", false},
+		{"remoteconfig", "type: number\n", false},
+		{"remoteconfig", "type: int\ndefault: 0\n", false},
+		{"remoteconfig", rc + "defualt: 1\n", false},
+		{"remoteconfig", rc + "log: all\n", false},
+		{"remoteconfig", rc + "hit: any\n", false},
+		{"remoteconfig", rc + "key: a b\n", false},
+		{"remoteconfig", rc + "columns: [ plan, value ]\n", false},
+		{"remoteconfig", rc + "matrix: [ [ pro, 1 ] ]\n", false},
+		{"remoteconfig", rc + "columns: [ plann, value ]\nmatrix: [ [ pro, 1 ] ]\n", false},
+		{"remoteconfig", rc + "columns: [ plan, plan, value ]\nmatrix: [ [ pro, pro, 1 ] ]\n", false},
+		{"remoteconfig", rc + "columns: [ plan, many, segment, from, until, value ]\nmatrix: [ [ [pro], true, s, 2026-01-01, null, 1 ], [ not pro, any, any, null, 2099-01-01, 2 ] ]\n", true},
+		{"remoteconfig", rule + "- { id: a, when: { plan: pro, tags: { none: [x] }, v: ^2.1, l: nl }, value: 1 }\n", true},
+		{"remoteconfig", rule + "- { id: a, split: { by: id, coverage: 50%, salt: x, of: [ { value: 1, share: 20% } ] } }\n", true},
+		{"remoteconfig", rule + "- { id: a, ramp: { by: id, from: 5%, to: 100%, start: 2026-01-01, end: 2099-01-01 }, value: 1 }\n", true},
+		{"remoteconfig", rule + "- { value: 1, split: { by: id, of: [ { value: 1, share: 20% } ] } }\n", false},
+		{"remoteconfig", rule + "- { when: { plan: pro } }\n", false},
+		{"remoteconfig", rule + "- { when: { plann: pro }, value: 1 }\n", false},
+		{"remoteconfig", rule + "- { when: { plan: { anyy: [pro] } }, value: 1 }\n", false},
+		{"remoteconfig", rule + "- { when: { plan: [] }, value: 1 }\n", false},
+		{"remoteconfig", rule + "- { id: a, split: { of: [ { value: 1, share: 20% } ] } }\n", false},
+		{"remoteconfig", rule + "- { id: a, ramp: { by: id, start: 2026-01-01 }, value: 1 }\n", false},
+		{"remoteconfig", rule + "- { value: 1 }\ncolumns: [ value ]\nmatrix: [ [ 1 ] ]\n", false},
+		{"remoteconfig", rc + "tests: [ { context: { plan: pro }, value: 0 } ]\n", true},
+		{"remoteconfig", rc + "tests: [ { contxt: {}, value: 0 } ]\n", false},
+
+		{"prompt", variant + "max_tokens: 5\ntop_k: 0\n", true},
+		{"prompt", variant + "maxTokens: 5\nextra: { seed: 1 }\n", true},
+		{"prompt", variant + "seed: 1\nstop: [a, b]\nreasoning_effort: none\nresponse_format: json\ntools: [ { name: f, description: d, strict: true, parameters: { type: object } }, { name: g } ]\ntool_choice: { name: g }\n", true},
+		{"prompt", variant + "stop: a\nreasoningEffort: high\nresponseFormat: { jsonSchema: { name: n, strict: false, schema: { type: object, required: [a] } } }\ntools: []\n", true},
+		{"prompt", variant + "seed: -1\n", false},
+		{"prompt", variant + "stop: [a, b, c, d, e]\n", false},
+		{"prompt", variant + "reasoning_effort: lots\n", false},
+		{"prompt", variant + "response_format: yaml\n", false},
+		{"prompt", variant + "response_format: { json_schema: { name: n } }\n", false},
+		{"prompt", variant + "response_format: { json_schema: { name: n, schema: { type: array } } }\n", false},
+		{"prompt", variant + "tools: [ { description: d } ]\n", false},
+		{"prompt", variant + "tools: [ { name: a b } ]\n", false},
+		{"prompt", variant + "tools: [ { name: a, parameters: {} } ]\n", false},
+		{"prompt", variant + "tools: [ { name: a } ]\ntool_choice: any\n", false},
+		{"prompt", variant + "temperature: 3\n", false},
+		{"prompt", variant + "max_tokens: 1.5\n", false},
+		{"prompt", "default: a\n", false},
+		{"prompt", "messages: []\n", false},
+		{"prompt", "messages: [ { role: robot, content: hi } ]\n", false},
+		{"prompt", "messages: [ { role: user } ]\n", false},
+		{"prompt", "messages: [ { role: user, content: \"{{a}} {{b}}\" } ]\nvariables: { a: { default: 1 }, b: { required: true } }\n", true},
+		{"prompt", variant + "variables: { 1a: {} }\n", false},
+		{"prompt", "default: a\nvariants: { a: { messages: [ { role: user, content: hi } ] }, b: { extends: a, model: m } }\n", true},
+		{"prompt", "variants: { a: { message: hi } }\n", false},
+
+		{"endpoint", "prompt: p\n", true},
+		{"endpoint", "prompt: p\nretry: { count: 2, on_codes: [429] }\nmax_attempts: 4\nfallback: [ { provider: x, model: m, extra: { a: 1 } } ]\ntimeout: { total: 60s, first_token: 1.5s, idle: 1m30s }\n", true},
+		{"endpoint", "prompt: p\ncache: { ttl: 10m }\n", true},
+		{"endpoint", "prompt: p\nidempotency: true\n", true},
+		{"endpoint", "prompt: p\nidempotency: ~\n", true},
+		{"endpoint", "prompt: p\nidempotency: { ttl: 10m }\n", false},
+		{"endpoint", "prompt: p\nfallback: [ { provider: x, seed: 1, stop: [], response_format: text, tools: [ { name: a } ], tool_choice: required } ]\n", true},
+		{"endpoint", "prompt: p\nfallback: [ { provider: x, tools: a } ]\n", false},
+		{"endpoint", "prompt: p\ncache: {}\n", false},
+		{"endpoint", "max_attempts: 2\n", false},
+		{"endpoint", "prompt: p\nmax_attempts: 11\n", false},
+		{"endpoint", "prompt: p\nretry: { count: 10 }\n", false},
+		{"endpoint", "prompt: p\nretry: { on_codes: [200] }\n", false},
+		{"endpoint", "prompt: p\nretry: { on_codes: [] }\n", true},
+		{"endpoint", "prompt: p\nfallback: [ { model: x } ]\n", false},
+		{"endpoint", "prompt: p\ntimeout: { total: 60 }\n", false},
+	} {
+		files := map[string]string{"context.yaml": model, "prompts/p.yaml": "provider: x\n" + variant}
+		name := test.kind + "s/x.yaml"
+		if test.kind == "context" {
+			name = "context.yaml"
+		}
+		files[name] = test.text
+		_, loading := Load(workspace(t, files))
+		schema := validate(t, schemas[test.kind], test.text)
+		if (loading == nil) != test.good || (schema == nil) != test.good {
+			t.Errorf("%s:\n%swant good %t\nloading: %v\nschema:  %v", test.kind, test.text, test.good, loading, schema)
+		}
+	}
+}
+
+// TestSchemasAreComplete compares the members of the schemas with those that
+// are read.
+func TestSchemasAreComplete(t *testing.T) {
+	members := func(name string, path ...string) []string {
+		t.Helper()
+		i := slices.IndexFunc(Schemas(nil), func(s FileSchema) bool { return s.Name == name })
+		var node map[string]any
+		if err := json.Unmarshal(Schemas(nil)[i].Schema, &node); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range append(path, "properties") {
+			next, ok := node[step].(map[string]any)
+			if !ok {
+				t.Fatalf("%s has no %v", name, path)
+			}
+			node = next
+		}
+		return slices.Collect(maps.Keys(node))
+	}
+	without := func(list []string, names ...string) []string {
+		return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(names, s) })
+	}
+	for what, pair := range map[string][2][]string{
+		"prompt":       {members("prompt"), slices.Concat(commonMembers, promptMembers, variantMembers, rules.TableMembers)},
+		"variant":      {members("prompt", "$defs", "variant"), slices.Concat([]string{"extends", "description"}, variantMembers)},
+		"remoteconfig": {members("remoteconfig"), slices.Concat(commonMembers, configMembers, rules.TableMembers)},
+		// An endpoint has no tests: loading says where they belong.
+		"endpoint": {members("endpoint"), slices.Concat(without(commonMembers, "tests"), endpointMembers)},
+	} {
+		if diff := cmp.Diff(pair[1], pair[0], cmpopts.SortSlices(strings.Compare)); diff != "" {
+			t.Errorf("%s: members read (-), members in the schema (+):\n%s", what, diff)
+		}
+	}
+}
+
+// The parts of a schema that refer to others more than once multiply what a
+// check takes: one that takes too much is refused, whatever words it uses.
+func TestSchemaSteps(t *testing.T) {
+	for name, part := range map[string]string{
+		"allOf":   `"allOf":[{"$ref":"#/$defs/NEXT"},{"$ref":"#/$defs/NEXT"}]`,
+		"anyOf":   `"anyOf":[{"$ref":"#/$defs/NEXT"},{"$ref":"#/$defs/NEXT"}]`,
+		"oneOf":   `"oneOf":[{"$ref":"#/$defs/NEXT"},{"not":{"$ref":"#/$defs/NEXT"}}]`,
+		"not":     `"not":{"anyOf":[{"$ref":"#/$defs/NEXT"},{"$ref":"#/$defs/NEXT"}]}`,
+		"if":      `"if":{"$ref":"#/$defs/NEXT"},"then":{"$ref":"#/$defs/NEXT"},"else":{"$ref":"#/$defs/NEXT"}`,
+		"formats": `"format":"regex","anyOf":[{"format":"regex","$ref":"#/$defs/NEXT"},{"format":"regex","$ref":"#/$defs/NEXT"}]`,
+	} {
+		for _, draft := range []string{
+			"https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#",
+		} {
+			for _, leaf := range []string{`{"type":"string"}`, `{"enum":[1]}`} {
+				schema := func(depth int) string {
+					var b strings.Builder
+					fmt.Fprintf(&b, `{"$schema":%q,"allOf":[{"$ref":"#/$defs/a0"}],"$defs":{`, draft)
+					for i := range depth {
+						fmt.Fprintf(&b, `"a%d":{%s},`, i, strings.ReplaceAll(part, "NEXT", fmt.Sprint("a", i+1)))
+					}
+					fmt.Fprintf(&b, `"a%d":%s}}`, depth, leaf)
+					return b.String()
+				}
+				load := func(depth int) error {
+					_, err := Load(workspace(t, map[string]string{"remoteconfigs/c.json": `{"type":"string","default":"x","schema":` + schema(depth) + `}`}))
+					return err
+				}
+				if err := load(30); err == nil || !strings.Contains(err.Error(), "c.json:1:28: the value can't be checked in 100000 steps") {
+					// One side may settle what the other says.
+					if name == "allOf" || err != nil && !strings.Contains(err.Error(), "breaks the schema") {
+						t.Errorf("%s, %s, %s: %.300v", name, draft, leaf, err)
+					}
+				}
+				if err := load(3); err != nil && strings.Contains(err.Error(), "steps") {
+					t.Errorf("%s, %s, %s: %v", name, draft, leaf, err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package definition
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+)
+
+// Source is a workspace that is kept up to date with its directory. Its
+// snapshot is always valid: a set with a mistake is reported and not served.
+// It is safe for concurrent use.
+type Source struct {
+	dir     string
+	current atomic.Pointer[Snapshot]
+	failure atomic.Pointer[error]
+
+	loading sync.Mutex // held while a set is loaded and its news is spread
+	memory  memory     // of the last loading
+	read    func(ctx context.Context, dir string, m *memory) (*Snapshot, error)
+	// ctx ends with Close, and with it what is being loaded.
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu          sync.Mutex // guards what follows
+	subscribers map[int]func(*Snapshot, error)
+	nextID      int
+	watcher     *watcher
+	closed      bool
+}
+
+// Open loads the workspace in dir. It fails when the workspace is invalid, with
+// a *document.MultiError. It does not watch yet.
+func Open(dir string) (*Source, error) {
+	s := &Source{dir: dir, read: loadAgain, subscribers: make(map[int]func(*Snapshot, error))}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	before := allocated()
+	defer giveBack(before)
+	snapshot, err := s.load()
+	if err != nil {
+		s.cancel()
+		return nil, err
+	}
+	s.current.Store(snapshot)
+	return s, nil
+}
+
+// load loads the directory and turns a panic into an error: whatever a file
+// contains, the gateway goes on with the set it has.
+func (s *Source) load() (snapshot *Snapshot, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.memory = memory{}
+			snapshot, err = nil, fmt.Errorf("%s: reading the definitions panicked, please report this: %v\n%s", s.dir, p, debug.Stack())
+		}
+	}()
+	return s.read(s.ctx, s.dir, &s.memory)
+}
+
+// SlowLoad is after how long a loading that has not ended is reported.
+const SlowLoad = 10 * time.Second
+
+// SlowLoadError is the error of a directory that has been loading for longer
+// than SlowLoad. It is replaced by the outcome of the loading, if there ever is
+// one.
+type SlowLoadError struct {
+	Since time.Time
+}
+
+// Error says since when, and what is served meanwhile.
+func (e *SlowLoadError) Error() string {
+	return fmt.Sprintf("the definitions have been loading since %s: the last good set is served meanwhile; if this does not end, undo the last edit and restart",
+		e.Since.UTC().Format(time.RFC3339))
+}
+
+// reportSlow has a loading that begins now reported once it takes longer than
+// SlowLoad. With the returned function it has ended, and so has the report.
+func (s *Source) reportSlow() (ended func()) {
+	var (
+		mu    sync.Mutex
+		over  bool
+		since = time.Now()
+	)
+	timer := time.AfterFunc(SlowLoad, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
+			return
+		}
+		var err error = &SlowLoadError{Since: since}
+		s.failure.Store(&err)
+		s.publish(s.Snapshot(), err)
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		timer.Stop()
+	}
+}
+
+// Dir is the directory of the workspace.
+func (s *Source) Dir() string { return s.dir }
+
+// Snapshot is the last valid set.
+func (s *Source) Snapshot() *Snapshot { return s.current.Load() }
+
+// LastError tells why the directory is not what is being served, or nil. It is
+// the error of the last loading, a *SlowLoadError while one takes long.
+func (s *Source) LastError() error {
+	if err := s.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Subscribe has f called after every loading with news: with a new snapshot,
+// or with the served one and the error that keeps the directory from being
+// served, a *SlowLoadError while the loading goes on. Calls come one at a time, in order, and must not call Reload. The
+// subscription ends with cancel, during which a last call may still be under
+// way.
+func (s *Source) Subscribe(f func(*Snapshot, error)) (cancel func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.nextID
+	s.nextID++
+	s.subscribers[id] = f
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.subscribers, id)
+	}
+}
+
+// Reload loads the directory now and serves it if it is valid. Otherwise the
+// set served stays, and the error is that of LastError.
+func (s *Source) Reload() error {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	before := allocated()
+	defer giveBack(before)
+	ended := s.reportSlow()
+	next, err := s.load()
+	ended()
+	if err != nil && s.ctx.Err() != nil {
+		return err // the workspace was closed meanwhile: that is no news
+	}
+	last, served := s.LastError(), s.Snapshot()
+	if err != nil {
+		s.failure.Store(&err)
+		if last == nil || last.Error() != err.Error() {
+			s.publish(served, err)
+		}
+		return err
+	}
+	s.failure.Store(nil)
+	s.current.Store(next)
+	// Files were touched, comments were edited: nobody needs to know.
+	if last == nil && next.Revision == served.Revision && sameWarnings(next.Warnings, served.Warnings) {
+		return nil
+	}
+	s.publish(next, nil)
+	return nil
+}
+
+// sameWarnings compares warnings without their places, which every edit moves.
+func sameWarnings(a, b []Warning) bool {
+	return slices.EqualFunc(a, b, func(a, b Warning) bool {
+		return a.Message == b.Message && a.Pos.File == b.Pos.File
+	})
+}
+
+// publish tells the subscribers, in the order they came.
+func (s *Source) publish(snapshot *Snapshot, err error) {
+	s.mu.Lock()
+	calls := make([]func(*Snapshot, error), 0, len(s.subscribers))
+	for _, id := range slices.Sorted(maps.Keys(s.subscribers)) {
+		calls = append(calls, s.subscribers[id])
+	}
+	s.mu.Unlock()
+	for _, f := range calls {
+		f(snapshot, err)
+	}
+}
+
+// Watch begins to reload whenever the directory changes, until Close. Further
+// calls do nothing.
+func (s *Source) Watch() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watcher != nil || s.closed {
+		return nil
+	}
+	w, err := newWatcher(s.dir, recheck, func() { _ = s.Reload() }, func() bool { return s.LastError() != nil })
+	if err != nil {
+		return &document.MultiError{List: []*document.Error{{
+			Pos:     document.Position{File: s.dir, Line: 1, Column: 1},
+			Message: fmt.Sprintf("the directory can't be watched: %v", err),
+		}}}
+	}
+	s.watcher = w
+	return nil
+}
+
+// Close ends the watching and a reload under way, for which it waits. The last
+// snapshot stays usable.
+func (s *Source) Close() error {
+	s.cancel()
+	s.mu.Lock()
+	w := s.watcher
+	s.watcher, s.closed = nil, true
+	s.mu.Unlock()
+	if w == nil {
+		return nil
+	}
+	return w.close()
+}

@@ -1,0 +1,286 @@
+package definition
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+)
+
+// banner is a remote configuration with a value to tell loadings apart.
+func banner(text string) string { return fmt.Sprintf("type: string\ndefault: %q\n", text) }
+
+// news is what a subscriber was told.
+type news struct {
+	snapshot *Snapshot
+	err      error
+}
+
+// watched opens and watches a workspace.
+func watched(t *testing.T, dir string) (*Source, <-chan news) {
+	t.Helper()
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Watch(); err != nil {
+		t.Fatal(err)
+	}
+	c := make(chan news, 1000)
+	cancel := s.Subscribe(func(snapshot *Snapshot, err error) { c <- news{snapshot, err} })
+	t.Cleanup(func() {
+		cancel()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	// The loading that follows the first watch brings no news; edits made
+	// before it would be part of it.
+	time.Sleep(2 * quiet)
+	return s, c
+}
+
+// await waits for a served value. A definition that was edited must be served
+// within a second; the test machine may be slow.
+func await(t *testing.T, s *Source, want string) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if c := s.Snapshot().RemoteConfigs["c"]; c != nil && string(c.Default()) == `"`+want+`"` {
+			return
+		}
+	}
+	t.Fatalf("%s is not served; last error: %v", want, s.LastError())
+}
+
+func TestReload(t *testing.T) {
+	dir := workspace(t, map[string]string{"remoteconfigs/c.yaml": banner("one")})
+	file := filepath.Join(dir, "remoteconfigs/c.yaml")
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var got []news
+	cancel := s.Subscribe(func(snapshot *Snapshot, err error) { got = append(got, news{snapshot, err}) })
+	first := s.Snapshot()
+
+	// Nothing new to tell.
+	write(t, file, "# a comment\n"+banner("one"))
+	if err := s.Reload(); err != nil || len(got) != 0 || s.Snapshot().Revision != first.Revision {
+		t.Fatalf("%v %v", err, got)
+	}
+	// A mistake is told once, and not served.
+	write(t, file, "type: strin\ndefault: x\n")
+	for range 2 {
+		if err := s.Reload(); err == nil || s.LastError() == nil {
+			t.Fatal("no error")
+		}
+	}
+	if len(got) != 1 || got[0].err == nil || got[0].snapshot.Revision != first.Revision || s.Snapshot() != got[0].snapshot {
+		t.Fatalf("%+v", got)
+	}
+	var multi *document.MultiError
+	if !errors.As(s.LastError(), &multi) || multi.List[0].Pos.String() != file+":1:7" {
+		t.Errorf("%v", s.LastError())
+	}
+	// Mended, even without a change.
+	write(t, file, banner("one"))
+	if err := s.Reload(); err != nil || s.LastError() != nil || len(got) != 2 || got[1].err != nil {
+		t.Fatalf("%v %+v", err, got)
+	}
+	write(t, file, banner("two"))
+	if err := s.Reload(); err != nil || len(got) != 3 || got[2].snapshot != s.Snapshot() || got[2].snapshot.Revision == first.Revision {
+		t.Fatalf("%v %+v", err, got)
+	}
+	cancel()
+	write(t, file, banner("three"))
+	if err := s.Reload(); err != nil || len(got) != 3 {
+		t.Fatalf("%v %+v", err, got)
+	}
+}
+
+func TestOpenRefusesMistakes(t *testing.T) {
+	dir := workspace(t, map[string]string{"remoteconfigs/c.yaml": "type: x\n"})
+	if s, err := Open(dir); err == nil || s != nil {
+		t.Errorf("%v %v", s, err)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	setup := func(t *testing.T) string {
+		return workspace(t, map[string]string{"remoteconfigs/c.yaml": banner("one"), "prompts/p.yaml": simple})
+	}
+	t.Run("edit", func(t *testing.T) {
+		t.Parallel()
+		dir := setup(t)
+		s, told := watched(t, dir)
+		start := time.Now()
+		write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("two"))
+		await(t, s, "two")
+		t.Logf("served after %v", time.Since(start))
+		if n := <-told; n.err != nil || n.snapshot != s.Snapshot() {
+			t.Errorf("%+v", n)
+		}
+	})
+	t.Run("rename over", func(t *testing.T) {
+		t.Parallel()
+		dir := setup(t)
+		s, _ := watched(t, dir)
+		for i := range 3 {
+			text := fmt.Sprintf("two%d", i)
+			tmp := filepath.Join(dir, "remoteconfigs/.c.yaml.swp")
+			write(t, tmp, banner(text))
+			if err := os.Rename(tmp, filepath.Join(dir, "remoteconfigs/c.yaml")); err != nil {
+				t.Fatal(err)
+			}
+			await(t, s, text)
+		}
+	})
+	t.Run("broken and mended", func(t *testing.T) {
+		t.Parallel()
+		dir := setup(t)
+		s, told := watched(t, dir)
+		file := filepath.Join(dir, "remoteconfigs/c.yaml")
+		write(t, file, "type: string\ndefault: [1]\n")
+		if n := <-told; n.err == nil || !strings.Contains(n.err.Error(), file+":2:10: ") || string(s.Snapshot().RemoteConfigs["c"].Default()) != `"one"` {
+			t.Errorf("%+v", n)
+		}
+		write(t, file, banner("two"))
+		await(t, s, "two")
+		if n := <-told; n.err != nil || s.LastError() != nil {
+			t.Errorf("%+v, %v", n, s.LastError())
+		}
+	})
+	t.Run("new folders and removal", func(t *testing.T) {
+		t.Parallel()
+		dir := workspace(t, map[string]string{"prompts/p.yaml": simple})
+		s, _ := watched(t, dir)
+		write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("two"))
+		await(t, s, "two")
+		write(t, filepath.Join(dir, "remoteconfigs/a/b/x.yaml"), "key: d\n"+banner("x"))
+		write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("three"))
+		await(t, s, "three")
+		write(t, filepath.Join(dir, "remoteconfigs/a/b/y.yaml"), "key: c2\n"+banner("x"))
+		if err := os.Remove(filepath.Join(dir, "prompts/p.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("four"))
+		await(t, s, "four")
+		if got := s.Snapshot(); len(got.RemoteConfigs) != 3 || len(got.Prompts) != 0 {
+			t.Errorf("%d %d", len(got.RemoteConfigs), len(got.Prompts))
+		}
+	})
+	t.Run("ConfigMap", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		configMap(t, dir, "1", map[string]string{"remoteconfigs/c.yaml": banner("one")})
+		s, _ := watched(t, dir)
+		for i := 2; i < 5; i++ {
+			configMap(t, dir, fmt.Sprint(i), map[string]string{"remoteconfigs/c.yaml": banner(fmt.Sprint("rev", i))})
+			await(t, s, fmt.Sprint("rev", i))
+			if err := os.RemoveAll(filepath.Join(dir, fmt.Sprint("..rev_", i-1))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	t.Run("swapped link", func(t *testing.T) {
+		t.Parallel()
+		base := t.TempDir()
+		dir := filepath.Join(base, "current")
+		for i := range 4 {
+			write(t, filepath.Join(base, fmt.Sprint("rev", i), "remoteconfigs/c.yaml"), banner(fmt.Sprint("rev", i)))
+		}
+		if err := os.Symlink("rev0", dir); err != nil {
+			t.Fatal(err)
+		}
+		s, _ := watched(t, dir)
+		for i := 1; i < 4; i++ {
+			next := filepath.Join(base, "next")
+			if err := os.Symlink(fmt.Sprint("rev", i), next); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(next, dir); err != nil {
+				t.Fatal(err)
+			}
+			await(t, s, fmt.Sprint("rev", i))
+		}
+		write(t, filepath.Join(base, "rev3/remoteconfigs/c.yaml"), banner("edited"))
+		await(t, s, "edited")
+	})
+	t.Run("deleted and made again", func(t *testing.T) {
+		t.Parallel()
+		dir := filepath.Join(t.TempDir(), "definitions")
+		write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("one"))
+		s, told := watched(t, dir)
+		// As a whole: removed file by file, it may be read in between.
+		if err := os.Rename(dir, filepath.Join(t.TempDir(), "gone")); err != nil {
+			t.Fatal(err)
+		}
+		for n := range told {
+			if n.err != nil && strings.Contains(n.err.Error(), "no such file") {
+				break
+			}
+		}
+		if c := s.Snapshot().RemoteConfigs["c"]; c == nil || string(c.Default()) != `"one"` {
+			t.Error("not the last good set")
+		}
+		write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("two"))
+		await(t, s, "two")
+	})
+	t.Run("never still", func(t *testing.T) {
+		t.Parallel()
+		dir := setup(t)
+		s, _ := watched(t, dir)
+		write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("two"))
+		var stop atomic.Bool
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for !stop.Load() {
+				_ = os.WriteFile(filepath.Join(dir, "prompts/noise.yaml"), []byte(simple), 0o644)
+				time.Sleep(20 * time.Millisecond)
+			}
+		}()
+		await(t, s, "two")
+		stop.Store(true)
+		<-done
+	})
+	t.Run("hidden files are no news", func(t *testing.T) {
+		t.Parallel()
+		dir := setup(t)
+		s, told := watched(t, dir)
+		before := s.Snapshot()
+		write(t, filepath.Join(dir, "remoteconfigs/.c.yaml.swp"), "x")
+		write(t, filepath.Join(dir, "remoteconfigs/c.yaml~"), "x")
+		time.Sleep(patience + 2*quiet)
+		if len(told) > 0 || s.Snapshot() != before {
+			t.Error("reloaded")
+		}
+	})
+}
+
+func TestCloseAndWatchAgain(t *testing.T) {
+	s, err := Open(workspace(t, map[string]string{"remoteconfigs/c.yaml": banner("one")}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Watch(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Watch(); err != nil || s.Snapshot() == nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,171 @@
+package definition
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/rules"
+)
+
+// maxPrerequisites is how many remote configurations may ask for each other's
+// values in a chain.
+const maxPrerequisites = 100
+
+// table compiles the table of a definition.
+func (l *loader) table(d *doc, errs *document.Errors) *rules.Table {
+	known := make(map[string]*rules.Prerequisite) // many rows ask for the same
+	opts := rules.Options{Key: d.key, Config: func(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
+		asked, err := json.Marshal([]any{key.Text, cellValue(value)})
+		if p := known[string(asked)]; p != nil && err == nil {
+			return p
+		}
+		before := errs.Len()
+		p := l.prerequisite(key, value, errs)
+		if errs.Len() == before {
+			known[string(asked)] = p
+		}
+		c := l.configs[key.Text]
+		d.refer(KindRemoteConfig, key, c, p != nil && c != nil)
+		return p
+	}}
+	t := rules.DecodeTable(l.snapshot.Model, d.node, opts, errs)
+	l.remark(t.Remarks())
+	d.patterns = t.PatternSize()
+	return t
+}
+
+// remark takes over what decoding found. It may be called in parallel.
+func (l *loader) remark(remarks []rules.Remark) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range remarks {
+		l.found = append(l.found, Warning{Pos: r.Pos, Message: r.Message, Kind: "remark"})
+	}
+}
+
+// prerequisite resolves the condition that a remote configuration has a value,
+// or one of a list of values.
+func (l *loader) prerequisite(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
+	if l.broken[KindRemoteConfig][key.Text] {
+		return nil
+	}
+	d := l.byKey[KindRemoteConfig][key.Text]
+	if d == nil {
+		errs.Add(key, "there is no remote configuration %q%s", key.Text, document.DidYouMean(key.Text, l.keys(KindRemoteConfig)))
+		return nil
+	}
+	if cycle := l.cycle(d.key); cycle != "" {
+		errs.Add(key, "remote configurations depend on each other in a circle: %s", cycle)
+		return nil
+	}
+	c := l.config(d, l.errs)
+	reader := valueReader{typ: c.Type}
+	wanted := []*document.Node{value}
+	if c.Type != typeList && value.Kind == document.Sequence {
+		wanted = value.Items
+	}
+	if c.table.Depth() >= maxPrerequisites {
+		errs.Add(key, "remote configurations depend on each other over more than %d steps, %s is the last", maxPrerequisites, d.key)
+		return nil
+	}
+	p := &rules.Prerequisite{Table: c.table}
+	for _, n := range wanted {
+		want := reader.read(n, "the value of "+d.key, errs)
+		if want == nil {
+			continue
+		}
+		p.Accept = append(p.Accept, c.outcomesOf(want)...)
+		p.AcceptDefault = p.AcceptDefault || sameJSON(want, c.fallback)
+	}
+	slices.Sort(p.Accept)
+	p.Accept = slices.Compact(p.Accept)
+	return p
+}
+
+// remoteConfigs builds all remote configurations. Those whose tables refer to
+// others are built after them, one at a time; the rest in parallel.
+func (l *loader) remoteConfigs() map[string]*RemoteConfig {
+	all := l.docs[KindRemoteConfig]
+	var free, bound []*doc
+	for _, d := range all {
+		if refersToConfigs(d.node) {
+			bound = append(bound, d)
+		} else {
+			free = append(free, d)
+		}
+	}
+	built := make([]*RemoteConfig, len(free))
+	place := func(i int) document.Position { return free[i].node.Pos }
+	l.parallel("compiling this remote configuration", len(free), place, func(i int, errs *document.Errors) {
+		built[i] = buildOne(l, free[i], errs, decodeRemoteConfig)
+	})
+	l.configs = make(map[string]*RemoteConfig, len(all))
+	for i, d := range free {
+		l.configs[d.key] = built[i]
+	}
+	for _, d := range bound {
+		if l.stopped() {
+			break
+		}
+		l.config(d, l.errs)
+	}
+	return l.configs
+}
+
+// config builds a remote configuration unless that was done, after those it
+// refers to.
+func (l *loader) config(d *doc, errs *document.Errors) *RemoteConfig {
+	if c, ok := l.configs[d.key]; ok {
+		return c
+	}
+	l.building = append(l.building, d.key)
+	begun, others := time.Now(), l.others
+	l.others = 0
+	c := buildOne(l, d, errs, decodeRemoteConfig)
+	took := time.Since(begun)
+	l.effort.spent(took-l.others, d.node.Pos, "compiling this remote configuration")
+	l.others = others + took
+	l.building = l.building[:len(l.building)-1]
+	l.configs[d.key] = c
+	return c
+}
+
+// cycle describes how building came back to a configuration.
+func (l *loader) cycle(key string) string {
+	for i, k := range l.building {
+		if k == key {
+			return strings.Join(append(l.building[i:len(l.building):len(l.building)], key), " -> ")
+		}
+	}
+	return ""
+}
+
+// refersToConfigs tells whether a table may have a config: condition.
+func refersToConfigs(def *document.Node) bool {
+	for _, name := range []string{"columns", "matrix", "rules"} {
+		if mentionsConfig(def.Get(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+func mentionsConfig(n *document.Node) bool {
+	if n == nil {
+		return false
+	}
+	for _, item := range n.Items {
+		if item.Kind == document.Scalar && item.Text == "config" || mentionsConfig(item) {
+			return true
+		}
+	}
+	for _, m := range n.Members {
+		if m.Key.Text == "config" || mentionsConfig(m.Value) {
+			return true
+		}
+	}
+	return false
+}

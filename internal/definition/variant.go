@@ -1,0 +1,337 @@
+package definition
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/internal/prompt"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// Variant is one wording of a prompt with the model and the parameters it is
+// meant for. It is immutable and safe for concurrent use.
+type Variant struct {
+	Key string
+	// Name is the variant's own name, or its key where it gives none.
+	Name       string
+	Provider   string // empty where the prompt doesn't say
+	Model      string // empty where the prompt doesn't say
+	Parameters providers.Parameters
+	// Extra are raw parameters for the provider. It must not be changed.
+	Extra map[string]json.RawMessage
+
+	messages []message
+	answer   prompt.Answer
+	pos      document.Position
+}
+
+// message is a message's template.
+type message struct {
+	role   string
+	text   *prompt.Template
+	source string
+}
+
+// AppendJSON appends the prompt value that the API answers with: name,
+// messages, provider, model and the parameters that are set. values must be
+// bound to the prompt's variables. The error is a *prompt.TooLargeError.
+func (v *Variant) AppendJSON(dst []byte, values *prompt.Values) ([]byte, error) {
+	size, err := v.Size(values)
+	if err != nil {
+		return dst, err
+	}
+	return v.answer.Append(slices.Grow(dst, size), values), nil
+}
+
+// Size is how many bytes AppendJSON appends. It is known without rendering
+// them. The error is a *prompt.TooLargeError.
+func (v *Variant) Size(values *prompt.Values) (int, error) {
+	if err := v.checkText(values); err != nil {
+		return 0, err
+	}
+	return v.answer.Size(values), nil
+}
+
+// checkText checks how large the messages are. The error is a
+// *prompt.TooLargeError.
+func (v *Variant) checkText(values *prompt.Values) error {
+	if size := v.answer.TextSize(values); size > prompt.MaxRendered {
+		return &prompt.TooLargeError{Size: size}
+	}
+	return nil
+}
+
+// Messages renders the messages for a model. The error is a
+// *prompt.TooLargeError.
+func (v *Variant) Messages(values *prompt.Values) ([]providers.Message, error) {
+	if err := v.checkText(values); err != nil {
+		return nil, err
+	}
+	messages := make([]providers.Message, len(v.messages))
+	for i, m := range v.messages {
+		messages[i] = providers.Message{Role: m.role, Content: m.text.Text(values)}
+	}
+	return messages, nil
+}
+
+// variantSet is a prompt's variants while it is decoded.
+type variantSet struct {
+	list  []*Variant
+	byKey map[string]*Variant
+}
+
+// names are the variants' keys, for messages.
+func (s variantSet) names() string {
+	return strings.Join(slices.Sorted(maps.Keys(s.byKey)), ", ")
+}
+
+// find resolves the name of a variant.
+func (s variantSet) find(n *document.Node, errs *document.Errors) *Variant {
+	if n == nil || n.Kind != document.Scalar || n.IsNull() {
+		errs.Add(n, "the name of a variant is expected (known: %s)", s.names())
+		return nil
+	}
+	v := s.byKey[n.Text]
+	if v == nil {
+		errs.Add(n, "there is no variant %q%s", n.Text, document.DidYouMean(n.Text, slices.Sorted(maps.Keys(s.byKey))))
+	}
+	return v
+}
+
+// variantMembers are the members of a variant written at the top of a prompt;
+// one of several can also extend another.
+var variantMembers = slices.Concat([]string{"name", "provider", "model", "messages", "extra"}, parameterNames)
+
+// decodeSingleVariant reads a prompt written without variants: it is its own
+// only variant.
+func decodeSingleVariant(p *Prompt, d *doc, errs *document.Errors) variantSet {
+	v := &Variant{Key: p.Key, pos: d.node.Pos}
+	v.decode(d.node, p.vars, errs)
+	if d.node.Get("messages") == nil {
+		errs.Add(d.node, "messages are missing: a prompt has variants, or messages of its own")
+	}
+	v.finish()
+	return variantSet{[]*Variant{v}, map[string]*Variant{v.Key: v}}
+}
+
+// variantReader resolves what variants inherit.
+type variantReader struct {
+	nodes map[string]*document.Node
+	done  map[string]*Variant // nil while a variant is being read
+	vars  *prompt.Variables
+	errs  *document.Errors
+}
+
+func decodeVariants(p *Prompt, n *document.Node, errs *document.Errors) variantSet {
+	set := variantSet{byKey: make(map[string]*Variant)}
+	if n.IsNull() || n.Kind != document.Mapping || len(n.Members) == 0 {
+		errs.Add(n, "variants must be a mapping of names to variants, with one at least")
+		return set
+	}
+	r := &variantReader{make(map[string]*document.Node), make(map[string]*Variant), p.vars, errs}
+	for _, m := range n.Members {
+		if !ValidKey(m.Key.Text) {
+			errs.Add(m.Key, "%q can't be the name of a variant: 1 to 256 letters, digits and . _ : / -", m.Key.Text)
+		}
+		if m.Value.CheckMembers(errs, "a variant", append([]string{"extends", "description"}, variantMembers...)...) {
+			r.nodes[m.Key.Text] = m.Value
+		}
+	}
+	size := 0
+	for _, m := range n.Members {
+		v := r.variant(m.Key.Text)
+		if v != nil && size <= MaxContent {
+			if size += v.size(); size > MaxContent {
+				errs.Add(m.Key, "the variants have more than %d MiB together, with what they inherit", MaxContent>>20)
+			}
+		}
+		if v == nil || size > MaxContent {
+			v = &Variant{Key: m.Key.Text, Name: m.Key.Text}
+		} else if n := r.nodes[m.Key.Text]; n.Get("messages") == nil && n.Get("extends") == nil {
+			errs.Add(m.Key, "the variant %s has no messages, and extends none to inherit them from", v.Key)
+		}
+		v.finish()
+		set.list = append(set.list, v)
+		set.byKey[v.Key] = v
+	}
+	return set
+}
+
+// variant reads a variant after the one it extends. It returns nil for one
+// that can't be read, which has been reported.
+func (r *variantReader) variant(key string) *Variant {
+	if v, ok := r.done[key]; ok {
+		return v
+	}
+	n, ok := r.nodes[key]
+	if !ok {
+		return nil
+	}
+	r.done[key] = nil
+	v := &Variant{}
+	if e := n.Get("extends"); e != nil {
+		base := r.extended(e)
+		if base != nil {
+			*v = *base
+			v.Extra = maps.Clone(base.Extra)
+		}
+	}
+	v.Key, v.Name, v.pos = key, "", n.Pos
+	v.decode(n, r.vars, r.errs)
+	r.done[key] = v
+	return v
+}
+
+// extended resolves extends.
+func (r *variantReader) extended(e *document.Node) *Variant {
+	name, ok := e.ReadString(r.errs, "extends")
+	if !ok {
+		return nil
+	}
+	if _, ok := r.nodes[name]; !ok {
+		r.errs.Add(e, "there is no variant %q to extend%s", name, document.DidYouMean(name, slices.Sorted(maps.Keys(r.nodes))))
+		return nil
+	}
+	if v, started := r.done[name]; started && v == nil {
+		r.errs.Add(e, "the variant %s extends itself by way of this one", name)
+		return nil
+	}
+	return r.variant(name)
+}
+
+// decode reads the members a variant gives over those it inherited.
+func (v *Variant) decode(n *document.Node, vars *prompt.Variables, errs *document.Errors) {
+	text := func(name string, into *string) {
+		if m := n.Get(name); m != nil {
+			*into, _ = m.ReadString(errs, name)
+		}
+	}
+	text("name", &v.Name)
+	text("provider", &v.Provider)
+	text("model", &v.Model)
+	decodeParameters(n, &v.Parameters, errs)
+	v.checkToolChoice(n, errs)
+	v.Extra = decodeExtra(n.Get("extra"), v.Extra, errs)
+	if m := n.Get("messages"); m != nil {
+		v.messages = decodeMessages(m, vars, errs)
+	}
+}
+
+// checkToolChoice checks the tool choice against the tools, inherited or not.
+func (v *Variant) checkToolChoice(n *document.Node, errs *document.Errors) {
+	at := cmp.Or(n.Get("tool_choice"), n.Get("toolChoice"))
+	if at == nil {
+		if n.Get("tools") == nil {
+			return // whatever is wrong was reported where it was inherited from
+		}
+		if at = n.Get("tools"); len(v.Parameters.Tools) == 0 {
+			v.Parameters.ToolChoice = nil // goes with the tools
+		}
+	}
+	if problem := mischosen(&v.Parameters); problem != "" {
+		errs.Add(at, "tool_choice: %s", problem)
+	}
+}
+
+// roles are the roles a message may have.
+var roles = []string{"system", "developer", "user", "assistant"}
+
+func decodeMessages(n *document.Node, vars *prompt.Variables, errs *document.Errors) []message {
+	if n.Kind != document.Sequence || len(n.Items) == 0 {
+		errs.Add(n, "messages must be a list of {role, content}, with one at least")
+		return nil
+	}
+	messages := make([]message, 0, len(n.Items))
+	for _, item := range n.Items {
+		if !item.CheckMembers(errs, "a message", "role", "content") {
+			continue
+		}
+		role, text := item.Get("role"), item.Get("content")
+		if role == nil {
+			role = item
+		}
+		word, _ := role.ReadWord(errs, "role", roles...)
+		if text == nil || text.Kind != document.Scalar || text.IsNull() {
+			at := text
+			if at == nil {
+				at = item
+			}
+			errs.Add(at, "the content of a message must be text")
+			continue
+		}
+		messages = append(messages, message{word, prompt.Compile(text, vars, errs), text.Text})
+	}
+	return messages
+}
+
+// finish compiles the answer once everything is known.
+func (v *Variant) finish() {
+	if v.Name == "" {
+		v.Name = v.Key
+	}
+	// An empty list took away what was inherited. It is nothing now.
+	if len(v.Parameters.Stop) == 0 {
+		v.Parameters.Stop = nil
+	}
+	if len(v.Parameters.Tools) == 0 {
+		v.Parameters.Tools = nil
+	}
+	var a prompt.Answer
+	a.Literal(`{"name":` + quoted(v.Name) + `,"messages":[`)
+	for i, m := range v.messages {
+		if i > 0 {
+			a.Literal(",")
+		}
+		a.Literal(`{"role":` + quoted(m.role) + `,"content":"`)
+		a.Template(m.text)
+		a.Literal(`"}`)
+	}
+	a.Literal("]")
+	if v.Provider != "" {
+		a.Literal(`,"provider":` + quoted(v.Provider))
+	}
+	if v.Model != "" {
+		a.Literal(`,"model":` + quoted(v.Model))
+	}
+	eachParameter(&v.Parameters, func(name, value string) {
+		a.Literal(`,"` + name + `":` + value)
+	})
+	a.Literal("}")
+	v.answer = a
+}
+
+// size is about how many bytes the variant has with all that it inherits.
+func (v *Variant) size() int {
+	size := 0
+	for _, m := range v.messages {
+		size += len(m.role) + len(m.source)
+	}
+	for name, value := range v.Extra {
+		size += len(name) + len(value)
+	}
+	for _, tool := range v.Parameters.Tools {
+		size += len(tool.Description) + len(tool.Parameters)
+	}
+	return size
+}
+
+// quoted writes a JSON string.
+func quoted(s string) string {
+	return string(jsontext.AppendString(nil, s))
+}
+
+// content is the variant with all it inherited.
+func (v *Variant) content() content {
+	messages := make([]any, len(v.messages))
+	for i, m := range v.messages {
+		messages[i] = content{"role": m.role, "content": m.source}
+	}
+	c := Target{v.Provider, v.Model, v.Parameters, v.Extra}.content()
+	c["name"], c["messages"] = v.Name, messages
+	return c
+}

@@ -1,0 +1,209 @@
+// Package format lays out the matrices of definition files: the cells of a
+// column stand below each other and below the column's name. Only spaces
+// between the cells of a row change; comments and everything else stay as they
+// are, byte for byte.
+package format
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"golang.org/x/text/width"
+)
+
+// errChanged is the answer for a file whose meaning a new layout would change.
+// It is a safety net: no such file is known.
+var errChanged = errors.New("its layout can't be changed without changing what it says")
+
+// Source lays out the matrix of a definition file. The name decides between
+// YAML and JSON, which is returned as it is, and stands in error messages. A
+// row that spans several lines is left alone. The error is a
+// *document.MultiError for a file that can't be read.
+func Source(name string, data []byte) ([]byte, error) {
+	if document.IsJSON(name) {
+		return data, nil
+	}
+	var errs document.Errors
+	def := document.Parse(name, data, &errs)
+	if err := errs.Err(); err != nil {
+		return nil, err
+	}
+	matrix := def.Get("matrix")
+	if matrix == nil || matrix.Kind != document.Sequence {
+		return data, nil
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	var rows []*row
+	add := func(n *document.Node) {
+		if r := readRow(lines, n); r != nil {
+			rows = append(rows, r)
+		}
+	}
+	add(def.Get("columns"))
+	for _, n := range matrix.Items {
+		add(n)
+	}
+	rows = alone(rows)
+	align(rows)
+	for _, r := range rows {
+		lines[r.line] = r.text()
+	}
+	out := strings.Join(lines, "")
+	again := document.Parse(name, []byte(out), &errs)
+	if errs.Len() > 0 || !same(def, again) {
+		return nil, fmt.Errorf("%s: %w", name, errChanged)
+	}
+	return []byte(out), nil
+}
+
+// row is a flow sequence that stands in one line.
+type row struct {
+	line  int      // index into the file's lines
+	head  string   // the line up to and including [
+	cells []string // without the spaces around them
+	tail  string   // from ] on, or from a comma before it
+	at    []int    // the columns at which the cells begin
+}
+
+// readRow finds the parts of a row, or returns nil for one that is not laid
+// out.
+func readRow(lines []string, n *document.Node) *row {
+	if n == nil || n.Kind != document.Sequence || len(n.Items) == 0 || n.Pos.Line > len(lines) {
+		return nil
+	}
+	line := lines[n.Pos.Line-1]
+	start, ok := offset(line, n.Pos.Column)
+	if !ok || line[start] != '[' {
+		return nil
+	}
+	cells, end, ok := scanCells(line[start+1:])
+	if !ok {
+		return nil
+	}
+	r := &row{line: n.Pos.Line - 1, head: line[:start+1], tail: line[start+1+end:]}
+	if last := len(cells) - 1; last > 0 && cells[last] == "" {
+		// A comma behind the last cell.
+		cells, r.tail = cells[:last], ", "+r.tail
+	}
+	if len(cells) != len(n.Items) {
+		return nil
+	}
+	r.cells, r.at = cells, make([]int, len(cells))
+	return r
+}
+
+// alone are the rows that have their line to themselves. A row that an alias
+// repeats counts once.
+func alone(rows []*row) []*row {
+	slices.SortFunc(rows, func(a, b *row) int { return cmp.Or(cmp.Compare(a.line, b.line), len(a.head)-len(b.head)) })
+	rows = slices.CompactFunc(rows, func(a, b *row) bool { return a.line == b.line && a.head == b.head })
+	count := make(map[int]int, len(rows))
+	for _, r := range rows {
+		count[r.line]++
+	}
+	return slices.DeleteFunc(rows, func(r *row) bool { return count[r.line] > 1 })
+}
+
+// offset is the index of the byte at a column, which counts characters from 1.
+func offset(line string, column int) (int, bool) {
+	for i := range line {
+		if column--; column == 0 {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// align gives every cell its place: the first one behind its bracket, the
+// others where the longest row has them.
+func align(rows []*row) {
+	for i := 0; ; i++ {
+		most, found := 0, false
+		for _, r := range rows {
+			if i >= len(r.cells) {
+				continue
+			}
+			found = true
+			r.at[i] = columns(r.head) + 1
+			if i > 0 {
+				r.at[i] = r.at[i-1] + columns(r.cells[i-1]) + len(", ")
+			}
+			most = max(most, r.at[i])
+		}
+		if !found {
+			return
+		}
+		for _, r := range rows {
+			if i > 0 && i < len(r.cells) {
+				r.at[i] = most
+			}
+		}
+	}
+}
+
+// text is the row's line.
+func (r *row) text() string {
+	var b strings.Builder
+	b.WriteString(r.head)
+	at := columns(r.head)
+	for i, cell := range r.cells {
+		if i > 0 {
+			b.WriteByte(',')
+			at++
+		}
+		b.WriteString(strings.Repeat(" ", r.at[i]-at))
+		b.WriteString(cell)
+		at = r.at[i] + columns(cell)
+	}
+	if r.tail[0] != ',' {
+		b.WriteByte(' ')
+	}
+	b.WriteString(r.tail)
+	return b.String()
+}
+
+// columns is the width of text in a terminal or an editor.
+func columns(s string) int {
+	n := 0
+	for _, r := range s {
+		switch {
+		case r < utf8.RuneSelf:
+			n++
+		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+			// stands on the character before it
+		default:
+			n++
+			if k := width.LookupRune(r).Kind(); k == width.EastAsianWide || k == width.EastAsianFullwidth {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// same tells whether two documents say the same, wherever it stands in them.
+func same(a, b *document.Node) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	if a.Kind != b.Kind || a.Text != b.Text || a.Quoted != b.Quoted || len(a.Items) != len(b.Items) || len(a.Members) != len(b.Members) {
+		return false
+	}
+	for i := range a.Items {
+		if !same(a.Items[i], b.Items[i]) {
+			return false
+		}
+	}
+	for i, m := range a.Members {
+		if !same(m.Key, b.Members[i].Key) || !same(m.Value, b.Members[i].Value) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,203 @@
+package inspect
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+)
+
+// Comparison is what differs between two versions of a workspace.
+type Comparison struct {
+	// Old and New are the workspaces' revisions.
+	Old string `json:"old"`
+	New string `json:"new"`
+	// Model tells that the data model, context.yaml, differs.
+	Model       bool     `json:"model_changed"`
+	Definitions []Change `json:"definitions"`
+}
+
+// What happened to a definition.
+const (
+	Added   = "added"
+	Removed = "removed"
+	Changed = "changed"
+	// Affected is a definition that is as it was but answers differently, or
+	// may do so, because of the data model or of another configuration it asks
+	// for.
+	Affected = "affected"
+)
+
+// Change is what differs of one definition.
+type Change struct {
+	Kind       string `json:"kind"`
+	Key        string `json:"key"`
+	Change     string `json:"change"`
+	OldVersion string `json:"old_version,omitempty"`
+	NewVersion string `json:"new_version,omitempty"`
+	// Members are the paths of the members that differ.
+	Members []string `json:"members,omitempty"`
+	// Answers are the contexts that get another answer: one example for each
+	// pair of rows that answered and answer them. A prompt's answer is the
+	// variant's name; what the variant says is among the members.
+	Answers []AnswerChange `json:"answers,omitempty"`
+	// Undecided says that there may be other such contexts: the search was
+	// ended by its work bound, or there is neither an example nor proof that
+	// there is none.
+	Undecided bool `json:"undecided,omitempty"`
+}
+
+// AnswerChange is a context that gets another answer.
+type AnswerChange struct {
+	// Context is the example, null where the request has none.
+	Context json.RawMessage `json:"context"`
+	// At is when the request comes, where the answer depends on it.
+	At  *time.Time `json:"at,omitempty"`
+	Old Side       `json:"old"`
+	New Side       `json:"new"`
+}
+
+// Side is an answer of one of two versions.
+type Side struct {
+	Row   string          `json:"row,omitempty"`
+	Value json.RawMessage `json:"value,omitempty"`
+	// Refused is why the data model refuses the context.
+	Refused string `json:"refused,omitempty"`
+}
+
+// Compare finds what differs between two versions of a workspace, given by
+// their directories. now is the instant from which on schedules are looked at.
+// The error is a *document.MultiError for a workspace that can't be loaded.
+func Compare(oldDir, newDir string, now time.Time) (*Comparison, error) {
+	before, err := definition.Load(oldDir)
+	if err != nil {
+		return nil, err
+	}
+	after, err := definition.Load(newDir)
+	if err != nil {
+		return nil, err
+	}
+	oldModel, err := definition.ReadDataModel(oldDir)
+	if err != nil {
+		return nil, err
+	}
+	newModel, err := definition.ReadDataModel(newDir)
+	if err != nil {
+		return nil, err
+	}
+	return compare(before, after, modelChanges(oldModel, newModel), now), nil
+}
+
+func compare(before, after *definition.Snapshot, models changedModel, now time.Time) *Comparison {
+	c := &Comparison{Old: before.Revision, New: after.Revision, Model: models.any, Definitions: []Change{}}
+	configs := configsDiffer(before, after)
+	for _, kind := range kinds {
+		olds, news := definitions(before, kind), definitions(after, kind)
+		for _, key := range unionKeys(olds, news) {
+			o, n := olds[key], news[key]
+			change := Change{Kind: kindWords[kind], Key: key}
+			switch {
+			case o == nil:
+				change.Change, change.NewVersion = Added, n.Version
+			case n == nil:
+				change.Change, change.OldVersion = Removed, o.Version
+			default:
+				change.OldVersion, change.NewVersion = o.Version, n.Version
+				if o.Version != n.Version {
+					change.Change = Changed
+					change.Members = changedMembers(o.Content(), n.Content())
+				}
+				if o.Version != n.Version || models.any || configs {
+					d := newTableDiff(before, after, kind, key, models, configs, now)
+					if d != nil {
+						change.Answers, change.Undecided = d.run()
+					}
+				}
+				if change.Change == "" && (len(change.Answers) > 0 || change.Undecided) {
+					change.Change = Affected
+				}
+			}
+			if change.Change != "" {
+				c.Definitions = append(c.Definitions, change)
+			}
+		}
+	}
+	return c
+}
+
+// Empty tells that nothing differs.
+func (c *Comparison) Empty() bool { return !c.Model && len(c.Definitions) == 0 }
+
+// definitions are the definitions of a kind by key.
+func definitions(s *definition.Snapshot, kind definition.Kind) map[string]*definition.Definition {
+	m := make(map[string]*definition.Definition)
+	for d := range s.All() {
+		if d.Kind == kind {
+			m[d.Key] = d
+		}
+	}
+	return m
+}
+
+// configsDiffer tells whether any remote configuration differs, which others
+// may ask for.
+func configsDiffer(before, after *definition.Snapshot) bool {
+	if len(before.RemoteConfigs) != len(after.RemoteConfigs) {
+		return true
+	}
+	for key, c := range before.RemoteConfigs {
+		if other := after.RemoteConfigs[key]; other == nil || other.Version != c.Version {
+			return true
+		}
+	}
+	return false
+}
+
+// maxMembers is how many paths of members are listed.
+const maxMembers = 50
+
+// changedMembers lists the paths of what differs between two contents. Lists
+// are compared as a whole: a row that moves moves all rows below.
+func changedMembers(before, after []byte) []string {
+	var a, b any
+	if json.Unmarshal(before, &a) != nil || json.Unmarshal(after, &b) != nil {
+		return nil
+	}
+	var paths []string
+	collectChanges("", a, b, &paths)
+	slices.Sort(paths)
+	if more := len(paths) - maxMembers; more > 0 {
+		paths = append(paths[:maxMembers], "and "+strconv.Itoa(more)+" more")
+	}
+	return paths
+}
+
+func collectChanges(path string, a, b any, paths *[]string) {
+	x, isMap := a.(map[string]any)
+	y, both := b.(map[string]any)
+	if !isMap || !both {
+		if !reflect.DeepEqual(a, b) {
+			*paths = append(*paths, path)
+		}
+		return
+	}
+	for _, key := range unionKeys(x, y) {
+		inner := key
+		if path != "" {
+			inner = path + "." + key
+		}
+		collectChanges(inner, x[key], y[key], paths)
+	}
+}
+
+// sameValue compares values, not text: 1.0 is 1.
+func sameValue(a, b json.RawMessage) bool {
+	if string(a) == string(b) {
+		return true
+	}
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}

@@ -1,0 +1,251 @@
+package inspect
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/prompt"
+	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/valyala/fastjson"
+)
+
+// Query asks what a definition answers.
+type Query struct {
+	Key string
+	// Kind is needed where definitions of several kinds have the key.
+	Kind definition.Kind
+	// Context and Variables are objects, null or nil, as a request has them.
+	Context, Variables *fastjson.Value
+	// At is when the request would come. It decides about schedules.
+	At time.Time
+	// Explain asks for Answer.Rows.
+	Explain bool
+}
+
+// Answer is what a request would get, and why.
+type Answer struct {
+	Kind     string `json:"kind"` // prompt, endpoint or remoteconfig
+	Key      string `json:"key"`
+	Version  string `json:"version"`
+	Revision string `json:"revision"`
+	// Value is what the API answers with; for an endpoint, the prompt that
+	// the model is sent. It is empty where Problem says why.
+	Value json.RawMessage `json:"value,omitempty"`
+	// Type is the type of a remote configuration.
+	Type string `json:"type,omitempty"`
+	// Variant is the prompt's variant, and Targets are the models an
+	// endpoint would try, in order.
+	Variant string   `json:"variant,omitempty"`
+	Targets []Target `json:"targets,omitempty"`
+	// Row is the id of the row that answered, or "default". Position is where
+	// it stands, file:line:column, and Reason that of the trace.
+	Row      string `json:"row"`
+	Reason   string `json:"reason"`
+	Position string `json:"position,omitempty"`
+	// Notes are what was observed in the context: "field: reason".
+	Notes []string `json:"notes,omitempty"`
+	// Problem is why the gateway would refuse the request all the same, such
+	// as a variable that is missing.
+	Problem string `json:"problem,omitempty"`
+	// Rows tells of every row why it does or does not match.
+	Rows []Row `json:"rows,omitempty"`
+}
+
+// Target is a model that an endpoint would try.
+type Target struct {
+	Provider string `json:"provider"`
+	Model    string `json:"model,omitempty"`
+}
+
+// Row is the explanation of a row.
+type Row struct {
+	Row string `json:"row"`
+	// Position is where the condition stands that is not met, or the row.
+	Position string `json:"position"`
+	Matched  bool   `json:"matched"`
+	// Field, Cell and Value are the first condition that is not met and what
+	// it was compared with.
+	Field string `json:"field,omitempty"`
+	Cell  string `json:"cell,omitempty"`
+	Value string `json:"value,omitempty"`
+}
+
+// KeyError is a query for a key that no definition has, or several have.
+type KeyError struct{ message string }
+
+// Error is the message, with the nearest keys.
+func (e *KeyError) Error() string { return e.message }
+
+// Evaluate answers a query. The error is a *KeyError, or a *rules.BindError
+// for a context that the data model refuses.
+func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
+	def, err := find(s, q.Key, q.Kind)
+	if err != nil {
+		return nil, err
+	}
+	var b rules.Binding
+	if err := s.Model.Bind(&b, q.Context, q.At); err != nil {
+		return nil, err
+	}
+	a := &Answer{Kind: kindWords[def.Kind], Key: def.Key, Version: def.Version, Revision: s.Revision}
+	var (
+		table    *rules.Table
+		decision rules.Decision
+	)
+	switch def.Kind {
+	case definition.KindRemoteConfig:
+		c := s.RemoteConfigs[def.Key]
+		table, a.Type = c.Table(), c.Type
+		a.Value, decision = c.Evaluate(&b)
+	case definition.KindPrompt:
+		p := s.Prompts[def.Key]
+		table = p.Table()
+		_, decision = a.render(p, &b, q.Variables)
+	case definition.KindEndpoint:
+		e := s.Endpoints[def.Key]
+		table = e.Prompt.Table()
+		var variant *definition.Variant
+		variant, decision = a.render(e.Prompt, &b, q.Variables)
+		for _, t := range e.Targets(variant) {
+			a.Targets = append(a.Targets, Target{t.Provider, t.Model})
+		}
+	}
+	for _, n := range b.Notes() { // those of the evaluation, too
+		a.Notes = append(a.Notes, n.Field+": "+n.Reason)
+	}
+	a.Reason, a.Row = decision.Reason.String(), rowID(table, decision)
+	if decision.Row >= 0 {
+		a.Position = table.Rows()[decision.Row].Pos.String()
+	}
+	if q.Explain {
+		a.explain(table.Explain(&b))
+	}
+	return a, nil
+}
+
+// render renders the variant that the context picks.
+func (a *Answer) render(p *definition.Prompt, b *rules.Binding, variables *fastjson.Value) (*definition.Variant, rules.Decision) {
+	variant, decision := p.Select(b)
+	a.Variant = variant.Key
+	var values prompt.Values
+	err := p.Variables().Bind(variables, &values)
+	if err == nil {
+		a.Value, err = variant.AppendJSON(nil, &values)
+	}
+	if err != nil {
+		a.Value, a.Problem = nil, err.Error()
+	}
+	return variant, decision
+}
+
+func (a *Answer) explain(e rules.Explanation) {
+	for _, r := range e.Rows {
+		row := Row{Row: r.ID, Position: r.Pos.String(), Matched: r.Matched}
+		if f := r.Failure; f != nil {
+			row.Field, row.Cell, row.Value, row.Position = f.Field, f.Cell, f.Value, f.Pos.String()
+		}
+		a.Rows = append(a.Rows, row)
+	}
+}
+
+// rowID names the row that answered.
+func rowID(t *rules.Table, d rules.Decision) string {
+	if d.Row < 0 {
+		return "default"
+	}
+	return t.Rows()[d.Row].ID
+}
+
+// find finds the definition a query is about.
+func find(s *definition.Snapshot, key string, kind definition.Kind) (*definition.Definition, error) {
+	var found []*definition.Definition
+	var known []string
+	for d := range s.All() {
+		if kind != 0 && d.Kind != kind {
+			continue
+		}
+		known = append(known, d.Key)
+		if d.Key == key {
+			found = append(found, d)
+		}
+	}
+	switch len(found) {
+	case 0:
+		what := "definition"
+		if kind != 0 {
+			what = kind.String()
+		}
+		slices.Sort(known)
+		return nil, &KeyError{fmt.Sprintf("there is no %s %q%s", what, key, document.DidYouMean(key, slices.Compact(known)))}
+	case 1:
+		return found[0], nil
+	}
+	words := make([]string, len(found))
+	for i, d := range found {
+		words[i] = kindWords[d.Kind]
+	}
+	return nil, &KeyError{fmt.Sprintf("%q is the key of several definitions: give the kind, one of %s", key, strings.Join(words, ", "))}
+}
+
+// Summary is one definition in a list of what is loaded.
+type Summary struct {
+	Kind    string `json:"kind"`
+	Key     string `json:"key"`
+	Version string `json:"version"`
+	File    string `json:"file"`
+	Rows    int    `json:"rows"`
+}
+
+// Summaries lists the definitions of a workspace by kind and key.
+func Summaries(s *definition.Snapshot) []Summary {
+	list := make([]Summary, 0, len(s.Prompts)+len(s.Endpoints)+len(s.RemoteConfigs))
+	for d := range s.All() {
+		m := Summary{Kind: kindWords[d.Kind], Key: d.Key, Version: d.Version, File: d.Pos.File}
+		if t := tableOf(s, d.Kind, d.Key); t != nil {
+			m.Rows = len(t.Rows())
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// tableOf is the table of a definition, or nil.
+func tableOf(s *definition.Snapshot, kind definition.Kind, key string) *rules.Table {
+	switch kind {
+	case definition.KindPrompt:
+		if p := s.Prompts[key]; p != nil {
+			return p.Table()
+		}
+	case definition.KindRemoteConfig:
+		if c := s.RemoteConfigs[key]; c != nil {
+			return c.Table()
+		}
+	}
+	return nil
+}
+
+// Counts is how many definitions of each kind a workspace has.
+type Counts struct {
+	Prompts       int `json:"prompts"`
+	Endpoints     int `json:"endpoints"`
+	RemoteConfigs int `json:"remoteconfigs"`
+}
+
+// Count counts the definitions of a workspace.
+func Count(s *definition.Snapshot) Counts {
+	return Counts{len(s.Prompts), len(s.Endpoints), len(s.RemoteConfigs)}
+}
+
+// unionKeys are the sorted keys of two maps.
+func unionKeys[V any](a, b map[string]V) []string {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.SortFunc(keys, cmp.Compare)
+	return slices.Compact(keys)
+}

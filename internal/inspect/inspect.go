@@ -1,0 +1,75 @@
+// Package inspect answers questions about a workspace for people and tools:
+// what a request would be answered and why, and what one version of a
+// workspace answers that another does not.
+package inspect
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/valyala/fastjson"
+)
+
+// kindWords are the kinds as tools spell them.
+var kindWords = map[definition.Kind]string{
+	definition.KindPrompt:       "prompt",
+	definition.KindEndpoint:     "endpoint",
+	definition.KindRemoteConfig: "remoteconfig",
+}
+
+// kinds are the kinds in the order in which tools list them.
+var kinds = []definition.Kind{definition.KindPrompt, definition.KindEndpoint, definition.KindRemoteConfig}
+
+// KindWord is a kind as tools spell it: prompt, endpoint or remoteconfig.
+func KindWord(k definition.Kind) string { return kindWords[k] }
+
+// ParseKind reads a kind as tools spell it. The empty word is no kind.
+func ParseKind(word string) (definition.Kind, error) {
+	if word == "" {
+		return 0, nil
+	}
+	words := make([]string, len(kinds))
+	for i, k := range kinds {
+		if words[i] = kindWords[k]; words[i] == word {
+			return k, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown kind %q%s", word, document.DidYouMean(word, words))
+}
+
+// ParseObject reads an object that stands for a request's context or
+// variables: JSON, or YAML, which is shorter to type. Empty text is no object.
+// name stands in error messages, which are a *document.MultiError.
+func ParseObject(name string, text []byte) (*fastjson.Value, error) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, nil
+	}
+	// Both readers report duplicate members; that of JSON is the stricter.
+	if json.Valid(text) {
+		name += ".json"
+	}
+	var errs document.Errors
+	n := document.Parse(name, text, &errs)
+	var raw []byte
+	switch {
+	case n == nil, n.IsNull():
+	case n.Kind != document.Mapping:
+		errs.Add(n, "an object such as {\"plan\": \"pro\"} is expected, this is %s", n.Describe())
+	default:
+		raw = n.AppendJSON(nil, &errs)
+	}
+	if err := errs.Err(); err != nil {
+		for _, e := range errs.List() {
+			e.Pos.File = strings.TrimSuffix(e.Pos.File, ".json")
+		}
+		return nil, err
+	}
+	if raw == nil {
+		return nil, nil
+	}
+	return fastjson.ParseBytes(raw)
+}

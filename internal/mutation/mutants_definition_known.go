@@ -1,0 +1,61 @@
+package main
+
+// What the tests killed when the list was made.
+func init() {
+	add("internal/definition",
+		mutant{
+			ID: "first-token-beyond-total", In: "decodeTimeout",
+			What: "the first token may take longer than the whole",
+			Old:  "t.FirstToken, t.Idle = min(t.FirstToken, t.Total), min(t.Idle, t.Total)", New: "t.Idle = min(t.Idle, t.Total)",
+			Run: "TestEndpoint",
+		},
+		mutant{
+			ID: "version-without-hedge", In: "Endpoint.sealEndpoint",
+			What: "endpoints that differ in their hedge have one version",
+			Old:  "e.HedgeAfter > 0", New: "false",
+			Run: "WeightsAndHedgeArePartOfTheVersion",
+		},
+		mutant{
+			ID: "version-without-retries", In: "Endpoint.sealEndpoint",
+			What: "endpoints that differ in their retries have one version, and one answer in the cache",
+			Old:  "e.Retry.Count != nil", New: "false",
+			Run: "FieldsOfAnEndpointAreWired", Tests: []string{"caddymodule"},
+		},
+		mutant{
+			ID: "revision-without-model", In: "loader.revision",
+			What: "another data model is the same revision",
+			Old:  "[]any{cellValue(l.model), entries}", New: "[]any{entries}",
+			Run: "RevisionAndVersions",
+		},
+		mutant{
+			ID: "stale-reference", In: "buildOne",
+			What: "what refers to a definition keeps it as it was",
+			Old:  " && l.sameRefs(b.refs)", New: "",
+			Run: "LoadAgain",
+		},
+		mutant{
+			ID: "failure-stays", In: "Source.Reload",
+			What: "a mended edit is still shown as broken",
+			Old:  "	s.failure.Store(nil)\n", New: "",
+			Run: "Reload",
+		},
+		mutant{
+			ID: "every-touch-is-news", In: "Source.Reload",
+			What: "a touched file is news to everybody",
+			Old:  "if last == nil && next", New: "if false && next",
+			Run: "Reload",
+		},
+		mutant{
+			ID: "rendered-size", In: "Variant.checkText",
+			What: "a prompt may become as large as its variables",
+			Old:  "size > prompt.MaxRendered", New: "size < 0",
+			Run: "RenderedSizeIsBounded",
+		},
+		mutant{
+			ID: "busy-directory", In: "watcher.run",
+			What: "a directory that never rests is never loaded",
+			Old:  "settle.Reset(min(quiet, max(deadline.Sub(now), 0)))", New: "settle.Reset(quiet)",
+			Run: "Watch",
+		},
+	)
+}

@@ -1,0 +1,120 @@
+package main
+
+func init() {
+	add("internal/inflight",
+		mutant{
+			ID: "workspace-uncounted", In: "Calls.Enter",
+			What: "calls don't count for their workspace",
+			Old:  "c.workspaces = enter(c.workspaces, workspace)", New: "",
+		},
+		mutant{
+			ID: "idle-keys-stay", In: "leave",
+			What: "what is idle keeps its entry",
+			Old:  "counts[key] == 0", New: "counts[key] < 0",
+		},
+		mutant{
+			ID: "longest-idle", In: "connection.moveTo",
+			What: "the connection that idles shortest is closed for a new one",
+			Old:  "c.before = to.last; c.before == nil", New: "c.before = to.last; true",
+		},
+		mutant{
+			ID: "idle-makes-room", In: "Connections.move",
+			What: "who waits for a place does not see that a connection idles",
+			Old:  "c.changed()", New: "",
+		},
+		mutant{
+			ID: "closed-makes-room", In: "Connections.remove",
+			What: "who waits for a place does not see that a connection is closed",
+			Old:  "c.changed()", New: "",
+		},
+		mutant{
+			ID: "silent-too-soon", In: "Connections.evict",
+			What: "a connection is closed before its first byte had time to arrive",
+			Old:  "time.Since(victim.since) < silence", New: "false",
+		},
+	)
+	add("internal/invoke",
+		mutant{
+			ID: "host-place-leaks", In: "Engine.Invoke",
+			What: "the place of the target that answered is never given back",
+			Old:  "defer k.leaveHosts() ", New: "",
+			Run: "TestFullHostIsPassedOver",
+		},
+		mutant{
+			ID: "host-kept", In: "lane.run",
+			What: "a call keeps its place at the host of a target that failed",
+			Old:  "l.leaveHost(&l.usable[i])", New: "",
+			Run: "TestHostIsLeftWithItsTarget",
+		},
+		mutant{
+			ID: "hedge-without-a-place", In: "call.hedgeTarget",
+			What: "a hedge does not count at its host",
+			Old:  " || !k.enterHost(u)", New: "",
+			Run: "TestHedgeTakesAPlaceAtItsHost",
+		},
+		mutant{
+			ID: "full-host-as-last-resort", In: "call.soonest",
+			What: "the target that would be back soonest is tried at a full host",
+			Old:  " || !k.enterHost(u)", New: "",
+			Run: "TestEjectedTargetIsTriedOnlyWithAPlace",
+		},
+		mutant{
+			ID: "overloaded-is-unavailable", In: "call.nothingTried",
+			What: "a full host is told as a provider that can't be reached",
+			Old:  "if full {", New: "if false && full {",
+			Run: "TestOverloadedWhereNoHostHasAPlace",
+		},
+	)
+	add("caddymodule",
+		mutant{
+			ID: "host-ceiling-not-passed-on", In: "call.endpoint",
+			What: "the ceiling of a host is not in the call of the model",
+			Old:  "InFlight:  &inFlight,", New: "",
+			Run: "TestFallbackTakesOverFromAFullHost",
+		},
+		mutant{
+			ID: "target-without-a-host", In: "Workspace.targets",
+			What: "a call does not say which host it goes to",
+			Old:  " Host: w.hosts[t.Provider],", New: "",
+			Run: "TestFallbackTakesOverFromAFullHost",
+		},
+		mutant{
+			ID: "call-stays-in-flight", In: "call.release",
+			What: "a call counts for ever",
+			Old:  "c.leave()", New: "",
+			Run: "TestCeilingsOfCallsInFlight",
+		},
+		mutant{
+			ID: "remembered-answer-refused", In: "call.endpoint",
+			What: "an answer that is remembered is refused at a ceiling",
+			Old:  "!c.workspace.memory.answers.Remembers(question)", New: "true",
+			Run: "TestWhatAsksNoProviderIsNoCall",
+		},
+		mutant{
+			ID: "refused-connection-stays", In: "writeError",
+			What: "a refused caller keeps its connection",
+			Old:  "(full || ", New: "(",
+			Run: "TestRefusedCallsConnectionIsClosed",
+		},
+		mutant{
+			ID: "connections-unguarded", In: "appModule.Provision",
+			What: "callers' connections have no ceiling",
+			Old:  "m.app.guard(server)", New: "_ = server",
+			Run: "TestCallersConnectionsAreBounded",
+		},
+		mutant{
+			ID: "workspace-ceilings-dropped", In: "App.provisionInFlight",
+			What: "a workspace's own ceilings are left at their defaults",
+			Old:  "w.ceilings.Workspace, w.ceilings.Key, w.ceilings.Host = w.InFlight.Workspace, w.InFlight.Key, w.InFlight.Host", New: "",
+			Run: "TestCeilingsOfCallsInFlight",
+		},
+	)
+	add("providers/upstream",
+		mutant{
+			ID: "host-without-its-port", In: "hostOf",
+			What: "two services at one host's ports count as one",
+			Old:  "port := u.Port()", New: "port := \"\"",
+			Run: "TestHost$",
+		},
+	)
+}

@@ -1,0 +1,52 @@
+package main
+
+func init() {
+	add("internal/redact",
+		mutant{
+			ID: "window", In: "NewValues",
+			What: "the search leaps over a value",
+			Old:  "uint8(v.window-2-i)", New: "uint8(v.window-1-i)",
+			Run: "ManyValues|KnownValues",
+		},
+		mutant{
+			ID: "escaped-values", In: "Values.add",
+			What: "a known value is kept where JSON in JSON escapes it",
+			Old:  "escaped(once, false), escaped(html, false),", New: "",
+			Run: "KnownValues",
+		},
+		mutant{
+			ID: "broken-escape", In: "finder.findValues",
+			What: "a known value is taken out of the middle of an escape",
+			Old:  "out > start", New: "false",
+			Run: "KnownValues",
+		},
+	)
+	add("secret",
+		mutant{
+			ID: "forgotten", In: "Rotating.take",
+			What: "a key that was replaced is not known",
+			Old:  "		Remember(value)\n", New: "",
+			Run: "Rotates",
+		},
+		mutant{
+			ID: "ceiling", In: "Remember",
+			What: "the values that are known have no ceiling",
+			Old:  "> maxKnown {", New: "> 2*maxKnown {",
+			Run: "Bounded",
+		},
+	)
+	add("providers/upstream",
+		mutant{
+			ID: "user-information", In: "redact",
+			What: "the user information of a URL stands in error texts",
+			Old:  "	text = urlUser.ReplaceAllString(text, \"$1\"+redacted+\"@\")\n", New: "",
+			Run: "Redact",
+		},
+		mutant{
+			ID: "known-secrets", In: "redact",
+			What: "a secret of another call stands in error texts",
+			Old:  "text = secret.Known().Replace(text, redacted)", New: "_ = secret.Known",
+			Run: "Redact",
+		},
+	)
+}

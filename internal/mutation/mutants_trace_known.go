@@ -1,0 +1,111 @@
+package main
+
+import "time"
+
+// What the tests killed when the list was made.
+func init() {
+	add("trace",
+		mutant{
+			ID: "ids-of-another-workspace", In: "NewAuthority",
+			What: "the ids of one workspace are valid in all",
+			Old:  "checkKeyInfo+workspace", New: "checkKeyInfo",
+			Run: "IDsVerify",
+		},
+		mutant{
+			ID: "ids-descend-with-the-clock", In: "Authority.New",
+			What: "ids descend when the clock goes back",
+			Old:  "millis > a.millis", New: "millis != a.millis",
+			Run: "IDsAscend",
+		},
+		mutant{
+			ID: "ids-count", In: "Authority.New",
+			What: "two ids tell how many were made in between",
+			Old:  "a.millis, a.counter = millis, rand.Uint64()", New: "a.millis, a.counter = millis+0*int64(rand.Uint64()), a.counter+1",
+			Run: "IDsDoNotCount",
+		},
+		mutant{
+			ID: "ids-descend-when-wrapped", In: "Authority.New",
+			What: "ids descend when the counter wraps",
+			Old:  "a.counter == counterMask", New: "false",
+			Run: "IDsAscend",
+		},
+		mutant{
+			ID: "kind-of-ids", In: "Authority.Verify",
+			What: "an id of no kind is valid",
+			Old:  " || !kind.valid()", New: "",
+			Run: "UnknownKindDoesNotVerify",
+		},
+		mutant{
+			ID: "half-the-check", In: "Authority.Verify",
+			What: "half of the check is enough",
+			Old:  "int32(a.check(id)), int32(binary.BigEndian.Uint32(id[12:]))", New: "int32(a.check(id)&0xffff), int32(binary.BigEndian.Uint32(id[12:])&0xffff)",
+			Run: "IDsVerify",
+		},
+		mutant{
+			ID: "lost-batch", In: "writer.dropBatch",
+			What: "records that were lost are not counted",
+			Old:  "w.lose(workspace, lostFailed, count)", New: "_, _ = workspace, count",
+			Run: "CloseGivesUpOnAFailingStore|Panic",
+		},
+		mutant{
+			ID: "starts-with-metrics", In: "queue.take",
+			What: "a start waits for the fsync of metrics",
+			Old:  "		if haveDurable {\n			return\n		}\n", New: "		_ = haveDurable\n",
+			Run: "StartsAreNotCommittedWithMetrics",
+		},
+		mutant{
+			ID: "abandoned-metrics", In: "queue.take",
+			What: "metrics that were refused are stored all the same",
+			Old:  "		if w.abandoned {\n			continue\n		}\n", New: "",
+			Run: "MetricsAreGivenUp",
+		},
+		mutant{
+			ID: "room-for-ends", In: "Recorder.End",
+			What: "the end of a call is dropped when the queue is full of evaluations",
+			Old:  "r.push(record, true)", New: "r.push(record, false)",
+			Run: "Ceilings",
+		},
+		mutant{
+			ID: "queue-ceiling", In: "queue.admits",
+			What: "the queue holds one more than it may",
+			Old:  "q.shares.admits(p.share, count, 1, extra)", New: "q.shares.admits(p.share, count, 0, extra)",
+			Run: "Ceilings",
+		},
+		mutant{
+			ID: "late-starts", In: "Recorder.Start",
+			What: "starts that come late are not counted",
+			Old:  "	r.counters.lateStarts.Add(1)\n", New: "",
+			Run: "FailingStore",
+		},
+		mutant{
+			ID: "metrics-wait-for-ever", In: "Recorder.store",
+			What: "a report waits for ever where the store does not answer",
+			Old:  "	case <-timer.C:\n", New: "	case <-make(chan struct{}):\n",
+			Run: "MetricsAreGivenUp", Timeout: hang,
+		},
+		mutant{
+			ID: "reply-at-its-end", In: "Reply.Expired",
+			What: "a reply is given again a moment too long",
+			Old:  "!r.Time.After(", New: "r.Time.Before(",
+			Run: "Replies",
+		},
+		mutant{
+			ID: "replies-not-durable", In: "Batch.Durable",
+			What: "a reply is acknowledged before it is on disk",
+			Old:  " || len(b.Replies) > 0", New: "",
+			Run: "RepliesComeBackAsTheyWere|Durable", Tests: []string{"internal/store/sqlite", "trace"},
+		},
+		mutant{
+			ID: "broken-store-not-reopened", In: "writer.serve",
+			What: "a broken store is used on",
+			Old:  "if errors.Is(err, ErrBroken) {", New: "if false {",
+			Run: "FailingStore|Reopen|Broken", Timeout: time.Minute,
+		},
+		mutant{
+			ID: "waiters-not-told", In: "writer.fail",
+			What: "who waits for a commit that failed is not told",
+			Old:  "	w.refuseTaken(err)\n", New: "",
+			Run: "FailingStore", Timeout: time.Minute,
+		},
+	)
+}

@@ -1,0 +1,155 @@
+package prompt
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+)
+
+// Template is the text of one message with holes for variables. It is
+// immutable and safe for concurrent use.
+type Template struct {
+	parts []part
+	fixed int // bytes of literal text
+}
+
+// part is literal text and then, unless slot is negative, a variable.
+type part struct {
+	text    string
+	escaped string // text as the inside of a JSON string
+	slot    int
+}
+
+// Compile reads a message's text. {{name}} and {{ name }} stand for a declared
+// variable. \{{ is a literal {{; directly before braces a backslash itself is
+// written twice.
+// Mistakes are added to errs; the template returned is never nil.
+func Compile(n *document.Node, vars *Variables, errs *document.Errors) *Template {
+	t := &Template{}
+	rest := n.Text
+	var literal strings.Builder
+	for {
+		at := strings.Index(rest, "{{")
+		if at < 0 {
+			literal.WriteString(rest)
+			break
+		}
+		before := rest[:at]
+		rest = rest[at+len("{{"):]
+		// Of n backslashes before the braces half stay; an odd one escapes.
+		backslashes := len(before) - len(strings.TrimRight(before, `\`))
+		literal.WriteString(before[:len(before)-(backslashes+1)/2])
+		if backslashes%2 == 1 {
+			literal.WriteString("{{")
+			continue
+		}
+		inside, after, closed := strings.Cut(rest, "}}")
+		name := strings.Trim(inside, " \t")
+		if !closed || !validName(name) {
+			errs.Add(n, `%s is not a placeholder: write {{name}}, or \{{ for the characters themselves`, excerpt("{{"+rest, closed, len(inside)))
+			break
+		}
+		rest = after
+		slot, ok := vars.index[name]
+		if !ok {
+			errs.Add(n, "{{%s}} is not declared under variables%s", name, document.DidYouMean(name, vars.Names()))
+			continue
+		}
+		t.add(literal.String(), slot)
+		literal.Reset()
+	}
+	t.add(literal.String(), -1)
+	return t
+}
+
+// excerpt is a piece of a template for a message.
+func excerpt(s string, closed bool, inside int) string {
+	const most = 40
+	if closed && inside+4 <= most {
+		return fmt.Sprintf("%q", s[:inside+4])
+	}
+	if len(s) <= most {
+		return fmt.Sprintf("%q", s)
+	}
+	return fmt.Sprintf("%q…", strings.ToValidUTF8(s[:most], ""))
+}
+
+func (t *Template) add(text string, slot int) {
+	if text == "" && slot < 0 {
+		return
+	}
+	t.parts = append(t.parts, part{text, string(jsontext.AppendEscaped(nil, text)), slot})
+	t.fixed += len(text)
+}
+
+// validName tells whether s is [A-Za-z_][A-Za-z0-9_.-]*, at most 128 long.
+func validName(s string) bool {
+	if s == "" || len(s) > 128 {
+		return false
+	}
+	for i, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_':
+		case i > 0 && ('0' <= c && c <= '9' || c == '.' || c == '-'):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// Size is the length of the rendered text in bytes.
+func (t *Template) Size(v *Values) int {
+	n := t.fixed
+	for i := range t.parts {
+		if s := t.parts[i].slot; s >= 0 {
+			n += len(v.text[s])
+		}
+	}
+	return n
+}
+
+// AppendText appends the rendered text.
+func (t *Template) AppendText(dst []byte, v *Values) []byte {
+	for i := range t.parts {
+		p := &t.parts[i]
+		dst = append(dst, p.text...)
+		if p.slot >= 0 {
+			dst = append(dst, v.text[p.slot]...)
+		}
+	}
+	return dst
+}
+
+// Text is the rendered text with bytes that are not UTF-8 replaced, as they
+// are in JSON.
+func (t *Template) Text(v *Values) string {
+	if len(t.parts) == 1 && t.parts[0].slot < 0 {
+		return t.parts[0].text
+	}
+	return strings.ToValidUTF8(string(t.AppendText(make([]byte, 0, t.Size(v)), v)), "\uFFFD")
+}
+
+// AppendJSON appends the rendered text as the inside of a JSON string, without
+// the quotes around it.
+func (t *Template) AppendJSON(dst []byte, v *Values) []byte {
+	for i := range t.parts {
+		p := &t.parts[i]
+		dst = append(dst, p.escaped...)
+		if p.slot >= 0 {
+			dst = jsontext.AppendEscaped(dst, v.text[p.slot])
+		}
+	}
+	return dst
+}
+
+// Uses tells which variables the template reads, by calling f with each name.
+func (t *Template) Uses(vars *Variables, f func(name string)) {
+	for i := range t.parts {
+		if s := t.parts[i].slot; s >= 0 {
+			f(vars.slots[s].name)
+		}
+	}
+}

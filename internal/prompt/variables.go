@@ -1,0 +1,353 @@
+package prompt
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/valyala/fastjson"
+)
+
+// Variables are the declared variables of a prompt. They are immutable.
+type Variables struct {
+	slots []slot
+	index map[string]int
+}
+
+// slot is one variable.
+type slot struct {
+	name     string
+	node     *document.Node // where it is declared
+	text     []byte         // the default
+	escaped  int            // bytes of the default in JSON
+	given    bool           // a default was given
+	required bool
+}
+
+// DecodeVariables reads a prompt's variables: a mapping of names to {default,
+// required, description}, each of which may be left out. A nil node declares
+// none. Mistakes are added to errs.
+func DecodeVariables(n *document.Node, errs *document.Errors) *Variables {
+	v := &Variables{index: make(map[string]int)}
+	if n.IsNull() {
+		return v
+	}
+	if n.Kind != document.Mapping {
+		errs.Add(n, "variables must be a mapping of names to {default, required}, this is %s", n.Kind)
+		return v
+	}
+	for _, m := range n.Members {
+		name := m.Key.Text
+		if !validName(name) {
+			errs.Add(m.Key, "%q is not a variable name: a letter or _, then letters, digits, _, . or -", name)
+			continue
+		}
+		s := slot{name: name, node: m.Key}
+		if !m.Value.IsNull() && m.Value.CheckMembers(errs, "the variable "+name, "default", "required", "description") {
+			s.decode(m.Value, errs)
+		}
+		s.escaped = jsontext.EscapedLen(s.text)
+		v.index[name] = len(v.slots)
+		v.slots = append(v.slots, s)
+	}
+	return v
+}
+
+// decode reads what is declared of one variable.
+func (s *slot) decode(n *document.Node, errs *document.Errors) {
+	if r := n.Get("required"); r != nil {
+		s.required, _ = r.ReadBool(errs, "required")
+	}
+	if d := n.Get("description"); d != nil {
+		d.ReadString(errs, "description")
+	}
+	d := n.Get("default")
+	if d.IsNull() {
+		return
+	}
+	if s.required {
+		errs.Add(d, "the variable %s is required, so its default is never used: remove one of the two", s.name)
+	}
+	s.given = true
+	if d.Kind == document.Scalar && d.Quoted {
+		s.text = []byte(d.Text)
+		return
+	}
+	// A default is inserted as the same value of a request would be: text as
+	// it is, anything else as compact JSON.
+	s.text = d.AppendJSON(nil, errs)
+	if d.Kind == document.Scalar && s.text[0] == '"' {
+		s.text = []byte(d.Text)
+	}
+}
+
+// Len is the number of variables.
+func (v *Variables) Len() int { return len(v.slots) }
+
+// Names are the declared names in the order of the declaration.
+func (v *Variables) Names() []string {
+	names := make([]string, len(v.slots))
+	for i, s := range v.slots {
+		names[i] = s.name
+	}
+	return names
+}
+
+// Required tells whether a declared variable must be supplied.
+func (v *Variables) Required(name string) bool {
+	i, ok := v.index[name]
+	return ok && v.slots[i].required
+}
+
+// Default returns the text that stands for a variable that is not supplied,
+// and whether one was declared.
+func (v *Variables) Default(name string) (string, bool) {
+	i, ok := v.index[name]
+	if !ok {
+		return "", false
+	}
+	return string(v.slots[i].text), v.slots[i].given
+}
+
+// All calls f for every variable in the order of the declaration.
+func (v *Variables) All(f func(name string, declared *document.Node)) {
+	for _, s := range v.slots {
+		f(s.name, s.node)
+	}
+}
+
+// Open calls f for each variable that is neither required nor has a default:
+// not supplied, it is the empty string.
+func (v *Variables) Open(f func(name string, declared *document.Node)) {
+	for _, s := range v.slots {
+		if !s.required && !s.given {
+			f(s.name, s.node)
+		}
+	}
+}
+
+// Values are the variables of one request, bound to a declaration. They are
+// made for reuse (the zero value is ready) and not safe for concurrent use.
+// They hold views of the fastjson value they were bound from and die with that
+// value's parser.
+//
+// Several prompts of one request are bound one after the other. What they have
+// in common, the text of each variable and its length in JSON, is found once.
+type Values struct {
+	decl       *Variables
+	text       [][]byte // by slot
+	from       []int    // by slot: the member that supplied it, or notSupplied
+	undeclared int
+	empty      int
+
+	source  *fastjson.Value // what members were read from
+	members []member        // of the request
+	sorted  bool            // members are in the order of their names
+	buf     []byte          // compact JSON of members that are not text
+}
+
+// notSupplied stands for a slot's text where it is the default.
+const notSupplied = -1
+
+// member is one variable of a request.
+type member struct {
+	name    []byte
+	value   *fastjson.Value
+	text    []byte
+	read    bool // text is what goes into a template
+	escaped int  // bytes of text in JSON; 0 while they weren't counted
+}
+
+const (
+	// linearMembers is the number of members up to which looking at each beats
+	// sorting them.
+	linearMembers = 16
+	// keepMembers and keepText are the capacities up to which values keep
+	// their buffers for the next request.
+	keepMembers = 1024
+	keepText    = 64 << 10
+)
+
+// Bind binds the variables of a request, replacing what values held. vars must
+// be nil, null or an object; a null member counts as not supplied, and members
+// that are not declared are ignored and counted. The error is a *MissingError.
+//
+// vars that are bound again are taken for the same variables: Reset comes
+// before those of another request.
+func (v *Variables) Bind(vars *fastjson.Value, values *Values) error {
+	values.begin(v)
+	values.take(vars)
+	declared := 0
+	for i := range v.slots {
+		s := &v.slots[i]
+		at := values.find(s.name)
+		if at >= 0 {
+			declared++
+			if m := &values.members[at]; m.value.Type() != fastjson.TypeNull {
+				values.text[i], values.from[i] = values.read(m), at
+				continue
+			}
+		}
+		if s.required {
+			return &MissingError{Name: s.name}
+		}
+		values.text[i], values.from[i] = s.text, notSupplied
+		if !s.given {
+			values.empty++
+		}
+	}
+	values.undeclared = len(values.members) - declared
+	return nil
+}
+
+// BoundTo reports whether values are bound to a declaration already.
+func (values *Values) BoundTo(v *Variables) bool { return values.decl == v }
+
+// begin makes room for a declaration's variables.
+func (values *Values) begin(decl *Variables) {
+	n := len(decl.slots)
+	clear(values.text)
+	if cap(values.text) < n {
+		values.text = make([][]byte, n)
+		values.from = make([]int, n)
+	}
+	values.text, values.from = values.text[:n], values.from[:n]
+	values.undeclared, values.empty, values.decl = 0, 0, decl
+}
+
+// take reads which variables a request has, unless it did before.
+func (values *Values) take(vars *fastjson.Value) {
+	if vars != nil && vars == values.source {
+		return
+	}
+	values.forget()
+	if vars == nil || vars.Type() != fastjson.TypeObject {
+		return
+	}
+	values.source = vars
+	vars.GetObject().Visit(func(name []byte, value *fastjson.Value) {
+		values.members = append(values.members, member{name: name, value: value})
+	})
+	if values.sorted = len(values.members) > linearMembers; values.sorted {
+		slices.SortFunc(values.members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
+	}
+}
+
+// find finds the member of a name, -1 where there is none.
+func (values *Values) find(name string) int {
+	if !values.sorted {
+		for i := range values.members {
+			if string(values.members[i].name) == name {
+				return i
+			}
+		}
+		return -1
+	}
+	at, found := slices.BinarySearchFunc(values.members, name, func(m member, name string) int {
+		switch {
+		case string(m.name) == name:
+			return 0
+		case string(m.name) < name:
+			return -1
+		}
+		return 1
+	})
+	if !found {
+		return -1
+	}
+	return at
+}
+
+// read is the text of a member that is not null.
+func (values *Values) read(m *member) []byte {
+	switch {
+	case m.read:
+	case m.value.Type() == fastjson.TypeString:
+		m.text = m.value.GetStringBytes()
+	default:
+		// When buf grows, the texts before keep the array they were cut from.
+		start := len(values.buf)
+		values.buf = jsontext.AppendValue(values.buf, m.value)
+		m.text = values.buf[start:len(values.buf):len(values.buf)]
+	}
+	m.read = true
+	return m.text
+}
+
+// escapedLen is how many bytes a variable has in JSON.
+func (values *Values) escapedLen(slot int) int {
+	at := values.from[slot]
+	if at == notSupplied {
+		return values.decl.slots[slot].escaped
+	}
+	m := &values.members[at]
+	if m.escaped == 0 {
+		m.escaped = jsontext.EscapedLen(m.text)
+	}
+	return m.escaped
+}
+
+// forget lets go of a request's members.
+func (values *Values) forget() {
+	clear(values.members)
+	if cap(values.members) > keepMembers {
+		values.members = nil
+	}
+	if cap(values.buf) > keepText {
+		values.buf = nil
+	}
+	values.source, values.members, values.buf, values.sorted = nil, values.members[:0], values.buf[:0], false
+}
+
+// Reset lets go of the request's bytes. Pooled values call it before they rest.
+func (values *Values) Reset() {
+	clear(values.text)
+	values.forget()
+	values.text, values.from = values.text[:0], values.from[:0]
+	values.undeclared, values.empty, values.decl = 0, 0, nil
+}
+
+// Undeclared is how many variables the request supplied without need.
+func (values *Values) Undeclared() int { return values.undeclared }
+
+// Empty names the variables that are the empty string because neither the
+// request nor the declaration says otherwise. It is nil for most requests.
+func (values *Values) Empty() []string {
+	if values.empty == 0 {
+		return nil
+	}
+	names := make([]string, 0, values.empty)
+	for i, s := range values.decl.slots {
+		if values.from[i] == notSupplied && !s.given && !s.required {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// Each calls f for every declared variable with the text that stands for it.
+// The text must not be kept or changed.
+func (values *Values) Each(f func(name string, text []byte, supplied bool)) {
+	for i, text := range values.text {
+		f(values.decl.slots[i].name, text, values.from[i] != notSupplied)
+	}
+}
+
+// AppendKey appends an unambiguous image of the supplied variables, for cache
+// keys: two requests with the same image render alike.
+func (values *Values) AppendKey(dst []byte) []byte {
+	for i, text := range values.text {
+		if values.from[i] == notSupplied {
+			dst = append(dst, 0)
+			continue
+		}
+		n := uint64(len(text)) + 1
+		for ; n >= 0x80; n >>= 7 {
+			dst = append(dst, byte(n)|0x80)
+		}
+		dst = append(dst, byte(n))
+		dst = append(dst, text...)
+	}
+	return dst
+}

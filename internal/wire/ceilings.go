@@ -1,0 +1,80 @@
+package wire
+
+import (
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+)
+
+const (
+	// DefaultMetadataLimit is how many bytes the metadata of a request or a
+	// report may have, as compact JSON, where the configuration does not say
+	// otherwise. It is kept with each trace whatever is logged, and filtered by:
+	// it is for labels, not for content.
+	DefaultMetadataLimit = 16 << 10
+
+	// maxIDLength bounds a report's chain_id and conversation_id, in bytes. They
+	// are keys of indexes, by which traces are found and erased.
+	maxIDLength = 1 << 10
+
+	// maxLLMResponse bounds a report's llm_response, in bytes, where a body may
+	// be larger than that: several must fit into what waits to be stored.
+	maxLLMResponse = 8 << 20
+)
+
+// jsonGrowth is by how much compact JSON may be larger than the JSON it is of:
+// a byte such as U+007F may become an escape of six.
+const jsonGrowth = 6
+
+// SetMetadataLimit says how many bytes metadata may have; 0 stands for
+// DefaultMetadataLimit. It is to be called before the body is parsed.
+func (r *Request) SetMetadataLimit(bytes int64) { r.maxMetadata = bytes }
+
+// metadataMember returns the member metadata, as objectMember does. One that
+// is larger than the limit is refused.
+func (r *Request) metadataMember(body *fastjson.Object) (*fastjson.Value, *Error) {
+	v, err := objectMember(body, "metadata")
+	if v == nil || err != nil {
+		return nil, err
+	}
+	if int64(len(r.body))*jsonGrowth <= r.metadataLimit() {
+		return v, nil // as nearly all are
+	}
+	r.scratch = jsontext.AppendValue(r.scratch[:0], v)
+	return v, r.checkMetadata(r.scratch)
+}
+
+func (r *Request) metadataLimit() int64 {
+	if r.maxMetadata > 0 {
+		return r.maxMetadata
+	}
+	return DefaultMetadataLimit
+}
+
+// checkMetadata refuses metadata, as compact JSON, that is larger than the limit.
+func (r *Request) checkMetadata(compact []byte) *Error {
+	if limit := r.metadataLimit(); int64(len(compact)) > limit {
+		return Errorf(InvalidRequest, "metadata",
+			`"metadata" has %d bytes as compact JSON, but may have %d. Send labels there and content elsewhere, or ask the operator to raise max_metadata_size.`,
+			len(compact), limit)
+	}
+	return nil
+}
+
+// checkTexts refuses a report whose texts are larger than may be stored.
+func (m *MetricsRecord) checkTexts() *Error {
+	for _, text := range [...]struct {
+		name  string
+		value *string
+		most  int
+	}{
+		{"llm_response", m.LLMResponse, maxLLMResponse},
+		{"chain_id", m.ChainID, maxIDLength},
+		{"conversation_id", m.ConversationID, maxIDLength},
+	} {
+		if text.value != nil && len(*text.value) > text.most {
+			return Errorf(InvalidRequest, text.name, "%q has %d bytes, but may have %d. Send less of it.", text.name, len(*text.value), text.most)
+		}
+	}
+	return nil
+}

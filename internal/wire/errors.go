@@ -1,0 +1,149 @@
+package wire
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+)
+
+// Error is an error as the caller of the API sees it. Its text never holds
+// anything an upstream said.
+type Error struct {
+	Code
+	// Message says what is wrong and how to mend it.
+	Message string
+	// Param is the path of the member that is wrong, such as "keys[2]"; empty
+	// where no single member is.
+	Param string
+	// TraceID names the trace of the failed call, where there is one.
+	TraceID string
+	// RetryAfter is when to try again. It is sent in whole seconds, rounded
+	// up and at least 1, with status 409, 429 and 503 only.
+	RetryAfter time.Duration
+	// Allow is the value of the Allow header that 405 needs.
+	Allow string
+	// TokenSent tells, for 401, that the request carried a bearer token.
+	TokenSent bool
+	// Detail is the additional member that the oldest clients read on
+	// /evaluate; empty elsewhere.
+	Detail string
+}
+
+// Errorf makes an error. param is the path of the member at fault, or empty.
+func Errorf(c Code, param, format string, args ...any) *Error {
+	return &Error{Code: c, Param: param, Message: fmt.Sprintf(format, args...)}
+}
+
+// Unauthorized is the answer to a request without a valid API key. Only
+// whether a token was sent shows in it, and only in a header: the body is the
+// same for every cause.
+func Unauthorized(tokenSent bool) *Error {
+	return &Error{Code: InvalidAPIKey, Message: unauthorizedMessage, TokenSent: tokenSent}
+}
+
+const unauthorizedMessage = "The API key is missing, unknown or no longer valid. Send a valid key as `Authorization: Bearer <key>`."
+
+// The challenges of a 401 (RFC 6750 section 3): without credentials there is
+// no error attribute.
+const (
+	challenge             = `Bearer realm="cadenza"`
+	challengeInvalidToken = `Bearer realm="cadenza", error="invalid_token"`
+)
+
+// Error is the code and the message.
+func (e *Error) Error() string { return e.Name + ": " + e.Message }
+
+// AppendJSON appends the error's body. It has the members that OpenAI's
+// clients read and those that the older clients of this API read.
+func (e *Error) AppendJSON(dst []byte) []byte {
+	shown := *e
+	if shown.Code == InvalidAPIKey {
+		shown = Error{Code: InvalidAPIKey, Message: unauthorizedMessage}
+	}
+	return shown.appendBody(dst)
+}
+
+func (e *Error) appendBody(dst []byte) []byte {
+	dst = append(dst, `{"error":`...)
+	dst = e.appendObject(dst)
+	dst = append(dst, `,"name":`...)
+	dst = jsontext.AppendString(dst, e.Name)
+	dst = append(dst, `,"message":`...)
+	dst = jsontext.AppendString(dst, e.Message)
+	dst = append(dst, `,"error_code":`...)
+	dst = jsontext.AppendString(dst, e.Name)
+	if e.Detail != "" {
+		dst = append(dst, `,"detail":`...)
+		dst = jsontext.AppendString(dst, e.Detail)
+	}
+	if e.TraceID != "" {
+		dst = append(dst, `,"trace_id":`...)
+		dst = jsontext.AppendString(dst, e.TraceID)
+	}
+	return append(dst, '}')
+}
+
+// appendObject appends the member "error".
+func (e *Error) appendObject(dst []byte) []byte {
+	dst = append(dst, `{"message":`...)
+	dst = jsontext.AppendString(dst, e.Message)
+	dst = append(dst, `,"type":`...)
+	dst = jsontext.AppendString(dst, e.Type)
+	dst = append(dst, `,"param":`...)
+	if e.Param == "" {
+		dst = append(dst, "null"...)
+	} else {
+		dst = jsontext.AppendString(dst, e.Param)
+	}
+	dst = append(dst, `,"code":`...)
+	dst = jsontext.AppendString(dst, e.Name)
+	return append(dst, '}')
+}
+
+// WriteError answers the request with e: status, headers and body. Nothing
+// may have been written to w before.
+func WriteError(w http.ResponseWriter, e *Error) {
+	body := e.AppendJSON(make([]byte, 0, 512))
+	h := w.Header()
+	// Headers of the answer that was under way must not describe this one.
+	h.Del("Content-Encoding")
+	h.Del("Etag")
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	status := e.Status
+	switch status {
+	case 0:
+		status = http.StatusBadGateway
+	case http.StatusUnauthorized:
+		if e.TokenSent {
+			h.Set("Www-Authenticate", challengeInvalidToken)
+		} else {
+			h.Set("Www-Authenticate", challenge)
+		}
+	case http.StatusMethodNotAllowed:
+		h.Set("Allow", e.Allow)
+	case http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		h.Set("Retry-After", strconv.FormatInt(retrySeconds(e.RetryAfter), 10))
+	}
+	if e.TraceID != "" && e.Code != InvalidAPIKey {
+		h.Set(HeaderTraceID, e.TraceID)
+	}
+	w.WriteHeader(status)
+	// A failed write means that the client left: nobody is there to tell.
+	_, _ = w.Write(body)
+}
+
+func retrySeconds(d time.Duration) int64 {
+	if d <= time.Second {
+		return 1
+	}
+	seconds := int64(d / time.Second)
+	if d%time.Second != 0 {
+		seconds++
+	}
+	return seconds
+}

@@ -1,0 +1,194 @@
+package wire
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+)
+
+// The answer to a request for prompts or remote configurations is built in
+// the order of its bytes, so that a value is rendered where it is sent from:
+//
+//	dst = wire.AppendAnswersStart(dst)
+//	for … {
+//		dst = wire.AppendAnswerStart(dst, key)
+//		dst = …append the value as JSON…
+//		dst = wire.AppendAnswerEnd(dst, typ, traceID)
+//	}
+//	dst = wire.AppendAnswersEnd(dst)
+
+// AppendAnswersStart opens the answer.
+func AppendAnswersStart(dst []byte) []byte { return append(dst, '{') }
+
+// AppendAnswerStart appends the beginning of one key's answer, up to where its
+// value goes.
+func AppendAnswerStart(dst []byte, key string) []byte {
+	if n := len(dst); n > 0 && dst[n-1] != '{' {
+		dst = append(dst, ',')
+	}
+	dst = jsontext.AppendString(dst, key)
+	return append(dst, `:{"value":`...)
+}
+
+// AppendAnswerEnd appends the rest of one key's answer. typ is the type of a
+// remote configuration's value, empty for a prompt.
+func AppendAnswerEnd[T string | []byte](dst []byte, typ string, traceID T) []byte {
+	if typ != "" {
+		dst = append(dst, `,"type":`...)
+		dst = jsontext.AppendString(dst, typ)
+	}
+	dst = append(dst, `,"trace_id":"`...)
+	dst = append(dst, traceID...)
+	return append(dst, `"}`...)
+}
+
+// AppendAnswersEnd closes the answer.
+func AppendAnswersEnd(dst []byte) []byte { return append(dst, '}') }
+
+// AnswersSize is how many bytes an answer of no keys takes beside those that
+// AnswerSize counts: its braces, without the comma that the first key lacks.
+const AnswersSize = len("{}") - len(",")
+
+// AnswerSize is how many bytes one key adds to an answer: what
+// AppendAnswerStart and AppendAnswerEnd append, and value, the bytes between.
+func AnswerSize(key string, value int, typ string) int {
+	size := len(`,"":{"value":,"trace_id":""}`) + jsontext.EscapedLen(key) + value + traceIDLength
+	if typ != "" {
+		size += len(`,"type":""`) + jsontext.EscapedLen(typ)
+	}
+	return size
+}
+
+// traceIDLength is how many characters a trace id has.
+const traceIDLength = 36
+
+// AppendToolCalls begins the list of an answer's tool calls; AppendToolCall adds
+// one, and AppendToolCallsEnd ends it.
+func AppendToolCalls(dst []byte) []byte { return append(dst, '[') }
+
+// AppendToolCall appends one tool call. Its arguments are JSON, and stand as a
+// string in the answer, as they do in OpenAI's.
+func AppendToolCall(dst []byte, id, name, arguments string) []byte {
+	if dst[len(dst)-1] != '[' {
+		dst = append(dst, ',')
+	}
+	dst = append(dst, `{"id":`...)
+	dst = jsontext.AppendString(dst, id)
+	dst = append(dst, `,"name":`...)
+	dst = jsontext.AppendString(dst, name)
+	dst = append(dst, `,"arguments":`...)
+	dst = jsontext.AppendString(dst, arguments)
+	return append(dst, '}')
+}
+
+// AppendToolCallsEnd ends a list of tool calls.
+func AppendToolCallsEnd(dst []byte) []byte { return append(dst, ']') }
+
+// Ending is how an endpoint's answer ended. What is not known is left out of the
+// answer.
+type Ending struct {
+	FinishReason string // why the model stopped
+	// The tokens are not known where all are zero.
+	PromptTokens, CompletionTokens, TotalTokens int64
+}
+
+// appendMembers appends the members of an answer, or a stream's last event, that
+// say how it ended.
+func (e *Ending) appendMembers(dst []byte) []byte {
+	if e.FinishReason != "" {
+		dst = append(dst, `,"finish_reason":`...)
+		dst = jsontext.AppendString(dst, e.FinishReason)
+	}
+	if e.PromptTokens == 0 && e.CompletionTokens == 0 && e.TotalTokens == 0 {
+		return dst
+	}
+	dst = append(dst, `,"usage":{"prompt_tokens":`...)
+	dst = strconv.AppendInt(dst, e.PromptTokens, 10)
+	dst = append(dst, `,"completion_tokens":`...)
+	dst = strconv.AppendInt(dst, e.CompletionTokens, 10)
+	dst = append(dst, `,"total_tokens":`...)
+	dst = strconv.AppendInt(dst, e.TotalTokens, 10)
+	return append(dst, '}')
+}
+
+// AppendEndpointAnswer appends an endpoint's whole answer. toolCalls is the list
+// of its tool calls, empty where it has none.
+func AppendEndpointAnswer(dst []byte, traceID, content string, toolCalls []byte, end Ending) []byte {
+	// A model's answer may have megabytes: the buffer grows once.
+	dst = slices.Grow(dst, EndpointAnswerSize(content, toolCalls))
+	dst = append(dst, `{"trace_id":`...)
+	dst = jsontext.AppendString(dst, traceID)
+	dst = append(dst, `,"content":`...)
+	dst = jsontext.AppendString(dst, content)
+	dst = append(dst, `,"is_final":true`...)
+	dst = appendToolCallsMember(dst, toolCalls)
+	dst = end.appendMembers(dst)
+	return append(dst, '}')
+}
+
+// EndpointAnswerSize is about how many bytes AppendEndpointAnswer appends, and no
+// less.
+func EndpointAnswerSize(content string, toolCalls []byte) int {
+	const rest = 512
+	return jsontext.EscapedLen(content) + len(toolCalls) + rest
+}
+
+func appendToolCallsMember(dst, toolCalls []byte) []byte {
+	if len(toolCalls) == 0 {
+		return dst
+	}
+	dst = append(dst, `,"tool_calls":`...)
+	return append(dst, toolCalls...)
+}
+
+// AppendMetricsAnswer appends the answer to a stored metrics record. traceID
+// is that of a record's own trace, empty where the caller named one; ignored
+// are the members that Apply dropped.
+func AppendMetricsAnswer(dst []byte, traceID string, ignored []string) []byte {
+	dst = append(dst, `{"ok":true`...)
+	if traceID != "" {
+		dst = append(dst, `,"trace_id":`...)
+		dst = jsontext.AppendString(dst, traceID)
+	}
+	if len(ignored) > 0 {
+		dst = append(dst, `,"ignored":[`...)
+		for i, name := range ignored {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = jsontext.AppendString(dst, name)
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+// maxUnknownKeys is the size in bytes that the list of unknown keys may have.
+const maxUnknownKeys = 1 << 10
+
+// UnknownKeys returns the value of HeaderUnknownKeys: the keys, separated by
+// ", ". Keys of no legal form, which could hold anything, are left out, and so
+// is what would take the list past 1 KiB; then "...+N" at the end tells how
+// many keys are not named.
+func UnknownKeys(keys []string) string {
+	var list []byte
+	left := 0
+	full := false
+	for _, key := range keys {
+		if full || !LegalKey(key) || len(list)+len(", ")+len(key) > maxUnknownKeys {
+			full = full || LegalKey(key)
+			left++
+			continue
+		}
+		if len(list) > 0 {
+			list = append(list, ", "...)
+		}
+		list = append(list, key...)
+	}
+	if left > 0 {
+		list = append(list, "...+"...)
+		list = strconv.AppendInt(list, int64(left), 10)
+	}
+	return string(list)
+}
