@@ -55,7 +55,7 @@ var mayImport = map[string][]string{
 	"internal/wire":            {"internal/jsontext"},
 }
 
-// mayImportCaddy tells whether a file may know Caddy: those of caddymodule and
+// mayImportCaddy reports whether a file may know Caddy: those of caddymodule and
 // of the commands, and the module.go of each provider and sink.
 func mayImportCaddy(file string) bool {
 	dir := path.Dir(file)

@@ -12,6 +12,6 @@ package cache
 // below it; a table whose rows try a dozen patterns exceeds it.
 const Threshold = 1000
 
-// Worthwhile tells whether an evaluation of the given cost in nanoseconds
+// Worthwhile reports whether an evaluation of the given cost in nanoseconds
 // should be cached.
 func Worthwhile(nanoseconds int) bool { return nanoseconds >= Threshold }

@@ -41,7 +41,7 @@ func (c *call) question(endpoint *definition.Endpoint, variant *definition.Varia
 }
 
 // remembered answers from an earlier call of the same question, or takes the
-// lead in asking it. It tells whether the request is answered.
+// lead in asking it. It reports whether the request is answered.
 func (i *invocation) remembered(ctx context.Context, question cache.Question) (*wire.Error, ending, bool) {
 	// Who waits for another's call waits no longer than for one's own.
 	waiting, cancel := context.WithTimeout(ctx, i.request.Policy.Total)

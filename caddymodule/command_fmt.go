@@ -117,7 +117,7 @@ func checkInside(folder, file string) error {
 	return nil
 }
 
-// formatFile lays a file out and tells whether that changes it.
+// formatFile lays a file out and reports whether that changes it.
 func formatFile(out io.Writer, file string, write, diff, check bool) (changed bool, err error) {
 	before, err := readFile(file)
 	if err != nil {

@@ -123,7 +123,7 @@ func (c *call) replay(kept *trace.Reply) (*wire.Error, ending) {
 var idempotentReplayed = []string{"true"}
 
 // replayed answers an endpoint's request from the store, or claims the key that
-// it bears, if any. It tells whether the request is answered.
+// it bears, if any. It reports whether the request is answered.
 func (c *call) replayed() (*wire.Error, ending, bool) {
 	key, err := wire.IdempotencyKey(c.r.Header)
 	if err == nil && key == "" {

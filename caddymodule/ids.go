@@ -68,7 +68,7 @@ func (w *Workspace) newID(kind trace.Kind, now time.Time) trace.ID {
 	return w.ids.Load().current.New(kind, now)
 }
 
-// verifyID tells whether the workspace made an id, and of what kind.
+// verifyID reports whether the workspace made an id, and of what kind.
 func (w *Workspace) verifyID(id trace.ID) (trace.Kind, bool) {
 	ids := w.ids.Load()
 	kind, ok := ids.current.Verify(id)

@@ -36,7 +36,7 @@ const (
 	maxKeyName = 256
 )
 
-// read reads the file, and tells whether what it says differs from the last
+// read reads the file, and reports whether what it says differs from the last
 // reading. It compares the content: a change may leave size and times as they
 // were.
 func (f *keysFile) read() (keys []fileKey, changed bool, err error) {
@@ -55,7 +55,7 @@ func (f *keysFile) read() (keys []fileKey, changed bool, err error) {
 	return keys, true, err
 }
 
-// wasRead tells whether there was content at some reading.
+// wasRead reports whether there was content at some reading.
 func (f *keysFile) wasRead() bool { return f.seen != [sha256.Size]byte{} }
 
 // parseKeys reads a list of keys, at least one.

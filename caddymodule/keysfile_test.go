@@ -19,7 +19,7 @@ func keyOf(name, key, more string) string {
 
 func keyList(entries ...string) string { return "[" + strings.Join(entries, ",") + "]" }
 
-// said tells whether the log has a part.
+// said reports whether the log has a part.
 func (g *gateway) said(part string) func() bool {
 	return func() bool {
 		logs, err := os.ReadFile(g.logs)
@@ -27,7 +27,7 @@ func (g *gateway) said(part string) func() bool {
 	}
 }
 
-// keysValid tells whether the metric of a workspace's keys has a value.
+// keysValid reports whether the metric of a workspace's keys has a value.
 func (g *gateway) keysValid(workspace string, value int) bool {
 	return strings.Contains(g.scrape(), fmt.Sprintf("cadenza_keys_valid{workspace=%q} %d\n", workspace, value))
 }

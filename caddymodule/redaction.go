@@ -30,7 +30,7 @@ func (w *Workspace) provisionRedaction() error {
 	return nil
 }
 
-// contains tells whether a text is an API key of any workspace, or was before it
+// contains reports whether a text is an API key of any workspace, or was before it
 // expired or was revoked.
 func (k *keyring) contains(text []byte) bool { return k.find(string(text)) != nil }
 

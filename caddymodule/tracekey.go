@@ -69,7 +69,7 @@ func kindOfChar(c byte) charKind {
 	return charKind{bits: 7}
 }
 
-// foreseen tells whether the characters before one lead to it.
+// foreseen reports whether the characters before one lead to it.
 func foreseen(text string, i int) bool {
 	if i == 0 {
 		return false

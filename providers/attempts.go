@@ -218,7 +218,7 @@ func Wait(n int, hint time.Duration) time.Duration {
 	return wait
 }
 
-// fits tells whether a wait leaves time for the attempt after it: a second, or
+// fits reports whether a wait leaves time for the attempt after it: a second, or
 // half of what is left where that is little.
 func fits(ctx context.Context, wait time.Duration) bool {
 	if ctx.Err() != nil {

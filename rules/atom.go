@@ -92,7 +92,7 @@ func points(s strSet) ([]string, bool) {
 	return texts, true
 }
 
-// match tells whether the binding meets the atom. Slots that are worked out on
+// match reports whether the binding meets the atom. Slots that are worked out on
 // demand must have been.
 func (a *atom) match(b *Binding) bool {
 	v := &b.values[a.slot]
@@ -127,7 +127,7 @@ func (a *atom) match(b *Binding) bool {
 	return false
 }
 
-// has tells whether s is one of the texts.
+// has reports whether s is one of the texts.
 func (m *atomMore) has(s string) bool {
 	if m.lookup != nil {
 		_, ok := m.lookup[s]
@@ -141,7 +141,7 @@ func (m *atomMore) has(s string) bool {
 	return false
 }
 
-// matchAll tells whether every atom matches.
+// matchAll reports whether every atom matches.
 func matchAll(atoms []atom, b *Binding) bool {
 	for i := range atoms {
 		if !atoms[i].match(b) {

@@ -24,7 +24,7 @@ func (t *Table) AppendKey(dst []byte, b *Binding) []byte {
 	return dst
 }
 
-// Cacheable tells whether a decision for the binding may be given again to a
+// Cacheable reports whether a decision for the binding may be given again to a
 // binding with the same key: not one that leaves a note, which would be lost,
 // nor one that depends on the instant by more than its schedule.
 func (t *Table) Cacheable(b *Binding) bool {

@@ -55,7 +55,7 @@ var widened = []string{
 var arithmetic = widened[:4]
 
 // widen makes doubles of the int operands for which an operator beside doubles
-// was refused, and tells whether there were any.
+// was refused, and reports whether there were any.
 func widen(tree *ast.AST, mistake *common.Error) bool {
 	_, operands, ok := strings.Cut(mistake.Message, "' applied to '(")
 	call := exprByID(tree, mistake.ExprID)

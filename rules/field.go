@@ -65,13 +65,13 @@ type field struct {
 	readsNow bool
 }
 
-// textual tells whether any text can be a value of the field, so that only
+// textual reports whether any text can be a value of the field, so that only
 // quotes can tell a value from a pattern.
 func (f *field) textual() bool {
 	return f.typ == listField || f.typ == stringField && f.format == plainText
 }
 
-// allowsText tells whether the field's closed values, if any, include a key.
+// allowsText reports whether the field's closed values, if any, include a key.
 func (f *field) allowsText(key string) bool {
 	if f.texts == nil {
 		return true
@@ -80,7 +80,7 @@ func (f *field) allowsText(key string) bool {
 	return ok
 }
 
-// allowsNumber tells whether a number is within the field's bounds and values.
+// allowsNumber reports whether a number is within the field's bounds and values.
 func (f *field) allowsNumber(n float64) bool {
 	if n < f.min || n > f.max {
 		return false

@@ -73,7 +73,7 @@ func anySet(words []uint64) bool {
 	return false
 }
 
-// isSubset tells whether all bits of a are in b.
+// isSubset reports whether all bits of a are in b.
 func isSubset(a, b []uint64) bool {
 	for i, w := range a {
 		if w&^b[i] != 0 {

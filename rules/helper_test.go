@@ -86,7 +86,7 @@ func mistakes(errs *document.Errors) string {
 	return strings.Join(lines, "\n")
 }
 
-// decodeCells decodes a table of one cell on the first field and tells whether
+// decodeCells decodes a table of one cell on the first field and reports whether
 // loading refuses it.
 func decodeCells(m *Model, cell string) (*Table, string, bool) {
 	var errs document.Errors

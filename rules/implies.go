@@ -2,7 +2,7 @@ package rules
 
 import "strings"
 
-// implies tells whether every value that meets p meets q. It may miss that for
+// implies reports whether every value that meets p meets q. It may miss that for
 // trees and patterns, but is never wrong.
 func implies(p, q *pred) bool {
 	switch {

@@ -81,7 +81,7 @@ type columnBuilder struct {
 	literals map[string]uint32
 }
 
-// hasSpans tells whether a cell is a set of more than single texts.
+// hasSpans reports whether a cell is a set of more than single texts.
 func hasSpans(e entry) bool { return e.atom.op == atomPred && e.atom.more.pred.op == inStrs }
 
 // bitmap is the bitmap of a class.

@@ -5,7 +5,7 @@ import "slices"
 // maxEnd is how many bytes a text may have to be looked up by its end.
 const maxEnd = 64
 
-// isEnds tells whether a cell belongs into a column of ends.
+// isEnds reports whether a cell belongs into a column of ends.
 func isEnds(a *atom) bool {
 	if a.op != atomPred || !a.more.pred.has(suffix) {
 		return false
@@ -14,7 +14,7 @@ func isEnds(a *atom) bool {
 	return ok
 }
 
-// has tells whether the predicate has a test of a kind.
+// has reports whether the predicate has a test of a kind.
 func (p *pred) has(op predOp) bool {
 	return p.op == op || slices.ContainsFunc(p.args, func(arg *pred) bool { return arg.has(op) })
 }
@@ -84,7 +84,7 @@ func reversed(s string) string {
 	return string(b)
 }
 
-// isParts tells whether a cell belongs into a column of parts.
+// isParts reports whether a cell belongs into a column of parts.
 func isParts(a *atom) bool { return partsOf(a) != nil }
 
 // partsOf are the parts of which a text must have one to match a cell; nil

@@ -148,7 +148,7 @@ func networkSpan(p netip.Prefix) span[string] {
 	return span[string]{string(first), successor(string(last))}
 }
 
-// isFolded tells whether appendFolded would leave s as it is.
+// isFolded reports whether appendFolded would leave s as it is.
 func isFolded(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; 'A' <= c && c <= 'Z' || c >= utf8.RuneSelf {

@@ -53,7 +53,7 @@ func (d domain[K]) ends(a, b K) int {
 	return cmp.Compare(a, b)
 }
 
-// empty tells whether a span has no key.
+// empty reports whether a span has no key.
 func (d domain[K]) empty(s span[K]) bool { return s.hi != d.open && s.hi <= s.lo }
 
 // all is the set of all keys.
@@ -114,7 +114,7 @@ func (d domain[K]) intersect(a, b set[K]) set[K] {
 	return out
 }
 
-// contains tells whether the set has a key.
+// contains reports whether the set has a key.
 func (d domain[K]) contains(s set[K], key K) bool {
 	lo, hi := 0, len(s)
 	for lo < hi { // the first span that begins above key
@@ -132,7 +132,7 @@ func (d domain[K]) contains(s set[K], key K) bool {
 	return end == d.open || key < end
 }
 
-// isAll tells whether the set has every key.
+// isAll reports whether the set has every key.
 func (d domain[K]) isAll(s set[K]) bool {
 	return len(s) == 1 && s[0].lo == d.least && s[0].hi == d.open
 }
@@ -141,7 +141,7 @@ func (d domain[K]) isAll(s set[K]) bool {
 // string with a zero byte behind it.
 func point(s string) span[string] { return span[string]{s, s + "\x00"} }
 
-// isPoint tells whether a span has exactly one string.
+// isPoint reports whether a span has exactly one string.
 func isPoint(s span[string]) bool {
 	return len(s.hi) == len(s.lo)+1 && s.hi[len(s.lo)] == 0 && s.hi[:len(s.lo)] == s.lo
 }

@@ -174,16 +174,16 @@ func somePred(p *pred) *pred {
 // grows with it, and callers choose it.
 const maxPatternValue = 8 << 10
 
-// isLong tells whether patterns don't look at a text.
+// isLong reports whether patterns don't look at a text.
 func isLong(s string) bool { return len(s) > maxPatternValue }
 
-// hasPattern tells whether the predicate takes as long as the text that it
+// hasPattern reports whether the predicate takes as long as the text that it
 // looks at is. Beginnings and ends are compared without regard to the rest.
 func (p *pred) hasPattern() bool {
 	return p.op == contains || p.op == matches || slices.ContainsFunc(p.args, (*pred).hasPattern)
 }
 
-// match tells whether a value meets the predicate.
+// match reports whether a value meets the predicate.
 func (p *pred) match(v *value) bool {
 	switch p.op {
 	case inInts:

@@ -39,7 +39,7 @@ func (r *cellReader) remarkQuoted(f *field, n *document.Node, text string) {
 	r.remarks = append(r.remarks, Remark{n.Pos, fmt.Sprintf("%q is the text itself because it is quoted: write {is: %q} if that is meant, %s", text, text, meant)})
 }
 
-// looksLikeRange tells whether text is what a range of numbers, dates or
+// looksLikeRange reports whether text is what a range of numbers, dates or
 // versions looks like.
 func looksLikeRange(text string) bool {
 	lo, hi, _, ok := cutRange(text)

@@ -21,7 +21,7 @@ type segment struct {
 	readsNow  bool // whether the rows read the instant, as expressions do
 }
 
-// match tells whether the binding meets the segment.
+// match reports whether the binding meets the segment.
 func (s *segment) match(b *Binding) bool {
 	for _, row := range s.rows {
 		if matchAll(row, b) {
@@ -145,7 +145,7 @@ func (m *Model) readsOf(slot int32) []int32 {
 	return nil
 }
 
-// readsNow tells whether an expression behind a slot reads the instant of the
+// readsNow reports whether an expression behind a slot reads the instant of the
 // request.
 func (m *Model) readsNow(slot int32) bool {
 	switch i := int(slot); {
@@ -193,7 +193,7 @@ func slotsOf(rows ...[]atom) []int32 {
 	return slices.Compact(slots)
 }
 
-// isName tells whether s is 1 to 256 of the characters keys are made of.
+// isName reports whether s is 1 to 256 of the characters keys are made of.
 func isName(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {

@@ -126,5 +126,5 @@ func isDigits(s string) bool {
 	return s != ""
 }
 
-// isNumber tells whether s is digits without a leading zero.
+// isNumber reports whether s is digits without a leading zero.
 func isNumber(s string) bool { return isDigits(s) && (s[0] != '0' || len(s) == 1) }

@@ -98,7 +98,7 @@ type answer struct {
 type Prerequisite struct {
 	Table *Table
 	// Accept are those of the table's outcomes that meet the condition, in
-	// ascending order, and AcceptDefault tells whether its default does.
+	// ascending order, and AcceptDefault reports whether its default does.
 	Accept        []int
 	AcceptDefault bool
 }
@@ -124,11 +124,11 @@ func (t *Table) Outcomes() []*document.Node { return t.outcomes }
 // Rows describes the rows, top to bottom.
 func (t *Table) Rows() []Row { return t.rows }
 
-// Unique tells whether the table has hit: unique, so that rows with different
+// Unique reports whether the table has hit: unique, so that rows with different
 // values must not overlap.
 func (t *Table) Unique() bool { return t.unique }
 
-// HasSchedule tells whether the answer depends on when it is asked for.
+// HasSchedule reports whether the answer depends on when it is asked for.
 func (t *Table) HasSchedule() bool {
 	return len(t.timed) > 0 || t.readsNow
 }

@@ -24,7 +24,7 @@ type Rotating struct {
 	read  time.Time
 }
 
-// Rotating reads the secret for the first time; Value tells whether that
+// Rotating reads the secret for the first time; Value reports whether that
 // worked. Check, where it is not nil, tells what is wrong with a secret that
 // cannot be used. What it reads is known from then on, see Known.
 func (r Reference) Rotating(check func(string) error) *Rotating { return r.rotating(check, true) }

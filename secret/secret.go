@@ -26,7 +26,7 @@ var ErrEmpty = errors.New("is empty")
 // Its text is safe to log.
 type Reference string
 
-// Validate tells whether r is a reference. The error never repeats r, which
+// Validate reports whether r is a reference. The error never repeats r, which
 // may be a secret that was pasted where a reference belongs.
 func (r Reference) Validate() error {
 	if _, _, ok := r.parse(); !ok {

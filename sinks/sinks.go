@@ -29,7 +29,7 @@ type Sink interface {
 	// What is delivered must not be changed.
 	Deliver(ctx context.Context, delivery *trace.Delivery) error
 
-	// Shared tells whether other gateways write to the same place, so that trace
+	// Shared reports whether other gateways write to the same place, so that trace
 	// ids must be made under one configured key.
 	Shared() bool
 

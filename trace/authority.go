@@ -87,7 +87,7 @@ func (a *Authority) New(kind Kind, now time.Time) ID {
 	return id
 }
 
-// Verify tells whether the workspace made id, and of which kind its trace is.
+// Verify reports whether the workspace made id, and of which kind its trace is.
 // It takes the same time for every forgery.
 func (a *Authority) Verify(id ID) (Kind, bool) {
 	genuine := subtle.ConstantTimeEq(int32(a.check(id)), int32(binary.BigEndian.Uint32(id[12:]))) == 1

@@ -57,10 +57,10 @@ func (id ID) Time() time.Time {
 // kind is the id's claim of its kind.
 func (id ID) kind() Kind { return Kind(id[6] >> 1 & 0b111) }
 
-// isForm tells whether the version and variant are those of a trace id.
+// isForm reports whether the version and variant are those of a trace id.
 func (id ID) isForm() bool { return id[6]>>4 == 8 && id[8]>>6 == 0b10 }
 
-// IsZero tells whether id is the zero value, which is no trace's id.
+// IsZero reports whether id is the zero value, which is no trace's id.
 func (id ID) IsZero() bool { return id == ID{} }
 
 // digitOffsets is where each byte's two digits stand in the 36-character form.

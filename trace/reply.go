@@ -37,7 +37,7 @@ type Reply struct {
 	Earlier *Reply
 }
 
-// Expired tells whether the reply is too old, now, to be given again.
+// Expired reports whether the reply is too old, now, to be given again.
 func (r *Reply) Expired(now time.Time) bool { return !r.Time.After(now.Add(-ReplyLifetime)) }
 
 func (r *Reply) clone() *Reply {

@@ -33,7 +33,7 @@ type Store interface {
 	Commit(ctx context.Context, batch *Batch) error
 
 	// Maintain does one small step of housekeeping, such as deleting some of
-	// what is older than the retention, and tells whether another is due.
+	// what is older than the retention, and reports whether another is due.
 	Maintain(ctx context.Context, now time.Time) (more bool, err error)
 
 	// Reply returns the reply that is kept under key and has not expired at the
@@ -61,7 +61,7 @@ type Batch struct {
 	Versions []Version
 }
 
-// Durable tells whether the batch must be on stable storage before it counts
+// Durable reports whether the batch must be on stable storage before it counts
 // as committed.
 func (b *Batch) Durable() bool { return len(b.Metrics) > 0 || len(b.Replies) > 0 }
 

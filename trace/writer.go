@@ -178,7 +178,7 @@ func (w *writer) serve(store Store) (reopen bool) {
 	return false
 }
 
-// mayReopen tells whether a broken store is to be opened anew: always, but for
+// mayReopen reports whether a broken store is to be opened anew: always, but for
 // a recorder that closes, which tries it once.
 func (w *writer) mayReopen() bool { return !w.isClosing() || w.failures <= 1 }
 

@@ -142,7 +142,7 @@ func (s *Snapshot) All() iter.Seq[*Definition] {
 	}
 }
 
-// ValidKey tells whether s has the form of a key: [A-Za-z0-9._:/-]{1,256}.
+// ValidKey reports whether s has the form of a key: [A-Za-z0-9._:/-]{1,256}.
 func ValidKey(s string) bool {
 	if s == "" || len(s) > 256 {
 		return false

@@ -75,7 +75,7 @@ func readDirectory(dir string, errs *document.Errors) *directory {
 	}
 }
 
-// readOnce reads the files and tells whether none changed meanwhile.
+// readOnce reads the files and reports whether none changed meanwhile.
 func readOnce(dir string, errs *document.Errors) (d *directory, settled bool) {
 	d = &directory{dir: dir}
 	root, err := os.OpenRoot(folderName(dir))
@@ -257,7 +257,7 @@ func (d *directory) read(kind Kind, name, key string, here *os.Root, errs *docum
 // full tells that a ceiling was met, so that reading stops.
 func (d *directory) full() bool { return d.bytes > MaxBytes || len(d.files) >= MaxFiles+1 }
 
-// settled tells whether the files are as they were when they were read: a file
+// settled reports whether the files are as they were when they were read: a file
 // that is being written may be read half.
 func (d *directory) settled() bool {
 	var (
@@ -294,7 +294,7 @@ func (d *directory) settled() bool {
 	return d.context == nil || d.context.unchanged(d.root, d.context.path)
 }
 
-// unchanged tells whether a file is as it was when it was read.
+// unchanged reports whether a file is as it was when it was read.
 func (s *source) unchanged(root *os.Root, name string) bool {
 	info, err := root.Stat(name)
 	return err == nil && info.Size() == s.size && info.ModTime().Equal(s.mod) && int64(len(s.data)) == min(s.size, document.MaxFileBytes+1)

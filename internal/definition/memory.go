@@ -116,7 +116,7 @@ func (d *doc) refer(kind Kind, key *document.Node, target any, found bool) {
 	d.refs = append(d.refs, ref{kind, key.Text, target})
 }
 
-// sameRefs tells whether references lead to the very same definitions. It
+// sameRefs reports whether references lead to the very same definitions. It
 // builds remote configurations that haven't been yet.
 func (l *loader) sameRefs(refs []ref) bool {
 	for _, r := range refs {

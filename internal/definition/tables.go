@@ -143,7 +143,7 @@ func (l *loader) cycle(key string) string {
 	return ""
 }
 
-// refersToConfigs tells whether a table may have a config: condition.
+// refersToConfigs reports whether a table may have a config: condition.
 func refersToConfigs(def *document.Node) bool {
 	for _, name := range []string{"columns", "matrix", "rules"} {
 		if mentionsConfig(def.Get(name)) {

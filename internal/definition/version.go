@@ -68,7 +68,7 @@ func cellValue(n *document.Node) any {
 	return n.Text
 }
 
-// quotesMatter tells whether a quoted scalar could be read otherwise without
+// quotesMatter reports whether a quoted scalar could be read otherwise without
 // its quotes.
 func quotesMatter(n *document.Node) bool {
 	if strings.HasPrefix(n.Text, `"`) {

@@ -118,7 +118,7 @@ func (w *watcher) run() {
 	}
 }
 
-// concerns tells whether an event can change what is loaded.
+// concerns reports whether an event can change what is loaded.
 func (w *watcher) concerns(e fsnotify.Event) bool {
 	if e.Op == fsnotify.Chmod && !w.failed() {
 		return false // indexers and backups cause these; they matter to mend a file
@@ -131,7 +131,7 @@ func (w *watcher) concerns(e fsnotify.Event) bool {
 	return !hidden(name) || strings.HasPrefix(name, "..") || e.Name == w.dir
 }
 
-// sync watches the folders that exist now and tells whether they differ from
+// sync watches the folders that exist now and reports whether they differ from
 // those watched before.
 func (w *watcher) sync() (changed bool) {
 	now := w.folders()

@@ -88,7 +88,7 @@ func (n *Node) Get(name string) *Node {
 	return nil
 }
 
-// IsNull tells whether n is absent or an unquoted null, ~ or nothing at all.
+// IsNull reports whether n is absent or an unquoted null, ~ or nothing at all.
 func (n *Node) IsNull() bool {
 	if n == nil {
 		return true
@@ -138,7 +138,7 @@ func (e *Errors) AddAt(pos Position, format string, args ...any) {
 func (e *Errors) Merge(other *Errors) { e.list = append(e.list, other.list...) }
 
 // Len is the number of mistakes so far. Comparing it before and after a step
-// tells whether the step found one.
+// reports whether the step found one.
 func (e *Errors) Len() int { return len(e.list) }
 
 // List returns the mistakes in the order of files and lines.

@@ -9,7 +9,7 @@ import (
 )
 
 // CheckMembers reports every member of n that is not known, with the nearest
-// known name, and n itself when it is not a mapping. It tells whether n is a
+// known name, and n itself when it is not a mapping. It reports whether n is a
 // mapping, so that decoding can go on past unknown members. what names the
 // mapping in messages, with its article ("a variant").
 func (n *Node) CheckMembers(errs *Errors, what string, known ...string) bool {

@@ -51,7 +51,7 @@ func fold(s string) []rune {
 	return r
 }
 
-// sameLetters tells whether a is b in another order.
+// sameLetters reports whether a is b in another order.
 func sameLetters(a, b []rune) bool {
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 	return slices.Equal(a, b)

@@ -77,7 +77,7 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, strings.TrimSuffix(b.String(), "\n")...)
 }
 
-// looksNumeric tells whether YAML 1.1 or 1.2 would take plain text for a number.
+// looksNumeric reports whether YAML 1.1 or 1.2 would take plain text for a number.
 func looksNumeric(s string) bool {
 	body := strings.TrimLeft(s, "+-")
 	if len(s)-len(body) > 1 || body == "" {
@@ -119,7 +119,7 @@ func looksNumeric(s string) bool {
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// isJSONNumber tells whether s is a number by RFC 8259, section 6.
+// isJSONNumber reports whether s is a number by RFC 8259, section 6.
 func isJSONNumber(s string) bool {
 	return s != "" && (s[0] == '-' || '0' <= s[0] && s[0] <= '9') && json.Valid([]byte(s))
 }

@@ -187,7 +187,7 @@ func columns(s string) int {
 	return n
 }
 
-// same tells whether two documents say the same, wherever it stands in them.
+// same reports whether two documents say the same, wherever it stands in them.
 func same(a, b *document.Node) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -142,7 +142,7 @@ func definitions(s *definition.Snapshot, kind definition.Kind) map[string]*defin
 	return m
 }
 
-// configsDiffer tells whether any remote configuration differs, which others
+// configsDiffer reports whether any remote configuration differs, which others
 // may ask for.
 func configsDiffer(before, after *definition.Snapshot) bool {
 	if len(before.RemoteConfigs) != len(after.RemoteConfigs) {

@@ -182,7 +182,7 @@ func allRows(n int) []uint64 {
 	return words
 }
 
-// sameRows tells whether the rows that are left on both sides are the same
+// sameRows reports whether the rows that are left on both sides are the same
 // ones in the same order.
 func (d *tableDiff) sameRows(old, new []uint64) bool {
 	if d.old.def != d.new.def || d.old.prefix != d.new.prefix {

@@ -43,7 +43,7 @@ type reading struct {
 	err    error            // that of the provider, or of what it said
 }
 
-// permit tells whether the target may be tried again. The budget asks it.
+// permit reports whether the target may be tried again. The budget asks it.
 func (a *attempt) permit() bool {
 	if a.hedged() && !a.take(true) {
 		return false

@@ -160,7 +160,7 @@ type admission struct {
 	slot    int64     // where its answer was counted, 0 before
 }
 
-// lets tells whether the target would be let in.
+// lets reports whether the target would be let in.
 func (h *health) lets(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,7 +175,7 @@ func (h *health) closed(now time.Time) bool {
 	return h.until.IsZero() || !now.Before(h.until) && h.probe.IsZero()
 }
 
-// sound tells whether the target is neither ejected nor cooling, nor has to
+// sound reports whether the target is neither ejected nor cooling, nor has to
 // prove itself.
 func (h *health) sound(now time.Time) bool {
 	h.mu.Lock()

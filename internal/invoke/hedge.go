@@ -96,7 +96,7 @@ func (k *call) hedgeTarget() int {
 	return -1
 }
 
-// hedged tells whether the call may have two lanes.
+// hedged reports whether the call may have two lanes.
 func (k *call) hedged() bool { return k.policy.Hedge > 0 }
 
 // take takes one attempt of those that both lanes share. A retry leaves one

@@ -62,7 +62,7 @@ func (l *lane) run(i int) *attempt {
 }
 
 // target tries one target until it can be handed on or may not be tried again.
-// It tells whether the call is over.
+// It reports whether the call is over.
 func (l *lane) target(i int) (*attempt, bool) {
 	u := &l.usable[i]
 	t := &l.Targets[u.index]
@@ -166,7 +166,7 @@ type failed struct {
 	err        error
 }
 
-// mayRepeat tells whether the same target may be tried again. One that was
+// mayRepeat reports whether the same target may be tried again. One that was
 // slow, or limits without saying for how long, is left for another while there
 // is one.
 func (f failed) mayRepeat(last bool) bool {

@@ -84,7 +84,7 @@ func (t *Template) add(text string, slot int) {
 	t.fixed += len(text)
 }
 
-// validName tells whether s is [A-Za-z_][A-Za-z0-9_.-]*, at most 128 long.
+// validName reports whether s is [A-Za-z_][A-Za-z0-9_.-]*, at most 128 long.
 func validName(s string) bool {
 	if s == "" || len(s) > 128 {
 		return false

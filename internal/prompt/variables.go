@@ -94,7 +94,7 @@ func (v *Variables) Names() []string {
 	return names
 }
 
-// Required tells whether a declared variable must be supplied.
+// Required reports whether a declared variable must be supplied.
 func (v *Variables) Required(name string) bool {
 	i, ok := v.index[name]
 	return ok && v.slots[i].required

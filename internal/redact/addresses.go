@@ -63,7 +63,7 @@ func (f *finder) password(from, at int) (last int) {
 	return last
 }
 
-// isPlaceholder tells whether something stands where a password belongs that
+// isPlaceholder reports whether something stands where a password belongs that
 // is filled in later, or was taken out.
 func isPlaceholder(password []byte) bool {
 	first, last := password[0], password[len(password)-1]
@@ -129,7 +129,7 @@ func (f *finder) email(from, at int) {
 	f.add(start, end, "email")
 }
 
-// isDomain tells whether a host has labels and ends with one of letters.
+// isDomain reports whether a host has labels and ends with one of letters.
 func isDomain(host []byte) bool {
 	dot := bytes.LastIndexByte(host, '.')
 	if dot < 1 {

@@ -44,7 +44,7 @@ func stretch(text []byte, c *class) int {
 	return len(text)
 }
 
-// foldPrefix tells whether text begins with the lower-case prefix, in any case.
+// foldPrefix reports whether text begins with the lower-case prefix, in any case.
 func foldPrefix(text []byte, prefix string) bool {
 	if len(text) < len(prefix) {
 		return false
@@ -57,7 +57,7 @@ func foldPrefix(text []byte, prefix string) bool {
 	return true
 }
 
-// random tells whether a token looks drawn at random rather than written: its
+// random reports whether a token looks drawn at random rather than written: its
 // kinds of characters (digits, capitals, small letters) alternate more often
 // than words with numbers among them do. A separator ends no alternation, so
 // dates, versions and names with hyphens have next to none, and a word with a

@@ -18,7 +18,7 @@ var secretLabels = []string{
 // maxLabel bounds how far a label is looked for before a value, in bytes.
 const maxLabel = 40
 
-// labelled tells whether a label of a secret stands before start, as in
+// labelled reports whether a label of a secret stands before start, as in
 // "api_key":"…", API_KEY=…, Api-Key: … or "the API key is …".
 func (f *finder) labelled(start int) bool {
 	text := f.text[max(0, start-maxLabel-8):start]
@@ -66,7 +66,7 @@ gap:
 	return string(label) == "token" || bytes.HasSuffix(label, []byte("token")) && bare == ' '
 }
 
-// behindScheme tells whether a scheme of HTTP authentication, in any case,
+// behindScheme reports whether a scheme of HTTP authentication, in any case,
 // stands before start.
 func (f *finder) behindScheme(start int, scheme string) bool {
 	end := start
@@ -77,7 +77,7 @@ func (f *finder) behindScheme(start int, scheme string) bool {
 	return end < start && begin >= 0 && foldPrefix(f.text[begin:end], scheme) && f.boundary(begin)
 }
 
-// boundary tells whether nothing of a word stands right before i: an escape
+// boundary reports whether nothing of a word stands right before i: an escape
 // does not count as one, though it ends with a letter.
 func (f *finder) boundary(i int) bool {
 	if i == 0 || !alnum[f.text[i-1]] && f.text[i-1] != '_' {
@@ -91,7 +91,7 @@ func (f *finder) boundary(i int) bool {
 	return false
 }
 
-// isBasic tells whether a token is a user's name and password in base64.
+// isBasic reports whether a token is a user's name and password in base64.
 func isBasic(token []byte) bool {
 	if len(token) > maxToken {
 		return false

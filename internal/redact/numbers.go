@@ -47,14 +47,14 @@ func (f *finder) findNumbers() {
 	}
 }
 
-// beginsCard tells whether a card number may begin with a group of n digits, of
-// which this is the first. first tells whether no group is before it: most
+// beginsCard reports whether a card number may begin with a group of n digits, of
+// which this is the first. first reports whether no group is before it: most
 // groups of four are in tables.
 func beginsCard(d byte, n int, first bool) bool {
 	return d >= '2' && d <= '6' && (n == 4 && first || n >= 14 && n <= 19)
 }
 
-// beginsPhone tells whether a telephone number may begin with a group of n
+// beginsPhone reports whether a telephone number may begin with a group of n
 // digits behind c.
 func beginsPhone(c byte, n int, first bool) bool {
 	if c == '(' {
@@ -120,7 +120,7 @@ func separator(text []byte) string {
 // end is where the first n groups end in the text.
 func (num *number) end(n int) int { return num.starts[n-1] + num.groups[n-1] }
 
-// are tells whether the first groups have these lengths and are separated by
+// are reports whether the first groups have these lengths and are separated by
 // sep.
 func (num *number) are(sep string, lengths ...int) bool {
 	if num.n < len(lengths) {
@@ -143,7 +143,7 @@ func (num *number) sum(n int) int {
 	return total
 }
 
-// stands tells whether the text from start to end stands alone: is no part of
+// stands reports whether the text from start to end stands alone: is no part of
 // a word, of an identifier, of a larger number, of a price or of a path.
 func (f *finder) stands(start, end int) bool {
 	if !f.boundary(start) {
@@ -193,7 +193,7 @@ func (f *finder) card(start int, num *number) {
 	}
 }
 
-// isCard tells whether a card may have the number: by its prefix, its length
+// isCard reports whether a card may have the number: by its prefix, its length
 // and its check digit (ISO/IEC 7812-1, annex B). Where it is not in groups, it
 // must be neither round nor one of the numbers of 19 digits that are as often
 // 64 random bits.
@@ -296,7 +296,7 @@ func (num *number) doubleZero() int {
 	return num.n
 }
 
-// plausible tells whether the groups between are as people group digits: at
+// plausible reports whether the groups between are as people group digits: at
 // least two each, and none separated as the parts of a version are.
 func (num *number) plausible(from, to int) bool {
 	for i := from; i < to; i++ {

@@ -82,7 +82,7 @@ func (f *finder) privateKey(start int, label []byte) int {
 	return last
 }
 
-// breaks tells whether what is between two lines is one line break.
+// breaks reports whether what is between two lines is one line break.
 func breaks(gap []byte) bool {
 	switch string(gap) {
 	case "\n", "\r\n", `\n`, `\r\n`, `\\n`, `\\r\\n`:

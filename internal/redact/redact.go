@@ -69,7 +69,7 @@ type Redactor struct {
 }
 
 // New returns a redactor. values, which may be nil, gives the secrets that are
-// known at present. isKey, which may be nil, tells whether a token is one
+// known at present. isKey, which may be nil, reports whether a token is one
 // of the gateway's own API keys. It is asked for the tokens of 16 to 512
 // characters out of A-Z, a-z, 0-9 and -_.~+/=, and must not keep or change
 // what it is given.
@@ -192,7 +192,7 @@ type place struct {
 	inString bool
 }
 
-// outside moves ahead to i and tells whether that is outside of strings.
+// outside moves ahead to i and reports whether that is outside of strings.
 func (p *place) outside(text []byte, i int) bool {
 	for ; p.at < i; p.at++ {
 		switch {

@@ -84,7 +84,7 @@ func (f *finder) run(start, end int) {
 	f.values(other, end)
 }
 
-// own tells whether a token is one of the gateway's keys.
+// own reports whether a token is one of the gateway's keys.
 func (f *finder) own(start, end int) bool {
 	n := end - start
 	return f.r.isKey != nil && n >= minToken && n <= maxToken && f.r.isKey(f.text[start:end])
@@ -177,7 +177,7 @@ func (f *finder) value(start, end int) {
 	}
 }
 
-// isSecretAccessKey tells whether a token has the form of the secret part of
+// isSecretAccessKey reports whether a token has the form of the secret part of
 // AWS credentials, which many other things have, too.
 func isSecretAccessKey(token []byte) bool {
 	if len(token) != 40 || stretch(token, base64Char) != 40 || bytes.IndexByte(token, '=') >= 0 {

@@ -33,7 +33,7 @@ func BearerToken(h http.Header) (token string, sent, ok bool) {
 	return token, true, true
 }
 
-// LegalToken tells whether s has the form of an API key: 16 to 512 visible
+// LegalToken reports whether s has the form of an API key: 16 to 512 visible
 // ASCII characters.
 func LegalToken(s string) bool {
 	if len(s) < MinTokenLength || len(s) > MaxTokenLength {

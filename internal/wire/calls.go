@@ -36,7 +36,7 @@ type Endpoint struct {
 	Variables *fastjson.Value
 }
 
-// LegalKey tells whether s has the form of a key: 1 to 256 of the characters
+// LegalKey reports whether s has the form of a key: 1 to 256 of the characters
 // A-Z, a-z, 0-9 and . _ : / -
 func LegalKey(s string) bool {
 	if s == "" || len(s) > MaxKeyLength {

@@ -48,7 +48,7 @@ func (r *Request) TraceMetrics(rawQuery string) (*MetricsRecord, *Error) {
 	return m, nil
 }
 
-// jsonQuery tells whether the query string is a JSON object and returns its
+// jsonQuery reports whether the query string is a JSON object and returns its
 // text, which may be percent-encoded or not.
 func jsonQuery(raw string) (text string, ok bool) {
 	switch {

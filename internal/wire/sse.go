@@ -66,7 +66,7 @@ func (s *EventStream) Limit(bytes, events int) {
 	s.limit = time.Now().Add(WriteTime(bytes + events*(len(s.start)+end)))
 }
 
-// Started tells whether the headers went out, so that the answer's status can
+// Started reports whether the headers went out, so that the answer's status can
 // no longer be changed.
 func (s *EventStream) Started() bool {
 	s.mu.Lock()

@@ -23,7 +23,7 @@ type syntaxError struct {
 	limit bool
 }
 
-// checkSyntax reads b once, front to back, and tells whether it is one JSON
+// checkSyntax reads b once, front to back, and reports whether it is one JSON
 // text (RFC 8259) within the ceilings, with every number finite as a float64
 // and every string free of raw control characters. It returns how many values
 // b holds. b must be valid UTF-8.

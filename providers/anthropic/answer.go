@@ -80,7 +80,7 @@ func (k call) describe(e *providers.Error, body []byte) {
 
 // describeJSON reads {"type":"error","error":{"type","message","details"}}, and
 // {"error":"text"} and {"message":"text"} as proxies before the API write it.
-// It tells whether it found anything. The API's type is what others call code;
+// It reports whether it found anything. The API's type is what others call code;
 // where details name a narrower one, that is the code.
 func (k call) describeJSON(e *providers.Error, v *fastjson.Value) bool {
 	if v.Type() != fastjson.TypeObject {
@@ -120,7 +120,7 @@ func (k call) text(v *fastjson.Value) string {
 	return upstream.Redact(string(v.GetStringBytes()), k.key)
 }
 
-// isError tells whether a JSON value is an error and no part of an answer.
+// isError reports whether a JSON value is an error and no part of an answer.
 func isError(v *fastjson.Value) bool {
 	if v.Type() != fastjson.TypeObject {
 		return false

@@ -10,7 +10,7 @@ import (
 // date. The 3 series put the version first and the family after it.
 var generation = regexp.MustCompile(`claude-([a-z]+)-(\d{1,2})(?:-(\d{1,2}))?(?:$|[^0-9])`)
 
-// takesSampling tells whether a model takes temperature, top_p and top_k.
+// takesSampling reports whether a model takes temperature, top_p and top_k.
 // Claude models from version 4.7 on answer any value but the default with a
 // 400 (Anthropic's migration guides), and a fallback takes over the parameters
 // of the target before it, so without this rule such a fallback could never
@@ -27,7 +27,7 @@ func takesSampling(model string) bool {
 // mythos is the one model whose name has no version.
 const mythos = "claude-mythos-preview"
 
-// takesEffort tells whether a model takes output_config.effort: Opus from 4.5
+// takesEffort reports whether a model takes output_config.effort: Opus from 4.5
 // and Sonnet from 4.6 on, and the models of later generations.
 func takesEffort(model string) bool {
 	m := generation.FindStringSubmatch(model)
@@ -62,7 +62,7 @@ func effortOf(model, effort string) string {
 	return effort
 }
 
-// since tells whether a match of generation is of a version or a later one.
+// since reports whether a match of generation is of a version or a later one.
 func since(m []string, major, minor int) bool {
 	x, _ := strconv.Atoi(m[2])
 	y, _ := strconv.Atoi(m[3])

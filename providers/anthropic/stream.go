@@ -46,7 +46,7 @@ func newStream(k call, body io.ReadCloser, leftOut []string) *stream {
 // Next returns the next delta.
 func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 
-// Ready tells whether a step can be had without waiting.
+// Ready reports whether a step can be had without waiting.
 func (s *stream) Ready() bool { return s.whole || s.events.Buffered() }
 
 // Result is what is known of the answer.

@@ -58,7 +58,7 @@ func (c *Client) describe(e *providers.Error, body []byte) {
 }
 
 // describeJSON reads {"message":…}, {"Message":…} and {"__type":…}, also
-// wrapped as {"Output":{…}}. It tells whether it found anything.
+// wrapped as {"Output":{…}}. It reports whether it found anything.
 func (c *Client) describeJSON(e *providers.Error, v *fastjson.Value) bool {
 	if v.Type() != fastjson.TypeObject {
 		return false

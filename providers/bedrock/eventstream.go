@@ -125,7 +125,7 @@ func (m *messageReader) prelude() (total, headers int, err error) {
 	return int(t), int(h), nil
 }
 
-// Buffered tells whether a further message, or the end of the stream, can be
+// Buffered reports whether a further message, or the end of the stream, can be
 // read without waiting.
 func (m *messageReader) Buffered() bool {
 	if m.err != nil || m.fatal != nil {

@@ -44,7 +44,7 @@ func newStream(c *Client, resp *http.Response, model string, leftOut []string) *
 // Next returns the next delta.
 func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 
-// Ready tells whether a step can be had without waiting.
+// Ready reports whether a step can be had without waiting.
 func (s *stream) Ready() bool { return s.messages.Buffered() }
 
 // Result is what is known of the answer.

@@ -249,12 +249,12 @@ func (f *failure) during(ctx context.Context) error {
 	return &providers.Error{Provider: name, Kind: providers.Truncated, Status: http.StatusOK, Message: f.message}
 }
 
-// inStream tells whether the failure comes in an answer that began.
+// inStream reports whether the failure comes in an answer that began.
 func (f *failure) inStream() bool {
 	return f.after > 0 || f.kind == kindTruncate || f.kind == kindError
 }
 
-// applies tells whether this attempt is one that fails: the tries at the
+// applies reports whether this attempt is one that fails: the tries at the
 // target count within each call, so that no state outlives it.
 func (f *failure) applies(ctx context.Context) bool {
 	if f == nil {

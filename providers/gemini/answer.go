@@ -138,7 +138,7 @@ func readUsage(v *fastjson.Value, usage *providers.Usage) {
 	usage.TotalTokens = usage.PromptTokens + usage.CompletionTokens
 }
 
-// isError tells whether a JSON value is an error and no part of an answer.
+// isError reports whether a JSON value is an error and no part of an answer.
 func isError(v *fastjson.Value) bool {
 	if v.Type() != fastjson.TypeObject {
 		return false
@@ -167,7 +167,7 @@ func (k call) describe(e *providers.Error, body []byte) {
 
 // describeJSON reads {"error":{"code","message","status","details"}}, a list of
 // these as streams without alt=sse begin, and {"error":"text"} as proxies before
-// the API write it. It tells whether it found anything. The status is the type.
+// the API write it. It reports whether it found anything. The status is the type.
 // The code is the number, and where the HTTP status says that already, the
 // reason of an ErrorInfo among the details (google.rpc.ErrorInfo, RetryInfo).
 func (k call) describeJSON(e *providers.Error, v *fastjson.Value) bool {

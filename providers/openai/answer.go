@@ -150,7 +150,7 @@ func (c *Client) legacy() *providers.Error {
 	return c.invalid("the model answered with a function_call, which is not read: offer tools in place of functions")
 }
 
-// hasError tells whether v has an error. Some services send "error": null, or
+// hasError reports whether v has an error. Some services send "error": null, or
 // an empty one, with each chunk.
 func hasError(v *fastjson.Value) bool {
 	e := v.Get("error")
@@ -217,7 +217,7 @@ func (c *Client) describe(e *providers.Error, body []byte) {
 }
 
 // describeJSON reads {"error":{…}}, {"error":"text"}, {"message":…},
-// {"detail":…}, {"type":"error",…} and lists of these. It tells whether it
+// {"detail":…}, {"type":"error",…} and lists of these. It reports whether it
 // found anything.
 func (c *Client) describeJSON(e *providers.Error, v *fastjson.Value) bool {
 	switch v.Type() {

@@ -163,7 +163,7 @@ type function struct {
 	Strict      bool            `json:"strict,omitempty"`
 }
 
-// tools sets what the model may call. It tells whether tools were left out that
+// tools sets what the model may call. It reports whether tools were left out that
 // must not be called anyway.
 func (c *Client) tools(p *openai.ChatCompletionNewParams, in *providers.Parameters) (omitted bool, err error) {
 	if len(in.Tools) == 0 {

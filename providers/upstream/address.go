@@ -88,7 +88,7 @@ var reserved = []netip.Prefix{
 // 6052): on networks without IPv4 every public name resolves into it.
 var translated = netip.MustParsePrefix("64:ff9b::/96")
 
-// public tells whether addr is a unicast address of the public internet.
+// public reports whether addr is a unicast address of the public internet.
 func public(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	if translated.Contains(addr) {

@@ -67,7 +67,7 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// ValidHeaderValue tells whether a secret can be sent in a header: visible
+// ValidHeaderValue reports whether a secret can be sent in a header: visible
 // ASCII.
 func ValidHeaderValue(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })

@@ -12,7 +12,7 @@ type Steps interface {
 	// Step reads on. A step may say nothing; the error is that of
 	// providers.Stream.
 	Step() (providers.Delta, error)
-	// Ready tells whether Step returns without waiting.
+	// Ready reports whether Step returns without waiting.
 	Ready() bool
 }
 

@@ -16,7 +16,7 @@ func ParseProxy(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Unencrypted tells whether a key that is sent to u can be read on the way: it
+// Unencrypted reports whether a key that is sent to u can be read on the way: it
 // is plain HTTP, and not to this machine itself.
 func Unencrypted(u *url.URL) bool {
 	switch u.Hostname() {

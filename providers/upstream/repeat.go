@@ -100,7 +100,7 @@ func (p *policy) backoff(time.Duration, time.Duration, int, *http.Response) time
 	return p.wait
 }
 
-// permanent tells whether another try must fail alike.
+// permanent reports whether another try must fail alike.
 func permanent(err error) bool {
 	if _, ok := errors.AsType[*AddressError](err); ok {
 		return true

@@ -119,7 +119,7 @@ func (e *EventReader) reset() {
 	e.some, e.clear = false, false
 }
 
-// Buffered tells whether a further event, or the end of the stream, can be
+// Buffered reports whether a further event, or the end of the stream, can be
 // read without waiting.
 func (e *EventReader) Buffered() bool {
 	rest := e.buf[e.start:e.end]
@@ -240,7 +240,7 @@ func (e *EventReader) fill() error {
 	return e.err
 }
 
-// take takes in one line and tells whether it completes an event.
+// take takes in one line and reports whether it completes an event.
 func (e *EventReader) take(line []byte) (bool, error) {
 	if len(line) == 0 {
 		if e.some {

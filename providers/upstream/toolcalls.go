@@ -34,7 +34,7 @@ type toolCall struct {
 	arguments []byte
 }
 
-// Any tells whether there is a tool call.
+// Any reports whether there is a tool call.
 func (t *ToolCalls) Any() bool { return len(t.calls) > 0 }
 
 // Next begins a tool call of a provider that does not count them, and returns

@@ -102,7 +102,7 @@ func New(config Config) (*Sink, error) {
 	return s, nil
 }
 
-// checkSchema tells whether a schema may have the name.
+// checkSchema reports whether a schema may have the name.
 func checkSchema(name string) error {
 	switch {
 	case len(name) > 63:

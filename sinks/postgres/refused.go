@@ -15,7 +15,7 @@ import (
 // runes: short enough for any index.
 const maxStrippedText = 200
 
-// isRefusal tells whether err is about what was to be stored, and would be the
+// isRefusal reports whether err is about what was to be stored, and would be the
 // same next time: an error of data, of a constraint that somebody added, or of a
 // limit such as how deep JSON may nest.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html

@@ -48,7 +48,7 @@ func (s *Store) Commit(ctx context.Context, batch *trace.Batch) error {
 	return nil
 }
 
-// usable tells whether what is written now would be found later.
+// usable reports whether what is written now would be found later.
 func (s *Store) usable() error {
 	if err := s.shared.damaged(s.file); err != nil {
 		return classify(err)

@@ -16,7 +16,7 @@ type activeSink struct {
 	trace.Position
 }
 
-// awaits tells whether the sink has yet to have a row.
+// awaits reports whether the sink has yet to have a row.
 func (a *activeSink) awaits(t *table, r row) bool {
 	return a.workspace == r.workspace && t.position(a.Position) < r.seq
 }

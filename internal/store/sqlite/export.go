@@ -195,7 +195,7 @@ func (r *Reader) metricsOf(ctx context.Context, records []*trace.Record) (of map
 	return of, len(records), rows.Err()
 }
 
-// onlyTraces tells whether the filter asks for something that metrics without a
+// onlyTraces reports whether the filter asks for something that metrics without a
 // trace do not have.
 func onlyTraces(f *trace.Filter) bool {
 	return f.Kind != 0 && f.Kind != trace.KindMetrics || f.Key != "" || f.Status != 0 || f.Outcome != trace.AnyOutcome ||

@@ -109,7 +109,7 @@ func makeStoreID(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// usable tells whether the file at the path is the one that was opened.
+// usable reports whether the file at the path is the one that was opened.
 func (o *Outbox) usable() error { return sameFile(o.path, o.file) }
 
 // StoreID is the id of the store, given to it when it was made.

@@ -227,7 +227,7 @@ type source struct {
 	clauses          // on the columns of the index, or of table
 }
 
-// some tells whether the source leaves anything out.
+// some reports whether the source leaves anything out.
 func (s *source) some() bool { return len(s.text) > 0 }
 
 // sourceOf chooses the index that leaves the least to look at.

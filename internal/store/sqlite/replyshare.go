@@ -52,7 +52,7 @@ type replyTotal struct {
 }
 
 // shrinkReplies deletes some of the oldest replies of the API keys that have too
-// many, and then of all while they are too many together, and tells whether
+// many, and then of all while they are too many together, and reports whether
 // there is more.
 func (s *Store) shrinkReplies(ctx context.Context) (more bool, err error) {
 	share := s.replyShare()

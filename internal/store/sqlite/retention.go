@@ -54,7 +54,7 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err err
 	return more, classify(err)
 }
 
-// deleteOld deletes some of what its age is over, and tells whether there is
+// deleteOld deletes some of what its age is over, and reports whether there is
 // more.
 func (s *Store) deleteOld(ctx context.Context, now time.Time) (more bool, err error) {
 	err = s.transact(ctx, func() error {
@@ -119,7 +119,7 @@ func scanRow(scan func(...any) error) (r row, err error) {
 }
 
 // deleteDelivered deletes some of the rows before cutoff that every sink of
-// their workspace has, and tells whether there may be more. What is spared is
+// their workspace has, and reports whether there may be more. What is spared is
 // passed over for the rest of this maintenance.
 func (s *Store) deleteDelivered(ctx context.Context, t *table, cutoff trace.ID, sinks []activeSink) (more bool, err error) {
 	from := s.spared[t]
@@ -214,7 +214,7 @@ type clockGuard struct {
 	doubtedAt  time.Duration // uptime
 }
 
-// trust tells whether to delete by the wall clock's time. uptime is what a
+// trust reports whether to delete by the wall clock's time. uptime is what a
 // monotonic clock says has passed, newest the time of the newest trace.
 func (g *clockGuard) trust(wall time.Time, uptime time.Duration, newest time.Time) bool {
 	wall = wall.Round(0) // or Sub would use the monotonic reading

@@ -25,7 +25,7 @@ SELECT (pages.page_count - free.freelist_count) * size.page_size
 FROM pragma_page_count AS pages, pragma_freelist_count AS free, pragma_page_size AS size`
 
 // shrink deletes some of the oldest traces, and the metrics of the same age,
-// while the file is larger than it may be, and tells whether there is more.
+// while the file is larger than it may be, and reports whether there is more.
 func (s *Store) shrink(ctx context.Context) (more bool, err error) {
 	s.loss.overfull = false
 	limit := s.config.CurrentMaxSize()

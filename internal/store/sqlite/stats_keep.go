@@ -172,7 +172,7 @@ SELECT (SELECT coalesce(max(seq), 0) FROM traces) - min(c.traces, max(p.traces, 
 FROM cursors AS c, cursors AS p WHERE c.sink = ? AND p.sink = ?`, k.posting.until, statsCursor, postingsCursor)
 }
 
-// isBusy tells whether err says that another holds the file's lock.
+// isBusy reports whether err says that another holds the file's lock.
 func isBusy(err error) bool { return resultCode(err) == sqlite3.SQLITE_BUSY }
 
 // progress is how far the statistics have counted: a seq of each table.
@@ -184,7 +184,7 @@ func statsProgress(ctx context.Context, on queryer) (p progress, err error) {
 }
 
 // step counts some of what comes after the cursor, or posts some of what was
-// counted, and tells whether it found anything.
+// counted, and reports whether it found anything.
 func (k *statsKeeper) step(ctx context.Context, now time.Time) (more bool, err error) {
 	passed := k.posting.until
 	before, after, counted, err := k.count(ctx, now)
