@@ -20,7 +20,7 @@ const modulePath = "github.com/cadenza-gateway/cadenza"
 var mayImport = map[string][]string{
 	".":                        {"caddymodule", "providers/anthropic", "providers/azure", "providers/canned", "providers/gemini", "providers/openai", "sinks/jsonlines", "sinks/postgres"},
 	"cmd/caddy":                {"."},
-	"caddymodule":              {"cache", "internal/definition", "internal/document", "internal/format", "internal/inflight", "internal/inspect", "internal/invoke", "internal/jsontext", "internal/private", "internal/prompt", "providers", "internal/redact", "internal/regular", "rules", "secret", "sinks", "internal/store/sqlite", "trace", "internal/wire"},
+	"caddymodule":              {"cache", "internal/definition", "internal/document", "internal/format", "internal/inflight", "internal/inspect", "internal/invoke", "internal/jsontext", "internal/private", "internal/prompt", "providers", "internal/redact", "internal/regular", "rules", "secret", "sinks", "internal/store/sqlite", "trace", "internal/visible", "internal/wire"},
 	"cache":                    {},
 	"internal/definition":      {"internal/document", "internal/jsontext", "internal/prompt", "providers", "internal/regular", "rules"},
 	"internal/document":        {},
@@ -52,6 +52,7 @@ var mayImport = map[string][]string{
 	"internal/store/migration": {},
 	"internal/store/sqlite":    {"internal/private", "internal/store/migration", "trace"},
 	"trace":                    {"internal/jsontext"},
+	"internal/visible":         {},
 	"internal/wire":            {"internal/jsontext"},
 }
 

@@ -14,6 +14,8 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 func init() {
@@ -35,7 +37,7 @@ A command that fails says why on the standard error and exits with status 1.`,
 			)
 			for _, sub := range cmd.Commands() {
 				run := sub.RunE
-				sub.RunE = func(cmd *cobra.Command, args []string) error { return makeVisible(run(cmd, args)) }
+				sub.RunE = func(cmd *cobra.Command, args []string) error { return visible.Error(run(cmd, args)) }
 			}
 			cmd.Args = cobra.NoArgs
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -74,7 +76,7 @@ func writeReport(w io.Writer, report any) error {
 	if err := encoder.Encode(report); err != nil {
 		return err
 	}
-	_, err := w.Write(visibleJSON(b.Bytes()))
+	_, err := w.Write(visible.JSON(b.Bytes()))
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/internal/regular"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 func checkCommand() *cobra.Command {
@@ -166,7 +167,7 @@ func (f finding) write(b *bytes.Buffer, label string, st styles, lines *sourceLi
 	if f.Line == 0 {
 		place = f.File
 	}
-	fmt.Fprintf(b, "%s%s%s: %s: %s\n", st.bold, visible(place), st.reset, label, visibleLines(f.Message))
+	fmt.Fprintf(b, "%s%s%s: %s: %s\n", st.bold, visible.Line(place), st.reset, label, visible.Lines(f.Message))
 	line := lines.get(f.File, f.Line)
 	if strings.TrimSpace(line) == "" {
 		return
@@ -179,7 +180,7 @@ func (f finding) write(b *bytes.Buffer, label string, st styles, lines *sourceLi
 	if len(runes) > most && column > lead {
 		start = column - lead
 	}
-	before, behind := visible(string(runes[start:column])), visible(string(runes[column:min(len(runes), start+most)]))
+	before, behind := visible.Line(string(runes[start:column])), visible.Line(string(runes[column:min(len(runes), start+most)]))
 	fmt.Fprintf(b, "%s%5d |%s %s%s\n", st.dim, f.Line, st.reset, before, behind)
 	fmt.Fprintf(b, "%s      |%s %s^\n", st.dim, st.reset, strings.Repeat(" ", utf8.RuneCountInString(before)))
 }

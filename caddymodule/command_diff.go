@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 func diffCommand() *cobra.Command {
@@ -67,13 +68,13 @@ func writeComparison(w io.Writer, st styles, c *inspect.Comparison) error {
 	}
 	colors := map[string]string{inspect.Added: st.green, inspect.Removed: st.red, inspect.Changed: st.yellow, inspect.Affected: st.yellow}
 	for _, d := range c.Definitions {
-		fmt.Fprintf(&b, "%s%s%s %s %s%s%s", colors[d.Change], d.Change, st.reset, d.Kind, st.bold, visible(d.Key), st.reset)
+		fmt.Fprintf(&b, "%s%s%s %s %s%s%s", colors[d.Change], d.Change, st.reset, d.Kind, st.bold, visible.Line(d.Key), st.reset)
 		if d.Change == inspect.Changed {
 			fmt.Fprintf(&b, " (version %s -> %s)", d.OldVersion, d.NewVersion)
 		}
 		b.WriteByte('\n')
 		for _, m := range d.Members {
-			fmt.Fprintf(&b, "  %s\n", visible(m))
+			fmt.Fprintf(&b, "  %s\n", visible.Line(m))
 		}
 		if err := writeAnswerChanges(&b, d.Answers); err != nil {
 			return err
@@ -104,16 +105,16 @@ func writeAnswerChanges(w io.Writer, changes []inspect.AnswerChange) error {
 		if a.At != nil {
 			context += " at " + a.At.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", visible(context), sideText(a.Old), sideText(a.New))
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", visible.Line(context), sideText(a.Old), sideText(a.New))
 	}
 	return t.Flush()
 }
 
 func sideText(s inspect.Side) string {
 	if s.Refused != "" {
-		return visible("refused: " + s.Refused)
+		return visible.Line("refused: " + s.Refused)
 	}
-	return visible(clipText(string(s.Value), 60) + " (" + s.Row + ")")
+	return visible.Line(clipText(string(s.Value), 60) + " (" + s.Row + ")")
 }
 
 // clipText cuts a text to so many characters.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 func evalCommand() *cobra.Command {
@@ -91,16 +92,16 @@ func writeAnswer(w io.Writer, st styles, a *inspect.Answer) error {
 	if a.Type != "" {
 		about += " of type " + a.Type
 	}
-	fmt.Fprintf(t, "key\t%s (%s, version %s)\n", visible(a.Key), about, a.Version)
+	fmt.Fprintf(t, "key\t%s (%s, version %s)\n", visible.Line(a.Key), about, a.Version)
 	if a.Variant != "" {
-		fmt.Fprintf(t, "variant\t%s\n", visible(a.Variant))
+		fmt.Fprintf(t, "variant\t%s\n", visible.Line(a.Variant))
 	}
 	for i, target := range a.Targets {
 		label := ""
 		if i == 0 {
 			label = "targets"
 		}
-		fmt.Fprintf(t, "%s\t%s\n", label, visible(strings.TrimSpace(target.Provider+" "+target.Model)))
+		fmt.Fprintf(t, "%s\t%s\n", label, visible.Line(strings.TrimSpace(target.Provider+" "+target.Model)))
 	}
 	row := a.Row
 	if a.Reason != a.Row {
@@ -109,12 +110,12 @@ func writeAnswer(w io.Writer, st styles, a *inspect.Answer) error {
 	if a.Position != "" {
 		row += ", " + a.Position
 	}
-	fmt.Fprintf(t, "row\t%s\n", visible(row))
+	fmt.Fprintf(t, "row\t%s\n", visible.Line(row))
 	for _, note := range a.Notes {
-		fmt.Fprintf(t, "note\t%s\n", visible(note))
+		fmt.Fprintf(t, "note\t%s\n", visible.Line(note))
 	}
 	if a.Value != nil {
-		fmt.Fprintf(t, "value\t%s\n", layoutJSON(visibleJSON(a.Value)))
+		fmt.Fprintf(t, "value\t%s\n", layoutJSON(visible.JSON(a.Value)))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -148,13 +149,13 @@ func writeRows(b *bytes.Buffer, st styles, a *inspect.Answer) {
 		var text string
 		switch {
 		case !r.Matched:
-			text = fmt.Sprintf("%s must be %s, is %s", visible(r.Field), visible(r.Cell), visible(r.Value))
+			text = fmt.Sprintf("%s must be %s, is %s", visible.Line(r.Field), visible.Line(r.Cell), visible.Line(r.Value))
 		case decided:
 			text = "matches, but a row above answered"
 		default:
 			text, decided = "matches: answers", true
 		}
-		rows[i] = [3]string{visible(r.Row), text, visible(r.Position)}
+		rows[i] = [3]string{visible.Line(r.Row), text, visible.Line(r.Position)}
 		widths[0], widths[1] = max(widths[0], len([]rune(rows[i][0]))), max(widths[1], len([]rune(text)))
 	}
 	// Not by tabwriter, which counts the bytes of colours.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cadenza-gateway/cadenza/internal/private"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 func exportCommand() *cobra.Command {
@@ -101,7 +102,7 @@ func copyLines(w io.Writer, lines io.Reader) (n int, err error) {
 			// What came before is good.
 			return n, errors.Join(fmt.Errorf("the export broke off after %s (the gateway's log says more): %w", plural(n, "line"), noEOF(err)), out.Flush())
 		}
-		if _, err := out.Write(visibleJSON(line)); err != nil {
+		if _, err := out.Write(visible.JSON(line)); err != nil {
 			return n, err
 		}
 		n++

@@ -16,6 +16,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/format"
 	"github.com/cadenza-gateway/cadenza/internal/regular"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 func fmtCommand() *cobra.Command {
@@ -131,14 +132,14 @@ func formatFile(out io.Writer, file string, write, diff, check bool) (changed bo
 	switch {
 	case !write && !diff && !check:
 		if isTerminal(out) {
-			after = []byte(visibleLines(string(after)))
+			after = []byte(visible.Lines(string(after)))
 		}
 		_, err = out.Write(after)
 	case !changed:
 	case write:
 		err = replaceFile(file, after)
 	case check:
-		_, err = fmt.Fprintln(out, visible(file))
+		_, err = fmt.Fprintln(out, visible.Line(file))
 	case diff:
 		err = writeLineDiff(out, file, before, after)
 	}
@@ -185,14 +186,14 @@ func writeLineDiff(w io.Writer, file string, before, after []byte) error {
 	const context = 2
 	a, b := bytes.SplitAfter(before, []byte{'\n'}), bytes.SplitAfter(after, []byte{'\n'})
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "--- %[1]s\n+++ %[1]s\n", visible(file))
+	fmt.Fprintf(&out, "--- %[1]s\n+++ %[1]s\n", visible.Line(file))
 	differs := func(i int) bool { return !bytes.Equal(a[i], b[i]) }
 	line := func(sign byte, text []byte) {
 		if len(text) == 0 {
 			return // behind the last line
 		}
 		out.WriteByte(sign)
-		out.WriteString(visibleLines(string(bytes.TrimRight(text, "\r\n"))))
+		out.WriteString(visible.Lines(string(bytes.TrimRight(text, "\r\n"))))
 		out.WriteByte('\n')
 	}
 	for i := 0; i < len(a); i++ {

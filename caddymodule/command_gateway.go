@@ -14,6 +14,8 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 // gatewayClient asks the admin API of a running gateway. Its flags are those of
@@ -84,7 +86,7 @@ func (g *gatewayClient) do(method, path string, values url.Values) (*http.Respon
 	} else if status == http.StatusNotFound {
 		text = "its Caddy knows no " + strings.SplitN(path, "?", 2)[0] + ": it has another version or no Cadenza"
 	}
-	return nil, &gatewayError{status, "the gateway refused (HTTP " + parts[1] + "): " + visible(text)}
+	return nil, &gatewayError{status, "the gateway refused (HTTP " + parts[1] + "): " + visible.Line(text)}
 }
 
 // get asks for a JSON answer.

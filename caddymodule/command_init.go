@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 // starter is the workspace that `caddy cadenza init` makes.
@@ -47,14 +49,14 @@ configurations, with comments. The directory must be empty or not exist.`,
 			out := cmd.OutOrStdout()
 			err = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 				if err == nil && !entry.IsDir() {
-					_, err = fmt.Fprintln(out, visible(filepath.Join(dir, filepath.FromSlash(name))))
+					_, err = fmt.Fprintln(out, visible.Line(filepath.Join(dir, filepath.FromSlash(name))))
 				}
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(out, "\nTry:\n  caddy cadenza check %[1]s\n  caddy cadenza eval %[1]s limits --context '{environment: production, plan: pro}' --explain\n", visible(dir))
+			_, err = fmt.Fprintf(out, "\nTry:\n  caddy cadenza check %[1]s\n  caddy cadenza eval %[1]s limits --context '{environment: production, plan: pro}' --explain\n", visible.Line(dir))
 			return err
 		},
 	}

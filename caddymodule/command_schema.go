@@ -9,6 +9,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 // schemaFolder is where a workspace's schemas are written. It is not read as
@@ -60,7 +61,7 @@ func printSchema(cmd *cobra.Command, schemas []definition.FileSchema, kind strin
 	names := make([]string, len(schemas))
 	for i, s := range schemas {
 		if names[i] = s.Name; s.Name == kind {
-			_, err := cmd.OutOrStdout().Write(visibleJSON(s.Schema))
+			_, err := cmd.OutOrStdout().Write(visible.JSON(s.Schema))
 			return err
 		}
 	}
@@ -79,7 +80,7 @@ func writeSchemas(cmd *cobra.Command, dir string, schemas []definition.FileSchem
 		}
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "%s in %s\n\n", plural(len(schemas), "schema"), visible(folder))
+	fmt.Fprintf(out, "%s in %s\n\n", plural(len(schemas), "schema"), visible.Line(folder))
 	fmt.Fprintf(out, "Editors with yaml-language-server (VS Code: the extension redhat.vscode-yaml), in their settings:\n\n")
 	fmt.Fprint(out, "  \"yaml.schemas\": {\n")
 	for i, s := range schemas {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 func statsCommand() *cobra.Command {
@@ -58,7 +59,7 @@ The gateway is asked by its admin API, as with caddy reload.`,
 				if err := json.Indent(&b, text, "", "  "); err != nil {
 					return err
 				}
-				b = *bytes.NewBuffer(append(bytes.TrimSpace(visibleJSON(b.Bytes())), '\n'))
+				b = *bytes.NewBuffer(append(bytes.TrimSpace(visible.JSON(b.Bytes())), '\n'))
 			case len(answer.Rows) > 0:
 				writeStats(&b, stylesFor(out), &answer)
 			}
@@ -109,9 +110,9 @@ func writeStats(b *bytes.Buffer, st styles, a *statsAnswer) {
 			}
 			return r.Start.UTC().Format(time.RFC3339)
 		}},
-		{"kind", false, func(r *sqlite.StatsRow) string { return visible(r.Kind) }},
-		{"key", false, func(r *sqlite.StatsRow) string { return visible(cmp.Or(r.Key, "-")) }},
-		{"variant", false, func(r *sqlite.StatsRow) string { return visible(r.Variant) }},
+		{"kind", false, func(r *sqlite.StatsRow) string { return visible.Line(r.Kind) }},
+		{"key", false, func(r *sqlite.StatsRow) string { return visible.Line(cmp.Or(r.Key, "-")) }},
+		{"variant", false, func(r *sqlite.StatsRow) string { return visible.Line(r.Variant) }},
 		{"answers", true, func(r *sqlite.StatsRow) string { return strconv.FormatInt(r.Traces, 10) }},
 		{"errors", true, func(r *sqlite.StatsRow) string { return share(r.Errors, r.Traces) }},
 		{"interrupted", true, func(r *sqlite.StatsRow) string { return text(r.Interrupted) }},

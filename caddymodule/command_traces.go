@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 // followInterval is how often --follow asks for what is new.
@@ -210,7 +212,7 @@ func (l *traceList) write(traces []json.RawMessage) error {
 	if l.asJSON {
 		l.began = true
 		for _, text := range traces {
-			b.Write(visibleJSON(text))
+			b.Write(visible.JSON(text))
 			b.WriteByte('\n')
 		}
 		_, err := out.Write(b.Bytes())
@@ -323,8 +325,8 @@ func (t *shownTrace) row(st styles) []cell {
 		tokens = strconv.FormatInt(*t.Usage.Total, 10)
 	}
 	return []cell{
-		plainCell(visible(t.Time)), plainCell(visible(t.Kind)), plainCell(visible(t.Key)), plainCell(visible(t.decided())), status,
-		plainCell(visible(target(t.Provider, t.Model))), plainCell(millis(t.Latency)), plainCell(tokens), {visible(t.ID), st.dim},
+		plainCell(visible.Line(t.Time)), plainCell(visible.Line(t.Kind)), plainCell(visible.Line(t.Key)), plainCell(visible.Line(t.decided())), status,
+		plainCell(visible.Line(target(t.Provider, t.Model))), plainCell(millis(t.Latency)), plainCell(tokens), {visible.Line(t.ID), st.dim},
 	}
 }
 
@@ -339,7 +341,7 @@ func (t *shownTrace) outcome() string {
 	case t.State == "started" || t.State == "interrupted":
 		return t.State
 	case t.Code != "":
-		return strings.TrimSpace(visible(statusText(t.Status) + " " + t.Code))
+		return strings.TrimSpace(visible.Line(statusText(t.Status) + " " + t.Code))
 	}
 	text := statusText(t.Status)
 	if t.Cached {
@@ -348,7 +350,7 @@ func (t *shownTrace) outcome() string {
 	if t.wasCut() {
 		text += " " + t.Finish
 	}
-	return strings.TrimSpace(visible(text))
+	return strings.TrimSpace(visible.Line(text))
 }
 
 // wasCut reports whether the model did not say all that it meant to say.
@@ -430,7 +432,7 @@ func (l *traceList) story(id string) error {
 		if err := json.Compact(&b, text); err != nil {
 			return err
 		}
-		_, err := out.Write(append(visibleJSON(b.Bytes()), '\n'))
+		_, err := out.Write(append(visible.JSON(b.Bytes()), '\n'))
 		return err
 	}
 	var story shownStory
@@ -447,7 +449,7 @@ func (l *traceList) story(id string) error {
 func (s *shownStory) write(b *bytes.Buffer, st styles, id string) {
 	t := s.Trace
 	if t == nil {
-		fmt.Fprintf(b, "%s has metrics and no trace: they were reported without one, or it is past the retention\n", visible(id))
+		fmt.Fprintf(b, "%s has metrics and no trace: they were reported without one, or it is past the retention\n", visible.Line(id))
 	} else {
 		t.write(b, st, s)
 	}
@@ -471,10 +473,10 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 			rows = append(rows, []cell{{label, st.dim}, plainCell(text)})
 		}
 	}
-	add("trace", visible(t.ID))
-	add("time", visible(t.Time))
-	add("key", visible(fmt.Sprintf("%s (%s)", t.Key, t.Kind)))
-	add("asked by", visible(fmt.Sprintf("%s (workspace %s)", cmp.Or(t.APIKey, "no key"), t.Workspace)))
+	add("trace", visible.Line(t.ID))
+	add("time", visible.Line(t.Time))
+	add("key", visible.Line(fmt.Sprintf("%s (%s)", t.Key, t.Kind)))
+	add("asked by", visible.Line(fmt.Sprintf("%s (workspace %s)", cmp.Or(t.APIKey, "no key"), t.Workspace)))
 	version := ""
 	if t.Version != "" {
 		version = t.Version
@@ -485,19 +487,19 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 			version += " (revision " + t.Revision + ")"
 		}
 	}
-	add("version", visible(version))
+	add("version", visible.Line(version))
 	if t.Prompt != "" {
-		add("prompt", visible(fmt.Sprintf("%s (version %s)", t.Prompt, t.PromptVer)))
+		add("prompt", visible.Line(fmt.Sprintf("%s (version %s)", t.Prompt, t.PromptVer)))
 	}
-	add("row", visible(cmp.Or(t.Row, "default")))
-	add("variant", visible(t.Variant))
-	add("model", visible(target(t.Provider, t.Model)))
+	add("row", visible.Line(cmp.Or(t.Row, "default")))
+	add("variant", visible.Line(t.Variant))
+	add("model", visible.Line(target(t.Provider, t.Model)))
 	color := ""
 	if t.Code != "" || t.State == "interrupted" {
 		color = st.red
 	}
 	rows = append(rows, []cell{{"status", st.dim}, {t.outcome(), color}})
-	add("finish", visible(t.Finish))
+	add("finish", visible.Line(t.Finish))
 	took := millis(t.Latency)
 	if t.FirstToken != nil {
 		took += ", the first content after " + millis(t.FirstToken)
@@ -508,7 +510,7 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 	}
 	add("cost", dollars(t.Cost))
 	for _, note := range t.Notes {
-		add("note", visible(note))
+		add("note", visible.Line(note))
 	}
 	new(columns).write(b, st, rows...)
 	if len(t.Attempts) == 0 {
@@ -518,7 +520,7 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 	table := columns{right: []bool{false, true, false, false, true}}
 	rows = rows[:0]
 	for i, a := range t.Attempts {
-		result := cell{strings.TrimSpace(statusText(a.Status) + " " + visible(a.Code)), st.green}
+		result := cell{strings.TrimSpace(statusText(a.Status) + " " + visible.Line(a.Code)), st.green}
 		if a.Code != "" {
 			result.color = st.red
 		}
@@ -527,7 +529,7 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 			at = "at " + millis(a.Started)
 		}
 		rows = append(rows, []cell{
-			plainCell(" "), plainCell(strconv.Itoa(i + 1)), plainCell(visible(target(a.Provider, a.Model))), result,
+			plainCell(" "), plainCell(strconv.Itoa(i + 1)), plainCell(visible.Line(target(a.Provider, a.Model))), result,
 			plainCell(at), plainCell(a.details()),
 		})
 	}
@@ -581,15 +583,15 @@ func (s *shownStory) writeMetrics(b *bytes.Buffer, st styles) {
 			value *string
 		}{{"chain", m.Chain}, {"conversation", m.Conversation}} {
 			if text.value != nil {
-				add(text.name, visible(*text.value))
+				add(text.name, visible.Line(*text.value))
 			}
 		}
 		if len(m.Metadata) > 0 {
-			add("metadata", visible(string(m.Metadata)))
+			add("metadata", visible.Line(string(m.Metadata)))
 		}
-		line := visible(m.Time)
+		line := visible.Line(m.Time)
 		if m.APIKey != "" {
-			line += " by " + visible(m.APIKey)
+			line += " by " + visible.Line(m.APIKey)
 		}
 		fmt.Fprintf(b, "  %s: %s\n", line, strings.Join(parts, ", "))
 		if m.Response != nil {
@@ -608,7 +610,7 @@ func writeBlock(b *bytes.Buffer, st styles, title, text string) {
 }
 
 func writeIndented(b *bytes.Buffer, indent, text string) {
-	for line := range strings.SplitSeq(strings.TrimRight(visibleLines(text), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(visible.Lines(text), "\n"), "\n") {
 		b.WriteString(indent + line + "\n")
 	}
 }
@@ -635,6 +637,6 @@ func writeMessages(b *bytes.Buffer, st styles, text []byte) {
 		return
 	}
 	for _, m := range messages {
-		writeBlock(b, st, visible(m.Role), cmp.Or(m.Content, " "))
+		writeBlock(b, st, visible.Line(m.Role), cmp.Or(m.Content, " "))
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/secret"
 )
@@ -80,7 +81,7 @@ func (w *Workspace) openKeysFile() error {
 		return nil
 	}
 	if w.listed, _, err = w.fileKeys.read(); err != nil {
-		return fmt.Errorf("keys: %w", makeVisible(err))
+		return fmt.Errorf("keys: %w", visible.Error(err))
 	}
 	return nil
 }
@@ -131,7 +132,7 @@ func (w *Workspace) checkKeys() {
 	}
 	if err != nil {
 		w.app.metrics.keysValid.WithLabelValues(w.name).Set(0)
-		w.logger.Error("the keys file can't be used, its last keys stay valid", zap.String("file", w.fileKeys.path), zap.Error(makeVisible(err)))
+		w.logger.Error("the keys file can't be used, its last keys stay valid", zap.String("file", w.fileKeys.path), zap.Error(visible.Error(err)))
 		return
 	}
 	w.keysTaken(listed, len(problems) == 0)

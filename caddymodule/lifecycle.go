@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -71,7 +72,7 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 		m.reloads.WithLabelValues(w.name, "error").Inc()
 		m.valid.WithLabelValues(w.name).Set(0)
 		w.logger.Error("the definitions on disk are invalid, the last good ones are served",
-			zap.String("revision", snapshot.Revision), zap.Error(makeVisible(err)))
+			zap.String("revision", snapshot.Revision), zap.Error(visible.Error(err)))
 		return
 	}
 	m.reloads.WithLabelValues(w.name, "ok").Inc()
@@ -84,7 +85,7 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 		zap.Int("remoteconfigs", len(snapshot.RemoteConfigs)),
 		zap.Int("warnings", definition.CountWarnings(snapshot.Warnings)))
 	for _, warning := range snapshot.Warnings {
-		w.logger.Warn("definitions: " + visible(warning.String()))
+		w.logger.Warn("definitions: " + visible.Line(warning.String()))
 	}
 	w.checkProviders(snapshot)
 	w.recordVersions(snapshot)
@@ -109,7 +110,7 @@ func (w *Workspace) checkProviders(snapshot *definition.Snapshot) {
 		// An edit elsewhere is no reason to say it again.
 		if !slices.Equal(w.warned[provider], endpoints) {
 			w.logger.Warn("a provider that endpoints name is not configured: its targets are skipped",
-				zap.String("provider", visible(provider)), zap.Strings("endpoints", endpoints))
+				zap.String("provider", visible.Line(provider)), zap.Strings("endpoints", endpoints))
 		}
 	}
 	w.warned = missing

@@ -19,6 +19,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 	"github.com/cadenza-gateway/cadenza/internal/redact"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/secret"
@@ -240,7 +241,7 @@ func (w *Workspace) provision(ctx caddy.Context, app *App, name string) error {
 	w.source, err = acquireSource(dir)
 	slow.Stop()
 	if err != nil {
-		return fmt.Errorf("definitions %s:\n%w", w.Definitions, makeVisible(err))
+		return fmt.Errorf("definitions %s:\n%w", w.Definitions, visible.Error(err))
 	}
 	return nil
 }

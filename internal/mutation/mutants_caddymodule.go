@@ -351,7 +351,7 @@ func init() {
 		mutant{
 			ID: "raw-mistakes-in-the-log", In: "Workspace.definitionsChanged",
 			What: "the log shows control characters of definitions as they are",
-			Old:  "visible(warning.String())", New: "warning.String()",
+			Old:  "visible.Line(warning.String())", New: "warning.String()",
 			Run: "TestLogsEscapeSources",
 		},
 
