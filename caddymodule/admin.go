@@ -57,10 +57,10 @@ type loadedWorkspace struct {
 	Revision    string            `json:"revision"`
 	Loaded      time.Time         `json:"loaded"`
 	Definitions []inspect.Summary `json:"definitions"`
-	Warnings    []finding         `json:"warnings"`
+	Warnings    []inspect.Finding `json:"warnings"`
 	// Errors are why the directory as it is now is not served; the definitions
 	// are those of the last good set.
-	Errors []finding `json:"errors"`
+	Errors []inspect.Finding `json:"errors"`
 }
 
 // serveDefinitions answers GET /cadenza/definitions, of one workspace with
@@ -91,15 +91,13 @@ func (w *Workspace) loaded() loadedWorkspace {
 	s := w.source.Snapshot()
 	l := loadedWorkspace{
 		Directory: w.source.Dir(), Revision: s.Revision, Loaded: s.Loaded.UTC(),
-		Definitions: inspect.Summaries(s), Warnings: newFindings(s.Warnings), Errors: []finding{},
+		Definitions: inspect.Summaries(s), Warnings: inspect.Findings(s.Warnings), Errors: []inspect.Finding{},
 	}
 	err := w.source.LastError()
-	if mistakes, ok := errors.AsType[*document.MultiError](err); ok {
-		for _, e := range mistakes.List {
-			l.Errors = append(l.Errors, newFinding(e.Pos, e.Message))
-		}
+	if mistakes, ok := inspect.Mistakes(err); ok {
+		l.Errors = mistakes
 	} else if err != nil {
-		l.Errors = append(l.Errors, finding{File: l.Directory, Message: err.Error()})
+		l.Errors = append(l.Errors, inspect.Finding{File: l.Directory, Message: err.Error()})
 	}
 	return l
 }
@@ -138,7 +136,7 @@ func serveEvaluate(w http.ResponseWriter, r *http.Request) error {
 	if q.Kind, err = inspect.ParseKind(body.Kind); err != nil {
 		return adminError(http.StatusBadRequest, "%v", err)
 	}
-	if q.At, err = parseInstant(body.At); err != nil {
+	if q.At, err = inspect.ParseInstant(body.At); err != nil {
 		return adminError(http.StatusBadRequest, "%v", err)
 	}
 	if q.Context, err = inspect.ParseObject("context", body.Context); err != nil {

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -500,7 +501,7 @@ func parsePast(name, text string, now time.Time) (time.Time, error) {
 	if ago, err := caddy.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
 	}
-	at, err := parseInstant(text)
+	at, err := inspect.ParseInstant(text)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("%s must be a time such as 2026-01-31T09:00:00Z (RFC 3339), a date such as 2026-01-31, or how long ago, such as 90m or 7d; this is %q", name, text)
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
@@ -86,20 +85,6 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// parseInstant reads the value of --at: RFC 3339 or a date, which begins at
-// midnight UTC. The empty text is now.
-func parseInstant(text string) (time.Time, error) {
-	if text == "" {
-		return time.Now(), nil
-	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("at must be a time such as 2026-01-31T09:00:00Z (RFC 3339) or 2026-01-31, this is %q", text)
 }
 
 // readArgument is the value of a flag, or the content of the file that it

@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -62,46 +61,20 @@ and contexts that only the default answers.`,
 
 // check is the report of a check.
 type check struct {
-	OK          bool            `json:"ok"`
-	Revision    string          `json:"revision,omitempty"`
-	Definitions *inspect.Counts `json:"definitions,omitempty"`
-	Tests       int             `json:"tests"`
-	Errors      []finding       `json:"errors"`
-	Warnings    []finding       `json:"warnings"`
-	Remarks     []finding       `json:"remarks"`
-}
-
-// finding is a message with its place. Line and Column are 0 where it is about
-// the file itself.
-type finding struct {
-	File    string `json:"file"`
-	Line    int    `json:"line,omitempty"`
-	Column  int    `json:"column,omitempty"`
-	Message string `json:"message"`
-	// More is how many findings of one kind this one stands for.
-	More int `json:"more,omitempty"`
-}
-
-func newFinding(pos document.Position, message string) finding {
-	return finding{File: pos.File, Line: pos.Line, Column: pos.Column, Message: message}
-}
-
-func newFindings(list []definition.Warning) []finding {
-	findings := make([]finding, len(list))
-	for i, w := range list {
-		findings[i] = newFinding(w.Pos, w.Message)
-		findings[i].More = w.More
-	}
-	return findings
+	OK          bool              `json:"ok"`
+	Revision    string            `json:"revision,omitempty"`
+	Definitions *inspect.Counts   `json:"definitions,omitempty"`
+	Tests       int               `json:"tests"`
+	Errors      []inspect.Finding `json:"errors"`
+	Warnings    []inspect.Finding `json:"warnings"`
+	Remarks     []inspect.Finding `json:"remarks"`
 }
 
 func checkDirectory(dir string, strict bool, kinds definition.Remark) (*check, error) {
-	c := &check{Errors: []finding{}, Warnings: []finding{}, Remarks: []finding{}}
+	c := &check{Errors: []inspect.Finding{}, Warnings: []inspect.Finding{}, Remarks: []inspect.Finding{}}
 	s, err := definition.Load(dir)
-	if mistakes, ok := errors.AsType[*document.MultiError](err); ok {
-		for _, e := range mistakes.List {
-			c.Errors = append(c.Errors, newFinding(e.Pos, e.Message))
-		}
+	if mistakes, ok := inspect.Mistakes(err); ok {
+		c.Errors = mistakes
 		return c, nil
 	}
 	if err != nil {
@@ -109,8 +82,8 @@ func checkDirectory(dir string, strict bool, kinds definition.Remark) (*check, e
 	}
 	counts := inspect.Count(s)
 	c.Revision, c.Definitions, c.Tests = s.Revision, &counts, s.Tests
-	c.Warnings = newFindings(s.Warnings)
-	c.Remarks = newFindings(s.Remarks(time.Now(), kinds))
+	c.Warnings = inspect.Findings(s.Warnings)
+	c.Remarks = inspect.Findings(s.Remarks(time.Now(), kinds))
 	c.OK = !strict || len(c.Warnings) == 0
 	return c, nil
 }
@@ -138,10 +111,10 @@ func (c *check) write(w io.Writer, st styles, dir string) error {
 	defer lines.close()
 	for _, group := range []struct {
 		name, color string
-		list        []finding
+		list        []inspect.Finding
 	}{{"error", st.red, c.Errors}, {"warning", st.yellow, c.Warnings}, {"remark", st.dim, c.Remarks}} {
 		for _, f := range group.list {
-			f.write(&b, group.color+group.name+st.reset, st, lines)
+			writeFinding(&b, f, group.color+group.name+st.reset, st, lines)
 		}
 	}
 	if d := c.Definitions; d != nil {
@@ -160,8 +133,8 @@ func (c *check) write(w io.Writer, st styles, dir string) error {
 	return err
 }
 
-// write writes a finding with the line it is about.
-func (f finding) write(b *bytes.Buffer, label string, st styles, lines *sourceLines) {
+// writeFinding writes a finding with the line it is about.
+func writeFinding(b *bytes.Buffer, f inspect.Finding, label string, st styles, lines *sourceLines) {
 	pos := document.Position{File: f.File, Line: f.Line, Column: f.Column}
 	place := pos.String()
 	if f.Line == 0 {

@@ -31,7 +31,7 @@ What lies in the past is not compared; --at moves the present.`,
 		Example: "  git worktree add /tmp/main main\n  caddy cadenza diff /tmp/main/definitions ./definitions",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			now, err := parseInstant(at)
+			now, err := inspect.ParseInstant(at)
 			if err != nil {
 				return err
 			}

@@ -38,7 +38,7 @@ Context and variables are JSON, or YAML in one line, which needs fewer quotes.
 			if q.Kind, err = inspect.ParseKind(kind); err != nil {
 				return err
 			}
-			if q.At, err = parseInstant(at); err != nil {
+			if q.At, err = inspect.ParseInstant(at); err != nil {
 				return err
 			}
 			if q.Context, err = readObject(cmd, "--context", context); err != nil {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
@@ -23,9 +24,6 @@ var kindWords = map[definition.Kind]string{
 
 // kinds are the kinds in the order in which tools list them.
 var kinds = []definition.Kind{definition.KindPrompt, definition.KindEndpoint, definition.KindRemoteConfig}
-
-// KindWord is a kind as tools spell it: prompt, endpoint or remoteconfig.
-func KindWord(k definition.Kind) string { return kindWords[k] }
 
 // ParseKind reads a kind as tools spell it. The empty word is no kind.
 func ParseKind(word string) (definition.Kind, error) {
@@ -72,4 +70,18 @@ func ParseObject(name string, text []byte) (*fastjson.Value, error) {
 		return nil, nil
 	}
 	return fastjson.ParseBytes(raw)
+}
+
+// ParseInstant reads RFC 3339, or a date, which begins at midnight UTC. The
+// empty text is now.
+func ParseInstant(text string) (time.Time, error) {
+	if text == "" {
+		return time.Now(), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("at must be a time such as 2026-01-31T09:00:00Z (RFC 3339) or 2026-01-31, this is %q", text)
 }

@@ -199,8 +199,8 @@ func FuzzParseObject(f *testing.F) {
 
 func TestParseKind(t *testing.T) {
 	for _, k := range kinds {
-		if got, err := ParseKind(KindWord(k)); got != k || err != nil {
-			t.Errorf("%s: got %v, %v", KindWord(k), got, err)
+		if got, err := ParseKind(kindWords[k]); got != k || err != nil {
+			t.Errorf("%s: got %v, %v", kindWords[k], got, err)
 		}
 	}
 	if _, err := ParseKind("promt"); err == nil || !strings.Contains(err.Error(), `"prompt"`) {

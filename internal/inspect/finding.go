@@ -1,0 +1,42 @@
+package inspect
+
+import (
+	"errors"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/document"
+)
+
+// Finding is a message about a workspace's files, with its place. Line and
+// Column are 0 where the message is about the file itself.
+type Finding struct {
+	File    string `json:"file"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Message string `json:"message"`
+	// More is how many findings of one kind this one stands for.
+	More int `json:"more,omitempty"`
+}
+
+// Findings returns warnings or remarks as findings.
+func Findings(list []definition.Warning) []Finding {
+	findings := make([]Finding, len(list))
+	for i, w := range list {
+		findings[i] = Finding{File: w.Pos.File, Line: w.Pos.Line, Column: w.Pos.Column, Message: w.Message, More: w.More}
+	}
+	return findings
+}
+
+// Mistakes returns the mistakes that an error of loading definitions lists. ok
+// reports whether it lists any: other errors are not about a place in a file.
+func Mistakes(err error) (mistakes []Finding, ok bool) {
+	list, ok := errors.AsType[*document.MultiError](err)
+	if !ok {
+		return nil, false
+	}
+	mistakes = make([]Finding, len(list.List))
+	for i, e := range list.List {
+		mistakes[i] = Finding{File: e.Pos.File, Line: e.Pos.Line, Column: e.Pos.Column, Message: e.Message}
+	}
+	return mistakes, true
+}
