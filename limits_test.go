@@ -63,7 +63,7 @@ var noLimits = map[string]string{
 	"providers/upstream.maxPooledParser": "what a pool keeps",
 	"sinks/jsonlines.maxKeptBuffer":      "what a pool keeps",
 	"trace.maxKeptBuffer":                "what a pool keeps",
-	"caddymodule.maxFollowed":            "how the store looks for rows",
+	"adminapi.maxFollowed":               "how the store looks for rows",
 	"store/sqlite.maxBucket":             "how the store looks for rows",
 	"store/sqlite.maxInterrupted":        "how the store looks for rows",
 	"store/sqlite.maxPosted":             "how the store looks for rows",

@@ -8,6 +8,8 @@ import (
 	"net/url"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 )
 
 func eraseCommand() *cobra.Command {
@@ -44,7 +46,7 @@ caddy reload.`,
 				if err != nil {
 					return err
 				}
-				values.Set(metadataParameter+name, value)
+				values.Set(adminapi.MetadataParameter+name, value)
 				what = fmt.Sprintf("with the metadata %q", metadata)
 			}
 			if !yes {

@@ -15,6 +15,7 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
@@ -149,7 +150,7 @@ func (f *traceFlags) values(now time.Time) (url.Values, error) {
 		if err != nil {
 			return nil, err
 		}
-		values.Add(metadataParameter+name, value)
+		values.Add(adminapi.MetadataParameter+name, value)
 	}
 	return values, nil
 }
@@ -170,7 +171,7 @@ func splitMember(member string) (name, value string, err error) {
 func addTimes(values url.Values, since, until string, now time.Time) error {
 	var times [2]time.Time
 	for i, flag := range [...]struct{ name, text string }{{"since", since}, {"until", until}} {
-		at, err := parsePast("--"+flag.name, flag.text, now)
+		at, err := adminapi.ParsePast("--"+flag.name, flag.text, now)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
@@ -48,7 +49,7 @@ The gateway is asked by its admin API, as with caddy reload.`,
 			if err := client.get("/cadenza/stats", values, &text); err != nil {
 				return err
 			}
-			var answer statsAnswer
+			var answer adminapi.Stats
 			if err := json.Unmarshal(text, &answer); err != nil {
 				return fmt.Errorf("the gateway's answer can't be read; is it of another version? %w", err)
 			}
@@ -85,7 +86,7 @@ The gateway is asked by its admin API, as with caddy reload.`,
 
 // writeStats writes statistics for people. Columns that would be empty are left
 // out: most workspaces have no scores, and many no costs.
-func writeStats(b *bytes.Buffer, st styles, a *statsAnswer) {
+func writeStats(b *bytes.Buffer, st styles, a *adminapi.Stats) {
 	type column struct {
 		name  string
 		right bool

@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
@@ -73,7 +74,7 @@ The gateway is asked by its admin API, as with caddy reload.`,
 	}
 	l.client.addFlags(cmd)
 	l.filter.addFlags(cmd)
-	cmd.Flags().IntVarP(&l.limit, "limit", "n", defaultTraces, "How many traces to show at most; with --follow, how many older ones")
+	cmd.Flags().IntVarP(&l.limit, "limit", "n", adminapi.DefaultTraces, "How many traces to show at most; with --follow, how many older ones")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "Show traces as they are recorded, too")
 	cmd.Flags().BoolVar(&l.asJSON, "json", false, "Write each trace as a line of JSON")
 	return cmd
@@ -125,7 +126,7 @@ func (l *traceList) list() error {
 func (l *traceList) pages(use func([]json.RawMessage) error) (follow int64, err error) {
 	values := maps.Clone(l.values)
 	for left, first := l.limit, true; left > 0 || first; first = false {
-		values.Set("limit", strconv.Itoa(min(max(left, 1), maxTraces)))
+		values.Set("limit", strconv.Itoa(min(max(left, 1), adminapi.MaxTraces)))
 		var page tracePage
 		if err := l.client.get("/cadenza/traces", values, &page); err != nil {
 			return 0, err

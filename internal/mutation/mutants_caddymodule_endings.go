@@ -32,11 +32,13 @@ func init() {
 			Old:  "= endpoint.Prompt.Key, endpoint.Prompt.Version", New: "= endpoint.Prompt.Key, endpoint.Version",
 			Run: "TestAdminTrace$",
 		},
+	)
+	add("internal/adminapi",
 		mutant{
 			ID: "finish-reason-not-asked-for", In: "traceFilter",
 			What: "a list is not filtered by why models stopped",
 			Old:  `FinishReason: values.Get("finish_reason"), `, New: "",
-			Run: "TestAdminTraces",
+			Tests: []string{"caddymodule"}, Run: "TestAdminTraces",
 		},
 	)
 }

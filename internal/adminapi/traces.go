@@ -1,4 +1,4 @@
-package caddymodule
+package adminapi
 
 import (
 	"bufio"
@@ -25,11 +25,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
+// How many traces a list has, by default and at most.
 const (
-	// Of a list of traces.
-	defaultTraces = 50
-	maxTraces     = 1000
+	DefaultTraces = 50
+	MaxTraces     = 1000
+)
 
+const (
 	// listBudget bounds how long a list is searched for. A filter that few
 	// traces pass gets a short page, and where to go on.
 	listBudget = 60 * time.Millisecond
@@ -66,10 +68,10 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 		}
 		return q.follow(w, r, reader)
 	}
-	limit := defaultTraces
+	limit := DefaultTraces
 	if text := q.values.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxTraces {
-			return adminError(http.StatusBadRequest, "limit must be a number from 1 to %d, this is %q", maxTraces, text)
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > MaxTraces {
+			return adminError(http.StatusBadRequest, "limit must be a number from 1 to %d, this is %q", MaxTraces, text)
 		}
 	}
 	var before trace.ID
@@ -155,11 +157,11 @@ func serveTrace(w http.ResponseWriter, r *http.Request) error {
 	if err := knownParameters(values, []string{"workspace"}); err != nil {
 		return err
 	}
-	app, err := activeApp()
+	all, err := running()
 	if err != nil {
 		return err
 	}
-	story, err := app.story(r.Context(), id, values.Get("workspace"))
+	story, err := all.story(r.Context(), id, values.Get("workspace"))
 	if err != nil {
 		return err
 	}
@@ -167,17 +169,17 @@ func serveTrace(w http.ResponseWriter, r *http.Request) error {
 }
 
 // story finds a trace in the store of its workspace, which need not be named.
-func (a *App) story(ctx context.Context, id trace.ID, workspace string) (*traceStory, error) {
-	names := slices.Sorted(maps.Keys(a.Workspaces))
+func (all workspaces) story(ctx context.Context, id trace.ID, workspace string) (*traceStory, error) {
+	names := all.names()
 	if workspace != "" {
-		if _, err := a.workspaceNamed(workspace); err != nil {
+		if _, err := all.named(workspace); err != nil {
 			return nil, err
 		}
 		names = []string{workspace}
 	}
 	var failure error
 	for _, name := range names {
-		story, err := a.Workspaces[name].story(ctx, id)
+		story, err := all[name].story(ctx, id)
 		if story != nil {
 			return story, nil
 		}
@@ -196,7 +198,7 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (*traceStory, error)
 		return nil, err
 	}
 	defer reader.Close()
-	details, err := reader.Get(ctx, w.name, id)
+	details, err := reader.Get(ctx, w.Name, id)
 	if errors.Is(err, sqlite.ErrNotFound) {
 		return nil, nil
 	}
@@ -230,7 +232,7 @@ func serveStats(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q := sqlite.StatsQuery{
-		Workspace: workspace.name, Since: filter.Since, Until: filter.Until, Kind: filter.Kind, Key: filter.Key,
+		Workspace: workspace.Name, Since: filter.Since, Until: filter.Until, Kind: filter.Kind, Key: filter.Key,
 	}
 	interval := values.Get("interval")
 	if interval == "" {
@@ -252,14 +254,14 @@ func serveStats(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return unreadable(err)
 	}
-	return writeAdminJSON(w, statsAnswer{
+	return writeAdminJSON(w, Stats{
 		Since: q.Since.UTC(), Until: q.Until.UTC(), Interval: interval, Pending: stats.Pending, Rows: stats.Rows,
 	})
 }
 
-// statsAnswer is the answer to a request for statistics. Since and until are
+// Stats is the answer to a request for statistics. Since and until are
 // as asked; the statistics are of the whole hours that they fall into.
-type statsAnswer struct {
+type Stats struct {
 	Since    time.Time         `json:"since,omitzero"`
 	Until    time.Time         `json:"until,omitzero"`
 	Interval string            `json:"interval"`
@@ -294,7 +296,7 @@ func serveExport(w http.ResponseWriter, r *http.Request) error {
 		err = out.Flush()
 	}
 	if err != nil {
-		q.workspace.logger.Error("an export broke off", zap.Error(err))
+		q.workspace.Logger.Error("an export broke off", zap.Error(err))
 		// Lines may be out already: only a cut tells that they are not all.
 		panic(http.ErrAbortHandler)
 	}
@@ -339,7 +341,7 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 	if (filter.ConversationID == "") == (len(filter.Metadata) == 0) || len(filter.Metadata) > 1 {
 		return adminError(http.StatusBadRequest, "what is to be erased? Give either conversation_id=ID or one metadata.NAME=VALUE")
 	}
-	selectors := []trace.Selector{{Workspace: workspace.name, ConversationID: filter.ConversationID}}
+	selectors := []trace.Selector{{Workspace: workspace.Name, ConversationID: filter.ConversationID}}
 	if len(filter.Metadata) > 0 {
 		match := filter.Metadata[0]
 		selectors[0].MetadataName, selectors[0].MetadataValue = match.Name, match.Value
@@ -353,10 +355,10 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 	// not take it is found out below.
 	flushing, cancel := context.WithTimeout(r.Context(), flushTimeout)
 	defer cancel()
-	_ = workspace.store.recorder.Flush(flushing)
+	_ = workspace.Flush(flushing)
 	var erased trace.Erased
 	for _, selector := range selectors {
-		more, err := sqlite.Erase(r.Context(), workspace.store.path, selector)
+		more, err := sqlite.Erase(r.Context(), workspace.Store, selector)
 		erased.Traces += more.Traces
 		erased.Metrics += more.Metrics
 		erased.Replies += more.Replies
@@ -364,7 +366,7 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 			return adminError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
 		}
 	}
-	workspace.logger.Info("traces were erased",
+	workspace.Logger.Info("traces were erased",
 		zap.Int64("traces", erased.Traces), zap.Int64("metrics", erased.Metrics), zap.Int64("replies", erased.Replies))
 	return writeAdminJSON(w, map[string]any{"erased": map[string]int64{
 		"traces": erased.Traces, "metrics": erased.Metrics, "replies": erased.Replies,
@@ -397,13 +399,13 @@ var filterParameters = []string{
 	"chain_id", "conversation_id",
 }
 
-// metadataParameter begins the parameters that ask for a value of the metadata.
-const metadataParameter = "metadata."
+// MetadataParameter begins the parameters that ask for a value of the metadata.
+const MetadataParameter = "metadata."
 
 func knownParameters(values url.Values, known []string) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
-		case strings.HasPrefix(name, metadataParameter) && slices.Contains(known, "conversation_id"):
+		case strings.HasPrefix(name, MetadataParameter) && slices.Contains(known, "conversation_id"):
 		case !slices.Contains(known, name):
 			return adminError(http.StatusBadRequest, "there is no parameter %q%s", name, document.DidYouMean(name, known))
 		case len(values[name]) > 1:
@@ -415,17 +417,17 @@ func knownParameters(values url.Values, known []string) error {
 
 // parseTraceFilter reads the parameters that choose traces.
 func parseTraceFilter(values url.Values) (*Workspace, trace.Filter, error) {
-	app, err := activeApp()
+	all, err := running()
 	if err != nil {
 		return nil, trace.Filter{}, err
 	}
-	workspace, err := app.workspaceNamed(values.Get("workspace"))
+	workspace, err := all.named(values.Get("workspace"))
 	if err != nil {
 		return nil, trace.Filter{}, err
 	}
 	filter, err := traceFilter(values, time.Now())
 	if err == nil {
-		filter.Workspace = workspace.name
+		filter.Workspace = workspace.Name
 		err = filter.Validate()
 	}
 	if err != nil {
@@ -440,10 +442,10 @@ func traceFilter(values url.Values, now time.Time) (trace.Filter, error) {
 		Code: values.Get("code"), FinishReason: values.Get("finish_reason"), ChainID: values.Get("chain_id"), ConversationID: values.Get("conversation_id"),
 	}
 	var err error
-	if f.Since, err = parsePast("since", values.Get("since"), now); err != nil {
+	if f.Since, err = ParsePast("since", values.Get("since"), now); err != nil {
 		return f, err
 	}
-	if f.Until, err = parsePast("until", values.Get("until"), now); err != nil {
+	if f.Until, err = ParsePast("until", values.Get("until"), now); err != nil {
 		return f, err
 	}
 	if name := values.Get("kind"); name != "" {
@@ -468,7 +470,7 @@ func traceFilter(values url.Values, now time.Time) (trace.Filter, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if member, ok := strings.CutPrefix(name, metadataParameter); ok {
+		if member, ok := strings.CutPrefix(name, MetadataParameter); ok {
 			for _, value := range values[name] {
 				f.Metadata = append(f.Metadata, metadataMatch(member, strings.TrimSpace(value)))
 			}
@@ -492,9 +494,9 @@ func metadataMatch(name, value string) trace.MetadataMatch {
 
 func quoted(text string) string { return string(jsontext.AppendString(nil, text)) }
 
-// parsePast reads a time: RFC 3339, a date, or how long ago it was, such as 90m
+// ParsePast reads a time: RFC 3339, a date, or how long ago it was, such as 90m
 // or 7d. The empty text is the zero time.
-func parsePast(name, text string, now time.Time) (time.Time, error) {
+func ParsePast(name, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -511,7 +513,7 @@ func parsePast(name, text string, now time.Time) (time.Time, error) {
 // openTraces opens the workspace's store to read it, for one request: the file
 // may be another at the next.
 func (w *Workspace) openTraces(ctx context.Context) (*sqlite.Reader, error) {
-	reader, err := sqlite.OpenReader(ctx, w.store.path)
+	reader, err := sqlite.OpenReader(ctx, w.Store)
 	if err != nil {
 		return nil, unreadable(err)
 	}

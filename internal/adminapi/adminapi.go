@@ -1,11 +1,13 @@
-package caddymodule
+// Package adminapi is the part of Caddy's admin API that shows what a gateway
+// has loaded and recorded, evaluates its definitions and erases traces. The
+// command line asks it.
+package adminapi
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,31 +15,29 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
 func init() {
-	caddy.RegisterModule(new(adminAPI))
+	caddy.RegisterModule(new(API))
 }
 
-// adminAPI is the part of Caddy's admin API that shows what is loaded and
-// recorded, and evaluates definitions. It holds nothing: Caddy makes it anew for every
-// configuration, also for one that then fails, so that the app is looked up
-// for each request.
-type adminAPI struct{}
+// API is the Caddy module that serves the paths below /cadenza of the admin
+// API. It holds nothing: Caddy makes one for every configuration, also for one
+// that then fails, so the running gateway is looked up for each request.
+type API struct{}
 
 // CaddyModule returns the Caddy module information.
-func (*adminAPI) CaddyModule() caddy.ModuleInfo {
+func (*API) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{
 		ID:  "admin.api.cadenza",
-		New: func() caddy.Module { return new(adminAPI) },
+		New: func() caddy.Module { return new(API) },
 	}
 }
 
 // Routes are the paths below Caddy's admin address.
-func (*adminAPI) Routes() []caddy.AdminRoute {
+func (*API) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: "/cadenza/definitions", Handler: caddy.AdminHandlerFunc(serveDefinitions)},
 		{Pattern: "/cadenza/evaluate", Handler: caddy.AdminHandlerFunc(serveEvaluate)},
@@ -48,8 +48,8 @@ func (*adminAPI) Routes() []caddy.AdminRoute {
 	}
 }
 
-// maxAdminBody bounds the body of a request, in bytes.
-const maxAdminBody = 1 << 20
+// maxBody bounds the body of a request, in bytes.
+const maxBody = 1 << 20
 
 // loadedWorkspace is what a workspace serves.
 type loadedWorkspace struct {
@@ -69,31 +69,31 @@ func serveDefinitions(w http.ResponseWriter, r *http.Request) error {
 	if err := requireMethod(w, r, http.MethodGet, http.MethodHead); err != nil {
 		return err
 	}
-	app, err := activeApp()
+	all, err := running()
 	if err != nil {
 		return err
 	}
-	names := slices.Collect(maps.Keys(app.Workspaces))
 	if name := r.URL.Query().Get("workspace"); name != "" {
-		if _, err := app.workspaceNamed(name); err != nil {
+		one, err := all.named(name)
+		if err != nil {
 			return err
 		}
-		names = []string{name}
+		all = workspaces{name: one}
 	}
-	answer := make(map[string]loadedWorkspace, len(names))
-	for _, name := range names {
-		answer[name] = app.Workspaces[name].loaded()
+	answer := make(map[string]loadedWorkspace, len(all))
+	for name, w := range all {
+		answer[name] = w.loaded()
 	}
 	return writeAdminJSON(w, map[string]any{"workspaces": answer})
 }
 
 func (w *Workspace) loaded() loadedWorkspace {
-	s := w.source.Snapshot()
+	s := w.Definitions.Snapshot()
 	l := loadedWorkspace{
-		Directory: w.source.Dir(), Revision: s.Revision, Loaded: s.Loaded.UTC(),
+		Directory: w.Definitions.Dir(), Revision: s.Revision, Loaded: s.Loaded.UTC(),
 		Definitions: inspect.Summaries(s), Warnings: inspect.Findings(s.Warnings), Errors: []inspect.Finding{},
 	}
-	err := w.source.LastError()
+	err := w.Definitions.LastError()
 	if mistakes, ok := inspect.Mistakes(err); ok {
 		l.Errors = mistakes
 	} else if err != nil {
@@ -117,7 +117,7 @@ func serveEvaluate(w http.ResponseWriter, r *http.Request) error {
 		At        string          `json:"at"`
 		Explain   bool            `json:"explain"`
 	}
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxAdminBody))
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&body); err != nil {
 		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -145,15 +145,15 @@ func serveEvaluate(w http.ResponseWriter, r *http.Request) error {
 	if q.Variables, err = inspect.ParseObject("variables", body.Variables); err != nil {
 		return adminError(http.StatusBadRequest, "%v", err)
 	}
-	app, err := activeApp()
+	all, err := running()
 	if err != nil {
 		return err
 	}
-	workspace, err := app.workspaceNamed(body.Workspace)
+	workspace, err := all.named(body.Workspace)
 	if err != nil {
 		return err
 	}
-	answer, err := inspect.Evaluate(workspace.source.Snapshot(), q)
+	answer, err := inspect.Evaluate(workspace.Definitions.Snapshot(), q)
 	if err != nil {
 		if _, ok := errors.AsType[*rules.BindError](err); ok {
 			return adminError(http.StatusBadRequest, "%v", err)
@@ -161,34 +161,6 @@ func serveEvaluate(w http.ResponseWriter, r *http.Request) error {
 		return adminError(http.StatusNotFound, "%v", err)
 	}
 	return writeAdminJSON(w, answer)
-}
-
-// activeApp is the app of the configuration that is running.
-func activeApp() (*App, error) {
-	value, err := caddy.ActiveContext().AppIfConfigured("cadenza")
-	if errors.Is(err, caddy.ErrNotConfigured) {
-		return nil, adminError(http.StatusNotFound, "cadenza is not part of the running configuration")
-	}
-	if err != nil {
-		return nil, adminError(http.StatusServiceUnavailable, "%v", err)
-	}
-	return value.(*App), nil
-}
-
-// workspaceNamed finds a workspace. The empty name is that of the only one.
-func (a *App) workspaceNamed(name string) (*Workspace, error) {
-	names := slices.Sorted(maps.Keys(a.Workspaces))
-	if name == "" {
-		if len(names) == 1 {
-			return a.Workspaces[names[0]], nil
-		}
-		return nil, adminError(http.StatusBadRequest, "workspace is missing: one of %s", strings.Join(names, ", "))
-	}
-	w, ok := a.Workspaces[name]
-	if !ok {
-		return nil, adminError(http.StatusNotFound, "there is no workspace %q%s", name, document.DidYouMean(name, names))
-	}
-	return w, nil
 }
 
 func requireMethod(w http.ResponseWriter, r *http.Request, methods ...string) error {
@@ -214,6 +186,6 @@ func writeAdminJSON(w http.ResponseWriter, answer any) error {
 
 // Interface guards
 var (
-	_ caddy.Module      = (*adminAPI)(nil)
-	_ caddy.AdminRouter = (*adminAPI)(nil)
+	_ caddy.Module      = (*API)(nil)
+	_ caddy.AdminRouter = (*API)(nil)
 )

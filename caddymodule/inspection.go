@@ -1,0 +1,17 @@
+package caddymodule
+
+import "github.com/cadenza-gateway/cadenza/internal/adminapi"
+
+// Inspect returns what the admin API shows of the workspaces.
+func (a *App) Inspect() map[string]*adminapi.Workspace {
+	shown := make(map[string]*adminapi.Workspace, len(a.Workspaces))
+	for name, w := range a.Workspaces {
+		shown[name] = &adminapi.Workspace{
+			Name: name, Definitions: w.source.Source, Store: w.store.path, Flush: w.store.recorder.Flush, Logger: w.logger,
+		}
+	}
+	return shown
+}
+
+// Interface guard
+var _ adminapi.Gateway = (*App)(nil)

@@ -1,0 +1,67 @@
+package adminapi
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/document"
+)
+
+// Gateway is the Caddy app "cadenza", as far as the admin API knows it.
+type Gateway interface {
+	// Inspect returns the workspaces by name.
+	Inspect() map[string]*Workspace
+}
+
+// Workspace is what the admin API shows and reaches of a workspace.
+type Workspace struct {
+	Name        string
+	Definitions *definition.Source
+	// Store is the path of the workspace's database.
+	Store string
+	// Flush stores what is recorded and still waits for that.
+	Flush  func(context.Context) error
+	Logger *zap.Logger
+}
+
+// workspaces are those of a gateway, by name.
+type workspaces map[string]*Workspace
+
+// running returns the workspaces of the configuration that runs.
+func running() (workspaces, error) {
+	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
+	if errors.Is(err, caddy.ErrNotConfigured) {
+		return nil, adminError(http.StatusNotFound, "cadenza is not part of the running configuration")
+	}
+	if err != nil {
+		return nil, adminError(http.StatusServiceUnavailable, "%v", err)
+	}
+	return app.(Gateway).Inspect(), nil
+}
+
+// names returns the names in ascending order.
+func (all workspaces) names() []string { return slices.Sorted(maps.Keys(all)) }
+
+// named finds a workspace. The empty name is that of the only one.
+func (all workspaces) named(name string) (*Workspace, error) {
+	names := all.names()
+	if name == "" {
+		if len(names) == 1 {
+			return all[names[0]], nil
+		}
+		return nil, adminError(http.StatusBadRequest, "workspace is missing: one of %s", strings.Join(names, ", "))
+	}
+	w, ok := all[name]
+	if !ok {
+		return nil, adminError(http.StatusNotFound, "there is no workspace %q%s", name, document.DidYouMean(name, names))
+	}
+	return w, nil
+}
