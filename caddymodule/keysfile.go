@@ -69,7 +69,7 @@ func parseKeys(path string, data []byte) ([]fileKey, error) {
 	case errs.Len() > 0:
 	case list == nil:
 		errs.AddAt(document.Position{File: name, Line: 1, Column: 1}, "the file is empty: it must be a list of keys")
-	case list.Kind != document.Sequence:
+	case list.Shape != document.Sequence:
 		errs.Add(list, "the file must be a list of keys, this is %s", list.Describe())
 	case len(list.Items) == 0:
 		errs.Add(list, "the file lists no key: to revoke one, keep its entry and add \"revoked\": true")

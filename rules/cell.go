@@ -44,7 +44,7 @@ type cellReader struct {
 // Negation is pushed down to the single tests, because a test never matches a
 // missing field whatever its polarity.
 func (r *cellReader) cell(f *field, n *document.Node, negate bool) cond {
-	switch n.Kind {
+	switch n.Shape {
 	case document.Sequence:
 		return r.oneOf(f, n, negate)
 	case document.Mapping:
@@ -103,7 +103,7 @@ func (r *cellReader) oneOf(f *field, n *document.Node, negate bool) cond {
 // several decodes a list of cells, all or one of which must match.
 func (r *cellReader) several(f *field, n *document.Node, all, negate bool) cond {
 	items := n.Items
-	if n.Kind != document.Sequence {
+	if n.Shape != document.Sequence {
 		items = []*document.Node{n}
 	}
 	if len(items) == 0 {
@@ -156,7 +156,7 @@ func (r *cellReader) tests(f *field, n *document.Node, negate bool) cond {
 
 // is decodes the literal value of {is: …}.
 func (r *cellReader) is(f *field, n *document.Node) *pred {
-	if n.Kind != document.Scalar || n.IsNull() {
+	if n.Shape != document.Scalar || n.IsNull() {
 		r.errs.Add(n, "is takes a single value")
 		return nil
 	}

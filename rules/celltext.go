@@ -26,7 +26,7 @@ func appendCell(dst []byte, n *document.Node) []byte {
 	switch {
 	case n == nil || n.IsNull():
 		return append(dst, anyWord...)
-	case n.Kind == document.Sequence:
+	case n.Shape == document.Sequence:
 		dst = append(dst, '[')
 		for i, item := range n.Items {
 			if i > 0 {
@@ -35,7 +35,7 @@ func appendCell(dst []byte, n *document.Node) []byte {
 			dst = appendCell(dst, item)
 		}
 		return append(dst, ']')
-	case n.Kind == document.Mapping:
+	case n.Shape == document.Mapping:
 		dst = append(dst, '{')
 		for i, m := range n.Members {
 			if i > 0 {

@@ -64,14 +64,14 @@ func appendCond(atoms []atom, a atom) []atom {
 func appendCellKey(dst []byte, n *document.Node) ([]byte, bool) {
 	const longest = 256
 	switch {
-	case n.Kind == document.Scalar:
+	case n.Shape == document.Scalar:
 		quotes := byte('p')
 		if n.Quoted && !n.JSON {
 			quotes = 'q'
 		}
 		dst = append(append(dst, quotes), n.Text...)
 		return append(dst, 0), len(dst) < longest
-	case n.Kind == document.Sequence && len(n.Items) <= 8:
+	case n.Shape == document.Sequence && len(n.Items) <= 8:
 		dst = append(dst, '[')
 		for _, item := range n.Items {
 			var ok bool
@@ -87,7 +87,7 @@ func appendCellKey(dst []byte, n *document.Node) ([]byte, bool) {
 // segments decodes a cell that names segments: a name, not a name, a list of
 // which one must match, or a mapping of any, all and none.
 func (r *cellReader) segments(n *document.Node) []atom {
-	switch n.Kind {
+	switch n.Shape {
 	case document.Sequence:
 		return r.segmentList(n, false, false)
 	case document.Mapping:
@@ -120,7 +120,7 @@ func (r *cellReader) segments(n *document.Node) []atom {
 // segmentList decodes names of segments of which all or one must match.
 func (r *cellReader) segmentList(n *document.Node, all, negate bool) []atom {
 	items := n.Items
-	if n.Kind != document.Sequence {
+	if n.Shape != document.Sequence {
 		items = []*document.Node{n}
 	}
 	if len(items) == 0 {

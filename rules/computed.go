@@ -45,8 +45,8 @@ func (m *Model) decodeComputed(n *document.Node, errs *document.Errors) {
 	if n.IsNull() {
 		return
 	}
-	if n.Kind != document.Mapping {
-		errs.Add(n, "computed must be a mapping of names to expressions, this is %s", n.Kind)
+	if n.Shape != document.Mapping {
+		errs.Add(n, "computed must be a mapping of names to expressions, this is %s", n.Shape)
 		return
 	}
 	if len(m.fields)+len(n.Members) > maxFields {
@@ -115,7 +115,7 @@ func (m *Model) decodeExpression(env *cel.Env, name, n *document.Node, errs *doc
 	f := newField(name.Text, n, m.coerce)
 	what := "the computed field " + strconv.Quote(name.Text)
 	expr := n
-	if n.Kind == document.Mapping {
+	if n.Shape == document.Mapping {
 		n.CheckMembers(errs, what, "expr", "type", "values", "ignore_case", "format", "match", "min", "max")
 		expr = n.Get("expr")
 	}
@@ -140,13 +140,13 @@ func (m *Model) decodeExpression(env *cel.Env, name, n *document.Node, errs *doc
 		f.typ = stringField
 		return f
 	}
-	if t := n.Get("type"); t != nil && n.Kind == document.Mapping {
+	if t := n.Get("type"); t != nil && n.Shape == document.Mapping {
 		if word, ok := t.ReadWord(errs, "the type of "+what, fieldTypes...); ok && word != f.typ.String() {
 			errs.Add(t, "%s gives %s, not %s", what, f.typ.article(), word)
 		}
 	}
-	if n.Kind == document.Mapping {
-		options := &document.Node{Kind: document.Mapping, Pos: n.Pos}
+	if n.Shape == document.Mapping {
+		options := &document.Node{Shape: document.Mapping, Pos: n.Pos}
 		for _, member := range n.Members {
 			if !slices.Contains([]string{"expr", "type"}, member.Key.Text) {
 				options.Members = append(options.Members, member)

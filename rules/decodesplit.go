@@ -69,8 +69,8 @@ func (r *tableReader) unitField(by, reference *document.Node, what string) (int3
 		r.errs.Add(reference, "a %s needs by: the field whose values it divides, such as customer_id", what)
 		return 0, false
 	}
-	if by.Kind != document.Scalar {
-		r.errs.Add(by, "by must be the name of a field, this is %s", by.Kind)
+	if by.Shape != document.Scalar {
+		r.errs.Add(by, "by must be the name of a field, this is %s", by.Shape)
 		return 0, false
 	}
 	slot, ok := r.m.lookupField(by, nil, r.errs)
@@ -87,7 +87,7 @@ func (r *tableReader) unitField(by, reference *document.Node, what string) (int3
 // shares decodes the outcomes of a split.
 func (r *tableReader) shares(n *document.Node) ([]*document.Node, []share) {
 	of := n.Get("of")
-	if of == nil || of.Kind != document.Sequence || len(of.Items) == 0 {
+	if of == nil || of.Shape != document.Sequence || len(of.Items) == 0 {
 		at := of
 		if at == nil {
 			at = n
@@ -161,10 +161,10 @@ func (r *tableReader) ramp(n *document.Node) (*ramp, *document.Node) {
 
 // configs decodes a cell that asks for the values of other configurations.
 func (r *cellReader) configs(n *document.Node) []atom {
-	if n.IsNull() || n.Kind == document.Scalar && (n.Text == anyWord || n.Text == "*") {
+	if n.IsNull() || n.Shape == document.Scalar && (n.Text == anyWord || n.Text == "*") {
 		return nil
 	}
-	if n.Kind != document.Mapping || len(n.Members) == 0 {
+	if n.Shape != document.Mapping || len(n.Members) == 0 {
 		r.errs.Add(n, "config takes a mapping of the key of a configuration to the value it must have")
 		return nil
 	}

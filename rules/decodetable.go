@@ -94,8 +94,8 @@ func (r *tableReader) rules(n *document.Node) {
 			ramp: item.Get("ramp"), split: item.Get("split"), value: item.Get("value"),
 		}
 		if when := item.Get("when"); !when.IsNull() {
-			if when.Kind != document.Mapping {
-				r.errs.Add(when, "when must be a mapping of fields to cells, this is %s", when.Kind)
+			if when.Shape != document.Mapping {
+				r.errs.Add(when, "when must be a mapping of fields to cells, this is %s", when.Shape)
 				continue
 			}
 			row.cells = when.Members
@@ -112,8 +112,8 @@ func (r *tableReader) checkRows(n *document.Node, what string) bool {
 	switch {
 	case n.IsNull():
 		return false
-	case n.Kind != document.Sequence:
-		r.errs.Add(n, "%s must be a list of rows, this is %s", what, n.Kind)
+	case n.Shape != document.Sequence:
+		r.errs.Add(n, "%s must be a list of rows, this is %s", what, n.Shape)
 		return false
 	case len(n.Items) > MaxRows:
 		r.errs.Add(n, "%s has %d rows, at most %d are supported", what, len(n.Items), MaxRows)
@@ -141,9 +141,9 @@ func (r *tableReader) matrix(columns, n *document.Node) {
 	}
 	cells := make([]document.Member, 0, len(columns.Items))
 	for _, item := range n.Items {
-		if item.Kind != document.Sequence || len(item.Items) != len(columns.Items) {
-			has := item.Kind.String()
-			if item.Kind == document.Sequence {
+		if item.Shape != document.Sequence || len(item.Items) != len(columns.Items) {
+			has := item.Shape.String()
+			if item.Shape == document.Sequence {
 				has = strconv.Itoa(len(item.Items))
 			}
 			r.errs.Add(item, "a row of the matrix must be a list of %d cells, one for each column, this has %s", len(columns.Items), has)
@@ -173,7 +173,7 @@ func (r *tableReader) matrix(columns, n *document.Node) {
 
 // checkColumns checks the names of a matrix's columns.
 func (r *tableReader) checkColumns(columns *document.Node) bool {
-	if columns.Kind != document.Sequence || len(columns.Items) == 0 {
+	if columns.Shape != document.Sequence || len(columns.Items) == 0 {
 		r.errs.Add(columns, "columns must be a list of names that ends with value")
 		return false
 	}
@@ -188,8 +188,8 @@ func (r *tableReader) checkColumns(columns *document.Node) bool {
 		isRow := slices.Contains(rowColumns, name)
 		last := i == len(columns.Items)-1
 		switch {
-		case column.Kind != document.Scalar:
-			fail(column, "the name of a column must be text, this is %s", column.Kind)
+		case column.Shape != document.Scalar:
+			fail(column, "the name of a column must be text, this is %s", column.Shape)
 			return false
 		case slices.ContainsFunc(columns.Items[:i], func(n *document.Node) bool { return n.Text == name }):
 			fail(column, "the column %q occurs twice", name)
@@ -287,7 +287,7 @@ func (r *tableReader) schedule(row *rowSource) (atom, cellRef, bool) {
 		ref = cellRef{name: "from", node: row.from}
 		if !row.until.IsNull() {
 			ref = cellRef{name: "from and until", node: &document.Node{
-				Kind: document.Scalar, Pos: row.from.Pos, Text: row.from.Text + " to " + row.until.Text,
+				Shape: document.Scalar, Pos: row.from.Pos, Text: row.from.Text + " to " + row.until.Text,
 			}}
 		}
 		if active.hi <= active.lo {

@@ -107,7 +107,7 @@ func decodeField(name, n *document.Node, coerce bool, errs *document.Errors) fie
 	f := newField(name.Text, n, coerce)
 	what := "the field " + strconv.Quote(name.Text)
 	typ := n
-	if n.Kind == document.Mapping {
+	if n.Shape == document.Mapping {
 		typ = n.Get("type")
 		if typ == nil {
 			errs.Add(n, "%s needs a type: boolean, date, list, number or string", what)
@@ -119,7 +119,7 @@ func decodeField(name, n *document.Node, coerce bool, errs *document.Errors) fie
 		return f
 	}
 	f.typ = fieldType(slices.Index(fieldTypes, word) + 1)
-	if n.Kind == document.Mapping {
+	if n.Shape == document.Mapping {
 		f.decodeOptions(n, what, errs)
 	}
 	return f
@@ -208,7 +208,7 @@ func (f *field) decodeText(n *document.Node, errs *document.Errors) {
 
 // decodeValues reads the closed list of a field's values.
 func (f *field) decodeValues(n *document.Node, what string, errs *document.Errors) {
-	if n.Kind != document.Sequence || len(n.Items) == 0 {
+	if n.Shape != document.Sequence || len(n.Items) == 0 {
 		errs.Add(n, "values of %s must be a list of at least one value", what)
 		return
 	}
@@ -218,7 +218,7 @@ func (f *field) decodeValues(n *document.Node, what string, errs *document.Error
 		numbers = make(map[int64]struct{})
 	)
 	for _, item := range n.Items {
-		if item.Kind != document.Scalar || item.IsNull() {
+		if item.Shape != document.Scalar || item.IsNull() {
 			errs.Add(item, "a value of %s must be a single value", what)
 			continue
 		}

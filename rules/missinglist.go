@@ -53,7 +53,7 @@ func mentions(n *document.Node, word string) bool {
 	if n == nil {
 		return false
 	}
-	return n.Kind == document.Scalar && n.Text == word ||
+	return n.Shape == document.Scalar && n.Text == word ||
 		slices.ContainsFunc(n.Items, func(n *document.Node) bool { return mentions(n, word) }) ||
 		slices.ContainsFunc(n.Members, func(m document.Member) bool { return mentions(m.Value, word) })
 }

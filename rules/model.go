@@ -146,8 +146,8 @@ func (m *Model) decodeFields(n *document.Node, errs *document.Errors) {
 	if n.IsNull() {
 		return
 	}
-	if n.Kind != document.Mapping {
-		errs.Add(n, "fields must be a mapping of names to fields, this is %s", n.Kind)
+	if n.Shape != document.Mapping {
+		errs.Add(n, "fields must be a mapping of names to fields, this is %s", n.Shape)
 		return
 	}
 	if len(n.Members) > maxFields {

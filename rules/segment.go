@@ -37,8 +37,8 @@ func (m *Model) decodeSegments(n *document.Node, errs *document.Errors) {
 	if n.IsNull() {
 		return
 	}
-	if n.Kind != document.Mapping {
-		errs.Add(n, "segments must be a mapping of names to lists of rows, this is %s", n.Kind)
+	if n.Shape != document.Mapping {
+		errs.Add(n, "segments must be a mapping of names to lists of rows, this is %s", n.Shape)
 		return
 	}
 	if len(n.Members) > maxSegments {
@@ -66,12 +66,12 @@ func (m *Model) decodeSegments(n *document.Node, errs *document.Errors) {
 
 // segmentRows reads the rows of a segment.
 func (r *cellReader) segmentRows(s *segment, n *document.Node) {
-	if n.Kind != document.Sequence || len(n.Items) == 0 {
+	if n.Shape != document.Sequence || len(n.Items) == 0 {
 		r.errs.Add(n, "the segment %q must be a list of rows, each a mapping of fields to cells", s.name)
 		return
 	}
 	for _, item := range n.Items {
-		if item.Kind != document.Mapping || len(item.Members) == 0 {
+		if item.Shape != document.Mapping || len(item.Members) == 0 {
 			r.errs.Add(item, "a row of the segment %q must be a mapping of fields to cells", s.name)
 			continue
 		}

@@ -142,8 +142,8 @@ func decodeRetry(n *document.Node, errs *document.Errors) (r Retry) {
 	if m.IsNull() {
 		return r
 	}
-	if m.Kind != document.Sequence {
-		errs.Add(m, "on_codes must be a list of HTTP statuses, this is %s", m.Kind)
+	if m.Shape != document.Sequence {
+		errs.Add(m, "on_codes must be a list of HTTP statuses, this is %s", m.Shape)
 		return r
 	}
 	r.OnCodes = []int{} // an empty list means no status at all
@@ -158,8 +158,8 @@ func decodeRetry(n *document.Node, errs *document.Errors) (r Retry) {
 }
 
 func decodeFallback(n *document.Node, errs *document.Errors) []Target {
-	if n.Kind != document.Sequence {
-		errs.Add(n, "fallback must be a list of {provider, model}, this is %s", n.Kind)
+	if n.Shape != document.Sequence {
+		errs.Add(n, "fallback must be a list of {provider, model}, this is %s", n.Shape)
 		return nil
 	}
 	if len(n.Items) >= MaxAttempts {

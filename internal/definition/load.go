@@ -185,8 +185,8 @@ func (l *loader) parseFile(f *source, errs *document.Errors) *document.Node {
 	switch {
 	case n == nil && errs.Len() == before:
 		errs.AddAt(l.position(f.path), "the file is empty: it should hold one %s", f.kind)
-	case n != nil && n.Kind != document.Mapping:
-		errs.Add(n, "a %s must be a mapping, this is %s", f.kind, n.Kind)
+	case n != nil && n.Shape != document.Mapping:
+		errs.Add(n, "a %s must be a mapping, this is %s", f.kind, n.Shape)
 		return nil
 	}
 	return n

@@ -77,7 +77,7 @@ func decodeParameters(n *document.Node, p *providers.Parameters, errs *document.
 // ones away; it is not nil.
 func decodeStop(n *document.Node, errs *document.Errors) []string {
 	items := []*document.Node{n}
-	if n.Kind == document.Sequence {
+	if n.Shape == document.Sequence {
 		items = n.Items
 	}
 	if len(items) > maxStop {
@@ -190,8 +190,8 @@ func decodeExtra(n *document.Node, inherited map[string]json.RawMessage, errs *d
 	if n.IsNull() {
 		return inherited
 	}
-	if n.Kind != document.Mapping {
-		errs.Add(n, "extra must be a mapping of the provider's own parameters, this is %s", n.Kind)
+	if n.Shape != document.Mapping {
+		errs.Add(n, "extra must be a mapping of the provider's own parameters, this is %s", n.Shape)
 		return inherited
 	}
 	extra := make(map[string]json.RawMessage, len(inherited)+len(n.Members))

@@ -108,7 +108,7 @@ func decodeRemoteConfig(l *loader, d *doc, errs *document.Errors) *RemoteConfig 
 		n.ReadWord(errs, "merge", "default")
 		if c.Type != "" && c.Type != typeObject {
 			errs.Add(n, "merge needs type: object, this is type: %s", c.Type)
-		} else if def != nil && def.Kind == document.Mapping {
+		} else if def != nil && def.Shape == document.Mapping {
 			v.merge = def
 		}
 	}
@@ -181,7 +181,7 @@ func (v *valueReader) fits(n *document.Node, what string, errs *document.Errors)
 		_, ok = n.ReadBool(errs, what)
 		return ok
 	case typeNumber:
-		if ok = n.Kind == document.Scalar && !n.Quoted; ok {
+		if ok = n.Shape == document.Scalar && !n.Quoted; ok {
 			var wrong document.Errors
 			raw := n.AppendJSON(nil, &wrong)
 			if wrong.Len() > 0 {
@@ -191,11 +191,11 @@ func (v *valueReader) fits(n *document.Node, what string, errs *document.Errors)
 			ok = raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9'
 		}
 	case typeString:
-		ok = n.Kind == document.Scalar && !n.IsNull() && (n.Quoted || !n.JSON)
+		ok = n.Shape == document.Scalar && !n.IsNull() && (n.Quoted || !n.JSON)
 	case typeList:
-		ok = n.Kind == document.Sequence
+		ok = n.Shape == document.Sequence
 	case typeObject:
-		ok = n.Kind == document.Mapping
+		ok = n.Shape == document.Mapping
 	default:
 		return false // the type itself is wrong
 	}
@@ -207,11 +207,11 @@ func (v *valueReader) fits(n *document.Node, what string, errs *document.Errors)
 
 // mergePatch applies a JSON merge patch (RFC 7396, section 2).
 func mergePatch(target, patch *document.Node) *document.Node {
-	if patch.Kind != document.Mapping {
+	if patch.Shape != document.Mapping {
 		return patch
 	}
-	out := &document.Node{Kind: document.Mapping, Pos: patch.Pos}
-	if target != nil && target.Kind == document.Mapping {
+	out := &document.Node{Shape: document.Mapping, Pos: patch.Pos}
+	if target != nil && target.Shape == document.Mapping {
 		for _, m := range target.Members {
 			p := patch.Get(m.Key.Text)
 			switch {

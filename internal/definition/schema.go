@@ -182,7 +182,7 @@ func reason(e *jsonschema.ValidationError) string {
 func descend(n *document.Node, path []string) *document.Node {
 	for _, step := range path {
 		next := n.Get(step)
-		if n.Kind == document.Sequence {
+		if n.Shape == document.Sequence {
 			if i, err := strconv.Atoi(step); err == nil && i < len(n.Items) {
 				next = n.Items[i]
 			}

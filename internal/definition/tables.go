@@ -64,7 +64,7 @@ func (l *loader) prerequisite(key, value *document.Node, errs *document.Errors) 
 	c := l.config(d, l.errs)
 	reader := valueReader{typ: c.Type}
 	wanted := []*document.Node{value}
-	if c.Type != typeList && value.Kind == document.Sequence {
+	if c.Type != typeList && value.Shape == document.Sequence {
 		wanted = value.Items
 	}
 	if c.table.Depth() >= maxPrerequisites {
@@ -158,7 +158,7 @@ func mentionsConfig(n *document.Node) bool {
 		return false
 	}
 	for _, item := range n.Items {
-		if item.Kind == document.Scalar && item.Text == "config" || mentionsConfig(item) {
+		if item.Shape == document.Scalar && item.Text == "config" || mentionsConfig(item) {
 			return true
 		}
 	}

@@ -53,8 +53,8 @@ func (r *testRun) run(def *document.Node) {
 	if n.IsNull() {
 		return
 	}
-	if n.Kind != document.Sequence {
-		r.errs.Add(n, "tests must be a list of {context, value}, this is %s", n.Kind)
+	if n.Shape != document.Sequence {
+		r.errs.Add(n, "tests must be a list of {context, value}, this is %s", n.Shape)
 		return
 	}
 	for _, test := range n.Items {
@@ -126,8 +126,8 @@ func (r *testRun) value(n *document.Node, what string) *fastjson.Value {
 	if n.IsNull() {
 		return nil
 	}
-	if n.Kind != document.Mapping {
-		r.errs.Add(n, "%s must be a mapping, this is %s", what, n.Kind)
+	if n.Shape != document.Mapping {
+		r.errs.Add(n, "%s must be a mapping, this is %s", what, n.Shape)
 		return nil
 	}
 	raw := n.AppendJSON(nil, r.errs)

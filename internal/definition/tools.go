@@ -41,11 +41,11 @@ func readStrict(n *document.Node, errs *document.Errors) bool {
 // readSchema reads a JSON Schema that a model is to obey. Its members keep the
 // order of the file.
 func readSchema(n *document.Node, what string, errs *document.Errors) json.RawMessage {
-	if n.Kind != document.Mapping {
+	if n.Shape != document.Mapping {
 		errs.Add(n, "%s must be a JSON Schema, this is %s", what, n.Describe())
 		return nil
 	}
-	if t := n.Get("type"); t == nil || t.Kind != document.Scalar || t.Text != "object" {
+	if t := n.Get("type"); t == nil || t.Shape != document.Scalar || t.Text != "object" {
 		at := t
 		if at == nil {
 			at = n
@@ -59,8 +59,8 @@ func readSchema(n *document.Node, what string, errs *document.Errors) json.RawMe
 
 // decodeResponseFormat reads text, json, or {json_schema: {name, schema}}.
 func decodeResponseFormat(n *document.Node, errs *document.Errors) *providers.ResponseFormat {
-	if n.Kind != document.Mapping {
-		if n.Kind != document.Scalar || n.Text != providers.FormatText && n.Text != providers.FormatJSON {
+	if n.Shape != document.Mapping {
+		if n.Shape != document.Scalar || n.Text != providers.FormatText && n.Text != providers.FormatJSON {
 			errs.Add(n, "response_format must be text, json or {json_schema: {name, schema}}, this is %s", n.Describe())
 			return nil
 		}
@@ -90,7 +90,7 @@ func decodeResponseFormat(n *document.Node, errs *document.Errors) *providers.Re
 // decodeTools reads a list of tools. An empty one takes inherited tools away;
 // it is not nil.
 func decodeTools(n *document.Node, errs *document.Errors) []providers.Tool {
-	if n.Kind != document.Sequence {
+	if n.Shape != document.Sequence {
 		errs.Add(n, "tools must be a list of {name, description, parameters}, this is %s", n.Describe())
 		return nil
 	}
@@ -121,11 +121,11 @@ func decodeTools(n *document.Node, errs *document.Errors) []providers.Tool {
 
 // decodeToolChoice reads auto, none, required, or {name: …}.
 func decodeToolChoice(n *document.Node, errs *document.Errors) *providers.ToolChoice {
-	if n.Kind == document.Mapping {
+	if n.Shape == document.Mapping {
 		n.CheckMembers(errs, "tool_choice", "name")
 		return &providers.ToolChoice{Mode: providers.ToolsNamed, Name: readName(n.Get("name"), n, "a tool", errs)}
 	}
-	if n.Kind == document.Scalar {
+	if n.Shape == document.Scalar {
 		switch n.Text {
 		case providers.ToolsAuto, providers.ToolsNone, providers.ToolsRequired:
 			return &providers.ToolChoice{Mode: n.Text}

@@ -92,7 +92,7 @@ func (s variantSet) names() string {
 
 // find resolves the name of a variant.
 func (s variantSet) find(n *document.Node, errs *document.Errors) *Variant {
-	if n == nil || n.Kind != document.Scalar || n.IsNull() {
+	if n == nil || n.Shape != document.Scalar || n.IsNull() {
 		errs.Add(n, "the name of a variant is expected (known: %s)", s.names())
 		return nil
 	}
@@ -129,7 +129,7 @@ type variantReader struct {
 
 func decodeVariants(p *Prompt, n *document.Node, errs *document.Errors) variantSet {
 	set := variantSet{byKey: make(map[string]*Variant)}
-	if n.IsNull() || n.Kind != document.Mapping || len(n.Members) == 0 {
+	if n.IsNull() || n.Shape != document.Mapping || len(n.Members) == 0 {
 		errs.Add(n, "variants must be a mapping of names to variants, with one at least")
 		return set
 	}
@@ -242,7 +242,7 @@ func (v *Variant) checkToolChoice(n *document.Node, errs *document.Errors) {
 var roles = []string{"system", "developer", "user", "assistant"}
 
 func decodeMessages(n *document.Node, vars *prompt.Variables, errs *document.Errors) []message {
-	if n.Kind != document.Sequence || len(n.Items) == 0 {
+	if n.Shape != document.Sequence || len(n.Items) == 0 {
 		errs.Add(n, "messages must be a list of {role, content}, with one at least")
 		return nil
 	}
@@ -256,7 +256,7 @@ func decodeMessages(n *document.Node, vars *prompt.Variables, errs *document.Err
 			role = item
 		}
 		word, _ := role.ReadWord(errs, "role", roles...)
-		if text == nil || text.Kind != document.Scalar || text.IsNull() {
+		if text == nil || text.Shape != document.Scalar || text.IsNull() {
 			at := text
 			if at == nil {
 				at = item

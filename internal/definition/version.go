@@ -48,13 +48,13 @@ func cellValue(n *document.Node) any {
 	switch {
 	case n == nil:
 		return nil
-	case n.Kind == document.Sequence:
+	case n.Shape == document.Sequence:
 		list := make([]any, len(n.Items))
 		for i, item := range n.Items {
 			list[i] = cellValue(item)
 		}
 		return list
-	case n.Kind == document.Mapping:
+	case n.Shape == document.Mapping:
 		m := make(content, len(n.Members))
 		for _, member := range n.Members {
 			m[member.Key.Text] = cellValue(member.Value)
@@ -74,7 +74,7 @@ func quotesMatter(n *document.Node) bool {
 	if strings.HasPrefix(n.Text, `"`) {
 		return true // or it would look like text that kept its quotes
 	}
-	plain := document.Node{Kind: document.Scalar, Text: n.Text}
+	plain := document.Node{Shape: document.Scalar, Text: n.Text}
 	var errs document.Errors
 	if raw := plain.AppendJSON(nil, &errs); errs.Len() > 0 || raw[0] != '"' {
 		return true

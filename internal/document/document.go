@@ -13,19 +13,19 @@ import (
 	"strings"
 )
 
-// Kind is the shape of a node.
-type Kind uint8
+// Shape says how a node is built up: from one value, a list or members.
+type Shape uint8
 
 // The shapes a node can have.
 const (
-	Scalar Kind = iota + 1
+	Scalar Shape = iota + 1
 	Sequence
 	Mapping
 )
 
-// String names the kind as error messages do.
-func (k Kind) String() string {
-	switch k {
+// String names the shape as error messages do.
+func (s Shape) String() string {
+	switch s {
 	case Scalar:
 		return "a single value"
 	case Sequence:
@@ -50,8 +50,8 @@ func (p Position) String() string {
 
 // Node is one value of a document. A Node is immutable once parsed.
 type Node struct {
-	Kind Kind
-	Pos  Position
+	Shape Shape
+	Pos   Position
 	// Text is a scalar's text, quotes and escapes resolved.
 	Text string
 	// Quoted tells that the scalar was quoted or a block: text whatever it
@@ -93,7 +93,7 @@ func (n *Node) IsNull() bool {
 	if n == nil {
 		return true
 	}
-	if n.Kind != Scalar || n.Quoted {
+	if n.Shape != Scalar || n.Quoted {
 		return false
 	}
 	switch n.Text {

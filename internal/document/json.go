@@ -87,7 +87,7 @@ func (r *jsonReader) unexpected(where string) error {
 
 // value reads a value that stands depth levels deep.
 func (r *jsonReader) value(depth int) (*Node, error) {
-	n := &Node{Kind: Scalar, Pos: r.position(), JSON: true}
+	n := &Node{Shape: Scalar, Pos: r.position(), JSON: true}
 	if err := r.count(n.Pos); err != nil {
 		return nil, err
 	}
@@ -99,10 +99,10 @@ func (r *jsonReader) value(depth int) (*Node, error) {
 		n.JSON = false
 		r.at++
 		if c == '[' {
-			n.Kind = Sequence
+			n.Shape = Sequence
 			return n, r.items(n, depth)
 		}
-		n.Kind = Mapping
+		n.Shape = Mapping
 		return n, r.members(n, depth)
 	case c == '"':
 		n.Quoted = true

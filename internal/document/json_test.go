@@ -109,13 +109,13 @@ func TestJSONOnOneLine(t *testing.T) {
 // written.
 func decoded(n *Node) any {
 	switch {
-	case n.Kind == Sequence:
+	case n.Shape == Sequence:
 		list := make([]any, 0, len(n.Items))
 		for _, item := range n.Items {
 			list = append(list, decoded(item))
 		}
 		return list
-	case n.Kind == Mapping:
+	case n.Shape == Mapping:
 		members := make(map[string]any, len(n.Members))
 		for _, m := range n.Members {
 			members[m.Key.Text] = decoded(m.Value)

@@ -13,7 +13,7 @@ import (
 // mapping, so that decoding can go on past unknown members. what names the
 // mapping in messages, with its article ("a variant").
 func (n *Node) CheckMembers(errs *Errors, what string, known ...string) bool {
-	if n == nil || n.Kind != Mapping {
+	if n == nil || n.Shape != Mapping {
 		errs.Add(n, "%s must be a mapping, this is %s", what, n.Describe())
 		return false
 	}
@@ -43,8 +43,8 @@ func (n *Node) Describe() string {
 	switch {
 	case n == nil:
 		return "missing"
-	case n.Kind != Scalar:
-		return n.Kind.String()
+	case n.Shape != Scalar:
+		return n.Shape.String()
 	case n.IsNull():
 		return "empty"
 	}
@@ -62,7 +62,7 @@ func shorten(s string) string {
 
 // ReadString reads a scalar as text. what names the member in messages.
 func (n *Node) ReadString(errs *Errors, what string) (string, bool) {
-	if n == nil || n.Kind != Scalar || n.IsNull() {
+	if n == nil || n.Shape != Scalar || n.IsNull() {
 		errs.Add(n, "%s must be text, this is %s", what, n.Describe())
 		return "", false
 	}
@@ -71,9 +71,9 @@ func (n *Node) ReadString(errs *Errors, what string) (string, bool) {
 
 // ReadWord reads a scalar that must be one of the given words.
 func (n *Node) ReadWord(errs *Errors, what string, words ...string) (string, bool) {
-	if n == nil || n.Kind != Scalar || !slices.Contains(words, n.Text) {
+	if n == nil || n.Shape != Scalar || !slices.Contains(words, n.Text) {
 		hint := ""
-		if n != nil && n.Kind == Scalar {
+		if n != nil && n.Shape == Scalar {
 			if near := Nearest(n.Text, words); near != "" {
 				hint = ": did you mean " + strconv.Quote(near) + "?"
 			}
@@ -86,7 +86,7 @@ func (n *Node) ReadWord(errs *Errors, what string, words ...string) (string, boo
 
 // ReadBool reads true or false.
 func (n *Node) ReadBool(errs *Errors, what string) (value, ok bool) {
-	if n != nil && n.Kind == Scalar && !n.Quoted {
+	if n != nil && n.Shape == Scalar && !n.Quoted {
 		switch n.Text {
 		case "true", "True", "TRUE":
 			return true, true
@@ -100,7 +100,7 @@ func (n *Node) ReadBool(errs *Errors, what string) (value, ok bool) {
 
 // ReadFloat reads a number between lo and hi, both included.
 func (n *Node) ReadFloat(errs *Errors, what string, lo, hi float64) (float64, bool) {
-	if n != nil && n.Kind == Scalar && !n.Quoted && isJSONNumber(n.Text) {
+	if n != nil && n.Shape == Scalar && !n.Quoted && isJSONNumber(n.Text) {
 		if v, err := strconv.ParseFloat(n.Text, 64); err == nil && lo <= v && v <= hi {
 			return v, true
 		}
@@ -111,7 +111,7 @@ func (n *Node) ReadFloat(errs *Errors, what string, lo, hi float64) (float64, bo
 
 // ReadInt reads a whole number between lo and hi, both included.
 func (n *Node) ReadInt(errs *Errors, what string, lo, hi int64) (int64, bool) {
-	if n != nil && n.Kind == Scalar && !n.Quoted && isJSONNumber(n.Text) {
+	if n != nil && n.Shape == Scalar && !n.Quoted && isJSONNumber(n.Text) {
 		if v, err := strconv.ParseInt(n.Text, 10, 64); err == nil && lo <= v && v <= hi {
 			return v, true
 		}
@@ -135,7 +135,7 @@ func between(lo, hi float64) string {
 // ReadDuration reads a Go duration (250ms, 30s, 1m30s) between lo and hi, both
 // included.
 func (n *Node) ReadDuration(errs *Errors, what string, lo, hi time.Duration) (time.Duration, bool) {
-	if n != nil && n.Kind == Scalar {
+	if n != nil && n.Shape == Scalar {
 		if d, err := time.ParseDuration(n.Text); err == nil && lo <= d && d <= hi {
 			return d, true
 		}

@@ -17,7 +17,7 @@ func outline(n *Node) string {
 		switch {
 		case n == nil:
 			b.WriteString("nil")
-		case n.Kind == Sequence:
+		case n.Shape == Sequence:
 			b.WriteByte('[')
 			for i, c := range n.Items {
 				if i > 0 {
@@ -26,7 +26,7 @@ func outline(n *Node) string {
 				walk(c)
 			}
 			b.WriteByte(']')
-		case n.Kind == Mapping:
+		case n.Shape == Mapping:
 			b.WriteByte('{')
 			for i, m := range n.Members {
 				if i > 0 {

@@ -15,7 +15,7 @@ func (n *Node) AppendJSON(dst []byte, errs *Errors) []byte {
 	if n == nil {
 		return append(dst, "null"...)
 	}
-	switch n.Kind {
+	switch n.Shape {
 	case Sequence:
 		dst = append(dst, '[')
 		for i, item := range n.Items {

@@ -312,7 +312,7 @@ func (r *yamlReader) value(v *yaml.Node, pos Position, depth int) (*Node, error)
 		if err := r.checkDepth(depth, pos); err != nil {
 			return nil, err
 		}
-		n := &Node{Kind: Sequence, Pos: pos, Items: make([]*Node, 0, len(v.Content))}
+		n := &Node{Shape: Sequence, Pos: pos, Items: make([]*Node, 0, len(v.Content))}
 		for i, item := range v.Content {
 			child, err := r.node(item, depth+1)
 			if err != nil {
@@ -328,7 +328,7 @@ func (r *yamlReader) value(v *yaml.Node, pos Position, depth int) (*Node, error)
 		}
 		return r.mapping(v, pos, depth)
 	}
-	n := &Node{Kind: Scalar, Pos: pos, Text: r.text(v), Quoted: v.Style&quotedStyle != 0}
+	n := &Node{Shape: Scalar, Pos: pos, Text: r.text(v), Quoted: v.Style&quotedStyle != 0}
 	if !n.Quoted && curlyQuoted(n.Text) {
 		return nil, r.fail(pos, `curly quotes are text in YAML: write " or ' around the text, or around the quotes if they belong to it`)
 	}
@@ -336,7 +336,7 @@ func (r *yamlReader) value(v *yaml.Node, pos Position, depth int) (*Node, error)
 }
 
 func (r *yamlReader) mapping(v *yaml.Node, pos Position, depth int) (*Node, error) {
-	n := &Node{Kind: Mapping, Pos: pos, Members: make([]Member, 0, len(v.Content)/2)}
+	n := &Node{Shape: Mapping, Pos: pos, Members: make([]Member, 0, len(v.Content)/2)}
 	seen := make(map[string]*Node, len(v.Content)/2)
 	for pair := range slices.Chunk(v.Content, 2) {
 		key, err := r.key(v, pair[0])
@@ -392,7 +392,7 @@ func (r *yamlReader) alias(v *yaml.Node, pos Position, depth int) (*Node, error)
 	if r.aliased.bytes > MaxAliasedBytes {
 		return nil, r.fail(pos, "the aliases of this file repeat more than %d MiB of text", MaxAliasedBytes>>20)
 	}
-	if a.node.Kind != Scalar {
+	if a.node.Shape != Scalar {
 		if err := r.checkDepth(depth+a.size.height-1, pos); err != nil {
 			return nil, err
 		}
@@ -431,7 +431,7 @@ func measure(n *Node) size {
 		s.bytes += len(m.Key.Text)
 		add(m.Value)
 	}
-	if n.Kind != Scalar {
+	if n.Shape != Scalar {
 		s.height++
 	}
 	return s

@@ -35,7 +35,7 @@ func Source(name string, data []byte) ([]byte, error) {
 		return nil, err
 	}
 	matrix := def.Get("matrix")
-	if matrix == nil || matrix.Kind != document.Sequence {
+	if matrix == nil || matrix.Shape != document.Sequence {
 		return data, nil
 	}
 	lines := strings.SplitAfter(string(data), "\n")
@@ -74,7 +74,7 @@ type row struct {
 // readRow finds the parts of a row, or returns nil for one that is not laid
 // out.
 func readRow(lines []string, n *document.Node) *row {
-	if n == nil || n.Kind != document.Sequence || len(n.Items) == 0 || n.Pos.Line > len(lines) {
+	if n == nil || n.Shape != document.Sequence || len(n.Items) == 0 || n.Pos.Line > len(lines) {
 		return nil
 	}
 	line := lines[n.Pos.Line-1]
@@ -192,7 +192,7 @@ func same(a, b *document.Node) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	if a.Kind != b.Kind || a.Text != b.Text || a.Quoted != b.Quoted || len(a.Items) != len(b.Items) || len(a.Members) != len(b.Members) {
+	if a.Shape != b.Shape || a.Text != b.Text || a.Quoted != b.Quoted || len(a.Items) != len(b.Items) || len(a.Members) != len(b.Members) {
 		return false
 	}
 	for i := range a.Items {

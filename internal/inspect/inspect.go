@@ -55,7 +55,7 @@ func ParseObject(name string, text []byte) (*fastjson.Value, error) {
 	var raw []byte
 	switch {
 	case n == nil, n.IsNull():
-	case n.Kind != document.Mapping:
+	case n.Shape != document.Mapping:
 		errs.Add(n, "an object such as {\"plan\": \"pro\"} is expected, this is %s", n.Describe())
 	default:
 		raw = n.AppendJSON(nil, &errs)

@@ -117,15 +117,15 @@ func (r *rowSource) units() []string {
 
 // rule is the row as a rule that only has conditions.
 func (r *rowSource) rule() *document.Node {
-	n := &document.Node{Kind: document.Mapping, Members: []document.Member{
-		member("when", &document.Node{Kind: document.Mapping, Members: r.cells}),
+	n := &document.Node{Shape: document.Mapping, Members: []document.Member{
+		member("when", &document.Node{Shape: document.Mapping, Members: r.cells}),
 		member("value", scalar("x")),
 	}}
 	n.Members = append(n.Members, r.active...)
 	return n
 }
 
-func scalar(text string) *document.Node { return &document.Node{Kind: document.Scalar, Text: text} }
+func scalar(text string) *document.Node { return &document.Node{Shape: document.Scalar, Text: text} }
 
 func member(key string, value *document.Node) document.Member {
 	return document.Member{Key: scalar(key), Value: value}
@@ -164,7 +164,7 @@ func segmentRows(model *document.Node) []rowSource {
 func boundaryRows(models changedModel, rows []rowSource) []rowSource {
 	var out []rowSource
 	add := func(field, cell string, quoted bool) {
-		value := &document.Node{Kind: document.Scalar, Text: cell, Quoted: quoted}
+		value := &document.Node{Shape: document.Scalar, Text: cell, Quoted: quoted}
 		out = append(out, rowSource{cells: []document.Member{member(field, value)}})
 	}
 	for _, model := range []*document.Node{models.old, models.new} {
@@ -216,7 +216,7 @@ func computedRows(model *document.Node) []rowSource {
 	}
 	var rows []rowSource
 	add := func(field, cell string, quoted bool) {
-		value := &document.Node{Kind: document.Scalar, Text: cell, Quoted: quoted}
+		value := &document.Node{Shape: document.Scalar, Text: cell, Quoted: quoted}
 		rows = append(rows, rowSource{cells: []document.Member{member(field, value)}})
 	}
 	for _, m := range computed.Members {
@@ -242,11 +242,11 @@ func computedRows(model *document.Node) []rowSource {
 // count as any.
 func jointTable(model *rules.Model, rows []rowSource) *rules.Table {
 	compile := func(rows []rowSource) (*rules.Table, bool) {
-		list := &document.Node{Kind: document.Sequence}
+		list := &document.Node{Shape: document.Sequence}
 		for i := range rows {
 			list.Items = append(list.Items, rows[i].rule())
 		}
-		def := &document.Node{Kind: document.Mapping, Members: []document.Member{member("rules", list)}}
+		def := &document.Node{Shape: document.Mapping, Members: []document.Member{member("rules", list)}}
 		var errs document.Errors
 		t := rules.DecodeTable(model, def, rules.Options{Config: anyConfig(model)}, &errs)
 		return t, errs.Len() == 0
@@ -284,7 +284,7 @@ func jointTable(model *rules.Model, rows []rowSource) *rules.Table {
 // anyConfig resolves conditions on other configurations to one that may or may
 // not be met.
 func anyConfig(model *rules.Model) func(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
-	empty := rules.DecodeTable(model, &document.Node{Kind: document.Mapping}, rules.Options{}, new(document.Errors))
+	empty := rules.DecodeTable(model, &document.Node{Shape: document.Mapping}, rules.Options{}, new(document.Errors))
 	return func(_, _ *document.Node, _ *document.Errors) *rules.Prerequisite {
 		return &rules.Prerequisite{Table: empty, AcceptDefault: true}
 	}

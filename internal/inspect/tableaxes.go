@@ -193,7 +193,7 @@ func (d *tableDiff) addList(a *axis, may []uint64, elements ...string) {
 
 // appendElements appends the texts that a cell on a list names.
 func appendElements(dst []string, cell *document.Node) []string {
-	switch cell.Kind {
+	switch cell.Shape {
 	case document.Sequence:
 		for _, item := range cell.Items {
 			dst = appendElements(dst, item)

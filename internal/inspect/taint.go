@@ -117,7 +117,7 @@ func (c *changedModel) names(cell *document.Node) bool {
 	for more := true; more; {
 		text, more = strings.CutPrefix(strings.TrimSpace(text), "not ")
 	}
-	return cell.Kind == document.Scalar && c.segments[text] ||
+	return cell.Shape == document.Scalar && c.segments[text] ||
 		slices.ContainsFunc(cell.Items, c.names) ||
 		slices.ContainsFunc(cell.Members, func(m document.Member) bool { return c.names(m.Value) })
 }
@@ -134,7 +134,7 @@ func appendNode(dst []byte, n *document.Node) []byte {
 	if n == nil {
 		return append(dst, '-')
 	}
-	switch n.Kind {
+	switch n.Shape {
 	case document.Sequence:
 		dst = append(dst, '[')
 		for _, item := range n.Items {

@@ -120,7 +120,7 @@ func init() {
 		mutant{
 			ID: "read-word", In: "Node.ReadWord",
 			What: "a word that is missing is a panic",
-			Old:  "if n != nil && n.Kind == Scalar {", New: "if n != nil || n.Kind == Scalar {",
+			Old:  "if n != nil && n.Shape == Scalar {", New: "if n != nil || n.Shape == Scalar {",
 			Run: "Readers",
 		},
 	)

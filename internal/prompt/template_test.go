@@ -27,7 +27,7 @@ func declare(t testing.TB, src string) *Variables {
 func compile(t testing.TB, vars *Variables, text string) *Template {
 	t.Helper()
 	var errs document.Errors
-	tmpl := Compile(&document.Node{Kind: document.Scalar, Text: text, Quoted: true}, vars, &errs)
+	tmpl := Compile(&document.Node{Shape: document.Scalar, Text: text, Quoted: true}, vars, &errs)
 	if err := errs.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func FuzzCompile(f *testing.F) {
 	vars := declare(f, decl)
 	f.Fuzz(func(t *testing.T, text, q string) {
 		var errs document.Errors
-		tmpl := Compile(&document.Node{Kind: document.Scalar, Text: text}, vars, &errs)
+		tmpl := Compile(&document.Node{Shape: document.Scalar, Text: text}, vars, &errs)
 		body, _ := json.Marshal(map[string]string{"q": q})
 		var values Values
 		if err := vars.Bind(fastjson.MustParseBytes(body), &values); err != nil {

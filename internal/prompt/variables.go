@@ -33,8 +33,8 @@ func DecodeVariables(n *document.Node, errs *document.Errors) *Variables {
 	if n.IsNull() {
 		return v
 	}
-	if n.Kind != document.Mapping {
-		errs.Add(n, "variables must be a mapping of names to {default, required}, this is %s", n.Kind)
+	if n.Shape != document.Mapping {
+		errs.Add(n, "variables must be a mapping of names to {default, required}, this is %s", n.Shape)
 		return v
 	}
 	for _, m := range n.Members {
@@ -70,14 +70,14 @@ func (s *slot) decode(n *document.Node, errs *document.Errors) {
 		errs.Add(d, "the variable %s is required, so its default is never used: remove one of the two", s.name)
 	}
 	s.given = true
-	if d.Kind == document.Scalar && d.Quoted {
+	if d.Shape == document.Scalar && d.Quoted {
 		s.text = []byte(d.Text)
 		return
 	}
 	// A default is inserted as the same value of a request would be: text as
 	// it is, anything else as compact JSON.
 	s.text = d.AppendJSON(nil, errs)
-	if d.Kind == document.Scalar && s.text[0] == '"' {
+	if d.Shape == document.Scalar && s.text[0] == '"' {
 		s.text = []byte(d.Text)
 	}
 }
