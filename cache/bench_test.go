@@ -8,6 +8,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/valyala/fastjson"
 )
 
@@ -70,7 +71,7 @@ func BenchmarkHitOrEvaluate(b *testing.B) {
 		b.Run(bench.name+"/hit", func(b *testing.B) {
 			c := open(b, 1<<20)
 			build := func(key []byte) []byte {
-				key = AppendKey(key, "default", "0123456789ab", RemoteConfig, "model_limits")
+				key = AppendKey(key, "default", "0123456789ab", trace.KindRemoteConfig, "model_limits")
 				return table.AppendKey(key, binding)
 			}
 			key := build(nil)
@@ -109,7 +110,7 @@ func compile(b *testing.B, text string) (*rules.Table, *rules.Binding) {
 // BenchmarkMiss is what an answer that is not in the cache pays for it.
 func BenchmarkMiss(b *testing.B) {
 	c := open(b, 1<<20)
-	key := AppendKey(nil, "default", "0123456789ab", Prompt, "support_reply")
+	key := AppendKey(nil, "default", "0123456789ab", trace.KindPrompt, "support_reply")
 	value := Value{Bytes: make([]byte, 512)}
 	n := len(key)
 	b.ReportAllocs()
@@ -123,7 +124,7 @@ func BenchmarkMiss(b *testing.B) {
 
 func BenchmarkHitParallel(b *testing.B) {
 	c := open(b, 1<<20)
-	key := AppendKey(nil, "default", "0123456789ab", Prompt, "support_reply")
+	key := AppendKey(nil, "default", "0123456789ab", trace.KindPrompt, "support_reply")
 	c.Set(key, Value{Bytes: make([]byte, 512)})
 	c.entries.Wait()
 	b.ReportAllocs()

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,7 +28,7 @@ func open(t testing.TB, maxBytes int64) *Cache {
 
 func TestGetSet(t *testing.T) {
 	c := open(t, 1<<20)
-	key := AppendKey(nil, "default", "r1", RemoteConfig, "model_limits")
+	key := AppendKey(nil, "default", "r1", trace.KindRemoteConfig, "model_limits")
 	if _, ok := c.Get(key); ok {
 		t.Error("found what was never set")
 	}
@@ -75,7 +77,7 @@ func TestBound(t *testing.T) {
 	c := open(t, maxBytes)
 	value := make([]byte, 1000)
 	for i := range 20_000 {
-		c.Set(AppendKey(nil, "default", "r1", Prompt, fmt.Sprint("key", i)), Value{Bytes: value})
+		c.Set(AppendKey(nil, "default", "r1", trace.KindPrompt, fmt.Sprint("key", i)), Value{Bytes: value})
 		if i%100 == 0 {
 			c.entries.Wait()
 		}
@@ -83,7 +85,7 @@ func TestBound(t *testing.T) {
 	c.entries.Wait()
 	held := 0
 	for i := range 20_000 {
-		if _, ok := c.Get(AppendKey(nil, "default", "r1", Prompt, fmt.Sprint("key", i))); ok {
+		if _, ok := c.Get(AppendKey(nil, "default", "r1", trace.KindPrompt, fmt.Sprint("key", i))); ok {
 			held++
 		}
 	}
@@ -138,7 +140,7 @@ func TestConcurrentUse(t *testing.T) {
 			var key []byte
 			for i := range 5_000 {
 				n := (i*7 + g) % 500
-				key = AppendKey(key[:0], "default", "r1", Prompt, fmt.Sprint(n))
+				key = AppendKey(key[:0], "default", "r1", trace.KindPrompt, fmt.Sprint(n))
 				if v, ok := c.Get(key); ok {
 					if v.Row != n || string(v.Bytes) != fmt.Sprint("value of ", n) {
 						t.Errorf("%d answered %+v", n, v)
@@ -161,12 +163,12 @@ func TestConcurrentUse(t *testing.T) {
 func TestKeysAreUnambiguous(t *testing.T) {
 	type parts struct {
 		Workspace, Revision string
-		Kind                Kind
+		Kind                trace.Kind
 		Key                 string
 		Values              []string
 	}
 	letters := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 2, 'a', 'b'}), 0, 8)
-	kinds := rapid.SampledFrom([]Kind{Prompt, RemoteConfig})
+	kinds := rapid.SampledFrom([]trace.Kind{trace.KindPrompt, trace.KindRemoteConfig})
 	cut := func(t *rapid.T, text []byte, pieces int) []string {
 		at := rapid.SliceOfN(rapid.IntRange(0, len(text)), pieces-1, pieces-1).Draw(t, "cuts")
 		slices.Sort(at)

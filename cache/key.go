@@ -1,14 +1,9 @@
 package cache
 
-import "encoding/binary"
+import (
+	"encoding/binary"
 
-// Kind tells definitions of the same key apart.
-type Kind byte
-
-// The kinds of definitions whose answers are cached.
-const (
-	Prompt Kind = iota + 1
-	RemoteConfig
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // AppendKey appends the part of a key that names a definition: the workspace
@@ -18,7 +13,7 @@ const (
 //
 // With the revision in the key a new snapshot needs no purge, which could not
 // be atomic anyway: its answers are new keys and the old ones fade away.
-func AppendKey(dst []byte, workspace, revision string, kind Kind, key string) []byte {
+func AppendKey(dst []byte, workspace, revision string, kind trace.Kind, key string) []byte {
 	dst = AppendText(dst, workspace)
 	dst = AppendText(dst, revision)
 	dst = append(dst, byte(kind))

@@ -6,6 +6,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // decide evaluates a table, or remembers what it decided for the same values
@@ -15,7 +16,7 @@ import (
 //
 // Who has left needs none: a hundred keys may have as many tables of patterns,
 // and those take milliseconds of long texts. The request ends here then.
-func (c *call) decide(kind cache.Kind, d *definition.Definition, table *rules.Table) rules.Decision {
+func (c *call) decide(kind trace.Kind, d *definition.Definition, table *rules.Table) rules.Decision {
 	if c.r.Context().Err() != nil {
 		panic(http.ErrAbortHandler)
 	}

@@ -42,7 +42,7 @@ func (c *call) endpoint() (*wire.Error, ending) {
 		return endingOf(err)
 	}
 	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
-	decision := c.decide(cache.Prompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table())
+	decision := c.decide(trace.KindPrompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table())
 	variant := endpoint.Prompt.Variant(decision)
 	if err := c.bindVariables(endpoint.Prompt); err != nil {
 		return endingOf(err)

@@ -6,7 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/cadenza-gateway/cadenza/cache"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // Nothing is decided for a caller who has left: the request ends.
@@ -19,5 +19,5 @@ func TestWhoHasLeftNeedsNoDecision(t *testing.T) {
 			t.Errorf("it goes on: %v", p)
 		}
 	}()
-	c.decide(cache.RemoteConfig, nil, nil)
+	c.decide(trace.KindRemoteConfig, nil, nil)
 }

@@ -122,18 +122,8 @@ func (w *Workspace) recordVersions(snapshot *definition.Snapshot) {
 	var versions []trace.Version
 	for d := range snapshot.All() {
 		versions = append(versions, trace.Version{
-			Workspace: w.name, Kind: kindOf(d.Kind), Key: d.Key, Version: d.Version, Content: d.Content(),
+			Workspace: w.name, Kind: d.Kind, Key: d.Key, Version: d.Version, Content: d.Content(),
 		})
 	}
 	w.store.recorder.Versions(versions)
-}
-
-func kindOf(kind definition.Kind) trace.Kind {
-	switch kind {
-	case definition.KindPrompt:
-		return trace.KindPrompt
-	case definition.KindEndpoint:
-		return trace.KindEndpoint
-	}
-	return trace.KindRemoteConfig
 }

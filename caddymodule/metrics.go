@@ -26,7 +26,7 @@ func (c *call) metrics(pathID string) *wire.Error {
 	if err != nil {
 		return err
 	}
-	ignored, err := record.Apply(wireKind(kind))
+	ignored, err := record.Apply(kind)
 	if err != nil {
 		return err
 	}
@@ -136,16 +136,4 @@ func sameTrace(a, b string) bool {
 	first, ok := trace.ParseID(a)
 	second, okToo := trace.ParseID(b)
 	return ok && okToo && first == second
-}
-
-func wireKind(kind trace.Kind) wire.TraceKind {
-	switch kind {
-	case trace.KindPrompt:
-		return wire.PromptTrace
-	case trace.KindEndpoint:
-		return wire.EndpointTrace
-	case trace.KindRemoteConfig:
-		return wire.RemoteConfigTrace
-	}
-	return wire.Unattached
 }

@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"errors"
 
-	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/prompt"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -28,7 +27,7 @@ func (c *call) prompts() *wire.Error {
 			c.unknown = append(c.unknown, key)
 			continue
 		}
-		decision := c.decide(cache.Prompt, &p.Definition, p.Table())
+		decision := c.decide(trace.KindPrompt, &p.Definition, p.Table())
 		if err := c.bindVariables(p); err != nil {
 			return err
 		}

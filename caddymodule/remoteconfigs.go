@@ -6,7 +6,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/rules"
@@ -31,7 +30,7 @@ func (c *call) remoteConfigs() *wire.Error {
 			c.unknown = append(c.unknown, key)
 			continue
 		}
-		decision := c.decide(cache.RemoteConfig, &config.Definition, config.Table())
+		decision := c.decide(trace.KindRemoteConfig, &config.Definition, config.Table())
 		value := len(config.Value(decision))
 		size += wire.AnswerSize(key, value, config.Type)
 		if c.logs(&config.Definition) == definition.LogContent {

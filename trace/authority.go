@@ -91,7 +91,7 @@ func (a *Authority) New(kind Kind, now time.Time) ID {
 // It takes the same time for every forgery.
 func (a *Authority) Verify(id ID) (Kind, bool) {
 	genuine := subtle.ConstantTimeEq(int32(a.check(id)), int32(binary.BigEndian.Uint32(id[12:]))) == 1
-	kind := id.kind()
+	kind := id.Kind()
 	if !genuine || !id.isForm() || !kind.valid() {
 		return 0, false
 	}

@@ -54,8 +54,9 @@ func (id ID) Time() time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16))
 }
 
-// kind is the id's claim of its kind.
-func (id ID) kind() Kind { return Kind(id[6] >> 1 & 0b111) }
+// Kind is what the trace is of. Of an id that was not verified it is whatever
+// the bits say.
+func (id ID) Kind() Kind { return Kind(id[6] >> 1 & 0b111) }
 
 // isForm reports whether the version and variant are those of a trace id.
 func (id ID) isForm() bool { return id[6]>>4 == 8 && id[8]>>6 == 0b10 }

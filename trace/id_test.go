@@ -47,8 +47,8 @@ func TestIDLayout(t *testing.T) {
 		if got := id.String(); got != test.want {
 			t.Errorf("newID(%x, %d, %x) is %s, want %s", test.millis, test.kind, test.counter, got, test.want)
 		}
-		if id.Time().UnixMilli() != test.millis || id.kind() != test.kind || !id.isForm() {
-			t.Errorf("%s reads as %v of kind %d", id, id.Time(), id.kind())
+		if id.Time().UnixMilli() != test.millis || id.Kind() != test.kind || !id.isForm() {
+			t.Errorf("%s reads as %v of kind %d", id, id.Time(), id.Kind())
 		}
 	}
 }

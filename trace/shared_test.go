@@ -110,7 +110,7 @@ func TestDecisionsAreNoTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := a.New(KindDecision, time.Now())
-	if kind, ok := a.Verify(id); ok || id.kind() != KindDecision || !id.isForm() {
+	if kind, ok := a.Verify(id); ok || id.Kind() != KindDecision || !id.isForm() {
 		t.Errorf("%s is valid (%t) and of kind %v", id, ok, kind)
 	}
 }

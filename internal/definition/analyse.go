@@ -8,6 +8,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/valyala/fastjson"
 )
 
@@ -34,10 +35,10 @@ func (s *Snapshot) tables() []analysed {
 	var list []analysed
 	for d := range s.All() {
 		switch d.Kind {
-		case KindPrompt:
+		case trace.KindPrompt:
 			p := s.Prompts[d.Key]
 			list = append(list, analysed{d, p.table, func(a, b int) bool { return p.byOutcome[a] == p.byOutcome[b] }})
-		case KindRemoteConfig:
+		case trace.KindRemoteConfig:
 			c := s.RemoteConfigs[d.Key]
 			list = append(list, analysed{d, c.table, func(a, b int) bool { return sameJSON(c.values[a], c.values[b]) }})
 		}
@@ -160,7 +161,7 @@ func (s *Snapshot) Remarks(now time.Time, kinds Remark) []Warning {
 		if kinds&RemarkNoContext != 0 {
 			if row, ok := s.needsNoField(t.table, now); ok {
 				remarks = append(remarks, Warning{Pos: row.Pos, Kind: "no context", Message: fmt.Sprintf(
-					"%s needs no field, but a request without a context gets the default of the %s %s", row.ID, t.def.Kind, t.def.Key)})
+					"%s needs no field, but a request without a context gets the default of the %s %s", row.ID, noun(t.def.Kind), t.def.Key)})
 			}
 		}
 		if kinds&(RemarkOverlaps|RemarkGaps) == 0 {

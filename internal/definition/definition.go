@@ -11,29 +11,16 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// Kind tells what a definition defines.
-type Kind uint8
-
-// The kinds of definitions.
-const (
-	KindPrompt Kind = iota + 1
-	KindEndpoint
-	KindRemoteConfig
-)
-
-// String names the kind as in messages.
-func (k Kind) String() string {
-	switch k {
-	case KindPrompt:
-		return "prompt"
-	case KindEndpoint:
-		return "endpoint"
-	case KindRemoteConfig:
+// noun names a kind of definition as messages do, and the canonical content
+// that versions are made of.
+func noun(kind trace.Kind) string {
+	if kind == trace.KindRemoteConfig {
 		return "remote configuration"
 	}
-	return "definition"
+	return kind.String()
 }
 
 // LogPolicy is how much of an answer its trace keeps.
@@ -98,7 +85,7 @@ type Snapshot struct {
 
 // Definition is what all kinds have in common.
 type Definition struct {
-	Kind Kind
+	Kind trace.Kind
 	Key  string
 	// Version is the first 12 hexadecimal digits of the SHA-256 of Content.
 	Version string

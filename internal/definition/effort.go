@@ -157,7 +157,7 @@ func (l *loader) growPatterns(size int) {
 // parallel.
 func (l *loader) growContent(d *doc, bytes int, errs *document.Errors) {
 	if bytes > MaxContent {
-		errs.Add(d.node, "the %s %s has %d bytes when it is written out, at most %d MiB are possible", d.kind, d.key, bytes, MaxContent>>20)
+		errs.Add(d.node, "the %s %s has %d bytes when it is written out, at most %d MiB are possible", noun(d.kind), d.key, bytes, MaxContent>>20)
 	}
 	if n := l.content.Add(int64(bytes)); n > MaxBytes {
 		l.overflow("the definitions have more than %d MiB together when they are written out, with what variants inherit", MaxBytes>>20)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // The defaults and ceilings of an endpoint's policy.
@@ -125,8 +126,8 @@ func (l *loader) prompt(d *doc, errs *document.Errors) *Prompt {
 		return nil
 	}
 	p := l.snapshot.Prompts[key]
-	if p == nil && !l.broken[KindPrompt][key] {
-		errs.Add(n, "there is no prompt %q%s", key, document.DidYouMean(key, l.keys(KindPrompt)))
+	if p == nil && !l.broken[trace.KindPrompt][key] {
+		errs.Add(n, "there is no prompt %q%s", key, document.DidYouMean(key, l.keys(trace.KindPrompt)))
 	}
 	return p
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/regular"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // The ceilings of a workspace.
@@ -27,17 +28,17 @@ const (
 )
 
 // The folders of a workspace, by kind.
-var folders = map[string]Kind{
-	"prompts":       KindPrompt,
-	"endpoints":     KindEndpoint,
-	"remoteconfigs": KindRemoteConfig,
+var folders = map[string]trace.Kind{
+	"prompts":       trace.KindPrompt,
+	"endpoints":     trace.KindEndpoint,
+	"remoteconfigs": trace.KindRemoteConfig,
 }
 
 // source is one file of a workspace.
 type source struct {
-	path string // slash-separated, below the directory
-	kind Kind   // 0 for context.yaml
-	key  string // the default key
+	path string     // slash-separated, below the directory
+	kind trace.Kind // 0 for context.yaml
+	key  string     // the default key
 	data []byte
 	size int64
 	mod  time.Time
@@ -139,7 +140,7 @@ func (d *directory) top(name string, errs *document.Errors) {
 
 // folder reads the definitions of one kind. parents are the folders it stands
 // in, itself included.
-func (d *directory) folder(kind Kind, name string, parents []fs.FileInfo, errs *document.Errors) {
+func (d *directory) folder(kind trace.Kind, name string, parents []fs.FileInfo, errs *document.Errors) {
 	if len(parents) > maxFolders {
 		errs.AddAt(d.position(name), "folders nest more than %d deep", maxFolders)
 		return
@@ -192,7 +193,7 @@ func (d *directory) folder(kind Kind, name string, parents []fs.FileInfo, errs *
 
 // definition reads a file in a folder of definitions, if it is one. Unless it
 // is a link, here is the folder.
-func (d *directory) definition(kind Kind, name string, here *os.Root, errs *document.Errors) {
+func (d *directory) definition(kind trace.Kind, name string, here *os.Root, errs *document.Errors) {
 	base, ok := definitionName(name)
 	if !ok {
 		if path.Ext(name) != ".md" {
@@ -218,7 +219,7 @@ func (d *directory) open(name string, here *os.Root) (*os.File, error) {
 }
 
 // read reads one file, from the folder it stands in where that is given.
-func (d *directory) read(kind Kind, name, key string, here *os.Root, errs *document.Errors) *source {
+func (d *directory) read(kind trace.Kind, name, key string, here *os.Root, errs *document.Errors) *source {
 	s := &source{path: name, kind: kind, key: key, plain: here != nil}
 	f, err := d.open(name, here)
 	if err != nil {

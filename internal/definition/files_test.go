@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -161,8 +162,8 @@ func FuzzLoad(f *testing.F) {
 			dir:     "d",
 			context: &source{path: "context.yaml", data: context},
 			files: []*source{
-				{path: "x", kind: Kind(kind%3 + 1), key: "x", data: data},
-				{path: "prompts/support_reply.yaml", kind: KindPrompt, key: "support_reply", data: []byte(simple)},
+				{path: "x", kind: trace.Kind(kind%3 + 1), key: "x", data: data},
+				{path: "prompts/support_reply.yaml", kind: trace.KindPrompt, key: "support_reply", data: []byte(simple)},
 			},
 		}
 		var errs document.Errors

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // Load reads, checks and compiles the workspace in dir: its data model in
@@ -57,8 +58,8 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, errs *do
 		func() { s.Model = l.decodeModel() },
 		// What a definition refers to is built before it.
 		func() { s.RemoteConfigs = l.remoteConfigs() },
-		func() { s.Prompts = build(l, KindPrompt, decodePrompt) },
-		func() { s.Endpoints = build(l, KindEndpoint, decodeEndpoint) },
+		func() { s.Prompts = build(l, trace.KindPrompt, decodePrompt) },
+		func() { s.Endpoints = build(l, trace.KindEndpoint, decodeEndpoint) },
 		func() {
 			l.keepWarnings()
 			*m = l.next
@@ -97,9 +98,9 @@ type loader struct {
 	last     memory // of the last loading
 	next     memory // for the next one
 	model    *document.Node
-	docs     map[Kind][]*doc // sorted by key
-	byKey    map[Kind]map[string]*doc
-	broken   map[Kind]map[string]bool // default keys of unreadable files
+	docs     map[trace.Kind][]*doc // sorted by key
+	byKey    map[trace.Kind]map[string]*doc
+	broken   map[trace.Kind]map[string]bool // default keys of unreadable files
 	configs  map[string]*RemoteConfig
 	building []string      // the configurations being built, each for the one before
 	others   time.Duration // what the last of them took that is theirs whom it asks
@@ -117,7 +118,7 @@ type loader struct {
 
 // doc is a definition's file, read.
 type doc struct {
-	kind Kind
+	kind trace.Kind
 	key  string
 	node *document.Node
 	file *file
@@ -152,9 +153,9 @@ func (l *loader) parse() {
 		l.errs.Merge(&l.next.context.errs)
 		l.model = l.next.context.node
 	}
-	l.docs = make(map[Kind][]*doc)
-	l.byKey = map[Kind]map[string]*doc{KindPrompt: {}, KindEndpoint: {}, KindRemoteConfig: {}}
-	l.broken = map[Kind]map[string]bool{KindPrompt: {}, KindEndpoint: {}, KindRemoteConfig: {}}
+	l.docs = make(map[trace.Kind][]*doc)
+	l.byKey = map[trace.Kind]map[string]*doc{trace.KindPrompt: {}, trace.KindEndpoint: {}, trace.KindRemoteConfig: {}}
+	l.broken = map[trace.Kind]map[string]bool{trace.KindPrompt: {}, trace.KindEndpoint: {}, trace.KindRemoteConfig: {}}
 	for i, f := range l.files {
 		f.data = nil // its text lives on in the nodes
 		l.next.files[f.path] = files[i]
@@ -184,9 +185,9 @@ func (l *loader) parseFile(f *source, errs *document.Errors) *document.Node {
 	n := l.parseText(f, errs)
 	switch {
 	case n == nil && errs.Len() == before:
-		errs.AddAt(l.position(f.path), "the file is empty: it should hold one %s", f.kind)
+		errs.AddAt(l.position(f.path), "the file is empty: it should hold one %s", noun(f.kind))
 	case n != nil && n.Shape != document.Mapping:
-		errs.Add(n, "a %s must be a mapping, this is %s", f.kind, n.Shape)
+		errs.Add(n, "a %s must be a mapping, this is %s", noun(f.kind), n.Shape)
 		return nil
 	}
 	return n
@@ -207,7 +208,7 @@ func (l *loader) add(d *doc) {
 		return
 	}
 	if other := l.byKey[d.kind][d.key]; other != nil {
-		l.errs.Add(at, "the key %q is taken: %s is the %s %q too", d.key, other.node.Pos, d.kind, d.key)
+		l.errs.Add(at, "the key %q is taken: %s is the %s %q too", d.key, other.node.Pos, noun(d.kind), d.key)
 		return
 	}
 	l.byKey[d.kind][d.key] = d
@@ -215,7 +216,7 @@ func (l *loader) add(d *doc) {
 }
 
 // keys are the known keys of a kind, for messages.
-func (l *loader) keys(kind Kind) []string {
+func (l *loader) keys(kind trace.Kind) []string {
 	keys := make([]string, len(l.docs[kind]))
 	for i, d := range l.docs[kind] {
 		keys[i] = d.key
@@ -260,7 +261,7 @@ func (l *loader) parallel(what string, n int, place func(i int) document.Positio
 }
 
 // build decodes all definitions of a kind.
-func build[T any](l *loader, kind Kind, decode func(*loader, *doc, *document.Errors) *T) map[string]*T {
+func build[T any](l *loader, kind trace.Kind, decode func(*loader, *doc, *document.Errors) *T) map[string]*T {
 	docs := l.docs[kind]
 	out := make([]*T, len(docs))
 	place := func(i int) document.Position { return docs[i].node.Pos }
@@ -284,7 +285,7 @@ func (l *loader) warnAt(n *document.Node, format string, args ...any) {
 // revision identifies the whole workspace.
 func (l *loader) revision() string {
 	type entry struct {
-		Kind Kind
+		Kind trace.Kind
 		Key  string
 		V    string
 	}
@@ -316,7 +317,7 @@ func (d *Definition) seal(c content) {
 	if d.Log != Unset {
 		c["log"] = d.Log.String()
 	}
-	c["kind"] = d.Kind.String()
+	c["kind"] = noun(d.Kind)
 	d.content = canonicalJSON(c)
 	d.Version = version(d.content)
 }

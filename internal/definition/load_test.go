@@ -287,9 +287,13 @@ func TestRevisionAndVersions(t *testing.T) {
 	if got := string(base.Prompts["p"].Content()); got != want {
 		t.Errorf("content %s", got)
 	}
+	// Versions and the revision are compared between nodes and over upgrades.
+	if got := base.RemoteConfigs["c"]; !strings.Contains(string(got.Content()), `,"kind":"remote configuration",`) || base.Revision != "10bfe3492ab8" {
+		t.Errorf("revision %s, content %s", base.Revision, got.Content())
+	}
 	var kinds []string
 	for d := range base.All() {
-		kinds = append(kinds, d.Kind.String()+" "+d.Key)
+		kinds = append(kinds, noun(d.Kind)+" "+d.Key)
 	}
 	if d := cmp.Diff([]string{"prompt p", "remote configuration c"}, kinds); d != "" {
 		t.Error(d)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // memory is what one loading of a directory leaves for the next, so that an
@@ -48,7 +49,7 @@ type built struct {
 
 // ref is a definition that another one refers to.
 type ref struct {
-	kind   Kind
+	kind   trace.Kind
 	key    string
 	target any // *Prompt or *RemoteConfig
 }
@@ -99,7 +100,7 @@ func buildOne[T any](l *loader, d *doc, errs *document.Errors, decode func(*load
 	l.growContent(d, size, errs)
 	l.growPatterns(d.patterns)
 	if e, ok := any(t).(*Endpoint); ok {
-		d.refer(KindPrompt, d.node.Get("prompt"), e.Prompt, e.Prompt != nil)
+		d.refer(trace.KindPrompt, d.node.Get("prompt"), e.Prompt, e.Prompt != nil)
 	}
 	if errs.Len() == before && !d.unresolved {
 		d.file.built = &built{definition: t, size: size, patterns: d.patterns, model: l.snapshot.Model, refs: d.refs}
@@ -108,7 +109,7 @@ func buildOne[T any](l *loader, d *doc, errs *document.Errors, decode func(*load
 }
 
 // refer notes what a definition refers to.
-func (d *doc) refer(kind Kind, key *document.Node, target any, found bool) {
+func (d *doc) refer(kind trace.Kind, key *document.Node, target any, found bool) {
 	if !found {
 		d.unresolved = true
 		return
@@ -121,12 +122,12 @@ func (d *doc) refer(kind Kind, key *document.Node, target any, found bool) {
 func (l *loader) sameRefs(refs []ref) bool {
 	for _, r := range refs {
 		switch r.kind {
-		case KindPrompt:
+		case trace.KindPrompt:
 			if p := l.snapshot.Prompts[r.key]; p == nil || any(p) != r.target {
 				return false
 			}
-		case KindRemoteConfig:
-			d := l.byKey[KindRemoteConfig][r.key]
+		case trace.KindRemoteConfig:
+			d := l.byKey[trace.KindRemoteConfig][r.key]
 			if d == nil || l.cycle(d.key) != "" || any(l.config(d, l.errs)) != r.target {
 				return false
 			}

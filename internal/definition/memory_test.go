@@ -20,7 +20,7 @@ func report(t testing.TB, s *Snapshot) []string {
 	t.Helper()
 	lines := []string{fmt.Sprintf("revision %s, %d tests", s.Revision, s.Tests)}
 	for d := range s.All() {
-		lines = append(lines, fmt.Sprintf("%s %s %s %s %s %d %s", d.Kind, d.Key, d.Version, d.Log, d.Pos, d.Cost(), d.Content()))
+		lines = append(lines, fmt.Sprintf("%s %s %s %s %s %d %s", noun(d.Kind), d.Key, d.Version, d.Log, d.Pos, d.Cost(), d.Content()))
 	}
 	for _, w := range s.Warnings {
 		lines = append(lines, w.String())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // maxPrerequisites is how many remote configurations may ask for each other's
@@ -28,7 +29,7 @@ func (l *loader) table(d *doc, errs *document.Errors) *rules.Table {
 			known[string(asked)] = p
 		}
 		c := l.configs[key.Text]
-		d.refer(KindRemoteConfig, key, c, p != nil && c != nil)
+		d.refer(trace.KindRemoteConfig, key, c, p != nil && c != nil)
 		return p
 	}}
 	t := rules.DecodeTable(l.snapshot.Model, d.node, opts, errs)
@@ -49,12 +50,12 @@ func (l *loader) remark(remarks []rules.Remark) {
 // prerequisite resolves the condition that a remote configuration has a value,
 // or one of a list of values.
 func (l *loader) prerequisite(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
-	if l.broken[KindRemoteConfig][key.Text] {
+	if l.broken[trace.KindRemoteConfig][key.Text] {
 		return nil
 	}
-	d := l.byKey[KindRemoteConfig][key.Text]
+	d := l.byKey[trace.KindRemoteConfig][key.Text]
 	if d == nil {
-		errs.Add(key, "there is no remote configuration %q%s", key.Text, document.DidYouMean(key.Text, l.keys(KindRemoteConfig)))
+		errs.Add(key, "there is no remote configuration %q%s", key.Text, document.DidYouMean(key.Text, l.keys(trace.KindRemoteConfig)))
 		return nil
 	}
 	if cycle := l.cycle(d.key); cycle != "" {
@@ -88,7 +89,7 @@ func (l *loader) prerequisite(key, value *document.Node, errs *document.Errors) 
 // remoteConfigs builds all remote configurations. Those whose tables refer to
 // others are built after them, one at a time; the rest in parallel.
 func (l *loader) remoteConfigs() map[string]*RemoteConfig {
-	all := l.docs[KindRemoteConfig]
+	all := l.docs[trace.KindRemoteConfig]
 	var free, bound []*doc
 	for _, d := range all {
 		if refersToConfigs(d.node) {

@@ -10,6 +10,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/prompt"
 	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/valyala/fastjson"
 )
 
@@ -18,9 +19,9 @@ var testInstant = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // runTests runs the tests of all definitions. Failures are mistakes.
 func (l *loader) runTests() {
-	for kind, test := range map[Kind]func(*doc, *document.Errors){
-		KindPrompt:       l.testPrompt,
-		KindRemoteConfig: l.testRemoteConfig,
+	for kind, test := range map[trace.Kind]func(*doc, *document.Errors){
+		trace.KindPrompt:       l.testPrompt,
+		trace.KindRemoteConfig: l.testRemoteConfig,
 	} {
 		docs := l.docs[kind]
 		place := func(i int) document.Position { return docs[i].node.Pos }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // Comparison is what differs between two versions of a workspace.
@@ -98,7 +99,7 @@ func compare(before, after *definition.Snapshot, models changedModel, now time.T
 		olds, news := definitions(before, kind), definitions(after, kind)
 		for _, key := range unionKeys(olds, news) {
 			o, n := olds[key], news[key]
-			change := Change{Kind: kindWords[kind], Key: key}
+			change := Change{Kind: kind.String(), Key: key}
 			switch {
 			case o == nil:
 				change.Change, change.NewVersion = Added, n.Version
@@ -132,7 +133,7 @@ func compare(before, after *definition.Snapshot, models changedModel, now time.T
 func (c *Comparison) Empty() bool { return !c.Model && len(c.Definitions) == 0 }
 
 // definitions are the definitions of a kind by key.
-func definitions(s *definition.Snapshot, kind definition.Kind) map[string]*definition.Definition {
+func definitions(s *definition.Snapshot, kind trace.Kind) map[string]*definition.Definition {
 	m := make(map[string]*definition.Definition)
 	for d := range s.All() {
 		if d.Kind == kind {

@@ -13,6 +13,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/prompt"
 	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/valyala/fastjson"
 )
 
@@ -20,7 +21,7 @@ import (
 type Query struct {
 	Key string
 	// Kind is needed where definitions of several kinds have the key.
-	Kind definition.Kind
+	Kind trace.Kind
 	// Context and Variables are objects, null or nil, as a request has them.
 	Context, Variables *fastjson.Value
 	// At is when the request would come. It decides about schedules.
@@ -94,21 +95,21 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 	if err := s.Model.Bind(&b, q.Context, q.At); err != nil {
 		return nil, err
 	}
-	a := &Answer{Kind: kindWords[def.Kind], Key: def.Key, Version: def.Version, Revision: s.Revision}
+	a := &Answer{Kind: def.Kind.String(), Key: def.Key, Version: def.Version, Revision: s.Revision}
 	var (
 		table    *rules.Table
 		decision rules.Decision
 	)
 	switch def.Kind {
-	case definition.KindRemoteConfig:
+	case trace.KindRemoteConfig:
 		c := s.RemoteConfigs[def.Key]
 		table, a.Type = c.Table(), c.Type
 		a.Value, decision = c.Evaluate(&b)
-	case definition.KindPrompt:
+	case trace.KindPrompt:
 		p := s.Prompts[def.Key]
 		table = p.Table()
 		_, decision = a.render(p, &b, q.Variables)
-	case definition.KindEndpoint:
+	case trace.KindEndpoint:
 		e := s.Endpoints[def.Key]
 		table = e.Prompt.Table()
 		var variant *definition.Variant
@@ -164,7 +165,7 @@ func rowID(t *rules.Table, d rules.Decision) string {
 }
 
 // find finds the definition a query is about.
-func find(s *definition.Snapshot, key string, kind definition.Kind) (*definition.Definition, error) {
+func find(s *definition.Snapshot, key string, kind trace.Kind) (*definition.Definition, error) {
 	var found []*definition.Definition
 	var known []string
 	for d := range s.All() {
@@ -189,7 +190,7 @@ func find(s *definition.Snapshot, key string, kind definition.Kind) (*definition
 	}
 	words := make([]string, len(found))
 	for i, d := range found {
-		words[i] = kindWords[d.Kind]
+		words[i] = d.Kind.String()
 	}
 	return nil, &KeyError{fmt.Sprintf("%q is the key of several definitions: give the kind, one of %s", key, strings.Join(words, ", "))}
 }
@@ -207,7 +208,7 @@ type Summary struct {
 func Summaries(s *definition.Snapshot) []Summary {
 	list := make([]Summary, 0, len(s.Prompts)+len(s.Endpoints)+len(s.RemoteConfigs))
 	for d := range s.All() {
-		m := Summary{Kind: kindWords[d.Kind], Key: d.Key, Version: d.Version, File: d.Pos.File}
+		m := Summary{Kind: d.Kind.String(), Key: d.Key, Version: d.Version, File: d.Pos.File}
 		if t := tableOf(s, d.Kind, d.Key); t != nil {
 			m.Rows = len(t.Rows())
 		}
@@ -217,13 +218,13 @@ func Summaries(s *definition.Snapshot) []Summary {
 }
 
 // tableOf is the table of a definition, or nil.
-func tableOf(s *definition.Snapshot, kind definition.Kind, key string) *rules.Table {
+func tableOf(s *definition.Snapshot, kind trace.Kind, key string) *rules.Table {
 	switch kind {
-	case definition.KindPrompt:
+	case trace.KindPrompt:
 		if p := s.Prompts[key]; p != nil {
 			return p.Table()
 		}
-	case definition.KindRemoteConfig:
+	case trace.KindRemoteConfig:
 		if c := s.RemoteConfigs[key]; c != nil {
 			return c.Table()
 		}

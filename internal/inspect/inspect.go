@@ -10,29 +10,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/valyala/fastjson"
 )
 
-// kindWords are the kinds as tools spell them.
-var kindWords = map[definition.Kind]string{
-	definition.KindPrompt:       "prompt",
-	definition.KindEndpoint:     "endpoint",
-	definition.KindRemoteConfig: "remoteconfig",
-}
+// kinds are the kinds of definitions in the order in which tools list them.
+var kinds = []trace.Kind{trace.KindPrompt, trace.KindEndpoint, trace.KindRemoteConfig}
 
-// kinds are the kinds in the order in which tools list them.
-var kinds = []definition.Kind{definition.KindPrompt, definition.KindEndpoint, definition.KindRemoteConfig}
-
-// ParseKind reads a kind as tools spell it. The empty word is no kind.
-func ParseKind(word string) (definition.Kind, error) {
+// ParseKind reads a kind of definition as tools spell it: prompt, endpoint or
+// remoteconfig. The empty word is no kind.
+func ParseKind(word string) (trace.Kind, error) {
 	if word == "" {
 		return 0, nil
 	}
 	words := make([]string, len(kinds))
 	for i, k := range kinds {
-		if words[i] = kindWords[k]; words[i] == word {
+		if words[i] = k.String(); words[i] == word {
 			return k, nil
 		}
 	}

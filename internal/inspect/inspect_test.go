@@ -13,6 +13,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/google/go-cmp/cmp"
 	"github.com/valyala/fastjson"
 )
@@ -147,11 +148,11 @@ func TestEvaluateErrors(t *testing.T) {
 	if e, ok := errors.AsType[*KeyError](err); !ok || !strings.Contains(e.Error(), "one of prompt, remoteconfig") {
 		t.Errorf("ambiguous key: %v", err)
 	}
-	_, err = Evaluate(s, Query{Key: "chat", Kind: definition.KindEndpoint})
+	_, err = Evaluate(s, Query{Key: "chat", Kind: trace.KindEndpoint})
 	if e, ok := errors.AsType[*KeyError](err); !ok || !strings.Contains(e.Error(), "no endpoint") {
 		t.Errorf("key of another kind: %v", err)
 	}
-	_, err = Evaluate(s, Query{Key: "chat", Kind: definition.KindPrompt, Context: object(t, "{plann: pro}")})
+	_, err = Evaluate(s, Query{Key: "chat", Kind: trace.KindPrompt, Context: object(t, "{plann: pro}")})
 	if e, ok := errors.AsType[*rules.BindError](err); !ok || !strings.Contains(e.Error(), "plan") {
 		t.Errorf("refused context: %v", err)
 	}
@@ -199,8 +200,8 @@ func FuzzParseObject(f *testing.F) {
 
 func TestParseKind(t *testing.T) {
 	for _, k := range kinds {
-		if got, err := ParseKind(kindWords[k]); got != k || err != nil {
-			t.Errorf("%s: got %v, %v", kindWords[k], got, err)
+		if got, err := ParseKind(k.String()); got != k || err != nil {
+			t.Errorf("%s: got %v, %v", k, got, err)
 		}
 	}
 	if _, err := ParseKind("promt"); err == nil || !strings.Contains(err.Error(), `"prompt"`) {
@@ -250,8 +251,8 @@ func compareDirs(t testing.TB, oldDir, newDir string) *Comparison {
 				case err != nil && side.want.Refused != "":
 				case err != nil:
 					t.Errorf("%s: %v", a.Context, err)
-				case kind == definition.KindPrompt && quoteJSON(got.Variant) != string(side.want.Value),
-					kind != definition.KindPrompt && string(got.Value) != string(side.want.Value), got.Row != side.want.Row:
+				case kind == trace.KindPrompt && quoteJSON(got.Variant) != string(side.want.Value),
+					kind != trace.KindPrompt && string(got.Value) != string(side.want.Value), got.Row != side.want.Row:
 					t.Errorf("%s %s at %v: got %s by %s, the comparison says %s by %s",
 						change.Key, a.Context, at, got.Value, got.Row, side.want.Value, side.want.Row)
 				}

@@ -11,6 +11,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // The bounds of the search for contexts that get another answer.
@@ -75,7 +76,7 @@ type side struct {
 }
 
 // newTableDiff prepares the comparison, or returns nil for what has no table.
-func newTableDiff(before, after *definition.Snapshot, kind definition.Kind, key string, models changedModel, configs bool, now time.Time) *tableDiff {
+func newTableDiff(before, after *definition.Snapshot, kind trace.Kind, key string, models changedModel, configs bool, now time.Time) *tableDiff {
 	d := &tableDiff{now: now, models: models, seen: make(map[string]bool), found: make(map[string]bool), changes: []AnswerChange{}}
 	if !d.old.take(before, kind, key) || !d.new.take(after, kind, key) {
 		return nil
@@ -98,12 +99,12 @@ func newTableDiff(before, after *definition.Snapshot, kind definition.Kind, key 
 }
 
 // take finds a version's table.
-func (s *side) take(snapshot *definition.Snapshot, kind definition.Kind, key string) bool {
+func (s *side) take(snapshot *definition.Snapshot, kind trace.Kind, key string) bool {
 	s.model, s.fields = snapshot.Model, snapshot.Model.FieldNames()
 	if s.table = tableOf(snapshot, kind, key); s.table == nil {
 		return false
 	}
-	if kind == definition.KindPrompt {
+	if kind == trace.KindPrompt {
 		p := snapshot.Prompts[key]
 		s.def = p.Default().Key
 		s.value = func(rules.Decision) json.RawMessage {
@@ -122,7 +123,7 @@ func (s *side) take(snapshot *definition.Snapshot, kind definition.Kind, key str
 }
 
 // read reads the rows as the file has them.
-func (s *side) read(snapshot *definition.Snapshot, kind definition.Kind, key string) bool {
+func (s *side) read(snapshot *definition.Snapshot, kind trace.Kind, key string) bool {
 	def, rows, ok := readRows(definitions(snapshot, kind)[key])
 	if !ok || len(rows) != len(s.table.Rows()) {
 		return false

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // decodeStrictly reads one JSON text with encoding/json, refusing duplicate
@@ -163,13 +164,13 @@ func FuzzMetrics(f *testing.F) {
 				continue
 			}
 			checkRecord(t, m)
-			for _, kind := range []TraceKind{Unattached, PromptTrace, EndpointTrace, RemoteConfigTrace} {
+			for _, kind := range []trace.Kind{trace.KindMetrics, trace.KindPrompt, trace.KindEndpoint, trace.KindRemoteConfig} {
 				reduced := *m
 				_, err := reduced.Apply(kind)
 				if err != nil && err.Name != "no_metrics" {
 					t.Fatalf("%q: %v", body, err)
 				}
-				if err == nil && reduced.Empty() && kind != RemoteConfigTrace {
+				if err == nil && reduced.Empty() && kind != trace.KindRemoteConfig {
 					t.Fatalf("%q: an empty record for kind %d", body, kind)
 				}
 			}

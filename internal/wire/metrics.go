@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // Ceilings of a metrics record's numbers. They are far past any real value;
@@ -15,18 +16,6 @@ const (
 	maxScore        = 100
 	maxMilliseconds = 1e12
 	maxTokens       = 1_000_000_000
-)
-
-// TraceKind is what a trace is of, as far as the rules of metrics go.
-type TraceKind uint8
-
-// The kinds of traces.
-const (
-	// Unattached is the trace a record without a trace id gets of its own.
-	Unattached TraceKind = iota
-	PromptTrace
-	EndpointTrace
-	RemoteConfigTrace
 )
 
 // Economics counts an answer's tokens. Total is the sum of the other two; of the
@@ -214,14 +203,14 @@ func economics(v *fastjson.Value) (*Economics, *Error) {
 // measured the rest itself. Remote-configuration traces take metadata and
 // require nothing. The roundtrip time, which old clients send unasked, is kept
 // for every kind.
-func (m *MetricsRecord) Apply(kind TraceKind) (ignored []string, err *Error) {
+func (m *MetricsRecord) Apply(kind trace.Kind) (ignored []string, err *Error) {
 	switch kind {
-	case EndpointTrace:
+	case trace.KindEndpoint:
 		ignored = m.dropMeasured(nil)
 		if m.Metadata == nil && m.Score == nil {
 			return nil, Errorf(NoMetrics, "", `The record has nothing an endpoint's trace takes. Send "metadata", "score" or both.`)
 		}
-	case RemoteConfigTrace:
+	case trace.KindRemoteConfig:
 		if m.Score != nil {
 			m.Score = nil
 			ignored = append(ignored, "score")

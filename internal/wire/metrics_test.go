@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 func TestMetrics(t *testing.T) {
@@ -120,29 +122,29 @@ func TestApply(t *testing.T) {
 		LLMResponse: new("x"), ChainID: new("c"), ConversationID: new("d"), Economics: economics,
 	}
 	tests := map[string]struct {
-		kind    TraceKind
+		kind    trace.Kind
 		body    string
 		ignored []string
 		left    MetricsRecord
 		code    string
 	}{
-		"prompt takes all":        {PromptTrace, all, nil, whole, ""},
-		"unattached takes all":    {Unattached, all, nil, whole, ""},
-		"prompt requires one":     {PromptTrace, `{}`, nil, MetricsRecord{}, "no_metrics"},
-		"unattached requires one": {Unattached, `{"metadata":{},"score":null}`, nil, MetricsRecord{}, "no_metrics"},
-		"prompt with roundtrip":   {PromptTrace, `{"roundtrip_time":3}`, nil, MetricsRecord{RoundtripTime: new(3.0)}, ""},
-		"endpoint": {EndpointTrace, all, measured,
+		"prompt takes all":        {trace.KindPrompt, all, nil, whole, ""},
+		"unattached takes all":    {trace.KindMetrics, all, nil, whole, ""},
+		"prompt requires one":     {trace.KindPrompt, `{}`, nil, MetricsRecord{}, "no_metrics"},
+		"unattached requires one": {trace.KindMetrics, `{"metadata":{},"score":null}`, nil, MetricsRecord{}, "no_metrics"},
+		"prompt with roundtrip":   {trace.KindPrompt, `{"roundtrip_time":3}`, nil, MetricsRecord{RoundtripTime: new(3.0)}, ""},
+		"endpoint": {trace.KindEndpoint, all, measured,
 			MetricsRecord{Metadata: []byte(`{"a":1}`), Score: new(1.0), RoundtripTime: new(3.0)}, ""},
-		"endpoint score":          {EndpointTrace, `{"score":0}`, nil, MetricsRecord{Score: new(0.0)}, ""},
-		"endpoint metadata":       {EndpointTrace, `{"metadata":{"a":1}}`, nil, MetricsRecord{Metadata: []byte(`{"a":1}`)}, ""},
-		"endpoint with measured":  {EndpointTrace, `{"latency":1}`, nil, MetricsRecord{}, "no_metrics"},
-		"endpoint with roundtrip": {EndpointTrace, `{"roundtrip_time":1}`, nil, MetricsRecord{}, "no_metrics"},
-		"endpoint with nothing":   {EndpointTrace, `{}`, nil, MetricsRecord{}, "no_metrics"},
-		"configuration": {RemoteConfigTrace, all, append([]string{"score"}, measured...),
+		"endpoint score":          {trace.KindEndpoint, `{"score":0}`, nil, MetricsRecord{Score: new(0.0)}, ""},
+		"endpoint metadata":       {trace.KindEndpoint, `{"metadata":{"a":1}}`, nil, MetricsRecord{Metadata: []byte(`{"a":1}`)}, ""},
+		"endpoint with measured":  {trace.KindEndpoint, `{"latency":1}`, nil, MetricsRecord{}, "no_metrics"},
+		"endpoint with roundtrip": {trace.KindEndpoint, `{"roundtrip_time":1}`, nil, MetricsRecord{}, "no_metrics"},
+		"endpoint with nothing":   {trace.KindEndpoint, `{}`, nil, MetricsRecord{}, "no_metrics"},
+		"configuration": {trace.KindRemoteConfig, all, append([]string{"score"}, measured...),
 			MetricsRecord{Metadata: []byte(`{"a":1}`), RoundtripTime: new(3.0)}, ""},
-		"configuration with nothing":   {RemoteConfigTrace, `{}`, nil, MetricsRecord{}, ""},
-		"configuration with score":     {RemoteConfigTrace, `{"score":1}`, []string{"score"}, MetricsRecord{}, ""},
-		"configuration with roundtrip": {RemoteConfigTrace, `{"roundtrip_time":3}`, nil, MetricsRecord{RoundtripTime: new(3.0)}, ""},
+		"configuration with nothing":   {trace.KindRemoteConfig, `{}`, nil, MetricsRecord{}, ""},
+		"configuration with score":     {trace.KindRemoteConfig, `{"score":1}`, []string{"score"}, MetricsRecord{}, ""},
+		"configuration with roundtrip": {trace.KindRemoteConfig, `{"roundtrip_time":3}`, nil, MetricsRecord{RoundtripTime: new(3.0)}, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -309,7 +309,7 @@ func (p *postingSource) window(ctx context.Context, on querier, from, limit trac
 
 // take appends an id that is in the window, and of the kind that is asked for.
 func (p *postingSource) take(ids []trace.ID, id, from, limit trace.ID) []trace.ID {
-	if compareIDs(id, from) >= 0 || compareIDs(id, limit) < 0 || p.kind != 0 && kindOf(id) != p.kind {
+	if compareIDs(id, from) >= 0 || compareIDs(id, limit) < 0 || p.kind != 0 && id.Kind() != p.kind {
 		return ids
 	}
 	return append(ids, id)

@@ -163,10 +163,6 @@ func conditions(f *trace.Filter) (clauses, error) {
 	return c, c.metadata(shownMetadata, f.Metadata)
 }
 
-// kindOf is what kind the id says that its trace is of. The store only holds
-// ids that the gateway verified.
-func kindOf(id trace.ID) trace.Kind { return trace.Kind(id[6] >> 1 & 0b111) }
-
 // kindBytes are the two forms of the byte of an id that has the kind: its last
 // bit is of the counter.
 func kindBytes(kind trace.Kind) (low, high []byte) {

@@ -301,7 +301,7 @@ WHERE m.seq > ? AND m.seq <= ? AND %s ORDER BY m.seq`, variantColumn, where.and(
 		if !millis.Valid {
 			var id trace.ID
 			copy(id[:], rawID)
-			s.kind, millis.Int64 = kindOf(id).String(), id.Time().UnixMilli()
+			s.kind, millis.Int64 = id.Kind().String(), id.Time().UnixMilli()
 		}
 		c := t.at(s, millis.Int64)
 		c.reports++
