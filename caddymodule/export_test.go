@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 func init() { keysInterval = 20 * time.Millisecond }
@@ -24,7 +24,7 @@ func StoreConfig() (config sqlite.Config) {
 }
 
 // StoreStats is the account of the only store that is open.
-func StoreStats() (stats trace.Stats) {
+func StoreStats() (stats recorder.Stats) {
 	stores.Range(func(_, value any) bool {
 		stats = value.(*sharedStore).recorder.Stats()
 		return false

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/caddymodule"
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -36,7 +37,7 @@ func storeOld(t *testing.T, path, workspace string, count, size int, age time.Du
 		t.Fatal(err)
 	}
 	at := time.Now().Add(-age)
-	var batch trace.Batch
+	var batch recorder.Batch
 	for range count {
 		batch.Records = append(batch.Records, &trace.Record{
 			ID: authority.New(trace.KindPrompt, at), Time: at, Workspace: workspace, Kind: trace.KindPrompt, Key: "old", Status: 200,

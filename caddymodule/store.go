@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // sharedStore is an open database with its recorder, the idempotency keys that
@@ -19,7 +19,7 @@ import (
 type sharedStore struct {
 	*leases
 	path     string
-	recorder *trace.Recorder
+	recorder *recorder.Recorder
 	claims   *claims
 	limits   activeLimits
 	sinks    activeSinks
@@ -70,7 +70,7 @@ func (a *activeLimits) current() storeLimits {
 func acquireStore(path string) (*sharedStore, error) {
 	value, _, err := stores.LoadOrNew(path, func() (caddy.Destructor, error) {
 		s := &sharedStore{leases: newLeases(), path: path, claims: newClaims()}
-		s.recorder = trace.NewRecorder(trace.Options{
+		s.recorder = recorder.New(recorder.Options{
 			Open:   s.open,
 			Logger: currentLogger("cadenza.store", path),
 		})
@@ -83,7 +83,7 @@ func acquireStore(path string) (*sharedStore, error) {
 	return value.(*sharedStore), nil
 }
 
-func (s *sharedStore) open(ctx context.Context) (trace.Store, error) {
+func (s *sharedStore) open(ctx context.Context) (recorder.Store, error) {
 	return sqlite.Open(ctx, s.config())
 }
 

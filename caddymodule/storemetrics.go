@@ -5,14 +5,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 )
 
 // recorderCollector shows the accounts of all recorders. They are read when
 // metrics are scraped, so recording costs nothing more.
 type recorderCollector struct {
 	mu   sync.Mutex
-	open map[string]*trace.Recorder // by path
+	open map[string]*recorder.Recorder // by path
 	// aside is how many damaged files were set aside of each path.
 	aside map[string]uint64
 	// evicted is how many rows were deleted for the size of each path, by table.
@@ -26,7 +26,7 @@ func newRecorderCollector() *recorderCollector {
 		return prometheus.NewDesc("cadenza_store_"+name, help, append([]string{"store"}, labels...), nil)
 	}
 	return &recorderCollector{
-		open:          make(map[string]*trace.Recorder),
+		open:          make(map[string]*recorder.Recorder),
 		aside:         make(map[string]uint64),
 		evicted:       make(map[string]map[string]int64),
 		queue:         describe("queue_records", "Records that wait to be written."),
@@ -43,10 +43,10 @@ func newRecorderCollector() *recorderCollector {
 	}
 }
 
-func (c *recorderCollector) add(path string, recorder *trace.Recorder) {
+func (c *recorderCollector) add(path string, r *recorder.Recorder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.open[path] = recorder
+	c.open[path] = r
 }
 
 // countAside counts a damaged file that was set aside.
@@ -67,10 +67,10 @@ func (c *recorderCollector) countEvicted(path, table string, rows int64) {
 }
 
 // remove forgets a recorder, unless another took its place.
-func (c *recorderCollector) remove(path string, recorder *trace.Recorder) {
+func (c *recorderCollector) remove(path string, r *recorder.Recorder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open[path] == recorder {
+	if c.open[path] == r {
 		delete(c.open, path)
 	}
 }
@@ -88,8 +88,8 @@ func (c *recorderCollector) Describe(descs chan<- *prometheus.Desc) {
 func (c *recorderCollector) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for path, recorder := range c.open {
-		stats := recorder.Stats()
+	for path, r := range c.open {
+		stats := r.Stats()
 		gauge := func(desc *prometheus.Desc, value float64) {
 			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, path)
 		}
@@ -97,7 +97,7 @@ func (c *recorderCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, append([]string{path}, labels...)...)
 		}
 		up := 0.0
-		if stats.Availability == trace.Available {
+		if stats.Availability == recorder.Available {
 			up = 1
 		}
 		gauge(c.queue, float64(stats.Queued))

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -36,7 +37,7 @@ func (b *fakeBox) Position(context.Context) (trace.Position, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.broken {
-		return trace.Position{}, trace.ErrBroken
+		return trace.Position{}, recorder.ErrBroken
 	}
 	return b.cursor, nil
 }

@@ -44,6 +44,17 @@ func (d *Delivery) Len() int {
 	return len(d.Records) + len(d.Metrics) + len(d.Versions) + len(d.Erasures)
 }
 
+// Version is one version of a definition: the text that the records naming it
+// were answered from.
+type Version struct {
+	Workspace string
+	Kind      Kind
+	Key       string
+	Version   string
+	Content   []byte
+	Time      time.Time // when it was first seen
+}
+
 // Erasure is a selector whose traces were erased, and when.
 type Erasure struct {
 	Time time.Time

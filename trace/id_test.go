@@ -103,6 +103,19 @@ func TestUnknownKindDoesNotVerify(t *testing.T) {
 	}
 }
 
+// TestDecisionsAreNoTraces: what names a request is not taken for the id of an
+// answer, on which something could be reported.
+func TestDecisionsAreNoTraces(t *testing.T) {
+	a, err := NewAuthority(make([]byte, MinKeyLength), "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := a.New(KindDecision, time.Now())
+	if kind, ok := a.Verify(id); ok || id.Kind() != KindDecision || !id.isForm() {
+		t.Errorf("%s is valid (%t) and of kind %v", id, ok, kind)
+	}
+}
+
 func TestIDsAscend(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := mustAuthority(t, "default")

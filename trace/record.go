@@ -159,8 +159,8 @@ func kept(buffer []byte) []byte {
 	return buffer[:0]
 }
 
-// copyFrom makes r equal to from, in buffers of its own but for what is shared.
-func (r *Record) copyFrom(from *Record) {
+// CopyFrom makes r equal to from, in buffers of its own but for what is shared.
+func (r *Record) CopyFrom(from *Record) {
 	own := *r
 	*r = *from
 	r.Attempts = append(own.Attempts[:0], from.Attempts...)
@@ -176,20 +176,27 @@ func (r *Record) copyFrom(from *Record) {
 // recordOverhead is about what a record takes beside its content, in bytes.
 const recordOverhead = 512
 
-// Size is about what the record takes in memory, in bytes. What it shares is
-// counted with one of the records that do.
+// Size is about what the record takes in memory, in bytes, without what it
+// shares with others.
 func (r *Record) Size() int {
 	size := recordOverhead + len(r.Model) + len(r.Metadata) + len(r.Context) + len(r.Variables) + len(r.Messages) + len(r.Response) + len(r.ToolCalls) + 96*len(r.Attempts)
-	size += notesSize(r.Notes)
-	if r.Shared != nil && r.Shared.countedWith == r {
-		size += r.Shared.size()
+	for _, note := range r.Notes {
+		size += 16 + len(note)
 	}
 	return size
 }
 
-func notesSize(notes []string) (size int) {
-	for _, note := range notes {
-		size += 16 + len(note)
+// DropContent leaves out what only the log policy content records. It reports
+// whether there was any. Content that the record shares stays with the others.
+func (r *Record) DropContent() (some bool) {
+	for _, content := range []*[]byte{&r.Context, &r.Variables, &r.Messages, &r.Response, &r.ToolCalls} {
+		some = some || len(*content) > 0
+		*content = kept(*content)
 	}
-	return size
+	if r.SharesContent && len(r.Shared.Context)+len(r.Shared.Variables) > 0 {
+		some = true
+		r.Shared = &Shared{Notes: r.Shared.Notes, Metadata: r.Shared.Metadata}
+		r.SharesContent = false
+	}
+	return some
 }

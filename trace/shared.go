@@ -11,13 +11,4 @@ type Shared struct {
 	// Content: only of records that say so.
 	Context   []byte // JSON
 	Variables []byte // JSON
-
-	// countedWith is the record whose size has that of this in it. It does not
-	// change once that record is the recorder's.
-	countedWith *Record
-}
-
-// size is about what the members take in memory, in bytes.
-func (s *Shared) size() int {
-	return recordOverhead + len(s.Metadata) + len(s.Context) + len(s.Variables) + notesSize(s.Notes)
 }

@@ -1,10 +1,4 @@
-// Package trace identifies and records answers: ids that any node of a fleet
-// can verify without I/O, the records of answers and of the metrics reported
-// on them, and the recorder that takes them to a store.
-//
-// The recorder keeps two promises apart. Metrics are acknowledged only after
-// the commit that holds them is on stable storage. The records of answers are
-// written behind the caller's back, in groups, and a loss is counted. An
-// upstream call is in between: its start record is handed to the operating
-// system before the call is made, so that a crash leaves evidence of it.
+// Package trace is the model of what Cadenza records: ids that any node of a
+// fleet can verify without I/O, the records of answers and of the metrics
+// reported on them, and the deliveries by which sinks are given both.
 package trace

@@ -115,7 +115,7 @@ func init() {
 			Run: "TestEvictionsAreCounted",
 		},
 	)
-	add("trace",
+	add("internal/recorder",
 		mutant{
 			ID: "no-parts", In: "shares.divide",
 			What: "one workspace may take all of the queue",
@@ -155,7 +155,7 @@ func init() {
 			Run: "TestWorkspacesShareTheQueue",
 		},
 	)
-	add("trace",
+	add("internal/recorder",
 		mutant{
 			ID: "request-without-bound", In: "Recorder.Evaluations",
 			What: "what one request records is not bounded",
@@ -165,7 +165,7 @@ func init() {
 		mutant{
 			ID: "start-without-bound", In: "Recorder.Start",
 			What: "a start is dropped for its content",
-			Old:  "r.bound(start.record, MaxRecordSize)", New: "start.record.Size()",
+			Old:  "r.bound(start.record, MaxRecordSize, false)", New: "start.record.Size()",
 			Run: "RecordIsBounded",
 		},
 	)

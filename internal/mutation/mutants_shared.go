@@ -1,11 +1,11 @@
 package main
 
 func init() {
-	add("trace",
+	add("internal/recorder",
 		mutant{
 			ID: "shared-counts-nothing", In: "Recorder.Evaluations",
 			What: "what records share takes no room in the queue",
-			Old:  "			shared.countedWith = record\n", New: "",
+			Old:  "shared != nil && !counted", New: "false",
 			Run: "TestSharedMembersAreCountedOnce",
 		},
 		mutant{
@@ -14,11 +14,13 @@ func init() {
 			Old:  "counted = counted || counts\n		}", New: "}\n		counted = counted || counts",
 			Run: "TestSharedMembersAreCountedWithoutTheFirst",
 		},
+	)
+	add("trace",
 		mutant{
-			ID: "shared-content-unbounded", In: "Record.leaveOutContent",
+			ID: "shared-content-unbounded", In: "Record.DropContent",
 			What: "what a request shares is recorded however large it is",
 			Old:  "		r.SharesContent = false\n", New: "",
-			Run: "TestSharedContentIsBounded",
+			Run: "TestSharedContentIsBounded", Tests: []string{"internal/recorder"},
 		},
 	)
 	add("internal/store/sqlite",

@@ -42,6 +42,14 @@ func init() {
 			Run: "IDsVerify",
 		},
 		mutant{
+			ID: "reply-at-its-end", In: "Reply.Expired",
+			What: "a reply is given again a moment too long",
+			Old:  "!r.Time.After(", New: "r.Time.Before(",
+			Run: "Replies", Tests: []string{"internal/recorder"},
+		},
+	)
+	add("internal/recorder",
+		mutant{
 			ID: "lost-batch", In: "writer.dropBatch",
 			What: "records that were lost are not counted",
 			Old:  "w.lose(workspace, lostFailed, count)", New: "_, _ = workspace, count",
@@ -62,7 +70,7 @@ func init() {
 		mutant{
 			ID: "room-for-ends", In: "Recorder.End",
 			What: "the end of a call is dropped when the queue is full of evaluations",
-			Old:  "r.push(record, true)", New: "r.push(record, false)",
+			Old:  "MaxRecordSize, false), true)", New: "MaxRecordSize, false), false)",
 			Run: "Ceilings",
 		},
 		mutant{
@@ -84,16 +92,10 @@ func init() {
 			Run: "MetricsAreGivenUp", Timeout: hang,
 		},
 		mutant{
-			ID: "reply-at-its-end", In: "Reply.Expired",
-			What: "a reply is given again a moment too long",
-			Old:  "!r.Time.After(", New: "r.Time.Before(",
-			Run: "Replies",
-		},
-		mutant{
 			ID: "replies-not-durable", In: "Batch.Durable",
 			What: "a reply is acknowledged before it is on disk",
 			Old:  " || len(b.Replies) > 0", New: "",
-			Run: "RepliesComeBackAsTheyWere|Durable", Tests: []string{"internal/store/sqlite", "trace"},
+			Run: "RepliesComeBackAsTheyWere|Durable", Tests: []string{"internal/store/sqlite", "internal/recorder"},
 		},
 		mutant{
 			ID: "broken-store-not-reopened", In: "writer.serve",

@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/goleak"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/sinks"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -232,14 +233,14 @@ func TestStream(t *testing.T) {
 func TestDrainToFile(t *testing.T) {
 	dir := t.TempDir()
 	db, path := filepath.Join(dir, "traces.db"), filepath.Join(dir, "traces.jsonl")
-	recorder := trace.NewRecorder(trace.Options{Open: sqlite.Opener(sqlite.Config{Path: db})})
-	recorder.Open()
+	writer := recorder.New(recorder.Options{Open: sqlite.Opener(sqlite.Config{Path: db})})
+	writer.Open()
 	for i := range 1000 {
 		r := trace.AcquireRecord()
 		r.ID, r.Time, r.Workspace, r.Kind, r.Key = trace.ID{byte(i >> 8), byte(i), 1}, time.Now(), "default", trace.KindPrompt, "k"
-		recorder.Evaluation(r)
+		writer.Evaluation(r)
 	}
-	if err := recorder.Close(t.Context()); err != nil {
+	if err := writer.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f, err := NewFile(path)

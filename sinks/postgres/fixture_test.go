@@ -22,6 +22,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/cadenza-gateway/cadenza/internal/postgrestest"
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/sinks"
 	"github.com/cadenza-gateway/cadenza/sinks/postgres"
@@ -99,7 +100,7 @@ func withDSN(t testing.TB, dsn, user, database string) string {
 type gateway struct {
 	t         testing.TB
 	path      string
-	recorder  *trace.Recorder
+	recorder  *recorder.Recorder
 	authority *trace.Authority
 	written   atomic.Int64 // traces that the store should hold
 }
@@ -123,7 +124,7 @@ func newGateway(t testing.TB, traceKey []byte) *gateway {
 }
 
 func (g *gateway) open() {
-	g.recorder = trace.NewRecorder(trace.Options{Open: sqlite.Opener(sqlite.Config{Path: g.path}), MaxRecords: 1 << 20})
+	g.recorder = recorder.New(recorder.Options{Open: sqlite.Opener(sqlite.Config{Path: g.path}), MaxRecords: 1 << 20})
 	g.recorder.Open()
 }
 

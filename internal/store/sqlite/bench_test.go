@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -15,36 +16,36 @@ import (
 func BenchmarkCommit(b *testing.B) {
 	for _, size := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("records/batch=%d", size), func(b *testing.B) {
-			benchmarkCommit(b, size, func(batch *trace.Batch, id trace.ID, now time.Time) {
+			benchmarkCommit(b, size, func(batch *recorder.Batch, id trace.ID, now time.Time) {
 				r := new(trace.Record)
 				fillEvaluation(r, id, now)
 				batch.Records = append(batch.Records, r)
-			}, func(batch *trace.Batch, i int, id trace.ID) { batch.Records[i].ID = id })
+			}, func(batch *recorder.Batch, i int, id trace.ID) { batch.Records[i].ID = id })
 		})
 		b.Run(fmt.Sprintf("metrics/batch=%d", size), func(b *testing.B) {
-			benchmarkCommit(b, size, func(batch *trace.Batch, id trace.ID, now time.Time) {
+			benchmarkCommit(b, size, func(batch *recorder.Batch, id trace.ID, now time.Time) {
 				batch.Metrics = append(batch.Metrics, &trace.Metrics{
 					TraceID: id, Workspace: "default", APIKey: "app", Time: now, Score: new(90.0), Metadata: []byte(`{"n":1}`),
 				})
-			}, func(batch *trace.Batch, i int, id trace.ID) { batch.Metrics[i].TraceID = id })
+			}, func(batch *recorder.Batch, i int, id trace.ID) { batch.Metrics[i].TraceID = id })
 		})
 		b.Run(fmt.Sprintf("metrics with keys/batch=%d", size), func(b *testing.B) {
-			benchmarkCommit(b, size, func(batch *trace.Batch, id trace.ID, now time.Time) {
+			benchmarkCommit(b, size, func(batch *recorder.Batch, id trace.ID, now time.Time) {
 				batch.Metrics = append(batch.Metrics, &trace.Metrics{
 					TraceID: id, Workspace: "default", APIKey: "app", Time: now, Score: new(90.0), Metadata: []byte(`{"n":1}`),
 					Reply: replyOf("", 1, now),
 				})
-			}, func(batch *trace.Batch, i int, id trace.ID) {
+			}, func(batch *recorder.Batch, i int, id trace.ID) {
 				batch.Metrics[i].TraceID, batch.Metrics[i].Reply.Key = id, id.String()
 			})
 		})
 	}
 }
 
-func benchmarkCommit(b *testing.B, size int, add func(*trace.Batch, trace.ID, time.Time), renew func(*trace.Batch, int, trace.ID)) {
+func benchmarkCommit(b *testing.B, size int, add func(*recorder.Batch, trace.ID, time.Time), renew func(*recorder.Batch, int, trace.ID)) {
 	s := mustOpen(b, Config{Path: filepath.Join(b.TempDir(), "a.db")})
 	authority, now := mustAuthority(b), time.Now()
-	var batch trace.Batch
+	var batch recorder.Batch
 	for range size {
 		add(&batch, trace.ID{}, now)
 	}
@@ -136,7 +137,7 @@ func BenchmarkReply(b *testing.B) {
 	now := time.Now()
 	const kept = 100_000
 	for n := 0; n < kept; {
-		var batch trace.Batch
+		var batch recorder.Batch
 		for range 1000 {
 			batch.Replies = append(batch.Replies, replyOf(fmt.Sprint("3f0c9c1e-6b1f-4f9e-9a53-", n), 1, now))
 			n++

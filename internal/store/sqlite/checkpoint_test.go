@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -42,7 +43,7 @@ func TestLogIsCopiedInTheBackground(t *testing.T) {
 	before := size()
 	record := fullRecord(mustAuthority(t).New(trace.KindPrompt, time.Now()), time.Now())
 	record.Response = make([]byte, 1<<20)
-	if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{record}}); err != nil {
+	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{record}}); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "the database to grow", func() bool { return size() >= before+1<<20 })
@@ -58,7 +59,7 @@ func TestLongLogIsBegunAnew(t *testing.T) {
 	commit := func() {
 		t.Helper()
 		record := fullRecord(authority.New(trace.KindPrompt, time.Now()), time.Now())
-		if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{record}}); err != nil {
+		if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{record}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 )
 
 // traceKeyLength is the length of a key that the store makes, in bytes.
 const traceKeyLength = 32
 
-// TraceKey implements [trace.Store]. Processes that share a file agree.
+// TraceKey implements [recorder.Store]. Processes that share a file agree.
 func (s *Store) TraceKey(ctx context.Context) ([]byte, error) {
 	key, err := storedTraceKey(ctx, s.conn)
 	if !errors.Is(err, sql.ErrNoRows) {
@@ -30,8 +30,8 @@ func (s *Store) TraceKey(ctx context.Context) ([]byte, error) {
 	return key, classify(err)
 }
 
-// Commit implements [trace.Store].
-func (s *Store) Commit(ctx context.Context, batch *trace.Batch) error {
+// Commit implements [recorder.Store].
+func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
@@ -56,12 +56,12 @@ func (s *Store) usable() error {
 	return sameFile(s.path, s.file)
 }
 
-// sameFile fails with trace.ErrReplaced where the file at the path is not the
+// sameFile fails with recorder.ErrReplaced where the file at the path is not the
 // one that was opened. Commits to a file that was deleted or moved succeed, and
 // are lost.
 func sameFile(path string, opened os.FileInfo) error {
 	if info, err := os.Stat(path); err != nil || !os.SameFile(info, opened) {
-		return errors.Join(fmt.Errorf("%w: %s was moved or deleted", trace.ErrReplaced, path), err)
+		return errors.Join(fmt.Errorf("%w: %s was moved or deleted", recorder.ErrReplaced, path), err)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 // writeUntilKilled records for ever and prints what was acknowledged: "m ID" for
 // metrics that were stored, "s ID" for an upstream call whose start was.
 func writeUntilKilled(path string) error {
-	r := trace.NewRecorder(trace.Options{Open: Opener(Config{Path: path})})
+	r := recorder.New(recorder.Options{Open: Opener(Config{Path: path})})
 	r.Open()
 	ctx := context.Background()
 	key, err := r.TraceKey(ctx)

@@ -16,12 +16,13 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // inUse is a file that a recorder writes to.
 type inUse struct {
-	*trace.Recorder
+	*recorder.Recorder
 	config    Config
 	path      string
 	ids       *trace.Authority

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -28,7 +29,7 @@ func benchmarkShared(b *testing.B, answers, size int, once bool) {
 	s := mustOpen(b, Config{Path: filepath.Join(b.TempDir(), "a.db")})
 	authority, now := mustAuthority(b), time.Now()
 	metadata := fmt.Appendf(nil, `{"text":"%s"}`, bytes.Repeat([]byte("x"), size-11))
-	batch := trace.Batch{Records: make([]*trace.Record, 200/answers*answers)}
+	batch := recorder.Batch{Records: make([]*trace.Record, 200/answers*answers)}
 	b.ReportAllocs()
 	before, rows := processorTime(b), 0
 	for b.Loop() {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -85,8 +86,8 @@ func TestSharedMembersAreShownOnEveryTrace(t *testing.T) {
 	alone := fullRecord(authority.New(trace.KindEndpoint, at), at)
 	alone.Decision = records[0].Decision // it belongs to it, and has members of its own
 	records = append(records, full, alone)
-	mustCommit(t, s, trace.Batch{Records: records[:4]})
-	mustCommit(t, s, trace.Batch{Records: records[4:]})
+	mustCommit(t, s, recorder.Batch{Records: records[:4]})
+	mustCommit(t, s, recorder.Batch{Records: records[4:]})
 	wantDecisions(t, s, "after two batches", 1, 1)
 
 	var want, short []*trace.Record
@@ -142,7 +143,7 @@ func TestSharedMembersOfAnInterruptedCall(t *testing.T) {
 	for _, r := range records {
 		r.State = trace.StateStarted
 	}
-	mustCommit(t, s, trace.Batch{Starts: records})
+	mustCommit(t, s, recorder.Batch{Starts: records})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -172,21 +173,21 @@ func TestDecisionsGoWithTheLastOfTheirTraces(t *testing.T) {
 			}
 		}
 	}
-	mustCommit(t, s, trace.Batch{Records: records[:1]})
+	mustCommit(t, s, recorder.Batch{Records: records[:1]})
 	wantDecisions(t, s, "of a trace without content", 1, 0)
-	mustCommit(t, s, trace.Batch{Records: records[1:]})
+	mustCommit(t, s, recorder.Batch{Records: records[1:]})
 	wantDecisions(t, s, "of some with content", 1, 1)
-	mustCommit(t, s, trace.Batch{Records: records}) // they replace themselves
+	mustCommit(t, s, recorder.Batch{Records: records}) // they replace themselves
 	wantDecisions(t, s, "once they were replaced", 1, 1)
 	remove(0, 1)
 	wantDecisions(t, s, "with one of each left", 1, 1)
 	remove(3)
 	wantDecisions(t, s, "with one left that shows no content", 1, 0)
-	mustCommit(t, s, trace.Batch{Records: records[2:3]})
+	mustCommit(t, s, recorder.Batch{Records: records[2:3]})
 	wantDecisions(t, s, "once that was written again", 1, 0)
 	remove(2)
 	wantDecisions(t, s, "with none left", 0, 0)
-	mustCommit(t, s, trace.Batch{Records: records[3:]}) // that came late
+	mustCommit(t, s, recorder.Batch{Records: records[3:]}) // that came late
 	wantDecisions(t, s, "with one that came late", 1, 1)
 	if got, err := s.Trace(t.Context(), records[3].ID); err != nil || string(got.Context) != `{"plan":"ada"}` {
 		t.Errorf("%+v, %v", got, err)
@@ -200,7 +201,7 @@ func TestRetentionDeletesDecisions(t *testing.T) {
 	text := string(bytes.Repeat([]byte("x"), 10_000))
 	for _, age := range []time.Duration{2 * time.Hour, 30 * time.Minute, 0} {
 		for range 20 {
-			mustCommit(t, s, trace.Batch{Records: answersOf(authority, now.Add(-age), 50, fullShared(text))})
+			mustCommit(t, s, recorder.Batch{Records: answersOf(authority, now.Add(-age), 50, fullShared(text))})
 		}
 	}
 	wantDecisions(t, s, "before", 60, 60)
@@ -251,7 +252,7 @@ func TestErasureOfSharedMembers(t *testing.T) {
 		}
 		records := answersOf(authority, now, 100, shared)
 		others := answersOf(authority, now, 3, &trace.Shared{Metadata: []byte(`{"user":"bob"}`), Context: []byte("another's context")})
-		batch := trace.Batch{Records: slices.Concat(records, others)}
+		batch := recorder.Batch{Records: slices.Concat(records, others)}
 		for _, r := range records {
 			if m := metricsOf(r.ID); r.SharesContent {
 				m.ConversationID = new("c1")
@@ -297,7 +298,7 @@ func TestErasureCountsWhatGoesWithATrace(t *testing.T) {
 	s := mustOpen(t, Config{Path: path})
 	e := &erasure{conn: s.conn, turn: turnOf(path), selector: trace.Selector{Workspace: "default", MetadataName: "user", MetadataValue: `"ada"`}}
 	text := bytes.Repeat([]byte("x"), eraseBytes/2)
-	mustCommit(t, s, trace.Batch{Records: answersOf(mustAuthority(t), time.Now(), 10, &trace.Shared{Metadata: []byte(`{"user":"ada"}`), Context: text})})
+	mustCommit(t, s, recorder.Batch{Records: answersOf(mustAuthority(t), time.Now(), 10, &trace.Shared{Metadata: []byte(`{"user":"ada"}`), Context: text})})
 	if err := e.begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +346,7 @@ VALUES (X'00112233445566778899aabbccddeeff', 12, 'default', 'prompt', 'k', 'ende
 func TestListsAreBoundedByWhatTheyShow(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	text := bytes.Repeat([]byte("x"), answerBytes/8)
-	mustCommit(t, s, trace.Batch{Records: answersOf(mustAuthority(t), time.Now(), 20, &trace.Shared{Metadata: text})})
+	mustCommit(t, s, recorder.Batch{Records: answersOf(mustAuthority(t), time.Now(), 20, &trace.Shared{Metadata: text})})
 	page, err := s.Traces(t.Context(), trace.Filter{Workspace: "default"}, trace.ID{}, 1000, time.Minute)
 	if err != nil || len(page.Records) > 8 || page.Next.IsZero() {
 		t.Errorf("a page of %d traces, %v", len(page.Records), err)
@@ -361,7 +362,7 @@ func TestDeliveriesAreBoundedByWhatTheyShow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, Config{Path: path})
 	text := bytes.Repeat([]byte("x"), 1<<20)
-	mustCommit(t, s, trace.Batch{Records: answersOf(mustAuthority(t), time.Now(), 100, &trace.Shared{Metadata: []byte(`{}`), Context: text})})
+	mustCommit(t, s, recorder.Batch{Records: answersOf(mustAuthority(t), time.Now(), 100, &trace.Shared{Metadata: []byte(`{}`), Context: text})})
 	o, taken := mustOutbox(t, path), 0
 	for at := (trace.Position{}); ; {
 		d, err := o.Next(t.Context(), at, 1000)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -22,8 +23,8 @@ func TestHowAnswersEndedIsKept(t *testing.T) {
 		r.ID, r.Time, r.Workspace, r.Kind, r.Key = authority.New(trace.KindEndpoint, now), now, "default", trace.KindEndpoint, "chat"
 		start := r
 		start.State, start.FinishReason, start.Status = trace.StateStarted, "", 0
-		mustCommit(t, s, trace.Batch{Starts: []*trace.Record{&start}})
-		mustCommit(t, s, trace.Batch{Records: []*trace.Record{&r}})
+		mustCommit(t, s, recorder.Batch{Starts: []*trace.Record{&start}})
+		mustCommit(t, s, recorder.Batch{Records: []*trace.Record{&r}})
 		got, err := s.Trace(t.Context(), r.ID)
 		if err != nil || got.FinishReason != r.FinishReason || got.Prompt != r.Prompt || got.PromptVersion != r.PromptVersion || got.Status != r.Status {
 			t.Errorf("%+v, %v; want %+v", got, err, r)

@@ -11,6 +11,7 @@ import (
 
 	"modernc.org/sqlite"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -138,7 +139,7 @@ func TestErasureThatBreaksOffIsDoneAgain(t *testing.T) {
 
 // storeDoomed writes two traces, the one with very many reports and replies, and
 // a report that is another's.
-func storeDoomed(t *testing.T, path, metadata string, naming func(n, reports int) func(*trace.Metrics)) (batch trace.Batch) {
+func storeDoomed(t *testing.T, path, metadata string, naming func(n, reports int) func(*trace.Metrics)) (batch recorder.Batch) {
 	t.Helper()
 	s := mustOpen(t, Config{Path: path})
 	authority, now := mustAuthority(t), time.Now()
@@ -162,7 +163,7 @@ func storeDoomed(t *testing.T, path, metadata string, naming func(n, reports int
 			batch.Replies = append(batch.Replies, reply)
 		}
 	}
-	mustCommit(t, s, trace.Batch{Metrics: []*trace.Metrics{metricsOf(authority.New(trace.KindPrompt, now))}})
+	mustCommit(t, s, recorder.Batch{Metrics: []*trace.Metrics{metricsOf(authority.New(trace.KindPrompt, now))}})
 	mustCommit(t, s, batch)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -182,7 +183,7 @@ func TestErasureIsBoundedByContent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, Config{Path: path})
 	id, large := mustAuthority(t).New(trace.KindPrompt, time.Now()), string(make([]byte, eraseBytes/4))
-	var batch trace.Batch
+	var batch recorder.Batch
 	for n := range 13 {
 		m := metricsOf(id)
 		m.ConversationID = new("c1")
@@ -216,7 +217,7 @@ func TestReportsComeInBesideAnErasure(t *testing.T) {
 	authority := mustAuthority(t)
 	id, text := authority.New(trace.KindPrompt, time.Now()), string(make([]byte, 120))
 	for range reports / 2000 {
-		var batch trace.Batch
+		var batch recorder.Batch
 		for range 2000 {
 			m := metricsOf(id)
 			m.ConversationID, m.LLMResponse = new("c1"), &text
@@ -237,7 +238,7 @@ func TestReportsComeInBesideAnErasure(t *testing.T) {
 	other, commits, longest := authority.New(trace.KindPrompt, time.Now()), 0, time.Duration(0)
 	for over := false; !over; commits++ {
 		began := time.Now()
-		mustCommit(t, s, trace.Batch{Metrics: []*trace.Metrics{metricsOf(other)}})
+		mustCommit(t, s, recorder.Batch{Metrics: []*trace.Metrics{metricsOf(other)}})
 		longest = max(longest, time.Since(began))
 		select {
 		case <-done:

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -52,7 +53,7 @@ func TestEraseChooses(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "a.db")
 			s := mustOpen(t, Config{Path: path})
 			authority, now := mustAuthority(t), time.Now()
-			build := func(workspace string) (batch trace.Batch, id trace.ID) {
+			build := func(workspace string) (batch recorder.Batch, id trace.ID) {
 				id = authority.New(trace.KindPrompt, now)
 				if test.record != "" {
 					record := fullRecord(id, now)
@@ -73,7 +74,7 @@ func TestEraseChooses(t *testing.T) {
 			bystander := fullRecord(authority.New(trace.KindPrompt, now), now)
 			mustCommit(t, s, chosen)
 			mustCommit(t, s, others)
-			mustCommit(t, s, trace.Batch{Records: []*trace.Record{bystander}, Metrics: []*trace.Metrics{metricsOf(bystander.ID)}})
+			mustCommit(t, s, recorder.Batch{Records: []*trace.Record{bystander}, Metrics: []*trace.Metrics{metricsOf(bystander.ID)}})
 
 			got, err := Erase(t.Context(), path, test.selector)
 			if err != nil {
@@ -86,7 +87,7 @@ func TestEraseChooses(t *testing.T) {
 			if got != want {
 				t.Errorf("erased %+v, want %+v", got, want)
 			}
-			left := func(id trace.ID, key trace.ReplyKey, batch trace.Batch) {
+			left := func(id trace.ID, key trace.ReplyKey, batch recorder.Batch) {
 				t.Helper()
 				_, err := s.Trace(t.Context(), id)
 				if (err == nil) != (len(batch.Records) == 1) {
@@ -101,11 +102,11 @@ func TestEraseChooses(t *testing.T) {
 			}
 			left(otherID, others.Replies[0].ReplyKey, others)
 			if test.want {
-				left(id, chosen.Replies[0].ReplyKey, trace.Batch{})
+				left(id, chosen.Replies[0].ReplyKey, recorder.Batch{})
 			} else {
 				left(id, chosen.Replies[0].ReplyKey, chosen)
 			}
-			left(bystander.ID, chosen.Replies[0].ReplyKey, trace.Batch{
+			left(bystander.ID, chosen.Replies[0].ReplyKey, recorder.Batch{
 				Records: []*trace.Record{bystander}, Metrics: []*trace.Metrics{nil}, Replies: chosen.Replies[:min(1, btoi(!test.want))],
 			})
 
@@ -157,7 +158,7 @@ func TestErasureIsDeliveredInItsPlace(t *testing.T) {
 	commit := func() trace.ID {
 		m := metricsOf(authority.New(trace.KindPrompt, now))
 		m.ConversationID = new("c1")
-		mustCommit(t, s, trace.Batch{Records: []*trace.Record{fullRecord(m.TraceID, now)}, Metrics: []*trace.Metrics{m}})
+		mustCommit(t, s, recorder.Batch{Records: []*trace.Record{fullRecord(m.TraceID, now)}, Metrics: []*trace.Metrics{m}})
 		return m.TraceID
 	}
 	o := mustOutbox(t, path)
@@ -188,7 +189,7 @@ func TestErasureComesAfterItsMetrics(t *testing.T) {
 	for n := range reports {
 		m := metricsOf(authority.New(trace.KindPrompt, now))
 		m.ConversationID = new("c1")
-		batch := trace.Batch{Metrics: []*trace.Metrics{m}}
+		batch := recorder.Batch{Metrics: []*trace.Metrics{m}}
 		if n == 0 {
 			batch.Records = append(batch.Records, fullRecord(m.TraceID, now))
 		}
@@ -224,7 +225,7 @@ func TestEraseLeavesWhatIsWrittenMeanwhile(t *testing.T) {
 	commit := func(id trace.ID) {
 		record, m := fullRecord(id, now), metricsOf(id)
 		record.Metadata, m.ConversationID = []byte(`{"conversation_id":"c1"}`), new("c1")
-		mustCommit(t, s, trace.Batch{Records: []*trace.Record{record}, Metrics: []*trace.Metrics{m}})
+		mustCommit(t, s, recorder.Batch{Records: []*trace.Record{record}, Metrics: []*trace.Metrics{m}})
 	}
 	before, after := authority.New(trace.KindPrompt, now), authority.New(trace.KindPrompt, now)
 	commit(before)
@@ -243,7 +244,7 @@ func TestEraseLeavesWhatIsWrittenMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	commit(after)
-	mustCommit(t, s, trace.Batch{Records: []*trace.Record{fullRecord(before, now)}}) // its end, say
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{fullRecord(before, now)}}) // its end, say
 	if err := errors.Join(e.find(t.Context()), e.delete(t.Context())); err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +293,7 @@ func TestErasedContentIsGone(t *testing.T) {
 				if random.IntN(20) == 0 {
 					r.Messages = bytes.Repeat(secret(r.ID), 500) // many pages
 				}
-				var batch trace.Batch
+				var batch recorder.Batch
 				if random.IntN(2) == 0 {
 					start := *r
 					start.State = trace.StateStarted
@@ -365,7 +366,7 @@ func TestEraseSaysWhenTheLogIsInUse(t *testing.T) {
 	s := mustOpen(t, Config{Path: path})
 	m := metricsOf(mustAuthority(t).New(trace.KindPrompt, time.Now()))
 	m.ConversationID, m.LLMResponse = new("c1"), new("the secret")
-	mustCommit(t, s, trace.Batch{Metrics: []*trace.Metrics{m}})
+	mustCommit(t, s, recorder.Batch{Metrics: []*trace.Metrics{m}})
 	tx, err := s.Reader.db.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -379,7 +380,7 @@ func TestEraseSaysWhenTheLogIsInUse(t *testing.T) {
 	if erased, err := Erase(ctx, path, selector); err == nil || !strings.Contains(err.Error(), "still stand in the file") || erased.Metrics != 1 {
 		t.Errorf("%+v, %v", erased, err)
 	}
-	mustCommit(t, s, trace.Batch{Metrics: []*trace.Metrics{metricsOf(m.TraceID)}}) // the writer goes on
+	mustCommit(t, s, recorder.Batch{Metrics: []*trace.Metrics{metricsOf(m.TraceID)}}) // the writer goes on
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
@@ -400,7 +401,7 @@ func TestEraseBesideAWriter(t *testing.T) {
 	authority := mustAuthority(t)
 	const count = 5000
 	for n := 0; n < count; n += 500 {
-		var batch trace.Batch
+		var batch recorder.Batch
 		for range 500 {
 			now := time.Now()
 			record := fullRecord(authority.New(trace.KindEndpoint, now), now)

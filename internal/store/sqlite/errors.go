@@ -9,7 +9,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 )
 
 // ErrNotFound says that the store does not hold what was asked for.
@@ -44,8 +44,8 @@ func isDamage(code int) bool {
 	return code == sqlite3.SQLITE_IOERR_SHORT_READ
 }
 
-// classify wraps trace.ErrBroken where the connection must not be used again,
-// and trace.ErrReplaced where another file takes the place of this one. After a
+// classify wraps recorder.ErrBroken where the connection must not be used again,
+// and recorder.ErrReplaced where another file takes the place of this one. After a
 // failed read, write or sync the kernel's idea of the file and SQLite's may
 // differ; a full disk or a lock passes by itself.
 func classify(err error) error {
@@ -53,10 +53,10 @@ func classify(err error) error {
 	case err == nil:
 		return nil
 	case isCorrupt(err):
-		return fmt.Errorf("%w: %w", trace.ErrReplaced, err)
+		return fmt.Errorf("%w: %w", recorder.ErrReplaced, err)
 	case resultCode(err) == sqlite3.SQLITE_IOERR,
 		errors.Is(err, sql.ErrConnDone), errors.Is(err, driver.ErrBadConn):
-		return fmt.Errorf("%w: %w", trace.ErrBroken, err)
+		return fmt.Errorf("%w: %w", recorder.ErrBroken, err)
 	}
 	return err
 }

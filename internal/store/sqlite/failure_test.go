@@ -13,13 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // openRecorder returns a recorder on the file, ready for metrics.
-func openRecorder(t testing.TB, config Config) *trace.Recorder {
+func openRecorder(t testing.TB, config Config) *recorder.Recorder {
 	t.Helper()
-	r := trace.NewRecorder(trace.Options{Open: Opener(config), Logger: config.Logger})
+	r := recorder.New(recorder.Options{Open: Opener(config), Logger: config.Logger})
 	r.Open()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -33,7 +34,7 @@ func openRecorder(t testing.TB, config Config) *trace.Recorder {
 	if _, err := r.TraceKey(ctx); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the store to be available", func() bool { return r.Stats().Availability == trace.Available })
+	waitFor(t, "the store to be available", func() bool { return r.Stats().Availability == recorder.Available })
 	return r
 }
 
@@ -78,10 +79,10 @@ func TestFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	authority := mustAuthority(t)
 	s := mustOpen(t, Config{Path: path, maxPages: 40})
-	batch := func(id trace.ID) *trace.Batch {
+	batch := func(id trace.ID) *recorder.Batch {
 		m := metricsOf(id)
 		m.Metadata = bytes.Repeat([]byte("x"), 3000)
-		return &trace.Batch{Metrics: []*trace.Metrics{m}}
+		return &recorder.Batch{Metrics: []*trace.Metrics{m}}
 	}
 	var acknowledged []trace.ID
 	var err error
@@ -92,7 +93,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		acknowledged = append(acknowledged, id)
 	}
-	if err == nil || errors.Is(err, trace.ErrBroken) {
+	if err == nil || errors.Is(err, recorder.ErrBroken) {
 		t.Fatalf("a full disk: %v, want an error that can be retried on the same connection", err)
 	}
 	if len(acknowledged) == 0 {
@@ -130,7 +131,7 @@ func TestLockedDatabase(t *testing.T) {
 	if !r.Evaluation(record) || time.Since(began) > time.Second {
 		t.Errorf("an evaluation was held up or dropped by a lock")
 	}
-	if err := r.Metrics(t.Context(), metricsOf(during)); !errors.Is(err, trace.ErrUnavailable) {
+	if err := r.Metrics(t.Context(), metricsOf(during)); !errors.Is(err, recorder.ErrUnavailable) {
 		t.Errorf("metrics under a lock that lasts: %v, want ErrUnavailable", err)
 	}
 	if _, err := other.insert.rollback.ExecContext(t.Context()); err != nil {
@@ -178,7 +179,7 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var batch trace.Batch
+			var batch recorder.Batch
 			authority := mustAuthority(t)
 			for range 200 {
 				m := metricsOf(authority.New(trace.KindPrompt, time.Now()))
@@ -235,7 +236,7 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 func TestRandomDamage(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, Config{Path: source})
-	var batch trace.Batch
+	var batch recorder.Batch
 	authority := mustAuthority(t)
 	for range 50 {
 		m := metricsOf(authority.New(trace.KindPrompt, time.Now()))
@@ -277,7 +278,7 @@ func TestRandomDamage(t *testing.T) {
 			continue
 		}
 		err = store.Commit(t.Context(), &batch)
-		if err != nil && !errors.Is(err, trace.ErrBroken) && resultCode(err) == 0 {
+		if err != nil && !errors.Is(err, recorder.ErrBroken) && resultCode(err) == 0 {
 			t.Errorf("commit: %v", err)
 		}
 		if err := store.Close(); err != nil {
@@ -323,7 +324,7 @@ func TestReplacedFileIsNoticed(t *testing.T) {
 	}
 	copied, restored := path+".copy", authority.New(trace.KindPrompt, time.Now())
 	s := mustOpen(t, Config{Path: copied})
-	if err := errors.Join(s.Commit(t.Context(), &trace.Batch{Metrics: []*trace.Metrics{metricsOf(restored)}}), s.Close()); err != nil {
+	if err := errors.Join(s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{metricsOf(restored)}}), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for _, suffix := range []string{"-wal", "-shm", ""} {

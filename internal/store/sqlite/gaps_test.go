@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -57,7 +58,7 @@ func TestErasureLeavesNoGaps(t *testing.T) {
 	authority, now := mustAuthority(t), time.Now()
 	var kept []*trace.Record
 	for range 40 {
-		var batch trace.Batch
+		var batch recorder.Batch
 		for range 50 {
 			r := fullRecord(authority.New(trace.KindEndpoint, now), now)
 			r.Messages = bytes.Repeat([]byte("m"), 1+random.IntN(3000))
@@ -108,7 +109,7 @@ func TestErasureFromARecoveredFile(t *testing.T) {
 	makeOldFile(t, path, 7)
 	s := mustOpen(t, Config{Path: path})
 	authority, now := mustAuthority(t), time.Now()
-	var batch trace.Batch
+	var batch recorder.Batch
 	for n := range 300 {
 		m := metricsOf(authority.New(trace.KindMetrics, now))
 		m.LLMResponse = new("the text of others")

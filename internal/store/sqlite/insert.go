@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -172,7 +173,7 @@ func (s *statements) close() error {
 }
 
 // batch inserts all of b.
-func (s *statements) batch(ctx context.Context, b *trace.Batch) error {
+func (s *statements) batch(ctx context.Context, b *recorder.Batch) error {
 	defer func() { // what an error left behind belongs to no other batch
 		for _, records := range []*recordInserter{&s.starts, &s.records} {
 			for _, i := range records.all() {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -18,7 +19,7 @@ func TestBatchesOfAnySizeAreStored(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
 	for _, size := range []int{1, rowsAtOnce - 1, rowsAtOnce, rowsAtOnce + 1, 3*rowsAtOnce + 5} {
-		var batch trace.Batch
+		var batch recorder.Batch
 		for n := range size {
 			whole := fullRecord(authority.New(trace.KindEndpoint, at), at)
 			whole.Key = fmt.Sprint("whole", n)
@@ -53,8 +54,8 @@ func TestBatchesOfAnySizeAreStored(t *testing.T) {
 func TestFailedBatchLeavesNothing(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), maxPages: 80})
 	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
-	batch := func(count, size int) trace.Batch {
-		var b trace.Batch
+	batch := func(count, size int) recorder.Batch {
+		var b recorder.Batch
 		for range count {
 			record := &trace.Record{ID: authority.New(trace.KindPrompt, at), Time: at, Workspace: "default", Kind: trace.KindPrompt, Key: "k"}
 			record.Response = bytes.Repeat([]byte("x"), size)

@@ -12,6 +12,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -20,7 +21,7 @@ import (
 func TestWriteErrorReopensTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	var opened int
-	r := trace.NewRecorder(trace.Options{Open: func(ctx context.Context) (trace.Store, error) {
+	r := recorder.New(recorder.Options{Open: func(ctx context.Context) (recorder.Store, error) {
 		s, err := Open(ctx, Config{Path: path})
 		if err != nil {
 			return nil, err
@@ -43,7 +44,7 @@ func TestWriteErrorReopensTheFile(t *testing.T) {
 
 	breakWrites(t, path+"-wal")
 	err := r.Metrics(t.Context(), metricsOf(authority.New(trace.KindPrompt, time.Now())))
-	if !errors.Is(err, trace.ErrUnavailable) || resultCode(err) != sqlite3.SQLITE_IOERR {
+	if !errors.Is(err, recorder.ErrUnavailable) || resultCode(err) != sqlite3.SQLITE_IOERR {
 		t.Errorf("metrics that can't be written: %v", err)
 	}
 	after := authority.New(trace.KindPrompt, time.Now())

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -30,7 +31,7 @@ func testListsAreBounded(t *testing.T, of trace.Record) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, now := mustAuthority(t), time.Now()
 	const count = 20
-	var batch trace.Batch
+	var batch recorder.Batch
 	for range count {
 		r := of
 		r.ID, r.Time, r.Workspace, r.Kind, r.Key = authority.New(trace.KindPrompt, now), now, "w", trace.KindPrompt, "k"

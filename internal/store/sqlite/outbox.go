@@ -28,7 +28,7 @@ const (
 // the file, on connections of its own.
 //
 // Pending may be called concurrently with the other methods, which are for one
-// goroutine. They fail with trace.ErrBroken when the file was replaced: the
+// goroutine. They fail with recorder.ErrBroken when the file was replaced: the
 // outbox must then be closed and opened anew.
 type Outbox struct {
 	path            string

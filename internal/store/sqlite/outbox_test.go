@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -31,7 +32,7 @@ func mustOutbox(t testing.TB, path string) *Outbox {
 	return o
 }
 
-func mustCommit(t testing.TB, s *Store, batch trace.Batch) {
+func mustCommit(t testing.TB, s *Store, batch recorder.Batch) {
 	t.Helper()
 	if err := s.Commit(t.Context(), &batch); err != nil {
 		t.Fatal(err)
@@ -158,12 +159,12 @@ func TestOutboxDeliversWhatIsWritten(t *testing.T) {
 		ConversationID: new("c"), TotalTokens: new(int64(3)), Metadata: []byte(`{"n":1}`),
 	}
 	version := trace.Version{Workspace: "default", Kind: trace.KindPrompt, Key: "a", Version: "v1", Content: []byte("{}"), Time: at}
-	mustCommit(t, s, trace.Batch{Starts: []*trace.Record{startOf(full.ID, at)}})
+	mustCommit(t, s, recorder.Batch{Starts: []*trace.Record{startOf(full.ID, at)}})
 	first, err := o.Next(t.Context(), trace.Position{}, 10)
 	if err != nil || len(first.Records) != 1 || first.Records[0].State != trace.StateStarted {
 		t.Fatalf("the start: %+v, %v", first, err)
 	}
-	mustCommit(t, s, trace.Batch{
+	mustCommit(t, s, recorder.Batch{
 		Records: []*trace.Record{full}, Metrics: []*trace.Metrics{metrics}, Versions: []trace.Version{version},
 	})
 	second, err := o.Next(t.Context(), first.Position, 10)
@@ -200,7 +201,7 @@ func TestOutboxMissesNothingAfterADeletion(t *testing.T) {
 	commit := func(at time.Time) {
 		id := authority.New(trace.KindPrompt, at)
 		metrics := metricsOf(id)
-		mustCommit(t, s, trace.Batch{Records: []*trace.Record{fullRecord(id, at)}, Metrics: []*trace.Metrics{metrics}})
+		mustCommit(t, s, recorder.Batch{Records: []*trace.Record{fullRecord(id, at)}, Metrics: []*trace.Metrics{metrics}})
 	}
 	for range 5 {
 		commit(now.Add(-2 * time.Hour))
@@ -230,7 +231,7 @@ func TestOutboxDeliversInterruptedCalls(t *testing.T) {
 	authority, sink := mustAuthority(t), newCopySink()
 	start := fullRecord(authority.New(trace.KindEndpoint, at), at)
 	start.State = trace.StateStarted
-	mustCommit(t, s, trace.Batch{Starts: []*trace.Record{start}})
+	mustCommit(t, s, recorder.Batch{Starts: []*trace.Record{start}})
 	o := mustOutbox(t, path)
 	sink.drain(t, o, 10)
 	if err := s.Close(); err != nil {
@@ -253,13 +254,13 @@ func TestOutboxPassesOverOtherWorkspaces(t *testing.T) {
 	authority, now := mustAuthority(t), time.Now()
 	const others = 2*deliveryScan + 10
 	for n := 0; n < others; n += 1000 {
-		var batch trace.Batch
+		var batch recorder.Batch
 		for range 1000 {
 			batch.Records = append(batch.Records, &trace.Record{ID: authority.New(trace.KindPrompt, now), Time: now, Workspace: "other", Kind: trace.KindPrompt})
 		}
 		mustCommit(t, s, batch)
 	}
-	mustCommit(t, s, trace.Batch{
+	mustCommit(t, s, recorder.Batch{
 		Records:  []*trace.Record{fullRecord(authority.New(trace.KindPrompt, now), now)},
 		Metrics:  []*trace.Metrics{{Workspace: "other"}, metricsOf(authority.New(trace.KindPrompt, now))},
 		Versions: []trace.Version{{Workspace: "other", Kind: trace.KindPrompt}},
@@ -286,7 +287,7 @@ func TestDeliveriesAreBounded(t *testing.T) {
 	for _, size := range []int{3 << 20, 3 << 20, 10 << 20, 1, 1, 1} {
 		record := fullRecord(authority.New(trace.KindPrompt, now), now)
 		record.Response = bytes.Repeat([]byte("x"), size)
-		mustCommit(t, s, trace.Batch{Records: []*trace.Record{record}})
+		mustCommit(t, s, recorder.Batch{Records: []*trace.Record{record}})
 	}
 	o := mustOutbox(t, path)
 	var got []int
@@ -356,7 +357,7 @@ func TestPending(t *testing.T) {
 		at := at.Add(time.Duration(i) * time.Minute)
 		metrics := metricsOf(authority.New(trace.KindPrompt, at))
 		metrics.Time = at.Add(time.Second)
-		mustCommit(t, s, trace.Batch{Records: []*trace.Record{fullRecord(metrics.TraceID, at)}, Metrics: []*trace.Metrics{metrics}})
+		mustCommit(t, s, recorder.Batch{Records: []*trace.Record{fullRecord(metrics.TraceID, at)}, Metrics: []*trace.Metrics{metrics}})
 	}
 	for _, step := range []struct {
 		to   trace.Position
@@ -402,12 +403,12 @@ func TestOutboxNoticesThatTheFileWasReplaced(t *testing.T) {
 	if _, err := setAside(path, o.file); err != nil {
 		t.Skipf("this system does not move open files: %v", err)
 	}
-	check("moved", trace.ErrBroken)
+	check("moved", recorder.ErrBroken)
 	if _, err := OpenOutbox(t.Context(), path, "default", "default/copy"); err == nil {
 		t.Error("the outbox of no file was opened")
 	}
 	mustOpen(t, Config{Path: path})
-	check("replaced", trace.ErrBroken)
+	check("replaced", recorder.ErrBroken)
 	if again := mustOutbox(t, path); again.StoreID() == id || again.StoreID() == ([16]byte{}) {
 		t.Errorf("the new file has the id %x, the old one had %x", again.StoreID(), id)
 	}
@@ -519,7 +520,7 @@ func TestMigrationKeepsTheRows(t *testing.T) {
 	if _, err := s.conn.ExecContext(t.Context(), "DELETE FROM traces; DELETE FROM metrics"); err != nil {
 		t.Fatal(err)
 	}
-	mustCommit(t, s, trace.Batch{Records: []*trace.Record{fullRecord(record.ID, time.Now())}, Metrics: []*trace.Metrics{metricsOf(record.ID)}})
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{fullRecord(record.ID, time.Now())}, Metrics: []*trace.Metrics{metricsOf(record.ID)}})
 	if d, err = o.Next(t.Context(), d.Position, 10); err != nil || d == nil || len(d.Records) != 1 || len(d.Metrics) != 1 {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -542,13 +543,13 @@ func TestSinkEndsWithWhatTheStoreHas(t *testing.T) {
 				switch n := random.IntN(20); {
 				case n < 4:
 					id := authority.New(trace.KindEndpoint, now)
-					mustCommit(t, s, trace.Batch{Starts: []*trace.Record{startOf(id, now)}})
+					mustCommit(t, s, recorder.Batch{Starts: []*trace.Record{startOf(id, now)}})
 					started, known = append(started, id), append(known, id)
 				case n < 8 && len(started) > 0:
 					i := random.IntN(len(started))
 					record := fullRecord(started[i], now)
 					record.Metadata = fmt.Appendf(nil, `{"conversation_id":"c%d"}`, random.IntN(5))
-					mustCommit(t, s, trace.Batch{Records: []*trace.Record{record}})
+					mustCommit(t, s, recorder.Batch{Records: []*trace.Record{record}})
 					started = slices.Delete(started, i, i+1)
 				case n < 12 && len(known) > 0:
 					m := metricsOf(known[random.IntN(len(known))])
@@ -556,7 +557,7 @@ func TestSinkEndsWithWhatTheStoreHas(t *testing.T) {
 					if random.IntN(2) == 0 {
 						m.ConversationID = new(fmt.Sprintf("c%d", random.IntN(5)))
 					}
-					mustCommit(t, s, trace.Batch{Metrics: []*trace.Metrics{m, {Workspace: "other", ConversationID: m.ConversationID}}})
+					mustCommit(t, s, recorder.Batch{Metrics: []*trace.Metrics{m, {Workspace: "other", ConversationID: m.ConversationID}}})
 				case n < 13:
 					if _, err := Erase(t.Context(), path, trace.Selector{Workspace: "default", ConversationID: fmt.Sprintf("c%d", random.IntN(5))}); err != nil {
 						t.Fatal(err)
@@ -564,7 +565,7 @@ func TestSinkEndsWithWhatTheStoreHas(t *testing.T) {
 				case n == 13 && random.IntN(2) == 0:
 					shared := &trace.Shared{Metadata: fmt.Appendf(nil, `{"conversation_id":"c%d"}`, random.IntN(5)), Context: []byte(`{}`)}
 					records := answersOf(authority, now, 1+random.IntN(5), shared)
-					mustCommit(t, s, trace.Batch{Records: records})
+					mustCommit(t, s, recorder.Batch{Records: records})
 					known = append(known, records[0].ID)
 				case n == 13 && random.IntN(5) == 0:
 					if err := s.Close(); err != nil { // and the rest of started is interrupted

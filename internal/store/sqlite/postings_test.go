@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -86,7 +87,7 @@ func TestPostings(t *testing.T) {
 		}
 	}
 	for n, r := range order {
-		batch := trace.Batch{Records: []*trace.Record{r}}
+		batch := recorder.Batch{Records: []*trace.Record{r}}
 		if n%10 == 0 { // it had begun long before
 			began := *order[min(n+1000, count-1)]
 			began.State = trace.StateStarted
@@ -170,7 +171,7 @@ func TestPostingsOfOlderFiles(t *testing.T) {
 	authority, now := mustAuthority(t), time.Now()
 	commit := func(key string, count int) {
 		t.Helper()
-		var batch trace.Batch
+		var batch recorder.Batch
 		for range count {
 			r := fullRecord(authority.New(trace.KindEndpoint, now), now)
 			r.Key = key
@@ -223,7 +224,7 @@ func TestPostingsExpire(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	k := mustKeep(t, s)
 	authority := mustAuthority(t)
-	var batch trace.Batch
+	var batch recorder.Batch
 	var ids []trace.ID
 	for n := range 3 * expireLists {
 		at := base.Add(time.Duration(n) * time.Hour)

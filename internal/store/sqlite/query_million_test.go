@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -31,7 +32,7 @@ func fillMany(t testing.TB, s *Store, count int, now time.Time) {
 		pool[i] = new(trace.Record)
 	}
 	for n := 0; n < count; {
-		batch := trace.Batch{Records: pool[:0]}
+		batch := recorder.Batch{Records: pool[:0]}
 		for range min(len(pool), count-n) {
 			at := begin.Add(time.Duration(n) * step)
 			batch.Records = append(batch.Records, manyRecord(pool[len(batch.Records)], authority, n, count, at, &batch))
@@ -44,7 +45,7 @@ func fillMany(t testing.TB, s *Store, count int, now time.Time) {
 }
 
 // manyRecord fills the n-th of count records, and adds its metrics to batch.
-func manyRecord(r *trace.Record, authority *trace.Authority, n, count int, at time.Time, batch *trace.Batch) *trace.Record {
+func manyRecord(r *trace.Record, authority *trace.Authority, n, count int, at time.Time, batch *recorder.Batch) *trace.Record {
 	*r = trace.Record{}
 	kind := trace.KindPrompt
 	rare := n%(count/rareCount) == count/rareCount/2
@@ -115,7 +116,7 @@ func TestMillionTraces(t *testing.T) {
 	writer.Go(func() {
 		authority := mustAuthority(t)
 		for n := 0; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-			var batch trace.Batch
+			var batch recorder.Batch
 			for range 100 {
 				batch.Records = append(batch.Records, manyRecord(new(trace.Record), authority, n%1000*2+1, 1<<40, time.Now(), &batch))
 				n++

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -116,7 +117,7 @@ func drawStore(t *rapid.T, path string, between func()) *drawn {
 	var late []*trace.Record
 	var sharing requests
 	for left := rapid.IntRange(0, 5).Draw(t, "batches"); left > 0 || len(late) > 0; left-- {
-		batch := trace.Batch{Records: late}
+		batch := recorder.Batch{Records: late}
 		late = nil
 		for range rapid.IntRange(0, 8*int(countIf(left > 0))).Draw(t, "records") {
 			at = at.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "minutes")) * time.Minute)
@@ -126,7 +127,7 @@ func drawStore(t *rapid.T, path string, between func()) *drawn {
 			if r.State != trace.StateEnded && rapid.Bool().Draw(t, "ends later") {
 				start := *r
 				start.State, start.Status, start.Code = trace.StateStarted, 0, ""
-				if err := store.Commit(t.Context(), &trace.Batch{Starts: []*trace.Record{&start}}); err != nil {
+				if err := store.Commit(t.Context(), &recorder.Batch{Starts: []*trace.Record{&start}}); err != nil {
 					t.Fatal(err)
 				}
 				between()
@@ -417,7 +418,7 @@ func countIf(yes bool) int64 {
 func TestManyWindows(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority := mustAuthority(t)
-	var batch trace.Batch
+	var batch recorder.Batch
 	var rare, all []trace.ID
 	for n := range followWindow + 1500 {
 		at := base.Add(time.Duration(n/3) * time.Second)
@@ -511,7 +512,7 @@ func everyNth(ids []trace.ID, n int) (nth []trace.ID) {
 func TestMetadataMatches(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority := mustAuthority(t)
-	var batch trace.Batch
+	var batch recorder.Batch
 	stored := map[trace.ID]string{}
 	for _, metadata := range metadataForms {
 		r := &trace.Record{ID: authority.New(trace.KindPrompt, base), Time: base, Workspace: "w", Kind: trace.KindPrompt, Key: "k", Metadata: []byte(metadata)}
@@ -546,7 +547,7 @@ func TestGet(t *testing.T) {
 	lone, m := metricsOf(authority.New(trace.KindMetrics, at)), metricsOf(record.ID)
 	version := trace.Version{Workspace: "default", Kind: record.Kind, Key: record.Key, Version: record.Version, Content: []byte("text"), Time: at}
 	bare := &trace.Record{ID: authority.New(trace.KindPrompt, at), Time: at, Workspace: "default", Kind: trace.KindPrompt, Key: "k", Version: "not kept"}
-	if err := s.Commit(t.Context(), &trace.Batch{
+	if err := s.Commit(t.Context(), &recorder.Batch{
 		Records: []*trace.Record{record, bare}, Metrics: []*trace.Metrics{m, lone}, Versions: []trace.Version{version},
 	}); err != nil {
 		t.Fatal(err)
@@ -589,7 +590,7 @@ func TestFollowAfterDeletion(t *testing.T) {
 	commit := func() trace.ID {
 		t.Helper()
 		r := fullRecord(authority.New(trace.KindEndpoint, now), now)
-		if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{r}}); err != nil {
+		if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{r}}); err != nil {
 			t.Fatal(err)
 		}
 		return r.ID

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -37,7 +38,7 @@ func TestGetTakesTheFirstMetrics(t *testing.T) {
 				s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 				authority, now := mustAuthority(t), time.Now()
 				id := authority.New(trace.KindEndpoint, now)
-				var batch trace.Batch
+				var batch recorder.Batch
 				if attached {
 					batch.Records = append(batch.Records, fullRecord(id, now))
 				}
@@ -78,7 +79,7 @@ func TestExportReadsLittleAtOnce(t *testing.T) {
 		at := base.Add(time.Duration(n) * time.Second)
 		r := fullRecord(authority.New(trace.KindPrompt, at), at)
 		ids = append(ids, r.ID)
-		batch := trace.Batch{Records: []*trace.Record{r}}
+		batch := recorder.Batch{Records: []*trace.Record{r}}
 		add := func(count int, of trace.Metrics) {
 			for range count {
 				m := of

@@ -77,7 +77,7 @@ func (r *Reader) Reply(ctx context.Context, key trace.ReplyKey) (*trace.Reply, e
 	return reply, err
 }
 
-// Reply implements [trace.Store].
+// Reply implements [recorder.Store].
 func (s *Store) Reply(ctx context.Context, key trace.ReplyKey, now time.Time) (*trace.Reply, error) {
 	reply, err := s.Reader.Reply(ctx, key)
 	switch {

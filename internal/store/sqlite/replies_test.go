@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -29,7 +30,7 @@ func TestRepliesComeBackAsTheyWere(t *testing.T) {
 		Status: 502, Code: "upstream_error", Body: []byte(`{"content":"é\u0000"}`),
 	}
 	bare := replyOf("k", 0, at)
-	if err := s.Commit(t.Context(), &trace.Batch{Replies: []*trace.Reply{full, bare}}); err != nil {
+	if err := s.Commit(t.Context(), &recorder.Batch{Replies: []*trace.Reply{full, bare}}); err != nil {
 		t.Fatal(err)
 	}
 	if !s.durable {
@@ -78,7 +79,7 @@ func TestRepliesExpire(t *testing.T) {
 			first, second := replyOf("k", 1, at), replyOf("k", 2, at.Add(test.age))
 			second.Status, second.Body = 502, []byte(`{"error":{}}`)
 			for _, r := range []*trace.Reply{first, second} {
-				if err := s.Commit(t.Context(), &trace.Batch{Replies: []*trace.Reply{r}}); err != nil {
+				if err := s.Commit(t.Context(), &recorder.Batch{Replies: []*trace.Reply{r}}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -117,7 +118,7 @@ func TestMetricsOfAKeyAreStoredOnce(t *testing.T) {
 		in      *Store
 		metrics []*trace.Metrics
 	}{{s, []*trace.Metrics{a, b}}, {s, []*trace.Metrics{c}}, {other, []*trace.Metrics{d, e}}} {
-		if err := commit.in.Commit(t.Context(), &trace.Batch{Metrics: commit.metrics}); err != nil {
+		if err := commit.in.Commit(t.Context(), &recorder.Batch{Metrics: commit.metrics}); err != nil {
 			t.Fatalf("commit %d: %v", i, err)
 		}
 	}
@@ -138,7 +139,7 @@ func TestExpiredRepliesAreDeleted(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")}) // no retention: traces stay
 	now := time.Now()
 	const oldCount = 2*deleteRows + 7
-	batch := trace.Batch{Records: []*trace.Record{fullRecord(mustAuthority(t).New(trace.KindPrompt, now), now)}}
+	batch := recorder.Batch{Records: []*trace.Record{fullRecord(mustAuthority(t).New(trace.KindPrompt, now), now)}}
 	for n := range oldCount {
 		batch.Replies = append(batch.Replies, replyOf(time.Duration(n).String(), 1, now.Add(-25*time.Hour)))
 	}
@@ -196,7 +197,7 @@ func TestFirstSchemaIsMigrated(t *testing.T) {
 	if key, err := s.TraceKey(t.Context()); err != nil || string(key) != "a key of the first version" {
 		t.Errorf("its key is %q, %v", key, err)
 	}
-	if err := s.Commit(t.Context(), &trace.Batch{Replies: []*trace.Reply{replyOf("k", 1, time.Now())}}); err != nil {
+	if err := s.Commit(t.Context(), &recorder.Batch{Replies: []*trace.Reply{replyOf("k", 1, time.Now())}}); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -60,7 +61,7 @@ func TestRepliesNeverTakeMetrics(t *testing.T) {
 		m.APIKey, m.Reply = apiKey, replyBy(apiKey, key, at, 11)
 		return m
 	}
-	var batch trace.Batch
+	var batch recorder.Batch
 	var acknowledged []trace.ID
 	for n := range 200 {
 		m := report("victim", fmt.Sprintf("victim-%0250d", n), now.Add(-time.Hour))
@@ -71,7 +72,7 @@ func TestRepliesNeverTakeMetrics(t *testing.T) {
 		acknowledged = append(acknowledged, m.TraceID)
 	}
 	mustCommit(t, s, batch)
-	batch = trace.Batch{}
+	batch = recorder.Batch{}
 	const flood = 6000
 	for n := range flood {
 		batch.Metrics = append(batch.Metrics, report("attacker", fmt.Sprintf("attacker-%0250d", n), now.Add(time.Duration(n)*time.Millisecond)))
@@ -122,7 +123,7 @@ func TestReplyCeilings(t *testing.T) {
 			test.config.Path = filepath.Join(t.TempDir(), "a.db")
 			s := mustOpen(t, test.config)
 			for i, apiKey := range []string{"a", "b", "c", "d", "e", "f"} { // a's are the oldest
-				var batch trace.Batch
+				var batch recorder.Batch
 				for n := range test.keys[apiKey] {
 					key := fmt.Sprintf("%s-%0250d", apiKey, n)
 					r := replyBy(apiKey, key, now.Add(time.Duration(i*1000+n)*time.Millisecond), 0)
@@ -160,13 +161,13 @@ func TestReplyTotals(t *testing.T) {
 	conversation := "c1"
 	m := metricsOf(id)
 	m.ConversationID = &conversation
-	mustCommit(t, s, trace.Batch{
+	mustCommit(t, s, recorder.Batch{
 		Metrics: []*trace.Metrics{m},
 		Replies: []*trace.Reply{named, replyBy("b", "again", now.Add(-48*time.Hour), 50), replyBy("b", "kept", now, 70)},
 	})
 	wantTotals(t, s)
 	// One that expired is replaced by one of another API key.
-	mustCommit(t, s, trace.Batch{Replies: []*trace.Reply{replyBy("c", "again", now, 500), replyBy("c", "kept", now, 500)}})
+	mustCommit(t, s, recorder.Batch{Replies: []*trace.Reply{replyBy("c", "again", now, 500), replyBy("c", "kept", now, 500)}})
 	wantTotals(t, s)
 	if n, err := queryInt(t.Context(), s.conn, "SELECT replies FROM reply_totals WHERE api_key = 'b'"); err != nil || n != 1 {
 		t.Errorf("%d replies of b, %v", n, err)

@@ -24,7 +24,7 @@ const (
 	erasureLifetime = 30 * 24 * time.Hour
 )
 
-// Maintain implements [trace.Store]: it deletes what is older than the
+// Maintain implements [recorder.Store]: it deletes what is older than the
 // retention, the replies that have expired and, oldest first, what the file is
 // too large for, and gives the space back.
 func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err error) {

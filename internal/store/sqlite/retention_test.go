@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -17,7 +18,7 @@ func TestRetention(t *testing.T) {
 	now := time.Now()
 	commit := func(age time.Duration, count int) (ids []trace.ID) {
 		t.Helper()
-		var batch trace.Batch
+		var batch recorder.Batch
 		at := now.Add(-age)
 		for range count {
 			r := fullRecord(authority.New(trace.KindPrompt, at), at)
@@ -95,7 +96,7 @@ func TestRetentionMayChange(t *testing.T) {
 	now := time.Now()
 	at := now.Add(-2 * time.Hour)
 	record := fullRecord(mustAuthority(t).New(trace.KindPrompt, at), at)
-	if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{record}}); err != nil {
+	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{record}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -116,7 +117,7 @@ func TestNoRetentionKeepsEverything(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	at := time.UnixMilli(0)
 	record := fullRecord(mustAuthority(t).New(trace.KindPrompt, at), at)
-	if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{record}}); err != nil {
+	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{record}}); err != nil {
 		t.Fatal(err)
 	}
 	if more, err := s.Maintain(t.Context(), time.Now()); more || err != nil {

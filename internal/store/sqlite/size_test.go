@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -31,7 +32,7 @@ func maintain(t testing.TB, s *Store, now time.Time) (steps int) {
 // commitAged commits count traces of that age, with a report on each.
 func commitAged(t testing.TB, s *Store, authority *trace.Authority, workspace string, at time.Time, count, size int) (ids []trace.ID) {
 	t.Helper()
-	var batch trace.Batch
+	var batch recorder.Batch
 	for range count {
 		r := fullRecord(authority.New(trace.KindPrompt, at), at)
 		r.Workspace, r.Response = workspace, bytes.Repeat([]byte("x"), size)
@@ -112,7 +113,7 @@ func TestSizeIsACeiling(t *testing.T) {
 		return n
 	}
 	authority, now := mustAuthority(t), time.Now()
-	mustCommit(t, s, trace.Batch{
+	mustCommit(t, s, recorder.Batch{
 		Versions: []trace.Version{{Workspace: "default", Kind: trace.KindPrompt, Key: "k", Version: "v", Content: []byte("{}"), Time: now}},
 		Replies:  []*trace.Reply{replyOf("kept", 1, now)},
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -42,7 +43,7 @@ func benchmarkCount(b *testing.B, keys int) {
 	const count = 40_960
 	s := mustOpen(b, Config{Path: filepath.Join(b.TempDir(), "a.db")})
 	k := mustKeep(b, s)
-	var batch trace.Batch
+	var batch recorder.Batch
 	authority, now := mustAuthority(b), time.Now()
 	for n := range count {
 		r := manyRecord(new(trace.Record), authority, n, count, now, &batch)
@@ -349,11 +350,11 @@ func TestMetricsWaitForTheirTrace(t *testing.T) {
 			t.Errorf("after %v: %+v, %v; want %+v", at.Sub(now), got, err, want)
 		}
 	}
-	if err := s.Commit(t.Context(), &trace.Batch{Metrics: []*trace.Metrics{m}}); err != nil {
+	if err := s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{m}}); err != nil {
 		t.Fatal(err)
 	}
 	step(now.Add(settled-time.Millisecond), progress{})
-	if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{record}}); err != nil {
+	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{record}}); err != nil {
 		t.Fatal(err)
 	}
 	step(now.Add(settled+time.Millisecond), progress{1, 1})
@@ -362,7 +363,7 @@ func TestMetricsWaitForTheirTrace(t *testing.T) {
 		t.Errorf("%+v, %v", stats, err)
 	}
 	// A clock that went back an hour holds nothing up.
-	if err := s.Commit(t.Context(), &trace.Batch{Metrics: []*trace.Metrics{m}}); err != nil {
+	if err := s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{m}}); err != nil {
 		t.Fatal(err)
 	}
 	step(now.Add(-time.Hour), progress{1, 2})
@@ -381,7 +382,7 @@ func TestEachTraceCountsOnce(t *testing.T) {
 	authority := mustAuthority(t)
 	commit := func(key string, count int) {
 		t.Helper()
-		var batch trace.Batch
+		var batch recorder.Batch
 		for range count {
 			r := fullRecord(authority.New(trace.KindEndpoint, now), now)
 			r.Key = key
@@ -417,7 +418,7 @@ func TestEachTraceCountsOnce(t *testing.T) {
 func TestStatsInTheBackground(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	now := time.Now()
-	var batch trace.Batch
+	var batch recorder.Batch
 	authority := mustAuthority(t)
 	for range worthCounting {
 		batch.Records = append(batch.Records, fullRecord(authority.New(trace.KindEndpoint, now), now))
@@ -433,7 +434,7 @@ func TestStatsExpire(t *testing.T) {
 	k := mustKeep(t, s)
 	now := time.Date(2026, 3, 14, 12, 30, 0, 0, time.UTC)
 	authority := mustAuthority(t)
-	var batch trace.Batch
+	var batch recorder.Batch
 	for _, age := range []time.Duration{100 * time.Hour, 50 * time.Hour, 30 * time.Hour, 0} {
 		batch.Records = append(batch.Records, fullRecord(authority.New(trace.KindEndpoint, now.Add(-age)), now.Add(-age)))
 	}
@@ -472,7 +473,7 @@ func TestTooManyStats(t *testing.T) {
 	authority := mustAuthority(t)
 	commit := func(from, until int) {
 		t.Helper()
-		var batch trace.Batch
+		var batch recorder.Batch
 		for n := from; n < until; n++ {
 			at := base.Add(time.Duration(n) * time.Hour)
 			batch.Records = append(batch.Records, fullRecord(authority.New(trace.KindEndpoint, at), at))
@@ -514,7 +515,7 @@ func TestInterruptedCallsThatEnd(t *testing.T) {
 	call := fullRecord(mustAuthority(t).New(trace.KindEndpoint, now), now)
 	start := *call
 	start.State, start.Code = trace.StateStarted, ""
-	if err := s.Commit(t.Context(), &trace.Batch{Starts: []*trace.Record{&start}}); err != nil {
+	if err := s.Commit(t.Context(), &recorder.Batch{Starts: []*trace.Record{&start}}); err != nil {
 		t.Fatal(err)
 	}
 	other := mustOpen(t, Config{Path: path}) // and takes the call for dead
@@ -532,7 +533,7 @@ func TestInterruptedCallsThatEnd(t *testing.T) {
 		}
 	}
 	check("interrupted", 1, 1)
-	if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{call}}); err != nil {
+	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{call}}); err != nil {
 		t.Fatal(err)
 	}
 	check("ended after all", 1, 0)

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/private"
-	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 )
 
 // Config says where and how long traces are kept. Path is required.
@@ -56,12 +56,12 @@ type Config struct {
 	replyShare int64 // of a file without a size, to test it; 0: the default
 }
 
-// Opener returns the function that [trace.Options] opens the store with.
-func Opener(config Config) func(context.Context) (trace.Store, error) {
-	return func(ctx context.Context) (trace.Store, error) { return Open(ctx, config) }
+// Opener returns the function that [recorder.Options] opens the store with.
+func Opener(config Config) func(context.Context) (recorder.Store, error) {
+	return func(ctx context.Context) (recorder.Store, error) { return Open(ctx, config) }
 }
 
-// Store is an open database. It implements [trace.Store], whose methods are for
+// Store is an open database. It implements [recorder.Store], whose methods are for
 // one goroutine; those of the embedded Reader may be called concurrently.
 type Store struct {
 	*Reader
@@ -287,7 +287,7 @@ func markInterrupted(ctx context.Context, conn *sql.Conn) (int64, error) {
 	return result.RowsAffected()
 }
 
-// Broken implements [trace.Store].
+// Broken implements [recorder.Store].
 func (s *Store) Broken() <-chan struct{} { return s.broken }
 
 // Close closes the database. If it was found to be damaged, it is set aside and

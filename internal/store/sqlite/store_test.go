@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -73,7 +74,7 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 	authority := mustAuthority(t)
 	full := fullRecord(authority.New(trace.KindEndpoint, at), at)
 	bare := &trace.Record{ID: authority.New(trace.KindPrompt, at), Time: at, Workspace: "w", Kind: trace.KindPrompt, Key: "k"}
-	if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{full, bare}}); err != nil {
+	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{full, bare}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []*trace.Record{full, bare} {
@@ -103,7 +104,7 @@ func TestMetricsComeBackAsTheyWere(t *testing.T) {
 		},
 		{TraceID: id, Workspace: "default", Time: at.Add(time.Second), Score: new(100.0)},
 	}
-	if err := s.Commit(t.Context(), &trace.Batch{Metrics: []*trace.Metrics{&want[0], &want[1]}}); err != nil {
+	if err := s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{&want[0], &want[1]}}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := s.MetricsFor(t.Context(), id)
@@ -129,7 +130,7 @@ func TestVersionsAreStoredOnce(t *testing.T) {
 		{version("a", "v2", at.Add(time.Hour))},
 		{version("a", "v1", at.Add(2*time.Hour)), version("a", "v3", at.Add(2*time.Hour))},
 	} {
-		if err := s.Commit(t.Context(), &trace.Batch{Versions: batch}); err != nil {
+		if err := s.Commit(t.Context(), &recorder.Batch{Versions: batch}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,15 +162,15 @@ func TestStartsAreReplacedByTheirEnds(t *testing.T) {
 		return &trace.Record{ID: id, Time: at, Workspace: "default", Kind: trace.KindEndpoint, Key: "k", State: trace.StateStarted}
 	}
 	inTurn, reversed, orphan := authority.New(trace.KindEndpoint, at), authority.New(trace.KindEndpoint, at), authority.New(trace.KindEndpoint, at)
-	commit := func(batch trace.Batch) {
+	commit := func(batch recorder.Batch) {
 		t.Helper()
 		if err := s.Commit(t.Context(), &batch); err != nil {
 			t.Fatal(err)
 		}
 	}
-	commit(trace.Batch{Starts: []*trace.Record{start(inTurn), start(orphan)}})
-	commit(trace.Batch{Records: []*trace.Record{fullRecord(inTurn, at), fullRecord(reversed, at)}})
-	commit(trace.Batch{Starts: []*trace.Record{start(reversed)}})
+	commit(recorder.Batch{Starts: []*trace.Record{start(inTurn), start(orphan)}})
+	commit(recorder.Batch{Records: []*trace.Record{fullRecord(inTurn, at), fullRecord(reversed, at)}})
+	commit(recorder.Batch{Starts: []*trace.Record{start(reversed)}})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func TestStartsAreReplacedByTheirEnds(t *testing.T) {
 		}
 	}
 	// The call that was thought dead ends after all.
-	commit(trace.Batch{Records: []*trace.Record{fullRecord(orphan, at)}})
+	commit(recorder.Batch{Records: []*trace.Record{fullRecord(orphan, at)}})
 	if got, err := s.Trace(t.Context(), orphan); err != nil || got.State != trace.StateEnded {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -198,7 +199,7 @@ func TestFileIsPrivate(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "new", "a.db")
 	s := mustOpen(t, Config{Path: path})
-	if err := s.Commit(t.Context(), &trace.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}}); err != nil {
+	if err := s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]fs.FileMode{
@@ -218,7 +219,7 @@ func TestPathIsTakenLiterally(t *testing.T) {
 	for _, name := range []string{"a b.db", "a?mode=memory.db", "a%20b.db", "a#b.db", "ü&;=.db"} {
 		path := filepath.Join(t.TempDir(), name)
 		s := mustOpen(t, Config{Path: path})
-		if err := s.Commit(t.Context(), &trace.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}}); err != nil {
+		if err := s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}}); err != nil {
 			t.Fatal(err)
 		}
 		if counts, err := s.Counts(t.Context()); err != nil || counts.Metrics != 1 {
@@ -238,7 +239,7 @@ func TestPathIsTakenLiterally(t *testing.T) {
 
 func TestPragmas(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
-	batch := &trace.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}}
+	batch := &recorder.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}}
 	check := func(when string, want map[string]int64) {
 		t.Helper()
 		for pragma, want := range want {
@@ -253,7 +254,7 @@ func TestPragmas(t *testing.T) {
 	check("after metrics", map[string]int64{
 		"synchronous": 2, "auto_vacuum": 2, "application_id": applicationID, "user_version": schemaVersion(t), "busy_timeout": 5000,
 	})
-	if err := s.Commit(t.Context(), &trace.Batch{Records: []*trace.Record{{Workspace: "w"}}}); err != nil {
+	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{{Workspace: "w"}}}); err != nil {
 		t.Fatal(err)
 	}
 	check("after records", map[string]int64{"synchronous": 1})
@@ -359,7 +360,7 @@ func TestOpenReader(t *testing.T) {
 		t.Errorf("the reader made the file: %v", err)
 	}
 	s := mustOpen(t, Config{Path: path})
-	if err := s.Commit(t.Context(), &trace.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}}); err != nil {
+	if err := s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}}); err != nil {
 		t.Fatal(err)
 	}
 	read := func(when string) {
@@ -387,7 +388,7 @@ func TestCommitIsAllOrNothing(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	batch := &trace.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}}
+	batch := &recorder.Batch{Metrics: []*trace.Metrics{{Workspace: "w"}}}
 	if err := s.Commit(ctx, batch); err == nil {
 		t.Error("a cancelled commit succeeded")
 	}

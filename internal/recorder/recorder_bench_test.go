@@ -1,23 +1,29 @@
-package trace
+package recorder
 
 import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // discard is a store that keeps nothing, to measure the callers' side.
 type discard struct{}
 
-func (discard) Commit(context.Context, *Batch) error                       { return nil }
-func (discard) Maintain(context.Context, time.Time) (bool, error)          { return false, nil }
-func (discard) Reply(context.Context, ReplyKey, time.Time) (*Reply, error) { return nil, nil }
-func (discard) TraceKey(context.Context) ([]byte, error)                   { return make([]byte, MinKeyLength), nil }
-func (discard) Broken() <-chan struct{}                                    { return nil }
-func (discard) Close() error                                               { return nil }
+func (discard) Commit(context.Context, *Batch) error              { return nil }
+func (discard) Maintain(context.Context, time.Time) (bool, error) { return false, nil }
+func (discard) Reply(context.Context, trace.ReplyKey, time.Time) (*trace.Reply, error) {
+	return nil, nil
+}
+func (discard) TraceKey(context.Context) ([]byte, error) {
+	return make([]byte, trace.MinKeyLength), nil
+}
+func (discard) Broken() <-chan struct{} { return nil }
+func (discard) Close() error            { return nil }
 
 func benchmarkRecorder(b *testing.B) *Recorder {
-	r := NewRecorder(Options{Open: func(context.Context) (Store, error) { return discard{}, nil }})
+	r := New(Options{Open: func(context.Context) (Store, error) { return discard{}, nil }})
 	r.Open()
 	if _, err := r.TraceKey(b.Context()); err != nil {
 		b.Fatal(err)
@@ -32,9 +38,9 @@ var (
 	sampleMetadata  = []byte(`{"session":"0123456789"}`)
 )
 
-func fillSample(record *Record, id ID, now time.Time) {
+func fillSample(record *trace.Record, id trace.ID, now time.Time) {
 	record.ID, record.Time, record.Workspace, record.APIKey = id, now, "default", "app"
-	record.Kind, record.Key, record.Version, record.Revision = KindPrompt, "support_reply", "0123456789ab", "ba9876543210"
+	record.Kind, record.Key, record.Version, record.Revision = trace.KindPrompt, "support_reply", "0123456789ab", "ba9876543210"
 	record.Row, record.Variant, record.Status, record.Latency = "dutch", "nl", 200, 40*time.Microsecond
 	record.Context = append(record.Context[:0], sampleContext...)
 	record.Variables = append(record.Variables[:0], sampleVariables...)
@@ -47,8 +53,8 @@ func BenchmarkEvaluation(b *testing.B) {
 	r, now, dropped := benchmarkRecorder(b), time.Now(), 0
 	b.ReportAllocs()
 	for b.Loop() {
-		record := AcquireRecord()
-		fillSample(record, ID{1}, now)
+		record := trace.AcquireRecord()
+		fillSample(record, trace.ID{1}, now)
 		if !r.Evaluation(record) {
 			dropped++
 		}
@@ -61,8 +67,8 @@ func BenchmarkEvaluationParallel(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			record := AcquireRecord()
-			fillSample(record, ID{1}, now)
+			record := trace.AcquireRecord()
+			fillSample(record, trace.ID{1}, now)
 			r.Evaluation(record)
 		}
 	})
@@ -70,12 +76,12 @@ func BenchmarkEvaluationParallel(b *testing.B) {
 
 // At the ceiling, as when the disk hangs.
 func BenchmarkEvaluationDropped(b *testing.B) {
-	r, now := NewRecorder(Options{Open: nil, MaxRecords: 1}), time.Now()
-	r.Evaluation(AcquireRecord())
+	r, now := New(Options{Open: nil, MaxRecords: 1}), time.Now()
+	r.Evaluation(trace.AcquireRecord())
 	b.ReportAllocs()
 	for b.Loop() {
-		record := AcquireRecord()
-		fillSample(record, ID{1}, now)
+		record := trace.AcquireRecord()
+		fillSample(record, trace.ID{1}, now)
 		if r.Evaluation(record) {
 			b.Fatal("it was not dropped")
 		}
@@ -84,7 +90,7 @@ func BenchmarkEvaluationDropped(b *testing.B) {
 
 func BenchmarkMetrics(b *testing.B) {
 	r := benchmarkRecorder(b)
-	m := &Metrics{TraceID: ID{1}, Workspace: "default", Score: new(90.0), Metadata: sampleMetadata}
+	m := &trace.Metrics{TraceID: trace.ID{1}, Workspace: "default", Score: new(90.0), Metadata: sampleMetadata}
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := r.Metrics(b.Context(), m); err != nil {

@@ -1,4 +1,4 @@
-package trace
+package recorder
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 func TestMetricsAreUnavailableUntilTheStoreOpens(t *testing.T) {
@@ -46,7 +48,7 @@ func TestMetricsAreUnavailableUntilTheStoreOpens(t *testing.T) {
 		if err := r.Metrics(t.Context(), metricsOn(1)); err != nil {
 			t.Error(err)
 		}
-		if !s.has(ID{1, 1}) {
+		if !s.has(trace.ID{1, 1}) {
 			t.Error("the evaluation that waited is lost")
 		}
 	})
@@ -92,7 +94,7 @@ func TestFailingStore(t *testing.T) {
 				for range 100 {
 					began := time.Now()
 					r.Evaluation(evaluation(2))
-					r.Start(t.Context(), &Record{ID: ID{3, 1}})
+					r.Start(t.Context(), &trace.Record{ID: trace.ID{3, 1}})
 					if time.Since(began) != 0 {
 						t.Fatal("a failing store holds answers up")
 					}
@@ -119,7 +121,7 @@ func TestFailingStore(t *testing.T) {
 					t.Errorf("recovery took %s", took)
 				}
 				settle(time.Second)
-				if !s.has(ID{1, 1}) || !s.has(ID{3, 1}) {
+				if !s.has(trace.ID{1, 1}) || !s.has(trace.ID{3, 1}) {
 					t.Error("what waited was not kept")
 				}
 				if stats := r.Stats(); stats.Availability != Available || stats.LastError != "" {
@@ -175,10 +177,10 @@ func TestMetricsAreGivenUp(t *testing.T) {
 		}
 		group.Wait()
 		settle(10 * time.Minute)
-		if !s.has(ID{1, 2}) {
+		if !s.has(trace.ID{1, 2}) {
 			t.Error("the commit under way was not finished")
 		}
-		if s.has(ID{2, 2}) || s.has(ID{3, 2}) {
+		if s.has(trace.ID{2, 2}) || s.has(trace.ID{3, 2}) {
 			t.Error("metrics were stored long after their reporter was told that they were not")
 		}
 	})
@@ -210,10 +212,10 @@ func TestCeilings(t *testing.T) {
 		}
 		big := evaluation(1)
 		big.Metadata = make([]byte, MaxRecordSize)
-		if r.Evaluation(big) || r.Start(t.Context(), &Record{Metadata: make([]byte, MaxRecordSize)}) {
+		if r.Evaluation(big) || r.Start(t.Context(), &trace.Record{Metadata: make([]byte, MaxRecordSize)}) {
 			t.Error("a record past the bound is taken")
 		}
-		r.Versions([]Version{{Version: "a"}, {Version: "b", Content: make([]byte, 1<<20)}})
+		r.Versions([]trace.Version{{Version: "a"}, {Version: "b", Content: make([]byte, 1<<20)}})
 		if stats := r.Stats(); stats.Drops.QueueFull != 12+1+1 || stats.Drops.TooLarge != 2 || stats.Queued != 10+4+1 {
 			t.Errorf("%+v", stats)
 		}
@@ -298,7 +300,7 @@ func TestPanics(t *testing.T) {
 				var log bytes.Buffer
 				options := Options{Open: s.open, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 				arrange(s, &options)
-				r := NewRecorder(options)
+				r := New(options)
 				r.Open()
 				synctest.Wait()
 				if err := r.Metrics(t.Context(), metricsOn(1)); err != nil && !errors.Is(err, ErrUnavailable) {

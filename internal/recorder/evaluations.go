@@ -1,4 +1,6 @@
-package trace
+package recorder
+
+import "github.com/cadenza-gateway/cadenza/trace"
 
 // MaxRequestSize bounds what the records of one request hold together, in bytes.
 // A request of many keys may be recorded many times over, with what each key was
@@ -12,17 +14,15 @@ const contentLeftOut = "content left out: too large to be recorded"
 // Evaluations records the answers of one request, as Evaluation does each. What
 // they share is counted once, with the first that is taken. It takes ownership of
 // the records, not of the slice.
-func (r *Recorder) Evaluations(records []*Record) {
+func (r *Recorder) Evaluations(records []*trace.Record) {
 	room, counted := MaxRequestSize, false
 	for _, record := range records {
 		shared := record.Shared
 		counts := shared != nil && !counted
-		if counts {
-			shared.countedWith = record
-		}
-		size := r.bound(record, room)
+		size := r.bound(record, room, counts)
 		counts = counts && record.Shared == shared // or that was left out
-		if r.Evaluation(record) {
+		record.State = trace.StateEnded
+		if r.push(record, size, false) {
 			room -= size
 			counted = counted || counts
 		}
@@ -30,27 +30,21 @@ func (r *Recorder) Evaluations(records []*Record) {
 }
 
 // bound leaves the content of a record out where it is larger than room, and
-// returns its size.
-func (r *Recorder) bound(record *Record, room int) int {
+// returns its size, with that of what it shares where it counts that.
+func (r *Recorder) bound(record *trace.Record, room int, countsShared bool) int {
+	shared := record.Shared
 	size := record.Size()
-	if size <= room || !record.leaveOutContent() {
+	if countsShared {
+		size += sharedSize(shared)
+	}
+	if size <= room || !record.DropContent() {
 		return size
 	}
 	r.counters.contentLeftOut.Add(1)
 	record.Notes = append(record.Notes, contentLeftOut)
-	return record.Size()
-}
-
-// leaveOutContent reports whether there was any.
-func (r *Record) leaveOutContent() (some bool) {
-	for _, content := range []*[]byte{&r.Context, &r.Variables, &r.Messages, &r.Response, &r.ToolCalls} {
-		some = some || len(*content) > 0
-		*content = kept(*content)
+	size = record.Size()
+	if countsShared || record.Shared != shared { // what is left of it is the record's alone
+		size += sharedSize(record.Shared)
 	}
-	if r.SharesContent && len(r.Shared.Context)+len(r.Shared.Variables) > 0 {
-		some = true
-		r.Shared = &Shared{Notes: r.Shared.Notes, Metadata: r.Shared.Metadata, countedWith: r}
-		r.SharesContent = false
-	}
-	return some
+	return size
 }

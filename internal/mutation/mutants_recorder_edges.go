@@ -1,7 +1,7 @@
 package main
 
 func init() {
-	add("trace",
+	add("internal/recorder",
 		mutant{
 			ID: "replaced-refuses", In: "writer.fail",
 			What: "metrics are refused where another store takes the place of this one",

@@ -1,8 +1,10 @@
-package trace
+package recorder
 
 import (
 	"slices"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // TestRequestIsBounded has the answers of one request recorded whose contents
@@ -13,15 +15,15 @@ func TestRequestIsBounded(t *testing.T) {
 		sizes []int // of the contents
 		left  int   // contents that stay
 	}{
-		"as much as may be":   {[]int{8<<20 - recordOverhead, 8<<20 - recordOverhead}, 2},
-		"one byte more":       {[]int{8<<20 - recordOverhead, 8<<20 - recordOverhead + 1}, 1},
+		"as much as may be":   {[]int{8<<20 - overhead, 8<<20 - overhead}, 2},
+		"one byte more":       {[]int{8<<20 - overhead, 8<<20 - overhead + 1}, 1},
 		"one that is too big": {[]int{MaxRequestSize, 1000, 1000}, 2},
 		"many":                {slices.Repeat([]int{1 << 20}, 100), 15},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, Options{MaxBytes: 1 << 30}, func(t *testing.T, r *Recorder, s *memStore) {
 				contents, notes := 0, 0
-				s.seen = func(record *Record) {
+				s.seen = func(record *trace.Record) {
 					if len(record.Context) > 0 {
 						contents++
 					}
@@ -30,7 +32,7 @@ func TestRequestIsBounded(t *testing.T) {
 					}
 				}
 				open(t, r)
-				var records []*Record
+				var records []*trace.Record
 				for n, size := range test.sizes {
 					records = append(records, recordOf("w", byte(n), size))
 				}
@@ -53,13 +55,13 @@ func TestRequestIsBounded(t *testing.T) {
 func TestRecordIsBounded(t *testing.T) {
 	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
 		without := 0
-		s.seen = func(record *Record) {
+		s.seen = func(record *trace.Record) {
 			if len(record.Response) == 0 && slices.Contains(record.Notes, contentLeftOut) {
 				without++
 			}
 		}
 		open(t, r)
-		big := func(n byte) *Record {
+		big := func(n byte) *trace.Record {
 			record := evaluation(n)
 			record.Response = make([]byte, MaxRecordSize)
 			return record

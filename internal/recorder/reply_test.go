@@ -1,4 +1,4 @@
-package trace
+package recorder
 
 import (
 	"context"
@@ -6,11 +6,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-func replyOf(key string, digest byte) *Reply {
-	return &Reply{
-		ReplyKey: ReplyKey{Workspace: "default", Route: "metrics", Key: key},
+func replyOf(key string, digest byte) *trace.Reply {
+	return &trace.Reply{
+		ReplyKey: trace.ReplyKey{Workspace: "default", Route: "metrics", Key: key},
 		Digest:   [32]byte{digest}, Time: time.Now(), Status: 200, Body: []byte(`{"ok":true}`),
 	}
 }
@@ -53,7 +55,7 @@ func TestAbandonedMetricsAreStoredOnce(t *testing.T) {
 	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
 		s.delay = time.Minute
 		open(t, r)
-		report := func() (*Reply, error) {
+		report := func() (*trace.Reply, error) {
 			m := metricsOn(1)
 			m.Reply = replyOf("k", 1)
 			return m.Reply, r.Metrics(t.Context(), m)
@@ -73,7 +75,7 @@ func TestAbandonedMetricsAreStoredOnce(t *testing.T) {
 func TestReplies(t *testing.T) {
 	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
 		reply := replyOf("k", 1)
-		look := func() *Reply {
+		look := func() *trace.Reply {
 			t.Helper()
 			found, err := r.Reply(t.Context(), reply.ReplyKey, time.Now())
 			if err != nil {
@@ -105,7 +107,7 @@ func TestReplies(t *testing.T) {
 			t.Errorf("another reply under the key: %v, earlier %+v", err, other.Earlier)
 		}
 
-		settle(ReplyLifetime - time.Minute)
+		settle(trace.ReplyLifetime - time.Minute)
 		if look() == nil {
 			t.Error("it is gone before its time")
 		}
@@ -173,7 +175,7 @@ func TestCloseWaitsForReaders(t *testing.T) {
 		}
 		return nil
 	}
-	r := NewRecorder(Options{Open: s.open})
+	r := New(Options{Open: s.open})
 	r.Open()
 	if _, err := r.TraceKey(t.Context()); err != nil {
 		t.Fatal(err)
@@ -193,7 +195,7 @@ func TestCloseWaitsForReaders(t *testing.T) {
 	if s.closed != 1 {
 		t.Errorf("closed %d times", s.closed)
 	}
-	if _, err := r.Reply(t.Context(), ReplyKey{}, time.Now()); !errors.Is(err, ErrUnavailable) {
+	if _, err := r.Reply(t.Context(), trace.ReplyKey{}, time.Now()); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("after the end: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package trace
+package recorder
 
 // resource is something of which the queue holds so much and no more.
 type resource uint8

@@ -1,4 +1,6 @@
-package trace
+package recorder
+
+import "github.com/cadenza-gateway/cadenza/trace"
 
 // refuseTaken fails the metrics and replies of the batch and all that wait.
 func (w *writer) refuseTaken(cause error) {
@@ -33,10 +35,10 @@ func (w *writer) clearBatch() {
 	w.queue.settled += uint64(len(w.batch.Records))
 	w.queue.mu.Unlock()
 	for _, s := range w.batch.Starts {
-		ReleaseRecord(s)
+		trace.ReleaseRecord(s)
 	}
 	for _, r := range w.batch.Records {
-		ReleaseRecord(r)
+		trace.ReleaseRecord(r)
 	}
 	b := &w.batch
 	clear(b.Starts)
@@ -99,7 +101,7 @@ func (q *queue) dropAll() map[string]uint64 {
 // refused before.
 func (b *Batch) byWorkspace() map[string]uint64 {
 	counts := make(map[string]uint64)
-	for _, records := range [][]*Record{b.Starts, b.Records} {
+	for _, records := range [][]*trace.Record{b.Starts, b.Records} {
 		for _, r := range records {
 			counts[r.Workspace]++
 		}

@@ -1,8 +1,10 @@
-package trace
+package recorder
 
 import (
 	"errors"
 	"sync"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // The bounds of one commit: the count by which waiting records are written at
@@ -21,28 +23,28 @@ type place struct {
 // waitingStart is a start record; written is closed when it is stored.
 type waitingStart struct {
 	place
-	record  *Record
+	record  *trace.Record
 	written chan struct{}
 }
 
 // waitingRecord is the record of an answer, or of how a call ended.
 type waitingRecord struct {
 	place
-	record *Record
+	record *trace.Record
 }
 
 // waitingVersion is a version of a definition.
 type waitingVersion struct {
 	place
-	version Version
+	version trace.Version
 }
 
 // waitingDurable is a metrics record or a reply, whose sender waits until it is
 // on stable storage. result is buffered.
 type waitingDurable struct {
 	place
-	metrics   *Metrics // or
-	reply     *Reply
+	metrics   *trace.Metrics // or
+	reply     *trace.Reply
 	result    chan error
 	abandoned bool // the sender gave up; guarded by queue.mu
 }
@@ -50,9 +52,9 @@ type waitingDurable struct {
 // measure is whose it is, and about what it takes in memory, in bytes.
 func (w *waitingDurable) measure() (workspace string, size int) {
 	if w.metrics != nil {
-		return w.metrics.Workspace, w.metrics.size()
+		return w.metrics.Workspace, metricsSize(w.metrics)
 	}
-	return w.reply.Workspace, w.reply.size()
+	return w.reply.Workspace, replySize(w.reply)
 }
 
 // queue holds what waits for the writer.

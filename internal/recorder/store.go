@@ -1,10 +1,12 @@
-package trace
+package recorder
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // ErrUnavailable is wrapped by the error of metrics that were not stored, and
@@ -38,7 +40,7 @@ type Store interface {
 
 	// Reply returns the reply that is kept under key and has not expired at the
 	// time now, or nil. It may be called concurrently, but not after Close began.
-	Reply(ctx context.Context, key ReplyKey, now time.Time) (*Reply, error)
+	Reply(ctx context.Context, key trace.ReplyKey, now time.Time) (*trace.Reply, error)
 
 	// TraceKey returns the secret that trace ids are made under. A new store
 	// makes one and keeps it.
@@ -54,11 +56,11 @@ type Store interface {
 
 // Batch is what a store commits at once.
 type Batch struct {
-	Starts   []*Record // of upstream calls
-	Records  []*Record
-	Metrics  []*Metrics
-	Replies  []*Reply // beside those of metrics
-	Versions []Version
+	Starts   []*trace.Record // of upstream calls
+	Records  []*trace.Record
+	Metrics  []*trace.Metrics
+	Replies  []*trace.Reply // beside those of metrics
+	Versions []trace.Version
 }
 
 // Durable reports whether the batch must be on stable storage before it counts
@@ -69,16 +71,3 @@ func (b *Batch) Durable() bool { return len(b.Metrics) > 0 || len(b.Replies) > 0
 func (b *Batch) Len() int {
 	return len(b.Starts) + len(b.Records) + len(b.Metrics) + len(b.Replies) + len(b.Versions)
 }
-
-// Version is one version of a definition: the text that the records naming it
-// were answered from.
-type Version struct {
-	Workspace string
-	Kind      Kind
-	Key       string
-	Version   string
-	Content   []byte
-	Time      time.Time // when it was first seen
-}
-
-func (v *Version) size() int { return recordOverhead + len(v.Content) }

@@ -1,4 +1,4 @@
-package trace
+package recorder
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,7 +26,7 @@ func run(t *testing.T, options Options, test func(t *testing.T, r *Recorder, s *
 		s := newMemStore()
 		options := options
 		options.Open = s.open
-		r := NewRecorder(options)
+		r := New(options)
 		defer closeRecorder(t, r)
 		test(t, r, s)
 	})
@@ -56,14 +58,14 @@ func settle(d time.Duration) {
 	synctest.Wait()
 }
 
-func evaluation(n byte) *Record {
-	r := AcquireRecord()
-	r.ID = ID{n, 1}
-	r.Kind = KindPrompt
+func evaluation(n byte) *trace.Record {
+	r := trace.AcquireRecord()
+	r.ID = trace.ID{n, 1}
+	r.Kind = trace.KindPrompt
 	return r
 }
 
-func metricsOn(n byte) *Metrics { return &Metrics{TraceID: ID{n, 2}} }
+func metricsOn(n byte) *trace.Metrics { return &trace.Metrics{TraceID: trace.ID{n, 2}} }
 
 func TestEvaluationsAreWrittenInGroups(t *testing.T) {
 	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
@@ -162,20 +164,20 @@ func TestStartWaitsForTheWrite(t *testing.T) {
 	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
 		s.delay = 5 * time.Millisecond
 		open(t, r)
-		record := &Record{ID: ID{1}, Kind: KindEndpoint, Messages: []byte("[]")}
+		record := &trace.Record{ID: trace.ID{1}, Kind: trace.KindEndpoint, Messages: []byte("[]")}
 		began := time.Now()
 		if !r.Start(t.Context(), record) || time.Since(began) != s.delay {
 			t.Errorf("it returned after %s, the write took %s", time.Since(began), s.delay)
 		}
 		synctest.Wait()
-		if s.records[record.ID] != StateStarted || record.State != StateEnded {
+		if s.records[record.ID] != trace.StateStarted || record.State != trace.StateEnded {
 			t.Errorf("stored as %s, the caller's is %s", s.records[record.ID], record.State)
 		}
-		end := AcquireRecord()
-		end.copyFrom(record)
+		end := trace.AcquireRecord()
+		end.CopyFrom(record)
 		r.End(end)
 		settle(time.Second)
-		if s.records[record.ID] != StateEnded {
+		if s.records[record.ID] != trace.StateEnded {
 			t.Errorf("ended as %s", s.records[record.ID])
 		}
 	})
@@ -186,7 +188,7 @@ func TestStartWaitsNoLongerThan20ms(t *testing.T) {
 		s.delay = time.Second
 		open(t, r)
 		began := time.Now()
-		if r.Start(t.Context(), &Record{ID: ID{1}}) {
+		if r.Start(t.Context(), &trace.Record{ID: trace.ID{1}}) {
 			t.Error("a start that was not written counts as written")
 		}
 		if waited := time.Since(began); waited != 20*time.Millisecond {
@@ -194,14 +196,14 @@ func TestStartWaitsNoLongerThan20ms(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if r.Start(ctx, &Record{ID: ID{2}}) || time.Since(began) != 20*time.Millisecond {
+		if r.Start(ctx, &trace.Record{ID: trace.ID{2}}) || time.Since(began) != 20*time.Millisecond {
 			t.Error("it waited for a caller who has gone")
 		}
 		if got := r.Stats().LateStarts; got != 2 {
 			t.Errorf("%d late starts", got)
 		}
 		settle(5 * time.Second)
-		if !s.has(ID{1}) || !s.has(ID{2}) {
+		if !s.has(trace.ID{1}) || !s.has(trace.ID{2}) {
 			t.Error("the late starts were not written")
 		}
 	})
@@ -219,7 +221,7 @@ func TestStartsAreNotCommittedWithMetrics(t *testing.T) {
 				}
 			})
 			group.Go(func() {
-				if !r.Start(t.Context(), &Record{ID: ID{n, 3}}) {
+				if !r.Start(t.Context(), &trace.Record{ID: trace.ID{n, 3}}) {
 					t.Error("a start was late")
 				}
 			})
@@ -236,7 +238,7 @@ func TestStartsAreNotCommittedWithMetrics(t *testing.T) {
 
 func TestVersions(t *testing.T) {
 	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
-		r.Versions([]Version{{Version: "a"}, {Version: "b"}})
+		r.Versions([]trace.Version{{Version: "a"}, {Version: "b"}})
 		open(t, r)
 		settle(time.Second)
 		if diff := cmp.Diff([]string{"a", "b"}, s.versions); diff != "" {
@@ -316,7 +318,7 @@ func TestBuffersAreTheRecorders(t *testing.T) {
 		return nil
 	}
 	s.delay = 50 * time.Millisecond
-	r := NewRecorder(Options{Open: s.open})
+	r := New(Options{Open: s.open})
 	defer closeRecorder(t, r)
 	r.Open()
 	if _, err := r.TraceKey(t.Context()); err != nil {
@@ -327,13 +329,13 @@ func TestBuffersAreTheRecorders(t *testing.T) {
 		copy(buffer, "garbage")
 		score = 2
 	}
-	r.Start(t.Context(), &Record{Messages: buffer}) // returns long before the commit
+	r.Start(t.Context(), &trace.Record{Messages: buffer}) // returns long before the commit
 	reuse()
 	copy(buffer, "content")
 	score = 1
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	_ = r.Metrics(ctx, &Metrics{Metadata: buffer, Score: &score})
+	_ = r.Metrics(ctx, &trace.Metrics{Metadata: buffer, Score: &score})
 	reuse()
 	closeRecorder(t, r)
 	for _, content := range seen {
@@ -345,7 +347,7 @@ func TestBuffersAreTheRecorders(t *testing.T) {
 
 func TestConcurrentUse(t *testing.T) {
 	s := newMemStore()
-	r := NewRecorder(Options{Open: s.open, MaxRecords: 1 << 16, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	r := New(Options{Open: s.open, MaxRecords: 1 << 16, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	r.Open()
 	if _, err := r.TraceKey(t.Context()); err != nil {
 		t.Fatal(err)

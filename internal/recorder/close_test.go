@@ -1,4 +1,4 @@
-package trace
+package recorder
 
 import (
 	"context"
@@ -6,13 +6,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 func TestCloseDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMemStore()
 		s.delay = time.Millisecond
-		r := NewRecorder(Options{Open: s.open})
+		r := New(Options{Open: s.open})
 		open(t, r)
 		for n := range 1000 {
 			record := evaluation(byte(n))
@@ -24,7 +26,7 @@ func TestCloseDrains(t *testing.T) {
 		if len(s.records) != 1000 || s.closed != 1 {
 			t.Errorf("%d of 1000 are stored, closed %d times", len(s.records), s.closed)
 		}
-		if r.Evaluation(evaluation(1)) || r.Start(t.Context(), &Record{}) {
+		if r.Evaluation(evaluation(1)) || r.Start(t.Context(), &trace.Record{}) {
 			t.Error("something was taken after Close")
 		}
 		if err := r.Metrics(t.Context(), metricsOn(1)); !errors.Is(err, ErrUnavailable) {
@@ -40,14 +42,14 @@ func TestCloseDrains(t *testing.T) {
 func TestCloseWithoutOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMemStore()
-		closeRecorder(t, NewRecorder(Options{Open: s.open}))
+		closeRecorder(t, New(Options{Open: s.open}))
 		if s.opened != 0 {
 			t.Error("the store was opened for nothing")
 		}
-		r := NewRecorder(Options{Open: s.open})
+		r := New(Options{Open: s.open})
 		r.Evaluation(evaluation(1))
 		closeRecorder(t, r)
-		if !s.has(ID{1, 1}) || s.opened != s.closed {
+		if !s.has(trace.ID{1, 1}) || s.opened != s.closed {
 			t.Errorf("what waited is lost; opened %d times, closed %d", s.opened, s.closed)
 		}
 	})
@@ -64,7 +66,7 @@ func TestCloseGivesUpOnAFailingStore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newMemStore()
 				prepare(s)
-				r := NewRecorder(Options{Open: s.open})
+				r := New(Options{Open: s.open})
 				r.Open()
 				for n := range 300 {
 					r.Evaluation(evaluation(byte(n)))
@@ -89,7 +91,7 @@ func TestCloseIsBoundedByItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMemStore()
 		s.delay = time.Hour
-		r := NewRecorder(Options{Open: s.open})
+		r := New(Options{Open: s.open})
 		open(t, r)
 		for range 3 * maxBatch {
 			r.Evaluation(evaluation(1))

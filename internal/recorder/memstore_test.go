@@ -1,18 +1,20 @@
-package trace
+package recorder
 
 import (
 	"context"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // memStore is a store in memory that fails on demand.
 type memStore struct {
 	mu        sync.Mutex
-	fail      func(*Batch) error // decides each commit; nil: all succeed
-	seen      func(*Record)      // is told of each record and start; nil: nobody
-	delay     time.Duration      // of each commit
+	fail      func(*Batch) error  // decides each commit; nil: all succeed
+	seen      func(*trace.Record) // is told of each record and start; nil: nobody
+	delay     time.Duration       // of each commit
 	maintain  func() (bool, error)
 	openError error
 	opening   time.Duration // how long each opening takes
@@ -21,9 +23,9 @@ type memStore struct {
 
 	opened, closed, maintained int
 	commits                    []committed
-	records                    map[ID]State
-	metrics                    []ID
-	replies                    map[ReplyKey]*Reply
+	records                    map[trace.ID]trace.State
+	metrics                    []trace.ID
+	replies                    map[trace.ReplyKey]*trace.Reply
 	read                       func() error // decides each Reply; nil: all succeed
 	versions                   []string
 }
@@ -35,7 +37,7 @@ type committed struct {
 }
 
 func newMemStore() *memStore {
-	return &memStore{records: make(map[ID]State), replies: make(map[ReplyKey]*Reply)}
+	return &memStore{records: make(map[trace.ID]trace.State), replies: make(map[trace.ReplyKey]*trace.Reply)}
 }
 
 func (s *memStore) open(context.Context) (Store, error) {
@@ -93,16 +95,16 @@ func (s *memStore) Commit(ctx context.Context, b *Batch) error {
 }
 
 // keep keeps a reply, unless another stands under its key.
-func (s *memStore) keep(r *Reply) bool {
+func (s *memStore) keep(r *trace.Reply) bool {
 	if kept := s.replies[r.ReplyKey]; kept != nil && !kept.Expired(r.Time) {
 		r.Earlier = kept
 		return false
 	}
-	s.replies[r.ReplyKey] = r.clone()
+	s.replies[r.ReplyKey] = cloneReply(r)
 	return true
 }
 
-func (s *memStore) Reply(_ context.Context, key ReplyKey, now time.Time) (*Reply, error) {
+func (s *memStore) Reply(_ context.Context, key trace.ReplyKey, now time.Time) (*trace.Reply, error) {
 	s.mu.Lock()
 	read := s.read
 	s.mu.Unlock()
@@ -153,7 +155,7 @@ func (s *memStore) set(change func(*memStore)) {
 	change(s)
 }
 
-func (s *memStore) has(id ID) bool {
+func (s *memStore) has(id trace.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, known := s.records[id]

@@ -1,4 +1,4 @@
-package trace
+package recorder
 
 import (
 	"bytes"
@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-func recordOf(workspace string, n byte, size int) *Record {
+func recordOf(workspace string, n byte, size int) *trace.Record {
 	r := evaluation(n)
 	r.Workspace, r.Context = workspace, make([]byte, size)
 	return r
@@ -74,7 +76,7 @@ func TestWorkspacesHaveTheirShare(t *testing.T) {
 					_ = report("attacker")
 				}
 				for n := range 2 * records { // their waits would else outlast the writer's
-					r.Versions([]Version{{Workspace: "attacker", Version: fmt.Sprint(n), Content: make([]byte, test.record)}})
+					r.Versions([]trace.Version{{Workspace: "attacker", Version: fmt.Sprint(n), Content: make([]byte, test.record)}})
 				}
 				if err := report("attacker"); !errors.Is(err, ErrUnavailable) {
 					t.Fatalf("the queue is not full: %v", err)
@@ -101,7 +103,7 @@ func TestWorkspacesHaveTheirShare(t *testing.T) {
 						reports++
 					}
 				}
-				r.Versions([]Version{{Workspace: "victim", Version: "v"}})
+				r.Versions([]trace.Version{{Workspace: "victim", Version: "v"}})
 				synctest.Wait()
 				if drops := r.Stats().Workspaces["victim"]; drops != (Drops{}) {
 					t.Errorf("of the victim were dropped: %+v", drops)
@@ -294,13 +296,13 @@ func TestQueueIsGivenBack(t *testing.T) {
 				r.End(recordOf("other", n, 10))
 				start := recordOf("w", n, 10)
 				group.Go(func() { r.Start(t.Context(), start) })
-				r.Versions([]Version{{Workspace: "w", Version: fmt.Sprint(n)}})
+				r.Versions([]trace.Version{{Workspace: "w", Version: fmt.Sprint(n)}})
 				group.Go(func() {
 					m := metricsOn(n)
 					m.Workspace = "w"
 					_ = r.Metrics(t.Context(), m)
 				})
-				group.Go(func() { _ = r.Keep(t.Context(), &Reply{ReplyKey: ReplyKey{Workspace: "w"}}) })
+				group.Go(func() { _ = r.Keep(t.Context(), &trace.Reply{ReplyKey: trace.ReplyKey{Workspace: "w"}}) })
 			}
 		}
 		fill()

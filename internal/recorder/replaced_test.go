@@ -1,10 +1,12 @@
-package trace
+package recorder
 
 import (
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // replacedOnce fails the first call with ErrReplaced.
@@ -31,14 +33,14 @@ func TestReplacedStore(t *testing.T) {
 		if err := r.Metrics(t.Context(), metricsOn(1)); err != nil {
 			t.Errorf("metrics: %v", err)
 		}
-		if err := r.Keep(t.Context(), &Reply{ReplyKey: ReplyKey{Key: "k"}, Time: began}); err != nil {
+		if err := r.Keep(t.Context(), &trace.Reply{ReplyKey: trace.ReplyKey{Key: "k"}, Time: began}); err != nil {
 			t.Errorf("a reply: %v", err)
 		}
 		if took := time.Since(began); took > 0 {
 			t.Errorf("it took %s", took)
 		}
 		settle(time.Second)
-		if s.opened != 2 || s.closed != 1 || len(s.metrics) != 1 || len(s.replies) != 1 || !s.has(ID{1, 1}) {
+		if s.opened != 2 || s.closed != 1 || len(s.metrics) != 1 || len(s.replies) != 1 || !s.has(trace.ID{1, 1}) {
 			t.Errorf("opened %d times, closed %d; %d metrics, %d replies", s.opened, s.closed, len(s.metrics), len(s.replies))
 		}
 		if stats := r.Stats(); stats.Availability != Available || stats.MetricsRejected != 0 || stats.CommitFailures != 1 {

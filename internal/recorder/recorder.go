@@ -1,4 +1,4 @@
-package trace
+package recorder
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 const (
@@ -88,9 +90,9 @@ type counters struct {
 	contentLeftOut                               atomic.Uint64
 }
 
-// NewRecorder returns a recorder that does nothing yet: records wait in its
+// New returns a recorder that does nothing yet: records wait in its
 // queue, and metrics are refused, until Open.
-func NewRecorder(options Options) *Recorder {
+func New(options Options) *Recorder {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -162,25 +164,25 @@ func unavailable(cause error) error {
 
 // Evaluation records an answer that is complete. It never blocks. It takes
 // ownership of record; false says that it was dropped, which is counted.
-func (r *Recorder) Evaluation(record *Record) bool {
-	record.State = StateEnded
-	return r.push(record, false)
+func (r *Recorder) Evaluation(record *trace.Record) bool {
+	record.State = trace.StateEnded
+	return r.push(record, r.bound(record, MaxRecordSize, false), false)
 }
 
 // End records how an upstream call ended. It is Evaluation with a quarter more
 // room in the queue: at the ceiling, the ends of calls whose start is stored
 // are worth more than evaluations.
-func (r *Recorder) End(record *Record) bool {
-	record.State = StateEnded
-	return r.push(record, true)
+func (r *Recorder) End(record *trace.Record) bool {
+	record.State = trace.StateEnded
+	return r.push(record, r.bound(record, MaxRecordSize, false), true)
 }
 
-// push queues a record, with extra room where it is worth more than others.
-func (r *Recorder) push(record *Record, extra bool) bool {
-	size := r.bound(record, MaxRecordSize)
+// push queues a record of so many bytes, with extra room where it is worth more
+// than others.
+func (r *Recorder) push(record *trace.Record, size int, extra bool) bool {
 	if size > MaxRecordSize {
 		r.lose(record.Workspace, lostTooLarge, 1)
-		ReleaseRecord(record)
+		trace.ReleaseRecord(record)
 		return false
 	}
 	q := &r.queue
@@ -191,7 +193,7 @@ func (r *Recorder) push(record *Record, extra bool) bool {
 		tell := p.share.lose(why, 1)
 		q.mu.Unlock()
 		r.tell(record.Workspace, why, tell)
-		ReleaseRecord(record)
+		trace.ReleaseRecord(record)
 		return false
 	}
 	q.records.push(waitingRecord{p, record})
@@ -228,16 +230,16 @@ func (r *Recorder) signal() {
 // operating system. It waits for that at most 20 ms, and not at all while the
 // store is unavailable: the call goes on, false is returned, and the loss is
 // counted (the record may still be written later).
-func (r *Recorder) Start(ctx context.Context, record *Record) bool {
-	start := waitingStart{record: AcquireRecord(), written: make(chan struct{})}
-	start.record.copyFrom(record)
-	size := r.bound(start.record, MaxRecordSize)
+func (r *Recorder) Start(ctx context.Context, record *trace.Record) bool {
+	start := waitingStart{record: trace.AcquireRecord(), written: make(chan struct{})}
+	start.record.CopyFrom(record)
+	size := r.bound(start.record, MaxRecordSize, false)
 	if size > MaxRecordSize {
 		r.lose(record.Workspace, lostTooLarge, 1)
-		ReleaseRecord(start.record)
+		trace.ReleaseRecord(start.record)
 		return false
 	}
-	start.record.State = StateStarted
+	start.record.State = trace.StateStarted
 
 	q := &r.queue
 	q.mu.Lock()
@@ -247,7 +249,7 @@ func (r *Recorder) Start(ctx context.Context, record *Record) bool {
 		tell := start.share.lose(why, 1)
 		q.mu.Unlock()
 		r.tell(record.Workspace, why, tell)
-		ReleaseRecord(start.record)
+		trace.ReleaseRecord(start.record)
 		return false
 	}
 	available := q.state == Available
@@ -279,8 +281,8 @@ func (r *Recorder) Start(ctx context.Context, record *Record) bool {
 // Metrics with a reply are stored once for its key, however often they are
 // reported: where Metrics returns nil and m.Reply.Earlier is set, they had been
 // stored before, with that reply. m is the caller's again when Metrics returns.
-func (r *Recorder) Metrics(ctx context.Context, m *Metrics) error {
-	w := &waitingDurable{metrics: m.clone(), result: make(chan error, 1)}
+func (r *Recorder) Metrics(ctx context.Context, m *trace.Metrics) error {
+	w := &waitingDurable{metrics: cloneMetrics(m), result: make(chan error, 1)}
 	err := r.store(ctx, w)
 	if err == nil && m.Reply != nil {
 		m.Reply.Earlier = w.metrics.Reply.Earlier
@@ -367,13 +369,13 @@ func (r *Recorder) Flush(ctx context.Context) error {
 // Versions records versions of definitions, in the background. It keeps the
 // contents, which must not change any more. Versions that are stored already
 // are stored once.
-func (r *Recorder) Versions(versions []Version) {
+func (r *Recorder) Versions(versions []trace.Version) {
 	now := time.Now()
 	q := &r.queue
 	q.mu.Lock()
 	why, dropped := q.whyLost(), make(map[string]uint64)
 	for _, v := range versions {
-		p := place{share: q.shares.share(v.Workspace), size: int64(v.size())}
+		p := place{share: q.shares.share(v.Workspace), size: int64(versionSize(&v))}
 		if q.closing || !q.admits(p, versionCount, false) {
 			dropped[v.Workspace]++
 			continue

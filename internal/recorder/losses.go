@@ -1,4 +1,4 @@
-package trace
+package recorder
 
 // lossReason is why a record was lost.
 type lossReason uint8

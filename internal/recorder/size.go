@@ -1,0 +1,66 @@
+package recorder
+
+import (
+	"slices"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// overhead is about what something that waits takes in memory beside its
+// content, in bytes: what [trace.Record.Size] takes for it.
+const overhead = 512
+
+func metricsSize(m *trace.Metrics) int {
+	size := overhead + len(m.Metadata)
+	for _, text := range []*string{m.LLMResponse, m.ChainID, m.ConversationID} {
+		if text != nil {
+			size += len(*text)
+		}
+	}
+	if m.Reply != nil {
+		size += replySize(m.Reply)
+	}
+	return size
+}
+
+func replySize(r *trace.Reply) int { return overhead + len(r.Key) + len(r.Body) }
+
+func versionSize(v *trace.Version) int { return overhead + len(v.Content) }
+
+// sharedSize is that of a record which has these members as its own.
+func sharedSize(s *trace.Shared) int {
+	own := trace.Record{Notes: s.Notes, Metadata: s.Metadata, Context: s.Context, Variables: s.Variables}
+	return own.Size()
+}
+
+// cloneMetrics copies what the reporter may reuse: everything but the strings.
+func cloneMetrics(m *trace.Metrics) *trace.Metrics {
+	c := *m
+	c.Score = cloned(m.Score)
+	c.Latency = cloned(m.Latency)
+	c.RoundtripTime = cloned(m.RoundtripTime)
+	c.LLMResponse = cloned(m.LLMResponse)
+	c.ChainID = cloned(m.ChainID)
+	c.ConversationID = cloned(m.ConversationID)
+	c.PromptTokens = cloned(m.PromptTokens)
+	c.CompletionTokens = cloned(m.CompletionTokens)
+	c.TotalTokens = cloned(m.TotalTokens)
+	c.Metadata = slices.Clone(m.Metadata)
+	if m.Reply != nil {
+		c.Reply = cloneReply(m.Reply)
+	}
+	return &c
+}
+
+func cloned[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	return new(*p)
+}
+
+func cloneReply(r *trace.Reply) *trace.Reply {
+	c := *r
+	c.Body = slices.Clone(r.Body)
+	return &c
+}
