@@ -20,9 +20,10 @@ const modulePath = "github.com/cadenza-gateway/cadenza"
 var mayImport = map[string][]string{
 	".":                        {"caddymodule", "providers/anthropic", "providers/azure", "providers/canned", "providers/gemini", "providers/openai", "sinks/jsonlines", "sinks/postgres"},
 	"cache":                    {"trace"},
-	"caddymodule":              {"cache", "internal/adminapi", "internal/definition", "internal/document", "internal/format", "internal/inflight", "internal/inspect", "internal/invoke", "internal/jsontext", "internal/private", "internal/prompt", "internal/recorder", "internal/redact", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "providers", "rules", "secret", "sinks", "trace"},
+	"caddymodule":              {"cache", "internal/adminapi", "internal/command", "internal/definition", "internal/document", "internal/inflight", "internal/invoke", "internal/jsontext", "internal/prompt", "internal/recorder", "internal/redact", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "providers", "rules", "secret", "sinks", "trace"},
 	"cmd/caddy":                {"."},
 	"internal/adminapi":        {"internal/definition", "internal/document", "internal/inspect", "internal/jsontext", "internal/store/sqlite", "rules", "trace"},
+	"internal/command":         {"internal/adminapi", "internal/definition", "internal/document", "internal/format", "internal/inspect", "internal/private", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire"},
 	"internal/definition":      {"internal/document", "internal/jsontext", "internal/prompt", "internal/regular", "providers", "rules", "trace"},
 	"internal/document":        {},
 	"internal/format":          {"internal/document"},

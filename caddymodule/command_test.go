@@ -2,262 +2,31 @@ package caddymodule_test
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"flag"
+	"io"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
-// result is what a command wrote and returned.
-type result struct {
-	out, errors string
-	err         error
-}
-
-// command runs `caddy cadenza` in this process.
-func command(t *testing.T, arguments ...string) result {
-	t.Helper()
-	registered, ok := caddycmd.Commands()["cadenza"]
-	if !ok {
-		t.Fatal("the command is not registered")
-	}
-	cmd := &cobra.Command{Use: "cadenza", SilenceUsage: true}
-	registered.CobraFunc(cmd)
-	var out, errors bytes.Buffer
-	cmd.SetOut(&out)
-	cmd.SetErr(&errors)
-	cmd.SetIn(strings.NewReader("{plan: enterprise, environment: production}"))
-	cmd.SetArgs(arguments)
-	err := cmd.Execute()
-	return result{out.String(), errors.String(), err}
-}
-
-// write makes the files of a folder, name and content in turn.
-func writeFiles(t *testing.T, dir string, files ...string) {
-	t.Helper()
-	for i := 0; i < len(files); i += 2 {
-		path := filepath.Join(dir, files[i])
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(files[i+1]), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-const exampleDefinitions = "../examples/definitions"
-
-// brokenFiles have a mistake of each kind that check reports.
-var brokenFiles = []string{
-	"context.yaml", "fields:\n  plan: { type: string, values: [free, pro] }\n  seats: number\n",
-	"remoteconfigs/limits.yaml", "type: number\ndefault: 1\ncolumns: [ plan, seats, value ]\nmatrix:\n  - [ prro, any, 2 ]\n  - [ pro, 20..10, 3 ]\n",
-	"prompts/hi.yaml", "messages:\n  - { role: user, content: \"{{nme}}\" }\ntemprature: 1\n",
-}
-
-// oddFiles load, with warnings.
-var oddFiles = []string{
-	"context.yaml", "fields:\n  plan: { type: string, values: [free, pro] }\n  seats: number\n",
-	"remoteconfigs/limits.yaml", "type: number\ndefault: 1\ncolumns: [ plan, seats, value ]\nmatrix:\n  - [ pro, any, 2 ]\n  - [ pro, 10.., 3 ]\n  - [ any, 50.., 4 ]\n",
-}
-
-func TestCommandGolden(t *testing.T) {
-	t.Setenv("NO_COLOR", "1")
-	dir := t.TempDir()
-	broken, odd, edited := filepath.Join(dir, "broken"), filepath.Join(dir, "odd"), filepath.Join(dir, "edited")
-	writeFiles(t, broken, brokenFiles...)
-	writeFiles(t, odd, oddFiles...)
-	if err := os.CopyFS(edited, os.DirFS(exampleDefinitions)); err != nil {
-		t.Fatal(err)
-	}
-	edit := func(name, old, new string) {
-		path := filepath.Join(edited, name)
-		data, err := os.ReadFile(path)
-		if err != nil || !bytes.Contains(data, []byte(old)) {
-			t.Fatalf("%s has no %q (%v)", name, old, err)
-		}
-		writeFiles(t, edited, name, strings.Replace(string(data), old, new, 1))
-	}
-	edit("remoteconfigs/model_limits.yaml", "100..,    { rpm: 6000", "200..,    { rpm: 6000")
-	edit("remoteconfigs/new_checkout.yaml", "share: 20%", "share: 30%")
-	edit("prompts/support_reply.yaml", "temperature: 0.2", "temperature: 0.3")
-	edit("remoteconfigs/banner_text.yaml", "- [ fr, ", "- [ [fr, it],")
-	writeFiles(t, edited, "remoteconfigs/fresh.yaml", "type: boolean\ndefault: true\n")
-	if err := os.Remove(filepath.Join(edited, "endpoints/support_chat.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	formatted := filepath.Join(dir, "format")
-	writeFiles(t, formatted, "a.yaml", "# top\ncolumns: [plan,value]\nmatrix:\n- [free,1] # one\n- [enterprise,2]\n- [pro, 3]\n- [team, 4]\n- [a, 5]\n- [enterprise, 6]\n")
-
-	at := []string{"--at", "2026-11-01"}
-	for name, test := range map[string]struct {
-		arguments []string
-		fails     bool
-	}{
-		"check":             {arguments: []string{"check", exampleDefinitions}},
-		"check_json":        {arguments: []string{"check", "--json", exampleDefinitions}},
-		"check_all":         {arguments: []string{"check", "--all", odd}},
-		"check_strict":      {arguments: []string{"check", "--strict", odd}, fails: true},
-		"check_broken":      {arguments: []string{"check", broken}, fails: true},
-		"check_broken_json": {arguments: []string{"check", "--json", broken}, fails: true},
-		"check_nowhere":     {arguments: []string{"check", filepath.Join(dir, "nowhere")}, fails: true},
-		"eval":              {arguments: append([]string{"eval", exampleDefinitions, "model_limits", "--context", `{"environment":"production","plan":"pro","seats":50}`}, at...)},
-		"eval_explain":      {arguments: append([]string{"eval", exampleDefinitions, "model_limits", "--explain", "-c", "{environment: production, plan: enterprise, seats: 50}"}, at...)},
-		"eval_split":        {arguments: append([]string{"eval", exampleDefinitions, "new_checkout", "--explain", "-c", "{environment: production, plan: pro, seats: 50, customer_id: c-3}"}, at...)},
-		"eval_prompt":       {arguments: append([]string{"eval", exampleDefinitions, "support_reply", "-c", "{locale: nl-BE}", "--variables", "{question: Waar?}"}, at...)},
-		"eval_endpoint":     {arguments: append([]string{"eval", exampleDefinitions, "support_chat", "--variables", "{question: Where?}", "--json"}, at...)},
-		"eval_variable":     {arguments: append([]string{"eval", exampleDefinitions, "support_reply"}, at...), fails: true},
-		"eval_stdin":        {arguments: append([]string{"eval", exampleDefinitions, "model_limits", "-c", "@-"}, at...)},
-		"eval_unknown":      {arguments: []string{"eval", exampleDefinitions, "model_limit"}, fails: true},
-		"eval_bad_context":  {arguments: []string{"eval", exampleDefinitions, "model_limits", "--context", `{"a":1,"a":2}`}, fails: true},
-		"eval_bad_at":       {arguments: []string{"eval", exampleDefinitions, "model_limits", "--at", "tomorrow"}, fails: true},
-		"eval_bad_kind":     {arguments: []string{"eval", exampleDefinitions, "model_limits", "--kind", "promt"}, fails: true},
-		"diff":              {arguments: append([]string{"diff", exampleDefinitions, edited}, at...)},
-		"diff_same":         {arguments: []string{"diff", "--exit-code", exampleDefinitions, exampleDefinitions}},
-		"diff_exit_code":    {arguments: append([]string{"diff", "--exit-code", exampleDefinitions, edited}, at...), fails: true},
-		"diff_broken":       {arguments: []string{"diff", exampleDefinitions, broken}, fails: true},
-		"fmt":               {arguments: []string{"fmt", formatted}},
-		"fmt_diff":          {arguments: []string{"fmt", "--diff", formatted}},
-		"fmt_check":         {arguments: []string{"fmt", "--check", formatted}, fails: true},
-		"fmt_check_good":    {arguments: []string{"fmt", "--check", exampleDefinitions}},
-		"fmt_nowhere":       {arguments: []string{"fmt", filepath.Join(dir, "nowhere")}, fails: true},
-		"schema_bad_kind":   {arguments: []string{"schema", "--kind", "prompts"}, fails: true},
-		"schema_nothing":    {arguments: []string{"schema"}, fails: true},
-		"unknown":           {arguments: []string{"chek"}, fails: true},
-		"arguments":         {arguments: []string{"eval", exampleDefinitions}, fails: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := command(t, test.arguments...)
-			if (r.err != nil) != test.fails {
-				t.Errorf("error %v, want one: %t", r.err, test.fails)
-			}
-			if r.err != nil && !strings.Contains(r.errors, r.err.Error()) {
-				t.Errorf("the error is not on the standard error: %q", r.errors)
-			}
-			got := strings.ReplaceAll("out:\n"+r.out+"errors:\n"+r.errors, dir, "DIR")
-			golden := filepath.Join("testdata", "command", name+".golden")
-			if *update {
-				writeFiles(t, ".", golden, got)
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
-func TestCommandFmtWrites(t *testing.T) {
-	dir := t.TempDir()
-	const before, after = "columns: [a,value]\nmatrix:\n- [aa,1]\n", "columns: [ a, value ]\nmatrix:\n- [ aa,       1 ]\n"
-	writeFiles(t, dir, "real.yaml", before, "x/.hidden/y.yaml", before, "x/z.txt", before)
-	if err := os.Chmod(filepath.Join(dir, "real.yaml"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	link := filepath.Join(dir, "link.yaml")
-	if err := os.Symlink("real.yaml", link); err != nil {
-		t.Skip(err)
-	}
-	if r := command(t, "fmt", "-w", link, filepath.Join(dir, "x")); r.err != nil {
-		t.Fatal(r.err)
-	}
-	for name, want := range map[string]string{"real.yaml": after, "link.yaml": after, "x/.hidden/y.yaml": before, "x/z.txt": before} {
-		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
-	}
-	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("the link is no link any more: %v", err)
-	}
-	if info, err := os.Stat(filepath.Join(dir, "real.yaml")); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the permissions changed: %v", info.Mode())
-	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 3 {
-		t.Errorf("something was left behind: %v", entries)
-	}
-	if r := command(t, "fmt", "-w", "--check", dir); r.err == nil {
-		t.Error("-w and --check went together")
-	}
-}
-
-func TestCommandInit(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "new", "definitions")
-	if r := command(t, "init", dir); r.err != nil || !strings.Contains(r.out, "context.yaml") {
-		t.Fatalf("%+v", r)
-	}
-	if r := command(t, "check", "--strict", dir); r.err != nil || strings.Contains(r.out, "remark") {
-		t.Errorf("the new workspace does not pass: %+v", r)
-	}
-	if r := command(t, "fmt", "--check", dir); r.err != nil {
-		t.Errorf("the new workspace is not laid out: %+v", r)
-	}
-	for _, suggested := range []string{"limits", "new_design", "summary", "summarise"} {
-		if r := command(t, "eval", dir, suggested, "--variables", "{text: x}", "-c", "{environment: production, plan: pro}"); r.err != nil {
-			t.Errorf("%s: %+v", suggested, r)
-		}
-	}
-	before, err := definition.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r := command(t, "init", dir); r.err == nil || !strings.Contains(r.err.Error(), "not empty") {
-		t.Errorf("a second init: %+v", r)
-	}
-	if after, err := definition.Load(dir); err != nil || after.Revision != before.Revision {
-		t.Errorf("a second init changed the workspace: %v", err)
-	}
-}
-
-func TestCommandKey(t *testing.T) {
-	r := command(t, "key", `the "app"`)
-	key, entry, _ := strings.Cut(strings.TrimSpace(r.out), "\n")
-	var got struct{ Name, SHA256 string }
-	if r.err != nil || json.Unmarshal([]byte(entry), &got) != nil {
-		t.Fatalf("%+v", r)
-	}
-	if !regexp.MustCompile(`^cdz_[A-Z2-7]{26,}$`).MatchString(key) {
-		t.Errorf("the key is %q", key)
-	}
-	if sum := sha256.Sum256([]byte(key)); got.SHA256 != hex.EncodeToString(sum[:]) || got.Name != `the "app"` {
-		t.Errorf("the entry is %s", entry)
-	}
-	if strings.Contains(r.errors, key) {
-		t.Error("the key is on the standard error, which logs keep")
-	}
-	if again := command(t, "key"); strings.HasPrefix(again.out, key) || !strings.Contains(again.out, `"name":"app"`) {
-		t.Errorf("the second key: %s", again.out)
-	}
-	var both struct {
-		Key   string
-		Entry json.RawMessage
-	}
-	if r := command(t, "key", "--json", "x"); json.Unmarshal([]byte(r.out), &both) != nil || both.Key == "" {
-		t.Errorf("%+v", r)
-	}
-	if r := command(t, "key", ""); r.err == nil {
-		t.Error("a key without a name was made")
-	}
-}
-
-// TestKeyOpensGateway uses a key that the command made.
+// TestKeyOpensGateway uses a key that `caddy cadenza key` made.
 func TestKeyOpensGateway(t *testing.T) {
-	key, entry, _ := strings.Cut(strings.TrimSpace(command(t, "key", "made").out), "\n")
+	cmd := new(cobra.Command)
+	caddycmd.Commands()["cadenza"].CobraFunc(cmd)
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(io.Discard)
+	cmd.SetArgs([]string{"key", "made"})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	key, entry, _ := strings.Cut(strings.TrimSpace(out.String()), "\n")
 	g := startGateway(t, map[string]string{
 		"definitions/remoteconfigs/flag.yaml": "type: boolean\ndefault: true\n",
 		"keys.json":                           "[" + entry + "]",
@@ -268,108 +37,38 @@ func TestKeyOpensGateway(t *testing.T) {
 	}
 }
 
-func TestCommandSchema(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(exampleDefinitions)); err != nil {
-		t.Fatal(err)
-	}
-	r := command(t, "schema", dir)
-	if r.err != nil || !strings.Contains(r.out, "yaml.schemas") || !strings.Contains(r.out, "yaml-language-server") {
-		t.Fatalf("%+v", r)
-	}
-	for _, kind := range []string{"context", "prompt", "endpoint", "remoteconfig"} {
-		data, err := os.ReadFile(filepath.Join(dir, ".schema", kind+".schema.json"))
-		if err != nil || !json.Valid(data) {
-			t.Errorf("%s: %v", kind, err)
-		}
-		if !strings.Contains(r.out, kind+".schema.json") {
-			t.Errorf("the hints do not name %s", kind)
-		}
-		if printed := command(t, "schema", dir, "--kind", kind); printed.out != string(data) {
-			t.Errorf("%s: what is printed differs from what is written", kind)
+// TestLogsEscapeSources has a gateway log warnings and mistakes of definitions.
+func TestLogsEscapeSources(t *testing.T) {
+	// A terminal would obey it, or show it as something else.
+	const hostile = "\u009b31m\u202eabc\u2066\u200f\U000e0001"
+	printed := func(what, text string) {
+		t.Helper()
+		if visible.Lines(text) != text {
+			t.Errorf("%s: %q", what, text)
 		}
 	}
-	if _, err := definition.Load(dir); err != nil {
-		t.Errorf("with its schemas, the workspace does not load: %v", err)
-	}
-	if r := command(t, "schema", filepath.Join(dir, "nowhere")); r.err == nil {
-		t.Error("schemas were written nowhere")
-	}
-}
-
-// TestCommandExitCode runs the commands as a process of their own: what a
-// shell sees.
-func TestCommandExitCode(t *testing.T) {
-	broken, odd := t.TempDir(), t.TempDir()
-	writeFiles(t, broken, brokenFiles...)
-	writeFiles(t, odd, oddFiles...)
-	for name, test := range map[string]struct {
-		arguments []string
-		status    int
-		errors    string // begins so
-	}{
-		"good":     {[]string{"check", exampleDefinitions}, 0, ""},
-		"warnings": {[]string{"check", odd}, 0, ""},
-		"strict":   {[]string{"check", "--strict", odd}, 1, "Error: " + odd + ": "},
-		"errors":   {[]string{"check", broken}, 1, "Error: " + broken + ": 4 errors"},
-		"usage":    {[]string{"check"}, 1, "Error: accepts 1 arg(s)"},
-		"flag":     {[]string{"check", "--nonsense", odd}, 1, "Error: unknown flag"},
-		"command":  {[]string{"chek"}, 1, "Error: unknown command"},
-		"eval":     {[]string{"eval", exampleDefinitions, "nothing"}, 1, "Error: there is no definition"},
-		"diff":     {[]string{"diff", exampleDefinitions, exampleDefinitions, "--exit-code"}, 0, ""},
-		"help":     {[]string{"check", "--help"}, 0, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cmd := exec.Command(os.Args[0], append([]string{"cadenza"}, test.arguments...)...)
-			cmd.Env = append(os.Environ(), asCaddy+"=1", "HOME="+t.TempDir())
-			var errors bytes.Buffer
-			cmd.Stderr = &errors
-			err := cmd.Run()
-			if got := cmd.ProcessState.ExitCode(); got != test.status {
-				t.Errorf("exit status %d (%v), want %d:\n%s", got, err, test.status, &errors)
-			}
-			if !strings.HasPrefix(errors.String(), test.errors) || test.errors == "" && errors.Len() > 0 {
-				t.Errorf("standard error:\n%s", &errors)
-			}
-		})
-	}
-}
-
-// TestToolsManual checks that every command and every flag is described.
-func TestToolsManual(t *testing.T) {
-	text, err := os.ReadFile("../docs/tools.md")
+	files := map[string]string{"definitions/remoteconfigs/" + hostile + ".txt": ""}
+	maps.Copy(files, workspace)
+	g := startGateway(t, files, options)
+	eventually(t, "the warning is logged", g.said("definitions are .yaml, .yml or .json files"))
+	g.write("definitions/remoteconfigs/wrong.yaml", "type: "+hostile+"\n")
+	eventually(t, "the mistake is logged", g.said("the definitions on disk are invalid"))
+	logs, err := os.ReadFile(g.logs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	parent := &cobra.Command{Use: "cadenza"}
-	caddycmd.Commands()["cadenza"].CobraFunc(parent)
-	if len(parent.Commands()) != 11 {
-		t.Errorf("%d commands", len(parent.Commands()))
+	printed("the log", string(logs))
+	// What fails when Caddy starts is written to the terminal as it is.
+	broken := filepath.Join(t.TempDir(), "remoteconfigs")
+	if err := os.Mkdir(broken, 0o755); err != nil {
+		t.Fatal(err)
 	}
-	for _, cmd := range parent.Commands() {
-		_, section, ok := strings.Cut(string(text), "\n## "+cmd.Name()+"\n")
-		if !ok || cmd.Short == "" || cmd.Long == "" || cmd.Example == "" {
-			t.Errorf("%s is not described", cmd.Name())
-			continue
-		}
-		section, _, _ = strings.Cut(section, "\n## ")
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Name != "help" && !strings.Contains(section, "--"+f.Name) {
-				t.Errorf("%s: the flag --%s is not described", cmd.Name(), f.Name)
-			}
-		})
+	if err := os.WriteFile(filepath.Join(broken, hostile+".yaml"), []byte("type: "+hostile+"\n"), 0o644); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// asCaddy makes the test binary the caddy command.
-const asCaddy = "CADENZA_TEST_AS_CADDY"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asCaddy) != "" {
-		caddycmd.Main()
-		return
+	err = loadCaddyfile(strings.Replace(g.caddyfile(options), g.dir+"/definitions", filepath.Dir(broken), 1))
+	if err == nil {
+		t.Fatal("no error")
 	}
-	flag.Parse()
-	os.Exit(m.Run())
+	printed("the error", err.Error())
 }

@@ -1,6 +1,9 @@
 package caddymodule
 
-import "github.com/cadenza-gateway/cadenza/internal/adminapi"
+import (
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	_ "github.com/cadenza-gateway/cadenza/internal/command" // with any build that has the app
+)
 
 // Inspect returns what the admin API shows of the workspaces.
 func (a *App) Inspect() map[string]*adminapi.Workspace {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
 // testRing is a keyring of workspaces by their names, and what its files list.
@@ -255,20 +257,20 @@ func TestParseKeys(t *testing.T) {
 		`[{"name":"a"}]`:            `sha256 of the key "a" must be 64 hex digits`,
 		`[{"name":1,` + sum + `}]`:  "a key needs a name",
 		`[{"name":"",` + sum + `}]`: "a key needs a name",
-		`[{"name":"` + strings.Repeat("n", maxKeyName+1) + `",` + sum + `}]`: "text of 1 to 256 bytes",
-		`[{"name":"a","sha256":"cdz_secret"}]`:                               `sha256 of the key "a" must be`,
-		`[{"name":"a","sha256":"` + strings.Repeat("g", 64) + `"}]`:          `sha256 of the key "a" must be`,
-		`[{"name":"a",` + sum + `,"Not_After":null}]`:                        `unknown member "Not_After" in a key: did you mean "not_after"?`,
-		`[{"name":"a",` + sum + `,"not_after":"tomorrow"}]`:                  `not_after of the key "a" must be a time`,
-		`[{"name":"a",` + sum + `,"not_after":1}]`:                           `not_after of the key "a" must be a time`,
-		`[{"name":"a",` + sum + `,"revoked":"true"}]`:                        "revoked must be true or false",
-		`[{"name":"a","name":"b",` + sum + `}]`:                              "name",
+		`[{"name":"` + strings.Repeat("n", wire.MaxKeyName+1) + `",` + sum + `}]`: "text of 1 to 256 bytes",
+		`[{"name":"a","sha256":"cdz_secret"}]`:                                    `sha256 of the key "a" must be`,
+		`[{"name":"a","sha256":"` + strings.Repeat("g", 64) + `"}]`:               `sha256 of the key "a" must be`,
+		`[{"name":"a",` + sum + `,"Not_After":null}]`:                             `unknown member "Not_After" in a key: did you mean "not_after"?`,
+		`[{"name":"a",` + sum + `,"not_after":"tomorrow"}]`:                       `not_after of the key "a" must be a time`,
+		`[{"name":"a",` + sum + `,"not_after":1}]`:                                `not_after of the key "a" must be a time`,
+		`[{"name":"a",` + sum + `,"revoked":"true"}]`:                             "revoked must be true or false",
+		`[{"name":"a","name":"b",` + sum + `}]`:                                   "name",
 	} {
 		if keys, err := parseKeys("keys", []byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "cdz_") {
 			t.Errorf("%s: %v, %v; want %s", text, keys, err, want)
 		}
 	}
-	longest := strings.Repeat("n", maxKeyName)
+	longest := strings.Repeat("n", wire.MaxKeyName)
 	if keys, err := parseKeys("keys", []byte(`[{"name":"`+longest+`",`+sum+`}]`)); err != nil || keys[0].name != longest {
 		t.Errorf("the longest name: %v", err)
 	}
@@ -355,7 +357,7 @@ func FuzzKeysFile(f *testing.F) {
 		}
 		list := make([]map[string]any, len(keys))
 		for i, key := range keys {
-			if key.name == "" || len(key.name) > maxKeyName {
+			if key.name == "" || len(key.name) > wire.MaxKeyName {
 				t.Fatalf("the name %q", key.name)
 			}
 			list[i] = map[string]any{"name": key.name, "sha256": fmt.Sprintf("%x", key.digest), "revoked": key.revoked}

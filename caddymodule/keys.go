@@ -29,8 +29,8 @@ func (w *Workspace) provisionKeys() error {
 		if key.Name == "" || names[key.Name] {
 			return fmt.Errorf("api_key %q: every key needs a name of its own", key.Name)
 		}
-		if len(key.Name) > maxKeyName {
-			return fmt.Errorf("api_key: a name has at most %d bytes, this one %d", maxKeyName, len(key.Name))
+		if len(key.Name) > wire.MaxKeyName {
+			return fmt.Errorf("api_key: a name has at most %d bytes, this one %d", wire.MaxKeyName, len(key.Name))
 		}
 		names[key.Name] = true
 		value, err := key.Key.Resolve()

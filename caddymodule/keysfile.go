@@ -7,6 +7,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/regular"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
 // keysFile is a file of API key digests, a JSON list of
@@ -32,8 +33,6 @@ const (
 	// maxKeysFile bounds the file, in bytes, for it is read once a second. It
 	// has room for some 30,000 keys.
 	maxKeysFile = document.MaxFileBytes
-	// maxKeyName bounds a key's name, in bytes, for every trace bears it.
-	maxKeyName = 256
 )
 
 // read reads the file, and reports whether what it says differs from the last
@@ -89,8 +88,8 @@ func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
 	if !n.CheckMembers(errs, "a key", "name", "sha256", "not_after", "revoked") {
 		return key
 	}
-	if name := n.Get("name"); name == nil || !name.Quoted || name.Text == "" || len(name.Text) > maxKeyName {
-		errs.Add(orItself(name, n), "a key needs a name, text of 1 to %d bytes", maxKeyName)
+	if name := n.Get("name"); name == nil || !name.Quoted || name.Text == "" || len(name.Text) > wire.MaxKeyName {
+		errs.Add(orItself(name, n), "a key needs a name, text of 1 to %d bytes", wire.MaxKeyName)
 	} else {
 		key.name = name.Text
 	}

@@ -341,13 +341,7 @@ func init() {
 			Run: "TestSinkThatIsRefused",
 		},
 
-		// Commands.
-		mutant{
-			ID: "fmt-outside", In: "yamlFiles",
-			What: "fmt lays out what a link out of the folder leads to",
-			Old:  "err := checkInside(path, name); err != nil", New: "err := checkInside(path, name); false && err != nil",
-			Run: "TestCommandsShowNothingFromOutside",
-		},
+		// The log.
 		mutant{
 			ID: "raw-mistakes-in-the-log", In: "Workspace.definitionsChanged",
 			What: "the log shows control characters of definitions as they are",
@@ -486,6 +480,14 @@ func init() {
 			What: "the path of prompts takes traces of other kinds",
 			Old:  "case c.route == routePromptMetrics && kind != trace.KindPrompt:", New: "case false:",
 			Run: "TestMetrics",
+		},
+	)
+	add("internal/command",
+		mutant{
+			ID: "fmt-outside", In: "yamlFiles",
+			What: "fmt lays out what a link out of the folder leads to",
+			Old:  "err := checkInside(path, name); err != nil", New: "err := checkInside(path, name); false && err != nil",
+			Run: "TestCommandsShowNothingFromOutside",
 		},
 	)
 }

@@ -11,6 +11,9 @@ const (
 	MaxTokenLength = 512
 )
 
+// MaxKeyName bounds the name of an API key, in bytes: every trace holds it.
+const MaxKeyName = 256
+
 // BearerToken reads the API key from the Authorization header (RFC 6750
 // section 2.1; the scheme's case is ignored, RFC 9110 section 11.1). ok tells
 // that there was exactly one such header and that its token has the form of an

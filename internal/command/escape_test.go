@@ -1,7 +1,6 @@
-package caddymodule_test
+package command_test
 
 import (
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,29 +57,6 @@ func TestCommandsEscapeSources(t *testing.T) {
 	if r := command(t, "fmt", filepath.Join(good, "remoteconfigs", "odd.yaml")); !strings.Contains(r.out, hostile+"1") {
 		t.Errorf("fmt changes what it writes: %q", r.out)
 	}
-}
-
-// TestLogsEscapeSources has a gateway log warnings and mistakes of definitions.
-func TestLogsEscapeSources(t *testing.T) {
-	files := map[string]string{"definitions/remoteconfigs/" + hostile + ".txt": ""}
-	maps.Copy(files, workspace)
-	g := startGateway(t, files, options)
-	eventually(t, "the warning is logged", g.said("definitions are .yaml, .yml or .json files"))
-	g.write("definitions/remoteconfigs/wrong.yaml", "type: "+hostile+"\n")
-	eventually(t, "the mistake is logged", g.said("the definitions on disk are invalid"))
-	logs, err := os.ReadFile(g.logs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	printed(t, "the log", string(logs))
-	// What fails when Caddy starts is written to the terminal as it is.
-	broken := t.TempDir()
-	writeFiles(t, broken, "remoteconfigs/"+hostile+".yaml", "type: "+hostile+"\n")
-	err = loadCaddyfile(strings.Replace(g.caddyfile(options), g.dir+"/definitions", broken, 1))
-	if err == nil {
-		t.Fatal("no error")
-	}
-	printed(t, "the error", err.Error())
 }
 
 // TestCheckPointsAtThePlace although what comes before it is shown as escapes.

@@ -1,4 +1,4 @@
-package caddymodule
+package command
 
 import (
 	"bytes"
@@ -145,7 +145,7 @@ func TestGatewayCommandsGolden(t *testing.T) {
 				}
 			}
 			got := "asked:\n" + strings.Join(gateway.asked(), "\n") + "\nout:\n" + out.String() + "errors:\n" + errors.String()
-			golden := filepath.Join("testdata", "command", name+".golden")
+			golden := filepath.Join("testdata", name+".golden")
 			if flag.Lookup("update").Value.String() == "true" {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 					t.Fatal(err)

@@ -1,12 +1,15 @@
-package caddymodule
+package command
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
 // keyPrefix begins the keys that `caddy cadenza key` makes, so that scanners
@@ -35,11 +38,11 @@ the key, add "revoked": true to its entry.`,
 			if len(args) == 1 {
 				name = args[0]
 			}
-			if name == "" || len(name) > maxKeyName {
-				return fmt.Errorf("the name of a key has 1 to %d bytes, this one %d", maxKeyName, len(name))
+			if name == "" || len(name) > wire.MaxKeyName {
+				return fmt.Errorf("the name of a key has 1 to %d bytes, this one %d", wire.MaxKeyName, len(name))
 			}
 			key := keyPrefix + rand.Text()
-			sum := digestOf(key)
+			sum := sha256.Sum256([]byte(key))
 			entry := keyEntry{Name: name, SHA256: hex.EncodeToString(sum[:])}
 			encoder := json.NewEncoder(cmd.OutOrStdout())
 			encoder.SetEscapeHTML(false)

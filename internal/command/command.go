@@ -1,4 +1,7 @@
-package caddymodule
+// Package command is `caddy cadenza`: the command line that checks, evaluates,
+// compares and lays out definitions, and asks a running gateway by its admin
+// API.
+package command
 
 import (
 	"bytes"
