@@ -36,7 +36,7 @@ func init() {
 			ID: "position-of-an-anchored-value", In: "yamlReader.position",
 			What: "a value with an anchor is placed where the anchor stands",
 			Old:  "n.Anchor == \"\" || missing(n)", New: "true",
-			Tests: []string{"internal/document", "internal/format"},
+			Tests: []string{"internal/document", "internal/document/format"},
 			Run:   "Positions|Source",
 		},
 		mutant{

@@ -131,7 +131,7 @@ func TestSourceError(t *testing.T) {
 
 // TestExamples holds the example workspace to the layout.
 func TestExamples(t *testing.T) {
-	files, err := filepath.Glob("../../examples/definitions/*/*.yaml")
+	files, err := filepath.Glob("../../../examples/definitions/*/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
