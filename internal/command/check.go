@@ -199,12 +199,7 @@ func (s *sourceLines) read(file string) []string {
 	if err != nil || s.root == nil {
 		return nil
 	}
-	f, err := regular.OpenIn(s.root, name)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, document.MaxFileBytes))
+	data, err := regular.ReadFileIn(s.root, name, document.MaxFileBytes)
 	if err != nil {
 		return nil
 	}

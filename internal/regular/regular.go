@@ -72,16 +72,27 @@ func check(name string, info fs.FileInfo) error {
 }
 
 // ReadFile reads a regular file of at most so many bytes, whatever its size
-// seems to be.
+// seems to be. A larger one is an error.
 func ReadFile(path string, most int64) ([]byte, error) {
 	f, err := Open(path)
+	return readAll(f, err, path, most)
+}
+
+// ReadFileIn is ReadFile for a file below root.
+func ReadFileIn(root *os.Root, name string, most int64) ([]byte, error) {
+	f, err := OpenIn(root, name)
+	return readAll(f, err, name, most)
+}
+
+// readAll reads and closes what Open or OpenIn returned.
+func readAll(f *os.File, err error, name string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(data)) > most {
-		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("larger than %d bytes", most)}
+		err = &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("larger than %d bytes", most)}
 	}
 	if err != nil {
 		return nil, err

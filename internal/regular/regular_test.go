@@ -120,14 +120,28 @@ func TestWhatTakesTheFilesPlace(t *testing.T) {
 }
 
 func TestReadFile(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "f")
+	dir := t.TempDir()
+	name := filepath.Join(dir, "f")
 	if err := os.WriteFile(name, []byte("12345"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if data, err := ReadFile(name, 5); string(data) != "12345" || err != nil {
-		t.Errorf("%q, %v", data, err)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if data, err := ReadFile(name, 4); data != nil || err == nil || !strings.Contains(err.Error(), "larger than 4 bytes") {
+	defer root.Close()
+	for _, read := range []func(most int64) ([]byte, error){
+		func(most int64) ([]byte, error) { return ReadFile(name, most) },
+		func(most int64) ([]byte, error) { return ReadFileIn(root, "f", most) },
+	} {
+		if data, err := read(5); string(data) != "12345" || err != nil {
+			t.Errorf("%q, %v", data, err)
+		}
+		if data, err := read(4); data != nil || err == nil || !strings.Contains(err.Error(), "larger than 4 bytes") {
+			t.Errorf("%q, %v", data, err)
+		}
+	}
+	if data, err := ReadFileIn(root, "gone", 5); data != nil || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%q, %v", data, err)
 	}
 }
