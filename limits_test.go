@@ -36,7 +36,7 @@ var noLimits = map[string]string{
 	"rules.maxGroups":                    "how answers of the analysis are looked for",
 	"rules.maxNegated":                   "how answers of the analysis are looked for",
 	"rules.maxQuestion":                  "how answers of the analysis are looked for",
-	"rules.maxTextStates":                "how answers of the analysis are looked for",
+	"automata.maxTextStates":             "how answers of the analysis are looked for",
 	"rules.maxWays":                      "how answers of the analysis are looked for",
 	"rules.columnBudget":                 "how a table is laid out",
 	"rules.maxColumns":                   "how a table is laid out",

@@ -9,12 +9,6 @@ func init() {
 			Tests: []string{"internal/definition"}, Run: "TestUniqueIsDecided",
 		},
 		mutant{
-			ID: "overlap-of-text", In: "findText",
-			What: "an incomplete alphabet proves that no text meets two patterns",
-			Old:  "text, v := s.run()", New: "s.runes = s.runes[:1]; text, v := s.run()",
-			Run: "TestUniqueOverlaps|TestOverlapsAreComplete",
-		},
-		mutant{
 			ID: "element-apart", In: "grouping.assign",
 			What: "an element is given to a test that it may no longer meet later",
 			Old:  "g.groups[i], g.texts[i] = both, text", New: "g.texts[i] = text",
@@ -43,6 +37,14 @@ func init() {
 			What: "ranges that overlap are taken to be past",
 			Old:  "s.hi <= next.lo", New: "s.hi > next.lo",
 			Run: "TestAnalysisOfManyRanges",
+		},
+	)
+	add("internal/automata",
+		mutant{
+			ID: "overlap-of-text", In: "Search.Find",
+			What: "an incomplete alphabet proves that no text meets two patterns",
+			Old:  "complete := s.alphabet(fits)", New: "complete := s.alphabet(fits); s.runes = s.runes[:1]",
+			Tests: []string{"rules"}, Run: "TestUniqueOverlaps|TestOverlapsAreComplete",
 		},
 	)
 	add("internal/definition",

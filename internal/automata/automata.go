@@ -1,4 +1,31 @@
-package rules
+// Package automata finds the shortest text that meets a combination of tests,
+// or proves that no text does.
+//
+// Each test (an end, a part, a set of texts, a regular expression) is a finite
+// automaton that reads a text rune by rune. The search tries all texts at once:
+// it goes through the states that the automata reach together, breadth first,
+// so that the first state that meets the combination belongs to a shortest
+// text. There are finitely many states; when all were seen and none met it, no
+// text does.
+//
+// For example, a text that contains "ab" and does not end with "b":
+//
+//	runes: a, b and x, which stands for all others
+//
+//	text   contains "ab"   ends with "b"
+//	""     0 read of it    0 read of it
+//	"a"    1               0
+//	"x"    0               0               the state of "": seen before
+//	"b"    0               1
+//	"aa"   1               0               the state of "a": seen before
+//	"ax"   0               0               seen before
+//	"ab"   found           1               contains it, but ends with b
+//	"ba" … "bb"                            all seen before
+//	"aba"  found           0               met: the example is aba
+//
+// Texts that lead to a state that was seen before are not continued: whatever
+// follows them follows the earlier, shorter text as well.
+package automata
 
 import (
 	"encoding/binary"
@@ -9,124 +36,98 @@ import (
 	"unicode/utf8"
 )
 
-// A condition on text is a tree of tests, each of which a finite automaton
-// that reads the text rune by rune can make. So whether any text at all meets
-// a tree is decided by searching the automata's common states, the shortest
-// texts first: the first text found is the example, and when all states were
-// seen without one, there is none.
-
-// textTest is the automaton of one test. A state is a string, for want of
-// anything else that all kinds share.
-type textTest interface {
+// automaton makes one test. Its states are strings, the only representation
+// that fits all kinds of tests.
+type automaton interface {
 	start() string
 	step(state string, r rune) string
 	accepts(state string) bool
-	// cuts are the runes from which on, one after the other, the automaton
-	// may go elsewhere than on the rune before.
+	// cuts are the runes at which the automaton may begin to behave
+	// differently: between two of them all runes lead to the same state.
 	cuts() []rune
-	// cost is about what a step takes, in steps of Analysis.Budget.
+	// cost is about what a step takes, in steps of the budget.
 	cost() int
 }
 
 const (
-	// maxTextStates bounds the states that are looked at for one condition.
+	// maxTextStates bounds the states that one search looks at.
 	maxTextStates = 20_000
-	// patternCost is what compiling a pattern takes, in steps of
-	// Analysis.Budget, beside one for each of its instructions.
+	// patternCost is what compiling a regular expression takes, in steps of
+	// the budget, beside one for each of its instructions.
 	patternCost = 50
 )
 
-// textSearch searches a text that meets a predicate.
-type textSearch struct {
-	root   *pred
-	leaves map[*pred]int
-	tests  []*lazyTest
-	runes  []rune
-	left   *int
+// Search is a search for a text. Each test that is added has a number, from 0
+// on, by which Find's condition asks for it.
+type Search struct {
+	tests []*test
+	runes []rune
+	left  *int
 }
 
-// lazyTest remembers the states and steps of a test.
-type lazyTest struct {
-	textTest
+// New starts a search. left is the budget in steps of very roughly 100 ns: the
+// search lowers it and gives up when it is negative.
+func New(left *int) *Search { return &Search{left: left} }
+
+// test is an automaton with the states and steps that the search has seen.
+type test struct {
+	automaton
 	states  []string
 	numbers map[string]int32
-	next    map[[2]int32]int32 // by state and rune's index
+	next    map[[2]int32]int32 // by the number of a state and the index of a rune
 }
 
-func (l *lazyTest) number(state string) int32 {
-	n, ok := l.numbers[state]
+func (t *test) number(state string) int32 {
+	n, ok := t.numbers[state]
 	if !ok {
-		n = int32(len(l.states))
-		l.states = append(l.states, state)
-		l.numbers[state] = n
+		n = int32(len(t.states))
+		t.states = append(t.states, state)
+		t.numbers[state] = n
 	}
 	return n
 }
 
-// findText looks for a text of a field that meets a predicate: the shortest.
-// left bounds the work.
-func findText(f *field, p *pred, left *int) (string, verdict) {
-	s := textSearch{root: p, leaves: make(map[*pred]int), left: left}
-	if !s.add(p) {
-		return "", open
-	}
-	complete := s.alphabet(f)
-	if *left < 0 {
-		return "", open
-	}
-	text, v := s.run()
-	if v == empty && !complete {
-		v = open
-	}
-	return text, v
+func (s *Search) add(a automaton) int {
+	s.tests = append(s.tests, &test{automaton: a, numbers: make(map[string]int32), next: make(map[[2]int32]int32)})
+	return len(s.tests) - 1
 }
 
-// add makes the automata of a tree's tests.
-func (s *textSearch) add(p *pred) bool {
-	var t textTest
-	switch p.op {
-	case never, always:
-		return true
-	case allOf, oneOf, negation:
-		for _, arg := range p.args {
-			if !s.add(arg) {
-				return false
-			}
-		}
-		return true
-	case inStrs:
-		t = newSetTest(p.strs)
-	case suffix, contains:
-		if len(p.text) > maxPattern {
-			return false
-		}
-		t = &partTest{text: []rune(p.text), suffix: p.op == suffix}
-	case matches:
-		re, err := syntax.Parse(p.re.String(), syntax.Perl)
-		if err != nil {
-			return false
-		}
-		prog, err := syntax.Compile(re.Simplify())
-		if err != nil {
-			return false
-		}
-		*s.left -= patternCost + len(prog.Inst)
-		t = &patternTest{prog: prog}
-	default:
-		return false
-	}
-	if _, ok := s.leaves[p]; !ok {
-		s.leaves[p] = len(s.tests)
-		s.tests = append(s.tests, &lazyTest{textTest: t, numbers: make(map[string]int32), next: make(map[[2]int32]int32)})
-	}
-	return true
+// Suffix adds a test for texts that end with a text.
+func (s *Search) Suffix(text string) int { return s.add(&partTest{text: []rune(text), suffix: true}) }
+
+// Part adds a test for texts that contain a text.
+func (s *Search) Part(text string) int { return s.add(&partTest{text: []rune(text)}) }
+
+// Set adds a test for membership of a set. ends are the bounds of the set in
+// the order of bytes: contains must give the same result for all texts that lie
+// between the same two bounds. A bound need not be valid UTF-8.
+func (s *Search) Set(ends []string, contains func(text string) bool) int {
+	ends = slices.Clone(ends)
+	slices.Sort(ends)
+	return s.add(&setTest{ends: ends, contains: contains})
 }
 
-// niceRunes are those that examples are made of where there is a choice.
+// Pattern adds a test for texts in which a regular expression (RE2) is found.
+// It reports whether the expression is valid.
+func (s *Search) Pattern(expr string) (number int, ok bool) {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return 0, false
+	}
+	prog, err := syntax.Compile(re.Simplify())
+	if err != nil {
+		return 0, false
+	}
+	*s.left -= patternCost + len(prog.Inst)
+	return s.add(&patternTest{prog: prog}), true
+}
+
+// niceRunes are preferred for examples, in this order.
 const niceRunes = "ax0bcdefghijklmnopqrstuvwyz123456789-_. @/ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// alphabet finds runes that stand for all others. It reports whether they do.
-func (s *textSearch) alphabet(f *field) bool {
+// alphabet chooses one rune for each range of runes that no test tells apart.
+// It reports whether it found one that fits in each range.
+func (s *Search) alphabet(fits func(rune) bool) bool {
 	cuts := []rune{0, 0xd800, 0xe000, unicode.MaxRune + 1}
 	for _, t := range s.tests {
 		cuts = append(cuts, t.cuts()...)
@@ -137,7 +138,6 @@ func (s *textSearch) alphabet(f *field) bool {
 	slices.Sort(cuts)
 	cuts = slices.Compact(cuts)
 	complete := true
-	fits := func(r rune) bool { return !f.foldCase || foldRune(r) == r }
 	for i := range len(cuts) - 1 {
 		lo, hi := cuts[i], cuts[i+1]
 		if lo < 0 || lo == 0xd800 || lo > unicode.MaxRune {
@@ -166,6 +166,7 @@ func (s *textSearch) alphabet(f *field) bool {
 	return complete
 }
 
+// niceness orders runes for examples: the lower, the better.
 func niceness(r rune) int {
 	if i := strings.IndexRune(niceRunes, r); i >= 0 {
 		return i
@@ -176,37 +177,47 @@ func niceness(r rune) int {
 	return unicode.MaxRune + int(r)
 }
 
-// run searches, shortest texts first.
-func (s *textSearch) run() (string, verdict) {
+// Find looks for a shortest text of runes that fit, for which holds reports
+// true. holds combines the tests: accepts reports whether the text passes the
+// test with a number. The empty text is the answer only where no other is.
+// Without a text, decided reports whether none exists; otherwise the search
+// ended at its bounds.
+func (s *Search) Find(fits func(rune) bool, holds func(accepts func(number int) bool) bool) (text string, found, decided bool) {
+	complete := s.alphabet(fits)
+	if *s.left < 0 {
+		return "", false, false
+	}
 	type node struct {
-		states []int32
-		from   int32
-		r      rune
+		states []int32 // by test
+		from   int32   // the node before, -1 for the first
+		r      rune    // read after it
 	}
 	first := node{states: make([]int32, len(s.tests)), from: -1}
-	none := empty
 	for i, t := range s.tests {
 		first.states[i] = t.number(t.start())
 	}
-	if s.holds(s.root, first.states) {
-		none = met
+	states := first.states
+	accepts := func(number int) bool {
+		t := s.tests[number]
+		return t.accepts(t.states[states[number]])
 	}
+	emptyText := holds(accepts)
 	nodes := []node{first}
 	seen := map[string]bool{stateKey(first.states): true}
 	for i := 0; i < len(nodes); i++ {
 		n := nodes[i]
-		// The empty text is an example for want of a better one.
-		if i > 0 && s.holds(s.root, n.states) {
+		states = n.states
+		if i > 0 && holds(accepts) {
 			var text []rune
 			for at := int32(i); at > 0; at = nodes[at].from {
 				text = append(text, nodes[at].r)
 			}
 			slices.Reverse(text)
-			return string(text), met
+			return string(text), true, true
 		}
 		for c, r := range s.runes {
 			if *s.left--; *s.left < 0 {
-				return "", max(none, open)
+				return "", emptyText, false
 			}
 			next := node{states: make([]int32, len(s.tests)), from: int32(i), r: r}
 			for j, t := range s.tests {
@@ -221,14 +232,14 @@ func (s *textSearch) run() (string, verdict) {
 			}
 			if key := stateKey(next.states); !seen[key] {
 				if len(nodes) >= maxTextStates {
-					return "", max(none, open)
+					return "", emptyText, false
 				}
 				seen[key] = true
 				nodes = append(nodes, next)
 			}
 		}
 	}
-	return "", none
+	return "", emptyText, complete
 }
 
 func stateKey(states []int32) string {
@@ -239,36 +250,9 @@ func stateKey(states []int32) string {
 	return string(b)
 }
 
-// holds evaluates the tree where the tests are in the given states.
-func (s *textSearch) holds(p *pred, states []int32) bool {
-	switch p.op {
-	case never:
-		return false
-	case always:
-		return true
-	case allOf:
-		for _, arg := range p.args {
-			if !s.holds(arg, states) {
-				return false
-			}
-		}
-		return true
-	case oneOf:
-		for _, arg := range p.args {
-			if s.holds(arg, states) {
-				return true
-			}
-		}
-		return false
-	case negation:
-		return !s.holds(p.args[0], states)
-	}
-	i := s.leaves[p]
-	return s.tests[i].accepts(s.tests[i].states[states[i]])
-}
-
-// partTest finds a text at the end, or anywhere. Its state is how much of the
-// text what was read ends with, as a rune.
+// partTest finds a text at the end, or anywhere. Its state is a count, as a
+// rune: how many runes of the text the end of what was read already has. For
+// "aab", that is 2 after "xaa", and still 2 after "xaaa".
 type partTest struct {
 	text   []rune
 	suffix bool
@@ -310,30 +294,18 @@ func cutsOf(text []rune) []rune {
 	return cuts
 }
 
-// setTest is membership of a set of texts. Its state is what was read as long
-// as that could still be the beginning of an end of a span; then, whether the
-// text is in the set is decided.
+// setTest tests membership of a set. Its state is the text read so far, as long
+// as that text begins one of the bounds. After that, all continuations lie
+// between the same bounds, and the state is setIn or setOut for good.
 type setTest struct {
-	set  strSet
-	ends []string // sorted
+	ends     []string // sorted
+	contains func(text string) bool
 }
 
 const (
 	setOut = "\xff0"
 	setIn  = "\xff1"
 )
-
-func newSetTest(s strSet) *setTest {
-	t := &setTest{set: s}
-	for _, sp := range s {
-		t.ends = append(t.ends, sp.lo)
-		if sp.hi != strDomain.open {
-			t.ends = append(t.ends, sp.hi)
-		}
-	}
-	slices.Sort(t.ends)
-	return t
-}
 
 func (t *setTest) start() string { return "" }
 
@@ -346,14 +318,14 @@ func (t *setTest) step(state string, r rune) string {
 	switch {
 	case i < len(t.ends) && strings.HasPrefix(t.ends[i], text):
 		return text
-	case strDomain.contains(t.set, text):
+	case t.contains(text):
 		return setIn
 	}
 	return setOut
 }
 
 func (t *setTest) accepts(state string) bool {
-	return state == setIn || state != setOut && strDomain.contains(t.set, state)
+	return state == setIn || state != setOut && t.contains(state)
 }
 
 func (t *setTest) cuts() []rune {
@@ -361,7 +333,8 @@ func (t *setTest) cuts() []rune {
 	for _, end := range t.ends {
 		cuts = append(cuts, cutsOf([]rune(end))...)
 		if n := len(end); !utf8.ValidString(end) {
-			// The least text above all that begin with a prefix.
+			// A bound above all texts with a prefix: the prefix with its last
+			// byte raised, here lowered again.
 			cuts = append(cuts, cutsOf([]rune(end[:n-1]+string([]byte{end[n-1] - 1})))...)
 		}
 	}
@@ -370,15 +343,18 @@ func (t *setTest) cuts() []rune {
 
 func (t *setTest) cost() int { return 2 }
 
-// patternTest finds a regular expression. Its state is the instructions that
-// wait for a rune, behind a byte for the rune before.
+// patternTest finds a regular expression, as a machine that follows all
+// alternatives at once. Its state is a byte for the kind of the rune before,
+// which ^, $ and \b look at, and then the instructions that wait for a rune.
 type patternTest struct{ prog *syntax.Prog }
 
 const patternFound = "found"
 
-// before are runes that stand for all there can be before a place.
+// before are runes of each kind that an assertion tells apart: the beginning of
+// the text, a line end, a character of a word, any other.
 var before = [...]rune{-1, '\n', 'a', '-'}
 
+// beforeOf is the index in before of a rune's kind.
 func beforeOf(r rune) byte {
 	switch {
 	case r == '\n':
@@ -392,7 +368,8 @@ func beforeOf(r rune) byte {
 func (t *patternTest) start() string { return "\x00" }
 
 // close follows the instructions that read nothing. It reports whether the
-// expression is found, and otherwise calls wait for those that read a rune.
+// expression is found; if not, it calls wait for each instruction that reads a
+// rune. next is the rune to come, -1 at the end of the text.
 func (t *patternTest) close(state string, next rune, wait func(*syntax.Inst)) bool {
 	flags := syntax.EmptyOpContext(before[state[0]], next)
 	seen := make([]bool, len(t.prog.Inst))
