@@ -55,8 +55,8 @@ var mayImport = map[string][]string{
 	"rules":                    {"internal/automata", "internal/document"},
 	"secret":                   {"internal/redact", "internal/regular"},
 	"sinks":                    {"internal/store/sqlite", "trace"},
-	"sinks/jsonlines":          {"internal/jsontext", "internal/private", "sinks", "trace"},
-	"sinks/postgres":           {"internal/jsontext", "internal/store/migration", "secret", "sinks", "trace"},
+	"sinks/jsonlines":          {"internal/document", "internal/jsontext", "internal/private", "sinks", "trace"},
+	"sinks/postgres":           {"internal/document", "internal/jsontext", "internal/store/migration", "secret", "sinks", "trace"},
 	"trace":                    {"internal/jsontext"},
 }
 

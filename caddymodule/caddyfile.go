@@ -2,9 +2,7 @@ package caddymodule
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -183,8 +181,10 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		return w.unmarshalSink(d)
 	case "provider":
 		return w.unmarshalProvider(d)
+	case "workspace":
+		return d.Err("a workspace block cannot be within another: close the first one before it")
 	default:
-		return d.Err(unrecognized("option", option, workspaceOptions))
+		return d.Err(document.Unrecognized("option", option, workspaceOptions))
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func (w *Workspace) unmarshalStore(d *caddyfile.Dispenser) error {
 				return d.Errf("max_size: must be at least %s", humanize.IBytes(minMaxSize))
 			}
 		default:
-			return d.Err(unrecognized("store option", option, []string{"retention", "max_size"}))
+			return d.Err(document.Unrecognized("store option", option, []string{"retention", "max_size"}))
 		}
 	}
 	return nil
@@ -348,15 +348,6 @@ func secretOption(d *caddyfile.Dispenser, value *secret.Reference) error {
 		return d.Errf("%s: %v", option, err)
 	}
 	return nil
-}
-
-// unrecognized is the message for an option that does not exist.
-func unrecognized(what, name string, known []string) string {
-	message := fmt.Sprintf("unrecognized %s %q", what, name)
-	if nearest := document.Nearest(name, known); nearest != "" {
-		return message + fmt.Sprintf(", did you mean %q?", nearest)
-	}
-	return message + ", known: " + strings.Join(known, ", ")
 }
 
 // parseHandler makes the parser of a directive that takes no argument and no

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -240,7 +241,7 @@ func unmarshalInFlight(d *caddyfile.Dispenser, process func() *int, of func() *I
 		case "host":
 			value = &of().Host
 		default:
-			return d.Err(unrecognized("in_flight ceiling", name, known))
+			return d.Err(document.Unrecognized("in_flight ceiling", name, known))
 		}
 		if *value != 0 {
 			return d.Errf("in_flight %s is configured twice", name)

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"errors"
 
+	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/redact"
 	"github.com/cadenza-gateway/cadenza/secret"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -14,7 +15,7 @@ func detectors(names []string) (redact.Detectors, error) {
 	for _, name := range names {
 		d, known := redact.ParseDetector(name)
 		if !known {
-			return 0, errors.New(unrecognized("detector", name, redact.Names()))
+			return 0, errors.New(document.Unrecognized("detector", name, redact.Names()))
 		}
 		all |= d
 	}

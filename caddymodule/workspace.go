@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 	"github.com/cadenza-gateway/cadenza/internal/redact"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
@@ -331,7 +332,7 @@ var logPolicyNames = []string{
 
 func validateLog(policy string) error {
 	if _, known := logPolicies[policy]; policy != "" && !known {
-		return errors.New(unrecognized("log policy", policy, logPolicyNames))
+		return errors.New(document.Unrecognized("log policy", policy, logPolicyNames))
 	}
 	return nil
 }

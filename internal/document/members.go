@@ -38,6 +38,20 @@ func DidYouMean(name string, known []string) string {
 	return " (known: " + strings.Join(known, ", ") + ")"
 }
 
+// Unrecognized is the message about an option of a Caddyfile that does not
+// exist: the nearest known one as a question or, where none is near, all of
+// them. what says what was expected ("store option").
+func Unrecognized(what, name string, known []string) string {
+	message := "unrecognized " + what + " " + strconv.Quote(name)
+	switch near := Nearest(name, known); {
+	case near != "":
+		return message + ", did you mean " + strconv.Quote(near) + "?"
+	case len(known) == 0:
+		return message + ": there is none"
+	}
+	return message + ", known: " + strings.Join(known, ", ")
+}
+
 // Describe says what a node is, for messages.
 func (n *Node) Describe() string {
 	switch {

@@ -124,3 +124,19 @@ a.yaml:9:4: w must be one of first, unique, this is "frist": did you mean "first
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+func TestUnrecognized(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		known []string
+		want  string
+	}{
+		{"retenton", []string{"retention", "max_size"}, `unrecognized store option "retenton", did you mean "retention"?`},
+		{"keep", []string{"retention", "max_size"}, `unrecognized store option "keep", known: retention, max_size`},
+		{"keep", nil, `unrecognized store option "keep": there is none`},
+	} {
+		if got := Unrecognized("store option", c.name, c.known); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/sinks"
 )
 
@@ -38,7 +39,7 @@ func (m *StdoutModule) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	if d.NextBlock(0) {
-		return d.Errf("unknown option %q of sink stdout: it has none", d.Val())
+		return d.Err(document.Unrecognized("stdout sink option", d.Val(), nil))
 	}
 	return nil
 }
@@ -84,7 +85,7 @@ func (m *FileModule) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	if d.NextBlock(0) {
-		return d.Errf("unknown option %q of sink file: it has none", d.Val())
+		return d.Err(document.Unrecognized("file sink option", d.Val(), nil))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	options "github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/secret"
 	"github.com/cadenza-gateway/cadenza/sinks"
 )
@@ -68,7 +69,7 @@ func (m *Module) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 				return d.Err("schema is empty")
 			}
 		default:
-			return d.Errf("unknown option %q of sink postgres: the only option is schema", option)
+			return d.Err(options.Unrecognized("postgres sink option", option, []string{"schema"}))
 		}
 		if d.NextArg() {
 			return d.ArgErr()

@@ -21,7 +21,8 @@ func TestCaddyfile(t *testing.T) {
 		{"too much", `postgres {env.DSN} {env.DSN}`, "", "wrong argument count"},
 		{"twice", "postgres {env.DSN} {\n schema a\n schema b\n}", "", "given twice"},
 		{"empty", "postgres {env.DSN} {\n schema \"\"\n}", "", "schema is empty"},
-		{"unknown", "postgres {env.DSN} {\n table a\n}", "", "the only option is schema"},
+		{"unknown", "postgres {env.DSN} {\n table a\n}", "", `unrecognized postgres sink option "table", known: schema`},
+		{"misspelt", "postgres {env.DSN} {\n shema a\n}", "", `did you mean "schema"?`},
 		{"too much in an option", "postgres {env.DSN} {\n schema a b\n}", "", "wrong argument count"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
