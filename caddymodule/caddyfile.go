@@ -3,6 +3,8 @@ package caddymodule
 import (
 	"encoding/json"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -47,7 +49,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //			retention <duration>
 //			max_size  <size>
 //		}
-//		sink          <module> [<args...>] {
+//		sink          <name> [<module>] [<args...>] {
 //			...
 //		}
 //		trace_key     {env.NAME} | {file.PATH}
@@ -235,47 +237,67 @@ func (w *Workspace) unmarshalStore(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+// unmarshalProvider reads a provider. Its module is named by the second word
+// or, without one, by the first.
 func (w *Workspace) unmarshalProvider(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return d.ArgErr()
 	}
 	name := d.Val()
-	if _, taken := w.ProvidersRaw[name]; taken {
-		return d.Errf("provider %q is configured twice", name)
-	}
 	module := name
 	if d.NextArg() {
 		module = d.Val()
 	}
-	unmarshaler, err := caddyfile.UnmarshalModule(d, providerNamespace+"."+module)
-	if err != nil {
-		return err
-	}
-	if w.ProvidersRaw == nil {
-		w.ProvidersRaw = make(caddy.ModuleMap)
-	}
-	w.ProvidersRaw[name] = caddyconfig.JSONModuleObject(unmarshaler, "module", module, nil)
-	return nil
+	return unmarshalGuest(d, "provider", name, providerNamespace, module, &w.ProvidersRaw)
 }
 
-// unmarshalSink reads a sink under the name of its module. What follows the
-// module's name is the module's own.
+// unmarshalSink reads a sink. Its module is named by the second word, if there
+// is such a module, or else by the first: what follows the module's name is the
+// module's own.
 func (w *Workspace) unmarshalSink(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return d.ArgErr()
 	}
-	module := d.Val()
-	if _, taken := w.SinksRaw[module]; taken {
-		return d.Errf("sink %q is configured twice", module)
+	name := d.Val()
+	module := name
+	if d.NextArg() {
+		known := modules(sinkNamespace)
+		switch {
+		case slices.Contains(known, d.Val()):
+			module = d.Val()
+		case slices.Contains(known, name):
+			d.Prev()
+		default:
+			// The word is not repeated: it may be a connection string.
+			return d.Errf("sink %s names no module: neither its name nor the word after it is one of %s", name, strings.Join(known, ", "))
+		}
 	}
-	unmarshaler, err := caddyfile.UnmarshalModule(d, sinkNamespace+"."+module)
+	return unmarshalGuest(d, "sink", name, sinkNamespace, module, &w.SinksRaw)
+}
+
+// modules are the names of the modules of a namespace, in order.
+func modules(namespace string) []string {
+	var names []string
+	for _, m := range caddy.GetModules(namespace) {
+		names = append(names, m.ID.Name())
+	}
+	return names
+}
+
+// unmarshalGuest has a guest module read its options, which begin with the
+// module's name, and adds it to all under a name of its own.
+func unmarshalGuest(d *caddyfile.Dispenser, what, name, namespace, module string, all *caddy.ModuleMap) error {
+	if _, taken := (*all)[name]; taken {
+		return d.Errf("%s %q is configured twice", what, name)
+	}
+	unmarshaler, err := caddyfile.UnmarshalModule(d, namespace+"."+module)
 	if err != nil {
 		return err
 	}
-	if w.SinksRaw == nil {
-		w.SinksRaw = make(caddy.ModuleMap)
+	if *all == nil {
+		*all = make(caddy.ModuleMap)
 	}
-	w.SinksRaw[module] = caddyconfig.JSONModuleObject(unmarshaler, "module", module, nil)
+	(*all)[name] = caddyconfig.JSONModuleObject(unmarshaler, "module", module, nil)
 	return nil
 }
 

@@ -118,6 +118,18 @@ func TestSinkFile(t *testing.T) {
 	})
 }
 
+// TestTwoFiles has one module twice, under two names.
+func TestTwoFiles(t *testing.T) {
+	g := startGateway(t, workspace, options+"sink file {dir}/one.jsonl\nsink audit file {dir}/two.jsonl\n")
+	id := g.post("/v1/prompts", `{"keys":["hello"]}`).header.Get("Cadenza-Trace-Id")
+	for _, name := range []string{"one.jsonl", "two.jsonl"} {
+		eventually(t, name+" has the trace", func() bool {
+			traces := lines(t, filepath.Join(g.dir, name))["trace"]
+			return len(traces) == 1 && traces[0]["trace_id"] == id
+		})
+	}
+}
+
 func TestSinkThatIsRefused(t *testing.T) {
 	g := startGateway(t, workspace, options)
 	t.Setenv("CADENZA_TEST_DATABASE", "postgres://127.0.0.1:1/none")
