@@ -198,10 +198,10 @@ func (w *Workspace) unmarshalStore(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return d.ArgErr()
 	}
-	if kind := d.Val(); kind != "sqlite" {
-		return d.Errf("store %q is not known: the store is sqlite", kind)
+	if module := d.Val(); module != storeModule {
+		return d.Errf("store %q is not known: the store is %s", module, storeModule)
 	}
-	w.Store = new(Store)
+	w.Store = &Store{Module: storeModule}
 	if d.NextArg() {
 		w.Store.Path = d.Val()
 	}

@@ -152,8 +152,13 @@ type APIKey struct {
 	Key secret.Reference `json:"key"`
 }
 
+// storeModule is the one store that there is.
+const storeModule = "sqlite"
+
 // Store is where a workspace's traces and metrics are kept.
 type Store struct {
+	// The kind of store: "sqlite", which is also the default.
+	Module string `json:"module,omitempty"`
 	// The SQLite database's file. It is made where it does not exist.
 	// Workspaces may share one, with the same limits. Default: a file named
 	// after the workspace in Caddy's data directory. Placeholders are replaced.
@@ -275,6 +280,9 @@ func (w *Workspace) provisionStore() error {
 	path := filepath.Join(caddy.AppDataDir(), "cadenza", w.name+".db")
 	limits := &w.limits
 	if w.Store != nil {
+		if m := w.Store.Module; m != "" && m != storeModule {
+			return fmt.Errorf("store %q is not known: the store is %s", m, storeModule)
+		}
 		*limits = storeLimits{retention: time.Duration(w.Store.Retention), maxSize: w.Store.MaxSize}
 		if limits.retention < 0 {
 			return fmt.Errorf("store retention %s: must be positive", limits.retention)
