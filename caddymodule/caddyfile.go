@@ -24,6 +24,13 @@ const defaultWorkspace = "default"
 
 func init() {
 	httpcaddyfile.RegisterGlobalOption("cadenza", parseGlobalOption)
+	// After respond and metrics, so that a health check, a preflight answer or
+	// /metrics of the same site is not answered by cadenza, and before
+	// reverse_proxy, which answers all that is left. Those of one route each
+	// come before cadenza, which answers whatever reaches it.
+	for _, directive := range [...]string{"cadenza_prompts", "cadenza_endpoints", "cadenza_remoteconfigs", "cadenza_metrics", "cadenza"} {
+		httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "reverse_proxy")
+	}
 }
 
 // parseGlobalOption reads a cadenza block among the global options. Several

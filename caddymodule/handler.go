@@ -12,7 +12,6 @@ import (
 func init() {
 	caddy.RegisterModule(new(Handler))
 	httpcaddyfile.RegisterHandlerDirective("cadenza", parseHandler(func() caddyhttp.MiddlewareHandler { return new(Handler) }))
-	httpcaddyfile.RegisterDirectiveOrder("cadenza", httpcaddyfile.Before, "respond")
 }
 
 // Handler answers all of the gateway's routes. It tells them apart by one

@@ -19,7 +19,6 @@ func init() {
 func register(directive string, newHandler func() caddyhttp.MiddlewareHandler) {
 	caddy.RegisterModule(newHandler().(caddy.Module))
 	httpcaddyfile.RegisterHandlerDirective(directive, parseHandler(newHandler))
-	httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "respond")
 }
 
 // PromptsHandler answers requests for prompts on whatever path its route
