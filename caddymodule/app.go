@@ -21,9 +21,44 @@ func init() {
 	caddy.RegisterModule(new(App))
 }
 
-// App is Cadenza's app module. It holds the workspaces; the HTTP handlers
-// (http.handlers.cadenza and those of single routes) find it by its name and
-// the workspace by a request's API key.
+// App is Cadenza, a gateway for prompts, answers of LLMs and remote
+// configurations. It serves them from definitions: text files that are
+// validated, watched and swapped while it runs. The app holds the workspaces.
+// The HTTP handlers, `http.handlers.cadenza` and those of one route each, select
+// a workspace by the API key of a request.
+//
+// In a Caddyfile the app is the global option `cadenza`:
+//
+//	{
+//		cadenza {
+//			definitions ./definitions
+//			store sqlite ./data/cadenza.db {
+//				retention 30d
+//			}
+//			api_key app {env.CADENZA_API_KEY}
+//			provider openai {
+//				api_key {env.OPENAI_API_KEY}
+//			}
+//		}
+//	}
+//
+//	gateway.example.com {
+//		cadenza
+//	}
+//
+// Secrets are references, `{env.NAME}` or `{file.PATH}`: a literal is refused.
+//
+// ### Placeholders
+//
+// The handlers set placeholders, such as for access logs
+// (`log_append trace {cadenza.trace_id}`):
+//
+// Placeholder | Description
+// ------------|---------------
+// `{cadenza.workspace}` | The workspace of the request's API key
+// `{cadenza.route}` | `prompts`, `endpoints`, `remoteconfigs` or `metrics`
+// `{cadenza.trace_id}` | The trace id of an answer that has one
+// `{http.auth.user.id}` | The name of the API key
 type App struct {
 	// The workspaces by name. Each has its own definitions, API keys,
 	// providers and traces, and nothing crosses from one to another. A

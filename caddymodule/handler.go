@@ -14,9 +14,36 @@ func init() {
 	httpcaddyfile.RegisterHandlerDirective("cadenza", parseHandler(func() caddyhttp.MiddlewareHandler { return new(Handler) }))
 }
 
-// Handler answers all of the gateway's routes. It tells them apart by one
-// switch on the path, which costs less than a matcher for each, and answers
-// whatever reaches it: an unknown path is a 404 with a JSON body.
+// Handler answers all of the gateway's routes: `POST` requests to
+// `/v1/prompts`, `/v1/endpoints`, `/v1/remoteconfigs` and `/v1/metrics`, and
+// those of `/v2/`. It answers all that its route matches: an unknown path is a
+// 404 with a JSON body. It has no options; the app `cadenza` has them.
+//
+// In a Caddyfile it is the directive `cadenza`, which is ordered after
+// `respond` and `metrics` and before `reverse_proxy`:
+//
+//	gateway.example.com {
+//		respond /healthz 200
+//		metrics /metrics
+//		cadenza
+//	}
+//
+// ### Placeholders
+//
+// `{cadenza.workspace}`, `{cadenza.route}`, `{cadenza.trace_id}` and
+// `{http.auth.user.id}`, as the app `cadenza` describes them.
+//
+// ### Response headers
+//
+// Header | Description
+// -------|---------------
+// `Cadenza-Trace-Id` | The trace id of an answer that has exactly one
+// `Cadenza-Revision` | The revision of the definitions that answered
+// `Cadenza-Unknown-Keys` | The requested keys that do not exist
+// `Cadenza-Served-By` | The provider and the model that answered
+// `Cadenza-Attempts` | How many upstream calls an answer took
+// `Cache-Status` | Whether an answer is from the cache, as in RFC 9211
+// `Idempotent-Replayed` | `true` on an answer that is given again for its `Idempotency-Key`
 type Handler struct{ appModule }
 
 // CaddyModule returns the Caddy module information.

@@ -21,8 +21,13 @@ func register(directive string, newHandler func() caddyhttp.MiddlewareHandler) {
 	httpcaddyfile.RegisterHandlerDirective(directive, parseHandler(newHandler))
 }
 
-// PromptsHandler answers requests for prompts on whatever path its route
-// matches.
+// PromptsHandler answers requests for prompts on the path that its route
+// matches. It sets the placeholders and response headers of
+// `http.handlers.cadenza`. In a Caddyfile:
+//
+//	gateway.example.com {
+//		cadenza_prompts /llm/prompts
+//	}
 type PromptsHandler struct{ appModule }
 
 // CaddyModule returns the Caddy module information.
@@ -38,7 +43,13 @@ func (h *PromptsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ cad
 	return nil
 }
 
-// EndpointsHandler invokes endpoints on whatever path its route matches.
+// EndpointsHandler has endpoints answer, whole or as a stream, on the path that
+// its route matches. It sets the placeholders and response headers of
+// `http.handlers.cadenza`. In a Caddyfile:
+//
+//	gateway.example.com {
+//		cadenza_endpoints /llm/chat
+//	}
 type EndpointsHandler struct{ appModule }
 
 // CaddyModule returns the Caddy module information.
@@ -54,8 +65,13 @@ func (h *EndpointsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ c
 	return nil
 }
 
-// RemoteConfigsHandler evaluates remote configurations on whatever path its
-// route matches.
+// RemoteConfigsHandler evaluates remote configurations on the path that its
+// route matches. It sets the placeholders and response headers of
+// `http.handlers.cadenza`. In a Caddyfile:
+//
+//	gateway.example.com {
+//		cadenza_remoteconfigs /flags
+//	}
 type RemoteConfigsHandler struct{ appModule }
 
 // CaddyModule returns the Caddy module information.
@@ -71,9 +87,14 @@ func (h *RemoteConfigsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request,
 	return nil
 }
 
-// MetricsHandler takes metrics on whatever path its route matches. Where the
-// path ends in /prompts/{trace_id}/metrics or /remoteconfigs/{trace_id}/metrics
-// the trace id is taken from there.
+// MetricsHandler takes metrics on the path that its route matches. The trace id
+// is that of the body or, where the path ends in `/prompts/{trace_id}/metrics`
+// or `/remoteconfigs/{trace_id}/metrics`, that of the path. It sets the
+// placeholders and response headers of `http.handlers.cadenza`. In a Caddyfile:
+//
+//	gateway.example.com {
+//		cadenza_metrics /feedback*
+//	}
 type MetricsHandler struct{ appModule }
 
 // CaddyModule returns the Caddy module information.

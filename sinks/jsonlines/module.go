@@ -16,8 +16,11 @@ func init() {
 	caddy.RegisterModule(FileModule{})
 }
 
-// StdoutModule is the Caddy module cadenza.sinks.stdout: traces and metrics are
-// written to the standard output, one JSON object a line.
+// StdoutModule is the Caddy module cadenza.sinks.stdout. It writes traces and
+// metrics to the standard output, one JSON object a line. It has no options. In
+// a Caddyfile, within the global option cadenza:
+//
+//	sink stdout
 type StdoutModule struct {
 	*Stream `json:"-"`
 }
@@ -50,13 +53,19 @@ func (m *StdoutModule) Provision(caddy.Context) error {
 	return nil
 }
 
-// FileModule is the Caddy module cadenza.sinks.file: traces and metrics are
-// appended to a file, one JSON object a line. Rotating it is left to others,
-// such as logrotate: the file may be renamed, or copied and emptied, at any
-// time.
+// FileModule is the Caddy module cadenza.sinks.file. It appends traces and
+// metrics to a file, one JSON object a line. Rotating the file is left to
+// others, such as logrotate: it may be renamed, or copied and emptied, at any
+// time. In a Caddyfile, within the global option cadenza:
+//
+//	sink file /var/log/cadenza/traces.jsonl
+//
+// or, under a name of its own, as a second file:
+//
+//	sink audit file /srv/audit/traces.jsonl
 type FileModule struct {
-	// The file, which is made where it is missing. It may have Caddy's
-	// placeholders.
+	// The file, which is made with mode 0600 where it is missing. Required.
+	// Placeholders are replaced.
 	Path string `json:"path,omitempty"`
 
 	*File `json:"-"`

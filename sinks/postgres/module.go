@@ -15,13 +15,23 @@ func init() {
 	caddy.RegisterModule(Module{})
 }
 
-// Module is the Caddy module cadenza.sinks.postgres: traces and metrics are
-// copied to a PostgreSQL database that gateways share. They wait in the store
-// while it is away.
+// Module is the Caddy module cadenza.sinks.postgres. It copies traces and
+// metrics to a PostgreSQL database, which several gateways may share. Rows wait
+// in the store while the database is away. The workspace needs a trace_key. In a
+// Caddyfile, within the global option cadenza:
+//
+//	trace_key {env.CADENZA_TRACE_KEY}
+//	sink postgres {env.DATABASE_URL} {
+//		schema cadenza
+//	}
+//
+// or, under a name of its own, as a second database:
+//
+//	sink archive postgres {env.ARCHIVE_URL}
 type Module struct {
 	// The connection string, as {env.NAME} or {file.PATH}: a URL, or words like
 	// host=… user=…. Several hosts may be given; the one that accepts writes is
-	// used. A file is read anew for each connection.
+	// used. A file is read again for each connection. Required.
 	DSN secret.Reference `json:"dsn,omitempty"`
 
 	// The schema of the tables, which is made where it is missing. Default:
