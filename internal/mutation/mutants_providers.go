@@ -22,12 +22,6 @@ func init() {
 			Run:  "Contract",
 		},
 		mutant{
-			ID: "key-read-once", In: "Module.Provision",
-			What: "a key file is read once",
-			Old:  "config.Secret = m.key.Value", New: "config.Key, _ = m.key.Value()",
-			Run: "Contract",
-		},
-		mutant{
 			ID: "key-of-the-call", In: "Client.Invoke",
 			What: "the log may show the key that was sent",
 			Old:  "call = &sent", New: "_ = sent",
@@ -59,12 +53,6 @@ func init() {
 			Old:  "if s.started {", New: "if false {",
 			Run: "NoCut",
 		},
-		mutant{
-			ID: "key-read-once", In: "Module.Provision",
-			What: "a key file is read once",
-			Old:  "config.Secret = m.key.Value", New: "config.Key, _ = m.key.Value()",
-			Run: "Contract",
-		},
 	)
 	add("providers/gemini",
 		mutant{
@@ -90,12 +78,6 @@ func init() {
 			What: "a function call that was to go on is whole",
 			Old:  "if c.open {", New: "if false {",
 			Run: "FunctionCallsInPieces",
-		},
-		mutant{
-			ID: "key-read-once", In: "Module.Provision",
-			What: "a key file is read once",
-			Old:  "config.Secret = m.secret.Value", New: "config.Key, _ = m.secret.Value()",
-			Run: "Contract",
 		},
 	)
 	add("providers/bedrock",
@@ -125,6 +107,26 @@ func init() {
 			What: "what no header can carry replaces a key",
 			Old:  "!ValidHeaderValue(key)", New: "false",
 			Tests: []string{"providers/openai"}, Run: "Contract",
+		},
+	)
+	add("providers/httpmodule",
+		mutant{
+			ID: "key-read-once", In: "Connection.Secret",
+			What: "a key file is read once",
+			Old:  "return rotating.Value, nil", New: "value, err := rotating.Value(); return func() (string, error) { return value, err }, nil",
+			Tests: []string{"providers/openai", "providers/anthropic", "providers/gemini", "providers/azure", "providers/bedrock"}, Run: "Contract",
+		},
+		mutant{
+			ID: "key-not-required", In: "Options.Prepare",
+			What: "a service that wants a key is called without one",
+			Old:  "base.Hostname() == own.Hostname()", New: "false",
+			Tests: []string{"providers/anthropic"}, Run: "TestProvision$",
+		},
+		mutant{
+			ID: "unknown-option", In: "Unmarshal",
+			What: "an option of a Caddyfile that does not exist is passed over",
+			Old:  "if !known {", New: "if !known { d.RemainingArgs(); continue }; if false {",
+			Tests: []string{"providers/openai"}, Run: "Caddyfile",
 		},
 	)
 	add("secret",

@@ -4,7 +4,7 @@ package main
 func init() {
 	add("providers/azure",
 		mutant{
-			ID: "key-header", In: "Module.authorization",
+			ID: "key-header", In: "Module.Provision",
 			What: "the key of Azure is sent as a bearer token",
 			Old:  "		config.KeyHeader = \"api-key\"\n", New: "		_ = config\n",
 			Run: "TestRequest",

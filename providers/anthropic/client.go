@@ -26,8 +26,6 @@ const (
 
 	// apiVersion is the version of the wire format that this package reads.
 	apiVersion = "2023-06-01"
-
-	officialHost = "api.anthropic.com"
 )
 
 // Config describes one service.

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
@@ -44,7 +45,7 @@ func TestContract(t *testing.T) {
 			return behave(b, strings.Contains(r.Body, `"stream":true`))
 		})
 		if b.Key != "" {
-			m := &Module{APIKey: b.Key, BaseURL: up.URL + "/v1"}
+			m := &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL + "/v1"}}
 			if err := provision(t, m); err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
@@ -25,9 +26,9 @@ func TestCaddyfile(t *testing.T) {
 			beta context-1m-2025-08-07 interleaved-thinking-2025-05-14
 			allow_private
 			proxy http://proxy:3128
-		}`, `{"api_key":"{file./run/secrets/key}","base_url":"https://claude.example/v1","max_tokens":2000,"beta":["context-1m-2025-08-07","interleaved-thinking-2025-05-14"],"allow_private":true,"proxy":"http://proxy:3128"}`, ""},
+		}`, `{"api_key":"{file./run/secrets/key}","base_url":"https://claude.example/v1","allow_private":true,"proxy":"http://proxy:3128","max_tokens":2000,"beta":["context-1m-2025-08-07","interleaved-thinking-2025-05-14"]}`, ""},
 		{"anthropic {\n api_key sk-ant-secret-literal\n}", "", "must be a reference"},
-		{"anthropic {\n apikey {env.KEY}\n}", "", `unknown option "apikey"`},
+		{"anthropic {\n apikey {env.KEY}\n}", "", ` provider option "apikey"`},
 		{"anthropic {\n api_key\n}", "", "argument"},
 		{"anthropic {\n api_key {env.A} {env.B}\n}", "", "argument"},
 		{"anthropic {\n base_url https://a\n base_url https://b\n}", "", "twice"},
@@ -81,19 +82,19 @@ func TestProvision(t *testing.T) {
 		err         string
 		unavailable string
 	}{
-		{"a key", Module{APIKey: "{env.ANTHROPIC_TEST_KEY}"}, "", ""},
-		{"no key yet", Module{APIKey: "{env.ANTHROPIC_TEST_EMPTY}"}, "", "ANTHROPIC_TEST_EMPTY"},
-		{"no key file yet", Module{APIKey: "{file./nonexistent/key}"}, "", "/nonexistent/key"},
-		{"a key that no header carries", Module{APIKey: "{env.ANTHROPIC_TEST_BAD}"}, "", "ANTHROPIC_TEST_BAD"},
-		{"a literal", Module{APIKey: "sk-ant-0123456789"}, "must be a reference", ""},
+		{"a key", Module{Options: httpmodule.Options{APIKey: "{env.ANTHROPIC_TEST_KEY}"}}, "", ""},
+		{"no key yet", Module{Options: httpmodule.Options{APIKey: "{env.ANTHROPIC_TEST_EMPTY}"}}, "", "ANTHROPIC_TEST_EMPTY"},
+		{"no key file yet", Module{Options: httpmodule.Options{APIKey: "{file./nonexistent/key}"}}, "", "/nonexistent/key"},
+		{"a key that no header carries", Module{Options: httpmodule.Options{APIKey: "{env.ANTHROPIC_TEST_BAD}"}}, "", "ANTHROPIC_TEST_BAD"},
+		{"a literal", Module{Options: httpmodule.Options{APIKey: "sk-ant-0123456789"}}, "must be a reference", ""},
 		{"no key option", Module{}, "api_key is required", ""},
-		{"a local server", Module{BaseURL: "http://localhost:11434/v1"}, "", ""},
-		{"a base URL that is none", Module{BaseURL: "localhost:11434"}, "base_url", ""},
-		{"a base URL with a query", Module{BaseURL: "https://x.example/?key=1"}, "base_url", ""},
-		{"a proxy that is none", Module{BaseURL: "http://localhost", Proxy: "proxy:1"}, "proxy", ""},
-		{"a proxy with a password", Module{BaseURL: "http://localhost", Proxy: "http://u:p@proxy:1"}, "proxy", ""},
-		{"negative max_tokens", Module{BaseURL: "http://localhost", MaxTokens: -1}, "max_tokens", ""},
-		{"an odd preview", Module{BaseURL: "http://localhost", Beta: []string{"a b"}}, "beta", ""},
+		{"a local server", Module{Options: httpmodule.Options{BaseURL: "http://localhost:11434/v1"}}, "", ""},
+		{"a base URL that is none", Module{Options: httpmodule.Options{BaseURL: "localhost:11434"}}, "base_url", ""},
+		{"a base URL with a query", Module{Options: httpmodule.Options{BaseURL: "https://x.example/?key=1"}}, "base_url", ""},
+		{"a proxy that is none", Module{Options: httpmodule.Options{BaseURL: "http://localhost", Connection: httpmodule.Connection{Proxy: "proxy:1"}}}, "proxy", ""},
+		{"a proxy with a password", Module{Options: httpmodule.Options{BaseURL: "http://localhost", Connection: httpmodule.Connection{Proxy: "http://u:p@proxy:1"}}}, "proxy", ""},
+		{"negative max_tokens", Module{Options: httpmodule.Options{BaseURL: "http://localhost"}, MaxTokens: -1}, "max_tokens", ""},
+		{"an odd preview", Module{Options: httpmodule.Options{BaseURL: "http://localhost"}, Beta: []string{"a b"}}, "beta", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := provision(t, &test.module)
@@ -119,7 +120,7 @@ func TestProvision(t *testing.T) {
 func TestProvisionedModuleSendsItsKey(t *testing.T) {
 	t.Setenv("ANTHROPIC_TEST_KEY", " sk-ant-0123456789\n")
 	up := pt.NewUpstream(t).Always(answer("fine", "end_turn", 1))
-	m := Module{APIKey: "{env.ANTHROPIC_TEST_KEY}", BaseURL: up.URL + "/v1"}
+	m := Module{Options: httpmodule.Options{APIKey: "{env.ANTHROPIC_TEST_KEY}", BaseURL: up.URL + "/v1"}}
 	if err := provision(t, &m); err != nil {
 		t.Fatal(err)
 	}

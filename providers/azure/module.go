@@ -4,7 +4,6 @@
 package azure
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -12,16 +11,16 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
 	"github.com/cadenza-gateway/cadenza/providers/openai"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 	"github.com/cadenza-gateway/cadenza/secret"
 )
 
 func init() {
-	caddy.RegisterModule(Module{})
+	caddy.RegisterModule(new(Module))
 }
 
 // quirks are those of Azure: the bound of an answer is max_completion_tokens,
@@ -44,15 +43,7 @@ type Module struct {
 	// is read anew every ten seconds.
 	Token secret.Reference `json:"token,omitempty"`
 
-	// Let the endpoint's host resolve to an address that is not public, such
-	// as that of a private endpoint.
-	AllowPrivate bool `json:"allow_private,omitempty"`
-
-	// The HTTP proxy to use. The environment's is never used.
-	Proxy string `json:"proxy,omitempty"`
-
-	client *openai.Client
-	secret *secret.Rotating
+	httpmodule.Connection
 }
 
 // CaddyModule returns the module's registration.
@@ -73,89 +64,34 @@ func (Module) CaddyModule() caddy.ModuleInfo {
 //		proxy         <url>
 //	}
 func (m *Module) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	d.Next() // the module's name
-	if d.NextArg() {
-		return d.ArgErr()
-	}
-	for d.NextBlock(0) {
-		name := d.Val()
-		reference := map[string]*secret.Reference{"api_key": &m.APIKey, "token": &m.Token}[name]
-		text := map[string]*string{"endpoint": &m.Endpoint, "proxy": &m.Proxy}[name]
-		if reference != nil {
-			text = (*string)(reference)
-		}
-		switch {
-		case text != nil:
-			if *text != "" {
-				return d.Errf("%s is given twice", name)
-			}
-			if !d.NextArg() {
-				return d.ArgErr()
-			}
-			*text = d.Val()
-			if *text == "" {
-				return d.Errf("%s is empty", name)
-			}
-		case name == "allow_private":
-			m.AllowPrivate = true
-		default:
-			return d.Errf("unknown option %q of provider azure: the options are endpoint, api_key, token, allow_private and proxy", name)
-		}
-		if reference != nil {
-			if err := reference.Validate(); err != nil {
-				return d.Errf("%s: %v", name, err)
-			}
-		}
-		if d.NextArg() {
-			return d.ArgErr()
-		}
-	}
-	return nil
+	return httpmodule.Unmarshal(d, m)
 }
 
 // Provision checks the options and reads the secret. It connects to nothing.
 func (m *Module) Provision(ctx caddy.Context) error {
-	config := openai.Config{Name: "azure", Quirks: quirks, Upstream: upstream.Config{AllowPrivate: m.AllowPrivate}}
-	var err error
-	if config.Upstream.BaseURL, err = baseURL(m.Endpoint); err != nil {
+	base, err := baseURL(m.Endpoint)
+	if err != nil {
 		return err
 	}
-	if m.Proxy != "" {
-		if config.Upstream.Proxy, err = upstream.ParseProxy(m.Proxy); err != nil {
-			return err
-		}
-	}
-	if err := m.authorization(&config); err != nil {
+	config := openai.Config{Name: "azure", Quirks: quirks}
+	if config.Upstream, err = m.Connect(ctx, base); err != nil {
 		return err
 	}
-	if upstream.Unencrypted(config.Upstream.BaseURL) {
-		ctx.Logger().Warn("the key is sent without encryption: endpoint begins with http://",
-			zap.String("host", config.Upstream.BaseURL.Host))
-	}
-	m.client, err = openai.New(config)
-	return err
-}
-
-// authorization checks which of the two secrets is given.
-func (m *Module) authorization(config *openai.Config) error {
-	reference, name := m.APIKey, "api_key"
 	switch {
 	case m.APIKey != "" && m.Token != "":
 		return errors.New("either api_key or token is given, not both")
-	case m.APIKey == "" && m.Token == "":
-		return errors.New("api_key or token is required: Azure answers nothing without one")
-	case m.Token != "":
-		reference, name = m.Token, "token"
-	}
-	if err := reference.Validate(); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	m.secret = reference.Rotating(upstream.CheckKey)
-	config.Secret = m.secret.Value
-	if name == "api_key" {
+	case m.APIKey != "":
 		config.KeyHeader = "api-key"
+		config.Secret, err = m.Secret("api_key", m.APIKey, upstream.CheckKey)
+	case m.Token != "":
+		config.Secret, err = m.Secret("token", m.Token, upstream.CheckKey)
+	default:
+		return errors.New("api_key or token is required: Azure answers nothing without one")
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	return m.Serve(openai.New(config))
 }
 
 // baseURL is the endpoint with the path of the API.
@@ -172,28 +108,7 @@ func baseURL(endpoint string) (*url.URL, error) {
 	return u, nil
 }
 
-// Cleanup closes idle connections. Calls that still run keep theirs.
-func (m *Module) Cleanup() error {
-	if m.client != nil {
-		m.client.Close()
-	}
-	return nil
-}
-
-// Invoke calls the deployment.
-func (m *Module) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
-	return m.client.Invoke(ctx, req)
-}
-
-// Host is the host and port that requests are sent to.
-func (m *Module) Host() string { return m.client.Host() }
-
-// Unavailable tells why there is no key or token, nil when there is one.
-func (m *Module) Unavailable() error {
-	_, err := m.secret.Value()
-	return err
-}
-
+// Interface guards
 var (
 	_ caddy.Provisioner     = (*Module)(nil)
 	_ caddy.CleanerUpper    = (*Module)(nil)

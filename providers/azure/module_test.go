@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 	"github.com/cadenza-gateway/cadenza/secret"
 )
@@ -28,7 +29,7 @@ func TestCaddyfile(t *testing.T) {
 		{"azure {\n endpoint https://x.openai.azure.com/\n token {file./run/token}\n allow_private\n proxy http://proxy:3128\n}", `{"endpoint":"https://x.openai.azure.com/","token":"{file./run/token}","allow_private":true,"proxy":"http://proxy:3128"}`, ""},
 		{"azure {\n api_key 0123456789abcdef\n}", "", "must be a reference"},
 		{"azure {\n token eyJ0eXAi\n}", "", "must be a reference"},
-		{"azure {\n api_version 2024-10-21\n}", "", `unknown option "api_version"`},
+		{"azure {\n api_version 2024-10-21\n}", "", ` provider option "api_version"`},
 		{"azure {\n endpoint\n}", "", "argument"},
 		{"azure {\n endpoint a b\n}", "", "argument"},
 		{"azure {\n endpoint a\n endpoint b\n}", "", "twice"},
@@ -89,7 +90,7 @@ func TestProvision(t *testing.T) {
 		{"no endpoint", Module{APIKey: "{env.AZURE_TEST_KEY}"}, "endpoint is required", ""},
 		{"an endpoint that is none", Module{Endpoint: "x.openai.azure.com", APIKey: "{env.AZURE_TEST_KEY}"}, "endpoint", ""},
 		{"an endpoint with a query", Module{Endpoint: endpoint + "/openai/v1?api-version=preview", APIKey: "{env.AZURE_TEST_KEY}"}, "endpoint", ""},
-		{"a proxy that is none", Module{Endpoint: endpoint, APIKey: "{env.AZURE_TEST_KEY}", Proxy: "proxy:1"}, "proxy", ""},
+		{"a proxy that is none", Module{Endpoint: endpoint, APIKey: "{env.AZURE_TEST_KEY}", Connection: httpmodule.Connection{Proxy: "proxy:1"}}, "proxy", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := provision(t, &test.module)

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 	"github.com/cadenza-gateway/cadenza/secret"
@@ -46,7 +47,7 @@ func TestContract(t *testing.T) {
 	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
 		up := upstreamOf(t, b)
 		if b.Key != "" {
-			return provisioned(t, &Module{Region: "eu-central-1", APIKey: b.Key, BaseURL: up.URL})
+			return provisioned(t, &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL}, Region: "eu-central-1"})
 		}
 		return client(t, up.URL)
 	})
@@ -62,7 +63,7 @@ func TestContractSigned(t *testing.T) {
 		if b.Key != "" {
 			id = b.Key
 		}
-		return provisioned(t, &Module{Region: "eu-central-1", AccessKeyID: id, SecretAccessKey: "{env.BEDROCK_TEST_KEY}", BaseURL: up.URL})
+		return provisioned(t, &Module{Options: httpmodule.Options{BaseURL: up.URL}, Region: "eu-central-1", AccessKeyID: id, SecretAccessKey: "{env.BEDROCK_TEST_KEY}"})
 	})
 }
 

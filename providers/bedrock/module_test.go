@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
@@ -27,9 +28,9 @@ func TestCaddyfile(t *testing.T) {
 			base_url https://vpce-1.example
 			allow_private
 			proxy http://proxy:3128
-		}`, `{"region":"eu-central-1","access_key_id":"{env.ID}","secret_access_key":"{file./run/secrets/aws}","session_token":"{env.TOKEN}","base_url":"https://vpce-1.example","allow_private":true,"proxy":"http://proxy:3128"}`, ""},
+		}`, `{"region":"eu-central-1","base_url":"https://vpce-1.example","allow_private":true,"proxy":"http://proxy:3128","access_key_id":"{env.ID}","secret_access_key":"{file./run/secrets/aws}","session_token":"{env.TOKEN}"}`, ""},
 		{"bedrock {\n secret_access_key wJalrXUtnFEMI\n}", "", "must be a reference"},
-		{"bedrock {\n apikey {env.KEY}\n}", "", `unknown option "apikey"`},
+		{"bedrock {\n apikey {env.KEY}\n}", "", ` provider option "apikey"`},
 		{"bedrock {\n region\n}", "", "argument"},
 		{"bedrock {\n region us-east-1 us-east-2\n}", "", "argument"},
 		{"bedrock {\n region a\n region b\n}", "", "twice"},
@@ -79,19 +80,19 @@ func TestProvision(t *testing.T) {
 		err         string
 		unavailable string
 	}{
-		{"an API key", Module{Region: "us-east-1", APIKey: "{env.BEDROCK_TEST_KEY}"}, "", ""},
+		{"an API key", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}"}, Region: "us-east-1"}, "", ""},
 		{"an access key", Module{Region: "us-east-1", AccessKeyID: "{env.BEDROCK_TEST_KEY}", SecretAccessKey: "{env.BEDROCK_TEST_KEY}"}, "", ""},
-		{"no API key yet", Module{Region: "us-east-1", APIKey: "{env.BEDROCK_TEST_EMPTY}"}, "", "BEDROCK_TEST_EMPTY"},
+		{"no API key yet", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_EMPTY}"}, Region: "us-east-1"}, "", "BEDROCK_TEST_EMPTY"},
 		{"no session token yet", Module{Region: "us-east-1", AccessKeyID: "{env.BEDROCK_TEST_KEY}", SecretAccessKey: "{env.BEDROCK_TEST_KEY}", SessionToken: "{file./nonexistent}"}, "", "/nonexistent"},
-		{"a literal", Module{Region: "us-east-1", APIKey: "ABSKQmVkcm9jaw"}, "must be a reference", ""},
-		{"no region", Module{APIKey: "{env.BEDROCK_TEST_KEY}"}, "region", ""},
-		{"no region's name", Module{Region: "Frankfurt", APIKey: "{env.BEDROCK_TEST_KEY}"}, "region", ""},
+		{"a literal", Module{Options: httpmodule.Options{APIKey: "ABSKQmVkcm9jaw"}, Region: "us-east-1"}, "must be a reference", ""},
+		{"no region", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}"}}, "region", ""},
+		{"no region's name", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}"}, Region: "Frankfurt"}, "region", ""},
 		{"nothing", Module{Region: "us-east-1"}, "api_key is required", ""},
 		{"half an access key", Module{Region: "us-east-1", AccessKeyID: "{env.BEDROCK_TEST_KEY}"}, "secret_access_key", ""},
 		{"a session token alone", Module{Region: "us-east-1", SessionToken: "{env.BEDROCK_TEST_KEY}"}, "secret_access_key", ""},
-		{"both", Module{Region: "us-east-1", APIKey: "{env.BEDROCK_TEST_KEY}", AccessKeyID: "{env.BEDROCK_TEST_KEY}"}, "not both", ""},
-		{"a base URL that is none", Module{Region: "us-east-1", APIKey: "{env.BEDROCK_TEST_KEY}", BaseURL: "localhost:1"}, "base_url", ""},
-		{"a proxy that is none", Module{Region: "us-east-1", APIKey: "{env.BEDROCK_TEST_KEY}", Proxy: "proxy:1"}, "proxy", ""},
+		{"both", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}"}, Region: "us-east-1", AccessKeyID: "{env.BEDROCK_TEST_KEY}"}, "not both", ""},
+		{"a base URL that is none", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}", BaseURL: "localhost:1"}, Region: "us-east-1"}, "base_url", ""},
+		{"a proxy that is none", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}", Connection: httpmodule.Connection{Proxy: "proxy:1"}}, Region: "us-east-1"}, "proxy", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := provision(t, &test.module)

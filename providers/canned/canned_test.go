@@ -282,7 +282,7 @@ func TestCaddyfile(t *testing.T) {
 		{`canned`, "", Provider{Pace: DefaultPace}},
 		{"canned {\n answer \"Hello there\"\n pace 5ms\n}", "", Provider{Answer: "Hello there", Pace: 5 * time.Millisecond}},
 		{"canned {\n pace 0\n}", "", Provider{}},
-		{"canned {\n pase 5ms\n}", "unknown option", Provider{}},
+		{"canned {\n pase 5ms\n}", "provider option", Provider{}},
 		{"canned {\n pace fast\n}", "pace", Provider{}},
 		{"canned {\n pace 5m\n}", "must be 0 to", Provider{}},
 		{"canned {\n answer\n}", "argument", Provider{}},

@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -63,7 +64,7 @@ func (m *Module) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 			m.Pace = (*caddy.Duration)(&pace)
 		default:
-			return d.Errf("unknown option %q of provider canned: the options are answer and pace", option)
+			return d.Err(document.Unrecognized("canned provider option", option, []string{"answer", "pace"}))
 		}
 		if d.NextArg() {
 			return d.ArgErr()

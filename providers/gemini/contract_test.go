@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
@@ -41,7 +42,7 @@ func TestContract(t *testing.T) {
 	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
 		up := upstreamOf(t, b)
 		if b.Key != "" {
-			return provisioned(t, &Module{APIKey: b.Key, BaseURL: up.URL + "/v1beta"})
+			return provisioned(t, &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL + "/v1beta"}})
 		}
 		return client(t, up.URL)
 	})
@@ -52,7 +53,7 @@ func TestContractWithToken(t *testing.T) {
 	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
 		up := upstreamOf(t, b)
 		if b.Key != "" {
-			return provisioned(t, &Module{Token: b.Key, BaseURL: up.URL + "/v1beta"})
+			return provisioned(t, &Module{Options: httpmodule.Options{BaseURL: up.URL + "/v1beta"}, Token: b.Key})
 		}
 		return client(t, up.URL, func(c *Config) {
 			c.Key, c.Token = "", func() (string, error) { return "ya29.token", nil }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 	"github.com/cadenza-gateway/cadenza/secret"
 )
@@ -25,7 +26,7 @@ func TestCaddyfile(t *testing.T) {
 		{"gemini {\n base_url https://gemini.example/v1\n allow_private\n proxy http://proxy:3128\n}", `{"base_url":"https://gemini.example/v1","allow_private":true,"proxy":"http://proxy:3128"}`, ""},
 		{"gemini {\n api_key AIza-secret-literal\n}", "", "must be a reference"},
 		{"gemini {\n token ya29.secret-literal\n}", "", "must be a reference"},
-		{"gemini {\n apikey {env.KEY}\n}", "", `unknown option "apikey"`},
+		{"gemini {\n apikey {env.KEY}\n}", "", ` provider option "apikey"`},
 		{"gemini {\n api_key\n}", "", "argument"},
 		{"gemini {\n api_key {env.A} {env.B}\n}", "", "argument"},
 		{"gemini {\n project a\n project b\n}", "", "twice"},
@@ -77,29 +78,29 @@ func TestProvision(t *testing.T) {
 		err         string
 		unavailable string
 	}{
-		{"a key", Module{APIKey: key}, "", ""},
-		{"no key yet", Module{APIKey: empty}, "", "GEMINI_TEST_EMPTY"},
-		{"no key file yet", Module{APIKey: "{file./nonexistent/key}"}, "", "/nonexistent/key"},
-		{"a key that no header carries", Module{APIKey: bad}, "", "GEMINI_TEST_BAD"},
+		{"a key", Module{Options: httpmodule.Options{APIKey: key}}, "", ""},
+		{"no key yet", Module{Options: httpmodule.Options{APIKey: empty}}, "", "GEMINI_TEST_EMPTY"},
+		{"no key file yet", Module{Options: httpmodule.Options{APIKey: "{file./nonexistent/key}"}}, "", "/nonexistent/key"},
+		{"a key that no header carries", Module{Options: httpmodule.Options{APIKey: bad}}, "", "GEMINI_TEST_BAD"},
 		{"a token", Module{Token: key, Project: "p", Location: "global"}, "", ""},
 		{"a token for Google AI", Module{Token: key}, "", ""},
-		{"a key for Vertex AI", Module{APIKey: key, Project: "p", Location: "global"}, "", ""},
+		{"a key for Vertex AI", Module{Options: httpmodule.Options{APIKey: key}, Project: "p", Location: "global"}, "", ""},
 		{"no token yet", Module{Token: empty, Project: "p", Location: "global"}, "", "GEMINI_TEST_EMPTY"},
 		{"a token that no header carries", Module{Token: bad, Project: "p", Location: "global"}, "", "GEMINI_TEST_BAD"},
-		{"a literal key", Module{APIKey: "AIza-0123456789"}, "must be a reference", ""},
+		{"a literal key", Module{Options: httpmodule.Options{APIKey: "AIza-0123456789"}}, "must be a reference", ""},
 		{"a literal token", Module{Token: "AIza-0123456789"}, "must be a reference", ""},
-		{"a key and a token", Module{APIKey: key, Token: key}, "exclude each other", ""},
+		{"a key and a token", Module{Options: httpmodule.Options{APIKey: key}, Token: key}, "exclude each other", ""},
 		{"no key", Module{}, "api_key is required", ""},
 		{"no token", Module{Project: "p", Location: "us"}, "token is required", ""},
 		{"a project alone", Module{Token: key, Project: "p"}, "belong together", ""},
 		{"a location alone", Module{Token: key, Location: "us"}, "belong together", ""},
 		{"an odd location", Module{Token: key, Project: "p", Location: "a.b/"}, "location", ""},
-		{"a project and a base URL", Module{Token: key, Project: "p", Location: "us", BaseURL: "https://x.example"}, "base_url excludes", ""},
-		{"a local server", Module{BaseURL: "http://localhost:1/v1beta"}, "", ""},
-		{"a base URL that is none", Module{BaseURL: "localhost:11434"}, "base_url", ""},
-		{"a base URL with a query", Module{BaseURL: "https://x.example/?key=1"}, "base_url", ""},
-		{"a proxy that is none", Module{BaseURL: "http://localhost", Proxy: "proxy:1"}, "proxy", ""},
-		{"a proxy with a password", Module{BaseURL: "http://localhost", Proxy: "http://u:p@proxy:1"}, "proxy", ""},
+		{"a project and a base URL", Module{Options: httpmodule.Options{BaseURL: "https://x.example"}, Token: key, Project: "p", Location: "us"}, "base_url excludes", ""},
+		{"a local server", Module{Options: httpmodule.Options{BaseURL: "http://localhost:1/v1beta"}}, "", ""},
+		{"a base URL that is none", Module{Options: httpmodule.Options{BaseURL: "localhost:11434"}}, "base_url", ""},
+		{"a base URL with a query", Module{Options: httpmodule.Options{BaseURL: "https://x.example/?key=1"}}, "base_url", ""},
+		{"a proxy that is none", Module{Options: httpmodule.Options{BaseURL: "http://localhost", Connection: httpmodule.Connection{Proxy: "proxy:1"}}}, "proxy", ""},
+		{"a proxy with a password", Module{Options: httpmodule.Options{BaseURL: "http://localhost", Connection: httpmodule.Connection{Proxy: "http://u:p@proxy:1"}}}, "proxy", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := provision(t, &test.module)
@@ -133,8 +134,8 @@ func TestProvisionedModuleSendsItsSecret(t *testing.T) {
 	}
 	up := pt.NewUpstream(t).Always(answer("fine", "STOP", 1))
 	for _, m := range []Module{
-		{APIKey: "{env.GEMINI_TEST_KEY}", BaseURL: up.URL + "/v1beta"},
-		{Token: secret.Reference("{file." + file + "}"), BaseURL: up.URL + "/v1/projects/p/locations/l/publishers/google"},
+		{Options: httpmodule.Options{APIKey: "{env.GEMINI_TEST_KEY}", BaseURL: up.URL + "/v1beta"}},
+		{Options: httpmodule.Options{BaseURL: up.URL + "/v1/projects/p/locations/l/publishers/google"}, Token: secret.Reference("{file." + file + "}")},
 	} {
 		if err := provision(t, &m); err != nil {
 			t.Fatal(err)

@@ -2,6 +2,3 @@ package openai
 
 // ObeysContext is what the contract of providertest holds.
 func (*Client) ObeysContext() bool { return true }
-
-// ObeysContext is what the contract of providertest holds.
-func (*Module) ObeysContext() bool { return true }

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
 	"github.com/cadenza-gateway/cadenza/providers/providertest"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
@@ -40,7 +41,7 @@ func TestContract(t *testing.T) {
 			return providertest.OpenAIBehaviour(b, strings.Contains(r.Body, `"stream":true`))
 		})
 		if b.Key != "" {
-			m := &Module{APIKey: b.Key, BaseURL: up.URL + "/v1"}
+			m := &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL + "/v1"}}
 			if err := provision(t, m); err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
@@ -26,9 +27,9 @@ func TestCaddyfile(t *testing.T) {
 			organization org-1
 			project proj-1
 			proxy http://proxy:3128
-		}`, `{"api_key":"{file./run/secrets/key}","base_url":"https://api.groq.com/openai/v1","allow_private":true,"no_stream_options":true,"organization":"org-1","project":"proj-1","proxy":"http://proxy:3128"}`, ""},
+		}`, `{"api_key":"{file./run/secrets/key}","base_url":"https://api.groq.com/openai/v1","allow_private":true,"proxy":"http://proxy:3128","no_stream_options":true,"organization":"org-1","project":"proj-1"}`, ""},
 		{"openai {\n api_key sk-secret-literal\n}", "", "must be a reference"},
-		{"openai {\n apikey {env.KEY}\n}", "", `unknown option "apikey"`},
+		{"openai {\n apikey {env.KEY}\n}", "", ` provider option "apikey"`},
 		{"openai {\n api_key\n}", "", "argument"},
 		{"openai {\n api_key {env.A} {env.B}\n}", "", "argument"},
 		{"openai {\n base_url https://a\n base_url https://b\n}", "", "twice"},
@@ -79,19 +80,19 @@ func TestProvision(t *testing.T) {
 		err         string
 		unavailable string
 	}{
-		{"a key", Module{APIKey: "{env.OPENAI_TEST_KEY}"}, "", ""},
-		{"no key yet", Module{APIKey: "{env.OPENAI_TEST_EMPTY}"}, "", "OPENAI_TEST_EMPTY"},
-		{"no key file yet", Module{APIKey: "{file./nonexistent/key}"}, "", "/nonexistent/key"},
-		{"a key that no header carries", Module{APIKey: "{env.OPENAI_TEST_BAD}"}, "", "OPENAI_TEST_BAD"},
-		{"a literal", Module{APIKey: "sk-0123456789"}, "must be a reference", ""},
+		{"a key", Module{Options: httpmodule.Options{APIKey: "{env.OPENAI_TEST_KEY}"}}, "", ""},
+		{"no key yet", Module{Options: httpmodule.Options{APIKey: "{env.OPENAI_TEST_EMPTY}"}}, "", "OPENAI_TEST_EMPTY"},
+		{"no key file yet", Module{Options: httpmodule.Options{APIKey: "{file./nonexistent/key}"}}, "", "/nonexistent/key"},
+		{"a key that no header carries", Module{Options: httpmodule.Options{APIKey: "{env.OPENAI_TEST_BAD}"}}, "", "OPENAI_TEST_BAD"},
+		{"a literal", Module{Options: httpmodule.Options{APIKey: "sk-0123456789"}}, "must be a reference", ""},
 		{"no key option", Module{}, "api_key is required", ""},
-		{"a reference without a name", Module{APIKey: "{file.}"}, "must be a reference", ""},
-		{"a local server", Module{BaseURL: "http://localhost:11434/v1"}, "", ""},
-		{"a base URL that is none", Module{BaseURL: "localhost:11434"}, "base_url", ""},
-		{"a base URL with a query", Module{BaseURL: "https://x.example/?key=1"}, "base_url", ""},
-		{"a proxy that is none", Module{BaseURL: "http://localhost", Proxy: "proxy:1"}, "proxy", ""},
-		{"a proxy with a password", Module{BaseURL: "http://localhost", Proxy: "http://u:p@proxy:1"}, "proxy", ""},
-		{"an odd organization", Module{APIKey: "{env.OPENAI_TEST_KEY}", Organization: "a b"}, "organization", ""},
+		{"a reference without a name", Module{Options: httpmodule.Options{APIKey: "{file.}"}}, "must be a reference", ""},
+		{"a local server", Module{Options: httpmodule.Options{BaseURL: "http://localhost:11434/v1"}}, "", ""},
+		{"a base URL that is none", Module{Options: httpmodule.Options{BaseURL: "localhost:11434"}}, "base_url", ""},
+		{"a base URL with a query", Module{Options: httpmodule.Options{BaseURL: "https://x.example/?key=1"}}, "base_url", ""},
+		{"a proxy that is none", Module{Options: httpmodule.Options{BaseURL: "http://localhost", Connection: httpmodule.Connection{Proxy: "proxy:1"}}}, "proxy", ""},
+		{"a proxy with a password", Module{Options: httpmodule.Options{BaseURL: "http://localhost", Connection: httpmodule.Connection{Proxy: "http://u:p@proxy:1"}}}, "proxy", ""},
+		{"an odd organization", Module{Options: httpmodule.Options{APIKey: "{env.OPENAI_TEST_KEY}"}, Organization: "a b"}, "organization", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := provision(t, &test.module)
@@ -117,7 +118,7 @@ func TestProvision(t *testing.T) {
 func TestProvisionedModuleSendsItsKey(t *testing.T) {
 	t.Setenv("OPENAI_TEST_KEY", " sk-0123456789\n")
 	up := pt.NewUpstream(t).Always(pt.OpenAIAnswer("fine", 1))
-	m := Module{APIKey: "{env.OPENAI_TEST_KEY}", BaseURL: up.URL + "/v1"}
+	m := Module{Options: httpmodule.Options{APIKey: "{env.OPENAI_TEST_KEY}", BaseURL: up.URL + "/v1"}}
 	if err := provision(t, &m); err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func TestAServiceInItsOwnPlace(t *testing.T) {
 		}
 		m = module(t, service.Name)
 		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(service.Name + " {\n colour red\n}"))
-		if err == nil || !strings.Contains(err.Error(), "provider "+service.Name) {
+		if err == nil || !strings.Contains(err.Error(), service.Name+" provider") {
 			t.Errorf("%s: error %v", service.Name, err)
 		}
 	}
