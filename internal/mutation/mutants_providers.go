@@ -119,7 +119,7 @@ func init() {
 		mutant{
 			ID: "key-not-required", In: "Options.Prepare",
 			What: "a service that wants a key is called without one",
-			Old:  "base.Hostname() == own.Hostname()", New: "false",
+			Old:  `name != "" && base`, New: `name == "" && base`,
 			Tests: []string{"providers/anthropic"}, Run: "TestProvision$",
 		},
 		mutant{

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -11,9 +12,18 @@ import (
 )
 
 func init() {
-	for i := range services {
-		caddy.RegisterModule(Module{service: &services[i]})
-	}
+	caddy.RegisterModule(new(Module))
+	caddy.RegisterModule(new(Cohere))
+	caddy.RegisterModule(new(DeepSeek))
+	caddy.RegisterModule(new(Fireworks))
+	caddy.RegisterModule(new(Groq))
+	caddy.RegisterModule(new(Mistral))
+	caddy.RegisterModule(new(Ollama))
+	caddy.RegisterModule(new(OpenRouter))
+	caddy.RegisterModule(new(Perplexity))
+	caddy.RegisterModule(new(Together))
+	caddy.RegisterModule(new(VLLM))
+	caddy.RegisterModule(new(XAI))
 }
 
 // Module is the Caddy module cadenza.providers.openai: OpenAI's chat completions,
@@ -36,11 +46,10 @@ type Module struct {
 }
 
 // CaddyModule returns the module's registration.
-func (m Module) CaddyModule() caddy.ModuleInfo {
-	service := m.known()
+func (Module) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{
-		ID:  caddy.ModuleID("cadenza.providers." + service.Name),
-		New: func() caddy.Module { return &Module{service: service} },
+		ID:  "cadenza.providers.openai",
+		New: func() caddy.Module { return new(Module) },
 	}
 }
 
@@ -89,6 +98,104 @@ func (m *Module) Provision(ctx caddy.Context) error {
 		return fmt.Errorf("api_key is required: %s answers nothing without one", host.Host)
 	}
 	return m.Serve(New(config))
+}
+
+// The services of the table are modules of their own, which differ from Module
+// in base_url and in what the service does its own way. Each is a type with a
+// literal ID, because Caddy's documentation is made by reading the source.
+
+// Cohere is the Caddy module cadenza.providers.cohere: Cohere's models.
+type Cohere struct{ Module }
+
+// CaddyModule returns the module's registration.
+func (Cohere) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "cadenza.providers.cohere", New: func() caddy.Module { return &Cohere{moduleOf("cohere")} }}
+}
+
+// DeepSeek is the Caddy module cadenza.providers.deepseek: DeepSeek's models.
+type DeepSeek struct{ Module }
+
+// CaddyModule returns the module's registration.
+func (DeepSeek) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "cadenza.providers.deepseek", New: func() caddy.Module { return &DeepSeek{moduleOf("deepseek")} }}
+}
+
+// Fireworks is the Caddy module cadenza.providers.fireworks: the models at Fireworks AI.
+type Fireworks struct{ Module }
+
+// CaddyModule returns the module's registration.
+func (Fireworks) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "cadenza.providers.fireworks", New: func() caddy.Module { return &Fireworks{moduleOf("fireworks")} }}
+}
+
+// Groq is the Caddy module cadenza.providers.groq: the models at Groq.
+type Groq struct{ Module }
+
+// CaddyModule returns the module's registration.
+func (Groq) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "cadenza.providers.groq", New: func() caddy.Module { return &Groq{moduleOf("groq")} }}
+}
+
+// Mistral is the Caddy module cadenza.providers.mistral: Mistral's models.
+type Mistral struct{ Module }
+
+// CaddyModule returns the module's registration.
+func (Mistral) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "cadenza.providers.mistral", New: func() caddy.Module { return &Mistral{moduleOf("mistral")} }}
+}
+
+// Ollama is the Caddy module cadenza.providers.ollama: a local Ollama.
+type Ollama struct{ Module }
+
+// CaddyModule returns the module's registration.
+func (Ollama) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "cadenza.providers.ollama", New: func() caddy.Module { return &Ollama{moduleOf("ollama")} }}
+}
+
+// OpenRouter is the Caddy module cadenza.providers.openrouter: the models behind OpenRouter.
+type OpenRouter struct{ Module }
+
+// CaddyModule returns the module's registration.
+func (OpenRouter) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "cadenza.providers.openrouter", New: func() caddy.Module { return &OpenRouter{moduleOf("openrouter")} }}
+}
+
+// Perplexity is the Caddy module cadenza.providers.perplexity: Perplexity's models.
+type Perplexity struct{ Module }
+
+// CaddyModule returns the module's registration.
+func (Perplexity) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "cadenza.providers.perplexity", New: func() caddy.Module { return &Perplexity{moduleOf("perplexity")} }}
+}
+
+// Together is the Caddy module cadenza.providers.together: the models at Together AI.
+type Together struct{ Module }
+
+// CaddyModule returns the module's registration.
+func (Together) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "cadenza.providers.together", New: func() caddy.Module { return &Together{moduleOf("together")} }}
+}
+
+// VLLM is the Caddy module cadenza.providers.vllm: a local vLLM.
+type VLLM struct{ Module }
+
+// CaddyModule returns the module's registration.
+func (VLLM) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "cadenza.providers.vllm", New: func() caddy.Module { return &VLLM{moduleOf("vllm")} }}
+}
+
+// XAI is the Caddy module cadenza.providers.xai: xAI's models.
+type XAI struct{ Module }
+
+// CaddyModule returns the module's registration.
+func (XAI) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "cadenza.providers.xai", New: func() caddy.Module { return &XAI{moduleOf("xai")} }}
+}
+
+// moduleOf makes the module of a service of the table.
+func moduleOf(name string) Module {
+	i := slices.IndexFunc(services, func(s Service) bool { return s.Name == name })
+	return Module{service: &services[i]}
 }
 
 // Interface guards

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -24,12 +25,16 @@ func module(t *testing.T, service string) *Module {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, ok := info.New().(*Module)
-	if !ok {
-		t.Fatalf("module %T", info.New())
-	}
-	if got := m.CaddyModule().ID; got != info.ID {
+	module := info.New()
+	if got := module.CaddyModule().ID; got != info.ID {
 		t.Errorf("the module of %s says that it is %s", info.ID, got)
+	}
+	m, ok := module.(*Module)
+	if !ok {
+		m = reflect.ValueOf(module).Elem().FieldByName("Module").Addr().Interface().(*Module)
+	}
+	if got := m.known().Name; got != service {
+		t.Errorf("the module of %s calls %s", info.ID, got)
 	}
 	return m
 }
