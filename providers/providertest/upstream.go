@@ -51,6 +51,15 @@ type Reply struct {
 	End  End
 }
 
+// Text is the whole body.
+func (r Reply) Text() string { return strings.Join(r.Body, "") }
+
+// Ended is the reply with another end.
+func Ended(how End, r Reply) Reply {
+	r.End = how
+	return r
+}
+
 // Request is a request that an upstream got.
 type Request struct {
 	Method string

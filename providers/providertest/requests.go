@@ -1,0 +1,66 @@
+package providertest
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// CheckHeaders checks all headers of a request in JSON but its length. Want has
+// neither User-Agent nor Content-Type.
+func CheckHeaders(t testing.TB, r Request, want map[string]string) {
+	t.Helper()
+	if !strings.HasPrefix(r.Header.Get("User-Agent"), "Cadenza/") {
+		t.Errorf("User-Agent %q", r.Header.Get("User-Agent"))
+	}
+	want["Content-Type"] = MediaJSON
+	got := map[string]string{}
+	for name, values := range r.Header {
+		if name != "User-Agent" && name != "Content-Length" {
+			got[name] = strings.Join(values, ",")
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Unsendable is a request that the service would reject.
+type Unsendable = struct {
+	// Name says what is wrong with it, Want is part of the error's reason.
+	Name, Want string
+	Request    providers.Request
+}
+
+// CheckUnsendable checks that requests are refused as such before they are
+// sent.
+func (s *Subject) CheckUnsendable(t *testing.T, tests []Unsendable) {
+	t.Helper()
+	p := s.Connect(t, "http://localhost:1")
+	for _, test := range tests {
+		_, err := p.Invoke(t.Context(), &test.Request)
+		e, ok := errors.AsType[*providers.Error](err)
+		if !ok || e.Kind != providers.Status || e.Status != http.StatusBadRequest || e.Reason == "" || !strings.Contains(e.Reason, test.Want) {
+			t.Errorf("%s: error %v", test.Name, err)
+		}
+	}
+}
+
+// CheckUnsendableParameters checks that parameters that the service does not
+// have, and that change what is asked for, are refused and not left out. They
+// are by a part of the error's reason.
+func (s *Subject) CheckUnsendableParameters(t *testing.T, parameters map[string]providers.Parameters) {
+	t.Helper()
+	for reason, p := range parameters {
+		for _, stream := range []bool{false, true} {
+			req := s.request(stream)
+			req.Parameters = p
+			s.CheckUnsendable(t, []Unsendable{{reason, reason, *req}})
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package providertest
+
+import (
+	"encoding/json"
+	"io"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// Subject is a provider over HTTP whose wire format is tested byte by byte.
+// Run knows what every provider owes; the checks of a Subject take what only
+// one format has: the ways to spell, cut and corrupt its answers.
+type Subject struct {
+	// Name is the provider's name, which all its errors bear.
+	Name string
+	// Connect makes a provider that calls base, the URL of an Upstream.
+	Connect func(t testing.TB, base string) providers.Provider
+	// Open reads the body of an answer of status 200 without a network.
+	Open func(body io.ReadCloser) providers.Stream
+	// Request is what the checks send. They set Stream and Parameters.
+	Request providers.Request
+}
+
+// Outcome is what a caller sees of an answer.
+type Outcome struct {
+	// Text is the whole text, Pieces are the pieces that are not empty.
+	Text   string
+	Pieces []string
+	// Result is that at the end of the answer.
+	Result providers.Result
+	// Err is why the answer is not whole.
+	Err error
+}
+
+// Read reads an answer to its end.
+func Read(s providers.Stream) Outcome {
+	var o Outcome
+	for {
+		d, err := s.Next()
+		o.Result = s.Result()
+		if err == io.EOF {
+			return o
+		}
+		if err != nil {
+			o.Err = err
+			return o
+		}
+		if d.Content != "" {
+			o.Pieces = append(o.Pieces, d.Content)
+			o.Text += d.Content
+		}
+	}
+}
+
+// Receive sends the request and reads the answer, which is reply.
+func (s *Subject) Receive(t testing.TB, reply Reply, stream bool) Outcome {
+	t.Helper()
+	return s.ReceiveFrom(t, s.Connect(t, NewUpstream(t).Then(reply).URL), stream)
+}
+
+// ReceiveFrom sends the request to a provider and reads its answer.
+func (s *Subject) ReceiveFrom(t testing.TB, p providers.Provider, stream bool) Outcome {
+	t.Helper()
+	answer, err := p.Invoke(t.Context(), s.request(stream))
+	if err != nil {
+		return Outcome{Err: err}
+	}
+	defer answer.Close()
+	return Read(answer)
+}
+
+func (s *Subject) request(stream bool) *providers.Request {
+	req := s.Request
+	req.Stream = stream
+	return &req
+}
+
+// Sent sends a request to the provider that connect makes of the URL of an
+// upstream with this reply. It returns what the upstream got, and the result
+// before the answer is read.
+func Sent(t testing.TB, reply Reply, req *providers.Request, connect func(base string) providers.Provider) (Request, providers.Result) {
+	t.Helper()
+	up := NewUpstream(t).Always(reply)
+	s, err := connect(up.URL).Invoke(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	return up.Requests()[0], s.Result()
+}
+
+// Extra is a request's member Extra: names and JSON texts by turns.
+func Extra(pairs ...string) map[string]json.RawMessage {
+	extra := map[string]json.RawMessage{}
+	for i := 0; i < len(pairs); i += 2 {
+		extra[pairs[i]] = json.RawMessage(pairs[i+1])
+	}
+	return extra
+}
