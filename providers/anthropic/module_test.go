@@ -2,13 +2,10 @@ package anthropic
 
 import (
 	"context"
-	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
@@ -16,7 +13,11 @@ import (
 )
 
 func TestCaddyfile(t *testing.T) {
-	for _, test := range []struct{ input, want, err string }{
+	pt.CheckCaddyfile(t, func(input string) (any, error) {
+		var m Module
+		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(input))
+		return m, err
+	}, []pt.Caddyfile{
 		{"anthropic", `{}`, ""},
 		{"anthropic {\n api_key {env.KEY}\n}", `{"api_key":"{env.KEY}"}`, ""},
 		{`anthropic {
@@ -38,29 +39,7 @@ func TestCaddyfile(t *testing.T) {
 		{"anthropic {\n max_tokens many\n}", "", "whole number"},
 		{"anthropic {\n beta\n}", "", "argument"},
 		{"anthropic sk-ant-secret-literal", "", "argument"},
-	} {
-		var m Module
-		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(test.input))
-		if test.err != "" {
-			if err == nil || !strings.Contains(err.Error(), test.err) {
-				t.Errorf("%s\nerror %v, want %q", test.input, err, test.err)
-			}
-			if err != nil && strings.Contains(err.Error(), "must be a reference") && strings.Contains(err.Error(), "sk-ant-secret-literal") {
-				t.Errorf("the error repeats the literal: %v", err)
-			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("%s\n%v", test.input, err)
-		}
-		got, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(test.want, string(got)); diff != "" {
-			t.Errorf("%s\n%s", test.input, diff)
-		}
-	}
+	})
 }
 
 func provision(t *testing.T, m *Module) error {
@@ -76,12 +55,7 @@ func TestProvision(t *testing.T) {
 	t.Setenv("ANTHROPIC_TEST_KEY", "sk-ant-0123456789")
 	t.Setenv("ANTHROPIC_TEST_EMPTY", "")
 	t.Setenv("ANTHROPIC_TEST_BAD", "sk-ant-\n0123456789")
-	for _, test := range []struct {
-		name        string
-		module      Module
-		err         string
-		unavailable string
-	}{
+	pt.CheckProvision(t, "sk-ant-0123456789", &providers.Request{}, provision, []pt.Provisioning[Module]{
 		{"a key", Module{Options: httpmodule.Options{APIKey: "{env.ANTHROPIC_TEST_KEY}"}}, "", ""},
 		{"no key yet", Module{Options: httpmodule.Options{APIKey: "{env.ANTHROPIC_TEST_EMPTY}"}}, "", "ANTHROPIC_TEST_EMPTY"},
 		{"no key file yet", Module{Options: httpmodule.Options{APIKey: "{file./nonexistent/key}"}}, "", "/nonexistent/key"},
@@ -95,26 +69,7 @@ func TestProvision(t *testing.T) {
 		{"a proxy with a password", Module{Options: httpmodule.Options{BaseURL: "http://localhost", Connection: httpmodule.Connection{Proxy: "http://u:p@proxy:1"}}}, "proxy", ""},
 		{"negative max_tokens", Module{Options: httpmodule.Options{BaseURL: "http://localhost"}, MaxTokens: -1}, "max_tokens", ""},
 		{"an odd preview", Module{Options: httpmodule.Options{BaseURL: "http://localhost"}, Beta: []string{"a b"}}, "beta", ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			err := provision(t, &test.module)
-			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Fatalf("error %v, want %q", err, test.err)
-			}
-			if err != nil && strings.Contains(err.Error(), "sk-ant-0123456789") {
-				t.Errorf("the error holds the key: %v", err)
-			}
-			reason := providers.Availability(&test.module)
-			if (reason == nil) != (test.unavailable == "") || reason != nil && !strings.Contains(reason.Error(), test.unavailable) {
-				t.Errorf("unavailable: %v, want %q", reason, test.unavailable)
-			}
-			if reason != nil {
-				if _, err := test.module.Invoke(t.Context(), &providers.Request{}); err == nil {
-					t.Error("a provider without its key answers")
-				}
-			}
-		})
-	}
+	})
 }
 
 func TestProvisionedModuleSendsItsKey(t *testing.T) {

@@ -24,7 +24,11 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestCaddyfile(t *testing.T) {
-	for _, test := range []struct{ input, want, err string }{
+	pt.CheckCaddyfile(t, func(input string) (any, error) {
+		var m Module
+		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(input))
+		return m, err
+	}, []pt.Caddyfile{
 		{"azure {\n endpoint https://x.openai.azure.com\n api_key {env.KEY}\n}", `{"endpoint":"https://x.openai.azure.com","api_key":"{env.KEY}"}`, ""},
 		{"azure {\n endpoint https://x.openai.azure.com/\n token {file./run/token}\n allow_private\n proxy http://proxy:3128\n}", `{"endpoint":"https://x.openai.azure.com/","token":"{file./run/token}","allow_private":true,"proxy":"http://proxy:3128"}`, ""},
 		{"azure {\n api_key 0123456789abcdef\n}", "", "must be a reference"},
@@ -36,29 +40,7 @@ func TestCaddyfile(t *testing.T) {
 		{"azure {\n endpoint \"\"\n}", "", "empty"},
 		{"azure {\n allow_private yes\n}", "", "argument"},
 		{"azure x", "", "argument"},
-	} {
-		var m Module
-		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(test.input))
-		if test.err != "" {
-			if err == nil || !strings.Contains(err.Error(), test.err) {
-				t.Errorf("%s\nerror %v, want %q", test.input, err, test.err)
-			}
-			if err != nil && (strings.Contains(err.Error(), "0123456789abcdef") || strings.Contains(err.Error(), "eyJ0eXAi")) {
-				t.Errorf("the error repeats the literal: %v", err)
-			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("%s\n%v", test.input, err)
-		}
-		got, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(test.want, string(got)); diff != "" {
-			t.Errorf("%s\n%s", test.input, diff)
-		}
-	}
+	})
 }
 
 func provision(t *testing.T, m *Module) error {
@@ -74,12 +56,7 @@ func TestProvision(t *testing.T) {
 	t.Setenv("AZURE_TEST_KEY", "0123456789abcdef")
 	t.Setenv("AZURE_TEST_EMPTY", "")
 	const endpoint = "https://x.openai.azure.com"
-	for _, test := range []struct {
-		name        string
-		module      Module
-		err         string
-		unavailable string
-	}{
+	pt.CheckProvision(t, "0123456789abcdef", &providers.Request{Model: "m"}, provision, []pt.Provisioning[Module]{
 		{"a key", Module{Endpoint: endpoint, APIKey: "{env.AZURE_TEST_KEY}"}, "", ""},
 		{"a token", Module{Endpoint: endpoint, Token: "{env.AZURE_TEST_KEY}"}, "", ""},
 		{"no key yet", Module{Endpoint: endpoint, APIKey: "{env.AZURE_TEST_EMPTY}"}, "", "AZURE_TEST_EMPTY"},
@@ -91,29 +68,7 @@ func TestProvision(t *testing.T) {
 		{"an endpoint that is none", Module{Endpoint: "x.openai.azure.com", APIKey: "{env.AZURE_TEST_KEY}"}, "endpoint", ""},
 		{"an endpoint with a query", Module{Endpoint: endpoint + "/openai/v1?api-version=preview", APIKey: "{env.AZURE_TEST_KEY}"}, "endpoint", ""},
 		{"a proxy that is none", Module{Endpoint: endpoint, APIKey: "{env.AZURE_TEST_KEY}", Connection: httpmodule.Connection{Proxy: "proxy:1"}}, "proxy", ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			err := provision(t, &test.module)
-			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Fatalf("error %v, want %q", err, test.err)
-			}
-			if err != nil {
-				if strings.Contains(err.Error(), "0123456789abcdef") {
-					t.Errorf("the error holds the key: %v", err)
-				}
-				return
-			}
-			reason := providers.Availability(&test.module)
-			if (reason == nil) != (test.unavailable == "") || reason != nil && !strings.Contains(reason.Error(), test.unavailable) {
-				t.Errorf("unavailable: %v, want %q", reason, test.unavailable)
-			}
-			if reason != nil {
-				if _, err := test.module.Invoke(t.Context(), &providers.Request{Model: "m"}); err == nil {
-					t.Error("a provider without its key answers")
-				}
-			}
-		})
-	}
+	})
 }
 
 // module makes a provisioned module with an upstream.

@@ -2,7 +2,6 @@ package bedrock
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,15 +9,17 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/google/go-cmp/cmp"
 
-	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
 func TestCaddyfile(t *testing.T) {
-	for _, test := range []struct{ input, want, err string }{
+	pt.CheckCaddyfile(t, func(input string) (any, error) {
+		var m Module
+		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(input))
+		return m, err
+	}, []pt.Caddyfile{
 		{"bedrock {\n region us-east-1\n api_key {env.KEY}\n}", `{"region":"us-east-1","api_key":"{env.KEY}"}`, ""},
 		{`bedrock {
 			region eu-central-1
@@ -37,29 +38,7 @@ func TestCaddyfile(t *testing.T) {
 		{"bedrock {\n region \"\"\n}", "", "empty"},
 		{"bedrock {\n allow_private yes\n}", "", "argument"},
 		{"bedrock us-east-1", "", "argument"},
-	} {
-		var m Module
-		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(test.input))
-		if test.err != "" {
-			if err == nil || !strings.Contains(err.Error(), test.err) {
-				t.Errorf("%s\nerror %v, want %q", test.input, err, test.err)
-			}
-			if err != nil && strings.Contains(err.Error(), "wJalrXUtnFEMI") {
-				t.Errorf("the error repeats the literal: %v", err)
-			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("%s\n%v", test.input, err)
-		}
-		got, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(test.want, string(got)); diff != "" {
-			t.Errorf("%s\n%s", test.input, diff)
-		}
-	}
+	})
 }
 
 func provision(t *testing.T, m *Module) error {
@@ -74,12 +53,7 @@ func provision(t *testing.T, m *Module) error {
 func TestProvision(t *testing.T) {
 	t.Setenv("BEDROCK_TEST_KEY", "0123456789")
 	t.Setenv("BEDROCK_TEST_EMPTY", "")
-	for _, test := range []struct {
-		name        string
-		module      Module
-		err         string
-		unavailable string
-	}{
+	pt.CheckProvision(t, "ABSK", request(false), provision, []pt.Provisioning[Module]{
 		{"an API key", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}"}, Region: "us-east-1"}, "", ""},
 		{"an access key", Module{Region: "us-east-1", AccessKeyID: "{env.BEDROCK_TEST_KEY}", SecretAccessKey: "{env.BEDROCK_TEST_KEY}"}, "", ""},
 		{"no API key yet", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_EMPTY}"}, Region: "us-east-1"}, "", "BEDROCK_TEST_EMPTY"},
@@ -93,29 +67,7 @@ func TestProvision(t *testing.T) {
 		{"both", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}"}, Region: "us-east-1", AccessKeyID: "{env.BEDROCK_TEST_KEY}"}, "not both", ""},
 		{"a base URL that is none", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}", BaseURL: "localhost:1"}, Region: "us-east-1"}, "base_url", ""},
 		{"a proxy that is none", Module{Options: httpmodule.Options{APIKey: "{env.BEDROCK_TEST_KEY}", Connection: httpmodule.Connection{Proxy: "proxy:1"}}, Region: "us-east-1"}, "proxy", ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			err := provision(t, &test.module)
-			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Fatalf("error %v, want %q", err, test.err)
-			}
-			if err != nil && strings.Contains(err.Error(), "ABSK") {
-				t.Errorf("the error holds the key: %v", err)
-			}
-			if err != nil {
-				return
-			}
-			reason := providers.Availability(&test.module)
-			if (reason == nil) != (test.unavailable == "") || reason != nil && !strings.Contains(reason.Error(), test.unavailable) {
-				t.Errorf("unavailable: %v, want %q", reason, test.unavailable)
-			}
-			if reason != nil {
-				if _, err := test.module.Invoke(t.Context(), request(false)); err == nil {
-					t.Error("a provider without its key answers")
-				}
-			}
-		})
-	}
+	})
 }
 
 func TestProvisionedModuleCallsTheModel(t *testing.T) {
@@ -139,8 +91,8 @@ func TestProvisionedModuleCallsTheModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if o := drain(s); o.text != "ab" || o.err != nil {
-		t.Errorf("text %q, error %v", o.text, o.err)
+	if o := pt.Read(s); o.Text != "ab" || o.Err != nil {
+		t.Errorf("text %q, error %v", o.Text, o.Err)
 	}
 	if got := up.Requests()[0].Header.Get("Authorization"); !strings.Contains(got, "Credential=AKIAIOSFODNN7EXAMPLE/") || !strings.Contains(got, "/us-west-2/bedrock/") {
 		t.Errorf("Authorization %q", got)

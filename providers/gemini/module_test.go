@@ -2,15 +2,12 @@ package gemini
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
@@ -19,7 +16,11 @@ import (
 )
 
 func TestCaddyfile(t *testing.T) {
-	for _, test := range []struct{ input, want, err string }{
+	pt.CheckCaddyfile(t, func(input string) (any, error) {
+		var m Module
+		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(input))
+		return m, err
+	}, []pt.Caddyfile{
 		{"gemini", `{}`, ""},
 		{"gemini {\n api_key {env.KEY}\n}", `{"api_key":"{env.KEY}"}`, ""},
 		{"gemini {\n token {file./run/token}\n project my-project\n location europe-west4\n}", `{"token":"{file./run/token}","project":"my-project","location":"europe-west4"}`, ""},
@@ -33,29 +34,7 @@ func TestCaddyfile(t *testing.T) {
 		{"gemini {\n base_url \"\"\n}", "", "empty"},
 		{"gemini {\n allow_private yes\n}", "", "argument"},
 		{"gemini AIza-secret-literal", "", "argument"},
-	} {
-		var m Module
-		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(test.input))
-		if test.err != "" {
-			if err == nil || !strings.Contains(err.Error(), test.err) {
-				t.Errorf("%s\nerror %v, want %q", test.input, err, test.err)
-			}
-			if err != nil && strings.Contains(err.Error(), "must be a reference") && strings.Contains(err.Error(), "secret-literal") {
-				t.Errorf("the error repeats the literal: %v", err)
-			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("%s\n%v", test.input, err)
-		}
-		got, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(test.want, string(got)); diff != "" {
-			t.Errorf("%s\n%s", test.input, diff)
-		}
-	}
+	})
 }
 
 func provision(t *testing.T, m *Module) error {
@@ -72,12 +51,7 @@ func TestProvision(t *testing.T) {
 	t.Setenv("GEMINI_TEST_KEY", "AIza-0123456789")
 	t.Setenv("GEMINI_TEST_EMPTY", "")
 	t.Setenv("GEMINI_TEST_BAD", "AIza-\n0123456789")
-	for _, test := range []struct {
-		name        string
-		module      Module
-		err         string
-		unavailable string
-	}{
+	pt.CheckProvision(t, "AIza-0123456789", &providers.Request{Model: "m", Messages: hello}, provision, []pt.Provisioning[Module]{
 		{"a key", Module{Options: httpmodule.Options{APIKey: key}}, "", ""},
 		{"no key yet", Module{Options: httpmodule.Options{APIKey: empty}}, "", "GEMINI_TEST_EMPTY"},
 		{"no key file yet", Module{Options: httpmodule.Options{APIKey: "{file./nonexistent/key}"}}, "", "/nonexistent/key"},
@@ -101,29 +75,7 @@ func TestProvision(t *testing.T) {
 		{"a base URL with a query", Module{Options: httpmodule.Options{BaseURL: "https://x.example/?key=1"}}, "base_url", ""},
 		{"a proxy that is none", Module{Options: httpmodule.Options{BaseURL: "http://localhost", Connection: httpmodule.Connection{Proxy: "proxy:1"}}}, "proxy", ""},
 		{"a proxy with a password", Module{Options: httpmodule.Options{BaseURL: "http://localhost", Connection: httpmodule.Connection{Proxy: "http://u:p@proxy:1"}}}, "proxy", ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			err := provision(t, &test.module)
-			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Fatalf("error %v, want %q", err, test.err)
-			}
-			if err != nil {
-				if strings.Contains(err.Error(), "AIza-0123456789") {
-					t.Errorf("the error holds the key: %v", err)
-				}
-				return
-			}
-			reason := providers.Availability(&test.module)
-			if (reason == nil) != (test.unavailable == "") || reason != nil && !strings.Contains(reason.Error(), test.unavailable) {
-				t.Errorf("unavailable: %v, want %q", reason, test.unavailable)
-			}
-			if reason != nil {
-				if _, err := test.module.Invoke(t.Context(), &providers.Request{Model: "m", Messages: hello}); err == nil {
-					t.Error("a provider without its key answers")
-				}
-			}
-		})
-	}
+	})
 }
 
 func TestProvisionedModuleSendsItsSecret(t *testing.T) {

@@ -2,13 +2,10 @@ package openai
 
 import (
 	"context"
-	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
@@ -16,7 +13,11 @@ import (
 )
 
 func TestCaddyfile(t *testing.T) {
-	for _, test := range []struct{ input, want, err string }{
+	pt.CheckCaddyfile(t, func(input string) (any, error) {
+		var m Module
+		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(input))
+		return m, err
+	}, []pt.Caddyfile{
 		{"openai", `{}`, ""},
 		{"openai {\n api_key {env.KEY}\n}", `{"api_key":"{env.KEY}"}`, ""},
 		{`openai {
@@ -36,29 +37,7 @@ func TestCaddyfile(t *testing.T) {
 		{"openai {\n base_url \"\"\n}", "", "empty"},
 		{"openai {\n allow_private yes\n}", "", "argument"},
 		{"openai sk-secret-literal", "", "argument"},
-	} {
-		var m Module
-		err := m.UnmarshalCaddyfile(caddyfile.NewTestDispenser(test.input))
-		if test.err != "" {
-			if err == nil || !strings.Contains(err.Error(), test.err) {
-				t.Errorf("%s\nerror %v, want %q", test.input, err, test.err)
-			}
-			if err != nil && strings.Contains(err.Error(), "must be a reference") && strings.Contains(err.Error(), "sk-secret-literal") {
-				t.Errorf("the error repeats the literal: %v", err)
-			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("%s\n%v", test.input, err)
-		}
-		got, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(test.want, string(got)); diff != "" {
-			t.Errorf("%s\n%s", test.input, diff)
-		}
-	}
+	})
 }
 
 func provision(t *testing.T, m *Module) error {
@@ -74,12 +53,7 @@ func TestProvision(t *testing.T) {
 	t.Setenv("OPENAI_TEST_KEY", "sk-0123456789")
 	t.Setenv("OPENAI_TEST_EMPTY", "")
 	t.Setenv("OPENAI_TEST_BAD", "sk-\n0123456789")
-	for _, test := range []struct {
-		name        string
-		module      Module
-		err         string
-		unavailable string
-	}{
+	pt.CheckProvision(t, "sk-0123456789", &providers.Request{}, provision, []pt.Provisioning[Module]{
 		{"a key", Module{Options: httpmodule.Options{APIKey: "{env.OPENAI_TEST_KEY}"}}, "", ""},
 		{"no key yet", Module{Options: httpmodule.Options{APIKey: "{env.OPENAI_TEST_EMPTY}"}}, "", "OPENAI_TEST_EMPTY"},
 		{"no key file yet", Module{Options: httpmodule.Options{APIKey: "{file./nonexistent/key}"}}, "", "/nonexistent/key"},
@@ -93,26 +67,7 @@ func TestProvision(t *testing.T) {
 		{"a proxy that is none", Module{Options: httpmodule.Options{BaseURL: "http://localhost", Connection: httpmodule.Connection{Proxy: "proxy:1"}}}, "proxy", ""},
 		{"a proxy with a password", Module{Options: httpmodule.Options{BaseURL: "http://localhost", Connection: httpmodule.Connection{Proxy: "http://u:p@proxy:1"}}}, "proxy", ""},
 		{"an odd organization", Module{Options: httpmodule.Options{APIKey: "{env.OPENAI_TEST_KEY}"}, Organization: "a b"}, "organization", ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			err := provision(t, &test.module)
-			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Fatalf("error %v, want %q", err, test.err)
-			}
-			if err != nil && strings.Contains(err.Error(), "sk-0123456789") {
-				t.Errorf("the error holds the key: %v", err)
-			}
-			reason := providers.Availability(&test.module)
-			if (reason == nil) != (test.unavailable == "") || reason != nil && !strings.Contains(reason.Error(), test.unavailable) {
-				t.Errorf("unavailable: %v, want %q", reason, test.unavailable)
-			}
-			if reason != nil {
-				if _, err := test.module.Invoke(t.Context(), &providers.Request{}); err == nil {
-					t.Error("a provider without its key answers")
-				}
-			}
-		})
-	}
+	})
 }
 
 func TestProvisionedModuleSendsItsKey(t *testing.T) {
