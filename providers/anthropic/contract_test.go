@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"fmt"
+	"io"
 	"net/url"
 	"strings"
 	"testing"
@@ -37,6 +38,18 @@ func client(t testing.TB, base string, change ...func(*Config)) *Client {
 	t.Cleanup(c.Close)
 	return c
 }
+
+// subject is the client as the checks of its wire format see it.
+var subject = pt.Subject{
+	Name:    "anthropic",
+	Connect: func(t testing.TB, base string) providers.Provider { return client(t, base) },
+	Open: func(body io.ReadCloser) providers.Stream {
+		return newStream(call{&Client{name: "anthropic"}, testKey}, body, nil)
+	},
+	Request: providers.Request{Model: "m", Messages: hello},
+}
+
+var hello = []providers.Message{{Role: "user", Content: "Hello"}}
 
 func TestContract(t *testing.T) {
 	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {

@@ -1,8 +1,6 @@
 package anthropic
 
 import (
-	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -16,18 +14,10 @@ import (
 // request has, and what was left out.
 func ask(t *testing.T, model string, p providers.Parameters, extra ...string) (string, []string) {
 	t.Helper()
-	req := &providers.Request{Model: model, Messages: hello, Parameters: p, Extra: map[string]json.RawMessage{}}
-	for i := 0; i < len(extra); i += 2 {
-		req.Extra[extra[i]] = json.RawMessage(extra[i+1])
-	}
-	up := pt.NewUpstream(t).Always(answer("fine", "end_turn", 1))
-	s, err := client(t, up.URL).Invoke(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	body := strings.TrimSuffix(up.Requests()[0].Body, "\n")
-	return strings.Replace(body, `"max_tokens":8192,"messages":[{"role":"user","content":"Hello"}],"model":"`+model+`"`, "…", 1), s.Result().LeftOut
+	req := &providers.Request{Model: model, Messages: hello, Parameters: p, Extra: pt.Extra(extra...)}
+	got, result := pt.Sent(t, answer("fine", "end_turn", 1), req, func(base string) providers.Provider { return client(t, base) })
+	body := strings.TrimSuffix(got.Body, "\n")
+	return strings.Replace(body, `"max_tokens":8192,"messages":[{"role":"user","content":"Hello"}],"model":"`+model+`"`, "…", 1), result.LeftOut
 }
 
 func TestParametersOfTheRequest(t *testing.T) {
@@ -79,17 +69,11 @@ func TestParametersOfTheRequest(t *testing.T) {
 }
 
 func TestWhatMustNotBeLeftOut(t *testing.T) {
-	for name, p := range map[string]providers.Parameters{
+	subject.CheckUnsendableParameters(t, map[string]providers.Parameters{
 		"no response_format json":    {ResponseFormat: &providers.ResponseFormat{Type: providers.FormatJSON}},
 		`the unknown type "yaml"`:    {ResponseFormat: &providers.ResponseFormat{Type: "yaml"}},
 		`the unknown mode "perhaps"`: {Tools: pt.Tools(), ToolChoice: &providers.ToolChoice{Mode: "perhaps"}},
-	} {
-		_, err := client(t, "http://localhost:1").Invoke(t.Context(), &providers.Request{Messages: hello, Parameters: p})
-		e, ok := errors.AsType[*providers.Error](err)
-		if !ok || e.Kind != providers.Status || e.Status != 400 || !strings.Contains(e.Reason, name) {
-			t.Errorf("%s: error %v", name, err)
-		}
-	}
+	})
 }
 
 func TestTakesEffort(t *testing.T) {
@@ -122,19 +106,14 @@ func TestOddToolCalls(t *testing.T) {
 		{"a tool of the API's own", sse([]string{messageStart, begin("server_tool_use", `,"input":{}`), input("1", `{"query":`), textDelta("a")}, closing("end_turn", 2)), nil},
 		{"out of tokens, but whole", sse([]string{messageStart, begin("tool_use", ""), input("1", "{}")}, closing("max_tokens", 2)), []providers.ToolCall{{ID: "a", Name: "f", Arguments: "{}"}}},
 	} {
-		o := receive(t, test.reply, true)
-		if diff := cmp.Diff(test.want, o.result.ToolCalls); o.err != nil || diff != "" {
-			t.Errorf("%s: error %v (-want +got):\n%s", test.name, o.err, diff)
+		o := subject.Receive(t, test.reply, true)
+		if diff := cmp.Diff(test.want, o.Result.ToolCalls); o.Err != nil || diff != "" {
+			t.Errorf("%s: error %v (-want +got):\n%s", test.name, o.Err, diff)
 		}
 	}
-	for name, reply := range map[string]pt.Reply{
+	subject.CheckBrokenCalls(t, map[string]pt.Reply{
 		"out of tokens":   sse([]string{messageStart, begin("tool_use", ""), input("1", `{"x`)}, closing("max_tokens", 2)),
 		"input twice":     sse([]string{messageStart, begin("tool_use", `,"input":{"x":1}`), input("1", `{"x":1}`)}, closing("tool_use", 2)),
 		"a whole without": pt.JSON(200, `{"type":"message","content":[{"type":"tool_use","id":"a","input":{}}],"stop_reason":"tool_use"}`),
-	} {
-		o := receive(t, reply, true)
-		if e, ok := errors.AsType[*providers.Error](o.err); !ok || e.Kind != providers.Invalid || len(o.result.ToolCalls) > 0 {
-			t.Errorf("%s: error %v, result %+v", name, o.err, o.result)
-		}
-	}
+	})
 }

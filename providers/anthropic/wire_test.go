@@ -105,12 +105,6 @@ func sse(pieces ...[]string) pt.Reply {
 	return pt.SSE(all...)
 }
 
-// ended ends a reply in another way.
-func ended(how pt.End, r pt.Reply) pt.Reply {
-	r.End = how
-	return r
-}
-
 // wholeStream is a stream without faults.
 func wholeStream(words ...string) pt.Reply {
 	return sse(opening(), deltas(words...), closing("end_turn", len(words)))
@@ -133,4 +127,4 @@ func errorEvent(kind, message string) string {
 
 func quote(s string) string { return pt.Quote(s) }
 
-func joined(r pt.Reply) string { return strings.Join(r.Body, "") }
+func joined(r pt.Reply) string { return r.Text() }

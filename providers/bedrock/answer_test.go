@@ -1,14 +1,10 @@
 package bedrock
 
 import (
-	"errors"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
@@ -16,48 +12,8 @@ import (
 
 const testModel = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
 
-// outcome is what a caller sees of an answer.
-type outcome struct {
-	text   string
-	result providers.Result
-	err    error
-}
-
-// receive gets one answer.
-func receive(t testing.TB, reply pt.Reply, stream bool) outcome {
-	t.Helper()
-	up := pt.NewUpstream(t).Then(reply)
-	return receiveFrom(t, client(t, up.URL), stream)
-}
-
 func request(stream bool) *providers.Request {
 	return &providers.Request{Model: testModel, Stream: stream, Messages: []providers.Message{{Role: "user", Content: "Say hello."}}}
-}
-
-func receiveFrom(t testing.TB, c *Client, stream bool) outcome {
-	t.Helper()
-	s, err := c.Invoke(t.Context(), request(stream))
-	if err != nil {
-		return outcome{err: err}
-	}
-	defer s.Close()
-	return drain(s)
-}
-
-func drain(s providers.Stream) outcome {
-	var o outcome
-	for {
-		d, err := s.Next()
-		o.result = s.Result()
-		if err == io.EOF {
-			return o
-		}
-		if err != nil {
-			o.err = err
-			return o
-		}
-		o.text += d.Content
-	}
 }
 
 // flip changes one bit of a text, in its middle.
@@ -68,11 +24,7 @@ func flip(s string) string {
 }
 
 // The ways to cut or corrupt an answer. None may end as complete.
-var corruptions = []struct {
-	name  string
-	reply pt.Reply
-	kind  providers.ErrorKind
-}{
+var corruptions = []pt.Corruption{
 	{"clean end without a stop", streamed(start(), delta("a"), blockStop()), providers.Truncated},
 	{"clean end in mid-event", streamed(start(), delta("a"), delta("b")[:60]), providers.Truncated},
 	{"clean end in a prelude", streamed(start(), delta("a"), delta("b")[:5]), providers.Truncated},
@@ -121,41 +73,12 @@ var corruptions = []struct {
 	{"server-sent events", streamed("data: {}\n\n"), providers.Invalid},
 }
 
-func TestNoCutOrCorruptAnswerIsComplete(t *testing.T) {
-	for _, test := range corruptions {
-		t.Run(test.name, func(t *testing.T) {
-			for _, stream := range []bool{true, false} {
-				o := receive(t, test.reply, stream)
-				e, ok := errors.AsType[*providers.Error](o.err)
-				if !ok {
-					t.Fatalf("stream=%v: error %T %v, text %q", stream, o.err, o.err, o.text)
-				}
-				if e.Kind != test.kind || e.Provider != "bedrock" || e.Status != 200 {
-					t.Errorf("stream=%v: error %+v, want the kind %v", stream, e, test.kind)
-				}
-			}
-		})
-	}
-}
-
-// read reads an answer without a network.
-func read(body io.Reader) outcome {
-	c := &Client{name: "bedrock"}
-	s := newStream(c, &http.Response{Body: io.NopCloser(body)}, testModel, nil)
-	defer s.Close()
-	return drain(s)
-}
+func TestNoCutOrCorruptAnswerIsComplete(t *testing.T) { subject.CheckCorruptions(t, corruptions) }
 
 func TestAStreamCutAnywhere(t *testing.T) {
 	pieces := wholeStream("Hello", ", ", "wörld 🌍")
 	whole := join(pieces)
-	stopped := len(whole) - len(pieces[len(pieces)-1])
-	for cut := range len(whole) + 1 {
-		o := read(strings.NewReader(whole[:cut]))
-		if complete := o.err == nil; complete != (cut >= stopped) {
-			t.Fatalf("cut at %d of %d (the stop ends at %d): error %v", cut, len(whole), stopped, o.err)
-		}
-	}
+	subject.CheckCuts(t, whole, len(whole)-len(pieces[len(pieces)-1])) // the usage may be missing
 }
 
 func TestAStreamWithAFlippedBitAnywhere(t *testing.T) {
@@ -165,9 +88,9 @@ func TestAStreamWithAFlippedBitAnywhere(t *testing.T) {
 	for at := range len(whole) {
 		b := []byte(whole)
 		b[at] ^= 1 << (at % 8)
-		o := read(strings.NewReader(string(b)))
-		if o.err == nil && (at < stopped || o.text != "Hello, wörld 🌍") {
-			t.Fatalf("a bit of byte %d of %d flipped: complete, with the text %q", at, len(whole), o.text)
+		o := pt.Read(subject.Open(io.NopCloser(strings.NewReader(string(b)))))
+		if o.Err == nil && (at < stopped || o.Text != "Hello, wörld 🌍") {
+			t.Fatalf("a bit of byte %d of %d flipped: complete, with the text %q", at, len(whole), o.Text)
 		}
 	}
 }
@@ -183,11 +106,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		return providers.Result{Model: testModel, FinishReason: providers.FinishReason(reason), Usage: usage}
 	}
 	a, b, end, sum := delta("a"), delta("b"), stop("end_turn"), metadata(9, 2)
-	for _, test := range []struct {
-		name   string
-		reply  pt.Reply
-		result providers.Result
-	}{
+	subject.CheckAnswers(t, "ab", []pt.Answer{
 		{"as Bedrock sends it", streamed(start(), a, b, blockStop(), end, sum), whole},
 		{"in one piece", streamed(start() + a + b + blockStop() + end + sum), whole},
 		{"byte by byte", streamed(strings.Split(start()+a+b+end+sum, "")...), whole},
@@ -215,36 +134,20 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		{"a whole answer in pieces", pt.Reply{Body: strings.SplitAfter(answer("ab", "end_turn", 9, 2).Body[0], ",")}, whole},
 		{"a whole answer of several blocks", pt.JSON(200, `{"output":{"message":{"content":[{"reasoningContent":{"reasoningText":{"text":"Hm."}}},{"text":"a"},{"text":"b"}]}},"stopReason":"end_turn","usage":{"inputTokens":9,"outputTokens":2,"totalTokens":11}}`), whole},
 		{"wrong content type", pt.Reply{Header: map[string]string{"Content-Type": "text/html"}, Body: []string{a, b, end, sum}}, whole},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			for _, stream := range []bool{true, false} {
-				o := receive(t, test.reply, stream)
-				if o.err != nil || o.text != "ab" {
-					t.Fatalf("stream=%v: error %v, text %q", stream, o.err, o.text)
-				}
-				if diff := cmp.Diff(test.result, o.result); diff != "" {
-					t.Errorf("stream=%v: result (-want +got):\n%s", stream, diff)
-				}
-			}
-		})
-	}
+	})
 }
 
 func TestTheStopEndsAStreamThatStaysOpen(t *testing.T) {
 	began := time.Now()
-	o := receive(t, ending(pt.Hang, delta("a"), stop("end_turn")), true)
-	if took := time.Since(began); o.err != nil || o.text != "a" || took < linger/2 || took > 2*linger {
-		t.Errorf("error %v, text %q after %s", o.err, o.text, took)
+	o := subject.Receive(t, ending(pt.Hang, delta("a"), stop("end_turn")), true)
+	if took := time.Since(began); o.Err != nil || o.Text != "a" || took < linger/2 || took > 2*linger {
+		t.Errorf("error %v, text %q after %s", o.Err, o.Text, took)
 	}
 }
 
 func TestErrorAnswers(t *testing.T) {
 	const notAllowed = "User: arn:aws:iam::1:user/x is not authorized to perform: bedrock:InvokeModel"
-	for _, test := range []struct {
-		name  string
-		reply pt.Reply
-		want  providers.Error
-	}{
+	subject.CheckErrors(t, []pt.ErrorAnswer{
 		{"throttled", failure(429, "ThrottlingException", "Too many tokens, please wait before trying again."), providers.Error{Status: 429, Code: "ThrottlingException", Message: "Too many tokens, please wait before trying again."}},
 		{"not allowed", failure(403, "AccessDeniedException", notAllowed), providers.Error{Status: 403, Code: "AccessDeniedException", Message: notAllowed}},
 		{"capital", pt.JSON(403, `{"Message":"expired"}`), providers.Error{Status: 403, Message: "expired"}},
@@ -255,124 +158,41 @@ func TestErrorAnswers(t *testing.T) {
 		{"redirect", pt.Reply{Status: 307, Header: map[string]string{"Location": "http://192.0.2.1/"}}, providers.Error{Status: 307}},
 		{"hint", pt.Reply{Status: 429, Header: map[string]string{"Retry-After": "3"}}, providers.Error{Status: 429, RetryAfter: 3 * time.Second}},
 		{"the key in the text", failure(403, "UnrecognizedClientException", "no such key: "+testKey), providers.Error{Status: 403, Code: "UnrecognizedClientException", Message: "no such key: [redacted]"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			test.want.Provider = "bedrock"
-			for _, stream := range []bool{false, true} {
-				o := receive(t, test.reply, stream)
-				e, ok := errors.AsType[*providers.Error](o.err)
-				if !ok {
-					t.Fatalf("error %T %v", o.err, o.err)
-				}
-				if diff := cmp.Diff(test.want, *e); diff != "" {
-					t.Errorf("stream=%v (-want +got):\n%s", stream, diff)
-				}
-			}
-		})
-	}
+	})
 }
 
 func TestExceptionsInAStream(t *testing.T) {
-	for _, test := range []struct {
-		message string
-		want    providers.Error
-	}{
-		{exception("throttlingException", `{"message":"Slow down."}`), providers.Error{Code: "throttlingException", Message: "Slow down."}},
-		{exception("modelStreamErrorException", `{"originalMessage":"It broke.","originalStatusCode":500}`), providers.Error{Code: "modelStreamErrorException", Message: "It broke."}},
-		{exception("serviceUnavailableException", ""), providers.Error{Code: "serviceUnavailableException"}},
-		{frame("", ":message-type", "error", ":error-code", "InternalError", ":error-message", "It broke."), providers.Error{Code: "InternalError", Message: "It broke."}},
-	} {
-		e, ok := errors.AsType[*providers.Error](receive(t, streamed(start(), test.message), true).err)
-		if !ok {
-			t.Fatal("no error")
-		}
-		test.want.Provider, test.want.Kind, test.want.Status = "bedrock", providers.Reported, 200
-		if diff := cmp.Diff(test.want, *e); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-	}
+	subject.CheckErrors(t, []pt.ErrorAnswer{
+		{"throttled", streamed(start(), exception("throttlingException", `{"message":"Slow down."}`)), providers.Error{Kind: providers.Reported, Code: "throttlingException", Message: "Slow down."}},
+		{"the model's error", streamed(start(), exception("modelStreamErrorException", `{"originalMessage":"It broke.","originalStatusCode":500}`)), providers.Error{Kind: providers.Reported, Code: "modelStreamErrorException", Message: "It broke."}},
+		{"without a body", streamed(start(), exception("serviceUnavailableException", "")), providers.Error{Kind: providers.Reported, Code: "serviceUnavailableException"}},
+		{"an error", streamed(start(), frame("", ":message-type", "error", ":error-code", "InternalError", ":error-message", "It broke.")), providers.Error{Kind: providers.Reported, Code: "InternalError", Message: "It broke."}},
+	})
 }
 
 func TestMoreSaysWhetherNextWaits(t *testing.T) {
-	gate := make(chan struct{})
-	reply := streamed(delta("a")+delta("b")+blockStop(), delta("c")+stop("end_turn")+metadata(9, 3))
-	reply.Gate = gate
-	up := pt.NewUpstream(t).Then(reply)
-	s, err := client(t, up.URL).Invoke(t.Context(), request(true))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for _, want := range []providers.Delta{{Content: "a", More: true}, {Content: "b"}, {Content: "c", More: true}} {
-		if want.Content == "c" {
-			close(gate)
-		}
-		if d, err := s.Next(); err != nil || d != want {
-			t.Errorf("%+v, %v; want %+v", d, err, want)
-		}
-	}
-	if _, err := s.Next(); err != io.EOF {
-		t.Error(err)
-	}
+	subject.CheckMore(t, streamed(delta("a")+delta("b")+blockStop(), delta("c")+stop("end_turn")+metadata(9, 3)))
 }
 
 func TestConnectionsAreUsedAgain(t *testing.T) {
-	up := pt.NewUpstream(t).Choose(func(r pt.Request) pt.Reply {
+	subject.CheckReuse(t, func(r pt.Request) pt.Reply {
 		if strings.HasSuffix(r.Path, "-stream") {
 			return streamed(wholeStream("a", "b")...)
 		}
 		return answer("ab", "end_turn", 9, 2)
 	})
-	c := client(t, up.URL)
-	for i := range 20 {
-		if o := receiveFrom(t, c, i%2 == 0); o.err != nil || o.text != "ab" {
-			t.Fatal(o.err)
-		}
-	}
-	if n := up.Connections(); n != 1 {
-		t.Errorf("%d connections for 20 calls one after another", n)
-	}
 }
 
 // FuzzStream feeds the reader of answers with anything. A complete answer must
 // have had a stop reason in it.
 func FuzzStream(f *testing.F) {
-	for _, c := range corruptions {
-		if body := join(c.reply.Body); len(body) < 10_000 {
-			f.Add([]byte(body))
-		}
-	}
-	f.Add([]byte(join(wholeStream("a", "b"))))
-	f.Add([]byte(answer("ab", "end_turn", 9, 2).Body[0]))
 	call := providers.ToolCall{ID: "a", Name: "f", Arguments: `{"x":1}`}
-	f.Add([]byte(join(append(toolBlock(0, call), stop("tool_use"), metadata(1, 2)))))
-	f.Add([]byte(toolAnswer("a", []providers.ToolCall{call}).Body[0]))
-	c := &Client{name: "bedrock"}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		s := newStream(c, &http.Response{Body: io.NopCloser(strings.NewReader(string(body)))}, testModel, nil)
-		defer s.Close()
-		said := 0
-		for {
-			d, err := s.Next()
-			said += len(d.Content)
-			if err == nil {
-				continue
-			}
-			if err == io.EOF {
-				if !strings.Contains(string(body), "stopReason") || s.Result().FinishReason == "" {
-					t.Errorf("complete: %q", body)
-				}
-			} else if _, ok := errors.AsType[*providers.Error](err); !ok {
-				t.Errorf("error %T %v", err, err)
-			}
-			pt.CheckToolCalls(t, err, s.Result().ToolCalls)
-			if _, again := s.Next(); again != err {
-				t.Errorf("%v, then %v", err, again)
-			}
-			break
-		}
-		if said > len(body) {
-			t.Errorf("%d bytes of content from %d", said, len(body))
-		}
+	subject.Fuzz(f, corruptions, []string{
+		join(wholeStream("a", "b")),
+		answer("ab", "end_turn", 9, 2).Text(),
+		join(append(toolBlock(0, call), stop("tool_use"), metadata(1, 2))),
+		toolAnswer("a", []providers.ToolCall{call}).Text(),
+	}, func(body string, r providers.Result) bool {
+		return strings.Contains(body, "stopReason") && r.FinishReason != ""
 	})
 }

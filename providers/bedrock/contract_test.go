@@ -2,6 +2,8 @@ package bedrock
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -41,6 +43,16 @@ func client(t testing.TB, base string, change ...func(*Config)) *Client {
 	}
 	t.Cleanup(c.Close)
 	return c
+}
+
+// subject is the client as the checks of its wire format see it.
+var subject = pt.Subject{
+	Name:    "bedrock",
+	Connect: func(t testing.TB, base string) providers.Provider { return client(t, base) },
+	Open: func(body io.ReadCloser) providers.Stream {
+		return newStream(&Client{name: "bedrock"}, &http.Response{Body: body}, testModel, nil)
+	},
+	Request: *request(false),
 }
 
 func TestContract(t *testing.T) {

@@ -12,11 +12,7 @@ import (
 
 // TestAnEventWithoutMemory has an event come that is small until it is parsed.
 func TestAnEventWithoutMemory(t *testing.T) {
-	pt.TakeMemory(t)
-	many := event("contentBlockDelta", "["+strings.Repeat("0,", 1000)+"0]")
-	if o := receive(t, streamed(many), true); !errors.Is(o.err, providers.ErrNoRoom) {
-		t.Errorf("error %v", o.err)
-	}
+	subject.CheckEventWithoutMemory(t, func(data string) pt.Reply { return streamed(event("contentBlockDelta", data)) })
 }
 
 // full is a body of which nothing more can be held.

@@ -1,8 +1,6 @@
 package bedrock
 
 import (
-	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -17,18 +15,10 @@ import (
 func ask(t *testing.T, p providers.Parameters, extra ...string) (string, []string) {
 	t.Helper()
 	req := request(false)
-	req.Parameters, req.Extra = p, map[string]json.RawMessage{}
-	for i := 0; i < len(extra); i += 2 {
-		req.Extra[extra[i]] = json.RawMessage(extra[i+1])
-	}
-	up := pt.NewUpstream(t).Always(answer("fine", "end_turn", 1, 1))
-	s, err := client(t, up.URL).Invoke(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	body := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(up.Requests()[0].Body)
-	return strings.Replace(body, `"messages":[{"role":"user","content":[{"text":"Say hello."}]}]`, "…", 1), s.Result().LeftOut
+	req.Parameters, req.Extra = p, pt.Extra(extra...)
+	got, result := pt.Sent(t, answer("fine", "end_turn", 1, 1), req, func(base string) providers.Provider { return client(t, base) })
+	body := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(got.Body)
+	return strings.Replace(body, `"messages":[{"role":"user","content":[{"text":"Say hello."}]}]`, "…", 1), result.LeftOut
 }
 
 func TestParametersOfTheRequest(t *testing.T) {
@@ -67,36 +57,23 @@ func TestParametersOfTheRequest(t *testing.T) {
 func quoteRaw(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"` }
 
 func TestWhatMustNotBeLeftOut(t *testing.T) {
-	for name, p := range map[string]providers.Parameters{
+	subject.CheckUnsendableParameters(t, map[string]providers.Parameters{
 		"no response_format json":    {ResponseFormat: &providers.ResponseFormat{Type: providers.FormatJSON}},
 		`the unknown type "yaml"`:    {ResponseFormat: &providers.ResponseFormat{Type: "yaml"}},
 		`the unknown mode "perhaps"`: {Tools: pt.Tools(), ToolChoice: &providers.ToolChoice{Mode: "perhaps"}},
-	} {
-		req := request(true)
-		req.Parameters = p
-		_, err := client(t, "http://localhost:1").Invoke(t.Context(), req)
-		e, ok := errors.AsType[*providers.Error](err)
-		if !ok || e.Kind != providers.Status || e.Status != 400 || !strings.Contains(e.Reason, name) {
-			t.Errorf("%s: error %v", name, err)
-		}
-	}
+	})
 }
 
 func TestOddToolCalls(t *testing.T) {
 	call := providers.ToolCall{ID: "t", Name: "f", Arguments: `{"x":1}`}
 	whole := toolBlock(0, call)
-	for name, pieces := range map[string][]string{
-		"input of no tool": {start(), event("contentBlockDelta", `{"contentBlockIndex":3,"delta":{"toolUse":{"input":"{}"}}}`), stop("tool_use"), metadata(9, 2)},
-		"cut input":        {start(), whole[0], whole[2], stop("max_tokens"), metadata(9, 2)},
-		"after the end":    append([]string{start(), delta("a"), stop("end_turn")}, whole...),
-	} {
-		o := receive(t, streamed(pieces...), true)
-		if e, ok := errors.AsType[*providers.Error](o.err); !ok || e.Kind != providers.Invalid || len(o.result.ToolCalls) > 0 {
-			t.Errorf("%s: error %v, result %+v", name, o.err, o.result)
-		}
-	}
-	o := receive(t, streamed(append(whole, stop("end_turn"), metadata(9, 2))...), true)
-	if diff := cmp.Diff([]providers.ToolCall{call}, o.result.ToolCalls); o.err != nil || o.result.FinishReason != "tool_calls" || diff != "" {
-		t.Errorf("an ordinary end: %v, %+v\n%s", o.err, o.result, diff)
+	subject.CheckBrokenCalls(t, map[string]pt.Reply{
+		"input of no tool": streamed(start(), event("contentBlockDelta", `{"contentBlockIndex":3,"delta":{"toolUse":{"input":"{}"}}}`), stop("tool_use"), metadata(9, 2)),
+		"cut input":        streamed(start(), whole[0], whole[2], stop("max_tokens"), metadata(9, 2)),
+		"after the end":    streamed(append([]string{start(), delta("a"), stop("end_turn")}, whole...)...),
+	})
+	o := subject.Receive(t, streamed(append(whole, stop("end_turn"), metadata(9, 2))...), true)
+	if diff := cmp.Diff([]providers.ToolCall{call}, o.Result.ToolCalls); o.Err != nil || o.Result.FinishReason != "tool_calls" || diff != "" {
+		t.Errorf("an ordinary end: %v, %+v\n%s", o.Err, o.Result, diff)
 	}
 }

@@ -105,8 +105,8 @@ func TestSignatures(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			if o := drain(s); o.err != nil || o.text != "fine" {
-				t.Errorf("text %q, error %v", o.text, o.err)
+			if o := pt.Read(s); o.Err != nil || o.Text != "fine" {
+				t.Errorf("text %q, error %v", o.Text, o.Err)
 			}
 		})
 	}

@@ -8,75 +8,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cadenza-gateway/cadenza/providers"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// outcome is what a caller sees of an answer.
-type outcome struct {
-	text   string
-	pieces []string
-	result providers.Result
-	err    error
-}
-
-var hello = []providers.Message{{Role: "user", Content: "Hello"}}
-
-// receive gets one answer.
-func receive(t testing.TB, reply pt.Reply, stream bool) outcome {
-	t.Helper()
-	up := pt.NewUpstream(t).Then(reply)
-	return receiveFrom(t, client(t, up.URL), stream)
-}
-
-func receiveFrom(t testing.TB, c *Client, stream bool) outcome {
-	t.Helper()
-	s, err := c.Invoke(t.Context(), &providers.Request{Model: "m", Messages: hello, Stream: stream})
-	if err != nil {
-		return outcome{err: err}
-	}
-	defer s.Close()
-	var o outcome
-	for {
-		d, err := s.Next()
-		o.result = s.Result()
-		if err == io.EOF {
-			return o
-		}
-		if err != nil {
-			o.err = err
-			return o
-		}
-		if d.Content != "" {
-			o.pieces = append(o.pieces, d.Content)
-			o.text += d.Content
-		}
-	}
-}
-
 var a, b, stop = textChunk("a"), textChunk("b"), finishChunk("STOP", "", 2)
 
 // The ways to cut or corrupt an answer. None may end as complete.
-var corruptions = []struct {
-	name  string
-	reply pt.Reply
-	kind  providers.ErrorKind
-}{
+var corruptions = []pt.Corruption{
 	{"clean end without a finish", pt.SSE(a), providers.Truncated},
 	{"clean end in mid-event", pt.SSE(a, b[:90]), providers.Invalid},
 	{"clean end in the finish", pt.SSE(a, stop[:120]), providers.Invalid},
 	{"text after the finish", pt.SSE(a, stop, b), providers.Truncated},
-	{"a finish with each chunk, then a cut", ended(pt.Cut, pt.SSE(finishChunk("STOP", "a", 1))), providers.Truncated},
+	{"a finish with each chunk, then a cut", pt.Ended(pt.Cut, pt.SSE(finishChunk("STOP", "a", 1))), providers.Truncated},
 	{"unspecified finish", pt.SSE(a, finishChunk("FINISH_REASON_UNSPECIFIED", "", 1)), providers.Truncated},
-	{"cut between events", ended(pt.Cut, pt.SSE(a)), providers.Truncated},
-	{"cut in mid-event", ended(pt.Cut, pt.SSE(a, b[:90])), providers.Truncated},
-	{"cut in the finish", ended(pt.Cut, pt.SSE(a, stop[:120])), providers.Truncated},
-	{"cut after the finish", ended(pt.Cut, pt.SSE(a, stop)), providers.Truncated},
-	{"reset", ended(pt.Reset, pt.SSE(a)), providers.Truncated},
-	{"unframed end", ended(pt.Unframed, pt.SSE(a)), providers.Truncated},
-	{"unframed end in mid-event", ended(pt.Unframed, pt.SSE(a, b[:90])), providers.Invalid},
+	{"cut between events", pt.Ended(pt.Cut, pt.SSE(a)), providers.Truncated},
+	{"cut in mid-event", pt.Ended(pt.Cut, pt.SSE(a, b[:90])), providers.Truncated},
+	{"cut in the finish", pt.Ended(pt.Cut, pt.SSE(a, stop[:120])), providers.Truncated},
+	{"cut after the finish", pt.Ended(pt.Cut, pt.SSE(a, stop)), providers.Truncated},
+	{"reset", pt.Ended(pt.Reset, pt.SSE(a)), providers.Truncated},
+	{"unframed end", pt.Ended(pt.Unframed, pt.SSE(a)), providers.Truncated},
+	{"unframed end in mid-event", pt.Ended(pt.Unframed, pt.SSE(a, b[:90])), providers.Invalid},
 	{"end marker of another API", pt.SSE(a, pt.Done), providers.Invalid},
 	{"a stream of another API", pt.OpenAIStream("a"), providers.Invalid},
 	{"nothing", pt.SSE(), providers.Invalid},
@@ -106,8 +58,8 @@ var corruptions = []struct {
 	{"JSON of nothing", pt.JSON(200, `{}`), providers.Invalid},
 	{"JSON list of nothing", pt.JSON(200, `[]`), providers.Invalid},
 	{"JSON of a string", pt.JSON(200, `"fine"`), providers.Invalid},
-	{"JSON cut", ended(pt.Cut, pt.JSON(200, joined(answer("fine", "STOP", 1))[:200])), providers.Truncated},
-	{"JSON ends early", ended(pt.Unframed, pt.JSON(200, joined(answer("fine", "STOP", 1))[:200])), providers.Invalid},
+	{"JSON cut", pt.Ended(pt.Cut, pt.JSON(200, joined(answer("fine", "STOP", 1))[:200])), providers.Truncated},
+	{"JSON ends early", pt.Ended(pt.Unframed, pt.JSON(200, joined(answer("fine", "STOP", 1))[:200])), providers.Invalid},
 	{"JSON without a finish", pt.JSON(200, `{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}`), providers.Truncated},
 	{"JSON list without a finish", pt.JSON(200, `[{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}]`), providers.Truncated},
 	{"JSON of another API", pt.OpenAIAnswer("fine", 1), providers.Invalid},
@@ -128,25 +80,7 @@ var corruptions = []struct {
 	{"a bad escape", pt.SSE(event(`{"candidates":[{"content":{"parts":[{"text":"\q"}]},"finishReason":"STOP"}]}`)), providers.Invalid},
 }
 
-func TestNoCutOrCorruptAnswerIsComplete(t *testing.T) {
-	for _, test := range corruptions {
-		t.Run(test.name, func(t *testing.T) {
-			for _, stream := range []bool{true, false} {
-				o := receive(t, test.reply, stream)
-				if o.err == nil {
-					t.Fatalf("stream=%v: complete, with the text %q", stream, o.text)
-				}
-				e, ok := errors.AsType[*providers.Error](o.err)
-				if !ok {
-					t.Fatalf("stream=%v: error %T %v", stream, o.err, o.err)
-				}
-				if e.Kind != test.kind || e.Provider != "gemini" || e.Status != 200 {
-					t.Errorf("stream=%v: error %+v, want the kind %v", stream, e, test.kind)
-				}
-			}
-		})
-	}
-}
+func TestNoCutOrCorruptAnswerIsComplete(t *testing.T) { subject.CheckCorruptions(t, corruptions) }
 
 // breaking is a body that breaks off with an error.
 type breaking struct {
@@ -169,7 +103,7 @@ func (breaking) Close() error { return nil }
 // does not.
 func TestAWrappedEndIsACut(t *testing.T) {
 	body := breaking{strings.NewReader(joined(wholeStream("a"))), fmt.Errorf("the tunnel is gone: %w", io.EOF)}
-	s := newStream(call{&Client{name: "gemini"}, ""}, body, nil)
+	s := subject.Open(body)
 	defer s.Close()
 	var err error
 	for err == nil {
@@ -184,17 +118,7 @@ func TestAWrappedEndIsACut(t *testing.T) {
 // last chunk was there.
 func TestEndAnywhere(t *testing.T) {
 	whole := joined(wholeStream("wörld", "🌍"))
-	for n := range len(whole) {
-		s := newStream(call{&Client{name: "gemini"}, ""}, io.NopCloser(strings.NewReader(whole[:n])), nil)
-		var err error
-		for err == nil {
-			_, err = s.Next()
-		}
-		s.Close()
-		if err == io.EOF && n < len(whole)-len("\r\n\r\n") {
-			t.Fatalf("complete after %d of %d bytes: %q", n, len(whole), whole[max(0, n-40):n])
-		}
-	}
+	subject.CheckCuts(t, whole, len(whole)-len("\r\n\r\n"))
 }
 
 // A stream whose connection breaks after any of its bytes is never complete.
@@ -202,7 +126,7 @@ func TestCutAnywhere(t *testing.T) {
 	whole := joined(wholeStream("wörld", "🌍"))
 	for n := range len(whole) + 1 {
 		broken := io.MultiReader(strings.NewReader(whole[:n]), failing{io.ErrUnexpectedEOF})
-		s := newStream(call{&Client{name: "gemini"}, ""}, io.NopCloser(broken), nil)
+		s := subject.Open(io.NopCloser(broken))
 		var err error
 		for err == nil {
 			_, err = s.Next()
@@ -237,11 +161,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 	text := a + b + stop
 	spelled := func(from, to string) pt.Reply { return pt.SSE(strings.ReplaceAll(text, from, to)) }
 	json := joined(answer("ab", "STOP", 2))
-	for _, test := range []struct {
-		name   string
-		reply  pt.Reply
-		result providers.Result
-	}{
+	subject.CheckAnswers(t, "ab", []pt.Answer{
 		{"as Google sends it", wholeStream("a", "b"), whole},
 		{"in one piece", pt.SSE(text), whole},
 		{"byte by byte", pt.SSE(strings.Split(text, "")...), whole},
@@ -262,7 +182,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		{"another candidate", pt.SSE(strings.Replace(a, `"index": 0`, `"index": 1`, 1), a, strings.Replace(b, `"index": 0`, `"index": 1`, 1), b, stop, strings.Replace(b, `"index": 0`, `"index": 1`, 1)), whole},
 		{"two candidates in a chunk", pt.SSE(a, strings.Replace(finishChunk("STOP", "b", 2), `"candidates": [`, `"candidates": [{"content": {"parts": [{"text": "x"}]},"index": 1},`, 1)), whole},
 		{"the last line without its end", pt.SSE(strings.TrimRight(text, "\r\n")), whole},
-		{"unframed, with a finish", ended(pt.Unframed, pt.SSE(text)), whole},
+		{"unframed, with a finish", pt.Ended(pt.Unframed, pt.SSE(text)), whole},
 		{"length", pt.SSE(a, b, finishChunk("MAX_TOKENS", "", 2)), finished("length")},
 		{"content filter after text", pt.SSE(a, b, finishChunk("SAFETY", "", 2)), finished("content_filter")},
 		{"recitation after text", pt.SSE(a, b, finishChunk("RECITATION", "", 2)), finished("content_filter")},
@@ -280,38 +200,15 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		{"a whole answer in pieces", pt.Reply{Body: strings.SplitAfter(json, ",")}, whole},
 		{"a whole answer of thoughts, too", pt.JSON(200, strings.Replace(json, `"parts": [`, `"parts": [{"text": "x", "thought": true},`, 1)), whole},
 		{"a list of chunks", pt.JSON(200, "["+strings.TrimPrefix(strings.NewReplacer("data: ", ",", "\r\n\r\n", "\r\n").Replace(text), ",")+"]"), whole},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			for _, stream := range []bool{true, false} {
-				o := receive(t, test.reply, stream)
-				if o.err != nil || o.text != "ab" {
-					t.Fatalf("stream=%v: error %v, text %q", stream, o.err, o.text)
-				}
-				if diff := cmp.Diff(test.result, o.result); diff != "" {
-					t.Errorf("stream=%v: result (-want +got):\n%s", stream, diff)
-				}
-			}
-		})
-	}
+	})
 }
 
 func TestAnswersWithoutText(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		finish providers.FinishReason
-		reply  pt.Reply
-	}{
-		{"a function call alone", "tool_calls", pt.SSE(toolChunk, stop)},
-		{"nothing to say", "stop", pt.SSE(emptyFinish("STOP"))},
-		{"all tokens spent on thoughts", "length", pt.SSE(thoughtChunk("Hm."), emptyFinish("MAX_TOKENS"))},
-	} {
-		for _, stream := range []bool{true, false} {
-			o := receive(t, test.reply, stream)
-			if o.err != nil || o.text != "" || o.result.FinishReason != test.finish {
-				t.Errorf("%s: error %v, text %q, result %+v", test.name, o.err, o.text, o.result)
-			}
-		}
-	}
+	subject.CheckAnswers(t, "", []pt.Answer{
+		{"a function call alone", pt.SSE(toolChunk, stop), providers.Result{Model: modelVersion, FinishReason: "tool_calls", Usage: providers.Usage{PromptTokens: 9, CompletionTokens: 2, TotalTokens: 11}, ToolCalls: []providers.ToolCall{{ID: "call_1", Name: "get_weather", Arguments: `{"location":"Utrecht"}`}}}},
+		{"nothing to say", pt.SSE(emptyFinish("STOP")), providers.Result{Model: modelVersion, FinishReason: "stop", Usage: providers.Usage{PromptTokens: 9, TotalTokens: 9}}},
+		{"all tokens spent on thoughts", pt.SSE(thoughtChunk("Hm."), emptyFinish("MAX_TOKENS")), providers.Result{Model: modelVersion, FinishReason: "length", Usage: providers.Usage{PromptTokens: 9, TotalTokens: 9}}},
+	})
 }
 
 func TestThoughtsAreASignOfLife(t *testing.T) {
@@ -334,55 +231,16 @@ func TestThoughtsAreASignOfLife(t *testing.T) {
 }
 
 func TestMoreSaysWhetherNextWaits(t *testing.T) {
-	gate := make(chan struct{})
-	reply := pt.SSE(a+b+": c\r\n\r\n", textChunk("c")+stop)
-	reply.Gate = gate
-	up := pt.NewUpstream(t).Then(reply)
-	s, err := client(t, up.URL).Invoke(t.Context(), &providers.Request{Model: "m", Stream: true, Messages: hello})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for _, want := range []providers.Delta{{Content: "a", More: true}, {Content: "b"}} {
-		if d, err := s.Next(); err != nil || d != want {
-			t.Errorf("%+v, %v; want %+v", d, err, want)
-		}
-	}
-	close(gate)
-	if d, err := s.Next(); err != nil || d.Content != "c" {
-		t.Errorf("%+v, %v", d, err)
-	}
-	for err == nil {
-		_, err = s.Next()
-	}
-	if err != io.EOF {
-		t.Error(err)
-	}
+	subject.CheckMore(t, pt.SSE(a+b+": c\r\n\r\n", textChunk("c")+stop))
 }
 
 func TestContentArrivesUnharmed(t *testing.T) {
-	words := []string{"", "a", "\"\\/\b\f\n\r\t", "\u2028\u2029\x00\x1f", "wörld 🌍 \U0010ffff", "\ndata: {\"error\": 1}\n\n{\"error\": {}}", strings.Repeat("x", 1_000_000), "{}", " "}
-	o := receive(t, wholeStream(words...), true)
-	if o.err != nil {
-		t.Fatal(o.err)
-	}
-	if diff := cmp.Diff(words[1:], o.pieces); diff != "" {
-		t.Error(diff[:min(len(diff), 2000)])
-	}
-	// A pair of surrogates in two escapes.
-	o = receive(t, pt.SSE(strings.Replace(a, `"a"`, `"\ud83c\udf0d\u00e9"`, 1), stop), true)
-	if o.text != "🌍é" {
-		t.Errorf("text %q, error %v", o.text, o.err)
-	}
+	subject.CheckContent(t, wholeStream, pt.SSE(strings.Replace(a, `"a"`, `"\ud83c\udf0d\u00e9"`, 1), stop))
 }
 
 func TestErrorAnswers(t *testing.T) {
 	quota := "You exceeded your current quota, please check your plan and billing details."
-	for _, test := range []struct {
-		name  string
-		reply pt.Reply
-		want  providers.Error
-	}{
+	subject.CheckErrors(t, []pt.ErrorAnswer{
 		{"Google's", pt.JSON(503, errorBody(503, "UNAVAILABLE", overloaded)), providers.Error{Status: 503, Code: "503", Type: "UNAVAILABLE", Message: overloaded}},
 		{"a bad key", pt.JSON(400, errorBody(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", errorInfo("API_KEY_INVALID"))), providers.Error{Status: 400, Code: "API_KEY_INVALID", Type: "INVALID_ARGUMENT", Message: "API key not valid. Please pass a valid API key."}},
 		{"quota", pt.JSON(429, errorBody(429, "RESOURCE_EXHAUSTED", quota, `{"@type": "type.googleapis.com/google.rpc.QuotaFailure","violations": []}`, `{"@type": "type.googleapis.com/google.rpc.Help"}`, retryInfo("34.074824224s"))), providers.Error{Status: 429, Code: "429", Type: "RESOURCE_EXHAUSTED", Message: quota, RetryAfter: 34074824224 * time.Nanosecond}},
@@ -402,45 +260,18 @@ func TestErrorAnswers(t *testing.T) {
 		{"the key in the text", pt.JSON(400, errorBody(400, "INVALID_ARGUMENT", "Bad key "+testKey+" at https://x.example/?key=1")), providers.Error{Status: 400, Code: "400", Type: "INVALID_ARGUMENT", Message: "Bad key [redacted] at https://x.example/?[redacted]"}},
 		{"deep JSON", pt.JSON(500, strings.Repeat("[", 1000)), providers.Error{Status: 500, Message: strings.Repeat("[", 1000)}},
 		{"a huge body", pt.JSON(500, strings.Repeat("x", 1<<20)), providers.Error{Status: 500, Message: strings.Repeat("x", 1<<10) + "…"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			test.want.Provider = "gemini"
-			for _, stream := range []bool{false, true} {
-				o := receive(t, test.reply, stream)
-				e, ok := errors.AsType[*providers.Error](o.err)
-				if !ok {
-					t.Fatalf("error %T %v", o.err, o.err)
-				}
-				if diff := cmp.Diff(test.want, *e); diff != "" {
-					t.Errorf("stream=%v (-want +got):\n%s", stream, diff)
-				}
-			}
-		})
-	}
+	})
 }
 
 func TestErrorsInsideAnswers(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		reply pt.Reply
-		want  providers.Error
-	}{
+	subject.CheckErrors(t, []pt.ErrorAnswer{
 		// The code stays the number, which tells what the error means.
 		{"quota", pt.SSE(a, errorBody(429, "RESOURCE_EXHAUSTED", "m", errorInfo("RATE_LIMIT_EXCEEDED"), retryInfo("2s"))), providers.Error{Kind: providers.Reported, Code: "429", Type: "RESOURCE_EXHAUSTED", Message: "m", RetryAfter: 2 * time.Second}},
 		{"with the key", pt.SSE(a, errorBody(500, "INTERNAL", testKey)), providers.Error{Kind: providers.Reported, Code: "500", Type: "INTERNAL", Message: "[redacted]"}},
 		{"a blocked prompt", pt.SSE(blockedChunk), providers.Error{Kind: providers.Refused, Code: "PROHIBITED_CONTENT"}},
 		{"a blocked answer", pt.SSE(emptyFinish("SPII")), providers.Error{Kind: providers.Refused, Code: "SPII"}},
 		{"no answer", pt.SSE(emptyFinish("MALFORMED_RESPONSE")), providers.Error{Kind: providers.Invalid, Reason: "an answer that ended for an unexpected reason", Message: "MALFORMED_RESPONSE"}},
-	} {
-		test.want.Provider, test.want.Status = "gemini", 200
-		e, ok := errors.AsType[*providers.Error](receive(t, test.reply, true).err)
-		if !ok {
-			t.Fatalf("%s: no error", test.name)
-		}
-		if diff := cmp.Diff(test.want, *e); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.name, diff)
-		}
-	}
+	})
 }
 
 func TestRetryDelay(t *testing.T) {
@@ -455,21 +286,12 @@ func TestRetryDelay(t *testing.T) {
 }
 
 func TestConnectionsAreUsedAgain(t *testing.T) {
-	up := pt.NewUpstream(t).Choose(func(r pt.Request) pt.Reply {
+	subject.CheckReuse(t, func(r pt.Request) pt.Reply {
 		if r.Query == "alt=sse" {
 			return wholeStream("a", "b")
 		}
 		return answer("ab", "STOP", 2)
 	})
-	c := client(t, up.URL)
-	for i := range 20 {
-		if o := receiveFrom(t, c, i%2 == 0); o.err != nil || o.text != "ab" {
-			t.Fatal(o.err)
-		}
-	}
-	if n := up.Connections(); n != 1 {
-		t.Errorf("%d connections for 20 calls one after another", n)
-	}
 }
 
 func TestTheTailIsTheEndOfWhatWasRead(t *testing.T) {
@@ -491,45 +313,21 @@ func TestTheTailIsTheEndOfWhatWasRead(t *testing.T) {
 	}
 }
 
+// TestAnEventWithoutMemory has an event come that is small until it is parsed.
+func TestAnEventWithoutMemory(t *testing.T) {
+	subject.CheckEventWithoutMemory(t, func(data string) pt.Reply { return pt.SSE(event(data)) })
+}
+
 // FuzzStream feeds the reader of answers with anything. A complete answer must
 // have named its finish.
 func FuzzStream(f *testing.F) {
-	for _, c := range corruptions {
-		if body := joined(c.reply); len(body) < 10_000 {
-			f.Add([]byte(body))
-		}
-	}
-	f.Add([]byte(joined(wholeStream("a", "b"))))
-	f.Add([]byte(joined(answer("ab", "STOP", 2))))
-	f.Add([]byte(callChunk(`{"name":"f","willContinue":true}`) + partial(`{"jsonPath":"$.a[0]['b']","stringValue":"x"}`) + partial(`{"jsonPath":"$.a[1]","nullValue":"NULL_VALUE"}`) + callEnd + finishChunk("STOP", "", 2)))
-	f.Add([]byte(toolChunk + finishChunk("STOP", "", 2)))
-	f.Add([]byte(toolAnswer("a", providers.ToolCall{Name: "f", Arguments: `{"x":1}`})))
-	k := call{&Client{name: "gemini"}, testKey}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		s := newStream(k, io.NopCloser(strings.NewReader(string(body))), nil)
-		defer s.Close()
-		for {
-			_, err := s.Next()
-			if err == nil {
-				continue
-			}
-			if err == io.EOF {
-				if s.Result().FinishReason == "" {
-					t.Errorf("complete: %q", body)
-				}
-				if u := s.Result().Usage; u.PromptTokens < 0 || u.CompletionTokens < 0 || u.TotalTokens != u.PromptTokens+u.CompletionTokens {
-					t.Errorf("usage %+v", u)
-				}
-			} else if _, ok := errors.AsType[*providers.Error](err); !ok {
-				t.Errorf("error %T %v", err, err)
-			}
-			pt.CheckToolCalls(t, err, s.Result().ToolCalls)
-			if _, again := s.Next(); again != err {
-				t.Errorf("%v, then %v", err, again)
-			}
-			return
-		}
-	})
+	subject.Fuzz(f, corruptions, []string{
+		joined(wholeStream("a", "b")),
+		joined(answer("ab", "STOP", 2)),
+		callChunk(`{"name":"f","willContinue":true}`) + partial(`{"jsonPath":"$.a[0]['b']","stringValue":"x"}`) + partial(`{"jsonPath":"$.a[1]","nullValue":"NULL_VALUE"}`) + callEnd + finishChunk("STOP", "", 2),
+		toolChunk + finishChunk("STOP", "", 2),
+		toolAnswer("a", providers.ToolCall{Name: "f", Arguments: `{"x":1}`}),
+	}, func(_ string, r providers.Result) bool { return r.FinishReason != "" })
 }
 
 // FuzzError feeds the reader of error bodies with anything.

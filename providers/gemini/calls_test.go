@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -60,40 +59,35 @@ func TestFunctionCallsInPieces(t *testing.T) {
 		{"two, one after the other", []string{begin, partial(`{"jsonPath": "$.a","numberValue": 1}`), callEnd, begin, partial(`{"jsonPath": "$.a","numberValue": 2}`), callEnd, finish}, `{"a":1} {"a":2}`},
 		{"two, the first without an end", []string{begin, partial(`{"jsonPath": "$.a","numberValue": 1}`), callChunk(`{"name": "f","args": {"b": 2}}`), finish}, `{"a":1} {"b":2}`},
 	} {
-		o := receive(t, pt.SSE(test.chunks...), true)
+		o := subject.Receive(t, pt.SSE(test.chunks...), true)
 		var got []string
-		for _, c := range o.result.ToolCalls {
+		for _, c := range o.Result.ToolCalls {
 			got = append(got, c.Arguments)
 			if c.Name != "f" {
 				t.Errorf("%s: the name is %q", test.name, c.Name)
 			}
 		}
-		if diff := cmp.Diff(test.want, strings.Join(got, " ")); o.err != nil || diff != "" {
-			t.Errorf("%s: %v (-want +got):\n%s", test.name, o.err, diff)
+		if diff := cmp.Diff(test.want, strings.Join(got, " ")); o.Err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", test.name, o.Err, diff)
 		}
-		if o.result.FinishReason != providers.FinishToolCalls {
-			t.Errorf("%s: finish reason %q", test.name, o.result.FinishReason)
-		}
-	}
-	for name, chunks := range map[string][]string{
-		"no end":                   {begin, partial(`{"jsonPath": "$.a","numberValue": 1}`), finish},
-		"no path":                  {begin, partial(`{"numberValue": 1}`), callEnd, finish},
-		"a path of many values":    {begin, partial(`{"jsonPath": "$.a[*]","numberValue": 1}`), callEnd, finish},
-		"a path of descendants":    {begin, partial(`{"jsonPath": "$..a","numberValue": 1}`), callEnd, finish},
-		"a path that breaks off":   {begin, partial(`{"jsonPath": "$['a","numberValue": 1}`), callEnd, finish},
-		"an index far away":        {begin, partial(`{"jsonPath": "$.a[999999999]","numberValue": 1}`), callEnd, finish},
-		"an index below nought":    {begin, partial(`{"jsonPath": "$.a[-1]","numberValue": 1}`), callEnd, finish},
-		"a member of a number":     {begin, partial(`{"jsonPath": "$.a","numberValue": 1},{"jsonPath": "$.a.b","numberValue": 1}`), callEnd, finish},
-		"an element of an object":  {begin, partial(`{"jsonPath": "$.a.b","numberValue": 1},{"jsonPath": "$.a[0]","numberValue": 1}`), callEnd, finish},
-		"text where a number is":   {begin, partial(`{"jsonPath": "$.a","numberValue": 1},{"jsonPath": "$.a","stringValue": "x"}`), callEnd, finish},
-		"a number twice":           {begin, partial(`{"jsonPath": "$.a","numberValue": 1},{"jsonPath": "$.a","numberValue": 2}`), callEnd, finish},
-		"a value for the object":   {begin, partial(`{"jsonPath": "$","numberValue": 1}`), callEnd, finish},
-		"a path without an end":    {begin, partial(`{"jsonPath": "$` + strings.Repeat("[0]", 100_000) + `","numberValue": 1}`), callEnd, finish},
-		"pieces of a call unnamed": {partial(`{"jsonPath": "$.a","numberValue": 1}`), callEnd, finish},
-	} {
-		o := receive(t, pt.SSE(chunks...), true)
-		if e, ok := errors.AsType[*providers.Error](o.err); !ok || e.Kind != providers.Invalid || len(o.result.ToolCalls) > 0 {
-			t.Errorf("%s: %v, calls %v", name, o.err, o.result.ToolCalls)
+		if o.Result.FinishReason != providers.FinishToolCalls {
+			t.Errorf("%s: finish reason %q", test.name, o.Result.FinishReason)
 		}
 	}
+	subject.CheckBrokenCalls(t, map[string]pt.Reply{
+		"no end":                   pt.SSE(begin, partial(`{"jsonPath": "$.a","numberValue": 1}`), finish),
+		"no path":                  pt.SSE(begin, partial(`{"numberValue": 1}`), callEnd, finish),
+		"a path of many values":    pt.SSE(begin, partial(`{"jsonPath": "$.a[*]","numberValue": 1}`), callEnd, finish),
+		"a path of descendants":    pt.SSE(begin, partial(`{"jsonPath": "$..a","numberValue": 1}`), callEnd, finish),
+		"a path that breaks off":   pt.SSE(begin, partial(`{"jsonPath": "$['a","numberValue": 1}`), callEnd, finish),
+		"an index far away":        pt.SSE(begin, partial(`{"jsonPath": "$.a[999999999]","numberValue": 1}`), callEnd, finish),
+		"an index below nought":    pt.SSE(begin, partial(`{"jsonPath": "$.a[-1]","numberValue": 1}`), callEnd, finish),
+		"a member of a number":     pt.SSE(begin, partial(`{"jsonPath": "$.a","numberValue": 1},{"jsonPath": "$.a.b","numberValue": 1}`), callEnd, finish),
+		"an element of an object":  pt.SSE(begin, partial(`{"jsonPath": "$.a.b","numberValue": 1},{"jsonPath": "$.a[0]","numberValue": 1}`), callEnd, finish),
+		"text where a number is":   pt.SSE(begin, partial(`{"jsonPath": "$.a","numberValue": 1},{"jsonPath": "$.a","stringValue": "x"}`), callEnd, finish),
+		"a number twice":           pt.SSE(begin, partial(`{"jsonPath": "$.a","numberValue": 1},{"jsonPath": "$.a","numberValue": 2}`), callEnd, finish),
+		"a value for the object":   pt.SSE(begin, partial(`{"jsonPath": "$","numberValue": 1}`), callEnd, finish),
+		"a path without an end":    pt.SSE(begin, partial(`{"jsonPath": "$`+strings.Repeat("[0]", 100_000)+`","numberValue": 1}`), callEnd, finish),
+		"pieces of a call unnamed": pt.SSE(partial(`{"jsonPath": "$.a","numberValue": 1}`), callEnd, finish),
+	})
 }

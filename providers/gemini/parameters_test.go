@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -16,18 +15,10 @@ import (
 // request has, and what was left out.
 func ask(t *testing.T, model string, p providers.Parameters, extra ...string) (string, []string) {
 	t.Helper()
-	req := &providers.Request{Model: model, Messages: hello, Parameters: p, Extra: map[string]json.RawMessage{}}
-	for i := 0; i < len(extra); i += 2 {
-		req.Extra[extra[i]] = json.RawMessage(extra[i+1])
-	}
-	up := pt.NewUpstream(t).Always(answer("fine", "STOP", 1))
-	s, err := client(t, up.URL).Invoke(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	body := strings.TrimSuffix(up.Requests()[0].Body, "\n")
-	return strings.Replace(body, `"contents":[{"role":"user","parts":[{"text":"Hello"}]}]`, "…", 1), s.Result().LeftOut
+	req := &providers.Request{Model: model, Messages: hello, Parameters: p, Extra: pt.Extra(extra...)}
+	got, result := pt.Sent(t, answer("fine", "STOP", 1), req, func(base string) providers.Provider { return client(t, base) })
+	body := strings.TrimSuffix(got.Body, "\n")
+	return strings.Replace(body, `"contents":[{"role":"user","parts":[{"text":"Hello"}]}]`, "…", 1), result.LeftOut
 }
 
 func TestParametersOfTheRequest(t *testing.T) {
@@ -80,30 +71,24 @@ func TestParametersOfTheRequest(t *testing.T) {
 }
 
 func TestWhatMustNotBeLeftOut(t *testing.T) {
-	for name, p := range map[string]providers.Parameters{
+	subject.CheckUnsendableParameters(t, map[string]providers.Parameters{
 		`the unknown type "yaml"`:    {ResponseFormat: &providers.ResponseFormat{Type: "yaml"}},
 		`the unknown mode "perhaps"`: {Tools: pt.Tools(), ToolChoice: &providers.ToolChoice{Mode: "perhaps"}},
-	} {
-		_, err := client(t, "http://localhost:1").Invoke(t.Context(), &providers.Request{Model: "m", Messages: hello, Parameters: p})
-		e, ok := errors.AsType[*providers.Error](err)
-		if !ok || e.Kind != providers.Status || e.Status != 400 || !strings.Contains(e.Reason, name) {
-			t.Errorf("%s: error %v", name, err)
-		}
-	}
+	})
 }
 
 func TestToolCallsKeepTheirIDs(t *testing.T) {
 	const chunk = `{"candidates": [{"content": {"parts": [{"functionCall": {"id": "x1","name": "f","args": {"a": 1.0}}},{"functionCall": {"name": "g"}}],"role": "model"},"finishReason": "STOP"}],"modelVersion": "gemini-2.5-flash"}`
 	want := []providers.ToolCall{{ID: "x1", Name: "f", Arguments: `{"a":1.0}`}, {ID: "call_2", Name: "g", Arguments: "{}"}}
 	for _, reply := range []pt.Reply{pt.SSE(event(chunk)), pt.JSON(200, chunk)} {
-		o := receive(t, reply, true)
-		if diff := cmp.Diff(want, o.result.ToolCalls); o.err != nil || o.result.FinishReason != "tool_calls" || diff != "" {
-			t.Errorf("%v, %+v\n%s", o.err, o.result, diff)
+		o := subject.Receive(t, reply, true)
+		if diff := cmp.Diff(want, o.Result.ToolCalls); o.Err != nil || o.Result.FinishReason != "tool_calls" || diff != "" {
+			t.Errorf("%v, %+v\n%s", o.Err, o.Result, diff)
 		}
 	}
 	nameless := strings.Replace(chunk, `"name": "g"`, `"name": ""`, 1)
-	o := receive(t, pt.SSE(event(nameless)), true)
-	if e, ok := errors.AsType[*providers.Error](o.err); !ok || e.Kind != providers.Invalid {
-		t.Errorf("a call without a name: %v", o.err)
+	o := subject.Receive(t, pt.SSE(event(nameless)), true)
+	if e, ok := errors.AsType[*providers.Error](o.Err); !ok || e.Kind != providers.Invalid {
+		t.Errorf("a call without a name: %v", o.Err)
 	}
 }

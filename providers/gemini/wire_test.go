@@ -73,12 +73,6 @@ func wholeStream(words ...string) pt.Reply {
 	return pt.SSE(append(chunks(words...), finishChunk("STOP", "", len(words)))...)
 }
 
-// ended ends a reply in another way.
-func ended(how pt.End, r pt.Reply) pt.Reply {
-	r.End = how
-	return r
-}
-
 // answer is a whole answer.
 func answer(text, reason string, tokens int) pt.Reply {
 	return pt.JSON(200, fmt.Sprintf(`{
@@ -141,4 +135,4 @@ const overloaded = "This model is currently experiencing high demand. Spikes in 
 
 func quote(s string) string { return pt.Quote(s) }
 
-func joined(r pt.Reply) string { return strings.Join(r.Body, "") }
+func joined(r pt.Reply) string { return r.Text() }

@@ -2,64 +2,16 @@ package openai
 
 import (
 	"errors"
-	"io"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// outcome is what a caller sees of an answer.
-type outcome struct {
-	text   string
-	pieces []string
-	result providers.Result
-	err    error
-}
-
-// receive gets one answer.
-func receive(t testing.TB, reply pt.Reply, stream bool) outcome {
-	t.Helper()
-	up := pt.NewUpstream(t).Then(reply)
-	return receiveFrom(t, client(t, up.URL), stream)
-}
-
-func receiveFrom(t testing.TB, c *Client, stream bool) outcome {
-	t.Helper()
-	s, err := c.Invoke(t.Context(), &providers.Request{Model: "m", Stream: stream})
-	if err != nil {
-		return outcome{err: err}
-	}
-	defer s.Close()
-	var o outcome
-	for {
-		d, err := s.Next()
-		o.result = s.Result()
-		if err == io.EOF {
-			return o
-		}
-		if err != nil {
-			o.err = err
-			return o
-		}
-		if d.Content != "" {
-			o.pieces = append(o.pieces, d.Content)
-			o.text += d.Content
-		}
-	}
-}
-
 // The ways to cut or corrupt a stream. None may end as complete.
-var corruptions = []struct {
-	name  string
-	reply pt.Reply
-	kind  providers.ErrorKind
-}{
+var corruptions = []pt.Corruption{
 	{"clean end without a finish", pt.SSE(pt.RoleChunk(), pt.ContentChunk("a")), providers.Truncated},
 	{"clean end in mid-event", pt.SSE(pt.RoleChunk(), pt.ContentChunk("a"), pt.ContentChunk("b")[:60]), providers.Invalid},
 	{"clean end in the finish event", pt.SSE(pt.ContentChunk("a"), pt.FinishChunk("stop")[:200]), providers.Invalid},
@@ -125,25 +77,7 @@ func end(how pt.End, pieces ...string) pt.Reply {
 	return r
 }
 
-func TestNoCutOrCorruptStreamIsComplete(t *testing.T) {
-	for _, test := range corruptions {
-		t.Run(test.name, func(t *testing.T) {
-			for _, stream := range []bool{true, false} {
-				o := receive(t, test.reply, stream)
-				if o.err == nil {
-					t.Fatalf("stream=%v: complete, with the text %q", stream, o.text)
-				}
-				e, ok := errors.AsType[*providers.Error](o.err)
-				if !ok {
-					t.Fatalf("stream=%v: error %T %v", stream, o.err, o.err)
-				}
-				if e.Kind != test.kind || e.Provider != "openai" || e.Status != 200 {
-					t.Errorf("stream=%v: error %+v, want the kind %v", stream, e, test.kind)
-				}
-			}
-		})
-	}
-}
+func TestNoCutOrCorruptStreamIsComplete(t *testing.T) { subject.CheckCorruptions(t, corruptions) }
 
 func TestOddStreamsThatAreComplete(t *testing.T) {
 	usage := providers.Usage{PromptTokens: 9, CompletionTokens: 2, TotalTokens: 11}
@@ -151,11 +85,7 @@ func TestOddStreamsThatAreComplete(t *testing.T) {
 	a, b, finish, sum := pt.ContentChunk("a"), pt.ContentChunk("b"), pt.FinishChunk("stop"), pt.UsageChunk(9, 2)
 	whole := providers.Result{Model: model, FinishReason: "stop", Usage: usage}
 	noUsage := providers.Result{Model: model, FinishReason: "stop"}
-	for _, test := range []struct {
-		name   string
-		reply  pt.Reply
-		result providers.Result
-	}{
+	subject.CheckAnswers(t, "ab", []pt.Answer{
 		{"as OpenAI sends it", pt.SSE(pt.RoleChunk(), a, b, finish, sum, pt.Done), whole},
 		{"in one piece", pt.SSE(pt.RoleChunk() + a + b + finish + sum + pt.Done), whole},
 		{"byte by byte", pt.SSE(strings.Split(pt.RoleChunk()+a+b+finish+sum+pt.Done, "")...), whole},
@@ -194,81 +124,34 @@ func TestOddStreamsThatAreComplete(t *testing.T) {
 		{"a whole answer in pieces", pt.Reply{Body: strings.SplitAfter(pt.OpenAIAnswer("ab", 2).Body[0], ",")}, whole},
 		{"fractional usage", pt.SSE(a, b, finish, strings.Replace(sum, `"prompt_tokens":9`, `"prompt_tokens":9.0`, 1), pt.Done), whole},
 		{"absurd usage", pt.SSE(a, b, finish, pt.Event(`{"choices":[],"usage":{"prompt_tokens":-3,"completion_tokens":1e300,"total_tokens":"x"}}`), pt.Done), noUsage},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			for _, stream := range []bool{true, false} {
-				o := receive(t, test.reply, stream)
-				if o.err != nil || o.text != "ab" {
-					t.Fatalf("stream=%v: error %v, text %q", stream, o.err, o.text)
-				}
-				if diff := cmp.Diff(test.result, o.result); diff != "" {
-					t.Errorf("stream=%v: result (-want +got):\n%s", stream, diff)
-				}
-			}
-		})
-	}
+	})
 }
 
 func TestTheFinishEndsAStreamThatStaysOpen(t *testing.T) {
 	began := time.Now()
-	o := receive(t, end(pt.Hang, pt.ContentChunk("a"), pt.FinishChunk("stop")), true)
-	if took := time.Since(began); o.err != nil || o.text != "a" || took < lingerUsage/2 || took > 2*lingerUsage {
-		t.Errorf("error %v, text %q after %s", o.err, o.text, took)
+	o := subject.Receive(t, end(pt.Hang, pt.ContentChunk("a"), pt.FinishChunk("stop")), true)
+	if took := time.Since(began); o.Err != nil || o.Text != "a" || took < lingerUsage/2 || took > 2*lingerUsage {
+		t.Errorf("error %v, text %q after %s", o.Err, o.Text, took)
 	}
 }
 
 func TestContentAfterAFinishTakesItBack(t *testing.T) {
-	o := receive(t, pt.SSE(pt.ContentChunk("a"), pt.FinishChunk("stop"), pt.ContentChunk("b")), true)
-	if e, ok := errors.AsType[*providers.Error](o.err); !ok || e.Kind != providers.Truncated {
-		t.Errorf("error %v", o.err)
+	o := subject.Receive(t, pt.SSE(pt.ContentChunk("a"), pt.FinishChunk("stop"), pt.ContentChunk("b")), true)
+	if e, ok := errors.AsType[*providers.Error](o.Err); !ok || e.Kind != providers.Truncated {
+		t.Errorf("error %v", o.Err)
 	}
 }
 
 func TestContentArrivesUnharmed(t *testing.T) {
-	words := []string{"", "a", "\"\\/\b\f\n\r\t", "\u2028\u2029\x00\x1f", "wörld 🌍 \U0010ffff", "data: x\n\ndata: [DONE]\n\n", strings.Repeat("x", 1_000_000), "{}", " "}
-	o := receive(t, pt.OpenAIStream(words...), true)
-	if o.err != nil {
-		t.Fatal(o.err)
-	}
-	if diff := cmp.Diff(words[1:], o.pieces, cmpopts.EquateEmpty()); diff != "" {
-		t.Error(diff[:min(len(diff), 2000)])
-	}
-	// A pair of surrogates in two escapes.
-	o = receive(t, pt.SSE(pt.Event(`{"choices":[{"delta":{"content":"\ud83c\udf0d\u00e9"},"finish_reason":"stop"}]}`), pt.Done), true)
-	if o.text != "🌍é" {
-		t.Errorf("text %q, error %v", o.text, o.err)
-	}
+	subject.CheckContent(t, pt.OpenAIStream, pt.SSE(pt.Event(`{"choices":[{"delta":{"content":"\ud83c\udf0d\u00e9"},"finish_reason":"stop"}]}`), pt.Done))
 }
 
 func TestMoreSaysWhetherNextWaits(t *testing.T) {
-	gate := make(chan struct{})
-	reply := pt.SSE(pt.ContentChunk("a")+pt.ContentChunk("b")+": c\n\n", pt.ContentChunk("c")+pt.FinishChunk("stop")+pt.Done)
-	reply.Gate = gate
-	up := pt.NewUpstream(t).Then(reply)
-	s, err := client(t, up.URL).Invoke(t.Context(), &providers.Request{Stream: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for _, want := range []providers.Delta{{Content: "a", More: true}, {Content: "b"}, {Content: "c", More: true}} {
-		if want.Content == "c" {
-			close(gate)
-		}
-		if d, err := s.Next(); err != nil || d != want {
-			t.Errorf("%+v, %v; want %+v", d, err, want)
-		}
-	}
-	if _, err := s.Next(); err != io.EOF {
-		t.Error(err)
-	}
+	subject.CheckMore(t, pt.SSE(pt.ContentChunk("a")+pt.ContentChunk("b")+": c\n\n", pt.ContentChunk("c")+pt.FinishChunk("stop")+pt.Done))
 }
 
 func TestErrorAnswers(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		reply pt.Reply
-		want  providers.Error
-	}{
+	subject.CheckErrors(t, []pt.ErrorAnswer{
 		{"OpenAI's", pt.OpenAIError(429, "insufficient_quota", "insufficient_quota", "You exceeded"), providers.Error{Status: 429, Type: "insufficient_quota", Code: "insufficient_quota", Message: "You exceeded"}},
 		{"text", pt.JSON(500, `{"error":"model is loading"}`), providers.Error{Status: 500, Message: "model is loading"}},
 		{"message", pt.JSON(503, `{"message":"busy","type":"overloaded"}`), providers.Error{Status: 503, Type: "overloaded", Message: "busy"}},
@@ -283,83 +166,36 @@ func TestErrorAnswers(t *testing.T) {
 		{"no content", pt.Reply{Status: 204}, providers.Error{Status: 204}},
 		{"not found", pt.JSON(404, `{"error":{"code":"DeploymentNotFound","message":"no"}}`), providers.Error{Status: 404, Code: "DeploymentNotFound", Message: "no"}},
 		{"hints", pt.Reply{Status: 429, Header: map[string]string{"Retry-After": "3", "Retry-After-Ms": "2500", "X-Should-Retry": "false"}}, providers.Error{Status: 429, RetryAfter: 2500 * time.Millisecond, Advice: providers.DoNotRetry}},
-		{"the key in the text", pt.OpenAIError(401, "", "invalid_api_key", "Incorrect API key provided: sk-test-0123456789abcdef. See https://x.example/?k=1"), providers.Error{Status: 401, Code: "invalid_api_key", Message: "Incorrect API key provided: [redacted]. See https://x.example/?[redacted]"}},
-		{"the key as the code", pt.JSON(401, `{"error":{"code":"sk-test-0123456789abcdef"}}`), providers.Error{Status: 401, Code: "[redacted]"}},
+		{"the key in the text", pt.OpenAIError(401, "", "invalid_api_key", "Incorrect API key provided: "+testKey+". See https://x.example/?k=1"), providers.Error{Status: 401, Code: "invalid_api_key", Message: "Incorrect API key provided: [redacted]. See https://x.example/?[redacted]"}},
+		{"the key as the code", pt.JSON(401, `{"error":{"code":"`+testKey+`"}}`), providers.Error{Status: 401, Code: "[redacted]"}},
 		{"deep JSON", pt.JSON(500, strings.Repeat("[", 1000)), providers.Error{Status: 500, Message: strings.Repeat("[", 1000)}},
 		{"a huge body", pt.JSON(500, strings.Repeat("x", 1<<20)), providers.Error{Status: 500, Message: strings.Repeat("x", 1<<10) + "…"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			test.want.Provider = "openai"
-			for _, stream := range []bool{false, true} {
-				o := receive(t, test.reply, stream)
-				e, ok := errors.AsType[*providers.Error](o.err)
-				if !ok {
-					t.Fatalf("error %T %v", o.err, o.err)
-				}
-				if diff := cmp.Diff(test.want, *e); diff != "" {
-					t.Errorf("stream=%v (-want +got):\n%s", stream, diff)
-				}
-			}
-		})
-	}
+	})
 }
 
 func TestConnectionsAreUsedAgain(t *testing.T) {
-	up := pt.NewUpstream(t).Choose(func(r pt.Request) pt.Reply {
+	subject.CheckReuse(t, func(r pt.Request) pt.Reply {
 		if strings.Contains(r.Body, `"stream":true`) {
 			return pt.OpenAIStream("a", "b")
 		}
 		return pt.OpenAIAnswer("ab", 2)
 	})
-	c := client(t, up.URL)
-	for i := range 20 {
-		if o := receiveFrom(t, c, i%2 == 0); o.err != nil || o.text != "ab" {
-			t.Fatal(o.err)
-		}
-	}
-	if n := up.Connections(); n != 1 {
-		t.Errorf("%d connections for 20 calls one after another", n)
-	}
+}
+
+// TestAnEventWithoutMemory has an event come that is small until it is parsed.
+func TestAnEventWithoutMemory(t *testing.T) {
+	subject.CheckEventWithoutMemory(t, func(data string) pt.Reply { return pt.SSE(pt.Event(data)) })
 }
 
 // FuzzStream feeds the reader of answers with anything. A complete answer must
 // have had a finish reason or the end marker in it.
 func FuzzStream(f *testing.F) {
-	for _, c := range corruptions {
-		if body := strings.Join(c.reply.Body, ""); len(body) < 10_000 {
-			f.Add([]byte(body))
-		}
-	}
-	f.Add([]byte(strings.Join(pt.OpenAIStream("a", "b").Body, "")))
-	f.Add([]byte(pt.OpenAIAnswer("ab", 2).Body[0]))
-	f.Add([]byte(strings.Join(append(pt.ToolChunks(0, "a", "f", `{"x":1}`), pt.FinishChunk("tool_calls"), pt.Done), "")))
-	f.Add([]byte(pt.OpenAIToolCalls("a", 2, providers.ToolCall{ID: "a", Name: "f", Arguments: `{"x":1}`}).Body[0]))
-	c := &Client{name: "openai", key: "sk-test-0123456789abcdef"}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		s := newStream(c, response(strings.NewReader(string(body))), nil)
-		defer s.Close()
-		said := 0
-		for {
-			d, err := s.Next()
-			said += len(d.Content)
-			if err == nil {
-				continue
-			}
-			if err == io.EOF {
-				if !strings.Contains(string(body), "[DONE]") && s.Result().FinishReason == "" {
-					t.Errorf("complete: %q", body)
-				}
-			} else if _, ok := errors.AsType[*providers.Error](err); !ok {
-				t.Errorf("error %T %v", err, err)
-			}
-			pt.CheckToolCalls(t, err, s.Result().ToolCalls)
-			if _, again := s.Next(); again != err {
-				t.Errorf("%v, then %v", err, again)
-			}
-			break
-		}
-		if said > len(body) {
-			t.Errorf("%d bytes of content from %d", said, len(body))
-		}
+	subject.Fuzz(f, corruptions, []string{
+		pt.OpenAIStream("a", "b").Text(),
+		pt.OpenAIAnswer("ab", 2).Text(),
+		strings.Join(append(pt.ToolChunks(0, "a", "f", `{"x":1}`), pt.FinishChunk("tool_calls"), pt.Done), ""),
+		pt.OpenAIToolCalls("a", 2, providers.ToolCall{ID: "a", Name: "f", Arguments: `{"x":1}`}).Text(),
+	}, func(body string, r providers.Result) bool {
+		return strings.Contains(body, "[DONE]") || r.FinishReason != ""
 	})
 }

@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -9,11 +11,13 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/httpmodule"
-	"github.com/cadenza-gateway/cadenza/providers/providertest"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const testKey = "sk-test-0123456789abcdef"
 
 // client makes a client of a test's upstream.
 func client(t testing.TB, base string, change ...func(*Config)) *Client {
@@ -22,7 +26,7 @@ func client(t testing.TB, base string, change ...func(*Config)) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := Config{Key: "sk-test-0123456789abcdef", Upstream: upstream.Config{BaseURL: u}}
+	config := Config{Key: testKey, Upstream: upstream.Config{BaseURL: u}}
 	for _, f := range change {
 		f(&config)
 	}
@@ -34,11 +38,21 @@ func client(t testing.TB, base string, change ...func(*Config)) *Client {
 	return c
 }
 
+// subject is the client as the checks of its wire format see it.
+var subject = pt.Subject{
+	Name:    "openai",
+	Connect: func(t testing.TB, base string) providers.Provider { return client(t, base) },
+	Open: func(body io.ReadCloser) providers.Stream {
+		return newStream(&Client{name: "openai", key: testKey}, &http.Response{StatusCode: http.StatusOK, Body: body}, nil)
+	},
+	Request: providers.Request{Model: "m"},
+}
+
 func TestContract(t *testing.T) {
-	providertest.Run(t, func(t *testing.T, b providertest.Behaviour, _ *providers.Request) providers.Provider {
-		up := providertest.NewUpstream(t)
-		up.Play(b, func(r providertest.Request) providertest.Reply {
-			return providertest.OpenAIBehaviour(b, strings.Contains(r.Body, `"stream":true`))
+	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
+		up := pt.NewUpstream(t)
+		up.Play(b, func(r pt.Request) pt.Reply {
+			return pt.OpenAIBehaviour(b, strings.Contains(r.Body, `"stream":true`))
 		})
 		if b.Key != "" {
 			m := &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL + "/v1"}}

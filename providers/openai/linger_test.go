@@ -2,7 +2,6 @@ package openai
 
 import (
 	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -45,7 +44,7 @@ func TestAConnectionThatStaysOpen(t *testing.T) {
 					}
 				}
 			}()
-			s := newStream(&Client{name: "openai"}, &http.Response{Body: body}, nil)
+			s := subject.Open(body)
 			began := time.Now()
 			var err error
 			for err == nil {

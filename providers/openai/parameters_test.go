@@ -145,30 +145,25 @@ func TestToolCallsAsServicesSendThem(t *testing.T) {
 		{"several of a whole answer without an index", pt.OpenAIToolCalls("", 3, one[0], providers.ToolCall{ID: "b", Name: "g", Arguments: "{}"}), "tool_calls", append(one[:1:1], providers.ToolCall{ID: "b", Name: "g", Arguments: "{}"})},
 		{"an empty list", pt.SSE(chunk(`{"content":"x","tool_calls":[]}`, "null"), pt.FinishChunk("stop"), pt.Done), "stop", nil},
 	} {
-		o := receive(t, test.reply, true)
-		if o.err != nil || o.result.FinishReason != test.finish {
-			t.Errorf("%s: error %v, result %+v", test.name, o.err, o.result)
+		o := subject.Receive(t, test.reply, true)
+		if o.Err != nil || o.Result.FinishReason != test.finish {
+			t.Errorf("%s: error %v, result %+v", test.name, o.Err, o.Result)
 		}
-		if diff := cmp.Diff(test.want, o.result.ToolCalls); diff != "" {
+		if diff := cmp.Diff(test.want, o.Result.ToolCalls); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
-	for name, reply := range map[string]pt.Reply{
+	subject.CheckBrokenCalls(t, map[string]pt.Reply{
 		"cut arguments":   pt.SSE(piece(`{"id":"a","function":{"name":"f","arguments":"{\"x\":"}}`), pt.FinishChunk("length"), pt.Done),
 		"no name":         pt.SSE(piece(`{"id":"a","function":{"arguments":"{}"}}`), pt.FinishChunk("tool_calls"), pt.Done),
 		"whole, cut":      pt.OpenAIToolCalls("text", 3, providers.ToolCall{ID: "a", Name: "f", Arguments: `{"x":`}),
 		"an odd element":  pt.SSE(piece(`7`), pt.FinishChunk("tool_calls"), pt.Done),
 		"no finish, cut":  pt.SSE(piece(`{"id":"a","function":{"name":"f","arguments":"{\"x\":"}}`), pt.Done),
 		"nothing to call": pt.SSE(pt.Done),
-	} {
-		o := receive(t, reply, true)
-		if e, ok := errors.AsType[*providers.Error](o.err); !ok || e.Kind != providers.Invalid || len(o.result.ToolCalls) > 0 {
-			t.Errorf("%s: text %q, error %v, result %+v", name, o.text, o.err, o.result)
-		}
-	}
+	})
 	cut := pt.SSE(pt.ToolChunks(0, "a", "f", `{"x":1}`)...)
 	cut.End = pt.Cut
-	if o := receive(t, cut, true); o.err == nil || len(o.result.ToolCalls) > 0 {
+	if o := subject.Receive(t, cut, true); o.Err == nil || len(o.Result.ToolCalls) > 0 {
 		t.Errorf("a cut stream: %+v", o)
 	}
 }

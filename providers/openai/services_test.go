@@ -156,9 +156,9 @@ func TestFinishReasonsOfServices(t *testing.T) {
 		"stop": "stop", "eos": "stop", "eos_token": "stop", "end_turn": "stop", "length": "length", "model_length": "length", "max_tokens": "length",
 		"content_filter": "content_filter", "content_filter: RECITATION": "content_filter", "tool_calls": "tool_calls", "tool_use": "tool_calls",
 	} {
-		o := receive(t, pt.SSE(pt.ContentChunk("a"), pt.FinishChunk(word), pt.Done), true)
-		if o.err != nil || o.result.FinishReason != want {
-			t.Errorf("%s: %q, %v", word, o.result.FinishReason, o.err)
+		o := subject.Receive(t, pt.SSE(pt.ContentChunk("a"), pt.FinishChunk(word), pt.Done), true)
+		if o.Err != nil || o.Result.FinishReason != want {
+			t.Errorf("%s: %q, %v", word, o.Result.FinishReason, o.Err)
 		}
 	}
 	for word, want := range map[string]providers.ErrorKind{
@@ -169,9 +169,9 @@ func TestFinishReasonsOfServices(t *testing.T) {
 			if !stream {
 				reply = pt.JSON(200, `{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"`+word+`"}]}`)
 			}
-			o := receive(t, reply, stream)
-			if e, ok := errors.AsType[*providers.Error](o.err); !ok || e.Kind != want || !strings.Contains(e.Error(), word) {
-				t.Errorf("stream=%v, %s: error %v", stream, word, o.err)
+			o := subject.Receive(t, reply, stream)
+			if e, ok := errors.AsType[*providers.Error](o.Err); !ok || e.Kind != want || !strings.Contains(e.Error(), word) {
+				t.Errorf("stream=%v, %s: error %v", stream, word, o.Err)
 			}
 		}
 	}
