@@ -2,10 +2,8 @@ package anthropic
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,13 +15,8 @@ import (
 // sent sends one request and returns what the upstream got.
 func sent(t *testing.T, req *providers.Request, change ...func(*Config)) pt.Request {
 	t.Helper()
-	up := pt.NewUpstream(t).Always(answer("fine", "end_turn", 1))
-	s, err := client(t, up.URL, change...).Invoke(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	return up.Requests()[0]
+	r, _ := pt.Sent(t, answer("fine", "end_turn", 1), req, func(base string) providers.Provider { return client(t, base, change...) })
+	return r
 }
 
 func TestRequestBody(t *testing.T) {
@@ -81,25 +74,15 @@ func TestRequestBody(t *testing.T) {
 }
 
 func TestUnsendableRequests(t *testing.T) {
-	c := client(t, "http://localhost:1")
 	user := []providers.Message{{Role: "user", Content: "a"}}
-	for _, test := range []struct {
-		name, want string
-		req        providers.Request
-	}{
+	subject.CheckUnsendable(t, []pt.Unsendable{
 		{"an unknown role", `message 1 has the unknown role "wizard"`, providers.Request{Messages: append(user, providers.Message{Role: "wizard"})}},
 		{"no messages", "no user or assistant message", providers.Request{}},
 		{"a system prompt alone", "no user or assistant message", providers.Request{Messages: []providers.Message{{Role: "system", Content: "s"}}}},
 		{"no text", "no user or assistant message", providers.Request{Messages: []providers.Message{{Role: "user"}}}},
 		{"no number", "cannot be written", providers.Request{Messages: user, Parameters: providers.Parameters{Temperature: new(math.NaN())}}},
 		{"extra that is no JSON", "cannot be written", providers.Request{Messages: user, Extra: map[string]json.RawMessage{"x": json.RawMessage(`{`)}}},
-	} {
-		_, err := c.Invoke(t.Context(), &test.req)
-		e, ok := errors.AsType[*providers.Error](err)
-		if !ok || e.Status != 400 || e.Kind != providers.Status || !strings.Contains(e.Reason, test.want) {
-			t.Errorf("%s: error %v", test.name, err)
-		}
-	}
+	})
 }
 
 func TestTakesSampling(t *testing.T) {
@@ -140,34 +123,13 @@ func TestRequestHeaders(t *testing.T) {
 			if r.Method != "POST" || r.Path != "/v1/messages" || r.Query != "" {
 				t.Errorf("%s %s?%s", r.Method, r.Path, r.Query)
 			}
-			if !strings.HasPrefix(r.Header.Get("User-Agent"), "Cadenza/") {
-				t.Errorf("User-Agent %q", r.Header.Get("User-Agent"))
-			}
-			test.want["Content-Type"] = "application/json"
 			test.want["Anthropic-Version"] = "2023-06-01"
-			got := map[string]string{}
-			for name, values := range r.Header {
-				if name != "User-Agent" && name != "Content-Length" {
-					got[name] = strings.Join(values, ",")
-				}
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			pt.CheckHeaders(t, r, test.want)
 		})
 	}
 }
 
-func TestARedirectIsNotFollowed(t *testing.T) {
-	elsewhere := pt.NewUpstream(t)
-	up := pt.NewUpstream(t).Always(pt.Reply{Status: 307, Header: map[string]string{"Location": elsewhere.URL + "/v1/messages"}})
-	if _, err := client(t, up.URL).Invoke(t.Context(), &providers.Request{Messages: hello}); err == nil {
-		t.Error("no error")
-	}
-	if n := len(elsewhere.Requests()); n != 0 {
-		t.Errorf("%d requests went elsewhere", n)
-	}
-}
+func TestARedirectIsNotFollowed(t *testing.T) { subject.CheckRedirect(t) }
 
 func TestBadConfigurations(t *testing.T) {
 	for name, change := range map[string]func(*Config){
@@ -183,5 +145,21 @@ func TestBadConfigurations(t *testing.T) {
 		if _, err := New(c); err == nil {
 			t.Errorf("a bad %s was taken", name)
 		}
+	}
+}
+
+// TestWhereACallGoes holds where a client calls that is given nothing but a key.
+func TestWhereACallGoes(t *testing.T) {
+	c, err := New(Config{Key: testKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent pt.InProcess
+	c.http.Transport = &sent
+	if s, err := c.Invoke(t.Context(), &providers.Request{Model: "claude-sonnet-4-6", Messages: hello}); err == nil {
+		s.Close()
+	}
+	if sent.URL != "https://api.anthropic.com/v1/messages" {
+		t.Errorf("sent to %s", sent.URL)
 	}
 }

@@ -2,7 +2,6 @@ package bedrock
 
 import (
 	"encoding/json"
-	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,27 +69,23 @@ func TestRequestBody(t *testing.T) {
 }
 
 func TestRequestsThatTheServiceWouldReject(t *testing.T) {
-	c := client(t, "http://localhost:1")
 	user := []providers.Message{{Role: "user", Content: "u"}}
-	for name, req := range map[string]providers.Request{
-		"no model":                   {Messages: user},
-		"a model that climbs":        {Model: "..", Messages: user},
-		"no message":                 {Model: "m"},
-		"system messages only":       {Model: "m", Messages: []providers.Message{{Role: "system", Content: "s"}}},
-		"an assistant that begins":   {Model: "m", Messages: []providers.Message{{Role: "assistant", Content: "a"}}},
-		"an unknown role":            {Model: "m", Messages: []providers.Message{{Role: "wizard", Content: "w"}}},
-		"an extra that is no object": {Model: "m", Messages: user, Parameters: providers.Parameters{TopP: ptr(1.0)}, Extra: map[string]json.RawMessage{"inferenceConfig": json.RawMessage(`3`)}},
-		"an extra that is no JSON":   {Model: "m", Messages: user, Extra: map[string]json.RawMessage{"x": json.RawMessage(`{`)}},
-		"a temperature that is none": {Model: "m", Messages: user, Parameters: providers.Parameters{Temperature: ptr(inf())}},
-	} {
-		_, err := c.Invoke(t.Context(), &req)
-		if e, ok := errors.AsType[*providers.Error](err); !ok || e.Status != 400 || e.Reason == "" {
-			t.Errorf("%s: error %v", name, err)
-		}
-	}
+	subject.CheckUnsendable(t, []pt.Unsendable{
+		{"no model", "", providers.Request{Messages: user}},
+		{"a model that climbs", "", providers.Request{Model: "..", Messages: user}},
+		{"no message", "", providers.Request{Model: "m"}},
+		{"system messages only", "", providers.Request{Model: "m", Messages: []providers.Message{{Role: "system", Content: "s"}}}},
+		{"an assistant that begins", "", providers.Request{Model: "m", Messages: []providers.Message{{Role: "assistant", Content: "a"}}}},
+		{"an unknown role", "", providers.Request{Model: "m", Messages: []providers.Message{{Role: "wizard", Content: "w"}}}},
+		{"an extra that is no object", "", providers.Request{Model: "m", Messages: user, Parameters: providers.Parameters{TopP: ptr(1.0)}, Extra: map[string]json.RawMessage{"inferenceConfig": json.RawMessage(`3`)}}},
+		{"an extra that is no JSON", "", providers.Request{Model: "m", Messages: user, Extra: map[string]json.RawMessage{"x": json.RawMessage(`{`)}}},
+		{"a temperature that is none", "", providers.Request{Model: "m", Messages: user, Parameters: providers.Parameters{Temperature: ptr(inf())}}},
+	})
 }
 
 func inf() float64 { zero := 0.0; return 1 / zero }
+
+func TestARedirectIsNotFollowed(t *testing.T) { subject.CheckRedirect(t) }
 
 func TestBadConfigurations(t *testing.T) {
 	key := func() (string, error) { return "x", nil }

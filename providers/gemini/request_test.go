@@ -17,13 +17,8 @@ import (
 // sent sends one request and returns what the upstream got.
 func sent(t *testing.T, req *providers.Request, change ...func(*Config)) pt.Request {
 	t.Helper()
-	up := pt.NewUpstream(t).Always(answer("fine", "STOP", 1))
-	s, err := client(t, up.URL, change...).Invoke(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	return up.Requests()[0]
+	r, _ := pt.Sent(t, answer("fine", "STOP", 1), req, func(base string) providers.Provider { return client(t, base, change...) })
+	return r
 }
 
 func TestRequestBody(t *testing.T) {
@@ -70,15 +65,11 @@ func TestRequestBody(t *testing.T) {
 }
 
 func TestUnsendableRequests(t *testing.T) {
-	c := client(t, "http://localhost:1")
 	user := []providers.Message{{Role: "user", Content: "a"}}
 	extra := func(name, value string) map[string]json.RawMessage {
 		return map[string]json.RawMessage{name: json.RawMessage(value)}
 	}
-	for _, test := range []struct {
-		name, want string
-		req        providers.Request
-	}{
+	tests := []pt.Unsendable{
 		{"an unknown role", `message 1 has the unknown role "wizard"`, providers.Request{Messages: append(user, providers.Message{Role: "wizard"})}},
 		{"no messages", "no user or assistant message", providers.Request{}},
 		{"a system prompt alone", "no user or assistant message", providers.Request{Messages: []providers.Message{{Role: "system", Content: "s"}}}},
@@ -89,16 +80,13 @@ func TestUnsendableRequests(t *testing.T) {
 		{"a path as the model", "no name of a Gemini model", providers.Request{Messages: user, Model: "../../v1/x"}},
 		{"a query as the model", "no name of a Gemini model", providers.Request{Messages: user, Model: "m?key=1"}},
 		{"a method as the model", "no name of a Gemini model", providers.Request{Messages: user, Model: "m:countTokens"}},
-	} {
-		if test.req.Model == "" {
-			test.req.Model = "m"
-		}
-		_, err := c.Invoke(t.Context(), &test.req)
-		e, ok := errors.AsType[*providers.Error](err)
-		if !ok || e.Status != 400 || e.Kind != providers.Status || !strings.Contains(e.Reason, test.want) {
-			t.Errorf("%s: error %v", test.name, err)
+	}
+	for i := range tests {
+		if tests[i].Request.Model == "" {
+			tests[i].Request.Model = "m"
 		}
 	}
+	subject.CheckUnsendable(t, tests)
 }
 
 func TestRequestTarget(t *testing.T) {
@@ -138,19 +126,7 @@ func TestRequestHeaders(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := sent(t, &providers.Request{Model: "m", Messages: hello, Stream: test.stream}, test.change)
-			if !strings.HasPrefix(r.Header.Get("User-Agent"), "Cadenza/") {
-				t.Errorf("User-Agent %q", r.Header.Get("User-Agent"))
-			}
-			test.want["Content-Type"] = "application/json"
-			got := map[string]string{}
-			for name, values := range r.Header {
-				if name != "User-Agent" && name != "Content-Length" {
-					got[name] = strings.Join(values, ",")
-				}
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			pt.CheckHeaders(t, r, test.want)
 		})
 	}
 }
@@ -180,16 +156,7 @@ func TestTheTokenIsNotLogged(t *testing.T) {
 	}
 }
 
-func TestARedirectIsNotFollowed(t *testing.T) {
-	elsewhere := pt.NewUpstream(t)
-	up := pt.NewUpstream(t).Always(pt.Reply{Status: 307, Header: map[string]string{"Location": elsewhere.URL + "/"}})
-	if _, err := client(t, up.URL).Invoke(t.Context(), &providers.Request{Model: "m", Messages: hello}); err == nil {
-		t.Error("no error")
-	}
-	if n := len(elsewhere.Requests()); n != 0 {
-		t.Errorf("%d requests went elsewhere", n)
-	}
-}
+func TestARedirectIsNotFollowed(t *testing.T) { subject.CheckRedirect(t) }
 
 func TestVertexBaseURL(t *testing.T) {
 	for _, test := range []struct{ project, location, want string }{
@@ -217,5 +184,21 @@ func TestBadConfigurations(t *testing.T) {
 		if _, err := New(c); err == nil {
 			t.Errorf("a bad %s was taken", name)
 		}
+	}
+}
+
+// TestWhereACallGoes holds where a client calls that is given nothing but a key.
+func TestWhereACallGoes(t *testing.T) {
+	c, err := New(Config{Key: testKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent pt.InProcess
+	c.http.Transport = &sent
+	if s, err := c.Invoke(t.Context(), &providers.Request{Model: "gemini-2.5-flash", Messages: hello}); err == nil {
+		s.Close()
+	}
+	if sent.URL != "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:generateContent" {
+		t.Errorf("sent to %s", sent.URL)
 	}
 }

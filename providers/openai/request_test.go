@@ -9,21 +9,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/providers"
-	"github.com/cadenza-gateway/cadenza/providers/providertest"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
 func ptr[T any](v T) *T { return &v }
 
 // sent sends one request and returns what the upstream got.
-func sent(t *testing.T, req *providers.Request, change ...func(*Config)) providertest.Request {
+func sent(t *testing.T, req *providers.Request, change ...func(*Config)) pt.Request {
 	t.Helper()
-	up := providertest.NewUpstream(t).Always(providertest.OpenAIAnswer("fine", 1))
-	s, err := client(t, up.URL, change...).Invoke(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	return up.Requests()[0]
+	r, _ := pt.Sent(t, pt.OpenAIAnswer("fine", 1), req, func(base string) providers.Provider { return client(t, base, change...) })
+	return r
 }
 
 func TestRequestBody(t *testing.T) {
@@ -117,26 +112,14 @@ func TestRequestHeaders(t *testing.T) {
 			if r.Method != "POST" || r.Path != "/v1/chat/completions" || r.Query != "" {
 				t.Errorf("%s %s?%s", r.Method, r.Path, r.Query)
 			}
-			if !strings.HasPrefix(r.Header.Get("User-Agent"), "Cadenza/") {
-				t.Errorf("User-Agent %q", r.Header.Get("User-Agent"))
-			}
-			test.want["Content-Type"] = "application/json"
-			got := map[string]string{}
-			for name, values := range r.Header {
-				if name != "User-Agent" && name != "Content-Length" {
-					got[name] = strings.Join(values, ",")
-				}
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			pt.CheckHeaders(t, r, test.want)
 		})
 	}
 }
 
 func TestTheSDKDoesNotRetry(t *testing.T) {
 	for _, status := range []int{408, 409, 429, 500, 503} {
-		up := providertest.NewUpstream(t).Always(providertest.Reply{Status: status, Header: map[string]string{"X-Should-Retry": "true"}})
+		up := pt.NewUpstream(t).Always(pt.Reply{Status: status, Header: map[string]string{"X-Should-Retry": "true"}})
 		if _, err := client(t, up.URL).Invoke(t.Context(), &providers.Request{Model: "m"}); err == nil || len(up.Requests()) != 1 {
 			t.Errorf("%d: error %v, %d requests", status, err, len(up.Requests()))
 		}
@@ -150,6 +133,8 @@ func TestAnUnknownRoleIsAnError(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestARedirectIsNotFollowed(t *testing.T) { subject.CheckRedirect(t) }
 
 func TestBadConfigurations(t *testing.T) {
 	for name, change := range map[string]func(*Config){
