@@ -1,25 +1,25 @@
 package definition
 
 import (
-	_ "embed"
+	"embed"
 	"encoding/json"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// The JSON Schemas of the files, for editors. Loading is stricter: it knows
-// the fields' types, the variants' names and the like.
-var (
-	//go:embed schemas/context.schema.json
-	contextSchema []byte
-	//go:embed schemas/prompt.schema.json
-	promptSchema []byte
-	//go:embed schemas/endpoint.schema.json
-	endpointSchema []byte
-	//go:embed schemas/remoteconfig.schema.json
-	remoteConfigSchema []byte
-)
+// schemaFiles are the JSON Schemas of the files, for editors. Loading is
+// stricter: it knows the fields' types, the variants' names and the like.
+//
+// What several schemas share is written once, in shared.json: $defs, of which
+// each schema gets those that it refers to, and groups of properties, which an
+// object takes over with a member $include. The schemas that users get are
+// whole and have no $include.
+//
+//go:embed schemas
+var schemaFiles embed.FS
 
 // FileSchema is the JSON Schema (2020-12) of one kind of file.
 type FileSchema struct {
@@ -36,19 +36,68 @@ type FileSchema struct {
 // and know the other names to be mistakes.
 func Schemas(model *document.Node) []FileSchema {
 	list := []FileSchema{
-		{"context", "context.yaml", contextSchema},
-		{"prompt", "prompts/**/*.yaml", promptSchema},
-		{"endpoint", "endpoints/**/*.yaml", endpointSchema},
-		{"remoteconfig", "remoteconfigs/**/*.yaml", remoteConfigSchema},
+		{Name: "context", Pattern: "context.yaml"},
+		{Name: "prompt", Pattern: "prompts/**/*.yaml"},
+		{Name: "endpoint", Pattern: "endpoints/**/*.yaml"},
+		{Name: "remoteconfig", Pattern: "remoteconfigs/**/*.yaml"},
 	}
 	names := modelNames(model)
-	for i := range list {
-		if list[i].Name == "prompt" || list[i].Name == "remoteconfig" {
-			list[i].Schema = withFields(list[i].Schema, names)
+	for i, file := range list {
+		schema := embeddedSchema(file.Name + ".schema.json")
+		complete(schema, schema, embeddedSchema("shared.json"))
+		if file.Name == "prompt" || file.Name == "remoteconfig" {
+			narrow(schema, names)
 		}
-		list[i].Schema = slices.Clone(list[i].Schema)
+		list[i].Schema, _ = json.MarshalIndent(schema, "", "  ") // can't fail: it was JSON before
+		list[i].Schema = append(list[i].Schema, '\n')
 	}
 	return list
+}
+
+// object is a JSON object.
+type object = map[string]any
+
+// embeddedSchema reads an embedded file.
+func embeddedSchema(name string) (schema object) {
+	data, err := schemaFiles.ReadFile("schemas/" + name)
+	if err == nil {
+		err = json.Unmarshal(data, &schema)
+	}
+	if err != nil {
+		panic("definition: an embedded schema: " + err.Error())
+	}
+	return schema
+}
+
+// complete gives part, a part of root, the properties that it includes, and
+// root the definitions that part refers to.
+func complete(part any, root, shared object) {
+	switch part := part.(type) {
+	case []any:
+		for _, item := range part {
+			complete(item, root, shared)
+		}
+	case object:
+		if groups, ok := part["$include"].([]any); ok {
+			delete(part, "$include")
+			for _, group := range groups {
+				maps.Copy(part["properties"].(object), shared["properties"].(object)[group.(string)].(object))
+			}
+		}
+		if ref, ok := part["$ref"].(string); ok {
+			name := strings.TrimPrefix(ref, "#/$defs/")
+			if root["$defs"] == nil {
+				root["$defs"] = object{}
+			}
+			if defs := root["$defs"].(object); defs[name] == nil {
+				defs[name] = shared["$defs"].(object)[name]
+				complete(defs[name], root, shared)
+			}
+		}
+		for _, member := range part {
+			complete(member, root, shared)
+		}
+	}
 }
 
 // modelNames are the names of the fields of a data model, computed ones too.
@@ -66,26 +115,17 @@ func modelNames(model *document.Node) []string {
 	return names
 }
 
-// withFields narrows the columns and the conditions of a schema to the fields
-// there are.
-func withFields(schema []byte, names []string) []byte {
+// narrow restricts the columns and the conditions of a schema to the fields of
+// a data model. Without fields, any name is accepted.
+func narrow(schema object, names []string) {
 	if len(names) == 0 {
-		return schema
+		return
 	}
-	var root map[string]any
-	if err := json.Unmarshal(schema, &root); err != nil {
-		panic("definition: an embedded schema is not JSON: " + err.Error())
-	}
-	columns := root["properties"].(map[string]any)["columns"].(map[string]any)
-	columns["items"] = map[string]any{"enum": slices.Concat(names, []string{"segment", "config", "id", "from", "until", "ramp", "value"})}
-	when := root["$defs"].(map[string]any)["when"].(map[string]any)
+	columns := schema["properties"].(object)["columns"].(object)
+	columns["items"] = object{"enum": slices.Concat(names, []string{"segment", "config", "id", "from", "until", "ramp", "value"})}
+	when := schema["$defs"].(object)["when"].(object)
 	for _, name := range names {
-		when["properties"].(map[string]any)[name] = map[string]any{"$ref": "#/$defs/cell"}
+		when["properties"].(object)[name] = object{"$ref": "#/$defs/cell"}
 	}
 	when["additionalProperties"] = false
-	out, err := json.MarshalIndent(root, "", "  ")
-	if err != nil {
-		panic("definition: " + err.Error()) // it was JSON before
-	}
-	return append(out, '\n')
 }
