@@ -76,9 +76,7 @@ func writeComparison(w io.Writer, st styles, c *inspect.Comparison) error {
 		for _, m := range d.Members {
 			fmt.Fprintf(&b, "  %s\n", visible.Line(m))
 		}
-		if err := writeAnswerChanges(&b, d.Answers); err != nil {
-			return err
-		}
+		writeAnswerChanges(&b, st, d.Answers)
 		if d.Undecided {
 			more := "contexts that get another answer"
 			if len(d.Answers) > 0 {
@@ -91,12 +89,11 @@ func writeComparison(w io.Writer, st styles, c *inspect.Comparison) error {
 	return err
 }
 
-func writeAnswerChanges(w io.Writer, changes []inspect.AnswerChange) error {
+func writeAnswerChanges(b *bytes.Buffer, st styles, changes []inspect.AnswerChange) {
 	if len(changes) == 0 {
-		return nil
+		return
 	}
-	t := newTable(w)
-	fmt.Fprint(t, "  for example\told answer\tnew answer\n")
+	rows := [][]cell{plainRow("  for example", "old answer", "new answer")}
 	for _, a := range changes {
 		context := string(a.Context)
 		if context == "null" {
@@ -105,9 +102,9 @@ func writeAnswerChanges(w io.Writer, changes []inspect.AnswerChange) error {
 		if a.At != nil {
 			context += " at " + a.At.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", visible.Line(context), sideText(a.Old), sideText(a.New))
+		rows = append(rows, plainRow("  "+visible.Line(context), sideText(a.Old), sideText(a.New)))
 	}
-	return t.Flush()
+	new(columns).write(b, st, rows...)
 }
 
 func sideText(s inspect.Side) string {

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -86,22 +85,20 @@ func readObject(cmd *cobra.Command, flag, value string) (*fastjson.Value, error)
 
 // writeAnswer writes an answer for people.
 func writeAnswer(w io.Writer, st styles, a *inspect.Answer) error {
-	var b bytes.Buffer
-	t := newTable(&b)
+	var rows [][]cell
+	add := func(label, text string) { rows = append(rows, plainRow(label, text)) }
 	about := a.Kind
 	if a.Type != "" {
 		about += " of type " + a.Type
 	}
-	fmt.Fprintf(t, "key\t%s (%s, version %s)\n", visible.Line(a.Key), about, a.Version)
+	add("key", fmt.Sprintf("%s (%s, version %s)", visible.Line(a.Key), about, a.Version))
 	if a.Variant != "" {
-		fmt.Fprintf(t, "variant\t%s\n", visible.Line(a.Variant))
+		add("variant", visible.Line(a.Variant))
 	}
-	for i, target := range a.Targets {
-		label := ""
-		if i == 0 {
-			label = "targets"
-		}
-		fmt.Fprintf(t, "%s\t%s\n", label, visible.Line(strings.TrimSpace(target.Provider+" "+target.Model)))
+	label := "targets"
+	for _, target := range a.Targets {
+		add(label, visible.Line(strings.TrimSpace(target.Provider+" "+target.Model)))
+		label = ""
 	}
 	row := a.Row
 	if a.Reason != a.Row {
@@ -110,30 +107,22 @@ func writeAnswer(w io.Writer, st styles, a *inspect.Answer) error {
 	if a.Position != "" {
 		row += ", " + a.Position
 	}
-	fmt.Fprintf(t, "row\t%s\n", visible.Line(row))
+	add("row", visible.Line(row))
 	for _, note := range a.Notes {
-		fmt.Fprintf(t, "note\t%s\n", visible.Line(note))
+		add("note", visible.Line(note))
 	}
 	if a.Value != nil {
-		fmt.Fprintf(t, "value\t%s\n", layoutJSON(visible.JSON(a.Value)))
+		label := "value"
+		for line := range strings.SplitSeq(layoutContent(visible.JSON(a.Value)), "\n") {
+			add(label, line)
+			label = ""
+		}
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	var b bytes.Buffer
+	new(columns).write(&b, st, rows...)
 	writeRows(&b, st, a)
 	_, err := w.Write(b.Bytes())
 	return err
-}
-
-// layoutJSON is a value over several lines where it is too long for one.
-func layoutJSON(value []byte) string {
-	const most = 100
-	var b bytes.Buffer
-	if len(value) <= most || json.Indent(&b, value, "", "  ") != nil {
-		return string(value)
-	}
-	// The first line stands behind a label, the others below it.
-	return strings.ReplaceAll(b.String(), "\n", "\n\t")
 }
 
 // writeRows writes why every row does or does not match.
@@ -142,29 +131,22 @@ func writeRows(b *bytes.Buffer, st styles, a *inspect.Answer) {
 		return
 	}
 	b.WriteByte('\n')
-	rows := make([][3]string, len(a.Rows))
-	widths := [2]int{}
+	rows := make([][]cell, len(a.Rows))
 	decided := false
 	for i, r := range a.Rows {
+		sign, color := "+ ", st.green
 		var text string
 		switch {
 		case !r.Matched:
+			sign, color = "- ", st.dim
 			text = fmt.Sprintf("%s must be %s, is %s", visible.Line(r.Field), visible.Line(r.Cell), visible.Line(r.Value))
 		case decided:
 			text = "matches, but a row above answered"
 		default:
 			text, decided = "matches: answers", true
 		}
-		rows[i] = [3]string{visible.Line(r.Row), text, visible.Line(r.Position)}
-		widths[0], widths[1] = max(widths[0], len([]rune(rows[i][0]))), max(widths[1], len([]rune(text)))
+		rows[i] = []cell{{sign + visible.Line(r.Row), color}, {text, color}, plainCell(visible.Line(r.Position))}
 	}
-	// Not by tabwriter, which counts the bytes of colours.
-	const widest = 60
-	for i, r := range rows {
-		sign, color := "-", st.dim
-		if a.Rows[i].Matched {
-			sign, color = "+", st.green
-		}
-		fmt.Fprintf(b, "%s%s %-*s  %-*s%s  %s\n", color, sign, widths[0], r[0], min(widths[1], widest), r[1], st.reset, r[2])
-	}
+	table := columns{widest: []int{1: 60}}
+	table.write(b, st, rows...)
 }

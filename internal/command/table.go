@@ -6,17 +6,27 @@ import (
 	"unicode/utf8"
 )
 
-// columns writes the rows of a table that come bit by bit: its columns only
-// grow. tabwriter would need all rows, and counts the bytes of colours.
+// columns writes the rows of a table. Rows may come bit by bit: columns only
+// grow. package text/tabwriter needs all rows, and counts the bytes of colours.
 type columns struct {
 	widths []int
 	right  []bool // the columns of numbers
+	widest []int  // the width that a longer cell does not add to; 0: none
 }
 
 // cell is a cell of a table, in one colour.
 type cell struct{ text, color string }
 
 func plainCell(text string) cell { return cell{text: text} }
+
+// plainRow returns a row without colours.
+func plainRow(texts ...string) []cell {
+	row := make([]cell, len(texts))
+	for i, text := range texts {
+		row[i].text = text
+	}
+	return row
+}
 
 // write writes rows of cells whose texts are visible.
 func (c *columns) write(b *bytes.Buffer, st styles, rows ...[]cell) {
@@ -25,7 +35,11 @@ func (c *columns) write(b *bytes.Buffer, st styles, rows ...[]cell) {
 			if i == len(c.widths) {
 				c.widths = append(c.widths, 0)
 			}
-			c.widths[i] = max(c.widths[i], utf8.RuneCountInString(cell.text))
+			width := utf8.RuneCountInString(cell.text)
+			if i < len(c.widest) && c.widest[i] > 0 {
+				width = min(width, c.widest[i])
+			}
+			c.widths[i] = max(c.widths[i], width)
 		}
 	}
 	for _, row := range rows {
@@ -36,7 +50,7 @@ func (c *columns) write(b *bytes.Buffer, st styles, rows ...[]cell) {
 			if i > 0 {
 				b.WriteString("  ")
 			}
-			space := strings.Repeat(" ", c.widths[i]-utf8.RuneCountInString(cell.text))
+			space := strings.Repeat(" ", max(c.widths[i]-utf8.RuneCountInString(cell.text), 0))
 			if i < len(c.right) && c.right[i] {
 				b.WriteString(space)
 			}
