@@ -20,7 +20,7 @@ const modulePath = "github.com/cadenza-gateway/cadenza"
 var mayImport = map[string][]string{
 	".":                        {"caddymodule", "providers/anthropic", "providers/azure", "providers/canned", "providers/gemini", "providers/openai", "sinks/jsonlines", "sinks/postgres"},
 	"cache":                    {"trace"},
-	"caddymodule":              {"cache", "internal/adminapi", "internal/command", "internal/definition", "internal/document", "internal/inflight", "internal/invoke", "internal/jsontext", "internal/prompt", "internal/recorder", "internal/redact", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "providers", "rules", "secret", "sinks", "trace"},
+	"caddymodule":              {"internal/adminapi", "internal/command", "internal/definition", "internal/document", "internal/gateway", "internal/inflight", "internal/redact", "internal/visible", "providers", "secret", "sinks"},
 	"cmd/caddy":                {"."},
 	"internal/adminapi":        {"internal/definition", "internal/document", "internal/inspect", "internal/jsontext", "internal/store/sqlite", "rules", "trace"},
 	"internal/automata":        {},
@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 	"internal/definition":      {"internal/document", "internal/jsontext", "internal/prompt", "internal/regular", "providers", "rules", "trace"},
 	"internal/document":        {},
 	"internal/document/format": {"internal/document"},
+	"internal/gateway":         {"cache", "internal/definition", "internal/document", "internal/inflight", "internal/invoke", "internal/jsontext", "internal/prompt", "internal/recorder", "internal/redact", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "providers", "rules", "secret", "sinks", "trace"},
 	"internal/inflight":        {},
 	"internal/inspect":         {"internal/definition", "internal/document", "internal/prompt", "internal/regular", "rules", "trace"},
 	"internal/invoke":          {"internal/inflight", "providers"},
@@ -62,11 +63,11 @@ var mayImport = map[string][]string{
 }
 
 // mayImportCaddy reports whether a file may know Caddy: those of caddymodule, of
-// the admin API and of the commands, and the module.go of each provider and
-// sink.
+// the admin API, of the commands and of what provider modules share, and the
+// module.go of each provider and sink.
 func mayImportCaddy(file string) bool {
 	dir := path.Dir(file)
-	return slices.Contains([]string{"caddymodule", "internal/adminapi", "internal/command"}, dir) || strings.HasPrefix(dir, "cmd/") ||
+	return slices.Contains([]string{"caddymodule", "internal/adminapi", "internal/command", "providers/httpmodule"}, dir) || strings.HasPrefix(dir, "cmd/") ||
 		(path.Dir(dir) == "providers" || path.Dir(dir) == "sinks") && path.Base(file) == "module.go"
 }
 

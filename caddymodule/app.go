@@ -4,17 +4,19 @@
 package caddymodule
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
 func init() {
@@ -70,22 +72,17 @@ type App struct {
 
 	ctx     caddy.Context
 	logger  *zap.Logger
-	keys    keyring
-	metrics *metrics
+	gateway *gateway.Gateway
 	guarded []*caddyhttp.Server // whose connections are counted
 	// connections is how many of them may be open.
 	connections int
-
-	// started is closed by Start. Caddy starts apps in random order, so the
-	// HTTP server may accept requests before.
-	started   chan struct{}
-	startOnce sync.Once
-
-	// exiting is done shortly before the process's grace period ends, so
-	// that streams can be ended by their error event and not by a cut.
-	exiting    context.Context
-	cancelExit context.CancelCauseFunc
 }
+
+// process is what the gateways of all configurations share.
+var process = gateway.NewProcess()
+
+// keysInterval is how often keys files are looked at. Tests shorten it.
+var keysInterval = time.Second
 
 // CaddyModule returns the Caddy module information.
 func (*App) CaddyModule() caddy.ModuleInfo {
@@ -101,72 +98,63 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx = ctx
 	a.logger = ctx.Logger()
-	a.started = make(chan struct{})
-	a.exiting, a.cancelExit = context.WithCancelCause(context.Background())
-
-	var err error
-	if a.metrics, err = registerMetrics(ctx.GetMetricsRegistry()); err != nil {
+	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err
 	}
 	if len(a.Workspaces) == 0 {
 		return errors.New("no workspace is configured: a cadenza block needs at least `definitions` and `api_key`")
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.Workspaces)) {
+	config := gateway.Config{Process: process, Logger: a.logger, Describe: describe, KeysInterval: keysInterval}
+	names := slices.Sorted(maps.Keys(a.Workspaces))
+	for _, name := range names {
 		w := a.Workspaces[name]
 		if w == nil {
 			return fmt.Errorf("workspace %s is null", name)
 		}
-		if err := w.provision(ctx, a, name); err != nil {
+		if err := w.provision(ctx, name); err != nil {
 			return fmt.Errorf("workspace %s: %w", name, err)
 		}
 	}
 	if err := a.provisionInFlight(); err != nil {
 		return err
 	}
-	if err := a.checkSharedStores(); err != nil {
-		return err
+	for _, name := range names {
+		config.Workspaces = append(config.Workspaces, a.Workspaces[name].config)
 	}
-	problems, err := a.keys.begin(a.Workspaces)
-	if err != nil {
+	var err error
+	if a.gateway, err = gateway.New(config); err != nil {
 		return err
-	}
-	for w, list := range problems {
-		w.beginKeys(list)
 	}
 	return a.subscribeShutdown(ctx)
 }
 
-// checkSharedStores makes sure that the workspaces that share a store agree on
-// what it keeps.
-func (a *App) checkSharedStores() error {
-	first := make(map[*sharedStore]*Workspace)
-	for _, name := range slices.Sorted(maps.Keys(a.Workspaces)) {
-		w := a.Workspaces[name]
-		other, shared := first[w.store]
-		if !shared {
-			first[w.store] = w
-			continue
-		}
-		if other.limits != w.limits {
-			return fmt.Errorf("the workspaces %s and %s share the store %s and differ in its retention or max_size: give them the same",
-				other.name, w.name, w.store.path)
+// describe makes the placeholders of a request available. They are looked up
+// after the handler, too: by the access log.
+func describe(r *http.Request, placeholder func(string) (any, bool)) {
+	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		replacer.Map(placeholder)
+	}
+}
+
+// registerMetrics registers the process's metrics with a configuration's
+// registry, which may be nil.
+func registerMetrics(registry *prometheus.Registry) error {
+	if registry == nil {
+		return nil
+	}
+	for _, collector := range append(process.Collectors(), connectionCollectors(&callers)...) {
+		if err := registry.Register(collector); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
+			return err
 		}
 	}
 	return nil
 }
 
-// Start opens the stores and begins to watch the definitions.
+// Start opens the stores and begins to watch the definitions. Caddy starts apps
+// in random order, so the HTTP server may accept requests before: they wait.
 func (a *App) Start() error {
 	callers.SetLimit(a.connections)
-	// All stores are told of all their sinks before any is opened, and deletes
-	// what its sinks have taken.
-	for _, w := range a.Workspaces {
-		w.startSinks()
-	}
-	for _, w := range a.Workspaces {
-		w.start()
-	}
-	a.startOnce.Do(func() { close(a.started) })
+	a.gateway.Start()
 	return nil
 }
 
@@ -177,36 +165,20 @@ func (*App) Stop() error { return nil }
 // where Provision failed half-way, and while requests of this configuration
 // are still being served; those hold leases of their own.
 func (a *App) Cleanup() error {
+	if a.gateway != nil {
+		a.gateway.Stop()
+	}
 	var errs []error
 	for _, w := range a.Workspaces {
 		if w != nil {
-			errs = append(errs, w.cleanup())
+			errs = append(errs, w.release())
 		}
 	}
 	// A process that exits has everything in its stores by now.
-	a.stopSinks()
+	if a.gateway != nil {
+		a.gateway.StopSinks(caddy.Exiting())
+	}
 	return errors.Join(errs...)
-}
-
-// startTimeout is how long a request waits for Start.
-const startTimeout = 5 * time.Second
-
-// waitStarted waits until the app has started, for at most startTimeout.
-func (a *App) waitStarted(ctx context.Context) bool {
-	select {
-	case <-a.started:
-		return true
-	default:
-	}
-	timer := time.NewTimer(startTimeout)
-	defer timer.Stop()
-	select {
-	case <-a.started:
-		return true
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	return false
 }
 
 // Interface guards

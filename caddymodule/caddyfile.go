@@ -15,6 +15,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/secret"
 )
 
@@ -150,7 +151,7 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		if !d.Args(&name, &reference) || d.NextArg() {
 			return d.ArgErr()
 		}
-		key := APIKey{Name: name, Key: secret.Reference(reference)}
+		key := gateway.APIKey{Name: name, Key: secret.Reference(reference)}
 		if err := key.Key.Validate(); err != nil {
 			return d.Errf("api_key %s: %v", name, err)
 		}

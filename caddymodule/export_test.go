@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
@@ -17,7 +16,7 @@ func NewTestHandler(app *App) *Handler { return &Handler{appModule{app}} }
 // its limits whenever they matter, so it stays good over reloads.
 func StoreConfig() (config sqlite.Config) {
 	stores.Range(func(_, value any) bool {
-		config = value.(*sharedStore).config()
+		config = value.(*sharedStore).Config()
 		return false
 	})
 	return config
@@ -26,7 +25,7 @@ func StoreConfig() (config sqlite.Config) {
 // StoreStats is the account of the only store that is open.
 func StoreStats() (stats recorder.Stats) {
 	stores.Range(func(_, value any) bool {
-		stats = value.(*sharedStore).recorder.Stats()
+		stats = value.(*sharedStore).Recorder.Stats()
 		return false
 	})
 	return stats
@@ -35,41 +34,33 @@ func StoreStats() (stats recorder.Stats) {
 // CountLeases returns functions that count the leases of requests on the only
 // store that is open, and on the only workspace's memory.
 func CountLeases() (ofStore, ofMemory func() int64) {
-	// One is the owner's.
-	count := func(n *atomic.Int64) func() int64 { return func() int64 { return n.Load() - 1 } }
 	stores.Range(func(_, value any) bool {
-		ofStore = count(&value.(*sharedStore).leases.count)
+		ofStore = value.(*sharedStore).Leases
 		return false
 	})
 	memories.Range(func(_, value any) bool {
-		ofMemory = count(&value.(*sharedMemory).leases.count)
+		ofMemory = value.(*sharedMemory).Leases
 		return false
 	})
 	return ofStore, ofMemory
 }
 
-// HeldByRequests is how many bytes large requests hold in all workspaces, and in
-// one.
-func HeldByRequests(workspace string) (all, own int64) {
+func memoryOf(workspace string) (memory *sharedMemory) {
 	memories.Range(func(name, value any) bool {
 		if name == workspace {
-			own = value.(*sharedMemory).largeRequests.taken.Load()
+			memory = value.(*sharedMemory)
 		}
 		return true
 	})
-	return largeRequests.taken.Load(), own
+	return memory
+}
+
+// HeldByRequests is how many bytes large requests hold in all workspaces, and in
+// one.
+func HeldByRequests(workspace string) (all, own int64) {
+	return process.HeldByRequests(memoryOf(workspace).Memory)
 }
 
 // FillRequests takes all the room that a workspace's large requests have. The
 // function that it returns gives it back.
-func FillRequests(workspace string) (give func()) {
-	memories.Range(func(name, value any) bool {
-		if name == workspace {
-			r := &value.(*sharedMemory).largeRequests
-			r.taken.Add(maxLargeRequests / 2)
-			give = func() { r.taken.Add(-maxLargeRequests / 2) }
-		}
-		return true
-	})
-	return give
-}
+func FillRequests(workspace string) (give func()) { return memoryOf(workspace).FillRequests() }

@@ -2,11 +2,12 @@ package caddymodule
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
 func init() {
@@ -55,8 +56,8 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	to, traceID := routeOf(r.URL.Path)
-	h.app.serve(w, r, to, traceID)
+	to, traceID := gateway.RouteOf(r.URL.Path)
+	h.app.gateway.Serve(w, r, to, traceID)
 	return nil
 }
 
@@ -76,71 +77,6 @@ func (m *appModule) Provision(ctx caddy.Context) error {
 		m.app.guard(server)
 	}
 	return nil
-}
-
-// route is one of the gateway's routes.
-type route uint8
-
-const (
-	routeNone route = iota
-	routePrompts
-	routeEndpoints
-	routeRemoteConfigs
-	routeMetrics
-	// The metrics of a trace that the path names, with its kind.
-	routePromptMetrics
-	routeRemoteConfigMetrics
-)
-
-// routeNames are the routes' names in metrics, logs and placeholders.
-var routeNames = [...]string{
-	routeNone:                "none",
-	routePrompts:             "prompts",
-	routeEndpoints:           "endpoints",
-	routeRemoteConfigs:       "remoteconfigs",
-	routeMetrics:             "metrics",
-	routePromptMetrics:       "metrics",
-	routeRemoteConfigMetrics: "metrics",
-}
-
-func (r route) String() string { return routeNames[r] }
-
-// routeOf finds the route of a path, with the trace id that the path names.
-func routeOf(path string) (to route, traceID string) {
-	switch path {
-	case "/v1/prompts", "/v2/prompts":
-		return routePrompts, ""
-	case "/v1/endpoints":
-		return routeEndpoints, ""
-	case "/v1/remoteconfigs", "/v2/remoteconfigs":
-		return routeRemoteConfigs, ""
-	case "/v1/metrics":
-		return routeMetrics, ""
-	}
-	if rest, ok := strings.CutPrefix(path, "/v2/"); ok {
-		return traceMetrics(rest)
-	}
-	return routeNone, ""
-}
-
-// traceMetrics finds the kind and the trace id in
-// {prompts|remoteconfigs}/{trace_id}/metrics.
-func traceMetrics(path string) (to route, traceID string) {
-	path, ok := strings.CutSuffix(path, "/metrics")
-	if !ok {
-		return routeNone, ""
-	}
-	entity, traceID, ok := strings.Cut(path, "/")
-	if !ok || traceID == "" || strings.Contains(traceID, "/") {
-		return routeNone, ""
-	}
-	switch entity {
-	case "prompts":
-		return routePromptMetrics, traceID
-	case "remoteconfigs":
-		return routeRemoteConfigMetrics, traceID
-	}
-	return routeNone, ""
 }
 
 // Interface guards

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -15,14 +14,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
-	"github.com/cadenza-gateway/cadenza/internal/invoke"
-	"github.com/cadenza-gateway/cadenza/internal/wire"
-	"github.com/cadenza-gateway/cadenza/providers"
 )
-
-// inFlight counts the calls of the process. They outlive the configuration that
-// they began with, so a reload forgets none.
-var inFlight inflight.Calls
 
 // callers are the connections of the process's servers that serve Cadenza.
 var callers inflight.Connections
@@ -95,98 +87,20 @@ func (a *App) provisionInFlight() error {
 	}
 	a.connections = inflight.MaxConnections(descriptors, common.Process)
 	for name, w := range a.Workspaces {
-		w.ceilings = inflight.Limits{Process: common.Process}
+		limits := inflight.Limits{Process: common.Process}
 		if w.InFlight != nil {
 			if w.InFlight.Workspace < 0 || w.InFlight.Key < 0 || w.InFlight.Host < 0 {
 				return fmt.Errorf("workspace %s: in_flight: each ceiling must be at least 1", name)
 			}
-			w.ceilings.Workspace, w.ceilings.Key, w.ceilings.Host = w.InFlight.Workspace, w.InFlight.Key, w.InFlight.Host
+			limits.Workspace, limits.Key, limits.Host = w.InFlight.Workspace, w.InFlight.Key, w.InFlight.Host
 		}
-		w.ceilings = w.ceilings.WithDefaults(descriptors)
-		// What was never refused is a zero that an alert can rise from.
-		a.metrics.inFlight.WithLabelValues(name)
-		for _, ceiling := range inflight.Ceilings {
-			a.metrics.refused.WithLabelValues(name, ceiling.String())
-		}
+		limits = limits.WithDefaults(descriptors)
+		w.config.InFlight = limits
 		w.logger.Info("calls in flight are bounded",
-			zap.Int("process", w.ceilings.Process), zap.Int("in_workspace", w.ceilings.Workspace),
-			zap.Int("key", w.ceilings.Key), zap.Int("host", w.ceilings.Host), zap.Int("connections", a.connections), zap.Int("descriptors", descriptors))
+			zap.Int("process", limits.Process), zap.Int("in_workspace", limits.Workspace),
+			zap.Int("key", limits.Key), zap.Int("host", limits.Host), zap.Int("connections", a.connections), zap.Int("descriptors", descriptors))
 	}
 	return nil
-}
-
-// hostOf is what the calls of a workspace's provider count at. One that does not
-// say which host it calls counts for itself.
-func (w *Workspace) hostOf(name string, provider providers.Provider) string {
-	if host, said := providers.Host(provider); said {
-		return host
-	}
-	return w.name + "/" + name
-}
-
-// retryInFlight is when a call may do better that was refused because as many as
-// may be are in flight. Nobody knows when one of them ends.
-const retryInFlight = time.Second
-
-// enter lets a call of an endpoint in, until the call is released, or refuses it
-// before anything is recorded or any provider asked. targets are looked at for
-// one whose host has a place; nil where the answer may come from another call.
-func (c *call) enter(targets []invoke.Target) *wire.Error {
-	limits := &c.workspace.ceilings
-	if full(targets, limits.Host) {
-		return c.refuse(inflight.OfHost)
-	}
-	ceiling := inFlight.Enter(c.workspace.name, inflight.Key(c.key.digest), limits)
-	if ceiling != inflight.None {
-		return c.refuse(ceiling)
-	}
-	c.entered = true
-	c.app.metrics.inFlight.WithLabelValues(c.workspace.name).Inc()
-	return nil
-}
-
-// leave ends a call that was let in.
-func (c *call) leave() {
-	if c.entered {
-		inFlight.Leave(c.workspace.name, inflight.Key(c.key.digest))
-		c.entered = false
-		c.app.metrics.inFlight.WithLabelValues(c.workspace.name).Dec()
-	}
-}
-
-// full reports whether of the targets that can be called none has a place at its
-// host, and there are such.
-func full(targets []invoke.Target, limit int) bool {
-	found := false
-	for i := range targets {
-		t := &targets[i]
-		if t.Provider == nil || providers.Availability(t.Provider) != nil {
-			continue
-		}
-		if t.Host == "" || !inFlight.HostFull(t.Host, limit) {
-			return false
-		}
-		found = true
-	}
-	return found
-}
-
-func (c *call) refuse(by inflight.Ceiling) *wire.Error {
-	c.app.metrics.refused.WithLabelValues(c.workspace.name, by.String()).Inc()
-	limits := &c.workspace.ceilings
-	var err *wire.Error
-	switch by {
-	case inflight.OfKey:
-		err = wire.Errorf(wire.RateLimited, "", "The API key has %d calls in flight, as many as it may have (in_flight: key). Send the request again when one of them has ended.", limits.Key)
-	case inflight.OfWorkspace:
-		err = wire.Errorf(wire.Overloaded, "", "The workspace has %d calls in flight, as many as it may have (in_flight: workspace). Send the request again.", limits.Workspace)
-	case inflight.OfProcess:
-		err = wire.Errorf(wire.Overloaded, "", "The gateway has %d calls in flight, as many as it may have (in_flight: process). Send the request again.", limits.Process)
-	default:
-		err = wire.Errorf(wire.Overloaded, "", "The model provider's host has %d calls in flight, as many as it may have (in_flight: host). Send the request again.", limits.Host)
-	}
-	err.RetryAfter = retryInFlight
-	return err
 }
 
 // inFlight is the workspace's ceilings, made where there are none.

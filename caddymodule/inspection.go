@@ -10,7 +10,7 @@ func (a *App) Inspect() map[string]*adminapi.Workspace {
 	shown := make(map[string]*adminapi.Workspace, len(a.Workspaces))
 	for name, w := range a.Workspaces {
 		shown[name] = &adminapi.Workspace{
-			Name: name, Definitions: w.source.Source, Store: w.store.path, Flush: w.store.recorder.Flush, Logger: w.logger,
+			Name: name, Definitions: w.source.Source, Store: w.store.Path, Flush: w.store.Recorder.Flush, Logger: w.logger,
 		}
 	}
 	return shown

@@ -7,6 +7,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
 func init() {
@@ -39,7 +41,7 @@ func (*PromptsHandler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *PromptsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	h.app.serve(w, r, routePrompts, "")
+	h.app.gateway.Serve(w, r, gateway.RoutePrompts, "")
 	return nil
 }
 
@@ -61,7 +63,7 @@ func (*EndpointsHandler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *EndpointsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	h.app.serve(w, r, routeEndpoints, "")
+	h.app.gateway.Serve(w, r, gateway.RouteEndpoints, "")
 	return nil
 }
 
@@ -83,7 +85,7 @@ func (*RemoteConfigsHandler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *RemoteConfigsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	h.app.serve(w, r, routeRemoteConfigs, "")
+	h.app.gateway.Serve(w, r, gateway.RouteRemoteConfigs, "")
 	return nil
 }
 
@@ -106,14 +108,14 @@ func (*MetricsHandler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *MetricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	to, traceID := routeMetrics, ""
+	to, traceID := gateway.RouteMetrics, ""
 	// The last three segments, wherever the site puts them.
 	if segments := strings.Split(r.URL.Path, "/"); len(segments) > 3 {
-		if found, id := traceMetrics(strings.Join(segments[len(segments)-3:], "/")); found != routeNone {
+		if found, id := gateway.TraceMetrics(strings.Join(segments[len(segments)-3:], "/")); found != gateway.RouteNone {
 			to, traceID = found, id
 		}
 	}
-	h.app.serve(w, r, to, traceID)
+	h.app.gateway.Serve(w, r, to, traceID)
 	return nil
 }
 

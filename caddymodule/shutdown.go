@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -10,10 +9,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 )
-
-// errShutdown is the cause of the end of what is still streaming when the
-// grace period is about to end.
-var errShutdown = errors.New("the gateway is shutting down")
 
 // subscribeShutdown has Caddy tell when it stops. On a reload nothing needs to
 // happen, streams run to their end on the old configuration. On exit with a
@@ -46,7 +41,7 @@ func (h stopHandler) Handle(context.Context, caddy.Event) error {
 	}
 	h.app.logger.Info("shutting down: streams end before the grace period does",
 		zap.Duration("grace_period", grace))
-	time.AfterFunc(streamGrace(grace), func() { h.app.cancelExit(errShutdown) })
+	time.AfterFunc(streamGrace(grace), h.app.gateway.EndCalls)
 	return nil
 }
 

@@ -1,15 +1,13 @@
 package caddymodule
 
 import (
-	"sync"
-	"sync/atomic"
-	"time"
+	"errors"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
 
-	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
-	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
 // What outlives a configuration stands in these pools by the identity of the
@@ -17,46 +15,10 @@ import (
 // old one stops, and both must use the one open database and the one set of
 // definitions.
 var (
-	sources = caddy.NewUsagePool() // by the directory's absolute path
-	stores  = caddy.NewUsagePool() // by the database's absolute path
+	sources  = caddy.NewUsagePool() // by the directory's absolute path
+	stores   = caddy.NewUsagePool() // by the database's absolute path
+	memories = caddy.NewUsagePool() // by the workspace's name
 )
-
-// drainTimeout bounds how long a shared resource waits for the requests that
-// still use it.
-const drainTimeout = 10 * time.Second
-
-// leases counts the requests that use a shared resource. Caddy cleans a
-// configuration up while its requests still run; the resource is closed when
-// the last of them has ended.
-type leases struct {
-	count atomic.Int64 // one of them is the owner's
-	idle  chan struct{}
-	once  sync.Once
-}
-
-func newLeases() *leases {
-	l := &leases{idle: make(chan struct{})}
-	l.count.Store(1)
-	return l
-}
-
-func (l *leases) acquire() { l.count.Add(1) }
-
-func (l *leases) release() {
-	if l.count.Add(-1) == 0 {
-		l.once.Do(func() { close(l.idle) })
-	}
-}
-
-// drain gives the owner's lease back and waits for the others, for at most
-// drainTimeout.
-func (l *leases) drain() {
-	l.release()
-	select {
-	case <-l.idle:
-	case <-time.After(drainTimeout):
-	}
-}
 
 // sharedSource is the definitions of a directory. Its snapshots are immutable
 // and need no lease: a request keeps the one that it began with.
@@ -79,49 +41,16 @@ func acquireSource(dir string) (*sharedSource, error) {
 // Destruct stops the watcher.
 func (s *sharedSource) Destruct() error { return s.Close() }
 
-// memories are by the workspace's name.
-var memories = caddy.NewUsagePool()
-
-// What a workspace's caches may take, in bytes.
-const (
-	decisionsSize = 32 << 20
-	answersSize   = 64 << 20
-)
-
-// sharedMemory is what a workspace remembers over reloads without keeping it
-// anywhere: the health of its targets, the decisions of costly tables, answers of
-// models, which keys it has, and how much is being sent.
-type sharedMemory struct {
-	*leases
-	keys          atomic.Pointer[lastKeys] // nil: none yet
-	engine        *invoke.Engine
-	decisions     *cache.Cache
-	answers       *cache.Answers
-	largeRequests room
-	largeAnswers  room
-}
-
-// lastKeys are the keys of a workspace that runs.
-type lastKeys struct {
-	path   string // of the keys file
-	listed []fileKey
-	has    map[digest]string
-}
+// sharedMemory is what a workspace remembers over reloads.
+type sharedMemory struct{ *gateway.Memory }
 
 func acquireMemory(workspace string) (*sharedMemory, error) {
 	value, _, err := memories.LoadOrNew(workspace, func() (caddy.Destructor, error) {
-		decisions, err := cache.New(decisionsSize)
+		memory, err := gateway.NewMemory()
 		if err != nil {
 			return nil, err
 		}
-		answers, err := cache.NewAnswers(answersSize)
-		if err != nil {
-			decisions.Close()
-			return nil, err
-		}
-		return &sharedMemory{
-			leases: newLeases(), engine: invoke.NewEngine(), decisions: decisions, answers: answers,
-		}, nil
+		return &sharedMemory{memory}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -129,12 +58,55 @@ func acquireMemory(workspace string) (*sharedMemory, error) {
 	return value.(*sharedMemory), nil
 }
 
-// Destruct closes the caches when the last request that uses it has ended.
+// Destruct closes the caches when the last request that uses them has ended.
 func (m *sharedMemory) Destruct() error {
+	go m.Close()
+	return nil
+}
+
+// sharedStore is an open database.
+type sharedStore struct{ *gateway.Store }
+
+func acquireStore(path string) (*sharedStore, error) {
+	value, _, err := stores.LoadOrNew(path, func() (caddy.Destructor, error) {
+		return &sharedStore{process.NewStore(path, currentLogger("cadenza.store", path))}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return value.(*sharedStore), nil
+}
+
+// Destruct closes the store when the last request that uses it has ended. On a
+// reload nobody waits for that; on exit the process does, within bounds.
+func (s *sharedStore) Destruct() error {
+	if caddy.Exiting() {
+		return s.Close()
+	}
 	go func() {
-		m.drain()
-		m.decisions.Close()
-		m.answers.Close()
+		if err := s.Close(); err != nil {
+			caddy.Log().Named("cadenza.store").Error("closing a store that is no longer used",
+				zap.String("path", s.Path), zap.Error(err))
+		}
 	}()
 	return nil
+}
+
+// release drops the workspace's references to what outlives its configuration.
+func (w *Workspace) release() error {
+	var errs []error
+	if w.source != nil {
+		_, err := sources.Delete(w.source.Dir())
+		errs = append(errs, err)
+	}
+	if w.config.Memory != nil {
+		_, err := memories.Delete(w.name)
+		errs = append(errs, err)
+	}
+	if w.store != nil {
+		// A process that exits waits here until everything is in the store.
+		_, err := stores.Delete(w.store.Path)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }

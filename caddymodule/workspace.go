@@ -1,15 +1,13 @@
 package caddymodule
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -18,10 +16,9 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
-	"github.com/cadenza-gateway/cadenza/internal/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/redact"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
-	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/secret"
 )
@@ -37,12 +34,8 @@ const maxMaxBodySize = 64 << 20
 // trace of a request has its metadata, whatever is logged.
 const maxMaxMetadataSize = 1 << 20
 
-// defaultMaxAnswerSize is max_answer_size where it isn't set: as much as four
-// of the largest prompts. maxMaxAnswerSize bounds what it may be. Both in bytes.
-const (
-	defaultMaxAnswerSize = 8 << 20
-	maxMaxAnswerSize     = 64 << 20
-)
+// maxMaxAnswerSize bounds what max_answer_size may allow, in bytes.
+const maxMaxAnswerSize = 64 << 20
 
 // maxBodyTimeout bounds what body_timeout may allow.
 const maxBodyTimeout = 10 * time.Minute
@@ -72,7 +65,7 @@ type Workspace struct {
 	// The keys that callers authenticate with. Several may be active at once,
 	// so that a key can be replaced without an interruption. At least one
 	// usable key is required, here or in the keys file.
-	APIKeys []APIKey `json:"api_keys,omitempty"`
+	APIKeys []gateway.APIKey `json:"api_keys,omitempty"`
 
 	// A file of key digests, a JSON list of {"name", "sha256", "not_after",
 	// "revoked"}, at least one. It is watched like the definitions are. While it
@@ -90,7 +83,7 @@ type Workspace struct {
 
 	// What models cost, by the model's name or by PROVIDER/MODEL. Default:
 	// unknown, and no costs are recorded.
-	Prices map[string]Price `json:"prices,omitempty"`
+	Prices map[string]gateway.Price `json:"prices,omitempty"`
 
 	// The largest request body, in bytes. Default: 1048576 (1 MiB).
 	MaxBodySize int64 `json:"max_body_size,omitempty"`
@@ -115,41 +108,11 @@ type Workspace struct {
 	// The LLM providers by the name that definitions call them.
 	ProvidersRaw caddy.ModuleMap `json:"providers,omitempty" caddy:"namespace=cadenza.providers inline_key=module"`
 
-	name      string
-	app       *App
-	logger    *zap.Logger
-	logPolicy definition.LogPolicy
-	providers map[string]providers.Provider
-	hosts     map[string]string // that providers call, by the provider's name
-	ceilings  inflight.Limits
-	inline    []*principal // of APIKeys
-	fileKeys  *keysFile
-	listed    []fileKey // by fileKeys, at first
-	// Some of listed were refused.
-	keysRefused bool
-	redactor    *redact.Redactor
-	source      *sharedSource
-	store       *sharedStore
-	limits      storeLimits
-	sinks       []*workspaceSink
-
-	memory   *sharedMemory
-	keyOfIDs []byte // the configured trace key
-	ids      atomic.Pointer[authorities]
-
-	// What start began, for cleanup to end.
-	background  sync.WaitGroup
-	stop        context.CancelFunc
-	unsubscribe func()
-	warned      map[string][]string // of providers that are not configured
-}
-
-// APIKey is a key of a workspace.
-type APIKey struct {
-	// The key's name in traces and logs.
-	Name string `json:"name"`
-	// The key as {env.NAME} or {file.PATH}: 16 to 512 visible ASCII characters.
-	Key secret.Reference `json:"key"`
+	name   string
+	logger *zap.Logger
+	source *sharedSource
+	store  *sharedStore
+	config gateway.WorkspaceConfig
 }
 
 // storeModule is the one store that there is.
@@ -178,57 +141,40 @@ const minMaxSize = 1 << 20
 
 var legalName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-func (w *Workspace) provision(ctx caddy.Context, app *App, name string) error {
-	w.name, w.app = name, app
-	w.logger = ctx.Logger().With(zap.String("workspace", name))
+// provision checks the options, loads the modules and makes of them what the
+// gateway's workspace is made from.
+func (w *Workspace) provision(ctx caddy.Context, name string) error {
+	w.name, w.logger = name, ctx.Logger().With(zap.String("workspace", name))
 	if !legalName.MatchString(name) {
 		return fmt.Errorf("the name must be 1 to 64 of A-Z a-z 0-9 . _ -")
 	}
 	if w.Definitions == "" {
 		return errors.New("definitions is required: the directory of the workspace's definitions")
 	}
-	if err := validateLog(w.Log); err != nil {
+	if err := w.checkOptions(); err != nil {
 		return err
 	}
-	w.logPolicy = definition.LogMetadata
-	if w.Log != "" {
-		w.logPolicy = logPolicies[w.Log]
-	}
-	if w.MaxBodySize < 0 || w.MaxBodySize > maxMaxBodySize {
-		return fmt.Errorf("max_body_size %d: must be between 1 and %s", w.MaxBodySize, humanize.IBytes(maxMaxBodySize))
-	}
-	if w.MaxBodySize == 0 {
-		w.MaxBodySize = wire.DefaultBodyLimit
-	}
-	if w.BodyTimeout < 0 || time.Duration(w.BodyTimeout) > maxBodyTimeout {
-		return fmt.Errorf("body_timeout %s: must be positive, and at most %s", time.Duration(w.BodyTimeout), maxBodyTimeout)
-	}
-	if w.BodyTimeout == 0 {
-		w.BodyTimeout = caddy.Duration(wire.DefaultBodyTimeout)
-	}
-	if w.MaxAnswerSize < 0 || w.MaxAnswerSize > maxMaxAnswerSize {
-		return fmt.Errorf("max_answer_size %d: must be between 1 and %s", w.MaxAnswerSize, humanize.IBytes(maxMaxAnswerSize))
-	}
-	if w.MaxAnswerSize == 0 {
-		w.MaxAnswerSize = defaultMaxAnswerSize
-	}
-	var err error
-	if w.memory, err = acquireMemory(name); err != nil {
+	policy, _ := definition.ParseLogPolicy(w.Log)
+	detectors, err := detectors(w.Redact)
+	if err != nil {
 		return err
 	}
-	if w.MaxMetadataSize < 0 || w.MaxMetadataSize > maxMaxMetadataSize {
-		return fmt.Errorf("max_metadata_size %d: must be between 1 and %s", w.MaxMetadataSize, humanize.IBytes(maxMaxMetadataSize))
+	w.config = gateway.WorkspaceConfig{
+		Name: name, Logger: w.logger, TraceKey: w.TraceKey, APIKeys: w.APIKeys, Prices: w.Prices, Log: policy, Redact: detectors,
+		MaxBodySize: w.MaxBodySize, BodyTimeout: time.Duration(w.BodyTimeout),
+		MaxAnswerSize: w.MaxAnswerSize, MaxMetadataSize: w.MaxMetadataSize,
 	}
-	if err := w.provisionKeys(); err != nil {
+	if w.Keys != "" {
+		if w.config.KeysFile, err = resolvePath(w.Keys); err != nil {
+			return fmt.Errorf("keys: %w", err)
+		}
+	}
+	memory, err := acquireMemory(name)
+	if err != nil {
 		return err
 	}
+	w.config.Memory = memory.Memory
 	if err := w.provisionProviders(ctx); err != nil {
-		return err
-	}
-	if err := w.provisionRedaction(); err != nil {
-		return err
-	}
-	if err := validatePrices(w.Prices); err != nil {
 		return err
 	}
 	if err := w.provisionStore(); err != nil {
@@ -237,6 +183,46 @@ func (w *Workspace) provision(ctx caddy.Context, app *App, name string) error {
 	if err := w.provisionSinks(ctx); err != nil {
 		return err
 	}
+	return w.provisionDefinitions()
+}
+
+// checkOptions refuses options that are out of their bounds.
+func (w *Workspace) checkOptions() error {
+	if err := validateLog(w.Log); err != nil {
+		return err
+	}
+	if w.BodyTimeout < 0 || time.Duration(w.BodyTimeout) > maxBodyTimeout {
+		return fmt.Errorf("body_timeout %s: must be positive, and at most %s", time.Duration(w.BodyTimeout), maxBodyTimeout)
+	}
+	return cmp.Or(
+		checkSize("max_body_size", w.MaxBodySize, maxMaxBodySize),
+		checkSize("max_answer_size", w.MaxAnswerSize, maxMaxAnswerSize),
+		checkSize("max_metadata_size", w.MaxMetadataSize, maxMaxMetadataSize),
+	)
+}
+
+// checkSize refuses a number of bytes that is out of its bounds. 0 is the default.
+func checkSize(option string, size int64, most uint64) error {
+	if size < 0 || uint64(size) > most {
+		return fmt.Errorf("%s %d: must be between 1 and %s", option, size, humanize.IBytes(most))
+	}
+	return nil
+}
+
+// detectors returns the detectors of these names, beside those of secrets.
+func detectors(names []string) (redact.Detectors, error) {
+	var all redact.Detectors
+	for _, name := range names {
+		d, known := redact.ParseDetector(name)
+		if !known {
+			return 0, errors.New(document.Unrecognized("detector", name, redact.Names()))
+		}
+		all |= d
+	}
+	return all, nil
+}
+
+func (w *Workspace) provisionDefinitions() error {
 	dir, err := resolvePath(w.Definitions)
 	if err != nil {
 		return fmt.Errorf("definitions: %w", err)
@@ -249,11 +235,11 @@ func (w *Workspace) provision(ctx caddy.Context, app *App, name string) error {
 	if err != nil {
 		return fmt.Errorf("definitions %s:\n%w", w.Definitions, visible.Error(err))
 	}
+	w.config.Source = w.source.Source
 	return nil
 }
 
 func (w *Workspace) provisionProviders(ctx caddy.Context) error {
-	w.providers, w.hosts = make(map[string]providers.Provider), make(map[string]string)
 	if w.ProvidersRaw == nil {
 		return nil
 	}
@@ -261,35 +247,32 @@ func (w *Workspace) provisionProviders(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("loading providers: %w", err)
 	}
+	w.config.Providers = make(map[string]providers.Provider)
 	loaded := modules.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(loaded)) {
 		provider, ok := loaded[name].(providers.Provider)
 		if !ok {
 			return fmt.Errorf("provider %s: module %T is not a provider", name, loaded[name])
 		}
-		w.providers[name], w.hosts[name] = provider, w.hostOf(name, provider)
-		if err := providers.Availability(provider); err != nil {
-			w.logger.Warn("a provider is not available: its targets are skipped",
-				zap.String("provider", name), zap.Error(err))
-		}
+		w.config.Providers[name] = provider
 	}
 	return nil
 }
 
 func (w *Workspace) provisionStore() error {
 	path := filepath.Join(caddy.AppDataDir(), "cadenza", w.name+".db")
-	limits := &w.limits
 	if w.Store != nil {
 		if m := w.Store.Module; m != "" && m != storeModule {
 			return fmt.Errorf("store %q is not known: the store is %s", m, storeModule)
 		}
-		*limits = storeLimits{retention: time.Duration(w.Store.Retention), maxSize: w.Store.MaxSize}
-		if limits.retention < 0 {
-			return fmt.Errorf("store retention %s: must be positive", limits.retention)
+		limits := gateway.StoreLimits{Retention: time.Duration(w.Store.Retention), MaxSize: w.Store.MaxSize}
+		if limits.Retention < 0 {
+			return fmt.Errorf("store retention %s: must be positive", limits.Retention)
 		}
-		if limits.maxSize != 0 && limits.maxSize < minMaxSize {
-			return fmt.Errorf("store max_size %d: must be at least %s", limits.maxSize, humanize.IBytes(minMaxSize))
+		if limits.MaxSize != 0 && limits.MaxSize < minMaxSize {
+			return fmt.Errorf("store max_size %d: must be at least %s", limits.MaxSize, humanize.IBytes(minMaxSize))
 		}
+		w.config.Limits = limits
 		if w.Store.Path != "" {
 			var err error
 			if path, err = resolvePath(w.Store.Path); err != nil {
@@ -297,22 +280,11 @@ func (w *Workspace) provisionStore() error {
 			}
 		}
 	}
-	if w.TraceKey != "" {
-		value, err := w.TraceKey.Resolve()
-		if err != nil {
-			return fmt.Errorf("trace_key: %w", err)
-		}
-		if err := checkTraceKey(value); err != nil {
-			return fmt.Errorf("trace_key: %s %w", w.TraceKey, err)
-		}
-		secret.Remember(value)
-		w.keyOfIDs = []byte(value)
-	}
 	store, err := acquireStore(path)
 	if err != nil {
 		return err
 	}
-	w.store = store
+	w.store, w.config.Store = store, store.Store
 	return nil
 }
 
@@ -326,21 +298,9 @@ func resolvePath(path string) (string, error) {
 	return filepath.Abs(replaced)
 }
 
-// logPolicies are the log policies by their words.
-var logPolicies = map[string]definition.LogPolicy{
-	definition.LogNone.String():     definition.LogNone,
-	definition.LogMetadata.String(): definition.LogMetadata,
-	definition.LogContent.String():  definition.LogContent,
-}
-
-// logPolicyNames are the words in ascending order.
-var logPolicyNames = []string{
-	definition.LogNone.String(), definition.LogMetadata.String(), definition.LogContent.String(),
-}
-
 func validateLog(policy string) error {
-	if _, known := logPolicies[policy]; policy != "" && !known {
-		return errors.New(document.Unrecognized("log policy", policy, logPolicyNames))
+	if _, known := definition.ParseLogPolicy(policy); policy != "" && !known {
+		return errors.New(document.Unrecognized("log policy", policy, definition.LogPolicies()))
 	}
 	return nil
 }

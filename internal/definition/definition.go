@@ -37,6 +37,16 @@ const (
 // logPolicies are the words for log policies, by value.
 var logPolicies = []string{"", "none", "metadata", "content"}
 
+// LogPolicies returns the words for log policies, the least that is recorded
+// first.
+func LogPolicies() []string { return logPolicies[1:] }
+
+// ParseLogPolicy returns the policy of a word, and reports whether there is one.
+func ParseLogPolicy(word string) (policy LogPolicy, known bool) {
+	i := slices.Index(LogPolicies(), word)
+	return LogPolicy(i + 1), i >= 0
+}
+
 // String is the policy's word in definitions, empty for Unset.
 func (p LogPolicy) String() string {
 	if int(p) < len(logPolicies) {

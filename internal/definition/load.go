@@ -306,8 +306,8 @@ func (d *doc) common(errs *document.Errors) Definition {
 		n.ReadString(errs, "description")
 	}
 	if n := d.node.Get("log"); n != nil {
-		word, _ := n.ReadWord(errs, "log", logPolicies[1:]...)
-		def.Log = LogPolicy(max(slices.Index(logPolicies, word), 0))
+		word, _ := n.ReadWord(errs, "log", LogPolicies()...)
+		def.Log, _ = ParseLogPolicy(word)
 	}
 	return def
 }

@@ -2,44 +2,82 @@ package main
 
 func init() {
 	add("caddymodule",
-		// Leases.
 		mutant{
-			ID: "no-store-lease", In: "App.answer",
-			What: "a reload closes the store under a request",
-			Old:  "	store.acquire()\n", New: "",
-			Run: "TestLeases$",
+			ID: "shared-sink-without-key", In: "Workspace.provisionSinks",
+			What: "gateways that share a sink may make trace ids under different keys",
+			Old:  `sink.Shared() && w.TraceKey == ""`, New: "false",
+			Run: "TestSinkThatIsRefused",
+		},
+
+		// Commands.
+	)
+	add("internal/gateway",
+		// The store and the sinks.
+		mutant{
+			ID: "retention-of-the-start", In: "Store.Config",
+			What: "a reload does not change the retention",
+			Old:  "func() time.Duration { return s.limits.current().Retention }", New: "(func(d time.Duration) func() time.Duration { return func() time.Duration { return d } })(s.limits.current().Retention)",
+			Run: "TestRefusedReloadDeletesNothing", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "no-leases", In: "App.answer",
+			ID: "sink-loss", In: "Store.Config",
+			What: "what a sink loses for the size of the store is not counted",
+			Old:  "		OnLoss:           m.sinks.lose,\n", New: "",
+			Run: "TestLossOfASinkIsCounted", Tests: []string{"caddymodule"},
+		},
+		mutant{
+			ID: "sinks-of-the-store", In: "Store.Config",
+			What: "the store deletes what its sinks have yet to take",
+			Old:  "		Sinks:            s.sinks.names,\n", New: "",
+			Run: "TestWaitingRowsOutliveARestart", Tests: []string{"caddymodule"},
+		},
+
+		mutant{
+			ID: "guessed-trace-key", In: "Gateway.newWorkspace",
+			What: "a trace key that can be guessed is used",
+			Old:  "err := checkTraceKey(value); err != nil", New: "err := checkTraceKey(value); false",
+			Run: "TestSinkThatIsRefused", Tests: []string{"caddymodule"},
+		},
+	)
+	add("internal/gateway",
+		// Leases.
+		mutant{
+			ID: "no-store-lease", In: "Gateway.answer",
+			What: "a reload closes the store under a request",
+			Old:  "	store.acquire()\n", New: "",
+			Run: "TestLeases$", Tests: []string{"caddymodule"},
+		},
+		mutant{
+			ID: "no-leases", In: "Gateway.answer",
 			What: "a reload closes the store and the caches under a stream, whose trace is lost",
 			Old: `	store.acquire()
 	memory.acquire()
 	defer memory.release()
 	defer store.release()
 `, New: "	_, _ = store, memory\n",
-			Run: "TestReloadDuringStream|TestLeases",
+			Run: "TestReloadDuringStream|TestLeases", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "no-leases-over-a-reload", In: "App.answer",
+			ID: "no-leases-over-a-reload", In: "Gateway.answer",
 			What: "the trace of a stream over a reload is lost",
 			Old: `	store.acquire()
 	memory.acquire()
 	defer memory.release()
 	defer store.release()
 `, New: "	_, _ = store, memory\n",
-			Run: "TestReloadDuringStream",
+			Run: "TestReloadDuringStream", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "store-lease-kept", In: "App.answer",
+			ID: "store-lease-kept", In: "Gateway.answer",
 			What: "a request never gives its lease of the store back",
 			Old:  "	defer store.release()\n", New: "",
-			Run: "TestFormerStoreIsClosed",
+			Run: "TestFormerStoreIsClosed", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "memory-lease-kept", In: "App.answer",
+			ID: "memory-lease-kept", In: "Gateway.answer",
 			What: "a request never gives its lease of the caches back",
 			Old:  "	defer memory.release()\n", New: "",
-			Run: "TestLeases$",
+			Run: "TestLeases$", Tests: []string{"caddymodule"},
 		},
 
 		// The decision cache.
@@ -47,25 +85,25 @@ func init() {
 			ID: "decision-without-context", In: "call.decide",
 			What: "everybody gets the decision of the first caller's context",
 			Old:  "	key = table.AppendKey(key, &c.binding)\n", New: "",
-			Run: "TestCostlyDecisionsAreRemembered",
+			Run: "TestCostlyDecisionsAreRemembered", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "decision-without-revision", In: "call.decide",
 			What: "decisions outlive a change of the definitions",
 			Old:  "c.snapshot.Revision", New: `""`,
-			Run: "TestCostlyDecisionsAreRemembered",
+			Run: "TestCostlyDecisionsAreRemembered", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "decision-never-cached", In: "call.decide",
 			What: "what a table decided is not remembered",
 			Old:  "	remembered.Set(", New: "	func([]byte, cache.Value) {}(",
-			Run: "TestCostlyDecisionsAreRemembered",
+			Run: "TestCostlyDecisionsAreRemembered", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "decision-status", In: "call.cacheStatus",
 			What: "an answer from the cache says that it is not",
 			Old:  "return cacheHit", New: "return cacheMiss",
-			Run: "TestCostlyDecisionsAreRemembered",
+			Run: "TestCostlyDecisionsAreRemembered", Tests: []string{"caddymodule"},
 		},
 
 		// The answer cache.
@@ -73,7 +111,7 @@ func init() {
 			ID: "question-without-endpoint-version", In: "call.question",
 			What: "the answers of an endpoint outlive its edit",
 			Old:  "endpoint.Version, ", New: "",
-			Run: "TestAnotherEndpointIsAnotherQuestion",
+			Run: "TestAnotherEndpointIsAnotherQuestion", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "question-without-prompt-version", In: "call.question",
@@ -97,25 +135,25 @@ func init() {
 			ID: "half-an-answer-remembered", In: "invocation.tell",
 			What: "the first MiB of a larger answer is given again as the whole",
 			Old:  " || i.size+len(i.toolCalls) > maxRemembered", New: "",
-			Run: "TestLargeAnswerIsNotRemembered",
+			Run: "TestLargeAnswerIsNotRemembered", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "ttl-ignored", In: "invocation.tell",
 			What: "an answer is given again for an hour, whatever the endpoint says",
 			Old:  "now.Add(i.ttl)", New: "now.Add(i.ttl + time.Hour)",
-			Run: "TestRememberedAnswerExpires",
+			Run: "TestRememberedAnswerExpires", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "leader-leaves-waiters", In: "call.endpoint",
 			What: "who waits for an answer that failed waits for ever",
 			Old:  "		defer i.lead.Abandon()\n", New: "",
-			Run: "TestFailuresAreNotGivenAgain", Timeout: hang,
+			Run: "TestFailuresAreNotGivenAgain", Tests: []string{"caddymodule"}, Timeout: hang,
 		},
 		mutant{
 			ID: "waiter-that-leaves", In: "invocation.interrupted",
 			What: "a caller that leaves while it waits for another's call has no trace",
 			Old:  "	i.finish(noResult, statusClientGone, string(invoke.ClientGone))\n", New: "",
-			Run: "TestWaiterThatLeaves",
+			Run: "TestWaiterThatLeaves", Tests: []string{"caddymodule"},
 		},
 
 		// An endpoint's policy.
@@ -123,7 +161,7 @@ func init() {
 			ID: "idle-timeout", In: "policyOf",
 			What: "an endpoint's idle timeout has no effect",
 			Old:  "endpoint.Timeout.Idle", New: "endpoint.Timeout.Total",
-			Run: "TestIdleTimeoutIsPassedOn",
+			Run: "TestIdleTimeoutIsPassedOn", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "idle-timeout-by-reflection", In: "policyOf",
@@ -135,7 +173,7 @@ func init() {
 			ID: "on-codes", In: "policyOf",
 			What: "an endpoint's on_codes has no effect",
 			Old:  "		OnCodes:     endpoint.Retry.OnCodes,\n", New: "",
-			Run: "TestOnCodesArePassedOn",
+			Run: "TestOnCodesArePassedOn", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "on-codes-by-reflection", In: "policyOf",
@@ -164,189 +202,154 @@ func init() {
 
 		// Requests.
 		mutant{
-			ID: "panic-logged", In: "App.serve",
+			ID: "panic-logged", In: "Gateway.Serve",
 			What: "what a request panicked with, callers' data too, is logged",
-			Old:  "		a.logPanic(to, problem)\n", New: "		a.logPanic(to, problem)\n		a.logger.Error(\"it said\", zap.Any(\"panic\", problem))\n",
-			Run: "TestPanicIsAnError",
+			Old:  "		g.logPanic(to, problem)\n", New: "		g.logPanic(to, problem)\n		a.logger.Error(\"it said\", zap.Any(\"panic\", problem))\n",
+			Run: "TestPanicIsAnError", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "panic-counted", In: "App.serve",
+			ID: "panic-counted", In: "Gateway.Serve",
 			What: "a request that panicked counts as one that was answered well",
 			Old:  "			code = wire.Internal.Name\n", New: "",
-			Run: "TestPanicIsAnError",
+			Run: "TestPanicIsAnError", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "body-before-key", In: "App.answer",
+			ID: "body-before-key", In: "Gateway.answer",
 			What: "a request without a valid key has its body read",
 			Old:  "	if key == nil {\n", New: "	_, _ = r.Body.Read(make([]byte, 1))\n	if key == nil {\n",
-			Run: "TestBodyIsLeftUnreadWithoutAKey",
+			Run: "TestBodyIsLeftUnreadWithoutAKey", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "body-before-token", In: "App.answer",
+			ID: "body-before-token", In: "Gateway.answer",
 			What: "a request without a key has its body read",
 			Old:  "	token, sent, ok :=", New: "	_, _ = r.Body.Read(make([]byte, 1))\n	token, sent, ok :=",
-			Run: "TestBodyIsLeftUnreadWithoutAKey",
+			Run: "TestBodyIsLeftUnreadWithoutAKey", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "bind-error-param", In: "call.bind",
 			What: "an error of the context does not name the field",
 			Old:  `"context."+refused.Field`, New: `"context"`,
-			Run: "TestBindErrorNamesTheField",
+			Run: "TestBindErrorNamesTheField", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "max-body-size", In: "App.answer",
+			ID: "max-body-size", In: "Gateway.answer",
 			What: "max_body_size has no effect",
 			Old:  "c.workspace.MaxBodySize", New: "maxMaxBodySize",
-			Run: "TestBadRequests",
+			Run: "TestBadRequests", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "body-timeout", In: "App.answer",
+			ID: "body-timeout", In: "Gateway.answer",
 			What: "body_timeout has no effect",
-			Old:  "time.Duration(c.workspace.BodyTimeout)", New: "maxBodyTimeout",
-			Run: "DrippingBody",
+			Old:  "c.workspace.BodyTimeout", New: "maxBodyTimeout",
+			Run: "DrippingBody", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "unread-body", In: "App.answer",
+			ID: "unread-body", In: "Gateway.answer",
 			What: "a caller without a key holds its connection for a minute",
 			Old:  "return wire.Unauthorized(sent), unread", New: "return wire.Unauthorized(sent), unanswered",
-			Run: "RefusedBeforeTheBody",
+			Run: "RefusedBeforeTheBody", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "expected-body", In: "skipSmallBody",
 			What: "a caller that waits for 100 waits for nothing",
 			Old:  ` || r.Header["Expect"] != nil`, New: "",
-			Run: "BodyIsLeftUnread|RefusedBeforeTheBody",
+			Run: "BodyIsLeftUnread|RefusedBeforeTheBody", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "lingering", In: "writeLastError",
 			What: "a refused caller holds its connection for a minute",
 			Old:  "	linger(w)\n", New: "",
-			Run: "RefusedBeforeTheBody",
+			Run: "RefusedBeforeTheBody", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "write-deadline", In: "call.deliver",
 			What: "a reader that stalls holds an answer for as long as it likes",
 			Old:  "err := wire.WriteBody(c.w, body)", New: "_, err := c.w.Write(body)",
-			Run: "WholeAnswersHaveAWriteDeadline",
+			Run: "WholeAnswersHaveAWriteDeadline", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "write-deadline-of-a-replay", In: "invocation.remembered",
 			What: "a reader of a remembered stream may take half a minute for each piece",
 			Old:  "stream.Limit(answer.Bytes(), len(answer.Pieces))", New: "_ = stream",
-			Run: "WholeAnswersHaveAWriteDeadline",
+			Run: "WholeAnswersHaveAWriteDeadline", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "stalled-leader", In: "invocation.stream",
 			What: "who asks the same waits for as long as the first caller stalls",
 			Old:  "		i.lead.Writing()\n", New: "",
-			Run: "StalledLeader",
+			Run: "StalledLeader", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "room-for-large-answers", In: "call.takeRoom",
 			What: "slow readers of large answers fill the memory",
 			Old:  "largeAnswers.take(bytes, maxLargeAnswers)", New: "largeAnswers.take(bytes, 8*maxLargeAnswers)",
-			Run: "LargeAnswersTakeTurns",
+			Run: "LargeAnswersTakeTurns", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "room-given-back", In: "call.release",
 			What: "large answers are refused for good once there were many",
 			Old:  "	c.keepRoom(0)\n", New: "",
-			Run: "LargeAnswersTakeTurns",
+			Run: "LargeAnswersTakeTurns", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "turned-away", In: "writeError",
 			What: "who is turned away for want of room keeps its connection",
 			Old:  "(full ||", New: "(full && false ||",
-			Run: "LargeAnswersTakeTurns",
+			Run: "LargeAnswersTakeTurns", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "max-answer-size", In: "call.makeRoom",
 			What: "max_answer_size has no effect",
 			Old:  "c.workspace.MaxAnswerSize", New: "int64(maxMaxAnswerSize)",
-			Run: "AnswerSizeIsBounded",
+			Run: "AnswerSizeIsBounded", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "bodies-hold-nothing", In: "App.answer",
+			ID: "bodies-hold-nothing", In: "Gateway.answer",
 			What: "what large bodies take is not counted",
-			Old:  "time.Duration(c.workspace.BodyTimeout), c.hold)", New: "time.Duration(c.workspace.BodyTimeout), nil)",
-			Run: "LargeRequestsTakeTurns",
+			Old:  "c.workspace.BodyTimeout, c.hold)", New: "c.workspace.BodyTimeout, nil)",
+			Run: "LargeRequestsTakeTurns", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "calls-hold-nothing", In: "call.holdCall",
 			What: "what calls with large messages take is not counted",
 			Old:  "size <= freeRequest", New: "size > 0",
-			Run: "LargeRequestsTakeTurns",
+			Run: "LargeRequestsTakeTurns", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "body-held-by-call", In: "call.holdCall",
 			What: "a call holds its request's body until its provider answers",
 			Old:  "	c.letGo()\n", New: "",
-			Run: "LargeRequestsTakeTurns",
+			Run: "LargeRequestsTakeTurns", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "variables-of-another-prompt", In: "call.bindVariables",
 			What: "a prompt is rendered with the variables of the one before",
 			Old:  "c.values.BoundTo(p.Variables())", New: "len(c.picked) > 1",
-			Run: "TestPrompts|AnswerSizeIsBounded",
+			Run: "TestPrompts|AnswerSizeIsBounded", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "failed-stream-ends-well", In: "App.serve",
+			ID: "failed-stream-ends-well", In: "Gateway.Serve",
 			What: "a stream that broke off ends like a complete one",
 			Old:  "		panic(http.ErrAbortHandler)\n", New: "",
-			Run: "TestCutStreamIsNotPresentedAsComplete",
+			Run: "TestCutStreamIsNotPresentedAsComplete", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "too-large-a-prompt", In: "call.endpoint",
 			What: "a prompt that is too large goes to the model without its messages",
 			Old:  "if tooLarge != nil {", New: "if tooLarge != nil && false {",
-			Run: "TestTooLargeAPrompt",
-		},
-
-		// The store and the sinks.
-		mutant{
-			ID: "retention-of-the-start", In: "sharedStore.config",
-			What: "a reload does not change the retention",
-			Old:  "func() time.Duration { return s.limits.current().retention }", New: "(func(d time.Duration) func() time.Duration { return func() time.Duration { return d } })(s.limits.current().retention)",
-			Run: "TestRefusedReloadDeletesNothing",
-		},
-		mutant{
-			ID: "sink-loss", In: "sharedStore.config",
-			What: "what a sink loses for the size of the store is not counted",
-			Old:  "		OnLoss:           collectors().sinks.lose,\n", New: "",
-			Run: "TestLossOfASinkIsCounted",
-		},
-		mutant{
-			ID: "sinks-of-the-store", In: "sharedStore.config",
-			What: "the store deletes what its sinks have yet to take",
-			Old:  "		Sinks:            s.sinks.names,\n", New: "",
-			Run: "TestWaitingRowsOutliveARestart",
-		},
-		mutant{
-			ID: "shared-sink-without-key", In: "Workspace.provisionSinks",
-			What: "gateways that share a sink may make trace ids under different keys",
-			Old:  `sink.Shared() && w.TraceKey == ""`, New: "false",
-			Run: "TestSinkThatIsRefused",
+			Run: "TestTooLargeAPrompt", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "former-key-of-ids", In: "Workspace.verifyID",
 			What: "trace ids made before the store was open are unknown",
 			Old:  "if !ok && ids.former != nil", New: "if false",
-			Run: "TestFormerKeysStayValid",
+			Run: "TestFormerKeysStayValid", Tests: []string{"caddymodule"},
 		},
-
-		mutant{
-			ID: "guessed-trace-key", In: "Workspace.provisionStore",
-			What: "a trace key that can be guessed is used",
-			Old:  "err := checkTraceKey(value); err != nil", New: "err := checkTraceKey(value); false",
-			Run: "TestSinkThatIsRefused",
-		},
-
-		// The log.
 		mutant{
 			ID: "raw-mistakes-in-the-log", In: "Workspace.definitionsChanged",
 			What: "the log shows control characters of definitions as they are",
 			Old:  "visible.Line(warning.String())", New: "warning.String()",
-			Run: "TestLogsEscapeSources",
+			Run: "TestLogsEscapeSources", Tests: []string{"caddymodule"},
 		},
 
 		// Keys.
@@ -354,7 +357,7 @@ func init() {
 			ID: "expired-key", In: "keyring.authenticate",
 			What: "an expired key stays valid",
 			Old:  "!p.notAfter.IsZero() && now.After(p.notAfter)", New: "false",
-			Run: "TestKeysFileIsFollowed",
+			Run: "TestKeysFileIsFollowed", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "revoked-key", In: "keyring.authenticate",
@@ -389,14 +392,14 @@ func init() {
 		mutant{
 			ID: "keys-forgotten-over-a-reload", In: "Workspace.keysTaken",
 			What: "a reload of Caddy takes a key from the workspace that has it",
-			Old:  "	w.memory.keys.Store(last)\n", New: "",
-			Run: "TestKeyOfAnotherWorkspace",
+			Old:  "	w.Memory.keys.Store(last)\n", New: "",
+			Run: "TestKeyOfAnotherWorkspace", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "refused-keys-are-valid", In: "Workspace.keysTaken",
 			What: "no metric tells that keys are refused",
 			Old:  "	if all {\n", New: "	if all || true {\n",
-			Run: "TestKeyOfAnotherWorkspace",
+			Run: "TestKeyOfAnotherWorkspace", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "keys-file-compared", In: "keysFile.read",
@@ -409,7 +412,7 @@ func init() {
 			ID: "secret-as-a-key", In: "call.nameUnknown",
 			What: "a secret that is posted as a key goes to a header and to the log",
 			Old:  "c.workspace.redactor.String(key) != key", New: `key == ""`,
-			Run: "TestSecretsPostedAsKeys",
+			Run: "TestSecretsPostedAsKeys", Tests: []string{"caddymodule"},
 		},
 
 		// Idempotency.
@@ -417,69 +420,69 @@ func init() {
 			ID: "reply-of-another-request", In: "call.replay",
 			What: "a kept reply is given to a request of the same key that asks something else",
 			Old:  "kept.Digest != c.reply.Digest", New: "false",
-			Run: "TestMetricsOfAKeyAreStoredOnce",
+			Run: "TestMetricsOfAKeyAreStoredOnce", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "keep-503", In: "call.keepFailure",
 			What: "that nobody took the request is the answer for ever",
 			Old:  "http.StatusServiceUnavailable", New: "http.StatusTeapot",
-			Run: "TestEndpointIsAskedOnceForAKey",
+			Run: "TestEndpointIsAskedOnceForAKey", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "digest-without-query", In: "call.digest",
 			What: "requests that differ in their query are the same",
 			Old:  ", c.r.URL.RawQuery}", New: "}",
-			Run: "TestIdempotencyKeysOfMetrics",
+			Run: "TestIdempotencyKeysOfMetrics", Tests: []string{"caddymodule"},
 		},
 
 		// Records.
 		mutant{
 			ID: "no-start", In: "call.endpoint",
 			What: "a crash leaves no trace of the calls under way",
-			Old:  "		c.workspace.store.recorder.Start(ctx, record)\n", New: "		_ = ctx\n",
-			Run: "TestStartNamesWhomItAsks",
+			Old:  "		c.workspace.Store.Recorder.Start(ctx, record)\n", New: "		_ = ctx\n",
+			Run: "TestStartNamesWhomItAsks", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "request-unredacted", In: "call.endpoint",
 			What: "secrets in an endpoint's request are stored",
 			Old:  "	c.workspace.redactRequest(record)\n", New: "",
-			Run: "TestSecretsAreNotStored",
+			Run: "TestSecretsAreNotStored", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "answer-unredacted", In: "invocation.finish",
 			What: "secrets in an answer are stored",
 			Old:  "	i.workspace.redactAnswer(record)\n", New: "",
-			Run: "TestSecretsAreNotStored",
+			Run: "TestSecretsAreNotStored", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "report-unredacted", In: "call.storeMetrics",
 			What: "secrets in a report are stored",
 			Old:  "		c.workspace.redactReport(stored)\n", New: "",
-			Run: "TestSecretsAreNotStored",
+			Run: "TestSecretsAreNotStored", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "log-none", In: "invocation.finish",
 			What: "log: none is recorded all the same",
 			Old:  "if i.policy == definition.LogNone {", New: "if false {",
-			Run: "TestCallersLowerTheLog",
+			Run: "TestCallersLowerTheLog", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "log-raised", In: "call.logs",
 			What: "a caller can raise what is recorded",
 			Old:  "policy = min(policy, c.logCeiling)", New: "policy = c.logCeiling",
-			Run: "TestCallersLowerTheLog",
+			Run: "TestCallersLowerTheLog", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "log-of-reports", In: "call.metrics",
 			What: "the caller's ceiling does not hold for llm_response",
 			Old:  "		record.LLMResponse = nil\n", New: "",
-			Run: "TestCallersLowerTheLog",
+			Run: "TestCallersLowerTheLog", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "kind-of-path", In: "call.metricsRecord",
 			What: "the path of prompts takes traces of other kinds",
-			Old:  "case c.route == routePromptMetrics && kind != trace.KindPrompt:", New: "case false:",
-			Run: "TestMetrics",
+			Old:  "case c.route == RoutePromptMetrics && kind != trace.KindPrompt:", New: "case false:",
+			Run: "TestMetrics", Tests: []string{"caddymodule"},
 		},
 	)
 	add("internal/command",

@@ -1,48 +1,48 @@
 package main
 
 func init() {
-	add("caddymodule",
+	add("internal/gateway",
 		mutant{
-			ID: "max-metadata-size", In: "App.answer",
+			ID: "max-metadata-size", In: "Gateway.answer",
 			What: "max_metadata_size has no effect",
 			Old:  "c.request.SetMetadataLimit(c.workspace.MaxMetadataSize)", New: "",
-			Run: "TestMetadataCeiling",
+			Run: "TestMetadataCeiling", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "room-of-a-workspace", In: "call.takeRoom",
 			What: "slow readers of one workspace leave no room for the others",
 			Old:  "own.take(bytes, maxLargeAnswersWorkspace)", New: "own.take(bytes, maxLargeAnswers)",
-			Run: "LargeAnswersTakeTurns",
+			Run: "LargeAnswersTakeTurns", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "room-of-the-refused", In: "call.takeRoom",
 			What: "a workspace whose large answer was refused has no room for good",
 			Old:  "		own.give(bytes)\n", New: "",
-			Run: "LargeAnswersTakeTurns",
+			Run: "LargeAnswersTakeTurns", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "room-of-a-workspace-given-back", In: "call.keepRoom",
 			What: "a workspace has large answers refused for good once it had many",
-			Old:  "		c.workspace.memory.largeAnswers.give(rest)\n", New: "",
-			Run: "LargeAnswersTakeTurns",
+			Old:  "		c.workspace.Memory.largeAnswers.give(rest)\n", New: "",
+			Run: "LargeAnswersTakeTurns", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "room-of-endpoints", In: "invocation.send",
 			What: "slow readers of models' answers fill the memory",
 			Old:  "wire.EndpointAnswerSize(content, toolCalls)", New: "0",
-			Run: "LargeAnswersOfEndpoints",
+			Run: "LargeAnswersOfEndpoints", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "room-of-replays", In: "call.replay",
 			What: "slow readers of answers that are given again fill the memory",
 			Old:  "len(kept.Body)", New: "0",
-			Run: "LargeAnswersOfEndpoints",
+			Run: "LargeAnswersOfEndpoints", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "paid-for-and-refused", In: "invocation.send",
 			What: "an answer that had no room is paid for again, whatever its idempotency key",
 			Old:  "		i.keepReply(http.StatusOK, \"\", i.out)\n", New: "",
-			Run: "LargeAnswersOfEndpoints",
+			Run: "LargeAnswersOfEndpoints", Tests: []string{"caddymodule"},
 		},
 	)
 	add("internal/wire",
@@ -101,18 +101,20 @@ func init() {
 			Run: "ReplyCeilings",
 		},
 	)
-	add("caddymodule",
+	add("internal/gateway",
+		mutant{
+			ID: "evictions-counted", In: "Store.Config",
+			What: "what is deleted for the size is not counted",
+			Old:  "m.recorders.countEvicted(s.Path, table, rows)", New: "_, _ = table, rows",
+			Run: "TestEvictionsAreCounted", Tests: []string{"caddymodule"},
+		},
+	)
+	add("internal/gateway",
 		mutant{
 			ID: "replies-whose", In: "call.claim",
 			What: "replies of all API keys count as one's",
 			Old:  "APIKey:   c.key.name,", New: "",
-			Run: "TestReplyOfAnAPIKey",
-		},
-		mutant{
-			ID: "evictions-counted", In: "sharedStore.config",
-			What: "what is deleted for the size is not counted",
-			Old:  "collectors().recorders.countEvicted(s.path, table, rows)", New: "_, _ = table, rows",
-			Run: "TestEvictionsAreCounted",
+			Run: "TestReplyOfAnAPIKey", Tests: []string{"caddymodule"},
 		},
 	)
 	add("internal/recorder",
@@ -141,18 +143,20 @@ func init() {
 			Run: "QueueIsGivenBack",
 		},
 	)
-	add("caddymodule",
+	add("internal/gateway",
+		mutant{
+			ID: "leaves-the-queue", In: "Workspace.end",
+			What: "a workspace that is gone keeps its part of the queue",
+			Old:  "w.Store.Recorder.Leave(w.Name)", New: "",
+			Run: "TestWorkspacesShareTheQueue", Tests: []string{"caddymodule"},
+		},
+	)
+	add("internal/gateway",
 		mutant{
 			ID: "joins-the-queue", In: "Workspace.start",
 			What: "a workspace has no part of the queue of its own",
-			Old:  "w.store.recorder.Join(w.name)", New: "",
-			Run: "TestWorkspacesShareTheQueue",
-		},
-		mutant{
-			ID: "leaves-the-queue", In: "Workspace.cleanup",
-			What: "a workspace that is gone keeps its part of the queue",
-			Old:  "w.store.recorder.Leave(w.name)", New: "",
-			Run: "TestWorkspacesShareTheQueue",
+			Old:  "w.Store.Recorder.Join(w.Name)", New: "",
+			Run: "TestWorkspacesShareTheQueue", Tests: []string{"caddymodule"},
 		},
 	)
 	add("internal/recorder",

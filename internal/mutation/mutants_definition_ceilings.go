@@ -102,7 +102,7 @@ func init() {
 			Run: "CeilingOfPatterns",
 		},
 	)
-	add("caddymodule",
+	add("internal/gateway",
 		mutant{
 			ID: "left", In: "call.decide",
 			What: "tables are evaluated for who has left",

@@ -19,7 +19,7 @@ func init() {
 			ID: "version-without-retries", In: "Endpoint.sealEndpoint",
 			What: "endpoints that differ in their retries have one version, and one answer in the cache",
 			Old:  "e.Retry.Count != nil", New: "false",
-			Run: "FieldsOfAnEndpointAreWired", Tests: []string{"caddymodule"},
+			Run: "FieldsOfAnEndpointAreWired", Tests: []string{"internal/gateway"},
 		},
 		mutant{
 			ID: "revision-without-model", In: "loader.revision",

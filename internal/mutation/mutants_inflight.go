@@ -67,36 +67,6 @@ func init() {
 	)
 	add("caddymodule",
 		mutant{
-			ID: "host-ceiling-not-passed-on", In: "call.endpoint",
-			What: "the ceiling of a host is not in the call of the model",
-			Old:  "InFlight:  &inFlight,", New: "",
-			Run: "TestFallbackTakesOverFromAFullHost",
-		},
-		mutant{
-			ID: "target-without-a-host", In: "Workspace.targets",
-			What: "a call does not say which host it goes to",
-			Old:  " Host: w.hosts[t.Provider],", New: "",
-			Run: "TestFallbackTakesOverFromAFullHost",
-		},
-		mutant{
-			ID: "call-stays-in-flight", In: "call.release",
-			What: "a call counts for ever",
-			Old:  "c.leave()", New: "",
-			Run: "TestCeilingsOfCallsInFlight",
-		},
-		mutant{
-			ID: "remembered-answer-refused", In: "call.endpoint",
-			What: "an answer that is remembered is refused at a ceiling",
-			Old:  "!c.workspace.memory.answers.Remembers(question)", New: "true",
-			Run: "TestWhatAsksNoProviderIsNoCall",
-		},
-		mutant{
-			ID: "refused-connection-stays", In: "writeError",
-			What: "a refused caller keeps its connection",
-			Old:  "(full || ", New: "(",
-			Run: "TestRefusedCallsConnectionIsClosed",
-		},
-		mutant{
 			ID: "connections-unguarded", In: "appModule.Provision",
 			What: "callers' connections have no ceiling",
 			Old:  "m.app.guard(server)", New: "_ = server",
@@ -105,8 +75,40 @@ func init() {
 		mutant{
 			ID: "workspace-ceilings-dropped", In: "App.provisionInFlight",
 			What: "a workspace's own ceilings are left at their defaults",
-			Old:  "w.ceilings.Workspace, w.ceilings.Key, w.ceilings.Host = w.InFlight.Workspace, w.InFlight.Key, w.InFlight.Host", New: "",
+			Old:  "limits.Workspace, limits.Key, limits.Host = w.InFlight.Workspace, w.InFlight.Key, w.InFlight.Host", New: "",
 			Run: "TestCeilingsOfCallsInFlight",
+		},
+	)
+	add("internal/gateway",
+		mutant{
+			ID: "host-ceiling-not-passed-on", In: "call.endpoint",
+			What: "the ceiling of a host is not in the call of the model",
+			Old:  "InFlight:  &c.gateway.process.calls,", New: "",
+			Run: "TestFallbackTakesOverFromAFullHost", Tests: []string{"caddymodule"},
+		},
+		mutant{
+			ID: "target-without-a-host", In: "Workspace.targets",
+			What: "a call does not say which host it goes to",
+			Old:  " Host: w.hosts[t.Provider],", New: "",
+			Run: "TestFallbackTakesOverFromAFullHost", Tests: []string{"caddymodule"},
+		},
+		mutant{
+			ID: "call-stays-in-flight", In: "call.release",
+			What: "a call counts for ever",
+			Old:  "c.leave()", New: "",
+			Run: "TestCeilingsOfCallsInFlight", Tests: []string{"caddymodule"},
+		},
+		mutant{
+			ID: "remembered-answer-refused", In: "call.endpoint",
+			What: "an answer that is remembered is refused at a ceiling",
+			Old:  "!c.workspace.Memory.answers.Remembers(question)", New: "true",
+			Run: "TestWhatAsksNoProviderIsNoCall", Tests: []string{"caddymodule"},
+		},
+		mutant{
+			ID: "refused-connection-stays", In: "writeError",
+			What: "a refused caller keeps its connection",
+			Old:  "(full || ", New: "(",
+			Run: "TestRefusedCallsConnectionIsClosed", Tests: []string{"caddymodule"},
 		},
 	)
 	add("providers/upstream",

@@ -1,42 +1,44 @@
 package main
 
 func init() {
-	add("caddymodule",
+	add("internal/gateway",
 		mutant{
-			ID: "values-unknown", In: "Workspace.provisionRedaction",
+			ID: "values-unknown", In: "Gateway.newWorkspace",
 			What: "the gateway's own secrets are recorded",
 			Old:  "secret.Known)", New: "func() *redact.Values { _ = secret.Known; return nil })",
-			Run: "Canaries",
+			Run: "Canaries", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "trace-key-unknown", In: "Workspace.provisionStore",
+			ID: "trace-key-unknown", In: "Gateway.newWorkspace",
 			What: "the trace key is recorded",
 			Old:  "		secret.Remember(value)\n", New: "",
-			Run: "Canaries",
+			Run: "Canaries", Tests: []string{"caddymodule"},
 		},
+	)
+	add("internal/gateway",
 		mutant{
 			ID: "notes-unredacted", In: "Workspace.redactRequest",
 			What: "secrets stand in notes",
 			Old:  "	w.redactNotes(record)\n", New: "",
-			Run: "Canaries",
+			Run: "Canaries", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "model-unredacted", In: "Workspace.redactAnswer",
 			What: "the name of a model is stored as the upstream sent it",
 			Old:  "w.redactor.String(record.Model)", New: "record.Model",
-			Run: "Canaries",
+			Run: "Canaries", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "failure-in-full", In: "invocation.logFailure",
 			What: "a provider's words are logged with log metadata",
 			Old:  "failure.Brief()", New: "failure.Error()",
-			Run: "Canaries",
+			Run: "Canaries", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "failure-unredacted", In: "invocation.logFailure",
 			What: "what a provider quotes is logged with its secrets",
 			Old:  "i.workspace.redactor.String(failure.Error())", New: "failure.Error()",
-			Run: "Canaries",
+			Run: "Canaries", Tests: []string{"caddymodule"},
 		},
 	)
 	add("internal/invoke",

@@ -137,7 +137,7 @@ func init() {
 			Run: "Remarks",
 		},
 	)
-	add("caddymodule",
+	add("internal/gateway",
 		mutant{
 			ID: "slow-load-shown", In: "Workspace.definitionsChanged",
 			What: "a loading that takes long is counted as a change that failed",
@@ -148,7 +148,7 @@ func init() {
 			ID: "cacheable", In: "call.decide",
 			What: "decisions that must be made anew are remembered",
 			Old:  "|| !table.Cacheable(&c.binding)", New: "",
-			Run: "Cacheable",
+			Run: "Cacheable", Tests: []string{"caddymodule"},
 		},
 	)
 }

@@ -49,30 +49,30 @@ func init() {
 			Run: "TestSharedMembersAreShownOnEveryTrace",
 		},
 	)
-	add("caddymodule",
+	add("internal/gateway",
 		mutant{
 			ID: "shared-unredacted", In: "call.addRequestToAll",
 			What: "secrets that the answers of a request share are stored",
 			Old:  "	c.workspace.redactRequest(common)\n", New: "",
-			Run: "TestARequestIsStoredOnce",
+			Run: "TestARequestIsStoredOnce", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "evaluation-unredacted", In: "call.addRequestToAll",
 			What: "secrets in a request with one key are stored",
 			Old:  "		c.workspace.redactRequest(c.records[0])\n", New: "",
-			Run: "TestWhatIsSmallIsStoredWithEachTrace",
+			Run: "TestWhatIsSmallIsStoredWithEachTrace", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "shared-content-of-all", In: "call.keep",
 			What: "one definition that logs content has the others do so",
 			Old:  "record.SharesContent = policy == definition.LogContent", New: "record.SharesContent = true",
-			Run: "TestARequestIsStoredOnce",
+			Run: "TestARequestIsStoredOnce", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "copied-content-of-all", In: "copyRequest",
 			What: "one definition that logs content has the others do so",
 			Old:  "if record.SharesContent {", New: "if true {",
-			Run: "TestWhatIsSmallIsStoredWithEachTrace",
+			Run: "TestWhatIsSmallIsStoredWithEachTrace", Tests: []string{"caddymodule"},
 		},
 	)
 }

@@ -1,0 +1,138 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/cache"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// maxRemembered bounds the content of an answer that is remembered, in bytes.
+const maxRemembered = 1 << 20
+
+// question identifies what an endpoint asks: its version stands for targets,
+// parameters and policy, the variant with the prompt's version for the rest of
+// the parameters, and the messages for everything that the caller supplied.
+func (c *call) question(endpoint *definition.Endpoint, variant *definition.Variant, messages []providers.Message) cache.Question {
+	h := sha256.New()
+	text := func(s string) {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(s)))
+		h.Write(length[:])
+		h.Write([]byte(s))
+	}
+	for _, s := range [...]string{c.workspace.Name, endpoint.Key, endpoint.Version, endpoint.Prompt.Key, endpoint.Prompt.Version, variant.Key} {
+		text(s)
+	}
+	for _, m := range messages {
+		text(m.Role)
+		text(m.Content)
+	}
+	return cache.Question(h.Sum(nil))
+}
+
+// remembered answers from an earlier call of the same question, or takes the
+// lead in asking it. It reports whether the request is answered.
+func (i *invocation) remembered(ctx context.Context, question cache.Question) (*wire.Error, ending, bool) {
+	// Who waits for another's call waits no longer than for one's own.
+	waiting, cancel := context.WithTimeout(ctx, i.request.Policy.Total)
+	defer cancel()
+	answer, lead, err := i.workspace.Memory.answers.Ask(waiting, question)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		i.finish(noResult, wire.UpstreamTimeout.Status, wire.UpstreamTimeout.Name)
+		told := wire.Errorf(wire.UpstreamTimeout, "", "The model provider did not answer in time.")
+		told.TraceID = i.info.traceID[0]
+		return told, unanswered, true
+	case err != nil:
+		// The caller left, or the gateway stops, while somebody else asked.
+		failure, end := i.interrupted(ctx)
+		return failure, end, true
+	case lead != nil:
+		i.lead = lead
+		i.w.Header()[wire.HeaderCacheStatus] = cacheMiss
+		return nil, unanswered, false
+	}
+	i.record.Cached = true
+	i.record.FinishReason = answer.FinishReason
+	i.record.Provider, i.record.Model = answer.Provider, answer.Model
+	h := i.w.Header()
+	h[wire.HeaderCacheStatus] = []string{"Cadenza; hit; ttl=" + strconv.Itoa(max(int(time.Until(answer.Expires).Seconds()), 0))}
+	h[wire.HeaderAttempts] = noAttempts
+	h[wire.HeaderServedBy] = []string{servedBy(answer.Provider, answer.Model)}
+	for _, piece := range answer.Pieces {
+		i.keep(piece)
+	}
+	i.keepToolCalls(answer.ToolCalls)
+	// The caller is told of the tokens that the answer took, though this call
+	// uses none.
+	end := wire.Ending{
+		FinishReason: answer.FinishReason,
+		PromptTokens: answer.PromptTokens, CompletionTokens: answer.CompletionTokens, TotalTokens: answer.TotalTokens,
+	}
+	if i.request.Stream {
+		stream := wire.NewEventStream(i.w, i.info.traceID[0])
+		defer stream.Close()
+		// It is all here, and stays for as long as its reader takes.
+		stream.Limit(answer.Bytes(), len(answer.Pieces))
+		i.finish(noResult, http.StatusOK, "")
+		for n, piece := range answer.Pieces {
+			if stream.Delta(piece, n == len(answer.Pieces)-1) != nil {
+				return nil, cut, true
+			}
+		}
+		if stream.ToolCalls(answer.ToolCalls) != nil {
+			return nil, cut, true
+		}
+		_ = stream.Finish(end) // a caller that left has no use for the error
+		return nil, answered, true
+	}
+	failure, ending := i.send(noResult, strings.Join(answer.Pieces, ""), answer.ToolCalls, end)
+	return failure, ending, true
+}
+
+var noAttempts = []string{"0"}
+
+// remember keeps a piece of the answer for those who will ask the same.
+func (i *invocation) remember(content string) {
+	if i.lead == nil {
+		return
+	}
+	if i.size += len(content); i.size > maxRemembered {
+		// Nobody gets it from here: who waits had better ask.
+		i.pieces = nil
+		i.lead.Abandon()
+		return
+	}
+	i.pieces = append(i.pieces, content)
+}
+
+// tell gives an answer to those who wait for it and, where the model said all
+// that it meant to say, to those who will ask the same while it lasts. Of those
+// who wait each would else ask in its turn, to be cut alike.
+func (i *invocation) tell(result *invoke.Result) {
+	if i.lead == nil || i.size+len(i.toolCalls) > maxRemembered {
+		return
+	}
+	served := &i.request.Targets[result.Served]
+	now := time.Now()
+	expires := now
+	if result.FinishReason.Whole() {
+		expires = now.Add(i.ttl)
+	}
+	i.lead.Answer(&cache.Answer{
+		Pieces: i.pieces, ToolCalls: i.toolCalls, Provider: served.Name, Model: served.Model,
+		FinishReason: string(result.FinishReason),
+		PromptTokens: result.Usage.PromptTokens, CompletionTokens: result.Usage.CompletionTokens, TotalTokens: result.Usage.TotalTokens,
+		Given: now, Expires: expires,
+	})
+}

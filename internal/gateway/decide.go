@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/cadenza-gateway/cadenza/cache"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// decide evaluates a table, or remembers what it decided for the same values
+// of the fields that it reads. Most tables are evaluated: that is cheaper than
+// any cache. What a decision selects is serialised since the definitions were
+// loaded, so the decision is all there is to remember.
+//
+// Who has left needs none: a hundred keys may have as many tables of patterns,
+// and those take milliseconds of long texts. The request ends here then.
+func (c *call) decide(kind trace.Kind, d *definition.Definition, table *rules.Table) rules.Decision {
+	if c.r.Context().Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if !cache.Worthwhile(d.Cost()) || c.binding.NoContext() || !table.Cacheable(&c.binding) {
+		return table.Evaluate(&c.binding)
+	}
+	remembered := c.workspace.Memory.decisions
+	key := cache.AppendKey(c.scratch[:0], c.workspace.Name, c.snapshot.Revision, kind, d.Key)
+	key = table.AppendKey(key, &c.binding)
+	c.scratch = key
+	if value, hit := remembered.Get(key); hit {
+		c.cached++
+		return rules.Decision{Row: value.Row, Outcome: value.Outcome, Reason: reasonOf(value.Row)}
+	}
+	c.uncached++
+	decision := table.Evaluate(&c.binding)
+	remembered.Set(key, cache.Value{Row: decision.Row, Outcome: decision.Outcome})
+	return decision
+}
+
+func reasonOf(row int) rules.Reason {
+	if row < 0 {
+		return rules.Default
+	}
+	return rules.Match
+}
+
+// cacheStatus is the Cache-Status header (RFC 9211) of an answer, nil where
+// none of it could come from the cache.
+func (c *call) cacheStatus() []string {
+	switch {
+	case c.uncached > 0:
+		return cacheMiss
+	case c.cached > 0 && c.cached == c.answered:
+		return cacheHit
+	}
+	return nil
+}
+
+var (
+	cacheHit  = []string{"Cadenza; hit"}
+	cacheMiss = []string{"Cadenza; fwd=miss"}
+)

@@ -1,0 +1,456 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/cache"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// statusClientGone is recorded where the caller left before the answer was
+// complete. It is never sent; the number is the one nginx made customary.
+const statusClientGone = 499
+
+// endpoint answers a request for an endpoint: whole or as a stream.
+func (c *call) endpoint() (*wire.Error, ending) {
+	request, err := c.request.Endpoint()
+	if err != nil {
+		return endingOf(err)
+	}
+	endpoint, known := c.snapshot.Endpoints[request.Key]
+	if !known {
+		return endingOf(wire.Errorf(wire.UnknownEndpoint, "key", "There is no endpoint %s.", printable(request.Key)))
+	}
+	if endpoint.Idempotency && !request.Stream {
+		if err, end, done := c.replayed(); done {
+			return err, end
+		}
+	}
+	if err := c.bind(request.Context); err != nil {
+		return endingOf(err)
+	}
+	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
+	decision := c.decide(trace.KindPrompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table())
+	variant := endpoint.Prompt.Variant(decision)
+	if err := c.bindVariables(endpoint.Prompt); err != nil {
+		return endingOf(err)
+	}
+	messages, tooLarge := variant.Messages(&c.values)
+	if tooLarge != nil {
+		return endingOf(wire.Errorf(wire.InvalidRequest, "variables", "The endpoint's prompt would be too large: %v.", tooLarge))
+	}
+
+	targets := c.workspace.targets(endpoint, variant)
+	var question cache.Question
+	switch {
+	case endpoint.CacheTTL > 0:
+		question = c.question(endpoint, variant, messages)
+		// What is remembered is no call. Who waits for another's holds a
+		// connection for as long.
+		if !c.workspace.Memory.answers.Remembers(question) {
+			err = c.enter(nil)
+		}
+	default:
+		err = c.enter(targets)
+	}
+	if err != nil {
+		return endingOf(err)
+	}
+	record := c.newRecord(trace.KindEndpoint, &endpoint.Definition, endpoint.Prompt.Table(), decision)
+	record.Variant = variant.Key
+	record.Prompt, record.PromptVersion = endpoint.Prompt.Key, endpoint.Prompt.Version
+	first := likelyTarget(targets)
+	record.Provider, record.Model = first.Name, first.Model
+	c.noteVariables(record, &endpoint.Definition)
+	policy := c.logs(&endpoint.Definition)
+	if policy == definition.LogContent {
+		addMessages(record, messages)
+	}
+	c.addRequest(record, policy)
+	c.workspace.redactRequest(record)
+	stream := request.Stream
+	if err := c.holdCall(messages, record); err != nil {
+		trace.ReleaseRecord(record)
+		return endingOf(err)
+	}
+
+	// An upstream call outlives neither its caller nor the grace period, but
+	// it does outlive a reload: Caddy's own context ends there.
+	ctx, cancel := context.WithCancelCause(c.r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(c.gateway.exiting, func() { cancel(errShutdown) })()
+
+	i := &invocation{
+		call: c, record: record, policy: policy, ttl: endpoint.CacheTTL,
+		request: &invoke.Call{
+			Targets:   targets,
+			Messages:  messages,
+			Stream:    stream,
+			Policy:    policyOf(endpoint),
+			InFlight:  &c.gateway.process.calls,
+			HostLimit: c.workspace.InFlight.Host,
+		},
+	}
+	c.setHeaders(record.ID.String())
+	if i.ttl > 0 {
+		if err, end, done := i.remembered(ctx, question); done {
+			return err, end
+		}
+		// Whatever happens here, nobody waits in vain.
+		defer i.lead.Abandon()
+		if !c.entered {
+			// What was remembered has expired since.
+			if err := c.enter(nil); err != nil {
+				i.finish(noResult, err.Status, err.Name)
+				err.TraceID = i.info.traceID[0]
+				return endingOf(err)
+			}
+		}
+	}
+	// A crash from here on shows the call as interrupted, not as nothing.
+	if policy != definition.LogNone {
+		c.workspace.Store.Recorder.Start(ctx, record)
+	}
+	if stream {
+		return i.stream(ctx)
+	}
+	return i.whole(ctx)
+}
+
+// invocation is one call of an endpoint on its way to the caller.
+type invocation struct {
+	*call
+	record  *trace.Record
+	request *invoke.Call
+	policy  definition.LogPolicy
+	// toolCalls is the list of the answer's tool calls, as it is sent; nil for
+	// none.
+	toolCalls []byte
+
+	// Where the endpoint's answers are given again.
+	ttl    time.Duration
+	lead   *cache.Lead // in asking for others too
+	pieces []string    // of the answer
+	size   int         // of the answer, in bytes
+}
+
+// whole answers in one piece.
+func (i *invocation) whole(ctx context.Context) (*wire.Error, ending) {
+	var content string
+	result, err := i.workspace.Memory.engine.Invoke(ctx, i.request, func(d providers.Delta) error {
+		content = d.Content
+		return nil
+	})
+	i.keep(content)
+	if err != nil {
+		if failure := i.failed(ctx, result, err); failure != nil {
+			return failure, unanswered
+		}
+		return nil, cut
+	}
+	i.served(result.Served, len(result.Attempts))
+	i.remember(content)
+	i.addToolCalls(result.ToolCalls)
+	i.tell(&result)
+	return i.send(result, content, i.toolCalls, endOf(&result))
+}
+
+// adviseRepetition is what to do where an endpoint's answer has no room.
+const adviseRepetition = "Send the request again."
+
+// send records the call and sends its answer in one piece, unless there is no
+// room for it. It was paid for, so a repetition with the same idempotency key
+// gets it all the same.
+func (i *invocation) send(result invoke.Result, content string, toolCalls []byte, end wire.Ending) (*wire.Error, ending) {
+	full := i.takeRoom(wire.EndpointAnswerSize(content, toolCalls), adviseRepetition)
+	if full == nil || i.reply != nil {
+		i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content, toolCalls, end)
+	}
+	if full != nil {
+		i.finish(result, full.Status, full.Name)
+		i.keepReply(http.StatusOK, "", i.out)
+		full.TraceID = i.info.traceID[0]
+		return full, unanswered
+	}
+	i.finish(result, http.StatusOK, "")
+	i.write(i.out)
+	return nil, answered
+}
+
+// stream answers piece by piece.
+func (i *invocation) stream(ctx context.Context) (*wire.Error, ending) {
+	stream := wire.NewEventStream(i.w, i.info.traceID[0])
+	defer stream.Close()
+	defer i.endPanicked(stream)
+	gauge := i.gateway.metrics.streams.WithLabelValues(i.workspace.Name)
+	gauge.Inc()
+	defer gauge.Dec()
+
+	i.request.Committed = i.served
+	result, err := i.workspace.Memory.engine.Invoke(ctx, i.request, func(d providers.Delta) error {
+		i.keep(d.Content)
+		i.remember(d.Content)
+		i.lead.Writing()
+		defer i.lead.Written()
+		return stream.Delta(d.Content, !d.More)
+	})
+	if err == nil {
+		if !stream.Started() {
+			i.served(result.Served, len(result.Attempts)) // the answer is empty
+		}
+		i.addToolCalls(result.ToolCalls)
+		i.tell(&result)
+		// Recorded first: an answer that its caller has seen complete is never
+		// found as interrupted.
+		i.finish(result, http.StatusOK, "")
+		if stream.ToolCalls(i.toolCalls) != nil || stream.Finish(endOf(&result)) != nil {
+			i.workspace.Logger.Debug("the caller left before the end of a stream", zap.String("trace_id", i.info.traceID[0]))
+		}
+		return nil, answered
+	}
+	failure := i.failed(ctx, result, err)
+	switch {
+	case failure == nil:
+		return nil, cut
+	case !stream.Started():
+		return failure, unanswered
+	}
+	stream.Fail(failure)
+	return failure, cut
+}
+
+// served tells the caller what answered.
+func (i *invocation) served(target, attempts int) {
+	h := i.w.Header()
+	t := &i.request.Targets[target]
+	h[wire.HeaderServedBy] = []string{servedBy(t.Name, t.Model)}
+	h[wire.HeaderAttempts] = []string{strconv.Itoa(attempts)}
+}
+
+func servedBy(provider, model string) string {
+	if model == "" {
+		return provider
+	}
+	return provider + "/" + model
+}
+
+// endOf is how an answer ended, for its caller.
+func endOf(result *invoke.Result) wire.Ending {
+	return wire.Ending{
+		FinishReason: string(result.FinishReason),
+		PromptTokens: result.Usage.PromptTokens, CompletionTokens: result.Usage.CompletionTokens, TotalTokens: result.Usage.TotalTokens,
+	}
+}
+
+// keep keeps content for the trace, where the policy says so.
+func (i *invocation) keep(content string) {
+	if i.policy == definition.LogContent && len(i.record.Response) < maxKeptResponse {
+		i.record.Response = append(i.record.Response, content...)
+	}
+}
+
+// addToolCalls takes in the tool calls of a complete answer.
+func (i *invocation) addToolCalls(calls []providers.ToolCall) {
+	if len(calls) == 0 {
+		return
+	}
+	list := wire.AppendToolCalls(nil)
+	for _, c := range calls {
+		list = wire.AppendToolCall(list, c.ID, c.Name, c.Arguments)
+	}
+	i.toolCalls = wire.AppendToolCallsEnd(list)
+	i.keepToolCalls(i.toolCalls)
+}
+
+// keepToolCalls keeps tool calls for the trace, where the policy says so: all
+// of them or, where they are too large, none, because half of them are no JSON.
+func (i *invocation) keepToolCalls(list []byte) {
+	if i.policy == definition.LogContent && len(list) <= maxKeptResponse {
+		i.record.ToolCalls = append(i.record.ToolCalls[:0], list...)
+	}
+}
+
+// maxKeptResponse bounds how much of an answer its trace keeps, in bytes.
+const maxKeptResponse = 1 << 20
+
+// failed turns a failed call into the caller's error. It is nil where the
+// caller is gone.
+func (i *invocation) failed(ctx context.Context, result invoke.Result, err error) *wire.Error {
+	failure, ok := errors.AsType[*invoke.Error](err)
+	if !ok {
+		failure = &invoke.Error{Code: invoke.CodeInternal, Err: err}
+	}
+	if errors.Is(context.Cause(ctx), errShutdown) {
+		return i.shutDown(result)
+	}
+	if failure.Class == invoke.ClientGone {
+		i.finish(result, statusClientGone, string(invoke.ClientGone))
+		return nil
+	}
+	code, known := wire.LookupCode(failure.Code)
+	if !known {
+		code = wire.Internal
+	}
+	if code != wire.Overloaded {
+		i.logFailure(failure, code, len(result.Attempts))
+	}
+	i.finish(result, code.Status, code.Name)
+	told := wire.Errorf(code, "", "%s", failure.Message())
+	told.RetryAfter = failure.RetryAfter
+	told.TraceID = i.info.traceID[0]
+	if len(result.Attempts) > 0 {
+		i.keepFailure(told)
+	}
+	return told
+}
+
+// logFailure logs a failed call: as much of what the providers said of it as the
+// trace may keep. They quote prompts and answers.
+func (i *invocation) logFailure(failure *invoke.Error, code wire.Code, attempts int) {
+	fields := []zap.Field{
+		zap.String("endpoint", i.record.Key), zap.String("trace_id", i.info.traceID[0]),
+		zap.String("code", code.Name), zap.String("class", string(failure.Class)), zap.Int("attempts", attempts),
+	}
+	switch i.policy {
+	case definition.LogContent:
+		fields = append(fields, zap.String("error", i.workspace.redactor.String(failure.Error())))
+	case definition.LogMetadata:
+		fields = append(fields, zap.String("error", i.workspace.redactor.String(failure.Brief())))
+	}
+	i.workspace.Logger.Error("an endpoint failed", fields...)
+}
+
+// shutDown ends a call because the gateway stops.
+func (i *invocation) shutDown(result invoke.Result) *wire.Error {
+	i.finish(result, http.StatusServiceUnavailable, wire.UpstreamInterrupted.Name)
+	told := wire.Errorf(wire.Overloaded, "", "The gateway is shutting down. Send the request again.")
+	told.TraceID = i.info.traceID[0]
+	return told
+}
+
+// interrupted ends a call that waited for another's answer.
+func (i *invocation) interrupted(ctx context.Context) (*wire.Error, ending) {
+	if errors.Is(context.Cause(ctx), errShutdown) {
+		return i.shutDown(noResult), unanswered
+	}
+	i.finish(noResult, statusClientGone, string(invoke.ClientGone))
+	return nil, cut
+}
+
+// noResult is the result of a call that asked no provider.
+var noResult = invoke.Result{Served: -1}
+
+// finish records how the call ended.
+func (i *invocation) finish(result invoke.Result, status int, code string) {
+	record := i.record
+	record.Status, record.Code = status, code
+	record.Latency, record.FirstToken = time.Since(i.began), result.FirstToken
+	if result.Served >= 0 {
+		served := &i.request.Targets[result.Served]
+		record.Provider, record.Model = served.Name, served.Model
+		record.FinishReason = string(result.FinishReason)
+		if result.Model != "" {
+			record.Model = result.Model
+		}
+		if result.FirstToken > 0 {
+			i.gateway.metrics.firstToken.WithLabelValues(i.workspace.Name, served.Name).Observe(result.FirstToken.Seconds())
+		}
+	}
+	if n := len(result.Attempts); n > 0 && result.Served < 0 {
+		last := &result.Attempts[n-1]
+		record.Provider, record.Model = last.Provider, last.Model
+	}
+	if usage := result.Usage; usage != (providers.Usage{}) {
+		record.HasUsage = true
+		record.PromptTokens, record.CompletionTokens, record.TotalTokens = usage.PromptTokens, usage.CompletionTokens, usage.TotalTokens
+	}
+	for _, a := range result.Attempts {
+		class := a.Class
+		if class == "" {
+			class = "ok"
+		}
+		i.gateway.metrics.attempts.WithLabelValues(i.workspace.Name, a.Provider, class).Inc()
+		if a.Abandoned {
+			i.gateway.metrics.abandoned.WithLabelValues(i.workspace.Name, a.Provider).Inc()
+			i.workspace.Logger.Error("a provider goes on with a call that has ended: it ignores the call's context, and holds what it holds until it returns",
+				zap.String("provider", a.Provider), zap.String("model", a.Model), zap.String("trace_id", i.info.traceID[0]))
+		}
+		record.Attempts = append(record.Attempts, trace.Attempt{
+			Provider: a.Provider, Model: a.Model, Status: a.Status, Code: a.Class, Latency: a.Duration,
+			Started: a.Started, Wait: a.Wait, FirstToken: a.FirstToken, Hedge: a.Hedge,
+			PromptTokens: a.Usage.PromptTokens, CompletionTokens: a.Usage.CompletionTokens, Estimated: a.Estimated,
+		})
+	}
+	record.Cost = i.workspace.cost(record.Attempts)
+	for _, skipped := range result.Skipped {
+		if errors.Is(skipped.Reason, invoke.ErrHostFull) {
+			i.gateway.metrics.refused.WithLabelValues(i.workspace.Name, inflight.OfHost.String()).Inc()
+		}
+	}
+	if i.policy == definition.LogNone {
+		trace.ReleaseRecord(record)
+		return
+	}
+	for _, skipped := range result.Skipped {
+		record.Notes = append(record.Notes, "skipped "+i.request.Targets[skipped.Target].Name+": "+skipped.Reason.Error())
+	}
+	if result.Served >= 0 && len(result.LeftOut) > 0 {
+		record.Notes = append(record.Notes, i.request.Targets[result.Served].Name+" has no "+strings.Join(result.LeftOut, ", ")+": left out")
+	}
+	i.workspace.redactAnswer(record)
+	i.workspace.Store.Recorder.End(record)
+}
+
+// likelyTarget is the target that a call begins with, as far as that is known
+// before: it stands in the call's start record. Weights, cool-downs and breakers
+// may choose another.
+func likelyTarget(targets []invoke.Target) *invoke.Target {
+	for i := range targets {
+		if provider := targets[i].Provider; provider != nil && providers.Availability(provider) == nil {
+			return &targets[i]
+		}
+	}
+	return &targets[0]
+}
+
+// policyOf is what bounds a call of an endpoint.
+func policyOf(endpoint *definition.Endpoint) invoke.Policy {
+	return invoke.Policy{
+		MaxAttempts: endpoint.MaxAttempts,
+		Retries:     endpoint.Retry.Count,
+		OnCodes:     endpoint.Retry.OnCodes,
+		Total:       endpoint.Timeout.Total,
+		FirstToken:  endpoint.Timeout.FirstToken,
+		Idle:        endpoint.Timeout.Idle,
+		Hedge:       endpoint.HedgeAfter,
+	}
+}
+
+// targets are an endpoint's targets with their providers.
+func (w *Workspace) targets(endpoint *definition.Endpoint, variant *definition.Variant) []invoke.Target {
+	named := endpoint.Targets(variant)
+	targets := make([]invoke.Target, len(named))
+	for i := range named {
+		t := &named[i]
+		targets[i] = invoke.Target{
+			Name: t.Provider, Provider: w.Providers[t.Provider], Host: w.hosts[t.Provider], Model: t.Model,
+			Parameters: t.Parameters, Extra: t.Extra,
+		}
+		if endpoint.Weights != nil {
+			targets[i].Weight = endpoint.Weights[i]
+		}
+	}
+	return targets
+}

@@ -1,0 +1,174 @@
+// Package gateway answers requests for prompts, endpoints and remote
+// configurations, and takes reports about the answers. It serves plain
+// http.ResponseWriter and *http.Request: what runs it, such as package
+// caddymodule, reads the configuration and brings what outlives one.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
+)
+
+// Process is what the gateways of a process share: a reload replaces the
+// gateway, and the calls and the counters of the old one go on.
+type Process struct {
+	metrics *metrics
+	// calls are in flight.
+	calls inflight.Calls
+	// largeAnswers counts the bytes of large answers that are sent whole, in all
+	// workspaces, from before they are rendered until they are sent: for as long
+	// as slow readers take. Each workspace counts its own besides.
+	largeAnswers room
+	// largeRequests counts the bytes that large requests hold in all workspaces: a
+	// body while it comes and is answered, and a call's messages for as long as
+	// its provider takes.
+	largeRequests room
+}
+
+// NewProcess makes what the gateways of a process share.
+func NewProcess() *Process { return &Process{metrics: newMetrics()} }
+
+// Config is what a gateway is made from.
+type Config struct {
+	Process *Process
+	Logger  *zap.Logger
+	// Describe is called once for each authenticated request, with a function that
+	// looks placeholders of the request up, now and after it was answered.
+	// Optional.
+	Describe func(r *http.Request, placeholder func(name string) (value any, known bool))
+	// KeysInterval is how often keys files are looked at. It bounds how long a
+	// revoked key still works. Default: 1s.
+	KeysInterval time.Duration
+	// Workspaces have different names.
+	Workspaces []WorkspaceConfig
+}
+
+// Gateway answers the requests of its workspaces.
+type Gateway struct {
+	process      *Process
+	metrics      *metrics // of the process
+	logger       *zap.Logger
+	describe     func(*http.Request, func(string) (any, bool))
+	keysInterval time.Duration
+	workspaces   map[string]*Workspace
+	keys         keyring
+
+	// started is closed by Start.
+	started   chan struct{}
+	startOnce sync.Once
+
+	// exiting is done shortly before the process ends, so that streams can be
+	// ended by their error event and not by a cut.
+	exiting    context.Context
+	cancelExit context.CancelCauseFunc
+}
+
+// New makes a gateway. It does no I/O but to read secrets and keys files.
+func New(config Config) (*Gateway, error) {
+	g := &Gateway{
+		process: config.Process, metrics: config.Process.metrics, logger: config.Logger,
+		describe: config.Describe, keysInterval: config.KeysInterval,
+		workspaces: make(map[string]*Workspace), started: make(chan struct{}),
+	}
+	if g.keysInterval == 0 {
+		g.keysInterval = defaultKeysInterval
+	}
+	g.exiting, g.cancelExit = context.WithCancelCause(context.Background())
+	for _, c := range config.Workspaces {
+		w, err := g.newWorkspace(c)
+		if err != nil {
+			return nil, fmt.Errorf("workspace %s: %w", c.Name, err)
+		}
+		g.workspaces[c.Name] = w
+	}
+	if err := g.checkSharedStores(); err != nil {
+		return nil, err
+	}
+	problems, err := g.keys.begin(g.workspaces)
+	if err != nil {
+		return nil, err
+	}
+	for w, list := range problems {
+		w.beginKeys(list)
+	}
+	return g, nil
+}
+
+// checkSharedStores makes sure that the workspaces that share a store agree on
+// what it keeps.
+func (g *Gateway) checkSharedStores() error {
+	first := make(map[*Store]*Workspace)
+	for _, name := range slices.Sorted(maps.Keys(g.workspaces)) {
+		w := g.workspaces[name]
+		other, shared := first[w.Store]
+		if !shared {
+			first[w.Store] = w
+			continue
+		}
+		if other.Limits != w.Limits {
+			return fmt.Errorf("the workspaces %s and %s share the store %s and differ in its retention or max_size: give them the same",
+				other.Name, w.Name, w.Store.Path)
+		}
+	}
+	return nil
+}
+
+// Start opens the stores and begins to watch the definitions. Requests that came
+// before wait for it.
+func (g *Gateway) Start() {
+	// All stores are told of all their sinks before any is opened, and deletes
+	// what its sinks have taken.
+	for _, w := range g.workspaces {
+		w.startSinks()
+	}
+	for _, w := range g.workspaces {
+		w.start()
+	}
+	g.startOnce.Do(func() { close(g.started) })
+}
+
+// Stop ends what Start began, but for the sinks. Requests may still be running:
+// they hold leases of the stores and memories that they use.
+func (g *Gateway) Stop() {
+	for _, w := range g.workspaces {
+		w.end()
+	}
+}
+
+// errShutdown is the cause of the end of what is still streaming when the
+// process is about to end.
+var errShutdown = errors.New("the gateway is shutting down")
+
+// EndCalls ends the calls of providers, streams by their error event.
+func (g *Gateway) EndCalls() { g.cancelExit(errShutdown) }
+
+// startTimeout is how long a request waits for Start.
+const startTimeout = 5 * time.Second
+
+// waitStarted waits until the gateway has started, for at most startTimeout.
+func (g *Gateway) waitStarted(ctx context.Context) bool {
+	select {
+	case <-g.started:
+		return true
+	default:
+	}
+	timer := time.NewTimer(startTimeout)
+	defer timer.Stop()
+	select {
+	case <-g.started:
+		return true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return false
+}

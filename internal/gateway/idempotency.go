@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// retryConflict is when a caller should send a request again whose repetition
+// is being answered. Metrics take a commit; nobody knows how long a model takes.
+const retryConflict = time.Second
+
+// claims are the idempotency keys whose requests are being answered, with the
+// requests' digests.
+type claims struct {
+	mu   sync.Mutex
+	held map[trace.ReplyKey][sha256.Size]byte
+}
+
+func newClaims() *claims { return &claims{held: make(map[trace.ReplyKey][sha256.Size]byte)} }
+
+// take fails while another request holds the key.
+func (c *claims) take(key trace.ReplyKey, digest [sha256.Size]byte) *wire.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	holder, held := c.held[key]
+	switch {
+	case !held:
+		c.held[key] = digest
+		return nil
+	case holder != digest:
+		return mismatch()
+	}
+	err := wire.Errorf(wire.Conflict, wire.HeaderIdempotencyKey, "A request with this %s is being answered. Send it again when that is done.", wire.HeaderIdempotencyKey)
+	err.RetryAfter = retryConflict
+	return err
+}
+
+func (c *claims) release(key trace.ReplyKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.held, key)
+}
+
+func mismatch() *wire.Error {
+	return wire.Errorf(wire.IdempotencyMismatch, wire.HeaderIdempotencyKey, "This %s belongs to another request. Send the same request to get its answer again, or a new key with a new request.", wire.HeaderIdempotencyKey)
+}
+
+// claim takes an idempotency key for the request until unclaim, or its end.
+// pathID is the trace that the path names.
+func (c *call) claim(key, pathID string) *wire.Error {
+	reply := &trace.Reply{
+		ReplyKey: trace.ReplyKey{Workspace: c.workspace.Name, Route: c.route.String(), Key: key},
+		APIKey:   c.key.name,
+		Digest:   c.digest(pathID),
+	}
+	if err := c.workspace.Store.claims.take(reply.ReplyKey, reply.Digest); err != nil {
+		return err
+	}
+	c.reply = reply
+	return nil
+}
+
+// unclaim gives the key up, where the request holds one. It is due before the
+// answer goes out: its caller may come again at once.
+func (c *call) unclaim() {
+	if c.reply != nil {
+		c.workspace.Store.claims.release(c.reply.ReplyKey)
+		c.reply = nil
+	}
+}
+
+// digest identifies what is asked: two requests with the same one are the same.
+func (c *call) digest(pathID string) [sha256.Size]byte {
+	kind := ""
+	switch c.route {
+	case RoutePromptMetrics:
+		kind = "prompts"
+	case RouteRemoteConfigMetrics:
+		kind = "remoteconfigs"
+	}
+	h := sha256.New()
+	for _, part := range [...]string{kind, pathID, c.r.URL.RawQuery} {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
+		h.Write(length[:])
+		h.Write([]byte(part))
+	}
+	h.Write(c.request.Body())
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// replay answers with the reply to an earlier request of the same key.
+func (c *call) replay(kept *trace.Reply) (*wire.Error, ending) {
+	if kept.Digest != c.reply.Digest {
+		return mismatch(), unanswered
+	}
+	c.unclaim()
+	if err := c.takeRoom(len(kept.Body), adviseRepetition); err != nil {
+		return err, unanswered
+	}
+	h := c.w.Header()
+	if kept.TraceID != (trace.ID{}) {
+		c.info.traceID[0] = kept.TraceID.String()
+		h[wire.HeaderTraceID] = c.info.traceID[:]
+	}
+	h[wire.HeaderIdempotentReplayed] = idempotentReplayed
+	c.deliver(kept.Status, kept.Body)
+	if code, failed := wire.LookupCode(kept.Code); failed {
+		return &wire.Error{Code: code}, answered // to be counted
+	}
+	return nil, answered
+}
+
+var idempotentReplayed = []string{"true"}
+
+// replayed answers an endpoint's request from the store, or claims the key that
+// it bears, if any. It reports whether the request is answered.
+func (c *call) replayed() (*wire.Error, ending, bool) {
+	key, err := wire.IdempotencyKey(c.r.Header)
+	if err == nil && key == "" {
+		return nil, unanswered, false
+	}
+	if err == nil {
+		err = c.claim(key, "")
+	}
+	if err != nil {
+		return err, unanswered, true
+	}
+	kept, failure := c.workspace.Store.Recorder.Reply(c.r.Context(), c.reply.ReplyKey, c.began)
+	switch {
+	case failure != nil:
+		c.workspace.Logger.Warn("an idempotency key could not be looked up", zap.Error(failure))
+		err := wire.Errorf(wire.StoreUnavailable, "", "Whether the request was answered before can't be told. Send it again, or without its %s.", wire.HeaderIdempotencyKey)
+		err.RetryAfter = retryStore
+		return err, unanswered, true
+	case kept != nil:
+		err, end := c.replay(kept)
+		return err, end, true
+	}
+	return nil, unanswered, false
+}
+
+// keepReply stores an endpoint's answer, where the request bears an idempotency
+// key, before it goes out or is refused for want of room. An answer that can't be stored goes out all the same:
+// it was paid for.
+func (c *call) keepReply(status int, code string, body []byte) {
+	if c.reply == nil {
+		return
+	}
+	c.reply.TraceID, _ = trace.ParseID(c.info.traceID[0])
+	c.reply.Time, c.reply.Status, c.reply.Code, c.reply.Body = time.Now(), status, code, body
+	// Also for a caller that leaves now: it will want to know.
+	err := c.workspace.Store.Recorder.Keep(context.WithoutCancel(c.r.Context()), c.reply)
+	if err != nil {
+		c.workspace.Logger.Error("an answer could not be kept for its idempotency key: a repetition will ask the model again",
+			zap.String("trace_id", c.info.traceID[0]), zap.Error(err))
+	}
+	c.unclaim()
+}
+
+// keepFailure stores how an endpoint failed once providers were asked. A 503 is
+// not kept: it says that none took the request, and asks for its repetition.
+func (c *call) keepFailure(told *wire.Error) {
+	if c.reply != nil && told.Status != http.StatusServiceUnavailable {
+		c.keepReply(told.Status, told.Name, told.AppendJSON(nil))
+	}
+}

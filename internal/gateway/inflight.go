@@ -1,0 +1,84 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// hostOf is what the calls of a workspace's provider count at. One that does not
+// say which host it calls counts for itself.
+func hostOf(workspace, name string, provider providers.Provider) string {
+	if host, said := providers.Host(provider); said {
+		return host
+	}
+	return workspace + "/" + name
+}
+
+// retryInFlight is when a call may do better that was refused because as many as
+// may be are in flight. Nobody knows when one of them ends.
+const retryInFlight = time.Second
+
+// enter lets a call of an endpoint in, until the call is released, or refuses it
+// before anything is recorded or any provider asked. targets are looked at for
+// one whose host has a place; nil where the answer may come from another call.
+func (c *call) enter(targets []invoke.Target) *wire.Error {
+	limits := &c.workspace.InFlight
+	if c.gateway.process.full(targets, limits.Host) {
+		return c.refuse(inflight.OfHost)
+	}
+	ceiling := c.gateway.process.calls.Enter(c.workspace.Name, inflight.Key(c.key.digest), limits)
+	if ceiling != inflight.None {
+		return c.refuse(ceiling)
+	}
+	c.entered = true
+	c.gateway.metrics.inFlight.WithLabelValues(c.workspace.Name).Inc()
+	return nil
+}
+
+// leave ends a call that was let in.
+func (c *call) leave() {
+	if c.entered {
+		c.gateway.process.calls.Leave(c.workspace.Name, inflight.Key(c.key.digest))
+		c.entered = false
+		c.gateway.metrics.inFlight.WithLabelValues(c.workspace.Name).Dec()
+	}
+}
+
+// full reports whether of the targets that can be called none has a place at its
+// host, and there are such.
+func (p *Process) full(targets []invoke.Target, limit int) bool {
+	found := false
+	for i := range targets {
+		t := &targets[i]
+		if t.Provider == nil || providers.Availability(t.Provider) != nil {
+			continue
+		}
+		if t.Host == "" || !p.calls.HostFull(t.Host, limit) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+func (c *call) refuse(by inflight.Ceiling) *wire.Error {
+	c.gateway.metrics.refused.WithLabelValues(c.workspace.Name, by.String()).Inc()
+	limits := &c.workspace.InFlight
+	var err *wire.Error
+	switch by {
+	case inflight.OfKey:
+		err = wire.Errorf(wire.RateLimited, "", "The API key has %d calls in flight, as many as it may have (in_flight: key). Send the request again when one of them has ended.", limits.Key)
+	case inflight.OfWorkspace:
+		err = wire.Errorf(wire.Overloaded, "", "The workspace has %d calls in flight, as many as it may have (in_flight: workspace). Send the request again.", limits.Workspace)
+	case inflight.OfProcess:
+		err = wire.Errorf(wire.Overloaded, "", "The gateway has %d calls in flight, as many as it may have (in_flight: process). Send the request again.", limits.Process)
+	default:
+		err = wire.Errorf(wire.Overloaded, "", "The model provider's host has %d calls in flight, as many as it may have (in_flight: host). Send the request again.", limits.Host)
+	}
+	err.RetryAfter = retryInFlight
+	return err
+}

@@ -1,0 +1,49 @@
+package gateway
+
+import (
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+type hostless struct{ providers.Provider }
+
+type hosted struct{ hostless }
+
+func (hosted) Host() string { return "api.example.com:443" }
+
+// TestProviderWithoutAHostCountsForItself is about providers of third parties.
+func TestProviderWithoutAHostCountsForItself(t *testing.T) {
+	if hostOf("one", "acme", hostless{}) == hostOf("two", "acme", hostless{}) || hostOf("one", "acme", hostless{}) == "" {
+		t.Error("two providers of a name share a ceiling, or have none")
+	}
+	if hostOf("one", "a", hosted{}) != hostOf("two", "b", hosted{}) {
+		t.Error("two providers at a host do not share its ceiling")
+	}
+}
+
+// TestFull is about the targets of a call before anything is recorded of it.
+func TestFull(t *testing.T) {
+	const host = "full.example.com:443"
+	process := NewProcess()
+	process.calls.EnterHost(host, 1)
+	at := func(host string) invoke.Target { return invoke.Target{Provider: hosted{}, Host: host} }
+	for _, test := range []struct {
+		name    string
+		targets []invoke.Target
+		want    bool
+	}{
+		{"full", []invoke.Target{at(host)}, true},
+		{"both full", []invoke.Target{at(host), at(host)}, true},
+		{"one has a place", []invoke.Target{at(host), at("free.example.com:443")}, false},
+		{"one has no network", []invoke.Target{at(host), at("")}, false},
+		{"the other is not configured", []invoke.Target{at(host), {}}, true},
+		{"none is configured", []invoke.Target{{}}, false},
+		{"unknown yet", nil, false},
+	} {
+		if got := process.full(test.targets, 1); got != test.want {
+			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+}

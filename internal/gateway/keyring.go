@@ -1,0 +1,251 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+)
+
+// digest is the SHA-256 of an API key. Keys are random, so a plain hash keeps
+// them secret; a password hash would only slow every request down.
+type digest [sha256.Size]byte
+
+// digestOf is the digest of a key of legal form.
+func digestOf(key string) digest {
+	// On the stack: a conversion of the string would allocate.
+	var buffer [wire.MaxTokenLength]byte
+	return sha256.Sum256(buffer[:copy(buffer[:], key)])
+}
+
+// principal is who a key stands for.
+type principal struct {
+	digest    digest
+	name      string
+	workspace *Workspace
+	notAfter  time.Time // zero: never expires
+	revoked   bool
+}
+
+// keyring is the keys of all workspaces. Lookups take no lock; a change
+// replaces the whole map.
+//
+// A key selects one workspace. Where the keys of two are the same, who has it
+// keeps it, and one of the configuration goes before those of files. Where a
+// gateway that starts finds it in two files nobody has it: neither can be told
+// to be the thief. What is refused stays so until its own file changes, or Caddy
+// reloads: nothing comes to life by the edit of another workspace.
+type keyring struct {
+	mu      sync.Mutex // of held
+	held    map[*Workspace]*heldKeys
+	current atomic.Pointer[map[digest]*principal]
+}
+
+// heldKeys are the keys of one workspace.
+type heldKeys struct {
+	keys []*principal
+	has  map[digest]string // their names
+	// claims are the names of all keys that the workspace lists, those that it
+	// was refused too. No other gets one of them by an edit of its own.
+	claims map[digest]string
+}
+
+// errNoUsableKey refuses a keys file of which nothing can be used.
+var errNoUsableKey = errors.New("it has no usable key")
+
+// begin takes the keys of all workspaces. It fails where the configuration
+// itself gives one to two of them, and tells why keys of files are refused.
+func (k *keyring) begin(workspaces map[string]*Workspace) (map[*Workspace][]string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	owners := make(map[digest]*principal) // by the configuration
+	k.held = make(map[*Workspace]*heldKeys)
+	for _, name := range slices.Sorted(maps.Keys(workspaces)) {
+		w := workspaces[name]
+		for _, p := range w.inline {
+			if other, taken := owners[p.digest]; taken {
+				return nil, fmt.Errorf("the API key %q of workspace %s is also %q of workspace %s: a key selects one workspace",
+					p.name, w.Name, other.name, other.workspace.Name)
+			}
+			owners[p.digest] = p
+		}
+		k.held[w] = &heldKeys{has: make(map[digest]string), claims: claimsOf(w.inline, w.listed)}
+	}
+	for w, held := range k.held {
+		// What it has under the configuration that still runs.
+		if last := w.Memory.keys.Load(); last != nil {
+			for sum, name := range last.has {
+				if _, taken := owners[sum]; !taken {
+					held.has[sum] = name
+				}
+			}
+		}
+		for _, p := range w.inline {
+			held.has[p.digest] = p.name
+		}
+	}
+	next := make(map[*Workspace]*heldKeys)
+	problems := make(map[*Workspace][]string)
+	for w := range k.held {
+		next[w], problems[w] = k.resolve(w, w.listed)
+	}
+	k.held = next
+	k.swap()
+	return problems, nil
+}
+
+// update takes what a workspace's file lists now, and tells why some of it is
+// refused. A list of which nothing can be used is refused as a whole.
+func (k *keyring) update(w *Workspace, listed []fileKey) ([]string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	held, problems := k.resolve(w, listed)
+	if len(problems) == len(listed) {
+		return problems, errNoUsableKey
+	}
+	k.held[w] = held
+	k.swap()
+	return problems, nil
+}
+
+func (k *keyring) swap() {
+	all := make(map[digest]*principal)
+	for _, held := range k.held {
+		for _, p := range held.keys {
+			all[p.digest] = p
+		}
+	}
+	k.current.Store(&all)
+}
+
+// has are the names of a workspace's keys. It must not be changed.
+func (k *keyring) has(w *Workspace) map[digest]string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.held[w].has
+}
+
+func claimsOf(inline []*principal, listed []fileKey) map[digest]string {
+	all := make(map[digest]string)
+	for _, key := range listed {
+		all[key.digest] = key.name
+	}
+	for _, p := range inline {
+		all[p.digest] = p.name
+	}
+	return all
+}
+
+// resolve finds which keys a workspace has, and says why not all of listed are
+// among them: as many reasons as there are such keys.
+func (k *keyring) resolve(w *Workspace, listed []fileKey) (*heldKeys, []string) {
+	held := &heldKeys{has: make(map[digest]string), claims: claimsOf(w.inline, listed)}
+	// What one entry revokes is no key of the workspace, wherever else it stands.
+	revoked := make(map[digest]string)
+	for _, key := range listed {
+		if key.revoked {
+			revoked[key.digest] = key.name
+		}
+	}
+	names := make(map[string]bool)
+	for _, p := range w.inline {
+		_, ended := revoked[p.digest]
+		held.add(&principal{digest: p.digest, name: p.name, workspace: w, revoked: ended})
+		names[p.name] = true
+	}
+	var problems []string
+	refuse := func(key fileKey, format string, args ...any) {
+		problems = append(problems, fmt.Sprintf("%q of workspace %s ", key.name, w.Name)+fmt.Sprintf(format, args...))
+	}
+	entries := make(map[digest]bool) // of the file, that were used
+	for _, key := range k.knownFirst(w, listed) {
+		rival, theirs := k.rival(w, key.digest)
+		switch {
+		case rival != nil:
+			refuse(key, "is the key %q of workspace %s: a key selects one workspace", theirs, rival.Name)
+		case !key.revoked && revoked[key.digest] != "":
+			refuse(key, "is revoked by the entry %q", revoked[key.digest])
+		case entries[key.digest] || !key.revoked && held.has[key.digest] != "":
+			refuse(key, "is the key %q once more", held.has[key.digest])
+		case key.revoked:
+			entries[key.digest] = true
+			if _, inline := held.has[key.digest]; !inline {
+				held.add(&principal{digest: key.digest, name: key.name, workspace: w, revoked: true})
+			}
+		case names[key.name]:
+			refuse(key, "has the name of another key")
+		default:
+			entries[key.digest], names[key.name] = true, true
+			held.add(&principal{digest: key.digest, name: key.name, workspace: w, notAfter: key.notAfter})
+		}
+	}
+	return held, problems
+}
+
+func (h *heldKeys) add(p *principal) {
+	h.keys = append(h.keys, p)
+	h.has[p.digest] = p.name
+}
+
+// knownFirst are the entries, those of keys that the workspace has before
+// others: a new one that contradicts one of them does not take its place.
+func (k *keyring) knownFirst(w *Workspace, listed []fileKey) []fileKey {
+	var known, others []fileKey
+	for _, key := range listed {
+		if k.held[w].has[key.digest] == key.name {
+			known = append(known, key)
+		} else {
+			others = append(others, key)
+		}
+	}
+	return append(known, others...)
+}
+
+// rival is the workspace, if there is one, for which another does not get a key,
+// and the key's name there.
+func (k *keyring) rival(w *Workspace, sum digest) (rival *Workspace, name string) {
+	_, ours := k.held[w].has[sum]
+	for other, held := range k.held {
+		theirs, claimed := held.claims[sum]
+		if _, has := held.has[sum]; other == w || !claimed || ours && !has {
+			continue
+		}
+		if rival == nil || other.Name < rival.Name {
+			rival, name = other, theirs
+		}
+	}
+	return rival, name
+}
+
+// find returns the principal of a key of legal form, valid or not, or nil.
+func (k *keyring) find(key string) *principal {
+	keys := k.current.Load()
+	if keys == nil {
+		return nil
+	}
+	sum := digestOf(key)
+	p, ok := (*keys)[sum]
+	// The map finds by parts of the digest; what decides takes the same time
+	// wherever two digests differ.
+	if !ok || subtle.ConstantTimeCompare(sum[:], p.digest[:]) != 1 {
+		return nil
+	}
+	return p
+}
+
+// authenticate returns the principal of a valid key of legal form, as
+// wire.BearerToken returns it, or nil.
+func (k *keyring) authenticate(key string, now time.Time) *principal {
+	p := k.find(key)
+	if p == nil || p.revoked || !p.notAfter.IsZero() && now.After(p.notAfter) {
+		return nil
+	}
+	return p
+}

@@ -1,0 +1,162 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/internal/visible"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/secret"
+)
+
+// defaultKeysInterval is how often a keys file is looked at.
+const defaultKeysInterval = time.Second
+
+// maxKeyProblems is how many keys that were refused are logged one by one.
+const maxKeyProblems = 20
+
+// resolveKeys finds the keys of the configuration and those of the keys file.
+func (w *Workspace) resolveKeys() error {
+	names := make(map[string]bool)
+	digests := make(map[digest]string)
+	var empty []string
+	for _, key := range w.APIKeys {
+		if key.Name == "" || names[key.Name] {
+			return fmt.Errorf("api_key %q: every key needs a name of its own", key.Name)
+		}
+		if len(key.Name) > wire.MaxKeyName {
+			return fmt.Errorf("api_key: a name has at most %d bytes, this one %d", wire.MaxKeyName, len(key.Name))
+		}
+		names[key.Name] = true
+		value, err := key.Key.Resolve()
+		switch {
+		case errors.Is(err, secret.ErrEmpty):
+			empty = append(empty, err.Error())
+			w.Logger.Warn("an API key is empty and can't be used", zap.String("api_key", key.Name), zap.Error(err))
+			continue
+		case err != nil:
+			return fmt.Errorf("api_key %s: %w", key.Name, err)
+		case !wire.LegalToken(value):
+			return fmt.Errorf("api_key %s: %s must be %d to %d visible ASCII characters, it has %d bytes",
+				key.Name, key.Key, wire.MinTokenLength, wire.MaxTokenLength, len(value))
+		}
+		sum := digestOf(value)
+		if first, twice := digests[sum]; twice {
+			w.Logger.Error("an API key is the same as another, whose name it gets", zap.String("api_key", key.Name), zap.String("other", first))
+			continue
+		}
+		digests[sum] = key.Name
+		w.inline = append(w.inline, &principal{digest: sum, name: key.Name, workspace: w})
+	}
+	if err := w.openKeysFile(); err != nil {
+		return err
+	}
+	switch {
+	case len(w.inline) > 0 || len(w.listed) > 0:
+		return nil
+	case len(empty) > 0:
+		return fmt.Errorf("no usable API key: %s", strings.Join(empty, ", "))
+	}
+	return errors.New("no API key is configured: `api_key <name> {env.NAME}` or `keys <file>`")
+}
+
+// openKeysFile finds what the keys file lists. Where the workspace runs it is
+// the list that is in use, until start looks at the file.
+func (w *Workspace) openKeysFile() error {
+	if w.KeysFile == "" {
+		return nil
+	}
+	w.fileKeys = &keysFile{path: w.KeysFile}
+	if last := w.Memory.keys.Load(); last != nil && last.path == w.KeysFile {
+		w.listed = last.listed
+		return nil
+	}
+	var err error
+	if w.listed, _, err = w.fileKeys.read(); err != nil {
+		return fmt.Errorf("keys: %w", visible.Error(err))
+	}
+	return nil
+}
+
+// beginKeys is told which keys of the file are refused at first.
+func (w *Workspace) beginKeys(problems []string) {
+	w.keysRefused = len(problems) > 0
+	if w.fileKeys != nil && w.fileKeys.wasRead() {
+		w.reportKeys(problems)
+	}
+}
+
+// startKeys begins to follow the keys file.
+func (w *Workspace) startKeys(ctx context.Context) {
+	w.keysTaken(w.listed, !w.keysRefused)
+	if w.fileKeys == nil {
+		return
+	}
+	w.checkKeys()
+	w.background.Go(func() { w.followKeys(ctx) })
+}
+
+// followKeys takes the keys file anew whenever it has changed. It looks at the
+// path and does not watch it, because what stands there may be a link that
+// somebody swaps.
+func (w *Workspace) followKeys(ctx context.Context) {
+	ticker := time.NewTicker(w.gateway.keysInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			w.checkKeys()
+		}
+	}
+}
+
+func (w *Workspace) checkKeys() {
+	listed, changed, err := w.fileKeys.read()
+	if !changed {
+		return
+	}
+	var problems []string
+	if err == nil {
+		problems, err = w.gateway.keys.update(w, listed)
+		w.reportKeys(problems)
+	}
+	if err != nil {
+		w.gateway.metrics.keysValid.WithLabelValues(w.Name).Set(0)
+		w.Logger.Error("the keys file can't be used, its last keys stay valid", zap.String("file", w.fileKeys.path), zap.Error(visible.Error(err)))
+		return
+	}
+	w.keysTaken(listed, len(problems) == 0)
+	w.Logger.Info("keys loaded", zap.String("file", w.fileKeys.path), zap.Int("keys", len(listed)-len(problems)))
+}
+
+// keysTaken remembers the keys that are in use.
+func (w *Workspace) keysTaken(listed []fileKey, all bool) {
+	last := &lastKeys{listed: listed, has: w.gateway.keys.has(w)}
+	if w.fileKeys != nil {
+		last.path = w.fileKeys.path
+	}
+	w.Memory.keys.Store(last)
+	valid := 0.0
+	if all {
+		valid = 1
+	}
+	w.gateway.metrics.keysValid.WithLabelValues(w.Name).Set(valid)
+}
+
+// reportKeys logs why keys of the file are refused.
+func (w *Workspace) reportKeys(problems []string) {
+	for i, problem := range problems {
+		if i == maxKeyProblems {
+			w.Logger.Error("further API keys of the keys file are refused", zap.String("file", w.fileKeys.path), zap.Int("keys", len(problems)-i))
+			return
+		}
+		w.Logger.Error("an API key is refused until its keys file changes: "+problem, zap.String("file", w.fileKeys.path))
+	}
+}

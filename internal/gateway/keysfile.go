@@ -1,0 +1,120 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/regular"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+)
+
+// keysFile is a file of API key digests, a JSON list of
+//
+//	{"name": "app", "sha256": "<64 hex digits>", "not_after": "2027-01-31T00:00:00Z", "revoked": true}
+//
+// of which the last two are optional. It is one goroutine's at a time.
+type keysFile struct {
+	path   string
+	seen   [sha256.Size]byte // the digest of the content that was read last
+	failed string            // why there was none since; empty: there was
+}
+
+// fileKey is an entry of a keys file.
+type fileKey struct {
+	name     string
+	digest   digest
+	notAfter time.Time // zero: never expires
+	revoked  bool
+}
+
+const (
+	// maxKeysFile bounds the file, in bytes, for it is read once a second. It
+	// has room for some 30,000 keys.
+	maxKeysFile = document.MaxFileBytes
+)
+
+// read reads the file, and reports whether what it says differs from the last
+// reading. It compares the content: a change may leave size and times as they
+// were.
+func (f *keysFile) read() (keys []fileKey, changed bool, err error) {
+	data, err := regular.ReadFile(f.path, maxKeysFile)
+	if err != nil {
+		changed = f.failed != err.Error()
+		f.failed = err.Error()
+		return nil, changed, err
+	}
+	sum := sha256.Sum256(data)
+	if f.failed == "" && sum == f.seen {
+		return nil, false, nil
+	}
+	f.failed, f.seen = "", sum
+	keys, err = parseKeys(f.path, data)
+	return keys, true, err
+}
+
+// wasRead reports whether there was content at some reading.
+func (f *keysFile) wasRead() bool { return f.seen != [sha256.Size]byte{} }
+
+// parseKeys reads a list of keys, at least one.
+func parseKeys(path string, data []byte) ([]fileKey, error) {
+	// It is JSON whatever its name is.
+	const name = "keys.json"
+	var errs document.Errors
+	list := document.Parse(name, data, &errs)
+	var keys []fileKey
+	switch {
+	case errs.Len() > 0:
+	case list == nil:
+		errs.AddAt(document.Position{File: name, Line: 1, Column: 1}, "the file is empty: it must be a list of keys")
+	case list.Shape != document.Sequence:
+		errs.Add(list, "the file must be a list of keys, this is %s", list.Describe())
+	case len(list.Items) == 0:
+		errs.Add(list, "the file lists no key: to revoke one, keep its entry and add \"revoked\": true")
+	default:
+		keys = make([]fileKey, len(list.Items))
+		for i, item := range list.Items {
+			keys[i] = readKey(item, &errs)
+		}
+	}
+	for _, e := range errs.List() {
+		e.Pos.File = path
+	}
+	return keys, errs.Err()
+}
+
+func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
+	if !n.CheckMembers(errs, "a key", "name", "sha256", "not_after", "revoked") {
+		return key
+	}
+	if name := n.Get("name"); name == nil || !name.Quoted || name.Text == "" || len(name.Text) > wire.MaxKeyName {
+		errs.Add(orItself(name, n), "a key needs a name, text of 1 to %d bytes", wire.MaxKeyName)
+	} else {
+		key.name = name.Text
+	}
+	sha := n.Get("sha256")
+	// What stands there is not repeated: it may be the key itself.
+	if sha == nil || !sha.Quoted || hex.DecodedLen(len(sha.Text)) != len(key.digest) {
+		errs.Add(orItself(sha, n), "sha256 of the key %q must be 64 hex digits, the digest that `caddy cadenza key` prints", key.name)
+	} else if _, err := hex.Decode(key.digest[:], []byte(sha.Text)); err != nil {
+		errs.Add(sha, "sha256 of the key %q must be 64 hex digits, the digest that `caddy cadenza key` prints", key.name)
+	}
+	if end := n.Get("not_after"); !end.IsNull() {
+		if err := key.notAfter.UnmarshalText([]byte(end.Text)); err != nil || !end.Quoted {
+			errs.Add(end, "not_after of the key %q must be a time such as \"2027-01-31T00:00:00Z\", this is %s", key.name, end.Describe())
+		}
+	}
+	if revoked := n.Get("revoked"); revoked != nil {
+		key.revoked, _ = revoked.ReadBool(errs, "revoked")
+	}
+	return key
+}
+
+// orItself is where a message about a member stands, which may be missing.
+func orItself(member, of *document.Node) *document.Node {
+	if member == nil {
+		return of
+	}
+	return member
+}

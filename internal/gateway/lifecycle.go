@@ -1,0 +1,112 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// start opens the store and begins to follow the files. The sinks have started.
+func (w *Workspace) start() {
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	w.Store.limits.add(&w.Limits)
+	w.Store.Recorder.Join(w.Name)
+	w.Store.Recorder.Open()
+	w.makeIDs(ctx)
+	w.unsubscribe = w.Source.Subscribe(w.definitionsChanged)
+	if err := w.Source.Watch(); err != nil {
+		w.Logger.Error("the definitions can't be watched: edits are served after a reload of Caddy only", zap.Error(err))
+	}
+	w.definitionsChanged(w.Source.Snapshot(), w.Source.LastError())
+	w.startKeys(ctx)
+}
+
+// end ends what start began. It is called once, whether the workspace has started
+// or not.
+func (w *Workspace) end() {
+	if w.stop == nil {
+		return // it was not started
+	}
+	w.stop()
+	w.background.Wait()
+	w.unsubscribe()
+	w.Store.limits.remove(&w.Limits)
+	w.Store.Recorder.Leave(w.Name)
+}
+
+// definitionsChanged is told of every load of the definitions.
+func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error) {
+	m := w.gateway.metrics
+	if slow, ok := errors.AsType[*definition.SlowLoadError](err); ok {
+		m.valid.WithLabelValues(w.Name).Set(0)
+		w.Logger.Error("loading the definitions takes long, the last good ones are served meanwhile",
+			zap.String("revision", snapshot.Revision), zap.Time("loading_since", slow.Since))
+		return
+	}
+	if err != nil {
+		m.reloads.WithLabelValues(w.Name, "error").Inc()
+		m.valid.WithLabelValues(w.Name).Set(0)
+		w.Logger.Error("the definitions on disk are invalid, the last good ones are served",
+			zap.String("revision", snapshot.Revision), zap.Error(visible.Error(err)))
+		return
+	}
+	m.reloads.WithLabelValues(w.Name, "ok").Inc()
+	m.valid.WithLabelValues(w.Name).Set(1)
+	m.loaded.WithLabelValues(w.Name).SetToCurrentTime()
+	w.Logger.Info("definitions loaded",
+		zap.String("revision", snapshot.Revision),
+		zap.Int("prompts", len(snapshot.Prompts)),
+		zap.Int("endpoints", len(snapshot.Endpoints)),
+		zap.Int("remoteconfigs", len(snapshot.RemoteConfigs)),
+		zap.Int("warnings", definition.CountWarnings(snapshot.Warnings)))
+	for _, warning := range snapshot.Warnings {
+		w.Logger.Warn("definitions: " + visible.Line(warning.String()))
+	}
+	w.checkProviders(snapshot)
+	w.recordVersions(snapshot)
+}
+
+// checkProviders warns of endpoints whose targets name providers that are not
+// configured: they are skipped, which nobody means. It is called by one
+// goroutine at a time.
+func (w *Workspace) checkProviders(snapshot *definition.Snapshot) {
+	missing := make(map[string][]string) // endpoints by provider
+	for _, key := range slices.Sorted(maps.Keys(snapshot.Endpoints)) {
+		endpoint := snapshot.Endpoints[key]
+		for _, variant := range endpoint.Prompt.Variants() {
+			for _, target := range endpoint.Targets(variant) {
+				if _, configured := w.Providers[target.Provider]; !configured && !slices.Contains(missing[target.Provider], key) {
+					missing[target.Provider] = append(missing[target.Provider], key)
+				}
+			}
+		}
+	}
+	for provider, endpoints := range missing {
+		// An edit elsewhere is no reason to say it again.
+		if !slices.Equal(w.warned[provider], endpoints) {
+			w.Logger.Warn("a provider that endpoints name is not configured: its targets are skipped",
+				zap.String("provider", visible.Line(provider)), zap.Strings("endpoints", endpoints))
+		}
+	}
+	w.warned = missing
+}
+
+// recordVersions has the store keep each definition's content, so that a trace
+// tells exactly what answered.
+func (w *Workspace) recordVersions(snapshot *definition.Snapshot) {
+	var versions []trace.Version
+	for d := range snapshot.All() {
+		versions = append(versions, trace.Version{
+			Workspace: w.Name, Kind: d.Kind, Key: d.Key, Version: d.Version, Content: d.Content(),
+		})
+	}
+	w.Store.Recorder.Versions(versions)
+}

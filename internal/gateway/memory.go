@@ -1,0 +1,57 @@
+package gateway
+
+import (
+	"sync/atomic"
+
+	"github.com/cadenza-gateway/cadenza/cache"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
+)
+
+// What a workspace's caches may take, in bytes.
+const (
+	decisionsSize = 32 << 20
+	answersSize   = 64 << 20
+)
+
+// Memory is what a workspace remembers over reloads without keeping it
+// anywhere: the health of its targets, the decisions of costly tables, answers of
+// models, which keys it has, and how much is being sent.
+type Memory struct {
+	*leases
+	keys          atomic.Pointer[lastKeys] // nil: none yet
+	engine        *invoke.Engine
+	decisions     *cache.Cache
+	answers       *cache.Answers
+	largeRequests room
+	largeAnswers  room
+}
+
+// lastKeys are the keys of a workspace that runs.
+type lastKeys struct {
+	path   string // of the keys file
+	listed []fileKey
+	has    map[digest]string
+}
+
+// NewMemory makes the memory of a workspace that has none. Its owner closes it.
+func NewMemory() (*Memory, error) {
+	decisions, err := cache.New(decisionsSize)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := cache.NewAnswers(answersSize)
+	if err != nil {
+		decisions.Close()
+		return nil, err
+	}
+	return &Memory{
+		leases: newLeases(), engine: invoke.NewEngine(), decisions: decisions, answers: answers,
+	}, nil
+}
+
+// Close closes the caches when the last request that uses them has ended.
+func (m *Memory) Close() {
+	m.drain()
+	m.decisions.Close()
+	m.answers.Close()
+}

@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"errors"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/prompt"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// prompts answers a request for prompts.
+func (c *call) prompts() *wire.Error {
+	request, err := c.request.Prompts()
+	if err != nil {
+		return err
+	}
+	if err := c.bind(request.Context); err != nil {
+		return err
+	}
+	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
+
+	size, recorded := wire.AnswersSize, 0
+	for _, key := range request.Keys {
+		p, known := c.snapshot.Prompts[key]
+		if !known {
+			c.unknown = append(c.unknown, key)
+			continue
+		}
+		decision := c.decide(trace.KindPrompt, &p.Definition, p.Table())
+		if err := c.bindVariables(p); err != nil {
+			return err
+		}
+		value, tooLarge := p.Variant(decision).Size(&c.values)
+		if tooLarge != nil {
+			return wire.Errorf(wire.InvalidRequest, "variables", "The prompt %s would be too large: %v.", key, tooLarge)
+		}
+		size += wire.AnswerSize(key, value, "")
+		if c.logs(&p.Definition) == definition.LogContent {
+			recorded += value
+		}
+		c.picked = append(c.picked, picked{prompt: p, decision: decision})
+	}
+	if err := c.makeRoom(size, recorded); err != nil {
+		return err
+	}
+
+	out := wire.AppendAnswersStart(c.out)
+	for i := range c.picked {
+		p, decision := c.picked[i].prompt, c.picked[i].decision
+		variant := p.Variant(decision)
+		if err := c.bindVariables(p); err != nil {
+			return err
+		}
+		out = wire.AppendAnswerStart(out, p.Key)
+		valueAt := len(out)
+		out, _ = variant.AppendJSON(out, &c.values) // its size was looked at
+		record := c.newRecord(trace.KindPrompt, &p.Definition, p.Table(), decision)
+		if c.logs(&p.Definition) == definition.LogContent {
+			record.Response = append(record.Response[:0], out[valueAt:]...)
+		}
+		record.Variant, record.Provider, record.Model = variant.Key, variant.Provider, variant.Model
+		c.noteVariables(record, &p.Definition)
+		c.traceText = record.ID.AppendTo(c.traceText[:0])
+		c.keep(record, &p.Definition)
+		out = wire.AppendAnswerEnd(out, "", c.traceText)
+	}
+	c.out = wire.AppendAnswersEnd(out)
+	return c.answerKeys()
+}
+
+// bindVariables binds the caller's variables to a prompt's, where they aren't.
+func (c *call) bindVariables(p *definition.Prompt) *wire.Error {
+	if c.values.BoundTo(p.Variables()) {
+		return nil
+	}
+	err := p.Variables().Bind(c.variables, &c.values)
+	if err == nil {
+		return nil
+	}
+	if missing, ok := errors.AsType[*prompt.MissingError](err); ok {
+		return wire.Errorf(wire.MissingVariable, "variables."+missing.Name,
+			"The prompt %s requires the variable %q. Send it in \"variables\".", p.Key, missing.Name)
+	}
+	return wire.Errorf(wire.InvalidRequest, "variables", "%v", err)
+}

@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// newRecord begins the trace of one answer.
+func (c *call) newRecord(kind trace.Kind, d *definition.Definition, table *rules.Table, decision rules.Decision) *trace.Record {
+	record := trace.AcquireRecord()
+	record.ID = c.workspace.newID(kind, c.began)
+	record.Time = c.began
+	record.Workspace = c.workspace.Name
+	record.APIKey = c.key.name
+	record.Kind = kind
+	record.Key, record.Version, record.Revision = d.Key, d.Version, c.snapshot.Revision
+	record.Row = rowOf(table, decision)
+	return record
+}
+
+// logs is what is recorded of a definition's answers: as the definition says,
+// else as the workspace does, and never more than the caller allows.
+func (c *call) logs(d *definition.Definition) definition.LogPolicy {
+	policy := d.Log
+	if policy == definition.Unset {
+		policy = c.workspace.Log
+	}
+	if c.logCeiling != definition.Unset {
+		policy = min(policy, c.logCeiling)
+	}
+	return policy
+}
+
+// readLogCeiling reads what the caller allows to be recorded.
+func (c *call) readLogCeiling() *wire.Error {
+	values := c.r.Header[wire.HeaderLog]
+	if len(values) == 0 {
+		return nil
+	}
+	policy, known := definition.ParseLogPolicy(values[0])
+	if !known || len(values) > 1 {
+		return wire.Errorf(wire.InvalidRequest, wire.HeaderLog,
+			"%s must be one of %s. It lowers what is recorded of the request, and never raises it.", wire.HeaderLog, strings.Join(definition.LogPolicies(), ", "))
+	}
+	c.logCeiling = policy
+	return nil
+}
+
+// rowOf names the row that a table decided by, empty where the default did.
+func rowOf(table *rules.Table, decision rules.Decision) string {
+	if decision.Row < 0 {
+		return ""
+	}
+	return table.Rows()[decision.Row].ID
+}
+
+// noteVariables notes what was odd about the variables.
+func (c *call) noteVariables(record *trace.Record, d *definition.Definition) {
+	if c.logs(d) == definition.LogNone {
+		return
+	}
+	for _, name := range c.values.Empty() {
+		record.Notes = append(record.Notes, "variables."+name+": empty")
+	}
+	if n := c.values.Undeclared(); n > 0 {
+		record.Notes = append(record.Notes, strconv.Itoa(n)+" undeclared variables")
+	}
+}
+
+// addMessages keeps the rendered messages.
+func addMessages(record *trace.Record, messages []providers.Message) {
+	dst := append(record.Messages[:0], '[')
+	for i, m := range messages {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"role":`...)
+		dst = jsontext.AppendString(dst, m.Role)
+		dst = append(dst, `,"content":`...)
+		dst = jsontext.AppendString(dst, m.Content)
+		dst = append(dst, '}')
+	}
+	record.Messages = append(dst, ']')
+}
+
+// keep keeps the record of an answer until the whole request has succeeded.
+// Nothing is recorded of a definition that says so.
+func (c *call) keep(record *trace.Record, d *definition.Definition) {
+	c.answered++
+	record.Status = http.StatusOK
+	policy := c.logs(d)
+	if policy == definition.LogNone {
+		trace.ReleaseRecord(record)
+		return
+	}
+	record.SharesContent = policy == definition.LogContent
+	c.records = append(c.records, record)
+}
+
+// recordEvaluations hands the traces of a request's keys to the recorder,
+// which owns them from then on.
+func (c *call) recordEvaluations() {
+	if len(c.records) == 0 {
+		return
+	}
+	c.addRequestToAll()
+	for _, record := range c.records {
+		c.workspace.redactAnswer(record)
+	}
+	records := c.records
+	c.records = c.records[:0] // they are the recorder's, whatever happens in it
+	c.workspace.Store.Recorder.Evaluations(records)
+	clear(records)
+}
+
+// dropRecords gives back the traces of a request that failed.
+func (c *call) dropRecords() {
+	for i, record := range c.records {
+		trace.ReleaseRecord(record)
+		c.records[i] = nil
+	}
+	c.records = c.records[:0]
+}

@@ -1,0 +1,125 @@
+package gateway
+
+import (
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// remoteConfigs answers a request for remote configurations.
+func (c *call) remoteConfigs() *wire.Error {
+	request, err := c.request.RemoteConfigs()
+	if err != nil {
+		return err
+	}
+	if err := c.bind(request.Context); err != nil {
+		return err
+	}
+	c.context, c.metadata = request.Context, request.Metadata
+
+	size, recorded := wire.AnswersSize, 0
+	for _, key := range request.Keys {
+		config, known := c.snapshot.RemoteConfigs[key]
+		if !known {
+			c.unknown = append(c.unknown, key)
+			continue
+		}
+		decision := c.decide(trace.KindRemoteConfig, &config.Definition, config.Table())
+		value := len(config.Value(decision))
+		size += wire.AnswerSize(key, value, config.Type)
+		if c.logs(&config.Definition) == definition.LogContent {
+			recorded += value
+		}
+		c.picked = append(c.picked, picked{config: config, decision: decision})
+	}
+	if err := c.makeRoom(size, recorded); err != nil {
+		return err
+	}
+
+	out := wire.AppendAnswersStart(c.out)
+	for i := range c.picked {
+		config, decision := c.picked[i].config, c.picked[i].decision
+		value := config.Value(decision)
+		record := c.newRecord(trace.KindRemoteConfig, &config.Definition, config.Table(), decision)
+		if c.logs(&config.Definition) == definition.LogContent {
+			record.Response = append(record.Response[:0], value...)
+		}
+		c.traceText = record.ID.AppendTo(c.traceText[:0])
+		c.keep(record, &config.Definition)
+		out = wire.AppendAnswerStart(out, config.Key)
+		out = append(out, value...)
+		out = wire.AppendAnswerEnd(out, config.Type, c.traceText)
+	}
+	c.out = wire.AppendAnswersEnd(out)
+	return c.answerKeys()
+}
+
+// picked is what one key of a request is answered with: a prompt or a
+// configuration.
+type picked struct {
+	prompt   *definition.Prompt
+	config   *definition.RemoteConfig
+	decision rules.Decision
+}
+
+// makeRoom makes room for an answer of so many bytes, and for what is recorded of
+// it, before anything of it is rendered: a request of a few bytes may ask for
+// many megabytes.
+func (c *call) makeRoom(size, recorded int) *wire.Error {
+	if most := c.workspace.MaxAnswerSize; int64(size) > most {
+		return wire.Errorf(wire.InvalidRequest, "keys", "The answer would have %d bytes, at most %d are allowed (max_answer_size). Ask for fewer keys at a time, or send shorter variables.", size, most)
+	}
+	if err := c.takeRoom(size+recorded, "Try again, or ask for fewer keys at a time."); err != nil {
+		return err
+	}
+	c.out = slices.Grow(c.out[:0], size)
+	return nil
+}
+
+// answerKeys sends the answer that was built for a request's keys and records
+// its traces.
+func (c *call) answerKeys() *wire.Error {
+	if len(c.unknown) > 0 {
+		c.gateway.metrics.unknownKeys.WithLabelValues(c.route.String()).Add(float64(len(c.unknown)))
+		names := c.nameUnknown()
+		c.workspace.Logger.Debug("a request named keys that no definition has",
+			zap.Stringer("route", c.route), zap.String("api_key", c.key.name), zap.String("keys", names))
+		c.w.Header()[wire.HeaderUnknownKeys] = []string{names}
+		if c.answered == 0 {
+			return wire.Errorf(wire.UnknownKey, "keys", "No definition has any of these keys: %s.", names)
+		}
+	}
+	traceID := ""
+	if c.answered == 1 {
+		traceID = string(c.traceText)
+	}
+	c.setHeaders(traceID)
+	if status := c.cacheStatus(); status != nil {
+		c.w.Header()[wire.HeaderCacheStatus] = status
+	}
+	latency := time.Since(c.began)
+	for _, record := range c.records {
+		record.Latency = latency
+	}
+	c.recordEvaluations()
+	c.keepRoom(len(c.out)) // what is recorded is the recorder's
+	c.write(c.out)
+	return nil
+}
+
+// nameUnknown lists the keys that no definition has. What may be a secret that
+// somebody took for one is counted and not named: headers and logs are kept.
+func (c *call) nameUnknown() string {
+	for i, key := range c.unknown {
+		if c.workspace.redactor.String(key) != key {
+			c.unknown[i] = "" // is of no legal form
+		}
+	}
+	return wire.UnknownKeys(c.unknown)
+}

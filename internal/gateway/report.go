@@ -1,0 +1,139 @@
+package gateway
+
+import (
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// retryStore is when a caller should report again what the store could not
+// take.
+const retryStore = 2 * time.Second
+
+// metrics takes a metrics record. It is answered once it is on disk. pathID is
+// the trace that the path names, empty where it names none.
+func (c *call) metrics(pathID string) *wire.Error {
+	key, err := wire.IdempotencyKey(c.r.Header)
+	if err != nil {
+		return err
+	}
+	record, id, kind, err := c.metricsRecord(pathID)
+	if err != nil {
+		return err
+	}
+	ignored, err := record.Apply(kind)
+	if err != nil {
+		return err
+	}
+	if c.logCeiling != definition.Unset && c.logCeiling < definition.LogContent && record.LLMResponse != nil {
+		record.LLMResponse = nil
+		ignored = append(ignored, "llm_response")
+	}
+	unattached := ""
+	if kind == trace.KindMetrics && record.TraceID == nil {
+		unattached = id.String()
+	}
+	c.out = wire.AppendMetricsAnswer(c.out[:0], unattached, ignored)
+	if key != "" {
+		if err := c.claim(key, pathID); err != nil {
+			return err
+		}
+		c.reply.TraceID, c.reply.Time, c.reply.Status, c.reply.Body = id, c.began, http.StatusOK, c.out
+	}
+	earlier, failure := c.storeMetrics(record, id)
+	switch {
+	case failure != nil:
+		c.info.traceID[0] = id.String()
+		c.workspace.Logger.Warn("a metrics record could not be stored", zap.String("trace_id", c.info.traceID[0]), zap.Error(failure))
+		err := wire.Errorf(wire.StoreUnavailable, "", "The record could not be stored. Send it again.")
+		err.RetryAfter = retryStore
+		err.TraceID = c.info.traceID[0]
+		return err
+	case earlier != nil:
+		err, _ := c.replay(earlier)
+		return err
+	}
+	c.unclaim()
+	c.info.traceID[0] = id.String()
+	c.w.Header()[wire.HeaderTraceID] = c.info.traceID[:]
+	c.write(c.out)
+	return nil
+}
+
+// storeMetrics stores a record together with the reply to it, where the request
+// bears an idempotency key. Where that key has a reply already, it stores
+// neither and returns that.
+func (c *call) storeMetrics(record *wire.MetricsRecord, id trace.ID) (earlier *trace.Reply, err error) {
+	recorder := c.workspace.Store.Recorder
+	switch {
+	case !record.Empty():
+		stored := &trace.Metrics{
+			TraceID: id, Workspace: c.workspace.Name, APIKey: c.key.name, Time: c.began,
+			Score: record.Score, Latency: record.Latency, RoundtripTime: record.RoundtripTime,
+			LLMResponse: record.LLMResponse, ChainID: record.ChainID, ConversationID: record.ConversationID,
+			Metadata: record.Metadata, Reply: c.reply,
+		}
+		if e := record.Economics; e != nil {
+			stored.PromptTokens, stored.CompletionTokens, stored.TotalTokens = &e.PromptTokens, &e.CompletionTokens, &e.TotalTokens
+		}
+		c.workspace.redactReport(stored)
+		err = recorder.Metrics(c.r.Context(), stored)
+	case c.reply != nil:
+		err = recorder.Keep(c.r.Context(), c.reply)
+	}
+	if err != nil || c.reply == nil {
+		return nil, err
+	}
+	return c.reply.Earlier, nil
+}
+
+// metricsRecord parses the record and finds the trace that it belongs to.
+func (c *call) metricsRecord(pathID string) (record *wire.MetricsRecord, id trace.ID, kind trace.Kind, err *wire.Error) {
+	if c.route == RouteMetrics {
+		record, err = c.request.Metrics()
+	} else {
+		record, err = c.request.TraceMetrics(c.r.URL.RawQuery)
+	}
+	if err != nil {
+		return nil, id, 0, err
+	}
+	named := pathID
+	if record.TraceID != nil {
+		if named != "" && !sameTrace(named, *record.TraceID) {
+			return nil, id, 0, wire.Errorf(wire.UnknownTrace, "trace_id", "The path names another trace than the record does.")
+		}
+		named = *record.TraceID
+	}
+	if pathID == "" && record.TraceID == nil {
+		return record, c.workspace.newID(trace.KindMetrics, c.began), trace.KindMetrics, nil
+	}
+	id, ok := trace.ParseID(named)
+	if ok {
+		kind, ok = c.workspace.verifyID(id)
+	}
+	switch {
+	case !ok:
+	case c.route == RoutePromptMetrics && kind != trace.KindPrompt:
+		ok = false
+	case c.route == RouteRemoteConfigMetrics && kind != trace.KindRemoteConfig:
+		ok = false
+	}
+	if !ok {
+		return nil, id, 0, wire.Errorf(wire.UnknownTrace, "trace_id", "There is no such trace here. A trace id is the trace_id of an answer, and belongs to the workspace of its key.")
+	}
+	if record.TraceID == nil {
+		record.TraceID = &named
+	}
+	return record, id, kind, nil
+}
+
+func sameTrace(a, b string) bool {
+	first, ok := trace.ParseID(a)
+	second, okToo := trace.ParseID(b)
+	return ok && okToo && first == second
+}

@@ -1,0 +1,317 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/valyala/fastjson"
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/prompt"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// call is one request on its way through the gateway, with the buffers that
+// it uses. Calls are pooled.
+type call struct {
+	w         http.ResponseWriter
+	r         *http.Request
+	gateway   *Gateway
+	workspace *Workspace
+	key       *principal
+	route     Route
+	began     time.Time
+	snapshot  *definition.Snapshot
+	request   *wire.Request
+	info      *requestInfo
+	reply     *trace.Reply // to be, of a request with an idempotency key
+
+	// The members of the request's body that every route has.
+	context, metadata, variables *fastjson.Value
+
+	logCeiling definition.LogPolicy // the caller's; Unset: none
+	entered    bool                 // and counted among the calls in flight
+
+	picked    []picked        // for each known key
+	answered  int             // keys
+	cached    int             // decisions that the cache answered
+	uncached  int             // decisions that it might have, but did not
+	records   []*trace.Record // of the answers, until they are recorded
+	binding   rules.Binding
+	values    prompt.Values
+	room      int64 // of largeAnswers, until the call is released
+	held      int64 // of largeRequests
+	out       []byte
+	scratch   []byte // of a cache key
+	traceText []byte // of the answer that was built last
+	unknown   []string
+}
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// keepBuffer is the largest buffer, in bytes, that a pooled call keeps.
+const keepBuffer = 64 << 10
+
+// release returns the call to the pool. Nothing of it may be used afterwards.
+func (c *call) release() {
+	c.unclaim()
+	c.leave()
+	c.letGo()
+	c.keepRoom(0)
+	if c.request != nil {
+		c.request.Release()
+	}
+	c.dropRecords()
+	c.values.Reset()
+	clear(c.unknown)
+	clear(c.picked)
+	out, scratch := c.out[:0], c.scratch[:0]
+	if cap(out) > keepBuffer {
+		out = nil
+	}
+	if cap(scratch) > keepBuffer {
+		scratch = nil
+	}
+	*c = call{
+		binding: c.binding, values: c.values, records: c.records[:0],
+		unknown: c.unknown[:0], picked: c.picked[:0], out: out, scratch: scratch, traceText: c.traceText[:0],
+	}
+	calls.Put(c)
+}
+
+// Serve answers a request, whatever it is: with an answer or with an error, both
+// JSON objects. traceID is the trace that the path names, empty where it names
+// none.
+func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, to Route, traceID string) {
+	began := time.Now()
+	code := ""
+	defer func() {
+		problem := recover()
+		if problem != nil && problem != http.ErrAbortHandler {
+			code = wire.Internal.Name
+		}
+		g.metrics.observe(to, code, began)
+		switch problem {
+		case nil:
+			return
+		case http.ErrAbortHandler, errStreamPanicked:
+			abort(w, r)
+		}
+		g.logPanic(to, problem)
+		if r.ProtoMajor == 1 {
+			// How much of the body was read is not known any more.
+			writeLastError(w, panicked())
+			return
+		}
+		wire.WriteError(w, panicked())
+	}()
+
+	err, end := g.answer(w, r, to, traceID, began)
+	if err != nil {
+		code = err.Name
+	}
+	switch end {
+	case unanswered, unread:
+		writeError(w, r, err, end)
+	case cut:
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// logPanic is called while the panic is on the stack. Its value is not logged: it
+// may hold a caller's data.
+func (g *Gateway) logPanic(to Route, problem any) {
+	stack := zap.Stack("stack")
+	if p, ok := problem.(*invoke.Panic); ok {
+		stack = zap.ByteString("stack", p.Stack) // of the goroutine that it was on
+	}
+	g.logger.Error("a request panicked", zap.Stringer("route", to), stack)
+}
+
+func panicked() *wire.Error {
+	return wire.Errorf(wire.Internal, "", "The gateway failed. The operator finds the reason in its log.")
+}
+
+// ending is how far a response has come when its route returns.
+type ending uint8
+
+const (
+	unanswered ending = iota // nothing was written: there is an error to write
+	unread                   // the same, and the request's body isn't read to its end
+	answered                 // the response is complete
+	cut                      // the response broke off, and so must the connection
+)
+
+// endingOf is the ending of a route that writes all or nothing.
+func endingOf(err *wire.Error) (*wire.Error, ending) {
+	if err != nil {
+		return err, unanswered
+	}
+	return nil, answered
+}
+
+// answer does the work in the order that keeps an unauthenticated request
+// from causing any: path, method, key, limits, body.
+func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to Route, traceID string, began time.Time) (*wire.Error, ending) {
+	if to == RouteNone {
+		return wire.Errorf(wire.NotFound, "", "There is no route %s. The routes are POST /v1/prompts, /v1/endpoints, /v1/remoteconfigs and /v1/metrics.", printable(r.URL.Path)), unread
+	}
+	if r.Method != http.MethodPost {
+		err := wire.Errorf(wire.MethodNotAllowed, "", "This route takes POST.")
+		err.Allow = http.MethodPost
+		return err, unread
+	}
+	token, sent, ok := wire.BearerToken(r.Header)
+	if !ok {
+		return wire.Unauthorized(sent), unread
+	}
+	if !g.waitStarted(r.Context()) {
+		err := wire.Errorf(wire.Overloaded, "", "The gateway is starting. Try again.")
+		err.RetryAfter = startTimeout
+		return err, unread
+	}
+	key := g.keys.authenticate(token, began)
+	if key == nil {
+		return wire.Unauthorized(true), unread
+	}
+
+	c := calls.Get().(*call)
+	defer c.release()
+	c.w, c.r, c.gateway, c.key, c.workspace, c.route, c.began = w, r, g, key, key.workspace, to, began
+	c.request = wire.AcquireRequest()
+	// The gateway may stop while the request still runs.
+	store, memory := c.workspace.Store.leases, c.workspace.Memory.leases
+	store.acquire()
+	memory.acquire()
+	defer memory.release()
+	defer store.release()
+	c.describe()
+	if err := c.readLogCeiling(); err != nil {
+		return err, unread
+	}
+	if err := c.request.ReadBody(w, r, c.workspace.MaxBodySize, c.workspace.BodyTimeout, c.hold); err != nil {
+		return err, unread
+	}
+	c.request.SetMetadataLimit(c.workspace.MaxMetadataSize)
+	c.snapshot = c.workspace.Source.Snapshot()
+
+	switch to {
+	case RoutePrompts:
+		return endingOf(c.prompts())
+	case RouteRemoteConfigs:
+		return endingOf(c.remoteConfigs())
+	case RouteEndpoints:
+		return c.endpoint()
+	default:
+		return endingOf(c.metrics(traceID))
+	}
+}
+
+// bind binds the caller's context to the data model.
+func (c *call) bind(context *fastjson.Value) *wire.Error {
+	err := c.snapshot.Model.Bind(&c.binding, context, c.began)
+	if err == nil {
+		return nil
+	}
+	if refused, ok := errors.AsType[*rules.BindError](err); ok {
+		return wire.Errorf(wire.InvalidRequest, "context."+refused.Field, "%s", refused.Message)
+	}
+	return wire.Errorf(wire.InvalidRequest, "context", "%v", err)
+}
+
+// write sends a complete answer, and keeps it where it may be asked for again.
+func (c *call) write(body []byte) {
+	c.keepReply(http.StatusOK, "", body)
+	c.deliver(http.StatusOK, body)
+}
+
+// deliver sends a whole answer to a client that takes it, and does not return
+// where that fails.
+func (c *call) deliver(status int, body []byte) {
+	h := c.w.Header()
+	h["Content-Type"] = contentTypeJSON
+	h["Cache-Control"] = cacheControlNoStore
+	if len(body) > largeAnswer {
+		// An answer that may be cut is seen to be, whatever hands it on.
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	c.w.WriteHeader(status)
+	err := wire.WriteBody(c.w, body)
+	if err == nil {
+		return
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.workspace.Logger.Debug("a caller that did not take its answer was cut off",
+			zap.Stringer("route", c.route), zap.String("api_key", c.key.name), zap.Int("bytes", len(body)))
+	}
+	// The client left, or was cut off. Over HTTP/3 what it got would end in good
+	// order otherwise.
+	panic(http.ErrAbortHandler)
+}
+
+// Header values are shared, not made for each answer: nothing behind a handler
+// changes them in place.
+var (
+	contentTypeJSON     = []string{"application/json"}
+	cacheControlNoStore = []string{"no-store"}
+)
+
+// requestInfo is what placeholders say of a request. They are read after the
+// handler, by the access log, when the call is long back in its pool.
+type requestInfo struct {
+	workspace, key string
+	route          Route
+	// What the headers of the same names hold, one value each.
+	traceID, revision [1]string
+}
+
+// describe makes the request's placeholders available.
+func (c *call) describe() {
+	c.info = &requestInfo{workspace: c.workspace.Name, key: c.key.name, route: c.route}
+	if describe := c.gateway.describe; describe != nil {
+		describe(c.r, c.info.placeholder)
+	}
+}
+
+func (i *requestInfo) placeholder(name string) (any, bool) {
+	switch name {
+	case "http.auth.user.id":
+		return i.key, true
+	case "cadenza.workspace":
+		return i.workspace, true
+	case "cadenza.route":
+		return i.route.String(), true
+	case "cadenza.trace_id":
+		return i.traceID[0], true
+	}
+	return nil, false
+}
+
+// printable is a piece of a caller's text as a message may repeat it.
+func printable(text string) string {
+	const limit = 128
+	if len(text) > limit {
+		text = text[:limit] + "…"
+	}
+	return text
+}
+
+// setHeaders names the definitions that answered and, where the answer has a
+// single one, its trace.
+func (c *call) setHeaders(traceID string) {
+	h := c.w.Header()
+	c.info.revision[0] = c.snapshot.Revision
+	h[wire.HeaderRevision] = c.info.revision[:]
+	if traceID != "" {
+		c.info.traceID[0] = traceID
+		h[wire.HeaderTraceID] = c.info.traceID[:]
+	}
+}

@@ -1,0 +1,65 @@
+package gateway
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
+)
+
+// Leases is how many requests use the store.
+func (s *Store) Leases() int64 { return s.count.Load() - 1 }
+
+// Leases is how many requests use the memory.
+func (m *Memory) Leases() int64 { return m.count.Load() - 1 }
+
+// HeldByRequests is how many bytes large requests hold in all workspaces, and in
+// one.
+func (p *Process) HeldByRequests(m *Memory) (all, own int64) {
+	return p.largeRequests.taken.Load(), m.largeRequests.taken.Load()
+}
+
+// FillRequests takes all the room that a workspace's large requests have. The
+// function that it returns gives it back.
+func (m *Memory) FillRequests() (give func()) {
+	m.largeRequests.taken.Add(maxLargeRequests / 2)
+	return func() { m.largeRequests.taken.Add(-maxLargeRequests / 2) }
+}
+
+// CallsInFlight is how many calls of the process and at a host are in flight.
+func (p *Process) CallsInFlight(host string) (process, atHost int) {
+	return p.calls.Process(), p.calls.Host(host)
+}
+
+// CallMetrics are the gauge of calls in flight of a workspace, and the counter
+// of those refused by a ceiling.
+func (p *Process) CallMetrics(workspace, ceiling string) (now, refused float64) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(p.metrics.inFlight, p.metrics.refused)
+	families, err := registry.Gather()
+	if err != nil {
+		panic(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.Metric {
+			labels := make(map[string]string)
+			for _, label := range metric.Label {
+				labels[label.GetName()] = label.GetValue()
+			}
+			switch {
+			case labels["workspace"] != workspace:
+			case family.GetName() == "cadenza_calls_in_flight":
+				now = metric.GetGauge().GetValue()
+			case labels["ceiling"] == ceiling:
+				refused = metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return now, refused
+}
+
+// EnterCall has a call of a key in flight until leave.
+func (p *Process) EnterCall(workspace, key string) (leave func()) {
+	digest := inflight.Key(digestOf(key))
+	p.calls.Enter(workspace, digest, &inflight.Limits{Process: 1, Workspace: 1, Key: 1})
+	return func() { p.calls.Leave(workspace, digest) }
+}

@@ -1,0 +1,88 @@
+package gateway
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// minTraceKeyBits is how many bits of a trace key nobody can guess at least, as
+// unguessableBits estimates them: whoever has a few ids can try keys on them
+// without asking the gateway, and a try costs little. 16 random bytes are far
+// above it, in whatever way they are written.
+const minTraceKeyBits = 40
+
+// checkTraceKey refuses a key that can be guessed. The message tells nothing of it.
+func checkTraceKey(key string) error {
+	const mend = "`openssl rand -hex 32` makes a good one"
+	if len(key) < trace.MinKeyLength {
+		return fmt.Errorf("must have at least %d characters, it has %d: %s", trace.MinKeyLength, len(key), mend)
+	}
+	if unguessableBits(key) < minTraceKeyBits {
+		return fmt.Errorf("can be guessed, it must be random: %s", mend)
+	}
+	return nil
+}
+
+// unguessableBits estimates, with care, how many bits of a text nobody can guess.
+// What could be of a word counts as little as the letters of words do, and what
+// goes on as it began, or repeats what was there, as nothing.
+func unguessableBits(text string) (bits float64) {
+	for start := 0; start < len(text); {
+		kind := kindOfChar(text[start])
+		end := start + 1
+		for end < len(text) && kindOfChar(text[end]) == kind {
+			end++
+		}
+		each := kind.bits
+		if kind.word && end-start >= 4 {
+			each = 2
+		}
+		for i := start; i < end; i++ {
+			if !foreseen(text, i) {
+				bits += each
+			}
+		}
+		start = end
+	}
+	return bits
+}
+
+// charKind are characters that stand together.
+type charKind struct {
+	bits float64 // of one of them
+	word bool    // may be of a word
+}
+
+func kindOfChar(c byte) charKind {
+	switch {
+	case '0' <= c && c <= '9':
+		return charKind{bits: 3.3}
+	case 'a' <= c && c <= 'z':
+		return charKind{bits: 4.7, word: true}
+	case 'A' <= c && c <= 'Z':
+		return charKind{bits: 4.6}
+	case ' ' <= c && c <= '~':
+		return charKind{bits: 1} // between words
+	}
+	return charKind{bits: 7}
+}
+
+// foreseen reports whether the characters before one lead to it.
+func foreseen(text string, i int) bool {
+	if i == 0 {
+		return false
+	}
+	step := int(text[i]) - int(text[i-1])
+	if step == 0 {
+		return true
+	}
+	if i == 1 {
+		return false
+	}
+	if (step == 1 || step == -1) && step == int(text[i-1])-int(text[i-2]) {
+		return true
+	}
+	return strings.Contains(text[:i], text[i-2:i+1])
+}

@@ -1,0 +1,130 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/redact"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/secret"
+)
+
+// defaultMaxAnswerSize is max_answer_size where it isn't set, in bytes: as much
+// as four of the largest prompts.
+const defaultMaxAnswerSize = 8 << 20
+
+// WorkspaceConfig is what a workspace is made from. Source, Store and Memory are
+// their owner's, who closes them after the gateway has stopped.
+type WorkspaceConfig struct {
+	Name   string
+	Logger *zap.Logger
+
+	Source *definition.Source
+	Store  *Store
+	Limits StoreLimits // of the store, while the workspace runs
+	Memory *Memory
+
+	// TraceKey is what trace ids are made under. Default: a key that the store
+	// makes and keeps.
+	TraceKey secret.Reference
+	APIKeys  []APIKey
+	// KeysFile is the path of a file of key digests. Optional.
+	KeysFile string
+
+	Providers map[string]providers.Provider // by the name that definitions call them
+	Sinks     []Sink
+	InFlight  inflight.Limits
+	Prices    map[string]Price // by the model's name or by PROVIDER/MODEL
+
+	// Log is what is recorded of an answer where its definition does not say.
+	// Default: LogMetadata.
+	Log definition.LogPolicy
+	// Redact is what is redacted from what is recorded, beside secrets.
+	Redact redact.Detectors
+
+	MaxBodySize     int64         // in bytes; 0: wire.DefaultBodyLimit
+	BodyTimeout     time.Duration // 0: wire.DefaultBodyTimeout
+	MaxAnswerSize   int64         // in bytes; 0: defaultMaxAnswerSize
+	MaxMetadataSize int64         // in bytes; 0: wire.DefaultMetadataLimit
+}
+
+// APIKey is a key of a workspace.
+type APIKey struct {
+	// The key's name in traces and logs.
+	Name string `json:"name"`
+	// The key as {env.NAME} or {file.PATH}: 16 to 512 visible ASCII characters.
+	Key secret.Reference `json:"key"`
+}
+
+// Workspace is one set of definitions with its API keys, providers and traces.
+type Workspace struct {
+	WorkspaceConfig
+	gateway *Gateway
+
+	hosts    map[string]string // that providers call, by the provider's name
+	redactor *redact.Redactor
+	inline   []*principal // of APIKeys
+	fileKeys *keysFile
+	listed   []fileKey // by fileKeys, at first
+	// Some of listed were refused.
+	keysRefused bool
+	keyOfIDs    []byte // the configured trace key
+	ids         atomic.Pointer[authorities]
+
+	// What start began, for end to end.
+	background  sync.WaitGroup
+	stop        context.CancelFunc // nil: it was not started
+	unsubscribe func()
+	warned      map[string][]string // of providers that are not configured
+}
+
+func (g *Gateway) newWorkspace(config WorkspaceConfig) (*Workspace, error) {
+	w := &Workspace{WorkspaceConfig: config, gateway: g, hosts: make(map[string]string)}
+	w.Log = cmp.Or(w.Log, definition.LogMetadata)
+	w.MaxBodySize = cmp.Or(w.MaxBodySize, wire.DefaultBodyLimit)
+	w.BodyTimeout = cmp.Or(w.BodyTimeout, wire.DefaultBodyTimeout)
+	w.MaxAnswerSize = cmp.Or(w.MaxAnswerSize, defaultMaxAnswerSize)
+	if err := w.resolveKeys(); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Providers)) {
+		provider := w.Providers[name]
+		w.hosts[name] = hostOf(w.Name, name, provider)
+		if err := providers.Availability(provider); err != nil {
+			w.Logger.Warn("a provider is not available: its targets are skipped",
+				zap.String("provider", name), zap.Error(err))
+		}
+	}
+	w.redactor = redact.New(w.Redact, g.keys.contains, secret.Known)
+	if err := ValidatePrices(w.Prices); err != nil {
+		return nil, err
+	}
+	if w.TraceKey != "" {
+		value, err := w.TraceKey.Resolve()
+		if err != nil {
+			return nil, fmt.Errorf("trace_key: %w", err)
+		}
+		if err := checkTraceKey(value); err != nil {
+			return nil, fmt.Errorf("trace_key: %s %w", w.TraceKey, err)
+		}
+		secret.Remember(value)
+		w.keyOfIDs = []byte(value)
+	}
+	// What was never refused is a zero that an alert can rise from.
+	g.metrics.inFlight.WithLabelValues(w.Name)
+	for _, ceiling := range inflight.Ceilings {
+		g.metrics.refused.WithLabelValues(w.Name, ceiling.String())
+	}
+	return w, nil
+}
