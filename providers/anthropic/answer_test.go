@@ -174,7 +174,7 @@ func TestThinkingIsASignOfLife(t *testing.T) {
 }
 
 func TestMoreSaysWhetherNextWaits(t *testing.T) {
-	subject.CheckMore(t, pt.SSE(textDelta("a")+textDelta("b")+": c\n\n", textDelta("c")+strings.Join(closing("end_turn", 3), "")))
+	subject.CheckMore(t, pt.SSE(textDelta("a")+textDelta("b")+": c\n\n", textDelta("c")+strings.Join(closing("end_turn", 3), "")), true)
 }
 
 func TestContentArrivesUnharmed(t *testing.T) {

@@ -171,7 +171,7 @@ func TestExceptionsInAStream(t *testing.T) {
 }
 
 func TestMoreSaysWhetherNextWaits(t *testing.T) {
-	subject.CheckMore(t, streamed(delta("a")+delta("b")+blockStop(), delta("c")+stop("end_turn")+metadata(9, 3)))
+	subject.CheckMore(t, streamed(delta("a")+delta("b")+blockStop(), delta("c")+stop("end_turn")+metadata(9, 3)), true)
 }
 
 func TestConnectionsAreUsedAgain(t *testing.T) {

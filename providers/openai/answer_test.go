@@ -147,7 +147,7 @@ func TestContentArrivesUnharmed(t *testing.T) {
 }
 
 func TestMoreSaysWhetherNextWaits(t *testing.T) {
-	subject.CheckMore(t, pt.SSE(pt.ContentChunk("a")+pt.ContentChunk("b")+": c\n\n", pt.ContentChunk("c")+pt.FinishChunk("stop")+pt.Done))
+	subject.CheckMore(t, pt.SSE(pt.ContentChunk("a")+pt.ContentChunk("b")+": c\n\n", pt.ContentChunk("c")+pt.FinishChunk("stop")+pt.Done), true)
 }
 
 func TestErrorAnswers(t *testing.T) {

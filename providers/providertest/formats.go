@@ -127,8 +127,10 @@ func (s *Subject) CheckBrokenCalls(t *testing.T, replies map[string]Reply) {
 
 // CheckMore checks that More is set where the next piece is there already. The
 // stream has the texts a and b in its first piece, behind b something without
-// text, and c and the end in its second.
-func (s *Subject) CheckMore(t *testing.T, stream Reply) {
+// text, and c and the end in its second. Marked says that the format has an end
+// marker: without one, the end behind c is that of the connection, which may
+// come later.
+func (s *Subject) CheckMore(t *testing.T, stream Reply, marked bool) {
 	t.Helper()
 	gate := make(chan struct{})
 	stream.Gate = gate
@@ -138,14 +140,23 @@ func (s *Subject) CheckMore(t *testing.T, stream Reply) {
 	}
 	defer answer.Close()
 	for _, want := range []providers.Delta{{Content: "a", More: true}, {Content: "b"}, {Content: "c", More: true}} {
-		if want.Content == "c" {
+		last := want.Content == "c"
+		if last {
 			close(gate)
 		}
-		if d, err := answer.Next(); err != nil || d != want {
+		d, err := answer.Next()
+		if last && !marked {
+			d.More = true
+		}
+		if err != nil || d != want {
 			t.Errorf("%+v, %v; want %+v", d, err, want)
 		}
 	}
-	if _, err := answer.Next(); err != io.EOF {
+	_, err = answer.Next()
+	for !marked && err == nil {
+		_, err = answer.Next()
+	}
+	if err != io.EOF {
 		t.Error(err)
 	}
 }
