@@ -1,12 +1,10 @@
 package anthropic
 
 import (
-	"fmt"
 	"io"
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -68,60 +66,26 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// stopReason is why an answer without tool calls ends.
-func stopReason(b pt.Behaviour) string {
-	switch b.Finish {
-	case "", providers.FinishStop:
-		return "end_turn"
-	case providers.FinishLength:
-		return "max_tokens"
-	case providers.FinishContentFilter:
-		return "refusal"
-	}
-	return string(b.Finish)
-}
-
 // behave speaks the contract's behaviours in the Messages API's wire format.
 func behave(b pt.Behaviour, stream bool) pt.Reply {
-	if b.Status != 0 {
-		r := pt.JSON(b.Status, errorBody(b.Code, "Slow down."))
-		r.Header["Retry-After"] = fmt.Sprint(int(b.RetryAfter / time.Second))
-		return r
-	}
-	if !stream {
-		r := answer(strings.Join(b.Words, ""), stopReason(b), len(b.Words))
+	reason := b.Reason("end_turn", "max_tokens", "refusal")
+	switch {
+	case b.Status != 0:
+		return b.Rejection(errorBody(b.Code, "Slow down."))
+	case stream:
+		r := sse(opening(), deltas(b.Words...))
 		if len(b.Tools) > 0 {
-			r = toolAnswer(strings.Join(b.Words, ""), b.Tools)
+			reason = "tool_use"
+			r.Body = append(r.Body, blockStop)
 		}
-		switch b.Fail {
-		case pt.Stops:
-			r.Body[0], r.End = r.Body[0][:len(r.Body[0])/2], pt.Cut
-		case pt.Stalls:
-			r.Body[0], r.End = r.Body[0][:len(r.Body[0])/2], pt.Hang
-		case pt.Reported:
-			r = pt.JSON(200, errorBody("api_error", "It broke."))
-		}
-		return r
-	}
-	r := sse(opening(), deltas(b.Words...))
-	r.Delay = b.Pace
-	stop := stopReason(b)
-	if len(b.Tools) > 0 {
-		stop = "tool_use"
-		r.Body = append(r.Body, blockStop)
 		for i, c := range b.Tools {
 			r.Body = append(r.Body, toolBlock(1+i, c)...)
 		}
+		return b.Streamed(r, errorEvent("overloaded_error", "Overloaded"), closing(reason, len(b.Words))...)
 	}
-	switch b.Fail {
-	case pt.None:
-		r.Body = append(r.Body, closing(stop, len(b.Words))...)
-	case pt.Stops:
-		r.End = pt.Cut
-	case pt.Stalls:
-		r.End = pt.Hang
-	case pt.Reported:
-		r.Body = append(r.Body, errorEvent("overloaded_error", "Overloaded"))
+	r := answer(strings.Join(b.Words, ""), reason, len(b.Words))
+	if len(b.Tools) > 0 {
+		r = toolAnswer(strings.Join(b.Words, ""), b.Tools)
 	}
-	return r
+	return b.Whole(r, pt.JSON(200, errorBody("api_error", "It broke.")))
 }

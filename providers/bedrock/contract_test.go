@@ -93,62 +93,26 @@ func provisioned(t *testing.T, m *Module) *Module {
 	return m
 }
 
-// finish is why an answer without tool calls ends.
-func finish(b pt.Behaviour) string {
-	switch b.Finish {
-	case "", providers.FinishStop:
-		return "end_turn"
-	case providers.FinishLength:
-		return "max_tokens"
-	case providers.FinishContentFilter:
-		return "content_filtered"
-	}
-	return string(b.Finish)
-}
-
 // behave speaks the contract's behaviours in Bedrock's wire format.
 func behave(b pt.Behaviour, stream bool) pt.Reply {
-	if b.Status != 0 {
+	reason := b.Reason("end_turn", "max_tokens", "content_filtered")
+	switch {
+	case b.Status != 0:
 		r := failure(b.Status, b.Code, "Too many requests, please wait before trying again.")
 		r.Header["Retry-After"] = fmt.Sprint(int(b.RetryAfter / time.Second))
 		return r
-	}
-	if !stream {
-		r := answer(strings.Join(b.Words, ""), finish(b), 9, len(b.Words))
-		if len(b.Tools) > 0 {
-			r = toolAnswer(strings.Join(b.Words, ""), b.Tools)
+	case stream:
+		r := streamed(wholeStream(b.Words...)[:1+len(b.Words)]...)
+		end := []string{blockStop(), stop(reason), metadata(9, len(b.Words))}
+		for i, c := range b.Tools {
+			r.Body = append(r.Body, toolBlock(1+i, c)...)
+			end = []string{stop("tool_use"), metadata(9, 9)}
 		}
-		switch b.Fail {
-		case pt.Stops:
-			r.Body[0], r.End = r.Body[0][:len(r.Body[0])/2], pt.Cut
-		case pt.Stalls:
-			r.Body[0], r.End = r.Body[0][:len(r.Body[0])/2], pt.Hang
-		case pt.Reported:
-			r = pt.JSON(200, `{"Output":{"__type":"com.amazon.coral.service#InternalFailure"},"Version":"1.0"}`)
-		}
-		return r
+		return b.Streamed(r, exception("modelStreamErrorException", `{"message":"It broke.","originalStatusCode":500,"originalMessage":"It broke."}`), end...)
 	}
-	r := streamed(wholeStream(b.Words...)...)
-	r.Delay = b.Pace
-	if b.Finish != "" {
-		r.Body[len(r.Body)-2] = stop(finish(b))
+	r := answer(strings.Join(b.Words, ""), reason, 9, len(b.Words))
+	if len(b.Tools) > 0 {
+		r = toolAnswer(strings.Join(b.Words, ""), b.Tools)
 	}
-	if b.Fail != pt.None || len(b.Tools) > 0 {
-		r.Body = r.Body[:1+len(b.Words)]
-	}
-	for i, c := range b.Tools {
-		r.Body = append(r.Body, toolBlock(1+i, c)...)
-	}
-	if len(b.Tools) > 0 && b.Fail == pt.None {
-		r.Body = append(r.Body, stop("tool_use"), metadata(9, 9))
-	}
-	switch b.Fail {
-	case pt.Stops:
-		r.End = pt.Cut
-	case pt.Stalls:
-		r.End = pt.Hang
-	case pt.Reported:
-		r.Body = append(r.Body, exception("modelStreamErrorException", `{"message":"It broke.","originalStatusCode":500,"originalMessage":"It broke."}`))
-	}
-	return r
+	return b.Whole(r, pt.JSON(200, `{"Output":{"__type":"com.amazon.coral.service#InternalFailure"},"Version":"1.0"}`))
 }

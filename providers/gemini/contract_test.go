@@ -88,57 +88,27 @@ func provisioned(t *testing.T, m *Module) *Module {
 	return m
 }
 
-// finish is why an answer ends.
-func finish(b pt.Behaviour) string {
-	switch b.Finish {
-	case "", providers.FinishStop:
-		return "STOP"
-	case providers.FinishLength:
-		return "MAX_TOKENS"
-	case providers.FinishContentFilter:
-		return "SAFETY"
-	}
-	return string(b.Finish)
-}
-
 // behave speaks the contract's behaviours in Gemini's wire format.
 func behave(b pt.Behaviour, stream bool) pt.Reply {
-	if b.Status != 0 {
+	reason := b.Reason("STOP", "MAX_TOKENS", "SAFETY")
+	switch {
+	case b.Status != 0:
 		return pt.JSON(b.Status, errorBody(b.Status, "RESOURCE_EXHAUSTED", "Slow down.",
 			errorInfo(b.Code), retryInfo(fmt.Sprintf("%ds", b.RetryAfter/time.Second))))
-	}
-	if !stream {
-		r := answer(strings.Join(b.Words, ""), finish(b), len(b.Words))
-		if len(b.Tools) > 0 {
-			r = pt.JSON(200, toolAnswer(strings.Join(b.Words, ""), b.Tools...))
+	case stream:
+		r := pt.SSE(chunks(b.Words...)...)
+		for _, c := range b.Tools {
+			r.Body = append(r.Body, event(toolAnswer("", c)))
 		}
-		switch b.Fail {
-		case pt.Stops:
-			r.Body[0], r.End = r.Body[0][:len(r.Body[0])/2], pt.Cut
-		case pt.Stalls:
-			r.Body[0], r.End = r.Body[0][:len(r.Body[0])/2], pt.Hang
-		case pt.Reported:
-			r = pt.JSON(200, errorBody(500, "INTERNAL", "It broke."))
+		if b.Fail == pt.Stalls {
+			// A model that thinks says so.
+			r.Body = append([]string{thoughtChunk("Hm.")}, r.Body...)
 		}
-		return r
+		return b.Streamed(r, errorBody(503, "UNAVAILABLE", overloaded), finishChunk(reason, "", max(1, len(b.Words))))
 	}
-	r := pt.SSE(chunks(b.Words...)...)
-	for _, c := range b.Tools {
-		r.Body = append(r.Body, event(toolAnswer("", c)))
+	r := answer(strings.Join(b.Words, ""), reason, len(b.Words))
+	if len(b.Tools) > 0 {
+		r = pt.JSON(200, toolAnswer(strings.Join(b.Words, ""), b.Tools...))
 	}
-	if b.Fail == pt.None {
-		r.Body = append(r.Body, finishChunk(finish(b), "", max(1, len(b.Words))))
-	}
-	r.Delay = b.Pace
-	switch b.Fail {
-	case pt.Stops:
-		r.End = pt.Cut
-	case pt.Stalls:
-		r.End = pt.Hang
-		// A model that thinks says so.
-		r.Body = append([]string{thoughtChunk("Hm.")}, r.Body...)
-	case pt.Reported:
-		r.Body = append(r.Body, errorBody(503, "UNAVAILABLE", overloaded))
-	}
-	return r
+	return b.Whole(r, pt.JSON(200, errorBody(500, "INTERNAL", "It broke.")))
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -137,54 +136,27 @@ func ErrorObject(kind, code, message string) string {
 
 // OpenAIBehaviour speaks the contract's behaviours in OpenAI's wire format.
 func OpenAIBehaviour(b Behaviour, stream bool) Reply {
-	if b.Status != 0 {
-		r := OpenAIError(b.Status, "requests", b.Code, "Slow down.")
-		r.Header["Retry-After"] = fmt.Sprint(int(b.RetryAfter / time.Second))
-		return r
-	}
-	if !stream {
-		r := OpenAIAnswer(strings.Join(b.Words, ""), len(b.Words))
-		if len(b.Tools) > 0 {
-			r = OpenAIToolCalls(strings.Join(b.Words, ""), 9, b.Tools...)
+	failure := ErrorObject("server_error", "boom", "It broke.")
+	switch {
+	case b.Status != 0:
+		return b.Rejection(ErrorObject("requests", b.Code, "Slow down."))
+	case stream:
+		var calls []string
+		reason, tokens := b.Reason("stop", "length", "content_filter"), len(b.Words)
+		for i, c := range b.Tools {
+			calls = append(calls, ToolChunks(i, c.ID, c.Name, c.Arguments)...)
+			reason, tokens = "tool_calls", 9
 		}
-		if b.Finish != "" {
-			r.Body[0] = strings.Replace(r.Body[0], `"finish_reason": "stop"`, `"finish_reason": `+Quote(string(b.Finish)), 1)
-		}
-		switch b.Fail {
-		case Stops:
-			r.Body[0], r.End = r.Body[0][:len(r.Body[0])/2], Cut
-		case Stalls:
-			r.Body[0], r.End = r.Body[0][:len(r.Body[0])/2], Hang
-		case Reported:
-			r = OpenAIError(200, "server_error", "boom", "It broke.")
-		}
-		return r
+		r := OpenAIStream(b.Words...)
+		r.Body = append(r.Body[:1+len(b.Words)], calls...)
+		return b.Streamed(r, Event(failure), FinishChunk(reason), UsageChunk(9, tokens), Done)
 	}
-	r := OpenAIStream(b.Words...)
-	r.Delay = b.Pace
-	head, tail := r.Body[:1+len(b.Words):1+len(b.Words)], r.Body[1+len(b.Words):]
-	if b.Fail != None {
-		tail = nil
+	r := OpenAIAnswer(strings.Join(b.Words, ""), len(b.Words))
+	if len(b.Tools) > 0 {
+		r = OpenAIToolCalls(strings.Join(b.Words, ""), 9, b.Tools...)
 	}
-	if len(b.Tools) > 0 && tail != nil {
-		tail = []string{FinishChunk("tool_calls"), UsageChunk(9, 9), Done}
-	}
-	if b.Finish != "" {
-		tail = []string{FinishChunk(string(b.Finish)), UsageChunk(9, 9), Done}
-	}
-	for i, c := range b.Tools {
-		head = append(head, ToolChunks(i, c.ID, c.Name, c.Arguments)...)
-	}
-	r.Body = append(head, tail...)
-	switch b.Fail {
-	case Stops:
-		r.End = Cut
-	case Stalls:
-		r.End = Hang
-	case Reported:
-		r.Body = append(r.Body, Event(ErrorObject("server_error", "boom", "It broke.")))
-	}
-	return r
+	r.Body[0] = strings.Replace(r.Body[0], `"finish_reason": "stop"`, `"finish_reason": `+Quote(b.Reason("stop", "length", "content_filter")), 1)
+	return b.Whole(r, JSON(200, failure))
 }
 
 func usage(prompt, completion int) string {

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/providertest"
@@ -37,41 +36,16 @@ func TestContract(t *testing.T) {
 // behave speaks the contract's behaviours in Acme's wire format.
 func behave(b providertest.Behaviour, stream bool) providertest.Reply {
 	if b.Status != 0 {
-		r := providertest.JSON(b.Status, fmt.Sprintf(`{"code":%q,"message":"Slow down."}`, b.Code))
-		r.Header["Retry-After"] = fmt.Sprint(int(b.RetryAfter / time.Second))
-		return r
+		return b.Rejection(fmt.Sprintf(`{"code":%q,"message":"Slow down."}`, b.Code))
 	}
 	words := b.Words
 	if !stream && len(words) > 0 {
 		words = []string{strings.Join(words, "")}
 	}
 	r := providertest.SSE()
-	r.Delay = b.Pace
 	for _, w := range words {
 		r.Body = append(r.Body, providertest.Event(`{"text":`+providertest.Quote(w)+`}`))
 	}
-	switch b.Fail {
-	case providertest.None:
-		r.Body = append(r.Body, providertest.Event(fmt.Sprintf(`{"done":%q,"in":9,"out":%d}`, done(b.Finish), max(1, len(b.Words)))))
-	case providertest.Stops:
-		r.End = providertest.Cut
-	case providertest.Stalls:
-		r.End = providertest.Hang
-	case providertest.Reported:
-		r.Body = append(r.Body, providertest.Event(`{"error":"broken"}`))
-	}
-	return r
-}
-
-// done is Acme's word for why an answer ends.
-func done(reason providers.FinishReason) string {
-	switch reason {
-	case "":
-		return "stop"
-	case providers.FinishLength:
-		return "limit"
-	case providers.FinishContentFilter:
-		return "policy"
-	}
-	return string(reason)
+	end := fmt.Sprintf(`{"done":%q,"in":9,"out":%d}`, b.Reason("stop", "limit", "policy"), max(1, len(b.Words)))
+	return b.Streamed(r, providertest.Event(`{"error":"broken"}`), providertest.Event(end))
 }
