@@ -333,7 +333,7 @@ func FuzzDifferential(f *testing.F) {
 		want, _ := readV3(doc)
 		if !strings.HasPrefix(want, "{") && !strings.HasPrefix(want, "[") || strings.ContainsAny(doc, "?\\%!&*\t\r\u0085\u2028\u2029\ufeff") ||
 			strings.Contains(doc, "---") || strings.Contains(doc, "...") || oldColon.MatchString(doc) {
-			t.Skip()
+			t.Skip("version 3 reads it by rules of its own, or not as a mapping or a list")
 		}
 		start := time.Now()
 		if how, _ := references[0].diverges(doc); how != "" {

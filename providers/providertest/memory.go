@@ -31,7 +31,7 @@ func TakeMemory(t testing.TB) (release func()) {
 // while there is.
 func testMemory(t *testing.T, factory Factory) {
 	if factory(t, Behaviour{Fail: Silent, Status: http.StatusOK}, request(false)) == nil {
-		t.Skip("there is no upstream")
+		t.Skip("the provider has no upstream, and so no answers to hold")
 	}
 	large := strings.Repeat("x", 1<<20)
 	for _, stream := range []bool{false, true} {
