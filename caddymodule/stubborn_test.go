@@ -82,7 +82,21 @@ func TestOurProvidersObeyTheirContexts(t *testing.T) {
 			continue
 		}
 		modules++
-		if p, ok := info.New().(providers.Provider); !ok || !providers.ObeysContext(p) {
+		options := `{"base_url": "http://127.0.0.1:1"}`
+		switch info.ID.Name() {
+		case "azure":
+			options = `{"endpoint": "http://127.0.0.1:1", "api_key": "{env.CADENZA_TEST_KEY}"}`
+		case "canned":
+			options = `{}`
+		}
+		ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+		defer cancel()
+		module, err := ctx.LoadModuleByID(string(info.ID), []byte(options))
+		if err != nil {
+			t.Errorf("%s: %v", info.ID, err)
+			continue
+		}
+		if p, ok := module.(providers.Provider); !ok || !providers.ObeysContext(p) {
 			t.Errorf("%s is called on a goroutine of its own", info.ID)
 		}
 	}
