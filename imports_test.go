@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 	"internal/inspect":         {"internal/definition", "internal/document", "internal/prompt", "internal/regular", "rules", "trace"},
 	"internal/invoke":          {"internal/inflight", "providers"},
 	"internal/jsontext":        {},
+	"internal/modetest":        {},
 	"internal/mutation":        {},
 	"internal/postgrestest":    {},
 	"internal/private":         {},

@@ -6,23 +6,15 @@ import (
 	"bytes"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/modetest"
 )
 
-// TestModeWhateverTheUmask makes the file in processes with odd umasks.
 func TestModeWhateverTheUmask(t *testing.T) {
-	const variable = "CADENZA_TEST_UMASK"
-	if umask, path, ok := strings.Cut(os.Getenv(variable), " "); ok {
-		mask, err := strconv.ParseInt(umask, 8, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		syscall.Umask(int(mask))
+	modetest.UnderUmasks(t, func(path string) {
 		file, err := NewFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -31,9 +23,7 @@ func TestModeWhateverTheUmask(t *testing.T) {
 			if err := file.Deliver(t.Context(), delivery(1)); err != nil {
 				t.Fatal(err)
 			}
-			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-				t.Errorf("%v, %v", info.Mode(), err)
-			}
+			modetest.Check(t, path)
 			if err := os.Rename(path, path+".1"); err != nil {
 				t.Fatal(err)
 			}
@@ -41,15 +31,7 @@ func TestModeWhateverTheUmask(t *testing.T) {
 		if err := file.Close(); err != nil {
 			t.Error(err)
 		}
-		return
-	}
-	for _, umask := range []string{"0", "777", "277"} {
-		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestModeWhateverTheUmask$")
-		process.Env = append(os.Environ(), variable+"="+umask+" "+filepath.Join(t.TempDir(), "a.jsonl"))
-		if output, err := process.CombinedOutput(); err != nil {
-			t.Errorf("umask %s: %v\n%s", umask, err, output)
-		}
-	}
+	})
 }
 
 // TestFileThatOthersCanRead is warned of once, whenever it is opened.

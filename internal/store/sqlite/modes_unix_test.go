@@ -6,48 +6,22 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/modetest"
 )
 
-// checkModes finds that the store's files are their owner's alone.
-func checkModes(t *testing.T, paths ...string) {
-	t.Helper()
-	for _, path := range paths {
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", path, info.Mode(), err)
-		}
-	}
-}
-
-// TestModesWhateverTheUmask opens a new store in processes with odd umasks.
 func TestModesWhateverTheUmask(t *testing.T) {
-	const variable = "CADENZA_TEST_UMASK"
-	if umask, path, ok := strings.Cut(os.Getenv(variable), " "); ok {
-		mask, err := strconv.ParseInt(umask, 8, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		syscall.Umask(int(mask))
+	t.Parallel()
+	modetest.UnderUmasks(t, func(path string) {
 		s := mustOpen(t, Config{Path: path})
-		checkModes(t, path, path+"-wal", path+"-shm")
+		modetest.Check(t, path, path+"-wal", path+"-shm")
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		return
-	}
-	t.Parallel()
-	for _, umask := range []string{"0", "777", "277"} {
-		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestModesWhateverTheUmask$")
-		process.Env = append(os.Environ(), variable+"="+umask+" "+filepath.Join(t.TempDir(), "a.db"))
-		if output, err := process.CombinedOutput(); err != nil {
-			t.Errorf("umask %s: %v\n%s", umask, err, output)
-		}
-	}
+	})
 }
 
 // TestFilesThatOthersCanRead are warned of when they are opened, and are not
@@ -85,5 +59,5 @@ func TestFilesThatOthersCanRead(t *testing.T) {
 	}
 	var aside string
 	mustOpen(t, Config{Path: path, OnSetAside: func(name string) { aside = name }})
-	checkModes(t, path, path+"-wal", path+"-shm", aside)
+	modetest.Check(t, path, path+"-wal", path+"-shm", aside)
 }

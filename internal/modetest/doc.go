@@ -1,0 +1,2 @@
+// Package modetest checks that files are their owner's alone.
+package modetest
