@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"strings"
@@ -69,6 +70,10 @@ const (
 // nil where there is no such thing with the provider: a reason that it does not
 // have, or a key.
 type Factory func(t *testing.T, b Behaviour, req *providers.Request) providers.Provider
+
+// patience is how long the contract waits for what is to happen at once, on
+// whatever machine.
+const patience = 10 * time.Second
 
 var words = []string{"Hello", ", ", "wörld", " 🌍", "\n", "end \"quoted\" \\ \u2028."}
 
@@ -164,33 +169,39 @@ func testComplete(t *testing.T, factory Factory, stream bool) {
 	}
 }
 
+// testPace reads a stream whose words come one by one. A machine that is busy
+// may read the first word late, together with the next: three tries are enough
+// to see that nothing holds words back.
 func testPace(t *testing.T, factory Factory) {
-	req := request(true)
 	const pace = 60 * time.Millisecond
-	s := invoke(t, factory(t, Behaviour{Words: []string{"one ", "two ", "three"}, Pace: pace}, req), req)
-	var first time.Time
-	pieces := 0
-	for {
-		d, err := s.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d.Content == "" {
-			continue
-		}
-		if pieces++; pieces == 1 {
-			first = time.Now()
-			if d.More {
-				t.Error("the first word says that the next one is there already")
+	var problem string
+	for range 3 {
+		req := request(true)
+		s := invoke(t, factory(t, Behaviour{Words: []string{"one ", "two ", "three"}, Pace: pace}, req), req)
+		var first time.Time
+		pieces, more := 0, false
+		for {
+			d, err := s.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Content == "" {
+				continue
+			}
+			if pieces++; pieces == 1 {
+				first, more = time.Now(), d.More
 			}
 		}
+		since := time.Since(first)
+		if pieces == 3 && since >= 3*pace/2 && !more {
+			return
+		}
+		problem = fmt.Sprintf("%d words; the last came %s after the first, want about %s; the first says that the next one is there already: %v", pieces, since, 2*pace, more)
 	}
-	if since := time.Since(first); pieces != 3 || since < 3*pace/2 {
-		t.Errorf("%d words; the last came %s after the first, want about %s", pieces, since, 2*pace)
-	}
+	t.Error(problem)
 }
 
 func testStatus(t *testing.T, factory Factory) {
@@ -272,7 +283,7 @@ func testCancelDuring(t *testing.T, factory Factory) {
 	if _, _, err := read(s); err == nil {
 		t.Error("a cancelled stream ended as complete")
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > patience {
 		t.Errorf("cancelling took %s", took)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,10 +32,8 @@ func endless(b Behaviour) (Reply, bool) {
 // testEndless has the upstream answer without an end: whatever it sends, the
 // call ends with its context, and a 101 ends it at once.
 func testEndless(t *testing.T, factory Factory) {
-	const (
-		deadline = 100 * time.Millisecond
-		patience = 10 * time.Second // of the test
-	)
+	var wait sync.WaitGroup
+	defer wait.Wait()
 	for _, test := range []struct {
 		name   string
 		fail   Failure
@@ -56,33 +55,45 @@ func testEndless(t *testing.T, factory Factory) {
 			if p == nil {
 				continue
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), deadline)
-			if test.fail == Switches {
-				cancel()
-				ctx, cancel = context.WithTimeout(t.Context(), 2*patience)
-			}
-			ended := make(chan error, 1)
-			go func() {
-				s, err := p.Invoke(ctx, req)
-				if err == nil {
-					_, _, err = read(s)
-					s.Close()
+			wait.Go(func() {
+				limit := 100 * time.Millisecond
+				if test.fail == Switches {
+					limit = 2 * patience
 				}
-				ended <- err
-			}()
-			select {
-			case err := <-ended:
-				if err == nil {
-					t.Errorf("%s, stream=%v: ended as an answer", test.name, stream)
-				}
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
+				defer cancel()
+				err := within(patience, func() error {
+					s, err := p.Invoke(ctx, req)
+					if err == nil {
+						_, _, err = read(s)
+						s.Close()
+					}
+					return err
+				})
 				e, ok := errors.AsType[*providers.Error](err)
-				if test.fail == Switches && (!ok || e.Status != http.StatusSwitchingProtocols) {
+				switch {
+				case err == nil:
+					t.Errorf("%s, stream=%v: ended as an answer", test.name, stream)
+				case errors.Is(err, errLate):
+					t.Errorf("%s, stream=%v: the call goes on although its context ended", test.name, stream)
+				case test.fail == Switches && (!ok || e.Status != http.StatusSwitchingProtocols):
 					t.Errorf("%s, stream=%v: error %v, want one with the status", test.name, stream, err)
 				}
-			case <-time.After(patience):
-				t.Errorf("%s, stream=%v: the call goes on although its context ended", test.name, stream)
-			}
-			cancel()
+			})
 		}
+	}
+}
+
+var errLate = errors.New("late")
+
+// within is the error of a call, or errLate where it takes longer.
+func within(limit time.Duration, call func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- call() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(limit):
+		return errLate
 	}
 }
