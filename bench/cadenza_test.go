@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/valyala/fastjson"
@@ -58,14 +57,17 @@ func newCadenza(tb testing.TB, w *workload) *cadenza {
 		}
 		fmt.Fprintf(&text, "  - [%s, %s, %s, %s, %s, %s]\n", orAny(r.environment), locale, orAny(r.plan), seats, beta, value(row))
 	}
-	var errs document.Errors
-	c := &cadenza{model: rules.DecodeModel(document.Parse("context.yaml", []byte(cadenzaModel), &errs), &errs)}
-	c.table = rules.DecodeTable(c.model, document.Parse("limits.yaml", []byte(text.String()), &errs), rules.Options{Key: "limits"}, &errs)
-	for _, outcome := range c.table.Outcomes() {
-		c.values = append(c.values, outcome.AppendJSON(nil, &errs))
-	}
-	if err := errs.Err(); err != nil {
+	model, err := rules.ParseModel("context.yaml", []byte(cadenzaModel))
+	if err != nil {
 		tb.Fatal(err)
+	}
+	table, err := rules.ParseTable(model, "limits.yaml", []byte(text.String()), rules.Options{Key: "limits"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c := &cadenza{model: model, table: table}
+	for _, outcome := range table.Outcomes() {
+		c.values = append(c.values, outcome.AppendJSON(nil, nil))
 	}
 	c.values = append(c.values, []byte(value(-1)))
 	return c

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 	"github.com/valyala/fastjson"
@@ -90,10 +89,12 @@ func BenchmarkHitOrEvaluate(b *testing.B) {
 
 func compile(b *testing.B, text string) (*rules.Table, *rules.Binding) {
 	b.Helper()
-	var errs document.Errors
-	model := rules.DecodeModel(document.Parse("context.yaml", []byte(benchModel), &errs), &errs)
-	table := rules.DecodeTable(model, document.Parse("table.yaml", []byte(text), &errs), rules.Options{Key: "model_limits"}, &errs)
-	if err := errs.Err(); err != nil {
+	model, err := rules.ParseModel("context.yaml", []byte(benchModel))
+	if err != nil {
+		b.Fatal(err)
+	}
+	table, err := rules.ParseTable(model, "table.yaml", []byte(text), rules.Options{Key: "model_limits"})
+	if err != nil {
 		b.Fatal(err)
 	}
 	context, err := fastjson.Parse(benchContext)

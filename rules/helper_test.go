@@ -26,9 +26,8 @@ func parseYAML(t testing.TB, file, text string) *document.Node {
 // model decodes a model that must be right.
 func model(t testing.TB, text string) *Model {
 	t.Helper()
-	var errs document.Errors
-	m := DecodeModel(parseYAML(t, "context.yaml", text), &errs)
-	if err := errs.Err(); err != nil {
+	m, err := ParseModel("context.yaml", []byte(text))
+	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	return m
@@ -37,9 +36,8 @@ func model(t testing.TB, text string) *Model {
 // table decodes a table that must be right.
 func table(t testing.TB, m *Model, text string) *Table {
 	t.Helper()
-	var errs document.Errors
-	tab := DecodeTable(m, parseYAML(t, "flag.yaml", text), Options{Key: "flag"}, &errs)
-	if err := errs.Err(); err != nil {
+	tab, err := ParseTable(m, "flag.yaml", []byte(text), Options{Key: "flag"})
+	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	return tab

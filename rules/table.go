@@ -50,7 +50,7 @@ type Table struct {
 	model    *Model
 	rows     []Row
 	outcomes []*document.Node
-	unique   bool
+	unique   bool             // hit: unique, rows with different values must not overlap
 	columns  []*document.Node // of a matrix, those with conditions
 	remarks  []Remark
 
@@ -123,10 +123,6 @@ func (t *Table) Outcomes() []*document.Node { return t.outcomes }
 
 // Rows describes the rows, top to bottom.
 func (t *Table) Rows() []Row { return t.rows }
-
-// Unique reports whether the table has hit: unique, so that rows with different
-// values must not overlap.
-func (t *Table) Unique() bool { return t.unique }
 
 // HasSchedule reports whether the answer depends on when it is asked for.
 func (t *Table) HasSchedule() bool {

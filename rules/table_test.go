@@ -27,7 +27,7 @@ rules:
   - { when: { env: staging }, from: 2026-06-01, until: 2026-06-01, value: b }
   - { when: { plan: free }, value: { c: 1 } }
 `)
-	if matrix.Unique() || !rules.Unique() {
+	if matrix.unique || !rules.unique {
 		t.Error("hit: unique is not what the table says")
 	}
 	for name, tab := range map[string]*Table{"matrix": matrix, "rules": rules} {
@@ -52,7 +52,11 @@ rules:
 			}
 		}
 	}
-	empty := table(t, m, "type: boolean")
+	var errs document.Errors
+	empty := DecodeTable(m, parseYAML(t, "flag.yaml", "type: boolean"), Options{}, &errs)
+	if errs.Len() > 0 {
+		t.Error(mistakes(&errs))
+	}
 	if got := empty.Evaluate(bind(t, m, `{"env":"staging"}`)); got != (Decision{-1, -1, Default}) {
 		t.Errorf("no table: got %v", got)
 	}
