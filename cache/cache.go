@@ -7,9 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"hash/maphash"
-	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/dgraph-io/ristretto/v2"
@@ -42,20 +40,6 @@ const entryOverhead = 192
 type Cache struct {
 	entries *ristretto.Cache[[]byte, *entry]
 	close   sync.Once
-
-	reads    [shards]readCounter
-	dropped  atomic.Uint64
-	rejected atomic.Uint64
-	evicted  atomic.Uint64
-}
-
-// shards is how many counters of reads there are: one that every core adds to
-// would cost a busy machine more than the rest of a hit.
-const shards = 16
-
-type readCounter struct {
-	hits, misses atomic.Uint64
-	_            [112]byte // two cache lines: neighbours are fetched in pairs
 }
 
 // New makes a cache that holds about maxBytes, keys and bookkeeping included.
@@ -64,7 +48,6 @@ func New(maxBytes int64) (*Cache, error) {
 	if maxBytes <= 0 {
 		return nil, errors.New("the size of a cache must be positive")
 	}
-	c := new(Cache)
 	seed := maphash.MakeSeed()
 	entries, err := ristretto.NewCache(&ristretto.Config[[]byte, *entry]{
 		// Ten counters for each entry of a usual size, as ristretto advises.
@@ -75,24 +58,18 @@ func New(maxBytes int64) (*Cache, error) {
 		KeyToHash: func(key []byte) (uint64, uint64) {
 			return maphash.Bytes(seed, key), xxhash.Sum64(key)
 		},
-		OnReject: func(*ristretto.Item[*entry]) { c.rejected.Add(1) },
-		OnEvict:  func(*ristretto.Item[*entry]) { c.evicted.Add(1) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.entries = entries
-	return c, nil
+	return &Cache{entries: entries}, nil
 }
 
 // Get returns the value of a key. It does not allocate.
 func (c *Cache) Get(key []byte) (Value, bool) {
-	reads := &c.reads[rand.Uint32()%shards]
 	if e, ok := c.entries.Get(key); ok && bytes.Equal(e.key, key) {
-		reads.hits.Add(1)
 		return e.value, true
 	}
-	reads.misses.Add(1)
 	return Value{}, false
 }
 
@@ -105,33 +82,9 @@ func (c *Cache) Set(key []byte, v Value) {
 	copy(buffer[n:], v.Bytes)
 	v.Bytes = buffer[n:]
 	e := &entry{key: buffer[:n:n], value: v}
-	if !c.entries.Set(e.key, e, int64(len(buffer)+entryOverhead)) {
-		c.dropped.Add(1)
-	}
+	c.entries.Set(e.key, e, int64(len(buffer)+entryOverhead))
 }
 
 // Close ends the cache's goroutines and lets go of its entries. No Get or Set
 // may be under way; later ones miss. Close may be called more than once.
 func (c *Cache) Close() { c.close.Do(c.entries.Close) }
-
-// Stats are counts since the cache was made.
-type Stats struct {
-	Hits, Misses uint64
-	Dropped      uint64 // sets that found the queue full
-	Rejected     uint64 // sets refused as less useful than what they would push out
-	Evicted      uint64 // entries pushed out
-}
-
-// Stats returns the counts. They are not of one instant.
-func (c *Cache) Stats() Stats {
-	s := Stats{
-		Dropped:  c.dropped.Load(),
-		Rejected: c.rejected.Load(),
-		Evicted:  c.evicted.Load(),
-	}
-	for i := range c.reads {
-		s.Hits += c.reads[i].hits.Load()
-		s.Misses += c.reads[i].misses.Load()
-	}
-	return s
-}

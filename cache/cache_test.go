@@ -53,9 +53,6 @@ func TestGetSet(t *testing.T) {
 	if got, ok := c.Get(stored); !ok || got.Row != -1 || len(got.Bytes) != 0 {
 		t.Errorf("after an update: %+v %v", got, ok)
 	}
-	if diff := cmp.Diff(Stats{Hits: 2, Misses: 1}, c.Stats()); diff != "" {
-		t.Error(diff)
-	}
 }
 
 func TestKeysAreCompared(t *testing.T) {
@@ -66,9 +63,6 @@ func TestKeysAreCompared(t *testing.T) {
 	c.entries.Wait()
 	if v, ok := c.Get(mine); ok {
 		t.Errorf("got the value of another key: %q", v.Bytes)
-	}
-	if s := c.Stats(); s.Hits != 0 || s.Misses != 1 {
-		t.Errorf("%+v", s)
 	}
 }
 
@@ -92,10 +86,6 @@ func TestBound(t *testing.T) {
 	if held == 0 || held*(1000+entryOverhead) > maxBytes {
 		t.Errorf("%d values of 1,000 bytes in a cache of %d", held, maxBytes)
 	}
-	s := c.Stats()
-	if s.Dropped+s.Rejected+s.Evicted+uint64(held) < 20_000 {
-		t.Errorf("%d held, others unaccounted for: %+v", held, s)
-	}
 }
 
 func TestTooBigForTheCache(t *testing.T) {
@@ -104,9 +94,6 @@ func TestTooBigForTheCache(t *testing.T) {
 	c.entries.Wait()
 	if _, ok := c.Get([]byte("k")); ok {
 		t.Error("stored")
-	}
-	if s := c.Stats(); s.Rejected != 1 {
-		t.Errorf("%+v", s)
 	}
 }
 
@@ -153,9 +140,6 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if s := c.Stats(); s.Hits+s.Misses != 20_000 {
-		t.Errorf("%+v", s)
-	}
 }
 
 // Two keys are equal only where all their parts are. Both are made of the same
