@@ -164,17 +164,10 @@ func (b *axisBuilder) integers() bool {
 	switch {
 	case b.slot == b.t.model.nowSlot():
 		space = intSet{{dateKey(b.now), maxKey}}
-	case b.field == nil || b.field.typ == booleanField:
+	case b.field == nil: // a segment
 		space = intSet{{0, 2}}
-	case b.field.typ == numberField:
-		space = intSet{{numberKey(b.field.min), numberKey(b.field.max) + 1}}
-		if b.field.numbers != nil {
-			space = nil
-			for k := range b.field.numbers {
-				space = append(space, span[int64]{k, k + 1})
-			}
-			space = intDomain.normalize(space)
-		}
+	case b.field.typ != dateField:
+		space = b.field.space()
 	}
 	cells := setsOf(b.entries, intsOf)
 	spans := elementary(cells, intDomain, space)
@@ -450,6 +443,25 @@ func addressesNear(key string) []string {
 		a, _ = netip.AddrFromSlice(append(rest, make([]byte, 16)...)[:16])
 	}
 	return []string{a.String(), a.Next().String(), "::", "2001:db8::1"}
+}
+
+// context is a context with a value of each class, and the instant for it.
+func (z *analyser) context(tuple []*class) (string, time.Time) {
+	m := z.t.model
+	now := z.a.Now
+	members := make([]string, m.declared)
+	for i, c := range tuple {
+		switch slot := z.axes[i].slot; {
+		case slot == m.nowSlot():
+			if t, err := time.Parse(time.RFC3339Nano, c.witness); err == nil {
+				now = t
+			}
+		case c.known && int(slot) < m.declared:
+			members[slot] = c.witness
+		}
+	}
+	z.solver.complete(members)
+	return m.ContextJSON(members), now
 }
 
 // quoteJSON is a text as a JSON string.

@@ -57,8 +57,12 @@ const (
 	// maxNegated is up to how many rows of a prerequisite must fail for its
 	// default to answer are taken into account.
 	maxNegated = 16
-	// wayCost is what trying one takes, in steps, beside exampleCost.
+	// wayCost is what trying a way takes, in steps, beside exampleCost.
 	wayCost = 4
+	// maxExamples is how many contexts are tried for one way.
+	maxExamples = 200
+	// exampleCost is what trying a context takes, in steps.
+	exampleCost = 30
 )
 
 // find looks for a context that meets all rows of meet and none of fail. After
