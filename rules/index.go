@@ -16,10 +16,10 @@ const (
 	// maxElements is how many known elements of bound lists are looked up.
 	// With more of them the rows the index finds are tested.
 	maxElements = 16
-	// columnBudget is how many bytes the bitmaps of one column may take. Beyond
-	// it, a column of single texts lists the rows of each instead; in other
-	// columns, neighbouring classes share a bitmap, and the rows it finds are
-	// tested.
+	// columnBudget is how many bytes the bitmaps of one column may take. A
+	// column of single texts that needs more lists the rows of each text
+	// instead. In other columns that need more, neighbouring classes share a
+	// bitmap, and the rows that it finds are tested.
 	columnBudget = 2 << 20
 )
 
@@ -39,15 +39,43 @@ const (
 // The first bitmaps of every column.
 const (
 	missingClass = 0 // no value
-	otherClass   = 1 // a value no cell names; for intervals, the first one
-	anyClass     = 2 // of element columns: whatever any list could match
+	otherClass   = 1 // a value that no cell names; for intervals, the first one
+	anyClass     = 2 // of element columns: all rows that some list could match
 	firstLiteral = 2 // of point columns
 	firstElement = 3 // of element columns
 )
 
 // index finds rows by bitmaps. For each column the possible values fall into
-// classes that no cell tells apart; each class has a bitmap of the rows whose
-// cell it meets, those without a cell included.
+// classes: every cell of the column matches either all values of a class or
+// none. Each class has a bitmap of the rows whose cell it meets; a row without
+// a cell in the column is in all of them.
+//
+// For example, this table (an index is only made for more than scanRows rows):
+//
+//	columns: [ plan,        seats,  value ]
+//	row 0:   [ pro,         10..20, a ]
+//	row 1:   [ [pro, team], any,    b ]
+//	row 2:   [ not free,    15..,   c ]
+//
+// has a point column for plan, whose classes are the texts that cells name:
+//
+//	missing   other   pro     team    free
+//	{}        {2}     {0,1,2} {1,2}   {}
+//
+// and an interval column for seats, with a bound wherever a cell begins or
+// ends (the range 10..20 ends at the next number above 20, here 20+):
+//
+//	missing   below 10   10..<15   15..20    from 20+
+//	{1}       {1}        {0,1}     {0,1,2}   {1,2}
+//
+// The context {plan: team, seats: 17} is in the classes team and 15..20. One
+// AND of their bitmaps, {1,2} and {0,1,2}, leaves {1,2}; the lowest bit is the
+// first row that matches: row 1. Whatever the number of rows, evaluation looks
+// up one class for each column and combines words of 64 rows.
+//
+// A cell that no set of classes describes (a regular expression, a second cell
+// on the same field) is left out of the bitmaps: its row is in all of them and
+// in verify, and its cells are tested when the bitmaps find it.
 type index struct {
 	words  int // of 64 rows
 	budget int
@@ -57,7 +85,7 @@ type index struct {
 	// columns have one bitmap for a value, lists may have several.
 	columns []column
 	lists   []column
-	// verify are the rows that have cells the bitmaps don't decide.
+	// verify are the rows that have cells that the bitmaps don't decide.
 	verify []uint64
 	// patterns is how many cells with patterns the bitmaps decide.
 	patterns int
@@ -76,8 +104,8 @@ type column struct {
 	elements map[string]uint32 // class
 	postings map[string][]int32
 	parts    *partFinder
-	// sparse tells of a posting column that no row matches a value that no cell
-	// names.
+	// sparse is set for a posting column where a value that no cell names
+	// matches no row.
 	sparse bool
 	start  uint32
 }
@@ -117,8 +145,8 @@ func above[K cmp.Ordered](bounds []K, key K) int {
 	return lo
 }
 
-// intsAbove is above without a branch that depends on the key, which the
-// processor would have to guess at.
+// intsAbove is above without a branch that depends on the key, because the
+// processor would mispredict it every other time.
 func intsAbove(bounds []int64, key int64) int {
 	lo := 0
 	for n := len(bounds); n > 0; {
@@ -179,8 +207,8 @@ func newIndex(t *Table, budget int) *index {
 	return x
 }
 
-// assemble puts the columns that let fewest rows pass first and their bitmaps
-// behind each other.
+// assemble sorts the columns by how few rows they let pass, so that most rows
+// are excluded early, and joins their bitmaps into one slice.
 func (x *index) assemble(columns []*columnBuilder) {
 	size := 0
 	for _, b := range columns {

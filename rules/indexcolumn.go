@@ -5,8 +5,10 @@ import (
 	"slices"
 )
 
-// columnsOf are the columns of one slot, each with some of its cells: a row
-// has its cell in one of them, and matches whatever the others find.
+// columnsOf are the columns of one slot. Its cells are divided among them by
+// how they can be looked up: "*.com" goes into a column of ends, "*acme*" into
+// one of parts, all others into the first. In the columns without its cell, a
+// row is in the bitmaps of all classes.
 func (x *index) columnsOf(m *Model, slot int32, entries []entry) []*columnBuilder {
 	if len(entries) == 0 {
 		return nil
@@ -104,14 +106,16 @@ func (b *columnBuilder) wildcards() {
 	}
 }
 
-// opaque makes the row of a cell without a set pass, to be tested when found.
+// opaque enters a cell that is no set of classes: its row is in the bitmaps of
+// all values, and is tested when they find it.
 func (b *columnBuilder) opaque(e entry) {
 	set1(b.base, e.row)
 	set1(b.verify, e.row)
 }
 
-// allocate makes room for the bitmaps of n classes behind the first ones, with
-// classes sharing bitmaps where they would exceed the budget.
+// allocate makes room for the bitmaps of n classes behind the first ones. Where
+// they would exceed the budget, 2, 4, 8, ... neighbours share a bitmap, and all
+// rows with a cell in the column are tested when found.
 func (b *columnBuilder) allocate(first, n int) {
 	most := max(b.budget/(8*b.words)-first, 1)
 	for (n+(1<<b.shift)-1)>>b.shift > most {
@@ -173,8 +177,19 @@ func elementsOf(a *atom) ([]string, bool) {
 	return nil, false
 }
 
-// buildSpans makes the bitmaps of the elementary intervals between all ends
-// of all cells' spans, by one sweep over them.
+// buildSpans makes the bitmaps of the intervals between the ends of all cells'
+// spans, by one sweep over them. For the cells 10..20, 15.. and any of the rows
+// 0, 1 and 2, the bounds are 10, 15 and 20+ (the next number above 20), and the
+// sweep keeps the rows whose span it is in:
+//
+//	interval   begins       ends    rows
+//	0          (any value)          {2}      below 10
+//	1          row 0                {0,2}    from 10
+//	2          row 1                {0,1,2}  from 15
+//	3                       row 0   {1,2}    from 20+
+//
+// With a shift of 1, the intervals 0 and 1 share the bitmap {0,2}, and 2 and 3
+// share {0,1,2}: a shared bitmap has all rows of its intervals.
 func buildSpans[K cmp.Ordered](b *columnBuilder, d domain[K], setOf func(*atom) (set[K], bool)) []K {
 	var bounds []K
 	sets := make([]set[K], len(b.entries))
@@ -257,7 +272,9 @@ func (b *columnBuilder) classify(first uint32) {
 	}
 }
 
-// buildPoints makes the bitmaps of a column of single texts.
+// buildPoints makes the bitmaps of a column of single texts. The cell pro sets
+// its row's bit for the text pro; not free sets it for all texts and for those
+// that no cell names, and clears it for free.
 func (b *columnBuilder) buildPoints() {
 	for _, e := range b.entries {
 		switch e.atom.op {
@@ -289,8 +306,10 @@ func (b *columnBuilder) buildPoints() {
 	}
 }
 
-// buildPostings makes the lists of a column of very many texts. Rows that a
-// text excludes are in none of them and need to be tested.
+// buildPostings lists the rows of each text, for a column of very many texts:
+// a thousand customers in a table of a thousand rows need a thousand lists of
+// one row in place of a thousand bitmaps of a thousand bits. The rows of cells
+// such as not acme are in no list: base finds them, and they are tested.
 func (b *columnBuilder) buildPostings() {
 	b.kind = postingColumn
 	b.postings = make(map[string][]int32)
@@ -320,7 +339,9 @@ func (a *atom) literals() []string {
 
 // buildElements makes the bitmaps of a column of lists. The bitmap of an
 // element has only the rows that ask for it; evaluation adds those of the
-// other class, which need no element.
+// other class, which need no element. With row 0 asking for tags a, row 1 for
+// [b, c] and row 2 for nothing, the list [b, x] finds the rows {1} of b and the
+// rows {2} of the other class.
 func (b *columnBuilder) buildElements() {
 	texts := func(a *atom) []string {
 		s, _ := elementsOf(a)

@@ -19,8 +19,9 @@ func (p *pred) has(op predOp) bool {
 	return p.op == op || slices.ContainsFunc(p.args, func(arg *pred) bool { return arg.has(op) })
 }
 
-// endsOf is the set of string keys a cell matches, read backwards: there, an
-// end is a beginning, and so a span.
+// endsOf is the set of string keys that a cell matches, read backwards. An end
+// is a beginning there, and texts with a common beginning are a span: "*.com"
+// becomes the texts from "moc." up to "moc/".
 func endsOf(a *atom) (strSet, bool) {
 	if a.op != atomPred {
 		return nil, false
@@ -118,14 +119,25 @@ func (b *columnBuilder) buildParts() {
 
 // partFinder finds all parts that a text contains in one pass over it (Aho and
 // Corasick's automaton, with all its transitions in a table).
+//
+// A state is the longest end of what was read that begins a part. For the parts
+// ab, b and bc the states are
+//
+//	0: ""   1: "a"   2: "ab"   3: "b"   4: "bc"
+//
+// Reading "xabc" visits 0, 1, 2, 4: x begins nothing; after ab no part goes on
+// with c, but its end b does, so that c leads from 2 to 4. The state 2 has
+// the part ab, and behind it, in more, the part b of its end; 4 has bc. So the
+// pass finds ab, b and bc.
 type partFinder struct {
 	kinds [256]uint8 // of bytes; those that occur in no part are of kind 0
 	width int        // kinds of bytes
 	next  []uint16   // by state and kind
-	// hit is, by state, the nearest state whose part ends here: the state
-	// itself or one that stands for an end of what it stands for. 0 is none.
+	// hit is, by state, the state of the longest part that ends here: the state
+	// itself, or that of an end of its text. 0 is none.
 	hit []uint16
-	// more is, by state with a part, the hit behind it.
+	// more is, by state with a part, the state of the next shorter part that
+	// ends here, 0 for none.
 	more  []uint16
 	text  []string // by state, the part that it is the end of
 	class []uint32 // by state, that part's class
@@ -176,8 +188,9 @@ func newPartFinder(entries []entry, budget int) *partFinder {
 	return f
 }
 
-// link adds the transitions of texts that go on otherwise than their part, in
-// the order of the states' depth.
+// link adds the transitions from each state for the bytes that do not continue
+// its part: they are those of fail, the state of the longest end of its text.
+// States are visited by depth, so that those of fail are known.
 func (f *partFinder) link() {
 	n := len(f.text)
 	f.hit, f.more = make([]uint16, n), make([]uint16, n)
@@ -216,7 +229,7 @@ func (f *partFinder) name(classes map[string]uint32) {
 }
 
 // find puts the classes of the parts that a text contains into found, each
-// once. all is false where there are more.
+// once. all is false when found is too short for them.
 func (f *partFinder) find(s string, found []uint32) (n int, all bool) {
 	state := uint16(0)
 	for i := range len(s) {

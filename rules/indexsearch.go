@@ -128,8 +128,11 @@ func (x *index) next(at *[maxColumns]uint32, n, w int) (int, uint64) {
 	return words, 0
 }
 
-// evaluateLists is evaluate for tables with columns of lists and of many
-// distinct texts, whose rows are not the bitmap of one class.
+// evaluateLists is evaluate for tables with columns of lists, of parts and of
+// many distinct texts. There a value may have several bitmaps, or a list of
+// rows, whose union the columns' AND needs: with tags [a, b], the rows that
+// ask for a, for b, or for no tag. Unions are not worked out as a whole but
+// word by word, and only for words that the other columns leave.
 func (x *index) evaluateLists(t *Table, b *Binding, at *[maxColumns]uint32, n int) Decision {
 	var (
 		unions   [maxColumns]union
@@ -219,8 +222,8 @@ func (x *index) evaluateLists(t *Table, b *Binding, at *[maxColumns]uint32, n in
 	}
 }
 
-// union is the rows of a column of which a row needs one: those of the bound
-// value, as bitmaps or as a list, and those that match any other value too.
+// union is the rows that a column finds: those of the bound value, as bitmaps
+// or as a list of rows, and those of base, which match any value.
 type union struct {
 	base     uint32
 	elements []uint32

@@ -8,11 +8,19 @@ import (
 
 // Every comparable value is bound to a key that sorts as the value does: an
 // int64 for booleans, numbers, dates and sizes, a string for text, versions
-// and addresses. Whatever a cell may say about such a value is then a set of
-// half-open spans of keys, closed under union, intersection and complement.
+// and addresses. A condition on such a value is then a set of half-open spans
+// of keys, and "one of", "all of" and "not" are union, intersection and
+// complement of sets. With 20+ for the key just above that of 20:
+//
+//	10..20              [10, 20+)
+//	not 10..20          [least, 10) and [20+, no end)
+//	[10..20, 15..30]    [10, 30+)
+//	pro                 ["pro", "pro\x00")
+//	pre*                ["pre", "prf")
+//	{none: [pre*, pro]} ["", "pre"), ["prf", "pro") and ["pro\x00", no end)
 
-// span is the keys from lo up to, not including, hi. The zero hi of a string
-// span and maxKey of an integer span stand for no upper end.
+// span is the keys from lo up to, not including, hi. The hi "" of a string span
+// and the hi maxKey of an integer span mean that there is no upper end.
 type span[K cmp.Ordered] struct{ lo, hi K }
 
 // set is a sorted list of spans that neither overlap nor touch.
@@ -161,7 +169,8 @@ func successor(prefix string) string {
 }
 
 // numberKey maps a number to a key: the bits of an IEEE 754 number sort as
-// integers, once those of the negative ones are turned round.
+// integers, once those of the negative ones are inverted. The key after that of
+// a number is the key of the next number that a double can hold.
 func numberKey(f float64) int64 {
 	k := int64(math.Float64bits(f + 0)) // -0 becomes 0
 	if k < 0 {

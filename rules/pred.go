@@ -23,10 +23,14 @@ const (
 	some     // args[0] holds for the string key of an element
 )
 
-// pred is a predicate on the value of a slot that has one. Sets absorb each
-// other wherever predicates are joined, so that what remains as a tree is only
-// what has no order: suffixes, substrings, regular expressions and elements of
-// lists.
+// pred is a predicate on the value of a slot that has one. Sets are merged
+// wherever predicates are joined, so that a tree remains only of tests that are
+// no sets: suffixes, substrings, regular expressions and elements of lists.
+//
+//	{all: [pre*, not prefix]}   inStrs ["pre", "prefix") and ["prefix\x00", "prf")
+//	{all: [pre*, "*.com"]}      allOf(inStrs ["pre", "prf"), suffix ".com")
+//	on a list, {any: [a, b]}    some(inStrs a, b)
+//	on a list, {none: [a, b]}   allOf(negation(some a), negation(some b))
 type pred struct {
 	op   predOp
 	ints intSet
@@ -122,8 +126,8 @@ func allPred(ps []*pred) *pred {
 	return join(allOf, alwaysPred, neverPred, append(rest, intPred(ints), strPred(strs)))
 }
 
-// join makes a tree node of ps, which neutral members leave as it is and an
-// absorbing one decides.
+// join makes a tree node of ps. Neutral members are left out; an absorbing one
+// is the result.
 func join(op predOp, neutral, absorbing *pred, ps []*pred) *pred {
 	args := ps[:0]
 	for _, p := range ps {
@@ -170,15 +174,15 @@ func somePred(p *pred) *pred {
 	return &pred{op: some, args: []*pred{p}}
 }
 
-// maxPatternValue is how many bytes of text patterns look at. What they take
-// grows with it, and callers choose it.
+// maxPatternValue is how many bytes a text may have for patterns to look at it.
+// The time that they take grows with the text, and callers choose the text.
 const maxPatternValue = 8 << 10
 
-// isLong reports whether patterns don't look at a text.
+// isLong reports whether a text is too long for patterns.
 func isLong(s string) bool { return len(s) > maxPatternValue }
 
-// hasPattern reports whether the predicate takes as long as the text that it
-// looks at is. Beginnings and ends are compared without regard to the rest.
+// hasPattern reports whether the time that the predicate takes grows with the
+// text. Beginnings and ends are compared without reading the rest.
 func (p *pred) hasPattern() bool {
 	return p.op == contains || p.op == matches || slices.ContainsFunc(p.args, (*pred).hasPattern)
 }

@@ -7,6 +7,15 @@ import "strings"
 // pointers to compare, they become one byte string that sorts by precedence:
 // each number as its length and digits, then either versionRelease or the
 // pre-release's identifiers. Build metadata has no precedence and is left out.
+//
+//	1.9.0         01 "1"  01 "9"   01 "0"  ff
+//	1.10.0-rc     01 "1"  02 "10"  01 "0"  02 "rc" 00  00
+//	1.10.0-rc.1   01 "1"  02 "10"  01 "0"  02 "rc" 00  01 01 "1"  00
+//	1.10.0        01 "1"  02 "10"  01 "0"  ff
+//
+// These keys are in order: 10 is above 9 because its length is; the end 00 of a
+// list of identifiers is below any further one; and the ff of a release is
+// above all that a pre-release can begin with.
 
 const (
 	identifierEnd     = 0x00 // ends a text identifier, and the list of them
