@@ -34,8 +34,9 @@ const maxFindings = 50
 
 // Analyse looks for mistakes in a table: rows that never match, are never
 // reached or have expired, columns that never matter and, on demand, overlaps
-// and gaps. What it reports is so, for text of a length that patterns look at;
-// what it can't decide, or not within the budget, it says where that matters.
+// and gaps. What it reports is certain, for texts that are not too long for
+// patterns. Questions that it can't decide, or not within the budget, are
+// findings of the kind Undecided.
 func (t *Table) Analyse(a Analysis) []Finding {
 	if a.Budget <= 0 {
 		a.Budget = DefaultBudget
@@ -74,8 +75,8 @@ func (t *Table) ChangesWithin(from, to time.Time) bool {
 }
 
 type analyser struct {
-	*grid         // nil until somebody needs it
-	noGrid   bool // it would cost too much
+	*grid         // nil until it is needed
+	noGrid   bool // the grid would cost too much
 	t        *Table
 	a        Analysis
 	left     int // of the budget
@@ -132,8 +133,8 @@ func (z *analyser) deadColumns() {
 	}
 }
 
-// everything reports whether a condition on a field is always met, as far as
-// can be seen without effort.
+// everything reports whether a condition on a field is always met. It misses
+// that for texts and lists whose predicates are not simply always.
 func (z *analyser) everything(f *field, c cond) bool {
 	if !c.onMissing && (f.program != nil || !f.required || !z.t.model.strict) {
 		return false
@@ -145,8 +146,8 @@ func (z *analyser) everything(f *field, c cond) bool {
 	return v == empty
 }
 
-// unreachable finds the rows that match nothing, and those that the rows above
-// leave nothing.
+// unreachable finds the rows that match nothing, and those whose contexts are
+// all answered by rows above.
 func (z *analyser) unreachable() {
 	undecided, first, n := 0, -1, 0
 	report := func(f Finding) {
@@ -199,7 +200,7 @@ func (z *analyser) needGrid() bool {
 	return z.grid != nil
 }
 
-// blocked is a row that others leave nothing, or so far less.
+// blocked is a row with the rows above that were found to answer in its place.
 type blocked struct {
 	row   int
 	by    []blocker
@@ -207,18 +208,34 @@ type blocked struct {
 }
 
 // blocker is a row above that is certain to answer in a row's place, with a
-// context that shows it. A split above both may answer that, first.
+// context that both match. first is the row that answers that context: a row
+// further above may do so by a split.
 type blocker struct {
 	row, first int
 	context    string
 	at         time.Time
 }
 
-// maxBlockers is from how many rows above on the solver gives up a row.
+// maxBlockers is how many rows above the solver excludes for one row before it
+// gives up.
 const maxBlockers = 40
 
-// reach looks for a context that a row answers: one that it matches, and if a
-// row above does so too, one that this one does not match, and so on.
+// reach looks for a context that a row answers. It asks the solver for one that
+// the row matches; while a row above is certain to answer it, that row is
+// excluded and the solver asked again. For row 2 of
+//
+//	row 0: { plan: pro }
+//	row 1: { seats: 10.. }
+//	row 2: { plan: [pro, team] }
+//
+// the solver's examples are
+//
+//	meet row 2                        {plan: pro}                row 0 answers
+//	meet row 2, fail row 0            {plan: team}               row 2 answers
+//
+// so that row 2 is reached. If row 2 were { plan: pro, seats: 20.. }, there
+// would be no second example: the row is never reached, and findCover finds
+// that row 0 alone is enough for that.
 func (z *analyser) reach(b *blocked) verdict {
 	t, s := z.t, z.solver
 	own := [][]atom{t.rowAtoms(b.row)}
@@ -236,7 +253,9 @@ func (z *analyser) reach(b *blocked) verdict {
 		if !ok {
 			return met
 		}
-		s.high = !s.high // or a long chain of ranges would be gone through one by one
+		// Low and high values in turn leave a long chain of adjoining ranges
+		// from both ends. From one end alone, each row would be a blocker.
+		s.high = !s.high
 		if len(b.by) == maxBlockers || slices.ContainsFunc(b.by, func(o blocker) bool { return o.row == above.row }) {
 			return open
 		}
@@ -244,8 +263,9 @@ func (z *analyser) reach(b *blocked) verdict {
 	}
 }
 
-// blocker is the first row above a row that is certain to answer the solver's
-// example, if there is one. A split may leave any caller to the rows below.
+// blocker finds the first row above a row that is certain to answer the
+// solver's example. A row with a split is not certain: its split may leave any
+// caller to the rows below.
 func (z *analyser) blocker(row int) (blocker, bool) {
 	t, s := z.t, z.solver
 	first := t.Evaluate(&s.b).Row
@@ -261,7 +281,7 @@ func (z *analyser) blocker(row int) (blocker, bool) {
 	return blocker{}, false
 }
 
-// findCover finds the row above that is enough to leave a row nothing.
+// findCover finds a single row above that matches all that a row matches.
 func (z *analyser) findCover(b *blocked, own [][]atom) {
 	slices.SortFunc(b.by, func(x, y blocker) int { return x.row - y.row })
 	for _, other := range b.by {
@@ -320,9 +340,17 @@ func (z *analyser) contradiction(row int) Finding {
 
 func has(words []uint64, row int) bool { return words[row>>6]&(1<<(row&63)) != 0 }
 
-// reached reports whether there is a point of the grid that a row could match
-// and that no row above is certain to, and whether that was decided. Where a
-// single row above covers all of the row, it is cover, otherwise -1.
+// reached reports whether the grid has a point that a row could match and that
+// no row above is certain to match, and whether that was decided. cover is a
+// single row above that covers all of the row, -1 for none. For row 2 of the
+// example at grid, rows 0 and 1 are in question:
+//
+//	plan pro           leaves 0 and 1 in question
+//	seats 5..<10       leaves 0
+//	seats 10..20       leaves 0 and 1
+//
+// No choice of one class from each axis leaves none of them, so that row 2 is
+// never reached; and as every class leaves row 0, that row is the cover.
 func (z *analyser) reached(row int) (reached bool, cover int, decided bool) {
 	if z.left < 0 {
 		return false, -1, false
@@ -371,8 +399,9 @@ func (z *analyser) reached(row int) (reached bool, cover int, decided bool) {
 	return reached, -1, decided
 }
 
-// impliedBy are the rows above a row whose cell on an axis is met by every
-// value that meets the row's own cell, where classes can't tell; nil for none.
+// impliedBy are the rows above a row whose cell on an axis matches every value
+// that the row's own cell matches, where classes can't show that: "*@acme.com"
+// matches all that "*sales@acme.com" does. It is nil for none.
 func (z *analyser) impliedBy(x *axis, row int) []uint64 {
 	own := x.atomOf(row)
 	if own == nil || !x.fuzzy || own.op != atomPred {

@@ -14,17 +14,35 @@ import (
 // maxGridBytes bounds the bitmaps of an analysis.
 const maxGridBytes = 64 << 20
 
-// grid is the space of bindings a table can meet, divided so that within a
-// class of an axis no cell of the table tells values apart. Where that is not
-// possible (patterns, lists, segments that depend on each other), the grid has
-// more than exists: that a row is reached nowhere on it is then still proof,
-// while an example has to be tried on the table.
+// grid is the space of bindings that a table can meet: an axis for each slot,
+// divided into classes of values that every cell on the axis treats alike. For
+//
+//	columns: [ plan, seats ]
+//	row 0:   [ pro,  any ]
+//	row 1:   [ any,  10.. ]
+//	row 2:   [ pro,  5..20 ]
+//
+// the axes have these classes, each with the rows whose cell it meets:
+//
+//	plan    missing {1}   texts below pro {1}   pro {0,1,2}   texts above pro {1}
+//	seats   missing {0}   below 5 {0}   5..<10 {0,2}   10..20 {0,1,2}   above 20 {0,1}
+//
+// A point of the grid is a choice of one class from each axis. It stands for
+// all contexts with such values, and the AND of its classes' rows are the rows
+// that match them: (pro, 5..<10) is matched by the rows 0 and 2. So questions
+// about all contexts become questions about 4 times 5 points.
+//
+// Where values can't be divided so (patterns, lists, segments that depend on
+// each other), a class has the rows that all of its values match apart from
+// those that some could match, and the grid has points that no context has.
+// That a row is reached nowhere on it is still proof; an example has to be
+// tried on the table.
 type grid struct {
 	t     *Table
 	words int
 	axes  []axis
-	// certain are the rows that answer wherever all their cells match: not
-	// those with splits, prerequisites or a choice of segments.
+	// certain are the rows that answer wherever all their cells match. Rows
+	// with splits, prerequisites or a choice of segments are not certain.
 	certain []uint64
 }
 
@@ -33,8 +51,9 @@ type axis struct {
 	slot    int32
 	classes []class
 	entries []entry
-	// fuzzy says that in some class, not all values meet the same cells, and
-	// unknown that no class has a witness: the value follows from fields.
+	// fuzzy is set where some class has values that meet different cells, and
+	// unknown where no class has a witness because the value follows from
+	// fields.
 	fuzzy, unknown bool
 }
 
@@ -47,19 +66,19 @@ func (x *axis) atomOf(row int) *atom {
 	return x.entries[i].atom
 }
 
-// class is a set of values of one slot that no cell tells apart.
+// class is a set of values of one slot that all cells treat alike.
 type class struct {
-	// must are the rows whose cell every value of the class meets, may those
-	// whose cell some value could meet.
+	// must are the rows whose cell every value of the class meets, may are
+	// those whose cell some value could meet.
 	must, may []uint64
-	// witness is a value of the class: JSON, empty for no value. There is
-	// none where known is false.
+	// witness is a value of the class: JSON, empty for no value. It is only
+	// valid where known is set.
 	witness string
 	known   bool
 }
 
-// newGrid makes the grid of a table, or nil when it would be too large or cost
-// more than what is left of a budget, which is found out before.
+// newGrid makes the grid of a table. It returns nil for a grid that would be
+// too large or cost more than what is left of the budget, before it makes it.
 func newGrid(t *Table, now time.Time, left *int) *grid {
 	g := &grid{t: t, words: (len(t.rows) + 63) / 64}
 	g.certain = make([]uint64, g.words)
@@ -100,7 +119,7 @@ type axisBuilder struct {
 	axis
 	now  time.Time
 	left int // bytes
-	// budget is what is left, in steps of Analysis.Budget.
+	// budget is the rest of Analysis.Budget, in steps.
 	budget *int
 	field  *field
 }
@@ -125,8 +144,8 @@ func (b *axisBuilder) build() bool {
 	return b.integers()
 }
 
-// add makes a class. test tells of the cell of an entry whether all, and
-// whether some of the values of the class meet it.
+// add makes a class. test reports whether all values of the class meet the cell
+// of an entry, and whether some do.
 func (b *axisBuilder) add(test func(i int) (all, some bool), witness string, known bool) bool {
 	if b.left -= b.words * 16; b.left < 0 {
 		return false
@@ -202,7 +221,8 @@ func setsOf[K cmp.Ordered](entries []entry, setOf func(*atom) (set[K], bool)) []
 	return cells
 }
 
-// elementary divides a space at the ends of all cells' spans.
+// elementary divides a space at the ends of all cells' spans: at 5, 10 and 20+
+// for the cells 10.. and 5..20.
 func elementary[K cmp.Ordered](cells []cellSet[K], d domain[K], space set[K]) set[K] {
 	var cuts []K
 	for _, c := range cells {
@@ -375,7 +395,9 @@ func (f *field) textIn(s span[string]) (string, bool) {
 	return "", false
 }
 
-// versionsNear are versions at and just above a key, or part of one.
+// versionsNear are candidates for a version in a span that begins at a key,
+// which may be cut short: those of the key of 2.1 are 2.1.0, 2.1.1, 2.2.0,
+// 3.0.0, 2.1.0-0 and 2.1.1-0.
 func versionsNear(key string) []string {
 	var n [3]int
 	for i := range n {
@@ -407,8 +429,8 @@ func versionsNear(key string) []string {
 	return append(list, format(n[0], n[1], n[2]+1)+"-0")
 }
 
-// prereleaseOf is the pre-release at the end of a version's key, as far as it
-// goes.
+// prereleaseOf is the pre-release at the end of a version's key. A key that is
+// cut short gives the identifiers that are whole.
 func prereleaseOf(key string) string {
 	var ids []string
 	for key != "" {
@@ -430,7 +452,8 @@ func prereleaseOf(key string) string {
 	return strings.Join(ids, ".")
 }
 
-// addressesNear are addresses at and just above a key, or part of one.
+// addressesNear are candidates for an address in a span that begins at a key,
+// which may be cut short.
 func addressesNear(key string) []string {
 	if key == "" {
 		return []string{"0.0.0.0"}

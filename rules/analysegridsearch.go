@@ -2,8 +2,8 @@ package rules
 
 import "slices"
 
-// choice are the classes of one axis to choose from, each with the rows that
-// stay in question when it is chosen.
+// choice is the classes of one axis to choose from, each with the rows that stay
+// in question when it is chosen.
 type choice struct {
 	axis    int
 	classes []*class
@@ -15,7 +15,18 @@ func (c *choice) add(cl *class, rows []uint64) {
 	c.rows = append(c.rows, rows)
 }
 
-// search looks for a choice of classes that leaves no row in question.
+// search looks for a choice of one class from each axis that leaves no row in
+// question. Depth first, each class chosen takes rows out of question by an AND
+// of bitmaps. For example, with the rows 0 and 1 in question and the axes
+//
+//	plan    pro {0,1}     team {1}
+//	seats   10.. {0}      below {1}    missing {}
+//
+// the search goes: pro leaves {0,1}; with 10.., {0}; with below, {1}; with
+// missing, {}: found. Had seats only the first two, it would go on with team,
+// which leaves {1}. Of what one class left, a class that leaves the same or
+// more need not be tried: if team had left {0,1} as pro did, it would lead
+// nowhere, as pro did.
 type search struct {
 	*analyser
 	order []choice
@@ -24,7 +35,7 @@ type search struct {
 
 // run searches with the rows alive in question.
 func (s *search) run(alive []uint64) (found, decided bool) {
-	// Few classes first: they leave least to try.
+	// Axes with few classes come first: their branches are cut off early.
 	slices.SortStableFunc(s.order, func(a, b choice) int { return len(a.classes) - len(b.classes) })
 	for _, c := range s.order {
 		s.path[c.axis] = c.classes[0]
@@ -50,8 +61,8 @@ func (s *search) try(depth int, alive []uint64) (found, decided bool) {
 		for w := range next {
 			next[w] = alive[w] & c.rows[i][w]
 		}
-		// A class that leaves as many rows as one that led nowhere, or more,
-		// leads nowhere too.
+		// A class leads nowhere if it leaves all rows that one left which led
+		// nowhere.
 		if slices.ContainsFunc(tried, func(t []uint64) bool { return isSubset(t, next) }) {
 			continue
 		}

@@ -9,11 +9,24 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// solver finds contexts that meet some rows and no others, or proves that
-// there are none. It goes through the ways in which segments, lists of
-// alternatives and prerequisites can be met; each way leaves a condition for
-// every field, which is solved by itself. Every example is proved by
-// evaluating it.
+// solver finds contexts that meet some rows and fail others, or proves that
+// there are none. It goes through the ways in which segments, alternatives and
+// prerequisites can be met. Each way leaves one condition for every field, and
+// fields are solved one by one. Every example is proved by evaluating it.
+//
+// For example, with the segment staff: [ {tags: employee}, {email: "*@acme.com"} ],
+// a context that meets the row {segment: staff, tags: not employee} and fails
+// the row {plan: pro}:
+//
+//	goal                way 1                    way 2
+//	tags: not employee  tags not employee        tags not employee
+//	not plan: pro       plan not pro or missing  the same
+//	segment staff       and tags employee:       email ends with @acme.com
+//	                    no list meets both
+//
+// Way 2 leaves {tags: ["a"], email: "@acme.com"}: it is bound, matched with both
+// rows, and is the example. If all ways ended as way 1 did, there would be no
+// such context.
 type solver struct {
 	m    *Model
 	t    *Table
@@ -38,11 +51,12 @@ func newSolver(t *Table, now time.Time, left *int) *solver {
 	return &solver{m: t.model, t: t, now: now, left: left}
 }
 
-// goal is what a context must do beside meeting conditions on fields.
+// goal is what a context must meet: a cell, or with negate its negation, or,
+// where atom is nil, that a row does not match.
 type goal struct {
 	atom   *atom
 	negate bool
-	row    []atom // a row that must not match, where atom is nil
+	row    []atom
 }
 
 // slotCond is the condition on one slot.
@@ -54,8 +68,9 @@ type slotCond struct {
 const (
 	// maxQuestion is how many ways are tried for one question.
 	maxQuestion = 2000
-	// maxNegated is up to how many rows of a prerequisite must fail for its
-	// default to answer are taken into account.
+	// maxNegated is how many rows a prerequisite may have for the solver to
+	// make all of them fail, so that its default answers. With more rows it
+	// tries contexts without regard to that.
 	maxNegated = 16
 	// wayCost is what trying a way takes, in steps, beside exampleCost.
 	wayCost = 4
@@ -85,7 +100,8 @@ func (s *solver) find(meet, fail [][]atom) verdict {
 	return s.search(goals, nil)
 }
 
-// branches is about how many ways there are to reach a goal.
+// branches is about how many ways there are to reach a goal. Goals with few
+// are reached first.
 func (g *goal) branches(m *Model) int {
 	switch {
 	case g.atom == nil:
@@ -100,7 +116,8 @@ func (g *goal) branches(m *Model) int {
 	return 0
 }
 
-// opposed finds two conditions on the same configuration that no value meets.
+// opposed reports whether two conditions on the same configuration accept no
+// common value.
 func (s *solver) opposed() bool {
 	var asked []*Prerequisite
 	for _, row := range s.meet {
@@ -193,7 +210,8 @@ func (w *ways) try(first ...goal) bool {
 	return w.result == met || *w.s.left < 0 || w.s.ways > maxQuestion
 }
 
-// segment goes through the ways in which a segment holds or does not.
+// segment goes through the ways in which a segment holds (one of its rows
+// matches) or does not (all of them fail).
 func (s *solver) segment(a *atom, negate bool, rest []goal, conds []slotCond) verdict {
 	seg := &s.m.segments[int(a.slot)-len(s.m.fields)]
 	w := ways{s: s, conds: conds, rest: rest}
@@ -253,8 +271,9 @@ func (s *solver) config(p *Prerequisite, negate bool, rest []goal, conds []slotC
 	return w.result
 }
 
-// with adds a condition, and reports whether that leaves anything, as far as
-// can be seen without effort.
+// with adds a condition on a slot, and reports whether that leaves a value. For
+// texts and lists, which take more work, it only sees that nothing is left where
+// the predicate is never; example finds the rest.
 func (s *solver) with(conds []slotCond, slot int32, c cond) ([]slotCond, bool) {
 	conds = slices.Clone(conds)
 	i := slices.IndexFunc(conds, func(c slotCond) bool { return c.slot == slot })
@@ -317,7 +336,7 @@ func (s *solver) example(conds []slotCond) verdict {
 	return open
 }
 
-// complete gives the fields a value without which a context is refused.
+// complete gives a value to the fields without which a context is refused.
 func (s *solver) complete(members []string) {
 	for i := range members {
 		if f := &s.m.fields[i]; s.m.strict && f.required && members[i] == "" {
@@ -353,8 +372,10 @@ func (s *solver) try(members []string, at time.Time) bool {
 // literalIn finds the numbers and texts of an expression.
 var literalIn = regexp.MustCompile(`-?\d+(?:\.\d+)?|"[^"\\]*"|'[^'\\]*'`)
 
-// guess tries values of the fields that computed fields read: what follows
-// from an expression can't be solved.
+// guess tries values of the fields that computed fields read, because
+// expressions can't be solved. The values are those near the literals of the
+// expression: for seats > 50.0 they are 49, 50 and 51, so that both outcomes of
+// the comparison occur.
 func (s *solver) guess(computed []int32, conds []slotCond, members []string, at time.Time) bool {
 	var slots []int32
 	var values [][]string

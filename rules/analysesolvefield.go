@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// verdict is what is known of a condition: whether something meets it.
+// verdict says whether something meets a condition. A better verdict is greater.
 type verdict uint8
 
 const (
@@ -36,6 +36,7 @@ func condOf(a *atom) cond {
 }
 
 // not is the condition that a value, or its absence, does not meet c.
+// Unlike not X in a cell, it is met by a missing value where c is not.
 func (c cond) not() cond { return cond{onMissing: !c.onMissing, pred: notPred(c.pred)} }
 
 // solve finds a value of a declared field that meets a condition: JSON, empty
@@ -110,7 +111,8 @@ func (s *solver) integer(f *field, p *pred) (string, verdict) {
 	return "", open
 }
 
-// upper is the upper part of a span.
+// upper is the upper part of a span, but not so far up that examples become
+// unreadable: it begins within a century, or at twice the lower end.
 func (f *field) upper(s span[int64]) span[int64] {
 	lo := s.hi - 1
 	switch {
@@ -158,8 +160,7 @@ func (s *solver) text(f *field, p *pred) (string, verdict) {
 // maxWays is how many ways to meet a condition are tried.
 const maxWays = 256
 
-// list finds a list. A way to meet the condition is a size and some tests that
-// an element each, and some that no element may meet.
+// list finds a list that meets a condition, by one of the ways to meet it.
 func (s *solver) list(f *field, p *pred) (string, verdict) {
 	ways, ok := listWays(p, false)
 	result := empty
@@ -181,7 +182,14 @@ func (s *solver) list(f *field, p *pred) (string, verdict) {
 	return "", result
 }
 
-// listWay is one way to meet a condition on a list.
+// listWay is one way to meet a condition on a list: sizes, tests of which each
+// needs an element that meets it, and tests that no element may meet. The cell
+// {any: [a, b], size: 2..} is two ways, {none: [a, b]} is one:
+//
+//	sizes 2..   some a
+//	sizes 2..   some b
+//
+//	sizes any             none a, none b
 type listWay struct {
 	sizes intSet
 	some  []*pred // each is met by an element
@@ -272,7 +280,15 @@ func (s *solver) elements(f *field, way listWay) ([]string, verdict) {
 }
 
 // grouping divides tests among the elements of a list, so that every test is
-// met by one, and there are no more elements than the list may have.
+// met by one, and there are no more elements than the list may have. For the
+// tests a*, *z and b* in a list of at most two elements:
+//
+//	a*   a new element           "a"
+//	*z   a new element           "a", "z"
+//	b*   no room; with a*: no text begins with both
+//	     with *z                 "a", "bz"
+//
+// Where no choice is left for a test, the one before is taken back.
 type grouping struct {
 	s         *solver
 	f         *field
@@ -288,8 +304,8 @@ func (g *grouping) one(ps ...*pred) (string, verdict) {
 	return g.s.text(g.f, allPred(slices.Concat(ps, g.forbidden)))
 }
 
-// assign gives the tests from one on an element: a new one, or else one that
-// there is already.
+// assign gives an element to each of the tests from one on: an element that
+// meets it already, a new one, or one that is changed to meet it as well.
 func (g *grouping) assign(test int) verdict {
 	if *g.s.left--; *g.s.left < 0 {
 		return open
