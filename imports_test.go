@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -126,5 +127,18 @@ func TestDependenciesPointDown(t *testing.T) {
 	}
 	if packages == 0 {
 		t.Fatal("no file was read")
+	}
+}
+
+// TestArchitectureNamesEveryPackage holds the table of docs/architecture.md.
+func TestArchitectureNamesEveryPackage(t *testing.T) {
+	page, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir := range mayImport {
+		if dir != "." && !strings.Contains(string(page), "`"+dir+"/`") {
+			t.Errorf("docs/architecture.md has no row for %s", dir)
+		}
 	}
 }
