@@ -160,15 +160,3 @@ func writeStats(b *bytes.Buffer, st styles, a *adminapi.Stats) {
 	}
 	table.write(b, st, rows...)
 }
-
-// share is a number with what part of all it is, empty where it is zero.
-func share(n, all int64) string {
-	if n == 0 || all == 0 {
-		return ""
-	}
-	percent := 100 * float64(n) / float64(all)
-	if percent >= 10 {
-		return fmt.Sprintf("%d (%.0f %%)", n, percent)
-	}
-	return fmt.Sprintf("%d (%.2g %%)", n, percent)
-}

@@ -5,14 +5,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
-	"net/http"
 	"net/url"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -78,169 +74,6 @@ The gateway is asked by its admin API, as with caddy reload.`,
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "Show traces as they are recorded, too")
 	cmd.Flags().BoolVar(&l.asJSON, "json", false, "Write each trace as a line of JSON")
 	return cmd
-}
-
-// traceList writes traces as they come from the gateway.
-type traceList struct {
-	cmd    *cobra.Command
-	client gatewayClient
-	filter traceFlags
-	values url.Values
-	limit  int
-	every  time.Duration
-	asJSON bool
-	table  columns
-	began  bool // whether the table has its head
-}
-
-// tracePage is an answer of the admin API.
-type tracePage struct {
-	Traces []json.RawMessage `json:"traces"`
-	Next   string            `json:"next"`
-	Follow int64             `json:"follow"`
-}
-
-// list lists the newest traces, newest first: lines as they come, a table at
-// once, so that its columns fit all rows.
-func (l *traceList) list() error {
-	var rows []json.RawMessage
-	use := l.write
-	if !l.asJSON {
-		use = func(page []json.RawMessage) error {
-			rows = append(rows, page...)
-			return nil
-		}
-	}
-	_, err := l.pages(use)
-	if err == nil {
-		err = l.write(rows)
-	}
-	if err == nil && !l.began {
-		fmt.Fprintln(l.cmd.ErrOrStderr(), "no traces")
-	}
-	return err
-}
-
-// pages asks for pages until there are enough traces. It returns from where on
-// following misses nothing of what came later.
-func (l *traceList) pages(use func([]json.RawMessage) error) (follow int64, err error) {
-	values := maps.Clone(l.values)
-	for left, first := l.limit, true; left > 0 || first; first = false {
-		values.Set("limit", strconv.Itoa(min(max(left, 1), adminapi.MaxTraces)))
-		var page tracePage
-		if err := l.client.get("/cadenza/traces", values, &page); err != nil {
-			return 0, err
-		}
-		if first {
-			follow = page.Follow
-		}
-		found := page.Traces[:min(left, len(page.Traces))]
-		if err := use(found); err != nil {
-			return 0, err
-		}
-		left -= len(found)
-		if page.Next == "" {
-			break
-		}
-		if page.Next == values.Get("before") {
-			return 0, errors.New("the gateway's list does not go on: try again with other flags")
-		}
-		values.Set("before", page.Next)
-	}
-	return follow, nil
-}
-
-// follow shows the newest traces, oldest first, and then what is recorded,
-// until ctx ends. A gateway that does not answer once it has is waited for.
-func (l *traceList) follow(ctx context.Context) error {
-	var older []json.RawMessage
-	after, err := l.pages(func(page []json.RawMessage) error {
-		older = append(older, page...)
-		return ctx.Err()
-	})
-	if ctx.Err() != nil {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	slices.Reverse(older)
-	if err := l.write(older); err != nil {
-		return err
-	}
-	values := maps.Clone(l.values)
-	ticker := time.NewTicker(l.every)
-	defer ticker.Stop()
-	away := false
-	for {
-		values.Set("follow", strconv.FormatInt(after, 10))
-		var page tracePage
-		err := l.client.get("/cadenza/traces", values, &page)
-		switch failure, ok := errors.AsType[*gatewayError](err); {
-		case err == nil:
-			if away {
-				away = false
-				fmt.Fprintln(l.cmd.ErrOrStderr(), "the gateway answers again")
-			}
-			if err := l.write(page.Traces); err != nil {
-				return err
-			}
-			more := page.Follow != after
-			if after = page.Follow; more && ctx.Err() == nil {
-				continue // there may be more already
-			}
-		case !ok || failure.status == http.StatusBadRequest:
-			return err
-		case !away:
-			away = true
-			fmt.Fprintf(l.cmd.ErrOrStderr(), "waiting for the gateway: %v\n", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
-}
-
-// write writes traces in the order they are given.
-func (l *traceList) write(traces []json.RawMessage) error {
-	if len(traces) == 0 {
-		return nil
-	}
-	out := l.cmd.OutOrStdout()
-	var b bytes.Buffer
-	if l.asJSON {
-		l.began = true
-		for _, text := range traces {
-			b.Write(visible.JSON(text))
-			b.WriteByte('\n')
-		}
-		_, err := out.Write(b.Bytes())
-		return err
-	}
-	st := stylesFor(out)
-	var rows [][]cell
-	if !l.began {
-		l.began = true
-		l.table.right = []bool{6: true, 7: true}
-		l.table.widths = []int{24, 12} // of a time and of the longest kind
-		head := []cell{}
-		for _, name := range [...]string{"time", "kind", "key", "decided", "status", "model", "latency", "tokens", "id"} {
-			head = append(head, cell{name, st.dim})
-		}
-		rows = append(rows, head)
-	}
-	for _, text := range traces {
-		var t shownTrace
-		if err := json.Unmarshal(text, &t); err != nil {
-			return fmt.Errorf("the gateway sent a trace that can't be read; is it of another version? %w", err)
-		}
-		rows = append(rows, t.row(st))
-	}
-	l.table.write(&b, st, rows...)
-	_, err := out.Write(b.Bytes())
-	return err
 }
 
 // shownTrace is a trace as the admin API gives it.
@@ -369,30 +202,6 @@ func target(provider, model string) string {
 		return provider + model
 	}
 	return provider + "/" + model
-}
-
-// millis is a duration for people.
-func millis(ms *float64) string {
-	switch {
-	case ms == nil:
-		return ""
-	case *ms < 10:
-		return strconv.FormatFloat(*ms, 'f', 2, 64) + " ms"
-	case *ms < 10_000:
-		return strconv.FormatFloat(*ms, 'f', 0, 64) + " ms"
-	}
-	return strconv.FormatFloat(*ms/1000, 'f', 1, 64) + " s"
-}
-
-// dollars is an amount for people.
-func dollars(amount float64) string {
-	if amount == 0 {
-		return ""
-	}
-	if amount < 1 {
-		return "$" + strconv.FormatFloat(amount, 'g', 3, 64)
-	}
-	return "$" + strconv.FormatFloat(amount, 'f', 2, 64)
 }
 
 // text is "12 prompt, 34 completion, 46 in all".
@@ -599,32 +408,6 @@ func (s *shownStory) writeMetrics(b *bytes.Buffer, st styles) {
 			writeIndented(b, "    ", *m.Response)
 		}
 	}
-}
-
-// writeBlock writes a titled text.
-func writeBlock(b *bytes.Buffer, st styles, title, text string) {
-	if text == "" {
-		return
-	}
-	fmt.Fprintf(b, "\n%s%s%s\n", st.bold, title, st.reset)
-	writeIndented(b, "  ", text)
-}
-
-func writeIndented(b *bytes.Buffer, indent, text string) {
-	for line := range strings.SplitSeq(strings.TrimRight(visible.Lines(text), "\n"), "\n") {
-		b.WriteString(indent + line + "\n")
-	}
-}
-
-// layoutContent is JSON over several lines where it is too long for one, and
-// other text as it is.
-func layoutContent(text []byte) string {
-	const most = 100
-	var b bytes.Buffer
-	if len(text) <= most || text[0] != '{' && text[0] != '[' || json.Indent(&b, text, "", "  ") != nil {
-		return string(text)
-	}
-	return b.String()
 }
 
 // writeMessages writes each message below its role.

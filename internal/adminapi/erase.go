@@ -1,0 +1,61 @@
+package adminapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// flushTimeout bounds how long an erasure waits for what is to be stored.
+const flushTimeout = 2 * time.Second
+
+// serveErase erases what belongs to a conversation, or bears a value in its
+// metadata, from the store, and tells the sinks to.
+func serveErase(w http.ResponseWriter, r *http.Request) error {
+	values := r.URL.Query()
+	if err := knownParameters(values, []string{"workspace", "conversation_id"}); err != nil {
+		return err
+	}
+	workspace, filter, err := parseTraceFilter(values)
+	if err != nil {
+		return err
+	}
+	if (filter.ConversationID == "") == (len(filter.Metadata) == 0) || len(filter.Metadata) > 1 {
+		return adminError(http.StatusBadRequest, "what is to be erased? Give either conversation_id=ID or one metadata.NAME=VALUE")
+	}
+	selectors := []trace.Selector{{Workspace: workspace.Name, ConversationID: filter.ConversationID}}
+	if len(filter.Metadata) > 0 {
+		match := filter.Metadata[0]
+		selectors[0].MetadataName, selectors[0].MetadataValue = match.Name, match.Value
+		if match.OrText {
+			asText := selectors[0]
+			asText.MetadataValue = quoted(match.Value)
+			selectors = append(selectors, asText)
+		}
+	}
+	// What was answered just now may still wait to be stored. A store that does
+	// not take it is found out below.
+	flushing, cancel := context.WithTimeout(r.Context(), flushTimeout)
+	defer cancel()
+	_ = workspace.Flush(flushing)
+	var erased trace.Erased
+	for _, selector := range selectors {
+		more, err := sqlite.Erase(r.Context(), workspace.Store, selector)
+		erased.Traces += more.Traces
+		erased.Metrics += more.Metrics
+		erased.Replies += more.Replies
+		if err != nil {
+			return adminError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
+		}
+	}
+	workspace.Logger.Info("traces were erased",
+		zap.Int64("traces", erased.Traces), zap.Int64("metrics", erased.Metrics), zap.Int64("replies", erased.Replies))
+	return writeAdminJSON(w, map[string]any{"erased": map[string]int64{
+		"traces": erased.Traces, "metrics": erased.Metrics, "replies": erased.Replies,
+	}})
+}

@@ -1,0 +1,68 @@
+package adminapi
+
+import (
+	"bufio"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// serveExport answers GET /cadenza/export: all that is recorded of a time
+// range, oldest first, as JSON lines.
+func serveExport(w http.ResponseWriter, r *http.Request) error {
+	if err := requireMethod(w, r, http.MethodGet); err != nil {
+		return err
+	}
+	q, err := newTraceQuery(r)
+	if err != nil {
+		return err
+	}
+	reader, err := q.workspace.openTraces(r.Context())
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out := bufio.NewWriterSize(w, 64<<10)
+	var line []byte
+	err = reader.Export(r.Context(), q.filter, func(record *trace.Record, metrics []trace.Metrics) error {
+		line = appendExported(line[:0], record, metrics)
+		_, err := out.Write(line)
+		return err
+	})
+	if err == nil {
+		err = out.Flush()
+	}
+	if err != nil {
+		q.workspace.Logger.Error("an export broke off", zap.Error(err))
+		// Lines may be out already: only a cut tells that they are not all.
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// appendExported appends a trace, with its metrics in a member of that name,
+// as one line; metrics without a trace stand alone in such a line.
+func appendExported(line []byte, record *trace.Record, metrics []trace.Metrics) []byte {
+	line = append(line, '{')
+	if record != nil {
+		line = record.AppendJSON(append(line, `"trace":`...))
+	}
+	for i := range metrics {
+		switch {
+		case i > 0:
+			line = append(line, ',')
+		case record != nil:
+			line = append(line, `,"metrics":[`...)
+		default:
+			line = append(line, `"metrics":[`...)
+		}
+		line = metrics[i].AppendJSON(line)
+	}
+	if len(metrics) > 0 {
+		line = append(line, ']')
+	}
+	return append(line, "}\n"...)
+}

@@ -1,0 +1,157 @@
+package adminapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// traceQuery is a request for traces.
+type traceQuery struct {
+	values    url.Values
+	workspace *Workspace
+	filter    trace.Filter
+}
+
+// newTraceQuery reads a request's filter. Other parameters are named by more.
+func newTraceQuery(r *http.Request, more ...string) (*traceQuery, error) {
+	values := r.URL.Query()
+	if err := knownParameters(values, slices.Concat(filterParameters, more)); err != nil {
+		return nil, err
+	}
+	workspace, filter, err := parseTraceFilter(values)
+	if err != nil {
+		return nil, err
+	}
+	return &traceQuery{values: values, workspace: workspace, filter: filter}, nil
+}
+
+// filterParameters are the parameters that choose traces, beside metadata.NAME.
+var filterParameters = []string{
+	"workspace", "since", "until", "kind", "key", "api_key", "status", "provider", "model", "code", "finish_reason", "state",
+	"chain_id", "conversation_id",
+}
+
+// MetadataParameter begins the parameters that ask for a value of the metadata.
+const MetadataParameter = "metadata."
+
+func knownParameters(values url.Values, known []string) error {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch {
+		case strings.HasPrefix(name, MetadataParameter) && slices.Contains(known, "conversation_id"):
+		case !slices.Contains(known, name):
+			return adminError(http.StatusBadRequest, "there is no parameter %q%s", name, document.DidYouMean(name, known))
+		case len(values[name]) > 1:
+			return adminError(http.StatusBadRequest, "the parameter %s is given %d times", name, len(values[name]))
+		}
+	}
+	return nil
+}
+
+// parseTraceFilter reads the parameters that choose traces.
+func parseTraceFilter(values url.Values) (*Workspace, trace.Filter, error) {
+	all, err := running()
+	if err != nil {
+		return nil, trace.Filter{}, err
+	}
+	workspace, err := all.named(values.Get("workspace"))
+	if err != nil {
+		return nil, trace.Filter{}, err
+	}
+	filter, err := traceFilter(values, time.Now())
+	if err == nil {
+		filter.Workspace = workspace.Name
+		err = filter.Validate()
+	}
+	if err != nil {
+		return nil, trace.Filter{}, adminError(http.StatusBadRequest, "%v", err)
+	}
+	return workspace, filter, nil
+}
+
+func traceFilter(values url.Values, now time.Time) (trace.Filter, error) {
+	f := trace.Filter{
+		Key: values.Get("key"), APIKey: values.Get("api_key"), Provider: values.Get("provider"), Model: values.Get("model"),
+		Code: values.Get("code"), FinishReason: values.Get("finish_reason"), ChainID: values.Get("chain_id"), ConversationID: values.Get("conversation_id"),
+	}
+	var err error
+	if f.Since, err = ParsePast("since", values.Get("since"), now); err != nil {
+		return f, err
+	}
+	if f.Until, err = ParsePast("until", values.Get("until"), now); err != nil {
+		return f, err
+	}
+	if name := values.Get("kind"); name != "" {
+		var known bool
+		if f.Kind, known = trace.ParseKind(name); !known {
+			return f, fmt.Errorf("there is no kind %q: prompt, endpoint, remoteconfig or metrics", name)
+		}
+	}
+	if name := values.Get("state"); name != "" {
+		state, known := trace.ParseState(name)
+		if !known {
+			return f, fmt.Errorf("there is no state %q: started, ended or interrupted", name)
+		}
+		f.State = &state
+	}
+	if status := values.Get("status"); status != "" {
+		var known bool
+		if f.Outcome, known = trace.ParseOutcome(status); !known {
+			if f.Status, err = strconv.Atoi(status); err != nil || f.Status < 100 || f.Status > 599 {
+				return f, fmt.Errorf("status must be ok, error or the number of an HTTP status, this is %q", status)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if member, ok := strings.CutPrefix(name, MetadataParameter); ok {
+			for _, value := range values[name] {
+				f.Metadata = append(f.Metadata, metadataMatch(member, strings.TrimSpace(value)))
+			}
+		}
+	}
+	return f, nil
+}
+
+// metadataMatch is a parameter's value as JSON. What could be a number, true,
+// false or null may as well be a text that reads the same, as ids often do; in
+// quotes it is a text.
+func metadataMatch(name, value string) trace.MetadataMatch {
+	switch {
+	case !json.Valid([]byte(value)) || value[0] == '{' || value[0] == '[':
+		return trace.MetadataMatch{Name: name, Value: quoted(value)}
+	case value[0] == '"':
+		return trace.MetadataMatch{Name: name, Value: value}
+	}
+	return trace.MetadataMatch{Name: name, Value: value, OrText: true}
+}
+
+func quoted(text string) string { return string(jsontext.AppendString(nil, text)) }
+
+// ParsePast reads a time: RFC 3339, a date, or how long ago it was, such as 90m
+// or 7d. The empty text is the zero time.
+func ParsePast(name, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := caddy.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	at, err := inspect.ParseInstant(text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s must be a time such as 2026-01-31T09:00:00Z (RFC 3339), a date such as 2026-01-31, or how long ago, such as 90m or 7d; this is %q", name, text)
+	}
+	return at, nil
+}

@@ -1,0 +1,61 @@
+package adminapi
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+)
+
+// serveStats answers GET /cadenza/stats: counts, errors, times, tokens, costs
+// and scores per key and variant over time.
+func serveStats(w http.ResponseWriter, r *http.Request) error {
+	if err := requireMethod(w, r, http.MethodGet, http.MethodHead); err != nil {
+		return err
+	}
+	values := r.URL.Query()
+	if err := knownParameters(values, []string{"workspace", "since", "until", "kind", "key", "interval"}); err != nil {
+		return err
+	}
+	workspace, filter, err := parseTraceFilter(values)
+	if err != nil {
+		return err
+	}
+	q := sqlite.StatsQuery{
+		Workspace: workspace.Name, Since: filter.Since, Until: filter.Until, Kind: filter.Kind, Key: filter.Key,
+	}
+	interval := values.Get("interval")
+	if interval == "" {
+		interval = "all"
+	}
+	var known bool
+	if q.Interval, known = sqlite.ParseInterval(interval); !known {
+		return adminError(http.StatusBadRequest, "interval must be hour, day or all, this is %q", interval)
+	}
+	reader, err := workspace.openTraces(r.Context())
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	stats, err := reader.Stats(r.Context(), q)
+	switch {
+	case errors.Is(err, sqlite.ErrTooMany):
+		return adminError(http.StatusBadRequest, "%v", err)
+	case err != nil:
+		return unreadable(err)
+	}
+	return writeAdminJSON(w, Stats{
+		Since: q.Since.UTC(), Until: q.Until.UTC(), Interval: interval, Pending: stats.Pending, Rows: stats.Rows,
+	})
+}
+
+// Stats is the answer to a request for statistics. Since and until are
+// as asked; the statistics are of the whole hours that they fall into.
+type Stats struct {
+	Since    time.Time         `json:"since,omitzero"`
+	Until    time.Time         `json:"until,omitzero"`
+	Interval string            `json:"interval"`
+	Pending  int64             `json:"pending"`
+	Rows     []sqlite.StatsRow `json:"rows"`
+}

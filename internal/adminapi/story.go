@@ -1,0 +1,106 @@
+package adminapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// traceStory is a trace with what is known of it. Where there are very many
+// reports, Metrics are the first of them.
+type traceStory struct {
+	Trace        *trace.Record   `json:"trace,omitempty"`
+	Metrics      []trace.Metrics `json:"metrics"`
+	MetricsTotal int64           `json:"metrics_total"`
+	Definition   *tracedVersion  `json:"definition,omitempty"`
+}
+
+// tracedVersion is the definition that answered.
+type tracedVersion struct {
+	Version   string          `json:"version"`
+	Ordinal   int64           `json:"ordinal"`
+	FirstSeen time.Time       `json:"first_seen"`
+	Content   json.RawMessage `json:"content"`
+}
+
+// serveTrace answers GET /cadenza/traces/ID: the decision, the attempts, the
+// content where it was recorded, what was reported, and the definition.
+func serveTrace(w http.ResponseWriter, r *http.Request) error {
+	if err := requireMethod(w, r, http.MethodGet, http.MethodHead); err != nil {
+		return err
+	}
+	text := strings.TrimPrefix(r.URL.Path, "/cadenza/traces/")
+	id, ok := trace.ParseID(text)
+	if !ok {
+		return adminError(http.StatusBadRequest, "%q is no trace id", text)
+	}
+	values := r.URL.Query()
+	if err := knownParameters(values, []string{"workspace"}); err != nil {
+		return err
+	}
+	all, err := running()
+	if err != nil {
+		return err
+	}
+	story, err := all.story(r.Context(), id, values.Get("workspace"))
+	if err != nil {
+		return err
+	}
+	return writeAdminJSON(w, story)
+}
+
+// story finds a trace in the store of its workspace, which need not be named.
+func (all workspaces) story(ctx context.Context, id trace.ID, workspace string) (*traceStory, error) {
+	names := all.names()
+	if workspace != "" {
+		if _, err := all.named(workspace); err != nil {
+			return nil, err
+		}
+		names = []string{workspace}
+	}
+	var failure error
+	for _, name := range names {
+		story, err := all[name].story(ctx, id)
+		if story != nil {
+			return story, nil
+		}
+		failure = cmp.Or(failure, err)
+	}
+	if failure != nil {
+		return nil, failure
+	}
+	return nil, adminError(http.StatusNotFound, "there is no trace %s: it was not recorded, is past the retention, or is another gateway's", id)
+}
+
+// story is nil where the store holds nothing of the trace.
+func (w *Workspace) story(ctx context.Context, id trace.ID) (*traceStory, error) {
+	reader, err := w.openTraces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	details, err := reader.Get(ctx, w.Name, id)
+	if errors.Is(err, sqlite.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	story := &traceStory{Trace: details.Record, Metrics: details.Metrics, MetricsTotal: details.MetricsTotal}
+	if story.Metrics == nil {
+		story.Metrics = []trace.Metrics{}
+	}
+	if v := details.Version; v != nil {
+		story.Definition = &tracedVersion{
+			Version: v.Version.Version, Ordinal: v.Ordinal, FirstSeen: v.Time.UTC(), Content: v.Content,
+		}
+	}
+	return story, nil
+}

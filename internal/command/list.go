@@ -1,0 +1,183 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
+)
+
+// traceList writes traces as they come from the gateway.
+type traceList struct {
+	cmd    *cobra.Command
+	client gatewayClient
+	filter traceFlags
+	values url.Values
+	limit  int
+	every  time.Duration
+	asJSON bool
+	table  columns
+	began  bool // whether the table has its head
+}
+
+// tracePage is an answer of the admin API.
+type tracePage struct {
+	Traces []json.RawMessage `json:"traces"`
+	Next   string            `json:"next"`
+	Follow int64             `json:"follow"`
+}
+
+// list lists the newest traces, newest first: lines as they come, a table at
+// once, so that its columns fit all rows.
+func (l *traceList) list() error {
+	var rows []json.RawMessage
+	use := l.write
+	if !l.asJSON {
+		use = func(page []json.RawMessage) error {
+			rows = append(rows, page...)
+			return nil
+		}
+	}
+	_, err := l.pages(use)
+	if err == nil {
+		err = l.write(rows)
+	}
+	if err == nil && !l.began {
+		fmt.Fprintln(l.cmd.ErrOrStderr(), "no traces")
+	}
+	return err
+}
+
+// pages asks for pages until there are enough traces. It returns from where on
+// following misses nothing of what came later.
+func (l *traceList) pages(use func([]json.RawMessage) error) (follow int64, err error) {
+	values := maps.Clone(l.values)
+	for left, first := l.limit, true; left > 0 || first; first = false {
+		values.Set("limit", strconv.Itoa(min(max(left, 1), adminapi.MaxTraces)))
+		var page tracePage
+		if err := l.client.get("/cadenza/traces", values, &page); err != nil {
+			return 0, err
+		}
+		if first {
+			follow = page.Follow
+		}
+		found := page.Traces[:min(left, len(page.Traces))]
+		if err := use(found); err != nil {
+			return 0, err
+		}
+		left -= len(found)
+		if page.Next == "" {
+			break
+		}
+		if page.Next == values.Get("before") {
+			return 0, errors.New("the gateway's list does not go on: try again with other flags")
+		}
+		values.Set("before", page.Next)
+	}
+	return follow, nil
+}
+
+// follow shows the newest traces, oldest first, and then what is recorded,
+// until ctx ends. A gateway that does not answer once it has is waited for.
+func (l *traceList) follow(ctx context.Context) error {
+	var older []json.RawMessage
+	after, err := l.pages(func(page []json.RawMessage) error {
+		older = append(older, page...)
+		return ctx.Err()
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	slices.Reverse(older)
+	if err := l.write(older); err != nil {
+		return err
+	}
+	values := maps.Clone(l.values)
+	ticker := time.NewTicker(l.every)
+	defer ticker.Stop()
+	away := false
+	for {
+		values.Set("follow", strconv.FormatInt(after, 10))
+		var page tracePage
+		err := l.client.get("/cadenza/traces", values, &page)
+		switch failure, ok := errors.AsType[*gatewayError](err); {
+		case err == nil:
+			if away {
+				away = false
+				fmt.Fprintln(l.cmd.ErrOrStderr(), "the gateway answers again")
+			}
+			if err := l.write(page.Traces); err != nil {
+				return err
+			}
+			more := page.Follow != after
+			if after = page.Follow; more && ctx.Err() == nil {
+				continue // there may be more already
+			}
+		case !ok || failure.status == http.StatusBadRequest:
+			return err
+		case !away:
+			away = true
+			fmt.Fprintf(l.cmd.ErrOrStderr(), "waiting for the gateway: %v\n", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// write writes traces in the order they are given.
+func (l *traceList) write(traces []json.RawMessage) error {
+	if len(traces) == 0 {
+		return nil
+	}
+	out := l.cmd.OutOrStdout()
+	var b bytes.Buffer
+	if l.asJSON {
+		l.began = true
+		for _, text := range traces {
+			b.Write(visible.JSON(text))
+			b.WriteByte('\n')
+		}
+		_, err := out.Write(b.Bytes())
+		return err
+	}
+	st := stylesFor(out)
+	var rows [][]cell
+	if !l.began {
+		l.began = true
+		l.table.right = []bool{6: true, 7: true}
+		l.table.widths = []int{24, 12} // of a time and of the longest kind
+		head := []cell{}
+		for _, name := range [...]string{"time", "kind", "key", "decided", "status", "model", "latency", "tokens", "id"} {
+			head = append(head, cell{name, st.dim})
+		}
+		rows = append(rows, head)
+	}
+	for _, text := range traces {
+		var t shownTrace
+		if err := json.Unmarshal(text, &t); err != nil {
+			return fmt.Errorf("the gateway sent a trace that can't be read; is it of another version? %w", err)
+		}
+		rows = append(rows, t.row(st))
+	}
+	l.table.write(&b, st, rows...)
+	_, err := out.Write(b.Bytes())
+	return err
+}

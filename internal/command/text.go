@@ -1,0 +1,73 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/internal/visible"
+)
+
+// millis is a duration for people.
+func millis(ms *float64) string {
+	switch {
+	case ms == nil:
+		return ""
+	case *ms < 10:
+		return strconv.FormatFloat(*ms, 'f', 2, 64) + " ms"
+	case *ms < 10_000:
+		return strconv.FormatFloat(*ms, 'f', 0, 64) + " ms"
+	}
+	return strconv.FormatFloat(*ms/1000, 'f', 1, 64) + " s"
+}
+
+// dollars is an amount for people.
+func dollars(amount float64) string {
+	if amount == 0 {
+		return ""
+	}
+	if amount < 1 {
+		return "$" + strconv.FormatFloat(amount, 'g', 3, 64)
+	}
+	return "$" + strconv.FormatFloat(amount, 'f', 2, 64)
+}
+
+// share is a number with what part of all it is, empty where it is zero.
+func share(n, all int64) string {
+	if n == 0 || all == 0 {
+		return ""
+	}
+	percent := 100 * float64(n) / float64(all)
+	if percent >= 10 {
+		return fmt.Sprintf("%d (%.0f %%)", n, percent)
+	}
+	return fmt.Sprintf("%d (%.2g %%)", n, percent)
+}
+
+// writeBlock writes a titled text.
+func writeBlock(b *bytes.Buffer, st styles, title, text string) {
+	if text == "" {
+		return
+	}
+	fmt.Fprintf(b, "\n%s%s%s\n", st.bold, title, st.reset)
+	writeIndented(b, "  ", text)
+}
+
+func writeIndented(b *bytes.Buffer, indent, text string) {
+	for line := range strings.SplitSeq(strings.TrimRight(visible.Lines(text), "\n"), "\n") {
+		b.WriteString(indent + line + "\n")
+	}
+}
+
+// layoutContent is JSON over several lines where it is too long for one, and
+// other text as it is.
+func layoutContent(text []byte) string {
+	const most = 100
+	var b bytes.Buffer
+	if len(text) <= most || text[0] != '{' && text[0] != '[' || json.Indent(&b, text, "", "  ") != nil {
+		return string(text)
+	}
+	return b.String()
+}
