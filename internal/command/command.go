@@ -5,6 +5,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,8 +15,10 @@ import (
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
@@ -40,12 +43,38 @@ A command that fails says why on the standard error and exits with status 1.`,
 				run := sub.RunE
 				sub.RunE = func(cmd *cobra.Command, args []string) error { return visible.Error(run(cmd, args)) }
 			}
-			cmd.Args = cobra.NoArgs
+			cmd.Args = noCommand
+			cmd.SetFlagErrorFunc(suggestFlag)
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 				return errors.Join(cmd.Help(), errors.New("a command is needed"))
 			}
 		},
 	})
+}
+
+// noCommand refuses an argument where a command is expected.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	return visible.Error(fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), document.DidYouMean(args[0], names)))
+}
+
+// suggestFlag adds the flag that an unknown one most likely stands for. -json
+// is read as the flags -j, -s, -o and -n, and stands for --json.
+func suggestFlag(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	name := "--" + cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
+	return visible.Error(fmt.Errorf("%w%s", err, document.DidYouMean(name, names)))
 }
 
 // styles are the colours of a report, empty where it does not go to a terminal.

@@ -139,6 +139,9 @@ func TestCommandGolden(t *testing.T) {
 		"schema_bad_kind":   {arguments: []string{"schema", "--kind", "prompts"}, fails: true},
 		"schema_nothing":    {arguments: []string{"schema"}, fails: true},
 		"unknown":           {arguments: []string{"chek"}, fails: true},
+		"unknown_flag":      {arguments: []string{"check", "--stric", exampleDefinitions}, fails: true},
+		"unknown_dash":      {arguments: []string{"check", "-json", exampleDefinitions}, fails: true},
+		"unknown_far_flag":  {arguments: []string{"check", "--frobnicate", exampleDefinitions}, fails: true},
 		"arguments":         {arguments: []string{"eval", exampleDefinitions}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
