@@ -17,16 +17,13 @@ const flushTimeout = 2 * time.Second
 // serveErase erases what belongs to a conversation, or bears a value in its
 // metadata, from the store, and tells the sinks to.
 func serveErase(w http.ResponseWriter, r *http.Request) error {
-	values := r.URL.Query()
-	if err := knownParameters(values, []string{"workspace", "conversation_id"}); err != nil {
-		return err
-	}
-	workspace, filter, err := parseTraceFilter(values)
+	q, err := newTraceQuery(r, "workspace", "conversation_id")
 	if err != nil {
 		return err
 	}
+	workspace, filter := q.workspace, q.filter
 	if (filter.ConversationID == "") == (len(filter.Metadata) == 0) || len(filter.Metadata) > 1 {
-		return adminError(http.StatusBadRequest, "what is to be erased? Give either conversation_id=ID or one metadata.NAME=VALUE")
+		return apiError(http.StatusBadRequest, "what is to be erased? Give either conversation_id=ID or one metadata.NAME=VALUE")
 	}
 	selectors := []trace.Selector{{Workspace: workspace.Name, ConversationID: filter.ConversationID}}
 	if len(filter.Metadata) > 0 {
@@ -50,12 +47,12 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 		erased.Metrics += more.Metrics
 		erased.Replies += more.Replies
 		if err != nil {
-			return adminError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
+			return apiError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
 		}
 	}
 	workspace.Logger.Info("traces were erased",
 		zap.Int64("traces", erased.Traces), zap.Int64("metrics", erased.Metrics), zap.Int64("replies", erased.Replies))
-	return writeAdminJSON(w, map[string]any{"erased": map[string]int64{
+	return writeJSON(w, map[string]any{"erased": map[string]int64{
 		"traces": erased.Traces, "metrics": erased.Metrics, "replies": erased.Replies,
 	}})
 }

@@ -12,10 +12,7 @@ import (
 // serveExport answers GET /cadenza/export: all that is recorded of a time
 // range, oldest first, as JSON lines.
 func serveExport(w http.ResponseWriter, r *http.Request) error {
-	if err := requireMethod(w, r, http.MethodGet); err != nil {
-		return err
-	}
-	q, err := newTraceQuery(r)
+	q, err := newTraceQuery(r, filterParameters...)
 	if err != nil {
 		return err
 	}

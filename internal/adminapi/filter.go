@@ -26,15 +26,23 @@ type traceQuery struct {
 	filter    trace.Filter
 }
 
-// newTraceQuery reads a request's filter. Other parameters are named by more.
-func newTraceQuery(r *http.Request, more ...string) (*traceQuery, error) {
+// newTraceQuery reads a request with the parameters that known names.
+func newTraceQuery(r *http.Request, known ...string) (*traceQuery, error) {
 	values := r.URL.Query()
-	if err := knownParameters(values, slices.Concat(filterParameters, more)); err != nil {
+	if err := knownParameters(values, known); err != nil {
 		return nil, err
 	}
-	workspace, filter, err := parseTraceFilter(values)
+	workspace, err := workspaceNamed(values.Get("workspace"))
 	if err != nil {
 		return nil, err
+	}
+	filter, err := traceFilter(values, time.Now())
+	if err == nil {
+		filter.Workspace = workspace.Name
+		err = filter.Validate()
+	}
+	if err != nil {
+		return nil, apiError(http.StatusBadRequest, "%v", err)
 	}
 	return &traceQuery{values: values, workspace: workspace, filter: filter}, nil
 }
@@ -53,35 +61,15 @@ func knownParameters(values url.Values, known []string) error {
 		switch {
 		case strings.HasPrefix(name, MetadataParameter) && slices.Contains(known, "conversation_id"):
 		case !slices.Contains(known, name):
-			return adminError(http.StatusBadRequest, "there is no parameter %q%s", name, document.DidYouMean(name, known))
+			return apiError(http.StatusBadRequest, "there is no parameter %q%s", name, document.DidYouMean(name, known))
 		case len(values[name]) > 1:
-			return adminError(http.StatusBadRequest, "the parameter %s is given %d times", name, len(values[name]))
+			return apiError(http.StatusBadRequest, "the parameter %s is given %d times", name, len(values[name]))
 		}
 	}
 	return nil
 }
 
-// parseTraceFilter reads the parameters that choose traces.
-func parseTraceFilter(values url.Values) (*Workspace, trace.Filter, error) {
-	all, err := running()
-	if err != nil {
-		return nil, trace.Filter{}, err
-	}
-	workspace, err := all.named(values.Get("workspace"))
-	if err != nil {
-		return nil, trace.Filter{}, err
-	}
-	filter, err := traceFilter(values, time.Now())
-	if err == nil {
-		filter.Workspace = workspace.Name
-		err = filter.Validate()
-	}
-	if err != nil {
-		return nil, trace.Filter{}, adminError(http.StatusBadRequest, "%v", err)
-	}
-	return workspace, filter, nil
-}
-
+// traceFilter reads the parameters that choose traces.
 func traceFilter(values url.Values, now time.Time) (trace.Filter, error) {
 	f := trace.Filter{
 		Key: values.Get("key"), APIKey: values.Get("api_key"), Provider: values.Get("provider"), Model: values.Get("model"),

@@ -39,10 +39,10 @@ type workspaces map[string]*Workspace
 func running() (workspaces, error) {
 	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
 	if errors.Is(err, caddy.ErrNotConfigured) {
-		return nil, adminError(http.StatusNotFound, "cadenza is not part of the running configuration")
+		return nil, apiError(http.StatusNotFound, "cadenza is not part of the running configuration")
 	}
 	if err != nil {
-		return nil, adminError(http.StatusServiceUnavailable, "%v", err)
+		return nil, apiError(http.StatusServiceUnavailable, "%v", err)
 	}
 	return app.(Gateway).Inspect(), nil
 }
@@ -57,11 +57,20 @@ func (all workspaces) named(name string) (*Workspace, error) {
 		if len(names) == 1 {
 			return all[names[0]], nil
 		}
-		return nil, adminError(http.StatusBadRequest, "workspace is missing: one of %s", strings.Join(names, ", "))
+		return nil, apiError(http.StatusBadRequest, "workspace is missing: one of %s", strings.Join(names, ", "))
 	}
 	w, ok := all[name]
 	if !ok {
-		return nil, adminError(http.StatusNotFound, "there is no workspace %q%s", name, document.DidYouMean(name, names))
+		return nil, apiError(http.StatusNotFound, "there is no workspace %q%s", name, document.DidYouMean(name, names))
 	}
 	return w, nil
+}
+
+// workspaceNamed finds a workspace of the configuration that runs.
+func workspaceNamed(name string) (*Workspace, error) {
+	all, err := running()
+	if err != nil {
+		return nil, err
+	}
+	return all.named(name)
 }

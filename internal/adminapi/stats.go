@@ -11,29 +11,22 @@ import (
 // serveStats answers GET /cadenza/stats: counts, errors, times, tokens, costs
 // and scores per key and variant over time.
 func serveStats(w http.ResponseWriter, r *http.Request) error {
-	if err := requireMethod(w, r, http.MethodGet, http.MethodHead); err != nil {
-		return err
-	}
-	values := r.URL.Query()
-	if err := knownParameters(values, []string{"workspace", "since", "until", "kind", "key", "interval"}); err != nil {
-		return err
-	}
-	workspace, filter, err := parseTraceFilter(values)
+	asked, err := newTraceQuery(r, "workspace", "since", "until", "kind", "key", "interval")
 	if err != nil {
 		return err
 	}
 	q := sqlite.StatsQuery{
-		Workspace: workspace.Name, Since: filter.Since, Until: filter.Until, Kind: filter.Kind, Key: filter.Key,
+		Workspace: asked.workspace.Name, Since: asked.filter.Since, Until: asked.filter.Until, Kind: asked.filter.Kind, Key: asked.filter.Key,
 	}
-	interval := values.Get("interval")
+	interval := asked.values.Get("interval")
 	if interval == "" {
 		interval = "all"
 	}
 	var known bool
 	if q.Interval, known = sqlite.ParseInterval(interval); !known {
-		return adminError(http.StatusBadRequest, "interval must be hour, day or all, this is %q", interval)
+		return apiError(http.StatusBadRequest, "interval must be hour, day or all, this is %q", interval)
 	}
-	reader, err := workspace.openTraces(r.Context())
+	reader, err := asked.workspace.openTraces(r.Context())
 	if err != nil {
 		return err
 	}
@@ -41,11 +34,11 @@ func serveStats(w http.ResponseWriter, r *http.Request) error {
 	stats, err := reader.Stats(r.Context(), q)
 	switch {
 	case errors.Is(err, sqlite.ErrTooMany):
-		return adminError(http.StatusBadRequest, "%v", err)
+		return apiError(http.StatusBadRequest, "%v", err)
 	case err != nil:
 		return unreadable(err)
 	}
-	return writeAdminJSON(w, Stats{
+	return writeJSON(w, Stats{
 		Since: q.Since.UTC(), Until: q.Until.UTC(), Interval: interval, Pending: stats.Pending, Rows: stats.Rows,
 	})
 }

@@ -33,13 +33,10 @@ type tracedVersion struct {
 // serveTrace answers GET /cadenza/traces/ID: the decision, the attempts, the
 // content where it was recorded, what was reported, and the definition.
 func serveTrace(w http.ResponseWriter, r *http.Request) error {
-	if err := requireMethod(w, r, http.MethodGet, http.MethodHead); err != nil {
-		return err
-	}
 	text := strings.TrimPrefix(r.URL.Path, "/cadenza/traces/")
 	id, ok := trace.ParseID(text)
 	if !ok {
-		return adminError(http.StatusBadRequest, "%q is no trace id", text)
+		return apiError(http.StatusBadRequest, "%q is no trace id", text)
 	}
 	values := r.URL.Query()
 	if err := knownParameters(values, []string{"workspace"}); err != nil {
@@ -53,7 +50,7 @@ func serveTrace(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeAdminJSON(w, story)
+	return writeJSON(w, story)
 }
 
 // story finds a trace in the store of its workspace, which need not be named.
@@ -76,7 +73,7 @@ func (all workspaces) story(ctx context.Context, id trace.ID, workspace string) 
 	if failure != nil {
 		return nil, failure
 	}
-	return nil, adminError(http.StatusNotFound, "there is no trace %s: it was not recorded, is past the retention, or is another gateway's", id)
+	return nil, apiError(http.StatusNotFound, "there is no trace %s: it was not recorded, is past the retention, or is another gateway's", id)
 }
 
 // story is nil where the store holds nothing of the trace.

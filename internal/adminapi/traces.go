@@ -3,6 +3,7 @@ package adminapi
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,13 +30,10 @@ const (
 // or, with ?follow, what was written since; and DELETE /cadenza/traces, which
 // erases what belongs to a conversation or bears a metadata value.
 func serveTraces(w http.ResponseWriter, r *http.Request) error {
-	if err := requireMethod(w, r, http.MethodGet, http.MethodHead, http.MethodDelete); err != nil {
-		return err
-	}
 	if r.Method == http.MethodDelete {
 		return serveErase(w, r)
 	}
-	q, err := newTraceQuery(r, "limit", "before", "follow")
+	q, err := newTraceQuery(r, slices.Concat(filterParameters, []string{"limit", "before", "follow"})...)
 	if err != nil {
 		return err
 	}
@@ -46,21 +44,21 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	defer reader.Close()
 	if q.values.Has("follow") {
 		if q.values.Has("limit") || q.values.Has("before") {
-			return adminError(http.StatusBadRequest, "limit and before are of a list: follow takes neither")
+			return apiError(http.StatusBadRequest, "limit and before are of a list: follow takes neither")
 		}
 		return q.follow(w, r, reader)
 	}
 	limit := DefaultTraces
 	if text := q.values.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > MaxTraces {
-			return adminError(http.StatusBadRequest, "limit must be a number from 1 to %d, this is %q", MaxTraces, text)
+			return apiError(http.StatusBadRequest, "limit must be a number from 1 to %d, this is %q", MaxTraces, text)
 		}
 	}
 	var before trace.ID
 	if text := q.values.Get("before"); text != "" {
 		var ok bool
 		if before, ok = trace.ParseID(text); !ok {
-			return adminError(http.StatusBadRequest, "before must be the trace id that stood in next, this is %q", text)
+			return apiError(http.StatusBadRequest, "before must be the trace id that stood in next, this is %q", text)
 		}
 	}
 	// First, so that who follows from here on misses nothing.
@@ -78,14 +76,14 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	}
 	out = strconv.AppendBool(append(out, `,"complete":`...), page.Complete)
 	out = strconv.AppendInt(append(out, `,"follow":`...), last, 10)
-	return writeAdminText(w, append(out, "}\n"...))
+	return writeText(w, append(out, "}\n"...))
 }
 
 // follow answers with what was written after a point.
 func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request, reader *sqlite.Reader) error {
 	after, err := strconv.ParseInt(q.values.Get("follow"), 10, 64)
 	if err != nil || after < 0 {
-		return adminError(http.StatusBadRequest, "follow must be the number that stood in follow, this is %q", q.values.Get("follow"))
+		return apiError(http.StatusBadRequest, "follow must be the number that stood in follow, this is %q", q.values.Get("follow"))
 	}
 	records, last, err := reader.Follow(r.Context(), q.filter, after, maxFollowed)
 	if err != nil {
@@ -93,7 +91,7 @@ func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request, reader *sqli
 	}
 	out := appendTraces([]byte(`{"traces":`), records)
 	out = strconv.AppendInt(append(out, `,"follow":`...), last, 10)
-	return writeAdminText(w, append(out, "}\n"...))
+	return writeText(w, append(out, "}\n"...))
 }
 
 func appendTraces(out []byte, records []*trace.Record) []byte {
@@ -118,10 +116,10 @@ func (w *Workspace) openTraces(ctx context.Context) (*sqlite.Reader, error) {
 }
 
 func unreadable(err error) error {
-	return adminError(http.StatusServiceUnavailable, "the traces can't be read: %v", err)
+	return apiError(http.StatusServiceUnavailable, "the traces can't be read: %v", err)
 }
 
-func writeAdminText(w http.ResponseWriter, text []byte) error {
+func writeText(w http.ResponseWriter, text []byte) error {
 	w.Header().Set("Content-Type", "application/json")
 	_, err := w.Write(text)
 	return err

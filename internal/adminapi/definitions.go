@@ -1,0 +1,56 @@
+package adminapi
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
+)
+
+// loadedWorkspace is what a workspace serves.
+type loadedWorkspace struct {
+	Directory   string            `json:"directory"`
+	Revision    string            `json:"revision"`
+	Loaded      time.Time         `json:"loaded"`
+	Definitions []inspect.Summary `json:"definitions"`
+	Warnings    []inspect.Finding `json:"warnings"`
+	// Errors are why the directory as it is now is not served; the definitions
+	// are those of the last good set.
+	Errors []inspect.Finding `json:"errors"`
+}
+
+// serveDefinitions answers GET /cadenza/definitions, of one workspace with
+// ?workspace=NAME.
+func serveDefinitions(w http.ResponseWriter, r *http.Request) error {
+	all, err := running()
+	if err != nil {
+		return err
+	}
+	if name := r.URL.Query().Get("workspace"); name != "" {
+		one, err := all.named(name)
+		if err != nil {
+			return err
+		}
+		all = workspaces{name: one}
+	}
+	answer := make(map[string]loadedWorkspace, len(all))
+	for name, w := range all {
+		answer[name] = w.loaded()
+	}
+	return writeJSON(w, map[string]any{"workspaces": answer})
+}
+
+func (w *Workspace) loaded() loadedWorkspace {
+	s := w.Definitions.Snapshot()
+	l := loadedWorkspace{
+		Directory: w.Definitions.Dir(), Revision: s.Revision, Loaded: s.Loaded.UTC(),
+		Definitions: inspect.Summaries(s), Warnings: inspect.Findings(s.Warnings), Errors: []inspect.Finding{},
+	}
+	err := w.Definitions.LastError()
+	if mistakes, ok := inspect.Mistakes(err); ok {
+		l.Errors = mistakes
+	} else if err != nil {
+		l.Errors = append(l.Errors, inspect.Finding{File: l.Directory, Message: err.Error()})
+	}
+	return l
+}

@@ -1,0 +1,68 @@
+package adminapi
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/rules"
+)
+
+// maxBody bounds the body of a request, in bytes.
+const maxBody = 1 << 20
+
+// serveEvaluate answers POST /cadenza/evaluate: what a request would be
+// answered, and why. Nothing is recorded.
+func serveEvaluate(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Workspace string          `json:"workspace"`
+		Key       string          `json:"key"`
+		Kind      string          `json:"kind"`
+		Context   json.RawMessage `json:"context"`
+		Variables json.RawMessage `json:"variables"`
+		At        string          `json:"at"`
+		Explain   bool            `json:"explain"`
+	}
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&body); err != nil {
+		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return apiError(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", tooLarge.Limit)
+		}
+		return apiError(http.StatusBadRequest, "the body must be a JSON object with key, and as wanted workspace, kind, context, variables, at and explain: %v", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return apiError(http.StatusBadRequest, "something follows the JSON object")
+	}
+	if body.Key == "" {
+		return apiError(http.StatusBadRequest, "key is missing: it names the definition to evaluate")
+	}
+	q := inspect.Query{Key: body.Key, Explain: body.Explain}
+	var err error
+	if q.Kind, err = inspect.ParseKind(body.Kind); err != nil {
+		return apiError(http.StatusBadRequest, "%v", err)
+	}
+	if q.At, err = inspect.ParseInstant(body.At); err != nil {
+		return apiError(http.StatusBadRequest, "%v", err)
+	}
+	if q.Context, err = inspect.ParseObject("context", body.Context); err != nil {
+		return apiError(http.StatusBadRequest, "%v", err)
+	}
+	if q.Variables, err = inspect.ParseObject("variables", body.Variables); err != nil {
+		return apiError(http.StatusBadRequest, "%v", err)
+	}
+	workspace, err := workspaceNamed(body.Workspace)
+	if err != nil {
+		return err
+	}
+	answer, err := inspect.Evaluate(workspace.Definitions.Snapshot(), q)
+	if err != nil {
+		if _, ok := errors.AsType[*rules.BindError](err); ok {
+			return apiError(http.StatusBadRequest, "%v", err)
+		}
+		return apiError(http.StatusNotFound, "%v", err)
+	}
+	return writeJSON(w, answer)
+}
