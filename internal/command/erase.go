@@ -62,8 +62,8 @@ caddy reload.`,
 			var answer struct {
 				Erased struct{ Traces, Metrics, Replies int } `json:"erased"`
 			}
-			if err := json.Unmarshal(text, &answer); err != nil {
-				return fmt.Errorf("the gateway's answer can't be read; is it of another version? %w", err)
+			if err := decode(text, &answer); err != nil {
+				return err
 			}
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(text)

@@ -105,7 +105,12 @@ func (g *gatewayClient) ask(method, path string, values url.Values, answer any) 
 	if err != nil {
 		return &gatewayError{0, fmt.Sprintf("the gateway's answer broke off: %v", err)}
 	}
-	if err := json.Unmarshal(body, answer); err != nil {
+	return decode(body, answer)
+}
+
+// decode reads an answer of the admin API.
+func decode(text []byte, answer any) error {
+	if err := json.Unmarshal(text, answer); err != nil {
 		return fmt.Errorf("the gateway's answer can't be read; is it of another version? %w", err)
 	}
 	return nil

@@ -50,8 +50,8 @@ The gateway is asked by its admin API, as with caddy reload.`,
 				return err
 			}
 			var answer adminapi.Stats
-			if err := json.Unmarshal(text, &answer); err != nil {
-				return fmt.Errorf("the gateway's answer can't be read; is it of another version? %w", err)
+			if err := decode(text, &answer); err != nil {
+				return err
 			}
 			out := cmd.OutOrStdout()
 			var b bytes.Buffer

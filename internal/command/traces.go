@@ -246,8 +246,8 @@ func (l *traceList) story(id string) error {
 		return err
 	}
 	var story shownStory
-	if err := json.Unmarshal(text, &story); err != nil {
-		return fmt.Errorf("the gateway's answer can't be read; is it of another version? %w", err)
+	if err := decode(text, &story); err != nil {
+		return err
 	}
 	var b bytes.Buffer
 	story.write(&b, stylesFor(out), id)
