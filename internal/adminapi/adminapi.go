@@ -42,7 +42,8 @@ func (*API) Routes() []caddy.AdminRoute {
 	}
 }
 
-// route returns a path that takes some methods.
+// route returns a path that takes the given methods, the first of which an
+// error message names.
 func route(path string, serve func(http.ResponseWriter, *http.Request) error, methods ...string) caddy.AdminRoute {
 	return caddy.AdminRoute{Pattern: path, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		if !slices.Contains(methods, r.Method) {
@@ -53,7 +54,8 @@ func route(path string, serve func(http.ResponseWriter, *http.Request) error, me
 	})}
 }
 
-// apiError is an error as Caddy's admin API answers it: {"error": message}.
+// apiError returns an error that Caddy's admin API answers with a status and
+// {"error": message}.
 func apiError(status int, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	return caddy.APIError{HTTPStatus: status, Err: err, Message: err.Error()}

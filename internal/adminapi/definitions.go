@@ -7,20 +7,20 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 )
 
-// loadedWorkspace is what a workspace serves.
+// loadedWorkspace is a workspace as GET /cadenza/definitions shows it.
 type loadedWorkspace struct {
 	Directory   string            `json:"directory"`
 	Revision    string            `json:"revision"`
 	Loaded      time.Time         `json:"loaded"`
 	Definitions []inspect.Summary `json:"definitions"`
 	Warnings    []inspect.Finding `json:"warnings"`
-	// Errors are why the directory as it is now is not served; the definitions
-	// are those of the last good set.
+	// Errors are the mistakes of the directory as it is now. While there are
+	// any, the last good definitions are served.
 	Errors []inspect.Finding `json:"errors"`
 }
 
-// serveDefinitions answers GET /cadenza/definitions, of one workspace with
-// ?workspace=NAME.
+// serveDefinitions answers GET /cadenza/definitions: what each workspace serves,
+// or one with ?workspace=NAME.
 func serveDefinitions(w http.ResponseWriter, r *http.Request) error {
 	all, err := running()
 	if err != nil {

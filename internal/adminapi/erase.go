@@ -11,11 +11,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// flushTimeout bounds how long an erasure waits for what is to be stored.
+// flushTimeout bounds how long an erasure waits for recorded traces to be
+// stored.
 const flushTimeout = 2 * time.Second
 
-// serveErase erases what belongs to a conversation, or bears a value in its
-// metadata, from the store, and tells the sinks to.
+// serveErase answers DELETE /cadenza/traces: it erases the traces of a
+// conversation, or with a value in their metadata, from the store, whose outbox
+// tells the sinks to erase the same.
 func serveErase(w http.ResponseWriter, r *http.Request) error {
 	q, err := newTraceQuery(r, "workspace", "conversation_id")
 	if err != nil {
@@ -35,8 +37,8 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 			selectors = append(selectors, asText)
 		}
 	}
-	// What was answered just now may still wait to be stored. A store that does
-	// not take it is found out below.
+	// A trace of an answer just given may still wait to be stored. If the store
+	// fails, the erasure below fails with it.
 	flushing, cancel := context.WithTimeout(r.Context(), flushTimeout)
 	defer cancel()
 	_ = workspace.Flush(flushing)

@@ -13,8 +13,8 @@ import (
 // maxBody bounds the body of a request, in bytes.
 const maxBody = 1 << 20
 
-// serveEvaluate answers POST /cadenza/evaluate: what a request would be
-// answered, and why. Nothing is recorded.
+// serveEvaluate answers POST /cadenza/evaluate: the answer that a request would
+// get, and why. It records nothing.
 func serveEvaluate(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
 		Workspace string          `json:"workspace"`

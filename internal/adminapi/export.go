@@ -9,8 +9,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// serveExport answers GET /cadenza/export: all that is recorded of a time
-// range, oldest first, as JSON lines.
+// serveExport answers GET /cadenza/export: all traces and metrics that pass a
+// filter, oldest first, as JSON lines.
 func serveExport(w http.ResponseWriter, r *http.Request) error {
 	q, err := newTraceQuery(r, filterParameters...)
 	if err != nil {
@@ -34,14 +34,15 @@ func serveExport(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err != nil {
 		q.workspace.Logger.Error("an export broke off", zap.Error(err))
-		// Lines may be out already: only a cut tells that they are not all.
+		// The status and some lines are sent already: only a cut connection
+		// shows that lines are missing.
 		panic(http.ErrAbortHandler)
 	}
 	return nil
 }
 
-// appendExported appends a trace, with its metrics in a member of that name,
-// as one line; metrics without a trace stand alone in such a line.
+// appendExported appends one line: {"trace":{…},"metrics":[{…}]}. Either member
+// may be missing: metrics without a trace have a line of their own.
 func appendExported(line []byte, record *trace.Record, metrics []trace.Metrics) []byte {
 	line = append(line, '{')
 	if record != nil {

@@ -19,14 +19,14 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// traceQuery is a request for traces.
+// traceQuery is a request that chooses traces.
 type traceQuery struct {
 	values    url.Values
 	workspace *Workspace
 	filter    trace.Filter
 }
 
-// newTraceQuery reads a request with the parameters that known names.
+// newTraceQuery reads a request, which may have the parameters in known.
 func newTraceQuery(r *http.Request, known ...string) (*traceQuery, error) {
 	values := r.URL.Query()
 	if err := knownParameters(values, known); err != nil {
@@ -47,15 +47,18 @@ func newTraceQuery(r *http.Request, known ...string) (*traceQuery, error) {
 	return &traceQuery{values: values, workspace: workspace, filter: filter}, nil
 }
 
-// filterParameters are the parameters that choose traces, beside metadata.NAME.
+// filterParameters are the parameters that choose traces, but for metadata.NAME.
 var filterParameters = []string{
 	"workspace", "since", "until", "kind", "key", "api_key", "status", "provider", "model", "code", "finish_reason", "state",
 	"chain_id", "conversation_id",
 }
 
-// MetadataParameter begins the parameters that ask for a value of the metadata.
+// MetadataParameter is the prefix of parameters that compare a member of the
+// metadata: metadata.user=u-1.
 const MetadataParameter = "metadata."
 
+// knownParameters refuses a parameter that is not in known, or given twice. A
+// request that takes conversation_id takes metadata.NAME, any number of times.
 func knownParameters(values url.Values, known []string) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
@@ -113,9 +116,13 @@ func traceFilter(values url.Values, now time.Time) (trace.Filter, error) {
 	return f, nil
 }
 
-// metadataMatch is a parameter's value as JSON. What could be a number, true,
-// false or null may as well be a text that reads the same, as ids often do; in
-// quotes it is a text.
+// metadataMatch returns the condition for a member of the metadata. A value that
+// reads as a number, true, false or null also matches the text that reads the
+// same, for ids are sent as either. A value in quotes only matches the text:
+//
+//	user=ada    the text "ada"
+//	user=7      the number 7 or the text "7"
+//	user="7"    the text "7"
 func metadataMatch(name, value string) trace.MetadataMatch {
 	switch {
 	case !json.Valid([]byte(value)) || value[0] == '{' || value[0] == '[':
@@ -128,8 +135,8 @@ func metadataMatch(name, value string) trace.MetadataMatch {
 
 func quoted(text string) string { return string(jsontext.AppendString(nil, text)) }
 
-// ParsePast reads a time: RFC 3339, a date, or how long ago it was, such as 90m
-// or 7d. The empty text is the zero time.
+// ParsePast reads a time: RFC 3339, a date, or how long before now, such as 90m
+// or 7d. The empty text is the zero time. name is in the error message.
 func ParsePast(name, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -15,24 +15,24 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// Gateway is the Caddy app "cadenza", as far as the admin API knows it.
+// Gateway is what the admin API needs of the Caddy app "cadenza".
 type Gateway interface {
 	// Inspect returns the workspaces by name.
 	Inspect() map[string]*Workspace
 }
 
-// Workspace is what the admin API shows and reaches of a workspace.
+// Workspace is what the admin API needs of a workspace.
 type Workspace struct {
 	Name        string
 	Definitions *definition.Source
 	// Store is the path of the workspace's database.
 	Store string
-	// Flush stores what is recorded and still waits for that.
+	// Flush waits until all that is recorded is stored, or the context ends.
 	Flush  func(context.Context) error
 	Logger *zap.Logger
 }
 
-// workspaces are those of a gateway, by name.
+// workspaces are the workspaces of a gateway by name.
 type workspaces map[string]*Workspace
 
 // running returns the workspaces of the configuration that runs.
@@ -50,7 +50,7 @@ func running() (workspaces, error) {
 // names returns the names in ascending order.
 func (all workspaces) names() []string { return slices.Sorted(maps.Keys(all)) }
 
-// named finds a workspace. The empty name is that of the only one.
+// named finds a workspace. The empty name stands for the only workspace.
 func (all workspaces) named(name string) (*Workspace, error) {
 	names := all.names()
 	if name == "" {

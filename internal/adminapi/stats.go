@@ -43,8 +43,8 @@ func serveStats(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// Stats is the answer to a request for statistics. Since and until are
-// as asked; the statistics are of the whole hours that they fall into.
+// Stats is the answer of GET /cadenza/stats. Since and Until are as asked; the
+// rows count the whole hours that contain them.
 type Stats struct {
 	Since    time.Time         `json:"since,omitzero"`
 	Until    time.Time         `json:"until,omitzero"`

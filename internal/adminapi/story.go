@@ -13,8 +13,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// traceStory is a trace with what is known of it. Where there are very many
-// reports, Metrics are the first of them.
+// traceStory is a trace with its metrics and its definition. Metrics may be the
+// first of MetricsTotal reports.
 type traceStory struct {
 	Trace        *trace.Record   `json:"trace,omitempty"`
 	Metrics      []trace.Metrics `json:"metrics"`
@@ -22,7 +22,7 @@ type traceStory struct {
 	Definition   *tracedVersion  `json:"definition,omitempty"`
 }
 
-// tracedVersion is the definition that answered.
+// tracedVersion is the version of the definition that answered.
 type tracedVersion struct {
 	Version   string          `json:"version"`
 	Ordinal   int64           `json:"ordinal"`
@@ -30,8 +30,8 @@ type tracedVersion struct {
 	Content   json.RawMessage `json:"content"`
 }
 
-// serveTrace answers GET /cadenza/traces/ID: the decision, the attempts, the
-// content where it was recorded, what was reported, and the definition.
+// serveTrace answers GET /cadenza/traces/ID: the trace, with its content if that
+// was recorded, the metrics on it, and the definition that answered.
 func serveTrace(w http.ResponseWriter, r *http.Request) error {
 	text := strings.TrimPrefix(r.URL.Path, "/cadenza/traces/")
 	id, ok := trace.ParseID(text)
@@ -53,7 +53,7 @@ func serveTrace(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, story)
 }
 
-// story finds a trace in the store of its workspace, which need not be named.
+// story finds a trace in the named workspace, or in any if the name is empty.
 func (all workspaces) story(ctx context.Context, id trace.ID, workspace string) (*traceStory, error) {
 	names := all.names()
 	if workspace != "" {
@@ -76,7 +76,7 @@ func (all workspaces) story(ctx context.Context, id trace.ID, workspace string) 
 	return nil, apiError(http.StatusNotFound, "there is no trace %s: it was not recorded, is past the retention, or is another gateway's", id)
 }
 
-// story is nil where the store holds nothing of the trace.
+// story returns nil if the store has neither the trace nor metrics on it.
 func (w *Workspace) story(ctx context.Context, id trace.ID) (*traceStory, error) {
 	reader, err := w.openTraces(ctx)
 	if err != nil {

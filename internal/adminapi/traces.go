@@ -11,24 +11,23 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// How many traces a list has, by default and at most.
+// The number of traces of a page.
 const (
-	DefaultTraces = 50
-	MaxTraces     = 1000
+	DefaultTraces = 50   // without limit
+	MaxTraces     = 1000 // the largest limit
 )
 
 const (
-	// listBudget bounds how long a list is searched for. A filter that few
-	// traces pass gets a short page, and where to go on.
+	// listBudget bounds the search for a page. A filter that few traces pass
+	// gets a short page, with the place to go on from.
 	listBudget = 60 * time.Millisecond
 
-	// maxFollowed bounds how many written rows one step of following looks at.
+	// maxFollowed bounds the rows that one request of following looks at.
 	maxFollowed = 1000
 )
 
-// serveTraces answers GET /cadenza/traces, the newest traces that pass a filter
-// or, with ?follow, what was written since; and DELETE /cadenza/traces, which
-// erases what belongs to a conversation or bears a metadata value.
+// serveTraces answers GET /cadenza/traces: the newest traces that pass a filter
+// or, with ?follow, those written since. DELETE /cadenza/traces is serveErase's.
 func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodDelete {
 		return serveErase(w, r)
@@ -61,7 +60,8 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 			return apiError(http.StatusBadRequest, "before must be the trace id that stood in next, this is %q", text)
 		}
 	}
-	// First, so that who follows from here on misses nothing.
+	// The number is read before the page, so that following from it misses no
+	// trace.
 	last, err := reader.LastSeq(r.Context())
 	if err != nil {
 		return unreadable(err)
@@ -79,7 +79,7 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	return writeText(w, append(out, "}\n"...))
 }
 
-// follow answers with what was written after a point.
+// follow answers with the traces written after the number in ?follow.
 func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request, reader *sqlite.Reader) error {
 	after, err := strconv.ParseInt(q.values.Get("follow"), 10, 64)
 	if err != nil || after < 0 {
@@ -105,8 +105,8 @@ func appendTraces(out []byte, records []*trace.Record) []byte {
 	return append(out, ']')
 }
 
-// openTraces opens the workspace's store to read it, for one request: the file
-// may be another at the next.
+// openTraces opens the workspace's store for one request. The file may be
+// replaced before the next.
 func (w *Workspace) openTraces(ctx context.Context) (*sqlite.Reader, error) {
 	reader, err := sqlite.OpenReader(ctx, w.Store)
 	if err != nil {
@@ -115,6 +115,7 @@ func (w *Workspace) openTraces(ctx context.Context) (*sqlite.Reader, error) {
 	return reader, nil
 }
 
+// unreadable returns the error for a store that can't be read.
 func unreadable(err error) error {
 	return apiError(http.StatusServiceUnavailable, "the traces can't be read: %v", err)
 }

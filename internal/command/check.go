@@ -59,7 +59,7 @@ and contexts that only the default answers.`,
 	return cmd
 }
 
-// check is the report of a check.
+// check is the report on a workspace.
 type check struct {
 	OK          bool              `json:"ok"`
 	Revision    string            `json:"revision,omitempty"`
@@ -70,6 +70,8 @@ type check struct {
 	Remarks     []inspect.Finding `json:"remarks"`
 }
 
+// checkDirectory loads a workspace and reports on it. Mistakes of its
+// definitions are in the report; the error is for other failures.
 func checkDirectory(dir string, strict bool, kinds definition.Remark) (*check, error) {
 	c := &check{Errors: []inspect.Finding{}, Warnings: []inspect.Finding{}, Remarks: []inspect.Finding{}}
 	s, err := definition.Load(dir)
@@ -88,7 +90,8 @@ func checkDirectory(dir string, strict bool, kinds definition.Remark) (*check, e
 	return c, nil
 }
 
-// counts says how many findings there are.
+// counts returns the numbers of errors and warnings as text, empty where there
+// are none.
 func (c *check) counts() string {
 	var parts []string
 	if n := len(c.Errors); n > 0 {
@@ -104,7 +107,7 @@ func (c *check) counts() string {
 	return strings.Join(parts, ", ")
 }
 
-// write writes the report on a workspace for people.
+// write writes the report for people. dir is the workspace.
 func (c *check) write(w io.Writer, st styles, dir string) error {
 	var b bytes.Buffer
 	lines := newSourceLines(dir)
@@ -133,7 +136,7 @@ func (c *check) write(w io.Writer, st styles, dir string) error {
 	return err
 }
 
-// writeFinding writes a finding with the line it is about.
+// writeFinding writes a finding, and below it the line that it is about.
 func writeFinding(b *bytes.Buffer, f inspect.Finding, label string, st styles, lines *sourceLines) {
 	pos := document.Position{File: f.File, Line: f.Line, Column: f.Column}
 	place := pos.String()
@@ -147,7 +150,7 @@ func writeFinding(b *bytes.Buffer, f inspect.Finding, label string, st styles, l
 	}
 	runes := []rune(strings.ReplaceAll(line, "\t", " "))
 	column := min(max(f.Column-1, 0), len(runes))
-	// A long line is shown around the place.
+	// Of a long line, the part around the place is shown.
 	const lead, most = 60, 110
 	start := 0
 	if len(runes) > most && column > lead {
@@ -158,9 +161,9 @@ func writeFinding(b *bytes.Buffer, f inspect.Finding, label string, st styles, l
 	fmt.Fprintf(b, "%s      |%s %s^\n", st.dim, st.reset, strings.Repeat(" ", utf8.RuneCountInString(before)))
 }
 
-// sourceLines are the lines of the files that a report shows. They are read from
-// the workspace alone: a link that leads out of it is a mistake, and what it
-// leads to may be nobody's business.
+// sourceLines reads the lines that a report shows, and keeps them by file. It
+// reads below the workspace alone: a link out of the workspace is a mistake, and
+// its target may be a secret.
 type sourceLines struct {
 	dir   string
 	root  *os.Root // nil: no line is shown
@@ -169,7 +172,7 @@ type sourceLines struct {
 
 func newSourceLines(dir string) *sourceLines {
 	s := &sourceLines{dir: dir, lines: make(map[string][]string)}
-	s.root, _ = os.OpenRoot(dir) // without it the messages stand alone
+	s.root, _ = os.OpenRoot(dir) // without it, messages have no line
 	return s
 }
 

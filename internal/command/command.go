@@ -77,10 +77,11 @@ func suggestFlag(cmd *cobra.Command, err error) error {
 	return visible.Error(fmt.Errorf("%w%s", err, document.DidYouMean(name, names)))
 }
 
-// styles are the colours of a report, empty where it does not go to a terminal.
+// styles holds the colours of a report. They are empty where the output is no
+// terminal.
 type styles struct{ red, yellow, green, dim, bold, reset string }
 
-// stylesFor are the styles for a writer. NO_COLOR turns colours off
+// stylesFor returns the styles for a writer. NO_COLOR turns colours off
 // (https://no-color.org).
 func stylesFor(w io.Writer) styles {
 	if !isTerminal(w) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
@@ -89,6 +90,7 @@ func stylesFor(w io.Writer) styles {
 	return styles{"\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"}
 }
 
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -107,7 +109,7 @@ func writeReport(w io.Writer, report any) error {
 	return err
 }
 
-// plural is a number with a noun.
+// plural returns a number with its noun: "1 file", "2 files".
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -115,8 +117,8 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// readArgument is the value of a flag, or the content of the file that it
-// names behind an @; @- is the standard input.
+// readArgument returns the value of a flag. @FILE stands for the content of a
+// file, @- for the standard input.
 func readArgument(cmd *cobra.Command, value string) ([]byte, error) {
 	name, isFile := strings.CutPrefix(value, "@")
 	switch {

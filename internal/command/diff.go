@@ -89,6 +89,7 @@ func writeComparison(w io.Writer, st styles, c *inspect.Comparison) error {
 	return err
 }
 
+// writeAnswerChanges writes the contexts that get another answer as a table.
 func writeAnswerChanges(b *bytes.Buffer, st styles, changes []inspect.AnswerChange) {
 	if len(changes) == 0 {
 		return
@@ -107,6 +108,7 @@ func writeAnswerChanges(b *bytes.Buffer, st styles, changes []inspect.AnswerChan
 	new(columns).write(b, st, rows...)
 }
 
+// sideText returns the answer of one version, with the row that gave it.
 func sideText(s inspect.Side) string {
 	if s.Refused != "" {
 		return visible.Line("refused: " + s.Refused)
@@ -114,7 +116,7 @@ func sideText(s inspect.Side) string {
 	return visible.Line(clipText(string(s.Value), 60) + " (" + s.Row + ")")
 }
 
-// clipText cuts a text to so many characters.
+// clipText cuts a text to most characters, the last of them an ellipsis.
 func clipText(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s

@@ -75,6 +75,7 @@ Context and variables are JSON, or YAML in one line, which needs fewer quotes.
 	return cmd
 }
 
+// readObject reads the value of a flag that takes an object.
 func readObject(cmd *cobra.Command, flag, value string) (*fastjson.Value, error) {
 	text, err := readArgument(cmd, value)
 	if err != nil {
@@ -125,7 +126,7 @@ func writeAnswer(w io.Writer, st styles, a *inspect.Answer) error {
 	return err
 }
 
-// writeRows writes why every row does or does not match.
+// writeRows writes for each row why it matches or does not.
 func writeRows(b *bytes.Buffer, st styles, a *inspect.Answer) {
 	if len(a.Rows) == 0 {
 		return

@@ -65,7 +65,8 @@ with caddy reload.`,
 	return cmd
 }
 
-// exportTo writes a file that only appears once it is whole.
+// exportTo writes lines to a file, which appears once it is whole, and returns
+// their number.
 func exportTo(name string, lines io.Reader) (n int, err error) {
 	temporary, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
@@ -90,7 +91,8 @@ func exportTo(name string, lines io.Reader) (n int, err error) {
 	return n, os.Rename(temporary.Name(), name)
 }
 
-// copyLines copies lines of JSON, made visible, and counts them.
+// copyLines copies lines of JSON, made visible, and returns their number. A
+// last line that is cut is not copied.
 func copyLines(w io.Writer, lines io.Reader) (n int, err error) {
 	in, out := bufio.NewReaderSize(lines, 64<<10), bufio.NewWriterSize(w, 64<<10)
 	for {
@@ -99,7 +101,7 @@ func copyLines(w io.Writer, lines io.Reader) (n int, err error) {
 			return n, out.Flush()
 		}
 		if err != nil {
-			// What came before is good.
+			// The lines before are whole: they are written.
 			return n, errors.Join(fmt.Errorf("the export broke off after %s (the gateway's log says more): %w", plural(n, "line"), noEOF(err)), out.Flush())
 		}
 		if _, err := out.Write(visible.JSON(line)); err != nil {
@@ -109,7 +111,7 @@ func copyLines(w io.Writer, lines io.Reader) (n int, err error) {
 	}
 }
 
-// noEOF is what an end within a line is.
+// noEOF returns io.ErrUnexpectedEOF for an end within a line.
 func noEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -62,8 +62,9 @@ written to the standard output.`,
 	return cmd
 }
 
-// yamlFiles are the files of paths, of folders all YAML files in them. What
-// definitions would not be read from is left out.
+// yamlFiles returns the files that paths name and, of folders, all YAML files
+// below them. Hidden files and folders are left out, as the gateway leaves them
+// out.
 func yamlFiles(paths []string) ([]string, error) {
 	var files []string
 	for _, path := range paths {
@@ -97,7 +98,8 @@ func yamlFiles(paths []string) ([]string, error) {
 	return slices.Compact(files), nil
 }
 
-// checkInside refuses a file of a folder that is a link out of it, or no file.
+// checkInside returns an error for a link out of the folder and for anything but
+// a regular file.
 func checkInside(folder, file string) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -118,7 +120,8 @@ func checkInside(folder, file string) error {
 	return nil
 }
 
-// formatFile lays a file out and reports whether that changes it.
+// formatFile lays a file out and reports whether the layout changes it. The
+// result goes to the file, to out as a list or a diff, or to out as it is.
 func formatFile(out io.Writer, file string, write, diff, check bool) (changed bool, err error) {
 	before, err := readFile(file)
 	if err != nil {
@@ -146,18 +149,19 @@ func formatFile(out io.Writer, file string, write, diff, check bool) (changed bo
 	return changed, err
 }
 
+// readFile reads a definition file. Of one that is too large it returns a byte
+// more than the largest has, for the parser to refuse.
 func readFile(file string) ([]byte, error) {
 	f, err := regular.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	// One byte more tells a file that is too large from one that just fits.
 	return io.ReadAll(io.LimitReader(f, document.MaxFileBytes+1))
 }
 
-// replaceFile puts a new content in a file's place at once, so that a gateway
-// that watches it never reads half. A symbolic link stays one.
+// replaceFile replaces a file's content at once, so that a gateway that watches
+// the file never reads half of it. A symbolic link stays one.
 func replaceFile(file string, content []byte) error {
 	path, err := filepath.EvalSymlinks(file)
 	if err != nil {
@@ -171,7 +175,7 @@ func replaceFile(file string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // fails when all went well
+	defer func() { _ = os.Remove(temporary.Name()) }() // fails where the file was renamed
 	_, err = temporary.Write(content)
 	err = errors.Join(err, temporary.Chmod(info.Mode().Perm()), temporary.Close())
 	if err != nil {
@@ -180,8 +184,8 @@ func replaceFile(file string, content []byte) error {
 	return os.Rename(temporary.Name(), path)
 }
 
-// writeLineDiff writes a unified diff. A layout keeps the lines where they
-// are, so lines of the same number are compared.
+// writeLineDiff writes a unified diff. A layout keeps the number of each line,
+// so line n is compared with line n.
 func writeLineDiff(w io.Writer, file string, before, after []byte) error {
 	const context = 2
 	a, b := bytes.SplitAfter(before, []byte{'\n'}), bytes.SplitAfter(after, []byte{'\n'})

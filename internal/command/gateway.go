@@ -33,25 +33,27 @@ func (g *gatewayClient) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&g.workspace, "workspace", "w", "", "The workspace, where there are several")
 }
 
-// resolve finds the address, once for all requests of a command.
+// resolve finds the address of the admin API. A command calls it once, before
+// its requests.
 func (g *gatewayClient) resolve() error {
 	var err error
 	g.address, err = caddycmd.DetermineAdminAPIAddress(g.address, nil, g.config, g.adapter)
 	return err
 }
 
-// gatewayError is why a gateway did not do what it was asked for.
+// gatewayError is the failure of a request to a gateway.
 type gatewayError struct {
-	status int // of its answer; 0: none came
+	status int // HTTP status of the answer; 0: no answer came
 	text   string
 }
 
 func (e *gatewayError) Error() string { return e.text }
 
-// refusal is how Caddy's client words an answer with an error.
+// refusal matches the error of Caddy's client for an answer that is an error:
+// the status and the body are only in its text.
 var refusal = regexp.MustCompile(`(?s)^caddy responded with error: HTTP (\d+): (.*)$`)
 
-// do makes one request. Values that are empty are not sent.
+// do makes one request. Empty values are not sent. The error is a *gatewayError.
 func (g *gatewayClient) do(method, path string, values url.Values) (*http.Response, error) {
 	query := url.Values{}
 	for name, list := range values {
@@ -67,8 +69,8 @@ func (g *gatewayClient) do(method, path string, values url.Values) (*http.Respon
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	// Caddy's client has a pool of connections for each request, which would
-	// keep them open.
+	// Caddy's client makes a pool of connections for each request, and never
+	// closes them.
 	resp, err := caddycmd.AdminAPIRequest(g.address, method, path, http.Header{"Connection": {"close"}}, nil)
 	if err == nil {
 		return resp, nil
@@ -90,11 +92,12 @@ func (g *gatewayClient) do(method, path string, values url.Values) (*http.Respon
 	return nil, &gatewayError{status, "the gateway refused (HTTP " + parts[1] + "): " + visible.Line(text)}
 }
 
-// get asks for a JSON answer.
+// get asks for an answer and decodes its JSON.
 func (g *gatewayClient) get(path string, values url.Values, answer any) error {
 	return g.ask(http.MethodGet, path, values, answer)
 }
 
+// ask is get with a method.
 func (g *gatewayClient) ask(method, path string, values url.Values, answer any) error {
 	resp, err := g.do(method, path, values)
 	if err != nil {
@@ -116,7 +119,7 @@ func decode(text []byte, answer any) error {
 	return nil
 }
 
-// traceFlags choose traces.
+// traceFlags are the flags that choose traces.
 type traceFlags struct {
 	since, until, kind, key, apiKey, status, provider, model, code, finish, state, chain, conversation string
 	metadata                                                                                           []string
@@ -140,8 +143,8 @@ func (f *traceFlags) addFlags(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "With this member of the metadata, as NAME=VALUE; repeatable")
 }
 
-// values are the parameters of the admin API. Times that are given as how long
-// ago are fixed here, so that all pages of a list count from one instant.
+// values returns the parameters of the admin API. A time such as 2h ago is fixed
+// here, so that all pages of a list count from one instant.
 func (f *traceFlags) values(now time.Time) (url.Values, error) {
 	values := url.Values{
 		"kind": {f.kind}, "key": {f.key}, "api_key": {f.apiKey}, "status": {f.status}, "provider": {f.provider}, "model": {f.model},
@@ -160,19 +163,19 @@ func (f *traceFlags) values(now time.Time) (url.Values, error) {
 	return values, nil
 }
 
-// splitMember reads the value of --metadata.
+// splitMember splits the value of --metadata, NAME=VALUE.
 func splitMember(member string) (name, value string, err error) {
 	name, value, ok := strings.Cut(member, "=")
 	if !ok || name == "" {
 		return "", "", fmt.Errorf("--metadata takes NAME=VALUE, this is %q", member)
 	}
 	if value == "" {
-		value = `""` // the text that is empty: an empty parameter asks for nothing
+		value = `""` // the empty text, as JSON: an empty parameter asks for nothing
 	}
 	return name, value, nil
 }
 
-// addTimes adds the times of --since and --until.
+// addTimes adds the times of --since and --until to the parameters.
 func addTimes(values url.Values, since, until string, now time.Time) error {
 	var times [2]time.Time
 	for i, flag := range [...]struct{ name, text string }{{"since", since}, {"until", until}} {

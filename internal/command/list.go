@@ -19,7 +19,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
-// traceList writes traces as they come from the gateway.
+// traceList lists and follows traces.
 type traceList struct {
 	cmd    *cobra.Command
 	client gatewayClient
@@ -32,15 +32,15 @@ type traceList struct {
 	began  bool // whether the table has its head
 }
 
-// tracePage is an answer of the admin API.
+// tracePage is a page of a list, as the admin API answers it.
 type tracePage struct {
 	Traces []json.RawMessage `json:"traces"`
 	Next   string            `json:"next"`
 	Follow int64             `json:"follow"`
 }
 
-// list lists the newest traces, newest first: lines as they come, a table at
-// once, so that its columns fit all rows.
+// list lists the newest traces, newest first. Lines of JSON are written page by
+// page, a table at the end, so that its columns fit all rows.
 func (l *traceList) list() error {
 	var rows []json.RawMessage
 	use := l.write
@@ -60,8 +60,8 @@ func (l *traceList) list() error {
 	return err
 }
 
-// pages asks for pages until there are enough traces. It returns from where on
-// following misses nothing of what came later.
+// pages asks for pages until there are enough traces. It returns the number from
+// which following misses no trace.
 func (l *traceList) pages(use func([]json.RawMessage) error) (follow int64, err error) {
 	values := maps.Clone(l.values)
 	for left, first := l.limit, true; left > 0 || first; first = false {
@@ -89,8 +89,8 @@ func (l *traceList) pages(use func([]json.RawMessage) error) (follow int64, err 
 	return follow, nil
 }
 
-// follow shows the newest traces, oldest first, and then what is recorded,
-// until ctx ends. A gateway that does not answer once it has is waited for.
+// follow shows the newest traces, oldest first, and then new ones until ctx
+// ends. It waits for a gateway that has answered and no longer does.
 func (l *traceList) follow(ctx context.Context) error {
 	var older []json.RawMessage
 	after, err := l.pages(func(page []json.RawMessage) error {
@@ -126,7 +126,7 @@ func (l *traceList) follow(ctx context.Context) error {
 			}
 			more := page.Follow != after
 			if after = page.Follow; more && ctx.Err() == nil {
-				continue // there may be more already
+				continue // more may be written already
 			}
 		case !ok || failure.status == http.StatusBadRequest:
 			return err
@@ -142,7 +142,7 @@ func (l *traceList) follow(ctx context.Context) error {
 	}
 }
 
-// write writes traces in the order they are given.
+// write writes traces in their order.
 func (l *traceList) write(traces []json.RawMessage) error {
 	if len(traces) == 0 {
 		return nil
@@ -163,7 +163,7 @@ func (l *traceList) write(traces []json.RawMessage) error {
 	if !l.began {
 		l.began = true
 		l.table.right = []bool{6: true, 7: true}
-		l.table.widths = []int{24, 12} // of a time and of the longest kind
+		l.table.widths = []int{24, 12} // of a time and of the longest kind: later rows do not shift
 		head := []cell{}
 		for _, name := range [...]string{"time", "kind", "key", "decided", "status", "model", "latency", "tokens", "id"} {
 			head = append(head, cell{name, st.dim})

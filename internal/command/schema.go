@@ -57,6 +57,7 @@ With --kind one schema is written to the standard output, and nothing else.`,
 	return cmd
 }
 
+// printSchema writes the schema of one kind.
 func printSchema(cmd *cobra.Command, schemas []definition.FileSchema, kind string) error {
 	names := make([]string, len(schemas))
 	for i, s := range schemas {
@@ -68,7 +69,7 @@ func printSchema(cmd *cobra.Command, schemas []definition.FileSchema, kind strin
 	return fmt.Errorf("unknown kind %q%s", kind, document.DidYouMean(kind, names))
 }
 
-// writeSchemas writes the schemas and says how to use them.
+// writeSchemas writes the schemas below a workspace, and how editors use them.
 func writeSchemas(cmd *cobra.Command, dir string, schemas []definition.FileSchema) error {
 	folder := filepath.Join(dir, schemaFolder)
 	if err := os.MkdirAll(folder, 0o755); err != nil {

@@ -84,8 +84,8 @@ The gateway is asked by its admin API, as with caddy reload.`,
 	return cmd
 }
 
-// writeStats writes statistics for people. Columns that would be empty are left
-// out: most workspaces have no scores, and many no costs.
+// writeStats writes statistics for people. Empty columns are left out: most
+// workspaces have no scores, and many no costs.
 func writeStats(b *bytes.Buffer, st styles, a *adminapi.Stats) {
 	type column struct {
 		name  string

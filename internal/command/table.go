@@ -11,12 +11,13 @@ import (
 type columns struct {
 	widths []int
 	right  []bool // the columns of numbers
-	widest []int  // the width that a longer cell does not add to; 0: none
+	widest []int  // the widest that cells make a column; 0: as wide as they are
 }
 
 // cell is a cell of a table, in one colour.
 type cell struct{ text, color string }
 
+// plainCell returns a cell without a colour.
 func plainCell(text string) cell { return cell{text: text} }
 
 // plainRow returns a row without colours.
@@ -28,7 +29,8 @@ func plainRow(texts ...string) []cell {
 	return row
 }
 
-// write writes rows of cells whose texts are visible.
+// write writes rows. The texts of their cells are visible, in the sense of
+// package visible.
 func (c *columns) write(b *bytes.Buffer, st styles, rows ...[]cell) {
 	for _, row := range rows {
 		for i, cell := range row {

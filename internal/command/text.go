@@ -10,7 +10,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
-// millis is a duration for people.
+// millis returns a duration for people, empty for nil.
 func millis(ms *float64) string {
 	switch {
 	case ms == nil:
@@ -23,7 +23,7 @@ func millis(ms *float64) string {
 	return strconv.FormatFloat(*ms/1000, 'f', 1, 64) + " s"
 }
 
-// dollars is an amount for people.
+// dollars returns an amount for people, empty for 0.
 func dollars(amount float64) string {
 	if amount == 0 {
 		return ""
@@ -34,7 +34,7 @@ func dollars(amount float64) string {
 	return "$" + strconv.FormatFloat(amount, 'f', 2, 64)
 }
 
-// share is a number with what part of all it is, empty where it is zero.
+// share returns a number with its share of all in percent, empty for 0.
 func share(n, all int64) string {
 	if n == 0 || all == 0 {
 		return ""
@@ -46,7 +46,7 @@ func share(n, all int64) string {
 	return fmt.Sprintf("%d (%.2g %%)", n, percent)
 }
 
-// writeBlock writes a titled text.
+// writeBlock writes a text below its title, and nothing for an empty text.
 func writeBlock(b *bytes.Buffer, st styles, title, text string) {
 	if text == "" {
 		return
@@ -55,14 +55,15 @@ func writeBlock(b *bytes.Buffer, st styles, title, text string) {
 	writeIndented(b, "  ", text)
 }
 
+// writeIndented writes a text with an indent before each line.
 func writeIndented(b *bytes.Buffer, indent, text string) {
 	for line := range strings.SplitSeq(strings.TrimRight(visible.Lines(text), "\n"), "\n") {
 		b.WriteString(indent + line + "\n")
 	}
 }
 
-// layoutContent is JSON over several lines where it is too long for one, and
-// other text as it is.
+// layoutContent lays a JSON object or list over several lines if it is longer
+// than 100 bytes. It returns other text as it is.
 func layoutContent(text []byte) string {
 	const most = 100
 	var b bytes.Buffer

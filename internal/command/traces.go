@@ -20,7 +20,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
-// followInterval is how often --follow asks for what is new.
+// followInterval is the pause between two requests of --follow.
 const followInterval = 500 * time.Millisecond
 
 func tracesCommand() *cobra.Command {
@@ -145,7 +145,7 @@ type shownMetrics struct {
 	Metadata      json.RawMessage `json:"metadata"`
 }
 
-// row is the trace's row in a table.
+// row returns the trace as a row of the list.
 func (t *shownTrace) row(st styles) []cell {
 	status := cell{t.outcome(), ""}
 	switch {
@@ -164,12 +164,12 @@ func (t *shownTrace) row(st styles) []cell {
 	}
 }
 
-// decided is the variant that answered or, where there is none, the row.
+// decided returns the variant that answered or, without one, the row.
 func (t *shownTrace) decided() string {
 	return cmp.Or(t.Variant, t.Row, "default")
 }
 
-// outcome is what became of the answer.
+// outcome returns the state, the error or the status of the answer.
 func (t *shownTrace) outcome() string {
 	switch {
 	case t.State == "started" || t.State == "interrupted":
@@ -187,7 +187,7 @@ func (t *shownTrace) outcome() string {
 	return strings.TrimSpace(visible.Line(text))
 }
 
-// wasCut reports whether the model did not say all that it meant to say.
+// wasCut reports whether a limit or a policy cut the answer.
 func (t *shownTrace) wasCut() bool { return t.Finish == "length" || t.Finish == "content_filter" }
 
 func statusText(status int) string {
@@ -204,7 +204,7 @@ func target(provider, model string) string {
 	return provider + "/" + model
 }
 
-// text is "12 prompt, 34 completion, 46 in all".
+// text returns text such as "12 prompt, 34 completion, 46 in all".
 func (u *shownUsage) text() string {
 	var parts []string
 	if u.Prompt != nil {
@@ -219,7 +219,7 @@ func (u *shownUsage) text() string {
 	return strings.Join(parts, ", ")
 }
 
-// shownStory is all about one trace.
+// shownStory is a trace with its metrics and its definition.
 type shownStory struct {
 	Trace      *shownTrace    `json:"trace"`
 	Metrics    []shownMetrics `json:"metrics"`
@@ -230,7 +230,7 @@ type shownStory struct {
 	} `json:"definition"`
 }
 
-// story writes all about one trace.
+// story asks for one trace and writes all that the gateway knows of it.
 func (l *traceList) story(id string) error {
 	var text json.RawMessage
 	if err := l.client.get("/cadenza/traces/"+url.PathEscape(id), nil, &text); err != nil {
@@ -255,7 +255,8 @@ func (l *traceList) story(id string) error {
 	return err
 }
 
-// write lays the story out for people: how it went, then what was said.
+// write writes the story for people: the decision and the attempts, then the
+// metrics, then the content.
 func (s *shownStory) write(b *bytes.Buffer, st styles, id string) {
 	t := s.Trace
 	if t == nil {
@@ -275,7 +276,7 @@ func (s *shownStory) write(b *bytes.Buffer, st styles, id string) {
 	writeBlock(b, st, "tool calls", layoutContent(t.ToolCalls))
 }
 
-// write writes how a request went.
+// write writes the decision, the outcome and the attempts.
 func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 	var rows [][]cell
 	add := func(label, text string) {
@@ -346,7 +347,7 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 	table.write(b, st, rows...)
 }
 
-// details is what else there is to say of an attempt.
+// details returns the times and tokens of an attempt.
 func (a *shownAttempt) details() string {
 	parts := []string{"took " + cmp.Or(millis(a.Latency), "no time")}
 	if a.FirstToken != nil {
