@@ -43,7 +43,7 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	defer reader.Close()
 	if q.values.Has("follow") {
 		if q.values.Has("limit") || q.values.Has("before") {
-			return apiError(http.StatusBadRequest, "limit and before are of a list: follow takes neither")
+			return apiError(http.StatusBadRequest, "follow can't be combined with limit or before")
 		}
 		return q.follow(w, r, reader)
 	}
@@ -57,7 +57,7 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	if text := q.values.Get("before"); text != "" {
 		var ok bool
 		if before, ok = trace.ParseID(text); !ok {
-			return apiError(http.StatusBadRequest, "before must be the trace id that stood in next, this is %q", text)
+			return apiError(http.StatusBadRequest, "before must be the trace id in next of the page before it, this is %q", text)
 		}
 	}
 	// The number is read before the page, so that following from it misses no
@@ -83,7 +83,7 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request, reader *sqlite.Reader) error {
 	after, err := strconv.ParseInt(q.values.Get("follow"), 10, 64)
 	if err != nil || after < 0 {
-		return apiError(http.StatusBadRequest, "follow must be the number that stood in follow, this is %q", q.values.Get("follow"))
+		return apiError(http.StatusBadRequest, "follow must be the number in follow of an earlier answer, this is %q", q.values.Get("follow"))
 	}
 	records, last, err := reader.Follow(r.Context(), q.filter, after, maxFollowed)
 	if err != nil {
