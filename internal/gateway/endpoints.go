@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -377,21 +378,13 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 		record.PromptTokens, record.CompletionTokens, record.TotalTokens = usage.PromptTokens, usage.CompletionTokens, usage.TotalTokens
 	}
 	for _, a := range result.Attempts {
-		class := a.Class
-		if class == "" {
-			class = "ok"
-		}
-		i.gateway.metrics.attempts.WithLabelValues(i.workspace.Name, a.Provider, class).Inc()
+		i.gateway.metrics.attempts.WithLabelValues(i.workspace.Name, a.Provider, cmp.Or(a.Code, "ok")).Inc()
 		if a.Abandoned {
 			i.gateway.metrics.abandoned.WithLabelValues(i.workspace.Name, a.Provider).Inc()
 			i.workspace.Logger.Error("a provider goes on with a call that has ended: it ignores the call's context, and holds what it holds until it returns",
 				zap.String("provider", a.Provider), zap.String("model", a.Model), zap.String("trace_id", i.info.traceID[0]))
 		}
-		record.Attempts = append(record.Attempts, trace.Attempt{
-			Provider: a.Provider, Model: a.Model, Status: a.Status, Code: a.Class, Latency: a.Duration,
-			Started: a.Started, Wait: a.Wait, FirstToken: a.FirstToken, Hedge: a.Hedge,
-			PromptTokens: a.Usage.PromptTokens, CompletionTokens: a.Usage.CompletionTokens, Estimated: a.Estimated,
-		})
+		record.Attempts = append(record.Attempts, a.Attempt)
 	}
 	record.Cost = i.workspace.cost(record.Attempts)
 	for _, skipped := range result.Skipped {

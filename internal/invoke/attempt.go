@@ -20,6 +20,7 @@ type attempt struct {
 	index  int // of the target in Call.Targets
 	health *admission
 	later  int // targets that may be tried after this one
+	tries  int // at the target, the running one included; guarded by call.mu
 	limit  time.Duration
 	timer  *time.Timer // until the first content, or the whole answer; nil for none
 
@@ -43,24 +44,6 @@ type reading struct {
 	err    error            // that of the provider, or of what it said
 }
 
-// permit reports whether the target may be tried again. The budget asks it.
-func (a *attempt) permit() bool {
-	if a.hedged() && !a.take(true) {
-		return false
-	}
-	return a.health.permitRetry(a.later == 0)
-}
-
-// restart gives the attempt that begins after wait its full time. The budget
-// calls it before each retry: for those that the HTTP client makes within open
-// the timer runs.
-func (a *attempt) restart(wait time.Duration) {
-	a.begin(wait)
-	if a.timer != nil {
-		a.timer.Reset(wait + a.limit)
-	}
-}
-
 // start bounds an attempt: a streamed one until its first content, a whole one
 // by its share of the time that is left. The last target has all of that.
 func (a *attempt) start() {
@@ -82,7 +65,7 @@ func (a *attempt) start() {
 // content of a stream, or the end of the answer.
 func (a *attempt) open(req *providers.Request) (err error) {
 	a.reading, a.abandoned = reading{}, false
-	a.ctx, a.cancel = context.WithCancelCause(a.lane.ctx)
+	a.ctx, a.cancel = context.WithCancelCause(providers.WithBudget(a.lane.ctx, a))
 	opened := false
 	defer func() {
 		if !opened { // also by a panic
@@ -139,7 +122,7 @@ func (a *attempt) began() error {
 		<-a.ctx.Done()
 		return a.ctx.Err()
 	}
-	a.budget.Content()
+	a.hasContent()
 	return nil
 }
 
@@ -250,17 +233,16 @@ func (t *Target) readFirst(r *reading) {
 // used is what an attempt that ended with the class has used. Where one was
 // ended before the provider counted, it was paid for all the same.
 func (a *attempt) used(class Class) used {
-	u := used{Usage: a.result.Usage, abandoned: a.abandoned}
-	if u.Usage != (providers.Usage{}) || class != Superseded && (class == "" || a.said == 0) {
+	usage := a.result.Usage
+	u := used{prompt: usage.PromptTokens, completion: usage.CompletionTokens, abandoned: a.abandoned}
+	if usage != (providers.Usage{}) || class != Superseded && (class == "" || a.said == 0) {
 		return u
 	}
 	sent := 0
 	for i := range a.Messages {
 		sent += len(a.Messages[i].Content)
 	}
-	u.estimated = true
-	u.PromptTokens, u.CompletionTokens = tokens(sent), tokens(a.said)
-	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+	u.prompt, u.completion, u.estimated = tokens(sent), tokens(a.said), true
 	return u
 }
 

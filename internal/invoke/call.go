@@ -29,7 +29,7 @@ type call struct {
 	tried    bool // some target was let in
 	lanes    []*lane
 	settled  *lane // decided how the call ends
-	left     int   // attempts, where the call may be hedged
+	left     int   // attempts that may still be begun
 	failures []failed
 	result   Result
 }

@@ -16,7 +16,7 @@ const (
 	ClientGone    Class = "client_gone"
 	Superseded    Class = "superseded"
 	Deadline      Class = "deadline"
-	Connect       Class = providers.ConnectClass
+	Connect       Class = "connect"
 	Transient     Class = "transient"
 	InvalidAnswer Class = "invalid"
 	Length        Class = "length"

@@ -141,8 +141,8 @@ func (k *call) begun() int {
 	defer k.mu.Unlock()
 	n := 0
 	for _, l := range k.lanes {
-		for i := range l.attempts {
-			if l.attempts[i].Started <= now {
+		for i := range l.records {
+			if l.records[i].Started <= now {
 				n++
 			}
 		}

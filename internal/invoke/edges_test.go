@@ -49,7 +49,7 @@ func TestAFirstPieceThatComesWithTheTimeoutIsNotHandedOn(t *testing.T) {
 				Stream:  true, Policy: Policy{FirstToken: time.Second},
 			}
 			r, err, out := run(t, c)
-			if err != nil || out.text() != "fine" || r.Attempts[0].Class != string(Slow) {
+			if err != nil || out.text() != "fine" || r.Attempts[0].Code != string(Slow) {
 				t.Errorf("%s: error %v, answer %q, attempts %v", after, err, out.text(), classesOf(r))
 			}
 		})

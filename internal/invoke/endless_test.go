@@ -45,7 +45,7 @@ func TestAnEndlessAnswerFallsBack(t *testing.T) {
 				text += d.Content
 				return nil
 			})
-			if err != nil || text != "from the fallback" || r.Attempts[0].Class != string(test.class) {
+			if err != nil || text != "from the fallback" || r.Attempts[0].Code != string(test.class) {
 				t.Errorf("%s, stream=%v: error %v, answer %q, attempts %+v", test.name, stream, err, text, r.Attempts)
 			}
 		}

@@ -124,24 +124,6 @@ type Call struct {
 	Committed func(target, attempts int)
 }
 
-// Attempt is the record of one attempt.
-type Attempt struct {
-	providers.Attempt
-	// Started is when it began, counted from the start of the call.
-	Started time.Duration
-	// Usage is what the attempt used: as the provider counted it, or estimated.
-	Usage providers.Usage
-	// Estimated tells that the provider did not count, because the attempt was
-	// ended before: Usage is then what its text amounts to at four bytes a
-	// token.
-	Estimated bool
-	// Hedge tells that the attempt was made beside another.
-	Hedge bool
-	// Abandoned tells that the provider ignored the end of its context: what it
-	// holds is held until it returns.
-	Abandoned bool
-}
-
 // Skip is a target that was not tried.
 type Skip struct {
 	Target int // index in Call.Targets

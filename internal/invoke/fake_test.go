@@ -171,7 +171,7 @@ func runOn(t *testing.T, e *Engine, c *Call) (Result, *Error, *caller) {
 func classesOf(r Result) []string {
 	var all []string
 	for _, a := range r.Attempts {
-		all = append(all, a.Class)
+		all = append(all, a.Code)
 	}
 	return all
 }

@@ -2,7 +2,6 @@ package invoke
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -62,7 +61,7 @@ func (k *call) start(hedge bool, i int, ends chan<- laneEnd) bool {
 				// The other lane may still answer. If none does, the caller's
 				// goroutine panics, as it does for a call that is not hedged.
 				end.panicked = newPanic(p)
-				l.end(Unknown, 0, fmt.Errorf("the provider panics: %v", end.panicked.Value), used{})
+				l.end(Unknown, 0, used{})
 			}
 			ends <- end
 		}()
@@ -99,23 +98,6 @@ func (k *call) hedgeTarget() int {
 // hedged reports whether the call may have two lanes.
 func (k *call) hedged() bool { return k.policy.Hedge > 0 }
 
-// take takes one attempt of those that both lanes share. A retry leaves one
-// for each target not tried yet.
-func (k *call) take(retry bool) bool {
-	now := time.Now()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	reserve := 0
-	if retry {
-		reserve = k.laterLocked(now)
-	}
-	if k.left <= reserve {
-		return false
-	}
-	k.left--
-	return true
-}
-
 // settle makes the lane the one that decides how the call ends, and cancels
 // the other. It is false where the other was faster.
 func (l *lane) settle() bool {
@@ -134,9 +116,11 @@ func (l *lane) settle() bool {
 
 // attempts are the attempts of all lanes, in the order in which they began.
 func (k *call) attempts() []Attempt {
-	all := k.lanes[0].records()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := k.lanes[0].records
 	for _, l := range k.lanes[1:] {
-		all = append(all, l.records()...)
+		all = append(all, l.records...)
 		slices.SortStableFunc(all, func(a, b Attempt) int { return cmp.Compare(a.Started, b.Started) })
 	}
 	return all

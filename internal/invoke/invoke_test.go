@@ -23,7 +23,7 @@ func TestWholeAnswerIsHandedOnOnce(t *testing.T) {
 	if diff := cmp.Diff([]string{"abc"}, out.pieces); diff != "" {
 		t.Error(diff)
 	}
-	if r.Served != 0 || r.Model != "real-model" || len(r.Attempts) != 1 || r.Attempts[0].Class != "" || r.Attempts[0].Status != 200 {
+	if r.Served != 0 || r.Model != "real-model" || len(r.Attempts) != 1 || r.Attempts[0].Code != "" || r.Attempts[0].Status != 200 {
 		t.Errorf("result %+v", r)
 	}
 	if p.requests[0].Stream || p.open != 0 {
@@ -109,8 +109,8 @@ func TestEveryClassLeadsWhereTheTableSays(t *testing.T) {
 				} else if err == nil || second.calls() != 0 {
 					t.Errorf("%s: error %v, the next target was tried %d times", row.Class, err, second.calls())
 				}
-				if r.Attempts[0].Class != string(row.Class) {
-					t.Errorf("%s: recorded as %s", row.Class, r.Attempts[0].Class)
+				if r.Attempts[0].Code != string(row.Class) {
+					t.Errorf("%s: recorded as %s", row.Class, r.Attempts[0].Code)
 				}
 			})
 			synctest.Test(t, func(t *testing.T) {

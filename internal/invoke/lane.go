@@ -14,20 +14,19 @@ import (
 // two share the targets and the attempts.
 type lane struct {
 	*call
-	ctx    context.Context         // with the budget
+	ctx    context.Context
 	cancel context.CancelCauseFunc // of a hedged call
-	// budget is this lane's: it writes one record at a time. What bounds both
-	// lanes of a hedged call together is call.left.
-	budget *providers.Attempts
 	hedge  bool
-	// attempts are those begun, as far as the budget's records do not say it.
-	attempts []Attempt
+
+	// Guarded by call.mu.
+	records   []Attempt // of the attempts taken
+	recording bool      // the last of them is open
+	beganAt   time.Time // the last of them, after its wait
 }
 
 // newLane adds a lane to the call. It returns nil when the call is settled.
 func (k *call) newLane(hedge bool) *lane {
-	l := &lane{call: k, hedge: hedge, budget: providers.NewAttempts(k.policy.MaxAttempts), attempts: make([]Attempt, 0, 2)}
-	l.ctx = providers.WithAttempts(k.ctx, l.budget)
+	l := &lane{call: k, ctx: k.ctx, hedge: hedge, records: make([]Attempt, 0, 2)}
 	if k.hedged() {
 		l.ctx, l.cancel = context.WithCancelCause(l.ctx)
 	}
@@ -73,16 +72,9 @@ func (l *lane) target(i int) (*attempt, bool) {
 	// Where there is no verdict: the attempts are used up, the caller left, or a
 	// provider panics.
 	defer u.health.release()
-	if l.hedged() && !l.take(false) || !l.budget.Begin(providers.Plan{
-		Target: u.index, Provider: t.Name, Model: t.Model,
-		Retries: l.policy.retries(a.later == 0), Reserve: a.later,
-		Permit:  a.permit,
-		Failed:  func() { u.health.failed(time.Now(), Connect, 0) },
-		Restart: a.restart,
-	}) {
+	if !a.take() {
 		return nil, true
 	}
-	l.begin(0)
 	u.health.begin(time.Now())
 	for {
 		err := a.open(req)
@@ -95,13 +87,13 @@ func (l *lane) target(i int) (*attempt, bool) {
 		}
 		f := a.failed(err)
 		if f.class != Superseded && f.repeatable && l.policy.allowsStatus(f.status) && f.mayRepeat(a.later == 0) {
-			if wait, again := l.budget.Again(l.ctx, f.hint); again {
+			if wait, again := a.again(l.ctx, f.hint); again {
 				if err := sleep(l.ctx, wait); err == nil {
 					continue
 				}
 				f = failed{place: i, err: l.cause(l.ctx, l.ctx.Err())}
 				f.class = Classify(f.err)
-				l.end(f.class, 0, f.err, used{})
+				l.end(f.class, 0, used{})
 			}
 		}
 		if f.class == Superseded {
@@ -114,46 +106,6 @@ func (l *lane) target(i int) (*attempt, bool) {
 		}
 		return nil, over
 	}
-}
-
-// begin notes that an attempt begins after the wait.
-func (l *lane) begin(wait time.Duration) {
-	now := time.Since(l.started)
-	l.mu.Lock()
-	l.attempts = append(l.attempts, Attempt{Started: now + wait, Hedge: l.hedge})
-	l.mu.Unlock()
-}
-
-// used is what an attempt used.
-type used struct {
-	providers.Usage
-	estimated bool
-	abandoned bool // and goes on with
-}
-
-// end closes the record of the attempt that runs, if any does. One that did
-// not get past the wait before it is forgotten.
-func (l *lane) end(class Class, status int, err error, u used) {
-	before := len(l.budget.Records())
-	l.budget.End(string(class), status, err)
-	n := len(l.budget.Records())
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.attempts = l.attempts[:min(n, len(l.attempts))]
-	if n > before {
-		last := &l.attempts[n-1]
-		last.Usage, last.Estimated, last.Abandoned = u.Usage, u.estimated, u.abandoned
-	}
-}
-
-// records are the lane's attempts in their order. No attempt runs any more.
-func (l *lane) records() []Attempt {
-	records := l.budget.Records()
-	attempts := l.attempts[:min(len(records), len(l.attempts))]
-	for i := range attempts {
-		attempts[i].Attempt = records[i]
-	}
-	return attempts
 }
 
 // failed is a failed attempt: the last one at its target.
@@ -189,7 +141,7 @@ func (a *attempt) failed(err error) failed {
 		f.repeatable = !e.Permanent
 	}
 	a.close()
-	a.end(f.class, f.status, err, a.used(f.class))
+	a.end(f.class, f.status, a.used(f.class))
 	a.health.failed(time.Now(), f.class, f.hint)
 	return f
 }
@@ -197,7 +149,7 @@ func (a *attempt) failed(err error) failed {
 // succeeded ends an attempt that was handed on completely.
 func (a *attempt) succeeded() {
 	a.close()
-	a.end("", http.StatusOK, nil, a.used(""))
+	a.end("", http.StatusOK, a.used(""))
 }
 
 // sleep waits, or returns ctx's error when it ends first.

@@ -122,10 +122,10 @@ func TestAnswersAreNeverMixed(t *testing.T) {
 			}
 			succeeded := 0
 			for _, a := range r.Attempts {
-				if a.Provider == "" || a.Duration < 0 {
+				if a.Provider == "" || a.Latency < 0 {
 					rt.Fatalf("attempt %+v", a)
 				}
-				if a.Class == "" {
+				if a.Code == "" {
 					succeeded++
 				}
 			}

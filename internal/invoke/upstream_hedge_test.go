@@ -99,7 +99,7 @@ func TestTheLoserOfAHedgeIsLetGoWithin100Milliseconds(t *testing.T) {
 						}
 						return nil
 					})
-					if err != nil || text != "fine" || r.Served != 1 || len(r.Attempts) != 2 || r.Attempts[0].Class != string(invoke.Superseded) {
+					if err != nil || text != "fine" || r.Served != 1 || len(r.Attempts) != 2 || r.Attempts[0].Code != string(invoke.Superseded) {
 						t.Errorf("error %v, answer %q, attempts %+v", err, text, r.Attempts)
 					}
 					return took

@@ -92,13 +92,30 @@ func TestAResetBeforeTheHeadersIsRepeatedWithinTheBudget(t *testing.T) {
 		t.Errorf("error %v, answer %q, %d requests, attempts %+v", o.err, o.text, len(up.Requests()), o.result.Attempts)
 	}
 	for i, class := range []string{"connect", "connect", ""} {
-		if o.result.Attempts[i].Class != class {
+		if o.result.Attempts[i].Code != class {
 			t.Errorf("attempt %d: %+v", i, o.result.Attempts[i])
 		}
 	}
 	o = call(t, invoke.NewEngine(), false, provider(t, up))
 	if o.err == nil || o.err.Code != invoke.CodeUnavailable || o.err.Attempts != 3 {
 		t.Errorf("alone: %+v", o.err)
+	}
+}
+
+func TestACallThatEndsInAWaitRecordsWhatWasSent(t *testing.T) {
+	up := pt.NewUpstream(t).Always(pt.Reply{Status: -1, End: pt.Reset})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(400*time.Millisecond, cancel)
+	began, tries := time.Now(), 9
+	r, err := invoke.NewEngine().Invoke(ctx, &invoke.Call{
+		Targets: []invoke.Target{{Name: "a", Provider: provider(t, up), Model: "m"}},
+		Policy:  invoke.Policy{MaxAttempts: 10, Retries: &tries},
+	}, func(providers.Delta) error { return nil })
+	if f, ok := errors.AsType[*invoke.Error](err); !ok || f.Class != invoke.ClientGone || time.Since(began) > 2*time.Second {
+		t.Errorf("error %v after %s", err, time.Since(began))
+	}
+	if sent := len(up.Requests()); sent == 0 || len(r.Attempts) != sent {
+		t.Errorf("%d attempts recorded, %d made", len(r.Attempts), sent)
 	}
 }
 

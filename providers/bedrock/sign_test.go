@@ -114,9 +114,7 @@ func TestSignatures(t *testing.T) {
 
 func TestASignatureHoldsForRepeats(t *testing.T) {
 	up := pt.NewUpstream(t).Then(pt.Reply{Status: -1, End: pt.Reset}).Always(answer("fine", "end_turn", 1, 1))
-	attempts := providers.NewAttempts(2)
-	attempts.Begin(providers.Plan{Retries: 1})
-	s, err := client(t, up.URL, signing).Invoke(providers.WithAttempts(t.Context(), attempts), request(false))
+	s, err := client(t, up.URL, signing).Invoke(providers.WithBudget(t.Context(), pt.NewBudget(2)), request(false))
 	if err != nil {
 		t.Fatal(err)
 	}

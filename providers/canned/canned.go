@@ -261,7 +261,7 @@ func (f *failure) applies(ctx context.Context) bool {
 		return false
 	}
 	if f.times > 0 {
-		if budget := providers.AttemptsFrom(ctx); budget != nil && budget.Tries() > f.times {
+		if budget := providers.BudgetFrom(ctx); budget != nil && budget.Tries() > f.times {
 			return false
 		}
 	}

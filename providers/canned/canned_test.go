@@ -179,18 +179,17 @@ func TestFailures(t *testing.T) {
 }
 
 func TestTimesCountsTheTriesAtTheTarget(t *testing.T) {
-	budget := providers.NewAttempts(10)
-	ctx := providers.WithAttempts(t.Context(), budget)
+	budget := providertest.NewBudget(10)
+	ctx := providers.WithBudget(t.Context(), budget)
 	const extra = `{"answer":"fine","fail":{"status":503,"times":2}}`
-	budget.Begin(providers.Plan{Retries: 4})
 	for try, fails := range []bool{true, true, false, false} {
 		_, err := answer(t, ctx, &Provider{}, extra, false)
 		if (err != nil) != fails {
 			t.Errorf("try %d: error %v", try+1, err)
 		}
-		budget.Again(ctx, 0)
+		budget.Repeat(ctx)
 	}
-	budget.Begin(providers.Plan{Target: 1})
+	ctx = providers.WithBudget(t.Context(), providertest.NewBudget(1))
 	if _, err := answer(t, ctx, &Provider{}, extra, false); err == nil {
 		t.Error("the first try at another target does not fail")
 	}

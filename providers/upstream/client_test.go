@@ -63,47 +63,38 @@ func post(ctx context.Context, c *Client, url, body string) (int, string, error)
 	return resp.StatusCode, string(content), err
 }
 
-func budget(t *testing.T, attempts, retries, reserve int) (context.Context, *providers.Attempts) {
-	a := providers.NewAttempts(attempts)
-	if !a.Begin(providers.Plan{Retries: retries, Reserve: reserve}) {
-		t.Fatal("no attempt")
-	}
-	return providers.WithAttempts(t.Context(), a), a
+func budget(t *testing.T, tries int) (context.Context, *providertest.Budget) {
+	b := providertest.NewBudget(tries)
+	return providers.WithBudget(t.Context(), b), b
 }
 
 func TestRepeatsWhatGotNoAnswer(t *testing.T) {
 	nothing := providertest.Reply{Status: -1, End: providertest.Reset}
 	for _, test := range []struct {
-		name                        string
-		attempts, retries, reserve  int
-		replies                     []providertest.Reply
-		wantRequests, wantRecords   int
-		wantStatus                  int
-		wantConnect, wantNoneInVain bool
+		name         string
+		tries        int
+		replies      []providertest.Reply
+		wantRequests int
+		wantStatus   int
+		wantConnect  bool
 	}{
-		{"reset, then an answer", 4, 3, 0, []providertest.Reply{nothing, nothing, providertest.JSON(200, "fine")}, 3, 2, 200, false, false},
-		{"closed, then an answer", 4, 3, 0, []providertest.Reply{{Status: -1, End: providertest.Cut}, providertest.JSON(200, "fine")}, 2, 1, 200, false, false},
-		{"a status is an answer", 4, 3, 0, []providertest.Reply{nothing, providertest.JSON(503, "busy")}, 2, 1, 503, false, false},
-		{"the target's retries are used up", 9, 1, 0, []providertest.Reply{nothing, nothing, nothing}, 2, 1, 0, true, false},
-		{"the attempts are kept for others", 3, 9, 2, []providertest.Reply{nothing, nothing}, 1, 0, 0, true, false},
-		{"the attempts are used up", 2, 9, 0, []providertest.Reply{nothing, nothing, nothing}, 2, 1, 0, true, false},
+		{"reset, then an answer", 4, []providertest.Reply{nothing, nothing, providertest.JSON(200, "fine")}, 3, 200, false},
+		{"closed, then an answer", 4, []providertest.Reply{{Status: -1, End: providertest.Cut}, providertest.JSON(200, "fine")}, 2, 200, false},
+		{"a status is an answer", 4, []providertest.Reply{nothing, providertest.JSON(503, "busy")}, 2, 503, false},
+		{"the tries are used up", 2, []providertest.Reply{nothing, nothing, nothing}, 2, 0, true},
+		{"none but the first is allowed", 1, []providertest.Reply{nothing, nothing}, 1, 0, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			up := providertest.NewUpstream(t).Then(test.replies...)
 			c := newClient(t, up.URL)
-			ctx, attempts := budget(t, test.attempts, test.retries, test.reserve)
+			ctx, budget := budget(t, test.tries)
 			status, _, err := post(ctx, c, up.URL, "the body")
-			if status != test.wantStatus || len(up.Requests()) != test.wantRequests || len(attempts.Records()) != test.wantRecords {
-				t.Errorf("status %d, %d requests, records %+v, error %v", status, len(up.Requests()), attempts.Records(), err)
+			if status != test.wantStatus || len(up.Requests()) != test.wantRequests || budget.Tries() != test.wantRequests {
+				t.Errorf("status %d, %d requests, %d tries, error %v", status, len(up.Requests()), budget.Tries(), err)
 			}
 			for _, r := range up.Requests() {
 				if r.Body != "the body" || r.Header.Get("Content-Length") != "8" {
 					t.Errorf("attempt with the body %q and the length %s", r.Body, r.Header.Get("Content-Length"))
-				}
-			}
-			for _, r := range attempts.Records() {
-				if r.Class != providers.ConnectClass || r.Err == nil {
-					t.Errorf("record %+v", r)
 				}
 			}
 			if _, ok := errors.AsType[*providers.ConnectError](err); ok != test.wantConnect {
@@ -124,7 +115,7 @@ func TestRetryAfterIsNotObeyedBelow(t *testing.T) {
 	up := providertest.NewUpstream(t).Always(providertest.Reply{
 		Status: 429, Header: map[string]string{"Retry-After": "86400"}, Body: []string{"no"},
 	})
-	ctx, _ := budget(t, 4, 3, 0)
+	ctx, _ := budget(t, 4)
 	began := time.Now()
 	status, body, err := post(ctx, newClient(t, up.URL), up.URL, "x")
 	if status != 429 || body != "no" || err != nil || time.Since(began) > 2*time.Second || len(up.Requests()) != 1 {
@@ -134,7 +125,8 @@ func TestRetryAfterIsNotObeyedBelow(t *testing.T) {
 
 func TestCancelInTheWait(t *testing.T) {
 	up := providertest.NewUpstream(t).Always(providertest.Reply{Status: -1, End: providertest.Reset})
-	ctx, attempts := budget(t, 10, 9, 0)
+	ctx, budget := budget(t, 10)
+	budget.Wait = time.Minute
 	ctx, cancel := context.WithCancel(ctx)
 	time.AfterFunc(400*time.Millisecond, cancel)
 	began := time.Now()
@@ -142,9 +134,8 @@ func TestCancelInTheWait(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || time.Since(began) > 2*time.Second {
 		t.Errorf("error %v after %s", err, time.Since(began))
 	}
-	attempts.End("client_gone", 0, err)
-	if sent, recorded := len(up.Requests()), len(attempts.Records()); recorded > sent {
-		t.Errorf("%d attempts recorded, %d made", recorded, sent)
+	if n := len(up.Requests()); n != 1 {
+		t.Errorf("%d requests", n)
 	}
 }
 
@@ -260,11 +251,11 @@ func TestABadCertificateIsNotRetried(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	defer server.Close()
-	ctx, attempts := budget(t, 5, 4, 0)
+	ctx, budget := budget(t, 5)
 	_, _, err := post(ctx, newClient(t, server.URL), server.URL, "x")
 	e, ok := errors.AsType[*providers.ConnectError](err)
-	if !ok || !e.Permanent || len(attempts.Records()) != 0 {
-		t.Errorf("error %v, %d repeats", err, len(attempts.Records()))
+	if !ok || !e.Permanent || budget.Tries() != 1 {
+		t.Errorf("error %v, %d repeats", err, budget.Tries()-1)
 	}
 	if n := connections.Load(); n != 1 {
 		t.Errorf("%d connections", n)
@@ -349,10 +340,10 @@ func TestANameThatResolvesToLoopbackIsRefusedWithoutRetries(t *testing.T) {
 	// The rule of a public host, on a request that ends up at loopback, as
 	// after a change of its DNS record.
 	c := newClient(t, "http://api.example:"+u.Port())
-	ctx, attempts := budget(t, 5, 4, 0)
+	ctx, budget := budget(t, 5)
 	_, _, err = post(ctx, c, up.URL, "x")
-	if _, ok := errors.AsType[*AddressError](err); !ok || len(up.Requests()) != 0 || len(attempts.Records()) != 0 {
-		t.Errorf("error %v, %d requests, %d repeats", err, len(up.Requests()), len(attempts.Records()))
+	if _, ok := errors.AsType[*AddressError](err); !ok || len(up.Requests()) != 0 || budget.Tries() != 1 {
+		t.Errorf("error %v, %d requests, %d repeats", err, len(up.Requests()), budget.Tries()-1)
 	}
 	c = newClient(t, "http://api.example:"+u.Port(), func(c *Config) { c.AllowPrivate = true })
 	if status, _, err := post(t.Context(), c, up.URL, "x"); status != 200 {

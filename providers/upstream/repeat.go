@@ -35,7 +35,7 @@ func (r *repeater) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, &providers.ConnectError{Permanent: true, Err: err}
 	}
-	p := policy{ctx: ctx, budget: providers.AttemptsFrom(ctx)}
+	p := policy{ctx: ctx, budget: providers.BudgetFrom(ctx)}
 	client := retryablehttp.Client{
 		HTTPClient: r.http,
 		// The budget is the bound.
@@ -82,7 +82,7 @@ func repeatable(req *http.Request) (*retryablehttp.Request, error) {
 // policy decides on repeats of one request.
 type policy struct {
 	ctx    context.Context
-	budget *providers.Attempts
+	budget providers.Budget
 	wait   time.Duration
 }
 
@@ -91,7 +91,7 @@ func (p *policy) checkRetry(_ context.Context, _ *http.Response, err error) (boo
 		return false, nil
 	}
 	var again bool
-	p.wait, again = p.budget.Repeat(p.ctx, withoutURL(err))
+	p.wait, again = p.budget.Repeat(p.ctx)
 	return again, nil
 }
 

@@ -1,0 +1,193 @@
+package invoke
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// The budget of a call is call.left: the attempts over all targets and both
+// lanes, with those that a provider's HTTP client makes by itself. The record
+// of an attempt is opened when the attempt is taken from the budget and closed
+// at its end. call.mu guards both.
+
+// The waits between two tries at one target.
+const (
+	baseWait = 250 * time.Millisecond
+	// MaxWait is the longest wait. Where a provider asks for a longer one, the
+	// next target is tried at once.
+	MaxWait = 8 * time.Second
+)
+
+// Attempt is one attempt of a call, as the call's trace records it.
+type Attempt struct {
+	trace.Attempt
+	// Abandoned reports that the provider ignored the end of its context. What
+	// it holds is held until it returns.
+	Abandoned bool
+}
+
+// take takes the first attempt at the target from the budget. It is false where
+// none is left.
+func (a *attempt) take() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.left <= 0 {
+		return false
+	}
+	a.begin(0)
+	return true
+}
+
+// begin takes an attempt from the budget and opens its record. The attempt
+// begins after the wait.
+func (a *attempt) begin(wait time.Duration) {
+	a.left--
+	a.tries++
+	a.beganAt = time.Now().Add(wait)
+	a.recording = true
+	a.records = append(a.records, Attempt{Attempt: trace.Attempt{
+		Provider: a.target.Name, Model: a.target.Model,
+		Started: a.beganAt.Sub(a.started), Wait: wait, Hedge: a.hedge,
+	}})
+}
+
+// again takes another attempt at the same target and returns the wait before
+// it: a random part of a bound that doubles with each try, and no less than
+// hint, what the provider asked for. It is false where the target may not be
+// tried again: its retries or the attempts are used up, its health does not
+// permit it, or the wait is too long or does not fit into ctx's deadline.
+func (a *attempt) again(ctx context.Context, hint time.Duration) (time.Duration, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	wait, ok := a.mayRepeat(ctx, hint)
+	if ok {
+		a.repeat(wait)
+	}
+	return wait, ok
+}
+
+// Repeat is again for the provider's HTTP client, which repeats what failed
+// before an answer began. It also records that failure. Where it is false the
+// record stays open: the failure is then the attempt's.
+func (a *attempt) Repeat(ctx context.Context) (time.Duration, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	wait, ok := a.mayRepeat(ctx, 0)
+	if ok {
+		a.closeRecord(Connect, 0, used{})
+		a.health.failed(time.Now(), Connect, 0)
+		a.repeat(wait)
+	}
+	return wait, ok
+}
+
+// Tries counts the tries at the target, the running one included.
+func (a *attempt) Tries() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.tries
+}
+
+func (a *attempt) mayRepeat(ctx context.Context, hint time.Duration) (time.Duration, bool) {
+	last := a.later == 0
+	if a.tries > a.policy.retries(last) || a.left <= a.reserve() || hint > MaxWait {
+		return 0, false
+	}
+	wait := retryWait(a.tries-1, hint)
+	return wait, fits(ctx, wait) && a.health.permitRetry(last)
+}
+
+// reserve is how many attempts a retry leaves: one for each target not tried
+// yet. The other lane of a hedged call may have tried some since this target's
+// first attempt.
+func (a *attempt) reserve() int {
+	if a.hedged() {
+		return a.laterLocked(time.Now())
+	}
+	return a.later
+}
+
+// repeat begins another attempt at the target, with its full time: the timer
+// runs on through the repeats of the HTTP client.
+func (a *attempt) repeat(wait time.Duration) {
+	a.begin(wait)
+	if a.timer != nil {
+		a.timer.Reset(wait + a.limit)
+	}
+}
+
+// used is what an attempt used.
+type used struct {
+	prompt, completion int64 // tokens
+	estimated          bool  // because the provider did not count them
+	abandoned          bool  // the provider goes on
+}
+
+// end closes the record of the attempt that runs, if one does.
+func (l *lane) end(class Class, status int, u used) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closeRecord(class, status, u)
+}
+
+// closeRecord closes the open record, if there is one. An attempt that did not
+// get past the wait before it goes back to the budget and has no record.
+func (l *lane) closeRecord(class Class, status int, u used) {
+	if !l.recording {
+		return
+	}
+	l.recording = false
+	took, last := time.Since(l.beganAt), len(l.records)-1
+	if took < 0 {
+		l.left++
+		l.records = l.records[:last]
+		return
+	}
+	r := &l.records[last]
+	r.Code, r.Status, r.Latency = string(class), status, took
+	r.PromptTokens, r.CompletionTokens = u.prompt, u.completion
+	r.Estimated, r.Abandoned = u.estimated, u.abandoned
+}
+
+// hasContent records that the first content of the attempt that runs arrived.
+func (l *lane) hasContent() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.records[len(l.records)-1].FirstToken = time.Since(l.beganAt)
+}
+
+// retryWait is the wait before retry n (the first is 0): full jitter under a
+// bound that doubles from 250 ms to MaxWait. Where the provider asked for a
+// wait it is at least that and up to a tenth more, so that callers turned away
+// together do not come back together.
+//
+// The third retry (n = 2), for example, comes after 0 to 1 s; where the
+// provider asked for 5 s, after 5 to 5.5 s.
+func retryWait(n int, hint time.Duration) time.Duration {
+	bound := MaxWait
+	if n < 5 {
+		bound = baseWait << n
+	}
+	wait := time.Duration(rand.Int64N(int64(bound) + 1))
+	if hint > 0 {
+		wait = max(wait, hint+time.Duration(rand.Int64N(int64(hint)/10+1)))
+	}
+	return wait
+}
+
+// fits reports whether a wait leaves time for the attempt after it: a second, or
+// half of what is left where that is little.
+func fits(ctx context.Context, wait time.Duration) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return true
+	}
+	left := time.Until(deadline)
+	return wait <= max(left-time.Second, left/2)
+}

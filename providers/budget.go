@@ -1,0 +1,33 @@
+package providers
+
+import (
+	"context"
+	"time"
+)
+
+// Budget is what a call allows its provider beyond the first try. It travels in
+// the context of Invoke, so that an HTTP client below the provider can repeat a
+// request that got no answer. The gateway repeats everything else itself.
+type Budget interface {
+	// Repeat asks for another try after one that failed before an answer began.
+	// Where it is true the failure is recorded, and the next try is to begin
+	// after the wait. Where it is false the provider returns the failure.
+	Repeat(ctx context.Context) (wait time.Duration, ok bool)
+	// Tries counts the tries of this call at the provider's target, the running
+	// one included.
+	Tries() int
+}
+
+type budgetKey struct{}
+
+// WithBudget returns a context that carries the budget.
+func WithBudget(ctx context.Context, b Budget) context.Context {
+	return context.WithValue(ctx, budgetKey{}, b)
+}
+
+// BudgetFrom returns the context's budget. It is nil where there is none: then
+// nothing may be repeated.
+func BudgetFrom(ctx context.Context) Budget {
+	b, _ := ctx.Value(budgetKey{}).(Budget)
+	return b
+}

@@ -1,0 +1,38 @@
+package providertest
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Budget is a providers.Budget of a number of tries. It is safe for concurrent
+// use.
+type Budget struct {
+	Wait time.Duration // before each try but the first
+
+	mu    sync.Mutex
+	most  int
+	tries int
+}
+
+// NewBudget makes a budget of that many tries, of which the first runs.
+func NewBudget(tries int) *Budget { return &Budget{most: tries, tries: 1} }
+
+// Repeat takes another try. It is false where all are used up or ctx has ended.
+func (b *Budget) Repeat(ctx context.Context) (time.Duration, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tries >= b.most || ctx.Err() != nil {
+		return 0, false
+	}
+	b.tries++
+	return b.Wait, true
+}
+
+// Tries counts the tries, the running one included.
+func (b *Budget) Tries() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tries
+}
