@@ -28,8 +28,9 @@ var parsers = sync.Pool{New: func() any { return new(fastjson.Parser) }}
 type Body struct {
 	reader io.ReadCloser
 	parser *fastjson.Parser
-	parsed int // the longest text the parser has read
-	held   int // for the parser
+	parsed int  // the longest text the parser has read
+	held   int  // for the parser
+	ended  bool // it was read to its end
 	text   strings.Builder
 }
 
@@ -74,6 +75,7 @@ func (b *Body) Whole(head []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.ended = true
 	body = bytes.TrimPrefix(body, byteOrderMark)
 	return body, b.holdParsed(body) // here, where it is no failure of parsing
 }
@@ -81,6 +83,9 @@ func (b *Body) Whole(head []byte) ([]byte, error) {
 // Drain reads on to the end of the framing, which is most likely here already,
 // so that the connection can be used again.
 func (b *Body) Drain() {
+	if b.ended {
+		return
+	}
 	t := time.AfterFunc(drainTime, b.Interrupt)
 	_, _ = io.CopyN(io.Discard, b.reader, drainSize)
 	t.Stop()

@@ -60,20 +60,25 @@ func (l *Lookahead) Next(s Steps) (providers.Delta, error) {
 
 // step reads a step and makes its text whole.
 func (l *Lookahead) step(s Steps) (providers.Delta, error) {
-	if l.end != nil {
-		return providers.Delta{}, l.end
-	}
-	d, err := s.Step()
-	if err != nil {
-		if rest := l.halves.rest(); rest != "" && err == io.EOF {
-			l.end = err
-			return providers.Delta{Content: rest}, nil
+	if l.end == nil {
+		d, err := s.Step()
+		if err == nil {
+			d.Content = l.halves.join(d.Content)
+			return d, nil
 		}
-		return providers.Delta{}, err
+		if err != io.EOF {
+			return providers.Delta{}, err
+		}
+		l.end = err
 	}
-	d.Content = l.halves.join(d.Content)
-	return d, nil
+	if rest := l.halves.rest(); rest != "" {
+		return providers.Delta{Content: rest}, nil
+	}
+	return providers.Delta{}, l.end
 }
+
+// Last makes the step that calls it the last one: the answer is whole.
+func (l *Lookahead) Last() { l.end = io.EOF }
 
 // Err is what ended the answer, nil where nothing did yet.
 func (l *Lookahead) Err() error { return l.err }

@@ -15,6 +15,9 @@ var ErrTooLarge = errors.New("larger than the limit")
 type Event struct {
 	Name []byte // the event field, empty where there is none
 	Data []byte // the data fields, joined by line feeds
+	// Whole means that there are no events: Data is the whole answer, see
+	// EventAnswer.
+	Whole bool
 }
 
 // EventReader reads a stream of server-sent events as the WHATWG HTML standard

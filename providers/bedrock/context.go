@@ -1,4 +1,0 @@
-package bedrock
-
-// ObeysContext is what the contract of providertest holds.
-func (*Client) ObeysContext() bool { return true }

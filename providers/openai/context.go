@@ -1,4 +1,0 @@
-package openai
-
-// ObeysContext is what the contract of providertest holds.
-func (*Client) ObeysContext() bool { return true }
