@@ -64,6 +64,12 @@ func init() {
 			Old:  "b.holdParsed(body)", New: "nil",
 			Run: "ValuesAreBounded",
 		},
+		mutant{
+			ID: "no-room-is-no-json", In: "EventAnswer.Parse",
+			What: "an event that there is no memory for passes for one that is not JSON",
+			Old:  " || errors.Is(err, providers.ErrNoRoom)", New: "",
+			Tests: []string{"providers/openai", "providers/anthropic"}, Run: "WithoutMemory",
+		},
 	)
 	add("providers/gemini",
 		mutant{
@@ -82,22 +88,6 @@ func init() {
 		},
 		mutant{
 			ID: "no-room-is-no-json", In: "stream.take",
-			What: "an event that there is no memory for passes for one that is not JSON",
-			Old:  "errors.Is(err, providers.ErrNoRoom)", New: "false",
-			Run: "WithoutMemory",
-		},
-	)
-	add("providers/openai",
-		mutant{
-			ID: "no-room-is-no-json", In: "stream.Step",
-			What: "an event that there is no memory for passes for one that is not JSON",
-			Old:  "errors.Is(err, providers.ErrNoRoom)", New: "false",
-			Run: "WithoutMemory",
-		},
-	)
-	add("providers/anthropic",
-		mutant{
-			ID: "no-room-is-no-json", In: "stream.Step",
 			What: "an event that there is no memory for passes for one that is not JSON",
 			Old:  "errors.Is(err, providers.ErrNoRoom)", New: "false",
 			Run: "WithoutMemory",

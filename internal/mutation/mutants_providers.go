@@ -3,7 +3,7 @@ package main
 func init() {
 	add("providers/openai",
 		mutant{
-			ID: "any-choice", In: "Client.readPiece",
+			ID: "any-choice", In: "readPiece",
 			What: "a choice that was not asked for is read",
 			Old:  `choice.GetInt("index") == 0`, New: "true",
 			Run: "Complete",
@@ -15,28 +15,22 @@ func init() {
 			Run: "OpenAIItself",
 		},
 		mutant{
-			ID: "unknown-reason", In: "Client.finishReason",
+			ID: "unknown-reason", In: "finishReason",
 			What: "an unknown finish reason is an answer's",
-			Old:  `return "", c.invalid("an answer that ended with the unknown finish_reason", strconv.Quote(c.redact(string(word))))`,
+			Old:  `return "", k.Invalid("an answer that ended with the unknown finish_reason", strconv.Quote(k.Redact(string(word))))`,
 			New:  "return providers.FinishReason(word), nil",
 			Run:  "Contract",
 		},
 		mutant{
-			ID: "key-of-the-call", In: "Client.Invoke",
-			What: "the log may show the key that was sent",
-			Old:  "call = &sent", New: "_ = sent",
-			Run: "DuringACall",
-		},
-		mutant{
-			ID: "unknown-part", In: "Client.readParts",
+			ID: "unknown-part", In: "readParts",
 			What: "a part of an unknown type is passed over",
-			Old:  `p.err = c.invalid("a part of the content has the unknown type", strconv.Quote(c.redact(kind)))`, New: "",
+			Old:  `p.err = k.Invalid("a part of the content has the unknown type", strconv.Quote(k.Redact(kind)))`, New: "",
 			Run: "NoCut",
 		},
 		mutant{
-			ID: "unknown-content", In: "Client.readChoice",
+			ID: "unknown-content", In: "readChoice",
 			What: "content that is neither text nor a list is an empty answer",
-			Old:  `p.err = c.invalid("the content is neither text nor a list of parts")`, New: "",
+			Old:  `p.err = k.Invalid("the content is neither text nor a list of parts")`, New: "",
 			Run: "NoCut",
 		},
 	)
@@ -82,9 +76,9 @@ func init() {
 	)
 	add("providers/bedrock",
 		mutant{
-			ID: "unknown-reason", In: "Client.finishReason",
+			ID: "unknown-reason", In: "finishReason",
 			What: "an unknown stop reason is an answer's",
-			Old:  `return "", c.invalid("an answer that ended with the unknown stop reason", strconv.Quote(c.redact(string(stop))))`,
+			Old:  `return "", k.Invalid("an answer that ended with the unknown stop reason", strconv.Quote(k.Redact(string(stop))))`,
 			New:  "return providers.FinishReason(strconv.Quote(string(stop))), nil",
 			Run:  "Contract",
 		},
@@ -107,6 +101,24 @@ func init() {
 			What: "what no header can carry replaces a key",
 			Old:  "!ValidHeaderValue(key)", New: "false",
 			Tests: []string{"providers/openai"}, Run: "Contract",
+		},
+		mutant{
+			ID: "key-of-the-call", In: "Service.Begin",
+			What: "the log may show the key that was sent",
+			Old:  "return Call{Provider: s.Name, Secrets: [2]string{secret}}, nil", New: "return Call{Provider: s.Name, Secrets: [2]string{secret + \"?\"}}, nil",
+			Tests: []string{"providers/openai"}, Run: "DuringACall",
+		},
+		mutant{
+			ID: "last-step", In: "Lookahead.Last",
+			What: "a whole answer is read on",
+			Old:  "l.end = io.EOF", New: "",
+			Tests: []string{"providers/anthropic"}, Run: "Contract",
+		},
+		mutant{
+			ID: "empty-answer", In: "Call.Cut",
+			What: "an empty answer is one that was cut",
+			Old:  "if err = nil; empty {", New: "if err = nil; false {",
+			Tests: []string{"providers/openai"}, Run: "NoCut",
 		},
 	)
 	add("providers/httpmodule",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
 // The ways to cut or corrupt an answer. None may end as complete.
@@ -252,10 +253,10 @@ func FuzzError(f *testing.F) {
 	f.Add([]byte(`{"error":"text"}`))
 	f.Add([]byte(`{"message":"text","type":"x","details":{"error_code":"y"}}`))
 	f.Add([]byte("<html>"))
-	k := call{&Client{name: "anthropic"}, testKey}
+	k := upstream.Call{Provider: "anthropic", Secrets: [2]string{testKey}}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var e providers.Error
-		k.describe(&e, body)
+		k.Describe(&e, body, describe)
 		if strings.Contains(e.Error(), testKey) {
 			t.Errorf("the key is in %q", e.Error())
 		}

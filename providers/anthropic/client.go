@@ -5,13 +5,9 @@
 package anthropic
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
-	"net/http"
 	"strings"
-	"time"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
@@ -48,14 +44,10 @@ type Config struct {
 
 // Client is a provider. It is safe for concurrent use.
 type Client struct {
-	name      string
-	key       string
-	secret    func() (string, error)
+	upstream.Service
+
 	maxTokens int64
 	url       string
-	json      http.Header // of a request for a whole answer
-	stream    http.Header // of one for a stream
-	http      *upstream.Client
 }
 
 // New makes a client. It connects to nothing.
@@ -76,54 +68,24 @@ func New(config Config) (*Client, error) {
 		}
 		config.Upstream.BaseURL = u
 	}
-	if !upstream.ValidHeaderValue(config.Key) {
-		return nil, errors.New("the API key has a character that a header cannot carry")
-	}
 	for _, name := range config.Beta {
 		if name == "" || !upstream.ValidHeaderValue(name) || strings.Contains(name, ",") {
 			return nil, errors.New("beta takes names of visible ASCII without spaces and commas")
 		}
 	}
-	client, err := upstream.NewClient(config.Upstream)
+	service, err := upstream.NewService(config.Name, config.Key, config.Secret, config.Upstream)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{
-		name:      config.Name,
-		key:       config.Key,
-		secret:    config.Secret,
+	service.Header.Set("Anthropic-Version", apiVersion)
+	if len(config.Beta) > 0 {
+		service.Header.Set("Anthropic-Beta", strings.Join(config.Beta, ","))
+	}
+	return &Client{
+		Service:   service,
 		maxTokens: config.MaxTokens,
 		url:       strings.TrimRight(config.Upstream.BaseURL.String(), "/") + "/messages",
-		http:      client,
-	}
-	c.json = c.headers("application/json", config.Beta)
-	c.stream = c.headers("text/event-stream", config.Beta)
-	return c, nil
-}
-
-func (c *Client) headers(accept string, beta []string) http.Header {
-	h := http.Header{}
-	h.Set("Accept", accept)
-	h.Set("Content-Type", "application/json")
-	h.Set("User-Agent", upstream.UserAgent)
-	h.Set("Anthropic-Version", apiVersion)
-	if len(beta) > 0 {
-		h.Set("Anthropic-Beta", strings.Join(beta, ","))
-	}
-	return h
-}
-
-// Close closes the connections that no call uses.
-func (c *Client) Close() { c.http.Close() }
-
-// Host is the host and port that requests are sent to.
-func (c *Client) Host() string { return c.http.Host() }
-
-// call is what the reading of one answer needs: the client, and the key that was
-// sent, which the log must not show.
-type call struct {
-	*Client
-	key string
+	}, nil
 }
 
 // Invoke sends the request and returns once the response's headers are there.
@@ -132,45 +94,20 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if err != nil {
 		return nil, err
 	}
-	k := call{c, c.key}
-	if c.secret != nil {
-		if k.key, err = c.secret(); err != nil {
-			return nil, &providers.ConnectError{Permanent: true, Err: err}
-		}
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	k, err := c.Begin()
 	if err != nil {
-		return nil, upstream.Unanswered(ctx, err, k.key)
+		return nil, err
 	}
-	header := c.json
-	if req.Stream {
-		header = c.stream
-	}
-	r.Header = header.Clone()
-	if k.key != "" {
-		r.Header.Set("X-Api-Key", k.key)
-	}
-	resp, err := c.http.Do(r)
+	r, err := c.Request(ctx, c.url, body, req.Stream)
 	if err != nil {
-		return nil, upstream.Unanswered(ctx, err, k.key)
+		return nil, err
 	}
-	if resp.StatusCode != http.StatusOK {
-		defer resp.Body.Close()
-		// A body that breaks off says less, but the status stands.
-		said, _ := io.ReadAll(resp.Body)
-		return nil, k.statusError(resp, said)
+	if key := k.Secrets[0]; key != "" {
+		r.Header.Set("X-Api-Key", key)
 	}
-	return newStream(k, resp.Body, leftOut), nil
-}
-
-func (k call) statusError(resp *http.Response, body []byte) *providers.Error {
-	e := &providers.Error{
-		Provider:   k.name,
-		Kind:       providers.Status,
-		Status:     resp.StatusCode,
-		Advice:     upstream.Advice(resp.Header),
-		RetryAfter: upstream.RetryAfter(resp.Header, time.Now()),
+	answer, err := c.Send(k, r, describe)
+	if err != nil {
+		return nil, err
 	}
-	k.describe(e, body)
-	return e
+	return newStream(k, answer, leftOut), nil
 }

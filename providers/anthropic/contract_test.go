@@ -42,7 +42,7 @@ var subject = pt.Subject{
 	Name:    "anthropic",
 	Connect: func(t testing.TB, base string) providers.Provider { return client(t, base) },
 	Open: func(body io.ReadCloser) providers.Stream {
-		return newStream(call{&Client{name: "anthropic"}, testKey}, body, nil)
+		return newStream(upstream.Call{Provider: "anthropic", Secrets: [2]string{testKey}}, body, nil)
 	},
 	Request: providers.Request{Model: "m", Messages: hello},
 }

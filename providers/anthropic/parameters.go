@@ -67,9 +67,9 @@ func (c *Client) output(members map[string]any, req *providers.Request, leftOut 
 		case providers.FormatSchema:
 			config.Format = &format{"json_schema", f.Schema}
 		case providers.FormatJSON:
-			return c.unsendable("Anthropic's API has no response_format json: give it a json_schema")
+			return c.Unsendable("Anthropic's API has no response_format json: give it a json_schema")
 		default:
-			return c.unsendable("the response format has the unknown type %q", f.Type)
+			return c.Unsendable("the response format has the unknown type %q", f.Type)
 		}
 	}
 	if config != (outputConfig{}) {
@@ -109,7 +109,7 @@ func (c *Client) tools(members map[string]any, p *providers.Parameters) error {
 	}
 	kind, ok := toolChoices[p.ToolChoice.Mode]
 	if !ok {
-		return c.unsendable("the tool choice has the unknown mode %q", p.ToolChoice.Mode)
+		return c.Unsendable("the tool choice has the unknown mode %q", p.ToolChoice.Mode)
 	}
 	choice := map[string]string{"type": kind}
 	if p.ToolChoice.Mode == providers.ToolsNamed {

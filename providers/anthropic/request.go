@@ -3,8 +3,6 @@ package anthropic
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"net/http"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -75,7 +73,7 @@ func (c *Client) body(req *providers.Request) (body []byte, leftOut []string, er
 	// Escaped for HTML, a prompt full of markup grows severalfold.
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(members); err != nil {
-		return nil, nil, c.unsendable("the request cannot be written as JSON: %v", err)
+		return nil, nil, c.Unsendable("the request cannot be written as JSON: %v", err)
 	}
 	return b.Bytes(), leftOut, nil
 }
@@ -93,7 +91,7 @@ func (c *Client) turns(messages []providers.Message) (system []block, turns []me
 			continue
 		case "user", "assistant":
 		default:
-			return nil, nil, c.unsendable("message %d has the unknown role %q", i, m.Role)
+			return nil, nil, c.Unsendable("message %d has the unknown role %q", i, m.Role)
 		}
 		if m.Content == "" {
 			continue
@@ -106,7 +104,7 @@ func (c *Client) turns(messages []providers.Message) (system []block, turns []me
 		said = append(said, []block{{"text", m.Content}})
 	}
 	if len(turns) == 0 {
-		return nil, nil, c.unsendable("there is no user or assistant message with text: Anthropic's API needs one beside the system prompt")
+		return nil, nil, c.Unsendable("there is no user or assistant message with text: Anthropic's API needs one beside the system prompt")
 	}
 	for i := range turns {
 		turns[i].Content = content(said[i])
@@ -120,12 +118,4 @@ func content(blocks []block) any {
 		return blocks[0].Text
 	}
 	return blocks
-}
-
-// unsendable is a request that the API would reject.
-func (c *Client) unsendable(format string, args ...any) *providers.Error {
-	return &providers.Error{
-		Provider: c.name, Kind: providers.Status, Status: http.StatusBadRequest,
-		Reason: fmt.Sprintf(format, args...),
-	}
 }

@@ -155,7 +155,7 @@ func TestWhereACallGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sent pt.InProcess
-	c.http.Transport = &sent
+	c.HTTP.Transport = &sent
 	if s, err := c.Invoke(t.Context(), &providers.Request{Model: "claude-sonnet-4-6", Messages: hello}); err == nil {
 		s.Close()
 	}

@@ -1,10 +1,7 @@
 package anthropic
 
 import (
-	"bytes"
-	"errors"
 	"io"
-	"net/http"
 	"strings"
 
 	"github.com/valyala/fastjson"
@@ -15,11 +12,7 @@ import (
 
 // stream is an answer as it arrives: server-sent events, or one message.
 type stream struct {
-	upstream.Lookahead
-	call
-	body   upstream.Body
-	events *upstream.EventReader
-	begun  bool // the format is known
+	upstream.EventAnswer
 
 	model   string
 	stop    providers.FinishReason // empty before it is known
@@ -30,24 +23,15 @@ type stream struct {
 	leftOut []string
 	started bool   // a message began
 	said    bool   // text or a tool call was seen
-	whole   bool   // the answer is complete: the next step ends the stream
 	reason  string // for a refusal, as the API words it
 }
 
-func newStream(k call, body io.ReadCloser, leftOut []string) *stream {
-	return &stream{
-		call:    k,
-		body:    upstream.NewBody(body),
-		events:  upstream.NewEventReader(body, upstream.MaxEvent),
-		leftOut: leftOut,
-	}
+func newStream(k upstream.Call, body io.ReadCloser, leftOut []string) *stream {
+	return &stream{EventAnswer: upstream.NewEventAnswer(k, body, "a message"), leftOut: leftOut}
 }
 
 // Next returns the next delta.
 func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
-
-// Ready reports whether a step can be had without waiting.
-func (s *stream) Ready() bool { return s.whole || s.events.Buffered() }
 
 // Result is what is known of the answer.
 func (s *stream) Result() providers.Result {
@@ -56,84 +40,31 @@ func (s *stream) Result() providers.Result {
 	}
 }
 
-// Close ends the call.
-func (s *stream) Close() error {
-	if !s.Lookahead.Close() {
-		return nil
-	}
-	if errors.Is(s.Err(), io.EOF) {
-		s.body.Drain()
-	}
-	return s.body.Close()
-}
-
 // Step reads one step of the answer.
 func (s *stream) Step() (providers.Delta, error) {
-	if s.whole {
-		return providers.Delta{}, io.EOF
-	}
-	if !s.begun {
-		if d, done, err := s.first(); done || err != nil {
-			return d, err
-		}
-	}
-	event, err := s.events.Next()
+	event, err := s.Event()
 	if err != nil {
 		return providers.Delta{}, s.cut(err)
 	}
-	if len(bytes.TrimSpace(event.Data)) == 0 {
-		return providers.Delta{}, nil
-	}
-	v, err := s.body.Parse(event.Data)
+	v, err := s.Parse(event)
 	switch {
-	case errors.Is(err, providers.ErrNoRoom):
-		return providers.Delta{}, s.cut(err)
-	case err != nil && string(event.Name) == "error":
-		return providers.Delta{}, &providers.Error{
-			Provider: s.name, Kind: providers.Reported, Status: http.StatusOK, Message: s.excerpt(event.Data),
-		}
 	case err != nil:
-		return providers.Delta{}, s.invalid("an event that is not JSON", s.excerpt(event.Data))
+		return providers.Delta{}, s.cut(err)
+	case v == nil:
+		return providers.Delta{}, nil
 	case string(event.Name) == "error" || isError(v):
-		return providers.Delta{}, s.reported(v)
+		return providers.Delta{}, reported(s.Call, v)
+	case event.Whole:
+		return s.message(v)
 	}
 	return s.take(v)
 }
 
-// first finds out the format. A JSON value is the whole answer, asked for or
-// not.
-func (s *stream) first() (d providers.Delta, done bool, err error) {
-	s.begun = true
-	format, head, err := s.events.Format()
-	if err != nil {
-		return d, false, s.cut(err)
-	}
-	switch format {
-	case upstream.FormatJSON:
-		d, err = s.message(head)
-		return d, true, err
-	case upstream.FormatHTML:
-		return d, false, s.invalid("a page of HTML, not a message", s.excerpt(head))
-	}
-	return d, false, nil
-}
-
-// message reads a whole answer, of which head was already read.
-func (s *stream) message(head []byte) (providers.Delta, error) {
-	body, err := s.body.Whole(head)
-	if err != nil {
-		return providers.Delta{}, s.cut(err)
-	}
-	v, err := s.body.Parse(body)
-	if err != nil {
-		return providers.Delta{}, s.invalid("not JSON", s.excerpt(body))
-	}
-	if isError(v) {
-		return providers.Delta{}, s.reported(v)
-	}
+// message reads a whole answer.
+func (s *stream) message(v *fastjson.Value) (providers.Delta, error) {
 	s.start(v)
 	if content := v.Get("content"); content != nil && content.Type() != fastjson.TypeArray && content.Type() != fastjson.TypeNull {
-		return providers.Delta{}, s.invalid("the content is no list of blocks")
+		return providers.Delta{}, s.Invalid("the content is no list of blocks")
 	}
 	var text []byte
 	for i, b := range v.GetArray("content") {
@@ -147,12 +78,12 @@ func (s *stream) message(head []byte) (providers.Delta, error) {
 	s.said = s.said || len(text) > 0
 	s.stopped(v)
 	if s.stop == "" && s.stopErr == nil {
-		return providers.Delta{}, s.invalid("neither a message that ended nor an error")
+		return providers.Delta{}, s.Invalid("neither a message that ended nor an error")
 	}
 	if err := s.fault(); err != nil {
 		return providers.Delta{}, err
 	}
-	s.whole = true
+	s.Lookahead.Last()
 	return providers.Delta{Content: string(text)}, nil
 }
 
@@ -164,7 +95,7 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 		return s.delta(v), nil
 	case "message_start":
 		if s.started {
-			return providers.Delta{}, s.invalid("a second message began before the end of the first one")
+			return providers.Delta{}, s.Invalid("a second message began before the end of the first one")
 		}
 		s.started = true
 		if m := v.Get("message"); m != nil {
@@ -230,20 +161,20 @@ func (s *stream) say(text []byte) providers.Delta {
 		return providers.Delta{}
 	}
 	s.said = true
-	return providers.Delta{Content: s.body.String(text)}
+	return providers.Delta{Content: s.Body.String(text)}
 }
 
 // stopped takes in why the model stopped.
 func (s *stream) stopped(v *fastjson.Value) {
 	if reason := v.GetStringBytes("stop_reason"); len(reason) > 0 {
-		s.stop, s.stopErr = s.finishReason(reason)
+		s.stop, s.stopErr = finishReason(s.Call, reason)
 	}
 	details := v.Get("stop_details")
 	if details == nil {
 		return
 	}
-	s.reason = s.text(details.Get("category"))
-	if why := s.text(details.Get("explanation")); why != "" {
+	s.reason = s.Text(details.Get("category"))
+	if why := s.Text(details.Get("explanation")); why != "" {
 		s.reason = strings.TrimPrefix(s.reason+": "+why, ": ")
 	}
 }
@@ -255,32 +186,21 @@ func (s *stream) fault() error {
 	}
 	calls, err := s.tools.Finish()
 	if err != nil {
-		return s.invalid("not a whole answer: " + err.Error())
+		return s.Invalid("not a whole answer: " + err.Error())
 	}
 	s.calls = calls
 	switch {
 	case s.stop == providers.FinishToolCalls && len(calls) == 0 && !s.said:
-		return s.invalid("an answer of tool calls without a tool call")
+		return s.Invalid("an answer of tool calls without a tool call")
 	case s.stop == providers.FinishContentFilter && !s.said:
-		return &providers.Error{
-			Provider: s.name, Kind: providers.Refused, Status: http.StatusOK, Code: "refusal", Message: s.reason,
-		}
+		e := s.Refused("refusal")
+		e.Message = s.reason
+		return e
 	case s.stop == "" && !s.said:
-		return s.invalid("the end marker without an answer")
+		return s.Invalid("the end marker without an answer")
 	}
 	return nil
 }
 
 // cut judges a body that ends, or breaks off, before the end marker.
-func (s *stream) cut(err error) error {
-	if errors.Is(err, upstream.ErrTooLarge) {
-		return s.invalid("the answer is larger than the limit")
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-		if !s.started && !s.said {
-			return s.invalid("an empty answer")
-		}
-	}
-	return &providers.Error{Provider: s.name, Kind: providers.Truncated, Status: http.StatusOK, Err: err}
-}
+func (s *stream) cut(err error) error { return s.Cut(err, !s.started && !s.said) }

@@ -1,7 +1,6 @@
 package bedrock
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -13,7 +12,7 @@ import (
 
 // finishReason is the reason that a stop reason stands for. A word that says
 // that the answer is unusable, or that is not known, is an error.
-func (c *Client) finishReason(stop []byte) (providers.FinishReason, *providers.Error) {
+func finishReason(k upstream.Call, stop []byte) (providers.FinishReason, *providers.Error) {
 	switch string(stop) {
 	case "end_turn", "stop_sequence":
 		return providers.FinishStop, nil
@@ -24,12 +23,12 @@ func (c *Client) finishReason(stop []byte) (providers.FinishReason, *providers.E
 	case "guardrail_intervened", "content_filtered":
 		return providers.FinishContentFilter, nil
 	case "":
-		return "", c.invalid("an end without a stop reason")
+		return "", k.Invalid("an end without a stop reason")
 	}
 	if strings.HasPrefix(string(stop), "malformed_") {
-		return "", c.reported(string(stop), "")
+		return "", reported(k, string(stop), "")
 	}
-	return "", c.invalid("an answer that ended with the unknown stop reason", strconv.Quote(c.redact(string(stop))))
+	return "", k.Invalid("an answer that ended with the unknown stop reason", strconv.Quote(k.Redact(string(stop))))
 }
 
 // readUsage reads the usage of an answer. The tokens read from and written to
@@ -48,18 +47,9 @@ func readUsage(v *fastjson.Value, usage *providers.Usage) {
 	}
 }
 
-// describe fills in what an error's body says.
-func (c *Client) describe(e *providers.Error, body []byte) {
-	var parser fastjson.Parser
-	if v, err := parser.ParseBytes(body); err == nil && c.describeJSON(e, v) {
-		return
-	}
-	e.Message = c.redact(string(body))
-}
-
-// describeJSON reads {"message":…}, {"Message":…} and {"__type":…}, also
+// describe reads {"message":…}, {"Message":…} and {"__type":…}, also
 // wrapped as {"Output":{…}}. It reports whether it found anything.
-func (c *Client) describeJSON(e *providers.Error, v *fastjson.Value) bool {
+func describe(k upstream.Call, e *providers.Error, v *fastjson.Value) bool {
 	if v.Type() != fastjson.TypeObject {
 		return false
 	}
@@ -68,11 +58,11 @@ func (c *Client) describeJSON(e *providers.Error, v *fastjson.Value) bool {
 	}
 	found := false
 	if word := errorWord(string(v.GetStringBytes("__type"))); word != "" {
-		e.Code, found = c.redact(word), true
+		e.Code, found = k.Redact(word), true
 	}
 	for _, name := range [...]string{"message", "Message", "originalMessage"} {
 		if text := v.GetStringBytes(name); len(text) > 0 {
-			e.Message, found = c.redact(string(text)), true
+			e.Message, found = k.Redact(string(text)), true
 			break
 		}
 	}
@@ -89,16 +79,9 @@ func errorWord(text string) string {
 	return strings.TrimSpace(text)
 }
 
-func (c *Client) invalid(reason string, said ...string) *providers.Error {
-	return &providers.Error{Provider: c.name, Kind: providers.Invalid, Status: http.StatusOK, Reason: reason, Message: strings.Join(said, "")}
+// reported is the error that an answer holds.
+func reported(k upstream.Call, code, message string) *providers.Error {
+	e := k.Error(providers.Reported)
+	e.Code, e.Message = k.Redact(code), k.Redact(message)
+	return e
 }
-
-func (c *Client) reported(code, message string) *providers.Error {
-	return &providers.Error{
-		Provider: c.name, Kind: providers.Reported, Status: http.StatusOK,
-		Code: c.redact(code), Message: c.redact(message),
-	}
-}
-
-// excerpt is the beginning of a body, for the log.
-func (c *Client) excerpt(b []byte) string { return upstream.Excerpt(b, c.used[:]...) }

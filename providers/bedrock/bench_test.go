@@ -14,7 +14,7 @@ func BenchmarkChunk(b *testing.B) { subject.BenchmarkPiece(b, delta(" token")) }
 func BenchmarkCall(b *testing.B) {
 	subject.BenchmarkCalls(b, func(transport http.RoundTripper) providers.Provider {
 		c := client(b, "http://localhost", signing)
-		c.http.Transport = transport
+		c.HTTP.Transport = transport
 		return c
 	}, func(text string) pt.Reply { return answer(text, "end_turn", 30, 300) }, func(words ...string) pt.Reply { return streamed(wholeStream(words...)...) })
 }

@@ -4,16 +4,13 @@
 package bedrock
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
@@ -39,18 +36,14 @@ type Config struct {
 
 // Client is a provider. It is safe for concurrent use.
 type Client struct {
-	name        string
+	upstream.Service
+
 	region      string
 	base        *url.URL
 	apiKey      func() (string, error)
 	credentials func() (aws.Credentials, error)
 	signer      *v4.Signer
-	http        *upstream.Client
-	used        secrets // by the call that this is the copy of a client for
 }
-
-// secrets are what the log of a call must not show.
-type secrets [2]string
 
 var regionName = regexp.MustCompile(`^[a-z]{2,}(-[a-z0-9]+)+$`)
 
@@ -81,26 +74,19 @@ func New(config Config) (*Client, error) {
 	if config.APIKey == nil && config.Credentials == nil {
 		return nil, errors.New("an API key or credentials are required")
 	}
-	client, err := upstream.NewClient(config.Upstream)
+	service, err := upstream.NewService(config.Name, "", nil, config.Upstream)
 	if err != nil {
 		return nil, err
 	}
 	return &Client{
-		name:        config.Name,
+		Service:     service,
 		region:      config.Region,
 		base:        config.Upstream.BaseURL,
 		apiKey:      config.APIKey,
 		credentials: config.Credentials,
 		signer:      v4.NewSigner(),
-		http:        client,
 	}, nil
 }
-
-// Close closes the connections that no call uses.
-func (c *Client) Close() { c.http.Close() }
-
-// Host is the host and port that requests are sent to.
-func (c *Client) Host() string { return c.http.Host() }
 
 // Invoke sends the request and returns once the response's headers are there.
 func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
@@ -112,38 +98,32 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if req.Stream {
 		operation = "converse-stream"
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "", bytes.NewReader(body))
+	r, err := c.Request(ctx, "", body, false)
 	if err != nil {
-		return nil, c.unsent(err)
+		return nil, err
 	}
 	r.URL = c.url(req.Model, operation)
 	r.Host = r.URL.Host
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json")
 	if req.Stream {
 		r.Header.Set("Accept", "application/vnd.amazon.eventstream")
 	}
-	r.Header.Set("User-Agent", upstream.UserAgent)
-	call := *c
-	if call.used, err = c.authorize(r, body); err != nil {
-		return nil, call.unsent(err)
+	k := upstream.Call{Provider: c.Name}
+	if k.Secrets, err = c.authorize(r, body); err != nil {
+		return nil, &providers.ConnectError{Permanent: true, Err: errors.New(k.Redact(err.Error()))}
 	}
-	resp, err := c.http.Do(r)
+	resp, err := c.HTTP.Do(r)
 	if err != nil {
-		return nil, upstream.Unanswered(ctx, err, call.used[:]...)
+		return nil, k.Unanswered(ctx, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
-		// A body that breaks off says less, but the status stands.
-		body, _ := io.ReadAll(resp.Body)
-		return nil, call.statusError(resp, body)
+		e := k.StatusError(resp, describe)
+		if word := errorWord(resp.Header.Get("X-Amzn-Errortype")); word != "" {
+			e.Code = k.Redact(word)
+		}
+		return nil, e
 	}
-	return newStream(&call, resp, req.Model, leftOut), nil
-}
-
-// unsent explains a request that could not even be made.
-func (c *Client) unsent(err error) error {
-	return &providers.ConnectError{Permanent: true, Err: errors.New(c.redact(err.Error()))}
+	return newStream(k, resp.Body, req.Model, leftOut), nil
 }
 
 // url is where a model's operation is. A model's id may be an ARN: its colons
@@ -169,21 +149,4 @@ func escape(s string) string {
 		}
 	}
 	return b.String()
-}
-
-// redact makes a text of the service fit for the log.
-func (c *Client) redact(text string) string { return upstream.Redact(text, c.used[:]...) }
-
-func (c *Client) statusError(resp *http.Response, body []byte) *providers.Error {
-	e := &providers.Error{
-		Provider:   c.name,
-		Kind:       providers.Status,
-		Status:     resp.StatusCode,
-		RetryAfter: upstream.RetryAfter(resp.Header, time.Now()),
-	}
-	c.describe(e, body)
-	if word := errorWord(resp.Header.Get("X-Amzn-Errortype")); word != "" {
-		e.Code = c.redact(word)
-	}
-	return e
 }

@@ -3,7 +3,6 @@ package bedrock
 import (
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -50,7 +49,7 @@ var subject = pt.Subject{
 	Name:    "bedrock",
 	Connect: func(t testing.TB, base string) providers.Provider { return client(t, base) },
 	Open: func(body io.ReadCloser) providers.Stream {
-		return newStream(&Client{name: "bedrock"}, &http.Response{Body: body}, testModel, nil)
+		return newStream(upstream.Call{Provider: "bedrock"}, body, testModel, nil)
 	},
 	Request: *request(false),
 }

@@ -30,7 +30,7 @@ func (c *Client) sampling(members map[string]any, req *providers.Request) (leftO
 		}
 	}
 	// What is not among these may always be left out.
-	lacking, _ := p.Lacking(c.name, "temperature", "max_tokens", "top_p", "top_k", "stop", "response_format", "tools")
+	lacking, _ := p.Lacking(c.Name, "temperature", "max_tokens", "top_p", "top_k", "stop", "response_format", "tools")
 	return append(leftOut, lacking...)
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -104,10 +103,9 @@ func (c *Client) turns(messages []providers.Message) (system []block, turns []tu
 
 // unfit is the error of a request that the service would reject.
 func (c *Client) unfit(format string, arguments ...any) error {
-	return &providers.Error{
-		Provider: c.name, Kind: providers.Status, Status: http.StatusBadRequest,
-		Code: "ValidationException", Reason: fmt.Sprintf(format, arguments...),
-	}
+	e := c.Unsendable(format, arguments...)
+	e.Code = "ValidationException"
+	return e
 }
 
 // merge adds an extra member to a derived one.

@@ -17,7 +17,7 @@ const service = "bedrock"
 // its host, path, headers and body must not change after it. A signature holds
 // for some minutes, which outlasts the repeats of a request. It returns what it
 // used, which the log must not show.
-func (c *Client) authorize(r *http.Request, body []byte) (used secrets, err error) {
+func (c *Client) authorize(r *http.Request, body []byte) (used [2]string, err error) {
 	if c.apiKey != nil {
 		key, err := c.apiKey()
 		if err != nil {
@@ -27,7 +27,7 @@ func (c *Client) authorize(r *http.Request, body []byte) (used secrets, err erro
 			return used, errors.New("the API key has a character that a header cannot carry")
 		}
 		r.Header.Set("Authorization", "Bearer "+key)
-		return secrets{key}, nil
+		return [2]string{key}, nil
 	}
 	credentials, err := c.credentials()
 	if err != nil {
@@ -36,7 +36,7 @@ func (c *Client) authorize(r *http.Request, body []byte) (used secrets, err erro
 	if !upstream.ValidHeaderValue(credentials.AccessKeyID) || !upstream.ValidHeaderValue(credentials.SessionToken) {
 		return used, errors.New("the credentials have a character that a header cannot carry")
 	}
-	used = secrets{credentials.SecretAccessKey, credentials.SessionToken}
+	used = [2]string{credentials.SecretAccessKey, credentials.SessionToken}
 	hash := sha256.Sum256(body)
 	return used, c.signer.SignHTTP(r.Context(), credentials, r, hex.EncodeToString(hash[:]), service, c.region, time.Now())
 }

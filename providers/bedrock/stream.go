@@ -3,7 +3,6 @@ package bedrock
 import (
 	"errors"
 	"io"
-	"net/http"
 	"time"
 
 	"github.com/valyala/fastjson"
@@ -17,9 +16,7 @@ const linger = 2 * time.Second
 
 // stream is an answer as it arrives: an event stream, or one JSON value.
 type stream struct {
-	upstream.Lookahead
-	client   *Client
-	body     upstream.Body
+	upstream.Answer
 	messages *messageReader
 	begun    bool // the format is known
 
@@ -28,14 +25,12 @@ type stream struct {
 	some    bool // an event was seen
 	content bool // content was seen
 	stopped bool // messageStop was seen: the answer is whole
-	linger  *time.Timer
 }
 
-func newStream(c *Client, resp *http.Response, model string, leftOut []string) *stream {
+func newStream(k upstream.Call, body io.ReadCloser, model string, leftOut []string) *stream {
 	return &stream{
-		client:   c,
-		body:     upstream.NewBody(resp.Body),
-		messages: newMessageReader(resp.Body, upstream.MaxEvent),
+		Answer:   upstream.NewAnswer(k, body),
+		messages: newMessageReader(body, upstream.MaxEvent),
 		// No answer names its model.
 		result: providers.Result{Model: model, LeftOut: leftOut},
 	}
@@ -49,18 +44,6 @@ func (s *stream) Ready() bool { return s.messages.Buffered() }
 
 // Result is what is known of the answer.
 func (s *stream) Result() providers.Result { return s.result }
-
-// Close ends the call.
-func (s *stream) Close() error {
-	if !s.Lookahead.Close() {
-		return nil
-	}
-	if errors.Is(s.Err(), io.EOF) {
-		s.body.Drain()
-	}
-	s.stopLinger()
-	return s.body.Close()
-}
 
 // Step reads one step of the answer.
 func (s *stream) Step() (providers.Delta, error) {
@@ -96,25 +79,25 @@ func (s *stream) first() (d providers.Delta, whole bool, err error) {
 
 // json reads a whole answer, of which head was already read.
 func (s *stream) json(head []byte) (providers.Delta, error) {
-	body, err := s.body.Whole(head)
+	body, err := s.Body.Whole(head)
 	if err != nil {
 		return providers.Delta{}, s.end(err)
 	}
-	v, err := s.body.Parse(body)
+	v, err := s.Body.Parse(body)
 	if err != nil {
-		return providers.Delta{}, s.client.invalid("neither JSON nor an event stream", s.client.excerpt(body))
+		return providers.Delta{}, s.Invalid("neither JSON nor an event stream", s.Excerpt(body))
 	}
 	message := v.Get("output", "message")
 	if message == nil {
-		e := s.client.reported("", "")
-		if s.client.describeJSON(e, v) {
+		e := reported(s.Call, "", "")
+		if describe(s.Call, e, v) {
 			return providers.Delta{}, e
 		}
-		return providers.Delta{}, s.client.invalid("an answer without a message")
+		return providers.Delta{}, s.Invalid("an answer without a message")
 	}
 	readUsage(v.Get("usage"), &s.result.Usage)
 	if content := message.Get("content"); content != nil && content.Type() != fastjson.TypeArray && content.Type() != fastjson.TypeNull {
-		return providers.Delta{}, s.client.invalid("the content is no list of blocks")
+		return providers.Delta{}, s.Invalid("the content is no list of blocks")
 	}
 	var text []byte
 	for _, part := range message.GetArray("content") {
@@ -129,8 +112,7 @@ func (s *stream) json(head []byte) (providers.Delta, error) {
 	if err := s.stop(v.GetStringBytes("stopReason")); err != nil {
 		return providers.Delta{}, err
 	}
-	// The next read ends the stream.
-	s.messages = newMessageReader(http.NoBody, 1)
+	s.Lookahead.Last()
 	return d, nil
 }
 
@@ -144,7 +126,7 @@ func (s *stream) take(msg message) (providers.Delta, error) {
 		}
 		return providers.Delta{}, s.exception(msg)
 	default:
-		return providers.Delta{}, s.client.invalid("a message of an unknown type", s.client.excerpt(msg.kind))
+		return providers.Delta{}, s.Invalid("a message of an unknown type", s.Excerpt(msg.kind))
 	}
 	s.some = true
 	switch string(msg.name) {
@@ -153,7 +135,7 @@ func (s *stream) take(msg message) (providers.Delta, error) {
 		// messageStart, the ends of blocks, and what may come to be.
 		return providers.Delta{}, nil
 	}
-	v, err := s.body.Parse(msg.payload)
+	v, err := s.Body.Parse(msg.payload)
 	if errors.Is(err, providers.ErrNoRoom) {
 		return providers.Delta{}, s.end(err)
 	}
@@ -161,7 +143,7 @@ func (s *stream) take(msg message) (providers.Delta, error) {
 		if s.stopped {
 			return providers.Delta{}, s.complete()
 		}
-		return providers.Delta{}, s.client.invalid("an event that is not JSON", s.client.excerpt(msg.payload))
+		return providers.Delta{}, s.Invalid("an event that is not JSON", s.Excerpt(msg.payload))
 	}
 	switch string(msg.name) {
 	case "contentBlockStart":
@@ -177,12 +159,12 @@ func (s *stream) take(msg message) (providers.Delta, error) {
 	case "contentBlockDelta":
 		return s.delta(v)
 	case "messageStop":
+		again := s.stopped
 		if err := s.stop(v.GetStringBytes("stopReason")); err != nil {
 			return providers.Delta{}, err
 		}
-		// What follows is the usage.
-		if s.linger == nil {
-			s.linger = time.AfterFunc(linger, s.body.Interrupt)
+		if !again { // what follows is the usage
+			s.Linger(linger)
 		}
 	case "metadata":
 		readUsage(v.Get("usage"), &s.result.Usage)
@@ -204,32 +186,32 @@ func (s *stream) delta(v *fastjson.Value) (providers.Delta, error) {
 		return providers.Delta{}, s.late()
 	case len(text) > 0:
 		s.content = true
-		return providers.Delta{Content: s.body.String(text)}, nil
+		return providers.Delta{Content: s.Body.String(text)}, nil
 	}
 	if !s.tools.Arguments(v.GetInt("contentBlockIndex"), input) {
-		return providers.Delta{}, s.client.invalid("the input of a tool call that did not begin")
+		return providers.Delta{}, s.Invalid("the input of a tool call that did not begin")
 	}
 	return providers.Delta{ToolCall: true}, nil
 }
 
-func (s *stream) late() error { return s.client.invalid("content after the end of the message") }
+func (s *stream) late() error { return s.Invalid("content after the end of the message") }
 
 // stop judges why the model stopped.
 func (s *stream) stop(reason []byte) error {
-	finish, failure := s.client.finishReason(reason)
+	finish, failure := finishReason(s.Call, reason)
 	if failure != nil {
 		return failure
 	}
 	said := s.content || s.tools.Any()
 	if finish == providers.FinishContentFilter && !said {
-		return &providers.Error{Provider: s.client.name, Kind: providers.Refused, Status: http.StatusOK, Code: string(reason)}
+		return s.Refused(string(reason))
 	}
 	calls, err := s.tools.Finish()
 	switch {
 	case err != nil:
-		return s.client.invalid("not a whole answer: " + err.Error())
+		return s.Invalid("not a whole answer: " + err.Error())
 	case finish == providers.FinishToolCalls && !said:
-		return s.client.invalid("an answer of tool calls without a tool call")
+		return s.Invalid("an answer of tool calls without a tool call")
 	case finish == providers.FinishStop && len(calls) > 0:
 		finish = providers.FinishToolCalls
 	}
@@ -240,12 +222,12 @@ func (s *stream) stop(reason []byte) error {
 
 // exception is the error that a message of the stream reports.
 func (s *stream) exception(msg message) error {
-	e := s.client.reported(errorWord(string(msg.name)), string(msg.text))
+	e := reported(s.Call, errorWord(string(msg.name)), string(msg.text))
 	if len(msg.payload) == 0 {
 		return e
 	}
 	name := e.Code
-	s.client.describe(e, msg.payload)
+	s.Describe(e, msg.payload, describe)
 	if name != "" {
 		e.Code = name
 	}
@@ -254,7 +236,7 @@ func (s *stream) exception(msg message) error {
 
 // complete ends the stream: the answer is whole.
 func (s *stream) complete() error {
-	s.stopLinger()
+	s.StopLinger()
 	return io.EOF
 }
 
@@ -264,21 +246,8 @@ func (s *stream) end(err error) error {
 		// All content was here: only the usage may be missing.
 		return s.complete()
 	}
-	switch {
-	case errors.Is(err, upstream.ErrTooLarge):
-		return s.client.invalid("the answer is larger than the limit")
-	case errors.Is(err, errChecksum), errors.Is(err, errFraming), errors.Is(err, errHeaders):
-		return s.client.invalid(err.Error())
-	case errors.Is(err, io.EOF) && !s.some:
-		return s.client.invalid("an empty answer")
-	case errors.Is(err, io.EOF):
-		err = nil
+	if errors.Is(err, errChecksum) || errors.Is(err, errFraming) || errors.Is(err, errHeaders) {
+		return s.Invalid(err.Error())
 	}
-	return &providers.Error{Provider: s.client.name, Kind: providers.Truncated, Status: http.StatusOK, Err: err}
-}
-
-func (s *stream) stopLinger() {
-	if s.linger != nil {
-		s.linger.Stop()
-	}
+	return s.Cut(err, !s.some)
 }

@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -148,29 +147,20 @@ func isError(v *fastjson.Value) bool {
 }
 
 // reported makes the error that an answer holds.
-func (k call) reported(v *fastjson.Value) *providers.Error {
-	e := &providers.Error{Provider: k.name, Kind: providers.Reported, Status: http.StatusOK}
-	if !k.describeJSON(e, v) {
-		e.Message = k.excerpt([]byte(v.String()))
+func reported(k upstream.Call, v *fastjson.Value) *providers.Error {
+	e := k.Error(providers.Reported)
+	if !describe(k, e, v) {
+		e.Message = k.Excerpt([]byte(v.String()))
 	}
 	return e
 }
 
-// describe fills in what an error's body says.
-func (k call) describe(e *providers.Error, body []byte) {
-	var parser fastjson.Parser
-	if v, err := parser.ParseBytes(body); err == nil && k.describeJSON(e, v) {
-		return
-	}
-	e.Message = upstream.Redact(string(body), k.secret)
-}
-
-// describeJSON reads {"error":{"code","message","status","details"}}, a list of
+// describe reads {"error":{"code","message","status","details"}}, a list of
 // these as streams without alt=sse begin, and {"error":"text"} as proxies before
 // the API write it. It reports whether it found anything. The status is the type.
 // The code is the number, and where the HTTP status says that already, the
 // reason of an ErrorInfo among the details (google.rpc.ErrorInfo, RetryInfo).
-func (k call) describeJSON(e *providers.Error, v *fastjson.Value) bool {
+func describe(k upstream.Call, e *providers.Error, v *fastjson.Value) bool {
 	if list := v.GetArray(); len(list) > 0 {
 		v = list[0]
 	}
@@ -180,24 +170,24 @@ func (k call) describeJSON(e *providers.Error, v *fastjson.Value) bool {
 	}
 	switch inner.Type() {
 	case fastjson.TypeString:
-		e.Message = k.text(inner)
+		e.Message = k.Text(inner)
 		return e.Message != ""
 	case fastjson.TypeObject:
 	default:
 		return false
 	}
-	e.Message = k.text(inner.Get("message"))
-	e.Type = k.text(inner.Get("status"))
+	e.Message = k.Text(inner.Get("message"))
+	e.Type = k.Text(inner.Get("status"))
 	if n := inner.GetInt("code"); n != 0 {
 		e.Code = strconv.Itoa(n)
 	} else {
-		e.Code = k.text(inner.Get("code"))
+		e.Code = k.Text(inner.Get("code"))
 	}
 	for _, d := range inner.GetArray("details") {
 		kind := d.GetStringBytes("@type")
 		switch string(kind[strings.LastIndexByte(string(kind), '/')+1:]) {
 		case "google.rpc.ErrorInfo":
-			if reason := k.text(d.Get("reason")); reason != "" && e.Kind == providers.Status {
+			if reason := k.Text(d.Get("reason")); reason != "" && e.Kind == providers.Status {
 				e.Code = reason
 			}
 		case "google.rpc.RetryInfo":
@@ -218,21 +208,4 @@ func retryDelay(text []byte) time.Duration {
 		return 0
 	}
 	return min(max(0, d), maxRetryDelay)
-}
-
-// text is a string fit for the log, empty where v is none.
-func (k call) text(v *fastjson.Value) string {
-	if v == nil || v.Type() != fastjson.TypeString {
-		return ""
-	}
-	return upstream.Redact(string(v.GetStringBytes()), k.secret)
-}
-
-func (k call) invalid(reason string, said ...string) *providers.Error {
-	return &providers.Error{Provider: k.name, Kind: providers.Invalid, Status: http.StatusOK, Reason: reason, Message: strings.Join(said, "")}
-}
-
-// excerpt is the beginning of a body, for the log.
-func (k call) excerpt(b []byte) string {
-	return upstream.Excerpt(b, k.secret)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
 var a, b, stop = textChunk("a"), textChunk("b"), finishChunk("STOP", "", 2)
@@ -336,10 +337,10 @@ func FuzzError(f *testing.F) {
 	f.Add([]byte("[" + errorBody(503, "UNAVAILABLE", overloaded) + "]"))
 	f.Add([]byte(`{"error":"text"}`))
 	f.Add([]byte("<html>"))
-	k := call{&Client{name: "gemini"}, testKey}
+	k := upstream.Call{Provider: "gemini", Secrets: [2]string{testKey}}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var e providers.Error
-		k.describe(&e, body)
+		k.Describe(&e, body, describe)
 		if strings.Contains(e.Error(), testKey) {
 			t.Errorf("the key is in %q", e.Error())
 		}

@@ -19,7 +19,7 @@ func TestAChunkAllocatesNothing(t *testing.T) {
 func BenchmarkInvoke(b *testing.B) {
 	subject.BenchmarkCalls(b, func(transport http.RoundTripper) providers.Provider {
 		c := client(b, "http://localhost")
-		c.http.Transport = transport
+		c.HTTP.Transport = transport
 		return c
 	}, func(text string) pt.Reply { return answer(text, "STOP", 300) }, wholeStream)
 }

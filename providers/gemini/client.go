@@ -8,15 +8,11 @@
 package gemini
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
@@ -44,14 +40,10 @@ type Config struct {
 
 // Client is a provider. It is safe for concurrent use.
 type Client struct {
-	name   string
-	key    string
-	secret func() (string, error) // the key or the token, nil where key is it
-	bearer bool
+	upstream.Service
+
+	bearer bool // the secret is a token
 	base   string
-	json   http.Header // of a request for a whole answer
-	stream http.Header // of one for a stream
-	http   *upstream.Client
 }
 
 var (
@@ -95,49 +87,21 @@ func New(config Config) (*Client, error) {
 		}
 		config.Upstream.BaseURL = u
 	}
-	if !upstream.ValidHeaderValue(config.Key) {
-		return nil, errors.New("the API key has a character that a header cannot carry")
-	}
 	if (config.Key != "" || config.Secret != nil) && config.Token != nil {
 		return nil, errors.New("an API key and an access token exclude each other")
 	}
-	client, err := upstream.NewClient(config.Upstream)
+	if config.Token != nil {
+		config.Secret = config.Token
+	}
+	service, err := upstream.NewService(config.Name, config.Key, config.Secret, config.Upstream)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{
-		name:   config.Name,
-		key:    config.Key,
-		secret: config.Secret,
-		base:   strings.TrimRight(config.Upstream.BaseURL.String(), "/") + "/",
-		http:   client,
-	}
-	if config.Token != nil {
-		c.secret, c.bearer = config.Token, true
-	}
-	c.json, c.stream = c.headers("application/json"), c.headers("text/event-stream")
-	return c, nil
-}
-
-func (c *Client) headers(accept string) http.Header {
-	h := http.Header{}
-	h.Set("Accept", accept)
-	h.Set("Content-Type", "application/json")
-	h.Set("User-Agent", upstream.UserAgent)
-	return h
-}
-
-// Close closes the connections that no call uses.
-func (c *Client) Close() { c.http.Close() }
-
-// Host is the host and port that requests are sent to.
-func (c *Client) Host() string { return c.http.Host() }
-
-// call is what the reading of one answer needs: the client, and the secret that
-// was sent, which the log must not show.
-type call struct {
-	*Client
-	secret string
+	return &Client{
+		Service: service,
+		bearer:  config.Token != nil,
+		base:    strings.TrimRight(config.Upstream.BaseURL.String(), "/") + "/",
+	}, nil
 }
 
 // Invoke sends the request and returns once the response's headers are there.
@@ -150,44 +114,31 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if err != nil {
 		return nil, err
 	}
-	k := call{c, c.key}
-	if c.secret != nil {
-		if k.secret, err = c.secret(); err != nil {
-			return nil, &providers.ConnectError{Permanent: true, Err: err}
-		}
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	k, err := c.Begin()
 	if err != nil {
-		return nil, upstream.Unanswered(ctx, err, k.secret)
+		return nil, err
 	}
-	header := c.json
-	if req.Stream {
-		header = c.stream
+	r, err := c.Request(ctx, target, body, req.Stream)
+	if err != nil {
+		return nil, err
 	}
-	r.Header = header.Clone()
-	switch {
+	switch secret := k.Secrets[0]; {
 	case c.bearer:
-		r.Header.Set("Authorization", "Bearer "+k.secret)
-	case k.secret != "":
-		r.Header.Set("X-Goog-Api-Key", k.secret)
+		r.Header.Set("Authorization", "Bearer "+secret)
+	case secret != "":
+		r.Header.Set("X-Goog-Api-Key", secret)
 	}
-	resp, err := c.http.Do(r)
+	answer, err := c.Send(k, r, describe)
 	if err != nil {
-		return nil, upstream.Unanswered(ctx, err, k.secret)
+		return nil, err
 	}
-	if resp.StatusCode != http.StatusOK {
-		defer resp.Body.Close()
-		// A body that breaks off says less, but the status stands.
-		said, _ := io.ReadAll(resp.Body)
-		return nil, k.statusError(resp, said)
-	}
-	return newStream(k, resp.Body, leftOut), nil
+	return newStream(k, answer, leftOut), nil
 }
 
 // target is the URL of a call.
 func (c *Client) target(req *providers.Request) (string, error) {
 	if !model.MatchString(req.Model) {
-		return "", c.unsendable("%q is no name of a Gemini model", req.Model)
+		return "", c.Unsendable("%q is no name of a Gemini model", req.Model)
 	}
 	path := req.Model
 	if !strings.Contains(path, "/") {
@@ -197,18 +148,4 @@ func (c *Client) target(req *providers.Request) (string, error) {
 		return c.base + path + ":streamGenerateContent?alt=sse", nil
 	}
 	return c.base + path + ":generateContent", nil
-}
-
-func (k call) statusError(resp *http.Response, body []byte) *providers.Error {
-	e := &providers.Error{
-		Provider: k.name,
-		Kind:     providers.Status,
-		Status:   resp.StatusCode,
-		Advice:   upstream.Advice(resp.Header),
-	}
-	k.describe(e, body)
-	if wait := upstream.RetryAfter(resp.Header, time.Now()); wait > 0 {
-		e.RetryAfter = wait
-	}
-	return e
 }

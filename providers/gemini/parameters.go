@@ -57,7 +57,7 @@ func (c *Client) generation(req *providers.Request) (members map[string]any, lef
 		case providers.FormatJSON:
 			members["responseMimeType"] = "application/json"
 		default:
-			return nil, nil, c.unsendable("the response format has the unknown type %q", f.Type)
+			return nil, nil, c.Unsendable("the response format has the unknown type %q", f.Type)
 		}
 	}
 	raw, ok := req.Extra[generationConfig]
@@ -66,7 +66,7 @@ func (c *Client) generation(req *providers.Request) (members map[string]any, lef
 	}
 	var extra map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &extra); err != nil {
-		return nil, nil, c.unsendable("generationConfig in extra is no JSON object")
+		return nil, nil, c.Unsendable("generationConfig in extra is no JSON object")
 	}
 	for name, value := range extra {
 		members[name] = value
@@ -150,7 +150,7 @@ func (c *Client) tools(members map[string]any, p *providers.Parameters, leftOut 
 	}
 	mode, ok := callingModes[p.ToolChoice.Mode]
 	if !ok {
-		return c.unsendable("the tool choice has the unknown mode %q", p.ToolChoice.Mode)
+		return c.Unsendable("the tool choice has the unknown mode %q", p.ToolChoice.Mode)
 	}
 	config := map[string]any{"mode": mode}
 	if p.ToolChoice.Mode == providers.ToolsNamed {

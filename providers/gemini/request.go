@@ -3,8 +3,6 @@ package gemini
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"net/http"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -71,7 +69,7 @@ func (c *Client) body(req *providers.Request) (body []byte, leftOut []string, er
 	// Escaped for HTML, a prompt full of markup grows severalfold.
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(members); err != nil {
-		return nil, nil, c.unsendable("the request cannot be written as JSON: %v", err)
+		return nil, nil, c.Unsendable("the request cannot be written as JSON: %v", err)
 	}
 	return b.Bytes(), leftOut, nil
 }
@@ -91,7 +89,7 @@ func (c *Client) turns(messages []providers.Message) (system []part, turns []con
 		case "assistant":
 			role = "model"
 		default:
-			return nil, nil, c.unsendable("message %d has the unknown role %q", i, m.Role)
+			return nil, nil, c.Unsendable("message %d has the unknown role %q", i, m.Role)
 		}
 		if m.Content == "" {
 			continue
@@ -103,15 +101,7 @@ func (c *Client) turns(messages []providers.Message) (system []part, turns []con
 		turns = append(turns, content{Role: role, Parts: []part{{m.Content}}})
 	}
 	if len(turns) == 0 {
-		return nil, nil, c.unsendable("there is no user or assistant message with text: Gemini's API needs one beside the system instruction")
+		return nil, nil, c.Unsendable("there is no user or assistant message with text: Gemini's API needs one beside the system instruction")
 	}
 	return system, turns, nil
-}
-
-// unsendable is a request that the API would reject.
-func (c *Client) unsendable(format string, args ...any) *providers.Error {
-	return &providers.Error{
-		Provider: c.name, Kind: providers.Status, Status: http.StatusBadRequest,
-		Reason: fmt.Sprintf(format, args...),
-	}
 }

@@ -194,7 +194,7 @@ func TestWhereACallGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sent pt.InProcess
-	c.http.Transport = &sent
+	c.HTTP.Transport = &sent
 	if s, err := c.Invoke(t.Context(), &providers.Request{Model: "gemini-2.5-flash", Messages: hello}); err == nil {
 		s.Close()
 	}

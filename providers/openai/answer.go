@@ -2,9 +2,7 @@ package openai
 
 import (
 	"bytes"
-	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/valyala/fastjson"
 
@@ -25,16 +23,16 @@ type piece struct {
 // readPiece reads a chunk of a stream or a whole answer: they differ in one
 // member's name. It notes in result what it says of the answer as a whole, and
 // joins a text that comes in parts in buffer, which it returns for the next one.
-func (c *Client) readPiece(v *fastjson.Value, result *providers.Result, buffer []byte) (piece, []byte) {
+func readPiece(k upstream.Call, v *fastjson.Value, result *providers.Result, buffer []byte) (piece, []byte) {
 	p := piece{}
 	if v.Type() != fastjson.TypeObject {
-		if e := c.reported(v); e != nil {
+		if e := reported(k, v); e != nil {
 			return piece{err: e}, buffer
 		}
-		return piece{err: c.invalid("neither a completion nor an error")}, buffer
+		return piece{err: k.Invalid("neither a completion nor an error")}, buffer
 	}
 	if hasError(v) {
-		return piece{err: c.reported(v)}, buffer
+		return piece{err: reported(k, v)}, buffer
 	}
 	if model := v.GetStringBytes("model"); len(model) > 0 && result.Model != string(model) {
 		result.Model = string(model)
@@ -44,7 +42,7 @@ func (c *Client) readPiece(v *fastjson.Value, result *providers.Result, buffer [
 	if len(choices) == 0 {
 		// A chunk of usage alone, or an error in words of its own.
 		if v.Get("choices") == nil && v.Get("usage") == nil {
-			if e := c.reported(v); e != nil {
+			if e := reported(k, v); e != nil {
 				return piece{err: e}, buffer
 			}
 		}
@@ -53,7 +51,7 @@ func (c *Client) readPiece(v *fastjson.Value, result *providers.Result, buffer [
 	for _, choice := range choices {
 		// Where several answers were asked for, the first is the answer.
 		if choice.GetInt("index") == 0 {
-			buffer = c.readChoice(&p, choice, buffer)
+			buffer = readChoice(k, &p, choice, buffer)
 			break
 		}
 	}
@@ -61,14 +59,14 @@ func (c *Client) readPiece(v *fastjson.Value, result *providers.Result, buffer [
 }
 
 // readChoice reads the choice of a piece.
-func (c *Client) readChoice(p *piece, choice *fastjson.Value, buffer []byte) []byte {
+func readChoice(k upstream.Call, p *piece, choice *fastjson.Value, buffer []byte) []byte {
 	p.choice = true
 	message := choice.Get("delta")
 	if message == nil || message.Type() != fastjson.TypeObject {
 		message = choice.Get("message")
 	}
 	if call := message.Get("function_call"); call != nil && call.Type() != fastjson.TypeNull {
-		p.err = c.legacy()
+		p.err = legacy(k)
 		return buffer
 	}
 	p.tools = message.GetArray("tool_calls")
@@ -79,13 +77,13 @@ func (c *Client) readChoice(p *piece, choice *fastjson.Value, buffer []byte) []b
 			p.content = content.GetStringBytes()
 		case fastjson.TypeNull:
 		case fastjson.TypeArray:
-			buffer = c.readParts(p, content.GetArray(), buffer[:0])
+			buffer = readParts(k, p, content.GetArray(), buffer[:0])
 		default:
-			p.err = c.invalid("the content is neither text nor a list of parts")
+			p.err = k.Invalid("the content is neither text nor a list of parts")
 		}
 	}
 	if word := choice.GetStringBytes("finish_reason"); len(word) > 0 && p.err == nil {
-		p.finish, p.err = c.finishReason(word)
+		p.finish, p.err = finishReason(k, word)
 	}
 	return buffer
 }
@@ -93,13 +91,13 @@ func (c *Client) readChoice(p *piece, choice *fastjson.Value, buffer []byte) []b
 // readParts joins the text of content that is a list of parts, as models of
 // Mistral that reason send it. Thoughts and references are no part of the
 // answer. What else a part may hold is not known, so it is not passed over.
-func (c *Client) readParts(p *piece, parts []*fastjson.Value, buffer []byte) []byte {
+func readParts(k upstream.Call, p *piece, parts []*fastjson.Value, buffer []byte) []byte {
 	for _, part := range parts {
 		switch kind := string(part.GetStringBytes("type")); kind {
 		case "text":
 			text := part.Get("text")
 			if text == nil || text.Type() != fastjson.TypeString {
-				p.err = c.invalid("a part of the content is a text without text")
+				p.err = k.Invalid("a part of the content is a text without text")
 				return buffer
 			}
 			buffer = upstream.AppendText(buffer, text.GetStringBytes())
@@ -107,7 +105,7 @@ func (c *Client) readParts(p *piece, parts []*fastjson.Value, buffer []byte) []b
 			p.refusal = true
 		case "thinking", "redacted_thinking", "reasoning", "reference":
 		default:
-			p.err = c.invalid("a part of the content has the unknown type", strconv.Quote(c.redact(kind)))
+			p.err = k.Invalid("a part of the content has the unknown type", strconv.Quote(k.Redact(kind)))
 			return buffer
 		}
 	}
@@ -117,7 +115,7 @@ func (c *Client) readParts(p *piece, parts []*fastjson.Value, buffer []byte) []b
 
 // finishReason is the reason that a service's word stands for. A word that says
 // that the answer is none, or that is not known, is an error.
-func (c *Client) finishReason(word []byte) (providers.FinishReason, *providers.Error) {
+func finishReason(k upstream.Call, word []byte) (providers.FinishReason, *providers.Error) {
 	switch string(word) {
 	case "stop",
 		"eos",                                    // Together
@@ -131,23 +129,25 @@ func (c *Client) finishReason(word []byte) (providers.FinishReason, *providers.E
 		return providers.FinishToolCalls, nil
 	case "error",
 		"insufficient_system_resource": // DeepSeek: it was interrupted
-		return "", &providers.Error{Provider: c.name, Kind: providers.Reported, Status: http.StatusOK, Code: string(word)}
+		e := k.Error(providers.Reported)
+		e.Code = string(word)
+		return "", e
 	case "function_call":
-		return "", c.legacy()
+		return "", legacy(k)
 	}
 	// Google adds its own word after a colon.
 	if bytes.HasPrefix(word, contentFilter) {
 		return providers.FinishContentFilter, nil
 	}
-	return "", c.invalid("an answer that ended with the unknown finish_reason", strconv.Quote(c.redact(string(word))))
+	return "", k.Invalid("an answer that ended with the unknown finish_reason", strconv.Quote(k.Redact(string(word))))
 }
 
 var contentFilter = []byte(providers.FinishContentFilter)
 
 // legacy is the failure of an answer to functions, which came before tools.
 // Only extra can ask for one.
-func (c *Client) legacy() *providers.Error {
-	return c.invalid("the model answered with a function_call, which is not read: offer tools in place of functions")
+func legacy(k upstream.Call) *providers.Error {
+	return k.Invalid("the model answered with a function_call, which is not read: offer tools in place of functions")
 }
 
 // hasError reports whether v has an error. Some services send "error": null, or
@@ -199,31 +199,22 @@ func readToolCalls(pieces []*fastjson.Value, calls *upstream.ToolCalls) {
 
 // reported makes the error that a JSON value describes, nil where it
 // describes none.
-func (c *Client) reported(v *fastjson.Value) *providers.Error {
-	e := &providers.Error{Provider: c.name, Kind: providers.Reported, Status: http.StatusOK}
-	if !c.describeJSON(e, v) {
+func reported(k upstream.Call, v *fastjson.Value) *providers.Error {
+	e := k.Error(providers.Reported)
+	if !describe(k, e, v) {
 		return nil
 	}
 	return e
 }
 
-// describe fills in what an error's body says, in whatever shape.
-func (c *Client) describe(e *providers.Error, body []byte) {
-	var parser fastjson.Parser
-	if v, err := parser.ParseBytes(body); err == nil && c.describeJSON(e, v) {
-		return
-	}
-	e.Message = c.redact(string(body))
-}
-
-// describeJSON reads {"error":{…}}, {"error":"text"}, {"message":…},
+// describe reads {"error":{…}}, {"error":"text"}, {"message":…},
 // {"detail":…}, {"type":"error",…} and lists of these. It reports whether it
 // found anything.
-func (c *Client) describeJSON(e *providers.Error, v *fastjson.Value) bool {
+func describe(k upstream.Call, e *providers.Error, v *fastjson.Value) bool {
 	switch v.Type() {
 	case fastjson.TypeArray:
 		for _, item := range v.GetArray() {
-			if item.Type() == fastjson.TypeObject && c.describeJSON(e, item) {
+			if item.Type() == fastjson.TypeObject && describe(k, e, item) {
 				return true
 			}
 		}
@@ -238,18 +229,18 @@ func (c *Client) describeJSON(e *providers.Error, v *fastjson.Value) bool {
 	case member.Type() == fastjson.TypeObject:
 		inner = member
 	default:
-		e.Message = c.redact(text(member))
-		e.Code, e.Type = c.word(v.Get("code")), c.word(v.Get("type"))
+		e.Message = k.Redact(text(member))
+		e.Code, e.Type = word(k, v.Get("code")), word(k, v.Get("type"))
 		return true
 	}
-	e.Code, e.Type = c.word(inner.Get("code")), c.word(inner.Get("type"))
+	e.Code, e.Type = word(k, inner.Get("code")), word(k, inner.Get("type"))
 	if e.Type == "" {
 		// Google's name for it.
-		e.Type = c.word(inner.Get("status"))
+		e.Type = word(k, inner.Get("status"))
 	}
 	for _, name := range [...]string{"message", "detail", "error_description", "title"} {
 		if m := inner.Get(name); m != nil && m.Type() != fastjson.TypeNull {
-			e.Message = c.redact(text(m))
+			e.Message = k.Redact(text(m))
 			return true
 		}
 	}
@@ -257,13 +248,13 @@ func (c *Client) describeJSON(e *providers.Error, v *fastjson.Value) bool {
 }
 
 // word reads a code, which may be a string or a number.
-func (c *Client) word(v *fastjson.Value) string {
+func word(k upstream.Call, v *fastjson.Value) string {
 	if v == nil {
 		return ""
 	}
 	switch v.Type() {
 	case fastjson.TypeString:
-		return c.redact(string(v.GetStringBytes()))
+		return k.Redact(string(v.GetStringBytes()))
 	case fastjson.TypeNumber:
 		if n, err := v.Int64(); err == nil {
 			return strconv.FormatInt(n, 10)
@@ -278,8 +269,4 @@ func text(v *fastjson.Value) string {
 		return string(v.GetStringBytes())
 	}
 	return v.String()
-}
-
-func (c *Client) invalid(reason string, said ...string) *providers.Error {
-	return &providers.Error{Provider: c.name, Kind: providers.Invalid, Status: http.StatusOK, Reason: reason, Message: strings.Join(said, "")}
 }

@@ -13,7 +13,7 @@ func BenchmarkChunk(b *testing.B) { subject.BenchmarkPiece(b, pt.ContentChunk(" 
 func BenchmarkCall(b *testing.B) {
 	subject.BenchmarkCalls(b, func(transport http.RoundTripper) providers.Provider {
 		c := client(b, "http://localhost")
-		c.http.Transport = transport
+		c.HTTP.Transport = transport
 		return c
 	}, func(text string) pt.Reply { return pt.OpenAIAnswer(text, 300) }, pt.OpenAIStream)
 }

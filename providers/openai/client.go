@@ -8,9 +8,7 @@ package openai
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
-	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -48,12 +46,10 @@ type Config struct {
 
 // Client is a provider. It is safe for concurrent use.
 type Client struct {
-	name   string
-	key    string
-	secret func() (string, error)
-	header string // that carries the key, empty for a bearer token
+	upstream.Service
+
+	header string // that carries the secret, empty for a bearer token
 	quirks Quirks
-	http   *upstream.Client
 	chat   openai.ChatCompletionService
 }
 
@@ -75,13 +71,10 @@ func New(config Config) (*Client, error) {
 		}
 		config.Upstream.BaseURL = u
 	}
-	if !upstream.ValidHeaderValue(config.Key) {
-		return nil, errBadKey
-	}
 	if !upstream.ValidHeaderValue(config.Organization) || !upstream.ValidHeaderValue(config.Project) {
 		return nil, errors.New("organization and project must be visible ASCII without spaces")
 	}
-	client, err := upstream.NewClient(config.Upstream)
+	service, err := upstream.NewService(config.Name, config.Key, config.Secret, config.Upstream)
 	if err != nil {
 		return nil, err
 	}
@@ -89,15 +82,12 @@ func New(config Config) (*Client, error) {
 	// environment: no key meant for one service reaches another.
 	options := []option.RequestOption{
 		option.WithBaseURL(config.Upstream.BaseURL.String()),
-		option.WithHTTPClient(client.Client),
+		option.WithHTTPClient(service.HTTP.Client),
 		option.WithMaxRetries(0),
 		option.WithHeader("User-Agent", upstream.UserAgent),
 	}
 	for _, name := range sdkHeaders {
 		options = append(options, option.WithHeaderDel(name))
-	}
-	if config.Key != "" {
-		options = append(options, withKey(config.KeyHeader, config.Key))
 	}
 	if config.Organization != "" {
 		options = append(options, option.WithHeader("OpenAI-Organization", config.Organization))
@@ -111,34 +101,20 @@ func New(config Config) (*Client, error) {
 		config.Quirks.NoEffort = officialQuirks.NoEffort
 	}
 	return &Client{
-		name:   config.Name,
-		key:    config.Key,
-		secret: config.Secret,
-		header: config.KeyHeader,
-		quirks: config.Quirks,
-		http:   client,
-		chat:   openai.NewChatCompletionService(options...),
+		Service: service,
+		header:  config.KeyHeader,
+		quirks:  config.Quirks,
+		chat:    openai.NewChatCompletionService(options...),
 	}, nil
 }
-
-func withKey(header, key string) option.RequestOption {
-	if header != "" {
-		return option.WithHeader(header, key)
-	}
-	return option.WithAPIKey(key)
-}
-
-var errBadKey = errors.New("the API key has a character that a header cannot carry")
-
-// Close closes the connections that no call uses.
-func (c *Client) Close() { c.http.Close() }
-
-// Host is the host and port that requests are sent to.
-func (c *Client) Host() string { return c.http.Host() }
 
 // Invoke sends the request and returns once the response's headers are there.
 func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
 	params, leftOut, err := c.params(req)
+	if err != nil {
+		return nil, err
+	}
+	k, err := c.Begin()
 	if err != nil {
 		return nil, err
 	}
@@ -148,45 +124,20 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	}
 	var resp *http.Response
 	options := []option.RequestOption{option.WithHeader("Accept", accept), option.WithResponseBodyInto(&resp)}
-	call := c
-	if c.secret != nil {
-		key, err := c.secret()
-		if err == nil && !upstream.ValidHeaderValue(key) {
-			err = errBadKey
-		}
-		if err != nil {
-			return nil, &providers.ConnectError{Permanent: true, Err: err}
-		}
-		options = append(options, withKey(c.header, key))
-		// The log must not show the key that was sent, whatever it is by then.
-		sent := *c
-		sent.key, sent.secret = key, nil
-		call = &sent
+	switch key := k.Secrets[0]; {
+	case key == "":
+	case c.header != "":
+		options = append(options, option.WithHeader(c.header, key))
+	default:
+		options = append(options, option.WithAPIKey(key))
 	}
 	_, err = c.chat.New(ctx, params, options...)
 	if resp == nil {
-		return nil, upstream.Unanswered(ctx, err, call.key)
+		return nil, k.Unanswered(ctx, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
-		// A body that breaks off says less, but the status stands.
-		body, _ := io.ReadAll(resp.Body)
-		return nil, call.statusError(resp, body)
+		return nil, k.StatusError(resp, describe)
 	}
-	return newStream(call, resp, leftOut), nil
+	return newStream(k, resp.Body, leftOut), nil
 }
-
-func (c *Client) statusError(resp *http.Response, body []byte) *providers.Error {
-	e := &providers.Error{
-		Provider:   c.name,
-		Kind:       providers.Status,
-		Status:     resp.StatusCode,
-		Advice:     upstream.Advice(resp.Header),
-		RetryAfter: upstream.RetryAfter(resp.Header, time.Now()),
-	}
-	c.describe(e, body)
-	return e
-}
-
-// redact makes a text of the service fit for the log.
-func (c *Client) redact(text string) string { return upstream.Redact(text, c.key) }

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -43,7 +42,7 @@ var subject = pt.Subject{
 	Name:    "openai",
 	Connect: func(t testing.TB, base string) providers.Provider { return client(t, base) },
 	Open: func(body io.ReadCloser) providers.Stream {
-		return newStream(&Client{name: "openai", key: testKey}, &http.Response{StatusCode: http.StatusOK, Body: body}, nil)
+		return newStream(upstream.Call{Provider: "openai", Secrets: [2]string{testKey}}, body, nil)
 	},
 	Request: providers.Request{Model: "m"},
 }

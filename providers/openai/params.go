@@ -2,8 +2,6 @@ package openai
 
 import (
 	"encoding/json"
-	"fmt"
-	"net/http"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/packages/param"
@@ -62,7 +60,7 @@ func (c *Client) messages(messages []providers.Message) ([]openai.ChatCompletion
 		case "assistant":
 			list[i] = openai.AssistantMessage(m.Content)
 		default:
-			return nil, c.unsendable("message %d has the unknown role %q", i, m.Role)
+			return nil, c.Unsendable("message %d has the unknown role %q", i, m.Role)
 		}
 	}
 	return list, nil
@@ -137,12 +135,12 @@ func (c *Client) format(p *openai.ChatCompletionNewParams, f *providers.Response
 		// It is the default, which not every service has a word for.
 	case providers.FormatJSON:
 		if c.quirks.NoJSON {
-			return c.unsendable("%s has no response_format json", c.name)
+			return c.Unsendable("%s has no response_format json", c.Name)
 		}
 		p.ResponseFormat.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
 	case providers.FormatSchema:
 		if c.quirks.NoJSONSchema {
-			return c.unsendable("%s has no response_format json_schema", c.name)
+			return c.Unsendable("%s has no response_format json_schema", c.Name)
 		}
 		schema := shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: f.Name, Schema: f.Schema}
 		if f.Strict {
@@ -150,7 +148,7 @@ func (c *Client) format(p *openai.ChatCompletionNewParams, f *providers.Response
 		}
 		p.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{JSONSchema: schema}
 	default:
-		return c.unsendable("the response format has the unknown type %q", f.Type)
+		return c.Unsendable("the response format has the unknown type %q", f.Type)
 	}
 	return nil
 }
@@ -173,7 +171,7 @@ func (c *Client) tools(p *openai.ChatCompletionNewParams, in *providers.Paramete
 		if in.ToolChoice != nil && in.ToolChoice.Mode == providers.ToolsNone {
 			return true, nil
 		}
-		return false, c.unsendable("%s has no tools", c.name)
+		return false, c.Unsendable("%s has no tools", c.Name)
 	}
 	p.Tools = make([]openai.ChatCompletionToolUnionParam, len(in.Tools))
 	for i, t := range in.Tools {
@@ -191,15 +189,7 @@ func (c *Client) tools(p *openai.ChatCompletionNewParams, in *providers.Paramete
 	case providers.ToolsNamed:
 		p.ToolChoice = openai.ToolChoiceOptionFunctionToolChoice(openai.ChatCompletionNamedToolChoiceFunctionParam{Name: choice.Name})
 	default:
-		return false, c.unsendable("the tool choice has the unknown mode %q", choice.Mode)
+		return false, c.Unsendable("the tool choice has the unknown mode %q", choice.Mode)
 	}
 	return false, nil
-}
-
-// unsendable is a request that the service would reject, or misunderstand.
-func (c *Client) unsendable(format string, args ...any) *providers.Error {
-	return &providers.Error{
-		Provider: c.name, Kind: providers.Status, Status: http.StatusBadRequest,
-		Reason: fmt.Sprintf(format, args...),
-	}
 }

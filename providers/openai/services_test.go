@@ -347,7 +347,7 @@ func TestOpenAIItself(t *testing.T) {
 	}
 	for model, effort := range map[string]bool{"gpt-4o-mini": false, "gpt-5.1": true} {
 		var sent sniffer
-		c.http.Transport = &sent
+		c.HTTP.Transport = &sent
 		k := int64(7)
 		req := &providers.Request{Model: model, Messages: []providers.Message{{Role: "user", Content: "u"}}}
 		req.Parameters = providers.Parameters{ReasoningEffort: "low", MaxTokens: &k, TopK: &k}
