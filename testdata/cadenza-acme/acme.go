@@ -2,14 +2,10 @@
 package acme
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
-	"net/http"
-	"net/url"
-	"time"
+
+	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
@@ -17,27 +13,22 @@ import (
 
 // Client is a provider. It is safe for concurrent use.
 type Client struct {
-	key  func() (string, error)
-	url  string
-	http *upstream.Client
+	upstream.Service
+	url string
 }
 
 // New makes a client. It connects to nothing.
-func New(base *url.URL, key func() (string, error)) (*Client, error) {
-	client, err := upstream.NewClient(upstream.Config{BaseURL: base})
+func New(config upstream.Config, key func() (string, error)) (*Client, error) {
+	service, err := upstream.NewService("acme", "", key, config)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{key: key, url: base.JoinPath("generate").String(), http: client}, nil
+	return &Client{service, config.BaseURL.JoinPath("generate").String()}, nil
 }
 
 // Invoke sends the request and returns once the response's headers are there.
 func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
-	key, err := c.key()
-	if err != nil {
-		return nil, &providers.ConnectError{Permanent: true, Err: err}
-	}
-	leftOut, err := req.Parameters.Lacking("acme", "temperature", "max_tokens")
+	leftOut, err := req.Parameters.Lacking(c.Name, "temperature", "max_tokens")
 	if err != nil {
 		return nil, err
 	}
@@ -53,44 +44,28 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	}
 	body, err := json.Marshal(members)
 	if err != nil {
-		return nil, fail(providers.Status, http.StatusBadRequest, "", err.Error())
+		return nil, c.Unsendable("the request cannot be written as JSON: %v", err)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	call, err := c.Begin()
 	if err != nil {
-		return nil, &providers.ConnectError{Permanent: true, Err: err}
+		return nil, err
 	}
-	r.Header.Set("Authorization", "Bearer "+key)
-	r.Header.Set("Content-Type", "application/json")
-	resp, err := c.http.Do(r)
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
-		// The client says what failed, within an error that names the URL.
-		if e, ok := errors.AsType[*providers.ConnectError](err); ok {
-			return nil, e
-		}
-		return nil, &providers.ConnectError{Err: err}
-	case resp.StatusCode != http.StatusOK:
-		defer resp.Body.Close()
-		return nil, statusError(resp, key)
+	r, err := c.Request(ctx, c.url, body, req.Stream)
+	if err != nil {
+		return nil, err
 	}
-	return newStream(resp.Body, key, providers.Result{Model: req.Model, LeftOut: leftOut}), nil
+	if key := call.Secrets[0]; key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	answer, err := c.Send(call, r, describe)
+	if err != nil {
+		return nil, err
+	}
+	return newStream(call, answer, providers.Result{Model: req.Model, LeftOut: leftOut}), nil
 }
 
-// statusError reads {"code":…,"message":…}.
-func statusError(resp *http.Response, key string) error {
-	body, _ := io.ReadAll(resp.Body) // the client bounds it
-	var said struct{ Code, Message string }
-	if json.Unmarshal(body, &said) != nil {
-		said.Message = string(body)
-	}
-	e := fail(providers.Status, resp.StatusCode, upstream.Redact(said.Code, key), upstream.Redact(said.Message, key))
-	e.RetryAfter = upstream.RetryAfter(resp.Header, time.Now())
-	return e
-}
-
-// fail makes an error. Its text must be fit for the log.
-func fail(kind providers.ErrorKind, status int, code, message string) *providers.Error {
-	return &providers.Error{Provider: "acme", Kind: kind, Status: status, Code: code, Message: message}
+// describe reads {"code":…,"message":…}.
+func describe(call upstream.Call, e *providers.Error, v *fastjson.Value) bool {
+	e.Code, e.Message = call.Text(v.Get("code")), call.Text(v.Get("message"))
+	return e.Code != "" || e.Message != ""
 }

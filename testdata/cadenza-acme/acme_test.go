@@ -24,11 +24,11 @@ func TestContract(t *testing.T) {
 		if b.Key != "" {
 			key = b.Key.Rotating(upstream.CheckKey).Value
 		}
-		c, err := New(base, key)
+		c, err := New(upstream.Config{BaseURL: base}, key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(c.http.Close)
+		t.Cleanup(c.Close)
 		return c
 	})
 }

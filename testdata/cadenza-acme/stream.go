@@ -2,7 +2,6 @@ package acme
 
 import (
 	"io"
-	"net/http"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
@@ -12,42 +11,36 @@ import (
 // {"text":…} any number of times, then {"done":…,"in":…,"out":…}; or an
 // {"error":…} at any time.
 type stream struct {
-	upstream.Lookahead
-	key    string
-	body   upstream.Body
-	events *upstream.EventReader
+	upstream.EventAnswer
 	said   bool
 	result providers.Result
 }
 
-func newStream(body io.ReadCloser, key string, result providers.Result) *stream {
-	return &stream{
-		key:    key,
-		body:   upstream.NewBody(body),
-		events: upstream.NewEventReader(body, upstream.MaxEvent),
-		result: result,
-	}
+func newStream(call upstream.Call, body io.ReadCloser, result providers.Result) *stream {
+	return &stream{EventAnswer: upstream.NewEventAnswer(call, body, "an answer"), result: result}
 }
 
 // Next returns the next delta.
 func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 
-// Ready reports whether a step can be had without waiting.
-func (s *stream) Ready() bool { return s.events.Buffered() }
+// Result is what is known of the answer.
+func (s *stream) Result() providers.Result { return s.result }
 
 // Step reads one event.
 func (s *stream) Step() (providers.Delta, error) {
-	event, err := s.events.Next()
+	event, err := s.Event()
 	if err != nil {
 		// Only "done" is an end. Whatever else stops was cut.
-		return providers.Delta{}, &providers.Error{Provider: "acme", Kind: providers.Truncated, Status: http.StatusOK, Err: err}
+		return providers.Delta{}, s.Cut(err, !s.said)
 	}
-	v, err := s.body.Parse(event.Data)
+	v, err := s.Parse(event)
 	if err != nil {
-		return providers.Delta{}, fail(providers.Invalid, http.StatusOK, "", err.Error())
+		return providers.Delta{}, s.Cut(err, false)
 	}
-	if code := v.GetStringBytes("error"); len(code) > 0 {
-		return providers.Delta{}, fail(providers.Reported, http.StatusOK, upstream.Redact(string(code), s.key), "")
+	if code := s.Text(v.Get("error")); code != "" {
+		e := s.Error(providers.Reported)
+		e.Code = code
+		return providers.Delta{}, e
 	}
 	if word := v.GetStringBytes("done"); len(word) > 0 {
 		in, out := upstream.Tokens(v.Get("in")), upstream.Tokens(v.Get("out"))
@@ -56,7 +49,7 @@ func (s *stream) Step() (providers.Delta, error) {
 	}
 	text := v.GetStringBytes("text")
 	s.said = s.said || len(text) > 0
-	return providers.Delta{Content: s.body.String(text)}, nil
+	return providers.Delta{Content: s.Body.String(text)}, nil
 }
 
 // end judges why the model stopped: io.EOF where what it said is an answer.
@@ -68,20 +61,11 @@ func (s *stream) end(word string) error {
 		s.result.FinishReason = providers.FinishLength
 	case "policy":
 		if !s.said {
-			return fail(providers.Refused, http.StatusOK, word, "")
+			return s.Refused(word)
 		}
 		s.result.FinishReason = providers.FinishContentFilter
 	default:
-		return fail(providers.Invalid, http.StatusOK, "", "it stopped for an unknown reason: "+upstream.Redact(word, s.key))
+		return s.Invalid("it stopped for an unknown reason", s.Redact(word))
 	}
 	return io.EOF
-}
-
-// Result is what is known of the answer.
-func (s *stream) Result() providers.Result { return s.result }
-
-// Close ends the call.
-func (s *stream) Close() error {
-	s.Lookahead.Close()
-	return s.body.Close()
 }
