@@ -6,8 +6,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
-	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
 func init() {
@@ -56,8 +54,7 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	to, traceID := gateway.RouteOf(r.URL.Path)
-	h.app.gateway.Serve(w, r, to, traceID)
+	h.app.gateway.Serve(w, r, r.URL.Path)
 	return nil
 }
 

@@ -12,14 +12,19 @@ import (
 )
 
 func init() {
-	register("cadenza_prompts", func() caddyhttp.MiddlewareHandler { return new(PromptsHandler) })
-	register("cadenza_endpoints", func() caddyhttp.MiddlewareHandler { return new(EndpointsHandler) })
-	register("cadenza_remoteconfigs", func() caddyhttp.MiddlewareHandler { return new(RemoteConfigsHandler) })
-	register("cadenza_metrics", func() caddyhttp.MiddlewareHandler { return new(MetricsHandler) })
+	// Caddy's documentation is made from the source: it reads these lines as they
+	// are.
+	caddy.RegisterModule(new(PromptsHandler))
+	caddy.RegisterModule(new(EndpointsHandler))
+	caddy.RegisterModule(new(RemoteConfigsHandler))
+	caddy.RegisterModule(new(MetricsHandler))
+	registerDirective("cadenza_prompts", func() caddyhttp.MiddlewareHandler { return new(PromptsHandler) })
+	registerDirective("cadenza_endpoints", func() caddyhttp.MiddlewareHandler { return new(EndpointsHandler) })
+	registerDirective("cadenza_remoteconfigs", func() caddyhttp.MiddlewareHandler { return new(RemoteConfigsHandler) })
+	registerDirective("cadenza_metrics", func() caddyhttp.MiddlewareHandler { return new(MetricsHandler) })
 }
 
-func register(directive string, newHandler func() caddyhttp.MiddlewareHandler) {
-	caddy.RegisterModule(newHandler().(caddy.Module))
+func registerDirective(directive string, newHandler func() caddyhttp.MiddlewareHandler) {
 	httpcaddyfile.RegisterHandlerDirective(directive, parseHandler(newHandler))
 }
 
@@ -41,7 +46,7 @@ func (*PromptsHandler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *PromptsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	h.app.gateway.Serve(w, r, gateway.RoutePrompts, "")
+	h.app.gateway.Serve(w, r, "/v1/prompts")
 	return nil
 }
 
@@ -63,7 +68,7 @@ func (*EndpointsHandler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *EndpointsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	h.app.gateway.Serve(w, r, gateway.RouteEndpoints, "")
+	h.app.gateway.Serve(w, r, "/v1/endpoints")
 	return nil
 }
 
@@ -85,7 +90,7 @@ func (*RemoteConfigsHandler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *RemoteConfigsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	h.app.gateway.Serve(w, r, gateway.RouteRemoteConfigs, "")
+	h.app.gateway.Serve(w, r, "/v1/remoteconfigs")
 	return nil
 }
 
@@ -108,14 +113,14 @@ func (*MetricsHandler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *MetricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	to, traceID := gateway.RouteMetrics, ""
+	path := "/v1/metrics"
 	// The last three segments, wherever the site puts them.
 	if segments := strings.Split(r.URL.Path, "/"); len(segments) > 3 {
-		if found, id := gateway.TraceMetrics(strings.Join(segments[len(segments)-3:], "/")); found != gateway.RouteNone {
-			to, traceID = found, id
+		if own := "/v2/" + strings.Join(segments[len(segments)-3:], "/"); gateway.HasRoute(own) {
+			path = own
 		}
 	}
-	h.app.gateway.Serve(w, r, to, traceID)
+	h.app.gateway.Serve(w, r, path)
 	return nil
 }
 

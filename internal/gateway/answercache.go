@@ -41,8 +41,8 @@ func (c *call) question(endpoint *definition.Endpoint, variant *definition.Varia
 }
 
 // remembered answers from an earlier call of the same question, or takes the
-// lead in asking it. It reports whether the request is answered.
-func (i *invocation) remembered(ctx context.Context, question cache.Question) (*wire.Error, ending, bool) {
+// lead in asking it.
+func (i *invocation) remembered(ctx context.Context, question cache.Question) outcome {
 	// Who waits for another's call waits no longer than for one's own.
 	waiting, cancel := context.WithTimeout(ctx, i.request.Policy.Total)
 	defer cancel()
@@ -52,15 +52,14 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) (*
 		i.finish(noResult, wire.UpstreamTimeout.Status, wire.UpstreamTimeout.Name)
 		told := wire.Errorf(wire.UpstreamTimeout, "", "The model provider did not answer in time.")
 		told.TraceID = i.info.traceID[0]
-		return told, unanswered, true
+		return refused(told)
 	case err != nil:
 		// The caller left, or the gateway stops, while somebody else asked.
-		failure, end := i.interrupted(ctx)
-		return failure, end, true
+		return i.interrupted(ctx)
 	case lead != nil:
 		i.lead = lead
 		i.w.Header()[wire.HeaderCacheStatus] = cacheMiss
-		return nil, unanswered, false
+		return outcome{}
 	}
 	i.record.Cached = true
 	i.record.FinishReason = answer.FinishReason
@@ -87,17 +86,16 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) (*
 		i.finish(noResult, http.StatusOK, "")
 		for n, piece := range answer.Pieces {
 			if stream.Delta(piece, n == len(answer.Pieces)-1) != nil {
-				return nil, cut, true
+				return outcome{end: cut}
 			}
 		}
 		if stream.ToolCalls(answer.ToolCalls) != nil {
-			return nil, cut, true
+			return outcome{end: cut}
 		}
 		_ = stream.Finish(end) // a caller that left has no use for the error
-		return nil, answered, true
+		return outcome{end: answered}
 	}
-	failure, ending := i.send(noResult, strings.Join(answer.Pieces, ""), answer.ToolCalls, end)
-	return failure, ending, true
+	return i.send(noResult, strings.Join(answer.Pieces, ""), answer.ToolCalls, end)
 }
 
 var noAttempts = []string{"0"}

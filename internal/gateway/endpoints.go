@@ -25,32 +25,32 @@ import (
 const statusClientGone = 499
 
 // endpoint answers a request for an endpoint: whole or as a stream.
-func (c *call) endpoint() (*wire.Error, ending) {
+func (c *call) endpoint() outcome {
 	request, err := c.request.Endpoint()
 	if err != nil {
-		return endingOf(err)
+		return refused(err)
 	}
 	endpoint, known := c.snapshot.Endpoints[request.Key]
 	if !known {
-		return endingOf(wire.Errorf(wire.UnknownEndpoint, "key", "There is no endpoint %s.", printable(request.Key)))
+		return refused(wire.Errorf(wire.UnknownEndpoint, "key", "There is no endpoint %s.", printable(request.Key)))
 	}
 	if endpoint.Idempotency && !request.Stream {
-		if err, end, done := c.replayed(); done {
-			return err, end
+		if o := c.replayed(); o.end != underway {
+			return o
 		}
 	}
 	if err := c.bind(request.Context); err != nil {
-		return endingOf(err)
+		return refused(err)
 	}
 	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
 	decision := c.decide(trace.KindPrompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table())
 	variant := endpoint.Prompt.Variant(decision)
 	if err := c.bindVariables(endpoint.Prompt); err != nil {
-		return endingOf(err)
+		return refused(err)
 	}
 	messages, tooLarge := variant.Messages(&c.values)
 	if tooLarge != nil {
-		return endingOf(wire.Errorf(wire.InvalidRequest, "variables", "The endpoint's prompt would be too large: %v.", tooLarge))
+		return refused(wire.Errorf(wire.InvalidRequest, "variables", "The endpoint's prompt would be too large: %v.", tooLarge))
 	}
 
 	targets := c.workspace.targets(endpoint, variant)
@@ -67,7 +67,7 @@ func (c *call) endpoint() (*wire.Error, ending) {
 		err = c.enter(targets)
 	}
 	if err != nil {
-		return endingOf(err)
+		return refused(err)
 	}
 	record := c.newRecord(trace.KindEndpoint, &endpoint.Definition, endpoint.Prompt.Table(), decision)
 	record.Variant = variant.Key
@@ -84,7 +84,7 @@ func (c *call) endpoint() (*wire.Error, ending) {
 	stream := request.Stream
 	if err := c.holdCall(messages, record); err != nil {
 		trace.ReleaseRecord(record)
-		return endingOf(err)
+		return refused(err)
 	}
 
 	// An upstream call outlives neither its caller nor the grace period, but
@@ -106,8 +106,8 @@ func (c *call) endpoint() (*wire.Error, ending) {
 	}
 	c.setHeaders(record.ID.String())
 	if i.ttl > 0 {
-		if err, end, done := i.remembered(ctx, question); done {
-			return err, end
+		if o := i.remembered(ctx, question); o.end != underway {
+			return o
 		}
 		// Whatever happens here, nobody waits in vain.
 		defer i.lead.Abandon()
@@ -116,7 +116,7 @@ func (c *call) endpoint() (*wire.Error, ending) {
 			if err := c.enter(nil); err != nil {
 				i.finish(noResult, err.Status, err.Name)
 				err.TraceID = i.info.traceID[0]
-				return endingOf(err)
+				return refused(err)
 			}
 		}
 	}
@@ -148,7 +148,7 @@ type invocation struct {
 }
 
 // whole answers in one piece.
-func (i *invocation) whole(ctx context.Context) (*wire.Error, ending) {
+func (i *invocation) whole(ctx context.Context) outcome {
 	var content string
 	result, err := i.workspace.Memory.engine.Invoke(ctx, i.request, func(d providers.Delta) error {
 		content = d.Content
@@ -157,9 +157,9 @@ func (i *invocation) whole(ctx context.Context) (*wire.Error, ending) {
 	i.keep(content)
 	if err != nil {
 		if failure := i.failed(ctx, result, err); failure != nil {
-			return failure, unanswered
+			return refused(failure)
 		}
-		return nil, cut
+		return outcome{end: cut}
 	}
 	i.served(result.Served, len(result.Attempts))
 	i.remember(content)
@@ -174,7 +174,7 @@ const adviseRepetition = "Send the request again."
 // send records the call and sends its answer in one piece, unless there is no
 // room for it. It was paid for, so a repetition with the same idempotency key
 // gets it all the same.
-func (i *invocation) send(result invoke.Result, content string, toolCalls []byte, end wire.Ending) (*wire.Error, ending) {
+func (i *invocation) send(result invoke.Result, content string, toolCalls []byte, end wire.Ending) outcome {
 	full := i.takeRoom(wire.EndpointAnswerSize(content, toolCalls), adviseRepetition)
 	if full == nil || i.reply != nil {
 		i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content, toolCalls, end)
@@ -183,15 +183,15 @@ func (i *invocation) send(result invoke.Result, content string, toolCalls []byte
 		i.finish(result, full.Status, full.Name)
 		i.keepReply(http.StatusOK, "", i.out)
 		full.TraceID = i.info.traceID[0]
-		return full, unanswered
+		return refused(full)
 	}
 	i.finish(result, http.StatusOK, "")
 	i.write(i.out)
-	return nil, answered
+	return outcome{end: answered}
 }
 
 // stream answers piece by piece.
-func (i *invocation) stream(ctx context.Context) (*wire.Error, ending) {
+func (i *invocation) stream(ctx context.Context) outcome {
 	stream := wire.NewEventStream(i.w, i.info.traceID[0])
 	defer stream.Close()
 	defer i.endPanicked(stream)
@@ -219,17 +219,17 @@ func (i *invocation) stream(ctx context.Context) (*wire.Error, ending) {
 		if stream.ToolCalls(i.toolCalls) != nil || stream.Finish(endOf(&result)) != nil {
 			i.workspace.Logger.Debug("the caller left before the end of a stream", zap.String("trace_id", i.info.traceID[0]))
 		}
-		return nil, answered
+		return outcome{end: answered}
 	}
 	failure := i.failed(ctx, result, err)
 	switch {
 	case failure == nil:
-		return nil, cut
+		return outcome{end: cut}
 	case !stream.Started():
-		return failure, unanswered
+		return refused(failure)
 	}
 	stream.Fail(failure)
-	return failure, cut
+	return outcome{failure, cut}
 }
 
 // served tells the caller what answered.
@@ -342,12 +342,12 @@ func (i *invocation) shutDown(result invoke.Result) *wire.Error {
 }
 
 // interrupted ends a call that waited for another's answer.
-func (i *invocation) interrupted(ctx context.Context) (*wire.Error, ending) {
+func (i *invocation) interrupted(ctx context.Context) outcome {
 	if errors.Is(context.Cause(ctx), errShutdown) {
-		return i.shutDown(noResult), unanswered
+		return refused(i.shutDown(noResult))
 	}
 	i.finish(noResult, statusClientGone, string(invoke.ClientGone))
-	return nil, cut
+	return outcome{end: cut}
 }
 
 // noResult is the result of a call that asked no provider.

@@ -55,12 +55,11 @@ func mismatch() *wire.Error {
 }
 
 // claim takes an idempotency key for the request until unclaim, or its end.
-// pathID is the trace that the path names.
-func (c *call) claim(key, pathID string) *wire.Error {
+func (c *call) claim(key string) *wire.Error {
 	reply := &trace.Reply{
-		ReplyKey: trace.ReplyKey{Workspace: c.workspace.Name, Route: c.route.String(), Key: key},
+		ReplyKey: trace.ReplyKey{Workspace: c.workspace.Name, Route: c.route.name, Key: key},
 		APIKey:   c.key.name,
-		Digest:   c.digest(pathID),
+		Digest:   c.digest(),
 	}
 	if err := c.workspace.Store.claims.take(reply.ReplyKey, reply.Digest); err != nil {
 		return err
@@ -79,16 +78,16 @@ func (c *call) unclaim() {
 }
 
 // digest identifies what is asked: two requests with the same one are the same.
-func (c *call) digest(pathID string) [sha256.Size]byte {
+func (c *call) digest() [sha256.Size]byte {
 	kind := ""
-	switch c.route {
-	case RoutePromptMetrics:
+	switch c.route.kind {
+	case trace.KindPrompt:
 		kind = "prompts"
-	case RouteRemoteConfigMetrics:
+	case trace.KindRemoteConfig:
 		kind = "remoteconfigs"
 	}
 	h := sha256.New()
-	for _, part := range [...]string{kind, pathID, c.r.URL.RawQuery} {
+	for _, part := range [...]string{kind, c.pathID, c.r.URL.RawQuery} {
 		var length [8]byte
 		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
 		h.Write(length[:])
@@ -99,13 +98,13 @@ func (c *call) digest(pathID string) [sha256.Size]byte {
 }
 
 // replay answers with the reply to an earlier request of the same key.
-func (c *call) replay(kept *trace.Reply) (*wire.Error, ending) {
+func (c *call) replay(kept *trace.Reply) outcome {
 	if kept.Digest != c.reply.Digest {
-		return mismatch(), unanswered
+		return refused(mismatch())
 	}
 	c.unclaim()
 	if err := c.takeRoom(len(kept.Body), adviseRepetition); err != nil {
-		return err, unanswered
+		return refused(err)
 	}
 	h := c.w.Header()
 	if kept.TraceID != (trace.ID{}) {
@@ -115,25 +114,25 @@ func (c *call) replay(kept *trace.Reply) (*wire.Error, ending) {
 	h[wire.HeaderIdempotentReplayed] = idempotentReplayed
 	c.deliver(kept.Status, kept.Body)
 	if code, failed := wire.LookupCode(kept.Code); failed {
-		return &wire.Error{Code: code}, answered // to be counted
+		return outcome{&wire.Error{Code: code}, answered} // to be counted
 	}
-	return nil, answered
+	return outcome{end: answered}
 }
 
 var idempotentReplayed = []string{"true"}
 
 // replayed answers an endpoint's request from the store, or claims the key that
-// it bears, if any. It reports whether the request is answered.
-func (c *call) replayed() (*wire.Error, ending, bool) {
+// it bears, if any.
+func (c *call) replayed() outcome {
 	key, err := wire.IdempotencyKey(c.r.Header)
 	if err == nil && key == "" {
-		return nil, unanswered, false
+		return outcome{}
 	}
 	if err == nil {
-		err = c.claim(key, "")
+		err = c.claim(key)
 	}
 	if err != nil {
-		return err, unanswered, true
+		return refused(err)
 	}
 	kept, failure := c.workspace.Store.Recorder.Reply(c.r.Context(), c.reply.ReplyKey, c.began)
 	switch {
@@ -141,12 +140,11 @@ func (c *call) replayed() (*wire.Error, ending, bool) {
 		c.workspace.Logger.Warn("an idempotency key could not be looked up", zap.Error(failure))
 		err := wire.Errorf(wire.StoreUnavailable, "", "Whether the request was answered before can't be told. Send it again, or without its %s.", wire.HeaderIdempotencyKey)
 		err.RetryAfter = retryStore
-		return err, unanswered, true
+		return refused(err)
 	case kept != nil:
-		err, end := c.replay(kept)
-		return err, end, true
+		return c.replay(kept)
 	}
-	return nil, unanswered, false
+	return outcome{}
 }
 
 // keepReply stores an endpoint's answer, where the request bears an idempotency

@@ -89,7 +89,7 @@ func (r *testRing) check(t *testing.T, step string, want map[string]string) {
 	}
 }
 
-func refused(t *testing.T, step string, got []string, want ...string) {
+func checkRefused(t *testing.T, step string, got []string, want ...string) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Errorf("%s: %d problems, want %d: %q", step, len(got), len(want), got)
@@ -152,10 +152,10 @@ func TestKeyringStarts(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := ring(test.listed, test.inline)
-			refused(t, "at start", r.reload(t), test.why...)
+			checkRefused(t, "at start", r.reload(t), test.why...)
 			r.check(t, "at start", test.want)
 			// A reload that changes nothing decides the same.
-			refused(t, "after a reload", r.reload(t), test.why...)
+			checkRefused(t, "after a reload", r.reload(t), test.why...)
 			r.check(t, "after a reload", test.want)
 		})
 	}
@@ -168,33 +168,33 @@ func TestKeyringStarts(t *testing.T) {
 // TestKeyringEdits has workspaces list each other's keys while the gateway runs.
 func TestKeyringEdits(t *testing.T) {
 	r := ring(map[string][]fileKey{"a": {entry("own", key1)}, "b": {entry("app", key2), entry("more", key3)}}, nil)
-	refused(t, "start", r.reload(t))
+	checkRefused(t, "start", r.reload(t))
 
 	const clash = `"stolen" of workspace a is the key "app" of workspace b`
-	refused(t, "theirs alone", r.edit("a", entry("stolen", key2)), clash, errNoUsableKey.Error())
+	checkRefused(t, "theirs alone", r.edit("a", entry("stolen", key2)), clash, errNoUsableKey.Error())
 	r.check(t, "theirs alone", map[string]string{key1: "a/own", key2: "b/app"})
-	refused(t, "theirs revoked", r.edit("a", entry("-stolen", key2), entry("own", key1)), clash)
-	refused(t, "theirs", r.edit("a", entry("stolen", key2), entry("own", key1)), clash)
+	checkRefused(t, "theirs revoked", r.edit("a", entry("-stolen", key2), entry("own", key1)), clash)
+	checkRefused(t, "theirs", r.edit("a", entry("stolen", key2), entry("own", key1)), clash)
 	r.check(t, "theirs", map[string]string{key1: "a/own", key2: "b/app"})
-	refused(t, "the owner's edit", r.edit("b", entry("renamed", key2), entry("more", key3)))
+	checkRefused(t, "the owner's edit", r.edit("b", entry("renamed", key2), entry("more", key3)))
 	r.check(t, "the owner's edit", map[string]string{key2: "b/renamed"})
-	refused(t, "a reload", r.reload(t), `"stolen" of workspace a is the key "renamed" of workspace b`)
+	checkRefused(t, "a reload", r.reload(t), `"stolen" of workspace a is the key "renamed" of workspace b`)
 	r.check(t, "a reload", map[string]string{key1: "a/own", key2: "b/renamed"})
 
-	refused(t, "revoked", r.edit("b", entry("-app", key2), entry("more", key3)))
+	checkRefused(t, "revoked", r.edit("b", entry("-app", key2), entry("more", key3)))
 	r.check(t, "revoked", map[string]string{key2: ""})
-	refused(t, "revoked, asked for", r.edit("a", entry("own", key1), entry("stolen", key2)), clash)
-	refused(t, "removed", r.edit("b", entry("more", key3)))
+	checkRefused(t, "revoked, asked for", r.edit("a", entry("own", key1), entry("stolen", key2)), clash)
+	checkRefused(t, "removed", r.edit("b", entry("more", key3)))
 	r.check(t, "removed", map[string]string{key2: ""})
-	refused(t, "a third's edit", r.edit("c", entry("app", "test-key-four-0004")))
+	checkRefused(t, "a third's edit", r.edit("c", entry("app", "test-key-four-0004")))
 	r.check(t, "a third's edit", map[string]string{key2: ""})
-	refused(t, "one's own edit", r.edit("a", entry("own", key1), entry("given", key2)))
+	checkRefused(t, "one's own edit", r.edit("a", entry("own", key1), entry("given", key2)))
 	r.check(t, "one's own edit", map[string]string{key2: "a/given", key1: "a/own"})
 
 	// A name that is taken is not taken over.
-	refused(t, "a new key of an old name", r.edit("a", entry("own", "test-key-five-0005"), entry("own", key1)), "has the name of another key")
+	checkRefused(t, "a new key of an old name", r.edit("a", entry("own", "test-key-five-0005"), entry("own", key1)), "has the name of another key")
 	r.check(t, "a new key of an old name", map[string]string{key1: "a/own", "test-key-five-0005": ""})
-	refused(t, "all revoked", r.edit("a", entry("-own", key1)))
+	checkRefused(t, "all revoked", r.edit("a", entry("-own", key1)))
 	r.check(t, "all revoked", map[string]string{key1: ""})
 	if !r.contains([]byte(key1)) {
 		t.Error("a revoked key is no key to the redactor")
@@ -204,20 +204,20 @@ func TestKeyringEdits(t *testing.T) {
 // TestKeyThatTwoFilesList stays nobody's after a start, whoever edits its file.
 func TestKeyThatTwoFilesList(t *testing.T) {
 	r := ring(map[string][]fileKey{"a": {entry("stolen", key1)}, "b": {entry("app", key1)}}, nil)
-	refused(t, "start", r.reload(t), `"app" of`, `"stolen" of`)
-	refused(t, "the thief's edit", r.edit("a", entry("stolen", key1), entry("own", key2)), `is the key "app" of workspace b`)
+	checkRefused(t, "start", r.reload(t), `"app" of`, `"stolen" of`)
+	checkRefused(t, "the thief's edit", r.edit("a", entry("stolen", key1), entry("own", key2)), `is the key "app" of workspace b`)
 	r.check(t, "the thief's edit", map[string]string{key1: "", key2: "a/own"})
-	refused(t, "the owner's edit", r.edit("b", entry("app", key1), entry("more", key3)), `is the key "stolen" of workspace a`)
-	refused(t, "the thief's is mended", r.edit("a", entry("own", key2)))
+	checkRefused(t, "the owner's edit", r.edit("b", entry("app", key1), entry("more", key3)), `is the key "stolen" of workspace a`)
+	checkRefused(t, "the thief's is mended", r.edit("a", entry("own", key2)))
 	r.check(t, "the thief's is mended", map[string]string{key1: ""})
-	refused(t, "the owner's next edit", r.edit("b", entry("app", key1)))
+	checkRefused(t, "the owner's next edit", r.edit("b", entry("app", key1)))
 	r.check(t, "the owner's next edit", map[string]string{key1: "b/app"})
 }
 
 // TestKeysAreSwappedAtOnce asks for keys while their file changes.
 func TestKeysAreSwappedAtOnce(t *testing.T) {
 	r := ring(map[string][]fileKey{"a": {entry("app", key1)}}, nil)
-	refused(t, "start", r.reload(t))
+	checkRefused(t, "start", r.reload(t))
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan int)
 	go func() {
@@ -230,7 +230,7 @@ func TestKeysAreSwappedAtOnce(t *testing.T) {
 		done <- missed
 	}()
 	for i := range 500 {
-		refused(t, "edit", r.edit("a", entry(fmt.Sprint("other", i), key2), entry("app", key1)))
+		checkRefused(t, "edit", r.edit("a", entry(fmt.Sprint("other", i), key2), entry("app", key1)))
 	}
 	stop()
 	if missed := <-done; missed > 0 {

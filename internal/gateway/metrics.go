@@ -25,7 +25,7 @@ type metrics struct {
 	recorders   *recorderCollector
 	sinks       *sinkCollector
 
-	routes [len(routeNames)]routeSeries
+	routes []routeSeries // as the table of routes is
 }
 
 // routeSeries are a route's metrics with the label already applied: looking
@@ -94,11 +94,11 @@ func newMetrics() *metrics {
 		recorders: newRecorderCollector(),
 		sinks:     newSinkCollector(),
 	}
-	for i, name := range routeNames {
-		m.routes[i] = routeSeries{
-			ok:       m.requests.WithLabelValues(name, "ok"),
-			duration: m.duration.WithLabelValues(name),
-		}
+	for _, r := range routes {
+		m.routes = append(m.routes, routeSeries{
+			ok:       m.requests.WithLabelValues(r.name, "ok"),
+			duration: m.duration.WithLabelValues(r.name),
+		})
 	}
 	return m
 }
@@ -115,12 +115,12 @@ func (p *Process) Collectors() []prometheus.Collector {
 }
 
 // observe counts an answered request. code is "" for success.
-func (m *metrics) observe(to Route, code string, began time.Time) {
-	r := &m.routes[to]
+func (m *metrics) observe(to *route, code string, began time.Time) {
+	r := &m.routes[to.index]
 	if code == "" {
 		r.ok.Inc()
 	} else {
-		m.requests.WithLabelValues(to.String(), code).Inc()
+		m.requests.WithLabelValues(to.name, code).Inc()
 	}
 	r.duration.Observe(time.Since(began).Seconds())
 }

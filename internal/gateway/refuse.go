@@ -27,14 +27,14 @@ const (
 // where the connection ends with the answer, which is also the only way not to
 // be sent what nobody wants, or to end the wait of a client that expects to be
 // told to continue. The other protocols have streams, and stop them.
-func writeError(w http.ResponseWriter, r *http.Request, err *wire.Error, end ending) {
+func writeError(w http.ResponseWriter, r *http.Request, o outcome) {
 	// Who is turned away for want of room keeps no connection either.
-	full := err.Code == wire.Overloaded || err.Code == wire.RateLimited
-	if r.ProtoMajor == 1 && (full || end == unread && !skipSmallBody(w, r)) {
-		writeLastError(w, err)
+	full := o.err.Code == wire.Overloaded || o.err.Code == wire.RateLimited
+	if r.ProtoMajor == 1 && (full || o.end == unread && !skipSmallBody(w, r)) {
+		writeLastError(w, o.err)
 		return
 	}
-	wire.WriteError(w, err)
+	wire.WriteError(w, o.err)
 }
 
 // writeLastError answers with an error, and ends the connection.

@@ -86,10 +86,10 @@ func (c *call) makeRoom(size, recorded int) *wire.Error {
 // its traces.
 func (c *call) answerKeys() *wire.Error {
 	if len(c.unknown) > 0 {
-		c.gateway.metrics.unknownKeys.WithLabelValues(c.route.String()).Add(float64(len(c.unknown)))
+		c.gateway.metrics.unknownKeys.WithLabelValues(c.route.name).Add(float64(len(c.unknown)))
 		names := c.nameUnknown()
 		c.workspace.Logger.Debug("a request named keys that no definition has",
-			zap.Stringer("route", c.route), zap.String("api_key", c.key.name), zap.String("keys", names))
+			zap.String("route", c.route.name), zap.String("api_key", c.key.name), zap.String("keys", names))
 		c.w.Header()[wire.HeaderUnknownKeys] = []string{names}
 		if c.answered == 0 {
 			return wire.Errorf(wire.UnknownKey, "keys", "No definition has any of these keys: %s.", names)

@@ -15,14 +15,13 @@ import (
 // take.
 const retryStore = 2 * time.Second
 
-// metrics takes a metrics record. It is answered once it is on disk. pathID is
-// the trace that the path names, empty where it names none.
-func (c *call) metrics(pathID string) *wire.Error {
+// report takes a metrics record. It is answered once it is on disk.
+func (c *call) report() *wire.Error {
 	key, err := wire.IdempotencyKey(c.r.Header)
 	if err != nil {
 		return err
 	}
-	record, id, kind, err := c.metricsRecord(pathID)
+	record, id, kind, err := c.readReport()
 	if err != nil {
 		return err
 	}
@@ -40,12 +39,12 @@ func (c *call) metrics(pathID string) *wire.Error {
 	}
 	c.out = wire.AppendMetricsAnswer(c.out[:0], unattached, ignored)
 	if key != "" {
-		if err := c.claim(key, pathID); err != nil {
+		if err := c.claim(key); err != nil {
 			return err
 		}
 		c.reply.TraceID, c.reply.Time, c.reply.Status, c.reply.Body = id, c.began, http.StatusOK, c.out
 	}
-	earlier, failure := c.storeMetrics(record, id)
+	earlier, failure := c.storeReport(record, id)
 	switch {
 	case failure != nil:
 		c.info.traceID[0] = id.String()
@@ -55,8 +54,7 @@ func (c *call) metrics(pathID string) *wire.Error {
 		err.TraceID = c.info.traceID[0]
 		return err
 	case earlier != nil:
-		err, _ := c.replay(earlier)
-		return err
+		return c.replay(earlier).err
 	}
 	c.unclaim()
 	c.info.traceID[0] = id.String()
@@ -65,10 +63,10 @@ func (c *call) metrics(pathID string) *wire.Error {
 	return nil
 }
 
-// storeMetrics stores a record together with the reply to it, where the request
+// storeReport stores a record together with the reply to it, where the request
 // bears an idempotency key. Where that key has a reply already, it stores
 // neither and returns that.
-func (c *call) storeMetrics(record *wire.MetricsRecord, id trace.ID) (earlier *trace.Reply, err error) {
+func (c *call) storeReport(record *wire.MetricsRecord, id trace.ID) (earlier *trace.Reply, err error) {
 	recorder := c.workspace.Store.Recorder
 	switch {
 	case !record.Empty():
@@ -92,9 +90,9 @@ func (c *call) storeMetrics(record *wire.MetricsRecord, id trace.ID) (earlier *t
 	return c.reply.Earlier, nil
 }
 
-// metricsRecord parses the record and finds the trace that it belongs to.
-func (c *call) metricsRecord(pathID string) (record *wire.MetricsRecord, id trace.ID, kind trace.Kind, err *wire.Error) {
-	if c.route == RouteMetrics {
+// readReport parses the record and finds the trace that it belongs to.
+func (c *call) readReport() (record *wire.MetricsRecord, id trace.ID, kind trace.Kind, err *wire.Error) {
+	if c.route.kind == 0 {
 		record, err = c.request.Metrics()
 	} else {
 		record, err = c.request.TraceMetrics(c.r.URL.RawQuery)
@@ -102,28 +100,21 @@ func (c *call) metricsRecord(pathID string) (record *wire.MetricsRecord, id trac
 	if err != nil {
 		return nil, id, 0, err
 	}
-	named := pathID
+	named := c.pathID
 	if record.TraceID != nil {
 		if named != "" && !sameTrace(named, *record.TraceID) {
 			return nil, id, 0, wire.Errorf(wire.UnknownTrace, "trace_id", "The path names another trace than the record does.")
 		}
 		named = *record.TraceID
 	}
-	if pathID == "" && record.TraceID == nil {
+	if c.pathID == "" && record.TraceID == nil {
 		return record, c.workspace.newID(trace.KindMetrics, c.began), trace.KindMetrics, nil
 	}
 	id, ok := trace.ParseID(named)
 	if ok {
 		kind, ok = c.workspace.verifyID(id)
 	}
-	switch {
-	case !ok:
-	case c.route == RoutePromptMetrics && kind != trace.KindPrompt:
-		ok = false
-	case c.route == RouteRemoteConfigMetrics && kind != trace.KindRemoteConfig:
-		ok = false
-	}
-	if !ok {
+	if !ok || c.route.kind != 0 && c.route.kind != kind {
 		return nil, id, 0, wire.Errorf(wire.UnknownTrace, "trace_id", "There is no such trace here. A trace id is the trace_id of an answer, and belongs to the workspace of its key.")
 	}
 	if record.TraceID == nil {

@@ -1,70 +1,104 @@
 package gateway
 
-import "strings"
+import (
+	"net/http"
+	"strings"
 
-// Route is one of the gateway's routes.
-type Route uint8
-
-// The routes. Those of metrics that belong to a trace which the path names, with
-// its kind, are told apart from RouteMetrics.
-const (
-	RouteNone Route = iota
-	RoutePrompts
-	RouteEndpoints
-	RouteRemoteConfigs
-	RouteMetrics
-	RoutePromptMetrics
-	RouteRemoteConfigMetrics
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// routeNames are the routes' names in metrics, logs and placeholders.
-var routeNames = [...]string{
-	RouteNone:                "none",
-	RoutePrompts:             "prompts",
-	RouteEndpoints:           "endpoints",
-	RouteRemoteConfigs:       "remoteconfigs",
-	RouteMetrics:             "metrics",
-	RoutePromptMetrics:       "metrics",
-	RouteRemoteConfigMetrics: "metrics",
+// route is one of the gateway's routes.
+type route struct {
+	method string
+	// path may name a trace, as {trace_id}.
+	path string
+	// name is the route's in metrics, logs and placeholders.
+	name  string
+	serve func(*call) outcome
+	// kind is that of the trace which the path names.
+	kind trace.Kind
+
+	index         int    // in routes
+	before, after string // {trace_id} in the path; after is empty without it
 }
 
-// String returns the route's name in metrics, logs and placeholders.
-func (r Route) String() string { return routeNames[r] }
+// routes are all routes, those that are called the most first. What no other
+// matches is the first one's. The first path of a name is the one that is
+// documented.
+var routes = table(
+	route{name: "none"},
+	route{method: http.MethodPost, path: "/v1/prompts", name: "prompts", serve: allOrNothing((*call).prompts)},
+	route{method: http.MethodPost, path: "/v1/endpoints", name: "endpoints", serve: (*call).endpoint},
+	route{method: http.MethodPost, path: "/v1/remoteconfigs", name: "remoteconfigs", serve: allOrNothing((*call).remoteConfigs)},
+	route{method: http.MethodPost, path: "/v1/metrics", name: "metrics", serve: allOrNothing((*call).report)},
+	route{method: http.MethodPost, path: "/v2/prompts", name: "prompts", serve: allOrNothing((*call).prompts)},
+	route{method: http.MethodPost, path: "/v2/remoteconfigs", name: "remoteconfigs", serve: allOrNothing((*call).remoteConfigs)},
+	route{method: http.MethodPost, path: "/v2/prompts/{trace_id}/metrics", name: "metrics", kind: trace.KindPrompt, serve: allOrNothing((*call).report)},
+	route{method: http.MethodPost, path: "/v2/remoteconfigs/{trace_id}/metrics", name: "metrics", kind: trace.KindRemoteConfig, serve: allOrNothing((*call).report)},
+)
 
-// RouteOf finds the route of a path, with the trace id that the path names.
-func RouteOf(path string) (to Route, traceID string) {
-	switch path {
-	case "/v1/prompts", "/v2/prompts":
-		return RoutePrompts, ""
-	case "/v1/endpoints":
-		return RouteEndpoints, ""
-	case "/v1/remoteconfigs", "/v2/remoteconfigs":
-		return RouteRemoteConfigs, ""
-	case "/v1/metrics":
-		return RouteMetrics, ""
+func table(rows ...route) []route {
+	for i := range rows {
+		rows[i].index = i
+		rows[i].before, rows[i].after, _ = strings.Cut(rows[i].path, "{trace_id}")
 	}
-	if rest, ok := strings.CutPrefix(path, "/v2/"); ok {
-		return TraceMetrics(rest)
-	}
-	return RouteNone, ""
+	return rows
 }
 
-// TraceMetrics finds the kind and the trace id in
-// {prompts|remoteconfigs}/{trace_id}/metrics.
-func TraceMetrics(path string) (to Route, traceID string) {
-	path, ok := strings.CutSuffix(path, "/metrics")
-	if !ok {
-		return RouteNone, ""
+// allOrNothing makes a route's function of one that writes its whole answer or
+// none of it.
+func allOrNothing(serve func(*call) *wire.Error) func(*call) outcome {
+	return func(c *call) outcome {
+		if err := serve(c); err != nil {
+			return refused(err)
+		}
+		return outcome{end: answered}
 	}
-	entity, traceID, ok := strings.Cut(path, "/")
-	if !ok || traceID == "" || strings.Contains(traceID, "/") {
-		return RouteNone, ""
+}
+
+// find returns the route of a path, with the trace id that the path names.
+func find(path string) (to *route, traceID string) {
+	for i := range routes {
+		r := &routes[i]
+		if r.after == "" {
+			if r.before == path {
+				return r, ""
+			}
+			continue
+		}
+		if rest, ok := strings.CutPrefix(path, r.before); ok {
+			if id, ok := strings.CutSuffix(rest, r.after); ok && id != "" && !strings.Contains(id, "/") {
+				return r, id
+			}
+		}
 	}
-	switch entity {
-	case "prompts":
-		return RoutePromptMetrics, traceID
-	case "remoteconfigs":
-		return RouteRemoteConfigMetrics, traceID
+	return &routes[0], ""
+}
+
+// HasRoute reports whether there is a route of a path.
+func HasRoute(path string) bool {
+	to, _ := find(path)
+	return to.serve != nil
+}
+
+// documented lists the routes for a caller that asked for another: POST /a, /b
+// and GET /c.
+func documented() string {
+	var list []string
+	names, method := make(map[string]bool), ""
+	for _, r := range routes[1:] {
+		if names[r.name] {
+			continue
+		}
+		names[r.name] = true
+		text := r.path
+		if r.method != method {
+			text = r.method + " " + text
+			method = r.method
+		}
+		list = append(list, text)
 	}
-	return RouteNone, ""
+	last := len(list) - 1
+	return strings.Join(list[:last], ", ") + " and " + list[last]
 }

@@ -27,7 +27,8 @@ type call struct {
 	gateway   *Gateway
 	workspace *Workspace
 	key       *principal
-	route     Route
+	route     *route
+	pathID    string // the trace that the path names
 	began     time.Time
 	snapshot  *definition.Snapshot
 	request   *wire.Request
@@ -88,10 +89,11 @@ func (c *call) release() {
 }
 
 // Serve answers a request, whatever it is: with an answer or with an error, both
-// JSON objects. traceID is the trace that the path names, empty where it names
-// none.
-func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, to Route, traceID string) {
+// JSON objects. path is that of the route: the request's own, unless a site gives
+// the route another.
+func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 	began := time.Now()
+	to, traceID := find(path)
 	code := ""
 	defer func() {
 		problem := recover()
@@ -114,13 +116,13 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, to Route, traceI
 		wire.WriteError(w, panicked())
 	}()
 
-	err, end := g.answer(w, r, to, traceID, began)
-	if err != nil {
-		code = err.Name
+	o := g.answer(w, r, to, traceID, began)
+	if o.err != nil {
+		code = o.err.Name
 	}
-	switch end {
+	switch o.end {
 	case unanswered, unread:
-		writeError(w, r, err, end)
+		writeError(w, r, o)
 	case cut:
 		panic(http.ErrAbortHandler)
 	}
@@ -128,64 +130,66 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, to Route, traceI
 
 // logPanic is called while the panic is on the stack. Its value is not logged: it
 // may hold a caller's data.
-func (g *Gateway) logPanic(to Route, problem any) {
+func (g *Gateway) logPanic(to *route, problem any) {
 	stack := zap.Stack("stack")
 	if p, ok := problem.(*invoke.Panic); ok {
 		stack = zap.ByteString("stack", p.Stack) // of the goroutine that it was on
 	}
-	g.logger.Error("a request panicked", zap.Stringer("route", to), stack)
+	g.logger.Error("a request panicked", zap.String("route", to.name), stack)
 }
 
 func panicked() *wire.Error {
 	return wire.Errorf(wire.Internal, "", "The gateway failed. The operator finds the reason in its log.")
 }
 
-// ending is how far a response has come when its route returns.
+// ending is how far a response has come.
 type ending uint8
 
 const (
-	unanswered ending = iota // nothing was written: there is an error to write
+	underway   ending = iota // there is more to do
+	unanswered               // nothing was written: there is an error to write
 	unread                   // the same, and the request's body isn't read to its end
 	answered                 // the response is complete
 	cut                      // the response broke off, and so must the connection
 )
 
-// endingOf is the ending of a route that writes all or nothing.
-func endingOf(err *wire.Error) (*wire.Error, ending) {
-	if err != nil {
-		return err, unanswered
-	}
-	return nil, answered
+// outcome is what became of a request.
+type outcome struct {
+	err *wire.Error // nil: it succeeded, or its caller is gone
+	end ending
 }
+
+// refused is the outcome of a request of which nothing was answered yet.
+func refused(err *wire.Error) outcome { return outcome{err, unanswered} }
 
 // answer does the work in the order that keeps an unauthenticated request
 // from causing any: path, method, key, limits, body.
-func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to Route, traceID string, began time.Time) (*wire.Error, ending) {
-	if to == RouteNone {
-		return wire.Errorf(wire.NotFound, "", "There is no route %s. The routes are POST /v1/prompts, /v1/endpoints, /v1/remoteconfigs and /v1/metrics.", printable(r.URL.Path)), unread
+func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, traceID string, began time.Time) outcome {
+	if to.serve == nil {
+		return outcome{wire.Errorf(wire.NotFound, "", "There is no route %s. The routes are %s.", printable(r.URL.Path), documented()), unread}
 	}
-	if r.Method != http.MethodPost {
-		err := wire.Errorf(wire.MethodNotAllowed, "", "This route takes POST.")
-		err.Allow = http.MethodPost
-		return err, unread
+	if r.Method != to.method {
+		err := wire.Errorf(wire.MethodNotAllowed, "", "This route takes %s.", to.method)
+		err.Allow = to.method
+		return outcome{err, unread}
 	}
 	token, sent, ok := wire.BearerToken(r.Header)
 	if !ok {
-		return wire.Unauthorized(sent), unread
+		return outcome{wire.Unauthorized(sent), unread}
 	}
 	if !g.waitStarted(r.Context()) {
 		err := wire.Errorf(wire.Overloaded, "", "The gateway is starting. Try again.")
 		err.RetryAfter = startTimeout
-		return err, unread
+		return outcome{err, unread}
 	}
 	key := g.keys.authenticate(token, began)
 	if key == nil {
-		return wire.Unauthorized(true), unread
+		return outcome{wire.Unauthorized(true), unread}
 	}
 
 	c := calls.Get().(*call)
 	defer c.release()
-	c.w, c.r, c.gateway, c.key, c.workspace, c.route, c.began = w, r, g, key, key.workspace, to, began
+	c.w, c.r, c.gateway, c.key, c.workspace, c.route, c.pathID, c.began = w, r, g, key, key.workspace, to, traceID, began
 	c.request = wire.AcquireRequest()
 	// The gateway may stop while the request still runs.
 	store, memory := c.workspace.Store.leases, c.workspace.Memory.leases
@@ -195,24 +199,15 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to Route, trace
 	defer store.release()
 	c.describe()
 	if err := c.readLogCeiling(); err != nil {
-		return err, unread
+		return outcome{err, unread}
 	}
 	if err := c.request.ReadBody(w, r, c.workspace.MaxBodySize, c.workspace.BodyTimeout, c.hold); err != nil {
-		return err, unread
+		return outcome{err, unread}
 	}
 	c.request.SetMetadataLimit(c.workspace.MaxMetadataSize)
 	c.snapshot = c.workspace.Source.Snapshot()
 
-	switch to {
-	case RoutePrompts:
-		return endingOf(c.prompts())
-	case RouteRemoteConfigs:
-		return endingOf(c.remoteConfigs())
-	case RouteEndpoints:
-		return c.endpoint()
-	default:
-		return endingOf(c.metrics(traceID))
-	}
+	return to.serve(c)
 }
 
 // bind binds the caller's context to the data model.
@@ -250,7 +245,7 @@ func (c *call) deliver(status int, body []byte) {
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.workspace.Logger.Debug("a caller that did not take its answer was cut off",
-			zap.Stringer("route", c.route), zap.String("api_key", c.key.name), zap.Int("bytes", len(body)))
+			zap.String("route", c.route.name), zap.String("api_key", c.key.name), zap.Int("bytes", len(body)))
 	}
 	// The client left, or was cut off. Over HTTP/3 what it got would end in good
 	// order otherwise.
@@ -268,14 +263,14 @@ var (
 // handler, by the access log, when the call is long back in its pool.
 type requestInfo struct {
 	workspace, key string
-	route          Route
+	route          string
 	// What the headers of the same names hold, one value each.
 	traceID, revision [1]string
 }
 
 // describe makes the request's placeholders available.
 func (c *call) describe() {
-	c.info = &requestInfo{workspace: c.workspace.Name, key: c.key.name, route: c.route}
+	c.info = &requestInfo{workspace: c.workspace.Name, key: c.key.name, route: c.route.name}
 	if describe := c.gateway.describe; describe != nil {
 		describe(c.r, c.info.placeholder)
 	}
@@ -288,7 +283,7 @@ func (i *requestInfo) placeholder(name string) (any, bool) {
 	case "cadenza.workspace":
 		return i.workspace, true
 	case "cadenza.route":
-		return i.route.String(), true
+		return i.route, true
 	case "cadenza.trace_id":
 		return i.traceID[0], true
 	}

@@ -246,7 +246,7 @@ func init() {
 		mutant{
 			ID: "unread-body", In: "Gateway.answer",
 			What: "a caller without a key holds its connection for a minute",
-			Old:  "return wire.Unauthorized(sent), unread", New: "return wire.Unauthorized(sent), unanswered",
+			Old:  "outcome{wire.Unauthorized(sent), unread}", New: "refused(wire.Unauthorized(sent))",
 			Run: "RefusedBeforeTheBody", Tests: []string{"caddymodule"},
 		},
 		mutant{
@@ -455,7 +455,7 @@ func init() {
 			Run: "TestSecretsAreNotStored", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "report-unredacted", In: "call.storeMetrics",
+			ID: "report-unredacted", In: "call.storeReport",
 			What: "secrets in a report are stored",
 			Old:  "		c.workspace.redactReport(stored)\n", New: "",
 			Run: "TestSecretsAreNotStored", Tests: []string{"caddymodule"},
@@ -473,15 +473,15 @@ func init() {
 			Run: "TestCallersLowerTheLog", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "log-of-reports", In: "call.metrics",
+			ID: "log-of-reports", In: "call.report",
 			What: "the caller's ceiling does not hold for llm_response",
 			Old:  "		record.LLMResponse = nil\n", New: "",
 			Run: "TestCallersLowerTheLog", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "kind-of-path", In: "call.metricsRecord",
+			ID: "kind-of-path", In: "call.readReport",
 			What: "the path of prompts takes traces of other kinds",
-			Old:  "case c.route == RoutePromptMetrics && kind != trace.KindPrompt:", New: "case false:",
+			Old:  "c.route.kind != 0 && c.route.kind != kind", New: "false",
 			Run: "TestMetrics", Tests: []string{"caddymodule"},
 		},
 	)

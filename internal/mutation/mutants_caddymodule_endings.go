@@ -25,7 +25,7 @@ func init() {
 		mutant{
 			ID: "cached-answer-without-its-end", In: "invocation.remembered",
 			What: "an answer from the cache does not say how it ended",
-			Old:  "answer.ToolCalls, end)\n	return", New: "answer.ToolCalls, wire.Ending{})\n	return",
+			Old:  "answer.ToolCalls, end)\n}", New: "answer.ToolCalls, wire.Ending{})\n}",
 			Run: "TestAnswersSayHowTheyEnded", Tests: []string{"caddymodule"},
 		},
 		mutant{

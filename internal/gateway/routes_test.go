@@ -1,0 +1,48 @@
+package gateway
+
+import "testing"
+
+func TestRoutesOfPaths(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string][2]string{
+		"/v1/prompts":                     {"prompts"},
+		"/v2/prompts":                     {"prompts"},
+		"/v1/endpoints":                   {"endpoints"},
+		"/v1/remoteconfigs":               {"remoteconfigs"},
+		"/v2/remoteconfigs":               {"remoteconfigs"},
+		"/v1/metrics":                     {"metrics"},
+		"/v2/prompts/ID/metrics":          {"metrics", "ID"},
+		"/v2/remoteconfigs/ID/metrics":    {"metrics", "ID"},
+		"":                                {"none"},
+		"/":                               {"none"},
+		"/v1/prompts/":                    {"none"},
+		"/v2/endpoints":                   {"none"},
+		"/v2/metrics":                     {"none"},
+		"/v2/prompts//metrics":            {"none"},
+		"/v2/prompts/metrics":             {"none"},
+		"/v2/prompts/ID/x/metrics":        {"none"},
+		"/v2/endpoints/ID/metrics":        {"none"},
+		"/v1/prompts/ID/metrics":          {"none"},
+		"/v2/prompts/{trace_id}":          {"none"},
+		"/v2/prompts/{trace_id}/metrics":  {"metrics", "{trace_id}"},
+		"/v2/prompts/ID/metrics/and/more": {"none"},
+	} {
+		if to, id := find(path); to.name != want[0] || id != want[1] || (to.serve != nil) != (want[0] != "none") {
+			t.Errorf("%q: %s, trace %q; want %v", path, to.name, id, want)
+		}
+	}
+	if got, want := documented(), "POST /v1/prompts, /v1/endpoints, /v1/remoteconfigs and /v1/metrics"; got != want {
+		t.Errorf("the routes are told as %s", got)
+	}
+}
+
+func BenchmarkFindRoute(b *testing.B) {
+	for _, path := range []string{"/v1/prompts", "/v1/endpoints", "/v1/remoteconfigs", "/v1/metrics", "/v2/prompts/01234567-89ab-8200-8000-000000000000/metrics", "/v1/nothing"} {
+		b.Run(path[1:min(len(path), 20)], func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				find(path)
+			}
+		})
+	}
+}
