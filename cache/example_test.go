@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/cache"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // A new revision of the definitions needs no purge: its answers have keys of
@@ -17,7 +18,7 @@ func ExampleCache() {
 		panic(err)
 	}
 	defer c.Close()
-	key := cache.AppendKey(nil, "default", "revision-1", cache.RemoteConfig, "greeting")
+	key := cache.AppendKey(nil, "default", "revision-1", trace.KindRemoteConfig, "greeting")
 	key = cache.AppendText(key, "country=BE") // what the table reads of the context
 	c.Set(key, cache.Value{Bytes: []byte(`"Dag"`), Row: 3})
 
@@ -31,7 +32,7 @@ func ExampleCache() {
 	}
 	fmt.Printf("%s of row %d, %t\n", value.Bytes, value.Row, ok)
 
-	next := cache.AppendKey(nil, "default", "revision-2", cache.RemoteConfig, "greeting")
+	next := cache.AppendKey(nil, "default", "revision-2", trace.KindRemoteConfig, "greeting")
 	next = cache.AppendText(next, "country=BE")
 	_, ok = c.Get(next)
 	fmt.Println("of the next revision:", ok)
