@@ -82,6 +82,7 @@ func writeUntilKilled(path string) error {
 // it acknowledged must be in the file, which must be whole, and what it was
 // doing upstream must show.
 func TestKillLosesNothingAcknowledged(t *testing.T) {
+	t.Parallel()
 	rounds := 25
 	if testing.Short() {
 		rounds = 5

@@ -152,6 +152,7 @@ func (u *inUse) mustStore(t *testing.T) {
 // the file set aside at once, and what is acknowledged from then on is in the new
 // one.
 func TestDamageInUse(t *testing.T) {
+	t.Parallel()
 	type finder func(*testing.T, *inUse) error
 	reading := func(with func(context.Context, *Reader, *inUse) error) finder {
 		return func(t *testing.T, u *inUse) error {
@@ -244,6 +245,7 @@ func TestDamageInUse(t *testing.T) {
 
 // TestIdleStoreIsReplaced has nothing but a read find the damage.
 func TestIdleStoreIsReplaced(t *testing.T) {
+	t.Parallel()
 	u := useFile(t)
 	key, err := u.TraceKey(t.Context())
 	if err != nil {
@@ -268,6 +270,7 @@ func TestIdleStoreIsReplaced(t *testing.T) {
 
 // TestShortFileIsDamage cuts off the end of a file, and of a log, in use.
 func TestShortFileIsDamage(t *testing.T) {
+	t.Parallel()
 	for _, suffix := range []string{"", "-wal"} {
 		t.Run("file"+suffix, func(t *testing.T) {
 			u := useFile(t)
@@ -289,6 +292,7 @@ func TestShortFileIsDamage(t *testing.T) {
 // TestDamageElsewhere has a file that was moved away turn out to be damaged,
 // which is nothing to the one that took its place.
 func TestDamageElsewhere(t *testing.T) {
+	t.Parallel()
 	u := useFile(t)
 	stale, err := OpenReader(t.Context(), u.path)
 	if err != nil {

@@ -195,6 +195,7 @@ func TestDecisionsGoWithTheLastOfTheirTraces(t *testing.T) {
 }
 
 func TestRetentionDeletesDecisions(t *testing.T) {
+	t.Parallel()
 	limit := int64(0)
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), Retention: time.Hour, CurrentMaxSize: func() int64 { return limit }})
 	authority, now := mustAuthority(t), time.Now()

@@ -79,6 +79,7 @@ func (w *watchedErasure) run(ctx context.Context) error {
 // transactions. None is long, however much there is of one trace, and who tries
 // again finds what is left.
 func TestErasureThatBreaksOffIsDoneAgain(t *testing.T) {
+	t.Parallel()
 	conversation := trace.Selector{Workspace: "default", ConversationID: "c1"}
 	member := trace.Selector{Workspace: "default", MetadataName: "user", MetadataValue: `"u"`}
 	byConversation := func(m *trace.Metrics) { m.ConversationID = new("c1") }

@@ -52,6 +52,7 @@ func countGaps(t testing.TB, s *Store) int {
 // TestErasureLeavesNoGaps has an erasure take out what the trees of a file with
 // more than one map have left between their cells, and nothing else.
 func TestErasureLeavesNoGaps(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, Config{Path: path})

@@ -14,6 +14,7 @@ import (
 // own or what they share, or whose upstreams named a model at length: a page ends
 // early, and the next one goes on behind it.
 func TestListsAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
 	large := strings.Repeat("x", answerBytes/8)
 	metadata, notes := []byte(`{"ballast":"`+large+`"}`), []string{large[:len(large)/2], large[:len(large)/2]}
 	for name, of := range map[string]trace.Record{

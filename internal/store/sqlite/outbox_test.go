@@ -249,6 +249,7 @@ func TestOutboxDeliversInterruptedCalls(t *testing.T) {
 }
 
 func TestOutboxPassesOverOtherWorkspaces(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, Config{Path: path})
 	authority, now := mustAuthority(t), time.Now()
@@ -530,6 +531,7 @@ func TestMigrationKeepsTheRows(t *testing.T) {
 // happen to it, in random order, and loses the sink's last deliveries now and
 // then.
 func TestSinkEndsWithWhatTheStoreHas(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))

@@ -51,6 +51,7 @@ func listAll(t testing.TB, s *Store, f trace.Filter, limit int, budget time.Dura
 // TestPostings lists by keys, of which one is in most traces, what was written
 // hours late, posted twice, deleted, and not posted yet.
 func TestPostings(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	k := mustKeep(t, s)
 	authority, random := mustAuthority(t), rand.New(rand.NewPCG(1, 2))

@@ -263,6 +263,7 @@ func (d *drawn) delete(t *rapid.T) {
 // listing, following and exporting, under random filters, against plain Go. A
 // random part of them is posted.
 func TestQueriesAgreeWithTheirMeaning(t *testing.T) {
+	t.Parallel()
 	dir, files := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
 		files++
@@ -416,6 +417,7 @@ func countIf(yes bool) int64 {
 // TestManyWindows has queries look at more traces than they do at once, of which
 // few match, and take the time for one look each.
 func TestManyWindows(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority := mustAuthority(t)
 	var batch recorder.Batch

@@ -16,6 +16,7 @@ import (
 // TestGetTakesTheFirstMetrics reads a trace on which others reported more than
 // anyone wants to see.
 func TestGetTakesTheFirstMetrics(t *testing.T) {
+	t.Parallel()
 	large := new(strings.Repeat("x", getMetricsBytes/4))
 	for name, test := range map[string]struct {
 		stored int
@@ -68,6 +69,7 @@ func TestGetTakesTheFirstMetrics(t *testing.T) {
 // TestExportReadsLittleAtOnce has an export meet traces with much metadata, many
 // reports and large ones, and looks at what it holds of them.
 func TestExportReadsLittleAtOnce(t *testing.T) {
+	t.Parallel()
 	const traces, size = 60, 512 << 10
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority := mustAuthority(t)

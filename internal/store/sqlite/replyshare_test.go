@@ -49,6 +49,7 @@ func countReplies(t testing.TB, s *Store, apiKey string, sent int) int64 {
 // TestRepliesNeverTakeMetrics has one API key fill a small store with replies to
 // idempotency keys: none of the reports that another had acknowledged goes.
 func TestRepliesNeverTakeMetrics(t *testing.T) {
+	t.Parallel()
 	log := &logBuffer{}
 	evicted := map[string]int64{}
 	s := mustOpen(t, Config{
@@ -103,6 +104,7 @@ func TestRepliesNeverTakeMetrics(t *testing.T) {
 }
 
 func TestReplyCeilings(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	const share = 400_000
 	const perKey = share / replyKeyPart

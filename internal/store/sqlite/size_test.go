@@ -64,6 +64,7 @@ func wantStored(t testing.TB, s *Store, what string, ids []trace.ID, want int) {
 }
 
 func TestRetentionSparesWhatIsUndelivered(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
 	now := time.Now()
 	sinks := []string{"default/copy", "third/copy"}
@@ -95,6 +96,7 @@ func TestRetentionSparesWhatIsUndelivered(t *testing.T) {
 }
 
 func TestSizeIsACeiling(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
 	log := &logBuffer{}
 	limit := int64(0)
@@ -201,6 +203,7 @@ func TestSizeHoldsUnderAWrongClock(t *testing.T) {
 
 // Rows of megabytes take more than the others: a step must not overshoot.
 func TestSizeWithLargeRows(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), MaxSize: 30 << 20})
 	authority, now := mustAuthority(t), time.Now()
 	for range 40 {

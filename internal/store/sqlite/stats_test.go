@@ -202,6 +202,7 @@ func checkQuantiles(t interface{ Fatalf(string, ...any) }, what string, got Quan
 // TestStatsAgreeWithTheirMeaning holds statistics, of which a random part was
 // counted before, against plain Go.
 func TestStatsAgreeWithTheirMeaning(t *testing.T) {
+	t.Parallel()
 	dir, files := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
 		files++
@@ -468,6 +469,7 @@ func TestTooManyStats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it stores 10,001 traces of as many hours")
 	}
+	t.Parallel()
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	k := mustKeep(t, s)
 	authority := mustAuthority(t)
