@@ -24,38 +24,31 @@ func TestRequestBody(t *testing.T) {
 		Temperature: new(0.0), MaxTokens: new(int64(400)), TopP: new(0.9), TopK: new(int64(40)),
 		FrequencyPenalty: new(-0.5), PresencePenalty: new(0.25),
 	}
-	say := func(pairs ...string) []providers.Message {
-		var m []providers.Message
-		for i := 0; i < len(pairs); i += 2 {
-			m = append(m, providers.Message{Role: pairs[i], Content: pairs[i+1]})
-		}
-		return m
-	}
 	for _, test := range []struct {
 		name   string
 		req    providers.Request
 		change func(*Config)
 		want   string
 	}{
-		{"nothing set", providers.Request{Model: "m", Messages: say("user", "a <b> & \"c\"\n")}, nil,
+		{"nothing set", providers.Request{Model: "m", Messages: pt.Messages("user", "a <b> & \"c\"\n")}, nil,
 			`{"max_tokens":8192,"messages":[{"role":"user","content":"a <b> & \"c\"\n"}],"model":"m"}`},
-		{"the provider's max_tokens", providers.Request{Model: "m", Messages: say("user", "a")}, func(c *Config) { c.MaxTokens = 77 },
+		{"the provider's max_tokens", providers.Request{Model: "m", Messages: pt.Messages("user", "a")}, func(c *Config) { c.MaxTokens = 77 },
 			`{"max_tokens":77,"messages":[{"role":"user","content":"a"}],"model":"m"}`},
-		{"a system message", providers.Request{Model: "m", Messages: say("system", "s", "user", "a")}, nil,
+		{"a system message", providers.Request{Model: "m", Messages: pt.Messages("system", "s", "user", "a")}, nil,
 			`{"max_tokens":8192,"messages":[{"role":"user","content":"a"}],"model":"m","system":"s"}`},
-		{"system messages anywhere", providers.Request{Model: "m", Messages: say("system", "s", "user", "a", "developer", "d", "assistant", "b", "system", "e")}, nil,
+		{"system messages anywhere", providers.Request{Model: "m", Messages: pt.Messages("system", "s", "user", "a", "developer", "d", "assistant", "b", "system", "e")}, nil,
 			`{"max_tokens":8192,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"model":"m","system":[{"type":"text","text":"s"},{"type":"text","text":"d"},{"type":"text","text":"e"}]}`},
-		{"roles in a row", providers.Request{Model: "m", Messages: say("user", "a", "user", "b", "system", "s", "user", "c", "assistant", "d", "assistant", "e", "user", "f")}, nil,
+		{"roles in a row", providers.Request{Model: "m", Messages: pt.Messages("user", "a", "user", "b", "system", "s", "user", "c", "assistant", "d", "assistant", "e", "user", "f")}, nil,
 			`{"max_tokens":8192,"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"text","text":"c"}]},{"role":"assistant","content":[{"type":"text","text":"d"},{"type":"text","text":"e"}]},{"role":"user","content":"f"}],"model":"m","system":"s"}`},
-		{"messages without text", providers.Request{Model: "m", Messages: say("system", "", "user", "a", "assistant", "", "user", "b")}, nil,
+		{"messages without text", providers.Request{Model: "m", Messages: pt.Messages("system", "", "user", "a", "assistant", "", "user", "b")}, nil,
 			`{"max_tokens":8192,"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"model":"m"}`},
-		{"all parameters", providers.Request{Model: "claude-sonnet-4-5", Messages: say("user", "a"), Parameters: all}, nil,
+		{"all parameters", providers.Request{Model: "claude-sonnet-4-5", Messages: pt.Messages("user", "a"), Parameters: all}, nil,
 			`{"max_tokens":400,"messages":[{"role":"user","content":"a"}],"model":"claude-sonnet-4-5","temperature":0,"top_k":40,"top_p":0.9}`},
-		{"all parameters, a model that samples by itself", providers.Request{Model: "claude-sonnet-5", Messages: say("user", "a"), Parameters: all}, nil,
+		{"all parameters, a model that samples by itself", providers.Request{Model: "claude-sonnet-5", Messages: pt.Messages("user", "a"), Parameters: all}, nil,
 			`{"max_tokens":400,"messages":[{"role":"user","content":"a"}],"model":"claude-sonnet-5"}`},
-		{"stream", providers.Request{Model: "m", Messages: say("user", "a"), Stream: true}, nil,
+		{"stream", providers.Request{Model: "m", Messages: pt.Messages("user", "a"), Stream: true}, nil,
 			`{"max_tokens":8192,"messages":[{"role":"user","content":"a"}],"model":"m","stream":true}`},
-		{"extra wins, but not over stream", providers.Request{Model: "claude-opus-5", Messages: say("user", "a"), Parameters: all, Extra: map[string]json.RawMessage{
+		{"extra wins, but not over stream", providers.Request{Model: "claude-opus-5", Messages: pt.Messages("user", "a"), Parameters: all, Extra: map[string]json.RawMessage{
 			"max_tokens": json.RawMessage(`9`), "thinking": json.RawMessage(`{"type": "adaptive"}`),
 			"stream": json.RawMessage(`true`), "temperature": json.RawMessage(`1`),
 		}}, nil,

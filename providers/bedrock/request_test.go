@@ -10,13 +10,11 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func TestRequestBody(t *testing.T) {
 	user := []providers.Message{{Role: "user", Content: "u"}}
 	all := providers.Parameters{
-		Temperature: ptr(0.0), MaxTokens: ptr[int64](400), TopP: ptr(0.9), TopK: ptr[int64](40),
-		FrequencyPenalty: ptr(-0.5), PresencePenalty: ptr(0.25),
+		Temperature: new(0.0), MaxTokens: new(int64(400)), TopP: new(0.9), TopK: new(int64(40)),
+		FrequencyPenalty: new(-0.5), PresencePenalty: new(0.25),
 	}
 	for _, test := range []struct {
 		name string
@@ -31,11 +29,11 @@ func TestRequestBody(t *testing.T) {
 		}}, `{"system":[{"text":"a <b> & \"c\""},{"text":"d"}],"messages":[{"role":"user","content":[{"text":"ü\n"},{"text":"more"}]},{"role":"assistant","content":[{"text":"x"}]},{"role":"user","content":[{"text":"y"}]}]}`},
 		{"all parameters", providers.Request{Model: "meta.llama3-3-70b-instruct-v1:0", Messages: user, Parameters: all},
 			`{"messages":[{"role":"user","content":[{"text":"u"}]}],"inferenceConfig":{"temperature":0,"maxTokens":400,"topP":0.9}}`},
-		{"top_k of Claude", providers.Request{Model: testModel, Messages: user, Parameters: providers.Parameters{TopK: ptr[int64](40)}},
+		{"top_k of Claude", providers.Request{Model: testModel, Messages: user, Parameters: providers.Parameters{TopK: new(int64(40))}},
 			`{"messages":[{"role":"user","content":[{"text":"u"}]}],"additionalModelRequestFields":{"top_k":40}}`},
-		{"top_k of Nova", providers.Request{Model: "us.amazon.nova-lite-v1:0", Messages: user, Parameters: providers.Parameters{TopK: ptr[int64](40)}},
+		{"top_k of Nova", providers.Request{Model: "us.amazon.nova-lite-v1:0", Messages: user, Parameters: providers.Parameters{TopK: new(int64(40))}},
 			`{"messages":[{"role":"user","content":[{"text":"u"}]}],"additionalModelRequestFields":{"inferenceConfig":{"topK":40}}}`},
-		{"top_k of Command R", providers.Request{Model: "cohere.command-r-plus-v1:0", Messages: user, Parameters: providers.Parameters{TopK: ptr[int64](40)}},
+		{"top_k of Command R", providers.Request{Model: "cohere.command-r-plus-v1:0", Messages: user, Parameters: providers.Parameters{TopK: new(int64(40))}},
 			`{"messages":[{"role":"user","content":[{"text":"u"}]}],"additionalModelRequestFields":{"k":40}}`},
 		{"extra", providers.Request{Model: testModel, Messages: user, Parameters: all, Extra: map[string]json.RawMessage{
 			"inferenceConfig":              json.RawMessage(`{"stopSequences":["END"],"topP":0.5}`),
@@ -77,9 +75,9 @@ func TestRequestsThatTheServiceWouldReject(t *testing.T) {
 		{"system messages only", "", providers.Request{Model: "m", Messages: []providers.Message{{Role: "system", Content: "s"}}}},
 		{"an assistant that begins", "", providers.Request{Model: "m", Messages: []providers.Message{{Role: "assistant", Content: "a"}}}},
 		{"an unknown role", "", providers.Request{Model: "m", Messages: []providers.Message{{Role: "wizard", Content: "w"}}}},
-		{"an extra that is no object", "", providers.Request{Model: "m", Messages: user, Parameters: providers.Parameters{TopP: ptr(1.0)}, Extra: map[string]json.RawMessage{"inferenceConfig": json.RawMessage(`3`)}}},
+		{"an extra that is no object", "", providers.Request{Model: "m", Messages: user, Parameters: providers.Parameters{TopP: new(1.0)}, Extra: map[string]json.RawMessage{"inferenceConfig": json.RawMessage(`3`)}}},
 		{"an extra that is no JSON", "", providers.Request{Model: "m", Messages: user, Extra: map[string]json.RawMessage{"x": json.RawMessage(`{`)}}},
-		{"a temperature that is none", "", providers.Request{Model: "m", Messages: user, Parameters: providers.Parameters{Temperature: ptr(inf())}}},
+		{"a temperature that is none", "", providers.Request{Model: "m", Messages: user, Parameters: providers.Parameters{Temperature: new(inf())}}},
 	})
 }
 

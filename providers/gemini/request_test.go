@@ -26,32 +26,25 @@ func TestRequestBody(t *testing.T) {
 		Temperature: new(0.0), MaxTokens: new(int64(400)), TopP: new(0.9), TopK: new(int64(40)),
 		FrequencyPenalty: new(-0.5), PresencePenalty: new(0.25),
 	}
-	say := func(pairs ...string) []providers.Message {
-		var m []providers.Message
-		for i := 0; i < len(pairs); i += 2 {
-			m = append(m, providers.Message{Role: pairs[i], Content: pairs[i+1]})
-		}
-		return m
-	}
 	for _, test := range []struct {
 		name string
 		req  providers.Request
 		want string
 	}{
-		{"nothing set", providers.Request{Messages: say("user", "a <b> & \"c\"\n")},
+		{"nothing set", providers.Request{Messages: pt.Messages("user", "a <b> & \"c\"\n")},
 			`{"contents":[{"role":"user","parts":[{"text":"a <b> & \"c\"\n"}]}]}`},
-		{"system messages anywhere", providers.Request{Messages: say("system", "s", "user", "a", "developer", "d", "assistant", "b", "system", "")},
+		{"system messages anywhere", providers.Request{Messages: pt.Messages("system", "s", "user", "a", "developer", "d", "assistant", "b", "system", "")},
 			`{"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]}],"systemInstruction":{"parts":[{"text":"s"},{"text":"d"}]}}`},
-		{"roles in a row", providers.Request{Messages: say("user", "a", "system", "s", "user", "b", "assistant", "c", "assistant", "d", "user", "e")},
+		{"roles in a row", providers.Request{Messages: pt.Messages("user", "a", "system", "s", "user", "b", "assistant", "c", "assistant", "d", "user", "e")},
 			`{"contents":[{"role":"user","parts":[{"text":"a"},{"text":"b"}]},{"role":"model","parts":[{"text":"c"},{"text":"d"}]},{"role":"user","parts":[{"text":"e"}]}],"systemInstruction":{"parts":[{"text":"s"}]}}`},
-		{"messages without text", providers.Request{Messages: say("user", "a", "assistant", "", "user", "b")},
+		{"messages without text", providers.Request{Messages: pt.Messages("user", "a", "assistant", "", "user", "b")},
 			`{"contents":[{"role":"user","parts":[{"text":"a"},{"text":"b"}]}]}`},
-		{"all parameters", providers.Request{Messages: say("user", "a"), Parameters: all, Stream: true},
+		{"all parameters", providers.Request{Messages: pt.Messages("user", "a"), Parameters: all, Stream: true},
 			`{"contents":[{"role":"user","parts":[{"text":"a"}]}],"generationConfig":{"frequencyPenalty":-0.5,"maxOutputTokens":400,"presencePenalty":0.25,"temperature":0,"topK":40,"topP":0.9}}`},
-		{"extra wins", providers.Request{Messages: say("system", "s", "user", "a"), Extra: map[string]json.RawMessage{
+		{"extra wins", providers.Request{Messages: pt.Messages("system", "s", "user", "a"), Extra: map[string]json.RawMessage{
 			"safetySettings": json.RawMessage(`[ ]`), "systemInstruction": json.RawMessage(`{"parts":[]}`),
 		}}, `{"contents":[{"role":"user","parts":[{"text":"a"}]}],"safetySettings":[],"systemInstruction":{"parts":[]}}`},
-		{"extra wins member by member", providers.Request{Messages: say("user", "a"), Parameters: providers.Parameters{Temperature: new(0.5), TopP: new(0.9)}, Extra: map[string]json.RawMessage{
+		{"extra wins member by member", providers.Request{Messages: pt.Messages("user", "a"), Parameters: providers.Parameters{Temperature: new(0.5), TopP: new(0.9)}, Extra: map[string]json.RawMessage{
 			"generationConfig": json.RawMessage(`{"temperature": 1.5, "thinkingConfig": {"thinkingBudget": 0}, "stopSequences": ["x"]}`),
 		}}, `{"contents":[{"role":"user","parts":[{"text":"a"}]}],"generationConfig":{"stopSequences":["x"],"temperature":1.5,"thinkingConfig":{"thinkingBudget":0},"topP":0.9}}`},
 	} {

@@ -67,7 +67,7 @@ func TestParametersOfTheRequest(t *testing.T) {
 		{"a random seed, no effort", Quirks{RandomSeed: true, NoEffort: regexp.MustCompile("")}, everything, asked{map[string]string{
 			"random_seed": "7", "stop": `["END","\n\n"]`, "response_format": format, "tools": tools, "tool_choice": `"required"`,
 		}, []string{"reasoning_effort"}}},
-		{"no seed", Quirks{NoSeed: true, NoTopK: true}, with(func(p *providers.Parameters) { p.Seed, p.TopK = ptr[int64](1), ptr[int64](2) }), asked{map[string]string{}, []string{"top_k", "seed"}}},
+		{"no seed", Quirks{NoSeed: true, NoTopK: true}, with(func(p *providers.Parameters) { p.Seed, p.TopK = new(int64(1)), new(int64(2)) }), asked{map[string]string{}, []string{"top_k", "seed"}}},
 		{"text", Quirks{NoJSON: true, NoJSONSchema: true}, with(func(p *providers.Parameters) {
 			p.ResponseFormat = &providers.ResponseFormat{Type: providers.FormatText}
 		}), asked{body: map[string]string{}}},

@@ -12,8 +12,6 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 // sent sends one request and returns what the upstream got.
 func sent(t *testing.T, req *providers.Request, change ...func(*Config)) pt.Request {
 	t.Helper()
@@ -27,8 +25,8 @@ func TestRequestBody(t *testing.T) {
 		{Role: "user", Content: "ü\n"}, {Role: "assistant", Content: ""},
 	}
 	all := providers.Parameters{
-		Temperature: ptr(0.0), MaxTokens: ptr[int64](400), TopP: ptr(0.9), TopK: ptr[int64](40),
-		FrequencyPenalty: ptr(-0.5), PresencePenalty: ptr(0.25),
+		Temperature: new(0.0), MaxTokens: new(int64(400)), TopP: new(0.9), TopK: new(int64(40)),
+		FrequencyPenalty: new(-0.5), PresencePenalty: new(0.25),
 	}
 	for _, test := range []struct {
 		name   string

@@ -82,8 +82,8 @@ func TestServices(t *testing.T) {
 				Model: "m", Stream: true,
 				Messages: []providers.Message{{Role: "user", Content: "a"}, {Role: "system", Content: "b"}, {Role: "developer", Content: "c"}, {Role: "user", Content: "d"}},
 				Parameters: providers.Parameters{
-					Temperature: ptr(0.5), MaxTokens: ptr[int64](400), TopP: ptr(0.9), TopK: ptr[int64](40),
-					FrequencyPenalty: ptr(-0.5), PresencePenalty: ptr(0.25),
+					Temperature: new(0.5), MaxTokens: new(int64(400)), TopP: new(0.9), TopK: new(int64(40)),
+					FrequencyPenalty: new(-0.5), PresencePenalty: new(0.25),
 				},
 			}
 			before := append([]providers.Message(nil), req.Messages...)

@@ -27,3 +27,12 @@ func Tools() []providers.Tool {
 		{Name: "get_time"},
 	}
 }
+
+// Messages makes messages of pairs: a role and a text.
+func Messages(pairs ...string) []providers.Message {
+	var m []providers.Message
+	for i := 0; i < len(pairs); i += 2 {
+		m = append(m, providers.Message{Role: pairs[i], Content: pairs[i+1]})
+	}
+	return m
+}
