@@ -74,8 +74,6 @@ var noLimits = map[string]string{
 	"sinks.advanceTimeout":               "how a sink is dealt with",
 	"sinks.cancelTimeout":                "how a sink is dealt with",
 	"sinks/postgres.closeTimeout":        "how a sink is dealt with",
-	"invoke.MaxAttempts":                 "the same as another",
-	"invoke.MaxWeight":                   "the same as another",
 	"providers/gemini.maxRetryDelay":     "the same as another",
 	"store/sqlite.MaxPage":               "the same as another",
 	"providers/upstream.maxTokens":       "of an id's or a number's form",

@@ -6,19 +6,14 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// The defaults and ceilings of an endpoint's policy.
+// The bounds of the timeouts in an endpoint's policy. The defaults and the other
+// ceilings are those of package invoke.
 const (
-	DefaultMaxAttempts       = 4
-	MaxAttempts              = 10
-	DefaultTotalTimeout      = 120 * time.Second
-	DefaultFirstTokenTimeout = 20 * time.Second
-	DefaultIdleTimeout       = 30 * time.Second
-	MaxWeight                = 1000
-
 	minTimeout = 10 * time.Millisecond
 	maxTimeout = time.Hour
 )
@@ -90,7 +85,7 @@ func (e *Endpoint) Targets(v *Variant) []Target { return e.targets[v] }
 var endpointMembers = []string{"prompt", "retry", "max_attempts", "fallback", "weight", "hedge", "timeout", "cache", "idempotency"}
 
 func decodeEndpoint(l *loader, d *doc, errs *document.Errors) *Endpoint {
-	e := &Endpoint{Definition: d.common(errs), MaxAttempts: DefaultMaxAttempts}
+	e := &Endpoint{Definition: d.common(errs), MaxAttempts: invoke.DefaultMaxAttempts}
 	e.CacheTTL = decodeCache(d.node.Get("cache"), errs)
 	e.decodeIdempotency(d.node.Get("idempotency"), errs)
 	if n := d.node.Get("tests"); n != nil {
@@ -134,7 +129,7 @@ func (l *loader) prompt(d *doc, errs *document.Errors) *Prompt {
 
 func decodeRetry(n *document.Node, errs *document.Errors) (r Retry) {
 	if m := n.Get("count"); m != nil {
-		if v, ok := m.ReadInt(errs, "count", 0, MaxAttempts-1); ok {
+		if v, ok := m.ReadInt(errs, "count", 0, invoke.MaxAttempts-1); ok {
 			count := int(v)
 			r.Count = &count
 		}
@@ -163,8 +158,8 @@ func decodeFallback(n *document.Node, errs *document.Errors) []Target {
 		errs.Add(n, "fallback must be a list of {provider, model}, this is %s", n.Shape)
 		return nil
 	}
-	if len(n.Items) >= MaxAttempts {
-		errs.Add(n, "there are %d fallbacks, at most %d are possible", len(n.Items), MaxAttempts-1)
+	if len(n.Items) >= invoke.MaxAttempts {
+		errs.Add(n, "there are %d fallbacks, at most %d are possible", len(n.Items), invoke.MaxAttempts-1)
 	}
 	targets := make([]Target, 0, len(n.Items))
 	for _, item := range n.Items {
@@ -215,7 +210,7 @@ func readWeight(n *document.Node, errs *document.Errors) int {
 	if m == nil {
 		return 0
 	}
-	v, _ := m.ReadInt(errs, "weight", 1, MaxWeight)
+	v, _ := m.ReadInt(errs, "weight", 1, invoke.MaxWeight)
 	return int(v)
 }
 
@@ -245,12 +240,12 @@ func (e *Endpoint) decodeHedge(l *loader, n *document.Node, errs *document.Error
 // decodeAttempts reads max_attempts. Every target gets one attempt at least.
 func (e *Endpoint) decodeAttempts(n *document.Node, errs *document.Errors) {
 	targets := 1 + len(e.Fallback)
-	e.MaxAttempts = max(DefaultMaxAttempts, targets)
+	e.MaxAttempts = max(invoke.DefaultMaxAttempts, targets)
 	m := n.Get("max_attempts")
 	if m == nil {
 		return
 	}
-	v, ok := m.ReadInt(errs, "max_attempts", 1, MaxAttempts)
+	v, ok := m.ReadInt(errs, "max_attempts", 1, invoke.MaxAttempts)
 	if !ok {
 		return
 	}
@@ -262,7 +257,7 @@ func (e *Endpoint) decodeAttempts(n *document.Node, errs *document.Errors) {
 }
 
 func decodeTimeout(l *loader, n *document.Node, errs *document.Errors) Timeout {
-	t := Timeout{DefaultTotalTimeout, DefaultFirstTokenTimeout, DefaultIdleTimeout}
+	t := Timeout{invoke.DefaultTotal, invoke.DefaultFirstToken, invoke.DefaultIdle}
 	if !n.IsNull() && n.CheckMembers(errs, "timeout", "total", "first_token", "idle") {
 		for name, into := range map[string]*time.Duration{"total": &t.Total, "first_token": &t.FirstToken, "idle": &t.Idle} {
 			m := n.Get(name)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
 )
 
 // endpointOf loads a workspace with one endpoint whose prompt names a provider.
@@ -156,13 +158,13 @@ func TestFallbacksAreBounded(t *testing.T) {
 	fallbacks := func(n int) string {
 		return "fallback: [ " + strings.Repeat("{ provider: b }, ", n) + "]\n"
 	}
-	e, _ := endpointOf(t, fallbacks(MaxAttempts-1))
-	if len(e.Fallback) != MaxAttempts-1 || e.MaxAttempts != MaxAttempts {
+	e, _ := endpointOf(t, fallbacks(invoke.MaxAttempts-1))
+	if len(e.Fallback) != invoke.MaxAttempts-1 || e.MaxAttempts != invoke.MaxAttempts {
 		t.Errorf("%d fallbacks, %d attempts", len(e.Fallback), e.MaxAttempts)
 	}
 	dir := workspace(t, map[string]string{
 		"prompts/p.yaml":   "provider: a\nmodel: m\nmessages: [ { role: user, content: x } ]\n",
-		"endpoints/e.yaml": "prompt: p\n" + fallbacks(MaxAttempts),
+		"endpoints/e.yaml": "prompt: p\n" + fallbacks(invoke.MaxAttempts),
 	})
 	_, err := Load(dir)
 	wantErrors(t, dir, err, "endpoints/e.yaml:2:11: there are 10 fallbacks, at most 9 are possible")

@@ -12,7 +12,7 @@ func init() {
 		mutant{
 			ID: "ten-fallbacks", In: "decodeFallback",
 			What: "there may be more targets than attempts",
-			Old:  "len(n.Items) >= MaxAttempts", New: "len(n.Items) > MaxAttempts",
+			Old:  "len(n.Items) >= invoke.MaxAttempts", New: "len(n.Items) > invoke.MaxAttempts",
 			Run: "Fallbacks",
 		},
 		mutant{
