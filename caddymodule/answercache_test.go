@@ -21,6 +21,26 @@ func ask(text string, stream bool) string {
 	return fmt.Sprintf(`{"key":"chat","stream":%t,"variables":{"question":%q}}`, stream, text)
 }
 
+// lookups is how many lookups the metrics have counted in a cache.
+func lookups(g *gateway, cache, result string) (n int) {
+	_, rest, _ := strings.Cut(g.scrape(), fmt.Sprintf(`cadenza_cache_lookups_total{cache=%q,result=%q,workspace="default"} `, cache, result))
+	fmt.Sscan(rest, &n)
+	return n
+}
+
+func TestAnswersAreCounted(t *testing.T) {
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "answer") })
+	g := startGateway(t, caching(), fakeProvider(u.URL))
+	g.site(fakeProvider(u.URL), observed)
+	hits, misses := lookups(g, "answers", "hit"), lookups(g, "answers", "miss")
+	for range 3 {
+		g.post("/v1/endpoints", ask("counted?", false))
+	}
+	if hits, misses = lookups(g, "answers", "hit")-hits, lookups(g, "answers", "miss")-misses; hits != 2 || misses != 1 {
+		t.Errorf("%d hits and %d misses of a question asked 3 times", hits, misses)
+	}
+}
+
 func TestAnswerIsGivenAgain(t *testing.T) {
 	u := newUpstream(t, func(call int64, w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

@@ -50,7 +50,11 @@ func TestCostlyDecisionsAreRemembered(t *testing.T) {
 			})
 		}
 	}
-	// Other definitions decide anew: the same teams, by other rows.
+	g.site(options, observed)
+	for _, result := range []string{"hit", "miss"} {
+		eventually(t, result+" is counted", func() bool { return lookups(g, "decisions", result) >= 3*(rows+1) })
+	}
+	// Other definitions decide again: the same teams, by other rows.
 	moved := strings.SplitAfter(text, "matrix:\n")
 	lines := slices.Collect(strings.Lines(moved[1]))
 	slices.Reverse(lines)

@@ -58,9 +58,11 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 		return i.interrupted(ctx)
 	case lead != nil:
 		i.lead = lead
+		i.gateway.metrics.lookups.WithLabelValues(i.workspace.Name, "answers", "miss").Inc()
 		i.w.Header()[wire.HeaderCacheStatus] = cacheMiss
 		return outcome{}
 	}
+	i.gateway.metrics.lookups.WithLabelValues(i.workspace.Name, "answers", "hit").Inc()
 	i.record.Cached = true
 	i.record.FinishReason = answer.FinishReason
 	i.record.Provider, i.record.Model = answer.Provider, answer.Model

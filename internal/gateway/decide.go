@@ -37,6 +37,18 @@ func (c *call) decide(kind trace.Kind, d *definition.Definition, table *rules.Ta
 	return decision
 }
 
+// countLookups counts, once for the request, what the cache of decisions was
+// asked for.
+func (c *call) countLookups() {
+	lookups := c.gateway.metrics.lookups
+	if c.cached > 0 {
+		lookups.WithLabelValues(c.workspace.Name, "decisions", "hit").Add(float64(c.cached))
+	}
+	if c.uncached > 0 {
+		lookups.WithLabelValues(c.workspace.Name, "decisions", "miss").Add(float64(c.uncached))
+	}
+}
+
 func reasonOf(row int) rules.Reason {
 	if row < 0 {
 		return rules.Default

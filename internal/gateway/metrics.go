@@ -18,6 +18,7 @@ type metrics struct {
 	streams     *prometheus.GaugeVec
 	inFlight    *prometheus.GaugeVec
 	refused     *prometheus.CounterVec
+	lookups     *prometheus.CounterVec
 	reloads     *prometheus.CounterVec
 	loaded      *prometheus.GaugeVec
 	valid       *prometheus.GaugeVec
@@ -75,6 +76,10 @@ func newMetrics() *metrics {
 			Name: "cadenza_calls_refused_total",
 			Help: "Calls of endpoints that were refused, and targets that were skipped (host), because as many as may be were in flight.",
 		}, []string{"workspace", "ceiling"}),
+		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cadenza_cache_lookups_total",
+			Help: "Lookups in the caches of models' answers and of the decisions of costly tables, by result (hit or miss).",
+		}, []string{"workspace", "cache", "result"}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cadenza_definitions_reloads_total",
 			Help: "Changes of the definitions by result (ok or error).",
@@ -109,7 +114,7 @@ func newMetrics() *metrics {
 func (p *Process) Collectors() []prometheus.Collector {
 	m := p.metrics
 	return []prometheus.Collector{
-		m.requests, m.duration, m.unknownKeys, m.attempts, m.abandoned, m.firstToken, m.streams, m.inFlight, m.refused,
+		m.requests, m.duration, m.unknownKeys, m.attempts, m.abandoned, m.firstToken, m.streams, m.inFlight, m.refused, m.lookups,
 		m.reloads, m.loaded, m.valid, m.keysValid, m.recorders, m.sinks,
 	}
 }

@@ -64,6 +64,9 @@ const keepBuffer = 64 << 10
 // release returns the call to the pool. Nothing of it may be used afterwards.
 func (c *call) release() {
 	c.unclaim()
+	if c.cached+c.uncached > 0 {
+		c.countLookups()
+	}
 	c.leave()
 	c.letGo()
 	c.keepRoom(0)
