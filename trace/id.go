@@ -58,6 +58,13 @@ func (id ID) Time() time.Time {
 // the bits say.
 func (id ID) Kind() Kind { return Kind(id[6] >> 1 & 0b111) }
 
+// IDBytes returns the two values that the seventh byte of an id of the kind may
+// have: its last bit is of the counter. A query finds a kind by it.
+func (k Kind) IDBytes() (low, high byte) {
+	low = 8<<4 | byte(k)<<1
+	return low, low | 1
+}
+
 // isForm reports whether the version and variant are those of a trace id.
 func (id ID) isForm() bool { return id[6]>>4 == 8 && id[8]>>6 == 0b10 }
 

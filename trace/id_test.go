@@ -103,6 +103,20 @@ func TestUnknownKindDoesNotVerify(t *testing.T) {
 	}
 }
 
+func TestIDBytes(t *testing.T) {
+	a := mustAuthority(t, "default")
+	for kind := KindPrompt; kind <= KindDecision; kind++ {
+		low, high := kind.IDBytes()
+		seen := map[byte]bool{}
+		for range 100 {
+			seen[a.New(kind, time.Now())[6]] = true
+		}
+		if !seen[low] && !seen[high] || len(seen) > 2 || len(seen) == 2 && !(seen[low] && seen[high]) {
+			t.Errorf("kind %v: %v, want %d and %d", kind, seen, low, high)
+		}
+	}
+}
+
 // TestDecisionsAreNoTraces: what names a request is not taken for the id of an
 // answer, on which something could be reported.
 func TestDecisionsAreNoTraces(t *testing.T) {

@@ -11,9 +11,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
-// timeForm is RFC 3339 with milliseconds, which is what the store keeps.
-const timeForm = "2006-01-02T15:04:05.000Z"
-
 // AppendJSON appends the record as one JSON object on one line: the form in
 // which traces leave Cadenza, by the admin API, exports and sinks alike. Its
 // members stand in this order, and those that are absent are left out:
@@ -30,59 +27,7 @@ const timeForm = "2006-01-02T15:04:05.000Z"
 // Durations are numbers of milliseconds with microseconds as their fraction.
 // What was stored as JSON and is not, as the file of another program may hold,
 // becomes a string: the output is valid JSON whatever the record holds.
-func (r *Record) AppendJSON(dst []byte) []byte {
-	o := object{append(dst, '{')}
-	o.id("trace_id", r.ID)
-	o.time("time", r.Time)
-	o.must("workspace", r.Workspace)
-	o.must("kind", r.Kind.String())
-	o.must("key", r.Key)
-	o.must("state", r.State.String())
-	o.text("api_key", r.APIKey)
-	o.text("version", r.Version)
-	o.text("revision", r.Revision)
-	o.text("prompt", r.Prompt)
-	o.text("prompt_version", r.PromptVersion)
-	o.text("row", r.Row)
-	o.text("variant", r.Variant)
-	o.text("provider", r.Provider)
-	o.text("model", r.Model)
-	o.integer("status", int64(r.Status))
-	o.text("code", r.Code)
-	o.text("finish_reason", r.FinishReason)
-	o.duration("latency_ms", r.Latency)
-	o.duration("first_token_ms", r.FirstToken)
-	if r.HasUsage {
-		o.usage(&r.PromptTokens, &r.CompletionTokens, &r.TotalTokens)
-	}
-	if r.Cost != 0 {
-		o.float("cost_usd", &r.Cost)
-	}
-	o.flag("cached", r.Cached)
-	if len(r.Notes) > 0 {
-		o.name("notes")
-		o.dst = append(o.dst, '[')
-		for _, note := range r.Notes {
-			o.separate()
-			o.dst = jsontext.AppendString(o.dst, note)
-		}
-		o.dst = append(o.dst, ']')
-	}
-	if len(r.Attempts) > 0 {
-		o.name("attempts")
-		o.dst = AppendAttempts(o.dst, r.Attempts)
-	}
-	o.raw("metadata", r.Metadata)
-	o.raw("context", r.Context)
-	o.raw("variables", r.Variables)
-	o.raw("messages", r.Messages)
-	if len(r.Response) > 0 {
-		o.name("response")
-		o.dst = jsontext.AppendString(o.dst, r.Response)
-	}
-	o.raw("tool_calls", r.ToolCalls)
-	return append(o.dst, '}')
-}
+func (r *Record) AppendJSON(dst []byte) []byte { return appendFields(dst, RecordFields, r) }
 
 // MarshalJSON implements [json.Marshaler] by AppendJSON. It never fails.
 func (r *Record) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
@@ -90,31 +35,12 @@ func (r *Record) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
 // AppendAttempts appends attempts as they stand in a record, as a JSON array.
 // The form in which a store keeps them has nanoseconds.
 func AppendAttempts(dst []byte, attempts []Attempt) []byte {
-	o := object{append(dst, '[')}
+	o := object{dst: append(dst, '[')}
 	for i := range attempts {
 		o.separate()
-		o.dst = attempts[i].appendJSON(o.dst)
+		o.dst = appendFields(o.dst, attemptFields, &attempts[i])
 	}
 	return append(o.dst, ']')
-}
-
-// appendJSON appends the form in which an attempt is shown.
-func (a *Attempt) appendJSON(dst []byte) []byte {
-	o := object{append(dst, '{')}
-	o.must("provider", a.Provider)
-	o.text("model", a.Model)
-	o.integer("status", int64(a.Status))
-	o.text("code", a.Code)
-	o.name("latency_ms")
-	o.dst = appendMillis(o.dst, a.Latency)
-	o.duration("started_ms", a.Started)
-	o.duration("wait_ms", a.Wait)
-	o.duration("first_token_ms", a.FirstToken)
-	o.integer("prompt_tokens", a.PromptTokens)
-	o.integer("completion_tokens", a.CompletionTokens)
-	o.flag("estimated", a.Estimated)
-	o.flag("hedge", a.Hedge)
-	return append(o.dst, '}')
 }
 
 // AppendJSON appends the metrics as one JSON object on one line, as
@@ -126,31 +52,40 @@ func (a *Attempt) appendJSON(dst []byte) []byte {
 //
 // The id is that of the metrics themselves, by which copies of them are told. A
 // member that was reported as empty or zero is not absent.
-func (m *Metrics) AppendJSON(dst []byte) []byte {
-	o := object{append(dst, '{')}
-	if m.UUID != [16]byte{} {
-		o.id("id", ID(m.UUID))
-	}
-	o.id("trace_id", m.TraceID)
-	o.time("time", m.Time)
-	o.must("workspace", m.Workspace)
-	o.text("api_key", m.APIKey)
-	o.float("score", m.Score)
-	o.float("latency_ms", m.Latency)
-	o.float("roundtrip_time_ms", m.RoundtripTime)
-	o.optional("llm_response", m.LLMResponse)
-	o.optional("chain_id", m.ChainID)
-	o.optional("conversation_id", m.ConversationID)
-	o.usage(m.PromptTokens, m.CompletionTokens, m.TotalTokens)
-	o.raw("metadata", m.Metadata)
-	return append(o.dst, '}')
-}
+func (m *Metrics) AppendJSON(dst []byte) []byte { return appendFields(dst, MetricsFields, m) }
 
 // MarshalJSON implements [json.Marshaler] by AppendJSON. It never fails.
 func (m *Metrics) MarshalJSON() ([]byte, error) { return m.AppendJSON(nil), nil }
 
+// appendFields appends an object of the members of t that are not absent.
+func appendFields[T any](dst []byte, fields []Field[T], t *T) []byte {
+	o := object{dst: append(dst, '{')}
+	for i := range fields {
+		f := &fields[i]
+		switch at := f.At(t).(type) {
+		case *string: // as most are
+			if *at != "" || f.Required {
+				o.text(&f.names, *at)
+			}
+		default:
+			if f.Known == nil {
+				o.value(&f.names, at, f.Required, f.Text)
+			} else if *f.Known(t) {
+				o.value(&f.names, at, true, f.Text)
+			}
+		}
+	}
+	if o.group != "" {
+		o.dst = append(o.dst, '}')
+	}
+	return append(o.dst, '}')
+}
+
 // object is a JSON object that is being written. Names need no escapes.
-type object struct{ dst []byte }
+type object struct {
+	dst   []byte
+	group string // the object in this one that is open, quoted
+}
 
 // separate writes a comma unless nothing stands before it.
 func (o *object) separate() {
@@ -159,102 +94,124 @@ func (o *object) separate() {
 	}
 }
 
-func (o *object) name(name string) {
+// name writes the name of what is written next.
+func (o *object) name(n *names) {
+	if o.group != "" && o.group != n.group {
+		o.dst, o.group = append(o.dst, '}'), ""
+	}
+	if o.group == "" && n.group != "" {
+		o.separate()
+		o.dst, o.group = append(append(o.dst, n.group...), '{'), n.group
+	}
 	o.separate()
-	o.dst = append(append(append(o.dst, '"'), name...), '"', ':')
+	o.dst = append(o.dst, n.member...)
 }
 
-func (o *object) must(name, value string) {
-	o.name(name)
+// value writes the member at a pointer, unless it is absent.
+func (o *object) value(n *names, at any, required, isText bool) {
+	switch at := at.(type) {
+	case *[]byte:
+		if len(*at) > 0 {
+			o.name(n)
+			if isText {
+				o.dst = jsontext.AppendString(o.dst, *at)
+			} else {
+				o.raw(*at)
+			}
+		}
+	case *time.Duration:
+		if *at != 0 || required {
+			o.name(n)
+			o.dst = appendMillis(o.dst, *at)
+		}
+	case *int:
+		o.integer(n, int64(*at), required)
+	case *int64:
+		o.integer(n, *at, required)
+	case *bool:
+		if *at {
+			o.name(n)
+			o.dst = append(o.dst, "true"...)
+		}
+	case *float64:
+		if *at != 0 {
+			o.float(n, *at)
+		}
+	case *ID:
+		if required || !at.IsZero() {
+			o.name(n)
+			o.dst = append(at.AppendTo(append(o.dst, '"')), '"')
+		}
+	case *time.Time:
+		if !at.IsZero() {
+			o.name(n)
+			o.dst = append(appendTime(append(o.dst, '"'), *at), '"')
+		}
+	case *Kind:
+		o.text(n, at.String())
+	case *State:
+		o.text(n, at.String())
+	case *[]string:
+		if len(*at) > 0 {
+			o.name(n)
+			o.dst = append(o.dst, '[')
+			for _, text := range *at {
+				o.separate()
+				o.dst = jsontext.AppendString(o.dst, text)
+			}
+			o.dst = append(o.dst, ']')
+		}
+	case *[]Attempt:
+		if len(*at) > 0 {
+			o.name(n)
+			o.dst = AppendAttempts(o.dst, *at)
+		}
+	case **string:
+		if *at != nil {
+			o.text(n, **at)
+		}
+	case **int64:
+		if *at != nil {
+			o.integer(n, **at, true)
+		}
+	case **float64:
+		if *at != nil {
+			o.float(n, **at)
+		}
+	}
+}
+
+func (o *object) text(n *names, value string) {
+	o.name(n)
 	o.dst = jsontext.AppendString(o.dst, value)
 }
 
-func (o *object) text(name, value string) {
-	if value != "" {
-		o.must(name, value)
-	}
-}
-
-func (o *object) optional(name string, value *string) {
-	if value != nil {
-		o.must(name, *value)
-	}
-}
-
-func (o *object) id(name string, id ID) {
-	o.name(name)
-	o.dst = append(id.AppendTo(append(o.dst, '"')), '"')
-}
-
-func (o *object) time(name string, t time.Time) {
-	if !t.IsZero() {
-		o.name(name)
-		o.dst = append(t.UTC().AppendFormat(append(o.dst, '"'), timeForm), '"')
-	}
-}
-
-func (o *object) integer(name string, n int64) {
-	if n != 0 {
-		o.name(name)
-		o.dst = strconv.AppendInt(o.dst, n, 10)
+func (o *object) integer(n *names, value int64, required bool) {
+	if value != 0 || required {
+		o.name(n)
+		o.dst = strconv.AppendInt(o.dst, value, 10)
 	}
 }
 
 // float leaves out what JSON has no number for.
-func (o *object) float(name string, value *float64) {
-	if value == nil || math.IsNaN(*value) || math.IsInf(*value, 0) {
+func (o *object) float(n *names, value float64) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return
 	}
-	o.name(name)
+	o.name(n)
 	form := byte('f')
-	if size := math.Abs(*value); size != 0 && (size < 1e-6 || size >= 1e21) {
+	if size := math.Abs(value); size != 0 && (size < 1e-6 || size >= 1e21) {
 		form = 'e'
 	}
-	o.dst = strconv.AppendFloat(o.dst, *value, form, -1, 64)
-}
-
-func (o *object) flag(name string, set bool) {
-	if set {
-		o.name(name)
-		o.dst = append(o.dst, "true"...)
-	}
-}
-
-func (o *object) duration(name string, d time.Duration) {
-	if d != 0 {
-		o.name(name)
-		o.dst = appendMillis(o.dst, d)
-	}
-}
-
-func (o *object) usage(prompt, completion, total *int64) {
-	if prompt == nil && completion == nil && total == nil {
-		return
-	}
-	o.name("usage")
-	o.dst = append(o.dst, '{')
-	for _, tokens := range []struct {
-		name  string
-		count *int64
-	}{{"prompt_tokens", prompt}, {"completion_tokens", completion}, {"total_tokens", total}} {
-		if tokens.count != nil {
-			o.name(tokens.name)
-			o.dst = strconv.AppendInt(o.dst, *tokens.count, 10)
-		}
-	}
-	o.dst = append(o.dst, '}')
+	o.dst = strconv.AppendFloat(o.dst, value, form, -1, 64)
 }
 
 // raw writes what is JSON already, on one line, and anything else as a string.
-func (o *object) raw(name string, value []byte) {
-	if len(value) == 0 {
-		return
-	}
-	o.name(name)
+func (o *object) raw(value []byte) {
 	switch {
 	case !utf8.Valid(value) || !json.Valid(value):
 		o.dst = jsontext.AppendString(o.dst, value)
-	case bytes.ContainsAny(value, "\n\r"): // only between tokens, as it is valid
+	case bytes.IndexByte(value, '\n') >= 0 || bytes.IndexByte(value, '\r') >= 0: // only between tokens, as it is valid
 		line := bytes.NewBuffer(o.dst)
 		if err := json.Compact(line, value); err == nil {
 			o.dst = line.Bytes()
@@ -262,6 +219,15 @@ func (o *object) raw(name string, value []byte) {
 	default:
 		o.dst = append(o.dst, value...)
 	}
+}
+
+// appendTime appends t as RFC 3339 with milliseconds, which is what the store
+// keeps. The package time is fast at RFC 3339 alone.
+func appendTime(dst []byte, t time.Time) []byte {
+	t = t.UTC()
+	dst = t.AppendFormat(dst, time.RFC3339)
+	millis := t.Nanosecond() / int(time.Millisecond)
+	return append(dst[:len(dst)-1], '.', byte('0'+millis/100), byte('0'+millis/10%10), byte('0'+millis%10), 'Z')
 }
 
 // appendMillis appends d in milliseconds, with microseconds as their fraction.

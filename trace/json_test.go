@@ -3,7 +3,10 @@ package trace
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +73,7 @@ func TestRecordJSON(t *testing.T) {
 			if err != nil || !json.Valid(marshalled) {
 				t.Errorf("%s, %v", marshalled, err)
 			}
+			comesBack(t, []byte(test.want), new(Record))
 		})
 	}
 }
@@ -98,7 +102,125 @@ func TestMetricsJSON(t *testing.T) {
 			if diff := cmp.Diff(test.want, string(test.metrics.AppendJSON(nil))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
+			comesBack(t, []byte(test.want), new(Metrics))
 		})
+	}
+}
+
+// comesBack holds that what is read is written as it was, but for white space.
+func comesBack(t *testing.T, text []byte, into interface {
+	json.Unmarshaler
+	AppendJSON(dst []byte) []byte
+},
+) {
+	t.Helper()
+	if err := into.UnmarshalJSON(text); err != nil {
+		t.Errorf("%v of %s", err, text)
+	}
+	var read, written bytes.Buffer
+	if err := errors.Join(json.Compact(&read, text), json.Compact(&written, into.AppendJSON(nil))); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(read.String(), written.String()); diff != "" {
+		t.Errorf("(-read +written):\n%s", diff)
+	}
+}
+
+// TestRecordIsReadWhole: as it was, but for what JSON has otherwise.
+func TestRecordIsReadWhole(t *testing.T) {
+	want := completeRecord()
+	want.Attempts[1].Latency = want.Attempts[1].Latency.Truncate(time.Microsecond)
+	want.Time = want.Time.UTC()
+	want.Notes[1], want.Response = "\x00\x7f\uFFFD", []byte("hello\x00\uFFFD\u2028")
+	want.Metadata = []byte(`{"a":"\n"}`)
+	var got Record
+	if err := json.Unmarshal(want.AppendJSON(nil), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, &got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestUnreadableRecords(t *testing.T) {
+	for text, want := range map[string]string{
+		`[]`:                               "cannot unmarshal array",
+		`{"kind":"poem"}`:                  `kind: "poem" is unknown`,
+		`{"state":5}`:                      "state: ",
+		`{"usage":5}`:                      "usage: ",
+		`{"attempts":[{"latency_ms":""}]}`: "attempts: latency_ms: ",
+		`{"trace_id":"x"}`:                 "trace_id: a trace id must be",
+		`{"response":{}}`:                  "response: ",
+	} {
+		if err := json.Unmarshal([]byte(text), new(Record)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if err := json.Unmarshal([]byte(`{"later":1,"usage":null,"attempts":null}`), new(Record)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEveryMemberIsAField of a record and of metrics, but for those that are not
+// shown, and is of a type that JSON out knows.
+func TestEveryMemberIsAField(t *testing.T) {
+	everyMember(t, RecordFields, "HasUsage", "Decision", "Shared", "SharesContent")
+	everyMember(t, MetricsFields, "Reply")
+	everyMember(t, attemptFields)
+}
+
+func everyMember[T any](t *testing.T, fields []Field[T], others ...string) {
+	var of T
+	at := map[uintptr]string{}
+	for _, f := range fields {
+		at[reflect.ValueOf(f.At(&of)).Pointer()] = f.Name
+	}
+	members := reflect.ValueOf(&of).Elem()
+	for i := range members.NumField() {
+		name, member := members.Type().Field(i).Name, members.Field(i)
+		field := at[member.Addr().Pointer()]
+		if (field == "") != slices.Contains(others, name) {
+			t.Errorf("%T.%s is the field %q", of, name, field)
+		}
+		if field == "" {
+			if member.Kind() == reflect.Bool {
+				member.SetBool(true) // HasUsage
+			}
+			continue
+		}
+		fill(t, member)
+		if form := appendFields(nil, fields, &of); !bytes.Contains(form, []byte(`"`+field+`":`)) {
+			t.Errorf("%T.%s is not in %s", of, name, form)
+		}
+	}
+}
+
+// fill gives a member a value that is not zero.
+func fill(t *testing.T, member reflect.Value) {
+	switch member.Kind() {
+	case reflect.String:
+		member.SetString("text")
+	case reflect.Int, reflect.Int64:
+		member.SetInt(int64(time.Second))
+	case reflect.Uint8:
+		member.SetUint(1)
+	case reflect.Float64:
+		member.SetFloat(1)
+	case reflect.Bool:
+		member.SetBool(true)
+	case reflect.Array:
+		fill(t, member.Index(0))
+	case reflect.Slice:
+		member.Set(reflect.MakeSlice(member.Type(), 1, 1))
+		fill(t, member.Index(0))
+	case reflect.Pointer:
+		member.Set(reflect.New(member.Type().Elem()))
+	case reflect.Struct:
+		if member.Type() == reflect.TypeFor[time.Time]() {
+			member.Set(reflect.ValueOf(time.UnixMilli(1790000000000)))
+		}
+	default:
+		t.Errorf("no value for a %s", member.Type())
 	}
 }
 
@@ -119,6 +241,13 @@ func FuzzRecordJSON(f *testing.F) {
 			if !json.Valid(form) || !utf8.Valid(form) || bytes.ContainsAny(form, "\n\r") {
 				t.Errorf("%q", form)
 			}
+		}
+		if year := r.Time.UTC().Year(); year >= 0 && year <= 9999 { // as RFC 3339 has it
+			d := time.Duration(duration).Abs()
+			if d == 0 || time.Microsecond <= d && d < 1<<52*time.Microsecond { // or it is zero in JSON, or no float
+				comesBack(t, r.AppendJSON(nil), new(Record))
+			}
+			comesBack(t, m.AppendJSON(nil), new(Metrics))
 		}
 		var back struct {
 			Key      string          `json:"key"`

@@ -135,19 +135,21 @@ var records = sync.Pool{New: func() any { return new(Record) }}
 // AcquireRecord returns an empty record, whose slices may have capacity.
 func AcquireRecord() *Record { return records.Get().(*Record) }
 
+// maxBuffers is the room for buffers on a stack. It is no bound on how many a
+// record may have.
+const maxBuffers = 8
+
 // ReleaseRecord gives back a record that was not handed to a recorder.
 func ReleaseRecord(r *Record) {
 	clear(r.Attempts)
 	clear(r.Notes)
-	*r = Record{
-		Attempts:  r.Attempts[:0],
-		Notes:     r.Notes[:0],
-		Metadata:  kept(r.Metadata),
-		Context:   kept(r.Context),
-		Variables: kept(r.Variables),
-		Messages:  kept(r.Messages),
-		Response:  kept(r.Response),
-		ToolCalls: kept(r.ToolCalls),
+	own := make([][]byte, 0, maxBuffers)
+	for i := range buffers {
+		own = append(own, kept(*buffers[i].bytes(r)))
+	}
+	*r = Record{Attempts: r.Attempts[:0], Notes: r.Notes[:0]}
+	for i := range buffers {
+		*buffers[i].bytes(r) = own[i]
 	}
 	records.Put(r)
 }
@@ -161,25 +163,30 @@ func kept(buffer []byte) []byte {
 
 // CopyFrom makes r equal to from, in buffers of its own but for what is shared.
 func (r *Record) CopyFrom(from *Record) {
-	own := *r
+	own := make([][]byte, 0, maxBuffers)
+	for i := range buffers {
+		own = append(own, *buffers[i].bytes(r))
+	}
+	attempts, notes := r.Attempts, r.Notes
 	*r = *from
-	r.Attempts = append(own.Attempts[:0], from.Attempts...)
-	r.Notes = append(own.Notes[:0], from.Notes...)
-	r.Metadata = append(own.Metadata[:0], from.Metadata...)
-	r.Context = append(own.Context[:0], from.Context...)
-	r.Variables = append(own.Variables[:0], from.Variables...)
-	r.Messages = append(own.Messages[:0], from.Messages...)
-	r.Response = append(own.Response[:0], from.Response...)
-	r.ToolCalls = append(own.ToolCalls[:0], from.ToolCalls...)
+	r.Attempts = append(attempts[:0], from.Attempts...)
+	r.Notes = append(notes[:0], from.Notes...)
+	for i := range buffers {
+		buffer := buffers[i].bytes(r)
+		*buffer = append(own[i][:0], *buffer...)
+	}
 }
 
 // recordOverhead is about what a record takes beside its content, in bytes.
 const recordOverhead = 512
 
 // Size is about what the record takes in memory, in bytes, without what it
-// shares with others.
+// shares with others. The model is the one of its texts that others make up.
 func (r *Record) Size() int {
-	size := recordOverhead + len(r.Model) + len(r.Metadata) + len(r.Context) + len(r.Variables) + len(r.Messages) + len(r.Response) + len(r.ToolCalls) + 96*len(r.Attempts)
+	size := recordOverhead + len(r.Model) + 96*len(r.Attempts)
+	for i := range buffers {
+		size += len(*buffers[i].bytes(r))
+	}
 	for _, note := range r.Notes {
 		size += 16 + len(note)
 	}
@@ -189,9 +196,12 @@ func (r *Record) Size() int {
 // DropContent leaves out what only the log policy content records. It reports
 // whether there was any. Content that the record shares stays with the others.
 func (r *Record) DropContent() (some bool) {
-	for _, content := range []*[]byte{&r.Context, &r.Variables, &r.Messages, &r.Response, &r.ToolCalls} {
-		some = some || len(*content) > 0
-		*content = kept(*content)
+	for i := range buffers {
+		if buffers[i].Content {
+			buffer := buffers[i].bytes(r)
+			some = some || len(*buffer) > 0
+			*buffer = kept(*buffer)
+		}
 	}
 	if r.SharesContent && len(r.Shared.Context)+len(r.Shared.Variables) > 0 {
 		some = true

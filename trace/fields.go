@@ -1,0 +1,145 @@
+package trace
+
+// Field is a member of a T, which is a [Record] or [Metrics]. Whoever writes,
+// reads, measures, copies or strips them walks the fields and names no member, so
+// that a new one is written in three places:
+//
+//  1. the member itself, in Record or Metrics, with what fills it;
+//  2. its line in [RecordFields] or [MetricsFields];
+//  3. a migration of each database, SQLite's and PostgreSQL's, that adds its
+//     column.
+//
+// JSON out and in, both databases' inserts, queries and erasures, the sizes by
+// which queues and answers are bounded, and copies follow. A member of a type
+// that no other has also needs a case in each switch over the types of At. Tests
+// of each fail until it is there: TestEveryMemberIsAField in this package, and
+// those by which what is stored comes back in those of the databases.
+type Field[T any] struct {
+	// Name is the member's in JSON, and Group that of the JSON object which it
+	// is in; empty: it is in the outermost.
+	Name, Group string
+
+	// Column is the member's column in a database; empty: it is called Name. A
+	// database adds the unit in which it keeps a time or a duration.
+	Column string
+
+	Required bool // the zero value is written, and is not an absent member
+	Content  bool // recorded only where the log policy says so
+	Text     bool // the bytes are text; those of other fields are JSON
+
+	// At returns a pointer to the member. It is one of *string, *[]byte, *int,
+	// *int64, *float64, *bool, *[]string, *time.Time, *time.Duration, *ID, *Kind,
+	// *State, *[]Attempt, **string, **int64 and **float64. A member that is zero
+	// or nil is absent unless it is Required or Known.
+	At func(*T) any
+
+	// Known returns a pointer to what says whether the member is known, where
+	// that is not for its value to say. It is nil for other members.
+	Known func(*T) *bool
+
+	names names
+}
+
+// names are those of a field as JSON has them: quoted, with a colon.
+type names struct{ member, group string }
+
+func named[T any](fields []Field[T]) []Field[T] {
+	for i := range fields {
+		f := &fields[i]
+		f.names.member = `"` + f.Name + `":`
+		if f.Group != "" {
+			f.names.group = `"` + f.Group + `":`
+		}
+	}
+	return fields
+}
+
+// RecordFields are the members of a record in the order of their JSON, but for
+// Decision, Shared and SharesContent, by which a store keeps what several records
+// have in common.
+var RecordFields = named([]Field[Record]{
+	{Name: "trace_id", Column: "id", Required: true, At: func(r *Record) any { return &r.ID }},
+	{Name: "time", At: func(r *Record) any { return &r.Time }},
+	{Name: "workspace", Required: true, At: func(r *Record) any { return &r.Workspace }},
+	{Name: "kind", At: func(r *Record) any { return &r.Kind }},
+	{Name: "key", Required: true, At: func(r *Record) any { return &r.Key }},
+	{Name: "state", At: func(r *Record) any { return &r.State }},
+	{Name: "api_key", At: func(r *Record) any { return &r.APIKey }},
+	{Name: "version", At: func(r *Record) any { return &r.Version }},
+	{Name: "revision", At: func(r *Record) any { return &r.Revision }},
+	{Name: "prompt", At: func(r *Record) any { return &r.Prompt }},
+	{Name: "prompt_version", At: func(r *Record) any { return &r.PromptVersion }},
+	{Name: "row", Column: "matched_row", At: func(r *Record) any { return &r.Row }},
+	{Name: "variant", At: func(r *Record) any { return &r.Variant }},
+	{Name: "provider", At: func(r *Record) any { return &r.Provider }},
+	{Name: "model", At: func(r *Record) any { return &r.Model }},
+	{Name: "status", At: func(r *Record) any { return &r.Status }},
+	{Name: "code", At: func(r *Record) any { return &r.Code }},
+	{Name: "finish_reason", At: func(r *Record) any { return &r.FinishReason }},
+	{Name: "latency_ms", Column: "latency", At: func(r *Record) any { return &r.Latency }},
+	{Name: "first_token_ms", Column: "first_token", At: func(r *Record) any { return &r.FirstToken }},
+	{Name: "prompt_tokens", Group: "usage", Known: hasUsage, At: func(r *Record) any { return &r.PromptTokens }},
+	{Name: "completion_tokens", Group: "usage", Known: hasUsage, At: func(r *Record) any { return &r.CompletionTokens }},
+	{Name: "total_tokens", Group: "usage", Known: hasUsage, At: func(r *Record) any { return &r.TotalTokens }},
+	{Name: "cost_usd", Column: "cost", At: func(r *Record) any { return &r.Cost }},
+	{Name: "cached", At: func(r *Record) any { return &r.Cached }},
+	{Name: "notes", At: func(r *Record) any { return &r.Notes }},
+	{Name: "attempts", At: func(r *Record) any { return &r.Attempts }},
+	{Name: "metadata", At: func(r *Record) any { return &r.Metadata }},
+	{Name: "context", Content: true, At: func(r *Record) any { return &r.Context }},
+	{Name: "variables", Content: true, At: func(r *Record) any { return &r.Variables }},
+	{Name: "messages", Content: true, At: func(r *Record) any { return &r.Messages }},
+	{Name: "response", Content: true, Text: true, At: func(r *Record) any { return &r.Response }},
+	{Name: "tool_calls", Content: true, At: func(r *Record) any { return &r.ToolCalls }},
+})
+
+func hasUsage(r *Record) *bool { return &r.HasUsage }
+
+// MetricsFields are the members of metrics in the order of their JSON, but for
+// Reply, which is stored beside them.
+var MetricsFields = named([]Field[Metrics]{
+	{Name: "id", At: func(m *Metrics) any { return (*ID)(&m.UUID) }},
+	{Name: "trace_id", Required: true, At: func(m *Metrics) any { return &m.TraceID }},
+	{Name: "time", At: func(m *Metrics) any { return &m.Time }},
+	{Name: "workspace", Required: true, At: func(m *Metrics) any { return &m.Workspace }},
+	{Name: "api_key", At: func(m *Metrics) any { return &m.APIKey }},
+	{Name: "score", At: func(m *Metrics) any { return &m.Score }},
+	{Name: "latency_ms", At: func(m *Metrics) any { return &m.Latency }},
+	{Name: "roundtrip_time_ms", At: func(m *Metrics) any { return &m.RoundtripTime }},
+	{Name: "llm_response", At: func(m *Metrics) any { return &m.LLMResponse }},
+	{Name: "chain_id", At: func(m *Metrics) any { return &m.ChainID }},
+	{Name: "conversation_id", At: func(m *Metrics) any { return &m.ConversationID }},
+	{Name: "prompt_tokens", Group: "usage", At: func(m *Metrics) any { return &m.PromptTokens }},
+	{Name: "completion_tokens", Group: "usage", At: func(m *Metrics) any { return &m.CompletionTokens }},
+	{Name: "total_tokens", Group: "usage", At: func(m *Metrics) any { return &m.TotalTokens }},
+	{Name: "metadata", At: func(m *Metrics) any { return &m.Metadata }},
+})
+
+// attemptFields are the members of an attempt as it is shown. The JSON that a
+// store keeps has its own names, with nanoseconds.
+var attemptFields = named([]Field[Attempt]{
+	{Name: "provider", Required: true, At: func(a *Attempt) any { return &a.Provider }},
+	{Name: "model", At: func(a *Attempt) any { return &a.Model }},
+	{Name: "status", At: func(a *Attempt) any { return &a.Status }},
+	{Name: "code", At: func(a *Attempt) any { return &a.Code }},
+	{Name: "latency_ms", Required: true, At: func(a *Attempt) any { return &a.Latency }},
+	{Name: "started_ms", At: func(a *Attempt) any { return &a.Started }},
+	{Name: "wait_ms", At: func(a *Attempt) any { return &a.Wait }},
+	{Name: "first_token_ms", At: func(a *Attempt) any { return &a.FirstToken }},
+	{Name: "prompt_tokens", At: func(a *Attempt) any { return &a.PromptTokens }},
+	{Name: "completion_tokens", At: func(a *Attempt) any { return &a.CompletionTokens }},
+	{Name: "estimated", At: func(a *Attempt) any { return &a.Estimated }},
+	{Name: "hedge", At: func(a *Attempt) any { return &a.Hedge }},
+})
+
+// buffers are the members of a record that are bytes, of any size.
+var buffers = func() (all []Field[Record]) {
+	for _, f := range RecordFields {
+		if _, ok := f.At(new(Record)).(*[]byte); ok {
+			all = append(all, f)
+		}
+	}
+	return all
+}()
+
+func (f *Field[T]) bytes(of *T) *[]byte { return f.At(of).(*[]byte) }
