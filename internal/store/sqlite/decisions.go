@@ -27,26 +27,20 @@ func shownBy(r *trace.Record) shown {
 	return showsMetadata
 }
 
-// shownOf and decisionID are what the columns of a trace have.
+// shownOf is what the column shared of a trace has.
 func shownOf(r *trace.Record) any {
 	if r.Shared == nil {
 		return nil
 	}
-	return int64(shownBy(r))
+	return shownBy(r)
 }
 
-func decisionID(r *trace.Record) any {
-	if r.Decision.IsZero() {
-		return nil
-	}
-	return r.Decision[:]
-}
+// sharedMembers are the columns of a trace that may be those of its decision,
+// each with what it has to show for that.
+var sharedMembers = map[string]shown{"metadata": showsMetadata, "context": showsContent, "variables": showsContent}
 
-// The members of a trace as it is shown: its own, or those of its decision.
 var (
 	shownMetadata   = shownMember("metadata", showsMetadata)
-	shownContext    = shownMember("context", showsContent)
-	shownVariables  = shownMember("variables", showsContent)
 	notesOfDecision = decisionMember("notes", showsMetadata)
 )
 

@@ -193,10 +193,11 @@ SELECT n, m.seq, coalesce(octet_length(llm_response), 0) + coalesce(octet_length
 FROM doomed CROSS JOIN metrics AS m INDEXED BY metrics_trace_id USING (trace_id)
 WHERE n >= ?1 AND (n > ?1 OR m.seq > ?2) AND m.seq <= ?3 AND workspace = ?4
 ORDER BY n, m.seq LIMIT ?5`
-	// A decision goes with the last of its traces.
-	doomedTraces = `
-SELECT n, t.seq, coalesce(octet_length(metadata), 0) + coalesce(octet_length(context), 0) + coalesce(octet_length(variables), 0) +
-	coalesce(octet_length(messages), 0) + coalesce(octet_length(response), 0) + coalesce(octet_length(tool_calls), 0) + coalesce(octet_length(notes), 0) + coalesce((
+)
+
+// A decision goes with the last of its traces.
+var doomedTraces = `
+SELECT n, t.seq, ` + textBytes(trace.RecordFields) + ` + coalesce((
 		SELECT coalesce(octet_length(d.notes), 0) + coalesce(octet_length(d.metadata), 0) + coalesce(octet_length(d.context), 0) + coalesce(octet_length(d.variables), 0)
 		FROM decisions AS d WHERE d.id = t.decision_id AND t.shared IS NOT NULL AND t.seq = (
 			SELECT max(seq) FROM traces INDEXED BY traces_decision WHERE decision_id = d.id AND shared IS NOT NULL
@@ -205,7 +206,6 @@ SELECT n, t.seq, coalesce(octet_length(metadata), 0) + coalesce(octet_length(con
 FROM doomed CROSS JOIN traces AS t ON t.id = trace_id
 WHERE n >= ?1 AND (n > ?1 OR t.seq > ?2) AND t.seq <= ?3 AND workspace = ?4
 ORDER BY n, t.seq LIMIT ?5`
-)
 
 // delete deletes what was found, a little in each transaction. What tells whose
 // the traces are goes last, or who tries again would not find the rest: their own

@@ -210,8 +210,8 @@ func metricsConditions(f *trace.Filter) (clauses, error) {
 	c.equal("conversation_id", f.ConversationID)
 	c.equal("chain_id", f.ChainID)
 	if f.Kind != 0 {
-		low, high := kindBytes(f.Kind)
-		c.add("substr(trace_id, 7, 1) IN (?, ?)", low, high)
+		low, high := f.Kind.IDBytes()
+		c.add("substr(trace_id, 7, 1) IN (?, ?)", []byte{low}, []byte{high})
 	}
 	return c, c.metadata(metricsTable.metadata, f.Metadata)
 }

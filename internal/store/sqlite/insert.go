@@ -4,36 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
-)
-
-var (
-	// Binding is a quarter of an insert's cost, so a record is inserted by the
-	// first of these that has all of it: what a configuration's evaluation has,
-	// what one has beside that of a prompt, or of a request with several keys, and
-	// what comes from an upstream call.
-	answerColumns = []string{
-		"id", "time_ms", "workspace", "kind", "key", "state", "api_key", "version", "revision", "matched_row", "variant",
-		"status", "latency_us", "notes", "metadata", "context", "variables", "messages", "response",
-	}
-	evaluationColumns = slices.Concat(answerColumns, []string{"provider", "model", "decision_id", "shared"})
-	traceColumns      = slices.Concat(evaluationColumns, []string{
-		"attempts", "code", "first_token_us", "prompt_tokens", "completion_tokens",
-		"total_tokens", "cost", "cached", "tool_calls", "finish_reason", "prompt", "prompt_version",
-	})
-
-	metricsColumns = []string{
-		"id", "trace_id", "time_ms", "workspace", "api_key", "score", "latency_ms", "roundtrip_time_ms", "llm_response",
-		"chain_id", "conversation_id", "prompt_tokens", "completion_tokens", "total_tokens", "metadata",
-	}
 )
 
 // rowsAtOnce is how many rows one statement inserts, where there are as many.
@@ -90,12 +67,15 @@ func (i *inserter) reset() {
 	i.args = i.args[:0]
 }
 
-// recordInserter inserts records by traceColumns, evaluationColumns or
-// answerColumns.
-type recordInserter struct{ whole, evaluation, answer inserter }
+// recordInserter inserts records by answerFields, evaluationFields or
+// traceFields.
+type recordInserter struct {
+	answer, evaluation, whole inserter
+	rest                      []any // of a record, beyond answerFields
+}
 
 func (i *recordInserter) all() [3]*inserter {
-	return [...]*inserter{&i.whole, &i.evaluation, &i.answer}
+	return [...]*inserter{&i.answer, &i.evaluation, &i.whole}
 }
 
 // statements are the writer's, prepared once. args is reused for each row that
@@ -144,13 +124,13 @@ func (s *statements) prepare(ctx context.Context, conn *sql.Conn) error {
 		verb, table string
 		columns     []string
 	}{
-		{&s.starts.whole, "INSERT OR IGNORE", "traces", traceColumns},
-		{&s.starts.evaluation, "INSERT OR IGNORE", "traces", evaluationColumns},
-		{&s.starts.answer, "INSERT OR IGNORE", "traces", answerColumns},
-		{&s.records.whole, "INSERT OR REPLACE", "traces", traceColumns},
-		{&s.records.evaluation, "INSERT OR REPLACE", "traces", evaluationColumns},
-		{&s.records.answer, "INSERT OR REPLACE", "traces", answerColumns},
-		{&s.metrics, "INSERT", "metrics", metricsColumns},
+		{&s.starts.whole, "INSERT OR IGNORE", "traces", columnsOf(traceFields)},
+		{&s.starts.evaluation, "INSERT OR IGNORE", "traces", columnsOf(evaluationFields)},
+		{&s.starts.answer, "INSERT OR IGNORE", "traces", columnsOf(answerFields)},
+		{&s.records.whole, "INSERT OR REPLACE", "traces", columnsOf(traceFields)},
+		{&s.records.evaluation, "INSERT OR REPLACE", "traces", columnsOf(evaluationFields)},
+		{&s.records.answer, "INSERT OR REPLACE", "traces", columnsOf(answerFields)},
+		{&s.metrics, "INSERT", "metrics", columnsOf(trace.MetricsFields)},
 	} {
 		p.into.columns = len(p.columns)
 		var err error
@@ -230,44 +210,31 @@ func (s *statements) allRecords(ctx context.Context, into *recordInserter, recor
 	return nil
 }
 
-func (i *recordInserter) add(ctx context.Context, r *trace.Record) error {
-	notes, err := jsonArray(r.Notes)
-	if err != nil {
+// add inserts a record by the shortest list that has all of it.
+func (i *recordInserter) add(ctx context.Context, r *trace.Record) (err error) {
+	row := len(i.answer.args)
+	if i.answer.args, err = bindAll(i.answer.args, answerFields, r); err != nil {
 		return err
 	}
-	into := &i.answer
-	switch {
-	case hasCall(r):
+	if i.rest, err = bindAll(i.rest[:0], traceFields[len(answerFields):], r); err != nil {
+		return err
+	}
+	rest := len(i.rest)
+	for rest > 0 && i.rest[rest-1] == nil {
+		rest--
+	}
+	if rest == 0 {
+		return i.answer.add(ctx, i.answer.args)
+	}
+	into := &i.evaluation
+	if len(answerFields)+rest > into.columns {
 		into = &i.whole
-	case r.Provider != "" || r.Model != "" || r.Shared != nil || !r.Decision.IsZero():
-		into = &i.evaluation
 	}
-	args := append(into.args,
-		r.ID[:], r.Time.UnixMilli(), r.Workspace, r.Kind.String(), r.Key, r.State.String(), text(r.APIKey),
-		text(r.Version), text(r.Revision), text(r.Row), text(r.Variant), integer(int64(r.Status)), micros(r.Latency),
-		notes, content(r.Metadata), content(r.Context), content(r.Variables), content(r.Messages), content(r.Response),
-	)
-	if into != &i.answer {
-		args = append(args, text(r.Provider), text(r.Model), decisionID(r), shownOf(r))
-	}
-	if into == &i.whole {
-		attempts, err := jsonArray(r.Attempts)
-		if err != nil {
-			return err
-		}
-		args = append(args,
-			attempts, text(r.Code), micros(r.FirstToken),
-			usage(r, r.PromptTokens), usage(r, r.CompletionTokens), usage(r, r.TotalTokens), cost(r.Cost), flag(r.Cached),
-			content(r.ToolCalls), text(r.FinishReason), text(r.Prompt), text(r.PromptVersion),
-		)
-	}
+	answer := i.answer.args[row:]
+	args := append(append(into.args, answer...), i.rest[:into.columns-len(answer)]...)
+	clear(answer)
+	i.answer.args = i.answer.args[:row]
 	return into.add(ctx, args)
-}
-
-// hasCall reports whether a member of r stands in traceColumns alone.
-func hasCall(r *trace.Record) bool {
-	return len(r.Attempts) > 0 || r.Code != "" || r.FirstToken != 0 || r.HasUsage || r.Cost != 0 || r.Cached ||
-		len(r.ToolCalls) > 0 || r.FinishReason != "" || r.Prompt != "" || r.PromptVersion != ""
 }
 
 // allMetrics inserts metrics, but for those that had been stored with an
@@ -285,80 +252,15 @@ func (s *statements) allMetrics(ctx context.Context, all []*trace.Metrics) error
 				continue
 			}
 		}
-		err := s.metrics.add(ctx, append(s.metrics.args,
-			s.uuids[size*n:][:size], m.TraceID[:], m.Time.UnixMilli(), m.Workspace, text(m.APIKey),
-			optional(m.Score), optional(m.Latency), optional(m.RoundtripTime),
-			optional(m.LLMResponse), optional(m.ChainID), optional(m.ConversationID),
-			optional(m.PromptTokens), optional(m.CompletionTokens), optional(m.TotalTokens), content(m.Metadata),
-		))
+		row := len(s.metrics.args)
+		args, err := bindAll(s.metrics.args, trace.MetricsFields, m)
 		if err != nil {
+			return err
+		}
+		args[row] = s.uuids[size*n:][:size] // its id, which comes first
+		if err := s.metrics.add(ctx, args); err != nil {
 			return err
 		}
 	}
 	return s.metrics.flush(ctx)
-}
-
-// What is absent is stored as NULL. The values have the types that the driver
-// takes as they are.
-
-func text(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
-}
-
-// content is text that came as bytes; as bytes it would be stored as a BLOB,
-// which SQLite's JSON functions refuse.
-func content(b []byte) any {
-	if len(b) == 0 {
-		return nil
-	}
-	return string(b)
-}
-
-func integer(n int64) any {
-	if n == 0 {
-		return nil
-	}
-	return n
-}
-
-func micros(d time.Duration) any { return integer(d.Microseconds()) }
-
-func usage(r *trace.Record, tokens int64) any {
-	if !r.HasUsage {
-		return nil
-	}
-	return tokens
-}
-
-func cost(dollars float64) any {
-	if dollars == 0 {
-		return nil
-	}
-	return dollars
-}
-
-func flag(set bool) any {
-	if !set {
-		return nil
-	}
-	return int64(1)
-}
-
-func optional[T any](p *T) any {
-	if p == nil {
-		return nil
-	}
-	return *p
-}
-
-// jsonArray is the JSON of a list, nil for an empty one.
-func jsonArray[T any](list []T) (any, error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	encoded, err := json.Marshal(list)
-	return string(encoded), err
 }

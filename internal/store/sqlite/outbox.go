@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -305,10 +304,7 @@ FROM erasures WHERE seq > ? AND workspace = ? ORDER BY seq LIMIT 1`, after, n.wo
 	return &e, position, err
 }
 
-var (
-	versionList = "workspace, kind, key, version, first_seen_ms, content"
-	metricsList = strings.Join(metricsColumns, ", ")
-)
+const versionList = "workspace, kind, key, version, first_seen_ms, content"
 
 func (n *gathering) versions(ctx context.Context, from, to int64) (int64, error) {
 	return n.gather(ctx, "versions", versionList, from, to, func(scan func(...any) error, seq *int64) (int, error) {

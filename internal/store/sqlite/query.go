@@ -8,88 +8,34 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-var (
-	// shortColumns are what a list shows of a trace. The rest can be megabytes,
-	// and is only read where it is asked for.
-	shortColumns = []string{
-		"id", "time_ms", "workspace", "kind", "key", "state", "api_key", "version", "revision", "matched_row", "variant",
-		"status", "latency_us", "notes", shownMetadata, "provider", "model", "attempts", "code", "first_token_us",
-		"prompt_tokens", "completion_tokens", "total_tokens", "cost", "cached", "finish_reason", "prompt", "prompt_version",
-		"decision_id", notesOfDecision,
-	}
-	contentColumns = []string{shownContext, shownVariables, "messages", "response", "tool_calls"}
-
-	shortList = strings.Join(shortColumns, ", ")
-	wholeList = strings.Join(slices.Concat(shortColumns, contentColumns), ", ")
-)
-
-// scanRecord reads a row of shortColumns or, if whole, of those and
-// contentColumns. Before them stand the columns that go to first.
+// scanRecord reads a row of shortList or, if whole, of wholeList. Before its
+// columns stand those that go to first.
 func scanRecord(scan func(...any) error, whole bool, first ...any) (*trace.Record, error) {
-	var (
-		rec                            trace.Record
-		rawID, attempts, notes         []byte
-		rawDecision, sharedNotes       []byte
-		timeMillis                     int64
-		kind, state                    string
-		apiKey, version, revision, row sql.NullString
-		variant, provider, model, code sql.NullString
-		status, latency, firstToken    sql.NullInt64
-		promptTokens, completionTokens sql.NullInt64
-		totalTokens                    sql.NullInt64
-		dollars                        sql.NullFloat64
-		cached                         sql.NullBool
-		finish, prompt, promptVersion  sql.NullString
-	)
-	into := append(first,
-		&rawID, &timeMillis, &rec.Workspace, &kind, &rec.Key, &state, &apiKey, &version, &revision, &row, &variant,
-		&status, &latency, &notes, &rec.Metadata, &provider, &model, &attempts, &code, &firstToken,
-		&promptTokens, &completionTokens, &totalTokens, &dollars, &cached, &finish, &prompt, &promptVersion,
-		&rawDecision, &sharedNotes)
+	fields := shortFields
 	if whole {
-		into = append(into, &rec.Context, &rec.Variables, &rec.Messages, &rec.Response, &rec.ToolCalls)
+		fields = wholeFields
 	}
-	if err := scan(into...); err != nil {
-		return nil, err
-	}
-	copy(rec.ID[:], rawID)
-	copy(rec.Decision[:], rawDecision)
-	rec.Time = time.UnixMilli(timeMillis)
-	rec.Kind, _ = trace.ParseKind(kind)
-	rec.State, _ = trace.ParseState(state)
-	rec.APIKey, rec.Version, rec.Revision, rec.Row = apiKey.String, version.String, revision.String, row.String
-	rec.Variant, rec.Provider, rec.Model, rec.Code = variant.String, provider.String, model.String, code.String
-	rec.Status = int(status.Int64)
-	rec.Latency = time.Duration(latency.Int64) * time.Microsecond
-	rec.FirstToken = time.Duration(firstToken.Int64) * time.Microsecond
-	rec.HasUsage = totalTokens.Valid
-	rec.PromptTokens, rec.CompletionTokens, rec.TotalTokens = promptTokens.Int64, completionTokens.Int64, totalTokens.Int64
-	rec.Cost = dollars.Float64
-	rec.Cached = cached.Bool
-	rec.FinishReason, rec.Prompt, rec.PromptVersion = finish.String, prompt.String, promptVersion.String
-	if err := fromJSON(attempts, &rec.Attempts); err != nil {
-		return nil, fmt.Errorf("trace %s: attempts: %w", rec.ID, err)
-	}
-	for _, some := range [][]byte{sharedNotes, notes} {
-		var list []string
-		if err := fromJSON(some, &list); err != nil {
-			return nil, fmt.Errorf("trace %s: notes: %w", rec.ID, err)
+	var rec trace.Record
+	var sharedNotes []byte
+	var notes []string
+	err := scanFields(scan, fields, &rec, first, &sharedNotes)
+	if err == nil && sharedNotes != nil {
+		if err = fromJSON(sharedNotes, &notes); err != nil {
+			err = fmt.Errorf("notes: %w", err)
 		}
-		rec.Notes = append(rec.Notes, list...)
+		rec.Notes = append(notes, rec.Notes...)
+	}
+	switch {
+	case err != nil && rec.ID.IsZero():
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("trace %s: %w", rec.ID, err)
 	}
 	return &rec, nil
-}
-
-func fromJSON[T any](text []byte, into *[]T) error {
-	if text == nil {
-		return nil
-	}
-	return json.Unmarshal(text, into)
 }
 
 // clauses are conditions that all have to hold, and the values of their
@@ -130,8 +76,8 @@ func conditions(f *trace.Filter) (clauses, error) {
 	var c clauses
 	if f.Kind != 0 {
 		// The kind stands in the id too, and so in every index.
-		low, high := kindBytes(f.Kind)
-		c.add("substr(id, 7, 1) IN (?, ?)", low, high)
+		low, high := f.Kind.IDBytes()
+		c.add("substr(id, 7, 1) IN (?, ?)", []byte{low}, []byte{high})
 		c.equal("kind", f.Kind.String())
 	}
 	c.equal("workspace", f.Workspace)
@@ -161,13 +107,6 @@ func conditions(f *trace.Filter) (clauses, error) {
 		c.add(fmt.Sprintf(reported, "chain_id"), f.ChainID)
 	}
 	return c, c.metadata(shownMetadata, f.Metadata)
-}
-
-// kindBytes are the two forms of the byte of an id that has the kind: its last
-// bit is of the counter.
-func kindBytes(kind trace.Kind) (low, high []byte) {
-	low = []byte{8<<4 | byte(kind)<<1}
-	return low, []byte{low[0] | 1}
 }
 
 // metadata adds what the expression of metadata has to match.

@@ -98,23 +98,10 @@ func reportSize(m *trace.Metrics) int {
 	return size
 }
 
-// scanMetrics reads a row of metricsColumns. Before them stand the columns that
-// go to first.
-func scanMetrics(scan func(...any) error, first ...any) (trace.Metrics, error) {
-	var (
-		m             trace.Metrics
-		uuid, traceID []byte
-		timeMillis    int64
-		apiKey        sql.NullString
-	)
-	err := scan(append(first, &uuid, &traceID, &timeMillis, &m.Workspace, &apiKey, &m.Score, &m.Latency, &m.RoundtripTime,
-		&m.LLMResponse, &m.ChainID, &m.ConversationID, &m.PromptTokens, &m.CompletionTokens, &m.TotalTokens,
-		&m.Metadata)...)
-	copy(m.UUID[:], uuid)
-	copy(m.TraceID[:], traceID)
-	m.Time = time.UnixMilli(timeMillis)
-	m.APIKey = apiKey.String
-	return m, err
+// scanMetrics reads a row of metricsList. Before its columns stand those that go
+// to first.
+func scanMetrics(scan func(...any) error, first ...any) (m trace.Metrics, err error) {
+	return m, scanFields(scan, trace.MetricsFields, &m, first)
 }
 
 // StoredVersion is a version of a definition as the store keeps it.

@@ -68,11 +68,27 @@ func fullRecord(id trace.ID, at time.Time) *trace.Record {
 	}
 }
 
+// haveEveryField holds that what is to come back has a value in every column.
+func haveEveryField[T any](t *testing.T, fields []trace.Field[T], of *T) {
+	t.Helper()
+	values, err := bindAll(nil, fields, of)
+	if err != nil {
+		t.Error(err)
+	}
+	for i, value := range values {
+		if value == nil {
+			t.Errorf("nothing is stored of %s", fields[i].Name)
+		}
+	}
+}
+
 func TestRecordsComeBackAsTheyWere(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	at := time.UnixMilli(1790000000123)
 	authority := mustAuthority(t)
 	full := fullRecord(authority.New(trace.KindEndpoint, at), at)
+	full.FinishReason, full.Prompt, full.PromptVersion = "length", "reply", "v"
+	haveEveryField(t, trace.RecordFields, full)
 	bare := &trace.Record{ID: authority.New(trace.KindPrompt, at), Time: at, Workspace: "w", Kind: trace.KindPrompt, Key: "k"}
 	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{full, bare}}); err != nil {
 		t.Fatal(err)
@@ -104,6 +120,7 @@ func TestMetricsComeBackAsTheyWere(t *testing.T) {
 		},
 		{TraceID: id, Workspace: "default", Time: at.Add(time.Second), Score: new(100.0)},
 	}
+	haveEveryField(t, trace.MetricsFields[1:], &want[0]) // the store gives it its id
 	if err := s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{&want[0], &want[1]}}); err != nil {
 		t.Fatal(err)
 	}
