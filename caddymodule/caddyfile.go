@@ -137,7 +137,7 @@ var workspaceOptions = []string{
 	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "in_flight", "provider", "workspace",
 }
 
-// unmarshalOption reads the option that d stands on.
+// unmarshalOption reads the option at which d is.
 func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 	switch option := d.Val(); option {
 	case "definitions":
