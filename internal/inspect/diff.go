@@ -11,28 +11,28 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// Comparison is what differs between two versions of a workspace.
+// Comparison is the difference between two versions of a workspace.
 type Comparison struct {
 	// Old and New are the workspaces' revisions.
 	Old string `json:"old"`
 	New string `json:"new"`
-	// Model tells that the data model, context.yaml, differs.
+	// Model reports whether the data model, context.yaml, differs.
 	Model       bool     `json:"model_changed"`
 	Definitions []Change `json:"definitions"`
 }
 
-// What happened to a definition.
+// The kinds of changes of a definition.
 const (
 	Added   = "added"
 	Removed = "removed"
 	Changed = "changed"
-	// Affected is a definition that is as it was but answers differently, or
-	// may do so, because of the data model or of another configuration it asks
-	// for.
+	// Affected is a definition that was not edited and answers differently, or
+	// may do so: the data model has changed, or another configuration that the
+	// definition asks for.
 	Affected = "affected"
 )
 
-// Change is what differs of one definition.
+// Change is the difference of one definition.
 type Change struct {
 	Kind       string `json:"kind"`
 	Key        string `json:"key"`
@@ -41,13 +41,13 @@ type Change struct {
 	NewVersion string `json:"new_version,omitempty"`
 	// Members are the paths of the members that differ.
 	Members []string `json:"members,omitempty"`
-	// Answers are the contexts that get another answer: one example for each
-	// pair of rows that answered and answer them. A prompt's answer is the
-	// variant's name; what the variant says is among the members.
+	// Answers are contexts that get another answer. There is one example for
+	// each pair of the row that answered and the row that answers now. The
+	// answer of a prompt is the variant's name; its text is among the members.
 	Answers []AnswerChange `json:"answers,omitempty"`
-	// Undecided says that there may be other such contexts: the search was
-	// ended by its work bound, or there is neither an example nor proof that
-	// there is none.
+	// Undecided reports whether there may be other such contexts: the search
+	// ended at its bound, or found neither an example nor proof that there is
+	// none.
 	Undecided bool `json:"undecided,omitempty"`
 }
 
@@ -55,13 +55,13 @@ type Change struct {
 type AnswerChange struct {
 	// Context is the example, null where the request has none.
 	Context json.RawMessage `json:"context"`
-	// At is when the request comes, where the answer depends on it.
+	// At is the instant of the request, if the answer depends on it.
 	At  *time.Time `json:"at,omitempty"`
 	Old Side       `json:"old"`
 	New Side       `json:"new"`
 }
 
-// Side is an answer of one of two versions.
+// Side is the answer of one of two versions.
 type Side struct {
 	Row   string          `json:"row,omitempty"`
 	Value json.RawMessage `json:"value,omitempty"`
@@ -69,9 +69,9 @@ type Side struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// Compare finds what differs between two versions of a workspace, given by
-// their directories. now is the instant from which on schedules are looked at.
-// The error is a *document.MultiError for a workspace that can't be loaded.
+// Compare compares two versions of a workspace, given by their directories, from
+// the instant now on: schedules that ended before it do not count. The error is
+// a *document.MultiError for a workspace that can't be loaded.
 func Compare(oldDir, newDir string, now time.Time) (*Comparison, error) {
 	before, err := definition.Load(oldDir)
 	if err != nil {
@@ -129,10 +129,10 @@ func compare(before, after *definition.Snapshot, models changedModel, now time.T
 	return c
 }
 
-// Empty tells that nothing differs.
+// Empty reports whether nothing differs.
 func (c *Comparison) Empty() bool { return !c.Model && len(c.Definitions) == 0 }
 
-// definitions are the definitions of a kind by key.
+// definitions returns the definitions of a kind by key.
 func definitions(s *definition.Snapshot, kind trace.Kind) map[string]*definition.Definition {
 	m := make(map[string]*definition.Definition)
 	for d := range s.All() {
@@ -143,8 +143,8 @@ func definitions(s *definition.Snapshot, kind trace.Kind) map[string]*definition
 	return m
 }
 
-// configsDiffer reports whether any remote configuration differs, which others
-// may ask for.
+// configsDiffer reports whether any remote configuration differs. Other
+// definitions may ask for its value.
 func configsDiffer(before, after *definition.Snapshot) bool {
 	if len(before.RemoteConfigs) != len(after.RemoteConfigs) {
 		return true
@@ -157,11 +157,11 @@ func configsDiffer(before, after *definition.Snapshot) bool {
 	return false
 }
 
-// maxMembers is how many paths of members are listed.
+// maxMembers bounds how many paths of members are listed.
 const maxMembers = 50
 
-// changedMembers lists the paths of what differs between two contents. Lists
-// are compared as a whole: a row that moves moves all rows below.
+// changedMembers lists the paths of the members that differ. It compares lists
+// as a whole: a row that moves moves all rows below.
 func changedMembers(before, after []byte) []string {
 	var a, b any
 	if json.Unmarshal(before, &a) != nil || json.Unmarshal(after, &b) != nil {
@@ -194,7 +194,7 @@ func collectChanges(path string, a, b any, paths *[]string) {
 	}
 }
 
-// sameValue compares values, not text: 1.0 is 1.
+// sameValue reports whether two values are equal, not their text: 1.0 is 1.
 func sameValue(a, b json.RawMessage) bool {
 	if string(a) == string(b) {
 		return true

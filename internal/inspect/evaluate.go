@@ -20,24 +20,24 @@ import (
 // Query asks what a definition answers.
 type Query struct {
 	Key string
-	// Kind is needed where definitions of several kinds have the key.
+	// Kind is required if definitions of several kinds have the key.
 	Kind trace.Kind
 	// Context and Variables are objects, null or nil, as a request has them.
 	Context, Variables *fastjson.Value
-	// At is when the request would come. It decides about schedules.
+	// At is the instant of the request, for schedules.
 	At time.Time
 	// Explain asks for Answer.Rows.
 	Explain bool
 }
 
-// Answer is what a request would get, and why.
+// Answer is the answer that a request would get, and why.
 type Answer struct {
 	Kind     string `json:"kind"` // prompt, endpoint or remoteconfig
 	Key      string `json:"key"`
 	Version  string `json:"version"`
 	Revision string `json:"revision"`
-	// Value is what the API answers with; for an endpoint, the prompt that
-	// the model is sent. It is empty where Problem says why.
+	// Value is the answer of the API; for an endpoint, the prompt that the
+	// model is sent. It is empty if there is a Problem.
 	Value json.RawMessage `json:"value,omitempty"`
 	// Type is the type of a remote configuration.
 	Type string `json:"type,omitempty"`
@@ -45,17 +45,17 @@ type Answer struct {
 	// endpoint would try, in order.
 	Variant string   `json:"variant,omitempty"`
 	Targets []Target `json:"targets,omitempty"`
-	// Row is the id of the row that answered, or "default". Position is where
-	// it stands, file:line:column, and Reason that of the trace.
+	// Row is the id of the row that answered, or "default". Position is its
+	// place, file:line:column, and Reason the reason as a trace has it.
 	Row      string `json:"row"`
 	Reason   string `json:"reason"`
 	Position string `json:"position,omitempty"`
-	// Notes are what was observed in the context: "field: reason".
+	// Notes are remarks on the context: "field: reason".
 	Notes []string `json:"notes,omitempty"`
-	// Problem is why the gateway would refuse the request all the same, such
-	// as a variable that is missing.
+	// Problem is the reason why the gateway would refuse the request although
+	// the definition exists, such as a missing variable.
 	Problem string `json:"problem,omitempty"`
-	// Rows tells of every row why it does or does not match.
+	// Rows explains for each row why it matches or does not.
 	Rows []Row `json:"rows,omitempty"`
 }
 
@@ -68,20 +68,20 @@ type Target struct {
 // Row is the explanation of a row.
 type Row struct {
 	Row string `json:"row"`
-	// Position is where the condition stands that is not met, or the row.
+	// Position is the place of the condition that is not met, or of the row.
 	Position string `json:"position"`
 	Matched  bool   `json:"matched"`
-	// Field, Cell and Value are the first condition that is not met and what
-	// it was compared with.
+	// Field, Cell and Value are the first condition that is not met and the
+	// value that it was compared with.
 	Field string `json:"field,omitempty"`
 	Cell  string `json:"cell,omitempty"`
 	Value string `json:"value,omitempty"`
 }
 
-// KeyError is a query for a key that no definition has, or several have.
+// KeyError is the error for a key that no definition has, or several have.
 type KeyError struct{ message string }
 
-// Error is the message, with the nearest keys.
+// Error returns the message, with the nearest keys.
 func (e *KeyError) Error() string { return e.message }
 
 // Evaluate answers a query. The error is a *KeyError, or a *rules.BindError
@@ -118,7 +118,7 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 			a.Targets = append(a.Targets, Target{t.Provider, t.Model})
 		}
 	}
-	for _, n := range b.Notes() { // those of the evaluation, too
+	for _, n := range b.Notes() { // also those of the evaluation
 		a.Notes = append(a.Notes, n.Field+": "+n.Reason)
 	}
 	a.Reason, a.Row = decision.Reason.String(), rowID(table, decision)
@@ -156,7 +156,7 @@ func (a *Answer) explain(e rules.Explanation) {
 	}
 }
 
-// rowID names the row that answered.
+// rowID returns the id of the row that answered.
 func rowID(t *rules.Table, d rules.Decision) string {
 	if d.Row < 0 {
 		return "default"
@@ -164,7 +164,7 @@ func rowID(t *rules.Table, d rules.Decision) string {
 	return t.Rows()[d.Row].ID
 }
 
-// find finds the definition a query is about.
+// find finds the definition that a query names.
 func find(s *definition.Snapshot, key string, kind trace.Kind) (*definition.Definition, error) {
 	var found []*definition.Definition
 	var known []string
@@ -195,7 +195,7 @@ func find(s *definition.Snapshot, key string, kind trace.Kind) (*definition.Defi
 	return nil, &KeyError{fmt.Sprintf("%q is the key of several definitions: give the kind, one of %s", key, strings.Join(words, ", "))}
 }
 
-// Summary is one definition in a list of what is loaded.
+// Summary is a definition in the list of those loaded.
 type Summary struct {
 	Kind    string `json:"kind"`
 	Key     string `json:"key"`
@@ -217,7 +217,7 @@ func Summaries(s *definition.Snapshot) []Summary {
 	return list
 }
 
-// tableOf is the table of a definition, or nil.
+// tableOf returns the table of a definition, or nil.
 func tableOf(s *definition.Snapshot, kind trace.Kind, key string) *rules.Table {
 	switch kind {
 	case trace.KindPrompt:
@@ -232,7 +232,7 @@ func tableOf(s *definition.Snapshot, kind trace.Kind, key string) *rules.Table {
 	return nil
 }
 
-// Counts is how many definitions of each kind a workspace has.
+// Counts holds the number of definitions of each kind.
 type Counts struct {
 	Prompts       int `json:"prompts"`
 	Endpoints     int `json:"endpoints"`
@@ -244,7 +244,7 @@ func Count(s *definition.Snapshot) Counts {
 	return Counts{len(s.Prompts), len(s.Endpoints), len(s.RemoteConfigs)}
 }
 
-// unionKeys are the sorted keys of two maps.
+// unionKeys returns the keys of two maps in ascending order.
 func unionKeys[V any](a, b map[string]V) []string {
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.SortFunc(keys, cmp.Compare)

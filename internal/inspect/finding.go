@@ -14,7 +14,7 @@ type Finding struct {
 	Line    int    `json:"line,omitempty"`
 	Column  int    `json:"column,omitempty"`
 	Message string `json:"message"`
-	// More is how many findings of one kind this one stands for.
+	// More is how many findings of one kind this one sums up; 0: it is one.
 	More int `json:"more,omitempty"`
 }
 

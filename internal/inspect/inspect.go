@@ -1,6 +1,6 @@
 // Package inspect answers questions about a workspace for people and tools:
-// what a request would be answered and why, and what one version of a
-// workspace answers that another does not.
+// which answer a request would get and why, and which requests get another
+// answer from another version of the workspace.
 package inspect
 
 import (
@@ -33,14 +33,14 @@ func ParseKind(word string) (trace.Kind, error) {
 	return 0, fmt.Errorf("unknown kind %q%s", word, document.DidYouMean(word, words))
 }
 
-// ParseObject reads an object that stands for a request's context or
-// variables: JSON, or YAML, which is shorter to type. Empty text is no object.
-// name stands in error messages, which are a *document.MultiError.
+// ParseObject reads a request's context or variables: JSON, or YAML, which is
+// shorter to type. It returns nil for empty text. The error is a
+// *document.MultiError, whose messages begin with name.
 func ParseObject(name string, text []byte) (*fastjson.Value, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, nil
 	}
-	// Both readers report duplicate members; that of JSON is the stricter.
+	// Both readers report duplicate members; the reader of JSON is stricter.
 	if json.Valid(text) {
 		name += ".json"
 	}
@@ -66,8 +66,8 @@ func ParseObject(name string, text []byte) (*fastjson.Value, error) {
 	return fastjson.ParseBytes(raw)
 }
 
-// ParseInstant reads RFC 3339, or a date, which begins at midnight UTC. The
-// empty text is now.
+// ParseInstant reads a time as RFC 3339 or a date, which is its midnight in UTC.
+// The empty text is the present.
 func ParseInstant(text string) (time.Time, error) {
 	if text == "" {
 		return time.Now(), nil

@@ -10,15 +10,15 @@ import (
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
-// rowSource is a row of a table as its file has it, whichever layout it is
-// written in.
+// rowSource is a row of a table as the file has it, in the layout of a matrix or
+// of rules.
 type rowSource struct {
 	cells []document.Member
-	// active are from and until, where they are given.
+	// active has the members from and until, if they are given.
 	active []document.Member
 	split  *document.Node
 	ramp   *document.Node
-	// text is shared by rows that say the same.
+	// text is equal for rows with the same conditions and the same answer.
 	text string
 }
 
@@ -81,7 +81,8 @@ func readRows(d *definition.Definition) (def *document.Node, rows []rowSource, o
 	return def, rows, true
 }
 
-// take reads a member of a row. What a split does depends on the row's id.
+// take reads a member of a row. The id is part of the text of a row with a
+// split: the split depends on it.
 func (r *rowSource) take(m document.Member, id *document.Node) {
 	switch m.Key.Text {
 	case "from", "until":
@@ -104,7 +105,7 @@ func (r *rowSource) take(m document.Member, id *document.Node) {
 	r.text += nodeText(m.Key) + "=" + nodeText(m.Value) + ";"
 }
 
-// units are the names of the fields by which a row divides its callers.
+// units returns the fields by which a row divides its callers.
 func (r *rowSource) units() []string {
 	var names []string
 	for _, n := range []*document.Node{r.split, r.ramp} {
@@ -115,7 +116,7 @@ func (r *rowSource) units() []string {
 	return names
 }
 
-// rule is the row as a rule that only has conditions.
+// rule returns the row as a rule that only has conditions.
 func (r *rowSource) rule() *document.Node {
 	n := &document.Node{Shape: document.Mapping, Members: []document.Member{
 		member("when", &document.Node{Shape: document.Mapping, Members: r.cells}),
@@ -131,8 +132,7 @@ func member(key string, value *document.Node) document.Member {
 	return document.Member{Key: scalar(key), Value: value}
 }
 
-// moments are rows that are active from the instants at which a ramp begins
-// and ends.
+// moments returns rows that become active when a ramp begins and when it ends.
 func (r *rowSource) moments() []rowSource {
 	var rows []rowSource
 	for _, name := range []string{"start", "end"} {
@@ -143,7 +143,7 @@ func (r *rowSource) moments() []rowSource {
 	return rows
 }
 
-// segmentRows are the rows of a data model's segments.
+// segmentRows returns the rows of a data model's segments.
 func segmentRows(model *document.Node) []rowSource {
 	var rows []rowSource
 	segments := model.Get("segments")
@@ -158,9 +158,9 @@ func segmentRows(model *document.Node) []rowSource {
 	return rows
 }
 
-// boundaryRows are rows that tell apart what a change of the data model does:
-// values that are within the bounds of a field in one version alone, and text
-// that only differs by case.
+// boundaryRows returns rows that tell apart the values on which two data models
+// may differ: those within the bounds of a field in one version alone, and texts
+// that only differ by case.
 func boundaryRows(models changedModel, rows []rowSource) []rowSource {
 	var out []rowSource
 	add := func(field, cell string, quoted bool) {
@@ -206,9 +206,8 @@ func boundaryRows(models changedModel, rows []rowSource) []rowSource {
 // literal is a number or a text in an expression.
 var literal = regexp.MustCompile(`-?\d+(?:\.\d+)?|"[^"\\]*"|'[^'\\]*'`)
 
-// computedRows are rows that compare every field with every literal of the
-// computed fields' expressions. Which comparisons make sense is for the caller
-// to find out.
+// computedRows returns rows that compare every field with every literal of the
+// computed fields' expressions. The caller finds out which of them make sense.
 func computedRows(model *document.Node) []rowSource {
 	computed, fields := model.Get("computed"), model.Get("fields")
 	if computed == nil || fields == nil {
@@ -230,16 +229,16 @@ func computedRows(model *document.Node) []rowSource {
 			}
 		}
 	}
-	// A field that an expression only asks the presence of.
+	// An expression may ask for no more than the presence of a field.
 	for _, field := range fields.Members {
 		add(field.Key.Text, "present", false)
 	}
 	return rows
 }
 
-// jointTable compiles rows into one table, so that its examples tell apart
-// what any of the rows does. Cells that the data model does not understand
-// count as any.
+// jointTable compiles rows into one table. Its examples tell apart all values
+// that any of the rows tells apart. A cell that the data model does not
+// understand counts as any.
 func jointTable(model *rules.Model, rows []rowSource) *rules.Table {
 	compile := func(rows []rowSource) (*rules.Table, bool) {
 		list := &document.Node{Shape: document.Sequence}
@@ -281,8 +280,8 @@ func jointTable(model *rules.Model, rows []rowSource) *rules.Table {
 	return t
 }
 
-// anyConfig resolves conditions on other configurations to one that may or may
-// not be met.
+// anyConfig resolves a condition on another configuration to a condition that
+// may or may not be met.
 func anyConfig(model *rules.Model) func(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
 	empty := rules.DecodeTable(model, &document.Node{Shape: document.Mapping}, rules.Options{}, new(document.Errors))
 	return func(_, _ *document.Node, _ *document.Errors) *rules.Prerequisite {

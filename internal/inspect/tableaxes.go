@@ -10,7 +10,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
-// axis is a field, or the instant of the request, with its classes.
+// axis is a field, or the instant of the request, with its classes of values.
 type axis struct {
 	field   string
 	classes []axisClass
@@ -21,7 +21,7 @@ type axisClass struct {
 	old, new []uint64
 }
 
-// prepare finds the classes of values of all fields that either table reads.
+// prepare finds the classes of all fields that either table reads.
 func (d *tableDiff) prepare(before, after *definition.Snapshot, models changedModel) {
 	joint := slices.Concat(d.old.rows, d.new.rows)
 	for _, r := range joint {
@@ -42,13 +42,12 @@ func (d *tableDiff) prepare(before, after *definition.Snapshot, models changedMo
 	if models.any {
 		d.read(jointTable(before.Model, joint), joint, reads)
 	}
-	// Few classes first: that leaves least to try.
+	// The axes with the fewest classes come first: that leaves least to try.
 	slices.SortStableFunc(d.axes, func(a, b axis) int { return len(a.classes) - len(b.classes) })
 }
 
-// auxiliaryRows are rows whose cells tell apart what the rows of the tables
-// tell apart only by way of segments, computed fields and other
-// configurations.
+// auxiliaryRows returns rows for the values that the tables tell apart only
+// through segments, computed fields and other configurations.
 func auxiliaryRows(before, after *definition.Snapshot, models changedModel, rows []rowSource) []rowSource {
 	var out []rowSource
 	indirect := false
@@ -58,7 +57,7 @@ func auxiliaryRows(before, after *definition.Snapshot, models changedModel, rows
 		for _, r := range queue {
 			for _, cell := range r.cells {
 				if cell.Key.Text != "config" {
-					indirect = true // perhaps: a segment or a computed field
+					indirect = true // it may be a segment or a computed field
 					continue
 				}
 				for _, m := range cell.Value.Members {
@@ -89,7 +88,8 @@ func auxiliaryRows(before, after *definition.Snapshot, models changedModel, rows
 	return out
 }
 
-// read takes the classes of the joint table of rows. reads are the fields that matter.
+// read takes the classes of the joint table of rows. reads are the fields that
+// matter.
 func (d *tableDiff) read(t *rules.Table, joint []rowSource, reads []string) {
 	if t == nil {
 		d.exhausted = true
@@ -121,7 +121,7 @@ func (d *tableDiff) read(t *rules.Table, joint []rowSource, reads []string) {
 	}
 }
 
-// add adds a class unless the axis has its value.
+// add adds a class unless the axis has one with its value.
 func (d *tableDiff) add(a *axis, value string, rows []uint64) {
 	if slices.ContainsFunc(a.classes, func(c axisClass) bool { return c.value == value }) {
 		return
@@ -138,8 +138,8 @@ func (d *tableDiff) add(a *axis, value string, rows []uint64) {
 			c.new[i>>6] |= 1 << (i & 63)
 		}
 	}
-	// The class is one of either data model, to which these rows mean
-	// something else than to the other.
+	// The two data models may read the rows differently: the class is one of
+	// either.
 	for w := range c.old {
 		c.old[w] |= d.old.affected[w]
 	}
@@ -149,9 +149,9 @@ func (d *tableDiff) add(a *axis, value string, rows []uint64) {
 	a.classes = append(a.classes, c)
 }
 
-// lists adds what the classes of a list field leave out: lists of several
-// elements. Those are the elements that cells name, alone, in pairs where they
-// are few, all together, and as a cell wants them all.
+// lists adds lists of several elements to the classes of a list field: the
+// elements that cells name each alone, in pairs if they are few, all together,
+// and those that one cell wants together.
 func (d *tableDiff) lists(a *axis, f rules.FieldExamples, rows []rowSource) {
 	i := slices.IndexFunc(f.Classes, func(c rules.ExampleClass) bool { return !c.Known })
 	if i < 0 {
@@ -186,7 +186,7 @@ func (d *tableDiff) lists(a *axis, f rules.FieldExamples, rows []rowSource) {
 
 func (d *tableDiff) addList(a *axis, may []uint64, elements ...string) {
 	if len(elements) > 0 {
-		list, _ := json.Marshal(elements) // can't fail on text
+		list, _ := json.Marshal(elements) // text can't fail
 		d.add(a, string(list), may)
 	}
 }

@@ -29,11 +29,23 @@ const (
 )
 
 // tableDiff searches the contexts that two versions of a table answer
-// differently. The cells of both divide every field into classes of values
-// that none of them tells apart; what differs is found by going through the
-// combinations of classes, leaving out those that only meet rows that both
-// versions have, in the same order. Every context found is proved by
+// differently. The cells of both versions divide the values of every field into
+// classes that no cell tells apart. The search goes through the combinations of
+// classes. It leaves out a combination if the rows that still match are the same
+// in both versions, in the same order. Each context that it finds is proved by
 // evaluating it on both sides.
+//
+// For example, a row for plan free is added as the second:
+//
+//	old             new
+//	1  pro   a      1  pro   a
+//	                2  free  c
+//	2  any   b      3  any   b
+//
+// The classes of plan are pro, free, and any other value. pro and any other
+// value match the same rows on both sides and are left out. free matches b in
+// the old version, and c and then b in the new one: it is evaluated, and the
+// answers are b and c.
 type tableDiff struct {
 	old, new side
 	axes     []axis
@@ -42,7 +54,7 @@ type tableDiff struct {
 	noFields []byte // a context in which every field is missing
 
 	models changedModel
-	joint  *rules.Table // of the rows of both, old ones first
+	joint  *rules.Table // the rows of both versions, the old ones first
 
 	evaluations, steps int
 	exhausted          bool            // not all was tried
@@ -61,13 +73,13 @@ type side struct {
 	table  *rules.Table
 	value  func(rules.Decision) json.RawMessage
 	rows   []rowSource
-	def    string // what answers by default
+	def    string // the default answer
 	prefix string // of the texts of all rows, where their values depend on more
 	texts  []string
-	// indirect are the rows that ask for segments, computed fields or other
-	// configurations, divided those that divide their callers.
-	// ramped are those of the latter whose shares change with the time, and
-	// affected those that the change of the data model gives another meaning.
+	// Sets of rows: indirect ask for segments, computed fields or other
+	// configurations; divided divide their callers; ramped do so by shares that
+	// change with the time; affected have another meaning in the other data
+	// model.
 	indirect, divided, ramped, affected []uint64
 	last                                rules.Decision
 
@@ -75,14 +87,15 @@ type side struct {
 	bound  rules.Binding
 }
 
-// newTableDiff prepares the comparison, or returns nil for what has no table.
+// newTableDiff prepares the comparison. It returns nil for a definition without a
+// table.
 func newTableDiff(before, after *definition.Snapshot, kind trace.Kind, key string, models changedModel, configs bool, now time.Time) *tableDiff {
 	d := &tableDiff{now: now, models: models, seen: make(map[string]bool), found: make(map[string]bool), changes: []AnswerChange{}}
 	if !d.old.take(before, kind, key) || !d.new.take(after, kind, key) {
 		return nil
 	}
 	if !d.old.read(before, kind, key) || !d.new.read(after, kind, key) {
-		d.exhausted = true // the files have changed since they were loaded
+		d.exhausted = true // a file has changed since it was loaded
 		return d
 	}
 	configs = configs || models.reads(d.old.table.Fields()) || models.reads(d.new.table.Fields()) || len(models.segments) > 0
@@ -131,14 +144,14 @@ func (s *side) read(snapshot *definition.Snapshot, kind trace.Kind, key string) 
 	s.rows = rows
 	s.prefix = nodeText(def.Get("type")) + ";"
 	if merge := def.Get("merge"); !merge.IsNull() {
-		s.prefix += s.def + ";" // rows only give what differs from the default
+		s.prefix += s.def + ";" // rows only hold the difference from the default
 	}
 	return true
 }
 
-// mark gives every row the text by which it is known to be in both versions.
-// A row whose cells may have another meaning in the other version is not; mark
-// reports whether there is one.
+// mark gives every row a text. Rows of the two versions with the same text are
+// the same row. A row whose cells may have another meaning in the other version
+// gets a text of its own; mark reports whether there is such a row.
 func (s *side) mark(version string, models changedModel, configs bool) bool {
 	words := (len(s.rows) + 63) / 64
 	s.indirect, s.divided = make([]uint64, words), make([]uint64, words)
@@ -174,7 +187,7 @@ func (s *side) mark(version string, models changedModel, configs bool) bool {
 	return marked
 }
 
-// allRows has a bit for each of n rows.
+// allRows returns a set with a bit for each of n rows.
 func allRows(n int) []uint64 {
 	words := make([]uint64, (n+63)/64)
 	for i := range n {
@@ -183,8 +196,8 @@ func allRows(n int) []uint64 {
 	return words
 }
 
-// sameRows reports whether the rows that are left on both sides are the same
-// ones in the same order.
+// sameRows reports whether the sets of both sides hold the same rows in the same
+// order.
 func (d *tableDiff) sameRows(old, new []uint64) bool {
 	if d.old.def != d.new.def || d.old.prefix != d.new.prefix {
 		return false
@@ -199,7 +212,7 @@ func (d *tableDiff) sameRows(old, new []uint64) bool {
 	return i < 0 && j < 0
 }
 
-// nextRow is the first row from one on, or -1.
+// nextRow returns the first row of a set that is not below from, or -1.
 func nextRow(words []uint64, from int) int {
 	for w := from >> 6; w < len(words); w++ {
 		word := words[w]
@@ -213,7 +226,7 @@ func nextRow(words []uint64, from int) int {
 	return -1
 }
 
-// run searches. undecided says that there may be other contexts than those
+// run searches. undecided reports whether there may be other contexts than those
 // found.
 func (d *tableDiff) run() (changes []AnswerChange, undecided bool) {
 	if d.old.rows == nil && d.new.rows == nil && d.exhausted {
@@ -231,8 +244,8 @@ func (d *tableDiff) run() (changes []AnswerChange, undecided bool) {
 		undecided = !d.solve()
 	}
 	if len(d.changes) == 0 {
-		// What changed in the data model, or of a split, has no example, which
-		// is no proof that there is none.
+		// A change of the data model or of a split may have an effect that no
+		// example shows.
 		return nil, undecided || d.affected || d.unsure || d.splitsDiffer()
 	}
 	return d.changes, undecided
@@ -248,8 +261,8 @@ func (d *tableDiff) splitsDiffer() bool {
 
 func hasBit(words []uint64, i int) bool { return i >= 0 && words[i>>6]>>(i&63)&1 != 0 }
 
-// context is a context with values of fields, where the later data model reads
-// them, or the earlier one where it alone declares them all.
+// context returns a context with values of fields, at the places where the later
+// data model reads them, or the earlier one if it alone declares them all.
 func (d *tableDiff) context(values map[string]string) []byte {
 	if len(values) == 0 {
 		return d.noFields
@@ -269,8 +282,8 @@ func (d *tableDiff) context(values map[string]string) []byte {
 	return context
 }
 
-// compare evaluates a context on both sides and keeps it when the answers
-// differ and no other example shows the same.
+// compare evaluates a context on both sides. It keeps the context if the answers
+// differ and no other example shows the same rows and answers.
 func (d *tableDiff) compare(old, new []byte, at time.Time) {
 	d.evaluations++
 	a, b := d.old.answer(old, at), d.new.answer(new, at)
@@ -292,11 +305,11 @@ func (d *tableDiff) compare(old, new []byte, at time.Time) {
 	d.changes = append(d.changes, c)
 }
 
-// answer evaluates a context. Nil is no context.
+// answer evaluates a context on one side. Nil is a request without a context.
 func (s *side) answer(context []byte, at time.Time) Side {
 	var v *fastjson.Value
 	if context != nil {
-		v, _ = s.parser.ParseBytes(context) // made of valid parts
+		v, _ = s.parser.ParseBytes(context) // it is made of valid parts
 	}
 	s.last = rules.Decision{Row: -1, Outcome: -1}
 	if err := s.model.Bind(&s.bound, v, at); err != nil {
@@ -308,6 +321,6 @@ func (s *side) answer(context []byte, at time.Time) Side {
 }
 
 func quoteJSON(s string) string {
-	b, _ := json.Marshal(s) // can't fail on a string
+	b, _ := json.Marshal(s) // a string can't fail
 	return string(b)
 }

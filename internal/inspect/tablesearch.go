@@ -11,9 +11,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
-// solve looks for a context for each pair of rows of which one has changed. It
-// reports whether all pairs were decided: since rows that are in both versions
-// are in the same order there, no other pair answers the same context.
+// solve looks for a context for each pair of an old and a new row of which one
+// has changed. It reports whether all pairs were decided. Other pairs need no
+// look: unchanged rows are in the same order in both versions, so none of them
+// answers in the new version what another one answered in the old.
 func (d *tableDiff) solve() bool {
 	oldRows, newRows := d.changedRows()
 	if len(oldRows)*len(d.new.rows)+len(newRows)*len(d.old.rows) > maxPairs {
@@ -41,8 +42,8 @@ func (d *tableDiff) solve() bool {
 	return decided
 }
 
-// changedRows are the rows of either version that are not in the other, or in
-// another order. The default, which may be among them, is -1.
+// changedRows returns the rows of either version that are not in the other, or
+// in another order there. -1 is the default.
 func (d *tableDiff) changedRows() (old, new []int) {
 	if d.old.def != d.new.def || d.old.prefix != d.new.prefix {
 		old, new = append(old, -1), append(new, -1)
@@ -58,7 +59,7 @@ func (d *tableDiff) changedRows() (old, new []int) {
 	}
 	a, b = a[first:m], b[first:n]
 	if len(a) > maxMatched || len(b) > maxMatched {
-		a, b = nil, nil // too many to tell which of them are the same
+		a, b = nil, nil // they are too many to be matched
 		for i := first; i < m; i++ {
 			old = append(old, i)
 		}
@@ -67,7 +68,7 @@ func (d *tableDiff) changedRows() (old, new []int) {
 		}
 		return old, new
 	}
-	// The longest sequence of rows that both have.
+	// The rows of the longest common subsequence are unchanged.
 	longest := make([][]int, len(a)+1)
 	longest[len(a)] = make([]int, len(b)+1)
 	for i := len(a) - 1; i >= 0; i-- {
@@ -95,8 +96,8 @@ func (d *tableDiff) changedRows() (old, new []int) {
 	return old, new
 }
 
-// pair looks for a context that one row answers in the old version and another
-// one in the new. It reports whether that is decided.
+// pair looks for a context that one row answers in the old version and the other
+// row in the new one. It reports whether there is one or none for certain.
 func (d *tableDiff) pair(f *rules.Finder, i, j int) bool {
 	n := len(d.old.rows)
 	var meet, fail []int
@@ -120,7 +121,7 @@ func (d *tableDiff) pair(f *rules.Finder, i, j int) bool {
 			d.unsure = d.unsure || i < 0 || j < 0 || d.old.texts[i] != d.new.texts[j]
 			return true
 		case a == i && b == j:
-			return true // a row that is not divided has one answer
+			return true // a row without a split has one answer
 		case a >= 0 && a != i && !slices.Contains(fail, a):
 			fail = append(fail, a)
 		case b >= 0 && b != j && !slices.Contains(fail, n+b):
@@ -142,8 +143,8 @@ func (d *tableDiff) search(depth int, old, new []uint64, path []*axisClass) {
 		d.exhausted = true
 		return
 	}
-	// Another way to the same rows leads to the same answers, unless a row
-	// depends on more than the axes say.
+	// Another combination that matches the same rows has the same answers,
+	// unless a row depends on more than the axes.
 	if !meets(old, d.old.indirect) && !meets(new, d.new.indirect) && !meets(old, d.old.affected) && !meets(new, d.new.affected) {
 		state := string(appendState(strconv.AppendInt(nil, int64(depth), 10), old, new))
 		if meets(old, d.old.ramped) || meets(new, d.new.ramped) {
@@ -187,8 +188,8 @@ func appendState(dst []byte, sets ...[]uint64) []byte {
 	return dst
 }
 
-// try compares the answers to the context of a path, and where a row divides
-// its callers, to several callers.
+// try compares the answers to the context of a path, and to several callers if a
+// row divides its callers.
 func (d *tableDiff) try(old, new []uint64, path []*axisClass) {
 	at := d.now
 	values := make(map[string]string)
@@ -231,8 +232,8 @@ func (d *tableDiff) divide(values map[string]string, at time.Time) {
 	}
 }
 
-// otherTypes are values as another type that conversions make the same, nil
-// where none has one.
+// otherTypes returns the values as another type, which conversions make the
+// same. It returns nil if no value has another type.
 func otherTypes(values map[string]string) map[string]string {
 	other := maps.Clone(values)
 	changed := false
@@ -252,7 +253,7 @@ func otherTypes(values map[string]string) map[string]string {
 	return other
 }
 
-// tryModel compares the answers to contexts that a data model may refuse.
+// tryModel compares the answers to contexts that one data model may refuse.
 func (d *tableDiff) tryModel() {
 	if !d.models.any {
 		return

@@ -8,14 +8,14 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// changedModel is what differs between two data models.
+// changedModel is the difference between two data models, and what it reaches.
 type changedModel struct {
 	any bool
-	// all says that a cell on any field may have another meaning, timezone
-	// that one on a date, or a schedule, may.
+	// all: a cell on any field may have another meaning. timezone: a cell on a
+	// date, and a schedule, may.
 	all, timezone bool
-	// fields are the fields, declared and computed, and segments the segments
-	// that may have other values for the same context.
+	// fields and segments may have other values for the same context. Computed
+	// fields are among the fields.
 	fields, segments map[string]bool
 	old, new         *document.Node
 }
@@ -42,11 +42,11 @@ func modelChanges(before, after *document.Node) changedModel {
 	return c
 }
 
-// identifier is what may be the name of a field in an expression.
+// identifier matches what may be the name of a field in an expression.
 var identifier = regexp.MustCompile(`[\pL_][\pL\pN_]*`)
 
-// follow adds the computed fields and segments of a data model that read what
-// has changed.
+// follow adds the computed fields and segments of a data model that read a
+// changed field or segment.
 func (c *changedModel) follow(model *document.Node) {
 	if c.timezone {
 		if fields := model.Get("fields"); fields != nil {
@@ -84,7 +84,7 @@ func (c *changedModel) follow(model *document.Node) {
 	}
 }
 
-// differing adds the members of a that b has not, or has otherwise.
+// differing adds the members of a that b lacks, or has with another value.
 func differing(to map[string]bool, a, b *document.Node) {
 	if a == nil {
 		return
@@ -96,8 +96,8 @@ func differing(to map[string]bool, a, b *document.Node) {
 	}
 }
 
-// affects reports whether a cell may have another meaning. configs says that
-// the values of other configurations may.
+// affects reports whether a cell may have another meaning. configs: the values
+// of other configurations may differ.
 func (c *changedModel) affects(cell document.Member, configs bool) bool {
 	switch cell.Key.Text {
 	case "segment":
@@ -127,7 +127,7 @@ func (c *changedModel) reads(fields []string) bool {
 	return c.all || c.timezone || slices.ContainsFunc(fields, func(f string) bool { return c.fields[f] })
 }
 
-// nodeText is a text that two nodes share only when they say the same.
+// nodeText returns a text that two nodes have in common only if they are equal.
 func nodeText(n *document.Node) string { return string(appendNode(nil, n)) }
 
 func appendNode(dst []byte, n *document.Node) []byte {

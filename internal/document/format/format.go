@@ -1,7 +1,11 @@
-// Package format lays out the matrices of definition files: the cells of a
-// column stand below each other and below the column's name. Only spaces
-// between the cells of a row change; comments and everything else stay as they
-// are, byte for byte.
+// Package format lays out the matrices of definition files: it aligns the cells
+// of a column below the column's name. Only spaces between the cells of a row
+// change. Comments and all else stay byte for byte.
+//
+//	columns: [plan,value]               columns: [ plan,  value ]
+//	matrix:                             matrix:
+//	  - [enterprise,1] # one     ->       - [ enterprise, 1 ] # one
+//	  - [free,  2]                        - [ free,       2 ]
 package format
 
 import (
@@ -17,14 +21,13 @@ import (
 	"golang.org/x/text/width"
 )
 
-// errChanged is the answer for a file whose meaning a new layout would change.
-// It is a safety net: no such file is known.
+// errChanged is the error for a file whose meaning a new layout would change. It
+// is a safety net: no such file is known.
 var errChanged = errors.New("its layout can't be changed without changing what it says")
 
-// Source lays out the matrix of a definition file. The name decides between
-// YAML and JSON, which is returned as it is, and stands in error messages. A
-// row that spans several lines is left alone. The error is a
-// *document.MultiError for a file that can't be read.
+// Source lays out the matrix of a definition file. It returns JSON as it is, by
+// the extension of name, and leaves a row that spans several lines alone. The
+// error is a *document.MultiError for a file that can't be parsed.
 func Source(name string, data []byte) ([]byte, error) {
 	if document.IsJSON(name) {
 		return data, nil
@@ -62,7 +65,7 @@ func Source(name string, data []byte) ([]byte, error) {
 	return []byte(out), nil
 }
 
-// row is a flow sequence that stands in one line.
+// row is a flow sequence within one line.
 type row struct {
 	line  int      // index into the file's lines
 	head  string   // the line up to and including [
@@ -71,8 +74,8 @@ type row struct {
 	at    []int    // the columns at which the cells begin
 }
 
-// readRow finds the parts of a row, or returns nil for one that is not laid
-// out.
+// readRow splits a row into its parts. It returns nil for a row that is left
+// alone.
 func readRow(lines []string, n *document.Node) *row {
 	if n == nil || n.Shape != document.Sequence || len(n.Items) == 0 || n.Pos.Line > len(lines) {
 		return nil
@@ -88,7 +91,7 @@ func readRow(lines []string, n *document.Node) *row {
 	}
 	r := &row{line: n.Pos.Line - 1, head: line[:start+1], tail: line[start+1+end:]}
 	if last := len(cells) - 1; last > 0 && cells[last] == "" {
-		// A comma behind the last cell.
+		// There is a comma behind the last cell.
 		cells, r.tail = cells[:last], ", "+r.tail
 	}
 	if len(cells) != len(n.Items) {
@@ -98,7 +101,7 @@ func readRow(lines []string, n *document.Node) *row {
 	return r
 }
 
-// alone are the rows that have their line to themselves. A row that an alias
+// alone returns the rows that have a line to themselves. A row that an alias
 // repeats counts once.
 func alone(rows []*row) []*row {
 	slices.SortFunc(rows, func(a, b *row) int { return cmp.Or(cmp.Compare(a.line, b.line), len(a.head)-len(b.head)) })
@@ -110,7 +113,8 @@ func alone(rows []*row) []*row {
 	return slices.DeleteFunc(rows, func(r *row) bool { return count[r.line] > 1 })
 }
 
-// offset is the index of the byte at a column, which counts characters from 1.
+// offset returns the index of the byte at a column. Columns are characters,
+// counted from 1.
 func offset(line string, column int) (int, bool) {
 	for i := range line {
 		if column--; column == 0 {
@@ -120,7 +124,7 @@ func offset(line string, column int) (int, bool) {
 	return 0, false
 }
 
-// align gives every cell its place: the first one behind its bracket, the
+// align gives every cell its column: the first cell behind its bracket, the
 // others where the longest row has them.
 func align(rows []*row) {
 	for i := 0; ; i++ {
@@ -147,7 +151,7 @@ func align(rows []*row) {
 	}
 }
 
-// text is the row's line.
+// text returns the line of the row.
 func (r *row) text() string {
 	var b strings.Builder
 	b.WriteString(r.head)
@@ -168,7 +172,7 @@ func (r *row) text() string {
 	return b.String()
 }
 
-// columns is the width of text in a terminal or an editor.
+// columns returns the width of text in a terminal or an editor.
 func columns(s string) int {
 	n := 0
 	for _, r := range s {
@@ -176,7 +180,7 @@ func columns(s string) int {
 		case r < utf8.RuneSelf:
 			n++
 		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
-			// stands on the character before it
+			// It has no width of its own.
 		default:
 			n++
 			if k := width.LookupRune(r).Kind(); k == width.EastAsianWide || k == width.EastAsianFullwidth {
@@ -187,7 +191,8 @@ func columns(s string) int {
 	return n
 }
 
-// same reports whether two documents say the same, wherever it stands in them.
+// same reports whether two documents are equal but for the places of their
+// values.
 func same(a, b *document.Node) bool {
 	if a == nil || b == nil {
 		return a == b

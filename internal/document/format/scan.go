@@ -2,10 +2,10 @@ package format
 
 import "strings"
 
-// scanCells reads the entries of a YAML flow sequence from behind its opening
-// bracket, without the spaces around them, and returns the offset of the
-// closing bracket. It is false for a sequence that does not end in the line,
-// or has a comment in it.
+// scanCells reads the entries of a YAML flow sequence, without the spaces around
+// them. s begins behind the opening bracket; end is the offset of the closing
+// one. ok is false for a sequence that does not end in the line or has a comment
+// in it.
 func scanCells(s string) (cells []string, end int, ok bool) {
 	depth, start := 0, 0
 	fresh := true // whether a value may begin here
@@ -14,7 +14,7 @@ func scanCells(s string) (cells []string, end int, ok bool) {
 		case '\n', '\r':
 			return nil, 0, false
 		case ' ', '\t':
-			continue // a quote behind ": " begins a value as well
+			continue // a quote behind ": " also begins a value
 		case '#':
 			if i == 0 || s[i-1] == ' ' || s[i-1] == '\t' {
 				return nil, 0, false
@@ -31,7 +31,7 @@ func scanCells(s string) (cells []string, end int, ok bool) {
 			i += n - 1
 			fresh = false
 		case '[', '{':
-			// In flow style these end a plain value, wherever they stand.
+			// In flow style these end a plain value everywhere.
 			depth++
 			fresh = true
 		case ']', '}':
@@ -58,8 +58,8 @@ func scanCells(s string) (cells []string, end int, ok bool) {
 	return nil, 0, false
 }
 
-// quotedLength is the length of the quoted scalar that s begins with, or 0
-// when it does not end.
+// quotedLength returns the length of the quoted scalar at the beginning of s, or
+// 0 if the scalar does not end.
 func quotedLength(s string) int {
 	quote := s[0]
 	for i := 1; i < len(s); i++ {
