@@ -18,36 +18,105 @@ var (
 )
 
 var (
-	traceNames = []string{
-		"id", "time", "workspace", "kind", "key", "state", "api_key", "version", "revision", "matched_row", "variant",
-		"provider", "model", "status", "code", "latency_ms", "first_token_ms", "prompt_tokens", "completion_tokens",
-		"total_tokens", "cost", "cached", "attempts", "notes", "metadata", "context", "variables", "messages", "response",
-		"tool_calls", "finish_reason", "prompt", "prompt_version",
-	}
-	metricsNames = []string{
-		"id", "trace_id", "time", "workspace", "api_key", "score", "latency_ms", "roundtrip_time_ms", "llm_response",
-		"chain_id", "conversation_id", "prompt_tokens", "completion_tokens", "total_tokens", "metadata",
-	}
+	traceNames   = columnsOf(trace.RecordFields)
+	metricsNames = columnsOf(trace.MetricsFields)
 )
 
-// appendTrace appends the values of traceNames.
-func appendTrace(values []any, r *trace.Record) []any {
-	return append(values,
-		[16]byte(r.ID), clampTime(r.Time), cleanText(r.Workspace), r.Kind.String(), cleanText(r.Key), r.State.String(),
-		text(r.APIKey), text(r.Version), text(r.Revision), text(r.Row), text(r.Variant),
-		text(r.Provider), text(r.Model), status(r.Status), text(r.Code), millis(r.Latency), millis(r.FirstToken),
-		usage(r, r.PromptTokens), usage(r, r.CompletionTokens), usage(r, r.TotalTokens),
-		cost(r.Cost), flag(r.Cached), attempts(r.Attempts), notes(r.Notes), document(r.Metadata), document(r.Context),
-		document(r.Variables), document(r.Messages), content(r.Response), document(r.ToolCalls),
-		text(r.FinishReason), text(r.Prompt), text(r.PromptVersion))
+func columnsOf[T any](fields []trace.Field[T]) (columns []string) {
+	for i := range fields {
+		f := &fields[i]
+		column := f.Column
+		if column == "" {
+			column = f.Name
+		}
+		if _, ok := f.At(new(T)).(*time.Duration); ok {
+			column += "_ms"
+		}
+		columns = append(columns, column)
+	}
+	return columns
 }
 
-// appendMetrics appends the values of metricsNames.
-func appendMetrics(values []any, m *trace.Metrics) []any {
-	return append(values,
-		m.UUID, [16]byte(m.TraceID), clampTime(m.Time), cleanText(m.Workspace), text(m.APIKey),
-		m.Score, m.Latency, m.RoundtripTime, optional(m.LLMResponse), optional(m.ChainID), optional(m.ConversationID),
-		m.PromptTokens, m.CompletionTokens, m.TotalTokens, document(m.Metadata))
+// fillRow puts the values of the columns of fields in the place of those of the
+// row before. A text that is the same is neither cleaned nor allocated again.
+func fillRow[T any](values []any, fields []trace.Field[T], of *T) {
+	for i := range fields {
+		f := &fields[i]
+		switch at := f.At(of).(type) {
+		case *string: // as most are
+			if same, ok := values[i].(string); ok && same == *at {
+				continue
+			}
+			if values[i] = nil; *at != "" || f.Required {
+				values[i] = cleanText(*at)
+			}
+		default:
+			values[i] = nil
+			if f.Known == nil || *f.Known(of) {
+				values[i] = value(f, at)
+			}
+		}
+	}
+}
+
+// value is what the column of a field that is no *string has. What is absent
+// becomes null.
+func value[T any](f *trace.Field[T], at any) any {
+	switch at := at.(type) {
+	case *[]byte:
+		switch {
+		case len(*at) == 0:
+			return nil
+		case f.Text:
+			return cleanText(string(*at))
+		}
+		return cleanJSON(*at)
+	case *trace.ID:
+		return [16]byte(*at)
+	case *time.Time:
+		return clampTime(*at)
+	case *trace.Kind:
+		return at.String()
+	case *trace.State:
+		return at.String()
+	case *time.Duration:
+		if *at == 0 {
+			return nil
+		}
+		return float64(at.Microseconds()) / 1000
+	case *int:
+		if *at == 0 {
+			return nil
+		}
+		return int32(min(max(*at, -1<<31), 1<<31-1))
+	case *int64:
+		return *at // it is known
+	case *float64:
+		if *at == 0 {
+			return nil
+		}
+		return *at
+	case *bool:
+		if !*at {
+			return nil
+		}
+		return true
+	case *[]string:
+		return notes(*at)
+	case *[]trace.Attempt:
+		return attempts(*at)
+	case **string:
+		if *at == nil {
+			return nil
+		}
+		return cleanText(**at)
+	case **int64:
+		return *at
+	case **float64:
+		return *at
+	default:
+		panic(fmt.Sprintf("column %s: a %T can't be stored", f.Name, at)) // a test holds that there is none
+	}
 }
 
 // copySQL takes rows from their stage to their table, in an order in which no two
@@ -64,72 +133,6 @@ var upsertTraces = fmt.Sprintf(` ON CONFLICT (id) DO UPDATE SET (%s) = (excluded
 
 func rankSQL(state string) string {
 	return fmt.Sprintf("CASE %s WHEN 'started' THEN 0 WHEN 'interrupted' THEN 1 ELSE 2 END", state)
-}
-
-// What is absent becomes null.
-
-func text(s string) any {
-	if s == "" {
-		return nil
-	}
-	return cleanText(s)
-}
-
-func optional(s *string) any {
-	if s == nil {
-		return nil
-	}
-	return cleanText(*s)
-}
-
-func content(b []byte) any {
-	if len(b) == 0 {
-		return nil
-	}
-	return cleanText(string(b))
-}
-
-// document is JSON.
-func document(b []byte) any {
-	if len(b) == 0 {
-		return nil
-	}
-	return cleanJSON(b)
-}
-
-func status(n int) any {
-	if n == 0 {
-		return nil
-	}
-	return int32(min(max(n, -1<<31), 1<<31-1))
-}
-
-func millis(d time.Duration) any {
-	if d == 0 {
-		return nil
-	}
-	return float64(d.Microseconds()) / 1000
-}
-
-func usage(r *trace.Record, tokens int64) any {
-	if !r.HasUsage {
-		return nil
-	}
-	return tokens
-}
-
-func cost(dollars float64) any {
-	if dollars == 0 {
-		return nil
-	}
-	return dollars
-}
-
-func flag(set bool) any {
-	if !set {
-		return nil
-	}
-	return true
 }
 
 // attempts is the list in the form in which a record shows it; that in which the

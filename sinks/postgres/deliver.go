@@ -82,25 +82,25 @@ func (s *Sink) put(ctx context.Context, tx *transaction, d *trace.Delivery) erro
 // many single inserts do, in one pipeline or from arrays, and us a third.
 
 func (s *Sink) putTraces(ctx context.Context, tx *transaction, records []*trace.Record) error {
-	return stage(ctx, tx, traceStage, traceNames, latest(records), appendTrace, s.sql.traces)
+	return stage(ctx, tx, traceStage, traceNames, trace.RecordFields, latest(records), s.sql.traces)
 }
 
 func (s *Sink) putMetrics(ctx context.Context, tx *transaction, metrics []*trace.Metrics) error {
-	return stage(ctx, tx, metricsStage, metricsNames, metrics, appendMetrics, s.sql.metrics)
+	return stage(ctx, tx, metricsStage, metricsNames, trace.MetricsFields, metrics, s.sql.metrics)
 }
 
 // stage copies rows to a stage and inserts them from there.
-func stage[R any](ctx context.Context, tx *transaction, stage pgx.Identifier, names []string, rows []R, appendRow func([]any, R) []any, insert string) error {
+func stage[T any](ctx context.Context, tx *transaction, stage pgx.Identifier, names []string, fields []trace.Field[T], rows []*T, insert string) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	values := make([]any, 0, len(names))
+	values := make([]any, len(names))
 	next := 0
 	_, err := tx.conn.CopyFrom(ctx, stage, names, pgx.CopyFromFunc(func() ([]any, error) {
 		if next == len(rows) {
 			return nil, nil
 		}
-		values = appendRow(values[:0], rows[next])
+		fillRow(values, fields, rows[next])
 		next++
 		return values, nil
 	}))

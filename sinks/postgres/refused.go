@@ -96,11 +96,15 @@ func carefully[R any](ctx context.Context, tx *transaction, found *findings, row
 // stripRecord copies what of a record is not content.
 func stripRecord(r *trace.Record) *trace.Record {
 	c := *r
-	c.Notes = []string{"content left out: the database refused it"}
-	c.Attempts, c.Metadata, c.Context, c.Variables, c.Messages, c.Response, c.ToolCalls = nil, nil, nil, nil, nil, nil, nil
-	for _, text := range []*string{&c.Workspace, &c.APIKey, &c.Key, &c.Version, &c.Revision, &c.Row, &c.Variant, &c.Prompt, &c.PromptVersion, &c.Provider, &c.Model, &c.Code, &c.FinishReason} {
-		*text = shorten(*text)
+	for i := range trace.RecordFields {
+		switch at := trace.RecordFields[i].At(&c).(type) {
+		case *string:
+			*at = shorten(*at)
+		case *[]byte:
+			*at = nil
+		}
 	}
+	c.Notes, c.Attempts = []string{"content left out: the database refused it"}, nil
 	return &c
 }
 
