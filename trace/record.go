@@ -135,15 +135,15 @@ var records = sync.Pool{New: func() any { return new(Record) }}
 // AcquireRecord returns an empty record, whose slices may have capacity.
 func AcquireRecord() *Record { return records.Get().(*Record) }
 
-// maxBuffers is the room for buffers on a stack. It is no bound on how many a
+// roomForBuffers is how many buffers fit on the stack. It does not bound how many a
 // record may have.
-const maxBuffers = 8
+const roomForBuffers = 8
 
 // ReleaseRecord gives back a record that was not handed to a recorder.
 func ReleaseRecord(r *Record) {
 	clear(r.Attempts)
 	clear(r.Notes)
-	own := make([][]byte, 0, maxBuffers)
+	own := make([][]byte, 0, roomForBuffers)
 	for i := range buffers {
 		own = append(own, kept(*buffers[i].bytes(r)))
 	}
@@ -163,7 +163,7 @@ func kept(buffer []byte) []byte {
 
 // CopyFrom makes r equal to from, in buffers of its own but for what is shared.
 func (r *Record) CopyFrom(from *Record) {
-	own := make([][]byte, 0, maxBuffers)
+	own := make([][]byte, 0, roomForBuffers)
 	for i := range buffers {
 		own = append(own, *buffers[i].bytes(r))
 	}
