@@ -52,7 +52,7 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 			return apiError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
 		}
 	}
-	workspace.Logger.Info("traces were erased",
+	workspace.Logger.Info("traces erased",
 		zap.Int64("traces", erased.Traces), zap.Int64("metrics", erased.Metrics), zap.Int64("replies", erased.Replies))
 	return writeJSON(w, map[string]any{"erased": map[string]int64{
 		"traces": erased.Traces, "metrics": erased.Metrics, "replies": erased.Replies,

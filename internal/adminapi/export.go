@@ -33,7 +33,7 @@ func serveExport(w http.ResponseWriter, r *http.Request) error {
 		err = out.Flush()
 	}
 	if err != nil {
-		q.workspace.Logger.Error("an export broke off", zap.Error(err))
+		q.workspace.Logger.Error("export broke off", zap.Error(err))
 		// The status and some lines are sent already: only a cut connection
 		// shows that lines are missing.
 		panic(http.ErrAbortHandler)
