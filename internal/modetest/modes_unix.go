@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -28,12 +29,16 @@ func UnderUmasks(t *testing.T, check func(path string)) {
 		check(path)
 		return
 	}
+	var wait sync.WaitGroup
+	defer wait.Wait()
 	for _, umask := range []string{"0", "777", "277"} {
 		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 		process.Env = append(os.Environ(), variable+"="+umask+" "+filepath.Join(t.TempDir(), "a"))
-		if output, err := process.CombinedOutput(); err != nil {
-			t.Errorf("umask %s: %v\n%s", umask, err, output)
-		}
+		wait.Go(func() {
+			if output, err := process.CombinedOutput(); err != nil {
+				t.Errorf("umask %s: %v\n%s", umask, err, output)
+			}
+		})
 	}
 }
 

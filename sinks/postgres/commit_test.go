@@ -14,6 +14,7 @@ import (
 // server takes the COMMIT, rolls back, and says so in nothing but the tag of its
 // answer: what was delivered would be lost.
 func TestCommitThatRolledBack(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	conn, err := pgx.Connect(t.Context(), server.NewDatabase("Commit"))
 	if err != nil {

@@ -34,6 +34,7 @@ func testDrain(t *testing.T, dsn string) {
 }
 
 func TestDatabaseIsKilledAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	rounds := 8
 	if testing.Short() {
 		rounds = 2
@@ -91,6 +92,7 @@ func TestBadNetwork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes several seconds")
 	}
+	t.Parallel()
 	server := postgrestest.Start(t)
 	p := newProxy(t, server.Address())
 	g := newGateway(t, nil)
@@ -138,6 +140,7 @@ func TestDatabaseIsPaused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes several seconds")
 	}
+	t.Parallel()
 	server := postgrestest.Start(t)
 	g := newGateway(t, nil)
 	d := g.drain(server.DSN(), sinks.Config{Timeout: 2 * time.Second})
@@ -163,6 +166,7 @@ func TestDatabaseIsPaused(t *testing.T) {
 
 // TestFailover promotes a standby that lacks what the primary took last.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	primary := postgrestest.Start(t)
 	standby := postgrestest.StartStandby(t, primary)
 	dsn := fmt.Sprintf("postgres://postgres@%s,%s/postgres?sslmode=disable", primary.Address(), standby.Address())

@@ -34,6 +34,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestSink runs what does no harm to its server on the same one, each in a
 // database of its own.
 func TestSink(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	for _, test := range []struct {
 		name string
@@ -63,7 +64,11 @@ func TestSink(t *testing.T) {
 		{"PasswordsMayChange", testPasswordsMayChange},
 		{"ModesOfTheDriver", testModesOfTheDriver},
 	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, server.NewDatabase(test.name)) })
+		dsn := server.NewDatabase(test.name)
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, dsn)
+		})
 	}
 }
 
