@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"internal/gateway":         {"cache", "internal/definition", "internal/document", "internal/inflight", "internal/invoke", "internal/jsontext", "internal/prompt", "internal/recorder", "internal/redact", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "providers", "rules", "secret", "sinks", "trace"},
 	"internal/inflight":        {},
 	"internal/inspect":         {"internal/definition", "internal/document", "internal/prompt", "internal/regular", "rules", "trace"},
-	"internal/invoke":          {"internal/inflight", "providers", "trace"},
+	"internal/invoke":          {"internal/inflight", "internal/wire", "providers", "trace"},
 	"internal/jsontext":        {},
 	"internal/modetest":        {},
 	"internal/mutation":        {},

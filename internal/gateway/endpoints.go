@@ -291,7 +291,7 @@ const maxKeptResponse = 1 << 20
 func (i *invocation) failed(ctx context.Context, result invoke.Result, err error) *wire.Error {
 	failure, ok := errors.AsType[*invoke.Error](err)
 	if !ok {
-		failure = &invoke.Error{Code: invoke.CodeInternal, Err: err}
+		failure = &invoke.Error{Code: wire.Internal, Err: err}
 	}
 	if errors.Is(context.Cause(ctx), errShutdown) {
 		return i.shutDown(result)
@@ -300,10 +300,7 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 		i.finish(result, statusClientGone, string(invoke.ClientGone))
 		return nil
 	}
-	code, known := wire.LookupCode(failure.Code)
-	if !known {
-		code = wire.Internal
-	}
+	code := failure.Code
 	if code != wire.Overloaded {
 		i.logFailure(failure, code, len(result.Attempts))
 	}

@@ -20,7 +20,7 @@ func (e *Error) Brief() string {
 		return e.Error() // no provider said anything
 	}
 	var b strings.Builder
-	b.WriteString(e.Code)
+	b.WriteString(e.Code.Name)
 	for i, failure := range split(e.Err) {
 		if i == 0 {
 			b.WriteString(": ")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -29,15 +30,15 @@ func TestBrief(t *testing.T) {
 		{context.DeadlineExceeded, "slow: context deadline exceeded"},
 		{errors.New(said), "unknown: an error of the type *errors.errorString"},
 	} {
-		e := &Error{Code: CodeError, Attempts: 2, Err: errors.Join(test.err, errTotal)}
-		if got, want := e.Brief(), CodeError+": "+test.want+"\ndeadline: the endpoint's total time is used up"; got != want {
+		e := &Error{Code: wire.UpstreamError, Attempts: 2, Err: errors.Join(test.err, errTotal)}
+		if got, want := e.Brief(), wire.UpstreamError.Name+": "+test.want+"\ndeadline: the endpoint's total time is used up"; got != want {
 			t.Errorf("%v:\n%q, want\n%q", test.err, got, want)
 		}
-		if e.Err = test.err; strings.Contains(e.Brief(), "PROMPT") || e.Brief() != CodeError+": "+test.want {
+		if e.Err = test.err; strings.Contains(e.Brief(), "PROMPT") || e.Brief() != wire.UpstreamError.Name+": "+test.want {
 			t.Errorf("alone: %q", e.Brief())
 		}
 	}
-	e := &Error{Code: CodeUnavailable, Err: fmt.Errorf("openai: %w", errEjected)}
+	e := &Error{Code: wire.UpstreamUnavailable, Err: fmt.Errorf("openai: %w", errEjected)}
 	if e.Brief() != e.Error() {
 		t.Errorf("nothing tried: %q", e.Brief())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -46,29 +47,29 @@ type ClassRow struct {
 	// Cools tells that the target is left alone for a while: for as long as
 	// the provider asks, or for CoolDown.
 	Cools bool
-	// Code is the word callers get when this class decides the error.
-	Code string
+	// Code is the error callers get when this class decides it.
+	Code wire.Code
 }
 
 // The classes as a table. Documentation and tests print it.
 var classes = []ClassRow{
-	{Class: ClientGone, Meaning: "the caller went away", Code: CodeInterrupted},
-	{Class: Superseded, Meaning: "the other attempt of a hedged call was faster", Code: CodeInterrupted},
-	{Class: Deadline, Meaning: "the endpoint's total time is used up", Code: CodeTimeout},
-	{Class: Connect, Meaning: "no answer: DNS, TCP, TLS, or cut before the headers", Retry: true, Next: true, Counts: true, Code: CodeUnavailable},
-	{Class: Transient, Meaning: "the provider says it failed: 408, 409, 425, 5xx, 529, or such an error inside an answer", Retry: true, Next: true, Counts: true, Code: CodeError},
-	{Class: InvalidAnswer, Meaning: "an answer that is no complete completion", Retry: true, Next: true, Counts: true, Code: CodeInvalidResponse},
-	{Class: Length, Meaning: "JSON was asked for, and a limit of tokens cut it", Next: true, Code: CodeInvalidResponse},
-	{Class: NoRoom, Meaning: "the gateway has no memory left for an answer of its size", Next: true, Code: CodeOverloaded},
-	{Class: Slow, Meaning: "no first token, or no whole answer, in time", Retry: true, Next: true, Counts: true, Code: CodeTimeout},
-	{Class: RateLimit, Meaning: "429 or throttled", Retry: true, Next: true, Cools: true, Code: CodeRateLimited},
-	{Class: Quota, Meaning: "the account's quota or credit is used up", Next: true, Cools: true, Code: CodeCredentials},
-	{Class: Credential, Meaning: "401, 403 or a key that is not accepted", Next: true, Cools: true, Code: CodeCredentials},
-	{Class: Model, Meaning: "404, 410, or a model that is unknown, gone or not offered here", Next: true, Cools: true, Code: CodeRejected},
-	{Class: ContextLength, Meaning: "413 or more tokens than the model takes", Next: true, Code: CodeRejected},
-	{Class: Rejected, Meaning: "any other 4xx: the provider does not accept the request", Next: true, Code: CodeRejected},
-	{Class: ContentPolicy, Meaning: "the provider withholds an answer by its content policy", Code: CodeRefused},
-	{Class: Unknown, Meaning: "anything else", Next: true, Counts: true, Code: CodeRejected},
+	{Class: ClientGone, Meaning: "the caller went away", Code: wire.UpstreamInterrupted},
+	{Class: Superseded, Meaning: "the other attempt of a hedged call was faster", Code: wire.UpstreamInterrupted},
+	{Class: Deadline, Meaning: "the endpoint's total time is used up", Code: wire.UpstreamTimeout},
+	{Class: Connect, Meaning: "no answer: DNS, TCP, TLS, or cut before the headers", Retry: true, Next: true, Counts: true, Code: wire.UpstreamUnavailable},
+	{Class: Transient, Meaning: "the provider says it failed: 408, 409, 425, 5xx, 529, or such an error inside an answer", Retry: true, Next: true, Counts: true, Code: wire.UpstreamError},
+	{Class: InvalidAnswer, Meaning: "an answer that is no complete completion", Retry: true, Next: true, Counts: true, Code: wire.UpstreamInvalidResponse},
+	{Class: Length, Meaning: "JSON was asked for, and a limit of tokens cut it", Next: true, Code: wire.UpstreamInvalidResponse},
+	{Class: NoRoom, Meaning: "the gateway has no memory left for an answer of its size", Next: true, Code: wire.Overloaded},
+	{Class: Slow, Meaning: "no first token, or no whole answer, in time", Retry: true, Next: true, Counts: true, Code: wire.UpstreamTimeout},
+	{Class: RateLimit, Meaning: "429 or throttled", Retry: true, Next: true, Cools: true, Code: wire.UpstreamRateLimited},
+	{Class: Quota, Meaning: "the account's quota or credit is used up", Next: true, Cools: true, Code: wire.UpstreamCredentials},
+	{Class: Credential, Meaning: "401, 403 or a key that is not accepted", Next: true, Cools: true, Code: wire.UpstreamCredentials},
+	{Class: Model, Meaning: "404, 410, or a model that is unknown, gone or not offered here", Next: true, Cools: true, Code: wire.UpstreamRejected},
+	{Class: ContextLength, Meaning: "413 or more tokens than the model takes", Next: true, Code: wire.UpstreamRejected},
+	{Class: Rejected, Meaning: "any other 4xx: the provider does not accept the request", Next: true, Code: wire.UpstreamRejected},
+	{Class: ContentPolicy, Meaning: "the provider withholds an answer by its content policy", Code: wire.UpstreamRefused},
+	{Class: Unknown, Meaning: "anything else", Next: true, Counts: true, Code: wire.UpstreamRejected},
 }
 
 // Classes returns the table of classes.

@@ -46,7 +46,7 @@ func TestTables(t *testing.T) {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "class\tsame target\tnext target\tcounts\tcools\tcode\tmeaning")
 	for _, r := range Classes() {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Class, mark(r.Retry), mark(r.Next), mark(r.Counts), mark(r.Cools), r.Code, r.Meaning)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Class, mark(r.Retry), mark(r.Next), mark(r.Counts), mark(r.Cools), r.Code.Name, r.Meaning)
 	}
 	fmt.Fprintln(w, "\nclass\tkind\tstatus\tcode or type\tphrase")
 	for _, r := range Rules() {

@@ -30,7 +30,7 @@ func TestDocumentationListsEveryClassWithItsCode(t *testing.T) {
 			t.Errorf("class %s is not documented", r.Class)
 			continue
 		}
-		if row[5] != r.Code || (row[3] != "no") != r.Retry || (row[4] != "no") != r.Next {
+		if row[5] != r.Code.Name || (row[3] != "no") != r.Retry || (row[4] != "no") != r.Next {
 			t.Errorf("class %s is documented as %q, but is %+v", r.Class, row, r)
 		}
 	}

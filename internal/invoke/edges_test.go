@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -104,7 +105,7 @@ func TestTheDeadlineDecides(t *testing.T) {
 					Policy: Policy{Total: 5 * time.Second},
 				}
 				r, err, _ := run(t, c)
-				if err == nil || err.Class != Deadline || err.Code != CodeTimeout || r.Duration != 5*time.Second {
+				if err == nil || err.Class != Deadline || err.Code != wire.UpstreamTimeout || r.Duration != 5*time.Second {
 					t.Errorf("%s: error %+v after %s", name, err, r.Duration)
 				}
 			})

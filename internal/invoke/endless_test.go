@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
@@ -63,7 +64,7 @@ func TestAnEndlessAnswerEndsWithTheCall(t *testing.T) {
 				Policy: invoke.Policy{Total: 200 * time.Millisecond},
 			}
 			r, err := invoke.NewEngine().Invoke(t.Context(), c, func(providers.Delta) error { return nil })
-			if e, ok := err.(*invoke.Error); !ok || e.Code != invoke.CodeTimeout {
+			if e, ok := err.(*invoke.Error); !ok || e.Code != wire.UpstreamTimeout {
 				t.Errorf("status %d, stream=%v: error %v, attempts %+v", reply.Status, stream, err, r.Attempts)
 			}
 		}

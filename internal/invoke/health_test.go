@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -205,7 +206,7 @@ func TestRetryAfterOfTheWholeIsTheSoonest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := scripted(fails(&providers.Error{Status: 429, RetryAfter: time.Hour})), scripted(fails(&providers.Error{Status: 429, RetryAfter: 40 * time.Second}))
 		_, err, _ := run(t, &Call{Targets: []Target{target("a", a), target("b", b)}})
-		if err.Code != CodeRateLimited || err.RetryAfter != 40*time.Second {
+		if err.Code != wire.UpstreamRateLimited || err.RetryAfter != 40*time.Second {
 			t.Errorf("%v, retry after %s", err, err.RetryAfter)
 		}
 	})
@@ -291,7 +292,7 @@ func TestEverythingDown(t *testing.T) {
 				for range requests {
 					time.Sleep(20 * time.Millisecond)
 					r, err, _ := runOn(t, e, c)
-					if err == nil || err.Code != CodeUnavailable || err.RetryAfter < time.Second {
+					if err == nil || err.Code != wire.UpstreamUnavailable || err.RetryAfter < time.Second {
 						t.Fatalf("error %+v", err)
 					}
 					if r.Duration > 50*time.Millisecond {

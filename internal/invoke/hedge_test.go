@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -84,21 +85,21 @@ func TestHedge(t *testing.T) {
 			want: "b", took: 11 * time.Second, calls: []int{1, 1}, classes: []string{"rejected", "-"},
 		}, {
 			name: "both fail: the first target's failure is told", targets: [][]script{{{after: 5 * time.Second, err: status(401)}}, {fails(status(400))}},
-			want: CodeCredentials, took: 5 * time.Second, calls: []int{1, 1}, classes: []string{"credential", "-rejected"},
+			want: wire.UpstreamCredentials.Name, took: 5 * time.Second, calls: []int{1, 1}, classes: []string{"credential", "-rejected"},
 		}, {
 			name: "one hedge, not two", policy: Policy{FirstToken: 30 * time.Second, Total: 100 * time.Second},
 			targets: [][]script{{hang}, {slowly(25*time.Second, "b")}, {says("c")}}, stream: []bool{true},
 			want: "b", took: 27 * time.Second, calls: []int{1, 1, 0}, classes: []string{"superseded", "-"},
 		}, {
 			name: "a refusal ends the call", targets: [][]script{{{after: 3 * time.Second, err: refused}}, {slowly(9*time.Second, "b")}, {says("c")}},
-			want: CodeRefused, took: 3 * time.Second, calls: []int{1, 1, 0}, classes: []string{"content_policy", "-superseded"},
+			want: wire.UpstreamRefused.Name, took: 3 * time.Second, calls: []int{1, 1, 0}, classes: []string{"content_policy", "-superseded"},
 		}, {
 			name: "the total ends both", policy: Policy{Total: 9 * time.Second, FirstToken: time.Minute}, targets: [][]script{{hang}, {hang}},
-			want: CodeTimeout, took: 9 * time.Second, calls: []int{1, 1}, classes: []string{"deadline", "-deadline"},
+			want: wire.UpstreamTimeout.Name, took: 9 * time.Second, calls: []int{1, 1}, classes: []string{"deadline", "-deadline"},
 		}, {
 			name: "it counts as an attempt", policy: Policy{MaxAttempts: 2, Retries: retries(5)},
 			targets: [][]script{{{after: 3 * time.Second, err: status(500)}}, {{after: 3 * time.Second, err: status(500)}}},
-			want:    CodeError, took: 5 * time.Second, calls: []int{1, 1}, classes: []string{"transient", "-transient"},
+			want:    wire.UpstreamError.Name, took: 5 * time.Second, calls: []int{1, 1}, classes: []string{"transient", "-transient"},
 		}, {
 			name: "an attempt is kept for the target not tried yet", policy: Policy{MaxAttempts: 3, Retries: retries(5)},
 			targets: [][]script{{hang}, {fails(status(500))}, {says("c")}},
@@ -120,7 +121,7 @@ func TestHedge(t *testing.T) {
 						c.Targets = append(c.Targets, target(string(rune('a'+i)), f))
 					}
 					r, err, out := run(t, c)
-					if err != nil && err.Code != test.want || err == nil && out.text() != test.want {
+					if err != nil && err.Code.Name != test.want || err == nil && out.text() != test.want {
 						t.Errorf("error %v, answer %q", err, out.text())
 					}
 					if r.Duration != test.took {
@@ -344,7 +345,7 @@ func TestAWinnerThatBreaksOffIsNotContinuedByTheLoser(t *testing.T) {
 		c := hedged(2*time.Second, target("a", a), target("b", scripted(broken)), target("c", third))
 		c.Stream = true
 		r, err, out := run(t, c)
-		if err == nil || err.Code != CodeInterrupted || !err.Committed || err.Class != InvalidAnswer || out.text() != "b" || third.calls() != 0 {
+		if err == nil || err.Code != wire.UpstreamInterrupted || !err.Committed || err.Class != InvalidAnswer || out.text() != "b" || third.calls() != 0 {
 			t.Errorf("error %+v, answer %q", err, out.text())
 		}
 		if diff := cmp.Diff([]string{"superseded", "invalid"}, classesOf(r)); diff != "" {

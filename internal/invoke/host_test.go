@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -63,19 +64,19 @@ func TestOverloadedWhereNoHostHasAPlace(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		targets []Target
-		code    string
+		code    wire.Code
 	}{
-		{"one target", []Target{at("a:443", "p", busy)}, CodeOverloaded},
-		{"two at one host", []Target{at("a:443", "p", busy), at("a:443", "q", busy)}, CodeOverloaded},
-		{"the other lacks its key", []Target{at("a:443", "p", busy), at("b:443", "q", keyless{})}, CodeOverloaded},
-		{"the other failed", []Target{at("b:443", "q", scripted(fails(status(400)))), at("a:443", "p", busy)}, CodeRejected},
+		{"one target", []Target{at("a:443", "p", busy)}, wire.Overloaded},
+		{"two at one host", []Target{at("a:443", "p", busy), at("a:443", "q", busy)}, wire.Overloaded},
+		{"the other lacks its key", []Target{at("a:443", "p", busy), at("b:443", "q", keyless{})}, wire.Overloaded},
+		{"the other failed", []Target{at("b:443", "q", scripted(fails(status(400)))), at("a:443", "p", busy)}, wire.UpstreamRejected},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r, err, _ := run(t, &Call{Targets: test.targets, InFlight: occupied("a:443", 2), HostLimit: 2})
 			if err == nil || err.Code != test.code {
-				t.Fatalf("%v, want %s", err, test.code)
+				t.Fatalf("%v, want %s", err, test.code.Name)
 			}
-			if test.code == CodeOverloaded && (err.RetryAfter < minRetryAfter || len(r.Attempts) != 0) {
+			if test.code == wire.Overloaded && (err.RetryAfter < minRetryAfter || len(r.Attempts) != 0) {
 				t.Errorf("retry after %s, %d attempts", err.RetryAfter, len(r.Attempts))
 			}
 			if busy.calls() != 0 {

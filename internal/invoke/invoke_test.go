@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -116,9 +117,9 @@ func TestEveryClassLeadsWhereTheTableSays(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, err, out := run(t, &Call{Targets: []Target{target("a", scripted(fails(failure)))}, Stream: stream})
 				if err == nil || err.Code != row.Code || err.Class != row.Class || err.Committed || len(out.pieces) != 0 {
-					t.Errorf("%s alone: error %+v, want the code %s", row.Class, err, row.Code)
+					t.Errorf("%s alone: error %+v, want the code %s", row.Class, err, row.Code.Name)
 				}
-				if later := row.Code == CodeRateLimited || row.Code == CodeUnavailable || row.Code == CodeOverloaded; later != (err.RetryAfter >= time.Second) {
+				if later := row.Code == wire.UpstreamRateLimited || row.Code == wire.UpstreamUnavailable || row.Code == wire.Overloaded; later != (err.RetryAfter >= time.Second) {
 					t.Errorf("%s alone: retry after %s", row.Class, err.RetryAfter)
 				}
 			})
@@ -129,7 +130,7 @@ func TestEveryClassLeadsWhereTheTableSays(t *testing.T) {
 func TestPermanentConnectErrorIsNotRepeated(t *testing.T) {
 	p := scripted(fails(&providers.ConnectError{Permanent: true, Err: errors.New("bad certificate")}))
 	_, err, _ := run(t, &Call{Targets: []Target{target("a", p)}})
-	if p.calls() != 1 || err.Code != CodeUnavailable {
+	if p.calls() != 1 || err.Code != wire.UpstreamUnavailable {
 		t.Errorf("%d calls, error %v", p.calls(), err)
 	}
 }
@@ -202,21 +203,21 @@ func TestTimeouts(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		stream    bool
-		scripts   []script // one per target
-		code      string   // empty for an answer
+		scripts   []script  // one per target
+		code      wire.Code // zero for an answer
 		class     Class
 		committed bool
 		min, max  time.Duration
 		classes   []string
 	}{
-		{"no headers, whole: the total decides", false, []script{{after: time.Hour}}, CodeTimeout, Deadline, false, 60 * time.Second, 60 * time.Second, []string{"deadline"}},
-		{"no headers, whole: a share for each target", false, []script{{after: time.Hour}, says("x")}, "", "", false, 30 * time.Second, 30 * time.Second, []string{"slow", ""}},
-		{"no headers, streamed", true, []script{{after: time.Hour}, says("x")}, "", "", false, 12 * time.Second, 12 * time.Second, []string{"slow", ""}},
-		{"no first token", true, []script{hang, says("x")}, "", "", false, 12 * time.Second, 12 * time.Second, []string{"slow", ""}},
-		{"signs of life are no first token", true, []script{role, says("x")}, "", "", false, 12 * time.Second, 12 * time.Second, []string{"slow", ""}},
-		{"no first token anywhere", true, []script{hang, hang}, CodeTimeout, Slow, false, 24 * time.Second, 24 * time.Second, []string{"slow", "slow"}},
-		{"stalls after the first token", true, []script{stalls, says("x")}, CodeInterrupted, Slow, true, 10 * time.Second, 10 * time.Second, []string{"slow"}},
-		{"signs of life keep a stream, the total ends it", true, []script{slowly, says("x")}, CodeInterrupted, Deadline, true, 60 * time.Second, 60 * time.Second, []string{"deadline"}},
+		{"no headers, whole: the total decides", false, []script{{after: time.Hour}}, wire.UpstreamTimeout, Deadline, false, 60 * time.Second, 60 * time.Second, []string{"deadline"}},
+		{"no headers, whole: a share for each target", false, []script{{after: time.Hour}, says("x")}, wire.Code{}, "", false, 30 * time.Second, 30 * time.Second, []string{"slow", ""}},
+		{"no headers, streamed", true, []script{{after: time.Hour}, says("x")}, wire.Code{}, "", false, 12 * time.Second, 12 * time.Second, []string{"slow", ""}},
+		{"no first token", true, []script{hang, says("x")}, wire.Code{}, "", false, 12 * time.Second, 12 * time.Second, []string{"slow", ""}},
+		{"signs of life are no first token", true, []script{role, says("x")}, wire.Code{}, "", false, 12 * time.Second, 12 * time.Second, []string{"slow", ""}},
+		{"no first token anywhere", true, []script{hang, hang}, wire.UpstreamTimeout, Slow, false, 24 * time.Second, 24 * time.Second, []string{"slow", "slow"}},
+		{"stalls after the first token", true, []script{stalls, says("x")}, wire.UpstreamInterrupted, Slow, true, 10 * time.Second, 10 * time.Second, []string{"slow"}},
+		{"signs of life keep a stream, the total ends it", true, []script{slowly, says("x")}, wire.UpstreamInterrupted, Deadline, true, 60 * time.Second, 60 * time.Second, []string{"deadline"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -232,7 +233,7 @@ func TestTimeouts(t *testing.T) {
 				if diff := cmp.Diff(test.classes, classesOf(r)); diff != "" {
 					t.Error(diff)
 				}
-				if test.code == "" {
+				if test.code == (wire.Code{}) {
 					if err != nil {
 						t.Errorf("error %v", err)
 					}
@@ -287,7 +288,7 @@ func TestNothingIsRetriedOnceContentWasHandedOn(t *testing.T) {
 			first := scripted(script{steps: []step{{say: "one "}, {err: failure}}})
 			second := scripted(says("two"))
 			r, err, out := run(t, &Call{Targets: []Target{target("a", first), target("b", second)}, Stream: true})
-			if err == nil || err.Code != CodeInterrupted || !err.Committed {
+			if err == nil || err.Code != wire.UpstreamInterrupted || !err.Committed {
 				t.Errorf("error %+v", err)
 			}
 			if out.text() != "one " || first.calls() != 1 || second.calls() != 0 || r.Served != -1 {
@@ -326,7 +327,7 @@ func TestAToolCallIsAnAnswerThatBegan(t *testing.T) {
 		answer.steps = append(answer.steps, step{err: &providers.Error{Kind: providers.Truncated}})
 		c.Targets[0].Provider = scripted(answer)
 		_, err, out = run(t, c)
-		if err == nil || err.Committed || err.Code != CodeInvalidResponse || len(out.pieces) != 0 {
+		if err == nil || err.Committed || err.Code != wire.UpstreamInvalidResponse || len(out.pieces) != 0 {
 			t.Errorf("error %+v, pieces %q", err, out.pieces)
 		}
 	})
@@ -413,15 +414,15 @@ func TestTargetsThatCannotBeTriedAreSkipped(t *testing.T) {
 		t.Errorf("skipped %v", r.Skipped)
 	}
 	_, err, _ = run(t, &Call{Targets: []Target{target("nokey", missing)}})
-	if err == nil || err.Code != CodeCredentials || !strings.Contains(err.Error(), "KEY is empty") || strings.Contains(err.Message(), "KEY") {
+	if err == nil || err.Code != wire.UpstreamCredentials || !strings.Contains(err.Error(), "KEY is empty") || strings.Contains(err.Message(), "KEY") {
 		t.Errorf("no key: %v; %s", err, err.Message())
 	}
 	_, err, _ = run(t, &Call{Targets: []Target{target("none", nil)}})
-	if err == nil || err.Code != CodeUnavailable || err.RetryAfter < time.Second {
+	if err == nil || err.Code != wire.UpstreamUnavailable || err.RetryAfter < time.Second {
 		t.Errorf("no provider: %+v", err)
 	}
 	_, err, _ = run(t, &Call{})
-	if err == nil || err.Code != CodeInternal {
+	if err == nil || err.Code != wire.Internal {
 		t.Errorf("no targets: %+v", err)
 	}
 }
@@ -433,20 +434,20 @@ func (unavailable) Unavailable() error { return errors.New("KEY is empty") }
 func TestMixedFailures(t *testing.T) {
 	for _, test := range []struct {
 		first, second error
-		want          string
+		want          wire.Code
 	}{
-		{status(400), status(500), CodeRejected},
-		{status(400), status(429), CodeRateLimited},
-		{status(500), status(429), CodeError},
-		{status(429), status(400), CodeRateLimited},
-		{status(401), status(429), CodeCredentials},
-		{status(400), status(400), CodeRejected},
-		{&providers.ConnectError{Err: errors.New("x")}, status(400), CodeUnavailable},
+		{status(400), status(500), wire.UpstreamRejected},
+		{status(400), status(429), wire.UpstreamRateLimited},
+		{status(500), status(429), wire.UpstreamError},
+		{status(429), status(400), wire.UpstreamRateLimited},
+		{status(401), status(429), wire.UpstreamCredentials},
+		{status(400), status(400), wire.UpstreamRejected},
+		{&providers.ConnectError{Err: errors.New("x")}, status(400), wire.UpstreamUnavailable},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			_, err, _ := run(t, &Call{Targets: []Target{target("a", scripted(fails(test.first))), target("b", scripted(fails(test.second)))}})
 			if err == nil || err.Code != test.want {
-				t.Errorf("%v, then %v: %v, want %s", test.first, test.second, err, test.want)
+				t.Errorf("%v, then %v: %v, want %s", test.first, test.second, err, test.want.Name)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -55,7 +56,7 @@ func TestJSONThatWasCut(t *testing.T) {
 func TestJSONThatIsCutByTheLastTarget(t *testing.T) {
 	only := scripted(says(`{"topic":"bil`).ends(providers.FinishLength))
 	r, err, out := run(t, &Call{Targets: []Target{jsonTarget("only", only, providers.FormatJSON)}})
-	if err == nil || err.Code != CodeInvalidResponse || err.Class != Length || len(out.pieces) > 0 || only.calls() != 1 || r.Served >= 0 {
+	if err == nil || err.Code != wire.UpstreamInvalidResponse || err.Class != Length || len(out.pieces) > 0 || only.calls() != 1 || r.Served >= 0 {
 		t.Errorf("%v after %d calls: %q", err, only.calls(), out.pieces)
 	}
 }
@@ -66,7 +67,7 @@ func TestJSONThatIsCutInAStream(t *testing.T) {
 	r, err, out := run(t, &Call{Stream: true, Targets: []Target{
 		jsonTarget("first", first, providers.FormatSchema), jsonTarget("second", second, providers.FormatSchema),
 	}})
-	if err == nil || err.Code != CodeInterrupted || err.Class != Length || !err.Committed || second.calls() > 0 {
+	if err == nil || err.Code != wire.UpstreamInterrupted || err.Class != Length || !err.Committed || second.calls() > 0 {
 		t.Errorf("%v, %d calls of the second", err, second.calls())
 	}
 	if out.text() != `{"topic":"bil` || r.Served >= 0 {

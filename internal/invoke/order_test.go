@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -132,7 +133,7 @@ func TestTheFirstOfTheDrawnOrderDecidesTheError(t *testing.T) {
 		a, b := target("a", scripted(fails(status(400)))), target("b", scripted(fails(&providers.ConnectError{Err: errors.New("x")})))
 		b.Weight = 1
 		_, err, _ := run(t, &Call{Targets: []Target{a, b}, Policy: Policy{Total: time.Minute}})
-		if err == nil || err.Code != CodeUnavailable {
+		if err == nil || err.Code != wire.UpstreamUnavailable {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -115,7 +116,7 @@ func TestARetryAfterBeyondTheBudgetDoesNotBlock(t *testing.T) {
 			p := scripted(fails(&providers.Error{Status: 429, RetryAfter: hint}))
 			began := time.Now()
 			_, err, _ := run(t, &Call{Targets: []Target{target("a", p)}})
-			if err == nil || err.Code != CodeRateLimited || time.Since(began) != 0 || p.calls() != 1 {
+			if err == nil || err.Code != wire.UpstreamRateLimited || time.Since(began) != 0 || p.calls() != 1 {
 				t.Errorf("%s: error %v after %s and %d calls", hint, err, time.Since(began), p.calls())
 			}
 			if want := min(hint, 10*time.Minute); err.RetryAfter != want {
@@ -128,7 +129,7 @@ func TestARetryAfterBeyondTheBudgetDoesNotBlock(t *testing.T) {
 		p := scripted(fails(&providers.Error{Status: 503, RetryAfter: 4 * time.Second}))
 		began := time.Now()
 		_, err, _ := run(t, &Call{Targets: []Target{target("a", p)}, Policy: Policy{Total: 4500 * time.Millisecond}})
-		if err == nil || err.Code != CodeError || time.Since(began) != 0 {
+		if err == nil || err.Code != wire.UpstreamError || time.Since(began) != 0 {
 			t.Errorf("error %v after %s", err, time.Since(began))
 		}
 	})
@@ -137,7 +138,7 @@ func TestARetryAfterBeyondTheBudgetDoesNotBlock(t *testing.T) {
 func TestASpentQuotaIsNotRetried(t *testing.T) {
 	p := scripted(fails(&providers.Error{Status: 429, Code: "insufficient_quota", RetryAfter: time.Second}))
 	_, err, _ := run(t, &Call{Targets: []Target{target("a", p)}})
-	if err.Code != CodeCredentials || p.calls() != 1 {
+	if err.Code != wire.UpstreamCredentials || p.calls() != 1 {
 		t.Errorf("error %v, %d calls", err, p.calls())
 	}
 }
@@ -156,7 +157,7 @@ func TestAttemptsDoNotMultiplyOverTargets(t *testing.T) {
 func TestA400OfAllTargetsIsNotTheCallers400(t *testing.T) {
 	p := scripted(fails(status(400)))
 	_, err, _ := run(t, &Call{Targets: []Target{target("a", p), target("b", p)}})
-	if err.Code != CodeRejected || err.Class != Rejected {
+	if err.Code != wire.UpstreamRejected || err.Class != Rejected {
 		t.Errorf("error %v", err)
 	}
 }
@@ -184,7 +185,7 @@ func TestAnErrorBeforeContentIsAnErrorAndNotAnEmptyStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, err, out := run(t, &Call{Targets: []Target{target("a", scripted(s))}, Stream: true})
-				if err == nil || err.Committed || err.Code != CodeError || len(out.pieces) != 0 {
+				if err == nil || err.Committed || err.Code != wire.UpstreamError || len(out.pieces) != 0 {
 					t.Errorf("error %+v, pieces %q", err, out.pieces)
 				}
 				_, err, out = run(t, &Call{Targets: []Target{target("a", scripted(s)), target("b", scripted(says("fine")))}, Stream: true})
@@ -203,7 +204,7 @@ func TestFailuresOfTheCallItselfAreNoFailuresOfTheTarget(t *testing.T) {
 		var out caller
 		_, err := NewEngine().Invoke(ctx, &Call{Targets: []Target{target("a", scripted(script{hang: true}))}, Stream: true}, out.emit)
 		e, _ := errors.AsType[*Error](err)
-		if e == nil || e.Class != Deadline || e.Code != CodeTimeout {
+		if e == nil || e.Class != Deadline || e.Code != wire.UpstreamTimeout {
 			t.Errorf("error %v", err)
 		}
 	})

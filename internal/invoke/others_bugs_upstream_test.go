@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
@@ -53,28 +54,28 @@ func TestWhatTheStatusDoesNotSay(t *testing.T) {
 	for name, test := range map[string]struct {
 		reply    pt.Reply
 		class    invoke.Class
-		code     string
+		code     wire.Code
 		requests int
 	}{
 		"a 400 that is Gemini's for a bad key": {
 			pt.JSON(400, `[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]`),
-			invoke.Credential, invoke.CodeCredentials, 1,
+			invoke.Credential, wire.UpstreamCredentials, 1,
 		},
 		"a 404 that is Azure's for a missing deployment": {
 			pt.JSON(404, `{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}`),
-			invoke.Model, invoke.CodeRejected, 1,
+			invoke.Model, wire.UpstreamRejected, 1,
 		},
 		"a 429 that is a spent quota": {
 			pt.OpenAIError(429, "insufficient_quota", "insufficient_quota", "You exceeded your current quota"),
-			invoke.Quota, invoke.CodeCredentials, 1,
+			invoke.Quota, wire.UpstreamCredentials, 1,
 		},
 		"a 529": {
 			pt.JSON(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`),
-			invoke.Transient, invoke.CodeError, 3,
+			invoke.Transient, wire.UpstreamError, 3,
 		},
 		"a 200 that is an error": {
 			pt.OpenAIError(200, "server_error", "", "boom"),
-			invoke.Transient, invoke.CodeError, 3,
+			invoke.Transient, wire.UpstreamError, 3,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

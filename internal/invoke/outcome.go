@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
 // The bounds of Error.RetryAfter where a provider names none, or too much.
@@ -28,7 +30,7 @@ func (k *call) failure() *Error {
 	e := &Error{Committed: k.committed, Attempts: len(k.result.Attempts)}
 	if len(k.failures) == 0 && k.broken == nil {
 		e.Class, e.Code, e.Err = k.nothingTried()
-		if e.Code == CodeUnavailable || e.Code == CodeOverloaded {
+		if e.Code == wire.UpstreamUnavailable || e.Code == wire.Overloaded {
 			e.RetryAfter = minRetryAfter
 		}
 		return e
@@ -47,34 +49,34 @@ func (k *call) failure() *Error {
 	}
 	e.Err = errors.Join(details...)
 	if k.committed {
-		e.Code = CodeInterrupted
+		e.Code = wire.UpstreamInterrupted
 		return e
 	}
-	if e.Code == CodeRateLimited || e.Code == CodeUnavailable || e.Code == CodeOverloaded {
+	if e.Code == wire.UpstreamRateLimited || e.Code == wire.UpstreamUnavailable || e.Code == wire.Overloaded {
 		e.RetryAfter = k.retryAfter()
 	}
 	return e
 }
 
 // nothingTried explains a call without a single target to try.
-func (k *call) nothingTried() (Class, string, error) {
+func (k *call) nothingTried() (Class, wire.Code, error) {
 	if len(k.Targets) == 0 {
-		return Unknown, CodeInternal, errors.New("the call has no targets")
+		return Unknown, wire.Internal, errors.New("the call has no targets")
 	}
-	class, code, full := Connect, CodeUnavailable, false
+	class, code, full := Connect, wire.UpstreamUnavailable, false
 	details := make([]error, 0, len(k.result.Skipped))
 	for _, s := range k.result.Skipped {
 		switch {
 		case errors.Is(s.Reason, ErrHostFull):
 			full = true
 		case errors.Is(s.Reason, errUnavailable):
-			class, code = Credential, CodeCredentials
+			class, code = Credential, wire.UpstreamCredentials
 		}
 		details = append(details, fmt.Errorf("%s: %w", k.Targets[s.Target].Name, s.Reason))
 	}
 	if full {
 		// What lacks a key or a configuration will not be there later: this will.
-		class, code = Unknown, CodeOverloaded
+		class, code = Unknown, wire.Overloaded
 	}
 	return class, code, errors.Join(details...)
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -95,7 +96,7 @@ func TestAProviderThatIgnoresItsContextHoldsNobody(t *testing.T) {
 						if took := time.Since(began); took < limit || took > limit+2*patience {
 							t.Errorf("%s, stream=%v, hedge %s: took %s, want %s", at, stream, hedge, took, limit)
 						}
-						if committed != (err != nil) || committed && err.Code != CodeInterrupted {
+						if committed != (err != nil) || committed && err.Code != wire.UpstreamInterrupted {
 							t.Errorf("%s, stream=%v, hedge %s: error %v", at, stream, hedge, err)
 						}
 						if !committed && (out.text() != "fine" || r.Served != 1) {
@@ -159,7 +160,7 @@ func TestAbandonedCallsAreBounded(t *testing.T) {
 			}
 		}
 		r, err, _ := runOn(t, e, c)
-		if err == nil || err.Code != CodeUnavailable || err.RetryAfter <= 0 || len(r.Attempts) != 0 || len(r.Skipped) != 1 || !errors.Is(r.Skipped[0].Reason, errAbandoned) {
+		if err == nil || err.Code != wire.UpstreamUnavailable || err.RetryAfter <= 0 || len(r.Attempts) != 0 || len(r.Skipped) != 1 || !errors.Is(r.Skipped[0].Reason, errAbandoned) {
 			t.Errorf("at the ceiling: %v, %+v", err, r)
 		}
 		close(p.let)
@@ -175,7 +176,7 @@ func TestALateStreamIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := &lateStream{fake: scripted(says("late")), let: make(chan struct{})}
 		_, err, _ := runOn(t, NewEngine(), &Call{Stream: true, Targets: []Target{target("a", late)}, Policy: Policy{Total: time.Second}})
-		if err == nil || err.Code != CodeTimeout {
+		if err == nil || err.Code != wire.UpstreamTimeout {
 			t.Errorf("error %v", err)
 		}
 		close(late.let)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/canned"
 	"github.com/cadenza-gateway/cadenza/providers/openai"
@@ -97,7 +98,7 @@ func TestAResetBeforeTheHeadersIsRepeatedWithinTheBudget(t *testing.T) {
 		}
 	}
 	o = call(t, invoke.NewEngine(), false, provider(t, up))
-	if o.err == nil || o.err.Code != invoke.CodeUnavailable || o.err.Attempts != 3 {
+	if o.err == nil || o.err.Code != wire.UpstreamUnavailable || o.err.Attempts != 3 {
 		t.Errorf("alone: %+v", o.err)
 	}
 }
@@ -177,7 +178,7 @@ func TestNoFailureIsEverMixedWithAnotherAttempt(t *testing.T) {
 			up := pt.NewUpstream(t).Always(test.reply)
 			o := call(t, invoke.NewEngine(), true, provider(t, up), backup)
 			if test.committed {
-				if o.err == nil || o.err.Code != invoke.CodeInterrupted || !o.err.Committed || o.text != "half " || len(up.Requests()) != 1 {
+				if o.err == nil || o.err.Code != wire.UpstreamInterrupted || !o.err.Committed || o.text != "half " || len(up.Requests()) != 1 {
 					t.Errorf("error %+v, answer %q, %d requests", o.err, o.text, len(up.Requests()))
 				}
 			} else if o.err != nil || o.text != "from the fallback" {
@@ -194,7 +195,7 @@ func TestNoFailureIsEverMixedWithAnotherAttempt(t *testing.T) {
 func TestNoSecretGetsIntoAnError(t *testing.T) {
 	up := pt.NewUpstream(t).Always(pt.OpenAIError(401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided: sk-test-0123456789abcdef"))
 	o := call(t, invoke.NewEngine(), false, provider(t, up))
-	if o.err == nil || o.err.Code != invoke.CodeCredentials || strings.Contains(o.err.Error(), "sk-test") {
+	if o.err == nil || o.err.Code != wire.UpstreamCredentials || strings.Contains(o.err.Error(), "sk-test") {
 		t.Errorf("error %v", o.err)
 	}
 }
