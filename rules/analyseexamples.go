@@ -2,33 +2,33 @@ package rules
 
 import "time"
 
-// FieldExamples are values of one field that a table tells apart.
+// FieldExamples is one value of a field for each class of values that a table's
+// cells treat alike.
 type FieldExamples struct {
 	// Field is the name of the field, empty for the instant of the request.
 	Field string
 	List  bool // whether the field is a list
-	// Exact is whether the classes are all there are, and whether a row
-	// matches all of one or none.
+	// Exact is set where the classes cover all values, and every row matches
+	// either all values of a class or none.
 	Exact   bool
 	Classes []ExampleClass
 }
 
-// ExampleClass is a set of values of a field that no cell of the table tells
-// apart.
+// ExampleClass is a set of values of a field that all cells of a table treat
+// alike.
 type ExampleClass struct {
 	// Value is one of them: JSON, empty for a missing value, and for an
-	// instant its time (RFC 3339). It is of use where Known is true.
+	// instant its time (RFC 3339). It is only valid where Known is set.
 	Value string
 	Known bool
 	// Rows has bit i%64 of word i/64 set where row i could match one of them.
 	Rows []uint64
 }
 
-// Examples gives a value for each of the classes that the table's cells divide
-// its fields into, so that the classes' combinations stand for all contexts.
-// What fields are read by way of segments, computed fields and prerequisites
-// is not among them. It is nil for a table that has too many classes. Nothing
-// lies before now.
+// Examples returns a value for each class of values of the table's fields, so
+// that the combinations of classes represent all contexts. It leaves out fields
+// that are only read by way of segments, computed fields and prerequisites. It
+// is nil for a table with too many classes. Instants are from now on.
 func (t *Table) Examples(now time.Time) []FieldExamples {
 	left := DefaultBudget
 	g := newGrid(t, now, &left)

@@ -8,8 +8,9 @@ type Finder struct {
 	left   int
 }
 
-// NewFinder makes a finder. budget bounds the work of all its questions, as
-// that of an Analysis does. Nothing lies before now.
+// NewFinder makes a finder. budget bounds the work of all its questions
+// together, in the steps of Analysis.Budget. The instants that it finds are from
+// now on.
 func (t *Table) NewFinder(now time.Time, budget int) *Finder {
 	f := &Finder{left: budget}
 	f.solver = newSolver(t, now, &f.left)
@@ -17,8 +18,8 @@ func (t *Table) NewFinder(now time.Time, budget int) *Finder {
 }
 
 // Find looks for a context, given by the values of its fields as JSON, and an
-// instant that match all rows of meet and none of fail, whatever splits make of
-// them. Where none is found, decided says whether there is none.
+// instant that match all rows of meet and none of fail, without regard to
+// splits. Where none is found, decided reports whether none exists.
 func (f *Finder) Find(meet, fail []int) (values map[string]string, at time.Time, found, decided bool) {
 	rows := func(list []int) [][]atom {
 		atoms := make([][]atom, len(list))

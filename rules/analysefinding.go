@@ -21,8 +21,8 @@ const (
 	DeadColumn
 	// Expired: a row whose until has passed.
 	Expired
-	// Undecided: the analysis of a row or of the table came to no end, by its
-	// work bound or because the conditions are beyond it.
+	// Undecided: a question about a row or the table has no answer, because
+	// the work bound was reached or the conditions are too complex.
 	Undecided
 	// Contradiction: a row that no context matches.
 	Contradiction
@@ -52,8 +52,8 @@ type Finding struct {
 	Row, Other int
 	Pos        document.Position
 	Message    string
-	// Witness is a context (a JSON object) that shows what was found, with
-	// At the instant at which it does; "" where there is none.
+	// Witness is a context (a JSON object) that shows what was found at the
+	// instant At; empty where there is none.
 	Witness string
 	At      time.Time
 }

@@ -27,7 +27,7 @@ const maxGridBytes = 64 << 20
 //	plan    missing {1}   texts below pro {1}   pro {0,1,2}   texts above pro {1}
 //	seats   missing {0}   below 5 {0}   5..<10 {0,2}   10..20 {0,1,2}   above 20 {0,1}
 //
-// A point of the grid is a choice of one class from each axis. It stands for
+// A point of the grid is a choice of one class from each axis. It represents
 // all contexts with such values, and the AND of its classes' rows are the rows
 // that match them: (pro, 5..<10) is matched by the rows 0 and 2. So questions
 // about all contexts become questions about 4 times 5 points.

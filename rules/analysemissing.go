@@ -7,11 +7,11 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// MissingLists finds cells that say what a list must not have, and so, since no
-// condition matches a missing field, do not match a context without the list:
-// not beta fails for somebody without any tags. Each cell is found once. One
-// that says what it means, [missing, not beta] or {all: [present, not beta]},
-// is not.
+// MissingLists finds cells that only say what a list must not have. As no
+// condition matches a missing field, such a cell does not match a context
+// without the list: tags: not beta fails for a caller without tags. Each cell is
+// found once. A cell that covers the case, such as [missing, not beta] or
+// {all: [present, not beta]}, is not found.
 func (t *Table) MissingLists() []Finding {
 	var findings []Finding
 	seen := make(map[string]bool)
@@ -39,8 +39,8 @@ func (t *Table) MissingLists() []Finding {
 	return findings
 }
 
-// onlyNegative reports whether a list meets a predicate by what it does not
-// have alone.
+// onlyNegative reports whether a list can meet a predicate only by elements that
+// it does not have.
 func onlyNegative(p *pred) bool {
 	ways, ok := listWays(p, false)
 	return ok && slices.ContainsFunc(ways, func(w listWay) bool {

@@ -15,7 +15,8 @@ const (
 	atomConfig // another table answers with an accepted outcome
 )
 
-// maxScanned is up to how many texts comparing one by one beats hashing.
+// maxScanned is the number of texts up to which comparing one by one is faster
+// than hashing.
 const maxScanned = 8
 
 // atom is a condition on one slot: the cell of a row, in the form that is
@@ -34,7 +35,8 @@ type atomMore struct {
 	texts  []string            // sorted
 	lookup map[string]struct{} // the same, when they are many
 	pred   *pred
-	// pattern tells that pred has a pattern, so that a long value is missing.
+	// pattern is set where pred has a pattern, for which a long value counts
+	// as missing.
 	pattern bool
 	either  []atom
 	config  *Prerequisite
@@ -93,7 +95,7 @@ func points(s strSet) ([]string, bool) {
 }
 
 // match reports whether the binding meets the atom. Slots that are worked out on
-// demand must have been.
+// demand must be resolved before.
 func (a *atom) match(b *Binding) bool {
 	v := &b.values[a.slot]
 	if v.state != present {

@@ -9,19 +9,19 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// valueState tells what is known of a slot.
+// valueState is what is known of a slot.
 type valueState uint8
 
 const (
 	missing valueState = iota
 	present
-	pending // a computed field or segment that nobody has asked for yet
+	pending // a computed field or segment that no table has read yet
 )
 
 // value is what a slot holds.
 type value struct {
 	state valueState
-	long  bool     // text, or an element of a list, that patterns don't look at
+	long  bool     // the text, or an element of the list, is too long for patterns
 	key   int64    // boolean (0, 1), number, date, segment (0, 1); of a list, its size; of a string, str's hash
 	str   string   // string: the key it is compared by
 	text  string   // string: as it was sent
@@ -37,21 +37,21 @@ type Binding struct {
 	hasContext bool
 	values     []value
 	notes      []Note
-	// buf and items hold what could not be a view. When they grow, strings
-	// and lists made before stay on the array they were made on.
+	// buf and items hold what could not be a view. When they grow, earlier
+	// strings and lists keep the array that they were made on.
 	buf   []byte
 	items []string
-	// decisions are those of prerequisites, which several rows and tables of
-	// a request ask for.
+	// decisions are the answers of prerequisites, each decided once for all
+	// rows and tables of the request.
 	decisions map[*Table]Decision
-	// computed is what the computed fields have taken so far.
+	// computed is what the computed fields have cost so far.
 	computed uint64
-	// activation shows the binding to CEL; kept here so that it need not be
-	// allocated.
+	// activation shows the binding to CEL. It is part of the binding so that
+	// it need not be allocated.
 	activation activation
 }
 
-// maxNotes bounds what one context can make us remember.
+// maxNotes bounds what one context can put into a trace.
 const maxNotes = 32
 
 // Note is one observation of a binding.
@@ -89,10 +89,10 @@ type BindError struct {
 func (e *BindError) Error() string { return e.Message }
 
 // Bind binds a context to the model, replacing what b held. A nil context,
-// null or {} is no context. now is the instant schedules are evaluated at.
-// The error, a *BindError, tells the caller of the API what is wrong; it
-// occurs only where the model asks for strictness (on_unknown_field: reject,
-// on_type_mismatch: reject). context must be nil, null or an object.
+// null or {} is no context. now is the instant at which schedules are evaluated.
+// An error is a *BindError with a message for the caller of the API. Apart from
+// a context that is no object, it occurs only where the model asks for
+// strictness (on_unknown_field: reject, on_type_mismatch: reject).
 func (m *Model) Bind(b *Binding, context *fastjson.Value, now time.Time) error {
 	b.reset(m, now)
 	if context == nil || context.Type() == fastjson.TypeNull {
@@ -149,7 +149,7 @@ func (b *Binding) reset(m *Model, now time.Time) {
 	b.activation.binding = b
 }
 
-// NoContext tells that the context was absent, null or {}.
+// NoContext reports whether the context was absent, null or {}.
 func (b *Binding) NoContext() bool { return !b.hasContext }
 
 // Notes returns what binding observed (a value of the wrong type, an unknown
@@ -236,8 +236,8 @@ func (b *Binding) mismatch(f *field, v *fastjson.Value, reason string) *BindErro
 	return &BindError{Field: f.member(), Message: message}
 }
 
-// bindUnknown takes note of a member that is no field, where the model wants
-// to know.
+// bindUnknown notes or refuses a member that is no field, where the model asks
+// for that.
 func (b *Binding) bindUnknown(name []byte) *BindError {
 	if b.model.onUnknown == ignorePolicy {
 		return nil
@@ -261,7 +261,7 @@ func (b *Binding) unknownField(field string) *BindError {
 	return &BindError{Field: field, Message: message}
 }
 
-// resolve makes sure that a slot that is worked out on demand has been.
+// resolve works out a slot on demand: a computed field or a segment.
 func (b *Binding) resolve(slot int32) {
 	if b.values[slot].state != pending {
 		return

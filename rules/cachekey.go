@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// AppendKey appends what the table's answer depends on: of the binding, the
-// fields in Fields and nothing else, and of the time, which rows are active
-// and how far ramps have come. Two bindings to the same model with the same
-// key get the same decision, whoever's they are.
+// AppendKey appends all that the table's answer depends on: of the binding, the
+// fields in Fields; of the time, which rows are active and how far ramps have
+// come. All bindings to the same model with the same key get the same decision.
 func (t *Table) AppendKey(dst []byte, b *Binding) []byte {
 	if !b.hasContext || b.model != t.model {
 		return append(dst, 0)
@@ -24,15 +23,15 @@ func (t *Table) AppendKey(dst []byte, b *Binding) []byte {
 	return dst
 }
 
-// Cacheable reports whether a decision for the binding may be given again to a
-// binding with the same key: not one that leaves a note, which would be lost,
-// nor one that depends on the instant by more than its schedule.
+// Cacheable reports whether a decision for the binding may be reused for a
+// binding with the same key. It may not where it leaves a note, which would be
+// lost, and where an expression reads the instant.
 func (t *Table) Cacheable(b *Binding) bool {
 	return b.model == t.model && !t.readsNow && !slices.ContainsFunc(t.patterned, func(slot int32) bool { return b.values[slot].long })
 }
 
-// appendKey appends the value of a declared field, such that no two values
-// and no two sequences of values look alike.
+// appendKey appends the value of a declared field. No two values, and no two
+// sequences of values, give the same bytes.
 func (b *Binding) appendKey(dst []byte, slot int32) []byte {
 	v := &b.values[slot]
 	dst = append(dst, byte(v.state))
@@ -70,7 +69,7 @@ func (t *Table) appendSchedule(dst []byte, now int64) []byte {
 	return dst
 }
 
-// What evaluation takes, in nanoseconds on one core of a small server.
+// What parts of an evaluation take, in nanoseconds on one core of a small server.
 const (
 	costScanCell  = 3
 	costColumn    = 12

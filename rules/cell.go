@@ -11,9 +11,9 @@ import (
 // maxPattern is how many bytes a regular expression may have.
 const maxPattern = 1000
 
-// maxPatterns is how many bytes the regular expressions of a table, or those of
-// the segments, may take together, about: a few bytes of text can ask for
-// megabytes.
+// maxPatterns is how many bytes of memory the regular expressions of a table, or
+// those of the segments, may take together, about. A few bytes of text can ask
+// for megabytes: \pL{1000} is a thousand copies of a class of hundreds of ranges.
 const maxPatterns = 64 << 20
 
 // cond is a cell's condition on one field.
@@ -41,8 +41,8 @@ type cellReader struct {
 }
 
 // cell decodes the condition n states on a field, or with negate its negation.
-// Negation is pushed down to the single tests, because a test never matches a
-// missing field whatever its polarity.
+// Negation is pushed down to the single tests, because a test, negated or not,
+// never matches a missing field.
 func (r *cellReader) cell(f *field, n *document.Node, negate bool) cond {
 	switch n.Shape {
 	case document.Sequence:
@@ -189,12 +189,12 @@ var listSize = func() *field {
 // size decodes the condition on the number of a list's elements.
 func (r *cellReader) size(n *document.Node, negate bool) cond {
 	c := r.cell(listSize, n, negate)
-	// A list that is bound has an element at least.
+	// A list that is bound has at least one element.
 	return cond{false, c.pred}
 }
 
-// leaf is a single test, as it stands or negated. A nil p is a mistake that
-// has been reported.
+// leaf is a single test, negated on demand. A nil p is a mistake that has been
+// reported.
 func (r *cellReader) leaf(f *field, n *document.Node, negate bool, p *pred) cond {
 	if p == nil {
 		return noCond

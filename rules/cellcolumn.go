@@ -59,8 +59,8 @@ func appendCond(atoms []atom, a atom) []atom {
 	return append(atoms, a)
 }
 
-// appendCellKey appends what tells a cell from all others of its column, or
-// false for cells that are not worth it.
+// appendCellKey appends a key that only equal cells of a column share. It
+// reports whether the cell is small enough to be remembered by it.
 func appendCellKey(dst []byte, n *document.Node) ([]byte, bool) {
 	const longest = 256
 	switch {

@@ -24,8 +24,8 @@ func (r *cellReader) value(f *field, n *document.Node, text string) *pred {
 	return r.address(f, n, text)
 }
 
-// boolean decodes true or false. The other words of YAML 1.1 are refused, for
-// some tools take them for text.
+// boolean decodes true or false. The other words of YAML 1.1 are refused,
+// because tools disagree on whether they are text.
 func (r *cellReader) boolean(n *document.Node, text string) *pred {
 	switch text {
 	case "true":
@@ -44,7 +44,7 @@ func (r *cellReader) boolean(n *document.Node, text string) *pred {
 	return nil
 }
 
-// cutRange splits the text of a range at its dots. exclusive tells that the
+// cutRange splits the text of a range at its dots. exclusive is set where the
 // upper end does not belong to it.
 func cutRange(text string) (lo, hi string, exclusive, ok bool) {
 	lo, hi, ok = strings.Cut(text, "..")
@@ -58,9 +58,9 @@ func cutRange(text string) (lo, hi string, exclusive, ok bool) {
 	return strings.TrimSpace(lo), hi, exclusive, true
 }
 
-// ranged decodes a value or a range by two functions: from gives the key of a
-// value as a lower end or an excluded upper end, past that after the last key
-// the value stands for.
+// ranged decodes a value or a range by two functions. from returns the first key
+// of a value, past the key after its last one: for the date 2026-01-31 the
+// beginning of that day and that of the next.
 func ranged[K int64 | string](r *cellReader, f *field, n *document.Node, text string, d domain[K], from, past func(string) (K, bool)) (set[K], bool) {
 	lo, hi, exclusive, isRange := cutRange(text)
 	if !isRange {
@@ -247,8 +247,8 @@ func (r *cellReader) address(f *field, n *document.Node, text string) *pred {
 	if !ok {
 		return nil
 	}
-	// The keys of IPv4 lie before those of IPv6. An open end is that of the
-	// other end's family: nobody means the other one by 10.0.0.1 and up.
+	// The keys of IPv4 lie before those of IPv6. A range with one end stays in
+	// the family of that end: 10.0.0.1.. has no IPv6 addresses.
 	switch lo, hi := s[0].lo, s[0].hi; {
 	case lo != "" && hi != "" && lo[0] != hi[0]:
 		r.errs.Add(n, "the range %s goes from an IPv4 address to one of IPv6: write a list of two ranges", text)

@@ -11,9 +11,9 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// bindValue binds a JSON value to a field's slot by the lossless coercions
-// the package promises. It returns why it left the slot missing (or, of a
-// list, an element out), or "".
+// bindValue binds a JSON value to a field's slot by lossless coercions. It
+// returns a reason for a note where it left the slot missing or left out an
+// element of a list, otherwise "".
 func (b *Binding) bindValue(f *field, slot int32, v *fastjson.Value) string {
 	if f.typ == listField {
 		return b.bindList(f, slot, v)
@@ -156,7 +156,8 @@ func (b *Binding) appendItem(f *field, s string) string {
 	return ""
 }
 
-// setList gives a slot the items from start on. No items are no value.
+// setList gives a slot the items from start on. Without items the slot stays
+// missing.
 func (b *Binding) setList(slot int32, start int) {
 	list := b.items[start:len(b.items):len(b.items)]
 	if len(list) > 0 {
@@ -228,7 +229,7 @@ func (b *Binding) folded(s string) string {
 	return b.view(start)
 }
 
-// describeJSON says what a value of a request is, for messages.
+// describeJSON describes a value of a request for messages.
 func describeJSON(v *fastjson.Value) string {
 	switch v.Type() {
 	case fastjson.TypeString:
@@ -291,7 +292,7 @@ func appendTime(dst []byte, key int64, loc *time.Location) []byte {
 	return time.UnixMicro(key).In(loc).AppendFormat(dst, time.RFC3339Nano)
 }
 
-// shorten keeps messages readable whatever a request or a file contains.
+// shorten cuts a text from a request or a file to what a message has room for.
 func shorten(s string) string {
 	const most = 80
 	if len(s) <= most {

@@ -21,10 +21,10 @@ import (
 const (
 	// maxExpression is how many bytes an expression may have.
 	maxExpression = 4096
-	// nowName is the instant of the request, unless a field is called so.
+	// nowName is the instant of the request, unless a field has this name.
 	nowName = "now"
-	// presencePrefix makes a variable of its own of present(name). No field
-	// can be called so in an expression.
+	// presencePrefix begins the variable that present(name) reads. No field
+	// can have such a name in an expression.
 	presencePrefix = "@present:"
 )
 
@@ -256,8 +256,8 @@ func timestampOf(key int64) types.Timestamp {
 // errNotComputed is a result that its type promised not to occur.
 var errNotComputed = errors.New("rules: unexpected result of an expression")
 
-// compute evaluates a computed field. Its failure is no error: the fields it
-// needs are often missing.
+// compute evaluates a computed field. A failure leaves it missing. It is only
+// noted where all fields that the expression reads have a value.
 func (b *Binding) compute(f *field, slot int32) {
 	if f.program == nil {
 		return
@@ -278,7 +278,8 @@ func (b *Binding) compute(f *field, slot int32) {
 // errCost is the failure of an expression for which a request has no work left.
 var errCost = errors.New("rules: the computed fields of the request take too much")
 
-// evaluate evaluates an expression as far as the work of a request allows.
+// evaluate evaluates an expression, unless the request's work is used up, and
+// counts its cost.
 func (b *Binding) evaluate(f *field) (ref.Val, error) {
 	if b.computed >= maxRequestCost {
 		return nil, errCost
@@ -311,7 +312,7 @@ func (b *Binding) setResult(f *field, slot int32, out ref.Val) (string, error) {
 	case types.Timestamp:
 		return b.setDate(slot, dateKey(v.Time)), nil
 	case traits.Lister:
-		// Lists are put together without work, which is made up for here.
+		// CEL does not count the work of joining lists: it is counted here.
 		size, ok := v.Size().(types.Int)
 		if !ok || b.computed+uint64(size) > maxRequestCost {
 			return "", errCost

@@ -18,16 +18,16 @@ const (
 	// maxRequestCost bounds those of a request together: once it is reached,
 	// no further expression is evaluated.
 	maxRequestCost = 2 * maxCost
-	// maxFixedCost is what an expression may take whatever the caller sends, so
-	// that what it really takes need not be counted, which takes longer than
-	// most expressions do.
+	// maxFixedCost is the greatest cost that is not counted: an expression
+	// that takes at most this, for any context, is taken to take all of it.
+	// Counting takes longer than most expressions do.
 	maxFixedCost = 1000
-	// largestValue is the size of text or of a list that nobody can exceed.
+	// largestValue is a size that no text or list of a request can exceed.
 	largestValue = 64 << 20
 )
 
-// measuredText is how many characters of text are read for one unit by the
-// functions below: those that CEL's model takes for single operations.
+// measuredText is how many characters of text the functions below read for one
+// unit. CEL's model takes each of their calls for one unit whatever the text.
 const measuredText = 100
 
 var readingText = []string{
@@ -51,9 +51,8 @@ func celCosts() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CostLimit(maxCost), cel.CostTrackerOptions(trackers...)}
 }
 
-// estimateCost bounds what an expression takes by what it is made of. sizes
-// gives the most that a field's text or list may have, and what else is not
-// known under no name.
+// estimateCost bounds what an expression takes. sizes returns the greatest size
+// of a field's text or list; its name is empty for other values of unknown size.
 func estimateCost(env *cel.Env, checked *cel.Ast, sizes func(name string) uint64) (checker.CostEstimate, error) {
 	e := costEstimator{sizes}
 	read := func(estimator checker.CostEstimator, target *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
@@ -95,8 +94,8 @@ func (costEstimator) EstimateCallCost(string, string, *checker.AstNode, []checke
 }
 
 // costOf finds what an expression takes. small is what it takes at most where
-// every text and list of the context has a single character or element. fixed is what it takes at most, or 0 where it
-// depends on the context.
+// every text and list of the context has a single character or element. fixed is
+// what it takes at most for any context, or 0 where that exceeds maxFixedCost.
 func (m *Model) costOf(env *cel.Env, checked *cel.Ast) (small, fixed uint64, err error) {
 	const few = 10 // as the text of a number has
 	least, err := estimateCost(env, checked, func(name string) uint64 {

@@ -64,7 +64,7 @@ func TestCostOfTexts(t *testing.T) {
 }
 
 // What is beyond the work of a request counts as missing, with a note, and the
-// next request begins anew.
+// next request begins again.
 func TestComputedFieldsShareTheirWork(t *testing.T) {
 	const loop = "l.all(x, l.all(y, x == y || x != y))"
 	var b strings.Builder

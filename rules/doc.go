@@ -2,6 +2,11 @@
 // context bound to it, and configuration matrices compiled so that the first
 // row that meets the context is found without allocating.
 //
+// A Model (ParseModel) binds the context of a request once (Model.Bind, into a
+// Binding); any number of Tables (ParseTable) then decide by the binding
+// (Table.Evaluate) and say why (Table.Explain). Table.Analyse finds mistakes in
+// a table without any context. Models and tables are immutable.
+//
 // # Data model
 //
 // A workspace's context.yaml declares which members of a request's context
@@ -28,17 +33,18 @@
 //	  staff: [ { tags: employee }, { address: 10.0.0.0/8 } ]
 //
 // A value of the wrong type, or outside values, min and max, counts as missing
-// and is noted; under on_type_mismatch: reject the request is refused, as it
-// then is without a required field. Number fields hold IEEE 754 doubles, so
+// and is noted. Under on_type_mismatch: reject such a request is refused, and so
+// is one without a required field. Number fields hold IEEE 754 doubles, so
 // identifiers belong in string fields. Dates have a resolution of a
 // microsecond. A field with a path is a member of an object in the context;
 // others are members of the context itself.
 //
 // A segment is a list of rows of which one must match; the cells of a row must
 // all match. A computed field is an expression in CEL over the fields and the
-// computed fields above it; it is missing where the evaluation fails, above all
-// because a field it needs is missing. present(field) asks whether a field has
-// a value. now is the instant of the request, unless a field is called so.
+// computed fields above it. It is missing where the evaluation fails, mostly
+// because a field that it needs is missing. present(field) reports whether a
+// field has a value. now is the instant of the request, unless a field has this
+// name.
 //
 // # Cells
 //
@@ -73,22 +79,22 @@
 // segments, and config: {other_key: value} asks that another configuration has
 // a value for the same context.
 //
-// A condition on the value never matches a missing field, whatever its polarity:
+// A condition on the value, negated or not, never matches a missing field:
 // only any, missing and not present, which is the same, do.
 //
 // A quoted scalar of a YAML file on a field of text (string or list) is always
 // the value itself, so that a value named any or a..b can be written. The one
-// exception is a quoted scalar that begins with an asterisk, which YAML would
-// not let anyone write without quotes: "*", "*suf" and "*mid*" are patterns,
+// exception is a quoted scalar that begins with an asterisk, because YAML can't
+// express it without quotes: "*", "*suf" and "*mid*" are patterns,
 // and {is: "*"} is the asterisk itself. Elsewhere, and in JSON files, quotes
 // make no difference.
 //
-// A version with fewer than three parts stands for all from its first release up
-// to before the next one's pre-releases: 2.1 matches 2.1.0, 2.1.7-rc.1 and 2.1.7,
-// ..2.1 includes them; as a lower end and in front of an excluded end it is
-// 2.1.0. Order is that of SemVer 2.0.0, pre-releases
-// included: 2.1.0-rc.1 is below 2.1.0 and within 2.0..<2.1. A date without a
-// time stands for that whole day in the model's time zone.
+// A version with fewer than three parts means all versions from its first
+// release up to before the pre-releases of the next: 2.1 matches 2.1.0,
+// 2.1.7-rc.1 and 2.1.7, and ..2.1 includes them. As a lower end and as an excluded
+// upper end it means 2.1.0. Order is that of SemVer 2.0.0, pre-releases included:
+// 2.1.0-rc.1 is below 2.1.0 and within 2.0..<2.1. A date without a time means
+// that whole day in the model's time zone.
 //
 // # Rows
 //

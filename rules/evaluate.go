@@ -1,9 +1,9 @@
 package rules
 
-// Evaluate finds the first row that meets the binding, which must be one of
-// the model the table was decoded with; any other is no context. It does not
-// allocate, except that the first table of a request to read a computed field
-// evaluates its expression.
+// Evaluate finds the first row that meets the binding. A binding to another
+// model than the table's counts as no context. Evaluate does not allocate,
+// except where the first table of a request to read a computed field evaluates
+// its expression.
 func (t *Table) Evaluate(b *Binding) Decision {
 	if !b.hasContext || b.model != t.model {
 		return Decision{Row: -1, Outcome: -1, Reason: NoContext}
@@ -27,8 +27,8 @@ rows:
 		for i := range atoms {
 			a := &atoms[i]
 			v := &b.values[a.slot]
-			// The frequent kinds are tested in place: a call for each cell
-			// would be most of the work.
+			// The frequent kinds are tested in place, because a call for each
+			// cell would be most of the work.
 			switch {
 			case v.state != present:
 				if !a.onMissing {

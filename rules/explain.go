@@ -9,8 +9,8 @@ import (
 // Explanation says how a table came to its decision.
 type Explanation struct {
 	Decision Decision
-	// Rows are all rows, top to bottom, those below the one that answered
-	// too; none when there was no context and so none was tried.
+	// Rows are all rows, top to bottom, also those below the one that
+	// answered. There are none without a context.
 	Rows []RowExplanation
 }
 
@@ -32,12 +32,12 @@ type Failure struct {
 	Cell string
 	// Value is what it was compared with.
 	Value string
-	// Pos is where the cell stands.
+	// Pos is the position of the cell.
 	Pos document.Position
 }
 
 // Explain evaluates the table as Evaluate does and says for every row why it
-// does or does not match. It is for people and tools and takes its time.
+// does or does not match. It is for people and tools, and slower than Evaluate.
 func (t *Table) Explain(b *Binding) Explanation {
 	e := Explanation{Decision: t.Evaluate(b)}
 	if e.Decision.Reason == NoContext {

@@ -15,9 +15,9 @@ import (
 
 // compileExpression parses and checks an expression, and returns its mistakes.
 //
-// A whole number is an int to CEL, and a number of the context a double: it
-// compares the two, but neither equates nor reckons with them. So an int that
-// meets a double is made one, as n == 3 and n * 2 are meant.
+// A whole number in an expression is an int to CEL, and a number of the context
+// a double. CEL orders the two (n < 3), but refuses n == 3 and n * 2. So an int
+// beside a double is made a double.
 func (m *Model) compileExpression(env *cel.Env, text string) (*cel.Ast, []*common.Error) {
 	parsed, issues := env.Parse(text)
 	if issues.Err() != nil {
@@ -51,7 +51,7 @@ var widened = []string{
 	operators.Equals, operators.NotEquals, operators.Conditional, operators.In,
 }
 
-// arithmetic are those of them that give what they take.
+// arithmetic are those of them whose result has the type of the operands.
 var arithmetic = widened[:4]
 
 // widen makes doubles of the int operands for which an operator beside doubles
@@ -71,8 +71,8 @@ func widen(tree *ast.AST, mistake *common.Error) bool {
 	if !slices.ContainsFunc(kinds, double) {
 		return false
 	}
-	// What the result is part of must be doubles, too. Left to be refused one by
-	// one, a long sum would be checked for each of its numbers.
+	// In the calls around it, literals are made doubles at once. Otherwise a
+	// long sum would be checked again for each of its numbers.
 	for outer, ok := call.Parent(); ok && outer.Kind() == ast.CallKind && slices.Contains(arithmetic, outer.AsCall().FunctionName()); outer, ok = outer.Parent() {
 		for _, arg := range outer.AsCall().Args() {
 			if arg.Kind() == ast.LiteralKind {
@@ -119,7 +119,7 @@ func exprByID(tree *ast.AST, id int64) ast.NavigableExpr {
 	return found[0]
 }
 
-// celMessage mends the messages of cel-go that need knowledge of its insides.
+// celMessage replaces the messages of cel-go that name its internals.
 func (m *Model) celMessage(env *cel.Env, tree *ast.AST, mistake *common.Error) string {
 	s, _, _ := strings.Cut(mistake.Message, " (in container ")
 	if name, ok := strings.CutPrefix(s, "undeclared reference to '"); ok {

@@ -44,7 +44,7 @@ func TestWholeNumbersInExpressions(t *testing.T) {
 	}
 }
 
-// A long sum is not checked anew for each of its numbers.
+// A long sum is not checked again for each of its numbers.
 func TestLongExpression(t *testing.T) {
 	begun := time.Now()
 	m := model(t, "fields: { n: number }\ncomputed: { c: 'n"+strings.Repeat(" + 1", 200)+" == 203' }")

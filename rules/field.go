@@ -56,17 +56,17 @@ type field struct {
 	// program computes the field; nil for a declared one.
 	program cel.Program
 	// cost is what the program takes at most, 0 where that depends on the
-	// context and is counted. grown is how much text it makes of texts of one
-	// character, about.
+	// context and is counted. grown is about how long a text it makes from
+	// texts of one character.
 	cost, grown uint64
 	// reads are the slots of the declared fields the program reads.
 	reads []int32
-	// readsNow tells that the program reads the instant of the request.
+	// readsNow is set where the program reads the instant of the request.
 	readsNow bool
 }
 
-// textual reports whether any text can be a value of the field, so that only
-// quotes can tell a value from a pattern.
+// textual reports whether any text can be a value of the field. Only quotes
+// then show that a cell is a value and not a pattern.
 func (f *field) textual() bool {
 	return f.typ == listField || f.typ == stringField && f.format == plainText
 }

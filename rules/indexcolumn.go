@@ -78,7 +78,7 @@ type columnBuilder struct {
 	passes  float64 // rows in a word of a bitmap, on average
 	entries []entry
 	missing []uint64 // the rows that match a missing value
-	base    []uint64 // the rows that match every value, as far as bitmaps tell
+	base    []uint64 // the rows in the bitmaps of all values
 	// literals are the texts of all cells, each with its class.
 	literals map[string]uint32
 }

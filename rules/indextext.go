@@ -6,7 +6,7 @@ import (
 )
 
 // textSeed is the seed of all hashes of texts. It differs from process to
-// process, so nobody can choose texts whose hashes collide.
+// process, so that callers can't choose texts whose hashes collide.
 var textSeed = maphash.MakeSeed()
 
 // hashText is the hash that a binding keeps of a text, made once per request

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// minDate and maxDate are the dates that can be bound: the years RFC 3339 can
-// write.
+// minDate and maxDate bound the dates that can be bound: those of the years 0 to
+// 9999, which RFC 3339 can write.
 var (
 	minDate = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 	maxDate = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro() - 1
@@ -100,8 +100,8 @@ func parseDay(s string, loc *time.Location) (time.Time, bool) {
 	return t, err == nil
 }
 
-// nextDay is the instant the day after t's begins. Days have 23 to 25 hours
-// where clocks are changed, so it is a matter of the calendar.
+// nextDay is the instant at which the day after t's begins. It is not 24 hours
+// later where clocks are changed that day.
 func nextDay(t time.Time) time.Time { return t.AddDate(0, 0, 1) }
 
 // parseInstant reads an RFC 3339 time.
@@ -158,9 +158,9 @@ func isFolded(s string) bool {
 	return true
 }
 
-// appendFolded appends s with each character replaced by one that stands for
-// all that differ from it only by case (Unicode's simple folding, as
-// strings.EqualFold).
+// appendFolded appends s with each character replaced by the same one of all
+// those that differ only by case (Unicode's simple folding, as in
+// strings.EqualFold): K, k and the Kelvin sign become k.
 func appendFolded(dst []byte, s string) []byte {
 	for _, r := range s {
 		dst = utf8.AppendRune(dst, foldRune(r))

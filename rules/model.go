@@ -24,7 +24,7 @@ const (
 	configColumn  = "config"
 )
 
-// policy is what happens to a member of a context that is no field.
+// policy is what binding does with a member of a context that is no field.
 type policy uint8
 
 const (

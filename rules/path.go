@@ -7,8 +7,11 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// member is a member of a context, or of an object in it, that paths of fields
-// lead to or through.
+// member is a member of a context, or of an object in it, at which paths of
+// fields end or through which they lead. The paths user.plan and user.address.zip
+// make the tree
+//
+//	user (below: plan, address (below: zip))
 type member struct {
 	path  string
 	slots []int32 // the fields whose path ends here
@@ -95,7 +98,7 @@ func (b *Binding) bindNested(n *member, v *fastjson.Value) *BindError {
 	return refused
 }
 
-// noObject notes of the fields below a member that it is no object.
+// noObject notes a mismatch for each field below a member that is no object.
 func (b *Binding) noObject(n *member, v *fastjson.Value) *BindError {
 	m := b.model
 	for i := range m.fields[:m.declared] {

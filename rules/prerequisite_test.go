@@ -40,7 +40,7 @@ func asking(rows int, name, value string) string {
 	return text.String()
 }
 
-// A prerequisite is decided once for a request, and anew for the next one,
+// A prerequisite is decided once for a request, and again for the next one,
 // whichever tables ask for it.
 func TestPrerequisiteIsDecidedOnce(t *testing.T) {
 	m := model(t, "fields: { plan: string, beta: boolean }")

@@ -7,7 +7,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// Remark is something in a file that is allowed and hardly meant.
+// Remark is something in a file that is allowed but probably a mistake.
 type Remark struct {
 	Pos     document.Position
 	Message string
@@ -19,8 +19,8 @@ func (t *Table) Remarks() []Remark { return t.remarks }
 // Remarks are what decoding the data model found.
 func (m *Model) Remarks() []Remark { return m.remarks }
 
-// remarkQuoted remarks on a quoted cell that looks as if it were meant as a
-// condition, which quotes make it not be.
+// remarkQuoted remarks on a quoted cell that looks like a pattern or a range but
+// is, because of the quotes, the text itself.
 func (r *cellReader) remarkQuoted(f *field, n *document.Node, text string) {
 	if f.texts != nil {
 		return // it is one of the values

@@ -120,7 +120,7 @@ func (m *Model) orderSegments(errs *document.Errors) {
 		s.patterned = m.patternedBy(s.rows...)
 		state[i] = done
 		if !ok {
-			// Nothing is left that could follow the cycle.
+			// Without rows, nothing can follow the cycle.
 			s.rows, s.lazy = nil, nil
 		}
 		slices.Sort(s.reads)

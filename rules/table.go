@@ -73,11 +73,11 @@ type Table struct {
 	// patterned are the fields that patterns look at, also those of segments
 	// and prerequisites.
 	patterned []int32
-	// readsNow tells that the answer may change at any instant.
+	// readsNow is set where the answer may change at any instant.
 	readsNow bool
 	depth    int    // of the prerequisites
-	cost     int    // what Cost tells
-	patterns int    // what PatternSize tells
+	cost     int    // of Cost
+	patterns int    // of PatternSize
 	index    *index // nil where scanning the rows is faster
 }
 
@@ -175,7 +175,7 @@ func (t *Table) grow(rows, cells int) {
 	t.answers = make([]answer, 0, rows)
 }
 
-// finish works out what follows from the rows.
+// finish works out all that follows from the rows.
 func (t *Table) finish() {
 	m := t.model
 	nested := make(map[*Table]struct{})
@@ -232,8 +232,8 @@ func (t *Table) finish() {
 }
 
 // ask takes over what follows from the tables of prerequisites, which are
-// finished. Each is looked at once: tables that ask each other in a chain, all
-// from many rows, have exponentially many paths.
+// finished before. Each is looked at once, because tables that ask each other
+// from many rows have exponentially many paths.
 func (t *Table) ask() {
 	timed := make(map[*Table]struct{})
 	for _, n := range t.nested {

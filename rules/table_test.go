@@ -273,7 +273,7 @@ func TestRamp(t *testing.T) {
 	if !tab.HasSchedule() {
 		t.Error("no schedule")
 	}
-	// No unit that is in falls out again, and keys tell what differs.
+	// No unit that is in falls out again, and keys differ where decisions do.
 	for i := range 200 {
 		in := false
 		keys := make(map[string]bool)
@@ -432,7 +432,7 @@ func TestReasonNames(t *testing.T) {
 	}
 }
 
-// Keys must tell values apart whatever they contain.
+// Different values must give different keys, whatever they contain.
 func TestAppendKeyIsUnambiguous(t *testing.T) {
 	m := model(t, "fields: { a: string, b: string, l: list, n: number, t: boolean, unused: string }")
 	tab := table(t, m, "columns: [a, b, l, n, t, value]\nmatrix: [[x, y, z, 1, true, v]]")
