@@ -25,16 +25,16 @@ type Answer struct {
 	Pieces []string
 	// ToolCalls are the calls that the model asks for, as JSON; nil for none.
 	ToolCalls []byte
-	// Provider and Model are those that gave it.
+	// Provider and Model gave the answer.
 	Provider, Model string
-	// FinishReason is why the model stopped; empty: it did not say.
+	// FinishReason is why the model stopped; empty where it did not say.
 	FinishReason string
-	// The tokens it took; all zero: not known.
+	// The tokens that the answer took; all zero where they are not known.
 	PromptTokens, CompletionTokens, TotalTokens int64
-	// Given is when it was complete.
+	// Given is when the answer was complete.
 	Given time.Time
-	// Expires is when it is asked anew. One that expires at once is given to
-	// those who wait for it and is not remembered.
+	// Expires is when the answer is forgotten. An answer that expires at once
+	// goes only to the requests that wait for it.
 	Expires time.Time
 }
 
@@ -47,7 +47,7 @@ func (a *Answer) Bytes() int {
 	return n
 }
 
-// size is about what the answer takes, in bytes.
+// size is about how much memory the answer takes, in bytes.
 func (a *Answer) size() int64 {
 	const pieceOverhead = 16
 	return int64(a.Bytes() + len(a.Pieces)*pieceOverhead + len(a.Provider) + len(a.Model) + len(a.FinishReason) + entryOverhead)
@@ -58,9 +58,9 @@ type answerEntry struct {
 	answer   *Answer
 }
 
-// Answers remembers the complete answers of models for a while, and sees to it
-// that a question is asked once at a time: who asks it meanwhile waits for the
-// answer. It is safe for concurrent use.
+// Answers remembers the complete answers of models for a while, and lets only
+// one request at a time ask a question: the others wait for its answer. It is
+// safe for concurrent use.
 type Answers struct {
 	entries *ristretto.Cache[[]byte, *answerEntry]
 	close   sync.Once
@@ -75,17 +75,18 @@ type flight struct {
 	answer *Answer // once done; nil where there was none
 
 	began time.Time
-	// How long the leader was kept by its own caller, in nanoseconds: when the
-	// write that it is in began, as of began, 0 where it is in none, and how long
-	// those before it took.
+	// How long the leader was held up by its own caller, in nanoseconds: writing
+	// is when its present write began, counted from began, 0 where it is in none;
+	// written is how long all earlier writes took.
 	writing, written atomic.Int64
 }
 
-// maxHeld is how long all that ask the same wait for the leader's caller to
-// take what it is sent: no longer than its caller it reads what the model says.
+// maxHeld is how long requests wait because the leader's own caller is slow to
+// take what it is sent. The leader reads the model's answer only as fast as its
+// caller takes it, so that a caller that stalls would hold up all.
 const maxHeld = time.Second
 
-// held is how long the leader's caller has kept those who wait.
+// held is how long the leader's caller has held up the requests that wait.
 func (f *flight) held() time.Duration {
 	held := time.Duration(f.written.Load())
 	if since := f.writing.Load(); since != 0 {
@@ -94,7 +95,8 @@ func (f *flight) held() time.Duration {
 	return held
 }
 
-// NewAnswers makes a memory of about maxBytes. It runs goroutines until Close.
+// NewAnswers makes a memory of about maxBytes, which must be positive. It runs
+// goroutines until Close.
 func NewAnswers(maxBytes int64) (*Answers, error) {
 	if maxBytes <= 0 {
 		return nil, errors.New("the size of a cache must be positive")
@@ -115,9 +117,10 @@ func NewAnswers(maxBytes int64) (*Answers, error) {
 	return &Answers{entries: entries, flights: make(map[Question]*flight)}, nil
 }
 
-// Lead is the duty to answer a question for all who ask it meanwhile. Exactly
-// one of Answer and Abandon must be called; further calls do nothing. A nil Lead
-// is that of a question which nobody else asks.
+// Lead is the duty to answer a question for all requests that ask it meanwhile.
+// Answer or Abandon must be called once; further calls of either do nothing. A
+// nil Lead belongs to a question that no other request can share: its methods
+// but Answer do nothing.
 type Lead struct {
 	answers  *Answers
 	question Question
@@ -125,10 +128,11 @@ type Lead struct {
 	once     sync.Once
 }
 
-// Ask returns the answer to a question where it is remembered, or where
-// somebody else is asking and gets one. Otherwise the caller has the lead, and
-// must ask, as it must where whoever leads is held up by its own caller. The
-// error is ctx's, when it ends during the wait.
+// Ask returns the answer to a question where it is remembered, or where another
+// request is asking and gets one. Otherwise it returns a lead: the caller must
+// ask the model. That is also so where the request that leads fails, leaves, or
+// is held up by its own caller for over a second. The error is the cause of
+// ctx's end during the wait.
 func (a *Answers) Ask(ctx context.Context, question Question) (*Answer, *Lead, error) {
 	for {
 		if e, ok := a.entries.Get(question[:]); ok && bytes.Equal(e.question[:], question[:]) {
@@ -147,12 +151,12 @@ func (a *Answers) Ask(ctx context.Context, question Question) (*Answer, *Lead, e
 		if answer != nil || err != nil {
 			return answer, nil, err
 		}
-		// Whoever led has failed, left or stalled. The next one leads.
+		// The leader has failed, left or stalled. The next request leads.
 	}
 }
 
-// wait waits for the answer of a flight. There is neither an answer nor an
-// error where it isn't worth waiting for.
+// wait waits for the answer of a flight. It returns neither an answer nor an
+// error where the flight ends without one or its leader stalls.
 func (a *Answers) wait(ctx context.Context, question Question, f *flight) (*Answer, error) {
 	look := time.NewTicker(maxHeld)
 	defer look.Stop()
@@ -177,24 +181,25 @@ func (a *Answers) Remembers(question Question) bool {
 	return ok && bytes.Equal(e.question[:], question[:])
 }
 
-// land has nobody wait for a flight any more.
+// land ends a flight: no further request waits for it.
 func (a *Answers) land(question Question, f *flight) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.flights[question] == f { // and not that of somebody who went on alone
+	if a.flights[question] == f { // and not a later flight of the same question
 		delete(a.flights, question)
 	}
 }
 
-// Writing and Written stand around each write to the leader's own caller. Who
-// waits for the answer doesn't wait for a caller that stalls.
+// Writing must be called before each write to the leader's own caller, and
+// Written after it, so that the other requests need not wait for a caller that
+// stalls.
 func (l *Lead) Writing() {
 	if l != nil {
 		l.flight.writing.Store(max(int64(time.Since(l.flight.began)), 1))
 	}
 }
 
-// Written is the end of a write.
+// Written ends a write that Writing began.
 func (l *Lead) Written() {
 	if l == nil {
 		return
@@ -203,21 +208,22 @@ func (l *Lead) Written() {
 	l.flight.written.Add(int64(time.Since(l.flight.began) - since))
 }
 
-// Answer gives a complete answer to all who wait and remembers it until it
-// expires.
+// Answer gives a complete answer to all requests that wait, and remembers it
+// until it expires.
 func (l *Lead) Answer(answer *Answer) {
 	l.once.Do(func() {
 		if ttl := time.Until(answer.Expires); ttl > 0 {
 			e := &answerEntry{question: l.question, answer: answer}
 			l.answers.entries.SetWithTTL(e.question[:], e, answer.size(), ttl)
-			// Who asks from now on must find it, or would ask a model again.
+			// Once the flight has landed, requests must find the answer here,
+			// or they would ask a model again.
 			l.answers.entries.Wait()
 		}
 		l.end(answer)
 	})
 }
 
-// Abandon lets the next one lead: there is no answer, or not a complete one.
+// Abandon ends the lead without a complete answer: the next request leads.
 func (l *Lead) Abandon() {
 	if l != nil {
 		l.once.Do(func() { l.end(nil) })
@@ -230,6 +236,6 @@ func (l *Lead) end(answer *Answer) {
 	close(l.flight.done)
 }
 
-// Close ends the goroutines and forgets all. No Ask may be under way. It may
-// be called more than once.
+// Close ends the goroutines and forgets all answers. No Ask may be under way.
+// Close may be called more than once.
 func (a *Answers) Close() { a.close.Do(a.entries.Close) }

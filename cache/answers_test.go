@@ -47,7 +47,7 @@ func TestAnswerIsRemembered(t *testing.T) {
 }
 
 // TestAnswerIsThereAtOnce asks each question again as soon as it was answered:
-// who asks then must not ask a model once more.
+// the second request must not get the lead.
 func TestAnswerIsThereAtOnce(t *testing.T) {
 	a := newAnswers(t)
 	for n := range 500 {
@@ -61,7 +61,7 @@ func TestAnswerIsThereAtOnce(t *testing.T) {
 	}
 }
 
-// TestAnswerExpires lets the time run out that an answer is remembered for.
+// TestAnswerExpires lets an answer expire.
 func TestAnswerExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := NewAnswers(1 << 20)
@@ -85,7 +85,7 @@ func TestAnswerExpires(t *testing.T) {
 	})
 }
 
-func TestExpiredAnswerIsAskedAnew(t *testing.T) {
+func TestExpiredAnswerIsAskedAgain(t *testing.T) {
 	a := newAnswers(t)
 	_, lead, _ := a.Ask(context.Background(), Question{1})
 	expired := answerOf("old")
@@ -131,9 +131,9 @@ func TestOneAsksForAll(t *testing.T) {
 	}
 }
 
-// TestWaitersGoOnWithoutAStalledLeader has the caller of who leads stall, in one
-// write or in many, and those who wait lead in its place. A model that takes its
-// time is waited for.
+// TestWaitersGoOnWithoutAStalledLeader has the leader's caller stall, in one write
+// or in many: a request that waits leads in its place. It goes on waiting for a
+// model that is slow.
 func TestWaitersGoOnWithoutAStalledLeader(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -187,7 +187,8 @@ func TestWaitersGoOnWithoutAStalledLeader(t *testing.T) {
 				if took := time.Since(began); took > test.within {
 					t.Errorf("let go after %s", took)
 				}
-				// Who asks now waits for the second, also when the first has ended.
+				// Later requests wait for the second leader, also after the first has
+				// ended.
 				for range 2 {
 					wait.Go(func() {
 						if answer, _, err := a.Ask(t.Context(), Question{1}); err != nil || answer == nil || answer.Pieces[0] != "of the second" {

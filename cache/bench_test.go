@@ -22,8 +22,8 @@ fields:
 
 const benchContext = `{"environment":"production","locale":"nl-BE","plan":"enterprise","seats":250,"email":"someone@customer.example"}`
 
-// matrix writes a table of rows none of which meets benchContext before the
-// last does. A row's cells come from row.
+// matrix writes a table of rows of which only the last meets benchContext. row
+// returns the cells of the others.
 func matrix(rows int, row func(i int) string) string {
 	var b strings.Builder
 	b.WriteString("columns: [environment, locale, plan, seats, email, value]\nmatrix:\n")
@@ -42,8 +42,8 @@ func patterns(i int) string {
 	return fmt.Sprintf(`production, any, enterprise, 100.., /^(team|unit)-%d@.+$/`, i)
 }
 
-// BenchmarkHitOrEvaluate sets what a hit takes, the building of its key
-// included, against evaluating the same table: the figures behind Threshold.
+// BenchmarkHitOrEvaluate compares a hit, the building of its key included, with
+// the evaluation of the same table. Threshold follows from its figures.
 func BenchmarkHitOrEvaluate(b *testing.B) {
 	for _, bench := range []struct {
 		name  string
@@ -108,7 +108,8 @@ func compile(b *testing.B, text string) (*rules.Table, *rules.Binding) {
 	return table, binding
 }
 
-// BenchmarkMiss is what an answer that is not in the cache pays for it.
+// BenchmarkMiss measures what a lookup and a set add to an evaluation whose
+// decision is not in the cache.
 func BenchmarkMiss(b *testing.B) {
 	c := open(b, 1<<20)
 	key := AppendKey(nil, "default", "0123456789ab", trace.KindPrompt, "support_reply")

@@ -1,6 +1,6 @@
-// Package cache holds evaluated answers in memory: rendered prompt values and
-// evaluated configurations. It is never the only holder of anything, so that
-// it may forget or refuse any entry at any time.
+// Package cache holds two kinds of results in memory: what tables decided
+// (Cache) and what models answered (Answers). Each can be worked out or asked
+// for again, so that a cache may forget or refuse any entry at any time.
 package cache
 
 import (
@@ -15,24 +15,24 @@ import (
 
 // Value is a cached answer.
 type Value struct {
-	// Bytes are the answer as JSON; empty where Outcome says it all. They are
-	// shared by all who read the entry and must not be changed.
+	// Bytes are the answer as JSON; empty where Outcome is all of it. They are
+	// shared by all readers of the entry and must not be changed.
 	Bytes []byte
 	// Row and Outcome say which row of the table answered and with which of
 	// its outcomes, -1 for the default.
 	Row, Outcome int
 }
 
-// entry keeps the whole key beside the value: a hash alone proves nothing, and
-// the keys are made of what callers send.
+// entry keeps the whole key beside the value. Keys are made of what callers
+// send, and two keys can have the same hash: only equal keys get the value.
 type entry struct {
 	key   []byte
 	value Value
 }
 
-// entryOverhead is what an entry takes beside its bytes: itself, its places
-// in the maps of values and of costs, and what allocation rounds up. ristretto
-// adds its own 56 bytes to the cost.
+// entryOverhead is about how many bytes an entry takes beside its key and value:
+// itself, its places in the maps of values and of costs, and what allocation
+// rounds up. ristretto adds its own 56 bytes to the cost.
 const entryOverhead = 192
 
 // Cache maps keys built with AppendKey to values within a bound of bytes. It
@@ -42,8 +42,8 @@ type Cache struct {
 	close   sync.Once
 }
 
-// New makes a cache that holds about maxBytes, keys and bookkeeping included.
-// It runs goroutines until Close.
+// New makes a cache that holds about maxBytes, which must be positive; keys and
+// bookkeeping are included. It runs goroutines until Close.
 func New(maxBytes int64) (*Cache, error) {
 	if maxBytes <= 0 {
 		return nil, errors.New("the size of a cache must be positive")
@@ -73,9 +73,9 @@ func (c *Cache) Get(key []byte) (Value, bool) {
 	return Value{}, false
 }
 
-// Set offers a value to the cache, which takes it a moment later, or not at
-// all where it is busy or the entry seems not worth its room. The key and the
-// bytes are copied.
+// Set offers a value to the cache, which takes it a moment later. It refuses the
+// value where it is busy or where other entries are asked for more often. The
+// key and the bytes are copied.
 func (c *Cache) Set(key []byte, v Value) {
 	buffer := make([]byte, len(key)+len(v.Bytes))
 	n := copy(buffer, key)
@@ -85,6 +85,7 @@ func (c *Cache) Set(key []byte, v Value) {
 	c.entries.Set(e.key, e, int64(len(buffer)+entryOverhead))
 }
 
-// Close ends the cache's goroutines and lets go of its entries. No Get or Set
-// may be under way; later ones miss. Close may be called more than once.
+// Close ends the cache's goroutines and frees its entries. No Get or Set may be
+// under way; a later Get finds nothing, and a later Set does nothing. Close may
+// be called more than once.
 func (c *Cache) Close() { c.close.Do(c.entries.Close) }

@@ -35,7 +35,7 @@ func TestGetSet(t *testing.T) {
 	value := []byte(`{"rpm":60}`)
 	c.Set(key, Value{Bytes: value, Row: 3, Outcome: 1})
 	c.entries.Wait()
-	// The buffers are the caller's again.
+	// The caller may reuse its buffers.
 	stored := bytes.Clone(key)
 	clear(key)
 	clear(value)
@@ -143,7 +143,7 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 // Two keys are equal only where all their parts are. Both are made of the same
-// text, cut in other places: the lengths of its parts alone tell them apart.
+// text, cut in other places, so that only the lengths of the parts differ.
 func TestKeysAreUnambiguous(t *testing.T) {
 	type parts struct {
 		Workspace, Revision string

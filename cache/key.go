@@ -8,11 +8,12 @@ import (
 
 // AppendKey appends the part of a key that names a definition: the workspace
 // it belongs to, the revision of the snapshot it is from, its kind and its key.
-// What the answer depends on beside it follows: the projection of the context
-// as the table appends it, and, with AppendText, the values of variables.
+// The caller appends the rest of what the answer depends on: the fields of the
+// context that the table reads (rules.Table.AppendKey), and, with AppendText, the
+// values of variables.
 //
-// With the revision in the key a new snapshot needs no purge, which could not
-// be atomic anyway: its answers are new keys and the old ones fade away.
+// As the revision is part of the key, a new snapshot has new keys: the entries of
+// the old one need not be deleted, and are evicted in time.
 func AppendKey(dst []byte, workspace, revision string, kind trace.Kind, key string) []byte {
 	dst = AppendText(dst, workspace)
 	dst = AppendText(dst, revision)
