@@ -7,9 +7,14 @@
 //	go run ./internal/mutation -list                # what there is
 //
 // A mutant names a package, a declaration in it and the text that changes
-// there, never a line, so edits elsewhere leave it alone. Nothing in the tree
-// is written: the go command sees the changed file through an overlay. For each
-// mutant the command prints one of
+// there, but no line, so that edits elsewhere do not affect it. For example, the
+// mutant
+//
+//	In: "split.choose", Old: ">= width", New: "> width", Run: "SplitBoundaries"
+//
+// makes each share one bucket wider, and TestSplitBoundaries must fail then. The
+// command writes no file of the tree: go test sees the changed file through an
+// overlay. For each mutant it prints one of
 //
 //	killed            with the test that failed
 //	SURVIVED          no test failed
@@ -17,15 +22,15 @@
 //	does not compile  the change is no longer Go that builds
 //
 // It exits with status 1 unless all were killed. Before a mutant runs, its tests
-// run on the code as it is: a test that is red anyway kills nothing.
+// run on the unchanged code, where they must pass.
 //
 // An ordinary test, part of go test ./..., checks that each mutant still
-// applies and that the tests it names exist. Where an edit has moved a
-// mutant's text, mend the mutant in the same commit: its point is usually still
-// there under another wording. Where the point is gone, remove it.
+// applies and that the tests it names exist. Where an edit has changed a
+// mutant's text, mend the mutant in the same commit: what it guards is usually
+// still in the code under another wording. Where it is gone, remove the mutant.
 //
 // A new mutant goes into mutants_PACKAGE.go, or into a file of its own
 // (mutants_PACKAGE_SUBJECT.go); each file adds its mutants to the list by
-// itself. Worth one is what would break silently: wiring between packages,
+// itself. Write one for code that would break silently: wiring between packages,
 // bounds, locks, anything that a review found untested.
 package main

@@ -107,12 +107,13 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// runner tries mutants one after another: their tests want the machine.
+// runner tries mutants one after another, because their tests use all cores.
 type runner struct {
 	root string
 	out  io.Writer
 
-	// sound has what the tests said of the code as it is, by their arguments.
+	// sound has the results of the tests on the unchanged code, by their
+	// arguments.
 	sound map[string]error
 }
 

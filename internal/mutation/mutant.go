@@ -21,17 +21,17 @@ type mutant struct {
 	In string
 	// What says in one line what the change breaks.
 	What string
-	// Old occurs exactly once in the declaration (comments inside it count,
-	// the one above it doesn't) and becomes New.
+	// Old occurs exactly once in the declaration and becomes New. Comments
+	// within the declaration count, the one above it does not.
 	Old, New string
-	// Tests are the directories of the packages whose tests run: the mutant's
-	// own where there are none.
+	// Tests are the directories of the packages whose tests run. Default: the
+	// mutant's own.
 	Tests []string
-	// Run is what go test -run gets: the tests that are there to notice.
-	// Without it all of them run.
+	// Run is the value of go test -run: the tests that must notice the change.
+	// Default: all tests.
 	Run string
-	// Timeout bounds each test binary, for mutants that hang: defaultTimeout
-	// where it is zero.
+	// Timeout bounds each test binary, for mutants that hang. Default:
+	// defaultTimeout.
 	Timeout time.Duration
 
 	dir string // the package's, from the root of the module
@@ -43,7 +43,7 @@ const (
 	hang = 20 * time.Second
 )
 
-// registry has the mutants of all files.
+// registry is the mutants of all files.
 var registry []mutant
 
 // add puts the mutants of the package in dir on the list. Each file of mutants
@@ -100,8 +100,8 @@ type place struct {
 	here       bool // the file is built on this system
 }
 
-// find finds the mutant's declaration. What is declared once for each system is
-// taken as it is on this one.
+// find finds the mutant's declaration. Of declarations for several systems it
+// takes that for this one.
 func (m *mutant) find(root string) (place, error) {
 	dir := filepath.Join(root, filepath.FromSlash(m.dir))
 	entries, err := os.ReadDir(dir)

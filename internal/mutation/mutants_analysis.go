@@ -4,7 +4,7 @@ func init() {
 	add("rules",
 		mutant{
 			ID: "overlap-unsaid", In: "analyser.overlaps",
-			What: "rows that may overlap are not said to be undecided",
+			What: "rows that may overlap are not reported as undecided",
 			Old:  "case undecided > 0:", New: "case undecided > 1<<30:",
 			Tests: []string{"internal/definition"}, Run: "TestUniqueIsDecided",
 		},
@@ -64,7 +64,7 @@ func init() {
 	add("internal/inspect",
 		mutant{
 			ID: "diff-unsaid", In: "tableDiff.run",
-			What: "an edit without an example is not said to be undecided",
+			What: "an edit without an example is not reported as undecided",
 			Old:  "undecided || d.affected || d.unsure || d.splitsDiffer()", New: "d.exhausted",
 			Run: "TestEditsAreNotSilent",
 		},

@@ -4,7 +4,7 @@ func init() {
 	add("cache",
 		mutant{
 			ID: "wait-for-ever", In: "Answers.wait",
-			What: "who waits for another's call can't leave",
+			What: "a request that waits for another's answer can't leave",
 			Old:  "case <-ctx.Done():", New: "case <-make(chan struct{}):",
 			Timeout: hang,
 		},

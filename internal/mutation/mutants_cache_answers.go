@@ -16,7 +16,7 @@ func init() {
 		},
 		mutant{
 			ID: "stalled-leader", In: "Answers.wait",
-			What: "who asks the same waits for as long as the first caller stalls",
+			What: "requests of the same question wait as long as the first caller stalls",
 			Old:  "f.held() >= maxHeld", New: "false",
 			Run: "WaitersGoOn",
 		},

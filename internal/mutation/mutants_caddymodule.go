@@ -145,7 +145,7 @@ func init() {
 		},
 		mutant{
 			ID: "leader-leaves-waiters", In: "call.endpoint",
-			What: "who waits for an answer that failed waits for ever",
+			What: "requests that wait for an answer that failed wait for ever",
 			Old:  "		defer i.lead.Abandon()\n", New: "",
 			Run: "TestFailuresAreNotGivenAgain", Tests: []string{"caddymodule"}, Timeout: hang,
 		},
@@ -275,7 +275,7 @@ func init() {
 		},
 		mutant{
 			ID: "stalled-leader", In: "invocation.stream",
-			What: "who asks the same waits for as long as the first caller stalls",
+			What: "requests of the same question wait as long as the first caller stalls",
 			Old:  "		i.lead.Writing()\n", New: "",
 			Run: "StalledLeader", Tests: []string{"caddymodule"},
 		},
@@ -293,7 +293,7 @@ func init() {
 		},
 		mutant{
 			ID: "turned-away", In: "writeError",
-			What: "who is turned away for want of room keeps its connection",
+			What: "a caller that is refused for lack of room keeps its connection",
 			Old:  "(full ||", New: "(full && false ||",
 			Run: "LargeAnswersTakeTurns", Tests: []string{"caddymodule"},
 		},
@@ -385,7 +385,7 @@ func init() {
 		},
 		mutant{
 			ID: "key-that-two-files-list", In: "keyring.rival",
-			What: "what two files list is the key of who edits its own next",
+			What: "a key that two files list goes to the workspace that edits its file next",
 			Old:  "ours && !has", New: "ours || !has",
 			Run: "TestKeyThatTwoFilesList",
 		},
@@ -397,7 +397,7 @@ func init() {
 		},
 		mutant{
 			ID: "refused-keys-are-valid", In: "Workspace.keysTaken",
-			What: "no metric tells that keys are refused",
+			What: "no metric shows that keys are refused",
 			Old:  "	if all {\n", New: "	if all || true {\n",
 			Run: "TestKeyOfAnotherWorkspace", Tests: []string{"caddymodule"},
 		},
@@ -424,7 +424,7 @@ func init() {
 		},
 		mutant{
 			ID: "keep-503", In: "call.keepFailure",
-			What: "that nobody took the request is the answer for ever",
+			What: "a request that no target took has its failure as the answer for ever",
 			Old:  "http.StatusServiceUnavailable", New: "http.StatusTeapot",
 			Run: "TestEndpointIsAskedOnceForAKey", Tests: []string{"caddymodule"},
 		},

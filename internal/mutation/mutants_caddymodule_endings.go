@@ -12,13 +12,13 @@ func init() {
 	add("internal/gateway",
 		mutant{
 			ID: "remember-cut-answers", In: "invocation.tell",
-			What: "an answer that a limit of tokens cut is given to those who ask later",
+			What: "an answer that a limit of tokens cut is given to later requests",
 			Old:  "if result.FinishReason.Whole() {", New: "if true {",
 			Run: "TestAnswersSayHowTheyEnded", Tests: []string{"caddymodule"},
 		},
 		mutant{
 			ID: "queue-to-be-cut", In: "invocation.tell",
-			What: "who waits for an answer that was cut asks in its turn",
+			What: "each request that waits for an answer that was cut asks the model itself",
 			Old:  "if i.lead == nil ||", New: "if i.lead == nil || !result.FinishReason.Whole() ||",
 			Run: "TestCutAnswersAreShared", Tests: []string{"caddymodule"},
 		},

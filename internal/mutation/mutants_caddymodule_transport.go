@@ -22,7 +22,7 @@ func init() {
 		},
 		mutant{
 			ID: "retry-after", In: "invocation.failed",
-			What: "callers are not told how long a provider asks to wait",
+			What: "answers do not say how long a provider asks to wait",
 			Old:  "told.RetryAfter = failure.RetryAfter", New: "_ = failure.RetryAfter",
 			Run: "TheProvidersRetryAfter", Tests: []string{"caddymodule"},
 		},

@@ -105,7 +105,7 @@ func init() {
 	add("internal/gateway",
 		mutant{
 			ID: "left", In: "call.decide",
-			What: "tables are evaluated for who has left",
+			What: "tables are evaluated for callers that have left",
 			Old:  "c.r.Context().Err() != nil", New: "false",
 			Run: "WhoHasLeft",
 		},

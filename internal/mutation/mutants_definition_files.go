@@ -5,7 +5,7 @@ func init() {
 	add("internal/definition",
 		mutant{
 			ID: "file-size", In: "loader.parseText",
-			What: "a file that is too large is told the size of what was read",
+			What: "the message for a file that is too large has the size of the part that was read",
 			Old:  "f.size", New: "int64(len(f.data))",
 			Run: "Unreadable",
 		},

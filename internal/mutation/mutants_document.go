@@ -16,7 +16,7 @@ func init() {
 		},
 		mutant{
 			ID: "alias-values", In: "yamlReader.alias",
-			What: "a few lines of aliases stand for millions of values",
+			What: "a few lines of aliases make millions of values",
 			Old:  "r.aliased.nodes > MaxAliasedNodes", New: "false",
 			Run: "ParseErrors",
 		},
@@ -34,7 +34,7 @@ func init() {
 		},
 		mutant{
 			ID: "position-of-an-anchored-value", In: "yamlReader.position",
-			What: "a value with an anchor is placed where the anchor stands",
+			What: "the position of a value with an anchor is that of the anchor",
 			Old:  "n.Anchor == \"\" || missing(n)", New: "true",
 			Tests: []string{"internal/document", "internal/document/format"},
 			Run:   "Positions|Source",
@@ -71,7 +71,7 @@ func init() {
 		},
 		mutant{
 			ID: "stand-in-that-is-there", In: "unusedCharacters",
-			What: "what stands in for a line break is in the file, too",
+			What: "the character that replaces line breaks is in the file, too",
 			Old:  "!used[c]", New: "true",
 			Run: "TestScalars",
 		},
@@ -83,7 +83,7 @@ func init() {
 		},
 		mutant{
 			ID: "duplicates-without-end", In: "builder.addMember",
-			What: "a member that comes a million times is told a million times",
+			What: "a member that occurs a million times is reported a million times",
 			Old:  "len(n.Members) == MaxMembers", New: "len(seen) == MaxMembers",
 			Run: "ParseErrors",
 		},

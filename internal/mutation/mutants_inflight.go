@@ -19,12 +19,12 @@ func init() {
 		},
 		mutant{
 			ID: "idle-makes-room", In: "Connections.move",
-			What: "who waits for a place does not see that a connection idles",
+			What: "a request that waits for a place does not see that a connection idles",
 			Old:  "c.changed()", New: "",
 		},
 		mutant{
 			ID: "closed-makes-room", In: "Connections.remove",
-			What: "who waits for a place does not see that a connection is closed",
+			What: "a request that waits for a place does not see that a connection is closed",
 			Old:  "c.changed()", New: "",
 		},
 		mutant{
@@ -60,7 +60,7 @@ func init() {
 		},
 		mutant{
 			ID: "overloaded-is-unavailable", In: "call.nothingTried",
-			What: "a full host is told as a provider that can't be reached",
+			What: "a full host is reported as a provider that can't be reached",
 			Old:  "if full {", New: "if false && full {",
 			Run: "TestOverloadedWhereNoHostHasAPlace",
 		},

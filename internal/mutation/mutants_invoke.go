@@ -19,7 +19,7 @@ func init() {
 		},
 		mutant{
 			ID: "deadline-decides", In: "call.decisive",
-			What: "a call that used up its time is told of the failure before that",
+			What: "a call that used up its time ends with the failure before that",
 			Old:  " || f.class == Deadline", New: "",
 		},
 		mutant{

@@ -11,7 +11,7 @@ func init() {
 		},
 		mutant{
 			ID: "retry-after-zero", In: "call.retryAfter",
-			What: "who is told to come back may come at once",
+			What: "a caller that is sent away for a while may come back at once",
 			Old:  "max(soonest, minRetryAfter)", New: "soonest",
 			Run: "EverythingDown",
 		},

@@ -38,13 +38,13 @@ func init() {
 	add("providers/upstream",
 		mutant{
 			ID: "user-information", In: "redact",
-			What: "the user information of a URL stands in error texts",
+			What: "error texts have the user information of a URL",
 			Old:  "	text = urlUser.ReplaceAllString(text, \"$1\"+redacted+\"@\")\n", New: "",
 			Run: "Redact",
 		},
 		mutant{
 			ID: "known-secrets", In: "redact",
-			What: "a secret of another call stands in error texts",
+			What: "error texts have a secret of another call",
 			Old:  "text = secret.Known().Replace(text, redacted)", New: "_ = secret.Known",
 			Run: "Redact",
 		},

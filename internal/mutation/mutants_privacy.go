@@ -18,7 +18,7 @@ func init() {
 	add("internal/gateway",
 		mutant{
 			ID: "notes-unredacted", In: "Workspace.redactRequest",
-			What: "secrets stand in notes",
+			What: "notes have secrets",
 			Old:  "	w.redactNotes(record)\n", New: "",
 			Run: "Canaries", Tests: []string{"caddymodule"},
 		},

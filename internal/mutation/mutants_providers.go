@@ -116,7 +116,7 @@ func init() {
 		},
 		mutant{
 			ID: "empty-answer", In: "Call.Cut",
-			What: "an empty answer is one that was cut",
+			What: "an empty answer counts as one that was cut",
 			Old:  "if err = nil; empty {", New: "if err = nil; false {",
 			Tests: []string{"providers/openai"}, Run: "NoCut",
 		},

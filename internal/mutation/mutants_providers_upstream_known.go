@@ -47,7 +47,7 @@ func init() {
 		},
 		mutant{
 			ID: "queries-in-errors", In: "redact",
-			What: "the query of a URL stands in error texts",
+			What: "error texts have the query of a URL",
 			Old:  "	text = urlQuery.ReplaceAllString(text, \"$1?\"+redacted)\n", New: "",
 			Run: "Redact",
 		},

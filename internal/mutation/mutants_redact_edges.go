@@ -10,7 +10,7 @@ func init() {
 		},
 		mutant{
 			ID: "passwd", In: "secretLabels",
-			What: "what stands behind passwd is kept",
+			What: "the text after passwd is kept",
 			Old:  `"passwd"`, New: `"passwt"`,
 			Run: "EveryLabel",
 		},

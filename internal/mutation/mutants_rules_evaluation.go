@@ -28,7 +28,7 @@ func init() {
 		},
 		mutant{
 			ID: "decide-once", In: "Binding.decision",
-			What: "a prerequisite is decided anew for each row that asks",
+			What: "a prerequisite is decided again for each row that asks",
 			Old:  "b.decisions[t] = d", New: "_ = t",
 			Run: "DecidedOnce",
 		},
@@ -114,7 +114,7 @@ func init() {
 	add("internal/definition",
 		mutant{
 			ID: "slow-load", In: "Source.reportSlow",
-			What: "a loading that does not end is told to nobody",
+			What: "a loading that does not end is not reported",
 			Old:  "s.publish(s.Snapshot(), err)", New: "_ = err",
 			Run: "SlowLoad",
 		},
@@ -146,7 +146,7 @@ func init() {
 		},
 		mutant{
 			ID: "cacheable", In: "call.decide",
-			What: "decisions that must be made anew are remembered",
+			What: "decisions that must be made each time are remembered",
 			Old:  "|| !table.Cacheable(&c.binding)", New: "",
 			Run: "Cacheable", Tests: []string{"caddymodule"},
 		},

@@ -16,7 +16,7 @@ func init() {
 		},
 		mutant{
 			ID: "others-not-warned-of", In: "File.open",
-			What: "nobody is told that others can read the file",
+			What: "no warning says that others can read the file",
 			Old:  "private.Warn(f.Logger, f.path)", New: "private.Warn(f.Logger)",
 			Run: "TestFileThatOthersCanRead",
 		},

@@ -4,7 +4,7 @@ func init() {
 	add("internal/store/sqlite",
 		mutant{
 			ID: "damage-unheard", In: "watch.note",
-			What: "damage that a read meets is told to nobody",
+			What: "damage that a read meets is not reported",
 			Old:  "isCorrupt(err)", New: "false",
 			Run: "DamageInUse|IdleStore",
 		},
@@ -76,7 +76,7 @@ func init() {
 		},
 		mutant{
 			ID: "others-not-warned-of", In: "Open",
-			What: "nobody is told that others can read the store",
+			What: "no warning says that others can read the store",
 			Old:  "private.Warn(config.Logger, target, ", New: "private.Warn(config.Logger, target+\"-\", ",
 			Run: "TestFilesThatOthersCanRead",
 		},

@@ -17,7 +17,7 @@ func init() {
 		},
 		mutant{
 			ID: "secure-delete", In: "writerDSN",
-			What: "what was deleted stands in the file",
+			What: "the file still has what was deleted",
 			Old:  "			\"secure_delete(FAST)\",\n", New: "",
 			Run: "ErasedContentIsGone",
 		},
@@ -47,7 +47,7 @@ func init() {
 		},
 		mutant{
 			ID: "erasures-forgotten", In: "forgetErasures",
-			What: "an erasure is forgotten before a sink was told",
+			What: "an erasure is forgotten before a sink has it",
 			Old:  "		told = min(told, sink.Erasures)\n", New: "		_ = sink\n",
 			Run: "ErasuresAreForgotten",
 		},

@@ -19,7 +19,7 @@ func init() {
 		},
 		mutant{
 			ID: "ids-count", In: "Authority.New",
-			What: "two ids tell how many were made in between",
+			What: "two ids show how many were made in between",
 			Old:  "a.millis, a.counter = millis, rand.Uint64()", New: "a.millis, a.counter = millis+0*int64(rand.Uint64()), a.counter+1",
 			Run: "IDsDoNotCount",
 		},
@@ -105,7 +105,7 @@ func init() {
 		},
 		mutant{
 			ID: "waiters-not-told", In: "writer.fail",
-			What: "who waits for a commit that failed is not told",
+			What: "a report that waits for a commit that failed has no answer",
 			Old:  "	w.refuseTaken(err)\n", New: "",
 			Run: "FailingStore", Timeout: time.Minute,
 		},

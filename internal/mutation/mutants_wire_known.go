@@ -43,7 +43,7 @@ func init() {
 		},
 		mutant{
 			ID: "reason-of-a-401", In: "Error.AppendJSON",
-			What: "the body of a 401 tells why a key is refused",
+			What: "the body of a 401 says why a key is refused",
 			Old:  "shown.Code == InvalidAPIKey", New: "false",
 			Run: "WriteErrorGolden",
 		},

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// try says what became of a mutant, and whether it was killed.
+// try runs a mutant's tests with its change. It returns the line to print, and
+// reports whether the mutant was killed.
 func (r *runner) try(ctx context.Context, m *mutant, temporary string) (verdict string, killed bool) {
 	file, content, err := m.apply(r.root)
 	if err != nil {
@@ -48,8 +49,9 @@ func (r *runner) try(ctx context.Context, m *mutant, temporary string) (verdict 
 	return "killed by " + result.failed, true
 }
 
-// baseline reports that the mutant's tests fail, or that there are none, on the
-// code as it is. What passed before comes from the go command's cache.
+// baseline returns an error where the mutant's tests fail on the unchanged code,
+// or where there are none. Results of earlier runs come from the go command's
+// cache.
 func (r *runner) baseline(ctx context.Context, m *mutant) error {
 	key := strings.Join(m.testArguments(), " ")
 	err, known := r.sound[key]
@@ -67,7 +69,7 @@ func (r *runner) baseline(ctx context.Context, m *mutant) error {
 
 // testArguments are what go test gets for the mutant.
 func (m *mutant) testArguments() []string {
-	// Vet would refuse what a mutant makes unreachable or of no use.
+	// Vet would refuse code that a mutant makes unreachable or useless.
 	arguments := []string{"-vet=off", "-failfast", "-timeout", m.timeout().String()}
 	if m.Run != "" {
 		arguments = append(arguments, "-run", m.Run)
@@ -78,7 +80,7 @@ func (m *mutant) testArguments() []string {
 	return arguments
 }
 
-// result is what go test said.
+// result is the result of go test.
 type result struct {
 	err    error
 	ran    bool   // some test ran
@@ -89,8 +91,8 @@ type result struct {
 
 // test runs the mutant's tests; the flags come first.
 func (r *runner) test(ctx context.Context, m *mutant, flags ...string) result {
-	// The binaries have their own bound. This one is for what does not heed it;
-	// linking all of Caddy takes its time.
+	// The test binaries have a timeout of their own. This one is for those that
+	// do not heed it, and for the build: linking all of Caddy takes minutes.
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(m.tests()))*(m.timeout()+10*time.Minute))
 	defer cancel()
 	arguments := append(append([]string{"test", "-json"}, flags...), m.testArguments()...)
@@ -106,14 +108,14 @@ func (r *runner) test(ctx context.Context, m *mutant, flags ...string) result {
 func (r *runner) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, "go", arguments...)
 	command.Dir = r.root
-	// The go command stops its tests where it is interrupted.
+	// On an interrupt the go command stops its tests.
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = 10 * time.Second
 	return command
 }
 
-// readEvents reads what go test -json prints: an object on each line, but for
-// what the go command itself has to say.
+// readEvents reads the output of go test -json: an object on each line, and
+// plain lines from the go command itself.
 func readEvents(printed *bytes.Buffer) (read result) {
 	const keep = 2000 // bytes of the output
 	var output []byte
