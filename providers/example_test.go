@@ -2,63 +2,84 @@ package providers_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// shouting answers with the last message, without a network.
-type shouting struct{}
+// Echo answers with the last message of the request, word by word.
+type Echo struct{}
 
-func (shouting) Invoke(_ context.Context, req *providers.Request) (providers.Stream, error) {
-	return &shout{text: req.Messages[len(req.Messages)-1].Content + "!", model: req.Model}, nil
+// Invoke begins an answer.
+func (Echo) Invoke(_ context.Context, req *providers.Request) (providers.Stream, error) {
+	// Echo has no parameters: those that may be left out are named in the result.
+	leftOut, err := req.Parameters.Lacking("echo")
+	if err != nil {
+		return nil, err
+	}
+	words := strings.SplitAfter(req.Messages[len(req.Messages)-1].Content, " ")
+	return &echo{words: words, result: providers.Result{Model: req.Model, LeftOut: leftOut}}, nil
 }
 
-// shout is an answer of one piece.
-type shout struct {
-	text, model string
-	said        bool
+type echo struct {
+	words  []string
+	result providers.Result
 }
 
-func (s *shout) Next() (providers.Delta, error) {
-	if s.said {
+// Next returns the next word, and io.EOF after the last one.
+func (e *echo) Next() (providers.Delta, error) {
+	if len(e.words) == 0 {
+		e.result.FinishReason = providers.FinishStop
 		return providers.Delta{}, io.EOF
 	}
-	s.said = true
-	return providers.Delta{Content: s.text}, nil
+	word := e.words[0]
+	e.words = e.words[1:]
+	return providers.Delta{Content: word, More: true}, nil
 }
 
-func (s *shout) Result() providers.Result {
-	return providers.Result{Model: s.model, FinishReason: providers.FinishStop}
-}
+// Result is what is known of the answer.
+func (e *echo) Result() providers.Result { return e.result }
 
-func (*shout) Close() error { return nil }
+// Close ends the call.
+func (e *echo) Close() error { return nil }
 
-// The gateway reads an answer to io.EOF, which a provider returns only if the
-// service said that the answer is whole.
 func ExampleProvider() {
-	var p providers.Provider = shouting{}
-	stream, err := p.Invoke(context.Background(), &providers.Request{
-		Model: "loud-1", Messages: []providers.Message{{Role: "user", Content: "Hello"}},
+	temperature := 0.5
+	stream, err := Echo{}.Invoke(context.Background(), &providers.Request{
+		Model:      "echo-1",
+		Messages:   []providers.Message{{Role: "user", Content: "Hello, world!"}},
+		Parameters: providers.Parameters{Temperature: &temperature},
+		Stream:     true,
 	})
 	if err != nil {
-		panic(err)
+		fmt.Println(err)
+		return
 	}
 	defer stream.Close()
 	for {
 		delta, err := stream.Next()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			break
 		}
 		if err != nil {
-			panic(err)
+			fmt.Println(err)
+			return
 		}
-		fmt.Println(delta.Content)
+		fmt.Printf("%q\n", delta.Content)
 	}
-	fmt.Println(stream.Result().FinishReason)
+	result := stream.Result()
+	fmt.Println(result.Model, result.FinishReason, "without", result.LeftOut)
 	// Output:
-	// Hello!
-	// stop
+	// "Hello, "
+	// "world!"
+	// echo-1 stop without [temperature]
+}
+
+func ExampleParameters_Lacking() {
+	p := providers.Parameters{Tools: []providers.Tool{{Name: "get_weather"}}}
+	_, err := p.Lacking("echo", "temperature", "max_tokens")
+	fmt.Println(err)
+	// Output: echo: status 400: echo has no tools, without which the answer would be another
 }
