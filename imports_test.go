@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"cmd/caddy":                {"."},
 	"internal/adminapi":        {"internal/definition", "internal/document", "internal/inspect", "internal/jsontext", "internal/store/sqlite", "rules", "trace"},
 	"internal/automata":        {},
-	"internal/command":         {"internal/adminapi", "internal/definition", "internal/document", "internal/document/format", "internal/inspect", "internal/private", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire"},
+	"internal/command":         {"internal/adminapi", "internal/definition", "internal/document", "internal/document/format", "internal/inspect", "internal/private", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "trace"},
 	"internal/definition":      {"internal/document", "internal/invoke", "internal/jsontext", "internal/prompt", "internal/regular", "providers", "rules", "trace"},
 	"internal/document":        {},
 	"internal/document/format": {"internal/document"},

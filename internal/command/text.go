@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
@@ -21,6 +22,22 @@ func millis(ms *float64) string {
 		return strconv.FormatFloat(*ms, 'f', 0, 64) + " ms"
 	}
 	return strconv.FormatFloat(*ms/1000, 'f', 1, 64) + " s"
+}
+
+// elapsed returns a duration for people, empty for 0.
+func elapsed(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return millis(new(float64(d) / float64(time.Millisecond)))
+}
+
+// timeText returns a time as the gateway writes it, empty for none.
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
 // dollars returns an amount for people, empty for 0.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // followInterval is the pause between two requests of --follow.
@@ -77,90 +78,24 @@ The gateway is asked by its admin API, as with caddy reload.`,
 }
 
 // shownTrace is a trace as the admin API gives it.
-type shownTrace struct {
-	ID         string          `json:"trace_id"`
-	Time       string          `json:"time"`
-	Workspace  string          `json:"workspace"`
-	Kind       string          `json:"kind"`
-	Key        string          `json:"key"`
-	State      string          `json:"state"`
-	APIKey     string          `json:"api_key"`
-	Version    string          `json:"version"`
-	Revision   string          `json:"revision"`
-	Prompt     string          `json:"prompt"`
-	PromptVer  string          `json:"prompt_version"`
-	Row        string          `json:"row"`
-	Variant    string          `json:"variant"`
-	Provider   string          `json:"provider"`
-	Model      string          `json:"model"`
-	Status     int             `json:"status"`
-	Code       string          `json:"code"`
-	Finish     string          `json:"finish_reason"`
-	Latency    *float64        `json:"latency_ms"`
-	FirstToken *float64        `json:"first_token_ms"`
-	Usage      *shownUsage     `json:"usage"`
-	Cost       float64         `json:"cost_usd"`
-	Cached     bool            `json:"cached"`
-	Notes      []string        `json:"notes"`
-	Attempts   []shownAttempt  `json:"attempts"`
-	Metadata   json.RawMessage `json:"metadata"`
-	Context    json.RawMessage `json:"context"`
-	Variables  json.RawMessage `json:"variables"`
-	Messages   json.RawMessage `json:"messages"`
-	Response   string          `json:"response"`
-	ToolCalls  json.RawMessage `json:"tool_calls"`
-}
-
-type shownUsage struct {
-	Prompt     *int64 `json:"prompt_tokens"`
-	Completion *int64 `json:"completion_tokens"`
-	Total      *int64 `json:"total_tokens"`
-}
-
-type shownAttempt struct {
-	Provider   string   `json:"provider"`
-	Model      string   `json:"model"`
-	Status     int      `json:"status"`
-	Code       string   `json:"code"`
-	Latency    *float64 `json:"latency_ms"`
-	Started    *float64 `json:"started_ms"`
-	Wait       *float64 `json:"wait_ms"`
-	FirstToken *float64 `json:"first_token_ms"`
-	Prompt     int64    `json:"prompt_tokens"`
-	Completion int64    `json:"completion_tokens"`
-	Estimated  bool     `json:"estimated"`
-	Hedge      bool     `json:"hedge"`
-}
-
-type shownMetrics struct {
-	Time          string          `json:"time"`
-	APIKey        string          `json:"api_key"`
-	Score         *float64        `json:"score"`
-	Latency       *float64        `json:"latency_ms"`
-	RoundtripTime *float64        `json:"roundtrip_time_ms"`
-	Response      *string         `json:"llm_response"`
-	Chain         *string         `json:"chain_id"`
-	Conversation  *string         `json:"conversation_id"`
-	Usage         *shownUsage     `json:"usage"`
-	Metadata      json.RawMessage `json:"metadata"`
-}
+type shownTrace struct{ trace.Record }
 
 // row returns the trace as a row of the list.
 func (t *shownTrace) row(st styles) []cell {
 	status := cell{t.outcome(), ""}
 	switch {
-	case t.Code != "" || t.State == "interrupted":
+	case t.Code != "" || t.State == trace.StateInterrupted:
 		status.color = st.red
-	case t.State == "started" || t.wasCut():
+	case t.State == trace.StateStarted || t.wasCut():
 		status.color = st.yellow
 	}
 	tokens := ""
-	if t.Usage != nil && t.Usage.Total != nil {
-		tokens = strconv.FormatInt(*t.Usage.Total, 10)
+	if t.HasUsage {
+		tokens = strconv.FormatInt(t.TotalTokens, 10)
 	}
 	return []cell{
-		plainCell(visible.Line(t.Time)), plainCell(visible.Line(t.Kind)), plainCell(visible.Line(t.Key)), plainCell(visible.Line(t.decided())), status,
-		plainCell(visible.Line(target(t.Provider, t.Model))), plainCell(millis(t.Latency)), plainCell(tokens), {visible.Line(t.ID), st.dim},
+		plainCell(timeText(t.Time)), plainCell(t.Kind.String()), plainCell(visible.Line(t.Key)), plainCell(visible.Line(t.decided())), status,
+		plainCell(visible.Line(target(t.Provider, t.Model))), plainCell(elapsed(t.Latency)), plainCell(tokens), {t.ID.String(), st.dim},
 	}
 }
 
@@ -172,8 +107,8 @@ func (t *shownTrace) decided() string {
 // outcome returns the state, the error or the status of the answer.
 func (t *shownTrace) outcome() string {
 	switch {
-	case t.State == "started" || t.State == "interrupted":
-		return t.State
+	case t.State == trace.StateStarted || t.State == trace.StateInterrupted:
+		return t.State.String()
 	case t.Code != "":
 		return strings.TrimSpace(visible.Line(statusText(t.Status) + " " + t.Code))
 	}
@@ -182,13 +117,15 @@ func (t *shownTrace) outcome() string {
 		text += " cached"
 	}
 	if t.wasCut() {
-		text += " " + t.Finish
+		text += " " + t.FinishReason
 	}
 	return strings.TrimSpace(visible.Line(text))
 }
 
 // wasCut reports whether a limit or a policy cut the answer.
-func (t *shownTrace) wasCut() bool { return t.Finish == "length" || t.Finish == "content_filter" }
+func (t *shownTrace) wasCut() bool {
+	return t.FinishReason == "length" || t.FinishReason == "content_filter"
+}
 
 func statusText(status int) string {
 	if status == 0 {
@@ -204,25 +141,25 @@ func target(provider, model string) string {
 	return provider + "/" + model
 }
 
-// text returns text such as "12 prompt, 34 completion, 46 in all".
-func (u *shownUsage) text() string {
+// tokensText returns text such as "12 prompt, 34 completion, 46 in all", of those
+// that are not nil.
+func tokensText(prompt, completion, total *int64) string {
 	var parts []string
-	if u.Prompt != nil {
-		parts = append(parts, fmt.Sprintf("%d prompt", *u.Prompt))
-	}
-	if u.Completion != nil {
-		parts = append(parts, fmt.Sprintf("%d completion", *u.Completion))
-	}
-	if u.Total != nil {
-		parts = append(parts, fmt.Sprintf("%d in all", *u.Total))
+	for _, tokens := range [...]struct {
+		count *int64
+		of    string
+	}{{prompt, "prompt"}, {completion, "completion"}, {total, "in all"}} {
+		if tokens.count != nil {
+			parts = append(parts, fmt.Sprintf("%d %s", *tokens.count, tokens.of))
+		}
 	}
 	return strings.Join(parts, ", ")
 }
 
 // shownStory is a trace with its metrics and its definition.
 type shownStory struct {
-	Trace      *shownTrace    `json:"trace"`
-	Metrics    []shownMetrics `json:"metrics"`
+	Trace      *shownTrace     `json:"trace"`
+	Metrics    []trace.Metrics `json:"metrics"`
 	Definition *struct {
 		Version   string    `json:"version"`
 		Ordinal   int64     `json:"ordinal"`
@@ -272,7 +209,7 @@ func (s *shownStory) write(b *bytes.Buffer, st styles, id string) {
 	writeBlock(b, st, "context", layoutContent(t.Context))
 	writeBlock(b, st, "variables", layoutContent(t.Variables))
 	writeMessages(b, st, t.Messages)
-	writeBlock(b, st, "response", layoutContent([]byte(t.Response)))
+	writeBlock(b, st, "response", layoutContent(t.Response))
 	writeBlock(b, st, "tool calls", layoutContent(t.ToolCalls))
 }
 
@@ -284,8 +221,8 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 			rows = append(rows, []cell{{label, st.dim}, plainCell(text)})
 		}
 	}
-	add("trace", visible.Line(t.ID))
-	add("time", visible.Line(t.Time))
+	add("trace", t.ID.String())
+	add("time", timeText(t.Time))
 	add("key", visible.Line(fmt.Sprintf("%s (%s)", t.Key, t.Kind)))
 	add("asked by", visible.Line(fmt.Sprintf("%s (workspace %s)", cmp.Or(t.APIKey, "no key"), t.Workspace)))
 	version := ""
@@ -300,24 +237,24 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 	}
 	add("version", visible.Line(version))
 	if t.Prompt != "" {
-		add("prompt", visible.Line(fmt.Sprintf("%s (version %s)", t.Prompt, t.PromptVer)))
+		add("prompt", visible.Line(fmt.Sprintf("%s (version %s)", t.Prompt, t.PromptVersion)))
 	}
 	add("row", visible.Line(cmp.Or(t.Row, "default")))
 	add("variant", visible.Line(t.Variant))
 	add("model", visible.Line(target(t.Provider, t.Model)))
 	color := ""
-	if t.Code != "" || t.State == "interrupted" {
+	if t.Code != "" || t.State == trace.StateInterrupted {
 		color = st.red
 	}
 	rows = append(rows, []cell{{"status", st.dim}, {t.outcome(), color}})
-	add("finish", visible.Line(t.Finish))
-	took := millis(t.Latency)
-	if t.FirstToken != nil {
-		took += ", the first content after " + millis(t.FirstToken)
+	add("finish", visible.Line(t.FinishReason))
+	took := elapsed(t.Latency)
+	if t.FirstToken != 0 {
+		took += ", the first content after " + elapsed(t.FirstToken)
 	}
 	add("took", took)
-	if t.Usage != nil {
-		add("tokens", t.Usage.text())
+	if t.HasUsage {
+		add("tokens", tokensText(&t.PromptTokens, &t.CompletionTokens, &t.TotalTokens))
 	}
 	add("cost", dollars(t.Cost))
 	for _, note := range t.Notes {
@@ -335,29 +272,26 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 		if a.Code != "" {
 			result.color = st.red
 		}
-		at := "at 0 ms"
-		if a.Started != nil {
-			at = "at " + millis(a.Started)
-		}
+		at := "at " + cmp.Or(elapsed(a.Started), "0 ms")
 		rows = append(rows, []cell{
 			plainCell(" "), plainCell(strconv.Itoa(i + 1)), plainCell(visible.Line(target(a.Provider, a.Model))), result,
-			plainCell(at), plainCell(a.details()),
+			plainCell(at), plainCell(attemptText(&a)),
 		})
 	}
 	table.write(b, st, rows...)
 }
 
-// details returns the times and tokens of an attempt.
-func (a *shownAttempt) details() string {
-	parts := []string{"took " + cmp.Or(millis(a.Latency), "no time")}
-	if a.FirstToken != nil {
-		parts = append(parts, "first content after "+millis(a.FirstToken))
+// attemptText returns the times and tokens of an attempt.
+func attemptText(a *trace.Attempt) string {
+	parts := []string{"took " + cmp.Or(elapsed(a.Latency), "0.00 ms")}
+	if a.FirstToken != 0 {
+		parts = append(parts, "first content after "+elapsed(a.FirstToken))
 	}
-	if a.Wait != nil {
-		parts = append(parts, "waited "+millis(a.Wait))
+	if a.Wait != 0 {
+		parts = append(parts, "waited "+elapsed(a.Wait))
 	}
-	if a.Prompt+a.Completion > 0 {
-		tokens := fmt.Sprintf("%d + %d tokens", a.Prompt, a.Completion)
+	if a.PromptTokens+a.CompletionTokens > 0 {
+		tokens := fmt.Sprintf("%d + %d tokens", a.PromptTokens, a.CompletionTokens)
 		if a.Estimated {
 			tokens += " (estimated)"
 		}
@@ -386,13 +320,11 @@ func (s *shownStory) writeMetrics(b *bytes.Buffer, st styles) {
 		}
 		add("latency", millis(m.Latency))
 		add("round trip", millis(m.RoundtripTime))
-		if m.Usage != nil {
-			add("tokens:", m.Usage.text())
-		}
+		add("tokens:", tokensText(m.PromptTokens, m.CompletionTokens, m.TotalTokens))
 		for _, text := range [...]struct {
 			name  string
 			value *string
-		}{{"chain", m.Chain}, {"conversation", m.Conversation}} {
+		}{{"chain", m.ChainID}, {"conversation", m.ConversationID}} {
 			if text.value != nil {
 				add(text.name, visible.Line(*text.value))
 			}
@@ -400,13 +332,13 @@ func (s *shownStory) writeMetrics(b *bytes.Buffer, st styles) {
 		if len(m.Metadata) > 0 {
 			add("metadata", visible.Line(string(m.Metadata)))
 		}
-		line := visible.Line(m.Time)
+		line := timeText(m.Time)
 		if m.APIKey != "" {
 			line += " by " + visible.Line(m.APIKey)
 		}
 		fmt.Fprintf(b, "  %s: %s\n", line, strings.Join(parts, ", "))
-		if m.Response != nil {
-			writeIndented(b, "    ", *m.Response)
+		if m.LLMResponse != nil {
+			writeIndented(b, "    ", *m.LLMResponse)
 		}
 	}
 }
