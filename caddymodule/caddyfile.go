@@ -25,10 +25,14 @@ const defaultWorkspace = "default"
 
 func init() {
 	httpcaddyfile.RegisterGlobalOption("cadenza", parseGlobalOption)
-	// After respond and metrics, so that a health check, a preflight answer or
-	// /metrics of the same site is not answered by cadenza, and before
-	// reverse_proxy, which answers all that is left. Those of one route each
-	// come before cadenza, which answers whatever reaches it.
+	orderDirectives()
+}
+
+// orderDirectives puts the directives after respond and metrics, so that cadenza
+// does not answer a health check, a preflight request or /metrics of its site,
+// and before reverse_proxy, which answers all that is left. Those of one route
+// each come before cadenza, which answers everything.
+func orderDirectives() {
 	for _, directive := range [...]string{"cadenza_prompts", "cadenza_endpoints", "cadenza_remoteconfigs", "cadenza_metrics", "cadenza"} {
 		httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "reverse_proxy")
 	}
