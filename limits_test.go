@@ -64,7 +64,7 @@ var noLimits = map[string]string{
 	"sinks/jsonlines.maxKeptBuffer":      "what a pool keeps",
 	"trace.maxKeptBuffer":                "what a pool keeps",
 	"adminapi.maxFollowed":               "how the store looks for rows",
-	"store/sqlite.maxBucket":             "how the store looks for rows",
+	"store/histogram.maxBucket":          "how the store looks for rows",
 	"store/sqlite.maxInterrupted":        "how the store looks for rows",
 	"store/sqlite.maxPosted":             "how the store looks for rows",
 	"store/sqlite.maxStatsRead":          "how the store looks for rows",

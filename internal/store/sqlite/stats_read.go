@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/store/histogram"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -122,8 +123,8 @@ type Quantiles struct {
 	P99   float64 `json:"p99"`
 }
 
-func quantilesOf(h histogram) Quantiles {
-	return Quantiles{Count: h.total(), P50: h.quantile(0.5), P90: h.quantile(0.9), P95: h.quantile(0.95), P99: h.quantile(0.99)}
+func quantilesOf(h histogram.Histogram) Quantiles {
+	return Quantiles{Count: h.Total(), P50: h.Quantile(0.5), P90: h.Quantile(0.9), P95: h.Quantile(0.95), P99: h.Quantile(0.99)}
 }
 
 // Stats returns the statistics of a time: what was counted in the background,

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/store/histogram"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -37,7 +38,7 @@ type tally struct {
 	cost                                        float64
 	reports, scores                             int64
 	scoreSum                                    float64
-	latency, firstToken, reportedLatency        histogram
+	latency, firstToken, reportedLatency        histogram.Histogram
 }
 
 func (t *tally) merge(other *tally) {
@@ -55,9 +56,9 @@ func (t *tally) merge(other *tally) {
 	t.reports += other.reports
 	t.scores += other.scores
 	t.scoreSum += other.scoreSum
-	t.latency.merge(other.latency)
-	t.firstToken.merge(other.firstToken)
-	t.reportedLatency.merge(other.reportedLatency)
+	t.latency.Merge(other.latency)
+	t.firstToken.Merge(other.firstToken)
+	t.reportedLatency.Merge(other.reportedLatency)
 }
 
 const tallyColumns = `traces, errors, cached, finish_stop, finish_tool_calls, finish_length, finish_content_filter,
@@ -68,7 +69,7 @@ func (t *tally) values() []any {
 	return []any{
 		t.traces, t.errors, t.cached, t.finished[0], t.finished[1], t.finished[2], t.finished[3],
 		t.promptTokens, t.completionTokens, t.totalTokens, t.cost, t.reports, t.scores, t.scoreSum,
-		t.latency.encode(), t.firstToken.encode(), t.reportedLatency.encode(),
+		t.latency.Encode(), t.firstToken.Encode(), t.reportedLatency.Encode(),
 	}
 }
 
@@ -80,7 +81,7 @@ func scanTally(scan func(...any) error, first ...any) (*tally, error) {
 		&t.promptTokens, &t.completionTokens, &t.totalTokens, &t.cost, &t.reports, &t.scores, &t.scoreSum, &latency, &firstToken, &reported)...); err != nil {
 		return nil, err
 	}
-	return &t, errors.Join(t.latency.decode(latency), t.firstToken.decode(firstToken), t.reportedLatency.decode(reported))
+	return &t, errors.Join(t.latency.Decode(latency), t.firstToken.Decode(firstToken), t.reportedLatency.Decode(reported))
 }
 
 // tallies count by the hour.
@@ -215,7 +216,7 @@ func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted
 			c.finished[reason-1]++
 		}
 		if latency := flags / flagsEnd; latency > 0 {
-			c.latency.observe(float64(latency))
+			c.latency.Observe(float64(latency))
 		}
 		if numbers, some := row[3].(string); some {
 			if err := c.addNumbers([]byte(numbers)); err != nil {
@@ -261,7 +262,7 @@ func (t *tally) addNumbers(array []byte) error {
 		return *numbers[i]
 	}
 	if numbers[0] != nil {
-		t.firstToken.observe(value(0))
+		t.firstToken.Observe(value(0))
 	}
 	t.promptTokens += int64(value(1))
 	t.completionTokens += int64(value(2))
@@ -313,7 +314,7 @@ WHERE m.seq > ? AND m.seq <= ? AND %s ORDER BY m.seq`, variantColumn, where.and(
 			c.scoreSum += score.Float64
 		}
 		if latency.Valid {
-			c.reportedLatency.observe(latency.Float64 * 1000)
+			c.reportedLatency.Observe(latency.Float64 * 1000)
 		}
 	}
 	return until, rows.Err()

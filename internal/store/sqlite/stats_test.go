@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -273,64 +272,6 @@ func (d *drawn) checkStats(t *rapid.T, q StatsQuery, when string) {
 			t.Fatalf("%s (-want +got):\n%s", what, diff)
 		}
 	}
-}
-
-func TestHistogram(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for name, draw := range map[string]func() float64{
-		"around a second": func() float64 { return 1e6 * math.Exp(random.NormFloat64()) },
-		"microseconds":    func() float64 { return 1 + 40*random.Float64() },
-		"any size":        func() float64 { return math.Pow(10, 12*random.Float64()) },
-		"one":             func() float64 { return 1234 },
-	} {
-		var h, half histogram
-		var durations []float64
-		for n := range 5000 {
-			micros := draw()
-			durations = append(durations, micros/1000)
-			if n%2 == 0 {
-				h.observe(micros)
-			} else {
-				half.observe(micros)
-			}
-		}
-		encoded, _ := half.encode().([]byte)
-		if err := h.decode(encoded); err != nil {
-			t.Fatal(err)
-		}
-		checkQuantiles(t, name, quantilesOf(h), durations)
-	}
-	for micros, want := range map[float64]int{math.NaN(): 0, -1: 0, 0: 0, 1: 0, 1.05: 1, math.Inf(1): maxBucket, 1e308: maxBucket} {
-		if got := bucketOf(micros); got != want {
-			t.Errorf("%v µs are in bucket %d, want %d", micros, got, want)
-		}
-	}
-	if q := (histogram)(nil).quantile(0.5); q != 0 {
-		t.Errorf("the median of nothing is %v", q)
-	}
-}
-
-// FuzzHistogram holds that no stored form does harm, and that what is read is
-// written as it was.
-func FuzzHistogram(f *testing.F) {
-	for _, h := range []histogram{{}, {{0, 1}}, {{3, 200}, {maxBucket, math.MaxInt64}}} {
-		encoded, _ := h.encode().([]byte)
-		f.Add(encoded)
-	}
-	f.Add([]byte{0x80})
-	f.Add([]byte{0, 1, 0, 1})
-	f.Fuzz(func(t *testing.T, encoded []byte) {
-		var h histogram
-		if h.decode(encoded) != nil {
-			return
-		}
-		again, _ := h.encode().([]byte)
-		var back histogram
-		if err := back.decode(again); err != nil || !slices.Equal(h, back) {
-			t.Errorf("%v became %v, %v", h, back, err)
-		}
-		h.quantile(0.99)
-	})
 }
 
 // TestMetricsWaitForTheirTrace counts metrics that are stored before their

@@ -1,4 +1,6 @@
-package sqlite
+// Package histogram counts durations in buckets that grow by a tenth, in a few
+// bytes per bucket: what the statistics of the store keep of them.
+package histogram
 
 import (
 	"cmp"
@@ -15,10 +17,10 @@ const bucketGrowth = 1.1
 // maxBucket bounds a histogram that is fed nonsense: it begins at 500 years.
 const maxBucket = 390
 
-// histogram counts durations by bucket, in the order of the buckets, without the
+// Histogram counts durations by bucket, in the order of the buckets, without the
 // empty ones. Bucket n is of the microseconds from 1.1^(n-1), exclusive, to
 // 1.1^n; bucket 0 of all up to 1.
-type histogram []bucket
+type Histogram []bucket
 
 type bucket struct {
 	index int
@@ -32,10 +34,10 @@ func bucketOf(micros float64) int {
 	return int(min(math.Ceil(math.Log(micros)/math.Log(bucketGrowth)), maxBucket))
 }
 
-// observe counts one duration.
-func (h *histogram) observe(micros float64) { h.add(bucketOf(micros), 1) }
+// Observe counts one duration.
+func (h *Histogram) Observe(micros float64) { h.add(bucketOf(micros), 1) }
 
-func (h *histogram) add(index int, count int64) {
+func (h *Histogram) add(index int, count int64) {
 	at, found := slices.BinarySearchFunc(*h, index, func(b bucket, index int) int { return cmp.Compare(b.index, index) })
 	if found {
 		(*h)[at].count += count
@@ -44,7 +46,8 @@ func (h *histogram) add(index int, count int64) {
 	*h = slices.Insert(*h, at, bucket{index, count})
 }
 
-func (h *histogram) merge(other histogram) {
+// Merge adds what other counted.
+func (h *Histogram) Merge(other Histogram) {
 	if len(*h) == 0 {
 		*h = slices.Clone(other)
 		return
@@ -54,17 +57,18 @@ func (h *histogram) merge(other histogram) {
 	}
 }
 
-func (h histogram) total() (n int64) {
+// Total is how many durations were counted.
+func (h Histogram) Total() (n int64) {
 	for _, b := range h {
 		n += b.count
 	}
 	return n
 }
 
-// quantile is the duration, in milliseconds, that the share q of all does not
+// Quantile is the duration, in milliseconds, that the share q of all does not
 // exceed; 0 for none.
-func (h histogram) quantile(q float64) float64 {
-	rank := int64(math.Ceil(q * float64(h.total())))
+func (h Histogram) Quantile(q float64) float64 {
+	rank := int64(math.Ceil(q * float64(h.Total())))
 	for _, b := range h {
 		if rank -= b.count; rank <= 0 {
 			return math.Pow(bucketGrowth, float64(b.index)-0.5) / 1000
@@ -73,9 +77,9 @@ func (h histogram) quantile(q float64) float64 {
 	return 0
 }
 
-// encode returns the form in which the histogram is stored: of each bucket, how
+// Encode returns the form in which the histogram is stored: of each bucket, how
 // far it is from the last and its count, as varints. It is nil for an empty one.
-func (h histogram) encode() any {
+func (h Histogram) Encode() any {
 	if len(h) == 0 {
 		return nil
 	}
@@ -88,9 +92,9 @@ func (h histogram) encode() any {
 	return encoded
 }
 
-// decode adds what encode returned.
-func (h *histogram) decode(encoded []byte) error {
-	decoded := make(histogram, 0, len(encoded)/2)
+// Decode adds what Encode returned.
+func (h *Histogram) Decode(encoded []byte) error {
+	decoded := make(Histogram, 0, len(encoded)/2)
 	for index := 0; len(encoded) > 0; {
 		step, n := binary.Uvarint(encoded)
 		count, m := binary.Uvarint(encoded[max(n, 0):])
@@ -103,6 +107,6 @@ func (h *histogram) decode(encoded []byte) error {
 		}
 		decoded = append(decoded, bucket{index, int64(count)})
 	}
-	h.merge(decoded)
+	h.Merge(decoded)
 	return nil
 }
