@@ -12,7 +12,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// attempt is one attempt at a target, and then the next one at the same.
+// attempt is one attempt at a target and, after a failure, the next one at the
+// same target.
 type attempt struct {
 	*lane
 	target *Target
@@ -26,26 +27,27 @@ type attempt struct {
 
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
-	obeys     bool // the provider ends with its context
-	own       work // that of this goroutine, where the provider obeys
-	abandoned bool // the provider goes on though its context has ended
+	obeys     bool // the provider returns when its context ends
+	own       work // the work of this goroutine, where the provider obeys
+	abandoned bool // the provider runs on although its context has ended
 
 	reading
 }
 
-// reading is an answer as far as it was read.
+// reading is the part of an answer that was read.
 type reading struct {
 	stream providers.Stream // nil before an answer began, and once it was closed
 	result providers.Result // as known when the stream was closed
-	first  string           // piece of a stream, empty for a tool call; or the whole content
-	more   bool             // the piece after it is at hand
-	done   bool             // nothing follows
+	first  string           // first piece of a stream, empty for a tool call; or the whole content
+	more   bool             // the next piece can be read without waiting
+	done   bool             // the answer is complete
 	said   int              // bytes of content
-	err    error            // that of the provider, or of what it said
+	err    error            // of the provider, or of its answer
 }
 
-// start bounds an attempt: a streamed one until its first content, a whole one
-// by its share of the time that is left. The last target has all of that.
+// start bounds an attempt. A streamed attempt has Policy.FirstToken until its
+// first content. A whole one has its share of the time that is left: with 90 s
+// and two targets after it, 30 s. The last target has all of it.
 func (a *attempt) start() {
 	cause := errFirstToken
 	a.limit = a.policy.FirstToken
@@ -61,8 +63,8 @@ func (a *attempt) start() {
 	a.timer = time.AfterFunc(a.limit, func() { cancel(cause) })
 }
 
-// open makes one attempt, until there is something to hand on: the first
-// content of a stream, or the end of the answer.
+// open makes one attempt and returns once there is something to hand on: the
+// first content of a stream, or the end of a whole answer.
 func (a *attempt) open(req *providers.Request) (err error) {
 	a.reading, a.abandoned = reading{}, false
 	a.ctx, a.cancel = context.WithCancelCause(providers.WithBudget(a.lane.ctx, a))
@@ -96,7 +98,7 @@ func (a *attempt) open(req *providers.Request) (err error) {
 }
 
 // read calls the provider and reads its answer until there is something to hand
-// on. The stream is left open where there is more to come.
+// on. It leaves the stream open where more is to come.
 func (t *Target) read(ctx context.Context, req *providers.Request, stream bool) (r reading) {
 	open := false
 	defer func() {
@@ -115,7 +117,7 @@ func (t *Target) read(ctx context.Context, req *providers.Request, stream bool) 
 	return r
 }
 
-// began notes that a stream has its first content: it ends the time for that.
+// began records that a stream has its first content, and stops the timer for it.
 func (a *attempt) began() error {
 	if !a.timer.Stop() {
 		// It fired while this piece arrived.
@@ -126,7 +128,7 @@ func (a *attempt) began() error {
 	return nil
 }
 
-// close lets go of the upstream. It may be called again.
+// close releases the upstream. It may be called again.
 func (a *attempt) close() {
 	if a.timer != nil {
 		a.timer.Stop()
@@ -197,8 +199,8 @@ func (t *Target) readWhole(r *reading) {
 	r.err = t.ended(r.stream)
 }
 
-// ended judges an answer at its end: of JSON a part is no answer, even where it
-// happens to parse.
+// ended checks an answer at its end. JSON that was cut by a limit of tokens is no
+// answer, even where it happens to parse.
 func (t *Target) ended(stream providers.Stream) error {
 	format := t.Parameters.ResponseFormat
 	if format == nil || format.Type == providers.FormatText || stream.Result().FinishReason != providers.FinishLength {
@@ -210,8 +212,8 @@ func (t *Target) ended(stream providers.Stream) error {
 	}
 }
 
-// readFirst reads a stream up to its first content, or the first piece of a
-// tool call, which the caller gets with the end.
+// readFirst reads a stream up to its first content, or to the first piece of a
+// tool call. The caller gets tool calls with the end of the answer.
 func (t *Target) readFirst(r *reading) {
 	for said := false; !said; {
 		d, err := r.stream.Next()
@@ -230,8 +232,9 @@ func (t *Target) readFirst(r *reading) {
 	r.said = len(r.first)
 }
 
-// used is what an attempt that ended with the class has used. Where one was
-// ended before the provider counted, it was paid for all the same.
+// used returns what an attempt that ended with the class has used. An attempt
+// that ended before the provider counted its tokens is paid for too: its tokens
+// are estimated.
 func (a *attempt) used(class Class) used {
 	usage := a.result.Usage
 	u := used{prompt: usage.PromptTokens, completion: usage.CompletionTokens, abandoned: a.abandoned}
@@ -246,12 +249,11 @@ func (a *attempt) used(class Class) used {
 	return u
 }
 
-// tokens estimates how many tokens a text has: four bytes each, which is what
-// English comes to.
+// tokens estimates how many tokens a text has: one for four bytes, as in English.
 func tokens(bytes int) int64 { return (int64(bytes) + 3) / 4 }
 
-// cause finds out why an attempt failed: what ended its context, if anything
-// did, else the failure itself.
+// cause returns why an attempt failed: the reason for which its context ended,
+// if it did, else err.
 func (k *call) cause(ctx context.Context, err error) error {
 	if k.parent.Err() != nil {
 		if errors.Is(k.parent.Err(), context.DeadlineExceeded) {

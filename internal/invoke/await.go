@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// patience is how long a provider may take to return after the end of its
-// context. Those that obey it return at once; on a busy machine they need some
-// time, and are not to be taken for others.
+// patience is how long a provider may take to return after its context ended.
+// Providers that obey their context return at once, but a busy machine may delay
+// them.
 const patience = 500 * time.Millisecond
 
-// work is what a goroutine does for an attempt: it calls the provider. Nothing
-// forces a provider to obey its context, and a goroutine that is in a call
-// can't be stopped. So nobody but that goroutine waits for the provider: whoever
-// waits for the goroutine lets it be, a little after the context's end. Providers
-// that are known to obey do without.
+// work is the call of a provider on a goroutine of its own. A provider may ignore
+// its context, and a goroutine in such a call can't be stopped. So the attempt
+// waits for the goroutine only until a little after its context ended, and then
+// abandons it. Providers that are known to obey their context are called without
+// such a goroutine.
 type work struct {
-	// turn is whose turn it is, of the two: a lock that is held while the caller
-	// takes a piece. nil: the work is done by who waits for it.
+	// turn is a lock that is held while the caller takes a piece. It is nil where
+	// the attempt's own goroutine does the work.
 	turn      chan struct{}
 	ended     bool
-	abandoned bool // nobody waits for it any more
+	abandoned bool // no goroutine waits for it any more
 }
 
 func (w *work) lock() {
@@ -37,14 +37,14 @@ func (w *work) unlock() {
 	}
 }
 
-// came is what came of work.
+// came is the outcome of work.
 type came[T any] struct {
 	value    T
 	panicked *Panic
 }
 
-// Panic is a panic on a goroutine that Invoke started, of a provider for one:
-// Invoke panics with it on its caller's.
+// Panic is a panic, of a provider for example, on a goroutine that Invoke
+// started. Invoke panics with it on its caller's goroutine.
 type Panic struct {
 	Value any    // it may hold a caller's data
 	Stack []byte // where it was
@@ -57,14 +57,14 @@ func newPanic(value any) *Panic {
 	return &Panic{value, debug.Stack()}
 }
 
-// Error is the text of a panic that nobody recovers.
+// Error returns the text that Go prints for a panic that is not recovered.
 func (p *Panic) Error() string { return fmt.Sprintf("%v\n\n%s", p.Value, p.Stack) }
 
-// await does the work on a goroutine of its own and waits for it. It is false
-// when the work goes on although the attempt's context has ended; late then gets
-// what still comes of it. Until then the work must keep to what is its own, but
-// for what it does within the lock of a work that is not abandoned. A panic of
-// the work is the waiting goroutine's.
+// await does the work on a goroutine of its own and waits for it. It returns false
+// where it abandons the work because the attempt's context has ended; late then
+// gets the outcome. The work must touch nothing but its own data, except while it
+// holds the lock of a work that is not abandoned. await panics where the work
+// does.
 func await[T any](a *attempt, do func(*work) T, late func(T)) (value T, ok bool) {
 	w := &work{turn: make(chan struct{}, 1)}
 	done := make(chan came[T], 1)
@@ -83,7 +83,7 @@ func await[T any](a *attempt, do func(*work) T, late func(T)) (value T, ok bool)
 				return
 			}
 			defer a.health.stuck.Add(-1)
-			defer func() { _ = recover() }() // nobody is left to tell
+			defer func() { _ = recover() }() // no goroutine waits for it
 			if c.panicked == nil {
 				late(c.value)
 			}
@@ -121,7 +121,7 @@ func (c came[T]) result() (T, bool) {
 	panic(c.panicked)
 }
 
-// abandon leaves the work to itself. It is false where the work has ended.
+// abandon stops waiting for the work. It returns false where the work has ended.
 func (w *work) abandon() bool {
 	w.lock()
 	defer w.unlock()

@@ -11,13 +11,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// Brief is the text for a log that must hold nothing of what was asked or
-// answered: the failures by their classes, with statuses, the providers' words
-// for them and the gateway's own explanations. Providers quote prompts in their
-// texts, and these are left out.
+// Brief returns the text for a log that must hold nothing of prompts and answers:
+// the class of each failure with its status, the provider's codes and the
+// gateway's own explanation. Texts of providers are left out because they quote
+// prompts.
 func (e *Error) Brief() string {
 	if e.Attempts == 0 {
-		return e.Error() // no provider said anything
+		return e.Error() // no provider has answered
 	}
 	var b strings.Builder
 	b.WriteString(e.Code.Name)
@@ -36,7 +36,7 @@ func (e *Error) Brief() string {
 	return b.String()
 }
 
-// split takes apart what errors.Join joined.
+// split returns the errors that errors.Join joined.
 func split(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
@@ -47,11 +47,11 @@ func split(err error) []error {
 	return []error{err}
 }
 
-// word is what providers use for codes and types of errors. What is none may be
-// anything.
+// word matches the codes and types of errors that providers use. A text that it
+// does not match may quote a prompt.
 var word = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 
-// brief is a failure without the provider's text.
+// brief returns the text of a failure without the text of the provider.
 func brief(err error) string {
 	if e, ok := errors.AsType[*providers.Error](err); ok {
 		text := e.Provider + ": " + e.Kind.String()
@@ -82,8 +82,8 @@ func brief(err error) string {
 	return fmt.Sprintf("an error of the type %T", err)
 }
 
-// unquoted is an error of a connection without what the other side sent: net/http
-// repeats what it can't read.
+// unquoted returns the text of a connection's error without what the other side
+// sent: net/http repeats what it can't parse.
 func unquoted(err error) string {
 	text := err.Error()
 	if i := strings.Index(text, "malformed"); i >= 0 {

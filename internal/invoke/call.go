@@ -22,11 +22,11 @@ type call struct {
 
 	// Used by the goroutine that called Invoke only.
 	committed bool
-	broken    *failed // what ended the attempt that was to be handed on
+	broken    *failed // why the attempt that was to be handed on failed
 
-	mu       sync.Mutex // guards what follows: two lanes may run
+	mu       sync.Mutex // guards the fields below, because two lanes may run
 	usable   []usable
-	tried    bool // some target was let in
+	tried    bool // a target was let in
 	lanes    []*lane
 	settled  *lane // decided how the call ends
 	left     int   // attempts that may still be begun
@@ -63,10 +63,10 @@ func (k *call) findUsable() {
 	}
 }
 
-// next takes the next target that lets a call in, by its place in the order;
-// -1 when there is none. Where no target let this call in, the one that would
-// be back soonest is tried all the same: never to try would turn a hiccup into
-// an outage.
+// next takes the next target that lets a call in, and returns its place in the
+// order, or -1 when there is none. Where no target has let this call in, next
+// takes the one that would soonest: not to try at all would turn a hiccup into an
+// outage.
 func (k *call) next() int {
 	now := time.Now()
 	k.mu.Lock()
@@ -99,8 +99,8 @@ func (k *call) next() int {
 	return soonest
 }
 
-// soonest is the usable target that is let in first, of those with a place at
-// their host, which it takes; -1 for none.
+// soonest returns the usable target that will let a call in first, of those with
+// a place at their host, or -1. It takes that place.
 func (k *call) soonest(now time.Time) int {
 	best, when := -1, time.Time{}
 	for i := range k.usable {

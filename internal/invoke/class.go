@@ -38,14 +38,15 @@ type ClassRow struct {
 	Class Class
 	// Meaning is the class in a few words.
 	Meaning string
-	// Retry tells that the same target may be tried again.
+	// Retry reports whether the same target may be tried again.
 	Retry bool
-	// Next tells that the next target is tried.
+	// Next reports whether the next target is tried.
 	Next bool
-	// Counts tells that the failure speaks against the target's health.
+	// Counts reports whether the failure counts against the target's health.
 	Counts bool
-	// Cools tells that the target is left alone for a while: for as long as
-	// the provider asks, or for CoolDown.
+	// Cools reports whether the target is left alone for a while: for as long as
+	// the provider asks, else 5 seconds after a rate limit and a minute after
+	// another failure.
 	Cools bool
 	// Code is the error callers get when this class decides it.
 	Code wire.Code
@@ -84,8 +85,8 @@ func (c Class) row() *ClassRow {
 	return &classes[len(classes)-1]
 }
 
-// The ends that the loop itself puts to a call. As causes of a cancelled
-// context they tell which one it was.
+// The reasons for which the loop itself ends an attempt or a call. They are the
+// causes of the contexts that it cancels.
 var (
 	errClientGone = errors.New("the caller went away")
 	errSuperseded = errors.New("the other attempt was faster")

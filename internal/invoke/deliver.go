@@ -10,8 +10,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// deliver hands an attempt's answer on, on the goroutine of Invoke's caller.
-// From here on no other attempt is made.
+// deliver hands an attempt's answer on to the caller, on the goroutine of Invoke's
+// caller. From here on no other attempt is made.
 func (k *call) deliver(a *attempt) {
 	verdict := false
 	defer func() {
@@ -33,14 +33,13 @@ func (k *call) deliver(a *attempt) {
 	f := a.failed(err)
 	k.broken = &f
 	if k.committed {
-		// What was said so far was paid for, too.
+		// The part of the answer that arrived is paid for, too.
 		k.result.Result = a.result
 	}
 }
 
 func (k *call) handOn(a *attempt) error {
-	// A call that was cancelled while the first bytes arrived has nobody to
-	// answer.
+	// The caller may have left while the first bytes arrived.
 	if err := k.parent.Err(); err != nil {
 		return k.cause(a.ctx, err)
 	}
@@ -101,7 +100,7 @@ func (k *call) relayAll(w *work, a *attempt, stream providers.Stream, idle *time
 	return r
 }
 
-// pass hands on a piece of a stream, unless nobody waits for it any more.
+// pass hands on a piece of a stream, unless the work was abandoned.
 func (k *call) pass(w *work, a *attempt, d providers.Delta, idle *time.Timer) error {
 	w.lock()
 	defer w.unlock()

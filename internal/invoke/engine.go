@@ -19,7 +19,7 @@ const (
 	DefaultTotal       = 120 * time.Second
 	DefaultFirstToken  = 20 * time.Second
 	DefaultIdle        = 30 * time.Second
-	// MaxWeight bounds the weight of a target.
+	// MaxWeight bounds the weight of one target.
 	MaxWeight = 1000
 )
 
@@ -27,9 +27,9 @@ const (
 	// minWhole is the least time a target gets for a whole answer while others
 	// are left to try.
 	minWhole = 10 * time.Second
-	// maxAbandoned bounds the calls of one target that go on though they have
-	// ended, because its provider ignores their contexts: each holds a goroutine,
-	// and a connection perhaps. At it the target is skipped.
+	// maxAbandoned bounds the calls of one target that run on after they have
+	// ended, because its provider ignores their contexts. Each holds a goroutine,
+	// and perhaps a connection. A target that has this many is skipped.
 	maxAbandoned = 64
 	// maxContent bounds the content of a whole answer, in bytes.
 	maxContent = 16 << 20
@@ -39,41 +39,43 @@ const (
 type Target struct {
 	// Name is the provider's name in the configuration.
 	Name string
-	// Provider is skipped when it is nil or not available.
+	// Provider is called. A target whose provider is nil or not available is
+	// skipped.
 	Provider providers.Provider
-	// Host is what Provider sends its requests to, for the ceiling of calls in
-	// flight there. Empty: it calls none.
+	// Host is the host that Provider calls, for the ceiling of calls in flight
+	// there. It is empty where Provider calls none.
 	Host       string
 	Model      string
 	Parameters providers.Parameters
 	Extra      map[string]json.RawMessage
-	// Weight, where above zero, puts the target before those without one, and
-	// among those with one in an order that is drawn anew for each call: a
-	// target comes first as often as its weight is part of the sum.
+	// Weight, where above zero, puts the target before those without a weight.
+	// The order of targets with a weight is drawn for each call: with the weights
+	// 3 and 1, the first target is tried first in three of four calls.
 	Weight int
 }
 
-// Policy bounds a call. A zero member stands for its default.
+// Policy bounds a call. A zero member means its default.
 type Policy struct {
-	// MaxAttempts bounds the attempts over all targets: at most the constant
-	// of that name, and never fewer than there are targets.
+	// MaxAttempts bounds the attempts over all targets. It is raised to the number
+	// of targets, so that each can be tried, and is at most the constant
+	// MaxAttempts.
 	MaxAttempts int
 	// Retries are the extra tries of each target. Default: 1 where another
 	// target follows, else 2.
 	Retries *int
 	// OnCodes, unless nil, are the only HTTP statuses after which a target is
-	// tried again: none where it is empty. It cannot add to what the class of
-	// failure allows, and does not bear on failures without a status or on the
-	// next target.
+	// tried again; where it is empty there are none. It cannot allow what the
+	// class of failure forbids, and has no effect on failures without a status or
+	// on whether the next target is tried.
 	OnCodes []int
 	// Total bounds the call with all attempts and waits, FirstToken a streamed
-	// attempt until its first content, Idle the time between two pieces of a
-	// stream after it.
+	// attempt until its first content, Idle the time between two later pieces of
+	// a stream.
 	Total, FirstToken, Idle time.Duration
-	// Hedge, where above zero, is the time that a call may go without an answer,
-	// counted from its start, until the next target is started beside the one
-	// that runs. It happens once in a call at most, and not with a target that
-	// is ejected or whose provider has no retries left.
+	// Hedge, where above zero, is how long after its start a call without an
+	// answer tries the next target beside the one that runs. This happens at most
+	// once in a call, and not with a target that is ejected or whose provider has
+	// no retries left.
 	Hedge time.Duration
 }
 
@@ -112,15 +114,15 @@ func (p *Policy) allowsStatus(status int) bool {
 type Call struct {
 	Targets  []Target
 	Messages []providers.Message
-	// Stream asks for the answer in pieces, as they arrive.
+	// Stream asks for the answer in pieces as they arrive.
 	Stream bool
 	Policy Policy
 	// InFlight, where set, counts the calls at each target's host. A target
 	// whose host has HostLimit of them is skipped.
 	InFlight  *inflight.Calls
 	HostLimit int
-	// Committed, where set, is told which of Targets answers, and at which
-	// attempt, before emit gets the first piece of a stream.
+	// Committed, where set, is called with the index of the target that answers
+	// and the number of attempts, before emit gets the first piece of a stream.
 	Committed func(target, attempts int)
 }
 
@@ -149,7 +151,7 @@ type Engine struct {
 	health healthTable
 }
 
-// NewEngine returns an engine that thinks well of every target.
+// NewEngine returns an engine with every target healthy.
 func NewEngine() *Engine { return &Engine{} }
 
 // The reasons to skip a target.
@@ -163,20 +165,22 @@ var (
 	ErrHostFull = errors.New("as many calls as may be are in flight at the provider's host")
 )
 
-// Invoke calls the targets in order until one answers. Of a whole answer emit
-// gets the complete content, once; of a streamed one each piece as it arrives,
-// not at all where the answer is empty. Once emit was called no other attempt
-// is made, so it never sees bytes of two; it is called by one goroutine at a
-// time, and not after Invoke has returned. Invoke returns soon after the end of
-// ctx or of the time that the policy gives, even where a provider does not. An error of emit means that the caller is gone: the call is
-// cancelled. The error is an *Error.
+// Invoke calls the targets in order until one answers. emit gets a whole answer
+// once, with its complete content. It gets a streamed answer piece by piece, and
+// is not called where that is empty. After the first call of emit no other attempt
+// is made, so emit never gets bytes of two. One goroutine at a time calls emit,
+// and none does after Invoke has returned. Invoke returns soon after ctx or the
+// policy's time has ended, even where a provider does not. An error of emit means
+// that the caller is gone: Invoke then cancels the call. The error of Invoke is an
+// *Error.
 func (e *Engine) Invoke(ctx context.Context, c *Call, emit func(providers.Delta) error) (Result, error) {
 	k := &call{engine: e, Call: c, emit: emit, parent: ctx, started: time.Now()}
 	k.policy = c.Policy.withDefaults(len(c.Targets))
 	k.left = k.policy.MaxAttempts
 	k.result.Served = -1
-	defer k.leaveHosts() // what no lane has left, also by a panic
-	// Cancelled first, whatever happens: what runs is then waited for.
+	defer k.leaveHosts() // the places that no lane has left, also after a panic
+	// Deferred functions run in reverse order: the call is cancelled, then
+	// its lanes are waited for.
 	defer k.running.Wait()
 	var cancel context.CancelFunc
 	k.ctx, cancel = context.WithTimeoutCause(ctx, k.policy.Total, errTotal)

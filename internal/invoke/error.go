@@ -22,7 +22,7 @@ var messages = map[wire.Code]string{
 	wire.UpstreamInterrupted:     "The answer was interrupted and is incomplete.",
 }
 
-// noRoom is the message of wire.Overloaded where it is not calls that are too many.
+// noRoom is the message of wire.Overloaded where answers, not calls, are too many.
 const noRoom = "Too many large answers of model providers are being read. Try again later."
 
 // Error is a failed call.
@@ -32,18 +32,18 @@ type Error struct {
 	Code wire.Code
 	// Class is the class of failure that decided the code.
 	Class Class
-	// RetryAfter is when another call may do better; at least a second where
+	// RetryAfter is how soon another call may succeed; at least a second where
 	// the code is wire.UpstreamRateLimited, wire.UpstreamUnavailable or wire.Overloaded.
 	RetryAfter time.Duration
-	// Committed tells that content was already handed to emit.
+	// Committed reports whether emit already got content.
 	Committed bool
 	// Attempts counts the attempts made.
 	Attempts int
-	// Err is the detail, for the log: it holds no key and no URL query.
+	// Err is the detail for the log. It holds no key and no URL query.
 	Err error
 }
 
-// Message is the text for the caller. It never holds a provider's words.
+// Message returns the text for the caller. It never holds a provider's words.
 func (e *Error) Message() string {
 	if e.Class == NoRoom && e.Code == wire.Overloaded {
 		return noRoom
@@ -51,7 +51,7 @@ func (e *Error) Message() string {
 	return cmp.Or(messages[e.Code], messages[wire.Internal])
 }
 
-// Error is the text for the log.
+// Error returns the text for the log.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return e.Code.Name

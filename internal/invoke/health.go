@@ -6,11 +6,15 @@ import (
 	"time"
 )
 
-// The breaker: a target is ejected when at least half of at least 20 answers
-// in 30 seconds failed. From then on one try at a time is let through; it
-// decides. The pause between two of them is short, so that a target that is back
-// serves again soon; but a try that took long held its caller up for as long, so
-// the pause after it is twice that.
+// The breaker ejects a target when at least half of at least 20 answers in 30
+// seconds failed. From then on it lets one try at a time through, which decides
+// whether the target comes back. The pause between two tries is 4 seconds, so that
+// a target that works again serves soon. A try that failed late delayed its caller
+// as long, so the pause after it is twice its time, two minutes at most.
+//
+// For example, the target ejected at 10:00:00 is tried at 10:00:04. Where that try
+// fails at once the next one is at 10:00:08; where it times out after 20 s, at
+// 10:01:04.
 const (
 	slotLength = 5 * time.Second
 	slots      = 6
@@ -19,43 +23,44 @@ const (
 	maxPause   = 2 * time.Minute
 )
 
-// Cool-downs: a target that limits, or does not accept the account, is left
-// alone for as long as it asks, else for so long.
+// The cool-downs. A target that limits the rate, or does not accept the account,
+// is left alone for as long as it asks, else for these times.
 const (
 	coolRateLimit = 5 * time.Second
 	coolAccount   = time.Minute
 	maxCool       = 10 * time.Minute
 )
 
-// The retry bucket of a provider: each answer pays in, each retry draws out,
-// so retries stay near a fifth of the traffic.
+// The retry bucket of a provider. Each answer adds to it and each retry takes from
+// it, so retries stay near a fifth of the traffic.
 const (
 	bucketSize   = 10.0
 	bucketIncome = 0.2
 )
 
-// maxHealth bounds the targets that are remembered; past it the ones without
-// news are forgotten.
+// maxHealth bounds how many targets are remembered. Above it, those without a call
+// for ten minutes are forgotten.
 const (
 	maxHealth  = 4096
 	healthIdle = 10 * time.Minute
 )
 
-// health is what is known of one target: one model of one provider.
+// health is the state of one target: one model of one provider.
 type health struct {
 	bucket *bucket
-	stuck  atomic.Int32 // calls that go on though they have ended
+	stuck  atomic.Int32 // calls that run on after they have ended
 
 	mu      sync.Mutex
 	touched time.Time
 	slots   [slots]slot
 	until   time.Time // ejected until then; zero when closed
-	probe   time.Time // when the try that decides began; zero when none runs
+	probe   time.Time // when the deciding try began; zero when none runs
 	cool    time.Time // cooling until then
 }
 
-// slot counts the answers of slotLength, and the first tries that began in it
-// and run. A retry would be counted with the wait before it.
+// slot counts the answers within one slotLength, and the first tries that began in
+// it and still run. Retries are left out, because the wait before one would count
+// as its running time.
 type slot struct {
 	start               int64 // Unix time in slot lengths
 	ok, failed, running int
@@ -117,8 +122,8 @@ func (t *healthTable) of(provider, model string) *health {
 	return h
 }
 
-// forget drops the targets without news, and all of them where that is not
-// enough: what is known of them is known again soon.
+// forget drops the targets without a recent call, or all of them where that is not
+// enough. Their health is soon known again.
 func (t *healthTable) forget(now time.Time) {
 	used := make(map[string]bool)
 	for key, h := range t.targets {
@@ -151,7 +156,7 @@ func (h *health) idle(now time.Time) bool {
 	return now.Sub(h.touched) > healthIdle
 }
 
-// admission is what one call has to do with a target's health.
+// admission is one call's part in a target's health.
 type admission struct {
 	*health
 	decides time.Time // when it was let in to decide; zero when it does not
@@ -183,7 +188,7 @@ func (h *health) sound(now time.Time) bool {
 	return h.until.IsZero() && !now.Before(h.cool)
 }
 
-// opens tells when the target is let in again; now or before when it is.
+// opens returns when the target will let a call in; now or earlier where it does.
 func (h *health) opens(now time.Time) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -196,13 +201,17 @@ func (h *health) opens(now time.Time) time.Time {
 	return t
 }
 
-// permitRetry reports whether a failed try may be repeated. Where another target
-// could take over the bucket decides, and never at an ejected target. The last
-// target may always be tried again; one that is ejected from the bucket alone,
-// which an outage leaves empty: a few failures in a row happen to a target that
-// answers most calls, and they must not be the end of a call that has attempts
-// left. A target that cools may be: the wait before the retry is what it asked
-// for.
+// permitRetry reports whether a failed try may be repeated.
+//
+//   - At a target in good health that is followed by others, the bucket decides.
+//   - At an ejected target that is followed by others, never.
+//   - At the last target, always while it is in good health.
+//   - At the last target when it is ejected, the bucket decides, which an outage
+//     leaves empty. A few failures in a row happen to targets that answer most
+//     calls, and must not end a call that has attempts left.
+//
+// A target that cools down may be tried again: the wait before the retry is the
+// one that it asked for.
 func (h *health) permitRetry(last bool) bool {
 	h.mu.Lock()
 	closed := h.until.IsZero()
@@ -216,8 +225,8 @@ func (h *health) permitRetry(last bool) bool {
 	return h.bucket.draw()
 }
 
-// admit lets a call in. Where the target was ejected it is the one that
-// decides whether it comes back.
+// admit lets a call in. Where the target is ejected, this call decides whether it
+// comes back.
 func (a *admission) admit(now time.Time) bool {
 	h := a.health
 	h.mu.Lock()
@@ -231,9 +240,9 @@ func (a *admission) admit(now time.Time) bool {
 	return true
 }
 
-// decided ends the probe where this call is it, and returns how long it took.
-// It is false where the call is not, or where another's answer was faster. It
-// holds the health's mu.
+// decided ends the probe where this call is the probe, and returns how long it
+// took. It returns false where the call is not, or where another call's answer
+// was faster. It holds the health's mu.
 func (a *admission) decided(now time.Time) (took time.Duration, probe bool) {
 	probe = !a.decides.IsZero() && a.decides.Equal(a.probe)
 	if probe {
@@ -243,7 +252,7 @@ func (a *admission) decided(now time.Time) (took time.Duration, probe bool) {
 	return took, probe
 }
 
-// begin notes that the first try begins.
+// begin records that the first try begins.
 func (a *admission) begin(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -252,7 +261,7 @@ func (a *admission) begin(now time.Time) {
 	a.began, a.running = s.start, true
 }
 
-// end notes that the first try does not run any more. It holds the health's mu.
+// end records that the first try has ended. It holds the health's mu.
 func (a *admission) end() {
 	if s := a.counted(a.began); a.running && s != nil {
 		s.running--
@@ -260,7 +269,8 @@ func (a *admission) end() {
 	a.running = false
 }
 
-// counted is the slot that began then, nil when it is over or was cleared.
+// counted returns the slot that began at start, nil when it is over or was
+// cleared.
 func (h *health) counted(start int64) *slot {
 	if s := &h.slots[start%slots]; s.start == start {
 		return s
@@ -268,7 +278,7 @@ func (h *health) counted(start int64) *slot {
 	return nil
 }
 
-// release takes back an admission that came to no verdict.
+// release takes back an admission without a verdict on the target.
 func (a *admission) release() {
 	a.mu.Lock()
 	a.decided(time.Now())
@@ -276,9 +286,8 @@ func (a *admission) release() {
 	a.mu.Unlock()
 }
 
-// answered notes that there is something to hand on: a whole answer, or a
-// stream's first content. A stream that is the probe need not end before its
-// target is back.
+// answered records an answer: a whole one, or a stream's first content. A stream
+// that is the probe thus brings its target back before it ends.
 func (a *admission) answered(now time.Time) {
 	h := a.health
 	h.bucket.income()
@@ -304,7 +313,7 @@ func (h *health) close() {
 	}
 }
 
-// failed notes a failed attempt, with the wait that the provider asked for.
+// failed records a failed attempt with the wait that the provider asked for.
 func (a *admission) failed(now time.Time, class Class, hint time.Duration) {
 	row := class.row()
 	h := a.health
@@ -327,7 +336,7 @@ func (a *admission) failed(now time.Time, class Class, hint time.Duration) {
 		// Says nothing about the target: the next try decides.
 		h.until = now.Add(took)
 	default:
-		// It answers again, though not to our liking.
+		// The target answers again, though with an error.
 		h.close()
 	}
 }
@@ -354,10 +363,10 @@ func (h *health) coolDown(now time.Time, class Class, hint time.Duration) {
 	}
 }
 
-// count notes a failure that speaks against the target, of a try that began in
-// that slot. The tries that began no later and still run have lasted longer, so
-// they count as answers: otherwise a burst of calls would eject a target that
-// fails some at once and takes its time for the others. It holds h.mu.
+// count records a failure against the target, of a try that began in that slot.
+// The tries that began no later and still run have lasted longer, so they count as
+// answers: otherwise a burst of calls would eject a target that fails some at once
+// and answers the others slowly. It holds h.mu.
 func (h *health) count(now time.Time, began int64) {
 	if !h.until.IsZero() {
 		return

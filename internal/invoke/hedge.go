@@ -6,12 +6,15 @@ import (
 	"time"
 )
 
-// A hedged call: where no answer began in time, a second lane goes on with the
-// next target while the first still waits. The lane that has something to hand
-// on first settles the call and cancels the other. Only its answer reaches the
-// goroutine that hands on, so bytes of two attempts cannot meet.
+// A hedged call: where no answer began in time, a second lane tries the next target
+// while the first lane still waits. The lane that has something to hand on first
+// settles the call and cancels the other. Only its answer reaches the goroutine
+// that hands on, so the caller never gets bytes of two attempts.
+//
+// For example, with hedge 2s: target a is called at 0 s, target b beside it at 2 s.
+// b's first content comes at 3 s, so a's attempt ends then, as superseded.
 
-// laneEnd is what came of a lane.
+// laneEnd is the outcome of a lane.
 type laneEnd struct {
 	answer   *attempt // nil for none
 	panicked *Panic
@@ -20,7 +23,7 @@ type laneEnd struct {
 // race runs the call's lanes until one has something to hand on, and returns
 // nil when none has. The other lane may still be ending then.
 func (k *call) race() *attempt {
-	ends := make(chan laneEnd, 2) // nobody waits to send
+	ends := make(chan laneEnd, 2) // so no lane waits to send
 	timer := time.NewTimer(time.Until(k.started.Add(k.policy.Hedge)))
 	defer timer.Stop()
 	k.start(false, -1, ends)
@@ -47,8 +50,8 @@ func (k *call) race() *attempt {
 	return nil
 }
 
-// start runs a lane on a goroutine of its own, from the target at place i or
-// the next one. It is false when the call is settled.
+// start runs a lane on a goroutine of its own, from the target at place i or, where
+// i is -1, from the next one. It returns false when the call is settled.
 func (k *call) start(hedge bool, i int, ends chan<- laneEnd) bool {
 	l := k.newLane(hedge)
 	if l == nil {
@@ -70,9 +73,9 @@ func (k *call) start(hedge bool, i int, ends chan<- laneEnd) bool {
 	return true
 }
 
-// hedgeTarget takes the next target for a second lane, by its place in the
-// order: -1 when there is none in good health, when its provider has no retry
-// left, or when the call has no attempt left or is settled.
+// hedgeTarget takes the next target for a second lane and returns its place in the
+// order. It returns -1 where there is none in good health, where its provider has
+// no retry left, and where the call has no attempt left or is settled.
 func (k *call) hedgeTarget() int {
 	now := time.Now()
 	k.mu.Lock()
@@ -98,8 +101,8 @@ func (k *call) hedgeTarget() int {
 // hedged reports whether the call may have two lanes.
 func (k *call) hedged() bool { return k.policy.Hedge > 0 }
 
-// settle makes the lane the one that decides how the call ends, and cancels
-// the other. It is false where the other was faster.
+// settle makes this lane decide how the call ends, and cancels the other. It
+// returns false where the other was faster.
 func (l *lane) settle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +117,7 @@ func (l *lane) settle() bool {
 	return l.settled == l
 }
 
-// attempts are the attempts of all lanes, in the order in which they began.
+// attempts returns the attempts of all lanes in the order in which they began.
 func (k *call) attempts() []Attempt {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -1,10 +1,11 @@
 package invoke
 
-// A target takes a place at its host before it is tried and keeps it until it is
-// left for another target, or until the call ends: retries and the waits before
-// them are within it. A hedge takes one of its own.
+// A target takes a place at its host before it is tried. It keeps the place
+// through all retries and the waits before them, until the next target is tried or
+// the call ends. A hedge takes a place of its own.
 
-// enterHost takes a place at the target's host. It holds k.mu, as do the others.
+// enterHost takes a place at the target's host. It holds k.mu, as the functions
+// below do.
 func (k *call) enterHost(u *usable) bool {
 	if k.InFlight == nil || k.host(u) == "" {
 		return true
@@ -28,7 +29,7 @@ func (k *call) hostFull(u *usable) bool {
 
 func (k *call) host(u *usable) string { return k.Targets[u.index].Host }
 
-// leaveHosts gives all places back. No lane runs any more.
+// leaveHosts gives all places back. It is called when no lane runs any more.
 func (k *call) leaveHosts() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// lane goes through the targets, one attempt at a time, until one of them can
-// be handed on. A call has one lane, and a second one where it is hedged; the
-// two share the targets and the attempts.
+// lane tries the targets, one attempt at a time, until an answer can be handed on.
+// A call has one lane, and a second one where it is hedged. The two share the
+// targets and the budget of attempts.
 type lane struct {
 	*call
 	ctx    context.Context
@@ -39,9 +39,9 @@ func (k *call) newLane(hedge bool) *lane {
 	return l
 }
 
-// run tries the target at place i, or else the next one, and those after it,
-// until one can be handed on or the call is over. It returns nil when there is
-// nothing to hand on.
+// run tries the target at place i, or the next one where i is -1, and those after
+// it, until an answer can be handed on or the call is over. It returns nil when
+// there is nothing to hand on.
 func (l *lane) run(i int) *attempt {
 	if i < 0 {
 		i = l.next()
@@ -60,8 +60,8 @@ func (l *lane) run(i int) *attempt {
 	return nil
 }
 
-// target tries one target until it can be handed on or may not be tried again.
-// It reports whether the call is over.
+// target tries one target until its answer can be handed on or it may not be tried
+// again. It also reports whether the call is over.
 func (l *lane) target(i int) (*attempt, bool) {
 	u := &l.usable[i]
 	t := &l.Targets[u.index]
@@ -69,8 +69,8 @@ func (l *lane) target(i int) (*attempt, bool) {
 	req := &providers.Request{
 		Model: t.Model, Messages: l.Messages, Parameters: t.Parameters, Extra: t.Extra, Stream: l.Stream,
 	}
-	// Where there is no verdict: the attempts are used up, the caller left, or a
-	// provider panics.
+	// For a try without a verdict: the attempts are used up, the caller left, or
+	// the provider panics.
 	defer u.health.release()
 	if !a.take() {
 		return nil, true
@@ -108,19 +108,19 @@ func (l *lane) target(i int) (*attempt, bool) {
 	}
 }
 
-// failed is a failed attempt: the last one at its target.
+// failed describes a failed attempt. A call keeps the last one of each target.
 type failed struct {
 	place      int // of the target in the order
 	class      Class
 	status     int // HTTP status, 0 where none was received
 	hint       time.Duration
-	repeatable bool // as far as the failure itself says
+	repeatable bool // the provider does not advise against a retry
 	err        error
 }
 
-// mayRepeat reports whether the same target may be tried again. One that was
-// slow, or limits without saying for how long, is left for another while there
-// is one.
+// mayRepeat reports whether the class of failure allows another try at the same
+// target. A target that was slow, or limits the rate without saying for how long,
+// is tried again only where it is the last one.
 func (f failed) mayRepeat(last bool) bool {
 	switch f.class {
 	case Slow:
@@ -131,7 +131,7 @@ func (f failed) mayRepeat(last bool) bool {
 	return f.class.row().Retry
 }
 
-// failed ends an attempt that failed.
+// failed ends an attempt with a failure.
 func (a *attempt) failed(err error) failed {
 	f := failed{place: a.place, class: Classify(err), repeatable: true, err: err}
 	if e, ok := errors.AsType[*providers.Error](err); ok {
@@ -146,13 +146,13 @@ func (a *attempt) failed(err error) failed {
 	return f
 }
 
-// succeeded ends an attempt that was handed on completely.
+// succeeded ends an attempt whose answer was handed on completely.
 func (a *attempt) succeeded() {
 	a.close()
 	a.end("", http.StatusOK, a.used(""))
 }
 
-// sleep waits, or returns ctx's error when it ends first.
+// sleep waits for d, or until ctx ends, and then returns ctx's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

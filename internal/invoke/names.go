@@ -6,8 +6,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// withShortNames returns the result with its names cut. All results pass here,
-// whoever wrote the provider.
+// withShortNames returns the result with its names cut to providers.MaxName. The
+// gateway does so for every provider, because others write providers too.
 func withShortNames(r providers.Result) providers.Result {
 	r.Model = providers.ShortName(r.Model)
 	r.FinishReason = providers.FinishReason(providers.ShortName(string(r.FinishReason)))

@@ -2,11 +2,14 @@ package invoke
 
 import "math/rand/v2"
 
-// order puts the targets with a weight first, in an order that is drawn anew
-// for each call: each place goes to one of those that are left, with a chance
-// in proportion to its weight. A target that is ejected when its turn comes is
-// passed over, so the others share its part in proportion to theirs. Targets
-// without a weight keep their order.
+// order puts the targets with a weight first, in an order that it draws for each
+// call: each place goes to one of the targets left, with a chance in proportion to
+// its weight. A target that is ejected when its turn comes is passed over, so the
+// others share its part in proportion to their weights. Targets without a weight
+// keep their order.
+//
+// For example, with the weights 3, 1 and none, a call tries the targets as 0, 1, 2
+// with a chance of 3/4, else as 1, 0, 2.
 func (k *call) order() {
 	sum := 0
 	weighted := k.usable[:0:0]
@@ -38,5 +41,6 @@ func (k *call) order() {
 	}
 }
 
-// weight bounds what a caller may say, so that no sum overflows.
+// weight returns the target's weight within 0 to MaxWeight, so that no sum
+// overflows.
 func (k *call) weight(u usable) int { return min(max(0, k.Targets[u.index].Weight), MaxWeight) }

@@ -15,7 +15,7 @@ const (
 	maxRetryAfter = 10 * time.Minute
 )
 
-// finish sums up the call. No lane runs any more.
+// finish sums up the call. It is called when no lane runs any more.
 func (k *call) finish() (Result, error) {
 	k.result.Attempts = k.attempts()
 	k.result.Duration = time.Since(k.started)
@@ -25,7 +25,7 @@ func (k *call) finish() (Result, error) {
 	return k.result, k.failure()
 }
 
-// failure makes the caller's error of a call that no target answered.
+// failure returns the caller's error for a call that no target answered.
 func (k *call) failure() *Error {
 	e := &Error{Committed: k.committed, Attempts: len(k.result.Attempts)}
 	if len(k.failures) == 0 && k.broken == nil {
@@ -35,7 +35,7 @@ func (k *call) failure() *Error {
 		}
 		return e
 	}
-	// Two lanes fail in any order.
+	// Two lanes may fail in any order.
 	slices.SortStableFunc(k.failures, func(a, b failed) int { return a.place - b.place })
 	decisive := k.decisive()
 	e.Class = decisive.class
@@ -75,16 +75,16 @@ func (k *call) nothingTried() (Class, wire.Code, error) {
 		details = append(details, fmt.Errorf("%s: %w", k.Targets[s.Target].Name, s.Reason))
 	}
 	if full {
-		// What lacks a key or a configuration will not be there later: this will.
+		// A full host has room again soon. A missing key stays missing.
 		class, code = Unknown, wire.Overloaded
 	}
 	return class, code, errors.Join(details...)
 }
 
-// decisive picks the failure that callers are told of: what broke the answer or
-// ended the call itself, else the failure of the target that came first, unless
-// that only says that the request does not suit it and another target says to
-// come back later.
+// decisive picks the failure that decides the caller's error. It is the failure
+// that broke the answer or ended the call itself. Else it is the failure of the
+// first target, unless that only says that the request does not suit this target
+// and another target says to come back later.
 func (k *call) decisive() failed {
 	if k.broken != nil {
 		return *k.broken
@@ -107,7 +107,8 @@ func (k *call) decisive() failed {
 	return first
 }
 
-// retryAfter is when the first of the tried targets may answer again.
+// retryAfter returns how soon the first of the usable targets may answer again,
+// within minRetryAfter and maxRetryAfter.
 func (k *call) retryAfter() time.Duration {
 	now := time.Now()
 	soonest := maxRetryAfter

@@ -7,24 +7,25 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// Rule puts the answers it matches into a class. Members that are unset match
-// every answer; of a list one must match.
+// Rule puts the answers that it matches into a class. A member that is not set
+// matches every answer; of a list, one element must match.
 type Rule struct {
 	Class  Class
 	Kind   *providers.ErrorKind
-	Status []int    // statuses; a negative one, -500 say, stands for all from it up to the next hundred
+	Status []int    // a negative one means a hundred of them: -500 is 500 to 599
 	Words  []string // the provider's error code or type, whole, in lower case
 	Phrase []string // parts of the provider's text, in lower case
 }
 
 func kind(k providers.ErrorKind) *providers.ErrorKind { return &k }
 
-// The first rule that matches decides. Particular words stand before statuses:
+// The first rule that matches decides. Words come before statuses, because
 // providers report a spent quota as a 429, a bad key as a 400 and a model that
 // is gone as a 403.
 var rules = []Rule{
 	{Class: ContentPolicy, Kind: kind(providers.Refused)},
-	// The same target would end alike, and not by its fault.
+	// Another try at the same target would end in the same way, and the target is
+	// not at fault.
 	{Class: Length, Kind: kind(providers.Invalid), Words: []string{string(providers.FinishLength)}},
 	{Class: InvalidAnswer, Kind: kind(providers.Truncated)},
 	{Class: InvalidAnswer, Kind: kind(providers.Invalid)},
@@ -32,12 +33,12 @@ var rules = []Rule{
 	{Class: ContentPolicy, Words: []string{"content_policy_violation", "content_filter", "content_filter_error", "responsibleaipolicyviolation", "moderation_blocked"}},
 	{Class: Model, Words: []string{"model_not_found", "deploymentnotfound", "model_decommissioned", "model_not_available", "model_not_supported", "unsupported_country_region_territory"}},
 	{Class: Model, Status: []int{0, 400}, Phrase: []string{"location is not supported"}},
-	// Bedrock's text for it speaks of too many tokens.
+	// Bedrock's text for a rate limit is about too many tokens.
 	{Class: RateLimit, Words: []string{"throttlingexception"}},
 	{Class: ContextLength, Words: []string{"context_length_exceeded", "string_above_max_length", "request_too_large"}},
 	{Class: ContextLength, Status: []int{0, 400, 413, 422}, Phrase: []string{"maximum context length", "context window", "context length", "prompt is too long", "input is too long", "too many tokens", "token count exceeds", "exceeds the maximum number of tokens", "exceed context limit"}},
-	// Gemini's word for every 429; its text speaks of quota even where it means
-	// requests per minute.
+	// Gemini uses this word for every 429. Its text is about quota even where it
+	// means requests per minute.
 	{Class: RateLimit, Status: []int{429}, Words: []string{"resource_exhausted"}},
 	{Class: Quota, Words: []string{"insufficient_quota", "insufficient_balance", "billing_hard_limit_reached", "billing_not_active", "billing_error", "blocked_api_access", "enforced_spend_limit_reached", "servicequotaexceededexception"}},
 	{Class: Quota, Status: []int{402}},
@@ -54,8 +55,8 @@ var rules = []Rule{
 	{Class: ContextLength, Status: []int{413}},
 	{Class: Rejected, Words: []string{"invalid_request_error", "invalid_argument", "bad_request", "validationexception"}},
 	{Class: Rejected, Status: []int{-400}},
-	// An error inside an answer that says no more: the provider had taken the
-	// request.
+	// An error inside an answer without a known word: the provider had accepted
+	// the request.
 	{Class: Transient, Kind: kind(providers.Reported)},
 	{Class: Unknown},
 }
