@@ -25,7 +25,7 @@ const (
 	Refused
 )
 
-// String is the kind's name in logs.
+// String returns the kind's name in logs.
 func (k ErrorKind) String() string {
 	switch k {
 	case Status:
@@ -46,7 +46,7 @@ func (k ErrorKind) String() string {
 // x-should-retry.
 type Advice uint8
 
-// What a provider may advise.
+// The kinds of advice.
 const (
 	NoAdvice Advice = iota
 	Retry
@@ -62,13 +62,13 @@ type Error struct {
 	Code       string // the provider's error code
 	Type       string // the provider's error type
 	Message    string // the provider's text, capped and without secrets
-	Reason     string // what is wrong, in the gateway's own words: nothing that the provider said
+	Reason     string // what is wrong, in the gateway's own words, without the provider's
 	Advice     Advice
 	RetryAfter time.Duration // how long the provider asks to wait, 0 where it does not say
 	Err        error
 }
 
-// Error names what is known of the failure, for the log.
+// Error returns all that is known of the failure, for the log.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Provider)
@@ -103,13 +103,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // ConnectError is a call that got no answer: resolving, connecting, TLS or
 // sending failed, or the connection ended before the response's headers.
 type ConnectError struct {
-	// Permanent tells that another try must fail alike: a bad certificate, say,
-	// or an address that is not allowed.
+	// Permanent reports whether another try must fail in the same way: because of
+	// a bad certificate, for example, or an address that is not allowed.
 	Permanent bool
 	Err       error // without URLs: they may carry secrets
 }
 
-// Error is the cause's text.
+// Error returns the cause's text.
 func (e *ConnectError) Error() string { return "no answer: " + e.Err.Error() }
 
 // Unwrap returns the cause.

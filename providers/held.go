@@ -6,25 +6,25 @@ import (
 	"sync/atomic"
 )
 
-// ErrNoRoom ends the reading of an answer for which there is no memory: what all
-// upstreams have sent and nobody has taken yet holds as much as it may. It says
-// nothing about the provider.
+// ErrNoRoom ends the reading of an answer for which there is no memory, because
+// the answers that are being read hold as much as they may. It says nothing about
+// the provider.
 var ErrNoRoom = errors.New("the answers of upstreams that are being read hold as much memory as they may")
 
 var errReleased = errors.New("the answer is closed")
 
 const (
-	// maxHeld bounds the memory that answers of upstreams hold together while they
-	// are read, in bytes. It has room for fifty of 200 KB that arrive at the same
-	// time, or for one of the largest; one that is alone may have more. Go takes
-	// some three times as much from the system.
+	// maxHeld bounds the memory that all answers of upstreams hold while they are
+	// read, in bytes. It has room for fifty of 200 KB at the same time, or for one
+	// of the largest. An answer that is alone may hold more. Go takes about three
+	// times as much from the system.
 	maxHeld = 32 << 20
-	// freeHeld is what each answer may hold besides, in bytes. Usual ones never
-	// need more, so they are read whatever others do.
+	// freeHeld is what each answer may hold beside that, in bytes. Most answers
+	// never need more, so large ones do not keep them from being read.
 	freeHeld = 64 << 10
 )
 
-// held is what all answers hold beyond freeHeld each.
+// held is the sum of what each answer holds beyond freeHeld, in bytes.
 var held atomic.Int64
 
 // Held is the memory that one answer holds while it is read. The zero value
@@ -35,8 +35,9 @@ type Held struct {
 	released bool
 }
 
-// Take takes bytes more, before they are allocated; less than zero gives back.
-// The error is ErrNoRoom where there are none, and another one after Release.
+// Take takes further bytes; it is called before they are allocated. A negative
+// number gives bytes back. The error is ErrNoRoom where there is no memory, and
+// another one after Release.
 func (h *Held) Take(bytes int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,6 +64,6 @@ func (h *Held) Release() {
 
 func counted(bytes int) int64 { return int64(max(bytes-freeHeld, 0)) }
 
-// HeldBytes is the memory, in bytes, that all answers hold at present, beyond
-// what each has for free.
+// HeldBytes returns the memory that all answers hold at present beyond what each
+// has for free, in bytes.
 func HeldBytes() int64 { return held.Load() }

@@ -5,14 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaxName bounds every name that an upstream gives, in bytes: the model's, those
-// of tool calls and of tools, the words of its errors. They are kept with traces,
-// shown in lists and logged, and a service that sends megabytes there must not
-// fill those.
+// MaxName bounds every name that an upstream gives, in bytes: of the model, of tool
+// calls and tools, and the words of its errors. Names are kept with traces, shown
+// in lists and logged, and a service that sends megabytes must not fill those.
 const MaxName = 256
 
-// ShortName cuts a name to MaxName, between two characters, and lets go of what
-// is cut off.
+// ShortName cuts a name to MaxName bytes, between two characters. It copies the
+// name where it cuts, so that the rest can be freed.
 func ShortName(name string) string {
 	if len(name) <= MaxName {
 		return name

@@ -14,9 +14,9 @@ type Message struct {
 	Content string `json:"content"`
 }
 
-// Parameters are what a request sets beside its messages. What is unset (nil,
-// or empty) is left to the provider. They are shared by requests and must not
-// be changed.
+// Parameters are what a request sets beside its messages. A member that is nil or
+// empty is left to the provider. Requests share parameters, so they must not be
+// changed.
 type Parameters struct {
 	Temperature      *float64
 	MaxTokens        *int64
@@ -24,10 +24,10 @@ type Parameters struct {
 	TopK             *int64
 	FrequencyPenalty *float64
 	PresencePenalty  *float64
-	// Seed asks for the same answer to the same request, as far as the model
-	// can.
+	// Seed asks for the same answer to the same request. Models try to give it
+	// and may fail.
 	Seed *int64
-	// Stop are texts at which the answer ends, themselves not part of it.
+	// Stop are texts at which the answer ends. They are not part of the answer.
 	Stop []string
 	// ReasoningEffort is how much a model may think: none, minimal, low, medium,
 	// high, xhigh or max.
@@ -57,11 +57,11 @@ type Request struct {
 // yet.
 type Delta struct {
 	Content string
-	// ToolCall tells that the model said something all the same: a part of a
-	// tool call, which stands whole in the result.
+	// ToolCall reports whether a delta without content is a part of a tool call.
+	// The whole call is in the result.
 	ToolCall bool
-	// More tells that the next call of Next returns without waiting, so that a
-	// writer may put off its flush.
+	// More reports whether the next call of Next returns without waiting, so that
+	// a writer may delay its flush.
 	More bool
 }
 
@@ -87,8 +87,8 @@ const (
 // Whole reports whether the model said all that it meant to say.
 func (r FinishReason) Whole() bool { return r == FinishStop || r == FinishToolCalls }
 
-// Result is what is known of an answer once it is complete. Of names in it, the
-// gateway keeps MaxName bytes.
+// Result is what is known of a complete answer. The gateway cuts names in it to
+// MaxName bytes.
 type Result struct {
 	Model        string // the model the provider says it used
 	FinishReason FinishReason
@@ -125,9 +125,9 @@ type Stream interface {
 	Close() error
 }
 
-// Host is the host and port that p sends its requests to, empty where it sends
-// none. A provider says so by a method Host() string, for the ceiling of calls
-// in flight at a host; where it does not, ok is false.
+// Host returns the host and port that p sends its requests to, for the ceiling of
+// calls in flight at a host. It is empty where p sends none. A provider names it
+// by a method Host() string; without that method ok is false.
 func Host(p Provider) (host string, ok bool) {
 	h, ok := p.(interface{ Host() string })
 	if !ok {
@@ -136,10 +136,10 @@ func Host(p Provider) (host string, ok bool) {
 	return h.Host(), true
 }
 
-// Availability tells why p cannot be called at present, nil when it can. A
-// provider that may lack something it needs, its key above all, says so by a
-// method Unavailable() error; its targets are then skipped, so that a missing
-// key does not stop the gateway.
+// Availability returns why p cannot be called at present, nil when it can. A
+// provider that may lack something, such as its key, has a method Unavailable()
+// error. While that returns an error the provider's targets are skipped, so that a
+// missing key does not stop the gateway.
 func Availability(p Provider) error {
 	if u, ok := p.(interface{ Unavailable() error }); ok {
 		return u.Unavailable()
@@ -147,10 +147,10 @@ func Availability(p Provider) error {
 	return nil
 }
 
-// ObeysContext reports whether p is known to end with its context. A provider
-// that passes the contract of providertest may say so, by a method ObeysContext()
-// bool: it is then called without a goroutine of its own, and nobody is kept from
-// waiting for it.
+// ObeysContext reports whether p is known to return when its context ends. A
+// provider that passes the contract of providertest may say so by a method
+// ObeysContext() bool. It is then called without a goroutine of its own, which
+// others need so that a call can end without them.
 func ObeysContext(p Provider) bool {
 	o, ok := p.(interface{ ObeysContext() bool })
 	return ok && o.ObeysContext()

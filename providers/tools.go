@@ -20,7 +20,7 @@ type ResponseFormat struct {
 	Strict bool
 }
 
-// Tool is a function of the caller's that a model may ask for.
+// Tool is a function of the caller that a model may ask to have called.
 type Tool struct {
 	Name        string // a letter or _, then up to 63 letters, digits, _ and -
 	Description string
@@ -38,7 +38,7 @@ const (
 	ToolsNamed    = "named"    // it calls the one that is named
 )
 
-// ToolChoice is whether a model calls tools.
+// ToolChoice says whether a model may or must call tools.
 type ToolChoice struct {
 	Mode string // one of the modes
 	Name string // of ToolsNamed
@@ -48,7 +48,7 @@ type ToolChoice struct {
 type ToolCall struct {
 	ID        string
 	Name      string
-	Arguments string // JSON, by the tool's parameters as far as the model obeyed
+	Arguments string // JSON; models may disregard the tool's parameters
 }
 
 // NoArguments is the JSON Schema of the arguments of a tool without any.

@@ -8,17 +8,17 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/redact"
 )
 
-// maxKnown bounds how many values are known, in number: far more than a
-// configuration names, so what goes is what rotated away long ago.
+// maxKnown bounds how many values are known. It is far more than a configuration
+// names, so the values that are forgotten were replaced long ago.
 const maxKnown = 1024
 
 // known are the secrets that this process has, so that they can be taken out of
-// what it records. They are kept by their values, as those who use them keep
-// them; API keys, which nobody needs to have, are not among them.
+// what it records. They are kept as plain values, as their users keep them. API
+// keys of callers are not among them: the gateway keeps only their digests.
 var known struct {
 	mu     sync.Mutex
 	values []value                               // the oldest first
-	search atomic.Pointer[func() *redact.Values] // for them, made when it is needed
+	search atomic.Pointer[func() *redact.Values] // finds them in a text; built on first use
 }
 
 type value struct {
@@ -26,9 +26,9 @@ type value struct {
 	retired bool // another one took its place
 }
 
-// Remember makes a secret one of those that are taken out of what the gateway
-// records and logs. A Rotating does so itself. A value stays known when it is
-// replaced, because what holds it may come in later.
+// Remember has a secret taken out of what the gateway records and logs. A Rotating
+// does so itself. A value stays known after it was replaced, because a text that
+// holds it may arrive later.
 func Remember(secret string) {
 	if !redact.CanBeFound(secret) {
 		return
@@ -53,7 +53,7 @@ func Remember(secret string) {
 	known.search.Store(&search)
 }
 
-// retire notes that another secret took this one's place.
+// retire records that another secret replaced this one.
 func retire(secret string) {
 	known.mu.Lock()
 	defer known.mu.Unlock()
@@ -64,7 +64,7 @@ func retire(secret string) {
 	}
 }
 
-// Known are the secrets that this process has, or had lately.
+// Known returns the secrets that this process has or had lately.
 func Known() *redact.Values {
 	search := known.search.Load()
 	if search == nil {

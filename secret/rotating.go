@@ -11,8 +11,8 @@ import (
 var Refresh = 10 * time.Second
 
 // Rotating is a secret that may change while the gateway runs: a key that is
-// replaced, or a token that expires and that something else writes anew to its
-// file. A variable never changes. It is safe for concurrent use.
+// replaced in its file, or a token that another program renews there. A secret in
+// a variable never changes. Rotating is safe for concurrent use.
 type Rotating struct {
 	reference Reference
 	check     func(string) error
@@ -24,13 +24,13 @@ type Rotating struct {
 	read  time.Time
 }
 
-// Rotating reads the secret for the first time; Value reports whether that
-// worked. Check, where it is not nil, tells what is wrong with a secret that
-// cannot be used. What it reads is known from then on, see Known.
+// Rotating reads the secret for the first time; Value returns the error of that.
+// check, unless it is nil, returns what is wrong with a secret that cannot be used.
+// A secret that was read is known from then on, see Known.
 func (r Reference) Rotating(check func(string) error) *Rotating { return r.rotating(check, true) }
 
-// RotatingText is Rotating for a text that holds a secret among other things,
-// such as a connection string. Who finds the secret in it calls Remember.
+// RotatingText is Rotating for a text that holds a secret among other things, such
+// as a connection string. The caller finds the secret in it and calls Remember.
 func (r Reference) RotatingText(check func(string) error) *Rotating {
 	return r.rotating(check, false)
 }
@@ -61,9 +61,10 @@ func (s *Rotating) resolve() (string, error) {
 	return value, err
 }
 
-// Value returns the secret as it was at most ten seconds ago. Once there was
-// one that can be used, it stays while the file cannot be read or holds none:
-// its writer may be at work, and whoever is sent an outdated secret refuses it.
+// Value returns the secret as it was at most ten seconds ago. After the first one
+// that can be used, the last such one stays while the file cannot be read or holds
+// none: another program may be writing it, and a service refuses an outdated
+// secret anyway.
 func (s *Rotating) Value() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,9 +1,10 @@
 // Package secret holds references to secrets in place of secrets.
 //
 // A configuration is shown by Caddy's admin API and saved beside its data, so
-// a secret may stand in it only as a reference: {env.NAME} or {file.PATH},
-// whole, resolved when the module is provisioned. A literal is refused, and so
-// is the Caddyfile's {$NAME}, which becomes a literal before a module sees it.
+// a secret may be in it only as a reference: a whole value {env.NAME} or
+// {file.PATH}, which is resolved when the module is provisioned. A literal is
+// refused, and so is the Caddyfile's {$NAME}, which becomes a literal before a
+// module sees it.
 package secret
 
 import (
@@ -18,8 +19,8 @@ import (
 // maxFileSize bounds a secret's file, in bytes.
 const maxFileSize = 64 << 10
 
-// ErrEmpty is wrapped by Resolve where the variable or the file is absent or
-// empty: the reference is sound, there is just no secret yet.
+// ErrEmpty is wrapped by the error of Resolve where the variable or the file is
+// absent or empty: the reference is sound, and there is no secret yet.
 var ErrEmpty = errors.New("is empty")
 
 // Reference is a configured reference to a secret: {env.NAME} or {file.PATH}.
@@ -35,8 +36,8 @@ func (r Reference) Validate() error {
 	return nil
 }
 
-// Resolve reads the secret. White space around it (an editor's last newline)
-// is dropped. An error that wraps ErrEmpty names the variable or the file.
+// Resolve reads the secret, without the white space around it, such as an editor's
+// last newline. An error that wraps ErrEmpty names the variable or the file.
 func (r Reference) Resolve() (string, error) {
 	source, name, ok := r.parse()
 	if !ok {

@@ -9,21 +9,20 @@ import (
 )
 
 const (
-	// acceptWait is the longest that a connection waits for a place. A server
-	// that is told to stop waits for it, too.
+	// acceptWait is the longest that a new connection waits for a place. A server
+	// that stops waits for it, too.
 	acceptWait = 3 * time.Second
 	// silence is how long a connection may go without a first byte while others
 	// wait for its place.
 	silence = 5 * time.Second
 )
 
-// Connections bounds the connections of callers, so that the descriptors that
-// are set aside for upstreams and files are there. A server tells it of its
-// connections by State. At the ceiling the connection that has idled longest is
-// closed for a new one; where none idles the server accepts no other before one
-// is closed, and those who wish to connect wait in the system's queue, for
-// three seconds at most: then the new one is closed. It is safe for concurrent use; the
-// zero value has no ceiling.
+// Connections bounds the connections of callers, so that enough descriptors remain
+// for upstreams and files. A server reports its connections by State. At the
+// ceiling a new connection replaces the one that has idled longest. Where none
+// idles, the server accepts no other connection until one is closed, and callers
+// wait in the system's queue; after three seconds the new connection is closed.
+// Connections is safe for concurrent use; the zero value has no ceiling.
 type Connections struct {
 	limit atomic.Int64 // 0 for none
 
@@ -31,7 +30,7 @@ type Connections struct {
 	open   map[net.Conn]*connection
 	idle   queue         // of those between two requests
 	silent queue         // of those without a first byte
-	change chan struct{} // closed when one is closed or idles; nil while nobody waits
+	change chan struct{} // closed when a connection is closed or idles; nil while no goroutine waits
 
 	closedIdle, closedSilent, refused atomic.Uint64
 }
@@ -44,28 +43,28 @@ type connection struct {
 	before, next *connection
 }
 
-// queue is connections by the time since which they are in it. It links them
+// queue holds connections in the order in which they came to it. It links them
 // itself, so that no request allocates.
 type queue struct{ first, last *connection }
 
-// SetLimit sets how many connections may be open. Those that are stay.
+// SetLimit sets how many connections may be open. It closes none.
 func (c *Connections) SetLimit(n int) { c.limit.Store(int64(n)) }
 
-// Closed is how many connections were closed at the ceiling: because they idled,
-// said nothing, or were new while all others were busy.
+// Closed returns how many connections were closed at the ceiling: because they
+// idled, because they sent nothing, or because all others were busy.
 func (c *Connections) Closed() (idle, silent, refused uint64) {
 	return c.closedIdle.Load(), c.closedSilent.Load(), c.refused.Load()
 }
 
-// Open is how many connections are open.
+// Open returns how many connections are open.
 func (c *Connections) Open() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.open)
 }
 
-// State is the ConnState of a server. With a new connection it returns once
-// there is a place for it.
+// State is for http.Server.ConnState. With a new connection it returns once there
+// is a place for it.
 func (c *Connections) State(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
@@ -101,8 +100,8 @@ func (c *Connections) room() bool {
 	return limit <= 0 || int64(len(c.open)) < limit
 }
 
-// wait waits for a place, and has one made where a connection can be closed for
-// it. It is false when there is none in time. It holds c.mu, but not while it
+// wait waits for a place. Where a connection can be closed it closes that. It
+// returns false when there is no place in time. It holds c.mu, except while it
 // waits.
 func (c *Connections) wait() bool {
 	timer := time.NewTimer(acceptWait)
@@ -130,8 +129,8 @@ func (c *Connections) wait() bool {
 	return true
 }
 
-// evict closes the connection that can best be done without, and returns it; nil
-// where there is none. It holds c.mu.
+// evict closes and returns the connection that has idled longest, else one that
+// has been silent for long; nil where there is neither. It holds c.mu.
 func (c *Connections) evict() *connection {
 	victim, count := c.idle.first, &c.closedIdle
 	if victim == nil {
@@ -142,12 +141,12 @@ func (c *Connections) evict() *connection {
 	}
 	victim.moveTo(nil)
 	count.Add(1)
-	// TLS says goodbye, which may take its time.
+	// In the background, because TLS sends a last message, which may take long.
 	go victim.conn.Close()
 	return victim
 }
 
-// changed wakes who waits. It holds c.mu.
+// changed wakes the goroutines in wait. It holds c.mu.
 func (c *Connections) changed() {
 	if c.change != nil {
 		close(c.change)
@@ -178,7 +177,8 @@ func (c *Connections) remove(conn net.Conn) {
 	c.changed()
 }
 
-// moveTo puts the connection at the end of a queue, nil for none.
+// moveTo moves the connection to the end of a queue, or out of its queue where to
+// is nil.
 func (c *connection) moveTo(to *queue) {
 	if from := c.in; from != nil {
 		if c.before == nil {

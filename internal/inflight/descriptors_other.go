@@ -2,5 +2,5 @@
 
 package inflight
 
-// Descriptors is how many descriptors the process may hold.
+// Descriptors returns how many descriptors the process may hold.
 func Descriptors() int { return unlimited }

@@ -1,6 +1,6 @@
 // Package inflight bounds the calls of endpoints that are in flight at a time:
 // those of the process, of each workspace and API key, and those at each host
-// that providers call. Nobody waits for a place: a call gets one at once or is
+// that providers call. No call waits for a place: it gets one at once or is
 // refused.
 package inflight
 
@@ -9,7 +9,7 @@ import "sync"
 // Key identifies an API key by its digest.
 type Key [32]byte
 
-// Ceiling is what a call is refused by.
+// Ceiling is the bound that refuses a call.
 type Ceiling uint8
 
 // The ceilings.
@@ -34,13 +34,13 @@ type Limits struct {
 	Process   int // over all workspaces
 	Workspace int
 	Key       int
-	Host      int // whoever calls it
+	Host      int // over all workspaces
 }
 
-// Calls counts calls in flight. It keeps no limits: each call brings those that
-// apply to it, so that the counts outlive a configuration and its successor's
-// limits apply to the calls that are under way. What is idle takes no memory.
-// It is safe for concurrent use; the zero value counts nothing yet.
+// Calls counts calls in flight. It keeps no limits: each call brings its own. So the
+// counts outlive a configuration, and the limits of the next configuration apply
+// to the calls that are under way. Keys, workspaces and hosts without calls take
+// no memory. Calls is safe for concurrent use; the zero value counts nothing yet.
 type Calls struct {
 	mu         sync.Mutex
 	process    int
@@ -49,8 +49,8 @@ type Calls struct {
 	hosts      map[string]int
 }
 
-// Enter lets a call in, or returns the ceiling that it is refused by. Unless it
-// is refused, Leave must be called once.
+// Enter lets a call in and returns None, or returns the ceiling that refuses it.
+// For a call that was let in, Leave must be called once.
 func (c *Calls) Enter(workspace string, key Key, limits *Limits) Ceiling {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,24 +96,24 @@ func (c *Calls) LeaveHost(host string) {
 	leave(c.hosts, host)
 }
 
-// HostFull reports whether EnterHost would refuse a call at present.
+// HostFull reports whether EnterHost would refuse a call now.
 func (c *Calls) HostFull(host string, limit int) bool { return c.Host(host) >= limit }
 
-// Host is how many calls are in flight at a host.
+// Host returns how many calls are in flight at a host.
 func (c *Calls) Host(host string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hosts[host]
 }
 
-// Workspace is how many calls of a workspace are in flight.
+// Workspace returns how many calls of a workspace are in flight.
 func (c *Calls) Workspace(name string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.workspaces[name]
 }
 
-// Process is how many calls are in flight in all.
+// Process returns how many calls are in flight in all.
 func (c *Calls) Process() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,11 +1,11 @@
-// Package jsontext writes JSON text. It is what encoding/json is for, where that
-// would cost allocations or its escapes are not wanted: HTML's.
+// Package jsontext writes JSON text where encoding/json would allocate, or would
+// write escapes that only HTML needs.
 package jsontext
 
 import "unicode/utf8"
 
-// plain tells which bytes stand in a JSON string as they are. Bytes above
-// ASCII are looked at one character at a time.
+// plain holds which bytes need no escape in a JSON string. Bytes above ASCII are
+// decoded to characters first.
 var plain = func() (t [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		t[c] = c != '"' && c != '\\' && c != 0x7f
@@ -15,8 +15,8 @@ var plain = func() (t [256]bool) {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends text as a JSON string, quotes included. The result is
-// valid UTF-8 whatever text holds.
+// AppendString appends text as a JSON string with its quotes. The result is always
+// valid UTF-8.
 func AppendString[T []byte | string](dst []byte, text T) []byte {
 	return append(AppendEscaped(append(dst, '"'), text), '"')
 }
@@ -71,7 +71,7 @@ func AppendEscaped[T []byte | string](dst []byte, text T) []byte {
 	return append(dst, text[start:]...)
 }
 
-// EscapedLen is how many bytes AppendEscaped appends.
+// EscapedLen returns how many bytes AppendEscaped appends.
 func EscapedLen[T []byte | string](text T) int {
 	n := len(text)
 	for i := 0; i < len(text); {
@@ -102,8 +102,8 @@ func EscapedLen[T []byte | string](text T) int {
 	return n
 }
 
-// decodeRune decodes the first character of either kind of text without
-// converting, and so copying, it.
+// decodeRune decodes the first character of a string or byte slice without copying
+// the text.
 func decodeRune[T []byte | string](text T) (rune, int) {
 	var b [utf8.UTFMax]byte
 	return utf8.DecodeRune(b[:copy(b[:], text[:min(len(text), utf8.UTFMax)])])

@@ -2,9 +2,9 @@ package jsontext
 
 import "github.com/valyala/fastjson"
 
-// AppendValue appends v as compact JSON: no white space, strings escaped the
-// one way AppendString does, numbers and the order of members as they were
-// sent. nil is null.
+// AppendValue appends v as compact JSON: without white space, with strings escaped
+// as by AppendString, and with numbers and the order of members as they were sent.
+// nil is null.
 //
 // fastjson's own MarshalTo is not used because it repeats unread strings as
 // they were sent and writes read ones with Go's escapes, which are not JSON's.

@@ -1,5 +1,5 @@
-// Package private keeps files from all but their owner: what callers sent, and
-// keys, stand in those that it is for.
+// Package private lets only their owner read files that hold keys or what callers
+// sent.
 package private
 
 import (
@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// mode is of files that their owner alone reads and writes.
+// mode lets only the owner read and write a file.
 const mode fs.FileMode = 0o600
 
-// RestrictFile gives a file that was just made its mode, whatever the umask took
-// from it. Where that can't be done Warn finds it.
+// RestrictFile gives a new file the mode that lets only its owner read and write
+// it, whatever the umask is. Where that fails, Warn warns of the file.
 func RestrictFile(file *os.File) { _ = file.Chmod(mode) }
 
-// Restrict does the same to the file of a name.
+// Restrict does the same by the path of a file.
 func Restrict(path string) { _ = os.Chmod(path, mode) }
 
-// Warn warns of those of the files that group or others can read or write, in
-// one line with what mends it. Links are followed. What is not there, or has no
-// such modes, is passed over.
+// Warn logs a warning that names those of the files that group or others can read
+// or write, with the command that mends it. Links are followed. A path without a
+// file, or on a system without such modes, is passed over.
 func Warn(logger *slog.Logger, paths ...string) {
 	if runtime.GOOS == "windows" {
 		return

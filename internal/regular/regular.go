@@ -1,6 +1,6 @@
-// Package regular opens files that anybody may have put there: regular files
-// only. To open a FIFO waits for whoever writes into it, which may be for ever,
-// and to open a device may do something.
+// Package regular opens regular files only, in places where other users may put
+// files. To open a FIFO waits for its writer, perhaps for ever, and to open a
+// device may have an effect.
 package regular
 
 import (
@@ -15,10 +15,10 @@ import (
 // ErrNotRegular is wrapped by the error for what is no regular file.
 var ErrNotRegular = errors.New("not a regular file")
 
-// Open opens a regular file for reading. Links are followed. Anything else, a
-// folder too, is refused without being opened, by an *fs.PathError that says
-// what it is. What takes the file's place between the look and the opening is
-// opened without waiting and closed again.
+// Open opens a regular file for reading. Links are followed. Anything else, also a
+// folder, is not opened: the error is an *fs.PathError that says what it is. Where
+// something else replaces the file between the check and the opening, it is opened
+// without waiting and closed again.
 func Open(path string) (*os.File, error) {
 	return open(path, os.Stat, os.OpenFile)
 }
@@ -50,7 +50,7 @@ func open(name string, stat func(string) (fs.FileInfo, error), openFile func(str
 	return f, nil
 }
 
-// check refuses what is no regular file.
+// check returns an error for anything but a regular file.
 func check(name string, info fs.FileInfo) error {
 	mode := info.Mode()
 	what := ""
@@ -71,8 +71,8 @@ func check(name string, info fs.FileInfo) error {
 	return &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("%w, this is %s", ErrNotRegular, what)}
 }
 
-// ReadFile reads a regular file of at most so many bytes, whatever its size
-// seems to be. A larger one is an error.
+// ReadFile reads a regular file of at most so many bytes. A larger one is an error,
+// even where its size changes while it is read.
 func ReadFile(path string, most int64) ([]byte, error) {
 	f, err := Open(path)
 	return readAll(f, err, path, most)
@@ -84,7 +84,7 @@ func ReadFileIn(root *os.Root, name string, most int64) ([]byte, error) {
 	return readAll(f, err, name, most)
 }
 
-// readAll reads and closes what Open or OpenIn returned.
+// readAll reads and closes the file that Open or OpenIn returned.
 func readAll(f *os.File, err error, name string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
