@@ -13,8 +13,8 @@ import (
 // sizes are the numbers of rows measured.
 var sizes = []int{3, 10, 16, 100, 1000, 10_000}
 
-// paths are the kinds of context: one that a row answers, and one that no row
-// does, for which a linear evaluator reads the whole table.
+// paths are the kinds of context: hit, which a row answers, and miss, which no
+// row answers, so that a linear evaluator reads the whole table.
 var paths = []string{"hit", "miss"}
 
 // pair is one table in both engines.
@@ -30,8 +30,8 @@ func newPair(tb testing.TB, rows int) pair {
 	return pair{workload: w, ours: newCadenza(tb, w), theirs: newLaunchDarkly(w)}
 }
 
-// TestAgreement holds that both engines, given what the benchmarks give them,
-// answer every context as the table's plain meaning does.
+// TestAgreement checks that both engines answer every context of the benchmarks
+// as the plain reading of the table does.
 func TestAgreement(t *testing.T) {
 	for _, rows := range sizes {
 		t.Run(fmt.Sprintf("rows=%d", rows), func(t *testing.T) {
@@ -76,11 +76,11 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// engine is one of the two, ready to answer the contexts of a path.
+// engine is one of the two engines, ready to answer the contexts of a path.
 type engine struct {
 	name string
-	// evaluate answers the context i, which is bound already, as both engines'
-	// callers bind it once per request.
+	// evaluate answers the context i. It is bound before, because callers of
+	// both engines bind a context once per request.
 	evaluate func(i int)
 }
 
@@ -100,7 +100,7 @@ func (p pair) engines(tb testing.TB, path string) [2]engine {
 	}
 }
 
-// BenchmarkEvaluate is one evaluation of a context that is bound already.
+// BenchmarkEvaluate measures one evaluation of a context that is bound already.
 func BenchmarkEvaluate(b *testing.B) {
 	for _, rows := range sizes {
 		p := newPair(b, rows)
@@ -117,9 +117,9 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 }
 
-// BenchmarkFromJSON is one evaluation from the bytes a caller sends. Cadenza's
-// part includes reading the body and its strict validation; LaunchDarkly's is
-// the decoding of the context alone.
+// BenchmarkFromJSON measures one evaluation from the bytes that a caller sends.
+// Cadenza's part includes reading the body and its strict validation;
+// LaunchDarkly's part is the decoding of the context alone.
 func BenchmarkFromJSON(b *testing.B) {
 	for _, rows := range sizes {
 		p := newPair(b, rows)

@@ -73,7 +73,7 @@ func newCadenza(tb testing.TB, w *workload) *cadenza {
 	return c
 }
 
-// bind is the work done once per request, whatever the number of its keys.
+// bind is the work done once per request, for any number of keys.
 func (c *cadenza) bind(tb testing.TB, q request) *rules.Binding {
 	tb.Helper()
 	context, err := fastjson.ParseBytes(contextJSON(q, ""))

@@ -30,8 +30,8 @@ func newLaunchDarkly(w *workload) *launchDarkly {
 	for row := range w.rules {
 		r := &w.rules[row]
 		var clauses []ldmodel.Clause
-		// Values are given as they are sent, so each clause has the operator
-		// and form that their evaluator is fastest with.
+		// Values have the types that requests send, so that each clause has
+		// the operator and form that their evaluator is fastest with.
 		clause := func(attribute string, op ldmodel.Operator, values ...ldvalue.Value) {
 			clauses = append(clauses, ldbuilders.Clause(attribute, op, values...))
 		}
@@ -66,7 +66,7 @@ func newLaunchDarkly(w *workload) *launchDarkly {
 // launchDarklyJSON is a context in their JSON form.
 func launchDarklyJSON(q request) []byte { return contextJSON(q, `"kind":"user","key":"u",`) }
 
-// bind is the work their SDK leaves to its caller, once per request.
+// bind is the work that their SDK leaves to its caller, once per request.
 func (l *launchDarkly) bind(tb testing.TB, q request) ldcontext.Context {
 	tb.Helper()
 	return parseLaunchDarkly(tb, launchDarklyJSON(q))

@@ -14,13 +14,13 @@ import (
 var atLeast = map[int]float64{10: 10, 1000: 500}
 
 const (
-	// leastRounds is how often each engine is measured. What else the machine
-	// does only ever adds time, so the fastest round of each tells most.
+	// leastRounds is how often each engine is measured at least. Other work on
+	// the machine only ever adds time, so the fastest round counts.
 	leastRounds = 5
-	// mostRounds is when a ratio that is too small is believed.
+	// mostRounds is after how many rounds a ratio that is too small fails.
 	mostRounds = 25
 	// slow is the number of nanoseconds for one pass over the contexts from
-	// which on two rounds have to do.
+	// which on two rounds are enough.
 	slow = 200e6
 )
 
@@ -34,7 +34,7 @@ func TestRatio(t *testing.T) {
 	case raceEnabled:
 		t.Skip("the race detector slows the two engines by different factors")
 	case testing.CoverMode() != "":
-		t.Skip("counting what is covered slows the one engine it counts in")
+		t.Skip("coverage slows only the engine in which it counts")
 	}
 	setBenchTime(t, "10ms")
 	var text strings.Builder
@@ -61,8 +61,8 @@ func TestRatio(t *testing.T) {
 	t.Log("nanoseconds per evaluation\n" + text.String())
 }
 
-// measure gives the nanoseconds one evaluation takes in each engine: the
-// average over all contexts, in the fastest round. Both are measured equally
+// measure returns the nanoseconds that one evaluation takes in each engine: the
+// average over all contexts in the fastest round. It measures both equally
 // often, until their ratio is the one required or mostRounds are over.
 func measure(t *testing.T, engines [2]engine, required float64) (ours, theirs float64) {
 	t.Helper()
@@ -72,8 +72,8 @@ func measure(t *testing.T, engines [2]engine, required float64) (ours, theirs fl
 			break
 		}
 		for i, e := range engines {
-			// One operation is a pass over all contexts, however few of them
-			// fit the time.
+			// One operation is a pass over all contexts, so that all of them
+			// are measured equally often.
 			result := testing.Benchmark(func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {

@@ -31,7 +31,7 @@ type request struct {
 	Beta        bool   `json:"beta"`
 }
 
-// matches is the meaning of a row, apart from both engines.
+// matches reports whether a row matches a request, without either engine.
 func (r *rule) matches(q request) bool {
 	return (r.environment == "" || r.environment == q.Environment) &&
 		(r.locales == nil || slices.Contains(r.locales, q.Locale)) &&
@@ -40,8 +40,8 @@ func (r *rule) matches(q request) bool {
 		(r.beta == nil || *r.beta == q.Beta)
 }
 
-// contextsPerPath is how many contexts a measurement goes through. With few of
-// them the processor's branch predictor learns the answers by heart.
+// contextsPerPath is how many contexts a measurement goes through. With few
+// contexts, the processor's branch predictor would learn the answers.
 const contextsPerPath = 256
 
 // workload is a table and the contexts it is asked about.
@@ -60,11 +60,11 @@ var (
 	}
 )
 
-// maxSeats is above every row's seats.
+// maxSeats is greater than the seats of every row.
 const maxSeats = 1050
 
-// newWorkload draws a table of that many rows; the same number of rows always
-// gives the same table. Its columns are an environment, up to three of thirty
+// newWorkload draws a table of so many rows. The same number of rows always gives
+// the same table. Its columns are an environment, up to three of thirty
 // locales, one of eight plans, a range of seats and a flag. In four rows of ten
 // one of the first four cells matches always, and so do half of the flags.
 func newWorkload(tb testing.TB, rows int) *workload {
@@ -139,7 +139,7 @@ func (w *workload) answer(q request) int {
 	return -1
 }
 
-// value is what a row answers with, -1 for the default: a JSON object of the
+// value is the answer of a row, or of the default for -1: a JSON object of the
 // size of a small configuration.
 func value(row int) string {
 	return `{"row":` + strconv.Itoa(row) + `,"rpm":` + strconv.Itoa(60*(row+2)) + `,"model":"gpt-4o-mini"}`
