@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// stalledReaders asks for answers just below the ceiling, and reads a few bytes
-// of them from time to time: less than anybody who wants them.
+// stalledReaders asks for answers just below the ceiling, and reads only a few
+// bytes of them from time to time.
 func stalledReaders(t *testing.T, s *siege) {
 	body := `{"keys":` + keysOf("once", 7) + `,"variables":{"text":"` + strings.Repeat("a", 1<<20-4000) + `"}}`
 	var wait sync.WaitGroup
@@ -26,7 +26,7 @@ func stalledReaders(t *testing.T, s *siege) {
 	for range readers {
 		wait.Go(func() {
 			dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
-				// Before the handshake, or the window is large already.
+				// It must be set before the handshake, which fixes the window.
 				return c.Control(func(fd uintptr) {
 					_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10)
 				})
@@ -55,7 +55,7 @@ func stalledReaders(t *testing.T, s *siege) {
 				_, err = io.CopyN(io.Discard, response.Body, 16)
 			}
 			if err == nil {
-				// What was on its way is still there.
+				// The rest that was under way can still be read.
 				_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 				_, err = io.Copy(io.Discard, response.Body)
 			}
@@ -70,7 +70,8 @@ func stalledReaders(t *testing.T, s *siege) {
 	}
 }
 
-// drippingBodies sends bodies a byte at a time, whose deadline is their own.
+// drippingBodies sends bodies a byte at a time until the deadline of a body ends
+// them.
 func drippingBodies(t *testing.T, s *siege) {
 	var wait sync.WaitGroup
 	var read atomic.Int64
@@ -108,8 +109,8 @@ func drippingBodies(t *testing.T, s *siege) {
 	}
 }
 
-// announcedBodies announces bodies to requests that are refused before them. The
-// error comes at once.
+// announcedBodies announces bodies of requests that are refused before their body
+// is read. The error must come at once.
 func announcedBodies(t *testing.T, s *siege) {
 	tests := []struct {
 		name, path, key, header string

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// explodingDefinitions has workspace beta's author save what is small on disk.
+// explodingDefinitions has workspace beta's author save files that are small on
+// disk and large in memory.
 func explodingDefinitions(t *testing.T, s *siege) {
 	chain := func(levels, rows int) map[string]string {
 		files := make(map[string]string)
@@ -118,8 +119,8 @@ func explodingDefinitions(t *testing.T, s *siege) {
 	}
 }
 
-// pipedDefinition has a named pipe stand where the data model is. Whoever opens
-// one waits for a writer.
+// pipedDefinition puts a named pipe in the place of a definition. Opening one
+// waits for a writer.
 func pipedDefinition(t *testing.T, s *siege) {
 	for _, name := range []string{"context.yaml", "remoteconfigs/pipe.yaml"} {
 		folder, err := os.MkdirTemp(s.folder, "set")
@@ -148,7 +149,7 @@ func pipedDefinition(t *testing.T, s *siege) {
 	}
 }
 
-// strayFiles leaves files among the definitions that are none.
+// strayFiles leaves files among the definitions that are no definitions.
 func strayFiles(t *testing.T, s *siege) {
 	folder, err := os.MkdirTemp(s.folder, "set")
 	if err != nil {

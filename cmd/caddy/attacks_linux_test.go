@@ -9,17 +9,18 @@ import (
 	"testing"
 )
 
-// An attack is what one caller, one upstream or one author of definitions can
-// do to the process that all share.
+// An attack is something that one caller, one upstream or one author of
+// definitions can do to the process that all share.
 type attack struct {
 	name string
 	run  func(*testing.T, *siege)
-	// Of the gateway that is attacked, which is then one of its own.
-	definitions func() map[string]string // instead of those of the others
+	// What the gateway needs for the attack. If one of them is set, the attack
+	// gets a gateway of its own.
+	definitions func() map[string]string // instead of the usual ones
 	store       string
 	descriptors int
-	waits       bool // it does little but wait
-	restarts    bool // it has nobody else ask: there are times when nobody answers
+	waits       bool // it mostly waits, and can run beside others
+	restarts    bool // it restarts the gateway, so that no witness can ask meanwhile
 }
 
 var attacks = []attack{
@@ -39,15 +40,15 @@ var attacks = []attack{
 	{name: "bodies that are announced and not sent", run: announcedBodies},
 }
 
-// alone reports whether an attack needs a gateway that no other has.
+// alone reports whether an attack needs a gateway of its own.
 func (a attack) alone() bool {
 	return a.waits || a.restarts || a.store != "" || a.descriptors > 0
 }
 
-// TestAttacks attacks the gateway as users build it. Whatever is done to it,
-// others are answered as ever, its memory stays below a ceiling, and who goes
-// too far is told so. One gateway suffers all attacks that need no options and,
-// as long as it holds, all of them one after the other.
+// TestAttacks attacks the gateway as users build it. During each attack other
+// callers must be answered as usual, the memory must stay below a ceiling, and
+// the attacker must get an error. Attacks that need no options run one after the
+// other on one gateway, which is replaced after an attack that it fails.
 func TestAttacks(t *testing.T) {
 	if raceEnabled {
 		t.Skip("what is attacked is built without the race detector: once is enough")
@@ -85,7 +86,7 @@ func TestAttacks(t *testing.T) {
 			}
 			if !run(shared) {
 				shared.kill()
-				shared = nil // what it suffered is no concern of the next
+				shared = nil // the next attack must not depend on this one
 			}
 		}
 	}
@@ -164,7 +165,7 @@ func largeAnswers(t *testing.T, s *siege) {
 	if t.Failed() {
 		return // many of them would take the machine
 	}
-	// All of them together have a ceiling, too.
+	// Large answers together have a ceiling, too.
 	var wait sync.WaitGroup
 	for range 4 {
 		for _, test := range tests {

@@ -14,14 +14,15 @@ import (
 	"time"
 )
 
-// largeRecords sends what is recorded, with a hundred keys to record it for.
+// largeRecords sends large contexts and metadata, with a hundred keys for each of
+// which they are recorded.
 func largeRecords(t *testing.T, s *siege) {
 	db, err := sql.Open("sqlite", filepath.Join(s.data, "cadenza.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	// Without its log, in which the same page may stand many times.
+	// The log is not counted: it may have the same page many times.
 	size := func() (bytes int64) {
 		if err := db.QueryRow("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").Scan(&bytes); err != nil {
 			t.Error(err)
@@ -36,7 +37,7 @@ func largeRecords(t *testing.T, s *siege) {
 	r = s.ask(t, attackerKey, "/v1/metrics", fmt.Sprintf(`{"trace_id":%q,"metadata":{"a":%q}}`, r.header.Get("Cadenza-Trace-Id"), large))
 	refused(t, "a report with metadata of 1 MiB", r, http.StatusBadRequest, "invalid_request", "metadata")
 
-	// Somebody else's traces must all be there afterwards.
+	// The traces of another caller must all be stored afterwards.
 	var mu sync.Mutex
 	var others []string
 	var wait sync.WaitGroup
@@ -50,7 +51,7 @@ func largeRecords(t *testing.T, s *siege) {
 	for i := range requests {
 		body := `{"keys":` + keys + `,"metadata":{"a":"` + strings.Repeat("m", metadata) + `"}}`
 		if i%10 == 0 {
-			// What a request records in all has a ceiling, whichever it is.
+			// All that a request records together has a ceiling.
 			body = `{"keys":` + keys + `,"context":{"s":"` + large + `"}}`
 		}
 		sent += int64(len(body))
@@ -82,14 +83,14 @@ func largeRecords(t *testing.T, s *siege) {
 	if err := until(ceilings.patience, func() bool { return lost() == 0 }); err != nil { // what is being committed is not in the queue
 		t.Errorf("%d of %d traces of another workspace were lost", lost(), len(others))
 	}
-	// A row for each key, and one for what they share.
+	// There is a row for each key, and one for the content that they share.
 	if grown, most := size()-before, 3*sent+requests*hundred*1500; grown > most {
 		t.Errorf("%d MB of requests made the store grow by %d MB, more than %d MB", sent/1e6, grown/1e6, most/1e6)
 	}
 }
 
-// keeping returns definitions that are small themselves, since a store has them
-// too, and an endpoint whose answers are kept.
+// keeping returns definitions with an endpoint whose answers are kept. They are
+// small, because the store keeps definitions, too.
 func keeping() map[string]string {
 	files := light()
 	files["prompts/p_kept.yaml"] = "provider: canned\nmodel: m\nextra: { answer: " + strings.Repeat("k", 20<<10) + " }\nmessages: [ { role: user, content: hello } ]\n"
@@ -123,7 +124,7 @@ func manyReplies(t *testing.T, s *siege) {
 		})
 	}
 	wait.Wait()
-	// A store is looked after when it is opened, and each minute.
+	// A store is maintained when it is opened, and each minute.
 	pid := s.command.Process.Pid
 	_ = s.command.Process.Signal(syscall.SIGTERM)
 	<-s.exited

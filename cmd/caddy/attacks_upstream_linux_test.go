@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// hangingCalls has 4,000 calls made of an upstream that never answers. There
-// are ceilings for them, which leave room for all that calls nobody.
+// hangingCalls makes 4,000 calls to an upstream that never answers. Ceilings for
+// calls in flight leave room for requests that need no upstream.
 func hangingCalls(t *testing.T, s *siege) {
 	const calls = 4000
 	var limit syscall.Rlimit
@@ -60,7 +60,7 @@ func hangingCalls(t *testing.T, s *siege) {
 			answered.Add(1)
 		})
 	}
-	// A call is held, or it is told that it can't be.
+	// A call is in flight, or it is refused.
 	if err := until(30*time.Second, func() bool { return answered.Load()+unanswered.Load()+s.upstream.hanging.Load() >= calls }); err != nil {
 		t.Errorf("%d calls hang, %d were answered, %d broke: the others wait, %v", s.upstream.hanging.Load(), answered.Load(), unanswered.Load(), err)
 	}
@@ -71,7 +71,7 @@ func hangingCalls(t *testing.T, s *siege) {
 	if n := unanswered.Load(); n > 0 {
 		t.Errorf("%d calls got no answer", n)
 	}
-	// Meanwhile the same key gets all that calls nobody.
+	// Meanwhile requests of the same key that need no upstream are answered.
 	for path, body := range map[string]string{"/v1/prompts": `{"keys":["calm"]}`, "/v1/remoteconfigs": `{"keys":["calm"]}`, "/v1/metrics": `{"score":1}`} {
 		if r := s.ask(t, attackerKey, path, body); r.status != http.StatusOK {
 			t.Errorf("%s, of the same key: %s", path, r)
@@ -93,8 +93,8 @@ func hangingCalls(t *testing.T, s *siege) {
 	}
 }
 
-// switchedProtocols calls an upstream that answers 101, which net/http takes out
-// of a request's hands.
+// switchedProtocols calls an upstream that answers 101, after which net/http no
+// longer ends the connection with the request.
 func switchedProtocols(t *testing.T, s *siege) {
 	var wait sync.WaitGroup
 	for _, stream := range []bool{false, true} {
@@ -119,7 +119,7 @@ func switchedProtocols(t *testing.T, s *siege) {
 	}
 }
 
-// endlessUpstreams calls upstreams that never come to an end, or never begin.
+// endlessUpstreams calls upstreams whose answers never end or never begin.
 func endlessUpstreams(t *testing.T, s *siege) {
 	var wait sync.WaitGroup
 	for _, endpoint := range []string{"endless_header", "endless_error", "endless_line", "endless_event", "endless_events", "endless_body", "drip"} {
@@ -144,8 +144,8 @@ func endlessUpstreams(t *testing.T, s *siege) {
 	wait.Wait()
 }
 
-// largeModel calls an upstream whose answers say that a model of 8 MiB made
-// them. Lists of traces name the model.
+// largeModel calls an upstream whose answers have a model's name of 8 MiB. Lists
+// of traces have that name.
 func largeModel(t *testing.T, s *siege) {
 	for range 12 {
 		r := s.ask(t, attackerKey, "/v1/endpoints", `{"key":"large_model"}`)

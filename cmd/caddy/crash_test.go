@@ -21,8 +21,8 @@ import (
 
 const crashClients = 8
 
-// crashRounds is how often the gateway is killed: 20 times, or as often as
-// CADENZA_CRASH_ROUNDS says.
+// crashRounds is how often the gateway is killed: CADENZA_CRASH_ROUNDS times,
+// default 20.
 func crashRounds(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("CADENZA_CRASH_ROUNDS")
@@ -83,7 +83,7 @@ func TestCrashLosesNoAcknowledgedMetrics(t *testing.T) {
 			t.Fatalf("in round %d; the gateway's last words:\n%s", round+1, p.output)
 		}
 	}
-	// No later crash took what an earlier one had left.
+	// A later crash must not lose what was stored before an earlier one.
 	checkStore(t, filepath.Join(data, "cadenza.db"), all)
 	if len(all) < 10*rounds {
 		t.Fatalf("only %d records were acknowledged in %d rounds", len(all), rounds)

@@ -57,8 +57,8 @@ func hangingUpstream(t *testing.T) (url string, calls func() int64) {
 	return "http://" + l.Addr().String() + "/v1", count.Load
 }
 
-// startHanging runs a gateway that may hold so many files open (0: as many as the
-// test), whose endpoint "hang" calls an upstream that never answers.
+// startHanging runs a gateway with a limit of open files (0: that of the test).
+// Its endpoint "hang" calls an upstream that never answers.
 func startHanging(t *testing.T, files int, upstream, options string) *process {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,8 +98,8 @@ func startHanging(t *testing.T, files int, upstream, options string) *process {
 	return p
 }
 
-// caller makes one call of an endpoint on a connection of its own and keeps that
-// open until the gateway closes it, or ctx ends.
+// caller makes one call of an endpoint on a connection of its own, and keeps the
+// connection open until the gateway closes it or ctx ends.
 func caller(ctx context.Context, address, body string) (status int, header http.Header, text string, took time.Duration, closed bool, err error) {
 	began := time.Now()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
@@ -126,9 +126,9 @@ func caller(ctx context.Context, address, body string) (status int, header http.
 }
 
 // TestHangingProviderLeavesTheRestAlone has 4,000 callers of one key wait for a
-// provider that hangs, in a gateway of 1,024 descriptors. Those past the ceiling
-// are told so and their connections closed, and what needs no provider is
-// answered as ever, of the same key and of another.
+// provider that hangs, in a gateway of 1,024 descriptors. Callers above the
+// ceiling get an error and their connections are closed. Requests that need no
+// provider are answered as usual, of the same key and of another.
 func TestHangingProviderLeavesTheRestAlone(t *testing.T) {
 	const files = 1024
 	callers := 4000
@@ -178,7 +178,8 @@ func TestHangingProviderLeavesTheRestAlone(t *testing.T) {
 		}
 		return n
 	}
-	// Beside them, one after the other and each on a connection of its own.
+	// Meanwhile other requests are sent one after the other, each on a
+	// connection of its own.
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	var worst time.Duration
 	probe := func() {

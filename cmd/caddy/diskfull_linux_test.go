@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// requireFullDisk is the environment variable that makes a full disk that can't
-// be had a failure.
+// requireFullDisk is the environment variable that makes TestFullDisk fail,
+// rather than skip, where it can't mount a small disk.
 const requireFullDisk = "CADENZA_REQUIRE_FULL_DISK"
 
 // TestFullDisk runs the gateway on a disk of 4 MiB until that is full. Metrics
@@ -41,7 +41,8 @@ func TestFullDisk(t *testing.T) {
 	stored := make(map[int64]string)
 	next := int64(0)
 	ballast := strings.Repeat("x", 8<<10)
-	// report has an answer measured, and tells the status of that.
+	// report asks for a configuration, reports metrics on it, and returns the
+	// status of the report.
 	report := func() (int, http.Header) {
 		t.Helper()
 		status, header, text, err := post(ctx, client, p.url+"/v1/remoteconfigs", `{"keys":["banner_text"]}`)

@@ -90,8 +90,8 @@ func storedTrace(t *testing.T, dir, id string) *trace.Record {
 }
 
 // TestExitEndsStreamsByTheirErrorEvent stops the gateway while it streams:
-// the client is told before the grace period cuts the connection, and the
-// trace is kept.
+// the client gets the error event before the grace period cuts the connection,
+// and the trace is stored.
 func TestExitEndsStreamsByTheirErrorEvent(t *testing.T) {
 	dir := slowWorkspace(t)
 	p := newProcess(t, dir)
@@ -143,7 +143,7 @@ func TestCrashShowsUpstreamCallAsInterrupted(t *testing.T) {
 	if record := storedTrace(t, dir, id); record.Status != 0 {
 		t.Errorf("a call that never ended has the status %d", record.Status)
 	}
-	// The trace may be reported on all the same.
+	// Metrics can be reported on the trace even so.
 	status, _, body, err := post(context.Background(), http.DefaultClient, p.url+"/v1/metrics", fmt.Sprintf(`{"trace_id":%q,"score":1}`, id))
 	if err != nil || status != http.StatusOK {
 		t.Errorf("metrics of an interrupted trace: %d %s %v", status, body, err)

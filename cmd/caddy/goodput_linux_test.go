@@ -17,16 +17,17 @@ import (
 	"time"
 )
 
-// goodputEnv, set to a duration, has TestGoodput measure more loads, each for so
-// long and at four times the rate, with and without ceilings:
+// goodputEnv is the environment variable that has TestGoodput measure more loads,
+// each for the duration that is its value and at four times the rate, with and
+// without ceilings:
 //
 //	CADENZA_GOODPUT=10s go test ./cmd/caddy -run TestGoodput -v
 //
-// It takes a quiet machine, and the ratios are what counts.
+// It needs a quiet machine, and even there only the ratios count.
 const goodputEnv = "CADENZA_GOODPUT"
 
-// The upstream of TestGoodput answers so many calls at a time, each after
-// upstreamTime; the others wait there.
+// The upstream of TestGoodput answers a fixed number of calls at a time, each
+// after upstreamTime. Other calls wait there.
 const (
 	upstreamPlaces = 20
 	upstreamTime   = 100 * time.Millisecond
@@ -59,11 +60,11 @@ func serveUpstream(t *testing.T, places int) string {
 	return "http://" + l.Addr().String() + "/v1"
 }
 
-// yield is what came of the callers of a load.
+// yield is the results of the callers of a load.
 type yield struct {
 	rate     float64 // of answers, a second
 	answered int
-	told     int // that there is no place for them
+	told     int // callers who were refused, with a time to come back
 	timedOut int
 	failed   int
 	refusal  []time.Duration // how long each of the told waited
@@ -78,8 +79,8 @@ func (y *yield) String() string {
 	return line
 }
 
-// arrive has callers arrive at a rate, whatever comes of those before, and counts
-// the answers once the first of them have had their time.
+// arrive has callers arrive at a fixed rate, whether or not earlier ones are
+// answered, and counts the answers after the first quarter of the time.
 func arrive(ctx context.Context, url string, rate float64, length time.Duration) *yield {
 	transport := &http.Transport{MaxIdleConnsPerHost: 1024}
 	defer transport.CloseIdleConnections()
@@ -125,9 +126,9 @@ func arrive(ctx context.Context, url string, rate float64, length time.Duration)
 	return y
 }
 
-// TestGoodput sends three times the load that an upstream can take. What can be
-// answered is answered, and the others are told so, rather than all waiting in
-// one queue until all have lost their patience.
+// TestGoodput sends three times the load that an upstream can take. As many calls
+// as the upstream can take must be answered and the others refused at once.
+// Without ceilings all would wait in one queue until they time out.
 func TestGoodput(t *testing.T) {
 	places, length := upstreamPlaces, 2*time.Second
 	full := os.Getenv(goodputEnv)
@@ -157,8 +158,8 @@ func TestGoodput(t *testing.T) {
 			measure(t, "in_flight {\nprocess 100000\nworkspace 100000\nkey 100000\nhost 100000\n}\n", times)
 		}
 	}
-	// What else the machine does only ever costs answers, so the best of three
-	// counts.
+	// Other work on the machine can only reduce the number of answers, so the
+	// best of three rounds counts.
 	var ratio float64
 	for try := 0; try < 3 && ratio < 0.9; try++ {
 		just := measure(t, bounded, 1.1)
@@ -174,7 +175,7 @@ func TestGoodput(t *testing.T) {
 	}
 }
 
-// cpu is how much of the processor's time a process has used so far.
+// cpu is how much processor time a process has used.
 func cpu(p *process) time.Duration {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.command.Process.Pid), "stat"))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// hostileUpstream speaks the API of OpenAI as no server should. What it does is
-// named by the model of a request.
+// hostileUpstream speaks the API of OpenAI as no server should. The model of a
+// request names what it does.
 type hostileUpstream struct {
 	url     string
 	hanging atomic.Int64 // calls that are being held
@@ -103,8 +103,8 @@ func (u *hostileUpstream) serve(conn net.Conn) {
 	}
 }
 
-// answer does what a model is named after, and reports whether the connection
-// is still of use.
+// answer does what a model's name says, and reports whether the connection can
+// still be used.
 func (u *hostileUpstream) answer(conn net.Conn, in *bufio.Reader, model string, stream bool) bool {
 	chunk := func(text string) bool {
 		_, err := fmt.Fprintf(conn, "%x\r\n%s\r\n", len(text), text)

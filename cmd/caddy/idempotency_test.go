@@ -38,9 +38,9 @@ func (m *report) send(ctx context.Context, url string, transport *keyedTransport
 }
 
 // TestCrashStoresKeyedMetricsOnce kills the gateway while clients report metrics
-// under idempotency keys. After each crash they send all that the round
-// reported once more, as a client does that can't know how far its report came:
-// each record must then be stored, and once.
+// under idempotency keys. After each crash they send all reports of the round
+// again, as a client does that can't know whether its report was stored. Each
+// record must then be stored exactly once.
 func TestCrashStoresKeyedMetricsOnce(t *testing.T) {
 	data := t.TempDir()
 	p := newProcess(t, data)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// requireCgroup is the environment variable that makes a cgroup that can't be
-// made a failure.
+// requireCgroup is the environment variable that makes TestMemoryLimitOfCgroup
+// fail, rather than skip, where it can't make a cgroup.
 const requireCgroup = "CADENZA_REQUIRE_CGROUP"
 
 // newCgroup makes a cgroup with a limit of memory, and returns its folder.
@@ -52,9 +52,9 @@ func newCgroup(t *testing.T, limit int64) string {
 	return ""
 }
 
-// TestMemoryLimitOfCgroup runs the gateway where the kernel kills what takes
-// more than 256 MiB. Caddy tells Go's collector of the limit at the start, and a
-// load whose garbage would soon be more than that is served.
+// TestMemoryLimitOfCgroup runs the gateway in a cgroup whose processes the kernel
+// kills above 256 MiB. Caddy sets the limit of Go's collector at the start, so
+// that a load is served whose garbage would soon exceed that.
 func TestMemoryLimitOfCgroup(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector's memory is not the gateway's")

@@ -16,16 +16,16 @@ import (
 )
 
 // weighInto is the environment variable that names the page whose table of
-// memory is made anew:
+// memory TestMemoryTable writes:
 //
 //	CADENZA_MEMORY_TABLE=docs/limits.md go test ./cmd/caddy -run TestMemoryTable -v -timeout 20m
 const weighInto = "CADENZA_MEMORY_TABLE"
 
-// A load is what a gateway is made to hold.
+// A load is connections, calls, definitions or records that a gateway holds.
 type load struct {
 	name        string
 	definitions func() map[string]string
-	// hold has the gateway hold it, and returns what lets go of it.
+	// hold puts the load on the gateway, and returns the function that ends it.
 	hold func(*testing.T, *siege) (release func())
 }
 
@@ -39,7 +39,7 @@ var loads = []load{
 	{name: "caches of evaluations and of models' answers, full", definitions: remembering, hold: fullCaches},
 }
 
-// light returns definitions that take next to nothing.
+// light returns definitions that take little memory.
 func light() map[string]string {
 	files := map[string]string{"context.yaml": "fields: { s: { type: string } }\n"}
 	for _, model := range []string{"hang", "hang_in_stream"} {
@@ -74,7 +74,7 @@ func remembering() map[string]string {
 	return files
 }
 
-// crowd sends n requests at once that are held, and lets go of them.
+// crowd sends n requests at once that wait, and then ends them.
 func crowd(t *testing.T, s *siege, n int, body string, held func() bool) (release func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	client := &http.Client{Transport: &http.Transport{}}
@@ -130,7 +130,7 @@ func idleConnections(t *testing.T, s *siege) func() {
 				t.Error(err)
 				return
 			}
-			begun.Wait() // so that each takes a connection of its own
+			begun.Wait() // so that each has a connection of its own
 			response.Body.Close()
 		})
 	}
@@ -138,8 +138,7 @@ func idleConnections(t *testing.T, s *siege) func() {
 	return transport.CloseIdleConnections
 }
 
-// fullQueue locks the store's file, and asks for what is recorded until records
-// are dropped.
+// fullQueue locks the store's file, and sends requests until records are dropped.
 func fullQueue(t *testing.T, s *siege) func() {
 	db, err := sql.Open("sqlite", filepath.Join(s.data, "cadenza.db"))
 	if err != nil {
@@ -148,7 +147,7 @@ func fullQueue(t *testing.T, s *siege) func() {
 	db.SetMaxOpenConns(1)
 	if err := until(10*time.Second, func() bool {
 		if s.metric(t, "cadenza_store_up") != 1 {
-			return false // it has yet to make the file
+			return false // the file does not exist yet
 		}
 		_, err = db.Exec("BEGIN IMMEDIATE")
 		return err == nil
@@ -193,8 +192,8 @@ func fullCaches(t *testing.T, s *siege) func() {
 	return nil
 }
 
-// TestMemoryTable weighs the gateway under each kind of load and writes what it
-// finds into a page. It asserts nothing, and is run by hand.
+// TestMemoryTable measures the memory of the gateway under each kind of load and
+// writes a table of it into a page. It asserts nothing, and is run by hand.
 func TestMemoryTable(t *testing.T) {
 	page := os.Getenv(weighInto)
 	if page == "" {
@@ -211,8 +210,8 @@ func TestMemoryTable(t *testing.T) {
 			s := newSiege(t, definitions())
 			s.begin(t, gatewayBinary(t), "")
 			release := l.hold(t, s)
-			time.Sleep(5 * time.Second) // what is garbage may go
-			// A collection, as there is one every two minutes at least.
+			time.Sleep(5 * time.Second) // until the work that was begun has ended
+			// Go collects garbage at least every two minutes; here it is asked to.
 			if status, _ := s.get(t, "/debug/pprof/heap?gc=1"); status != http.StatusOK {
 				t.Errorf("asking for a collection: %d", status)
 			}

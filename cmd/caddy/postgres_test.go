@@ -35,7 +35,7 @@ const fleetCaddyfile = `{
 }
 `
 
-// fleet is what the callers of some gateways were answered.
+// fleet is the answers that callers of several gateways got.
 type fleet struct {
 	t       *testing.T
 	next    atomic.Int64
@@ -45,9 +45,9 @@ type fleet struct {
 	failed  []string
 }
 
-// call has a gateway answer until ctx is done, and holds it to what it
-// acknowledged. Where it may crash, calls may fail, and of the answers only the
-// reports count.
+// call sends requests to a gateway until ctx is done, and notes what the gateway
+// acknowledged. Of a gateway that may crash, calls may fail, and only the reports
+// are noted.
 func (f *fleet) call(ctx context.Context, p *process, mayCrash bool) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
@@ -166,7 +166,7 @@ func TestFleetOutlivesItsDatabase(t *testing.T) {
 	}
 }
 
-// missing tells what the database has yet to get, empty for nothing.
+// missing returns what the database lacks, empty for nothing.
 func (f *fleet) missing(db *pgx.Conn) string {
 	traces, err := stored(db, "SELECT id::text FROM cadenza.traces WHERE state = 'ended'")
 	if err != nil {

@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// builtFolder is where a test has built the gateway, empty where none has. It
-// goes when all tests have ended.
+// builtFolder is where a test has built the gateway, empty where none has. It is
+// deleted when all tests have ended.
 var builtFolder string
 
 // process is the gateway in a process of its own.
@@ -149,7 +149,7 @@ func (p *process) run(arguments ...string) {
 	p.t.Cleanup(p.kill)
 }
 
-// kill ends the process as a crash does: without a word.
+// kill ends the process as a crash does, without a chance to clean up.
 func (p *process) kill() {
 	_ = p.command.Process.Kill()
 	<-p.exited

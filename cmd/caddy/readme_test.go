@@ -47,8 +47,8 @@ func readmeCalls(t *testing.T) []readmeCall {
 }
 
 // TestREADME makes the README's calls and compares their answers with the
-// README's. Trace ids differ; where a call names one, it is that of the answer
-// before. An ellipsis in an answer stands for any number of events.
+// README's. Trace ids differ; where a call names one, it is replaced by that of
+// the answer before. An ellipsis in an answer matches any number of events.
 func TestREADME(t *testing.T) {
 	p := newProcess(t, t.TempDir())
 	p.start()
@@ -67,7 +67,7 @@ func TestREADME(t *testing.T) {
 		last = header.Get("Cadenza-Trace-Id")
 		want, got := normal(t, call.answer), normal(t, body)
 		if before, after, elided := strings.Cut(call.answer, "\n\n…\n\n"); elided {
-			// What stands for the middle is what the gateway sent there.
+			// The ellipsis matches what the gateway sent in its place.
 			first, rest := len(strings.Split(before, "\n\n")), len(strings.Split(after, "\n\n"))
 			events := strings.Split(strings.TrimSpace(body), "\n\n")
 			if len(events) < first+rest {
@@ -88,7 +88,7 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// normal is an answer without what differs from run to run.
+// normal is an answer without the parts that differ from run to run.
 func normal(t *testing.T, text string) any {
 	t.Helper()
 	text = strings.TrimSpace(anyTrace.ReplaceAllString(text, "<trace_id>"))

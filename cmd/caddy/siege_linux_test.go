@@ -19,15 +19,15 @@ import (
 	"time"
 )
 
-// ceilings is what the gateway promises where a caller, an upstream or an
-// author of definitions goes too far.
+// ceilings is what the gateway promises under attack by a caller, an upstream or
+// an author of definitions.
 var ceilings = struct {
 	resident int64         // bytes of memory under any of the attacks, and all of them
-	patience time.Duration // for an answer to somebody who attacks nothing, on a machine that does much else
+	patience time.Duration // for an answer to another caller, on a machine that does much else
 	load     time.Duration // for a load of definitions to be served or refused
 	stalled  time.Duration // after which a reader that stalls is surely cut off
-	dripping time.Duration // after which a body that drips is surely given up, whatever the option says
-	logLines int           // of one load, whatever is wrong with it
+	dripping time.Duration // after which a body that drips is surely given up, for any value of the option
+	logLines int           // of one load of definitions, however many mistakes it has
 	list     int64         // bytes of one page of traces
 }{
 	resident: 512 * 1000 * 1000,
@@ -40,21 +40,21 @@ var ceilings = struct {
 }
 
 const (
-	// builtGateway is the environment variable that names a gateway to attack,
-	// where one has been built already.
+	// builtGateway is the environment variable that names a built gateway to
+	// attack. Default: the tests build one.
 	builtGateway = "CADENZA_BINARY"
 
 	attackerKey = "cadenza-key-of-an-attacker"
 	witnessKey  = "cadenza-key-of-a-witness-1"
 	betaKey     = "cadenza-key-of-workspace-b"
 
-	// addressSpace is what a gateway without ceilings may take of the machine
-	// that its tests share with others, in KiB.
+	// addressSpace bounds the memory of a gateway whose ceilings fail, in KiB:
+	// the machine may run other work.
 	addressSpace = 6 << 20
 )
 
-// buildGateway returns the gateway as users build it. The test's own binary
-// would do but for the race detector, whose memory is not the gateway's.
+// buildGateway returns the path of a gateway that is built as users build it. The
+// test's own binary may have the race detector, which takes memory of its own.
 var buildGateway = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv(builtGateway); path != "" {
 		return path, nil
@@ -79,8 +79,8 @@ func gatewayBinary(t *testing.T) string {
 	return path
 }
 
-// siege is a gateway of two workspaces, an upstream that means it harm and what
-// there is to attack it with.
+// siege is a gateway of two workspaces with a hostile upstream, and the means to
+// attack it.
 type siege struct {
 	*process
 	upstream *hostileUpstream
@@ -88,7 +88,7 @@ type siege struct {
 	folder   string // of the definitions
 	data     string
 	good     int    // generations of beta's definitions
-	around   string // what the shell does before it becomes the gateway
+	around   string // shell commands before the gateway starts
 }
 
 // besiege starts the gateway that an attack needs.
@@ -132,7 +132,7 @@ func (s *siege) begin(t *testing.T, binary, store string) {
 	s.process = newProcess(t, s.data,
 		"ATTACKER_KEY="+attackerKey, "WITNESS_KEY="+witnessKey, "BETA_KEY="+betaKey,
 		"UPSTREAM_KEY=the-key-of-the-upstream")
-	// What bounds the memory of this test is no concern of the gateway's.
+	// The memory limit of this test's process must not bound the gateway's.
 	s.environ = slices.DeleteFunc(s.environ, func(variable string) bool {
 		return strings.HasPrefix(variable, "GOMEMLIMIT=") || strings.HasPrefix(variable, "GOGC=")
 	})
@@ -177,7 +177,7 @@ func write(t *testing.T, folder, name, text string) {
 	}
 }
 
-// serveBeta has workspace beta's directory become what files say, at once.
+// serveBeta replaces workspace beta's directory by files, at once.
 func (s *siege) serveBeta(t *testing.T, files map[string]string) {
 	t.Helper()
 	folder, err := os.MkdirTemp(s.folder, "set")
@@ -201,8 +201,8 @@ func (s *siege) swapBeta(t *testing.T, folder string) {
 	}
 }
 
-// generation returns a set of definitions unlike those before it: its
-// configuration "generation" tells which one is served.
+// generation returns a set of definitions that differs from all before it: its
+// configuration "generation" shows which set is served.
 func (s *siege) generation() map[string]string {
 	s.good++
 	return map[string]string{
@@ -256,7 +256,7 @@ func (s *siege) send(ctx context.Context, key, path string, body io.Reader, head
 		return reply{took: time.Since(began)}, err
 	}
 	defer response.Body.Close()
-	// What is far too large is counted and not kept: the test is no target.
+	// The rest of a very large answer is counted but not kept in memory.
 	var text bytes.Buffer
 	n, err := io.Copy(&text, io.LimitReader(response.Body, 1<<20))
 	if err == nil {
@@ -283,7 +283,7 @@ func (s *siege) head(path, key string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n", path, s.host(), key)
 }
 
-// ask sends a request that must be answered, be it by an error.
+// ask sends a request that must be answered, at least by an error.
 func (s *siege) ask(t *testing.T, key, path, body string, header ...string) reply {
 	t.Helper()
 	r, err := s.send(t.Context(), key, path, strings.NewReader(body), header...)
@@ -293,8 +293,8 @@ func (s *siege) ask(t *testing.T, key, path, body string, header ...string) repl
 	return r
 }
 
-// refused wants an error of a code and, unless it is empty, of a member or
-// one of its parts.
+// refused fails the test unless the answer is an error with a code and, unless
+// param is empty, about that member or a part of it.
 func refused(t *testing.T, what string, r reply, status int, code, param string) {
 	t.Helper()
 	if r.status != status || r.code != code || !strings.HasPrefix(r.param, param) {
@@ -356,12 +356,13 @@ func memory(pid int, line string) (int64, error) {
 	return 0, fmt.Errorf("no %s in the status", line)
 }
 
-// resetPeak has the peak of the resident memory begin anew.
+// resetPeak resets the peak of the resident memory to its present size.
 func (s *siege) resetPeak() {
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.command.Process.Pid), []byte("5"), 0)
 }
 
-// holds wants the gateway to live, and its peak below the ceiling.
+// holds fails the test unless the gateway runs and its peak of memory is below the
+// ceiling.
 func (s *siege) holds(t *testing.T) {
 	t.Helper()
 	if s.gone() {
@@ -391,9 +392,8 @@ func (s *siege) gone() bool {
 	}
 }
 
-// witness asks for prompts and configurations and reports metrics, with a key
-// that attacks nothing, until it is told to stop. All must be answered, whatever
-// goes on meanwhile.
+// witness asks for prompts and configurations and reports metrics, with a key of
+// its own, until stop. All of its requests must be answered during the attack.
 type witness struct {
 	stop    context.CancelFunc
 	done    chan struct{}
@@ -437,7 +437,7 @@ func (w *witness) round(ctx context.Context, s *siege) {
 	}
 }
 
-// served wants all that the witness asked to have been answered.
+// served fails the test unless all requests of the witness were answered.
 func (w *witness) served(t *testing.T) {
 	t.Helper()
 	w.stop()

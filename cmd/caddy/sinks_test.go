@@ -51,7 +51,7 @@ func (p *process) ask(workspace string) string {
 	return response.Header.Get("Cadenza-Trace-Id")
 }
 
-// terminate asks the process to end and tells how long it took.
+// terminate asks the process to end and returns how long it took.
 func (p *process) terminate() time.Duration {
 	p.t.Helper()
 	began := time.Now()
@@ -63,14 +63,14 @@ func (p *process) terminate() time.Duration {
 }
 
 // TestExitCopiesTheLastAnswers ends a gateway right after it answered. The sinks
-// of all workspaces get it, also of those that share a store.
+// of all workspaces must get the answers, also of those that share a store.
 func TestExitCopiesTheLastAnswers(t *testing.T) {
 	dir, names := t.TempDir(), []string{"one", "two", "three"}
 	p := startWorkspaces(t, func(name string) string {
 		return fmt.Sprintf("store sqlite %s/shared.db\nsink file %s/%s.jsonl", dir, dir, name)
 	}, names)
-	// The sinks look for something new now and then: what is answered between
-	// two looks must not wait for the next start.
+	// The sinks poll the store: answers between two polls must not wait for the
+	// next start.
 	time.Sleep(700 * time.Millisecond)
 	answered := make(map[string]string) // workspaces by trace
 	for range 3 {
@@ -87,9 +87,9 @@ func TestExitCopiesTheLastAnswers(t *testing.T) {
 	}
 }
 
-// TestExitWithSilentDatabases ends a gateway whose databases take connections
-// and say nothing. They are waited for once, not one after the other, and what
-// was left is told.
+// TestExitWithSilentDatabases ends a gateway whose databases take connections and
+// never answer. The exit waits for all of them together, and logs what they did
+// not take.
 func TestExitWithSilentDatabases(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
