@@ -40,9 +40,9 @@ func update(count *int64, v *fastjson.Value) {
 	}
 }
 
-// finishReason is the reason that the API's stop_reason stands for. A word that
-// is not known, or says that the answer is not at its end (pause_turn, which
-// only tools of the API's own bring about), is an error.
+// finishReason translates the API's stop_reason. An unknown word is an error, and
+// so is one after which the answer goes on: pause_turn, of which only the API's
+// own tools are the cause.
 func finishReason(k upstream.Call, stop []byte) (providers.FinishReason, *providers.Error) {
 	switch string(stop) {
 	case "end_turn", "stop_sequence":

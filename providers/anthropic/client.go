@@ -26,13 +26,12 @@ const (
 
 // Config describes one service.
 type Config struct {
-	// Name stands in errors. Default: anthropic.
+	// Name is the provider's name in errors. Default: anthropic.
 	Name string
 	// Key is sent as x-api-key; empty sends none.
 	Key string
 	// Secret, where set, gives the key of each call in place of Key, for keys
-	// that change. Its error fails the call. It is called by several goroutines
-	// at once.
+	// that change. An error fails the call. Several goroutines call it at once.
 	Secret func() (string, error)
 	// MaxTokens is sent where a request sets none. Default: DefaultMaxTokens.
 	MaxTokens int64

@@ -6,8 +6,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// sampling sets how the model goes about its answer, and tells what the API, or
-// the model, does not have.
+// sampling sets the parameters of sampling. It returns the names of those that
+// the API, or the model, does not have.
 func (c *Client) sampling(members map[string]any, req *providers.Request) (leftOut []string) {
 	p := &req.Parameters
 	if p.MaxTokens != nil {

@@ -22,7 +22,7 @@ type message struct {
 
 // body makes the JSON of a request:
 //
-//   - system and developer messages, in their order and wherever they stood,
+//   - system and developer messages, in their order and wherever they are,
 //     become the member system; user and assistant messages become turns, those
 //     of one role in a row a single turn with a text block each, because turns
 //     alternate. Messages without text are left out: the API rejects them.
@@ -38,9 +38,9 @@ type message struct {
 //     turns thinking off. Models without effort think only when Extra says so;
 //     it is left out for them.
 //   - tools are the API's, their parameters input_schema.
-//   - the members of Extra replace what stands above, except stream.
+//   - the members of Extra replace the members above, except stream.
 //
-// It also tells which parameters were left out.
+// It also returns the names of the parameters that it left out.
 func (c *Client) body(req *providers.Request) (body []byte, leftOut []string, err error) {
 	system, turns, err := c.turns(req.Messages)
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *Client) body(req *providers.Request) (body []byte, leftOut []string, er
 	return b.Bytes(), leftOut, nil
 }
 
-// turns parts messages into the system prompt and the conversation.
+// turns splits messages into the system prompt and the conversation.
 func (c *Client) turns(messages []providers.Message) (system []block, turns []message, err error) {
 	var said [][]block
 	turns = make([]message, 0, len(messages))

@@ -40,7 +40,7 @@ type Module struct {
 
 	// A token of Microsoft Entra ID, as {file.PATH} or {env.NAME}, sent as a
 	// bearer token. Tokens expire: something else has to renew the file, which
-	// is read anew every ten seconds.
+	// is read again every ten seconds.
 	Token secret.Reference `json:"token,omitempty"`
 
 	httpmodule.Connection

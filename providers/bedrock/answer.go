@@ -10,8 +10,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
-// finishReason is the reason that a stop reason stands for. A word that says
-// that the answer is unusable, or that is not known, is an error.
+// finishReason translates Converse's stop reason. An unknown word is an error, and
+// so is one for an answer that cannot be used.
 func finishReason(k upstream.Call, stop []byte) (providers.FinishReason, *providers.Error) {
 	switch string(stop) {
 	case "end_turn", "stop_sequence":

@@ -21,7 +21,7 @@ import (
 
 // Config describes one account's access in one region.
 type Config struct {
-	// Name stands in errors. Default: bedrock.
+	// Name is the provider's name in errors. Default: bedrock.
 	Name string
 	// Region is the AWS region, us-east-1 for one. Requests are signed for it.
 	Region string

@@ -139,7 +139,7 @@ func (m *messageReader) Buffered() bool {
 }
 
 // Peek reads on until something is there and returns what is not consumed
-// yet, for whoever has to find out whether this is an event stream at all.
+// yet, for a caller that has to find out whether this is an event stream at all.
 func (m *messageReader) Peek() ([]byte, error) {
 	err := m.need(1)
 	return m.buf[m.start:m.end], err

@@ -100,7 +100,8 @@ func (m *Module) credentials() (func() (aws.Credentials, error), error) {
 	if err != nil {
 		return nil, err
 	}
-	// It is signed with, and stands in no header.
+	// Requests are signed with it. No header holds it, so it may have any
+	// character.
 	key, err := m.Secret("secret_access_key", m.SecretAccessKey, nil)
 	if err != nil {
 		return nil, err

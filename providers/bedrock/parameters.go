@@ -15,8 +15,8 @@ type inference struct {
 	StopSequences []string `json:"stopSequences,omitempty"`
 }
 
-// sampling sets how the model goes about its answer, and tells what Converse,
-// or the model, does not have.
+// sampling sets the parameters of sampling. It returns the names of those that
+// Converse, or the model, does not have.
 func (c *Client) sampling(members map[string]any, req *providers.Request) (leftOut []string) {
 	p := &req.Parameters
 	if p.MaxTokens != nil || p.Temperature != nil || p.TopP != nil || len(p.Stop) > 0 {

@@ -39,7 +39,7 @@ type turn struct {
 // additionalModelRequestFields, which both may fill, it is their members that
 // do.
 //
-// body also tells which parameters were left out.
+// body also returns the names of the parameters that it left out.
 func (c *Client) body(req *providers.Request) (text []byte, leftOut []string, err error) {
 	if req.Model == "" || req.Model == "." || req.Model == ".." {
 		return nil, nil, c.unfit("%q is no model id", req.Model)
@@ -72,7 +72,7 @@ func (c *Client) body(req *providers.Request) (text []byte, leftOut []string, er
 	return text, leftOut, nil
 }
 
-// turns parts the messages.
+// turns splits messages into the system prompt and the conversation.
 func (c *Client) turns(messages []providers.Message) (system []block, turns []turn, err error) {
 	for i, m := range messages {
 		role := m.Role

@@ -13,8 +13,8 @@ import (
 // service is the name that requests to Bedrock are signed for.
 const service = "bedrock"
 
-// authorize adds the API key, or the signature of the request as it stands:
-// its host, path, headers and body must not change after it. A signature holds
+// authorize adds the API key, or a signature. Signed, the request's host, path,
+// headers and body must not change. A signature holds
 // for some minutes, which outlasts the repeats of a request. It returns what it
 // used, which the log must not show.
 func (c *Client) authorize(r *http.Request, body []byte) (used [2]string, err error) {

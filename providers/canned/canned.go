@@ -23,7 +23,8 @@ import (
 // DefaultPace is the time between two words of a stream.
 const DefaultPace = 20 * time.Millisecond
 
-// name stands in errors, and is the model of answers to requests without one.
+// name is the provider's name in errors, and the model of answers to requests
+// without one.
 const name = "canned"
 
 // Provider answers from what it is given. The zero value echoes at once.
@@ -115,7 +116,7 @@ type stream struct {
 	words  []string
 	said   int
 	tools  []providers.ToolCall // after the words
-	called bool                 // a delta told of them
+	called bool                 // a delta reported them
 	finish providers.FinishReason
 	usage  usage
 	fail   *failure // at its time; nil for none
@@ -124,7 +125,7 @@ type stream struct {
 }
 
 // whole makes the answer one piece. One that fails keeps the words before the
-// failure, which nobody gets to see.
+// failure, which no caller sees.
 func (s *stream) whole() {
 	if s.fail != nil {
 		s.fail = &failure{kind: s.fail.kind, code: s.fail.code, message: s.fail.message}

@@ -132,7 +132,7 @@ func parseAnswer(raw json.RawMessage) ([]string, error) {
 }
 
 // parseToolCalls reads a list of {name, arguments, id}. Arguments are a text as
-// models write it, be it JSON or not, or any other JSON value.
+// models write it, JSON or not, or any other JSON value.
 func parseToolCalls(raw json.RawMessage) ([]providers.ToolCall, error) {
 	var list []struct {
 		ID        string          `json:"id"`

@@ -85,7 +85,7 @@ func (m *Module) Provision(caddy.Context) error {
 	return nil
 }
 
-// Host is none: there is no network.
+// Host is empty: there is no network.
 func (*Module) Host() string { return "" }
 
 var (

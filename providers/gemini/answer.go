@@ -15,7 +15,7 @@ import (
 // same form.
 type chunk struct {
 	text      []byte // valid until the next chunk is read
-	candidate bool   // it holds a part of the answer, be it empty
+	candidate bool   // it holds a part of the answer, even if it is empty
 	tool      bool   // it holds a function call, or a part of one
 	calls     *functionCalls
 	finish    string // the API's word
@@ -96,8 +96,8 @@ func word(f []byte) string {
 	return string(f)
 }
 
-// finishReason is the reason that the API's finishReason stands for, and tells
-// whether an answer that ended so may be empty. It is empty for words that say
+// finishReason translates the API's finishReason, and reports whether an answer
+// that ended so may be empty. It is empty for words that say
 // that the answer is none, such as MALFORMED_FUNCTION_CALL and OTHER, and for
 // those that are not known.
 func finishReason(finish string, tool bool) (reason providers.FinishReason, mayBeEmpty bool) {

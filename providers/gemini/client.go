@@ -25,16 +25,16 @@ const officialHost = "generativelanguage.googleapis.com"
 
 // Config describes one service.
 type Config struct {
-	// Name stands in errors. Default: gemini.
+	// Name is the provider's name in errors. Default: gemini.
 	Name string
 	// Key is sent as x-goog-api-key; empty sends none.
 	Key string
 	// Secret, where set, gives the key of each call in place of Key, for keys
 	// that change; Token gives an access token, sent as a bearer token. Their
-	// errors fail the call. They are called by several goroutines at once.
+	// errors fail the call. Several goroutines call them at once.
 	Secret, Token func() (string, error)
 	// Upstream describes the connection. A nil BaseURL is DefaultBaseURL. The
-	// base URL is what stands before /models/.
+	// base URL is the URL up to and without /models/.
 	Upstream upstream.Config
 }
 
@@ -52,7 +52,7 @@ var (
 	project = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9.:-]{0,61}[a-z0-9])?$`)
 	// location matches a region such as europe-west4, and global, eu and us.
 	location = regexp.MustCompile(`^[a-z]+(?:-[a-z]+\d+)?$`)
-	// model matches the part of a model's name that stands in a path.
+	// model matches a model's name in a path.
 	model = regexp.MustCompile(`^(?:(?:models|tunedModels)/)?[A-Za-z0-9_][A-Za-z0-9._@-]{0,127}$`)
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// generation collects the parameters, and tells what the API, or the model,
-// does not have.
+// generation returns the members of generationConfig, and the names of the
+// parameters that the API, or the model, does not have.
 func (c *Client) generation(req *providers.Request) (members map[string]any, leftOut []string, err error) {
 	members = map[string]any{}
 	p := &req.Parameters

@@ -24,7 +24,7 @@ const generationConfig = "generationConfig"
 
 // body makes the JSON of a request:
 //
-//   - system and developer messages, in their order and wherever they stood,
+//   - system and developer messages, in their order and wherever they are,
 //     become the parts of systemInstruction; user and assistant messages become
 //     the turns of user and model, those of one role in a row a single turn with
 //     a part each, because turns alternate. Messages without text are left out.
@@ -36,10 +36,10 @@ const generationConfig = "generationConfig"
 //     responseJsonSchema, always strict. The reasoning effort is thinkingConfig.
 //   - tools are functionDeclarations, the choice among them
 //     functionCallingConfig. The API has no strict tools: the word is left out.
-//   - the members of Extra replace what stands above; those of its
+//   - the members of Extra replace the members above; those of its
 //     generationConfig replace one parameter each.
 //
-// It also tells which parameters were left out.
+// It also returns the names of the parameters that it left out.
 func (c *Client) body(req *providers.Request) (body []byte, leftOut []string, err error) {
 	system, turns, err := c.turns(req.Messages)
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *Client) body(req *providers.Request) (body []byte, leftOut []string, er
 	return b.Bytes(), leftOut, nil
 }
 
-// turns parts messages into the system instruction and the conversation.
+// turns splits messages into the system instruction and the conversation.
 func (c *Client) turns(messages []providers.Message) (system []part, turns []content, err error) {
 	turns = make([]content, 0, len(messages))
 	for i, m := range messages {

@@ -128,7 +128,7 @@ func (s *stream) take(v *fastjson.Value) (text []byte, tool bool, err error) {
 
 // end judges the end of the body, or its failure.
 func (s *stream) end(err error) error {
-	if err != io.EOF { // a wrapped EOF is no end in good order
+	if err != io.EOF { // a wrapped EOF is not an orderly end
 		return s.Cut(err, false)
 	}
 	if bare := s.tail.bare(); bare != nil {

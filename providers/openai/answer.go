@@ -15,7 +15,7 @@ type piece struct {
 	content []byte            // valid until the parser or the buffer is used again
 	tools   []*fastjson.Value // pieces of tool calls, or whole ones
 	refusal bool
-	choice  bool // it holds a part of the answer, be it empty
+	choice  bool // it holds a part of the answer, even if it is empty
 	finish  providers.FinishReason
 	err     *providers.Error
 }
@@ -113,8 +113,8 @@ func readParts(k upstream.Call, p *piece, parts []*fastjson.Value, buffer []byte
 	return buffer
 }
 
-// finishReason is the reason that a service's word stands for. A word that says
-// that the answer is none, or that is not known, is an error.
+// finishReason translates a service's word. An unknown word is an error, and so is
+// one for an answer that failed.
 func finishReason(k upstream.Call, word []byte) (providers.FinishReason, *providers.Error) {
 	switch string(word) {
 	case "stop",

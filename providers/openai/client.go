@@ -24,13 +24,12 @@ const officialHost = "api.openai.com"
 
 // Config describes one service.
 type Config struct {
-	// Name stands in errors. Default: openai.
+	// Name is the provider's name in errors. Default: openai.
 	Name string
 	// Key is sent as a bearer token; empty sends none.
 	Key string
 	// Secret, where set, gives the key of each call in place of Key, for keys
-	// that change. Its error fails the call. It is called by several goroutines
-	// at once.
+	// that change. An error fails the call. Several goroutines call it at once.
 	Secret func() (string, error)
 	// KeyHeader is the header that carries the key as it is. Empty:
 	// Authorization, as a bearer token.
@@ -53,7 +52,7 @@ type Client struct {
 	chat   openai.ChatCompletionService
 }
 
-// The SDK's own headers tell the upstream about this machine.
+// The SDK's own headers describe this machine to the upstream.
 var sdkHeaders = []string{
 	"X-Stainless-Lang", "X-Stainless-Package-Version", "X-Stainless-OS", "X-Stainless-Arch",
 	"X-Stainless-Runtime", "X-Stainless-Runtime-Version", "X-Stainless-Retry-Count", "X-Stainless-Timeout",

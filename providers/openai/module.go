@@ -120,7 +120,8 @@ func (DeepSeek) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "cadenza.providers.deepseek", New: func() caddy.Module { return &DeepSeek{moduleOf("deepseek")} }}
 }
 
-// Fireworks is the Caddy module cadenza.providers.fireworks: the models at Fireworks AI.
+// Fireworks is the Caddy module cadenza.providers.fireworks: the models at
+// Fireworks AI.
 type Fireworks struct{ Module }
 
 // CaddyModule returns the module's registration.
@@ -152,7 +153,8 @@ func (Ollama) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "cadenza.providers.ollama", New: func() caddy.Module { return &Ollama{moduleOf("ollama")} }}
 }
 
-// OpenRouter is the Caddy module cadenza.providers.openrouter: the models behind OpenRouter.
+// OpenRouter is the Caddy module cadenza.providers.openrouter: the models behind
+// OpenRouter.
 type OpenRouter struct{ Module }
 
 // CaddyModule returns the module's registration.
@@ -168,7 +170,8 @@ func (Perplexity) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "cadenza.providers.perplexity", New: func() caddy.Module { return &Perplexity{moduleOf("perplexity")} }}
 }
 
-// Together is the Caddy module cadenza.providers.together: the models at Together AI.
+// Together is the Caddy module cadenza.providers.together: the models at Together
+// AI.
 type Together struct{ Module }
 
 // CaddyModule returns the module's registration.

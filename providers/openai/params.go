@@ -10,7 +10,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// params translates the request, and tells which of its parameters the service
+// params translates the request. It also returns which parameters the service
 // lacks. What it lacks but must not be left out is an error.
 func (c *Client) params(req *providers.Request) (p openai.ChatCompletionNewParams, leftOut []string, err error) {
 	p.Model = req.Model

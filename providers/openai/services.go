@@ -2,7 +2,7 @@ package openai
 
 import "regexp"
 
-// Quirks are what a service does otherwise than the API it speaks. They are
+// Quirks are the ways in which a service differs from the API it speaks. They are
 // data, so that a further service is a line in a table.
 type Quirks struct {
 	// MaxCompletionTokens sends the bound of an answer as
@@ -39,7 +39,7 @@ type Service struct {
 	// Name is the name of its module, cadenza.providers.NAME.
 	Name    string
 	BaseURL string
-	// Keyless tells that the service answers without an API key.
+	// Keyless means that the service answers without an API key.
 	Keyless bool
 	Quirks  Quirks
 }
@@ -65,8 +65,8 @@ var (
 
 // Each service's reference of chat completions is the source of its line.
 var services = []Service{
-	// The quirks of OpenAI go with its host: behind another base URL stands
-	// another service.
+	// The quirks of OpenAI go with its host: another base URL is another
+	// service.
 	{Name: "openai", BaseURL: DefaultBaseURL},
 	{Name: "cohere", BaseURL: "https://api.cohere.ai/compatibility/v1", Quirks: Quirks{Efforts: onOff, NoTopK: true, NoStreamOptions: true, DeveloperIsSystem: true}},
 	{Name: "deepseek", BaseURL: "https://api.deepseek.com", Quirks: Quirks{NoTopK: true, NoSeed: true, NoThinking: true, NoJSONSchema: true, DeveloperIsSystem: true}},

@@ -65,8 +65,8 @@ type EventAnswer struct {
 	begun  bool // the format is known
 }
 
-// NewEventAnswer makes the answer to a call, whose body it closes. What is the
-// service's name for an answer, with its article, as it stands in errors.
+// NewEventAnswer makes the answer to a call, whose body it closes. In errors an
+// answer is called what: "a completion".
 func NewEventAnswer(k Call, body io.ReadCloser, what string) EventAnswer {
 	return EventAnswer{Answer: NewAnswer(k, body), events: NewEventReader(body, MaxEvent), what: what}
 }

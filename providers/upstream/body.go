@@ -68,8 +68,8 @@ func (b *Body) String(text []byte) string {
 }
 
 // Whole reads the whole body, of which head was already read, without a byte
-// order mark. The error is ErrTooLarge beyond MaxBody or maxValues, providers.ErrNoRoom where
-// there is no memory for it, or the reader's own.
+// order mark. The error is ErrTooLarge beyond MaxBody or maxValues,
+// providers.ErrNoRoom where there is no memory for it, or the reader's own.
 func (b *Body) Whole(head []byte) ([]byte, error) {
 	body, err := readWhole(io.MultiReader(bytes.NewReader(head), b.reader), b.reader)
 	if err != nil {

@@ -88,7 +88,7 @@ func NewClient(config Config) (*Client, error) {
 		MaxIdleConnsPerHost:    idleConnections(inflight.Descriptors()),
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: MaxHeader,
-		// What is decompressed has no limit that could be set beforehand.
+		// No limit could be set on what is decompressed.
 		DisableCompression: true,
 		ForceAttemptHTTP2:  true,
 		HTTP2: &http.HTTP2Config{

@@ -59,7 +59,8 @@ func Advice(h http.Header) providers.Advice {
 	return providers.NoAdvice
 }
 
-// CheckKey tells what keeps a key or a token from being sent in a header.
+// CheckKey returns what keeps a key or a token from being sent in a header, nil
+// where nothing does.
 func CheckKey(key string) error {
 	if !ValidHeaderValue(key) {
 		return errors.New("holds a character that a header cannot carry")

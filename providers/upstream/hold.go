@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Hold counts bytes more that are about to be held of the answer whose body r
-// is, until that is closed; less than zero gives back. The error is
+// Hold counts bytes that are about to be held of the answer whose body is r,
+// until r is closed; a negative number gives them back. The error is
 // providers.ErrNoRoom where the answers of all upstreams hold as much as they
 // may. Bodies of answers of a Client's count, and what wraps them counts if it
 // has a method Hold that passes it on.
@@ -23,9 +23,9 @@ const (
 	largestPiece = 1 << 20
 )
 
-// readWhole reads r to its end, of which body is where it comes from. It reads
-// in pieces that it joins at the end: so no more than twice what came is held,
-// whatever was announced.
+// readWhole reads r to its end. What it holds counts for body. It reads in pieces
+// that it joins at the end: so it holds no more than twice what came, whatever
+// length was announced.
 func readWhole(r, body io.Reader) ([]byte, error) {
 	var full [][]byte // pieces
 	size, counted := 0, 0
@@ -125,8 +125,8 @@ func valuesOf(data []byte) int {
 	return n
 }
 
-// valuesIn counts what stands before a value, except for the first: there may
-// be as many.
+// valuesIn counts the characters that come before a value, except for the first
+// one. There are at most as many values.
 func valuesIn(data []byte) int {
 	return bytes.Count(data, []byte{','}) + bytes.Count(data, []byte{'['}) + bytes.Count(data, []byte{'{'})
 }

@@ -12,7 +12,7 @@ import (
 const (
 	// maxText bounds a provider's error text in the log, in bytes.
 	maxText = 1 << 10
-	// maxExcerpt bounds what the log has of a body that is no answer, in bytes.
+	// maxExcerpt bounds the excerpt of a body in the log, in bytes.
 	maxExcerpt = 512
 	// excerptMargin is how much more of it is looked at, in bytes: a secret that
 	// an excerpt would cut in two must be seen whole.
@@ -21,8 +21,8 @@ const (
 
 const redacted = "[redacted]"
 
-// What looks like a secret whoever made it, and the queries and the user
-// information of URLs.
+// The shapes of secrets of any origin, and the queries and the user information
+// of URLs.
 var (
 	secretShape = regexp.MustCompile(`\b(?:sk|pk|gsk|xai|pplx|key|AIza)[-_0-9A-Za-z*.]{12,}|(?i:bearer)\s+\S+`)
 	urlUser     = regexp.MustCompile(`(\b[A-Za-z][A-Za-z0-9+.-]*:\\?/\\?/)[^\s/\\?#"'<>]*@`)
@@ -34,7 +34,7 @@ var (
 // queries and the user information of URLs, as one line of at most 1 KiB.
 func Redact(text string, secrets ...string) string { return redact(text, maxText, secrets) }
 
-// Excerpt is the beginning of a body that is no answer, fit for the log as
+// Excerpt is the beginning of a body that is not an answer, fit for the log as
 // Redact makes it, of at most 512 bytes.
 func Excerpt(body []byte, secrets ...string) string {
 	return redact(string(body[:min(len(body), maxExcerpt+excerptMargin)]), maxExcerpt, secrets)

@@ -17,7 +17,7 @@ import (
 )
 
 // repeater is an http.RoundTripper that repeats a request which got no answer,
-// as far as the attempt budget in its context allows. An answer of any status
+// within the budget of attempts in its context. An answer of any status
 // is handed up: the loop above knows what it means.
 type repeater struct {
 	http *http.Client
@@ -54,7 +54,7 @@ func (r *repeater) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, &providers.ConnectError{Permanent: permanent(err), Err: withoutURL(err)}
 }
 
-// repeatable makes a request whose body is sent anew, byte for byte, with each
+// repeatable makes a request whose body is sent again, byte for byte, with each
 // attempt.
 func repeatable(req *http.Request) (*retryablehttp.Request, error) {
 	shallow := *req
@@ -133,7 +133,7 @@ func withoutURL(err error) error {
 }
 
 // limiter bounds the bodies of responses: in size, and in time by the request's
-// context, whatever the status is and whoever reads them. It hides the
+// context, for every status and every reader. It hides the
 // transport's CloseIdleConnections: go-retryablehttp calls it after each
 // failure, which would cut the connections kept for all other calls.
 type limiter struct {
@@ -147,7 +147,7 @@ func (l limiter) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		// No provider is asked to. What would follow is the bare connection,
-		// which net/http leaves to whoever asked, beyond all deadlines.
+		// which net/http leaves to its caller, beyond all deadlines.
 		resp.Body.Close()
 		resp.Body = http.NoBody
 		return resp, nil
@@ -156,7 +156,7 @@ func (l limiter) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp.StatusCode != http.StatusOK {
 		body.left, body.quiet = MaxErrorBody, true
 	}
-	// net/http promises it of its own bodies only.
+	// net/http promises that of its own bodies only.
 	body.untie = context.AfterFunc(req.Context(), func() { _ = body.body.Close() })
 	resp.Body = body
 	return resp, nil

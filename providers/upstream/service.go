@@ -18,7 +18,7 @@ import (
 // Service is the half that the clients of all services share: the name in
 // errors, the secret of each call, and the connection. A client embeds it.
 type Service struct {
-	// Name stands in errors.
+	// Name is the provider's name in errors.
 	Name string
 	// HTTP sends the requests. Tests replace its Transport.
 	HTTP *Client
@@ -28,8 +28,8 @@ type Service struct {
 	secret func() (string, error)
 }
 
-// NewService makes the half of a client. The name stands in errors. The secret
-// of each call is what the function returns, or key where it is nil; empty sends
+// NewService makes the half of a client. Errors have the name. The secret of each
+// call is what the function returns, or key where it is nil; empty sends
 // none. NewService connects to nothing: its errors are those of key and of the
 // configuration.
 func NewService(name, key string, secret func() (string, error), config Config) (Service, error) {
@@ -134,7 +134,7 @@ func (k Call) Redact(text string) string { return Redact(text, k.Secrets[:]...) 
 // Excerpt is the beginning of a body, fit for the log.
 func (k Call) Excerpt(body []byte) string { return Excerpt(body, k.Secrets[:]...) }
 
-// Text is a string in JSON, fit for the log. It is empty where v is no string.
+// Text is a string in JSON, fit for the log. It is empty where v is not a string.
 func (k Call) Text(v *fastjson.Value) string {
 	if v == nil || v.Type() != fastjson.TypeString {
 		return ""
@@ -160,7 +160,7 @@ func (k Call) StatusError(resp *http.Response, describe Describe) *providers.Err
 	return e
 }
 
-// Describe notes in e what the body of an error says, be it JSON or not.
+// Describe notes in e what the body of an error says, JSON or not.
 func (k Call) Describe(e *providers.Error, body []byte, describe Describe) {
 	var parser fastjson.Parser
 	if v, err := parser.ParseBytes(body); err == nil && describe(k, e, v) {
@@ -174,7 +174,7 @@ func (k Call) Error(kind providers.ErrorKind) *providers.Error {
 	return &providers.Error{Provider: k.Provider, Kind: kind, Status: http.StatusOK}
 }
 
-// Invalid is the error of an answer that is no completion. The reason is in the
+// Invalid is the error of an answer that is not a completion. The reason is in the
 // gateway's own words. What the service said must be fit for the log.
 func (k Call) Invalid(reason string, said ...string) *providers.Error {
 	e := k.Error(providers.Invalid)

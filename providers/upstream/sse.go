@@ -22,11 +22,11 @@ type Event struct {
 
 // EventReader reads a stream of server-sent events as the WHATWG HTML standard
 // (section 9.2, "Server-sent events") defines it: lines end in CRLF, LF or CR,
-// a byte order mark may stand first, comments and unknown fields are skipped,
-// several data fields make one event. It differs in one point: what stands at
-// the clean end of the stream without a blank line after it is still returned,
-// because providers forget that line; whoever needs completeness looks at the
-// data. It allocates nothing per event.
+// a byte order mark may come first, comments and unknown fields are skipped,
+// several data fields make one event. It differs in one point: an event at the
+// clean end of the stream is returned even without a blank line after it, because
+// providers forget that line. A reader that needs completeness looks at the data.
+// It allocates nothing per event.
 type EventReader struct {
 	r     io.Reader
 	limit int
@@ -81,7 +81,7 @@ func (e *EventReader) Next() (Event, error) {
 }
 
 // Peek reads on until something other than white space is there and returns
-// what is not consumed yet, for whoever has to find out whether this is a
+// what is not consumed yet, for a caller that has to find out whether this is a
 // stream of events at all. It is valid until the next call of the reader.
 func (e *EventReader) Peek() ([]byte, error) {
 	for {
@@ -97,7 +97,7 @@ func (e *EventReader) Peek() ([]byte, error) {
 	}
 }
 
-// last returns what stands at the end of the stream without a blank line.
+// last returns the event at the end of the stream without a blank line.
 func (e *EventReader) last(err error) (Event, error) {
 	if err != io.EOF {
 		return Event{}, err
@@ -290,7 +290,7 @@ func (e *EventReader) grow(b *[]byte, bytes int) error {
 	return nil
 }
 
-// cut parts a line into field and value. A comment has an empty field.
+// cut splits a line into field and value. A comment has an empty field.
 func cut(line []byte) (field, value []byte) {
 	field, value, found := bytes.Cut(line, colon)
 	if found && len(value) > 0 && value[0] == ' ' {

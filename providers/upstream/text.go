@@ -8,8 +8,8 @@ import (
 )
 
 // Services cut texts at UTF-16 units, so that half a character (a surrogate,
-// such as \ud83d) may stand at a delta's end and its other half at the next
-// one's beginning. A half has no UTF-8. Between Parse and the place where texts
+// such as \ud83d) may be at a delta's end and its other half at the beginning of
+// the next one. A half has no UTF-8. Between Parse and the place where texts
 // are joined it is written as UTF-8 would write its number, in three bytes that
 // no text holds otherwise: ED A0 80 to ED AF BF for the first half, ED B0 80 to
 // ED BF BF for the second one.
@@ -17,18 +17,18 @@ import (
 // halfSize is the size of a half, in bytes.
 const halfSize = 3
 
-// replacement stands for what is no character.
+// replacement is written in place of what is not a character.
 const replacement = "\ufffd"
 
 var errEscape = errors.New("a bad escape in a JSON string")
 
 // soundEscapes checks the escapes of JSON's strings, of which fastjson leaves
 // those that it does not understand as they are. Halves at the edges of a string
-// are kept for whoever joins it; others become U+FFFD. It returns data itself
-// where there is nothing to replace.
+// are kept for AppendText and Lookahead; others become U+FFFD. It returns data
+// itself where there is nothing to replace.
 func soundEscapes(data []byte) ([]byte, error) {
 	var sound []byte
-	from := 0  // data before it stands in sound
+	from := 0  // data before it is in sound
 	last := -1 // where the escape before ended
 	for i := 0; ; {
 		n := bytes.IndexByte(data[i:], '\\')
