@@ -2,7 +2,6 @@ package providertest
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,48 +14,37 @@ import (
 	"github.com/cadenza-gateway/cadenza/secret"
 )
 
-// play reads the answer of a provider that behaves so. It is false where there
-// is no such thing with the provider.
-func play(t *testing.T, factory Factory, b Behaviour, stream bool) (pieces []string, result providers.Result, ok bool, err error) {
+// play reads the answer of a provider that behaves so. It reports whether the
+// provider has such a thing.
+func play(t *testing.T, factory Factory, b Behaviour, stream bool) (Outcome, bool) {
 	t.Helper()
 	req := request(stream)
 	p := factory(t, b, req)
 	if p == nil {
-		return nil, providers.Result{}, false, nil
+		return Outcome{}, false
 	}
-	s, err := p.Invoke(t.Context(), req)
-	if err != nil {
-		return nil, providers.Result{}, true, err
-	}
-	defer s.Close()
-	for {
-		d, err := s.Next()
-		if err != nil {
-			return pieces, s.Result(), true, err
-		}
-		pieces = append(pieces, d.Content)
-	}
+	return outcome(t, p, req), true
 }
 
 func testFinish(t *testing.T, factory Factory) {
 	text := strings.Join(words, "")
 	for _, stream := range []bool{false, true} {
 		for _, reason := range []providers.FinishReason{providers.FinishStop, providers.FinishLength, providers.FinishContentFilter} {
-			pieces, r, ok, err := play(t, factory, Behaviour{Words: words, Finish: reason}, stream)
-			if got := strings.Join(pieces, ""); ok && (err != io.EOF || got != text || r.FinishReason != reason) {
-				t.Errorf("stream=%v, %s: finish reason %q after %q, error %v", stream, reason, r.FinishReason, got, err)
+			o, ok := play(t, factory, Behaviour{Words: words, Finish: reason}, stream)
+			if ok && (o.Err != nil || o.Text != text || o.Result.FinishReason != reason) {
+				t.Errorf("stream=%v, %s: finish reason %q after %q, error %v", stream, reason, o.Result.FinishReason, o.Text, o.Err)
 			}
 		}
 		for _, said := range [][]string{nil, words} {
-			_, r, ok, err := play(t, factory, Behaviour{Words: said, Finish: UnknownReason}, stream)
-			e, failed := errors.AsType[*providers.Error](err)
-			if ok && (!failed || e.Kind != providers.Invalid && e.Kind != providers.Reported || r.FinishReason != "") {
-				t.Errorf("stream=%v, an unknown reason after %q: %v, finish reason %q; want a failure", stream, said, err, r.FinishReason)
+			o, ok := play(t, factory, Behaviour{Words: said, Finish: UnknownReason}, stream)
+			e, failed := errors.AsType[*providers.Error](o.Err)
+			if ok && (!failed || e.Kind != providers.Invalid && e.Kind != providers.Reported || o.Result.FinishReason != "") {
+				t.Errorf("stream=%v, an unknown reason after %q: %v, finish reason %q; want a failure", stream, said, o.Err, o.Result.FinishReason)
 			}
 		}
-		_, _, ok, err := play(t, factory, Behaviour{Finish: providers.FinishContentFilter}, stream)
-		if e, failed := errors.AsType[*providers.Error](err); ok && (!failed || e.Kind != providers.Refused) {
-			t.Errorf("stream=%v, content_filter without a word: %v, want a refusal", stream, err)
+		o, ok := play(t, factory, Behaviour{Finish: providers.FinishContentFilter}, stream)
+		if e, failed := errors.AsType[*providers.Error](o.Err); ok && (!failed || e.Kind != providers.Refused) {
+			t.Errorf("stream=%v, content_filter without a word: %v, want a refusal", stream, o.Err)
 		}
 	}
 }
@@ -78,11 +66,11 @@ func testSplit(t *testing.T, factory Factory) {
 			{[]string{"a" + firstHalf, "b", secondHalf}, "a\ufffdb\ufffd"},
 			{[]string{"a", firstHalf}, "a\ufffd"},
 		} {
-			pieces, _, ok, err := play(t, factory, Behaviour{Words: test.words}, stream)
-			if got := strings.Join(pieces, ""); ok && (err != io.EOF || got != test.want) {
-				t.Errorf("stream=%v: %q is read as %q, %v", stream, test.words, got, err)
+			o, ok := play(t, factory, Behaviour{Words: test.words}, stream)
+			if ok && (o.Err != nil || o.Text != test.want) {
+				t.Errorf("stream=%v: %q is read as %q, %v", stream, test.words, o.Text, o.Err)
 			}
-			for _, piece := range pieces {
+			for _, piece := range o.Pieces {
 				if !utf8.ValidString(piece) {
 					t.Errorf("stream=%v: the piece %q is no text", stream, piece)
 				}
@@ -91,7 +79,7 @@ func testSplit(t *testing.T, factory Factory) {
 	}
 }
 
-// testKey writes the file of a key anew while the provider is in use.
+// testKey replaces the file of a key while the provider is in use.
 func testKey(t *testing.T, factory Factory) {
 	file := filepath.Join(t.TempDir(), "key")
 	write := func(text string) {
@@ -130,8 +118,8 @@ func testKey(t *testing.T, factory Factory) {
 		if err := providers.Availability(p); err != nil {
 			t.Errorf("%s: unavailable: %v", step.name, err)
 		}
-		if _, _, err := read(invoke(t, p, req)); err != nil {
-			t.Errorf("%s: %v", step.name, err)
+		if o := Read(invoke(t, p, req)); o.Err != nil {
+			t.Errorf("%s: %v", step.name, o.Err)
 		}
 		mu.Lock()
 		found := false

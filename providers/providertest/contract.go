@@ -71,8 +71,7 @@ const (
 // have, or a key.
 type Factory func(t *testing.T, b Behaviour, req *providers.Request) providers.Provider
 
-// patience is how long the contract waits for what is to happen at once, on
-// whatever machine.
+// patience bounds the wait for what is to happen at once: a busy machine is slow.
 const patience = 10 * time.Second
 
 var words = []string{"Hello", ", ", "wörld", " 🌍", "\n", "end \"quoted\" \\ \u2028."}
@@ -115,24 +114,6 @@ func request(stream bool) *providers.Request {
 	}
 }
 
-// read reads an answer to its end.
-func read(s providers.Stream) (text string, pieces int, err error) {
-	var b strings.Builder
-	for {
-		d, err := s.Next()
-		if err != nil {
-			if err == io.EOF {
-				err = nil
-			}
-			return b.String(), pieces, err
-		}
-		if d.Content != "" {
-			pieces++
-			b.WriteString(d.Content)
-		}
-	}
-}
-
 func invoke(t *testing.T, p providers.Provider, req *providers.Request) providers.Stream {
 	t.Helper()
 	s, err := p.Invoke(t.Context(), req)
@@ -146,15 +127,15 @@ func invoke(t *testing.T, p providers.Provider, req *providers.Request) provider
 func testComplete(t *testing.T, factory Factory, stream bool) {
 	req := request(stream)
 	s := invoke(t, factory(t, Behaviour{Words: words}, req), req)
-	text, pieces, err := read(s)
-	if err != nil {
-		t.Fatal(err)
+	o := Read(s)
+	if o.Err != nil {
+		t.Fatal(o.Err)
 	}
-	if diff := cmp.Diff(strings.Join(words, ""), text); diff != "" {
+	if diff := cmp.Diff(strings.Join(words, ""), o.Text); diff != "" {
 		t.Errorf("the answer differs (-want +got):\n%s", diff)
 	}
-	if stream && pieces != len(words) || !stream && pieces != 1 {
-		t.Errorf("%d pieces", pieces)
+	if n := len(o.Pieces); stream && n != len(words) || !stream && n != 1 {
+		t.Errorf("%d pieces", n)
 	}
 	if _, err := s.Next(); err != io.EOF {
 		t.Errorf("Next after the end: %v, want io.EOF again", err)
@@ -210,7 +191,7 @@ func testStatus(t *testing.T, factory Factory) {
 		p := factory(t, Behaviour{Status: 429, Code: "rate_limit_exceeded", RetryAfter: 2 * time.Second}, req)
 		s, err := p.Invoke(t.Context(), req)
 		if err == nil {
-			_, _, err = read(s)
+			err = Read(s).Err
 			s.Close()
 		}
 		e, ok := errors.AsType[*providers.Error](err)
@@ -230,7 +211,7 @@ func testFailure(t *testing.T, factory Factory, failure Failure) {
 			p := factory(t, Behaviour{Words: said, Fail: failure}, req)
 			s, err := p.Invoke(t.Context(), req)
 			if err == nil {
-				_, _, err = read(s)
+				err = Read(s).Err
 				if _, again := s.Next(); again == nil || again == io.EOF {
 					t.Errorf("Next after %v: %v, want the error again", err, again)
 				}
@@ -280,7 +261,7 @@ func testCancelDuring(t *testing.T, factory Factory) {
 	}
 	time.AfterFunc(20*time.Millisecond, cancel)
 	began := time.Now()
-	if _, _, err := read(s); err == nil {
+	if o := Read(s); o.Err == nil {
 		t.Error("a cancelled stream ended as complete")
 	}
 	if took := time.Since(began); took > patience {
@@ -313,8 +294,8 @@ func testUnchanged(t *testing.T, factory Factory) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := read(invoke(t, p, req)); err != nil {
-			t.Fatal(err)
+		if o := Read(invoke(t, p, req)); o.Err != nil {
+			t.Fatal(o.Err)
 		}
 		after, err := json.Marshal(req)
 		if err != nil {
@@ -332,14 +313,8 @@ func testConcurrent(t *testing.T, factory Factory) {
 	var wait sync.WaitGroup
 	for range 16 {
 		wait.Go(func() {
-			s, err := p.Invoke(t.Context(), req)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer s.Close()
-			if text, _, err := read(s); err != nil || text != strings.Join(words, "") {
-				t.Errorf("answer %q, error %v", text, err)
+			if o := outcome(t, p, req); o.Err != nil || o.Text != strings.Join(words, "") {
+				t.Errorf("answer %q, error %v", o.Text, o.Err)
 			}
 		})
 	}

@@ -42,13 +42,13 @@ func testMemory(t *testing.T, factory Factory) {
 			}
 			req := request(stream)
 			s := invoke(t, factory(t, Behaviour{Words: []string{large}}, req), req)
-			text, _, err := read(s)
+			o := Read(s)
 			s.Close()
 			switch {
-			case !room && !errors.Is(err, providers.ErrNoRoom):
-				t.Errorf("stream=%v, without memory: error %v, want one that wraps providers.ErrNoRoom", stream, err)
-			case room && (err != nil || text != large):
-				t.Errorf("stream=%v: %d bytes, error %v", stream, len(text), err)
+			case !room && !errors.Is(o.Err, providers.ErrNoRoom):
+				t.Errorf("stream=%v, without memory: error %v, want one that wraps providers.ErrNoRoom", stream, o.Err)
+			case room && (o.Err != nil || o.Text != large):
+				t.Errorf("stream=%v: %d bytes, error %v", stream, len(o.Text), o.Err)
 			}
 		}
 		if n := providers.HeldBytes(); n != 0 {

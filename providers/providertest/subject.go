@@ -38,12 +38,11 @@ func Read(s providers.Stream) Outcome {
 	var o Outcome
 	for {
 		d, err := s.Next()
-		o.Result = s.Result()
-		if err == io.EOF {
-			return o
-		}
 		if err != nil {
-			o.Err = err
+			o.Result = s.Result()
+			if err != io.EOF {
+				o.Err = err
+			}
 			return o
 		}
 		if d.Content != "" {
@@ -62,7 +61,11 @@ func (s *Subject) Receive(t testing.TB, reply Reply, stream bool) Outcome {
 // ReceiveFrom sends the request to a provider and reads its answer.
 func (s *Subject) ReceiveFrom(t testing.TB, p providers.Provider, stream bool) Outcome {
 	t.Helper()
-	answer, err := p.Invoke(t.Context(), s.request(stream))
+	return outcome(t, p, s.request(stream))
+}
+
+func outcome(t testing.TB, p providers.Provider, req *providers.Request) Outcome {
+	answer, err := p.Invoke(t.Context(), req)
 	if err != nil {
 		return Outcome{Err: err}
 	}

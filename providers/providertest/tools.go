@@ -118,10 +118,10 @@ func testBrokenToolCalls(t *testing.T, factory Factory) {
 			if s == nil {
 				return
 			}
-			text, _, err := read(s)
-			e, ok := errors.AsType[*providers.Error](err)
-			if !ok || text != "" || e.Kind != providers.Invalid && (b.Fail != Stops || e.Kind != providers.Truncated) {
-				t.Errorf("stream=%v, %s: text %q, error %v", stream, what, text, err)
+			o := Read(s)
+			e, ok := errors.AsType[*providers.Error](o.Err)
+			if !ok || o.Text != "" || e.Kind != providers.Invalid && (b.Fail != Stops || e.Kind != providers.Truncated) {
+				t.Errorf("stream=%v, %s: text %q, error %v", stream, what, o.Text, o.Err)
 			}
 			if calls := s.Result().ToolCalls; len(calls) > 0 {
 				t.Errorf("stream=%v, %s: tool calls %v", stream, what, calls)
@@ -144,8 +144,8 @@ func testLeftOut(t *testing.T, factory Factory) {
 		p.ReasoningEffort = "low"
 		p.ResponseFormat = &providers.ResponseFormat{Type: providers.FormatText}
 		s := invoke(t, factory(t, Behaviour{Words: words}, req), req)
-		if _, _, err := read(s); err != nil {
-			t.Fatal(err)
+		if o := Read(s); o.Err != nil {
+			t.Fatal(o.Err)
 		}
 		for _, name := range s.Result().LeftOut {
 			if !slices.Contains(mayBeLeftOut, name) {

@@ -259,7 +259,7 @@ func end(w http.ResponseWriter, r *http.Request, how End) {
 }
 
 // switchProtocols answers 101 and leaves the connection to a protocol that
-// nobody speaks, until the client closes it or the upstream ends.
+// no side speaks, until the client closes it or the upstream ends.
 func (u *Upstream) switchProtocols(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
