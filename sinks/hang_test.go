@@ -114,7 +114,8 @@ func TestFinishTellsWhatItLeaves(t *testing.T) {
 	}
 }
 
-// TestFinishBehindAnotherDrain has one that never got its turn tell so.
+// TestFinishBehindAnotherDrain has a drain that never got its turn return an
+// error.
 func TestFinishBehindAnotherDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		box := &fakeBox{rows: 10}

@@ -172,7 +172,7 @@ func TestBuffered(t *testing.T) {
 	}
 }
 
-// blocked stands for a connection on which nothing arrives.
+// blocked is a connection on which nothing arrives.
 type blocked struct{}
 
 func (blocked) Read([]byte) (int, error) { return 0, errors.New("a read that would wait") }

@@ -101,7 +101,7 @@ func TestToolCallLimits(t *testing.T) {
 	}
 }
 
-// FuzzToolCalls: whatever arrives, a result is whole.
+// FuzzToolCalls adds pieces of any kind. Each result is whole.
 func FuzzToolCalls(f *testing.F) {
 	f.Add(`[{"index":0,"id":"a","name":"f","arguments":"{\"x\""},{"index":0,"arguments":":1}"}]`)
 	f.Add(`[{"index":1e99,"id":"a","name":"f","arguments":{"\ud800":["\u0000"]}}]`)

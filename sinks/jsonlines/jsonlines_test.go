@@ -53,7 +53,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestVersionIsJSON has the content of a version stand as the JSON that it is.
+// TestVersionIsJSON has the content of a version written as the JSON that it is.
 func TestVersionIsJSON(t *testing.T) {
 	const definition = `{"key":"k","value":"<a>"}`
 	got, err := appendLines(nil, &trace.Delivery{Versions: []trace.Version{{Workspace: "w", Kind: trace.KindPrompt, Key: "k", Version: "v", Content: []byte(definition)}}})

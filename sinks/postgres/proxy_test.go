@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// proxy stands between a sink and its database, and is as bad as networks get.
+// proxy is a bad network between a sink and its database.
 type proxy struct {
 	listener net.Listener
 	to       string

@@ -148,9 +148,9 @@ func (u *inUse) mustStore(t *testing.T) {
 	}
 }
 
-// TestDamageInUse damages a file under a running recorder. Whoever finds it has
-// the file set aside at once, and what is acknowledged from then on is in the new
-// one.
+// TestDamageInUse damages a file under a running recorder. Each of the finders
+// has the file set aside at once. All that is acknowledged from then on is in the
+// new file.
 func TestDamageInUse(t *testing.T) {
 	t.Parallel()
 	type finder func(*testing.T, *inUse) error

@@ -218,7 +218,7 @@ func TestErasureComesAfterItsMetrics(t *testing.T) {
 	}
 }
 
-// What is written during an erasure stays: the sinks are told of no other.
+// Traces that are written during an erasure stay: no sink is told to erase them.
 func TestEraseLeavesWhatIsWrittenMeanwhile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := mustOpen(t, Config{Path: path})

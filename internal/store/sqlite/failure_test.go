@@ -233,8 +233,8 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 	}
 }
 
-// TestRandomDamage opens a file with random bytes in random places: whatever
-// happens, it must not panic, and the store must work in the end.
+// TestRandomDamage opens a file with random bytes in random places. The store
+// must not panic, and must work in the end.
 func TestRandomDamage(t *testing.T) {
 	t.Parallel()
 	source := filepath.Join(t.TempDir(), "a.db")

@@ -16,8 +16,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// countGaps counts the pages of trees in which something stands that no cell
-// uses.
+// countGaps counts the pages of trees that have bytes which no cell uses.
 func countGaps(t testing.TB, s *Store) int {
 	t.Helper()
 	size, err := queryInt(t.Context(), s.conn, "PRAGMA page_size")
@@ -137,8 +136,8 @@ func TestErasureFromARecoveredFile(t *testing.T) {
 	}
 }
 
-// pageOf is a page of a tree in which a byte stands for what it is: h a header,
-// c a cell, f the head of a free block, and x what nobody uses.
+// pageOf is a page of a tree whose bytes name their use: h a header,
+// c a cell, f the head of a free block, and x a byte without a use.
 func pageOf(kind byte, isFirst bool) (page []byte, plan []byte) {
 	page, plan = make([]byte, 512), bytes.Repeat([]byte("x"), 512)
 	header, length := 0, 8

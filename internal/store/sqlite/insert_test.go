@@ -50,7 +50,7 @@ func TestBatchesOfAnySizeAreStored(t *testing.T) {
 	}
 }
 
-// What a batch that failed left behind must not come with the next one.
+// The rows of a batch that failed must not come with the next one.
 func TestFailedBatchLeavesNothing(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), maxPages: 80})
 	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)

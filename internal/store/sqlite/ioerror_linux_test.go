@@ -17,7 +17,7 @@ import (
 )
 
 // TestWriteErrorReopensTheFile has the writes to the log fail as those to a disk
-// that went away do. The file is opened anew, and not set aside.
+// that went away do. The file is opened again, and not set aside.
 func TestWriteErrorReopensTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	var opened int

@@ -325,7 +325,7 @@ func TestAdvance(t *testing.T) {
 		{far, near, false}, // back, as after a restored copy
 		{near, trace.Position{}, false},
 		{trace.Position{}, near, false},
-		// Where nothing but the erasures tells two positions apart.
+		// Two positions that differ in their erasures alone.
 		{near, trace.Position{Erasures: 4}, false},
 		{trace.Position{}, far, true},
 		{trace.Position{Erasures: 3}, far, true},

@@ -29,7 +29,7 @@ type drawn struct {
 	metrics []*trace.Metrics // in the order in which they were stored
 }
 
-// metadataForms are those that a match has to tell apart, and metadataMatches
+// metadataForms are those that a match must distinguish, and metadataMatches
 // the matches.
 var (
 	metadataForms = []string{
@@ -617,7 +617,7 @@ func TestFollowAfterDeletion(t *testing.T) {
 	if err != nil || len(records) != 1 || records[0].ID != want {
 		t.Fatal(records, last, err)
 	}
-	// The numbers of a file that was begun anew are lower.
+	// A new file has lower numbers.
 	if records, again, err := s.Follow(t.Context(), f, last+1000, 5); err != nil || len(records) != 0 || again != last {
 		t.Error(records, again, err)
 	}

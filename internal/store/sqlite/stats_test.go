@@ -191,7 +191,7 @@ func checkQuantiles(t interface{ Fatalf(string, ...any) }, what string, got Quan
 		if len(durations) > 0 {
 			want = durations[int(math.Ceil(q*float64(len(durations))))-1]
 		}
-		// What takes no microsecond has no shares of it.
+		// No latency is finer than a microsecond.
 		if math.Abs(value-want) > max(want*0.05, 0.001) {
 			t.Fatalf("%s: the quantile %v is %v, want %v", what, q, value, want)
 		}
