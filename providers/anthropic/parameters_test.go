@@ -10,14 +10,9 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// ask sends parameters and returns the request's JSON, without what every
-// request has, and what was left out.
-func ask(t *testing.T, model string, p providers.Parameters, extra ...string) (string, []string) {
-	t.Helper()
-	req := &providers.Request{Model: model, Messages: hello, Parameters: p, Extra: pt.Extra(extra...)}
-	got, result := pt.Sent(t, answer("fine", "end_turn", 1), req, func(base string) providers.Provider { return client(t, base) })
-	body := strings.TrimSuffix(got.Body, "\n")
-	return strings.Replace(body, `"max_tokens":8192,"messages":[{"role":"user","content":"Hello"}],"model":"`+model+`"`, "…", 1), result.LeftOut
+// short is a body without what every request has.
+func short(body, model string) string {
+	return strings.Replace(strings.TrimSuffix(body, "\n"), `"max_tokens":8192,"messages":[{"role":"user","content":"Hello"}],"model":"`+model+`"`, "…", 1)
 }
 
 func TestParametersOfTheRequest(t *testing.T) {
@@ -29,13 +24,7 @@ func TestParametersOfTheRequest(t *testing.T) {
 		return providers.Parameters{Tools: pt.Tools(), ToolChoice: &providers.ToolChoice{Mode: mode, Name: name}}
 	}
 	number := 0.5
-	for _, test := range []struct {
-		name, model string
-		p           providers.Parameters
-		extra       []string
-		want        string
-		leftOut     []string
-	}{
+	subject.CheckParameters(t, answer("fine", "end_turn", 1), short, []pt.Translation{
 		{"everything", "claude-sonnet-5", pt.Everything(), nil,
 			`{…,"output_config":{"effort":"low",` + format + `},"stop_sequences":["END","\n\n"],"tool_choice":{"type":"any"},"tools":` + toolList + `}`, []string{"seed"}},
 		{"everything, a model without effort", "claude-haiku-4-5", pt.Everything(), nil,
@@ -57,15 +46,7 @@ func TestParametersOfTheRequest(t *testing.T) {
 		{"tools alone", "m", providers.Parameters{Tools: pt.Tools()}, nil, `{…,"tools":` + toolList + `}`, nil},
 		{"extra wins", "claude-sonnet-5", pt.Everything(), []string{"tools", "[]", "tool_choice", "null", "output_config", `{"effort":"max"}`, "stop_sequences", "[]"},
 			`{…,"output_config":{"effort":"max"},"stop_sequences":[],"tool_choice":null,"tools":[]}`, []string{"seed"}},
-	} {
-		got, leftOut := ask(t, test.model, test.p, test.extra...)
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.name, diff)
-		}
-		if diff := cmp.Diff(test.leftOut, leftOut); diff != "" {
-			t.Errorf("%s: left out (-want +got):\n%s", test.name, diff)
-		}
-	}
+	})
 }
 
 func TestWhatMustNotBeLeftOut(t *testing.T) {

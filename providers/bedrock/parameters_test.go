@@ -10,15 +10,10 @@ import (
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
 )
 
-// ask sends parameters and returns the request's JSON, without what every
-// request has, and what was left out.
-func ask(t *testing.T, p providers.Parameters, extra ...string) (string, []string) {
-	t.Helper()
-	req := request(false)
-	req.Parameters, req.Extra = p, pt.Extra(extra...)
-	got, result := pt.Sent(t, answer("fine", "end_turn", 1, 1), req, func(base string) providers.Provider { return client(t, base) })
-	body := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(got.Body)
-	return strings.Replace(body, `"messages":[{"role":"user","content":[{"text":"Say hello."}]}]`, "…", 1), result.LeftOut
+// short is a body without what every request has.
+func short(body, _ string) string {
+	body = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(body)
+	return strings.Replace(body, `"messages":[{"role":"user","content":[{"text":"Say hello."}]}]`, "…", 1)
 }
 
 func TestParametersOfTheRequest(t *testing.T) {
@@ -27,30 +22,16 @@ func TestParametersOfTheRequest(t *testing.T) {
 		return providers.Parameters{Tools: pt.Tools(), ToolChoice: &providers.ToolChoice{Mode: mode, Name: name}}
 	}
 	format := `"outputConfig":{"textFormat":{"structure":{"jsonSchema":{"name":"verdict","schema":` + quoteRaw(pt.Schema) + `}},"type":"json_schema"}}`
-	for _, test := range []struct {
-		name    string
-		p       providers.Parameters
-		extra   []string
-		want    string
-		leftOut []string
-	}{
-		{"everything", pt.Everything(), nil,
+	subject.CheckParameters(t, answer("fine", "end_turn", 1, 1), short, []pt.Translation{
+		{"everything", testModel, pt.Everything(), nil,
 			`{"inferenceConfig":{"stopSequences":["END","\n\n"]},…,` + format + `,"toolConfig":{"toolChoice":{"any":{}},` + list + `}}`, []string{"seed", "reasoning_effort"}},
-		{"extra, member by member", pt.Everything(), []string{"outputConfig", `{"effort":"low"}`, "toolConfig", "null", "inferenceConfig", `{"topP":0.5}`},
+		{"extra, member by member", testModel, pt.Everything(), []string{"outputConfig", `{"effort":"low"}`, "toolConfig", "null", "inferenceConfig", `{"topP":0.5}`},
 			`{"inferenceConfig":{"stopSequences":["END","\n\n"],"topP":0.5},…,` + strings.Replace(format, `{"textFormat"`, `{"effort":"low","textFormat"`, 1) + `,"toolConfig":null}`, []string{"seed", "reasoning_effort"}},
-		{"auto", choose("auto", ""), nil, `{…,"toolConfig":{"toolChoice":{"auto":{}},` + list + `}}`, nil},
-		{"none", choose("none", ""), nil, `{…}`, []string{"tools"}},
-		{"named", choose("named", "get_time"), nil, `{…,"toolConfig":{"toolChoice":{"tool":{"name":"get_time"}},` + list + `}}`, nil},
-		{"text", providers.Parameters{ResponseFormat: &providers.ResponseFormat{Type: providers.FormatText}}, nil, `{…}`, nil},
-	} {
-		got, leftOut := ask(t, test.p, test.extra...)
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.name, diff)
-		}
-		if diff := cmp.Diff(test.leftOut, leftOut); diff != "" {
-			t.Errorf("%s: left out (-want +got):\n%s", test.name, diff)
-		}
-	}
+		{"auto", testModel, choose("auto", ""), nil, `{…,"toolConfig":{"toolChoice":{"auto":{}},` + list + `}}`, nil},
+		{"none", testModel, choose("none", ""), nil, `{…}`, []string{"tools"}},
+		{"named", testModel, choose("named", "get_time"), nil, `{…,"toolConfig":{"toolChoice":{"tool":{"name":"get_time"}},` + list + `}}`, nil},
+		{"text", testModel, providers.Parameters{ResponseFormat: &providers.ResponseFormat{Type: providers.FormatText}}, nil, `{…}`, nil},
+	})
 }
 
 // quoteRaw quotes without escapes for HTML.

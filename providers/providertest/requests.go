@@ -64,3 +64,32 @@ func (s *Subject) CheckUnsendableParameters(t *testing.T, parameters map[string]
 		}
 	}
 }
+
+// Translation is what becomes of a request's parameters.
+type Translation = struct {
+	Name, Model string
+	Parameters  providers.Parameters
+	// Extra are names and JSON texts by turns.
+	Extra []string
+	// Want is the request's body, LeftOut the names of the parameters that it
+	// lacks.
+	Want    string
+	LeftOut []string
+}
+
+// CheckParameters checks the bodies of requests with parameters. Reply is any
+// answer; short makes a body short to read: the tests have it so.
+func (s *Subject) CheckParameters(t *testing.T, reply Reply, short func(body, model string) string, tests []Translation) {
+	t.Helper()
+	for _, test := range tests {
+		req := s.request(false)
+		req.Model, req.Parameters, req.Extra = test.Model, test.Parameters, Extra(test.Extra...)
+		got, result := Sent(t, reply, req, func(base string) providers.Provider { return s.Connect(t, base) })
+		if diff := cmp.Diff(test.Want, short(got.Body, test.Model)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.Name, diff)
+		}
+		if diff := cmp.Diff(test.LeftOut, result.LeftOut); diff != "" {
+			t.Errorf("%s: left out (-want +got):\n%s", test.Name, diff)
+		}
+	}
+}

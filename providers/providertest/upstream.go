@@ -1,6 +1,10 @@
-// Package providertest is what tests of providers share: a local upstream
-// that answers byte by byte as a test says, failures included, and the
-// contract that every provider passes.
+// Package providertest is what tests of providers share:
+//
+//   - [Upstream], a local server that answers byte by byte as a test says,
+//     failures included,
+//   - [Run], the contract that every provider passes,
+//   - [Subject], checks for the cases that only one wire format has: odd, cut and
+//     corrupt answers, error bodies, requests.
 package providertest
 
 import (
