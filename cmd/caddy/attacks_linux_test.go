@@ -24,8 +24,10 @@ type attack struct {
 }
 
 var attacks = []attack{
-	{name: "prompts that make a large answer", run: largeAnswers},
+	// Those that wait come first: the others need not wait for them at the end.
 	{name: "readers that stall", run: stalledReaders, waits: true},
+	{name: "bodies that drip", run: drippingBodies, waits: true},
+	{name: "prompts that make a large answer", run: largeAnswers},
 	{name: "metadata and context for a hundred keys", run: largeRecords},
 	{name: "replies that fill the store", run: manyReplies, definitions: keeping, store: "max_size 2MiB", restarts: true},
 	{name: "calls that hang", run: hangingCalls, descriptors: 4096},
@@ -36,7 +38,6 @@ var attacks = []attack{
 	{name: "a pipe for a definition", run: pipedDefinition},
 	{name: "ten thousand stray files", run: strayFiles},
 	{name: "texts that patterns are slow on", run: slowPatterns},
-	{name: "bodies that drip", run: drippingBodies, waits: true},
 	{name: "bodies that are announced and not sent", run: announcedBodies},
 }
 

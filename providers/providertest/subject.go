@@ -16,7 +16,8 @@ type Subject struct {
 	Name string
 	// Connect makes a provider that calls base, the URL of an Upstream.
 	Connect func(t testing.TB, base string) providers.Provider
-	// Open reads the body of an answer of status 200 without a network.
+	// Open reads the body of an answer of status 200 without a network. Only
+	// CheckCuts, Fuzz and what measures a piece need it.
 	Open func(body io.ReadCloser) providers.Stream
 	// Request is what the checks send. They set Stream and Parameters.
 	Request providers.Request
