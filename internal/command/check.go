@@ -3,7 +3,6 @@ package command
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,12 +40,7 @@ and contexts that only the default answers.`,
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			if asJSON {
-				err = writeReport(out, c)
-			} else {
-				err = c.write(out, stylesFor(out), args[0])
-			}
+			err = writeReport(cmd, c, asJSON, func(b *bytes.Buffer, st styles) { c.write(b, st, args[0]) })
 			if err == nil && !c.OK {
 				err = fmt.Errorf("%s: %s", args[0], c.counts())
 			}
@@ -68,6 +62,8 @@ type check struct {
 	Errors      []inspect.Finding `json:"errors"`
 	Warnings    []inspect.Finding `json:"warnings"`
 	Remarks     []inspect.Finding `json:"remarks"`
+
+	warnings int // with those that Warnings sums up
 }
 
 // checkDirectory loads a workspace and reports on it. Mistakes of its
@@ -84,7 +80,7 @@ func checkDirectory(dir string, strict bool, kinds definition.Remark) (*check, e
 	}
 	counts := inspect.Count(s)
 	c.Revision, c.Definitions, c.Tests = s.Revision, &counts, s.Tests
-	c.Warnings = inspect.Findings(s.Warnings)
+	c.Warnings, c.warnings = inspect.Findings(s.Warnings), definition.CountWarnings(s.Warnings)
 	c.Remarks = inspect.Findings(s.Remarks(time.Now(), kinds))
 	c.OK = !strict || len(c.Warnings) == 0
 	return c, nil
@@ -97,27 +93,21 @@ func (c *check) counts() string {
 	if n := len(c.Errors); n > 0 {
 		parts = append(parts, plural(n, "error"))
 	}
-	n := 0
-	for _, w := range c.Warnings {
-		n += max(w.More, 1)
-	}
-	if n > 0 {
-		parts = append(parts, plural(n, "warning"))
+	if c.warnings > 0 {
+		parts = append(parts, plural(c.warnings, "warning"))
 	}
 	return strings.Join(parts, ", ")
 }
 
 // write writes the report for people. dir is the workspace.
-func (c *check) write(w io.Writer, st styles, dir string) error {
-	var b bytes.Buffer
-	lines := newSourceLines(dir)
-	defer lines.close()
+func (c *check) write(b *bytes.Buffer, st styles, dir string) {
+	lines := &sourceLines{dir: dir, lines: make(map[string][]string)}
 	for _, group := range []struct {
 		name, color string
 		list        []inspect.Finding
 	}{{"error", st.red, c.Errors}, {"warning", st.yellow, c.Warnings}, {"remark", st.dim, c.Remarks}} {
 		for _, f := range group.list {
-			writeFinding(&b, f, group.color+group.name+st.reset, st, lines)
+			writeFinding(b, f, group.color+group.name+st.reset, st, lines)
 		}
 	}
 	if d := c.Definitions; d != nil {
@@ -125,15 +115,13 @@ func (c *check) write(w io.Writer, st styles, dir string) error {
 		if !c.OK {
 			verdict = st.red + "not ok" + st.reset
 		}
-		fmt.Fprintf(&b, "%s: %s, %s, %s, %s", verdict, plural(d.Prompts, "prompt"), plural(d.Endpoints, "endpoint"),
+		fmt.Fprintf(b, "%s: %s, %s, %s, %s", verdict, plural(d.Prompts, "prompt"), plural(d.Endpoints, "endpoint"),
 			plural(d.RemoteConfigs, "remote configuration"), plural(c.Tests, "test"))
 		if n := c.counts(); n != "" {
-			fmt.Fprintf(&b, ", %s", n)
+			fmt.Fprintf(b, ", %s", n)
 		}
-		fmt.Fprintf(&b, " (revision %s)\n", c.Revision)
+		fmt.Fprintf(b, " (revision %s)\n", c.Revision)
 	}
-	_, err := w.Write(b.Bytes())
-	return err
 }
 
 // writeFinding writes a finding, and below it the line that it is about.
@@ -166,22 +154,10 @@ func writeFinding(b *bytes.Buffer, f inspect.Finding, label string, st styles, l
 // its target may be a secret.
 type sourceLines struct {
 	dir   string
-	root  *os.Root // nil: no line is shown
 	lines map[string][]string
 }
 
-func newSourceLines(dir string) *sourceLines {
-	s := &sourceLines{dir: dir, lines: make(map[string][]string)}
-	s.root, _ = os.OpenRoot(dir) // without it, messages have no line
-	return s
-}
-
-func (s *sourceLines) close() {
-	if s.root != nil {
-		s.root.Close()
-	}
-}
-
+// get returns a line of a file, or "" where there is none to show.
 func (s *sourceLines) get(file string, line int) string {
 	if line == 0 {
 		return ""
@@ -198,11 +174,16 @@ func (s *sourceLines) get(file string, line int) string {
 }
 
 func (s *sourceLines) read(file string) []string {
-	name, err := filepath.Rel(s.dir, file)
-	if err != nil || s.root == nil {
+	root, err := os.OpenRoot(s.dir)
+	if err != nil {
 		return nil
 	}
-	data, err := regular.ReadFileIn(s.root, name, document.MaxFileBytes)
+	defer root.Close()
+	name, err := filepath.Rel(s.dir, file)
+	if err != nil {
+		return nil
+	}
+	data, err := regular.ReadFileIn(root, name, document.MaxFileBytes)
 	if err != nil {
 		return nil
 	}

@@ -96,16 +96,22 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// writeReport writes a report as JSON.
-func writeReport(w io.Writer, report any) error {
+// writeReport writes a report as JSON, or as forPeople writes it.
+func writeReport(cmd *cobra.Command, report any, asJSON bool, forPeople func(*bytes.Buffer, styles)) error {
+	out := cmd.OutOrStdout()
 	var b bytes.Buffer
+	if !asJSON {
+		forPeople(&b, stylesFor(out))
+		_, err := out.Write(b.Bytes())
+		return err
+	}
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(report); err != nil {
 		return err
 	}
-	_, err := w.Write(visible.JSON(b.Bytes()))
+	_, err := out.Write(visible.JSON(b.Bytes()))
 	return err
 }
 

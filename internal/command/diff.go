@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 	"unicode/utf8"
 
@@ -39,12 +38,7 @@ What lies in the past is not compared; --at moves the present.`,
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			if asJSON {
-				err = writeReport(out, c)
-			} else {
-				err = writeComparison(out, stylesFor(out), c)
-			}
+			err = writeReport(cmd, c, asJSON, func(b *bytes.Buffer, st styles) { writeComparison(b, st, c) })
 			if err == nil && exitCode && !c.Empty() {
 				err = errors.New("the workspaces differ")
 			}
@@ -58,35 +52,32 @@ What lies in the past is not compared; --at moves the present.`,
 }
 
 // writeComparison writes a comparison for people.
-func writeComparison(w io.Writer, st styles, c *inspect.Comparison) error {
-	var b bytes.Buffer
+func writeComparison(b *bytes.Buffer, st styles, c *inspect.Comparison) {
 	if c.Empty() {
-		fmt.Fprintf(&b, "no difference (revision %s)\n", c.New)
+		fmt.Fprintf(b, "no difference (revision %s)\n", c.New)
 	}
 	if c.Model {
-		fmt.Fprintf(&b, "%schanged%s data model (context.yaml)\n", st.yellow, st.reset)
+		fmt.Fprintf(b, "%schanged%s data model (context.yaml)\n", st.yellow, st.reset)
 	}
 	colors := map[string]string{inspect.Added: st.green, inspect.Removed: st.red, inspect.Changed: st.yellow, inspect.Affected: st.yellow}
 	for _, d := range c.Definitions {
-		fmt.Fprintf(&b, "%s%s%s %s %s%s%s", colors[d.Change], d.Change, st.reset, d.Kind, st.bold, visible.Line(d.Key), st.reset)
+		fmt.Fprintf(b, "%s%s%s %s %s%s%s", colors[d.Change], d.Change, st.reset, d.Kind, st.bold, visible.Line(d.Key), st.reset)
 		if d.Change == inspect.Changed {
-			fmt.Fprintf(&b, " (version %s -> %s)", d.OldVersion, d.NewVersion)
+			fmt.Fprintf(b, " (version %s -> %s)", d.OldVersion, d.NewVersion)
 		}
 		b.WriteByte('\n')
 		for _, m := range d.Members {
-			fmt.Fprintf(&b, "  %s\n", visible.Line(m))
+			fmt.Fprintf(b, "  %s\n", visible.Line(m))
 		}
-		writeAnswerChanges(&b, st, d.Answers)
+		writeAnswerChanges(b, st, d.Answers)
 		if d.Undecided {
 			more := "contexts that get another answer"
 			if len(d.Answers) > 0 {
 				more = "more of them"
 			}
-			fmt.Fprintf(&b, "  not decided: there may be %s\n", more)
+			fmt.Fprintf(b, "  not decided: there may be %s\n", more)
 		}
 	}
-	_, err := w.Write(b.Bytes())
-	return err
 }
 
 // writeAnswerChanges writes the contexts that get another answer as a table.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,12 +53,7 @@ Context and variables are JSON, or YAML in one line, which needs fewer quotes.
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			if asJSON {
-				err = writeReport(out, answer)
-			} else {
-				err = writeAnswer(out, stylesFor(out), answer)
-			}
+			err = writeReport(cmd, answer, asJSON, func(b *bytes.Buffer, st styles) { writeAnswer(b, st, answer) })
 			if err == nil && answer.Problem != "" {
 				err = errors.New("the gateway would refuse the request: " + answer.Problem)
 			}
@@ -85,7 +79,7 @@ func readObject(cmd *cobra.Command, flag, value string) (*fastjson.Value, error)
 }
 
 // writeAnswer writes an answer for people.
-func writeAnswer(w io.Writer, st styles, a *inspect.Answer) error {
+func writeAnswer(b *bytes.Buffer, st styles, a *inspect.Answer) {
 	var rows [][]cell
 	add := func(label, text string) { rows = append(rows, plainRow(label, text)) }
 	about := a.Kind
@@ -119,11 +113,8 @@ func writeAnswer(w io.Writer, st styles, a *inspect.Answer) error {
 			label = ""
 		}
 	}
-	var b bytes.Buffer
-	new(columns).write(&b, st, rows...)
-	writeRows(&b, st, a)
-	_, err := w.Write(b.Bytes())
-	return err
+	new(columns).write(b, st, rows...)
+	writeRows(b, st, a)
 }
 
 // writeRows writes for each row why it matches or does not.
