@@ -18,7 +18,6 @@ import (
 
 func exportCommand() *cobra.Command {
 	var client gatewayClient
-	var filter traceFlags
 	var file string
 	cmd := &cobra.Command{
 		Use:   "export",
@@ -39,7 +38,7 @@ with caddy reload.`,
 			if err := client.resolve(); err != nil {
 				return err
 			}
-			values, err := filter.values(time.Now())
+			values, err := filterValues(cmd, time.Now())
 			if err != nil {
 				return err
 			}
@@ -60,7 +59,7 @@ with caddy reload.`,
 		},
 	}
 	client.addFlags(cmd)
-	filter.addFlags(cmd)
+	addFilterFlags(cmd)
 	cmd.Flags().StringVarP(&file, "output", "o", "", "The file to write; default: the standard output")
 	return cmd
 }
@@ -100,21 +99,16 @@ func copyLines(w io.Writer, lines io.Reader) (n int, err error) {
 		if err == io.EOF && len(line) == 0 {
 			return n, out.Flush()
 		}
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
 		if err != nil {
 			// The lines before are whole: they are written.
-			return n, errors.Join(fmt.Errorf("the export broke off after %s (the gateway's log says more): %w", plural(n, "line"), noEOF(err)), out.Flush())
+			return n, errors.Join(fmt.Errorf("the export broke off after %s (the gateway's log says more): %w", plural(n, "line"), err), out.Flush())
 		}
 		if _, err := out.Write(visible.JSON(line)); err != nil {
 			return n, err
 		}
 		n++
 	}
-}
-
-// noEOF returns io.ErrUnexpectedEOF for an end within a line.
-func noEOF(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -119,41 +120,63 @@ func decode(text []byte, answer any) error {
 	return nil
 }
 
-// traceFlags are the flags that choose traces.
-type traceFlags struct {
-	since, until, kind, key, apiKey, status, provider, model, code, finish, state, chain, conversation string
-	metadata                                                                                           []string
+// filterFlags are the flags that choose traces by a text. They are parameters of
+// the admin API, with hyphens: --api-key is api_key.
+var filterFlags = [...]struct{ name, usage string }{
+	{"kind", "prompt, endpoint or remoteconfig"},
+	{"key", "Of the definition with this key"},
+	{"api-key", "Asked for with the API key of this name"},
+	{"status", "ok, error, or an HTTP status"},
+	{"provider", "Answered by this provider"},
+	{"model", "Answered by this model"},
+	{"code", "Failed with this error code"},
+	{"finish-reason", "stop, tool_calls, length or content_filter"},
+	{"state", "started, ended or interrupted"},
+	{"chain-id", "With metrics of this chain"},
+	{"conversation-id", "With metrics of this conversation"},
 }
 
-func (f *traceFlags) addFlags(cmd *cobra.Command) {
+// addFilterFlags adds --since, --until, and the named filter flags or, without a
+// name, all of them and --metadata.
+func addFilterFlags(cmd *cobra.Command, names ...string) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.since, "since", "", "From when on: a time (RFC 3339), a date, or how long ago, such as 2h or 7d")
-	flags.StringVar(&f.until, "until", "", "Until when, likewise")
-	flags.StringVar(&f.kind, "kind", "", "prompt, endpoint or remoteconfig")
-	flags.StringVar(&f.key, "key", "", "Of the definition with this key")
-	flags.StringVar(&f.apiKey, "api-key", "", "Asked for with the API key of this name")
-	flags.StringVar(&f.status, "status", "", "ok, error, or an HTTP status")
-	flags.StringVar(&f.provider, "provider", "", "Answered by this provider")
-	flags.StringVar(&f.model, "model", "", "Answered by this model")
-	flags.StringVar(&f.code, "code", "", "Failed with this error code")
-	flags.StringVar(&f.finish, "finish-reason", "", "stop, tool_calls, length or content_filter")
-	flags.StringVar(&f.state, "state", "", "started, ended or interrupted")
-	flags.StringVar(&f.chain, "chain-id", "", "With metrics of this chain")
-	flags.StringVar(&f.conversation, "conversation-id", "", "With metrics of this conversation")
-	flags.StringArrayVar(&f.metadata, "metadata", nil, "With this member of the metadata, as NAME=VALUE; repeatable")
+	flags.String("since", "", "From when on: a time (RFC 3339), a date, or how long ago, such as 2h or 7d")
+	flags.String("until", "", "Until when, likewise")
+	for _, f := range filterFlags {
+		if len(names) == 0 || slices.Contains(names, f.name) {
+			flags.String(f.name, "", f.usage)
+		}
+	}
+	if len(names) == 0 {
+		flags.StringArray("metadata", nil, "With this member of the metadata, as NAME=VALUE; repeatable")
+	}
 }
 
-// values returns the parameters of the admin API. A time such as 2h ago is fixed
-// here, so that all pages of a list count from one instant.
-func (f *traceFlags) values(now time.Time) (url.Values, error) {
-	values := url.Values{
-		"kind": {f.kind}, "key": {f.key}, "api_key": {f.apiKey}, "status": {f.status}, "provider": {f.provider}, "model": {f.model},
-		"code": {f.code}, "finish_reason": {f.finish}, "state": {f.state}, "chain_id": {f.chain}, "conversation_id": {f.conversation},
+// filterValues returns the filter flags as parameters of the admin API. A time
+// such as 2h ago is fixed here, so that all pages of a list count from one
+// instant.
+func filterValues(cmd *cobra.Command, now time.Time) (url.Values, error) {
+	values := url.Values{}
+	for _, f := range filterFlags {
+		if flag := cmd.Flags().Lookup(f.name); flag != nil {
+			values.Set(strings.ReplaceAll(f.name, "-", "_"), flag.Value.String())
+		}
 	}
-	if err := addTimes(values, f.since, f.until, now); err != nil {
-		return nil, err
+	var times [2]time.Time
+	for i, name := range [...]string{"since", "until"} {
+		at, err := adminapi.ParsePast("--"+name, cmd.Flags().Lookup(name).Value.String(), now)
+		if err != nil {
+			return nil, err
+		}
+		if times[i] = at; !at.IsZero() {
+			values.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
 	}
-	for _, member := range f.metadata {
+	if !times[0].IsZero() && !times[1].IsZero() && !times[0].Before(times[1]) {
+		return nil, errors.New("--since must be before --until")
+	}
+	members, _ := cmd.Flags().GetStringArray("metadata") // none of a command without the flag
+	for _, member := range members {
 		name, value, err := splitMember(member)
 		if err != nil {
 			return nil, err
@@ -173,22 +196,4 @@ func splitMember(member string) (name, value string, err error) {
 		value = `""` // the empty text, as JSON: an empty parameter asks for nothing
 	}
 	return name, value, nil
-}
-
-// addTimes adds the times of --since and --until to the parameters.
-func addTimes(values url.Values, since, until string, now time.Time) error {
-	var times [2]time.Time
-	for i, flag := range [...]struct{ name, text string }{{"since", since}, {"until", until}} {
-		at, err := adminapi.ParsePast("--"+flag.name, flag.text, now)
-		if err != nil {
-			return err
-		}
-		if times[i] = at; !at.IsZero() {
-			values.Set(flag.name, at.UTC().Format(time.RFC3339Nano))
-		}
-	}
-	if !times[0].IsZero() && !times[1].IsZero() && !times[0].Before(times[1]) {
-		return errors.New("--since must be before --until")
-	}
-	return nil
 }

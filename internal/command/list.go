@@ -23,7 +23,6 @@ import (
 type traceList struct {
 	cmd    *cobra.Command
 	client gatewayClient
-	filter traceFlags
 	values url.Values
 	limit  int
 	every  time.Duration

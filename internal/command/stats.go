@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 
 func statsCommand() *cobra.Command {
 	var client gatewayClient
-	var since, until, kind, key, interval string
+	var interval string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "stats",
@@ -41,10 +40,11 @@ The gateway is asked by its admin API, as with caddy reload.`,
 			if err := client.resolve(); err != nil {
 				return err
 			}
-			values := url.Values{"kind": {kind}, "key": {key}, "interval": {interval}}
-			if err := addTimes(values, since, until, time.Now()); err != nil {
+			values, err := filterValues(cmd, time.Now())
+			if err != nil {
 				return err
 			}
+			values.Set("interval", interval)
 			var text json.RawMessage
 			if err := client.get("/cadenza/stats", values, &text); err != nil {
 				return err
@@ -70,15 +70,12 @@ The gateway is asked by its admin API, as with caddy reload.`,
 			if answer.Pending > 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "recorded and not counted yet: %d\n", answer.Pending)
 			}
-			_, err := out.Write(b.Bytes())
+			_, err = out.Write(b.Bytes())
 			return err
 		},
 	}
 	client.addFlags(cmd)
-	cmd.Flags().StringVar(&since, "since", "", "From when on: a time (RFC 3339), a date, or how long ago, such as 2h or 7d")
-	cmd.Flags().StringVar(&until, "until", "", "Until when, likewise")
-	cmd.Flags().StringVar(&kind, "kind", "", "prompt, endpoint or remoteconfig")
-	cmd.Flags().StringVar(&key, "key", "", "Of the definition with this key")
+	addFilterFlags(cmd, "kind", "key")
 	cmd.Flags().StringVar(&interval, "interval", "all", "hour, day or all")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the statistics as JSON")
 	return cmd

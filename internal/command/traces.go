@@ -54,7 +54,7 @@ The gateway is asked by its admin API, as with caddy reload.`,
 				return l.story(args[0])
 			}
 			var err error
-			if l.values, err = l.filter.values(time.Now()); err != nil {
+			if l.values, err = filterValues(cmd, time.Now()); err != nil {
 				return err
 			}
 			if l.limit < 1 && !(follow && l.limit == 0) {
@@ -70,7 +70,7 @@ The gateway is asked by its admin API, as with caddy reload.`,
 		},
 	}
 	l.client.addFlags(cmd)
-	l.filter.addFlags(cmd)
+	addFilterFlags(cmd)
 	cmd.Flags().IntVarP(&l.limit, "limit", "n", adminapi.DefaultTraces, "How many traces to show at most; with --follow, how many older ones")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "Show traces as they are recorded, too")
 	cmd.Flags().BoolVar(&l.asJSON, "json", false, "Write each trace as a line of JSON")
