@@ -1,0 +1,296 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/visible"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// shownTrace is a trace as the admin API gives it.
+type shownTrace struct{ trace.Record }
+
+// row returns the trace as a row of the list.
+func (t *shownTrace) row(st styles) []cell {
+	status := cell{t.outcome(), ""}
+	switch {
+	case t.Code != "" || t.State == trace.StateInterrupted:
+		status.color = st.red
+	case t.State == trace.StateStarted || t.wasCut():
+		status.color = st.yellow
+	}
+	tokens := ""
+	if t.HasUsage {
+		tokens = strconv.FormatInt(t.TotalTokens, 10)
+	}
+	return []cell{
+		plainCell(timeText(t.Time)), plainCell(t.Kind.String()), plainCell(visible.Line(t.Key)), plainCell(visible.Line(t.decided())), status,
+		plainCell(visible.Line(target(t.Provider, t.Model))), plainCell(elapsed(t.Latency)), plainCell(tokens), {t.ID.String(), st.dim},
+	}
+}
+
+// decided returns the variant that answered or, without one, the row.
+func (t *shownTrace) decided() string {
+	return cmp.Or(t.Variant, t.Row, "default")
+}
+
+// outcome returns the state, the error or the status of the answer.
+func (t *shownTrace) outcome() string {
+	switch {
+	case t.State == trace.StateStarted || t.State == trace.StateInterrupted:
+		return t.State.String()
+	case t.Code != "":
+		return strings.TrimSpace(visible.Line(statusText(t.Status) + " " + t.Code))
+	}
+	text := statusText(t.Status)
+	if t.Cached {
+		text += " cached"
+	}
+	if t.wasCut() {
+		text += " " + t.FinishReason
+	}
+	return strings.TrimSpace(visible.Line(text))
+}
+
+// wasCut reports whether a limit or a policy cut the answer.
+func (t *shownTrace) wasCut() bool {
+	return t.FinishReason == "length" || t.FinishReason == "content_filter"
+}
+
+func statusText(status int) string {
+	if status == 0 {
+		return ""
+	}
+	return strconv.Itoa(status)
+}
+
+func target(provider, model string) string {
+	if provider == "" || model == "" {
+		return provider + model
+	}
+	return provider + "/" + model
+}
+
+// tokensText returns text such as "12 prompt, 34 completion, 46 in all", of those
+// that are not nil.
+func tokensText(prompt, completion, total *int64) string {
+	var parts []string
+	for _, tokens := range [...]struct {
+		count *int64
+		of    string
+	}{{prompt, "prompt"}, {completion, "completion"}, {total, "in all"}} {
+		if tokens.count != nil {
+			parts = append(parts, fmt.Sprintf("%d %s", *tokens.count, tokens.of))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// shownStory is a trace with its metrics and its definition.
+type shownStory struct {
+	Trace      *shownTrace     `json:"trace"`
+	Metrics    []trace.Metrics `json:"metrics"`
+	Definition *struct {
+		Version   string    `json:"version"`
+		Ordinal   int64     `json:"ordinal"`
+		FirstSeen time.Time `json:"first_seen"`
+	} `json:"definition"`
+}
+
+// story asks for one trace and writes all that the gateway knows of it.
+func (l *traceList) story(id string) error {
+	var text json.RawMessage
+	if err := l.client.get("/cadenza/traces/"+url.PathEscape(id), nil, &text); err != nil {
+		return err
+	}
+	out := l.cmd.OutOrStdout()
+	if l.asJSON {
+		var b bytes.Buffer
+		if err := json.Compact(&b, text); err != nil {
+			return err
+		}
+		_, err := out.Write(append(visible.JSON(b.Bytes()), '\n'))
+		return err
+	}
+	var story shownStory
+	if err := decode(text, &story); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	story.write(&b, stylesFor(out), id)
+	_, err := out.Write(b.Bytes())
+	return err
+}
+
+// write writes the story for people: the decision and the attempts, then the
+// metrics, then the content.
+func (s *shownStory) write(b *bytes.Buffer, st styles, id string) {
+	t := s.Trace
+	if t == nil {
+		fmt.Fprintf(b, "%s has metrics and no trace: they were reported without one, or it is past the retention\n", visible.Line(id))
+	} else {
+		t.write(b, st, s)
+	}
+	s.writeMetrics(b, st)
+	if t == nil {
+		return
+	}
+	writeBlock(b, st, "metadata", layoutContent(t.Metadata))
+	writeBlock(b, st, "context", layoutContent(t.Context))
+	writeBlock(b, st, "variables", layoutContent(t.Variables))
+	writeMessages(b, st, t.Messages)
+	writeBlock(b, st, "response", layoutContent(t.Response))
+	writeBlock(b, st, "tool calls", layoutContent(t.ToolCalls))
+}
+
+// write writes the decision, the outcome and the attempts.
+func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
+	var rows [][]cell
+	add := func(label, text string) {
+		if text != "" {
+			rows = append(rows, []cell{{label, st.dim}, plainCell(text)})
+		}
+	}
+	add("trace", t.ID.String())
+	add("time", timeText(t.Time))
+	add("key", visible.Line(fmt.Sprintf("%s (%s)", t.Key, t.Kind)))
+	add("asked by", visible.Line(fmt.Sprintf("%s (workspace %s)", cmp.Or(t.APIKey, "no key"), t.Workspace)))
+	version := ""
+	if t.Version != "" {
+		version = t.Version
+		if d := s.Definition; d != nil {
+			version += fmt.Sprintf(", number %d of this key, first seen %s", d.Ordinal, d.FirstSeen.UTC().Format(time.RFC3339))
+		}
+		if t.Revision != "" {
+			version += " (revision " + t.Revision + ")"
+		}
+	}
+	add("version", visible.Line(version))
+	if t.Prompt != "" {
+		add("prompt", visible.Line(fmt.Sprintf("%s (version %s)", t.Prompt, t.PromptVersion)))
+	}
+	add("row", visible.Line(cmp.Or(t.Row, "default")))
+	add("variant", visible.Line(t.Variant))
+	add("model", visible.Line(target(t.Provider, t.Model)))
+	color := ""
+	if t.Code != "" || t.State == trace.StateInterrupted {
+		color = st.red
+	}
+	rows = append(rows, []cell{{"status", st.dim}, {t.outcome(), color}})
+	add("finish", visible.Line(t.FinishReason))
+	took := elapsed(t.Latency)
+	if t.FirstToken != 0 {
+		took += ", the first content after " + elapsed(t.FirstToken)
+	}
+	add("took", took)
+	if t.HasUsage {
+		add("tokens", tokensText(&t.PromptTokens, &t.CompletionTokens, &t.TotalTokens))
+	}
+	add("cost", dollars(t.Cost))
+	for _, note := range t.Notes {
+		add("note", visible.Line(note))
+	}
+	new(columns).write(b, st, rows...)
+	if len(t.Attempts) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%sattempts%s\n", st.bold, st.reset)
+	table := columns{right: []bool{false, true, false, false, true}}
+	rows = rows[:0]
+	for i, a := range t.Attempts {
+		result := cell{strings.TrimSpace(statusText(a.Status) + " " + visible.Line(a.Code)), st.green}
+		if a.Code != "" {
+			result.color = st.red
+		}
+		at := "at " + cmp.Or(elapsed(a.Started), "0 ms")
+		rows = append(rows, []cell{
+			plainCell(" "), plainCell(strconv.Itoa(i + 1)), plainCell(visible.Line(target(a.Provider, a.Model))), result,
+			plainCell(at), plainCell(attemptText(&a)),
+		})
+	}
+	table.write(b, st, rows...)
+}
+
+// attemptText returns the times and tokens of an attempt.
+func attemptText(a *trace.Attempt) string {
+	parts := []string{"took " + cmp.Or(elapsed(a.Latency), "0.00 ms")}
+	if a.FirstToken != 0 {
+		parts = append(parts, "first content after "+elapsed(a.FirstToken))
+	}
+	if a.Wait != 0 {
+		parts = append(parts, "waited "+elapsed(a.Wait))
+	}
+	if a.PromptTokens+a.CompletionTokens > 0 {
+		tokens := fmt.Sprintf("%d + %d tokens", a.PromptTokens, a.CompletionTokens)
+		if a.Estimated {
+			tokens += " (estimated)"
+		}
+		parts = append(parts, tokens)
+	}
+	if a.Hedge {
+		parts = append(parts, "a hedge")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (s *shownStory) writeMetrics(b *bytes.Buffer, st styles) {
+	if len(s.Metrics) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%smetrics%s\n", st.bold, st.reset)
+	for _, m := range s.Metrics {
+		var parts []string
+		add := func(name, value string) {
+			if value != "" {
+				parts = append(parts, name+" "+value)
+			}
+		}
+		if m.Score != nil {
+			add("score", strconv.FormatFloat(*m.Score, 'g', -1, 64))
+		}
+		add("latency", millis(m.Latency))
+		add("round trip", millis(m.RoundtripTime))
+		add("tokens:", tokensText(m.PromptTokens, m.CompletionTokens, m.TotalTokens))
+		for _, text := range [...]struct {
+			name  string
+			value *string
+		}{{"chain", m.ChainID}, {"conversation", m.ConversationID}} {
+			if text.value != nil {
+				add(text.name, visible.Line(*text.value))
+			}
+		}
+		if len(m.Metadata) > 0 {
+			add("metadata", visible.Line(string(m.Metadata)))
+		}
+		line := timeText(m.Time)
+		if m.APIKey != "" {
+			line += " by " + visible.Line(m.APIKey)
+		}
+		fmt.Fprintf(b, "  %s: %s\n", line, strings.Join(parts, ", "))
+		if m.LLMResponse != nil {
+			writeIndented(b, "    ", *m.LLMResponse)
+		}
+	}
+}
+
+// writeMessages writes each message below its role.
+func writeMessages(b *bytes.Buffer, st styles, text []byte) {
+	var messages []struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	if json.Unmarshal(text, &messages) != nil {
+		writeBlock(b, st, "messages", layoutContent(text))
+		return
+	}
+	for _, m := range messages {
+		writeBlock(b, st, visible.Line(m.Role), cmp.Or(m.Content, " "))
+	}
+}
