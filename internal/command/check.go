@@ -25,10 +25,10 @@ func checkCommand() *cobra.Command {
 		Short: "Loads a workspace, analyses its tables and runs its tests",
 		Long: `
 Loads a workspace as the gateway would, analyses its tables and runs its tests.
-Exits with status 1 when there is an error: the gateway would not serve the
-workspace. Warnings only count with --strict. Remarks, which are often meant
-so, never do; --all adds rows with different values that match the same context
-and contexts that only the default answers.`,
+Exits with status 1 if there is an error: the gateway would not serve the
+workspace. With --strict a warning counts as an error. A remark, which is often
+intended, never does; --all adds rows with different values that match the same
+context, and contexts that only the default answers.`,
 		Example: "  caddy cadenza check ./definitions\n  caddy cadenza check --strict --json ./definitions",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

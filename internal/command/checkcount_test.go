@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A report tells twenty warnings of a kind and how many more there are, for
-// people and for machines, and counts them all.
+// A report shows twenty warnings of a kind and the number of the rest, for people
+// and for machines, and counts them all.
 func TestCheckCountsWarnings(t *testing.T) {
 	dir := t.TempDir()
 	writeFiles(t, dir, "remoteconfigs/c.yaml", "type: boolean\ndefault: true\n")

@@ -29,9 +29,9 @@ func init() {
 		Short: "Checks and evaluates Cadenza's definitions, and shows a gateway's traces",
 		Long: `
 Tools for a workspace: a directory with context.yaml and the folders prompts,
-endpoints and remoteconfigs. They use the engine that the gateway uses, and
-need neither a running gateway nor a Caddyfile. traces, stats, export and erase
-ask a running gateway, through its admin API.
+endpoints and remoteconfigs. They use the same engine as the gateway, and need
+neither a running gateway nor a Caddyfile. traces, stats, export and erase ask a
+running gateway by its admin API.
 
 A command that fails says why on the standard error and exits with status 1.`,
 		CobraFunc: func(cmd *cobra.Command) {

@@ -22,11 +22,11 @@ func diffCommand() *cobra.Command {
 		Long: `
 Compares two workspaces, given by their directories: which definitions were
 added, removed and changed, and for tables, which contexts get another answer.
-For each pair of rows that answered and answer such contexts one example is
-shown. A definition can also be affected without having been changed: by the
-data model, or by another configuration that it asks for.
+There is one example for each pair of the row that answered and the row that
+answers now. A definition that was not changed can be affected: by the data
+model, or by another configuration that it asks for.
 
-What lies in the past is not compared; --at moves the present.`,
+The comparison begins at the present; --at moves it.`,
 		Example: "  git worktree add /tmp/main main\n  caddy cadenza diff /tmp/main/definitions ./definitions",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -24,12 +24,12 @@ Erases what a running gateway has recorded of a conversation, or with a member
 of the metadata such as a user's id: traces, the metrics on them, and the
 answers that are kept for repeated requests. The bytes are overwritten in the
 gateway's database, and its sinks are told to erase the same. Backups and
-exports are not reached.
+exports stay as they are.
 
-A VALUE such as 8842 or true is looked for as a number or truth value and as a
-text; in quotes of its own ('"8842"'), only as a text.
+A VALUE such as 8842 or true matches the number or truth value and the text; in
+quotes of its own ('"8842"'), the text only.
 
-Nothing is erased without --yes. The gateway is asked by its admin API, as with
+Without --yes nothing is erased. The gateway is asked by its admin API, as with
 caddy reload.`,
 		Example: "  caddy cadenza erase --metadata user_id=u-8842 --yes",
 		Args:    cobra.NoArgs,

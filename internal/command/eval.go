@@ -21,10 +21,10 @@ func evalCommand() *cobra.Command {
 		Use:   "eval DIR KEY",
 		Short: "Shows what a request would be answered, and why",
 		Long: `
-Shows what a definition of a workspace answers: the value of a remote
-configuration, a rendered prompt, or the prompt that an endpoint sends to its
-model, with the row of the table that decided. --explain says of every row why
-it matches, or which of its cells is the first that does not.
+Shows the answer of a definition: the value of a remote configuration, a
+rendered prompt, or the prompt that an endpoint sends to its model, with the row
+of the table that decided. --explain says for each row why it matches, or which
+of its cells is the first that does not.
 
 Context and variables are JSON, or YAML in one line, which needs fewer quotes.
 @FILE reads them from a file, @- from the standard input.`,
@@ -64,7 +64,7 @@ Context and variables are JSON, or YAML in one line, which needs fewer quotes.
 	cmd.Flags().StringVar(&variables, "variables", "", "The request's variables, for prompts and endpoints")
 	cmd.Flags().StringVar(&at, "at", "", "When the request comes (RFC 3339 or a date); default: now")
 	cmd.Flags().StringVar(&kind, "kind", "", "prompt, endpoint or remoteconfig, where several have the key")
-	cmd.Flags().BoolVar(&explain, "explain", false, "Say of every row why it does or does not match")
+	cmd.Flags().BoolVar(&explain, "explain", false, "Say for each row why it matches or not")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the answer as JSON")
 	return cmd
 }

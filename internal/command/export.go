@@ -23,15 +23,15 @@ func exportCommand() *cobra.Command {
 		Use:   "export",
 		Short: "Writes a running gateway's traces and metrics as JSON lines",
 		Long: `
-Writes all that a running gateway has recorded in a time range, oldest first,
-as JSON lines: each {"trace": {…}, "metrics": [{…}]}, where metrics without a
-trace stand alone. --since and --until take a time (RFC 3339), a date, or how
-long ago it was, such as 2h or 7d; the other flags choose traces as those of
-traces do.
+Writes all traces and metrics that a running gateway has recorded in a time
+range, oldest first, as JSON lines: {"trace": {…}, "metrics": [{…}]}. Metrics
+without a trace have a line of their own. --since and --until take a time (RFC
+3339), a date, or how long ago it was, such as 2h or 7d. The other flags choose
+traces as those of traces do.
 
-A file (--output) is there once it is whole, and readable for nobody else: it
-may hold what was asked and answered. The gateway is asked by its admin API, as
-with caddy reload.`,
+A file (--output) appears once it is whole. Only its owner can read it: it may
+hold questions and answers. The gateway is asked by its admin API, as with caddy
+reload.`,
 		Example: "  caddy cadenza export --since 2026-11-01 --until 2026-12-01 -o november.jsonl",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -26,11 +26,11 @@ func fmtCommand() *cobra.Command {
 		Short: "Aligns the matrices of definition files",
 		Long: `
 Aligns the cells of every matrix below the names of their columns. Only spaces
-between cells change; comments and everything else stay as they are. Rows that
-span several lines, and JSON files, are left alone.
+between cells change. Rows that span several lines, and JSON files, are left
+alone.
 
-Of a folder, all YAML files in it are laid out. Without a flag the result is
-written to the standard output.`,
+In a folder, all YAML files are laid out. Without a flag the result is written
+to the standard output.`,
 		Example: "  caddy cadenza fmt -w ./definitions\n  caddy cadenza fmt --check ./definitions",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,7 +57,7 @@ written to the standard output.`,
 	}
 	cmd.Flags().BoolVarP(&write, "write", "w", false, "Change the files")
 	cmd.Flags().BoolVar(&diff, "diff", false, "Show what would change")
-	cmd.Flags().BoolVar(&check, "check", false, "List the files that would change, and exit with status 1 when there are any")
+	cmd.Flags().BoolVar(&check, "check", false, "List the files that would change, and exit with status 1 if there are any")
 	cmd.MarkFlagsMutuallyExclusive("write", "diff", "check")
 	return cmd
 }

@@ -141,7 +141,7 @@ var filterFlags = [...]struct{ name, usage string }{
 func addFilterFlags(cmd *cobra.Command, names ...string) {
 	flags := cmd.Flags()
 	flags.String("since", "", "From when on: a time (RFC 3339), a date, or how long ago, such as 2h or 7d")
-	flags.String("until", "", "Until when, likewise")
+	flags.String("until", "", "Until when, as --since")
 	for _, f := range filterFlags {
 		if len(names) == 0 || slices.Contains(names, f.name) {
 			flags.String(f.name, "", f.usage)

@@ -29,8 +29,8 @@ func keyCommand() *cobra.Command {
 		Short: "Makes an API key and its entry for a keys file",
 		Long: `
 Makes a random API key and prints it, this once, with its entry for a keys file
-(the option keys of the Caddyfile), which only holds the key's digest. To revoke
-the key, add "revoked": true to its entry.`,
+(the option keys of the Caddyfile). The entry only holds the key's digest. To
+revoke the key, add "revoked": true to the entry.`,
 		Example: "  caddy cadenza key mobile-app",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -23,10 +23,10 @@ func schemaCommand() *cobra.Command {
 		Short: "Writes JSON Schemas of the definition files, for editors",
 		Long: `
 Writes the JSON Schemas of a workspace's files into its folder .schema, and
-says how to have an editor use them. They know the fields of the workspace's
-data model, so write them again when context.yaml changes.
+shows the settings with which an editor uses them. They hold the fields of the
+workspace's data model: write them again when context.yaml changes.
 
-With --kind one schema is written to the standard output, and nothing else.`,
+With --kind, one schema is written to the standard output and nothing else.`,
 		Example: "  caddy cadenza schema ./definitions\n  caddy cadenza schema --kind prompt",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

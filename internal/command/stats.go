@@ -24,14 +24,14 @@ func statsCommand() *cobra.Command {
 		Short: "Counts a running gateway's answers per key and variant",
 		Long: `
 Counts the answers of a running gateway per key and variant: errors, times,
-tokens, costs and the scores that were reported; length and filtered are the
-answers that a limit of tokens or a content policy cut. Of a remote
-configuration, the row that decided stands for the variant. Times are those that 50, 95 and 99 of
-100 answers took at most, within 5 %.
+tokens, costs and the scores that were reported. length and filtered are the
+answers that a limit of tokens or a content policy cut. For a remote
+configuration, the variant is the row that decided. Times are those that 50, 95
+and 99 of 100 answers took at most, within 5 %.
 
 --since and --until take a time (RFC 3339), a date, or how long ago it was,
-such as 2h or 7d; they are widened to whole hours. --interval splits by hour or
-by day (of UTC).
+such as 2h or 7d. They are widened to whole hours. --interval splits by hour or
+by day (UTC).
 
 The gateway is asked by its admin API, as with caddy reload.`,
 		Example: "  caddy cadenza stats --since 7d --interval day --key support_chat",

@@ -30,18 +30,17 @@ func tracesCommand() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "traces [ID]",
-		Short: "Lists the traces of a running gateway, or tells all about one",
+		Short: "Lists the traces of a running gateway, or shows all about one",
 		Long: `
-Lists the newest traces of a workspace of a running gateway, or tells all that
-is known of one: what was decided, the attempts at providers, the metrics that
-were reported, and what was asked and answered where the log policy keeps that.
+Lists the newest traces of a workspace of a running gateway, or shows all about
+one: the decision, the attempts at providers, the metrics that were reported,
+and the question and the answer if the log policy keeps them.
 
-Traces are chosen by the flags, all of which must apply. --since and --until
-take a time (RFC 3339), a date, or how long ago it was, such as 2h or 7d. A
-VALUE of --metadata such as 8842 or true is looked for as a number or truth
-value and as a text; in quotes of its own ('"8842"'), only as a text. --follow
-shows traces as they are recorded, until it is interrupted; it waits while the
-gateway restarts.
+A trace must pass all flags. --since and --until take a time (RFC 3339), a date,
+or how long ago it was, such as 2h or 7d. A VALUE of --metadata such as 8842 or
+true matches the number or truth value and the text; in quotes of its own
+('"8842"'), the text only. --follow shows traces as they are recorded, until it
+is interrupted; it waits while the gateway restarts.
 
 The gateway is asked by its admin API, as with caddy reload.`,
 		Example: "  caddy cadenza traces --status error --since 2h\n  caddy cadenza traces --key support_chat --follow",
