@@ -385,8 +385,9 @@ func secretOption(d *caddyfile.Dispenser, value *secret.Reference) error {
 }
 
 // parseHandler makes the parser of a directive that takes no argument and no
-// block.
-func parseHandler(newHandler func() caddyhttp.MiddlewareHandler) httpcaddyfile.UnmarshalHandlerFunc {
+// block. Caddy writes the handler as JSON at once, so all uses of the directive
+// share an empty one.
+func parseHandler(handler caddyhttp.MiddlewareHandler) httpcaddyfile.UnmarshalHandlerFunc {
 	return func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		h.Next() // the directive's name
 		directive := h.Val()
@@ -396,7 +397,7 @@ func parseHandler(newHandler func() caddyhttp.MiddlewareHandler) httpcaddyfile.U
 		if h.NextBlock(0) {
 			return nil, h.Errf("%s takes no options here, found %q: its options stand in the global cadenza block", directive, h.Val())
 		}
-		return newHandler(), nil
+		return handler, nil
 	}
 }
 

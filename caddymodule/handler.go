@@ -10,7 +10,7 @@ import (
 
 func init() {
 	caddy.RegisterModule(new(Handler))
-	httpcaddyfile.RegisterHandlerDirective("cadenza", parseHandler(func() caddyhttp.MiddlewareHandler { return new(Handler) }))
+	httpcaddyfile.RegisterHandlerDirective("cadenza", parseHandler(new(Handler)))
 }
 
 // Handler answers all of the gateway's routes: `POST` requests to
@@ -47,10 +47,7 @@ type Handler struct{ appModule }
 
 // CaddyModule returns the Caddy module information.
 func (*Handler) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{
-		ID:  "http.handlers.cadenza",
-		New: func() caddy.Module { return new(Handler) },
-	}
+	return caddy.ModuleInfo{ID: "http.handlers.cadenza", New: func() caddy.Module { return new(Handler) }}
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
@@ -76,8 +73,5 @@ func (m *appModule) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// Interface guards
-var (
-	_ caddy.Provisioner           = (*Handler)(nil)
-	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
-)
+// Interface guard
+var _ caddy.Provisioner = (*appModule)(nil)

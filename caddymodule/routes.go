@@ -12,20 +12,15 @@ import (
 )
 
 func init() {
-	// Caddy's documentation is made from the source: it reads these lines as they
-	// are.
+	// Caddy's documentation tool runs no code: it reads these lines as they are.
 	caddy.RegisterModule(new(PromptsHandler))
 	caddy.RegisterModule(new(EndpointsHandler))
 	caddy.RegisterModule(new(RemoteConfigsHandler))
 	caddy.RegisterModule(new(MetricsHandler))
-	registerDirective("cadenza_prompts", func() caddyhttp.MiddlewareHandler { return new(PromptsHandler) })
-	registerDirective("cadenza_endpoints", func() caddyhttp.MiddlewareHandler { return new(EndpointsHandler) })
-	registerDirective("cadenza_remoteconfigs", func() caddyhttp.MiddlewareHandler { return new(RemoteConfigsHandler) })
-	registerDirective("cadenza_metrics", func() caddyhttp.MiddlewareHandler { return new(MetricsHandler) })
-}
-
-func registerDirective(directive string, newHandler func() caddyhttp.MiddlewareHandler) {
-	httpcaddyfile.RegisterHandlerDirective(directive, parseHandler(newHandler))
+	httpcaddyfile.RegisterHandlerDirective("cadenza_prompts", parseHandler(new(PromptsHandler)))
+	httpcaddyfile.RegisterHandlerDirective("cadenza_endpoints", parseHandler(new(EndpointsHandler)))
+	httpcaddyfile.RegisterHandlerDirective("cadenza_remoteconfigs", parseHandler(new(RemoteConfigsHandler)))
+	httpcaddyfile.RegisterHandlerDirective("cadenza_metrics", parseHandler(new(MetricsHandler)))
 }
 
 // PromptsHandler answers requests for prompts on the path that its route
@@ -39,10 +34,7 @@ type PromptsHandler struct{ appModule }
 
 // CaddyModule returns the Caddy module information.
 func (*PromptsHandler) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{
-		ID:  "http.handlers.cadenza_prompts",
-		New: func() caddy.Module { return new(PromptsHandler) },
-	}
+	return caddy.ModuleInfo{ID: "http.handlers.cadenza_prompts", New: func() caddy.Module { return new(PromptsHandler) }}
 }
 
 func (h *PromptsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
@@ -61,10 +53,7 @@ type EndpointsHandler struct{ appModule }
 
 // CaddyModule returns the Caddy module information.
 func (*EndpointsHandler) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{
-		ID:  "http.handlers.cadenza_endpoints",
-		New: func() caddy.Module { return new(EndpointsHandler) },
-	}
+	return caddy.ModuleInfo{ID: "http.handlers.cadenza_endpoints", New: func() caddy.Module { return new(EndpointsHandler) }}
 }
 
 func (h *EndpointsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
@@ -83,10 +72,7 @@ type RemoteConfigsHandler struct{ appModule }
 
 // CaddyModule returns the Caddy module information.
 func (*RemoteConfigsHandler) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{
-		ID:  "http.handlers.cadenza_remoteconfigs",
-		New: func() caddy.Module { return new(RemoteConfigsHandler) },
-	}
+	return caddy.ModuleInfo{ID: "http.handlers.cadenza_remoteconfigs", New: func() caddy.Module { return new(RemoteConfigsHandler) }}
 }
 
 func (h *RemoteConfigsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
@@ -106,10 +92,7 @@ type MetricsHandler struct{ appModule }
 
 // CaddyModule returns the Caddy module information.
 func (*MetricsHandler) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{
-		ID:  "http.handlers.cadenza_metrics",
-		New: func() caddy.Module { return new(MetricsHandler) },
-	}
+	return caddy.ModuleInfo{ID: "http.handlers.cadenza_metrics", New: func() caddy.Module { return new(MetricsHandler) }}
 }
 
 func (h *MetricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
@@ -123,15 +106,3 @@ func (h *MetricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ cad
 	h.app.gateway.Serve(w, r, path)
 	return nil
 }
-
-// Interface guards
-var (
-	_ caddy.Provisioner           = (*PromptsHandler)(nil)
-	_ caddyhttp.MiddlewareHandler = (*PromptsHandler)(nil)
-	_ caddy.Provisioner           = (*EndpointsHandler)(nil)
-	_ caddyhttp.MiddlewareHandler = (*EndpointsHandler)(nil)
-	_ caddy.Provisioner           = (*RemoteConfigsHandler)(nil)
-	_ caddyhttp.MiddlewareHandler = (*RemoteConfigsHandler)(nil)
-	_ caddy.Provisioner           = (*MetricsHandler)(nil)
-	_ caddyhttp.MiddlewareHandler = (*MetricsHandler)(nil)
-)
