@@ -12,10 +12,10 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// The work bounds of the analysis, in steps of rules.Analysis.Budget. A single
-// table may take tableBudget, and rowBudget for each of its rows, which is
-// enough for those that can be looked at one by one; many tables share
-// loadBudget, so that a large workspace still loads within its time.
+// The bounds of the analysis, in steps of rules.Analysis.Budget. One table may take
+// tableBudget, and rowBudget for each of its rows, which is enough where each row
+// can be checked by itself. All tables share loadBudget, so that a large workspace
+// still loads within its time.
 const (
 	tableBudget    = 500_000
 	rowBudget      = 64
@@ -23,14 +23,14 @@ const (
 	loadBudget     = 10_000_000
 )
 
-// analysed is a table that is to be analysed.
+// analysed is a table to analyse.
 type analysed struct {
 	def   *Definition
 	table *rules.Table
 	equal func(a, b int) bool
 }
 
-// tables are all tables of a snapshot that have a row.
+// tables returns the tables of a snapshot that have a row.
 func (s *Snapshot) tables() []analysed {
 	var list []analysed
 	for d := range s.All() {
@@ -46,9 +46,9 @@ func (s *Snapshot) tables() []analysed {
 	return slices.DeleteFunc(list, func(a analysed) bool { return len(a.table.Rows()) == 0 })
 }
 
-// analyse looks for mistakes in the tables, except in those where it has and
-// nothing it depends on has changed. That rows of a table with hit: unique
-// overlap with different values is an error, all else a warning.
+// analyse looks for mistakes in the tables. It takes over the findings of an earlier
+// analysis for tables of which nothing has changed. An overlap of rows with
+// different values is an error in a table with hit: unique; all else is a warning.
 func (l *loader) analyse(now time.Time) {
 	tables := l.snapshot.tables()
 	if len(tables) == 0 {
@@ -81,7 +81,7 @@ func (l *loader) analyse(now time.Time) {
 	}
 }
 
-// analysis is what was found in a table.
+// analysis holds the findings of one table.
 type analysis struct {
 	at       time.Time
 	errs     document.Errors
@@ -101,7 +101,7 @@ func (t *analysed) analyse(now time.Time, budget int) *analysis {
 	return r
 }
 
-// exampleOf words the witness of a finding.
+// exampleOf returns the text for the witness of a finding.
 func exampleOf(f rules.Finding, now time.Time) string {
 	if f.Witness == "" || f.Kind == rules.Gap {
 		return ""
@@ -113,37 +113,37 @@ func exampleOf(f rules.Finding, now time.Time) string {
 	return text
 }
 
-// Remark asks for a kind of remarks.
+// Remark selects a kind of remarks.
 type Remark uint8
 
 // The kinds of remarks.
 const (
-	// RemarkNoContext: a row needs no field, and yet a request without a
-	// context gets the default.
+	// RemarkNoContext: a row needs no field, but a request without a context gets
+	// the default.
 	RemarkNoContext Remark = 1 << iota
 	// RemarkOverlaps: rows with different values match the same context, so
 	// their order decides.
 	RemarkOverlaps
 	// RemarkGaps: a context that only the default answers.
 	RemarkGaps
-	// RemarkLists: a cell says what a list must not have, and does not match
-	// where there is no list.
+	// RemarkLists: a cell excludes values of a list, and does not match where
+	// there is no list.
 	RemarkLists
-	// RemarkKeys: a remote configuration has a key that old clients take for a
-	// part of an error.
+	// RemarkKeys: a remote configuration has a key that old clients read as part
+	// of an error.
 	RemarkKeys
 )
 
-// RemarksUsual are the kinds that are of use without being asked for.
+// RemarksUsual are the kinds that are reported by default.
 const RemarksUsual = RemarkNoContext | RemarkLists | RemarkKeys
 
 // errorMembers are the keys under which old clients look for an error in every
 // answer.
 var errorMembers = []string{"error", "message", "name", "status_code"}
 
-// Remarks looks for what is worth knowing of the tables and most often meant.
-// It takes its time: at most about half a second for a table. now is the
-// instant from which on schedules are looked at.
+// Remarks returns what is worth knowing of the tables, although it is mostly
+// intended. It takes up to about half a second for each table. Schedules are
+// considered from now on.
 func (s *Snapshot) Remarks(now time.Time, kinds Remark) []Warning {
 	var remarks []Warning
 	for _, key := range errorMembers {
@@ -186,7 +186,7 @@ func (s *Snapshot) needsNoField(t *rules.Table, now time.Time) (rules.Row, bool)
 	if len(names) == 0 {
 		return rules.Row{}, false
 	}
-	// A context that says nothing is one all the same.
+	// An empty context is checked against the data model, too.
 	nothing := fastjson.MustParse(s.Model.ContextJSON([]string{"null"}))
 	const later = 100 * 365 * 24 * time.Hour
 	for _, at := range []time.Time{now, now.Add(later)} {
@@ -201,12 +201,12 @@ func (s *Snapshot) needsNoField(t *rules.Table, now time.Time) (rules.Row, bool)
 	return rules.Row{}, false
 }
 
-// MaxWarnings is how many warnings of a kind are told of a workspace. One cause
-// may have a hundred thousand, a line each in the log of every loading.
+// MaxWarnings is how many warnings of each kind a workspace reports. One cause may
+// lead to a hundred thousand, with a line each in the log of every loading.
 const MaxWarnings = 20
 
-// sortWarnings sorts by file, line and column, and leaves out what is too much
-// of a kind.
+// sortWarnings sorts by file, line and column, and leaves out the warnings of a kind
+// beyond MaxWarnings.
 func sortWarnings(list []Warning) []Warning {
 	slices.SortStableFunc(list, func(a, b Warning) int {
 		return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
@@ -232,7 +232,7 @@ func sortWarnings(list []Warning) []Warning {
 	return kept
 }
 
-// CountWarnings is how many warnings a list stands for.
+// CountWarnings returns the number of warnings in a list, with those left out.
 func CountWarnings(list []Warning) int {
 	n := 0
 	for _, w := range list {

@@ -6,13 +6,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// The bounds of how long an answer may be given again.
+// The bounds of the time for which an answer is cached.
 const (
 	minCacheTTL = time.Second
 	maxCacheTTL = 30 * 24 * time.Hour
 )
 
-// decodeCache reads how long an endpoint's answers are given again.
+// decodeCache reads how long an endpoint's answers are cached.
 func decodeCache(n *document.Node, errs *document.Errors) time.Duration {
 	if n.IsNull() || !n.CheckMembers(errs, "cache", "ttl") {
 		return 0

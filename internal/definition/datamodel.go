@@ -9,9 +9,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/regular"
 )
 
-// ReadDataModel reads a workspace's data model as its file has it, for tools
-// that show or compare it. It is nil where the workspace has none. The error
-// is a *document.MultiError for a file with a mistake.
+// ReadDataModel reads a workspace's data model as it is in its file, for tools that
+// show or compare it. It returns nil where the workspace has none. For a file with
+// a mistake the error is a *document.MultiError.
 func ReadDataModel(dir string) (*document.Node, error) {
 	for _, name := range []string{"context.yaml", "context.yml", "context.json"} {
 		path := filepath.Join(dir, name)

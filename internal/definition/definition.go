@@ -23,7 +23,7 @@ func noun(kind trace.Kind) string {
 	return kind.String()
 }
 
-// LogPolicy is how much of an answer its trace keeps.
+// LogPolicy says how much of an answer its trace keeps.
 type LogPolicy uint8
 
 // The log policies. Unset leaves the choice to the workspace.
@@ -37,17 +37,17 @@ const (
 // logPolicies are the words for log policies, by value.
 var logPolicies = []string{"", "none", "metadata", "content"}
 
-// LogPolicies returns the words for log policies, the least that is recorded
-// first.
+// LogPolicies returns the words for log policies, from the one that records the
+// least.
 func LogPolicies() []string { return logPolicies[1:] }
 
-// ParseLogPolicy returns the policy of a word, and reports whether there is one.
+// ParseLogPolicy returns the policy with the word, and whether there is one.
 func ParseLogPolicy(word string) (policy LogPolicy, known bool) {
 	i := slices.Index(LogPolicies(), word)
 	return LogPolicy(i + 1), i >= 0
 }
 
-// String is the policy's word in definitions, empty for Unset.
+// String returns the policy's word in definitions. It is empty for Unset.
 func (p LogPolicy) String() string {
 	if int(p) < len(logPolicies) {
 		return logPolicies[p]
@@ -59,15 +59,15 @@ func (p LogPolicy) String() string {
 type Warning struct {
 	Pos     document.Position
 	Message string
-	// More is how many warnings of one kind this one stands for, which are left
-	// out from its place on; 0 for a warning itself.
+	// More is the number of warnings of one kind that were left out; the first
+	// of them was at Pos. It is 0 for a warning itself.
 	More int
-	// Kind is the same for warnings of the same cause. It is not for people.
+	// Kind is equal for warnings of the same cause. It is not shown.
 	Kind string
 }
 
-// String is file:line:column: message, without line and column where the
-// warning is about the file itself.
+// String returns file:line:column: message, without line and column where the
+// warning is about the whole file.
 func (w Warning) String() string {
 	if w.Pos.Line == 0 {
 		return w.Pos.File + ": " + w.Message
@@ -106,16 +106,16 @@ type Definition struct {
 	cost    int
 }
 
-// Cost is about what it takes to pick an answer by the context, in
-// nanoseconds, as rules.Table estimates it.
+// Cost returns the estimate of rules.Table for picking an answer by the context, in
+// nanoseconds.
 func (d *Definition) Cost() int { return d.cost }
 
-// Content is the definition in canonical JSON: what it says, without regard
-// to its file, formatting, comments or order of members. Variants stand with
+// Content returns the definition as canonical JSON. It does not depend on the
+// file's name, formatting, comments or order of members. Variants are in it with
 // all they inherit. It must not be changed.
 func (d *Definition) Content() []byte { return d.content }
 
-// size is how many bytes the definition has when it is written out.
+// size returns the length of the content in bytes.
 func (d *Definition) size() int { return len(d.content) }
 
 // All yields every definition, by kind and key.

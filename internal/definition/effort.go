@@ -14,34 +14,34 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// The ceilings of what a workspace makes of its files.
+// The ceilings of what the files of a workspace expand to.
 const (
 	// MaxNodes is how many values and keys the definitions of a workspace may
-	// have together, those that aliases repeat counted each time. They stay in
-	// memory, some 250 bytes each with what is made of them.
+	// have together. Those that aliases repeat are counted each time. They stay
+	// in memory, with about 250 bytes each.
 	MaxNodes = 1_000_000
-	// MaxContent is how many bytes a definition may have that is written out:
-	// its variants with all that they inherit, its values with what a patch
-	// leaves of the default. All definitions of a workspace may have MaxBytes.
+	// MaxContent bounds the content of one definition in bytes: its variants with
+	// all that they inherit, its values with the default that they patch. The
+	// contents of all definitions of a workspace may have MaxBytes.
 	MaxContent = 8 << 20
-	// MaxPatterns is how many bytes the regular expressions of all tables may
-	// take together, about, by rules.Table.PatternSize.
+	// MaxPatterns bounds the memory of the regular expressions of all tables, in
+	// bytes as rules.Table.PatternSize estimates them.
 	MaxPatterns = 128 << 20
-	// LoadTimeout is how long the work of a loading may take: parsing, checks,
-	// tests and the analysis of tables, without reading the files and waiting
-	// for other loadings. Definitions that take longer are refused.
+	// LoadTimeout bounds the work of one loading: parsing, checks, tests and the
+	// analysis of tables. Reading the files and waiting for other loadings do not
+	// count. Definitions that take longer are refused.
 	LoadTimeout = 10 * time.Second
 )
 
-// longestLoad is LoadTimeout, but in tests whose every step takes many times as
-// long.
+// longestLoad is LoadTimeout. Tests in which every step takes many times as long
+// raise it.
 var longestLoad = LoadTimeout
 
-// turns has one workspace of the process loaded at a time, so that many that
-// change at once take no more of the processors and of the memory than one.
+// turns lets the process load one workspace at a time, so that many that change at
+// once use no more processors and memory than one.
 var turns = make(chan struct{}, 1)
 
-// turn waits until it is this loading's turn, which ends with done.
+// turn waits until this loading may run. Its turn ends with done.
 func turn(ctx context.Context) (done func(), err error) {
 	select {
 	case turns <- struct{}{}:
@@ -51,26 +51,26 @@ func turn(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// besides is how many processors a loading may use in a process that answers
-// requests meanwhile: all but one.
+// besides is how many processors a loading may use while the process answers
+// requests: all but one.
 func besides() int { return max(runtime.GOMAXPROCS(0)-1, 1) }
 
-// largeLoad is how many bytes a loading allocates that gives memory back.
+// largeLoad is from how many allocated bytes on a loading gives memory back.
 const largeLoad = 128 << 20
 
-// givingBack is whether memory is being given back right now.
+// givingBack reports whether memory is being given back.
 var givingBack atomic.Bool
 
-// allocated is how many bytes the process has allocated since it began.
+// allocated returns how many bytes the process has allocated since it began.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// giveBack gives the memory that a large loading took back to the system, in
-// the background: the collector would keep much of it for minutes. before is
-// what was allocated when the loading began.
+// giveBack returns the memory of a large loading to the system, in the background.
+// The garbage collector would keep much of it for minutes. before is the value of
+// allocated when the loading began.
 func giveBack(before uint64) {
 	if allocated()-before < largeLoad || !givingBack.CompareAndSwap(false, true) {
 		return
@@ -81,17 +81,17 @@ func giveBack(before uint64) {
 	}()
 }
 
-// effort is what takes the time of a loading.
+// effort measures what a loading takes.
 type effort struct {
 	begun time.Time
 
-	mu   sync.Mutex // guards what follows, what took longest so far
+	mu   sync.Mutex // guards the fields below, of what took longest so far
 	pos  document.Position
 	what string
 	took time.Duration
 }
 
-// spent notes how long something took.
+// spent records how long something took.
 func (e *effort) spent(took time.Duration, pos document.Position, what string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,11 +100,11 @@ func (e *effort) spent(took time.Duration, pos document.Position, what string) {
 	}
 }
 
-// stopped reports whether the loading is to end: it takes too long, nobody
-// waits for it any more, or what it makes is too large.
+// stopped reports whether the loading must end: because it takes too long, was
+// cancelled, or exceeds a ceiling.
 func (l *loader) stopped() bool { return l.ctx.Err() != nil || l.full.Load() }
 
-// gaveUp is the error of a loading that was stopped.
+// gaveUp returns the error of a loading that was stopped.
 func (l *loader) gaveUp() error {
 	var errs document.Errors
 	switch {
@@ -127,15 +127,15 @@ func (l *loader) gaveUp() error {
 	return errs.Err()
 }
 
-// overflow ends the loading because of what it makes of the definitions.
+// overflow ends the loading because it exceeds a ceiling.
 func (l *loader) overflow(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	l.overfull.CompareAndSwap(nil, &text)
 	l.full.Store(true)
 }
 
-// grow counts what a file has, with what its aliases repeat. It may be called
-// in parallel.
+// grow counts the values and keys of a file, with those that its aliases repeat. It
+// may be called in parallel.
 func (l *loader) grow(nodes, bytes int) {
 	if n := l.nodes.Add(int64(nodes)); n > MaxNodes {
 		l.overflow("the definitions have more than %d values and keys together", MaxNodes)
@@ -153,7 +153,7 @@ func (l *loader) growPatterns(size int) {
 	}
 }
 
-// growContent counts what a definition is written out. It may be called in
+// growContent counts the bytes of a definition's content. It may be called in
 // parallel.
 func (l *loader) growContent(d *doc, bytes int, errs *document.Errors) {
 	if bytes > MaxContent {

@@ -18,8 +18,8 @@ const (
 	maxTimeout = time.Hour
 )
 
-// Endpoint is a prompt that the gateway has answered by a model. It is
-// immutable and safe for concurrent use.
+// Endpoint is a prompt that the gateway sends to a model, whose answer it returns.
+// It is immutable and safe for concurrent use.
 type Endpoint struct {
 	Definition
 	Prompt *Prompt
@@ -29,30 +29,30 @@ type Endpoint struct {
 	MaxAttempts int
 	// Fallback are the targets after the variant's own, as written.
 	Fallback []Target
-	// Weights are those of the targets, in the order of Targets: of the
-	// variant's own, then of the fallbacks; 0 for a target without one, nil
-	// where none has one. They must not be changed.
+	// Weights are the weights of the targets in the order of Targets: of the
+	// variant's own target, then of the fallbacks. A target without a weight has
+	// 0; Weights is nil where none has one. They must not be changed.
 	Weights []int
 	Timeout Timeout
-	// HedgeAfter is how long a request may go without an answer until the next
-	// target is asked beside the first; 0 means never.
+	// HedgeAfter is how long a request waits for an answer until the next target
+	// is called beside the first; 0 means never.
 	HedgeAfter time.Duration
-	// CacheTTL is how long a complete answer is given again to the same
-	// question; 0 means that every call asks.
+	// CacheTTL is how long a complete answer is cached for the same question; 0
+	// means never.
 	CacheTTL time.Duration
-	// Idempotency has a request with an idempotency key answered once: its
-	// answer is stored, and given again to its repetitions.
+	// Idempotency has the answer to a request with an idempotency key stored, and
+	// sent again where the request is repeated.
 	Idempotency bool
 	targets     map[*Variant][]Target
 }
 
-// Retry is how a target is tried again.
+// Retry says how a target is tried again.
 type Retry struct {
-	// Count is how many extra tries a target gets; nil leaves it to the policy
-	// of invocation.
+	// Count is how many extra tries a target gets; nil means the default of
+	// invoke.Policy.
 	Count *int
-	// OnCodes narrows the statuses of an upstream answer that are tried again;
-	// nil leaves them to the policy.
+	// OnCodes narrows the statuses of an upstream answer that are tried again; nil
+	// means all that the class of failure allows.
 	OnCodes []int
 }
 
@@ -67,18 +67,17 @@ type Timeout struct {
 type Target struct {
 	Provider string // the provider's instance name
 	Model    string
-	// Parameters are those set here; Endpoint.Targets adds what the variant
-	// sets.
+	// Parameters are those of the target itself; Endpoint.Targets adds those of
+	// the variant.
 	Parameters providers.Parameters
 	// Extra are raw parameters for this provider. It must not be changed.
 	Extra map[string]json.RawMessage
 }
 
-// Targets are the targets in the order they are tried when a variant of the
-// endpoint's prompt was picked: the variant's own, then the fallbacks, which
-// take over the variant's parameters where they set none of their own. Raw
-// parameters are not taken over: they are one provider's. The list must not be
-// changed.
+// Targets returns the targets of a variant in the order in which they are tried:
+// the variant's own, then the fallbacks. A fallback has the variant's parameters
+// where it sets none of its own, but not its raw parameters, which are for one
+// provider. The list must not be changed.
 func (e *Endpoint) Targets(v *Variant) []Target { return e.targets[v] }
 
 // endpointMembers are the members of an endpoint beside commonMembers.
@@ -182,8 +181,8 @@ func decodeFallback(n *document.Node, errs *document.Errors) []Target {
 	return targets
 }
 
-// decodeWeights reads the weights of the targets: the endpoint's own member is
-// that of the variant's target.
+// decodeWeights reads the weights of the targets. The endpoint's own weight is for
+// the variant's target.
 func (e *Endpoint) decodeWeights(l *loader, n *document.Node, errs *document.Errors) {
 	weights := []int{readWeight(n, errs)}
 	heaviest := 0 // of the fallbacks
@@ -214,7 +213,7 @@ func readWeight(n *document.Node, errs *document.Errors) int {
 	return int(v)
 }
 
-// decodeHedge reads hedge. What bounds the request decides first.
+// decodeHedge reads hedge. It is called after the timeout was read.
 func (e *Endpoint) decodeHedge(l *loader, n *document.Node, errs *document.Errors) {
 	if n.IsNull() || !n.CheckMembers(errs, "hedge", "after") {
 		return
@@ -237,7 +236,7 @@ func (e *Endpoint) decodeHedge(l *loader, n *document.Node, errs *document.Error
 	}
 }
 
-// decodeAttempts reads max_attempts. Every target gets one attempt at least.
+// decodeAttempts reads max_attempts, which allows at least one attempt a target.
 func (e *Endpoint) decodeAttempts(n *document.Node, errs *document.Errors) {
 	targets := 1 + len(e.Fallback)
 	e.MaxAttempts = max(invoke.DefaultMaxAttempts, targets)

@@ -21,7 +21,7 @@ import (
 const (
 	// MaxFiles is how many files a workspace may have.
 	MaxFiles = 20_000
-	// MaxBytes is how many bytes they may have together.
+	// MaxBytes is how many bytes the files may have together.
 	MaxBytes = 64 << 20
 	// maxFolders bounds how deep folders nest.
 	maxFolders = 32
@@ -42,12 +42,12 @@ type source struct {
 	data []byte
 	size int64
 	mod  time.Time
-	// plain tells that it is no link, so that it can be looked up from the
-	// folder it stands in.
+	// plain reports whether the file is no link, so that it can be looked up in
+	// its folder.
 	plain bool
 }
 
-// directory is a workspace's files as they were read.
+// directory holds a workspace's files as they were read.
 type directory struct {
 	dir      string
 	root     *os.Root
@@ -58,8 +58,8 @@ type directory struct {
 }
 
 // readDirectory reads all files of a workspace. Nothing outside of dir is
-// read: symbolic links that lead out of it are errors. While files change
-// under the reading it is repeated, a few times.
+// read: symbolic links that lead out of it are errors. Where files change while they
+// are read, all are read again, a few times.
 func readDirectory(dir string, errs *document.Errors) *directory {
 	const (
 		attempts = 5
@@ -138,14 +138,14 @@ func (d *directory) top(name string, errs *document.Errors) {
 	}
 }
 
-// folder reads the definitions of one kind. parents are the folders it stands
-// in, itself included.
+// folder reads the definitions of one kind. parents are the folders that it is in,
+// with itself.
 func (d *directory) folder(kind trace.Kind, name string, parents []fs.FileInfo, errs *document.Errors) {
 	if len(parents) > maxFolders {
 		errs.AddAt(d.position(name), "folders nest more than %d deep", maxFolders)
 		return
 	}
-	// Opened once, the folder saves every file the way to it.
+	// The folder is opened once, so that its path is not followed for each file.
 	here, err := d.root.OpenRoot(folderName(name))
 	if err != nil {
 		if !gone(err) {
@@ -191,8 +191,8 @@ func (d *directory) folder(kind trace.Kind, name string, parents []fs.FileInfo, 
 	}
 }
 
-// definition reads a file in a folder of definitions, if it is one. Unless it
-// is a link, here is the folder.
+// definition reads a file in a folder of definitions where its name is that of a
+// definition. here is the folder, nil where the file is a link.
 func (d *directory) definition(kind trace.Kind, name string, here *os.Root, errs *document.Errors) {
 	base, ok := definitionName(name)
 	if !ok {
@@ -207,8 +207,8 @@ func (d *directory) definition(kind trace.Kind, name string, here *os.Root, errs
 	}
 }
 
-// open opens a file from the folder it stands in, where that is given, else by
-// its whole name: it may have become a link meanwhile.
+// open opens a file in its folder where that is given, else by its whole path. The
+// file may have become a link meanwhile.
 func (d *directory) open(name string, here *os.Root) (*os.File, error) {
 	if here != nil {
 		if f, err := regular.OpenIn(here, path.Base(name)); err == nil {
@@ -218,7 +218,7 @@ func (d *directory) open(name string, here *os.Root) (*os.File, error) {
 	return regular.OpenIn(d.root, name)
 }
 
-// read reads one file, from the folder it stands in where that is given.
+// read reads one file, in its folder where that is given.
 func (d *directory) read(kind trace.Kind, name, key string, here *os.Root, errs *document.Errors) *source {
 	s := &source{path: name, kind: kind, key: key, plain: here != nil}
 	f, err := d.open(name, here)
@@ -235,7 +235,7 @@ func (d *directory) read(kind trace.Kind, name, key string, here *os.Root, errs 
 		return nil
 	}
 	s.size, s.mod = info.Size(), info.ModTime()
-	// One byte more tells a file that has grown.
+	// One byte more, to find out whether the file has grown.
 	s.data = make([]byte, min(s.size, document.MaxFileBytes)+1)
 	n, err := io.ReadFull(f, s.data)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -255,11 +255,11 @@ func (d *directory) read(kind trace.Kind, name, key string, here *os.Root, errs 
 	return nil
 }
 
-// full tells that a ceiling was met, so that reading stops.
+// full reports whether a ceiling was exceeded, so that reading stops.
 func (d *directory) full() bool { return d.bytes > MaxBytes || len(d.files) >= MaxFiles+1 }
 
-// settled reports whether the files are as they were when they were read: a file
-// that is being written may be read half.
+// settled reports whether the files are unchanged since they were read. A file that
+// is being written may have been read in part.
 func (d *directory) settled() bool {
 	var (
 		here *os.Root // the folder of the last file
@@ -295,13 +295,13 @@ func (d *directory) settled() bool {
 	return d.context == nil || d.context.unchanged(d.root, d.context.path)
 }
 
-// unchanged reports whether a file is as it was when it was read.
+// unchanged reports whether a file is the same as when it was read.
 func (s *source) unchanged(root *os.Root, name string) bool {
 	info, err := root.Stat(name)
 	return err == nil && info.Size() == s.size && info.ModTime().Equal(s.mod) && int64(len(s.data)) == min(s.size, document.MaxFileBytes+1)
 }
 
-// position is the beginning of a file, as the caller can open it.
+// position returns the beginning of a file by the path that the caller can open.
 func (d *directory) position(name string) document.Position {
 	return document.Position{File: d.file(name), Line: 1, Column: 1}
 }
@@ -328,7 +328,7 @@ func (d *directory) warn(name, format string, args ...any) {
 	d.warnings = append(d.warnings, Warning{Pos: document.Position{File: d.file(name)}, Message: fmt.Sprintf(format, args...), Kind: format})
 }
 
-// folderName is a folder's name by which nothing but a folder is opened: to
+// folderName returns a folder's name in a form that opens nothing but a folder: to
 // open a FIFO would wait for its writer.
 func folderName(name string) string { return name + "/" }
 
@@ -363,7 +363,7 @@ func definitionName(name string) (base string, ok bool) {
 // gone tells that nothing has the name.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// cause is an error without the path that its place already tells.
+// cause returns an error without the path, which is in its position already.
 func cause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

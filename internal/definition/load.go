@@ -17,15 +17,15 @@ import (
 
 // Load reads, checks and compiles the workspace in dir: its data model in
 // context.yaml and the definitions in the folders prompts, endpoints and
-// remoteconfigs. The error is a *document.MultiError with every mistake found,
-// at its place.
+// remoteconfigs. The error is a *document.MultiError with every mistake found and
+// its position.
 func Load(dir string) (*Snapshot, error) {
 	return load(context.Background(), dir, new(memory), runtime.GOMAXPROCS(0))
 }
 
-// loadAgain is Load with what the last loading of the directory left in m,
-// which it replaces, also when it fails. It leaves a processor to the requests
-// that are answered meanwhile, and ends early when the context does.
+// loadAgain is Load with the memory of the last loading in m. It replaces that
+// memory, also when it fails. It leaves one processor to the requests that are
+// answered meanwhile, and ends early when the context does.
 func loadAgain(ctx context.Context, dir string, m *memory) (*Snapshot, error) {
 	return load(ctx, dir, m, besides())
 }
@@ -43,20 +43,20 @@ func load(ctx context.Context, dir string, m *memory, workers int) (*Snapshot, e
 	return compile(ctx, d, m, workers, &errs)
 }
 
-// compile builds a snapshot from the files of a workspace, by so many workers
-// at a time. errs holds the mistakes met while reading them.
+// compile builds a snapshot from the files of a workspace, by so many workers at a
+// time. errs holds the mistakes found while the files were read.
 func compile(ctx context.Context, d *directory, m *memory, workers int, errs *document.Errors) (*Snapshot, error) {
 	s := &Snapshot{Warnings: d.warnings}
 	l := &loader{directory: d, ctx: ctx, workers: workers, errs: errs, snapshot: s, last: *m}
 	l.effort.begun = time.Now()
-	// A definition may be changed in place from here on: after a panic, and
-	// where the loading is given up, nothing is remembered.
+	// From here on a definition may be changed in place. So nothing is remembered
+	// after a panic, and where the loading is given up.
 	*m = memory{}
 	now := time.Now()
 	for _, step := range []func(){
 		l.parse,
 		func() { s.Model = l.decodeModel() },
-		// What a definition refers to is built before it.
+		// A definition is built after those that it refers to.
 		func() { s.RemoteConfigs = l.remoteConfigs() },
 		func() { s.Prompts = build(l, trace.KindPrompt, decodePrompt) },
 		func() { s.Endpoints = build(l, trace.KindEndpoint, decodeEndpoint) },
@@ -103,34 +103,34 @@ type loader struct {
 	broken   map[trace.Kind]map[string]bool // default keys of unreadable files
 	configs  map[string]*RemoteConfig
 	building []string      // the configurations being built, each for the one before
-	others   time.Duration // what the last of them took that is theirs whom it asks
+	others   time.Duration // the part of the last one's time that others took, which it refers to
 
 	mu    sync.Mutex // guards found
 	found []Warning
-	tests atomic.Int64 // that were run
+	tests atomic.Int64 // how many were run
 
 	effort effort
-	// What the definitions have together, and what is too much of that.
+	// The sizes of all definitions together, and the ceiling that was exceeded.
 	nodes, text, content, patterns atomic.Int64
 	full                           atomic.Bool
 	overfull                       atomic.Pointer[string]
 }
 
-// doc is a definition's file, read.
+// doc is a definition's parsed file.
 type doc struct {
 	kind trace.Kind
 	key  string
 	node *document.Node
 	file *file
-	// How it was built: fresh or as before, with these references, of which
-	// one may lead nowhere.
+	// How the definition was built: newly or taken over, with these references,
+	// of which one may name a definition that does not exist.
 	fresh      bool
 	refs       []ref
 	unresolved bool
-	patterns   int // of its table
+	patterns   int // bytes of its table's regular expressions
 }
 
-// parse reads the files' text, in parallel, and finds every definition's key.
+// parse parses the files in parallel and finds every definition's key.
 func (l *loader) parse() {
 	files := make([]*file, len(l.files))
 	place := func(i int) document.Position { return l.position(l.files[i].path) }
@@ -157,7 +157,7 @@ func (l *loader) parse() {
 	l.byKey = map[trace.Kind]map[string]*doc{trace.KindPrompt: {}, trace.KindEndpoint: {}, trace.KindRemoteConfig: {}}
 	l.broken = map[trace.Kind]map[string]bool{trace.KindPrompt: {}, trace.KindEndpoint: {}, trace.KindRemoteConfig: {}}
 	for i, f := range l.files {
-		f.data = nil // its text lives on in the nodes
+		f.data = nil // the nodes hold its text
 		l.next.files[f.path] = files[i]
 		if files[i].node == nil {
 			l.broken[f.kind][f.key] = true
@@ -170,8 +170,8 @@ func (l *loader) parse() {
 	}
 }
 
-// parseText reads a file's text, of which the directory keeps no more than is
-// needed to know that there is too much.
+// parseText parses a file. The directory keeps no more of the text than is needed to
+// know that there is too much.
 func (l *loader) parseText(f *source, errs *document.Errors) *document.Node {
 	name := l.file(f.path)
 	if document.TooLarge(name, f.size, errs) {
@@ -193,7 +193,7 @@ func (l *loader) parseFile(f *source, errs *document.Errors) *document.Node {
 	return n
 }
 
-// add takes a definition under its key.
+// add adds a definition under its key.
 func (l *loader) add(d *doc) {
 	at := d.node
 	if n := d.node.Get("key"); n != nil {
@@ -215,7 +215,7 @@ func (l *loader) add(d *doc) {
 	l.docs[d.kind] = append(l.docs[d.kind], d)
 }
 
-// keys are the known keys of a kind, for messages.
+// keys returns the known keys of a kind for messages.
 func (l *loader) keys(kind trace.Kind) []string {
 	keys := make([]string, len(l.docs[kind]))
 	for i, d := range l.docs[kind] {
@@ -224,10 +224,10 @@ func (l *loader) keys(kind trace.Kind) []string {
 	return keys
 }
 
-// parallel calls f for 0 to n-1 by the loader's workers and collects the
-// mistakes in the order of the calls. what is done with something, and where
-// that stands, is said of what takes too long. Calls that have not begun when
-// the loading is to end are left out. A panic of f becomes the caller's.
+// parallel calls f for 0 to n-1 by the loader's workers and collects the mistakes in
+// the order of the calls. what and the position of a call are for the message
+// where it takes too long. Calls that have not begun when the loading must end are
+// left out. parallel panics where f does.
 func (l *loader) parallel(what string, n int, place func(i int) document.Position, f func(i int, errs *document.Errors)) {
 	var (
 		next     atomic.Int64
@@ -275,7 +275,7 @@ func build[T any](l *loader, kind trace.Kind, decode func(*loader, *doc, *docume
 	return m
 }
 
-// warnAt notes something unintended. It may be called in parallel.
+// warnAt adds a warning. It may be called in parallel.
 func (l *loader) warnAt(n *document.Node, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,43 +8,43 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// memory is what one loading of a directory leaves for the next, so that an
-// edit costs what was edited: a file with the same content is not parsed again,
-// and a definition with the same file, data model and references is not built
-// again. The result is that of a loading from nothing. It is used by one
-// loading at a time; the zero value remembers nothing.
+// memory is what one loading of a directory keeps for the next, so that an edit costs
+// no more than the definitions edited. A file with the same content is not parsed
+// again, and a definition with the same file, data model and references is not
+// built again. The result is that of a loading without memory. One loading at a time
+// uses it; the zero value remembers nothing.
 //
-// It keeps the syntax trees, about as much again as the snapshot, which makes
-// an edit of the data model cheaper, too.
+// It keeps the syntax trees, which take about as much memory as the snapshot and
+// make an edit of the data model cheaper, too.
 type memory struct {
 	files   map[string]*file // by path below the directory
-	context *file            // what model was decoded from, or nil
+	context *file            // the file that model was decoded from, or nil
 	model   *rules.Model     // nil after a mistake in it
 }
 
-// file is a file's content, read.
+// file is a file's parsed content.
 type file struct {
 	sum  [sha256.Size]byte
 	node *document.Node  // nil for a file with a mistake
 	errs document.Errors // its mistakes
-	// What it has, with what its aliases repeat.
+	// Its values and keys, with those that its aliases repeat.
 	nodes, bytes int
-	// built is the definition in it, or nil where it has a mistake or refers
-	// to what isn't there.
+	// built is the definition in it, or nil where it has a mistake or refers to a
+	// definition that does not exist.
 	built *built
 }
 
-// built is a definition with all that went into it beside its file.
+// built is a definition with all that it was built from beside its file.
 type built struct {
 	definition any // *Prompt, *Endpoint or *RemoteConfig
-	size       int // of it, written out
+	size       int // of its content, in bytes
 	patterns   int // of its table
 	model      *rules.Model
 	refs       []ref
-	warnings   []Warning // of its decoding
-	tests      int       // how many it has, when they have passed
+	warnings   []Warning // from its decoding
+	tests      int       // how many it has, where all passed
 	passed     bool
-	analysis   *analysis // of its table, when that was done
+	analysis   *analysis // of its table, nil before it is done
 }
 
 // ref is a definition that another one refers to.
@@ -54,8 +54,8 @@ type ref struct {
 	target any // *Prompt or *RemoteConfig
 }
 
-// remembered returns a file's content: as it was the last time where that is
-// the same, otherwise from parse.
+// remembered returns a file's parsed content: that of the last loading where the
+// file has not changed, otherwise from parse.
 func (m *memory) remembered(path string, data []byte, parse func(*document.Errors) *document.Node) *file {
 	sum := sha256.Sum256(data)
 	if f := m.files[path]; f != nil && f.sum == sum {
@@ -68,7 +68,7 @@ func (m *memory) remembered(path string, data []byte, parse func(*document.Error
 	return f
 }
 
-// decodeModel decodes the data model unless it is the one of the last loading.
+// decodeModel decodes the data model unless it is that of the last loading.
 func (l *loader) decodeModel() *rules.Model {
 	if last := l.last; last.model != nil && last.context == l.next.context {
 		l.next.model = last.model
@@ -84,7 +84,7 @@ func (l *loader) decodeModel() *rules.Model {
 	return m
 }
 
-// buildOne decodes a definition unless all that goes into it is as it was.
+// buildOne decodes a definition unless all that it is built from is unchanged.
 func buildOne[T any](l *loader, d *doc, errs *document.Errors, decode func(*loader, *doc, *document.Errors) *T) *T {
 	if b := d.file.built; b != nil && b.model == l.snapshot.Model && l.sameRefs(b.refs) {
 		if t, ok := b.definition.(*T); ok {
@@ -108,7 +108,7 @@ func buildOne[T any](l *loader, d *doc, errs *document.Errors, decode func(*load
 	return t
 }
 
-// refer notes what a definition refers to.
+// refer records what a definition refers to.
 func (d *doc) refer(kind trace.Kind, key *document.Node, target any, found bool) {
 	if !found {
 		d.unresolved = true
@@ -117,8 +117,8 @@ func (d *doc) refer(kind trace.Kind, key *document.Node, target any, found bool)
 	d.refs = append(d.refs, ref{kind, key.Text, target})
 }
 
-// sameRefs reports whether references lead to the very same definitions. It
-// builds remote configurations that haven't been yet.
+// sameRefs reports whether references lead to the same definitions as before. It
+// builds remote configurations that are not built yet.
 func (l *loader) sameRefs(refs []ref) bool {
 	for _, r := range refs {
 		switch r.kind {
@@ -136,8 +136,8 @@ func (l *loader) sameRefs(refs []ref) bool {
 	return true
 }
 
-// keepWarnings keeps the warnings of the definitions that were decoded, and
-// repeats those of the others.
+// keepWarnings keeps the warnings of the definitions that were decoded and adds those
+// of the definitions that were not.
 func (l *loader) keepWarnings() {
 	fresh := make(map[string]*built)
 	var again []Warning
@@ -160,7 +160,7 @@ func (l *loader) keepWarnings() {
 	l.found = append(l.found, again...)
 }
 
-// testOnce runs the tests of a definition unless it is one that passed them.
+// testOnce runs the tests of a definition unless it passed them before.
 func (l *loader) testOnce(d *doc, errs *document.Errors, test func(*doc, *document.Errors)) {
 	b := d.file.built
 	if b != nil && b.passed {

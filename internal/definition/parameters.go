@@ -24,7 +24,7 @@ var parameterNames = []string{
 	"tool_choice", "toolChoice",
 }
 
-// maxSeed is the largest whole number that every reader of JSON keeps.
+// maxSeed is the largest whole number that every JSON parser reads exactly.
 const maxSeed = 1<<53 - 1
 
 // maxStop is how many stop texts a request may have.
@@ -32,8 +32,8 @@ const maxStop = 4
 
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
-// decodeParameters reads the parameters n gives over those p has. The ranges
-// are the widest that any known provider accepts.
+// decodeParameters reads the parameters in n over those in p. The ranges are the
+// widest that a known provider accepts.
 func decodeParameters(n *document.Node, p *providers.Parameters, errs *document.Errors) {
 	float := func(into **float64, lo, hi float64, spellings ...string) {
 		if m := spelled(n, errs, spellings); m != nil {
@@ -73,8 +73,8 @@ func decodeParameters(n *document.Node, p *providers.Parameters, errs *document.
 	}
 }
 
-// decodeStop reads a text or a list of texts. An empty list takes inherited
-// ones away; it is not nil.
+// decodeStop reads a text or a list of texts. An empty list is not nil: it removes
+// the inherited texts.
 func decodeStop(n *document.Node, errs *document.Errors) []string {
 	items := []*document.Node{n}
 	if n.Shape == document.Sequence {
@@ -94,8 +94,7 @@ func decodeStop(n *document.Node, errs *document.Errors) []string {
 	return stop
 }
 
-// spelled finds a member by any of its spellings, of which only one may be
-// given.
+// spelled finds a member by its spellings, of which only one may be used.
 func spelled(n *document.Node, errs *document.Errors, spellings []string) *document.Node {
 	var found *document.Node
 	for _, name := range spellings {
@@ -149,8 +148,8 @@ func eachParameter(p *providers.Parameters, f func(name, value string)) {
 	}
 }
 
-// inherit fills what p leaves unset. Who has no tools does not take over how
-// to choose among them.
+// inherit returns p with the parameters of from where p sets none. Without tools it
+// takes over no tool choice.
 func inherit(p, from providers.Parameters) providers.Parameters {
 	if p.ToolChoice == nil && (p.Tools == nil || len(p.Tools) > 0) {
 		p.ToolChoice = from.ToolChoice
@@ -204,7 +203,7 @@ func decodeExtra(n *document.Node, inherited map[string]json.RawMessage, errs *d
 	return extra
 }
 
-// content is a target as part of a definition's content.
+// content returns the target for a definition's content.
 func (t Target) content() content {
 	c := content{}
 	if t.Provider != "" {
@@ -213,8 +212,8 @@ func (t Target) content() content {
 	if t.Model != "" {
 		c["model"] = t.Model
 	}
-	// As it was written: a model may fill a schema's properties in the order in
-	// which it reads them.
+	// In the order of the file: a model may fill a schema's properties in the
+	// order in which it reads them.
 	eachParameter(&t.Parameters, func(name, value string) { c[name] = json.RawMessage(value) })
 	if len(t.Extra) > 0 {
 		extra := make(content, len(t.Extra))

@@ -8,7 +8,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
-// Prompt is a set of variants of which a table picks one by the context. It is
+// Prompt is a set of variants, of which a table picks one by the context. It is
 // immutable and safe for concurrent use.
 type Prompt struct {
 	Definition
@@ -16,7 +16,7 @@ type Prompt struct {
 	table     *rules.Table
 	variants  []*Variant
 	byOutcome []*Variant
-	fallback  *Variant // answers when no row does
+	fallback  *Variant // the variant where no row matches
 }
 
 // Select picks the variant for a context.
@@ -25,7 +25,7 @@ func (p *Prompt) Select(b *rules.Binding) (*Variant, rules.Decision) {
 	return p.Variant(d), d
 }
 
-// Variant is the variant of a decision of Table.
+// Variant returns the variant of a decision of Table.
 func (p *Prompt) Variant(d rules.Decision) *Variant {
 	if d.Outcome < 0 {
 		return p.fallback
@@ -33,17 +33,17 @@ func (p *Prompt) Variant(d rules.Decision) *Variant {
 	return p.byOutcome[d.Outcome]
 }
 
-// Table is the table that picks the variant.
+// Table returns the table that picks the variant.
 func (p *Prompt) Table() *rules.Table { return p.table }
 
-// Variables are the declared variables, to bind a request's.
+// Variables returns the declared variables, which bind those of a request.
 func (p *Prompt) Variables() *prompt.Variables { return p.vars }
 
-// Variants are all variants in the order of the file. The list must not be
+// Variants returns all variants in the order of the file. The list must not be
 // changed.
 func (p *Prompt) Variants() []*Variant { return p.variants }
 
-// Default is the variant that answers when no row of the table does.
+// Default returns the variant for a context that no row matches.
 func (p *Prompt) Default() *Variant { return p.fallback }
 
 // promptMembers are the members of a prompt beside its table and commonMembers.
@@ -81,7 +81,7 @@ func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
 	return p
 }
 
-// decodeDefault finds the variant that answers when no row does.
+// decodeDefault finds the variant for a context that no row matches.
 func (p *Prompt) decodeDefault(d *doc, set variantSet, errs *document.Errors) {
 	n := d.node.Get("default")
 	switch {

@@ -9,13 +9,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/rules"
 )
 
-// RemoteConfig is a value of which a table picks the version that suits the
-// context. It is immutable and safe for concurrent use.
+// RemoteConfig is a value that a table picks by the context. It is immutable and
+// safe for concurrent use.
 type RemoteConfig struct {
 	Definition
 	Type     string // boolean, string, number, list or object
 	table    *rules.Table
-	fallback []byte   // answers when no row does
+	fallback []byte   // the value where no row matches
 	values   [][]byte // by outcome
 	byValue  func() map[string][]int
 }
@@ -27,7 +27,7 @@ func (c *RemoteConfig) Evaluate(b *rules.Binding) ([]byte, rules.Decision) {
 	return c.Value(d), d
 }
 
-// Value is the value of a decision of Table: compact JSON, which must not be
+// Value returns the value of a decision of Table as compact JSON, which must not be
 // changed.
 func (c *RemoteConfig) Value(d rules.Decision) []byte {
 	if d.Outcome < 0 {
@@ -36,7 +36,7 @@ func (c *RemoteConfig) Value(d rules.Decision) []byte {
 	return c.values[d.Outcome]
 }
 
-// indexValues has outcomesOf find the outcomes by their values.
+// indexValues builds the index for outcomesOf.
 func (c *RemoteConfig) indexValues() {
 	c.byValue = sync.OnceValue(func() map[string][]int {
 		outcomes := make(map[string][]int)
@@ -49,7 +49,7 @@ func (c *RemoteConfig) indexValues() {
 	})
 }
 
-// outcomesOf are the outcomes of the table whose value is the given one.
+// outcomesOf returns the outcomes of the table that have the value.
 func (c *RemoteConfig) outcomesOf(value []byte) []int {
 	key, ok := valueKey(value)
 	if !ok {
@@ -58,7 +58,7 @@ func (c *RemoteConfig) outcomesOf(value []byte) []int {
 	return c.byValue()[key]
 }
 
-// valueKey is the same for the values that sameJSON finds equal.
+// valueKey returns a key that is equal for values that sameJSON finds equal.
 func valueKey(value []byte) (string, bool) {
 	var v any
 	if json.Unmarshal(value, &v) != nil {
@@ -67,13 +67,13 @@ func valueKey(value []byte) (string, bool) {
 	return string(canonicalJSON(v)), true
 }
 
-// Table is the table that picks the value.
+// Table returns the table that picks the value.
 func (c *RemoteConfig) Table() *rules.Table { return c.table }
 
-// Default is the value that answers when no row of the table does.
+// Default returns the value for a context that no row matches.
 func (c *RemoteConfig) Default() []byte { return c.fallback }
 
-// Values are the values of the table's outcomes. They must not be changed.
+// Values returns the values of the table's outcomes. They must not be changed.
 func (c *RemoteConfig) Values() [][]byte { return c.values }
 
 // The types of a remote configuration's value.
@@ -150,8 +150,8 @@ type valueReader struct {
 	merge  *document.Node // the default that values are patches of, or nil
 }
 
-// read checks a value and writes it as JSON. It returns nil for a value that
-// is not fit, which has been reported.
+// read checks a value and returns it as JSON, or nil after it has reported why the
+// value is not valid.
 func (v *valueReader) read(n *document.Node, what string, errs *document.Errors) []byte {
 	before := errs.Len()
 	if !v.fits(n, what, errs) {

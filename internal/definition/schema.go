@@ -11,15 +11,15 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// valueSchema is a JSON Schema that values are checked against. Nil checks
-// nothing.
+// valueSchema is a JSON Schema for values. A nil valueSchema accepts every value.
 type valueSchema struct {
 	compiled *jsonschema.Schema
 	meter    *schemaMeter
 }
 
-// The ceiling of a check, in steps: a part of the schema that is looked at for
-// a part of the value. Parts that refer to others more than once multiply.
+// The ceiling of a check in steps. One step checks a part of the value against a
+// part of the schema. The steps multiply where a part refers to another more than
+// once.
 const (
 	schemaSteps        = 100_000
 	schemaStepsForNode = 20 // and as many for each value and key
@@ -34,12 +34,12 @@ type schemaMeter struct {
 // errSchemaSteps ends a check that takes too many steps.
 var errSchemaSteps = errors.New("the check takes too many steps")
 
-// schemaVocabulary is the name of what has each part of a schema counted.
+// schemaVocabulary is the name of the vocabulary that counts steps.
 const schemaVocabulary = "cadenza:steps"
 
-// vocabulary has the meter told of each part of a schema that is looked at. It
-// has no words of its own: it takes the place of each part's format, which is
-// asked before all that leads to further parts.
+// vocabulary counts a step for each part of a schema that is checked. It has no
+// keywords of its own. It replaces each part's format, because the validator checks
+// formats before the keywords that lead to further parts.
 func (m *schemaMeter) vocabulary() *jsonschema.Vocabulary {
 	return &jsonschema.Vocabulary{
 		URL: schemaVocabulary,
@@ -72,16 +72,16 @@ func (m *schemaMeter) step() {
 // schemaURL names a definition's schema within the compiler.
 const schemaURL = "cadenza:schema"
 
-// noLoader refuses to fetch schemas: a definition stands for itself.
+// noLoader refuses to fetch schemas: a definition must be complete.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%s is not read: a schema can't refer to others, only to its own $defs", url)
 }
 
-// compileSchema compiles the schema in a definition, JSON Schema 2020-12
-// unless it names another draft.
-// A check ends early where stopped reports that the loading was given up.
+// compileSchema compiles the schema in a definition, JSON Schema 2020-12 unless it
+// names another draft. A check ends early where stopped reports that the loading
+// was given up.
 func compileSchema(n *document.Node, stopped func() bool, errs *document.Errors) *valueSchema {
 	if n.IsNull() {
 		return nil
@@ -121,7 +121,8 @@ func compileSchema(n *document.Node, stopped func() bool, errs *document.Errors)
 	return &valueSchema{s, meter}
 }
 
-// check reports where a value, given as a node and as JSON, breaks the schema.
+// check reports where a value does not match the schema. The value is given as a
+// node and as JSON.
 func (s *valueSchema) check(n *document.Node, raw []byte, errs *document.Errors) {
 	if s == nil {
 		return
@@ -163,7 +164,7 @@ func (s *valueSchema) validate(v any) (err error) {
 	return s.compiled.Validate(v)
 }
 
-// eachCause calls f for the errors that have no cause of their own.
+// eachCause calls f for each error that has no further cause.
 func eachCause(e *jsonschema.ValidationError, f func(*jsonschema.ValidationError)) {
 	if len(e.Causes) == 0 {
 		f(e)
@@ -173,7 +174,7 @@ func eachCause(e *jsonschema.ValidationError, f func(*jsonschema.ValidationError
 	}
 }
 
-// reason is an error's text, the place named as a JSON Pointer.
+// reason returns an error's text, with the place as a JSON Pointer.
 func reason(e *jsonschema.ValidationError) string {
 	return strings.TrimPrefix(e.Error(), "at '': ")
 }

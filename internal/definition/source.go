@@ -24,11 +24,11 @@ type Source struct {
 	loading sync.Mutex // held while a set is loaded and its news is spread
 	memory  memory     // of the last loading
 	read    func(ctx context.Context, dir string, m *memory) (*Snapshot, error)
-	// ctx ends with Close, and with it what is being loaded.
+	// ctx ends with Close. A loading under way ends with it.
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	subscribers map[int]func(*Snapshot, error)
 	nextID      int
 	watcher     *watcher
@@ -51,8 +51,8 @@ func Open(dir string) (*Source, error) {
 	return s, nil
 }
 
-// load loads the directory and turns a panic into an error: whatever a file
-// contains, the gateway goes on with the set it has.
+// load loads the directory. It turns a panic into an error, so that no file's
+// content can stop the gateway, which serves the last valid set on.
 func (s *Source) load() (snapshot *Snapshot, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -63,24 +63,23 @@ func (s *Source) load() (snapshot *Snapshot, err error) {
 	return s.read(s.ctx, s.dir, &s.memory)
 }
 
-// SlowLoad is after how long a loading that has not ended is reported.
+// SlowLoad is after how long a loading that still runs is reported.
 const SlowLoad = 10 * time.Second
 
-// SlowLoadError is the error of a directory that has been loading for longer
-// than SlowLoad. It is replaced by the outcome of the loading, if there ever is
-// one.
+// SlowLoadError is the error while a directory has been loading for longer than
+// SlowLoad. The outcome of the loading replaces it.
 type SlowLoadError struct {
 	Since time.Time
 }
 
-// Error says since when, and what is served meanwhile.
+// Error returns since when the loading runs, and what is served meanwhile.
 func (e *SlowLoadError) Error() string {
 	return fmt.Sprintf("the definitions have been loading since %s: the last good set is served meanwhile; if this does not end, undo the last edit and restart",
 		e.Since.UTC().Format(time.RFC3339))
 }
 
-// reportSlow has a loading that begins now reported once it takes longer than
-// SlowLoad. With the returned function it has ended, and so has the report.
+// reportSlow reports a loading that begins now once it takes longer than SlowLoad.
+// The returned function is called at the end of the loading.
 func (s *Source) reportSlow() (ended func()) {
 	var (
 		mu    sync.Mutex
@@ -105,14 +104,14 @@ func (s *Source) reportSlow() (ended func()) {
 	}
 }
 
-// Dir is the directory of the workspace.
+// Dir returns the directory of the workspace.
 func (s *Source) Dir() string { return s.dir }
 
-// Snapshot is the last valid set.
+// Snapshot returns the last valid set.
 func (s *Source) Snapshot() *Snapshot { return s.current.Load() }
 
-// LastError tells why the directory is not what is being served, or nil. It is
-// the error of the last loading, a *SlowLoadError while one takes long.
+// LastError returns why the directory is not what is being served, or nil. It is the
+// error of the last loading, or a *SlowLoadError while a loading takes long.
 func (s *Source) LastError() error {
 	if err := s.failure.Load(); err != nil {
 		return *err
@@ -120,11 +119,11 @@ func (s *Source) LastError() error {
 	return nil
 }
 
-// Subscribe has f called after every loading with news: with a new snapshot,
-// or with the served one and the error that keeps the directory from being
-// served, a *SlowLoadError while the loading goes on. Calls come one at a time, in order, and must not call Reload. The
-// subscription ends with cancel, during which a last call may still be under
-// way.
+// Subscribe calls f after every loading with news: with a new snapshot, or with the
+// served one and the error that keeps the directory from being served. While a
+// loading takes long the error is a *SlowLoadError. Calls come one at a time, in
+// order, and must not call Reload. The subscription ends with cancel, during which
+// a last call may still run.
 func (s *Source) Subscribe(f func(*Snapshot, error)) (cancel func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +137,8 @@ func (s *Source) Subscribe(f func(*Snapshot, error)) (cancel func()) {
 	}
 }
 
-// Reload loads the directory now and serves it if it is valid. Otherwise the
-// set served stays, and the error is that of LastError.
+// Reload loads the directory now and serves it if it is valid. Otherwise the served
+// set stays, and the error is that of LastError.
 func (s *Source) Reload() error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -149,7 +148,7 @@ func (s *Source) Reload() error {
 	next, err := s.load()
 	ended()
 	if err != nil && s.ctx.Err() != nil {
-		return err // the workspace was closed meanwhile: that is no news
+		return err // the workspace was closed meanwhile, which is no news
 	}
 	last, served := s.LastError(), s.Snapshot()
 	if err != nil {
@@ -161,7 +160,7 @@ func (s *Source) Reload() error {
 	}
 	s.failure.Store(nil)
 	s.current.Store(next)
-	// Files were touched, comments were edited: nobody needs to know.
+	// Files were touched or comments edited. That is no news.
 	if last == nil && next.Revision == served.Revision && sameWarnings(next.Warnings, served.Warnings) {
 		return nil
 	}
@@ -169,14 +168,15 @@ func (s *Source) Reload() error {
 	return nil
 }
 
-// sameWarnings compares warnings without their places, which every edit moves.
+// sameWarnings reports whether warnings are equal without their places, which every
+// edit moves.
 func sameWarnings(a, b []Warning) bool {
 	return slices.EqualFunc(a, b, func(a, b Warning) bool {
 		return a.Message == b.Message && a.Pos.File == b.Pos.File
 	})
 }
 
-// publish tells the subscribers, in the order they came.
+// publish calls the subscribers in the order in which they subscribed.
 func (s *Source) publish(snapshot *Snapshot, err error) {
 	s.mu.Lock()
 	calls := make([]func(*Snapshot, error), 0, len(s.subscribers))
@@ -189,8 +189,8 @@ func (s *Source) publish(snapshot *Snapshot, err error) {
 	}
 }
 
-// Watch begins to reload whenever the directory changes, until Close. Further
-// calls do nothing.
+// Watch reloads the directory whenever it changes, until Close. Further calls do
+// nothing.
 func (s *Source) Watch() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,8 +208,8 @@ func (s *Source) Watch() error {
 	return nil
 }
 
-// Close ends the watching and a reload under way, for which it waits. The last
-// snapshot stays usable.
+// Close ends the watching and cancels a reload under way, for whose end it waits. The
+// last snapshot stays usable.
 func (s *Source) Close() error {
 	s.cancel()
 	s.mu.Lock()

@@ -11,13 +11,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// maxPrerequisites is how many remote configurations may ask for each other's
-// values in a chain.
+// maxPrerequisites bounds a chain of remote configurations of which each has a
+// condition on the next one's value.
 const maxPrerequisites = 100
 
 // table compiles the table of a definition.
 func (l *loader) table(d *doc, errs *document.Errors) *rules.Table {
-	known := make(map[string]*rules.Prerequisite) // many rows ask for the same
+	known := make(map[string]*rules.Prerequisite) // many rows have the same one
 	opts := rules.Options{Key: d.key, Config: func(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
 		asked, err := json.Marshal([]any{key.Text, cellValue(value)})
 		if p := known[string(asked)]; p != nil && err == nil {
@@ -38,7 +38,7 @@ func (l *loader) table(d *doc, errs *document.Errors) *rules.Table {
 	return t
 }
 
-// remark takes over what decoding found. It may be called in parallel.
+// remark takes over the remarks of decoding. It may be called in parallel.
 func (l *loader) remark(remarks []rules.Remark) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,8 +47,8 @@ func (l *loader) remark(remarks []rules.Remark) {
 	}
 }
 
-// prerequisite resolves the condition that a remote configuration has a value,
-// or one of a list of values.
+// prerequisite resolves the condition that a remote configuration has a value, or
+// one of a list of values.
 func (l *loader) prerequisite(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
 	if l.broken[trace.KindRemoteConfig][key.Text] {
 		return nil
@@ -116,7 +116,7 @@ func (l *loader) remoteConfigs() map[string]*RemoteConfig {
 	return l.configs
 }
 
-// config builds a remote configuration unless that was done, after those it
+// config builds a remote configuration, unless it is built, after those that it
 // refers to.
 func (l *loader) config(d *doc, errs *document.Errors) *RemoteConfig {
 	if c, ok := l.configs[d.key]; ok {
@@ -134,7 +134,7 @@ func (l *loader) config(d *doc, errs *document.Errors) *RemoteConfig {
 	return c
 }
 
-// cycle describes how building came back to a configuration.
+// cycle returns the text for a chain of conditions that comes back to its begin.
 func (l *loader) cycle(key string) string {
 	for i, k := range l.building {
 		if k == key {

@@ -41,8 +41,7 @@ type testRun struct {
 	count *atomic.Int64
 	// stopped reports whether the loading was given up.
 	stopped func() bool
-	// check compares what a test expects of a definition's kind with what was
-	// decided.
+	// check compares what a test expects with the decision.
 	check func(test *document.Node, d rules.Decision)
 	known []string
 
@@ -69,7 +68,7 @@ func (r *testRun) run(def *document.Node) {
 	}
 }
 
-// one runs a single test.
+// one runs one test.
 func (r *testRun) one(test *document.Node) {
 	before := r.errs.Len()
 	at := r.instant(test)
@@ -91,7 +90,7 @@ func (r *testRun) one(test *document.Node) {
 	r.check(test, d)
 }
 
-// rowID names the row that answered.
+// rowID returns the id of the row that matched.
 func (r *testRun) rowID(d rules.Decision) string {
 	if d.Row < 0 {
 		return "default"
@@ -99,7 +98,7 @@ func (r *testRun) rowID(d rules.Decision) string {
 	return r.table.Rows()[d.Row].ID
 }
 
-// instant is when a test runs.
+// instant returns the time that a test is run for.
 func (r *testRun) instant(test *document.Node) time.Time {
 	n := test.Get("at")
 	if n == nil {
@@ -121,8 +120,8 @@ func (r *testRun) instant(test *document.Node) time.Time {
 	return testInstant
 }
 
-// value converts an object of a test to what a request would carry. It returns
-// nil where there is none.
+// value converts an object of a test to the value that a request would have. It
+// returns nil where there is none.
 func (r *testRun) value(n *document.Node, what string) *fastjson.Value {
 	if n.IsNull() {
 		return nil
@@ -203,7 +202,7 @@ func (l *loader) testRemoteConfig(d *doc, errs *document.Errors) {
 	r.run(d.node)
 }
 
-// sameJSON compares values, not text: 1.0 is 1.
+// sameJSON reports whether two texts are the same JSON value: 1.0 is 1.
 func sameJSON(a, b []byte) bool {
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)

@@ -11,8 +11,7 @@ import (
 // maxTools is how many tools a request may have.
 const maxTools = 128
 
-// functionName is what every provider takes for the name of a tool or of a
-// schema.
+// functionName matches the names of tools and schemas that every provider accepts.
 var functionName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
 
 // readName reads the name of a tool or of a schema.
@@ -28,7 +27,7 @@ func readName(n, of *document.Node, what string, errs *document.Errors) string {
 	return name
 }
 
-// readStrict reads the member strict, false where there is none.
+// readStrict reads the member strict. It returns false where there is none.
 func readStrict(n *document.Node, errs *document.Errors) bool {
 	m := n.Get("strict")
 	if m == nil {
@@ -38,8 +37,8 @@ func readStrict(n *document.Node, errs *document.Errors) bool {
 	return strict
 }
 
-// readSchema reads a JSON Schema that a model is to obey. Its members keep the
-// order of the file.
+// readSchema reads a JSON Schema for a model. Its members keep the order of the
+// file.
 func readSchema(n *document.Node, what string, errs *document.Errors) json.RawMessage {
 	if n.Shape != document.Mapping {
 		errs.Add(n, "%s must be a JSON Schema, this is %s", what, n.Describe())
@@ -52,8 +51,8 @@ func readSchema(n *document.Node, what string, errs *document.Errors) json.RawMe
 		}
 		errs.Add(at, "%s must be the schema of an object: give it type: object", what)
 	}
-	compileSchema(n, nil, errs) // nothing is checked against it here
-	// Compiling has reported what JSON can't write.
+	compileSchema(n, nil, errs) // only to report mistakes
+	// compileSchema has reported the values that JSON does not have.
 	return n.AppendJSON(nil, new(document.Errors))
 }
 
@@ -87,8 +86,8 @@ func decodeResponseFormat(n *document.Node, errs *document.Errors) *providers.Re
 	return f
 }
 
-// decodeTools reads a list of tools. An empty one takes inherited tools away;
-// it is not nil.
+// decodeTools reads a list of tools. An empty list is not nil: it removes the
+// inherited tools.
 func decodeTools(n *document.Node, errs *document.Errors) []providers.Tool {
 	if n.Shape != document.Sequence {
 		errs.Add(n, "tools must be a list of {name, description, parameters}, this is %s", n.Describe())
@@ -135,8 +134,7 @@ func decodeToolChoice(n *document.Node, errs *document.Errors) *providers.ToolCh
 	return nil
 }
 
-// mischosen tells what is wrong with the tool choice of a request, empty where
-// nothing is.
+// mischosen returns what is wrong with the tool choice of a request, or "".
 func mischosen(p *providers.Parameters) string {
 	c := p.ToolChoice
 	if c == nil || c.Mode == providers.ToolsNone {

@@ -13,11 +13,11 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// Variant is one wording of a prompt with the model and the parameters it is
-// meant for. It is immutable and safe for concurrent use.
+// Variant is one wording of a prompt with its model and parameters. It is immutable
+// and safe for concurrent use.
 type Variant struct {
 	Key string
-	// Name is the variant's own name, or its key where it gives none.
+	// Name is the variant's own name, or its key where it has none.
 	Name       string
 	Provider   string // empty where the prompt doesn't say
 	Model      string // empty where the prompt doesn't say
@@ -37,9 +37,9 @@ type message struct {
 	source string
 }
 
-// AppendJSON appends the prompt value that the API answers with: name,
-// messages, provider, model and the parameters that are set. values must be
-// bound to the prompt's variables. The error is a *prompt.TooLargeError.
+// AppendJSON appends the prompt as the API answers with it: name, messages, provider,
+// model and the parameters that are set. values must be bound to the prompt's
+// variables. The error is a *prompt.TooLargeError.
 func (v *Variant) AppendJSON(dst []byte, values *prompt.Values) ([]byte, error) {
 	size, err := v.Size(values)
 	if err != nil {
@@ -48,8 +48,8 @@ func (v *Variant) AppendJSON(dst []byte, values *prompt.Values) ([]byte, error) 
 	return v.answer.Append(slices.Grow(dst, size), values), nil
 }
 
-// Size is how many bytes AppendJSON appends. It is known without rendering
-// them. The error is a *prompt.TooLargeError.
+// Size returns how many bytes AppendJSON appends, without rendering the messages.
+// The error is a *prompt.TooLargeError.
 func (v *Variant) Size(values *prompt.Values) (int, error) {
 	if err := v.checkText(values); err != nil {
 		return 0, err
@@ -79,13 +79,13 @@ func (v *Variant) Messages(values *prompt.Values) ([]providers.Message, error) {
 	return messages, nil
 }
 
-// variantSet is a prompt's variants while it is decoded.
+// variantSet holds a prompt's variants while it is decoded.
 type variantSet struct {
 	list  []*Variant
 	byKey map[string]*Variant
 }
 
-// names are the variants' keys, for messages.
+// names returns the variants' keys for messages.
 func (s variantSet) names() string {
 	return strings.Join(slices.Sorted(maps.Keys(s.byKey)), ", ")
 }
@@ -107,8 +107,8 @@ func (s variantSet) find(n *document.Node, errs *document.Errors) *Variant {
 // one of several can also extend another.
 var variantMembers = slices.Concat([]string{"name", "provider", "model", "messages", "extra"}, parameterNames)
 
-// decodeSingleVariant reads a prompt written without variants: it is its own
-// only variant.
+// decodeSingleVariant reads a prompt without variants, which is its own only
+// variant.
 func decodeSingleVariant(p *Prompt, d *doc, errs *document.Errors) variantSet {
 	v := &Variant{Key: p.Key, pos: d.node.Pos}
 	v.decode(d.node, p.vars, errs)
@@ -162,8 +162,8 @@ func decodeVariants(p *Prompt, n *document.Node, errs *document.Errors) variantS
 	return set
 }
 
-// variant reads a variant after the one it extends. It returns nil for one
-// that can't be read, which has been reported.
+// variant reads a variant after the one that it extends. It returns nil after it
+// has reported why the variant can't be read.
 func (r *variantReader) variant(key string) *Variant {
 	if v, ok := r.done[key]; ok {
 		return v
@@ -187,7 +187,7 @@ func (r *variantReader) variant(key string) *Variant {
 	return v
 }
 
-// extended resolves extends.
+// extended returns the variant that the member extends names.
 func (r *variantReader) extended(e *document.Node) *Variant {
 	name, ok := e.ReadString(r.errs, "extends")
 	if !ok {
@@ -204,7 +204,7 @@ func (r *variantReader) extended(e *document.Node) *Variant {
 	return r.variant(name)
 }
 
-// decode reads the members a variant gives over those it inherited.
+// decode reads a variant's own members over those that it inherited.
 func (v *Variant) decode(n *document.Node, vars *prompt.Variables, errs *document.Errors) {
 	text := func(name string, into *string) {
 		if m := n.Get(name); m != nil {
@@ -227,10 +227,10 @@ func (v *Variant) checkToolChoice(n *document.Node, errs *document.Errors) {
 	at := cmp.Or(n.Get("tool_choice"), n.Get("toolChoice"))
 	if at == nil {
 		if n.Get("tools") == nil {
-			return // whatever is wrong was reported where it was inherited from
+			return // reported with the variant that it is inherited from
 		}
 		if at = n.Get("tools"); len(v.Parameters.Tools) == 0 {
-			v.Parameters.ToolChoice = nil // goes with the tools
+			v.Parameters.ToolChoice = nil // it means nothing without tools
 		}
 	}
 	if problem := mischosen(&v.Parameters); problem != "" {
@@ -269,12 +269,12 @@ func decodeMessages(n *document.Node, vars *prompt.Variables, errs *document.Err
 	return messages
 }
 
-// finish compiles the answer once everything is known.
+// finish compiles the answer once all members are read.
 func (v *Variant) finish() {
 	if v.Name == "" {
 		v.Name = v.Key
 	}
-	// An empty list took away what was inherited. It is nothing now.
+	// An empty list has removed what was inherited.
 	if len(v.Parameters.Stop) == 0 {
 		v.Parameters.Stop = nil
 	}
@@ -305,7 +305,7 @@ func (v *Variant) finish() {
 	v.answer = a
 }
 
-// size is about how many bytes the variant has with all that it inherits.
+// size estimates the bytes of the variant with all that it inherits.
 func (v *Variant) size() int {
 	size := 0
 	for _, m := range v.messages {
@@ -320,12 +320,12 @@ func (v *Variant) size() int {
 	return size
 }
 
-// quoted writes a JSON string.
+// quoted returns a JSON string.
 func quoted(s string) string {
 	return string(jsontext.AppendString(nil, s))
 }
 
-// content is the variant with all it inherited.
+// content returns the variant with all that it inherited.
 func (v *Variant) content() content {
 	messages := make([]any, len(v.messages))
 	for i, m := range v.messages {

@@ -11,7 +11,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// content collects what a definition says as canonical JSON: members by name.
+// content collects the members of a definition, by name, for its canonical JSON.
 type content map[string]any
 
 // canonicalJSON writes a value with sorted members and without white space.
@@ -26,13 +26,13 @@ func canonicalJSON(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
 }
 
-// version is the first 12 hexadecimal digits of the SHA-256 of a content.
+// version returns the first 12 hexadecimal digits of the SHA-256 of a content.
 func version(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:6])
 }
 
-// freeValue is a JSON value for a content. Numbers keep their text.
+// freeValue returns a JSON value for a content. Numbers keep their text.
 func freeValue(raw []byte) any {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -41,9 +41,9 @@ func freeValue(raw []byte) any {
 	return v
 }
 
-// cellValue is the content of a cell or of anything whose meaning depends on
-// what a field says: the text as it was written. Text whose quotes may change
-// its meaning keeps them.
+// cellValue returns the content of a cell, or of another value whose meaning depends
+// on its field: the text as it was written. A text keeps its quotes where they may
+// change its meaning.
 func cellValue(n *document.Node) any {
 	switch {
 	case n == nil:

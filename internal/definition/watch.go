@@ -14,13 +14,12 @@ import (
 )
 
 const (
-	// quiet is how long a directory must be still before it is loaded.
+	// quiet is how long a directory must be unchanged before it is loaded.
 	quiet = 150 * time.Millisecond
-	// patience is the longest a change waits for that.
+	// patience is the longest that a change waits for quiet.
 	patience = 500 * time.Millisecond
-	// recheck is how often the watched folders of a source are compared with
-	// those that exist, for changes that no watch can see (a parent folder
-	// replaced).
+	// recheck is how often the watched folders are compared with those that
+	// exist, for changes that no watch reports, such as a replaced parent folder.
 	recheck = 5 * time.Second
 )
 
@@ -32,8 +31,8 @@ type watcher struct {
 	fs      *fsnotify.Watcher
 	recheck time.Duration
 	reload  func()
-	failed  func() bool // tells that the last loading failed
-	// watched are the folders by path, each with the folder it was: one that
+	failed  func() bool // reports whether the last loading failed
+	// watched are the folders by path, with what identifies each: a folder that
 	// was replaced by another of the same name needs a new watch.
 	watched map[string]fs.FileInfo
 	done    chan struct{}
@@ -55,7 +54,7 @@ func newWatcher(dir string, recheck time.Duration, reload func(), failed func() 
 	}
 	w.sync()
 	if _, ok := w.watched[abs]; !ok {
-		// Not even the directory itself: the reason is worth reporting.
+		// The directory itself cannot be watched, which is worth reporting.
 		if err := notify.Add(abs); err != nil {
 			_ = notify.Close()
 			return nil, err
@@ -103,7 +102,7 @@ func (w *watcher) run() {
 			if !ok {
 				return
 			}
-			changed() // events were lost: look for ourselves
+			changed() // events were lost, so the directory is compared
 		case <-ticker.C:
 			if w.sync() {
 				changed()
@@ -121,13 +120,13 @@ func (w *watcher) run() {
 // concerns reports whether an event can change what is loaded.
 func (w *watcher) concerns(e fsnotify.Event) bool {
 	if e.Op == fsnotify.Chmod && !w.failed() {
-		return false // indexers and backups cause these; they matter to mend a file
+		return false // indexers and backups change modes, which matters only after a failed loading
 	}
 	name := filepath.Base(e.Name)
 	if filepath.Dir(e.Name) == filepath.Dir(w.dir) && e.Name != w.dir {
 		return false // a neighbour of the directory
 	}
-	// Kubernetes swaps the link ..data, all other hidden names are nobody's.
+	// Kubernetes swaps the link ..data. No other hidden name is a definition's.
 	return !hidden(name) || strings.HasPrefix(name, "..") || e.Name == w.dir
 }
 
@@ -137,7 +136,7 @@ func (w *watcher) sync() (changed bool) {
 	now := w.folders()
 	for name, info := range w.watched {
 		if other, ok := now[name]; !ok || !os.SameFile(info, other) {
-			_ = w.fs.Remove(name) // it may be gone already
+			_ = w.fs.Remove(name) // the folder may be gone already
 			delete(w.watched, name)
 			changed = true
 		}
@@ -154,8 +153,8 @@ func (w *watcher) sync() (changed bool) {
 	return changed
 }
 
-// folders lists the folders to watch: the directory, the folder it stands in,
-// where it may be replaced, and the folders of definitions.
+// folders lists the folders to watch: the directory, its parent, in which it may be
+// replaced, and the folders of definitions.
 func (w *watcher) folders() map[string]fs.FileInfo {
 	found := make(map[string]fs.FileInfo)
 	for _, name := range []string{filepath.Dir(w.dir), w.dir} {
