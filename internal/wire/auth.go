@@ -11,14 +11,14 @@ const (
 	MaxTokenLength = 512
 )
 
-// MaxKeyName bounds the name of an API key, in bytes: every trace holds it.
+// MaxKeyName bounds the name of an API key in bytes, because every trace holds it.
 const MaxKeyName = 256
 
 // BearerToken reads the API key from the Authorization header (RFC 6750
-// section 2.1; the scheme's case is ignored, RFC 9110 section 11.1). ok tells
-// that there was exactly one such header and that its token has the form of an
-// API key: 16 to 512 visible ASCII characters. sent tells that a bearer token
-// was sent at all, which decides the challenge of a 401.
+// section 2.1; the scheme's case is ignored, RFC 9110 section 11.1). ok reports
+// whether there was exactly one such header with a token in the form of an API
+// key: 16 to 512 visible ASCII characters. sent reports whether a bearer token was
+// sent at all, which decides the challenge of a 401.
 func BearerToken(h http.Header) (token string, sent, ok bool) {
 	values := h["Authorization"]
 	for _, value := range values {

@@ -65,8 +65,8 @@ func (r *Request) Prompts() (Evaluation, *Error) {
 	return e, nil
 }
 
-// RemoteConfigs parses the body of a request for remote configurations. They
-// have no variables: a member of that name is ignored as any unknown one is.
+// RemoteConfigs parses the body of a request for remote configurations. These have
+// no variables: a member of that name is ignored like any unknown one.
 func (r *Request) RemoteConfigs() (Evaluation, *Error) {
 	e, _, err := r.evaluation()
 	if err != nil {

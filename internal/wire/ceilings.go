@@ -7,38 +7,38 @@ import (
 )
 
 const (
-	// DefaultMetadataLimit is how many bytes the metadata of a request or a
-	// report may have, as compact JSON, where the configuration does not say
-	// otherwise. It is kept with each trace whatever is logged, and filtered by:
-	// it is for labels, not for content.
+	// DefaultMetadataLimit is how many bytes the metadata of a request or a report
+	// may have, as compact JSON, where the configuration sets no other limit. All
+	// log policies but none keep metadata, and traces are filtered by it: it is
+	// for labels, not for content.
 	DefaultMetadataLimit = 16 << 10
 
-	// maxIDLength bounds a report's chain_id and conversation_id, in bytes. They
-	// are keys of indexes, by which traces are found and erased.
+	// maxIDLength bounds a report's chain_id and conversation_id in bytes. Both are
+	// keys of indexes by which traces are found and erased.
 	maxIDLength = 1 << 10
 
-	// maxLLMResponse bounds a report's llm_response, in bytes, where a body may
-	// be larger than that: several must fit into what waits to be stored.
+	// maxLLMResponse bounds a report's llm_response in bytes, where a body may be
+	// larger: several must fit into the queue of the recorder.
 	maxLLMResponse = 8 << 20
 )
 
-// jsonGrowth is by how much compact JSON may be larger than the JSON it is of:
-// a byte such as U+007F may become an escape of six.
+// jsonGrowth is the factor by which compact JSON may be larger than the JSON it is
+// made from: a byte such as U+007F may become an escape of six.
 const jsonGrowth = 6
 
-// SetMetadataLimit says how many bytes metadata may have; 0 stands for
-// DefaultMetadataLimit. It is to be called before the body is parsed.
+// SetMetadataLimit sets how many bytes metadata may have; 0 means
+// DefaultMetadataLimit. It must be called before the body is parsed.
 func (r *Request) SetMetadataLimit(bytes int64) { r.maxMetadata = bytes }
 
-// metadataMember returns the member metadata, as objectMember does. One that
-// is larger than the limit is refused.
+// metadataMember returns the member metadata as objectMember does. It refuses one
+// that is larger than the limit.
 func (r *Request) metadataMember(body *fastjson.Object) (*fastjson.Value, *Error) {
 	v, err := objectMember(body, "metadata")
 	if v == nil || err != nil {
 		return nil, err
 	}
 	if int64(len(r.body))*jsonGrowth <= r.metadataLimit() {
-		return v, nil // as nearly all are
+		return v, nil // the usual case
 	}
 	r.scratch = jsontext.AppendValue(r.scratch[:0], v)
 	return v, r.checkMetadata(r.scratch)

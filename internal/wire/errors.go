@@ -9,8 +9,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
-// Error is an error as the caller of the API sees it. Its text never holds
-// anything an upstream said.
+// Error is an error as the caller of the API gets it. Its text never holds a text of
+// an upstream.
 type Error struct {
 	Code
 	// Message says what is wrong and how to mend it.
@@ -18,28 +18,27 @@ type Error struct {
 	// Param is the path of the member that is wrong, such as "keys[2]"; empty
 	// where no single member is.
 	Param string
-	// TraceID names the trace of the failed call, where there is one.
+	// TraceID is the trace id of the failed call, where there is one.
 	TraceID string
 	// RetryAfter is when to try again. It is sent in whole seconds, rounded
 	// up and at least 1, with status 409, 429 and 503 only.
 	RetryAfter time.Duration
 	// Allow is the value of the Allow header that 405 needs.
 	Allow string
-	// TokenSent tells, for 401, that the request carried a bearer token.
+	// TokenSent reports, for 401, whether the request had a bearer token.
 	TokenSent bool
 	// Detail is the additional member that the oldest clients read on
 	// /evaluate; empty elsewhere.
 	Detail string
 }
 
-// Errorf makes an error. param is the path of the member at fault, or empty.
+// Errorf returns an error. param is the path of the wrong member, or empty.
 func Errorf(c Code, param, format string, args ...any) *Error {
 	return &Error{Code: c, Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
-// Unauthorized is the answer to a request without a valid API key. Only
-// whether a token was sent shows in it, and only in a header: the body is the
-// same for every cause.
+// Unauthorized returns the error for a request without a valid API key. Its body is
+// the same for every cause; a header shows whether a token was sent.
 func Unauthorized(tokenSent bool) *Error {
 	return &Error{Code: InvalidAPIKey, Message: unauthorizedMessage, TokenSent: tokenSent}
 }
@@ -53,7 +52,7 @@ const (
 	challengeInvalidToken = `Bearer realm="cadenza", error="invalid_token"`
 )
 
-// Error is the code and the message.
+// Error returns the code and the message.
 func (e *Error) Error() string { return e.Name + ": " + e.Message }
 
 // AppendJSON appends the error's body. It has the members that OpenAI's
@@ -108,7 +107,7 @@ func (e *Error) appendObject(dst []byte) []byte {
 func WriteError(w http.ResponseWriter, e *Error) {
 	body := e.AppendJSON(make([]byte, 0, 512))
 	h := w.Header()
-	// Headers of the answer that was under way must not describe this one.
+	// Headers for the answer that failed must not describe this one.
 	h.Del("Content-Encoding")
 	h.Del("Etag")
 	h.Set("Content-Type", "application/json")
@@ -133,7 +132,7 @@ func WriteError(w http.ResponseWriter, e *Error) {
 		h.Set(HeaderTraceID, e.TraceID)
 	}
 	w.WriteHeader(status)
-	// A failed write means that the client left: nobody is there to tell.
+	// A failed write means that the client left.
 	_, _ = w.Write(body)
 }
 

@@ -5,9 +5,9 @@ import "net/http"
 // maxIdempotencyKey is the length in bytes that an idempotency key may have.
 const maxIdempotencyKey = 255
 
-// IdempotencyKey returns the key that names a request for good, empty where the
-// request has none. A key is 1 to 255 visible ASCII characters; nothing in it
-// has a meaning, quotes included.
+// IdempotencyKey returns the request's idempotency key, empty where it has none. A
+// key is 1 to 255 visible ASCII characters. None of them has a meaning, not even
+// quotes.
 func IdempotencyKey(h http.Header) (string, *Error) {
 	values := h[HeaderIdempotencyKey]
 	switch {

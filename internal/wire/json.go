@@ -2,8 +2,8 @@ package wire
 
 import "unsafe"
 
-// view is b as a string without a copy. It holds only as long as b is left
-// alone.
+// view returns b as a string without a copy. The string is valid only while b does
+// not change.
 func view(b []byte) string {
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// Ceilings of a metrics record's numbers. They are far past any real value;
-// what exceeds them is in another unit or would overflow a sum.
+// Ceilings of a metrics record's numbers. They are far above real values: a larger
+// number is in another unit or would overflow a sum.
 const (
 	maxScore        = 100
 	maxMilliseconds = 1e12
 	maxTokens       = 1_000_000_000
 )
 
-// Economics counts an answer's tokens. Total is the sum of the other two; of the
-// three, two are sent at least.
+// Economics counts an answer's tokens. Total is the sum of the other two. A request
+// has at least two of the three.
 type Economics struct {
 	PromptTokens     int64
 	CompletionTokens int64
@@ -42,7 +42,7 @@ type MetricsRecord struct {
 	Economics      *Economics
 }
 
-// Empty tells that the record holds nothing to store.
+// Empty reports whether the record holds nothing to store.
 func (m *MetricsRecord) Empty() bool {
 	return m.Metadata == nil && m.Score == nil && m.Latency == nil && m.RoundtripTime == nil &&
 		m.LLMResponse == nil && m.ChainID == nil && m.ConversationID == nil && m.Economics == nil
@@ -126,7 +126,7 @@ func numberMember(param string, v *fastjson.Value, most float64) (float64, *Erro
 	if parseErr != nil || !(n >= 0 && n <= most) {
 		return 0, Errorf(InvalidRequest, param, "%q is %s, but must be between 0 and %.0f.", param, clip(string(raw)), most)
 	}
-	// -0 is within the range, but nobody means it.
+	// -0 is within the range, but no client means it.
 	return math.Abs(n), nil
 }
 

@@ -9,32 +9,32 @@ const (
 	// writeTimeout is the least time a client has to take an answer or an
 	// event.
 	writeTimeout = 30 * time.Second
-	// writePace is how many bytes a client must take in a second beyond that:
-	// half a megabit. What it doesn't take stays in memory.
+	// writePace is how many bytes a client must take in each further second: half
+	// a megabit. Bytes that it does not take stay in memory.
 	writePace = 64 << 10
-	// writePiece is how many bytes are written at once. Each piece has a
-	// deadline of its own: who takes nothing of a large answer any more is cut
-	// as soon as with a small one, and not when the whole should be there.
+	// writePiece is how many bytes are written at once. Each piece has a deadline
+	// of its own, so that a client that stops reading a large answer is cut off as
+	// soon as with a small one.
 	writePiece = 256 << 10
 )
 
-// WriteTime is how long a client has to take so many bytes: writeTimeout, which
+// WriteTime returns how long a client has to take so many bytes: writeTimeout, which
 // is enough for most answers at any pace, and a second for each writePace.
 func WriteTime(bytes int) time.Duration {
 	return writeTimeout + time.Duration(bytes)*time.Second/writePace
 }
 
-// WriteBody writes the body of a whole answer, and cuts a client off that
-// doesn't take a piece of it, or all of it, in its time, however steadily it
-// takes a little. The deadline ends with the response: the server lifts it from
-// a connection that serves another one.
+// WriteBody writes the body of a whole answer. It cuts off a client that does not
+// take a piece, or the whole body, in time, even where the client takes a little
+// all along. The deadline ends with the response: the server removes it before
+// another request on the connection.
 func WriteBody(w http.ResponseWriter, body []byte) error {
 	control := http.NewResponseController(w)
 	now := time.Now()
 	limit := now.Add(WriteTime(len(body)))
 	for {
 		piece := nextPiece(body)
-		// A writer that has no deadline is no connection.
+		// A writer without deadlines is no connection.
 		_ = control.SetWriteDeadline(earlier(now.Add(WriteTime(len(piece))), limit))
 		if _, err := w.Write(piece); err != nil || len(piece) == len(body) {
 			return err
@@ -43,7 +43,7 @@ func WriteBody(w http.ResponseWriter, body []byte) error {
 	}
 }
 
-// nextPiece is what is written next of what is left.
+// nextPiece returns the piece of the rest that is written next.
 func nextPiece(rest []byte) []byte { return rest[:min(len(rest), writePiece)] }
 
 func earlier(a, b time.Time) time.Time {

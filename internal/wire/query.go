@@ -14,11 +14,10 @@ var recordMembers = []string{
 	"chain_id", "conversation_id", "economics",
 }
 
-// TraceMetrics parses a metrics record on the path of its trace, where it may
-// be the body or the query string (as r.URL.RawQuery holds it): one JSON
-// object, which is what curl -G -d '{…}' sends, or metadata[name]=text pairs.
-// With neither, the record is empty. Other parameters are ignored, as unknown
-// members are.
+// TraceMetrics parses a metrics record on the path of its trace. The record is the
+// body, or else the query string (as in r.URL.RawQuery): one JSON object, as curl
+// -G -d '{…}' sends it, or metadata[name]=text pairs. Without both the record is
+// empty. Other parameters are ignored, as unknown members are.
 func (r *Request) TraceMetrics(rawQuery string) (*MetricsRecord, *Error) {
 	text, isJSON := jsonQuery(rawQuery)
 	var pairs url.Values
@@ -53,7 +52,7 @@ func (r *Request) TraceMetrics(rawQuery string) (*MetricsRecord, *Error) {
 func jsonQuery(raw string) (text string, ok bool) {
 	switch {
 	case strings.HasPrefix(raw, "{"):
-		// Sent as typed: '+' is a plus, and '%' need not begin an escape.
+		// Sent without escapes: '+' is a plus, and '%' need not begin an escape.
 		if text, err := url.PathUnescape(raw); err == nil {
 			return text, true
 		}

@@ -17,23 +17,23 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// DefaultBodyLimit is the size of a body, in bytes, that is accepted where the
-// configuration does not say otherwise.
+// DefaultBodyLimit is the largest size of a body in bytes where the configuration
+// sets no other.
 const DefaultBodyLimit = 1 << 20
 
-// DefaultBodyTimeout is the time in which a whole body must have come where the
-// configuration does not say otherwise.
+// DefaultBodyTimeout is the time in which a whole body must arrive where the
+// configuration sets no other.
 const DefaultBodyTimeout = 30 * time.Second
 
-// Buffers that outgrew these sizes are not kept for the next request, or one
-// big body would be held for ever.
+// Buffers that are larger than these sizes are not kept for the next request, so
+// that one large body does not stay in memory.
 const (
 	keepBodyBytes = 64 << 10
 	keepValues    = 4096
 )
 
-// Request holds one request's body and what parsing it needs. It is used by
-// one goroutine.
+// Request holds one request's body and the buffers for parsing it. One goroutine
+// uses it.
 type Request struct {
 	body   []byte
 	parser fastjson.Parser
@@ -76,7 +76,7 @@ func (r *Request) Release() {
 	requests.Put(r)
 }
 
-// Values is how many values the body has that was parsed last.
+// Values returns how many values the last parsed body has.
 func (r *Request) Values() int { return r.values }
 
 // Body returns the body as it was read. It is valid until Release.
@@ -88,15 +88,14 @@ func (r *Request) Body() []byte { return r.body }
 // UnsupportedEncoding, reading nothing. The Content-Type is ignored: old
 // clients send several.
 //
-// Where within is positive the whole body must have come in that time, however
-// steadily it drips. The deadline ends with the body: net/http lifts it to watch
-// for the client's leaving, and to lift it here would bring back what Caddy has
-// lifted, the deadline of a server with a read timeout, while the request is
-// being answered.
+// Where within is positive the whole body must arrive in that time, even where
+// bytes of it arrive all along. The deadline ends with the body: net/http removes
+// it to notice when the client leaves. ReadBody itself must not remove it, because
+// that would bring back the deadline of a server with a read timeout, which Caddy
+// has removed, while the request is being answered.
 //
-// reserve, where it is given, is asked before a body takes more than
-// keepBodyBytes, each time for so many bytes more. Where it refuses, so does
-// ReadBody.
+// reserve, unless it is nil, is called before a body takes more than keepBodyBytes,
+// with the further bytes. Where it refuses them ReadBody returns its error.
 func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64, within time.Duration, reserve func(bytes int) *Error) *Error {
 	r.body = r.body[:0]
 	for _, coding := range req.Header["Content-Encoding"] {
@@ -112,16 +111,16 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 	}
 	deadline := time.Now().Add(within)
 	if within > 0 {
-		// A writer that has no deadlines is no connection.
+		// A writer without deadlines is no connection.
 		_ = http.NewResponseController(w).SetReadDeadline(deadline)
 	}
 	reader := http.MaxBytesReader(w, req.Body, limit)
-	// The length is the client's word: only a small one is worth a buffer
-	// before the bytes are there.
+	// A client may claim any length: only for a small one is a buffer made before
+	// the bytes arrive.
 	r.body = slices.Grow(r.body, int(min(max(req.ContentLength, 511), keepBodyBytes-1))+1)
 	for {
 		if len(r.body) == cap(r.body) {
-			// Not doubled beyond what may come.
+			// Not doubled beyond the limit.
 			more := min(len(r.body), max(int(min(limit, math.MaxInt32))+1-len(r.body), 512))
 			if reserve != nil && len(r.body)+more > keepBodyBytes {
 				if err := reserve(more); err != nil {
@@ -167,8 +166,8 @@ func (r *Request) parse() (*fastjson.Object, *Error) {
 	return object, nil
 }
 
-// parseValue parses r.body and refuses whatever two readers of JSON might take
-// for different things.
+// parseValue parses r.body. It refuses texts that two JSON parsers could read
+// differently.
 func (r *Request) parseValue() (*fastjson.Value, *Error) {
 	b := r.body
 	if bytes.HasPrefix(b, []byte("\ufeff")) {
@@ -187,7 +186,7 @@ func (r *Request) parseValue() (*fastjson.Value, *Error) {
 	}
 	root, err := r.parser.ParseBytes(b)
 	if err != nil {
-		// checkSyntax admits nothing that fastjson refuses.
+		// Unreachable: checkSyntax accepts no text that fastjson refuses.
 		return nil, Errorf(InvalidJSON, "", "The body is not valid JSON.")
 	}
 	r.names = r.names[:0]
@@ -281,8 +280,8 @@ func repeated(names [][]byte) (name []byte, found bool) {
 	return nil, false
 }
 
-// joinPath puts a member's or element's path before that of something in it.
-// The path of deep nesting is cut: it goes into a message.
+// joinPath puts the path of a member or element before the path of a value in it.
+// It cuts the path of deep nesting, which goes into a message.
 func joinPath(outer, inner string) string {
 	if !strings.HasPrefix(inner, "[") {
 		outer += "."
@@ -293,7 +292,7 @@ func joinPath(outer, inner string) string {
 	return outer + inner
 }
 
-// clipLength is how much of a caller's text, in bytes, a message repeats.
+// clipLength is how many bytes of a caller's text a message repeats.
 const clipLength = 64
 
 func clip(s string) string {
@@ -303,7 +302,7 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:clipLength], "") + "…"
 }
 
-// describe names the type of v as messages do.
+// describe returns the type of v for messages.
 func describe(v *fastjson.Value) string {
 	switch v.Type() {
 	case fastjson.TypeObject:

@@ -7,8 +7,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
-// The answer to a request for prompts or remote configurations is built in
-// the order of its bytes, so that a value is rendered where it is sent from:
+// The answer to a request for prompts or remote configurations is built in the
+// order of its bytes, so that each value is rendered into the buffer that is sent:
 //
 //	dst = wire.AppendAnswersStart(dst)
 //	for … {
@@ -46,12 +46,12 @@ func AppendAnswerEnd[T string | []byte](dst []byte, typ string, traceID T) []byt
 // AppendAnswersEnd closes the answer.
 func AppendAnswersEnd(dst []byte) []byte { return append(dst, '}') }
 
-// AnswersSize is how many bytes an answer of no keys takes beside those that
-// AnswerSize counts: its braces, without the comma that the first key lacks.
+// AnswersSize is how many bytes an answer has beside the AnswerSize of each key: its
+// braces, without the comma that the first key lacks.
 const AnswersSize = len("{}") - len(",")
 
-// AnswerSize is how many bytes one key adds to an answer: what
-// AppendAnswerStart and AppendAnswerEnd append, and value, the bytes between.
+// AnswerSize returns how many bytes one key adds to an answer: those of
+// AppendAnswerStart and AppendAnswerEnd, and value, the bytes between them.
 func AnswerSize(key string, value int, typ string) int {
 	size := len(`,"":{"value":,"trace_id":""}`) + jsontext.EscapedLen(key) + value + traceIDLength
 	if typ != "" {
@@ -63,12 +63,12 @@ func AnswerSize(key string, value int, typ string) int {
 // traceIDLength is how many characters a trace id has.
 const traceIDLength = 36
 
-// AppendToolCalls begins the list of an answer's tool calls; AppendToolCall adds
-// one, and AppendToolCallsEnd ends it.
+// AppendToolCalls begins the list of an answer's tool calls. AppendToolCall adds one
+// call, and AppendToolCallsEnd ends the list.
 func AppendToolCalls(dst []byte) []byte { return append(dst, '[') }
 
-// AppendToolCall appends one tool call. Its arguments are JSON, and stand as a
-// string in the answer, as they do in OpenAI's.
+// AppendToolCall appends one tool call. Its arguments are JSON in a string, as in
+// OpenAI's answers.
 func AppendToolCall(dst []byte, id, name, arguments string) []byte {
 	if dst[len(dst)-1] != '[' {
 		dst = append(dst, ',')
@@ -85,11 +85,11 @@ func AppendToolCall(dst []byte, id, name, arguments string) []byte {
 // AppendToolCallsEnd ends a list of tool calls.
 func AppendToolCallsEnd(dst []byte) []byte { return append(dst, ']') }
 
-// Ending is how an endpoint's answer ended. What is not known is left out of the
+// Ending says how an endpoint's answer ended. Unknown members are left out of the
 // answer.
 type Ending struct {
 	FinishReason string // why the model stopped
-	// The tokens are not known where all are zero.
+	// The tokens are unknown where all are zero.
 	PromptTokens, CompletionTokens, TotalTokens int64
 }
 
@@ -112,10 +112,10 @@ func (e *Ending) appendMembers(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendEndpointAnswer appends an endpoint's whole answer. toolCalls is the list
-// of its tool calls, empty where it has none.
+// AppendEndpointAnswer appends an endpoint's whole answer. toolCalls is the list of
+// its tool calls, empty where it has none.
 func AppendEndpointAnswer(dst []byte, traceID, content string, toolCalls []byte, end Ending) []byte {
-	// A model's answer may have megabytes: the buffer grows once.
+	// A model's answer may have megabytes, so the buffer grows once.
 	dst = slices.Grow(dst, EndpointAnswerSize(content, toolCalls))
 	dst = append(dst, `{"trace_id":`...)
 	dst = jsontext.AppendString(dst, traceID)
@@ -127,8 +127,8 @@ func AppendEndpointAnswer(dst []byte, traceID, content string, toolCalls []byte,
 	return append(dst, '}')
 }
 
-// EndpointAnswerSize is about how many bytes AppendEndpointAnswer appends, and no
-// less.
+// EndpointAnswerSize returns an upper bound of the bytes that AppendEndpointAnswer
+// appends.
 func EndpointAnswerSize(content string, toolCalls []byte) int {
 	const rest = 512
 	return jsontext.EscapedLen(content) + len(toolCalls) + rest
@@ -142,9 +142,9 @@ func appendToolCallsMember(dst, toolCalls []byte) []byte {
 	return append(dst, toolCalls...)
 }
 
-// AppendMetricsAnswer appends the answer to a stored metrics record. traceID
-// is that of a record's own trace, empty where the caller named one; ignored
-// are the members that Apply dropped.
+// AppendMetricsAnswer appends the answer to a stored metrics record. traceID is the
+// id of the record's own trace, empty where the caller named a trace. ignored are
+// the members that Apply dropped.
 func AppendMetricsAnswer(dst []byte, traceID string, ignored []string) []byte {
 	dst = append(dst, `{"ok":true`...)
 	if traceID != "" {
@@ -167,10 +167,10 @@ func AppendMetricsAnswer(dst []byte, traceID string, ignored []string) []byte {
 // maxUnknownKeys is the size in bytes that the list of unknown keys may have.
 const maxUnknownKeys = 1 << 10
 
-// UnknownKeys returns the value of HeaderUnknownKeys: the keys, separated by
-// ", ". Keys of no legal form, which could hold anything, are left out, and so
-// is what would take the list past 1 KiB; then "...+N" at the end tells how
-// many keys are not named.
+// UnknownKeys returns the value of HeaderUnknownKeys: the keys, separated by ", ".
+// Keys without a legal form, which could hold anything, are left out, and so are
+// keys beyond 1 KiB. The list then ends with "...+N", where N counts the keys left
+// out.
 func UnknownKeys(keys []string) string {
 	var list []byte
 	left := 0

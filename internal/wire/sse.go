@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// heartbeatInterval is the silence after which a stream sends an empty
-	// event, so that nothing on the way takes it for dead.
+	// heartbeatInterval is the silence after which a stream sends an empty event,
+	// so that no proxy closes the connection as idle.
 	heartbeatInterval = 15 * time.Second
-	// deadlineSlack lets many events share one deadline: setting it costs
-	// more than writing one.
+	// deadlineSlack lets many events share one deadline, because setting one costs
+	// more than writing an event.
 	deadlineSlack = 5 * time.Second
 )
 
 var errStreamClosed = errors.New("wire: the event stream is closed")
 
-// EventStream sends an endpoint's answer as server-sent events. Nothing is
-// written, the headers included, until the first content or the end: a failure
-// before that is an ordinary error. Afterwards it keeps the connection alive
-// with events of empty content.
+// EventStream sends an endpoint's answer as server-sent events. It writes nothing,
+// not even headers, before the first content or the end, so that an earlier failure
+// is an ordinary error. Afterwards it keeps the connection alive with events of
+// empty content.
 //
-// Its methods are called by one goroutine. Close must have been called before
-// the handler returns.
+// One goroutine calls its methods. Close must be called before the handler
+// returns.
 type EventStream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -45,7 +45,7 @@ type EventStream struct {
 	unflushed bool
 	started   bool
 	closed    bool
-	err       error // of the first write that failed; none follows it
+	err       error // of the first write that failed, after which none is made
 }
 
 // NewEventStream prepares a stream. It writes nothing yet.
@@ -58,9 +58,9 @@ func NewEventStream(w http.ResponseWriter, traceID string) *EventStream {
 	return s
 }
 
-// Limit bounds the time that a client has to take the whole stream, whose
-// content is known and has so many bytes in so many events. Otherwise only each
-// event is bounded. It comes before the first event.
+// Limit bounds the time that a client has to take the whole stream, where its content
+// is known and has so many bytes in so many events. Without it only the time for
+// each event is bounded. It is called before the first event.
 func (s *EventStream) Limit(bytes, events int) {
 	const end = len("\",\"is_final\":false}\n\n")
 	s.limit = time.Now().Add(WriteTime(bytes + events*(len(s.start)+end)))
@@ -74,11 +74,10 @@ func (s *EventStream) Started() bool {
 	return s.started
 }
 
-// Delta sends a piece of the answer in an event of its own. flush is false
-// where the next piece is already at hand, so that several share one flush.
-// Content is text of any kind; bytes that are not UTF-8 become U+FFFD, but a
-// rune that is split between two deltas is joined. An error means that the
-// client can no longer be reached.
+// Delta sends a piece of the answer in an event of its own. flush is false where the
+// next piece has arrived already, so that several pieces share one flush. Bytes of
+// content that are not UTF-8 become U+FFFD, but a rune that is split between two
+// deltas is joined. An error means that the client can no longer be reached.
 func (s *EventStream) Delta(content string, flush bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,11 +183,11 @@ func (s *EventStream) Finish(end Ending) error {
 	return s.err
 }
 
-// Fail ends an answer that broke off. Before the first content it answers with
-// e as an ordinary error and returns false. Afterwards it sends an error event,
-// whose code is UpstreamInterrupted whatever e's is, and returns true: the
-// caller must then abort the connection by panicking with http.ErrAbortHandler,
-// because a clean end looks complete to some clients.
+// Fail ends an answer that broke off. Before the first content it answers with e as
+// an ordinary error and returns false. Afterwards it sends an error event with the
+// code UpstreamInterrupted in place of e's and returns true. The caller must then
+// abort the connection by a panic with http.ErrAbortHandler, because some clients
+// take a clean end for a complete answer.
 func (s *EventStream) Fail(e *Error) (abort bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,8 +211,8 @@ func (s *EventStream) Fail(e *Error) (abort bool) {
 	return true
 }
 
-// Close stops the heartbeat and lets go of the writer. It may be called more
-// than once.
+// Close stops the heartbeat and releases the writer. It may be called more than
+// once.
 func (s *EventStream) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,8 +233,8 @@ func (s *EventStream) close() {
 	}
 }
 
-// write sends s.event, after the headers where it is the first: in one piece, or
-// in several where it is large.
+// write sends s.event: in one piece, or in several where it is large. Before the
+// first event it sends the headers.
 func (s *EventStream) write() {
 	if s.err != nil {
 		return
@@ -268,7 +267,7 @@ func (s *EventStream) write() {
 	s.unflushed = true
 }
 
-// allow gives the next write the time that it needs, but none after limit.
+// allow sets the deadline of the next write, which is never after limit.
 func (s *EventStream) allow(now time.Time, need time.Duration, limit time.Time) {
 	if s.noTimeout || s.deadline.Sub(now) >= need {
 		return
@@ -279,8 +278,8 @@ func (s *EventStream) allow(now time.Time, need time.Duration, limit time.Time) 
 	}
 }
 
-// flush hands what was written to the network. A writer that cannot flush
-// gets the answer to the client all the same, only later.
+// flush sends what was written to the network. A writer that cannot flush delivers
+// the answer later.
 func (s *EventStream) flush() {
 	if s.err != nil || !s.unflushed {
 		return
@@ -291,9 +290,9 @@ func (s *EventStream) flush() {
 	}
 }
 
-// beat sends an empty event where none was sent for heartbeatInterval, and
-// sets the time of the next look. The timer runs on instead of being reset by
-// every event, which would cost as much as the event.
+// beat sends an empty event where none was sent for heartbeatInterval, and sets the
+// time of the next check. Events do not reset the timer, because that would cost as
+// much as the event.
 func (s *EventStream) beat() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,11 +15,11 @@ const (
 	maxValues = 100_000
 )
 
-// syntaxError is a place in a text and what is wrong there.
+// syntaxError says what is wrong in a text, and where.
 type syntaxError struct {
 	offset  int
 	problem string
-	// limit tells that the text may well be JSON but is past a ceiling.
+	// limit reports whether the text exceeds a ceiling. It may be JSON then.
 	limit bool
 }
 
@@ -28,10 +28,10 @@ type syntaxError struct {
 // and every string free of raw control characters. It returns how many values
 // b holds. b must be valid UTF-8.
 //
-// It runs before fastjson's Parse because that accepts texts that are not
-// JSON (NaN, 01, raw control characters), because its strict Validate has no
-// bound on depth, and because each of the two quotes the rest of the text in
-// an error that every level of nesting copies: a second of CPU for 1 MiB.
+// It runs before fastjson's Parse for three reasons. Parse accepts texts that are not
+// JSON (NaN, 01, raw control characters). The strict Validate has no bound on depth.
+// And each of the two quotes the rest of the text in an error that every level of
+// nesting copies, which takes a second of CPU for 1 MiB.
 //
 // An escape of half a surrogate pair, which no UTF-8 text can hold, is
 // overwritten with that of U+FFFD. encoding/json reads it the same way, while
@@ -100,7 +100,8 @@ func checkSyntax(b []byte) (values int, err *syntaxError) {
 			return values, err
 		}
 
-		// A value has ended: close what it closes, up to the next comma.
+		// A value has ended. Close the containers that end with it, up to the
+		// next comma.
 		for {
 			i = skipSpace(b, i)
 			if depth == 0 {
@@ -229,7 +230,7 @@ func checkNumber(b []byte, i int) (int, *syntaxError) {
 			return i, unexpected(b, i, "a digit in the exponent")
 		}
 	}
-	// Without an exponent it takes over 300 digits to leave float64's range.
+	// Without an exponent a number needs over 300 digits to leave float64's range.
 	if exponent || i-start > 300 {
 		if _, err := strconv.ParseFloat(view(b[start:i]), 64); err != nil {
 			return i, &syntaxError{offset: start, problem: "the number is too large for a 64-bit float"}
@@ -256,7 +257,7 @@ func hasPrefix(b []byte, word string) bool {
 	return len(b) >= len(word) && string(b[:len(word)]) == word
 }
 
-// unexpected reports what stands at i where want was expected.
+// unexpected reports the character at i where want was expected.
 func unexpected(b []byte, i int, want string) *syntaxError {
 	found := "the end"
 	if i < len(b) {
@@ -266,7 +267,7 @@ func unexpected(b []byte, i int, want string) *syntaxError {
 	return &syntaxError{offset: i, problem: "expected " + want + ", found " + found}
 }
 
-// unescaped marks the ASCII bytes that stand for themselves in a JSON string.
+// unescaped marks the ASCII bytes that need no escape in a JSON string.
 var unescaped = func() (t [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		t[c] = c != '"' && c != '\\'

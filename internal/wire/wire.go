@@ -1,6 +1,6 @@
 // Package wire is the public contract in bytes: request parsing, answers, SSE
-// events and error bodies. It knows nothing of definitions, stores or
-// providers.
+// events, error bodies and the list of error codes. It knows nothing of
+// definitions, stores or providers.
 //
 // A handler takes a Request from the pool, reads and parses the body into a
 // typed result, and writes its answer with the Append functions:
@@ -18,14 +18,14 @@
 // result says that it owns its data.
 package wire
 
-// HeaderIdempotencyKey is the request header that names a request for good.
+// HeaderIdempotencyKey is the request header by which a repeated request is known.
 const HeaderIdempotencyKey = "Idempotency-Key"
 
-// HeaderLog is the request header by which a caller lowers what is recorded of
-// its request: "none", "metadata" or "content".
+// HeaderLog is the request header by which a caller has less recorded of its
+// request: "none", "metadata" or "content".
 const HeaderLog = "Cadenza-Log"
 
-// Names of the headers the gateway adds to its answers.
+// Names of the headers that the gateway adds to its answers.
 const (
 	// HeaderTraceID names the trace of an answer that has exactly one.
 	HeaderTraceID = "Cadenza-Trace-Id"
@@ -37,9 +37,9 @@ const (
 	HeaderAttempts = "Cadenza-Attempts"
 	// HeaderServedBy names the provider and model that answered.
 	HeaderServedBy = "Cadenza-Served-By"
-	// HeaderCacheStatus tells how a cache handled the request (RFC 9211).
+	// HeaderCacheStatus says how a cache handled the request (RFC 9211).
 	HeaderCacheStatus = "Cache-Status"
-	// HeaderIdempotentReplayed is "true" on the answer that an earlier request
-	// of the same idempotency key got.
+	// HeaderIdempotentReplayed is "true" on an answer that an earlier request with
+	// the same idempotency key got.
 	HeaderIdempotentReplayed = "Idempotent-Replayed"
 )
