@@ -1,10 +1,10 @@
-// Package document reads definition files (YAML or JSON) into a tree that
-// keeps every scalar as it was written and knows where it stands.
+// Package document reads definition files (YAML or JSON) into a tree that keeps every
+// scalar as it was written, with its position.
 //
-// YAML's own typing is not applied: it would turn 1.10 into 1.1 and 012 into
-// 10 before anyone could ask which type the field has. Whoever decodes a node
-// knows the type it wants and reads the text accordingly; only free JSON
-// values (a remote configuration's value, say) are typed here, by AppendJSON.
+// YAML's own typing is not applied: it would turn 1.10 into 1.1 and 012 into 10
+// before the type of the field is known. The decoder of a node knows the type and
+// reads the text accordingly. Only free JSON values, such as that of a remote
+// configuration, are typed here, by AppendJSON.
 package document
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Shape says how a node is built up: from one value, a list or members.
+// Shape says what a node consists of: one value, elements or members.
 type Shape uint8
 
 // The shapes a node can have.
@@ -23,7 +23,7 @@ const (
 	Mapping
 )
 
-// String names the shape as error messages do.
+// String returns the shape's name in error messages.
 func (s Shape) String() string {
 	switch s {
 	case Scalar:
@@ -43,7 +43,7 @@ type Position struct {
 	Column int
 }
 
-// String is file:line:column, the form editors jump to.
+// String returns file:line:column, which editors can jump to.
 func (p Position) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
@@ -52,14 +52,13 @@ func (p Position) String() string {
 type Node struct {
 	Shape Shape
 	Pos   Position
-	// Text is a scalar's text, quotes and escapes resolved.
+	// Text is a scalar's text with quotes and escapes resolved.
 	Text string
-	// Quoted tells that the scalar was quoted or a block: text whatever it
-	// looks like.
+	// Quoted reports whether the scalar was quoted or a block, so that it is text
+	// even where it looks like a number.
 	Quoted bool
-	// JSON tells that the scalar stands in a JSON file, where text has to be
-	// quoted: its quotes say nothing about how the text is meant, so that a
-	// range, say, is written "10..20" there.
+	// JSON reports whether the scalar is in a JSON file. All text is quoted there,
+	// so the quotes say nothing about its meaning: "10..20" may be a range.
 	JSON bool
 	// Items are a sequence's elements.
 	Items []*Node
@@ -112,8 +111,8 @@ type Error struct {
 // Error is file:line:column: message.
 func (e *Error) Error() string { return e.Pos.String() + ": " + e.Message }
 
-// Errors collects the mistakes of a set of documents, so that all of them can
-// be reported at once. The zero value is ready to use.
+// Errors collects the mistakes of a set of documents, so that all can be reported at
+// once. The zero value is ready to use.
 type Errors struct {
 	list []*Error
 }
@@ -137,8 +136,8 @@ func (e *Errors) AddAt(pos Position, format string, args ...any) {
 // parallel, each with a collection of its own.
 func (e *Errors) Merge(other *Errors) { e.list = append(e.list, other.list...) }
 
-// Len is the number of mistakes so far. Comparing it before and after a step
-// reports whether the step found one.
+// Len returns the number of mistakes so far. It has grown after a step that found
+// one.
 func (e *Errors) Len() int { return len(e.list) }
 
 // List returns the mistakes in the order of files and lines.
@@ -156,8 +155,7 @@ func (e *Errors) List() []*Error {
 	return e.list
 }
 
-// Err is nil when nothing was reported, otherwise an error whose text has one
-// mistake a line.
+// Err returns nil when nothing was reported, otherwise a *MultiError.
 func (e *Errors) Err() error {
 	if len(e.list) == 0 {
 		return nil
@@ -173,7 +171,7 @@ type MultiError struct {
 // maxPrinted is how many mistakes an error's text lists.
 const maxPrinted = 100
 
-// Error has one mistake a line, the first hundred of them.
+// Error returns the first hundred mistakes, each on a line.
 func (m *MultiError) Error() string {
 	var b strings.Builder
 	for i, e := range m.List {

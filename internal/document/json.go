@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// jsonReader builds nodes from a JSON file (RFC 8259). encoding/json is no
-// help: it neither tells where a token begins nor refuses duplicate names, and
-// it replaces what it can't read in a string.
+// jsonReader builds nodes from a JSON file (RFC 8259). encoding/json cannot do that:
+// it neither gives the positions of tokens nor refuses duplicate names, and it
+// replaces invalid text in strings.
 type jsonReader struct {
 	builder
 	text string
 	at   int // the offset of the next byte
 	line int
-	// lineStart is where that line begins; the line has counted characters up
-	// to the offset counted, so that positions cost one pass in all.
+	// lineStart is where that line begins. The characters of the line are counted
+	// up to the offset counted, so that all positions together cost one pass.
 	lineStart, counted, characters int
 }
 
@@ -35,7 +35,7 @@ func parseJSON(file, text string, errs *Errors) *Node {
 	return n
 }
 
-// space goes over white space.
+// space skips white space.
 func (r *jsonReader) space() {
 	for ; r.at < len(r.text); r.at++ {
 		switch r.text[r.at] {
@@ -49,14 +49,14 @@ func (r *jsonReader) space() {
 	}
 }
 
-// position is where the next character stands.
+// position returns the position of the next character.
 func (r *jsonReader) position() Position {
 	r.characters += utf8.RuneCountInString(r.text[r.counted:r.at])
 	r.counted = r.at
 	return Position{r.file, r.line, 1 + r.characters}
 }
 
-// peek is the next byte, or 0 at the end.
+// peek returns the next byte, or 0 at the end.
 func (r *jsonReader) peek() byte {
 	if r.at == len(r.text) {
 		return 0
@@ -64,13 +64,13 @@ func (r *jsonReader) peek() byte {
 	return r.text[r.at]
 }
 
-// mistake reports what is wrong at the next character.
+// mistake reports a mistake at the next character.
 func (r *jsonReader) mistake(format string, args ...any) error {
 	return r.fail(r.position(), "invalid JSON: %s", fmt.Sprintf(format, args...))
 }
 
-// unexpected reports the next character, which stands where something else
-// has to.
+// unexpected reports the next character as a mistake, because something else is
+// expected there.
 func (r *jsonReader) unexpected(where string) error {
 	if r.at == len(r.text) {
 		return r.mistake("the file ends too early, %s", where)
@@ -85,7 +85,7 @@ func (r *jsonReader) unexpected(where string) error {
 	return r.mistake("unexpected %q %s", c, where)
 }
 
-// value reads a value that stands depth levels deep.
+// value reads a value at a depth.
 func (r *jsonReader) value(depth int) (*Node, error) {
 	n := &Node{Shape: Scalar, Pos: r.position(), JSON: true}
 	if err := r.count(n.Pos); err != nil {
@@ -126,7 +126,7 @@ func (r *jsonReader) value(depth int) (*Node, error) {
 	return nil, r.unexpected("where a value has to begin")
 }
 
-// items reads a list from behind its bracket.
+// items reads a list after its opening bracket.
 func (r *jsonReader) items(n *Node, depth int) error {
 	for first := true; ; first = false {
 		r.space()
@@ -145,7 +145,7 @@ func (r *jsonReader) items(n *Node, depth int) error {
 	}
 }
 
-// members reads a mapping from behind its brace.
+// members reads a mapping after its opening brace.
 func (r *jsonReader) members(n *Node, depth int) error {
 	seen := make(map[string]*Node)
 	for first := true; ; first = false {
@@ -179,8 +179,7 @@ func (r *jsonReader) members(n *Node, depth int) error {
 	}
 }
 
-// separator reads the comma behind an element, or the end of what it belongs
-// to.
+// separator reads the comma after an element, or the end of its list or mapping.
 func (r *jsonReader) separator(end byte) (more bool, err error) {
 	switch r.space(); r.peek() {
 	case end:
@@ -199,8 +198,8 @@ func (r *jsonReader) separator(end byte) (more bool, err error) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// number reads a number (section 6). It is empty for a malformed one, whose
-// first wrong character is the next one then.
+// number reads a number (section 6). It returns "" for a malformed one, and stops
+// before its first wrong character.
 func (r *jsonReader) number() string {
 	start := r.at
 	digits := func() bool {
@@ -214,7 +213,7 @@ func (r *jsonReader) number() string {
 		r.at++
 	}
 	if r.peek() == '0' {
-		r.at++ // no digit comes behind it, which the caller finds
+		r.at++ // no digit follows, which the caller finds
 	} else if !digits() {
 		return ""
 	}
@@ -240,7 +239,7 @@ func (r *jsonReader) string() (string, error) {
 	begin := r.position()
 	r.at++
 	start := r.at
-	var b []byte // what was read before start, where there was an escape
+	var b []byte // the text before start, where it has an escape
 	for ; r.at < len(r.text); r.at++ {
 		switch c := r.text[r.at]; {
 		case c == '"':
@@ -271,8 +270,8 @@ func (r *jsonReader) string() (string, error) {
 // jsonEscapes are the escapes of one character.
 var jsonEscapes = map[byte]rune{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// jsonEscape reads an escape. The size is 0 for a malformed one and for half a
-// surrogate pair, which is no text.
+// jsonEscape reads an escape. It returns the size 0 for a malformed one and for half
+// a surrogate pair, which is no character.
 func jsonEscape(s string) (r rune, size int) {
 	if len(s) < 2 {
 		return 0, 0
@@ -303,7 +302,7 @@ func codeUnit(s string) (r rune, ok bool) {
 	return rune(v), err == nil
 }
 
-// badEscape says what is wrong with the escape that comes next.
+// badEscape returns the message for the malformed escape that comes next.
 func (r *jsonReader) badEscape() error {
 	if c, ok := codeUnit(r.text[r.at:]); ok {
 		return r.mistake("\\u%04x is half of a surrogate pair, which is no character on its own", c)

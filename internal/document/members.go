@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// CheckMembers reports every member of n that is not known, with the nearest
-// known name, and n itself when it is not a mapping. It reports whether n is a
-// mapping, so that decoding can go on past unknown members. what names the
-// mapping in messages, with its article ("a variant").
+// CheckMembers reports every member of n that is not known, with the nearest known
+// name, and n itself when it is not a mapping. It returns whether n is a mapping,
+// so that decoding can go on past unknown members. what names the mapping in
+// messages, with its article ("a variant").
 func (n *Node) CheckMembers(errs *Errors, what string, known ...string) bool {
 	if n == nil || n.Shape != Mapping {
 		errs.Add(n, "%s must be a mapping, this is %s", what, n.Describe())
@@ -26,8 +26,8 @@ func (n *Node) CheckMembers(errs *Errors, what string, known ...string) bool {
 	return true
 }
 
-// DidYouMean is the end of a message about an unknown name: the nearest known
-// one as a question or, where none is near and they are few, all of them.
+// DidYouMean returns the end of a message about an unknown name: the nearest known
+// name as a question or, where none is near and they are few, all names.
 func DidYouMean(name string, known []string) string {
 	if near := Nearest(name, known); near != "" {
 		return ": did you mean " + strconv.Quote(near) + "?"
@@ -52,7 +52,7 @@ func Unrecognized(what, name string, known []string) string {
 	return message + ", known: " + strings.Join(known, ", ")
 }
 
-// Describe says what a node is, for messages.
+// Describe returns what a node is, for messages.
 func (n *Node) Describe() string {
 	switch {
 	case n == nil:
@@ -65,7 +65,7 @@ func (n *Node) Describe() string {
 	return strconv.Quote(shorten(n.Text))
 }
 
-// shorten keeps messages readable whatever a file contains.
+// shorten cuts a text for a message.
 func shorten(s string) string {
 	const most = 60
 	if len(s) <= most {
@@ -134,7 +134,8 @@ func (n *Node) ReadInt(errs *Errors, what string, lo, hi int64) (int64, bool) {
 	return 0, false
 }
 
-// between words a range, leaving out ends that are no bound in practice.
+// between returns the text for a range, without the ends that are no bound in
+// practice.
 func between(lo, hi float64) string {
 	text := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	switch {

@@ -5,10 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// Nearest returns the name a misspelt one most likely stands for, or "" when
-// none is near. Near means at most one edit for every three characters (one
-// at least), where inserting, deleting or replacing a character and swapping
-// two neighbours count as an edit each, and case counts as nothing.
+// Nearest returns the known name that a misspelt one most likely means, or "" when
+// none is near. Near means at most one edit for every three characters, and at
+// least one. To insert, delete or replace a character or to swap two neighbours is
+// one edit; a change of case is none.
+//
+// For example, "definitons" is near "definitions" (one edit, three allowed), and
+// "ttl" is not near "key".
 func Nearest(name string, among []string) string {
 	const longest = 64
 	if utf8.RuneCountInString(name) > longest {
@@ -28,7 +31,7 @@ func Nearest(name string, among []string) string {
 		if d > bestDistance || d >= max(len(a), len(b)) {
 			continue
 		}
-		// Of names equally near, one of the same letters is the likelier.
+		// Of two names equally near, the one with the same letters is likelier.
 		swapped := sameLetters(a, b)
 		if d < bestDistance || best == "" || swapped && !bestSwapped {
 			best, bestDistance, bestSwapped = candidate, d, swapped
@@ -37,7 +40,7 @@ func Nearest(name string, among []string) string {
 	return best
 }
 
-// fold makes letters of either case and the two usual separators compare equal.
+// fold maps upper to lower case and one usual separator to the other.
 func fold(s string) []rune {
 	r := []rune(s)
 	for i, c := range r {
@@ -64,7 +67,7 @@ func abs(n int) int {
 	return n
 }
 
-// distance is the optimal string alignment distance (Damerau-Levenshtein
+// distance returns the optimal string alignment distance (Damerau-Levenshtein
 // without repeated edits of one substring).
 func distance(a, b []rune) int {
 	older := make([]int, len(b)+1)

@@ -11,36 +11,33 @@ import (
 
 // The ceilings of one file.
 const (
-	// MaxFileBytes is the size up to which a file is read.
+	// MaxFileBytes bounds the size of a file.
 	MaxFileBytes = 4 << 20
 	// MaxDepth is how deep lists and mappings may nest.
 	MaxDepth = 100
-	// MaxNodes is how many values and keys a file may have. Each takes some 400
-	// bytes while the file is read, of which a list in 4 MiB of text could have
-	// two million.
+	// MaxNodes is how many values and keys a file may have. Each takes about 400
+	// bytes while the file is read, and 4 MiB of text could hold two million.
 	MaxNodes = 600_000
-	// MaxAliasedNodes is how many values and keys the aliases of a file may
-	// repeat, all together. It stops a few lines that refer to each other from standing
-	// for millions of values.
+	// MaxAliasedNodes is how many values and keys all aliases of a file may
+	// repeat. Without it a few lines that refer to each other could mean millions
+	// of values.
 	MaxAliasedNodes = 100_000
-	// MaxAliasedBytes is how much text they may repeat: as much as a file may
-	// have.
+	// MaxAliasedBytes is how much text they may repeat: as much as a file may have.
 	MaxAliasedBytes = MaxFileBytes
 	// MaxMembers is how many members one mapping may have.
 	MaxMembers = 10_000
 )
 
-// errStop ends the reading of a file whose mistake has been reported already.
+// errStop ends the reading of a file after its mistake was reported.
 var errStop = errors.New("document: stop")
 
-// Parse reads one file: JSON when its name ends in .json, otherwise YAML. The
-// name is only used for positions. Mistakes are added to errs, and nil is
-// returned for a file that has one and for a file without content.
+// Parse reads one file: JSON when its name ends in .json, otherwise YAML. The name is
+// otherwise used for positions only. Mistakes are added to errs. Parse returns nil
+// for a file with a mistake and for a file without content.
 //
-// YAML is read as version 1.2 with a few things refused because they surprise
-// or hide what a file says: explicit tags, directives, merge keys, keys that
-// are not scalars, duplicate keys and more than one document. Anchors and
-// aliases work within a file.
+// YAML is read as version 1.2. Parse refuses explicit tags, directives, merge keys,
+// keys that are not scalars, duplicate keys and more than one document, because
+// they surprise readers or hide content. Anchors and aliases work within a file.
 //
 // JSON is read by RFC 8259; duplicate names and halves of surrogate pairs are
 // refused.
@@ -73,8 +70,8 @@ func Parse(file string, data []byte, errs *Errors) *Node {
 	return n
 }
 
-// TooLarge reports a file of more bytes than are read. Whoever has not read all
-// of it asks before Parse does, which knows only what it is given.
+// TooLarge reports a file that is larger than MaxFileBytes. A caller that has not read
+// all of it calls TooLarge with its size, because Parse sees only the bytes read.
 func TooLarge(file string, size int64, errs *Errors) bool {
 	if size <= MaxFileBytes {
 		return false
@@ -122,8 +119,8 @@ func offsetPosition(file string, data []byte, offset int) Position {
 	return Position{file, line, 1 + utf8.RuneCount(data[start:offset])}
 }
 
-// addMember appends a member to a mapping. It reports one whose key is there
-// already, which counts all the same: so mistakes are bounded, too.
+// addMember appends a member to a mapping. A member whose key is there already is
+// reported and counts too, so that the number of mistakes is bounded.
 func (b *builder) addMember(n *Node, seen map[string]*Node, key, value *Node) error {
 	if len(n.Members) == MaxMembers {
 		return b.fail(key.Pos, "a mapping has more than %d members", MaxMembers)
@@ -137,7 +134,7 @@ func (b *builder) addMember(n *Node, seen map[string]*Node, key, value *Node) er
 	return nil
 }
 
-// builder is what the YAML and the JSON reader share.
+// builder is the common part of the YAML and the JSON reader.
 type builder struct {
 	file  string
 	errs  *Errors
@@ -158,7 +155,7 @@ func (b *builder) fail(pos Position, format string, args ...any) error {
 	return errStop
 }
 
-// checkDepth fails when a list or mapping would stand deeper than allowed.
+// checkDepth fails when a list or mapping would be deeper than allowed.
 func (b *builder) checkDepth(depth int, pos Position) error {
 	if depth > MaxDepth {
 		return b.fail(pos, "lists and mappings nest more than %d deep", MaxDepth)

@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// AppendJSON appends the node as compact JSON, its members in the order of the
-// file. Plain scalars are typed by YAML's core schema: null, true and false,
-// numbers, and all else is text (yes, no, on and off too). Numbers keep their
-// text; one that JSON can't write (012, .5, +3, 0x1f, .inf) is a mistake that
-// is reported rather than guessed at.
+// AppendJSON appends the node as compact JSON, with its members in the order of the
+// file. Plain scalars are typed by YAML's core schema: null, true, false and
+// numbers; all else is text, also yes, no, on and off. Numbers keep their text. A
+// number that JSON can't write (012, .5, +3, 0x1f, .inf) is reported as a mistake.
 func (n *Node) AppendJSON(dst []byte, errs *Errors) []byte {
 	if n == nil {
 		return append(dst, "null"...)
@@ -67,8 +66,8 @@ func (n *Node) AppendJSON(dst []byte, errs *Errors) []byte {
 	return append(dst, n.Text...)
 }
 
-// appendString appends a JSON string. Definitions are read at startup, so the
-// standard library's encoder does; it can't fail on a string.
+// appendString appends a JSON string. Definitions are read at startup, so the standard
+// library's encoder is fast enough. It can't fail on a string.
 func appendString(dst []byte, s string) []byte {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -77,7 +76,7 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, strings.TrimSuffix(b.String(), "\n")...)
 }
 
-// looksNumeric reports whether YAML 1.1 or 1.2 would take plain text for a number.
+// looksNumeric reports whether YAML 1.1 or 1.2 would read plain text as a number.
 func looksNumeric(s string) bool {
 	body := strings.TrimLeft(s, "+-")
 	if len(s)-len(body) > 1 || body == "" {

@@ -13,28 +13,28 @@ import (
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 )
 
-// yamlReader builds nodes from those of the library. It takes the text of
-// scalars, never the types the library finds for them.
+// yamlReader builds nodes from those of the library. It uses the text of scalars, and
+// never the types that the library gives them.
 type yamlReader struct {
 	builder
 	src *cursor
-	// What stands in for a backslash, if anything does, and for line breaks of
-	// older days: texts get back what was there.
+	// The characters that replace a backslash, if one is replaced, and the line
+	// breaks of YAML 1.1. Texts get the original characters back.
 	backslash string
 	restore   *strings.Replacer
 	anchors   map[string]*anchor
 	open      map[string]bool // anchors whose value is being read
-	aliased   size            // what aliases have repeated so far
+	aliased   size            // of what aliases have repeated so far
 }
 
-// anchor is a named value and what repeating it costs.
+// anchor is a named value with the size of its repetition.
 type anchor struct {
 	node *Node
 	size size
 }
 
-// yamlLimits has the library refuse what would have it recurse without end.
-// Aliases are counted here: it does not expand them.
+// yamlLimits makes the library refuse files that would make it recurse without end.
+// The library does not expand aliases; they are counted here.
 var yamlLimits = yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(MaxDepth), loaderlimits.AliasNone()))
 
 func parseYAML(file, data string, errs *Errors) (n *Node) {
@@ -60,7 +60,7 @@ func parseYAML(file, data string, errs *Errors) (n *Node) {
 	}
 	r.src = &cursor{text: data}
 	defer func() {
-		// The library is not ours, and a file must not end the process.
+		// A file must not end the process by a panic of the library.
 		if p := recover(); p != nil {
 			errs.AddAt(Position{file, 1, 1}, "the file is not readable as YAML: %v", p)
 			n = nil
@@ -96,16 +96,16 @@ func parseYAML(file, data string, errs *Errors) (n *Node) {
 	}
 }
 
-// unprintable reports whether a character can't stand in YAML as it is.
+// unprintable reports whether YAML does not allow a character without an escape.
 func unprintable(c rune) bool {
 	return c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0x7f || c == 0xfffe || c == 0xffff
 }
 
-// standIn replaces what the library reads by older rules: the characters that
-// YAML 1.1 took for line breaks, or left out, which are text in 1.2, and the
-// two escapes of one character that JSON allows. What stands for them is as
-// many characters, which the file does not contain. ok is false where there
-// are none, which has been reported.
+// standIn replaces the characters that the library reads by the rules of YAML 1.1:
+// those that were line breaks, or were left out, and are text in 1.2, and the pairs
+// of escapes by which JSON writes one character. It replaces them by as many
+// characters that the file does not contain. ok is false after it has reported that
+// there are no such characters.
 func (r *yamlReader) standIn(data string) (_ string, ok bool) {
 	const breaks = "\u0085\u2028\u2029\ufeff"
 	odd, paired := strings.ContainsAny(data, breaks), surrogates.MatchString(data)
@@ -141,8 +141,8 @@ func (r *yamlReader) standIn(data string) (_ string, ok bool) {
 	return data, true
 }
 
-// unusedCharacters finds characters for private use that stand in the text
-// neither themselves nor, it may be, as escapes.
+// unusedCharacters finds characters for private use that the text does not contain,
+// neither as they are nor possibly as escapes.
 func unusedCharacters(text string, most int) []rune {
 	const first, last = 0xe001, 0xf8ff
 	used := make([]bool, last+1)
@@ -168,10 +168,10 @@ func unusedCharacters(text string, most int) []rune {
 	return free
 }
 
-// likelyNodes tells about how many values and keys there are in a YAML file,
-// rather more than there are, from the characters that come before them: what
-// has too many is never given to the library, which makes a few hundred bytes
-// of each. Text that looks as if it had values counts as if it had them.
+// likelyNodes estimates how many values and keys a YAML file has, from the characters
+// that come before them. The estimate is rather too high: text that looks like
+// values counts as values. A file with too many is never given to the library,
+// which makes a few hundred bytes of each.
 func likelyNodes(text string) int {
 	var inBraces [MaxDepth]bool // by depth, of flow style
 	depth := 0
@@ -189,8 +189,8 @@ func likelyNodes(text string) int {
 				n += 2
 			}
 		case ':':
-			// Between braces the key and its value count with what is before
-			// them.
+			// Between braces the key and its value count with the character
+			// before them.
 			if !inBraces[depth] && (ends(i+1) || i > 0 && (text[i-1] == '"' || text[i-1] == '\'')) {
 				n += 2
 			}
@@ -217,7 +217,7 @@ func likelyNodes(text string) int {
 // surrogates finds the two escapes of one character.
 var surrogates = regexp.MustCompile(`\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}`)
 
-// text is a scalar's text.
+// text returns a scalar's text.
 func (r *yamlReader) text(n *yaml.Node) string {
 	s := n.Value
 	if r.backslash != "" && strings.Contains(s, r.backslash) {
@@ -235,7 +235,7 @@ func (r *yamlReader) text(n *yaml.Node) string {
 	return s
 }
 
-// directive refuses a file that begins with one.
+// directive refuses a file that begins with a directive.
 func (r *yamlReader) directive() error {
 	line := 1
 	for text := range strings.Lines(r.src.text) {
@@ -250,7 +250,7 @@ func (r *yamlReader) directive() error {
 	return nil
 }
 
-// position is where a value begins: behind its anchor, if it has one.
+// position returns where a value begins: after its anchor, if it has one.
 func (r *yamlReader) position(n *yaml.Node) Position {
 	pos := Position{r.file, max(n.Line, 1), max(n.Column, 1)}
 	if n.Anchor == "" || missing(n) {
@@ -268,12 +268,12 @@ const (
 	anyStyle    = quotedStyle | yaml.TaggedStyle
 )
 
-// missing reports whether nothing stands where a value could.
+// missing reports whether a value is absent.
 func missing(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&anyStyle == 0
 }
 
-// node converts a value that stands depth levels deep.
+// node converts a value at a depth.
 func (r *yamlReader) node(v *yaml.Node, depth int) (*Node, error) {
 	pos := r.position(v)
 	if err := r.count(pos); err != nil {
@@ -381,7 +381,7 @@ func (r *yamlReader) key(mapping, k *yaml.Node) (*Node, error) {
 func (r *yamlReader) alias(v *yaml.Node, pos Position, depth int) (*Node, error) {
 	a := r.anchors[v.Value]
 	if a == nil {
-		// One that is not defined at all is a mistake to the library.
+		// The library reports an alias that is not defined.
 		return nil, r.fail(pos, "the alias *%s stands inside the value it names", v.Value)
 	}
 	r.aliased.nodes += a.size.nodes
@@ -400,21 +400,21 @@ func (r *yamlReader) alias(v *yaml.Node, pos Position, depth int) (*Node, error)
 	return a.node, nil
 }
 
-// Size is how many values and keys a tree has, and how many bytes of text they
-// have: what aliases repeat counts each time.
+// Size returns how many values and keys a tree has, and how many bytes of text. What
+// aliases repeat counts each time.
 func (n *Node) Size() (nodes, bytes int) {
 	s := measure(n)
 	return s.nodes, s.bytes
 }
 
-// size is what a tree amounts to when it is written out.
+// size is the size of a tree with its aliases expanded.
 type size struct {
 	nodes, bytes int
 	height       int // levels of lists and mappings
 }
 
-// measure takes the size of a tree. Aliases in it have been counted against
-// their ceilings, which bounds the walk.
+// measure returns the size of a tree. Its aliases were checked against their ceilings,
+// which bounds the walk.
 func measure(n *Node) size {
 	s := size{nodes: 1, bytes: len(n.Text)}
 	add := func(c *Node) {
@@ -437,8 +437,8 @@ func measure(n *Node) size {
 	return s
 }
 
-// curlyQuoted reports whether plain text was meant to be quoted, with the quotes a
-// word processor makes.
+// curlyQuoted reports whether plain text has the quotes that a word processor makes,
+// and was meant to be quoted.
 func curlyQuoted(s string) bool {
 	first, _ := utf8.DecodeRuneInString(s)
 	last, _ := utf8.DecodeLastRuneInString(s)

@@ -10,16 +10,16 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// cursor finds places in a file by line and column. Places that ascend cost
-// one pass over the file in all.
+// cursor finds offsets in a file by line and column. Ascending positions together cost
+// one pass over the file.
 type cursor struct {
 	text         string
 	at           int // the offset of the character at line and column
 	line, column int
 }
 
-// seek goes to a place, or to the end of its line or of the file, where that
-// is before it.
+// seek goes to a position, or to the end of its line or of the file where that comes
+// first.
 func (c *cursor) seek(line, column int) int {
 	if c.line == 0 || line < c.line || line == c.line && column < c.column {
 		c.at, c.line, c.column = 0, 1, 1
@@ -38,7 +38,7 @@ func (c *cursor) seek(line, column int) int {
 	return c.at
 }
 
-// skip goes over n characters.
+// skip skips n characters.
 func (c *cursor) skip(n int) {
 	for ; n > 0 && c.at < len(c.text); n-- {
 		if c.text[c.at] == '\n' {
@@ -50,7 +50,7 @@ func (c *cursor) skip(n int) {
 	}
 }
 
-// skipBlanks goes over white space and comments.
+// skipBlanks skips white space and comments.
 func (c *cursor) skipBlanks() {
 	for comment := false; c.at < len(c.text); c.skip(1) {
 		switch b := c.text[c.at]; {
@@ -65,15 +65,15 @@ func (c *cursor) skipBlanks() {
 	}
 }
 
-// lineOf is the line in which an offset lies, up to it and from it on.
+// lineOf returns the line of an offset in two parts: before it and from it on.
 func (c *cursor) lineOf(at int) (before, after string) {
 	before = c.text[strings.LastIndexByte(c.text[:at], '\n')+1 : at]
 	after, _, _ = strings.Cut(c.text[at:], "\n")
 	return before, after
 }
 
-// syntaxError reports what the library can't read: in words for people who
-// know what they meant and not what a YAML parser expects.
+// syntaxError reports what the library can't read, in words for people who do not know
+// what a YAML parser expects.
 func (r *yamlReader) syntaxError(err error) {
 	e, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok {
@@ -82,7 +82,8 @@ func (r *yamlReader) syntaxError(err error) {
 	}
 	pos := Position{r.file, max(e.Mark.Line, 1), max(e.Mark.Column, 1)}
 	at := r.src.seek(pos.Line, pos.Column)
-	// Where what was not ended begins, the mistake is: not where the file ends.
+	// The mistake is at the beginning of what was not closed, not at the end of
+	// the file.
 	begin := Position{r.file, e.ContextMark.Line, e.ContextMark.Column}
 	before, after := r.src.lineOf(at)
 
@@ -141,13 +142,14 @@ func (r *yamlReader) syntaxError(err error) {
 	}
 }
 
-// indicator says that a plain value can't begin as this text does.
+// indicator returns the message for a plain value that can't begin with its first
+// character.
 func indicator(s string) string {
 	word := s[:1+strings.IndexAny(s[1:]+" ", " \t,[]{}")]
 	return fmt.Sprintf("a plain value can't begin with %s, quote it (\"%s\")", s[:1], shorten(word))
 }
 
-// lineAbove is the line before another, or nothing.
+// lineAbove returns the line before another, or "".
 func (r *yamlReader) lineAbove(line int) string {
 	if line < 2 {
 		return ""
@@ -156,10 +158,10 @@ func (r *yamlReader) lineAbove(line int) string {
 	return text
 }
 
-// glued finds a key with its value right behind the colon.
+// glued finds a key without a space after the colon.
 var glued = regexp.MustCompile(`^[ \t]*(?:- +)*[A-Za-z_][\w.-]*:[^\s/:].*`)
 
-// unexpected says how to mend what the reader stumbled over.
+// unexpected returns how to mend text that the library did not expect.
 func unexpected(before string) string {
 	if braces.MatchString(before) {
 		return "quote text that begins with {{"
@@ -173,7 +175,7 @@ func unexpected(before string) string {
 // braces finds a plain value that begins with {{.
 var braces = regexp.MustCompile(`(?:^|[-:,\[{] +)\{\{`)
 
-// noColon reports text where a member has to stand.
+// noColon reports text where a member is expected.
 func (r *yamlReader) noColon(pos Position) {
 	_, line := r.src.lineOf(r.src.seek(pos.Line, pos.Column))
 	if word := glued.FindString(line); word != "" {
@@ -202,14 +204,14 @@ func (r *yamlReader) quotedError(e *yaml.LoadError, begin Position) {
 	_ = r.fail(Position{r.file, e.Mark.Line, column}, "invalid YAML: malformed escape %s in double-quoted text: %s", escape, hint)
 }
 
-// surrogate finds an escape of half a character, as JSON has them.
+// surrogate finds an escape of half a surrogate pair, as in JSON.
 var surrogate = regexp.MustCompile(`^\\u[dD][89a-fA-F]`)
 
-// closing is the bracket that the library missed.
+// closing returns the bracket that the library misses.
 func closing(e *yaml.LoadError) string { return e.Message[len(e.Message)-2 : len(e.Message)-1] }
 
-// flowMistake says what is wrong where a list or mapping in brackets goes on
-// without a comma, and how many characters before that it began.
+// flowMistake returns what is wrong where a list or mapping in brackets goes on
+// without a comma, and how many characters earlier the mistake began.
 func flowMistake(closing, before, after string) (message string, back int) {
 	plain := strings.TrimLeft(before[strings.LastIndexAny(before, ",[{")+1:], " \t")
 	if i := strings.LastIndex(plain, ": "); i >= 0 {
@@ -224,8 +226,8 @@ func flowMistake(closing, before, after string) (message string, back int) {
 	return fmt.Sprintf("invalid YAML: unexpected %q where a comma or %s has to come: %s", shorten(after), closing, unexpected(before)), 0
 }
 
-// matches writes a pattern between slashes, which the text begins with, as the
-// cell that can stand everywhere.
+// matches rewrites a pattern between slashes, with which the text begins, in the form
+// of a cell that is allowed everywhere.
 func matches(s string) string {
 	end := patternEnd.FindStringIndex(s[1:])
 	if end == nil {

@@ -12,13 +12,13 @@ type Answer struct {
 	uses  []int // of each variable, by slot
 }
 
-// hole is literal JSON and then, unless slot is negative, an escaped variable.
+// hole is literal JSON followed by an escaped variable, unless slot is negative.
 type hole struct {
 	json string
 	slot int
 }
 
-// Literal adds JSON text as it is.
+// Literal adds JSON text unchanged.
 func (a *Answer) Literal(json string) {
 	a.fixed += len(json)
 	if n := len(a.parts); n > 0 && a.parts[n-1].slot < 0 {
@@ -44,8 +44,8 @@ func (a *Answer) Template(t *Template) {
 	}
 }
 
-// TextSize is how many bytes the rendered templates have, all together, before
-// they are escaped. It renders as little as Size.
+// TextSize returns how many bytes all rendered templates have before they are escaped.
+// Like Size, it renders nothing.
 func (a *Answer) TextSize(v *Values) int {
 	n := a.text
 	for slot, uses := range a.uses {
@@ -54,7 +54,7 @@ func (a *Answer) TextSize(v *Values) int {
 	return n
 }
 
-// Size is how many bytes Append appends. It doesn't render: a template that
+// Size returns how many bytes Append appends. It renders nothing, so a template that
 // repeats a variable a thousand times costs no more than one that has it once.
 func (a *Answer) Size(v *Values) int {
 	n := a.fixed
@@ -66,7 +66,7 @@ func (a *Answer) Size(v *Values) int {
 	return n
 }
 
-// Append appends the answer. The values must be bound to the variables the
+// Append appends the answer. The values must be bound to the variables that the
 // templates were compiled with.
 func (a *Answer) Append(dst []byte, v *Values) []byte {
 	for i := range a.parts {

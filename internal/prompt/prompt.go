@@ -5,27 +5,27 @@ package prompt
 
 import "fmt"
 
-// MaxRendered is how many bytes the rendered messages of one prompt may have,
-// all together, before they are escaped. A request is bounded by itself, but a
-// template may repeat a variable as often as it likes.
+// MaxRendered is how many bytes all rendered messages of one prompt may have before
+// they are escaped. The size of a request is bounded, but a template may repeat a
+// variable any number of times.
 const MaxRendered = 2 << 20
 
-// TooLargeError is a rendering that would exceed MaxRendered.
+// TooLargeError is the error for messages that would exceed MaxRendered.
 type TooLargeError struct {
 	Size int // bytes
 }
 
-// Error says how large the messages would be.
+// Error returns how large the messages would be.
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("the rendered messages would have %d bytes, at most %d are allowed: send shorter variables", e.Size, MaxRendered)
 }
 
-// MissingError is a required variable that a request did not supply.
+// MissingError is the error for a required variable that a request did not supply.
 type MissingError struct {
 	Name string
 }
 
-// Error names the variable.
+// Error returns the name of the variable.
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("the required variable %q is missing: send it under variables", e.Name)
 }

@@ -15,17 +15,17 @@ type Template struct {
 	fixed int // bytes of literal text
 }
 
-// part is literal text and then, unless slot is negative, a variable.
+// part is literal text followed by a variable, unless slot is negative.
 type part struct {
 	text    string
 	escaped string // text as the inside of a JSON string
 	slot    int
 }
 
-// Compile reads a message's text. {{name}} and {{ name }} stand for a declared
+// Compile reads a message's text. {{name}} and {{ name }} are replaced by a declared
 // variable. \{{ is a literal {{; directly before braces a backslash itself is
-// written twice.
-// Mistakes are added to errs; the template returned is never nil.
+// written twice. For example, \\{{name}} is a backslash and the variable. Mistakes
+// are added to errs; the returned template is never nil.
 func Compile(n *document.Node, vars *Variables, errs *document.Errors) *Template {
 	t := &Template{}
 	rest := n.Text
@@ -38,7 +38,7 @@ func Compile(n *document.Node, vars *Variables, errs *document.Errors) *Template
 		}
 		before := rest[:at]
 		rest = rest[at+len("{{"):]
-		// Of n backslashes before the braces half stay; an odd one escapes.
+		// Half of the backslashes before the braces stay; an odd one escapes.
 		backslashes := len(before) - len(strings.TrimRight(before, `\`))
 		literal.WriteString(before[:len(before)-(backslashes+1)/2])
 		if backslashes%2 == 1 {
@@ -64,7 +64,7 @@ func Compile(n *document.Node, vars *Variables, errs *document.Errors) *Template
 	return t
 }
 
-// excerpt is a piece of a template for a message.
+// excerpt returns a piece of a template for a message.
 func excerpt(s string, closed bool, inside int) string {
 	const most = 40
 	if closed && inside+4 <= most {
@@ -100,7 +100,7 @@ func validName(s string) bool {
 	return true
 }
 
-// Size is the length of the rendered text in bytes.
+// Size returns the length of the rendered text in bytes.
 func (t *Template) Size(v *Values) int {
 	n := t.fixed
 	for i := range t.parts {
@@ -123,8 +123,7 @@ func (t *Template) AppendText(dst []byte, v *Values) []byte {
 	return dst
 }
 
-// Text is the rendered text with bytes that are not UTF-8 replaced, as they
-// are in JSON.
+// Text returns the rendered text with bytes that are not UTF-8 replaced, as in JSON.
 func (t *Template) Text(v *Values) string {
 	if len(t.parts) == 1 && t.parts[0].slot < 0 {
 		return t.parts[0].text
@@ -145,7 +144,7 @@ func (t *Template) AppendJSON(dst []byte, v *Values) []byte {
 	return dst
 }
 
-// Uses tells which variables the template reads, by calling f with each name.
+// Uses calls f with the name of each variable that the template reads.
 func (t *Template) Uses(vars *Variables, f func(name string)) {
 	for i := range t.parts {
 		if s := t.parts[i].slot; s >= 0 {

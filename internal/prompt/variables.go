@@ -26,8 +26,8 @@ type slot struct {
 }
 
 // DecodeVariables reads a prompt's variables: a mapping of names to {default,
-// required, description}, each of which may be left out. A nil node declares
-// none. Mistakes are added to errs.
+// required, description}, each of which is optional. A nil node declares none.
+// Mistakes are added to errs.
 func DecodeVariables(n *document.Node, errs *document.Errors) *Variables {
 	v := &Variables{index: make(map[string]int)}
 	if n.IsNull() {
@@ -54,7 +54,7 @@ func DecodeVariables(n *document.Node, errs *document.Errors) *Variables {
 	return v
 }
 
-// decode reads what is declared of one variable.
+// decode reads the declaration of one variable.
 func (s *slot) decode(n *document.Node, errs *document.Errors) {
 	if r := n.Get("required"); r != nil {
 		s.required, _ = r.ReadBool(errs, "required")
@@ -74,18 +74,18 @@ func (s *slot) decode(n *document.Node, errs *document.Errors) {
 		s.text = []byte(d.Text)
 		return
 	}
-	// A default is inserted as the same value of a request would be: text as
-	// it is, anything else as compact JSON.
+	// A default is inserted like a value of a request: text as it is, other
+	// values as compact JSON.
 	s.text = d.AppendJSON(nil, errs)
 	if d.Shape == document.Scalar && s.text[0] == '"' {
 		s.text = []byte(d.Text)
 	}
 }
 
-// Len is the number of variables.
+// Len returns the number of variables.
 func (v *Variables) Len() int { return len(v.slots) }
 
-// Names are the declared names in the order of the declaration.
+// Names returns the declared names in the order of the declaration.
 func (v *Variables) Names() []string {
 	names := make([]string, len(v.slots))
 	for i, s := range v.slots {
@@ -100,8 +100,8 @@ func (v *Variables) Required(name string) bool {
 	return ok && v.slots[i].required
 }
 
-// Default returns the text that stands for a variable that is not supplied,
-// and whether one was declared.
+// Default returns the text of a variable that is not supplied, and whether a default
+// was declared.
 func (v *Variables) Default(name string) (string, bool) {
 	i, ok := v.index[name]
 	if !ok {
@@ -117,8 +117,8 @@ func (v *Variables) All(f func(name string, declared *document.Node)) {
 	}
 }
 
-// Open calls f for each variable that is neither required nor has a default:
-// not supplied, it is the empty string.
+// Open calls f for each variable that is neither required nor has a default. Where it
+// is not supplied it is the empty string.
 func (v *Variables) Open(f func(name string, declared *document.Node)) {
 	for _, s := range v.slots {
 		if !s.required && !s.given {
@@ -127,13 +127,12 @@ func (v *Variables) Open(f func(name string, declared *document.Node)) {
 	}
 }
 
-// Values are the variables of one request, bound to a declaration. They are
-// made for reuse (the zero value is ready) and not safe for concurrent use.
-// They hold views of the fastjson value they were bound from and die with that
-// value's parser.
+// Values are the variables of one request, bound to a declaration. They can be reused
+// (the zero value is ready) and are not safe for concurrent use. They hold views of
+// the fastjson value that they were bound from and are valid as long as its parser.
 //
-// Several prompts of one request are bound one after the other. What they have
-// in common, the text of each variable and its length in JSON, is found once.
+// Several prompts of one request are bound one after the other. The text of each
+// variable and its length in JSON are computed once for all of them.
 type Values struct {
 	decl       *Variables
 	text       [][]byte // by slot
@@ -141,13 +140,13 @@ type Values struct {
 	undeclared int
 	empty      int
 
-	source  *fastjson.Value // what members were read from
+	source  *fastjson.Value // of members
 	members []member        // of the request
 	sorted  bool            // members are in the order of their names
 	buf     []byte          // compact JSON of members that are not text
 }
 
-// notSupplied stands for a slot's text where it is the default.
+// notSupplied marks a slot whose text is the default.
 const notSupplied = -1
 
 // member is one variable of a request.
@@ -155,13 +154,13 @@ type member struct {
 	name    []byte
 	value   *fastjson.Value
 	text    []byte
-	read    bool // text is what goes into a template
-	escaped int  // bytes of text in JSON; 0 while they weren't counted
+	read    bool // text is set
+	escaped int  // bytes of text in JSON; 0 before they are counted
 }
 
 const (
-	// linearMembers is the number of members up to which looking at each beats
-	// sorting them.
+	// linearMembers is the number of members up to which a linear search is faster
+	// than sorting.
 	linearMembers = 16
 	// keepMembers and keepText are the capacities up to which values keep
 	// their buffers for the next request.
@@ -170,11 +169,11 @@ const (
 )
 
 // Bind binds the variables of a request, replacing what values held. vars must
-// be nil, null or an object; a null member counts as not supplied, and members
-// that are not declared are ignored and counted. The error is a *MissingError.
+// be nil, null or an object. A null member counts as not supplied. Members that are
+// not declared are ignored and counted. The error is a *MissingError.
 //
-// vars that are bound again are taken for the same variables: Reset comes
-// before those of another request.
+// Bind takes the same vars for the same variables. So Reset must be called before
+// those of another request are bound.
 func (v *Variables) Bind(vars *fastjson.Value, values *Values) error {
 	values.begin(v)
 	values.take(vars)
@@ -234,7 +233,7 @@ func (values *Values) take(vars *fastjson.Value) {
 	}
 }
 
-// find finds the member of a name, -1 where there is none.
+// find returns the index of the member with the name, or -1.
 func (values *Values) find(name string) int {
 	if !values.sorted {
 		for i := range values.members {
@@ -259,14 +258,14 @@ func (values *Values) find(name string) int {
 	return at
 }
 
-// read is the text of a member that is not null.
+// read returns the text of a member that is not null.
 func (values *Values) read(m *member) []byte {
 	switch {
 	case m.read:
 	case m.value.Type() == fastjson.TypeString:
 		m.text = m.value.GetStringBytes()
 	default:
-		// When buf grows, the texts before keep the array they were cut from.
+		// When buf grows, earlier texts keep the array that they were cut from.
 		start := len(values.buf)
 		values.buf = jsontext.AppendValue(values.buf, m.value)
 		m.text = values.buf[start:len(values.buf):len(values.buf)]
@@ -275,7 +274,7 @@ func (values *Values) read(m *member) []byte {
 	return m.text
 }
 
-// escapedLen is how many bytes a variable has in JSON.
+// escapedLen returns how many bytes a variable has in JSON.
 func (values *Values) escapedLen(slot int) int {
 	at := values.from[slot]
 	if at == notSupplied {
@@ -288,7 +287,7 @@ func (values *Values) escapedLen(slot int) int {
 	return m.escaped
 }
 
-// forget lets go of a request's members.
+// forget drops a request's members.
 func (values *Values) forget() {
 	clear(values.members)
 	if cap(values.members) > keepMembers {
@@ -300,7 +299,7 @@ func (values *Values) forget() {
 	values.source, values.members, values.buf, values.sorted = nil, values.members[:0], values.buf[:0], false
 }
 
-// Reset lets go of the request's bytes. Pooled values call it before they rest.
+// Reset drops the request's bytes. It is called before values go back to a pool.
 func (values *Values) Reset() {
 	clear(values.text)
 	values.forget()
@@ -308,11 +307,11 @@ func (values *Values) Reset() {
 	values.undeclared, values.empty, values.decl = 0, 0, nil
 }
 
-// Undeclared is how many variables the request supplied without need.
+// Undeclared returns how many variables of the request are not declared.
 func (values *Values) Undeclared() int { return values.undeclared }
 
-// Empty names the variables that are the empty string because neither the
-// request nor the declaration says otherwise. It is nil for most requests.
+// Empty returns the variables that are the empty string because they are not supplied
+// and have no default. It is nil for most requests.
 func (values *Values) Empty() []string {
 	if values.empty == 0 {
 		return nil
@@ -326,8 +325,8 @@ func (values *Values) Empty() []string {
 	return names
 }
 
-// Each calls f for every declared variable with the text that stands for it.
-// The text must not be kept or changed.
+// Each calls f for every declared variable with its text. The text must not be kept
+// or changed.
 func (values *Values) Each(f func(name string, text []byte, supplied bool)) {
 	for i, text := range values.text {
 		f(values.decl.slots[i].name, text, values.from[i] != notSupplied)
