@@ -21,8 +21,8 @@ const MinKeyLength = 16
 const checkKeyInfo = "cadenza trace id check v1\x00"
 
 // Authority makes and verifies the trace ids of one workspace. Authorities of
-// the same trace key and workspace, on whatever node, verify each other's ids;
-// to those of another workspace they are forgeries.
+// the same trace key and workspace verify each other's ids, on any node. The ids
+// of another workspace are forgeries to them.
 //
 // An id's check is the first 32 bits of the AES-128 encryption of the rest of
 // the id (its check taken as zero), under a key that HKDF-SHA256 (RFC 5869)
@@ -60,13 +60,13 @@ func NewAuthority(traceKey []byte, workspace string) (*Authority, error) {
 	}, nil
 }
 
-// New makes the id of a trace of the time now. It may be called concurrently.
-// A clock that stands still or goes back does not make ids descend: they keep
-// the latest time seen until the clock has passed it.
+// New returns the id of a trace of the time now. It may be called concurrently.
+// Ids never descend: when the clock stops or goes back, they keep the latest time
+// seen until the clock has passed it.
 //
-// The counter starts anew at random in each millisecond: it tells ids apart, and
-// nobody who has two of them how many were made in between. Ids of two nodes in
-// one millisecond are the same once in 2^39 pairs of one kind.
+// The counter starts at random in each millisecond. It makes ids differ, and two
+// ids do not say how many were made between them. Ids that two nodes make in one
+// millisecond are equal once in 2^39 pairs of one kind.
 func (a *Authority) New(kind Kind, now time.Time) ID {
 	millis := clampMillis(now.UnixMilli())
 	a.mu.Lock()

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// ErrMoved is wrapped by the error of a position that is not the stored one any
-// more: somebody else moved it.
+// ErrMoved is wrapped by the error of a position that is no longer the stored
+// one: another process or sink moved it.
 var ErrMoved = errors.New("the position was moved meanwhile")
 
-// Position is how far a sink has got in what a store holds: the greatest seq of
-// each table that it is done with. A seq is given out once, in the order of the
-// commits; a record that replaces its start has a new one.
+// Position is how far a sink has got in a store: the greatest seq of each table
+// that the sink has taken. The store gives out each seq once, in the order of its
+// commits. A record that replaces its start has a new seq.
 type Position struct{ Traces, Metrics, Versions, Erasures int64 }
 
-// Min is the memberwise lesser of two positions: what both have got to.
+// Min returns the lesser of each member: how far both have got.
 func (p Position) Min(q Position) Position {
 	return Position{
 		Traces:   min(p.Traces, q.Traces),
@@ -24,22 +24,22 @@ func (p Position) Min(q Position) Position {
 	}
 }
 
-// Delivery is what a sink is to take at once, whole or not at all.
+// Delivery is what a sink takes at once, whole or not at all.
 type Delivery struct {
 	Records  []*Record  // started, ended or interrupted; each with what it shares as its own
 	Metrics  []*Metrics // each with its UUID
 	Versions []Version
 
-	// Erasures are to be applied after the rest of this delivery. They concern
-	// all that was delivered by then, and nothing that is delivered later.
+	// Erasures are applied after the rest of this delivery. They concern all that
+	// was delivered up to then, and nothing that is delivered later.
 	Erasures []Erasure
 
-	// Position is the sink's once it took the delivery. It may be further on
-	// although there is nothing to take: what lay between was not for this sink.
+	// Position is the sink's after the delivery. It may move although there is
+	// nothing to take: the rows in between are of other workspaces.
 	Position Position
 }
 
-// Len counts what is to be taken.
+// Len returns how many things the delivery holds.
 func (d *Delivery) Len() int {
 	return len(d.Records) + len(d.Metrics) + len(d.Versions) + len(d.Erasures)
 }
@@ -64,14 +64,14 @@ type Erasure struct {
 // Erased counts what an erasure deleted.
 type Erased struct{ Traces, Metrics, Replies int64 }
 
-// Selector chooses traces of a workspace by who they are about: by a
+// Selector chooses the traces of a workspace that are about one person: by a
 // conversation id, or by a member of the metadata.
 //
-// A trace is chosen by its conversation id where a report on it bears that, or
-// where its metadata has a member conversation_id that is this text; it is
-// chosen by metadata where its own or that of a report on it has such a member.
-// With a trace go all reports on it and all replies that name it. Metrics that
-// were reported without a trace count as the reports of one.
+// A conversation id chooses a trace that has a report with this id, or whose
+// metadata has a member conversation_id with this text. A member of the metadata
+// chooses a trace whose metadata, or that of a report on it, has this member. All
+// reports on a chosen trace and all replies that name it are chosen with it.
+// Metrics that were reported without a trace count as the reports of one.
 type Selector struct {
 	Workspace      string `json:"workspace"`
 	ConversationID string `json:"conversation_id,omitempty"` // or
@@ -79,7 +79,7 @@ type Selector struct {
 	MetadataValue  string `json:"metadata_value,omitempty"`  // its JSON: a string, number, true, false or null
 }
 
-// Validate tells what is wrong with a selector.
+// Validate returns an error if the selector chooses nothing, or by two things.
 func (s Selector) Validate() error {
 	switch {
 	case s.Workspace == "":
@@ -95,7 +95,7 @@ func (s Selector) Validate() error {
 	return err
 }
 
-// Match is the selector's member of the metadata.
+// Match returns the selector's member of the metadata.
 func (s Selector) Match() MetadataMatch {
 	return MetadataMatch{Name: s.MetadataName, Value: s.MetadataValue}
 }

@@ -1,13 +1,12 @@
 package trace
 
-// Field is a member of a T, which is a [Record] or [Metrics]. Whoever writes,
-// reads, measures, copies or strips them walks the fields and names no member, so
-// that a new one is written in three places:
+// Field is a member of a T, which is a [Record] or [Metrics]. Code that writes,
+// reads, measures, copies or strips them walks the fields and names no member. A
+// new member is therefore written in three places:
 //
-//  1. the member itself, in Record or Metrics, with what fills it;
+//  1. the member of Record or Metrics, with the code that fills it;
 //  2. its line in [RecordFields] or [MetricsFields];
-//  3. a migration of each database, SQLite's and PostgreSQL's, that adds its
-//     column.
+//  3. its column, in a migration of SQLite and one of PostgreSQL.
 //
 // JSON out and in, both databases' inserts, queries and erasures, the sizes by
 // which queues and answers are bounded, and copies follow. A member of a type
@@ -19,8 +18,8 @@ type Field[T any] struct {
 	// is in; empty: it is in the outermost.
 	Name, Group string
 
-	// Column is the member's column in a database; empty: it is called Name. A
-	// database adds the unit in which it keeps a time or a duration.
+	// Column is the member's column in a database; empty: Name. A database adds
+	// the unit in which it keeps a time or a duration, such as _us.
 	Column string
 
 	Required bool // the zero value is written, and is not an absent member
@@ -33,8 +32,8 @@ type Field[T any] struct {
 	// or nil is absent unless it is Required or Known.
 	At func(*T) any
 
-	// Known returns a pointer to what says whether the member is known, where
-	// that is not for its value to say. It is nil for other members.
+	// Known returns a pointer to the flag that says whether the member is known.
+	// It is nil for a member that needs none: its zero value means absent.
 	Known func(*T) *bool
 
 	names names
@@ -54,9 +53,9 @@ func named[T any](fields []Field[T]) []Field[T] {
 	return fields
 }
 
-// RecordFields are the members of a record in the order of their JSON, but for
-// Decision, Shared and SharesContent, by which a store keeps what several records
-// have in common.
+// RecordFields are the members of a record in the order of their JSON. Decision,
+// Shared and SharesContent are not among them: by these a store keeps what
+// several records have in common.
 var RecordFields = named([]Field[Record]{
 	{Name: "trace_id", Column: "id", Required: true, At: func(r *Record) any { return &r.ID }},
 	{Name: "time", At: func(r *Record) any { return &r.Time }},
@@ -95,8 +94,8 @@ var RecordFields = named([]Field[Record]{
 
 func hasUsage(r *Record) *bool { return &r.HasUsage }
 
-// MetricsFields are the members of metrics in the order of their JSON, but for
-// Reply, which is stored beside them.
+// MetricsFields are the members of metrics in the order of their JSON. Reply is
+// not among them: it is stored beside the metrics.
 var MetricsFields = named([]Field[Metrics]{
 	{Name: "id", At: func(m *Metrics) any { return (*ID)(&m.UUID) }},
 	{Name: "trace_id", Required: true, At: func(m *Metrics) any { return &m.TraceID }},
@@ -132,7 +131,7 @@ var attemptFields = named([]Field[Attempt]{
 	{Name: "hedge", At: func(a *Attempt) any { return &a.Hedge }},
 })
 
-// buffers are the members of a record that are bytes, of any size.
+// buffers are the members of a record that are bytes.
 var buffers = func() (all []Field[Record]) {
 	for _, f := range RecordFields {
 		if _, ok := f.At(new(Record)).(*[]byte); ok {

@@ -30,13 +30,13 @@ func ParseOutcome(name string) (Outcome, bool) {
 	return AnyOutcome, false
 }
 
-// Filter selects traces. Members that are zero select everything, but for the
-// workspace, which is required: nothing is read across workspaces.
+// Filter selects traces of one workspace, which is required. Other members that
+// are zero select everything.
 type Filter struct {
 	Workspace string
 
-	// Since and Until bound the time of the traces' ids, which is that of their
-	// requests to a few milliseconds: from Since on, before Until.
+	// Since (inclusive) and Until (exclusive) bound the time of the traces' ids,
+	// which is that of their requests to a few milliseconds.
 	Since, Until time.Time
 
 	Kind     Kind
@@ -51,7 +51,7 @@ type Filter struct {
 
 	FinishReason string // one of FinishReasons
 
-	// A trace is found by these where any of its metrics bears them.
+	// These select a trace of which any report has them.
 	ChainID, ConversationID string
 
 	Metadata []MetadataMatch // all of them
@@ -63,14 +63,14 @@ type MetadataMatch struct {
 	Name  string
 	Value string // as JSON: "text", 1.5, true, null
 
-	// OrText also takes the text that reads as Value does: "1.5" beside 1.5.
+	// OrText also selects the text that reads as Value does: "1.5" beside 1.5.
 	OrText bool
 }
 
 // maxMetadataMatches bounds the work per trace.
 const maxMetadataMatches = 8
 
-// Validate tells what is wrong with the filter.
+// Validate returns an error if a member is unknown, or the filter selects nothing.
 func (f *Filter) Validate() error {
 	switch {
 	case f.Workspace == "":
@@ -97,7 +97,7 @@ func (f *Filter) Validate() error {
 	return nil
 }
 
-// Scalar is the value as Go has it: a string, json.Number, bool or nil.
+// Scalar returns the value as a string, json.Number, bool or nil.
 func (m MetadataMatch) Scalar() (any, error) {
 	decoder := json.NewDecoder(strings.NewReader(m.Value))
 	decoder.UseNumber()

@@ -38,7 +38,7 @@ func newID(millis int64, kind Kind, counter uint64) ID {
 	return id
 }
 
-// FirstID is the least id that a trace of the time t can have: ids that sort
+// FirstID returns the least id that a trace of the time t can have. Ids that sort
 // before it are of earlier traces.
 func FirstID(t time.Time) ID {
 	var id ID
@@ -48,14 +48,14 @@ func FirstID(t time.Time) ID {
 
 func clampMillis(ms int64) int64 { return min(max(ms, 0), maxMillis) }
 
-// Time is when the id was made, to the millisecond. Of an id that was not
-// verified it is whatever the bits say.
+// Time returns when the id was made, to the millisecond. It means nothing for an
+// id that was not verified.
 func (id ID) Time() time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16))
 }
 
-// Kind is what the trace is of. Of an id that was not verified it is whatever
-// the bits say.
+// Kind returns what the trace is of. It means nothing for an id that was not
+// verified.
 func (id ID) Kind() Kind { return Kind(id[6] >> 1 & 0b111) }
 
 // IDBytes returns the two values that the seventh byte of an id of the kind may
@@ -71,7 +71,7 @@ func (id ID) isForm() bool { return id[6]>>4 == 8 && id[8]>>6 == 0b10 }
 // IsZero reports whether id is the zero value, which is no trace's id.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// digitOffsets is where each byte's two digits stand in the 36-character form.
+// digitOffsets are the places of each byte's two digits in the 36-character form.
 var digitOffsets = [len(ID{})]int{0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34}
 
 // ParseID reads the 36-character form of a UUID in either case. It accepts any
@@ -91,7 +91,7 @@ func ParseID[T string | []byte](text T) (ID, bool) {
 	return id, true
 }
 
-// hexDigit is the value of a hexadecimal digit, 0xff for any other byte.
+// hexDigit returns the value of a hexadecimal digit, 0xff for any other byte.
 func hexDigit(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':

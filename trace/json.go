@@ -11,9 +11,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
-// AppendJSON appends the record as one JSON object on one line: the form in
-// which traces leave Cadenza, by the admin API, exports and sinks alike. Its
-// members stand in this order, and those that are absent are left out:
+// AppendJSON appends the record as one JSON object on one line. Traces leave
+// Cadenza in this form by the admin API, exports and sinks alike. It has these
+// members in this order, without those that are absent:
 //
 //	trace_id, time (RFC 3339, UTC, with milliseconds), workspace, kind, key,
 //	state, api_key, version, revision, prompt, prompt_version, row, variant,
@@ -24,16 +24,16 @@ import (
 //	  first_token_ms, prompt_tokens, completion_tokens, estimated, hedge}],
 //	metadata, context, variables, messages, response (text), tool_calls
 //
-// Durations are numbers of milliseconds with microseconds as their fraction.
-// What was stored as JSON and is not, as the file of another program may hold,
-// becomes a string: the output is valid JSON whatever the record holds.
+// Durations are numbers of milliseconds with microseconds as their fraction. A
+// member that must be JSON and is not, such as one that another program wrote to
+// the store's file, becomes a string: the output is always valid JSON.
 func (r *Record) AppendJSON(dst []byte) []byte { return appendFields(dst, RecordFields, r) }
 
 // MarshalJSON implements [json.Marshaler] by AppendJSON. It never fails.
 func (r *Record) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
 
-// AppendAttempts appends attempts as they stand in a record, as a JSON array.
-// The form in which a store keeps them has nanoseconds.
+// AppendAttempts appends attempts as a JSON array, as a record shows them. The
+// form in which a store keeps them has nanoseconds.
 func AppendAttempts(dst []byte, attempts []Attempt) []byte {
 	o := object{dst: append(dst, '[')}
 	for i := range attempts {
@@ -50,7 +50,7 @@ func AppendAttempts(dst []byte, attempts []Attempt) []byte {
 //	roundtrip_time_ms, llm_response, chain_id, conversation_id,
 //	usage {prompt_tokens, completion_tokens, total_tokens}, metadata
 //
-// The id is that of the metrics themselves, by which copies of them are told. A
+// The id is that of the metrics themselves, and the same in every copy of them. A
 // member that was reported as empty or zero is not absent.
 func (m *Metrics) AppendJSON(dst []byte) []byte { return appendFields(dst, MetricsFields, m) }
 
@@ -87,7 +87,7 @@ type object struct {
 	group string // the object in this one that is open, quoted
 }
 
-// separate writes a comma unless nothing stands before it.
+// separate writes a comma unless what follows is the first in its object or list.
 func (o *object) separate() {
 	if last := o.dst[len(o.dst)-1]; last != '{' && last != '[' {
 		o.dst = append(o.dst, ',')
@@ -222,7 +222,7 @@ func (o *object) raw(value []byte) {
 }
 
 // appendTime appends t as RFC 3339 with milliseconds, which is what the store
-// keeps. The package time is fast at RFC 3339 alone.
+// keeps. The package time has a fast form for RFC 3339, and none for this.
 func appendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	dst = t.AppendFormat(dst, time.RFC3339)

@@ -4,8 +4,8 @@ package trace
 // reported on the trace is known without looking it up.
 type Kind uint8
 
-// The kinds. Their numbers stand in ids and never change; an id has room for
-// kinds up to 7.
+// The kinds. Ids hold their numbers, which never change. An id has room for kinds
+// up to 7.
 const (
 	KindPrompt       Kind = iota + 1 // a prompt's evaluation
 	KindEndpoint                     // an endpoint's upstream call

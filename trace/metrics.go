@@ -10,8 +10,8 @@ type Metrics struct {
 	APIKey    string // the name of the reporter's key
 	Time      time.Time
 
-	// UUID tells the record from every other, in whatever store it is. The store
-	// gives it when it takes the record; it is set in what is read back.
+	// UUID is the metrics' own id, the same in every copy of them. The store makes
+	// it when it takes the metrics; it is set in what is read back.
 	UUID [16]byte
 
 	Score            *float64 // 0 to 100
@@ -25,7 +25,7 @@ type Metrics struct {
 	TotalTokens      *int64
 	Metadata         []byte // a JSON object
 
-	// Reply answers the report, where that bears an idempotency key: both are
-	// stored in one transaction, or neither.
+	// Reply answers a report that has an idempotency key. Both are stored in one
+	// transaction, or neither.
 	Reply *Reply
 }

@@ -41,13 +41,15 @@ func ParseState(name string) (State, bool) {
 var FinishReasons = []string{"stop", "tool_calls", "length", "content_filter"}
 
 // Record is the record of one answer: of a prompt, an endpoint or a remote
-// configuration. Members that are zero were not known, or the log policy left
-// them out, and are stored as absent.
+// configuration. Members that are zero are stored as absent: they were not known,
+// or the log policy left them out.
 //
 // Get one from [AcquireRecord] and hand it to the recorder, which owns it from
 // then on. Fill the byte slices with append(r.Messages[:0], …): a record keeps
-// its buffers for its next use, so they must be nobody else's. Strings must be
-// real ones, not views of a buffer that is reused.
+// its buffers for its next use, so no other code may hold them. Strings must not
+// be views of a buffer that is reused.
+//
+// A new member also needs a line in [RecordFields].
 type Record struct {
 	ID        ID
 	Time      time.Time // when the request was accepted
@@ -56,7 +58,7 @@ type Record struct {
 	Kind      Kind
 	Key       string // of the prompt, endpoint or configuration
 	Version   string // of the definition that answered
-	Revision  string // of the snapshot that it stands in
+	Revision  string // of the snapshot that has it
 	Row       string // the matched row; empty: the default answered
 	Variant   string // of a prompt
 
@@ -94,13 +96,13 @@ type Record struct {
 	Response  []byte // the answer's text, or a configuration's JSON
 	ToolCalls []byte // JSON: those of an endpoint's answer
 
-	// Decision is the id, of [KindDecision], of the request that this is an
-	// answer of. Zero: it has none.
+	// Decision is the id, of [KindDecision], of the request that this record
+	// answers. Zero: the request has none.
 	Decision ID
 
-	// Shared is what the record has in common with others of its Decision, in
-	// place of Metadata, Context and Variables of its own; nil: nothing.
-	// SharesContent reports whether the content in it is of this record too.
+	// Shared has the members that the record shares with others of its Decision,
+	// in place of its own Metadata, Context and Variables; nil: none.
+	// SharesContent says that the content in Shared is of this record too.
 	Shared        *Shared
 	SharesContent bool
 }
@@ -126,8 +128,8 @@ type Attempt struct {
 	Hedge bool `json:"hedge,omitempty"` // made beside another
 }
 
-// maxKeptBuffer bounds what a pooled record keeps of each of its buffers, in
-// bytes: one huge answer must not stay in memory.
+// maxKeptBuffer is the size, in bytes, of the largest buffer that a pooled record
+// keeps: one huge answer must not stay in memory.
 const maxKeptBuffer = 16 << 10
 
 var records = sync.Pool{New: func() any { return new(Record) }}
@@ -135,8 +137,7 @@ var records = sync.Pool{New: func() any { return new(Record) }}
 // AcquireRecord returns an empty record, whose slices may have capacity.
 func AcquireRecord() *Record { return records.Get().(*Record) }
 
-// roomForBuffers is how many buffers fit on the stack. It does not bound how many a
-// record may have.
+// roomForBuffers is how many buffers fit on the stack. A record may have more.
 const roomForBuffers = 8
 
 // ReleaseRecord gives back a record that was not handed to a recorder.
@@ -161,7 +162,7 @@ func kept(buffer []byte) []byte {
 	return buffer[:0]
 }
 
-// CopyFrom makes r equal to from, in buffers of its own but for what is shared.
+// CopyFrom makes r equal to from. The buffers are r's own; Shared is the same one.
 func (r *Record) CopyFrom(from *Record) {
 	own := make([][]byte, 0, roomForBuffers)
 	for i := range buffers {
@@ -177,11 +178,11 @@ func (r *Record) CopyFrom(from *Record) {
 	}
 }
 
-// recordOverhead is about what a record takes beside its content, in bytes.
+// recordOverhead is about what a record takes besides its content, in bytes.
 const recordOverhead = 512
 
-// Size is about what the record takes in memory, in bytes, without what it
-// shares with others. The model is the one of its texts that others make up.
+// Size returns about what the record takes in memory, in bytes, without what it
+// shares with others. Model counts, since an upstream may send any text for it.
 func (r *Record) Size() int {
 	size := recordOverhead + len(r.Model) + 96*len(r.Attempts)
 	for i := range buffers {
@@ -193,8 +194,9 @@ func (r *Record) Size() int {
 	return size
 }
 
-// DropContent leaves out what only the log policy content records. It reports
-// whether there was any. Content that the record shares stays with the others.
+// DropContent empties the members that only the log policy content records, and
+// reports whether there were any. Other records keep the content that they share
+// with this one.
 func (r *Record) DropContent() (some bool) {
 	for i := range buffers {
 		if buffers[i].Content {

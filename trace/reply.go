@@ -8,8 +8,8 @@ import (
 // ReplyLifetime is how long a reply is given again.
 const ReplyLifetime = 24 * time.Hour
 
-// ReplyKey is what names a request for good: the Idempotency-Key that its
-// caller made up, which is good for one kind of route in one workspace.
+// ReplyKey names a request: by the Idempotency-Key that its caller made up, which
+// is good for one kind of route in one workspace.
 type ReplyKey struct {
 	Workspace string
 	Route     string // metrics or endpoints
@@ -28,8 +28,8 @@ type Reply struct {
 	Code    string            // error code; empty on success
 	Body    []byte            // JSON
 
-	// Earlier is set by a commit that found another reply under the key, not
-	// older than ReplyLifetime. It then stored neither this one nor the metrics
+	// Earlier is set by a commit that found another reply under the key, no older
+	// than ReplyLifetime. The commit then stored neither this reply nor the metrics
 	// that it answers.
 	Earlier *Reply
 }

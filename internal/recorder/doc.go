@@ -1,8 +1,9 @@
-// Package recorder takes records and metrics to a store.
+// Package recorder takes records and metrics to a store: through a bounded queue,
+// by one writer, many in one transaction.
 //
-// The recorder keeps two promises apart. Metrics are acknowledged only after
-// the commit that holds them is on stable storage. The records of answers are
-// written behind the caller's back, in groups, and a loss is counted. An
-// upstream call is in between: its start record is handed to the operating
-// system before the call is made, so that a crash leaves evidence of it.
+// It makes three promises. Metrics and replies are acknowledged only after the
+// commit that holds them is on stable storage. Records of answers are written in
+// the background; the recorder counts those that it loses. The start record of an
+// upstream call is handed to the operating system before the call is made, so that
+// a crash leaves evidence of the call.
 package recorder

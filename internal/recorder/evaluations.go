@@ -2,18 +2,17 @@ package recorder
 
 import "github.com/cadenza-gateway/cadenza/trace"
 
-// MaxRequestSize bounds what the records of one request hold together, in bytes.
-// A request of many keys may be recorded many times over, with what each key was
-// answered. Past the bound content is left out, and told of in a note; the traces
-// themselves are kept.
+// MaxRequestSize bounds what the records of one request hold together, in bytes:
+// a request of many keys has a record for each. Past the bound the recorder leaves
+// content out and says so in a note. It keeps the traces themselves.
 const MaxRequestSize = 16 << 20
 
 // contentLeftOut is the note on a record whose content was too large.
 const contentLeftOut = "content left out: too large to be recorded"
 
-// Evaluations records the answers of one request, as Evaluation does each. What
-// they share is counted once, with the first that is taken. It takes ownership of
-// the records, not of the slice.
+// Evaluations records the answers of one request, each as Evaluation does. What
+// they share counts once, with the first record that is taken. Evaluations owns
+// the records from then on, but not the slice.
 func (r *Recorder) Evaluations(records []*trace.Record) {
 	room, counted := MaxRequestSize, false
 	for _, record := range records {
@@ -29,8 +28,9 @@ func (r *Recorder) Evaluations(records []*trace.Record) {
 	}
 }
 
-// bound leaves the content of a record out where it is larger than room, and
-// returns its size, with that of what it shares where it counts that.
+// bound drops the content of a record that is larger than room, and returns the
+// size of the record: with what it shares if countsShared, or if it shares that
+// with no other record any more.
 func (r *Recorder) bound(record *trace.Record, room int, countsShared bool) int {
 	shared := record.Shared
 	size := record.Size()
@@ -43,7 +43,7 @@ func (r *Recorder) bound(record *trace.Record, room int, countsShared bool) int 
 	r.counters.contentLeftOut.Add(1)
 	record.Notes = append(record.Notes, contentLeftOut)
 	size = record.Size()
-	if countsShared || record.Shared != shared { // what is left of it is the record's alone
+	if countsShared || record.Shared != shared {
 		size += sharedSize(record.Shared)
 	}
 	return size

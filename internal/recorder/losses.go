@@ -28,8 +28,8 @@ func dropsOf(lost [lossReasons]uint64) Drops {
 	return Drops{QueueFull: lost[lostQueueFull], TooLarge: lost[lostTooLarge], Failed: lost[lostFailed], Closed: lost[lostClosed]}
 }
 
-// lose counts records of a workspace that are lost. What it returns is to be
-// logged, without the lock: the first of them at once, the others once a minute.
+// lose counts lost records of a workspace. The caller logs as many as it returns,
+// without the lock: the first loss at once, further ones once a minute.
 func (of *share) lose(why lossReason, count uint64) (tell uint64) {
 	of.lost[why] += count
 	if of.said[why] {
@@ -38,14 +38,14 @@ func (of *share) lose(why lossReason, count uint64) (tell uint64) {
 	return of.untold(why)
 }
 
-// untold is what was not logged, and from then on is.
+// untold returns how many losses were not logged yet, and takes them as logged.
 func (of *share) untold(why lossReason) uint64 {
 	count := of.lost[why] - of.told[why]
 	of.told[why], of.said[why] = of.lost[why], count > 0
 	return count
 }
 
-// lose counts and logs records of a workspace that are lost.
+// lose counts and logs lost records of a workspace.
 func (r *Recorder) lose(workspace string, why lossReason, count uint64) {
 	r.queue.mu.Lock()
 	tell := r.queue.shares.share(workspace).lose(why, count)
@@ -53,7 +53,7 @@ func (r *Recorder) lose(workspace string, why lossReason, count uint64) {
 	r.tell(workspace, why, tell)
 }
 
-// tellLosses logs the losses that were not.
+// tellLosses logs the losses that were not logged yet.
 func (r *Recorder) tellLosses() {
 	type loss struct {
 		workspace string

@@ -2,7 +2,7 @@ package recorder
 
 import "github.com/cadenza-gateway/cadenza/trace"
 
-// refuseTaken fails the metrics and replies of the batch and all that wait.
+// refuseTaken fails the metrics and replies of the batch and those that wait.
 func (w *writer) refuseTaken(cause error) {
 	err := unavailable(cause)
 	for _, d := range w.durable {
@@ -21,7 +21,7 @@ func (w *writer) refuseTaken(cause error) {
 	}
 }
 
-// dropBatch gives the batch up and counts it.
+// dropBatch empties the batch and counts it as lost.
 func (w *writer) dropBatch() {
 	for workspace, count := range w.batch.byWorkspace() {
 		w.lose(workspace, lostFailed, count)
@@ -55,7 +55,7 @@ func (w *writer) clearBatch() {
 	w.starts, w.durable = w.starts[:0], w.durable[:0]
 }
 
-// dropAll ends the recorder: what still waits is lost, counted and logged.
+// dropAll ends the recorder. It drops, counts and logs what still waits.
 func (w *writer) dropAll() {
 	w.queue.mu.Lock()
 	w.queue.closing = true
@@ -77,7 +77,7 @@ func (w *writer) dropAll() {
 	w.tellLosses()
 }
 
-// dropAll takes all out that may be dropped and counts it by workspace.
+// dropAll removes all that may be dropped and returns its count by workspace.
 func (q *queue) dropAll() map[string]uint64 {
 	lost := make(map[string]uint64)
 	drop := func(p place, count resource) {
@@ -97,8 +97,8 @@ func (q *queue) dropAll() map[string]uint64 {
 	return lost
 }
 
-// byWorkspace counts what of the batch may be lost. Its metrics and replies were
-// refused before.
+// byWorkspace counts by workspace what the batch loses. Its metrics and replies
+// were refused before.
 func (b *Batch) byWorkspace() map[string]uint64 {
 	counts := make(map[string]uint64)
 	for _, records := range [][]*trace.Record{b.Starts, b.Records} {

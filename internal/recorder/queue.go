@@ -7,14 +7,14 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// The bounds of one commit: the count by which waiting records are written at
-// once, and the content, in bytes, past which a batch takes no more.
+// The bounds of one commit: so many waiting records are written at once, and a
+// batch of so many bytes of content takes no more.
 const (
 	maxBatch      = 256
 	maxBatchBytes = 4 << 20
 )
 
-// place is the room that something takes in the queue, and whose it is.
+// place is the room that an item takes in the queue, and its workspace's share.
 type place struct {
 	share *share
 	size  int64
@@ -39,8 +39,8 @@ type waitingVersion struct {
 	version trace.Version
 }
 
-// waitingDurable is a metrics record or a reply, whose sender waits until it is
-// on stable storage. result is buffered.
+// waitingDurable is a metrics record or a reply. Its sender waits until it is on
+// stable storage. result is buffered.
 type waitingDurable struct {
 	place
 	metrics   *trace.Metrics // or
@@ -49,7 +49,7 @@ type waitingDurable struct {
 	abandoned bool // the sender gave up; guarded by queue.mu
 }
 
-// measure is whose it is, and about what it takes in memory, in bytes.
+// measure returns its workspace, and about what it takes in memory, in bytes.
 func (w *waitingDurable) measure() (workspace string, size int) {
 	if w.metrics != nil {
 		return w.metrics.Workspace, metricsSize(w.metrics)
@@ -72,7 +72,7 @@ type queue struct {
 	bytes        int64 // of starts, records and versions
 	durableBytes int64
 	state        Availability
-	probing      bool // what is durable is let in: it waits to find out whether the store works
+	probing      bool // metrics and replies may wait: their commit shows whether the store works
 	closing      bool
 	lastError    error
 	startsBefore bool // the last batch was one of starts
@@ -152,13 +152,13 @@ func (q *queue) take(b *Batch, starts *[]waitingStart, durable *[]*waitingDurabl
 	}
 }
 
-// admits reports whether there is room for one more that may be dropped, of a
-// kind that is counted as count.
+// admits reports whether there is room for one more item that may be dropped.
+// count is the resource that counts items of its kind.
 func (q *queue) admits(p place, count resource, extra bool) bool {
 	return q.shares.admits(p.share, count, 1, extra) && q.shares.admits(p.share, recordBytes, p.size, extra)
 }
 
-// takeUp gives it its place, and give takes that back.
+// takeUp counts an item that joins the queue, and give one that leaves it.
 func (q *queue) takeUp(p place, count resource) {
 	q.bytes += p.size
 	q.shares.add(p.share, count, 1)
@@ -182,7 +182,7 @@ func (q *queue) queued() int {
 	return q.starts.len() + q.records.len() + q.durable.len() + q.versions.len()
 }
 
-// refusal is why nothing durable is let in, nil where it is.
+// refusal returns why the queue takes no metrics or replies, nil if it does.
 func (q *queue) refusal() error {
 	switch {
 	case q.closing:
@@ -193,7 +193,7 @@ func (q *queue) refusal() error {
 	return nil
 }
 
-// refuse takes all that is durable out of the queue. The caller answers its
+// refuse removes all metrics and replies from the queue. The caller answers their
 // senders.
 func (q *queue) refuse() []*waitingDurable {
 	waiting := q.durable.all()

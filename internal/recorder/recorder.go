@@ -26,27 +26,27 @@ const (
 
 var errTooLong = errors.New("the store takes too long")
 
-// Options configure a recorder. Open is required; the zero value of the others
-// stands for the default.
+// Options configure a recorder. Open is required. The zero value of each of the
+// others means its default.
 type Options struct {
-	// Open opens the store. It is called again, with pauses, until it works, and
-	// anew whenever the store turns out to be broken.
+	// Open opens the store. The recorder calls it again, with pauses, until it
+	// works, and whenever the store turns out to be broken.
 	Open func(context.Context) (Store, error)
 
 	Logger *slog.Logger // default: none
 
-	// The ceilings of what waits. At them records are dropped and counted, and
-	// metrics are refused. Replies count as metrics do. Of each, half is divided
-	// among the workspaces that joined; the other half is for whoever comes first.
+	// The ceilings of what waits. At them the recorder drops and counts records,
+	// and refuses metrics. Replies count as metrics. Half of each ceiling is divided
+	// among the workspaces that joined; any workspace may use the other half.
 	MaxRecords int   // default: 16384
 	MaxMetrics int   // default: 4096
 	MaxBytes   int64 // for records and for metrics each; default: 64 MiB
 
-	// FlushInterval is how long records may wait for company, and so how much of
-	// them a crash can lose. Default: 50 ms.
+	// FlushInterval is how long records may wait for others. A crash can lose the
+	// records of this time. Default: 50 ms.
 	FlushInterval time.Duration
 
-	// OnCommit is told of every commit, in the writer's goroutine.
+	// OnCommit is called after every commit, in the writer's goroutine.
 	OnCommit func(Commit)
 }
 
@@ -70,13 +70,13 @@ type Recorder struct {
 	counters counters
 }
 
-// openStore is the store while it is open, for those who read from it.
+// openStore holds the store while it is open, for readers.
 type openStore struct {
 	sync.RWMutex
 	store Store
 }
 
-// set waits for those who read. It is nil for a store that is to be closed.
+// set swaps the store after readers have left. Pass nil before closing the store.
 func (o *openStore) set(store Store) {
 	o.Lock()
 	defer o.Unlock()
@@ -135,8 +135,8 @@ func (r *Recorder) Open() {
 	})
 }
 
-// TraceKey returns the key that the store keeps. It waits for the store to be
-// opened until ctx is done, and then fails with ErrUnavailable.
+// TraceKey returns the key that the store keeps. It waits for the store until ctx
+// is done, and then fails with ErrUnavailable.
 func (r *Recorder) TraceKey(ctx context.Context) ([]byte, error) {
 	select {
 	case <-r.ready:
@@ -154,7 +154,7 @@ func (r *Recorder) TraceKey(ctx context.Context) ([]byte, error) {
 	return nil, unavailable(r.queue.lastError)
 }
 
-// unavailable makes the error that callers see, with its cause where known.
+// unavailable returns the error that callers see, with its cause where known.
 func unavailable(cause error) error {
 	if cause == nil {
 		return ErrUnavailable
@@ -162,8 +162,9 @@ func unavailable(cause error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, cause)
 }
 
-// Evaluation records an answer that is complete. It never blocks. It takes
-// ownership of record; false says that it was dropped, which is counted.
+// Evaluation records an answer that is complete. It never blocks, and owns record
+// from then on. It reports whether the record was taken; one that was not is
+// counted as lost.
 func (r *Recorder) Evaluation(record *trace.Record) bool {
 	record.State = trace.StateEnded
 	return r.push(record, r.bound(record, MaxRecordSize, false), false)
@@ -177,8 +178,7 @@ func (r *Recorder) End(record *trace.Record) bool {
 	return r.push(record, r.bound(record, MaxRecordSize, false), true)
 }
 
-// push queues a record of so many bytes, with extra room where it is worth more
-// than others.
+// push queues a record of so many bytes. extra gives it more room in the queue.
 func (r *Recorder) push(record *trace.Record, size int, extra bool) bool {
 	if size > MaxRecordSize {
 		r.lose(record.Workspace, lostTooLarge, 1)
@@ -210,7 +210,7 @@ func (r *Recorder) push(record *trace.Record, size int, extra bool) bool {
 	return true
 }
 
-// whyLost is why the queue takes nothing.
+// whyLost returns why the queue takes nothing.
 func (q *queue) whyLost() lossReason {
 	if q.closing {
 		return lostClosed
@@ -226,10 +226,10 @@ func (r *Recorder) signal() {
 }
 
 // Start records that an upstream call is about to be made. It copies record,
-// which stays the caller's, and returns when the copy was handed to the
+// which stays the caller's, and returns true when the copy was handed to the
 // operating system. It waits for that at most 20 ms, and not at all while the
-// store is unavailable: the call goes on, false is returned, and the loss is
-// counted (the record may still be written later).
+// store is unavailable: it then returns false and counts a late start, and the
+// call goes on. The record may still be written later.
 func (r *Recorder) Start(ctx context.Context, record *trace.Record) bool {
 	start := waitingStart{record: trace.AcquireRecord(), written: make(chan struct{})}
 	start.record.CopyFrom(record)
@@ -273,13 +273,12 @@ func (r *Recorder) Start(ctx context.Context, record *trace.Record) bool {
 }
 
 // Metrics stores metrics. It returns nil only after a commit on stable storage
-// that holds them, and never drops them silently: the error wraps
-// ErrUnavailable, or is that of ctx. Metrics that failed may have been stored
-// nevertheless when ctx ended, or the wait of at most 10 s was over, during
-// their commit.
+// that holds them, and never drops them silently: its error wraps ErrUnavailable,
+// or is that of ctx. Metrics that failed may still be stored if ctx ended, or the
+// wait of at most 10 s was over, during their commit.
 //
 // Metrics with a reply are stored once for its key, however often they are
-// reported: where Metrics returns nil and m.Reply.Earlier is set, they had been
+// reported. If Metrics returns nil and m.Reply.Earlier is set, they had been
 // stored before, with that reply. m is the caller's again when Metrics returns.
 func (r *Recorder) Metrics(ctx context.Context, m *trace.Metrics) error {
 	w := &waitingDurable{metrics: cloneMetrics(m), result: make(chan error, 1)}
@@ -330,7 +329,8 @@ func (r *Recorder) pushDurable(w *waitingDurable) error {
 	return nil
 }
 
-// abandon gives up on w, for cause, unless its result is there by now.
+// abandon stops waiting for w and returns cause, or the result of w if there is
+// one by now.
 func (r *Recorder) abandon(w *waitingDurable, cause error) error {
 	r.queue.mu.Lock()
 	w.abandoned = true
@@ -343,11 +343,11 @@ func (r *Recorder) abandon(w *waitingDurable, cause error) error {
 	}
 }
 
-// flushLook is how often Flush looks.
+// flushLook is the interval at which Flush looks.
 const flushLook = 5 * time.Millisecond
 
-// Flush waits until the evaluations and ends of calls that were recorded before
-// are stored, or lost, and fails with the error of ctx when that is done first.
+// Flush waits until all evaluations and ends of calls that were recorded before
+// are stored or lost. It returns the error of ctx if ctx is done first.
 func (r *Recorder) Flush(ctx context.Context) error {
 	q := &r.queue
 	q.mu.Lock()
@@ -366,9 +366,9 @@ func (r *Recorder) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Versions records versions of definitions, in the background. It keeps the
-// contents, which must not change any more. Versions that are stored already
-// are stored once.
+// Versions records versions of definitions in the background. It keeps the
+// contents, which must not change after the call. The store keeps each version
+// once.
 func (r *Recorder) Versions(versions []trace.Version) {
 	now := time.Now()
 	q := &r.queue
@@ -394,8 +394,8 @@ func (r *Recorder) Versions(versions []trace.Version) {
 }
 
 // Close refuses what comes from now on, writes what waits and closes the store.
-// It gives up when ctx is done or the store keeps failing, and what still waits
-// is then dropped, counted and logged. Further calls wait for the first.
+// When ctx is done or the store keeps failing, it drops, counts and logs what
+// still waits. Further calls wait for the first.
 func (r *Recorder) Close(ctx context.Context) error {
 	r.closed.Do(func() {
 		r.queue.mu.Lock()

@@ -9,8 +9,8 @@ import (
 )
 
 // Keep stores a reply, as Metrics stores metrics. If it returns nil and Earlier
-// is set, another reply had been kept under the key, and still is. reply is the
-// caller's again when Keep returns.
+// is set, the store keeps that other reply under the key. reply is the caller's
+// again when Keep returns.
 func (r *Recorder) Keep(ctx context.Context, reply *trace.Reply) error {
 	w := &waitingDurable{reply: cloneReply(reply), result: make(chan error, 1)}
 	if err := r.store(ctx, w); err != nil {
@@ -42,7 +42,7 @@ func (r *Recorder) Reply(ctx context.Context, key trace.ReplyKey, now time.Time)
 	return nil, r.queue.refusal()
 }
 
-// read looks a reply up in the store that is open, which stays open meanwhile.
+// read looks a reply up in the open store, and keeps the store open meanwhile.
 func (r *Recorder) read(ctx context.Context, key trace.ReplyKey, now time.Time) (*trace.Reply, error) {
 	r.open.RLock()
 	defer r.open.RUnlock()

@@ -6,8 +6,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// overhead is about what something that waits takes in memory beside its
-// content, in bytes: what [trace.Record.Size] takes for it.
+// overhead is about what an item takes in memory besides its content, in bytes.
+// [trace.Record.Size] uses the same figure.
 const overhead = 512
 
 func metricsSize(m *trace.Metrics) int {
@@ -27,7 +27,7 @@ func replySize(r *trace.Reply) int { return overhead + len(r.Key) + len(r.Body) 
 
 func versionSize(v *trace.Version) int { return overhead + len(v.Content) }
 
-// sharedSize is that of a record which has these members as its own.
+// sharedSize returns the size of a record that has these members as its own.
 func sharedSize(s *trace.Shared) int {
 	own := trace.Record{Notes: s.Notes, Metadata: s.Metadata, Context: s.Context, Variables: s.Variables}
 	return own.Size()

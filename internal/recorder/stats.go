@@ -2,12 +2,12 @@ package recorder
 
 import "time"
 
-// Availability says what the recorder can do at the moment.
+// Availability is what the recorder can do at the moment.
 type Availability uint8
 
 // The states of a recorder.
 const (
-	Opening   Availability = iota // the store was not open yet, or is opened anew
+	Opening   Availability = iota // the store is being opened, for the first time or again
 	Available                     // the last commit succeeded, or none was tried
 	Failing                       // the last commit failed; it is tried again
 	Closed
@@ -55,8 +55,8 @@ type Stats struct {
 	LateStarts      uint64        // upstream calls that went on before their start was written
 	Panics          uint64        // of the store or of the recorder's goroutine
 
-	// ContentLeftOut counts records that were kept without their content, because
-	// they, or all of their request, were too large with it.
+	// ContentLeftOut counts records that were kept without their content: with it
+	// the record, or the request, was too large.
 	ContentLeftOut uint64
 
 	Drops      Drops            // of records, starts and versions

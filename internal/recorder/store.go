@@ -9,29 +9,30 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// ErrUnavailable is wrapped by the error of metrics that were not stored, and
-// of a trace key that could not be had: the store is not open, fails, or has
-// more to write than it can. The same metrics may be reported again.
+// ErrUnavailable is wrapped by the error of metrics that were not stored, and of a
+// trace key that could not be read: the store is not open, fails, or has more to
+// write than it can. The caller may report the same metrics again.
 var ErrUnavailable = errors.New("the trace store is unavailable")
 
 // ErrBroken is wrapped by the errors of a store that must be closed and opened
-// anew. Whatever else a store fails with is worth another try on it.
+// again. After any other error the recorder tries the same store again.
 var ErrBroken = errors.New("the store must be opened anew")
 
-// ErrReplaced is an ErrBroken that says that the store which is opened next is
-// another one: nothing of what this one failed to commit will be in it.
+// ErrReplaced is an ErrBroken of a store in whose place another is opened next:
+// what this store failed to commit will not be in that one.
 var ErrReplaced = fmt.Errorf("%w: another takes its place", ErrBroken)
 
-// Store is where a recorder writes. Its methods are called from one goroutine,
-// all but Reply.
+// Store is where a recorder writes. The recorder calls all methods but Reply from
+// one goroutine.
 type Store interface {
 	// Commit stores a batch whole or not at all. When it returns nil, a durable
 	// batch is on stable storage, and any other at least with the operating
 	// system. A start whose record is already stored, and a version that is
-	// known, are not stored again; a record replaces its start. A reply under
-	// whose key another stands that has not expired at the time of the reply is
-	// not stored, nor are its metrics, and the other becomes its Earlier. The
-	// batch and what it holds are the caller's again when Commit returns.
+	// known, are not stored again; a record replaces its start. If another reply is
+	// kept under the key of a reply and has not expired at the time of this one,
+	// neither this reply nor its metrics are stored, and the other becomes its
+	// Earlier. The batch and what it holds are the caller's again when Commit
+	// returns.
 	Commit(ctx context.Context, batch *Batch) error
 
 	// Maintain does one small step of housekeeping, such as deleting some of
@@ -46,15 +47,15 @@ type Store interface {
 	// makes one and keeps it.
 	TraceKey(ctx context.Context) ([]byte, error)
 
-	// Broken is closed when the store turns out to be broken elsewhere than in
-	// Commit and Maintain, both of which then fail with ErrBroken.
+	// Broken returns a channel that is closed when the store is found to be broken
+	// outside Commit and Maintain. Both then fail with ErrBroken.
 	Broken() <-chan struct{}
 
-	// Close gives up what the store holds.
+	// Close frees what the store holds.
 	Close() error
 }
 
-// Batch is what a store commits at once.
+// Batch is what a store commits in one transaction.
 type Batch struct {
 	Starts   []*trace.Record // of upstream calls
 	Records  []*trace.Record
@@ -67,7 +68,7 @@ type Batch struct {
 // as committed.
 func (b *Batch) Durable() bool { return len(b.Metrics) > 0 || len(b.Replies) > 0 }
 
-// Len counts what the batch holds.
+// Len returns how many things the batch holds.
 func (b *Batch) Len() int {
 	return len(b.Starts) + len(b.Records) + len(b.Metrics) + len(b.Replies) + len(b.Versions)
 }

@@ -21,22 +21,22 @@ const (
 
 var errPanic = errors.New("panic")
 
-// writer is the state of the recorder's goroutine. A batch that failed stays in
-// it and is tried again before another is taken.
+// writer is the state of the recorder's goroutine. It keeps a batch that failed,
+// and tries it again before it takes another.
 type writer struct {
 	*Recorder
 	batch    Batch
 	starts   []waitingStart
 	durable  []*waitingDurable
 	failures int             // in a row
-	replaced bool            // the store is, and what is durable waits for the next
+	replaced bool            // another store follows, and metrics and replies wait for it
 	broken   <-chan struct{} // of the store that is open
-	flushAt  time.Time       // when the records that wait have waited enough
+	flushAt  time.Time       // when the waiting records must be written
 	timer    *time.Timer
 }
 
-// run is the recorder's goroutine. A panic in it is reported and does not end
-// it, or metrics would be refused for ever and nobody would know why.
+// run is the recorder's goroutine. It logs a panic and goes on: otherwise metrics
+// would be refused for ever, and no log would say why.
 func (r *Recorder) run() {
 	defer close(r.done)
 	defer r.cancel()
@@ -91,8 +91,8 @@ func (w *writer) serveAndClose(store Store) (reopen bool) {
 	return w.serve(store)
 }
 
-// openStore opens the store, however long it takes. It returns nil when the recorder
-// is to end: it closes and nothing waits, or a try after Close failed.
+// openStore opens the store, however long it takes. It returns nil when the
+// recorder must end: it closes and nothing waits, or a try after Close failed.
 func (w *writer) openStore() Store {
 	for pause := minRetryPause; ; pause = min(2*pause, maxRetryPause) {
 		last := w.isClosing()
@@ -121,7 +121,7 @@ func (w *writer) tryOpen() (Store, error) {
 	}
 	select {
 	case <-w.ready:
-		// Ids that callers hold were made under the first key.
+		// Callers hold ids that were made under the first key.
 	default:
 		key, err := store.TraceKey(w.ctx)
 		if err != nil {
@@ -133,8 +133,8 @@ func (w *writer) tryOpen() (Store, error) {
 	return store, nil
 }
 
-// serve writes to the store until it is broken, and then returns true, or until
-// the recorder has closed.
+// serve writes to the store until it is broken or the recorder has closed. It
+// reports whether the store must be opened again.
 func (w *writer) serve(store Store) (reopen bool) {
 	maintainAt := time.Now()
 	w.broken = store.Broken()
@@ -172,18 +172,18 @@ func (w *writer) serve(store Store) (reopen bool) {
 			return false
 		}
 		if w.batch.Len() == 0 {
-			w.probe() // only metrics and replies can tell whether it works again
+			w.probe() // only metrics and replies can show whether it works again
 		}
 	}
 	return false
 }
 
-// mayReopen reports whether a broken store is to be opened anew: always, but for
-// a recorder that closes, which tries it once.
+// mayReopen reports whether a broken store must be opened again. A recorder that
+// closes tries it once.
 func (w *writer) mayReopen() bool { return !w.isClosing() || w.failures <= 1 }
 
-// next takes the next batch, or waits for one and leaves the batch empty. It is
-// false when the recorder closes and nothing waits.
+// next takes the next batch, or waits for one and leaves the batch empty. It
+// returns false when the recorder closes and nothing waits.
 func (w *writer) next(maintainAt time.Time) bool {
 	now := time.Now()
 	level, closing := w.queue.urgency()
@@ -214,8 +214,8 @@ func (w *writer) next(maintainAt time.Time) bool {
 	return true
 }
 
-// maintain does one step of housekeeping and returns the pause until the next.
-// It fails only when the store is broken.
+// maintain does one step of housekeeping and returns the pause until the next
+// step. It fails only when the store is broken.
 func (w *writer) maintain(store Store, now time.Time) (time.Duration, error) {
 	more, err := store.Maintain(w.ctx, now)
 	switch {
@@ -231,8 +231,8 @@ func (w *writer) maintain(store Store, now time.Time) (time.Duration, error) {
 	return maintainEvery, nil
 }
 
-// fail notes that the store failed. What is durable is refused at once, unless
-// it can go to the store that takes this one's place, which is tried once.
+// fail notes that the store failed. It refuses metrics and replies at once, unless
+// another store takes the place of this one: then they wait for it, once.
 func (w *writer) fail(err error) {
 	w.failures++
 	if w.replaced = !w.replaced && errors.Is(err, ErrReplaced); w.replaced {
@@ -243,9 +243,9 @@ func (w *writer) fail(err error) {
 	w.refuseTaken(err)
 }
 
-// commit commits the batch and tells those who wait for it. When it fails, the
-// batch keeps all but its metrics and replies, whose senders are told at once,
-// and these too where another store takes the place of this one.
+// commit commits the batch and answers its senders. When it fails, it refuses the
+// metrics and replies at once and keeps the rest of the batch. It keeps all of the
+// batch if another store takes the place of this one.
 func (w *writer) commit(store Store) error {
 	size, durable := w.batch.Len(), w.batch.Durable()
 	began := time.Now()
@@ -282,12 +282,12 @@ func (w *writer) tryCommit(store Store) (err error) {
 			err = fmt.Errorf("%w in the store: %v", errPanic, cause)
 		}
 	}()
-	// Not the writer's context: a commit that began is worth its end.
+	// Not the writer's context: Close must not cut off a commit that began.
 	return store.Commit(context.Background(), &w.batch)
 }
 
-// setState publishes the recorder's state and logs its changes. A nil error
-// leaves the last one standing unless the state is Available.
+// setState publishes the recorder's state and logs its changes. A nil error does
+// not clear the last one unless the state is Available.
 func (w *writer) setState(state Availability, err error) {
 	q := &w.queue
 	q.mu.Lock()
@@ -338,8 +338,8 @@ func (w *writer) idle() bool {
 	return w.batch.Len() == 0 && w.queue.queued() == 0
 }
 
-// wait returns when something came, the store is broken, the recorder closes or
-// d is over.
+// wait returns when an item came, the store is broken, the recorder closes or d is
+// over.
 func (w *writer) wait(d time.Duration) {
 	w.timer.Reset(d)
 	select {
