@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"internal/document":        {},
 	"internal/document/format": {"internal/document"},
 	"internal/gateway":         {"cache", "internal/definition", "internal/document", "internal/inflight", "internal/invoke", "internal/jsontext", "internal/prompt", "internal/recorder", "internal/redact", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "providers", "rules", "secret", "sinks", "trace"},
+	"internal/gatewaytest":     {"internal/store/sqlite", "trace"},
 	"internal/inflight":        {},
 	"internal/inspect":         {"internal/definition", "internal/document", "internal/prompt", "internal/regular", "rules", "trace"},
 	"internal/invoke":          {"internal/inflight", "internal/wire", "providers", "trace"},

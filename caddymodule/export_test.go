@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 )
@@ -31,36 +32,14 @@ func StoreStats() (stats recorder.Stats) {
 	return stats
 }
 
-// CountLeases returns functions that count the leases of requests on the only
-// store that is open, and on the only workspace's memory.
-func CountLeases() (ofStore, ofMemory func() int64) {
-	stores.Range(func(_, value any) bool {
-		ofStore = value.(*sharedStore).Leases
-		return false
-	})
-	memories.Range(func(_, value any) bool {
-		ofMemory = value.(*sharedMemory).Leases
-		return false
-	})
-	return ofStore, ofMemory
+// OpenConnections is how many connections of callers are open.
+func OpenConnections() int { return callers.Open() }
+
+// SetMaxConnections bounds them, and returns what undoes it.
+func SetMaxConnections(n int) (undo func()) {
+	callers.SetLimit(n)
+	return func() { callers.SetLimit(0) }
 }
 
-func memoryOf(workspace string) (memory *sharedMemory) {
-	memories.Range(func(name, value any) bool {
-		if name == workspace {
-			memory = value.(*sharedMemory)
-		}
-		return true
-	})
-	return memory
-}
-
-// HeldByRequests is how many bytes large requests hold in all workspaces, and in
-// one.
-func HeldByRequests(workspace string) (all, own int64) {
-	return process.HeldByRequests(memoryOf(workspace).Memory)
-}
-
-// FillRequests takes all the room that a workspace's large requests have. The
-// function that it returns gives it back.
-func FillRequests(workspace string) (give func()) { return memoryOf(workspace).FillRequests() }
+// ConfigOf is what the gateway's workspace of a name is made from.
+func ConfigOf(app *App, name string) gateway.WorkspaceConfig { return app.Workspaces[name].config }

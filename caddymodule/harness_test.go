@@ -3,7 +3,9 @@ package caddymodule_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,11 +20,39 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/cadenza-gateway/cadenza"
-	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-const testKey = "cadenza-test-key-0001"
+const testKey = gatewaytest.Key
+
+// What the tests share with those of internal/gateway.
+var (
+	workspace    = gatewaytest.Definitions
+	single       = gatewaytest.Single
+	endpointWith = gatewaytest.EndpointWith
+	newUpstream  = gatewaytest.NewUpstream
+	chunk        = gatewaytest.Chunk
+	completion   = gatewaytest.Completion
+	events       = gatewaytest.Events
+	eventually   = gatewaytest.Eventually
+	ask          = gatewaytest.Ask
+)
+
+// options of the tests' cadenza block.
+const options = `
+	definitions {dir}/definitions
+	store sqlite {dir}/data/cadenza.db
+	api_key test {env.CADENZA_TEST_KEY}
+	provider canned
+`
+
+// fakeProvider declares the tests' provider "fake" at a base URL.
+func fakeProvider(url string) string {
+	return options + "provider fake openai {\nbase_url " + url + "/v1\napi_key {env.CADENZA_TEST_KEY}\n}\n"
+}
+
+const question = `"variables":{"question":"Hi?"}`
 
 // gateway is a real Caddy in this process, reached over a unix socket. Caddy
 // is one per process, so tests that start one do not run in parallel.
@@ -68,11 +98,13 @@ func startGateway(t testing.TB, files map[string]string, options string) *gatewa
 		if err := caddy.Stop(); err != nil {
 			t.Errorf("stopping Caddy: %v", err)
 		}
-		checkLogs(t, g.logs)
+		logs, err := os.ReadFile(g.logs)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Error(err)
+		}
+		gatewaytest.CheckLogs(t, logs)
 		if t.Failed() {
-			if logs, err := os.ReadFile(g.logs); err == nil {
-				t.Logf("gateway's log:\n%s", logs)
-			}
+			t.Logf("gateway's log:\n%s", logs)
 		}
 	})
 	return g
@@ -135,17 +167,7 @@ func loadCaddyfile(text string) error {
 // write puts a file into the gateway's directory, replacing it at once.
 func (g *gateway) write(name, content string) {
 	g.t.Helper()
-	path := filepath.Join(g.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		g.t.Fatal(err)
-	}
-	temporary := path + "~"
-	if err := os.WriteFile(temporary, []byte(content), 0o644); err != nil {
-		g.t.Fatal(err)
-	}
-	if err := os.Rename(temporary, path); err != nil {
-		g.t.Fatal(err)
-	}
+	gatewaytest.Write(g.t, g.dir, name, content)
 }
 
 // answer is a response that was read whole.
@@ -198,36 +220,13 @@ func (g *gateway) send(ctx context.Context, method, path, body string, header ht
 // trace reads a trace from a store's file.
 func (g *gateway) trace(store, id string) (*trace.Record, bool) {
 	g.t.Helper()
-	parsed, ok := trace.ParseID(id)
-	if !ok {
-		g.t.Fatalf("%q is no trace id", id)
-	}
-	reader, err := sqlite.OpenReader(context.Background(), filepath.Join(g.dir, store))
-	if err != nil {
-		return nil, false
-	}
-	defer reader.Close()
-	record, err := reader.Trace(context.Background(), parsed)
-	return record, err == nil
+	return gatewaytest.Trace(g.t, filepath.Join(g.dir, store), id)
 }
 
 // metrics reads what was reported on a trace from a store's file.
 func (g *gateway) metrics(store, id string) []trace.Metrics {
 	g.t.Helper()
-	parsed, ok := trace.ParseID(id)
-	if !ok {
-		g.t.Fatalf("%q is no trace id", id)
-	}
-	reader, err := sqlite.OpenReader(context.Background(), filepath.Join(g.dir, store))
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	defer reader.Close()
-	reports, err := reader.MetricsFor(context.Background(), parsed)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	return reports
+	return gatewaytest.Metrics(g.t, filepath.Join(g.dir, store), id)
 }
 
 // loadJSON loads what the Caddyfile of options adapts to, with a piece of its
@@ -239,4 +238,16 @@ func (g *gateway) loadJSON(options, old, replacement string) error {
 		g.t.Fatal(err)
 	}
 	return caddy.Load(bytes.Replace(config, []byte(old), []byte(replacement), 1), true)
+}
+
+// checkError checks an answer against the contract of errors.
+func checkError(t *testing.T, a answer, code, param string) {
+	t.Helper()
+	gatewaytest.CheckError(t, gatewaytest.Answer{Status: a.status, Header: a.header, Body: a.body}, code, param)
+}
+
+// database opens the store's file as another process would.
+func (g *gateway) database() *sql.DB {
+	g.t.Helper()
+	return gatewaytest.Database(g.t, filepath.Join(g.dir, "data/cadenza.db"))
 }

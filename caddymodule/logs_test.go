@@ -3,78 +3,13 @@ package caddymodule_test
 import (
 	"bytes"
 	"database/sql"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
-
-// checkLogs holds every line that a gateway logged to be an object that has each
-// member once: strict readers refuse others.
-func checkLogs(t testing.TB, path string) {
-	t.Helper()
-	logs, err := os.ReadFile(path)
-	if err != nil {
-		if !errors.Is(err, os.ErrNotExist) {
-			t.Error(err)
-		}
-		return
-	}
-	for line := range bytes.Lines(logs) {
-		if err := uniqueMembers(line); err != nil {
-			t.Errorf("%v in the log line %s", err, line)
-		}
-	}
-}
-
-// uniqueMembers reads one JSON object, and fails where it, or one in it, has a
-// member twice.
-func uniqueMembers(text []byte) error {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	var object func() error
-	value := func() error {
-		token, err := decoder.Token()
-		if err != nil {
-			return err
-		}
-		if token == json.Delim('{') || token == json.Delim('[') {
-			return object()
-		}
-		return nil
-	}
-	object = func() error { // or a list, of which only the objects matter
-		inObject := text[decoder.InputOffset()-1] == '{'
-		seen := map[string]bool{}
-		for decoder.More() {
-			if inObject {
-				name, err := decoder.Token()
-				if err != nil {
-					return err
-				}
-				if seen[name.(string)] {
-					return fmt.Errorf("a second %q", name)
-				}
-				seen[name.(string)] = true
-			}
-			if err := value(); err != nil {
-				return err
-			}
-		}
-		_, err := decoder.Token()
-		return err
-	}
-	if err := value(); err != nil {
-		return err
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return fmt.Errorf("no end of the line: %v", err)
-	}
-	return nil
-}
 
 func TestUniqueMembers(t *testing.T) {
 	for text, unique := range map[string]bool{
@@ -84,7 +19,7 @@ func TestUniqueMembers(t *testing.T) {
 		`{"a":1} {"a":1}`:       false,
 		`{"a":`:                 false,
 	} {
-		if err := uniqueMembers([]byte(text)); (err == nil) != unique {
+		if err := gatewaytest.UniqueMembers([]byte(text)); (err == nil) != unique {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

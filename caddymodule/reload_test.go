@@ -17,18 +17,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// eventually waits until a condition holds, for at most five seconds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 5 s: %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
 func TestEditUnderLoad(t *testing.T) {
 	g := startGateway(t, workspace, options)
 	config := func(n int) string {

@@ -3,14 +3,13 @@ package caddymodule_test
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
 // rowsOf counts the rows of a table of the store.
@@ -55,7 +54,7 @@ func idsOf(t *testing.T, a answer) map[string]string {
 // stored once, redacted, and found on every trace as far as its definition logs
 // it, until all of them are erased.
 func TestARequestIsStoredOnce(t *testing.T) {
-	files, keys := hundredConfigs()
+	files, keys := gatewaytest.HundredConfigs()
 	files["definitions/remoteconfigs/c0.yaml"] += "log: metadata\n"
 	files["definitions/remoteconfigs/c1.yaml"] += "log: none\n"
 	files["definitions/context.yaml"] = "fields: { seats: { type: number }, text: { type: string } }\n"
@@ -135,53 +134,5 @@ func TestARequestIsStoredOnce(t *testing.T) {
 		if err != nil || strings.Contains(string(content), "[redacted:card]") {
 			t.Errorf("%s holds what was erased (%v)", name, err)
 		}
-	}
-}
-
-// TestWhatIsSmallIsStoredWithEachTrace: a row of its own would cost more than the
-// copies. So is what only one answer has.
-func TestWhatIsSmallIsStoredWithEachTrace(t *testing.T) {
-	files := maps.Clone(workspace)
-	files["definitions/prompts/hello.yaml"] += "log: metadata\n"
-	g := startGateway(t, files, options+"log content\nredact card\n")
-	large := strings.Repeat("card 4111 1111 1111 1111, ", 500)
-	for body, want := range map[string]int{
-		`{"keys":["hello","reply"],"variables":{"question":"a"}}`:                                                                                2,
-		`{"keys":["hello"],"metadata":{"user":"ada","note":"` + large + `"},"variables":{"question":"a"}}`:                                       1,
-		`{"keys":["hello","reply"],"metadata":{"user":"ada"},"context":{"locale":"nl"},"variables":{"question":"4111 1111 1111 1111","more":1}}`: 2,
-	} {
-		ids := idsOf(t, g.post("/v1/prompts", body))
-		var sent struct{ Metadata, Context, Variables json.RawMessage }
-		if err := json.Unmarshal([]byte(body), &sent); len(ids) != want || err != nil {
-			t.Fatalf("%v: %v, %v", body, ids, err)
-		}
-		redacted := func(text json.RawMessage) string {
-			return strings.ReplaceAll(string(text), "4111 1111 1111 1111", "[redacted:card]")
-		}
-		for key, id := range ids {
-			var record *trace.Record
-			eventually(t, "a trace is stored", func() (ok bool) {
-				record, ok = g.trace("data/cadenza.db", id)
-				return ok
-			})
-			if got, want := string(record.Metadata), redacted(sent.Metadata); got != want {
-				t.Errorf("%s: metadata %.100s, want %.100s", key, got, want)
-			}
-			if key == "hello" {
-				if len(record.Context) > 0 || len(record.Variables) > 0 {
-					t.Errorf("%s: context %s, variables %s", key, record.Context, record.Variables)
-				}
-				continue
-			}
-			if got, want := string(record.Context), redacted(sent.Context); got != want {
-				t.Errorf("%s: context %s, want %s", key, got, want)
-			}
-			if got, want := string(record.Variables), redacted(sent.Variables); got != want {
-				t.Errorf("%s: variables %s, want %s", key, got, want)
-			}
-		}
-	}
-	if n := rowsOf(t, g, "decisions"); n != 0 {
-		t.Errorf("%d decisions are stored", n)
 	}
 }

@@ -3,77 +3,19 @@ package caddymodule_test
 import (
 	"bufio"
 	"crypto/sha256"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/caddyserver/caddy/v2"
-
-	"github.com/cadenza-gateway/cadenza/caddymodule"
 )
 
 // What follows is done by other packages and tested there. These tests see that
 // the gateway has it done.
-
-func TestIdleTimeoutIsPassedOn(t *testing.T) {
-	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client go
-		w.Header().Set("Content-Type", "text/event-stream")
-		io.WriteString(w, chunk("and then", ""))
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	})
-	g := startGateway(t, endpointWith("timeout: { total: 20s, idle: 200ms }\n"), fakeProvider(u.URL))
-	began := time.Now()
-	response, err := g.send(t.Context(), "POST", "/v1/endpoints", ask("?", true), bearer(testKey))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	all := strings.Join(events(t, response.Body), "\n")
-	if took := time.Since(began); !strings.Contains(all, "and then") || !strings.Contains(all, "upstream_") || took > 10*time.Second {
-		t.Errorf("after %s: %s", took, all)
-	}
-}
-
-func TestOnCodesArePassedOn(t *testing.T) {
-	for status, want := range map[int]int64{http.StatusInternalServerError: 1, http.StatusBadGateway: 2} {
-		u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
-		g := startGateway(t, endpointWith("retry: { count: 1, on_codes: [502] }\n"), fakeProvider(u.URL))
-		if a := g.post("/v1/endpoints", ask("?", false)); a.status != http.StatusBadGateway || u.calls.Load() != want {
-			t.Errorf("%d: %d %s after %d calls, want %d", status, a.status, a.body, u.calls.Load(), want)
-		}
-	}
-}
-
-// TestBindErrorNamesTheField has an error of the context name the field, as
-// errors of the body name the member.
-func TestBindErrorNamesTheField(t *testing.T) {
-	files := single()
-	files["definitions/context.yaml"] += "  country: { type: string, required: true }\non_type_mismatch: reject\n"
-	g := startGateway(t, files, options)
-	for path, body := range map[string]string{
-		"/v1/remoteconfigs": `{"keys":["limits"],"context":{"plan":"pro"}}`,
-		"/v1/prompts":       `{"keys":["hello"],"context":{"plan":"pro"}}`,
-		"/v1/endpoints":     `{"key":"chat","context":{"plan":"pro"},` + question + `}`,
-	} {
-		a := g.post(path, body)
-		var told struct{ Error struct{ Code, Param string } }
-		if err := json.Unmarshal(a.body, &told); err != nil || a.status != http.StatusBadRequest || told.Error.Param != "context.country" {
-			t.Errorf("%s: %d %s", path, a.status, a.body)
-		}
-	}
-}
 
 // TestBodyIsLeftUnreadWithoutAKey has callers who are nobody send headers only:
 // whoever asks to continue is answered, not told to go on.
@@ -98,59 +40,6 @@ func TestBodyIsLeftUnreadWithoutAKey(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %s", test.name, line, err, test.want)
 		}
 		connection.Close()
-	}
-}
-
-// brokenWriter is a response writer that panics once, in the handler's first write.
-type brokenWriter struct {
-	*httptest.ResponseRecorder
-	broken bool
-}
-
-func (b *brokenWriter) WriteHeader(status int) {
-	if !b.broken {
-		b.broken = true
-		panic(errors.New("a secret of " + testKey))
-	}
-	b.ResponseRecorder.WriteHeader(status)
-}
-
-// TestPanicIsAnError has a request that panics answered, counted and logged
-// without what it panicked with, and hold nothing afterwards.
-func TestPanicIsAnError(t *testing.T) {
-	g := startGateway(t, workspace, options)
-	g.site(options, observed)
-	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
-	if err != nil {
-		t.Fatal(err)
-	}
-	panics := func() string {
-		return string(regexp.MustCompile(`(?m)^cadenza_requests_total\{code="internal",route="prompts"\} .*$`).Find([]byte(g.scrape())))
-	}
-	before := panics()
-	ofStore, ofMemory := caddymodule.CountLeases()
-	handler := caddymodule.NewTestHandler(app.(*caddymodule.App))
-	request := httptest.NewRequest(http.MethodPost, "/v1/prompts", strings.NewReader(`{"keys":["hello"]}`))
-	request.Header = bearer(testKey)
-	w := &brokenWriter{ResponseRecorder: httptest.NewRecorder()}
-	if err := handler.ServeHTTP(w, request, nil); err != nil {
-		t.Error(err)
-	}
-	if got := w.Body.String(); !w.broken || w.Code != http.StatusInternalServerError || !strings.Contains(got, `"code":"internal"`) {
-		t.Errorf("%d %s", w.Code, got)
-	}
-	if s, m := ofStore(), ofMemory(); s != 0 || m != 0 {
-		t.Errorf("%d leases of the store and %d of the memory are held", s, m)
-	}
-	if after := panics(); after == "" || after == before {
-		t.Errorf("counted: %q, before: %q", after, before)
-	}
-	logs, err := os.ReadFile(g.logs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(logs), "a request panicked") || !strings.Contains(string(logs), "brokenWriter") || strings.Contains(string(logs), testKey) {
-		t.Errorf("log:\n%s", logs)
 	}
 }
 

@@ -148,7 +148,7 @@ func init() {
 			ID: "cacheable", In: "call.decide",
 			What: "decisions that must be made each time are remembered",
 			Old:  "|| !table.Cacheable(&c.binding)", New: "",
-			Run: "Cacheable", Tests: []string{"caddymodule"},
+			Run: "Cacheable",
 		},
 	)
 }

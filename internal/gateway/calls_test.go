@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"context"
@@ -12,21 +12,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
-	"github.com/cadenza-gateway/cadenza/caddymodule"
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
 )
 
 // hanging is an upstream that answers no call before it is told to.
 type hanging struct {
-	*upstream
+	*gatewaytest.Upstream
 	host    string
 	release chan struct{}
 }
 
 func newHanging(t *testing.T) *hanging {
 	h := &hanging{release: make(chan struct{})}
-	h.upstream = newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
+	h.Upstream = newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client go
 		select {
 		case <-h.release:
@@ -84,79 +84,48 @@ const (
 	keyTwo = "cadenza-test-key-of-two"
 )
 
-// crowded configures the workspaces one, with two keys, and two.
-func crowded(t *testing.T, url, process, ceilings string) string {
-	t.Setenv("CADENZA_KEY_A", keyA)
-	t.Setenv("CADENZA_KEY_B", keyB)
-	t.Setenv("CADENZA_KEY_TWO", keyTwo)
-	if process != "" {
-		process = "in_flight {\nprocess " + process + "\n}\n"
-	}
-	if ceilings != "" {
-		ceilings = "in_flight {\n" + ceilings + "\n}\n"
-	}
-	const common = `
-		definitions {dir}/definitions
-		store sqlite {dir}/data/cadenza.db
-		provider canned
-		provider fake openai {
-			base_url %[1]s/v1
-			api_key {env.CADENZA_TEST_KEY}
-		}
-		%[2]s`
-	return process + fmt.Sprintf(`
-		workspace one {
-			api_key a {env.CADENZA_KEY_A}
-			api_key b {env.CADENZA_KEY_B}
-			`+common+`
-		}
-		workspace two {
-			api_key test {env.CADENZA_KEY_TWO}
-			`+common+`
-		}
-`, url, ceilings)
+// ceilings configures ceilings; the others follow from them.
+func ceilings(limits inflight.Limits) setting {
+	return with(func(c *gw.WorkspaceConfig) { c.InFlight = limits.WithDefaults(inflight.Descriptors()) })
 }
 
-func (g *gateway) postAs(key, path, body string) answer {
-	g.t.Helper()
-	return g.do(http.MethodPost, path, body, http.Header{"Authorization": {"Bearer " + key}})
+// crowded configures the workspaces one, with two keys, and two.
+func crowded(url string, limits inflight.Limits) setting {
+	return all(
+		withWorkspace("one", map[string]string{"a": keyA, "b": keyB}),
+		withWorkspace("two", map[string]string{"test": keyTwo}),
+		fakeProvider(url), ceilings(limits))
 }
 
 const chat = `{"key":"chat",` + question + `}`
 
 // TestCeilingsOfCallsInFlight goes to each ceiling, and one past it.
 func TestCeilingsOfCallsInFlight(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
-		ceiling           string
-		process, ceilings string
-		status            int
-		code              string
-		says              string
+		ceiling string
+		limits  inflight.Limits
+		status  int
+		code    string
+		says    string
 		// Whether calls of workspace one's other key and of the other
 		// workspace are refused, too.
 		keyB, two bool
 	}{
-		{"key", "", "key 2", 429, "rate_limited", "The API key has 2 calls in flight", false, false},
-		{"workspace", "", "workspace 2", 503, "overloaded", "The workspace has 2 calls in flight", true, false},
-		{"process", "2", "", 503, "overloaded", "The gateway has 2 calls in flight", true, true},
-		{"host", "", "host 2", 503, "overloaded", "host has 2 calls in flight", true, true},
+		{"key", inflight.Limits{Key: 2}, 429, "rate_limited", "The API key has 2 calls in flight", false, false},
+		{"workspace", inflight.Limits{Workspace: 2}, 503, "overloaded", "The workspace has 2 calls in flight", true, false},
+		{"process", inflight.Limits{Process: 2, Workspace: 9, Key: 9, Host: 9}, 503, "overloaded", "The gateway has 2 calls in flight", true, true},
+		{"host", inflight.Limits{Host: 2}, 503, "overloaded", "host has 2 calls in flight", true, true},
 	} {
 		t.Run(test.ceiling, func(t *testing.T) {
 			u := newHanging(t)
-			g := startGateway(t, single(), options)
-			// A process of one call has ceilings of one for all by default.
-			if test.process != "" {
-				test.ceilings = "workspace 9\nkey 9\nhost 9"
-			}
-			if err := g.load(crowded(t, u.URL, test.process, test.ceilings)); err != nil {
-				t.Fatal(err)
-			}
+			g := startGateway(t, single(), crowded(u.URL, test.limits))
 			waiting := newCrowd(g)
 			waiting.add(keyA, chat)
 			waiting.add(keyA, chat)
-			eventually(t, "both calls reach the upstream", func() bool { return u.calls.Load() == 2 })
+			eventually(t, "both calls reach the upstream", func() bool { return u.Calls.Load() == 2 })
 
-			_, before := caddymodule.CallMetrics("one", test.ceiling)
+			_, before := g.process.CallMetrics("one", test.ceiling)
 			a := g.postAs(keyA, "/v1/endpoints", chat)
 			if a.status != test.status || a.json(t)["name"] != test.code || !strings.Contains(string(a.body), test.says) ||
 				!strings.Contains(string(a.body), "in_flight: "+test.ceiling) {
@@ -165,7 +134,7 @@ func TestCeilingsOfCallsInFlight(t *testing.T) {
 			if a.header.Get("Retry-After") != "1" || a.header.Get("Cadenza-Trace-Id") != "" {
 				t.Errorf("headers %v", a.header)
 			}
-			now, after := caddymodule.CallMetrics("one", test.ceiling)
+			now, after := g.process.CallMetrics("one", test.ceiling)
 			if now != 2 || after != before+1 {
 				t.Errorf("the metrics: %v in flight, %v refused", now, after-before)
 			}
@@ -177,18 +146,16 @@ func TestCeilingsOfCallsInFlight(t *testing.T) {
 				t.Errorf("metrics: %d %s", a.status, a.body)
 			}
 			// A reload forgets no call.
-			if err := g.load(crowded(t, u.URL, test.process, test.ceilings) + "#\n"); err != nil {
-				t.Fatal(err)
-			}
+			g.load(crowded(u.URL, test.limits))
 			if a := g.postAs(keyA, "/v1/endpoints", chat); a.status != test.status {
 				t.Errorf("after a reload: %d %s", a.status, a.body)
 			}
 			// Others are refused as far as the ceiling is theirs.
 			for key, refused := range map[string]bool{keyB: test.keyB, keyTwo: test.two} {
-				calls := u.calls.Load()
+				calls := u.Calls.Load()
 				if !refused {
 					waiting.add(key, chat)
-					eventually(t, "the call of another reaches the upstream", func() bool { return u.calls.Load() == calls+1 })
+					eventually(t, "the call of another reaches the upstream", func() bool { return u.Calls.Load() == calls+1 })
 				} else if a := g.postAs(key, "/v1/endpoints", chat); a.status != test.status {
 					t.Errorf("of another key: %d %s", a.status, a.body)
 				}
@@ -201,8 +168,8 @@ func TestCeilingsOfCallsInFlight(t *testing.T) {
 				t.Errorf("with a place again: %d %s", a.status, a.body)
 			}
 			eventually(t, "no call is left in the counts", func() bool {
-				now, _ := caddymodule.CallMetrics("one", test.ceiling)
-				process, atHost := caddymodule.CallsInFlight(u.host)
+				now, _ := g.process.CallMetrics("one", test.ceiling)
+				process, atHost := g.process.CallsInFlight(u.host)
 				return now == 0 && process == 0 && atHost == 0
 			})
 		})
@@ -212,11 +179,12 @@ func TestCeilingsOfCallsInFlight(t *testing.T) {
 // TestRefusedCallsConnectionIsClosed looks at the header that says so: over
 // HTTP/1 a refused caller's descriptor is free at once.
 func TestRefusedCallsConnectionIsClosed(t *testing.T) {
+	t.Parallel()
 	u := newHanging(t)
-	g := startGateway(t, single(), fakeProvider(u.URL)+"in_flight {\nkey 1\n}\n")
+	g := startGateway(t, single(), fakeProvider(u.URL), ceilings(inflight.Limits{Key: 1}))
 	waiting := newCrowd(g)
 	waiting.add(testKey, chat)
-	eventually(t, "the call reaches the upstream", func() bool { return u.calls.Load() == 1 })
+	eventually(t, "the call reaches the upstream", func() bool { return u.Calls.Load() == 1 })
 	response, err := g.send(t.Context(), http.MethodPost, "/v1/endpoints", chat, http.Header{"Authorization": {"Bearer " + testKey}})
 	if err != nil {
 		t.Fatal(err)
@@ -230,17 +198,18 @@ func TestRefusedCallsConnectionIsClosed(t *testing.T) {
 // TestFallbackTakesOverFromAFullHost has a target skipped whose host is full;
 // the trace and the metric say so.
 func TestFallbackTakesOverFromAFullHost(t *testing.T) {
+	t.Parallel()
 	u := newHanging(t)
-	g := startGateway(t, endpointWith("fallback: [ { provider: canned, extra: { answer: fine } } ]\n"), fakeProvider(u.URL)+"in_flight {\nhost 1\n}\n")
+	g := startGateway(t, endpointWith("fallback: [ { provider: canned, extra: { answer: fine } } ]\n"), fakeProvider(u.URL), ceilings(inflight.Limits{Host: 1}))
 	waiting := newCrowd(g)
 	waiting.add(testKey, chat)
-	eventually(t, "the call reaches the upstream", func() bool { return u.calls.Load() == 1 })
-	_, before := caddymodule.CallMetrics("default", "host")
+	eventually(t, "the call reaches the upstream", func() bool { return u.Calls.Load() == 1 })
+	_, before := g.process.CallMetrics("default", "host")
 	a := g.post("/v1/endpoints", chat)
 	if a.status != http.StatusOK || a.json(t)["content"] != "fine" {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
-	if _, refused := caddymodule.CallMetrics("default", "host"); refused != before+1 {
+	if _, refused := g.process.CallMetrics("default", "host"); refused != before+1 {
 		t.Errorf("%v skips were counted", refused-before)
 	}
 	eventually(t, "the trace names what was skipped", func() bool {
@@ -253,13 +222,14 @@ func TestFallbackTakesOverFromAFullHost(t *testing.T) {
 // a reply to an idempotency key are given all the same. Who waits for the answer
 // to another's call counts: it holds a connection for as long.
 func TestWhatAsksNoProviderIsNoCall(t *testing.T) {
+	t.Parallel()
 	u := newHanging(t)
-	g := startGateway(t, endpointWith("cache: { ttl: 1h }\nidempotency: true\n"), fakeProvider(u.URL)+"in_flight {\nkey 2\n}\n")
+	g := startGateway(t, endpointWith("cache: { ttl: 1h }\nidempotency: true\n"), fakeProvider(u.URL), ceilings(inflight.Limits{Key: 2}))
 	waiting := newCrowd(g)
 	header := http.Header{"Authorization": {"Bearer " + testKey}, "Idempotency-Key": {"first"}}
 	first := make(chan answer, 1)
 	go func() { first <- g.do(http.MethodPost, "/v1/endpoints", ask("known", false), header) }()
-	eventually(t, "the first call reaches the upstream", func() bool { return u.calls.Load() == 1 })
+	eventually(t, "the first call reaches the upstream", func() bool { return u.Calls.Load() == 1 })
 	close(u.release)
 	if a := <-first; a.status != http.StatusOK {
 		t.Fatalf("%d %s", a.status, a.body)
@@ -268,8 +238,8 @@ func TestWhatAsksNoProviderIsNoCall(t *testing.T) {
 	waiting.add(testKey, ask("new", false))
 	waiting.add(testKey, ask("new", false)) // waits for the one before
 	eventually(t, "both are in flight", func() bool {
-		now, _ := caddymodule.CallMetrics("default", "key")
-		return now == 2 && u.calls.Load() == 2
+		now, _ := g.process.CallMetrics("default", "key")
+		return now == 2 && u.Calls.Load() == 2
 	})
 	if a := g.post("/v1/endpoints", ask("new", false)); a.status != http.StatusTooManyRequests {
 		t.Errorf("a third who asks the same: %d %s", a.status, a.body)
@@ -289,11 +259,12 @@ func TestWhatAsksNoProviderIsNoCall(t *testing.T) {
 // TestRefusedRequestLeavesItsIdempotencyKey sends a refused request again when
 // there is a place: it is asked then.
 func TestRefusedRequestLeavesItsIdempotencyKey(t *testing.T) {
+	t.Parallel()
 	u := newHanging(t)
-	g := startGateway(t, endpointWith("idempotency: true\n"), fakeProvider(u.URL)+"in_flight {\nkey 1\n}\n")
+	g := startGateway(t, endpointWith("idempotency: true\n"), fakeProvider(u.URL), ceilings(inflight.Limits{Key: 1}))
 	waiting := newCrowd(g)
 	waiting.add(testKey, chat)
-	eventually(t, "the call reaches the upstream", func() bool { return u.calls.Load() == 1 })
+	eventually(t, "the call reaches the upstream", func() bool { return u.Calls.Load() == 1 })
 	header := http.Header{"Authorization": {"Bearer " + testKey}, "Idempotency-Key": {"refused"}}
 	if a := g.do(http.MethodPost, "/v1/endpoints", chat, header); a.status != http.StatusTooManyRequests {
 		t.Fatalf("%d %s", a.status, a.body)
@@ -309,6 +280,7 @@ func TestRefusedRequestLeavesItsIdempotencyKey(t *testing.T) {
 // TestCallsThatBreakOffLeaveTheCounts has callers leave at random, of answers and
 // of streams, asked alone or together, of an upstream that breaks off too.
 func TestCallsThatBreakOffLeaveTheCounts(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(call int64, w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(body), `"stream":true`) {
@@ -349,55 +321,18 @@ func TestCallsThatBreakOffLeaveTheCounts(t *testing.T) {
 	}
 	group.Wait()
 	eventually(t, "no call is left in the counts", func() bool {
-		now, _ := caddymodule.CallMetrics("default", "key")
-		process, atHost := caddymodule.CallsInFlight(host)
+		now, _ := g.process.CallMetrics("default", "key")
+		process, atHost := g.process.CallsInFlight(host)
 		return now == 0 && process == 0 && atHost == 0
 	})
-}
-
-// TestCallersConnectionsAreBounded has more callers keep connections than there
-// may be: the server closes the one that idles longest for each new one.
-func TestCallersConnectionsAreBounded(t *testing.T) {
-	const limit = 5
-	g := startGateway(t, workspace, options)
-	g.client.CloseIdleConnections()
-	eventually(t, "no connection is open", func() bool { return caddymodule.OpenConnections() == 0 })
-	t.Cleanup(caddymodule.SetMaxConnections(limit))
-	for range 4 * limit {
-		client := &http.Client{Transport: g.client.Transport.(*http.Transport).Clone()}
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://gateway/v1/remoteconfigs", strings.NewReader(`{"keys":["checkout"]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+testKey)
-		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.Copy(io.Discard, response.Body)
-		response.Body.Close()
-		t.Cleanup(client.CloseIdleConnections)
-		if n := caddymodule.OpenConnections(); n > limit {
-			t.Fatalf("%d connections are open", n)
-		}
-	}
-	if n := caddymodule.OpenConnections(); n != limit {
-		t.Errorf("%d connections are open, want %d: those that idle", n, limit)
-	}
 }
 
 // BenchmarkRefusedCall measures what the gateway itself does for a call past its
 // key's ceiling: the less, the more calls are answered beside those refused.
 func BenchmarkRefusedCall(b *testing.B) {
-	g := startGateway(b, workspace, options+"in_flight {\nkey 1\n}\n")
-	leave := caddymodule.EnterCall("default", testKey)
+	g := startGateway(b, workspace, ceilings(inflight.Limits{Key: 1}))
+	leave := g.process.EnterCall("default", testKey)
 	defer leave()
-	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
-	if err != nil {
-		b.Fatal(err)
-	}
-	_ = g
-	handler := caddymodule.NewTestHandler(app.(*caddymodule.App))
 	reader := strings.NewReader("")
 	request := httptest.NewRequest(http.MethodPost, "/v1/endpoints", nil)
 	request.Header.Set("Authorization", "Bearer "+testKey)
@@ -408,8 +343,9 @@ func BenchmarkRefusedCall(b *testing.B) {
 	for b.Loop() {
 		reader.Reset(chat)
 		clear(w.header)
-		if err := handler.ServeHTTP(w, request, nil); err != nil || w.status != http.StatusTooManyRequests {
-			b.Fatalf("status %d, %v", w.status, err)
+		g.serve(w, request)
+		if w.status != http.StatusTooManyRequests {
+			b.Fatalf("status %d", w.status)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 // the gateway does not know: a whole answer is a failure, and a stream ends with
 // the event that says that it is not all.
 func TestAnUnclearEndIsNoAnswer(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(body), `"stream":true`) {

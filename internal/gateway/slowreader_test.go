@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"fmt"
@@ -12,9 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddyserver/caddy/v2"
-
-	"github.com/cadenza-gateway/cadenza/caddymodule"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
@@ -45,12 +42,8 @@ func (fullWriter) Write([]byte) (int, error) { return 0, os.ErrDeadlineExceeded 
 // TestAnswerThatIsNotTakenIsCut has the connection cut, whatever the protocol
 // makes of an answer that ends too soon.
 func TestAnswerThatIsNotTakenIsCut(t *testing.T) {
-	startGateway(t, workspace, options)
-	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler := caddymodule.NewTestHandler(app.(*caddymodule.App))
+	t.Parallel()
+	g := startGateway(t, workspace, options)
 	request := httptest.NewRequest(http.MethodPost, "/v1/prompts", strings.NewReader(`{"keys":["hello"]}`))
 	request.Header = bearer(testKey)
 	defer func() {
@@ -58,13 +51,14 @@ func TestAnswerThatIsNotTakenIsCut(t *testing.T) {
 			t.Errorf("%v", problem)
 		}
 	}()
-	err = handler.ServeHTTP(fullWriter{httptest.NewRecorder()}, request, nil)
-	t.Errorf("it ended in good order: %v", err)
+	g.serve(fullWriter{httptest.NewRecorder()}, request)
+	t.Error("it ended in good order")
 }
 
 // TestWholeAnswersHaveAWriteDeadline has answers of every route, new ones and
 // those that are given again, bounded by their size, each piece for itself.
 func TestWholeAnswersHaveAWriteDeadline(t *testing.T) {
+	t.Parallel()
 	content := strings.Repeat("0123456789abcdef", 60<<10) // just less than is remembered
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
 		if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "little") {
@@ -78,12 +72,7 @@ func TestWholeAnswersHaveAWriteDeadline(t *testing.T) {
 		"definitions/prompts/large.yaml":       "messages: [ { role: user, content: \"" + content + "\" } ]\n",
 		"definitions/remoteconfigs/large.yaml": "type: string\ndefault: \"" + content + "\"\n",
 	})
-	startGateway(t, files, fakeProvider(u.URL))
-	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler := caddymodule.NewTestHandler(app.(*caddymodule.App))
+	g := startGateway(t, files, fakeProvider(u.URL))
 	for _, test := range []struct {
 		name, path, body, key string
 		large                 bool
@@ -105,8 +94,9 @@ func TestWholeAnswersHaveAWriteDeadline(t *testing.T) {
 			request.Header.Set("Idempotency-Key", test.key)
 		}
 		w := &pacedWriter{ResponseRecorder: httptest.NewRecorder()}
-		if err := handler.ServeHTTP(w, request, nil); err != nil || w.Code != http.StatusOK || test.large != (w.Body.Len() > len(content)) {
-			t.Fatalf("%s: %d with %d bytes, %v", test.name, w.Code, w.Body.Len(), err)
+		g.serve(w, request)
+		if w.Code != http.StatusOK || test.large != (w.Body.Len() > len(content)) {
+			t.Fatalf("%s: %d with %d bytes", test.name, w.Code, w.Body.Len())
 		}
 		for _, piece := range w.pieces {
 			least, most := wire.WriteTime(piece.bytes)-5*time.Second, wire.WriteTime(piece.bytes+1000)
@@ -127,6 +117,7 @@ func TestWholeAnswersHaveAWriteDeadline(t *testing.T) {
 // it. Who asks the same is answered all the same, whether the answer is of a
 // size that is remembered or not.
 func TestStalledLeaderKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
 	piece := strings.Repeat("0123456789abcdef", 1<<12) // 64 KiB
 	for _, pieces := range []int{15, 128} {
 		u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {

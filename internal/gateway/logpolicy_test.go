@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"net/http"
@@ -8,6 +8,7 @@ import (
 // TestCallersLowerTheLog holds that a caller may have less recorded than is
 // configured, and never more.
 func TestCallersLowerTheLog(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{
 		"definitions/prompts/private.yaml": "log: metadata\n" + workspace["definitions/prompts/hello.yaml"],
 		"definitions/endpoints/talk.yaml":  "prompt: reply\nfallback: [{ provider: canned }]\n",
@@ -15,7 +16,7 @@ func TestCallersLowerTheLog(t *testing.T) {
 	for name, content := range workspace {
 		files[name] = content
 	}
-	g := startGateway(t, files, options+"log content\n")
+	g := startGateway(t, files, logContent)
 	const body = `"context":{"locale":"nl"},"metadata":{"page":"billing"},"variables":{"question":"Hoi?"}}`
 	for _, test := range []struct {
 		name, path, key, allowed    string

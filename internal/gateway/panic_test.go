@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"context"
@@ -6,31 +6,17 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
-
 	"github.com/cadenza-gateway/cadenza/providers"
 )
-
-func init() {
-	caddy.RegisterModule(panicking{})
-}
 
 // panicking is a provider with a fault: it panics at once or, where its model is
 // "later", after a word.
 type panicking struct{}
 
 const panicText = "the caller said: my secret"
-
-func (panicking) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "cadenza.providers.test_panicking", New: func() caddy.Module { return new(panicking) }}
-}
-
-func (panicking) UnmarshalCaddyfile(*caddyfile.Dispenser) error { return nil }
 
 func (panicking) Invoke(_ context.Context, r *providers.Request) (providers.Stream, error) {
 	if r.Model != "later" {
@@ -56,12 +42,13 @@ func (s *panickingStream) Close() error             { return nil }
 // or a stream that is cut, the log says where and not with which words, and the
 // gateway goes on.
 func TestAPanicEndsItsRequestAlone(t *testing.T) {
+	t.Parallel()
 	files := single()
 	for _, when := range []string{"now", "later"} {
 		files["definitions/prompts/"+when+".yaml"] = fmt.Sprintf("provider: faulty\nmodel: %s\nmessages: [ { role: user, content: hello } ]\n", when)
 		files["definitions/endpoints/"+when+".yaml"] = fmt.Sprintf("prompt: %s\nmax_attempts: 1\n", when)
 	}
-	g := startGateway(t, files, options+"provider faulty test_panicking\n")
+	g := startGateway(t, files, withProvider("faulty", panicking{}))
 	for _, test := range []struct {
 		key    string
 		stream bool
@@ -89,10 +76,7 @@ func TestAPanicEndsItsRequestAlone(t *testing.T) {
 	if a := g.post("/v1/prompts", `{"keys":["hello"]}`); a.status != http.StatusOK {
 		t.Errorf("afterwards: %d %s", a.status, a.body)
 	}
-	logs, err := os.ReadFile(g.logs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	logs := g.logs.Bytes()
 	if n := strings.Count(string(logs), "a request panicked"); n != 4 || !strings.Contains(string(logs), "panickingStream") {
 		t.Errorf("%d panics are logged with their places", n)
 	}

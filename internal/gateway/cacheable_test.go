@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 // Costly decisions are remembered, but not those that read the instant of the
 // request, nor those that leave a note of a value that is too long.
 func TestCacheableDecisions(t *testing.T) {
+	t.Parallel()
 	var patterns strings.Builder
 	for i := range 30 {
 		fmt.Fprintf(&patterns, "  - { when: { agent: { matches: '^(a|b)%d$' } }, value: true }\n", i)

@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"context"
@@ -11,18 +11,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // numbered is an upstream whose answers tell which call they are of.
-func numbered(t *testing.T) *upstream {
+func numbered(t *testing.T) *gatewaytest.Upstream {
 	return newUpstream(t, func(call int64, w http.ResponseWriter, _ *http.Request) { completion(w, fmt.Sprint("answer ", call)) })
 }
 
 // TestRememberedAnswerExpires gives an answer again for as long as the endpoint
 // says, and no longer.
 func TestRememberedAnswerExpires(t *testing.T) {
+	t.Parallel()
 	u := numbered(t)
 	g := startGateway(t, endpointWith("cache: { ttl: 1s }\n"), fakeProvider(u.URL))
 	began := time.Now()
@@ -44,6 +46,7 @@ func TestRememberedAnswerExpires(t *testing.T) {
 // TestAnotherEndpointIsAnotherQuestion edits an endpoint, and nothing else: what
 // it answered before is not its answer any more.
 func TestAnotherEndpointIsAnotherQuestion(t *testing.T) {
+	t.Parallel()
 	u := numbered(t)
 	g := startGateway(t, endpointWith("cache: { ttl: 1h }\n"), fakeProvider(u.URL))
 	content := func() any { return g.post("/v1/endpoints", ask("?", false)).json(t)["content"] }
@@ -57,6 +60,7 @@ func TestAnotherEndpointIsAnotherQuestion(t *testing.T) {
 // TestLargeAnswerIsNotRemembered has an answer that is larger than what is
 // remembered asked for again, and never given in part.
 func TestLargeAnswerIsNotRemembered(t *testing.T) {
+	t.Parallel()
 	piece := strings.Repeat("0123456789abcdef", 1<<12) // 64 KiB
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
 		if body, _ := io.ReadAll(r.Body); !strings.Contains(string(body), `"stream":true`) {
@@ -71,14 +75,14 @@ func TestLargeAnswerIsNotRemembered(t *testing.T) {
 	})
 	g := startGateway(t, endpointWith("cache: { ttl: 1h }\n"), fakeProvider(u.URL))
 	for _, stream := range []bool{false, true} {
-		before := u.calls.Load()
+		before := u.Calls.Load()
 		for range 2 {
 			a := g.post("/v1/endpoints", ask("?", stream))
 			if n := strings.Count(string(a.body), piece); a.status != http.StatusOK || n != 17 || strings.Contains(a.header.Get("Cache-Status"), "hit") {
 				t.Errorf("stream=%t: %d, %d of 17 pieces, Cache-Status %q", stream, a.status, n, a.header.Get("Cache-Status"))
 			}
 		}
-		if asked := u.calls.Load() - before; asked != 2 {
+		if asked := u.Calls.Load() - before; asked != 2 {
 			t.Errorf("stream=%t: asked %d times", stream, asked)
 		}
 	}
@@ -87,6 +91,7 @@ func TestLargeAnswerIsNotRemembered(t *testing.T) {
 // TestWaiterThatLeaves has callers leave while another's call answers for them:
 // their traces say so, and the call goes on.
 func TestWaiterThatLeaves(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	letGo := sync.OnceFunc(func() { close(release) })
 	defer letGo()
@@ -97,7 +102,7 @@ func TestWaiterThatLeaves(t *testing.T) {
 	g := startGateway(t, endpointWith("cache: { ttl: 1h }\n"), fakeProvider(u.URL))
 	first := make(chan answer, 1)
 	go func() { first <- g.post("/v1/endpoints", ask("?", false)) }()
-	eventually(t, "the model is asked", func() bool { return u.calls.Load() == 1 })
+	eventually(t, "the model is asked", func() bool { return u.Calls.Load() == 1 })
 	ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer leave()
 	if _, err := g.send(ctx, "POST", "/v1/endpoints", ask("?", false), bearer(testKey)); err == nil {
@@ -113,7 +118,7 @@ func TestWaiterThatLeaves(t *testing.T) {
 		return err == nil && len(page.Records) == 1 && page.Records[0].Code == "client_gone" && page.Records[0].Status == 499
 	})
 	letGo()
-	if a := <-first; a.status != http.StatusOK || a.json(t)["content"] != "the answer" || u.calls.Load() != 1 {
-		t.Errorf("%d %s after %d calls", a.status, a.body, u.calls.Load())
+	if a := <-first; a.status != http.StatusOK || a.json(t)["content"] != "the answer" || u.Calls.Load() != 1 {
+		t.Errorf("%d %s after %d calls", a.status, a.body, u.Calls.Load())
 	}
 }

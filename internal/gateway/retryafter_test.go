@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"io"
@@ -9,6 +9,7 @@ import (
 // TestTheProvidersRetryAfterReachesTheCaller: what a provider asks for is what
 // the gateway's caller is told to wait.
 func TestTheProvidersRetryAfterReachesTheCaller(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "17")
 		w.WriteHeader(http.StatusTooManyRequests)

@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"fmt"
@@ -6,16 +6,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cadenza-gateway/cadenza/caddymodule"
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
 // TestLargeRequestsTakeTurns has calls with large messages wait for a provider:
 // what they hold is counted, and their bodies are not. Where there is no room, a
 // request is refused that needs some, and no other.
 func TestLargeRequestsTakeTurns(t *testing.T) {
+	t.Parallel()
 	u := newHanging(t)
-	g := startGateway(t, endpointWith(""), fakeProvider(u.URL)+"max_body_size 2MiB\n")
-	held := caddymodule.HeldByRequests
+	g := startGateway(t, endpointWith(""), fakeProvider(u.URL), with(func(c *gw.WorkspaceConfig) { c.MaxBodySize = 2 << 20 }))
+	held := func() (all, own int64) { return g.process.HeldByRequests(g.memory["default"]) }
 	const size = 500_000
 	call := func(size int) string {
 		return fmt.Sprintf(`{"key":"chat","variables":{"question":%q}}`, strings.Repeat("x", size))
@@ -23,12 +24,12 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	waiting := newCrowd(g)
 	waiting.add(testKey, call(size))
 	waiting.add(testKey, chat)
-	eventually(t, "the calls reach the upstream", func() bool { return u.calls.Load() == 2 })
-	if all, own := held("default"); own < 3*size || own > 3*size+100_000 || all < own {
+	eventually(t, "the calls reach the upstream", func() bool { return u.Calls.Load() == 2 })
+	if all, own := held(); own < 3*size || own > 3*size+100_000 || all < own {
 		t.Errorf("a call with a message of %d bytes holds %d of %d", size, own, all)
 	}
 
-	give := caddymodule.FillRequests("default")
+	give := g.memory["default"].FillRequests()
 	large := fmt.Sprintf(`{"keys":["hello"],"variables":{"question":%q}}`, strings.Repeat("x", 100_000))
 	for path, body := range map[string]string{"/v1/prompts": large, "/v1/endpoints": call(100_000), "/v1/metrics": `{"llm_response":` + large[16:] + `}`} {
 		a := g.post(path, body)
@@ -52,5 +53,5 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	if got := waiting.wait(); got[http.StatusOK] != 2 {
 		t.Errorf("the calls: %v", got)
 	}
-	eventually(t, "all is given back", func() bool { _, own := held("default"); return own == 0 })
+	eventually(t, "all is given back", func() bool { _, own := held(); return own == 0 })
 }

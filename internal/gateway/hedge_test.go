@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"fmt"
@@ -9,14 +9,8 @@ import (
 	"time"
 )
 
-// endpointWith is the tests' workspace with another endpoint "chat".
-func endpointWith(text string) map[string]string {
-	files := single()
-	files["definitions/endpoints/chat.yaml"] = "prompt: reply\nlog: metadata\n" + text
-	return files
-}
-
 func TestAHedgedEndpoint(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(_ int64, _ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client go
 		<-r.Context().Done()
@@ -50,9 +44,10 @@ func TestAHedgedEndpoint(t *testing.T) {
 }
 
 func TestWeightsReachTheTargets(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "from upstream") })
 	g := startGateway(t, endpointWith("fallback: [ { provider: canned, weight: 1, extra: { answer: fine } } ]\n"), fakeProvider(u.URL))
-	if a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`); a.status != http.StatusOK || !strings.Contains(string(a.body), "fine") || u.calls.Load() != 0 {
-		t.Errorf("%d %s after %d upstream calls", a.status, a.body, u.calls.Load())
+	if a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`); a.status != http.StatusOK || !strings.Contains(string(a.body), "fine") || u.Calls.Load() != 0 {
+		t.Errorf("%d %s after %d upstream calls", a.status, a.body, u.Calls.Load())
 	}
 }

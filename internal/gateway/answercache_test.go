@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"fmt"
@@ -17,10 +17,6 @@ func caching() map[string]string {
 	return files
 }
 
-func ask(text string, stream bool) string {
-	return fmt.Sprintf(`{"key":"chat","stream":%t,"variables":{"question":%q}}`, stream, text)
-}
-
 // lookups is how many lookups the metrics have counted in a cache.
 func lookups(g *gateway, cache, result string) (n int) {
 	_, rest, _ := strings.Cut(g.scrape(), fmt.Sprintf(`cadenza_cache_lookups_total{cache=%q,result=%q,workspace="default"} `, cache, result))
@@ -29,9 +25,9 @@ func lookups(g *gateway, cache, result string) (n int) {
 }
 
 func TestAnswersAreCounted(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "answer") })
 	g := startGateway(t, caching(), fakeProvider(u.URL))
-	g.site(fakeProvider(u.URL), observed)
 	hits, misses := lookups(g, "answers", "hit"), lookups(g, "answers", "miss")
 	for range 3 {
 		g.post("/v1/endpoints", ask("counted?", false))
@@ -42,6 +38,7 @@ func TestAnswersAreCounted(t *testing.T) {
 }
 
 func TestAnswerIsGivenAgain(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(call int64, w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(body), `"stream":true`) {
@@ -72,8 +69,8 @@ func TestAnswerIsGivenAgain(t *testing.T) {
 	if a := g.post("/v1/endpoints", ask("one?", false)); a.json(t)["content"] != "streamed 1" {
 		t.Errorf("whole: %s", a.body)
 	}
-	if u.calls.Load() != 1 {
-		t.Errorf("%d upstream calls", u.calls.Load())
+	if u.Calls.Load() != 1 {
+		t.Errorf("%d upstream calls", u.Calls.Load())
 	}
 	if a := g.post("/v1/endpoints", ask("two?", false)); a.json(t)["content"] != "whole 2" {
 		t.Errorf("another question: %s", a.body)
@@ -90,6 +87,7 @@ func TestAnswerIsGivenAgain(t *testing.T) {
 }
 
 func TestSameQuestionIsAskedOnce(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
 		<-release
@@ -107,12 +105,13 @@ func TestSameQuestionIsAskedOnce(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	close(release)
 	wait.Wait()
-	if n := u.calls.Load(); n != 1 {
+	if n := u.Calls.Load(); n != 1 {
 		t.Errorf("%d upstream calls for one question", n)
 	}
 }
 
 func TestFailuresAreNotGivenAgain(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(call int64, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		switch call {
@@ -136,7 +135,7 @@ func TestFailuresAreNotGivenAgain(t *testing.T) {
 		t.Errorf("second: %q", all)
 	}
 	response.Body.Close()
-	if a := g.post("/v1/endpoints", ask("q?", true)); a.status != 200 || !strings.Contains(string(a.body), "all of it") || u.calls.Load() != 3 {
-		t.Errorf("third: %d %s after %d calls", a.status, a.body, u.calls.Load())
+	if a := g.post("/v1/endpoints", ask("q?", true)); a.status != 200 || !strings.Contains(string(a.body), "all of it") || u.Calls.Load() != 3 {
+		t.Errorf("third: %d %s after %d calls", a.status, a.body, u.Calls.Load())
 	}
 }

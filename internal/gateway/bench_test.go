@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"bytes"
@@ -10,10 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/caddyserver/caddy/v2"
-
-	"github.com/cadenza-gateway/cadenza/caddymodule"
 )
 
 // discard is a response writer that costs nothing.
@@ -35,12 +31,7 @@ func (d *discard) SetWriteDeadline(time.Time) error { return nil }
 func benchmarkRoute(b *testing.B, path, body string) { benchmarkFiles(b, workspace, path, body) }
 
 func benchmarkFiles(b *testing.B, files map[string]string, path, body string) {
-	startGateway(b, files, options)
-	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
-	if err != nil {
-		b.Fatal(err)
-	}
-	handler := caddymodule.NewTestHandler(app.(*caddymodule.App))
+	g := startGateway(b, files, options)
 	reader := bytes.NewReader(nil)
 	request := httptest.NewRequest(http.MethodPost, path, nil)
 	request.Header.Set("Authorization", "Bearer "+testKey)
@@ -51,8 +42,9 @@ func benchmarkFiles(b *testing.B, files map[string]string, path, body string) {
 	for b.Loop() {
 		reader.Reset([]byte(body))
 		clear(w.header)
-		if err := handler.ServeHTTP(w, request, nil); err != nil || w.status != http.StatusOK {
-			b.Fatalf("status %d, %v", w.status, err)
+		g.serve(w, request)
+		if w.status != http.StatusOK {
+			b.Fatalf("status %d", w.status)
 		}
 	}
 }

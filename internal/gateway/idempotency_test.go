@@ -1,8 +1,7 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,19 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
-
-// keyed posts a body with an idempotency key.
-func (g *gateway) keyed(key, path, body string) answer {
-	g.t.Helper()
-	header := bearer(testKey)
-	header.Set("Idempotency-Key", key)
-	return g.do(http.MethodPost, path, body, header)
-}
 
 // traced asks for something that has a trace, and returns its id.
 func (g *gateway) traced(path, key string) string {
@@ -56,29 +45,6 @@ func (g *gateway) stored(id string) int {
 	return len(records)
 }
 
-// database opens the store's file as another process would.
-func (g *gateway) database() *sql.DB {
-	g.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(g.dir, "data/cadenza.db")+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	g.t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
-// restart ends everything, and begins anew on the same files.
-func (g *gateway) restart(options string) {
-	g.t.Helper()
-	g.client.CloseIdleConnections()
-	if err := caddy.Stop(); err != nil {
-		g.t.Fatal(err)
-	}
-	if err := g.load(options); err != nil {
-		g.t.Fatal(err)
-	}
-}
-
 // checkReplayed compares an answer with the one that it must repeat.
 func checkReplayed(t *testing.T, again, first answer) {
 	t.Helper()
@@ -96,14 +62,8 @@ func checkReplayed(t *testing.T, again, first answer) {
 }
 
 func TestMetricsOfAKeyAreStoredOnce(t *testing.T) {
-	t.Setenv("CADENZA_OTHER_KEY", otherKey)
-	options := options + `
-		workspace other {
-			definitions {dir}/definitions
-			store sqlite {dir}/data/cadenza.db
-			api_key app {env.CADENZA_OTHER_KEY}
-		}
-	`
+	t.Parallel()
+	options := withWorkspace("other", map[string]string{"app": otherKey})
 	g := startGateway(t, workspace, options)
 	id := g.traced("/v1/prompts", "hello")
 	record := `{"trace_id":"` + id + `","score":85}`
@@ -156,6 +116,7 @@ func TestMetricsOfAKeyAreStoredOnce(t *testing.T) {
 }
 
 func TestIdempotencyKeysOfMetrics(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, workspace, options)
 	prompt, config := g.traced("/v1/prompts", "hello"), g.traced("/v1/remoteconfigs", "checkout")
 	byPath := "/v2/prompts/" + prompt + "/metrics"
@@ -215,6 +176,7 @@ func TestIdempotencyKeysOfMetrics(t *testing.T) {
 // TestMetricsOfAKeyConflict repeats a record while the first is being stored,
 // which a lock on the file holds up.
 func TestMetricsOfAKeyConflict(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, workspace, options)
 	id := g.traced("/v1/prompts", "hello")
 	record := `{"trace_id":"` + id + `","score":85}`
@@ -253,6 +215,7 @@ func TestMetricsOfAKeyConflict(t *testing.T) {
 }
 
 func TestManyRepetitionsAtOnce(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, workspace, options)
 	id := g.traced("/v1/prompts", "hello")
 	record := `{"trace_id":"` + id + `","score":85}`
@@ -291,6 +254,7 @@ func idempotent() map[string]string {
 }
 
 func TestEndpointIsAskedOnceForAKey(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(call int64, w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		switch text := string(body); {
@@ -325,7 +289,7 @@ func TestEndpointIsAskedOnceForAKey(t *testing.T) {
 	checkError(t, a, "invalid_request", "Idempotency-Key")
 	g.restart(fakeProvider(u.URL))
 	checkReplayed(t, g.keyed("k", "/v1/endpoints", ask("one?", false)), first)
-	if calls := u.calls.Load(); calls != 1 {
+	if calls := u.Calls.Load(); calls != 1 {
 		t.Fatalf("%d upstream calls", calls)
 	}
 
@@ -340,7 +304,7 @@ func TestEndpointIsAskedOnceForAKey(t *testing.T) {
 	}
 
 	t.Run("failures", func(t *testing.T) {
-		u.calls.Store(0)
+		u.Calls.Store(0)
 		first := g.keyed("fails", "/v1/endpoints", ask("fail?", false))
 		if first.status != http.StatusBadGateway {
 			t.Fatalf("%d %s", first.status, first.body)
@@ -348,7 +312,7 @@ func TestEndpointIsAskedOnceForAKey(t *testing.T) {
 		again := g.keyed("fails", "/v1/endpoints", ask("fail?", false))
 		checkReplayed(t, again, first)
 		checkError(t, again, "upstream_error", "")
-		if calls := u.calls.Load(); calls != 1 {
+		if calls := u.Calls.Load(); calls != 1 {
 			t.Errorf("%d upstream calls", calls)
 		}
 	})
@@ -372,6 +336,7 @@ func TestEndpointIsAskedOnceForAKey(t *testing.T) {
 // TestEndpointOfAKeyConflict repeats a request while the model answers, also
 // over a reload.
 func TestEndpointOfAKeyConflict(t *testing.T) {
+	t.Parallel()
 	asked, next := make(chan struct{}), make(chan struct{})
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
 		close(asked) // which a second call would find closed
@@ -384,9 +349,7 @@ func TestEndpointOfAKeyConflict(t *testing.T) {
 	<-asked
 	for _, reload := range []bool{false, true} {
 		if reload {
-			if err := g.load(fakeProvider(u.URL) + "max_body_size 10KiB\n"); err != nil {
-				t.Fatal(err)
-			}
+			g.load(fakeProvider(u.URL))
 		}
 		a := g.keyed("k", "/v1/endpoints", ask("one?", false))
 		if a.status != http.StatusConflict || a.header.Get("Retry-After") != "1" {
@@ -408,6 +371,7 @@ func TestEndpointOfAKeyConflict(t *testing.T) {
 // TestCallerThatLeftMayComeAgain has the caller leave while the model answers:
 // its call ends, and with it the claim on the key.
 func TestCallerThatLeftMayComeAgain(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{})
 	u := newUpstream(t, func(call int64, w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -443,6 +407,7 @@ func TestCallerThatLeftMayComeAgain(t *testing.T) {
 }
 
 func TestCachedAnswerIsKept(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(call int64, w http.ResponseWriter, _ *http.Request) { completion(w, fmt.Sprint("answer ", call)) })
 	files := caching()
 	files["definitions/endpoints/chat.yaml"] += "idempotency: true\n"
@@ -460,6 +425,7 @@ func TestCachedAnswerIsKept(t *testing.T) {
 // TestKeysWithoutAStore: what can't be promised is refused before a model is
 // asked; an answer that was paid for is given.
 func TestKeysWithoutAStore(t *testing.T) {
+	t.Parallel()
 	var g *gateway
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
 		if err := os.Remove(filepath.Join(g.dir, "data/cadenza.db")); err != nil && !os.IsNotExist(err) {
@@ -477,10 +443,8 @@ func TestKeysWithoutAStore(t *testing.T) {
 	if err := os.MkdirAll(blocked, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.load(strings.Replace(fakeProvider(u.URL), "data/cadenza.db", "blocked/cadenza.db", 1)); err != nil {
-		t.Fatal(err)
-	}
-	u.calls.Store(0)
+	g.storeAt("blocked/cadenza.db", fakeProvider(u.URL))
+	u.Calls.Store(0)
 	for _, path := range []string{"/v1/endpoints", "/v1/metrics"} {
 		body := ask("one?", false)
 		if path == "/v1/metrics" {
@@ -492,7 +456,7 @@ func TestKeysWithoutAStore(t *testing.T) {
 		}
 		checkError(t, a, "store_unavailable", "")
 	}
-	if u.calls.Load() != 0 {
+	if u.Calls.Load() != 0 {
 		t.Error("a model was asked")
 	}
 	if a := g.post("/v1/endpoints", ask("one?", false)); a.status != 200 {

@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"crypto/sha256"
@@ -16,6 +16,7 @@ import (
 // error status, a reset connection, or an answer that breaks off. Which call
 // fails depends on the question and the attempt alone, so every run is alike.
 func TestThirtyPercentFaults(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("makes 2,000 calls with waits between their attempts")
 	}
@@ -72,7 +73,7 @@ func TestThirtyPercentFaults(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	calls := float64(u.calls.Load()) / requests
+	calls := float64(u.Calls.Load()) / requests
 	t.Logf("%d of %d requests failed, %.3f upstream calls each", failed.Load(), requests, calls)
 	if failed.Load()*1000 > requests {
 		t.Errorf("%d of %d requests failed, more than 0.1 %%", failed.Load(), requests)

@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"encoding/json"
@@ -7,11 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/redact"
 )
 
 // TestSecretsAreNotStored sends secrets wherever a caller can put text, and
 // looks for them in the bytes of the store.
 func TestSecretsAreNotStored(t *testing.T) {
+	t.Parallel()
 	secrets := map[string]string{
 		"own key":      testKey,
 		"provider key": "sk-" + "proj-Zm9vYmFyYmF6cXV4MDEyMzQ1Njc4OWFiY2RlZg",
@@ -26,7 +30,7 @@ func TestSecretsAreNotStored(t *testing.T) {
 	for name, content := range workspace {
 		files[name] = content
 	}
-	g := startGateway(t, files, options+"log content\nredact email card\n")
+	g := startGateway(t, files, logContent, with(func(c *gw.WorkspaceConfig) { c.Redact = redact.Email | redact.Card }))
 	id := ""
 	for name, secret := range secrets {
 		text, err := json.Marshal("Look: " + secret + " is it.")
@@ -69,6 +73,7 @@ func TestSecretsAreNotStored(t *testing.T) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
+	g.write("log", string(g.logs.Bytes()))
 	for _, file := range []string{"data/cadenza.db", "data/cadenza.db-wal", "log"} {
 		content, err := os.ReadFile(filepath.Join(g.dir, file))
 		if err != nil {

@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"encoding/json"
@@ -51,6 +51,7 @@ func ending(w http.ResponseWriter, r *http.Request) {
 // TestAnswersSayHowTheyEnded in both forms, and those that a cache gives do so
 // as the first did. Only whole answers are ever kept.
 func TestAnswersSayHowTheyEnded(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) { ending(w, r) })
 	g := startGateway(t, caching(), fakeProvider(u.URL))
 	const usage = `,"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}`
@@ -65,7 +66,7 @@ func TestAnswersSayHowTheyEnded(t *testing.T) {
 		{"uncounted length", `,"finish_reason":"length"`, false},
 	} {
 		for _, stream := range []bool{false, true} {
-			asked := u.calls.Load()
+			asked := u.Calls.Load()
 			for round := range int64(2) {
 				a := g.post("/v1/endpoints", ask(fmt.Sprintf("%s %v?", test.question, stream), stream))
 				id := a.header.Get("Cadenza-Trace-Id")
@@ -94,7 +95,7 @@ func TestAnswersSayHowTheyEnded(t *testing.T) {
 					t.Errorf("%s, cached %v: the trace has %d tokens", test.question, cached, record.TotalTokens)
 				}
 			}
-			if calls, want := u.calls.Load()-asked, int64(2); !test.cached && calls != want {
+			if calls, want := u.Calls.Load()-asked, int64(2); !test.cached && calls != want {
 				t.Errorf("%s, stream=%v: %d upstream calls, want %d", test.question, stream, calls, want)
 			}
 		}
@@ -104,6 +105,7 @@ func TestAnswersSayHowTheyEnded(t *testing.T) {
 // TestCutAnswersAreShared by those who asked the same at the same time, who
 // would only queue to be cut alike, and given to nobody later.
 func TestCutAnswersAreShared(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
 		<-release
@@ -122,20 +124,21 @@ func TestCutAnswersAreShared(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "the question is asked", func() bool { return u.calls.Load() > 0 })
+	eventually(t, "the question is asked", func() bool { return u.Calls.Load() > 0 })
 	time.Sleep(50 * time.Millisecond) // for the others to wait for it
 	close(release)
 	wait.Wait()
-	if n := u.calls.Load(); n != 1 {
+	if n := u.Calls.Load(); n != 1 {
 		t.Errorf("%d upstream calls for one question", n)
 	}
-	if a := g.post("/v1/endpoints", ask("length?", false)); a.header.Get("Cache-Status") != "Cadenza; fwd=miss" || u.calls.Load() != 2 {
-		t.Errorf("later: Cache-Status %q after %d upstream calls", a.header.Get("Cache-Status"), u.calls.Load())
+	if a := g.post("/v1/endpoints", ask("length?", false)); a.header.Get("Cache-Status") != "Cadenza; fwd=miss" || u.Calls.Load() != 2 {
+		t.Errorf("later: Cache-Status %q after %d upstream calls", a.header.Get("Cache-Status"), u.Calls.Load())
 	}
 }
 
 // TestJSONThatWasCutFallsBack to the next target, and is no answer in the end.
 func TestJSONThatWasCutFallsBack(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) { ending(w, r) })
 	files := single()
 	files["definitions/prompts/reply.yaml"] = strings.Replace(workspace["definitions/prompts/reply.yaml"],
@@ -145,10 +148,10 @@ func TestJSONThatWasCutFallsBack(t *testing.T) {
 	g := startGateway(t, files, fakeProvider(u.URL))
 
 	for range 2 { // it is not remembered either
-		asked := u.calls.Load()
+		asked := u.Calls.Load()
 		a := g.post("/v1/endpoints", ask("length?", false))
-		if a.status != http.StatusBadGateway || a.json(t)["error_code"] != "upstream_invalid_response" || u.calls.Load() != asked+1 {
-			t.Errorf("%d %s after %d calls", a.status, a.body, u.calls.Load()-asked)
+		if a.status != http.StatusBadGateway || a.json(t)["error_code"] != "upstream_invalid_response" || u.Calls.Load() != asked+1 {
+			t.Errorf("%d %s after %d calls", a.status, a.body, u.Calls.Load()-asked)
 		}
 		record := ended(t, g, a.header.Get("Cadenza-Trace-Id"))
 		if len(record.Attempts) != 1 || record.Attempts[0].Code != "length" || record.TotalTokens != 10 && record.Attempts[0].CompletionTokens != 3 {
@@ -172,6 +175,7 @@ func TestJSONThatWasCutFallsBack(t *testing.T) {
 
 // TestReasonsAreThoseOfTheProviders: traces name them without knowing providers.
 func TestReasonsAreThoseOfTheProviders(t *testing.T) {
+	t.Parallel()
 	want := []string{string(providers.FinishStop), string(providers.FinishToolCalls), string(providers.FinishLength), string(providers.FinishContentFilter)}
 	if diff := cmp.Diff(want, trace.FinishReasons); diff != "" {
 		t.Error(diff)
@@ -180,6 +184,7 @@ func TestReasonsAreThoseOfTheProviders(t *testing.T) {
 
 // TestCallUnderWayHasNoStatus, and so one that a crash interrupts has none.
 func TestCallUnderWayHasNoStatus(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -195,8 +200,14 @@ func TestCallUnderWayHasNoStatus(t *testing.T) {
 	}
 	defer response.Body.Close()
 	id := response.Header.Get("Cadenza-Trace-Id")
-	if record, ok := g.trace("data/cadenza.db", id); !ok || record.State != trace.StateStarted || record.Status != 0 || record.PromptVersion == "" {
-		t.Errorf("%v %+v", ok, record)
+	var record *trace.Record
+	// A busy store may take longer than a call waits for it.
+	eventually(t, "the call's beginning is stored", func() (ok bool) {
+		record, ok = g.trace("data/cadenza.db", id)
+		return ok
+	})
+	if record.State != trace.StateStarted || record.Status != 0 || record.PromptVersion == "" {
+		t.Errorf("%+v", record)
 	}
 	close(release)
 	_, _ = io.Copy(io.Discard, response.Body)

@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 // on_codes says after which statuses it is tried again, and an empty list says
 // after none.
 func TestOnCodes(t *testing.T) {
+	t.Parallel()
 	for retry, want := range map[string]int64{
 		"{ count: 2 }":                      3,
 		"{ count: 2, on_codes: [500] }":     3,
@@ -28,8 +29,8 @@ func TestOnCodes(t *testing.T) {
 			files["definitions/endpoints/chat.yaml"] = fmt.Sprintf("prompt: reply\nretry: %s\n", retry)
 			g := startGateway(t, files, fakeProvider(u.URL))
 			a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`)
-			if a.status != http.StatusBadGateway || u.calls.Load() != want {
-				t.Errorf("%d %s after %d calls, want %d", a.status, a.body, u.calls.Load(), want)
+			if a.status != http.StatusBadGateway || u.Calls.Load() != want {
+				t.Errorf("%d %s after %d calls, want %d", a.status, a.body, u.Calls.Load(), want)
 			}
 		})
 	}

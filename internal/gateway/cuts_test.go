@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"crypto/sha256"
@@ -28,6 +28,7 @@ func cutIn(question string, attempt int) int {
 // before their first content, and take its time for the others: who has
 // attempts left is answered.
 func TestThirtyPercentCutsOfStreams(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("makes 640 calls with waits between their attempts")
 	}

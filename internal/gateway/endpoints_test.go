@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"bufio"
@@ -8,71 +8,15 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// upstream is an OpenAI-compatible server whose answers a test decides.
-type upstream struct {
-	*httptest.Server
-	calls atomic.Int64
-}
-
-func newUpstream(t *testing.T, answer func(call int64, w http.ResponseWriter, r *http.Request)) *upstream {
-	u := new(upstream)
-	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer(u.calls.Add(1), w, r)
-	}))
-	t.Cleanup(u.Close)
-	return u
-}
-
-// chunk is one event of a streamed chat completion.
-func chunk(content, finish string) string {
-	reason := "null"
-	if finish != "" {
-		reason = `"` + finish + `"`
-	}
-	text, _ := json.Marshal(content)
-	return fmt.Sprintf(`data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"small-1","choices":[{"index":0,"delta":{"content":%s},"finish_reason":%s}]}`+"\n\n", text, reason)
-}
-
-// completion answers with a whole chat completion.
-func completion(w http.ResponseWriter, content string) {
-	w.Header().Set("Content-Type", "application/json")
-	text, _ := json.Marshal(content)
-	fmt.Fprintf(w, `{"id":"c1","object":"chat.completion","created":1,"model":"small-1","choices":[{"index":0,"message":{"role":"assistant","content":%s},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}`, text)
-}
-
-// fakeProvider declares the tests' provider "fake" at a base URL.
-func fakeProvider(url string) string {
-	return options + "provider fake openai {\nbase_url " + url + "/v1\napi_key {env.CADENZA_TEST_KEY}\n}\n"
-}
-
 const question = `"variables":{"question":"Hi?"}`
 
-// events reads a stream's events: the data of each.
-func events(t *testing.T, body io.Reader) []string {
-	t.Helper()
-	var all []string
-	scanner := bufio.NewScanner(body)
-	for scanner.Scan() {
-		if data, ok := strings.CutPrefix(scanner.Text(), "data: "); ok {
-			all = append(all, data)
-		} else if scanner.Text() != "" {
-			all = append(all, scanner.Text())
-		}
-	}
-	if err := scanner.Err(); err != nil {
-		all = append(all, "cut: "+err.Error())
-	}
-	return all
-}
-
 func TestEndpointFromCanned(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, workspace, options)
 	a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`)
 	if a.status != http.StatusOK {
@@ -124,6 +68,7 @@ func TestEndpointFromCanned(t *testing.T) {
 }
 
 func TestTokensArriveOneByOne(t *testing.T) {
+	t.Parallel()
 	seen := make(chan struct{})
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
 		var request struct {
@@ -171,6 +116,7 @@ func TestTokensArriveOneByOne(t *testing.T) {
 }
 
 func TestRetryAndFallback(t *testing.T) {
+	t.Parallel()
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -195,8 +141,8 @@ func TestRetryAndFallback(t *testing.T) {
 				})
 				g := startGateway(t, workspace, fakeProvider(u.URL))
 				a := g.post("/v1/endpoints", body)
-				if a.status != 200 || !strings.Contains(string(a.body), "from upstream") || u.calls.Load() != 2 {
-					t.Errorf("%d %s after %d calls", a.status, a.body, u.calls.Load())
+				if a.status != 200 || !strings.Contains(string(a.body), "from upstream") || u.Calls.Load() != 2 {
+					t.Errorf("%d %s after %d calls", a.status, a.body, u.Calls.Load())
 				}
 				if attempts := a.header.Get("Cadenza-Attempts"); attempts != "2" {
 					t.Errorf("Cadenza-Attempts %q", attempts)
@@ -215,25 +161,16 @@ func TestRetryAndFallback(t *testing.T) {
 				})
 				g := startGateway(t, workspace, fakeProvider(u.URL))
 				a := g.post("/v1/endpoints", body)
-				if a.status != 200 || u.calls.Load() != 1 || strings.Contains(string(a.body), "sk-abc") {
-					t.Errorf("%d %s after %d calls", a.status, a.body, u.calls.Load())
+				if a.status != 200 || u.Calls.Load() != 1 || strings.Contains(string(a.body), "sk-abc") {
+					t.Errorf("%d %s after %d calls", a.status, a.body, u.Calls.Load())
 				}
 			})
 		})
 	}
 }
 
-// single is the tests' endpoint without a fallback.
-func single() map[string]string {
-	files := make(map[string]string)
-	for name, content := range workspace {
-		files[name] = content
-	}
-	files["definitions/endpoints/chat.yaml"] = "prompt: reply\nmax_attempts: 1\n"
-	return files
-}
-
 func TestUpstreamFailureIsToldByItsCode(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		status int
 		body   string
@@ -272,6 +209,7 @@ func TestUpstreamFailureIsToldByItsCode(t *testing.T) {
 }
 
 func TestCutStreamIsNotPresentedAsComplete(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		io.WriteString(w, chunk("half of", ""))
@@ -301,6 +239,7 @@ func TestCutStreamIsNotPresentedAsComplete(t *testing.T) {
 }
 
 func TestClientThatLeavesEndsTheUpstreamCall(t *testing.T) {
+	t.Parallel()
 	left := make(chan struct{})
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")

@@ -1,88 +1,20 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 )
-
-// workspace is a small set of definitions that the tests share.
-var workspace = map[string]string{
-	"definitions/context.yaml": `
-fields:
-  environment: { type: string, values: [production, staging] }
-  locale:      { type: string, match: language-range }
-  plan:        { type: string, values: [free, pro] }
-  seats:       { type: number }
-  tags:        { type: list }
-`,
-	"definitions/prompts/reply.yaml": `
-default: en
-variables: { company: { default: Acme }, question: { required: true } }
-variants:
-  en:
-    provider: fake
-    model: small
-    temperature: 0.2
-    max_tokens: 400
-    messages:
-      - { role: system, content: "You answer for {{company}}." }
-      - { role: user,   content: "{{question}}" }
-  nl:
-    extends: en
-    name: dutch
-    messages:
-      - { role: user, content: "{{ question }} ({{company}})" }
-columns: [ locale, value ]
-matrix:
-  - [ nl, nl ]
-`,
-	"definitions/prompts/hello.yaml": `
-variants:
-  only:
-    provider: fake
-    model: small
-    messages:
-      - { role: user, content: "Say hello." }
-`,
-	"definitions/remoteconfigs/checkout.yaml": `
-type: boolean
-default: false
-rules:
-  - id: staff
-    when: { tags: { any: [employee] } }
-    value: true
-`,
-	"definitions/remoteconfigs/limits.yaml": `
-type: object
-default: { rpm: 60, burst: 10 }
-columns: [ environment, plan, value ]
-matrix:
-  - [ production, pro, { rpm: 600, burst: 60 } ]
-`,
-	"definitions/endpoints/chat.yaml": `
-prompt: reply
-fallback:
-  - { provider: canned, extra: { answer: "one two three", pace: 1ms } }
-timeout: { total: 10s }
-`,
-}
-
-// options of the tests' cadenza block.
-const options = `
-	definitions {dir}/definitions
-	store sqlite {dir}/data/cadenza.db
-	api_key test {env.CADENZA_TEST_KEY}
-	provider canned
-`
 
 // traceID is the form of a trace id: a UUID of version 8.
 var traceID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
 func TestPrompts(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, workspace, options)
 	for _, path := range []string{"/v1/prompts", "/v2/prompts"} {
 		a := g.post(path, `{"keys":["reply","nothing","reply","hello"],"context":{"locale":"nl-BE"},"variables":{"question":"Waar is \"het\"?","unused":1}}`)
@@ -133,6 +65,7 @@ func TestPrompts(t *testing.T) {
 }
 
 func TestRemoteConfigs(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, workspace, options)
 	for _, test := range []struct {
 		context, checkout, limits string
@@ -161,6 +94,7 @@ func TestRemoteConfigs(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, workspace, options)
 	trace := func(path, body string) string {
 		a := g.post(path, body)
@@ -222,6 +156,7 @@ func TestMetrics(t *testing.T) {
 // TestSecretsPostedAsKeys are named neither in a header, which access logs may
 // keep, nor in the log.
 func TestSecretsPostedAsKeys(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, workspace, options)
 	secrets := []string{testKey, "AKIAIOSFODNN7EXAMPL3", "sk-proj-" + strings.Repeat("a1B2c3D4", 6)}
 	for _, path := range []string{"/v1/prompts", "/v1/remoteconfigs"} {
@@ -236,10 +171,7 @@ func TestSecretsPostedAsKeys(t *testing.T) {
 		}
 	}
 	eventually(t, "the keys are logged", g.said("a request named keys that no definition has"))
-	logs, err := os.ReadFile(g.logs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	logs := g.logs.Bytes()
 	for _, secret := range secrets {
 		if strings.Contains(string(logs), secret) {
 			t.Errorf("the log has %s", secret)
@@ -257,7 +189,8 @@ func forge(id string) string {
 }
 
 func TestBadRequests(t *testing.T) {
-	g := startGateway(t, workspace, options+"max_body_size 4KiB\n")
+	t.Parallel()
+	g := startGateway(t, workspace, with(func(c *gw.WorkspaceConfig) { c.MaxBodySize = 4 << 10 }))
 	authorized := func(more ...string) http.Header {
 		h := http.Header{"Authorization": {"Bearer " + testKey}}
 		for i := 0; i < len(more); i += 2 {
@@ -325,40 +258,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// checkError checks a body against the contract of errors.
-func checkError(t *testing.T, a answer, code, param string) {
-	t.Helper()
-	body := a.json(t)
-	inner, _ := body["error"].(map[string]any)
-	if body["error_code"] != code || body["name"] != code || inner["code"] != code {
-		t.Errorf("codes of %s, want %s", a.body, code)
-	}
-	if message, _ := body["message"].(string); message == "" || inner["message"] != message {
-		t.Errorf("messages of %s", a.body)
-	}
-	if got, _ := inner["param"].(string); got != param {
-		t.Errorf("param %q, want %q: %s", got, param, a.body)
-	}
-	if contentType := a.header.Get("Content-Type"); contentType != "application/json" {
-		t.Errorf("Content-Type %q", contentType)
-	}
-	switch a.status {
-	case 401:
-		if !strings.HasPrefix(a.header.Get("Www-Authenticate"), `Bearer realm="cadenza"`) {
-			t.Errorf("WWW-Authenticate %q", a.header.Get("Www-Authenticate"))
-		}
-	case 405:
-		if a.header.Get("Allow") != "POST" {
-			t.Errorf("Allow %q", a.header.Get("Allow"))
-		}
-	case 429, 503:
-		if a.header.Get("Retry-After") == "" {
-			t.Error("no Retry-After")
-		}
-	}
-}
-
 func TestUnauthorizedAnswersAreAlike(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, workspace, options)
 	var first answer
 	for i, authorization := range []string{

@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"fmt"
@@ -7,12 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cadenza-gateway/cadenza/caddymodule"
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
 // TestMetadataCeiling goes to the ceiling of metadata on every route that takes
 // it, by default and with the option.
 func TestMetadataCeiling(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, workspace, options)
 	metadata := func(bytes int) string { return `{"n":"` + strings.Repeat("x", bytes-len(`{"n":""}`)) + `"}` }
 	id := g.post("/v1/prompts", `{"keys":["hello"]}`).header.Get("Cadenza-Trace-Id")
@@ -36,14 +37,13 @@ func TestMetadataCeiling(t *testing.T) {
 		}
 	}
 	check(16 << 10)
-	if err := g.load(options + "max_metadata_size 100B\n"); err != nil {
-		t.Fatal(err)
-	}
+	g.load(with(func(c *gw.WorkspaceConfig) { c.MaxMetadataSize = 100 }))
 	check(100)
 }
 
 // TestReplyOfAnAPIKey has a reply counted for the API key that it was given to.
 func TestReplyOfAnAPIKey(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, workspace, options)
 	if a := g.keyed("k-1", "/v1/metrics", `{"score":1}`); a.status != http.StatusOK {
 		t.Fatalf("%d %s", a.status, a.body)
@@ -56,9 +56,9 @@ func TestReplyOfAnAPIKey(t *testing.T) {
 }
 
 func TestEvictionsAreCounted(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, workspace, options)
-	caddymodule.StoreConfig().OnEvicted("replies", 3)
-	g.site(options, observed)
+	g.store.Config().OnEvicted("replies", 3)
 	want := fmt.Sprintf(`cadenza_store_evicted_total{store=%q,table="replies"} 3`, filepath.Join(g.dir, "data/cadenza.db"))
 	if metrics := g.scrape(); !strings.Contains(metrics, want) {
 		t.Errorf("the metrics have no %s", want)
@@ -68,22 +68,21 @@ func TestEvictionsAreCounted(t *testing.T) {
 // TestWorkspacesShareTheQueue has workspaces come and go: each has its part of
 // the queue while it is configured, once.
 func TestWorkspacesShareTheQueue(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, workspace, options)
-	shared := map[string]string{"a": "store sqlite {dir}/data/cadenza.db", "b": "store sqlite {dir}/data/cadenza.db"}
+	others := all(withWorkspace("a", map[string]string{"a": keyA}), withWorkspace("b", map[string]string{"b": keyB}))
 	for _, step := range []struct {
-		options string
+		options setting
 		want    int
 	}{
 		{options, 1},
-		{options + sharing(t, shared, "a", "b"), 3},
-		{options + sharing(t, shared, "a", "b") + "max_body_size 10KiB\n", 3},
+		{others, 3},
+		{others, 3},
 		{options, 1},
 	} {
-		if err := g.load(step.options); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "each has its part", func() bool { return caddymodule.StoreStats().Joined == step.want })
-		if got := len(caddymodule.StoreStats().Workspaces); got < step.want {
+		g.load(step.options)
+		eventually(t, "each has its part", func() bool { return g.store.Recorder.Stats().Joined == step.want })
+		if got := len(g.store.Recorder.Stats().Workspaces); got < step.want {
 			t.Errorf("losses of %d workspaces are counted, want %d", got, step.want)
 		}
 	}

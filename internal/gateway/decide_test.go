@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 // answer of a context of its own, from wherever it comes, and the header says
 // from where.
 func TestCostlyDecisionsAreRemembered(t *testing.T) {
+	t.Parallel()
 	files := single()
 	files["definitions/context.yaml"] += "  user: { type: string }\n"
 	config := &strings.Builder{}
@@ -50,7 +51,6 @@ func TestCostlyDecisionsAreRemembered(t *testing.T) {
 			})
 		}
 	}
-	g.site(options, observed)
 	for _, result := range []string{"hit", "miss"} {
 		eventually(t, result+" is counted", func() bool { return lookups(g, "decisions", result) >= 3*(rows+1) })
 	}

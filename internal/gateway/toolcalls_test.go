@@ -1,4 +1,4 @@
-package caddymodule_test
+package gateway_test
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cadenza-gateway/cadenza/providers/openai"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -79,6 +80,7 @@ func ended(t *testing.T, g *gateway, id string) *trace.Record {
 }
 
 func TestToolCallsThroughTheGateway(t *testing.T) {
+	t.Parallel()
 	bodies := make(chan string, 10)
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -128,8 +130,8 @@ func TestToolCallsThroughTheGateway(t *testing.T) {
 			}
 		}
 	}
-	if u.calls.Load() != 4 {
-		t.Errorf("%d upstream calls", u.calls.Load())
+	if u.Calls.Load() != 4 {
+		t.Errorf("%d upstream calls", u.Calls.Load())
 	}
 
 	// The definition's parameters, schemas in the order of the file.
@@ -153,6 +155,7 @@ func TestToolCallsThroughTheGateway(t *testing.T) {
 }
 
 func TestBrokenToolCallsAreNoAnswer(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"find","arguments":"{\"id\":"}}]},"finish_reason":"length"}]}`+"\n\ndata: [DONE]\n\n")
@@ -171,16 +174,18 @@ func TestBrokenToolCallsAreNoAnswer(t *testing.T) {
 // A fallback without a parameter answers without it, and the trace says so. One
 // without tools does not answer at all.
 func TestWhatAFallbackLacks(t *testing.T) {
+	t.Parallel()
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { callTools(w, "", false) })
+	deepSeek := openai.Quirks{NoTopK: true, NoSeed: true, NoThinking: true, NoJSONSchema: true, DeveloperIsSystem: true}
 	files := agent()
 	files["definitions/endpoints/agent.yaml"] = "prompt: agent\nmax_attempts: 4\nfallback:\n- { provider: lacking }\n- { provider: seedless, response_format: text }\n"
-	g := startGateway(t, files, options+
-		"provider fake perplexity {\nbase_url "+u.URL+"/v1\napi_key {env.CADENZA_TEST_KEY}\n}\n"+
-		"provider lacking deepseek {\nbase_url "+u.URL+"/v1\napi_key {env.CADENZA_TEST_KEY}\n}\n"+
-		"provider seedless deepseek {\nbase_url "+u.URL+"/v1\napi_key {env.CADENZA_TEST_KEY}\n}\n")
+	g := startGateway(t, files,
+		withProvider("fake", openaiProvider(u.URL, openai.Quirks{NoTools: true, NoSeed: true})),
+		withProvider("lacking", openaiProvider(u.URL, deepSeek)),
+		withProvider("seedless", openaiProvider(u.URL, deepSeek)))
 	a := g.post("/v1/endpoints", `{"key":"agent","variables":{"question":"?"}}`)
-	if a.status != http.StatusOK || a.header.Get("Cadenza-Served-By") != "seedless" || u.calls.Load() != 1 {
-		t.Fatalf("%d, served by %q after %d upstream calls: %s", a.status, a.header.Get("Cadenza-Served-By"), u.calls.Load(), a.body)
+	if a.status != http.StatusOK || a.header.Get("Cadenza-Served-By") != "seedless" || u.Calls.Load() != 1 {
+		t.Fatalf("%d, served by %q after %d upstream calls: %s", a.status, a.header.Get("Cadenza-Served-By"), u.Calls.Load(), a.body)
 	}
 	record := ended(t, g, a.header.Get("Cadenza-Trace-Id"))
 	if notes := strings.Join(record.Notes, "\n"); !strings.Contains(notes, "seedless has no seed: left out") {

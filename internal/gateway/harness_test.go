@@ -1,0 +1,426 @@
+package gateway_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"io"
+	"log"
+	"log/slog"
+	"maps"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/exp/zapslog"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/canned"
+	"github.com/cadenza-gateway/cadenza/providers/openai"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
+	"github.com/cadenza-gateway/cadenza/secret"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+const (
+	testKey  = gatewaytest.Key
+	otherKey = "cadenza-other-key-0002"
+)
+
+// patience is how long a test waits for what should come at once. It is far
+// beyond what a busy machine needs, and far below what a mistake costs.
+const patience = 20 * time.Second
+
+// What the tests share with those of caddymodule.
+var (
+	workspace    = gatewaytest.Definitions
+	single       = gatewaytest.Single
+	endpointWith = gatewaytest.EndpointWith
+	newUpstream  = gatewaytest.NewUpstream
+	chunk        = gatewaytest.Chunk
+	completion   = gatewaytest.Completion
+	events       = gatewaytest.Events
+	eventually   = gatewaytest.Eventually
+	ask          = gatewaytest.Ask
+)
+
+// gateway is a gateway in this process with a store, keys and definitions of its
+// own, reached over HTTP. It shares nothing with those of other tests.
+type gateway struct {
+	t       testing.TB
+	dir     string // of everything the gateway reads and writes
+	logs    *logBuffer
+	process *gw.Process
+	memory  map[string]*gw.Memory // by the workspace's name
+	store   *gw.Store
+	source  *definition.Source
+	current atomic.Pointer[gw.Gateway]
+	server  *httptest.Server
+	client  *http.Client
+}
+
+// A setting changes a configuration.
+type setting func(g *gateway, c *gw.Config)
+
+// options are those of the tests, which a gateway has in any case: the workspace
+// "default" with definitions, a store, the key testKey by the name "test" and the
+// provider "canned".
+func options(*gateway, *gw.Config) {}
+
+// with changes the workspaces that are configured by then.
+func with(change func(*gw.WorkspaceConfig)) setting {
+	return func(_ *gateway, c *gw.Config) {
+		for i := range c.Workspaces {
+			change(&c.Workspaces[i])
+		}
+	}
+}
+
+// logContent has everything recorded.
+var logContent = with(func(c *gw.WorkspaceConfig) { c.Log = definition.LogContent })
+
+// withProvider declares a provider.
+func withProvider(name string, provider providers.Provider) setting {
+	return with(func(c *gw.WorkspaceConfig) { c.Providers[name] = provider })
+}
+
+// fakeProvider declares the tests' provider "fake" at a base URL.
+func fakeProvider(url string) setting {
+	return withProvider("fake", openaiProvider(url, openai.Quirks{}))
+}
+
+// openaiProvider is a provider at an OpenAI-compatible server.
+func openaiProvider(url string, quirks openai.Quirks) providers.Provider {
+	base, err := upstream.ParseBaseURL(url + "/v1")
+	if err != nil {
+		panic(err)
+	}
+	client, err := openai.New(openai.Config{Key: testKey, Quirks: quirks, Upstream: upstream.Config{BaseURL: base}})
+	if err != nil {
+		panic(err)
+	}
+	return client
+}
+
+// all makes one setting of several.
+func all(settings ...setting) setting {
+	return func(g *gateway, c *gw.Config) {
+		for _, set := range settings {
+			set(g, c)
+		}
+	}
+}
+
+// withWorkspace adds a workspace with the store and the definitions of the
+// others. Its keys are by their names.
+func withWorkspace(name string, keys map[string]string) setting {
+	return func(g *gateway, c *gw.Config) { c.Workspaces = append(c.Workspaces, g.configure(name, keys)) }
+}
+
+// startGateway starts a gateway of these files, and stops it when the test ends.
+func startGateway(t testing.TB, files map[string]string, settings ...setting) *gateway {
+	t.Helper()
+	// A unix socket's path is short; t.TempDir's may not be.
+	dir, err := os.MkdirTemp("", "cadenza")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	g := &gateway{t: t, dir: dir, logs: new(logBuffer), process: gw.NewProcess()}
+	for name, content := range files {
+		g.write(name, content)
+	}
+	g.open()
+	g.load(settings...)
+	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.server = &httptest.Server{Listener: listener, Config: &http.Server{
+		Handler: http.HandlerFunc(g.serve), ErrorLog: log.New(io.Discard, "", 0),
+	}}
+	g.server.Start()
+	g.client = &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", listener.Addr().String())
+		},
+		DisableCompression: true,
+	}}
+	t.Cleanup(func() {
+		g.client.CloseIdleConnections()
+		g.server.CloseClientConnections()
+		g.server.Close()
+		g.close()
+		gatewaytest.CheckLogs(t, g.logs.Bytes())
+		if t.Failed() {
+			t.Logf("gateway's log:\n%s", g.logs.Bytes())
+		}
+	})
+	return g
+}
+
+func (g *gateway) serve(w http.ResponseWriter, r *http.Request) {
+	g.current.Load().Serve(w, r, r.URL.Path)
+}
+
+// open makes what outlives a configuration.
+func (g *gateway) open() {
+	g.t.Helper()
+	var err error
+	g.memory = make(map[string]*gw.Memory)
+	g.store = g.process.NewStore(filepath.Join(g.dir, "data/cadenza.db"), g.storeLogger())
+	if g.source, err = definition.Open(filepath.Join(g.dir, "definitions")); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// configure is the configuration of a workspace.
+func (g *gateway) configure(name string, keys map[string]string) gw.WorkspaceConfig {
+	g.t.Helper()
+	if g.memory[name] == nil {
+		memory, err := gw.NewMemory()
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		g.memory[name] = memory
+	}
+	c := gw.WorkspaceConfig{
+		Name: name, Logger: g.logger(), Source: g.source, Store: g.store, Memory: g.memory[name],
+		Providers: map[string]providers.Provider{"canned": &canned.Provider{Pace: canned.DefaultPace}},
+		InFlight:  inflight.Limits{}.WithDefaults(inflight.Descriptors()),
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		file := name + "." + key + ".key"
+		g.write(file, keys[key])
+		c.APIKeys = append(c.APIKeys, gw.APIKey{Name: key, Key: secret.Reference("{file." + filepath.Join(g.dir, file) + "}")})
+	}
+	return c
+}
+
+// load replaces the configuration by another, as a reload of Caddy does.
+func (g *gateway) load(settings ...setting) {
+	g.t.Helper()
+	config := gw.Config{
+		Process: g.process, Logger: g.logger(), KeysInterval: 20 * time.Millisecond,
+		Workspaces: []gw.WorkspaceConfig{g.configure("default", map[string]string{"test": testKey})},
+	}
+	for _, set := range settings {
+		set(g, &config)
+	}
+	next, err := gw.New(config)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	next.Start()
+	if last := g.current.Swap(next); last != nil {
+		last.Stop()
+		last.StopSinks(false)
+	}
+}
+
+// close ends everything.
+func (g *gateway) close() {
+	g.t.Helper()
+	last := g.current.Swap(nil)
+	last.Stop()
+	if err := g.store.Close(); err != nil {
+		g.t.Error(err)
+	}
+	last.StopSinks(true)
+	for _, memory := range g.memory {
+		memory.Close()
+	}
+	if err := g.source.Close(); err != nil {
+		g.t.Error(err)
+	}
+}
+
+// storeAt loads a configuration whose store is another file.
+func (g *gateway) storeAt(name string, settings ...setting) {
+	g.t.Helper()
+	former := g.store
+	g.store = g.process.NewStore(filepath.Join(g.dir, name), g.storeLogger())
+	g.load(settings...)
+	if err := former.Close(); err != nil {
+		g.t.Error(err)
+	}
+}
+
+// restart ends everything, and begins again on the same files.
+func (g *gateway) restart(settings ...setting) {
+	g.t.Helper()
+	g.close()
+	g.open()
+	g.load(settings...)
+}
+
+func (g *gateway) logger() *zap.Logger {
+	level := zap.DebugLevel
+	if _, benchmark := g.t.(*testing.B); benchmark {
+		level = zap.ErrorLevel
+	}
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), g.logs, level))
+}
+
+func (g *gateway) storeLogger() *slog.Logger {
+	return slog.New(zapslog.NewHandler(g.logger().Core(), zapslog.AddStacktraceAt(slog.Level(math.MaxInt))))
+}
+
+// logBuffer is what a gateway logged.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (*logBuffer) Sync() error { return nil }
+
+func (b *logBuffer) Bytes() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bytes.Clone(b.text.Bytes())
+}
+
+// said reports whether the log has a part.
+func (g *gateway) said(part string) func() bool {
+	return func() bool { return bytes.Contains(g.logs.Bytes(), []byte(part)) }
+}
+
+// scrape reads the process's metrics.
+func (g *gateway) scrape() string {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(g.process.Collectors()...)
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	return w.Body.String()
+}
+
+// write puts a file into the gateway's directory, replacing it at once.
+func (g *gateway) write(name, content string) {
+	g.t.Helper()
+	gatewaytest.Write(g.t, g.dir, name, content)
+}
+
+// answer is a response that was read whole.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// json decodes the body, which must be a JSON object.
+func (a answer) json(t *testing.T) map[string]any {
+	t.Helper()
+	var value map[string]any
+	if err := json.NewDecoder(bytes.NewReader(a.body)).Decode(&value); err != nil {
+		t.Fatalf("body is not a JSON object: %v\n%s", err, a.body)
+	}
+	return value
+}
+
+func bearer(key string) http.Header { return http.Header{"Authorization": {"Bearer " + key}} }
+
+// post sends a body with the test's key.
+func (g *gateway) post(path, body string) answer {
+	g.t.Helper()
+	return g.postAs(testKey, path, body)
+}
+
+// postAs sends a body with a key.
+func (g *gateway) postAs(key, path, body string) answer {
+	g.t.Helper()
+	return g.do(http.MethodPost, path, body, bearer(key))
+}
+
+// keyed posts a body with an idempotency key.
+func (g *gateway) keyed(key, path, body string) answer {
+	g.t.Helper()
+	header := bearer(testKey)
+	header.Set("Idempotency-Key", key)
+	return g.do(http.MethodPost, path, body, header)
+}
+
+func (g *gateway) do(method, path, body string, header http.Header) answer {
+	g.t.Helper()
+	response, err := g.send(context.Background(), method, path, body, header)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		g.t.Fatalf("reading the answer: %v", err)
+	}
+	return answer{status: response.StatusCode, header: response.Header, body: data}
+}
+
+func (g *gateway) send(ctx context.Context, method, path, body string, header http.Header) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://gateway"+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header = header.Clone()
+	return g.client.Do(request)
+}
+
+// trace reads a trace from a store's file.
+func (g *gateway) trace(store, id string) (*trace.Record, bool) {
+	g.t.Helper()
+	return gatewaytest.Trace(g.t, filepath.Join(g.dir, store), id)
+}
+
+// metrics reads what was reported on a trace from a store's file.
+func (g *gateway) metrics(store, id string) []trace.Metrics {
+	g.t.Helper()
+	return gatewaytest.Metrics(g.t, filepath.Join(g.dir, store), id)
+}
+
+// dial opens a connection to the gateway.
+func (g *gateway) dial(t *testing.T) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	connection, err := net.Dial("unix", g.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	if err := connection.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return connection, bufio.NewReader(connection)
+}
+
+// checkError checks an answer against the contract of errors.
+func checkError(t *testing.T, a answer, code, param string) {
+	t.Helper()
+	gatewaytest.CheckError(t, gatewaytest.Answer{Status: a.status, Header: a.header, Body: a.body}, code, param)
+}
+
+// database opens the store's file as another process would.
+func (g *gateway) database() *sql.DB {
+	g.t.Helper()
+	return gatewaytest.Database(g.t, filepath.Join(g.dir, "data/cadenza.db"))
+}
