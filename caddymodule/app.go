@@ -1,6 +1,6 @@
 // Package caddymodule joins Cadenza to Caddy: the cadenza app, the HTTP
-// handlers, the Caddyfile syntax and what survives a reload. It is the one
-// core package that knows Caddy.
+// handlers, the Caddyfile syntax and the state that survives a reload. It is the
+// one core package that knows Caddy.
 package caddymodule
 
 import (
@@ -74,14 +74,14 @@ type App struct {
 	logger  *zap.Logger
 	gateway *gateway.Gateway
 	guarded []*caddyhttp.Server // whose connections are counted
-	// connections is how many of them may be open.
+	// connections is how many of their connections may be open.
 	connections int
 }
 
-// process is what the gateways of all configurations share.
+// process holds what the gateways of all configurations share.
 var process = gateway.NewProcess()
 
-// keysInterval is how often keys files are looked at. Tests shorten it.
+// keysInterval is the time between two reads of a keys file. Tests shorten it.
 var keysInterval = time.Second
 
 // CaddyModule returns the Caddy module information.
@@ -128,8 +128,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 	return a.subscribeShutdown(ctx)
 }
 
-// describe makes the placeholders of a request available. They are looked up
-// after the handler, too: by the access log.
+// describe makes the placeholders of a request available. The access log looks
+// them up after the handler has returned.
 func describe(r *http.Request, placeholder func(string) (any, bool)) {
 	if replacer, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		replacer.Map(placeholder)
@@ -151,7 +151,7 @@ func registerMetrics(registry *prometheus.Registry) error {
 }
 
 // Start opens the stores and begins to watch the definitions. Caddy starts apps
-// in random order, so the HTTP server may accept requests before: they wait.
+// in random order: requests that the HTTP server accepts before Start wait for it.
 func (a *App) Start() error {
 	callers.SetLimit(a.connections)
 	a.gateway.Start()
@@ -161,9 +161,9 @@ func (a *App) Start() error {
 // Stop frees nothing: requests may still be running on this configuration.
 func (*App) Stop() error { return nil }
 
-// Cleanup drops this configuration's references to shared state. It also runs
-// where Provision failed half-way, and while requests of this configuration
-// are still being served; those hold leases of their own.
+// Cleanup drops this configuration's references to shared state. Caddy also calls
+// it after a Provision that failed half-way, and while requests of this
+// configuration are still being served: they hold leases of their own.
 func (a *App) Cleanup() error {
 	if a.gateway != nil {
 		a.gateway.Stop()

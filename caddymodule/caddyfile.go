@@ -28,10 +28,11 @@ func init() {
 	orderDirectives()
 }
 
-// orderDirectives puts the directives after respond and metrics, so that cadenza
-// does not answer a health check, a preflight request or /metrics of its site,
-// and before reverse_proxy, which answers all that is left. Those of one route
-// each come before cadenza, which answers everything.
+// orderDirectives puts the directives between respond and metrics on one side and
+// reverse_proxy on the other. After the first two, so that cadenza does not answer
+// a health check, a preflight request or /metrics of its site. Before
+// reverse_proxy, which answers every request that is left. The directives of one
+// route each come before cadenza, which answers everything.
 func orderDirectives() {
 	for _, directive := range [...]string{"cadenza_prompts", "cadenza_endpoints", "cadenza_remoteconfigs", "cadenza_metrics", "cadenza"} {
 		httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "reverse_proxy")
@@ -39,7 +40,7 @@ func orderDirectives() {
 }
 
 // parseGlobalOption reads a cadenza block among the global options. Several
-// blocks add up, so that imported snippets can each bring a workspace.
+// blocks add up, so that each imported snippet can bring a workspace.
 func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 	app := new(App)
 	if previous, ok := existing.(httpcaddyfile.App); ok {
@@ -88,9 +89,9 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		}
 //	}
 //
-// The options of a workspace block are those of the cadenza block itself,
-// which configures the workspace "default" where it has any of them. The ceiling
-// process of in_flight belongs to the cadenza block and to no workspace.
+// A workspace block takes the same options as the cadenza block itself. The
+// cadenza block configures the workspace "default" if it has any of them. The
+// ceiling process of in_flight belongs to the cadenza block and to no workspace.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the option's name
 	if d.NextArg() {
@@ -141,7 +142,7 @@ var workspaceOptions = []string{
 	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "in_flight", "provider", "workspace",
 }
 
-// unmarshalOption reads the option at which d is.
+// unmarshalOption reads the option that d is at.
 func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 	switch option := d.Val(); option {
 	case "definitions":
@@ -249,8 +250,8 @@ func (w *Workspace) unmarshalStore(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// unmarshalProvider reads a provider. Its module is named by the second word
-// or, without one, by the first.
+// unmarshalProvider reads a provider. The second word names its module; without
+// a second word the first does.
 func (w *Workspace) unmarshalProvider(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return d.ArgErr()
@@ -263,9 +264,9 @@ func (w *Workspace) unmarshalProvider(d *caddyfile.Dispenser) error {
 	return unmarshalGuest(d, "provider", name, providerNamespace, module, &w.ProvidersRaw)
 }
 
-// unmarshalSink reads a sink. Its module is named by the second word, if there
-// is such a module, or else by the first: what follows the module's name is the
-// module's own.
+// unmarshalSink reads a sink. The second word names its module if there is such a
+// module, else the first word does. The words after the module's name are the
+// module's own arguments.
 func (w *Workspace) unmarshalSink(d *caddyfile.Dispenser) error {
 	if !d.NextArg() {
 		return d.ArgErr()
@@ -287,7 +288,7 @@ func (w *Workspace) unmarshalSink(d *caddyfile.Dispenser) error {
 	return unmarshalGuest(d, "sink", name, sinkNamespace, module, &w.SinksRaw)
 }
 
-// modules are the names of the modules of a namespace, in order.
+// modules returns the names of the modules of a namespace, sorted.
 func modules(namespace string) []string {
 	var names []string
 	for _, m := range caddy.GetModules(namespace) {
@@ -296,8 +297,8 @@ func modules(namespace string) []string {
 	return names
 }
 
-// unmarshalGuest has a guest module read its options, which begin with the
-// module's name, and adds it to all under a name of its own.
+// unmarshalGuest lets a guest module read its options, which begin with the
+// module's name, and adds it to all under the name that the Caddyfile gives it.
 func unmarshalGuest(d *caddyfile.Dispenser, what, name, namespace, module string, all *caddy.ModuleMap) error {
 	if _, taken := (*all)[name]; taken {
 		return d.Errf("%s %q is configured twice", what, name)
@@ -395,7 +396,7 @@ func parseHandler(handler caddyhttp.MiddlewareHandler) httpcaddyfile.UnmarshalHa
 			return nil, h.ArgErr()
 		}
 		if h.NextBlock(0) {
-			return nil, h.Errf("%s takes no options here, found %q: its options stand in the global cadenza block", directive, h.Val())
+			return nil, h.Errf("%s takes no options here, found %q: its options belong in the global cadenza block", directive, h.Val())
 		}
 		return handler, nil
 	}

@@ -15,8 +15,8 @@ func init() {
 
 // Handler answers all of the gateway's routes: `POST` requests to
 // `/v1/prompts`, `/v1/endpoints`, `/v1/remoteconfigs` and `/v1/metrics`, and
-// those of `/v2/`. It answers all that its route matches: an unknown path is a
-// 404 with a JSON body. It has no options; the app `cadenza` has them.
+// those of `/v2/`. It answers every request that its route matches: an unknown
+// path is a 404 with a JSON body. It has no options; the app `cadenza` has them.
 //
 // In a Caddyfile it is the directive `cadenza`, which is ordered after
 // `respond` and `metrics` and before `reverse_proxy`:
@@ -55,7 +55,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	return nil
 }
 
-// appModule is a handler's tie to the app.
+// appModule connects a handler to the app.
 type appModule struct {
 	app *App
 }

@@ -19,7 +19,8 @@ import (
 // callers are the connections of the process's servers that serve Cadenza.
 var callers inflight.Connections
 
-// connectionCollectors show the connections when metrics are scraped.
+// connectionCollectors returns the metrics of the connections. They are read when
+// metrics are scraped.
 func connectionCollectors(c *inflight.Connections) []prometheus.Collector {
 	closed := func(reason string, count func() uint64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -39,8 +40,8 @@ func connectionCollectors(c *inflight.Connections) []prometheus.Collector {
 	}
 }
 
-// guard has a server's connections counted, so that there are descriptors for
-// what the gateway does for them.
+// guard counts a server's connections, so that descriptors are left for the calls
+// that the gateway makes for them.
 func (a *App) guard(server *caddyhttp.Server) {
 	if !slices.Contains(a.guarded, server) {
 		a.guarded = append(a.guarded, server)
@@ -50,27 +51,27 @@ func (a *App) guard(server *caddyhttp.Server) {
 
 // ProcessInFlight is the ceiling of calls in flight of all workspaces together.
 type ProcessInFlight struct {
-	// How many calls of endpoints may be in flight at a time. Default: half of
-	// the descriptors that the process may hold less a quarter, at most 4096.
-	// Each call takes two descriptors and some 50 KB.
+	// How many calls of endpoints may be in flight at a time. Each call takes two
+	// file descriptors and about 50 KB. Default: half of the descriptors that
+	// remain when a quarter is set aside for other uses, at most 4096.
 	Process int `json:"process,omitempty"`
 }
 
-// InFlight is the ceilings of a workspace's calls in flight.
+// InFlight holds the ceilings of a workspace's calls in flight.
 type InFlight struct {
 	// How many calls of the workspace's endpoints may be in flight at a time.
-	// Default: three quarters of those of the process.
+	// Default: three quarters of the ceiling of the process.
 	Workspace int `json:"workspace,omitempty"`
-	// How many of them may be of one API key. Default: half of those of the
+	// How many of them may be of one API key. Default: half of the ceiling of the
 	// process.
 	Key int `json:"key,omitempty"`
-	// How many calls, of whatever workspace, may be in flight at the host that
-	// a call of this one goes to. A target whose host has as many is skipped.
-	// Default: three eighths of those of the process.
+	// How many calls, of all workspaces together, may be in flight at the host that
+	// a call of this workspace goes to. A target whose host has that many is
+	// skipped. Default: three eighths of the ceiling of the process.
 	Host int `json:"host,omitempty"`
 }
 
-// provisionInFlight finds the ceilings of each workspace.
+// provisionInFlight sets the ceilings of each workspace.
 func (a *App) provisionInFlight() error {
 	var process int
 	if a.InFlight != nil {
@@ -82,7 +83,7 @@ func (a *App) provisionInFlight() error {
 	descriptors := inflight.Descriptors()
 	common := inflight.Limits{Process: process}.WithDefaults(descriptors)
 	if fit := inflight.DefaultProcess(descriptors); common.Process > fit && fit < inflight.MaxDefault {
-		a.logger.Warn("in_flight allows the process more calls than its descriptors are meant for: raise its limit of open files",
+		a.logger.Warn("in_flight process is too high: raise the limit of open files",
 			zap.Int("process", common.Process), zap.Int("descriptors", descriptors), zap.Int("meant_for", fit))
 	}
 	a.connections = inflight.MaxConnections(descriptors, common.Process)
@@ -103,7 +104,7 @@ func (a *App) provisionInFlight() error {
 	return nil
 }
 
-// inFlight is the workspace's ceilings, made where there are none.
+// inFlight returns the workspace's ceilings, and makes them if there are none.
 func (w *Workspace) inFlight() *InFlight {
 	if w.InFlight == nil {
 		w.InFlight = new(InFlight)
@@ -111,8 +112,9 @@ func (w *Workspace) inFlight() *InFlight {
 	return w.InFlight
 }
 
-// unmarshalInFlight reads the ceilings of the process and of the workspace that
-// the cadenza block itself configures, where it names any of that.
+// unmarshalInFlight reads the ceiling of the process and those of the workspace
+// "default", which the cadenza block itself configures. It makes neither unless
+// the block names one of its ceilings.
 func (a *App) unmarshalInFlight(d *caddyfile.Dispenser) error {
 	process := func() *int {
 		if a.InFlight == nil {
@@ -128,8 +130,8 @@ func (a *App) unmarshalInFlight(d *caddyfile.Dispenser) error {
 	})
 }
 
-// unmarshalInFlight reads the ceilings of calls in flight, that of the process
-// where process is not nil.
+// unmarshalInFlight reads the ceilings of calls in flight. process and of return
+// where they go; process is nil in a workspace's block, which must not set it.
 func unmarshalInFlight(d *caddyfile.Dispenser, process func() *int, of func() *InFlight) error {
 	if d.NextArg() {
 		return d.ArgErr()

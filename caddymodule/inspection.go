@@ -2,7 +2,7 @@ package caddymodule
 
 import (
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
-	_ "github.com/cadenza-gateway/cadenza/internal/command" // with any build that has the app
+	_ "github.com/cadenza-gateway/cadenza/internal/command" // every build that has the app has the commands
 )
 
 // Inspect returns what the admin API shows of the workspaces.

@@ -9,17 +9,17 @@ import (
 	"go.uber.org/zap/exp/zapslog"
 )
 
-// currentLogger is a logger for what outlives a configuration: it writes to
-// the logs that are configured when it is used, not when it was made. Every line
-// names the path, so nobody else need do so.
+// currentLogger returns a logger for state that outlives a configuration: it
+// writes to the logs that are configured when it is used, not when it was made.
+// It adds the path to every line, so its users need not.
 func currentLogger(name, path string) *slog.Logger {
 	return slog.New(currentHandler{name: name, wrap: func(h slog.Handler) slog.Handler {
 		return h.WithAttrs([]slog.Attr{slog.String("path", path)})
 	}})
 }
 
-// noStacktrace is beyond all levels: what goes wrong with a store or a sink comes
-// from outside, and the way to the line that says so explains nothing.
+// noStacktrace is above all levels. The errors of a store or a sink come from
+// outside: a stack trace would not explain them.
 const noStacktrace = slog.Level(math.MaxInt)
 
 type currentHandler struct {
@@ -31,12 +31,12 @@ func (h currentHandler) handler() slog.Handler {
 	return h.wrap(zapslog.NewHandler(caddy.Log().Core(), zapslog.WithName(h.name), zapslog.AddStacktraceAt(noStacktrace)))
 }
 
-// Enabled asks the present log.
+// Enabled asks the current log.
 func (h currentHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.handler().Enabled(ctx, level)
 }
 
-// Handle writes to the present log.
+// Handle writes to the current log.
 func (h currentHandler) Handle(ctx context.Context, record slog.Record) error {
 	return h.handler().Handle(ctx, record)
 }

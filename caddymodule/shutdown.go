@@ -10,10 +10,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// subscribeShutdown has Caddy tell when it stops. On a reload nothing needs to
-// happen, streams run to their end on the old configuration. On exit with a
-// grace period, whatever streams at its end is cut without a word, so streams
-// are ended by their error event a little earlier.
+// subscribeShutdown subscribes to Caddy's "stopping" event. On a reload nothing
+// needs to happen: streams run to their end on the old configuration. On exit
+// with a grace period, Caddy cuts the streams that are left without a word at its
+// end, so the gateway ends them a little earlier, by their error event.
 func (a *App) subscribeShutdown(ctx caddy.Context) error {
 	eventsApp, err := ctx.App("events")
 	if err != nil {
@@ -29,8 +29,8 @@ func (h stopHandler) Handle(context.Context, caddy.Event) error {
 	if !caddy.Exiting() {
 		return nil
 	}
-	// Not before: the http app provisions this module's handlers, and asking
-	// for it during Provision would return it half-provisioned.
+	// The http app provisions this module's handlers: during Provision it would
+	// be returned half-provisioned.
 	httpApp, err := h.app.ctx.AppIfConfigured("http")
 	if err != nil {
 		return nil
@@ -39,14 +39,14 @@ func (h stopHandler) Handle(context.Context, caddy.Event) error {
 	if grace <= 0 {
 		return nil
 	}
-	h.app.logger.Info("shutting down: streams end before the grace period does",
+	h.app.logger.Info("shutting down: streams end before the grace period",
 		zap.Duration("grace_period", grace))
 	time.AfterFunc(streamGrace(grace), h.app.gateway.EndCalls)
 	return nil
 }
 
-// streamGrace is the part of the grace period that streams may use: all but a
-// quarter, or all but two seconds where a quarter is more.
+// streamGrace returns the part of the grace period that streams may use: all but
+// a quarter of it, and all but two seconds where a quarter is more than that.
 func streamGrace(grace time.Duration) time.Duration {
 	return grace - min(grace/4, 2*time.Second)
 }

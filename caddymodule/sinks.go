@@ -11,8 +11,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/sinks"
 )
 
-// sinkNamespace is where sinks are registered: a module cadenza.sinks.NAME must
-// satisfy sinks.Sink.
+// sinkNamespace is the namespace of sinks: a module cadenza.sinks.NAME must
+// implement sinks.Sink.
 const sinkNamespace = "cadenza.sinks"
 
 func (w *Workspace) provisionSinks(ctx caddy.Context) error {

@@ -10,10 +10,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
-// What outlives a configuration stands in these pools by the identity of the
-// resource, not of the configuration: a new configuration starts before the
-// old one stops, and both must use the one open database and the one set of
-// definitions.
+// The pools hold the state that outlives a configuration. Their keys identify
+// the resource, not the configuration: a new configuration starts before the old
+// one stops, and both must use the same open database and the same definitions.
 var (
 	sources  = caddy.NewUsagePool() // by the directory's absolute path
 	stores   = caddy.NewUsagePool() // by the database's absolute path
@@ -21,7 +20,7 @@ var (
 )
 
 // sharedSource is the definitions of a directory. Its snapshots are immutable
-// and need no lease: a request keeps the one that it began with.
+// and need no lease: a request keeps the snapshot that it began with.
 type sharedSource struct{ *definition.Source }
 
 func acquireSource(dir string) (*sharedSource, error) {
@@ -77,22 +76,22 @@ func acquireStore(path string) (*sharedStore, error) {
 	return value.(*sharedStore), nil
 }
 
-// Destruct closes the store when the last request that uses it has ended. On a
-// reload nobody waits for that; on exit the process does, within bounds.
+// Destruct closes the store when the last request that uses it has ended. A
+// reload does not wait for that; a process that exits does, within bounds.
 func (s *sharedStore) Destruct() error {
 	if caddy.Exiting() {
 		return s.Close()
 	}
 	go func() {
 		if err := s.Close(); err != nil {
-			caddy.Log().Named("cadenza.store").Error("closing a store that is no longer used",
+			caddy.Log().Named("cadenza.store").Error("closing an unused store",
 				zap.String("path", s.Path), zap.Error(err))
 		}
 	}()
 	return nil
 }
 
-// release drops the workspace's references to what outlives its configuration.
+// release drops the workspace's references to shared state.
 func (w *Workspace) release() error {
 	var errs []error
 	if w.source != nil {

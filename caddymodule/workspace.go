@@ -23,8 +23,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/secret"
 )
 
-// providerNamespace is where providers are registered: a module
-// cadenza.providers.NAME must satisfy providers.Provider.
+// providerNamespace is the namespace of providers: a module
+// cadenza.providers.NAME must implement providers.Provider.
 const providerNamespace = "cadenza.providers"
 
 // maxMaxBodySize bounds what max_body_size may allow, in bytes.
@@ -51,15 +51,15 @@ type Workspace struct {
 	// the workspace, in Caddy's data directory.
 	Store *Store `json:"store,omitempty"`
 
-	// Where traces and metrics are copied to, by a name of the sink's own. They
-	// wait in the store until the sink has taken them.
+	// Where traces and metrics are copied to: sinks, each by a name of your choice.
+	// Traces and metrics wait in the store until the sink has taken them.
 	SinksRaw caddy.ModuleMap `json:"sinks,omitempty" caddy:"namespace=cadenza.sinks inline_key=module"`
 
 	// The secret that trace ids are made under, as {env.NAME} or {file.PATH}:
-	// at least 16 characters, at random, such as `openssl rand -hex 32` makes.
-	// What can be guessed is refused. Default: one that the store makes and keeps.
-	// Gateways that serve the same workspace must share one, so a sink that
-	// several gateways may write to requires it.
+	// at least 16 random characters, such as `openssl rand -hex 32` makes. A key
+	// that can be guessed is refused. Default: a key that the store makes and
+	// keeps. Gateways that serve the same workspace must share one key, so a sink
+	// that several gateways may write to requires it.
 	TraceKey secret.Reference `json:"trace_key,omitempty"`
 
 	// The keys that callers authenticate with. Several may be active at once,
@@ -67,35 +67,35 @@ type Workspace struct {
 	// usable key is required, here or in the keys file.
 	APIKeys []gateway.APIKey `json:"api_keys,omitempty"`
 
-	// A file of key digests, a JSON list of {"name", "sha256", "not_after",
-	// "revoked"}, at least one. It is watched like the definitions are. While it
-	// can't be used, its last list stays. Placeholders are replaced.
+	// A file of key digests: a JSON list of {"name", "sha256", "not_after",
+	// "revoked"}, with at least one entry. It is read again when it changes, like
+	// the definitions. While it can't be used, its last list stays in use.
+	// Placeholders are replaced.
 	Keys string `json:"keys,omitempty"`
 
-	// What is recorded of an answer where its definition does not say: "none",
+	// What is recorded of an answer whose definition does not set it: "none",
 	// "metadata" or "content" (context, variables, messages and answers too).
 	// Default: "metadata".
 	Log string `json:"log,omitempty"`
 
-	// What is redacted from what is recorded, beside what is shaped like a
-	// secret, which always is: "email", "phone", "card".
+	// What is redacted from the records beside text that is shaped like a secret,
+	// which is always redacted: "email", "phone", "card". Default: none of them.
 	Redact []string `json:"redact,omitempty"`
 
-	// What models cost, by the model's name or by PROVIDER/MODEL. Default:
-	// unknown, and no costs are recorded.
+	// What models cost, in US dollars per million tokens, by the model's name or by
+	// PROVIDER/MODEL. Default: unknown, and no costs are recorded.
 	Prices map[string]gateway.Price `json:"prices,omitempty"`
 
 	// The largest request body, in bytes. Default: 1048576 (1 MiB).
 	MaxBodySize int64 `json:"max_body_size,omitempty"`
 
-	// The time in which the whole body of a request must have come, however
-	// steadily it drips. At most 10 minutes. Default: 30s.
+	// The time in which the whole body of a request must arrive, also a body that
+	// keeps coming slowly. At most 10 minutes. Default: 30s.
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
-	// How many bytes the answer to one request for prompts or remote
-	// configurations may have, all keys together. It is counted before anything
-	// is rendered; a larger answer is 400 invalid_request. Default: 8388608
-	// (8 MiB).
+	// The largest answer to one request for prompts or remote configurations, in
+	// bytes, all keys together. It is counted before anything is rendered; a
+	// request for more gets 400 invalid_request. Default: 8388608 (8 MiB).
 	MaxAnswerSize int64 `json:"max_answer_size,omitempty"`
 
 	// The largest "metadata" of a request or of a metrics report, in bytes of
@@ -105,7 +105,7 @@ type Workspace struct {
 	// How many calls of the workspace may be in flight at a time.
 	InFlight *InFlight `json:"in_flight,omitempty"`
 
-	// The LLM providers by the name that definitions call them.
+	// The LLM providers by the name that definitions use for them.
 	ProvidersRaw caddy.ModuleMap `json:"providers,omitempty" caddy:"namespace=cadenza.providers inline_key=module"`
 
 	name   string
@@ -115,34 +115,34 @@ type Workspace struct {
 	config gateway.WorkspaceConfig
 }
 
-// storeModule is the one store that there is.
+// storeModule is the only store.
 const storeModule = "sqlite"
 
 // Store is where a workspace's traces and metrics are kept.
 type Store struct {
 	// The kind of store: "sqlite", which is also the default.
 	Module string `json:"module,omitempty"`
-	// The SQLite database's file. It is made where it does not exist.
+	// The SQLite database's file. It is made if it does not exist.
 	// Workspaces may share one, with the same limits. Default: a file named
 	// after the workspace in Caddy's data directory. Placeholders are replaced.
 	Path string `json:"path,omitempty"`
 	// How long traces are kept, with their metrics. Default: forever.
 	Retention caddy.Duration `json:"retention,omitempty"`
-	// How large the database may be, in bytes; at least 1 MiB. Beyond it the
-	// oldest traces are deleted with the metrics of their age, also those that no
-	// sink has taken yet. Replies to idempotency keys have a tenth of it to
-	// themselves. Default: unlimited, and 1 GiB for replies.
+	// How large the database may be, in bytes; at least 1 MiB. Beyond this size
+	// the oldest traces are deleted with the metrics of their age, also those that
+	// no sink has taken yet. A tenth of the size is reserved for replies to
+	// idempotency keys. Default: unlimited, and 1 GiB for replies.
 	MaxSize int64 `json:"max_size,omitempty"`
 }
 
-// minMaxSize is the least that max_size may allow, in bytes: the tables and
-// their indexes alone take some of it.
+// minMaxSize is the smallest max_size, in bytes: the empty tables and their
+// indexes already take some of it.
 const minMaxSize = 1 << 20
 
 var legalName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// provision checks the options, loads the modules and makes of them what the
-// gateway's workspace is made from.
+// provision checks the options, loads the modules and fills w.config, from which
+// the gateway makes its workspace.
 func (w *Workspace) provision(ctx caddy.Context, name string) error {
 	w.name, w.logger = name, ctx.Logger().With(zap.String("workspace", name))
 	if !legalName.MatchString(name) {
@@ -201,7 +201,8 @@ func (w *Workspace) checkOptions() error {
 	)
 }
 
-// checkSize refuses a number of bytes that is out of its bounds. 0 is the default.
+// checkSize refuses a number of bytes that is out of its bounds. 0 means the
+// default.
 func checkSize(option string, size int64, most uint64) error {
 	if size < 0 || uint64(size) > most {
 		return fmt.Errorf("%s %d: must be between 1 and %s", option, size, humanize.IBytes(most))
@@ -209,7 +210,8 @@ func checkSize(option string, size int64, most uint64) error {
 	return nil
 }
 
-// detectors returns the detectors of these names, beside those of secrets.
+// detectors returns the detectors of these names. Secrets are always detected
+// and have no name.
 func detectors(names []string) (redact.Detectors, error) {
 	var all redact.Detectors
 	for _, name := range names {
@@ -228,7 +230,7 @@ func (w *Workspace) provisionDefinitions() error {
 		return fmt.Errorf("definitions: %w", err)
 	}
 	slow := time.AfterFunc(definition.SlowLoad, func() {
-		w.logger.Error("loading the definitions takes long, and nothing is served before it has ended", zap.String("definitions", dir))
+		w.logger.Error("the definitions load slowly: the gateway waits for them", zap.String("definitions", dir))
 	})
 	w.source, err = acquireSource(dir)
 	slow.Stop()
@@ -288,8 +290,8 @@ func (w *Workspace) provisionStore() error {
 	return nil
 }
 
-// resolvePath replaces placeholders and makes the path absolute, as the
-// identity of what it names.
+// resolvePath replaces placeholders and makes the path absolute: shared state is
+// identified by its absolute path.
 func resolvePath(path string) (string, error) {
 	replaced, err := caddy.NewReplacer().ReplaceOrErr(path, true, true)
 	if err != nil {
