@@ -12,12 +12,13 @@ import (
 // authorities make and verify a workspace's trace ids.
 type authorities struct {
 	current *trace.Authority
-	// former is of the key of the store where one is configured, or of the
-	// temporary key that current's stood in for; nil without.
+	// former verifies ids that were made under the previous key: the store's own
+	// key if trace_key is configured, else the temporary key that was used until the
+	// store's could be read. Nil if there was none.
 	former *trace.Authority
 }
 
-// makeIDs finds the key of the trace ids: the configured one, or the store's.
+// makeIDs finds the key of the trace ids: the configured one, else the store's.
 func (w *Workspace) makeIDs(ctx context.Context) {
 	if w.keyOfIDs != nil {
 		w.setIDs(w.keyOfIDs, nil)
@@ -34,7 +35,8 @@ func (w *Workspace) makeIDs(ctx context.Context) {
 		w.setIDs(kept, temporary)
 		return
 	}
-	w.Logger.Error("the store can't be opened and no trace_key is configured: a temporary key makes the trace ids, and those made now will be unknown after a restart",
+	// No trace_key is configured, and the store can't be opened.
+	w.Logger.Error("trace ids are made under a temporary key: a restart forgets them",
 		zap.String("path", w.Store.Path), zap.Error(err))
 	w.setIDs(temporary, nil)
 	w.background.Go(func() {
@@ -43,7 +45,7 @@ func (w *Workspace) makeIDs(ctx context.Context) {
 			return
 		}
 		w.setIDs(kept, temporary)
-		w.Logger.Info("the store is open: its key makes the trace ids from now on", zap.String("path", w.Store.Path))
+		w.Logger.Info("trace ids are made under the store's key", zap.String("path", w.Store.Path))
 	})
 }
 
@@ -58,7 +60,7 @@ func (w *Workspace) setIDs(key, former []byte) {
 func (w *Workspace) authority(key []byte) *trace.Authority {
 	authority, err := trace.NewAuthority(key, w.Name)
 	if err != nil {
-		// The length of a configured key was checked, the others are ours.
+		// The length of a configured key was checked, the gateway made the others.
 		panic(err)
 	}
 	return authority
@@ -68,7 +70,8 @@ func (w *Workspace) newID(kind trace.Kind, now time.Time) trace.ID {
 	return w.ids.Load().current.New(kind, now)
 }
 
-// verifyID reports whether the workspace made an id, and of what kind.
+// verifyID reports whether the workspace made an id, and returns the kind of its
+// trace.
 func (w *Workspace) verifyID(id trace.ID) (trace.Kind, bool) {
 	ids := w.ids.Load()
 	kind, ok := ids.current.Verify(id)

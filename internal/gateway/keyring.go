@@ -15,17 +15,17 @@ import (
 )
 
 // digest is the SHA-256 of an API key. Keys are random, so a plain hash keeps
-// them secret; a password hash would only slow every request down.
+// them secret; a password hash would only slow down every request.
 type digest [sha256.Size]byte
 
-// digestOf is the digest of a key of legal form.
+// digestOf returns the digest of a key of legal form.
 func digestOf(key string) digest {
-	// On the stack: a conversion of the string would allocate.
+	// The buffer is on the stack: a conversion of the string would allocate.
 	var buffer [wire.MaxTokenLength]byte
 	return sha256.Sum256(buffer[:copy(buffer[:], key)])
 }
 
-// principal is who a key stands for.
+// principal is the caller that a key identifies.
 type principal struct {
 	digest    digest
 	name      string
@@ -34,14 +34,17 @@ type principal struct {
 	revoked   bool
 }
 
-// keyring is the keys of all workspaces. Lookups take no lock; a change
+// keyring holds the keys of all workspaces. Lookups take no lock; a change
 // replaces the whole map.
 //
-// A key selects one workspace. Where the keys of two are the same, who has it
-// keeps it, and one of the configuration goes before those of files. Where a
-// gateway that starts finds it in two files nobody has it: neither can be told
-// to be the thief. What is refused stays so until its own file changes, or Caddy
-// reloads: nothing comes to life by the edit of another workspace.
+// A key selects one workspace. If two workspaces list the same key:
+//   - The workspace that already has it keeps it.
+//   - A key of the configuration wins over those of files.
+//   - If a gateway that starts finds it in two files, neither workspace gets it:
+//     the gateway can't know which of them is the thief.
+//
+// A refused key stays refused until its own file changes or Caddy reloads: an edit
+// of another workspace's file makes no key valid.
 type keyring struct {
 	mu      sync.Mutex // of held
 	held    map[*Workspace]*heldKeys
@@ -52,16 +55,16 @@ type keyring struct {
 type heldKeys struct {
 	keys []*principal
 	has  map[digest]string // their names
-	// claims are the names of all keys that the workspace lists, those that it
-	// was refused too. No other gets one of them by an edit of its own.
+	// claims are the names of all keys that the workspace lists, also of those that
+	// were refused. No other workspace gets one of them by an edit of its own file.
 	claims map[digest]string
 }
 
-// errNoUsableKey refuses a keys file of which nothing can be used.
+// errNoUsableKey refuses a keys file in which no key can be used.
 var errNoUsableKey = errors.New("it has no usable key")
 
-// begin takes the keys of all workspaces. It fails where the configuration
-// itself gives one to two of them, and tells why keys of files are refused.
+// begin takes the keys of all workspaces, and returns why keys of files are
+// refused. It fails if the configuration itself gives two workspaces the same key.
 func (k *keyring) begin(workspaces map[string]*Workspace) (map[*Workspace][]string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,7 +82,7 @@ func (k *keyring) begin(workspaces map[string]*Workspace) (map[*Workspace][]stri
 		k.held[w] = &heldKeys{has: make(map[digest]string), claims: claimsOf(w.inline, w.listed)}
 	}
 	for w, held := range k.held {
-		// What it has under the configuration that still runs.
+		// The keys that it has under the configuration that still runs.
 		if last := w.Memory.keys.Load(); last != nil {
 			for sum, name := range last.has {
 				if _, taken := owners[sum]; !taken {
@@ -101,8 +104,8 @@ func (k *keyring) begin(workspaces map[string]*Workspace) (map[*Workspace][]stri
 	return problems, nil
 }
 
-// update takes what a workspace's file lists now, and tells why some of it is
-// refused. A list of which nothing can be used is refused as a whole.
+// update takes the keys that a workspace's file lists now, and returns why some of
+// them are refused. A list without a usable key is refused as a whole.
 func (k *keyring) update(w *Workspace, listed []fileKey) ([]string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -125,7 +128,7 @@ func (k *keyring) swap() {
 	k.current.Store(&all)
 }
 
-// has are the names of a workspace's keys. It must not be changed.
+// has returns the names of a workspace's keys. The map must not be changed.
 func (k *keyring) has(w *Workspace) map[digest]string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -143,11 +146,11 @@ func claimsOf(inline []*principal, listed []fileKey) map[digest]string {
 	return all
 }
 
-// resolve finds which keys a workspace has, and says why not all of listed are
-// among them: as many reasons as there are such keys.
+// resolve finds the keys that a workspace has. The second result has one reason
+// for each key of listed that is not among them.
 func (k *keyring) resolve(w *Workspace, listed []fileKey) (*heldKeys, []string) {
 	held := &heldKeys{has: make(map[digest]string), claims: claimsOf(w.inline, listed)}
-	// What one entry revokes is no key of the workspace, wherever else it stands.
+	// A key that one entry revokes is revoked in all other places, too.
 	revoked := make(map[digest]string)
 	for _, key := range listed {
 		if key.revoked {
@@ -194,8 +197,8 @@ func (h *heldKeys) add(p *principal) {
 	h.has[p.digest] = p.name
 }
 
-// knownFirst are the entries, those of keys that the workspace has before
-// others: a new one that contradicts one of them does not take its place.
+// knownFirst returns the entries with those of keys that the workspace already has
+// first: a new entry that contradicts one of them does not take its place.
 func (k *keyring) knownFirst(w *Workspace, listed []fileKey) []fileKey {
 	var known, others []fileKey
 	for _, key := range listed {
@@ -208,8 +211,9 @@ func (k *keyring) knownFirst(w *Workspace, listed []fileKey) []fileKey {
 	return append(known, others...)
 }
 
-// rival is the workspace, if there is one, for which another does not get a key,
-// and the key's name there.
+// rival returns the workspace because of which w does not get a key, and the key's
+// name there. It is nil if there is none, and the first by name if there are
+// several.
 func (k *keyring) rival(w *Workspace, sum digest) (rival *Workspace, name string) {
 	_, ours := k.held[w].has[sum]
 	for other, held := range k.held {
@@ -232,8 +236,8 @@ func (k *keyring) find(key string) *principal {
 	}
 	sum := digestOf(key)
 	p, ok := (*keys)[sum]
-	// The map finds by parts of the digest; what decides takes the same time
-	// wherever two digests differ.
+	// The time of the map's lookup may depend on the digest. The comparison that
+	// decides takes the same time wherever two digests differ.
 	if !ok || subtle.ConstantTimeCompare(sum[:], p.digest[:]) != 1 {
 		return nil
 	}

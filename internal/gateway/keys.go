@@ -14,10 +14,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/secret"
 )
 
-// defaultKeysInterval is how often a keys file is looked at.
+// defaultKeysInterval is the time between two reads of a keys file.
 const defaultKeysInterval = time.Second
 
-// maxKeyProblems is how many keys that were refused are logged one by one.
+// maxKeyProblems is how many refused keys of a file are logged one by one.
 const maxKeyProblems = 20
 
 // resolveKeys finds the keys of the configuration and those of the keys file.
@@ -37,7 +37,7 @@ func (w *Workspace) resolveKeys() error {
 		switch {
 		case errors.Is(err, secret.ErrEmpty):
 			empty = append(empty, err.Error())
-			w.Logger.Warn("an API key is empty and can't be used", zap.String("api_key", key.Name), zap.Error(err))
+			w.Logger.Warn("an API key is empty and not used", zap.String("api_key", key.Name), zap.Error(err))
 			continue
 		case err != nil:
 			return fmt.Errorf("api_key %s: %w", key.Name, err)
@@ -47,7 +47,7 @@ func (w *Workspace) resolveKeys() error {
 		}
 		sum := digestOf(value)
 		if first, twice := digests[sum]; twice {
-			w.Logger.Error("an API key is the same as another, whose name it gets", zap.String("api_key", key.Name), zap.String("other", first))
+			w.Logger.Error("two API keys are the same: the first name counts", zap.String("api_key", key.Name), zap.String("first", first))
 			continue
 		}
 		digests[sum] = key.Name
@@ -65,8 +65,9 @@ func (w *Workspace) resolveKeys() error {
 	return errors.New("no API key is configured: `api_key <name> {env.NAME}` or `keys <file>`")
 }
 
-// openKeysFile finds what the keys file lists. Where the workspace runs it is
-// the list that is in use, until start looks at the file.
+// openKeysFile finds the keys that the keys file lists. If a former configuration
+// of the workspace runs with the same file, it takes the list that is in use;
+// start then reads the file.
 func (w *Workspace) openKeysFile() error {
 	if w.KeysFile == "" {
 		return nil
@@ -83,7 +84,7 @@ func (w *Workspace) openKeysFile() error {
 	return nil
 }
 
-// beginKeys is told which keys of the file are refused at first.
+// beginKeys takes the reasons for which keys of the file are refused at first.
 func (w *Workspace) beginKeys(problems []string) {
 	w.keysRefused = len(problems) > 0
 	if w.fileKeys != nil && w.fileKeys.wasRead() {
@@ -101,9 +102,8 @@ func (w *Workspace) startKeys(ctx context.Context) {
 	w.background.Go(func() { w.followKeys(ctx) })
 }
 
-// followKeys takes the keys file anew whenever it has changed. It looks at the
-// path and does not watch it, because what stands there may be a link that
-// somebody swaps.
+// followKeys reads the keys file again whenever it has changed. It polls the path
+// and does not watch it, because the path may be a symbolic link that is replaced.
 func (w *Workspace) followKeys(ctx context.Context) {
 	ticker := time.NewTicker(w.gateway.keysInterval)
 	defer ticker.Stop()
@@ -136,7 +136,8 @@ func (w *Workspace) checkKeys() {
 	w.Logger.Info("keys loaded", zap.String("file", w.fileKeys.path), zap.Int("keys", len(listed)-len(problems)))
 }
 
-// keysTaken remembers the keys that are in use.
+// keysTaken remembers the keys that are in use. all is false if some of them were
+// refused.
 func (w *Workspace) keysTaken(listed []fileKey, all bool) {
 	last := &lastKeys{listed: listed, has: w.gateway.keys.has(w)}
 	if w.fileKeys != nil {
@@ -154,9 +155,9 @@ func (w *Workspace) keysTaken(listed []fileKey, all bool) {
 func (w *Workspace) reportKeys(problems []string) {
 	for i, problem := range problems {
 		if i == maxKeyProblems {
-			w.Logger.Error("further API keys of the keys file are refused", zap.String("file", w.fileKeys.path), zap.Int("keys", len(problems)-i))
+			w.Logger.Error("more API keys are refused", zap.String("file", w.fileKeys.path), zap.Int("keys", len(problems)-i))
 			return
 		}
-		w.Logger.Error("an API key is refused until its keys file changes: "+problem, zap.String("file", w.fileKeys.path))
+		w.Logger.Error("an API key is refused until its keys file changes", zap.String("reason", problem), zap.String("file", w.fileKeys.path))
 	}
 }

@@ -14,11 +14,11 @@ import (
 //
 //	{"name": "app", "sha256": "<64 hex digits>", "not_after": "2027-01-31T00:00:00Z", "revoked": true}
 //
-// of which the last two are optional. It is one goroutine's at a time.
+// The last two members are optional. One goroutine uses it at a time.
 type keysFile struct {
 	path   string
 	seen   [sha256.Size]byte // the digest of the content that was read last
-	failed string            // why there was none since; empty: there was
+	failed string            // why the last reading failed; empty: it did not
 }
 
 // fileKey is an entry of a keys file.
@@ -30,14 +30,14 @@ type fileKey struct {
 }
 
 const (
-	// maxKeysFile bounds the file, in bytes, for it is read once a second. It
-	// has room for some 30,000 keys.
+	// maxKeysFile bounds the file, in bytes, because it is read once a second. It
+	// has room for about 30,000 keys.
 	maxKeysFile = document.MaxFileBytes
 )
 
-// read reads the file, and reports whether what it says differs from the last
-// reading. It compares the content: a change may leave size and times as they
-// were.
+// read reads the file, and reports whether its keys or its error differ from those
+// of the last reading. It compares the content: a change may leave the size and the
+// times as they were.
 func (f *keysFile) read() (keys []fileKey, changed bool, err error) {
 	data, err := regular.ReadFile(f.path, maxKeysFile)
 	if err != nil {
@@ -54,12 +54,12 @@ func (f *keysFile) read() (keys []fileKey, changed bool, err error) {
 	return keys, true, err
 }
 
-// wasRead reports whether there was content at some reading.
+// wasRead reports whether the file could be read at least once.
 func (f *keysFile) wasRead() bool { return f.seen != [sha256.Size]byte{} }
 
 // parseKeys reads a list of keys, at least one.
 func parseKeys(path string, data []byte) ([]fileKey, error) {
-	// It is JSON whatever its name is.
+	// It is JSON under any file name.
 	const name = "keys.json"
 	var errs document.Errors
 	list := document.Parse(name, data, &errs)
@@ -94,7 +94,7 @@ func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
 		key.name = name.Text
 	}
 	sha := n.Get("sha256")
-	// What stands there is not repeated: it may be the key itself.
+	// The message does not repeat the value: it may be the key itself.
 	if sha == nil || !sha.Quoted || hex.DecodedLen(len(sha.Text)) != len(key.digest) {
 		errs.Add(orItself(sha, n), "sha256 of the key %q must be 64 hex digits, the digest that `caddy cadenza key` prints", key.name)
 	} else if _, err := hex.Decode(key.digest[:], []byte(sha.Text)); err != nil {
@@ -111,7 +111,8 @@ func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
 	return key
 }
 
-// orItself is where a message about a member stands, which may be missing.
+// orItself returns the node that a message about a member points at: the member,
+// or the object it belongs to if it is missing.
 func orItself(member, of *document.Node) *document.Node {
 	if member == nil {
 		return of

@@ -7,13 +7,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// minTraceKeyBits is how many bits of a trace key nobody can guess at least, as
-// unguessableBits estimates them: whoever has a few ids can try keys on them
+// minTraceKeyBits is how many bits of a trace key must be unguessable, as
+// unguessableBits estimates them. An attacker with a few ids can try keys on them
 // without asking the gateway, and a try costs little. 16 random bytes are far
-// above it, in whatever way they are written.
+// above this bound in every notation.
 const minTraceKeyBits = 40
 
-// checkTraceKey refuses a key that can be guessed. The message tells nothing of it.
+// checkTraceKey refuses a key that can be guessed. The error does not quote it.
 func checkTraceKey(key string) error {
 	const mend = "`openssl rand -hex 32` makes a good one"
 	if len(key) < trace.MinKeyLength {
@@ -25,9 +25,11 @@ func checkTraceKey(key string) error {
 	return nil
 }
 
-// unguessableBits estimates, with care, how many bits of a text nobody can guess.
-// What could be of a word counts as little as the letters of words do, and what
-// goes on as it began, or repeats what was there, as nothing.
+// unguessableBits returns a low estimate of how many bits of a text are
+// unguessable. Lower-case letters that may form a word, four or more in a row,
+// count 2 bits each, as letters of words do. A character that continues a sequence
+// or repeats an earlier part counts nothing: of "abcdef" only the first two letters
+// count.
 func unguessableBits(text string) (bits float64) {
 	for start := 0; start < len(text); {
 		kind := kindOfChar(text[start])
@@ -49,10 +51,10 @@ func unguessableBits(text string) (bits float64) {
 	return bits
 }
 
-// charKind are characters that stand together.
+// charKind is a class of characters.
 type charKind struct {
-	bits float64 // of one of them
-	word bool    // may be of a word
+	bits float64 // of one character
+	word bool    // may be part of a word
 }
 
 func kindOfChar(c byte) charKind {
@@ -69,7 +71,9 @@ func kindOfChar(c byte) charKind {
 	return charKind{bits: 7}
 }
 
-// foreseen reports whether the characters before one lead to it.
+// foreseen reports whether the character at i follows from those before it: it
+// repeats the last one, continues a sequence such as "abc" or "321", or ends three
+// characters that the text before already has.
 func foreseen(text string, i int) bool {
 	if i == 0 {
 		return false
