@@ -6,32 +6,32 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 )
 
-// Leases is how many requests use the store.
+// Leases returns how many requests use the store.
 func (s *Store) Leases() int64 { return s.count.Load() - 1 }
 
-// Leases is how many requests use the memory.
+// Leases returns how many requests use the memory.
 func (m *Memory) Leases() int64 { return m.count.Load() - 1 }
 
-// HeldByRequests is how many bytes large requests hold in all workspaces, and in
-// one.
+// HeldByRequests returns how many bytes large requests hold in all workspaces, and
+// in one.
 func (p *Process) HeldByRequests(m *Memory) (all, own int64) {
 	return p.largeRequests.taken.Load(), m.largeRequests.taken.Load()
 }
 
-// FillRequests takes all the room that a workspace's large requests have. The
-// function that it returns gives it back.
+// FillRequests takes all the room that a workspace's large requests have. give
+// gives it back.
 func (m *Memory) FillRequests() (give func()) {
 	m.largeRequests.taken.Add(maxLargeRequests / 2)
 	return func() { m.largeRequests.taken.Add(-maxLargeRequests / 2) }
 }
 
-// CallsInFlight is how many calls of the process and at a host are in flight.
+// CallsInFlight returns how many calls of the process and at a host are in flight.
 func (p *Process) CallsInFlight(host string) (process, atHost int) {
 	return p.calls.Process(), p.calls.Host(host)
 }
 
-// CallMetrics are the gauge of calls in flight of a workspace, and the counter
-// of those refused by a ceiling.
+// CallMetrics returns the gauge of a workspace's calls in flight, and the counter of
+// those that a ceiling refused.
 func (p *Process) CallMetrics(workspace, ceiling string) (now, refused float64) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(p.metrics.inFlight, p.metrics.refused)
@@ -57,7 +57,7 @@ func (p *Process) CallMetrics(workspace, ceiling string) (now, refused float64) 
 	return now, refused
 }
 
-// EnterCall has a call of a key in flight until leave.
+// EnterCall admits a call of a key, which is in flight until leave.
 func (p *Process) EnterCall(workspace, key string) (leave func()) {
 	digest := inflight.Key(digestOf(key))
 	p.calls.Enter(workspace, digest, &inflight.Limits{Process: 1, Workspace: 1, Key: 1})

@@ -1,7 +1,7 @@
 // Package gateway answers requests for prompts, endpoints and remote
 // configurations, and takes reports about the answers. It serves plain
-// http.ResponseWriter and *http.Request: what runs it, such as package
-// caddymodule, reads the configuration and brings what outlives one.
+// http.ResponseWriter and *http.Request. Its caller, such as package caddymodule,
+// reads the configuration and brings the state that outlives a configuration.
 package gateway
 
 import (
@@ -19,35 +19,34 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 )
 
-// Process is what the gateways of a process share: a reload replaces the
-// gateway, and the calls and the counters of the old one go on.
+// Process holds what the gateways of a process share: a reload replaces the
+// gateway, and the calls and counters of the old one go on.
 type Process struct {
 	metrics *metrics
 	// calls are in flight.
 	calls inflight.Calls
 	// largeAnswers counts the bytes of large answers that are sent whole, in all
-	// workspaces, from before they are rendered until they are sent: for as long
-	// as slow readers take. Each workspace counts its own besides.
+	// workspaces, from before they are rendered until they are sent: as long as
+	// slow readers take. Each workspace also counts its own.
 	largeAnswers room
 	// largeRequests counts the bytes that large requests hold in all workspaces: a
-	// body while it comes and is answered, and a call's messages for as long as
-	// its provider takes.
+	// body while it arrives and is answered, and a call's messages as long as its
+	// provider takes.
 	largeRequests room
 }
 
-// NewProcess makes what the gateways of a process share.
+// NewProcess makes the Process that the gateways of a process share.
 func NewProcess() *Process { return &Process{metrics: newMetrics()} }
 
 // Config is what a gateway is made from.
 type Config struct {
 	Process *Process
 	Logger  *zap.Logger
-	// Describe is called once for each authenticated request, with a function that
-	// looks placeholders of the request up, now and after it was answered.
-	// Optional.
+	// Describe is called once for each authenticated request. Its second argument
+	// looks up placeholders of the request, now and after the answer. Optional.
 	Describe func(r *http.Request, placeholder func(name string) (value any, known bool))
-	// KeysInterval is how often keys files are looked at. It bounds how long a
-	// revoked key still works. Default: 1s.
+	// KeysInterval is the time between two reads of a keys file. It bounds how long
+	// a revoked key still works. Default: 1s.
 	KeysInterval time.Duration
 	// Workspaces have different names.
 	Workspaces []WorkspaceConfig
@@ -67,13 +66,13 @@ type Gateway struct {
 	started   chan struct{}
 	startOnce sync.Once
 
-	// exiting is done shortly before the process ends, so that streams can be
-	// ended by their error event and not by a cut.
+	// exiting is done shortly before the process ends, so that streams end by their
+	// error event and not by a cut.
 	exiting    context.Context
 	cancelExit context.CancelCauseFunc
 }
 
-// New makes a gateway. It does no I/O but to read secrets and keys files.
+// New makes a gateway. Its only I/O is reading secrets and keys files.
 func New(config Config) (*Gateway, error) {
 	g := &Gateway{
 		process: config.Process, metrics: config.Process.metrics, logger: config.Logger,
@@ -104,8 +103,8 @@ func New(config Config) (*Gateway, error) {
 	return g, nil
 }
 
-// checkSharedStores makes sure that the workspaces that share a store agree on
-// what it keeps.
+// checkSharedStores refuses workspaces that share a store and differ in what it
+// keeps.
 func (g *Gateway) checkSharedStores() error {
 	first := make(map[*Store]*Workspace)
 	for _, name := range slices.Sorted(maps.Keys(g.workspaces)) {
@@ -123,11 +122,11 @@ func (g *Gateway) checkSharedStores() error {
 	return nil
 }
 
-// Start opens the stores and begins to watch the definitions. Requests that came
-// before wait for it.
+// Start opens the stores and begins to watch the definitions. Requests that arrive
+// before Start wait for it.
 func (g *Gateway) Start() {
-	// All stores are told of all their sinks before any is opened, and deletes
-	// what its sinks have taken.
+	// A store deletes what all its sinks have taken as soon as it is open. So it
+	// must know all of them before any store is opened.
 	for _, w := range g.workspaces {
 		w.startSinks()
 	}
@@ -137,25 +136,25 @@ func (g *Gateway) Start() {
 	g.startOnce.Do(func() { close(g.started) })
 }
 
-// Stop ends what Start began, but for the sinks. Requests may still be running:
-// they hold leases of the stores and memories that they use.
+// Stop ends everything that Start began except the sinks. Requests may still be
+// running: they hold leases of the stores and memories that they use.
 func (g *Gateway) Stop() {
 	for _, w := range g.workspaces {
 		w.end()
 	}
 }
 
-// errShutdown is the cause of the end of what is still streaming when the
-// process is about to end.
+// errShutdown is the cause that ends calls when the process is about to exit.
 var errShutdown = errors.New("the gateway is shutting down")
 
-// EndCalls ends the calls of providers, streams by their error event.
+// EndCalls ends all calls of providers. Streams end by their error event.
 func (g *Gateway) EndCalls() { g.cancelExit(errShutdown) }
 
 // startTimeout is how long a request waits for Start.
 const startTimeout = 5 * time.Second
 
-// waitStarted waits until the gateway has started, for at most startTimeout.
+// waitStarted waits until the gateway has started, for at most startTimeout, and
+// reports whether it has.
 func (g *Gateway) waitStarted(ctx context.Context) bool {
 	select {
 	case <-g.started:

@@ -10,9 +10,9 @@ import (
 // still use it.
 const drainTimeout = 10 * time.Second
 
-// leases counts the requests that use a shared resource. Caddy cleans a
-// configuration up while its requests still run; the resource is closed when
-// the last of them has ended.
+// leases counts the requests that use a shared resource. Caddy cleans up a
+// configuration while its requests still run; the resource is closed when the
+// last of them has ended.
 type leases struct {
 	count atomic.Int64 // one of them is the owner's
 	idle  chan struct{}
@@ -33,7 +33,7 @@ func (l *leases) release() {
 	}
 }
 
-// drain gives the owner's lease back and waits for the others, for at most
+// drain releases the owner's lease and waits for the others, for at most
 // drainTimeout.
 func (l *leases) drain() {
 	l.release()

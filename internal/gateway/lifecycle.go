@@ -23,17 +23,17 @@ func (w *Workspace) start() {
 	w.makeIDs(ctx)
 	w.unsubscribe = w.Source.Subscribe(w.definitionsChanged)
 	if err := w.Source.Watch(); err != nil {
-		w.Logger.Error("the definitions can't be watched: edits are served after a reload of Caddy only", zap.Error(err))
+		w.Logger.Error("the definitions can't be watched: edits need a reload of Caddy", zap.Error(err))
 	}
 	w.definitionsChanged(w.Source.Snapshot(), w.Source.LastError())
 	w.startKeys(ctx)
 }
 
-// end ends what start began. It is called once, whether the workspace has started
-// or not.
+// end ends what start began. It is called once, also where the workspace was not
+// started.
 func (w *Workspace) end() {
 	if w.stop == nil {
-		return // it was not started
+		return // the workspace was not started
 	}
 	w.stop()
 	w.background.Wait()
@@ -42,12 +42,12 @@ func (w *Workspace) end() {
 	w.Store.Recorder.Leave(w.Name)
 }
 
-// definitionsChanged is told of every load of the definitions.
+// definitionsChanged is called after every load of the definitions.
 func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error) {
 	m := w.gateway.metrics
 	if slow, ok := errors.AsType[*definition.SlowLoadError](err); ok {
 		m.valid.WithLabelValues(w.Name).Set(0)
-		w.Logger.Error("loading the definitions takes long, the last good ones are served meanwhile",
+		w.Logger.Error("the definitions load slowly, the last good ones are served",
 			zap.String("revision", snapshot.Revision), zap.Time("loading_since", slow.Since))
 		return
 	}
@@ -68,15 +68,15 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 		zap.Int("remoteconfigs", len(snapshot.RemoteConfigs)),
 		zap.Int("warnings", definition.CountWarnings(snapshot.Warnings)))
 	for _, warning := range snapshot.Warnings {
-		w.Logger.Warn("definitions: " + visible.Line(warning.String()))
+		w.Logger.Warn("the definitions have a warning", zap.String("warning", visible.Line(warning.String())))
 	}
 	w.checkProviders(snapshot)
 	w.recordVersions(snapshot)
 }
 
 // checkProviders warns of endpoints whose targets name providers that are not
-// configured: they are skipped, which nobody means. It is called by one
-// goroutine at a time.
+// configured: these targets are skipped, and the cause is probably a misspelled
+// name. One goroutine calls it at a time.
 func (w *Workspace) checkProviders(snapshot *definition.Snapshot) {
 	missing := make(map[string][]string) // endpoints by provider
 	for _, key := range slices.Sorted(maps.Keys(snapshot.Endpoints)) {
@@ -90,17 +90,17 @@ func (w *Workspace) checkProviders(snapshot *definition.Snapshot) {
 		}
 	}
 	for provider, endpoints := range missing {
-		// An edit elsewhere is no reason to say it again.
+		// An unrelated edit must not repeat the warning.
 		if !slices.Equal(w.warned[provider], endpoints) {
-			w.Logger.Warn("a provider that endpoints name is not configured: its targets are skipped",
+			w.Logger.Warn("a provider is not configured: its targets are skipped",
 				zap.String("provider", visible.Line(provider)), zap.Strings("endpoints", endpoints))
 		}
 	}
 	w.warned = missing
 }
 
-// recordVersions has the store keep each definition's content, so that a trace
-// tells exactly what answered.
+// recordVersions stores each definition's content, so that a trace leads to
+// exactly the definition that answered.
 func (w *Workspace) recordVersions(snapshot *definition.Snapshot) {
 	var versions []trace.Version
 	for d := range snapshot.All() {

@@ -7,15 +7,15 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 )
 
-// What a workspace's caches may take, in bytes.
+// The sizes of a workspace's caches, in bytes.
 const (
 	decisionsSize = 32 << 20
 	answersSize   = 64 << 20
 )
 
-// Memory is what a workspace remembers over reloads without keeping it
-// anywhere: the health of its targets, the decisions of costly tables, answers of
-// models, which keys it has, and how much is being sent.
+// Memory is the state that a workspace keeps over reloads, in memory only: the
+// health of its targets, the decisions of costly tables, answers of models, its
+// keys, and the bytes that its large requests and answers hold.
 type Memory struct {
 	*leases
 	keys          atomic.Pointer[lastKeys] // nil: none yet
@@ -33,7 +33,7 @@ type lastKeys struct {
 	has    map[digest]string
 }
 
-// NewMemory makes the memory of a workspace that has none. Its owner closes it.
+// NewMemory makes the memory of a workspace that has none. The caller closes it.
 func NewMemory() (*Memory, error) {
 	decisions, err := cache.New(decisionsSize)
 	if err != nil {

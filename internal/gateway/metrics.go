@@ -26,7 +26,7 @@ type metrics struct {
 	recorders   *recorderCollector
 	sinks       *sinkCollector
 
-	routes []routeSeries // as the table of routes is
+	routes []routeSeries // by the index of the route
 }
 
 // routeSeries are a route's metrics with the label already applied: looking

@@ -15,10 +15,10 @@ type Price struct {
 	Completion float64 `json:"completion"`
 }
 
-// tokensPerPrice is how many tokens a price is for.
+// tokensPerPrice is the number of tokens that a price is for.
 const tokensPerPrice = 1e6
 
-// ValidatePrices refuses prices that are no amount of money.
+// ValidatePrices refuses prices that are negative, infinite or not a number.
 func ValidatePrices(prices map[string]Price) error {
 	for _, model := range slices.Sorted(maps.Keys(prices)) {
 		for _, dollars := range [...]float64{prices[model].Prompt, prices[model].Completion} {
@@ -30,9 +30,8 @@ func ValidatePrices(prices map[string]Price) error {
 	return nil
 }
 
-// cost is what the attempts of a call cost together, in US dollars: whatever a
-// model was asked is paid for, also where another one's answer was used. What
-// has no price counts nothing.
+// cost returns the cost of all attempts of a call, in US dollars: each is paid for,
+// also those whose answers were not used. A model without a price costs nothing.
 func (w *Workspace) cost(attempts []trace.Attempt) float64 {
 	if len(w.Prices) == 0 {
 		return 0

@@ -13,19 +13,19 @@ type route struct {
 	method string
 	// path may name a trace, as {trace_id}.
 	path string
-	// name is the route's in metrics, logs and placeholders.
+	// name is the route's name in metrics, logs and placeholders.
 	name  string
 	serve func(*call) outcome
-	// kind is that of the trace which the path names.
+	// kind is the kind of the trace that the path names.
 	kind trace.Kind
 
 	index         int    // in routes
-	before, after string // {trace_id} in the path; after is empty without it
+	before, after string // the path before and after {trace_id}; after is empty without it
 }
 
-// routes are all routes, those that are called the most first. What no other
-// matches is the first one's. The first path of a name is the one that is
-// documented.
+// routes lists all routes, the most called ones first. The first entry is for
+// paths that no other entry matches. Where several entries have the same name,
+// error messages list the path of the first of them.
 var routes = table(
 	route{name: "none"},
 	route{method: http.MethodPost, path: "/v1/prompts", name: "prompts", serve: allOrNothing((*call).prompts)},
@@ -46,8 +46,8 @@ func table(rows ...route) []route {
 	return rows
 }
 
-// allOrNothing makes a route's function of one that writes its whole answer or
-// none of it.
+// allOrNothing turns a function that writes its whole answer or nothing into a
+// route's function.
 func allOrNothing(serve func(*call) *wire.Error) func(*call) outcome {
 	return func(c *call) outcome {
 		if err := serve(c); err != nil {
@@ -76,14 +76,14 @@ func find(path string) (to *route, traceID string) {
 	return &routes[0], ""
 }
 
-// HasRoute reports whether there is a route of a path.
+// HasRoute reports whether a path has a route.
 func HasRoute(path string) bool {
 	to, _ := find(path)
 	return to.serve != nil
 }
 
-// documented lists the routes for a caller that asked for another: POST /a, /b
-// and GET /c.
+// documented lists the routes for a caller that asked for an unknown one, such as
+// "POST /a, /b and GET /c".
 func documented() string {
 	var list []string
 	names, method := make(map[string]bool), ""

@@ -10,13 +10,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/sinks"
 )
 
-// sinkCollector shows the accounts of all sinks. They are read when metrics are
+// sinkCollector exports the counts of all sinks. They are read when metrics are
 // scraped.
 type sinkCollector struct {
 	mu   sync.Mutex
 	open map[sinkName][]*sinks.Drain // the newest last; two during a reload
-	// ended is what the drains of former configurations counted: counters go on
-	// over a reload.
+	// ended has the counts of drains of former configurations: counters go on over
+	// a reload.
 	ended map[sinkName]sinkCounts
 	lost  map[sinkName]int64
 
@@ -55,7 +55,7 @@ func newSinkCollector() *sinkCollector {
 	}
 }
 
-// lose counts rows that are gone before the sink of a cursor took them.
+// lose counts rows that were deleted before the sink of a cursor took them.
 func (c *sinkCollector) lose(cursor string, rows int64) {
 	workspace, sink, _ := strings.Cut(cursor, "/")
 	c.mu.Lock()
@@ -70,8 +70,8 @@ func (c *sinkCollector) add(workspace, sink string, drain *sinks.Drain) {
 	c.open[name] = append(c.open[name], drain)
 }
 
-// remove forgets a drain that has ended, but not what it counted unless it was
-// the last one of its sink.
+// remove forgets a drain that has ended. Its counts are kept as long as its sink has
+// another drain.
 func (c *sinkCollector) remove(workspace, sink string, drain *sinks.Drain) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +92,7 @@ func (c *sinkCollector) Describe(descs chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect reads the drains' accounts.
+// Collect reads the drains' counts.
 func (c *sinkCollector) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

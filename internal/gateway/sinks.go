@@ -15,10 +15,10 @@ import (
 
 const (
 	// finishTimeout bounds how long a process that exits goes on copying to its
-	// sinks. What is left then waits in the store for the next start.
+	// sinks. The remaining rows wait in the store for the next start.
 	finishTimeout = 5 * time.Second
 
-	// stopTimeout is how long a delivery may go on that a reload interrupts.
+	// stopTimeout bounds how long a delivery goes on that a reload interrupts.
 	stopTimeout = 5 * time.Second
 )
 
@@ -28,10 +28,11 @@ type Sink struct {
 	Sink   sinks.Sink
 	Logger *slog.Logger
 
-	drain *sinks.Drain // what copies to it, once started
+	drain *sinks.Drain // copies to the sink; nil before startSinks
 }
 
-// startSinks begins to copy, after what an earlier configuration copies.
+// startSinks begins to copy to the sinks. Each continues after the rows that an
+// earlier configuration copies.
 func (w *Workspace) startSinks() {
 	for i := range w.Sinks {
 		s := &w.Sinks[i]
@@ -43,9 +44,9 @@ func (w *Workspace) startSinks() {
 	}
 }
 
-// StopSinks ends the sinks of all workspaces, together. On a reload nobody waits
-// for that. A process that exits copies what the stores have been given by then:
-// their disk may not be there at the next start.
+// StopSinks ends the sinks of all workspaces at the same time. On a reload it does
+// not wait for their end. A process that exits waits, and copies all rows that are
+// in the stores by then: their disk may be gone at the next start.
 func (g *Gateway) StopSinks(exiting bool) {
 	end, timeout := (*sinks.Drain).Stop, stopTimeout
 	if exiting {
@@ -56,13 +57,13 @@ func (g *Gateway) StopSinks(exiting bool) {
 		for i := range w.Sinks {
 			s := &w.Sinks[i]
 			if s.drain == nil {
-				continue // it was not started
+				continue // the workspace was not started
 			}
 			ending.Go(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), timeout)
 				defer cancel()
 				if err := end(s.drain, ctx); err != nil {
-					w.Logger.Error("a sink has not taken everything: what is left waits in the store",
+					w.Logger.Error("a sink has not taken everything: the rest waits in the store",
 						zap.String("sink", s.Name), zap.Error(err))
 				}
 				g.metrics.sinks.remove(w.Name, s.Name, s.drain)
@@ -75,8 +76,8 @@ func (g *Gateway) StopSinks(exiting bool) {
 	}
 }
 
-// activeSinks are the sinks that a store must keep rows for, by the names of
-// their cursors. A reload has each of them twice for a moment.
+// activeSinks are the sinks that a store must keep rows for, by the names of their
+// cursors. During a reload a sink may be there twice.
 type activeSinks struct {
 	mu    sync.Mutex
 	count map[string]int

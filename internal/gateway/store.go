@@ -12,8 +12,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 )
 
-// Store is an open database with its recorder, the idempotency keys that
-// are in use, and the keys of the trace ids made under it.
+// Store is an open database with its recorder, the idempotency keys that are in
+// use, and the keys that trace ids are made under.
 type Store struct {
 	*leases
 	Path     string
@@ -24,23 +24,23 @@ type Store struct {
 	limits   activeLimits
 	sinks    activeSinks
 
-	// What trace ids are made under where the configuration gives no key: the
-	// key that the store keeps, or, as long as the store could not be read, a
-	// temporary one. Ids made under that are known until the process ends.
+	// Where the configuration gives no key, trace ids are made under kept, the key
+	// that the store keeps, or, as long as the store can't be read, under temporary.
+	// Ids made under temporary are known until the process ends.
 	mu        sync.Mutex
 	kept      []byte
 	temporary []byte
 }
 
-// StoreLimits are what a store may keep; zero is without a limit.
+// StoreLimits bound what a store keeps. Zero means no limit.
 type StoreLimits struct {
 	Retention time.Duration
 	MaxSize   int64 // bytes
 }
 
-// activeLimits are those of the configurations that run: one, but for the moment
-// of a reload. The newest holds. A configuration that is refused has none: it
-// must not decide what a running one deletes.
+// activeLimits are the limits of the configurations that run: one, and two for the
+// moment of a reload, when the newest counts. A configuration that is refused adds
+// none: it must not decide what a running one deletes.
 type activeLimits struct {
 	mu  sync.Mutex
 	all []*StoreLimits
@@ -67,8 +67,8 @@ func (a *activeLimits) current() StoreLimits {
 	return *a.all[len(a.all)-1]
 }
 
-// NewStore makes a store of the database at an absolute path, which a workspace
-// that starts opens. Its owner closes it.
+// NewStore makes a store of the database at an absolute path. The first workspace
+// that starts opens the database. The caller closes the store.
 func (p *Process) NewStore(path string, logger *slog.Logger) *Store {
 	s := &Store{leases: newLeases(), Path: path, process: p, logger: logger, claims: newClaims()}
 	s.Recorder = recorder.New(recorder.Options{Open: s.open, Logger: logger})
@@ -80,13 +80,13 @@ func (s *Store) open(ctx context.Context) (recorder.Store, error) {
 	return sqlite.Open(ctx, s.Config())
 }
 
-// Config returns what the database is opened with. It stays good over reloads:
-// it asks for the limits whenever they matter.
+// Config returns the options that the database is opened with. They hold over
+// reloads: their functions return the current limits.
 func (s *Store) Config() sqlite.Config {
 	m := s.process.metrics
 	return sqlite.Config{
 		Path: s.Path,
-		// Asked at each step of housekeeping, so that a reload can change it.
+		// Called at each step of housekeeping, so that a reload can change the limits.
 		CurrentRetention: func() time.Duration { return s.limits.current().Retention },
 		CurrentMaxSize:   func() int64 { return s.limits.current().MaxSize },
 		Sinks:            s.sinks.names,
@@ -97,8 +97,8 @@ func (s *Store) Config() sqlite.Config {
 	}
 }
 
-// Close closes the store when the last request that uses it has ended, and all
-// that it was given is written, within bounds.
+// Close closes the store when the last request that uses it has ended and all its
+// records are written. It waits for at most drainTimeout for each of the two.
 func (s *Store) Close() error {
 	s.drain()
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
@@ -107,11 +107,13 @@ func (s *Store) Close() error {
 	return s.Recorder.Close(ctx)
 }
 
-// keyTimeout is how long a start waits for the key that the store keeps.
+// keyTimeout is how long a workspace that starts waits for the key that the store
+// keeps.
 const keyTimeout = 3 * time.Second
 
-// traceKeys returns the key that the store keeps, nil where it can't be read
-// within keyTimeout, and the temporary key that stands or stood in for it.
+// traceKeys returns the key that the store keeps, nil if it can't be read within
+// keyTimeout, and the temporary key that is or was used in its place, nil if there
+// was none.
 func (s *Store) traceKeys(ctx context.Context) (kept, temporary []byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

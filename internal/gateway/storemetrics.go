@@ -8,14 +8,15 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 )
 
-// recorderCollector shows the accounts of all recorders. They are read when
-// metrics are scraped, so recording costs nothing more.
+// recorderCollector exports the counts of all recorders. They are read when metrics
+// are scraped, so they add no cost to recording.
 type recorderCollector struct {
 	mu   sync.Mutex
 	open map[string]*recorder.Recorder // by path
-	// aside is how many damaged files were set aside of each path.
+	// aside counts the damaged files that were set aside, by path.
 	aside map[string]uint64
-	// evicted is how many rows were deleted for the size of each path, by table.
+	// evicted counts the rows that were deleted to keep the maximum size, by path and
+	// table.
 	evicted map[string]map[string]int64
 
 	queue, up, commits, commitSeconds, failures, stored, dropped, rejected, setAside, evictions, leftOut *prometheus.Desc
@@ -56,7 +57,7 @@ func (c *recorderCollector) countAside(path string) {
 	c.aside[path]++
 }
 
-// countEvicted counts rows of a table that were deleted for the size.
+// countEvicted counts rows of a table that were deleted to keep the maximum size.
 func (c *recorderCollector) countEvicted(path, table string, rows int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +67,7 @@ func (c *recorderCollector) countEvicted(path, table string, rows int64) {
 	c.evicted[path][table] += rows
 }
 
-// remove forgets a recorder, unless another took its place.
+// remove forgets a recorder, unless another has taken its place.
 func (c *recorderCollector) remove(path string, r *recorder.Recorder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +85,7 @@ func (c *recorderCollector) Describe(descs chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect reads the recorders' accounts.
+// Collect reads the recorders' counts.
 func (c *recorderCollector) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,12 +20,12 @@ import (
 	"github.com/cadenza-gateway/cadenza/secret"
 )
 
-// defaultMaxAnswerSize is max_answer_size where it isn't set, in bytes: as much
-// as four of the largest prompts.
+// defaultMaxAnswerSize is the default of max_answer_size, in bytes: as much as four
+// of the largest prompts.
 const defaultMaxAnswerSize = 8 << 20
 
-// WorkspaceConfig is what a workspace is made from. Source, Store and Memory are
-// their owner's, who closes them after the gateway has stopped.
+// WorkspaceConfig is what a workspace is made from. The caller owns Source, Store
+// and Memory, and closes them after the gateway has stopped.
 type WorkspaceConfig struct {
 	Name   string
 	Logger *zap.Logger
@@ -35,22 +35,22 @@ type WorkspaceConfig struct {
 	Limits StoreLimits // of the store, while the workspace runs
 	Memory *Memory
 
-	// TraceKey is what trace ids are made under. Default: a key that the store
-	// makes and keeps.
+	// TraceKey is the secret that trace ids are made under. Default: a key that the
+	// store makes and keeps.
 	TraceKey secret.Reference
 	APIKeys  []APIKey
 	// KeysFile is the path of a file of key digests. Optional.
 	KeysFile string
 
-	Providers map[string]providers.Provider // by the name that definitions call them
+	Providers map[string]providers.Provider // by the name that definitions use
 	Sinks     []Sink
 	InFlight  inflight.Limits
 	Prices    map[string]Price // by the model's name or by PROVIDER/MODEL
 
-	// Log is what is recorded of an answer where its definition does not say.
+	// Log is what is recorded of an answer whose definition does not set it.
 	// Default: LogMetadata.
 	Log definition.LogPolicy
-	// Redact is what is redacted from what is recorded, beside secrets.
+	// Redact is what is redacted from records, beside secrets.
 	Redact redact.Detectors
 
 	MaxBodySize     int64         // in bytes; 0: wire.DefaultBodyLimit
@@ -72,21 +72,21 @@ type Workspace struct {
 	WorkspaceConfig
 	gateway *Gateway
 
-	hosts    map[string]string // that providers call, by the provider's name
+	hosts    map[string]string // the hosts that providers call, by the provider's name
 	redactor *redact.Redactor
 	inline   []*principal // of APIKeys
 	fileKeys *keysFile
-	listed   []fileKey // by fileKeys, at first
-	// Some of listed were refused.
+	listed   []fileKey // what fileKeys listed at first
+	// keysRefused is true if some of listed were refused.
 	keysRefused bool
 	keyOfIDs    []byte // the configured trace key
 	ids         atomic.Pointer[authorities]
 
-	// What start began, for end to end.
+	// start begins what these hold, and end ends it.
 	background  sync.WaitGroup
-	stop        context.CancelFunc // nil: it was not started
+	stop        context.CancelFunc // nil: the workspace was not started
 	unsubscribe func()
-	warned      map[string][]string // of providers that are not configured
+	warned      map[string][]string // endpoints by the missing provider that they name
 }
 
 func (g *Gateway) newWorkspace(config WorkspaceConfig) (*Workspace, error) {
@@ -121,7 +121,7 @@ func (g *Gateway) newWorkspace(config WorkspaceConfig) (*Workspace, error) {
 		secret.Remember(value)
 		w.keyOfIDs = []byte(value)
 	}
-	// What was never refused is a zero that an alert can rise from.
+	// The counters begin at zero: an alert needs a first value to rise from.
 	g.metrics.inFlight.WithLabelValues(w.Name)
 	for _, ceiling := range inflight.Ceilings {
 		g.metrics.refused.WithLabelValues(w.Name, ceiling.String())
