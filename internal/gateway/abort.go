@@ -10,7 +10,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// deliveryWait is how long the last words of a response that broke off get to
+// deliveryWait is how long the last bytes of a response that broke off may take to
 // arrive before its connection is reset: about a round trip.
 const deliveryWait = 250 * time.Millisecond
 
@@ -22,17 +22,17 @@ func abort(w http.ResponseWriter, r *http.Request) {
 		// A reset of the stream discards what has not arrived yet.
 		waitForDelivery(r.Context())
 	case r.ProtoMajor == 1 && r.ProtoMinor == 0:
-		// The body ends with the connection here, and net/http would close that
-		// in good order.
+		// Here the end of the connection is the end of the body, and net/http would
+		// close the connection as if the response were complete.
 		waitForDelivery(r.Context())
 		reset(w)
 	}
-	// How the server is told to cut a connection: over HTTP/1.1 the last chunk
+	// This panic makes the server cut the connection: over HTTP/1.1 the last chunk
 	// is missing, over HTTP/2 and HTTP/3 the stream is reset.
 	panic(http.ErrAbortHandler)
 }
 
-// waitForDelivery waits, or returns sooner when the client has left.
+// waitForDelivery waits for deliveryWait, or until the client has left.
 func waitForDelivery(ctx context.Context) {
 	timer := time.NewTimer(deliveryWait)
 	defer timer.Stop()
@@ -42,10 +42,10 @@ func waitForDelivery(ctx context.Context) {
 	}
 }
 
-// reset closes a response's TCP connection with a reset. Where there is no such
-// connection, as over a unix socket, it only closes it.
+// reset closes a response's TCP connection with a reset. A connection of another
+// kind, such as a unix socket, is only closed.
 func reset(w http.ResponseWriter) {
-	// Other writers hand out a connection that hides its kind.
+	// The writers around it return a connection that hides its kind.
 	hijacker, ok := innermost(w).(http.Hijacker)
 	if !ok {
 		return
@@ -64,18 +64,18 @@ func reset(w http.ResponseWriter) {
 	}
 	if tcp, ok := inner.(interface{ SetLinger(int) error }); ok {
 		_ = tcp.SetLinger(0)
-		// Before the TLS around it says goodbye, which is an end in good order.
+		// TLS must not send its close message first: that is a regular end.
 		_ = inner.Close()
 	}
 	_ = conn.Close()
 }
 
-// errStreamPanicked is what a panic becomes that broke off a stream: there is no
-// status to tell of it any more, only a connection to cut.
+// errStreamPanicked replaces a panic that broke off a stream: its status is already
+// sent, so the only way to report it is to cut the connection.
 var errStreamPanicked = errors.New("a panic broke off a stream")
 
-// endPanicked is deferred: it ends a stream that a panic broke off as any failure
-// does. Before its first content the panic goes on.
+// endPanicked is deferred. It ends a stream that a panic broke off like one that
+// failed. Before the stream's first content the panic goes on.
 func (i *invocation) endPanicked(stream *wire.EventStream) {
 	if !stream.Started() {
 		return

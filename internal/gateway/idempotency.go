@@ -14,8 +14,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// retryConflict is when a caller should send a request again whose repetition
-// is being answered. Metrics take a commit; nobody knows how long a model takes.
+// retryConflict is the Retry-After of a request whose idempotency key is in use by
+// one that is being answered. Metrics take a commit; the time that a model takes is
+// unknown.
 const retryConflict = time.Second
 
 // claims are the idempotency keys whose requests are being answered, with the
@@ -27,7 +28,7 @@ type claims struct {
 
 func newClaims() *claims { return &claims{held: make(map[trace.ReplyKey][sha256.Size]byte)} }
 
-// take fails while another request holds the key.
+// take claims the key. It fails while another request holds it.
 func (c *claims) take(key trace.ReplyKey, digest [sha256.Size]byte) *wire.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +55,8 @@ func mismatch() *wire.Error {
 	return wire.Errorf(wire.IdempotencyMismatch, wire.HeaderIdempotencyKey, "This %s belongs to another request. Send the same request to get its answer again, or a new key with a new request.", wire.HeaderIdempotencyKey)
 }
 
-// claim takes an idempotency key for the request until unclaim, or its end.
+// claim takes an idempotency key for the request, until unclaim or the end of the
+// call.
 func (c *call) claim(key string) *wire.Error {
 	reply := &trace.Reply{
 		ReplyKey: trace.ReplyKey{Workspace: c.workspace.Name, Route: c.route.name, Key: key},
@@ -68,8 +70,8 @@ func (c *call) claim(key string) *wire.Error {
 	return nil
 }
 
-// unclaim gives the key up, where the request holds one. It is due before the
-// answer goes out: its caller may come again at once.
+// unclaim releases the request's key, if it holds one. It must happen before the
+// answer is sent, because the caller may send the request again at once.
 func (c *call) unclaim() {
 	if c.reply != nil {
 		c.workspace.Store.claims.release(c.reply.ReplyKey)
@@ -77,7 +79,7 @@ func (c *call) unclaim() {
 	}
 }
 
-// digest identifies what is asked: two requests with the same one are the same.
+// digest identifies the request: two requests with the same digest are the same.
 func (c *call) digest() [sha256.Size]byte {
 	kind := ""
 	switch c.route.kind {
@@ -97,7 +99,7 @@ func (c *call) digest() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// replay answers with the reply to an earlier request of the same key.
+// replay answers with the reply to an earlier request with the same key.
 func (c *call) replay(kept *trace.Reply) outcome {
 	if kept.Digest != c.reply.Digest {
 		return refused(mismatch())
@@ -114,15 +116,15 @@ func (c *call) replay(kept *trace.Reply) outcome {
 	h[wire.HeaderIdempotentReplayed] = idempotentReplayed
 	c.deliver(kept.Status, kept.Body)
 	if code, failed := wire.LookupCode(kept.Code); failed {
-		return outcome{&wire.Error{Code: code}, answered} // to be counted
+		return outcome{&wire.Error{Code: code}, answered} // the metrics count the code
 	}
 	return outcome{end: answered}
 }
 
 var idempotentReplayed = []string{"true"}
 
-// replayed answers an endpoint's request from the store, or claims the key that
-// it bears, if any.
+// replayed answers an endpoint's request from the store, or claims its idempotency
+// key, if it has one.
 func (c *call) replayed() outcome {
 	key, err := wire.IdempotencyKey(c.r.Header)
 	if err == nil && key == "" {
@@ -147,26 +149,27 @@ func (c *call) replayed() outcome {
 	return outcome{}
 }
 
-// keepReply stores an endpoint's answer, where the request bears an idempotency
-// key, before it goes out or is refused for want of room. An answer that can't be stored goes out all the same:
-// it was paid for.
+// keepReply stores an endpoint's answer if the request has an idempotency key. It
+// does so before the answer is sent, or refused for lack of room. An answer that
+// can't be stored is sent in any case: it was paid for.
 func (c *call) keepReply(status int, code string, body []byte) {
 	if c.reply == nil {
 		return
 	}
 	c.reply.TraceID, _ = trace.ParseID(c.info.traceID[0])
 	c.reply.Time, c.reply.Status, c.reply.Code, c.reply.Body = time.Now(), status, code, body
-	// Also for a caller that leaves now: it will want to know.
+	// The reply is kept even if the caller leaves now: it may ask again.
 	err := c.workspace.Store.Recorder.Keep(context.WithoutCancel(c.r.Context()), c.reply)
 	if err != nil {
-		c.workspace.Logger.Error("an answer could not be kept for its idempotency key: a repetition will ask the model again",
+		c.workspace.Logger.Error("an answer could not be kept: a repetition asks the model again",
 			zap.String("trace_id", c.info.traceID[0]), zap.Error(err))
 	}
 	c.unclaim()
 }
 
-// keepFailure stores how an endpoint failed once providers were asked. A 503 is
-// not kept: it says that none took the request, and asks for its repetition.
+// keepFailure stores the error of an endpoint whose providers were asked. It does
+// not keep a 503: that means that no provider took the request, and asks the caller
+// to repeat it.
 func (c *call) keepFailure(told *wire.Error) {
 	if c.reply != nil && told.Status != http.StatusServiceUnavailable {
 		c.keepReply(told.Status, told.Name, told.AppendJSON(nil))

@@ -9,8 +9,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// hostOf is what the calls of a workspace's provider count at. One that does not
-// say which host it calls counts for itself.
+// hostOf returns the host that the calls of a workspace's provider count for. A
+// provider that does not name its host is a host of its own.
 func hostOf(workspace, name string, provider providers.Provider) string {
 	if host, said := providers.Host(provider); said {
 		return host
@@ -18,13 +18,13 @@ func hostOf(workspace, name string, provider providers.Provider) string {
 	return workspace + "/" + name
 }
 
-// retryInFlight is when a call may do better that was refused because as many as
-// may be are in flight. Nobody knows when one of them ends.
+// retryInFlight is the Retry-After of a call that a ceiling refused. It is a guess:
+// the time until one of the calls in flight ends is unknown.
 const retryInFlight = time.Second
 
-// enter lets a call of an endpoint in, until the call is released, or refuses it
-// before anything is recorded or any provider asked. targets are looked at for
-// one whose host has a place; nil where the answer may come from another call.
+// enter admits a call of an endpoint until the call is released, or refuses it
+// before anything is recorded and any provider asked. The host of one of targets at
+// least must have a place; targets is nil if the answer may come from another call.
 func (c *call) enter(targets []invoke.Target) *wire.Error {
 	limits := &c.workspace.InFlight
 	if c.gateway.process.full(targets, limits.Host) {
@@ -39,7 +39,7 @@ func (c *call) enter(targets []invoke.Target) *wire.Error {
 	return nil
 }
 
-// leave ends a call that was let in.
+// leave ends a call that was admitted.
 func (c *call) leave() {
 	if c.entered {
 		c.gateway.process.calls.Leave(c.workspace.Name, inflight.Key(c.key.digest))
@@ -48,8 +48,8 @@ func (c *call) leave() {
 	}
 }
 
-// full reports whether of the targets that can be called none has a place at its
-// host, and there are such.
+// full reports whether there are targets that can be called and the hosts of all of
+// them are full.
 func (p *Process) full(targets []invoke.Target, limit int) bool {
 	found := false
 	for i := range targets {

@@ -8,24 +8,25 @@ import (
 )
 
 const (
-	// largeAnswer is the size of an answer, in bytes, from which it counts.
-	// Smaller ones are never refused: there are as many as there are connections.
+	// largeAnswer is the largest answer, in bytes, that does not count and is never
+	// refused: there are at most as many of them as there are connections.
 	largeAnswer = keepBuffer
-	// maxLargeAnswers bounds them all together, in bytes: sixteen of the default
-	// max_answer_size.
+	// maxLargeAnswers bounds all larger answers together, in bytes: sixteen times the
+	// default max_answer_size.
 	maxLargeAnswers = 128 << 20
-	// maxLargeAnswersWorkspace bounds those of one workspace, in bytes: half of
-	// all, so that its slow readers leave room for others.
+	// maxLargeAnswersWorkspace bounds those of one workspace, in bytes: half of all,
+	// so that its slow readers leave room for other workspaces.
 	maxLargeAnswersWorkspace = maxLargeAnswers / 2
-	// retryLargeAnswer is when there may be room again.
+	// retryLargeAnswer is the Retry-After of an answer without room.
 	retryLargeAnswer = time.Second
 )
 
-// room is a number of bytes that are taken and given back.
+// room counts bytes that are taken and given back.
 type room struct{ taken atomic.Int64 }
 
-// take takes room, unless that would take more than most. What nobody shares is
-// always there, or an answer larger than all of it would never be.
+// take takes room, and reports whether it did: not if more than most bytes would be
+// taken. If no other bytes are taken it always does, because an answer larger than
+// most would otherwise never be sent.
 func (r *room) take(bytes, most int64) bool {
 	if taken := r.taken.Add(bytes); taken > most && taken > bytes {
 		r.taken.Add(-bytes)
@@ -36,8 +37,8 @@ func (r *room) take(bytes, most int64) bool {
 
 func (r *room) give(bytes int64) { r.taken.Add(-bytes) }
 
-// takeRoom takes room for an answer, until the call is released. advice says how
-// to do better where there is none.
+// takeRoom takes room for an answer until the call is released. If there is none,
+// the error ends with advice: what the caller can do.
 func (c *call) takeRoom(size int, advice string) *wire.Error {
 	if size <= largeAnswer {
 		return nil
@@ -55,7 +56,7 @@ func (c *call) takeRoom(size int, advice string) *wire.Error {
 	return err
 }
 
-// keepRoom gives back what takeRoom took, but for so many bytes.
+// keepRoom gives back the room that takeRoom took, except for so many bytes.
 func (c *call) keepRoom(bytes int) {
 	if rest := c.room - int64(bytes); rest > 0 {
 		c.gateway.process.largeAnswers.give(rest)

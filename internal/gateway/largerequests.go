@@ -9,22 +9,21 @@ import (
 )
 
 const (
-	// maxLargeRequests bounds them all together, in bytes: some 250 of the largest
-	// bodies, or 400 calls that send a model 200 KiB each. A workspace may have
-	// half of it.
+	// maxLargeRequests bounds all large requests together, in bytes: about 250 of the
+	// largest default bodies, or 400 calls that send a model 200 KiB each. A
+	// workspace may have half of it.
 	maxLargeRequests = 256 << 20
-	// freeRequest is what every request has in any case, in bytes: those that hold
-	// no more never count, and are never refused.
+	// freeRequest is what every request may hold in any case, in bytes: requests
+	// that hold no more do not count and are never refused.
 	freeRequest = 64 << 10
-	// copiesOfMessages is how often a call has its messages in memory, about: as
-	// they were rendered, and as they are sent, escaped.
+	// copiesOfMessages is the approximate number of copies of its messages that a
+	// call has in memory: as they were rendered, and escaped as they are sent.
 	copiesOfMessages = 3
-	// retryLargeRequest is when there may be room again.
+	// retryLargeRequest is the Retry-After of a request without room.
 	retryLargeRequest = time.Second
 )
 
-// hold takes room for so many bytes more that the request holds, until it is
-// released.
+// hold takes room for so many more bytes that the request holds, until letGo.
 func (c *call) hold(bytes int) *wire.Error {
 	most, own := int64(maxLargeRequests), &c.workspace.Memory.largeRequests
 	if !own.take(int64(bytes), most/2) {
@@ -44,7 +43,7 @@ func tooMuchHeld() *wire.Error {
 	return err
 }
 
-// letGo gives back all that the request holds.
+// letGo gives back all room that the request holds.
 func (c *call) letGo() {
 	if c.held > 0 {
 		c.workspace.Memory.largeRequests.give(c.held)
@@ -53,8 +52,8 @@ func (c *call) letGo() {
 	}
 }
 
-// holdCall lets go of the request's body, of which a call needs nothing any
-// more: models take minutes. In its place it holds what the call does.
+// holdCall releases the request's body, which a call no longer needs: models take
+// minutes. In its place it takes room for the call's messages and its record.
 func (c *call) holdCall(messages []providers.Message, record *trace.Record) *wire.Error {
 	c.context, c.metadata, c.variables = nil, nil, nil
 	c.values.Reset()

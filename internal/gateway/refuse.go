@@ -9,26 +9,28 @@ import (
 )
 
 const (
-	// smallBody is the size of a body, in bytes, that is read to its end where
-	// the request is refused without it, so that the connection can be kept.
-	// What is sent with the headers is on its way with them.
+	// smallBody is the largest body, in bytes, that is read to its end although the
+	// request is refused without it, so that the connection can be kept. Such a
+	// body usually arrives together with the headers.
 	smallBody = 16 << 10
 	// smallBodyWait is how long such a body may take to arrive.
 	smallBodyWait = 50 * time.Millisecond
-	// lingerTimeout is how long a connection stays open for a client to read
-	// why its request was refused, before what it still sends resets it.
+	// lingerTimeout is how long a connection stays open after the answer, so that a
+	// client can read why its request was refused. After that, data that the client
+	// still sends resets the connection.
 	lingerTimeout = 500 * time.Millisecond
 )
 
 // writeError answers with an error, at once.
 //
-// Before it writes a byte over HTTP/1, net/http reads what is left of the
-// request's body, for a minute where the client doesn't send it. It doesn't
-// where the connection ends with the answer, which is also the only way not to
-// be sent what nobody wants, or to end the wait of a client that expects to be
-// told to continue. The other protocols have streams, and stop them.
+// Over HTTP/1, net/http reads the rest of the request's body before it writes a
+// byte, for up to a minute if the client doesn't send it. It does not do so if the
+// connection ends with the answer. Ending the connection is also the only way to
+// stop a client from sending an unwanted body, and to end the wait of a client that
+// sent "Expect: 100-continue". HTTP/2 and HTTP/3 stop the request's stream instead.
 func writeError(w http.ResponseWriter, r *http.Request, o outcome) {
-	// Who is turned away for want of room keeps no connection either.
+	// A request that is refused because the gateway is full loses its connection,
+	// too.
 	full := o.err.Code == wire.Overloaded || o.err.Code == wire.RateLimited
 	if r.ProtoMajor == 1 && (full || o.end == unread && !skipSmallBody(w, r)) {
 		writeLastError(w, o.err)
@@ -46,8 +48,8 @@ func writeLastError(w http.ResponseWriter, err *wire.Error) {
 
 var connectionClose = []string{"close"}
 
-// skipSmallBody reads a small body that nobody wants, and reports whether it
-// came to its end.
+// skipSmallBody reads a small body that no handler needs, and reports whether it
+// reached the end.
 func skipSmallBody(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case r.ContentLength == 0:
@@ -61,18 +63,18 @@ func skipSmallBody(w http.ResponseWriter, r *http.Request) bool {
 	return err == nil
 }
 
-// linger bounds how long what is left of a body is read once the answer went
-// out, in place of the server's own timeout of a minute.
+// linger bounds how long the rest of a body is read after the answer was sent, in
+// place of the server's own timeout of a minute.
 func linger(w http.ResponseWriter) {
 	deadline := time.Now().Add(lingerTimeout)
-	// Caddy sets a deadline of its own when the handler returns, and none later
-	// than this one. Where a read has timed out it leaves the connection as it
-	// is, but won't change it for a handler either.
+	// When the handler returns, Caddy sets a deadline of its own that is not later
+	// than this one. After a read that timed out it sets none, and its writer does
+	// not set one for a handler either: so the server's own writer is asked, too.
 	_ = http.NewResponseController(w).SetReadDeadline(deadline)
 	_ = http.NewResponseController(innermost(w)).SetReadDeadline(deadline)
 }
 
-// innermost is the server's own writer, without those around it.
+// innermost returns the server's own writer, without the writers around it.
 func innermost(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })

@@ -33,18 +33,18 @@ type call struct {
 	snapshot  *definition.Snapshot
 	request   *wire.Request
 	info      *requestInfo
-	reply     *trace.Reply // to be, of a request with an idempotency key
+	reply     *trace.Reply // to be kept; nil without an idempotency key
 
 	// The members of the request's body that every route has.
 	context, metadata, variables *fastjson.Value
 
-	logCeiling definition.LogPolicy // the caller's; Unset: none
-	entered    bool                 // and counted among the calls in flight
+	logCeiling definition.LogPolicy // the most that the caller allows; Unset: anything
+	entered    bool                 // counted among the calls in flight
 
 	picked    []picked        // for each known key
 	answered  int             // keys
-	cached    int             // decisions that the cache answered
-	uncached  int             // decisions that it might have, but did not
+	cached    int             // decisions that the cache had
+	uncached  int             // decisions that were looked up and not cached
 	records   []*trace.Record // of the answers, until they are recorded
 	binding   rules.Binding
 	values    prompt.Values
@@ -61,7 +61,7 @@ var calls = sync.Pool{New: func() any { return new(call) }}
 // keepBuffer is the largest buffer, in bytes, that a pooled call keeps.
 const keepBuffer = 64 << 10
 
-// release returns the call to the pool. Nothing of it may be used afterwards.
+// release returns the call to the pool. No part of it may be used afterwards.
 func (c *call) release() {
 	c.unclaim()
 	if c.cached+c.uncached > 0 {
@@ -91,9 +91,9 @@ func (c *call) release() {
 	calls.Put(c)
 }
 
-// Serve answers a request, whatever it is: with an answer or with an error, both
-// JSON objects. path is that of the route: the request's own, unless a site gives
-// the route another.
+// Serve answers every request, with an answer or with an error, both JSON objects.
+// path is the path of the route: the request's own path, unless a site serves the
+// route on another.
 func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 	began := time.Now()
 	to, traceID := find(path)
@@ -112,7 +112,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 		}
 		g.logPanic(to, problem)
 		if r.ProtoMajor == 1 {
-			// How much of the body was read is not known any more.
+			// After a panic it is unknown how much of the body was read.
 			writeLastError(w, panicked())
 			return
 		}
@@ -131,12 +131,12 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 	}
 }
 
-// logPanic is called while the panic is on the stack. Its value is not logged: it
-// may hold a caller's data.
+// logPanic logs a panic while it is on the stack. It does not log the panic's value,
+// which may hold a caller's data.
 func (g *Gateway) logPanic(to *route, problem any) {
 	stack := zap.Stack("stack")
 	if p, ok := problem.(*invoke.Panic); ok {
-		stack = zap.ByteString("stack", p.Stack) // of the goroutine that it was on
+		stack = zap.ByteString("stack", p.Stack) // of the goroutine that panicked
 	}
 	g.logger.Error("a request panicked", zap.String("route", to.name), stack)
 }
@@ -145,28 +145,28 @@ func panicked() *wire.Error {
 	return wire.Errorf(wire.Internal, "", "The gateway failed. The operator finds the reason in its log.")
 }
 
-// ending is how far a response has come.
+// ending is the state of a response.
 type ending uint8
 
 const (
-	underway   ending = iota // there is more to do
-	unanswered               // nothing was written: there is an error to write
-	unread                   // the same, and the request's body isn't read to its end
+	underway   ending = iota // the handler goes on
+	unanswered               // nothing was written: the error is still to be written
+	unread                   // as unanswered, and the request's body is not read to its end
 	answered                 // the response is complete
-	cut                      // the response broke off, and so must the connection
+	cut                      // the response broke off: the connection must be cut
 )
 
-// outcome is what became of a request.
+// outcome is the result of a request.
 type outcome struct {
-	err *wire.Error // nil: it succeeded, or its caller is gone
+	err *wire.Error // nil: the request succeeded, or its caller has left
 	end ending
 }
 
-// refused is the outcome of a request of which nothing was answered yet.
+// refused returns the outcome of a request that fails before anything was written.
 func refused(err *wire.Error) outcome { return outcome{err, unanswered} }
 
-// answer does the work in the order that keeps an unauthenticated request
-// from causing any: path, method, key, limits, body.
+// answer checks path, method, key, limits and body in this order, so that an
+// unauthenticated request causes no work.
 func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, traceID string, began time.Time) outcome {
 	if to.serve == nil {
 		return outcome{wire.Errorf(wire.NotFound, "", "There is no route %s. The routes are %s.", printable(r.URL.Path), documented()), unread}
@@ -225,20 +225,20 @@ func (c *call) bind(context *fastjson.Value) *wire.Error {
 	return wire.Errorf(wire.InvalidRequest, "context", "%v", err)
 }
 
-// write sends a complete answer, and keeps it where it may be asked for again.
+// write sends a complete answer, and keeps it if the request has an idempotency key.
 func (c *call) write(body []byte) {
 	c.keepReply(http.StatusOK, "", body)
 	c.deliver(http.StatusOK, body)
 }
 
-// deliver sends a whole answer to a client that takes it, and does not return
-// where that fails.
+// deliver sends a whole answer. It panics with http.ErrAbortHandler if the client
+// does not take all of it.
 func (c *call) deliver(status int, body []byte) {
 	h := c.w.Header()
 	h["Content-Type"] = contentTypeJSON
 	h["Cache-Control"] = cacheControlNoStore
 	if len(body) > largeAnswer {
-		// An answer that may be cut is seen to be, whatever hands it on.
+		// With its length, clients and proxies notice an answer that was cut.
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	c.w.WriteHeader(status)
@@ -247,27 +247,27 @@ func (c *call) deliver(status int, body []byte) {
 		return
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		c.workspace.Logger.Debug("a caller that did not take its answer was cut off",
+		c.workspace.Logger.Debug("a slow caller was cut off",
 			zap.String("route", c.route.name), zap.String("api_key", c.key.name), zap.Int("bytes", len(body)))
 	}
-	// The client left, or was cut off. Over HTTP/3 what it got would end in good
-	// order otherwise.
+	// The client left, or was cut off. Without the panic, an incomplete answer over
+	// HTTP/3 would end as if it were complete.
 	panic(http.ErrAbortHandler)
 }
 
-// Header values are shared, not made for each answer: nothing behind a handler
-// changes them in place.
+// All answers share these header values: no code outside a handler changes them in
+// place.
 var (
 	contentTypeJSON     = []string{"application/json"}
 	cacheControlNoStore = []string{"no-store"}
 )
 
-// requestInfo is what placeholders say of a request. They are read after the
-// handler, by the access log, when the call is long back in its pool.
+// requestInfo holds the values of a request's placeholders. The access log reads
+// them after the handler has returned, when the call is already back in its pool.
 type requestInfo struct {
 	workspace, key string
 	route          string
-	// What the headers of the same names hold, one value each.
+	// The values of the headers of the same names, one value each.
 	traceID, revision [1]string
 }
 
@@ -293,7 +293,8 @@ func (i *requestInfo) placeholder(name string) (any, bool) {
 	return nil, false
 }
 
-// printable is a piece of a caller's text as a message may repeat it.
+// printable returns a caller's text as an error message may quote it: its first 128
+// bytes.
 func printable(text string) string {
 	const limit = 128
 	if len(text) > limit {
@@ -302,8 +303,8 @@ func printable(text string) string {
 	return text
 }
 
-// setHeaders names the definitions that answered and, where the answer has a
-// single one, its trace.
+// setHeaders sets the header of the definitions' revision and, if the answer has
+// exactly one trace, the header of its id.
 func (c *call) setHeaders(traceID string) {
 	h := c.w.Header()
 	c.info.revision[0] = c.snapshot.Revision
