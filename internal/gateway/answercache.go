@@ -16,12 +16,12 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// maxRemembered bounds the content of an answer that is remembered, in bytes.
+// maxRemembered bounds the content of a cached answer, in bytes.
 const maxRemembered = 1 << 20
 
-// question identifies what an endpoint asks: its version stands for targets,
-// parameters and policy, the variant with the prompt's version for the rest of
-// the parameters, and the messages for everything that the caller supplied.
+// question identifies what an endpoint asks. The endpoint's version covers its
+// targets, parameters and policy, the variant with the prompt's version covers the
+// other parameters, and the messages cover everything that the caller supplied.
 func (c *call) question(endpoint *definition.Endpoint, variant *definition.Variant, messages []providers.Message) cache.Question {
 	h := sha256.New()
 	text := func(s string) {
@@ -40,10 +40,10 @@ func (c *call) question(endpoint *definition.Endpoint, variant *definition.Varia
 	return cache.Question(h.Sum(nil))
 }
 
-// remembered answers from an earlier call of the same question, or takes the
-// lead in asking it.
+// remembered answers from an earlier call with the same question, waits for one
+// that is under way, or takes the lead in asking it.
 func (i *invocation) remembered(ctx context.Context, question cache.Question) outcome {
-	// Who waits for another's call waits no longer than for one's own.
+	// This endpoint's own total timeout bounds the wait for a shared answer.
 	waiting, cancel := context.WithTimeout(ctx, i.request.Policy.Total)
 	defer cancel()
 	answer, lead, err := i.workspace.Memory.answers.Ask(waiting, question)
@@ -54,7 +54,7 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 		told.TraceID = i.info.traceID[0]
 		return refused(told)
 	case err != nil:
-		// The caller left, or the gateway stops, while somebody else asked.
+		// The caller left, or the gateway stops, while another request asked.
 		return i.interrupted(ctx)
 	case lead != nil:
 		i.lead = lead
@@ -74,7 +74,7 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 		i.keep(piece)
 	}
 	i.keepToolCalls(answer.ToolCalls)
-	// The caller is told of the tokens that the answer took, though this call
+	// The caller gets the number of tokens that the answer took, although this call
 	// uses none.
 	end := wire.Ending{
 		FinishReason: answer.FinishReason,
@@ -83,7 +83,7 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 	if i.request.Stream {
 		stream := wire.NewEventStream(i.w, i.info.traceID[0])
 		defer stream.Close()
-		// It is all here, and stays for as long as its reader takes.
+		// The whole answer stays in memory as long as its reader takes.
 		stream.Limit(answer.Bytes(), len(answer.Pieces))
 		i.finish(noResult, http.StatusOK, "")
 		for n, piece := range answer.Pieces {
@@ -102,13 +102,13 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 
 var noAttempts = []string{"0"}
 
-// remember keeps a piece of the answer for those who will ask the same.
+// remember keeps a piece of the answer for the cache.
 func (i *invocation) remember(content string) {
 	if i.lead == nil {
 		return
 	}
 	if i.size += len(content); i.size > maxRemembered {
-		// Nobody gets it from here: who waits had better ask.
+		// The answer is too large to share: the requests that wait ask themselves.
 		i.pieces = nil
 		i.lead.Abandon()
 		return
@@ -116,9 +116,10 @@ func (i *invocation) remember(content string) {
 	i.pieces = append(i.pieces, content)
 }
 
-// tell gives an answer to those who wait for it and, where the model said all
-// that it meant to say, to those who will ask the same while it lasts. Of those
-// who wait each would else ask in its turn, to be cut alike.
+// tell gives the answer to the requests that wait for it. If the model completed
+// it, later requests with the same question get it for the endpoint's cache time,
+// too. The waiting requests also get an incomplete answer: each of them would
+// otherwise ask in turn and be cut in the same way.
 func (i *invocation) tell(result *invoke.Result) {
 	if i.lead == nil || i.size+len(i.toolCalls) > maxRemembered {
 		return

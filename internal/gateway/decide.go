@@ -9,13 +9,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// decide evaluates a table, or remembers what it decided for the same values
-// of the fields that it reads. Most tables are evaluated: that is cheaper than
-// any cache. What a decision selects is serialised since the definitions were
-// loaded, so the decision is all there is to remember.
+// decide returns a table's decision: evaluated, or cached for the same values of the
+// fields that the table reads. Most tables are evaluated, which is cheaper than any
+// cache. The values that decisions select were serialised when the definitions were
+// loaded, so only the decision is cached.
 //
-// Who has left needs none: a hundred keys may have as many tables of patterns,
-// and those take milliseconds of long texts. The request ends here then.
+// If the caller has left, the request ends here: its keys may have a hundred tables
+// of patterns, and each of those takes milliseconds for long texts.
 func (c *call) decide(kind trace.Kind, d *definition.Definition, table *rules.Table) rules.Decision {
 	if c.r.Context().Err() != nil {
 		panic(http.ErrAbortHandler)
@@ -37,8 +37,7 @@ func (c *call) decide(kind trace.Kind, d *definition.Definition, table *rules.Ta
 	return decision
 }
 
-// countLookups counts, once for the request, what the cache of decisions was
-// asked for.
+// countLookups counts the request's lookups in the cache of decisions, at its end.
 func (c *call) countLookups() {
 	lookups := c.gateway.metrics.lookups
 	if c.cached > 0 {
@@ -56,8 +55,8 @@ func reasonOf(row int) rules.Reason {
 	return rules.Match
 }
 
-// cacheStatus is the Cache-Status header (RFC 9211) of an answer, nil where
-// none of it could come from the cache.
+// cacheStatus returns the Cache-Status header (RFC 9211) of an answer: a miss if a
+// lookup missed, a hit if all decisions were cached, else nil.
 func (c *call) cacheStatus() []string {
 	switch {
 	case c.uncached > 0:

@@ -20,8 +20,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// statusClientGone is recorded where the caller left before the answer was
-// complete. It is never sent; the number is the one nginx made customary.
+// statusClientGone is the status recorded for a call whose caller left before the
+// answer was complete. It is never sent. nginx uses the same number.
 const statusClientGone = 499
 
 // endpoint answers a request for an endpoint: whole or as a stream.
@@ -58,8 +58,8 @@ func (c *call) endpoint() outcome {
 	switch {
 	case endpoint.CacheTTL > 0:
 		question = c.question(endpoint, variant, messages)
-		// What is remembered is no call. Who waits for another's holds a
-		// connection for as long.
+		// A remembered answer needs no call. A request that waits for the same
+		// question's call counts as a call itself: it holds a connection meanwhile.
 		if !c.workspace.Memory.answers.Remembers(question) {
 			err = c.enter(nil)
 		}
@@ -87,8 +87,8 @@ func (c *call) endpoint() outcome {
 		return refused(err)
 	}
 
-	// An upstream call outlives neither its caller nor the grace period, but
-	// it does outlive a reload: Caddy's own context ends there.
+	// An upstream call ends with its caller and with the grace period, but it
+	// outlives a reload: so it does not use Caddy's context, which a reload ends.
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(c.gateway.exiting, func() { cancel(errShutdown) })()
@@ -109,10 +109,11 @@ func (c *call) endpoint() outcome {
 		if o := i.remembered(ctx, question); o.end != underway {
 			return o
 		}
-		// Whatever happens here, nobody waits in vain.
+		// Wakes the requests that wait for this answer if the call returns without
+		// one.
 		defer i.lead.Abandon()
 		if !c.entered {
-			// What was remembered has expired since.
+			// The remembered answer has expired meanwhile.
 			if err := c.enter(nil); err != nil {
 				i.finish(noResult, err.Status, err.Name)
 				err.TraceID = i.info.traceID[0]
@@ -120,7 +121,7 @@ func (c *call) endpoint() outcome {
 			}
 		}
 	}
-	// A crash from here on shows the call as interrupted, not as nothing.
+	// After a crash from here on, the trace shows the call as interrupted.
 	if policy != definition.LogNone {
 		c.workspace.Store.Recorder.Start(ctx, record)
 	}
@@ -140,9 +141,9 @@ type invocation struct {
 	// none.
 	toolCalls []byte
 
-	// Where the endpoint's answers are given again.
+	// For an endpoint whose answers are cached.
 	ttl    time.Duration
-	lead   *cache.Lead // in asking for others too
+	lead   *cache.Lead // not nil: others may wait for this call's answer
 	pieces []string    // of the answer
 	size   int         // of the answer, in bytes
 }
@@ -168,12 +169,12 @@ func (i *invocation) whole(ctx context.Context) outcome {
 	return i.send(result, content, i.toolCalls, endOf(&result))
 }
 
-// adviseRepetition is what to do where an endpoint's answer has no room.
+// adviseRepetition tells the caller what to do if its answer has no room.
 const adviseRepetition = "Send the request again."
 
-// send records the call and sends its answer in one piece, unless there is no
-// room for it. It was paid for, so a repetition with the same idempotency key
-// gets it all the same.
+// send records the call and sends its answer in one piece, unless there is no room
+// for it. The answer was paid for: a repetition with the same idempotency key gets
+// it in any case.
 func (i *invocation) send(result invoke.Result, content string, toolCalls []byte, end wire.Ending) outcome {
 	full := i.takeRoom(wire.EndpointAnswerSize(content, toolCalls), adviseRepetition)
 	if full == nil || i.reply != nil {
@@ -213,11 +214,11 @@ func (i *invocation) stream(ctx context.Context) outcome {
 		}
 		i.addToolCalls(result.ToolCalls)
 		i.tell(&result)
-		// Recorded first: an answer that its caller has seen complete is never
-		// found as interrupted.
+		// The record comes first: a crash must not mark an answer as interrupted
+		// that its caller has seen complete.
 		i.finish(result, http.StatusOK, "")
 		if stream.ToolCalls(i.toolCalls) != nil || stream.Finish(endOf(&result)) != nil {
-			i.workspace.Logger.Debug("the caller left before the end of a stream", zap.String("trace_id", i.info.traceID[0]))
+			i.workspace.Logger.Debug("a caller left during its stream", zap.String("trace_id", i.info.traceID[0]))
 		}
 		return outcome{end: answered}
 	}
@@ -232,7 +233,8 @@ func (i *invocation) stream(ctx context.Context) outcome {
 	return outcome{failure, cut}
 }
 
-// served tells the caller what answered.
+// served sets the headers that name the target that answered and the number of
+// attempts.
 func (i *invocation) served(target, attempts int) {
 	h := i.w.Header()
 	t := &i.request.Targets[target]
@@ -247,7 +249,7 @@ func servedBy(provider, model string) string {
 	return provider + "/" + model
 }
 
-// endOf is how an answer ended, for its caller.
+// endOf returns the finish reason and the usage that the caller gets.
 func endOf(result *invoke.Result) wire.Ending {
 	return wire.Ending{
 		FinishReason: string(result.FinishReason),
@@ -255,14 +257,14 @@ func endOf(result *invoke.Result) wire.Ending {
 	}
 }
 
-// keep keeps content for the trace, where the policy says so.
+// keep keeps content for the trace if the policy allows it.
 func (i *invocation) keep(content string) {
 	if i.policy == definition.LogContent && len(i.record.Response) < maxKeptResponse {
 		i.record.Response = append(i.record.Response, content...)
 	}
 }
 
-// addToolCalls takes in the tool calls of a complete answer.
+// addToolCalls adds the tool calls of a complete answer.
 func (i *invocation) addToolCalls(calls []providers.ToolCall) {
 	if len(calls) == 0 {
 		return
@@ -275,19 +277,19 @@ func (i *invocation) addToolCalls(calls []providers.ToolCall) {
 	i.keepToolCalls(i.toolCalls)
 }
 
-// keepToolCalls keeps tool calls for the trace, where the policy says so: all
-// of them or, where they are too large, none, because half of them are no JSON.
+// keepToolCalls keeps tool calls for the trace if the policy allows it. If they are
+// too large it keeps none of them: half of the list would not be valid JSON.
 func (i *invocation) keepToolCalls(list []byte) {
 	if i.policy == definition.LogContent && len(list) <= maxKeptResponse {
 		i.record.ToolCalls = append(i.record.ToolCalls[:0], list...)
 	}
 }
 
-// maxKeptResponse bounds how much of an answer its trace keeps, in bytes.
+// maxKeptResponse bounds the part of an answer that its trace keeps, in bytes.
 const maxKeptResponse = 1 << 20
 
-// failed turns a failed call into the caller's error. It is nil where the
-// caller is gone.
+// failed records a failed call and returns the caller's error, nil if the caller has
+// left.
 func (i *invocation) failed(ctx context.Context, result invoke.Result, err error) *wire.Error {
 	failure, ok := errors.AsType[*invoke.Error](err)
 	if !ok {
@@ -314,8 +316,8 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 	return told
 }
 
-// logFailure logs a failed call: as much of what the providers said of it as the
-// trace may keep. They quote prompts and answers.
+// logFailure logs a failed call. It logs as much of the providers' error messages
+// as the trace may keep, because they quote prompts and answers.
 func (i *invocation) logFailure(failure *invoke.Error, code wire.Code, attempts int) {
 	fields := []zap.Field{
 		zap.String("endpoint", i.record.Key), zap.String("trace_id", i.info.traceID[0]),
@@ -338,7 +340,8 @@ func (i *invocation) shutDown(result invoke.Result) *wire.Error {
 	return told
 }
 
-// interrupted ends a call that waited for another's answer.
+// interrupted ends a call that waited for another call's answer, because its caller
+// left or the gateway stops.
 func (i *invocation) interrupted(ctx context.Context) outcome {
 	if errors.Is(context.Cause(ctx), errShutdown) {
 		return refused(i.shutDown(noResult))
@@ -378,7 +381,8 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 		i.gateway.metrics.attempts.WithLabelValues(i.workspace.Name, a.Provider, cmp.Or(a.Code, "ok")).Inc()
 		if a.Abandoned {
 			i.gateway.metrics.abandoned.WithLabelValues(i.workspace.Name, a.Provider).Inc()
-			i.workspace.Logger.Error("a provider goes on with a call that has ended: it ignores the call's context, and holds what it holds until it returns",
+			// It ignores the call's context, and holds its resources until it returns.
+			i.workspace.Logger.Error("a provider goes on with a call that has ended",
 				zap.String("provider", a.Provider), zap.String("model", a.Model), zap.String("trace_id", i.info.traceID[0]))
 		}
 		record.Attempts = append(record.Attempts, a.Attempt)
@@ -403,9 +407,8 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 	i.workspace.Store.Recorder.End(record)
 }
 
-// likelyTarget is the target that a call begins with, as far as that is known
-// before: it stands in the call's start record. Weights, cool-downs and breakers
-// may choose another.
+// likelyTarget returns the target that a call will probably ask first, for the
+// call's start record. Weights, cool-downs and breakers may choose another.
 func likelyTarget(targets []invoke.Target) *invoke.Target {
 	for i := range targets {
 		if provider := targets[i].Provider; provider != nil && providers.Availability(provider) == nil {
@@ -415,7 +418,7 @@ func likelyTarget(targets []invoke.Target) *invoke.Target {
 	return &targets[0]
 }
 
-// policyOf is what bounds a call of an endpoint.
+// policyOf returns the bounds of an endpoint's calls.
 func policyOf(endpoint *definition.Endpoint) invoke.Policy {
 	return invoke.Policy{
 		MaxAttempts: endpoint.MaxAttempts,
@@ -428,7 +431,7 @@ func policyOf(endpoint *definition.Endpoint) invoke.Policy {
 	}
 }
 
-// targets are an endpoint's targets with their providers.
+// targets returns an endpoint's targets with their providers.
 func (w *Workspace) targets(endpoint *definition.Endpoint, variant *definition.Variant) []invoke.Target {
 	named := endpoint.Targets(variant)
 	targets := make([]invoke.Target, len(named))

@@ -54,7 +54,7 @@ func (c *call) prompts() *wire.Error {
 		}
 		out = wire.AppendAnswerStart(out, p.Key)
 		valueAt := len(out)
-		out, _ = variant.AppendJSON(out, &c.values) // its size was looked at
+		out, _ = variant.AppendJSON(out, &c.values) // Size has checked that it fits
 		record := c.newRecord(trace.KindPrompt, &p.Definition, p.Table(), decision)
 		if c.logs(&p.Definition) == definition.LogContent {
 			record.Response = append(record.Response[:0], out[valueAt:]...)
@@ -69,7 +69,8 @@ func (c *call) prompts() *wire.Error {
 	return c.answerKeys()
 }
 
-// bindVariables binds the caller's variables to a prompt's, where they aren't.
+// bindVariables binds the caller's variables to those of a prompt, unless they are
+// bound already.
 func (c *call) bindVariables(p *definition.Prompt) *wire.Error {
 	if c.values.BoundTo(p.Variables()) {
 		return nil

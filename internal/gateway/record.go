@@ -26,8 +26,8 @@ func (c *call) newRecord(kind trace.Kind, d *definition.Definition, table *rules
 	return record
 }
 
-// logs is what is recorded of a definition's answers: as the definition says,
-// else as the workspace does, and never more than the caller allows.
+// logs returns the log policy of a definition's answers: the definition's own, else
+// the workspace's, but never more than the caller allows.
 func (c *call) logs(d *definition.Definition) definition.LogPolicy {
 	policy := d.Log
 	if policy == definition.Unset {
@@ -39,7 +39,7 @@ func (c *call) logs(d *definition.Definition) definition.LogPolicy {
 	return policy
 }
 
-// readLogCeiling reads what the caller allows to be recorded.
+// readLogCeiling reads the log policy that the caller allows at most.
 func (c *call) readLogCeiling() *wire.Error {
 	values := c.r.Header[wire.HeaderLog]
 	if len(values) == 0 {
@@ -54,7 +54,7 @@ func (c *call) readLogCeiling() *wire.Error {
 	return nil
 }
 
-// rowOf names the row that a table decided by, empty where the default did.
+// rowOf returns the id of the row that decided, empty if it was the default.
 func rowOf(table *rules.Table, decision rules.Decision) string {
 	if decision.Row < 0 {
 		return ""
@@ -62,7 +62,7 @@ func rowOf(table *rules.Table, decision rules.Decision) string {
 	return table.Rows()[decision.Row].ID
 }
 
-// noteVariables notes what was odd about the variables.
+// noteVariables adds notes of empty and undeclared variables.
 func (c *call) noteVariables(record *trace.Record, d *definition.Definition) {
 	if c.logs(d) == definition.LogNone {
 		return
@@ -75,7 +75,7 @@ func (c *call) noteVariables(record *trace.Record, d *definition.Definition) {
 	}
 }
 
-// addMessages keeps the rendered messages.
+// addMessages adds the rendered messages to a record, as JSON.
 func addMessages(record *trace.Record, messages []providers.Message) {
 	dst := append(record.Messages[:0], '[')
 	for i, m := range messages {
@@ -91,8 +91,8 @@ func addMessages(record *trace.Record, messages []providers.Message) {
 	record.Messages = append(dst, ']')
 }
 
-// keep keeps the record of an answer until the whole request has succeeded.
-// Nothing is recorded of a definition that says so.
+// keep keeps the record of an answer until the whole request has succeeded. It
+// drops the record of a definition whose policy is LogNone.
 func (c *call) keep(record *trace.Record, d *definition.Definition) {
 	c.answered++
 	record.Status = http.StatusOK
@@ -105,8 +105,8 @@ func (c *call) keep(record *trace.Record, d *definition.Definition) {
 	c.records = append(c.records, record)
 }
 
-// recordEvaluations hands the traces of a request's keys to the recorder,
-// which owns them from then on.
+// recordEvaluations passes the traces of a request's keys to the recorder, which
+// owns them from then on.
 func (c *call) recordEvaluations() {
 	if len(c.records) == 0 {
 		return
@@ -116,12 +116,12 @@ func (c *call) recordEvaluations() {
 		c.workspace.redactAnswer(record)
 	}
 	records := c.records
-	c.records = c.records[:0] // they are the recorder's, whatever happens in it
+	c.records = c.records[:0] // the recorder owns them, even if it panics
 	c.workspace.Store.Recorder.Evaluations(records)
 	clear(records)
 }
 
-// dropRecords gives back the traces of a request that failed.
+// dropRecords releases the traces of a request that failed.
 func (c *call) dropRecords() {
 	for i, record := range c.records {
 		trace.ReleaseRecord(record)

@@ -60,17 +60,17 @@ func (c *call) remoteConfigs() *wire.Error {
 	return c.answerKeys()
 }
 
-// picked is what one key of a request is answered with: a prompt or a
-// configuration.
+// picked is the definition that answers one key of a request, a prompt or a remote
+// configuration, with its decision.
 type picked struct {
 	prompt   *definition.Prompt
 	config   *definition.RemoteConfig
 	decision rules.Decision
 }
 
-// makeRoom makes room for an answer of so many bytes, and for what is recorded of
-// it, before anything of it is rendered: a request of a few bytes may ask for
-// many megabytes.
+// makeRoom takes room for an answer of size bytes and for recorded bytes in its
+// traces, before anything is rendered: a request of a few bytes may ask for many
+// megabytes.
 func (c *call) makeRoom(size, recorded int) *wire.Error {
 	if most := c.workspace.MaxAnswerSize; int64(size) > most {
 		return wire.Errorf(wire.InvalidRequest, "keys", "The answer would have %d bytes, at most %d are allowed (max_answer_size). Ask for fewer keys at a time, or send shorter variables.", size, most)
@@ -108,17 +108,17 @@ func (c *call) answerKeys() *wire.Error {
 		record.Latency = latency
 	}
 	c.recordEvaluations()
-	c.keepRoom(len(c.out)) // what is recorded is the recorder's
+	c.keepRoom(len(c.out)) // the recorder owns the traces
 	c.write(c.out)
 	return nil
 }
 
-// nameUnknown lists the keys that no definition has. What may be a secret that
-// somebody took for one is counted and not named: headers and logs are kept.
+// nameUnknown lists the keys that no definition has. A key that looks like a secret,
+// sent by mistake, is counted and not named: headers and logs are kept.
 func (c *call) nameUnknown() string {
 	for i, key := range c.unknown {
 		if c.workspace.redactor.String(key) != key {
-			c.unknown[i] = "" // is of no legal form
+			c.unknown[i] = "" // not a legal key: wire counts it
 		}
 	}
 	return wire.UnknownKeys(c.unknown)

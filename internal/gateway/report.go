@@ -11,11 +11,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// retryStore is when a caller should report again what the store could not
-// take.
+// retryStore is the Retry-After of a request that the store could not serve.
 const retryStore = 2 * time.Second
 
-// report takes a metrics record. It is answered once it is on disk.
+// report takes a metrics record, and answers when the record is on disk.
 func (c *call) report() *wire.Error {
 	key, err := wire.IdempotencyKey(c.r.Header)
 	if err != nil {
@@ -63,9 +62,8 @@ func (c *call) report() *wire.Error {
 	return nil
 }
 
-// storeReport stores a record together with the reply to it, where the request
-// bears an idempotency key. Where that key has a reply already, it stores
-// neither and returns that.
+// storeReport stores a record and, if the request has an idempotency key, the reply
+// to it. If the key already has a reply, it stores neither and returns that reply.
 func (c *call) storeReport(record *wire.MetricsRecord, id trace.ID) (earlier *trace.Reply, err error) {
 	recorder := c.workspace.Store.Recorder
 	switch {

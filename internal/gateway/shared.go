@@ -8,12 +8,12 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// worthSharing is how many bytes of copies a row must save in which the store
-// keeps what the answers of a request have in common. It costs as much time as
-// to write about that many: see BenchmarkShared in store/sqlite.
+// worthSharing is how many bytes of copies a shared row must save. Such a row has
+// what the answers of a request have in common. It takes about as much time as
+// writing that many bytes: see BenchmarkShared in store/sqlite.
 const worthSharing = 2 << 10
 
-// addRequest keeps of the request, in record, what the policy allows.
+// addRequest adds to record the parts of the request that the policy allows.
 func (c *call) addRequest(record *trace.Record, policy definition.LogPolicy) {
 	switch policy {
 	case definition.LogContent:
@@ -34,8 +34,9 @@ func (c *call) addRequest(record *trace.Record, policy definition.LogPolicy) {
 	}
 }
 
-// addRequestToAll adds the request to the records of its answers. What they have
-// in common is written and redacted once, and kept once where it is worth that.
+// addRequestToAll adds the request to the records of its answers. The parts that
+// they have in common are written and redacted once. They are also stored once if
+// that saves at least worthSharing bytes.
 func (c *call) addRequestToAll() {
 	policy := definition.LogMetadata
 	for _, record := range c.records {
@@ -62,7 +63,7 @@ func (c *call) addRequestToAll() {
 		}
 	}
 	for _, record := range c.records {
-		c.workspace.redactRequest(record) // what is its own
+		c.workspace.redactRequest(record) // its own parts
 		if shared != nil {
 			record.Decision, record.Shared = decision, shared
 		} else {
@@ -71,7 +72,7 @@ func (c *call) addRequestToAll() {
 	}
 }
 
-// requestSize is how much a record has of the request, in bytes.
+// requestSize returns the size of the request's parts in a record, in bytes.
 func requestSize(record *trace.Record) int {
 	size := len(record.Metadata) + len(record.Context) + len(record.Variables)
 	for _, note := range record.Notes {
@@ -80,7 +81,7 @@ func requestSize(record *trace.Record) int {
 	return size
 }
 
-// copyRequest gives the record copies of what it may have of the request.
+// copyRequest copies to the record the parts of the request that it may have.
 func copyRequest(record, common *trace.Record) {
 	record.Notes = slices.Insert(record.Notes, 0, common.Notes...)
 	record.Metadata = append(record.Metadata[:0], common.Metadata...)
