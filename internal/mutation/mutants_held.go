@@ -67,7 +67,7 @@ func init() {
 		mutant{
 			ID: "no-room-is-no-json", In: "EventAnswer.Parse",
 			What: "an event that there is no memory for passes for one that is not JSON",
-			Old:  " || errors.Is(err, providers.ErrNoRoom)", New: "",
+			Old:  "errors.Is(err, providers.ErrNoRoom)", New: "false",
 			Tests: []string{"providers/openai", "providers/anthropic"}, Run: "WithoutMemory",
 		},
 	)

@@ -23,16 +23,16 @@ type piece struct {
 // readPiece reads a chunk of a stream or a whole answer: they differ in one
 // member's name. It notes in result what it says of the answer as a whole, and
 // joins a text that comes in parts in buffer, which it returns for the next one.
-func readPiece(k upstream.Call, v *fastjson.Value, result *providers.Result, buffer []byte) (piece, []byte) {
+func readPiece(k *upstream.Call, v *fastjson.Value, result *providers.Result, buffer []byte) (piece, []byte) {
 	p := piece{}
 	if v.Type() != fastjson.TypeObject {
-		if e := reported(k, v); e != nil {
+		if e := reported(*k, v); e != nil {
 			return piece{err: e}, buffer
 		}
 		return piece{err: k.Invalid("neither a completion nor an error")}, buffer
 	}
 	if hasError(v) {
-		return piece{err: reported(k, v)}, buffer
+		return piece{err: reported(*k, v)}, buffer
 	}
 	if model := v.GetStringBytes("model"); len(model) > 0 && result.Model != string(model) {
 		result.Model = string(model)
@@ -42,7 +42,7 @@ func readPiece(k upstream.Call, v *fastjson.Value, result *providers.Result, buf
 	if len(choices) == 0 {
 		// A chunk of usage alone, or an error in words of its own.
 		if v.Get("choices") == nil && v.Get("usage") == nil {
-			if e := reported(k, v); e != nil {
+			if e := reported(*k, v); e != nil {
 				return piece{err: e}, buffer
 			}
 		}
@@ -59,14 +59,14 @@ func readPiece(k upstream.Call, v *fastjson.Value, result *providers.Result, buf
 }
 
 // readChoice reads the choice of a piece.
-func readChoice(k upstream.Call, p *piece, choice *fastjson.Value, buffer []byte) []byte {
+func readChoice(k *upstream.Call, p *piece, choice *fastjson.Value, buffer []byte) []byte {
 	p.choice = true
 	message := choice.Get("delta")
 	if message == nil || message.Type() != fastjson.TypeObject {
 		message = choice.Get("message")
 	}
 	if call := message.Get("function_call"); call != nil && call.Type() != fastjson.TypeNull {
-		p.err = legacy(k)
+		p.err = legacy(*k)
 		return buffer
 	}
 	p.tools = message.GetArray("tool_calls")
@@ -83,7 +83,7 @@ func readChoice(k upstream.Call, p *piece, choice *fastjson.Value, buffer []byte
 		}
 	}
 	if word := choice.GetStringBytes("finish_reason"); len(word) > 0 && p.err == nil {
-		p.finish, p.err = finishReason(k, word)
+		p.finish, p.err = finishReason(*k, word)
 	}
 	return buffer
 }
@@ -91,7 +91,7 @@ func readChoice(k upstream.Call, p *piece, choice *fastjson.Value, buffer []byte
 // readParts joins the text of content that is a list of parts, as models of
 // Mistral that reason send it. Thoughts and references are no part of the
 // answer. What else a part may hold is not known, so it is not passed over.
-func readParts(k upstream.Call, p *piece, parts []*fastjson.Value, buffer []byte) []byte {
+func readParts(k *upstream.Call, p *piece, parts []*fastjson.Value, buffer []byte) []byte {
 	for _, part := range parts {
 		switch kind := string(part.GetStringBytes("type")); kind {
 		case "text":

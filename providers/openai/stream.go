@@ -98,7 +98,7 @@ func (s *stream) whole(v *fastjson.Value) (providers.Delta, error) {
 // take takes in a chunk, or a whole answer.
 func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 	var p piece
-	p, s.buffer = readPiece(s.Call, v, &s.result, s.buffer)
+	p, s.buffer = readPiece(&s.Call, v, &s.result, s.buffer)
 	if p.err != nil {
 		if s.result.FinishReason != "" && !p.choice {
 			return providers.Delta{}, s.complete()

@@ -80,37 +80,47 @@ func (a *EventAnswer) Ready() bool { return a.events.Buffered() }
 // one of both.
 func (a *EventAnswer) Event() (Event, error) {
 	if !a.begun {
-		a.begun = true
-		format, head, err := a.events.Format()
-		if err != nil {
-			return Event{}, err
-		}
-		switch format {
-		case FormatJSON:
-			body, err := a.Body.Whole(head)
-			return Event{Data: body, Whole: true}, err
-		case FormatHTML:
-			return Event{}, a.Invalid("a page of HTML, not "+a.what, a.Excerpt(head))
+		if event, err := a.first(); event.Whole || err != nil {
+			return event, err
 		}
 	}
-	event, err := a.events.Next()
-	if err == io.EOF {
-		a.Body.ended = true
+	if err := a.events.next(); err != nil {
+		a.Body.ended = err == io.EOF
+		return Event{}, err
 	}
-	return event, err
+	return Event{Name: a.events.name, Data: a.events.data}, nil
+}
+
+// first finds out the format, and reads an answer that is one JSON value.
+func (a *EventAnswer) first() (Event, error) {
+	a.begun = true
+	format, head, err := a.events.Format()
+	if err != nil {
+		return Event{}, err
+	}
+	switch format {
+	case FormatJSON:
+		body, err := a.Body.Whole(head)
+		return Event{Data: body, Whole: true}, err
+	case FormatHTML:
+		return Event{}, a.Invalid("a page of HTML, not "+a.what, a.Excerpt(head))
+	}
+	return Event{}, nil
 }
 
 // Parse parses an event's data: nil where it is blank. The value is valid until
 // the next call, or Close. The error is a *providers.Error where the data is not
 // JSON, or providers.ErrNoRoom where there is no memory for what it holds.
 func (a *EventAnswer) Parse(event Event) (*fastjson.Value, error) {
-	if len(bytes.TrimSpace(event.Data)) == 0 {
-		return nil, nil
-	}
 	v, err := a.Body.Parse(event.Data)
+	if err == nil {
+		return v, nil
+	}
 	switch {
-	case err == nil || errors.Is(err, providers.ErrNoRoom):
-		return v, err
+	case errors.Is(err, providers.ErrNoRoom):
+		return nil, err
+	case len(bytes.TrimSpace(event.Data)) == 0:
+		return nil, nil
 	case event.Whole:
 		return nil, a.Invalid("not JSON", a.Excerpt(event.Data))
 	case string(event.Name) == "error":

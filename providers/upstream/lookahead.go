@@ -60,17 +60,23 @@ func (l *Lookahead) Next(s Steps) (providers.Delta, error) {
 
 // step reads a step and makes its text whole.
 func (l *Lookahead) step(s Steps) (providers.Delta, error) {
-	if l.end == nil {
-		d, err := s.Step()
-		if err == nil {
-			d.Content = l.halves.join(d.Content)
-			return d, nil
-		}
-		if err != io.EOF {
-			return providers.Delta{}, err
-		}
-		l.end = err
+	if l.end != nil {
+		return l.rest()
 	}
+	d, err := s.Step()
+	if err == io.EOF {
+		l.end = err
+		return l.rest()
+	}
+	if err != nil {
+		return providers.Delta{}, err
+	}
+	d.Content = l.halves.join(d.Content)
+	return d, nil
+}
+
+// rest is what is held at the end, then the end.
+func (l *Lookahead) rest() (providers.Delta, error) {
 	if rest := l.halves.rest(); rest != "" {
 		return providers.Delta{Content: rest}, nil
 	}

@@ -57,6 +57,14 @@ func NewEventReader(r io.Reader, limit int) *EventReader {
 // ErrTooLarge over the limit, providers.ErrNoRoom where there is no memory for
 // more, or the reader's own; it stays.
 func (e *EventReader) Next() (Event, error) {
+	if err := e.next(); err != nil {
+		return Event{}, err
+	}
+	return Event{Name: e.name, Data: e.data}, nil
+}
+
+// next reads the next event into name and data.
+func (e *EventReader) next() error {
 	if e.clear {
 		e.reset()
 	}
@@ -71,11 +79,11 @@ func (e *EventReader) Next() (Event, error) {
 		done, err := e.take(line)
 		if err != nil {
 			e.err, e.start, e.end = err, 0, 0
-			return Event{}, err
+			return err
 		}
 		if done {
 			e.clear = true
-			return Event{Name: e.name, Data: e.data}, nil
+			return nil
 		}
 	}
 }
@@ -97,24 +105,24 @@ func (e *EventReader) Peek() ([]byte, error) {
 	}
 }
 
-// last returns the event at the end of the stream without a blank line.
-func (e *EventReader) last(err error) (Event, error) {
+// last reads the event at the end of the stream without a blank line.
+func (e *EventReader) last(err error) error {
 	if err != io.EOF {
-		return Event{}, err
+		return err
 	}
 	if e.end > e.start {
 		line := e.buf[e.start:e.end]
 		e.start, e.end, e.scanned = 0, 0, 0
 		if _, err := e.take(e.withoutMark(line)); err != nil {
 			e.err = err
-			return Event{}, err
+			return err
 		}
 	}
 	if !e.some {
-		return Event{}, err
+		return err
 	}
 	e.clear = true
-	return Event{Name: e.name, Data: e.data}, nil
+	return nil
 }
 
 func (e *EventReader) reset() {
