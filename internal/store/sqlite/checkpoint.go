@@ -12,17 +12,18 @@ const (
 	// without a sync.
 	checkpointEvery = time.Second
 
-	// longLog is from when on the log, in pages of 4 KiB, is to be begun anew.
+	// longLog is the length of the log, in pages of 4 KiB, at which it is restarted.
 	longLog = 4000
 
-	// backstopPages is the length at which the writer copies the log itself: the
-	// checkpoints of the background do not get through, or it would stay short.
+	// backstopPages is the length at which the writer copies the log itself: a log
+	// of this length shows that the checkpoints of the background do not get
+	// through.
 	backstopPages = 16000
 )
 
-// checkpoint copies what is in the log into the database as far as nobody still
-// needs the log, without holding anybody up, and syncs both. It returns the
-// length of the log, and how much of it was not copied, in pages.
+// checkpoint copies those pages of the log into the database that no reader needs,
+// and syncs both. It blocks neither readers nor the writer. It returns the length
+// of the log, and how much of it was not copied, in pages.
 // https://www.sqlite.org/pragma.html#pragma_wal_checkpoint
 func checkpoint(ctx context.Context, on queryer) (length, rest int, err error) {
 	var busy, copied int
@@ -51,15 +52,15 @@ func (s *Store) checkpointUntil(ctx context.Context, db *sql.DB) {
 			s.config.Logger.Warn("copying the log of the trace store into its database", "error", err)
 			s.written.Store(true)
 		case rest > 0 && length > longLog:
-			// The log is only begun anew at a moment when all of it is copied,
-			// which under load none is, unless the writer makes it.
+			// SQLite restarts the log only when all of it is copied. Under load
+			// that moment comes only if the writer makes it.
 			s.finishLog.Store(true)
 		}
 	}
 }
 
-// copyRestOfLog copies, between two commits, the little that a checkpoint left,
-// so that the next commit begins the log anew.
+// copyRestOfLog copies, between two commits, the little that a checkpoint left, so
+// that the next commit restarts the log.
 func (s *Store) copyRestOfLog(ctx context.Context) error {
 	if !s.finishLog.Swap(false) {
 		return nil

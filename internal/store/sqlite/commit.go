@@ -48,7 +48,7 @@ func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 	return nil
 }
 
-// usable reports whether what is written now would be found later.
+// usable fails if what is written now would not be found later.
 func (s *Store) usable() error {
 	if err := s.shared.damaged(s.file); err != nil {
 		return classify(err)
@@ -83,8 +83,8 @@ func (s *Store) setDurable(ctx context.Context, durable bool) error {
 	return nil
 }
 
-// transact runs work in a transaction. It is not database/sql's, which is made
-// anew each time with a goroutine and statements of its own.
+// transact runs work in a transaction by prepared statements. One of database/sql
+// would cost a goroutine and unprepared statements each time.
 func (s *Store) transact(ctx context.Context, work func() error) (err error) {
 	s.shared.turn.Lock()
 	defer s.shared.turn.Unlock()

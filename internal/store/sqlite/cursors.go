@@ -10,7 +10,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// activeSink is how far a sink has got that is drained to.
+// activeSink is a sink that a drain serves, and how far it has got.
 type activeSink struct {
 	name, workspace string
 	trace.Position
@@ -48,8 +48,8 @@ func readCursor(ctx context.Context, from queryer, sink string) (p trace.Positio
 	return p, err
 }
 
-// forgetErasures deletes the erasures from before the time that all sinks were
-// told of.
+// forgetErasures deletes the erasures from before the time that all sinks have
+// taken.
 func forgetErasures(ctx context.Context, conn *sql.Conn, before time.Time, sinks []activeSink) error {
 	const all = 1<<63 - 1
 	told := int64(all)

@@ -13,11 +13,11 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// errCheckFailed is wrapped by what SQLite's check of the file finds.
+// errCheckFailed is wrapped by the errors that SQLite's check of the file finds.
 var errCheckFailed = errors.New("the database is damaged")
 
 // checkUntil looks for damage in the background: reading a large file takes
-// seconds, for which nobody should have to wait.
+// seconds.
 // https://www.sqlite.org/pragma.html#pragma_quick_check
 func (s *Store) checkUntil(ctx context.Context) { _ = s.verify(ctx, "quick_check") }
 
@@ -37,9 +37,9 @@ func (r *Reader) verify(ctx context.Context, check string) error {
 	return err
 }
 
-// replace sets the damaged file aside, unless somebody else did, and begins a
-// new one, under the trace key of the old one where it can still be read: the
-// ids that callers hold stay valid.
+// replace sets the damaged file aside, unless another process did, and makes a new
+// one. The new one keeps the trace key of the old one if that can be read: the ids
+// that callers hold stay valid.
 func replace(ctx context.Context, config Config, path string, damaged os.FileInfo, damage error) (*Store, error) {
 	key, keyErr := salvageTraceKey(ctx, path)
 	aside, err := setAside(path, damaged)
@@ -67,8 +67,8 @@ func replace(ctx context.Context, config Config, path string, damaged os.FileInf
 	return store, nil
 }
 
-// setAside renames the damaged file, with its log, to a name that tells when. The
-// name is empty where another file is at the path by now.
+// setAside renames the damaged file, with its log, to a name with the time. It
+// returns an empty name if another file is at the path by now.
 func setAside(path string, damaged os.FileInfo) (aside string, err error) {
 	s := sharedOf(path)
 	s.moving.Lock()

@@ -7,9 +7,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// The members that the traces of one request share stand once, in a row of
-// decisions that these refer to by decision_id. It is written with the first of
-// them, in the same transaction, and a trigger deletes it with the last.
+// The members that the traces of one request share are stored once, in a row of
+// decisions to which the traces refer by decision_id. The row is written with the
+// first of them, in the same transaction, and a trigger deletes it with the last.
 
 // shown is what a trace shows of its decision, as the column shared has it. NULL
 // is nothing: the trace has members of its own.
@@ -27,7 +27,7 @@ func shownBy(r *trace.Record) shown {
 	return showsMetadata
 }
 
-// shownOf is what the column shared of a trace has.
+// shownOf returns the value of the column shared of a trace.
 func shownOf(r *trace.Record) any {
 	if r.Shared == nil {
 		return nil
@@ -35,8 +35,8 @@ func shownOf(r *trace.Record) any {
 	return shownBy(r)
 }
 
-// sharedMembers are the columns of a trace that may be those of its decision,
-// each with what it has to show for that.
+// sharedMembers are the columns that a trace may take from its decision, each with
+// the value of shared from which on it does.
 var sharedMembers = map[string]shown{"metadata": showsMetadata, "context": showsContent, "variables": showsContent}
 
 var (

@@ -10,6 +10,6 @@
 //
 // Each row has a seq that grows with each write of it and is never given out
 // again. An [Outbox] follows the rows of a workspace by it, to bring them to a
-// sink; [Erase] deletes what belongs to somebody, down to the bytes of the file.
+// sink; [Erase] deletes what is about one person, down to the bytes of the file.
 // Connections of one process take turns to write.
 package sqlite

@@ -37,8 +37,8 @@ func writerDSN(path string) dsn {
 			fmt.Sprintf("journal_size_limit(%d)", walLimit),
 			"temp_store(MEMORY)",
 			"trusted_schema(OFF)",
-			// What is deleted must not stand in the file: an erasure could not
-			// find what is left of a row that was replaced or moved before.
+			// Deleted content must not stay in the file: an erasure could not find
+			// what is left of a row that was replaced or moved before.
 			// FAST costs no more writing, and leaves free pages to the erasure.
 			"secure_delete(FAST)",
 		},

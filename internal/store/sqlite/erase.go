@@ -18,10 +18,9 @@ import (
 )
 
 const (
-	// What one transaction of an erasure deletes, in rows and in about how much
-	// content of them, in bytes, and what one query looks at, in rows: the writer
-	// of the file waits for the one, and the log can't be begun anew during the
-	// other.
+	// What one transaction of an erasure deletes, in rows and in bytes of their
+	// content (about), and what one query looks at, in rows. The writer of the file
+	// waits for the transaction. SQLite can't restart the log during the query.
 	eraseRows  = 500
 	eraseBytes = 1 << 20
 	eraseScan  = 20_000
@@ -34,20 +33,19 @@ const (
 	cleanTime = 20 * time.Second
 )
 
-// Erase deletes the traces that the selector chooses, the reports on them and
-// the replies that name them, of what was stored when it began, and keeps the
-// selector for the sinks, which are told of it. Nothing of what it deleted is
-// left in the bytes of the file and its log when it returns without an error;
-// after an error it may be called again. A reply whose trace the retention had
-// deleted before is not found; it goes when it is a day old.
+// Erase deletes the traces that the selector chooses, the reports on them and the
+// replies that name them, of what was stored when it began. It keeps the selector
+// for the sinks, to which it is delivered. When Erase returns without an error,
+// nothing of what it deleted is left in the bytes of the file and its log; after
+// an error it may be called again. It does not find a reply whose trace the
+// retention deleted before: that reply expires within a day.
 //
-// The ids of the traces stay in the lists by which traces are found by their key
-// and their API key, until no trace of the file is as old. An id tells when its
-// trace began, and its kind.
+// The ids of the traces stay in the posting lists until no trace of the file is as
+// old. An id holds the time at which its trace began, and its kind.
 //
-// It works on a connection of its own, a little at a time, also while a Store
-// writes to the file. What is written meanwhile, such as the end of a call that
-// is under way, is another erasure's.
+// Erase works on a connection of its own, a little at a time, also while a Store
+// writes to the file. What is written meanwhile, such as the end of a call, belongs
+// to the next erasure.
 func Erase(ctx context.Context, path string, selector trace.Selector) (trace.Erased, error) {
 	if err := selector.Validate(); err != nil {
 		return trace.Erased{}, err
@@ -90,8 +88,8 @@ func erase(ctx context.Context, path string, selector trace.Selector) (_ trace.E
 	return e.erased, sameFile(path, file) // or the next one's is still to be erased
 }
 
-// erasure is one that is under way. What it found stands in tables of its
-// connection alone, in memory.
+// erasure is an erasure that is under way. It keeps what it found in temporary
+// tables of its connection, in memory.
 type erasure struct {
 	conn     *sql.Conn
 	turn     *sync.Mutex
@@ -120,9 +118,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?)`, time.Now().UnixMilli(), e.selector.Workspace, tex
 	})
 }
 
-// find gathers the ids of the traces before any is deleted: a trace is often
-// known by its reports alone. The last report that tells whose a trace is stands
-// beside it, unless only its own row does.
+// find gathers the ids of the traces before any is deleted: often only a report
+// says whose a trace is. named_by is the last such report of a trace, and NULL if
+// only the trace's own row says so.
 func (e *erasure) find(ctx context.Context) error {
 	match := e.selector.Match()
 	if e.selector.ConversationID != "" {
@@ -132,7 +130,7 @@ func (e *erasure) find(ctx context.Context) error {
 		}
 		match = trace.MetadataMatch{Name: "conversation_id", Value: string(value)}
 	}
-	// The reports come second: they set named_by where the trace's row tells too.
+	// The reports come second: they set named_by also where the trace's row says so.
 	if err := e.findByMetadata(ctx, tracesTable, "NULL", match); err != nil {
 		return err
 	}
@@ -153,10 +151,10 @@ SELECT n, seq FROM replies CROSS JOIN doomed USING (trace_id) WHERE workspace = 
 	return err
 }
 
-// named ends the insertion into doomed of what may stand there already.
+// named ends an insertion into doomed of traces that may be in it already.
 const named = " ON CONFLICT (trace_id) DO UPDATE SET named_by = excluded.named_by"
 
-// findByMetadata reads the whole table, in pieces.
+// findByMetadata reads the whole table, eraseScan rows at a time.
 func (e *erasure) findByMetadata(ctx context.Context, t *table, namedBy string, match trace.MetadataMatch) error {
 	var where clauses
 	if err := where.metadata(t.metadata, []trace.MetadataMatch{match}); err != nil {
@@ -180,8 +178,9 @@ func (e *erasure) findByMetadata(ctx context.Context, t *table, namedBy string, 
 	return nil
 }
 
-// What is to be deleted with the doomed traces, from where the nth of them and
-// the row seq of it were: a few rows each time, however many one trace has.
+// Keyset-paged queries for the replies, reports and traces that are to be deleted;
+// (?1, ?2) is the last row that was seen, by the number of its trace and its seq.
+// A trace may have any number of reports and replies.
 const (
 	doomedReplies = `
 SELECT n, r.seq, octet_length(body)
@@ -207,9 +206,9 @@ FROM doomed CROSS JOIN traces AS t ON t.id = trace_id
 WHERE n >= ?1 AND (n > ?1 OR t.seq > ?2) AND t.seq <= ?3 AND workspace = ?4
 ORDER BY n, t.seq LIMIT ?5`
 
-// delete deletes what was found, a little in each transaction. What tells whose
-// the traces are goes last, or who tries again would not find the rest: their own
-// rows after the replies and the reports, and only then the reports in named_by.
+// delete deletes what was found, a little in each transaction: the replies, the
+// reports, the traces' own rows and last the reports in named_by. What says whose
+// the traces are goes last, so that an erasure that is tried again finds the rest.
 func (e *erasure) delete(ctx context.Context) error {
 	const everyReply = 1<<63 - 1
 	allButNaming := strings.Replace(doomedReports, "ORDER BY", "AND m.seq IS NOT named_by ORDER BY", 1)
@@ -293,9 +292,9 @@ func (e *erasure) deleteRows(ctx context.Context, remove string, rows []doomedRo
 	return deleted, nil
 }
 
-// copyLog copies the log into the database once it has become long by what was
-// deleted, most of it in nobody's way, so that the next transaction begins it
-// anew. Else one would copy it while the writer waits.
+// copyLog copies the log into the database once deletions have made it long, most
+// of it beside the writer, so that the next transaction restarts the log.
+// Otherwise a commit would copy it while the writer waits.
 func (e *erasure) copyLog(ctx context.Context, deleted []doomedRow) error {
 	for _, r := range deleted {
 		e.logged += 1 + r.size/pageBytes
@@ -327,7 +326,7 @@ func (e *erasure) transact(ctx context.Context, work func(*sql.Tx) error) error 
 	return tx.Commit()
 }
 
-// clean takes what was deleted out of the bytes of the file and of its log.
+// clean removes what was deleted from the bytes of the file and of its log.
 func (e *erasure) clean(ctx context.Context) error {
 	err := e.wipeGaps(ctx)
 	ctx, cancel := context.WithTimeoutCause(ctx, cleanTime, errors.New("others use the file and its log without a pause"))
@@ -345,8 +344,8 @@ func (e *erasure) clean(ctx context.Context) error {
 	return nil
 }
 
-// dropFreePages gives all free pages back to the file system. A copy of a row
-// may stand in one that was moved before the erasure.
+// dropFreePages gives all free pages back to the file system. A page that was
+// moved before the erasure may hold a copy of a row.
 func (e *erasure) dropFreePages(ctx context.Context) error {
 	for {
 		free, err := queryInt(ctx, e.conn, "PRAGMA freelist_count")
@@ -366,7 +365,7 @@ func (e *erasure) emptyLog(ctx context.Context) error {
 		return err
 	}
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		if _, _, err := checkpoint(ctx, e.conn); err != nil { // most of it, in nobody's way
+		if _, _, err := checkpoint(ctx, e.conn); err != nil { // most of it, beside the writer
 			return err
 		}
 		var busy, length, copied int

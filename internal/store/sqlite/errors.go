@@ -33,9 +33,9 @@ func isCorrupt(err error) bool {
 	return ok && isDamage(e.Code()) || errors.Is(err, errCheckFailed)
 }
 
-// isDamage reports whether an SQLite result code says so. A read that failed tells
-// of the disk, or of a moment, and not of the file, unless it found less than the
-// file, or its log, must hold.
+// isDamage reports whether an SQLite result code says that the file is damaged. A
+// read that failed may be the disk's fault, or a passing one; it is damage if it
+// found less than the file, or its log, must hold.
 func isDamage(code int) bool {
 	switch code & 0xff {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:

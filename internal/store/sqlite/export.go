@@ -27,9 +27,9 @@ const (
 // traces have; the conversation, the chain, the caller's key and the metadata
 // are then those of the metrics. It ends with the first error of yield.
 //
-// The file is read a little at a time, and not while yield runs: however long an
-// export takes, it holds nobody up. What is written or deleted meanwhile is
-// exported or not.
+// Export reads the file a little at a time, and not while yield runs: a long
+// export blocks no checkpoint and no writer. What is written or deleted meanwhile
+// may be exported or not.
 func (r *Reader) Export(ctx context.Context, f trace.Filter, yield func(*trace.Record, []trace.Metrics) error) error {
 	if err := f.Validate(); err != nil {
 		return err
@@ -161,8 +161,9 @@ ORDER BY trace_id`, source.index, source.and(), where.and()), slices.Concat(sour
 	return ids, end, more, err
 }
 
-// metricsOf reads the metrics of the first of records, of as many as there is
-// room for, and tells of how many. The records are in the order of their ids.
+// metricsOf reads the metrics of the first records, of as many as there is room
+// for, and returns how many records that are. The records are in the order of
+// their ids.
 func (r *Reader) metricsOf(ctx context.Context, records []*trace.Record) (of map[trace.ID][]trace.Metrics, ready int, err error) {
 	if len(records) == 0 {
 		return nil, 0, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// The columns of traces and metrics, and their values, are those of the fields
-// of package trace, which names each member once.
+// The columns of traces and metrics, and their values, come from the fields of
+// package trace, which names each member once.
 
 // decisionFields are the members by which a record refers to what it shares.
 var decisionFields = []trace.Field[trace.Record]{
@@ -20,10 +20,10 @@ var decisionFields = []trace.Field[trace.Record]{
 	{Column: "shared", At: shownOf},
 }
 
-// Binding is a quarter of an insert's cost, so a record is inserted by the first
-// of these lists that has all of it: what a configuration's evaluation has, what
-// one has beside that of a prompt, or of a request with several keys, and what
-// comes from an upstream call, which is the rest.
+// Binding is a quarter of an insert's cost, so a record is inserted by the
+// shortest of three lists that has all of its members: those of a configuration's
+// evaluation; these and those of a prompt's, or of a request with several keys;
+// all, as for an upstream call. A new member is in the last.
 var (
 	answerMembers = []string{
 		"trace_id", "time", "workspace", "kind", "key", "state", "api_key", "version", "revision", "row", "variant",
@@ -39,8 +39,8 @@ var (
 	traceColumns = columnsOf(traceFields)
 )
 
-// A list of traces shows what is not content. Content can be megabytes, and is
-// only read where it is asked for.
+// A list of traces shows what is not content. Content can be megabytes, and is read
+// only for one trace, exports and sinks.
 var (
 	shortFields = slices.Concat(slices.DeleteFunc(slices.Clone(trace.RecordFields), isContent), decisionFields[:1])
 	wholeFields = slices.Concat(shortFields, slices.DeleteFunc(slices.Clone(trace.RecordFields), isShort))
@@ -91,8 +91,7 @@ func shownColumns(fields []trace.Field[trace.Record]) string {
 	return strings.Join(append(columns, notesOfDecision), ", ")
 }
 
-// textBytes is the expression of how many bytes the texts in a row of a table
-// take that are of any size.
+// textBytes returns the expression for the bytes of the unbounded texts in a row.
 func textBytes[T any](fields []trace.Field[T]) string {
 	var terms []string
 	for i, column := range columnsOf(fields) {
@@ -104,8 +103,8 @@ func textBytes[T any](fields []trace.Field[T]) string {
 	return strings.Join(terms, " + ")
 }
 
-// bindAll appends the values of fields. Where values has the row before, a text
-// that is the same there is not allocated again.
+// bindAll appends the values of fields. If values ends with the row before, a text
+// that is the same in it is not allocated again.
 func bindAll[T any](values []any, fields []trace.Field[T], of *T) ([]any, error) {
 	before := len(values) - len(fields)
 	for i := range fields {
@@ -134,8 +133,8 @@ func bindAll[T any](values []any, fields []trace.Field[T], of *T) ([]any, error)
 	return values, nil
 }
 
-// bind is the value of the column of a field that is no *string. What is absent is stored as NULL. The
-// values have the types that the driver takes as they are.
+// bind returns the value of the column of a field that is no *string: NULL for an
+// absent member. The values have types that the driver does not convert.
 func bind[T any](f *trace.Field[T], at any, of *T) (any, error) {
 	if f.Known != nil && !*f.Known(of) {
 		return nil, nil
@@ -244,8 +243,7 @@ func jsonArray[T any](list []T) (any, error) {
 	return string(encoded), err
 }
 
-// scanFields reads the columns of fields of a row into a T. Before them stand
-// the columns that go to first, and after them those that go to last.
+// scanFields reads a row into a T: the columns of first, of fields and of last.
 func scanFields[T any](scan func(...any) error, fields []trace.Field[T], into *T, first []any, last ...any) error {
 	values := make([]any, len(fields))
 	to := slices.Grow(first, len(fields)+len(last))

@@ -9,11 +9,11 @@ import (
 	"slices"
 )
 
-// SQLite zeroes what is deleted from a page, but not what it leaves behind when
-// it deals the cells of neighbouring pages out anew: a copy of a row may stand
-// between the cells of a page that the row has left, long before it is erased
-// from the other. What is between the cells belongs to nobody, so it can be
-// overwritten. https://www.sqlite.org/fileformat2.html#b_tree_pages
+// SQLite zeroes what is deleted from a page, but not what it leaves behind when it
+// redistributes the cells of neighbouring pages: a copy of a row may remain between
+// the cells of a page that the row has left, long before the row is erased. Bytes
+// between the cells are unused, so they can be overwritten.
+// https://www.sqlite.org/fileformat2.html#b_tree_pages
 
 // wipePages is how many pages one transaction overwrites at most.
 const wipePages = 128
@@ -34,7 +34,7 @@ func (e *erasure) wipeGaps(ctx context.Context) error {
 		return err
 	}
 	perMap := size / 5
-	for first := int64(2); ; first += perMap + 1 { // a map and the pages that it tells of
+	for first := int64(2); ; first += perMap + 1 { // a map and the pages that it describes
 		count, err := queryInt(ctx, e.conn, "PRAGMA page_count")
 		if err != nil || first > count {
 			return err
@@ -47,7 +47,7 @@ func (e *erasure) wipeGaps(ctx context.Context) error {
 			return err
 		}
 		if first == 2 {
-			pages = append(pages, 1) // the root of the schema, which no map tells of
+			pages = append(pages, 1) // the root of the schema, which no map describes
 		}
 		gaps, err := gapsIn(ctx, e.conn, pages)
 		if err != nil {
@@ -73,9 +73,9 @@ func (e *erasure) wipeGaps(ctx context.Context) error {
 	}
 }
 
-// remake writes the file anew, once: one that no Store made, but SQLite's shell
-// out of a damaged one, does not tell what its pages are for, nor can it give
-// free ones back.
+// remake rewrites a file once that no Store made, such as one that SQLite's shell
+// recovered from a damaged one: it has no map of its pages and can't give free ones
+// back.
 func (e *erasure) remake(ctx context.Context) error {
 	e.turn.Lock()
 	defer e.turn.Unlock()
@@ -86,7 +86,7 @@ func (e *erasure) remake(ctx context.Context) error {
 	return err
 }
 
-// The kinds of pages, as maps tell them, that are parts of trees.
+// The kinds of pages, as maps have them, that are parts of trees.
 // https://www.sqlite.org/fileformat2.html#pointer_map_or_ptrmap_pages
 const (
 	rootPage  = 1
@@ -112,7 +112,7 @@ func treePages(ctx context.Context, on querier, first, last, size int64) (pages 
 	return pages, nil
 }
 
-// pageImage is what stands in a page.
+// pageImage is the content of a page.
 type pageImage struct {
 	number int64
 	data   []byte
@@ -129,7 +129,7 @@ func readPages(ctx context.Context, on querier, numbers []int64) ([]pageImage, e
 	}, "SELECT pgno, data FROM sqlite_dbpage WHERE pgno IN (SELECT value FROM json_each(?))", string(list))
 }
 
-// gapsIn returns the pages in which something stands that no cell uses.
+// gapsIn returns the pages with bytes that no cell uses and that are not zero.
 func gapsIn(ctx context.Context, on querier, numbers []int64) (gaps []pageImage, err error) {
 	for some := range slices.Chunk(numbers, wipePages) {
 		pages, err := readPages(ctx, on, some)

@@ -39,7 +39,7 @@ type inserter struct {
 	args      []any // of the rows that wait
 }
 
-// add takes a row, whose values stand in args from its length before on.
+// add takes a row. args is i.args with the values of the row appended.
 func (i *inserter) add(ctx context.Context, args []any) error {
 	i.args = args
 	if len(i.args) < rowsAtOnce*i.columns {

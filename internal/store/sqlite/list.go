@@ -91,8 +91,8 @@ func (r *Reader) Traces(ctx context.Context, f trace.Filter, before trace.ID, li
 	}
 }
 
-// listSources are what a list may be read from. Each has all that the filter
-// selects, and much else.
+// listSources are the sources that a list may be read from. Each has all traces
+// that the filter selects, and others.
 type listSources struct {
 	index  source
 	posted []postingSource
@@ -114,8 +114,8 @@ type listWindow struct {
 }
 
 // furthest returns the window of the next count traces after from of the source
-// whose window ends furthest back: the one that has the fewest there. Which that
-// is may change from one window to the next.
+// whose window ends furthest back: it has the fewest traces there. Another source
+// may have the next window.
 func (l *listSources) furthest(ctx context.Context, on querier, from, limit trace.ID, count int) (best listWindow, err error) {
 	if l.index.some() || len(l.posted) == 0 {
 		best = listWindow{from: from, index: &l.index}

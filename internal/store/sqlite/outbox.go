@@ -17,18 +17,18 @@ const (
 	// maxDeliveryBytes is about how much content one delivery holds.
 	maxDeliveryBytes = 4 << 20
 
-	// What one delivery looks at, in rows of each table, before it gives up to
-	// find some of its workspace.
+	// deliveryScan is how many rows of each table one delivery looks at to find
+	// some of its workspace.
 	deliveryScan = 20_000
 )
 
-// Outbox is what a sink is to be brought of the rows of one workspace, in the
-// order in which they were written. It is independent of the Store that writes
-// the file, on connections of its own.
+// Outbox yields one workspace's rows in the order in which they were written, for
+// one sink. It has connections of its own, apart from those of the Store that
+// writes the file.
 //
 // Pending may be called concurrently with the other methods, which are for one
-// goroutine. They fail with recorder.ErrBroken when the file was replaced: the
-// outbox must then be closed and opened anew.
+// goroutine. They fail with recorder.ErrBroken when the file was replaced: close
+// the outbox and open it again.
 type Outbox struct {
 	path            string
 	file            os.FileInfo // of the file that was opened
@@ -37,9 +37,9 @@ type Outbox struct {
 	reader, writer  *sql.DB
 }
 
-// OpenOutbox opens the outbox of a sink, whose name must be WORKSPACE/NAME. The
-// file is made by the Store; that it is not there yet, or not up to date, is an
-// error, and worth another try.
+// OpenOutbox opens the outbox of a sink, whose name must be WORKSPACE/NAME. It
+// fails if the file is missing or not up to date. Try again then: the Store makes
+// the file.
 func OpenOutbox(ctx context.Context, path, workspace, sink string) (_ *Outbox, err error) {
 	if workspaceOf(sink) != workspace || workspace == "" {
 		return nil, fmt.Errorf("the sink %q must be named %s/NAME, for its workspace", sink, workspace)
@@ -99,8 +99,8 @@ func checkSchema(ctx context.Context, from queryer) error {
 	return nil
 }
 
-// makeStoreID gives the store an id unless it has one. Those who keep copies of
-// its rows know the rows of one store from those of another by it.
+// makeStoreID gives the store an id unless it has one. A place that keeps copies
+// of rows distinguishes stores by it.
 func makeStoreID(ctx context.Context, conn *sql.Conn) error {
 	fresh := make([]byte, len(Outbox{}.storeID))
 	rand.Read(fresh)
@@ -114,8 +114,8 @@ func (o *Outbox) usable() error { return sameFile(o.path, o.file) }
 // StoreID is the id of the store, given to it when it was made.
 func (o *Outbox) StoreID() [16]byte { return o.storeID }
 
-// Position returns the stored position of the sink. That of a new sink is zero:
-// it gets what the store holds from before, too.
+// Position returns the stored position of the sink. A new sink is at zero: it also
+// gets what the store holds from before.
 func (o *Outbox) Position(ctx context.Context) (trace.Position, error) {
 	if err := o.usable(); err != nil {
 		return trace.Position{}, err
@@ -124,9 +124,8 @@ func (o *Outbox) Position(ctx context.Context) (trace.Position, error) {
 	return p, classify(err)
 }
 
-// Advance moves the sink's position, which may also be back, to redeliver what
-// the sink lost. It fails with trace.ErrMoved when the stored position is not
-// from.
+// Advance moves the sink's position, also back, to redeliver what the sink lost. It
+// fails with trace.ErrMoved when the stored position is not from.
 func (o *Outbox) Advance(ctx context.Context, from, to trace.Position) error {
 	if err := o.usable(); err != nil {
 		return err
@@ -163,9 +162,9 @@ func readGreatest(ctx context.Context, from queryer) (p trace.Position, err erro
 	return p, err
 }
 
-// Pending tells how far the sink is behind: about how many rows it has yet to
-// have, those of other workspaces among them, and the time of the oldest, zero
-// where there is none.
+// Pending returns how far the sink is behind: about how many rows it has not taken,
+// including rows of other workspaces, and the time of the oldest, zero if there is
+// none.
 func (o *Outbox) Pending(ctx context.Context) (rows int64, oldest time.Time, err error) {
 	if err := o.usable(); err != nil {
 		return 0, time.Time{}, err
@@ -229,8 +228,8 @@ func (o *Outbox) Next(ctx context.Context, from trace.Position, limit int) (*tra
 }
 
 func (o *Outbox) next(ctx context.Context, from trace.Position, limit int) (_ *trace.Delivery, err error) {
-	// One transaction, or what is deleted between two queries may be taken for
-	// an erasure that was before it.
+	// One transaction: otherwise what is deleted between two queries may seem to
+	// belong to an earlier erasure.
 	tx, err := o.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, err
@@ -281,8 +280,8 @@ type gathering struct {
 	rows, bytes int
 }
 
-// nextErasure returns the workspace's next erasure, and the position after it:
-// nothing that was written later may be delivered before it.
+// nextErasure returns the workspace's next erasure, and the position after it.
+// Nothing that was written after an erasure may be delivered before it.
 func (n *gathering) nextErasure(ctx context.Context, after int64) (*trace.Erasure, trace.Position, error) {
 	var (
 		e                           trace.Erasure
@@ -347,9 +346,9 @@ func (n *gathering) metrics(ctx context.Context, from, to int64) (int64, error) 
 	})
 }
 
-// gather adds the workspace's rows of a table after from, up to and with to, as
-// far as there is room and it need not look too long. It returns how far it got.
-// add adds one row and returns the size of its content.
+// gather adds the workspace's rows of a table after from, up to and including to.
+// It ends when the delivery is full, or after deliveryScan rows, and returns how
+// far it got. add adds one row and returns the size of its content.
 func (n *gathering) gather(ctx context.Context, table, columns string, from, to int64,
 	add func(scan func(...any) error, seq *int64) (int, error),
 ) (reached int64, err error) {
@@ -377,7 +376,7 @@ func (n *gathering) gather(ctx context.Context, table, columns string, from, to 
 	reached = from
 	for n.rows > 0 && n.bytes > 0 {
 		if !rows.Next() {
-			// There are no more of this workspace, as far as the window.
+			// The window has no more of this workspace.
 			return window, rows.Err()
 		}
 		size, err := add(rows.Scan, &reached)

@@ -110,9 +110,9 @@ func (p *posting) rows() (n int) {
 	return n
 }
 
-// catchUp reads some of the traces until counted that were not posted when they
-// were counted: by an earlier version, another process, or one that ended before
-// it wrote them.
+// catchUp reads some of the traces up to counted that were counted and not posted:
+// by an earlier version, by another process, or by one that ended before it wrote
+// their lists.
 func (p *posting) catchUp(ctx context.Context, on querier, counted int64) (behind bool, err error) {
 	cursor, err := queryInt(ctx, on, "SELECT traces FROM cursors WHERE sink = ?", postingsCursor)
 	if err != nil {
@@ -134,8 +134,8 @@ func (p *posting) catchUp(ctx context.Context, on querier, counted int64) (behin
 }
 
 // writePostings writes what was read, a few lists in each transaction, and moves
-// the cursor in the last. Who is cut off, or finds the cursor moved by another
-// process, has written lists that are there twice.
+// the cursor in the last one. If it is interrupted, or another process moved the
+// cursor, some lists are written twice. Readers drop duplicates.
 func (k *statsKeeper) writePostings(ctx context.Context) error {
 	names := slices.Collect(maps.Keys(k.posting.lists))
 	for done := false; !done; {
@@ -150,8 +150,8 @@ func (k *statsKeeper) writePostings(ctx context.Context) error {
 	return nil
 }
 
-// written begins anew after what was written. The lists of a few keys keep their
-// memory: it is what they need again.
+// written forgets what was written. Up to postLists lists keep their memory: they
+// need it again.
 func (p *posting) written() {
 	p.from = p.until
 	if len(p.lists) > postLists {
@@ -235,9 +235,9 @@ type postingSource struct {
 	unposted []trace.ID // those of no list yet
 }
 
-// postingSources are the lists that have every trace which the filter selects:
-// none where it asks for no key, or for an API key whose name would be torn in
-// two when it is posted, or where too much is not posted yet.
+// postingSources returns the lists that have every trace which the filter selects.
+// It returns none if the filter asks for no key, or for an API key whose name holds
+// nameSeparator, or if too many traces are not posted yet.
 func postingSources(ctx context.Context, on querier, f *trace.Filter) ([]postingSource, error) {
 	if f.Key == "" && f.APIKey == "" || strings.Contains(f.APIKey, nameSeparator) {
 		return nil, nil
@@ -370,8 +370,8 @@ postings WHERE workspace = ?1 AND field = ?2 AND value = ?3 AND last < coalesce(
 			if some == 0 { // known without a lock
 				break
 			}
-			// What is the oldest is asked in the same transaction: another process
-			// may write lists too, and traces that began before all others.
+			// The same transaction looks up the oldest trace: another process may
+			// write lists too, and traces that began before all others.
 			if err := k.execute(ctx, "DELETE FROM "+old+fmt.Sprintf(`
 AND (last, written) IN (SELECT last, written FROM postings WHERE workspace = ?1 AND field = ?2 AND value = ?3 ORDER BY last LIMIT %d)`, expireLists), args...); err != nil {
 				return err

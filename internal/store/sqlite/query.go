@@ -12,8 +12,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// scanRecord reads a row of shortList or, if whole, of wholeList. Before its
-// columns stand those that go to first.
+// scanRecord reads a row of the columns of first and of shortList or, if whole, of
+// wholeList.
 func scanRecord(scan func(...any) error, whole bool, first ...any) (*trace.Record, error) {
 	fields := shortFields
 	if whole {
@@ -75,7 +75,7 @@ const cutAnswers = "finish_reason NOT IN ('stop', 'tool_calls')"
 func conditions(f *trace.Filter) (clauses, error) {
 	var c clauses
 	if f.Kind != 0 {
-		// The kind stands in the id too, and so in every index.
+		// The id holds the kind, and so does every index.
 		low, high := f.Kind.IDBytes()
 		c.add("substr(id, 7, 1) IN (?, ?)", []byte{low}, []byte{high})
 		c.equal("kind", f.Kind.String())
@@ -121,7 +121,7 @@ func (c *clauses) metadata(metadata string, matches []trace.MetadataMatch) error
 		switch value := value.(type) {
 		case string:
 			// Reading JSON is dear, looking for text is not: without a
-			// backslash, a string stands there as it is.
+			// backslash, JSON has a string as it is.
 			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
 				c.add("instr(" + metadata + `, '\')`)
 			} else {

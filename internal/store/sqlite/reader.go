@@ -98,8 +98,7 @@ func reportSize(m *trace.Metrics) int {
 	return size
 }
 
-// scanMetrics reads a row of metricsList. Before its columns stand those that go
-// to first.
+// scanMetrics reads a row of the columns of first and of metricsList.
 func scanMetrics(scan func(...any) error, first ...any) (m trace.Metrics, err error) {
 	return m, scanFields(scan, trace.MetricsFields, &m, first)
 }

@@ -16,7 +16,7 @@ var replyColumns = []string{
 }
 
 var (
-	// keepReplySQL changes no row where a reply stands that has not expired.
+	// keepReplySQL does not change a reply that has not expired.
 	keepReplySQL = insertSQL("INSERT", "replies", replyColumns, 1) + fmt.Sprintf(`
 ON CONFLICT (workspace, route, key) DO UPDATE SET
 	digest = excluded.digest, time_ms = excluded.time_ms, trace_id = excluded.trace_id,
@@ -28,7 +28,7 @@ WHERE time_ms <= excluded.time_ms - %d`, trace.ReplyLifetime.Milliseconds())
 		strings.Join(replyColumns[3:len(replyColumns)-1], ", "))
 )
 
-// keepReply stores r, or finds the reply that stands under its key.
+// keepReply stores r, or finds the reply that is kept under its key.
 func (s *statements) keepReply(ctx context.Context, r *trace.Reply) error {
 	var traceID any
 	if r.TraceID != (trace.ID{}) {

@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// replySharePart is which part of the file's size replies may take: one in
-	// so many. They are of use for a day; traces and metrics are what the file
-	// is for, and must not go for their sake.
+	// replySharePart is the divisor of the file's size that gives the share of
+	// replies. They are of use for a day; the file is for traces and metrics, which
+	// must not be deleted for replies.
 	replySharePart = 10
 
 	// defaultReplyShare is what they may take of a file without a size, in bytes.
 	defaultReplyShare = 1 << 30
 
-	// replyKeyPart is which part of that share the replies of one API key may
-	// take: one in so many, so that none evicts those of the others.
+	// replyKeyPart is the divisor of that share that gives the part of one API key,
+	// so that no key evicts the replies of others.
 	replyKeyPart = 4
 
-	// replyOverhead is about what a reply takes in the file beside its body and
-	// its key, which stands in an index too, in bytes. It is how the ceilings in
-	// bytes are such of numbers as well.
+	// replyOverhead is about what a reply takes in the file, in bytes, besides its
+	// body and its key, which is in an index too. By it a ceiling in bytes also
+	// bounds the number of replies.
 	replyOverhead = 256
 )
 
@@ -42,7 +42,7 @@ func (s *Store) replyShare() int64 {
 	return defaultReplyShare
 }
 
-// replyOwner is whose replies are counted together.
+// replyOwner is the API key of a workspace whose replies are counted together.
 type replyOwner struct{ workspace, apiKey string }
 
 // replyTotal is what the replies of an API key take.

@@ -19,8 +19,8 @@ const (
 	deleteRows  = 500
 	vacuumPages = 256
 
-	// erasureLifetime is how long it is remembered that something was erased. A
-	// sink's database that is restored from an older copy must be told again.
+	// erasureLifetime is how long the store keeps erasures. A sink's database that
+	// is restored from an older copy needs them again.
 	erasureLifetime = 30 * 24 * time.Hour
 )
 
@@ -54,7 +54,7 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err err
 	return more, classify(err)
 }
 
-// deleteOld deletes some of what its age is over, and reports whether there is
+// deleteOld deletes some of what is beyond its age, and reports whether there is
 // more.
 func (s *Store) deleteOld(ctx context.Context, now time.Time) (more bool, err error) {
 	err = s.transact(ctx, func() error {
@@ -118,9 +118,9 @@ func scanRow(scan func(...any) error) (r row, err error) {
 	return r, err
 }
 
-// deleteDelivered deletes some of the rows before cutoff that every sink of
-// their workspace has, and reports whether there may be more. What is spared is
-// passed over for the rest of this maintenance.
+// deleteDelivered deletes some of the rows before cutoff that every sink of their
+// workspace has, and reports whether there may be more. It skips a row that it
+// spared for the rest of this maintenance.
 func (s *Store) deleteDelivered(ctx context.Context, t *table, cutoff trace.ID, sinks []activeSink) (more bool, err error) {
 	from := s.spared[t]
 	old, err := collect(ctx, s.conn, scanRow, fmt.Sprintf(

@@ -6,14 +6,15 @@ import (
 	"sync"
 )
 
-// shared is what the connections of this process to the file of a path have in
-// common, whoever opened them.
+// shared is what all connections of this process to the file of a path have in
+// common.
 type shared struct {
 	path string
 
-	// turn is taken by whoever begins to write. SQLite's own lock, which is
-	// between processes, is polled for: beside a busy writer it would hardly be
-	// had, and a writer that found it taken would sleep for longer than it is held.
+	// A connection takes turn before it writes. SQLite polls for its own lock,
+	// which is between processes: beside a busy writer another connection would
+	// hardly get it, and a writer that found it taken would sleep for longer than
+	// it is held.
 	turn sync.Mutex
 
 	// moving keeps connections from being opened while the file and its log are
@@ -44,8 +45,8 @@ func sharedOf(path string) *shared {
 
 func turnOf(path string) *sync.Mutex { return &sharedOf(path).turn }
 
-// found notes that file is damaged, and tells the stores that write to it. What
-// becomes of a file that was moved away is nobody's concern.
+// found notes that file is damaged, and breaks the stores that write to it. It
+// ignores a file that was moved away.
 func (s *shared) found(file os.FileInfo, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

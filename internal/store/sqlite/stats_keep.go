@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// How often it is looked whether there is something to count. A step costs
-	// as much for few rows as for many, in the same slots: fewer than worthCounting
-	// wait for statsEvery. What waits is read with each answer.
+	// The keeper looks every statsLook whether there are rows to count. A step
+	// costs as much for few rows as for many in the same slots: fewer than
+	// worthCounting wait for statsEvery. Each answer reads the rows that wait.
 	statsLook     = time.Second
 	statsEvery    = 10 * time.Second
 	worthCounting = 4096
@@ -35,8 +35,8 @@ const (
 	// always another look, and closing the store waits for it.
 	statsBusyMillis = 250
 
-	// settled is how old metrics are counted at the earliest. They may be stored
-	// before their trace, and are counted under it.
+	// settled is the least age of metrics that are counted. They may be stored
+	// before their trace, under which they count.
 	settled = 2 * time.Second
 
 	// statsExpireEvery is how often statistics beyond the retention are deleted.
@@ -47,9 +47,9 @@ const (
 // sinks have a slash in it.
 const statsCursor = "stats"
 
-// keepStats counts in the background, on a connection of its own. The cursor
-// moves in the transaction that adds what was counted, so each row counts once,
-// whatever happens; of several processes on the file, one adds.
+// keepStats counts in the background, on a connection of its own. The transaction
+// that adds what was counted also moves the cursor: each row counts once, also
+// after a crash and with several processes on the file.
 func (s *Store) keepStats(ctx context.Context) {
 	ticker := time.NewTicker(statsLook)
 	defer ticker.Stop()

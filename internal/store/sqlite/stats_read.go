@@ -223,8 +223,8 @@ func (q *StatsQuery) readStored(ctx context.Context, on querier, since, until in
 	return nil
 }
 
-// readTail adds what was not counted, as far as that takes no time, and returns
-// how much is left.
+// readTail adds what was not counted yet, up to maxStatsTail rows, and returns how
+// many rows are left.
 func (q *StatsQuery) readTail(ctx context.Context, on querier, since, until int64, into tallies) (pending int64, err error) {
 	from, err := statsProgress(ctx, on)
 	if err != nil {

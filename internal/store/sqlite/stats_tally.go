@@ -73,7 +73,7 @@ func (t *tally) values() []any {
 	}
 }
 
-// scanTally reads tallyColumns. Before them stand the columns that go to first.
+// scanTally reads a row of the columns of first and of tallyColumns.
 func scanTally(scan func(...any) error, first ...any) (*tally, error) {
 	var t tally
 	var latency, firstToken, reported sql.RawBytes
@@ -134,9 +134,9 @@ func (t tallies) countTraces(ctx context.Context, on querier, from, until int64,
 	return queryInt(ctx, on, "SELECT seq FROM traces WHERE id = ?", lastID[:])
 }
 
-// countInterrupted counts the latest traces that were interrupted. They are few
-// and are not counted for good: a call that was given up for dead, because
-// another process opened the file, may end after all.
+// countInterrupted counts the latest interrupted traces. Each answer counts them
+// again: a call that was taken for interrupted, because another process opened the
+// file, may still end. They are few.
 func (t tallies) countInterrupted(ctx context.Context, on querier, where clauses) error {
 	_, _, err := t.countRows(ctx, on, math.MaxInt, nil, traceNumbers+"INDEXED BY traces_interrupted WHERE state = 'interrupted' AND "+where.and()+" ORDER BY id DESC LIMIT ?",
 		append(slices.Clone(where.args), maxInterrupted)...)
@@ -227,7 +227,7 @@ func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted
 	return false, last, rows.Err()
 }
 
-// The flags of traceNumbers. Above them stands the latency, where it is known.
+// The flags of traceNumbers. The bits above them are the latency, if it is known.
 const (
 	flagFailed = 1 << iota
 	flagInterrupted
@@ -238,8 +238,8 @@ const (
 	flagsFinish = flagsEnd - flagFinish
 )
 
-// nameSeparator stands between the names that traceNumbers joins. It can't be in
-// a key, and nobody names anything with it.
+// nameSeparator is between the names that traceNumbers joins. A key can't hold it,
+// and other names hardly do.
 const nameSeparator = "\x1f"
 
 // namesOf splits the names that traceNumbers joined.

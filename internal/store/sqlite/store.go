@@ -41,15 +41,15 @@ type Config struct {
 	// does not.
 	Sinks func() []string
 
-	// OnLoss is told, in the writer's goroutine, how many rows were deleted for
-	// the size before this sink had them.
+	// OnLoss is called, in the writer's goroutine, with how many rows were deleted
+	// for the size before this sink had them.
 	OnLoss func(sink string, rows int64)
 
-	// OnEvicted is told, in the writer's goroutine, how many rows of a table were
-	// deleted for the size: traces, metrics or replies.
+	// OnEvicted is called, in the writer's goroutine, with how many rows of a table
+	// were deleted for the size: traces, metrics or replies.
 	OnEvicted func(table string, rows int64)
 
-	// OnSetAside is told where a damaged file was moved to.
+	// OnSetAside is called with the path to which a damaged file was moved.
 	OnSetAside func(aside string)
 
 	maxPages   int   // of the file, to test a full disk; 0: SQLite's own bound
@@ -269,8 +269,8 @@ func syncDirectory(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// markInterruptedSQL writes the rows anew, which gives them a new seq: those who
-// follow the table by it learn of the change.
+// markInterruptedSQL replaces the rows, which gives them a new seq: sinks that
+// follow the table by seq get the change.
 var markInterruptedSQL = func() string {
 	columns := strings.Join(traceColumns, ", ")
 	changed := strings.Replace(columns, " state,", " 'interrupted',", 1)

@@ -9,8 +9,8 @@ import (
 	"modernc.org/sqlite"
 )
 
-// openDatabase opens connections that tell of damage, whoever reads or writes by
-// them, and whatever becomes of the error.
+// openDatabase opens connections that note every error that shows damage, also one
+// that their user ignores.
 func openDatabase(to dsn, maxConns int) (*sql.DB, error) {
 	inner, err := sqlite.NewConnector(to.uri)
 	if err != nil {
@@ -48,13 +48,13 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// watch is told of the errors of one connection.
+// watch notes the errors of one connection.
 type watch struct {
 	shared *shared
 	file   os.FileInfo // that the connection has open
 }
 
-// note tells of the file's damage where err does, and returns err.
+// note marks the file as damaged if err says so, and returns err.
 func (w *watch) note(err error) error {
 	if w.file != nil && isCorrupt(err) {
 		w.shared.found(w.file, err)
