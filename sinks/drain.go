@@ -24,8 +24,8 @@ const (
 	cancelTimeout = 3 * time.Second
 )
 
-// Config says what is copied where. Path, Workspace, Name and Sink are required;
-// the zero value of the others stands for the default.
+// Config says what a drain copies, and where. Path, Workspace, Name and Sink are
+// required. The zero value of each of the others means its default.
 type Config struct {
 	Path      string // of the trace store's file
 	Workspace string // whose rows are copied
@@ -36,18 +36,18 @@ type Config struct {
 	Batch int           // rows of a delivery; default: 500
 	Poll  time.Duration // how often the store is looked into; default: 500 ms
 
-	// Timeout is that of one delivery; default: 30 s. One that erases may take
-	// ten times as long. One that took too long and can't be made smaller may
-	// take twice as long each time it is tried again, up to an hour.
+	// Timeout is that of one delivery; default: 30 s. A delivery that erases may
+	// take ten times as long. The timeout of a delivery that took too long and can't
+	// be made smaller doubles with each try, up to an hour.
 	Timeout time.Duration
 }
 
 // Drain copies a workspace's rows from the store to one sink, in the background,
-// for as long as it lives, whatever fails. Its methods may be called
+// until it is stopped. After a failure it tries again. Its methods may be called
 // concurrently.
 //
-// Drains of the same sink, such as that of the configuration before and that
-// after a reload, take turns: the next begins when the one before has ended.
+// Drains of the same sink take turns, such as those before and after a reload of
+// the configuration: one begins when the one before it has ended.
 type Drain struct {
 	config Config
 	cursor string
@@ -71,8 +71,8 @@ type Drain struct {
 	delivered, failed atomic.Uint64
 }
 
-// outbox is what a drain needs of a [sqlite.Outbox]; a test of its timing has
-// another.
+// outbox is what a drain needs of a [sqlite.Outbox]. A test of its timing has one
+// of its own.
 type outbox interface {
 	StoreID() [16]byte
 	Position(context.Context) (trace.Position, error)
@@ -82,8 +82,8 @@ type outbox interface {
 	Close() error
 }
 
-// Start begins to copy. The drain owns the sink from now on, and closes it when
-// it ends.
+// Start begins to copy. The drain owns the sink from then on, and closes it when it
+// ends.
 func Start(config Config) *Drain {
 	d := newDrain(config)
 	d.open = func(ctx context.Context) (outbox, error) {
@@ -115,7 +115,7 @@ func newDrain(config Config) *Drain {
 	return d
 }
 
-// Wake has the drain look into the store at once. It never blocks.
+// Wake makes the drain look into the store at once. It never blocks.
 func (d *Drain) Wake() {
 	select {
 	case d.wake <- struct{}{}:
@@ -130,9 +130,8 @@ func (d *Drain) Stop(ctx context.Context) error {
 	return d.await(ctx)
 }
 
-// Finish ends the drain when nothing is pending any more, or ctx is done. What
-// is then still pending waits in the store. It returns nil only where the drain
-// ended for the first of these reasons.
+// Finish ends the drain when nothing is pending any more, or ctx is done. It
+// returns nil only if nothing is pending. What is pending waits in the store.
 func (d *Drain) Finish(ctx context.Context) error {
 	d.finOnce.Do(func() { close(d.finish) })
 	err := d.await(ctx)
@@ -141,7 +140,7 @@ func (d *Drain) Finish(ctx context.Context) error {
 	if d.drained {
 		return err
 	}
-	left := "rows may wait in the store" // nobody could count them
+	left := "rows may wait in the store" // they were not counted
 	if rows := d.state.Pending; rows > 0 {
 		left = fmt.Sprintf("about %d rows wait in the store", rows)
 	}
@@ -197,7 +196,7 @@ func (d *Drain) Stats() Stats {
 	return s
 }
 
-// turns has the drains of each sink that are at work or wait for it.
+// turns has, for each sink, the drains that are at work or wait for their turn.
 var turns struct {
 	sync.Mutex
 	of map[string]*turn
@@ -208,8 +207,8 @@ type turn struct {
 	taken  chan struct{} // holds one while one is at work
 }
 
-// takeTurn waits until no other drain of the cursor is at work. It is false when
-// the drain is stopped before.
+// takeTurn waits until no other drain of the cursor is at work. It returns false
+// if the drain is stopped before.
 func (d *Drain) takeTurn() bool {
 	turns.Lock()
 	if turns.of == nil {

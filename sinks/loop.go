@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	// The pauses after failures double between these, and are cut short by
-	// chance, so that the gateways of a fleet don't return as one.
+	// The pauses after failures double between these. Each is shortened at random,
+	// so that the gateways of a fleet do not all come back at one moment.
 	minPause = 500 * time.Millisecond
 	maxPause = 30 * time.Second
 
-	// eraseTimeouts is how many times as long a delivery may take that erases,
-	// which may read a whole table.
+	// eraseTimeouts is the factor of the timeout of a delivery that erases: it may
+	// read a whole table.
 	eraseTimeouts = 10
 
-	// maxTimeout is the most that a delivery may take which took too long
-	// before, and can't be made smaller.
+	// maxTimeout bounds the timeout of a delivery that took too long before and
+	// can't be made smaller.
 	maxTimeout = time.Hour
 
 	// advanceTimeout bounds how long the store may take to move a position: a
 	// drain that is cancelled must end, but not forget what the sink took.
 	advanceTimeout = 10 * time.Second
 
-	// quietFailures is how often the store may fail in a row before that is
-	// news: at a start it is not there yet, and it may be replaced.
+	// quietFailures is how often the store may fail in a row before the drain logs
+	// it: the store may not be open yet at a start, or be replaced.
 	quietFailures = 4
 
-	// How often what waits is counted, at work and while nothing can be
-	// delivered.
+	// The intervals at which the drain counts what waits: at work, and while it can
+	// deliver nothing.
 	measureEvery     = time.Second
 	measureWhileDown = 5 * time.Second
 
@@ -161,9 +161,9 @@ func (l *loop) timeout(d *trace.Delivery) time.Duration {
 	return min(timeout<<l.patience, max(timeout, maxTimeout))
 }
 
-// tookTooLong makes the next delivery smaller. What can't be any smaller, one
-// row or an erasure, gets more time instead, or it would hold up all that is
-// behind it for ever.
+// tookTooLong makes the next delivery smaller. One row or an erasure, which can't
+// be smaller, gets more time instead: otherwise it would block all that is behind
+// it for ever.
 func (l *loop) tookTooLong(d *trace.Delivery, timeout time.Duration) {
 	l.limit = max(1, min(l.limit, d.Len())/2)
 	if (d.Len() <= 1 || len(d.Erasures) > 0) && timeout < maxTimeout {
@@ -171,7 +171,7 @@ func (l *loop) tookTooLong(d *trace.Delivery, timeout time.Duration) {
 	}
 }
 
-// resume has the sink look how far it is, and the store know that.
+// resume asks the sink how far it is, and moves the store's position there.
 func (l *loop) resume(kept trace.Position) error {
 	l.resumed = false
 	source := Source{StoreID: l.box.StoreID(), Workspace: l.config.Workspace, Sink: l.config.Name}
@@ -190,9 +190,9 @@ func (l *loop) resume(kept trace.Position) error {
 	return nil
 }
 
-// advance moves the position that the store has. That somebody else did so is
-// no failure: the next step begins from there. It is moved also when the drain
-// is cancelled, or what the sink has taken by then would come again.
+// advance moves the position that the store has. It is no failure if another
+// process moved it: the next step begins from there. advance also moves it when the
+// drain is cancelled: otherwise what the sink has taken would be delivered again.
 func (l *loop) advance(to trace.Position) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), advanceTimeout)
 	defer cancel()
@@ -209,8 +209,8 @@ func (l *loop) advance(to trace.Position) error {
 	return nil
 }
 
-// call calls the sink. A panic is a failure like another, and so is what comes of
-// a call that took too long, whatever the sink makes of it.
+// call calls the sink. A panic counts as a failure, and so does a call that took
+// too long, also if the sink returns nil.
 func (l *loop) call(timeout time.Duration, sink func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(l.ctx, timeout)
 	defer cancel()
@@ -228,8 +228,8 @@ func (l *loop) call(timeout time.Duration, sink func(context.Context) error) (er
 	return err
 }
 
-// watch has the drain's account of itself go on while a call is under way, which
-// may take any time. The function that it returns ends that.
+// watch keeps the drain's Stats up to date while a call is under way, however long
+// that takes. The function that it returns ends the watch.
 func (l *loop) watch() (end func()) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	l.setCalled(time.Now())
@@ -259,7 +259,7 @@ func (l *loop) setCalled(at time.Time) {
 	l.called = at
 }
 
-// fail notes a failure. The first one in a row is logged.
+// fail notes a failure, and logs the first one in a row.
 func (l *loop) fail(err error) {
 	l.failures++
 	l.failed.Add(1)
@@ -319,9 +319,8 @@ func (l *loop) idle() {
 	}
 }
 
-// pause waits after a failure, counting what waits meanwhile. A Finish that
-// comes now has it tried again at once; when it came before, there is no time
-// for long pauses.
+// pause waits after a failure, and counts what waits meanwhile. A call of Finish
+// ends the pause at once. After Finish the pauses are short.
 func (l *loop) pause(finishing bool) {
 	length := min(minPause<<min(l.failures-1, 16), maxPause)
 	finish := l.finish

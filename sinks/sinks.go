@@ -14,32 +14,32 @@ import (
 // Sink takes traces, metrics, versions of definitions and erasures. One Drain
 // calls it, from one goroutine.
 type Sink interface {
-	// Resume prepares for deliveries: it is called before the first one and
-	// after every failure, again and again until it succeeds. kept is the
-	// position that the store has for the sink; Resume returns that to go on
-	// from, which is kept or, in any member, before it: a place that lost what
-	// it had taken says so here, and gets it again as far as the store still
-	// has it. The source is another one when the store's file was replaced.
+	// Resume prepares for deliveries. The drain calls it before the first delivery
+	// and after every failure, until it succeeds. kept is the position that the
+	// store has for the sink. Resume returns the position to go on from: kept or,
+	// in any member, an earlier one. A place that lost what it had taken returns an
+	// earlier one, and gets again what the store still has. The source is another
+	// one when the store's file was replaced.
 	Resume(ctx context.Context, source Source, kept trace.Position) (trace.Position, error)
 
-	// Deliver takes a delivery whole or not at all. When it returns nil, what it
-	// took is as safe as it gets with the sink. A delivery may come again, alone
-	// or within others: a sink that can must not double anything. Content that
-	// its place refuses for good must not fail it, or nothing would come after.
-	// What is delivered must not be changed.
+	// Deliver takes a delivery whole or not at all. When it returns nil, the
+	// delivery is as safe as the sink can make it. A delivery may come again, alone
+	// or within others: a sink must not double anything if it can avoid that.
+	// Content that its place will always refuse must not fail Deliver, or nothing
+	// could be delivered after it. Deliver must not change the delivery.
 	Deliver(ctx context.Context, delivery *trace.Delivery) error
 
 	// Shared reports whether other gateways write to the same place, so that trace
 	// ids must be made under one configured key.
 	Shared() bool
 
-	// Close gives up what the sink holds. Nothing is called after it.
+	// Close frees what the sink holds. No method is called after it.
 	Close() error
 }
 
-// Source says whose position it is that a sink is at. A place that keeps
-// positions itself must tell them apart by all of it: a workspace may have
-// several sinks that write to one place.
+// Source names what a position belongs to. A place that keeps positions itself
+// must keep one for each Source, with all its members: a workspace may have several
+// sinks that write to one place.
 type Source struct {
 	StoreID   [16]byte // given to the store when it was made
 	Workspace string
@@ -47,14 +47,14 @@ type Source struct {
 }
 
 // Refusals counts the rows that a sink's place refused as they were. A sink that
-// knows such a thing says so by a method Refusals() Refusals, which may be called
-// at any time.
+// counts them has a method Refusals() Refusals, which may be called concurrently
+// with all others.
 type Refusals struct {
 	Stripped uint64 // stored without their content
 	Dropped  uint64 // not stored at all
 }
 
-// refusals are those of s, if it counts them.
+// refusals returns the refusals of s, if it counts them.
 func refusals(s Sink) Refusals {
 	if counter, ok := s.(interface{ Refusals() Refusals }); ok {
 		return counter.Refusals()

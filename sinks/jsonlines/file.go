@@ -15,10 +15,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// File is a sink that appends to a file, which is on stable storage when a
-// delivery is taken. It rotates nothing itself, but whatever does may rename the
-// file, or copy and empty it, without telling: before each delivery it is made
-// anew where it is not under its name any more.
+// File is a sink that appends to a file. A delivery is on stable storage when
+// Deliver returns. File rotates nothing itself. Another program may rename the
+// file, or copy and empty it, at any time: before each delivery File makes the file
+// again if it is no longer under its name.
 type File struct {
 	// Logger is warned where others can read the file. Default: none.
 	Logger *slog.Logger
@@ -46,8 +46,8 @@ func (f *File) Resume(_ context.Context, _ sinks.Source, kept trace.Position) (t
 	return kept, f.open()
 }
 
-// Deliver implements [sinks.Sink]. After an error the file is closed: how much
-// of a line stands at its end is seen when it is opened.
+// Deliver implements [sinks.Sink]. It closes the file after an error: open then
+// ends a line that was cut off.
 func (f *File) Deliver(ctx context.Context, delivery *trace.Delivery) error {
 	if err := ctx.Err(); err != nil {
 		return err

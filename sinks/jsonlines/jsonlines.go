@@ -9,10 +9,10 @@
 // its start and one for its end, under the same trace_id.
 //
 // Lines come at least once: those of a delivery that failed, or after which the
-// process was killed, come again. The trace_id and state of a trace, and the id
-// of metrics, tell a line that came before. Nothing is taken out of what was
-// written when a trace is erased: the line of the erasure tells whoever keeps
-// the lines what to do.
+// process was killed, come again. A line repeats an earlier one if it has the same
+// trace_id and state of a trace, or the same id of metrics. An erasure does not
+// change lines that were written: the programs that keep the lines must delete by
+// its line.
 package jsonlines
 
 import (
@@ -74,8 +74,9 @@ type version struct {
 	Content   json.RawMessage `json:"content"`
 }
 
-// raw is the content of a version: JSON, as a definition's is, or else a text,
-// because what can't be written would hold up everything behind it.
+// raw returns the content of a version as JSON: as it is, if it is JSON as a
+// definition's is, and otherwise as a text. A row that can't be written would block
+// all that is behind it.
 func raw(content []byte) json.RawMessage {
 	if json.Valid(content) {
 		return content
@@ -97,7 +98,7 @@ func appendLine(dst []byte, value any) ([]byte, error) {
 	return line.Bytes(), err
 }
 
-// kept is a buffer's memory for its next use.
+// kept returns a buffer's memory for its next use, nil for a large one.
 func kept(buffer []byte) []byte {
 	if cap(buffer) > maxKeptBuffer {
 		return nil

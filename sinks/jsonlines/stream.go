@@ -9,8 +9,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// Stream is a sink that writes to what is open anyhow, such as the standard
-// output. What it wrote is as safe as whoever reads it makes it.
+// Stream is a sink that writes to an open writer, such as the standard output. It
+// depends on the reader whether what it wrote is kept.
 type Stream struct {
 	to   io.Writer
 	busy chan struct{} // holds one while a write is under way
@@ -24,8 +24,8 @@ func (s *Stream) Resume(_ context.Context, _ sinks.Source, kept trace.Position) 
 	return kept, nil
 }
 
-// Deliver implements [sinks.Sink]. A reader that does not read holds a write up
-// for ever, which nothing can cancel: the next delivery waits for its end.
+// Deliver implements [sinks.Sink]. Nothing can cancel a write that its reader
+// blocks: the next delivery waits for its end.
 func (s *Stream) Deliver(ctx context.Context, delivery *trace.Delivery) error {
 	select {
 	case s.busy <- struct{}{}:

@@ -10,8 +10,8 @@ import (
 
 const replacement = "\uFFFD"
 
-// cleanText makes s a text that PostgreSQL takes: UTF-8 without NUL. What is
-// not becomes U+FFFD.
+// cleanText returns s as PostgreSQL takes it: UTF-8 without NUL. Other bytes become
+// U+FFFD.
 func cleanText(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, replacement)
@@ -22,9 +22,8 @@ func cleanText(s string) string {
 	return s
 }
 
-// cleanJSON makes JSON one that jsonb takes: its strings may neither hold a NUL
-// nor half of a surrogate pair, and become U+FFFD there. What is no JSON at all
-// stays so.
+// cleanJSON returns JSON as jsonb takes it: a NUL or half of a surrogate pair in a
+// string becomes U+FFFD. Text that is not JSON stays as it is.
 func cleanJSON(document []byte) []byte {
 	if !utf8.Valid(document) {
 		document = bytes.ToValidUTF8(document, []byte(replacement))

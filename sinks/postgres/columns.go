@@ -37,8 +37,8 @@ func columnsOf[T any](fields []trace.Field[T]) (columns []string) {
 	return columns
 }
 
-// fillRow puts the values of the columns of fields in the place of those of the
-// row before. A text that is the same is neither cleaned nor allocated again.
+// fillRow replaces the values of the row before by those of another. A text that is
+// the same in both is neither cleaned nor allocated again.
 func fillRow[T any](values []any, fields []trace.Field[T], of *T) {
 	for i := range fields {
 		f := &fields[i]
@@ -59,8 +59,8 @@ func fillRow[T any](values []any, fields []trace.Field[T], of *T) {
 	}
 }
 
-// value is what the column of a field that is no *string has. What is absent
-// becomes null.
+// value returns the value of the column of a field that is no *string: nil for an
+// absent member.
 func value[T any](f *trace.Field[T], at any) any {
 	switch at := at.(type) {
 	case *[]byte:
@@ -119,15 +119,15 @@ func value[T any](f *trace.Field[T], at any) any {
 	}
 }
 
-// copySQL takes rows from their stage to their table, in an order in which no two
-// transactions that store the same ones wait for each other.
+// copySQL returns the statement that moves rows from their stage to their table, in
+// the order of their ids: two transactions that store the same rows can't deadlock.
 func copySQL(table string, stage pgx.Identifier, names []string) string {
 	list := strings.Join(names, ", ")
 	return fmt.Sprintf("INSERT INTO %s AS t (%s) SELECT %s FROM %s ORDER BY id", table, list, list, stage.Sanitize())
 }
 
-// upsertTraces replaces a trace by one that is further. The same one may come
-// again, also after the one that replaced it.
+// upsertTraces replaces a trace by one of a later state. A trace may come again,
+// also after the one that replaced it.
 var upsertTraces = fmt.Sprintf(` ON CONFLICT (id) DO UPDATE SET (%s) = (excluded.%s) WHERE %s > %s`,
 	strings.Join(traceNames, ", "), strings.Join(traceNames, ", excluded."), rankSQL("excluded.state"), rankSQL("t.state"))
 
@@ -135,8 +135,8 @@ func rankSQL(state string) string {
 	return fmt.Sprintf("CASE %s WHEN 'started' THEN 0 WHEN 'interrupted' THEN 1 ELSE 2 END", state)
 }
 
-// attempts is the list in the form in which a record shows it; that in which the
-// store keeps it counts in nanoseconds.
+// attempts returns the list as a record shows it. The form in which the store keeps
+// it has nanoseconds.
 func attempts(list []trace.Attempt) any {
 	if len(list) == 0 {
 		return nil
@@ -158,8 +158,8 @@ func notes(list []string) any {
 	return cleanJSON(append(shown, ']'))
 }
 
-// clampTime keeps a clock that is off within what everyone can read: the years 1
-// to 9999.
+// clampTime bounds the time of a wrong clock to the years that every reader takes:
+// 1 to 9999.
 func clampTime(t time.Time) time.Time {
 	const first, last = -62135596800, 253402300799
 	return time.Unix(min(max(t.Unix(), first), last), int64(t.Nanosecond())).UTC()

@@ -13,13 +13,13 @@ import (
 var (
 	errNotConnected = errors.New("there is no connection")
 
-	// errElsewhere says that somebody else wrote the position, or that the
-	// database went back: either way Resume has to look.
+	// errElsewhere says that another process wrote the position, or that the
+	// database went back in time. Resume must look.
 	errElsewhere = errors.New("the database's position of this store is not where it was left: was it restored, or another server promoted?")
 )
 
-// Deliver implements [sinks.Sink]. Its error leaves the connection closed, and
-// what happened to a commit under way for Resume to find out.
+// Deliver implements [sinks.Sink]. After an error the connection is closed, and
+// Resume finds out whether a commit that was under way succeeded.
 func (s *Sink) Deliver(ctx context.Context, delivery *trace.Delivery) error {
 	if s.conn == nil {
 		return fmt.Errorf("PostgreSQL: %w", errNotConnected)
@@ -113,8 +113,8 @@ func stage[T any](ctx context.Context, tx *transaction, stage pgx.Identifier, na
 	return nil
 }
 
-// latest leaves only the last record of each trace: one statement must not
-// replace a row twice.
+// latest returns the last record of each trace: one statement must not replace a
+// row twice.
 func latest(records []*trace.Record) []*trace.Record {
 	last := make(map[trace.ID]int, len(records))
 	for i, r := range records {

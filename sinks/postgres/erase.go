@@ -8,20 +8,22 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// clockAllowance is how far the clock of a gateway may be ahead of that of
-// another, whose erasure is to find its rows.
+// clockAllowance is how far the clock of one gateway may be ahead of that of
+// another whose erasure must find the rows of the first.
 const clockAllowance = 5 * time.Second
 
-// erase deletes what a selector chooses, whichever gateway it came from, of the
-// time until the erasure. It may come late, or again, and whoever was forgotten
-// may be back by then: what is later is another erasure's, as it is in the store.
+// erase deletes the rows of all gateways that a selector chooses and that are no
+// later than the erasure. Erasures can arrive late or twice: a row of the same
+// person that was written afterwards belongs to the next erasure, as in the store.
 //
-// So a trace goes that was there by then, if by then its own metadata or a report
-// on it told whose it is. Of the reports on it those go that were there too; a
-// later one stays, without a trace. A later report chooses nothing.
+// A trace is deleted if it is no later than the erasure and if its own metadata, or
+// a report that is no later either, says whose it is. Those of its reports that are
+// no later are deleted with it; a later report stays, without a trace, and chooses
+// nothing.
 //
-// The times are those of the gateways' clocks; a call's is when it began. A row of one that was further
-// ahead than clockAllowance stays, and goes with an erasure of after its time.
+// The times are those of the gateways' clocks; a call's is when it began. A row of
+// a gateway whose clock was further ahead than clockAllowance stays. A later
+// erasure deletes it.
 //
 // By a member of the metadata it reads the whole tables, unless the database's
 // owner made an index of the kind gin (metadata jsonb_path_ops) on both.

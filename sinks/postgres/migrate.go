@@ -15,12 +15,12 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrations returns the scripts in order; the n-th takes a schema from version
-// n-1 to n. A gateway of an earlier version must be able to go on writing to
-// tables that a later one is about to change: it stops at its next connection.
+// migrations returns the scripts in order; the n-th takes a schema from version n-1
+// to n. A gateway of an earlier version must be able to write to tables that a
+// later one has changed: it stops only at its next connection.
 func migrations() ([]string, error) { return migration.Scripts(migrationFiles) }
 
-// migrate brings the schema up to date. Where it is, nothing is locked.
+// migrate brings the schema up to date. It locks nothing if the schema already is.
 func (s *Sink) migrate(ctx context.Context) error {
 	scripts, err := migrations()
 	if err != nil {
@@ -85,8 +85,7 @@ SELECT EXISTS (
 	return version, err
 }
 
-// createSchema makes the schema, unless an administrator did, and a version of
-// it that has nothing.
+// createSchema makes the schema, unless an administrator did, at version 0.
 func (s *Sink) createSchema(ctx context.Context, tx *transaction, quoted string) error {
 	var exists bool
 	if err := tx.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", s.schema).Scan(&exists); err != nil {

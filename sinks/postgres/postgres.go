@@ -1,12 +1,12 @@
 // Package postgres is a sink that many gateways share: a PostgreSQL database.
 //
-// The tables stand in a schema of their own, which the sink makes and keeps up
-// to date; migrations/ says what is in them. Rows arrive once however often they
-// are delivered: a trace by its id, where an ended one outranks one that was
-// interrupted, and that one a started one; metrics by an id that the store gave
-// them. Rows are deleted by erasures, which leave what is later than they are,
-// and by nothing else: how long they are kept is for the database's owner to
-// decide, and safe to do at any time.
+// The tables are in a schema of their own, which the sink makes and keeps up to
+// date; migrations/ says what is in them. A row is stored once however often it is
+// delivered. Traces are told apart by their ids: an ended one replaces an
+// interrupted one, and that one a started one. Metrics have an id that the store
+// gave them. Only erasures delete rows, and only rows that are no later than they
+// are. The database's owner decides how long rows are kept, and may delete them at
+// any time.
 //
 // Each delivery is one transaction, which also moves the position of the sink
 // and the store that it comes from. A database that was restored, or a standby that was
@@ -47,8 +47,8 @@ import (
 )
 
 const (
-	// DefaultSchema is where the tables stand unless the configuration says
-	// otherwise.
+	// DefaultSchema is the schema of the tables unless the configuration names
+	// another.
 	DefaultSchema = "cadenza"
 
 	// defaultConnectTimeout is that for each host, without one in the
@@ -115,8 +115,8 @@ func checkSchema(name string) error {
 	return nil
 }
 
-// connConfig reads the connection string. Its error repeats nothing of it: where
-// a string can't be read, nobody knows which part of it is the password.
+// connConfig reads the connection string. Its error repeats nothing of the string:
+// in one that can't be read, the password may be in any part.
 func (s *Sink) connConfig() (*pgx.ConnConfig, error) {
 	dsn, err := s.dsn()
 	if err != nil {
@@ -184,8 +184,8 @@ func (s *Sink) connect(ctx context.Context) error {
 	return nil
 }
 
-// disconnect ends the connection, also one that does not answer any more: what
-// is then still to be done is done in the background.
+// disconnect ends the connection, also one that no longer answers: the rest of its
+// end is then done in the background.
 func (s *Sink) disconnect() {
 	if s.conn == nil {
 		return

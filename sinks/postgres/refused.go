@@ -15,9 +15,9 @@ import (
 // runes: short enough for any index.
 const maxStrippedText = 200
 
-// isRefusal reports whether err is about what was to be stored, and would be the
-// same next time: an error of data, of a constraint that somebody added, or of a
-// limit such as how deep JSON may nest.
+// isRefusal reports whether err is about the rows, and would be the same next time:
+// an error of data, of a constraint that the database's owner added, or of a limit
+// such as how deep JSON may nest.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 func isRefusal(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
@@ -31,9 +31,9 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// putCarefully does as put does, but finds the rows that the database refuses,
-// strips them of their content and, if they are refused even so, leaves them
-// out.
+// putCarefully stores what a delivery holds, as put does. It finds the rows that
+// the database refuses, stores them without their content and, if they are refused
+// even so, leaves them out.
 func (s *Sink) putCarefully(ctx context.Context, tx *transaction, d *trace.Delivery) error {
 	found := findings{}
 	err := errors.Join(
@@ -60,8 +60,8 @@ type findings struct {
 	code              string
 }
 
-// carefully halves rows until those that are refused stand alone. A nil strip
-// leaves them out at once.
+// carefully halves rows until each that is refused is alone. If strip is nil, it
+// leaves that row out at once.
 func carefully[R any](ctx context.Context, tx *transaction, found *findings, rows []R, put func([]R) error, strip func(R) R) error {
 	if len(rows) == 0 {
 		return nil
@@ -93,7 +93,7 @@ func carefully[R any](ctx context.Context, tx *transaction, found *findings, row
 	return nil
 }
 
-// stripRecord copies what of a record is not content.
+// stripRecord returns a copy of a record without its content.
 func stripRecord(r *trace.Record) *trace.Record {
 	c := *r
 	for i := range trace.RecordFields {
@@ -108,8 +108,8 @@ func stripRecord(r *trace.Record) *trace.Record {
 	return &c
 }
 
-// stripMetrics copies what of a report is not content. What names its
-// conversation stays whole: an erasure must find it.
+// stripMetrics returns a copy of a report without its content. Its conversation id
+// stays whole: an erasure must find it.
 func stripMetrics(m *trace.Metrics) *trace.Metrics {
 	c := *m
 	c.LLMResponse, c.Metadata = nil, nil

@@ -13,8 +13,8 @@ import (
 )
 
 // Resume implements [sinks.Sink]. It connects, brings the schema up to date and
-// agrees with the database on a position: the lesser, as the store may have gone
-// on without the database, and the database without the store.
+// returns the lesser of the two positions, the store's and the database's: either
+// may have gone on without the other.
 func (s *Sink) Resume(ctx context.Context, source sinks.Source, kept trace.Position) (trace.Position, error) {
 	position, err := s.resume(ctx, source, kept)
 	if err != nil {

@@ -61,10 +61,10 @@ const eraseChosen = `, reports AS (
 )
 DELETE FROM cadenza.traces t USING chosen WHERE t.id = chosen.trace_id AND t.workspace = $1 AND t.time <= $3`
 
-// begin begins a transaction. A server that loses its client in the middle of
-// one must not keep its locks for as long as the network takes to notice. How
-// long a statement may take is for whoever calls the sink to say: one that the
-// server ends, because its owner set a limit for everyone, would fail each time.
+// begin begins a transaction. A server that loses its client in the middle of one
+// must not keep its locks for as long as the network takes to notice. The drain
+// bounds how long a statement may take: one that the server ends, because its owner
+// set a limit for all clients, would fail each time.
 const begin = "BEGIN; SET LOCAL client_min_messages = warning; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = '30s'"
 
 // createStage makes a table that rows are copied to on their way, unless it is
