@@ -17,9 +17,9 @@ var authorityChar = func() *class {
 	return &c
 }()
 
-// findAddresses finds what has an @: passwords in URLs, e-mail addresses.
+// findAddresses finds passwords in URLs and e-mail addresses, which all have an @.
 func (f *finder) findAddresses() {
-	from := 0 // what is before belongs to an @ that was looked at
+	from := 0 // the text before belongs to an earlier @
 	for {
 		n := bytes.IndexByte(f.text[from:], '@')
 		if n < 0 {
@@ -35,8 +35,8 @@ func (f *finder) findAddresses() {
 	}
 }
 
-// password takes the password before the @ at, if it is one of a URL, and
-// returns where that URL's last @ is: a password may hold one, too.
+// password takes the password before the @ at, where that is in a URL. It returns the
+// offset of that URL's last @, because a password may contain one.
 func (f *finder) password(from, at int) (last int) {
 	text := f.text
 	start := at
@@ -63,8 +63,8 @@ func (f *finder) password(from, at int) (last int) {
 	return last
 }
 
-// isPlaceholder reports whether something stands where a password belongs that
-// is filled in later, or was taken out.
+// isPlaceholder reports whether the text in the place of a password is filled in
+// later, or was taken out.
 func isPlaceholder(password []byte) bool {
 	first, last := password[0], password[len(password)-1]
 	switch {
@@ -94,8 +94,8 @@ var (
 	domainChar = union(alnum, classOf(".-"))
 )
 
-// fileEndings are what the name of a file may end with, and no domain does.
-// Files have an @ before the factor of their size (icon@2x.png) or a version.
+// fileEndings are endings of file names that no domain has. Files have an @ before the
+// factor of their size (icon@2x.png) or a version.
 var fileEndings = [][]byte{
 	[]byte("png"), []byte("jpg"), []byte("jpeg"), []byte("gif"), []byte("svg"), []byte("webp"), []byte("avif"), []byte("ico"),
 	[]byte("tgz"), []byte("gz"), []byte("whl"), []byte("jar"), []byte("js"), []byte("ts"), []byte("json"), []byte("css"), []byte("scss"),
@@ -122,7 +122,7 @@ func (f *finder) email(from, at int) {
 	if len(domain) > maxDomain || !isDomain(domain) || end < len(text) && (text[end] == '_' || text[end] == '@') {
 		return
 	}
-	// What git calls a remote has the same form.
+	// A remote of git has the same form.
 	if string(text[start:at]) == "git" && end < len(text) && (text[end] == ':' || text[end] == '/') {
 		return
 	}

@@ -1,7 +1,7 @@
 package redact
 
-// Classes of bytes. keyChar are the characters of tokens of any kind; wordChar
-// are those without the ones that also separate tokens.
+// Classes of bytes. keyChar are the characters of all kinds of tokens; wordChar are
+// those that do not also separate tokens.
 var (
 	digit      = classOf("0123456789")
 	upper      = classOf("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -34,7 +34,7 @@ func union(classes ...*class) *class {
 	return &u
 }
 
-// stretch is how many bytes at the start of text are of a class.
+// stretch returns how many bytes at the start of text are of a class.
 func stretch(text []byte, c *class) int {
 	for i, b := range text {
 		if !c[b] {
@@ -57,11 +57,11 @@ func foldPrefix(text []byte, prefix string) bool {
 	return true
 }
 
-// random reports whether a token looks drawn at random rather than written: its
-// kinds of characters (digits, capitals, small letters) alternate more often
-// than words with numbers among them do. A separator ends no alternation, so
-// dates, versions and names with hyphens have next to none, and a word with a
-// capital is one with what is before it only.
+// random reports whether a token looks random: its kinds of characters (digits,
+// capitals, small letters) alternate more often than in words with numbers. A
+// separator ends no alternation, so dates, versions and names with hyphens have
+// hardly any, and the capital at the start of a word alternates only with the
+// character before it.
 func random(token []byte) bool {
 	n, digits, changes, words := 0, 0, 0, 0
 	last := byte(0)
@@ -90,8 +90,8 @@ func random(token []byte) bool {
 	return digits > 0 && changes-words >= max(4, n/6) || changes >= max(6, n*2/5)
 }
 
-// escapeLength is how many of the bytes behind a backslash belong to its
-// escape, as JSON has it. A backslash before anything else stands for itself.
+// escapeLength returns how many bytes after a backslash belong to its escape in JSON.
+// A backslash before any other character is an ordinary one.
 func escapeLength(text []byte) int {
 	if len(text) == 0 {
 		return 0
@@ -107,7 +107,7 @@ func escapeLength(text []byte) int {
 	return 0
 }
 
-// backslashes is how many backslashes end at i.
+// backslashes returns how many backslashes end at i.
 func backslashes(text []byte, i int) int {
 	n := 0
 	for i-n > 0 && text[i-n-1] == '\\' {
@@ -116,8 +116,8 @@ func backslashes(text []byte, i int) int {
 	return n
 }
 
-// behindEscape moves start to behind the escape that begins right before it,
-// if one does. An even number of backslashes escape each other.
+// behindEscape moves start past the escape that begins right before it, where one
+// does. An even number of backslashes escape each other.
 func behindEscape(text []byte, start int) int {
 	if start > 0 && text[start-1] == '\\' && backslashes(text, start)%2 == 1 {
 		return start + escapeLength(text[start:])

@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 )
 
-// secretLabels end the names of what is secret, in small letters and without
+// secretLabels are the endings of the names of secrets, in small letters and without
 // separators.
 var secretLabels = []string{
 	"apikey", "secretkey", "accesskey", "secretaccesskey", "subscriptionkey", "accountkey", "privatekey",
@@ -18,7 +18,7 @@ var secretLabels = []string{
 // maxLabel bounds how far a label is looked for before a value, in bytes.
 const maxLabel = 40
 
-// labelled reports whether a label of a secret stands before start, as in
+// labelled reports whether the label of a secret is before start, as in
 // "api_key":"…", API_KEY=…, Api-Key: … or "the API key is …".
 func (f *finder) labelled(start int) bool {
 	text := f.text[max(0, start-maxLabel-8):start]
@@ -62,12 +62,12 @@ gap:
 			return true
 		}
 	}
-	// A token of any other name is as often one of a page, or of text.
+	// A token with another name is as often that of a page, or of text.
 	return string(label) == "token" || bytes.HasSuffix(label, []byte("token")) && bare == ' '
 }
 
-// behindScheme reports whether a scheme of HTTP authentication, in any case,
-// stands before start.
+// behindScheme reports whether a scheme of HTTP authentication, in any case, is before
+// start.
 func (f *finder) behindScheme(start int, scheme string) bool {
 	end := start
 	for end > 0 && start-end < 4 && f.text[end-1] == ' ' {
@@ -77,8 +77,8 @@ func (f *finder) behindScheme(start int, scheme string) bool {
 	return end < start && begin >= 0 && foldPrefix(f.text[begin:end], scheme) && f.boundary(begin)
 }
 
-// boundary reports whether nothing of a word stands right before i: an escape
-// does not count as one, though it ends with a letter.
+// boundary reports whether no word ends right before i. An escape is no word, though
+// it ends with a letter.
 func (f *finder) boundary(i int) bool {
 	if i == 0 || !alnum[f.text[i-1]] && f.text[i-1] != '_' {
 		return true
@@ -105,8 +105,8 @@ func isBasic(token []byte) bool {
 // schemes are those whose credentials are one token.
 var schemes = []string{"bearer ", "basic ", "token ", "apikey ", "api-key ", "bot ", "negotiate "}
 
-// findAuthorization finds the value of the header of that name, however short
-// it is. It goes from z to z, which is rare.
+// findAuthorization finds the values of Authorization headers, also short ones. It
+// searches for z, which is rare.
 func (f *finder) findAuthorization() {
 	const before, after = "authori", "zation"
 	text := f.text
@@ -143,8 +143,8 @@ func (f *finder) findAuthorization() {
 	}
 }
 
-// credentials tells where the credentials end that begin at start; 0 where
-// there are none but prose about them.
+// credentials returns where the credentials that begin at start end, or 0 where the
+// text is only about credentials.
 func (f *finder) credentials(start int, basic bool) int {
 	n := stretch(f.text[start:], keyChar)
 	end := start + n

@@ -10,9 +10,9 @@ type number struct {
 	digits []byte            // of all groups; backed by the array of its parser
 	groups [maxGroups]int    // how many digits each has
 	starts [maxGroups]int    // where each begins in the text
-	seps   [maxGroups]string // what stands behind each; empty behind the last
+	seps   [maxGroups]string // the separator after each; empty after the last
 	n      int               // how many groups there are
-	more   bool              // whether it goes on beyond what is here
+	more   bool              // whether it has further groups
 }
 
 // findNumbers finds telephone and card numbers.
@@ -48,14 +48,14 @@ func (f *finder) findNumbers() {
 }
 
 // beginsCard reports whether a card number may begin with a group of n digits, of
-// which this is the first. first reports whether no group is before it: most
-// groups of four are in tables.
+// which this is the first. first says that no group is before it: most groups of
+// four are in tables.
 func beginsCard(d byte, n int, first bool) bool {
 	return d >= '2' && d <= '6' && (n == 4 && first || n >= 14 && n <= 19)
 }
 
-// beginsPhone reports whether a telephone number may begin with a group of n
-// digits behind c.
+// beginsPhone reports whether a telephone number may begin with a group of n digits
+// after c.
 func beginsPhone(c byte, n int, first bool) bool {
 	if c == '(' {
 		return n == 3
@@ -85,13 +85,13 @@ func parseNumber(text []byte, start int, buffer []byte) (num number) {
 	}
 }
 
-// separators are what may stand between two groups.
+// separators are the texts that may be between two groups.
 var separators = []string{" ", "-", ".", "/", ") ", ")", " (", "(", " (0) ", " (0)", "(0) ", "(0)", ")-"}
 
 // separates are the separators of one character.
 var separates = [256]string{' ': " ", '-': "-", '.': ".", '/': "/"}
 
-// separator is the separator that text begins with, if digits follow it.
+// separator returns the separator that text begins with, where digits follow it.
 func separator(text []byte) string {
 	if len(text) < 2 {
 		return ""
@@ -117,7 +117,7 @@ func separator(text []byte) string {
 	return found
 }
 
-// end is where the first n groups end in the text.
+// end returns where the first n groups end in the text.
 func (num *number) end(n int) int { return num.starts[n-1] + num.groups[n-1] }
 
 // are reports whether the first groups have these lengths and are separated by
@@ -134,7 +134,7 @@ func (num *number) are(sep string, lengths ...int) bool {
 	return true
 }
 
-// sum is how many digits the first n groups have.
+// sum returns how many digits the first n groups have.
 func (num *number) sum(n int) int {
 	total := 0
 	for _, g := range num.groups[:n] {
@@ -143,8 +143,8 @@ func (num *number) sum(n int) int {
 	return total
 }
 
-// stands reports whether the text from start to end stands alone: is no part of
-// a word, of an identifier, of a larger number, of a price or of a path.
+// stands reports whether the text from start to end is no part of a word, of an
+// identifier, of a larger number, of a price or of a path.
 func (f *finder) stands(start, end int) bool {
 	if !f.boundary(start) {
 		return false
@@ -168,8 +168,8 @@ func (f *finder) stands(start, end int) bool {
 	return true
 }
 
-// cardGroups are the groups that are printed on cards; the first that has a
-// right check digit counts.
+// cardGroups are the groups that are printed on cards. The first with a right check
+// digit counts.
 var cardGroups = [][]int{{4, 4, 4, 4, 3}, {4, 4, 4, 4}, {4, 6, 5}, {4, 6, 4}}
 
 // card takes the card number that begins at start.
@@ -193,10 +193,9 @@ func (f *finder) card(start int, num *number) {
 	}
 }
 
-// isCard reports whether a card may have the number: by its prefix, its length
-// and its check digit (ISO/IEC 7812-1, annex B). Where it is not in groups, it
-// must be neither round nor one of the numbers of 19 digits that are as often
-// 64 random bits.
+// isCard reports whether a card may have the number, by its prefix, its length and its
+// check digit (ISO/IEC 7812-1, annex B). A number that is not in groups must be
+// neither round nor one of those of 19 digits that are as often 64 random bits.
 func isCard(digits []byte, grouped bool) bool {
 	if !grouped && bytes.HasSuffix(digits, []byte("000000")) {
 		return false
@@ -261,12 +260,12 @@ func (f *finder) phone(start int, num *number) {
 	}
 }
 
-// international is how many groups make a number that began with a plus.
+// international returns how many groups make a number that begins with a plus.
 func (num *number) international() int {
 	if num.digits[0] == '0' {
 		return 0
 	}
-	if num.digits[0] == '1' { // North America, with exactly ten digits behind
+	if num.digits[0] == '1' { // North America, with exactly ten digits after it
 		for n := 1; n <= num.n; n++ {
 			if num.sum(n) == 11 && num.digits[1] >= '2' && num.digits[4] >= '2' {
 				return n
@@ -287,7 +286,7 @@ func (num *number) international() int {
 	return 0
 }
 
-// doubleZero is how many groups make a number that began with 00 for the plus.
+// doubleZero returns how many groups make a number that begins with 00 for the plus.
 func (num *number) doubleZero() int {
 	total := num.sum(num.n)
 	if num.more || num.digits[2] == '0' || num.n < 2 || num.groups[0] < 3 || num.groups[0] > 5 || num.seps[0] == "." || total < 11 || total > 16 || !num.plausible(1, num.n) {
@@ -296,8 +295,8 @@ func (num *number) doubleZero() int {
 	return num.n
 }
 
-// plausible reports whether the groups between are as people group digits: at
-// least two each, and none separated as the parts of a version are.
+// plausible reports whether the groups between are as people group digits: of at least
+// two digits, and not separated like the parts of a version.
 func (num *number) plausible(from, to int) bool {
 	for i := from; i < to; i++ {
 		if num.groups[i] < 2 {
@@ -307,8 +306,8 @@ func (num *number) plausible(from, to int) bool {
 	return true
 }
 
-// national is how many groups make a number that began with one 0: all or
-// none, since what goes on is more often a list.
+// national returns how many groups make a number that begins with one 0: all or none,
+// because a number with further groups is more often a list.
 func (num *number) national() int {
 	total := num.sum(num.n)
 	g, seps := num.groups, num.seps
@@ -356,9 +355,9 @@ func (num *number) national() int {
 	return num.n
 }
 
-// american is how many groups make a number of North America, of which those
-// before from are a prefix. seps are what may stand before the exchange: behind
-// the area or, where there is a prefix, behind that.
+// american returns how many groups make a number of North America, of which those
+// before from are a prefix. seps are the separators allowed before the exchange:
+// after the area or, where there is a prefix, after that.
 func (num *number) american(from int, seps ...string) int {
 	n := from + 3
 	if num.n < n || num.groups[from] != 3 || num.groups[from+1] != 3 || num.groups[from+2] != 4 ||

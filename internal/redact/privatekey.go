@@ -3,8 +3,8 @@ package redact
 import "bytes"
 
 const (
-	// minKeyLine is how long a line of a private key is at least, but for the
-	// last. Prose about keys has no words that long.
+	// minKeyLine is the least length of a line of a private key, except the last.
+	// Prose about keys has no words that long.
 	minKeyLine = 20
 	maxPEMType = 64 // characters of "RSA PRIVATE KEY" and the like
 )
@@ -40,18 +40,18 @@ func (f *finder) findPrivateKeys() {
 	}
 }
 
-// privateKey tells where the private key ends whose body begins at start; 0
-// where there is none.
+// privateKey returns where the private key with the body at start ends, or 0 where
+// there is none.
 func (f *finder) privateKey(start int, label []byte) int {
 	text := f.text
 	lines := 0
-	last := 0 // where the last line ends that is surely of the key
+	last := 0 // where the last line that certainly belongs to the key ends
 	for i := start; i < len(text); {
 		switch {
 		case base64Char[text[i]]:
 			n := stretch(text[i:], base64Char)
-			// A short line is the key's last, or what is left of it, if no
-			// prose follows it.
+			// A short line is the key's last, or a part of it, where no prose
+			// follows.
 			if n >= minKeyLine || last > 0 && breaks(text[last:i]) && (i+n == len(text) || text[i+n] == '\\' || text[i+n] == '\n' || text[i+n] == '\r' || text[i+n] == '"') {
 				if n >= minKeyLine {
 					lines++

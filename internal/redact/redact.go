@@ -2,13 +2,13 @@
 // gateway and of providers, tokens, private keys, passwords in URLs and, where
 // it is told to, what identifies people.
 //
-// The secrets that the gateway itself has it knows by their values. Beyond them
-// it goes by shapes and by labels, so it misses what looks like any other word:
-// a short password, a key without a prefix and without a name before it. It is
-// a net under careful callers, not a reason to log secrets.
+// It finds the gateway's own secrets by their values, and others by shapes and by
+// labels. So it misses secrets that look like any other word: a short password, or
+// a key without a prefix and without a name before it. It is a net under careful
+// callers, not a reason to log secrets.
 //
-// Each finding becomes "[redacted:<name>]". JSON text stays JSON text: nothing
-// that is replaced reaches over the end of a string or begins within an escape.
+// Each finding becomes "[redacted:<name>]". JSON text stays JSON text: no finding
+// crosses the end of a string or begins within an escape.
 package redact
 
 import (
@@ -25,17 +25,17 @@ const (
 	// Email finds e-mail addresses of ASCII letters, with a dotted domain.
 	Email Detectors = 1 << iota
 	// Phone finds telephone numbers in international form (+49 30 1234567,
-	// 0049 30 1234567) and in the national forms that are hardly anything else:
+	// 0049 30 1234567) and in national forms that other numbers rarely have:
 	// (212) 555-0123, 212-555-0123, 030 1234567, 0151/23456789, 06 12 34 56 78.
-	// Bare digits are never taken.
+	// It never takes digits without separators.
 	Phone
-	// Card finds numbers of payment cards: a known prefix of a length that goes
-	// with it, a right check digit, all digits together or in the groups that
-	// are printed on cards.
+	// Card finds numbers of payment cards: with a known prefix, a length that the
+	// prefix allows, a right check digit, and digits without separators or in the
+	// groups that are printed on cards.
 	Card
 )
 
-// names are the detectors' names, as they stand in a configuration.
+// names are the detectors' names in a configuration.
 var names = []struct {
 	name     string
 	detector Detectors
@@ -50,7 +50,7 @@ func Names() []string {
 	return list
 }
 
-// ParseDetector returns the optional detector of a name.
+// ParseDetector returns the optional detector with the name.
 func ParseDetector(name string) (Detectors, bool) {
 	for _, n := range names {
 		if n.name == name {
@@ -60,19 +60,18 @@ func ParseDetector(name string) (Detectors, bool) {
 	return 0, false
 }
 
-// Redactor takes secrets out of text. It is safe for concurrent use as far as
-// its isKey is.
+// Redactor takes secrets out of text. It is safe for concurrent use where its isKey
+// is.
 type Redactor struct {
 	detectors Detectors
 	isKey     func(token []byte) bool
 	values    func() *Values
 }
 
-// New returns a redactor. values, which may be nil, gives the secrets that are
-// known at present. isKey, which may be nil, reports whether a token is one
-// of the gateway's own API keys. It is asked for the tokens of 16 to 512
-// characters out of A-Z, a-z, 0-9 and -_.~+/=, and must not keep or change
-// what it is given.
+// New returns a redactor. values, which may be nil, returns the known secrets. isKey,
+// which may be nil, reports whether a token is one of the gateway's own API keys.
+// It is called with tokens of 16 to 512 of the characters A-Z, a-z, 0-9 and
+// -_.~+/=, and must not keep or change them.
 func New(detectors Detectors, isKey func(token []byte) bool, values func() *Values) *Redactor {
 	if values == nil {
 		values = func() *Values { return nil }
@@ -80,9 +79,9 @@ func New(detectors Detectors, isKey func(token []byte) bool, values func() *Valu
 	return &Redactor{detectors, isKey, values}
 }
 
-// Text redacts plain text. It returns text itself, without allocating, where
-// nothing is found, else a copy, and how many findings were replaced. text is
-// never changed: it may be shared with whoever is sent it.
+// Text redacts plain text. It returns the text, or a copy where findings were
+// replaced, and how many. Without findings it does not allocate. It never changes
+// text, which the answer to the caller may share.
 func (r *Redactor) Text(text []byte) ([]byte, int) { return r.redact(text, false) }
 
 // JSON redacts JSON text as Text does. Valid JSON stays valid: a number that is
@@ -91,7 +90,7 @@ func (r *Redactor) JSON(text []byte) ([]byte, int) { return r.redact(text, true)
 
 // String redacts plain text.
 func (r *Redactor) String(text string) string {
-	// Text changes nothing, so the string may be looked at where it is.
+	// Text does not change its argument, so the string is not copied.
 	redacted, n := r.Text(unsafe.Slice(unsafe.StringData(text), len(text)))
 	if n == 0 {
 		return text
@@ -99,9 +98,9 @@ func (r *Redactor) String(text string) string {
 	return string(redacted)
 }
 
-// maxRounds bounds how often a text is looked at again. What stands beside a
-// finding may be one itself once that is gone ("a@b.co" behind a key), so a
-// text with findings is read until there are none; two rounds are the rule.
+// maxRounds bounds how often a text is searched. The text beside a finding may become
+// a finding once the first is replaced ("a@b.co" after a key), so a text with
+// findings is searched until there are none, mostly twice.
 const maxRounds = 8
 
 func (r *Redactor) redact(text []byte, isJSON bool) ([]byte, int) {
@@ -125,7 +124,7 @@ type span struct {
 	name       string
 }
 
-// finder looks for what must go from one text.
+// finder searches one text.
 type finder struct {
 	r      *Redactor
 	text   []byte
@@ -139,8 +138,9 @@ func (f *finder) add(start, end int, name string) {
 	f.spans = append(f.spans, span{start, end, name})
 }
 
-// find fills the findings. Every detector reads the text once, and looks back
-// and ahead by a bounded number of bytes or over what no other step of it reads.
+// find fills the findings. Every detector reads the text once. It looks back and ahead
+// by a bounded number of bytes, or over bytes that none of its other steps reads,
+// so the time is linear.
 func (f *finder) find() {
 	f.findTokens()
 	f.findPrivateKeys()
@@ -205,7 +205,7 @@ func (p *place) outside(text []byte, i int) bool {
 	return !p.inString
 }
 
-// literal is the whole of a number that a finding is part of.
+// literal returns the whole number that a finding is part of.
 func literal(text []byte, from int, s span) (start, end int) {
 	start, end = s.start, s.end
 	for start > from && keyChar[text[start-1]] {

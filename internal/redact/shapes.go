@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 )
 
-// shape is what the keys of one issuer look like.
+// shape is the form of the keys of one issuer.
 type shape struct {
 	prefix   string
 	min, max int    // characters behind the prefix; max 0: any number
@@ -14,9 +14,8 @@ type shape struct {
 	random   bool   // whether they must also look random
 }
 
-// shapes are the shapes of keys. A prefix that is a word, or that something
-// else also begins with, asks for random characters behind it. None is shorter
-// than minToken.
+// shapes are the shapes of keys. A prefix that is a word, or that other texts begin
+// with too, requires random characters after it. None is shorter than minToken.
 var shapes = []shape{
 	{"cdz_", 20, 64, upperNum, false}, // our own
 
@@ -86,12 +85,12 @@ var shapesByFirst = func() (by [256][]shape) {
 	return by
 }()
 
-// maxDecisive is how many characters behind a prefix decide.
+// maxDecisive is how many characters after a prefix decide.
 const maxDecisive = 128
 
-// shaped tells where the token that begins at start ends, and what it is; 0
-// where it is none. It reads to the end of its word, and on to the end of the
-// run where its shape has more separators.
+// shaped returns where the token that begins at start ends, and its name, or 0 where
+// there is none. It reads to the end of the word, and on to the end of the run
+// where the shape has more separators.
 func (f *finder) shaped(start, word, end int) (int, string) {
 	if end-start < minToken {
 		return 0, ""
@@ -102,8 +101,8 @@ func (f *finder) shaped(start, word, end int) (int, string) {
 			continue
 		}
 		rest := text[len(s.prefix):]
-		// No more than what decides: its characters may reach over words that
-		// are looked at in their turn.
+		// Only the characters that decide, because they may cross words that
+		// are checked later.
 		n := stretch(rest[:min(len(rest), maxDecisive)], s.of)
 		if n < s.min || s.max > 0 && n > s.max || n < min(len(rest), maxDecisive) && alnum[rest[n]] || s.random && !random(rest[:n]) {
 			continue
@@ -127,15 +126,15 @@ func (f *finder) shaped(start, word, end int) (int, string) {
 	return 0, ""
 }
 
-// maxHeader bounds how long the header of a JWT may be, in bytes. Those with
-// certificates have some thousands.
+// maxHeader bounds the header of a JWT in bytes. Headers with certificates have some
+// thousands.
 const maxHeader = 16 << 10
 
-// jwtLength is how long the JSON web token at the start of text is, 0 where
-// there is none. header is what stands before its first full stop. A signed one
-// has two parts more, an encrypted one four, which may be empty.
+// jwtLength returns the length of the JSON web token at the start of text, or 0.
+// header is the part before its first full stop. A signed token has two more parts,
+// an encrypted one four, which may be empty.
 func jwtLength(header, text []byte) int {
-	// What base64 makes of an opening brace with a quote or white space.
+	// The base64 of an opening brace with a quote or white space.
 	if len(header) < 8 || len(header) > maxHeader || header[0] != 'e' || header[1] != 'y' && header[1] != 'w' ||
 		len(header) == len(text) || text[len(header)] != '.' {
 		return 0

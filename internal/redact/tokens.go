@@ -9,15 +9,14 @@ import (
 const (
 	minToken = 16
 	maxToken = 512
-	// maxRun is how long a run of key characters may be for its parts to be
-	// asked for: beyond it is data, whose every part would be hashed.
+	// maxRun bounds the length of a run of key characters whose parts are given to
+	// isKey. A longer run is data, and each of its parts would be hashed.
 	maxRun = 4 * maxToken
 )
 
-// findTokens finds what is made of key characters: runs of at least minToken
-// of them. To find the runs, it looks at the last characters of where one could
-// be, and leaps behind what is none, so ordinary text is passed by a word or
-// two at a time.
+// findTokens finds tokens in runs of at least minToken key characters. It checks the
+// last characters of each place where a run could be, and skips past a character
+// that is none, so it crosses ordinary text a word or two at a time.
 func (f *finder) findTokens() {
 	text := f.text
 	for start := 0; start+minToken <= len(text); {
@@ -47,16 +46,16 @@ func (f *finder) findTokens() {
 	}
 }
 
-// surelyNoKeyChars marks, by the high bit, those of eight bytes that are below
-// all key characters (the space, quotes, control characters) or not ASCII.
+// surelyNoKeyChars sets the high bit of those of eight bytes that are below all key
+// characters (the space, quotes, control characters) or not ASCII.
 func surelyNoKeyChars(x uint64) uint64 {
 	const high, least = 0x8080808080808080, 0x2b2b2b2b2b2b2b2b // '+'
 	return (^((x | high) - least) | x) & high
 }
 
-// run looks at a run of key characters, which is as long as it can be.
+// run searches a run of key characters, which is as long as it can be.
 func (f *finder) run(start, end int) {
-	other := start // where a token may begin, too
+	other := start // where a token may begin as well
 	if start > 0 {
 		switch f.text[start-1] {
 		case '\\':
@@ -90,8 +89,8 @@ func (f *finder) own(start, end int) bool {
 	return f.r.isKey != nil && n >= minToken && n <= maxToken && f.r.isKey(f.text[start:end])
 }
 
-// wholeKey takes a run that is one of the gateway's keys. Full stops behind it
-// may end a sentence.
+// wholeKey takes a run that is one of the gateway's keys, also where full stops follow
+// the key, which may end a sentence.
 func (f *finder) wholeKey(start, end int) bool {
 	bare := start + len(bytes.TrimRight(f.text[start:end], "."))
 	if !f.own(start, end) && (bare == end || !f.own(start, bare)) {
@@ -101,7 +100,7 @@ func (f *finder) wholeKey(start, end int) bool {
 	return true
 }
 
-// words looks at the parts of a run that are separated by one of ".~+/=".
+// words searches the parts of a run that are separated by one of ".~+/=".
 func (f *finder) words(start, end int) {
 	whole := true
 	for i := start; i < end; {
@@ -111,8 +110,8 @@ func (f *finder) words(start, end int) {
 			continue
 		}
 		next := i + stretch(f.text[i:end], wordChar)
-		whole = whole && next == end // was asked for already
-		// Not a hyphen or an underscore that stands before it, like markup.
+		whole = whole && next == end // isKey was called with it already
+		// Without a hyphen or an underscore before it, such as markup.
 		word := i
 		for word < next && !alnum[f.text[word]] {
 			word++
@@ -129,11 +128,11 @@ func (f *finder) words(start, end int) {
 	}
 }
 
-// nearby is how far apart the two parts of AWS credentials may stand.
+// nearby is how far apart the two parts of AWS credentials may be.
 const nearby = 256
 
-// values looks at what a label or a scheme stands before: the run, or what is
-// behind an equals sign in it.
+// values takes a value that is after a label or a scheme: the run, or its part after
+// an equals sign.
 func (f *finder) values(start, end int) {
 	for start < end {
 		next := start
@@ -142,7 +141,7 @@ func (f *finder) values(start, end int) {
 		}
 		stop := next
 		for next < end && f.text[next] == '=' {
-			next++ // padding, or what separates a name from its value
+			next++ // padding, or the separator of a name and its value
 		}
 		if next == end {
 			stop = end
@@ -177,8 +176,8 @@ func (f *finder) value(start, end int) {
 	}
 }
 
-// isSecretAccessKey reports whether a token has the form of the secret part of
-// AWS credentials, which many other things have, too.
+// isSecretAccessKey reports whether a token has the form of the secret part of AWS
+// credentials, which many other texts have, too.
 func isSecretAccessKey(token []byte) bool {
 	if len(token) != 40 || stretch(token, base64Char) != 40 || bytes.IndexByte(token, '=') >= 0 {
 		return false

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// minValue is the least length of a value that is looked for, in bytes:
-	// shorter ones stand in other words.
+	// minValue is the least length of a value that is searched for, in bytes.
+	// Shorter ones occur in other words.
 	minValue = 8
-	// minWord is that of one that is made of small letters alone. A shorter one
-	// is a word, which texts have in their own right.
+	// minWord is the least length of a value of small letters alone. Shorter ones
+	// are words, which occur in texts.
 	minWord = 16
 	// maxWindow bounds how much of a value decides where one may be, in bytes.
 	maxWindow = 32
@@ -22,14 +22,15 @@ const (
 	pairBits = 12
 )
 
-// Values are secrets that are known, to be found wherever they stand: within
-// words, in JSON text and in URLs, where some of their characters are escaped.
-// They do not change. The nil pointer stands for none.
+// Values finds known secrets everywhere in a text: within words, in JSON text and in
+// URLs, where some of their characters are escaped. It is immutable. The nil
+// pointer finds none.
 type Values struct {
 	forms []form
-	// The search of Wu and Manber: of window bytes of text the last two say how
-	// far the next place is at which a value may begin; 0 is here. So most of a
-	// text is leapt over, and no character decides alone.
+	// The search of Wu and Manber: the last two of window bytes of text say how far
+	// the next place is at which a value may begin; 0 is this place. So most of a
+	// text is skipped. For example, where window is 4 and no value has the pair
+	// "xy" in its first 4 bytes, a window that ends with "xy" is skipped by 3.
 	window int
 	shift  [1 << pairBits]uint8
 	first  [1 << pairBits]uint16 // of the forms whose window ends with the pair, plus one
@@ -39,22 +40,22 @@ type Values struct {
 // form is one way to write a value.
 type form struct {
 	text string
-	// bare tells that the text has a character that strings of JSON escape: it
-	// stands in none.
+	// bare reports whether the text has a character that is always escaped in
+	// strings of JSON, so that it occurs in none.
 	bare bool
-	// escapes tells that it has a backslash.
+	// escapes reports whether it has a backslash.
 	escapes bool
-	// number tells that it may be a number.
+	// number reports whether it may be a number.
 	number bool
 }
 
-// CanBeFound reports whether values of this kind are looked for: not those that
-// are short or a plain word, which stand in all kinds of texts.
+// CanBeFound reports whether a value is searched for. Values that are short or a plain
+// word are not, because they occur in all kinds of texts.
 func CanBeFound(value string) bool {
 	return len(value) >= minWord || len(value) >= minValue && stretch([]byte(value), lower) < len(value)
 }
 
-// NewValues makes the search for values, nil where none of them can be found.
+// NewValues returns the search for values, or nil where none of them can be found.
 func NewValues(values []string) *Values {
 	v := &Values{window: maxWindow}
 	for _, value := range values {
@@ -109,7 +110,7 @@ func (v *Values) add(value string) {
 	}
 }
 
-// escaped is a text as it stands in a string of JSON.
+// escaped returns a text as it is in a string of JSON.
 func escaped(text string, html bool) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -118,8 +119,8 @@ func escaped(text string, html bool) string {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.String()), `"`), `"`)
 }
 
-// find finds the next place from at on where a form begins, and the longest that
-// does. A start below 0 means that there is none.
+// find returns the next place from at on where a form begins, and the longest form
+// there. A start below 0 means that there is none.
 func (v *Values) find(text []byte, at int, isJSON bool) (start int, found *form) {
 	for i := at + v.window - 2; i+1 < len(text); {
 		p := pair(text[i], text[i+1])
@@ -143,7 +144,7 @@ func (v *Values) find(text []byte, at int, isJSON bool) (start int, found *form)
 	return -1, nil
 }
 
-// Replace puts other text in the place of the values in a text that is not JSON.
+// Replace replaces the values in a text that is not JSON.
 func (v *Values) Replace(text, with string) string {
 	if v == nil {
 		return text
@@ -164,7 +165,7 @@ func (v *Values) Replace(text, with string) string {
 	return b.String()
 }
 
-// findValues finds the values that are known. What overlaps is one finding.
+// findValues finds the known values. Those that overlap become one finding.
 func (f *finder) findValues(v *Values) {
 	if v == nil {
 		return
@@ -182,8 +183,9 @@ func (f *finder) findValues(v *Values) {
 			if !found.number && where.outside(f.text, start) {
 				continue // it is JSON's own text
 			}
-			// What begins within an escape is another text. It goes all the
-			// same: it may be the value in a text within this one.
+			// A match that begins within an escape is another text. It is
+			// replaced too, because it may be the value in a text within
+			// this one.
 			if out := outOfEscape(f.text, start); out > start {
 				if found.escapes {
 					continue
@@ -199,8 +201,7 @@ func (f *finder) findValues(v *Values) {
 	}
 }
 
-// outOfEscape moves start to behind the escape of JSON that it is within, if it
-// is within one.
+// outOfEscape moves start past the escape of JSON that it is within, if any.
 func outOfEscape(text []byte, start int) int {
 	for n := 1; n <= 5 && n <= start; n++ {
 		if i := start - n; text[i] == '\\' && backslashes(text, i+1)%2 == 1 {
