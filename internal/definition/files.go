@@ -344,13 +344,13 @@ func readDir(root *os.Root, name string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// hidden tells the names that are nobody's definitions: dot files (among them
-// Kubernetes' ..data and editors' swap files) and editors' backups.
+// hidden reports whether a file is ignored: dot files (among them Kubernetes' ..data
+// and editors' swap files) and editors' backups.
 func hidden(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") || strings.HasSuffix(name, "~") || strings.HasSuffix(name, ".tmp")
 }
 
-// definitionName is a definition file's name without its extension.
+// definitionName returns the name of a definition's file without its extension.
 func definitionName(name string) (base string, ok bool) {
 	ext := path.Ext(name)
 	switch strings.ToLower(ext) {
@@ -360,7 +360,7 @@ func definitionName(name string) (base string, ok bool) {
 	return name, false
 }
 
-// gone tells that nothing has the name.
+// gone reports whether the error is that no file has the name.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // cause returns an error without the path, which is in its position already.

@@ -150,7 +150,7 @@ func (s *valueSchema) check(n *document.Node, raw []byte, errs *document.Errors)
 	})
 }
 
-// validate checks a value as far as the meter allows.
+// validate checks a value until the meter ends it.
 func (s *valueSchema) validate(v any) (err error) {
 	defer func() {
 		switch p := recover(); p {
@@ -179,7 +179,7 @@ func reason(e *jsonschema.ValidationError) string {
 	return strings.TrimPrefix(e.Error(), "at '': ")
 }
 
-// descend follows a path into a value as far as it leads.
+// descend follows a path into a value, and stops where the value has no such part.
 func descend(n *document.Node, path []string) *document.Node {
 	for _, step := range path {
 		next := n.Get(step)

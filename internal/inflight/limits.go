@@ -12,8 +12,8 @@ const (
 	// perCall is how many descriptors a call takes: its caller's connection and
 	// the one to its provider.
 	perCall = 2
-	// unlimited stands for the number of descriptors where the system does not
-	// bound it, or does not say. Memory is what bounds calls there.
+	// unlimited is the number of descriptors where the system has no limit, or
+	// does not report it. Memory bounds the calls there.
 	unlimited = 1 << 16
 )
 

@@ -42,7 +42,7 @@ gap:
 	// The label's letters, from its end.
 	var letters [maxLabel]byte
 	at := len(letters)
-	bare := byte(0) // what stands before a label of one word
+	bare := byte(0) // the character before a label of one word
 	for i := len(text) - 1; i >= 0 && at > 0; i-- {
 		c := text[i]
 		if !wordChar[c] && c != ' ' && c != '.' {

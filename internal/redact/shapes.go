@@ -19,7 +19,7 @@ type shape struct {
 var shapes = []shape{
 	{"cdz_", 20, 64, upperNum, false}, // our own
 
-	// Providers of models, and what stands before them.
+	// Providers of models, and services in front of them.
 	{"sk-ant-", 16, 0, wordChar, true},               // Anthropic
 	{"sk-", 18, 0, wordChar, true},                   // OpenAI in all forms, OpenRouter, DeepSeek, …
 	{"AIza", 35, 35, wordChar, false},                // Google
