@@ -9,6 +9,7 @@ import (
 // TestEveryFieldHasAValue: none is of a type that no column is known for, and
 // nothing is left in a row of the row before.
 func TestEveryFieldHasAValue(t *testing.T) {
+	everyField(t, trace.RecordFields, &trace.Record{})
 	everyField(t, trace.RecordFields, &trace.Record{HasUsage: true})
 	everyField(t, trace.MetricsFields, &trace.Metrics{})
 }

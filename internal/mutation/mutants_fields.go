@@ -1,0 +1,41 @@
+package main
+
+// The members of a trace, as each walk over their table has them.
+func init() {
+	add("trace",
+		mutant{
+			ID: "unknown-tokens-read-as-none", In: "readFields",
+			What: "tokens that were read are not known",
+			Old:  "*f.Known(into) = true", New: "_ = f.Known(into)",
+			Run: "TestRecordIsReadWhole",
+		},
+		mutant{
+			ID: "copy-in-the-same-buffers", In: "Record.CopyFrom",
+			What: "a copy of a record shares its buffers",
+			Old:  "append(own[i][:0], *buffer...)", New: "*buffer",
+			Run: "TestBuffersAreTheRecorders", Tests: []string{"internal/recorder"},
+		},
+	)
+	add("internal/store/sqlite",
+		mutant{
+			ID: "text-of-the-row-before", In: "bindAll",
+			What: "a row has the texts of the row before it",
+			Old:  "ok && same == *at", New: "ok && same != \"\"",
+			Run: "TestBatchesOfAnySizeAreStored",
+		},
+		mutant{
+			ID: "columns-that-no-list-has", In: "recordInserter.add",
+			What: "what only an upstream call has is not stored",
+			Old:  "if len(answerFields)+rest > into.columns {", New: "if false {",
+			Run: "TestRecordsComeBackAsTheyWere",
+		},
+	)
+	add("sinks/postgres",
+		mutant{
+			ID: "value-of-the-row-before", In: "fillRow",
+			What: "a row has values of the row before it",
+			Old:  "			values[i] = nil\n", New: "",
+			Run: "TestEveryFieldHasAValue",
+		},
+	)
+}
