@@ -71,7 +71,7 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 	h[wire.HeaderAttempts] = noAttempts
 	h[wire.HeaderServedBy] = []string{servedBy(answer.Provider, answer.Model)}
 	for _, piece := range answer.Pieces {
-		i.keep(piece)
+		i.keepContent(piece)
 	}
 	i.keepToolCalls(answer.ToolCalls)
 	// The caller gets the number of tokens that the answer took, although this call

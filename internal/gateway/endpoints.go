@@ -155,7 +155,7 @@ func (i *invocation) whole(ctx context.Context) outcome {
 		content = d.Content
 		return nil
 	})
-	i.keep(content)
+	i.keepContent(content)
 	if err != nil {
 		if failure := i.failed(ctx, result, err); failure != nil {
 			return refused(failure)
@@ -202,7 +202,7 @@ func (i *invocation) stream(ctx context.Context) outcome {
 
 	i.request.Committed = i.served
 	result, err := i.workspace.Memory.engine.Invoke(ctx, i.request, func(d providers.Delta) error {
-		i.keep(d.Content)
+		i.keepContent(d.Content)
 		i.remember(d.Content)
 		i.lead.Writing()
 		defer i.lead.Written()
@@ -257,8 +257,8 @@ func endOf(result *invoke.Result) wire.Ending {
 	}
 }
 
-// keep keeps content for the trace if the policy allows it.
-func (i *invocation) keep(content string) {
+// keepContent keeps content for the trace if the policy allows it.
+func (i *invocation) keepContent(content string) {
 	if i.policy == definition.LogContent && len(i.record.Response) < maxKeptResponse {
 		i.record.Response = append(i.record.Response, content...)
 	}

@@ -95,10 +95,8 @@ func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
 	}
 	sha := n.Get("sha256")
 	// The message does not repeat the value: it may be the key itself.
-	if sha == nil || !sha.Quoted || hex.DecodedLen(len(sha.Text)) != len(key.digest) {
+	if !readDigest(sha, &key.digest) {
 		errs.Add(orItself(sha, n), "sha256 of the key %q must be 64 hex digits, the digest that `caddy cadenza key` prints", key.name)
-	} else if _, err := hex.Decode(key.digest[:], []byte(sha.Text)); err != nil {
-		errs.Add(sha, "sha256 of the key %q must be 64 hex digits, the digest that `caddy cadenza key` prints", key.name)
 	}
 	if end := n.Get("not_after"); !end.IsNull() {
 		if err := key.notAfter.UnmarshalText([]byte(end.Text)); err != nil || !end.Quoted {
@@ -109,6 +107,15 @@ func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
 		key.revoked, _ = revoked.ReadBool(errs, "revoked")
 	}
 	return key
+}
+
+// readDigest reads a digest of hex digits, and reports whether n is one.
+func readDigest(n *document.Node, sum *digest) bool {
+	if n == nil || !n.Quoted || hex.DecodedLen(len(n.Text)) != len(sum) {
+		return false
+	}
+	_, err := hex.Decode(sum[:], []byte(n.Text))
+	return err == nil
 }
 
 // orItself returns the node that a message about a member points at: the member,
