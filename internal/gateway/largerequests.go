@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"time"
-
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -19,35 +17,21 @@ const (
 	// copiesOfMessages is the approximate number of copies of its messages that a
 	// call has in memory: as they were rendered, and escaped as they are sent.
 	copiesOfMessages = 3
-	// retryLargeRequest is the Retry-After of a request without room.
-	retryLargeRequest = time.Second
 )
 
 // hold takes room for so many more bytes that the request holds, until letGo.
 func (c *call) hold(bytes int) *wire.Error {
-	most, own := int64(maxLargeRequests), &c.workspace.Memory.largeRequests
-	if !own.take(int64(bytes), most/2) {
-		return tooMuchHeld()
-	}
-	if !c.gateway.process.largeRequests.take(int64(bytes), most) {
-		own.give(int64(bytes))
-		return tooMuchHeld()
+	if !takeBoth(&c.workspace.Memory.largeRequests, &c.gateway.process.largeRequests, int64(bytes), maxLargeRequests) {
+		return noRoom("Large requests hold as much memory as they may. Send the request again, or a smaller one.")
 	}
 	c.held += int64(bytes)
 	return nil
 }
 
-func tooMuchHeld() *wire.Error {
-	err := wire.Errorf(wire.Overloaded, "", "Large requests hold as much memory as they may. Send the request again, or a smaller one.")
-	err.RetryAfter = retryLargeRequest
-	return err
-}
-
 // letGo gives back all room that the request holds.
 func (c *call) letGo() {
 	if c.held > 0 {
-		c.workspace.Memory.largeRequests.give(c.held)
-		c.gateway.process.largeRequests.give(c.held)
+		giveBoth(&c.workspace.Memory.largeRequests, &c.gateway.process.largeRequests, c.held)
 		c.held = 0
 	}
 }

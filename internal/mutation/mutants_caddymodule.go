@@ -282,7 +282,7 @@ func init() {
 		mutant{
 			ID: "room-for-large-answers", In: "call.takeRoom",
 			What: "slow readers of large answers fill the memory",
-			Old:  "largeAnswers.take(bytes, maxLargeAnswers)", New: "largeAnswers.take(bytes, 8*maxLargeAnswers)",
+			Old:  "int64(size), maxLargeAnswers)", New: "int64(size), 8*maxLargeAnswers)",
 			Run: "LargeAnswersTakeTurns",
 		},
 		mutant{

@@ -9,21 +9,21 @@ func init() {
 			Run: "TestMetadataCeiling",
 		},
 		mutant{
-			ID: "room-of-a-workspace", In: "call.takeRoom",
+			ID: "room-of-a-workspace", In: "takeBoth",
 			What: "slow readers of one workspace leave no room for the others",
-			Old:  "own.take(bytes, maxLargeAnswersWorkspace)", New: "own.take(bytes, maxLargeAnswers)",
+			Old:  "own.take(bytes, most/2)", New: "own.take(bytes, most)",
 			Run: "LargeAnswersTakeTurns",
 		},
 		mutant{
-			ID: "room-of-the-refused", In: "call.takeRoom",
+			ID: "room-of-the-refused", In: "takeBoth",
 			What: "a workspace whose large answer was refused has no room for good",
-			Old:  "		own.give(bytes)\n", New: "",
+			Old:  "		own.taken.Add(-bytes)\n", New: "",
 			Run: "LargeAnswersTakeTurns",
 		},
 		mutant{
-			ID: "room-of-a-workspace-given-back", In: "call.keepRoom",
+			ID: "room-of-a-workspace-given-back", In: "giveBoth",
 			What: "a workspace has large answers refused for good once it had many",
-			Old:  "		c.workspace.Memory.largeAnswers.give(rest)\n", New: "",
+			Old:  "	own.taken.Add(-bytes)\n", New: "",
 			Run: "LargeAnswersTakeTurns",
 		},
 		mutant{
