@@ -68,10 +68,19 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 		zap.Int("remoteconfigs", len(snapshot.RemoteConfigs)),
 		zap.Int("warnings", definition.CountWarnings(snapshot.Warnings)))
 	for _, warning := range snapshot.Warnings {
-		w.Logger.Warn("the definitions have a warning", zap.String("warning", visible.Line(warning.String())))
+		w.Logger.Warn("the definitions have a warning", warningFields(warning)...)
 	}
 	w.checkProviders(snapshot)
 	w.recordVersions(snapshot)
+}
+
+// warningFields returns a warning as fields: its place and its message.
+func warningFields(warning definition.Warning) []zap.Field {
+	fields := []zap.Field{zap.String("file", visible.Line(warning.Pos.File))}
+	if warning.Pos.Line > 0 { // 0: the warning is about the whole file
+		fields = append(fields, zap.Int("line", warning.Pos.Line), zap.Int("column", warning.Pos.Column))
+	}
+	return append(fields, zap.String("warning", visible.Line(warning.Message)))
 }
 
 // checkProviders warns of endpoints whose targets name providers that are not

@@ -346,9 +346,9 @@ func init() {
 			Run: "TestFormerKeysStayValid", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "raw-mistakes-in-the-log", In: "Workspace.definitionsChanged",
+			ID: "raw-mistakes-in-the-log", In: "warningFields",
 			What: "the log shows control characters of definitions as they are",
-			Old:  "visible.Line(warning.String())", New: "warning.String()",
+			Old:  "visible.Line(warning.Message)", New: "warning.Message",
 			Run: "TestLogsEscapeSources", Tests: []string{"caddymodule"},
 		},
 
