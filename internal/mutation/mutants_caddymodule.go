@@ -348,7 +348,7 @@ func init() {
 		mutant{
 			ID: "raw-mistakes-in-the-log", In: "warningFields",
 			What: "the log shows control characters of definitions as they are",
-			Old:  "visible.Line(warning.Message)", New: "warning.Message",
+			Old:  "visible.Line(warning.Pos.File)", New: "warning.Pos.File",
 			Run: "TestLogsEscapeSources", Tests: []string{"caddymodule"},
 		},
 
