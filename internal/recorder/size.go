@@ -27,10 +27,13 @@ func replySize(r *trace.Reply) int { return overhead + len(r.Key) + len(r.Body) 
 
 func versionSize(v *trace.Version) int { return overhead + len(v.Content) }
 
-// sharedSize returns the size of a record that has these members as its own.
+// sharedSize returns about what the members take in memory, in bytes.
 func sharedSize(s *trace.Shared) int {
-	own := trace.Record{Notes: s.Notes, Metadata: s.Metadata, Context: s.Context, Variables: s.Variables}
-	return own.Size()
+	size := overhead + len(s.Metadata) + len(s.Context) + len(s.Variables)
+	for _, note := range s.Notes {
+		size += 16 + len(note)
+	}
+	return size
 }
 
 // cloneMetrics copies what the reporter may reuse: everything but the strings.
