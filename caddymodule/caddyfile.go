@@ -303,6 +303,9 @@ func unmarshalGuest(d *caddyfile.Dispenser, what, name, namespace, module string
 	if _, taken := (*all)[name]; taken {
 		return d.Errf("%s %q is configured twice", what, name)
 	}
+	if known := modules(namespace); !slices.Contains(known, module) {
+		return d.Err(document.Unrecognized(what+" module", module, known))
+	}
 	unmarshaler, err := caddyfile.UnmarshalModule(d, namespace+"."+module)
 	if err != nil {
 		return err

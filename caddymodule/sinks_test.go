@@ -139,7 +139,7 @@ func TestSinkThatIsRefused(t *testing.T) {
 		"sink postgres {env.CADENZA_TEST_DATABASE}":                                "needs a trace_key",
 		"trace_key {env.CADENZA_TEST_KEY}\nsink postgres {env.CADENZA_TEST_EMPTY}": "CADENZA_TEST_EMPTY",
 		"trace_key {env.CADENZA_TEST_GUESSED}":                                     "trace_key: {env.CADENZA_TEST_GUESSED} can be guessed",
-		"sink kafka":                                                               "cadenza.sinks.kafka",
+		"sink kafka":                                                               `unrecognized sink module "kafka", known: file, postgres, stdout`,
 		"sink":                                                                     "wrong argument count",
 		"sink file":                                                                "sink file needs the path of its file",
 	} {
