@@ -149,8 +149,10 @@ func TestLargeAnswersTakeTurns(t *testing.T) {
 // TestLargeAnswersOfEndpointsTakeTurns has callers not read what models answered:
 // new answers, remembered ones and those of an idempotency key. All count, what is
 // refused is recorded so, and a repetition gets what was paid for.
+//
+// It does not run beside others: its model's answers take most of the memory that
+// all answers of upstreams in the process may hold while they are read.
 func TestLargeAnswersOfEndpointsTakeTurns(t *testing.T) {
-	t.Parallel()
 	const half = 64 << 20
 	content := strings.Repeat("x", 15<<20) // too large to be remembered
 	lesser := strings.Repeat("\x01", 1<<20-1000)

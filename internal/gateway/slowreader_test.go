@@ -116,8 +116,10 @@ func TestWholeAnswersHaveAWriteDeadline(t *testing.T) {
 // TestStalledLeaderKeepsNobodyWaiting has a caller ask for a stream and not read
 // it. Who asks the same is answered all the same, whether the answer is of a
 // size that is remembered or not.
+//
+// It does not run beside others: its answers take much of the memory that all
+// answers of upstreams in the process may hold while they are read.
 func TestStalledLeaderKeepsNobodyWaiting(t *testing.T) {
-	t.Parallel()
 	piece := strings.Repeat("0123456789abcdef", 1<<12) // 64 KiB
 	for _, pieces := range []int{15, 128} {
 		u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
