@@ -47,6 +47,13 @@ func useFile(t *testing.T) *inUse {
 		},
 	}
 	u.Recorder = openRecorder(t, u.config)
+	u.fill(t)
+	return u
+}
+
+// fill records 300 answers with a report each, and waits until they are written.
+func (u *inUse) fill(t *testing.T) {
+	t.Helper()
 	for n := range 300 {
 		id := u.ids.New(trace.KindEndpoint, time.Now())
 		record := trace.AcquireRecord()
@@ -64,7 +71,6 @@ func useFile(t *testing.T) *inUse {
 	if err := u.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return u
 }
 
 // copyLog has the database hold everything.
@@ -80,6 +86,26 @@ func (u *inUse) copyLog(t *testing.T) {
 		err := db.QueryRow("PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &length, &copied)
 		return err == nil && busy == 0
 	})
+}
+
+// keepLog has the log hold what is written from now on: no checkpoint copies
+// frames that a reader's transaction began before.
+func (u *inUse) keepLog(t *testing.T) {
+	t.Helper()
+	reader, err := OpenReader(t.Context(), u.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { reader.Close() })
+	tx, err := reader.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	var n int
+	if err := tx.QueryRow("SELECT count(*) FROM sqlite_schema").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // overwrite puts garbage over most of the file, as a disk may, or an operator's
@@ -276,6 +302,9 @@ func TestShortFileIsDamage(t *testing.T) {
 			u := useFile(t)
 			if suffix == "" {
 				u.copyLog(t)
+			} else {
+				u.keepLog(t)
+				u.fill(t)
 			}
 			if err := os.Truncate(u.path+suffix, 10*pageBytes); err != nil {
 				t.Skipf("this system does not cut open files: %v", err)
