@@ -173,6 +173,7 @@ func (d *Drain) await(ctx context.Context) error {
 type Stats struct {
 	Up        bool          // what was tried last succeeded, and nothing under way takes longer than Config.Timeout
 	LastError string        // empty when Up
+	DownSince time.Time     // of the failures in a row that were logged, or of the call that takes too long; else zero
 	Pending   int64         // about how many rows wait, those of other workspaces among them
 	Age       time.Duration // of the oldest of them
 	Delivered uint64        // rows that the sink took, repetitions included
@@ -188,7 +189,7 @@ func (d *Drain) Stats() Stats {
 		s.Age = max(0, time.Since(d.oldest))
 	}
 	if took := time.Since(d.called); s.Up && !d.called.IsZero() && took > d.config.Timeout {
-		s.Up, s.LastError = false, fmt.Sprintf("a call to the sink has gone on for %s", took.Round(time.Second))
+		s.Up, s.DownSince, s.LastError = false, d.called, fmt.Sprintf("a call to the sink has gone on for %s", took.Round(time.Second))
 	}
 	d.mu.Unlock()
 	s.Delivered, s.Failures = d.delivered.Load(), d.failed.Load()

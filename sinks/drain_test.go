@@ -283,6 +283,9 @@ func TestDrainBacksOff(t *testing.T) {
 		if s.Up || s.LastError != "away" || s.Failures < 120 || s.Failures > 260 || s.Pending != 10 {
 			t.Errorf("while it is away: %+v", s)
 		}
+		if !s.DownSince.Equal(began) {
+			t.Errorf("it is down since %s, want %s", s.DownSince, began)
+		}
 		if age := time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)); s.Age != age {
 			t.Errorf("the oldest row is %s old, want %s", s.Age, age)
 		}
@@ -299,7 +302,7 @@ func TestDrainBacksOff(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		synctest.Wait()
 		wantRows(t, sink, 10)
-		if s := d.Stats(); !s.Up || s.LastError != "" {
+		if s := d.Stats(); !s.Up || s.LastError != "" || !s.DownSince.IsZero() {
 			t.Errorf("when it is back: %+v", s)
 		}
 		if output.count("ERROR") != 1 || output.count("INFO") != 1 {

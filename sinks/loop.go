@@ -52,6 +52,7 @@ type loop struct {
 	limit    int            // rows of the next delivery
 	patience int            // how many times the next delivery's timeout is doubled
 	failures int            // in a row
+	failing  time.Time      // since when
 	logged   bool           // the failures were
 	measured time.Time
 }
@@ -261,15 +262,21 @@ func (l *loop) setCalled(at time.Time) {
 
 // fail notes a failure, and logs the first one in a row.
 func (l *loop) fail(err error) {
-	l.failures++
+	if l.failures++; l.failures == 1 {
+		l.failing = time.Now()
+	}
 	l.failed.Add(1)
+	first := !l.logged && (l.box != nil || l.failures > quietFailures)
+	l.logged = l.logged || first
 	l.mu.Lock()
 	l.state.Up, l.state.LastError = false, err.Error()
+	if l.logged {
+		l.state.DownSince = l.failing
+	}
 	l.mu.Unlock()
-	if l.logged || l.box == nil && l.failures <= quietFailures {
+	if !first {
 		return
 	}
-	l.logged = true
 	l.config.Logger.Error("traces and metrics are not delivered to a sink, and wait in the store; trying again",
 		"sink", l.config.Name, "error", err)
 }
@@ -283,7 +290,7 @@ func (l *loop) succeed() {
 	}
 	l.failures = 0
 	l.mu.Lock()
-	l.state.Up, l.state.LastError = true, ""
+	l.state.Up, l.state.LastError, l.state.DownSince = true, "", time.Time{}
 	rows := l.state.Pending
 	l.mu.Unlock()
 	if l.logged {

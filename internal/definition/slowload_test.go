@@ -69,5 +69,15 @@ func TestSlowLoad(t *testing.T) {
 		if len(told) > 0 || !errors.Is(s.LastError(), invalid) {
 			t.Errorf("%v, %d", s.LastError(), len(told))
 		}
+		// The directory failed when the slow loading was reported, not at the last
+		// of the failures since then.
+		if since, err := s.Failure(); !errors.Is(err, invalid) || time.Since(since) != 2*SlowLoad {
+			t.Errorf("%v since %s", err, since)
+		}
+		s.read = func(context.Context, string, *memory) (*Snapshot, error) { return first, nil }
+		_ = s.Reload()
+		if since, err := s.Failure(); !since.IsZero() || err != nil {
+			t.Errorf("a directory without a mistake fails since %s: %v", since, err)
+		}
 	})
 }

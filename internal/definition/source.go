@@ -19,7 +19,7 @@ import (
 type Source struct {
 	dir     string
 	current atomic.Pointer[Snapshot]
-	failure atomic.Pointer[error]
+	failure atomic.Pointer[failure]
 
 	loading sync.Mutex // held while a set is loaded and its news is spread
 	memory  memory     // of the last loading
@@ -33,6 +33,12 @@ type Source struct {
 	nextID      int
 	watcher     *watcher
 	closed      bool
+}
+
+// failure is why the directory is not what is being served.
+type failure struct {
+	since time.Time // of the first failure in a row
+	err   error
 }
 
 // Open loads the workspace in dir. It fails when the workspace is invalid, with
@@ -93,7 +99,7 @@ func (s *Source) reportSlow() (ended func()) {
 			return
 		}
 		var err error = &SlowLoadError{Since: since}
-		s.failure.Store(&err)
+		s.fail(err)
 		s.publish(s.Snapshot(), err)
 	})
 	return func() {
@@ -113,10 +119,26 @@ func (s *Source) Snapshot() *Snapshot { return s.current.Load() }
 // LastError returns why the directory is not what is being served, or nil. It is the
 // error of the last loading, or a *SlowLoadError while a loading takes long.
 func (s *Source) LastError() error {
-	if err := s.failure.Load(); err != nil {
-		return *err
+	_, err := s.Failure()
+	return err
+}
+
+// Failure returns LastError, and since when the directory is not what is being
+// served.
+func (s *Source) Failure() (since time.Time, err error) {
+	if f := s.failure.Load(); f != nil {
+		return f.since, f.err
 	}
-	return nil
+	return time.Time{}, nil
+}
+
+// fail notes why the directory is not what is being served.
+func (s *Source) fail(err error) {
+	f := &failure{time.Now(), err}
+	if last := s.failure.Load(); last != nil {
+		f.since = last.since
+	}
+	s.failure.Store(f)
 }
 
 // Subscribe calls f after every loading with news: with a new snapshot, or with the
@@ -152,7 +174,7 @@ func (s *Source) Reload() error {
 	}
 	last, served := s.LastError(), s.Snapshot()
 	if err != nil {
-		s.failure.Store(&err)
+		s.fail(err)
 		if last == nil || last.Error() != err.Error() {
 			s.publish(served, err)
 		}

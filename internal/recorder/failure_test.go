@@ -38,11 +38,15 @@ func TestMetricsAreUnavailableUntilTheStoreOpens(t *testing.T) {
 			t.Errorf("metrics or the key took %s", took)
 		}
 		settle(time.Hour)
+		if stats := r.Stats(); !stats.Since.Equal(began) || stats.LastError == "" {
+			t.Errorf("it can't be opened since %s: %+v", began, stats)
+		}
 		s.set(func(s *memStore) { s.openError = nil })
 		if key, err := r.TraceKey(t.Context()); err != nil || string(key) != "a key of the memory" {
 			t.Errorf("the trace key: %q, %v", key, err)
 		}
-		if waited := time.Since(began); waited > time.Hour+5*time.Second {
+		waited := time.Since(began)
+		if waited > time.Hour+5*time.Second {
 			t.Errorf("it took %s to open", waited-time.Hour)
 		}
 		if err := r.Metrics(t.Context(), metricsOn(1)); err != nil {
@@ -50,6 +54,10 @@ func TestMetricsAreUnavailableUntilTheStoreOpens(t *testing.T) {
 		}
 		if !s.has(trace.ID{1, 1}) {
 			t.Error("the evaluation that waited is lost")
+		}
+		settle(time.Minute)
+		if stats := r.Stats(); stats.Availability != Available || !stats.Since.After(began) || stats.Since.After(began.Add(waited)) {
+			t.Errorf("available since %s: %+v", stats.Since, stats)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package recorder
 import (
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -72,7 +73,8 @@ type queue struct {
 	bytes        int64 // of starts, records and versions
 	durableBytes int64
 	state        Availability
-	probing      bool // metrics and replies may wait: their commit shows whether the store works
+	since        time.Time // state became Available, or ceased to be
+	probing      bool      // metrics and replies may wait: their commit shows whether the store works
 	closing      bool
 	lastError    error
 	startsBefore bool // the last batch was one of starts

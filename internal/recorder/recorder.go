@@ -129,7 +129,7 @@ func New(options Options) *Recorder {
 func (r *Recorder) Open() {
 	r.opening.Do(func() {
 		r.queue.mu.Lock()
-		r.queue.probing = true
+		r.queue.probing, r.queue.since = true, time.Now()
 		r.queue.mu.Unlock()
 		go r.run()
 	})
@@ -438,7 +438,7 @@ func (r *Recorder) Stats() Stats {
 		}
 	}
 	stats.Drops = dropsOf(lost)
-	stats.Availability = q.state
+	stats.Availability, stats.Since = q.state, q.since
 	stats.Queued = q.queued()
 	stats.Joined = int(q.shares.joined)
 	stats.QueuedBytes = q.bytes + q.durableBytes

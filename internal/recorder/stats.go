@@ -40,7 +40,8 @@ func (d Drops) Total() uint64 { return d.QueueFull + d.TooLarge + d.Failed + d.C
 // Stats is a recorder's account of itself. The counters only grow.
 type Stats struct {
 	Availability Availability
-	LastError    string // of opening, committing or maintaining; empty since the last success
+	Since        time.Time // when it became Available, or ceased to be; zero before Open
+	LastError    string    // of opening, committing or maintaining; empty since the last success
 
 	Queued      int // records, starts, metrics, replies and versions that wait
 	QueuedBytes int64

@@ -292,6 +292,9 @@ func (w *writer) setState(state Availability, err error) {
 	q := &w.queue
 	q.mu.Lock()
 	before, lastError := q.state, q.lastError
+	if (state == Available) != (before == Available) {
+		q.since = time.Now()
+	}
 	q.state, q.probing = state, state == Opening && w.replaced
 	if err != nil || state == Available {
 		q.lastError = err
