@@ -171,3 +171,6 @@ func (g *Gateway) waitStarted(ctx context.Context) bool {
 	}
 	return false
 }
+
+// Workspace returns the workspace with a name, nil if there is none.
+func (g *Gateway) Workspace(name string) *Workspace { return g.workspaces[name] }

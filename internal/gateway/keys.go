@@ -86,7 +86,7 @@ func (w *Workspace) openKeysFile() error {
 
 // beginKeys takes the reasons for which keys of the file are refused at first.
 func (w *Workspace) beginKeys(problems []string) {
-	w.keysRefused = len(problems) > 0
+	w.refusedKeys = problems
 	if w.fileKeys != nil && w.fileKeys.wasRead() {
 		w.reportKeys(problems)
 	}
@@ -94,11 +94,15 @@ func (w *Workspace) beginKeys(problems []string) {
 
 // startKeys begins to follow the keys file.
 func (w *Workspace) startKeys(ctx context.Context) {
-	w.keysTaken(w.listed, !w.keysRefused)
+	before := w.Memory.badKeys.Load()
+	w.keysTaken(w.listed, w.refusedKeys)
 	if w.fileKeys == nil {
 		return
 	}
 	w.checkKeys()
+	if now := w.Memory.badKeys.Load(); before != nil && now != nil {
+		w.Memory.badKeys.Store(&Condition{now.Code, now.Subject, before.Since, now.Message})
+	}
 	w.background.Go(func() { w.followKeys(ctx) })
 }
 
@@ -129,24 +133,28 @@ func (w *Workspace) checkKeys() {
 	}
 	if err != nil {
 		w.gateway.metrics.keysValid.WithLabelValues(w.Name).Set(0)
+		w.keysFail(firstMistake(err))
 		w.Logger.Error("the keys file can't be used, its last keys stay valid", zap.String("file", w.fileKeys.path), zap.Error(visible.Error(err)))
 		return
 	}
-	w.keysTaken(listed, len(problems) == 0)
+	w.keysTaken(listed, problems)
 	w.Logger.Info("keys loaded", zap.String("file", w.fileKeys.path), zap.Int("keys", len(listed)-len(problems)))
 }
 
-// keysTaken remembers the keys that are in use. all is false if some of them were
+// keysTaken remembers the keys that are in use. problems are why some of them were
 // refused.
-func (w *Workspace) keysTaken(listed []fileKey, all bool) {
+func (w *Workspace) keysTaken(listed []fileKey, problems []string) {
 	last := &lastKeys{listed: listed, has: w.gateway.keys.has(w)}
 	if w.fileKeys != nil {
 		last.path = w.fileKeys.path
 	}
 	w.Memory.keys.Store(last)
-	valid := 0.0
-	if all {
-		valid = 1
+	valid := 1.0
+	if len(problems) == 0 {
+		w.Memory.badKeys.Store(nil)
+	} else {
+		valid = 0
+		w.keysFail("refused: " + strings.Join(problems[:min(len(problems), maxKeyProblems)], "; "))
 	}
 	w.gateway.metrics.keysValid.WithLabelValues(w.Name).Set(valid)
 }

@@ -27,6 +27,8 @@ func (w *Workspace) start() {
 	}
 	w.definitionsChanged(w.Source.Snapshot(), w.Source.LastError())
 	w.startKeys(ctx)
+	w.unavailable()
+	w.gateway.metrics.workspaces.add(w)
 }
 
 // end ends what start began. It is called once, also where the workspace was not
@@ -35,6 +37,7 @@ func (w *Workspace) end() {
 	if w.stop == nil {
 		return // the workspace was not started
 	}
+	w.gateway.metrics.workspaces.remove(w)
 	w.stop()
 	w.background.Wait()
 	w.unsubscribe()
@@ -71,6 +74,7 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 		w.Logger.Warn("the definitions have a warning", warningFields(warning)...)
 	}
 	w.checkProviders(snapshot)
+	w.unavailable()
 	w.recordVersions(snapshot)
 }
 

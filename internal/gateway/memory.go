@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
@@ -15,15 +17,20 @@ const (
 
 // Memory is the state that a workspace keeps over reloads, in memory only: the
 // health of its targets, the decisions of costly tables, answers of models, its
-// keys, and the bytes that its large requests and answers hold.
+// keys, since when it is degraded, and the bytes that its large requests and
+// answers hold.
 type Memory struct {
 	*leases
-	keys          atomic.Pointer[lastKeys] // nil: none yet
+	keys          atomic.Pointer[lastKeys]  // nil: none yet
+	badKeys       atomic.Pointer[Condition] // nil: all keys are in use
 	engine        *invoke.Engine
 	decisions     *cache.Cache
 	answers       *cache.Answers
 	largeRequests room
 	largeAnswers  room
+
+	mu          sync.Mutex
+	unavailable map[string]time.Time // since when, by the provider
 }
 
 // lastKeys are the keys of a workspace that runs.
@@ -46,6 +53,7 @@ func NewMemory() (*Memory, error) {
 	}
 	return &Memory{
 		leases: newLeases(), engine: invoke.NewEngine(), decisions: decisions, answers: answers,
+		unavailable: make(map[string]time.Time),
 	}, nil
 }
 

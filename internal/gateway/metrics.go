@@ -25,6 +25,7 @@ type metrics struct {
 	keysValid   *prometheus.GaugeVec
 	recorders   *recorderCollector
 	sinks       *sinkCollector
+	workspaces  *workspaceCollector
 
 	routes []routeSeries // by the index of the route
 }
@@ -96,8 +97,9 @@ func newMetrics() *metrics {
 			Name: "cadenza_keys_valid",
 			Help: "1 where all of the API keys are in use, 0 where the keys file is refused, and its last keys stay, or some of its keys are.",
 		}, []string{"workspace"}),
-		recorders: newRecorderCollector(),
-		sinks:     newSinkCollector(),
+		recorders:  newRecorderCollector(),
+		sinks:      newSinkCollector(),
+		workspaces: newWorkspaceCollector(),
 	}
 	for _, r := range routes {
 		m.routes = append(m.routes, routeSeries{
@@ -115,7 +117,7 @@ func (p *Process) Collectors() []prometheus.Collector {
 	m := p.metrics
 	return []prometheus.Collector{
 		m.requests, m.duration, m.unknownKeys, m.attempts, m.abandoned, m.firstToken, m.streams, m.inFlight, m.refused, m.lookups,
-		m.reloads, m.loaded, m.valid, m.keysValid, m.recorders, m.sinks,
+		m.reloads, m.loaded, m.valid, m.keysValid, m.recorders, m.sinks, m.workspaces,
 	}
 }
 

@@ -72,21 +72,27 @@ type Workspace struct {
 	WorkspaceConfig
 	gateway *Gateway
 
-	hosts    map[string]string // the hosts that providers call, by the provider's name
-	redactor *redact.Redactor
-	inline   []*principal // of APIKeys
-	fileKeys *keysFile
-	listed   []fileKey // what fileKeys listed at first
-	// keysRefused is true if some of listed were refused.
-	keysRefused bool
-	keyOfIDs    []byte // the configured trace key
+	hosts       map[string]string // the hosts that providers call, by the provider's name
+	redactor    *redact.Redactor
+	inline      []*principal // of APIKeys
+	fileKeys    *keysFile
+	listed      []fileKey // what fileKeys listed at first
+	refusedKeys []string  // why some of listed were refused
+	keyOfIDs    []byte    // the configured trace key
 	ids         atomic.Pointer[authorities]
+	served      atomic.Pointer[served] // nil: not looked at yet
 
 	// start begins what these hold, and end ends it.
 	background  sync.WaitGroup
 	stop        context.CancelFunc // nil: the workspace was not started
 	unsubscribe func()
 	warned      map[string][]string // endpoints by the missing provider that they name
+}
+
+// served is what the endpoints of a snapshot name.
+type served struct {
+	snapshot *definition.Snapshot
+	targets  []servedTarget
 }
 
 func (g *Gateway) newWorkspace(config WorkspaceConfig) (*Workspace, error) {

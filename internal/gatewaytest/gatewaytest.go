@@ -213,7 +213,7 @@ func UniqueMembers(text []byte) error {
 }
 
 // Eventually waits until a condition holds, for at most five seconds.
-func Eventually(t *testing.T, what string, holds func() bool) {
+func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(5 * time.Second)
 	for !holds() {

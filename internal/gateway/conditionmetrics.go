@@ -1,0 +1,75 @@
+package gateway
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// workspaceCollector exports what is degraded in the workspaces that run, and how
+// much they serve. Both are looked at when metrics are scraped.
+type workspaceCollector struct {
+	mu      sync.Mutex
+	running map[string][]*Workspace // by name, the newest last; two during a reload
+
+	degraded, definitions *prometheus.Desc
+}
+
+func newWorkspaceCollector() *workspaceCollector {
+	return &workspaceCollector{
+		running: make(map[string][]*Workspace),
+		degraded: prometheus.NewDesc("cadenza_degraded",
+			"What is degraded, by the number of its subjects, such as targets that are left alone.", []string{"workspace", "condition"}, nil),
+		definitions: prometheus.NewDesc("cadenza_definitions", "Definitions that are served.", []string{"workspace", "kind"}, nil),
+	}
+}
+
+func (c *workspaceCollector) add(w *Workspace) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running[w.Name] = append(c.running[w.Name], w)
+}
+
+func (c *workspaceCollector) remove(w *Workspace) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running[w.Name] = slices.DeleteFunc(c.running[w.Name], func(other *Workspace) bool { return other == w })
+	if len(c.running[w.Name]) == 0 {
+		delete(c.running, w.Name)
+	}
+}
+
+// Describe describes the metrics.
+func (c *workspaceCollector) Describe(descs chan<- *prometheus.Desc) {
+	descs <- c.degraded
+	descs <- c.definitions
+}
+
+// Collect looks at the workspaces.
+func (c *workspaceCollector) Collect(out chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, all := range c.running {
+		w := all[len(all)-1]
+		subjects := make(map[string]int)
+		for _, condition := range w.Conditions() {
+			subjects[condition.Code]++
+		}
+		// All of them: an alert needs a zero to rise from.
+		for _, code := range conditionCodes {
+			out <- prometheus.MustNewConstMetric(c.degraded, prometheus.GaugeValue, float64(subjects[code]), name, code)
+		}
+		snapshot := w.Source.Snapshot()
+		for kind, count := range map[trace.Kind]int{
+			trace.KindPrompt: len(snapshot.Prompts), trace.KindEndpoint: len(snapshot.Endpoints), trace.KindRemoteConfig: len(snapshot.RemoteConfigs),
+		} {
+			out <- prometheus.MustNewConstMetric(c.definitions, prometheus.GaugeValue, float64(count), name, kind.String())
+		}
+	}
+}
+
+// Interface guard
+var _ prometheus.Collector = (*workspaceCollector)(nil)

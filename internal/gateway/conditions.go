@@ -1,0 +1,184 @@
+package gateway
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// The codes of conditions. Each has a section of docs/runbook.md by its name.
+const (
+	// DefinitionsInvalid: the directory of the definitions is not what is served.
+	DefinitionsInvalid = "definitions_invalid"
+	// DefinitionsRestored: the gateway started from the last good definitions that
+	// the store holds.
+	DefinitionsRestored = "definitions_restored"
+	// KeysInvalid: the keys file, or an entry of it, can't be used.
+	KeysInvalid = "keys_invalid"
+	// SecretStale: a provider's key file can't be used, and its last key stays.
+	SecretStale = "secret_stale"
+	// StoreDown: the store can't be opened or written.
+	StoreDown = "store_down"
+	// SinkFailing: a sink does not take what it is brought.
+	SinkFailing = "sink_failing"
+	// ProviderUnavailable: definitions name a provider that can't be called.
+	ProviderUnavailable = "provider_unavailable"
+	// TargetDown: a target is left alone after its failures.
+	TargetDown = "target_down"
+)
+
+// conditionCodes lists all codes.
+var conditionCodes = []string{
+	DefinitionsInvalid, DefinitionsRestored, KeysInvalid, SecretStale, StoreDown, SinkFailing, ProviderUnavailable, TargetDown,
+}
+
+// Condition is something that makes a workspace degraded: it answers, and not as
+// well as it is configured to.
+type Condition struct {
+	Code string `json:"code"`
+	// Subject is what is concerned, by its name in the configuration: a provider,
+	// a target as PROVIDER/MODEL or a sink; else "definitions", "keys" or "store".
+	Subject string    `json:"subject"`
+	Since   time.Time `json:"since"`
+	// Message is for the operator alone: it may have paths and errors of others.
+	Message string `json:"message"`
+}
+
+// slowOpening is how long the store may be opened for until that is a condition.
+const slowOpening = 10 * time.Second
+
+// Conditions returns what is degraded at the moment, in the order of the codes.
+func (w *Workspace) Conditions() []Condition {
+	var list []Condition
+	if since, err := w.Source.Failure(); err != nil {
+		list = append(list, Condition{DefinitionsInvalid, "definitions", since, firstMistake(err)})
+	}
+	if c := w.Memory.badKeys.Load(); c != nil {
+		list = append(list, *c)
+	}
+	if stats := w.Store.Recorder.Stats(); isDown(&stats) {
+		list = append(list, Condition{StoreDown, "store", stats.Since, cmp.Or(stats.LastError, "the store is still being opened")})
+	}
+	for i := range w.Sinks {
+		if drain := w.Sinks[i].drain; drain != nil {
+			if stats := drain.Stats(); !stats.DownSince.IsZero() {
+				list = append(list, Condition{SinkFailing, w.Sinks[i].Name, stats.DownSince, stats.LastError})
+			}
+		}
+	}
+	return append(list, w.unavailable()...)
+}
+
+// isDown reports whether a recorder can't store anything. It is not while it opens
+// the store for the first time, as long as that takes no longer than usual.
+func isDown(stats *recorder.Stats) bool {
+	switch {
+	case stats.Availability == recorder.Available || stats.Since.IsZero():
+		return false
+	case stats.LastError != "":
+		return true
+	}
+	return time.Since(stats.Since) > slowOpening
+}
+
+// firstMistake returns the first line of an error, with the number of the other
+// mistakes.
+func firstMistake(err error) string {
+	list, ok := errors.AsType[*document.MultiError](err)
+	if !ok || len(list.List) == 0 {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return first
+	}
+	if more := len(list.List) - 1; more > 0 {
+		return fmt.Sprintf("%v (and %d more)", list.List[0], more)
+	}
+	return list.List[0].Error()
+}
+
+// unavailable returns the providers that the served endpoints name and that can't
+// be called. They are unavailable since the first call that found them so, which is
+// made when the gateway starts and when definitions are loaded.
+func (w *Workspace) unavailable() []Condition {
+	found := make(map[string]string)
+	for _, t := range w.namedTargets() {
+		if problem := w.problemOf(t.Provider); problem != "" {
+			found[t.Provider] = problem
+		}
+	}
+	m := w.Memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.unavailable, func(provider string, _ time.Time) bool { return found[provider] == "" })
+	var list []Condition
+	for _, provider := range slices.Sorted(maps.Keys(found)) {
+		since, known := m.unavailable[provider]
+		if !known {
+			since = time.Now()
+			m.unavailable[provider] = since
+		}
+		list = append(list, Condition{ProviderUnavailable, provider, since, found[provider]})
+	}
+	return list
+}
+
+// problemOf returns why a provider can't be called, empty where it can.
+func (w *Workspace) problemOf(provider string) string {
+	p, configured := w.Providers[provider]
+	if !configured {
+		return "the provider is not configured: add it to the cadenza block, or mend its name in the definitions"
+	}
+	if err := providers.Availability(p); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// servedTarget is a target that endpoints of the served definitions name.
+type servedTarget struct {
+	Provider, Model string
+	Endpoints       []string // their keys
+}
+
+// namedTargets returns the targets of the served definitions, by provider and model.
+// The list must not be changed. It is made once for a snapshot.
+func (w *Workspace) namedTargets() []servedTarget {
+	snapshot := w.Source.Snapshot()
+	if last := w.served.Load(); last != nil && last.snapshot == snapshot {
+		return last.targets
+	}
+	endpoints := make(map[[2]string][]string)
+	for _, key := range slices.Sorted(maps.Keys(snapshot.Endpoints)) {
+		endpoint := snapshot.Endpoints[key]
+		for _, variant := range endpoint.Prompt.Variants() {
+			for _, t := range endpoint.Targets(variant) {
+				name := [2]string{t.Provider, t.Model}
+				if !slices.Contains(endpoints[name], key) {
+					endpoints[name] = append(endpoints[name], key)
+				}
+			}
+		}
+	}
+	next := &served{snapshot: snapshot}
+	for _, name := range slices.SortedFunc(maps.Keys(endpoints), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		next.targets = append(next.targets, servedTarget{name[0], name[1], endpoints[name]})
+	}
+	w.served.Store(next)
+	return next.targets
+}
+
+// keysFail notes why the keys file, or an entry of it, can't be used.
+func (w *Workspace) keysFail(message string) {
+	c := &Condition{KeysInvalid, "keys", time.Now(), message}
+	if last := w.Memory.badKeys.Load(); last != nil {
+		c.Since = last.Since
+	}
+	w.Memory.badKeys.Store(c)
+}

@@ -1,0 +1,240 @@
+package gateway_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/openai"
+	"github.com/cadenza-gateway/cadenza/sinks"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// conditions returns what is degraded, by code and subject.
+func (g *gateway) conditions() map[string]gw.Condition {
+	found := make(map[string]gw.Condition)
+	for _, c := range g.current.Load().Workspace("default").Conditions() {
+		found[c.Code+" "+c.Subject] = c
+	}
+	return found
+}
+
+// becomes waits until a condition is there, and checks it.
+func (g *gateway) becomes(name string, began time.Time, message string) gw.Condition {
+	g.t.Helper()
+	eventually(g.t, name, func() bool { _, ok := g.conditions()[name]; return ok })
+	c := g.conditions()[name]
+	if c.Since.Before(began) || time.Since(c.Since) < 0 || !strings.Contains(c.Message, message) {
+		g.t.Errorf("%+v, want it since %s, with %q", c, began, message)
+	}
+	code, _, _ := strings.Cut(name, " ")
+	if want := fmt.Sprintf("cadenza_degraded{condition=%q,workspace=\"default\"} 1\n", code); !strings.Contains(g.scrape(), want) {
+		g.t.Errorf("the metrics lack %s", want)
+	}
+	return c
+}
+
+// ends waits until a condition is over.
+func (g *gateway) ends(name string) {
+	g.t.Helper()
+	eventually(g.t, name+" is over", func() bool { _, ok := g.conditions()[name]; return !ok })
+}
+
+// keyless is a provider whose key is empty until it is set.
+type keyless struct {
+	providers.Provider
+	set atomic.Bool
+}
+
+func (k *keyless) Unavailable() error {
+	if k.set.Load() {
+		return nil
+	}
+	return errors.New("KEY is empty")
+}
+
+// closedSink is a sink whose place is away.
+type closedSink struct{}
+
+func (closedSink) Resume(context.Context, sinks.Source, trace.Position) (trace.Position, error) {
+	return trace.Position{}, errors.New("connection refused")
+}
+func (closedSink) Deliver(context.Context, *trace.Delivery) error { return nil }
+func (closedSink) Shared() bool                                   { return false }
+func (closedSink) Close() error                                   { return nil }
+
+// sound are definitions whose targets all have providers.
+func sound() map[string]string {
+	files := maps.Clone(workspace)
+	for name, content := range files {
+		files[name] = strings.ReplaceAll(content, "provider: fake", "provider: canned")
+	}
+	return files
+}
+
+// keyEntries is a keys file that lists the other key under these names.
+func keyEntries(names ...string) string {
+	var entries []string
+	for _, name := range names {
+		entries = append(entries, fmt.Sprintf(`{"name":%q,"sha256":"%x"}`, name, sha256.Sum256([]byte(otherKey))))
+	}
+	return "[" + strings.Join(entries, ",") + "]"
+}
+
+// withKeysFile has the workspace read keys.json.
+func withKeysFile(g *gateway, c *gw.Config) {
+	c.Workspaces[0].KeysFile = filepath.Join(g.dir, "keys.json")
+}
+
+func TestNothingIsDegraded(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, sound(), options)
+	if found := g.conditions(); len(found) > 0 {
+		t.Errorf("%+v", found)
+	}
+	metrics := g.scrape()
+	for _, code := range []string{
+		gw.DefinitionsInvalid, gw.DefinitionsRestored, gw.KeysInvalid, gw.SecretStale, gw.StoreDown, gw.SinkFailing, gw.ProviderUnavailable, gw.TargetDown,
+	} {
+		if want := fmt.Sprintf("cadenza_degraded{condition=%q,workspace=\"default\"} 0\n", code); !strings.Contains(metrics, want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+	for kind, count := range map[string]int{"prompt": 2, "endpoint": 1, "remoteconfig": 2} {
+		if want := fmt.Sprintf("cadenza_definitions{kind=%q,workspace=\"default\"} %d\n", kind, count); !strings.Contains(metrics, want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+}
+
+func TestDefinitionsThatAreInvalid(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, sound(), options)
+	began := time.Now()
+	g.write("definitions/remoteconfigs/limits.yaml", "type: object\ndefalt: {}\n")
+	first := g.becomes("definitions_invalid definitions", began, "limits.yaml:1:1: default is missing: the value that answers when no row does (and 1 more)")
+	g.load(options)
+	if again := g.becomes("definitions_invalid definitions", began, ""); !again.Since.Equal(first.Since) {
+		t.Errorf("a reload changed since when: %s, then %s", first.Since, again.Since)
+	}
+	g.write("definitions/remoteconfigs/limits.yaml", workspace["definitions/remoteconfigs/limits.yaml"])
+	g.ends("definitions_invalid definitions")
+}
+
+func TestKeysThatAreInvalid(t *testing.T) {
+	t.Parallel()
+	files := sound()
+	files["keys.json"] = keyEntries("listed")
+	g := startGateway(t, files, withKeysFile)
+	began := time.Now()
+	if err := os.Remove(filepath.Join(g.dir, "keys.json")); err != nil {
+		t.Fatal(err)
+	}
+	first := g.becomes("keys_invalid keys", began, "no such file")
+	g.load(withKeysFile)
+	if again := g.becomes("keys_invalid keys", began, "no such file"); !again.Since.Equal(first.Since) {
+		t.Errorf("a reload changed since when: %s, then %s", first.Since, again.Since)
+	}
+	g.write("keys.json", keyEntries("listed", "again"))
+	eventually(t, "an entry is refused", func() bool { return strings.Contains(g.conditions()["keys_invalid keys"].Message, `"again"`) })
+	if again := g.becomes("keys_invalid keys", began, ""); !again.Since.Equal(first.Since) {
+		t.Errorf("another mistake changed since when: %s, then %s", first.Since, again.Since)
+	}
+	g.load(withKeysFile)
+	g.becomes("keys_invalid keys", began, `"again"`)
+	g.write("keys.json", keyEntries("listed"))
+	g.ends("keys_invalid keys")
+}
+
+// TestProvidersThatAreUnavailable has one that is not configured, and one without
+// a key. Both count only where an endpoint names them.
+func TestProvidersThatAreUnavailable(t *testing.T) {
+	t.Parallel()
+	poor := &keyless{Provider: openaiProvider("http://127.0.0.1:9", openai.Quirks{})}
+	g := startGateway(t, sound(), withProvider("poor", poor))
+	began := time.Now()
+	if found := g.conditions(); len(found) > 0 {
+		t.Errorf("a provider that no endpoint names: %+v", found)
+	}
+	g.write("definitions/endpoints/other.yaml", `
+prompt: reply
+fallback:
+  - { provider: absent, model: m }
+  - { provider: poor, model: m }
+  - { provider: poor, model: n }
+  - { provider: canned, extra: { answer: x } }
+`)
+	eventually(t, "both are unavailable", func() bool { return len(g.conditions()) == 2 })
+	first, absent := g.conditions()["provider_unavailable poor"], g.conditions()["provider_unavailable absent"]
+	if first.Since.Before(began) || first.Message != "KEY is empty" || !strings.Contains(absent.Message, "not configured") {
+		t.Errorf("%+v and %+v", first, absent)
+	}
+	if metrics := g.scrape(); !strings.Contains(metrics, `cadenza_degraded{condition="provider_unavailable",workspace="default"} 2`) {
+		t.Error("the metric does not count both providers")
+	}
+	g.load(withProvider("poor", poor), withProvider("absent", poor.Provider))
+	g.ends("provider_unavailable absent")
+	if again := g.conditions()["provider_unavailable poor"]; !again.Since.Equal(first.Since) {
+		t.Errorf("a reload changed since when: %s, then %s", first.Since, again.Since)
+	}
+	poor.set.Store(true)
+	g.ends("provider_unavailable poor")
+	poor.set.Store(false)
+	if again := g.conditions()["provider_unavailable poor"]; !again.Since.After(first.Since) {
+		t.Errorf("the second time begins with the first, %s", again.Since)
+	}
+}
+
+func TestSinkThatFails(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, sound(), options)
+	began := time.Now()
+	g.load(with(func(c *gw.WorkspaceConfig) {
+		c.Sinks = []gw.Sink{{Name: "fleet", Sink: closedSink{}, Logger: g.storeLogger()}}
+	}))
+	g.becomes("sink_failing fleet", began, "connection refused")
+	g.load(options)
+	g.ends("sink_failing fleet")
+}
+
+// TestStoreThatIsDown has a folder at the place of the store's file.
+func TestStoreThatIsDown(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, sound(), options)
+	began := time.Now()
+	if err := os.MkdirAll(filepath.Join(g.dir, "folder.db"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	g.storeAt("folder.db", options)
+	g.becomes("store_down store", began, "folder.db")
+	if err := os.Remove(filepath.Join(g.dir, "folder.db")); err != nil {
+		t.Fatal(err)
+	}
+	g.ends("store_down store")
+}
+
+// TestMetricsOfAWorkspaceThatIsGone has its series end with it.
+func TestMetricsOfAWorkspaceThatIsGone(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, sound(), withWorkspace("second", map[string]string{"other": otherKey}))
+	series := func() bool {
+		return strings.Contains(g.scrape(), `cadenza_degraded{condition="store_down",workspace="second"}`)
+	}
+	if !series() {
+		t.Error("a second workspace has no series")
+	}
+	g.load(options)
+	if series() {
+		t.Error("the series of a workspace that is gone is still there")
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+func init() {
+	add("internal/gateway",
+		mutant{
+			ID: "conditions-of-an-old-snapshot", In: "Workspace.namedTargets",
+			What: "a provider that an edit names is not looked at",
+			Old:  "last != nil && last.snapshot == snapshot", New: "last != nil",
+			Run: "TestProvidersThatAreUnavailable",
+		},
+		mutant{
+			ID: "unavailable-since-the-first-time", In: "Workspace.unavailable",
+			What: "a provider that is unavailable again is so since the first time",
+			Old:  `return found[provider] == ""`, New: "return false",
+			Run: "TestProvidersThatAreUnavailable",
+		},
+		mutant{
+			ID: "keys-fault-without-its-begin", In: "Workspace.keysFail",
+			What: "each further mistake of a keys file begins its time again",
+			Old:  "		c.Since = last.Since\n", New: "		_ = last\n",
+			Run: "TestKeysThatAreInvalid",
+		},
+		mutant{
+			ID: "keys-fault-begins-with-a-reload", In: "Workspace.startKeys",
+			What: "a reload forgets since when the keys file can't be used",
+			Old:  "before != nil && now != nil", New: "before == now && now != nil",
+			Run: "TestKeysThatAreInvalid",
+		},
+		mutant{
+			ID: "no-zero-of-a-condition", In: "workspaceCollector.Collect",
+			What: "a condition has no series before its first time",
+			Old:  "		for _, code := range conditionCodes {\n", New: "		for code := range subjects {\n",
+			Run: "TestNothingIsDegraded",
+		},
+		mutant{
+			ID: "series-of-a-lost-workspace", In: "Workspace.end",
+			What: "a workspace that is gone keeps its series",
+			Old:  "	w.gateway.metrics.workspaces.remove(w)\n", New: "",
+			Run: "TestMetricsOfAWorkspaceThatIsGone",
+		},
+	)
+}
