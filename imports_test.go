@@ -21,11 +21,12 @@ const modulePath = "github.com/cadenza-gateway/cadenza"
 var mayImport = map[string][]string{
 	".":                        {"caddymodule", "providers/anthropic", "providers/azure", "providers/canned", "providers/gemini", "providers/openai", "sinks/jsonlines", "sinks/postgres"},
 	"cache":                    {"trace"},
-	"caddymodule":              {"internal/adminapi", "internal/command", "internal/definition", "internal/document", "internal/gateway", "internal/inflight", "internal/redact", "internal/visible", "providers", "secret", "sinks"},
+	"caddymodule":              {"internal/adminapi", "internal/command", "internal/configpath", "internal/definition", "internal/document", "internal/gateway", "internal/inflight", "internal/redact", "internal/visible", "providers", "secret", "sinks"},
 	"cmd/caddy":                {"."},
 	"internal/adminapi":        {"internal/definition", "internal/document", "internal/inspect", "internal/jsontext", "internal/store/sqlite", "rules", "trace"},
 	"internal/automata":        {},
 	"internal/command":         {"internal/adminapi", "internal/definition", "internal/document", "internal/document/format", "internal/inspect", "internal/private", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "trace"},
+	"internal/configpath":      {},
 	"internal/definition":      {"internal/document", "internal/invoke", "internal/jsontext", "internal/prompt", "internal/regular", "providers", "rules", "trace"},
 	"internal/document":        {},
 	"internal/document/format": {"internal/document"},
@@ -61,7 +62,7 @@ var mayImport = map[string][]string{
 	"rules":                    {"internal/automata", "internal/document"},
 	"secret":                   {"internal/redact", "internal/regular"},
 	"sinks":                    {"internal/store/sqlite", "trace"},
-	"sinks/jsonlines":          {"internal/document", "internal/jsontext", "internal/private", "sinks", "trace"},
+	"sinks/jsonlines":          {"internal/configpath", "internal/document", "internal/jsontext", "internal/private", "sinks", "trace"},
 	"sinks/postgres":           {"internal/document", "internal/jsontext", "internal/store/migration", "secret", "sinks", "trace"},
 	"trace":                    {"internal/jsontext"},
 }

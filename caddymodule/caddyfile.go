@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/dustin/go-humanize"
 
+	"github.com/cadenza-gateway/cadenza/internal/configpath"
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/secret"
@@ -146,7 +147,7 @@ var workspaceOptions = []string{
 func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 	switch option := d.Val(); option {
 	case "definitions":
-		return stringOption(d, &w.Definitions)
+		return pathOption(d, &w.Definitions)
 	case "store":
 		return w.unmarshalStore(d)
 	case "trace_key":
@@ -162,7 +163,7 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		}
 		w.APIKeys = append(w.APIKeys, key)
 	case "keys":
-		return stringOption(d, &w.Keys)
+		return pathOption(d, &w.Keys)
 	case "log":
 		if err := stringOption(d, &w.Log); err != nil {
 			return err
@@ -216,7 +217,13 @@ func (w *Workspace) unmarshalStore(d *caddyfile.Dispenser) error {
 	}
 	w.Store = &Store{Module: storeModule}
 	if d.NextArg() {
-		w.Store.Path = d.Val()
+		if d.Val() == "" {
+			return d.Err("the path of store sqlite is empty")
+		}
+		var err error
+		if w.Store.Path, err = configpath.Resolve(d.File(), d.Val()); err != nil {
+			return d.WrapErr(err)
+		}
 	}
 	if d.NextArg() {
 		return d.ArgErr()
@@ -372,6 +379,19 @@ func stringOption(d *caddyfile.Dispenser, value *string) error {
 	}
 	if d.NextArg() {
 		return d.ArgErr()
+	}
+	return nil
+}
+
+// pathOption reads an option whose argument is a path. It is relative to the folder
+// of the file that it is written in.
+func pathOption(d *caddyfile.Dispenser, value *string) error {
+	if err := stringOption(d, value); err != nil {
+		return err
+	}
+	var err error
+	if *value, err = configpath.Resolve(d.File(), *value); err != nil {
+		return d.WrapErr(err)
 	}
 	return nil
 }

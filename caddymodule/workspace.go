@@ -44,7 +44,9 @@ const maxBodyTimeout = 10 * time.Minute
 type Workspace struct {
 	// The directory of the definitions: context.yaml and the folders prompts,
 	// endpoints and remoteconfigs. It is watched; a change is served within a
-	// second, without a reload of Caddy. Required. Placeholders are replaced.
+	// second, without a reload of Caddy. Required. Placeholders are replaced. A
+	// relative path is relative to the working directory, here and below; in a
+	// Caddyfile it is relative to the folder of the file that it is written in.
 	Definitions string `json:"definitions,omitempty"`
 
 	// Where traces and metrics are kept. Default: a SQLite file named after

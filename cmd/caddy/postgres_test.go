@@ -22,7 +22,7 @@ const fleetCaddyfile = `{
 	admin {$CADENZA_ADMIN}
 	grace_period 5s
 	cadenza {
-		definitions examples/definitions
+		definitions {$CADENZA_ROOT}/examples/definitions
 		store sqlite {$CADENZA_DATA}/cadenza.db
 		trace_key {env.CADENZA_TRACE_KEY}
 		api_key app {env.CADENZA_API_KEY}

@@ -40,6 +40,7 @@ var builtFolder string
 // process is the gateway in a process of its own.
 type process struct {
 	t       *testing.T
+	root    string // of the repository, where commands run
 	url     string
 	admin   string   // the address of the admin API
 	program []string // what runs, and with what before its arguments: this binary unless replaced
@@ -71,8 +72,13 @@ func newProcess(t *testing.T, data string, environ ...string) *process {
 	t.Helper()
 	address, admin := freeAddress(t), freeAddress(t)
 	home := t.TempDir()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &process{
 		t:       t,
+		root:    root,
 		url:     "http://" + address,
 		admin:   admin,
 		program: []string{os.Args[0]},
@@ -82,6 +88,7 @@ func newProcess(t *testing.T, data string, environ ...string) *process {
 			"CADENZA_ADDRESS=http://"+address,
 			"CADENZA_ADMIN="+admin,
 			"CADENZA_DATA="+data,
+			"CADENZA_ROOT="+root,
 			"OPENAI_API_KEY=",
 			"HOME="+home, "XDG_DATA_HOME="+home, "XDG_CONFIG_HOME="+home,
 		), environ...),
@@ -130,13 +137,9 @@ func (p *process) startWith(caddyfile string) {
 // run starts a command of the gateway, at the root of the repository.
 func (p *process) run(arguments ...string) {
 	p.t.Helper()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	p.output = new(lockedBuffer)
 	p.command = exec.Command(p.program[0], append(p.program[1:len(p.program):len(p.program)], arguments...)...)
-	p.command.Dir, p.command.Env = root, p.environ
+	p.command.Dir, p.command.Env = p.root, p.environ
 	p.command.Stdout, p.command.Stderr = p.output, p.output
 	if err := p.command.Start(); err != nil {
 		p.t.Fatal(err)

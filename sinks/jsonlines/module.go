@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/cadenza-gateway/cadenza/internal/configpath"
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/sinks"
 )
@@ -89,6 +90,10 @@ func (m *FileModule) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	if m.Path = d.Val(); m.Path == "" {
 		return d.Err("the path of sink file is empty")
+	}
+	var err error
+	if m.Path, err = configpath.Resolve(d.File(), m.Path); err != nil {
+		return d.WrapErr(err)
 	}
 	if d.NextArg() {
 		return d.ArgErr()
