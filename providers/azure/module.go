@@ -101,11 +101,14 @@ func baseURL(endpoint string) (*url.URL, error) {
 	}
 	const api = "/openai/v1"
 	endpoint = strings.TrimSuffix(strings.TrimRight(endpoint, "/"), api)
-	u, err := upstream.ParseBaseURL(endpoint + api)
-	if err != nil {
-		return nil, fmt.Errorf("endpoint: %w", err)
+	u, err := upstream.ParseBaseURL(endpoint)
+	if err == nil && strings.Contains(u.Path+"/", "/openai/") {
+		err = errors.New("must end before /openai/: the gateway adds the rest itself, and the deployment is the model of a definition")
 	}
-	return u, nil
+	if err != nil {
+		return nil, fmt.Errorf("endpoint %s", strings.TrimPrefix(err.Error(), "base_url "))
+	}
+	return u.JoinPath(api), nil
 }
 
 // Interface guards

@@ -65,8 +65,10 @@ func TestProvision(t *testing.T) {
 		{"both", Module{Endpoint: endpoint, APIKey: "{env.AZURE_TEST_KEY}", Token: "{env.AZURE_TEST_KEY}"}, "not both", ""},
 		{"a literal", Module{Endpoint: endpoint, APIKey: "0123456789abcdef"}, "must be a reference", ""},
 		{"no endpoint", Module{APIKey: "{env.AZURE_TEST_KEY}"}, "endpoint is required", ""},
-		{"an endpoint that is none", Module{Endpoint: "x.openai.azure.com", APIKey: "{env.AZURE_TEST_KEY}"}, "endpoint", ""},
+		{"an endpoint that is none", Module{Endpoint: "x.openai.azure.com", APIKey: "{env.AZURE_TEST_KEY}"}, "endpoint must begin with https://", ""},
 		{"an endpoint with a query", Module{Endpoint: endpoint + "/openai/v1?api-version=preview", APIKey: "{env.AZURE_TEST_KEY}"}, "endpoint", ""},
+		{"an endpoint with a deployment", Module{Endpoint: endpoint + "/openai/deployments/gpt/chat/completions", APIKey: "{env.AZURE_TEST_KEY}"}, "endpoint must end before", ""},
+		{"an endpoint with half of the path", Module{Endpoint: endpoint + "/openai/", APIKey: "{env.AZURE_TEST_KEY}"}, "endpoint must end before /openai/: the gateway adds the rest itself", ""},
 		{"a proxy that is none", Module{Endpoint: endpoint, APIKey: "{env.AZURE_TEST_KEY}", Connection: httpmodule.Connection{Proxy: "proxy:1"}}, "proxy", ""},
 	})
 }

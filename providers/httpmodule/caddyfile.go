@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 	"github.com/cadenza-gateway/cadenza/secret"
 )
 
@@ -28,7 +29,7 @@ func Unmarshal(d *caddyfile.Dispenser, module any) error {
 	d.Next()
 	provider := d.Val()
 	if d.NextArg() {
-		return d.ArgErr()
+		return d.Errf("%s takes no arguments: its options are in a block", provider)
 	}
 	names, fields := optionsOf(reflect.ValueOf(module).Elem())
 	for d.NextBlock(0) {
@@ -62,23 +63,25 @@ func optionsOf(module reflect.Value) (names []string, fields map[string]reflect.
 
 // unmarshal reads the arguments of one option.
 func unmarshal(d *caddyfile.Dispenser, option string, field any) error {
+	// No message repeats an argument where another one is expected: it may be a
+	// secret.
 	args := d.RemainingArgs()
 	switch v := field.(type) {
 	case *bool:
 		if len(args) != 0 {
-			return d.ArgErr()
+			return d.Errf("%s takes no argument: it is set by its name alone", option)
 		}
 		*v = true
 		return nil
 	case *[]string:
 		if len(args) == 0 {
-			return d.ArgErr()
+			return d.Errf("%s takes one argument or more", option)
 		}
 		*v = args
 		return nil
 	}
 	if len(args) != 1 {
-		return d.ArgErr()
+		return d.Errf("%s takes one argument, this has %d", option, len(args))
 	}
 	text := args[0]
 	if text == "" {
@@ -86,6 +89,11 @@ func unmarshal(d *caddyfile.Dispenser, option string, field any) error {
 	}
 	switch v := field.(type) {
 	case *string:
+		if option == "base_url" {
+			if _, err := upstream.ParseBaseURL(text); err != nil {
+				return d.WrapErr(err)
+			}
+		}
 		*v = text
 	case *secret.Reference:
 		*v = secret.Reference(text)

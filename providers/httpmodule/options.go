@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -73,6 +74,9 @@ func (o *Options) Prepare(ctx caddy.Context, name, official string) (config upst
 	base, err := upstream.ParseBaseURL(cmp.Or(o.BaseURL, official))
 	if err != nil {
 		return config, nil, err
+	}
+	if base.Host == own.Host && strings.Trim(base.Path, "/") == "" && own.Path != "" {
+		return config, nil, fmt.Errorf("base_url must end in %s at %s, or be left out: it is the default", own.Path, own.Host)
 	}
 	if config, err = o.Connect(ctx, base); err != nil {
 		return config, nil, err

@@ -6,8 +6,6 @@ package upstream
 
 import (
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -142,33 +140,3 @@ func idleConnections(descriptors int) int { return min(max(descriptors/32, 2), 6
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
-func checkBaseURL(u *url.URL) error {
-	switch {
-	case u == nil:
-		return errors.New("a base URL is required")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("must begin with https:// or http://")
-	case u.Hostname() == "":
-		return errors.New("names no host")
-	case u.User != nil:
-		return errors.New("must not hold a user name or password: a secret in a URL ends up in logs")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.Opaque != "":
-		return errors.New("must not have a query or a fragment")
-	}
-	return nil
-}
-
-// ParseBaseURL parses a provider's base URL: http or https, a host, perhaps a
-// path, and nothing else. The error does not repeat the text, which may hold a
-// secret.
-func ParseBaseURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if err != nil {
-		return nil, errors.New("base_url is not a URL")
-	}
-	if err := checkBaseURL(u); err != nil {
-		return nil, fmt.Errorf("base_url %w", err)
-	}
-	return u, nil
-}

@@ -358,6 +358,11 @@ func TestParseBaseURL(t *testing.T) {
 		{"https://", "names no host"}, {"https://:80", "names no host"},
 		{"https://user:hunter2@api.example", "user name"}, {"https://api.example/?key=hunter2", "query"},
 		{"https://api.example/#hunter2", "fragment"}, {"https://api.example/?", "query"}, {"http://a b", "not a URL"},
+		{"https://api.example/v1/chat/completions", "must end before /chat/completions"}, {"https://api.example/hunter2/Chat/Completions//", "must end before /chat/completions"},
+		{"https://api.example/v1/completions", "before /completions"}, {"https://api.example/v1/responses", "before /responses"}, {"https://api.example/v1/messages", "before /messages"},
+		{"https://api.example/v1/models/m:generateContent", "before /models/"}, {"https://api.example/v1/models/m:streamGenerateContent", "before /models/"},
+		{"https://api.example/model/m/converse", "before /model/"}, {"https://api.example/model/m/converse-stream", "before /model/"}, {"https://api.example/model/m/invoke", "before /model/"},
+		{"https://api.example/models", ""}, {"https://api.example/messages/v1", ""},
 	} {
 		_, err := ParseBaseURL(test.text)
 		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
