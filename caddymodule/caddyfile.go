@@ -17,6 +17,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/configpath"
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/redact"
 	"github.com/cadenza-gateway/cadenza/secret"
 )
 
@@ -96,7 +97,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the option's name
 	if d.NextArg() {
-		return d.ArgErr()
+		return d.Err("cadenza takes its options in a block: cadenza { ... }")
 	}
 	if a.Workspaces == nil {
 		a.Workspaces = make(map[string]*Workspace)
@@ -121,9 +122,12 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		}
 		var name string
 		if !d.AllArgs(&name) {
-			return d.ArgErr()
+			return argumentsError(d, "workspace")
 		}
 		if _, taken := a.Workspaces[name]; taken {
+			if name == defaultWorkspace {
+				return d.Err("workspace default is configured twice: the options outside of all workspace blocks are its options too")
+			}
 			return d.Errf("workspace %q is configured twice", name)
 		}
 		w := new(Workspace)
@@ -143,6 +147,45 @@ var workspaceOptions = []string{
 	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "in_flight", "provider", "workspace",
 }
 
+// storeOptions are the options of a store.
+var storeOptions = []string{"retention", "max_size"}
+
+// arguments are those of each option, for messages.
+var arguments = map[string]string{
+	"definitions":       "<directory>",
+	"store":             "sqlite [<path>]",
+	"retention":         "<duration>, such as 30d",
+	"max_size":          "<size>, such as 10GB",
+	"sink":              "<name> [<module>] [<args...>]",
+	"trace_key":         "{env.NAME} or {file.PATH}",
+	"api_key":           "<name> {env.NAME} or <name> {file.PATH}",
+	"keys":              "<file>",
+	"log":               "none, metadata or content",
+	"redact":            strings.Join(redact.Names(), ", ") + ", or several of them",
+	"price":             "[<provider>/]<model> <prompt> <completion>, the prices in US dollars per million tokens, such as gpt-4o-mini 0.15 0.60",
+	"max_body_size":     "<size>, such as 1MiB",
+	"body_timeout":      "<duration>, such as 30s",
+	"max_answer_size":   "<size>, such as 8MiB",
+	"max_metadata_size": "<size>, such as 16KiB",
+	"provider":          "<name> [<module>], and the provider's options in a block",
+	"workspace":         "<name>, and the workspace's options in a block",
+}
+
+// argumentsError is the error where an option has too few arguments or too many. It
+// repeats none of them, since one may be a secret that belongs elsewhere.
+func argumentsError(d *caddyfile.Dispenser, option string) error {
+	return d.Errf("%s takes %s", option, arguments[option])
+}
+
+// misplacedOption is the error where an option does not exist at its place.
+func misplacedOption(d *caddyfile.Dispenser) error {
+	option := d.Val()
+	if slices.Contains(storeOptions, option) {
+		return d.Errf("%s is an option of the store: write it into the block of store sqlite", option)
+	}
+	return d.Err(document.Unrecognized("option", option, workspaceOptions))
+}
+
 // unmarshalOption reads the option that d is at.
 func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 	switch option := d.Val(); option {
@@ -154,8 +197,8 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		return secretOption(d, &w.TraceKey)
 	case "api_key":
 		var name, reference string
-		if !d.Args(&name, &reference) || d.NextArg() {
-			return d.ArgErr()
+		if !d.AllArgs(&name, &reference) {
+			return argumentsError(d, option)
 		}
 		key := gateway.APIKey{Name: name, Key: secret.Reference(reference)}
 		if err := key.Key.Validate(); err != nil {
@@ -176,7 +219,7 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 			return d.Err("redact is configured twice")
 		}
 		if w.Redact = d.RemainingArgs(); len(w.Redact) == 0 {
-			return d.ArgErr()
+			return argumentsError(d, option)
 		}
 		if _, err := detectors(w.Redact); err != nil {
 			return d.WrapErr(err)
@@ -200,7 +243,7 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 	case "workspace":
 		return d.Err("a workspace block cannot be within another: close the first one before it")
 	default:
-		return d.Err(document.Unrecognized("option", option, workspaceOptions))
+		return misplacedOption(d)
 	}
 	return nil
 }
@@ -210,7 +253,7 @@ func (w *Workspace) unmarshalStore(d *caddyfile.Dispenser) error {
 		return d.Err("store is configured twice")
 	}
 	if !d.NextArg() {
-		return d.ArgErr()
+		return argumentsError(d, "store")
 	}
 	if module := d.Val(); module != storeModule {
 		return d.Errf("store %q is not known: the store is %s", module, storeModule)
@@ -226,7 +269,7 @@ func (w *Workspace) unmarshalStore(d *caddyfile.Dispenser) error {
 		}
 	}
 	if d.NextArg() {
-		return d.ArgErr()
+		return argumentsError(d, "store")
 	}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		switch option := d.Val(); option {
@@ -237,7 +280,7 @@ func (w *Workspace) unmarshalStore(d *caddyfile.Dispenser) error {
 			}
 			retention, err := caddy.ParseDuration(text)
 			if err != nil {
-				return d.Errf("retention %s: %v", text, err)
+				return noDuration(d, option, text)
 			}
 			if retention <= 0 {
 				return d.Errf("retention %s: must be positive; leave it out to keep everything", text)
@@ -251,76 +294,9 @@ func (w *Workspace) unmarshalStore(d *caddyfile.Dispenser) error {
 				return d.Errf("max_size: must be at least %s", humanize.IBytes(minMaxSize))
 			}
 		default:
-			return d.Err(document.Unrecognized("store option", option, []string{"retention", "max_size"}))
+			return d.Err(document.Unrecognized("store option", option, storeOptions))
 		}
 	}
-	return nil
-}
-
-// unmarshalProvider reads a provider. The second word names its module; without
-// a second word the first does.
-func (w *Workspace) unmarshalProvider(d *caddyfile.Dispenser) error {
-	if !d.NextArg() {
-		return d.ArgErr()
-	}
-	name := d.Val()
-	module := name
-	if d.NextArg() {
-		module = d.Val()
-	}
-	return unmarshalGuest(d, "provider", name, providerNamespace, module, &w.ProvidersRaw)
-}
-
-// unmarshalSink reads a sink. The second word names its module if there is such a
-// module, else the first word does. The words after the module's name are the
-// module's own arguments.
-func (w *Workspace) unmarshalSink(d *caddyfile.Dispenser) error {
-	if !d.NextArg() {
-		return d.ArgErr()
-	}
-	name := d.Val()
-	module := name
-	if d.NextArg() {
-		known := modules(sinkNamespace)
-		switch {
-		case slices.Contains(known, d.Val()):
-			module = d.Val()
-		case slices.Contains(known, name):
-			d.Prev()
-		default:
-			// The word is not repeated: it may be a connection string.
-			return d.Errf("sink %s names no module: neither its name nor the word after it is one of %s", name, strings.Join(known, ", "))
-		}
-	}
-	return unmarshalGuest(d, "sink", name, sinkNamespace, module, &w.SinksRaw)
-}
-
-// modules returns the names of the modules of a namespace, sorted.
-func modules(namespace string) []string {
-	var names []string
-	for _, m := range caddy.GetModules(namespace) {
-		names = append(names, m.ID.Name())
-	}
-	return names
-}
-
-// unmarshalGuest lets a guest module read its options, which begin with the
-// module's name, and adds it to all under the name that the Caddyfile gives it.
-func unmarshalGuest(d *caddyfile.Dispenser, what, name, namespace, module string, all *caddy.ModuleMap) error {
-	if _, taken := (*all)[name]; taken {
-		return d.Errf("%s %q is configured twice", what, name)
-	}
-	if known := modules(namespace); !slices.Contains(known, module) {
-		return d.Err(document.Unrecognized(what+" module", module, known))
-	}
-	unmarshaler, err := caddyfile.UnmarshalModule(d, namespace+"."+module)
-	if err != nil {
-		return err
-	}
-	if *all == nil {
-		*all = make(caddy.ModuleMap)
-	}
-	(*all)[name] = caddyconfig.JSONModuleObject(unmarshaler, "module", module, nil)
 	return nil
 }
 
@@ -334,8 +310,8 @@ func sizeOption(d *caddyfile.Dispenser, value *int64, most uint64) error {
 		return err
 	}
 	size, err := humanize.ParseBytes(text)
-	if err != nil {
-		return d.Errf("%s %s: %v", option, text, err)
+	if err != nil || strings.Contains(text, ",") { // a comma would be left out
+		return d.Errf("%s %s: must be a number of bytes such as 500kB, 64KiB, 1.5MiB or 10GB", option, text)
 	}
 	if size == 0 || size > most {
 		return d.Errf("%s %s: must be between 1 and %s", option, text, humanize.IBytes(most))
@@ -355,13 +331,18 @@ func durationOption(d *caddyfile.Dispenser, value *caddy.Duration, most time.Dur
 	}
 	duration, err := caddy.ParseDuration(text)
 	if err != nil {
-		return d.Errf("%s %s: %v", option, text, err)
+		return noDuration(d, option, text)
 	}
 	if duration <= 0 || duration > most {
-		return d.Errf("%s %s: must be positive, and at most %s", option, text, most)
+		return d.Errf("%s %s: must be positive, and at most %s", option, text, strings.TrimSuffix(most.String(), "0s"))
 	}
 	*value = caddy.Duration(duration)
 	return nil
+}
+
+// noDuration is the error where an option's argument is no duration.
+func noDuration(d *caddyfile.Dispenser, option, text string) error {
+	return d.Errf("%s %s: must be a number with its unit (ms, s, m, h or d), such as 500ms, 90s, 12h or 30d", option, text)
 }
 
 // stringOption reads an option's single argument.
@@ -371,14 +352,14 @@ func stringOption(d *caddyfile.Dispenser, value *string) error {
 		return d.Errf("%s is configured twice", option)
 	}
 	if !d.NextArg() {
-		return d.ArgErr()
+		return argumentsError(d, option)
 	}
 	*value = d.Val()
 	if *value == "" {
 		return d.Errf("%s is empty", option)
 	}
 	if d.NextArg() {
-		return d.ArgErr()
+		return argumentsError(d, option)
 	}
 	return nil
 }

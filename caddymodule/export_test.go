@@ -43,3 +43,6 @@ func SetMaxConnections(n int) (undo func()) {
 
 // ConfigOf is what the gateway's workspace of a name is made from.
 func ConfigOf(app *App, name string) gateway.WorkspaceConfig { return app.Workspaces[name].config }
+
+// OwnModules are the modules that a build may lack, with their packages.
+var OwnModules = ownModules

@@ -134,7 +134,7 @@ func (a *App) unmarshalInFlight(d *caddyfile.Dispenser) error {
 // where they go; process is nil in a workspace's block, which must not set it.
 func unmarshalInFlight(d *caddyfile.Dispenser, process func() *int, of func() *InFlight) error {
 	if d.NextArg() {
-		return d.ArgErr()
+		return d.Err("in_flight takes its ceilings in a block, such as in_flight { key 100 }")
 	}
 	known := []string{"workspace", "key", "host"}
 	if process != nil {
@@ -164,7 +164,7 @@ func unmarshalInFlight(d *caddyfile.Dispenser, process func() *int, of func() *I
 		}
 		var text string
 		if !d.AllArgs(&text) {
-			return d.ArgErr()
+			return d.Errf("in_flight %s takes a whole number of calls", name)
 		}
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || n < 1 {

@@ -46,7 +46,9 @@ func TestPathsAreRelativeToTheirFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var config struct{ Apps struct{ Cadenza caddymodule.App } }
+	var config struct {
+		Apps struct{ Cadenza caddymodule.App }
+	}
 	if err := json.Unmarshal(adapted, &config); err != nil {
 		t.Fatal(err)
 	}

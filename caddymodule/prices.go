@@ -11,7 +11,7 @@ import (
 func (w *Workspace) unmarshalPrice(d *caddyfile.Dispenser) error {
 	var model, prompt, completion string
 	if !d.AllArgs(&model, &prompt, &completion) {
-		return d.ArgErr()
+		return argumentsError(d, "price")
 	}
 	if _, taken := w.Prices[model]; taken {
 		return d.Errf("price %s is configured twice", model)
@@ -23,7 +23,7 @@ func (w *Workspace) unmarshalPrice(d *caddyfile.Dispenser) error {
 	}{{prompt, &price.Prompt}, {completion, &price.Completion}} {
 		var err error
 		if *part.dollars, err = strconv.ParseFloat(part.text, 64); err != nil {
-			return d.Errf("price %s: %q is not a number of US dollars per million tokens", model, part.text)
+			return d.Errf("price %s: %q is not a number of US dollars per million tokens, such as 0.15", model, part.text)
 		}
 	}
 	if err := gateway.ValidatePrices(map[string]gateway.Price{model: price}); err != nil {

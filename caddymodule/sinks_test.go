@@ -140,7 +140,7 @@ func TestSinkThatIsRefused(t *testing.T) {
 		"trace_key {env.CADENZA_TEST_KEY}\nsink postgres {env.CADENZA_TEST_EMPTY}": "CADENZA_TEST_EMPTY",
 		"trace_key {env.CADENZA_TEST_GUESSED}":                                     "trace_key: {env.CADENZA_TEST_GUESSED} can be guessed",
 		"sink kafka":                                                               `unrecognized sink module "kafka", known: file, postgres, stdout`,
-		"sink":                                                                     "wrong argument count",
+		"sink":                                                                     "sink takes <name> [<module>]",
 		"sink file":                                                                "sink file needs the path of its file",
 	} {
 		err := g.load(options + added + "\n")

@@ -60,7 +60,7 @@ func (m *Module) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 			pace, err := caddy.ParseDuration(d.Val())
 			if err != nil {
-				return d.Errf("pace: %v", err)
+				return d.Errf("pace %s: must be a number with its unit from 0s to 1m, such as 20ms", d.Val())
 			}
 			m.Pace = (*caddy.Duration)(&pace)
 		default:

@@ -270,12 +270,12 @@ func TestModules(t *testing.T) {
 		want       string // JSON, or part of the error
 	}{
 		{"stdout", "stdout", new(StdoutModule), `{}`},
-		{"stdout with an argument", "stdout a", new(StdoutModule), "wrong argument count"},
+		{"stdout with an argument", "stdout a", new(StdoutModule), "takes no argument"},
 		{"stdout with an option", "stdout {\n a\n}", new(StdoutModule), "there is none"},
 		{"file", "file {env.CADENZA_TEST_DIR}/a.jsonl", new(FileModule), `{"path":"{env.CADENZA_TEST_DIR}/a.jsonl"}`},
 		{"file without a path", "file", new(FileModule), "needs the path"},
 		{"file with an empty path", `file ""`, new(FileModule), "is empty"},
-		{"file with two", "file a b", new(FileModule), "wrong argument count"},
+		{"file with two", "file a b", new(FileModule), "takes one path"},
 		{"file with an option", "file a {\n roll\n}", new(FileModule), "there is none"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func (StdoutModule) CaddyModule() caddy.ModuleInfo {
 func (m *StdoutModule) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the module's name
 	if d.NextArg() {
-		return d.ArgErr()
+		return d.Err("sink stdout takes no argument")
 	}
 	if d.NextBlock(0) {
 		return d.Err(document.Unrecognized("stdout sink option", d.Val(), nil))
@@ -96,7 +96,7 @@ func (m *FileModule) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.WrapErr(err)
 	}
 	if d.NextArg() {
-		return d.ArgErr()
+		return d.Err("sink file takes one path: write one that has spaces in quotes")
 	}
 	if d.NextBlock(0) {
 		return d.Err(document.Unrecognized("file sink option", d.Val(), nil))

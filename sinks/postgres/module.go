@@ -64,7 +64,7 @@ func (m *Module) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Errf("sink postgres: %v", err)
 	}
 	if d.NextArg() {
-		return d.ArgErr()
+		return d.Err("sink postgres takes one argument, its connection string as {env.NAME} or {file.PATH}")
 	}
 	for d.NextBlock(0) {
 		switch option := d.Val(); option {
@@ -72,17 +72,14 @@ func (m *Module) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			if m.Schema != "" {
 				return d.Err("schema is given twice")
 			}
-			if !d.NextArg() {
-				return d.ArgErr()
+			if !d.AllArgs(&m.Schema) {
+				return d.Err("schema takes one name")
 			}
-			if m.Schema = d.Val(); m.Schema == "" {
+			if m.Schema == "" {
 				return d.Err("schema is empty")
 			}
 		default:
 			return d.Err(options.Unrecognized("postgres sink option", option, []string{"schema"}))
-		}
-		if d.NextArg() {
-			return d.ArgErr()
 		}
 	}
 	return nil

@@ -18,12 +18,12 @@ func TestCaddyfile(t *testing.T) {
 		{"whole", "postgres {file./run/dsn} {\n schema traces\n}", `{"dsn":"{file./run/dsn}","schema":"traces"}`, ""},
 		{"nothing", `postgres`, "", "needs its connection string"},
 		{"a literal", `postgres postgres://u:secret@h/d`, "", "must be a reference"},
-		{"too much", `postgres {env.DSN} {env.DSN}`, "", "wrong argument count"},
+		{"too much", `postgres {env.DSN} {env.DSN}`, "", "takes one argument"},
 		{"twice", "postgres {env.DSN} {\n schema a\n schema b\n}", "", "given twice"},
 		{"empty", "postgres {env.DSN} {\n schema \"\"\n}", "", "schema is empty"},
 		{"unknown", "postgres {env.DSN} {\n table a\n}", "", `unrecognized postgres sink option "table", known: schema`},
 		{"misspelt", "postgres {env.DSN} {\n shema a\n}", "", `did you mean "schema"?`},
-		{"too much in an option", "postgres {env.DSN} {\n schema a b\n}", "", "wrong argument count"},
+		{"too much in an option", "postgres {env.DSN} {\n schema a b\n}", "", "schema takes one name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var m postgres.Module

@@ -1,0 +1,113 @@
+package caddymodule
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+)
+
+// ownModules are the modules of this project that a build may lack, by their ID,
+// with the packages to build it with.
+var ownModules = map[string]string{
+	providerNamespace + ".anthropic": "providers/anthropic",
+	providerNamespace + ".azure":     "providers/azure",
+	providerNamespace + ".bedrock":   "providers/bedrock",
+	providerNamespace + ".canned":    "providers/canned",
+	providerNamespace + ".gemini":    "providers/gemini",
+	providerNamespace + ".openai":    "providers/openai",
+	sinkNamespace + ".file":          "sinks/jsonlines",
+	sinkNamespace + ".postgres":      "sinks/postgres",
+	sinkNamespace + ".stdout":        "sinks/jsonlines",
+}
+
+// unmarshalProvider reads a provider. The second word names its module; without
+// a second word the first does.
+func (w *Workspace) unmarshalProvider(d *caddyfile.Dispenser) error {
+	if !d.NextArg() {
+		return argumentsError(d, "provider")
+	}
+	name := d.Val()
+	if !d.NextArg() {
+		return unmarshalGuest(d, "provider", name, providerNamespace, name, &w.ProvidersRaw)
+	}
+	module, known := d.Val(), modules(providerNamespace)
+	if _, own := ownModules[providerNamespace+"."+module]; !own && !slices.Contains(known, module) && document.Nearest(module, known) == "" {
+		// The word is not repeated: it may be a key.
+		if slices.Contains(known, name) {
+			return d.Errf("provider %[1]s takes its options in a block: provider %[1]s { api_key {env.NAME} }", name)
+		}
+		return d.Errf("provider %s names no module: the word after its name must be one of %s", name, strings.Join(known, ", "))
+	}
+	return unmarshalGuest(d, "provider", name, providerNamespace, module, &w.ProvidersRaw)
+}
+
+// unmarshalSink reads a sink. The second word names its module if there is such a
+// module, else the first word does. The words after the module's name are the
+// module's own arguments.
+func (w *Workspace) unmarshalSink(d *caddyfile.Dispenser) error {
+	if !d.NextArg() {
+		return argumentsError(d, "sink")
+	}
+	name := d.Val()
+	module := name
+	if d.NextArg() {
+		known := modules(sinkNamespace)
+		switch {
+		case slices.Contains(known, d.Val()):
+			module = d.Val()
+		case slices.Contains(known, name) || document.Nearest(name, known) != "":
+			d.Prev()
+		default:
+			// The word is not repeated: it may be a connection string.
+			return d.Errf("sink %s names no module: neither its name nor the word after it is one of %s", name, strings.Join(known, ", "))
+		}
+	}
+	return unmarshalGuest(d, "sink", name, sinkNamespace, module, &w.SinksRaw)
+}
+
+// modules returns the names of the modules of a namespace, sorted.
+func modules(namespace string) []string {
+	var names []string
+	for _, m := range caddy.GetModules(namespace) {
+		names = append(names, m.ID.Name())
+	}
+	return names
+}
+
+// unmarshalGuest lets a guest module read its options, which begin with the
+// module's name, and adds it to all under the name that the Caddyfile gives it.
+func unmarshalGuest(d *caddyfile.Dispenser, what, name, namespace, module string, all *caddy.ModuleMap) error {
+	if _, taken := (*all)[name]; taken {
+		return d.Errf("%s %q is configured twice", what, name)
+	}
+	if known := modules(namespace); !slices.Contains(known, module) {
+		return unknownModule(d, what, namespace, module, known)
+	}
+	unmarshaler, err := caddyfile.UnmarshalModule(d, namespace+"."+module)
+	if err != nil {
+		return err
+	}
+	if *all == nil {
+		*all = make(caddy.ModuleMap)
+	}
+	(*all)[name] = caddyconfig.JSONModuleObject(unmarshaler, "module", module, nil)
+	return nil
+}
+
+// unknownModule is the error where this build has no module of that name.
+func unknownModule(d *caddyfile.Dispenser, what, namespace, module string, known []string) error {
+	if path, own := ownModules[namespace+"."+module]; own {
+		return d.Errf("%s is not in this build: add --with github.com/cadenza-gateway/cadenza/%s", module, path)
+	}
+	message := document.Unrecognized(what+" module", module, known)
+	if namespace == providerNamespace && document.Nearest(module, known) == "" {
+		message += "; a service with OpenAI's API is " + strconv.Quote("provider "+module+" openai") + " with its base_url"
+	}
+	return d.Err(message)
+}
