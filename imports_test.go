@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"internal/configpath":      {},
 	"internal/definition":      {"internal/document", "internal/invoke", "internal/jsontext", "internal/prompt", "internal/regular", "providers", "rules", "trace"},
 	"internal/document":        {},
-	"internal/document/format": {"internal/document"},
+	"internal/document/format": {"internal/document", "internal/visible"},
 	"internal/gateway":         {"cache", "internal/definition", "internal/document", "internal/inflight", "internal/invoke", "internal/jsontext", "internal/prompt", "internal/recorder", "internal/redact", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "providers", "rules", "secret", "sinks", "trace"},
 	"internal/gatewaytest":     {"internal/store/sqlite", "trace"},
 	"internal/inflight":        {},

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -77,17 +78,40 @@ func suggestFlag(cmd *cobra.Command, err error) error {
 	return visible.Error(fmt.Errorf("%w%s", err, document.DidYouMean(name, names)))
 }
 
-// styles holds the colours of a report. They are empty where the output is no
-// terminal.
-type styles struct{ red, yellow, green, dim, bold, reset string }
+// styles is how a report is laid out for its writer. The colours are empty and
+// the width is 0 where that is no terminal.
+type styles struct {
+	red, yellow, green, dim, bold, reset string
+
+	width int // in columns; 0: any
+}
 
 // stylesFor returns the styles for a writer. NO_COLOR turns colours off
 // (https://no-color.org).
 func stylesFor(w io.Writer) styles {
-	if !isTerminal(w) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return styles{}
+	width := terminalWidth(w)
+	if width == 0 || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return styles{width: width}
 	}
-	return styles{"\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m"}
+	return styles{"\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m", "\x1b[1m", "\x1b[0m", width}
+}
+
+// unknownWidth is that of a terminal that does not say how wide it is.
+const unknownWidth = 80
+
+// terminalWidth returns the columns of a terminal, or 0 for another writer,
+// whose reader gets everything. COLUMNS is taken before what the terminal says.
+func terminalWidth(w io.Writer) int {
+	if !isTerminal(w) {
+		return 0
+	}
+	if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && width > 0 {
+		return width
+	}
+	if width, _, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && width > 0 {
+		return width
+	}
+	return unknownWidth
 }
 
 // isTerminal reports whether w is a terminal.

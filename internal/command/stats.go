@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,6 +57,7 @@ The gateway is asked by its admin API, as with caddy reload.`,
 			}
 			out := cmd.OutOrStdout()
 			var b bytes.Buffer
+			var leftOut []string
 			switch {
 			case asJSON:
 				if err := json.Indent(&b, text, "", "  "); err != nil {
@@ -62,7 +65,7 @@ The gateway is asked by its admin API, as with caddy reload.`,
 				}
 				b = *bytes.NewBuffer(append(bytes.TrimSpace(visible.JSON(b.Bytes())), '\n'))
 			case len(answer.Rows) > 0:
-				writeStats(&b, stylesFor(out), &answer)
+				leftOut = writeStats(&b, stylesFor(out), &answer)
 			}
 			if len(answer.Rows) == 0 {
 				fmt.Fprintln(cmd.ErrOrStderr(), "no traces")
@@ -70,8 +73,13 @@ The gateway is asked by its admin API, as with caddy reload.`,
 			if answer.Pending > 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "recorded and not counted yet: %d\n", answer.Pending)
 			}
-			_, err = out.Write(b.Bytes())
-			return err
+			if _, err := out.Write(b.Bytes()); err != nil {
+				return err
+			}
+			if len(leftOut) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s (a wider terminal, a pipe or --json shows all)\n", strings.Join(leftOut, ", "))
+			}
+			return nil
 		},
 	}
 	client.addFlags(cmd)
@@ -82,12 +90,15 @@ The gateway is asked by its admin API, as with caddy reload.`,
 }
 
 // writeStats writes statistics for people. Empty columns are left out: most
-// workspaces have no scores, and many no costs.
-func writeStats(b *bytes.Buffer, st styles, a *adminapi.Stats) {
+// workspaces have no scores, and many no costs. It returns the names of those
+// for which the terminal has no room.
+func writeStats(b *bytes.Buffer, st styles, a *adminapi.Stats) (leftOut []string) {
 	type column struct {
 		name  string
 		right bool
 		cell  func(*sqlite.StatsRow) string
+		least int // the width to which it may be cut
+		drop  int // when it is left out: 1 is the first; 0: never
 	}
 	text := func(n int64) string {
 		if n == 0 {
@@ -106,36 +117,38 @@ func writeStats(b *bytes.Buffer, st styles, a *adminapi.Stats) {
 			if r.Start.IsZero() {
 				return ""
 			}
-			return r.Start.UTC().Format(time.RFC3339)
-		}},
-		{"kind", false, func(r *sqlite.StatsRow) string { return visible.Line(r.Kind) }},
-		{"key", false, func(r *sqlite.StatsRow) string { return visible.Line(cmp.Or(r.Key, "-")) }},
-		{"variant", false, func(r *sqlite.StatsRow) string { return visible.Line(r.Variant) }},
-		{"answers", true, func(r *sqlite.StatsRow) string { return strconv.FormatInt(r.Traces, 10) }},
-		{"errors", true, func(r *sqlite.StatsRow) string { return share(r.Errors, r.Traces) }},
-		{"interrupted", true, func(r *sqlite.StatsRow) string { return text(r.Interrupted) }},
-		{"cached", true, func(r *sqlite.StatsRow) string { return share(r.Cached, r.Traces) }},
-		{"length", true, func(r *sqlite.StatsRow) string { return share(r.FinishReasons.Length, r.Traces) }},
-		{"filtered", true, func(r *sqlite.StatsRow) string { return share(r.FinishReasons.ContentFilter, r.Traces) }},
-		{"p50", true, func(r *sqlite.StatsRow) string { return quantile(&r.Latency, r.Latency.P50) }},
-		{"p95", true, func(r *sqlite.StatsRow) string { return quantile(&r.Latency, r.Latency.P95) }},
-		{"p99", true, func(r *sqlite.StatsRow) string { return quantile(&r.Latency, r.Latency.P99) }},
-		{"first p50", true, func(r *sqlite.StatsRow) string { return quantile(&r.FirstToken, r.FirstToken.P50) }},
-		{"first p95", true, func(r *sqlite.StatsRow) string { return quantile(&r.FirstToken, r.FirstToken.P95) }},
-		{"reported p50", true, func(r *sqlite.StatsRow) string { return quantile(&r.ReportedLatency, r.ReportedLatency.P50) }},
-		{"reported p95", true, func(r *sqlite.StatsRow) string { return quantile(&r.ReportedLatency, r.ReportedLatency.P95) }},
-		{"tokens", true, func(r *sqlite.StatsRow) string { return text(r.TotalTokens) }},
-		{"cost", true, func(r *sqlite.StatsRow) string { return dollars(r.Cost) }},
-		{"reports", true, func(r *sqlite.StatsRow) string { return text(r.Reports) }},
+			return startText(r.Start, a.Interval, st)
+		}, 0, 0},
+		{"kind", false, func(r *sqlite.StatsRow) string { return visible.Line(r.Kind) }, 7, 8},
+		{"key", false, func(r *sqlite.StatsRow) string { return visible.Line(cmp.Or(r.Key, "-")) }, 10, 0},
+		{"variant", false, func(r *sqlite.StatsRow) string { return visible.Line(r.Variant) }, 8, 0},
+		{"answers", true, func(r *sqlite.StatsRow) string { return strconv.FormatInt(r.Traces, 10) }, 0, 0},
+		{"errors", true, func(r *sqlite.StatsRow) string { return share(r.Errors, r.Traces) }, 0, 0},
+		{"interrupted", true, func(r *sqlite.StatsRow) string { return text(r.Interrupted) }, 0, 9},
+		{"cached", true, func(r *sqlite.StatsRow) string { return share(r.Cached, r.Traces) }, 0, 10},
+		{"length", true, func(r *sqlite.StatsRow) string { return share(r.FinishReasons.Length, r.Traces) }, 0, 6},
+		{"filtered", true, func(r *sqlite.StatsRow) string { return share(r.FinishReasons.ContentFilter, r.Traces) }, 0, 5},
+		{"p50", true, func(r *sqlite.StatsRow) string { return quantile(&r.Latency, r.Latency.P50) }, 0, 0},
+		{"p95", true, func(r *sqlite.StatsRow) string { return quantile(&r.Latency, r.Latency.P95) }, 0, 0},
+		{"p99", true, func(r *sqlite.StatsRow) string { return quantile(&r.Latency, r.Latency.P99) }, 0, 7},
+		{"first p50", true, func(r *sqlite.StatsRow) string { return quantile(&r.FirstToken, r.FirstToken.P50) }, 0, 11},
+		{"first p95", true, func(r *sqlite.StatsRow) string { return quantile(&r.FirstToken, r.FirstToken.P95) }, 0, 3},
+		{"reported p50", true, func(r *sqlite.StatsRow) string { return quantile(&r.ReportedLatency, r.ReportedLatency.P50) }, 0, 2},
+		{"reported p95", true, func(r *sqlite.StatsRow) string { return quantile(&r.ReportedLatency, r.ReportedLatency.P95) }, 0, 1},
+		{"tokens", true, func(r *sqlite.StatsRow) string { return text(r.TotalTokens) }, 0, 12},
+		{"cost", true, func(r *sqlite.StatsRow) string { return dollars(r.Cost) }, 0, 13},
+		{"reports", true, func(r *sqlite.StatsRow) string { return text(r.Reports) }, 0, 4},
 		{"score", true, func(r *sqlite.StatsRow) string {
 			if r.ScoreMean == nil {
 				return ""
 			}
 			return strconv.FormatFloat(*r.ScoreMean, 'f', 1, 64)
-		}},
+		}, 0, 14},
 	}
 	rows := make([][]cell, 1+len(a.Rows))
 	var table columns
+	var names []string
+	var order []int
 	for _, c := range all {
 		cells := make([]cell, len(a.Rows))
 		used := false
@@ -149,11 +162,36 @@ func writeStats(b *bytes.Buffer, st styles, a *adminapi.Stats) {
 		if !used {
 			continue
 		}
-		table.right = append(table.right, c.right)
+		names = append(names, c.name)
+		order = append(order, c.drop)
+		table.right, table.least = append(table.right, c.right), append(table.least, c.least)
 		rows[0] = append(rows[0], cell{c.name, st.dim})
 		for i := range cells {
 			rows[i+1] = append(rows[i+1], cells[i])
 		}
 	}
+	for next := range len(all) {
+		if i := slices.Index(order, next+1); i >= 0 {
+			table.drop = append(table.drop, i)
+		}
+	}
 	table.write(b, st, rows...)
+	for i, width := range table.shown {
+		if width == 0 {
+			leftOut = append(leftOut, names[i])
+		}
+	}
+	return leftOut
+}
+
+// startText returns the start of an interval. On a terminal, it is as short as
+// the interval lets it be.
+func startText(start time.Time, interval string, st styles) string {
+	switch {
+	case st.width == 0:
+		return start.UTC().Format(time.RFC3339)
+	case interval == "day":
+		return start.UTC().Format(time.DateOnly)
+	}
+	return start.UTC().Format("01-02 15:04")
 }

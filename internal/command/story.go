@@ -14,28 +14,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// shownTrace is a trace as the admin API gives it.
-type shownTrace struct{ trace.Record }
-
-// row returns the trace as a row of the list.
-func (t *shownTrace) row(st styles) []cell {
-	status := cell{t.outcome(), ""}
-	switch {
-	case t.Code != "" || t.State == trace.StateInterrupted:
-		status.color = st.red
-	case t.State == trace.StateStarted || t.wasCut():
-		status.color = st.yellow
-	}
-	tokens := ""
-	if t.HasUsage {
-		tokens = strconv.FormatInt(t.TotalTokens, 10)
-	}
-	return []cell{
-		plainCell(timeText(t.Time)), plainCell(t.Kind.String()), plainCell(visible.Line(t.Key)), plainCell(visible.Line(t.decided())), status,
-		plainCell(visible.Line(target(t.Provider, t.Model))), plainCell(elapsed(t.Latency)), plainCell(tokens), {t.ID.String(), st.dim},
-	}
-}
-
 // decided returns the variant that answered or, without one, the row.
 func (t *shownTrace) decided() string {
 	return cmp.Or(t.Variant, t.Row, "default")
@@ -44,8 +22,8 @@ func (t *shownTrace) decided() string {
 // outcome returns the state, the error or the status of the answer.
 func (t *shownTrace) outcome() string {
 	switch {
-	case t.State == trace.StateStarted || t.State == trace.StateInterrupted:
-		return t.State.String()
+	case t.state != "" && t.state != trace.StateEnded.String():
+		return visible.Line(t.state)
 	case t.Code != "":
 		return strings.TrimSpace(visible.Line(statusText(t.Status) + " " + t.Code))
 	}
@@ -160,7 +138,7 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 	}
 	add("trace", t.ID.String())
 	add("time", timeText(t.Time))
-	add("key", visible.Line(fmt.Sprintf("%s (%s)", t.Key, t.Kind)))
+	add("key", visible.Line(fmt.Sprintf("%s (%s)", t.Key, t.kind)))
 	add("asked by", visible.Line(fmt.Sprintf("%s (workspace %s)", cmp.Or(t.APIKey, "no key"), t.Workspace)))
 	version := ""
 	if t.Version != "" {

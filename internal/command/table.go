@@ -2,8 +2,10 @@ package command
 
 import (
 	"bytes"
+	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 // columns writes the rows of a table. Rows may come bit by bit: columns only
@@ -12,7 +14,18 @@ type columns struct {
 	widths []int
 	right  []bool // the columns of numbers
 	widest []int  // the widest that cells make a column; 0: as wide as they are
+
+	// What happens to a table that is wider than a terminal: columns are cut down
+	// to least, the widest first. Where that is not enough, the columns of drop
+	// are left out, the first of them first. A least of 0 is never cut.
+	least []int
+	drop  []int
+
+	shown []int // the widths on this terminal; 0: the column is left out
 }
+
+// columnGap is the space between two columns.
+const columnGap = 2
 
 // cell is a cell of a table, in one colour.
 type cell struct{ text, color string }
@@ -29,31 +42,116 @@ func plainRow(texts ...string) []cell {
 	return row
 }
 
-// write writes rows. The texts of their cells are visible, in the sense of
-// package visible.
-func (c *columns) write(b *bytes.Buffer, st styles, rows ...[]cell) {
+// measure makes the columns wide enough for rows.
+func (c *columns) measure(rows [][]cell) {
 	for _, row := range rows {
 		for i, cell := range row {
 			if i == len(c.widths) {
 				c.widths = append(c.widths, 0)
 			}
-			width := utf8.RuneCountInString(cell.text)
+			width := visible.Width(cell.text)
 			if i < len(c.widest) && c.widest[i] > 0 {
 				width = min(width, c.widest[i])
 			}
 			c.widths[i] = max(c.widths[i], width)
 		}
 	}
-	for _, row := range rows {
-		for len(row) > 0 && row[len(row)-1].text == "" {
-			row = row[:len(row)-1]
-		}
-		for i, cell := range row {
-			if i > 0 {
-				b.WriteString("  ")
+}
+
+// fit cuts and drops columns until the table fits a width; 0: any width. It
+// reports whether other columns are shown than before. With widths of 12, 30 and
+// 20, a least of 10 for the last two and 50 columns of a terminal, it has 66, and
+// cuts both to 17.
+func (c *columns) fit(width int) (changed bool) {
+	before := c.shown
+	c.shown = slices.Clone(c.widths)
+	if width > 0 {
+		c.leaveOut(width)
+		for c.total(c.shown) > width {
+			widest := -1
+			for i, w := range c.shown {
+				if w > max(c.leastOf(i), 1) && (widest < 0 || w > c.shown[widest]) {
+					widest = i
+				}
 			}
-			space := strings.Repeat(" ", max(c.widths[i]-utf8.RuneCountInString(cell.text), 0))
-			if i < len(c.right) && c.right[i] {
+			if widest < 0 {
+				break // no terminal is as narrow as that
+			}
+			c.shown[widest]--
+		}
+	}
+	if len(before) != len(c.shown) {
+		return true
+	}
+	for i := range before {
+		changed = changed || (before[i] == 0) != (c.shown[i] == 0)
+	}
+	return changed
+}
+
+// leaveOut drops columns until the rest fits when it is cut.
+func (c *columns) leaveOut(width int) {
+	narrow := make([]int, len(c.shown))
+	for i := range narrow {
+		narrow[i] = c.leastOf(i)
+	}
+	for _, i := range c.drop {
+		if c.total(narrow) <= width {
+			return
+		}
+		if i < len(narrow) {
+			narrow[i], c.shown[i] = 0, 0
+		}
+	}
+}
+
+// leastOf returns the width to which a column may be cut.
+func (c *columns) leastOf(i int) int {
+	if i < len(c.least) && c.least[i] > 0 {
+		return min(c.least[i], c.widths[i])
+	}
+	return c.widths[i]
+}
+
+// total returns the width of a table.
+func (*columns) total(widths []int) int {
+	all := -columnGap
+	for _, width := range widths {
+		if width > 0 {
+			all += width + columnGap
+		}
+	}
+	return all
+}
+
+// write writes rows. The texts of their cells are visible, in the sense of
+// package visible.
+func (c *columns) write(b *bytes.Buffer, st styles, rows ...[]cell) {
+	c.measure(rows)
+	c.fit(st.width)
+	for _, row := range rows {
+		var line []cell
+		var widths []int
+		var right []bool
+		for i, cell := range row {
+			if c.shown[i] == 0 && c.widths[i] > 0 {
+				continue
+			}
+			if c.shown[i] < c.widths[i] {
+				cell.text = visible.Clip(cell.text, c.shown[i])
+			}
+			line, widths = append(line, cell), append(widths, c.shown[i])
+			right = append(right, i < len(c.right) && c.right[i])
+		}
+		for len(line) > 0 && line[len(line)-1].text == "" {
+			line = line[:len(line)-1]
+		}
+		for i, cell := range line {
+			if i > 0 {
+				b.WriteString(strings.Repeat(" ", columnGap))
+			}
+			space := strings.Repeat(" ", max(widths[i]-visible.Width(cell.text), 0))
+			if right[i] {
 				b.WriteString(space)
 			}
 			if cell.color != "" {
@@ -61,7 +159,7 @@ func (c *columns) write(b *bytes.Buffer, st styles, rows ...[]cell) {
 			} else {
 				b.WriteString(cell.text)
 			}
-			if i < len(row)-1 && (i >= len(c.right) || !c.right[i]) {
+			if i < len(line)-1 && !right[i] {
 				b.WriteString(space)
 			}
 		}

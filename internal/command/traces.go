@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // followInterval is the pause between two requests of --follow.
@@ -34,7 +36,8 @@ func tracesCommand() *cobra.Command {
 		Long: `
 Lists the newest traces of a workspace of a running gateway, or shows all about
 one: the decision, the attempts at providers, the metrics that were reported,
-and the question and the answer if the log policy keeps them.
+and the question and the answer if the log policy keeps them. ID may be the
+beginning of an id, as a list shows it on a terminal.
 
 A trace must pass all flags. --since and --until take a time (RFC 3339), a date,
 or how long ago it was, such as 2h or 7d. A VALUE of --metadata such as 8842 or
@@ -86,7 +89,9 @@ type traceList struct {
 	every  time.Duration
 	asJSON bool
 	table  columns
-	began  bool // whether the table has its head
+	began  bool       // whether anything was shown
+	ids    []trace.ID // of the latest rows
+	digits int        // how many of an id are shown
 }
 
 // tracePage is a page of a list, as the admin API answers it.
@@ -215,25 +220,34 @@ func (l *traceList) write(traces []json.RawMessage) error {
 		_, err := out.Write(b.Bytes())
 		return err
 	}
-	st := stylesFor(out)
-	var rows [][]cell
-	if !l.began {
-		l.began = true
-		l.table.right = []bool{6: true, 7: true}
-		l.table.widths = []int{24, 12} // of a time and of the longest kind: later rows do not shift
-		head := []cell{}
-		for _, name := range [...]string{"time", "kind", "key", "decided", "status", "model", "latency", "tokens", "id"} {
-			head = append(head, cell{name, st.dim})
-		}
-		rows = append(rows, head)
-	}
-	for _, text := range traces {
-		var t shownTrace
-		if err := json.Unmarshal(text, &t); err != nil {
+	return l.writeTable(stylesFor(out), out, traces)
+}
+
+// writeTable writes traces as rows of the table.
+func (l *traceList) writeTable(st styles, out io.Writer, traces []json.RawMessage) error {
+	shown := make([]shownTrace, len(traces))
+	for i, text := range traces {
+		if err := json.Unmarshal(text, &shown[i]); err != nil {
 			return fmt.Errorf("the gateway sent a trace that can't be read; is it of another version? %w", err)
 		}
-		rows = append(rows, t.row(st))
+		l.ids = append(l.ids, shown[i].ID)
 	}
+	l.digits = max(l.digits, uniquePrefix(l.ids))
+	l.ids = slices.Clone(l.ids[max(len(l.ids)-adminapi.MaxTraces, 0):])
+	if !l.began {
+		l.table = newTraceTable(st)
+	}
+	head, now := traceHead(st), time.Now()
+	rows := [][]cell{head}
+	for i := range shown {
+		rows = append(rows, shown[i].row(st, l.digits, now))
+	}
+	l.table.measure(rows)
+	if !l.table.fit(st.width) && l.began {
+		rows = rows[1:]
+	}
+	l.began = true
+	var b bytes.Buffer
 	l.table.write(&b, st, rows...)
 	_, err := out.Write(b.Bytes())
 	return err

@@ -76,9 +76,7 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/cadenza/stats" && query.Get("key") == "nothing":
 		fmt.Fprint(w, `{"interval":"all","pending":1,"rows":[]}`)
 	case r.URL.Path == "/cadenza/stats":
-		fmt.Fprint(w, `{"interval":"day","pending":2,"rows":[`+
-			`{"start":"2026-11-01T00:00:00Z","kind":"endpoint","key":"support_chat","variant":"short","traces":1200,"errors":18,"interrupted":1,"cached":300,"finish_reasons":{"stop":1100,"tool_calls":50,"length":48,"content_filter":2},"prompt_tokens":100,"completion_tokens":200,"total_tokens":300,"cost_usd":1.5,"reports":7,"scores":4,"score_mean":81.25,"latency_ms":{"count":1200,"p50":812.4,"p90":1500,"p95":2100,"p99":31000},"first_token_ms":{"count":900,"p50":120,"p90":200,"p95":250,"p99":300},"reported_latency_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0}},`+
-			`{"start":"2026-11-01T00:00:00Z","kind":"remoteconfig","key":"limits","variant":"default","traces":50000,"errors":3,"interrupted":0,"cached":50000,"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"cost_usd":0,"reports":0,"scores":0,"latency_ms":{"count":50000,"p50":0.041,"p90":0.05,"p95":0.06,"p99":0.2},"first_token_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0},"reported_latency_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0}}]}`)
+		fmt.Fprint(w, g.stats())
 	case r.URL.Path == "/cadenza/export":
 		fmt.Fprint(w, `{"trace":`+startedTrace+"}\n{\"trace\":"+endpointTrace+`,"metrics":`+reports+"}\n")
 		if query.Get("key") == "cut" {
@@ -89,6 +87,13 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// stats are statistics of two variants.
+func (*fakeGateway) stats() string {
+	return `{"interval":"day","pending":2,"rows":[` +
+		`{"start":"2026-11-01T00:00:00Z","kind":"endpoint","key":"support_chat","variant":"short","traces":1200,"errors":18,"interrupted":1,"cached":300,"finish_reasons":{"stop":1100,"tool_calls":50,"length":48,"content_filter":2},"prompt_tokens":100,"completion_tokens":200,"total_tokens":300,"cost_usd":1.5,"reports":7,"scores":4,"score_mean":81.25,"latency_ms":{"count":1200,"p50":812.4,"p90":1500,"p95":2100,"p99":31000},"first_token_ms":{"count":900,"p50":120,"p90":200,"p95":250,"p99":300},"reported_latency_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0}},` +
+		`{"start":"2026-11-01T00:00:00Z","kind":"remoteconfig","key":"limits","variant":"default","traces":50000,"errors":3,"interrupted":0,"cached":50000,"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"cost_usd":0,"reports":0,"scores":0,"latency_ms":{"count":50000,"p50":0.041,"p90":0.05,"p95":0.06,"p99":0.2},"first_token_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0},"reported_latency_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0}}]}`
 }
 
 // asked are the requests so far.
@@ -331,10 +336,10 @@ func TestFollow(t *testing.T) {
 	}
 	var ids []string
 	for line := range strings.Lines(out.String()) {
-		ids = append(ids, line[strings.LastIndexByte(strings.TrimSpace(line), ' ')+1:])
+		ids = append(ids, strings.Fields(line)[0])
 	}
 	prefix := "01990001-0000-8200-8000-"
-	want := []string{"id\n", prefix + "000000000002\n", prefix + "000000000003\n", prefix + "00000000000a\n", prefix + "00000000000b\n"}
+	want := []string{"id", prefix + "000000000002", prefix + "000000000003", prefix + "00000000000a", prefix + "00000000000b"}
 	if diff := cmp.Diff(want, ids); diff != "" {
 		t.Error(diff)
 	}

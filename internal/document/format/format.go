@@ -14,11 +14,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
-	"golang.org/x/text/width"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 // errChanged is the error for a file whose meaning a new layout would change. It
@@ -134,9 +132,9 @@ func align(rows []*row) {
 				continue
 			}
 			found = true
-			r.at[i] = columns(r.head) + 1
+			r.at[i] = visible.Width(r.head) + 1
 			if i > 0 {
-				r.at[i] = r.at[i-1] + columns(r.cells[i-1]) + len(", ")
+				r.at[i] = r.at[i-1] + visible.Width(r.cells[i-1]) + len(", ")
 			}
 			most = max(most, r.at[i])
 		}
@@ -155,7 +153,7 @@ func align(rows []*row) {
 func (r *row) text() string {
 	var b strings.Builder
 	b.WriteString(r.head)
-	at := columns(r.head)
+	at := visible.Width(r.head)
 	for i, cell := range r.cells {
 		if i > 0 {
 			b.WriteByte(',')
@@ -163,32 +161,13 @@ func (r *row) text() string {
 		}
 		b.WriteString(strings.Repeat(" ", r.at[i]-at))
 		b.WriteString(cell)
-		at = r.at[i] + columns(cell)
+		at = r.at[i] + visible.Width(cell)
 	}
 	if r.tail[0] != ',' {
 		b.WriteByte(' ')
 	}
 	b.WriteString(r.tail)
 	return b.String()
-}
-
-// columns returns the width of text in a terminal or an editor.
-func columns(s string) int {
-	n := 0
-	for _, r := range s {
-		switch {
-		case r < utf8.RuneSelf:
-			n++
-		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
-			// It has no width of its own.
-		default:
-			n++
-			if k := width.LookupRune(r).Kind(); k == width.EastAsianWide || k == width.EastAsianFullwidth {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // same reports whether two documents are equal but for the places of their

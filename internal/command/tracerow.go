@@ -1,0 +1,169 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/visible"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// shownTrace is a trace as the admin API gives it. kind and state are names: a
+// later gateway may have some that this one does not know.
+type shownTrace struct {
+	trace.Record
+	kind, state string
+}
+
+// UnmarshalJSON reads a trace of this version of the gateway or of a later one.
+func (t *shownTrace) UnmarshalJSON(text []byte) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		return err
+	}
+	later := false
+	for _, name := range [...]struct {
+		of    string
+		into  *string
+		known func(string) bool
+	}{
+		{"kind", &t.kind, func(s string) bool { _, known := trace.ParseKind(s); return known }},
+		{"state", &t.state, func(s string) bool { _, known := trace.ParseState(s); return known }},
+	} {
+		if json.Unmarshal(members[name.of], name.into) == nil && !name.known(*name.into) {
+			delete(members, name.of)
+			later = true
+		}
+	}
+	if later {
+		known, err := json.Marshal(members)
+		if err != nil {
+			return err
+		}
+		text = known
+	}
+	return t.Record.UnmarshalJSON(text)
+}
+
+// The columns of a list of traces.
+const (
+	idColumn = iota
+	timeColumn
+	kindColumn
+	keyColumn
+	decidedColumn
+	statusColumn
+	modelColumn
+	latencyColumn
+	tokensColumn
+	traceColumns
+)
+
+// newTraceTable returns the table of a list of traces. Later rows should not
+// shift it, so it has room for an id's prefix and for the longest kind.
+func newTraceTable(st styles) columns {
+	table := columns{
+		widths: []int{idColumn: textIDLength, timeColumn: len(fullTime), kindColumn: len("remoteconfig")},
+		right:  []bool{latencyColumn: true, tokensColumn: true},
+		least:  []int{kindColumn: 7, keyColumn: 10, decidedColumn: 6, statusColumn: 12, modelColumn: 8},
+		drop:   []int{tokensColumn, kindColumn, decidedColumn, modelColumn},
+	}
+	if st.width > 0 {
+		table.widths[idColumn], table.widths[timeColumn] = leastPrefix, len(timeOfDay)
+	}
+	return table
+}
+
+// traceHead returns the head of a list of traces.
+func traceHead(st styles) []cell {
+	head := make([]cell, 0, traceColumns)
+	for _, name := range [traceColumns]string{"id", "time", "kind", "key", "decided", "status", "model", "latency", "tokens"} {
+		head = append(head, cell{name, st.dim})
+	}
+	if st.width > 0 {
+		head[timeColumn].text = "UTC"
+	}
+	return head
+}
+
+// row returns the trace as a row of the list. On a terminal, the id is so many
+// of its digits, and the time is as short as it is clear at now.
+func (t *shownTrace) row(st styles, digits int, now time.Time) []cell {
+	status := cell{t.outcome(), ""}
+	switch {
+	case t.Code != "" || t.state == trace.StateInterrupted.String():
+		status.color = st.red
+	case t.state == trace.StateStarted.String() || t.wasCut():
+		status.color = st.yellow
+	}
+	tokens := ""
+	if t.HasUsage {
+		tokens = strconv.FormatInt(t.TotalTokens, 10)
+	}
+	id, at := t.ID.String(), timeText(t.Time)
+	if st.width > 0 {
+		id, at = idDigits(t.ID)[:digits], shortTime(t.Time, now)
+	}
+	return []cell{
+		idColumn: {id, st.dim}, timeColumn: plainCell(at), kindColumn: plainCell(visible.Line(t.kind)),
+		keyColumn: plainCell(visible.Line(t.Key)), decidedColumn: plainCell(visible.Line(t.decided())), statusColumn: status,
+		modelColumn: plainCell(visible.Line(target(t.Provider, t.Model))), latencyColumn: plainCell(elapsed(t.Latency)),
+		tokensColumn: plainCell(tokens),
+	}
+}
+
+const (
+	textIDLength = 36 // of an id with its hyphens
+
+	leastPrefix = 12 // of its digits: the millisecond
+)
+
+// idDigits returns the digits of an id. A double click on a terminal takes them
+// whole; with hyphens, it takes a part.
+func idDigits(id trace.ID) string { return strings.ReplaceAll(id.String(), "-", "") }
+
+// uniquePrefix returns how many digits tell the ids apart, at least leastPrefix.
+// Two that are equal are one. Ids of one request differ late, in their 24th
+// digit:
+//
+//	01a2007064e6 8552 8000 0001 …
+//	01a2007064e6 8552 8000 0002 …
+func uniquePrefix(ids []trace.ID) int {
+	ids = slices.Clone(ids)
+	slices.SortFunc(ids, func(a, b trace.ID) int { return bytes.Compare(a[:], b[:]) })
+	ids = slices.Compact(ids)
+	digits := leastPrefix
+	for i := range ids[:max(len(ids)-1, 0)] {
+		a, b := idDigits(ids[i]), idDigits(ids[i+1])
+		same := 0
+		for a[same] == b[same] {
+			same++
+		}
+		digits = max(digits, same+1)
+	}
+	return digits
+}
+
+const (
+	fullTime  = "2006-01-02T15:04:05.000Z"
+	timeOfDay = "15:04:05"
+)
+
+// shortTime returns a time without what it has in common with now: the date of
+// the day, the year of another day. Times are in UTC.
+func shortTime(t, now time.Time) string {
+	t, now = t.UTC(), now.UTC()
+	switch {
+	case t.IsZero():
+		return ""
+	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
+		return t.Format(timeOfDay)
+	case t.Year() == now.Year():
+		return t.Format("01-02 15:04:05")
+	}
+	return t.Format("2006-01-02 15:04")
+}
