@@ -212,17 +212,55 @@ func TestAdminTrace(t *testing.T) {
 	}
 	for path, want := range map[string]int{
 		"/cadenza/traces/x": 400,
-		"/cadenza/traces/00000000-0000-8200-8000-000000000000":        404,
-		"/cadenza/traces/" + ids["prompt"] + "?workspace=other":       404,
-		"/cadenza/traces/" + ids["prompt"] + "?workspace=default":     200,
-		"/cadenza/traces/" + ids["prompt"] + "?unknown=1":             400,
-		"/cadenza/traces/" + ids["prompt"][:35] + "g":                 400,
-		"/cadenza/traces/" + ids["prompt"] + "/metrics":               400,
-		"/cadenza/traces/" + strings.ReplaceAll(ids["last"], "-", ""): 400,
+		"/cadenza/traces/00000000-0000-8200-8000-000000000000":              404,
+		"/cadenza/traces/" + ids["prompt"] + "?workspace=other":             404,
+		"/cadenza/traces/" + ids["prompt"] + "?workspace=default":           200,
+		"/cadenza/traces/" + ids["prompt"] + "?unknown=1":                   400,
+		"/cadenza/traces/" + ids["prompt"][:35] + "g":                       400,
+		"/cadenza/traces/" + ids["prompt"] + "/metrics":                     400,
+		"/cadenza/traces/" + strings.ReplaceAll(ids["last"], "-", ""):       200,
+		"/cadenza/traces/" + strings.ReplaceAll(ids["last"], "-", "") + "0": 400,
+		"/cadenza/traces/" + ids["last"][:27]:                               200,
+		"/cadenza/traces/" + strings.ToUpper(ids["report"][:27]):            200,
+		"/cadenza/traces/" + ids["last"][:27] + "?workspace=other":          404,
+		"/cadenza/traces/" + ids["last"][:7]:                                400,
+		"/cadenza/traces/" + "00000000":                                     404,
 	} {
 		if status, answer := callAdmin(t, "GET", address, path, ""); status != want {
 			t.Errorf("%s: %d %v", path, status, answer)
 		}
+	}
+}
+
+// TestAdminTraceByPrefix asks for a trace by a beginning that several ids have.
+func TestAdminTraceByPrefix(t *testing.T) {
+	g, address, ids := startRecorded(t)
+	g.post("/v1/prompts", `{"keys":["reply","hello"],`+question+`}`)
+	last := g.post("/v1/metrics", `{"score":1}`).body // of a trace that has only this report
+	var lonely struct {
+		TraceID string `json:"trace_id"`
+	}
+	if err := json.Unmarshal([]byte(last), &lonely); err != nil || lonely.TraceID == "" {
+		t.Fatalf("%s: %v", last, err)
+	}
+	for digits := 27; ; digits-- {
+		status, answer := callAdmin(t, "GET", address, "/cadenza/traces/"+lonely.TraceID[:digits], "")
+		if status == http.StatusOK {
+			if digits == 8 {
+				t.Fatal("the first digits of all ids are one trace's")
+			}
+			continue
+		}
+		// A minute may end between the traces, but not between all.
+		message, _ := answer["error"].(string)
+		if status != http.StatusConflict || !strings.Contains(message, lonely.TraceID) || !strings.Contains(message, "more digits") {
+			t.Fatalf("%d: %d %v", digits, status, answer)
+		}
+		break
+	}
+	status, answer := callAdmin(t, "GET", address, "/cadenza/traces/"+ids["last"][:8], "")
+	if message, _ := answer["error"].(string); status != http.StatusConflict || !strings.Contains(message, ids["last"]+"  prompt hello") {
+		t.Errorf("%d %v", status, answer)
 	}
 }
 

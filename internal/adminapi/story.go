@@ -31,13 +31,10 @@ type tracedVersion struct {
 }
 
 // serveTrace answers GET /cadenza/traces/ID: the trace, with its content if that
-// was recorded, the metrics on it, and the definition that answered.
+// was recorded, the metrics on it, and the definition that answered. ID may be the
+// beginning of an id, if no other begins so.
 func serveTrace(w http.ResponseWriter, r *http.Request) error {
 	text := strings.TrimPrefix(r.URL.Path, "/cadenza/traces/")
-	id, ok := trace.ParseID(text)
-	if !ok {
-		return apiError(http.StatusBadRequest, "%q is no trace id", text)
-	}
 	values := r.URL.Query()
 	if err := knownParameters(values, []string{"workspace"}); err != nil {
 		return err
@@ -45,6 +42,12 @@ func serveTrace(w http.ResponseWriter, r *http.Request) error {
 	all, err := running()
 	if err != nil {
 		return err
+	}
+	id, whole := trace.ParseID(text)
+	if !whole {
+		if id, err = all.complete(r.Context(), text, values.Get("workspace")); err != nil {
+			return err
+		}
 	}
 	story, err := all.story(r.Context(), id, values.Get("workspace"))
 	if err != nil {
@@ -55,12 +58,9 @@ func serveTrace(w http.ResponseWriter, r *http.Request) error {
 
 // story finds a trace in the named workspace, or in any if the name is empty.
 func (all workspaces) story(ctx context.Context, id trace.ID, workspace string) (*traceStory, error) {
-	names := all.names()
-	if workspace != "" {
-		if _, err := all.named(workspace); err != nil {
-			return nil, err
-		}
-		names = []string{workspace}
+	names, err := all.searched(workspace)
+	if err != nil {
+		return nil, err
 	}
 	var failure error
 	for _, name := range names {
@@ -74,6 +74,15 @@ func (all workspaces) story(ctx context.Context, id trace.ID, workspace string) 
 		return nil, failure
 	}
 	return nil, apiError(http.StatusNotFound, "there is no trace %s: it was not recorded, is past the retention, or is another gateway's", id)
+}
+
+// searched returns the named workspace, or all if the name is empty.
+func (all workspaces) searched(name string) ([]string, error) {
+	if name == "" {
+		return all.names(), nil
+	}
+	_, err := all.named(name)
+	return []string{name}, err
 }
 
 // story returns nil if the store has neither the trace nor metrics on it.

@@ -86,7 +86,7 @@ func (g *gatewayClient) do(method, path string, values url.Values) (*http.Respon
 	} else if status == http.StatusNotFound {
 		text = "its Caddy knows no " + strings.SplitN(path, "?", 2)[0] + ": it has another version or no Cadenza"
 	}
-	return nil, &gatewayError{status, "the gateway refused (HTTP " + parts[1] + "): " + visible.Line(text)}
+	return nil, &gatewayError{status, "the gateway refused (HTTP " + parts[1] + "): " + visible.Lines(text)}
 }
 
 // get asks for an answer and decodes its JSON.
