@@ -63,3 +63,12 @@ func (p *Process) EnterCall(workspace, key string) (leave func()) {
 	p.calls.Enter(workspace, digest, &inflight.Limits{Process: 1, Workspace: 1, Key: 1})
 	return func() { p.calls.Leave(workspace, digest) }
 }
+
+// Routes returns the method and path of each route.
+func Routes() []string {
+	var list []string
+	for _, r := range routes[1:] {
+		list = append(list, r.method+" "+r.path)
+	}
+	return list
+}

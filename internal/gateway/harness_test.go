@@ -375,7 +375,9 @@ func (g *gateway) do(method, path, body string, header http.Header) answer {
 	if err != nil {
 		g.t.Fatalf("reading the answer: %v", err)
 	}
-	return answer{status: response.StatusCode, header: response.Header, body: data}
+	a := answer{status: response.StatusCode, header: response.Header, body: data}
+	checkContract(g.t, method, path, body, a)
+	return a
 }
 
 func (g *gateway) send(ctx context.Context, method, path, body string, header http.Header) (*http.Response, error) {

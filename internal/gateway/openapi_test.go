@@ -1,0 +1,496 @@
+package gateway_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers/openai"
+)
+
+// openAPI is docs/openapi.yaml. It leaves the objects of answers open, since later
+// versions may add members. Here they are closed: a member that an answer has and
+// the file has not fails the tests.
+type openAPI struct {
+	root    map[string]any
+	schemas map[string]*jsonschema.Schema // by their JSON pointers
+
+	mu      sync.Mutex
+	members map[string]bool // that answers had
+}
+
+var contract = sync.OnceValues(func() (*openAPI, error) {
+	text, err := os.ReadFile("../../docs/openapi.yaml")
+	if err != nil {
+		return nil, err
+	}
+	if text, err = yaml.YAMLToJSON(text); err != nil {
+		return nil, err
+	}
+	root, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	o := &openAPI{root: root.(map[string]any), schemas: map[string]*jsonschema.Schema{}, members: map[string]bool{}}
+	for name, schema := range o.object("components", "schemas") {
+		if !strings.HasSuffix(name, "Request") {
+			closeObjects(schema)
+		}
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	if err := compiler.AddResource("openapi", root); err != nil {
+		return nil, err
+	}
+	return o, o.compile(compiler, root, "#")
+})
+
+func closeObjects(schema any) {
+	switch schema := schema.(type) {
+	case map[string]any:
+		for _, part := range schema {
+			closeObjects(part)
+		}
+		if schema["properties"] != nil && schema["additionalProperties"] == nil {
+			schema["additionalProperties"] = false
+		}
+	case []any:
+		for _, part := range schema {
+			closeObjects(part)
+		}
+	}
+}
+
+// compile compiles every schema of the file outside of components/schemas, which
+// compiles those that are used.
+func (o *openAPI) compile(compiler *jsonschema.Compiler, value any, pointer string) error {
+	object, _ := value.(map[string]any)
+	for name, part := range object {
+		at := pointer + "/" + escape(name)
+		var err error
+		switch {
+		case name == "schema" || at == "#/components/schemas/Event":
+			o.schemas[at], err = compiler.Compile("openapi" + at)
+		case name != "properties":
+			err = o.compile(compiler, part, at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// object returns the object at a path, with references followed.
+func (o *openAPI) object(path ...string) map[string]any {
+	at, _ := o.at(path...)
+	return at
+}
+
+func (o *openAPI) at(path ...string) (object map[string]any, pointer string) {
+	object, pointer = o.root, "#"
+	for _, name := range path {
+		object, _ = object[name].(map[string]any)
+		object, pointer = o.follow(object, pointer+"/"+escape(name))
+	}
+	return object, pointer
+}
+
+// follow returns an object, or what it refers to.
+func (o *openAPI) follow(object map[string]any, pointer string) (map[string]any, string) {
+	if ref, ok := object["$ref"].(string); ok && len(object) == 1 {
+		return o.at(strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
+	}
+	return object, pointer
+}
+
+// escape returns a name as JSON pointers have it.
+func escape(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
+
+// operation returns the path of the file that a request's path is of.
+func (o *openAPI) operation(path string) (name string, found bool) {
+	for name := range o.object("paths") {
+		pattern := strings.ReplaceAll(regexp.QuoteMeta(name), `\{trace_id\}`, `[^/]+`)
+		if regexp.MustCompile("^" + pattern + "$").MatchString(path) {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// check returns how an answer of the gateway differs from the file.
+func (o *openAPI) check(method, path, body string, a answer) error {
+	path, query, _ := strings.Cut(path, "?")
+	status := fmt.Sprint(a.status)
+	place := []string{"components", "responses", "Error404"}
+	if name, found := o.operation(path); found {
+		place = []string{"paths", name, "post", "responses", status}
+		if a.status == http.StatusOK && query == "" && !(body == "" && o.object("paths", name, "post", "requestBody")["required"] == false) {
+			request := o.schemas[o.pointer("paths", name, "post", "requestBody", "content", "application/json", "schema")]
+			if err := validate(request, []byte(body)); err != nil {
+				return fmt.Errorf("the request, which was answered: %w", err)
+			}
+		}
+	}
+	response, at := o.at(place...)
+	if response == nil {
+		return fmt.Errorf("%s %s has no answer with the status %s", method, path, status)
+	}
+	if err := o.checkHeaders(response, at, a.header); err != nil {
+		return err
+	}
+	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
+	if err != nil {
+		return err
+	}
+	if content, _ := response["content"].(map[string]any); content[media] == nil {
+		return fmt.Errorf("%s: no content of type %s", at, media)
+	}
+	if method == http.MethodHead {
+		return nil
+	}
+	return o.checkBody(at, media, a.body)
+}
+
+func (o *openAPI) pointer(path ...string) string {
+	parent, at := o.at(path[:len(path)-1]...)
+	if parent == nil {
+		return ""
+	}
+	return at + "/" + path[len(path)-1]
+}
+
+// checkBody checks the body of the answer at a place of the file.
+func (o *openAPI) checkBody(at, media string, body []byte) error {
+	if media != "text/event-stream" {
+		o.saw(body)
+		return validate(o.schemas[at+"/content/application~1json/schema"], body)
+	}
+	for line := range strings.Lines(string(body)) {
+		data, found := strings.CutPrefix(strings.TrimSpace(line), "data: ")
+		if !found || data == "[DONE]" {
+			continue
+		}
+		o.saw([]byte(data))
+		if err := validate(o.schemas["#/components/schemas/Event"], []byte(data)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ofConnection are headers of every answer over HTTP.
+var ofConnection = []string{"Connection", "Content-Length", "Content-Type", "Date"}
+
+func (o *openAPI) checkHeaders(response map[string]any, at string, header http.Header) error {
+	listed, _ := response["headers"].(map[string]any)
+	for name, values := range header {
+		if slices.Contains(ofConnection, name) {
+			continue
+		}
+		entry, found := listed[name].(map[string]any)
+		if !found {
+			return fmt.Errorf("%s has no header %s", at, name)
+		}
+		described, pointer := o.follow(entry, at+"/headers/"+name)
+		text, err := json.Marshal(values[0])
+		if schema, _ := described["schema"].(map[string]any); schema["type"] == "integer" {
+			text = []byte(values[0])
+		}
+		if err == nil {
+			err = validate(o.schemas[pointer+"/schema"], text)
+		}
+		if err != nil {
+			return fmt.Errorf("the header %s: %w", name, err)
+		}
+	}
+	for name, entry := range listed {
+		described, _ := o.follow(entry.(map[string]any), "")
+		if described["required"] == true && header.Get(name) == "" {
+			return fmt.Errorf("%s: the answer lacks the header %s", at, name)
+		}
+	}
+	return nil
+}
+
+// saw notes the members of an answer.
+func (o *openAPI) saw(body []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, m := range regexp.MustCompile(`"(\w+)" ?:`).FindAllSubmatch(body, -1) {
+		o.members[string(m[1])] = true
+	}
+}
+
+func validate(schema *jsonschema.Schema, text []byte) error {
+	if schema == nil {
+		return fmt.Errorf("docs/openapi.yaml has no schema for %.200s", text)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err == nil {
+		err = schema.Validate(value)
+	}
+	if err != nil {
+		return fmt.Errorf("%w\nin %.1000s", err, text)
+	}
+	return nil
+}
+
+// checkContract holds an answer of any test to docs/openapi.yaml.
+func checkContract(t testing.TB, method, path, body string, a answer) {
+	t.Helper()
+	const tooLarge = 64 << 10 // to be checked quickly
+	if _, ok := t.(*testing.T); !ok || len(a.body) > tooLarge || len(body) > tooLarge {
+		return
+	}
+	o, err := contract()
+	if err == nil {
+		err = o.check(method, path, body, a)
+	}
+	if err != nil {
+		t.Errorf("docs/openapi.yaml does not describe the answer %d to %s %s: %v", a.status, method, path, err)
+	}
+}
+
+func openapi(t *testing.T) *openAPI {
+	t.Helper()
+	o, err := contract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// TestOpenAPIHasAllRoutes compares the file's operations with the table of routes.
+func TestOpenAPIHasAllRoutes(t *testing.T) {
+	t.Parallel()
+	o := openapi(t)
+	var listed []string
+	names := map[any]bool{}
+	for path, operations := range o.object("paths") {
+		for method, operation := range operations.(map[string]any) {
+			listed = append(listed, strings.ToUpper(method)+" "+path)
+			names[operation.(map[string]any)["operationId"]] = true
+		}
+	}
+	if diff := cmp.Diff(slices.Sorted(slices.Values(gw.Routes())), slices.Sorted(slices.Values(listed))); diff != "" {
+		t.Errorf("routes of the code (-) and of docs/openapi.yaml (+):\n%s", diff)
+	}
+	if len(names) != len(listed) {
+		t.Errorf("%d operations have %d ids", len(listed), len(names))
+	}
+}
+
+// TestOpenAPIHasAllCodes compares the file's error codes with those of the contract:
+// the list of all, and those of each status with their type.
+func TestOpenAPIHasAllCodes(t *testing.T) {
+	t.Parallel()
+	o := openapi(t)
+	listed := o.object("components", "schemas", "Code")["enum"].([]any)
+	var names []any
+	want, got := map[string][]any{}, map[string][]any{}
+	for _, code := range wire.Codes() {
+		names = append(names, code.Name)
+		if code.Status != 0 {
+			answer := fmt.Sprintf("Error%d", code.Status)
+			want[answer] = append(want[answer], code.Name, code.Type)
+		}
+	}
+	if diff := cmp.Diff(names, listed); diff != "" {
+		t.Errorf("codes (-) and docs/openapi.yaml (+):\n%s", diff)
+	}
+	for name := range o.object("components", "responses") {
+		members := []string{"components", "responses", name, "content", "application/json", "schema", "properties"}
+		kind := o.object(append(members, "error", "properties", "type")...)["const"]
+		for _, code := range o.object(append(members, "error_code")...)["enum"].([]any) {
+			got[name] = append(got[name], code, kind)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("codes by status (-) and docs/openapi.yaml (+):\n%s", diff)
+	}
+}
+
+// TestOpenAPIExamples validates every example of the file by the schema beside it.
+func TestOpenAPIExamples(t *testing.T) {
+	t.Parallel()
+	o := openapi(t)
+	count := 0
+	var walk func(value any, at string)
+	walk = func(value any, at string) {
+		object, _ := value.(map[string]any)
+		for name, example := range object {
+			if name != "examples" {
+				walk(example, at+"/"+escape(name))
+				continue
+			}
+			for name, example := range example.(map[string]any) {
+				count++
+				text, err := json.Marshal(example.(map[string]any)["value"])
+				if err == nil {
+					err = validate(o.schemas[at+"/schema"], text)
+				}
+				if response, found := strings.CutSuffix(at, "/content/text~1event-stream"); found && err == nil {
+					err = o.checkBody(response, "text/event-stream", []byte(example.(map[string]any)["value"].(string)))
+				}
+				if err != nil {
+					t.Errorf("%s, example %s: %v", at, name, err)
+				}
+			}
+		}
+	}
+	walk(o.root, "#")
+	if count < 20 {
+		t.Errorf("%d examples", count)
+	}
+}
+
+// TestOpenAPIDescribesAnswers makes answers of all forms. The harness holds them,
+// and those of all other tests, to the file; here every member that the file lists
+// must be in one of them.
+func TestOpenAPIDescribesAnswers(t *testing.T) {
+	t.Parallel()
+	o := &openAPI{members: map[string]bool{}}
+	shared := openapi(t)
+	o.root, o.schemas = shared.root, shared.schemas
+
+	u := newUpstream(t, func(call int64, w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch stream := bytes.Contains(body, []byte(`"stream":true`)); {
+		case bytes.Contains(body, []byte("break")):
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, chunk("and then", ""))
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		default:
+			callTools(w, "Let me see.", stream)
+		}
+	})
+	files := agent()
+	files["definitions/prompts/all.yaml"] = `provider: fake
+model: small
+temperature: 0.5
+max_tokens: 10
+top_p: 0.5
+top_k: 5
+frequency_penalty: -1
+presence_penalty: 1
+seed: 7
+stop: END
+reasoning_effort: low
+response_format: json
+tools: [ { name: find, description: Finds it., strict: true, parameters: { type: object } } ]
+tool_choice: auto
+messages: [ { role: developer, content: Hi. } ]
+`
+	files["definitions/remoteconfigs/list.yaml"] = "type: list\ndefault: [1, a]\n"
+	files["definitions/remoteconfigs/text.yaml"] = "type: string\ndefault: a\n"
+	files["definitions/remoteconfigs/number.yaml"] = "type: number\ndefault: 0.5\n"
+	g := startGateway(t, files, withProvider("fake", openaiProvider(u.URL, openai.Quirks{})))
+
+	try := func(path, body string) answer {
+		t.Helper()
+		a := g.post(path, body)
+		if err := o.check(http.MethodPost, path, body, a); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		return a
+	}
+	prompts := try("/v1/prompts", `{"keys":["agent","all","nothing"],"variables":{"question":"?"}}`)
+	if prompts.status != http.StatusOK {
+		t.Fatalf("%d %s", prompts.status, prompts.body)
+	}
+	id := prompts.json(t)["all"].(map[string]any)["trace_id"].(string)
+	try("/v2/remoteconfigs", `{"keys":["checkout","limits","list","text","number"]}`)
+	whole := try("/v1/endpoints", `{"key":"agent","variables":{"question":"?"}}`)
+	if whole.json(t)["tool_calls"] == nil {
+		t.Errorf("no tool calls: %s", whole.body)
+	}
+	try("/v1/endpoints", `{"key":"agent","stream":true,"variables":{"question":"?"}}`)
+	try("/v1/metrics", `{"trace_id":"`+whole.header.Get(wire.HeaderTraceID)+`","score":1,"latency":1}`)
+	try("/v1/metrics", `{"score":1}`)
+	try("/v2/prompts/"+id+"/metrics", `{"score":1,"trace_id":null}`)
+	for _, refused := range []string{
+		`{"keys":[]}`, `{"keys":"a"}`, `{"keys":["a b"]}`, `{"keys":[5]}`, `{}`, `{"keys":["agent"],"context":[]}`,
+		`{"keys":["agent"],"variables":"a"}`, `{"keys":["agent"],"metadata":1}`, `{"keys":[` + strings.Repeat(`"a",`, 100) + `"a"]}`,
+	} {
+		tryRefused(t, o, g, "/v1/prompts", refused)
+	}
+	for _, refused := range []string{`{}`, `{"key":5}`, `{"keys":["a","b"]}`, `{"key":"agent","stream":"yes"}`, `{"key":"agent","context":5}`} {
+		tryRefused(t, o, g, "/v1/endpoints", refused)
+	}
+	for _, refused := range []string{`{"score":101}`, `{"score":"1"}`, `{"latency":-1}`, `{"roundtrip_time":1e13}`, `{"chain_id":5}`, `{"economics":{"prompt_tokens":-1,"total_tokens":1}}`, `{"economics":5}`} {
+		tryRefused(t, o, g, "/v1/metrics", refused)
+	}
+
+	response, err := g.send(t.Context(), http.MethodPost, "/v1/endpoints", `{"key":"agent","stream":true,"variables":{"question":"break"}}`, bearer(testKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	broken, err := io.ReadAll(response.Body) // which is cut
+	if err == nil || !bytes.Contains(broken, []byte("upstream_interrupted")) {
+		t.Errorf("%v after %s", err, broken)
+	}
+	if err := o.check(http.MethodPost, "/v1/endpoints", `{"key":"agent"}`, answer{response.StatusCode, response.Header, broken}); err != nil {
+		t.Error(err)
+	}
+
+	for name, schema := range o.object("components", "schemas") {
+		if strings.HasSuffix(name, "Request") {
+			continue
+		}
+		for _, member := range propertiesOf(schema) {
+			if !o.members[member] {
+				t.Errorf("no answer has the member %s of the schema %s", member, name)
+			}
+		}
+	}
+}
+
+// tryRefused sends a body that the file's schema refuses, and so must the gateway.
+func tryRefused(t *testing.T, o *openAPI, g *gateway, path, body string) {
+	t.Helper()
+	schema := o.schemas["#/paths/"+strings.ReplaceAll(path, "/", "~1")+"/post/requestBody/content/application~1json/schema"]
+	if validate(schema, []byte(body)) == nil {
+		t.Errorf("docs/openapi.yaml lets %s have %s", path, body)
+	}
+	a := g.post(path, body)
+	if err := o.check(http.MethodPost, path, body, a); err != nil || a.status != http.StatusBadRequest {
+		t.Errorf("%s %s: %d %s, %v", path, body, a.status, a.body, err)
+	}
+}
+
+// propertiesOf returns the names of all properties in a schema.
+func propertiesOf(schema any) []string {
+	var names []string
+	switch schema := schema.(type) {
+	case map[string]any:
+		properties, _ := schema["properties"].(map[string]any)
+		names = slices.Collect(maps.Keys(properties))
+		for _, part := range schema {
+			names = append(names, propertiesOf(part)...)
+		}
+	case []any:
+		for _, part := range schema {
+			names = append(names, propertiesOf(part)...)
+		}
+	}
+	return names
+}
