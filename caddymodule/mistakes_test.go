@@ -1,0 +1,366 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
+)
+
+// mistakesDir has a file per mistake that users make, and the folder base, a
+// workspace without mistakes. A file of a mistake is an archive:
+//
+//	What was meant, and what is wrong.
+//	$ caddy cadenza check definitions
+//	-- definitions/prompts/reply.yaml --
+//	… (the file as it is with the mistake)
+//	-- output --
+//	… (what the command writes)
+//
+// Its files are laid over those of base. "-- NAME (removed) --" takes a file or a
+// folder away, "-- NAME -> TARGET --" makes a symbolic link, and in the content
+// of "-- NAME (escaped) --" \r, \t and \xff stand for a byte.
+const mistakesDir = "../testdata/mistakes"
+
+// mistake is the archive of a mistake.
+type mistake struct {
+	path    string
+	command string
+	files   []mistakeFile
+	// input is the archive without its output.
+	input, want string
+}
+
+type mistakeFile struct{ name, content string }
+
+var mistakeHeader = regexp.MustCompile(`(?m)^-- (.+) --\n`)
+
+func readMistake(t *testing.T, path string) *mistake {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	m := &mistake{path: path}
+	headers := mistakeHeader.FindAllStringSubmatchIndex(text, -1)
+	if len(headers) < 2 {
+		t.Fatalf("%s: an archive has files and an output", path)
+	}
+	about := text[:headers[0][0]]
+	_, command, _ := strings.Cut(about, "\n$ ")
+	m.command = strings.TrimSpace(command)
+	for i, h := range headers {
+		name, content := text[h[2]:h[3]], text[h[1]:]
+		if i+1 < len(headers) {
+			content = text[h[1]:headers[i+1][0]]
+			m.files = append(m.files, mistakeFile{name, content})
+			continue
+		}
+		if name != "output" {
+			t.Fatalf("%s: the last file is the output, not %s", path, name)
+		}
+		m.input, m.want = text[:h[1]], content
+	}
+	return m
+}
+
+// layOver puts the files of a mistake into a directory.
+func (m *mistake) layOver(t *testing.T, dir string) {
+	t.Helper()
+	for _, f := range m.files {
+		name, content := f.name, f.content
+		if gone, ok := strings.CutSuffix(name, " (removed)"); ok {
+			if err := os.RemoveAll(filepath.Join(dir, gone)); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if link, target, ok := strings.Cut(name, " -> "); ok {
+			if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if escaped, ok := strings.CutSuffix(name, " (escaped)"); ok {
+			name = escaped
+			content = regexp.MustCompile(`\\x[0-9a-f]{2}|\\[rt]`).ReplaceAllStringFunc(content, func(s string) string {
+				switch s {
+				case `\r`:
+					return "\r"
+				case `\t`:
+					return "\t"
+				}
+				var c byte
+				_, _ = fmt.Sscanf(s, `\x%02x`, &c)
+				return string([]byte{c})
+			})
+		}
+		gatewaytest.Write(t, dir, name, content)
+	}
+}
+
+// rawWords are those of Go, Caddy and libraries that users do not know.
+var rawWords = regexp.MustCompile(`strconv\.|cannot unmarshal|unknown unit|module not registered|goroutine |\.go:\d|panic|` +
+	`\b(json|time|jsonschema|hex|url|sql): |parsing time|parsing "|invalid syntax|missing unit|invalid duration|%!|<nil>|` +
+	`extraneous input|mismatched input|no viable alternative|token recognition|Syntax error|` +
+	`path escapes from parent|2006|unexpected EOF|invalid character|invalid header option|found character|not allowed in this context`)
+
+// place finds the place of a mistake: a line of a file, a file, or the option of a
+// configuration that has no lines when it is provisioned.
+var place = regexp.MustCompile(`\.(yaml|yml|json):\d+(:\d+)?\b|Caddyfile:\d+|(?m)^definitions/\S+: |` +
+	`workspace \w+: (definitions|keys|api_key|provider|store|sink|trace_key)|"file": ?"`)
+
+// TestMistakes has the command of each mistake find it, and compares what it
+// writes with the archive.
+func TestMistakes(t *testing.T) {
+	var all []*mistake
+	err := filepath.WalkDir(mistakesDir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && entry.Name() == "base":
+			return filepath.SkipDir
+		case !entry.IsDir():
+			all = append(all, readMistake(t, path))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("NO_COLOR", "1")
+	t.Setenv("CADENZA_API_KEY", testKey)
+	t.Setenv("OPENAI_API_KEY", "sk-of-the-tests-of-mistakes")
+	var edits []*mistake
+	for _, m := range all {
+		run := map[string]func(*testing.T, string) (string, error){
+			"caddy cadenza check definitions": checkMistake,
+			"caddy validate":                  validateMistake,
+			"caddy run":                       runMistake,
+		}[m.command]
+		if run == nil && m.command == "edit" {
+			edits = append(edits, m)
+			continue
+		}
+		name, _ := filepath.Rel(mistakesDir, m.path)
+		t.Run(filepath.ToSlash(name), func(t *testing.T) {
+			if run == nil {
+				t.Fatalf("unknown command %q", m.command)
+			}
+			dir := t.TempDir()
+			if m.command == "caddy cadenza check definitions" {
+				t.Parallel()
+			} else {
+				t.Chdir(dir)
+			}
+			if err := os.CopyFS(dir, os.DirFS(filepath.Join(mistakesDir, "base"))); err != nil {
+				t.Fatal(err)
+			}
+			m.layOver(t, dir)
+			got, err := run(t, dir)
+			m.compare(t, strings.ReplaceAll(got, dir+string(filepath.Separator), ""), err)
+		})
+	}
+	if len(edits) > 0 {
+		t.Run("edits", func(t *testing.T) { editMistakes(t, edits) })
+	}
+	if len(all) < 150 {
+		t.Errorf("%d mistakes", len(all))
+	}
+}
+
+// compare holds what was said of a mistake to what all of them have in common, and
+// to the archive.
+func (m *mistake) compare(t *testing.T, got string, err error) {
+	t.Helper()
+	found := err != nil || strings.Contains(got, "warning: ") || strings.Contains(got, "warn: ")
+	if !found {
+		t.Errorf("%s is not found:\n%s", m.path, got)
+	}
+	// What a report quotes of a file is the file's.
+	said := regexp.MustCompile(`(?m)^ *\d* \|.*\n`).ReplaceAllString(got, "")
+	if word := rawWords.FindString(said); word != "" {
+		t.Errorf("%s: words that users do not know: %q in\n%s", m.path, word, said)
+	}
+	if !place.MatchString(said) {
+		t.Errorf("%s: no place in\n%s", m.path, said)
+	}
+	if *update {
+		if err := os.WriteFile(m.path, []byte(m.input+got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(m.want, got); diff != "" {
+		t.Errorf("%s (-) is not the output (+); run with -update to accept it:\n%s", m.path, diff)
+	}
+}
+
+// checkMistake runs `caddy cadenza check`.
+func checkMistake(t *testing.T, dir string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := &cobra.Command{Use: "cadenza", SilenceUsage: true, SilenceErrors: true}
+	caddycmd.Commands()["cadenza"].CobraFunc(cmd)
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs([]string{"check", filepath.Join(dir, "definitions")})
+	err := cmd.Execute()
+	// The summary has the revision of base.
+	return regexp.MustCompile(`(?m)^(not )?ok: .*\n`).ReplaceAllString(out.String(), ""), err
+}
+
+// validateMistake adapts the Caddyfile and provisions it, as `caddy validate` does.
+func validateMistake(t *testing.T, dir string) (string, error) {
+	t.Helper()
+	return caddyMistake(t, dir, caddy.Validate)
+}
+
+// runMistake runs the Caddyfile, and stops.
+func runMistake(t *testing.T, dir string) (string, error) {
+	t.Helper()
+	return caddyMistake(t, dir, func(config *caddy.Config) error {
+		data, err := json.Marshal(config)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = caddy.Stop() }()
+		return caddy.Load(data, true)
+	})
+}
+
+func caddyMistake(t *testing.T, dir string, use func(*caddy.Config) error) (string, error) {
+	t.Helper()
+	t.Setenv("XDG_DATA_HOME", dir)
+	text, err := os.ReadFile("Caddyfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	adapted, _, err := caddyconfig.GetAdapter("caddyfile").Adapt(text, map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		return "error: " + err.Error() + "\n", err
+	}
+	config := new(caddy.Config)
+	if err := json.Unmarshal(adapted, config); err != nil {
+		t.Fatal(err)
+	}
+	config.Admin = &caddy.AdminConfig{Disabled: true, Config: &caddy.ConfigSettings{Persist: new(bool)}}
+	logs := filepath.Join(dir, "log")
+	config.Logging = mistakeLogs(logs)
+	err = use(config)
+	got := strings.Join(readLogs(t, logs), "")
+	if err != nil {
+		got += "error: " + err.Error() + "\n"
+	}
+	return got, err
+}
+
+// mistakeLogs writes warnings and errors to a file.
+func mistakeLogs(file string) *caddy.Logging {
+	return &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{
+		WriterRaw: caddyconfig.JSONModuleObject(map[string]string{"filename": file}, "output", "file", nil),
+		Level:     "WARN",
+	}}}}
+}
+
+// readLogs reads what a gateway logged, a text per entry, in which its members
+// follow its message.
+func readLogs(t *testing.T, file string) []string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		if os.IsNotExist(err) {
+			return nil
+		}
+		t.Fatal(err)
+	}
+	gatewaytest.CheckLogs(t, data)
+	var all []string
+	for line := range bytes.Lines(data) {
+		var entry map[string]any
+		if err := json.Unmarshal(line, &entry); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		text := fmt.Sprintf("%s: %s\n", entry["level"], entry["msg"])
+		for _, name := range slices.Sorted(maps.Keys(entry)) {
+			if !slices.Contains([]string{"level", "msg", "ts", "logger"}, name) {
+				text += fmt.Sprintf("  %s: %v\n", name, entry[name])
+			}
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// editMistakes has a gateway with a workspace for each edit refuse all of them.
+func editMistakes(t *testing.T, edits []*mistake) {
+	dir := t.TempDir()
+	t.Setenv("XDG_DATA_HOME", dir)
+	workspaces := map[string]any{}
+	folder := func(m *mistake) string {
+		return strings.TrimSuffix(filepath.Base(m.path), filepath.Ext(m.path))
+	}
+	for _, m := range edits {
+		own := filepath.Join(dir, folder(m))
+		if err := os.CopyFS(own, os.DirFS(filepath.Join(mistakesDir, "base"))); err != nil {
+			t.Fatal(err)
+		}
+		workspaces[folder(m)] = map[string]any{
+			"definitions": filepath.Join(own, "definitions"), "keys": filepath.Join(own, "keys.json"),
+			"store":     map[string]any{"path": filepath.Join(own, "cadenza.db")},
+			"providers": map[string]any{"canned": map[string]any{"module": "canned"}},
+		}
+	}
+	logs := filepath.Join(dir, "log")
+	config, err := json.Marshal(map[string]any{
+		"admin": map[string]any{"disabled": true}, "logging": mistakeLogs(logs),
+		"apps": map[string]any{"cadenza": map[string]any{"workspaces": workspaces}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Load(config, true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = caddy.Stop() })
+	before := len(readLogs(t, logs))
+	said := func(m *mistake) string {
+		var own string
+		for _, entry := range readLogs(t, logs)[before:] {
+			if line := "  workspace: " + folder(m) + "\n"; strings.Contains(entry, line) {
+				own += strings.Replace(entry, line, "", 1)
+			}
+		}
+		return strings.ReplaceAll(own, filepath.Join(dir, folder(m))+string(filepath.Separator), "")
+	}
+	for _, m := range edits {
+		m.layOver(t, filepath.Join(dir, folder(m)))
+	}
+	for _, m := range edits {
+		t.Run(folder(m), func(t *testing.T) {
+			eventually(t, "the edit is refused", func() bool { return said(m) != "" })
+			got := said(m)
+			var err error
+			if strings.HasPrefix(got, "error: ") {
+				err = fmt.Errorf("%s", got)
+			}
+			m.compare(t, got, err)
+		})
+	}
+}
