@@ -9,10 +9,11 @@ import (
 // the context of Invoke, so that an HTTP client below the provider can repeat a
 // request that got no answer. The gateway repeats everything else itself.
 type Budget interface {
-	// Repeat asks for another try after one that failed before an answer began.
-	// Where it is true the failure is recorded, and the next try is to begin
-	// after the wait. Where it is false the provider returns the failure.
-	Repeat(ctx context.Context) (wait time.Duration, ok bool)
+	// Repeat asks for another try after one that failed before an answer began,
+	// mostly with a [ConnectError]. Where it is true the failure is recorded, and
+	// the next try is to begin after the wait. Where it is false the provider
+	// returns the failure.
+	Repeat(ctx context.Context, failure error) (wait time.Duration, ok bool)
 	// Tries counts the tries of this call at the provider's target, the running
 	// one included.
 	Tries() int

@@ -28,9 +28,11 @@ func (e *Error) Brief() string {
 			b.WriteString("\n")
 		}
 		b.WriteString(string(Classify(failure)))
-		if text := brief(failure); text != "" {
-			b.WriteString(": ")
-			b.WriteString(text)
+		b.WriteString(": ")
+		if f, ok := errors.AsType[*targetError](failure); ok {
+			b.WriteString(f.target + ": " + f.brief)
+		} else {
+			b.WriteString(brief(failure))
 		}
 	}
 	return b.String()
@@ -51,10 +53,11 @@ func split(err error) []error {
 // does not match may quote a prompt.
 var word = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 
-// brief returns the text of a failure without the text of the provider.
+// brief returns the text of a failure without the words of the provider and its
+// name.
 func brief(err error) string {
 	if e, ok := errors.AsType[*providers.Error](err); ok {
-		text := e.Provider + ": " + e.Kind.String()
+		text := e.Kind.String()
 		if e.Status != 0 {
 			text += " " + strconv.Itoa(e.Status)
 		}
@@ -72,7 +75,7 @@ func brief(err error) string {
 		return text
 	}
 	if e, ok := errors.AsType[*providers.ConnectError](err); ok {
-		return "no answer: " + unquoted(e.Err)
+		return unquoted(e)
 	}
 	for _, own := range []error{errSuperseded, errTotal, errFirstToken, errWhole, errIdle, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, own) {
@@ -91,3 +94,73 @@ func unquoted(err error) string {
 	}
 	return text
 }
+
+// full returns the text of a failure without the provider's name, which its
+// target has.
+func full(err error) string {
+	if e, ok := errors.AsType[*providers.Error](err); ok {
+		return strings.TrimPrefix(err.Error(), e.Provider+": ")
+	}
+	return err.Error()
+}
+
+// explain returns why an attempt failed: brief, and the provider's words where
+// they are about the account or the model. These don't quote prompts; a proxy that
+// does so all the same is found out.
+func (k *call) explain(err error, class Class) string {
+	text := brief(err)
+	switch class {
+	case Credential, Quota, RateLimit, Model:
+		e, ok := errors.AsType[*providers.Error](err)
+		if ok && e.Message != "" && !k.Terse && !k.quoted(e.Message) {
+			return text + ": " + e.Message
+		}
+	}
+	return text
+}
+
+const (
+	// quotedRun is how many bytes a text has in common with a message that it
+	// quotes.
+	quotedRun = 12
+	// maxQuotable bounds the messages that are looked at, in bytes. Of larger ones
+	// any text may be a quotation.
+	maxQuotable = 64 << 10
+)
+
+// quoted reports whether a text quotes one of the messages.
+func (k *call) quoted(text string) bool {
+	size := 0
+	for i := range k.Messages {
+		size += len(k.Messages[i].Content)
+	}
+	if size > maxQuotable {
+		return true
+	}
+	runs := make(map[string]struct{}, len(text))
+	for i := quotedRun; i <= len(text); i++ {
+		runs[text[i-quotedRun:i]] = struct{}{}
+	}
+	for i := range k.Messages {
+		content := k.Messages[i].Content
+		if content != "" && len(content) < quotedRun && strings.Contains(text, content) {
+			return true
+		}
+		for j := quotedRun; j <= len(content); j++ {
+			if _, ok := runs[content[j-quotedRun:j]]; ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// targetError is the failure of a target.
+type targetError struct {
+	target string // PROVIDER/MODEL
+	brief  string
+	err    error
+}
+
+func (e *targetError) Error() string { return e.target + ": " + full(e.err) }
+func (e *targetError) Unwrap() error { return e.err }

@@ -24,6 +24,10 @@ const (
 // Attempt is one attempt of a call, as the call's trace records it.
 type Attempt struct {
 	trace.Attempt
+	// Brief is why it failed, without the words of the provider that may quote a
+	// prompt; empty where it did not. Err is the failure itself.
+	Brief string
+	Err   error
 	// Abandoned reports that the provider ignored the end of its context. What
 	// it holds is held until it returns.
 	Abandoned bool
@@ -72,16 +76,22 @@ func (a *attempt) again(ctx context.Context, hint time.Duration) (time.Duration,
 // Repeat is again for the provider's HTTP client, which repeats what failed
 // before an answer began. It also records that failure. Where it is false the
 // record stays open: the failure is then the attempt's.
-func (a *attempt) Repeat(ctx context.Context) (time.Duration, bool) {
+func (a *attempt) Repeat(ctx context.Context, failure error) (time.Duration, bool) {
+	wait, change, ok := a.repeatAfter(ctx, failure)
+	a.tell(change)
+	return wait, ok
+}
+
+func (a *attempt) repeatAfter(ctx context.Context, failure error) (wait time.Duration, change *Change, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	wait, ok := a.mayRepeat(ctx, 0)
-	if ok {
-		a.closeRecord(Connect, 0, used{})
-		a.health.failed(time.Now(), Connect, 0)
+	if wait, ok = a.mayRepeat(ctx, 0); ok {
+		f := failed{class: Connect, err: failure, brief: brief(failure)}
+		a.closeRecord(f, used{})
+		change = a.health.failed(time.Now(), f.class, 0, f.brief)
 		a.repeat(wait)
 	}
-	return wait, ok
+	return wait, change, ok
 }
 
 // Tries counts the tries at the target, the running one included.
@@ -127,15 +137,15 @@ type used struct {
 }
 
 // end closes the record of the attempt that runs, if one does.
-func (l *lane) end(class Class, status int, u used) {
+func (l *lane) end(f failed, u used) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closeRecord(class, status, u)
+	l.closeRecord(f, u)
 }
 
 // closeRecord closes the open record, if there is one. An attempt that did not
 // get past the wait before it goes back to the budget and has no record.
-func (l *lane) closeRecord(class Class, status int, u used) {
+func (l *lane) closeRecord(f failed, u used) {
 	if !l.recording {
 		return
 	}
@@ -147,7 +157,7 @@ func (l *lane) closeRecord(class Class, status int, u used) {
 		return
 	}
 	r := &l.records[last]
-	r.Code, r.Status, r.Latency = string(class), status, took
+	r.Code, r.Status, r.Latency, r.Brief, r.Err = string(f.class), f.status, took, f.brief, f.err
 	r.PromptTokens, r.CompletionTokens = u.prompt, u.completion
 	r.Estimated, r.Abandoned = u.estimated, u.abandoned
 }
@@ -190,4 +200,13 @@ func fits(ctx context.Context, wait time.Duration) bool {
 	}
 	left := time.Until(deadline)
 	return wait <= max(left-time.Second, left/2)
+}
+
+// Text returns why the attempt failed, with all words of the provider: they may
+// quote the prompt. It is empty where the attempt did not fail.
+func (a *Attempt) Text() string {
+	if a.Err == nil {
+		return ""
+	}
+	return full(a.Err)
 }

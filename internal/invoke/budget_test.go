@@ -2,6 +2,7 @@ package invoke
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -81,7 +83,7 @@ func TestAgain(t *testing.T) {
 				for test.denied && a.health.bucket.draw() {
 				}
 				a.take()
-				a.end(Transient, 500, used{})
+				a.end(failed{class: Transient, status: 500}, used{})
 				wait, got := a.again(ctx, test.hint)
 				if got != test.want {
 					t.Errorf("%v, want %v", got, test.want)
@@ -104,27 +106,28 @@ func TestRecords(t *testing.T) {
 		time.Sleep(time.Minute)
 		a.take()
 		time.Sleep(time.Second)
-		wait, ok := a.Repeat(t.Context())
-		failed := 0
+		refused := &providers.ConnectError{Err: errors.New("refused")}
+		wait, ok := a.Repeat(t.Context(), refused)
+		told := 0
 		for i := range a.health.slots {
-			failed += a.health.slots[i].failed
+			told += a.health.slots[i].failed
 		}
-		if !ok || a.Tries() != 2 || failed != 1 {
-			t.Fatalf("%v, %d tries, %d failures told", ok, a.Tries(), failed)
+		if !ok || a.Tries() != 2 || told != 1 {
+			t.Fatalf("%v, %d tries, %d failures told", ok, a.Tries(), told)
 		}
 		time.Sleep(wait + 2*time.Second)
 		a.hasContent()
 		time.Sleep(3 * time.Second)
-		a.end("", 200, used{prompt: 3, completion: 4})
-		a.end(Transient, 500, used{prompt: 5}) // nothing is open
+		a.end(failed{status: 200}, used{prompt: 3, completion: 4})
+		a.end(failed{class: Transient, status: 500}, used{prompt: 5}) // nothing is open
 		want := []Attempt{
-			{Attempt: trace.Attempt{Provider: "p", Model: "m", Started: time.Minute, Code: "connect", Latency: time.Second}},
+			{Attempt: trace.Attempt{Provider: "p", Model: "m", Started: time.Minute, Code: "connect", Latency: time.Second}, Brief: refused.Error(), Err: refused},
 			{Attempt: trace.Attempt{
 				Provider: "p", Model: "m", Started: time.Minute + time.Second + wait, Status: 200, Wait: wait, Latency: 5 * time.Second,
 				FirstToken: 2 * time.Second, PromptTokens: 3, CompletionTokens: 4,
 			}},
 		}
-		if diff := cmp.Diff(want, a.records); diff != "" {
+		if diff := cmp.Diff(want, a.records, cmp.Comparer(func(a, b error) bool { return a == b })); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 	})
@@ -134,11 +137,11 @@ func TestAnAttemptThatDidNotBeginIsNotRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAttempt(Policy{MaxAttempts: 2, Retries: retries(1)}, 1)
 		a.take()
-		a.end(RateLimit, 429, used{})
+		a.end(failed{class: RateLimit, status: 429}, used{})
 		if _, ok := a.again(t.Context(), time.Second); !ok {
 			t.Fatal("no other attempt")
 		}
-		a.end(ClientGone, 0, used{})
+		a.end(failed{class: ClientGone, status: 0}, used{})
 		if len(a.records) != 1 {
 			t.Errorf("records %+v", a.records)
 		}
@@ -165,7 +168,7 @@ func TestTheBudgetIsNeverOverdrawn(t *testing.T) {
 			tried++
 			for {
 				a.beganAt = time.Now() // the wait is not what is tested
-				a.end(Unknown, 0, used{})
+				a.end(failed{class: Unknown, status: 0}, used{})
 				if _, ok := a.again(context.Background(), 0); !ok {
 					break
 				}

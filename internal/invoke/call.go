@@ -86,7 +86,7 @@ func (k *call) next() int {
 			return i
 		}
 		k.leaveHost(u)
-		k.result.Skipped = append(k.result.Skipped, Skip{u.index, errEjected})
+		k.result.Skipped = append(k.result.Skipped, Skip{u.index, u.health.leftAlone(now)})
 	}
 	if k.tried || len(k.usable) == 0 {
 		return -1
@@ -142,6 +142,13 @@ func (k *call) laterLocked(now time.Time) int {
 		}
 	}
 	return n
+}
+
+// tell tells the caller of a change of a target's health.
+func (k *call) tell(c *Change) {
+	if c != nil && k.Changed != nil {
+		k.Changed(c)
+	}
 }
 
 func (k *call) addFailure(f failed) {

@@ -120,10 +120,10 @@ func TestTheBreakerForgetsAfterHalfAMinute(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			e := NewEngine()
 			for range minAnswers - 1 {
-				admissionTo(e, "a").failed(time.Now(), Transient, 0)
+				admissionTo(e, "a").failed(time.Now(), Transient, 0, "")
 			}
 			time.Sleep(time.Duration(silence) * time.Second)
-			admissionTo(e, "a").failed(time.Now(), Transient, 0)
+			admissionTo(e, "a").failed(time.Now(), Transient, 0, "")
 			ejected := !admissionTo(e, "a").sound(time.Now())
 			// In between it depends on where the slots begin.
 			if silence <= 25 && !ejected || silence >= 30 && ejected {

@@ -54,6 +54,14 @@ type Target struct {
 	Weight int
 }
 
+// String returns PROVIDER/MODEL, or the provider's name where there is no model.
+func (t *Target) String() string {
+	if t.Model == "" {
+		return t.Name
+	}
+	return t.Name + "/" + t.Model
+}
+
 // Policy bounds a call. A zero member means its default.
 type Policy struct {
 	// MaxAttempts bounds the attempts over all targets. It is raised to the number
@@ -124,6 +132,12 @@ type Call struct {
 	// Committed, where set, is called with the index of the target that answers
 	// and the number of attempts, before emit gets the first piece of a stream.
 	Committed func(target, attempts int)
+	// Terse has the reasons of failures kept without any words of the providers.
+	Terse bool
+	// Changed, where set, is called with each change of a target's health that the
+	// call causes, before Invoke returns. The two lanes of a hedged call may call
+	// it at the same time.
+	Changed func(*Change)
 }
 
 // Skip is a target that was not tried.
@@ -159,7 +173,6 @@ var (
 	errNoProvider  = errors.New("no such provider is configured")
 	errUnavailable = errors.New("the provider is not available")
 	errAbandoned   = fmt.Errorf("%d of its calls go on although they have ended: the provider ignores their contexts", maxAbandoned)
-	errEjected     = errors.New("the target failed lately and is left alone for a while")
 	// ErrHostFull is the reason to skip a target whose host has as many calls in
 	// flight as it may have.
 	ErrHostFull = errors.New("as many calls as may be are in flight at the provider's host")

@@ -1,6 +1,8 @@
 package invoke
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,8 +49,9 @@ const (
 
 // health is the state of one target: one model of one provider.
 type health struct {
-	bucket *bucket
-	stuck  atomic.Int32 // calls that run on after they have ended
+	provider, model string
+	bucket          *bucket
+	stuck           atomic.Int32 // calls that run on after they have ended
 
 	mu      sync.Mutex
 	touched time.Time
@@ -56,6 +59,7 @@ type health struct {
 	until   time.Time // ejected until then; zero when closed
 	probe   time.Time // when the deciding try began; zero when none runs
 	cool    time.Time // cooling until then
+	record  record
 }
 
 // slot counts the answers within one slotLength, and the first tries that began in
@@ -117,9 +121,16 @@ func (t *healthTable) of(provider, model string) *health {
 		b = &bucket{tokens: bucketSize}
 		t.buckets[provider] = b
 	}
-	h := &health{bucket: b, touched: now}
+	h := &health{provider: provider, model: model, bucket: b, touched: now}
 	t.targets[key] = h
 	return h
+}
+
+// all returns the health of all targets.
+func (t *healthTable) all() []*health {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Values(t.targets))
 }
 
 // forget drops the targets without a recent call, or all of them where that is not
@@ -287,8 +298,9 @@ func (a *admission) release() {
 }
 
 // answered records an answer: a whole one, or a stream's first content. A stream
-// that is the probe thus brings its target back before it ends.
-func (a *admission) answered(now time.Time) {
+// that is the probe thus brings its target back before it ends. It returns
+// the change of the target's health, nil for none.
+func (a *admission) answered(now time.Time) *Change {
 	h := a.health
 	h.bucket.income()
 	h.mu.Lock()
@@ -296,6 +308,7 @@ func (a *admission) answered(now time.Time) {
 	h.touched = now
 	a.decided(now)
 	a.end()
+	change := h.noteAnswer(now)
 	if !h.until.IsZero() {
 		h.close()
 	}
@@ -303,6 +316,7 @@ func (a *admission) answered(now time.Time) {
 	s := h.slot(now)
 	s.ok++
 	a.slot = s.start
+	return change
 }
 
 // close holds h.mu.
@@ -313,13 +327,16 @@ func (h *health) close() {
 	}
 }
 
-// failed records a failed attempt with the wait that the provider asked for.
-func (a *admission) failed(now time.Time, class Class, hint time.Duration) {
+// failed records a failed attempt with the wait that the provider asked for, and
+// what is known of the failure. It returns the change of the target's health, nil
+// for none.
+func (a *admission) failed(now time.Time, class Class, hint time.Duration, text string) *Change {
 	row := class.row()
 	h := a.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.touched = now
+	ejected, cooling := !h.until.IsZero(), now.Before(h.cool)
 	took, probe := a.decided(now)
 	a.end()
 	if row.Cools {
@@ -339,6 +356,7 @@ func (a *admission) failed(now time.Time, class Class, hint time.Duration) {
 		// The target answers again, though with an error.
 		h.close()
 	}
+	return h.noteFailure(Failure{class, text, now}, ejected, cooling)
 }
 
 // uncount takes back an answer that broke off. It holds the health's mu.

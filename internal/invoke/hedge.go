@@ -64,7 +64,7 @@ func (k *call) start(hedge bool, i int, ends chan<- laneEnd) bool {
 				// The other lane may still answer. If none does, the caller's
 				// goroutine panics, as it does for a call that is not hedged.
 				end.panicked = newPanic(p)
-				l.end(Unknown, 0, used{})
+				l.end(failed{class: Unknown}, used{})
 			}
 			ends <- end
 		}()

@@ -213,7 +213,7 @@ func TestNoHedgeWithATargetThatIsLeftAlone(t *testing.T) {
 			time.Sleep(probeEvery)
 		},
 		"cooling": func(_ *testing.T, e *Engine, tgt Target) {
-			admissionTo(e, tgt.Name).failed(time.Now(), RateLimit, time.Minute)
+			admissionTo(e, tgt.Name).failed(time.Now(), RateLimit, time.Minute, "")
 		},
 		"without retries": func(_ *testing.T, e *Engine, tgt Target) {
 			for e.health.of(tgt.Name, tgt.Model).bucket.draw() {

@@ -79,7 +79,7 @@ func (l *lane) target(i int) (*attempt, bool) {
 	for {
 		err := a.open(req)
 		if err == nil {
-			u.health.answered(time.Now())
+			l.tell(u.health.answered(time.Now()))
 			if l.settle() {
 				return a, true
 			}
@@ -92,8 +92,8 @@ func (l *lane) target(i int) (*attempt, bool) {
 					continue
 				}
 				f = failed{place: i, err: l.cause(l.ctx, l.ctx.Err())}
-				f.class = Classify(f.err)
-				l.end(f.class, 0, used{})
+				f.class, f.brief = Classify(f.err), brief(f.err)
+				l.end(f, used{})
 			}
 		}
 		if f.class == Superseded {
@@ -116,6 +116,7 @@ type failed struct {
 	hint       time.Duration
 	repeatable bool // the provider does not advise against a retry
 	err        error
+	brief      string // its text without words that may quote a prompt
 }
 
 // mayRepeat reports whether the class of failure allows another try at the same
@@ -141,15 +142,16 @@ func (a *attempt) failed(err error) failed {
 		f.repeatable = !e.Permanent
 	}
 	a.close()
-	a.end(f.class, f.status, a.used(f.class))
-	a.health.failed(time.Now(), f.class, f.hint)
+	f.brief = a.explain(err, f.class)
+	a.end(f, a.used(f.class))
+	a.tell(a.health.failed(time.Now(), f.class, f.hint, f.brief))
 	return f
 }
 
 // succeeded ends an attempt whose answer was handed on completely.
 func (a *attempt) succeeded() {
 	a.close()
-	a.end("", http.StatusOK, a.used(""))
+	a.end(failed{status: http.StatusOK}, a.used(""))
 }
 
 // sleep waits for d, or until ctx ends, and then returns ctx's error.

@@ -42,10 +42,10 @@ func (k *call) failure() *Error {
 	e.Code = decisive.class.row().Code
 	details := make([]error, 0, len(k.failures)+1)
 	for _, f := range k.failures {
-		details = append(details, f.err)
+		details = append(details, k.named(f))
 	}
 	if k.broken != nil {
-		details = append(details, k.broken.err)
+		details = append(details, k.named(*k.broken))
 	}
 	e.Err = errors.Join(details...)
 	if k.committed {
@@ -56,6 +56,11 @@ func (k *call) failure() *Error {
 		e.RetryAfter = k.retryAfter()
 	}
 	return e
+}
+
+// named returns the failure with its target's name.
+func (k *call) named(f failed) error {
+	return &targetError{k.Targets[k.usable[f.place].index].String(), f.brief, f.err}
 }
 
 // nothingTried explains a call without a single target to try.
@@ -72,7 +77,7 @@ func (k *call) nothingTried() (Class, wire.Code, error) {
 		case errors.Is(s.Reason, errUnavailable):
 			class, code = Credential, wire.UpstreamCredentials
 		}
-		details = append(details, fmt.Errorf("%s: %w", k.Targets[s.Target].Name, s.Reason))
+		details = append(details, fmt.Errorf("%s: %w", &k.Targets[s.Target], s.Reason))
 	}
 	if full {
 		// A full host has room again soon. A missing key stays missing.

@@ -65,7 +65,7 @@ func init() {
 		mutant{
 			ID: "answered-at-first-content", In: "lane.target",
 			What: "an answer does not count for its target",
-			Old:  "u.health.answered(time.Now())", New: "_ = u.health",
+			Old:  "u.health.answered(time.Now())", New: "nil",
 		},
 		mutant{
 			ID: "broken-answer", In: "admission.failed",

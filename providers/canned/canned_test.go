@@ -187,7 +187,7 @@ func TestTimesCountsTheTriesAtTheTarget(t *testing.T) {
 		if (err != nil) != fails {
 			t.Errorf("try %d: error %v", try+1, err)
 		}
-		budget.Repeat(ctx)
+		budget.Repeat(ctx, nil)
 	}
 	ctx = providers.WithBudget(t.Context(), providertest.NewBudget(1))
 	if _, err := answer(t, ctx, &Provider{}, extra, false); err == nil {

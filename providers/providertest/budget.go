@@ -20,7 +20,7 @@ type Budget struct {
 func NewBudget(tries int) *Budget { return &Budget{most: tries, tries: 1} }
 
 // Repeat takes another try. It is false where all are used up or ctx has ended.
-func (b *Budget) Repeat(ctx context.Context) (time.Duration, bool) {
+func (b *Budget) Repeat(ctx context.Context, _ error) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.tries >= b.most || ctx.Err() != nil {

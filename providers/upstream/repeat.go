@@ -91,7 +91,7 @@ func (p *policy) checkRetry(_ context.Context, _ *http.Response, err error) (boo
 		return false, nil
 	}
 	var again bool
-	p.wait, again = p.budget.Repeat(p.ctx)
+	p.wait, again = p.budget.Repeat(p.ctx, &providers.ConnectError{Err: withoutURL(err)})
 	return again, nil
 }
 
