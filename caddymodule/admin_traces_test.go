@@ -17,7 +17,7 @@ import (
 // of.
 func startRecorded(t *testing.T) (g *gateway, address string, ids map[string]string) {
 	files := map[string]string{
-		"definitions/endpoints/talk.yaml": "prompt: reply\nfallback: [{ provider: canned }]\n",
+		"definitions/endpoints/talk.yaml": "prompt: reply\nfallback: [{ provider: canned, extra: { echo: true } }]\n",
 		"definitions/endpoints/dead.yaml": "prompt: reply\n", // of a provider that is not configured
 	}
 	for name, content := range workspace {

@@ -114,7 +114,7 @@ var endpointEdits = map[string]wiring{
 
 // derived are fields that follow from the others.
 var derived = []string{
-	"Definition.Kind", "Definition.Key", "Definition.Version", "Definition.Pos", "Definition.content", "Definition.cost", "targets",
+	"Definition.Kind", "Definition.Key", "Definition.Version", "Definition.Pos", "Definition.content", "Definition.cost", "targets", "Fallback.origin", "origin",
 }
 
 // asked is what becomes of an endpoint's definition.

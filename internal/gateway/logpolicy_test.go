@@ -11,7 +11,7 @@ func TestCallersLowerTheLog(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{
 		"definitions/prompts/private.yaml": "log: metadata\n" + workspace["definitions/prompts/hello.yaml"],
-		"definitions/endpoints/talk.yaml":  "prompt: reply\nfallback: [{ provider: canned }]\n",
+		"definitions/endpoints/talk.yaml":  "prompt: reply\nfallback: [{ provider: canned, extra: { echo: true } }]\n",
 	}
 	for name, content := range workspace {
 		files[name] = content

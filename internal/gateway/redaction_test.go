@@ -25,7 +25,7 @@ func TestSecretsAreNotStored(t *testing.T) {
 		"card":         "4111 1111 1111 1111",
 	}
 	files := map[string]string{
-		"definitions/endpoints/talk.yaml": "prompt: reply\nfallback: [{ provider: canned }]\n",
+		"definitions/endpoints/talk.yaml": "prompt: reply\nfallback: [{ provider: canned, extra: { echo: true } }]\n",
 	}
 	for name, content := range workspace {
 		files[name] = content

@@ -178,13 +178,13 @@ func TestWhatAFallbackLacks(t *testing.T) {
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { callTools(w, "", false) })
 	deepSeek := openai.Quirks{NoTopK: true, NoSeed: true, NoThinking: true, NoJSONSchema: true, DeveloperIsSystem: true}
 	files := agent()
-	files["definitions/endpoints/agent.yaml"] = "prompt: agent\nmax_attempts: 4\nfallback:\n- { provider: lacking }\n- { provider: seedless, response_format: text }\n"
+	files["definitions/endpoints/agent.yaml"] = "prompt: agent\nmax_attempts: 4\nfallback:\n- { provider: lacking, model: m }\n- { provider: seedless, model: m, response_format: text }\n"
 	g := startGateway(t, files,
 		withProvider("fake", openaiProvider(u.URL, openai.Quirks{NoTools: true, NoSeed: true})),
 		withProvider("lacking", openaiProvider(u.URL, deepSeek)),
 		withProvider("seedless", openaiProvider(u.URL, deepSeek)))
 	a := g.post("/v1/endpoints", `{"key":"agent","variables":{"question":"?"}}`)
-	if a.status != http.StatusOK || a.header.Get("Cadenza-Served-By") != "seedless" || u.Calls.Load() != 1 {
+	if a.status != http.StatusOK || a.header.Get("Cadenza-Served-By") != "seedless/m" || u.Calls.Load() != 1 {
 		t.Fatalf("%d, served by %q after %d upstream calls: %s", a.status, a.header.Get("Cadenza-Served-By"), u.Calls.Load(), a.body)
 	}
 	record := ended(t, g, a.header.Get("Cadenza-Trace-Id"))

@@ -1,6 +1,6 @@
 // Package canned is a provider without a network. It answers with a text from
-// the definition or the configuration, else with the last message, streams at
-// a set pace and fails on demand: for first steps, for users' own tests and
+// the definition or the configuration or, where the definition asks for an echo,
+// with the last message, streams at a set pace and fails on demand: for first steps, for users' own tests and
 // for tests of what happens when a provider fails. It samples nothing, so
 // parameters do not matter to it; its answers and its tool calls are those it
 // is given.
@@ -11,13 +11,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/canned/script"
 )
 
 // DefaultPace is the time between two words of a stream.
@@ -25,12 +24,13 @@ const DefaultPace = 20 * time.Millisecond
 
 // name is the provider's name in errors, and the model of answers to requests
 // without one.
-const name = "canned"
+const name = script.Provider
 
-// Provider answers from what it is given. The zero value echoes at once.
+// Provider answers from what it is given. The zero value answers at once, with
+// what the request brings.
 type Provider struct {
-	// Answer is what requests are answered with that bring no answer; empty
-	// echoes their last message.
+	// Answer is what requests are answered with that bring no answer and ask for
+	// no echo. Without it they fail.
 	Answer string
 	// Pace is the time between two words of a stream.
 	Pace time.Duration
@@ -41,16 +41,19 @@ func (p *Provider) Invoke(ctx context.Context, req *providers.Request) (provider
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	options, err := parseExtra(req.Extra)
+	what, err := script.Parse(req.Extra)
+	if err == nil && p.Answer == "" && !what.Speaks() {
+		err = errors.New(script.Silent)
+	}
 	if err != nil {
 		return nil, &providers.Error{
 			Provider: name, Kind: providers.Status, Status: http.StatusBadRequest,
 			Code: "invalid_extra", Reason: err.Error(),
 		}
 	}
-	s := &stream{ctx: ctx, pace: p.Pace, words: p.words(req, options), tools: options.tools, finish: options.finish, usage: options.usage}
-	if options.pace != nil {
-		s.pace = *options.pace
+	s := &stream{ctx: ctx, pace: p.Pace, words: p.words(req, &what), tools: what.Tools, finish: what.Finish, usage: what.Usage}
+	if what.Pace != nil {
+		s.pace = *what.Pace
 	}
 	s.result = providers.Result{Model: req.Model}
 	if req.Model == "" {
@@ -60,14 +63,14 @@ func (p *Provider) Invoke(ctx context.Context, req *providers.Request) (provider
 	for _, m := range req.Messages {
 		prompt += int64(len(strings.Fields(m.Content)))
 	}
-	if n := options.usage.PromptTokens; n != nil {
+	if n := what.Usage.PromptTokens; n != nil {
 		prompt = *n
 	}
 	s.result.Usage = providers.Usage{PromptTokens: prompt, TotalTokens: prompt}
-	if options.fail.applies(ctx) {
-		if f := options.fail; f.inStream() {
+	if what.Fail.Applies(ctx) {
+		if f := what.Fail; f.InStream() {
 			s.fail = f
-		} else if err := f.before(ctx); err != nil {
+		} else if err := f.Before(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -78,35 +81,16 @@ func (p *Provider) Invoke(ctx context.Context, req *providers.Request) (provider
 }
 
 // words are the pieces of the answer.
-func (p *Provider) words(req *providers.Request, options options) []string {
+func (p *Provider) words(req *providers.Request, what *script.Script) []string {
 	switch {
-	case options.answer != nil || len(options.tools) > 0:
-		return options.answer
-	case p.Answer != "":
-		return split(p.Answer)
-	case len(req.Messages) > 0:
-		return split(req.Messages[len(req.Messages)-1].Content)
+	case what.Answer != nil || len(what.Tools) > 0:
+		return what.Answer
+	case what.Echo && len(req.Messages) > 0:
+		return script.Split(req.Messages[len(req.Messages)-1].Content)
+	case what.Echo:
+		return nil
 	}
-	return nil
-}
-
-// split cuts a text into words, each with the white space that follows it.
-func split(text string) []string {
-	var words []string
-	start, space := 0, false
-	for i, r := range text {
-		if s := unicode.IsSpace(r); s != space {
-			if space && strings.TrimSpace(text[start:i]) != "" {
-				words = append(words, text[start:i])
-				start = i
-			}
-			space = s
-		}
-	}
-	if start < len(text) {
-		words = append(words, text[start:])
-	}
-	return words
+	return script.Split(p.Answer)
 }
 
 // stream is an answer.
@@ -118,8 +102,8 @@ type stream struct {
 	tools  []providers.ToolCall // after the words
 	called bool                 // a delta reported them
 	finish providers.FinishReason
-	usage  usage
-	fail   *failure // at its time; nil for none
+	usage  script.Usage
+	fail   *script.Failure // at its time; nil for none
 	result providers.Result
 	err    error
 }
@@ -128,7 +112,7 @@ type stream struct {
 // failure, which no caller sees.
 func (s *stream) whole() {
 	if s.fail != nil {
-		s.fail = &failure{kind: s.fail.kind, code: s.fail.code, message: s.fail.message}
+		s.fail = s.fail.AtOnce()
 		s.words, s.tools = nil, nil
 		return
 	}
@@ -153,8 +137,8 @@ func (s *stream) next() (providers.Delta, error) {
 	if err := s.ctx.Err(); err != nil {
 		return providers.Delta{}, err
 	}
-	if s.fail != nil && s.said >= s.fail.after {
-		return providers.Delta{}, s.fail.during(s.ctx)
+	if s.fail != nil && s.said >= s.fail.After() {
+		return providers.Delta{}, s.fail.During(s.ctx)
 	}
 	if s.said == len(s.words) {
 		return s.end()
@@ -219,54 +203,6 @@ func (s *stream) Close() error {
 		s.err = errors.New("the stream is closed")
 	}
 	return nil
-}
-
-// before makes the failure of a call that gets no answer.
-func (f *failure) before(ctx context.Context) error {
-	switch f.kind {
-	case kindHang:
-		<-ctx.Done()
-		return ctx.Err()
-	case kindConnect:
-		return &providers.ConnectError{Err: errors.New("a connection failure was asked for")}
-	case kindRefuse:
-		return &providers.Error{Provider: name, Kind: providers.Refused, Status: http.StatusOK, Code: f.code, Message: f.message}
-	}
-	return &providers.Error{
-		Provider: name, Kind: providers.Status, Status: f.status,
-		Code: f.code, Message: f.message, RetryAfter: f.retryAfter,
-	}
-}
-
-// during makes the failure of an answer that began.
-func (f *failure) during(ctx context.Context) error {
-	switch f.kind {
-	case kindHang:
-		<-ctx.Done()
-		return ctx.Err()
-	case kindError:
-		return &providers.Error{Provider: name, Kind: providers.Reported, Status: http.StatusOK, Code: f.code, Message: f.message}
-	}
-	return &providers.Error{Provider: name, Kind: providers.Truncated, Status: http.StatusOK, Message: f.message}
-}
-
-// inStream reports whether the failure comes in an answer that began.
-func (f *failure) inStream() bool {
-	return f.after > 0 || f.kind == kindTruncate || f.kind == kindError
-}
-
-// applies reports whether this attempt is one that fails: the tries at the
-// target count within each call, so that no state outlives it.
-func (f *failure) applies(ctx context.Context) bool {
-	if f == nil {
-		return false
-	}
-	if f.times > 0 {
-		if budget := providers.BudgetFrom(ctx); budget != nil && budget.Tries() > f.times {
-			return false
-		}
-	}
-	return f.rate == 0 || rand.Float64() < f.rate
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

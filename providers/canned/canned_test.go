@@ -103,8 +103,8 @@ func TestWhatIsAnswered(t *testing.T) {
 		stream                  bool
 		want                    []string
 	}{
-		{"echo", "", `{}`, true, []string{"the ", "last  ", "message"}},
-		{"echo whole", "", `{}`, false, []string{"the last  message"}},
+		{"echo", "", `{"echo":true}`, true, []string{"the ", "last  ", "message"}},
+		{"echo whole", "so be it", `{"echo":true}`, false, []string{"the last  message"}},
 		{"configured", "so be it", `{}`, true, []string{"so ", "be ", "it"}},
 		{"definition's text", "so be it", `{"answer":" a\n b "}`, true, []string{" a\n ", "b "}},
 		{"definition's pieces", "so be it", `{"answer":["a b","c"]}`, true, []string{"a b", "c"}},
@@ -198,7 +198,7 @@ func TestTimesCountsTheTriesAtTheTarget(t *testing.T) {
 func TestRateFailsAShare(t *testing.T) {
 	failed := 0
 	for range 2000 {
-		if _, err := answer(t, t.Context(), &Provider{}, `{"fail":{"rate":0.3}}`, false); err != nil {
+		if _, err := answer(t, t.Context(), &Provider{}, `{"fail":{"rate":0.3},"echo":true}`, false); err != nil {
 			failed++
 		}
 	}
@@ -209,9 +209,17 @@ func TestRateFailsAShare(t *testing.T) {
 
 func TestExtraIsChecked(t *testing.T) {
 	for _, test := range []struct{ extra, want string }{
-		{`{"anwser":"x"}`, "extra.anwser is not known"},
+		{`{"anwser":"x"}`, `extra.anwser is not known: did you mean "answer"?`},
 		{`{"answer":1}`, "extra.answer must be a string or a list"},
-		{`{"answer":null}`, ""},
+		{`{}`, "there is nothing to answer with"},
+		{`{"answer":null}`, "there is nothing to answer with"},
+		{`{"echo":false,"pace":"1ms"}`, "there is nothing to answer with"},
+		{`{"fail":{"times":1}}`, "there is nothing to answer with"},
+		{`{"fail":{"rate":0.5}}`, "there is nothing to answer with"},
+		{`{"tool_calls":[]}`, "there is nothing to answer with"},
+		{`{"fail":{"rate":1e-9},"echo":true,"pace":null}`, ""},
+		{`{"echo":"yes"}`, "extra.echo must be true or false"},
+		{`{"echo":true,"answer":"x"}`, "extra.echo is true, but there is an answer"},
 		{`{"pace":20}`, "extra.pace must be a duration"},
 		{`{"pace":"-1s"}`, "extra.pace must be a duration"},
 		{`{"pace":"2h"}`, "extra.pace must be a duration"},
@@ -220,11 +228,13 @@ func TestExtraIsChecked(t *testing.T) {
 		{`{"finish_reason":"tool_calls"}`, "extra.finish_reason is tool_calls, but there are 0 tool_calls"},
 		{`{"finish_reason":"stop","tool_calls":[{"name":"f"}]}`, "extra.finish_reason is stop, but there are 1 tool_calls"},
 		{`{"usage":7}`, "extra.usage is not understood"},
-		{`{"usage":{"tokens":7}}`, "extra.usage is not understood"},
+		{`{"usage":{"tokens":7}}`, `extra.usage has the unknown member "tokens" (known: prompt_tokens, completion_tokens)`},
 		{`{"usage":{"prompt_tokens":-1}}`, "extra.usage has counts from 0"},
 		{`{"usage":{"completion_tokens":1e30}}`, "extra.usage is not understood"},
-		{`{"fail":"yes"}`, "extra.fail is not understood"},
-		{`{"fail":{"statsu":1}}`, "extra.fail is not understood"},
+		{`{"fail":"yes"}`, "extra.fail is not understood: it must have the members kind, status, code, message, retry_after, times, after, rate, this is a JSON string"},
+		{`{"fail":{"times":"two"}}`, "extra.fail is not understood: times has the wrong type, this is a JSON string"},
+		{`{"tool_calls":[{"nmae":"f"}]}`, `extra.tool_calls has the unknown member "nmae": did you mean "name"?`},
+		{`{"fail":{"statsu":1}}`, `extra.fail has the unknown member "statsu": did you mean "status"?`},
 		{`{"fail":{"kind":"explode"}}`, "unknown kind"},
 		{`{"fail":{"status":200}}`, "400 to 599"},
 		{`{"fail":{"status":500,"kind":"status","after":1}}`, "before all words"},
@@ -241,34 +251,6 @@ func TestExtraIsChecked(t *testing.T) {
 		e, ok := errors.AsType[*providers.Error](err)
 		if !ok || e.Status != 400 || !strings.Contains(e.Reason, test.want) {
 			t.Errorf("%s: error %v, want a 400 with %q", test.extra, err, test.want)
-		}
-	}
-}
-
-func FuzzExtra(f *testing.F) {
-	f.Add("answer", `"a b"`)
-	f.Add("answer", `["a","b"]`)
-	f.Add("pace", `"20ms"`)
-	f.Add("fail", `{"status":500,"times":2}`)
-	f.Add("fail", `{"after":3,"kind":"error","rate":0.5,"retry_after":"1s"}`)
-	f.Fuzz(func(t *testing.T, name, raw string) {
-		o, err := parseExtra(map[string]json.RawMessage{name: json.RawMessage(raw)})
-		if err != nil {
-			return
-		}
-		if o.pace != nil && (*o.pace < 0 || *o.pace > maxWait) {
-			t.Errorf("pace %s", *o.pace)
-		}
-		if o.fail != nil && (o.fail.after < 0 || o.fail.times < 0 || o.fail.kind == "") {
-			t.Errorf("failure %+v", o.fail)
-		}
-	})
-}
-
-func TestSplitLosesNothing(t *testing.T) {
-	for _, text := range []string{"", " ", "a", " a", "a ", "a b", "  a\n\nb\tc  ", "\u00a0x\u2003y"} {
-		if got := strings.Join(split(text), ""); got != text {
-			t.Errorf("%q became %q", text, got)
 		}
 	}
 }
@@ -343,7 +325,7 @@ func TestToolCalls(t *testing.T) {
 	}
 	for extra, want := range map[string]string{
 		`{"tool_calls":{}}`: "extra.tool_calls is not understood", `{"tool_calls":[{}]}`: "needs a name for call 1",
-		`{"tool_calls":[{"name":"f","argument":1}]}`: "is not understood", `{"tool_calls":[{"name":7}]}`: "is not understood",
+		`{"tool_calls":[{"name":"f","argument":1}]}`: `has the unknown member "argument"`, `{"tool_calls":[{"name":7}]}`: "is not understood",
 	} {
 		if _, err := answer(t, t.Context(), &Provider{}, extra, true); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v", extra, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/canned/script"
 )
 
 func init() {
@@ -18,8 +19,9 @@ func init() {
 // Module is the Caddy module cadenza.providers.canned: a provider without a
 // network, for first steps and for tests.
 type Module struct {
-	// What is answered where the definition gives no answer. Default: the last
-	// message of the request.
+	// What is answered where the definition gives no answer and asks for no echo.
+	// Default: nothing; a target then needs an answer, tool_calls, fail or
+	// echo: true in its extra.
 	Answer string `json:"answer,omitempty"`
 
 	// The time between two words of a stream. Default: 20ms.
@@ -78,8 +80,8 @@ func (m *Module) Provision(caddy.Context) error {
 	m.Provider = Provider{Answer: m.Answer, Pace: DefaultPace}
 	if m.Pace != nil {
 		m.Provider.Pace = time.Duration(*m.Pace)
-		if m.Provider.Pace < 0 || m.Provider.Pace > maxWait {
-			return fmt.Errorf("pace %s: must be 0 to %s", m.Provider.Pace, maxWait)
+		if m.Provider.Pace < 0 || m.Provider.Pace > script.MaxWait {
+			return fmt.Errorf("pace %s: must be 0 to %s", m.Provider.Pace, script.MaxWait)
 		}
 	}
 	return nil

@@ -1,0 +1,35 @@
+package script
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func FuzzExtra(f *testing.F) {
+	f.Add("answer", `"a b"`)
+	f.Add("answer", `["a","b"]`)
+	f.Add("pace", `"20ms"`)
+	f.Add("fail", `{"status":500,"times":2}`)
+	f.Add("fail", `{"after":3,"kind":"error","rate":0.5,"retry_after":"1s"}`)
+	f.Fuzz(func(t *testing.T, name, raw string) {
+		o, err := Parse(map[string]json.RawMessage{name: json.RawMessage(raw)})
+		if err != nil {
+			return
+		}
+		if o.Pace != nil && (*o.Pace < 0 || *o.Pace > MaxWait) {
+			t.Errorf("pace %s", *o.Pace)
+		}
+		if o.Fail != nil && (o.Fail.after < 0 || o.Fail.times < 0 || o.Fail.kind == "") {
+			t.Errorf("failure %+v", o.Fail)
+		}
+	})
+}
+
+func TestSplitLosesNothing(t *testing.T) {
+	for _, text := range []string{"", " ", "a", " a", "a ", "a b", "  a\n\nb\tc  ", "\u00a0x\u2003y"} {
+		if got := strings.Join(Split(text), ""); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
