@@ -23,9 +23,11 @@ var (
 // and need no lease: a request keeps the snapshot that it began with.
 type sharedSource struct{ *definition.Source }
 
-func acquireSource(dir string) (*sharedSource, error) {
-	value, _, err := sources.LoadOrNew(dir, func() (caddy.Destructor, error) {
-		source, err := definition.Open(dir)
+// acquireSource returns the definitions of a directory for a gateway with these
+// providers. It fails where the set that is served lacks something for them.
+func acquireSource(dir string, known definition.Providers) (*sharedSource, error) {
+	value, shared, err := sources.LoadOrNew(dir, func() (caddy.Destructor, error) {
+		source, err := definition.Open(dir, known)
 		if err != nil {
 			return nil, err
 		}
@@ -34,7 +36,11 @@ func acquireSource(dir string) (*sharedSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return value.(*sharedSource), nil
+	source := value.(*sharedSource)
+	if shared {
+		err = source.Snapshot().CheckTargets(known)
+	}
+	return source, err
 }
 
 // Destruct stops the watcher.
@@ -94,6 +100,9 @@ func (s *sharedStore) Destruct() error {
 // release drops the workspace's references to shared state.
 func (w *Workspace) release() error {
 	var errs []error
+	if w.leave != nil {
+		w.leave()
+	}
 	if w.source != nil {
 		_, err := sources.Delete(w.source.Dir())
 		errs = append(errs, err)

@@ -113,6 +113,8 @@ type Workspace struct {
 	name   string
 	logger *zap.Logger
 	source *sharedSource
+	known  definition.Providers // what the definitions may rely on
+	leave  func()               // ends the use of source for known
 	store  *sharedStore
 	config gateway.WorkspaceConfig
 }
@@ -234,8 +236,11 @@ func (w *Workspace) provisionDefinitions() error {
 	slow := time.AfterFunc(definition.SlowLoad, func() {
 		w.logger.Error("the definitions load slowly: the gateway waits for them", zap.String("definitions", dir))
 	})
-	w.source, err = acquireSource(dir)
+	w.source, err = acquireSource(dir, w.known)
 	slow.Stop()
+	if w.source != nil {
+		w.leave = w.source.Use(w.known)
+	}
 	if err != nil {
 		return fmt.Errorf("definitions %s:\n%w", w.Definitions, visible.Error(err))
 	}
@@ -244,6 +249,10 @@ func (w *Workspace) provisionDefinitions() error {
 }
 
 func (w *Workspace) provisionProviders(ctx caddy.Context) error {
+	var err error
+	if w.known, err = definition.ParseProviders(w.ProvidersRaw); err != nil {
+		return err
+	}
 	if w.ProvidersRaw == nil {
 		return nil
 	}

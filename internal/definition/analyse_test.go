@@ -24,7 +24,7 @@ func tableOf(t testing.TB, text string) string {
 		"remoteconfigs/c.yaml":  text,
 		"prompts/p.yaml":        "default: a\nvariants:\n  a: { messages: [ { role: user, content: hi } ] }\n  b: { extends: a }\ncolumns: [ plan, value ]\nmatrix:\n  - [ pro, b ]\n",
 		"endpoints/unused.json": `{"prompt":"q"}`,
-		"prompts/q.yaml":        "provider: canned\nmessages: [ { role: user, content: hi } ]\n",
+		"prompts/q.yaml":        "provider: canned\nextra: { echo: true }\nmessages: [ { role: user, content: hi } ]\n",
 	})
 }
 

@@ -44,7 +44,7 @@ func TestLoadTimeout(t *testing.T) {
 	for name, text := range hardWork() {
 		write(t, filepath.Join(dir, name), text)
 	}
-	s.read = func(ctx context.Context, dir string, m *memory) (*Snapshot, error) {
+	s.read = func(ctx context.Context, dir string, m *memory, _ ...Providers) (*Snapshot, error) {
 		ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
 		return loadAgain(ctx, dir, m)
@@ -88,7 +88,7 @@ func TestEveryStepEndsEarly(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var m memory
-	s, err := compile(ctx, d, &m, 2, &errs)
+	s, err := compile(ctx, d, &m, 2, nil, &errs)
 	if s != nil || !errors.Is(err, context.Canceled) || m.files != nil {
 		t.Errorf("%v, %v, %d files remembered", s, err, len(m.files))
 	}
@@ -105,7 +105,7 @@ func TestCloseEndsLoading(t *testing.T) {
 		}
 		s.Subscribe(func(_ *Snapshot, err error) { t.Errorf("told of %v", err) })
 		entered := make(chan struct{})
-		s.read = func(ctx context.Context, dir string, m *memory) (*Snapshot, error) {
+		s.read = func(ctx context.Context, dir string, m *memory, _ ...Providers) (*Snapshot, error) {
 			close(entered)
 			if waiting {
 				return loadAgain(ctx, dir, m)

@@ -72,6 +72,8 @@ type Target struct {
 	Parameters providers.Parameters
 	// Extra are raw parameters for this provider. It must not be changed.
 	Extra map[string]json.RawMessage
+
+	origin origin
 }
 
 // Targets returns the targets of a variant in the order in which they are tried:
@@ -162,7 +164,7 @@ func decodeFallback(n *document.Node, errs *document.Errors) []Target {
 	}
 	targets := make([]Target, 0, len(n.Items))
 	for _, item := range n.Items {
-		var t Target
+		t, before := Target{origin: origin{pos: item.Pos}}, errs.Len()
 		if !item.CheckMembers(errs, "a fallback", append([]string{"provider", "model", "extra", "weight"}, parameterNames...)...) {
 			continue
 		}
@@ -175,7 +177,8 @@ func decodeFallback(n *document.Node, errs *document.Errors) []Target {
 			t.Model, _ = m.ReadString(errs, "model")
 		}
 		decodeParameters(item, &t.Parameters, errs)
-		t.Extra = decodeExtra(item.Get("extra"), nil, errs)
+		t.Extra = decodeExtra(item.Get("extra"), nil, &t.origin, errs)
+		t.origin.broken = errs.Len() > before
 		targets = append(targets, t)
 	}
 	return targets
@@ -284,12 +287,15 @@ func (e *Endpoint) resolveTargets(at *document.Node, errs *document.Errors) {
 	}
 	e.targets = make(map[*Variant][]Target, len(e.Prompt.variants))
 	for _, v := range e.Prompt.variants {
+		if v.origin.broken {
+			continue // whose mistakes are the cause of what it lacks
+		}
 		if v.Provider == "" {
-			errs.Add(at, "the variant %s of the prompt %s (%s) names no provider, which an endpoint needs", v.Key, e.Prompt.Key, v.pos)
+			errs.Report("missing-provider", at.Pos, "the variant %s of the prompt %s (%s) names no provider, which an endpoint needs", v.Key, e.Prompt.Key, v.origin.pos)
 			continue
 		}
 		targets := make([]Target, 0, 1+len(e.Fallback))
-		targets = append(targets, Target{v.Provider, v.Model, v.Parameters, v.Extra})
+		targets = append(targets, v.target())
 		for _, t := range e.Fallback {
 			t.Parameters = inherit(t.Parameters, v.Parameters)
 			if problem := mischosen(&t.Parameters); problem != "" {

@@ -33,17 +33,17 @@ func TestWeightsAndHedge(t *testing.T) {
 		warnings []string
 	}{
 		{"", nil, 0, nil},
-		{"fallback: [ { provider: b } ]\n", nil, 0, nil},
-		{"weight: 3\nfallback: [ { provider: b, weight: 1000 }, { provider: c } ]\n", []int{3, 1000, 0}, 0, nil},
-		{"fallback: [ { provider: b, weight: 2 }, { provider: c, weight: 1 } ]\n", []int{0, 2, 1}, 0,
+		{"fallback: [ { provider: b, model: n } ]\n", nil, 0, nil},
+		{"weight: 3\nfallback: [ { provider: b, weight: 1000, model: n }, { provider: c, model: n } ]\n", []int{3, 1000, 0}, 0, nil},
+		{"fallback: [ { provider: b, weight: 2, model: n }, { provider: c, weight: 1, model: n } ]\n", []int{0, 2, 1}, 0,
 			[]string{"endpoints/e.yaml:2:11: the fallbacks have weights and the endpoint has none: they are tried before the variant's own target"}},
-		{"weight: 1\nfallback: [ { provider: b } ]\n", []int{1, 0}, 0,
+		{"weight: 1\nfallback: [ { provider: b, model: n } ]\n", []int{1, 0}, 0,
 			[]string{"endpoints/e.yaml:2:9: weight has no effect: no fallback has one to share requests with"}},
-		{"hedge: { after: 1500ms }\nfallback: [ { provider: b } ]\n", nil, 1500 * time.Millisecond, nil},
+		{"hedge: { after: 1500ms }\nfallback: [ { provider: b, model: n } ]\n", nil, 1500 * time.Millisecond, nil},
 		{"hedge: ~\n", nil, 0, nil},
 		{"hedge: { after: 2s }\n", nil, 2 * time.Second,
 			[]string{"endpoints/e.yaml:2:8: hedge has no effect: there is no fallback to ask"}},
-		{"hedge: { after: 5s }\nfallback: [ { provider: b } ]\ntimeout: { total: 5s }\n", nil, 5 * time.Second,
+		{"hedge: { after: 5s }\nfallback: [ { provider: b, model: n } ]\ntimeout: { total: 5s }\n", nil, 5 * time.Second,
 			[]string{"endpoints/e.yaml:2:17: after (5s) is not shorter than the timeout's total (5s), which ends the request first"}},
 	} {
 		e, warnings := endpointOf(t, test.text)
@@ -67,14 +67,14 @@ func TestWeightsAndHedgeThatAreWrong(t *testing.T) {
 		"weight: 0\n":    `endpoints/e.yaml:2:9: weight must be a whole number from 1 to 1000, this is "0"`,
 		"weight: 1001\n": `endpoints/e.yaml:2:9: weight must be a whole number from 1 to 1000, this is "1001"`,
 		"weight: 50%\n":  `endpoints/e.yaml:2:9: weight must be a whole number from 1 to 1000, this is "50%"`,
-		"fallback: [ { provider: b, weight: -1 } ]\n": `endpoints/e.yaml:2:36: weight must be a whole number from 1 to 1000, this is "-1"`,
-		"hedge: 2s\n":                        `endpoints/e.yaml:2:8: hedge must be a mapping, this is "2s"`,
-		"hedge: {}\n":                        `endpoints/e.yaml:2:8: after is missing: how long a request waits for an answer until the next target is asked too, such as 2s`,
-		"hedge: { after: 2 }\n":              `endpoints/e.yaml:2:17: after must be a duration from 10ms to 1h0m0s such as 500ms, 30s or 1m30s, this is "2"`,
-		"hedge: { after: 1s, max: 2 }\n":     `endpoints/e.yaml:2:21: unknown member "max" in hedge (known: after)`,
-		"hedge: { after: 1s }\nwieght: 1\n":  `endpoints/e.yaml:3:1: unknown member "wieght" in an endpoint: did you mean "weight"?`,
-		"fallback: 7\nweight: 1\n":           `endpoints/e.yaml:2:11: fallback must be a list of {provider, model}, this is a single value`,
-		"fallback: [ 7, { provider: b } ]\n": `endpoints/e.yaml:2:13: a fallback must be a mapping, this is "7"`,
+		"fallback: [ { provider: b, weight: -1, model: n } ]\n": `endpoints/e.yaml:2:36: weight must be a whole number from 1 to 1000, this is "-1"`,
+		"hedge: 2s\n":                                  `endpoints/e.yaml:2:8: hedge must be a mapping, this is "2s"`,
+		"hedge: {}\n":                                  `endpoints/e.yaml:2:8: after is missing: how long a request waits for an answer until the next target is asked too, such as 2s`,
+		"hedge: { after: 2 }\n":                        `endpoints/e.yaml:2:17: after must be a duration from 10ms to 1h0m0s such as 500ms, 30s or 1m30s, this is "2"`,
+		"hedge: { after: 1s, max: 2 }\n":               `endpoints/e.yaml:2:21: unknown member "max" in hedge (known: after)`,
+		"hedge: { after: 1s }\nwieght: 1\n":            `endpoints/e.yaml:3:1: unknown member "wieght" in an endpoint: did you mean "weight"?`,
+		"fallback: 7\nweight: 1\n":                     `endpoints/e.yaml:2:11: fallback must be a list of {provider, model}, this is a single value`,
+		"fallback: [ 7, { provider: b, model: n } ]\n": `endpoints/e.yaml:2:13: a fallback must be a mapping, this is "7"`,
 	} {
 		dir := workspace(t, map[string]string{
 			"prompts/p.yaml":   "provider: a\nmodel: m\nmessages: [ { role: user, content: x } ]\n",
@@ -88,12 +88,12 @@ func TestWeightsAndHedgeThatAreWrong(t *testing.T) {
 func TestWeightsAndHedgeArePartOfTheVersion(t *testing.T) {
 	seen := map[string]string{}
 	for _, text := range []string{
-		"fallback: [ { provider: b } ]\n",
-		"fallback: [ { provider: b, weight: 1 } ]\n",
-		"fallback: [ { provider: b, weight: 2 } ]\n",
-		"weight: 1\nfallback: [ { provider: b, weight: 2 } ]\n",
-		"hedge: { after: 1s }\nfallback: [ { provider: b } ]\n",
-		"hedge: { after: 2s }\nfallback: [ { provider: b } ]\n",
+		"fallback: [ { provider: b, model: n } ]\n",
+		"fallback: [ { provider: b, weight: 1, model: n } ]\n",
+		"fallback: [ { provider: b, weight: 2, model: n } ]\n",
+		"weight: 1\nfallback: [ { provider: b, weight: 2, model: n } ]\n",
+		"hedge: { after: 1s }\nfallback: [ { provider: b, model: n } ]\n",
+		"hedge: { after: 2s }\nfallback: [ { provider: b, model: n } ]\n",
 	} {
 		e, _ := endpointOf(t, text)
 		if other, ok := seen[e.Version]; ok {
@@ -101,11 +101,11 @@ func TestWeightsAndHedgeArePartOfTheVersion(t *testing.T) {
 		}
 		seen[e.Version] = text
 	}
-	if e, _ := endpointOf(t, "weight: 1\nfallback: [ { provider: b } ]\n"); strings.Count(string(e.content), "weight") != 1 {
+	if e, _ := endpointOf(t, "weight: 1\nfallback: [ { provider: b, model: n } ]\n"); strings.Count(string(e.content), "weight") != 1 {
 		t.Errorf("a weight that is not given is part of the version: %s", e.content)
 	}
-	same, _ := endpointOf(t, "hedge: { after: 1000ms }\nfallback: [ { provider: b } ]\n")
-	if seen[same.Version] != "hedge: { after: 1s }\nfallback: [ { provider: b } ]\n" {
+	same, _ := endpointOf(t, "hedge: { after: 1000ms }\nfallback: [ { provider: b, model: n } ]\n")
+	if seen[same.Version] != "hedge: { after: 1s }\nfallback: [ { provider: b, model: n } ]\n" {
 		t.Error("another spelling of the same time is another version")
 	}
 }
@@ -156,7 +156,7 @@ func TestRetryIsPartOfTheVersion(t *testing.T) {
 // TestFallbacksAreBounded: each target needs an attempt.
 func TestFallbacksAreBounded(t *testing.T) {
 	fallbacks := func(n int) string {
-		return "fallback: [ " + strings.Repeat("{ provider: b }, ", n) + "]\n"
+		return "fallback: [ " + strings.Repeat("{ provider: b, model: n }, ", n) + "]\n"
 	}
 	e, _ := endpointOf(t, fallbacks(invoke.MaxAttempts-1))
 	if len(e.Fallback) != invoke.MaxAttempts-1 || e.MaxAttempts != invoke.MaxAttempts {

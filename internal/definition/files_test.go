@@ -167,7 +167,7 @@ func FuzzLoad(f *testing.F) {
 			},
 		}
 		var errs document.Errors
-		s, err := compile(t.Context(), d, new(memory), 2, &errs)
+		s, err := compile(t.Context(), d, new(memory), 2, nil, &errs)
 		if (s == nil) == (err == nil) {
 			t.Fatal("neither or both of snapshot and error")
 		}

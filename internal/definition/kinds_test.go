@@ -12,6 +12,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/valyala/fastjson"
 )
 
@@ -125,7 +126,7 @@ func TestEndpoint(t *testing.T) {
 		"prompts/p.yaml":       "provider: a\nmodel: m\ntemperature: 1\nmax_tokens: 9\nextra: { seed: 1 }\nmessages: [ { role: user, content: x } ]\n",
 		"endpoints/plain.yaml": "prompt: p\n",
 		"endpoints/many.yaml": "prompt: p\nretry: { count: 0, on_codes: [503, 429, 503] }\ntimeout: { total: 5s }\nfallback:\n" +
-			"  - { provider: b, model: n, temperature: 0.5, extra: { k: [1] } }\n" + strings.Repeat("  - { provider: c }\n", 5),
+			"  - { provider: b, model: n, temperature: 0.5, extra: { k: [1] } }\n" + strings.Repeat("  - { provider: c, model: o }\n", 5),
 	}))
 	e := s.Endpoints["plain"]
 	if e.MaxAttempts != 4 || e.Retry.Count != nil || e.Retry.OnCodes != nil || e.Log != Unset ||
@@ -141,11 +142,11 @@ func TestEndpoint(t *testing.T) {
 	}
 	one, half, nine := 1.0, 0.5, int64(9)
 	want := []Target{
-		{"a", "m", providers.Parameters{Temperature: &one, MaxTokens: &nine}, map[string]json.RawMessage{"seed": []byte("1")}},
-		{"b", "n", providers.Parameters{Temperature: &half, MaxTokens: &nine}, map[string]json.RawMessage{"k": []byte("[1]")}},
+		{Provider: "a", Model: "m", Parameters: providers.Parameters{Temperature: &one, MaxTokens: &nine}, Extra: map[string]json.RawMessage{"seed": []byte("1")}},
+		{Provider: "b", Model: "n", Parameters: providers.Parameters{Temperature: &half, MaxTokens: &nine}, Extra: map[string]json.RawMessage{"k": []byte("[1]")}},
 	}
 	targets := e.Targets(e.Prompt.Default())
-	if d := cmp.Diff(want, targets[:2]); d != "" || len(targets) != 7 {
+	if d := cmp.Diff(want, targets[:2], cmpopts.IgnoreUnexported(Target{})); d != "" || len(targets) != 7 {
 		t.Error(len(targets), d)
 	}
 }
@@ -271,7 +272,7 @@ func TestWarnings(t *testing.T) {
 		"contxt.yaml":       "x",
 		"README.md":         "x",
 		"endpoints/e.yaml":  "prompt: q\ntimeout: { total: 1s, idle: 2s }\n",
-		"prompts/q.yaml":    "provider: x\nmessages: [ { role: user, content: x } ]\n",
+		"prompts/q.yaml":    "provider: x\nmodel: m\nmessages: [ { role: user, content: x } ]\n",
 	})
 	var got []string
 	for _, w := range mustLoad(t, dir).Warnings {

@@ -19,18 +19,21 @@ import (
 // context.yaml and the definitions in the folders prompts, endpoints and
 // remoteconfigs. The error is a *document.MultiError with every mistake found and
 // its position.
-func Load(dir string) (*Snapshot, error) {
-	return load(context.Background(), dir, new(memory), runtime.GOMAXPROCS(0))
+//
+// The targets of endpoints are checked for the providers of one of the gateways
+// that known describes; without any, as CheckTargets does where nothing is known.
+func Load(dir string, known ...Providers) (*Snapshot, error) {
+	return load(context.Background(), dir, new(memory), runtime.GOMAXPROCS(0), known)
 }
 
 // loadAgain is Load with the memory of the last loading in m. It replaces that
 // memory, also when it fails. It leaves one processor to the requests that are
 // answered meanwhile, and ends early when the context does.
-func loadAgain(ctx context.Context, dir string, m *memory) (*Snapshot, error) {
-	return load(ctx, dir, m, besides())
+func loadAgain(ctx context.Context, dir string, m *memory, known ...Providers) (*Snapshot, error) {
+	return load(ctx, dir, m, besides(), known)
 }
 
-func load(ctx context.Context, dir string, m *memory, workers int) (*Snapshot, error) {
+func load(ctx context.Context, dir string, m *memory, workers int, known []Providers) (*Snapshot, error) {
 	var errs document.Errors
 	d := readDirectory(dir, &errs)
 	done, err := turn(ctx)
@@ -40,12 +43,12 @@ func load(ctx context.Context, dir string, m *memory, workers int) (*Snapshot, e
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, longestLoad)
 	defer cancel()
-	return compile(ctx, d, m, workers, &errs)
+	return compile(ctx, d, m, workers, known, &errs)
 }
 
 // compile builds a snapshot from the files of a workspace, by so many workers at a
 // time. errs holds the mistakes found while the files were read.
-func compile(ctx context.Context, d *directory, m *memory, workers int, errs *document.Errors) (*Snapshot, error) {
+func compile(ctx context.Context, d *directory, m *memory, workers int, known []Providers, errs *document.Errors) (*Snapshot, error) {
 	s := &Snapshot{Warnings: d.warnings}
 	l := &loader{directory: d, ctx: ctx, workers: workers, errs: errs, snapshot: s, last: *m}
 	l.effort.begun = time.Now()
@@ -60,6 +63,7 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, errs *do
 		func() { s.RemoteConfigs = l.remoteConfigs() },
 		func() { s.Prompts = build(l, trace.KindPrompt, decodePrompt) },
 		func() { s.Endpoints = build(l, trace.KindEndpoint, decodeEndpoint) },
+		func() { l.checkTargets(known) },
 		func() {
 			l.keepWarnings()
 			*m = l.next

@@ -177,6 +177,7 @@ log: all
 		`endpoints/e.yaml:2:17: count must be a whole number from 0 to 9, this is "99"`,
 		`endpoints/e.yaml:2:32: an HTTP status must be a whole number from 400 to 599, this is "200"`,
 		`endpoints/e.yaml:3:15: max_attempts is 1 and there are 3 targets: some could never be tried`,
+		`endpoints/e.yaml:4:13: this fallback of the endpoint e: there is nothing to answer with: give extra an answer, tool_calls, fail or, to send the last message back, echo: true (an answer in the Caddyfile counts where that is known)`,
 		`endpoints/e.yaml:4:35: a fallback needs a provider`,
 		`endpoints/e.yaml:5:19: total must be a duration from 10ms to 1h0m0s such as 500ms, 30s or 1m30s, this is "2"`,
 		`endpoints/e.yaml:5:22: unknown member "idel" in timeout: did you mean "idle"?`,

@@ -87,13 +87,13 @@ func edit(t testing.TB, r *rand.Rand, dir string) (what string, undo func()) {
 	case 8, 9:
 		name = "prompts/" + pick("p", "q", "r") + ".yaml"
 		text = fmt.Sprintf("default: en\nvariables: { q: { required: true }, %s: {} }\nvariants:\n  en: { %s, messages: [{ role: user, content: \"%s {{q}}\" }] }\n  nl: { extends: en, model: m }\ncolumns: [%s, value]\nmatrix:\n  - [%s, nl]\n",
-			pick("v", "w"), pick("provider: canned", "provider: canned", "model: x"), pick("Hi", "Ho"), pick("plan", "plan", "locale"), pick("pro", "free"))
+			pick("v", "w"), pick("provider: canned, extra: { answer: x }", "provider: canned, extra: { echo: true }", "model: x", "provider: x"), pick("Hi", "Ho"), pick("plan", "plan", "locale"), pick("pro", "free"))
 		if r.IntN(3) == 0 {
-			text = fmt.Sprintf("provider: canned\nmessages: [{ role: user, content: hello }]\n%s", pick("", "key: p\n", "log: none\n", "unknown: 1\n"))
+			text = fmt.Sprintf("provider: canned\nextra: { echo: true }\nmessages: [{ role: user, content: hello }]\n%s", pick("", "key: p\n", "log: none\n", "unknown: 1\n"))
 		}
 	case 10:
 		name = "endpoints/" + pick("p", "q") + ".yaml"
-		text = fmt.Sprintf("prompt: %s\nmax_attempts: %d\nfallback:\n  - { provider: canned }\ntimeout: { total: %ds }\n", pick("p", "q", "r", "s"), 2+r.IntN(3), 10+r.IntN(20))
+		text = fmt.Sprintf("prompt: %s\nmax_attempts: %d\nfallback:\n  - { provider: canned%s }\ntimeout: { total: %ds }\n", pick("p", "q", "r", "s"), 2+r.IntN(3), pick(", extra: { answer: x }", ", extra: { answer: x }", ""), 10+r.IntN(20))
 		if r.IntN(3) == 0 {
 			text = "prompt: p\ntimeout: { total: 1s, idle: 2s }\n"
 		}
@@ -135,7 +135,7 @@ func TestLoadAgain(t *testing.T) {
 			files["remoteconfigs/"+name+".yaml"] = "type: string\ndefault: one\n"
 		}
 		for _, name := range []string{"p", "q", "r"} {
-			files["prompts/"+name+".yaml"] = "provider: canned\nmessages: [{ role: user, content: hello }]\n"
+			files["prompts/"+name+".yaml"] = "provider: canned\nextra: { echo: true }\nmessages: [{ role: user, content: hello }]\n"
 		}
 		dir := workspace(t, files)
 		s := &Source{dir: dir, read: loadAgain, ctx: t.Context()}

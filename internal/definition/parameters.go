@@ -2,6 +2,7 @@ package definition
 
 import (
 	"encoding/json"
+	"maps"
 	"strconv"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
@@ -184,8 +185,9 @@ func inherit(p, from providers.Parameters) providers.Parameters {
 	return p
 }
 
-// decodeExtra reads raw parameters for a provider over those inherited.
-func decodeExtra(n *document.Node, inherited map[string]json.RawMessage, errs *document.Errors) map[string]json.RawMessage {
+// decodeExtra reads raw parameters for a provider over those inherited. Their
+// places go into o.
+func decodeExtra(n *document.Node, inherited map[string]json.RawMessage, o *origin, errs *document.Errors) map[string]json.RawMessage {
 	if n.IsNull() {
 		return inherited
 	}
@@ -193,12 +195,12 @@ func decodeExtra(n *document.Node, inherited map[string]json.RawMessage, errs *d
 		errs.Add(n, "extra must be a mapping of the provider's own parameters, this is %s", n.Shape)
 		return inherited
 	}
-	extra := make(map[string]json.RawMessage, len(inherited)+len(n.Members))
-	for name, raw := range inherited {
-		extra[name] = raw
+	extra := maps.Clone(inherited)
+	if o.extra = maps.Clone(o.extra); extra == nil {
+		extra, o.extra = make(map[string]json.RawMessage, len(n.Members)), make(map[string]document.Position, len(n.Members))
 	}
 	for _, m := range n.Members {
-		extra[m.Key.Text] = m.Value.AppendJSON(nil, errs)
+		extra[m.Key.Text], o.extra[m.Key.Text] = m.Value.AppendJSON(nil, errs), m.Key.Pos
 	}
 	return extra
 }

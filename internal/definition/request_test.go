@@ -99,7 +99,7 @@ func TestRequestParametersAreInherited(t *testing.T) {
 	s := mustLoad(t, workspace(t, map[string]string{
 		"prompts/p.yaml": "default: a\nvariants:\n  a:\n" + indented +
 			"  b: { extends: a, seed: 8, tool_choice: none }\n  c: { extends: a, tools: [], stop: [], response_format: text }\n  d: { extends: c }\n",
-		"endpoints/e.yaml": "prompt: p\nfallback:\n- { provider: y }\n- { provider: z, tools: [], stop: [], seed: 9, reasoning_effort: none, response_format: json }\n",
+		"endpoints/e.yaml": "prompt: p\nfallback:\n- { provider: y, model: m }\n- { provider: z, model: m, tools: [], stop: [], seed: 9, reasoning_effort: none, response_format: json }\n",
 	}))
 	p := s.Prompts["p"]
 	b, c, d := p.Variants()[1], p.Variants()[2], p.Variants()[3]
@@ -177,7 +177,7 @@ func TestBadRequestParameters(t *testing.T) {
 		}
 	}
 	_, err := Load(workspace(t, map[string]string{
-		"prompts/x.yaml": head + "tools: [ { name: find } ]\ntool_choice: { name: find }\n", "endpoints/e.yaml": "prompt: x\nfallback: [ { provider: y, tools: [ { name: other } ] } ]\n",
+		"prompts/x.yaml": head + "tools: [ { name: find } ]\ntool_choice: { name: find }\n", "endpoints/e.yaml": "prompt: x\nfallback: [ { provider: y, model: m, tools: [ { name: other } ] } ]\n",
 	}))
 	if err == nil || !strings.Contains(err.Error(), `the fallback y cannot answer for the variant x: tool_choice: there is no tool "find"`) {
 		t.Errorf("a fallback without the tool to be called: %v", err)

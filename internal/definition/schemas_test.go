@@ -170,8 +170,8 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"endpoint", "prompt: p\nidempotency: true\n", true},
 		{"endpoint", "prompt: p\nidempotency: ~\n", true},
 		{"endpoint", "prompt: p\nidempotency: { ttl: 10m }\n", false},
-		{"endpoint", "prompt: p\nfallback: [ { provider: x, seed: 1, stop: [], response_format: text, tools: [ { name: a } ], tool_choice: required } ]\n", true},
-		{"endpoint", "prompt: p\nfallback: [ { provider: x, tools: a } ]\n", false},
+		{"endpoint", "prompt: p\nfallback: [ { provider: x, model: m, seed: 1, stop: [], response_format: text, tools: [ { name: a } ], tool_choice: required } ]\n", true},
+		{"endpoint", "prompt: p\nfallback: [ { provider: x, model: m, tools: a } ]\n", false},
 		{"endpoint", "prompt: p\ncache: {}\n", false},
 		{"endpoint", "max_attempts: 2\n", false},
 		{"endpoint", "prompt: p\nmax_attempts: 11\n", false},
@@ -181,7 +181,7 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"endpoint", "prompt: p\nfallback: [ { model: x } ]\n", false},
 		{"endpoint", "prompt: p\ntimeout: { total: 60 }\n", false},
 	} {
-		files := map[string]string{"context.yaml": model, "prompts/p.yaml": "provider: x\n" + variant}
+		files := map[string]string{"context.yaml": model, "prompts/p.yaml": "provider: x\nmodel: m\n" + variant}
 		name := test.kind + "s/x.yaml"
 		if test.kind == "context" {
 			name = "context.yaml"

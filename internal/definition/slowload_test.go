@@ -24,7 +24,7 @@ func TestSlowLoad(t *testing.T) {
 		s.Subscribe(func(snapshot *Snapshot, err error) { told <- news{snapshot, err} })
 		release, invalid := make(chan struct{}), errors.New("a mistake")
 		outcome := error(nil)
-		s.read = func(context.Context, string, *memory) (*Snapshot, error) {
+		s.read = func(context.Context, string, *memory, ...Providers) (*Snapshot, error) {
 			<-release
 			return first, outcome
 		}
@@ -62,7 +62,7 @@ func TestSlowLoad(t *testing.T) {
 		}
 
 		// One that ends in time is not reported later.
-		s.read = func(context.Context, string, *memory) (*Snapshot, error) { return first, invalid }
+		s.read = func(context.Context, string, *memory, ...Providers) (*Snapshot, error) { return first, invalid }
 		_ = s.Reload()
 		time.Sleep(2 * SlowLoad)
 		synctest.Wait()

@@ -23,12 +23,14 @@ type Source struct {
 
 	loading sync.Mutex // held while a set is loaded and its news is spread
 	memory  memory     // of the last loading
-	read    func(ctx context.Context, dir string, m *memory) (*Snapshot, error)
+	read    func(ctx context.Context, dir string, m *memory, known ...Providers) (*Snapshot, error)
 	// ctx ends with Close. A loading under way ends with it.
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu          sync.Mutex // guards the fields below
+	mu          sync.Mutex   // guards the fields below
+	known       []*Providers // of the gateways that use the source
+	used        bool         // Use was called
 	subscribers map[int]func(*Snapshot, error)
 	nextID      int
 	watcher     *watcher
@@ -41,10 +43,14 @@ type failure struct {
 	err   error
 }
 
-// Open loads the workspace in dir. It fails when the workspace is invalid, with
-// a *document.MultiError. It does not watch yet.
-func Open(dir string) (*Source, error) {
+// Open loads the workspace in dir, for the gateways that known describes. It fails
+// when the workspace is invalid, with a *document.MultiError. It does not watch
+// yet.
+func Open(dir string, known ...Providers) (*Source, error) {
 	s := &Source{dir: dir, read: loadAgain, subscribers: make(map[int]func(*Snapshot, error))}
+	for i := range known {
+		s.known = append(s.known, &known[i])
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	before := allocated()
 	defer giveBack(before)
@@ -66,7 +72,37 @@ func (s *Source) load() (snapshot *Snapshot, err error) {
 			snapshot, err = nil, fmt.Errorf("%s: reading the definitions panicked, please report this: %v\n%s", s.dir, p, debug.Stack())
 		}
 	}()
-	return s.read(s.ctx, s.dir, &s.memory)
+	return s.read(s.ctx, s.dir, &s.memory, s.providers()...)
+}
+
+// Use checks further loadings for a gateway with these providers too, until the
+// returned function is called. A set is served where one of the gateways that use
+// the source can use it, because two do while one replaces the other. Those of
+// Open count until the first Use. Use does not check the set that is served, which
+// Snapshot.CheckTargets does.
+func (s *Source) Use(known Providers) (leave func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.used {
+		s.known, s.used = nil, true
+	}
+	s.known = append(s.known, &known)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.known = slices.DeleteFunc(s.known, func(k *Providers) bool { return k == &known })
+	}
+}
+
+// providers returns what is known of the gateways that use the source.
+func (s *Source) providers() []Providers {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := make([]Providers, len(s.known))
+	for i, k := range s.known {
+		known[i] = *k
+	}
+	return known
 }
 
 // SlowLoad is after how long a loading that still runs is reported.

@@ -27,7 +27,12 @@ type Variant struct {
 
 	messages []message
 	answer   prompt.Answer
-	pos      document.Position
+	origin   origin
+}
+
+// target returns the target that the variant names.
+func (v *Variant) target() Target {
+	return Target{v.Provider, v.Model, v.Parameters, v.Extra, v.origin}
 }
 
 // message is a message's template.
@@ -110,11 +115,12 @@ var variantMembers = slices.Concat([]string{"name", "provider", "model", "messag
 // decodeSingleVariant reads a prompt without variants, which is its own only
 // variant.
 func decodeSingleVariant(p *Prompt, d *doc, errs *document.Errors) variantSet {
-	v := &Variant{Key: p.Key, pos: d.node.Pos}
+	v := &Variant{Key: p.Key, origin: origin{pos: d.node.Pos}}
 	v.decode(d.node, p.vars, errs)
 	if d.node.Get("messages") == nil {
 		errs.Add(d.node, "messages are missing: a prompt has variants, or messages of its own")
 	}
+	v.origin.broken = errs.Len() > 0 // errs is for this prompt alone
 	v.finish()
 	return variantSet{[]*Variant{v}, map[string]*Variant{v.Key: v}}
 }
@@ -122,6 +128,7 @@ func decodeSingleVariant(p *Prompt, d *doc, errs *document.Errors) variantSet {
 // variantReader resolves what variants inherit.
 type variantReader struct {
 	nodes map[string]*document.Node
+	wrong map[string]bool     // variants with unknown members
 	done  map[string]*Variant // nil while a variant is being read
 	vars  *prompt.Variables
 	errs  *document.Errors
@@ -133,14 +140,16 @@ func decodeVariants(p *Prompt, n *document.Node, errs *document.Errors) variantS
 		errs.Add(n, "variants must be a mapping of names to variants, with one at least")
 		return set
 	}
-	r := &variantReader{make(map[string]*document.Node), make(map[string]*Variant), p.vars, errs}
+	r := &variantReader{make(map[string]*document.Node), make(map[string]bool), make(map[string]*Variant), p.vars, errs}
 	for _, m := range n.Members {
 		if !ValidKey(m.Key.Text) {
 			errs.Add(m.Key, "%q can't be the name of a variant: 1 to 256 letters, digits and . _ : / -", m.Key.Text)
 		}
+		before := errs.Len()
 		if m.Value.CheckMembers(errs, "a variant", append([]string{"extends", "description"}, variantMembers...)...) {
 			r.nodes[m.Key.Text] = m.Value
 		}
+		r.wrong[m.Key.Text] = errs.Len() > before
 	}
 	size := 0
 	for _, m := range n.Members {
@@ -151,9 +160,10 @@ func decodeVariants(p *Prompt, n *document.Node, errs *document.Errors) variantS
 			}
 		}
 		if v == nil || size > MaxContent {
-			v = &Variant{Key: m.Key.Text, Name: m.Key.Text}
+			v = &Variant{Key: m.Key.Text, Name: m.Key.Text, origin: origin{broken: true}}
 		} else if n := r.nodes[m.Key.Text]; n.Get("messages") == nil && n.Get("extends") == nil {
 			errs.Add(m.Key, "the variant %s has no messages, and extends none to inherit them from", v.Key)
+			v.origin.broken = true
 		}
 		v.finish()
 		set.list = append(set.list, v)
@@ -173,6 +183,7 @@ func (r *variantReader) variant(key string) *Variant {
 		return nil
 	}
 	r.done[key] = nil
+	before := r.errs.Len()
 	v := &Variant{}
 	if e := n.Get("extends"); e != nil {
 		base := r.extended(e)
@@ -181,8 +192,9 @@ func (r *variantReader) variant(key string) *Variant {
 			v.Extra = maps.Clone(base.Extra)
 		}
 	}
-	v.Key, v.Name, v.pos = key, "", n.Pos
+	v.Key, v.Name, v.origin.pos = key, "", n.Pos
 	v.decode(n, r.vars, r.errs)
+	v.origin.broken = v.origin.broken || r.wrong[key] || r.errs.Len() > before
 	r.done[key] = v
 	return v
 }
@@ -216,7 +228,7 @@ func (v *Variant) decode(n *document.Node, vars *prompt.Variables, errs *documen
 	text("model", &v.Model)
 	decodeParameters(n, &v.Parameters, errs)
 	v.checkToolChoice(n, errs)
-	v.Extra = decodeExtra(n.Get("extra"), v.Extra, errs)
+	v.Extra = decodeExtra(n.Get("extra"), v.Extra, &v.origin, errs)
 	if m := n.Get("messages"); m != nil {
 		v.messages = decodeMessages(m, vars, errs)
 	}
@@ -331,7 +343,7 @@ func (v *Variant) content() content {
 	for i, m := range v.messages {
 		messages[i] = content{"role": m.role, "content": m.source}
 	}
-	c := Target{v.Provider, v.Model, v.Parameters, v.Extra}.content()
+	c := v.target().content()
 	c["name"], c["messages"] = v.Name, messages
 	return c
 }

@@ -106,6 +106,9 @@ func (n *Node) IsNull() bool {
 type Error struct {
 	Pos     Position
 	Message string
+	// Rule is a stable name for mistakes of this kind, for tools; empty where the
+	// one who found it gave none.
+	Rule string
 }
 
 // Error is file:line:column: message.
@@ -130,6 +133,11 @@ func (e *Errors) Add(n *Node, format string, args ...any) {
 // AddAt reports a mistake at a position.
 func (e *Errors) AddAt(pos Position, format string, args ...any) {
 	e.list = append(e.list, &Error{Pos: pos, Message: fmt.Sprintf(format, args...)})
+}
+
+// Report reports a mistake at a position by the stable name of its kind.
+func (e *Errors) Report(rule string, pos Position, format string, args ...any) {
+	e.list = append(e.list, &Error{Pos: pos, Message: fmt.Sprintf(format, args...), Rule: rule})
 }
 
 // Merge adds the mistakes of another collection, so that files can be read in

@@ -1,0 +1,145 @@
+package definition
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/providers/canned/script"
+)
+
+// Provider is what is known of a provider that a gateway is configured with.
+type Provider struct {
+	// Module is the name of its module, such as openai or canned.
+	Module string
+	// Answer is the answer that one of the module canned has of its own.
+	Answer string
+}
+
+// Providers are the providers that a gateway is configured with, by the name that
+// definitions use. Nil means that nothing is known of them: definitions are then
+// checked by themselves.
+type Providers map[string]Provider
+
+// ParseProviders reads the member providers of a workspace's JSON configuration.
+// The result is never nil.
+func ParseProviders(config map[string]json.RawMessage) (Providers, error) {
+	known := make(Providers, len(config))
+	for name, raw := range config {
+		// Other modules may have an answer of another type.
+		var p struct {
+			Module string `json:"module"`
+			Answer any    `json:"answer"`
+		}
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return nil, fmt.Errorf("provider %s: %w", name, err)
+		}
+		answer, _ := p.Answer.(string)
+		known[name] = Provider{p.Module, answer}
+	}
+	return known, nil
+}
+
+// origin is where a target is in its file.
+type origin struct {
+	pos   document.Position
+	extra map[string]document.Position // the members of Extra
+	// broken reports whether the target, or the variant that it extends, has a
+	// mistake, so that what it lacks may follow from that.
+	broken bool
+}
+
+// CheckTargets checks every target of the endpoints for what its provider can't do
+// without: a model, or for canned something to answer with. The error is a
+// *document.MultiError.
+//
+// Where nothing is known of the providers, a target counts as one of canned if it
+// has that name, or if its extra says what canned is to answer with. So
+// `provider backup canned` needs no model with
+//
+//	{ provider: backup, extra: { answer: "Later." } }
+//
+// and needs any model, which canned does not look at, where its answer is in the
+// Caddyfile alone.
+func (s *Snapshot) CheckTargets(known Providers) error {
+	var errs document.Errors
+	s.checkTargets(known, &errs)
+	return errs.Err()
+}
+
+// checkTargets checks the targets for several gateways that use the same
+// definitions, of which one must be able to use them: while a new configuration
+// replaces another, both are there. The last one's mistakes are reported.
+func (l *loader) checkTargets(known []Providers) {
+	if len(known) == 0 {
+		known = []Providers{nil}
+	}
+	var errs document.Errors
+	for _, providers := range known {
+		errs = document.Errors{}
+		if l.snapshot.checkTargets(providers, &errs); errs.Len() == 0 {
+			return
+		}
+	}
+	l.errs.Merge(&errs)
+}
+
+func (s *Snapshot) checkTargets(known Providers, errs *document.Errors) {
+	seen := make(map[*Variant]bool) // endpoints may share a prompt
+	for _, key := range slices.Sorted(maps.Keys(s.Endpoints)) {
+		e := s.Endpoints[key]
+		if e == nil {
+			continue
+		}
+		if e.Prompt != nil {
+			for _, v := range e.Prompt.variants {
+				if !seen[v] && v.Provider != "" && !v.origin.broken {
+					seen[v] = true
+					v.target().check(fmt.Sprintf("the variant %s, which the endpoint %s calls", v.Key, e.Key), known, errs)
+				}
+			}
+		}
+		for _, t := range e.Fallback {
+			if !t.origin.broken {
+				t.check("this fallback of the endpoint "+e.Key, known, errs)
+			}
+		}
+	}
+}
+
+// check reports what the target lacks. what names it in messages.
+func (t Target) check(what string, known Providers, errs *document.Errors) {
+	says, err := script.Parse(t.Extra)
+	p, configured := known[t.Provider]
+	if !configured {
+		p = Provider{}
+		if t.Provider == script.Provider || err == nil && says.Speaks() {
+			p.Module = script.Provider
+		}
+	}
+	if p.Module != script.Provider {
+		if t.Model == "" {
+			errs.Report("missing-model", t.origin.pos, "%s, has no model: name the one that %s is to call, such as model: gpt-4o-mini", what, t.Provider)
+		}
+		return
+	}
+	if e, ok := errors.AsType[*script.Error](err); ok {
+		at, ok := t.origin.extra[e.Member]
+		if !ok {
+			at = t.origin.pos
+		}
+		errs.Report("canned-extra", at, "%s: %s", what, e)
+		return
+	}
+	if p.Answer != "" || says.Speaks() {
+		return
+	}
+	hint := ""
+	if known == nil {
+		hint = " (an answer in the Caddyfile counts where that is known)"
+	}
+	errs.Report("canned-silent", t.origin.pos, "%s: %s%s", what, script.Silent, hint)
+}
