@@ -46,11 +46,12 @@ func (w *writer) clearBatch() {
 	clear(b.Metrics)
 	clear(b.Replies)
 	clear(b.Versions)
+	clear(b.Revisions)
 	clear(w.starts)
 	clear(w.durable)
 	*b = Batch{
 		Starts: b.Starts[:0], Records: b.Records[:0], Metrics: b.Metrics[:0],
-		Replies: b.Replies[:0], Versions: b.Versions[:0],
+		Replies: b.Replies[:0], Versions: b.Versions[:0], Revisions: b.Revisions[:0],
 	}
 	w.starts, w.durable = w.starts[:0], w.durable[:0]
 }
@@ -94,6 +95,10 @@ func (q *queue) dropAll() map[string]uint64 {
 	for q.versions.len() > 0 {
 		drop(q.versions.pop().place, versionCount)
 	}
+	for _, r := range q.revisions {
+		lost[r.Workspace]++
+	}
+	q.revisions = nil
 	return lost
 }
 
@@ -108,6 +113,9 @@ func (b *Batch) byWorkspace() map[string]uint64 {
 	}
 	for i := range b.Versions {
 		counts[b.Versions[i].Workspace]++
+	}
+	for _, r := range b.Revisions {
+		counts[r.Workspace]++
 	}
 	return counts
 }

@@ -28,6 +28,7 @@ type memStore struct {
 	replies                    map[trace.ReplyKey]*trace.Reply
 	read                       func() error // decides each Reply; nil: all succeed
 	versions                   []string
+	revisions                  []string // with an asterisk where the batch was durable
 }
 
 // committed is a commit that succeeded.
@@ -89,6 +90,13 @@ func (s *memStore) Commit(ctx context.Context, b *Batch) error {
 	}
 	for _, v := range b.Versions {
 		s.versions = append(s.versions, v.Version)
+	}
+	for _, v := range b.Revisions {
+		name := v.Workspace + v.Directory + " " + v.Revision
+		if b.Durable() && len(b.Starts) == 0 {
+			name += "*"
+		}
+		s.revisions = append(s.revisions, name)
 	}
 	s.commits = append(s.commits, committed{time.Now(), len(b.Starts), len(b.Records), len(b.Metrics), len(b.Versions)})
 	return nil

@@ -65,7 +65,10 @@ type queue struct {
 	records  fifo[waitingRecord]
 	durable  fifo[*waitingDurable]
 	versions fifo[waitingVersion]
-	shares   shares
+	// revisions wait beside the ceilings, the newest of each directory: they must not
+	// be dropped, and a workspace has one directory.
+	revisions []*Revision
+	shares    shares
 
 	pushed  uint64 // records that came
 	settled uint64 // records that are stored or lost
@@ -93,7 +96,7 @@ func (q *queue) urgency() (urgency, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case q.starts.len() > 0 || q.durable.len() > 0 || q.records.len() >= maxBatch || q.bytes >= maxBatchBytes:
+	case q.starts.len() > 0 || q.durable.len() > 0 || len(q.revisions) > 0 || q.records.len() >= maxBatch || q.bytes >= maxBatchBytes:
 		return urgent, q.closing
 	case q.records.len() > 0 || q.versions.len() > 0:
 		return lazy, q.closing
@@ -112,7 +115,7 @@ func (q *queue) take(b *Batch, starts *[]waitingStart, durable *[]*waitingDurabl
 		room--
 		roomBytes -= size
 	}
-	haveDurable := q.durable.len() > 0
+	haveDurable := q.durable.len() > 0 || len(q.revisions) > 0
 	q.startsBefore = q.starts.len() > 0 && (!haveDurable || !q.startsBefore)
 	if q.startsBefore {
 		for q.starts.len() > 0 && room > 0 && roomBytes > 0 {
@@ -126,6 +129,7 @@ func (q *queue) take(b *Batch, starts *[]waitingStart, durable *[]*waitingDurabl
 			return
 		}
 	}
+	b.Revisions, q.revisions = q.revisions, nil
 	for q.durable.len() > 0 && room > 0 && roomBytes > 0 {
 		w := q.durable.pop()
 		q.giveDurable(w)
@@ -181,7 +185,7 @@ func (q *queue) giveDurable(w *waitingDurable) {
 
 // queued counts what waits.
 func (q *queue) queued() int {
-	return q.starts.len() + q.records.len() + q.durable.len() + q.versions.len()
+	return q.starts.len() + q.records.len() + q.durable.len() + q.versions.len() + len(q.revisions)
 }
 
 // refusal returns why the queue takes no metrics or replies, nil if it does.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -390,6 +391,22 @@ func (r *Recorder) Versions(versions []trace.Version) {
 	for workspace, count := range dropped {
 		r.lose(workspace, why, count)
 	}
+	r.signal()
+}
+
+// Revision records in the background that a set of definitions is served. It keeps
+// served, which must not change after the call. Of those that wait for the store, the
+// newest of each workspace and directory is stored.
+func (r *Recorder) Revision(served *Revision) {
+	q := &r.queue
+	q.mu.Lock()
+	same := func(other *Revision) bool {
+		return other.Workspace == served.Workspace && other.Directory == served.Directory
+	}
+	if !q.closing {
+		q.revisions = append(slices.DeleteFunc(q.revisions, same), served)
+	}
+	q.mu.Unlock()
 	r.signal()
 }
 

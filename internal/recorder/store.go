@@ -62,13 +62,30 @@ type Batch struct {
 	Metrics  []*trace.Metrics
 	Replies  []*trace.Reply // beside those of metrics
 	Versions []trace.Version
+	// Revisions are the sets that began to be served, of a workspace and directory at
+	// most one.
+	Revisions []*Revision
+}
+
+// Revision is a set of definitions that a workspace serves from a directory.
+type Revision struct {
+	Workspace string
+	Directory string // absolute
+	Revision  string
+	Time      time.Time // when it began to be served
+	// Versions are the definitions in it: kind, key and version of each.
+	Versions []trace.Version
+	Context  []byte // the content of context.yaml
+	Archive  []byte // all files; kept of the set that was served last alone
 }
 
 // Durable reports whether the batch must be on stable storage before it counts
 // as committed.
-func (b *Batch) Durable() bool { return len(b.Metrics) > 0 || len(b.Replies) > 0 }
+func (b *Batch) Durable() bool {
+	return len(b.Metrics) > 0 || len(b.Replies) > 0 || len(b.Revisions) > 0
+}
 
 // Len returns how many things the batch holds.
 func (b *Batch) Len() int {
-	return len(b.Starts) + len(b.Records) + len(b.Metrics) + len(b.Replies) + len(b.Versions)
+	return len(b.Starts) + len(b.Records) + len(b.Metrics) + len(b.Replies) + len(b.Versions) + len(b.Revisions)
 }

@@ -42,10 +42,17 @@ func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 		return classify(err)
 	}
 	s.written.Store(true)
-	if err := s.transact(ctx, func() error { return s.insert.batch(ctx, batch) }); err != nil {
-		return classify(err)
-	}
-	return nil
+	return classify(s.transact(ctx, func() error {
+		if err := s.insert.batch(ctx, batch); err != nil {
+			return err
+		}
+		for _, r := range batch.Revisions {
+			if err := keepRevision(ctx, s.conn, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 }
 
 // usable fails if what is written now would not be found later.

@@ -32,7 +32,7 @@ type Config struct {
 	// MaxSize bounds the bytes of the file that are in use; 0: it does not. Once
 	// a minute the oldest replies are deleted until they take no more than their
 	// share of it, and then the oldest traces and metrics until it holds. It
-	// counts versions too, which are not deleted for it.
+	// counts versions and revisions too, which are not deleted for it.
 	MaxSize        int64
 	CurrentMaxSize func() int64 // in place of MaxSize, where given
 
