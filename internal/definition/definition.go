@@ -91,6 +91,14 @@ type Snapshot struct {
 	Tests int
 	// Loaded is when the files were read.
 	Loaded time.Time
+	// Archive holds the files, for Source.Settle: a compressed tar file. It is nil
+	// in a snapshot that no Source made, and must not be changed.
+	Archive []byte
+	// Context is the content of context.yaml, where Archive is not nil. It must not
+	// be changed.
+	Context []byte
+
+	emptying bool // the directory has the file allowEmpty
 }
 
 // Definition is what all kinds have in common.

@@ -55,6 +55,8 @@ type directory struct {
 	files    []*source
 	warnings []Warning
 	bytes    int64
+	emptying bool // allowEmpty is in it
+	archived bool // the snapshot gets an archive of the files
 }
 
 // readDirectory reads all files of a workspace. Nothing outside of dir is
@@ -102,6 +104,10 @@ func readOnce(dir string, errs *document.Errors) (d *directory, settled bool) {
 
 // top handles an entry of the directory itself.
 func (d *directory) top(name string, errs *document.Errors) {
+	if name == allowEmpty {
+		d.emptying = true
+		d.warn(name, "edits that remove definitions are not refused as long as this file exists: delete it after the removal")
+	}
 	if hidden(name) {
 		return
 	}
@@ -201,8 +207,7 @@ func (d *directory) definition(kind trace.Kind, name string, here *os.Root, errs
 		}
 		return
 	}
-	_, key, _ := strings.Cut(base, "/")
-	if s := d.read(kind, name, key, here, errs); s != nil {
+	if s := d.read(kind, name, defaultKey(base), here, errs); s != nil {
 		d.files = append(d.files, s)
 	}
 }
@@ -348,6 +353,13 @@ func readDir(root *os.Root, name string) ([]fs.DirEntry, error) {
 // and editors' swap files) and editors' backups.
 func hidden(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") || strings.HasSuffix(name, "~") || strings.HasSuffix(name, ".tmp")
+}
+
+// defaultKey returns the key of a definition that sets none, from its file's path
+// without the extension.
+func defaultKey(base string) string {
+	_, key, _ := strings.Cut(base, "/")
+	return key
 }
 
 // definitionName returns the name of a definition's file without its extension.

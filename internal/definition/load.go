@@ -23,33 +23,36 @@ import (
 // The targets of endpoints are checked for the providers of one of the gateways
 // that known describes; without any, as CheckTargets does where nothing is known.
 func Load(dir string, known ...Providers) (*Snapshot, error) {
-	return load(context.Background(), dir, new(memory), runtime.GOMAXPROCS(0), known)
+	var errs document.Errors
+	return load(context.Background(), readDirectory(dir, &errs), new(memory), runtime.GOMAXPROCS(0), known, &errs)
 }
 
 // loadAgain is Load with the memory of the last loading in m. It replaces that
 // memory, also when it fails. It leaves one processor to the requests that are
 // answered meanwhile, and ends early when the context does.
 func loadAgain(ctx context.Context, dir string, m *memory, known ...Providers) (*Snapshot, error) {
-	return load(ctx, dir, m, besides(), known)
-}
-
-func load(ctx context.Context, dir string, m *memory, workers int, known []Providers) (*Snapshot, error) {
 	var errs document.Errors
 	d := readDirectory(dir, &errs)
+	d.archived = true
+	return load(ctx, d, m, besides(), known, &errs)
+}
+
+// load builds a snapshot from the files of a workspace when its turn comes.
+func load(ctx context.Context, d *directory, m *memory, workers int, known []Providers, errs *document.Errors) (*Snapshot, error) {
 	done, err := turn(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s: loading the definitions did not begin: %w", dir, err)
+		return nil, fmt.Errorf("%s: loading the definitions did not begin: %w", d.dir, err)
 	}
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, longestLoad)
 	defer cancel()
-	return compile(ctx, d, m, workers, known, &errs)
+	return compile(ctx, d, m, workers, known, errs)
 }
 
 // compile builds a snapshot from the files of a workspace, by so many workers at a
 // time. errs holds the mistakes found while the files were read.
 func compile(ctx context.Context, d *directory, m *memory, workers int, known []Providers, errs *document.Errors) (*Snapshot, error) {
-	s := &Snapshot{Warnings: d.warnings}
+	s := &Snapshot{Warnings: d.warnings, emptying: d.emptying}
 	l := &loader{directory: d, ctx: ctx, workers: workers, errs: errs, snapshot: s, last: *m}
 	l.effort.begun = time.Now()
 	// From here on a definition may be changed in place. So nothing is remembered
@@ -89,6 +92,9 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, known []
 	s.Warnings = sortWarnings(append(l.warnings, l.found...))
 	s.Revision = l.revision()
 	s.Loaded, s.Tests = now, int(l.tests.Load())
+	if d.archived {
+		s.Archive, s.Context = l.next.archive, l.next.text
+	}
 	return s, nil
 }
 
@@ -156,6 +162,9 @@ func (l *loader) parse() {
 		l.grow(l.next.context.nodes, l.next.context.bytes)
 		l.errs.Merge(&l.next.context.errs)
 		l.model = l.next.context.node
+	}
+	if l.archived {
+		l.archive(files)
 	}
 	l.docs = make(map[trace.Kind][]*doc)
 	l.byKey = map[trace.Kind]map[string]*doc{trace.KindPrompt: {}, trace.KindEndpoint: {}, trace.KindRemoteConfig: {}}

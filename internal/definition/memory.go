@@ -20,6 +20,8 @@ type memory struct {
 	files   map[string]*file // by path below the directory
 	context *file            // the file that model was decoded from, or nil
 	model   *rules.Model     // nil after a mistake in it
+	archive []byte           // of all files
+	text    []byte           // of context
 }
 
 // file is a file's parsed content.

@@ -74,7 +74,7 @@ func TestSlowLoad(t *testing.T) {
 		if since, err := s.Failure(); !errors.Is(err, invalid) || time.Since(since) != 2*SlowLoad {
 			t.Errorf("%v since %s", err, since)
 		}
-		s.read = func(context.Context, string, *memory) (*Snapshot, error) { return first, nil }
+		s.read = func(context.Context, string, *memory, ...Providers) (*Snapshot, error) { return first, nil }
 		_ = s.Reload()
 		if since, err := s.Failure(); !since.IsZero() || err != nil {
 			t.Errorf("a directory without a mistake fails since %s: %v", since, err)

@@ -20,8 +20,11 @@ type Source struct {
 	dir     string
 	current atomic.Pointer[Snapshot]
 	failure atomic.Pointer[failure]
+	// restored is from when on the served set was served, where it is one of Saved.
+	restored atomic.Pointer[time.Time]
 
 	loading sync.Mutex // held while a set is loaded and its news is spread
+	settled bool       // Settle has decided what is served
 	memory  memory     // of the last loading
 	read    func(ctx context.Context, dir string, m *memory, known ...Providers) (*Snapshot, error)
 	// ctx ends with Close. A loading under way ends with it.
@@ -39,14 +42,25 @@ type Source struct {
 
 // failure is why the directory is not what is being served.
 type failure struct {
-	since time.Time // of the first failure in a row
 	err   error
+	since time.Time // of the first failure in a row
 }
 
 // Open loads the workspace in dir, for the gateways that known describes. It fails
 // when the workspace is invalid, with a *document.MultiError. It does not watch
 // yet.
 func Open(dir string, known ...Providers) (*Source, error) {
+	s := OpenAnyway(dir, known...)
+	if err := s.LastError(); err != nil {
+		s.cancel()
+		return nil, err
+	}
+	return s, nil
+}
+
+// OpenAnyway is Open of a workspace that may be invalid: then LastError says why, and
+// there is no snapshot before Settle.
+func OpenAnyway(dir string, known ...Providers) *Source {
 	s := &Source{dir: dir, read: loadAgain, subscribers: make(map[int]func(*Snapshot, error))}
 	for i := range known {
 		s.known = append(s.known, &known[i])
@@ -56,23 +70,91 @@ func Open(dir string, known ...Providers) (*Source, error) {
 	defer giveBack(before)
 	snapshot, err := s.load()
 	if err != nil {
-		s.cancel()
-		return nil, err
+		s.fail(err)
+		return s
 	}
 	s.current.Store(snapshot)
-	return s, nil
+	return s
 }
 
-// load loads the directory. It turns a panic into an error, so that no file's
-// content can stop the gateway, which serves the last valid set on.
-func (s *Source) load() (snapshot *Snapshot, err error) {
+// fail notes why the directory is not what is being served.
+func (s *Source) fail(err error) {
+	since := time.Now()
+	if last := s.failure.Load(); last != nil {
+		since = last.since
+	}
+	s.failure.Store(&failure{err, since})
+}
+
+// Saved is a set that was served earlier.
+type Saved struct {
+	Revision string
+	Since    time.Time // from when on it was served
+	Counts   Counts
+	Archive  []byte // of its Snapshot
+}
+
+// Settle decides what is served at first: the directory where it is valid, and else
+// the set that was served last. An edit that was made meanwhile and removes what
+// Reload would refuse to remove is invalid. servedLast returns that set, or nil. With
+// strict an invalid directory is an error.
+//
+// Later calls do nothing: a source that is served follows its directory.
+func (s *Source) Settle(servedLast func() *Saved, strict bool) error {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	if s.settled {
+		return nil
+	}
+	last := servedLast()
+	if served := s.Snapshot(); served != nil && last != nil {
+		if err := removal(s.dir, last.Counts, served); err != nil {
+			s.fail(err)
+		}
+	}
+	if err := s.LastError(); err != nil {
+		if strict || last == nil {
+			return err
+		}
+		snapshot, unfit := s.guarded(func() (*Snapshot, error) { return s.restore(last) })
+		switch {
+		case unfit == nil:
+			s.restored.Store(&last.Since)
+			s.current.Store(snapshot)
+		case s.Snapshot() != nil:
+			s.failure.Store(nil) // what was removed can't be kept
+		default:
+			return fmt.Errorf("%w\nand revision %s, which was served last, can't be: %w", err, last.Revision, unfit)
+		}
+	}
+	s.settled = true
+	return nil
+}
+
+// restore builds a saved set again.
+func (s *Source) restore(last *Saved) (*Snapshot, error) {
+	d, err := unpack(s.dir, last.Archive)
+	if err != nil {
+		return nil, err
+	}
+	return load(s.ctx, d, new(memory), besides(), s.providers(), new(document.Errors))
+}
+
+// load loads the directory.
+func (s *Source) load() (*Snapshot, error) {
+	return s.guarded(func() (*Snapshot, error) { return s.read(s.ctx, s.dir, &s.memory, s.providers()...) })
+}
+
+// guarded calls read. It turns a panic into an error, so that no file's content can
+// stop the gateway, which serves the last valid set on.
+func (s *Source) guarded(read func() (*Snapshot, error)) (snapshot *Snapshot, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.memory = memory{}
 			snapshot, err = nil, fmt.Errorf("%s: reading the definitions panicked, please report this: %v\n%s", s.dir, p, debug.Stack())
 		}
 	}()
-	return s.read(s.ctx, s.dir, &s.memory, s.providers()...)
+	return read()
 }
 
 // Use checks further loadings for a gateway with these providers too, until the
@@ -134,7 +216,7 @@ func (s *Source) reportSlow() (ended func()) {
 		if over {
 			return
 		}
-		var err error = &SlowLoadError{Since: since}
+		err := &SlowLoadError{Since: since}
 		s.fail(err)
 		s.publish(s.Snapshot(), err)
 	})
@@ -149,7 +231,8 @@ func (s *Source) reportSlow() (ended func()) {
 // Dir returns the directory of the workspace.
 func (s *Source) Dir() string { return s.dir }
 
-// Snapshot returns the last valid set.
+// Snapshot returns the last valid set. It is nil between an OpenAnyway of an invalid
+// set and Settle.
 func (s *Source) Snapshot() *Snapshot { return s.current.Load() }
 
 // LastError returns why the directory is not what is being served, or nil. It is the
@@ -168,13 +251,23 @@ func (s *Source) Failure() (since time.Time, err error) {
 	return time.Time{}, nil
 }
 
-// fail notes why the directory is not what is being served.
-func (s *Source) fail(err error) {
-	f := &failure{time.Now(), err}
-	if last := s.failure.Load(); last != nil {
-		f.since = last.since
+// State is how a source's directory and what is served of it differ.
+type State struct {
+	Err   error     // as LastError
+	Since time.Time // when the directory began not to be served; zero where Err is nil
+	// Restored is when the served set was served first, where it was restored by
+	// Settle and not read from the directory; zero otherwise.
+	Restored time.Time
+}
+
+// State returns how the directory and what is served of it differ.
+func (s *Source) State() State {
+	var state State
+	state.Since, state.Err = s.Failure()
+	if restored := s.restored.Load(); restored != nil {
+		state.Restored = *restored
 	}
-	s.failure.Store(f)
+	return state
 }
 
 // Subscribe calls f after every loading with news: with a new snapshot, or with the
@@ -195,8 +288,9 @@ func (s *Source) Subscribe(f func(*Snapshot, error)) (cancel func()) {
 	}
 }
 
-// Reload loads the directory now and serves it if it is valid. Otherwise the served
-// set stays, and the error is that of LastError.
+// Reload loads the directory now and serves it if it is valid, and removes no more
+// of the served set than an edit may. Otherwise the served set stays, and the error is
+// that of LastError.
 func (s *Source) Reload() error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -209,6 +303,9 @@ func (s *Source) Reload() error {
 		return err // the workspace was closed meanwhile, which is no news
 	}
 	last, served := s.LastError(), s.Snapshot()
+	if err == nil && served != nil {
+		err = removal(s.dir, served.Counts(), next)
+	}
 	if err != nil {
 		s.fail(err)
 		if last == nil || last.Error() != err.Error() {
@@ -217,6 +314,7 @@ func (s *Source) Reload() error {
 		return err
 	}
 	s.failure.Store(nil)
+	s.restored.Store(nil)
 	s.current.Store(next)
 	// Files were touched or comments edited. That is no news.
 	if last == nil && next.Revision == served.Revision && sameWarnings(next.Warnings, served.Warnings) {

@@ -167,6 +167,7 @@ func TestWatch(t *testing.T) {
 		write(t, filepath.Join(dir, "remoteconfigs/c.yaml"), banner("three"))
 		await(t, s, "three")
 		write(t, filepath.Join(dir, "remoteconfigs/a/b/y.yaml"), "key: c2\n"+banner("x"))
+		write(t, filepath.Join(dir, allowEmpty), "")
 		if err := os.Remove(filepath.Join(dir, "prompts/p.yaml")); err != nil {
 			t.Fatal(err)
 		}

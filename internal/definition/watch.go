@@ -127,7 +127,7 @@ func (w *watcher) concerns(e fsnotify.Event) bool {
 		return false // a neighbour of the directory
 	}
 	// Kubernetes swaps the link ..data. No other hidden name is a definition's.
-	return !hidden(name) || strings.HasPrefix(name, "..") || e.Name == w.dir
+	return !hidden(name) || name == allowEmpty || strings.HasPrefix(name, "..") || e.Name == w.dir
 }
 
 // sync watches the folders that exist now and reports whether they differ from

@@ -1,0 +1,73 @@
+package definition
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// allowEmpty is the name of the file whose presence in a workspace's directory
+// allows edits that remove most of it.
+const allowEmpty = ".cadenza-allow-empty"
+
+// Counts are how many definitions a workspace has, by their kind.
+type Counts map[trace.Kind]int
+
+// total returns how many definitions there are of all kinds.
+func (c Counts) total() int {
+	total := 0
+	for _, n := range c {
+		total += n
+	}
+	return total
+}
+
+// Counts counts the definitions.
+func (s *Snapshot) Counts() Counts {
+	return Counts{
+		trace.KindPrompt:       len(s.Prompts),
+		trace.KindEndpoint:     len(s.Endpoints),
+		trace.KindRemoteConfig: len(s.RemoteConfigs),
+	}
+}
+
+// removal returns why next may not replace a served set with these definitions: it
+// has none of a kind that the served set has, or less than half of all. That is how
+// a volume that is not mounted, a wrong path and half a copy look. Definitions are
+// counted, not compared, so a new key is no removal. It returns nil where the file
+// allowEmpty is beside the definitions.
+//
+//	served                  next                    refused
+//	3 prompts, 5 configs    1 prompt, 3 configs     no: half is left
+//	3 prompts, 5 configs    3 configs, 2 endpoints  yes: no prompt is left
+//	3 prompts, 5 configs    1 prompt, 2 configs     yes: 3 of 8 are left
+//	1 prompt                1 prompt, another key   no
+func removal(dir string, served Counts, next *Snapshot) error {
+	if next.emptying {
+		return nil
+	}
+	now := next.Counts()
+	var lost []string
+	for _, kind := range []trace.Kind{trace.KindPrompt, trace.KindEndpoint, trace.KindRemoteConfig} {
+		switch n := served[kind]; {
+		case now[kind] > 0 || n == 0:
+		case n == 1:
+			lost = append(lost, "the only "+noun(kind))
+		default:
+			lost = append(lost, fmt.Sprintf("all %d %ss", n, noun(kind)))
+		}
+	}
+	if len(lost) == 0 && 2*now.total() < served.total() {
+		lost = append(lost, fmt.Sprintf("%d of %d definitions", served.total()-now.total(), served.total()))
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	return &document.MultiError{List: []*document.Error{{
+		Pos: document.Position{File: dir, Line: 1, Column: 1},
+		Message: fmt.Sprintf("%s would be gone, which is refused: if that is meant, put an empty file %s into the directory, and delete it afterwards",
+			strings.Join(lost, " and "), allowEmpty),
+	}}}
+}
