@@ -1,8 +1,12 @@
 package providers
 
 import (
+	"errors"
+	"io"
+	"net"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -109,8 +113,39 @@ type ConnectError struct {
 	Err       error // without URLs: they may carry secrets
 }
 
-// Error returns the cause's text.
-func (e *ConnectError) Error() string { return "no answer: " + e.Err.Error() }
+// Error returns the cause's text, and what failed where that is known:
+// "no answer (DNS): lookup api.example: no such host".
+func (e *ConnectError) Error() string {
+	if what := e.What(); what != "" {
+		return "no answer (" + what + "): " + e.Err.Error()
+	}
+	return "no answer: " + e.Err.Error()
+}
+
+// What returns what failed: "DNS", "time-out", "TLS", "refused", "reset" or
+// "unreachable". It is empty for anything else.
+func (e *ConnectError) What() string {
+	if _, ok := errors.AsType[*net.DNSError](e.Err); ok {
+		return "DNS"
+	}
+	if timeout, ok := errors.AsType[net.Error](e.Err); ok && timeout.Timeout() {
+		return "time-out"
+	}
+	text := e.Err.Error()
+	has := func(word string) bool { return strings.Contains(text, word) }
+	switch {
+	case has("tls: "), has("x509: "), has("HTTP response to HTTPS client"):
+		return "TLS"
+	// Windows has errors of its own, in these words.
+	case errors.Is(e.Err, syscall.ECONNREFUSED), has("actively refused"):
+		return "refused"
+	case errors.Is(e.Err, syscall.ECONNRESET), errors.Is(e.Err, syscall.EPIPE), errors.Is(e.Err, io.EOF), has("forcibly closed"):
+		return "reset"
+	case errors.Is(e.Err, syscall.EHOSTUNREACH), errors.Is(e.Err, syscall.ENETUNREACH), has("unreachable "):
+		return "unreachable"
+	}
+	return ""
+}
 
 // Unwrap returns the cause.
 func (e *ConnectError) Unwrap() error { return e.Err }

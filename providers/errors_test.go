@@ -1,7 +1,14 @@
 package providers
 
 import (
+	"context"
+	"crypto/x509"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
 	"testing"
 )
 
@@ -22,5 +29,45 @@ func TestErrorText(t *testing.T) {
 	}
 	if !errors.Is(&Error{Err: cause}, cause) || !errors.Is(&ConnectError{Err: cause}, cause) {
 		t.Error("the cause is lost")
+	}
+}
+
+func TestConnectFailuresSayWhatFailed(t *testing.T) {
+	dial := func(err error) error {
+		return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", err)}
+	}
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "api.example", IsNotFound: true}}, "DNS"},
+		{&net.DNSError{Err: "i/o timeout", IsTimeout: true}, "DNS"},
+		{&net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}, "time-out"},
+		{context.DeadlineExceeded, "time-out"},
+		{&net.OpError{Op: "remote error", Err: errors.New("tls: handshake failure")}, "TLS"},
+		{x509.UnknownAuthorityError{}, "TLS"},
+		{errors.New("http: server gave HTTP response to HTTPS client"), "TLS"},
+		{dial(syscall.ECONNREFUSED), "refused"},
+		{errors.New("connectex: No connection could be made because the target machine actively refused it."), "refused"},
+		{dial(syscall.ECONNRESET), "reset"},
+		{dial(syscall.EPIPE), "reset"},
+		{fmt.Errorf("reading the header: %w", io.EOF), "reset"},
+		{errors.New("wsarecv: An existing connection was forcibly closed by the remote host."), "reset"},
+		{dial(syscall.EHOSTUNREACH), "unreachable"},
+		{dial(syscall.ENETUNREACH), "unreachable"},
+		{errors.New("connectex: A socket operation was attempted to an unreachable network."), "unreachable"},
+		{errors.New("the address 10.0.0.1 is not public"), ""},
+	} {
+		e := &ConnectError{Err: test.err}
+		if got := e.What(); got != test.want {
+			t.Errorf("%v: %q, want %q", test.err, got, test.want)
+		}
+		want := "no answer (" + test.want + "): " + test.err.Error()
+		if test.want == "" {
+			want = "no answer: " + test.err.Error()
+		}
+		if got := e.Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

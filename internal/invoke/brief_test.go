@@ -24,7 +24,7 @@ func TestBrief(t *testing.T) {
 		{&providers.Error{Provider: "openai", Status: 500, Type: strings.Repeat("x", 65)}, "transient: openai/m: status 500"},
 		{&providers.Error{Provider: "openai", Kind: providers.Invalid, Status: 200, Reason: "not JSON", Message: said}, "invalid: openai/m: invalid 200: not JSON"},
 		{&providers.Error{Provider: "openai", Kind: providers.Truncated, Status: 200, Err: io.ErrUnexpectedEOF}, "invalid: openai/m: truncated 200: unexpected EOF"},
-		{&providers.ConnectError{Err: &net.DNSError{Err: "no such host", Name: "api.example"}}, "connect: openai/m: no answer: lookup api.example: no such host"},
+		{&providers.ConnectError{Err: &net.DNSError{Err: "no such host", Name: "api.example"}}, "connect: openai/m: no answer (DNS): lookup api.example: no such host"},
 		{&providers.ConnectError{Err: fmt.Errorf("net/http: HTTP/1.x transport connection broken: %w", fmt.Errorf("malformed HTTP status code %q", said))}, "connect: openai/m: no answer: net/http: HTTP/1.x transport connection broken: malformed answer"},
 		{errFirstToken, "slow: openai/m: no first token in time"},
 		{context.DeadlineExceeded, "slow: openai/m: context deadline exceeded"},

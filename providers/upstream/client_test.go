@@ -240,6 +240,30 @@ func TestHeadersAreLimited(t *testing.T) {
 	}
 }
 
+// TestConnectFailuresSayWhatFailed holds that what failed is found in the errors
+// that the client has.
+func TestConnectFailuresSayWhatFailed(t *testing.T) {
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	cut := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer cut.Close()
+	for address, want := range map[string]string{
+		secure.URL: "TLS", strings.Replace(plain.URL, "http:", "https:", 1): "TLS", gone.URL: "refused", cut.URL: "reset",
+	} {
+		_, _, err := post(t.Context(), newClient(t, address), address, "x")
+		e, ok := errors.AsType[*providers.ConnectError](err)
+		if !ok || e.What() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 func TestABadCertificateIsNotRetried(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	var connections atomic.Int32
