@@ -34,8 +34,10 @@ func init() {
 // reverse_proxy on the other. After the first two, so that cadenza does not answer
 // a health check, a preflight request or /metrics of its site. Before
 // reverse_proxy, which answers every request that is left. The directives of one
-// route each come before cadenza, which answers everything.
+// route each come before cadenza, which answers everything. cadenza_health goes
+// before respond, which may answer everything, and after what refuses requests.
 func orderDirectives() {
+	httpcaddyfile.RegisterDirectiveOrder("cadenza_health", httpcaddyfile.Before, "respond")
 	for _, directive := range [...]string{"cadenza_prompts", "cadenza_endpoints", "cadenza_remoteconfigs", "cadenza_metrics", "cadenza"} {
 		httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "reverse_proxy")
 	}

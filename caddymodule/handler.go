@@ -22,7 +22,7 @@ func init() {
 // `respond` and `metrics` and before `reverse_proxy`:
 //
 //	gateway.example.com {
-//		respond /healthz 200
+//		cadenza_health
 //		metrics /metrics
 //		cadenza
 //	}

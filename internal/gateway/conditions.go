@@ -74,7 +74,11 @@ func (w *Workspace) Conditions() []Condition {
 			}
 		}
 	}
-	return append(list, w.unavailable()...)
+	list = append(list, w.unavailable()...)
+	if len(list) > 0 {
+		w.gateway.process.okSince.Store(new(time.Now()))
+	}
+	return list
 }
 
 // isDown reports whether a recorder can't store anything. It is not while it opens

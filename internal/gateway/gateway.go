@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -33,6 +34,9 @@ type Process struct {
 	// body while it arrives and is answered, and a call's messages as long as its
 	// provider takes.
 	largeRequests room
+	// okSince is when the first gateway started or, if that is later, when something
+	// was last found to be degraded.
+	okSince atomic.Pointer[time.Time]
 }
 
 // NewProcess makes the Process that the gateways of a process share.
@@ -133,6 +137,7 @@ func (g *Gateway) Start() {
 	for _, w := range g.workspaces {
 		w.start()
 	}
+	g.process.okSince.CompareAndSwap(nil, new(time.Now()))
 	g.startOnce.Do(func() { close(g.started) })
 }
 

@@ -11,7 +11,7 @@ func init() {
 		mutant{
 			ID: "order-after-reverse-proxy", In: "orderDirectives",
 			What: "a reverse_proxy on the site answers for cadenza",
-			Old:  "httpcaddyfile.Before", New: "httpcaddyfile.After",
+			Old:  `httpcaddyfile.Before, "reverse_proxy"`, New: `httpcaddyfile.After, "reverse_proxy"`,
 			Run: "TestOrderOfDirectives",
 		},
 		mutant{

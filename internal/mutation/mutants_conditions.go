@@ -38,5 +38,31 @@ func init() {
 			Old:  "	w.gateway.metrics.workspaces.remove(w)\n", New: "",
 			Run: "TestMetricsOfAWorkspaceThatIsGone",
 		},
+		mutant{
+			ID: "ready-before-the-start", In: "Gateway.readiness",
+			What: "a gateway that has not started is ready",
+			Old:  `return readiness{Status: "starting"}`, New: `return readiness{Status: "ok"}`,
+			Run: "TestHealthBeforeStart",
+		},
+		mutant{
+			ID: "unbounded-readiness", In: "Gateway.readiness",
+			What: "an answer that needs no key grows with the definitions",
+			Old:  "len(d.Subjects) < maxSubjects && ", New: "",
+			Run: "TestHealthOfSeveralWorkspaces",
+		},
+		mutant{
+			ID: "ok-since-the-start", In: "Workspace.Conditions",
+			What: "a gateway that was degraded is ok since its start",
+			Old:  "	if len(list) > 0 {\n", New: "	if false {\n",
+			Run: "TestHealth$",
+		},
+	)
+	add("caddymodule",
+		mutant{
+			ID: "ready-while-it-stops", In: "shuttingDown",
+			What: "a load balancer sends requests to a gateway that stops",
+			Old:  "soon == true", New: "soon == nil",
+			Run: "TestHealthOfAListenerThatCloses",
+		},
 	)
 }

@@ -1,0 +1,107 @@
+package gateway
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+)
+
+// readiness is the body of /healthz and /readyz. Everyone may read it: it has
+// names of the configuration, and neither messages nor the names of workspaces,
+// which may be those of customers.
+type readiness struct {
+	Status   string        `json:"status"` // ok, degraded, starting or stopping
+	Since    time.Time     `json:"since,omitzero"`
+	Degraded []degradation `json:"degraded,omitempty"`
+}
+
+// degradation is a condition with its subjects in all workspaces.
+type degradation struct {
+	Condition string    `json:"condition"`
+	Since     time.Time `json:"since"`
+	Count     int       `json:"count"`
+	Subjects  []string  `json:"subjects"` // maxSubjects at most
+}
+
+// maxSubjects bounds the subjects of one condition in an answer that needs no key.
+const maxSubjects = 20
+
+// ServeHealth answers /healthz and /readyz, and reports whether the path was one of
+// them. /readyz is 200 from Start until stopping, when the caller knows that the
+// server or the process is about to stop.
+func (g *Gateway) ServeHealth(w http.ResponseWriter, r *http.Request, stopping bool) bool {
+	var body readiness
+	switch r.URL.Path {
+	case "/healthz":
+		body.Status = "ok"
+	case "/readyz":
+		body = g.readiness(stopping)
+	default:
+		return false
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		err := wire.Errorf(wire.MethodNotAllowed, "", "This route takes GET.")
+		err.Allow = "GET, HEAD"
+		wire.WriteError(w, err)
+		return true
+	}
+	text, _ := json.Marshal(body) // texts, numbers and times can't fail
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(text)))
+	header.Set("Cache-Control", "no-store")
+	if body.Status == "starting" || body.Status == "stopping" {
+		header.Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(text) // the prober is gone
+	}
+	return true
+}
+
+// readiness returns the body of /readyz.
+func (g *Gateway) readiness(stopping bool) readiness {
+	select {
+	case <-g.started:
+	default:
+		return readiness{Status: "starting"}
+	}
+	if stopping {
+		return readiness{Status: "stopping"}
+	}
+	found := make(map[string]*degradation)
+	for _, name := range slices.Sorted(maps.Keys(g.workspaces)) {
+		for _, c := range g.workspaces[name].Conditions() {
+			d := found[c.Code]
+			if d == nil {
+				d = &degradation{Condition: c.Code, Since: c.Since.UTC()}
+				found[c.Code] = d
+			}
+			if c.Since.Before(d.Since) {
+				d.Since = c.Since.UTC()
+			}
+			if d.Count++; len(d.Subjects) < maxSubjects && !slices.Contains(d.Subjects, c.Subject) {
+				d.Subjects = append(d.Subjects, c.Subject)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return readiness{Status: "ok", Since: g.process.okSince.Load().UTC()}
+	}
+	body := readiness{Status: "degraded"}
+	for _, code := range conditionCodes {
+		if d := found[code]; d != nil {
+			body.Degraded = append(body.Degraded, *d)
+			if body.Since.IsZero() || d.Since.Before(body.Since) {
+				body.Since = d.Since
+			}
+		}
+	}
+	return body
+}
