@@ -83,6 +83,10 @@ const (
 type BindError struct {
 	Field   string // the member of context, or the path to it
 	Message string // what is wrong and how to mend it
+
+	reason string          // one of the Note constants, where it is about a value or a field
+	of     *field          // of a value
+	value  *fastjson.Value // of a value
 }
 
 // Error returns the message.
@@ -233,7 +237,7 @@ func (b *Binding) mismatch(f *field, v *fastjson.Value, reason string) *BindErro
 	if reason == NoteValueNotAllowed {
 		message = "context." + f.member() + " has a value that its declaration does not allow: " + describeJSON(v)
 	}
-	return &BindError{Field: f.member(), Message: message}
+	return &BindError{Field: f.member(), Message: message, reason: reason, of: f, value: v}
 }
 
 // bindUnknown notes or refuses a member that is no field, where the model asks
@@ -258,7 +262,7 @@ func (b *Binding) unknownField(field string) *BindError {
 	if near := nearestField(b.model, field); near != "" {
 		message += ": did you mean " + near + "?"
 	}
-	return &BindError{Field: field, Message: message}
+	return &BindError{Field: field, Message: message, reason: NoteUnknownField}
 }
 
 // resolve works out a slot on demand: a computed field or a segment.

@@ -227,6 +227,7 @@ tests:
   - { context: { locale: nl }, varient: nl }
   - { context: [ nl ], variant: nl }
   - { context: { seats: many }, variant: en }
+  - { context: { seats: many }, unchecked_context: true, variant: en }
 `,
 		"remoteconfigs/r.yaml": `type: object
 default: { a: 1, b: [ 1 ] }
@@ -255,7 +256,8 @@ tests:
 		`prompts/p.yaml:14:5: the test expects nothing: add variant or rule`,
 		`prompts/p.yaml:14:32: unknown member "varient" in a test: did you mean "variant"?`,
 		`prompts/p.yaml:15:16: context must be a mapping, this is a list`,
-		`prompts/p.yaml:16:16: test failed: the data model refuses the context: context.seats must be a number, this is "many"`,
+		`prompts/p.yaml:16:25: context.seats must be a number, this is "many" (unchecked_context: true allows it)`,
+		`prompts/p.yaml:17:16: test failed: the data model refuses the context: context.seats must be a number, this is "many"`,
 		`remoteconfigs/r.yaml:7:39: test failed: expected {"a":1}, got {"a":2} (row 1)`,
 		`remoteconfigs/s.yaml:5:5: this table has a schedule, so its tests need an instant, at: 2026-01-31T09:00:00Z: without one they would break on the day`,
 		`remoteconfigs/s.yaml:7:36: at must be a time such as 2026-01-31T09:00:00Z (RFC 3339), this is "tomorrow"`,

@@ -136,7 +136,8 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"remoteconfig", rule + "- { id: a, split: { of: [ { value: 1, share: 20% } ] } }\n", false},
 		{"remoteconfig", rule + "- { id: a, ramp: { by: id, start: 2026-01-01 }, value: 1 }\n", false},
 		{"remoteconfig", rule + "- { value: 1 }\ncolumns: [ value ]\nmatrix: [ [ 1 ] ]\n", false},
-		{"remoteconfig", rc + "tests: [ { context: { plan: pro }, value: 0 } ]\n", true},
+		{"remoteconfig", rc + "tests: [ { context: { seats: 1 }, value: 0 }, { context: { plan: pro }, unchecked_context: true, value: 0 } ]\n", true},
+		{"remoteconfig", rc + "tests: [ { context: { seats: 1 }, unchecked_context: 1, value: 0 } ]\n", false},
 		{"remoteconfig", rc + "tests: [ { contxt: {}, value: 0 } ]\n", false},
 
 		{"prompt", variant + "max_tokens: 5\ntop_k: 0\n", true},

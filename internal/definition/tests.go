@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +18,10 @@ import (
 
 // testInstant is when tests of tables without a schedule run.
 var testInstant = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// uncheckedContext is the member of a test whose context may be wrong, because it
+// is about requests that are.
+const uncheckedContext = "unchecked_context"
 
 // runTests runs the tests of all definitions. Failures are mistakes.
 func (l *loader) runTests() {
@@ -73,6 +79,13 @@ func (r *testRun) one(test *document.Node) {
 	before := r.errs.Len()
 	at := r.instant(test)
 	context := r.value(test.Get("context"), "context")
+	unchecked := false
+	if n := test.Get(uncheckedContext); n != nil {
+		unchecked, _ = n.ReadBool(r.errs, uncheckedContext)
+	}
+	if r.errs.Len() == before && context != nil && !unchecked {
+		r.checkContext(test.Get("context"), context)
+	}
 	if r.errs.Len() > before {
 		return
 	}
@@ -88,6 +101,29 @@ func (r *testRun) one(test *document.Node) {
 		}
 	}
 	r.check(test, d)
+}
+
+// checkContext reports what no request is meant to send: a test of it says nothing
+// about those that are.
+func (r *testRun) checkContext(n *document.Node, context *fastjson.Value) {
+	for _, e := range r.model.CheckContext(&r.binding, context) {
+		at := n
+		// A name may have dots of its own.
+		for rest := e.Field; rest != ""; {
+			next := slices.IndexFunc(at.Members, func(m document.Member) bool {
+				return rest == m.Key.Text || strings.HasPrefix(rest, m.Key.Text+".")
+			})
+			if next < 0 {
+				break
+			}
+			m := at.Members[next]
+			rest = strings.TrimPrefix(strings.TrimPrefix(rest, m.Key.Text), ".")
+			if at = m.Value; rest == "" && e.Unknown() {
+				at = m.Key
+			}
+		}
+		r.errs.Report("test-context", at.Pos, "%s (%s: true allows it)", e.Message, uncheckedContext)
+	}
 }
 
 // rowID returns the id of the row that matched.
@@ -143,7 +179,7 @@ func (l *loader) testPrompt(d *doc, errs *document.Errors) {
 	p := l.snapshot.Prompts[d.key]
 	r := &testRun{
 		model: l.snapshot.Model, table: p.table, errs: errs, count: &l.tests, stopped: l.stopped,
-		known: []string{"name", "context", "at", "variables", "variant", "value", "rule"},
+		known: []string{"name", "context", uncheckedContext, "at", "variables", "variant", "value", "rule"},
 	}
 	r.check = func(test *document.Node, dec rules.Decision) {
 		v := p.fallback
@@ -183,7 +219,7 @@ func (l *loader) testRemoteConfig(d *doc, errs *document.Errors) {
 	c := l.snapshot.RemoteConfigs[d.key]
 	r := &testRun{
 		model: l.snapshot.Model, table: c.table, errs: errs, count: &l.tests, stopped: l.stopped,
-		known: []string{"name", "context", "at", "value", "rule"},
+		known: []string{"name", "context", uncheckedContext, "at", "value", "rule"},
 	}
 	r.check = func(test *document.Node, dec rules.Decision) {
 		n := test.Get("value")
