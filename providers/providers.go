@@ -6,6 +6,7 @@ package providers
 import (
 	"context"
 	"encoding/json"
+	"time"
 )
 
 // Message is one message of a chat.
@@ -145,6 +146,17 @@ func Availability(p Provider) error {
 		return u.Unavailable()
 	}
 	return nil
+}
+
+// Stale returns why a secret of p can't be read again, and since when its last value
+// stays in use therefore; nil while all are as their files have them. A provider
+// that follows its secrets has a method Stale() (time.Time, error). The error names
+// the secret's reference, and never has the secret.
+func Stale(p Provider) (since time.Time, err error) {
+	if s, ok := p.(interface{ Stale() (time.Time, error) }); ok {
+		return s.Stale()
+	}
+	return time.Time{}, nil
 }
 
 // ObeysContext reports whether p is known to return when its context ends. A

@@ -22,6 +22,10 @@ type Rotating struct {
 	value string
 	err   error
 	read  time.Time
+	// stale is why the secret is no longer that of its file, since the time since.
+	stale  error
+	since  time.Time
+	report func(stale error)
 }
 
 // Rotating reads the secret for the first time; Value returns the error of that.
@@ -64,15 +68,58 @@ func (s *Rotating) resolve() (string, error) {
 // Value returns the secret as it was at most ten seconds ago. After the first one
 // that can be used, the last such one stays while the file cannot be read or holds
 // none: another program may be writing it, and a service refuses an outdated
-// secret anyway.
+// secret anyway. See Stale.
 func (s *Rotating) Value() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if strings.HasPrefix(string(s.reference), "{file.") && time.Since(s.read) >= Refresh {
-		s.read = time.Now()
-		if value, err := s.resolve(); err == nil || s.err != nil {
-			s.take(value, err)
-		}
-	}
+	s.refresh()
 	return s.value, s.err
+}
+
+// Stale returns why the secret's file cannot be used any more, and since when the
+// last secret stays in use therefore. The error is nil while the secret is that of
+// its file, and where there was none yet. The error names the reference and never
+// has the secret.
+func (s *Rotating) Stale() (since time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refresh()
+	return s.since, s.stale
+}
+
+// Report has f called whenever the error of Stale changes. The file is looked at by
+// Value and Stale alone, so f is called during one of them, and must call neither.
+// Report is called before the secret is used.
+func (s *Rotating) Report(f func(stale error)) { s.report = f }
+
+// refresh reads the secret's file if that is due.
+func (s *Rotating) refresh() {
+	if !strings.HasPrefix(string(s.reference), "{file.") || time.Since(s.read) < Refresh {
+		return
+	}
+	s.read = time.Now()
+	value, err := s.resolve()
+	if err != nil && s.err == nil {
+		s.setStale(err)
+		return
+	}
+	s.take(value, err)
+	s.setStale(nil)
+}
+
+// setStale notes and reports why the secret stays, or that it does no longer.
+func (s *Rotating) setStale(err error) {
+	if err == nil && s.stale == nil || err != nil && s.stale != nil && err.Error() == s.stale.Error() {
+		return
+	}
+	switch {
+	case err == nil:
+		s.since = time.Time{}
+	case s.stale == nil:
+		s.since = s.read
+	}
+	s.stale = err
+	if s.report != nil {
+		s.report(err)
+	}
 }

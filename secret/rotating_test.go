@@ -56,6 +56,71 @@ func TestRotating(t *testing.T) {
 	})
 }
 
+// TestStaleSecret has a file go bad in one way and another, and become good again.
+// Each change is reported once, with since when, and without the secret.
+func TestStaleSecret(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	synctest.Test(t, func(t *testing.T) {
+		write := func(text string) {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		remove := func() { os.Remove(file) }
+		nothing := func() {}
+		s := Reference("{file." + file + "}").Rotating(func(value string) error {
+			if strings.Contains(value, "?") {
+				return errors.New("is a question")
+			}
+			return nil
+		})
+		var reports []error
+		s.Report(func(stale error) { reports = append(reports, stale) })
+		const good, gone, empty, bad, none = "", "does not exist", "is empty", "is a question", "-"
+		var began time.Time // of what is stale
+		for _, step := range []struct {
+			name          string
+			change        func()
+			stale, report string
+		}{
+			{"no file yet is no stale secret", nothing, good, none},
+			{"still none", nothing, good, none},
+			{"the file is there", func() { write("sesame-one") }, good, none},
+			{"removed", remove, gone, gone},
+			{"still removed", nothing, gone, none},
+			{"emptied", func() { write("") }, empty, empty},
+			{"what can't be used", func() { write("sesame?") }, bad, bad},
+			{"good again", func() { write("sesame-two") }, good, good},
+			{"still good", nothing, good, none},
+			{"removed again", remove, gone, gone},
+		} {
+			step.change()
+			time.Sleep(Refresh)
+			reports = nil
+			if step.stale != good && began.IsZero() {
+				began = time.Now()
+			} else if step.stale == good {
+				began = time.Time{}
+			}
+			since, err := s.Stale()
+			if (err == nil) != (step.stale == good) || err != nil && !strings.Contains(err.Error(), step.stale) || !since.Equal(began) {
+				t.Errorf("%s: %v since %v, want %q since %v", step.name, err, since, step.stale, began)
+			}
+			if _, err := s.Value(); err != nil && step.stale != good {
+				t.Errorf("%s: the last secret is gone: %v", step.name, err)
+			}
+			switch {
+			case step.report == none && len(reports) == 0:
+			case len(reports) != 1 || (reports[0] == nil) != (step.report == good) || reports[0] != nil && !strings.Contains(reports[0].Error(), step.report):
+				t.Errorf("%s: reported %v, want %q", step.name, reports, step.report)
+			}
+			if err != nil && strings.Contains(err.Error(), "sesame") {
+				t.Errorf("%s: the error has the secret: %v", step.name, err)
+			}
+		}
+	})
+}
+
 func TestAVariableDoesNotRotate(t *testing.T) {
 	t.Setenv("SECRET_TEST", "one")
 	s := Reference("{env.SECRET_TEST}").Rotating(nil)

@@ -143,9 +143,9 @@ func init() {
 	)
 	add("secret",
 		mutant{
-			ID: "never-again", In: "Rotating.Value",
+			ID: "never-again", In: "Rotating.refresh",
 			What: "a secret's file is read once",
-			Old:  "time.Since(s.read) >= Refresh", New: "false",
+			Old:  "time.Since(s.read) < Refresh", New: "!s.read.IsZero()",
 			Run: "Rotating",
 		},
 	)

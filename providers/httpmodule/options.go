@@ -2,7 +2,7 @@
 // HTTP share. A module embeds Options, or Connection where it names its address
 // or its secrets in its own way, and reads its block of a Caddyfile by
 // Unmarshal. From what it embeds it has the methods that the gateway looks for:
-// Invoke, Host, Unavailable, ObeysContext and Cleanup.
+// Invoke, Host, Unavailable, Stale, ObeysContext and Cleanup.
 package httpmodule
 
 import (
@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -110,6 +111,17 @@ func (c *Connection) Secret(option string, r secret.Reference, check func(string
 		return nil, fmt.Errorf("%s: %w", option, err)
 	}
 	rotating := r.Rotating(check)
+	rotating.Report(func(stale error) {
+		if c.logger == nil {
+			return // it is not Connect that made the connection
+		}
+		fields := []zap.Field{zap.String("host", c.base.Host), zap.String("option", option), zap.String("secret", string(r))}
+		if stale == nil {
+			c.logger.Info("a secret can be read again", fields...)
+			return
+		}
+		c.logger.Error("a secret can't be read again, the last one stays", append(fields, zap.Error(stale))...)
+	})
 	c.secrets = append(c.secrets, rotating)
 	return rotating.Value, nil
 }
@@ -143,6 +155,17 @@ func (c *Connection) Unavailable() error {
 		}
 	}
 	return nil
+}
+
+// Stale returns the first secret whose file cannot be used any more: why, and since
+// when its last value stays.
+func (c *Connection) Stale() (since time.Time, err error) {
+	for _, s := range c.secrets {
+		if since, err = s.Stale(); err != nil {
+			return since, err
+		}
+	}
+	return time.Time{}, nil
 }
 
 // ObeysContext reports whether the client is known to end with its context.

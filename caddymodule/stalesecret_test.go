@@ -1,0 +1,71 @@
+package caddymodule_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/cadenza-gateway/cadenza/caddymodule"
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/secret"
+)
+
+// TestStaleSecretIsLogged removes the file of a provider's key, and brings it back:
+// calls go on with the last key, and the log has a line of each change.
+func TestStaleSecretIsLogged(t *testing.T) {
+	refresh := secret.Refresh
+	secret.Refresh = 0
+	t.Cleanup(func() { secret.Refresh = refresh })
+	const key = "sk-stale-0123456789"
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+key {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		completion(w, "fine")
+	})
+	files := endpointWith("")
+	files["key"] = key
+	g := startGateway(t, files, options+"provider fake openai {\nbase_url "+u.URL+"/v1\napi_key {file.{dir}/key}\n}\n")
+	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider := caddymodule.ConfigOf(app.(*caddymodule.App), "default").Providers["fake"]
+	call := func(stale bool) {
+		t.Helper()
+		for range 2 {
+			if a := g.post("/v1/endpoints", ask("?", false)); a.status != http.StatusOK {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+		}
+		since, err := providers.Stale(provider)
+		if (err != nil) != stale || since.IsZero() == stale {
+			t.Errorf("stale: %v since %v, want %t", err, since, stale)
+		}
+	}
+	call(false)
+	if err := os.Remove(filepath.Join(g.dir, "key")); err != nil {
+		t.Fatal(err)
+	}
+	call(true)
+	g.write("key", key)
+	call(false)
+	logs, err := os.ReadFile(g.logs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, count := range map[string]int{
+		`"msg":"a secret can't be read again, the last one stays","host":"` + strings.TrimPrefix(u.URL, "http://") + `","option":"api_key","secret":"{file.` + g.dir + `/key}","error":"`: 1,
+		`"msg":"a secret can be read again","host":"`: 1,
+		key: 0,
+	} {
+		if n := strings.Count(string(logs), line); n != count {
+			t.Errorf("the log has %q %d times", line, n)
+		}
+	}
+}
