@@ -15,7 +15,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
-// TestKeyOpensGateway uses a key that `caddy cadenza key` made.
+// TestKeyOpensGateway uses a key that `caddy cadenza key` made, and what it printed
+// below it as the keys file.
 func TestKeyOpensGateway(t *testing.T) {
 	cmd := new(cobra.Command)
 	caddycmd.Commands()["cadenza"].CobraFunc(cmd)
@@ -26,14 +27,19 @@ func TestKeyOpensGateway(t *testing.T) {
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	key, entry, _ := strings.Cut(strings.TrimSpace(out.String()), "\n")
+	key, file, _ := strings.Cut(out.String(), "\n")
+	const config = "definitions {dir}/definitions\nstore sqlite {dir}/store.db\nkeys {dir}/keys.json"
 	g := startGateway(t, map[string]string{
 		"definitions/remoteconfigs/flag.yaml": "type: boolean\ndefault: true\n",
-		"keys.json":                           "[" + entry + "]",
-	}, "definitions {dir}/definitions\nstore sqlite {dir}/store.db\nkeys {dir}/keys.json")
+		"keys.json":                           file,
+	}, config)
 	a := g.do("POST", "/v1/remoteconfigs", `{"keys":["flag"]}`, map[string][]string{"Authorization": {"Bearer " + key}})
 	if a.status != 200 {
 		t.Errorf("status %d: %s", a.status, a.body)
+	}
+	err := g.load(strings.Replace(config, "keys.json", "key.json", 1))
+	if want := "there is no file " + g.dir + "/key.json: `caddy cadenza key` prints the content of a new one"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a file that is missing: %v", err)
 	}
 }
 

@@ -174,7 +174,7 @@ func TestKeysFileAtStart(t *testing.T) {
 	}
 	maps.Copy(files, workspace)
 	g := startGateway(t, files, options)
-	for name, want := range map[string]string{"empty": "lists no key", "broken": "invalid JSON", "missing": "no such file"} {
+	for name, want := range map[string]string{"empty": "lists no key", "broken": "invalid JSON", "missing": "there is no file"} {
 		if err := g.load(options + "keys {dir}/" + name + ".json\n"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}

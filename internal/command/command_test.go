@@ -231,10 +231,14 @@ func TestCommandInit(t *testing.T) {
 
 func TestCommandKey(t *testing.T) {
 	r := command(t, "key", `the "app"`)
-	key, entry, _ := strings.Cut(strings.TrimSpace(r.out), "\n")
-	var got struct{ Name, SHA256 string }
-	if r.err != nil || json.Unmarshal([]byte(entry), &got) != nil {
+	key, file, _ := strings.Cut(r.out, "\n")
+	var list []struct{ Name, SHA256 string }
+	if r.err != nil || json.Unmarshal([]byte(file), &list) != nil || len(list) != 1 {
 		t.Fatalf("%+v", r)
+	}
+	got, entry := list[0], strings.Split(file, "\n")[1]
+	if second := strings.Replace(file, entry, entry+",\n"+entry, 1); json.Unmarshal([]byte(second), &list) != nil || len(list) != 2 {
+		t.Errorf("the line between the brackets is no entry: %s", second)
 	}
 	if !regexp.MustCompile(`^cdz_[A-Z2-7]{26,}$`).MatchString(key) {
 		t.Errorf("the key is %q", key)
@@ -252,7 +256,7 @@ func TestCommandKey(t *testing.T) {
 		Key   string
 		Entry json.RawMessage
 	}
-	if r := command(t, "key", "--json", "x"); json.Unmarshal([]byte(r.out), &both) != nil || both.Key == "" {
+	if r := command(t, "key", "--json", "x"); json.Unmarshal([]byte(r.out), &both) != nil || both.Key == "" || !strings.HasPrefix(string(both.Entry), `{"name":"x"`) {
 		t.Errorf("%+v", r)
 	}
 	if r := command(t, "key", ""); r.err == nil {

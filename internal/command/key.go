@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,11 +27,12 @@ func keyCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "key [NAME]",
-		Short: "Makes an API key and its entry for a keys file",
+		Short: "Makes an API key and a keys file that lists it",
 		Long: `
-Makes a random API key and prints it, this once, with its entry for a keys file
-(the option keys of the Caddyfile). The entry only holds the key's digest. To
-revoke the key, add "revoked": true to the entry.`,
+Makes a random API key and prints it, this once, and a keys file (the option keys
+of the Caddyfile) that lists it. A file that lists other keys takes the line
+between the brackets behind a comma. The file only holds the key's digest. To
+revoke the key, add "revoked": true to its entry.`,
 		Example: "  caddy cadenza key mobile-app",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,19 +46,31 @@ revoke the key, add "revoked": true to the entry.`,
 			key := keyPrefix + rand.Text()
 			sum := sha256.Sum256([]byte(key))
 			entry := keyEntry{Name: name, SHA256: hex.EncodeToString(sum[:])}
-			encoder := json.NewEncoder(cmd.OutOrStdout())
+			var out bytes.Buffer
+			encoder := json.NewEncoder(&out)
 			encoder.SetEscapeHTML(false)
 			if asJSON {
-				return encoder.Encode(struct {
+				if err := encoder.Encode(struct {
 					Key   string   `json:"key"`
 					Entry keyEntry `json:"entry"`
-				}{key, entry})
+				}{key, entry}); err != nil {
+					return err
+				}
+				_, err := cmd.OutOrStdout().Write(out.Bytes())
+				return err
 			}
-			fmt.Fprintln(cmd.ErrOrStderr(), "The key, which is shown only here, and its entry for a keys file:")
+			out.WriteString("[\n\t")
+			if err := encoder.Encode(entry); err != nil {
+				return err
+			}
+			out.WriteString("]\n")
+			fmt.Fprintln(cmd.ErrOrStderr(), "The key, which is shown only here:")
 			if _, err := fmt.Fprintln(cmd.OutOrStdout(), key); err != nil {
 				return err
 			}
-			return encoder.Encode(entry)
+			fmt.Fprintln(cmd.ErrOrStderr(), "A keys file with it (in one that lists other keys, add the line between the brackets behind a comma):")
+			_, err := cmd.OutOrStdout().Write(out.Bytes())
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write key and entry as JSON")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -78,7 +79,11 @@ func (w *Workspace) openKeysFile() error {
 		return nil
 	}
 	var err error
-	if w.listed, _, err = w.fileKeys.read(); err != nil {
+	w.listed, _, err = w.fileKeys.read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("keys: there is no file %s: `caddy cadenza key` prints the content of a new one", visible.Line(w.KeysFile))
+	}
+	if err != nil {
 		return fmt.Errorf("keys: %w", visible.Error(err))
 	}
 	return nil

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"time"
@@ -62,14 +63,18 @@ func parseKeys(path string, data []byte) ([]fileKey, error) {
 	// It is JSON under any file name.
 	const name = "keys.json"
 	var errs document.Errors
+	begin := bytes.TrimLeft(data, "\ufeff \t\r\n")
+	if len(begin) > 0 && begin[0] != '[' {
+		errs.AddAt(document.Position{File: path, Line: 1, Column: 1},
+			"the file must be a list of keys, in brackets and separated by commas: [{\"name\": \"app\", \"sha256\": \"…\"}]")
+		return nil, errs.Err()
+	}
 	list := document.Parse(name, data, &errs)
 	var keys []fileKey
 	switch {
 	case errs.Len() > 0:
 	case list == nil:
-		errs.AddAt(document.Position{File: name, Line: 1, Column: 1}, "the file is empty: it must be a list of keys")
-	case list.Shape != document.Sequence:
-		errs.Add(list, "the file must be a list of keys, this is %s", list.Describe())
+		errs.AddAt(document.Position{File: name, Line: 1, Column: 1}, "the file is empty: it must be a list of keys, such as `caddy cadenza key` prints")
 	case len(list.Items) == 0:
 		errs.Add(list, "the file lists no key: to revoke one, keep its entry and add \"revoked\": true")
 	default:
@@ -85,9 +90,12 @@ func parseKeys(path string, data []byte) ([]fileKey, error) {
 }
 
 func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
-	if !n.CheckMembers(errs, "a key", "name", "sha256", "not_after", "revoked") {
+	// The message does not repeat what is there: it may be the key itself.
+	if n.Shape != document.Mapping {
+		errs.Add(n, "a key must be an object with name and sha256, the digest that `caddy cadenza key` prints")
 		return key
 	}
+	n.CheckMembers(errs, "a key", "name", "sha256", "not_after", "revoked")
 	if name := n.Get("name"); name == nil || !name.Quoted || name.Text == "" || len(name.Text) > wire.MaxKeyName {
 		errs.Add(orItself(name, n), "a key needs a name, text of 1 to %d bytes", wire.MaxKeyName)
 	} else {
