@@ -240,7 +240,7 @@ func TestAdminTraceByPrefix(t *testing.T) {
 	var lonely struct {
 		TraceID string `json:"trace_id"`
 	}
-	if err := json.Unmarshal([]byte(last), &lonely); err != nil || lonely.TraceID == "" {
+	if err := json.Unmarshal(last, &lonely); err != nil || lonely.TraceID == "" {
 		t.Fatalf("%s: %v", last, err)
 	}
 	for digits := 27; ; digits-- {

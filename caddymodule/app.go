@@ -4,6 +4,7 @@
 package caddymodule
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -70,10 +71,13 @@ type App struct {
 	// How many calls may be in flight at a time in all workspaces together.
 	InFlight *ProcessInFlight `json:"in_flight,omitempty"`
 
-	ctx     caddy.Context
-	logger  *zap.Logger
-	gateway *gateway.Gateway
-	guarded []*caddyhttp.Server // whose connections are counted
+	ctx caddy.Context
+	// stopping is done when Caddy begins to stop this configuration.
+	stopping context.Context
+	stop     context.CancelFunc
+	logger   *zap.Logger
+	gateway  *gateway.Gateway
+	guarded  []*caddyhttp.Server // whose connections are counted
 	// connections is how many of their connections may be open.
 	connections int
 }
@@ -97,6 +101,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // starting, so stores are opened in Start.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx = ctx
+	a.stopping, a.stop = context.WithCancel(ctx)
 	a.logger = ctx.Logger()
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return err

@@ -11,6 +11,7 @@ func (a *App) Inspect() map[string]*adminapi.Workspace {
 	for name, w := range a.Workspaces {
 		shown[name] = &adminapi.Workspace{
 			Name: name, Definitions: w.source.Source, Store: w.store.Path, Flush: w.store.Recorder.Flush, Logger: w.logger,
+			Committed: w.store.Committed, Waiting: w.store.Waiting, Stopping: a.stopping.Done(),
 		}
 	}
 	return shown

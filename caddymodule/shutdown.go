@@ -26,6 +26,7 @@ type stopHandler struct{ app *App }
 
 // Handle reacts to Caddy's "stopping" event.
 func (h stopHandler) Handle(context.Context, caddy.Event) error {
+	h.app.stop()
 	if !caddy.Exiting() {
 		return nil
 	}

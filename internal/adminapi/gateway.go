@@ -28,8 +28,15 @@ type Workspace struct {
 	// Store is the path of the workspace's database.
 	Store string
 	// Flush waits until all that is recorded is stored, or the context ends.
-	Flush  func(context.Context) error
-	Logger *zap.Logger
+	Flush func(context.Context) error
+	// Committed returns a channel that the store's next commit closes.
+	Committed func() <-chan struct{}
+	// Waiting returns how many records wait to be stored, and why the store takes
+	// none. The reason is empty while it does.
+	Waiting func() (records int, reason string)
+	// Stopping is closed when Caddy begins to stop the configuration.
+	Stopping <-chan struct{}
+	Logger   *zap.Logger
 }
 
 // workspaces are the workspaces of a gateway by name.

@@ -74,7 +74,7 @@ func (w *Workspace) between(ctx context.Context, first, last trace.ID) ([]trace.
 	defer reader.Close()
 	found, more, err := reader.Between(ctx, w.Name, first, last)
 	if err != nil {
-		return nil, false, unreadable(err)
+		return nil, false, w.unreadable(err)
 	}
 	return found, more, nil
 }

@@ -36,7 +36,7 @@ func serveStats(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, sqlite.ErrTooMany):
 		return apiError(http.StatusBadRequest, "%v", err)
 	case err != nil:
-		return unreadable(err)
+		return asked.workspace.unreadable(err)
 	}
 	return writeJSON(w, Stats{
 		Since: q.Since.UTC(), Until: q.Until.UTC(), Interval: interval, Pending: stats.Pending, Rows: stats.Rows,

@@ -97,7 +97,7 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (*traceStory, error)
 		return nil, nil
 	}
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, w.unreadable(err)
 	}
 	story := &traceStory{Trace: details.Record, Metrics: details.Metrics, MetricsTotal: details.MetricsTotal}
 	if story.Metrics == nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -17,14 +18,9 @@ const (
 	MaxTraces     = 1000 // the largest limit
 )
 
-const (
-	// listBudget bounds the search for a page. A filter that few traces pass
-	// gets a short page, with the place to go on from.
-	listBudget = 60 * time.Millisecond
-
-	// maxFollowed bounds the rows that one request of following looks at.
-	maxFollowed = 1000
-)
+// listBudget bounds the search for a page. A filter that few traces pass gets a
+// short page, with the place to go on from.
+const listBudget = 60 * time.Millisecond
 
 // serveTraces answers GET /cadenza/traces: the newest traces that pass a filter
 // or, with ?follow, those written since. DELETE /cadenza/traces is serveErase's.
@@ -32,20 +28,15 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodDelete {
 		return serveErase(w, r)
 	}
-	q, err := newTraceQuery(r, slices.Concat(filterParameters, []string{"limit", "before", "follow"})...)
+	q, err := newTraceQuery(r, slices.Concat(filterParameters, []string{"limit", "before", "follow", "wait"})...)
 	if err != nil {
 		return err
 	}
-	reader, err := q.workspace.openTraces(r.Context())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
 	if q.values.Has("follow") {
-		if q.values.Has("limit") || q.values.Has("before") {
-			return apiError(http.StatusBadRequest, "follow can't be combined with limit or before")
-		}
-		return q.follow(w, r, reader)
+		return q.follow(w, r)
+	}
+	if q.values.Has("wait") {
+		return apiError(http.StatusBadRequest, "wait goes with follow: a list does not wait")
 	}
 	limit := DefaultTraces
 	if text := q.values.Get("limit"); text != "" {
@@ -60,15 +51,20 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 			return apiError(http.StatusBadRequest, "before must be the trace id in next of the page before it, this is %q", text)
 		}
 	}
+	reader, err := q.workspace.openTraces(r.Context())
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
 	// The number is read before the page, so that following from it misses no
 	// trace.
 	last, err := reader.LastSeq(r.Context())
 	if err != nil {
-		return unreadable(err)
+		return q.workspace.unreadable(err)
 	}
 	page, err := reader.Traces(r.Context(), q.filter, before, limit, listBudget)
 	if err != nil {
-		return unreadable(err)
+		return q.workspace.unreadable(err)
 	}
 	out := appendTraces([]byte(`{"traces":`), page.Records)
 	if !page.Next.IsZero() {
@@ -76,22 +72,18 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	}
 	out = strconv.AppendBool(append(out, `,"complete":`...), page.Complete)
 	out = strconv.AppendInt(append(out, `,"follow":`...), last, 10)
-	return writeText(w, append(out, "}\n"...))
+	return writeText(w, append(q.workspace.appendWaiting(out), "}\n"...))
 }
 
-// follow answers with the traces written after the number in ?follow.
-func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request, reader *sqlite.Reader) error {
-	after, err := strconv.ParseInt(q.values.Get("follow"), 10, 64)
-	if err != nil || after < 0 {
-		return apiError(http.StatusBadRequest, "follow must be the number in follow of an earlier answer, this is %q", q.values.Get("follow"))
+// appendWaiting appends how many records wait to be stored, while the store takes
+// none: no list has them.
+func (w *Workspace) appendWaiting(out []byte) []byte {
+	records, reason := w.Waiting()
+	if reason == "" {
+		return out
 	}
-	records, last, err := reader.Follow(r.Context(), q.filter, after, maxFollowed)
-	if err != nil {
-		return unreadable(err)
-	}
-	out := appendTraces([]byte(`{"traces":`), records)
-	out = strconv.AppendInt(append(out, `,"follow":`...), last, 10)
-	return writeText(w, append(out, "}\n"...))
+	out = strconv.AppendInt(append(out, `,"waiting":{"records":`...), int64(records), 10)
+	return append(jsontext.AppendString(append(out, `,"reason":`...), reason), '}')
 }
 
 func appendTraces(out []byte, records []*trace.Record) []byte {
@@ -110,13 +102,16 @@ func appendTraces(out []byte, records []*trace.Record) []byte {
 func (w *Workspace) openTraces(ctx context.Context) (*sqlite.Reader, error) {
 	reader, err := sqlite.OpenReader(ctx, w.Store)
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, w.unreadable(err)
 	}
 	return reader, nil
 }
 
 // unreadable returns the error for a store that can't be read.
-func unreadable(err error) error {
+func (w *Workspace) unreadable(err error) error {
+	if records, reason := w.Waiting(); reason != "" {
+		return apiError(http.StatusServiceUnavailable, "the traces can't be read: %v; %d records wait to be stored: %s", err, records, reason)
+	}
 	return apiError(http.StatusServiceUnavailable, "the traces can't be read: %v", err)
 }
 

@@ -24,7 +24,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// followInterval is the pause between two requests of --follow.
+// followInterval is from one request of --follow to the next, at least: each
+// waits for traces, but not at a gateway that stops.
 const followInterval = 500 * time.Millisecond
 
 func tracesCommand() *cobra.Command {
@@ -92,6 +93,7 @@ type traceList struct {
 	began  bool       // whether anything was shown
 	ids    []trace.ID // of the latest rows
 	digits int        // how many of an id are shown
+	warned bool       // of records that wait
 }
 
 // tracePage is a page of a list, as the admin API answers it.
@@ -99,6 +101,11 @@ type tracePage struct {
 	Traces []json.RawMessage `json:"traces"`
 	Next   string            `json:"next"`
 	Follow int64             `json:"follow"`
+	// Waiting is there while the store takes no records.
+	Waiting *struct {
+		Records int    `json:"records"`
+		Reason  string `json:"reason"`
+	} `json:"waiting"`
 }
 
 // list lists the newest traces, newest first. Lines of JSON are written page by
@@ -134,6 +141,7 @@ func (l *traceList) pages(use func([]json.RawMessage) error) (follow int64, err 
 		}
 		if first {
 			follow = page.Follow
+			l.warnOf(&page)
 		}
 		found := page.Traces[:min(left, len(page.Traces))]
 		if err := use(found); err != nil {
@@ -169,27 +177,20 @@ func (l *traceList) follow(ctx context.Context) error {
 	if err := l.write(older); err != nil {
 		return err
 	}
-	values := maps.Clone(l.values)
 	ticker := time.NewTicker(l.every)
 	defer ticker.Stop()
 	away := false
 	for {
-		values.Set("follow", strconv.FormatInt(after, 10))
-		var page tracePage
-		err := l.client.get("/cadenza/traces", values, &page)
-		switch failure, ok := errors.AsType[*gatewayError](err); {
-		case err == nil:
+		err := l.followFrom(ctx, &after, func() {
 			if away {
-				away = false
 				fmt.Fprintln(l.cmd.ErrOrStderr(), "the gateway answers again")
 			}
-			if err := l.write(page.Traces); err != nil {
-				return err
-			}
-			more := page.Follow != after
-			if after = page.Follow; more && ctx.Err() == nil {
-				continue // more may be written already
-			}
+			away = false
+		})
+		switch failure, ok := errors.AsType[*gatewayError](err); {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil: // the wait is over, or the gateway was reloaded
 		case !ok || failure.status == http.StatusBadRequest:
 			return err
 		case !away:
@@ -202,6 +203,52 @@ func (l *traceList) follow(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// followFrom makes one request of following. It shows what the gateway sends and
+// keeps in after from where the next request goes on. It calls answered when the
+// gateway answers.
+func (l *traceList) followFrom(ctx context.Context, after *int64, answered func()) error {
+	values := maps.Clone(l.values)
+	values.Set("follow", strconv.FormatInt(*after, 10))
+	values.Set("wait", adminapi.MaxWait.String())
+	resp, err := l.client.do(http.MethodGet, "/cadenza/traces", values)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = resp.Body.Close() })()
+	defer resp.Body.Close()
+	for lines := json.NewDecoder(resp.Body); ; {
+		var page tracePage
+		if err := lines.Decode(&page); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return &gatewayError{0, fmt.Sprintf("the gateway's answer broke off: %v", err)}
+		}
+		answered()
+		if err := l.write(page.Traces); err != nil {
+			return err
+		}
+		*after = page.Follow
+		l.warnOf(&page)
+	}
+}
+
+// warnOf says how many records wait to be stored, when their store begins to take
+// none.
+func (l *traceList) warnOf(page *tracePage) {
+	if w := page.Waiting; w != nil && !l.warned {
+		fmt.Fprintf(l.cmd.ErrOrStderr(), "the store takes no records: %s, and not listed: %s\n", waitingText(w.Records), visible.Line(w.Reason))
+	}
+	l.warned = page.Waiting != nil
+}
+
+// waitingText returns text such as "1 waits".
+func waitingText(records int) string {
+	if records == 1 {
+		return "1 waits"
+	}
+	return fmt.Sprintf("%d wait", records)
 }
 
 // write writes traces in their order.

@@ -61,6 +61,8 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"erased":{"traces":1,"metrics":2,"replies":0}}`)
 	case r.Method == http.MethodDelete:
 		fmt.Fprint(w, `{"erased":{"traces":0,"metrics":0,"replies":0}}`)
+	case r.URL.Path == "/cadenza/traces" && query.Get("key") == "down":
+		fmt.Fprint(w, `{"traces":[`+failedTrace+`],"complete":true,"follow":9,"waiting":{"records":53,"reason":"the disk is full\u001b[2J"}}`)
 	case r.URL.Path == "/cadenza/traces" && query.Get("key") == "nothing":
 		fmt.Fprint(w, `{"traces":[],"complete":true,"follow":9}`)
 	case r.URL.Path == "/cadenza/traces":
@@ -113,6 +115,7 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"traces_limit":      {arguments: []string{"traces", "--limit", "2"}},
 		"traces_json":       {arguments: []string{"traces", "--json"}},
 		"traces_none":       {arguments: []string{"traces", "--key", "nothing"}},
+		"traces_waiting":    {arguments: []string{"traces", "--key", "down"}},
 		"traces_filters":    {arguments: []string{"traces", "-w", "other", "--since", "2026-11-01", "--until", "2026-11-02T00:00:00+01:00", "--kind", "endpoint", "--key", "k", "--api-key", "a", "--status", "error", "--provider", "p", "--model", "m", "--code", "c", "--finish-reason", "length", "--state", "ended", "--chain-id", "ch", "--conversation-id", "co", "--metadata", "a=b=c", "--metadata", "e="}},
 		"traces_bad_since":  {arguments: []string{"traces", "--since", "yesterday"}, fails: true},
 		"traces_bad_range":  {arguments: []string{"traces", "--since", "2026-11-02", "--until", "2026-11-01"}, fails: true},
@@ -345,6 +348,66 @@ func TestFollow(t *testing.T) {
 	}
 	if got := errors.String(); strings.Count(got, "waiting") != 1 || strings.Count(got, "answers again") != 1 {
 		t.Errorf("the restart was announced so:\n%s", got)
+	}
+}
+
+// TestFollowReadsLines has a gateway that sends a line for each commit, and ends
+// one answer in the middle of a line.
+func TestFollowReadsLines(t *testing.T) {
+	line := func(id string, follow int) string {
+		return fmt.Sprintf(`{"traces":[%s],"follow":%d}`+"\n", strings.ReplaceAll(endpointTrace, "000000000003", "00000000000"+id), follow)
+	}
+	var mu sync.Mutex
+	var asked []string
+	last := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		follow := r.URL.Query().Get("follow")
+		mu.Lock()
+		asked = append(asked, follow+" "+r.URL.Query().Get("wait"))
+		mu.Unlock()
+		switch follow {
+		case "":
+			fmt.Fprint(w, `{"traces":[],"follow":7}`)
+		case "7":
+			fmt.Fprint(w, `{"traces":[],"follow":7,"waiting":{"records":1,"reason":"the disk is full"}}`+"\n")
+			fmt.Fprint(w, line("a", 8), line("b", 9), line("c", 10)[:100])
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		case "9":
+			fmt.Fprint(w, line("c", 10))
+		case "10":
+			w.(http.Flusher).Flush()
+			close(last)
+			<-r.Context().Done()
+		}
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, errors buffer
+	cmd := &cobra.Command{}
+	cmd.SetOut(&out)
+	cmd.SetErr(&errors)
+	l := traceList{every: time.Millisecond, cmd: cmd, values: url.Values{}}
+	l.client.address = server.Listener.Addr().String()
+	ended := make(chan error)
+	go func() { ended <- l.follow(ctx) }()
+	out.waitFor(t, "00000000000c")
+	<-last
+	cancel() // while the last request waits
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{" ", "7 1m0s", "9 1m0s", "10 1m0s"}, asked); diff != "" {
+		t.Error(diff)
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		if n := strings.Count(out.String(), "00000000000"+id); n != 1 {
+			t.Errorf("%s came %d times", id, n)
+		}
+	}
+	if got := errors.String(); strings.Count(got, "takes no records: 1 waits, and not listed: the disk is full") != 1 || strings.Count(got, "broke off") != 1 {
+		t.Errorf("%s", got)
 	}
 }
 

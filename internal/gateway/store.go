@@ -23,6 +23,7 @@ type Store struct {
 	claims   *claims
 	limits   activeLimits
 	sinks    activeSinks
+	commits  commits
 
 	// Where the configuration gives no key, trace ids are made under kept, the key
 	// that the store keeps, or, as long as the store can't be read, under temporary.
@@ -71,7 +72,7 @@ func (a *activeLimits) current() StoreLimits {
 // that starts opens the database. The caller closes the store.
 func (p *Process) NewStore(path string, logger *slog.Logger) *Store {
 	s := &Store{leases: newLeases(), Path: path, process: p, logger: logger, claims: newClaims()}
-	s.Recorder = recorder.New(recorder.Options{Open: s.open, Logger: logger})
+	s.Recorder = recorder.New(recorder.Options{Open: s.open, Logger: logger, OnCommit: s.commits.wake})
 	p.metrics.recorders.add(path, s.Recorder)
 	return s
 }

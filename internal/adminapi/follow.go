@@ -1,0 +1,134 @@
+package adminapi
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+const (
+	// MaxWait is for how long a request of following waits at most.
+	MaxWait = time.Minute
+
+	// maxFollowed bounds the rows that one look of following reads.
+	maxFollowed = 1000
+
+	// lookPause is between two looks: a busy gateway commits every 50 ms.
+	lookPause = 200 * time.Millisecond
+
+	// writeGrace is how long after its wait a request may still write.
+	writeGrace = 10 * time.Second
+)
+
+// follow answers with the traces written after the number in ?follow. With
+// ?wait, the answer is a line for each time that there are some, until the wait
+// is over. It looks into the store after commits, and not between them.
+func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request) error {
+	if q.values.Has("limit") || q.values.Has("before") {
+		return apiError(http.StatusBadRequest, "follow can't be combined with limit or before")
+	}
+	after, err := strconv.ParseInt(q.values.Get("follow"), 10, 64)
+	if err != nil || after < 0 {
+		return apiError(http.StatusBadRequest, "follow must be the number in follow of an earlier answer, this is %q", q.values.Get("follow"))
+	}
+	var wait time.Duration
+	if text := q.values.Get("wait"); text != "" {
+		if wait, err = caddy.ParseDuration(text); err != nil || wait < 0 || wait > MaxWait {
+			return apiError(http.StatusBadRequest, "wait must be a duration up to %v, such as 25s, this is %q", MaxWait, text)
+		}
+	}
+	committed := q.workspace.Committed()
+	records, last, err := q.look(r.Context(), after)
+	if err != nil {
+		return err
+	}
+	if wait == 0 {
+		return writeText(w, q.appendFollowed(records, last))
+	}
+	control := http.NewResponseController(w)
+	over := time.Now().Add(wait)
+	_ = control.SetWriteDeadline(over.Add(writeGrace)) // without it, a caller that reads nothing holds its connection
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	ctx, cancel := context.WithDeadline(r.Context(), over)
+	defer cancel()
+	for sent := int64(-1); ; {
+		if sent < 0 || len(records) > 0 {
+			if !q.send(w, control, records, last) {
+				return nil
+			}
+			sent = last
+		}
+		if last != after {
+			committed = nil // a look reads a part: there may be more already
+		}
+		if !q.awaitCommit(ctx, committed) {
+			if sent != last {
+				q.send(w, control, nil, last)
+			}
+			return nil
+		}
+		after = last
+		committed = q.workspace.Committed()
+		if records, last, err = q.look(ctx, after); err != nil {
+			return nil // the next request is answered with the error
+		}
+	}
+}
+
+// awaitCommit waits for a commit, and at least for a pause; nil has happened. It
+// returns false when the wait is over, the caller is gone or Caddy stops the
+// configuration.
+func (q *traceQuery) awaitCommit(ctx context.Context, committed <-chan struct{}) bool {
+	pause := time.NewTimer(lookPause)
+	defer pause.Stop()
+	for paused := false; !paused || committed != nil; {
+		var over <-chan time.Time
+		if !paused {
+			over = pause.C
+		}
+		select {
+		case <-over:
+			paused = true
+		case <-committed:
+			committed = nil
+		case <-ctx.Done():
+			return false
+		case <-q.workspace.Stopping:
+			return false
+		}
+	}
+	return true
+}
+
+// look reads what was written after a number. It opens the store each time: its
+// file may be replaced.
+func (q *traceQuery) look(ctx context.Context, after int64) ([]*trace.Record, int64, error) {
+	reader, err := q.workspace.openTraces(ctx)
+	if err != nil {
+		return nil, after, err
+	}
+	defer reader.Close()
+	records, last, err := reader.Follow(ctx, q.filter, after, maxFollowed)
+	if err != nil {
+		return nil, after, q.workspace.unreadable(err)
+	}
+	return records, last, nil
+}
+
+// send writes a line of an answer that waits. It returns false if the caller is
+// gone.
+func (q *traceQuery) send(w http.ResponseWriter, control *http.ResponseController, records []*trace.Record, last int64) bool {
+	_, err := w.Write(q.appendFollowed(records, last))
+	return err == nil && control.Flush() == nil
+}
+
+func (q *traceQuery) appendFollowed(records []*trace.Record, last int64) []byte {
+	out := appendTraces([]byte(`{"traces":`), records)
+	out = strconv.AppendInt(append(out, `,"follow":`...), last, 10)
+	return append(q.workspace.appendWaiting(out), "}\n"...)
+}
