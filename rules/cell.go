@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"regexp"
 	"regexp/syntax"
 	"strings"
@@ -306,6 +307,9 @@ func (r *cellReader) pattern(f *field, n *document.Node, expr string) *pred {
 	}
 	if err != nil {
 		message, _ := strings.CutPrefix(err.Error(), "error parsing regexp: ")
+		if e, ok := errors.AsType[*syntax.Error](err); ok && e.Code == syntax.ErrInvalidPerlOp {
+			message = e.Expr + " is not possible: regular expressions are RE2, which has no lookaround and no references back"
+		}
 		r.errs.Add(n, "invalid regular expression: %s", message)
 		return nil
 	}
@@ -353,7 +357,11 @@ func (r *cellReader) literal(f *field, n *document.Node, text string) *pred {
 	key, _ := f.textKey(text)
 	if f.language {
 		if !isLanguageRange(key) {
-			r.errs.Add(n, "%q is not a language range such as nl or nl-BE", text)
+			hint := ""
+			if hyphens := strings.ReplaceAll(text, "_", "-"); isLanguageRange(strings.ToLower(hyphens)) {
+				hint = ": write " + hyphens
+			}
+			r.errs.Add(n, "%q is not a language range such as nl or nl-BE%s", text, hint)
 			return nil
 		}
 		// RFC 4647, section 3.3.1: the range itself, or it and a hyphen.
@@ -361,10 +369,25 @@ func (r *cellReader) literal(f *field, n *document.Node, text string) *pred {
 		return r.checkAllowed(f, n, text, p)
 	}
 	if !f.allowsText(key) {
-		r.errs.Add(n, "%q is not one of the values of %s%s", text, f.name, document.DidYouMean(text, f.allowed))
+		r.errs.Add(n, "%q is not one of the values of %s%s", text, f.name, f.valueHint(text))
 		return nil
 	}
 	return strPred(strSet{point(key)})
+}
+
+// valueHint returns the end of the message about text that is none of the field's
+// closed values.
+func (f *field) valueHint(text string) string {
+	if rest := strings.TrimLeft(text, "!= "); strings.HasPrefix(text, "!") {
+		if key, _ := f.textKey(rest); f.allowsText(key) {
+			return ": write not " + rest
+		}
+	}
+	switch strings.ToLower(text) {
+	case "null", "nil", "none", "undefined", "empty", "unset":
+		return ": write missing for a field without a value"
+	}
+	return document.DidYouMean(text, f.allowed)
 }
 
 // isLanguageRange checks the grammar of RFC 4647, section 2.1, for a range that

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"net/netip"
+	"regexp"
 	"strings"
 	"time"
 
@@ -33,14 +34,7 @@ func (r *cellReader) boolean(n *document.Node, text string) *pred {
 	case "false":
 		return intPred(intSet{{0, 1}})
 	}
-	hint := ""
-	switch strings.ToLower(text) {
-	case "true", "yes", "on", "1", "y":
-		hint = ": write true"
-	case "false", "no", "off", "0", "n":
-		hint = ": write false"
-	}
-	r.errs.Add(n, "%q is neither true nor false%s", text, hint)
+	r.errs.Add(n, "%q is neither true nor false%s", text, document.BooleanHint(text))
 	return nil
 }
 
@@ -65,6 +59,10 @@ func ranged[K int64 | string](r *cellReader, f *field, n *document.Node, text st
 	lo, hi, exclusive, isRange := cutRange(text)
 	if !isRange {
 		lo, hi = text, text
+	}
+	if isRange && strings.HasPrefix(hi, ".") {
+		r.badValue(f, n, text)
+		return nil, false
 	}
 	s := span[K]{d.least, d.open}
 	if isRange && lo == "" && hi == "" {
@@ -103,15 +101,67 @@ func ranged[K int64 | string](r *cellReader, f *field, n *document.Node, text st
 
 // badValue reports text that is no value of the field.
 func (r *cellReader) badValue(f *field, n *document.Node, text string) {
-	hint := ""
-	if strings.ContainsAny(text, "<>=") {
+	hint := r.rangeHint(f, text)
+	switch {
+	case hint != "":
+	case strings.Contains(n.Text, "..."):
+		hint = ": a range has two dots"
+	case len(text) > 2 && text[0] == '/' && text[len(text)-1] == '/':
+		hint = ": a regular expression needs a field of text"
+	case strings.ContainsAny(text, "<>="):
 		hint = " (a range is written 10..20, 10..<20, 10.. or ..20)"
-	}
-	if f.typ == numberField && f != listSize && isDigits(strings.ReplaceAll(strings.TrimLeft(text, "+-"), "_", "")) {
+	case f.typ == numberField && f != listSize && isDigits(strings.ReplaceAll(strings.TrimLeft(text, "+-"), "_", "")):
 		hint = " as JSON writes it, without leading zeros, + and _"
+	case f.typ == numberField:
+		hint = document.NumberHintOf(text)
 	}
 	r.errs.Add(n, "%s: %q is not %s%s", f.name, shorten(text), f.expected(), hint)
 }
+
+// rangeHint returns the end of the message about a range that is written as people
+// write one, such as 100-200, 100 to 200, 100+ and >= 100, or "".
+func (r *cellReader) rangeHint(f *field, text string) string {
+	isValue := func(s string) bool {
+		switch {
+		case f.typ == numberField:
+			_, ok := parseNumber(s)
+			return ok
+		case f.typ == dateField:
+			_, _, ok := r.m.instant(s)
+			return ok
+		case f.format == semverText:
+			_, ok := parseVersion(s, false)
+			return ok
+		case f.format == addressText:
+			_, ok := parseAddress(s)
+			return ok
+		}
+		return false
+	}
+	write := func(s string) string { return ": a range is written " + s }
+	if m := spelledRange.FindStringSubmatch(text); m != nil && isValue(m[1]) && isValue(m[2]) {
+		return write(m[1] + ".." + m[2])
+	}
+	if m := compared.FindStringSubmatch(text); m != nil && isValue(m[2]) {
+		switch m[1] {
+		case ">=", "=>", "≥":
+			return write(m[2] + "..")
+		case "<=", "=<", "≤":
+			return write(".." + m[2])
+		case "<":
+			return write("..<" + m[2])
+		}
+	}
+	if lo, plus := strings.CutSuffix(text, "+"); plus && isValue(strings.TrimSpace(lo)) {
+		return write(strings.TrimSpace(lo) + "..")
+	}
+	return ""
+}
+
+var (
+	spelledRange = regexp.MustCompile(`^(\S+?) *(?:-|–|—|\bto\b|\buntil\b|\.\.\.|:) *(\S+)$`)
+	compared     = regexp.MustCompile(`^(>=|=>|≥|<=|=<|≤|<) *(\S+)$`)
+)
 
 // number decodes a number or a range of numbers.
 func (r *cellReader) number(f *field, n *document.Node, text string) *pred {

@@ -3,6 +3,7 @@ package rules
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
@@ -50,7 +51,7 @@ func DecodeTable(m *Model, def *document.Node, opts Options, errs *document.Erro
 	case columns != nil && matrix != nil:
 		r.matrix(columns, matrix)
 	case columns != nil:
-		errs.Add(columns, "columns without a matrix")
+		errs.Add(columns, "columns without a matrix: add the rows under matrix, or leave the columns out")
 	case matrix != nil:
 		errs.Add(matrix, "a matrix without columns: name the fields its cells are about, with value as the last")
 	}
@@ -142,11 +143,7 @@ func (r *tableReader) matrix(columns, n *document.Node) {
 	cells := make([]document.Member, 0, len(columns.Items))
 	for _, item := range n.Items {
 		if item.Shape != document.Sequence || len(item.Items) != len(columns.Items) {
-			has := item.Shape.String()
-			if item.Shape == document.Sequence {
-				has = strconv.Itoa(len(item.Items))
-			}
-			r.errs.Add(item, "a row of the matrix must be a list of %d cells, one for each column, this has %s", len(columns.Items), has)
+			r.badRow(item, columns)
 			continue
 		}
 		row := rowSource{node: item, cells: cells[:0]}
@@ -169,6 +166,36 @@ func (r *tableReader) matrix(columns, n *document.Node) {
 		}
 		r.row(&row)
 	}
+}
+
+// badRow reports a row that does not have a cell for each column.
+func (r *tableReader) badRow(row, columns *document.Node) {
+	const most = 12
+	names := "one for each column"
+	if len(columns.Items) <= most {
+		words := make([]string, len(columns.Items))
+		for i, column := range columns.Items {
+			words[i] = column.Text
+		}
+		names = strings.Join(words, ", ")
+	}
+	if row.Shape != document.Sequence {
+		r.errs.Add(row, "a row of the matrix must be a list of %d cells (%s), this is %s", len(columns.Items), names, row.Shape)
+		return
+	}
+	hint := ""
+	for i := 1; i < len(row.Items); i++ {
+		// To YAML the comma of 3,95 ends a cell.
+		whole, rest := row.Items[i-1], row.Items[i]
+		if isDigits(whole.Text) && isDigits(rest.Text) && rest.Pos.Line == whole.Pos.Line && rest.Pos.Column == whole.Pos.Column+len(whole.Text)+1 {
+			hint = ": a comma ends a cell, write " + whole.Text + "." + rest.Text + " or " + whole.Text + rest.Text
+			if len(rest.Text) != 3 {
+				hint = ": a comma ends a cell, write " + whole.Text + "." + rest.Text
+			}
+			break
+		}
+	}
+	r.errs.Add(row, "a row of the matrix must have %d cells (%s), this has %d%s", len(columns.Items), names, len(row.Items), hint)
 }
 
 // checkColumns checks the names of a matrix's columns.

@@ -209,7 +209,7 @@ func (f *field) decodeText(n *document.Node, errs *document.Errors) {
 // decodeValues reads the closed list of a field's values.
 func (f *field) decodeValues(n *document.Node, what string, errs *document.Errors) {
 	if n.Shape != document.Sequence || len(n.Items) == 0 {
-		errs.Add(n, "values of %s must be a list of at least one value", what)
+		errs.Add(n, "values of %s must be a list of at least one value, such as [free, pro]", what)
 		return
 	}
 	var (

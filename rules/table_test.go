@@ -66,14 +66,15 @@ func TestTableMistakes(t *testing.T) {
 	m := model(t, everyField+"  id_like: [ { plan: a } ]\n")
 	tests := []struct{ name, text, want string }{
 		{"both layouts", "columns: [value]\nmatrix: []\nrules: []", `flag.yaml:3:8: a table is written as columns and matrix or as rules, not both`},
-		{"no matrix", "columns: [value]", `flag.yaml:1:10: columns without a matrix`},
+		{"no matrix", "columns: [value]", `flag.yaml:1:10: columns without a matrix: add the rows under matrix, or leave the columns out`},
 		{"no columns", "matrix: []", `flag.yaml:1:9: a matrix without columns: name the fields its cells are about, with value as the last`},
 		{"hit", "hit: uniqe", `flag.yaml:1:6: hit must be one of first, unique, this is "uniqe": did you mean "unique"?`},
 		{"columns", "columns: plan\nmatrix: []", `flag.yaml:1:10: columns must be a list of names that ends with value`},
 		{"unknown column", "columns: [plam, value]\nmatrix: []", `flag.yaml:1:11: unknown field "plam": did you mean "plan"?`},
 		{"column twice", "columns: [plan, plan, value]\nmatrix: []", `flag.yaml:1:17: the column "plan" occurs twice`},
 		{"value first", "columns: [value, plan]\nmatrix: []", "flag.yaml:1:11: value must be the last column\nflag.yaml:1:18: the last column must be value, this is \"plan\""},
-		{"cells", "columns: [plan, value]\nmatrix:\n  - [a]\n  - [a, b, c]\n  - x", "flag.yaml:3:5: a row of the matrix must be a list of 2 cells, one for each column, this has 1\nflag.yaml:4:5: a row of the matrix must be a list of 2 cells, one for each column, this has 3\nflag.yaml:5:5: a row of the matrix must be a list of 2 cells, one for each column, this has a single value"},
+		{"cells", "columns: [plan, value]\nmatrix:\n  - [a]\n  - [a, b, c]\n  - x", "flag.yaml:3:5: a row of the matrix must have 2 cells (plan, value), this has 1\nflag.yaml:4:5: a row of the matrix must have 2 cells (plan, value), this has 3\nflag.yaml:5:5: a row of the matrix must be a list of 2 cells (plan, value), this is a single value"},
+		{"decimal comma", "columns: [plan, value]\nmatrix:\n  - [a, 3,95]\n  - [a, 1,000]\n  - [a, 1, 2]", "flag.yaml:3:5: a row of the matrix must have 2 cells (plan, value), this has 3: a comma ends a cell, write 3.95\nflag.yaml:4:5: a row of the matrix must have 2 cells (plan, value), this has 3: a comma ends a cell, write 1.000 or 1000\nflag.yaml:5:5: a row of the matrix must have 2 cells (plan, value), this has 3"},
 		{"matrix", "columns: [value]\nmatrix: x", `flag.yaml:2:9: matrix must be a list of rows, this is a single value`},
 		{"rules", "rules: { a: b }", `flag.yaml:1:8: rules must be a list of rows, this is a mapping`},
 		{"rule", "rules: [a]", `flag.yaml:1:9: a rule must be a mapping, this is "a"`},

@@ -14,7 +14,7 @@ const (
 
 // decodeCache reads how long an endpoint's answers are cached.
 func decodeCache(n *document.Node, errs *document.Errors) time.Duration {
-	if n.IsNull() || !n.CheckMembers(errs, "cache", "ttl") {
+	if n.IsNull() || !n.CheckMapping(errs, "cache", "{ ttl: 10m }") || !n.CheckMembers(errs, "cache", "ttl") {
 		return 0
 	}
 	ttl := n.Get("ttl")

@@ -95,7 +95,7 @@ func decodeEndpoint(l *loader, d *doc, errs *document.Errors) *Endpoint {
 	d.node.CheckMembers(errs, "an endpoint", slices.Concat(endpointMembers, commonMembers)...)
 
 	e.Prompt = l.prompt(d, errs)
-	if n := d.node.Get("retry"); !n.IsNull() && n.CheckMembers(errs, "retry", "count", "on_codes") {
+	if n := d.node.Get("retry"); !n.IsNull() && n.CheckMapping(errs, "retry", "{ count: 2 }") && n.CheckMembers(errs, "retry", "count", "on_codes") {
 		e.Retry = decodeRetry(n, errs)
 	}
 	if n := d.node.Get("fallback"); !n.IsNull() {
@@ -165,7 +165,7 @@ func decodeFallback(n *document.Node, errs *document.Errors) []Target {
 	targets := make([]Target, 0, len(n.Items))
 	for _, item := range n.Items {
 		t, before := Target{origin: origin{pos: item.Pos}}, errs.Len()
-		if !item.CheckMembers(errs, "a fallback", append([]string{"provider", "model", "extra", "weight"}, parameterNames...)...) {
+		if !item.CheckMapping(errs, "a fallback", "{ provider: openai, model: gpt-4o-mini }") || !item.CheckMembers(errs, "a fallback", append([]string{"provider", "model", "extra", "weight"}, parameterNames...)...) {
 			continue
 		}
 		if m := item.Get("provider"); m == nil {
@@ -218,7 +218,7 @@ func readWeight(n *document.Node, errs *document.Errors) int {
 
 // decodeHedge reads hedge. It is called after the timeout was read.
 func (e *Endpoint) decodeHedge(l *loader, n *document.Node, errs *document.Errors) {
-	if n.IsNull() || !n.CheckMembers(errs, "hedge", "after") {
+	if n.IsNull() || !n.CheckMapping(errs, "hedge", "{ after: 2s }") || !n.CheckMembers(errs, "hedge", "after") {
 		return
 	}
 	after := n.Get("after")
@@ -260,7 +260,7 @@ func (e *Endpoint) decodeAttempts(n *document.Node, errs *document.Errors) {
 
 func decodeTimeout(l *loader, n *document.Node, errs *document.Errors) Timeout {
 	t := Timeout{invoke.DefaultTotal, invoke.DefaultFirstToken, invoke.DefaultIdle}
-	if !n.IsNull() && n.CheckMembers(errs, "timeout", "total", "first_token", "idle") {
+	if !n.IsNull() && n.CheckMapping(errs, "timeout", "{ total: 60s }") && n.CheckMembers(errs, "timeout", "total", "first_token", "idle") {
 		for name, into := range map[string]*time.Duration{"total": &t.Total, "first_token": &t.FirstToken, "idle": &t.Idle} {
 			m := n.Get(name)
 			if m == nil {

@@ -68,13 +68,13 @@ func TestWeightsAndHedgeThatAreWrong(t *testing.T) {
 		"weight: 1001\n": `endpoints/e.yaml:2:9: weight must be a whole number from 1 to 1000, this is "1001"`,
 		"weight: 50%\n":  `endpoints/e.yaml:2:9: weight must be a whole number from 1 to 1000, this is "50%"`,
 		"fallback: [ { provider: b, weight: -1, model: n } ]\n": `endpoints/e.yaml:2:36: weight must be a whole number from 1 to 1000, this is "-1"`,
-		"hedge: 2s\n":                                  `endpoints/e.yaml:2:8: hedge must be a mapping, this is "2s"`,
+		"hedge: 2s\n":                                  `endpoints/e.yaml:2:8: hedge must be a mapping such as { after: 2s }, this is "2s"`,
 		"hedge: {}\n":                                  `endpoints/e.yaml:2:8: after is missing: how long a request waits for an answer until the next target is asked too, such as 2s`,
-		"hedge: { after: 2 }\n":                        `endpoints/e.yaml:2:17: after must be a duration from 10ms to 1h0m0s such as 500ms, 30s or 1m30s, this is "2"`,
+		"hedge: { after: 2 }\n":                        `endpoints/e.yaml:2:17: after must be a duration from 10ms to 1h such as 500ms, 30s or 1m30s, this is "2": did you mean 2s?`,
 		"hedge: { after: 1s, max: 2 }\n":               `endpoints/e.yaml:2:21: unknown member "max" in hedge (known: after)`,
 		"hedge: { after: 1s }\nwieght: 1\n":            `endpoints/e.yaml:3:1: unknown member "wieght" in an endpoint: did you mean "weight"?`,
 		"fallback: 7\nweight: 1\n":                     `endpoints/e.yaml:2:11: fallback must be a list of {provider, model}, this is a single value`,
-		"fallback: [ 7, { provider: b, model: n } ]\n": `endpoints/e.yaml:2:13: a fallback must be a mapping, this is "7"`,
+		"fallback: [ 7, { provider: b, model: n } ]\n": `endpoints/e.yaml:2:13: a fallback must be a mapping such as { provider: openai, model: gpt-4o-mini }, this is "7"`,
 	} {
 		dir := workspace(t, map[string]string{
 			"prompts/p.yaml":   "provider: a\nmodel: m\nmessages: [ { role: user, content: x } ]\n",

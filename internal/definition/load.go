@@ -199,8 +199,7 @@ func (l *loader) parseFile(f *source, errs *document.Errors) *document.Node {
 	switch {
 	case n == nil && errs.Len() == before:
 		errs.AddAt(l.position(f.path), "the file is empty: it should hold one %s", noun(f.kind))
-	case n != nil && n.Shape != document.Mapping:
-		errs.Add(n, "a %s must be a mapping, this is %s", noun(f.kind), n.Shape)
+	case n != nil && !n.CheckTop(errs, "a "+noun(f.kind)):
 		return nil
 	}
 	return n

@@ -179,7 +179,7 @@ log: all
 		`endpoints/e.yaml:3:15: max_attempts is 1 and there are 3 targets: some could never be tried`,
 		`endpoints/e.yaml:4:13: this fallback of the endpoint e: there is nothing to answer with: give extra an answer, tool_calls, fail or, to send the last message back, echo: true (an answer in the Caddyfile counts where that is known)`,
 		`endpoints/e.yaml:4:35: a fallback needs a provider`,
-		`endpoints/e.yaml:5:19: total must be a duration from 10ms to 1h0m0s such as 500ms, 30s or 1m30s, this is "2"`,
+		`endpoints/e.yaml:5:19: total must be a duration from 10ms to 1h such as 500ms, 30s or 1m30s, this is "2": did you mean 2s?`,
 		`endpoints/e.yaml:5:22: unknown member "idel" in timeout: did you mean "idle"?`,
 		`endpoints/e.yaml:6:20: unknown member "size" in cache (known: ttl)`,
 		`endpoints/e.yaml:7:6: log must be one of none, metadata, content, this is "all"`,
@@ -200,7 +200,7 @@ log: all
 		`prompts/empty.yaml:1:1: the file is empty: it should hold one prompt`,
 		`remoteconfigs/c.yaml:1:1: default is missing: the value that answers when no row does`,
 		`remoteconfigs/c.yaml:1:7: type must be one of boolean, string, number, list, object, this is "bolean": did you mean "boolean"?`,
-		`remoteconfigs/d.yaml:2:10: default must be of type number, this is "1"`,
+		`remoteconfigs/d.yaml:2:10: default must be of type number, this is "1": leave the quotes out`,
 		`remoteconfigs/d.yaml:3:8: merge needs type: object, this is type: number`,
 		`remoteconfigs/d.yaml:5:14: 012 is not a JSON number: write 12 for the number or "012" for the text`,
 		`remoteconfigs/e.yaml:1:6: the key "d" is taken: `+dir+`/remoteconfigs/d.yaml:1:1 is the remote configuration "d" too`,
@@ -209,7 +209,7 @@ log: all
 		`remoteconfigs/g.yaml:3:17: schema: at '/type': value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'`,
 		`remoteconfigs/g.yaml:3:17: schema: at '/type': got string, want array`,
 		`remoteconfigs/h.yaml:3:9: schema: failing loading "https://example.com/s.json": https://example.com/s.json is not read: a schema can't refer to others, only to its own $defs`,
-		`remoteconfigs/i.yaml:1:1: a remote configuration must be a mapping, this is a list`,
+		`remoteconfigs/i.yaml:1:1: a remote configuration must be a mapping, this is a list: one file holds one definition`,
 	)
 }
 

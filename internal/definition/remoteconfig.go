@@ -3,6 +3,7 @@ package definition
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
@@ -200,9 +201,22 @@ func (v *valueReader) fits(n *document.Node, what string, errs *document.Errors)
 		return false // the type itself is wrong
 	}
 	if !ok {
-		errs.Add(n, "%s must be of type %s, this is %s", what, v.typ, n.Describe())
+		errs.Add(n, "%s must be of type %s, this is %s%s", what, v.typ, n.Describe(), v.hint(n))
 	}
 	return ok
+}
+
+// hint returns the end of the message about a value that is not of the type: how to
+// write what is meant, or "".
+func (v *valueReader) hint(n *document.Node) string {
+	switch {
+	case n.Shape != document.Scalar:
+	case v.typ == typeNumber:
+		return n.NumberHint()
+	case v.typ == typeList && strings.HasPrefix(n.Text, "-"):
+		return ": an item begins with a dash and a space"
+	}
+	return ""
 }
 
 // mergePatch applies a JSON merge patch (RFC 7396, section 2).

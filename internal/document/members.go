@@ -108,7 +108,11 @@ func (n *Node) ReadBool(errs *Errors, what string) (value, ok bool) {
 			return false, true
 		}
 	}
-	errs.Add(n, "%s must be true or false, this is %s", what, n.Describe())
+	hint := n.quotesHint()
+	if n != nil && hint == "" {
+		hint = BooleanHint(n.Text)
+	}
+	errs.Add(n, "%s must be true or false, this is %s%s", what, n.Describe(), hint)
 	return false, false
 }
 
@@ -119,7 +123,7 @@ func (n *Node) ReadFloat(errs *Errors, what string, lo, hi float64) (float64, bo
 			return v, true
 		}
 	}
-	errs.Add(n, "%s must be a number%s, this is %s", what, between(lo, hi), n.Describe())
+	errs.Add(n, "%s must be a number%s, this is %s%s", what, between(lo, hi), n.Describe(), n.NumberHint())
 	return 0, false
 }
 
@@ -130,7 +134,7 @@ func (n *Node) ReadInt(errs *Errors, what string, lo, hi int64) (int64, bool) {
 			return v, true
 		}
 	}
-	errs.Add(n, "%s must be a whole number%s, this is %s", what, between(float64(lo), float64(hi)), n.Describe())
+	errs.Add(n, "%s must be a whole number%s, this is %s%s", what, between(float64(lo), float64(hi)), n.Describe(), n.NumberHint())
 	return 0, false
 }
 
@@ -155,6 +159,10 @@ func (n *Node) ReadDuration(errs *Errors, what string, lo, hi time.Duration) (ti
 			return d, true
 		}
 	}
-	errs.Add(n, "%s must be a duration from %s to %s such as 500ms, 30s or 1m30s, this is %s", what, lo, hi, n.Describe())
+	hint := ""
+	if n != nil && n.Shape == Scalar {
+		hint = durationHint(n.Text, lo, hi)
+	}
+	errs.Add(n, "%s must be a duration from %s to %s such as 500ms, 30s or 1m30s, this is %s%s", what, durationText(lo), durationText(hi), n.Describe(), hint)
 	return 0, false
 }

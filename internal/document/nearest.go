@@ -2,13 +2,15 @@ package document
 
 import (
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
 // Nearest returns the known name that a misspelt one most likely means, or "" when
 // none is near. Near means at most one edit for every three characters, and at
 // least one. To insert, delete or replace a character or to swap two neighbours is
-// one edit; a change of case is none.
+// one edit; a change of case is none. Before that, a word of another system means
+// ours.
 //
 // For example, "definitons" is near "definitions" (one edit, three allowed), and
 // "ttl" is not near "key".
@@ -16,6 +18,11 @@ func Nearest(name string, among []string) string {
 	const longest = 64
 	if utf8.RuneCountInString(name) > longest {
 		return ""
+	}
+	for _, ours := range meant[strings.ToLower(name)] {
+		if slices.Contains(among, ours) {
+			return ours
+		}
 	}
 	a := fold(name)
 	best, bestDistance, bestSwapped := "", max(len(a)/3, 1), false
