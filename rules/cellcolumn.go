@@ -25,6 +25,9 @@ func (r *cellReader) column(atoms []atom, name, n *document.Node) []atom {
 // fieldAtom decodes a cell on a field. The columns of a matrix repeat a few
 // cells over and over, which are decoded once and shared.
 func (r *cellReader) fieldAtom(atoms []atom, slot int32, n *document.Node) []atom {
+	if r.m.fields[slot].unknown {
+		return atoms
+	}
 	key, cacheable := appendCellKey(append(r.buf[:0], byte(slot>>8), byte(slot)), n)
 	r.buf = key
 	if cacheable {

@@ -89,8 +89,12 @@ func (f *field) celVariables() []cel.EnvOption {
 	if !celName.MatchString(f.name) {
 		return nil
 	}
+	typ := celTypes[f.typ]
+	if f.unknown {
+		typ = cel.DynType
+	}
 	return []cel.EnvOption{
-		cel.Variable(f.name, celTypes[f.typ]),
+		cel.Variable(f.name, typ),
 		cel.Variable(presencePrefix+f.name, cel.BoolType),
 	}
 }
@@ -129,6 +133,7 @@ func (m *Model) decodeExpression(env *cel.Env, name, n *document.Node, errs *doc
 	}
 	checked, mistakes := m.compileExpression(env, text)
 	if mistakes != nil {
+		f.unknown = true
 		for _, e := range mistakes {
 			errs.Add(expr, "the expression of %s, character %d: %s", what, max(e.Location.Column(), 0)+1, e.Message)
 		}

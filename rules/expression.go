@@ -21,7 +21,7 @@ import (
 func (m *Model) compileExpression(env *cel.Env, text string) (*cel.Ast, []*common.Error) {
 	parsed, issues := env.Parse(text)
 	if issues.Err() != nil {
-		return nil, issues.Errors()
+		return nil, syntaxMistakes(text, issues.Errors())
 	}
 	for {
 		checked, issues := env.Check(parsed)
@@ -41,9 +41,6 @@ func (m *Model) compileExpression(env *cel.Env, text string) (*cel.Ast, []*commo
 		}
 	}
 }
-
-// noOverload begins the message for operands that an operator does not take.
-const noOverload = "found no matching overload for '"
 
 // widened are the operators whose operands must have the same type.
 var widened = []string{
@@ -125,7 +122,7 @@ func (m *Model) celMessage(env *cel.Env, tree *ast.AST, mistake *common.Error) s
 	if name, ok := strings.CutPrefix(s, "undeclared reference to '"); ok {
 		name = strings.TrimSuffix(name, "'")
 		if e := exprByID(tree, mistake.ExprID); e != nil && e.Kind() == ast.CallKind {
-			return "unknown function " + strconv.Quote(name) + document.DidYouMean(name, functionNames(env))
+			return "unknown function " + strconv.Quote(name) + functionHint(name, env)
 		}
 		known := []string{nowName}
 		for i := range m.fields {
@@ -133,15 +130,13 @@ func (m *Model) celMessage(env *cel.Env, tree *ast.AST, mistake *common.Error) s
 				known = append(known, m.fields[i].name)
 			}
 		}
-		return "unknown field " + strconv.Quote(name) + document.DidYouMean(name, known)
+		hint := document.DidYouMean(name, known)
+		if document.Nearest(name, known) == "" {
+			hint += ", if it is text, write " + strconv.Quote(name) + " with the quotes"
+		}
+		return "unknown field " + strconv.Quote(name) + hint
 	}
-	if strings.HasPrefix(s, noOverload+operators.Modulo) && strings.Contains(s, "double") {
-		return s + ": a remainder needs whole numbers, write int(n) % 10"
-	}
-	if strings.HasPrefix(s, noOverload) && strings.Contains(s, "double, int") {
-		return s + ": a number is a double here, write 10.0 for 10"
-	}
-	return s
+	return overloadMessage(s)
 }
 
 // functionNames are the functions that an expression can call by their names.

@@ -49,6 +49,7 @@ type field struct {
 	foldCase bool // text is compared without regard to case
 	coerce   bool
 	required bool
+	unknown  bool // its type is a mistake, so nothing can be said of its cells
 	min, max float64
 	allowed  []string // the closed values as written, nil when open
 	texts    map[string]struct{}
@@ -111,11 +112,13 @@ func decodeField(name, n *document.Node, coerce bool, errs *document.Errors) fie
 		typ = n.Get("type")
 		if typ == nil {
 			errs.Add(n, "%s needs a type: boolean, date, list, number or string", what)
+			f.unknown = true
 			return f
 		}
 	}
 	word, ok := typ.ReadWord(errs, "the type of "+what, fieldTypes...)
 	if !ok {
+		f.unknown = true
 		return f
 	}
 	f.typ = fieldType(slices.Index(fieldTypes, word) + 1)
