@@ -21,7 +21,7 @@ import (
 var various = map[string]string{
 	"context.yaml":                "fields:\n  plan: { type: string, values: [free, pro] }\n  seats: { type: number }\n",
 	"prompts/deep/er.yaml":        simple,
-	"prompts/p.json":              `{"key": "other", "provider": "canned", "model": "m", "messages": [{"role": "user", "content": "\"quoted\" 1..2 any"}]}`,
+	"prompts/p.json":              `{"key": "other", "provider": "canned", "model": "m", "extra": {"echo": true}, "messages": [{"role": "user", "content": "\"quoted\" 1..2 any"}]}`,
 	"prompts/.hidden.yaml":        "[",
 	"prompts/notes.md":            "# not read\n",
 	"endpoints/e.yml":             "prompt: other\nfallback:\n  - { provider: canned, model: m, extra: { answer: hello } }\n",
