@@ -158,8 +158,10 @@ func registerMetrics(registry *prometheus.Registry) error {
 // Start opens the stores and begins to watch the definitions. Caddy starts apps
 // in random order: requests that the HTTP server accepts before Start wait for it.
 func (a *App) Start() error {
+	if err := a.gateway.Start(); err != nil {
+		return err
+	}
 	callers.SetLimit(a.connections)
-	a.gateway.Start()
 	return nil
 }
 

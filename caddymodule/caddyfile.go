@@ -61,7 +61,9 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 // UnmarshalCaddyfile reads the global option. Syntax:
 //
 //	cadenza {
-//		definitions <directory>
+//		definitions <directory> {
+//			strict
+//		}
 //		store sqlite [<path>] {
 //			retention <duration>
 //			max_size  <size>
@@ -192,7 +194,7 @@ func misplacedOption(d *caddyfile.Dispenser) error {
 func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 	switch option := d.Val(); option {
 	case "definitions":
-		return pathOption(d, &w.Definitions)
+		return w.unmarshalDefinitions(d)
 	case "store":
 		return w.unmarshalStore(d)
 	case "trace_key":
@@ -248,6 +250,22 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		return misplacedOption(d)
 	}
 	return nil
+}
+
+func (w *Workspace) unmarshalDefinitions(d *caddyfile.Dispenser) error {
+	if err := pathOption(d, &w.Definitions); err != nil {
+		return err
+	}
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		if option := d.Val(); option != "strict" {
+			return d.Err(document.Unrecognized("definitions option", option, []string{"strict"}))
+		}
+		if d.NextArg() {
+			return d.ArgErr()
+		}
+		w.StrictDefinitions = true
+	}
+	return checkReload(w.Definitions)
 }
 
 func (w *Workspace) unmarshalStore(d *caddyfile.Dispenser) error {

@@ -80,20 +80,32 @@ func TestEditUnderLoad(t *testing.T) {
 	g.write("definitions/remoteconfigs/counter.yaml", "type: number\ndefalt: 9\n")
 	eventually(t, "the refusal is logged", func() bool {
 		logs, err := os.ReadFile(g.logs)
-		return err == nil && strings.Contains(string(logs), "counter.yaml:2:1") && strings.Contains(string(logs), "default")
+		return err == nil && strings.Contains(string(logs), `counter.yaml","line":2,"column":1,"mistake":"unknown member \"defalt\"`)
 	})
 	if n, err := get(); n != 8 || err != nil {
 		t.Errorf("after a broken edit: %d, %v", n, err)
 	}
 	close(stop)
 	wait.Wait()
-	// A reload of Caddy finds the directory as it is and keeps the last good set.
-	// (No load during it: Caddy closes idle connections then, whoever uses them.)
-	if err := g.load(options + "log content\n"); err != nil {
+	// A reload of Caddy finds the directory as it is, and says why it fails. (No load
+	// during it: Caddy closes idle connections then, whoever uses them.)
+	if err := g.load(options + "log content\n"); err == nil || !strings.Contains(err.Error(), "counter.yaml:2:1: ") {
 		t.Errorf("reload with broken definitions: %v", err)
 	}
 	if n, err := get(); n != 8 || err != nil {
 		t.Errorf("after the reload: %d, %v", n, err)
+	}
+	// An edit is part of a reload that follows it at once, seen by the watcher or not.
+	g.write("definitions/remoteconfigs/counter.yaml", config(9))
+	if err := g.load(options + "log content\n"); err != nil {
+		t.Error(err)
+	}
+	if n, err := get(); n != 9 || err != nil {
+		t.Errorf("after the reload with mended definitions: %d, %v", n, err)
+	}
+	g.write("definitions/remoteconfigs/counter.yaml", "type: nothing\n")
+	if err := g.load(options + "log none\n"); err == nil || !strings.Contains(err.Error(), "counter.yaml:1:7: ") {
+		t.Errorf("reload at once after a broken edit: %v", err)
 	}
 	g.write("definitions/remoteconfigs/counter.yaml", config(10))
 	eventually(t, "the mended edit is served", func() bool { n, err := get(); return err == nil && n == 10 })

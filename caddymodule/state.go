@@ -23,10 +23,14 @@ var (
 // and need no lease: a request keeps the snapshot that it began with.
 type sharedSource struct{ *definition.Source }
 
-// acquireSource returns the definitions of a directory for a gateway with these
-// providers. It fails where the set that is served lacks something for them.
-func acquireSource(dir string, known definition.Providers) (*sharedSource, error) {
-	value, shared, err := sources.LoadOrNew(dir, func() (caddy.Destructor, error) {
+// acquireSource returns the definitions of a directory, as it is now, for a gateway with
+// these providers, which uses them until leave is called. It fails where they are
+// invalid, unless anyway. Also then the source must be released, unless it is nil.
+func acquireSource(dir string, known definition.Providers, anyway bool) (source *sharedSource, leave func(), err error) {
+	value, served, err := sources.LoadOrNew(dir, func() (caddy.Destructor, error) {
+		if anyway {
+			return &sharedSource{definition.OpenAnyway(dir, known)}, nil
+		}
 		source, err := definition.Open(dir, known)
 		if err != nil {
 			return nil, err
@@ -34,13 +38,17 @@ func acquireSource(dir string, known definition.Providers) (*sharedSource, error
 		return &sharedSource{source}, nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	source := value.(*sharedSource)
-	if shared {
-		err = source.Snapshot().CheckTargets(known)
+	source = value.(*sharedSource)
+	leave = source.Use(known)
+	if served && !anyway {
+		// The watcher may not have seen the last edit yet.
+		if err = source.Reload(); err == nil {
+			err = source.Snapshot().CheckTargets(known)
+		}
 	}
-	return source, err
+	return source, leave, err
 }
 
 // Destruct stops the watcher.

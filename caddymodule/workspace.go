@@ -49,6 +49,12 @@ type Workspace struct {
 	// Caddyfile it is relative to the folder of the file that it is written in.
 	Definitions string `json:"definitions,omitempty"`
 
+	// Whether `caddy run` and `caddy start` fail where the definitions are invalid.
+	// Default: they serve the definitions that the store holds as the ones that were
+	// served last, and fail where it holds none. `caddy validate` and reloads fail in
+	// either case.
+	StrictDefinitions bool `json:"strict_definitions,omitempty"`
+
 	// Where traces and metrics are kept. Default: a SQLite file named after
 	// the workspace, in Caddy's data directory.
 	Store *Store `json:"store,omitempty"`
@@ -236,11 +242,9 @@ func (w *Workspace) provisionDefinitions() error {
 	slow := time.AfterFunc(definition.SlowLoad, func() {
 		w.logger.Error("the definitions load slowly: the gateway waits for them", zap.String("definitions", dir))
 	})
-	w.source, err = acquireSource(dir, w.known)
+	w.config.Strict = w.StrictDefinitions || !startsAnyway()
+	w.source, w.leave, err = acquireSource(dir, w.known, !w.config.Strict)
 	slow.Stop()
-	if w.source != nil {
-		w.leave = w.source.Use(w.known)
-	}
 	if err != nil {
 		return fmt.Errorf("definitions %s:\n%w", w.Definitions, visible.Error(err))
 	}

@@ -36,6 +36,7 @@ running gateway by its admin API.
 
 A command that fails says why on the standard error and exits with status 1.`,
 		CobraFunc: func(cmd *cobra.Command) {
+			own = cmd
 			cmd.AddCommand(
 				checkCommand(), evalCommand(), diffCommand(), fmtCommand(), schemaCommand(), initCommand(), keyCommand(),
 				tracesCommand(), statsCommand(), exportCommand(), eraseCommand(),

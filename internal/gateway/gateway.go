@@ -127,8 +127,14 @@ func (g *Gateway) checkSharedStores() error {
 }
 
 // Start opens the stores and begins to watch the definitions. Requests that arrive
-// before Start wait for it.
-func (g *Gateway) Start() {
+// before Start wait for it. It fails, and has begun nothing, where the definitions of
+// a workspace are invalid and its store holds none to serve in their place.
+func (g *Gateway) Start() error {
+	for _, name := range slices.Sorted(maps.Keys(g.workspaces)) {
+		if err := g.workspaces[name].settle(); err != nil {
+			return err
+		}
+	}
 	// A store deletes what all its sinks have taken as soon as it is open. So it
 	// must know all of them before any store is opened.
 	for _, w := range g.workspaces {
@@ -139,6 +145,7 @@ func (g *Gateway) Start() {
 	}
 	g.process.okSince.CompareAndSwap(nil, new(time.Now()))
 	g.startOnce.Do(func() { close(g.started) })
+	return nil
 }
 
 // Stop ends everything that Start began except the sinks. Requests may still be

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // start opens the store and begins to follow the files. The sinks have started.
@@ -25,7 +24,11 @@ func (w *Workspace) start() {
 	if err := w.Source.Watch(); err != nil {
 		w.Logger.Error("the definitions can't be watched: edits need a reload of Caddy", zap.Error(err))
 	}
-	w.definitionsChanged(w.Source.Snapshot(), w.Source.LastError())
+	snapshot, err := w.Source.Snapshot(), w.Source.LastError()
+	w.definitionsChanged(snapshot, err)
+	if err != nil {
+		w.serves(snapshot)
+	}
 	w.startKeys(ctx)
 	w.unavailable()
 	w.gateway.metrics.workspaces.add(w)
@@ -57,8 +60,12 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 	if err != nil {
 		m.reloads.WithLabelValues(w.Name, "error").Inc()
 		m.valid.WithLabelValues(w.Name).Set(0)
-		w.Logger.Error("the definitions on disk are invalid, the last good ones are served",
-			zap.String("revision", snapshot.Revision), zap.Error(visible.Error(err)))
+		if since := w.Source.State().Restored; !since.IsZero() {
+			w.logMistakes("the definitions on disk are invalid, those that were served before the start are served from the store", err,
+				zap.String("revision", snapshot.Revision), zap.Time("served_since", since))
+		} else {
+			w.logMistakes("the definitions on disk are invalid, the last good ones are served", err, zap.String("revision", snapshot.Revision))
+		}
 		return
 	}
 	m.reloads.WithLabelValues(w.Name, "ok").Inc()
@@ -73,9 +80,14 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 	for _, warning := range snapshot.Warnings {
 		w.Logger.Warn("the definitions have a warning", warningFields(warning)...)
 	}
+	w.serves(snapshot)
+}
+
+// serves is called with each snapshot when it begins to be served.
+func (w *Workspace) serves(snapshot *definition.Snapshot) {
 	w.checkProviders(snapshot)
 	w.unavailable()
-	w.recordVersions(snapshot)
+	w.recordServed(snapshot)
 }
 
 // warningFields returns a warning as fields: its place and its message.
@@ -110,16 +122,4 @@ func (w *Workspace) checkProviders(snapshot *definition.Snapshot) {
 		}
 	}
 	w.warned = missing
-}
-
-// recordVersions stores each definition's content, so that a trace leads to
-// exactly the definition that answered.
-func (w *Workspace) recordVersions(snapshot *definition.Snapshot) {
-	var versions []trace.Version
-	for d := range snapshot.All() {
-		versions = append(versions, trace.Version{
-			Workspace: w.Name, Kind: d.Kind, Key: d.Key, Version: d.Version, Content: d.Content(),
-		})
-	}
-	w.Store.Recorder.Versions(versions)
 }

@@ -31,6 +31,9 @@ type WorkspaceConfig struct {
 	Logger *zap.Logger
 
 	Source *definition.Source
+	// Strict makes a start with invalid definitions fail, where it would serve those
+	// that the store holds.
+	Strict bool
 	Store  *Store
 	Limits StoreLimits // of the store, while the workspace runs
 	Memory *Memory

@@ -12,9 +12,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// keptRevisions is how many revisions of a workspace are kept, those that were
+// maxRevisions is how many revisions of a workspace are kept, those that were
 // served last.
-const keptRevisions = 100
+const maxRevisions = 100
 
 const (
 	revisionSQL = `
@@ -54,7 +54,7 @@ func keepRevision(ctx context.Context, conn *sql.Conn, r *recorder.Revision) err
 	if _, err := conn.ExecContext(ctx, forgetArchivesSQL, r.Workspace, r.Directory, r.Revision); err != nil {
 		return err
 	}
-	_, err = conn.ExecContext(ctx, forgetRevisionsSQL, r.Workspace, keptRevisions)
+	_, err = conn.ExecContext(ctx, forgetRevisionsSQL, r.Workspace, maxRevisions)
 	return err
 }
 

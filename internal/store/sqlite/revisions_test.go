@@ -110,11 +110,11 @@ func TestRevisionsAreBounded(t *testing.T) {
 	}
 	defer s.Close()
 	commitRevisions(t, s, served("other", "/a", "old", 0))
-	for n := range keptRevisions + 3 {
+	for n := range maxRevisions + 3 {
 		commitRevisions(t, s, served("w", "/a", fmt.Sprint(n), n))
 	}
 	rows := keptSets(t, s)
-	if len(rows) != keptRevisions+1 || rows[0] != "other/a old*" || rows[1] != "w/a 3" || rows[len(rows)-1] != fmt.Sprintf("w/a %d*", keptRevisions+2) {
+	if len(rows) != maxRevisions+1 || rows[0] != "other/a old*" || rows[1] != "w/a 3" || rows[len(rows)-1] != fmt.Sprintf("w/a %d*", maxRevisions+2) {
 		t.Errorf("%d %v", len(rows), rows)
 	}
 	maintain := func(at time.Time) {
@@ -126,12 +126,12 @@ func TestRevisionsAreBounded(t *testing.T) {
 		}
 	}
 	maintain(epoch.Add((100 + 50) * time.Hour))
-	if rows := keptSets(t, s); len(rows) != keptRevisions+3-50+1 || rows[1] != "w/a 50" {
+	if rows := keptSets(t, s); len(rows) != maxRevisions+3-50+1 || rows[1] != "w/a 50" {
 		t.Errorf("%d %v", len(rows), rows)
 	}
 	// What is served stays, whatever its age.
 	maintain(epoch.Add(10_000 * time.Hour))
-	if diff := cmp.Diff([]string{"other/a old*", fmt.Sprintf("w/a %d*", keptRevisions+2)}, keptSets(t, s)); diff != "" {
+	if diff := cmp.Diff([]string{"other/a old*", fmt.Sprintf("w/a %d*", maxRevisions+2)}, keptSets(t, s)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+)
+
+// badNight is a gateway whose definitions a test spoils.
+type badNight struct {
+	*process
+	dir       string
+	caddyfile string
+}
+
+func newBadNight(t *testing.T) *badNight {
+	dir := t.TempDir()
+	n := &badNight{newProcess(t, dir), dir, filepath.Join(dir, "Caddyfile")}
+	n.configure("")
+	n.write("definitions/context.yaml", "fields:\n  plan: { type: string, values: [free, pro] }\n")
+	n.write("definitions/prompts/p.yaml", "provider: canned\nmodel: m\nmessages: [ { role: user, content: hello } ]\n")
+	n.serveText("one")
+	return n
+}
+
+// configure writes the Caddyfile, with a block of options for definitions.
+func (n *badNight) configure(block string) {
+	n.write("Caddyfile", fmt.Sprintf(`{
+	admin %s
+	cadenza {
+		definitions %s %s
+		store sqlite %s
+		api_key app {env.CADENZA_API_KEY}
+	}
+}
+%s {
+	cadenza
+}
+`, n.admin, filepath.Join(n.dir, "definitions"), block, n.store(), n.url))
+}
+
+func (n *badNight) store() string { return filepath.Join(n.dir, "cadenza.db") }
+
+func (n *badNight) write(name, text string) {
+	n.t.Helper()
+	path := filepath.Join(n.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// serveText writes the value that the gateway answers with.
+func (n *badNight) serveText(text string) {
+	n.write("definitions/remoteconfigs/c.yaml", "type: string\ndefault: "+text+"\n")
+}
+
+// answer returns the value that the gateway answers with.
+func (n *badNight) answer() string {
+	n.t.Helper()
+	status, _, body, err := post(context.Background(), http.DefaultClient, n.url+"/v1/remoteconfigs", `{"keys":["c"]}`)
+	if err != nil || status != http.StatusOK {
+		return fmt.Sprint(status, body, err)
+	}
+	_, value, _ := strings.Cut(body, `"value":"`)
+	value, _, _ = strings.Cut(value, `"`)
+	return value
+}
+
+// do runs a command of Caddy's to its end and returns its exit code with its
+// output.
+func (n *badNight) do(arguments ...string) (code int, output string) {
+	n.t.Helper()
+	other := &process{t: n.t, program: n.program, environ: n.environ}
+	other.run(append(arguments, "--config", n.caddyfile, "--adapter", "caddyfile")...)
+	<-other.exited
+	return other.command.ProcessState.ExitCode(), other.output.String()
+}
+
+// wantLog waits for a line of the log that holds all words.
+func (n *badNight) wantLog(words ...string) {
+	n.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		for line := range strings.Lines(n.output.String()) {
+			found := true
+			for _, word := range words {
+				found = found && strings.Contains(line, word)
+			}
+			if found {
+				return
+			}
+		}
+	}
+	n.t.Errorf("no line with %q:\n%s", words, n.output)
+}
+
+// TestBadNight checks that a gateway whose definitions are spoilt serves those that it
+// served before: over an edit, a reload, a crash and a start.
+func TestBadNight(t *testing.T) {
+	n := newBadNight(t)
+	n.startWith(n.caddyfile)
+	n.serveText("two")
+	for deadline := time.Now().Add(10 * time.Second); n.answer() != "two" && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	}
+	n.waitStored()
+	n.kill()
+
+	n.write("definitions/remoteconfigs/c.yaml", "type: strin\ndefault: three\n")
+	if code, output := n.do("validate"); code == 0 || !strings.Contains(output, "c.yaml:1:7: ") {
+		t.Errorf("validate: %d %s", code, output)
+	}
+	n.startWith(n.caddyfile)
+	if got := n.answer(); got != "two" {
+		t.Errorf("after the crash: %s", got)
+	}
+	n.wantLog(`"level":"error"`, "are served from the store", `"mistakes":1`)
+	n.wantLog(`"level":"error"`, `remoteconfigs/c.yaml","line":1,"column":7,"mistake":"type must be one of`)
+	// Caddy is not asked for an unchanged configuration, and is with --force.
+	for _, arguments := range [][]string{{"reload"}, {"reload", "--force"}} {
+		if code, output := n.do(arguments...); code == 0 || !strings.Contains(output, "c.yaml:1:7: ") {
+			t.Errorf("%s: %d %s", arguments, code, output)
+		}
+	}
+	if status, body := n.load("must-revalidate"); status != http.StatusBadRequest || !strings.Contains(body, "c.yaml:1:7: ") {
+		t.Errorf("load: %d %s", status, body)
+	}
+	if got := n.answer(); got != "two" {
+		t.Errorf("after the reload: %s", got)
+	}
+	// It is still the one that a second start serves.
+	n.kill()
+	n.startWith(n.caddyfile)
+	if got := n.answer(); got != "two" {
+		t.Errorf("after the second crash: %s", got)
+	}
+	n.serveText("three")
+	if code, output := n.do("reload", "--force"); code != 0 {
+		t.Errorf("reload: %d %s", code, output)
+	}
+	if got := n.answer(); got != "three" {
+		t.Errorf("mended: %s", got)
+	}
+	n.waitStored()
+	n.kill()
+
+	// An empty directory, such as that of a volume that is not mounted.
+	definitions := filepath.Join(n.dir, "definitions")
+	if err := os.Rename(definitions, definitions+".away"); err != nil {
+		t.Fatal(err)
+	}
+	for _, prepare := range []func(){func() {}, func() {
+		if err := os.Mkdir(definitions, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}} {
+		prepare()
+		n.startWith(n.caddyfile)
+		if got := n.answer(); got != "three" {
+			t.Errorf("without definitions: %s", got)
+		}
+		n.wantLog(`"level":"error"`, "are served from the store")
+		n.kill()
+	}
+	n.wantLog(".cadenza-allow-empty", "the only prompt and the only remote configuration would be gone")
+	n.write("definitions/.cadenza-allow-empty", "")
+	n.startWith(n.caddyfile)
+	if got := n.answer(); !strings.Contains(got, "404") {
+		t.Errorf("emptied on purpose: %s", got)
+	}
+	n.kill()
+}
+
+// TestStartWithoutALastGoodSet checks that invalid definitions fail a start where
+// nothing can be served in their place, or where they are to.
+func TestStartWithoutALastGoodSet(t *testing.T) {
+	n := newBadNight(t)
+	n.startWith(n.caddyfile)
+	n.waitStored()
+	n.kill()
+	n.serveText("[") // no YAML
+	refused := func(what string) {
+		t.Helper()
+		code, output := n.do("run")
+		if code == 0 || !strings.Contains(output, "c.yaml:") {
+			t.Errorf("%s: %d %s", what, code, output)
+		}
+	}
+	n.configure("{\n strict\n }")
+	refused("strict")
+	n.configure("")
+	n.startWith(n.caddyfile)
+	if got := n.answer(); got != "one" {
+		t.Errorf("not strict: %s", got)
+	}
+	n.kill()
+
+	// A store that an earlier version made has no table of them.
+	n.exec("DROP TABLE revisions")
+	n.exec("PRAGMA user_version = 9")
+	refused("an earlier version's store")
+	if err := os.WriteFile(n.store(), []byte("not a database, but of some length"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("a damaged store")
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.RemoveAll(n.store() + suffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused("no store")
+	if _, err := os.Stat(n.store()); err == nil {
+		t.Error("a start that failed has made a store")
+	}
+	// What another directory held is not what this one did.
+	n.serveText("two")
+	n.startWith(n.caddyfile)
+	n.waitStored()
+	n.kill()
+	n.write("others/remoteconfigs/c.yaml", "type: strin\ndefault: x\n")
+	text, err := os.ReadFile(n.caddyfile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.write("Caddyfile", strings.Replace(string(text), filepath.Join(n.dir, "definitions"), filepath.Join(n.dir, "others"), 1))
+	refused("another directory")
+}
+
+// load posts the Caddyfile to the admin API.
+func (n *badNight) load(cacheControl string) (status int, body string) {
+	n.t.Helper()
+	file, err := os.Open(n.caddyfile)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer file.Close()
+	request, err := http.NewRequest(http.MethodPost, "http://"+n.admin+"/load", file)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "text/caddyfile")
+	request.Header.Set("Cache-Control", cacheControl)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// exec changes the store of a gateway that has ended.
+func (n *badNight) exec(statement string) {
+	n.t.Helper()
+	db, err := sql.Open("sqlite", n.store())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(statement); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// waitStored waits until the store has the set that is served.
+func (n *badNight) waitStored() {
+	n.t.Helper()
+	_, header, _, err := post(context.Background(), http.DefaultClient, n.url+"/v1/remoteconfigs", `{"keys":["c"]}`)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	store, err := sqlite.OpenReader(context.Background(), n.store())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer store.Close()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		last, err := store.ServedLast(context.Background(), "default", filepath.Join(n.dir, "definitions"))
+		if err == nil && last.Revision == header.Get("Cadenza-Revision") {
+			return
+		}
+	}
+	n.t.Fatal("the set that is served is not stored")
+}
