@@ -156,9 +156,8 @@ func TestKeysFileThatIsRefused(t *testing.T) {
 	if status(inline) != http.StatusUnauthorized {
 		t.Error("a key of the configuration outlives its revocation")
 	}
-	if !g.keysValid("refusing", 1) {
-		t.Error("a file that revokes all keys is not valid")
-	}
+	eventually(t, "the metric says so", func() bool { return g.keysValid("refusing", 0) })
+	eventually(t, "it is reported", g.said(`"the keys file has no usable key, those of its last list that it does not revoke stay valid"`))
 	// A gateway that starts with it refuses all callers, and starts.
 	g.site(config, observed)
 	if status(inline) != http.StatusUnauthorized {

@@ -185,4 +185,5 @@ func (w *Workspace) keysFail(message string) {
 		c.Since = last.Since
 	}
 	w.Memory.badKeys.Store(c)
+	w.gateway.metrics.keysValid.WithLabelValues(w.Name).Set(0)
 }

@@ -77,7 +77,7 @@ func (closedSink) Close() error                                   { return nil }
 func sound() map[string]string {
 	files := maps.Clone(workspace)
 	for name, content := range files {
-		files[name] = strings.ReplaceAll(content, "provider: fake", "provider: canned")
+		files[name] = strings.ReplaceAll(content, "provider: fake", "provider: canned\n    extra: { echo: true }")
 	}
 	return files
 }

@@ -34,6 +34,11 @@ type principal struct {
 	revoked   bool
 }
 
+// validAt reports whether the key is neither revoked nor expired.
+func (p *principal) validAt(now time.Time) bool {
+	return !p.revoked && (p.notAfter.IsZero() || !now.After(p.notAfter))
+}
+
 // keyring holds the keys of all workspaces. Lookups take no lock; a change
 // replaces the whole map.
 //
@@ -54,14 +59,30 @@ type keyring struct {
 // heldKeys are the keys of one workspace.
 type heldKeys struct {
 	keys []*principal
+	file []*principal      // of keys, those of the keys file
 	has  map[digest]string // their names
 	// claims are the names of all keys that the workspace lists, also of those that
 	// were refused. No other workspace gets one of them by an edit of its own file.
 	claims map[digest]string
 }
 
-// errNoUsableKey refuses a keys file in which no key can be used.
-var errNoUsableKey = errors.New("it has no usable key")
+// usable counts the keys of the file that callers may use now.
+func (h *heldKeys) usable(now time.Time) int {
+	n := 0
+	for _, p := range h.file {
+		if p.validAt(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// errNoUsableKey refuses a keys file in which no key can be used, and errNoneLeft
+// says that of one that was taken, at a start or before its last key expired.
+var (
+	errNoUsableKey = errors.New("it has no usable key: all are revoked, expired or refused")
+	errNoneLeft    = errors.New("it has no usable key left: all are revoked, expired or refused")
+)
 
 // begin takes the keys of all workspaces, and returns why keys of files are
 // refused. It fails if the configuration itself gives two workspaces the same key.
@@ -105,17 +126,58 @@ func (k *keyring) begin(workspaces map[string]*Workspace) (map[*Workspace][]stri
 }
 
 // update takes the keys that a workspace's file lists now, and returns why some of
-// them are refused. A list without a usable key is refused as a whole.
-func (k *keyring) update(w *Workspace, listed []fileKey) ([]string, error) {
+// them are refused, and what is in use from now on. A list without a usable key
+// replaces none: those of the last list that it does not mention stay in use, and
+// errNoUsableKey is returned. What it says of keys by their digests holds all the
+// same: a key that it revokes or lets expire is valid no longer, the last one
+// included.
+//
+//	the last list   the file now      in use
+//	a, b            a                 a
+//	a, b            a (revoked)       a (revoked), b
+//	a               a (revoked)       a (revoked)
+func (k *keyring) update(w *Workspace, listed []fileKey, now time.Time) (problems []string, inUse []fileKey, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	held, problems := k.resolve(w, listed)
-	if len(problems) == len(listed) {
-		return problems, errNoUsableKey
+	inUse = listed
+	if held.usable(now) == 0 {
+		err, inUse = errNoUsableKey, k.kept(w, held, listed)
+		held, _ = k.resolve(w, inUse)
 	}
 	k.held[w] = held
 	k.swap()
-	return problems, nil
+	return problems, inUse, err
+}
+
+// kept returns the keys that stay in use beside a list without a usable key, and the
+// entries of that list which revoke keys or let them expire. next is what the list
+// alone leads to.
+func (k *keyring) kept(w *Workspace, next *heldKeys, listed []fileKey) []fileKey {
+	ended := make(map[digest]bool)
+	for _, p := range next.file {
+		ended[p.digest] = true
+	}
+	var kept []fileKey
+	for _, key := range listed {
+		if key.revoked || ended[key.digest] {
+			ended[key.digest] = true
+			kept = append(kept, key)
+		}
+	}
+	for _, p := range k.held[w].file {
+		if !ended[p.digest] {
+			kept = append(kept, fileKey{p.name, p.digest, p.notAfter, p.revoked})
+		}
+	}
+	return kept
+}
+
+// usable counts the keys of a workspace's file that callers may use now.
+func (k *keyring) usable(w *Workspace, now time.Time) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.held[w].usable(now)
 }
 
 func (k *keyring) swap() {
@@ -180,13 +242,13 @@ func (k *keyring) resolve(w *Workspace, listed []fileKey) (*heldKeys, []string) 
 		case key.revoked:
 			entries[key.digest] = true
 			if _, inline := held.has[key.digest]; !inline {
-				held.add(&principal{digest: key.digest, name: key.name, workspace: w, revoked: true})
+				held.addListed(&principal{digest: key.digest, name: key.name, workspace: w, revoked: true})
 			}
 		case names[key.name]:
 			refuse(key, "has the name of another key")
 		default:
 			entries[key.digest], names[key.name] = true, true
-			held.add(&principal{digest: key.digest, name: key.name, workspace: w, notAfter: key.notAfter})
+			held.addListed(&principal{digest: key.digest, name: key.name, workspace: w, notAfter: key.notAfter})
 		}
 	}
 	return held, problems
@@ -195,6 +257,12 @@ func (k *keyring) resolve(w *Workspace, listed []fileKey) (*heldKeys, []string) 
 func (h *heldKeys) add(p *principal) {
 	h.keys = append(h.keys, p)
 	h.has[p.digest] = p.name
+}
+
+// addListed adds a key of the keys file.
+func (h *heldKeys) addListed(p *principal) {
+	h.add(p)
+	h.file = append(h.file, p)
 }
 
 // knownFirst returns the entries with those of keys that the workspace already has
@@ -248,7 +316,7 @@ func (k *keyring) find(key string) *principal {
 // wire.BearerToken returns it, or nil.
 func (k *keyring) authenticate(key string, now time.Time) *principal {
 	p := k.find(key)
-	if p == nil || p.revoked || !p.notAfter.IsZero() && now.After(p.notAfter) {
+	if p == nil || !p.validAt(now) {
 		return nil
 	}
 	return p

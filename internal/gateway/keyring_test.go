@@ -63,11 +63,11 @@ func (r *testRing) reload(t *testing.T) []string {
 
 // edit has a workspace's file list other keys.
 func (r *testRing) edit(name string, listed ...fileKey) []string {
-	problems, err := r.update(r.workspaces[name], listed)
+	problems, inUse, err := r.update(r.workspaces[name], listed, time.Now())
+	r.workspaces[name].listed = inUse
 	if err != nil {
 		return append(problems, err.Error())
 	}
-	r.workspaces[name].listed = listed
 	return problems
 }
 
@@ -194,10 +194,51 @@ func TestKeyringEdits(t *testing.T) {
 	// A name that is taken is not taken over.
 	checkRefused(t, "a new key of an old name", r.edit("a", entry("own", "test-key-five-0005"), entry("own", key1)), "has the name of another key")
 	r.check(t, "a new key of an old name", map[string]string{key1: "a/own", "test-key-five-0005": ""})
-	checkRefused(t, "all revoked", r.edit("a", entry("-own", key1)))
+	checkRefused(t, "all revoked", r.edit("a", entry("-own", key1)), errNoUsableKey.Error())
 	r.check(t, "all revoked", map[string]string{key1: ""})
 	if !r.contains([]byte(key1)) {
 		t.Error("a revoked key is no key to the redactor")
+	}
+}
+
+// TestListWithoutAUsableKey checks that it takes no key away that it does not name, and
+// that revocations hold whatever is beside them.
+func TestListWithoutAUsableKey(t *testing.T) {
+	expired := func(name, key string) fileKey {
+		e := entry(name, key)
+		e.notAfter = time.Now().Add(-time.Minute)
+		return e
+	}
+	for _, test := range []struct {
+		name string
+		now  []fileKey
+		want map[string]string
+	}{
+		{"nothing", nil, map[string]string{key1: "a/one", key2: "a/two", key3: "a/inline"}},
+		{"one revoked", []fileKey{entry("-one", key1)}, map[string]string{key1: "", key2: "a/two", key3: "a/inline"}},
+		{"one revoked under another name", []fileKey{entry("-leaked", key1)}, map[string]string{key1: "", key2: "a/two"}},
+		{"one expired", []fileKey{expired("one", key1)}, map[string]string{key1: "", key2: "a/two"}},
+		{"both ended", []fileKey{expired("one", key1), entry("-two", key2)}, map[string]string{key1: "", key2: "", key3: "a/inline"}},
+		{"one of the configuration revoked", []fileKey{entry("-inline", key3)}, map[string]string{key1: "a/one", key2: "a/two", key3: ""}},
+		{"one of another workspace", []fileKey{entry("-stolen", "test-key-of-b-0001"), entry("mine", "test-key-of-b-0001")},
+			map[string]string{key1: "a/one", "test-key-of-b-0001": "b/theirs"}},
+		{"another key that has expired", []fileKey{expired("two", "test-key-four-0004")}, map[string]string{key1: "a/one", key2: "a/two", "test-key-four-0004": ""}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := ring(map[string][]fileKey{"a": {entry("one", key1), entry("two", key2)}, "b": {entry("theirs", "test-key-of-b-0001")}}, map[string][]string{"a": {"inline=" + key3}})
+			checkRefused(t, "start", r.reload(t))
+			for _, step := range []string{"the edit", "the same once more"} {
+				if got := r.edit("a", test.now...); len(got) == 0 || got[len(got)-1] != errNoUsableKey.Error() {
+					t.Errorf("%s: %q", step, got)
+				}
+				r.check(t, step, test.want)
+			}
+			r.reload(t)
+			r.check(t, "a reload", test.want)
+			// With a usable key a list counts as it is.
+			checkRefused(t, "mended", r.edit("a", entry("three", "test-key-five-0005")))
+			r.check(t, "mended", map[string]string{key1: "", key2: "", "test-key-five-0005": "a/three"})
+		})
 	}
 }
 

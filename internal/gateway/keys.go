@@ -128,40 +128,55 @@ func (w *Workspace) followKeys(ctx context.Context) {
 
 func (w *Workspace) checkKeys() {
 	listed, changed, err := w.fileKeys.read()
+	now := time.Now()
 	if !changed {
+		// Keys expire without a change of their file.
+		if w.Memory.badKeys.Load() == nil && w.gateway.keys.usable(w, now) == 0 {
+			w.keysFailed("the keys file has no usable key", errNoneLeft)
+		}
 		return
-	}
-	var problems []string
-	if err == nil {
-		problems, err = w.gateway.keys.update(w, listed)
-		w.reportKeys(problems)
 	}
 	if err != nil {
-		w.gateway.metrics.keysValid.WithLabelValues(w.Name).Set(0)
-		w.keysFail(firstMistake(err))
-		w.Logger.Error("the keys file can't be used, its last keys stay valid", zap.String("file", w.fileKeys.path), zap.Error(visible.Error(err)))
+		w.keysFailed("the keys file can't be used, its last keys stay valid", err)
 		return
 	}
-	w.keysTaken(listed, problems)
+	problems, inUse, err := w.gateway.keys.update(w, listed, now)
+	w.reportKeys(problems)
+	if err != nil {
+		w.rememberKeys(inUse)
+		w.keysFailed("the keys file has no usable key, those of its last list that it does not revoke stay valid", err,
+			zap.Int("valid", w.gateway.keys.usable(w, now)))
+		return
+	}
+	w.keysTaken(inUse, problems)
 	w.Logger.Info("keys loaded", zap.String("file", w.fileKeys.path), zap.Int("keys", len(listed)-len(problems)))
+}
+
+// keysFailed notes and logs why the keys file is not what callers are judged by.
+func (w *Workspace) keysFailed(message string, err error, fields ...zap.Field) {
+	w.keysFail(firstMistake(err))
+	w.Logger.Error(message, append(fields, zap.String("file", w.fileKeys.path), zap.Error(visible.Error(err)))...)
 }
 
 // keysTaken remembers the keys that are in use. problems are why some of them were
 // refused.
 func (w *Workspace) keysTaken(listed []fileKey, problems []string) {
+	w.rememberKeys(listed)
+	if len(problems) > 0 {
+		w.keysFail("refused: " + strings.Join(problems[:min(len(problems), maxKeyProblems)], "; "))
+		return
+	}
+	w.Memory.badKeys.Store(nil)
+	w.gateway.metrics.keysValid.WithLabelValues(w.Name).Set(1)
+}
+
+// rememberKeys keeps the keys that are in use for the next configuration.
+func (w *Workspace) rememberKeys(listed []fileKey) {
 	last := &lastKeys{listed: listed, has: w.gateway.keys.has(w)}
 	if w.fileKeys != nil {
 		last.path = w.fileKeys.path
 	}
 	w.Memory.keys.Store(last)
-	valid := 1.0
-	if len(problems) == 0 {
-		w.Memory.badKeys.Store(nil)
-	} else {
-		valid = 0
-		w.keysFail("refused: " + strings.Join(problems[:min(len(problems), maxKeyProblems)], "; "))
-	}
-	w.gateway.metrics.keysValid.WithLabelValues(w.Name).Set(valid)
 }
 
 // reportKeys logs why keys of the file are refused.

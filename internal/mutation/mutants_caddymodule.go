@@ -354,15 +354,15 @@ func init() {
 
 		// Keys.
 		mutant{
-			ID: "expired-key", In: "keyring.authenticate",
+			ID: "expired-key", In: "principal.validAt",
 			What: "an expired key stays valid",
-			Old:  "!p.notAfter.IsZero() && now.After(p.notAfter)", New: "false",
+			Old:  "(p.notAfter.IsZero() || !now.After(p.notAfter))", New: "true",
 			Run: "TestKeysFileIsFollowed", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "revoked-key", In: "keyring.authenticate",
+			ID: "revoked-key", In: "principal.validAt",
 			What: "a revoked key stays valid",
-			Old:  "p.revoked || ", New: "",
+			Old:  "!p.revoked && ", New: "",
 			Run: "TestKeyringStarts",
 		},
 		mutant{
@@ -374,8 +374,14 @@ func init() {
 		mutant{
 			ID: "keys-all-refused", In: "keyring.update",
 			What: "a file of which nothing can be used takes the last keys away",
-			Old:  "len(problems) == len(listed)", New: "false",
-			Run: "TestKeyringEdits",
+			Old:  "held.usable(now) == 0", New: "false",
+			Run: "TestListWithoutAUsableKey",
+		},
+		mutant{
+			ID: "keys-revoked-in-vain", In: "keyring.kept",
+			What: "a revoked key stays valid where its file has no other",
+			Old:  "key.revoked || ended[key.digest]", New: "false",
+			Run: "TestListWithoutAUsableKey",
 		},
 		mutant{
 			ID: "key-of-two-workspaces", In: "keyring.rival",
