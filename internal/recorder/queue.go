@@ -68,6 +68,7 @@ type queue struct {
 	// revisions wait beside the ceilings, the newest of each directory: they must not
 	// be dropped, and a workspace has one directory.
 	revisions []*Revision
+	served    []*Revision // those of the workspaces that joined, for a store that takes another's place
 	shares    shares
 
 	pushed  uint64 // records that came

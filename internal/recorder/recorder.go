@@ -396,7 +396,8 @@ func (r *Recorder) Versions(versions []trace.Version) {
 
 // Revision records in the background that a set of definitions is served. It keeps
 // served, which must not change after the call. Of those that wait for the store, the
-// newest of each workspace and directory is stored.
+// newest of each workspace and directory is stored. A store that takes another's place
+// gets it too, until the workspace leaves.
 func (r *Recorder) Revision(served *Revision) {
 	q := &r.queue
 	q.mu.Lock()
@@ -405,6 +406,7 @@ func (r *Recorder) Revision(served *Revision) {
 	}
 	if !q.closing {
 		q.revisions = append(slices.DeleteFunc(q.revisions, same), served)
+		q.served = append(slices.DeleteFunc(q.served, same), served)
 	}
 	q.mu.Unlock()
 	r.signal()

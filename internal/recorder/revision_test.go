@@ -58,6 +58,35 @@ func TestRevisions(t *testing.T) {
 	})
 }
 
+// TestRevisionsOfAReplacedStore checks that a store which takes another's place gets
+// what is served, and nothing of workspaces that have left.
+func TestRevisionsOfAReplacedStore(t *testing.T) {
+	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
+		for _, workspace := range []string{"w", "w", "other"} {
+			r.Join(workspace)
+		}
+		open(t, r)
+		left := revision("/a", "0")
+		left.Workspace = "other"
+		for _, served := range []*Revision{left, revision("/a", "1"), revision("/a", "2")} {
+			r.Revision(served)
+			settle(time.Second)
+		}
+		r.Leave("other")
+		r.Leave("w") // of an earlier configuration
+		fail := replacedOnce()
+		s.set(func(s *memStore) {
+			s.fail = func(*Batch) error { return fail() }
+			s.revisions = nil
+		})
+		r.Revision(revision("/b", "3"))
+		settle(time.Minute)
+		if diff := cmp.Diff([]string{"w/b 3*", "w/a 2*", "w/b 3*"}, s.revisions); diff != "" || s.opened != 2 {
+			t.Error(s.opened, diff)
+		}
+	})
+}
+
 // TestRevisionOfAStoreThatNeverOpens checks that it is counted as lost.
 func TestRevisionOfAStoreThatNeverOpens(t *testing.T) {
 	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {

@@ -1,5 +1,7 @@
 package recorder
 
+import "slices"
+
 // resource is something that the queue bounds.
 type resource uint8
 
@@ -134,5 +136,9 @@ func (r *Recorder) Join(workspace string) {
 func (r *Recorder) Leave(workspace string) {
 	r.queue.mu.Lock()
 	defer r.queue.mu.Unlock()
-	r.queue.shares.leave(workspace)
+	q := &r.queue
+	q.shares.leave(workspace)
+	if of := q.shares.of[workspace]; of == nil || of.joins == 0 {
+		q.served = slices.DeleteFunc(q.served, func(served *Revision) bool { return served.Workspace == workspace })
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 )
 
@@ -30,6 +31,7 @@ type writer struct {
 	durable  []*waitingDurable
 	failures int             // in a row
 	replaced bool            // another store follows, and metrics and replies wait for it
+	reopened bool            // a store was open before
 	broken   <-chan struct{} // of the store that is open
 	flushAt  time.Time       // when the waiting records must be written
 	timer    *time.Timer
@@ -102,6 +104,7 @@ func (w *writer) openStore() Store {
 		store, err := w.tryOpen()
 		if err == nil {
 			w.setState(Available, nil)
+			w.keepServed()
 			return store
 		}
 		w.replaced = false
@@ -112,6 +115,20 @@ func (w *writer) openStore() Store {
 		}
 		w.pause(pause)
 	}
+}
+
+// keepServed has the revisions that are served stored again where this is not the
+// first store: it may be a new one, in the place of one that was damaged or deleted.
+func (w *writer) keepServed() {
+	q := &w.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, served := range q.served {
+		if w.reopened && !slices.Contains(q.revisions, served) {
+			q.revisions = append(q.revisions, served)
+		}
+	}
+	w.reopened = true
 }
 
 func (w *writer) tryOpen() (Store, error) {
