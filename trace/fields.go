@@ -121,6 +121,7 @@ var attemptFields = named([]Field[Attempt]{
 	{Name: "model", At: func(a *Attempt) any { return &a.Model }},
 	{Name: "status", At: func(a *Attempt) any { return &a.Status }},
 	{Name: "code", At: func(a *Attempt) any { return &a.Code }},
+	{Name: "error", At: func(a *Attempt) any { return &a.Error }},
 	{Name: "latency_ms", Required: true, At: func(a *Attempt) any { return &a.Latency }},
 	{Name: "started_ms", At: func(a *Attempt) any { return &a.Started }},
 	{Name: "wait_ms", At: func(a *Attempt) any { return &a.Wait }},

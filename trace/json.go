@@ -20,8 +20,8 @@ import (
 //	provider, model, status, code, finish_reason, latency_ms, first_token_ms,
 //	usage {prompt_tokens, completion_tokens, total_tokens},
 //	cost_usd, cached, notes [text],
-//	attempts [{provider, model, status, code, latency_ms, started_ms, wait_ms,
-//	  first_token_ms, prompt_tokens, completion_tokens, estimated, hedge}],
+//	attempts [{provider, model, status, code, error, latency_ms, started_ms,
+//	  wait_ms, first_token_ms, prompt_tokens, completion_tokens, estimated, hedge}],
 //	metadata, context, variables, messages, response (text), tool_calls
 //
 // Durations are numbers of milliseconds with microseconds as their fraction. A

@@ -25,7 +25,7 @@ func completeRecord() *Record {
 		Attempts: []Attempt{
 			{Provider: "groq"},
 			{
-				Provider: "openai", Model: "gpt", Status: 500, Code: "server", Latency: 3*time.Millisecond + 999, Started: time.Microsecond,
+				Provider: "openai", Model: "gpt", Status: 500, Code: "server", Error: "died\n", Latency: 3*time.Millisecond + 999, Started: time.Microsecond,
 				Wait: 1500 * time.Microsecond, FirstToken: 20 * time.Microsecond, PromptTokens: 1, CompletionTokens: 2, Estimated: true, Hedge: true,
 			},
 		},
@@ -53,7 +53,7 @@ func TestRecordJSON(t *testing.T) {
 			`"variant":"nl","provider":"openai","model":"gpt","status":502,"code":"upstream_error","finish_reason":"length","latency_ms":1234.567,"first_token_ms":0.5,` +
 			`"usage":{"prompt_tokens":10,"completion_tokens":0,"total_tokens":10},"cost_usd":1e-07,"cached":true,` +
 			`"notes":["a \"note\"\n","\u0000\u007f` + "\uFFFD" + `"],` +
-			`"attempts":[{"provider":"groq","latency_ms":0},{"provider":"openai","model":"gpt","status":500,"code":"server","latency_ms":3,` +
+			`"attempts":[{"provider":"groq","latency_ms":0},{"provider":"openai","model":"gpt","status":500,"code":"server","error":"died\n","latency_ms":3,` +
 			`"started_ms":0.001,"wait_ms":1.5,"first_token_ms":0.02,"prompt_tokens":1,"completion_tokens":2,"estimated":true,"hedge":true}],` +
 			`"metadata":{"a":"\n"},"context":{"b":"é"},"variables":{},"messages":[{"role":"user"}],"response":"hello\u0000` + "\uFFFD" + `\u2028",` +
 			`"tool_calls":[1]}`},

@@ -113,6 +113,7 @@ type Attempt struct {
 	Model    string        `json:"model,omitempty"`
 	Status   int           `json:"status,omitempty"` // HTTP status of the provider; 0: none came
 	Code     string        `json:"code,omitempty"`   // class of its failure; empty on success
+	Error    string        `json:"error,omitempty"`  // the failure in words: one line of at most 500 bytes, without secrets
 	Latency  time.Duration `json:"latency_ns"`       // until it ended or failed
 
 	Started    time.Duration `json:"started_ns,omitempty"`     // from the start of the call
@@ -184,7 +185,10 @@ const recordOverhead = 512
 // Size returns about what the record takes in memory, in bytes, without what it
 // shares with others. Model counts, since an upstream may send any text for it.
 func (r *Record) Size() int {
-	size := recordOverhead + len(r.Model) + 96*len(r.Attempts)
+	size := recordOverhead + len(r.Model) + 112*len(r.Attempts)
+	for i := range r.Attempts {
+		size += len(r.Attempts[i].Error)
+	}
 	for i := range buffers {
 		size += len(*buffers[i].bytes(r))
 	}

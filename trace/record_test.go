@@ -7,6 +7,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
+func TestSizeCountsFailures(t *testing.T) {
+	r := &Record{Attempts: []Attempt{{}, {}}}
+	before := r.Size()
+	if r.Attempts[1].Error = "a failure"; r.Size() != before+len("a failure") {
+		t.Errorf("%d, and %d without the text", r.Size(), before)
+	}
+}
+
 func TestReleasedRecordsAreEmpty(t *testing.T) {
 	r := AcquireRecord()
 	*r = Record{

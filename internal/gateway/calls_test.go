@@ -214,7 +214,7 @@ func TestFallbackTakesOverFromAFullHost(t *testing.T) {
 	}
 	eventually(t, "the trace names what was skipped", func() bool {
 		r, ok := g.trace("data/cadenza.db", a.header.Get("Cadenza-Trace-Id"))
-		return ok && len(r.Notes) == 1 && strings.Contains(r.Notes[0], "skipped fake: as many calls as may be")
+		return ok && len(r.Notes) == 1 && strings.Contains(r.Notes[0], "skipped fake/small: as many calls as may be")
 	})
 }
 

@@ -15,7 +15,7 @@ type workspaceCollector struct {
 	mu      sync.Mutex
 	running map[string][]*Workspace // by name, the newest last; two during a reload
 
-	degraded, definitions *prometheus.Desc
+	degraded, definitions, leftAlone *prometheus.Desc
 }
 
 func newWorkspaceCollector() *workspaceCollector {
@@ -24,6 +24,8 @@ func newWorkspaceCollector() *workspaceCollector {
 		degraded: prometheus.NewDesc("cadenza_degraded",
 			"What is degraded, by the number of its subjects, such as targets that are left alone.", []string{"workspace", "condition"}, nil),
 		definitions: prometheus.NewDesc("cadenza_definitions", "Definitions that are served.", []string{"workspace", "kind"}, nil),
+		leftAlone: prometheus.NewDesc("cadenza_target_left_alone",
+			"1 where a target of the definitions is left alone, or was and has not answered since.", []string{"workspace", "provider", "model"}, nil),
 	}
 }
 
@@ -46,6 +48,7 @@ func (c *workspaceCollector) remove(w *Workspace) {
 func (c *workspaceCollector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- c.degraded
 	descs <- c.definitions
+	descs <- c.leftAlone
 }
 
 // Collect looks at the workspaces.
@@ -67,6 +70,13 @@ func (c *workspaceCollector) Collect(out chan<- prometheus.Metric) {
 			trace.KindPrompt: len(snapshot.Prompts), trace.KindEndpoint: len(snapshot.Endpoints), trace.KindRemoteConfig: len(snapshot.RemoteConfigs),
 		} {
 			out <- prometheus.MustNewConstMetric(c.definitions, prometheus.GaugeValue, float64(count), name, kind.String())
+		}
+		for _, t := range w.Targets() {
+			value := 0.0
+			if t.Down {
+				value = 1
+			}
+			out <- prometheus.MustNewConstMetric(c.leftAlone, prometheus.GaugeValue, value, name, t.Provider, t.Model)
 		}
 	}
 }

@@ -102,6 +102,8 @@ func (c *call) endpoint() outcome {
 			Policy:    policyOf(endpoint),
 			InFlight:  &c.gateway.process.calls,
 			HostLimit: c.workspace.InFlight.Host,
+			Terse:     policy == definition.LogNone,
+			Changed:   c.workspace.targetChanged,
 		},
 	}
 	c.setHeaders(record.ID.String())
@@ -385,8 +387,12 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 			i.workspace.Logger.Error("a provider goes on with a call that has ended",
 				zap.String("provider", a.Provider), zap.String("model", a.Model), zap.String("trace_id", i.info.traceID[0]))
 		}
+		if i.policy != definition.LogNone {
+			a.Error = i.errorOf(&a)
+		}
 		record.Attempts = append(record.Attempts, a.Attempt)
 	}
+	i.countTargets(&result)
 	record.Cost = i.workspace.cost(record.Attempts)
 	for _, skipped := range result.Skipped {
 		if errors.Is(skipped.Reason, invoke.ErrHostFull) {
@@ -398,7 +404,7 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 		return
 	}
 	for _, skipped := range result.Skipped {
-		record.Notes = append(record.Notes, "skipped "+i.request.Targets[skipped.Target].Name+": "+skipped.Reason.Error())
+		record.Notes = append(record.Notes, "skipped "+i.request.Targets[skipped.Target].String()+": "+skipped.Reason.Error())
 	}
 	if result.Served >= 0 && len(result.LeftOut) > 0 {
 		record.Notes = append(record.Notes, i.request.Targets[result.Served].Name+" has no "+strings.Join(result.LeftOut, ", ")+": left out")

@@ -220,8 +220,9 @@ func TestFieldsOfAnEndpointAreWired(t *testing.T) {
 	for field := range fieldsOf(reflect.TypeFor[invoke.Call]()) {
 		// The messages and the way of the answer are the request's, and the
 		// ceilings of calls in flight the workspace's: see
-		// TestCeilingsOfCallsInFlight.
-		if !slices.Contains([]string{"Policy", "Targets", "Messages", "Stream", "Committed", "InFlight", "HostLimit"}, field.Name) {
+		// TestCeilingsOfCallsInFlight. TestFailuresBehindAFallbackAreKept and
+		// TestTargets see what is kept of failures.
+		if !slices.Contains([]string{"Policy", "Targets", "Messages", "Stream", "Committed", "InFlight", "HostLimit", "Terse", "Changed"}, field.Name) {
 			t.Errorf("nothing here sees what decides on invoke.Call.%s", field.Name)
 		}
 	}

@@ -14,6 +14,9 @@ type metrics struct {
 	unknownKeys *prometheus.CounterVec
 	attempts    *prometheus.CounterVec
 	abandoned   *prometheus.CounterVec
+	fallbacks   *prometheus.CounterVec
+	skips       *prometheus.CounterVec
+	leftAlone   *prometheus.CounterVec
 	firstToken  *prometheus.HistogramVec
 	streams     *prometheus.GaugeVec
 	inFlight    *prometheus.GaugeVec
@@ -60,6 +63,18 @@ func newMetrics() *metrics {
 			Name: "cadenza_upstream_abandoned_total",
 			Help: "Calls that a provider went on with after their end.",
 		}, []string{"workspace", "provider"}),
+		fallbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cadenza_upstream_fallbacks_total",
+			Help: "Answers of a target after another had failed or was skipped, by the provider that answered.",
+		}, []string{"workspace", "provider"}),
+		skips: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cadenza_upstream_skips_total",
+			Help: "Targets that calls skipped, by the reason.",
+		}, []string{"workspace", "provider", "reason"}),
+		leftAlone: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cadenza_targets_left_alone_total",
+			Help: "How often a target began to be left alone: by its breaker (ejected), or because of a limit, key, account or model (cooling).",
+		}, []string{"workspace", "provider", "state"}),
 		firstToken: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "cadenza_first_token_seconds",
 			Help:    "Time from a request's arrival to the first content of a streamed answer.",
@@ -116,7 +131,7 @@ func newMetrics() *metrics {
 func (p *Process) Collectors() []prometheus.Collector {
 	m := p.metrics
 	return []prometheus.Collector{
-		m.requests, m.duration, m.unknownKeys, m.attempts, m.abandoned, m.firstToken, m.streams, m.inFlight, m.refused, m.lookups,
+		m.requests, m.duration, m.unknownKeys, m.attempts, m.abandoned, m.fallbacks, m.skips, m.leftAlone, m.firstToken, m.streams, m.inFlight, m.refused, m.lookups,
 		m.reloads, m.loaded, m.valid, m.keysValid, m.recorders, m.sinks, m.workspaces,
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/redact"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -132,6 +133,15 @@ func (g *Gateway) newWorkspace(config WorkspaceConfig) (*Workspace, error) {
 	}
 	// The counters begin at zero: an alert needs a first value to rise from.
 	g.metrics.inFlight.WithLabelValues(w.Name)
+	for name := range w.Providers {
+		g.metrics.fallbacks.WithLabelValues(w.Name, name)
+		for _, state := range []invoke.TargetState{invoke.TargetCooling, invoke.TargetEjected} {
+			g.metrics.leftAlone.WithLabelValues(w.Name, name, string(state))
+		}
+		for _, reason := range invoke.SkipReasons {
+			g.metrics.skips.WithLabelValues(w.Name, name, string(reason))
+		}
+	}
 	for _, ceiling := range inflight.Ceilings {
 		g.metrics.refused.WithLabelValues(w.Name, ceiling.String())
 	}

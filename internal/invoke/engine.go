@@ -168,6 +168,36 @@ type Engine struct {
 // NewEngine returns an engine with every target healthy.
 func NewEngine() *Engine { return &Engine{} }
 
+// SkipReason is a kind of reasons to skip a target.
+type SkipReason string
+
+// The kinds of reasons.
+const (
+	SkipNotConfigured SkipReason = "not_configured"
+	SkipUnavailable   SkipReason = "unavailable"
+	SkipAbandoned     SkipReason = "abandoned"
+	SkipLeftAlone     SkipReason = "left_alone"
+	SkipHostFull      SkipReason = "host_full"
+)
+
+// SkipReasons are all of them.
+var SkipReasons = []SkipReason{SkipNotConfigured, SkipUnavailable, SkipAbandoned, SkipLeftAlone, SkipHostFull}
+
+// Kind returns the kind of the reason.
+func (s *Skip) Kind() SkipReason {
+	switch {
+	case errors.Is(s.Reason, errNoProvider):
+		return SkipNotConfigured
+	case errors.Is(s.Reason, errUnavailable):
+		return SkipUnavailable
+	case errors.Is(s.Reason, errAbandoned):
+		return SkipAbandoned
+	case errors.Is(s.Reason, ErrHostFull):
+		return SkipHostFull
+	}
+	return SkipLeftAlone
+}
+
 // The reasons to skip a target.
 var (
 	errNoProvider  = errors.New("no such provider is configured")

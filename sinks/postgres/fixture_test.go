@@ -193,7 +193,7 @@ func (g *gateway) answer(kind trace.Kind) *trace.Record {
 	r.Variant, r.Provider, r.Model = "b", "openai", "gpt-5-mini"
 	r.FirstToken = r.Latency / 2
 	r.HasUsage, r.PromptTokens, r.CompletionTokens, r.TotalTokens, r.Cost = true, 812, rand.N[int64](500), 956, 0.00231
-	r.Attempts = append(r.Attempts, trace.Attempt{Provider: "openai", Model: "gpt-5-mini", Status: 429, Code: "rate_limited", Latency: 1234567 * time.Nanosecond},
+	r.Attempts = append(r.Attempts, trace.Attempt{Provider: "openai", Model: "gpt-5-mini", Status: 429, Code: "rate_limited", Error: "status 429: slow \"down\"", Latency: 1234567 * time.Nanosecond},
 		trace.Attempt{Provider: "openai", Model: "gpt-5-mini", Status: 200, Latency: r.Latency, Started: time.Millisecond, Hedge: true})
 	r.Notes = append(r.Notes, "context.age: is text")
 	r.Metadata = append(r.Metadata, `{"user":"u-123","plan":"pro","n":1.50}`...)

@@ -78,7 +78,7 @@ func testHostileContent(t *testing.T, dsn string) {
 			document := func(name string) []byte { return []byte(hostileJSON.Draw(t, name)) }
 			r.Workspace, r.APIKey, r.Key, r.Version, r.Row, r.Variant, r.Model, r.Code = text("workspace"), text("api key"), text("key"), text("version"), text("row"), text("variant"), text("model"), text("code")
 			r.FinishReason, r.Prompt, r.PromptVersion = text("finish reason"), text("prompt"), text("prompt version")
-			r.Notes, r.Attempts = []string{text("note")}, []trace.Attempt{{Provider: text("provider"), Latency: time.Duration(rapid.Int64().Draw(t, "latency"))}}
+			r.Notes, r.Attempts = []string{text("note")}, []trace.Attempt{{Provider: text("provider"), Error: text("error"), Latency: time.Duration(rapid.Int64().Draw(t, "latency"))}}
 			r.Metadata, r.Context, r.Variables, r.Messages, r.ToolCalls = document("metadata"), document("context"), document("variables"), document("messages"), document("tool calls")
 			r.Response = []byte(text("response"))
 			r.Status, r.HasUsage, r.TotalTokens, r.Cost = rapid.Int().Draw(t, "status"), true, rapid.Int64().Draw(t, "tokens"), rapid.Float64().Draw(t, "cost")

@@ -56,7 +56,7 @@ func fullRecord(id trace.ID, at time.Time) *trace.Record {
 		Version: "0123456789ab", Revision: "ba9876543210", Row: "staff", Variant: "nl",
 		Provider: "openai", Model: "gpt-4o-mini",
 		Attempts: []trace.Attempt{
-			{Provider: "groq", Model: "m", Status: 500, Code: "server", Latency: 3 * time.Millisecond},
+			{Provider: "groq", Model: "m", Status: 500, Code: "server", Error: "status 500: \"worker\" died", Latency: 3 * time.Millisecond},
 			{Provider: "openai", Model: "gpt-4o-mini", Status: 200, Latency: 5 * time.Millisecond},
 		},
 		Status: 200, Code: "x", Latency: 1234 * time.Microsecond, FirstToken: 567 * time.Microsecond,

@@ -1,0 +1,87 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
+)
+
+// The states of a target beside those of invoke.TargetState.
+const (
+	TargetUntried       = "untried"        // no call has tried it
+	TargetNotConfigured = "not_configured" // its provider is not in the configuration: it is skipped
+	TargetUnavailable   = "unavailable"    // its provider has no key, for example: it is skipped
+)
+
+// Target is a target of the definitions that are served, with what is known of
+// it.
+type Target struct {
+	// Target is PROVIDER/MODEL.
+	Target   string `json:"target"`
+	Provider string `json:"provider"`
+	Model    string `json:"model,omitempty"`
+	// Endpoints are the keys of the endpoints that name it.
+	Endpoints []string `json:"endpoints"`
+	// State is one of invoke.TargetState, or of the states above.
+	State string `json:"state"`
+	// Down reports that the target is left alone, or was and has not answered
+	// since.
+	Down bool `json:"down"`
+	// Since is when the target was left alone, or the first of its failures since
+	// its last answer was; zero where neither is.
+	Since time.Time `json:"since,omitzero"`
+	// Until is how long the target is left alone.
+	Until time.Time `json:"until,omitzero"`
+	// Failures counts the failed attempts since the last answer.
+	Failures int `json:"failures"`
+	// Reason is why the target is skipped, or the failure for which it is left
+	// alone.
+	Reason string `json:"reason,omitempty"`
+	// LastFailure is the last failure of all; nil: none is known.
+	LastFailure *TargetFailure `json:"last_failure,omitempty"`
+}
+
+// TargetFailure is a failure of a target.
+type TargetFailure struct {
+	Time  time.Time `json:"time"`
+	Class string    `json:"class"`
+	Error string    `json:"error"` // without secrets, and without words that may quote a prompt
+}
+
+// Targets returns the targets of the definitions that are served, by provider and
+// model.
+func (w *Workspace) Targets() []Target {
+	named := w.namedTargets()
+	health := make(map[[2]string]*invoke.TargetHealth)
+	known := w.Memory.engine.Targets()
+	for i := range known {
+		health[[2]string{known[i].Provider, known[i].Model}] = &known[i]
+	}
+	targets := make([]Target, len(named))
+	for i, n := range named {
+		t := &targets[i]
+		name := invoke.Target{Name: n.Provider, Model: n.Model}
+		*t = Target{Target: name.String(), Provider: n.Provider, Model: n.Model, Endpoints: n.Endpoints, State: TargetUntried}
+		if h := health[[2]string{t.Provider, t.Model}]; h != nil {
+			w.addHealth(t, h)
+		}
+		if problem := w.problemOf(t.Provider); problem != "" {
+			t.State, t.Reason = TargetUnavailable, w.failureText(problem)
+			if _, configured := w.Providers[t.Provider]; !configured {
+				t.State = TargetNotConfigured
+			}
+		}
+	}
+	return targets
+}
+
+func (w *Workspace) addHealth(t *Target, h *invoke.TargetHealth) {
+	t.State, t.Down, t.Failures = string(h.State), h.Down, h.Failures
+	t.Since, t.Until = h.Since.UTC(), h.Until.UTC()
+	if h.Why.Class != "" {
+		t.Reason = string(h.Why.Class) + ": " + w.failureText(h.Why.Text)
+	}
+	if last := &h.Last; last.Class != "" {
+		t.LastFailure = &TargetFailure{last.Time.UTC(), string(last.Class), w.failureText(last.Text)}
+	}
+}
