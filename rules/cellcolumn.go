@@ -25,7 +25,7 @@ func (r *cellReader) column(atoms []atom, name, n *document.Node) []atom {
 // fieldAtom decodes a cell on a field. The columns of a matrix repeat a few
 // cells over and over, which are decoded once and shared.
 func (r *cellReader) fieldAtom(atoms []atom, slot int32, n *document.Node) []atom {
-	if r.m.fields[slot].unknown {
+	if r.m.fields[slot].broken {
 		return atoms
 	}
 	key, cacheable := appendCellKey(append(r.buf[:0], byte(slot>>8), byte(slot)), n)
@@ -160,7 +160,7 @@ func (r *cellReader) segmentNamed(n *document.Node, negate bool) (atom, bool) {
 		if len(r.m.segments) == 0 {
 			hint = ": the data model (context.yaml) declares none"
 		}
-		r.errs.Add(n, "unknown segment %s%s", strconv.Quote(shorten(name)), hint)
+		r.errs.Report(unknownSegment, n.Pos, "unknown segment %s%s", strconv.Quote(shorten(name)), hint)
 		return atom{}, false
 	}
 	want := span[int64]{1, 2}

@@ -74,7 +74,9 @@ func (m *Model) decodeComputed(n *document.Node, errs *document.Errors) {
 			errs.Add(member.Key, "%q is a field already", member.Key.Text)
 			continue
 		}
+		before := errs.Len()
 		f := m.decodeExpression(env, member.Key, member.Value, errs)
+		f.broken = errs.Len() > before
 		m.slots[f.name] = int32(len(m.fields))
 		m.fields = append(m.fields, f)
 		if env, err = env.Extend(f.celVariables()...); err != nil {
@@ -195,6 +197,7 @@ func (m *Model) program(env *cel.Env, f *field, checked *cel.Ast, expr *document
 		if int(slot) < m.declared {
 			f.reads = append(f.reads, slot)
 		} else {
+			f.uses = append(f.uses, slot)
 			f.grown = max(f.grown, m.fields[slot].grown)
 			f.reads = append(f.reads, m.fields[slot].reads...)
 			f.readsNow = f.readsNow || m.fields[slot].readsNow

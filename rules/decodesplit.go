@@ -77,7 +77,7 @@ func (r *tableReader) unitField(by, reference *document.Node, what string) (int3
 	if !ok {
 		return 0, false
 	}
-	if f := &r.m.fields[slot]; f.typ != stringField && f.typ != numberField {
+	if f := &r.m.fields[slot]; !f.broken && f.typ != stringField && f.typ != numberField {
 		r.errs.Add(by, "by needs a string or number: %s is %s", f.name, f.kind())
 		return 0, false
 	}

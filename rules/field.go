@@ -49,7 +49,10 @@ type field struct {
 	foldCase bool // text is compared without regard to case
 	coerce   bool
 	required bool
-	unknown  bool // its type is a mistake, so nothing can be said of its cells
+	unknown  bool // its type is not known
+	// broken reports whether the declaration has a mistake, from which those of
+	// cells on the field may follow: they are not decoded.
+	broken   bool
 	min, max float64
 	allowed  []string // the closed values as written, nil when open
 	texts    map[string]struct{}
@@ -62,6 +65,8 @@ type field struct {
 	cost, grown uint64
 	// reads are the slots of the declared fields the program reads.
 	reads []int32
+	// uses are the slots of the computed fields the program reads.
+	uses []int32
 	// readsNow is set where the program reads the instant of the request.
 	readsNow bool
 }
@@ -102,10 +107,11 @@ var fieldMembers = map[fieldType][]string{
 	stringField:  {"type", "path", "required", "coerce", "values", "ignore_case", "format", "match"},
 }
 
-// decodeField reads one field. A mistake leaves a field that is fit for
-// decoding cells.
-func decodeField(name, n *document.Node, coerce bool, errs *document.Errors) field {
-	f := newField(name.Text, n, coerce)
+// decodeField reads one field.
+func decodeField(name, n *document.Node, coerce bool, errs *document.Errors) (f field) {
+	before := errs.Len()
+	defer func() { f.broken = errs.Len() > before }()
+	f = newField(name.Text, n, coerce)
 	what := "the field " + strconv.Quote(name.Text)
 	typ := n
 	if n.Shape == document.Mapping {

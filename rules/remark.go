@@ -46,3 +46,38 @@ func looksLikeRange(text string) bool {
 	digit := func(s string) bool { return s != "" && '0' <= s[0] && s[0] <= '9' }
 	return ok && (digit(lo) || lo == "") && (digit(hi) || hi == "") && lo+hi != "" && !strings.HasPrefix(hi, ".")
 }
+
+// Unused returns remarks on the segments and computed fields that no table uses,
+// by itself or by way of another.
+func (m *Model) Unused(tables func(yield func(*Table) bool)) []Remark {
+	used := make([]bool, m.nowSlot()+1)
+	var use func(slots []int32)
+	use = func(slots []int32) {
+		for _, slot := range slots {
+			if used[slot] {
+				continue
+			}
+			used[slot] = true
+			if i := int(slot) - len(m.fields); i >= 0 && slot < m.nowSlot() {
+				use(m.segments[i].lazy)
+			} else if i < 0 {
+				use(m.fields[slot].uses)
+			}
+		}
+	}
+	for t := range tables {
+		use(t.lazy)
+	}
+	var remarks []Remark
+	for i := m.declared; i < len(m.fields); i++ {
+		if f := &m.fields[i]; !used[i] {
+			remarks = append(remarks, Remark{Pos: f.node.Pos, Message: "no table uses the computed field " + f.name})
+		}
+	}
+	for i := range m.segments {
+		if s := &m.segments[i]; !used[len(m.fields)+i] {
+			remarks = append(remarks, Remark{Pos: s.node.Pos, Message: "no table uses the segment " + s.name})
+		}
+	}
+	return remarks
+}

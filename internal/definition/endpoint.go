@@ -122,8 +122,8 @@ func (l *loader) prompt(d *doc, errs *document.Errors) *Prompt {
 		return nil
 	}
 	p := l.snapshot.Prompts[key]
-	if p == nil && !l.broken[trace.KindPrompt][key] {
-		errs.Add(n, "there is no prompt %q%s", key, document.DidYouMean(key, l.keys(trace.KindPrompt)))
+	if p == nil && l.missing(trace.KindPrompt, key) {
+		errs.Report("unknown-prompt", n.Pos, "there is no prompt %q%s", key, document.DidYouMean(key, l.keys(trace.KindPrompt)))
 	}
 	return p
 }

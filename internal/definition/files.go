@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -57,6 +58,12 @@ type directory struct {
 	bytes    int64
 	emptying bool // allowEmpty is in it
 	archived bool // the snapshot gets an archive of the files
+	// lost are the files and folders that can't be read, by path. What they hold
+	// is not known, so what refers to it is no mistake.
+	lost []string
+	// misnamed are entries that are not read, by the name that they probably
+	// should have.
+	misnamed map[string]string
 }
 
 // readDirectory reads all files of a workspace. Nothing outside of dir is
@@ -121,6 +128,7 @@ func (d *directory) top(name string, errs *document.Errors) {
 		return
 	} else if ok && !info.Mode().IsRegular() {
 		errs.AddAt(d.position(name), "neither a folder nor a regular file")
+		d.lost = append(d.lost, name)
 		return
 	}
 	base, ok := definitionName(name)
@@ -139,6 +147,10 @@ func (d *directory) top(name string, errs *document.Errors) {
 				near += ".yaml"
 			}
 			hint = fmt.Sprintf(": did you mean %s?", near)
+			if d.misnamed == nil {
+				d.misnamed = make(map[string]string)
+			}
+			d.misnamed[near] = name
 		}
 		d.warn(name, "not read, a workspace has context.yaml and the folders prompts, endpoints and remoteconfigs%s", hint)
 	}
@@ -149,6 +161,7 @@ func (d *directory) top(name string, errs *document.Errors) {
 func (d *directory) folder(kind trace.Kind, name string, parents []fs.FileInfo, errs *document.Errors) {
 	if len(parents) > maxFolders {
 		errs.AddAt(d.position(name), "folders nest more than %d deep", maxFolders)
+		d.lost = append(d.lost, name)
 		return
 	}
 	// The folder is opened once, so that its path is not followed for each file.
@@ -257,6 +270,8 @@ func (d *directory) read(kind trace.Kind, name, key string, here *os.Root, errs 
 	default:
 		return s
 	}
+	// The rest is not read.
+	d.lost = slices.AppendSeq(d.lost, maps.Keys(folders))
 	return nil
 }
 
@@ -316,17 +331,50 @@ func (d *directory) file(name string) string {
 }
 
 func (d *directory) fail(errs *document.Errors, name string, err error) {
-	errs.AddAt(d.position(name), "can't be read: %v", cause(err))
+	d.lost = append(d.lost, name)
+	if info, e := d.root.Lstat(name); e == nil && info.Mode()&fs.ModeSymlink != 0 {
+		d.badLink(errs, name, err)
+		return
+	}
+	errs.Report("unreadable", d.position(name), "can't be read: %v", cause(err))
+}
+
+// badLink reports a link that can't be followed.
+func (d *directory) badLink(errs *document.Errors, name string, err error) {
+	target, _ := d.root.Readlink(name)
+	switch {
+	case gone(err):
+		errs.Report("bad-link", d.position(name), "the link leads nowhere: its target %s does not exist", target)
+	case leavesRoot(err):
+		errs.Report("bad-link", d.position(name), "the link leads out of the workspace, to %s, which is not read: put a copy here, or link to a file within the workspace", target)
+	default:
+		errs.Report("bad-link", d.position(name), "the link to %s can't be followed: %v", target, cause(err))
+	}
+}
+
+// leavesRoot reports whether os.Root refused to leave its directory. Its error has
+// no value to compare with.
+func leavesRoot(err error) bool {
+	return strings.Contains(cause(err).Error(), "escapes")
 }
 
 // unreadable reports an entry that can't be read, unless it vanished after it
 // was listed.
 func (d *directory) unreadable(errs *document.Errors, name string, err error) {
-	if !gone(err) {
+	if _, e := d.root.Lstat(name); e == nil || !gone(err) {
 		d.fail(errs, name, err)
-	} else if _, err := d.root.Lstat(name); err == nil {
-		errs.AddAt(d.position(name), "the link leads nowhere")
 	}
+}
+
+// isLost reports whether a definition may be in a file that can't be read.
+func (d *directory) isLost(kind trace.Kind, key string) bool {
+	return slices.ContainsFunc(d.lost, func(name string) bool {
+		folder, rest, _ := strings.Cut(name, "/")
+		if base, ok := definitionName(rest); ok {
+			rest = base
+		}
+		return folders[folder] == kind && (rest == "" || rest == key || strings.HasPrefix(key, rest+"/"))
+	})
 }
 
 func (d *directory) warn(name, format string, args ...any) {

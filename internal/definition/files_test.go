@@ -97,9 +97,9 @@ func TestLinksStayInside(t *testing.T) {
 	link("nowhere", "prompts/dangling.yaml")
 	_, err := Load(dir)
 	wantErrors(t, dir, err,
-		"prompts/dangling.yaml:1:1: the link leads nowhere",
-		"prompts/file.yaml:1:1: can't be read: path escapes from parent",
-		"prompts/folder:1:1: can't be read: path escapes from parent",
+		"prompts/dangling.yaml:1:1: the link leads nowhere: its target nowhere does not exist",
+		"prompts/file.yaml:1:1: the link leads out of the workspace, to "+filepath.Join(outside, "secret.yaml")+", which is not read: put a copy here, or link to a file within the workspace",
+		"prompts/folder:1:1: the link leads out of the workspace, to "+outside+", which is not read: put a copy here, or link to a file within the workspace",
 		"prompts/loop:1:1: the link leads back to a folder it stands in",
 	)
 }

@@ -75,6 +75,7 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, known []
 			if errs.Len() == 0 {
 				l.runTests()
 				l.analyse(now)
+				l.unused()
 			}
 		},
 	} {
@@ -83,8 +84,8 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, known []
 			return nil, l.gaveUp()
 		}
 	}
-	if err := errs.Err(); err != nil {
-		return nil, err
+	if l.nameCauses(); errs.Len() > 0 {
+		return nil, &LoadError{errs.Err().(*document.MultiError), sortWarnings(append(l.warnings, l.found...))}
 	}
 	if len(l.files) == 0 {
 		l.warn(".", "there are no definitions here")
@@ -110,7 +111,7 @@ type loader struct {
 	model    *document.Node
 	docs     map[trace.Kind][]*doc // sorted by key
 	byKey    map[trace.Kind]map[string]*doc
-	broken   map[trace.Kind]map[string]bool // default keys of unreadable files
+	broken   map[trace.Kind]map[string]bool // keys of files with a mistake
 	configs  map[string]*RemoteConfig
 	building []string      // the configurations being built, each for the one before
 	others   time.Duration // the part of the last one's time that others took, which it refers to
@@ -174,6 +175,9 @@ func (l *loader) parse() {
 		l.next.files[f.path] = files[i]
 		if files[i].node == nil {
 			l.broken[f.kind][f.key] = true
+			for _, key := range files[i].keys {
+				l.broken[f.kind][key] = true
+			}
 			continue
 		}
 		l.add(&doc{kind: f.kind, key: f.key, node: files[i].node, file: files[i]})
@@ -211,6 +215,7 @@ func (l *loader) add(d *doc) {
 	if n := d.node.Get("key"); n != nil {
 		key, ok := n.ReadString(l.errs, "key")
 		if !ok {
+			l.broken[d.kind][d.key] = true
 			return
 		}
 		d.key, at = key, n
@@ -225,6 +230,12 @@ func (l *loader) add(d *doc) {
 	}
 	l.byKey[d.kind][d.key] = d
 	l.docs[d.kind] = append(l.docs[d.kind], d)
+}
+
+// missing reports whether a definition that is referred to does not exist, as far
+// as can be known: one with a mistake, or in a file that can't be read, may.
+func (l *loader) missing(kind trace.Kind, key string) bool {
+	return l.byKey[kind][key] == nil && !l.broken[kind][key] && !l.isLost(kind, key)
 }
 
 // keys returns the known keys of a kind for messages.

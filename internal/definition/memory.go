@@ -2,6 +2,7 @@ package definition
 
 import (
 	"crypto/sha256"
+	"regexp"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/rules"
@@ -29,6 +30,7 @@ type file struct {
 	sum  [sha256.Size]byte
 	node *document.Node  // nil for a file with a mistake
 	errs document.Errors // its mistakes
+	keys []string        // that a file with a mistake gives, as far as its text shows
 	// Its values and keys, with those that its aliases repeat.
 	nodes, bytes int
 	// built is the definition in it, or nil where it has a mistake or refers to a
@@ -56,6 +58,13 @@ type ref struct {
 	target any // *Prompt or *RemoteConfig
 }
 
+// keyMember finds what a text that can't be parsed may have as its key, in YAML or
+// JSON.
+var keyMember = regexp.MustCompile(`(?m)^[\s{"']*key["']?\s*:\s*["']?([A-Za-z0-9._:/-]{1,256})`)
+
+// maxKeys bounds how many of these are looked at.
+const maxKeys = 10
+
 // remembered returns a file's parsed content: that of the last loading where the
 // file has not changed, otherwise from parse.
 func (m *memory) remembered(path string, data []byte, parse func(*document.Errors) *document.Node) *file {
@@ -66,6 +75,10 @@ func (m *memory) remembered(path string, data []byte, parse func(*document.Error
 	f := &file{sum: sum}
 	if f.node = parse(&f.errs); f.node != nil {
 		f.nodes, f.bytes = f.node.Size()
+	} else {
+		for _, m := range keyMember.FindAllSubmatch(data, maxKeys) {
+			f.keys = append(f.keys, string(m[1]))
+		}
 	}
 	return f
 }

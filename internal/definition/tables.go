@@ -47,15 +47,31 @@ func (l *loader) remark(remarks []rules.Remark) {
 	}
 }
 
+// unused warns of what the data model has for tables and none uses.
+func (l *loader) unused() {
+	if len(l.files) == 0 {
+		return
+	}
+	for _, r := range l.snapshot.Model.Unused(func(yield func(*rules.Table) bool) {
+		for _, t := range l.snapshot.tables() {
+			if !yield(t.table) {
+				return
+			}
+		}
+	}) {
+		l.found = append(l.found, Warning{Pos: r.Pos, Message: r.Message, Kind: "unused"})
+	}
+}
+
 // prerequisite resolves the condition that a remote configuration has a value, or
 // one of a list of values.
 func (l *loader) prerequisite(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
-	if l.broken[trace.KindRemoteConfig][key.Text] {
+	d := l.byKey[trace.KindRemoteConfig][key.Text]
+	if d == nil && !l.missing(trace.KindRemoteConfig, key.Text) {
 		return nil
 	}
-	d := l.byKey[trace.KindRemoteConfig][key.Text]
 	if d == nil {
-		errs.Add(key, "there is no remote configuration %q%s", key.Text, document.DidYouMean(key.Text, l.keys(trace.KindRemoteConfig)))
+		errs.Report("unknown-config", key.Pos, "there is no remote configuration %q%s", key.Text, document.DidYouMean(key.Text, l.keys(trace.KindRemoteConfig)))
 		return nil
 	}
 	if cycle := l.cycle(d.key); cycle != "" {

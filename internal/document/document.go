@@ -9,6 +9,7 @@ package document
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -138,6 +139,13 @@ func (e *Errors) AddAt(pos Position, format string, args ...any) {
 // Report reports a mistake at a position by the stable name of its kind.
 func (e *Errors) Report(rule string, pos Position, format string, args ...any) {
 	e.list = append(e.list, &Error{Pos: pos, Message: fmt.Sprintf(format, args...), Rule: rule})
+}
+
+// Drop removes the mistakes of these rules and returns how many there were.
+func (e *Errors) Drop(rules []string) int {
+	before := len(e.list)
+	e.list = slices.DeleteFunc(e.list, func(m *Error) bool { return slices.Contains(rules, m.Rule) })
+	return before - len(e.list)
 }
 
 // Merge adds the mistakes of another collection, so that files can be read in
