@@ -18,7 +18,7 @@ import (
 func startRecorded(t *testing.T) (g *gateway, address string, ids map[string]string) {
 	files := map[string]string{
 		"definitions/endpoints/talk.yaml": "prompt: reply\nfallback: [{ provider: canned, extra: { echo: true } }]\n",
-		"definitions/endpoints/dead.yaml": "prompt: reply\n", // of a provider that is not configured
+		"definitions/endpoints/dead.yaml": "prompt: reply\n", // of a provider without a key
 	}
 	for name, content := range workspace {
 		files[name] = content
@@ -39,7 +39,7 @@ func startRecorded(t *testing.T) (g *gateway, address string, ids map[string]str
 	ask("prompt", "/v1/prompts", `{"keys":["reply"],`+who+`}`, 200)
 	ask("configuration", "/v1/remoteconfigs", `{"keys":["checkout"],"context":{"plan":"pro"},"metadata":{"user":"7"}}`, 200)
 	ask("endpoint", "/v1/endpoints", `{"key":"talk",`+who+`}`, 200)
-	ask("failure", "/v1/endpoints", `{"key":"dead",`+who+`}`, 503)
+	ask("failure", "/v1/endpoints", `{"key":"dead",`+who+`}`, 502)
 	ask("report", "/v1/metrics", `{"trace_id":"`+ids["prompt"]+`","score":80,"conversation_id":"c-1","chain_id":"chain","latency":12.5,"llm_response":"Hoi!"}`, 200)
 	ask("score", "/v1/metrics", `{"trace_id":"`+ids["endpoint"]+`","score":40}`, 200)
 	ask("last", "/v1/prompts", `{"keys":["hello"]}`, 200)
@@ -88,8 +88,8 @@ func TestAdminTraces(t *testing.T) {
 		"api_key=other":                          "",
 		"status=error":                           "failure",
 		"status=ok&kind=endpoint":                "endpoint",
-		"status=503":                             "failure",
-		"code=upstream_unavailable":              "failure",
+		"status=502":                             "failure",
+		"code=upstream_credentials":              "failure",
 		"provider=canned":                        "endpoint",
 		"finish_reason=stop":                     "endpoint",
 		"finish_reason=length":                   "",

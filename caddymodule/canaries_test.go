@@ -71,7 +71,7 @@ func TestCanaries(t *testing.T) {
 	t.Setenv("CANARY_VARIABLE", "canary-variable-0011")
 	t.Setenv("CADENZA_OTHER_KEY", otherKey)
 	t.Setenv("CANARY_DSN", "postgres://cadenza:"+url.QueryEscape(canaryPassword)+"@127.0.0.1:1/db?connect_timeout=1")
-	configured := options + `
+	configured := withoutFake + `
 		log content
 		trace_key {env.CANARY_TRACE}
 		provider fake openai {

@@ -39,8 +39,20 @@ var (
 	ask          = gatewaytest.Ask
 )
 
-// options of the tests' cadenza block.
-const options = `
+// options of the tests' cadenza block. The provider "fake" has no key, so that its
+// targets are skipped.
+const options = withoutFake + keylessFake
+
+// keylessFake declares the tests' provider "fake" without a key.
+const keylessFake = `
+	provider fake openai {
+		base_url http://127.0.0.1:9/v1
+		api_key {env.CADENZA_TEST_NO_KEY}
+	}
+`
+
+// withoutFake are the options but the provider "fake".
+const withoutFake = `
 	definitions {dir}/definitions
 	store sqlite {dir}/data/cadenza.db
 	api_key test {env.CADENZA_TEST_KEY}
@@ -49,7 +61,7 @@ const options = `
 
 // fakeProvider declares the tests' provider "fake" at a base URL.
 func fakeProvider(url string) string {
-	return options + "provider fake openai {\nbase_url " + url + "/v1\napi_key {env.CADENZA_TEST_KEY}\n}\n"
+	return withoutFake + "provider fake openai {\nbase_url " + url + "/v1\napi_key {env.CADENZA_TEST_KEY}\n}\n"
 }
 
 const question = `"variables":{"question":"Hi?"}`

@@ -61,6 +61,8 @@ func TestKeySelectsOneWorkspace(t *testing.T) {
 		workspace other {
 			definitions {dir}/definitions
 			api_key same {env.CADENZA_TEST_KEY}
+			provider canned
+			` + keylessFake + `
 		}
 	`)
 	if err == nil || !strings.Contains(err.Error(), "a key selects one workspace") {

@@ -185,7 +185,7 @@ func TestConfigurationErrorsSayWhatToDo(t *testing.T) {
 		{"option's line", options + "definitons x\n", "Caddyfile:"},
 		{"no definitions", strings.Replace(options, "definitions {dir}/definitions", "", 1), "definitions is required"},
 		{"another store", strings.Replace(options, "sqlite", "mysql", 1), "the store is sqlite"},
-		{"unknown provider", options + "provider x nothing\n", `unrecognized provider module "nothing", known: anthropic, azure`},
+		{"unknown provider", options + "provider x nothing\n", `provider x names no module: the word after its name must be one of anthropic, azure`},
 	} {
 		err := g.load(test.options)
 		if err == nil || !strings.Contains(err.Error(), test.want) {

@@ -61,8 +61,9 @@ func sharing(t *testing.T, options map[string]string, names ...string) string {
 				definitions {dir}/definitions
 				api_key test {env.CADENZA_KEY_%[1]s}
 				provider canned
+				%[3]s
 				%[2]s
-			}`, name, options[name])
+			}`, name, options[name], keylessFake)
 	}
 	return all.String() + "\n"
 }

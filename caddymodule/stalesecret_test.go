@@ -30,7 +30,7 @@ func TestStaleSecretIsLogged(t *testing.T) {
 	})
 	files := endpointWith("")
 	files["key"] = key
-	g := startGateway(t, files, options+"provider fake openai {\nbase_url "+u.URL+"/v1\napi_key {file.{dir}/key}\n}\n")
+	g := startGateway(t, files, withoutFake+"provider fake openai {\nbase_url "+u.URL+"/v1\napi_key {file.{dir}/key}\n}\n")
 	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func TestStartNamesWhomItAsks(t *testing.T) {
 		files[name] = content
 	}
 	t.Setenv("CADENZA_TEST_UNSET", "")
-	g := startGateway(t, files, options+`
+	g := startGateway(t, files, withoutFake+`
 		provider fake openai {
 			base_url `+u.URL+`/v1
 			api_key {env.CADENZA_TEST_UNSET}

@@ -91,6 +91,7 @@ func TestKeysFileThatCannotBeUsed(t *testing.T) {
 			store sqlite {dir}/data/cadenza.db
 			api_key test {env.CADENZA_TEST_KEY}
 			provider canned
+			`+keylessFake+`
 			keys {dir}/keys.json
 		}
 		workspace two {
@@ -98,6 +99,7 @@ func TestKeysFileThatCannotBeUsed(t *testing.T) {
 			store sqlite {dir}/data/cadenza.db
 			api_key test {env.CADENZA_FOREIGN_KEY}
 			provider canned
+			`+keylessFake+`
 		}
 	`)
 	said := func(what string) func() bool {

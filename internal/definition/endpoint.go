@@ -172,6 +172,7 @@ func decodeFallback(n *document.Node, errs *document.Errors) []Target {
 			errs.Add(item, "a fallback needs a provider")
 		} else {
 			t.Provider, _ = m.ReadString(errs, "provider")
+			t.origin.provider = m.Pos
 		}
 		if m := item.Get("model"); m != nil {
 			t.Model, _ = m.ReadString(errs, "model")

@@ -45,16 +45,17 @@ func ParseProviders(config map[string]json.RawMessage) (Providers, error) {
 
 // origin is where a target is in its file.
 type origin struct {
-	pos   document.Position
-	extra map[string]document.Position // the members of Extra
+	pos      document.Position
+	provider document.Position            // of its name
+	extra    map[string]document.Position // the members of Extra
 	// broken reports whether the target, or the variant that it extends, has a
 	// mistake, so that what it lacks may follow from that.
 	broken bool
 }
 
-// CheckTargets checks every target of the endpoints for what its provider can't do
-// without: a model, or for canned something to answer with. The error is a
-// *document.MultiError.
+// CheckTargets checks every target of the endpoints: its provider is configured, and
+// it has what that provider can't do without, a model or for canned something to
+// answer with. The error is a *document.MultiError.
 //
 // Where nothing is known of the providers, a target counts as one of canned if it
 // has that name, or if its extra says what canned is to answer with. So
@@ -89,6 +90,7 @@ func (l *loader) checkTargets(known []Providers) {
 
 func (s *Snapshot) checkTargets(known Providers, errs *document.Errors) {
 	seen := make(map[*Variant]bool) // endpoints may share a prompt
+	reported := make(map[document.Position]bool)
 	for _, key := range slices.Sorted(maps.Keys(s.Endpoints)) {
 		e := s.Endpoints[key]
 		if e == nil {
@@ -98,12 +100,15 @@ func (s *Snapshot) checkTargets(known Providers, errs *document.Errors) {
 			for _, v := range e.Prompt.variants {
 				if !seen[v] && v.Provider != "" && !v.origin.broken {
 					seen[v] = true
+					if !v.target().configured(key, known, reported, errs) {
+						continue
+					}
 					v.target().check(fmt.Sprintf("the variant %s, which the endpoint %s calls", v.Key, e.Key), known, errs)
 				}
 			}
 		}
 		for _, t := range e.Fallback {
-			if !t.origin.broken {
+			if !t.origin.broken && t.configured(key, known, reported, errs) {
 				t.check("this fallback of the endpoint "+e.Key, known, errs)
 			}
 		}

@@ -46,9 +46,9 @@ func TestWhatTargetsLack(t *testing.T) {
 		{"{ provider: backup, model: any, extra: { anwser: x } }", "", `3:46: FALLBACK: extra.anwser is not known: did you mean "answer"?`},
 		{"{ provider: backup, extra: { anwser: x } }", "3:5: FALLBACK," + noModel, `3:34: FALLBACK: extra.anwser is not known: did you mean "answer"?`},
 		{"{ provider: quiet, model: any }", "", "3:5: FALLBACK: " + silent},
-		// So may one that is not configured.
-		{"{ provider: else, extra: { echo: true } }", "", ""},
-		{"{ provider: else, model: m }", "", ""},
+		// So may one that is not configured, where the Caddyfile is not known.
+		{"{ provider: else, extra: { echo: true } }", "", `3:17: the provider "else", which the endpoint e calls, is not configured (configured: backup, canned, openai, quiet): add it to the cadenza block of the Caddyfile, or name another`},
+		{"{ provider: opnai }", "3:5: FALLBACK, has no model: name the one that opnai is to call, such as model: gpt-4o-mini", `3:17: the provider "opnai", which the endpoint e calls, is not configured: did you mean "openai"?`},
 	} {
 		dir := workspace(t, map[string]string{
 			"prompts/p.yaml":   "provider: openai\nmodel: m\nmessages: [ { role: user, content: x } ]\n",
@@ -131,7 +131,8 @@ func TestSourceOfSeveralGateways(t *testing.T) {
 			"endpoints/e.yaml": "prompt: p\nfallback: [ { provider: " + fallback + " } ]\n",
 		}
 	}
-	answers, silent := Providers{"canned": {Module: "canned", Answer: "x"}}, Providers{"canned": {Module: "canned"}}
+	openai := Provider{Module: "openai"}
+	answers, silent := Providers{"openai": openai, "canned": {Module: "canned", Answer: "x"}}, Providers{"openai": openai, "canned": {Module: "canned"}}
 	dir := workspace(t, endpoint("canned"))
 	if _, err := Open(dir); err == nil {
 		t.Fatal("nothing is known, and canned may be silent")

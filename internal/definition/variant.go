@@ -225,6 +225,9 @@ func (v *Variant) decode(n *document.Node, vars *prompt.Variables, errs *documen
 	}
 	text("name", &v.Name)
 	text("provider", &v.Provider)
+	if m := n.Get("provider"); m != nil {
+		v.origin.provider = m.Pos
+	}
 	text("model", &v.Model)
 	decodeParameters(n, &v.Parameters, errs)
 	v.checkToolChoice(n, errs)

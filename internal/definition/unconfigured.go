@@ -1,0 +1,37 @@
+package definition
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+)
+
+// configured reports whether the target's provider is one of those that are known,
+// where anything is known of them. Otherwise it reports the mistake at the place that
+// names the provider, once for all variants that inherit it from there.
+func (t Target) configured(endpoint string, known Providers, reported map[document.Position]bool, errs *document.Errors) bool {
+	if _, configured := known[t.Provider]; configured || known == nil {
+		return true
+	}
+	if at := t.origin.provider; !reported[at] {
+		reported[at] = true
+		errs.Report("unknown-provider", at, "the provider %q, which the endpoint %s calls, is not configured%s", t.Provider, endpoint, known.instead(t.Provider))
+	}
+	return false
+}
+
+// instead returns the end of the message about a provider that is not configured: the
+// one that was probably meant, or else all there are.
+func (p Providers) instead(name string) string {
+	names := slices.Sorted(maps.Keys(p))
+	if document.Nearest(name, names) != "" {
+		return document.DidYouMean(name, names)
+	}
+	add := "add it to the cadenza block of the Caddyfile, or name another"
+	if len(names) == 0 {
+		return ": " + add
+	}
+	return " (configured: " + strings.Join(names, ", ") + "): " + add
+}
