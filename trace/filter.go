@@ -51,6 +51,16 @@ type Filter struct {
 
 	FinishReason string // one of FinishReasons
 
+	Version  string // of the definition, or of the prompt that an endpoint sent
+	Revision string
+	Variant  string
+
+	Slower   time.Duration // took at least as long
+	Attempts int           // made at least as many
+	// Fallback selects calls that went beyond their first target: they tried
+	// another one, or left one out.
+	Fallback bool
+
 	// These select a trace of which any report has them.
 	ChainID, ConversationID string
 
@@ -79,6 +89,8 @@ func (f *Filter) Validate() error {
 		return errors.New("the filter's kind is unknown; there are prompt, endpoint, remoteconfig and metrics")
 	case f.FinishReason != "" && !slices.Contains(FinishReasons, f.FinishReason):
 		return fmt.Errorf("the filter's finish reason is unknown; there are %s", strings.Join(FinishReasons, ", "))
+	case f.Slower < 0 || f.Attempts < 0:
+		return errors.New("the filter asks for a time or a number of attempts below 0")
 	case f.Outcome > Failed:
 		return errors.New("the filter's outcome is unknown; there are ok and error")
 	case !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until):

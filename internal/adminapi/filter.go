@@ -50,7 +50,7 @@ func newTraceQuery(r *http.Request, known ...string) (*traceQuery, error) {
 // filterParameters are the parameters that choose traces, but for metadata.NAME.
 var filterParameters = []string{
 	"workspace", "since", "until", "kind", "key", "api_key", "status", "provider", "model", "code", "finish_reason", "state",
-	"chain_id", "conversation_id",
+	"chain_id", "conversation_id", "version", "revision", "variant", "slower", "attempts", "fallback",
 }
 
 // MetadataParameter is the prefix of parameters that compare a member of the
@@ -77,6 +77,7 @@ func traceFilter(values url.Values, now time.Time) (trace.Filter, error) {
 	f := trace.Filter{
 		Key: values.Get("key"), APIKey: values.Get("api_key"), Provider: values.Get("provider"), Model: values.Get("model"),
 		Code: values.Get("code"), FinishReason: values.Get("finish_reason"), ChainID: values.Get("chain_id"), ConversationID: values.Get("conversation_id"),
+		Version: values.Get("version"), Revision: values.Get("revision"), Variant: values.Get("variant"),
 	}
 	var err error
 	if f.Since, err = ParsePast("since", values.Get("since"), now); err != nil {
@@ -104,6 +105,21 @@ func traceFilter(values url.Values, now time.Time) (trace.Filter, error) {
 			if f.Status, err = strconv.Atoi(status); err != nil || f.Status < 100 || f.Status > 599 {
 				return f, fmt.Errorf("status must be ok, error or the number of an HTTP status, this is %q", status)
 			}
+		}
+	}
+	if text := values.Get("slower"); text != "" {
+		if f.Slower, err = caddy.ParseDuration(text); err != nil || f.Slower <= 0 {
+			return f, fmt.Errorf("slower must be a duration such as 800ms or 2s, this is %q", text)
+		}
+	}
+	if text := values.Get("attempts"); text != "" {
+		if f.Attempts, err = strconv.Atoi(text); err != nil || f.Attempts < 1 {
+			return f, fmt.Errorf("attempts must be the number of attempts at least, such as 2, this is %q", text)
+		}
+	}
+	if text := values.Get("fallback"); text != "" {
+		if f.Fallback = text == "true"; !f.Fallback {
+			return f, fmt.Errorf("fallback must be true or left out, this is %q", text)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {

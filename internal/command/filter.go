@@ -25,6 +25,11 @@ var filterFlags = [...]struct{ name, usage string }{
 	{"code", "Failed with this error code"},
 	{"finish-reason", "stop, tool_calls, length or content_filter"},
 	{"state", "started, ended or interrupted"},
+	{"version", "Answered by this version of a definition or of an endpoint's prompt"},
+	{"revision", "Answered by this revision of the workspace"},
+	{"variant", "Answered by this variant of a prompt"},
+	{"slower", "That took at least as long, such as 2s"},
+	{"attempts", "With at least as many attempts at providers"},
 	{"chain-id", "With metrics of this chain"},
 	{"conversation-id", "With metrics of this conversation"},
 }
@@ -41,6 +46,7 @@ func addFilterFlags(cmd *cobra.Command, names ...string) {
 		}
 	}
 	if len(names) == 0 {
+		flags.Bool("fallback", false, "That went beyond their first target: it failed or was left out")
 		flags.StringArray("metadata", nil, "With this member of the metadata, as NAME=VALUE; repeatable")
 	}
 }
@@ -54,6 +60,9 @@ func filterValues(cmd *cobra.Command, now time.Time) (url.Values, error) {
 		if flag := cmd.Flags().Lookup(f.name); flag != nil {
 			values.Set(strings.ReplaceAll(f.name, "-", "_"), flag.Value.String())
 		}
+	}
+	if fallback, _ := cmd.Flags().GetBool("fallback"); fallback { // false for a command without the flag
+		values.Set("fallback", "true")
 	}
 	var times [2]time.Time
 	for i, name := range [...]string{"since", "until"} {

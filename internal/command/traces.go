@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,7 @@ const followInterval = 500 * time.Millisecond
 func tracesCommand() *cobra.Command {
 	l := traceList{every: followInterval}
 	var follow bool
+	var sort string
 	cmd := &cobra.Command{
 		Use:   "traces [ID]",
 		Short: "Lists the traces of a running gateway, or shows all about one",
@@ -47,7 +49,7 @@ true matches the number or truth value and the text; in quotes of its own
 is interrupted; it waits while the gateway restarts.
 
 The gateway is asked by its admin API, as with caddy reload.`,
-		Example: "  caddy cadenza traces --status error --since 2h\n  caddy cadenza traces --key support_chat --follow",
+		Example: "  caddy cadenza traces --status error --since 2h\n  caddy cadenza traces --key support_chat --follow\n  caddy cadenza traces --slower 2s --since 1d --limit 1000 --sort latency",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := l.client.resolve(); err != nil {
@@ -64,6 +66,13 @@ The gateway is asked by its admin API, as with caddy reload.`,
 			if l.limit < 1 && !(follow && l.limit == 0) {
 				return fmt.Errorf("--limit must be at least 1, this is %d", l.limit)
 			}
+			if sort != "time" && sort != "latency" {
+				return fmt.Errorf("--sort takes time or latency, this is %q", sort)
+			}
+			l.slowestFirst = sort == "latency"
+			if follow && l.slowestFirst {
+				return errors.New("--sort latency sorts a list: it can't be combined with --follow")
+			}
 			if follow {
 				ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 				defer stop()
@@ -77,6 +86,7 @@ The gateway is asked by its admin API, as with caddy reload.`,
 	addFilterFlags(cmd)
 	cmd.Flags().IntVarP(&l.limit, "limit", "n", adminapi.DefaultTraces, "How many traces to show at most; with --follow, how many older ones")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "Show traces as they are recorded, too")
+	cmd.Flags().StringVar(&sort, "sort", "time", "time, the newest first, or latency, the slowest of the listed first")
 	cmd.Flags().BoolVar(&l.asJSON, "json", false, "Write each trace as a line of JSON")
 	return cmd
 }
@@ -87,13 +97,15 @@ type traceList struct {
 	client gatewayClient
 	values url.Values
 	limit  int
-	every  time.Duration
-	asJSON bool
-	table  columns
-	began  bool       // whether anything was shown
-	ids    []trace.ID // of the latest rows
-	digits int        // how many of an id are shown
-	warned bool       // of records that wait
+	// slowestFirst sorts the traces that are listed by their latency.
+	slowestFirst bool
+	every        time.Duration
+	asJSON       bool
+	table        columns
+	began        bool       // whether anything was shown
+	ids          []trace.ID // of the latest rows
+	digits       int        // how many of an id are shown
+	warned       bool       // of records that wait
 }
 
 // tracePage is a page of a list, as the admin API answers it.
@@ -113,13 +125,16 @@ type tracePage struct {
 func (l *traceList) list() error {
 	var rows []json.RawMessage
 	use := l.write
-	if !l.asJSON {
+	if !l.asJSON || l.slowestFirst {
 		use = func(page []json.RawMessage) error {
 			rows = append(rows, page...)
 			return nil
 		}
 	}
 	_, err := l.pages(use)
+	if err == nil && l.slowestFirst {
+		err = sortByLatency(rows)
+	}
 	if err == nil {
 		err = l.write(rows)
 	}
@@ -127,6 +142,26 @@ func (l *traceList) list() error {
 		fmt.Fprintln(l.cmd.ErrOrStderr(), "no traces")
 	}
 	return err
+}
+
+// sortByLatency sorts traces, the slowest first.
+func sortByLatency(traces []json.RawMessage) error {
+	type timed struct {
+		LatencyMS float64 `json:"latency_ms"`
+		text      json.RawMessage
+	}
+	all := make([]timed, len(traces))
+	for i, text := range traces {
+		if err := decode(text, &all[i]); err != nil {
+			return err
+		}
+		all[i].text = text
+	}
+	slices.SortStableFunc(all, func(a, b timed) int { return cmp.Compare(b.LatencyMS, a.LatencyMS) })
+	for i := range all {
+		traces[i] = all[i].text
+	}
+	return nil
 }
 
 // pages asks for pages until there are enough traces. It returns the number from

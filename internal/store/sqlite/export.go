@@ -200,7 +200,8 @@ func (r *Reader) metricsOf(ctx context.Context, records []*trace.Record) (of map
 // trace do not have.
 func onlyTraces(f *trace.Filter) bool {
 	return f.Kind != 0 && f.Kind != trace.KindMetrics || f.Key != "" || f.Status != 0 || f.Outcome != trace.AnyOutcome ||
-		f.State != nil || f.Provider != "" || f.Model != "" || f.Code != "" || f.FinishReason != ""
+		f.State != nil || f.Provider != "" || f.Model != "" || f.Code != "" || f.FinishReason != "" ||
+		f.Version != "" || f.Revision != "" || f.Variant != "" || f.Slower > 0 || f.Attempts > 0 || f.Fallback
 }
 
 // metricsConditions are those of a filter on metrics without a trace.

@@ -71,14 +71,24 @@ const failures = "(code IS NOT NULL OR state = 'interrupted' OR status >= 400)"
 // cutAnswers is the condition of the index traces_cut, to the letter.
 const cutAnswers = "finish_reason NOT IN ('stop', 'tool_calls')"
 
+// fellBack is the condition on calls that went beyond their first target. A
+// target that is left out makes no attempt, but a note.
+const fellBack = `(instr(notes, '"skipped ') OR EXISTS (
+	SELECT 1 FROM json_each(attempts) AS a WHERE a.value ->> 'provider' IS NOT attempts ->> '$[0].provider' OR a.value ->> 'model' IS NOT attempts ->> '$[0].model'
+))`
+
 // conditions are those of a filter on a row of traces, but for its times.
 func conditions(f *trace.Filter) (clauses, error) {
 	var c clauses
-	if f.Kind != 0 {
+	kind := f.Kind
+	if kind == 0 && (f.Attempts > 0 || f.Fallback) {
+		kind = trace.KindEndpoint // no other makes attempts
+	}
+	if kind != 0 {
 		// The id holds the kind, and so does every index.
-		low, high := f.Kind.IDBytes()
+		low, high := kind.IDBytes()
 		c.add("substr(id, 7, 1) IN (?, ?)", []byte{low}, []byte{high})
-		c.equal("kind", f.Kind.String())
+		c.equal("kind", kind.String())
 	}
 	c.equal("workspace", f.Workspace)
 	c.equal("key", f.Key)
@@ -87,6 +97,20 @@ func conditions(f *trace.Filter) (clauses, error) {
 	c.equal("model", f.Model)
 	c.equal("code", f.Code)
 	c.equal("finish_reason", f.FinishReason)
+	if f.Version != "" {
+		c.add("(version = ? OR prompt_version = ?)", f.Version, f.Version)
+	}
+	c.equal("revision", f.Revision)
+	c.equal("variant", f.Variant)
+	if f.Slower > 0 {
+		c.add("latency_us >= ?", f.Slower.Microseconds())
+	}
+	if f.Attempts > 0 {
+		c.add("json_array_length(attempts) >= ?", f.Attempts)
+	}
+	if f.Fallback {
+		c.add(fellBack)
+	}
 	if f.State != nil {
 		c.equal("state", f.State.String())
 	}

@@ -60,6 +60,7 @@ func drawRecord(t *rapid.T, authority *trace.Authority, at time.Time) *trace.Rec
 		Status: rapid.SampledFrom([]int{0, 200, 400, 502}).Draw(t, "status"), Response: []byte("content"),
 		Latency: time.Duration(rapid.IntRange(0, 5_000_000).Draw(t, "latency")) * time.Microsecond,
 	}
+	r.Version, r.Revision = optional("version", "v", "v2"), optional("revision", "d")
 	if kind != trace.KindRemoteConfig {
 		r.Variant = optional("variant", "x", "y")
 	}
@@ -73,6 +74,14 @@ func drawRecord(t *rapid.T, authority *trace.Authority, at time.Time) *trace.Rec
 		r.Cached = rapid.Bool().Draw(t, "cached")
 		r.FinishReason = optional("finish reason", trace.FinishReasons...)
 		r.Prompt, r.PromptVersion = optional("prompt", "reply"), optional("prompt version", "v")
+		for range rapid.IntRange(0, 3).Draw(t, "attempts") {
+			r.Attempts = append(r.Attempts, trace.Attempt{
+				Provider: rapid.SampledFrom([]string{"p", "p", "q"}).Draw(t, "tried"), Model: optional("tried model", "m"),
+			})
+		}
+		if note := optional("note", "skipped q m: left alone", "plan: skipped \\"); note != "" {
+			r.Notes = []string{note}
+		}
 		r.State = rapid.SampledFrom([]trace.State{trace.StateEnded, trace.StateEnded, trace.StateStarted, trace.StateInterrupted}).Draw(t, "state")
 	}
 	return r
@@ -200,6 +209,12 @@ func drawFilter(t *rapid.T) trace.Filter {
 	text(&f.Model, "model", "m")
 	text(&f.Code, "code", "timeout")
 	text(&f.FinishReason, "finish reason", trace.FinishReasons...)
+	text(&f.Version, "version", "v", "none")
+	text(&f.Revision, "revision", "d")
+	text(&f.Variant, "variant", "x")
+	maybe("slower", func() { f.Slower = time.Duration(rapid.IntRange(1, 5_000_000).Draw(t, "slower")) * time.Microsecond })
+	maybe("attempts", func() { f.Attempts = rapid.IntRange(1, 3).Draw(t, "attempts") })
+	f.Fallback = rapid.IntRange(0, 5).Draw(t, "fallback") == 0
 	text(&f.ConversationID, "conversation", "c1", "none")
 	text(&f.ChainID, "chain", "chain")
 	maybe("metadata", func() {
@@ -230,6 +245,13 @@ func (d *drawn) reported(r *trace.Record, with func(*trace.Metrics) *string, val
 func conversationOf(m *trace.Metrics) *string { return m.ConversationID }
 func chainOf(m *trace.Metrics) *string        { return m.ChainID }
 
+// fellBackTo reports whether a call tried a second target, or left one out.
+func fellBackTo(r *trace.Record) bool {
+	return len(r.Notes) > 0 && strings.HasPrefix(r.Notes[0], "skipped ") || slices.ContainsFunc(r.Attempts, func(a trace.Attempt) bool {
+		return a.Provider != r.Attempts[0].Provider || a.Model != r.Attempts[0].Model
+	})
+}
+
 // matches is what a filter means.
 func (d *drawn) matches(f *trace.Filter, r *trace.Record) bool {
 	same := func(want, got string) bool { return want == "" || want == got }
@@ -239,6 +261,8 @@ func (d *drawn) matches(f *trace.Filter, r *trace.Record) bool {
 		f.Kind != 0 && r.Kind != f.Kind, f.Status != 0 && f.Status != r.Status, f.State != nil && *f.State != r.State,
 		f.Outcome == trace.OK && (failed || r.State != trace.StateEnded), f.Outcome == trace.Failed && !failed,
 		!same(f.Key, r.Key), !same(f.APIKey, r.APIKey), !same(f.Provider, r.Provider), !same(f.Model, r.Model), !same(f.Code, r.Code), !same(f.FinishReason, r.FinishReason),
+		f.Version != "" && r.Version != f.Version && r.PromptVersion != f.Version, !same(f.Revision, r.Revision), !same(f.Variant, r.Variant),
+		r.Latency < f.Slower, len(r.Attempts) < f.Attempts, f.Fallback && !fellBackTo(r),
 		!d.reported(r, conversationOf, f.ConversationID), !d.reported(r, chainOf, f.ChainID), !matchesMetadata(r.Metadata, f.Metadata):
 		return false
 	}
@@ -379,7 +403,8 @@ func (d *drawn) checkExport(t *rapid.T, f *trace.Filter, matching []*trace.Recor
 		want = append(want, describe(r, r.ID, count))
 	}
 	onlyOfTraces := f.Key != "" || f.Status != 0 || f.Outcome != 0 || f.State != nil || f.Provider != "" || f.Model != "" || f.Code != "" ||
-		f.FinishReason != "" || f.Kind == trace.KindPrompt || f.Kind == trace.KindEndpoint
+		f.FinishReason != "" || f.Version != "" || f.Revision != "" || f.Variant != "" || f.Slower != 0 || f.Attempts != 0 || f.Fallback ||
+		f.Kind == trace.KindPrompt || f.Kind == trace.KindEndpoint
 	for _, m := range d.metrics {
 		matches := func(want string, got *string) bool { return want == "" || got != nil && *got == want }
 		if !has[m.TraceID] && !onlyOfTraces && m.Workspace == f.Workspace && (f.APIKey == "" || f.APIKey == m.APIKey) &&
