@@ -202,7 +202,7 @@ segments:
 		{cells: `broken: missing`, context: `{"seats":0}`, matches: true, notes: []Note{{"broken", NoteComputedFailed}}},
 		{cells: `broken: missing`, context: `{"plan":"x"}`, matches: true},
 		{cells: `segment: large`, context: `{"seats":100,"plan":"Pro"}`, matches: true},
-		{cells: `segment: large`, context: `{"seats":99,"plan":"Pro"}`, explainedValue: "segment large: false"},
+		{cells: `segment: large`, context: `{"seats":99,"plan":"Pro"}`, explainedValue: "not large (big must be true, is false)"},
 		{cells: `slow: missing`, context: `{"tags":[` + strings.Repeat(`"a",`, 200) + `"a"]}`, matches: true, notes: []Note{{"slow", NoteComputedFailed}}},
 	}
 	for _, tt := range tests {

@@ -264,7 +264,8 @@ func (b *Binding) appendValue(dst []byte, slot int32) []byte {
 	m := b.model
 	if int(slot) >= len(m.fields) {
 		if slot == m.nowSlot() {
-			return appendTime(dst, v.key, m.location)
+			// When the request came is known to more than is read of it.
+			return time.UnixMicro(v.key).In(m.location).AppendFormat(dst, time.RFC3339)
 		}
 		return strconv.AppendBool(dst, v.key == 1)
 	}

@@ -53,18 +53,8 @@ func (t *Table) Explain(b *Binding) Explanation {
 
 // explainRow finds the first cell of a row that fails, or nil.
 func (t *Table) explainRow(row int, b *Binding) *Failure {
-	atoms, cells := t.rowAtoms(row), t.rowCells(row)
-	for i := range atoms {
-		a := &atoms[i]
-		if a.match(b) {
-			continue
-		}
-		return &Failure{
-			Field: cells[i].name,
-			Cell:  cellText(cells[i].node),
-			Value: string(a.appendValue(nil, b)),
-			Pos:   cells[i].node.Pos,
-		}
+	if f := firstFailure(t.rowAtoms(row), t.rowCells(row), b, true); f != nil {
+		return f
 	}
 	s := t.answers[row].split
 	if s == nil {
@@ -76,8 +66,57 @@ func (t *Table) explainRow(row int, b *Binding) *Failure {
 	return s.explain(b)
 }
 
+// firstFailure returns the first cell that fails, or nil. why asks for the
+// reasons why the context is not in a segment.
+func firstFailure(atoms []atom, cells []cellRef, b *Binding, why bool) *Failure {
+	for i := range atoms {
+		a := &atoms[i]
+		if a.match(b) {
+			continue
+		}
+		return &Failure{
+			Field: cells[i].name,
+			Cell:  cellText(cells[i].node),
+			Value: string(a.appendValue(nil, b, why)),
+			Pos:   cells[i].node.Pos,
+		}
+	}
+	return nil
+}
+
+// shownReasons bounds how many rows of a segment an explanation goes through.
+const shownReasons = 3
+
+// appendSegment appends whether a context is in a segment and, if not, what its
+// rows miss: "not staff (tags must be {any: [employee]}, is missing)". why is
+// false for the segments that a segment refers to: they may be many.
+func (b *Binding) appendSegment(dst []byte, slot int32, why bool) []byte {
+	s := &b.model.segments[int(slot)-len(b.model.fields)]
+	if b.values[slot].key == 1 {
+		return append(dst, s.name...)
+	}
+	dst = append(append(dst, "not "...), s.name...)
+	if !why {
+		return dst
+	}
+	dst = append(dst, " ("...)
+	for i, row := range s.rows {
+		if i == shownReasons {
+			dst = append(dst, "; and so on"...)
+			break
+		}
+		if i > 0 {
+			dst = append(dst, "; "...)
+		}
+		if f := firstFailure(row, s.cells[i], b, false); f != nil {
+			dst = append(dst, f.Field+" must be "+f.Cell+", is "+f.Value...)
+		}
+	}
+	return append(dst, ')')
+}
+
 // appendValue appends what the atom was compared with.
-func (a *atom) appendValue(dst []byte, b *Binding) []byte {
+func (a *atom) appendValue(dst []byte, b *Binding, why bool) []byte {
 	switch a.op {
 	case atomEither:
 		for i := range a.more.either {
@@ -85,6 +124,10 @@ func (a *atom) appendValue(dst []byte, b *Binding) []byte {
 				dst = append(dst, ", "...)
 			}
 			slot := a.more.either[i].slot
+			if b.model.isSegment(slot) {
+				dst = b.appendSegment(dst, slot, why)
+				continue
+			}
 			dst = append(dst, b.model.slotName(slot)...)
 			dst = append(dst, ": "...)
 			dst = b.appendValue(dst, slot)
@@ -98,8 +141,8 @@ func (a *atom) appendValue(dst []byte, b *Binding) []byte {
 		}
 		return append(append(dst, "the value of its "...), t.rows[d.Row].ID...)
 	}
-	if int(a.slot) >= len(b.model.fields) && a.slot != b.model.nowSlot() {
-		dst = append(append(dst, b.model.slotName(a.slot)...), ": "...)
+	if b.model.isSegment(a.slot) {
+		return b.appendSegment(dst, a.slot, why)
 	}
 	dst = b.appendValue(dst, a.slot)
 	if a.op == atomPred && a.more.pattern && b.values[a.slot].long {

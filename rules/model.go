@@ -55,6 +55,11 @@ type Model struct {
 // nowSlot is the slot of the instant of the request.
 func (m *Model) nowSlot() int32 { return int32(len(m.fields) + len(m.segments)) }
 
+// isSegment reports whether a slot is that of a segment.
+func (m *Model) isSegment(slot int32) bool {
+	return int(slot) >= len(m.fields) && slot != m.nowSlot()
+}
+
 // FieldNames are the names of the declared fields, in the order of the file.
 func (m *Model) FieldNames() []string {
 	names := make([]string, m.declared)

@@ -11,7 +11,9 @@ type segment struct {
 	name string
 	node *document.Node
 	rows [][]atom
-	lazy []int32 // the computed fields and segments the rows read
+	// cells are the sources of rows, for explanations.
+	cells [][]cellRef
+	lazy  []int32 // the computed fields and segments the rows read
 	// reads are the slots of the declared fields the rows read, also by way
 	// of computed fields and other segments.
 	reads []int32
@@ -76,14 +78,18 @@ func (r *cellReader) segmentRows(s *segment, n *document.Node) {
 			continue
 		}
 		var row []atom
+		var cells []cellRef
 		for _, m := range item.Members {
 			if m.Key.Text == configColumn {
 				r.errs.Add(m.Key, "a segment can't depend on a configuration")
 				continue
 			}
 			row = r.column(row, m.Key, m.Value)
+			for len(cells) < len(row) {
+				cells = append(cells, cellRef{name: m.Key.Text, node: m.Value})
+			}
 		}
-		s.rows = append(s.rows, row)
+		s.rows, s.cells = append(s.rows, row), append(s.cells, cells)
 	}
 }
 

@@ -399,8 +399,9 @@ rules:
 		got[i] = r.String()
 	}
 	want := []string{
-		`staff: segment must be staff, is segment staff: false`,
-		`both: segment must be [staff, paying_staff], is segment staff: false, segment paying_staff: false`,
+		`staff: segment must be staff, is not staff (tags must be employee, is ["a", "c"]; ip must be 10.0.0.0/8, is missing)`,
+		`both: segment must be [staff, paying_staff], is not staff (tags must be employee, is ["a", "c"]; ip must be 10.0.0.0/8, is missing), ` +
+			`not paying_staff (segment must be {all: [staff, paying]}, is not staff)`,
 		`ranges: seats must be [..5, 20..], is 12.5`,
 		`absent: ip must be not 10.0.0.0/8, is missing`,
 		`dates: since must be 2026-01-01.., is 2025-06-01T00:00:00+02:00`,

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
@@ -71,7 +70,7 @@ func (c *call) noteVariables(record *trace.Record, d *definition.Definition) {
 		record.Notes = append(record.Notes, "variables."+name+": empty")
 	}
 	if n := c.values.Undeclared(); n > 0 {
-		record.Notes = append(record.Notes, strconv.Itoa(n)+" undeclared variables")
+		record.Notes = append(record.Notes, undeclaredNote(n, c.values.UndeclaredNames()))
 	}
 }
 

@@ -50,7 +50,8 @@ type Answer struct {
 	Row      string `json:"row"`
 	Reason   string `json:"reason"`
 	Position string `json:"position,omitempty"`
-	// Notes are remarks on the context: "field: reason".
+	// Notes are remarks on the context and on the variables: "field: reason", as
+	// a trace has them or, with an explanation, in sentences.
 	Notes []string `json:"notes,omitempty"`
 	// Problem is the reason why the gateway would refuse the request although
 	// the definition exists, such as a missing variable.
@@ -118,8 +119,12 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 			a.Targets = append(a.Targets, Target{t.Provider, t.Model})
 		}
 	}
-	for _, n := range b.Notes() { // also those of the evaluation
-		a.Notes = append(a.Notes, n.Field+": "+n.Reason)
+	if notes := b.Notes(); q.Explain { // also those of the evaluation
+		a.explainNotes(s.Model, q.Context, notes)
+	} else {
+		for _, n := range notes {
+			a.Notes = append(a.Notes, n.Field+": "+n.Reason)
+		}
 	}
 	a.Reason, a.Row = decision.Reason.String(), rowID(table, decision)
 	if decision.Row >= 0 {
@@ -138,12 +143,45 @@ func (a *Answer) render(p *definition.Prompt, b *rules.Binding, variables *fastj
 	var values prompt.Values
 	err := p.Variables().Bind(variables, &values)
 	if err == nil {
+		for _, name := range values.UndeclaredNames() {
+			a.Notes = append(a.Notes, "variables."+name+": not declared, so it is not used"+document.DidYouMean(name, p.Variables().Names()))
+		}
 		a.Value, err = variant.AppendJSON(nil, &values)
 	}
 	if err != nil {
 		a.Value, a.Problem = nil, err.Error()
 	}
 	return variant, decision
+}
+
+// noteSentences are the notes of an explanation that are not about one member of
+// the context, by their reason.
+var noteSentences = map[string]string{
+	rules.NoteRequiredMissing: "context.%s is required, and missing",
+	rules.NoteComputedFailed:  "%s: its expression failed, so it counts as missing",
+	rules.NoteTooLong:         "%s is longer than patterns look at, so it counts as missing for them",
+}
+
+// explainNotes adds notes of a context in sentences, also of what the data model
+// ignores.
+func (a *Answer) explainNotes(model *rules.Model, context *fastjson.Value, notes []rules.Note) {
+	var mistakes []*rules.BindError
+	if context != nil {
+		mistakes = model.CheckContext(new(rules.Binding), context)
+	}
+	for _, e := range mistakes {
+		a.Notes = append(a.Notes, e.Message)
+	}
+	for _, n := range notes {
+		if slices.ContainsFunc(mistakes, func(e *rules.BindError) bool { return e.Field == n.Field }) {
+			continue
+		}
+		if sentence, ok := noteSentences[n.Reason]; ok {
+			a.Notes = append(a.Notes, fmt.Sprintf(sentence, n.Field))
+			continue
+		}
+		a.Notes = append(a.Notes, n.Field+": "+n.Reason)
+	}
 }
 
 func (a *Answer) explain(e rules.Explanation) {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -498,6 +499,31 @@ func BenchmarkCompare(b *testing.B) {
 		c := compare(before, after, modelChanges(model, model), now)
 		if len(c.Definitions) != 1 || len(c.Definitions[0].Answers) == 0 {
 			b.Fatal(summary(c))
+		}
+	}
+}
+
+// TestExplainedContext holds that an explanation names what the data model does
+// not take, whatever it does with it.
+func TestExplainedContext(t *testing.T) {
+	for _, policy := range []string{"ignore", "warn"} {
+		s := load(t, workspace(t,
+			"context.yaml", "on_unknown_field: "+policy+"\nfields:\n  plan: { type: string, values: [free, pro] }\n  need: { type: string, required: true }\n",
+			"remoteconfigs/on.yaml", "type: boolean\ndefault: false\ncolumns: [ plan, value ]\nmatrix:\n  - [ pro, true ]\n",
+		))
+		context := fastjson.MustParse(`{"plna":"pro","plan":"por"}`)
+		a, err := Evaluate(s, Query{Key: "on", Context: context, Explain: true})
+		want := []string{
+			`context.plna is not a field of the data model: did you mean "plan"?`,
+			`context.plan must be one of free, pro, this is "por": did you mean "pro"?`,
+			"context.need is required, and missing",
+		}
+		if err != nil || !slices.Equal(a.Notes, want) {
+			t.Errorf("%s: %v %q", policy, err, a.Notes)
+		}
+		a, err = Evaluate(s, Query{Key: "on", Context: context})
+		if err != nil || slices.Contains(a.Notes, want[0]) || len(a.Notes) == 0 {
+			t.Errorf("%s, not explained: %v %q", policy, err, a.Notes)
 		}
 	}
 }

@@ -310,6 +310,17 @@ func (values *Values) Reset() {
 // Undeclared returns how many variables of the request are not declared.
 func (values *Values) Undeclared() int { return values.undeclared }
 
+// UndeclaredNames returns the names of the variables that are not declared, in
+// the order of the request or, if they are many, of their names.
+func (values *Values) UndeclaredNames() (names []string) {
+	for i := range values.members {
+		if name := string(values.members[i].name); !slices.ContainsFunc(values.decl.slots, func(s slot) bool { return s.name == name }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Empty returns the variables that are the empty string because they are not supplied
 // and have no default. It is nil for most requests.
 func (values *Values) Empty() []string {
