@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// readmeCall is a curl of the README with the answer that follows it.
+// readmeCall is a curl of a page with the answer that follows it.
 type readmeCall struct {
 	command, path, body, answer string
 }
@@ -25,9 +25,9 @@ var (
 	traceHole = regexp.MustCompile(`'?\$TRACE_ID'?`)
 )
 
-func readmeCalls(t *testing.T) []readmeCall {
+func readmeCalls(t *testing.T, page string) []readmeCall {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,16 +46,22 @@ func readmeCalls(t *testing.T) []readmeCall {
 	return calls
 }
 
-// TestREADME makes the README's calls and compares their answers with the
-// README's. Trace ids differ; where a call names one, it is replaced by that of
-// the answer before. An ellipsis in an answer matches any number of events.
+// TestREADME makes the calls of the README and of the manual of the API, and compares
+// their answers with those of the page. Trace ids differ; where a call names one, it
+// is replaced by that of the answer before, in the manual by that of a prompt. An
+// ellipsis in an answer matches any number of events.
 func TestREADME(t *testing.T) {
 	p := newProcess(t, t.TempDir())
 	p.start()
+	for _, page := range []string{"README.md", "docs/http-api.md"} {
+		t.Run(page, func(t *testing.T) { testCalls(t, p, page) })
+	}
+}
+
+func testCalls(t *testing.T, p *process, page string) {
 	last := ""
-	calls := readmeCalls(t)
 	routes := map[string]bool{}
-	for _, call := range calls {
+	for _, call := range readmeCalls(t, page) {
 		kind, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(call.path, "/v1/"), "/v2/"), "/")
 		routes[kind] = true
 		fill := func(text string) string { return traceHole.ReplaceAllString(text, last) }
@@ -64,11 +70,13 @@ func TestREADME(t *testing.T) {
 			t.Errorf("%s\n%d %s %v", call.command, status, body, err)
 			continue
 		}
-		last = header.Get("Cadenza-Trace-Id")
+		if page == "README.md" || kind == "prompts" {
+			last = header.Get("Cadenza-Trace-Id")
+		}
 		want, got := normal(t, call.answer), normal(t, body)
 		if before, after, elided := strings.Cut(call.answer, "\n\n…\n\n"); elided {
 			// The ellipsis matches what the gateway sent in its place.
-			first, rest := len(strings.Split(before, "\n\n")), len(strings.Split(after, "\n\n"))
+			first, rest := len(strings.Split(before, "\n\n")), len(strings.Split(strings.TrimSpace(after), "\n\n"))
 			events := strings.Split(strings.TrimSpace(body), "\n\n")
 			if len(events) < first+rest {
 				t.Errorf("%s\nonly %d events", call.command, len(events))
@@ -78,12 +86,12 @@ func TestREADME(t *testing.T) {
 			want = normal(t, before+"\n\n"+middle+"\n\n"+after)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s\nthe README's answer (-) is not the gateway's (+):\n%s", call.command, diff)
+			t.Errorf("%s\nthe page's answer (-) is not the gateway's (+):\n%s", call.command, diff)
 		}
 	}
 	for _, route := range []string{"prompts", "endpoints", "remoteconfigs", "metrics"} {
 		if !routes[route] {
-			t.Errorf("the README has no call of %s with its answer", route)
+			t.Errorf("%s has no call of %s with its answer", page, route)
 		}
 	}
 }
