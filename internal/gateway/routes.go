@@ -24,8 +24,7 @@ type route struct {
 }
 
 // routes lists all routes, the most called ones first. The first entry is for
-// paths that no other entry matches. Where several entries have the same name,
-// error messages list the path of the first of them.
+// paths that no other entry matches.
 var routes = table(
 	route{name: "none"},
 	route{method: http.MethodPost, path: "/v1/prompts", name: "prompts", serve: allOrNothing((*call).prompts)},
@@ -86,12 +85,8 @@ func HasRoute(path string) bool {
 // "POST /a, /b and GET /c".
 func documented() string {
 	var list []string
-	names, method := make(map[string]bool), ""
+	method := ""
 	for _, r := range routes[1:] {
-		if names[r.name] {
-			continue
-		}
-		names[r.name] = true
 		text := r.path
 		if r.method != method {
 			text = r.method + " " + text

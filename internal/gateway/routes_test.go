@@ -31,7 +31,7 @@ func TestRoutesOfPaths(t *testing.T) {
 			t.Errorf("%q: %s, trace %q; want %v", path, to.name, id, want)
 		}
 	}
-	if got, want := documented(), "POST /v1/prompts, /v1/endpoints, /v1/remoteconfigs and /v1/metrics"; got != want {
+	if got, want := documented(), "POST /v1/prompts, /v1/endpoints, /v1/remoteconfigs, /v1/metrics, /v2/prompts, /v2/remoteconfigs, /v2/prompts/{trace_id}/metrics and /v2/remoteconfigs/{trace_id}/metrics"; got != want {
 		t.Errorf("the routes are told as %s", got)
 	}
 }
