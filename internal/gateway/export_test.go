@@ -72,3 +72,6 @@ func Routes() []string {
 	}
 	return list
 }
+
+// ConditionCodes are the codes of conditions.
+var ConditionCodes = conditionCodes

@@ -22,6 +22,7 @@ func (g *gateway) probe(method, path string, stopping bool) *httptest.ResponseRe
 	if got := w.Header().Get("Cache-Control"); got != "no-store" {
 		g.t.Errorf("%s may be cached: %q", path, got)
 	}
+	checkContract(g.t, method, path, "", answer{w.Code, w.Result().Header, w.Body.Bytes()})
 	return w
 }
 

@@ -123,15 +123,18 @@ func (o *openAPI) follow(object map[string]any, pointer string) (map[string]any,
 // escape returns a name as JSON pointers have it.
 func escape(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
-// operation returns the path of the file that a request's path is of.
-func (o *openAPI) operation(path string) (name string, found bool) {
-	for name := range o.object("paths") {
+// operation returns where the file describes the one operation of a path; nil where
+// it doesn't.
+func (o *openAPI) operation(path string) []string {
+	for name, methods := range o.object("paths") {
 		pattern := strings.ReplaceAll(regexp.QuoteMeta(name), `\{trace_id\}`, `[^/]+`)
 		if regexp.MustCompile("^" + pattern + "$").MatchString(path) {
-			return name, true
+			for method := range methods.(map[string]any) {
+				return []string{"paths", name, method}
+			}
 		}
 	}
-	return "", false
+	return nil
 }
 
 // check returns how an answer of the gateway differs from the file.
@@ -139,11 +142,12 @@ func (o *openAPI) check(method, path, body string, a answer) error {
 	path, query, _ := strings.Cut(path, "?")
 	status := fmt.Sprint(a.status)
 	place := []string{"components", "responses", "Error404"}
-	if name, found := o.operation(path); found {
-		place = []string{"paths", name, "post", "responses", status}
-		if a.status == http.StatusOK && query == "" && !(body == "" && o.object("paths", name, "post", "requestBody")["required"] == false) {
-			request := o.schemas[o.pointer("paths", name, "post", "requestBody", "content", "application/json", "schema")]
-			if err := validate(request, []byte(body)); err != nil {
+	if operation := o.operation(path); operation != nil {
+		place = append(slices.Clone(operation), "responses", status)
+		wanted := o.object(append(operation, "requestBody")...)
+		if a.status == http.StatusOK && query == "" && wanted != nil && (body != "" || wanted["required"] == true) {
+			_, at := o.at(append(operation, "requestBody", "content", "application/json")...)
+			if err := validate(o.schemas[at+"/schema"], []byte(body)); err != nil {
 				return fmt.Errorf("the request, which was answered: %w", err)
 			}
 		}
@@ -166,14 +170,6 @@ func (o *openAPI) check(method, path, body string, a answer) error {
 		return nil
 	}
 	return o.checkBody(at, media, a.body)
-}
-
-func (o *openAPI) pointer(path ...string) string {
-	parent, at := o.at(path[:len(path)-1]...)
-	if parent == nil {
-		return ""
-	}
-	return at + "/" + path[len(path)-1]
 }
 
 // checkBody checks the body of the answer at a place of the file.
@@ -289,7 +285,7 @@ func TestOpenAPIHasAllRoutes(t *testing.T) {
 			names[operation.(map[string]any)["operationId"]] = true
 		}
 	}
-	if diff := cmp.Diff(slices.Sorted(slices.Values(gw.Routes())), slices.Sorted(slices.Values(listed))); diff != "" {
+	if diff := cmp.Diff(slices.Sorted(slices.Values(append(gw.Routes(), "GET /healthz", "GET /readyz"))), slices.Sorted(slices.Values(listed))); diff != "" {
 		t.Errorf("routes of the code (-) and of docs/openapi.yaml (+):\n%s", diff)
 	}
 	if len(names) != len(listed) {
@@ -316,6 +312,9 @@ func TestOpenAPIHasAllCodes(t *testing.T) {
 		t.Errorf("codes (-) and docs/openapi.yaml (+):\n%s", diff)
 	}
 	for name := range o.object("components", "responses") {
+		if !strings.HasPrefix(name, "Error") {
+			continue
+		}
 		members := []string{"components", "responses", name, "content", "application/json", "schema", "properties"}
 		kind := o.object(append(members, "error", "properties", "type")...)["const"]
 		for _, code := range o.object(append(members, "error_code")...)["enum"].([]any) {
@@ -324,6 +323,18 @@ func TestOpenAPIHasAllCodes(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("codes by status (-) and docs/openapi.yaml (+):\n%s", diff)
+	}
+}
+
+// TestOpenAPIHasAllConditions compares the conditions of /readyz.
+func TestOpenAPIHasAllConditions(t *testing.T) {
+	t.Parallel()
+	var listed []string
+	for _, code := range openapi(t).object("components", "schemas", "Condition")["enum"].([]any) {
+		listed = append(listed, code.(string))
+	}
+	if diff := cmp.Diff(gw.ConditionCodes, listed); diff != "" {
+		t.Errorf("conditions (-) and docs/openapi.yaml (+):\n%s", diff)
 	}
 }
 
@@ -453,7 +464,7 @@ messages: [ { role: developer, content: Hi. } ]
 	}
 
 	for name, schema := range o.object("components", "schemas") {
-		if strings.HasSuffix(name, "Request") {
+		if strings.HasSuffix(name, "Request") || name == "Readiness" { // which has a test of its own
 			continue
 		}
 		for _, member := range propertiesOf(schema) {
