@@ -3,6 +3,7 @@ package caddymodule_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -26,6 +27,7 @@ import (
 // workspace without mistakes. A file of a mistake is an archive:
 //
 //	What was meant, and what is wrong.
+//	pending: why it is not found yet (most have no such line)
 //	$ caddy cadenza check definitions
 //	-- definitions/prompts/reply.yaml --
 //	… (the file as it is with the mistake)
@@ -41,6 +43,8 @@ const mistakesDir = "../testdata/mistakes"
 type mistake struct {
 	path    string
 	command string
+	// pending says why the mistake is not found yet.
+	pending string
 	files   []mistakeFile
 	// input is the archive without its output.
 	input, want string
@@ -65,6 +69,9 @@ func readMistake(t *testing.T, path string) *mistake {
 	about := text[:headers[0][0]]
 	_, command, _ := strings.Cut(about, "\n$ ")
 	m.command = strings.TrimSpace(command)
+	if _, pending, ok := strings.Cut(about, "\npending: "); ok {
+		m.pending, _, _ = strings.Cut(pending, "\n")
+	}
 	for i, h := range headers {
 		name, content := text[h[2]:h[3]], text[h[1]:]
 		if i+1 < len(headers) {
@@ -117,14 +124,13 @@ func (m *mistake) layOver(t *testing.T, dir string) {
 
 // rawWords are those of Go, Caddy and libraries that users do not know.
 var rawWords = regexp.MustCompile(`strconv\.|cannot unmarshal|unknown unit|module not registered|goroutine |\.go:\d|panic|` +
-	`\b(json|time|jsonschema|hex|url|sql): |parsing time|parsing "|invalid syntax|missing unit|invalid duration|%!|<nil>|` +
+	`(?m)(?:^|\s)(json|time|jsonschema|hex|url|sql): |parsing time|parsing "|invalid syntax|missing unit|invalid duration|%!|<nil>|` +
 	`extraneous input|mismatched input|no viable alternative|token recognition|Syntax error|` +
 	`path escapes from parent|2006|unexpected EOF|invalid character|invalid header option|found character|not allowed in this context`)
 
-// place finds the place of a mistake: a line of a file, a file, or the option of a
-// configuration that has no lines when it is provisioned.
-var place = regexp.MustCompile(`\.(yaml|yml|json):\d+(:\d+)?\b|Caddyfile:\d+|(?m)^definitions/\S+: |` +
-	`workspace \w+: (definitions|keys|api_key|provider|store|sink|trace_key)|"file": ?"`)
+// place finds the place of a mistake: a line of a file, a file, or the part of a
+// configuration that has no lines any more when it is provisioned.
+var place = regexp.MustCompile(`\.(yaml|yml|json):\d+(:\d+)?\b|Caddyfile:\d+|workspace [^:\n]+: |definitions:1:1: |a cadenza block|(?m)^definitions/\S+: |^  (file|workspace): `)
 
 // TestMistakes has the command of each mistake find it, and compares what it
 // writes with the archive.
@@ -137,16 +143,25 @@ func TestMistakes(t *testing.T) {
 		case entry.IsDir() && entry.Name() == "base":
 			return filepath.SkipDir
 		case !entry.IsDir():
-			all = append(all, readMistake(t, path))
+			m := readMistake(t, path)
+			if m.path, err = filepath.Abs(path); err != nil {
+				return err
+			}
+			all = append(all, m)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	base, err := filepath.Abs(filepath.Join(mistakesDir, "base"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("NO_COLOR", "1")
 	t.Setenv("CADENZA_API_KEY", testKey)
 	t.Setenv("OPENAI_API_KEY", "sk-of-the-tests-of-mistakes")
+	t.Setenv("DATABASE_URL", "postgres://localhost/cadenza")
 	var edits []*mistake
 	for _, m := range all {
 		run := map[string]func(*testing.T, string) (string, error){
@@ -158,23 +173,24 @@ func TestMistakes(t *testing.T) {
 			edits = append(edits, m)
 			continue
 		}
-		name, _ := filepath.Rel(mistakesDir, m.path)
-		t.Run(filepath.ToSlash(name), func(t *testing.T) {
+		name := filepath.Base(filepath.Dir(m.path)) + "/" + filepath.Base(m.path)
+		t.Run(name, func(t *testing.T) {
 			if run == nil {
 				t.Fatalf("unknown command %q", m.command)
 			}
-			dir := t.TempDir()
+			dir := mistakeDir(t)
 			if m.command == "caddy cadenza check definitions" {
 				t.Parallel()
 			} else {
 				t.Chdir(dir)
 			}
-			if err := os.CopyFS(dir, os.DirFS(filepath.Join(mistakesDir, "base"))); err != nil {
+			if err := os.CopyFS(dir, os.DirFS(base)); err != nil {
 				t.Fatal(err)
 			}
 			m.layOver(t, dir)
 			got, err := run(t, dir)
-			m.compare(t, strings.ReplaceAll(got, dir+string(filepath.Separator), ""), err)
+			found := err != nil || strings.Contains(got, "warning: ") || strings.Contains(got, "warn: ") || strings.Contains(got, "error: ")
+			m.compare(t, strings.ReplaceAll(got, dir+string(filepath.Separator), ""), found)
 		})
 	}
 	if len(edits) > 0 {
@@ -185,21 +201,38 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// mistakeDir makes a directory for the time of the test. Unlike that of t.TempDir, it
+// may get files while it is removed: a gateway that was stopped ends in its own time.
+func mistakeDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "cadenza")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 // compare holds what was said of a mistake to what all of them have in common, and
 // to the archive.
-func (m *mistake) compare(t *testing.T, got string, err error) {
+func (m *mistake) compare(t *testing.T, got string, found bool) {
 	t.Helper()
-	found := err != nil || strings.Contains(got, "warning: ") || strings.Contains(got, "warn: ")
+	if m.pending != "" {
+		if found {
+			t.Errorf("found now, take the line %q out of it:\n%s", "pending: "+m.pending, got)
+		}
+		t.Skip(m.pending)
+	}
 	if !found {
-		t.Errorf("%s is not found:\n%s", m.path, got)
+		t.Errorf("not found:\n%s", got)
 	}
 	// What a report quotes of a file is the file's.
 	said := regexp.MustCompile(`(?m)^ *\d* \|.*\n`).ReplaceAllString(got, "")
 	if word := rawWords.FindString(said); word != "" {
-		t.Errorf("%s: words that users do not know: %q in\n%s", m.path, word, said)
+		t.Errorf("words that users do not know: %q in\n%s", word, said)
 	}
 	if !place.MatchString(said) {
-		t.Errorf("%s: no place in\n%s", m.path, said)
+		t.Errorf("no place in\n%s", said)
 	}
 	if *update {
 		if err := os.WriteFile(m.path, []byte(m.input+got), 0o644); err != nil {
@@ -208,7 +241,7 @@ func (m *mistake) compare(t *testing.T, got string, err error) {
 		return
 	}
 	if diff := cmp.Diff(m.want, got); diff != "" {
-		t.Errorf("%s (-) is not the output (+); run with -update to accept it:\n%s", m.path, diff)
+		t.Errorf("the output of the archive (-) is not that of the command (+); run with -update to accept it:\n%s", diff)
 	}
 }
 
@@ -297,6 +330,9 @@ func readLogs(t *testing.T, file string) []string {
 		if err := json.Unmarshal(line, &entry); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
+		if entry["msg"] == "admin endpoint disabled" {
+			continue // by the test
+		}
 		text := fmt.Sprintf("%s: %s\n", entry["level"], entry["msg"])
 		for _, name := range slices.Sorted(maps.Keys(entry)) {
 			if !slices.Contains([]string{"level", "msg", "ts", "logger"}, name) {
@@ -310,17 +346,39 @@ func readLogs(t *testing.T, file string) []string {
 
 // editMistakes has a gateway with a workspace for each edit refuse all of them.
 func editMistakes(t *testing.T, edits []*mistake) {
-	dir := t.TempDir()
+	dir := mistakeDir(t)
 	t.Setenv("XDG_DATA_HOME", dir)
 	workspaces := map[string]any{}
 	folder := func(m *mistake) string {
 		return strings.TrimSuffix(filepath.Base(m.path), filepath.Ext(m.path))
 	}
-	for _, m := range edits {
+	// show makes a copy of base, with a mistake or without, what the gateway reads.
+	// The files of an edit become visible at once, by links, so that none is loaded
+	// without the others.
+	show := func(m *mistake, version string, mistake bool) {
 		own := filepath.Join(dir, folder(m))
-		if err := os.CopyFS(own, os.DirFS(filepath.Join(mistakesDir, "base"))); err != nil {
+		if err := os.CopyFS(filepath.Join(own, version), os.DirFS(filepath.Join(mistakesDir, "base"))); err != nil {
 			t.Fatal(err)
 		}
+		if mistake {
+			m.layOver(t, filepath.Join(own, version))
+		}
+		for _, name := range []string{"definitions", "keys.json"} {
+			link, target := filepath.Join(own, name), filepath.Join(version, name)
+			if _, err := os.Stat(filepath.Join(own, target)); err != nil {
+				if err := os.Remove(link); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			if err := errors.Join(os.Symlink(target, link+"~"), os.Rename(link+"~", link)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, m := range edits {
+		own := filepath.Join(dir, folder(m))
+		show(m, "before", false)
 		workspaces[folder(m)] = map[string]any{
 			"definitions": filepath.Join(own, "definitions"), "keys": filepath.Join(own, "keys.json"),
 			"store":     map[string]any{"path": filepath.Join(own, "cadenza.db")},
@@ -350,17 +408,15 @@ func editMistakes(t *testing.T, edits []*mistake) {
 		return strings.ReplaceAll(own, filepath.Join(dir, folder(m))+string(filepath.Separator), "")
 	}
 	for _, m := range edits {
-		m.layOver(t, filepath.Join(dir, folder(m)))
+		show(m, "after", true)
 	}
 	for _, m := range edits {
 		t.Run(folder(m), func(t *testing.T) {
-			eventually(t, "the edit is refused", func() bool { return said(m) != "" })
-			got := said(m)
-			var err error
-			if strings.HasPrefix(got, "error: ") {
-				err = fmt.Errorf("%s", got)
+			if m.pending == "" {
+				eventually(t, "the edit is refused", func() bool { return said(m) != "" })
 			}
-			m.compare(t, got, err)
+			got := said(m)
+			m.compare(t, got, strings.Contains(got, "error: "))
 		})
 	}
 }
