@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"cache":                    {"trace"},
 	"caddymodule":              {"internal/adminapi", "internal/command", "internal/configpath", "internal/definition", "internal/document", "internal/gateway", "internal/inflight", "internal/redact", "internal/visible", "providers", "secret", "sinks"},
 	"cmd/caddy":                {"."},
-	"internal/adminapi":        {"internal/definition", "internal/document", "internal/inspect", "internal/jsontext", "internal/store/sqlite", "rules", "trace"},
+	"internal/adminapi":        {"internal/definition", "internal/document", "internal/gateway", "internal/inspect", "internal/jsontext", "internal/store/sqlite", "rules", "trace"},
 	"internal/automata":        {},
 	"internal/command":         {"internal/adminapi", "internal/definition", "internal/document", "internal/document/format", "internal/inspect", "internal/private", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "trace"},
 	"internal/configpath":      {},

@@ -3,9 +3,12 @@ package caddymodule_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +141,73 @@ func TestAdminDefinitions(t *testing.T) {
 	}
 	if status, answer := callAdmin(t, "POST", address, "/cadenza/definitions", "{}"); status != 405 || answer["error"] == "" {
 		t.Errorf("POST: %d %v", status, answer)
+	}
+}
+
+// TestAdminTargets follows a failure that a fallback hides to all places that show
+// it.
+func TestAdminTargets(t *testing.T) {
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"error":{"code":"model_not_found","message":"The model small does not exist."}}`)
+	})
+	files := single()
+	files["definitions/endpoints/chat.yaml"] = "prompt: reply\nfallback: [ { provider: canned, extra: { answer: fine } } ]\n"
+	g := startGateway(t, files, fakeProvider(u.URL))
+	address := adminOf(t, g, fakeProvider(u.URL))
+	a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`)
+	if a.status != http.StatusOK || !strings.Contains(string(a.body), "fine") || strings.Contains(string(a.body), "exist") {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	const text = "status 404 model_not_found: The model small does not exist."
+
+	status, answer := callAdmin(t, "GET", address, "/cadenza/targets", "")
+	var shown struct {
+		Workspaces map[string]struct {
+			Targets []struct {
+				Target, State, Reason string
+				Endpoints             []string
+				Down                  bool
+				Until                 time.Time
+			}
+		}
+	}
+	decodeInto(t, answer, &shown)
+	targets := shown.Workspaces["default"].Targets
+	if status != 200 || len(targets) != 2 || targets[0].Target != "canned" || targets[0].State != "ok" || targets[0].Down {
+		t.Fatalf("%d %v", status, answer)
+	}
+	if fake := targets[1]; fake.Target != "fake/small" || fake.State != "cooling" || !fake.Down || fake.Reason != "model: "+text ||
+		!fake.Until.After(time.Now()) || !slices.Equal(fake.Endpoints, []string{"chat"}) {
+		t.Errorf("%+v", fake)
+	}
+	if _, one := callAdmin(t, "GET", address, "/cadenza/targets?workspace=default", ""); !reflect.DeepEqual(one, answer) {
+		t.Errorf("of one workspace: %v", one)
+	}
+	for path, want := range map[string]string{"/cadenza/targets?workspace=defalt": `did you mean "default"?`, "/cadenza/targets?wrkspace=x": `did you mean "workspace"?`} {
+		if status, answer := callAdmin(t, "GET", address, path, ""); status/100 != 4 || !strings.Contains(fmt.Sprint(answer["error"]), want) {
+			t.Errorf("%s: %d %v", path, status, answer)
+		}
+	}
+
+	id := a.header.Get("Cadenza-Trace-Id")
+	eventually(t, "the trace has the error", func() bool {
+		_, story := callAdmin(t, "GET", address, "/cadenza/traces/"+id, "")
+		record, _ := story["trace"].(map[string]any)
+		attempts, _ := record["attempts"].([]any)
+		return len(attempts) == 2 && attempts[0].(map[string]any)["error"] == text
+	})
+}
+
+// decodeInto decodes what was decoded already.
+func decodeInto(t *testing.T, value, into any) {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

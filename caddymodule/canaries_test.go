@@ -171,7 +171,7 @@ func TestCanaries(t *testing.T) {
 		}
 		places[file] = string(content)
 	}
-	for _, path := range []string{"/config/", "/metrics", "/cadenza/definitions", "/cadenza/traces?limit=1000&workspace=default", "/cadenza/traces?limit=1000&workspace=other", "/cadenza/export?workspace=default", "/cadenza/stats?workspace=default"} {
+	for _, path := range []string{"/config/", "/metrics", "/cadenza/definitions", "/cadenza/targets", "/cadenza/traces?limit=1000&workspace=default", "/cadenza/traces?limit=1000&workspace=other", "/cadenza/export?workspace=default", "/cadenza/stats?workspace=default"} {
 		response, err := http.Get("http://" + address + path)
 		if err != nil {
 			t.Fatal(err)

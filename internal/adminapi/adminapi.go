@@ -34,6 +34,7 @@ func (*API) CaddyModule() caddy.ModuleInfo {
 func (*API) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		route("/cadenza/definitions", serveDefinitions, http.MethodGet, http.MethodHead),
+		route("/cadenza/targets", serveTargets, http.MethodGet, http.MethodHead),
 		route("/cadenza/evaluate", serveEvaluate, http.MethodPost),
 		route("/cadenza/traces", serveTraces, http.MethodGet, http.MethodHead, http.MethodDelete),
 		route("/cadenza/traces/", serveTrace, http.MethodGet, http.MethodHead),

@@ -22,16 +22,9 @@ type loadedWorkspace struct {
 // serveDefinitions answers GET /cadenza/definitions: what each workspace serves,
 // or one with ?workspace=NAME.
 func serveDefinitions(w http.ResponseWriter, r *http.Request) error {
-	all, err := running()
+	all, err := askedFor(r)
 	if err != nil {
 		return err
-	}
-	if name := r.URL.Query().Get("workspace"); name != "" {
-		one, err := all.named(name)
-		if err != nil {
-			return err
-		}
-		all = workspaces{name: one}
 	}
 	answer := make(map[string]loadedWorkspace, len(all))
 	for name, w := range all {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 )
 
 // Gateway is what the admin API needs of the Caddy app "cadenza".
@@ -34,6 +35,8 @@ type Workspace struct {
 	// Waiting returns how many records wait to be stored, and why the store takes
 	// none. The reason is empty while it does.
 	Waiting func() (records int, reason string)
+	// Targets returns the targets of the definitions that are served.
+	Targets func() []gateway.Target
 	// Stopping is closed when Caddy begins to stop the configuration.
 	Stopping <-chan struct{}
 	Logger   *zap.Logger
@@ -71,6 +74,18 @@ func (all workspaces) named(name string) (*Workspace, error) {
 		return nil, apiError(http.StatusNotFound, "there is no workspace %q%s", name, document.DidYouMean(name, names))
 	}
 	return w, nil
+}
+
+// askedFor returns the workspaces that a request is about: all, or one with
+// ?workspace=NAME.
+func askedFor(r *http.Request) (workspaces, error) {
+	all, err := running()
+	name := r.URL.Query().Get("workspace")
+	if err != nil || name == "" {
+		return all, err
+	}
+	one, err := all.named(name)
+	return workspaces{name: one}, err
 }
 
 // workspaceNamed finds a workspace of the configuration that runs.

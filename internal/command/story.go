@@ -193,7 +193,15 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 			plainCell(at), plainCell(attemptText(&a)),
 		})
 	}
-	table.write(b, st, rows...)
+	var lines bytes.Buffer
+	table.write(&lines, st, rows...)
+	for i := range t.Attempts {
+		line, _ := lines.ReadBytes('\n')
+		b.Write(line)
+		if text := t.Attempts[i].Error; text != "" {
+			fmt.Fprintf(b, "       %s\n", visible.Line(text))
+		}
+	}
 }
 
 // attemptText returns the times and tokens of an attempt.

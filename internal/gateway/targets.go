@@ -35,7 +35,7 @@ type Target struct {
 	// Failures counts the failed attempts since the last answer.
 	Failures int `json:"failures"`
 	// Reason is why the target is skipped, or the failure for which it is left
-	// alone.
+	// alone, else, where its last attempt failed, that failure.
 	Reason string `json:"reason,omitempty"`
 	// LastFailure is the last failure of all; nil: none is known.
 	LastFailure *TargetFailure `json:"last_failure,omitempty"`
@@ -78,10 +78,13 @@ func (w *Workspace) Targets() []Target {
 func (w *Workspace) addHealth(t *Target, h *invoke.TargetHealth) {
 	t.State, t.Down, t.Failures = string(h.State), h.Down, h.Failures
 	t.Since, t.Until = h.Since.UTC(), h.Until.UTC()
-	if h.Why.Class != "" {
-		t.Reason = string(h.Why.Class) + ": " + w.failureText(h.Why.Text)
-	}
 	if last := &h.Last; last.Class != "" {
 		t.LastFailure = &TargetFailure{last.Time.UTC(), string(last.Class), w.failureText(last.Text)}
+	}
+	switch {
+	case h.Why.Class != "":
+		t.Reason = string(h.Why.Class) + ": " + w.failureText(h.Why.Text)
+	case h.Failures > 0:
+		t.Reason = t.LastFailure.Class + ": " + t.LastFailure.Error
 	}
 }
