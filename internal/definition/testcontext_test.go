@@ -25,7 +25,7 @@ func TestContextsOfTests(t *testing.T) {
 	_, err := Load(dir)
 	wantErrors(t, dir, err,
 		`prompts/p.yaml:3:18: context.langage is not a field of the data model: did you mean "language"? (unchecked_context: true allows it)`,
-		`prompts/p.yaml:5:52: unchecked_context must be true or false, this is "yes"`,
+		`prompts/p.yaml:5:52: unchecked_context must be true or false, this is "yes": write true`,
 		`remoteconfigs/c.yaml:4:28: context.language must be one of nl, en, this is "de" (unchecked_context: true allows it)`,
 		`remoteconfigs/c.yaml:5:34: context.shop.basket must be a number, this is "twenty" (unchecked_context: true allows it)`,
 		`remoteconfigs/c.yaml:6:26: context.shop.x is not a field of the data model (known: language, shop.basket, a.b) (unchecked_context: true allows it)`,

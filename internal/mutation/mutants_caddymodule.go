@@ -396,7 +396,7 @@ func init() {
 			Run: "TestKeyThatTwoFilesList",
 		},
 		mutant{
-			ID: "keys-forgotten-over-a-reload", In: "Workspace.keysTaken",
+			ID: "keys-forgotten-over-a-reload", In: "Workspace.rememberKeys",
 			What: "a reload of Caddy takes a key from the workspace that has it",
 			Old:  "	w.Memory.keys.Store(last)\n", New: "",
 			Run: "TestKeyOfAnotherWorkspace", Tests: []string{"caddymodule"},
@@ -404,7 +404,7 @@ func init() {
 		mutant{
 			ID: "refused-keys-are-valid", In: "Workspace.keysTaken",
 			What: "no metric shows that keys are refused",
-			Old:  "	if len(problems) == 0 {\n", New: "	if len(problems) >= 0 {\n",
+			Old:  "	if len(problems) > 0 {\n", New: "	if len(problems) < 0 {\n",
 			Run: "TestKeyOfAnotherWorkspace", Tests: []string{"caddymodule"},
 		},
 		mutant{
