@@ -40,7 +40,7 @@ func (i *invocation) errorOf(a *invoke.Attempt) string {
 	case i.policy == definition.LogContent:
 		return i.workspace.failureText(a.Text())
 	}
-	return i.workspace.failureText(a.Brief)
+	return i.workspace.failureText(a.Error)
 }
 
 // targetChanged counts and logs a change of a target's health.

@@ -21,13 +21,12 @@ const (
 	MaxWait = 8 * time.Second
 )
 
-// Attempt is one attempt of a call, as the call's trace records it.
+// Attempt is one attempt of a call, as the call's trace records it. Its Error is
+// without the words of the provider that may quote a prompt. It may hold secrets.
 type Attempt struct {
 	trace.Attempt
-	// Brief is why it failed, without the words of the provider that may quote a
-	// prompt; empty where it did not. Err is the failure itself.
-	Brief string
-	Err   error
+	// Err is why it failed; nil where it did not.
+	Err error
 	// Abandoned reports that the provider ignored the end of its context. What
 	// it holds is held until it returns.
 	Abandoned bool
@@ -157,7 +156,7 @@ func (l *lane) closeRecord(f failed, u used) {
 		return
 	}
 	r := &l.records[last]
-	r.Code, r.Status, r.Latency, r.Brief, r.Err = string(f.class), f.status, took, f.brief, f.err
+	r.Code, r.Status, r.Latency, r.Error, r.Err = string(f.class), f.status, took, f.brief, f.err
 	r.PromptTokens, r.CompletionTokens = u.prompt, u.completion
 	r.Estimated, r.Abandoned = u.estimated, u.abandoned
 }

@@ -121,7 +121,7 @@ func TestRecords(t *testing.T) {
 		a.end(failed{status: 200}, used{prompt: 3, completion: 4})
 		a.end(failed{class: Transient, status: 500}, used{prompt: 5}) // nothing is open
 		want := []Attempt{
-			{Attempt: trace.Attempt{Provider: "p", Model: "m", Started: time.Minute, Code: "connect", Latency: time.Second}, Brief: refused.Error(), Err: refused},
+			{Attempt: trace.Attempt{Provider: "p", Model: "m", Started: time.Minute, Code: "connect", Latency: time.Second, Error: refused.Error()}, Err: refused},
 			{Attempt: trace.Attempt{
 				Provider: "p", Model: "m", Started: time.Minute + time.Second + wait, Status: 200, Wait: wait, Latency: 5 * time.Second,
 				FirstToken: 2 * time.Second, PromptTokens: 3, CompletionTokens: 4,
