@@ -295,3 +295,37 @@ func TestAdminWithoutApp(t *testing.T) {
 		t.Errorf("%d %v", status, answer)
 	}
 }
+
+func TestAdminStatus(t *testing.T) {
+	g, address := startAdmin(t)
+	status, answer := callAdmin(t, "GET", address, "/cadenza/status", "")
+	workspaces, _ := answer["workspaces"].(map[string]any)
+	if started, err := time.Parse(time.RFC3339Nano, answer["started"].(string)); status != 200 || len(workspaces) != 2 ||
+		answer["status"] != "ok" || answer["version"] == "" || answer["caddy"] == "" || err != nil || started.After(time.Now()) {
+		t.Fatalf("%d %v", status, answer)
+	}
+	one := workspaces["one"].(map[string]any)
+	definitions, store, keys := one["definitions"].(map[string]any), one["store"].(map[string]any), one["keys"].([]any)
+	if definitions["prompts"] != 1.0 || definitions["remoteconfigs"] != 1.0 || store["state"] == "" ||
+		len(keys) != 1 || keys[0].(map[string]any)["name"] != "app" || len(one["degraded"].([]any)) != 0 {
+		t.Errorf("%v", one)
+	}
+	g.write("one/remoteconfigs/limits.yaml", "type: object\ndefalt: {}\n")
+	eventually(t, "the workspace is degraded", func() bool {
+		_, answer = callAdmin(t, "GET", address, "/cadenza/status?workspace=one", "")
+		return answer["status"] == "degraded"
+	})
+	workspaces = answer["workspaces"].(map[string]any)
+	one = workspaces["one"].(map[string]any)
+	condition := one["degraded"].([]any)[0].(map[string]any)
+	mistake := one["definitions"].(map[string]any)["errors"].([]any)[0].(map[string]any)
+	if len(workspaces) != 1 || condition["code"] != "definitions_invalid" || answer["since"] != condition["since"] ||
+		!strings.HasSuffix(mistake["file"].(string), "limits.yaml") || mistake["line"] != 1.0 {
+		t.Errorf("%v", answer)
+	}
+	for path, want := range map[string]int{"/cadenza/status?workspace=onee": 404, "/cadenza/status?worksapce=one": 400} {
+		if status, answer := callAdmin(t, "GET", address, path, ""); status != want || !strings.Contains(answer["error"].(string), "did you mean") {
+			t.Errorf("%s: %d %v", path, status, answer)
+		}
+	}
+}

@@ -12,7 +12,7 @@ func (a *App) Inspect() map[string]*adminapi.Workspace {
 		shown[name] = &adminapi.Workspace{
 			Name: name, Definitions: w.source.Source, Store: w.store.Path, Flush: w.store.Recorder.Flush, Logger: w.logger,
 			Committed: w.store.Committed, Waiting: w.store.Waiting, Stopping: a.stopping.Done(),
-			Targets: a.gateway.Workspace(name).Targets,
+			Targets: a.gateway.Workspace(name).Targets, Status: a.gateway.Workspace(name).Status,
 		}
 	}
 	return shown

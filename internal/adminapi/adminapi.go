@@ -33,6 +33,7 @@ func (*API) CaddyModule() caddy.ModuleInfo {
 // Routes returns the paths below Caddy's admin address.
 func (*API) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
+		route("/cadenza/status", serveStatus, http.MethodGet, http.MethodHead),
 		route("/cadenza/definitions", serveDefinitions, http.MethodGet, http.MethodHead),
 		route("/cadenza/targets", serveTargets, http.MethodGet, http.MethodHead),
 		route("/cadenza/evaluate", serveEvaluate, http.MethodPost),

@@ -37,6 +37,8 @@ type Workspace struct {
 	Waiting func() (records int, reason string)
 	// Targets returns the targets of the definitions that are served.
 	Targets func() []gateway.Target
+	// Status returns what the workspace does at the moment.
+	Status func() gateway.Status
 	// Stopping is closed when Caddy begins to stop the configuration.
 	Stopping <-chan struct{}
 	Logger   *zap.Logger

@@ -342,7 +342,7 @@ func TestToolsManual(t *testing.T) {
 	}
 	parent := &cobra.Command{Use: "cadenza"}
 	caddycmd.Commands()["cadenza"].CobraFunc(parent)
-	if len(parent.Commands()) != 11 {
+	if len(parent.Commands()) != 12 {
 		t.Errorf("%d commands", len(parent.Commands()))
 	}
 	for _, cmd := range parent.Commands() {

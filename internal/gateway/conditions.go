@@ -75,6 +75,14 @@ func (w *Workspace) Conditions() []Condition {
 		}
 	}
 	list = append(list, w.unavailable()...)
+	for _, t := range w.Targets() {
+		if t.Down {
+			list = append(list, Condition{TargetDown, t.Target, t.Since, t.Reason})
+		}
+	}
+	for i := range list {
+		list[i].Since = list[i].Since.UTC()
+	}
 	if len(list) > 0 {
 		w.gateway.process.okSince.Store(new(time.Now()))
 	}

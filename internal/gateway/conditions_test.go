@@ -3,9 +3,11 @@ package gateway_test
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -236,5 +238,62 @@ func TestMetricsOfAWorkspaceThatIsGone(t *testing.T) {
 	g.load(options)
 	if series() {
 		t.Error("the series of a workspace that is gone is still there")
+	}
+}
+
+func TestTargetThatIsDown(t *testing.T) {
+	t.Parallel()
+	var refuses atomic.Bool
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
+		if refuses.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		completion(w, "fine")
+	})
+	g := startGateway(t, workspace, fakeProvider(u.URL))
+	began := time.Now()
+	if a := g.post("/v1/endpoints", ask("?", false)); a.status != http.StatusOK || len(g.conditions()) > 0 {
+		t.Fatalf("%d %s, %+v", a.status, a.body, g.conditions())
+	}
+	refuses.Store(true)
+	g.post("/v1/endpoints", ask("?", false))
+	g.becomes("target_down fake/small", began, "credential: ")
+	target := g.current.Load().Workspace("default").Status().Targets[1]
+	if target.Target != "fake/small" || target.State != "cooling" || !target.Down || !target.Until.After(began) || strings.Join(target.Endpoints, " ") != "chat" {
+		t.Errorf("%+v", target)
+	}
+	// A target that no endpoint names any more is no condition.
+	g.write("definitions/prompts/reply.yaml", strings.ReplaceAll(workspace["definitions/prompts/reply.yaml"], "model: small", "model: other"))
+	g.ends("target_down fake/small")
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	files := sound()
+	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339) }
+	files["keys.json"] = fmt.Sprintf(`[{"name":"soon","sha256":"%064x","not_after":%q},{"name":"later","sha256":"%064x","not_after":%q},{"name":"gone","sha256":"%064x","not_after":%q},{"name":"stolen","sha256":"%064x","revoked":true}]`,
+		1, in(time.Hour), 2, in(31*24*time.Hour), 3, in(-time.Hour), 4)
+	g := startGateway(t, files, all(withKeysFile, with(func(c *gw.WorkspaceConfig) {
+		c.Sinks = []gw.Sink{{Name: "fleet", Sink: closedSink{}}}
+	})))
+	g.becomes("sink_failing fleet", time.Time{}, "refused")
+	s := g.current.Load().Workspace("default").Status()
+	var keys []string
+	for _, k := range s.Keys {
+		keys = append(keys, k.Name+" "+k.State)
+	}
+	if got := strings.Join(keys, ", "); got != "gone expired, later valid, soon expiring, stolen revoked, test valid" {
+		t.Errorf("keys: %s", got)
+	}
+	if s.Store.Path != filepath.Join(g.dir, "data/cadenza.db") || s.Store.State != "available" || s.Store.Bytes < 4096 || s.Store.Since.IsZero() {
+		t.Errorf("%+v", s.Store)
+	}
+	if len(s.Sinks) != 1 || s.Sinks[0].Name != "fleet" || s.Sinks[0].Up || s.Sinks[0].DownSince.IsZero() || s.Sinks[0].Error == "" || len(s.Degraded) != 1 {
+		t.Errorf("%+v, %+v", s.Sinks, s.Degraded)
+	}
+	text, err := json.Marshal(s)
+	if err != nil || strings.Contains(string(text), testKey) || strings.Contains(string(text), fmt.Sprintf("%064x", 1)) {
+		t.Errorf("%v: %s", err, text)
 	}
 }

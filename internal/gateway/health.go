@@ -80,11 +80,11 @@ func (g *Gateway) readiness(stopping bool) readiness {
 		for _, c := range g.workspaces[name].Conditions() {
 			d := found[c.Code]
 			if d == nil {
-				d = &degradation{Condition: c.Code, Since: c.Since.UTC()}
+				d = &degradation{Condition: c.Code, Since: c.Since}
 				found[c.Code] = d
 			}
 			if c.Since.Before(d.Since) {
-				d.Since = c.Since.UTC()
+				d.Since = c.Since
 			}
 			if d.Count++; len(d.Subjects) < maxSubjects && !slices.Contains(d.Subjects, c.Subject) {
 				d.Subjects = append(d.Subjects, c.Subject)

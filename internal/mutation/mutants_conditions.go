@@ -57,6 +57,28 @@ func init() {
 			Run: "TestHealth$",
 		},
 	)
+	add("internal/gateway",
+		mutant{
+			ID: "down-without-a-name", In: "Workspace.Conditions",
+			What: "a target that is left alone is no condition",
+			Old:  "		if t.Down {\n", New: "		if false {\n",
+			Run: "TestTargetThatIsDown",
+		},
+		mutant{
+			ID: "expired-key-is-valid", In: "keyring.states",
+			What: "the status shows a key that has expired as valid",
+			Old:  "now.After(p.notAfter)", New: "false",
+			Run: "TestStatus$",
+		},
+	)
+	add("internal/command",
+		mutant{
+			ID: "degraded-exits-with-0", In: "statusCommand",
+			What: "a script takes a degraded gateway for a sound one",
+			Old:  `answer.Status == "ok"`, New: `answer.Status != ""`,
+			Run: "TestStatusCommand",
+		},
+	)
 	add("caddymodule",
 		mutant{
 			ID: "ready-while-it-stops", In: "shuttingDown",

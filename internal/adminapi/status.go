@@ -1,0 +1,79 @@
+package adminapi
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
+)
+
+// Status is the answer of GET /cadenza/status.
+type Status struct {
+	// Status is ok or degraded, and Since when the first of what is degraded began.
+	Status string    `json:"status"`
+	Since  time.Time `json:"since,omitzero"`
+	// Version is that of Cadenza, devel where it is not one of a release.
+	Version string    `json:"version"`
+	Caddy   string    `json:"caddy"`
+	Started time.Time `json:"started"` // when the process began
+
+	Workspaces map[string]WorkspaceStatus `json:"workspaces"`
+}
+
+// WorkspaceStatus is the part of a Status that is about one workspace.
+type WorkspaceStatus struct {
+	Definitions DefinitionsStatus `json:"definitions"`
+	gateway.Status
+}
+
+// DefinitionsStatus is what a workspace serves, and how its directory differs.
+type DefinitionsStatus struct {
+	Directory     string    `json:"directory"`
+	Revision      string    `json:"revision"`
+	Loaded        time.Time `json:"loaded"`
+	Prompts       int       `json:"prompts"`
+	Endpoints     int       `json:"endpoints"`
+	RemoteConfigs int       `json:"remoteconfigs"`
+	Warnings      int       `json:"warnings"`
+	// Errors are the mistakes of the directory as it is now. While there are any,
+	// the last good definitions are served.
+	Errors []inspect.Finding `json:"errors"`
+}
+
+// began is when the process began.
+var began = time.Now()
+
+// serveStatus answers GET /cadenza/status: what all workspaces do, or one with
+// ?workspace=NAME.
+func serveStatus(w http.ResponseWriter, r *http.Request) error {
+	if err := knownParameters(r.URL.Query(), []string{"workspace"}); err != nil {
+		return err
+	}
+	all, err := askedFor(r)
+	if err != nil {
+		return err
+	}
+	simple, _ := caddy.Version()
+	answer := Status{Status: "ok", Version: strings.TrimPrefix(upstream.UserAgent, "Cadenza/"), Caddy: simple, Started: began.UTC(), Workspaces: make(map[string]WorkspaceStatus)}
+	for name, w := range all {
+		loaded := w.loaded()
+		s := WorkspaceStatus{Status: w.Status(), Definitions: DefinitionsStatus{
+			Directory: loaded.Directory, Revision: loaded.Revision, Loaded: loaded.Loaded, Warnings: len(loaded.Warnings), Errors: loaded.Errors,
+		}}
+		snapshot := w.Definitions.Snapshot()
+		s.Definitions.Prompts, s.Definitions.Endpoints, s.Definitions.RemoteConfigs = len(snapshot.Prompts), len(snapshot.Endpoints), len(snapshot.RemoteConfigs)
+		for _, c := range s.Degraded {
+			answer.Status = "degraded"
+			if answer.Since.IsZero() || c.Since.Before(answer.Since) {
+				answer.Since = c.Since
+			}
+		}
+		answer.Workspaces[name] = s
+	}
+	return writeJSON(w, answer)
+}
