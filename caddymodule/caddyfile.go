@@ -156,7 +156,7 @@ var storeOptions = []string{"retention", "max_size"}
 
 // arguments are those of each option, for messages.
 var arguments = map[string]string{
-	"definitions":       "<directory>",
+	"definitions":       "<directory>, which is in quotes if it has spaces",
 	"store":             "sqlite [<path>]",
 	"retention":         "<duration>, such as 30d",
 	"max_size":          "<size>, such as 10GB",
@@ -261,11 +261,11 @@ func (w *Workspace) unmarshalDefinitions(d *caddyfile.Dispenser) error {
 			return d.Err(document.Unrecognized("definitions option", option, []string{"strict"}))
 		}
 		if d.NextArg() {
-			return d.ArgErr()
+			return d.Err("strict takes no argument: it is set by its name alone")
 		}
 		w.StrictDefinitions = true
 	}
-	return checkReload(w.Definitions)
+	return nil
 }
 
 func (w *Workspace) unmarshalStore(d *caddyfile.Dispenser) error {
@@ -417,12 +417,12 @@ func parseHandler(handler caddyhttp.MiddlewareHandler) httpcaddyfile.UnmarshalHa
 		h.Next() // the directive's name
 		directive := h.Val()
 		if h.NextArg() {
-			return nil, h.ArgErr()
+			return nil, h.Errf("%s takes a matcher and nothing else: its options belong in the global cadenza block", directive)
 		}
 		if h.NextBlock(0) {
 			return nil, h.Errf("%s takes no options here, found %q: its options belong in the global cadenza block", directive, h.Val())
 		}
-		return handler, nil
+		return handler, checkReload(h)
 	}
 }
 

@@ -1,10 +1,14 @@
 package caddymodule
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/cadenza-gateway/cadenza/internal/command"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
@@ -24,24 +28,48 @@ func startsAnyway() bool {
 // run`. Tests replace it.
 var called = command.Called
 
-// checkReload loads the definitions of a directory where the process is `caddy reload`.
-// An edit of them changes no configuration, and one that is unchanged Caddy does not
-// pass on: nothing would be checked, and the command would succeed. What this process
-// can't see, such as the directory of a gateway on another machine, it leaves to the
-// gateway.
-func checkReload(definitions string) error {
-	if !called("reload") {
+// checkReload loads the definitions of all workspaces, for their providers, where the
+// process is `caddy reload`. An edit of them changes no configuration, and one that is
+// unchanged Caddy does not pass on: nothing would be checked, and the command would
+// succeed. What this process can't see, such as the directory of a gateway on another
+// machine, it leaves to the gateway.
+//
+// The first directive of a Caddyfile calls it: only when all global options are read
+// are the providers known.
+func checkReload(h httpcaddyfile.Helper) error {
+	const done = "cadenza.definitions_checked"
+	option, configured := h.Option("cadenza").(httpcaddyfile.App)
+	if !called("reload") || !configured || h.State[done] != nil {
 		return nil
 	}
-	dir, err := resolvePath(definitions)
+	h.State[done] = true
+	var app App
+	if err := json.Unmarshal(option.Value, &app); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(app.Workspaces)) {
+		if err := app.Workspaces[name].checkReload(); err != nil {
+			return fmt.Errorf("workspace %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// checkReload loads the workspace's definitions, if they are there.
+func (w *Workspace) checkReload() error {
+	dir, err := resolvePath(w.Definitions)
 	if err != nil {
 		return nil
 	}
 	if _, err := os.ReadDir(dir); err != nil {
 		return nil
 	}
-	if _, err := definition.Load(dir); err != nil {
-		return fmt.Errorf("definitions %s:\n%w", definitions, visible.Error(err))
+	known, err := definition.ParseProviders(w.ProvidersRaw)
+	if err != nil {
+		return err
+	}
+	if _, err := definition.Load(dir, known); err != nil {
+		return fmt.Errorf("definitions %s:\n%w", w.Definitions, visible.Error(err))
 	}
 	return nil
 }

@@ -96,6 +96,9 @@ func TestClients(t *testing.T) {
 		definitions %s
 		store sqlite %s
 		api_key app {env.CADENZA_API_KEY}
+		provider openai {
+			api_key {env.OPENAI_API_KEY}
+		}
 		provider canned
 	}
 }

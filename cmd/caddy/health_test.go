@@ -21,6 +21,7 @@ func TestHealthOfTheExample(t *testing.T) {
 	}
 	caddyfile := filepath.Join(t.TempDir(), "Caddyfile")
 	text := strings.Replace(string(example), "grace_period 30s", "grace_period 30s\nshutdown_delay 20s", 1)
+	text = strings.Replace(text, "definitions examples/", "definitions {$CADENZA_ROOT}/examples/", 1)
 	if err := os.WriteFile(caddyfile, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -105,6 +105,40 @@ func (n *badNight) wantLog(words ...string) {
 	n.t.Errorf("no line with %q:\n%s", words, n.output)
 }
 
+// TestReloadKnowsTheProviders has a reload meet definitions that only its own
+// Caddyfile can tell the mistakes of.
+func TestReloadKnowsTheProviders(t *testing.T) {
+	n := newBadNight(t)
+	n.startWith(n.caddyfile)
+	n.write("definitions/endpoints/e.yaml", "prompt: p\nfallback: [ { provider: backup } ]\n")
+	for _, arguments := range [][]string{{"validate"}, {"reload"}, {"reload", "--force"}} {
+		if code, output := n.do(arguments...); code == 0 || !strings.Contains(output, `e.yaml:2:25: the provider \"backup\", which the endpoint e calls, is not configured`) {
+			t.Errorf("%s: %d %s", arguments, code, output)
+		}
+	}
+	n.wantLog(`endpoints/e.yaml","line":2,"column":25,"mistake":"the provider \"backup\"`)
+	// With the providers of the new Caddyfile the set that was refused is served.
+	n.configure("\nprovider backup canned {\nanswer later\n}\nprovider canned {\nanswer now\n}\n")
+	if code, output := n.do("reload"); code != 0 {
+		t.Errorf("reload: %d %s", code, output)
+	}
+	if status, _, body, err := post(context.Background(), http.DefaultClient, n.url+"/v1/endpoints", `{"key":"e"}`); err != nil || status != http.StatusOK {
+		t.Errorf("%d %s %v", status, body, err)
+	}
+	// Both are renamed at once.
+	n.write("definitions/endpoints/e.yaml", "prompt: p\nfallback: [ { provider: spare } ]\n")
+	n.configure("\nprovider spare canned {\nanswer later\n}\nprovider canned {\nanswer now\n}\n")
+	if code, output := n.do("reload"); code != 0 {
+		t.Errorf("reload: %d %s", code, output)
+	}
+	// A provider that is still named can't go.
+	n.configure("\nprovider canned {\nanswer now\n}\n")
+	if code, output := n.do("reload"); code == 0 || !strings.Contains(output, `the provider \"spare\"`) {
+		t.Errorf("reload: %d %s", code, output)
+	}
+	n.kill()
+}
+
 // TestBadNight checks that a gateway whose definitions are spoilt serves those that it
 // served before: over an edit, a reload, a crash and a start.
 func TestBadNight(t *testing.T) {

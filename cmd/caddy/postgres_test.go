@@ -27,6 +27,9 @@ const fleetCaddyfile = `{
 		trace_key {env.CADENZA_TRACE_KEY}
 		api_key app {env.CADENZA_API_KEY}
 		sink postgres {env.CADENZA_TEST_DATABASE}
+		provider openai {
+			api_key {env.OPENAI_API_KEY}
+		}
 		provider canned
 	}
 }

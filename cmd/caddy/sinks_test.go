@@ -19,7 +19,7 @@ func startWorkspaces(t *testing.T, options func(name string) string, names []str
 	t.Helper()
 	var workspaces strings.Builder
 	for _, name := range names {
-		fmt.Fprintf(&workspaces, "workspace %[1]s {\ndefinitions {$CADENZA_ROOT}/examples/definitions\napi_key app {env.CADENZA_KEY_%[1]s}\nprovider canned\n%[2]s\n}\n", name, options(name))
+		fmt.Fprintf(&workspaces, "workspace %[1]s {\ndefinitions {$CADENZA_ROOT}/examples/definitions\napi_key app {env.CADENZA_KEY_%[1]s}\nprovider openai {\napi_key {env.OPENAI_API_KEY}\n}\nprovider canned\n%[2]s\n}\n", name, options(name))
 		environ = append(environ, "CADENZA_KEY_"+name+"=cadenza-key-of-"+name)
 	}
 	caddyfile := filepath.Join(t.TempDir(), "Caddyfile")
