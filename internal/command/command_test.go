@@ -101,6 +101,15 @@ func TestCommandGolden(t *testing.T) {
 	if err := os.Remove(filepath.Join(edited, "endpoints/support_chat.yaml")); err != nil {
 		t.Fatal(err)
 	}
+	reworded := filepath.Join(dir, "reworded")
+	if err := os.CopyFS(reworded, os.DirFS(exampleDefinitions)); err != nil {
+		t.Fatal(err)
+	}
+	reply, err := os.ReadFile(filepath.Join(reworded, "prompts/support_reply.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, reworded, "prompts/support_reply.yaml", strings.NewReplacer("de helpdesk", "de klantenservice", "{{question}}\" }\n  nl:", "Please:\\n{{question}}\" }\n  nl:").Replace(string(reply)))
 	formatted := filepath.Join(dir, "format")
 	writeFiles(t, formatted, "a.yaml", "# top\ncolumns: [plan,value]\nmatrix:\n- [free,1] # one\n- [enterprise,2]\n- [pro, 3]\n- [team, 4]\n- [a, 5]\n- [enterprise, 6]\n")
 
@@ -130,6 +139,8 @@ func TestCommandGolden(t *testing.T) {
 		"eval_bad_at":          {arguments: []string{"eval", exampleDefinitions, "model_limits", "--at", "tomorrow"}, fails: true},
 		"eval_bad_kind":        {arguments: []string{"eval", exampleDefinitions, "model_limits", "--kind", "promt"}, fails: true},
 		"diff":                 {arguments: append([]string{"diff", exampleDefinitions, edited}, at...)},
+		"diff_text":            {arguments: append([]string{"diff", exampleDefinitions, reworded}, at...)},
+		"diff_text_json":       {arguments: append([]string{"diff", "--json", exampleDefinitions, reworded}, at...)},
 		"diff_same":            {arguments: []string{"diff", "--exit-code", exampleDefinitions, exampleDefinitions}},
 		"diff_exit_code":       {arguments: append([]string{"diff", "--exit-code", exampleDefinitions, edited}, at...), fails: true},
 		"diff_broken":          {arguments: []string{"diff", exampleDefinitions, broken}, fails: true},

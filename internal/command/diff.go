@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -23,8 +25,9 @@ func diffCommand() *cobra.Command {
 Compares two workspaces, given by their directories: which definitions were
 added, removed and changed, and for tables, which contexts get another answer.
 There is one example for each pair of the row that answered and the row that
-answers now. A definition that was not changed can be affected: by the data
-model, or by another configuration that it asks for.
+answers now, and of messages, the lines that differ. A definition that was not
+changed can be affected: by the data model, by another configuration that it
+asks for, or as an endpoint by its prompt.
 
 The comparison begins at the present; --at moves it.`,
 		Example: "  git worktree add /tmp/main main\n  caddy cadenza diff /tmp/main/definitions ./definitions",
@@ -65,9 +68,17 @@ func writeComparison(b *bytes.Buffer, st styles, c *inspect.Comparison) {
 		if d.Change == inspect.Changed {
 			fmt.Fprintf(b, " (version %s -> %s)", d.OldVersion, d.NewVersion)
 		}
+		if d.Prompt != "" {
+			fmt.Fprintf(b, " by its prompt %s", visible.Line(d.Prompt))
+		}
 		b.WriteByte('\n')
 		for _, m := range d.Members {
-			fmt.Fprintf(b, "  %s\n", visible.Line(m))
+			if !slices.ContainsFunc(d.Texts, func(t inspect.TextChange) bool { return slices.Contains(t.Paths, m) }) {
+				fmt.Fprintf(b, "  %s\n", visible.Line(m))
+			}
+		}
+		for _, t := range d.Texts {
+			writeTextChange(b, st, t)
 		}
 		writeAnswerChanges(b, st, d.Answers)
 		if d.Undecided {
@@ -77,6 +88,21 @@ func writeComparison(b *bytes.Buffer, st styles, c *inspect.Comparison) {
 			}
 			fmt.Fprintf(b, "  not decided: there may be %s\n", more)
 		}
+	}
+}
+
+// writeTextChange writes the lines of messages that differ.
+func writeTextChange(b *bytes.Buffer, st styles, t inspect.TextChange) {
+	fmt.Fprintf(b, "  %s\n", visible.Line(strings.Join(t.Paths, ", ")))
+	for _, line := range t.Lines {
+		color := ""
+		switch line[0] {
+		case '-':
+			color = st.red
+		case '+':
+			color = st.green
+		}
+		fmt.Fprintf(b, "    %s%s %s%s\n", color, line[:1], visible.Line(line[1:]), st.reset)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 func TestUndeclaredNote(t *testing.T) {
 	for want, names := range map[string][]string{
-		"1 undeclared variable: compny":              {"compny"},
+		"1 undeclared variable: compny":            {"compny"},
 		"2 undeclared variables: a, b-c.d":         {"a", "b-c.d"},
 		"2 undeclared variables: a, …":             {"a", "ada@example.com"},
 		"1 undeclared variable":                    {"0612345678"},

@@ -28,7 +28,7 @@ const (
 	Changed = "changed"
 	// Affected is a definition that was not edited and answers differently, or
 	// may do so: the data model has changed, or another configuration that the
-	// definition asks for.
+	// definition asks for, or the prompt of an endpoint.
 	Affected = "affected"
 )
 
@@ -41,6 +41,10 @@ type Change struct {
 	NewVersion string `json:"new_version,omitempty"`
 	// Members are the paths of the members that differ.
 	Members []string `json:"members,omitempty"`
+	// Texts show how messages among the Members differ.
+	Texts []TextChange `json:"texts,omitempty"`
+	// Prompt is the key of an endpoint's prompt, if that changed or is affected.
+	Prompt string `json:"prompt,omitempty"`
 	// Answers are contexts that get another answer. There is one example for
 	// each pair of the row that answered and the row that answers now. The
 	// answer of a prompt is the variant's name; its text is among the members.
@@ -95,6 +99,7 @@ func Compare(oldDir, newDir string, now time.Time) (*Comparison, error) {
 func compare(before, after *definition.Snapshot, models changedModel, now time.Time) *Comparison {
 	c := &Comparison{Old: before.Revision, New: after.Revision, Model: models.any, Definitions: []Change{}}
 	configs := configsDiffer(before, after)
+	prompts := make(map[string]bool) // that answer differently
 	for _, kind := range kinds {
 		olds, news := definitions(before, kind), definitions(after, kind)
 		for _, key := range unionKeys(olds, news) {
@@ -109,7 +114,7 @@ func compare(before, after *definition.Snapshot, models changedModel, now time.T
 				change.OldVersion, change.NewVersion = o.Version, n.Version
 				if o.Version != n.Version {
 					change.Change = Changed
-					change.Members = changedMembers(o.Content(), n.Content())
+					change.Members, change.Texts = changedMembers(o.Content(), n.Content())
 				}
 				if o.Version != n.Version || models.any || configs {
 					d := newTableDiff(before, after, kind, key, models, configs, now)
@@ -117,9 +122,17 @@ func compare(before, after *definition.Snapshot, models changedModel, now time.T
 						change.Answers, change.Undecided = d.run()
 					}
 				}
-				if change.Change == "" && (len(change.Answers) > 0 || change.Undecided) {
+				if kind == trace.KindEndpoint {
+					if p := after.Endpoints[key].Prompt.Key; prompts[p] || before.Endpoints[key].Prompt.Key != p {
+						change.Prompt = p
+					}
+				}
+				if change.Change == "" && (len(change.Answers) > 0 || change.Undecided || change.Prompt != "") {
 					change.Change = Affected
 				}
+			}
+			if kind == trace.KindPrompt && change.Change != "" {
+				prompts[key] = true
 			}
 			if change.Change != "" {
 				c.Definitions = append(c.Definitions, change)
@@ -160,28 +173,33 @@ func configsDiffer(before, after *definition.Snapshot) bool {
 // maxMembers bounds how many paths of members are listed.
 const maxMembers = 50
 
-// changedMembers lists the paths of the members that differ. It compares lists
-// as a whole: a row that moves moves all rows below.
-func changedMembers(before, after []byte) []string {
+// changedMembers lists the paths of the members that differ, and how messages
+// among them do. It compares lists as a whole: a row that moves moves all rows
+// below.
+func changedMembers(before, after []byte) (paths []string, texts []TextChange) {
 	var a, b any
 	if json.Unmarshal(before, &a) != nil || json.Unmarshal(after, &b) != nil {
-		return nil
+		return nil, nil
 	}
-	var paths []string
-	collectChanges("", a, b, &paths)
+	collectChanges("", a, b, func(path string, a, b any) {
+		if paths = append(paths, path); len(paths) <= maxMembers {
+			addText(&texts, path, a, b)
+		}
+	})
 	slices.Sort(paths)
 	if more := len(paths) - maxMembers; more > 0 {
 		paths = append(paths[:maxMembers], "and "+strconv.Itoa(more)+" more")
 	}
-	return paths
+	return paths, texts
 }
 
-func collectChanges(path string, a, b any, paths *[]string) {
+// collectChanges calls changed for each member that differs.
+func collectChanges(path string, a, b any, changed func(path string, a, b any)) {
 	x, isMap := a.(map[string]any)
 	y, both := b.(map[string]any)
 	if !isMap || !both {
 		if !reflect.DeepEqual(a, b) {
-			*paths = append(*paths, path)
+			changed(path, a, b)
 		}
 		return
 	}
@@ -190,7 +208,7 @@ func collectChanges(path string, a, b any, paths *[]string) {
 		if path != "" {
 			inner = path + "." + key
 		}
-		collectChanges(inner, x[key], y[key], paths)
+		collectChanges(inner, x[key], y[key], changed)
 	}
 }
 
