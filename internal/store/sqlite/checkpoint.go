@@ -36,6 +36,7 @@ func checkpoint(ctx context.Context, on queryer) (length, rest int, err error) {
 func (s *Store) checkpointUntil(ctx context.Context, db *sql.DB) {
 	ticker := time.NewTicker(checkpointEvery)
 	defer ticker.Stop()
+	failing := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -49,12 +50,19 @@ func (s *Store) checkpointUntil(ctx context.Context, db *sql.DB) {
 		switch {
 		case isCorrupt(err): // which is known
 		case err != nil && ctx.Err() == nil:
-			s.config.Logger.Warn("copying the log of the trace store into its database", "error", err)
 			s.written.Store(true)
+			if !failing { // a full disk fails at each turn
+				failing = true
+				s.config.Logger.Error("the log of the trace store can't be copied into its database, and grows; trying again", "error", err)
+			}
 		case rest > 0 && length > longLog:
 			// SQLite restarts the log only when all of it is copied. Under load
 			// that moment comes only if the writer makes it.
 			s.finishLog.Store(true)
+		}
+		if err == nil && failing {
+			failing = false
+			s.config.Logger.Info("the log of the trace store is copied into its database again")
 		}
 	}
 }

@@ -75,12 +75,14 @@ func (s *Store) keepStats(ctx context.Context) {
 			return // the next store counts on
 		case err != nil && !isBusy(err):
 			if !failing {
-				s.config.Logger.Error("counting traces for the statistics; trying again", "error", err)
+				failing = true
+				s.config.Logger.Error("traces are not counted for the statistics; trying again", "error", err)
 			}
 			keeper.close()
 			keeper = nil
+		case err == nil:
+			failing = false
 		}
-		failing = err != nil
 	}
 }
 
