@@ -25,7 +25,7 @@ func newWorkspaceCollector() *workspaceCollector {
 			"What is degraded, by the number of its subjects, such as targets that are left alone.", []string{"workspace", "condition"}, nil),
 		definitions: prometheus.NewDesc("cadenza_definitions", "Definitions that are served.", []string{"workspace", "kind"}, nil),
 		leftAlone: prometheus.NewDesc("cadenza_target_left_alone",
-			"1 where a target of the definitions is left alone, or was and has not answered since.", []string{"workspace", "provider", "model"}, nil),
+			"1 where a target of the definitions is left alone, or was and has not answered since, or failed five times in a row.", []string{"workspace", "provider", "model"}, nil),
 	}
 }
 

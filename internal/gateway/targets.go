@@ -25,7 +25,7 @@ type Target struct {
 	// State is one of invoke.TargetState, or of the states above.
 	State string `json:"state"`
 	// Down reports that the target is left alone, or was and has not answered
-	// since.
+	// since, or that several attempts in a row failed.
 	Down bool `json:"down"`
 	// Since is when the target was left alone, or the first of its failures since
 	// its last answer was; zero where neither is.
@@ -75,11 +75,14 @@ func (w *Workspace) Targets() []Target {
 	return targets
 }
 
+// shownTime returns a time as it is shown, in milliseconds.
+func shownTime(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
 func (w *Workspace) addHealth(t *Target, h *invoke.TargetHealth) {
 	t.State, t.Down, t.Failures = string(h.State), h.Down, h.Failures
-	t.Since, t.Until = h.Since.UTC(), h.Until.UTC()
+	t.Since, t.Until = shownTime(h.Since), shownTime(h.Until)
 	if last := &h.Last; last.Class != "" {
-		t.LastFailure = &TargetFailure{last.Time.UTC(), string(last.Class), w.failureText(last.Text)}
+		t.LastFailure = &TargetFailure{shownTime(last.Time), string(last.Class), w.failureText(last.Text)}
 	}
 	switch {
 	case h.Why.Class != "":

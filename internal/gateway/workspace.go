@@ -139,6 +139,9 @@ func (g *Gateway) newWorkspace(config WorkspaceConfig) (*Workspace, error) {
 			g.metrics.leftAlone.WithLabelValues(w.Name, name, string(state))
 		}
 		for _, reason := range invoke.SkipReasons {
+			if reason == invoke.SkipNotConfigured {
+				continue // it is
+			}
 			g.metrics.skips.WithLabelValues(w.Name, name, string(reason))
 		}
 	}

@@ -29,7 +29,8 @@ type TargetHealth struct {
 	Provider, Model string
 	State           TargetState
 	// Down reports that the target is left alone, or was and has not answered
-	// since. A rate limit whose time is over does not count.
+	// since, or that downAfter attempts in a row failed: few calls never eject a
+	// target. A single rate limit whose time is over does not count.
 	Down bool
 	// Since is when the target was left alone where it is or was Down, else when
 	// the first of its Failures was. It is zero for TargetOK.
@@ -120,6 +121,10 @@ type Change struct {
 // logEvery is the least time between two lines of a kind about a target.
 const logEvery = time.Minute
 
+// downAfter is how many failures in a row make a target Down that is tried all the
+// same.
+const downAfter = 5
+
 // record is what is known of a target's failures. health.mu guards it.
 type record struct {
 	failures int       // since the last answer
@@ -175,8 +180,9 @@ func (h *health) shown(now time.Time) TargetHealth {
 	case h.record.failures > 0:
 		t.State = TargetFailing
 	}
+	t.Down = h.record.failures >= downAfter
 	if !h.record.down.IsZero() {
-		t.Down = t.LeftAlone() || h.record.last.Class != RateLimit
+		t.Down = t.Down || t.LeftAlone() || h.record.last.Class != RateLimit
 		t.Since, t.Why = h.record.down, h.record.why
 	}
 	return t

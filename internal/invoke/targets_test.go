@@ -205,6 +205,32 @@ func TestTargets(t *testing.T) {
 	})
 }
 
+// TestDown has a target that few calls try count as down, which no breaker
+// notices.
+func TestDown(t *testing.T) {
+	for name, test := range map[string]struct {
+		attempts []string
+		down     bool
+	}{
+		"four failures":      {slices.Repeat([]string{"1m:slow"}, 4), false},
+		"five failures":      {slices.Repeat([]string{"1m:slow"}, 5), true},
+		"five with answers":  {slices.Repeat([]string{"1m:slow", "1m:slow", "1m:slow", "1m:slow", "1m:ok"}, 5), false},
+		"a limit":            {[]string{"0s:rate_limit"}, true},
+		"five limits":        {slices.Repeat([]string{"1m:rate_limit"}, 5), true},
+		"an account":         {[]string{"0s:quota"}, true},
+		"of the caller's":    {slices.Repeat([]string{"1m:client_gone"}, 9), false},
+		"an answered target": {append(slices.Repeat([]string{"1m:slow"}, 9), "1s:ok"), false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := NewEngine()
+			happen(e, test.attempts...)
+			if got := e.Targets()[0]; got.Down != test.down {
+				t.Errorf("%s: %+v", name, got)
+			}
+		})
+	}
+}
+
 // TestAnswersCostNothingMore holds that a target in good health costs a call no
 // allocation for what is known of its failures.
 func TestAnswersCostNothingMore(t *testing.T) {
