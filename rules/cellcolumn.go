@@ -160,7 +160,7 @@ func (r *cellReader) segmentNamed(n *document.Node, negate bool) (atom, bool) {
 		if len(r.m.segments) == 0 {
 			hint = ": the data model (context.yaml) declares none"
 		}
-		r.errs.Report(unknownSegment, n.Pos, "unknown segment %s%s", strconv.Quote(shorten(name)), hint)
+		r.errs.Report("unknown-segment", n.Pos, "unknown segment %s%s", strconv.Quote(shorten(name)), hint)
 		return atom{}, false
 	}
 	want := span[int64]{1, 2}

@@ -180,12 +180,6 @@ func (m *Model) checkFieldName(key *document.Node, errs *document.Errors) bool {
 	return true
 }
 
-// The rules of mistakes that follow where the data model is missing.
-const (
-	unknownField   = "unknown-field"
-	unknownSegment = "unknown-segment"
-)
-
 // lookupField finds a field by name, or reports that there is none.
 func (m *Model) lookupField(name *document.Node, also []string, errs *document.Errors) (int32, bool) {
 	if slot, ok := m.slots[name.Text]; ok {
@@ -196,9 +190,9 @@ func (m *Model) lookupField(name *document.Node, also []string, errs *document.E
 		known = append(known, m.fields[i].name)
 	}
 	if len(m.fields) == 0 {
-		errs.Report(unknownField, name.Pos, "unknown field %s: the data model (context.yaml) declares none", strconv.Quote(name.Text))
+		errs.Report("unknown-field", name.Pos, "unknown field %s: the data model (context.yaml) declares none", strconv.Quote(name.Text))
 		return 0, false
 	}
-	errs.Report(unknownField, name.Pos, "unknown field %s%s", strconv.Quote(name.Text), document.DidYouMean(name.Text, known))
+	errs.Report("unknown-field", name.Pos, "unknown field %s%s", strconv.Quote(name.Text), document.DidYouMean(name.Text, known))
 	return 0, false
 }

@@ -112,6 +112,10 @@ func (b *Binding) noObject(n *member, v *fastjson.Value) *BindError {
 	return &BindError{Field: n.path, Message: "context." + n.path + " must be an object, this is " + describeJSON(v)}
 }
 
+// NoField is a context of which no member is a field. An empty one would be no
+// context.
+const NoField = `{"other":1}`
+
 // ContextJSON writes a context from the values of the declared fields: JSON in
 // the order of FieldNames, empty for none. A context with no field has another
 // member, because without any it would be no context.
@@ -128,7 +132,7 @@ func (m *Model) ContextJSON(values []string) string {
 		root.set(path, v)
 	}
 	if root.members == nil {
-		return `{"other":1}`
+		return NoField
 	}
 	return string(root.append(nil))
 }

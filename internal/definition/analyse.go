@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
@@ -96,17 +97,27 @@ func (t *analysed) analyse(now time.Time, budget int) *analysis {
 			r.errs.AddAt(f.Pos, "%s (the table has hit: unique)", message)
 			continue
 		}
-		r.warnings = append(r.warnings, Warning{Pos: f.Pos, Message: message, Kind: f.Kind.String()})
+		r.warnings = append(r.warnings, Warning{Pos: f.Pos, Message: message, Kind: ruleOf(f.Kind)})
 	}
 	return r
 }
 
+// ruleOf returns the rule of the findings of a kind.
+func ruleOf(k rules.FindingKind) string { return strings.ReplaceAll(k.String(), "_", "-") }
+
+// noFieldHint explains the witness rules.NoField.
+const noFieldHint = ` ("other" stands for any member that is no field)`
+
 // exampleOf returns the text for the witness of a finding.
 func exampleOf(f rules.Finding, now time.Time) string {
-	if f.Witness == "" || f.Kind == rules.Gap {
-		return ""
+	hint := ""
+	if f.Witness == rules.NoField {
+		hint = noFieldHint
 	}
-	text := ", for example for " + f.Witness
+	if f.Witness == "" || f.Kind == rules.Gap {
+		return hint
+	}
+	text := ", for example for " + f.Witness + hint
 	if !f.At.IsZero() && !f.At.Equal(now) {
 		text += " at " + f.At.Format(time.RFC3339)
 	}
@@ -148,19 +159,19 @@ func (s *Snapshot) Remarks(now time.Time, kinds Remark) []Warning {
 	var remarks []Warning
 	for _, key := range errorMembers {
 		if c := s.RemoteConfigs[key]; c != nil && kinds&RemarkKeys != 0 {
-			remarks = append(remarks, Warning{Pos: c.Pos, Kind: "error member", Message: fmt.Sprintf(
+			remarks = append(remarks, Warning{Pos: c.Pos, Kind: "error-member", Message: fmt.Sprintf(
 				"a remote configuration called %s breaks the error handling of old SDKs, which look for that member in every answer: choose another key", key)})
 		}
 	}
 	for _, t := range s.tables() {
 		if kinds&RemarkLists != 0 {
 			for _, f := range t.table.MissingLists() {
-				remarks = append(remarks, Warning{Pos: f.Pos, Message: f.Message, Kind: f.Kind.String()})
+				remarks = append(remarks, Warning{Pos: f.Pos, Message: f.Message, Kind: ruleOf(f.Kind)})
 			}
 		}
 		if kinds&RemarkNoContext != 0 {
 			if row, ok := s.needsNoField(t.table, now); ok {
-				remarks = append(remarks, Warning{Pos: row.Pos, Kind: "no context", Message: fmt.Sprintf(
+				remarks = append(remarks, Warning{Pos: row.Pos, Kind: "no-context", Message: fmt.Sprintf(
 					"%s needs no field, but a request without a context gets the default of the %s %s", row.ID, noun(t.def.Kind), t.def.Key)})
 			}
 		}
@@ -172,7 +183,7 @@ func (s *Snapshot) Remarks(now time.Time, kinds Remark) []Warning {
 		})
 		for _, f := range findings {
 			if f.Kind == rules.Overlap || f.Kind == rules.Gap {
-				remarks = append(remarks, Warning{Pos: f.Pos, Message: f.Message + exampleOf(f, now), Kind: f.Kind.String()})
+				remarks = append(remarks, Warning{Pos: f.Pos, Message: f.Message + exampleOf(f, now), Kind: ruleOf(f.Kind)})
 			}
 		}
 	}

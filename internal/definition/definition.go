@@ -62,7 +62,8 @@ type Warning struct {
 	// More is the number of warnings of one kind that were left out; the first
 	// of them was at Pos. It is 0 for a warning itself.
 	More int
-	// Kind is equal for warnings of the same cause. It is not shown.
+	// Kind is a stable name for warnings of the same cause, as document.Error.Rule
+	// is for mistakes.
 	Kind string
 }
 

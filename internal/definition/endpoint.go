@@ -201,9 +201,9 @@ func (e *Endpoint) decodeWeights(l *loader, n *document.Node, errs *document.Err
 	case own == 0 && heaviest == 0:
 		return
 	case own == 0:
-		l.warnAt(n.Get("fallback"), "the fallbacks have weights and the endpoint has none: they are tried before the variant's own target")
+		l.warnAt("weight", n.Get("fallback"), "the fallbacks have weights and the endpoint has none: they are tried before the variant's own target")
 	case heaviest == 0:
-		l.warnAt(n.Get("weight"), "weight has no effect: no fallback has one to share requests with")
+		l.warnAt("weight", n.Get("weight"), "weight has no effect: no fallback has one to share requests with")
 	}
 	e.Weights = weights
 }
@@ -234,9 +234,9 @@ func (e *Endpoint) decodeHedge(l *loader, n *document.Node, errs *document.Error
 	e.HedgeAfter = d
 	switch {
 	case len(e.Fallback) == 0:
-		l.warnAt(n, "hedge has no effect: there is no fallback to ask")
+		l.warnAt("hedge", n, "hedge has no effect: there is no fallback to ask")
 	case d >= e.Timeout.Total:
-		l.warnAt(after, "after (%s) is not shorter than the timeout's total (%s), which ends the request first", d, e.Timeout.Total)
+		l.warnAt("hedge", after, "after (%s) is not shorter than the timeout's total (%s), which ends the request first", d, e.Timeout.Total)
 	}
 }
 
@@ -273,7 +273,7 @@ func decodeTimeout(l *loader, n *document.Node, errs *document.Errors) Timeout {
 		}
 		for name, v := range map[string]time.Duration{"first_token": t.FirstToken, "idle": t.Idle} {
 			if m := n.Get(name); m != nil && v > t.Total {
-				l.warnAt(m, "%s (%s) is longer than total (%s), which ends the request first", name, v, t.Total)
+				l.warnAt("timeout", m, "%s (%s) is longer than total (%s), which ends the request first", name, v, t.Total)
 			}
 		}
 	}

@@ -113,7 +113,7 @@ func readOnce(dir string, errs *document.Errors) (d *directory, settled bool) {
 func (d *directory) top(name string, errs *document.Errors) {
 	if name == allowEmpty {
 		d.emptying = true
-		d.warn(name, "edits that remove definitions are not refused as long as this file exists: delete it after the removal")
+		d.warn("allow-empty", name, "edits that remove definitions are not refused as long as this file exists: delete it after the removal")
 	}
 	if hidden(name) {
 		return
@@ -152,7 +152,7 @@ func (d *directory) top(name string, errs *document.Errors) {
 			}
 			d.misnamed[near] = name
 		}
-		d.warn(name, "not read, a workspace has context.yaml and the folders prompts, endpoints and remoteconfigs%s", hint)
+		d.warn("not-read", name, "not read, a workspace has context.yaml and the folders prompts, endpoints and remoteconfigs%s", hint)
 	}
 }
 
@@ -216,7 +216,7 @@ func (d *directory) definition(kind trace.Kind, name string, here *os.Root, errs
 	base, ok := definitionName(name)
 	if !ok {
 		if path.Ext(name) != ".md" {
-			d.warn(name, "not read, definitions are .yaml, .yml or .json files")
+			d.warn("not-read", name, "not read, definitions are .yaml, .yml or .json files")
 		}
 		return
 	}
@@ -377,8 +377,8 @@ func (d *directory) isLost(kind trace.Kind, key string) bool {
 	})
 }
 
-func (d *directory) warn(name, format string, args ...any) {
-	d.warnings = append(d.warnings, Warning{Pos: document.Position{File: d.file(name)}, Message: fmt.Sprintf(format, args...), Kind: format})
+func (d *directory) warn(kind, name, format string, args ...any) {
+	d.warnings = append(d.warnings, Warning{Pos: document.Position{File: d.file(name)}, Message: fmt.Sprintf(format, args...), Kind: kind})
 }
 
 // folderName returns a folder's name in a form that opens nothing but a folder: to

@@ -59,36 +59,43 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, known []
 	// after a panic, and where the loading is given up.
 	*m = memory{}
 	now := time.Now()
-	for _, step := range []func(){
-		l.parse,
-		func() { s.Model = l.decodeModel() },
+	errs.Name("files")
+	// Each step has the rule of its mistakes that have no other.
+	for _, step := range []struct {
+		rule string
+		do   func()
+	}{
+		{"syntax", l.parse},
+		{"data-model", func() { s.Model = l.decodeModel() }},
 		// A definition is built after those that it refers to.
-		func() { s.RemoteConfigs = l.remoteConfigs() },
-		func() { s.Prompts = build(l, trace.KindPrompt, decodePrompt) },
-		func() { s.Endpoints = build(l, trace.KindEndpoint, decodeEndpoint) },
-		func() { l.checkTargets(known) },
-		func() {
+		{"remoteconfig", func() { s.RemoteConfigs = l.remoteConfigs() }},
+		{"prompt", func() { s.Prompts = build(l, trace.KindPrompt, decodePrompt) }},
+		{"endpoint", func() { s.Endpoints = build(l, trace.KindEndpoint, decodeEndpoint) }},
+		{"endpoint", func() { l.checkTargets(known) }},
+		{"", func() {
 			l.keepWarnings()
 			*m = l.next
-		},
-		func() {
+		}},
+		{"overlap", func() {
 			if errs.Len() == 0 {
 				l.runTests()
+				errs.Name("test")
 				l.analyse(now)
 				l.unused()
 			}
-		},
+		}},
 	} {
-		if step(); l.stopped() {
+		if step.do(); l.stopped() {
 			*m = memory{}
 			return nil, l.gaveUp()
 		}
+		errs.Name(step.rule)
 	}
 	if l.nameCauses(); errs.Len() > 0 {
 		return nil, &LoadError{errs.Err().(*document.MultiError), sortWarnings(append(l.warnings, l.found...))}
 	}
 	if len(l.files) == 0 {
-		l.warn(".", "there are no definitions here")
+		l.warn("no-definitions", ".", "there are no definitions here")
 	}
 	s.Warnings = sortWarnings(append(l.warnings, l.found...))
 	s.Revision = l.revision()
@@ -299,10 +306,10 @@ func build[T any](l *loader, kind trace.Kind, decode func(*loader, *doc, *docume
 }
 
 // warnAt adds a warning. It may be called in parallel.
-func (l *loader) warnAt(n *document.Node, format string, args ...any) {
+func (l *loader) warnAt(kind string, n *document.Node, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.found = append(l.found, Warning{Pos: n.Pos, Message: fmt.Sprintf(format, args...), Kind: format})
+	l.found = append(l.found, Warning{Pos: n.Pos, Message: fmt.Sprintf(format, args...), Kind: kind})
 }
 
 // revision identifies the whole workspace.

@@ -62,9 +62,6 @@ type ref struct {
 // JSON.
 var keyMember = regexp.MustCompile(`(?m)^[\s{"']*key["']?\s*:\s*["']?([A-Za-z0-9._:/-]{1,256})`)
 
-// maxKeys bounds how many of these are looked at.
-const maxKeys = 10
-
 // remembered returns a file's parsed content: that of the last loading where the
 // file has not changed, otherwise from parse.
 func (m *memory) remembered(path string, data []byte, parse func(*document.Errors) *document.Node) *file {
@@ -76,7 +73,8 @@ func (m *memory) remembered(path string, data []byte, parse func(*document.Error
 	if f.node = parse(&f.errs); f.node != nil {
 		f.nodes, f.bytes = f.node.Size()
 	} else {
-		for _, m := range keyMember.FindAllSubmatch(data, maxKeys) {
+		const some = 10 // a text with more is no definition
+		for _, m := range keyMember.FindAllSubmatch(data, some) {
 			f.keys = append(f.keys, string(m[1]))
 		}
 	}

@@ -60,7 +60,7 @@ func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
 
 	p.vars = prompt.DecodeVariables(d.node.Get("variables"), errs)
 	p.vars.Open(func(name string, declared *document.Node) {
-		l.warnAt(declared, "the variable %s is neither required nor has a default: not supplied, it is the empty string", name)
+		l.warnAt("open-variable", declared, "the variable %s is neither required nor has a default: not supplied, it is the empty string", name)
 	})
 	var set variantSet
 	if single {
@@ -107,7 +107,7 @@ func (p *Prompt) unused(l *loader, set variantSet) {
 	}
 	p.vars.All(func(name string, declared *document.Node) {
 		if !used[name] {
-			l.warnAt(declared, "no message uses the variable %s", name)
+			l.warnAt("unused-variable", declared, "no message uses the variable %s", name)
 		}
 	})
 }

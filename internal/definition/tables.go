@@ -32,7 +32,10 @@ func (l *loader) table(d *doc, errs *document.Errors) *rules.Table {
 		d.refer(trace.KindRemoteConfig, key, c, p != nil && c != nil)
 		return p
 	}}
-	t := rules.DecodeTable(l.snapshot.Model, d.node, opts, errs)
+	var found document.Errors
+	t := rules.DecodeTable(l.snapshot.Model, d.node, opts, &found)
+	found.Name("table")
+	errs.Merge(&found)
 	l.remark(t.Remarks())
 	d.patterns = t.PatternSize()
 	return t
@@ -43,7 +46,7 @@ func (l *loader) remark(remarks []rules.Remark) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range remarks {
-		l.found = append(l.found, Warning{Pos: r.Pos, Message: r.Message, Kind: "remark"})
+		l.found = append(l.found, Warning{Pos: r.Pos, Message: r.Message, Kind: "quoted-cell"})
 	}
 }
 

@@ -103,7 +103,7 @@ func (s variantSet) find(n *document.Node, errs *document.Errors) *Variant {
 	}
 	v := s.byKey[n.Text]
 	if v == nil {
-		errs.Add(n, "there is no variant %q%s", n.Text, document.DidYouMean(n.Text, slices.Sorted(maps.Keys(s.byKey))))
+		errs.Report("unknown-variant", n.Pos, "there is no variant %q%s", n.Text, document.DidYouMean(n.Text, slices.Sorted(maps.Keys(s.byKey))))
 	}
 	return v
 }
@@ -206,7 +206,7 @@ func (r *variantReader) extended(e *document.Node) *Variant {
 		return nil
 	}
 	if _, ok := r.nodes[name]; !ok {
-		r.errs.Add(e, "there is no variant %q to extend%s", name, document.DidYouMean(name, slices.Sorted(maps.Keys(r.nodes))))
+		r.errs.Report("unknown-variant", e.Pos, "there is no variant %q to extend%s", name, document.DidYouMean(name, slices.Sorted(maps.Keys(r.nodes))))
 		return nil
 	}
 	if v, started := r.done[name]; started && v == nil {

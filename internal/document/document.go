@@ -141,6 +141,15 @@ func (e *Errors) Report(rule string, pos Position, format string, args ...any) {
 	e.list = append(e.list, &Error{Pos: pos, Message: fmt.Sprintf(format, args...), Rule: rule})
 }
 
+// Name gives the mistakes that have no rule this one.
+func (e *Errors) Name(rule string) {
+	for _, m := range e.list {
+		if m.Rule == "" {
+			m.Rule = rule
+		}
+	}
+}
+
 // Drop removes the mistakes of these rules and returns how many there were.
 func (e *Errors) Drop(rules []string) int {
 	before := len(e.list)

@@ -21,7 +21,7 @@ func (n *Node) CheckMembers(errs *Errors, what string, known ...string) bool {
 		if slices.Contains(known, m.Key.Text) {
 			continue
 		}
-		errs.Add(m.Key, "unknown member %q in %s%s", m.Key.Text, what, DidYouMean(m.Key.Text, known))
+		errs.Report("unknown-member", m.Key.Pos, "unknown member %q in %s%s", m.Key.Text, what, DidYouMean(m.Key.Text, known))
 	}
 	return true
 }

@@ -2,6 +2,8 @@ package inspect
 
 import (
 	"errors"
+	"regexp"
+	"strconv"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
@@ -14,6 +16,11 @@ type Finding struct {
 	Line    int    `json:"line,omitempty"`
 	Column  int    `json:"column,omitempty"`
 	Message string `json:"message"`
+	// Rule is a stable name for findings of this kind.
+	Rule string `json:"rule,omitempty"`
+	// Suggestion is what to write instead, where the message asks whether that
+	// was meant.
+	Suggestion string `json:"suggestion,omitempty"`
 	// More is how many findings of one kind this one sums up; 0: it is one.
 	More int `json:"more,omitempty"`
 }
@@ -22,7 +29,7 @@ type Finding struct {
 func Findings(list []definition.Warning) []Finding {
 	findings := make([]Finding, len(list))
 	for i, w := range list {
-		findings[i] = Finding{File: w.Pos.File, Line: w.Pos.Line, Column: w.Pos.Column, Message: w.Message, More: w.More}
+		findings[i] = Finding{File: w.Pos.File, Line: w.Pos.Line, Column: w.Pos.Column, Message: w.Message, Rule: w.Kind, Suggestion: suggestion(w.Message), More: w.More}
 	}
 	return findings
 }
@@ -36,7 +43,25 @@ func Mistakes(err error) (mistakes []Finding, ok bool) {
 	}
 	mistakes = make([]Finding, len(list.List))
 	for i, e := range list.List {
-		mistakes[i] = Finding{File: e.Pos.File, Line: e.Pos.Line, Column: e.Pos.Column, Message: e.Message}
+		mistakes[i] = Finding{File: e.Pos.File, Line: e.Pos.Line, Column: e.Pos.Column, Message: e.Message, Rule: e.Rule, Suggestion: suggestion(e.Message)}
 	}
 	return mistakes, true
+}
+
+// meant finds the question with which messages suggest a name, in quotes or
+// without.
+var meant = regexp.MustCompile(`did you mean (?:("(?:[^"\\]|\\.)*")|([^\s"?]+))\?`)
+
+// suggestion returns what a message suggests, or "". The question is at the
+// message's end, so the last one counts: there may be text of the file before it.
+func suggestion(message string) string {
+	all := meant.FindAllStringSubmatch(message, -1)
+	if len(all) == 0 {
+		return ""
+	}
+	last := all[len(all)-1]
+	if text, err := strconv.Unquote(last[1]); err == nil {
+		return text
+	}
+	return last[2]
 }

@@ -54,7 +54,7 @@ func Compile(n *document.Node, vars *Variables, errs *document.Errors) *Template
 		rest = after
 		slot, ok := vars.index[name]
 		if !ok {
-			errs.Add(n, "{{%s}} is not declared under variables%s", name, document.DidYouMean(name, vars.Names()))
+			errs.Report("undeclared-variable", n.Pos, "{{%s}} is not declared under variables%s", name, document.DidYouMean(name, vars.Names()))
 			continue
 		}
 		t.add(literal.String(), slot)
