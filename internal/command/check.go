@@ -2,9 +2,11 @@ package command
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -20,34 +22,60 @@ import (
 
 func checkCommand() *cobra.Command {
 	var asJSON, strict, all bool
+	var format string
 	cmd := &cobra.Command{
-		Use:   "check DIR",
+		Use:   "check DIR|FILE",
 		Short: "Loads a workspace, analyses its tables and runs its tests",
 		Long: `
 Loads a workspace as the gateway would, analyses its tables and runs its tests.
 Exits with status 1 if there is an error: the gateway would not serve the
 workspace. With --strict a warning counts as an error. A remark, which is often
 intended, never does; --all adds rows with different values that match the same
-context, and contexts that only the default answers.`,
-		Example: "  caddy cadenza check ./definitions\n  caddy cadenza check --strict --json ./definitions",
+context, and contexts that only the default answers.
+
+Of a file, the workspace that it is in is loaded, and what is about the file is
+reported.`,
+		Example: "  caddy cadenza check ./definitions\n  caddy cadenza check --strict --format github ./definitions\n  caddy cadenza check ./definitions/prompts/summary.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kinds := definition.RemarksUsual
 			if all {
 				kinds |= definition.RemarkOverlaps | definition.RemarkGaps
 			}
-			c, err := checkDirectory(args[0], strict, kinds)
+			if asJSON && cmd.Flags().Changed("format") && format != "json" {
+				return fmt.Errorf("--json is --format json: give one of them")
+			}
+			if asJSON {
+				format = "json"
+			}
+			write, known := checkFormats[format]
+			if !known {
+				return visible.Error(fmt.Errorf("unknown format %q%s", format, document.DidYouMean(format, checkFormatNames)))
+			}
+			dir, file, err := workspaceOf(args[0])
 			if err != nil {
 				return err
 			}
-			err = writeReport(cmd, c, asJSON, func(b *bytes.Buffer, st styles) { c.write(b, st, args[0]) })
-			if err == nil && !c.OK {
-				err = fmt.Errorf("%s: %s", args[0], c.counts())
+			c, err := checkDirectory(dir, strict, kinds)
+			if err != nil {
+				return err
 			}
-			return err
+			c.target, c.strict = args[0], strict
+			if file != "" {
+				c.only(file)
+			}
+			if err := write(cmd, c); err != nil {
+				return err
+			}
+			if !c.OK {
+				return fmt.Errorf("%s: %s", args[0], c.counts())
+			}
+			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the report as JSON")
+	cmd.Flags().StringVar(&format, "format", "text", "text, json, github (annotations of a workflow), sarif (2.1.0) or junit")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(checkFormatNames, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().BoolVar(&asJSON, "json", false, "The same as --format json")
 	cmd.Flags().BoolVar(&strict, "strict", false, "Fail on warnings, too")
 	cmd.Flags().BoolVar(&all, "all", false, "Also remark on overlapping rows and on gaps")
 	return cmd
@@ -62,17 +90,60 @@ type check struct {
 	Errors      []inspect.Finding `json:"errors"`
 	Warnings    []inspect.Finding `json:"warnings"`
 	Remarks     []inspect.Finding `json:"remarks"`
+	// Elsewhere is the number of errors in other files than the one that was asked
+	// for. While there are some, no test is run and no table analysed.
+	Elsewhere int `json:"elsewhere,omitempty"`
 
-	warnings int // with those that Warnings sums up
+	dir    string // the workspace
+	target string // what was asked for: the workspace or a file in it
+	strict bool
+}
+
+// folders are the folders of a workspace.
+var folders = []string{"prompts", "endpoints", "remoteconfigs"}
+
+// workspaceOf returns the workspace that a path names, and the file where it names
+// one: below a folder of definitions, or beside one.
+func workspaceOf(path string) (dir, file string, err error) {
+	info, err := os.Stat(path)
+	if err != nil || info.IsDir() {
+		return path, "", nil // what can't be read is reported where it is loaded
+	}
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		return "", "", err
+	}
+	isFolder := func(path string) bool { return slices.Contains(folders, filepath.Base(path)) }
+	dir = filepath.Dir(path)
+	has := func(folder string) bool {
+		info, err := os.Stat(filepath.Join(dir, folder))
+		return err == nil && info.IsDir()
+	}
+	if !isFolder(filepath.Dir(whole)) && slices.ContainsFunc(folders, has) {
+		return dir, path, nil
+	}
+	up := dir
+	for folder := filepath.Dir(whole); folder != filepath.Dir(folder); folder = filepath.Dir(folder) {
+		if up = filepath.Join(up, ".."); isFolder(folder) && !isFolder(filepath.Dir(folder)) {
+			return up, path, nil
+		}
+	}
+	if base := filepath.Base(path); strings.TrimSuffix(base, filepath.Ext(base)) == "context" {
+		return dir, path, nil
+	}
+	return "", "", fmt.Errorf("%s is in no workspace, which has context.yaml and the folders prompts, endpoints and remoteconfigs", path)
 }
 
 // checkDirectory loads a workspace and reports on it. Mistakes of its
 // definitions are in the report; the error is for other failures.
 func checkDirectory(dir string, strict bool, kinds definition.Remark) (*check, error) {
-	c := &check{Errors: []inspect.Finding{}, Warnings: []inspect.Finding{}, Remarks: []inspect.Finding{}}
+	c := &check{Errors: []inspect.Finding{}, Warnings: []inspect.Finding{}, Remarks: []inspect.Finding{}, dir: dir}
 	s, err := definition.Load(dir)
 	if mistakes, ok := inspect.Mistakes(err); ok {
 		c.Errors = mistakes
+		if e, ok := errors.AsType[*definition.LoadError](err); ok {
+			c.Warnings = inspect.Findings(e.Warnings)
+		}
 		return c, nil
 	}
 	if err != nil {
@@ -80,10 +151,35 @@ func checkDirectory(dir string, strict bool, kinds definition.Remark) (*check, e
 	}
 	counts := inspect.Count(s)
 	c.Revision, c.Definitions, c.Tests = s.Revision, &counts, s.Tests
-	c.Warnings, c.warnings = inspect.Findings(s.Warnings), definition.CountWarnings(s.Warnings)
+	c.Warnings = inspect.Findings(s.Warnings)
 	c.Remarks = inspect.Findings(s.Remarks(time.Now(), kinds))
 	c.OK = !strict || len(c.Warnings) == 0
 	return c, nil
+}
+
+// only leaves what is about one file.
+func (c *check) only(file string) {
+	// The paths may differ in how they go there.
+	whole, _ := filepath.Abs(file)
+	other := func(f inspect.Finding) bool {
+		of, err := filepath.Abs(f.File)
+		return err != nil || of != whole
+	}
+	total := len(c.Errors)
+	c.Errors = slices.DeleteFunc(c.Errors, other)
+	c.Warnings = slices.DeleteFunc(c.Warnings, other)
+	c.Remarks = slices.DeleteFunc(c.Remarks, other)
+	c.Elsewhere = total - len(c.Errors)
+	c.OK = len(c.Errors) == 0 && (!c.strict || len(c.Warnings) == 0)
+}
+
+// warnings returns the number of warnings, with those that others sum up.
+func (c *check) warnings() int {
+	n := 0
+	for _, f := range c.Warnings {
+		n += max(f.More, 1)
+	}
+	return n
 }
 
 // counts returns the numbers of errors and warnings as text, empty where there
@@ -93,35 +189,61 @@ func (c *check) counts() string {
 	if n := len(c.Errors); n > 0 {
 		parts = append(parts, plural(n, "error"))
 	}
-	if c.warnings > 0 {
-		parts = append(parts, plural(c.warnings, "warning"))
+	if n := c.warnings(); n > 0 {
+		parts = append(parts, plural(n, "warning"))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// write writes the report for people. dir is the workspace.
-func (c *check) write(b *bytes.Buffer, st styles, dir string) {
-	lines := &sourceLines{dir: dir, lines: make(map[string][]string)}
-	for _, group := range []struct {
-		name, color string
-		list        []inspect.Finding
-	}{{"error", st.red, c.Errors}, {"warning", st.yellow, c.Warnings}, {"remark", st.dim, c.Remarks}} {
-		for _, f := range group.list {
-			writeFinding(b, f, group.color+group.name+st.reset, st, lines)
+// write writes the report for people. What is not read comes first, because it may
+// be the cause of errors.
+func (c *check) write(b *bytes.Buffer, st styles) {
+	lines := &sourceLines{dir: c.dir, lines: make(map[string][]string)}
+	notRead := func(f inspect.Finding) bool { return f.Rule == "not-read" }
+	warning := st.yellow + "warning" + st.reset
+	for _, f := range c.Warnings {
+		if notRead(f) {
+			writeFinding(b, f, warning, st, lines)
 		}
 	}
-	if d := c.Definitions; d != nil {
-		verdict := st.green + "ok" + st.reset
-		if !c.OK {
-			verdict = st.red + "not ok" + st.reset
+	for _, f := range c.Errors {
+		writeFinding(b, f, st.red+"error"+st.reset, st, lines)
+	}
+	for _, f := range c.Warnings {
+		if !notRead(f) {
+			writeFinding(b, f, warning, st, lines)
 		}
+	}
+	for _, f := range c.Remarks {
+		writeFinding(b, f, st.dim+"remark"+st.reset, st, lines)
+	}
+	c.writeVerdict(b, st)
+}
+
+// writeVerdict writes the line below all findings. A workspace with errors has
+// none: they say it.
+func (c *check) writeVerdict(b *bytes.Buffer, st styles) {
+	verdict := st.green + "ok" + st.reset
+	if !c.OK {
+		verdict = st.red + "not ok" + st.reset
+	}
+	d := c.Definitions
+	switch {
+	case c.Elsewhere > 0 && c.OK:
+		fmt.Fprintf(b, "%s, but the workspace %s has %s in other files: its tests were not run\n", verdict, visible.Line(c.dir), plural(c.Elsewhere, "error"))
+		return
+	case d == nil:
+		return
+	case c.target != c.dir:
+		fmt.Fprintf(b, "%s: %s", verdict, visible.Line(c.target))
+	default:
 		fmt.Fprintf(b, "%s: %s, %s, %s, %s", verdict, plural(d.Prompts, "prompt"), plural(d.Endpoints, "endpoint"),
 			plural(d.RemoteConfigs, "remote configuration"), plural(c.Tests, "test"))
-		if n := c.counts(); n != "" {
-			fmt.Fprintf(b, ", %s", n)
-		}
-		fmt.Fprintf(b, " (revision %s)\n", c.Revision)
 	}
+	if n := c.counts(); n != "" {
+		fmt.Fprintf(b, ", %s", n)
+	}
+	fmt.Fprintf(b, " (revision %s)\n", c.Revision)
 }
 
 // writeFinding writes a finding, and below it the line that it is about.

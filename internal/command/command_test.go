@@ -113,6 +113,9 @@ func TestCommandGolden(t *testing.T) {
 	formatted := filepath.Join(dir, "format")
 	writeFiles(t, formatted, "a.yaml", "# top\ncolumns: [plan,value]\nmatrix:\n- [free,1] # one\n- [enterprise,2]\n- [pro, 3]\n- [team, 4]\n- [a, 5]\n- [enterprise, 6]\n")
 
+	misnamed := filepath.Join(dir, "misnamed")
+	writeFiles(t, misnamed, "contxt.yaml", oddFiles[1], oddFiles[2], oddFiles[3], "prompts/notes.txt", "")
+
 	at := []string{"--at", "2026-11-01"}
 	for name, test := range map[string]struct {
 		arguments []string
@@ -124,6 +127,16 @@ func TestCommandGolden(t *testing.T) {
 		"check_strict":         {arguments: []string{"check", "--strict", odd}, fails: true},
 		"check_broken":         {arguments: []string{"check", broken}, fails: true},
 		"check_broken_json":    {arguments: []string{"check", "--json", broken}, fails: true},
+		"check_file":           {arguments: []string{"check", filepath.Join(broken, "prompts/hi.yaml")}, fails: true},
+		"check_file_good":      {arguments: []string{"check", filepath.Join(broken, "context.yaml")}},
+		"check_file_ok":        {arguments: []string{"check", "--all", filepath.Join(odd, "remoteconfigs/limits.yaml")}},
+		"check_file_alone":     {arguments: []string{"check", filepath.Join(formatted, "a.yaml")}, fails: true},
+		"check_misnamed":       {arguments: []string{"check", misnamed}, fails: true},
+		"check_github":         {arguments: []string{"check", "--format", "github", "--all", odd}},
+		"check_sarif":          {arguments: []string{"check", "--format", "sarif", broken}, fails: true},
+		"check_junit":          {arguments: []string{"check", "--format", "junit", "--strict", odd}, fails: true},
+		"check_bad_format":     {arguments: []string{"check", "--format", "junti", odd}, fails: true},
+		"check_two_formats":    {arguments: []string{"check", "--format", "junit", "--json", odd}, fails: true},
 		"check_nowhere":        {arguments: []string{"check", filepath.Join(dir, "nowhere")}, fails: true},
 		"eval":                 {arguments: append([]string{"eval", exampleDefinitions, "model_limits", "--context", `{"environment":"production","plan":"pro","seats":50}`}, at...)},
 		"eval_explain":         {arguments: append([]string{"eval", exampleDefinitions, "model_limits", "--explain", "-c", "{environment: production, plan: enterprise, seats: 50}"}, at...)},

@@ -34,6 +34,8 @@ func TestCommandsEscapeSources(t *testing.T) {
 		"remoteconfigs/c.yaml", "type: boolean\ndefault: \""+hostile+"\"\n", "remoteconfigs/"+hostile+".txt", "")
 	for _, arguments := range [][]string{
 		{"check", broken}, {"check", "--json", broken},
+		{"check", "--format", "github", broken}, {"check", "--format", "sarif", broken}, {"check", "--format", "junit", broken},
+		{"check", "--format", "junti" + hostile, broken}, {"check", filepath.Join(broken, "remoteconfigs", "b"+hostile+".yaml")},
 		{"check", "--all", good}, {"check", "--all", "--json", good},
 		{"eval", good, "odd", "-c", "{plan: pro}", "--explain"}, {"eval", "--json", good, "odd", "-c", "{plan: pro}", "--explain"},
 		{"eval", broken, "c"}, {"eval", good, "odd" + hostile}, {"eval", filepath.Join(good, hostile), "odd"},

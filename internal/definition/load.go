@@ -92,7 +92,7 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, known []
 		errs.Name(step.rule)
 	}
 	if l.nameCauses(); errs.Len() > 0 {
-		return nil, &LoadError{errs.Err().(*document.MultiError), sortWarnings(append(l.warnings, l.found...))}
+		return nil, &LoadError{&document.MultiError{List: errs.List()}, sortWarnings(append(l.warnings, l.found...))}
 	}
 	if len(l.files) == 0 {
 		l.warn("no-definitions", ".", "there are no definitions here")
