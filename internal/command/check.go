@@ -36,7 +36,6 @@ context, and contexts that only the default answers.
 Of a file, the workspace that it is in is loaded, and what is about the file is
 reported.`,
 		Example: "  caddy cadenza check ./definitions\n  caddy cadenza check --strict --format github ./definitions\n  caddy cadenza check ./definitions/prompts/summary.yaml",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kinds := definition.RemarksUsual
 			if all {

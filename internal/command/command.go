@@ -44,7 +44,10 @@ A command that fails says why on the standard error and exits with status 1.`,
 			for _, sub := range cmd.Commands() {
 				run := sub.RunE
 				sub.RunE = func(cmd *cobra.Command, args []string) error { return visible.Error(run(cmd, args)) }
+				sub.Args = func(cmd *cobra.Command, args []string) error { return visible.Error(checkArguments(cmd, args)) }
+				addCompletions(sub)
 			}
+			cmd.SetHelpTemplate(cmd.HelpTemplate() + helpFooter)
 			cmd.Args = noCommand
 			cmd.SetFlagErrorFunc(suggestFlag)
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -6,6 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -168,6 +171,10 @@ func TestCommandGolden(t *testing.T) {
 		"unknown_flag":         {arguments: []string{"check", "--stric", exampleDefinitions}, fails: true},
 		"unknown_dash":         {arguments: []string{"check", "-json", exampleDefinitions}, fails: true},
 		"unknown_far_flag":     {arguments: []string{"check", "--frobnicate", exampleDefinitions}, fails: true},
+		"arguments_none":       {arguments: []string{"eval"}, fails: true},
+		"arguments_many":       {arguments: []string{"diff", "a", "b", "c"}, fails: true},
+		"arguments_no":         {arguments: []string{"stats", "yesterday"}, fails: true},
+		"arguments_fmt":        {arguments: []string{"fmt", "--check"}, fails: true},
 		"arguments":            {arguments: []string{"eval", exampleDefinitions}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -319,6 +326,54 @@ func TestCommandSchema(t *testing.T) {
 	}
 }
 
+// TestCommandHelp holds that the help of a command leads to its section of our
+// manual.
+func TestCommandHelp(t *testing.T) {
+	for _, name := range []string{"check", "traces"} {
+		if r := command(t, name, "--help"); r.err != nil || !strings.HasSuffix(r.out, "docs/tools.md#"+name+"\n") || strings.Contains(r.out, "caddyserver.com") {
+			t.Errorf("%s: %v\n%s", name, r.err, r.out)
+		}
+	}
+	if r := command(t, "--help"); !strings.HasSuffix(r.out, "docs/tools.md\n") {
+		t.Errorf("%s", r.out)
+	}
+}
+
+// TestCommandCompletion asks for what a shell would.
+func TestCommandCompletion(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/cadenza/definitions" {
+			fmt.Fprint(w, `{"workspaces":{"default":{"definitions":[{"key":"b"},{"key":"a"},{"key":"b"}]},"partner":{"definitions":[{"key":"c"}]}}}`)
+		}
+	}))
+	defer server.Close()
+	address := "--address=" + server.Listener.Addr().String()
+	const noFiles, dirs, files = ":4", ":16", ":0"
+	for want, arguments := range map[string][]string{
+		"banner_text model_limits new_checkout support_chat support_reply text_to_bulletpoints " + noFiles: {"eval", exampleDefinitions, ""},
+		"support_chat " + noFiles: {"eval", "--kind", "endpoint", exampleDefinitions, ""},
+		noFiles:                   {"eval", "nowhere", ""},
+		dirs:                      {"diff", "a", ""},
+		files:                     {"fmt", "a", ""},
+		"prompt endpoint remoteconfig " + noFiles:          {"traces", "--kind", ""},
+		"context prompt endpoint remoteconfig " + noFiles:  {"schema", "--kind", ""},
+		"started ended interrupted " + noFiles:             {"export", "--state", ""},
+		"stop tool_calls length content_filter " + noFiles: {"traces", "--finish-reason", ""},
+		"hour day all " + noFiles:                          {"stats", "--interval", ""},
+		"default partner " + noFiles:                       {"traces", address, "--workspace", ""},
+		"a b c " + noFiles:                                 {"traces", address, "--key", ""},
+		"c " + noFiles:                                     {"stats", address, "-w", "partner", "--key", ""},
+		"" + noFiles + " ":                                 {"stats", "--address=127.0.0.1:1", "--key", ""},
+		"ok error " + noFiles:                              {"traces", "--status", ""},
+		"time latency " + noFiles:                          {"traces", "--sort", ""},
+	} {
+		r := command(t, append([]string{"__complete"}, arguments...)...)
+		if got := strings.Join(strings.Fields(r.out), " "); r.err != nil || got != strings.TrimSpace(want) {
+			t.Errorf("%v: %q, want %q (%v)", arguments, got, want, r.err)
+		}
+	}
+}
+
 // TestCommandExitCode runs the commands as a process of their own: what a
 // shell sees.
 func TestCommandExitCode(t *testing.T) {
@@ -334,7 +389,7 @@ func TestCommandExitCode(t *testing.T) {
 		"warnings": {[]string{"check", odd}, 0, ""},
 		"strict":   {[]string{"check", "--strict", odd}, 1, "Error: " + odd + ": "},
 		"errors":   {[]string{"check", broken}, 1, "Error: " + broken + ": 4 errors"},
-		"usage":    {[]string{"check"}, 1, "Error: accepts 1 arg(s)"},
+		"usage":    {[]string{"check"}, 1, "Error: DIR is missing: caddy cadenza check DIR"},
 		"flag":     {[]string{"check", "--nonsense", odd}, 1, "Error: unknown flag"},
 		"command":  {[]string{"chek"}, 1, "Error: unknown command"},
 		"eval":     {[]string{"eval", exampleDefinitions, "nothing"}, 1, "Error: there is no definition"},

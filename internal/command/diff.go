@@ -31,7 +31,6 @@ asks for, or as an endpoint by its prompt.
 
 The comparison begins at the present; --at moves it.`,
 		Example: "  git worktree add /tmp/main main\n  caddy cadenza diff /tmp/main/definitions ./definitions",
-		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			now, err := inspect.ParseInstant(at)
 			if err != nil {

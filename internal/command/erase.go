@@ -32,7 +32,6 @@ quotes of its own ('"8842"'), the text only.
 Without --yes nothing is erased. The gateway is asked by its admin API, as with
 caddy reload.`,
 		Example: "  caddy cadenza erase --metadata user_id=u-8842 --yes",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (conversation == "") == (metadata == "") {
 				return errors.New("what is to be erased? Give either --conversation-id ID or --metadata NAME=VALUE")

@@ -29,7 +29,6 @@ of its cells is the first that does not.
 Context and variables are JSON, or YAML in one line, which needs fewer quotes.
 @FILE reads them from a file, @- from the standard input.`,
 		Example: "  caddy cadenza eval ./definitions model_limits --context '{plan: pro, seats: 50}' --explain",
-		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q := inspect.Query{Key: args[1], Explain: explain}
 			var err error

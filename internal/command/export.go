@@ -33,7 +33,6 @@ A file (--output) appears once it is whole. Only its owner can read it: it may
 hold questions and answers. The gateway is asked by its admin API, as with caddy
 reload.`,
 		Example: "  caddy cadenza export --since 2026-11-01 --until 2026-12-01 -o november.jsonl",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := client.resolve(); err != nil {
 				return err

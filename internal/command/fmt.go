@@ -32,7 +32,6 @@ alone.
 In a folder, all YAML files are laid out. Without a flag the result is written
 to the standard output.`,
 		Example: "  caddy cadenza fmt -w ./definitions\n  caddy cadenza fmt --check ./definitions",
-		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			files, err := yamlFiles(args)
 			if err != nil {

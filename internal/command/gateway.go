@@ -1,15 +1,21 @@
 package command
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
@@ -30,12 +36,66 @@ func (g *gatewayClient) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&g.workspace, "workspace", "w", "", "The workspace, where there are several")
 }
 
-// resolve finds the address of the admin API. A command calls it once, before
-// its requests.
+// resolve finds the address of the admin API, as `caddy reload` does. A command
+// calls it once, before its requests.
 func (g *gatewayClient) resolve() error {
-	var err error
-	g.address, err = caddycmd.DetermineAdminAPIAddress(g.address, nil, g.config, g.adapter)
-	return err
+	if g.address != "" {
+		address, err := plainAddress(g.address)
+		g.address = address
+		return err
+	}
+	config, file, err := g.configuration()
+	if err != nil {
+		return fmt.Errorf("%w; --address says where the gateway's admin API is", err)
+	}
+	var settings struct {
+		Admin caddy.AdminConfig `json:"admin"`
+	}
+	if len(config) > 0 {
+		if err := json.Unmarshal(config, &settings); err != nil {
+			return fmt.Errorf("%s: its admin settings can't be read: %w", file, err)
+		}
+	}
+	if settings.Admin.Disabled {
+		return fmt.Errorf("%s turns the admin API off (admin off), and this command asks it: give the gateway one, or --address of another", file)
+	}
+	g.address = cmp.Or(settings.Admin.Listen, caddy.DefaultAdminListen)
+	return nil
+}
+
+// plainAddress returns an address without the scheme and the path of a URL.
+func plainAddress(address string) (string, error) {
+	plain, isHTTP := strings.CutPrefix(address, "http://")
+	if isHTTP {
+		plain = strings.TrimSuffix(plain, "/")
+	}
+	if strings.Contains(plain, "://") || isHTTP && strings.Contains(plain, "/") {
+		return "", fmt.Errorf("--address takes the admin API's HOST:PORT, or unix//PATH of its socket, this is %q", address)
+	}
+	return plain, nil
+}
+
+// configuration returns the configuration as JSON, and its file: --config or, as
+// for `caddy reload`, the Caddyfile of the working directory. There may be none.
+func (g *gatewayClient) configuration() (config []byte, file string, err error) {
+	if g.config != "" {
+		config, _, _, err = caddycmd.LoadConfig(g.config, g.adapter)
+		return config, g.config, err
+	}
+	// Caddy's own function writes lines of log for it.
+	const adjacent = "Caddyfile"
+	adapter := caddyconfig.GetAdapter("caddyfile")
+	text, err := os.ReadFile(adjacent)
+	if adapter == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil, "", nil
+	}
+	if err == nil {
+		config, _, err = adapter.Adapt(text, map[string]any{"filename": adjacent})
+	}
+	if err != nil {
+		return nil, adjacent, fmt.Errorf("the %s of this folder can't be read: %w", adjacent, err)
+	}
+	return config, adjacent, nil
 }
 
 // gatewayError is the failure of a request to a gateway.
@@ -85,6 +145,9 @@ func (g *gatewayClient) do(method, path string, values url.Values) (*http.Respon
 		text = body.Error
 	} else if status == http.StatusNotFound {
 		text = "its Caddy knows no " + strings.SplitN(path, "?", 2)[0] + ": it has another version or no Cadenza"
+	}
+	if workspaces, several := strings.CutPrefix(text, "workspace is missing: "); several {
+		text = "several workspaces are served: add -w NAME, " + workspaces
 	}
 	return nil, &gatewayError{status, "the gateway refused (HTTP " + parts[1] + "): " + visible.Lines(text)}
 }

@@ -26,7 +26,6 @@ func initCommand() *cobra.Command {
 Makes a small workspace: a data model, a prompt, an endpoint and two remote
 configurations, with comments. The directory must be empty or not exist.`,
 		Example: "  caddy cadenza init ./definitions",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := args[0]
 			entries, err := os.ReadDir(dir)

@@ -34,7 +34,6 @@ of the Caddyfile) that lists it. A file that lists other keys takes the line
 between the brackets behind a comma. The file only holds the key's digest. To
 revoke the key, add "revoked": true to its entry.`,
 		Example: "  caddy cadenza key mobile-app",
-		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := "app"
 			if len(args) == 1 {

@@ -28,7 +28,6 @@ workspace's data model: write them again when context.yaml changes.
 
 With --kind, one schema is written to the standard output and nothing else.`,
 		Example: "  caddy cadenza schema ./definitions\n  caddy cadenza schema --kind prompt",
-		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var model *document.Node
 			if len(args) == 1 {
@@ -54,6 +53,7 @@ With --kind, one schema is written to the standard output and nothing else.`,
 		},
 	}
 	cmd.Flags().StringVar(&kind, "kind", "", "Print the schema of one kind: context, prompt, endpoint or remoteconfig")
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{"context", "prompt", "endpoint", "remoteconfig"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -37,7 +37,6 @@ by day (UTC).
 
 The gateway is asked by its admin API, as with caddy reload.`,
 		Example: "  caddy cadenza stats --since 7d --interval day --key support_chat",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := client.resolve(); err != nil {
 				return err

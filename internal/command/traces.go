@@ -50,7 +50,6 @@ is interrupted; it waits while the gateway restarts.
 
 The gateway is asked by its admin API, as with caddy reload.`,
 		Example: "  caddy cadenza traces --status error --since 2h\n  caddy cadenza traces --key support_chat --follow\n  caddy cadenza traces --slower 2s --since 1d --limit 1000 --sort latency",
-		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := l.client.resolve(); err != nil {
 				return err

@@ -54,6 +54,9 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Unlock()
 	query := r.URL.Query()
 	switch {
+	case query.Get("key") == "several":
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, `{"error":"workspace is missing: one of default, partner"}`)
 	case query.Get("key") == "refuse":
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, "{\"error\":\"there is no workspace \\u001b[31m\\\"x\\\"\"}\n")
@@ -122,6 +125,7 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"traces_slowest":    {arguments: []string{"traces", "--sort", "latency"}},
 		"traces_bad_sort":   {arguments: []string{"traces", "--sort", "size"}, fails: true},
 		"traces_sort_new":   {arguments: []string{"traces", "--sort", "latency", "--follow"}, fails: true},
+		"traces_workspace":  {arguments: []string{"traces", "--key", "several"}, fails: true},
 		"traces_bad_limit":  {arguments: []string{"traces", "--limit", "0"}, fails: true},
 		"traces_bad_member": {arguments: []string{"traces", "--metadata", "=x"}, fails: true},
 		"traces_refused":    {arguments: []string{"traces", "--key", "refuse"}, fails: true},
