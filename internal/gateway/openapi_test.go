@@ -30,9 +30,7 @@ import (
 type openAPI struct {
 	root    map[string]any
 	schemas map[string]*jsonschema.Schema // by their JSON pointers
-
-	mu      sync.Mutex
-	members map[string]bool // that answers had
+	members map[string]bool               // that answers had; nil: not asked for
 }
 
 var contract = sync.OnceValues(func() (*openAPI, error) {
@@ -47,7 +45,7 @@ var contract = sync.OnceValues(func() (*openAPI, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &openAPI{root: root.(map[string]any), schemas: map[string]*jsonschema.Schema{}, members: map[string]bool{}}
+	o := &openAPI{root: root.(map[string]any), schemas: map[string]*jsonschema.Schema{}}
 	for name, schema := range o.object("components", "schemas") {
 		if !strings.HasSuffix(name, "Request") {
 			closeObjects(schema)
@@ -127,8 +125,10 @@ func escape(name string) string { return strings.NewReplacer("~", "~0", "/", "~1
 // it doesn't.
 func (o *openAPI) operation(path string) []string {
 	for name, methods := range o.object("paths") {
-		pattern := strings.ReplaceAll(regexp.QuoteMeta(name), `\{trace_id\}`, `[^/]+`)
-		if regexp.MustCompile("^" + pattern + "$").MatchString(path) {
+		before, after, named := strings.Cut(name, "{trace_id}")
+		rest, begins := strings.CutPrefix(path, before)
+		id, ends := strings.CutSuffix(rest, after)
+		if begins && ends && (id != "") == named && !strings.Contains(id, "/") {
 			for method := range methods.(map[string]any) {
 				return []string{"paths", name, method}
 			}
@@ -225,11 +225,14 @@ func (o *openAPI) checkHeaders(response map[string]any, at string, header http.H
 	return nil
 }
 
-// saw notes the members of an answer.
+var member = regexp.MustCompile(`"(\w+)":`)
+
+// saw notes the members of an answer, for the one test that asks for them.
 func (o *openAPI) saw(body []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, m := range regexp.MustCompile(`"(\w+)" ?:`).FindAllSubmatch(body, -1) {
+	if o.members == nil {
+		return
+	}
+	for _, m := range member.FindAllSubmatch(body, -1) {
 		o.members[string(m[1])] = true
 	}
 }
@@ -377,9 +380,8 @@ func TestOpenAPIExamples(t *testing.T) {
 // must be in one of them.
 func TestOpenAPIDescribesAnswers(t *testing.T) {
 	t.Parallel()
-	o := &openAPI{members: map[string]bool{}}
 	shared := openapi(t)
-	o.root, o.schemas = shared.root, shared.schemas
+	o := &openAPI{root: shared.root, schemas: shared.schemas, members: map[string]bool{}}
 
 	u := newUpstream(t, func(call int64, w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
