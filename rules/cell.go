@@ -372,6 +372,7 @@ func (r *cellReader) literal(f *field, n *document.Node, text string) *pred {
 		r.errs.Add(n, "%q is not one of the values of %s%s", text, f.name, f.valueHint(text))
 		return nil
 	}
+	r.remarkHidden(n, text)
 	return strPred(strSet{point(key)})
 }
 

@@ -12,10 +12,12 @@ import (
 func TestQuotedTextThatLooksLikeACondition(t *testing.T) {
 	m := model(t, "fields: { s: string, l: list, n: number, v: { type: string, format: semver }, closed: { type: string, values: [pre*] } }")
 	for cell, want := range map[string]string{
-		`s: "/^v[0-9]+$/"`: `"/^v[0-9]+$/" is the text itself because it is quoted: write {is: "/^v[0-9]+$/"} if that is meant, {matches: '^v[0-9]+$'} for the regular expression`,
-		`s: "pre*"`:        `"pre*" is the text itself because it is quoted: write {is: "pre*"} if that is meant, pre* without quotes for all that begins so`,
-		`s: '10..20'`:      `"10..20" is the text itself because it is quoted: write {is: "10..20"} if that is meant, a field of another type for a range, s is a string`,
-		`l: [a, "10.."]`:   `"10.." is the text itself because it is quoted`,
+		`s: "/^v[0-9]+$/"`:  `"/^v[0-9]+$/" is the text itself because it is quoted: write {is: "/^v[0-9]+$/"} if that is meant, {matches: '^v[0-9]+$'} for the regular expression`,
+		"s: pro\u00a0":      "\"pro\\u00a0\" has a no-break space (U+00A0) in it: delete it, or quote the value if it is meant",
+		"l: [a, p\u200bro]": "\"p\\u200bro\" has a zero-width space (U+200B) in it",
+		`s: "pre*"`:         `"pre*" is the text itself because it is quoted: write {is: "pre*"} if that is meant, pre* without quotes for all that begins so`,
+		`s: '10..20'`:       `"10..20" is the text itself because it is quoted: write {is: "10..20"} if that is meant, a field of another type for a range, s is a string`,
+		`l: [a, "10.."]`:    `"10.." is the text itself because it is quoted`,
 		`l: { none: ["2026-01-01..<2026-02-01"] }`: `is the text itself because it is quoted`,
 		`s: { not: "..1.2.3" }`:                    `"..1.2.3" is the text itself because it is quoted`,
 		`s: { is: "pre*" }`:                        "",

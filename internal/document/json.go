@@ -2,6 +2,7 @@ package document
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -29,7 +30,7 @@ func parseJSON(file, text string, errs *Errors) *Node {
 		return nil
 	}
 	if r.space(); r.at < len(text) {
-		_ = r.unexpected("after the end of the value")
+		_ = r.unexpected("after the end of the value, of which a file has one")
 		return nil
 	}
 	return n
@@ -76,9 +77,20 @@ func (r *jsonReader) unexpected(where string) error {
 		return r.mistake("the file ends too early, %s", where)
 	}
 	c, _ := utf8.DecodeRuneInString(r.text[r.at:])
+	word := strings.ToLower(jsonWord.FindString(r.text[r.at:]))
+	switch {
+	case c == '/' || c == '#':
+		return r.mistake("unexpected %q %s: JSON has no comments, delete it", c, where)
+	case word == "true" || word == "false" || word == "null":
+		return r.mistake("unexpected %q %s: write %s", c, where, word)
+	case word == "none" || word == "undefined":
+		return r.mistake("unexpected %q %s: write null", c, where)
+	case word == "nan" || word == "infinity":
+		return r.mistake("unexpected %q %s: JSON has numbers with digits only, and null", c, where)
+	case r.at == 0 && (word != "" || c == '-'):
+		return r.mistake("unexpected %q %s: if the file is YAML, end its name in .yaml", c, where)
+	}
 	switch c {
-	case '/', '#':
-		return r.mistake("unexpected %q %s: JSON has no comments", c, where)
 	case '\'', '“', '”', '‘', '’':
 		return r.mistake("unexpected %q %s: text stands in double quotes", c, where)
 	}
@@ -189,12 +201,15 @@ func (r *jsonReader) separator(end byte) (more bool, err error) {
 		r.at++
 		r.space()
 		if r.peek() == end {
-			return false, r.unexpected("behind a comma")
+			return false, r.mistake("unexpected %q behind a comma: delete the comma", end)
 		}
 		return true, nil
 	}
 	return false, r.unexpected("where a comma or " + string(end) + " has to come")
 }
+
+// jsonWord finds a word without quotes.
+var jsonWord = regexp.MustCompile(`^[A-Za-z]+`)
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 

@@ -47,11 +47,15 @@ func Parse(file string, data []byte, errs *Errors) *Node {
 		return nil
 	}
 	if i := invalidUTF8(data); i >= 0 {
-		errs.AddAt(offsetPosition(file, data, i), "the file is not valid UTF-8: byte 0x%02x", data[i])
+		if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+			errs.AddAt(Position{file, 1, 1}, "the file is in UTF-16: save it as UTF-8")
+			return nil
+		}
+		errs.AddAt(offsetPosition(file, data, i), "the file is not valid UTF-8: byte 0x%02x: save it as UTF-8", data[i])
 		return nil
 	}
 	if line := conflict(data); line > 0 {
-		errs.AddAt(Position{file, line, 1}, "two versions were merged here and the conflict is still open: keep what is right, and delete the lines that begin with <<<<<<<, ======= and >>>>>>>")
+		errs.AddAt(Position{file, line, 1}, openConflict)
 		return nil
 	}
 	if len(bytes.TrimSpace(data)) == 0 {

@@ -375,6 +375,9 @@ func (r *yamlReader) key(mapping, k *yaml.Node) (*Node, error) {
 	case missing(k):
 		return nil, r.fail(pos, "a key is missing before the colon")
 	}
+	if what := Hidden(r.text(k)); what != "" && k.Style&anyStyle == 0 {
+		return nil, r.fail(pos, "the name %q has %s in it: delete it", r.text(k), what)
+	}
 	return r.node(k, 1)
 }
 

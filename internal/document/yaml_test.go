@@ -70,7 +70,25 @@ func TestUnclear(t *testing.T) {
 		{"pair as a key", "? k: v\n", "a.yaml:1:3: a key must be a single plain value: leave out the question mark before it"},
 		{"anchored key", "&k a: v\n", "a.yaml:1:1: a key must be a single plain value"},
 		{"alias as a key", "a: &k b\n*k : v\n", "a.yaml:2:1: a key can't be an alias: quote it if it begins with *"},
-		{"text after quotes", `[""a]`, `a.yaml:1:4: invalid YAML: unexpected "a]" where a comma or ] has to come: quote it if it is text`},
+		{"text after quotes", `[""a]`, `a.yaml:1:3: invalid YAML: this quote ends the text: write \" for a quote in it, or put the text into single quotes`},
+		{"apostrophe", "- 'a: b'\n- 'Don't'\n", `a.yaml:2:7: invalid YAML: this quote ends the text: write '' for an apostrophe in it, or put the text into double quotes`},
+		{"no closing quote", "# it's\na: \"b\nc: 'd'\ne: \"f\"\n", `a.yaml:2:4: invalid YAML: the text that begins here ends at the next quote, in line 4: is its closing quote missing?`},
+		{"one space too few", "a:\n  b:\n    c: 1\n # x\n   d: 2\n", "a.yaml:5:4: this line is indented by 3, the lines above it by 0 or 2 or 4: indent it like one of them"},
+		{"end of a block of text", "a: |\n  b\n\n c\n", "a.yaml:4:2: this line is indented by less than the block of text above it, which ends here: indent it by 2"},
+		{"block of text in its own column", "- a: |\n    b\n- c:\n    d: >-\n    e\n", "a.yaml:5:5: the block of text that begins here must be indented by more than the line above it, which is indented by 4"},
+		{"text over two lines with a colon", "a: b\n  c: d\n", "a.yaml:2:3: this line is indented by more than the one above it, which has a value already: indent it by 0, or quote that value if it goes on here"},
+		{"member below a quoted one", "- a: 1\n  b: 'x'\n   c: 2\n", "a.yaml:3:4: this line is indented by 3, the lines above it by 0 or 2: indent it like one of them"},
+		{"wide colon", "a： b\nc: d\n", "a.yaml:1:2: ： is not YAML's colon: write : and a space"},
+		{"wide colon at the end", "a: b\nc： d\n", "a.yaml:2:2: ： is not YAML's colon: write : and a space"},
+		{"no-break space", "a: 1\nb:\u00a02\nc: 3\n", "a.yaml:2:1: behind the colon is a no-break space (U+00A0): write an ordinary space"},
+		{"no-break space at the beginning", "a:\u00a01\nb: 2\n", "a.yaml:2:2: invalid YAML: a colon can't stand here: behind the colon in the line above is a no-break space (U+00A0), write an ordinary space"},
+		{"name with a no-break space", "a: 1\n\u00a0b: 2\n", `a.yaml:2:1: the name "\u00a0b" has a no-break space (U+00A0) in it: delete it`},
+		{"name with a zero-width space", "a\u200bb: 1\n", `a.yaml:1:1: the name "a\u200bb" has a zero-width space (U+200B) in it: delete it`},
+		{"indented conflict", "a:\n  <<<<<<< HEAD\n  b: 1\n", "a.yaml:2:3: two versions were merged here"},
+		{"half a conflict", "a: 1\n=======\n", "a.yaml:2:1: two versions were merged here"},
+		{"underlined heading", "a: |\n  Title\n  =======\nb: [1\n", "a.yaml:4:4: invalid YAML: what begins here has no end: ] is missing"},
+		{"underlined heading before a conflict", "a: |\n  =======\n  x\nb: c: d\n", "a.yaml:4:5: invalid YAML: a colon can't stand here"},
+		{"curly quotes in a list", "[a, “b” “{c}”]", `a.yaml:1:10: invalid YAML: unexpected "{c}”]" where a comma or ] has to come: curly quotes are text in YAML, write " or '`},
 		{"bad hexadecimal", `a: "\u00zz"`, `a.yaml:1:5: invalid YAML: malformed escape \u in double-quoted text: write \\ for a backslash, or put the text into single quotes`},
 		{"pattern in double quotes", `a: "^\d+$"`, `a.yaml:1:6: invalid YAML: malformed escape \d in double-quoted text: write \\ for a backslash, or put the text into single quotes`},
 		{"half a surrogate pair", `a: "x\ude00"`, `a.yaml:1:6: invalid YAML: malformed escape \u in double-quoted text: write the character itself, or its number as \U and eight digits`},
@@ -157,6 +175,28 @@ func TestLargeTexts(t *testing.T) {
 			}
 			if d := time.Since(start); d > quadratic {
 				t.Errorf("took %v for %d bytes", d, len(in))
+			}
+		})
+	}
+}
+
+// TestLargeMistakes finds the cause of a mistake at the end of a large file.
+func TestLargeMistakes(t *testing.T) {
+	const n = 150_000
+	for name, in := range map[string]string{
+		"quotes on one line": "[" + strings.Repeat(`"a", `, n) + `"b"c]`,
+		"quotes in lines":    strings.Repeat("- \"a\n  b\"\n", n) + "- \"b\"c",
+		"members":            strings.Repeat("a:\n  b: c\n", n/2) + " d: e",
+		"markers":            "a: |\n" + strings.Repeat("  =======\n", n) + "b: c: d",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var errs Errors
+			start := time.Now()
+			if Parse("a.yaml", []byte(in), &errs) != nil || errs.Len() != 1 {
+				t.Fatal(errs.Err())
+			}
+			if d := time.Since(start); d > quadratic {
+				t.Errorf("took %v for %d bytes: %v", d, len(in), errs.Err())
 			}
 		})
 	}

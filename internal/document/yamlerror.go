@@ -115,9 +115,21 @@ func (r *yamlReader) syntaxError(err error) {
 	}
 	switch e.Message {
 	case "could not find expected ':'":
-		r.noColon(begin)
+		if !r.explain(begin, r.src.seek(begin.Line, begin.Column)) {
+			r.noColon(begin)
+		}
 	case "mapping values are not allowed in this context":
+		if r.explain(pos, at) {
+			return
+		}
+		if r.tooDeep(pos) {
+			return
+		}
 		if word := glued.FindString(r.lineAbove(pos.Line)); word != "" {
+			if _, value, _ := strings.Cut(word, ":"); Hidden(value) != "" {
+				_ = r.fail(pos, "invalid YAML: a colon can't stand here: behind the colon in the line above is %s, write an ordinary space", Hidden(value))
+				return
+			}
 			_ = r.fail(pos, "invalid YAML: a colon can't stand here: is a space missing after the colon in %q, in the line above?", shorten(word))
 			return
 		}
@@ -129,6 +141,9 @@ func (r *yamlReader) syntaxError(err error) {
 			_ = r.fail(begin, "invalid YAML: what begins here has no end: %s is missing", closing(e))
 			return
 		}
+		if r.explain(pos, at) {
+			return
+		}
 		message, back := flowMistake(closing(e), before, after)
 		pos.Column -= back
 		_ = r.fail(pos, "%s", message)
@@ -138,9 +153,29 @@ func (r *yamlReader) syntaxError(err error) {
 			_ = r.fail(offsetPosition(r.file, []byte(r.src.text), last), "invalid YAML: the file ends here too early: a list or mapping in [ ] or { } has no end")
 			return
 		}
+		if r.explain(pos, at) {
+			return
+		}
 		_ = r.fail(pos, "invalid YAML: unexpected %q: %s", shorten(after), unexpected(before))
 	}
 }
+
+// tooDeep reports a member that is indented by more than the one above it, which has
+// a value already, and returns whether it is that.
+func (r *yamlReader) tooDeep(pos Position) bool {
+	_, line := r.src.lineOf(r.src.seek(pos.Line, 1))
+	above := member.FindStringSubmatch(r.lineAbove(pos.Line))
+	indent := len(line) - len(strings.TrimLeft(line, " "))
+	if above == nil || indent <= len(above[1]) || strings.ContainsAny(above[2], "|>[{&*!\"'#") {
+		return false
+	}
+	_ = r.fail(Position{r.file, pos.Line, indent + 1}, "this line is indented by more than the one above it, which has a value already: indent it by %d, or quote that value if it goes on here", len(above[1]))
+	return true
+}
+
+// member finds the indentation of a member, behind the dashes of lists, and the
+// first character of its value.
+var member = regexp.MustCompile(`^([ -]*)[A-Za-z_][\w.-]*: +(\S)`)
 
 // indicator returns the message for a plain value that can't begin with its first
 // character.
@@ -163,6 +198,9 @@ var glued = regexp.MustCompile(`^[ \t]*(?:- +)*[A-Za-z_][\w.-]*:[^\s/:].*`)
 
 // unexpected returns how to mend text that the library did not expect.
 func unexpected(before string) string {
+	if c, _ := utf8.DecodeLastRuneInString(before); strings.ContainsRune("“”„‘’", c) {
+		return "curly quotes are text in YAML, write \" or '"
+	}
 	if braces.MatchString(before) {
 		return "quote text that begins with {{"
 	}
@@ -179,6 +217,10 @@ var braces = regexp.MustCompile(`(?:^|[-:,\[{] +)\{\{`)
 func (r *yamlReader) noColon(pos Position) {
 	_, line := r.src.lineOf(r.src.seek(pos.Line, pos.Column))
 	if word := glued.FindString(line); word != "" {
+		if _, value, _ := strings.Cut(word, ":"); Hidden(value) != "" {
+			_ = r.fail(pos, "behind the colon is %s: write an ordinary space", Hidden(value))
+			return
+		}
 		_ = r.fail(pos, "a space is missing after the colon in %q", shorten(word))
 		return
 	}
