@@ -70,6 +70,7 @@ func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
 	}
 	p.variants = set.list
 	p.unused(l, set)
+	p.warnOtherBraces(l, set)
 	p.decodeDefault(d, set, errs)
 
 	p.table = l.table(d, errs)

@@ -40,6 +40,7 @@ type message struct {
 	role   string
 	text   *prompt.Template
 	source string
+	pos    document.Position
 }
 
 // AppendJSON appends the prompt as the API answers with it: name, messages, provider,
@@ -279,7 +280,7 @@ func decodeMessages(n *document.Node, vars *prompt.Variables, errs *document.Err
 			errs.Add(at, "the content of a message must be text")
 			continue
 		}
-		messages = append(messages, message{word, prompt.Compile(text, vars, errs), text.Text})
+		messages = append(messages, message{word, prompt.Compile(text, vars, errs), text.Text, text.Pos})
 	}
 	return messages
 }
