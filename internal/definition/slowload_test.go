@@ -71,13 +71,13 @@ func TestSlowLoad(t *testing.T) {
 		}
 		// The directory failed when the slow loading was reported, not at the last
 		// of the failures since then.
-		if since, err := s.Failure(); !errors.Is(err, invalid) || time.Since(since) != 2*SlowLoad {
-			t.Errorf("%v since %s", err, since)
+		if state := s.State(); !errors.Is(state.Err, invalid) || time.Since(state.Since) != 2*SlowLoad {
+			t.Errorf("%+v", state)
 		}
 		s.read = func(context.Context, string, *memory, ...Providers) (*Snapshot, error) { return first, nil }
 		_ = s.Reload()
-		if since, err := s.Failure(); !since.IsZero() || err != nil {
-			t.Errorf("a directory without a mistake fails since %s: %v", since, err)
+		if state := s.State(); state != (State{}) {
+			t.Errorf("a directory without a mistake: %+v", state)
 		}
 	})
 }

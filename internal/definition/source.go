@@ -238,17 +238,7 @@ func (s *Source) Snapshot() *Snapshot { return s.current.Load() }
 // LastError returns why the directory is not what is being served, or nil. It is the
 // error of the last loading, or a *SlowLoadError while a loading takes long.
 func (s *Source) LastError() error {
-	_, err := s.Failure()
-	return err
-}
-
-// Failure returns LastError, and since when the directory is not what is being
-// served.
-func (s *Source) Failure() (since time.Time, err error) {
-	if f := s.failure.Load(); f != nil {
-		return f.since, f.err
-	}
-	return time.Time{}, nil
+	return s.State().Err
 }
 
 // State is how a source's directory and what is served of it differ.
@@ -263,7 +253,9 @@ type State struct {
 // State returns how the directory and what is served of it differ.
 func (s *Source) State() State {
 	var state State
-	state.Since, state.Err = s.Failure()
+	if f := s.failure.Load(); f != nil {
+		state.Since, state.Err = f.since, f.err
+	}
 	if restored := s.restored.Load(); restored != nil {
 		state.Restored = *restored
 	}

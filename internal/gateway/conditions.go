@@ -58,11 +58,21 @@ const slowOpening = 10 * time.Second
 // Conditions returns what is degraded at the moment, in the order of the codes.
 func (w *Workspace) Conditions() []Condition {
 	var list []Condition
-	if since, err := w.Source.Failure(); err != nil {
-		list = append(list, Condition{DefinitionsInvalid, "definitions", since, firstMistake(err)})
+	definitions := w.Source.State()
+	if err := definitions.Err; err != nil {
+		list = append(list, Condition{DefinitionsInvalid, "definitions", definitions.Since, firstMistake(err)})
+	}
+	if !definitions.Restored.IsZero() {
+		list = append(list, Condition{DefinitionsRestored, "definitions", definitions.Since,
+			"the gateway started from the definitions that were served since " + definitions.Restored.UTC().Format(time.RFC3339)})
 	}
 	if c := w.Memory.badKeys.Load(); c != nil {
 		list = append(list, *c)
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Providers)) {
+		if since, err := providers.Stale(w.Providers[name]); err != nil {
+			list = append(list, Condition{SecretStale, name, since, err.Error()})
+		}
 	}
 	if stats := w.Store.Recorder.Stats(); isDown(&stats) {
 		list = append(list, Condition{StoreDown, "store", stats.Since, cmp.Or(stats.LastError, "the store is still being opened")})

@@ -58,6 +58,14 @@ type keyless struct {
 	set atomic.Bool
 }
 
+// staleKey is a provider whose key file went bad at a time.
+type staleKey struct {
+	providers.Provider
+	since time.Time
+}
+
+func (s *staleKey) Stale() (time.Time, error) { return s.since, errors.New("KEY can't be read") }
+
 func (k *keyless) Unavailable() error {
 	if k.set.Load() {
 		return nil
@@ -133,6 +141,24 @@ func TestDefinitionsThatAreInvalid(t *testing.T) {
 	g.ends("definitions_invalid definitions")
 }
 
+// TestDefinitionsThatAreRestored restarts with invalid definitions.
+func TestDefinitionsThatAreRestored(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, sound(), options)
+	eventually(t, "what is served is stored", func() bool {
+		var count int
+		return g.database().QueryRow("SELECT count(*) FROM revisions").Scan(&count) == nil && count > 0
+	})
+	began := time.Now()
+	g.write("definitions/remoteconfigs/limits.yaml", "type: object\ndefalt: {}\n")
+	g.restart(options)
+	g.becomes("definitions_invalid definitions", began, "limits.yaml")
+	g.becomes("definitions_restored definitions", began, "served since ")
+	g.write("definitions/remoteconfigs/limits.yaml", workspace["definitions/remoteconfigs/limits.yaml"])
+	g.ends("definitions_restored definitions")
+	g.ends("definitions_invalid definitions")
+}
+
 func TestKeysThatAreInvalid(t *testing.T) {
 	t.Parallel()
 	files := sound()
@@ -194,6 +220,16 @@ fallback:
 	poor.set.Store(false)
 	if again := g.conditions()["provider_unavailable poor"]; !again.Since.After(first.Since) {
 		t.Errorf("the second time begins with the first, %s", again.Since)
+	}
+}
+
+func TestSecretThatIsStale(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	stale := &staleKey{openaiProvider("http://127.0.0.1:9", openai.Quirks{}), began}
+	g := startGateway(t, sound(), withProvider("rotating", stale))
+	if c := g.becomes("secret_stale rotating", began, "KEY can't be read"); !c.Since.Equal(began) {
+		t.Errorf("since %s", c.Since)
 	}
 }
 

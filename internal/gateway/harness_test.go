@@ -185,12 +185,9 @@ func (g *gateway) serve(w http.ResponseWriter, r *http.Request) {
 // open makes what outlives a configuration.
 func (g *gateway) open() {
 	g.t.Helper()
-	var err error
 	g.memory = make(map[string]*gw.Memory)
 	g.store = g.process.NewStore(filepath.Join(g.dir, "data/cadenza.db"), g.storeLogger())
-	if g.source, err = definition.Open(filepath.Join(g.dir, "definitions")); err != nil {
-		g.t.Fatal(err)
-	}
+	g.source = definition.OpenAnyway(filepath.Join(g.dir, "definitions"))
 }
 
 // configure is the configuration of a workspace.
@@ -230,7 +227,9 @@ func (g *gateway) load(settings ...setting) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	next.Start()
+	if err := next.Start(); err != nil {
+		g.t.Fatal(err)
+	}
 	if last := g.current.Swap(next); last != nil {
 		last.Stop()
 		last.StopSinks(false)
