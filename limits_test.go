@@ -23,7 +23,6 @@ var limitName = regexp.MustCompile(`^[Mm]ax([A-Z]|$)|(Limit|Timeout|Budget)$`)
 
 // noLimits are constants that are called as limits are and which nobody meets.
 var noLimits = map[string]string{
-	"definition.maxKeys":                 "how many words of a file that can't be parsed may be its key, for the messages about others",
 	"inspect.maxBlockers":                "how answers of the analysis are looked for",
 	"inspect.maxListPairs":               "how answers of the analysis are looked for",
 	"inspect.maxMatched":                 "how answers of the analysis are looked for",

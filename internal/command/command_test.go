@@ -389,7 +389,7 @@ func TestCommandExitCode(t *testing.T) {
 		"warnings": {[]string{"check", odd}, 0, ""},
 		"strict":   {[]string{"check", "--strict", odd}, 1, "Error: " + odd + ": "},
 		"errors":   {[]string{"check", broken}, 1, "Error: " + broken + ": 4 errors"},
-		"usage":    {[]string{"check"}, 1, "Error: DIR is missing: caddy cadenza check DIR"},
+		"usage":    {[]string{"check"}, 1, "Error: DIR|FILE is missing: caddy cadenza check DIR|FILE"},
 		"flag":     {[]string{"check", "--nonsense", odd}, 1, "Error: unknown flag"},
 		"command":  {[]string{"chek"}, 1, "Error: unknown command"},
 		"eval":     {[]string{"eval", exampleDefinitions, "nothing"}, 1, "Error: there is no definition"},

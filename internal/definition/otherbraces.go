@@ -26,9 +26,9 @@ func (p *Prompt) warnOtherBraces(l *loader, set variantSet) {
 				text := m.source[at[0]:at[1]]
 				switch {
 				case at[2] < 0:
-					l.warnAt(&document.Node{Pos: m.pos}, "%s is sent to the model as it is: a message has {{name}} only, so make it a variant, or decide it in the caller", text)
+					l.warnAt("placeholder", &document.Node{Pos: m.pos}, "%s is sent to the model as it is: a message has {{name}} only, so make it a variant, or decide it in the caller", text)
 				case slices.Contains(names, m.source[at[2]:at[3]]) && (at[0] == 0 || m.source[at[0]-1] != '{'):
-					l.warnAt(&document.Node{Pos: m.pos}, "%s is sent to the model as it is: write {{%s}} for the variable", text, m.source[at[2]:at[3]])
+					l.warnAt("placeholder", &document.Node{Pos: m.pos}, "%s is sent to the model as it is: write {{%s}} for the variable", text, m.source[at[2]:at[3]])
 				default:
 					continue
 				}
