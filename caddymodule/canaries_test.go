@@ -41,7 +41,7 @@ func TestCanaries(t *testing.T) {
 		if strings.Contains(string(body), "Please fail.") {
 			asked, _ := json.Marshal(string(body))
 			w.WriteHeader(400)
-			fmt.Fprintf(w, `{"error":{"code":"bad_%s","type":%s,"message":"canary-words-0009: %s, at https://ada:%s@upstream.example/v1, asked %s"}}`,
+			fmt.Fprintf(w, `{"error":{"code":"bad_%s","param":%[2]s,"type":%[2]s,"message":"canary-words-0009: %s, at https://ada:%s@upstream.example/v1, asked %s"}}`,
 				name, key, name, url.PathEscape("pw-canary-0010"), asked[1:len(asked)-1])
 			return
 		}

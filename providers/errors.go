@@ -65,6 +65,7 @@ type Error struct {
 	Status     int    // HTTP status, 0 where none was received
 	Code       string // the provider's error code
 	Type       string // the provider's error type
+	Param      string // the member of the request that the provider names; empty: none
 	Message    string // the provider's text, capped and without secrets
 	Reason     string // what is wrong, in the gateway's own words, without the provider's
 	Advice     Advice
@@ -87,6 +88,11 @@ func (e *Error) Error() string {
 			b.WriteString(" ")
 			b.WriteString(ShortName(word))
 		}
+	}
+	if e.Param != "" {
+		b.WriteString(" (")
+		b.WriteString(ShortName(e.Param))
+		b.WriteString(")")
 	}
 	for _, text := range []string{e.Reason, e.Message} {
 		if text != "" {

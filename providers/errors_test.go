@@ -20,6 +20,7 @@ func TestErrorText(t *testing.T) {
 	}{
 		{&Error{Provider: "openai", Status: 429, Type: "requests", Code: "rate_limit_exceeded", Message: "Slow down."}, "openai: status 429 requests rate_limit_exceeded: Slow down."},
 		{&Error{Provider: "openai", Kind: Truncated, Status: 200, Err: cause}, "openai: truncated 200: connection reset"},
+		{&Error{Provider: "openai", Status: 400, Code: "unsupported_value", Param: "temperature", Message: "No."}, "openai: status 400 unsupported_value (temperature): No."},
 		{&Error{Provider: "x", Kind: Refused}, "x: refused"},
 		{&ConnectError{Err: cause}, "no answer: connection reset"},
 	} {

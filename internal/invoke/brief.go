@@ -53,6 +53,9 @@ func split(err error) []error {
 // does not match may quote a prompt.
 var word = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 
+// member matches the path of a member of a request, such as messages[0].content.
+var member = regexp.MustCompile(`^[a-z0-9_.\[\]]{1,64}$`)
+
 // brief returns the text of a failure without the words of the provider and its
 // name.
 func brief(err error) string {
@@ -65,6 +68,9 @@ func brief(err error) string {
 			if word.MatchString(w) {
 				text += " " + w
 			}
+		}
+		if member.MatchString(e.Param) {
+			text += " (" + e.Param + ")"
 		}
 		if e.Reason != "" {
 			text += ": " + e.Reason

@@ -20,6 +20,8 @@ func TestBrief(t *testing.T) {
 		want string
 	}{
 		{&providers.Error{Provider: "openai", Status: 400, Type: "invalid_request_error", Code: "context_length_exceeded", Message: said}, "context_length: openai/m: status 400 invalid_request_error context_length_exceeded"},
+		{&providers.Error{Provider: "openai", Status: 400, Code: "unsupported_value", Param: "tools[0].type", Message: said}, "rejected: openai/m: status 400 unsupported_value (tools[0].type)"},
+		{&providers.Error{Provider: "openai", Status: 400, Param: said}, "rejected: openai/m: status 400"},
 		{&providers.Error{Provider: "openai", Status: 401, Code: said}, "credential: openai/m: status 401"},
 		{&providers.Error{Provider: "openai", Status: 500, Type: strings.Repeat("x", 65)}, "transient: openai/m: status 500"},
 		{&providers.Error{Provider: "openai", Kind: providers.Invalid, Status: 200, Reason: "not JSON", Message: said}, "invalid: openai/m: invalid 200: not JSON"},

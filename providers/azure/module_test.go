@@ -211,7 +211,7 @@ func TestErrors(t *testing.T) {
 		{pt.JSON(429, `{"statusCode":429,"message":"Rate limit is exceeded. Try again in 3 seconds."}`),
 			providers.Error{Status: 429, Message: "Rate limit is exceeded. Try again in 3 seconds."}},
 		{pt.JSON(400, `{"error":{"message":"The response was filtered.","type":null,"param":"prompt","code":"content_filter","status":400,"innererror":{"code":"ResponsibleAIPolicyViolation","content_filter_result":{}}}}`),
-			providers.Error{Status: 400, Code: "content_filter", Type: "400", Message: "The response was filtered."}},
+			providers.Error{Status: 400, Code: "content_filter", Param: "prompt", Type: "400", Message: "The response was filtered."}},
 	} {
 		up := pt.NewUpstream(t).Always(test.reply)
 		_, err := module(t, up).Invoke(t.Context(), &providers.Request{Model: "m"})

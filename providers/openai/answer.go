@@ -234,6 +234,7 @@ func describe(k upstream.Call, e *providers.Error, v *fastjson.Value) bool {
 		return true
 	}
 	e.Code, e.Type = word(k, inner.Get("code")), word(k, inner.Get("type"))
+	e.Param = word(k, inner.Get("param"))
 	if e.Type == "" {
 		// Google's name for it.
 		e.Type = word(k, inner.Get("status"))

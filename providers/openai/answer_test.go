@@ -159,6 +159,7 @@ func TestErrorAnswers(t *testing.T) {
 		{"detail", pt.JSON(422, `{"detail":[{"loc":["body"],"msg":"bad"}]}`), providers.Error{Status: 422, Message: `[{"loc":["body"],"msg":"bad"}]`}},
 		{"list", pt.JSON(400, `[{"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}]`), providers.Error{Status: 400, Code: "400", Type: "INVALID_ARGUMENT", Message: "API key not valid"}},
 		{"null members", pt.JSON(400, `{"error":{"message":"m","type":null,"code":null,"param":null}}`), providers.Error{Status: 400, Message: "m"}},
+		{"a member of the request", pt.JSON(400, `{"error":{"message":"m","code":"unsupported_value","param":"temperature"}}`), providers.Error{Status: 400, Code: "unsupported_value", Param: "temperature", Message: "m"}},
 		{"HTML", pt.Reply{Status: 502, Header: map[string]string{"Content-Type": "text/html"}, Body: []string{"<h1>Bad\nGateway</h1>"}}, providers.Error{Status: 502, Message: "<h1>Bad Gateway</h1>"}},
 		{"empty", pt.Reply{Status: 500}, providers.Error{Status: 500}},
 		{"cut JSON", pt.JSON(500, `{"error":{"mess`), providers.Error{Status: 500, Message: `{"error":{"mess`}},
