@@ -99,7 +99,7 @@ type ChangeKind uint8
 const (
 	ChangeFailed    ChangeKind = iota + 1 // the first failure after an answer
 	ChangeLeftAlone                       // the target is left alone from now on
-	ChangeAnswers                         // a target that was left alone answers again
+	ChangeAnswers                         // a target that was left alone, or down, answers again
 )
 
 // Change is a change of a target's health.
@@ -112,8 +112,7 @@ type Change struct {
 	// before, when no line was due.
 	New bool
 	// Log reports whether a line is due. A target gets one of each kind in
-	// logEvery, and the line of ChangeAnswers where that of ChangeLeftAlone was
-	// due. Unlogged counts the changes of this kind that got none since.
+	// logEvery, and the line of ChangeAnswers where one of the others was due. Unlogged counts the changes of this kind that got none since.
 	Log      bool
 	Unlogged int
 }
@@ -189,15 +188,16 @@ func (h *health) shown(now time.Time) TargetHealth {
 }
 
 // noteAnswer records an answer, and returns the change where the target was left
-// alone. It holds h.mu, as noteFailure does.
+// alone, or had failed downAfter times in a row. It holds h.mu, as noteFailure does.
 func (h *health) noteAnswer(now time.Time) *Change {
 	r := &h.record
 	if r.failures == 0 && r.down.IsZero() {
 		return nil
 	}
 	var c *Change
-	if !r.down.IsZero() {
-		c = &Change{Kind: ChangeAnswers, TargetHealth: h.shown(now), New: true, Log: r.leftAlone.said}
+	many := r.failures >= downAfter
+	if many || !r.down.IsZero() {
+		c = &Change{Kind: ChangeAnswers, TargetHealth: h.shown(now), New: true, Log: r.leftAlone.said || many && r.failed.said}
 	}
 	r.failures, r.since, r.down, r.why = 0, time.Time{}, time.Time{}, Failure{}
 	r.failed.said, r.leftAlone.said = false, false

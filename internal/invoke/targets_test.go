@@ -70,6 +70,10 @@ func TestChangesOfATarget(t *testing.T) {
 			[]string{"0s:transient", "1s:ok", "1s:slow", "50s:slow", "10s:slow", "1m:slow"},
 			[]string{"failed failing 1 transient logged", "failed failing 3 slow since before logged after 1 unlogged"},
 		},
+		"failures of few calls": {
+			[]string{"0s:slow", "1m:slow", "1m:slow", "1m:slow", "1m:slow", "1m:slow", "1m:ok", "1m:ok"},
+			[]string{"failed failing 1 slow logged", "answers failing 6 slow logged"},
+		},
 		"a key": {
 			[]string{"0s:ok", "1s:credential", "1s:credential", "60s:credential", "70s:transient", "1s:ok", "1s:ok"},
 			[]string{"left alone cooling 1 credential for 1m0s logged", "left alone cooling 3 credential for 1m0s", "answers failing 4 transient logged"},

@@ -68,7 +68,7 @@ func init() {
 		mutant{
 			ID: "lines-in-pairs", In: "health.noteAnswer",
 			What: "a target is said to answer again that was not said to be left alone",
-			Old:  "Log: r.leftAlone.said", New: "Log: true",
+			Old:  "Log: r.leftAlone.said ||", New: "Log: true ||",
 			Run: "Changes",
 		},
 		mutant{
