@@ -71,12 +71,13 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 	m.reloads.WithLabelValues(w.Name, "ok").Inc()
 	m.valid.WithLabelValues(w.Name).Set(1)
 	m.loaded.WithLabelValues(w.Name).SetToCurrentTime()
-	w.Logger.Info("definitions loaded",
+	w.Logger.Info("definitions loaded", append([]zap.Field{
 		zap.String("revision", snapshot.Revision),
 		zap.Int("prompts", len(snapshot.Prompts)),
 		zap.Int("endpoints", len(snapshot.Endpoints)),
 		zap.Int("remoteconfigs", len(snapshot.RemoteConfigs)),
-		zap.Int("warnings", definition.CountWarnings(snapshot.Warnings)))
+		zap.Int("warnings", definition.CountWarnings(snapshot.Warnings)),
+	}, changes(w.last, snapshot)...)...)
 	for _, warning := range snapshot.Warnings {
 		w.Logger.Warn("the definitions have a warning", warningFields(warning)...)
 	}
@@ -85,6 +86,7 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 
 // serves is called with each snapshot when it begins to be served.
 func (w *Workspace) serves(snapshot *definition.Snapshot) {
+	w.last = snapshot
 	w.checkProviders(snapshot)
 	w.unavailable()
 	w.recordServed(snapshot)

@@ -90,7 +90,8 @@ type Workspace struct {
 	background  sync.WaitGroup
 	stop        context.CancelFunc // nil: the workspace was not started
 	unsubscribe func()
-	warned      map[string][]string // endpoints by the missing provider that they name
+	warned      map[string][]string  // endpoints by the missing provider that they name
+	last        *definition.Snapshot // that was served; nil: none yet
 }
 
 // served is what the endpoints of a snapshot name.

@@ -71,6 +71,26 @@ func init() {
 			Run: "TestStatus$",
 		},
 	)
+	add("internal/gateway",
+		mutant{
+			ID: "changes-of-a-restored-set", In: "Workspace.serves",
+			What: "the log never says what an edit of definitions changed",
+			Old:  "	w.last = snapshot\n", New: "",
+			Run: "TestChangesAreLogged",
+		},
+		mutant{
+			ID: "change-of-the-data-model", In: "changes",
+			What: "the log does not name a change of the data model",
+			Old:  "!bytes.Equal(last.Context, next.Context)", New: "bytes.Equal(nil, []byte{0})",
+			Run: "TestChangesAreLogged",
+		},
+		mutant{
+			ID: "restored-is-sound", In: "Workspace.Conditions",
+			What: "a gateway that serves what its store holds is not degraded by it",
+			Old:  "!definitions.Restored.IsZero()", New: "false",
+			Run: "TestDefinitionsThatAreRestored",
+		},
+	)
 	add("internal/command",
 		mutant{
 			ID: "degraded-exits-with-0", In: "statusCommand",

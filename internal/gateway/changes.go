@@ -1,0 +1,68 @@
+package gateway
+
+import (
+	"bytes"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// maxChanges is how many definitions a log line names that were added, changed or
+// removed.
+const maxChanges = 20
+
+// changes returns what a snapshot adds to the last one, changes and removes, as
+// fields of a log line. A definition is named by its kind and key, such as "prompt
+// shop/hello". There are none at a start, when there is no last one.
+func changes(last, next *definition.Snapshot) []zap.Field {
+	if last == nil || last.Revision == next.Revision {
+		return nil
+	}
+	type name struct {
+		kind trace.Kind
+		key  string
+	}
+	versions := make(map[name]string)
+	for d := range last.All() {
+		versions[name{d.Kind, d.Key}] = d.Version
+	}
+	var added, changed, removed []string
+	if !bytes.Equal(last.Context, next.Context) {
+		changed = append(changed, "context.yaml")
+	}
+	for d := range next.All() {
+		n := name{d.Kind, d.Key}
+		version, known := versions[n]
+		switch {
+		case !known:
+			added = append(added, nameOf(d))
+		case version != d.Version:
+			changed = append(changed, nameOf(d))
+		}
+		delete(versions, n)
+	}
+	for d := range last.All() {
+		if _, gone := versions[name{d.Kind, d.Key}]; gone {
+			removed = append(removed, nameOf(d))
+		}
+	}
+	var fields []zap.Field
+	for _, group := range []struct {
+		field string
+		names []string
+	}{{"added", added}, {"changed", changed}, {"removed", removed}} {
+		if more := len(group.names) - maxChanges; more > 0 {
+			group.names = append(group.names[:maxChanges], fmt.Sprintf("and %d more", more))
+		}
+		if len(group.names) > 0 {
+			fields = append(fields, zap.Strings(group.field, group.names))
+		}
+	}
+	return fields
+}
+
+func nameOf(d *definition.Definition) string { return d.Kind.String() + " " + visible.Line(d.Key) }
