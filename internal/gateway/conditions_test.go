@@ -304,6 +304,29 @@ func TestTargetThatIsDown(t *testing.T) {
 	g.ends("target_down fake/small")
 }
 
+// TestTargetThatOnlyFails has too few calls for its breaker.
+func TestTargetThatOnlyFails(t *testing.T) {
+	t.Parallel()
+	var works atomic.Bool
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
+		if works.Load() {
+			completion(w, "fine")
+			return
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	g := startGateway(t, workspace, fakeProvider(u.URL))
+	began := time.Now()
+	eventually(t, "the target only fails", func() bool {
+		g.post("/v1/endpoints", ask("?", false))
+		return len(g.conditions()) > 0
+	})
+	g.becomes("target_down fake/small", began, "transient: ")
+	works.Store(true)
+	g.post("/v1/endpoints", ask("?", false))
+	g.ends("target_down fake/small")
+}
+
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	files := sound()
