@@ -69,7 +69,9 @@ func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
 		set = decodeVariants(p, d.node.Get("variants"), errs)
 	}
 	p.variants = set.list
-	p.unused(l, set)
+	if errs.Len() == 0 { // a mistake in a message hides what it uses
+		p.unused(l, set)
+	}
 	p.warnOtherBraces(l, set)
 	p.decodeDefault(d, set, errs)
 
