@@ -381,7 +381,7 @@ func editMistakes(t *testing.T, edits []*mistake) {
 		show(m, "before", false)
 		workspaces[folder(m)] = map[string]any{
 			"definitions": filepath.Join(own, "definitions"), "keys": filepath.Join(own, "keys.json"),
-			"store":     map[string]any{"path": filepath.Join(own, "cadenza.db")},
+			"store": map[string]any{"path": filepath.Join(own, "cadenza.db")},
 			"providers": map[string]any{
 				"canned": map[string]any{"module": "canned"},
 				"openai": map[string]any{"module": "openai", "api_key": "{env.OPENAI_API_KEY}"},

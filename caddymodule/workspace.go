@@ -249,6 +249,11 @@ func (w *Workspace) provisionDefinitions() error {
 		return fmt.Errorf("definitions %s:\n%w", w.Definitions, visible.Error(err))
 	}
 	w.config.Source = w.source.Source
+	if s := w.source.Snapshot(); s != nil {
+		for _, warning := range s.CheckPrices(slices.Collect(maps.Keys(w.Prices)), w.known) {
+			w.logger.Warn("the prices have a warning", zap.String("warning", visible.Line(warning)))
+		}
+	}
 	return nil
 }
 
