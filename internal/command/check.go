@@ -22,9 +22,9 @@ import (
 
 func checkCommand() *cobra.Command {
 	var asJSON, strict, all bool
-	var format string
+	var format, config, adapter string
 	cmd := &cobra.Command{
-		Use:   "check DIR|FILE",
+		Use:   "check [DIR|FILE]",
 		Short: "Loads a workspace, analyses its tables and runs its tests",
 		Long: `
 Loads a workspace as the gateway would, analyses its tables and runs its tests.
@@ -34,8 +34,10 @@ intended, never does; --all adds rows with different values that match the same
 context, and contexts that only the default answers.
 
 Of a file, the workspace that it is in is loaded, and what is about the file is
-reported.`,
-		Example: "  caddy cadenza check ./definitions\n  caddy cadenza check --strict --format github ./definitions\n  caddy cadenza check ./definitions/prompts/summary.yaml",
+reported. With --config the definitions of each workspace of a Caddyfile are
+checked, also for what only the Caddyfile has, such as which providers there are.
+No secret is read.`,
+		Example: "  caddy cadenza check ./definitions\n  caddy cadenza check --strict --format github ./definitions\n  caddy cadenza check ./definitions/prompts/summary.yaml\n  caddy cadenza check --config Caddyfile",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kinds := definition.RemarksUsual
 			if all {
@@ -50,6 +52,14 @@ reported.`,
 			write, known := checkFormats[format]
 			if !known {
 				return visible.Error(fmt.Errorf("unknown format %q%s", format, document.DidYouMean(format, checkFormatNames)))
+			}
+			switch {
+			case config != "" && len(args) > 0:
+				return errors.New("a directory and --config exclude each other: the configuration names the directories")
+			case config == "" && len(args) == 0:
+				return errors.New("DIR|FILE is missing: caddy cadenza check DIR|FILE, or --config CADDYFILE (--help says more)")
+			case config != "":
+				return checkConfig(cmd, config, adapter, format, strict, kinds)
 			}
 			dir, file, err := workspaceOf(args[0])
 			if err != nil {
@@ -75,6 +85,8 @@ reported.`,
 	cmd.Flags().StringVar(&format, "format", "text", "text, json, github (annotations of a workflow), sarif (2.1.0) or junit")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(checkFormatNames, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&asJSON, "json", false, "The same as --format json")
+	cmd.Flags().StringVarP(&config, "config", "c", "", "Check the definitions of each workspace of this configuration")
+	cmd.Flags().StringVarP(&adapter, "adapter", "a", "", "The adapter of the configuration, where its name does not tell")
 	cmd.Flags().BoolVar(&strict, "strict", false, "Fail on warnings, too")
 	cmd.Flags().BoolVar(&all, "all", false, "Also remark on overlapping rows and on gaps")
 	return cmd
@@ -93,9 +105,10 @@ type check struct {
 	// for. While there are some, no test is run and no table analysed.
 	Elsewhere int `json:"elsewhere,omitempty"`
 
-	dir    string // the workspace
-	target string // what was asked for: the workspace or a file in it
-	strict bool
+	dir      string               // the workspace
+	snapshot *definition.Snapshot // nil where there are errors
+	target   string               // what was asked for: the workspace or a file in it
+	strict   bool
 }
 
 // folders are the folders of a workspace.
@@ -135,9 +148,9 @@ func workspaceOf(path string) (dir, file string, err error) {
 
 // checkDirectory loads a workspace and reports on it. Mistakes of its
 // definitions are in the report; the error is for other failures.
-func checkDirectory(dir string, strict bool, kinds definition.Remark) (*check, error) {
+func checkDirectory(dir string, strict bool, kinds definition.Remark, known ...definition.Providers) (*check, error) {
 	c := &check{Errors: []inspect.Finding{}, Warnings: []inspect.Finding{}, Remarks: []inspect.Finding{}, dir: dir}
-	s, err := definition.Load(dir)
+	s, err := definition.Load(dir, known...)
 	if mistakes, ok := inspect.Mistakes(err); ok {
 		c.Errors = mistakes
 		if e, ok := errors.AsType[*definition.LoadError](err); ok {
@@ -149,7 +162,7 @@ func checkDirectory(dir string, strict bool, kinds definition.Remark) (*check, e
 		return nil, err
 	}
 	counts := inspect.Count(s)
-	c.Revision, c.Definitions, c.Tests = s.Revision, &counts, s.Tests
+	c.snapshot, c.Revision, c.Definitions, c.Tests = s, s.Revision, &counts, s.Tests
 	c.Warnings = inspect.Findings(s.Warnings)
 	c.Remarks = inspect.Findings(s.Remarks(time.Now(), kinds))
 	c.OK = !strict || len(c.Warnings) == 0

@@ -1,0 +1,102 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
+)
+
+// TestCheckOfACaddyfile checks the definitions of workspaces by what their Caddyfile
+// says: no key is there, and none is needed.
+func TestCheckOfACaddyfile(t *testing.T) {
+	dir := t.TempDir()
+	const (
+		good = `{
+	cadenza {
+		definitions definitions
+		api_key app {env.CADENZA_TEST_NO_KEY}
+		provider fake openai {
+			api_key {env.CADENZA_TEST_NO_KEY}
+		}
+		provider canned
+		workspace second {
+			definitions {env.CADENZA_TEST_SECOND}
+			provider last canned {
+				answer "Later."
+			}
+		}
+	}
+}
+`
+		definitions = "definitions/"
+	)
+	for name, content := range workspace {
+		gatewaytest.Write(t, dir, "conf/"+name, content)
+	}
+	gatewaytest.Write(t, dir, "second/prompts/p.yaml", "provider: last\nmessages: [ { role: user, content: x } ]\n")
+	gatewaytest.Write(t, dir, "second/endpoints/e.yaml", "prompt: p\n")
+	t.Setenv("CADENZA_TEST_SECOND", filepath.Join(dir, "second"))
+	file := filepath.Join(dir, "conf", "Caddyfile")
+	check := func(caddyfile string, arguments ...string) (string, error) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(caddyfile), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := new(cobra.Command)
+		caddycmd.Commands()["cadenza"].CobraFunc(cmd)
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs(append([]string{"check", "--config", file}, arguments...))
+		err := cmd.Execute()
+		return strings.ReplaceAll(out.String(), dir, "DIR"), err
+	}
+	out, err := check(good)
+	if err != nil || !strings.HasPrefix(out, "workspace default\nok: 2 prompts, ") || !strings.Contains(out, "\nworkspace second\nok: 1 prompt, 1 endpoint, ") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, test := range []struct{ name, caddyfile, out, err string }{
+		{"a provider that is not declared", strings.Replace(good, "provider fake", "provider fakes", 1),
+			`DIR/conf/definitions/prompts/reply.yaml:6:15: error: the provider "fake", which the endpoint chat calls, is not configured: did you mean "fakes"?`, "workspace default: 1 error"},
+		{"an answer that is not there", strings.Replace(good, `answer "Later."`, "", 1), "DIR/second/prompts/p.yaml:1:1: error: ", "workspace second: 1 error"},
+		{"a price of no model", strings.Replace(good, "provider canned", "price smal 1 2\nprovider canned", 1), `DIR/conf/Caddyfile: warning: price smal: no endpoint calls this model: did you mean "small"?`, ""},
+		{"a mistake in the Caddyfile", strings.Replace(good, "definitions definitions", "definitons definitions", 1), "", `did you mean "definitions"?, at ` + file + ":3"},
+		{"no definitions", strings.Replace(good, "definitions definitions", "", 1), "", "workspace default: definitions is required"},
+		{"no cadenza block", "{\n}\n", "", "has no workspace of Cadenza: its global options need a cadenza block"},
+	} {
+		out, err := check(test.caddyfile)
+		if !strings.Contains(out, test.out) || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%s: %v\n%s", test.name, err, out)
+		}
+	}
+	priced := strings.Replace(good, "provider canned", "price smal 1 2\nprovider canned", 1)
+	if _, err := check(priced, "--strict"); err == nil || err.Error() != "workspace default: 2 warnings" {
+		t.Errorf("strict: %v", err)
+	}
+	out, err = check(priced, "--json")
+	var report struct {
+		OK         bool
+		Workspaces map[string]struct {
+			OK       bool
+			Warnings []struct{ File, Message string }
+		}
+	}
+	if err != nil || json.Unmarshal([]byte(out), &report) != nil || !report.OK || len(report.Workspaces) != 2 || len(report.Workspaces["default"].Warnings) != 2 {
+		t.Errorf("%v %s", err, out)
+	}
+	if _, err := check(good, "--adapter", "yaml"); err == nil || !strings.Contains(err.Error(), `no adapter "yaml" in this build`) {
+		t.Errorf("an adapter that is not there: %v", err)
+	}
+	if _, err := check(good, definitions); err == nil || !strings.Contains(err.Error(), "exclude each other") {
+		t.Errorf("a directory beside it: %v", err)
+	}
+}

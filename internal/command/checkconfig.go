@@ -1,0 +1,175 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
+)
+
+// workspaceConfig is what check reads of a workspace's configuration.
+type workspaceConfig struct {
+	Definitions string                     `json:"definitions"`
+	Providers   map[string]json.RawMessage `json:"providers"`
+	Prices      map[string]json.RawMessage `json:"prices"`
+}
+
+// checkConfig checks the definitions of all workspaces of a configuration, with what
+// it says of their providers and prices. It provisions nothing, so that it needs no
+// key.
+func checkConfig(cmd *cobra.Command, file, adapter, format string, strict bool, kinds definition.Remark) error {
+	workspaces, err := readWorkspaces(file, adapter)
+	if err != nil {
+		return err
+	}
+	reports := make(map[string]*check)
+	var failed []string
+	for _, name := range slices.Sorted(maps.Keys(workspaces)) {
+		c, err := workspaces[name].check(file, strict, kinds)
+		if err != nil {
+			return fmt.Errorf("workspace %s: %w", name, err)
+		}
+		reports[name] = c
+		if !c.OK {
+			failed = append(failed, fmt.Sprintf("workspace %s: %s", name, c.counts()))
+		}
+	}
+	if format == "text" || format == "json" {
+		err = writeReport(cmd, map[string]any{"ok": len(failed) == 0, "workspaces": reports}, format == "json", func(b *bytes.Buffer, st styles) {
+			for i, name := range slices.Sorted(maps.Keys(reports)) {
+				if len(reports) > 1 {
+					if i > 0 {
+						b.WriteByte('\n')
+					}
+					fmt.Fprintf(b, "%sworkspace %s%s\n", st.bold, visible.Line(name), st.reset)
+				}
+				reports[name].write(b, st)
+			}
+		})
+	} else {
+		err = checkFormats[format](cmd, joined(file, strict, reports))
+	}
+	if err == nil && len(failed) > 0 {
+		err = errors.New(strings.Join(failed, "; "))
+	}
+	return err
+}
+
+// joined returns the findings of several reports as one: the other formats have no
+// workspaces.
+func joined(file string, strict bool, reports map[string]*check) *check {
+	all := &check{OK: true, target: file, strict: strict}
+	for _, name := range slices.Sorted(maps.Keys(reports)) {
+		c := reports[name]
+		all.OK = all.OK && c.OK
+		all.Errors = append(all.Errors, c.Errors...)
+		all.Warnings = append(all.Warnings, c.Warnings...)
+		all.Remarks = append(all.Remarks, c.Remarks...)
+	}
+	return all
+}
+
+// readWorkspaces reads the workspaces of a configuration, and resolves the paths of
+// their definitions.
+func readWorkspaces(file, adapter string) (map[string]workspaceConfig, error) {
+	text, err := adaptConfig(file, adapter)
+	if err != nil {
+		return nil, err
+	}
+	var config struct {
+		Apps struct {
+			Cadenza struct {
+				Workspaces map[string]workspaceConfig `json:"workspaces"`
+			} `json:"cadenza"`
+		} `json:"apps"`
+	}
+	if err := json.Unmarshal(text, &config); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	workspaces := config.Apps.Cadenza.Workspaces
+	if len(workspaces) == 0 {
+		return nil, fmt.Errorf("%s has no workspace of Cadenza: its global options need a cadenza block with definitions", file)
+	}
+	for name, w := range workspaces {
+		if w.Definitions == "" {
+			return nil, fmt.Errorf("workspace %s: definitions is required: the directory of the workspace's definitions", name)
+		}
+		if w.Definitions, err = caddy.NewReplacer().ReplaceOrErr(w.Definitions, true, true); err != nil {
+			return nil, fmt.Errorf("workspace %s: definitions: %w", name, err)
+		}
+		w.Definitions = shorter(w.Definitions)
+		workspaces[name] = w
+	}
+	return workspaces, nil
+}
+
+// adaptConfig reads a configuration as JSON. It is Caddy's own LoadConfig without its
+// lines for a log.
+func adaptConfig(file, adapter string) ([]byte, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	base := strings.ToLower(filepath.Base(file))
+	if adapter == "" && (strings.HasPrefix(base, "caddyfile") || strings.HasSuffix(base, ".caddyfile")) && filepath.Ext(base) != ".json" {
+		adapter = "caddyfile"
+	}
+	if adapter == "" {
+		if !json.Valid(text) {
+			return nil, fmt.Errorf("%s is not JSON: for a Caddyfile of another name, add --adapter caddyfile", file)
+		}
+		return text, nil
+	}
+	from := caddyconfig.GetAdapter(adapter)
+	if from == nil {
+		return nil, fmt.Errorf("there is no adapter %q in this build", adapter)
+	}
+	adapted, _, err := from.Adapt(text, map[string]any{"filename": file})
+	return adapted, err
+}
+
+// shorter returns a path below the working directory as a relative one, as messages
+// about the directory itself have it.
+func shorter(path string) string {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return path
+	}
+	if relative, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(relative) {
+		return relative
+	}
+	return path
+}
+
+// check checks the workspace's definitions. file is the configuration.
+func (w workspaceConfig) check(file string, strict bool, kinds definition.Remark) (*check, error) {
+	known, err := definition.ParseProviders(w.Providers)
+	if err != nil {
+		return nil, err
+	}
+	c, err := checkDirectory(w.Definitions, strict, kinds, known)
+	if c != nil {
+		c.target = w.Definitions
+	}
+	if err != nil || c.snapshot == nil {
+		return c, err
+	}
+	for _, message := range c.snapshot.CheckPrices(slices.Collect(maps.Keys(w.Prices)), known) {
+		c.Warnings = append(c.Warnings, inspect.Finding{File: file, Message: message, Rule: "price"})
+	}
+	c.OK = !strict || len(c.Warnings) == 0
+	return c, nil
+}
