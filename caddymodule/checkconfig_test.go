@@ -93,6 +93,10 @@ func TestCheckOfACaddyfile(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(out), &report) != nil || !report.OK || len(report.Workspaces) != 2 || len(report.Workspaces["default"].Warnings) != 2 {
 		t.Errorf("%v %s", err, out)
 	}
+	out, err = check(priced, "--format", "github")
+	if want := "::warning file=DIR/conf/Caddyfile,title=price::price smal: no endpoint calls this model"; err != nil || !strings.Contains(out, want) {
+		t.Errorf("%v %s", err, out)
+	}
 	if _, err := check(good, "--adapter", "yaml"); err == nil || !strings.Contains(err.Error(), `no adapter "yaml" in this build`) {
 		t.Errorf("an adapter that is not there: %v", err)
 	}

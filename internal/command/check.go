@@ -24,7 +24,7 @@ func checkCommand() *cobra.Command {
 	var asJSON, strict, all bool
 	var format, config, adapter string
 	cmd := &cobra.Command{
-		Use:   "check [DIR|FILE]",
+		Use:   "check [DIR|FILE] [--config CADDYFILE]",
 		Short: "Loads a workspace, analyses its tables and runs its tests",
 		Long: `
 Loads a workspace as the gateway would, analyses its tables and runs its tests.
@@ -34,10 +34,12 @@ intended, never does; --all adds rows with different values that match the same
 context, and contexts that only the default answers.
 
 Of a file, the workspace that it is in is loaded, and what is about the file is
-reported. With --config the definitions of each workspace of a Caddyfile are
-checked, also for what only the Caddyfile has, such as which providers there are.
-No secret is read.`,
-		Example: "  caddy cadenza check ./definitions\n  caddy cadenza check --strict --format github ./definitions\n  caddy cadenza check ./definitions/prompts/summary.yaml\n  caddy cadenza check --config Caddyfile",
+reported.
+
+With --config the definitions of each workspace of a Caddyfile are checked, also
+for what only the Caddyfile tells, such as which providers there are. No secret is
+read.`,
+		Example: "  caddy cadenza check ./definitions\n  caddy cadenza check --strict --format github ./definitions\n  caddy cadenza check ./definitions/prompts/summary.yaml\n  caddy cadenza check --config /etc/caddy/Caddyfile",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kinds := definition.RemarksUsual
 			if all {
@@ -54,10 +56,10 @@ No secret is read.`,
 				return visible.Error(fmt.Errorf("unknown format %q%s", format, document.DidYouMean(format, checkFormatNames)))
 			}
 			switch {
-			case config != "" && len(args) > 0:
-				return errors.New("a directory and --config exclude each other: the configuration names the directories")
 			case config == "" && len(args) == 0:
 				return errors.New("DIR|FILE is missing: caddy cadenza check DIR|FILE, or --config CADDYFILE (--help says more)")
+			case config != "" && len(args) > 0:
+				return errors.New("a directory and --config exclude each other: the configuration names the directories")
 			case config != "":
 				return checkConfig(cmd, config, adapter, format, strict, kinds)
 			}
@@ -82,11 +84,11 @@ No secret is read.`,
 			return nil
 		},
 	}
+	cmd.Flags().StringVarP(&config, "config", "c", "", "Check the definitions of each workspace of this configuration")
+	cmd.Flags().StringVarP(&adapter, "adapter", "a", "", "The adapter of the configuration, where its name does not tell")
 	cmd.Flags().StringVar(&format, "format", "text", "text, json, github (annotations of a workflow), sarif (2.1.0) or junit")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(checkFormatNames, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&asJSON, "json", false, "The same as --format json")
-	cmd.Flags().StringVarP(&config, "config", "c", "", "Check the definitions of each workspace of this configuration")
-	cmd.Flags().StringVarP(&adapter, "adapter", "a", "", "The adapter of the configuration, where its name does not tell")
 	cmd.Flags().BoolVar(&strict, "strict", false, "Fail on warnings, too")
 	cmd.Flags().BoolVar(&all, "all", false, "Also remark on overlapping rows and on gaps")
 	return cmd
@@ -105,10 +107,11 @@ type check struct {
 	// for. While there are some, no test is run and no table analysed.
 	Elsewhere int `json:"elsewhere,omitempty"`
 
-	dir      string               // the workspace
+	dir    string // the workspace
+	target string // what was asked for: the workspace or a file in it
+	strict bool
+
 	snapshot *definition.Snapshot // nil where there are errors
-	target   string               // what was asked for: the workspace or a file in it
-	strict   bool
 }
 
 // folders are the folders of a workspace.

@@ -47,10 +47,12 @@ func checkConfig(cmd *cobra.Command, file, adapter, format string, strict bool, 
 			failed = append(failed, fmt.Sprintf("workspace %s: %s", name, c.counts()))
 		}
 	}
-	if format == "text" || format == "json" {
-		err = writeReport(cmd, map[string]any{"ok": len(failed) == 0, "workspaces": reports}, format == "json", func(b *bytes.Buffer, st styles) {
-			for i, name := range slices.Sorted(maps.Keys(reports)) {
-				if len(reports) > 1 {
+	names := slices.Sorted(maps.Keys(reports))
+	switch format {
+	case "text":
+		err = writeReport(cmd, nil, false, func(b *bytes.Buffer, st styles) {
+			for i, name := range names {
+				if len(names) > 1 {
 					if i > 0 {
 						b.WriteByte('\n')
 					}
@@ -59,27 +61,20 @@ func checkConfig(cmd *cobra.Command, file, adapter, format string, strict bool, 
 				reports[name].write(b, st)
 			}
 		})
-	} else {
-		err = checkFormats[format](cmd, joined(file, strict, reports))
+	case "json":
+		err = writeReport(cmd, map[string]any{"ok": len(failed) == 0, "workspaces": reports}, true, nil)
+	default: // for which findings are about files, of whatever workspace
+		all := &check{target: file, strict: strict, OK: len(failed) == 0}
+		for _, name := range names {
+			c := reports[name]
+			all.Errors, all.Warnings, all.Remarks = append(all.Errors, c.Errors...), append(all.Warnings, c.Warnings...), append(all.Remarks, c.Remarks...)
+		}
+		err = checkFormats[format](cmd, all)
 	}
 	if err == nil && len(failed) > 0 {
 		err = errors.New(strings.Join(failed, "; "))
 	}
 	return err
-}
-
-// joined returns the findings of several reports as one: the other formats have no
-// workspaces.
-func joined(file string, strict bool, reports map[string]*check) *check {
-	all := &check{OK: true, target: file, strict: strict}
-	for _, name := range slices.Sorted(maps.Keys(reports)) {
-		c := reports[name]
-		all.OK = all.OK && c.OK
-		all.Errors = append(all.Errors, c.Errors...)
-		all.Warnings = append(all.Warnings, c.Warnings...)
-		all.Remarks = append(all.Remarks, c.Remarks...)
-	}
-	return all
 }
 
 // readWorkspaces reads the workspaces of a configuration, and resolves the paths of
@@ -161,11 +156,12 @@ func (w workspaceConfig) check(file string, strict bool, kinds definition.Remark
 		return nil, err
 	}
 	c, err := checkDirectory(w.Definitions, strict, kinds, known)
-	if c != nil {
-		c.target = w.Definitions
+	if err != nil {
+		return nil, err
 	}
-	if err != nil || c.snapshot == nil {
-		return c, err
+	c.target, c.strict = c.dir, strict
+	if c.snapshot == nil {
+		return c, nil
 	}
 	for _, message := range c.snapshot.CheckPrices(slices.Collect(maps.Keys(w.Prices)), known) {
 		c.Warnings = append(c.Warnings, inspect.Finding{File: file, Message: message, Rule: "price"})

@@ -103,7 +103,7 @@ func completeArgument(cmd *cobra.Command, args []string, _ string) ([]string, co
 	switch strings.Trim(names[min(len(args), len(names)-1)], "[].") {
 	case "DIR", "OLD", "NEW":
 		return nil, cobra.ShellCompDirectiveFilterDirs
-	case "PATH":
+	case "PATH", "DIR|FILE":
 		return nil, cobra.ShellCompDirectiveDefault
 	case "KEY":
 		return keysOf(cmd, args[0]), cobra.ShellCompDirectiveNoFileComp
