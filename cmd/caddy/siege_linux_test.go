@@ -187,6 +187,8 @@ func (s *siege) serveBeta(t *testing.T, files map[string]string) {
 	for name, text := range files {
 		write(t, folder, name, text)
 	}
+	// Attacks have many definitions, and what follows them has one.
+	write(t, folder, ".cadenza-allow-empty", "")
 	s.swapBeta(t, folder)
 }
 
