@@ -1,0 +1,115 @@
+package main
+
+// What is served when the definitions on disk can't be.
+func init() {
+	add("internal/definition",
+		mutant{
+			ID: "removal-of-a-kind", In: "removal",
+			What: "an edit may remove all definitions of a kind",
+			Old:  "now[kind] > 0 || n == 0", New: "true",
+			Run: "TestRemoval|TestEmptied",
+		},
+		mutant{
+			ID: "removal-of-half", In: "removal",
+			What: "an edit may remove more than half of all definitions",
+			Old:  "2*now.total() < served.total()", New: "false",
+			Run: "TestRemoval",
+		},
+		mutant{
+			ID: "removal-for-good", In: "removal",
+			What: "what was served can't be removed on purpose",
+			Old:  "if next.emptying {", New: "if false {",
+			Run: "TestRemoval|TestEmptied",
+		},
+		mutant{
+			ID: "removal-at-a-start", In: "Source.Settle",
+			What: "a start serves a directory that was emptied meanwhile",
+			Old:  "served != nil && last != nil", New: "false",
+			Run: "TestRestore",
+		},
+		mutant{
+			ID: "strict-in-vain", In: "Source.Settle",
+			What: "a strict start goes on with invalid definitions",
+			Old:  "strict || last == nil", New: "last == nil",
+			Run: "TestRestore",
+		},
+		mutant{
+			ID: "settled-again", In: "Source.Settle",
+			What: "a reload goes back to what the store holds",
+			Old:  "if s.settled {", New: "if false {",
+			Run: "TestSettleWithoutASet",
+		},
+		mutant{
+			ID: "failing-since", In: "Source.fail",
+			What: "an error that lasts seems to have begun just now",
+			Old:  "since = last.since", New: "_ = last",
+			Run: "TestRestore",
+		},
+		mutant{
+			ID: "archive-of-the-last-set", In: "loader.archive",
+			What: "the store gets the files as they were before an edit",
+			Old:  "if same {", New: "if l.last.archive != nil {",
+			Run: "TestArchiveIsPackedOnce",
+		},
+		mutant{
+			ID: "archive-bomb", In: "unpack",
+			What: "a store's content unpacks to any size",
+			Old:  "d.bytes+header.Size > MaxBytes", New: "false",
+			Run: "TestUnpackIsBounded",
+		},
+		mutant{
+			ID: "allowed-unseen", In: "watcher.concerns",
+			What: "the file that allows a removal is not noticed",
+			Old:  " || name == allowEmpty", New: "",
+			Run: "TestEmptied", Timeout: hang,
+		},
+	)
+	add("internal/recorder",
+		mutant{
+			ID: "revision-in-memory", In: "Batch.Durable",
+			What: "a power cut loses what a start needs to serve",
+			Old:  " || len(b.Revisions) > 0", New: "",
+			Run: "TestRevisions",
+		},
+		mutant{
+			ID: "revision-set-aside", In: "writer.keepServed",
+			What: "a new store knows nothing of what is served",
+			Old:  "w.reopened && ", New: "false && ",
+			Run: "TestRevisionsOfAReplacedStore",
+		},
+	)
+	add("internal/store/sqlite",
+		mutant{
+			ID: "revisions-without-end", In: "keepRevision",
+			What: "the store keeps every revision for ever",
+			Old:  "conn.ExecContext(ctx, forgetRevisionsSQL, r.Workspace, maxRevisions)", New: "0, error(nil)",
+			Run: "TestRevisionsAreBounded",
+		},
+		mutant{
+			ID: "archives-without-end", In: "keepRevision",
+			What: "the store keeps the files of every revision",
+			Old:  "conn.ExecContext(ctx, forgetArchivesSQL, r.Workspace, r.Directory, r.Revision)", New: "ctx, error(nil)",
+			Run: "TestServedLast",
+		},
+	)
+	add("caddymodule",
+		mutant{
+			ID: "starts-whatever-runs", In: "startsAnyway",
+			What: "a reload takes invalid definitions",
+			Old:  " && (err != nil || running == nil)", New: " || err == nil && running == nil",
+			Run: "TestBadNight", Tests: []string{"cmd/caddy"},
+		},
+		mutant{
+			ID: "starts-in-every-command", In: "startsAnyway",
+			What: "validate takes invalid definitions",
+			Old:  `called("run")`, New: "true",
+			Run: "TestBadNight", Tests: []string{"cmd/caddy"},
+		},
+		mutant{
+			ID: "reload-unseen", In: "acquireSource",
+			What: "a reload right after an edit does not read it",
+			Old:  "served && !anyway", New: "false",
+			Run: "TestEditUnderLoad",
+		},
+	)
+}
