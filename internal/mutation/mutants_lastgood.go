@@ -108,7 +108,7 @@ func init() {
 		mutant{
 			ID: "reload-unseen", In: "acquireSource",
 			What: "a reload right after an edit does not read it",
-			Old:  "served && !anyway", New: "false",
+			Old:  "served && !anyway", New: "served && false",
 			Run: "TestEditUnderLoad",
 		},
 	)
