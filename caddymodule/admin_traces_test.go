@@ -220,6 +220,10 @@ func TestAdminTrace(t *testing.T) {
 	if call["finish_reason"] != "stop" || call["prompt"] != "reply" || call["prompt_version"] != record["version"] || call["version"] == record["version"] {
 		t.Errorf("the endpoint's trace %v", call)
 	}
+	sent, _ := story["prompt"].(map[string]any)
+	if definition := story["definition"].(map[string]any); sent["version"] != record["version"] || sent["content"] == nil || definition["version"] != call["version"] {
+		t.Errorf("its definitions %v and %v", definition, sent)
+	}
 	if attempts := call["attempts"].([]any); attempts[len(attempts)-1].(map[string]any)["provider"] != "canned" {
 		t.Errorf("attempts %v", attempts)
 	}

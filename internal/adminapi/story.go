@@ -20,6 +20,8 @@ type traceStory struct {
 	Metrics      []trace.Metrics `json:"metrics"`
 	MetricsTotal int64           `json:"metrics_total"`
 	Definition   *tracedVersion  `json:"definition,omitempty"`
+	// Prompt is the prompt that an endpoint sent.
+	Prompt *tracedVersion `json:"prompt,omitempty"`
 }
 
 // tracedVersion is the version of the definition that answered.
@@ -103,10 +105,14 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (*traceStory, error)
 	if story.Metrics == nil {
 		story.Metrics = []trace.Metrics{}
 	}
-	if v := details.Version; v != nil {
-		story.Definition = &tracedVersion{
-			Version: v.Version.Version, Ordinal: v.Ordinal, FirstSeen: v.Time.UTC(), Content: v.Content,
-		}
-	}
+	story.Definition, story.Prompt = shownVersion(details.Version), shownVersion(details.Prompt)
 	return story, nil
+}
+
+// shownVersion returns a version as it is shown, or nil.
+func shownVersion(v *sqlite.StoredVersion) *tracedVersion {
+	if v == nil {
+		return nil
+	}
+	return &tracedVersion{Version: v.Version.Version, Ordinal: v.Ordinal, FirstSeen: v.Time.UTC(), Content: v.Content}
 }

@@ -73,13 +73,12 @@ func tokensText(prompt, completion, total *int64) string {
 
 // shownStory is a trace with its metrics and its definition.
 type shownStory struct {
-	Trace      *shownTrace     `json:"trace"`
-	Metrics    []trace.Metrics `json:"metrics"`
-	Definition *struct {
-		Version   string    `json:"version"`
-		Ordinal   int64     `json:"ordinal"`
-		FirstSeen time.Time `json:"first_seen"`
-	} `json:"definition"`
+	Trace      *shownTrace       `json:"trace"`
+	Metrics    []trace.Metrics   `json:"metrics"`
+	Definition *tracedDefinition `json:"definition"`
+	Prompt     *tracedDefinition `json:"prompt"`
+	// whole asks for the contents of the definitions.
+	whole bool
 }
 
 // story asks for one trace and writes all that the gateway knows of it.
@@ -97,7 +96,7 @@ func (l *traceList) story(id string) error {
 		_, err := out.Write(append(visible.JSON(b.Bytes()), '\n'))
 		return err
 	}
-	var story shownStory
+	story := shownStory{whole: l.definition}
 	if err := decode(text, &story); err != nil {
 		return err
 	}
@@ -117,6 +116,9 @@ func (s *shownStory) write(b *bytes.Buffer, st styles, id string) {
 		t.write(b, st, s)
 	}
 	s.writeMetrics(b, st)
+	if s.whole {
+		s.writeDefinitions(b, st)
+	}
 	if t == nil {
 		return
 	}
@@ -154,7 +156,11 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 	if t.Prompt != "" {
 		add("prompt", visible.Line(fmt.Sprintf("%s (version %s)", t.Prompt, t.PromptVersion)))
 	}
-	add("row", visible.Line(cmp.Or(t.Row, "default")))
+	row := cmp.Or(t.Row, "default")
+	if text := cmp.Or(s.Prompt, s.Definition).rowOf(t.Row); text != "" {
+		row += " (" + clipText(text, shownRow) + ")"
+	}
+	add("row", visible.Line(row))
 	add("variant", visible.Line(t.Variant))
 	add("model", visible.Line(target(t.Provider, t.Model)))
 	color := ""

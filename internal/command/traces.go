@@ -58,6 +58,9 @@ The gateway is asked by its admin API, as with caddy reload.`,
 			if len(args) == 1 {
 				return l.story(args[0])
 			}
+			if l.definition {
+				return errors.New("--definition goes with the ID of a trace")
+			}
 			var err error
 			if l.values, err = filterValues(cmd, time.Now()); err != nil {
 				return err
@@ -86,16 +89,19 @@ The gateway is asked by its admin API, as with caddy reload.`,
 	cmd.Flags().IntVarP(&l.limit, "limit", "n", adminapi.DefaultTraces, "How many traces to show at most; with --follow, how many older ones")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "Show traces as they are recorded, too")
 	cmd.Flags().StringVar(&sort, "sort", "time", "time, the newest first, or latency, the slowest of the listed first")
+	cmd.Flags().BoolVar(&l.definition, "definition", false, "With ID: show the content of the definition that answered, too")
 	cmd.Flags().BoolVar(&l.asJSON, "json", false, "Write each trace as a line of JSON")
 	return cmd
 }
 
 // traceList lists and follows traces.
 type traceList struct {
-	cmd    *cobra.Command
-	client gatewayClient
-	values url.Values
-	limit  int
+	cmd *cobra.Command
+	// definition asks for the content of a trace's definition.
+	definition bool
+	client     gatewayClient
+	values     url.Values
+	limit      int
 	// slowestFirst sorts the traces that are listed by their latency.
 	slowestFirst bool
 	every        time.Duration

@@ -77,7 +77,7 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/cadenza/traces/lonely":
 		fmt.Fprint(w, `{"metrics":`+reports+`}`)
 	case strings.HasPrefix(r.URL.Path, "/cadenza/traces/"):
-		fmt.Fprint(w, `{"trace":`+endpointTrace+`,"metrics":`+reports+`,"definition":{"version":"abf36727dfea","ordinal":3,"first_seen":"2026-10-01T00:00:00Z","content":{"key":"support_chat"}}}`)
+		fmt.Fprint(w, `{"trace":`+endpointTrace+`,"metrics":`+reports+`,"definition":{"version":"abf36727dfea","ordinal":3,"first_seen":"2026-10-01T00:00:00Z","content":{"key":"support_chat"}},"prompt":{"version":"0a1b2c3d4e5f","ordinal":1,"first_seen":"2026-10-01T00:00:00Z","content":{"columns":["id","plan","seats","value"],"matrix":[["first","free","any","long"],["","pro",["1..5","\u001b"],"short"]]}}}`)
 	case r.URL.Path == "/cadenza/stats" && query.Get("key") == "nothing":
 		fmt.Fprint(w, `{"interval":"all","pending":1,"rows":[]}`)
 	case r.URL.Path == "/cadenza/stats":
@@ -130,6 +130,8 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"traces_bad_member": {arguments: []string{"traces", "--metadata", "=x"}, fails: true},
 		"traces_refused":    {arguments: []string{"traces", "--key", "refuse"}, fails: true},
 		"trace":             {arguments: []string{"traces", "01990001-0000-8200-8000-000000000003"}},
+		"trace_definition":  {arguments: []string{"traces", "01990001-0000-8200-8000-000000000003", "--definition"}},
+		"definition_of":     {arguments: []string{"traces", "--definition"}, fails: true},
 		"trace_json":        {arguments: []string{"traces", "01990001-0000-8200-8000-000000000003", "--json"}},
 		"trace_metrics":     {arguments: []string{"traces", "lonely"}},
 		"trace_path":        {arguments: []string{"traces", "../config/?x"}},

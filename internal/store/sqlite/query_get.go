@@ -20,6 +20,7 @@ type Details struct {
 	Metrics      []trace.Metrics // the first, in the order in which they were reported
 	MetricsTotal int64           // of all, also those that are not among Metrics
 	Version      *StoredVersion  // of the definition that answered; nil: it is not kept
+	Prompt       *StoredVersion  // of the prompt that an endpoint sent; nil: it is not kept
 }
 
 // Get returns what the store holds of a trace of the workspace, or ErrNotFound.
@@ -44,11 +45,22 @@ func (r *Reader) Get(ctx context.Context, workspace string, id trace.ID) (*Detai
 		return &d, nil
 	}
 	record := d.Record
-	d.Version, err = r.Version(ctx, workspace, record.Kind, record.Key, record.Version)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if d.Version, err = r.keptVersion(ctx, workspace, record.Kind, record.Key, record.Version); err != nil {
 		return nil, err
 	}
-	return &d, nil
+	if record.PromptVersion != "" {
+		d.Prompt, err = r.keptVersion(ctx, workspace, trace.KindPrompt, record.Prompt, record.PromptVersion)
+	}
+	return &d, err
+}
+
+// keptVersion is Version, with nil for one that is not kept.
+func (r *Reader) keptVersion(ctx context.Context, workspace string, kind trace.Kind, key, version string) (*StoredVersion, error) {
+	v, err := r.Version(ctx, workspace, kind, key, version)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	return v, err
 }
 
 // firstMetrics reads the first metrics of a trace, and counts all.

@@ -1,0 +1,93 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/visible"
+)
+
+// shownRow is how many characters of a row are shown.
+const shownRow = 300
+
+// tracedDefinition is the version of a definition as a trace's answer has it.
+type tracedDefinition struct {
+	Version   string          `json:"version"`
+	Ordinal   int64           `json:"ordinal"`
+	FirstSeen time.Time       `json:"first_seen"`
+	Content   json.RawMessage `json:"content"`
+}
+
+// rowOf returns the text of the row that decided, on one line, or "" if the
+// definition's content does not have it: "plan: pro, seats: 10.., value: 600" for
+// a row of a matrix, without its cells that are any, and the members of a rule.
+func (d *tracedDefinition) rowOf(id string) string {
+	if d == nil || id == "" {
+		return ""
+	}
+	var table struct {
+		Columns []string            `json:"columns"`
+		Matrix  [][]json.RawMessage `json:"matrix"`
+		Rules   []json.RawMessage   `json:"rules"`
+	}
+	if json.Unmarshal(d.Content, &table) != nil {
+		return "" // of a later gateway
+	}
+	at := slices.Index(table.Columns, "id")
+	for i, cells := range table.Matrix {
+		if own := plainJSON(cells, at); own == id || own == "" && rowName(i) == id {
+			return matrixRow(table.Columns, cells)
+		}
+	}
+	for i, rule := range table.Rules {
+		var named struct {
+			ID string `json:"id"`
+		}
+		if json.Unmarshal(rule, &named) == nil && (named.ID == id || named.ID == "" && rowName(i) == id) {
+			return string(rule)
+		}
+	}
+	return ""
+}
+
+// rowName returns the id of a row that has none of its own.
+func rowName(index int) string { return fmt.Sprintf("row %d", index+1) }
+
+func matrixRow(columns []string, cells []json.RawMessage) string {
+	var parts []string
+	for i, name := range columns {
+		if cell := plainJSON(cells, i); cell != "" && cell != "any" && name != "id" {
+			parts = append(parts, name+": "+cell)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// plainJSON returns an element: a text without quotes, other values as JSON, ""
+// for one that is not there.
+func plainJSON(list []json.RawMessage, i int) string {
+	if i < 0 || i >= len(list) {
+		return ""
+	}
+	var text string
+	if json.Unmarshal(list[i], &text) == nil {
+		return text
+	}
+	return string(list[i])
+}
+
+// writeDefinitions writes the contents of a trace's definition and prompt.
+func (s *shownStory) writeDefinitions(b *bytes.Buffer, st styles) {
+	for _, d := range [...]struct {
+		title string
+		of    *tracedDefinition
+	}{{"definition", s.Definition}, {"prompt definition", s.Prompt}} {
+		if d.of != nil {
+			writeBlock(b, st, d.title+" (version "+visible.Line(d.of.Version)+")", layoutContent(d.of.Content))
+		}
+	}
+}
