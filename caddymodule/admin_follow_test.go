@@ -100,7 +100,7 @@ func TestFollowWaits(t *testing.T) {
 func TestFollowEndsWithItsWait(t *testing.T) {
 	g, address, _ := startRecorded(t)
 	since := lastSeq(t, address)
-	lines := followLines(t, t.Context(), "http://"+address+"/cadenza/traces?wait=700ms&key=none&follow="+since)
+	lines := followLines(t, t.Context(), "http://"+address+"/cadenza/traces?wait=1500ms&key=none&follow="+since)
 	last := nextLine(t, lines).Follow
 	g.post("/v1/prompts", `{"keys":["hello"]}`)
 	if line := nextLine(t, lines); len(line.Traces) != 0 || line.Follow != last+1 {

@@ -355,6 +355,7 @@ func TestCommandCompletion(t *testing.T) {
 		noFiles:                   {"eval", "nowhere", ""},
 		dirs:                      {"diff", "a", ""},
 		files:                     {"fmt", "a", ""},
+		files + " ":               {"check", ""},
 		"prompt endpoint remoteconfig " + noFiles:          {"traces", "--kind", ""},
 		"context prompt endpoint remoteconfig " + noFiles:  {"schema", "--kind", ""},
 		"started ended interrupted " + noFiles:             {"export", "--state", ""},

@@ -46,7 +46,6 @@ where the gateway can't be asked.
 The gateway is asked by its admin API, as with caddy reload. Without -w it shows
 all workspaces.`,
 		Example: "  caddy cadenza status\n  caddy cadenza status --json | jq '.workspaces[].degraded'",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := client.resolve(); err != nil {
 				return err
