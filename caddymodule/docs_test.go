@@ -209,3 +209,28 @@ func TestDeploymentOnKubernetes(t *testing.T) {
 		t.Errorf("%d prompts, %d endpoints, %d configurations, warnings %v", len(s.Prompts), len(s.Endpoints), len(s.RemoteConfigs), s.Warnings)
 	}
 }
+
+// TestDeploymentWithCompose reads the Compose file: its gateway has each variable
+// that its Caddyfile names.
+func TestDeploymentWithCompose(t *testing.T) {
+	text := page(t, "deployment.md")
+	var compose struct {
+		Services map[string]struct{ Environment map[string]string }
+		Volumes  map[string]any
+	}
+	if err := yaml.Unmarshal([]byte(block(t, text, "yaml", "services:")), &compose); err != nil {
+		t.Fatal(err)
+	}
+	if _, has := compose.Volumes["cadenza"]; !has || len(compose.Services) != 2 {
+		t.Errorf("%+v", compose)
+	}
+	named := regexp.MustCompile(`\{env\.(\w+)\}`).FindAllStringSubmatch(block(t, text, "caddyfile", "sink postgres"), -1)
+	if len(named) != 4 {
+		t.Errorf("the Caddyfile names %v", named)
+	}
+	for _, variable := range named {
+		if compose.Services["gateway"].Environment[variable[1]] == "" {
+			t.Errorf("the gateway has no %s", variable[1])
+		}
+	}
+}
