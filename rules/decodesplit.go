@@ -140,8 +140,8 @@ func (r *tableReader) ramp(n *document.Node) (*ramp, *document.Node) {
 		g.from, _ = readShare(v, "from", r.errs)
 	}
 	if v := n.Get("to"); v != nil {
-		g.to, _ = readShare(v, "to", r.errs)
-		if g.to < g.from {
+		var ok bool
+		if g.to, ok = readShare(v, "to", r.errs); ok && g.to < g.from {
 			r.errs.Add(v, "a ramp goes up, but to is below from")
 		}
 	}

@@ -226,6 +226,8 @@ func (r *tableReader) checkColumns(columns *document.Node) bool {
 			fail(column, "value must be the last column")
 		case isRow && isField && !last:
 			fail(column, "the column %q could be the row's or the field of that name: write the table as rules", name)
+		case name == "split" && !isField:
+			fail(column, "a matrix has no splits: write the table as rules")
 		case !isRow && !isField && name != segmentColumn && name != configColumn:
 			_, ok = r.m.lookupField(column, slices.Concat(rowColumns, []string{segmentColumn, configColumn}), r.errs)
 		}

@@ -98,6 +98,8 @@ func TestTableMistakes(t *testing.T) {
 		{"share member", "rules: [{ id: a, split: { by: plan, of: [{ value: 1, shar: 60% }] } }]", "flag.yaml:1:42: a share of a split needs a share such as 20%\nflag.yaml:1:54: unknown member \"shar\" in a share of a split: did you mean \"share\"?"},
 		{"share value", "rules: [{ id: a, split: { by: plan, of: [{ share: 60% }] } }]", `flag.yaml:1:42: a share of a split needs a value`},
 		{"ramp", "rules: [{ id: a, value: 1, ramp: { by: plan, from: 5%, start: 2026-01-01 } }]", `flag.yaml:1:34: a ramp needs a start and an end`},
+		{"ramp to more than all", "rules: [{ id: a, value: 1, ramp: { by: plan, from: 5%, to: 500%, start: 2026-01-01, end: 2026-01-02 } }]", `flag.yaml:1:60: to must be a percentage from 0% to 100% such as 20% or 0.125%, with at most three decimals, this is "500%"`},
+		{"split in a matrix", "columns: [split, value]\nmatrix: []", `flag.yaml:1:11: a matrix has no splits: write the table as rules`},
 		{"ramp order", "rules: [{ id: a, value: 1, ramp: { by: plan, from: 50%, to: 5%, start: 2026-01-02, end: 2026-01-01 } }]", "flag.yaml:1:61: a ramp goes up, but to is below from\nflag.yaml:1:89: the end of a ramp must be after its start"},
 		{"ramp without by", "rules: [{ id: a, value: 1, ramp: { start: 2026-01-01, end: 2026-01-02 } }]", `flag.yaml:1:34: a ramp needs by: the field whose values it divides, such as customer_id`},
 		{"ramp and coverage", "rules: [{ id: a, ramp: { start: 2026-01-01, end: 2026-01-02 }, split: { by: plan, coverage: 5%, of: [{ value: 1, share: 5% }] } }]", `flag.yaml:1:93: coverage is given by the ramp already`},

@@ -38,7 +38,8 @@ func (l *loader) nameCauses() {
 	if l.errs.Len() == 0 {
 		return
 	}
-	if l.context != nil && l.model == nil && l.next.context.errs.Len() > 0 || slices.ContainsFunc(l.lost, isContext) {
+	unread := l.context != nil && (l.model == nil && l.next.context.errs.Len() > 0 || l.next.model == nil && len(l.snapshot.Model.FieldNames()) == 0)
+	if unread || slices.ContainsFunc(l.lost, isContext) {
 		l.errs.Drop(consequences["context.yaml"])
 	}
 	for _, meant := range slices.Sorted(maps.Keys(l.misnamed)) {

@@ -134,7 +134,8 @@ func (d *directory) top(name string, errs *document.Errors) {
 	base, ok := definitionName(name)
 	if ok && base == "context" && !info.IsDir() {
 		if d.context != nil {
-			errs.AddAt(d.position(name), "there are two data models: %s is the other", d.context.path)
+			errs.AddAt(d.position(name), "there are two data models, and %s is the other: join them in one file", d.context.path)
+			d.lost = append(d.lost, name)
 			return
 		}
 		d.context = d.read(0, name, "", nil, errs)

@@ -116,7 +116,7 @@ func TestUnreadable(t *testing.T) {
 	dir = workspace(t, map[string]string{"context.yaml": "", "context.json": "{}", "prompts/a.yaml": strings.Repeat("#", document.MaxFileBytes+1), "prompts/b.yaml": strings.Repeat("#", 6_700_000)})
 	_, err := Load(dir)
 	wantErrors(t, dir, err,
-		"context.yaml:1:1: there are two data models: context.json is the other",
+		"context.yaml:1:1: there are two data models, and context.json is the other: join them in one file",
 		"prompts/a.yaml:1:1: the file has 4194305 bytes, at most 4194304 are read",
 		"prompts/b.yaml:1:1: the file has 6700000 bytes, at most 4194304 are read",
 	)

@@ -109,7 +109,14 @@ func compileSchema(n *document.Node, stopped func() bool, errs *document.Errors)
 	if err != nil {
 		if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 			if e, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err); ok {
+				// A wrong type is neither one of the types nor a list of them.
+				seen := make(map[string]bool)
 				eachCause(e, func(e *jsonschema.ValidationError) {
+					place := strings.Join(e.InstanceLocation, "/")
+					if seen[place] {
+						return
+					}
+					seen[place] = true
 					errs.Add(descend(n, e.InstanceLocation), "schema: %s", reason(e))
 				})
 				return nil

@@ -103,7 +103,7 @@ func (s variantSet) find(n *document.Node, errs *document.Errors) *Variant {
 		return nil
 	}
 	v := s.byKey[n.Text]
-	if v == nil {
+	if v == nil && len(s.byKey) > 0 {
 		errs.Report("unknown-variant", n.Pos, "there is no variant %q%s", n.Text, document.DidYouMean(n.Text, slices.Sorted(maps.Keys(s.byKey))))
 	}
 	return v
