@@ -58,10 +58,12 @@ func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
 	}
 	d.node.CheckMembers(errs, "a prompt", known...)
 
+	mistakes := errs.Len()
 	p.vars = prompt.DecodeVariables(d.node.Get("variables"), errs)
-	p.vars.Open(func(name string, declared *document.Node) {
-		l.warnAt("open-variable", declared, "the variable %s is neither required nor has a default: not supplied, it is the empty string", name)
-	})
+	if errs.Len() == mistakes {
+		p.warnOpen(l)
+	}
+	mistakes = errs.Len()
 	var set variantSet
 	if single {
 		set = decodeSingleVariant(p, d, errs)
@@ -69,7 +71,8 @@ func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
 		set = decodeVariants(p, d.node.Get("variants"), errs)
 	}
 	p.variants = set.list
-	if errs.Len() == 0 { // a mistake in a message hides what it uses
+	// A placeholder with a mistake may be the use of a variable.
+	if errs.Len() == mistakes {
 		p.unused(l, set)
 	}
 	p.warnOtherBraces(l, set)
@@ -82,6 +85,13 @@ func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
 	p.cost = p.table.Cost()
 	p.sealPrompt(d, set)
 	return p
+}
+
+// warnOpen warns of variables that a request need not supply and that have no default.
+func (p *Prompt) warnOpen(l *loader) {
+	p.vars.Open(func(name string, declared *document.Node) {
+		l.warnAt("open-variable", declared, "the variable %s is neither required nor has a default: not supplied, it is the empty string", name)
+	})
 }
 
 // decodeDefault finds the variant for a context that no row matches.
