@@ -172,7 +172,7 @@ func checkDirectory(dir string, strict bool, kinds definition.Remark, known ...d
 	return c, nil
 }
 
-// only leaves what is about one file.
+// only leaves what is about one file, by the path that was asked for.
 func (c *check) only(file string) {
 	// The paths may differ in how they go there.
 	whole, _ := filepath.Abs(file)
@@ -185,6 +185,11 @@ func (c *check) only(file string) {
 	c.Warnings = slices.DeleteFunc(c.Warnings, other)
 	c.Remarks = slices.DeleteFunc(c.Remarks, other)
 	c.Elsewhere = total - len(c.Errors)
+	for _, list := range [][]inspect.Finding{c.Errors, c.Warnings, c.Remarks} {
+		for i := range list {
+			list[i].File = file
+		}
+	}
 	c.OK = len(c.Errors) == 0 && (!c.strict || len(c.Warnings) == 0)
 }
 
@@ -316,7 +321,10 @@ func (s *sourceLines) read(file string) []string {
 		return nil
 	}
 	defer root.Close()
-	name, err := filepath.Rel(s.dir, file)
+	// Below a workspace that is .., the file may be without it.
+	base, _ := filepath.Abs(s.dir)
+	whole, _ := filepath.Abs(file)
+	name, err := filepath.Rel(base, whole)
 	if err != nil {
 		return nil
 	}

@@ -153,12 +153,15 @@ func TestCheckFile(t *testing.T) {
 		path, want string
 		elsewhere  int
 	}{
-		{"context.yaml", "../prompts/context.yaml:1:11", 1},
-		{"prompts/deep/x.yaml", "../prompts/prompts/deep/x.yaml", 1},
+		{"context.yaml", "context.yaml", 1},
+		{"prompts/deep/x.yaml", "prompts/deep/x.yaml", 1},
 		{filepath.Join(dir, "ws/prompts/prompts/deep/x.yaml"), filepath.Join(dir, "ws/prompts/prompts/deep/x.yaml"), 1},
 		{"../context.yaml", "", 2},
 		{"../../prompts/ws/contxt.yaml", "../../prompts/ws/contxt.yaml", 0},
 	} {
+		if text := command(t, "check", test.path).out; (test.want != "") != strings.Contains(text, "\n    1 |") {
+			t.Errorf("%s: the line:\n%s", test.path, text)
+		}
 		r := command(t, "check", "--json", test.path)
 		var report struct {
 			OK        bool
@@ -174,7 +177,7 @@ func TestCheckFile(t *testing.T) {
 		}
 		if len(report.Errors) != want || report.Elsewhere != test.elsewhere || report.OK != (want == 0) || (r.err == nil) != report.OK {
 			t.Errorf("%s: %s", test.path, r.out)
-		} else if file, _, _ := strings.Cut(filepath.FromSlash(test.want), ":"); want == 1 && report.Errors[0].File != file {
+		} else if want == 1 && report.Errors[0].File != test.want {
 			t.Errorf("%s: the file is %s", test.path, report.Errors[0].File)
 		}
 	}
