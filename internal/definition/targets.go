@@ -127,7 +127,7 @@ func (t Target) check(what string, known Providers, errs *document.Errors) {
 	}
 	if p.Module != script.Provider {
 		if t.Model == "" {
-			errs.Report("missing-model", t.origin.pos, "%s, has no model: name the one that %s is to call, such as model: gpt-4o-mini", what, t.Provider)
+			errs.Report("missing-model", t.origin.pos, "%s, has no model: name the one that %s is to call by the member model", what, t.Provider)
 		}
 		return
 	}

@@ -14,7 +14,7 @@ func TestWhatTargetsLack(t *testing.T) {
 	const (
 		silent  = "there is nothing to answer with: give extra an answer, tool_calls, fail or, to send the last message back, echo: true"
 		alone   = silent + " (an answer in the Caddyfile counts where that is known)"
-		noModel = " has no model: name the one that backup is to call, such as model: gpt-4o-mini"
+		noModel = " has no model: name the one that backup is to call by the member model"
 	)
 	configured := Providers{
 		"openai": {Module: "openai"}, "canned": {Module: "canned"}, "backup": {Module: "canned", Answer: "Later."}, "quiet": {Module: "canned"},
@@ -26,7 +26,7 @@ func TestWhatTargetsLack(t *testing.T) {
 		alone, known string
 	}{
 		{"{ provider: openai, model: m }", "", ""},
-		{"{ provider: openai }", "3:5: FALLBACK, has no model: name the one that openai is to call, such as model: gpt-4o-mini", "alone"},
+		{"{ provider: openai }", "3:5: FALLBACK, has no model: name the one that openai is to call by the member model", "alone"},
 		{"{ provider: openai, modle: m }", `3:25: unknown member "modle" in a fallback: did you mean "model"?`, "alone"},
 		{"{ provider: canned, extra: { answer: fine } }", "", ""},
 		{"{ provider: canned, extra: { answer: '' } }", "", ""},
@@ -48,7 +48,7 @@ func TestWhatTargetsLack(t *testing.T) {
 		{"{ provider: quiet, model: any }", "", "3:5: FALLBACK: " + silent},
 		// So may one that is not configured, where the Caddyfile is not known.
 		{"{ provider: else, extra: { echo: true } }", "", `3:17: the provider "else", which the endpoint e calls, is not configured (configured: backup, canned, openai, quiet): add it to the cadenza block of the Caddyfile, or name another`},
-		{"{ provider: opnai }", "3:5: FALLBACK, has no model: name the one that opnai is to call, such as model: gpt-4o-mini", `3:17: the provider "opnai", which the endpoint e calls, is not configured: did you mean "openai"?`},
+		{"{ provider: opnai }", "3:5: FALLBACK, has no model: name the one that opnai is to call by the member model", `3:17: the provider "opnai", which the endpoint e calls, is not configured: did you mean "openai"?`},
 	} {
 		dir := workspace(t, map[string]string{
 			"prompts/p.yaml":   "provider: openai\nmodel: m\nmessages: [ { role: user, content: x } ]\n",
@@ -92,7 +92,7 @@ func TestVariantsThatEndpointsCall(t *testing.T) {
 	}
 	_, err := Load(dir)
 	wantErrors(t, dir, err,
-		`prompts/p.yaml:3:6: the variant a, which the endpoint e calls, has no model: name the one that openai is to call, such as model: gpt-4o-mini`,
+		`prompts/p.yaml:3:6: the variant a, which the endpoint e calls, has no model: name the one that openai is to call by the member model`,
 		`prompts/p.yaml:5:47: the variant c, which the endpoint e calls: extra.anwser is not known: did you mean "answer"?`,
 		`prompts/p.yaml:5:47: the variant d, which the endpoint e calls: extra.anwser is not known: did you mean "answer"?`,
 	)
