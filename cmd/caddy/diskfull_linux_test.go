@@ -20,18 +20,9 @@ const requireFullDisk = "CADENZA_REQUIRE_FULL_DISK"
 // taken again. What was acknowledged is stored.
 func TestFullDisk(t *testing.T) {
 	disk := t.TempDir()
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=4m"); err != nil {
-		problem := fmt.Sprintf("a small disk can't be made, which takes the rights of root: %v", err)
-		if os.Getenv(requireFullDisk) != "" {
-			t.Fatal(problem)
-		}
-		t.Skipf("%s (set %s to fail instead)", problem, requireFullDisk)
+	if err := mountSmall(t, disk, "4m"); err != nil {
+		t.Skipf("%v (set %s to fail instead)", err, requireFullDisk)
 	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
 	p := newProcess(t, disk)
 	p.start()
 	t.Cleanup(p.kill) // before the disk goes
@@ -99,4 +90,23 @@ func TestFullDisk(t *testing.T) {
 	p.kill()
 	checkStore(t, filepath.Join(disk, "cadenza.db"), stored)
 	t.Logf("%d reports stored, %d refused", len(stored), next-int64(len(stored)))
+}
+
+// mountSmall makes a directory a disk of a size, as mount has it. Its error is for
+// where that takes rights that the test lacks, and need not have.
+func mountSmall(t *testing.T, directory, size string) error {
+	t.Helper()
+	if err := syscall.Mount("tmpfs", directory, "tmpfs", 0, "size="+size); err != nil {
+		err = fmt.Errorf("a small disk can't be made, which takes the rights of root: %w", err)
+		if os.Getenv(requireFullDisk) != "" {
+			t.Fatal(err)
+		}
+		return err
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(directory, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return nil
 }
