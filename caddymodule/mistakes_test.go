@@ -164,20 +164,22 @@ func TestMistakes(t *testing.T) {
 	t.Setenv("DATABASE_URL", "postgres://localhost/cadenza")
 	var edits []*mistake
 	for _, m := range all {
-		run := map[string]func(*testing.T, string) (string, error){
-			"caddy cadenza check definitions": checkMistake,
-			"caddy validate":                  validateMistake,
-			"caddy run":                       runMistake,
-		}[m.command]
-		if run == nil && m.command == "edit" {
+		var run func(*testing.T, string) (string, error)
+		switch m.command {
+		case "caddy cadenza check definitions":
+			run = checkMistake()
+		case "caddy validate":
+			run = validateMistake
+		case "caddy run":
+			run = runMistake
+		case "edit":
 			edits = append(edits, m)
 			continue
+		default:
+			t.Fatalf("%s: unknown command %q", m.path, m.command)
 		}
 		name := filepath.Base(filepath.Dir(m.path)) + "/" + filepath.Base(m.path)
 		t.Run(name, func(t *testing.T) {
-			if run == nil {
-				t.Fatalf("unknown command %q", m.command)
-			}
 			dir := mistakeDir(t)
 			if m.command == "caddy cadenza check definitions" {
 				t.Parallel()
@@ -245,18 +247,20 @@ func (m *mistake) compare(t *testing.T, got string, found bool) {
 	}
 }
 
-// checkMistake runs `caddy cadenza check`.
-func checkMistake(t *testing.T, dir string) (string, error) {
-	t.Helper()
+// checkMistake makes a function that runs `caddy cadenza check`. The function may run
+// beside others. To make it may not: the command keeps the last one that was made.
+func checkMistake() func(*testing.T, string) (string, error) {
 	var out bytes.Buffer
 	cmd := &cobra.Command{Use: "cadenza", SilenceUsage: true, SilenceErrors: true}
 	caddycmd.Commands()["cadenza"].CobraFunc(cmd)
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
-	cmd.SetArgs([]string{"check", filepath.Join(dir, "definitions")})
-	err := cmd.Execute()
-	// The summary has the revision of base.
-	return regexp.MustCompile(`(?m)^(not )?ok: .*\n`).ReplaceAllString(out.String(), ""), err
+	return func(_ *testing.T, dir string) (string, error) {
+		cmd.SetArgs([]string{"check", filepath.Join(dir, "definitions")})
+		err := cmd.Execute()
+		// The summary has the revision of base.
+		return regexp.MustCompile(`(?m)^(not )?ok: .*\n`).ReplaceAllString(out.String(), ""), err
+	}
 }
 
 // validateMistake adapts the Caddyfile and provisions it, as `caddy validate` does.
