@@ -73,7 +73,9 @@ const cutAnswers = "finish_reason NOT IN ('stop', 'tool_calls')"
 
 // fellBack is the condition on calls that went beyond their first target. A
 // target that is left out makes no attempt, but a note.
-const fellBack = `(instr(notes, '"skipped ') OR EXISTS (
+const fellBack = `(EXISTS (
+	SELECT 1 FROM json_each(notes) WHERE substr(value, 1, 8) = 'skipped '
+) OR EXISTS (
 	SELECT 1 FROM json_each(attempts) AS a WHERE a.value ->> 'provider' IS NOT attempts ->> '$[0].provider' OR a.value ->> 'model' IS NOT attempts ->> '$[0].model'
 ))`
 
