@@ -16,9 +16,9 @@ import (
 // TestRulesAreInTheManual compares the names that findings have as their rule with
 // the table of docs/tools.md.
 func TestRulesAreInTheManual(t *testing.T) {
-	given := regexp.MustCompile(`(?:Report|warnAt|warn|Name)\("([a-z-]+)"|Kind: "([a-z-]+)"|\{"([a-z-]+)", (?:l\.|func\(\))`)
+	given := regexp.MustCompile(`(?:Report|warnAt|warn|Name)\("([a-z-]+)"|(?:Kind|Rule): "([a-z-]+)"|\{"([a-z-]+)", (?:l\.|func\(\))`)
 	names := map[string]bool{}
-	for _, folder := range []string{"../definition", "../document", "../prompt", "../../rules"} {
+	for _, folder := range []string{"../definition", "../document", "../prompt", "../command", "../../rules"} {
 		files, err := filepath.Glob(folder + "/*.go")
 		if err != nil || len(files) == 0 {
 			t.Fatal(err, folder)
