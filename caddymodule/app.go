@@ -158,11 +158,13 @@ func registerMetrics(registry *prometheus.Registry) error {
 // Start opens the stores and begins to watch the definitions. Caddy starts apps
 // in random order: requests that the HTTP server accepts before Start wait for it.
 func (a *App) Start() error {
-	if err := a.gateway.Start(); err != nil {
-		return err
+	// First of all: callers may come while the stores are opened.
+	before := callers.SetLimit(a.connections)
+	err := a.gateway.Start()
+	if err != nil {
+		callers.SetLimit(before)
 	}
-	callers.SetLimit(a.connections)
-	return nil
+	return err
 }
 
 // Stop frees nothing: requests may still be running on this configuration.

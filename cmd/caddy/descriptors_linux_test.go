@@ -215,7 +215,7 @@ func TestHangingProviderLeavesTheRestAlone(t *testing.T) {
 		t.Errorf("%d callers are refused, want %d; %d calls hang, want %d", told, refused, calls(), limits.Host)
 	}
 	if n := strings.Count(p.output.String(), "too many open files"); n > 0 {
-		t.Errorf("the gateway ran out of descriptors: %d lines of its log say so", n)
+		t.Errorf("the gateway ran out of descriptors: %d lines of its log say so:\n%s", n, p.output)
 	}
 }
 

@@ -47,8 +47,9 @@ type connection struct {
 // itself, so that no request allocates.
 type queue struct{ first, last *connection }
 
-// SetLimit sets how many connections may be open. It closes none.
-func (c *Connections) SetLimit(n int) { c.limit.Store(int64(n)) }
+// SetLimit sets how many connections may be open, and returns how many might before.
+// It closes none.
+func (c *Connections) SetLimit(n int) (before int) { return int(c.limit.Swap(int64(n))) }
 
 // Closed returns how many connections were closed at the ceiling: because they
 // idled, because they sent nothing, or because all others were busy.
