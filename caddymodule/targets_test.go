@@ -25,7 +25,7 @@ func TestProvidersDecideWhatTargetsNeed(t *testing.T) {
 	// A reload without the answers is refused, and what runs stays.
 	err := g.load(base + "provider canned\nprovider backup openai {\napi_key {env.CADENZA_TEST_KEY}\n}\n")
 	for _, want := range []string{
-		"e.yaml:2:13: this fallback of the endpoint e, has no model: name the one that backup is to call",
+		"e.yaml:2:13: this fallback of the endpoint e has no model: name the one that backup is to call",
 		"p.yaml:1:1: the variant p, which the endpoint e calls: there is nothing to answer with",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

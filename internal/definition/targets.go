@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/providers/canned/script"
@@ -103,7 +104,7 @@ func (s *Snapshot) checkTargets(known Providers, errs *document.Errors) {
 					if !v.target().configured(key, known, reported, errs) {
 						continue
 					}
-					v.target().check(fmt.Sprintf("the variant %s, which the endpoint %s calls", v.Key, e.Key), known, errs)
+					v.target().check(fmt.Sprintf("the variant %s, which the endpoint %s calls,", v.Key, e.Key), known, errs)
 				}
 			}
 		}
@@ -115,7 +116,8 @@ func (s *Snapshot) checkTargets(known Providers, errs *document.Errors) {
 	}
 }
 
-// check reports what the target lacks. what names it in messages.
+// check reports what the target lacks. what names it in messages; a comma at its
+// end closes a clause, and is left out before a colon.
 func (t Target) check(what string, known Providers, errs *document.Errors) {
 	says, err := script.Parse(t.Extra)
 	p, configured := known[t.Provider]
@@ -127,7 +129,7 @@ func (t Target) check(what string, known Providers, errs *document.Errors) {
 	}
 	if p.Module != script.Provider {
 		if t.Model == "" {
-			errs.Report("missing-model", t.origin.pos, "%s, has no model: name the one that %s is to call by the member model", what, t.Provider)
+			errs.Report("missing-model", t.origin.pos, "%s has no model: name the one that %s is to call by the member model", what, t.Provider)
 		}
 		return
 	}
@@ -136,7 +138,7 @@ func (t Target) check(what string, known Providers, errs *document.Errors) {
 		if !ok {
 			at = t.origin.pos
 		}
-		errs.Report("canned-extra", at, "%s: %s", what, e)
+		errs.Report("canned-extra", at, "%s: %s", strings.TrimSuffix(what, ","), e)
 		return
 	}
 	if p.Answer != "" || says.Speaks() {
@@ -146,5 +148,5 @@ func (t Target) check(what string, known Providers, errs *document.Errors) {
 	if known == nil {
 		hint = " (an answer in the Caddyfile counts where that is known)"
 	}
-	errs.Report("canned-silent", t.origin.pos, "%s: %s%s", what, script.Silent, hint)
+	errs.Report("canned-silent", t.origin.pos, "%s: %s%s", strings.TrimSuffix(what, ","), script.Silent, hint)
 }

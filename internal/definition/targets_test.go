@@ -26,7 +26,7 @@ func TestWhatTargetsLack(t *testing.T) {
 		alone, known string
 	}{
 		{"{ provider: openai, model: m }", "", ""},
-		{"{ provider: openai }", "3:5: FALLBACK, has no model: name the one that openai is to call by the member model", "alone"},
+		{"{ provider: openai }", "3:5: FALLBACK has no model: name the one that openai is to call by the member model", "alone"},
 		{"{ provider: openai, modle: m }", `3:25: unknown member "modle" in a fallback: did you mean "model"?`, "alone"},
 		{"{ provider: canned, extra: { answer: fine } }", "", ""},
 		{"{ provider: canned, extra: { answer: '' } }", "", ""},
@@ -41,14 +41,14 @@ func TestWhatTargetsLack(t *testing.T) {
 		{"{ provider: canned, extra: { answer: x, pace: fast } }", `3:45: FALLBACK: extra.pace must be a duration such as "20ms", at most 1m0s`, "alone"},
 		// What has the name of another module may be canned all the same.
 		{"{ provider: backup, extra: { answer: x } }", "", ""},
-		{"{ provider: backup }", "3:5: FALLBACK," + noModel, ""},
+		{"{ provider: backup }", "3:5: FALLBACK" + noModel, ""},
 		{"{ provider: backup, model: any }", "", ""},
 		{"{ provider: backup, model: any, extra: { anwser: x } }", "", `3:46: FALLBACK: extra.anwser is not known: did you mean "answer"?`},
-		{"{ provider: backup, extra: { anwser: x } }", "3:5: FALLBACK," + noModel, `3:34: FALLBACK: extra.anwser is not known: did you mean "answer"?`},
+		{"{ provider: backup, extra: { anwser: x } }", "3:5: FALLBACK" + noModel, `3:34: FALLBACK: extra.anwser is not known: did you mean "answer"?`},
 		{"{ provider: quiet, model: any }", "", "3:5: FALLBACK: " + silent},
 		// So may one that is not configured, where the Caddyfile is not known.
 		{"{ provider: else, extra: { echo: true } }", "", `3:17: the provider "else", which the endpoint e calls, is not configured (configured: backup, canned, openai, quiet): add it to the cadenza block of the Caddyfile, or name another`},
-		{"{ provider: opnai }", "3:5: FALLBACK, has no model: name the one that opnai is to call by the member model", `3:17: the provider "opnai", which the endpoint e calls, is not configured: did you mean "openai"?`},
+		{"{ provider: opnai }", "3:5: FALLBACK has no model: name the one that opnai is to call by the member model", `3:17: the provider "opnai", which the endpoint e calls, is not configured: did you mean "openai"?`},
 	} {
 		dir := workspace(t, map[string]string{
 			"prompts/p.yaml":   "provider: openai\nmodel: m\nmessages: [ { role: user, content: x } ]\n",
