@@ -130,7 +130,7 @@ var rawWords = regexp.MustCompile(`strconv\.|cannot unmarshal|unknown unit|modul
 
 // place finds the place of a mistake: a line of a file, a file, or the part of a
 // configuration that has no lines any more when it is provisioned.
-var place = regexp.MustCompile(`\.(yaml|yml|json):\d+(:\d+)?\b|Caddyfile:\d+|workspace [^:\n]+: |definitions:1:1: |a cadenza block|(?m)^definitions/\S+: |^  (file|workspace): `)
+var place = regexp.MustCompile(`\.(yaml|yml|json):\d+(:\d+)?\b|Caddyfile:\d+|workspace [^:\n]+: |\bdefinitions: |a cadenza block|(?m)^definitions/\S+: |^  (file|workspace): `)
 
 // TestMistakes has the command of each mistake find it, and compares what it
 // writes with the archive.

@@ -269,11 +269,7 @@ func (c *check) writeVerdict(b *bytes.Buffer, st styles) {
 // writeFinding writes a finding, and below it the line that it is about.
 func writeFinding(b *bytes.Buffer, f inspect.Finding, label string, st styles, lines *sourceLines) {
 	pos := document.Position{File: f.File, Line: f.Line, Column: f.Column}
-	place := pos.String()
-	if f.Line == 0 {
-		place = f.File
-	}
-	fmt.Fprintf(b, "%s%s%s: %s: %s\n", st.bold, visible.Line(place), st.reset, label, visible.Lines(f.Message))
+	fmt.Fprintf(b, "%s%s%s: %s: %s\n", st.bold, visible.Line(pos.String()), st.reset, label, visible.Lines(f.Message))
 	line := lines.get(f.File, f.Line)
 	if strings.TrimSpace(line) == "" {
 		return

@@ -70,9 +70,6 @@ type Warning struct {
 // String returns file:line:column: message, without line and column where the
 // warning is about the whole file.
 func (w Warning) String() string {
-	if w.Pos.Line == 0 {
-		return w.Pos.File + ": " + w.Message
-	}
 	return w.Pos.String() + ": " + w.Message
 }
 

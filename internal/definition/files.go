@@ -90,7 +90,7 @@ func readOnce(dir string, errs *document.Errors) (d *directory, settled bool) {
 	d = &directory{dir: dir}
 	root, err := os.OpenRoot(folderName(dir))
 	if err != nil {
-		errs.AddAt(document.Position{File: dir, Line: 1, Column: 1}, "the definitions can't be read: %v", cause(err))
+		errs.AddAt(document.Position{File: dir}, "the definitions can't be read: %v", cause(err))
 		return d, !gone(err)
 	}
 	defer root.Close()
@@ -127,7 +127,7 @@ func (d *directory) top(name string, errs *document.Errors) {
 		d.folder(kind, name, []fs.FileInfo{info}, errs)
 		return
 	} else if ok && !info.Mode().IsRegular() {
-		errs.AddAt(d.position(name), "neither a folder nor a regular file")
+		errs.AddAt(d.whole(name), "neither a folder nor a regular file")
 		d.lost = append(d.lost, name)
 		return
 	}
@@ -161,7 +161,7 @@ func (d *directory) top(name string, errs *document.Errors) {
 // with itself.
 func (d *directory) folder(kind trace.Kind, name string, parents []fs.FileInfo, errs *document.Errors) {
 	if len(parents) > maxFolders {
-		errs.AddAt(d.position(name), "folders nest more than %d deep", maxFolders)
+		errs.AddAt(d.whole(name), "folders nest more than %d deep", maxFolders)
 		d.lost = append(d.lost, name)
 		return
 	}
@@ -201,7 +201,7 @@ func (d *directory) folder(kind trace.Kind, name string, parents []fs.FileInfo, 
 			d.unreadable(errs, file, err)
 		case info.IsDir():
 			if slices.ContainsFunc(parents, func(p fs.FileInfo) bool { return os.SameFile(p, info) }) {
-				errs.AddAt(d.position(file), "the link leads back to a folder it stands in")
+				errs.AddAt(d.whole(file), "the link leads back to a folder it stands in")
 				continue
 			}
 			d.folder(kind, file, append(slices.Clip(parents), info), errs)
@@ -322,8 +322,17 @@ func (s *source) unchanged(root *os.Root, name string) bool {
 	return err == nil && info.Size() == s.size && info.ModTime().Equal(s.mod) && int64(len(s.data)) == min(s.size, document.MaxFileBytes+1)
 }
 
-// position returns the beginning of a file by the path that the caller can open.
+// whole returns a place without a line, for what is a folder, a link or no file at all.
+func (d *directory) whole(name string) document.Position {
+	return document.Position{File: d.file(name)}
+}
+
+// position returns the beginning of a file by the path that the caller can open, or
+// the workspace's own folder, which has no lines.
 func (d *directory) position(name string) document.Position {
+	if name == "." {
+		return d.whole(name)
+	}
 	return document.Position{File: d.file(name), Line: 1, Column: 1}
 }
 
@@ -333,11 +342,16 @@ func (d *directory) file(name string) string {
 
 func (d *directory) fail(errs *document.Errors, name string, err error) {
 	d.lost = append(d.lost, name)
-	if info, e := d.root.Lstat(name); e == nil && info.Mode()&fs.ModeSymlink != 0 {
+	info, e := d.root.Lstat(name)
+	if e == nil && info.Mode()&fs.ModeSymlink != 0 {
 		d.badLink(errs, name, err)
 		return
 	}
-	errs.Report("unreadable", d.position(name), "can't be read: %v", cause(err))
+	pos := d.position(name)
+	if e == nil && info.IsDir() {
+		pos = d.whole(name)
+	}
+	errs.Report("unreadable", pos, "can't be read: %v", cause(err))
 }
 
 // badLink reports a link that can't be followed.
@@ -345,11 +359,11 @@ func (d *directory) badLink(errs *document.Errors, name string, err error) {
 	target, _ := d.root.Readlink(name)
 	switch {
 	case gone(err):
-		errs.Report("bad-link", d.position(name), "the link leads nowhere: its target %s does not exist", target)
+		errs.Report("bad-link", d.whole(name), "the link leads nowhere: its target %s does not exist", target)
 	case leavesRoot(err):
-		errs.Report("bad-link", d.position(name), "the link leads out of the workspace, to %s, which is not read: put a copy here, or link to a file within the workspace", target)
+		errs.Report("bad-link", d.whole(name), "the link leads out of the workspace, to %s, which is not read: put a copy here, or link to a file within the workspace", target)
 	default:
-		errs.Report("bad-link", d.position(name), "the link to %s can't be followed: %v", target, cause(err))
+		errs.Report("bad-link", d.whole(name), "the link to %s can't be followed: %v", target, cause(err))
 	}
 }
 

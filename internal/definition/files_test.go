@@ -97,15 +97,15 @@ func TestLinksStayInside(t *testing.T) {
 	link("nowhere", "prompts/dangling.yaml")
 	_, err := Load(dir)
 	wantErrors(t, dir, err,
-		"prompts/dangling.yaml:1:1: the link leads nowhere: its target nowhere does not exist",
-		"prompts/file.yaml:1:1: the link leads out of the workspace, to "+filepath.Join(outside, "secret.yaml")+", which is not read: put a copy here, or link to a file within the workspace",
-		"prompts/folder:1:1: the link leads out of the workspace, to "+outside+", which is not read: put a copy here, or link to a file within the workspace",
-		"prompts/loop:1:1: the link leads back to a folder it stands in",
+		"prompts/dangling.yaml: the link leads nowhere: its target nowhere does not exist",
+		"prompts/file.yaml: the link leads out of the workspace, to "+filepath.Join(outside, "secret.yaml")+", which is not read: put a copy here, or link to a file within the workspace",
+		"prompts/folder: the link leads out of the workspace, to "+outside+", which is not read: put a copy here, or link to a file within the workspace",
+		"prompts/loop: the link leads back to a folder it stands in",
 	)
 }
 
 func TestUnreadable(t *testing.T) {
-	if _, err := Load(filepath.Join(t.TempDir(), "missing")); err == nil || !strings.Contains(err.Error(), "missing:1:1: the definitions can't be read: no such file or directory") {
+	if _, err := Load(filepath.Join(t.TempDir(), "missing")); err == nil || !strings.Contains(err.Error(), "missing: the definitions can't be read: no such file or directory") {
 		t.Error(err)
 	}
 	dir := workspace(t, map[string]string{"prompts": "a file"})

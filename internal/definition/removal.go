@@ -66,7 +66,7 @@ func removal(dir string, served Counts, next *Snapshot) error {
 		return nil
 	}
 	return &document.MultiError{List: []*document.Error{{
-		Pos: document.Position{File: dir, Line: 1, Column: 1},
+		Pos: document.Position{File: dir},
 		Message: fmt.Sprintf("%s would be gone, which is refused: if that is meant, put an empty file %s into the directory, and delete it afterwards",
 			strings.Join(lost, " and "), allowEmpty),
 	}}}

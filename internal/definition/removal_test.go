@@ -49,7 +49,7 @@ func TestRemoval(t *testing.T) {
 			err := removal("/dir", served.Counts(), next)
 			switch {
 			case test.want == "" && err == nil:
-			case test.want == "" || err == nil || !strings.HasPrefix(err.Error(), "/dir:1:1: "+test.want+", ") || !strings.Contains(err.Error(), allowEmpty):
+			case test.want == "" || err == nil || !strings.HasPrefix(err.Error(), "/dir: "+test.want+", ") || !strings.Contains(err.Error(), allowEmpty):
 				t.Error(err)
 			}
 			if next.emptying = true; removal("/dir", served.Counts(), next) != nil {

@@ -348,7 +348,7 @@ func (s *Source) Watch() error {
 	w, err := newWatcher(s.dir, recheck, func() { _ = s.Reload() }, func() bool { return s.LastError() != nil })
 	if err != nil {
 		return &document.MultiError{List: []*document.Error{{
-			Pos:     document.Position{File: s.dir, Line: 1, Column: 1},
+			Pos:     document.Position{File: s.dir},
 			Message: fmt.Sprintf("the directory can't be watched: %v", err),
 		}}}
 	}

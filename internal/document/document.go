@@ -37,15 +37,19 @@ func (s Shape) String() string {
 	return "nothing"
 }
 
-// Position is a place in a file. Line and Column count from 1.
+// Position is a place in a file. Line and Column count from 1; a Line of 0 means the
+// whole file, or a folder.
 type Position struct {
 	File   string
 	Line   int
 	Column int
 }
 
-// String returns file:line:column, which editors can jump to.
+// String returns file:line:column, which editors can jump to, or the file alone.
 func (p Position) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 

@@ -108,7 +108,7 @@ func TestReaders(t *testing.T) {
 	}
 	n.Get("l").CheckMembers(&errs, "a variant")
 	n.CheckMembers(&errs, "a definition", "s", "q", "b", "f", "i", "d", "l", "wo")
-	want := `:0:0: none must be one of first, unique, this is missing
+	want := `: none must be one of first, unique, this is missing
 a.yaml:1:4: s must be true or false, this is "text"
 a.yaml:2:4: q must be a whole number from 0 to 10, this is "1": leave the quotes out
 a.yaml:4:4: f must be a whole number from 0 to 10, this is "0.5"

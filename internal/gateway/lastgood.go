@@ -107,7 +107,6 @@ func (w *Workspace) logMistakes(message string, err error, fields ...zap.Field) 
 			w.Logger.Error("the definitions have more mistakes", zap.Int("mistakes", len(mistakes.List)-i))
 			return
 		}
-		w.Logger.Error("the definitions have a mistake", zap.String("file", visible.Line(mistake.Pos.File)),
-			zap.Int("line", mistake.Pos.Line), zap.Int("column", mistake.Pos.Column), zap.String("mistake", visible.Line(mistake.Message)))
+		w.Logger.Error("the definitions have a mistake", append(placeFields(mistake.Pos), zap.String("mistake", visible.Line(mistake.Message)))...)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
@@ -94,11 +95,17 @@ func (w *Workspace) serves(snapshot *definition.Snapshot) {
 
 // warningFields returns a warning as fields: its place and its message.
 func warningFields(warning definition.Warning) []zap.Field {
-	fields := []zap.Field{zap.String("file", visible.Line(warning.Pos.File))}
-	if warning.Pos.Line > 0 { // 0: the warning is about the whole file
-		fields = append(fields, zap.Int("line", warning.Pos.Line), zap.Int("column", warning.Pos.Column))
+	return append(placeFields(warning.Pos), zap.String("warning", visible.Line(warning.Message)))
+}
+
+// placeFields returns the place of a finding as fields, without line and column where
+// it is about a whole file or a folder.
+func placeFields(pos document.Position) []zap.Field {
+	fields := []zap.Field{zap.String("file", visible.Line(pos.File))}
+	if pos.Line > 0 {
+		fields = append(fields, zap.Int("line", pos.Line), zap.Int("column", pos.Column))
 	}
-	return append(fields, zap.String("warning", visible.Line(warning.Message)))
+	return fields
 }
 
 // checkProviders warns of endpoints whose targets name providers that are not

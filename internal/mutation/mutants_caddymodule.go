@@ -346,9 +346,9 @@ func init() {
 			Run: "TestFormerKeysStayValid", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "raw-mistakes-in-the-log", In: "warningFields",
+			ID: "raw-mistakes-in-the-log", In: "placeFields",
 			What: "the log shows control characters of definitions as they are",
-			Old:  "visible.Line(warning.Pos.File)", New: "warning.Pos.File",
+			Old:  "visible.Line(pos.File)", New: "pos.File",
 			Run: "TestLogsEscapeSources", Tests: []string{"caddymodule"},
 		},
 
