@@ -416,11 +416,15 @@ func parseHandler(handler caddyhttp.MiddlewareHandler) httpcaddyfile.UnmarshalHa
 	return func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		h.Next() // the directive's name
 		directive := h.Val()
+		hint := "its options belong in the global cadenza block"
+		if directive == "cadenza_health" {
+			hint = "it serves /healthz and /readyz, and has no options"
+		}
 		if h.NextArg() {
-			return nil, h.Errf("%s takes a matcher and nothing else: its options belong in the global cadenza block", directive)
+			return nil, h.Errf("%s takes a matcher and nothing else: %s", directive, hint)
 		}
 		if h.NextBlock(0) {
-			return nil, h.Errf("%s takes no options here, found %q: its options belong in the global cadenza block", directive, h.Val())
+			return nil, h.Errf("%s takes no options here, found %q: %s", directive, h.Val(), hint)
 		}
 		return handler, checkReload(h)
 	}
