@@ -171,11 +171,11 @@ func decodeFallback(n *document.Node, errs *document.Errors) []Target {
 		if m := item.Get("provider"); m == nil {
 			errs.Add(item, "a fallback needs a provider")
 		} else {
-			t.Provider, _ = m.ReadString(errs, "provider")
+			t.Provider, _ = m.ReadName(errs, "provider")
 			t.origin.provider = m.Pos
 		}
 		if m := item.Get("model"); m != nil {
-			t.Model, _ = m.ReadString(errs, "model")
+			t.Model, _ = m.ReadName(errs, "model")
 		}
 		decodeParameters(item, &t.Parameters, errs)
 		t.Extra = decodeExtra(item.Get("extra"), nil, &t.origin, errs)

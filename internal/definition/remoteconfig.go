@@ -104,6 +104,7 @@ func decodeRemoteConfig(l *loader, d *doc, errs *document.Errors) *RemoteConfig 
 		errs.Add(d.node, "default is missing: the value that answers when no row does")
 	} else {
 		c.fallback = v.read(def, "default", errs)
+		l.warnHidden(def)
 	}
 	if n := d.node.Get("merge"); !n.IsNull() {
 		n.ReadWord(errs, "merge", "default")
@@ -119,6 +120,7 @@ func decodeRemoteConfig(l *loader, d *doc, errs *document.Errors) *RemoteConfig 
 		var value []byte
 		if size <= MaxContent && !l.stopped() {
 			value = v.read(n, "value", errs)
+			l.warnHidden(n)
 			if size += len(value); size > MaxContent {
 				errs.Add(n, "the values have more than %d MiB together, with what is theirs by merge", MaxContent>>20)
 			}
@@ -142,6 +144,20 @@ func (c *RemoteConfig) sealRemoteConfig(d *doc) {
 	}
 	k.members(d.node, append([]string{"merge"}, rules.TableMembers...)...)
 	c.seal(k)
+}
+
+// warnHidden warns of text in a value that has a character which can't be seen. Quotes
+// say that it is meant.
+func (l *loader) warnHidden(n *document.Node) {
+	if what := document.Hidden(n.Text); what != "" && !n.Quoted {
+		l.warnAt("hidden-character", n, "%q has %s in it: delete it, or quote the value if it is meant", n.Text, what)
+	}
+	for _, item := range n.Items {
+		l.warnHidden(item)
+	}
+	for _, m := range n.Members {
+		l.warnHidden(m.Value)
+	}
 }
 
 // valueReader reads the values of one configuration.

@@ -219,17 +219,16 @@ func (r *variantReader) extended(e *document.Node) *Variant {
 
 // decode reads a variant's own members over those that it inherited.
 func (v *Variant) decode(n *document.Node, vars *prompt.Variables, errs *document.Errors) {
-	text := func(name string, into *string) {
-		if m := n.Get(name); m != nil {
-			*into, _ = m.ReadString(errs, name)
-		}
+	if m := n.Get("name"); m != nil {
+		v.Name, _ = m.ReadString(errs, "name")
 	}
-	text("name", &v.Name)
-	text("provider", &v.Provider)
 	if m := n.Get("provider"); m != nil {
+		v.Provider, _ = m.ReadName(errs, "provider")
 		v.origin.provider = m.Pos
 	}
-	text("model", &v.Model)
+	if m := n.Get("model"); m != nil {
+		v.Model, _ = m.ReadName(errs, "model")
+	}
 	decodeParameters(n, &v.Parameters, errs)
 	v.checkToolChoice(n, errs)
 	v.Extra = decodeExtra(n.Get("extra"), v.Extra, &v.origin, errs)

@@ -83,6 +83,17 @@ func (n *Node) ReadString(errs *Errors, what string) (string, bool) {
 	return n.Text, true
 }
 
+// ReadName reads a scalar as the name of something elsewhere, such as a model. A
+// character in it that can't be seen is a mistake, quoted or not.
+func (n *Node) ReadName(errs *Errors, what string) (string, bool) {
+	text, ok := n.ReadString(errs, what)
+	if hidden := Hidden(text); hidden != "" {
+		errs.Report("hidden-character", n.Pos, "%s %q has %s in it: delete it", what, text, hidden)
+		return "", false
+	}
+	return text, ok
+}
+
 // ReadWord reads a scalar that must be one of the given words.
 func (n *Node) ReadWord(errs *Errors, what string, words ...string) (string, bool) {
 	if n == nil || n.Shape != Scalar || !slices.Contains(words, n.Text) {
