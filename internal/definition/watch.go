@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -54,8 +55,10 @@ func newWatcher(dir string, recheck time.Duration, reload func(), failed func() 
 	}
 	w.sync()
 	if _, ok := w.watched[abs]; !ok {
-		// The directory itself cannot be watched, which is worth reporting.
-		if err := notify.Add(abs); err != nil {
+		// A directory that is not there yet, such as a volume that is mounted later,
+		// is found by its parent's watch or by a recheck. One that cannot be watched
+		// is worth reporting.
+		if err := notify.Add(abs); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			_ = notify.Close()
 			return nil, err
 		}

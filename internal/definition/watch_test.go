@@ -114,7 +114,7 @@ func TestWatchedFolders(t *testing.T) {
 	}
 }
 
-// TestWatchSaysWhyItCannot: a source whose directory is gone, and all above it.
+// TestWatchSaysWhyItCannot: a source whose directory has become a link to itself.
 func TestWatchSaysWhyItCannot(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "a", "definitions")
@@ -123,7 +123,10 @@ func TestWatchSaysWhyItCannot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(filepath.Join(parent, "a")); err != nil {
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("definitions", dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Watch(); err == nil || !strings.Contains(err.Error(), dir+": the directory can't be watched: ") {
@@ -131,5 +134,38 @@ func TestWatchSaysWhyItCannot(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDirectoryThatIsMountedLater: a directory that is not there when the watching
+// begins is loaded once it is, whether its parent was there or not.
+func TestDirectoryThatIsMountedLater(t *testing.T) {
+	t.Parallel()
+	for _, recheck := range []time.Duration{10 * time.Millisecond, time.Hour} {
+		parent := filepath.Join(t.TempDir(), "a")
+		dir := filepath.Join(parent, "definitions")
+		if recheck == time.Hour { // only the parent's events can tell
+			if err := os.Mkdir(parent, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		there := make(chan bool, 1000)
+		w, err := newWatcher(dir, recheck, func() {
+			_, err := os.Stat(filepath.Join(dir, "prompts/p.yaml"))
+			there <- err == nil
+		}, func() bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if receive(t, there, "the beginning") {
+			t.Error("the directory was there")
+		}
+		write(t, filepath.Join(dir, "prompts/p.yaml"), simple)
+		for !receive(t, there, "the directory") {
+			// An event of the folders.
+		}
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
