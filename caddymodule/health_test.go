@@ -29,7 +29,7 @@ func TestHealthOnItsSites(t *testing.T) {
 			g.site(options, test.site)
 			for path, want := range map[string]string{
 				"/healthz": `{"status":"ok"}`,
-				"/readyz":  `"degraded":[{"condition":"provider_unavailable","since":`, // "fake" is not configured
+				"/readyz":  `"degraded":[{"code":"provider_unavailable","since":`, // "fake" is not configured
 			} {
 				a := g.do("GET", test.prefix+path, "", nil)
 				if a.status != http.StatusOK || !strings.Contains(string(a.body), want) || a.header.Get("Content-Type") != "application/json" {

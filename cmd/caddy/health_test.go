@@ -53,7 +53,7 @@ func TestHealthOfTheExample(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	if status, body := probe("/readyz"); status != http.StatusOK || !strings.Contains(body, `"status":"degraded"`) ||
-		!strings.Contains(body, `{"condition":"provider_unavailable"`) || !strings.Contains(body, `"openai"`) {
+		!strings.Contains(body, `{"code":"provider_unavailable"`) || !strings.Contains(body, `"openai"`) {
 		t.Errorf("%d %s", status, body)
 	}
 	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {

@@ -15,16 +15,16 @@ type workspaceCollector struct {
 	mu      sync.Mutex
 	running map[string][]*Workspace // by name, the newest last; two during a reload
 
-	degraded, definitions, leftAlone *prometheus.Desc
+	degraded, definitions, down *prometheus.Desc
 }
 
 func newWorkspaceCollector() *workspaceCollector {
 	return &workspaceCollector{
 		running: make(map[string][]*Workspace),
 		degraded: prometheus.NewDesc("cadenza_degraded",
-			"What is degraded, by the number of its subjects, such as targets that are left alone.", []string{"workspace", "condition"}, nil),
+			"What is degraded, by the number of its subjects, such as targets that are down.", []string{"workspace", "condition"}, nil),
 		definitions: prometheus.NewDesc("cadenza_definitions", "Definitions that are served.", []string{"workspace", "kind"}, nil),
-		leftAlone: prometheus.NewDesc("cadenza_target_left_alone",
+		down: prometheus.NewDesc("cadenza_target_down",
 			"1 where a target of the definitions is left alone, or was and has not answered since, or failed five times in a row.", []string{"workspace", "provider", "model"}, nil),
 	}
 }
@@ -48,7 +48,7 @@ func (c *workspaceCollector) remove(w *Workspace) {
 func (c *workspaceCollector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- c.degraded
 	descs <- c.definitions
-	descs <- c.leftAlone
+	descs <- c.down
 }
 
 // Collect looks at the workspaces.
@@ -76,7 +76,7 @@ func (c *workspaceCollector) Collect(out chan<- prometheus.Metric) {
 			if t.Down {
 				value = 1
 			}
-			out <- prometheus.MustNewConstMetric(c.leftAlone, prometheus.GaugeValue, value, name, t.Provider, t.Model)
+			out <- prometheus.MustNewConstMetric(c.down, prometheus.GaugeValue, value, name, t.Provider, t.Model)
 		}
 	}
 }

@@ -31,7 +31,8 @@ const (
 	SinkFailing = "sink_failing"
 	// ProviderUnavailable: definitions name a provider that can't be called.
 	ProviderUnavailable = "provider_unavailable"
-	// TargetDown: a target is left alone after its failures.
+	// TargetDown: a target is left alone after its failures, or failed many times in
+	// a row.
 	TargetDown = "target_down"
 )
 

@@ -56,7 +56,7 @@ func (w *Workspace) targetChanged(c *invoke.Change) {
 	failure := &c.Last
 	if c.Kind == invoke.ChangeLeftAlone {
 		failure = &c.Why
-		fields = append(fields, zap.String("until", timestamp(c.Until)), zap.String("by", string(c.State)))
+		fields = append(fields, zap.String("until", timestamp(c.Until)), zap.String("state", string(c.State)))
 	}
 	if c.Kind != invoke.ChangeFailed {
 		fields = append(fields, zap.String("since", timestamp(c.Since)))

@@ -22,10 +22,10 @@ type readiness struct {
 
 // degradation is a condition with its subjects in all workspaces.
 type degradation struct {
-	Condition string    `json:"condition"`
-	Since     time.Time `json:"since"`
-	Count     int       `json:"count"`
-	Subjects  []string  `json:"subjects"` // maxSubjects at most
+	Code     string    `json:"code"`
+	Since    time.Time `json:"since"`
+	Count    int       `json:"count"`
+	Subjects []string  `json:"subjects"` // maxSubjects at most
 }
 
 // maxSubjects bounds the subjects of one condition in an answer that needs no key.
@@ -80,7 +80,7 @@ func (g *Gateway) readiness(stopping bool) readiness {
 		for _, c := range g.workspaces[name].Conditions() {
 			d := found[c.Code]
 			if d == nil {
-				d = &degradation{Condition: c.Code, Since: c.Since}
+				d = &degradation{Code: c.Code, Since: c.Since}
 				found[c.Code] = d
 			}
 			if c.Since.Before(d.Since) {

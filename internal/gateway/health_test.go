@@ -56,7 +56,7 @@ func TestHealth(t *testing.T) {
 	if since := ready(200, "degraded"); !since.Equal(condition.Since) {
 		t.Errorf("degraded since %s, want %s", since, condition.Since)
 	}
-	want := fmt.Sprintf(`{"status":"degraded","since":%[1]q,"degraded":[{"condition":"provider_unavailable","since":%[1]q,"count":1,"subjects":["absent"]}]}`,
+	want := fmt.Sprintf(`{"status":"degraded","since":%[1]q,"degraded":[{"code":"provider_unavailable","since":%[1]q,"count":1,"subjects":["absent"]}]}`,
 		condition.Since.UTC().Format(time.RFC3339Nano))
 	if w := g.probe("GET", "/readyz", false); w.Body.String() != want {
 		t.Errorf("%s\nwant\n%s", w.Body, want)

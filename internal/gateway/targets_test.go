@@ -80,7 +80,7 @@ func TestTargets(t *testing.T) {
 		t.Errorf("without a call: -want +got:\n%s", diff)
 	}
 	const (
-		gauge     = `cadenza_target_left_alone{model="small",provider="fake",workspace="default"}`
+		gauge     = `cadenza_target_down{model="small",provider="fake",workspace="default"}`
 		times     = `cadenza_targets_left_alone_total{provider="fake",state="cooling",workspace="default"}`
 		fallbacks = `cadenza_upstream_fallbacks_total{provider="canned",workspace="default"}`
 		skips     = `cadenza_upstream_skips_total{provider="fake",reason="left_alone",workspace="default"}`
@@ -141,7 +141,7 @@ func TestTargets(t *testing.T) {
 	since := fake.Since.Format("2006-01-02T15:04:05Z")
 	wantLines := []map[string]any{
 		{
-			"level": "error", "msg": "target left alone", "target": "fake/small", "failures": 1.0, "by": "cooling", "since": since,
+			"level": "error", "msg": "target left alone", "target": "fake/small", "failures": 1.0, "state": "cooling", "since": since,
 			"until": fake.Until.Format("2006-01-02T15:04:05Z"), "class": "rate_limit", "error": said,
 		},
 		{"level": "info", "msg": "target answers again", "target": "fake/small", "failures": 1.0, "since": since, "class": "rate_limit", "error": said},
