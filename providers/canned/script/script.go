@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,15 +60,12 @@ const Silent = "there is nothing to answer with: give extra an answer, tool_call
 // error is an *Error, for the first wrong member by name.
 func Parse(extra map[string]json.RawMessage) (Script, error) {
 	var s Script
-	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		raw := extra[name]
-		var err error
-		switch known := slices.Contains(Members, name); {
-		case !known:
-			return Script{}, &Error{Member: name, Reason: "is not known" + document.DidYouMean(name, Members)}
-		case string(raw) == "null":
+	var first *Error
+	for name, raw := range extra {
+		if string(raw) == "null" && slices.Contains(Members, name) {
 			continue
 		}
+		var err error
 		switch name {
 		case "answer":
 			s.Answer, err = parseAnswer(raw)
@@ -85,13 +81,16 @@ func Parse(extra map[string]json.RawMessage) (Script, error) {
 		case "usage":
 			s.Usage, err = parseUsage(raw)
 		case "echo":
-			if json.Unmarshal(raw, &s.Echo) != nil {
-				err = errors.New("must be true or false")
-			}
+			s.Echo, err = parseEcho(raw)
+		default:
+			err = errors.New("is not known" + document.DidYouMean(name, Members))
 		}
-		if err != nil {
-			return Script{}, &Error{Member: name, Reason: err.Error()}
+		if err != nil && (first == nil || name < first.Member) {
+			first = &Error{Member: name, Reason: err.Error()}
 		}
+	}
+	if first != nil {
+		return Script{}, first
 	}
 	if s.Finish != "" && (s.Finish == providers.FinishToolCalls) != (len(s.Tools) > 0) && s.Finish.Whole() {
 		return Script{}, &Error{Member: "finish_reason", Reason: fmt.Sprintf("is %s, but there are %d tool_calls", s.Finish, len(s.Tools))}
@@ -173,6 +172,13 @@ func parseAnswer(raw json.RawMessage) ([]string, error) {
 		return pieces, nil
 	}
 	return nil, errors.New("must be a string or a list of strings")
+}
+
+func parseEcho(raw json.RawMessage) (echo bool, err error) {
+	if json.Unmarshal(raw, &echo) != nil {
+		return false, errors.New("must be true or false")
+	}
+	return echo, nil
 }
 
 // parseToolCalls reads a list of {name, arguments, id}. Arguments are a text as

@@ -33,3 +33,13 @@ func TestSplitLosesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestTheFirstMistakeByName holds that messages do not depend on the order of a map.
+func TestTheFirstMistakeByName(t *testing.T) {
+	extra := map[string]json.RawMessage{"usage": []byte("1"), "answr": []byte("1"), "pace": []byte("1"), "echo": []byte("1"), "fail": []byte("null")}
+	for range 20 {
+		if _, err := Parse(extra); err == nil || !strings.HasPrefix(err.Error(), "extra.answr is not known") {
+			t.Fatal(err)
+		}
+	}
+}
