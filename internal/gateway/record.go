@@ -70,7 +70,8 @@ func (c *call) noteVariables(record *trace.Record, d *definition.Definition) {
 		record.Notes = append(record.Notes, "variables."+name+": empty")
 	}
 	if n := c.values.Undeclared(); n > 0 {
-		record.Notes = append(record.Notes, undeclaredNote(n, c.values.UndeclaredNames()))
+		var room [triedUndeclared][]byte
+		record.Notes = append(record.Notes, undeclaredNote(n, c.values.AppendUndeclared(room[:0])))
 	}
 }
 

@@ -1,36 +1,46 @@
 package gateway
 
 import (
-	"regexp"
 	"strconv"
-	"strings"
+
+	"github.com/cadenza-gateway/cadenza/internal/prompt"
 )
 
-// shownUndeclared is how many undeclared variables a note names.
-const shownUndeclared = 5
-
-// variableName is the form of names that a note may have. Others may be anything
-// that a caller sent, such as a customer's address.
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
+const (
+	// shownUndeclared is how many undeclared variables a note names.
+	shownUndeclared = 5
+	// triedUndeclared is how many are looked at for names that it may have. A
+	// request may have thousands, for each of its keys.
+	triedUndeclared = 16
+	// shownName bounds a name in a note, in bytes.
+	shownName = 64
+)
 
 // undeclaredNote returns the note of n variables that a prompt does not declare,
-// with the first names: "3 undeclared variables: compny, qestion, …".
-func undeclaredNote(n int, names []string) string {
-	note := strconv.Itoa(n) + " undeclared variables"
-	if n == 1 {
-		note = "1 undeclared variable"
+// with the first names: "3 undeclared variables: compny, qestion, …". It has those
+// alone that a variable may have. Others may be anything that a caller sent, such
+// as a customer's address.
+func undeclaredNote(n int, names [][]byte) string {
+	var room [128]byte
+	note := strconv.AppendInt(room[:0], int64(n), 10)
+	note = append(note, " undeclared variable"...)
+	if n != 1 {
+		note = append(note, 's')
 	}
-	var shown []string
+	shown := 0
 	for _, name := range names {
-		if len(shown) < shownUndeclared && variableName.MatchString(name) {
-			shown = append(shown, name)
+		if shown == shownUndeclared || len(name) > shownName || !prompt.ValidName(string(name)) {
+			continue
 		}
+		separator := ", "
+		if shown == 0 {
+			separator = ": "
+		}
+		note = append(append(note, separator...), name...)
+		shown++
 	}
-	if len(shown) == 0 {
-		return note
+	if shown > 0 && shown < n {
+		note = append(note, ", …"...)
 	}
-	if len(shown) < n {
-		shown = append(shown, "…")
-	}
-	return note + ": " + strings.Join(shown, ", ")
+	return string(note)
 }

@@ -14,7 +14,11 @@ func TestUndeclaredNote(t *testing.T) {
 		"7 undeclared variables: a, b, c, d, e, …": {"a", "b", "c", "d", "e", "f", "g"},
 		"3 undeclared variables: x, …":             {strings.Repeat("n", 65), "x", ""},
 	} {
-		if got := undeclaredNote(len(names), names); got != want {
+		var sent [][]byte
+		for _, name := range names {
+			sent = append(sent, []byte(name))
+		}
+		if got := undeclaredNote(len(names), sent); got != want {
 			t.Errorf("%q: %q, want %q", names, got, want)
 		}
 	}

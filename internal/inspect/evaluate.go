@@ -143,7 +143,8 @@ func (a *Answer) render(p *definition.Prompt, b *rules.Binding, variables *fastj
 	var values prompt.Values
 	err := p.Variables().Bind(variables, &values)
 	if err == nil {
-		for _, name := range values.UndeclaredNames() {
+		for _, undeclared := range values.AppendUndeclared(make([][]byte, 0, values.Undeclared())) {
+			name := string(undeclared)
 			a.Notes = append(a.Notes, "variables."+name+": not declared, so it is not used"+document.DidYouMean(name, p.Variables().Names()))
 		}
 		a.Value, err = variant.AppendJSON(nil, &values)

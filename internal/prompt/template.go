@@ -47,7 +47,7 @@ func Compile(n *document.Node, vars *Variables, errs *document.Errors) *Template
 		}
 		inside, after, closed := strings.Cut(rest, "}}")
 		name := strings.Trim(inside, " \t")
-		if !closed || !validName(name) {
+		if !closed || !ValidName(name) {
 			errs.Add(n, `%s is not a placeholder: write {{name}}, or \{{ for the characters themselves`, excerpt("{{"+rest, closed, len(inside)))
 			break
 		}
@@ -84,8 +84,8 @@ func (t *Template) add(text string, slot int) {
 	t.fixed += len(text)
 }
 
-// validName reports whether s is [A-Za-z_][A-Za-z0-9_.-]*, at most 128 long.
-func validName(s string) bool {
+// ValidName reports whether s is [A-Za-z_][A-Za-z0-9_.-]*, at most 128 long.
+func ValidName(s string) bool {
 	if s == "" || len(s) > 128 {
 		return false
 	}

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -274,8 +275,28 @@ func TestValidName(t *testing.T) {
 		"": false, "a": true, "_": true, "Z9": true, "a.b-c_d": true, "9": false, ".a": false, "-a": false, "a b": false, "é": false, "a}": false,
 		strings.Repeat("n", 128): true, strings.Repeat("n", 129): false,
 	} {
-		if validName(name) != want {
+		if ValidName(name) != want {
 			t.Errorf("%q: %v", name, !want)
+		}
+	}
+}
+
+// TestUndeclared checks that as many names are appended as there is room for, of few
+// members and of many.
+func TestUndeclared(t *testing.T) {
+	for _, test := range []struct {
+		members, room int
+		want          string
+	}{{4, 9, "v0 v1 v3"}, {4, 2, "v0 v1"}, {4, 0, ""}, {40, 3, "v0 v1 v10"}, {40, 13, "v0 v1 v10 v11 v12 v13 v14 v15 v16 v17 v18 v19 v20"}} {
+		members := make([]string, test.members)
+		for i := range members {
+			members[i] = fmt.Sprintf(`"v%d":null`, i)
+		}
+		var values Values
+		err := declare(t, `{ v2: { default: x } }`).Bind(fastjson.MustParse("{"+strings.Join(members, ",")+"}"), &values)
+		got := string(bytes.Join(values.AppendUndeclared(make([][]byte, 0, test.room)), []byte(" ")))
+		if err != nil || got != test.want || values.Undeclared() != test.members-1 {
+			t.Errorf("%+v: %q, %d, %v", test, got, values.Undeclared(), err)
 		}
 	}
 }

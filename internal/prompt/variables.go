@@ -39,7 +39,7 @@ func DecodeVariables(n *document.Node, errs *document.Errors) *Variables {
 	}
 	for _, m := range n.Members {
 		name := m.Key.Text
-		if !validName(name) {
+		if !ValidName(name) {
 			errs.Add(m.Key, "%q is not a variable name: a letter or _, then letters, digits, _, . or -", name)
 			continue
 		}
@@ -92,6 +92,12 @@ func (v *Variables) Names() []string {
 		names[i] = s.name
 	}
 	return names
+}
+
+// declares reports whether a name is declared.
+func (v *Variables) declares(name []byte) bool {
+	_, ok := v.index[string(name)]
+	return ok
 }
 
 // Required reports whether a declared variable must be supplied.
@@ -310,11 +316,15 @@ func (values *Values) Reset() {
 // Undeclared returns how many variables of the request are not declared.
 func (values *Values) Undeclared() int { return values.undeclared }
 
-// UndeclaredNames returns the names of the variables that are not declared, in
-// the order of the request or, if they are many, of their names.
-func (values *Values) UndeclaredNames() (names []string) {
+// AppendUndeclared appends the names of the variables that are not declared, in the
+// order of the request or, if they are many, of their names. It appends as many as
+// names has capacity for. They are valid as long as values are.
+func (values *Values) AppendUndeclared(names [][]byte) [][]byte {
 	for i := range values.members {
-		if name := string(values.members[i].name); !slices.ContainsFunc(values.decl.slots, func(s slot) bool { return s.name == name }) {
+		if len(names) == cap(names) {
+			break
+		}
+		if name := values.members[i].name; !values.decl.declares(name) {
 			names = append(names, name)
 		}
 	}
