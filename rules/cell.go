@@ -218,6 +218,7 @@ func (r *cellReader) scalar(f *field, n *document.Node, text string, negate bool
 	plain := !n.Quoted || n.JSON || !f.textual()
 	if !plain && !strings.HasPrefix(text, "*") {
 		r.remarkQuoted(f, n, text)
+		r.remarkOperator(f, n, text)
 		return r.leaf(f, n, negate, r.literal(f, n, text))
 	}
 	switch text {
@@ -256,6 +257,7 @@ func (r *cellReader) text(f *field, n *document.Node, text string) *pred {
 		r.errs.Add(n, "%s looks like a range, but %s is %s: write {is: %q} to mean the text itself", text, f.name, f.kind(), text)
 		return nil
 	}
+	r.remarkOperator(f, n, text)
 	return r.literal(f, n, text)
 }
 

@@ -86,9 +86,11 @@ func (r *tableReader) rules(n *document.Node) {
 	}
 	r.t.grow(len(n.Items), 2)
 	for _, item := range n.Items {
+		mistakes := r.errs.Len()
 		if !item.CheckMembers(r.errs, "a rule", ruleMembers...) {
 			continue
 		}
+		misspelt := r.errs.Len() > mistakes
 		row := rowSource{
 			node: item,
 			id:   item.Get("id"), from: item.Get("from"), until: item.Get("until"),
@@ -102,7 +104,9 @@ func (r *tableReader) rules(n *document.Node) {
 			row.cells = when.Members
 		}
 		if (row.value == nil) == (row.split == nil) {
-			r.errs.Add(item, "a rule needs a value or a split, and not both")
+			if !misspelt || row.value != nil { // an unknown member may be the one that is missing
+				r.errs.Add(item, "a rule needs a value or a split, and not both")
+			}
 			continue
 		}
 		r.row(&row)

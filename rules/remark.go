@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
@@ -44,6 +45,33 @@ func (r *cellReader) remarkQuoted(f *field, n *document.Node, text string) {
 func (r *cellReader) remarkHidden(n *document.Node, text string) {
 	if what := document.Hidden(text); what != "" && !n.Quoted {
 		r.remarks = append(r.remarks, Remark{n.Pos, fmt.Sprintf("%q has %s in it: delete it, or quote the value if it is meant", text, what)})
+	}
+}
+
+// either finds what other languages write for one of several values, such as a|b.
+var either = regexp.MustCompile(`^[^\s|]+(?:(?: ?\|\|? ?| or )[^\s|]+)+$`)
+
+// remarkOperator remarks on a cell that looks like a condition of another language
+// but is the text itself, such as "!= pro" or pro|free.
+func (r *cellReader) remarkOperator(f *field, n *document.Node, text string) {
+	if f.texts != nil || f.language {
+		return // it is one of the values, or a mistake
+	}
+	meant := ""
+	switch operand := strings.TrimSpace(strings.TrimLeft(text, "!=<>")); {
+	case operand == "" || operand == text && !strings.ContainsAny(text, "| "):
+	case strings.HasPrefix(text, "!=") || strings.HasPrefix(text, "<>"):
+		meant = "not " + operand + " for all others"
+	case strings.HasPrefix(text, "=="):
+		meant = operand + " for that value"
+	case strings.IndexByte("<>", text[0]) >= 0 && '0' <= operand[0] && operand[0] <= '9':
+		meant = fmt.Sprintf("a range such as 10..20 in a field of another type, %s is %s", f.name, f.kind())
+	case either.MatchString(text):
+		values := strings.FieldsFunc(strings.ReplaceAll(text, " or ", "|"), func(c rune) bool { return c == '|' || c == ' ' })
+		meant = "[" + strings.Join(values, ", ") + "] for each of them"
+	}
+	if meant != "" {
+		r.remarks = append(r.remarks, Remark{n.Pos, fmt.Sprintf("%q is the text itself: write {is: %q} if that is meant, %s", text, text, meant)})
 	}
 }
 

@@ -90,6 +90,8 @@ func TestParseErrors(t *testing.T) {
 	for _, tt := range []struct{ name, file, in, want string }{
 		{"duplicates", "a.yaml", "a: 1\nb: 2\na: 3\nb: 4\n", "a.yaml:3:1: duplicate member \"a\", first given in line 1\na.yaml:4:1: duplicate member \"b\", first given in line 2"},
 		{"tag", "a.yaml", "a: !!str 1\n", "a.yaml:1:4: explicit tags such as !!str are not supported: quote the value if it is text"},
+		{"not equal", "a.yaml", "a: [!= x]\n", "a.yaml:1:5: != is no operator of cells: write not x"},
+		{"not equal without a space", "a.yaml", "a: !=x\n", "a.yaml:1:4: != is no operator of cells: write not x"},
 		{"bang", "a.yaml", "a: !x\n", "a.yaml:1:4: explicit tags such as !x are not supported: quote the value if it is text"},
 		{"merge key", "a.yaml", "a: &a {b: 1}\nc:\n  <<: *a\n", "a.yaml:3:3: merge keys (<<) are not supported: write the members out"},
 		{"second document", "a.yaml", "a: 1\n---\nb: 2\n", "a.yaml:3:1: a second document begins here: one file holds one definition"},

@@ -283,6 +283,9 @@ func (r *yamlReader) node(v *yaml.Node, depth int) (*Node, error) {
 		return r.alias(v, pos, depth)
 	}
 	if v.Style&yaml.TaggedStyle != 0 || v.Tag == "!" {
+		if operand, ok := strings.CutPrefix(v.Tag, "!="); ok {
+			return nil, r.fail(pos, "!= is no operator of cells: write %s", "not "+operand+strings.TrimSpace(v.Value))
+		}
 		return nil, r.fail(pos, "explicit tags such as %s are not supported: quote the value if it is text", v.Tag)
 	}
 	if v.Anchor != "" {
