@@ -253,7 +253,6 @@ tests:
 		`prompts/p.yaml:11:38: test failed: expected rule "row 1", got "default"`,
 		`prompts/p.yaml:12:31: test failed: the required variable "q" is missing: send it under variables`,
 		`prompts/p.yaml:13:5: the test expects nothing: add variant or rule`,
-		`prompts/p.yaml:14:5: the test expects nothing: add variant or rule`,
 		`prompts/p.yaml:14:32: unknown member "varient" in a test: did you mean "variant"?`,
 		`prompts/p.yaml:15:16: context must be a mapping, this is a list`,
 		`prompts/p.yaml:16:25: context.seats must be a number, this is "many" (unchecked_context: true allows it)`,

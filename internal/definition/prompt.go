@@ -56,9 +56,11 @@ func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
 	if single {
 		known = append(known, variantMembers...)
 	}
-	d.node.CheckMembers(errs, "a prompt", known...)
-
 	mistakes := errs.Len()
+	d.node.CheckMembers(errs, "a prompt", known...)
+	misspelt := errs.Len() > mistakes
+
+	mistakes = errs.Len()
 	p.vars = prompt.DecodeVariables(d.node.Get("variables"), errs)
 	if errs.Len() == mistakes {
 		p.warnOpen(l)
@@ -66,7 +68,7 @@ func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
 	mistakes = errs.Len()
 	var set variantSet
 	if single {
-		set = decodeSingleVariant(p, d, errs)
+		set = decodeSingleVariant(p, d, misspelt, errs)
 	} else {
 		set = decodeVariants(p, d.node.Get("variants"), errs)
 	}

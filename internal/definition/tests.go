@@ -50,6 +50,9 @@ type testRun struct {
 	// check compares what a test expects with the decision.
 	check func(test *document.Node, d rules.Decision)
 	known []string
+	// misspelt reports whether the test at hand has an unknown member, which may be
+	// what it expects.
+	misspelt bool
 
 	binding rules.Binding
 }
@@ -67,7 +70,9 @@ func (r *testRun) run(def *document.Node) {
 		if r.stopped() {
 			return
 		}
+		before := r.errs.Len()
 		if test.CheckMembers(r.errs, "a test", r.known...) {
+			r.misspelt = r.errs.Len() > before
 			r.one(test)
 			r.count.Add(1)
 		}
@@ -197,7 +202,7 @@ func (l *loader) testPrompt(d *doc, errs *document.Errors) {
 				errs.Add(n, "test failed: expected the variant %q, got %q (%s)", want, v.Key, r.rowID(dec))
 			}
 		}
-		if !asked {
+		if !asked && !r.misspelt {
 			errs.Add(test, "the test expects nothing: add variant or rule")
 		}
 		if n := test.Get("variables"); n != nil {
@@ -224,7 +229,7 @@ func (l *loader) testRemoteConfig(d *doc, errs *document.Errors) {
 	r.check = func(test *document.Node, dec rules.Decision) {
 		n := test.Get("value")
 		if n == nil {
-			if test.Get("rule") == nil {
+			if test.Get("rule") == nil && !r.misspelt {
 				errs.Add(test, "the test expects nothing: add value or rule")
 			}
 			return

@@ -114,11 +114,12 @@ func (s variantSet) find(n *document.Node, errs *document.Errors) *Variant {
 var variantMembers = slices.Concat([]string{"name", "provider", "model", "messages", "extra"}, parameterNames)
 
 // decodeSingleVariant reads a prompt without variants, which is its own only
-// variant.
-func decodeSingleVariant(p *Prompt, d *doc, errs *document.Errors) variantSet {
+// variant. misspelt reports whether it has an unknown member, which may be the one
+// that is missing.
+func decodeSingleVariant(p *Prompt, d *doc, misspelt bool, errs *document.Errors) variantSet {
 	v := &Variant{Key: p.Key, origin: origin{pos: d.node.Pos}}
 	v.decode(d.node, p.vars, errs)
-	if d.node.Get("messages") == nil {
+	if d.node.Get("messages") == nil && !misspelt {
 		errs.Add(d.node, "messages are missing: a prompt has variants, or messages of its own")
 	}
 	v.origin.broken = errs.Len() > 0 // errs is for this prompt alone
