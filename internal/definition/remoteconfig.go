@@ -227,6 +227,8 @@ func (v *valueReader) fits(n *document.Node, what string, errs *document.Errors)
 func (v *valueReader) hint(n *document.Node) string {
 	switch {
 	case n.Shape != document.Scalar:
+	case v.typ == typeList && strings.HasPrefix(n.Text, "["), v.typ == typeObject && strings.HasPrefix(n.Text, "{"):
+		return ": leave the quotes out"
 	case v.typ == typeNumber:
 		return n.NumberHint()
 	case v.typ == typeList && strings.HasPrefix(n.Text, "-"):

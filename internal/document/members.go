@@ -103,7 +103,11 @@ func (n *Node) ReadWord(errs *Errors, what string, words ...string) (string, boo
 				hint = ": did you mean " + strconv.Quote(near) + "?"
 			}
 		}
-		errs.Add(n, "%s must be one of %s, this is %s%s", what, strings.Join(words, ", "), n.Describe(), hint)
+		oneOf := "one of "
+		if len(words) == 1 {
+			oneOf = ""
+		}
+		errs.Add(n, "%s must be %s%s, this is %s%s", what, oneOf, strings.Join(words, ", "), n.Describe(), hint)
 		return "", false
 	}
 	return n.Text, true

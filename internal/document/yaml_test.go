@@ -102,6 +102,7 @@ func TestUnclear(t *testing.T) {
 		{"odd anchor", "a: &b: c\n", "a.yaml:1:6: invalid YAML: a colon can't stand here"},
 		{"anchor of other letters", "a: &b.c d\n", `a.yaml:1:4: &b.c can't be an anchor: its name has letters, digits, _ and - (quote it if it is text)`},
 		{"pattern for addresses", "- [a, *.example.com]\n", `a.yaml:1:7: *.example.com is read as a YAML alias and no anchor &.example.com stands before it: if it is text or a pattern, quote it ("*.example.com")`},
+		{"code of a page", "```yaml\na: b\n```\n", "a.yaml:1:1: ``` is a mark of Markdown and not of YAML: delete this line, and the one at the end"},
 		{"at sign", "a: @b c\n", `a.yaml:1:4: a plain value can't begin with @, quote it ("@b")`},
 		{"lone dash in a list", "[-, -1]\n", `a.yaml:1:2: a plain value can't begin with -, quote it ("-")`},
 		{"bad header", "a: |x\n  b\n", `a.yaml:1:5: invalid YAML: a block of text begins on the line behind | or >: unexpected "x"`},

@@ -180,6 +180,9 @@ var member = regexp.MustCompile(`^([ -]*)[A-Za-z_][\w.-]*: +(\S)`)
 // indicator returns the message for a plain value that can't begin with its first
 // character.
 func indicator(s string) string {
+	if strings.HasPrefix(s, "```") {
+		return "``` is a mark of Markdown and not of YAML: delete this line, and the one at the end"
+	}
 	word := s[:1+strings.IndexAny(s[1:]+" ", " \t,[]{}")]
 	return fmt.Sprintf("a plain value can't begin with %s, quote it (\"%s\")", s[:1], shorten(word))
 }
