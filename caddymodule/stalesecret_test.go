@@ -15,7 +15,7 @@ import (
 )
 
 // TestStaleSecretIsLogged removes the file of a provider's key, and brings it back:
-// calls go on with the last key, and the log has a line of each change.
+// calls go on with the last key, over a reload too, and the log has a line of each change.
 func TestStaleSecretIsLogged(t *testing.T) {
 	refresh := secret.Refresh
 	secret.Refresh = 0
@@ -30,7 +30,8 @@ func TestStaleSecretIsLogged(t *testing.T) {
 	})
 	files := endpointWith("")
 	files["key"] = key
-	g := startGateway(t, files, withoutFake+"provider fake openai {\nbase_url "+u.URL+"/v1\napi_key {file.{dir}/key}\n}\n")
+	options := withoutFake + "provider fake openai {\nbase_url " + u.URL + "/v1\napi_key {file.{dir}/key}\n}\n"
+	g := startGateway(t, files, options)
 	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +54,15 @@ func TestStaleSecretIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	call(true)
+	// A reload while the file is gone keeps the key, too.
+	if err := g.load(options + "log none\n"); err != nil {
+		t.Fatal(err)
+	}
+	if app, err = caddy.ActiveContext().AppIfConfigured("cadenza"); err != nil {
+		t.Fatal(err)
+	}
+	provider = caddymodule.ConfigOf(app.(*caddymodule.App), "default").Providers["fake"]
+	call(true)
 	g.write("key", key)
 	call(false)
 	logs, err := os.ReadFile(g.logs)
@@ -60,7 +70,7 @@ func TestStaleSecretIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line, count := range map[string]int{
-		`"msg":"a secret can't be read again, the last one stays","host":"` + strings.TrimPrefix(u.URL, "http://") + `","option":"api_key","secret":"{file.` + g.dir + `/key}","error":"`: 1,
+		`"msg":"a secret can't be read again, the last one stays","host":"` + strings.TrimPrefix(u.URL, "http://") + `","option":"api_key","secret":"{file.` + g.dir + `/key}","error":"`: 2, // one of each configuration
 		`"msg":"a secret can be read again","host":"`: 1,
 		key: 0,
 	} {

@@ -28,7 +28,55 @@ type Rotating struct {
 	report func(stale error)
 }
 
-// Rotating reads the secret for the first time; Value returns the error of that.
+// lasts has the last good value of each file, so that a configuration that takes
+// another's place while a file is bad goes on with the key that was in use. Beyond
+// maxKnown files the first one is forgotten.
+var lasts struct {
+	mu    sync.Mutex
+	files map[Reference]*last
+	order []Reference
+}
+
+// last is the last good value of a file.
+type last struct {
+	value string
+	since time.Time // when the file went bad; zero while it is good
+}
+
+// keep notes a good value of the file.
+func (r Reference) keep(value string) {
+	lasts.mu.Lock()
+	defer lasts.mu.Unlock()
+	if lasts.files == nil {
+		lasts.files = make(map[Reference]*last)
+	}
+	if lasts.files[r] == nil {
+		lasts.order = append(lasts.order, r)
+		if len(lasts.order) > maxKnown {
+			delete(lasts.files, lasts.order[0])
+			lasts.order = lasts.order[1:]
+		}
+	}
+	lasts.files[r] = &last{value: value}
+}
+
+// wentBad notes that the file can't be used now, and returns its last good value,
+// empty where this process never read one, and since when the file is bad.
+func (r Reference) wentBad(now time.Time) (value string, since time.Time) {
+	lasts.mu.Lock()
+	defer lasts.mu.Unlock()
+	l := lasts.files[r]
+	if l == nil {
+		return "", now
+	}
+	if l.since.IsZero() {
+		l.since = now
+	}
+	return l.value, l.since
+}
+
+// Rotating reads the secret for the first time, and takes the last one that the
+// process read from the file where that can't be used any more; Value returns the error of that.
 // check, unless it is nil, returns what is wrong with a secret that cannot be used.
 // A secret that was read is known from then on, see Known.
 func (r Reference) Rotating(check func(string) error) *Rotating { return r.rotating(check, true) }
@@ -42,9 +90,17 @@ func (r Reference) RotatingText(check func(string) error) *Rotating {
 func (r Reference) rotating(check func(string) error, whole bool) *Rotating {
 	s := &Rotating{reference: r, check: check, whole: whole, read: time.Now()}
 	value, err := s.resolve()
+	if err != nil && s.isFile() {
+		if last, since := r.wentBad(s.read); last != "" && (check == nil || check(last) == nil) {
+			s.stale, s.since = err, since
+			value, err = last, nil
+		}
+	}
 	s.take(value, err)
 	return s
 }
+
+func (s *Rotating) isFile() bool { return strings.HasPrefix(string(s.reference), "{file.") }
 
 // take replaces the secret.
 func (s *Rotating) take(value string, err error) {
@@ -53,6 +109,9 @@ func (s *Rotating) take(value string, err error) {
 		Remember(value)
 	}
 	s.value, s.err = value, err
+	if err == nil && s.stale == nil && s.isFile() {
+		s.reference.keep(value)
+	}
 }
 
 func (s *Rotating) resolve() (string, error) {
@@ -87,14 +146,19 @@ func (s *Rotating) Stale() (since time.Time, err error) {
 	return s.since, s.stale
 }
 
-// Report has f called whenever the error of Stale changes. The file is looked at by
-// Value and Stale alone, so f is called during one of them, and must call neither.
-// Report is called before the secret is used.
-func (s *Rotating) Report(f func(stale error)) { s.report = f }
+// Report has f called whenever the error of Stale changes, and at once where there is
+// one. The file is looked at by Value and Stale alone, so f is called during one of
+// them, and must call neither. Report is called before the secret is used.
+func (s *Rotating) Report(f func(stale error)) {
+	s.report = f
+	if s.stale != nil {
+		f(s.stale)
+	}
+}
 
 // refresh reads the secret's file if that is due.
 func (s *Rotating) refresh() {
-	if !strings.HasPrefix(string(s.reference), "{file.") || time.Since(s.read) < Refresh {
+	if !s.isFile() || time.Since(s.read) < Refresh {
 		return
 	}
 	s.read = time.Now()
@@ -103,8 +167,8 @@ func (s *Rotating) refresh() {
 		s.setStale(err)
 		return
 	}
-	s.take(value, err)
 	s.setStale(nil)
+	s.take(value, err)
 }
 
 // setStale notes and reports why the secret stays, or that it does no longer.
@@ -116,7 +180,7 @@ func (s *Rotating) setStale(err error) {
 	case err == nil:
 		s.since = time.Time{}
 	case s.stale == nil:
-		s.since = s.read
+		_, s.since = s.reference.wentBad(s.read)
 	}
 	s.stale = err
 	if s.report != nil {

@@ -2,6 +2,7 @@ package secret
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,6 +120,92 @@ func TestStaleSecret(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSecretOutlivesItsUser: what takes another's place while the file is bad goes on
+// with the last key, and knows since when.
+func TestSecretOutlivesItsUser(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "token")
+	short := func(value string) error {
+		if len(value) > 5 {
+			return errors.New("is long")
+		}
+		return nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		write := func(text string) {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reference := Reference("{file." + file + "}")
+		reference.Rotating(nil)
+		write("first")
+		first := reference.Rotating(nil)
+		write("second")
+		time.Sleep(Refresh)
+		first.Value()
+		write("")
+		time.Sleep(Refresh)
+		bad, _ := first.Stale()
+		time.Sleep(time.Hour)
+		for range 2 {
+			next := reference.Rotating(nil)
+			var reports []error
+			next.Report(func(stale error) { reports = append(reports, stale) })
+			for _, wait := range []time.Duration{0, Refresh} {
+				time.Sleep(wait)
+				value, err := next.Value()
+				since, stale := next.Stale()
+				if value != "second" || err != nil || stale == nil || !since.Equal(bad) {
+					t.Errorf("%q, %v; stale since %v, want %v: %v", value, err, since, bad, stale)
+				}
+			}
+			if len(reports) != 1 || reports[0] == nil || strings.Contains(reports[0].Error(), "second") {
+				t.Errorf("reported %v", reports)
+			}
+		}
+		if value, err := reference.Rotating(short).Value(); value != "" || err == nil {
+			t.Errorf("a last key that can't be used: %q, %v", value, err)
+		}
+		if value, err := Reference("{file." + dir + "/other}").Rotating(nil).Value(); value != "" || err == nil {
+			t.Errorf("another file: %q, %v", value, err)
+		}
+		// It is over, and bad again: that began then.
+		write("third")
+		next := reference.Rotating(nil)
+		if since, err := next.Stale(); err != nil || !since.IsZero() {
+			t.Errorf("a good file is stale since %v: %v", since, err)
+		}
+		write("")
+		time.Sleep(Refresh)
+		if value, _ := next.Value(); value != "third" {
+			t.Errorf("%q", value)
+		}
+		if since, _ := reference.Rotating(nil).Stale(); !since.Equal(time.Now()) {
+			t.Errorf("bad since %v, want %v", since, time.Now())
+		}
+	})
+}
+
+// TestLastSecretsAreBounded goes beyond the ceiling: the first file is forgotten.
+func TestLastSecretsAreBounded(t *testing.T) {
+	name := func(n int) Reference { return Reference("{file." + t.TempDir() + "/" + strings.Repeat("x", n+1) + "}") }
+	first, again := name(0), name(1)
+	first.keep("first")
+	for range maxKnown {
+		again.keep("again")
+	}
+	if value, _ := first.wentBad(time.Now()); value != "first" {
+		t.Errorf("the same file forgot another: %q", value)
+	}
+	for n := range maxKnown {
+		Reference(fmt.Sprintf("{file./nowhere/%d}", n)).keep("others")
+	}
+	if value, _ := first.wentBad(time.Now()); value != "" || len(lasts.files) != maxKnown || len(lasts.order) != maxKnown {
+		t.Errorf("the first is still %q, of %d and %d", value, len(lasts.files), len(lasts.order))
+	}
 }
 
 func TestAVariableDoesNotRotate(t *testing.T) {
