@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -78,4 +79,32 @@ func TestStaleSecretIsLogged(t *testing.T) {
 			t.Errorf("the log has %q %d times", line, n)
 		}
 	}
+}
+
+// TestReloadTriesRefusedKeys has a provider refuse the key, and a reload after the key
+// is mended: the next call tries it, and not only one a minute later.
+func TestReloadTriesRefusedKeys(t *testing.T) {
+	var mended atomic.Bool
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
+		if !mended.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		completion(w, "fine")
+	})
+	options := withoutFake + "provider fake openai {\nbase_url " + u.URL + "/v1\napi_key {env.CADENZA_TEST_KEY}\n}\n"
+	g := startGateway(t, endpointWith("fallback: [ { provider: canned, extra: { answer: later } } ]\n"), options)
+	says := func(want string) {
+		t.Helper()
+		if a := g.post("/v1/endpoints", ask("?", false)); a.json(t)["content"] != want {
+			t.Errorf("%d %s, want %q", a.status, a.body, want)
+		}
+	}
+	says("later")
+	mended.Store(true)
+	says("later")
+	if err := g.load(options + "log none\n"); err != nil {
+		t.Fatal(err)
+	}
+	says("fine")
 }

@@ -31,6 +31,7 @@ func (w *Workspace) start() {
 		w.serves(snapshot)
 	}
 	w.startKeys(ctx)
+	w.Memory.engine.Reconsider()
 	w.unavailable()
 	w.gateway.metrics.workspaces.add(w)
 }

@@ -168,6 +168,20 @@ type Engine struct {
 // NewEngine returns an engine with every target healthy.
 func NewEngine() *Engine { return &Engine{} }
 
+// Reconsider has the next call try the targets that are left alone for their key,
+// quota or model: a new configuration may have mended it. They stay Down until they
+// answer. How a target stands that limits the rate, or fails, is no matter of
+// configuration.
+func (e *Engine) Reconsider() {
+	for _, h := range e.health.all() {
+		h.mu.Lock()
+		if h.record.why.Class != RateLimit {
+			h.cool = time.Time{}
+		}
+		h.mu.Unlock()
+	}
+}
+
 // SkipReason is a kind of reasons to skip a target.
 type SkipReason string
 

@@ -237,6 +237,39 @@ func TestDown(t *testing.T) {
 
 // TestAnswersCostNothingMore holds that a target in good health costs a call no
 // allocation for what is known of its failures.
+// TestReconsider has a new configuration begin while a target is left alone: only a
+// key, a quota or a model may be mended by it, and an answer alone says that it is.
+func TestReconsider(t *testing.T) {
+	for class, tried := range map[Class]bool{Credential: true, Quota: true, Model: true, RateLimit: false} {
+		synctest.Test(t, func(t *testing.T) {
+			e := NewEngine()
+			happen(e, "0s:"+string(class))
+			began := time.Now()
+			time.Sleep(time.Second)
+			e.Reconsider()
+			if a := admissionTo(e, "p"); a.admit(time.Now()) != tried {
+				t.Errorf("%s: tried %t, want %t", class, !tried, tried)
+			}
+			if h := e.Targets()[0]; !h.Down || !h.Since.Equal(began) || h.LeftAlone() == tried {
+				t.Errorf("%s: %+v", class, h)
+			}
+			if got := happen(e, "0s:ok"); len(got) != 1 || !strings.HasPrefix(got[0], "answers ") || e.Targets()[0].Down {
+				t.Errorf("%s: %q", class, got)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		e := NewEngine()
+		for range minAnswers {
+			happen(e, "0s:transient")
+		}
+		e.Reconsider()
+		if a := admissionTo(e, "p"); a.admit(time.Now()) {
+			t.Error("the breaker's verdict is forgotten")
+		}
+	})
+}
+
 func TestAnswersCostNothingMore(t *testing.T) {
 	a := admissionTo(NewEngine(), "p")
 	if n := testing.AllocsPerRun(100, func() {
