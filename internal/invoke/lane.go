@@ -77,6 +77,7 @@ func (l *lane) target(i int) (*attempt, bool) {
 	}
 	u.health.begin(time.Now())
 	for {
+		began := time.Now()
 		err := a.open(req)
 		if err == nil {
 			l.tell(u.health.answered(time.Now()))
@@ -86,6 +87,9 @@ func (l *lane) target(i int) (*attempt, bool) {
 			err = errSuperseded
 		}
 		f := a.failed(err)
+		if f.class == Deadline && 2*time.Since(began) >= l.policy.Total {
+			l.tell(u.health.hung(time.Now(), f.brief))
+		}
 		if f.class != Superseded && f.repeatable && l.policy.allowsStatus(f.status) && f.mayRepeat(a.later == 0) {
 			if wait, again := a.again(l.ctx, f.hint); again {
 				if err := sleep(l.ctx, wait); err == nil {

@@ -204,6 +204,16 @@ func (h *health) noteAnswer(now time.Time) *Change {
 	return c
 }
 
+// hung records that the target alone had half of a call's time or more, and did not
+// answer within it: else a target that hangs would look well where no other follows,
+// or the call is too short for two. The breaker does not count it, because the time
+// that a call has is the endpoint's and not the target's.
+func (h *health) hung(now time.Time, text string) *Change {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.noteFailure(Failure{Slow, text, now}, !h.until.IsZero(), now.Before(h.cool))
+}
+
 // noteFailure records a failure of a target that was ejected or cooling before,
 // or not.
 func (h *health) noteFailure(f Failure, ejected, cooling bool) *Change {

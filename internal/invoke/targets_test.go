@@ -237,6 +237,46 @@ func TestDown(t *testing.T) {
 
 // TestAnswersCostNothingMore holds that a target in good health costs a call no
 // allocation for what is known of its failures.
+// TestTargetThatHangs has whole answers of a target not come. A target that uses up the
+// time of its calls is down in the end; one that gets what another left over is not,
+// and the breaker knows of neither.
+func TestTargetThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := NewEngine()
+		var kinds []ChangeKind
+		call := &Call{
+			Targets: []Target{target("a", scripted(script{after: time.Hour}))},
+			Policy:  Policy{Total: 8 * time.Second},
+			Changed: func(c *Change) { kinds = append(kinds, c.Kind) },
+		}
+		for range minAnswers {
+			if _, err, _ := runOn(t, e, call); err == nil || err.Class != Deadline {
+				t.Fatal(err)
+			}
+		}
+		h := e.Targets()[0]
+		if !h.Down || h.State != TargetFailing || h.Failures != minAnswers || h.Last.Class != Slow || !strings.Contains(h.Last.Text, "total time is used up") {
+			t.Errorf("%+v", h)
+		}
+		if !slices.Equal(kinds, []ChangeKind{ChangeFailed}) {
+			t.Errorf("changes %v", kinds)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		e := NewEngine()
+		call := &Call{
+			Targets: []Target{target("a", scripted(script{after: time.Hour})), target("b", scripted(script{after: time.Hour}))},
+			Policy:  Policy{Total: 15 * time.Second}, // of which the first has 10 s
+		}
+		if _, err, _ := runOn(t, e, call); err == nil || err.Class != Deadline {
+			t.Fatal(err)
+		}
+		if all := e.Targets(); all[0].State != TargetFailing || all[1].State != TargetOK {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
 // TestReconsider has a new configuration begin while a target is left alone: only a
 // key, a quota or a model may be mended by it, and an answer alone says that it is.
 func TestReconsider(t *testing.T) {
