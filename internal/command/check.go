@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -284,7 +283,7 @@ func writeFinding(b *bytes.Buffer, f inspect.Finding, label string, st styles, l
 	}
 	before, behind := visible.Line(string(runes[start:column])), visible.Line(string(runes[column:min(len(runes), start+most)]))
 	fmt.Fprintf(b, "%s%5d |%s %s%s\n", st.dim, f.Line, st.reset, before, behind)
-	fmt.Fprintf(b, "%s      |%s %s^\n", st.dim, st.reset, strings.Repeat(" ", utf8.RuneCountInString(before)))
+	fmt.Fprintf(b, "%s      |%s %s^\n", st.dim, st.reset, strings.Repeat(" ", visible.Width(before)))
 }
 
 // sourceLines reads the lines that a report shows, and keeps them by file. It

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -129,13 +128,5 @@ func sideText(s inspect.Side) string {
 	if s.Refused != "" {
 		return visible.Line("refused: " + s.Refused)
 	}
-	return visible.Line(clipText(string(s.Value), 60) + " (" + s.Row + ")")
-}
-
-// clipText cuts a text to most characters, the last of them an ellipsis.
-func clipText(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most-1]) + "…"
+	return visible.Line(visible.Clip(string(s.Value), 60) + " (" + s.Row + ")")
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 // hostile is text that a terminal would obey, or show as something else.
@@ -61,14 +63,18 @@ func TestCommandsEscapeSources(t *testing.T) {
 	}
 }
 
-// TestCheckPointsAtThePlace although what comes before it is shown as escapes.
+// TestCheckPointsAtThePlace although what comes before it is shown as escapes, or
+// takes two columns.
 func TestCheckPointsAtThePlace(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
-	dir := t.TempDir()
-	writeFiles(t, dir, "remoteconfigs/c.yaml", "{type: string, \"a\u202e\": 1, defualt: 2}\n")
-	r := command(t, "check", dir)
-	if !strings.Contains(r.out, `| {type: string, "a\u202e": 1, defualt: 2}`+"\n      |"+strings.Repeat(" ", 30)+"^\n") {
-		t.Errorf("%s", r.out)
+	for text, shown := range map[string]string{"a\u202e": `a\u202e`, "中": "中"} {
+		dir := t.TempDir()
+		writeFiles(t, dir, "remoteconfigs/c.yaml", "{type: string, \""+text+"\": 1, defualt: 2}\n")
+		r := command(t, "check", dir)
+		before := ` {type: string, "` + shown + `": 1, `
+		if !strings.Contains(r.out, "|"+before+"defualt: 2}\n      |"+strings.Repeat(" ", visible.Width(before))+"^\n") {
+			t.Errorf("%s", r.out)
+		}
 	}
 }
 

@@ -158,7 +158,7 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 	}
 	row := cmp.Or(t.Row, "default")
 	if text := cmp.Or(s.Prompt, s.Definition).rowOf(t.Row); text != "" {
-		row += " (" + clipText(text, shownRow) + ")"
+		row += " (" + visible.Clip(text, shownRow) + ")"
 	}
 	add("row", visible.Line(row))
 	add("variant", visible.Line(t.Variant))
