@@ -1,7 +1,6 @@
 package caddymodule_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -13,12 +12,9 @@ import (
 )
 
 // rowsOf counts the rows of a table of the store.
-func rowsOf(t testing.TB, g *gateway, table string) (rows int) {
+func rowsOf(t testing.TB, g *gateway, table string) int {
 	t.Helper()
-	if err := g.database().QueryRow("SELECT count(*) FROM " + table).Scan(&rows); err != nil {
-		t.Fatal(err)
-	}
-	return rows
+	return gatewaytest.Rows(t, g.database(), table)
 }
 
 // storedBytes is the size of the store's file and of its log.
@@ -37,17 +33,10 @@ func storedBytes(t testing.TB, g *gateway) (size int64) {
 // idsOf are the trace ids of an answer, by key.
 func idsOf(t *testing.T, a answer) map[string]string {
 	t.Helper()
-	var values map[string]struct {
-		TraceID string `json:"trace_id"`
+	if a.status != http.StatusOK {
+		t.Fatalf("%d %.200s", a.status, a.body)
 	}
-	if err := json.Unmarshal(a.body, &values); a.status != http.StatusOK || err != nil {
-		t.Fatalf("%d %.200s (%v)", a.status, a.body, err)
-	}
-	ids := make(map[string]string)
-	for key, value := range values {
-		ids[key] = value.TraceID
-	}
-	return ids
+	return gatewaytest.TraceIDs(t, a.body)
 }
 
 // TestARequestIsStoredOnce asks for a hundred keys with much beside them. It is

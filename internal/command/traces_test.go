@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -162,19 +161,7 @@ func TestGatewayCommandsGolden(t *testing.T) {
 				}
 			}
 			got := "asked:\n" + strings.Join(gateway.asked(), "\n") + "\nout:\n" + out.String() + "errors:\n" + errors.String()
-			golden := filepath.Join("testdata", name+".golden")
-			if flag.Lookup("update").Value.String() == "true" {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Error(diff)
-			}
+			holdGolden(t, name, got)
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"io"
 	"log"
 	"log/slog"
@@ -17,7 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -334,11 +332,7 @@ type answer struct {
 // json decodes the body, which must be a JSON object.
 func (a answer) json(t *testing.T) map[string]any {
 	t.Helper()
-	var value map[string]any
-	if err := json.NewDecoder(bytes.NewReader(a.body)).Decode(&value); err != nil {
-		t.Fatalf("body is not a JSON object: %v\n%s", err, a.body)
-	}
-	return value
+	return gatewaytest.Object(t, a.body)
 }
 
 func bearer(key string) http.Header { return http.Header{"Authorization": {"Bearer " + key}} }
@@ -365,27 +359,14 @@ func (g *gateway) keyed(key, path, body string) answer {
 
 func (g *gateway) do(method, path, body string, header http.Header) answer {
 	g.t.Helper()
-	response, err := g.send(context.Background(), method, path, body, header)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	data, err := io.ReadAll(response.Body)
-	if err != nil {
-		g.t.Fatalf("reading the answer: %v", err)
-	}
-	a := answer{status: response.StatusCode, header: response.Header, body: data}
+	read := gatewaytest.Do(g.t, g.client, method, path, body, header)
+	a := answer{read.Status, read.Header, read.Body}
 	checkContract(g.t, method, path, body, a)
 	return a
 }
 
 func (g *gateway) send(ctx context.Context, method, path, body string, header http.Header) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, "http://gateway"+path, strings.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	request.Header = header.Clone()
-	return g.client.Do(request)
+	return gatewaytest.Send(ctx, g.client, method, path, body, header)
 }
 
 // trace reads a trace from a store's file.

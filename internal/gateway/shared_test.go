@@ -8,33 +8,24 @@ import (
 	"testing"
 
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/redact"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // rowsOf counts the rows of a table of the store.
-func rowsOf(t testing.TB, g *gateway, table string) (rows int) {
+func rowsOf(t testing.TB, g *gateway, table string) int {
 	t.Helper()
-	if err := g.database().QueryRow("SELECT count(*) FROM " + table).Scan(&rows); err != nil {
-		t.Fatal(err)
-	}
-	return rows
+	return gatewaytest.Rows(t, g.database(), table)
 }
 
 // idsOf are the trace ids of an answer, by key.
 func idsOf(t *testing.T, a answer) map[string]string {
 	t.Helper()
-	var values map[string]struct {
-		TraceID string `json:"trace_id"`
+	if a.status != http.StatusOK {
+		t.Fatalf("%d %.200s", a.status, a.body)
 	}
-	if err := json.Unmarshal(a.body, &values); a.status != http.StatusOK || err != nil {
-		t.Fatalf("%d %.200s (%v)", a.status, a.body, err)
-	}
-	ids := make(map[string]string)
-	for key, value := range values {
-		ids[key] = value.TraceID
-	}
-	return ids
+	return gatewaytest.TraceIDs(t, a.body)
 }
 
 // TestWhatIsSmallIsStoredWithEachTrace: a row of its own would cost more than the

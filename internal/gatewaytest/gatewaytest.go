@@ -291,6 +291,15 @@ func Database(t testing.TB, store string) *sql.DB {
 	return db
 }
 
+// Rows counts the rows of a table of a store.
+func Rows(t testing.TB, store *sql.DB, table string) (rows int) {
+	t.Helper()
+	if err := store.QueryRow("SELECT count(*) FROM " + table).Scan(&rows); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
 // Ask is the body of a call of the endpoint "chat".
 func Ask(text string, stream bool) string {
 	return fmt.Sprintf(`{"key":"chat","stream":%t,"variables":{"question":%q}}`, stream, text)
@@ -314,13 +323,61 @@ type Answer struct {
 	Body   []byte
 }
 
+// Send sends a request to the gateway that a client reaches.
+func Send(ctx context.Context, client *http.Client, method, path, body string, header http.Header) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://gateway"+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header = header.Clone()
+	return client.Do(request)
+}
+
+// Do sends a request as Send does, and reads the response.
+func Do(t testing.TB, client *http.Client, method, path, body string, header http.Header) Answer {
+	t.Helper()
+	response, err := Send(context.Background(), client, method, path, body, header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatalf("reading the answer: %v", err)
+	}
+	return Answer{response.StatusCode, response.Header, data}
+}
+
+// Object decodes a body, which must be a JSON object.
+func Object(t testing.TB, body []byte) map[string]any {
+	t.Helper()
+	var value map[string]any
+	if err := json.Unmarshal(body, &value); err != nil {
+		t.Fatalf("body is not a JSON object: %v\n%s", err, body)
+	}
+	return value
+}
+
+// TraceIDs returns the trace ids of the body of an answer, by key.
+func TraceIDs(t testing.TB, body []byte) map[string]string {
+	t.Helper()
+	var values map[string]struct {
+		TraceID string `json:"trace_id"`
+	}
+	if err := json.Unmarshal(body, &values); err != nil {
+		t.Fatalf("%.200s (%v)", body, err)
+	}
+	ids := make(map[string]string)
+	for key, value := range values {
+		ids[key] = value.TraceID
+	}
+	return ids
+}
+
 // CheckError checks an answer against the contract of errors.
 func CheckError(t *testing.T, a Answer, code, param string) {
 	t.Helper()
-	var body map[string]any
-	if err := json.Unmarshal(a.Body, &body); err != nil {
-		t.Fatalf("body is not a JSON object: %v\n%s", err, a.Body)
-	}
+	body := Object(t, a.Body)
 	inner, _ := body["error"].(map[string]any)
 	if body["error_code"] != code || body["name"] != code || inner["code"] != code {
 		t.Errorf("codes of %s, want %s", a.Body, code)
