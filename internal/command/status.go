@@ -171,12 +171,9 @@ func (r *report) store(s *gateway.StoreStatus) {
 func (r *report) sinks(list []gateway.SinkState) {
 	label := "sinks"
 	for _, s := range list {
-		text := s.Name + ": up"
-		switch {
-		case !s.DownSince.IsZero():
-			text = s.Name + ": failing for " + age(r.now.Sub(s.DownSince))
-		case !s.Up:
-			text = s.Name + ": starting"
+		text := s.Name + ": " + s.State
+		if !s.Since.IsZero() {
+			text += " for " + age(r.now.Sub(s.Since))
 		}
 		text += ", " + plural(int(s.Pending), "row") + " waiting"
 		if s.LagSeconds >= 1 {

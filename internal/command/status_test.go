@@ -25,7 +25,7 @@ const (
 		`"degraded":[{"code":"definitions_invalid","subject":"definitions","since":"2026-11-22T05:13:35Z","message":"the directory is gone (and 6 more)"},{"code":"target_down","subject":"openai/gpt-4o-mini","since":"2026-11-22T03:14:05Z","message":"credential: the provider does not accept the key, or the account has no credit left"}],` +
 		`"targets":[{"target":"canned","state":"ok","endpoints":["chat"]},{"target":"openai/gpt-4o-mini","state":"cooling","down":true,"since":"2026-11-22T03:14:05Z","until":"2026-11-22T05:15:05Z","reason":"credential: the provider does not accept the key","endpoints":["chat"]}],` +
 		`"store":{"path":"/srv/cadenza.db","state":"failing","since":"2026-11-22T05:14:00Z","error":"database or disk is full","bytes":5368709120,"queued":53,"dropped":7},` +
-		`"sinks":[{"name":"fleet","down_since":"2026-11-22T04:14:05Z","error":"connection refused","pending":4711,"lag_seconds":3601.5},{"name":"file","up":true,"pending":1},{"name":"new"}],` +
+		`"sinks":[{"name":"fleet","state":"failing","since":"2026-11-22T04:14:05Z","error":"connection refused","pending":4711,"lag_seconds":3601.5},{"name":"file","state":"up","pending":1},{"name":"new","state":"trying"}],` +
 		`"keys_file":"/srv/keys.json","keys":[{"name":"app","state":"valid"},{"name":"ci","state":"expiring","not_after":"2026-12-01T00:00:00Z"},{"name":"old","state":"expired","not_after":"2026-11-20T00:00:00Z"},{"name":"stolen","state":"revoked"}]}}}`
 )
 

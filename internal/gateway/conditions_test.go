@@ -83,6 +83,13 @@ func (closedSink) Deliver(context.Context, *trace.Delivery) error { return nil }
 func (closedSink) Shared() bool                                   { return false }
 func (closedSink) Close() error                                   { return nil }
 
+// openSink is a sink that takes everything.
+type openSink struct{ closedSink }
+
+func (openSink) Resume(_ context.Context, _ sinks.Source, kept trace.Position) (trace.Position, error) {
+	return kept, nil
+}
+
 // sound are definitions whose targets all have providers.
 func sound() map[string]string {
 	files := maps.Clone(workspace)
@@ -334,9 +341,10 @@ func TestStatus(t *testing.T) {
 	files["keys.json"] = fmt.Sprintf(`[{"name":"soon","sha256":"%064x","not_after":%q},{"name":"later","sha256":"%064x","not_after":%q},{"name":"gone","sha256":"%064x","not_after":%q},{"name":"stolen","sha256":"%064x","revoked":true}]`,
 		1, in(time.Hour), 2, in(31*24*time.Hour), 3, in(-time.Hour), 4)
 	g := startGateway(t, files, all(withKeysFile, with(func(c *gw.WorkspaceConfig) {
-		c.Sinks = []gw.Sink{{Name: "fleet", Sink: closedSink{}}}
+		c.Sinks = []gw.Sink{{Name: "fleet", Sink: closedSink{}}, {Name: "file", Sink: openSink{}}}
 	})))
 	g.becomes("sink_failing fleet", time.Time{}, "refused")
+	eventually(t, "a sink is up", func() bool { return g.current.Load().Workspace("default").Status().Sinks[1].State == "up" })
 	s := g.current.Load().Workspace("default").Status()
 	var keys []string
 	for _, k := range s.Keys {
@@ -348,7 +356,7 @@ func TestStatus(t *testing.T) {
 	if s.Store.Path != filepath.Join(g.dir, "data/cadenza.db") || s.Store.State != "available" || s.Store.Bytes < 4096 || s.Store.Since.IsZero() {
 		t.Errorf("%+v", s.Store)
 	}
-	if len(s.Sinks) != 1 || s.Sinks[0].Name != "fleet" || s.Sinks[0].Up || s.Sinks[0].DownSince.IsZero() || s.Sinks[0].Error == "" || len(s.Degraded) != 1 {
+	if len(s.Sinks) != 2 || s.Sinks[1].State != "up" || !s.Sinks[1].Since.IsZero() || s.Sinks[0].Name != "fleet" || s.Sinks[0].State != "failing" || s.Sinks[0].Since.IsZero() || s.Sinks[0].Error == "" || len(s.Degraded) != 1 {
 		t.Errorf("%+v, %+v", s.Sinks, s.Degraded)
 	}
 	text, err := json.Marshal(s)

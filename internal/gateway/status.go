@@ -38,9 +38,10 @@ type StoreStatus struct {
 // SinkState is what a sink does.
 type SinkState struct {
 	Name string `json:"name"`
-	Up   bool   `json:"up"`
-	// DownSince is when its failures began; zero where it takes what it is brought.
-	DownSince  time.Time `json:"down_since,omitzero"`
+	// State is up, failing, or trying: nothing has worked yet, or a failure is too
+	// young to be said.
+	State      string    `json:"state"`
+	Since      time.Time `json:"since,omitzero"`  // when its failures began; zero where it is not failing
 	Error      string    `json:"error,omitempty"` // the last one
 	Pending    int64     `json:"pending"`         // about how many rows wait
 	LagSeconds float64   `json:"lag_seconds"`     // age of the oldest of them
@@ -69,8 +70,15 @@ func (w *Workspace) Status() Status {
 		if drain := w.Sinks[i].drain; drain != nil {
 			stats = drain.Stats()
 		}
+		state := "trying"
+		switch {
+		case !stats.DownSince.IsZero():
+			state = "failing"
+		case stats.Up:
+			state = "up"
+		}
 		s.Sinks = append(s.Sinks, SinkState{
-			w.Sinks[i].Name, stats.Up, stats.DownSince.UTC(), stats.LastError, stats.Pending, stats.Age.Seconds(),
+			w.Sinks[i].Name, state, stats.DownSince.UTC(), stats.LastError, stats.Pending, stats.Age.Seconds(),
 		})
 	}
 	return s
