@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
 )
 
 // adminOf turns the admin API of a gateway on and returns its address.
@@ -310,6 +312,15 @@ func TestAdminStatus(t *testing.T) {
 		len(keys) != 1 || keys[0].(map[string]any)["name"] != "app" || len(one["degraded"].([]any)) != 0 {
 		t.Errorf("%v", one)
 	}
+	const strays = definition.MaxWarnings + 5 // some of which others sum up
+	for n := range strays {
+		g.write(fmt.Sprintf("one/remoteconfigs/note%d.txt", n), "")
+	}
+	g.write("one/remoteconfigs/another.yaml", "type: string\ndefault: x\n")
+	eventually(t, "the warnings are counted", func() bool {
+		_, answer := callAdmin(t, "GET", address, "/cadenza/status?workspace=one", "")
+		return answer["workspaces"].(map[string]any)["one"].(map[string]any)["definitions"].(map[string]any)["warnings"] == float64(strays)
+	})
 	g.write("one/remoteconfigs/limits.yaml", "type: object\ndefalt: {}\n")
 	eventually(t, "the workspace is degraded", func() bool {
 		_, answer = callAdmin(t, "GET", address, "/cadenza/status?workspace=one", "")

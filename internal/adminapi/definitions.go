@@ -35,15 +35,20 @@ func serveDefinitions(w http.ResponseWriter, r *http.Request) error {
 
 func (w *Workspace) loaded() loadedWorkspace {
 	s := w.Definitions.Snapshot()
-	l := loadedWorkspace{
+	return loadedWorkspace{
 		Directory: w.Definitions.Dir(), Revision: s.Revision, Loaded: s.Loaded.UTC(),
-		Definitions: inspect.Summaries(s), Warnings: inspect.Findings(s.Warnings), Errors: []inspect.Finding{},
+		Definitions: inspect.Summaries(s), Warnings: inspect.Findings(s.Warnings), Errors: w.mistakes(),
 	}
+}
+
+// mistakes returns the mistakes of the directory as it is now.
+func (w *Workspace) mistakes() []inspect.Finding {
 	err := w.Definitions.LastError()
-	if mistakes, ok := inspect.Mistakes(err); ok {
-		l.Errors = mistakes
-	} else if err != nil {
-		l.Errors = append(l.Errors, inspect.Finding{File: l.Directory, Message: err.Error()})
+	if err == nil {
+		return []inspect.Finding{}
 	}
-	return l
+	if mistakes, ok := inspect.Mistakes(err); ok {
+		return mistakes
+	}
+	return []inspect.Finding{{File: w.Definitions.Dir(), Message: err.Error()}}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
@@ -33,13 +34,11 @@ type WorkspaceStatus struct {
 
 // DefinitionsStatus is what a workspace serves, and how its directory differs.
 type DefinitionsStatus struct {
-	Directory     string    `json:"directory"`
-	Revision      string    `json:"revision"`
-	Loaded        time.Time `json:"loaded"`
-	Prompts       int       `json:"prompts"`
-	Endpoints     int       `json:"endpoints"`
-	RemoteConfigs int       `json:"remoteconfigs"`
-	Warnings      int       `json:"warnings"`
+	Directory string    `json:"directory"`
+	Revision  string    `json:"revision"`
+	Loaded    time.Time `json:"loaded"`
+	inspect.Counts
+	Warnings int `json:"warnings"`
 	// Errors are the mistakes of the directory as it is now. While there are any,
 	// the last good definitions are served.
 	Errors []inspect.Finding `json:"errors"`
@@ -61,12 +60,11 @@ func serveStatus(w http.ResponseWriter, r *http.Request) error {
 	simple, _ := caddy.Version()
 	answer := Status{Status: "ok", Version: strings.TrimPrefix(upstream.UserAgent, "Cadenza/"), Caddy: simple, Started: began.UTC(), Workspaces: make(map[string]WorkspaceStatus)}
 	for name, w := range all {
-		loaded := w.loaded()
-		s := WorkspaceStatus{Status: w.Status(), Definitions: DefinitionsStatus{
-			Directory: loaded.Directory, Revision: loaded.Revision, Loaded: loaded.Loaded, Warnings: len(loaded.Warnings), Errors: loaded.Errors,
-		}}
 		snapshot := w.Definitions.Snapshot()
-		s.Definitions.Prompts, s.Definitions.Endpoints, s.Definitions.RemoteConfigs = len(snapshot.Prompts), len(snapshot.Endpoints), len(snapshot.RemoteConfigs)
+		s := WorkspaceStatus{Status: w.Status(), Definitions: DefinitionsStatus{
+			Directory: w.Definitions.Dir(), Revision: snapshot.Revision, Loaded: snapshot.Loaded.UTC(),
+			Counts: inspect.Count(snapshot), Warnings: definition.CountWarnings(snapshot.Warnings), Errors: w.mistakes(),
+		}}
 		for _, c := range s.Degraded {
 			answer.Status = "degraded"
 			if answer.Since.IsZero() || c.Since.Before(answer.Since) {

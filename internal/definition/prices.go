@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/providers/canned/script"
 )
 
 // CheckPrices returns what is probably unintended about prices, by their names MODEL
@@ -23,7 +24,7 @@ func (s *Snapshot) CheckPrices(prices []string, known Providers) []string {
 		e := s.Endpoints[key]
 		for _, v := range e.Prompt.Variants() {
 			for _, t := range e.Targets(v) {
-				if known[t.Provider].Module == "canned" || t.Model == "" {
+				if known[t.Provider].Module == script.Provider || t.Model == "" {
 					continue
 				}
 				whole := t.Provider + "/" + t.Model

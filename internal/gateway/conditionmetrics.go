@@ -5,8 +5,6 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // workspaceCollector exports what is degraded in the workspaces that run, and how
@@ -65,10 +63,7 @@ func (c *workspaceCollector) Collect(out chan<- prometheus.Metric) {
 		for _, code := range conditionCodes {
 			out <- prometheus.MustNewConstMetric(c.degraded, prometheus.GaugeValue, float64(subjects[code]), name, code)
 		}
-		snapshot := w.Source.Snapshot()
-		for kind, count := range map[trace.Kind]int{
-			trace.KindPrompt: len(snapshot.Prompts), trace.KindEndpoint: len(snapshot.Endpoints), trace.KindRemoteConfig: len(snapshot.RemoteConfigs),
-		} {
+		for kind, count := range w.Source.Snapshot().Counts() {
 			out <- prometheus.MustNewConstMetric(c.definitions, prometheus.GaugeValue, float64(count), name, kind.String())
 		}
 		for _, t := range w.Targets() {
