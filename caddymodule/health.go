@@ -31,7 +31,7 @@ func init() {
 //		cadenza
 //	}
 //
-// It also stands on a site of its own:
+// Or it is on a site of its own:
 //
 //	http://:9090 {
 //		cadenza_health
@@ -54,6 +54,7 @@ func (h *HealthHandler) Provision(ctx caddy.Context) error {
 	return nil
 }
 
+// ServeHTTP answers the two paths, and passes all other requests on.
 func (h *HealthHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if h.app.gateway.ServeHealth(w, r, caddy.Exiting() || shuttingDown(r)) {
 		return nil

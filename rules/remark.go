@@ -40,8 +40,8 @@ func (r *cellReader) remarkQuoted(f *field, n *document.Node, text string) {
 	r.remarks = append(r.remarks, Remark{n.Pos, fmt.Sprintf("%q is the text itself because it is quoted: write {is: %q} if that is meant, %s", text, text, meant)})
 }
 
-// remarkHidden remarks on a value that has a character which nobody sees: it matches
-// only text that has it, too.
+// remarkHidden remarks on a value that has an invisible character: it matches only
+// text that has it, too.
 func (r *cellReader) remarkHidden(n *document.Node, text string) {
 	if what := document.Hidden(text); what != "" && !n.Quoted {
 		r.remarks = append(r.remarks, Remark{n.Pos, fmt.Sprintf("%q has %s in it: delete it, or quote the value if it is meant", text, what)})

@@ -14,9 +14,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
-// archive packs the files, whose texts are freed afterwards. files are the same ones,
-// parsed; of l.next.files there is context.yaml so far. It keeps the last loading's archive where no file has changed, and packs
-// nothing where a file has a mistake.
+// archive packs the files, whose texts are freed afterwards. It keeps the last
+// loading's archive where no file has changed, and packs nothing where a file has a
+// mistake. files are the same ones, parsed; l.next.files has context.yaml so far.
 func (l *loader) archive(files []*file) {
 	if l.errs.Len() > 0 {
 		return

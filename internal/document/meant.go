@@ -90,8 +90,7 @@ func (n *Node) NumberHint() string {
 	return NumberHintOf(n.Text)
 }
 
-// quotesHint returns the end of a message about a number or a boolean that stands in
-// quotes, or "".
+// quotesHint returns the end of a message about a number or a boolean in quotes, or "".
 func (n *Node) quotesHint() string {
 	if n != nil && n.Shape == Scalar && n.Quoted && (isJSONNumber(n.Text) || n.Text == "true" || n.Text == "false") {
 		return ": leave the quotes out"

@@ -144,7 +144,7 @@ func (k *call) laterLocked(now time.Time) int {
 	return n
 }
 
-// tell tells the caller of a change of a target's health.
+// tell calls Changed with a change of a target's health; nil is none.
 func (k *call) tell(c *Change) {
 	if c != nil && k.Changed != nil {
 		k.Changed(c)

@@ -112,8 +112,9 @@ type Change struct {
 	// before, when no line was due.
 	New bool
 	// Log reports whether a line is due. A target gets one of each kind in
-	// logEvery, and the line of ChangeAnswers where one of the others was due. Unlogged counts the changes of this kind that got none since.
-	Log      bool
+	// logEvery, and the line of ChangeAnswers where one of the others was due.
+	Log bool
+	// Unlogged counts the changes of this kind that got no line since the last one.
 	Unlogged int
 }
 

@@ -1,6 +1,6 @@
 package main
 
-// What is kept of failures, and told of targets.
+// What is kept of failures, and logged and shown of targets.
 func init() {
 	add("internal/gateway",
 		mutant{

@@ -1,7 +1,7 @@
 // Package canned is a provider without a network. It answers with a text from
 // the definition or the configuration or, where the definition asks for an echo,
-// with the last message, streams at a set pace and fails on demand: for first steps, for users' own tests and
-// for tests of what happens when a provider fails. It samples nothing, so
+// with the last message. It streams at a set pace and fails on demand: for first
+// steps, for users' own tests and for tests of what happens when a provider fails. It samples nothing, so
 // parameters do not matter to it; its answers and its tool calls are those it
 // is given.
 package canned
