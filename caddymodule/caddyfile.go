@@ -206,6 +206,9 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		}
 		key := gateway.APIKey{Name: name, Key: secret.Reference(reference)}
 		if err := key.Key.Validate(); err != nil {
+			if secret.Reference(name).Validate() == nil {
+				return d.Errf("api_key takes <name> {env.NAME} or <name> {file.PATH}: the name comes first, as in api_key app %s", name)
+			}
 			return d.Errf("api_key %s: %v", name, err)
 		}
 		w.APIKeys = append(w.APIKeys, key)

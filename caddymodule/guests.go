@@ -37,7 +37,7 @@ func (w *Workspace) unmarshalProvider(d *caddyfile.Dispenser) error {
 		return unmarshalGuest(d, "provider", name, providerNamespace, name, &w.ProvidersRaw)
 	}
 	module, known := d.Val(), modules(providerNamespace)
-	if _, own := ownModules[providerNamespace+"."+module]; !own && !slices.Contains(known, module) && document.Nearest(module, known) == "" {
+	if _, own := ownModules[providerNamespace+"."+module]; !own && !slices.Contains(known, module) && document.Nearest(module, known) == "" && knownAs[module] == "" {
 		// The word is not repeated: it may be a key.
 		if slices.Contains(known, name) {
 			return d.Errf("provider %[1]s takes its options in a block: provider %[1]s { api_key {env.NAME} }", name)
@@ -100,10 +100,18 @@ func unmarshalGuest(d *caddyfile.Dispenser, what, name, namespace, module string
 	return nil
 }
 
+// knownAs has the modules of providers by the names of their models and owners.
+var knownAs = map[string]string{
+	"claude": "anthropic", "gpt": "openai", "chatgpt": "openai", "google": "gemini", "grok": "xai", "llama": "ollama", "aws": "bedrock", "amazon": "bedrock",
+}
+
 // unknownModule is the error where this build has no module of that name.
 func unknownModule(d *caddyfile.Dispenser, what, namespace, module string, known []string) error {
 	if path, own := ownModules[namespace+"."+module]; own {
 		return d.Errf("%s is not in this build: add --with github.com/cadenza-gateway/cadenza/%s", module, path)
+	}
+	if known := knownAs[module]; namespace == providerNamespace && known != "" {
+		return d.Errf("unrecognized provider module %q, did you mean %q?", module, known)
 	}
 	message := document.Unrecognized(what+" module", module, known)
 	if namespace == providerNamespace && document.Nearest(module, known) == "" {
