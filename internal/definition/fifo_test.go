@@ -66,7 +66,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = ends(t, "reading "+kind+" as "+name, s.Reload)
-			if err == nil || !strings.Contains(err.Error(), path+": ") || !strings.Contains(err.Error(), "not a regular file, this is "+kind) {
+			if err == nil || !strings.Contains(err.Error(), path+":1:1: ") || !strings.Contains(err.Error(), "not a regular file, this is "+kind) {
 				t.Errorf("%s as %s: %v", kind, name, err)
 			}
 			if s.Snapshot() != first {
