@@ -92,9 +92,12 @@ func decodeEndpoint(l *loader, d *doc, errs *document.Errors) *Endpoint {
 	if n := d.node.Get("tests"); n != nil {
 		errs.Add(n, "an endpoint has no table to test: put the tests into its prompt")
 	}
+	mistakes := errs.Len()
 	d.node.CheckMembers(errs, "an endpoint", slices.Concat(endpointMembers, commonMembers)...)
 
-	e.Prompt = l.prompt(d, errs)
+	if errs.Len() == mistakes || d.node.Get("prompt") != nil { // an unknown member may be the prompt
+		e.Prompt = l.prompt(d, errs)
+	}
 	if n := d.node.Get("retry"); !n.IsNull() && n.CheckMapping(errs, "retry", "{ count: 2 }") && n.CheckMembers(errs, "retry", "count", "on_codes") {
 		e.Retry = decodeRetry(n, errs)
 	}
@@ -168,9 +171,10 @@ func decodeFallback(n *document.Node, errs *document.Errors) []Target {
 		if !item.CheckMapping(errs, "a fallback", "{ provider: openai, model: gpt-4o-mini }") || !item.CheckMembers(errs, "a fallback", append([]string{"provider", "model", "extra", "weight"}, parameterNames...)...) {
 			continue
 		}
-		if m := item.Get("provider"); m == nil {
+		misspelt := errs.Len() > before
+		if m := item.Get("provider"); m == nil && !misspelt {
 			errs.Add(item, "a fallback needs a provider")
-		} else {
+		} else if m != nil {
 			t.Provider, _ = m.ReadName(errs, "provider")
 			t.origin.provider = m.Pos
 		}

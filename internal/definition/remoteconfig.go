@@ -92,17 +92,19 @@ var configMembers = []string{"type", "default", "merge", "schema"}
 
 func decodeRemoteConfig(l *loader, d *doc, errs *document.Errors) *RemoteConfig {
 	c := &RemoteConfig{Definition: d.common(errs)}
+	mistakes := errs.Len()
 	d.node.CheckMembers(errs, "a remote configuration", slices.Concat(configMembers, rules.TableMembers, commonMembers)...)
-	if n := d.node.Get("type"); n == nil {
+	misspelt := errs.Len() > mistakes // an unknown member may be the one that is missing
+	if n := d.node.Get("type"); n == nil && !misspelt {
 		errs.Add(d.node, "type is missing: one of boolean, string, number, list, object")
-	} else {
+	} else if n != nil {
 		c.Type, _ = n.ReadWord(errs, "type", typeBoolean, typeString, typeNumber, typeList, typeObject)
 	}
 	v := valueReader{typ: c.Type, schema: compileSchema(d.node.Get("schema"), l.stopped, errs)}
 	def := d.node.Get("default")
-	if def == nil {
+	if def == nil && !misspelt {
 		errs.Add(d.node, "default is missing: the value that answers when no row does")
-	} else {
+	} else if def != nil {
 		c.fallback = v.read(def, "default", errs)
 		l.warnHidden(def)
 	}
