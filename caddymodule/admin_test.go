@@ -331,7 +331,7 @@ func TestAdminStatus(t *testing.T) {
 	condition := one["degraded"].([]any)[0].(map[string]any)
 	mistake := one["definitions"].(map[string]any)["errors"].([]any)[0].(map[string]any)
 	if len(workspaces) != 1 || condition["code"] != "definitions_invalid" || answer["since"] != condition["since"] ||
-		!strings.HasSuffix(mistake["file"].(string), "limits.yaml") || mistake["line"] != 1.0 {
+		!strings.HasSuffix(mistake["file"].(string), "limits.yaml") || mistake["line"] != 2.0 {
 		t.Errorf("%v", answer)
 	}
 	for path, want := range map[string]int{"/cadenza/status?workspace=onee": 404, "/cadenza/status?worksapce=one": 400} {

@@ -138,8 +138,8 @@ func TestDefinitionsThatAreInvalid(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, sound(), options)
 	began := time.Now()
-	g.write("definitions/remoteconfigs/limits.yaml", "type: object\ndefalt: {}\n")
-	first := g.becomes("definitions_invalid definitions", began, "limits.yaml:1:1: default is missing: the value that answers when no row does (and 1 more)")
+	g.write("definitions/remoteconfigs/limits.yaml", "type: object\ndefalt: {}\nmore: 1\n")
+	first := g.becomes("definitions_invalid definitions", began, `limits.yaml:2:1: unknown member "defalt" in a remote configuration: did you mean "default"? (and 1 more)`)
 	g.load(options)
 	if again := g.becomes("definitions_invalid definitions", began, ""); !again.Since.Equal(first.Since) {
 		t.Errorf("a reload changed since when: %s, then %s", first.Since, again.Since)
