@@ -148,6 +148,19 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 		t.Errorf("metrics: %d %s", a.status, a.body)
 	}
 	checkError(t, a, "store_unavailable", "")
+	// The outage has its line, which those of the callers would bury.
+	logs, err := os.ReadFile(g.logs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(logs)) {
+		if strings.Contains(line, "a metrics record could not be stored") && !strings.HasPrefix(line, `{"level":"debug"`) {
+			t.Errorf("the log has %s", line)
+		}
+	}
+	if n := strings.Count(string(logs), "traces and metrics are not stored; trying again"); n != 1 {
+		t.Errorf("the log has the outage %d times", n)
+	}
 
 	if err := os.Remove(blocked); err != nil {
 		t.Fatal(err)

@@ -47,7 +47,11 @@ func (c *call) report() *wire.Error {
 	switch {
 	case failure != nil:
 		c.info.traceID[0] = id.String()
-		c.workspace.Logger.Warn("a metrics record could not be stored", zap.String("trace_id", c.info.traceID[0]), zap.Error(failure))
+		level := zap.WarnLevel
+		if stats := c.workspace.Store.Recorder.Stats(); isDown(&stats) {
+			level = zap.DebugLevel // the log says so once, and on a full disk it must not grow
+		}
+		c.workspace.Logger.Log(level, "a metrics record could not be stored", zap.String("trace_id", c.info.traceID[0]), zap.Error(failure))
 		err := wire.Errorf(wire.StoreUnavailable, "", "The record could not be stored. Send it again.")
 		err.RetryAfter = retryStore
 		err.TraceID = c.info.traceID[0]
