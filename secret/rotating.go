@@ -146,8 +146,8 @@ func (s *Rotating) Stale() (since time.Time, err error) {
 	return s.since, s.stale
 }
 
-// Report has f called whenever the error of Stale changes, and at once where there is
-// one. The file is looked at by Value and Stale alone, so f is called during one of
+// Report has f called whenever the error of Stale changes, at once where there is one,
+// and with nil when a secret that could not be read at first can be. The file is looked at by Value and Stale alone, so f is called during one of
 // them, and must call neither. Report is called before the secret is used.
 func (s *Rotating) Report(f func(stale error)) {
 	s.report = f
@@ -166,6 +166,9 @@ func (s *Rotating) refresh() {
 	if err != nil && s.err == nil {
 		s.setStale(err)
 		return
+	}
+	if s.stale == nil && err == nil && s.err != nil && s.report != nil {
+		s.report(nil)
 	}
 	s.setStale(nil)
 	s.take(value, err)

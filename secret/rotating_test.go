@@ -86,7 +86,8 @@ func TestStaleSecret(t *testing.T) {
 		}{
 			{"no file yet is no stale secret", nothing, good, none},
 			{"still none", nothing, good, none},
-			{"the file is there", func() { write("sesame-one") }, good, none},
+			{"the file is there", func() { write("sesame-one") }, good, good},
+			{"it stays", nothing, good, none},
 			{"removed", remove, gone, gone},
 			{"still removed", nothing, gone, none},
 			{"emptied", func() { write("") }, empty, empty},
