@@ -41,6 +41,23 @@ var lasts struct {
 type last struct {
 	value string
 	since time.Time // when the file went bad; zero while it is good
+	said  string    // what was reported last of the file, empty: that it is good
+}
+
+// news reports whether this is not what was reported last of the file. Several users
+// of a file find the same, and one line of it is enough.
+func (r Reference) news(stale error) bool {
+	lasts.mu.Lock()
+	defer lasts.mu.Unlock()
+	l, text := lasts.files[r], ""
+	if stale != nil {
+		text = stale.Error()
+	}
+	if l == nil || l.said == text {
+		return l == nil
+	}
+	l.said = text
+	return true
 }
 
 // keep notes a good value of the file.
@@ -50,14 +67,17 @@ func (r Reference) keep(value string) {
 	if lasts.files == nil {
 		lasts.files = make(map[Reference]*last)
 	}
-	if lasts.files[r] == nil {
+	l := lasts.files[r]
+	if l == nil {
+		l = new(last)
+		lasts.files[r] = l
 		lasts.order = append(lasts.order, r)
 		if len(lasts.order) > maxKnown {
 			delete(lasts.files, lasts.order[0])
 			lasts.order = lasts.order[1:]
 		}
 	}
-	lasts.files[r] = &last{value: value}
+	l.value, l.since = value, time.Time{}
 }
 
 // wentBad notes that the file can't be used now, and returns its last good value,
@@ -147,11 +167,12 @@ func (s *Rotating) Stale() (since time.Time, err error) {
 }
 
 // Report has f called whenever the error of Stale changes, at once where there is one,
-// and with nil when a secret that could not be read at first can be. The file is looked at by Value and Stale alone, so f is called during one of
+// and with nil when a secret that could not be read at first can be. What another user
+// of the same file has reported is not repeated. The file is looked at by Value and Stale alone, so f is called during one of
 // them, and must call neither. Report is called before the secret is used.
 func (s *Rotating) Report(f func(stale error)) {
 	s.report = f
-	if s.stale != nil {
+	if s.stale != nil && s.reference.news(s.stale) {
 		f(s.stale)
 	}
 }
@@ -167,7 +188,7 @@ func (s *Rotating) refresh() {
 		s.setStale(err)
 		return
 	}
-	if s.stale == nil && err == nil && s.err != nil && s.report != nil {
+	if s.stale == nil && err == nil && s.err != nil && s.report != nil && s.reference.news(nil) {
 		s.report(nil)
 	}
 	s.setStale(nil)
@@ -186,7 +207,7 @@ func (s *Rotating) setStale(err error) {
 		_, s.since = s.reference.wentBad(s.read)
 	}
 	s.stale = err
-	if s.report != nil {
+	if s.report != nil && s.reference.news(err) {
 		s.report(err)
 	}
 }

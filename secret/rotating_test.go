@@ -151,9 +151,9 @@ func TestSecretOutlivesItsUser(t *testing.T) {
 		time.Sleep(Refresh)
 		bad, _ := first.Stale()
 		time.Sleep(time.Hour)
+		var reports []error
 		for range 2 {
 			next := reference.Rotating(nil)
-			var reports []error
 			next.Report(func(stale error) { reports = append(reports, stale) })
 			for _, wait := range []time.Duration{0, Refresh} {
 				time.Sleep(wait)
@@ -164,7 +164,7 @@ func TestSecretOutlivesItsUser(t *testing.T) {
 				}
 			}
 			if len(reports) != 1 || reports[0] == nil || strings.Contains(reports[0].Error(), "second") {
-				t.Errorf("reported %v", reports)
+				t.Errorf("reported %v", reports) // by the first, as the one before it had no reporter
 			}
 		}
 		if value, err := reference.Rotating(short).Value(); value != "" || err == nil {
@@ -186,6 +186,38 @@ func TestSecretOutlivesItsUser(t *testing.T) {
 		}
 		if since, _ := reference.Rotating(nil).Stale(); !since.Equal(time.Now()) {
 			t.Errorf("bad since %v, want %v", since, time.Now())
+		}
+	})
+}
+
+// TestUsersOfAFileSayItOnce: many workspaces may have the same file.
+func TestUsersOfAFileSayItOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	synctest.Test(t, func(t *testing.T) {
+		var users []*Rotating
+		var reports []string
+		use := func() {
+			s := Reference("{file." + file + "}").Rotating(nil)
+			s.Report(func(stale error) { reports = append(reports, fmt.Sprint(stale != nil)) })
+			users = append(users, s)
+		}
+		use()
+		use()
+		for i, text := range []string{"first", "", "second", "", "third"} {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if i == 3 {
+				use() // while it is bad
+			}
+			time.Sleep(Refresh)
+			for _, s := range users {
+				s.Value()
+			}
+		}
+		// The first is of the key that the first two users began without.
+		if got := strings.Join(reports, " "); got != "false true false true false" {
+			t.Errorf("reported %s", got)
 		}
 	})
 }
