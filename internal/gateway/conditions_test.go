@@ -160,7 +160,10 @@ func TestDefinitionsThatAreRestored(t *testing.T) {
 	g.write("definitions/remoteconfigs/limits.yaml", "type: object\ndefalt: {}\n")
 	g.restart(options)
 	g.becomes("definitions_invalid definitions", began, "limits.yaml")
-	g.becomes("definitions_restored definitions", began, "served since ")
+	restored := g.becomes("definitions_restored definitions", began, "served since ")
+	if _, since, _ := strings.Cut(restored.Message, "served since "); !g.said(`"served_since":"` + since + `"`)() {
+		t.Errorf("the log does not say that they were served since %s", since)
+	}
 	g.write("definitions/remoteconfigs/limits.yaml", workspace["definitions/remoteconfigs/limits.yaml"])
 	g.ends("definitions_restored definitions")
 	g.ends("definitions_invalid definitions")

@@ -56,7 +56,7 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 	if slow, ok := errors.AsType[*definition.SlowLoadError](err); ok {
 		m.valid.WithLabelValues(w.Name).Set(0)
 		w.Logger.Error("the definitions load slowly, the last good ones are served",
-			zap.String("revision", snapshot.Revision), zap.Time("loading_since", slow.Since))
+			zap.String("revision", snapshot.Revision), zap.String("loading_since", timestamp(slow.Since)))
 		return
 	}
 	if err != nil {
@@ -64,7 +64,7 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 		m.valid.WithLabelValues(w.Name).Set(0)
 		if since := w.Source.State().Restored; !since.IsZero() {
 			w.logMistakes("the definitions on disk are invalid, those that were served before the start are served from the store", err,
-				zap.String("revision", snapshot.Revision), zap.Time("served_since", since))
+				zap.String("revision", snapshot.Revision), zap.String("served_since", timestamp(since)))
 		} else {
 			w.logMistakes("the definitions on disk are invalid, the last good ones are served", err, zap.String("revision", snapshot.Revision))
 		}

@@ -42,7 +42,7 @@ func TestSlowLoadIsShown(t *testing.T) {
 	if want := []string{"cadenza_definitions_valid 0"}; !slices.Equal(shown, want) {
 		t.Errorf("shown: %v, want %v", shown, want)
 	}
-	entries := logs.FilterField(zap.Time("loading_since", since)).All()
+	entries := logs.FilterField(zap.String("loading_since", since.UTC().Format(time.RFC3339))).All()
 	if len(entries) != 1 || entries[0].Level != zap.ErrorLevel {
 		t.Errorf("logged: %v", logs.All())
 	}
