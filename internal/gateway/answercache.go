@@ -69,7 +69,8 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 	h := i.w.Header()
 	h[wire.HeaderCacheStatus] = []string{"Cadenza; hit; ttl=" + strconv.Itoa(max(int(time.Until(answer.Expires).Seconds()), 0))}
 	h[wire.HeaderAttempts] = noAttempts
-	h[wire.HeaderServedBy] = []string{servedBy(answer.Provider, answer.Model)}
+	target := invoke.Target{Name: answer.Provider, Model: answer.Model}
+	h[wire.HeaderServedBy] = []string{target.String()}
 	for _, piece := range answer.Pieces {
 		i.keepContent(piece)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -177,6 +178,13 @@ func (w *Workspace) namedTargets() []servedTarget {
 	if last := w.served.Load(); last != nil && last.snapshot == snapshot {
 		return last.targets
 	}
+	next := &served{snapshot: snapshot, targets: targetsOf(snapshot)}
+	w.served.Store(next)
+	return next.targets
+}
+
+// targetsOf returns the targets of a snapshot, by provider and model.
+func targetsOf(snapshot *definition.Snapshot) []servedTarget {
 	endpoints := make(map[[2]string][]string)
 	for _, key := range slices.Sorted(maps.Keys(snapshot.Endpoints)) {
 		endpoint := snapshot.Endpoints[key]
@@ -189,12 +197,11 @@ func (w *Workspace) namedTargets() []servedTarget {
 			}
 		}
 	}
-	next := &served{snapshot: snapshot}
+	var targets []servedTarget
 	for _, name := range slices.SortedFunc(maps.Keys(endpoints), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-		next.targets = append(next.targets, servedTarget{name[0], name[1], endpoints[name]})
+		targets = append(targets, servedTarget{name[0], name[1], endpoints[name]})
 	}
-	w.served.Store(next)
-	return next.targets
+	return targets
 }
 
 // keysFail notes why the keys file, or an entry of it, can't be used.

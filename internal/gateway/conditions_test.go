@@ -255,6 +255,25 @@ func TestSinkThatFails(t *testing.T) {
 	g.ends("sink_failing fleet")
 }
 
+// TestProvidersThatAreNotConfigured holds that a provider is logged once, with the
+// endpoints that name it, in the order of their keys.
+func TestProvidersThatAreNotConfigured(t *testing.T) {
+	t.Parallel()
+	files := sound()
+	const absent = "  - { provider: absent, model: %s }\n"
+	files["definitions/endpoints/chat.yaml"] = "prompt: reply\nfallback:\n" + fmt.Sprintf(absent, "b")
+	files["definitions/endpoints/second.yaml"] = "prompt: reply\nfallback:\n" + fmt.Sprintf(absent, "a") + fmt.Sprintf(absent, "b")
+	g := startGateway(t, files, options)
+	const line = `"provider":"absent","endpoints":["chat","second"]`
+	for _, key := range []string{"first", "then"} { // the line comes after that of the edit
+		g.write("definitions/remoteconfigs/"+key+".yaml", "type: string\ndefault: x\n")
+		eventually(t, "an unrelated edit is served", g.said(`"added":["remoteconfig `+key+`"]`))
+	}
+	if n := strings.Count(string(g.logs.Bytes()), line); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+}
+
 // TestStoreThatIsDown has a folder at the place of the store's file.
 func TestStoreThatIsDown(t *testing.T) {
 	t.Parallel()

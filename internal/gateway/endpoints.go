@@ -240,15 +240,8 @@ func (i *invocation) stream(ctx context.Context) outcome {
 func (i *invocation) served(target, attempts int) {
 	h := i.w.Header()
 	t := &i.request.Targets[target]
-	h[wire.HeaderServedBy] = []string{servedBy(t.Name, t.Model)}
+	h[wire.HeaderServedBy] = []string{t.String()}
 	h[wire.HeaderAttempts] = []string{strconv.Itoa(attempts)}
-}
-
-func servedBy(provider, model string) string {
-	if model == "" {
-		return provider
-	}
-	return provider + "/" + model
 }
 
 // endOf returns the finish reason and the usage that the caller gets.

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 
 	"go.uber.org/zap"
@@ -114,17 +113,15 @@ func placeFields(pos document.Position) []zap.Field {
 // name. One goroutine calls it at a time.
 func (w *Workspace) checkProviders(snapshot *definition.Snapshot) {
 	missing := make(map[string][]string) // endpoints by provider
-	for _, key := range slices.Sorted(maps.Keys(snapshot.Endpoints)) {
-		endpoint := snapshot.Endpoints[key]
-		for _, variant := range endpoint.Prompt.Variants() {
-			for _, target := range endpoint.Targets(variant) {
-				if _, configured := w.Providers[target.Provider]; !configured && !slices.Contains(missing[target.Provider], key) {
-					missing[target.Provider] = append(missing[target.Provider], key)
-				}
-			}
+	for _, t := range targetsOf(snapshot) {
+		if _, configured := w.Providers[t.Provider]; !configured {
+			missing[t.Provider] = append(missing[t.Provider], t.Endpoints...)
 		}
 	}
 	for provider, endpoints := range missing {
+		slices.Sort(endpoints)
+		endpoints = slices.Compact(endpoints)
+		missing[provider] = endpoints
 		// An unrelated edit must not repeat the warning.
 		if !slices.Equal(w.warned[provider], endpoints) {
 			w.Logger.Warn("a provider is not configured: its targets are skipped",
