@@ -115,8 +115,12 @@ func TestACallThatEndsInAWaitRecordsWhatWasSent(t *testing.T) {
 	if f, ok := errors.AsType[*invoke.Error](err); !ok || f.Class != invoke.ClientGone || time.Since(began) > 2*time.Second {
 		t.Errorf("error %v after %s", err, time.Since(began))
 	}
-	if sent := len(up.Requests()); sent == 0 || len(r.Attempts) != sent {
-		t.Errorf("%d attempts recorded, %d made", len(r.Attempts), sent)
+	least, most := len(r.Attempts), len(r.Attempts)
+	if most > 0 && r.Attempts[most-1].Code == string(invoke.ClientGone) {
+		least-- // it may not have reached the upstream
+	}
+	if sent := len(up.Requests()); sent == 0 || sent < least || sent > most {
+		t.Errorf("%d attempts recorded, %d made", most, sent)
 	}
 }
 
