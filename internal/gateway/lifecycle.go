@@ -31,7 +31,6 @@ func (w *Workspace) start() {
 	}
 	w.startKeys(ctx)
 	w.Memory.engine.Reconsider()
-	w.unavailable()
 	w.gateway.metrics.workspaces.add(w)
 }
 
