@@ -53,11 +53,12 @@ func named[T any](fields []Field[T]) []Field[T] {
 	return fields
 }
 
-// RecordFields are the members of a record in the order of their JSON. Decision,
-// Shared and SharesContent are not among them: by these a store keeps what
-// several records have in common.
+// RecordFields are the members of a record in the order of their JSON. Shared and
+// SharesContent are not among them: by these a store keeps what several records
+// have in common.
 var RecordFields = named([]Field[Record]{
 	{Name: "trace_id", Column: "id", Required: true, At: func(r *Record) any { return &r.ID }},
+	{Name: "decision_id", At: func(r *Record) any { return &r.Decision }},
 	{Name: "time", At: func(r *Record) any { return &r.Time }},
 	{Name: "workspace", Required: true, At: func(r *Record) any { return &r.Workspace }},
 	{Name: "kind", At: func(r *Record) any { return &r.Kind }},
@@ -68,8 +69,12 @@ var RecordFields = named([]Field[Record]{
 	{Name: "revision", At: func(r *Record) any { return &r.Revision }},
 	{Name: "prompt", At: func(r *Record) any { return &r.Prompt }},
 	{Name: "prompt_version", At: func(r *Record) any { return &r.PromptVersion }},
+	{Name: "endpoint_variant", At: func(r *Record) any { return &r.EndpointVariant }},
+	{Name: "endpoint_row", At: func(r *Record) any { return &r.EndpointRow }},
+	{Name: "reason", At: func(r *Record) any { return &r.Reason }},
 	{Name: "row", Column: "matched_row", At: func(r *Record) any { return &r.Row }},
 	{Name: "variant", At: func(r *Record) any { return &r.Variant }},
+	{Name: "arm", At: func(r *Record) any { return &r.Arm }},
 	{Name: "provider", At: func(r *Record) any { return &r.Provider }},
 	{Name: "model", At: func(r *Record) any { return &r.Model }},
 	{Name: "status", At: func(r *Record) any { return &r.Status }},
@@ -84,6 +89,9 @@ var RecordFields = named([]Field[Record]{
 	{Name: "cached", At: func(r *Record) any { return &r.Cached }},
 	{Name: "notes", At: func(r *Record) any { return &r.Notes }},
 	{Name: "attempts", At: func(r *Record) any { return &r.Attempts }},
+	{Name: "splits", At: func(r *Record) any { return &r.Splits }},
+	{Name: "read", Column: "read_versions", At: func(r *Record) any { return &r.Read }},
+	{Name: "inputs", At: func(r *Record) any { return &r.Inputs }},
 	{Name: "metadata", At: func(r *Record) any { return &r.Metadata }},
 	{Name: "context", Content: true, At: func(r *Record) any { return &r.Context }},
 	{Name: "variables", Content: true, At: func(r *Record) any { return &r.Variables }},
@@ -98,7 +106,8 @@ func hasUsage(r *Record) *bool { return &r.HasUsage }
 // not among them: it is stored beside the metrics.
 var MetricsFields = named([]Field[Metrics]{
 	{Name: "id", At: func(m *Metrics) any { return (*ID)(&m.UUID) }},
-	{Name: "trace_id", Required: true, At: func(m *Metrics) any { return &m.TraceID }},
+	{Name: "trace_id", At: func(m *Metrics) any { return &m.TraceID }},
+	{Name: "decision_id", At: func(m *Metrics) any { return &m.Decision }},
 	{Name: "time", At: func(m *Metrics) any { return &m.Time }},
 	{Name: "workspace", Required: true, At: func(m *Metrics) any { return &m.Workspace }},
 	{Name: "api_key", At: func(m *Metrics) any { return &m.APIKey }},
@@ -111,6 +120,7 @@ var MetricsFields = named([]Field[Metrics]{
 	{Name: "prompt_tokens", Group: "usage", At: func(m *Metrics) any { return &m.PromptTokens }},
 	{Name: "completion_tokens", Group: "usage", At: func(m *Metrics) any { return &m.CompletionTokens }},
 	{Name: "total_tokens", Group: "usage", At: func(m *Metrics) any { return &m.TotalTokens }},
+	{Name: "values", Column: "named_values", At: func(m *Metrics) any { return &m.Values }},
 	{Name: "metadata", At: func(m *Metrics) any { return &m.Metadata }},
 })
 

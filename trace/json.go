@@ -15,14 +15,17 @@ import (
 // Cadenza in this form by the admin API, exports and sinks alike. It has these
 // members in this order, without those that are absent:
 //
-//	trace_id, time (RFC 3339, UTC, with milliseconds), workspace, kind, key,
-//	state, api_key, version, revision, prompt, prompt_version, row, variant,
-//	provider, model, status, code, finish_reason, latency_ms, first_token_ms,
+//	trace_id, decision_id, time (RFC 3339, UTC, with milliseconds), workspace,
+//	kind, key, state, api_key, version, revision, prompt, prompt_version,
+//	endpoint_variant, endpoint_row, reason, row, variant, arm, provider, model,
+//	status, code, finish_reason, latency_ms, first_token_ms,
 //	usage {prompt_tokens, completion_tokens, total_tokens},
 //	cost_usd, cached, notes [text],
 //	attempts [{provider, model, status, code, error, latency_ms, started_ms,
 //	  wait_ms, first_token_ms, prompt_tokens, completion_tokens, estimated, hedge}],
-//	metadata, context, variables, messages, response (text), tool_calls
+//	splits [{experiment, bucket, arm, share, unit}], read {definition: version},
+//	inputs {field: value}, metadata, context, variables, messages,
+//	response (text), tool_calls
 //
 // Durations are numbers of milliseconds with microseconds as their fraction. A
 // member that must be JSON and is not, such as one that another program wrote to
@@ -46,9 +49,10 @@ func AppendAttempts(dst []byte, attempts []Attempt) []byte {
 // AppendJSON appends the metrics as one JSON object on one line, as
 // [Record.AppendJSON] does a record. Its members, in order, are:
 //
-//	id, trace_id, time, workspace, api_key, score, latency_ms,
+//	id, trace_id, decision_id, time, workspace, api_key, score, latency_ms,
 //	roundtrip_time_ms, llm_response, chain_id, conversation_id,
-//	usage {prompt_tokens, completion_tokens, total_tokens}, metadata
+//	usage {prompt_tokens, completion_tokens, total_tokens}, values,
+//	metadata
 //
 // The id is that of the metrics themselves, and the same in every copy of them. A
 // member that was reported as empty or zero is not absent.

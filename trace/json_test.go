@@ -17,10 +17,13 @@ import (
 
 func completeRecord() *Record {
 	id, _ := ParseID("0192f3a1-b2c3-8404-8000-0001deadbeef")
+	decision, _ := ParseID("0192f3a1-b2c3-8a04-8000-0001deadbeef")
 	return &Record{
-		ID: id, Time: time.UnixMilli(1790000000120).In(time.FixedZone("", 7200)), Workspace: "default", APIKey: "app",
+		ID: id, Decision: decision, Time: time.UnixMilli(1790000000120).In(time.FixedZone("", 7200)), Workspace: "default", APIKey: "app",
 		Kind: KindEndpoint, Key: "support_chat", Version: "0123456789ab", Revision: "ba9876543210", Row: "staff", Variant: "nl",
 		Prompt: "support_reply", PromptVersion: "00aa11bb22cc", FinishReason: "length",
+		Reason: "split", Arm: "b", EndpointVariant: "fast", EndpointRow: "free",
+		Splits: []byte(`[{"bucket":1}]`), Read: []byte(`{"remoteconfigs/a":"0123456789ab"}`), Inputs: []byte(`{"plan":"pro"}`),
 		Provider: "openai", Model: "gpt", State: StateInterrupted, Status: 502, Code: "upstream_error",
 		Attempts: []Attempt{
 			{Provider: "groq"},
@@ -47,14 +50,15 @@ func TestRecordJSON(t *testing.T) {
 		record *Record
 		want   string
 	}{
-		"complete": {completeRecord(), `{` + id + `,"time":"2026-09-21T14:13:20.120Z","workspace":"default","kind":"endpoint",` +
+		"complete": {completeRecord(), `{` + id + `,"decision_id":"0192f3a1-b2c3-8a04-8000-0001deadbeef","time":"2026-09-21T14:13:20.120Z","workspace":"default","kind":"endpoint",` +
 			`"key":"support_chat","state":"interrupted","api_key":"app","version":"0123456789ab","revision":"ba9876543210",` +
-			`"prompt":"support_reply","prompt_version":"00aa11bb22cc","row":"staff",` +
-			`"variant":"nl","provider":"openai","model":"gpt","status":502,"code":"upstream_error","finish_reason":"length","latency_ms":1234.567,"first_token_ms":0.5,` +
+			`"prompt":"support_reply","prompt_version":"00aa11bb22cc","endpoint_variant":"fast","endpoint_row":"free","reason":"split","row":"staff",` +
+			`"variant":"nl","arm":"b","provider":"openai","model":"gpt","status":502,"code":"upstream_error","finish_reason":"length","latency_ms":1234.567,"first_token_ms":0.5,` +
 			`"usage":{"prompt_tokens":10,"completion_tokens":0,"total_tokens":10},"cost_usd":1e-07,"cached":true,` +
 			`"notes":["a \"note\"\n","\u0000\u007f` + "\uFFFD" + `"],` +
 			`"attempts":[{"provider":"groq","latency_ms":0},{"provider":"openai","model":"gpt","status":500,"code":"server","error":"died\n","latency_ms":3,` +
 			`"started_ms":0.001,"wait_ms":1.5,"first_token_ms":0.02,"prompt_tokens":1,"completion_tokens":2,"estimated":true,"hedge":true}],` +
+			`"splits":[{"bucket":1}],"read":{"remoteconfigs/a":"0123456789ab"},"inputs":{"plan":"pro"},` +
 			`"metadata":{"a":"\n"},"context":{"b":"é"},"variables":{},"messages":[{"role":"user"}],"response":"hello\u0000` + "\uFFFD" + `\u2028",` +
 			`"tool_calls":[1]}`},
 		"bare": {
@@ -87,13 +91,13 @@ func TestMetricsJSON(t *testing.T) {
 	}{
 		"complete": {
 			Metrics{
-				UUID: id, TraceID: id, Workspace: "w", APIKey: "app", Time: at, Score: new(0.0), Latency: new(12.25), RoundtripTime: new(1e300),
+				UUID: id, TraceID: id, Decision: id, Values: []byte(`{"saved":1.5}`), Workspace: "w", APIKey: "app", Time: at, Score: new(0.0), Latency: new(12.25), RoundtripTime: new(1e300),
 				LLMResponse: new(""), ChainID: new("c\t"), ConversationID: new("d"),
 				PromptTokens: new(int64(1)), CompletionTokens: new(int64(0)), TotalTokens: new(int64(1)), Metadata: []byte(`{"n":1}`),
 			},
-			`{"id":"` + id.String() + `","trace_id":"` + id.String() + `","time":"2026-09-21T14:13:20.000Z","workspace":"w","api_key":"app","score":0,"latency_ms":12.25,` +
+			`{"id":"` + id.String() + `","trace_id":"` + id.String() + `","decision_id":"` + id.String() + `","time":"2026-09-21T14:13:20.000Z","workspace":"w","api_key":"app","score":0,"latency_ms":12.25,` +
 				`"roundtrip_time_ms":1e+300,"llm_response":"","chain_id":"c\t","conversation_id":"d",` +
-				`"usage":{"prompt_tokens":1,"completion_tokens":0,"total_tokens":1},"metadata":{"n":1}}`,
+				`"usage":{"prompt_tokens":1,"completion_tokens":0,"total_tokens":1},"values":{"saved":1.5},"metadata":{"n":1}}`,
 		},
 		"bare":     {Metrics{TraceID: id, Workspace: "w"}, `{"trace_id":"` + id.String() + `","workspace":"w"}`},
 		"infinite": {Metrics{TraceID: id, Workspace: "w", Score: new(math.Inf(1))}, `{"trace_id":"` + id.String() + `","workspace":"w"}`},
@@ -164,7 +168,7 @@ func TestUnreadableRecords(t *testing.T) {
 // TestEveryMemberIsAField of a record and of metrics, but for those that are not
 // shown, and is of a type that JSON out knows.
 func TestEveryMemberIsAField(t *testing.T) {
-	everyMember(t, RecordFields, "HasUsage", "Decision", "Shared", "SharesContent")
+	everyMember(t, RecordFields, "HasUsage", "Shared", "SharesContent")
 	everyMember(t, MetricsFields, "Reply")
 	everyMember(t, attemptFields)
 }

@@ -2,10 +2,11 @@ package trace
 
 import "time"
 
-// Metrics is what a caller reports on a trace. One trace may get many. Members
-// that are nil were not reported.
+// Metrics is what a caller reports on a trace, or on all traces of a decision. One
+// trace may get many. Members that are nil were not reported.
 type Metrics struct {
-	TraceID   ID
+	TraceID   ID // zero: the report is on all traces of Decision
+	Decision  ID // zero: the report is on the trace TraceID
 	Workspace string
 	APIKey    string // the name of the reporter's key
 	Time      time.Time
@@ -23,6 +24,7 @@ type Metrics struct {
 	PromptTokens     *int64
 	CompletionTokens *int64
 	TotalTokens      *int64
+	Values           []byte // a JSON object of numbers, by name
 	Metadata         []byte // a JSON object
 
 	// Reply answers a report that has an idempotency key. Both are stored in one

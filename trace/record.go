@@ -59,8 +59,18 @@ type Record struct {
 	Key       string // of the prompt, endpoint or configuration
 	Version   string // of the definition that answered
 	Revision  string // of the snapshot that has it
+	Reason    string // one of rules.Reason: why Row answered
 	Row       string // the matched row; empty: the default answered
 	Variant   string // of a prompt
+
+	// Arm is what the table chose: the key of a prompt's variant, for an endpoint
+	// that of its prompt; for a configuration the name of the part of a split, or
+	// its number from 1 on. Empty: a configuration's row without a split.
+	Arm string
+
+	// Of an endpoint with a table of its own: the variant that decided how to
+	// call, and the row of the table; an empty row: the default.
+	EndpointVariant, EndpointRow string
 
 	// Of an endpoint: the key and the version of the prompt that was sent.
 	Prompt, PromptVersion string
@@ -86,6 +96,15 @@ type Record struct {
 	Cost             float64 // in US dollars; 0: unknown
 	Cached           bool    // a cache answered
 
+	// What the decision rests on, as JSON. Splits are the splits and ramps that
+	// were consulted, also those that passed the unit on; Read are the versions of
+	// the configurations that were read, by "remoteconfigs/KEY"; Inputs are the
+	// values of the fields that the tables read, as far as the data model has them
+	// recorded.
+	Splits []byte // array
+	Read   []byte // object
+	Inputs []byte // object
+
 	Notes    []string // what was odd about the request
 	Metadata []byte   // JSON
 
@@ -97,7 +116,8 @@ type Record struct {
 	ToolCalls []byte // JSON: those of an endpoint's answer
 
 	// Decision is the id, of [KindDecision], of the request that this record
-	// answers. Zero: the request has none.
+	// answers, which all records of the request have. Zero: records of earlier
+	// versions may have none.
 	Decision ID
 
 	// Shared has the members that the record shares with others of its Decision,
@@ -139,7 +159,7 @@ var records = sync.Pool{New: func() any { return new(Record) }}
 func AcquireRecord() *Record { return records.Get().(*Record) }
 
 // roomForBuffers is how many buffers fit on the stack. A record may have more.
-const roomForBuffers = 8
+const roomForBuffers = 12
 
 // ReleaseRecord gives back a record that was not handed to a recorder.
 func ReleaseRecord(r *Record) {

@@ -72,6 +72,9 @@ func value[T any](f *trace.Field[T], at any) any {
 		}
 		return cleanJSON(*at)
 	case *trace.ID:
+		if at.IsZero() && !f.Required {
+			return nil
+		}
 		return [16]byte(*at)
 	case *time.Time:
 		return clampTime(*at)

@@ -14,11 +14,8 @@ import (
 // The columns of traces and metrics, and their values, come from the fields of
 // package trace, which names each member once.
 
-// decisionFields are the members by which a record refers to what it shares.
-var decisionFields = []trace.Field[trace.Record]{
-	{Column: "decision_id", At: func(r *trace.Record) any { return &r.Decision }},
-	{Column: "shared", At: shownOf},
-}
+// sharedField says what a record shows of what it shares.
+var sharedField = trace.Field[trace.Record]{Column: "shared", At: shownOf}
 
 // Binding is a quarter of an insert's cost, so a record is inserted by the
 // shortest of three lists that has all of its members: those of a configuration's
@@ -28,11 +25,12 @@ var (
 	answerMembers = []string{
 		"trace_id", "time", "workspace", "kind", "key", "state", "api_key", "version", "revision", "row", "variant",
 		"status", "latency_ms", "notes", "metadata", "context", "variables", "messages", "response",
+		"decision_id", "reason", "arm", "splits", "read", "inputs",
 	}
 	evaluationMembers = []string{"provider", "model"}
 
 	answerFields     = recordFields(answerMembers)
-	evaluationFields = slices.Concat(answerFields, recordFields(evaluationMembers), decisionFields)
+	evaluationFields = append(slices.Concat(answerFields, recordFields(evaluationMembers)), sharedField)
 	traceFields      = slices.Concat(evaluationFields, slices.DeleteFunc(slices.Clone(trace.RecordFields), func(f trace.Field[trace.Record]) bool {
 		return slices.Contains(answerMembers, f.Name) || slices.Contains(evaluationMembers, f.Name)
 	}))
@@ -42,7 +40,7 @@ var (
 // A list of traces shows what is not content. Content can be megabytes, and is read
 // only for one trace, exports and sinks.
 var (
-	shortFields = slices.Concat(slices.DeleteFunc(slices.Clone(trace.RecordFields), isContent), decisionFields[:1])
+	shortFields = slices.DeleteFunc(slices.Clone(trace.RecordFields), isContent)
 	wholeFields = slices.Concat(shortFields, slices.DeleteFunc(slices.Clone(trace.RecordFields), isShort))
 
 	shortList   = shownColumns(shortFields)

@@ -237,6 +237,10 @@ func (i *recordInserter) add(ctx context.Context, r *trace.Record) (err error) {
 	return into.add(ctx, args)
 }
 
+// noTrace is the trace_id of a report on all traces of a decision: the column may
+// not be NULL.
+var noTrace = make([]byte, len(trace.ID{}))
+
 // allMetrics inserts metrics, but for those that had been stored with an
 // earlier reply.
 func (s *statements) allMetrics(ctx context.Context, all []*trace.Metrics) error {
@@ -258,6 +262,9 @@ func (s *statements) allMetrics(ctx context.Context, all []*trace.Metrics) error
 			return err
 		}
 		args[row] = s.uuids[size*n:][:size] // its id, which comes first
+		if args[row+1] == nil {
+			args[row+1] = noTrace // a report on a decision
+		}
 		if err := s.metrics.add(ctx, args); err != nil {
 			return err
 		}

@@ -88,6 +88,8 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 	authority := mustAuthority(t)
 	full := fullRecord(authority.New(trace.KindEndpoint, at), at)
 	full.FinishReason, full.Prompt, full.PromptVersion = "length", "reply", "v"
+	full.Decision, full.Reason, full.Arm, full.EndpointVariant, full.EndpointRow = authority.New(trace.KindDecision, at), "split", "b", "fast", "free"
+	full.Splits, full.Read, full.Inputs = []byte(`[{"bucket":1}]`), []byte(`{"remoteconfigs/a":"0123456789ab"}`), []byte(`{"plan":"pro"}`)
 	haveEveryField(t, trace.RecordFields, full)
 	bare := &trace.Record{ID: authority.New(trace.KindPrompt, at), Time: at, Workspace: "w", Kind: trace.KindPrompt, Key: "k"}
 	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{full, bare}}); err != nil {
@@ -111,12 +113,13 @@ func TestMetricsComeBackAsTheyWere(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	at := time.UnixMilli(1790000000123)
 	id := mustAuthority(t).New(trace.KindPrompt, at)
+	decision := mustAuthority(t).New(trace.KindDecision, at)
 	want := []trace.Metrics{
 		{
-			TraceID: id, Workspace: "default", APIKey: "app", Time: at, Score: new(0.0), Latency: new(12.5),
+			TraceID: id, Decision: decision, Workspace: "default", APIKey: "app", Time: at, Score: new(0.0), Latency: new(12.5),
 			RoundtripTime: new(13.5), LLMResponse: new(""), ChainID: new("c"), ConversationID: new("d"),
 			PromptTokens: new(int64(1)), CompletionTokens: new(int64(0)), TotalTokens: new(int64(1)),
-			Metadata: []byte(`{"n":1}`),
+			Values: []byte(`{"seconds_saved":1.5}`), Metadata: []byte(`{"n":1}`),
 		},
 		{TraceID: id, Workspace: "default", Time: at.Add(time.Second), Score: new(100.0)},
 	}

@@ -1,0 +1,14 @@
+-- Why an answer was chosen, and what the decision rests on. decision_id is of all
+-- traces from here on; before, only of those that share a row of decisions.
+ALTER TABLE traces ADD COLUMN endpoint_variant TEXT; -- of the endpoint's own table
+ALTER TABLE traces ADD COLUMN endpoint_row     TEXT;
+ALTER TABLE traces ADD COLUMN reason           TEXT; -- match, split, default, no_context
+ALTER TABLE traces ADD COLUMN arm              TEXT;
+ALTER TABLE traces ADD COLUMN splits           TEXT; -- JSON array: those that were consulted
+ALTER TABLE traces ADD COLUMN read_versions    TEXT; -- JSON object: of configurations that were read
+ALTER TABLE traces ADD COLUMN inputs           TEXT; -- JSON object: of the fields that were read
+
+-- A report on all traces of a decision has a trace_id of zeros.
+ALTER TABLE metrics ADD COLUMN decision_id  BLOB;
+ALTER TABLE metrics ADD COLUMN named_values TEXT;    -- JSON object of numbers
+CREATE INDEX metrics_decision ON metrics (decision_id) WHERE decision_id IS NOT NULL;
