@@ -68,34 +68,52 @@ func NewAuthority(traceKey []byte, workspace string) (*Authority, error) {
 // ids do not say how many were made between them. Ids that two nodes make in one
 // millisecond are equal once in 2^39 pairs of one kind.
 func (a *Authority) New(kind Kind, now time.Time) ID {
-	millis := clampMillis(now.UnixMilli())
+	millis, counter := a.reserve(now, 1)
+	return a.sign(newID(millis, kind&0b111, counter))
+}
+
+// reserve takes n successive counters, of which it returns the first.
+func (a *Authority) reserve(now time.Time, n uint64) (millis int64, first uint64) {
+	millis = clampMillis(now.UnixMilli())
 	a.mu.Lock()
-	if a.counter == counterMask {
+	defer a.mu.Unlock()
+	if a.counter > counterMask-n {
 		millis = max(millis, clampMillis(a.millis+1)) // or the wrapped counter would descend
 	}
 	if millis > a.millis {
-		a.millis, a.counter = millis, rand.Uint64()
+		a.millis, first = millis, min(rand.Uint64()&counterMask, counterMask+1-n)
 	} else {
-		a.counter++
+		first = a.counter + 1
 	}
-	a.counter &= counterMask
-	millis, counter := a.millis, a.counter
-	a.mu.Unlock()
+	a.counter = first + n - 1
+	return a.millis, first
+}
 
-	id := newID(millis, kind&0b111, counter)
+// sign completes an id with its check.
+func (a *Authority) sign(id ID) ID {
 	binary.BigEndian.PutUint32(id[12:], a.check(id))
 	return id
 }
 
 // Verify reports whether the workspace made id, and of which kind its trace is.
-// It takes the same time for every forgery.
+// It takes the same time for every forgery. The id of a decision is none of a
+// trace: see [Authority.VerifyDecision].
 func (a *Authority) Verify(id ID) (Kind, bool) {
-	genuine := subtle.ConstantTimeEq(int32(a.check(id)), int32(binary.BigEndian.Uint32(id[12:]))) == 1
 	kind := id.Kind()
-	if !genuine || !id.isForm() || !kind.valid() {
+	if !a.genuine(id) || !kind.valid() {
 		return 0, false
 	}
 	return kind, true
+}
+
+// VerifyDecision reports whether the workspace made id for a decision. It takes
+// the same time for every forgery.
+func (a *Authority) VerifyDecision(id ID) bool {
+	return a.genuine(id) && id.Kind() == KindDecision
+}
+
+func (a *Authority) genuine(id ID) bool {
+	return subtle.ConstantTimeEq(int32(a.check(id)), int32(binary.BigEndian.Uint32(id[12:]))) == 1 && id.isForm()
 }
 
 func (a *Authority) check(id ID) uint32 {

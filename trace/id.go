@@ -46,12 +46,18 @@ func FirstID(t time.Time) ID {
 	return id
 }
 
+func (id ID) millis() int64 { return int64(binary.BigEndian.Uint64(id[:8]) >> 16) }
+
+func (id ID) counter() uint64 {
+	return binary.BigEndian.Uint64(id[:8])&0x1ff<<30 | binary.BigEndian.Uint64(id[8:])>>32&(1<<30-1)
+}
+
 func clampMillis(ms int64) int64 { return min(max(ms, 0), maxMillis) }
 
 // Time returns when the id was made, to the millisecond. It means nothing for an
 // id that was not verified.
 func (id ID) Time() time.Time {
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16))
+	return time.UnixMilli(id.millis())
 }
 
 // Kind returns what the trace is of. It means nothing for an id that was not

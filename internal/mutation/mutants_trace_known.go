@@ -12,21 +12,21 @@ func init() {
 			Run: "IDsVerify",
 		},
 		mutant{
-			ID: "ids-descend-with-the-clock", In: "Authority.New",
+			ID: "ids-descend-with-the-clock", In: "Authority.reserve",
 			What: "ids descend when the clock goes back",
 			Old:  "millis > a.millis", New: "millis != a.millis",
 			Run: "IDsAscend",
 		},
 		mutant{
-			ID: "ids-count", In: "Authority.New",
+			ID: "ids-count", In: "Authority.reserve",
 			What: "two ids show how many were made in between",
-			Old:  "a.millis, a.counter = millis, rand.Uint64()", New: "a.millis, a.counter = millis+0*int64(rand.Uint64()), a.counter+1",
+			Old:  "a.millis, first = millis, min(rand.Uint64()&counterMask, counterMask+1-n)", New: "a.millis, first = millis+0*int64(rand.Uint64()), a.counter+1",
 			Run: "IDsDoNotCount",
 		},
 		mutant{
-			ID: "ids-descend-when-wrapped", In: "Authority.New",
+			ID: "ids-descend-when-wrapped", In: "Authority.reserve",
 			What: "ids descend when the counter wraps",
-			Old:  "a.counter == counterMask", New: "false",
+			Old:  "a.counter > counterMask-n", New: "false",
 			Run: "IDsAscend",
 		},
 		mutant{
@@ -36,7 +36,7 @@ func init() {
 			Run: "UnknownKindDoesNotVerify",
 		},
 		mutant{
-			ID: "half-the-check", In: "Authority.Verify",
+			ID: "half-the-check", In: "Authority.genuine",
 			What: "half of the check is enough",
 			Old:  "int32(a.check(id)), int32(binary.BigEndian.Uint32(id[12:]))", New: "int32(a.check(id)&0xffff), int32(binary.BigEndian.Uint32(id[12:])&0xffff)",
 			Run: "IDsVerify",
