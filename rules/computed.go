@@ -122,7 +122,10 @@ func (m *Model) decodeExpression(env *cel.Env, name, n *document.Node, errs *doc
 	what := "the computed field " + strconv.Quote(name.Text)
 	expr := n
 	if n.Shape == document.Mapping {
-		n.CheckMembers(errs, what, "expr", "type", "values", "ignore_case", "format", "match", "min", "max")
+		n.CheckMembers(errs, what, "expr", "type", "values", "ignore_case", "format", "match", "min", "max", "trace")
+		if mode := n.Get("trace"); mode != nil {
+			errs.Add(mode, "trace does not apply to %s, of which nothing is recorded: give it to the fields that the expression reads", what)
+		}
 		expr = n.Get("expr")
 	}
 	text, ok := expr.ReadString(errs, "the expression of "+what)
@@ -155,7 +158,7 @@ func (m *Model) decodeExpression(env *cel.Env, name, n *document.Node, errs *doc
 	if n.Shape == document.Mapping {
 		options := &document.Node{Shape: document.Mapping, Pos: n.Pos}
 		for _, member := range n.Members {
-			if !slices.Contains([]string{"expr", "type"}, member.Key.Text) {
+			if !slices.Contains([]string{"expr", "type", "trace"}, member.Key.Text) {
 				options.Members = append(options.Members, member)
 			}
 		}

@@ -27,6 +27,7 @@
 //	  beta:        { type: boolean }
 //	  tags:        { type: list }
 //	  country:     { type: string, path: user.address.country }
+//	  customer_id: { type: string, trace: hash }   # value | hash | none
 //	computed:
 //	  big_team: seats >= 100 && environment == "production"
 //	segments:
@@ -38,6 +39,11 @@
 // identifiers belong in string fields. Dates have a resolution of a
 // microsecond. A field with a path is a member of an object in the context;
 // others are members of the context itself.
+//
+// A trace records the fields that a decision read: with trace: value the value,
+// with hash a keyed hash of it, with none nothing. The default is value for
+// booleans and for strings with values, and hash for all others. A computed field
+// has no trace: it is worked out again from the fields that it reads.
 //
 // A segment is a list of rows of which one must match; the cells of a row must
 // all match. A computed field is an expression in CEL over the fields and the

@@ -49,6 +49,7 @@ type field struct {
 	foldCase bool // text is compared without regard to case
 	coerce   bool
 	required bool
+	trace    traceMode // of a declared field
 	unknown  bool // its type is not known
 	// broken reports whether the declaration has a mistake, from which those of
 	// cells on the field may follow: they are not decoded.
@@ -100,11 +101,11 @@ func (f *field) allowsNumber(n float64) bool {
 
 // fieldMembers are the members a field of each type may have.
 var fieldMembers = map[fieldType][]string{
-	booleanField: {"type", "path", "required", "coerce"},
-	dateField:    {"type", "path", "required", "coerce"},
-	listField:    {"type", "path", "required", "coerce", "values", "ignore_case"},
-	numberField:  {"type", "path", "required", "coerce", "values", "min", "max"},
-	stringField:  {"type", "path", "required", "coerce", "values", "ignore_case", "format", "match"},
+	booleanField: {"type", "path", "required", "coerce", "trace"},
+	dateField:    {"type", "path", "required", "coerce", "trace"},
+	listField:    {"type", "path", "required", "coerce", "trace", "values", "ignore_case"},
+	numberField:  {"type", "path", "required", "coerce", "trace", "values", "min", "max"},
+	stringField:  {"type", "path", "required", "coerce", "trace", "values", "ignore_case", "format", "match"},
 }
 
 // decodeField reads one field.
@@ -130,6 +131,10 @@ func decodeField(name, n *document.Node, coerce bool, errs *document.Errors) (f 
 	f.typ = fieldType(slices.Index(fieldTypes, word) + 1)
 	if n.Shape == document.Mapping {
 		f.decodeOptions(n, what, errs)
+		f.decodeTrace(n.Get("trace"), errs)
+	}
+	if f.trace == 0 {
+		f.trace = f.defaultTrace()
 	}
 	return f
 }

@@ -265,6 +265,9 @@ func TestRevisionAndVersions(t *testing.T) {
 			m["remoteconfigs/c.yaml"] = strings.Replace(files["remoteconfigs/c.yaml"], "[ pro", "[ any", 1)
 		},
 		"model": func(m map[string]string) { m["context.yaml"] += "timezone: Europe/Brussels\n" },
+		"what is recorded of a field": func(m map[string]string) {
+			m["context.yaml"] = strings.Replace(files["context.yaml"], "locale: { type: string", "locale: { type: string, trace: value", 1)
+		},
 		"message": func(m map[string]string) {
 			m["prompts/p.yaml"] = strings.Replace(files["prompts/p.yaml"], "hi", "hello", 1)
 		},

@@ -95,7 +95,7 @@ func TestSchemasAcceptWorkspaces(t *testing.T) {
 
 // TestSchemasAndLoading holds schemas and loading to the same judgement.
 func TestSchemasAndLoading(t *testing.T) {
-	const model = "timezone: UTC\ncoerce: true\non_unknown_field: warn\non_type_mismatch: missing\nfields:\n  plan: { type: string, path: user.plan, values: [free, pro], ignore_case: true, required: false, coerce: true }\n  seats: { type: number, min: 0, max: 100, values: [1, 2] }\n  tags: list\n  v: { type: string, format: semver }\n  l: { type: string, match: language-range }\n  id: string\ncomputed: { many: seats > 1 }\nsegments: { s: [ { plan: pro, tags: { all: [a, b], size: 1.. } } ] }\n"
+	const model = "timezone: UTC\ncoerce: true\non_unknown_field: warn\non_type_mismatch: missing\nfields:\n  plan: { type: string, path: user.plan, values: [free, pro], ignore_case: true, required: false, coerce: true, trace: value }\n  seats: { type: number, min: 0, max: 100, values: [1, 2] }\n  tags: list\n  v: { type: string, format: semver }\n  l: { type: string, match: language-range }\n  id: string\ncomputed: { many: seats > 1 }\nsegments: { s: [ { plan: pro, tags: { all: [a, b], size: 1.. } } ] }\n"
 	const rc, rule, variant = "type: number\ndefault: 0\n", "type: number\ndefault: 0\nrules:\n", "messages: [ { role: user, content: hi } ]\n"
 	var errs document.Errors
 	schemas := compiledSchemas(t, document.Parse("context.yaml", []byte(model), &errs))
@@ -110,6 +110,7 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"context", "fields: { segment: string }\n", false},
 		{"context", "fields: { a: { type: string, value: [x] } }\n", false},
 		{"context", "fields: { a: string }\nsegments: { s: { a: x } }\n", false},
+		{"context", "fields: { a: { type: string, trace: text } }\n", false},
 		{"context", "on_unknown_field: fail\n", false},
 
 		{"remoteconfig", rc, true},
