@@ -61,6 +61,7 @@ func init() {
 // `{cadenza.workspace}` | The workspace of the request's API key
 // `{cadenza.route}` | `prompts`, `endpoints`, `remoteconfigs` or `metrics`
 // `{cadenza.trace_id}` | The trace id of an answer that has one
+// `{cadenza.decision_id}` | The id that all traces of the request share
 // `{http.auth.user.id}` | The name of the API key
 type App struct {
 	// The workspaces by name. Each has its own definitions, API keys,

@@ -59,7 +59,7 @@ func TestDocumentedCORS(t *testing.T) {
 			t.Errorf("%s: %d %s %v", test.body, a.status, a.body, a.header)
 		}
 		for _, name := range []string{
-			wire.HeaderTraceID, wire.HeaderRevision, wire.HeaderUnknownKeys, wire.HeaderAttempts,
+			wire.HeaderTraceID, wire.HeaderDecisionID, wire.HeaderRevision, wire.HeaderUnknownKeys, wire.HeaderAttempts,
 			wire.HeaderServedBy, wire.HeaderCacheStatus, wire.HeaderIdempotentReplayed, "Retry-After",
 		} {
 			if !list(a, "Access-Control-Expose-Headers")[name] {

@@ -29,14 +29,15 @@ func init() {
 //
 // ### Placeholders
 //
-// `{cadenza.workspace}`, `{cadenza.route}`, `{cadenza.trace_id}` and
-// `{http.auth.user.id}`, as the app `cadenza` describes them.
+// `{cadenza.workspace}`, `{cadenza.route}`, `{cadenza.trace_id}`,
+// `{cadenza.decision_id}` and `{http.auth.user.id}`, as the app `cadenza` describes them.
 //
 // ### Response headers
 //
 // Header | Description
 // -------|---------------
 // `Cadenza-Trace-Id` | The trace id of an answer that has exactly one
+// `Cadenza-Decision-Id` | The id that all traces of one request share
 // `Cadenza-Revision` | The revision of the definitions that answered
 // `Cadenza-Unknown-Keys` | The requested keys that do not exist
 // `Cadenza-Served-By` | The provider and the model that answered

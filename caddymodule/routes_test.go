@@ -68,6 +68,7 @@ func TestMatcherPlaceholdersAndMetrics(t *testing.T) {
 			format json
 		}
 		log_append trace {cadenza.trace_id}
+		log_append decision {cadenza.decision_id}
 		log_append route {cadenza.route}
 		log_append workspace {cadenza.workspace}
 		cadenza /v1/*
@@ -85,6 +86,7 @@ func TestMatcherPlaceholdersAndMetrics(t *testing.T) {
 	eventually(t, "the access log has the placeholders", func() bool {
 		text, err := os.ReadFile(access)
 		return err == nil && strings.Contains(string(text), `"trace":"`+id+`"`) &&
+			strings.Contains(string(text), `"decision":"`+a.header.Get("Cadenza-Decision-Id")+`"`) &&
 			strings.Contains(string(text), `"route":"prompts"`) &&
 			strings.Contains(string(text), `"workspace":"default"`) &&
 			strings.Contains(string(text), `"user_id":"test"`) &&

@@ -20,13 +20,14 @@ type ReplyKey struct {
 // request gets it again.
 type Reply struct {
 	ReplyKey
-	APIKey  string            // the name of the key that the request came with
-	Digest  [sha256.Size]byte // of the request
-	Time    time.Time         // of the answer
-	TraceID ID                // that the answer names; zero: none
-	Status  int               // HTTP status
-	Code    string            // error code; empty on success
-	Body    []byte            // JSON
+	APIKey   string            // the name of the key that the request came with
+	Digest   [sha256.Size]byte // of the request
+	Time     time.Time         // of the answer
+	TraceID  ID                // that the answer names; zero: none
+	Decision ID                // that the answer names; zero: none
+	Status   int               // HTTP status
+	Code     string            // error code; empty on success
+	Body     []byte            // JSON
 
 	// Earlier is set by a commit that found another reply under the key, no older
 	// than ReplyLifetime. The commit then stored neither this reply nor the metrics

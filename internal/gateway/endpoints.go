@@ -69,6 +69,7 @@ func (c *call) endpoint() outcome {
 	if err != nil {
 		return refused(err)
 	}
+	c.beginDecision(1)
 	record := c.newRecord(trace.KindEndpoint, &endpoint.Definition, endpoint.Prompt.Table(), decision)
 	record.Variant = variant.Key
 	record.Prompt, record.PromptVersion = endpoint.Prompt.Key, endpoint.Prompt.Version

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // Leases returns how many requests use the store.
@@ -75,3 +76,6 @@ func Routes() []string {
 
 // ConditionCodes are the codes of conditions.
 var ConditionCodes = conditionCodes
+
+// VerifyDecision reports whether the workspace made id for a decision.
+func (w *Workspace) VerifyDecision(id trace.ID) bool { return w.verifyDecision(id) }

@@ -113,6 +113,10 @@ func (c *call) replay(kept *trace.Reply) outcome {
 		c.info.traceID[0] = kept.TraceID.String()
 		h[wire.HeaderTraceID] = c.info.traceID[:]
 	}
+	if !kept.Decision.IsZero() {
+		c.info.decisionID[0] = kept.Decision.String()
+		h[wire.HeaderDecisionID] = c.info.decisionID[:]
+	}
 	h[wire.HeaderIdempotentReplayed] = idempotentReplayed
 	c.deliver(kept.Status, kept.Body)
 	if code, failed := wire.LookupCode(kept.Code); failed {
@@ -157,6 +161,7 @@ func (c *call) keepReply(status int, code string, body []byte) {
 		return
 	}
 	c.reply.TraceID, _ = trace.ParseID(c.info.traceID[0])
+	c.reply.Decision = c.decisionID
 	c.reply.Time, c.reply.Status, c.reply.Code, c.reply.Body = time.Now(), status, code, body
 	// The reply is kept even if the caller leaves now: it may ask again.
 	err := c.workspace.Store.Recorder.Keep(context.WithoutCancel(c.r.Context()), c.reply)

@@ -54,7 +54,7 @@ func checkReplayed(t *testing.T, again, first answer) {
 	if again.header.Get("Idempotent-Replayed") != "true" || first.header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("Idempotent-Replayed: first %q, then %q", first.header.Get("Idempotent-Replayed"), again.header.Get("Idempotent-Replayed"))
 	}
-	for _, name := range []string{"Cadenza-Trace-Id", "Content-Type", "Cache-Control"} {
+	for _, name := range []string{"Cadenza-Trace-Id", "Cadenza-Decision-Id", "Content-Type", "Cache-Control"} {
 		if got, want := again.header.Get(name), first.header.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}

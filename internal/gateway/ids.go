@@ -70,6 +70,13 @@ func (w *Workspace) newID(kind trace.Kind, now time.Time) trace.ID {
 	return w.ids.Load().current.New(kind, now)
 }
 
+// beginDecision makes the ids of the request's decision and of its traces. It is
+// called once in a request, when the number of its traces is known.
+func (c *call) beginDecision(traces int) {
+	c.decision = c.workspace.ids.Load().current.Decide(c.began, traces)
+	c.decisionID = c.decision.ID()
+}
+
 // verifyID reports whether the workspace made an id, and returns the kind of its
 // trace.
 func (w *Workspace) verifyID(id trace.ID) (trace.Kind, bool) {
@@ -79,4 +86,10 @@ func (w *Workspace) verifyID(id trace.ID) (trace.Kind, bool) {
 		return ids.former.Verify(id)
 	}
 	return kind, ok
+}
+
+// verifyDecision reports whether the workspace made id for a decision.
+func (w *Workspace) verifyDecision(id trace.ID) bool {
+	ids := w.ids.Load()
+	return ids.current.VerifyDecision(id) || ids.former != nil && ids.former.VerifyDecision(id)
 }

@@ -45,6 +45,7 @@ func (c *call) prompts() *wire.Error {
 		return err
 	}
 
+	c.beginDecision(len(c.picked))
 	out := wire.AppendAnswersStart(c.out)
 	for i := range c.picked {
 		p, decision := c.picked[i].prompt, c.picked[i].decision

@@ -12,10 +12,11 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// newRecord begins the trace of one answer.
+// newRecord begins the trace of one answer of the request's decision.
 func (c *call) newRecord(kind trace.Kind, d *definition.Definition, table *rules.Table, decision rules.Decision) *trace.Record {
 	record := trace.AcquireRecord()
-	record.ID = c.workspace.newID(kind, c.began)
+	record.ID, record.Decision = c.decision.Trace(kind, c.traces), c.decisionID
+	c.traces++
 	record.Time = c.began
 	record.Workspace = c.workspace.Name
 	record.APIKey = c.key.name

@@ -8,7 +8,9 @@ func (k *keyring) contains(text []byte) bool { return k.find(string(text)) != ni
 
 // redactRequest removes secrets from a record's parts of the request.
 func (w *Workspace) redactRequest(record *trace.Record) {
-	for _, text := range [...]*[]byte{&record.Metadata, &record.Context, &record.Variables, &record.Messages} {
+	for _, text := range [...]*[]byte{
+		&record.Splits, &record.Read, &record.Inputs, &record.Metadata, &record.Context, &record.Variables, &record.Messages,
+	} {
 		*text, _ = w.redactor.JSON(*text)
 	}
 	w.redactNotes(record)

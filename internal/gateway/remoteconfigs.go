@@ -42,6 +42,7 @@ func (c *call) remoteConfigs() *wire.Error {
 		return err
 	}
 
+	c.beginDecision(len(c.picked))
 	out := wire.AppendAnswersStart(c.out)
 	for i := range c.picked {
 		config, decision := c.picked[i].config, c.picked[i].decision

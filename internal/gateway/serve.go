@@ -41,6 +41,10 @@ type call struct {
 	logCeiling definition.LogPolicy // the most that the caller allows; Unset: anything
 	entered    bool                 // counted among the calls in flight
 
+	decision   trace.Decision // makes the ids of the answers' traces
+	decisionID trace.ID
+	traces     int // whose ids were made
+
 	picked    []picked        // for each known key
 	answered  int             // keys
 	cached    int             // decisions that the cache had
@@ -268,7 +272,7 @@ type requestInfo struct {
 	workspace, key string
 	route          string
 	// The values of the headers of the same names, one value each.
-	traceID, revision [1]string
+	traceID, decisionID, revision [1]string
 }
 
 // describe makes the request's placeholders available.
@@ -289,6 +293,8 @@ func (i *requestInfo) placeholder(name string) (any, bool) {
 		return i.route, true
 	case "cadenza.trace_id":
 		return i.traceID[0], true
+	case "cadenza.decision_id":
+		return i.decisionID[0], true
 	}
 	return nil, false
 }
@@ -303,12 +309,14 @@ func printable(text string) string {
 	return text
 }
 
-// setHeaders sets the header of the definitions' revision and, if the answer has
-// exactly one trace, the header of its id.
+// setHeaders sets the headers of the definitions' revision and of the decision and,
+// if the answer has exactly one trace, the header of its id.
 func (c *call) setHeaders(traceID string) {
 	h := c.w.Header()
 	c.info.revision[0] = c.snapshot.Revision
 	h[wire.HeaderRevision] = c.info.revision[:]
+	c.info.decisionID[0] = c.decisionID.String()
+	h[wire.HeaderDecisionID] = c.info.decisionID[:]
 	if traceID != "" {
 		c.info.traceID[0] = traceID
 		h[wire.HeaderTraceID] = c.info.traceID[:]

@@ -54,9 +54,7 @@ func (c *call) addRequestToAll() {
 	c.addRequest(common, policy)
 	c.workspace.redactRequest(common)
 	var shared *trace.Shared
-	var decision trace.ID
 	if requestSize(common)*(len(c.records)-1) >= worthSharing {
-		decision = c.workspace.newID(trace.KindDecision, c.began)
 		shared = &trace.Shared{
 			Notes:    slices.Clone(common.Notes),
 			Metadata: slices.Clone(common.Metadata), Context: slices.Clone(common.Context), Variables: slices.Clone(common.Variables),
@@ -65,7 +63,7 @@ func (c *call) addRequestToAll() {
 	for _, record := range c.records {
 		c.workspace.redactRequest(record) // its own parts
 		if shared != nil {
-			record.Decision, record.Shared = decision, shared
+			record.Shared = shared
 		} else {
 			copyRequest(record, common)
 		}

@@ -29,6 +29,8 @@ const HeaderLog = "Cadenza-Log"
 const (
 	// HeaderTraceID names the trace of an answer that has exactly one.
 	HeaderTraceID = "Cadenza-Trace-Id"
+	// HeaderDecisionID names the decision that an answer from definitions is of.
+	HeaderDecisionID = "Cadenza-Decision-Id"
 	// HeaderRevision is the revision of the definitions that answered.
 	HeaderRevision = "Cadenza-Revision"
 	// HeaderUnknownKeys lists the requested keys that no definition has.

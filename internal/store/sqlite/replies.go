@@ -12,7 +12,7 @@ import (
 )
 
 var replyColumns = []string{
-	"workspace", "route", "key", "digest", "time_ms", "trace_id", "status", "code", "body", "api_key", "size",
+	"workspace", "route", "key", "digest", "time_ms", "trace_id", "status", "code", "body", "api_key", "decision_id", "size",
 }
 
 var (
@@ -21,7 +21,7 @@ var (
 ON CONFLICT (workspace, route, key) DO UPDATE SET
 	digest = excluded.digest, time_ms = excluded.time_ms, trace_id = excluded.trace_id,
 	status = excluded.status, code = excluded.code, body = excluded.body,
-	api_key = excluded.api_key, size = excluded.size
+	api_key = excluded.api_key, decision_id = excluded.decision_id, size = excluded.size
 WHERE time_ms <= excluded.time_ms - %d`, trace.ReplyLifetime.Milliseconds())
 
 	selectReply = fmt.Sprintf("SELECT %s FROM replies WHERE workspace = ? AND route = ? AND key = ?",
@@ -30,13 +30,9 @@ WHERE time_ms <= excluded.time_ms - %d`, trace.ReplyLifetime.Milliseconds())
 
 // keepReply stores r, or finds the reply that is kept under its key.
 func (s *statements) keepReply(ctx context.Context, r *trace.Reply) error {
-	var traceID any
-	if r.TraceID != (trace.ID{}) {
-		traceID = r.TraceID[:]
-	}
 	s.args = append(s.args[:0],
-		r.Workspace, r.Route, r.Key, r.Digest[:], r.Time.UnixMilli(), traceID, int64(r.Status), text(r.Code), string(r.Body),
-		r.APIKey, replySize(r))
+		r.Workspace, r.Route, r.Key, r.Digest[:], r.Time.UnixMilli(), idOrNull(&r.TraceID), int64(r.Status), text(r.Code), string(r.Body),
+		r.APIKey, idOrNull(&r.Decision), replySize(r))
 	result, err := s.keep.ExecContext(ctx, s.args...)
 	clear(s.args)
 	if err != nil {
@@ -51,18 +47,27 @@ func (s *statements) keepReply(ctx context.Context, r *trace.Reply) error {
 	return err
 }
 
+// idOrNull returns an id as a value of a column that is NULL for none.
+func idOrNull(id *trace.ID) any {
+	if id.IsZero() {
+		return nil
+	}
+	return id[:]
+}
+
 func scanReply(row *sql.Row, key trace.ReplyKey) (*trace.Reply, error) {
 	r := trace.Reply{ReplyKey: key}
 	var (
-		digest, traceID []byte
-		timeMillis      int64
-		code            sql.NullString
+		digest, traceID, decision []byte
+		timeMillis                int64
+		code                      sql.NullString
 	)
-	if err := row.Scan(&digest, &timeMillis, &traceID, &r.Status, &code, &r.Body, &r.APIKey); err != nil {
+	if err := row.Scan(&digest, &timeMillis, &traceID, &r.Status, &code, &r.Body, &r.APIKey, &decision); err != nil {
 		return nil, err
 	}
 	copy(r.Digest[:], digest)
 	copy(r.TraceID[:], traceID)
+	copy(r.Decision[:], decision)
 	r.Time = time.UnixMilli(timeMillis)
 	r.Code = code.String
 	return &r, nil

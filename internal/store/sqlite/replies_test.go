@@ -27,7 +27,8 @@ func TestRepliesComeBackAsTheyWere(t *testing.T) {
 	full := &trace.Reply{
 		ReplyKey: trace.ReplyKey{Workspace: "w", Route: "endpoints", Key: `"~` + strings.Repeat("k", 253)},
 		Digest:   [32]byte{1, 2, 31: 3}, Time: at, TraceID: mustAuthority(t).New(trace.KindEndpoint, at),
-		Status: 502, Code: "upstream_error", Body: []byte(`{"content":"é\u0000"}`),
+		Decision: mustAuthority(t).New(trace.KindDecision, at),
+		Status:   502, Code: "upstream_error", Body: []byte(`{"content":"é\u0000"}`),
 	}
 	bare := replyOf("k", 0, at)
 	if err := s.Commit(t.Context(), &recorder.Batch{Replies: []*trace.Reply{full, bare}}); err != nil {

@@ -12,3 +12,6 @@ ALTER TABLE traces ADD COLUMN inputs           TEXT; -- JSON object: of the fiel
 ALTER TABLE metrics ADD COLUMN decision_id  BLOB;
 ALTER TABLE metrics ADD COLUMN named_values TEXT;    -- JSON object of numbers
 CREATE INDEX metrics_decision ON metrics (decision_id) WHERE decision_id IS NOT NULL;
+
+-- A repetition of a request names the decision of the first one's answer.
+ALTER TABLE replies ADD COLUMN decision_id BLOB;
