@@ -29,11 +29,11 @@ func (c *call) decide(kind trace.Kind, d *definition.Definition, table *rules.Ta
 	c.scratch = key
 	if value, hit := remembered.Get(key); hit {
 		c.cached++
-		return rules.Decision{Row: value.Row, Outcome: value.Outcome, Reason: reasonOf(value.Row)}
+		return rules.Decision{Row: value.Row, Outcome: value.Outcome, Reason: rules.Reason(value.Reason)}
 	}
 	c.uncached++
 	decision := table.Evaluate(&c.binding)
-	remembered.Set(key, cache.Value{Row: decision.Row, Outcome: decision.Outcome})
+	remembered.Set(key, cache.Value{Row: decision.Row, Outcome: decision.Outcome, Reason: uint8(decision.Reason)})
 	return decision
 }
 
@@ -46,13 +46,6 @@ func (c *call) countLookups() {
 	if c.uncached > 0 {
 		lookups.WithLabelValues(c.workspace.Name, "decisions", "miss").Add(float64(c.uncached))
 	}
-}
-
-func reasonOf(row int) rules.Reason {
-	if row < 0 {
-		return rules.Default
-	}
-	return rules.Match
 }
 
 // cacheStatus returns the Cache-Status header (RFC 9211) of an answer: a miss if a

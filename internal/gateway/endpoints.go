@@ -71,7 +71,7 @@ func (c *call) endpoint() outcome {
 	}
 	c.beginDecision(1)
 	record := c.newRecord(trace.KindEndpoint, &endpoint.Definition, endpoint.Prompt.Table(), decision)
-	record.Variant = variant.Key
+	record.Variant, record.Arm = variant.Key, variant.Key
 	record.Prompt, record.PromptVersion = endpoint.Prompt.Key, endpoint.Prompt.Version
 	first := likelyTarget(targets)
 	record.Provider, record.Model = first.Name, first.Model

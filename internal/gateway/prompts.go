@@ -60,7 +60,7 @@ func (c *call) prompts() *wire.Error {
 		if c.logs(&p.Definition) == definition.LogContent {
 			record.Response = append(record.Response[:0], out[valueAt:]...)
 		}
-		record.Variant, record.Provider, record.Model = variant.Key, variant.Provider, variant.Model
+		record.Variant, record.Arm, record.Provider, record.Model = variant.Key, variant.Key, variant.Provider, variant.Model
 		c.noteVariables(record, &p.Definition)
 		c.traceText = record.ID.AppendTo(c.traceText[:0])
 		c.keep(record, &p.Definition)

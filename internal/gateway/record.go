@@ -22,7 +22,7 @@ func (c *call) newRecord(kind trace.Kind, d *definition.Definition, table *rules
 	record.APIKey = c.key.name
 	record.Kind = kind
 	record.Key, record.Version, record.Revision = d.Key, d.Version, c.snapshot.Revision
-	record.Row = rowOf(table, decision)
+	record.Reason, record.Row = decision.Reason.String(), rowOf(table, decision)
 	return record
 }
 

@@ -217,9 +217,10 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 	return to.serve(c)
 }
 
-// bind binds the caller's context to the data model.
+// bind binds the caller's context to the data model, at the instant that the traces
+// have: a proof that evaluates their tables again sees the same one.
 func (c *call) bind(context *fastjson.Value) *wire.Error {
-	err := c.snapshot.Model.Bind(&c.binding, context, c.began)
+	err := c.snapshot.Model.Bind(&c.binding, context, c.began.Truncate(time.Millisecond))
 	if err == nil {
 		return nil
 	}
