@@ -78,7 +78,9 @@ func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
 		p.unused(l, set)
 	}
 	p.warnOtherBraces(l, set)
-	p.decodeDefault(d, set, errs)
+	if p.fallback = set.findDefault(d.node, errs); p.fallback == nil {
+		p.fallback = &Variant{}
+	}
 
 	p.table = l.table(d, errs)
 	for _, value := range p.table.Outcomes() {
@@ -94,22 +96,6 @@ func (p *Prompt) warnOpen(l *loader) {
 	p.vars.Open(func(name string, declared *document.Node) {
 		l.warnAt("open-variable", declared, "the variable %s is neither required nor has a default: not supplied, it is the empty string", name)
 	})
-}
-
-// decodeDefault finds the variant for a context that no row matches.
-func (p *Prompt) decodeDefault(d *doc, set variantSet, errs *document.Errors) {
-	n := d.node.Get("default")
-	switch {
-	case n != nil:
-		p.fallback = set.find(n, errs)
-	case len(set.list) == 1:
-		p.fallback = set.list[0]
-	case len(set.list) > 1:
-		errs.Add(d.node, "default is missing: it names the variant that answers when no row does (known: %s)", set.names())
-	}
-	if p.fallback == nil {
-		p.fallback = &Variant{}
-	}
 }
 
 // unused warns of declared variables that no message reads.

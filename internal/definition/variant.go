@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
@@ -86,28 +85,7 @@ func (v *Variant) Messages(values *prompt.Values) ([]providers.Message, error) {
 }
 
 // variantSet holds a prompt's variants while it is decoded.
-type variantSet struct {
-	list  []*Variant
-	byKey map[string]*Variant
-}
-
-// names returns the variants' keys for messages.
-func (s variantSet) names() string {
-	return strings.Join(slices.Sorted(maps.Keys(s.byKey)), ", ")
-}
-
-// find resolves the name of a variant.
-func (s variantSet) find(n *document.Node, errs *document.Errors) *Variant {
-	if n == nil || n.Shape != document.Scalar || n.IsNull() {
-		errs.Add(n, "the name of a variant is expected (known: %s)", s.names())
-		return nil
-	}
-	v := s.byKey[n.Text]
-	if v == nil && len(s.byKey) > 0 {
-		errs.Report("unknown-variant", n.Pos, "there is no variant %q%s", n.Text, document.DidYouMean(n.Text, slices.Sorted(maps.Keys(s.byKey))))
-	}
-	return v
-}
+type variantSet = variantsOf[Variant]
 
 // variantMembers are the members of a variant written at the top of a prompt;
 // one of several can also extend another.
@@ -127,31 +105,23 @@ func decodeSingleVariant(p *Prompt, d *doc, misspelt bool, errs *document.Errors
 	return variantSet{[]*Variant{v}, map[string]*Variant{v.Key: v}}
 }
 
-// variantReader resolves what variants inherit.
-type variantReader struct {
-	nodes map[string]*document.Node
-	wrong map[string]bool     // variants with unknown members
-	done  map[string]*Variant // nil while a variant is being read
-	vars  *prompt.Variables
-	errs  *document.Errors
-}
-
 func decodeVariants(p *Prompt, n *document.Node, errs *document.Errors) variantSet {
 	set := variantSet{byKey: make(map[string]*Variant)}
-	if n.IsNull() || n.Shape != document.Mapping || len(n.Members) == 0 {
-		errs.Add(n, "variants must be a mapping of names to variants, with one at least")
+	r := newInheritance[Variant](n, append([]string{"extends", "description"}, variantMembers...), errs)
+	if r == nil {
 		return set
 	}
-	r := &variantReader{make(map[string]*document.Node), make(map[string]bool), make(map[string]*Variant), p.vars, errs}
-	for _, m := range n.Members {
-		if !ValidKey(m.Key.Text) {
-			errs.Add(m.Key, "%q can't be the name of a variant: 1 to 256 letters, digits and . _ : / -", m.Key.Text)
+	r.decode = func(key string, n *document.Node, base *Variant, sound bool) *Variant {
+		v := &Variant{}
+		if base != nil {
+			*v = *base
+			v.Extra = maps.Clone(base.Extra)
 		}
+		v.Key, v.Name, v.origin.pos = key, "", n.Pos
 		before := errs.Len()
-		if m.Value.CheckMembers(errs, "a variant", append([]string{"extends", "description"}, variantMembers...)...) {
-			r.nodes[m.Key.Text] = m.Value
-		}
-		r.wrong[m.Key.Text] = errs.Len() > before
+		v.decode(n, p.vars, errs)
+		v.origin.broken = v.origin.broken || !sound || errs.Len() > before
+		return v
 	}
 	size := 0
 	for _, m := range n.Members {
@@ -172,50 +142,6 @@ func decodeVariants(p *Prompt, n *document.Node, errs *document.Errors) variantS
 		set.byKey[v.Key] = v
 	}
 	return set
-}
-
-// variant reads a variant after the one that it extends. It returns nil after it
-// has reported why the variant can't be read.
-func (r *variantReader) variant(key string) *Variant {
-	if v, ok := r.done[key]; ok {
-		return v
-	}
-	n, ok := r.nodes[key]
-	if !ok {
-		return nil
-	}
-	r.done[key] = nil
-	before := r.errs.Len()
-	v := &Variant{}
-	if e := n.Get("extends"); e != nil {
-		base := r.extended(e)
-		if base != nil {
-			*v = *base
-			v.Extra = maps.Clone(base.Extra)
-		}
-	}
-	v.Key, v.Name, v.origin.pos = key, "", n.Pos
-	v.decode(n, r.vars, r.errs)
-	v.origin.broken = v.origin.broken || r.wrong[key] || r.errs.Len() > before
-	r.done[key] = v
-	return v
-}
-
-// extended returns the variant that the member extends names.
-func (r *variantReader) extended(e *document.Node) *Variant {
-	name, ok := e.ReadString(r.errs, "extends")
-	if !ok {
-		return nil
-	}
-	if _, ok := r.nodes[name]; !ok {
-		r.errs.Report("unknown-variant", e.Pos, "there is no variant %q to extend%s", name, document.DidYouMean(name, slices.Sorted(maps.Keys(r.nodes))))
-		return nil
-	}
-	if v, started := r.done[name]; started && v == nil {
-		r.errs.Add(e, "the variant %s extends itself by way of this one", name)
-		return nil
-	}
-	return r.variant(name)
 }
 
 // decode reads a variant's own members over those that it inherited.
