@@ -168,7 +168,10 @@ func testEarlierSchema(t *testing.T, dsn string) {
 				}
 				exec(t, dsn, fmt.Sprintf("SET search_path = %s; %s", schema, script))
 			}
-			exec(t, dsn, fmt.Sprintf("INSERT INTO %s.traces (id, time, workspace, kind, key, state, status) VALUES (gen_random_uuid(), now(), 'w', 'endpoint', 'k', 'ended', 200)", schema))
+			exec(t, dsn, fmt.Sprintf(`
+INSERT INTO %[1]s.traces (id, time, workspace, kind, key, state, status, metadata)
+SELECT gen_random_uuid(), '2026-01-01', 'w', 'endpoint', 'k', 'ended', 200, metadata FROM (VALUES ('{}'::jsonb), ('{"conversation_id":"c"}')) AS v(metadata);
+INSERT INTO %[1]s.metrics (id, trace_id, time, workspace, score, conversation_id) SELECT gen_random_uuid(), id, time, 'w', 50, 'd' FROM %[1]s.traces`, schema))
 			sink, err := postgres.New(postgres.Config{DSN: func() (string, error) { return dsn, nil }, Schema: schema})
 			if err != nil {
 				t.Fatal(err)
@@ -176,10 +179,18 @@ func testEarlierSchema(t *testing.T, dsn string) {
 			defer sink.Close()
 			resume(t, sink, trace.Position{})
 			deliver(t, sink, &trace.Delivery{Position: trace.Position{Traces: 1}, Records: []*trace.Record{
-				{ID: trace.ID{1}, Time: time.Now(), FinishReason: "length", Prompt: "reply", PromptVersion: "v"},
-			}})
-			if n := count(t, dsn, fmt.Sprintf("SELECT count(*) FROM %s.traces WHERE (finish_reason, prompt, prompt_version) = ('length', 'reply', 'v') OR finish_reason IS NULL AND status = 200", schema)); n != 2 {
-				t.Errorf("%d of 2 rows", n)
+				{ID: trace.ID{1}, Time: time.Now(), FinishReason: "length", Prompt: "reply", PromptVersion: "v", Decision: trace.ID{2}, Arm: "b"},
+			}, Metrics: []*trace.Metrics{{UUID: [16]byte{3}, Time: time.Now(), Decision: trace.ID{2}, Values: []byte(`{"resolved":1}`)}}})
+			if n := count(t, dsn, fmt.Sprintf("SELECT count(*) FROM %s.traces WHERE (finish_reason, prompt, prompt_version, arm) = ('length', 'reply', 'v', 'b') OR finish_reason IS NULL AND arm IS NULL AND status = 200", schema)); n != 3 {
+				t.Errorf("%d of 3 rows", n)
+			}
+			if n := count(t, dsn, fmt.Sprintf("SELECT count(*) FROM %[1]s.metrics LEFT JOIN %[1]s.traces USING (decision_id) WHERE arm = 'b' AND trace_id IS NULL AND named_values = '{\"resolved\": 1}' OR score = 50 AND decision_id IS NULL", schema)); n != 3 {
+				t.Errorf("%d of 3 reports", n)
+			}
+			// An erasure finds what was there before, and leaves all else.
+			deliver(t, sink, &trace.Delivery{Position: trace.Position{Traces: 1, Erasures: 1}, Erasures: []trace.Erasure{{Time: time.Now(), Selector: trace.Selector{Workspace: "w", ConversationID: "c"}}}})
+			if n := count(t, dsn, fmt.Sprintf("SELECT (SELECT count(*) FROM %[1]s.traces) * 10 + (SELECT count(*) FROM %[1]s.metrics)", schema)); n != 22 {
+				t.Errorf("after an erasure, traces and reports: %d, want 22", n)
 			}
 		})
 	}

@@ -25,9 +25,9 @@ func testErasures(t *testing.T, dsn string) {
 		}
 	}
 	reported := subject(`{"user":"u-9"}`)
-	g.report(reported, "by-report")
-	g.report(reported, "another")
-	g.report(subject(`{}`), "kept")
+	g.report(trace.Metrics{TraceID: reported}, "by-report")
+	g.report(trace.Metrics{TraceID: reported}, "another")
+	g.report(trace.Metrics{TraceID: subject(`{}`)}, "kept")
 	g.flush()
 
 	d := g.drain(dsn, sinks.Config{Batch: 10})
@@ -88,6 +88,72 @@ func testErasureReachesOtherGatewaysRows(t *testing.T, dsn string) {
 		}
 		if n := count(t, dsn, "SELECT count(*) FROM cadenza."+table+" WHERE workspace = 'default'"); n != 0 {
 			t.Errorf("%d %s of the workspace are left", n, table)
+		}
+	}
+}
+
+// testErasureOfDecisions erases by what is said of a decision and of one of its
+// traces. Each decision has two traces, and a report on it and on the first trace.
+func testErasureOfDecisions(t *testing.T, dsn string) {
+	sink := newSink(t, dsn)
+	defer sink.Close()
+	resume(t, sink, trace.Position{})
+	erased := time.Now().Add(-time.Hour)
+	before, after := erased.Add(-time.Minute), erased.Add(time.Minute)
+	d := &trace.Delivery{Position: trace.Position{Traces: 1}}
+	// add delivers a decision. What is said of it is said of its second trace, or in
+	// the report on the decision or on the first trace.
+	add := func(workspace string, n byte, inTrace, inReport, inDecisionReport bool, at time.Time) {
+		decision := trace.ID{n}
+		said := func(is bool) (metadata []byte, conversation *string) {
+			if is {
+				return []byte(`{"user":"ada","conversation_id":"c"}`), new("c")
+			}
+			return nil, nil
+		}
+		for i := range byte(2) {
+			r := &trace.Record{ID: trace.ID{n, 1 + i}, Decision: decision, Time: at, Workspace: workspace}
+			r.Metadata, _ = said(inTrace && i == 1)
+			d.Records = append(d.Records, r)
+		}
+		on := &trace.Metrics{UUID: [16]byte{n, 1}, TraceID: trace.ID{n, 1}, Time: at, Workspace: workspace}
+		on.Metadata, on.ConversationID = said(inReport)
+		onDecision := &trace.Metrics{UUID: [16]byte{n, 2}, Decision: decision, Time: at, Workspace: workspace}
+		onDecision.Metadata, onDecision.ConversationID = said(inDecisionReport)
+		d.Metrics = append(d.Metrics, on, onDecision)
+	}
+	selectors := []trace.Selector{{ConversationID: "c"}, {MetadataName: "user", MetadataValue: `"ada"`}}
+	for i := range selectors {
+		w := fmt.Sprint("w", i)
+		selectors[i].Workspace = w
+		n := byte(0x10 * (i + 1))
+		add(w, n+1, false, false, true, before)        // both traces and both reports go
+		add(w, n+2, true, false, false, before)        // the second trace and the report on the decision
+		add(w, n+3, false, true, false, before)        // the first trace and both reports
+		add(w, n+4, false, false, false, before)       // nothing
+		add(w, n+5, true, true, true, after)           // nothing
+		add("other "+w, n+6, true, true, true, before) // nothing
+	}
+	deliver(t, sink, d)
+	for range 2 { // also when it comes again
+		d.Position.Erasures++
+		e := &trace.Delivery{Position: d.Position}
+		for _, s := range selectors {
+			e.Erasures = append(e.Erasures, trace.Erasure{Time: erased, Selector: s})
+		}
+		deliver(t, sink, e)
+		for i := range selectors {
+			for n, want := range []struct{ traces, reports string }{
+				1: {"", ""}, 2: {"01", "01"}, 3: {"02", ""}, 4: {"01 02", "01 02"}, 5: {"01 02", "01 02"}, 6: {"01 02", "01 02"},
+			} {
+				for table, want := range map[string]string{"traces": want.traces, "metrics": want.reports} {
+					var got string
+					queryRow(t, dsn, fmt.Sprintf("SELECT coalesce(string_agg(substr(id::text, 3, 2), ' ' ORDER BY id), '') FROM cadenza.%s WHERE id::text LIKE '%02x%%'", table, 0x10*(i+1)+n), &got)
+					if got != want {
+						t.Errorf("%+v: of decision %d, %s %q are left, want %q", selectors[i], n, table, got, want)
+					}
+				}
+			}
 		}
 	}
 }

@@ -52,6 +52,7 @@ func TestSink(t *testing.T) {
 		{"Erasures", testErasures},
 		{"ErasureReachesOtherGatewaysRows", testErasureReachesOtherGatewaysRows},
 		{"ErasureLeavesWhatCameLater", testErasureLeavesWhatCameLater},
+		{"ErasureOfDecisions", testErasureOfDecisions},
 		{"ErasureDeliveredAgain", testErasureDeliveredAgain},
 		{"ErasureDeliveredLate", testErasureDeliveredLate},
 		{"HostileContent", testHostileContent},
@@ -185,12 +186,17 @@ func (g *gateway) answer(kind trace.Kind) *trace.Record {
 	r := trace.AcquireRecord()
 	r.ID, r.Time, r.Workspace, r.Kind, r.Key = g.authority.New(kind, now), now, "default", kind, fmt.Sprintf("key-%d", rand.N(20))
 	r.APIKey, r.Version, r.Revision, r.Row, r.Status = "app", "3f2a9c1b", "r17", "row 3", 200
+	r.Decision, r.Reason, r.Arm = g.authority.New(trace.KindDecision, now), "split", "b"
+	r.Splits = append(r.Splits, `[{"experiment":{"definition":"prompts/reply","rule":"ab","salt":"ab"},"bucket":12000,"arm":"b","share":0.2,"unit":"mWkE8sS3Vf1hPq0A"}]`...)
+	r.Inputs = append(r.Inputs, `{"plan":"pro","seats":{"hash":"mWkE8sS3Vf1hPq0A"}}`...)
 	r.Latency = rand.N(time.Second)
 	if kind != trace.KindEndpoint {
 		return r
 	}
 	r.Prompt, r.PromptVersion, r.FinishReason = "reply", "00aa11bb22cc", trace.FinishReasons[rand.N(len(trace.FinishReasons))]
 	r.Variant, r.Provider, r.Model = "b", "openai", "gpt-5-mini"
+	r.EndpointVariant, r.EndpointRow = "hedged", "enterprise"
+	r.Read = append(r.Read, `{"remoteconfigs/model_limits":"0123456789ab"}`...)
 	r.FirstToken = r.Latency / 2
 	r.HasUsage, r.PromptTokens, r.CompletionTokens, r.TotalTokens, r.Cost = true, 812, rand.N[int64](500), 956, 0.00231
 	r.Attempts = append(r.Attempts, trace.Attempt{Provider: "openai", Model: "gpt-5-mini", Status: 429, Code: "rate_limited", Error: "status 429: slow \"down\"", Latency: 1234567 * time.Nanosecond},
@@ -224,10 +230,13 @@ func (g *gateway) write(n int) {
 func (g *gateway) writeOne(i int) {
 	if i%10 != 0 {
 		r := g.answer(trace.KindPrompt)
-		id := r.ID
+		id, decision := r.ID, r.Decision
 		g.recorder.Evaluation(r)
-		if i%25 == 1 {
-			g.report(id, fmt.Sprintf("conversation-%d", i%7))
+		switch i % 25 {
+		case 1:
+			g.report(trace.Metrics{TraceID: id}, fmt.Sprintf("conversation-%d", i%7))
+		case 2:
+			g.report(trace.Metrics{Decision: decision}, fmt.Sprintf("conversation-%d", i%7))
 		}
 		return
 	}
@@ -237,11 +246,13 @@ func (g *gateway) writeOne(i int) {
 	g.recorder.End(r)
 }
 
-func (g *gateway) report(id trace.ID, conversation string) {
+// report reports on a trace or on a decision.
+func (g *gateway) report(on trace.Metrics, conversation string) {
 	g.t.Helper()
 	m := &trace.Metrics{
-		TraceID: id, Workspace: "default", APIKey: "app", Time: time.Now(), Score: new(87.5), Latency: new(12.25),
-		LLMResponse: new("fine"), ChainID: new("chain"), ConversationID: new(conversation), TotalTokens: new(int64(12)), Metadata: []byte(`{"a":{"b":[1,null]}}`),
+		TraceID: on.TraceID, Decision: on.Decision, Workspace: "default", APIKey: "app", Time: time.Now(), Score: new(87.5), Latency: new(12.25),
+		LLMResponse: new("fine"), ChainID: new("chain"), ConversationID: new(conversation), TotalTokens: new(int64(12)),
+		Values: []byte(`{"resolved":1,"seconds_saved":-12.5}`), Metadata: []byte(`{"a":{"b":[1,null]}}`),
 	}
 	if err := g.recorder.Metrics(context.Background(), m); err != nil {
 		g.t.Error(err)
@@ -415,6 +426,10 @@ func asShown(row map[string]any) map[string]any {
 			name = "row"
 		case "cost":
 			name = "cost_usd"
+		case "read_versions":
+			name = "read"
+		case "named_values":
+			name = "values"
 		case "prompt_tokens", "completion_tokens", "total_tokens":
 			usage[name] = value
 			shown["usage"] = usage
@@ -433,14 +448,20 @@ func asShown(row map[string]any) map[string]any {
 
 func count(t testing.TB, dsn, query string, args ...any) (n int64) {
 	t.Helper()
+	queryRow(t, dsn, query, &n, args...)
+	return n
+}
+
+// queryRow reads a row of one column.
+func queryRow(t testing.TB, dsn, query string, into any, args ...any) {
+	t.Helper()
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close(ctx)
-	if err := conn.QueryRow(ctx, query, args...).Scan(&n); err != nil {
+	if err := conn.QueryRow(ctx, query, args...).Scan(into); err != nil {
 		t.Fatal(err)
 	}
-	return n
 }

@@ -39,25 +39,40 @@ ON CONFLICT (store_id, workspace, sink) DO UPDATE SET (traces, metrics, versions
 UPDATE cadenza.positions SET traces = $4, metrics = $5, versions = $6, erasures = $7, updated = now()
 WHERE store_id = $1 AND workspace = $2 AND sink = $3 AND traces = $8 AND metrics = $9 AND versions = $10 AND erasures = $11`),
 		eraseConversation: in(`
-WITH chosen AS (
-	SELECT trace_id FROM cadenza.metrics WHERE workspace = $1 AND time <= $3 AND conversation_id = $2
+WITH named AS (
+	SELECT trace_id, decision_id FROM cadenza.metrics WHERE workspace = $1 AND time <= $3 AND conversation_id = $2
 	UNION
-	SELECT id FROM cadenza.traces WHERE workspace = $1 AND time <= $3 AND metadata ->> 'conversation_id' = $2
+	SELECT id, NULL FROM cadenza.traces WHERE workspace = $1 AND time <= $3 AND metadata ->> 'conversation_id' = $2
 		AND jsonb_typeof(metadata -> 'conversation_id') = 'string'
-)` + eraseChosen),
+)` + eraseNamed),
 		eraseMetadata: in(`
-WITH chosen AS (
-	SELECT trace_id FROM cadenza.metrics WHERE workspace = $1 AND time <= $3 AND metadata @> $2::jsonb
+WITH named AS (
+	SELECT trace_id, decision_id FROM cadenza.metrics WHERE workspace = $1 AND time <= $3 AND metadata @> $2::jsonb
 	UNION
-	SELECT id FROM cadenza.traces WHERE workspace = $1 AND time <= $3 AND metadata @> $2::jsonb
-)` + eraseChosen),
+	SELECT id, NULL FROM cadenza.traces WHERE workspace = $1 AND time <= $3 AND metadata @> $2::jsonb
+)` + eraseNamed),
 	}
 }
 
-// eraseChosen ends an erasure: of a trace all goes that there was. $1 is the
-// workspace, $3 the last time that the erasure concerns.
-const eraseChosen = `, reports AS (
+// eraseNamed ends an erasure: of a trace all goes that there was. $1 is the
+// workspace, $3 the last time that the erasure concerns. A row of named is a trace
+// or, where that is null, a decision. A report on a decision is one on each of its
+// traces: it chooses them all, and goes with any of them.
+const eraseNamed = `, chosen AS (
+	SELECT trace_id FROM named WHERE trace_id IS NOT NULL
+	UNION
+	SELECT t.id FROM cadenza.traces t JOIN named n ON t.decision_id = n.decision_id
+	WHERE n.trace_id IS NULL AND t.workspace = $1 AND t.time <= $3
+), decided AS (
+	SELECT decision_id FROM named WHERE trace_id IS NULL
+	UNION
+	SELECT t.decision_id FROM cadenza.traces t JOIN chosen c ON t.id = c.trace_id
+	WHERE t.decision_id IS NOT NULL AND t.workspace = $1
+), reports AS (
 	DELETE FROM cadenza.metrics m USING chosen WHERE m.trace_id = chosen.trace_id AND m.workspace = $1 AND m.time <= $3
+), reports_on_decisions AS (
+	DELETE FROM cadenza.metrics m USING decided
+	WHERE m.decision_id = decided.decision_id AND m.trace_id IS NULL AND m.workspace = $1 AND m.time <= $3
 )
 DELETE FROM cadenza.traces t USING chosen WHERE t.id = chosen.trace_id AND t.workspace = $1 AND t.time <= $3`
 
