@@ -14,10 +14,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// decided returns the variant that answered or, without one, the row.
-func (t *shownTrace) decided() string {
-	return cmp.Or(t.Variant, t.Row, "default")
-}
+// arm returns what the table chose, also of a trace from before there were arms.
+func (t *shownTrace) arm() string { return cmp.Or(t.Arm, t.Variant) }
 
 // outcome returns the state, the error or the status of the answer.
 func (t *shownTrace) outcome() string {

@@ -16,8 +16,10 @@ type columns struct {
 	widest []int  // the widest that cells make a column; 0: as wide as they are
 
 	// What happens to a table that is wider than a terminal: columns are cut down
-	// to least, the widest first. Where that is not enough, the columns of drop
-	// are left out, the first of them first. A least of 0 is never cut.
+	// to fair, the widest first. Where that is not enough, the columns of drop are
+	// left out, the first of them first. Where that is not enough either, the rest
+	// is cut down to least. A least of 0 is never cut; a fair of 0 is least.
+	fair  []int
 	least []int
 	drop  []int
 
@@ -89,11 +91,14 @@ func (c *columns) fit(width int) (changed bool) {
 	return changed
 }
 
-// leaveOut drops columns until the rest fits when it is cut.
+// leaveOut drops columns until the rest fits when it is cut fairly.
 func (c *columns) leaveOut(width int) {
 	narrow := make([]int, len(c.shown))
 	for i := range narrow {
 		narrow[i] = c.leastOf(i)
+		if i < len(c.fair) {
+			narrow[i] = max(narrow[i], min(c.fair[i], c.widths[i]))
+		}
 	}
 	for _, i := range c.drop {
 		if c.total(narrow) <= width {
@@ -134,7 +139,7 @@ func (c *columns) write(b *bytes.Buffer, st styles, rows ...[]cell) {
 		var widths []int
 		var right []bool
 		for i, cell := range row {
-			if c.shown[i] == 0 && c.widths[i] > 0 {
+			if c.shown[i] == 0 {
 				continue
 			}
 			if c.shown[i] < c.widths[i] {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -55,7 +56,8 @@ const (
 	timeColumn
 	kindColumn
 	keyColumn
-	decidedColumn
+	rowColumn
+	armColumn
 	statusColumn
 	modelColumn
 	latencyColumn
@@ -64,24 +66,30 @@ const (
 )
 
 // newTraceTable returns the table of a list of traces. Later rows should not
-// shift it, so it has room for an id's prefix and for the longest kind.
+// shift it, so it has room for the longest kind or, on a terminal, which has less
+// of it, for an id's prefix.
 func newTraceTable(st styles) columns {
 	table := columns{
 		widths: []int{idColumn: textIDLength, timeColumn: len(fullTime), kindColumn: len("remoteconfig")},
 		right:  []bool{latencyColumn: true, tokensColumn: true},
-		least:  []int{kindColumn: 7, keyColumn: 10, decidedColumn: 6, statusColumn: 12, modelColumn: 8},
-		drop:   []int{tokensColumn, kindColumn, decidedColumn, modelColumn},
+		fair:   []int{keyColumn: 20, rowColumn: 12, armColumn: 12, statusColumn: 16, modelColumn: 20},
+		least:  []int{keyColumn: 10, rowColumn: 6, armColumn: 6, statusColumn: 12, modelColumn: 8},
+		drop:   []int{tokensColumn, kindColumn, rowColumn, modelColumn, armColumn},
 	}
 	if st.width > 0 {
-		table.widths[idColumn], table.widths[timeColumn] = leastPrefix, len(timeOfDay)
+		table.widths = []int{idColumn: leastPrefix, timeColumn: len(timeOfDay)}
 	}
 	return table
 }
 
-// traceHead returns the head of a list of traces.
-func traceHead(st styles) []cell {
+// traceHead returns the head of a list of traces. On a terminal, columns without
+// a value have none, and so no place: remote configurations have no model.
+func traceHead(st styles, table *columns) []cell {
 	head := make([]cell, 0, traceColumns)
-	for _, name := range [traceColumns]string{"id", "time", "kind", "key", "decided", "status", "model", "latency", "tokens"} {
+	for i, name := range [traceColumns]string{"id", "time", "kind", "key", "row", "arm", "status", "model", "latency", "tokens"} {
+		if st.width > 0 && (i >= len(table.widths) || table.widths[i] == 0) {
+			name = ""
+		}
 		head = append(head, cell{name, st.dim})
 	}
 	if st.width > 0 {
@@ -110,7 +118,7 @@ func (t *shownTrace) row(st styles, digits int, now time.Time) []cell {
 	}
 	return []cell{
 		idColumn: {id, st.dim}, timeColumn: plainCell(at), kindColumn: plainCell(visible.Line(t.kind)),
-		keyColumn: plainCell(visible.Line(t.Key)), decidedColumn: plainCell(visible.Line(t.decided())), statusColumn: status,
+		keyColumn: plainCell(visible.Line(t.Key)), rowColumn: plainCell(visible.Line(cmp.Or(t.Row, "default"))), armColumn: plainCell(visible.Line(t.arm())), statusColumn: status,
 		modelColumn: plainCell(visible.Line(target(t.Provider, t.Model))), latencyColumn: plainCell(elapsed(t.Latency)),
 		tokensColumn: plainCell(tokens),
 	}

@@ -324,12 +324,14 @@ func (l *traceList) writeTable(st styles, out io.Writer, traces []json.RawMessag
 	if !l.began {
 		l.table = newTraceTable(st)
 	}
-	head, now := traceHead(st), time.Now()
-	rows := [][]cell{head}
+	now := time.Now()
+	rows := make([][]cell, 1, len(shown)+1)
 	for i := range shown {
 		rows = append(rows, shown[i].row(st, l.digits, now))
 	}
 	l.table.measure(rows)
+	rows[0] = traceHead(st, &l.table)
+	l.table.measure(rows[:1])
 	if !l.table.fit(st.width) && l.began {
 		rows = rows[1:]
 	}

@@ -67,7 +67,7 @@ func TestTracesFitATerminal(t *testing.T) {
 			}
 		}
 		holdWidth(t, out.String(), width)
-		if width == 80 || width == 250 {
+		if width == 80 || width == 100 || width == 250 {
 			holdGolden(t, fmt.Sprintf("traces_width_%d", width), out.String())
 		}
 		prefixes := map[string]bool{}
@@ -80,6 +80,28 @@ func TestTracesFitATerminal(t *testing.T) {
 		}); !maps.Equal(prefixes, want) {
 			t.Errorf("on %d columns, the lines begin with %v", width, prefixes)
 		}
+	}
+}
+
+// TestListsLeaveOutWhatIsEmpty lists configurations, which have no model, and then
+// an answer of an endpoint, for which the head comes again.
+func TestListsLeaveOutWhatIsEmpty(t *testing.T) {
+	var out bytes.Buffer
+	var list traceList
+	for _, text := range []string{startedTrace, endpointTrace} {
+		if err := list.writeTable(styles{width: 200}, &out, []json.RawMessage{json.RawMessage(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var lines [][]string
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, strings.Fields(line))
+	}
+	if diff := cmp.Diff([]string{"id", "UTC", "kind", "key", "row", "status", "latency"}, lines[0]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"id", "UTC", "kind", "key", "row", "arm", "status", "model", "latency", "tokens"}, lines[2]); diff != "" || len(lines) != 4 {
+		t.Errorf("%d lines, the head is %s", len(lines), diff)
 	}
 }
 
