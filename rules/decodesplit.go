@@ -1,6 +1,9 @@
 package rules
 
 import (
+	"slices"
+	"strconv"
+
 	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
@@ -10,6 +13,7 @@ import (
 func (r *tableReader) split(row *rowSource) (*split, []*document.Node) {
 	var (
 		values    = []*document.Node{row.value}
+		arms      = rampArms
 		shares    = []share{{from: 0, width: buckets, outcome: len(r.t.outcomes)}}
 		coverage  = uint32(buckets)
 		by, salt  *document.Node
@@ -24,7 +28,7 @@ func (r *tableReader) split(row *rowSource) (*split, []*document.Node) {
 			return nil, nil
 		}
 		by, salt = of.Get("by"), of.Get("salt")
-		values, shares = r.shares(of)
+		values, shares, arms = r.shares(of)
 		if n := of.Get("coverage"); n != nil {
 			if hasRamp {
 				r.errs.Add(n, "coverage is given by the ramp already")
@@ -60,8 +64,12 @@ func (r *tableReader) split(row *rowSource) (*split, []*document.Node) {
 	f := &r.m.fields[slot]
 	s := newSplit(slot, f.foldCase, r.key, seed)
 	s.shares, s.coverage, s.ramp, s.node = shares, coverage, grows, reference
+	s.first, s.arms = len(r.t.outcomes), arms
 	return s, values
 }
+
+// rampArms are the arms of a ramp without a split: it has one.
+var rampArms = []string{"1"}
 
 // unitField finds the field whose values are divided.
 func (r *tableReader) unitField(by, reference *document.Node, what string) (int32, bool) {
@@ -84,8 +92,8 @@ func (r *tableReader) unitField(by, reference *document.Node, what string) (int3
 	return slot, true
 }
 
-// shares decodes the outcomes of a split.
-func (r *tableReader) shares(n *document.Node) ([]*document.Node, []share) {
+// shares decodes the outcomes of a split, and what traces call them.
+func (r *tableReader) shares(n *document.Node) ([]*document.Node, []share, []string) {
 	of := n.Get("of")
 	if of == nil || of.Shape != document.Sequence || len(of.Items) == 0 {
 		at := of
@@ -93,17 +101,19 @@ func (r *tableReader) shares(n *document.Node) ([]*document.Node, []share) {
 			at = n
 		}
 		r.errs.Add(at, "a split needs of: a list of {value, share}")
-		return nil, nil
+		return nil, nil, nil
 	}
 	var (
 		values []*document.Node
 		shares []share
+		arms   []string
 		sum    uint32
 	)
-	for _, item := range of.Items {
-		if !item.CheckMembers(r.errs, "a share of a split", "value", "share") {
+	for i, item := range of.Items {
+		if !item.CheckMembers(r.errs, "a share of a split", "value", "share", "name") {
 			continue
 		}
+		arm := r.arm(item.Get("name"), i, arms)
 		value, size := item.Get("value"), item.Get("share")
 		if value == nil {
 			r.errs.Add(item, "a share of a split needs a value")
@@ -124,10 +134,31 @@ func (r *tableReader) shares(n *document.Node) ([]*document.Node, []share) {
 		if width > 0 {
 			shares = append(shares, share{from: sum, width: width, outcome: len(r.t.outcomes) + len(values)})
 		}
-		values = append(values, value)
+		values, arms = append(values, value), append(arms, arm)
 		sum += width
 	}
-	return values, shares
+	return values, shares, arms
+}
+
+// arm returns what traces call part i of a split: its name, else its number.
+func (r *tableReader) arm(name *document.Node, i int, before []string) string {
+	number := strconv.Itoa(i + 1)
+	if name == nil {
+		return number
+	}
+	arm, ok := name.ReadString(r.errs, "the name of a share")
+	switch {
+	case !ok:
+	case r.variants:
+		r.errs.Add(name, "a share of variants has no name: traces call it by the key of its variant")
+	case !isName(arm) || isDigits(arm):
+		r.errs.Add(name, "%q can't be the name of a share: it must have 1 to %d letters, digits and any of . _ : / -, and not be a number, which traces call the shares without a name by", shorten(arm), maxNameLen)
+	case slices.Contains(before, arm):
+		r.errs.Add(name, "the name %q is that of another share of the split, too", arm)
+	default:
+		return arm
+	}
+	return number
 }
 
 // ramp decodes a coverage that grows by schedule, and the node of its by.

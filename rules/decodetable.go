@@ -20,6 +20,11 @@ const MaxRows = 100_000
 type Options struct {
 	// Key is the definition's key. It is part of what splits hash.
 	Key string
+	// Name is what traces call the definition, such as remoteconfigs/new_checkout.
+	Name string
+	// Variants is set where the values are the keys of variants, which traces then
+	// call the arms by. A share of a split has no name there.
+	Variants bool
 	// Config resolves a config: cell: the value another configuration must
 	// have. It reports what is wrong with key or value to errs, and then
 	// returns nil. A nil Config means that such cells are not possible.
@@ -34,8 +39,9 @@ type Options struct {
 func DecodeTable(m *Model, def *document.Node, opts Options, errs *document.Errors) *Table {
 	r := &tableReader{
 		cellReader: cellReader{m: m, errs: errs, config: opts.Config},
-		t:          &Table{model: m},
+		t:          &Table{model: m, name: opts.Name, variants: opts.Variants},
 		key:        opts.Key,
+		variants:   opts.Variants,
 		ids:        make(map[string]*document.Node),
 	}
 	if hit := def.Get("hit"); hit != nil {
@@ -63,9 +69,10 @@ func DecodeTable(m *Model, def *document.Node, opts Options, errs *document.Erro
 // tableReader decodes the rows of a table.
 type tableReader struct {
 	cellReader
-	t   *Table
-	key string
-	ids map[string]*document.Node
+	t        *Table
+	key      string
+	variants bool
+	ids      map[string]*document.Node
 }
 
 // rowSource is a row on its way into the table, whichever layout it has.

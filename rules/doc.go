@@ -110,4 +110,7 @@
 // A row is active from the instant from up to, not including, until; an until
 // without a time includes that day. A ramp lets a row match a share of the
 // units of its by field that grows linearly from start to end.
+//
+// Traces call a part of a split by its arm (Table.Arm): its name, else its number,
+// as in split: { by: customer_id, of: [ { value: blue, share: 20%, name: b } ] }.
 package rules

@@ -50,7 +50,7 @@ type field struct {
 	coerce   bool
 	required bool
 	trace    traceMode // of a declared field
-	unknown  bool // its type is not known
+	unknown  bool      // its type is not known
 	// broken reports whether the declaration has a mistake, from which those of
 	// cells on the field may follow: they are not decoded.
 	broken   bool

@@ -31,9 +31,12 @@ type split struct {
 	folded bool  // the unit's case does not matter
 	// seed has hashed everything but the unit.
 	seed     xxhash.Digest
+	salt     string
 	shares   []share
-	coverage uint32 // of each share's width, in buckets of buckets
-	ramp     *ramp  // gives the coverage, when there is one
+	first    int      // the outcome of the first of the parts in arms
+	arms     []string // what traces call the parts, also those without buckets
+	coverage uint32   // of each share's width, in buckets of buckets
+	ramp     *ramp    // gives the coverage, when there is one
 	node     *document.Node
 }
 
@@ -46,7 +49,7 @@ type share struct {
 // newSplit prepares the hash: XXH64 with seed 0 over key, 0x00, salt, 0x00,
 // unit. The zero bytes keep ("ab", "c") and ("a", "bc") apart.
 func newSplit(by int32, folded bool, key, salt string) *split {
-	s := &split{by: by, folded: folded, coverage: buckets}
+	s := &split{by: by, folded: folded, salt: salt, coverage: buckets}
 	s.seed.Reset()
 	for _, part := range []string{key, "\x00", salt, "\x00"} {
 		_, _ = s.seed.WriteString(part) // never fails
@@ -81,17 +84,25 @@ func (s *split) choose(b *Binding) (outcome int, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	coverage := s.covers(b)
+	part := s.part(bucket, s.covers(b))
+	if part < 0 {
+		return 0, false
+	}
+	return s.shares[part].outcome, true
+}
+
+// part is the index of the share that covers a bucket, or -1.
+func (s *split) part(bucket, coverage uint32) int {
 	i := sort.Search(len(s.shares), func(i int) bool { return s.shares[i].from > bucket }) - 1
-	if i < 0 {
-		return 0, false
+	if i < 0 || bucket-s.shares[i].from >= s.shares[i].covered(coverage) {
+		return -1
 	}
-	sh := &s.shares[i]
-	width := uint64(sh.width) * uint64(coverage) / buckets
-	if uint64(bucket-sh.from) >= width {
-		return 0, false
-	}
-	return sh.outcome, true
+	return i
+}
+
+// covered is how many of the share's buckets are covered.
+func (sh *share) covered(coverage uint32) uint32 {
+	return uint32(uint64(sh.width) * uint64(coverage) / buckets)
 }
 
 // covers is the coverage at the binding's instant.

@@ -48,6 +48,8 @@ type Row struct {
 // Table is a compiled matrix. It is immutable and safe for concurrent use.
 type Table struct {
 	model    *Model
+	name     string // of Name
+	variants bool   // the outcomes are keys of variants
 	rows     []Row
 	outcomes []*document.Node
 	unique   bool             // hit: unique, rows with different values must not overlap
@@ -116,6 +118,53 @@ func (p *Prerequisite) holds(b *Binding) bool {
 func (p *Prerequisite) accepts(outcome int) bool {
 	_, ok := slices.BinarySearch(p.Accept, outcome)
 	return ok
+}
+
+// Name is what traces call the definition that the table is of, as [Options] has it.
+func (t *Table) Name() string { return t.name }
+
+// Salt is what a row's split or ramp hashes with the unit: the id of the row unless
+// the split gives another. Empty for a row without either.
+func (t *Table) Salt(row int) string {
+	if s := t.answers[row].split; s != nil {
+		return s.salt
+	}
+	return ""
+}
+
+// Arm is the arm that a decision chose: the key of a variant in a table of
+// variants, otherwise the name of the part of a split, or its number from 1 on.
+// Empty for the default, and for a row without a split that chooses no variant.
+func (t *Table) Arm(d Decision) string {
+	if d.Row < 0 {
+		return ""
+	}
+	return t.arm(t.answers[d.Row].split, d.Outcome)
+}
+
+// arm is the arm of an outcome of a row with the split s, which may be nil.
+func (t *Table) arm(s *split, outcome int) string {
+	switch {
+	case t.variants:
+		return t.outcomes[outcome].Text
+	case s != nil:
+		return s.arms[outcome-s.first]
+	}
+	return ""
+}
+
+// Again is the decision for a row that was decided before, as a cache keeps it by
+// its Row and Outcome. It is not for decisions without a context.
+func (t *Table) Again(row, outcome int) Decision {
+	d := Decision{Row: row, Outcome: outcome, Reason: Default}
+	switch {
+	case row < 0:
+	case t.answers[row].split != nil:
+		d.Reason = Split
+	default:
+		d.Reason = Match
+	}
+	return d
 }
 
 // Outcomes are the value cells of the rows (and of their splits).

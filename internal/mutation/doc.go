@@ -10,7 +10,7 @@
 // there, but no line, so that edits elsewhere do not affect it. For example, the
 // mutant
 //
-//	In: "split.choose", Old: ">= width", New: "> width", Run: "SplitBoundaries"
+//	In: "split.part", Old: ">= s.shares", New: "> s.shares", Run: "SplitBoundaries"
 //
 // makes each share one bucket wider, and TestSplitBoundaries must fail then. The
 // command writes no file of the tree: go test sees the changed file through an

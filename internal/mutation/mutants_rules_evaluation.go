@@ -3,9 +3,9 @@ package main
 func init() {
 	add("rules",
 		mutant{
-			ID: "split-width", In: "split.choose",
+			ID: "split-width", In: "split.part",
 			What: "a share is one bucket wider",
-			Old:  ">= width", New: "> width",
+			Old:  ">= s.shares", New: "> s.shares",
 			Run: "SplitBoundaries",
 		},
 		mutant{
