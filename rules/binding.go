@@ -44,6 +44,8 @@ type Binding struct {
 	// decisions are the answers of prerequisites, each decided once for all
 	// rows and tables of the request.
 	decisions map[*Table]Decision
+	// trail is what evaluations append to while a table is gone through again.
+	trail *Trail
 	// computed is what the computed fields have cost so far.
 	computed uint64
 	// activation shows the binding to CEL. It is part of the binding so that
@@ -291,11 +293,17 @@ func (b *Binding) resolve(slot int32) {
 func (b *Binding) decision(t *Table) Decision {
 	d, ok := b.decisions[t]
 	if !ok {
+		trail := b.trail
+		b.trail = nil
 		d = t.Evaluate(b)
+		b.trail = trail
 		if b.decisions == nil {
 			b.decisions = make(map[*Table]Decision)
 		}
 		b.decisions[t] = d
+	}
+	if b.trail != nil {
+		b.trail.ask(t, b, d)
 	}
 	return d
 }

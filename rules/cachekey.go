@@ -91,28 +91,7 @@ const maxTableCost = 1 << 30
 // estimate works out Cost of a table that is finished but for that.
 func (t *Table) estimate() int {
 	m := t.model
-	cost := 0
-	for i := range t.atoms {
-		if a := &t.atoms[i]; a.op == atomPred && a.more.pred.op != inInts && a.more.pred.op != inStrs {
-			cost += costPattern
-		}
-	}
-	if t.index == nil {
-		cost += len(t.atoms) * costScanCell
-	} else {
-		cost -= t.index.patterns * costPattern
-		for i := range t.index.lists {
-			if t.index.lists[i].kind == partColumn {
-				cost += costPattern
-			}
-		}
-		cost += (len(t.index.columns) + len(t.index.lists)) * (costColumn + t.index.words/costWords)
-		for i := range t.index.columns {
-			if t.index.columns[i].shift > 0 {
-				cost += costRowToTest << t.index.columns[i].shift
-			}
-		}
-	}
+	cost := t.estimateSearch()
 	for _, slot := range t.lazy {
 		if int(slot) < len(m.fields) {
 			cost += costComputed
@@ -130,4 +109,46 @@ func (t *Table) estimate() int {
 		cost = min(cost+n.cost, maxTableCost)
 	}
 	return cost
+}
+
+// estimateSearch is the part of Cost that finding a row takes.
+func (t *Table) estimateSearch() int {
+	x := t.index
+	if x == nil {
+		return estimateRow(t.atoms)
+	}
+	cost := -x.patterns * costPattern
+	for i := range t.atoms {
+		if t.atoms[i].looksAtText() {
+			cost += costPattern
+		}
+	}
+	for i := range x.lists {
+		if x.lists[i].kind == partColumn {
+			cost += costPattern
+		}
+	}
+	cost += (len(x.columns) + len(x.lists)) * (costColumn + x.words/costWords)
+	for i := range x.columns {
+		if x.columns[i].shift > 0 {
+			cost += costRowToTest << x.columns[i].shift
+		}
+	}
+	return cost
+}
+
+// estimateRow estimates what testing atoms one by one takes.
+func estimateRow(atoms []atom) int {
+	cost := len(atoms) * costScanCell
+	for i := range atoms {
+		if atoms[i].looksAtText() {
+			cost += costPattern
+		}
+	}
+	return cost
+}
+
+// looksAtText reports whether a test takes more than a comparison or a lookup.
+func (a *atom) looksAtText() bool {
+	return a.op == atomPred && a.more.pred.op != inInts && a.more.pred.op != inStrs
 }

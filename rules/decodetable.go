@@ -252,17 +252,13 @@ func (r *tableReader) row(row *rowSource) {
 	t := r.t
 	first := len(t.atoms)
 	id := r.rowID(row)
-	for _, cell := range row.cells {
-		before := len(t.atoms)
-		t.atoms = r.column(t.atoms, cell.Key, cell.Value)
-		for range len(t.atoms) - before {
-			t.cells = append(t.cells, cellRef{cell.Key.Text, cell.Value})
-		}
-	}
+	r.cells(row, false)
 	if a, ref, ok := r.schedule(row); ok {
 		t.atoms = append(t.atoms, a)
 		t.cells = append(t.cells, ref)
 	}
+	// Prerequisites are last, so that a row asks only where it depends on them.
+	r.cells(row, true)
 	ans := answer{outcome: len(t.outcomes)}
 	if row.split != nil || !row.ramp.IsNull() {
 		var values []*document.Node
@@ -280,6 +276,20 @@ func (r *tableReader) row(row *rowSource) {
 	t.rows = append(t.rows, Row{ID: id, Pos: row.node.Pos})
 	t.ends = append(t.ends, int32(len(t.atoms)))
 	t.answers = append(t.answers, ans)
+}
+
+// cells decodes the cells of a row that are prerequisites, or all others.
+func (r *tableReader) cells(row *rowSource, prerequisites bool) {
+	t := r.t
+	for _, cell := range row.cells {
+		if (cell.Key.Text == configColumn) != prerequisites {
+			continue
+		}
+		t.atoms = r.column(t.atoms, cell.Key, cell.Value)
+		for len(t.cells) < len(t.atoms) {
+			t.cells = append(t.cells, cellRef{cell.Key.Text, cell.Value})
+		}
+	}
 }
 
 // rowID reads a row's id, or names it by its number.

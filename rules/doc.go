@@ -113,4 +113,5 @@
 //
 // Traces call a part of a split by its arm (Table.Arm): its name, else its number,
 // as in split: { by: customer_id, of: [ { value: blue, share: 20%, name: b } ] }.
+// Table.AppendTrail lists the splits and prerequisites behind a decision.
 package rules

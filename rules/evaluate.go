@@ -63,5 +63,8 @@ func (t *Table) decide(row int, b *Binding) (Decision, bool) {
 		return Decision{Row: row, Outcome: ans.outcome, Reason: Match}, true
 	}
 	outcome, ok := ans.split.choose(b)
+	if b.trail != nil {
+		b.trail.consult(t, row, b)
+	}
 	return Decision{Row: row, Outcome: outcome, Reason: Split}, ok
 }

@@ -81,6 +81,13 @@ type Table struct {
 	cost     int    // of Cost
 	patterns int    // of PatternSize
 	index    *index // nil where scanning the rows is faster
+
+	own      []int32 // reads without those of prerequisites
+	consults []int32 // the rows with a split or prerequisites, ascending
+	// consultsFew is set where testing these rows one by one is faster than
+	// finding those that match, and consultsLazy are those of lazy they read.
+	consultsFew  bool
+	consultsLazy []int32
 }
 
 // cellRef is the source of an atom.
@@ -265,6 +272,8 @@ func (t *Table) finish() {
 	}
 	slices.Sort(t.instants)
 	t.instants = slices.Compact(t.instants)
+	slices.Sort(t.reads)
+	t.own = slices.Clone(slices.Compact(t.reads))
 	t.patterned = m.patternedBy(t.atoms)
 	t.ask()
 	slices.Sort(t.reads)
@@ -278,6 +287,7 @@ func (t *Table) finish() {
 		t.index = newIndex(t, columnBudget)
 	}
 	t.cost = t.estimate()
+	t.findConsults()
 }
 
 // ask takes over what follows from the tables of prerequisites, which are

@@ -1,0 +1,90 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// trailText writes a trail for people.
+func trailText(tr *Trail) string {
+	var parts []string
+	for _, c := range tr.Splits {
+		parts = append(parts, fmt.Sprintf("%s:%s %s=%d %q %d", c.Table.Name(), c.Table.Rows()[c.Row].ID, c.Field, c.Bucket, c.Arm, c.Share))
+	}
+	for _, t := range tr.Asked {
+		parts = append(parts, "asked "+t.Name())
+	}
+	return strings.Join(parts, "\n")
+}
+
+// named decodes a table with a name, whose config: cells ask others by theirs.
+func named(t testing.TB, m *Model, name, text string, others ...*Table) *Table {
+	t.Helper()
+	asked := make(map[string]*Table)
+	for _, other := range others {
+		asked[other.name] = other
+	}
+	tab := tableAsking(t, m, asked, text)
+	tab.name = name
+	return tab
+}
+
+// The trail has what was consulted, in that order, and nothing else.
+func TestTrail(t *testing.T) {
+	m := model(t, "fields: { plan: string, u: string, n: number }\ncomputed: { unit: 'u + \"x\"' }")
+	base := named(t, m, "base", "rules: [{ id: half, split: { by: u, of: [{ value: on, share: 50%, name: yes }, { value: off, share: 25% }] } }]")
+	unasked := named(t, m, "unasked", "rules: [{ id: x, split: { by: u, of: [{ value: on, share: 100% }] } }]")
+	top := named(t, m, "top", `
+rules:
+  - { id: first, when: { plan: pro }, split: { by: u, coverage: 10%, of: [{ value: a, share: 20%, name: blue }, { value: b, share: 80% }] } }
+  - { id: number, when: { plan: pro }, split: { by: n, of: [{ value: a, share: 20% }] } }
+  - { id: asks, when: { config: { base: on, unasked: off }, plan: [pro, free] }, value: c }
+  - { id: others, when: { config: { unasked: on }, plan: team }, value: c }
+  - { id: ramp, ramp: { by: unit, from: 10%, to: 50%, start: 2026-06-01T11:00:00Z, end: 2026-06-01T13:00:00Z }, value: d }
+  - { id: ends, when: { plan: free }, value: e }
+  - { id: below, split: { by: u, salt: other, of: [{ value: f, share: 50% }] } }
+`, base, unasked)
+	for _, tt := range []struct{ context, row, want string }{
+		// Passed on by each split, with the coverage of all arms; no number, so that split is not consulted.
+		{`{"plan":"pro","u":"c-1"}`, "default", `
+top:first u=44000 "" 10000
+base:half u=68636 "2" 25000
+top:ramp unit=63744 "" 30000
+top:below u=92512 "" 50000
+asked base`},
+		// The first condition holds, so the second is asked. Rows below the answer consult nothing.
+		{`{"plan":"free","u":"c-18"}`, "ends", `
+base:half u=14895 "yes" 50000
+unasked:x u=89935 "1" 100000
+top:ramp unit=55685 "" 30000
+asked base
+asked unasked`},
+		{`{"plan":"pro","u":"c-4","n":4}`, "ramp", `
+top:first u=79737 "" 10000
+top:number n=74148 "" 20000
+base:half u=64984 "2" 25000
+top:ramp unit=14588 "1" 30000
+asked base`},
+		// The share of the arm, times the coverage.
+		{`{"plan":"pro","u":"c-2"}`, "first", `top:first u=421 "blue" 2000`},
+		// A row of another plan asks nothing.
+		{`{"plan":"other","u":"c-7"}`, "ramp", `top:ramp unit=625 "1" 30000`},
+		{`{"n":1}`, "default", ``},
+		{`{}`, "default", ``},
+	} {
+		b := bind(t, m, tt.context)
+		d := top.Evaluate(b)
+		row := "default"
+		if d.Row >= 0 {
+			row = top.Rows()[d.Row].ID
+		}
+		var tr Trail
+		top.AppendTrail(&tr, b, d)
+		if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), trailText(&tr)); diff != "" || row != tt.row {
+			t.Errorf("%s: %s: %s", tt.context, row, diff)
+		}
+	}
+}
