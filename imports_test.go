@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 	"internal/regular":         {},
 	"internal/store/histogram": {},
 	"internal/store/migration": {},
-	"internal/store/sqlite":    {"internal/private", "internal/recorder", "internal/store/histogram", "internal/store/migration", "trace"},
+	"internal/store/sqlite":    {"internal/jsontext", "internal/private", "internal/recorder", "internal/store/histogram", "internal/store/migration", "trace"},
 	"internal/visible":         {},
 	"internal/wire":            {"internal/jsontext", "trace"},
 	"providers":                {},

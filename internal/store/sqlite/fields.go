@@ -54,7 +54,11 @@ func isShort(f trace.Field[trace.Record]) bool   { return !f.Content }
 func recordFields(names []string) (fields []trace.Field[trace.Record]) {
 	for _, name := range names {
 		i := slices.IndexFunc(trace.RecordFields, func(f trace.Field[trace.Record]) bool { return f.Name == name })
-		fields = append(fields, trace.RecordFields[i])
+		f := trace.RecordFields[i]
+		if name == "splits" {
+			f.At = splitsOf
+		}
+		fields = append(fields, f)
 	}
 	return fields
 }
@@ -177,6 +181,8 @@ func bind[T any](f *trace.Field[T], at any, of *T) (any, error) {
 		return optional(*at), nil
 	case **float64:
 		return optional(*at), nil
+	case storedSplits:
+		return at.value(), nil
 	case shown:
 		return int64(at), nil
 	case nil:

@@ -35,6 +35,7 @@ func scanRecord(scan func(...any) error, whole bool, first ...any) (*trace.Recor
 	case err != nil:
 		return nil, fmt.Errorf("trace %s: %w", rec.ID, err)
 	}
+	completeSplits(&rec)
 	return &rec, nil
 }
 

@@ -89,7 +89,7 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 	full := fullRecord(authority.New(trace.KindEndpoint, at), at)
 	full.FinishReason, full.Prompt, full.PromptVersion = "length", "reply", "v"
 	full.Decision, full.Reason, full.Arm, full.EndpointVariant, full.EndpointRow = authority.New(trace.KindDecision, at), "split", "b", "fast", "free"
-	full.Splits, full.Read, full.Inputs = []byte(`[{"bucket":1}]`), []byte(`{"remoteconfigs/a":"0123456789ab"}`), []byte(`{"plan":"pro"}`)
+	full.Splits, full.Read, full.Inputs = []byte(`[{"experiment":{"definition":"prompts/reply","rule":"staff","salt":"staff"},"bucket":1,"arm":"b","share":0.5}]`), []byte(`{"remoteconfigs/a":"0123456789ab"}`), []byte(`{"plan":"pro"}`)
 	haveEveryField(t, trace.RecordFields, full)
 	bare := &trace.Record{ID: authority.New(trace.KindPrompt, at), Time: at, Workspace: "w", Kind: trace.KindPrompt, Key: "k"}
 	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{full, bare}}); err != nil {

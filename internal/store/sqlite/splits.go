@@ -1,0 +1,84 @@
+package sqlite
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// The split of the row that decided is most of what a trace records of its
+// decision, and most of that is in the trace's other columns. So the column splits
+// has it without its experiment and arm. Of the row "ramp" of remoteconfigs/new:
+//
+//	recorded  [{"experiment":{"definition":"remoteconfigs/new","rule":"ramp","salt":"ramp"},"bucket":7,"arm":"1","share":0.2}]
+//	stored    [{"bucket":7,"share":0.2}]
+//
+// A split with a salt of its own is stored whole, and so are those that passed the
+// unit on and those of other tables.
+
+const bucketMember = `"bucket":`
+
+// withoutExperiment is the start of a split that is stored without its experiment.
+// It has quotes, so it is no part of a string.
+var withoutExperiment = []byte(`{` + bucketMember)
+
+// storedSplits is a record's splits as their column has them.
+type storedSplits struct{ of *trace.Record }
+
+func splitsOf(r *trace.Record) any { return storedSplits{r} }
+
+func (s storedSplits) value() any {
+	splits := s.of.Splits
+	experiment, arm := decidingSplit(s.of)
+	before, after, found := bytes.Cut(splits, experiment)
+	if !found || s.of.Row == "" {
+		return content(splits)
+	}
+	bucket := bucketLen(after)
+	rest, found := bytes.CutPrefix(after[bucket:], arm)
+	if !found {
+		return content(splits)
+	}
+	return string(before) + string(after[:bucket]) + string(rest)
+}
+
+// completeSplits makes the splits of a record that was read as they were recorded.
+func completeSplits(r *trace.Record) {
+	at := bytes.Index(r.Splits, withoutExperiment) + 1
+	if at == 0 {
+		return
+	}
+	experiment, arm := decidingSplit(r)
+	end := at + bucketLen(r.Splits[at:])
+	r.Splits = slices.Concat(r.Splits[:at], experiment, r.Splits[at:end], arm, r.Splits[end:])
+}
+
+// decidingSplit returns the members, as they are recorded, that the split of a
+// record's row has from the record.
+func decidingSplit(r *trace.Record) (experiment, arm []byte) {
+	definition, key := "remoteconfigs/", r.Key
+	switch r.Kind {
+	case trace.KindPrompt:
+		definition = "prompts/"
+	case trace.KindEndpoint:
+		definition, key = "prompts/", r.Prompt
+	}
+	experiment = append(experiment, `"experiment":{"definition":`...)
+	experiment = jsontext.AppendString(experiment, definition+key)
+	experiment = jsontext.AppendString(append(experiment, `,"rule":`...), r.Row)
+	experiment = jsontext.AppendString(append(experiment, `,"salt":`...), r.Row)
+	experiment = append(experiment, `},`...)
+	arm = jsontext.AppendString([]byte(`,"arm":`), r.Arm)
+	return experiment, arm
+}
+
+// bucketLen returns the length of the member bucket at the start of text.
+func bucketLen(text []byte) int {
+	n := len(bucketMember)
+	for n < len(text) && '0' <= text[n] && text[n] <= '9' {
+		n++
+	}
+	return n
+}
