@@ -119,7 +119,11 @@ func TestMetrics(t *testing.T) {
 	}{
 		{"all of a prompt", "/v1/metrics", `{"trace_id":"` + prompt + `",` + all + `}`, `{"ok":true}`, 200},
 		{"again, in upper case", "/v1/metrics", `{"trace_id":"` + strings.ToUpper(prompt) + `",` + all + `}`, `{"ok":true}`, 200},
-		{"all of an endpoint", "/v1/metrics", `{"trace_id":"` + endpoint + `",` + all + `}`, `{"ok":true,"ignored":["latency","llm_response","chain_id","conversation_id","economics"]}`, 200},
+		{"all of an endpoint", "/v1/metrics", `{"trace_id":"` + endpoint + `",` + all + `}`, `{"ok":true,"ignored":["latency","llm_response","economics"]}`, 200},
+		{"values of an endpoint", "/v1/metrics", `{"trace_id":"` + endpoint + `","values":{"resolved":1}}`, `{"ok":true}`, 200},
+		{"the conversation of an endpoint", "/v1/metrics", `{"trace_id":"` + endpoint + `","conversation_id":"d"}`, `{"ok":true}`, 200},
+		{"values of a configuration", "/v2/remoteconfigs/" + config + `/metrics?values[checkout]=12.5`, ``, `{"ok":true}`, 200},
+		{"no number among values", "/v1/metrics", `{"trace_id":"` + prompt + `","values":{"resolved":true}}`, `values.resolved`, 400},
 		{"all of a configuration", "/v1/metrics", `{"trace_id":"` + config + `",` + all + `}`, `{"ok":true,"ignored":["score","latency","llm_response","chain_id","conversation_id","economics"]}`, 200},
 		{"nothing of a configuration", "/v1/metrics", `{"trace_id":"` + config + `"}`, `{"ok":true}`, 200},
 		{"a configuration's path", "/v2/remoteconfigs/" + config + "/metrics", ``, `{"ok":true}`, 200},

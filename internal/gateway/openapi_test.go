@@ -448,7 +448,7 @@ messages: [ { role: developer, content: Hi. } ]
 	for _, refused := range []string{`{}`, `{"key":5}`, `{"keys":["a","b"]}`, `{"key":"agent","stream":"yes"}`, `{"key":"agent","context":5}`} {
 		tryRefused(t, o, g, "/v1/endpoints", refused)
 	}
-	for _, refused := range []string{`{"score":101}`, `{"score":"1"}`, `{"latency":-1}`, `{"roundtrip_time":1e13}`, `{"chain_id":5}`, `{"economics":{"prompt_tokens":-1,"total_tokens":1}}`, `{"economics":5}`} {
+	for _, refused := range []string{`{"score":101}`, `{"score":"1"}`, `{"latency":-1}`, `{"roundtrip_time":1e13}`, `{"chain_id":5}`, `{"economics":{"prompt_tokens":-1,"total_tokens":1}}`, `{"economics":5}`, `{"decision_id":5}`, `{"values":5}`, `{"values":{"a":"1"}}`, `{"values":{"a b":1}}`, `{"values":{"a":1e16}}`} {
 		tryRefused(t, o, g, "/v1/metrics", refused)
 	}
 

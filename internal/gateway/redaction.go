@@ -1,6 +1,12 @@
 package gateway
 
-import "github.com/cadenza-gateway/cadenza/trace"
+import (
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
 
 // contains reports whether a text is an API key of any workspace, also one that has
 // expired or was revoked.
@@ -41,7 +47,35 @@ func (w *Workspace) redactAnswer(record *trace.Record) {
 // because traces are found by them.
 func (w *Workspace) redactReport(m *trace.Metrics) {
 	m.Metadata, _ = w.redactor.JSON(m.Metadata)
+	m.Values = w.redactValues(m.Values)
 	if m.LLMResponse != nil {
 		m.LLMResponse = new(w.redactor.String(*m.LLMResponse))
 	}
+}
+
+// redactValues removes the values whose names or numbers are secrets, such as the
+// number of a card. What stays is an object of numbers.
+func (w *Workspace) redactValues(values []byte) []byte {
+	redacted, n := w.redactor.JSON(values)
+	if n == 0 {
+		return values
+	}
+	parsed, err := fastjson.ParseBytes(redacted)
+	if err != nil {
+		return nil // unreachable: redacted JSON is JSON
+	}
+	object := parsed.GetObject()
+	var secret []string
+	object.Visit(func(name []byte, v *fastjson.Value) {
+		if v.Type() != fastjson.TypeNumber || !wire.LegalKey(string(name)) {
+			secret = append(secret, string(name))
+		}
+	})
+	for _, name := range secret {
+		object.Del(name)
+	}
+	if object.Len() == 0 {
+		return nil
+	}
+	return jsontext.AppendValue(nil, parsed)
 }

@@ -20,7 +20,7 @@ func (c *call) report() *wire.Error {
 	if err != nil {
 		return err
 	}
-	record, id, kind, err := c.readReport()
+	record, kind, err := c.readReport()
 	if err != nil {
 		return err
 	}
@@ -32,8 +32,8 @@ func (c *call) report() *wire.Error {
 		record.LLMResponse = nil
 		ignored = append(ignored, "llm_response")
 	}
-	unattached := ""
-	if kind == trace.KindMetrics && record.TraceID == nil {
+	id, unattached := record.TraceID, ""
+	if kind == trace.KindMetrics && record.NamedTrace == nil {
 		unattached = id.String()
 	}
 	c.out = wire.AppendMetricsAnswer(c.out[:0], unattached, ignored)
@@ -43,15 +43,17 @@ func (c *call) report() *wire.Error {
 		}
 		c.reply.TraceID, c.reply.Time, c.reply.Status, c.reply.Body = id, c.began, http.StatusOK, c.out
 	}
-	earlier, failure := c.storeReport(record, id)
+	if kind != trace.KindDecision {
+		c.info.traceID[0] = id.String()
+	}
+	earlier, failure := c.storeReport(record)
 	switch {
 	case failure != nil:
-		c.info.traceID[0] = id.String()
 		level := zap.WarnLevel
 		if stats := c.workspace.Store.Recorder.Stats(); isDown(&stats) {
 			level = zap.DebugLevel // the log says so once, and on a full disk it must not grow
 		}
-		c.workspace.Logger.Log(level, "a metrics record could not be stored", zap.String("trace_id", c.info.traceID[0]), zap.Error(failure))
+		c.workspace.Logger.Log(level, "a metrics record could not be stored", about(record), zap.Error(failure))
 		err := wire.Errorf(wire.StoreUnavailable, "", "The record could not be stored. Send it again.")
 		err.RetryAfter = retryStore
 		err.TraceID = c.info.traceID[0]
@@ -60,27 +62,29 @@ func (c *call) report() *wire.Error {
 		return c.replay(earlier).err
 	}
 	c.unclaim()
-	c.info.traceID[0] = id.String()
-	c.w.Header()[wire.HeaderTraceID] = c.info.traceID[:]
+	if c.info.traceID[0] != "" {
+		c.w.Header()[wire.HeaderTraceID] = c.info.traceID[:]
+	}
 	c.write(c.out)
 	return nil
 }
 
+// about returns what a record is about, for the log.
+func about(record *wire.MetricsRecord) zap.Field {
+	if !record.Decision.IsZero() {
+		return zap.String("decision_id", record.Decision.String())
+	}
+	return zap.String("trace_id", record.TraceID.String())
+}
+
 // storeReport stores a record and, if the request has an idempotency key, the reply
 // to it. If the key already has a reply, it stores neither and returns that reply.
-func (c *call) storeReport(record *wire.MetricsRecord, id trace.ID) (earlier *trace.Reply, err error) {
+func (c *call) storeReport(record *wire.MetricsRecord) (earlier *trace.Reply, err error) {
 	recorder := c.workspace.Store.Recorder
 	switch {
 	case !record.Empty():
-		stored := &trace.Metrics{
-			TraceID: id, Workspace: c.workspace.Name, APIKey: c.key.name, Time: c.began,
-			Score: record.Score, Latency: record.Latency, RoundtripTime: record.RoundtripTime,
-			LLMResponse: record.LLMResponse, ChainID: record.ChainID, ConversationID: record.ConversationID,
-			Metadata: record.Metadata, Reply: c.reply,
-		}
-		if e := record.Economics; e != nil {
-			stored.PromptTokens, stored.CompletionTokens, stored.TotalTokens = &e.PromptTokens, &e.CompletionTokens, &e.TotalTokens
-		}
+		stored := &record.Metrics
+		stored.Workspace, stored.APIKey, stored.Time, stored.Reply = c.workspace.Name, c.key.name, c.began, c.reply
 		c.workspace.redactReport(stored)
 		err = recorder.Metrics(c.r.Context(), stored)
 	case c.reply != nil:
@@ -92,37 +96,61 @@ func (c *call) storeReport(record *wire.MetricsRecord, id trace.ID) (earlier *tr
 	return c.reply.Earlier, nil
 }
 
-// readReport parses the record and finds the trace that it belongs to.
-func (c *call) readReport() (record *wire.MetricsRecord, id trace.ID, kind trace.Kind, err *wire.Error) {
-	if c.route.kind == 0 {
+// readReport parses the record, and finds the trace or the decision that it belongs
+// to. The kind of the latter is KindDecision.
+func (c *call) readReport() (record *wire.MetricsRecord, kind trace.Kind, err *wire.Error) {
+	if c.pathID == "" {
 		record, err = c.request.Metrics()
 	} else {
 		record, err = c.request.TraceMetrics(c.r.URL.RawQuery)
 	}
 	if err != nil {
-		return nil, id, 0, err
+		return nil, 0, err
 	}
+	switch {
+	case record.NamedDecision != nil:
+		kind, err = c.decisionOfReport(record)
+	case record.NamedTrace == nil && c.pathID == "":
+		kind = trace.KindMetrics
+		record.TraceID = c.workspace.newID(kind, c.began)
+	default:
+		kind, err = c.traceOfReport(record)
+	}
+	return record, kind, err
+}
+
+// decisionOfReport finds the decision that a record names.
+func (c *call) decisionOfReport(record *wire.MetricsRecord) (trace.Kind, *wire.Error) {
+	if c.pathID != "" {
+		return 0, wire.Errorf(wire.InvalidRequest, "decision_id", "The path names a trace and the record a decision. Send a record on a decision to /v1/metrics.")
+	}
+	id, ok := trace.ParseID(*record.NamedDecision)
+	if !ok || !c.workspace.verifyDecision(id) {
+		return 0, wire.Errorf(wire.UnknownTrace, "decision_id", "There is no such decision here. A decision id is the Cadenza-Decision-Id of an answer, and belongs to the workspace of its key. To report on one trace, send its id as \"trace_id\".")
+	}
+	record.Decision = id
+	return trace.KindDecision, nil
+}
+
+// traceOfReport finds the trace that a record or the path names.
+func (c *call) traceOfReport(record *wire.MetricsRecord) (trace.Kind, *wire.Error) {
 	named := c.pathID
-	if record.TraceID != nil {
-		if named != "" && !sameTrace(named, *record.TraceID) {
-			return nil, id, 0, wire.Errorf(wire.UnknownTrace, "trace_id", "The path names another trace than the record does.")
+	if record.NamedTrace != nil {
+		if named != "" && !sameTrace(named, *record.NamedTrace) {
+			return 0, wire.Errorf(wire.UnknownTrace, "trace_id", "The path names another trace than the record does.")
 		}
-		named = *record.TraceID
+		named = *record.NamedTrace
 	}
-	if c.pathID == "" && record.TraceID == nil {
-		return record, c.workspace.newID(trace.KindMetrics, c.began), trace.KindMetrics, nil
+	id, _ := trace.ParseID(named)
+	kind, ok := c.workspace.verifyID(id)
+	switch {
+	case ok && (c.route.kind == 0 || c.route.kind == kind):
+		record.TraceID = id
+		return kind, nil
+	case c.workspace.verifyDecision(id):
+		return 0, wire.Errorf(wire.UnknownTrace, "trace_id", "This is the id of a decision. To report on all of its traces, send it to /v1/metrics as \"decision_id\".")
 	}
-	id, ok := trace.ParseID(named)
-	if ok {
-		kind, ok = c.workspace.verifyID(id)
-	}
-	if !ok || c.route.kind != 0 && c.route.kind != kind {
-		return nil, id, 0, wire.Errorf(wire.UnknownTrace, "trace_id", "There is no such trace here. A trace id is the trace_id of an answer, and belongs to the workspace of its key.")
-	}
-	if record.TraceID == nil {
-		record.TraceID = &named
-	}
-	return record, id, kind, nil
+	return 0, wire.Errorf(wire.UnknownTrace, "trace_id", "There is no such trace here. A trace id is the trace_id of an answer, and belongs to the workspace of its key.")
 }
 
 func sameTrace(a, b string) bool {

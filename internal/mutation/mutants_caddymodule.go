@@ -485,10 +485,16 @@ func init() {
 			Run: "TestCallersLowerTheLog",
 		},
 		mutant{
-			ID: "kind-of-path", In: "call.readReport",
+			ID: "kind-of-path", In: "call.traceOfReport",
 			What: "the path of prompts takes traces of other kinds",
-			Old:  "c.route.kind != 0 && c.route.kind != kind", New: "false",
+			Old:  "c.route.kind == 0 || c.route.kind == kind", New: "true",
 			Run: "TestMetrics",
+		},
+		mutant{
+			ID: "forged-decision", In: "call.decisionOfReport",
+			What: "a report on a decision that the workspace did not make is stored",
+			Old:  "!ok || !c.workspace.verifyDecision(id)", New: "!ok",
+			Run: "TestMetricsOfDecisions",
 		},
 	)
 	add("internal/command",

@@ -53,9 +53,9 @@ func init() {
 			Run: "MetadataCeiling",
 		},
 		mutant{
-			ID: "metadata-of-pairs", In: "Request.TraceMetrics",
-			What: "the metadata of a query string has no ceiling",
-			Old:  "r.checkMetadata(m.Metadata)", New: "(*Error)(nil)",
+			ID: "metadata-of-reports", In: "Request.metricsRecord",
+			What: "the metadata of a report, in a body or a query string, has no ceiling",
+			Old:  "r.metadataMember(body)", New: `objectMember(body, "metadata")`,
 			Run: "MetadataCeiling",
 		},
 		mutant{

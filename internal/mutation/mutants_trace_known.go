@@ -6,6 +6,12 @@ import "time"
 func init() {
 	add("trace",
 		mutant{
+			ID: "score-of-a-configuration", In: "Kind.Takes",
+			What: "the trace of a remote configuration takes a score",
+			Old:  `case "score", "chain_id", "conversation_id":`, New: `case "chain_id", "conversation_id":`,
+			Run: "TestReduce",
+		},
+		mutant{
 			ID: "ids-of-another-workspace", In: "NewAuthority",
 			What: "the ids of one workspace are valid in all",
 			Old:  "checkKeyInfo+workspace", New: "checkKeyInfo",

@@ -68,25 +68,25 @@ func init() {
 		mutant{
 			ID: "completion-tokens", In: "economics",
 			What: "the completion's tokens are derived wrong",
-			Old:  "e.CompletionTokens = e.TotalTokens - e.PromptTokens", New: "e.CompletionTokens = e.TotalTokens",
+			Old:  "e.completion = e.total - e.prompt", New: "e.completion = e.total",
 			Run: "TestMetrics",
 		},
 		mutant{
 			ID: "token-sum", In: "economics",
 			What: "a wrong sum of tokens is accepted",
-			Old:  "e.PromptTokens+e.CompletionTokens != e.TotalTokens", New: "false",
+			Old:  "e.prompt+e.completion != e.total", New: "false",
 			Run: "MetricsRanges",
 		},
 		mutant{
-			ID: "score-of-a-configuration", In: "MetricsRecord.Apply",
-			What: "a score stays on the trace of a remote configuration",
-			Old:  "			m.Score = nil\n", New: "",
-			Run: "TestApply",
+			ID: "two-names-of-a-report", In: "Request.metricsRecord",
+			What: "a report may name a trace and a decision",
+			Old:  "m.NamedTrace != nil && m.NamedDecision != nil", New: "false",
+			Run: "MetricsRanges",
 		},
 		mutant{
-			ID: "repeated-metadata", In: "metadataQuery",
+			ID: "repeated-metadata", In: "pairsQuery",
 			What: "a name that is twice in the query is taken",
-			Old:  "len(values) > 1", New: "false",
+			Old:  "len(texts) > 1", New: "false",
 			Run: "TraceMetrics",
 		},
 		mutant{

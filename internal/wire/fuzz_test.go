@@ -143,6 +143,8 @@ func second[T any](_ T, err *Error) *Error { return err }
 // record's rules.
 func FuzzMetrics(f *testing.F) {
 	addBodies(f)
+	f.Add([]byte(`{"decision_id":"x","values":{"resolved":1,"n":-1e-7,"m":null}}`))
+	f.Add([]byte(`values[a]=1&metadata[b]=2`))
 	f.Add([]byte(`{"trace_id":"x","score":100,"latency":1e12,"roundtrip_time":-0,"llm_response":"","economics":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r := AcquireRequest()
@@ -164,7 +166,7 @@ func FuzzMetrics(f *testing.F) {
 				continue
 			}
 			checkRecord(t, m)
-			for _, kind := range []trace.Kind{trace.KindMetrics, trace.KindPrompt, trace.KindEndpoint, trace.KindRemoteConfig} {
+			for _, kind := range []trace.Kind{trace.KindMetrics, trace.KindPrompt, trace.KindEndpoint, trace.KindRemoteConfig, trace.KindDecision} {
 				reduced := *m
 				_, err := reduced.Apply(kind)
 				if err != nil && err.Name != "no_metrics" {
@@ -188,8 +190,22 @@ func checkRecord(t *testing.T, m *MetricsRecord) {
 	if m.Score != nil && *m.Score > 100 {
 		t.Fatalf("score %v", *m.Score)
 	}
-	if e := m.Economics; e != nil && (e.PromptTokens < 0 || e.CompletionTokens < 0 || e.TotalTokens > maxTokens || e.PromptTokens+e.CompletionTokens != e.TotalTokens) {
-		t.Fatalf("economics %+v", *e)
+	if m.TotalTokens != nil && (*m.PromptTokens < 0 || *m.CompletionTokens < 0 || *m.TotalTokens > maxTokens || *m.PromptTokens+*m.CompletionTokens != *m.TotalTokens) {
+		t.Fatalf("%d prompt and %d completion tokens are %d", *m.PromptTokens, *m.CompletionTokens, *m.TotalTokens)
+	}
+	if m.Values != nil {
+		var values map[string]float64
+		if err := json.Unmarshal(m.Values, &values); err != nil || len(values) == 0 || len(values) > maxNamedValues {
+			t.Fatalf("values %q: %v", m.Values, err)
+		}
+		for name, n := range values {
+			if !LegalKey(name) || math.Abs(n) > maxNamedValue || n == 0 && math.Signbit(n) {
+				t.Fatalf("value %q: %v", name, n)
+			}
+		}
+	}
+	if m.NamedTrace != nil && m.NamedDecision != nil {
+		t.Fatalf("a trace %q and a decision %q", *m.NamedTrace, *m.NamedDecision)
 	}
 	if m.Metadata != nil {
 		var object map[string]any
@@ -197,7 +213,7 @@ func checkRecord(t *testing.T, m *MetricsRecord) {
 			t.Fatalf("metadata %q: %v", m.Metadata, err)
 		}
 	}
-	for _, s := range []*string{m.TraceID, m.LLMResponse, m.ChainID, m.ConversationID} {
+	for _, s := range []*string{m.NamedTrace, m.NamedDecision, m.LLMResponse, m.ChainID, m.ConversationID} {
 		if s != nil && !utf8.ValidString(*s) {
 			t.Fatalf("%q is not UTF-8", *s)
 		}

@@ -16,36 +16,30 @@ const (
 	maxScore        = 100
 	maxMilliseconds = 1e12
 	maxTokens       = 1_000_000_000
+	maxNamedValue   = 1e15 // on either side of 0
 )
 
-// Economics counts an answer's tokens. Total is the sum of the other two. A request
-// has at least two of the three.
-type Economics struct {
-	PromptTokens     int64
-	CompletionTokens int64
-	TotalTokens      int64
-}
+// maxNamedValues is how many values a record may have.
+const maxNamedValues = 32
 
-// MetricsRecord is what an application reports on a trace. A nil member was
-// absent or null. The record owns its data: it outlives the Request.
+// MetricsRecord is what an application reports on a trace, or on a decision. It owns
+// its data: it outlives the Request.
 type MetricsRecord struct {
-	TraceID *string
-	// Metadata is a JSON object with members, compact, or nil.
-	Metadata []byte
-	Score    *float64 // 0 to 100
-	// Latency and RoundtripTime are in milliseconds.
-	Latency        *float64
-	RoundtripTime  *float64
-	LLMResponse    *string
-	ChainID        *string
-	ConversationID *string
-	Economics      *Economics
+	// NamedTrace and NamedDecision are the ids in trace_id and decision_id as the
+	// caller sent them; nil where they were absent.
+	NamedTrace, NamedDecision *string
+	// Metrics has what was reported, without ids. Its members are compact JSON.
+	trace.Metrics
 }
 
 // Empty reports whether the record holds nothing to store.
-func (m *MetricsRecord) Empty() bool {
-	return m.Metadata == nil && m.Score == nil && m.Latency == nil && m.RoundtripTime == nil &&
-		m.LLMResponse == nil && m.ChainID == nil && m.ConversationID == nil && m.Economics == nil
+func (m *MetricsRecord) Empty() bool { return !m.asked() && m.RoundtripTime == nil }
+
+// asked reports whether the record holds a member that its caller meant to report:
+// old clients send the roundtrip time unasked.
+func (m *MetricsRecord) asked() bool {
+	return m.Metadata != nil || m.Values != nil || m.Score != nil || m.Latency != nil ||
+		m.LLMResponse != nil || m.ChainID != nil || m.ConversationID != nil || m.TotalTokens != nil
 }
 
 // Metrics parses the body of a request to /v1/metrics. The members' types and
@@ -64,7 +58,8 @@ func (r *Request) metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) 
 		name string
 		into **string
 	}{
-		{"trace_id", &m.TraceID},
+		{"trace_id", &m.NamedTrace},
+		{"decision_id", &m.NamedDecision},
 		{"llm_response", &m.LLMResponse},
 		{"chain_id", &m.ChainID},
 		{"conversation_id", &m.ConversationID},
@@ -77,6 +72,9 @@ func (r *Request) metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) 
 			return nil, Errorf(InvalidRequest, member.name, "%q must be a string, not %s.", member.name, describe(v))
 		}
 		*member.into = new(string(v.GetStringBytes()))
+	}
+	if m.NamedTrace != nil && m.NamedDecision != nil {
+		return nil, Errorf(InvalidRequest, "decision_id", `The record names a trace and a decision. Send "trace_id" to report on one trace, or "decision_id" to report on all traces of a decision.`)
 	}
 	if err := m.checkTexts(); err != nil {
 		return nil, err
@@ -94,7 +92,7 @@ func (r *Request) metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) 
 		if isNull(v) {
 			continue
 		}
-		n, err := numberMember(member.name, v, member.most)
+		n, err := numberMember(member.name, v, 0, member.most)
 		if err != nil {
 			return nil, err
 		}
@@ -107,43 +105,107 @@ func (r *Request) metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) 
 	if metadata != nil {
 		m.Metadata = jsontext.AppendValue(nil, metadata)
 	}
-	if v := body.Get("economics"); !isNull(v) {
-		if m.Economics, err = economics(v); err != nil {
+	if v := body.Get("values"); !isNull(v) {
+		if m.Values, err = namedValues(v); err != nil {
 			return nil, err
 		}
+	}
+	if v := body.Get("economics"); !isNull(v) {
+		counts, err := economics(v)
+		if err != nil {
+			return nil, err
+		}
+		m.PromptTokens, m.CompletionTokens, m.TotalTokens = &counts.prompt, &counts.completion, &counts.total
 	}
 	return m, nil
 }
 
-// numberMember reads a number between 0 and most.
-func numberMember(param string, v *fastjson.Value, most float64) (float64, *Error) {
+// numberMember reads a number between least and most.
+func numberMember(param string, v *fastjson.Value, least, most float64) (float64, *Error) {
 	if v.Type() != fastjson.TypeNumber {
 		return 0, Errorf(InvalidRequest, param, "%q must be a number, not %s.", param, describe(v))
 	}
 	var text [32]byte
 	raw := v.MarshalTo(text[:0])
 	n, parseErr := strconv.ParseFloat(view(raw), 64)
-	if parseErr != nil || !(n >= 0 && n <= most) {
-		return 0, Errorf(InvalidRequest, param, "%q is %s, but must be between 0 and %.0f.", param, clip(string(raw)), most)
+	if parseErr != nil || !(n >= least && n <= most) {
+		return 0, Errorf(InvalidRequest, param, "%q is %s, but must be between %.0f and %.0f.", param, clip(string(raw)), least, most)
 	}
-	// -0 is within the range, but no client means it.
-	return math.Abs(n), nil
+	if n == 0 {
+		return 0, nil // also for -0, which no client means
+	}
+	return n, nil
 }
 
-func economics(v *fastjson.Value) (*Economics, *Error) {
+// namedValues reads an object of numbers, and returns it as compact JSON; nil where
+// it is empty. The numbers are written again: a caller may spell one with any number
+// of digits.
+func namedValues(v *fastjson.Value) ([]byte, *Error) {
+	object, notObject := v.Object()
+	if notObject != nil {
+		return nil, Errorf(InvalidRequest, "values", `"values" must be an object of numbers by their names, not %s.`, describe(v))
+	}
+	if n := object.Len(); n > maxNamedValues {
+		return nil, Errorf(InvalidRequest, "values", `"values" has %d members, but may have %d.`, n, maxNamedValues)
+	}
+	var values []byte
+	var err *Error
+	object.Visit(func(name []byte, v *fastjson.Value) {
+		if err == nil && !isNull(v) {
+			values, err = appendNamedValue(values, name, v)
+		}
+	})
+	if values == nil || err != nil {
+		return nil, err
+	}
+	return append(values, '}'), nil
+}
+
+// appendNamedValue appends a member to an object that is still open.
+func appendNamedValue(dst, name []byte, v *fastjson.Value) ([]byte, *Error) {
+	if !LegalKey(view(name)) {
+		return nil, Errorf(InvalidRequest, "values", `"values" has the name %q, but a name is 1 to %d of the characters A-Z a-z 0-9 . _ : / -`, clip(view(name)), MaxKeyLength)
+	}
+	param := "values." + clip(string(name))
+	if t := v.Type(); t == fastjson.TypeTrue || t == fastjson.TypeFalse {
+		return nil, Errorf(InvalidRequest, param, "%q must be a number, not a boolean. Send 1 for true and 0 for false.", param)
+	}
+	n, err := numberMember(param, v, -maxNamedValue, maxNamedValue)
+	if err != nil {
+		return nil, err
+	}
+	if dst == nil {
+		dst = append(dst, '{')
+	} else {
+		dst = append(dst, ',')
+	}
+	dst = append(jsontext.AppendString(dst, name), ':')
+	form := byte('f')
+	if math.Abs(n) < 1e-6 && n != 0 {
+		form = 'e' // no hundreds of zeros
+	}
+	return strconv.AppendFloat(dst, n, form, -1, 64), nil
+}
+
+// tokens counts an answer's tokens.
+type tokens struct{ prompt, completion, total int64 }
+
+// economics reads the counts of tokens. At least two must be there: the total is the
+// sum of the others.
+func economics(v *fastjson.Value) (*tokens, *Error) {
 	object, notObject := v.Object()
 	if notObject != nil {
 		return nil, Errorf(InvalidRequest, "economics", `"economics" must be an object, not %s.`, describe(v))
 	}
-	var e Economics
+	var e tokens
 	members := [...]struct {
 		name   string
 		into   *int64
 		absent bool
 	}{
-		{name: "prompt_tokens", into: &e.PromptTokens},
-		{name: "total_tokens", into: &e.TotalTokens},
-		{name: "completion_tokens", into: &e.CompletionTokens},
+		{name: "prompt_tokens", into: &e.prompt},
+		{name: "total_tokens", into: &e.total},
+		{name: "completion_tokens", into: &e.completion},
 	}
 	absent := 0
 	for i := range members {
@@ -155,7 +217,7 @@ func economics(v *fastjson.Value) (*Economics, *Error) {
 			absent++
 			continue
 		}
-		n, err := numberMember(param, v, maxTokens)
+		n, err := numberMember(param, v, 0, maxTokens)
 		if err != nil {
 			return nil, err
 		}
@@ -174,77 +236,50 @@ func economics(v *fastjson.Value) (*Economics, *Error) {
 	}
 	switch {
 	case members[0].absent:
-		e.PromptTokens = e.TotalTokens - e.CompletionTokens
+		e.prompt = e.total - e.completion
 	case members[1].absent:
-		e.TotalTokens = e.PromptTokens + e.CompletionTokens
+		e.total = e.prompt + e.completion
 	case members[2].absent:
-		e.CompletionTokens = e.TotalTokens - e.PromptTokens
+		e.completion = e.total - e.prompt
 	}
 	const param = "economics.total_tokens"
 	switch {
-	case e.PromptTokens < 0 || e.CompletionTokens < 0:
+	case e.prompt < 0 || e.completion < 0:
 		return nil, Errorf(InvalidRequest, param,
-			`%q is %d, less than the %d that it is to contain.`, param, e.TotalTokens, max(e.PromptTokens, e.CompletionTokens))
-	case e.TotalTokens > maxTokens:
-		return nil, Errorf(InvalidRequest, param, `Prompt and completion tokens sum to %d, but %q must be at most %d.`, e.TotalTokens, param, maxTokens)
-	case e.PromptTokens+e.CompletionTokens != e.TotalTokens:
+			`%q is %d, less than the %d that it is to contain.`, param, e.total, max(e.prompt, e.completion))
+	case e.total > maxTokens:
+		return nil, Errorf(InvalidRequest, param, `Prompt and completion tokens sum to %d, but %q must be at most %d.`, e.total, param, maxTokens)
+	case e.prompt+e.completion != e.total:
 		return nil, Errorf(InvalidRequest, param,
-			`%q is %d, but prompt and completion tokens sum to %d.`, param, e.TotalTokens, e.PromptTokens+e.CompletionTokens)
+			`%q is %d, but prompt and completion tokens sum to %d.`, param, e.total, e.prompt+e.completion)
 	}
 	return &e, nil
 }
 
-// Apply reduces the record to what a trace of the given kind takes and returns
-// the names of the members it dropped. It fails with NoMetrics where nothing
-// is left that such a trace requires.
+// Apply reduces the record to what a trace of the given kind takes and returns the
+// names of the members that it dropped, as callers know them. It fails with NoMetrics
+// where nothing is left that such a trace requires: one member that the caller meant
+// to report, or for the traces of prompts, decisions and metrics also the roundtrip
+// time. Traces of remote configurations require nothing.
 //
-// Prompt traces, and records of their own, take every member and require one.
-// Endpoint traces take metadata and score and require one of them: the gateway
-// measured the rest itself. Remote-configuration traces take metadata and
-// require nothing. The roundtrip time, which old clients send unasked, is kept
-// for every kind.
+// Nothing of a decision's report is dropped: the kinds of its traces are known only
+// where they are stored, which may be later and on another node.
 func (m *MetricsRecord) Apply(kind trace.Kind) (ignored []string, err *Error) {
-	switch kind {
-	case trace.KindEndpoint:
-		ignored = m.dropMeasured(nil)
-		if m.Metadata == nil && m.Score == nil {
-			return nil, Errorf(NoMetrics, "", `The record has nothing an endpoint's trace takes. Send "metadata", "score" or both.`)
+	for _, name := range m.Reduce(kind) {
+		switch name {
+		case "latency_ms":
+			name = "latency"
+		case "usage":
+			name = "economics"
 		}
-	case trace.KindRemoteConfig:
-		if m.Score != nil {
-			m.Score = nil
-			ignored = append(ignored, "score")
-		}
-		ignored = m.dropMeasured(ignored)
-	default:
-		if m.Empty() {
-			return nil, Errorf(NoMetrics, "", `The record is empty. Send at least one of "metadata", "score", "latency", "llm_response", "chain_id", "conversation_id", "economics".`)
-		}
+		ignored = append(ignored, name)
+	}
+	switch {
+	case kind == trace.KindRemoteConfig:
+	case kind == trace.KindEndpoint && !m.asked():
+		return nil, Errorf(NoMetrics, "", `The record has nothing an endpoint's trace takes. Send at least one of "metadata", "score", "values", "chain_id", "conversation_id".`)
+	case m.Empty():
+		return nil, Errorf(NoMetrics, "", `The record is empty. Send at least one of "metadata", "score", "values", "latency", "llm_response", "chain_id", "conversation_id", "economics".`)
 	}
 	return ignored, nil
-}
-
-// dropMeasured drops the members that only prompt traces take.
-func (m *MetricsRecord) dropMeasured(ignored []string) []string {
-	if m.Latency != nil {
-		m.Latency = nil
-		ignored = append(ignored, "latency")
-	}
-	if m.LLMResponse != nil {
-		m.LLMResponse = nil
-		ignored = append(ignored, "llm_response")
-	}
-	if m.ChainID != nil {
-		m.ChainID = nil
-		ignored = append(ignored, "chain_id")
-	}
-	if m.ConversationID != nil {
-		m.ConversationID = nil
-		ignored = append(ignored, "conversation_id")
-	}
-	if m.Economics != nil {
-		m.Economics = nil
-		ignored = append(ignored, "economics")
-	}
-	return ignored
 }

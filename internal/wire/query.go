@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,41 +11,32 @@ import (
 
 // recordMembers are the members of a metrics record.
 var recordMembers = []string{
-	"trace_id", "metadata", "score", "latency", "roundtrip_time", "llm_response",
-	"chain_id", "conversation_id", "economics",
+	"trace_id", "decision_id", "metadata", "score", "values", "latency", "roundtrip_time",
+	"llm_response", "chain_id", "conversation_id", "economics",
 }
 
 // TraceMetrics parses a metrics record on the path of its trace. The record is the
 // body, or else the query string (as in r.URL.RawQuery): one JSON object, as curl
-// -G -d '{…}' sends it, or metadata[name]=text pairs. Without both the record is
-// empty. Other parameters are ignored, as unknown members are.
+// -G -d '{…}' sends it, or pairs of the form metadata[name]=text and
+// values[name]=number. Without both the record is empty. Other parameters are
+// ignored, as unknown members are.
 func (r *Request) TraceMetrics(rawQuery string) (*MetricsRecord, *Error) {
-	text, isJSON := jsonQuery(rawQuery)
-	var pairs url.Values
+	record, isJSON := jsonQuery(rawQuery)
 	if !isJSON {
 		var err *Error
-		if pairs, err = metadataQuery(rawQuery); err != nil {
+		if record, err = pairsQuery(rawQuery); err != nil {
 			return nil, err
 		}
 	}
-	if skipSpace(r.body, 0) < len(r.body) {
-		if isJSON || len(pairs) > 0 {
-			return nil, Errorf(InvalidRequest, "", "There is a record in the body and another in the query string. Send one of them.")
-		}
-		return r.Metrics()
+	switch hasBody := skipSpace(r.body, 0) < len(r.body); {
+	case hasBody && record != "":
+		return nil, Errorf(InvalidRequest, "", "There is a record in the body and another in the query string. Send one of them.")
+	case !hasBody && record == "":
+		return new(MetricsRecord), nil
+	case !hasBody:
+		r.body = append(r.body[:0], record...)
 	}
-	if isJSON {
-		r.body = append(r.body[:0], text...)
-		return r.Metrics()
-	}
-	m := new(MetricsRecord)
-	if len(pairs) > 0 {
-		m.Metadata = appendPairs(nil, pairs)
-		if err := r.checkMetadata(m.Metadata); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return r.Metrics()
 }
 
 // jsonQuery reports whether the query string is a JSON object and returns its
@@ -66,49 +58,65 @@ func jsonQuery(raw string) (text string, ok bool) {
 	return "", false
 }
 
-// metadataQuery reads metadata[name]=text pairs.
-func metadataQuery(raw string) (url.Values, *Error) {
+// pairsQuery returns the record of metadata[name]=text and values[name]=number pairs
+// as a JSON object; empty where there are none.
+func pairsQuery(raw string) (record string, err *Error) {
 	if raw == "" {
-		return nil, nil
+		return "", nil
 	}
 	query, parseErr := url.ParseQuery(raw)
 	if parseErr != nil {
-		return nil, Errorf(InvalidRequest, "", "The query string cannot be decoded. Percent-encode it, or send the record as the body.")
+		return "", Errorf(InvalidRequest, "", "The query string cannot be decoded. Percent-encode it, or send the record as the body.")
 	}
-	pairs := url.Values{}
-	for param, values := range query {
-		inner, bracketed := strings.CutPrefix(param, "metadata[")
-		name, closed := strings.CutSuffix(inner, "]")
+	metadata, values := url.Values{}, url.Values{}
+	for param, texts := range query {
+		member, rest, bracketed := strings.Cut(param, "[")
+		pairs := metadata
+		if member == "values" {
+			pairs = values
+		}
+		name, closed := strings.CutSuffix(rest, "]")
 		switch {
-		case bracketed && closed && name != "" && !strings.ContainsAny(name, "[]"):
-			if len(values) > 1 {
-				return nil, Errorf(InvalidRequest, clip(param), "%q appears more than once. Send it once.", clip(param))
-			}
-			pairs[name] = values
-		case bracketed:
-			return nil, Errorf(InvalidRequest, clip(param), "%q must have the form metadata[name]. Send nested metadata as a JSON body.", clip(param))
-		case slices.Contains(recordMembers, param):
-			return nil, Errorf(InvalidRequest, param, "%q cannot be a query parameter of its own. Send the record as one JSON object, in the query string or the body.", param)
+		case !slices.Contains(recordMembers, member):
+		case !bracketed, member != "values" && member != "metadata":
+			return "", Errorf(InvalidRequest, clip(param), "%q cannot be a query parameter of its own. Send the record as one JSON object, in the query string or the body.", clip(param))
+		case !closed || name == "" || strings.ContainsAny(name, "[]"):
+			return "", Errorf(InvalidRequest, clip(param), "%q must have the form %s[name]. Send what is nested as a JSON body.", clip(param), member)
+		case len(texts) > 1:
+			return "", Errorf(InvalidRequest, clip(param), "%q appears more than once. Send it once.", clip(param))
+		default:
+			pairs[name] = texts
 		}
 	}
-	return pairs, nil
+	if len(metadata)+len(values) == 0 {
+		return "", nil
+	}
+	dst := appendPairs([]byte(`{"metadata":`), metadata, jsontext.AppendString[string])
+	dst = appendPairs(append(dst, `,"values":`...), values, appendNumberOrString)
+	return string(append(dst, '}')), nil
+}
+
+// appendNumberOrString appends a text as a number, or as the string that it is where
+// it is none, which the record refuses by its name.
+func appendNumberOrString(dst []byte, text string) []byte {
+	if text != "" && strings.Contains("-0123456789", text[:1]) {
+		if _, bad := checkSyntax([]byte(text)); bad == nil {
+			return append(dst, text...)
+		}
+	}
+	return jsontext.AppendString(dst, text)
 }
 
 // appendPairs appends pairs as a JSON object, ordered by name.
-func appendPairs(dst []byte, pairs url.Values) []byte {
-	names := make([]string, 0, len(pairs))
-	for name := range pairs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+func appendPairs(dst []byte, pairs url.Values, appendValue func(dst []byte, text string) []byte) []byte {
 	dst = append(dst, '{')
-	for i, name := range names {
+	for i, name := range slices.Sorted(maps.Keys(pairs)) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = jsontext.AppendString(dst, name)
 		dst = append(dst, ':')
-		dst = jsontext.AppendString(dst, pairs.Get(name))
+		dst = appendValue(dst, pairs.Get(name))
 	}
 	return append(dst, '}')
 }
