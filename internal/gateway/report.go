@@ -41,10 +41,15 @@ func (c *call) report() *wire.Error {
 		if err := c.claim(key); err != nil {
 			return err
 		}
-		c.reply.TraceID, c.reply.Time, c.reply.Status, c.reply.Body = id, c.began, http.StatusOK, c.out
+		c.reply.TraceID, c.reply.Decision = id, record.Decision
+		c.reply.Time, c.reply.Status, c.reply.Body = c.began, http.StatusOK, c.out
 	}
-	if kind != trace.KindDecision {
-		c.info.traceID[0] = id.String()
+	about := zap.String("trace_id", id.String())
+	if kind == trace.KindDecision {
+		about = zap.String("decision_id", record.Decision.String())
+		c.info.decisionID[0] = about.String
+	} else {
+		c.info.traceID[0] = about.String
 	}
 	earlier, failure := c.storeReport(record)
 	switch {
@@ -53,7 +58,7 @@ func (c *call) report() *wire.Error {
 		if stats := c.workspace.Store.Recorder.Stats(); isDown(&stats) {
 			level = zap.DebugLevel // the log says so once, and on a full disk it must not grow
 		}
-		c.workspace.Logger.Log(level, "a metrics record could not be stored", about(record), zap.Error(failure))
+		c.workspace.Logger.Log(level, "a metrics record could not be stored", about, zap.Error(failure))
 		err := wire.Errorf(wire.StoreUnavailable, "", "The record could not be stored. Send it again.")
 		err.RetryAfter = retryStore
 		err.TraceID = c.info.traceID[0]
@@ -62,19 +67,13 @@ func (c *call) report() *wire.Error {
 		return c.replay(earlier).err
 	}
 	c.unclaim()
-	if c.info.traceID[0] != "" {
+	if kind == trace.KindDecision {
+		c.w.Header()[wire.HeaderDecisionID] = c.info.decisionID[:]
+	} else {
 		c.w.Header()[wire.HeaderTraceID] = c.info.traceID[:]
 	}
 	c.write(c.out)
 	return nil
-}
-
-// about returns what a record is about, for the log.
-func about(record *wire.MetricsRecord) zap.Field {
-	if !record.Decision.IsZero() {
-		return zap.String("decision_id", record.Decision.String())
-	}
-	return zap.String("trace_id", record.TraceID.String())
 }
 
 // storeReport stores a record and, if the request has an idempotency key, the reply

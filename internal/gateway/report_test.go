@@ -101,8 +101,11 @@ func TestMetricsOfDecisions(t *testing.T) {
 		if test.status == http.StatusBadRequest && test.param != "" {
 			checkError(t, a, "invalid_request", test.param)
 		}
-		if test.status == http.StatusOK && test.name != "null for a decision" && a.header.Get("Cadenza-Trace-Id") != "" {
-			t.Errorf("%s: the answer names the trace %s", test.name, a.header.Get("Cadenza-Trace-Id"))
+		if named := a.header.Get("Cadenza-Trace-Id"); test.status == http.StatusOK && (named == traceID) != (test.name == "null for a decision") {
+			t.Errorf("%s: the answer names the trace %s", test.name, named)
+		}
+		if named := a.header.Get("Cadenza-Decision-Id"); test.status == http.StatusOK && (named == id) == (test.name == "null for a decision") {
+			t.Errorf("%s: the answer names the decision %s", test.name, named)
 		}
 	}
 	none := strings.Repeat("0", 32)
@@ -125,7 +128,8 @@ func TestMetricsOfDecisionsOnce(t *testing.T) {
 	body := `{"decision_id":"` + decide(t, "default").ID().String() + `","values":{"resolved":1}}`
 	first := g.keyed("once", "/v1/metrics", body)
 	again := g.keyed("once", "/v1/metrics", body)
-	if first.status != http.StatusOK || again.status != http.StatusOK || again.header.Get("Idempotent-Replayed") != "true" || string(first.body) != string(again.body) {
+	if first.status != http.StatusOK || again.status != http.StatusOK || again.header.Get("Idempotent-Replayed") != "true" || string(first.body) != string(again.body) ||
+		first.header.Get("Cadenza-Decision-Id") == "" || first.header.Get("Cadenza-Decision-Id") != again.header.Get("Cadenza-Decision-Id") {
 		t.Errorf("%d %s, then %d %s %v", first.status, first.body, again.status, again.body, again.header)
 	}
 	if a := g.keyed("once", "/v1/metrics", strings.Replace(body, "1}}", "2}}", 1)); a.status != http.StatusUnprocessableEntity {
