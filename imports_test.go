@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 	"internal/mutation":        {},
 	"internal/postgrestest":    {},
 	"internal/private":         {},
-	"internal/prompt":          {"internal/document", "internal/jsontext"},
+	"internal/prompt":          {"internal/document", "internal/jsontext", "rules"},
 	"internal/recorder":        {"trace"},
 	"internal/redact":          {},
 	"internal/regular":         {},

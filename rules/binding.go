@@ -308,6 +308,10 @@ func (b *Binding) decision(t *Table) Decision {
 	return d
 }
 
+// EvaluateOnce is Evaluate, whose decision the binding keeps for all prerequisites
+// and variables that ask for it.
+func (t *Table) EvaluateOnce(b *Binding) Decision { return b.decision(t) }
+
 // view is b.buf from start on as a string.
 func (b *Binding) view(start int) string { return viewOf(b.buf[start:]) }
 

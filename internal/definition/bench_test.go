@@ -109,7 +109,34 @@ func BenchmarkPrompt(b *testing.B) {
 			b.Fatal(err)
 		}
 		v, _ := p.Select(&binding)
-		err := p.Variables().Bind(variables, &values)
+		err := p.Bind(v, variables, &binding, &values)
+		if err == nil {
+			dst, err = v.AppendJSON(dst[:0], &values)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkConfiguredPrompt is BenchmarkPrompt of a prompt with a variable that reads a
+// remote configuration.
+func BenchmarkConfiguredPrompt(b *testing.B) {
+	s := configured(b, "  rpm: { config: limits, path: rpm }\n  name: { config: limits, path: name }\n", "{{q}} {{rpm}} {{name}}")
+	p := s.Prompts["p"]
+	context := fastjson.MustParse(`{"plan":"team","seats":50}`)
+	variables := fastjson.MustParse(`{"q":"How many?"}`)
+	now := time.Now()
+	var binding rules.Binding
+	var values prompt.Values
+	var dst []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := s.Model.Bind(&binding, context, now); err != nil {
+			b.Fatal(err)
+		}
+		v, _ := p.Select(&binding)
+		err := p.Bind(v, variables, &binding, &values)
 		if err == nil {
 			dst, err = v.AppendJSON(dst[:0], &values)
 		}

@@ -115,6 +115,22 @@ var bombs = map[string]struct {
 			return b.String()
 		},
 	}, ""},
+	"many variables of a long configuration": {func() map[string]func() string {
+		members := "{ " + strings.Repeat("x: { ", 50) + "y: 1" + strings.Repeat(" }", 50) + " }"
+		files := map[string]func() string{"remoteconfigs/c.yaml": func() string {
+			return "type: object\nmerge: default\ndefault: " + members + "\nrules:\n" + strings.Repeat("  - value: {}\n", 20_000)
+		}}
+		for i := range 20 {
+			files[fmt.Sprintf("prompts/p%02d.yaml", i)] = func() string {
+				s := "messages: [ { role: user, content: hello } ]\nvariables:\n"
+				for j := range 2_000 {
+					s += fmt.Sprintf("  v%d: { config: c, path: %sx }\n", j, strings.Repeat("x.", 1+(i*2000+j)%49))
+				}
+				return s
+			}
+		}
+		return files
+	}(), "p00.yaml:1:1: the prompt p00 has"},
 	"a long list of texts that grow": {one(func() string {
 		return "type: list\ndefault:\n  - &a \"" + strings.Repeat(`\u0001`, 600_000) + "\"\n" + strings.Repeat("  - *a\n", 6)
 	}), "8 MiB"},

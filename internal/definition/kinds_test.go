@@ -83,7 +83,7 @@ matrix:
 		t.Errorf("%v %d", p.Log, len(p.Variants()))
 	}
 	var values prompt.Values
-	if err := p.Variables().Bind(fastjson.MustParse(`{"q":"{{w}}"}`), &values); err != nil {
+	if err := p.Variables().Bind(fastjson.MustParse(`{"q":"{{w}}"}`), nil, nil, &values); err != nil {
 		t.Fatal(err)
 	}
 	messages, err := p.Default().Messages(&values)
@@ -106,7 +106,7 @@ func TestRenderedSizeIsBounded(t *testing.T) {
 	} {
 		var values prompt.Values
 		vars := fastjson.MustParse(`{"q":"` + q + `"}`)
-		if err := p.Variables().Bind(vars, &values); err != nil {
+		if err := p.Variables().Bind(vars, nil, nil, &values); err != nil {
 			t.Fatal(err)
 		}
 		answer, err := p.Default().AppendJSON(nil, &values)

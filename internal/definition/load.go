@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/prompt"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -123,8 +124,9 @@ type loader struct {
 	building []string      // the configurations being built, each for the one before
 	others   time.Duration // the part of the last one's time that others took, which it refers to
 
-	mu    sync.Mutex // guards found
+	mu    sync.Mutex // guards found and leads
 	found []Warning
+	leads map[configuredKey]func() *leads
 	tests atomic.Int64 // how many were run
 
 	effort effort
@@ -146,6 +148,9 @@ type doc struct {
 	refs       []ref
 	unresolved bool
 	patterns   int // bytes of its table's regular expressions
+	// What its variables read of remote configurations, and the bytes of that.
+	reads map[*prompt.Configured]bool
+	texts int
 }
 
 // parse parses the files in parallel and finds every definition's key.

@@ -61,9 +61,10 @@ func bind(t testing.TB, s *Snapshot, context string) *rules.Binding {
 func render(t testing.TB, s *Snapshot, key, context, variables string) string {
 	t.Helper()
 	p := s.Prompts[key]
-	v, _ := p.Select(bind(t, s, context))
+	b := bind(t, s, context)
+	v, _ := p.Select(b)
 	var values prompt.Values
-	if err := p.Variables().Bind(fastjson.MustParse(variables), &values); err != nil {
+	if err := p.Bind(v, fastjson.MustParse(variables), b, &values); err != nil {
 		t.Fatal(err)
 	}
 	out, err := v.AppendJSON(nil, &values)

@@ -36,7 +36,7 @@ func report(t testing.TB, s *Snapshot) []string {
 			p := s.Prompts[key]
 			v, d := p.Select(b)
 			var values prompt.Values
-			if err := p.Variables().Bind(variables, &values); err != nil {
+			if err := p.Bind(v, variables, b, &values); err != nil {
 				t.Fatal(err)
 			}
 			answer, err := v.AppendJSON(nil, &values)
@@ -86,8 +86,8 @@ func edit(t testing.TB, r *rand.Rand, dir string) (what string, undo func()) {
 		text = fmt.Sprintf("type: string\ndefault: y\nrules:\n  - when: { config: { %s: %s } }\n    value: three\n  - when: { plan: %s }\n    value: four\n", config(), pick("one", "two", "x1", "[one, y]"), plan())
 	case 8, 9:
 		name = "prompts/" + pick("p", "q", "r") + ".yaml"
-		text = fmt.Sprintf("default: en\nvariables: { q: { required: true }, %s: {} }\nvariants:\n  en: { %s, messages: [{ role: user, content: \"%s {{q}}\" }] }\n  nl: { extends: en, model: m }\ncolumns: [%s, value]\nmatrix:\n  - [%s, nl]\n",
-			pick("v", "w"), pick("provider: canned, extra: { answer: x }", "provider: canned, extra: { echo: true }", "model: x", "provider: x"), pick("Hi", "Ho"), pick("plan", "plan", "locale"), pick("pro", "free"))
+		text = fmt.Sprintf("default: en\nvariables: { q: { required: true }, %s }\nvariants:\n  en: { %s, messages: [{ role: user, content: \"%s {{q}}\" }] }\n  nl: { extends: en, model: m%s }\ncolumns: [%s, value]\nmatrix:\n  - [%s, nl]\n",
+			pick("v: {}", "w: {}", "c: { config: "+config()+" }", "c: { config: "+config()+", path: x }"), pick("provider: canned, extra: { answer: x }", "provider: canned, extra: { echo: true }", "model: x", "provider: x"), pick("Hi", "Ho"), pick("", ", messages: [{ role: user, content: \"{{c}}\" }]"), pick("plan", "plan", "locale"), pick("pro", "free"))
 		if r.IntN(3) == 0 {
 			text = fmt.Sprintf("provider: canned\nextra: { echo: true }\nmessages: [{ role: user, content: hello }]\n%s", pick("", "key: p\n", "log: none\n", "unknown: 1\n"))
 		}

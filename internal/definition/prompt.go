@@ -6,6 +6,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/prompt"
 	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/valyala/fastjson"
 )
 
 // Prompt is a set of variants, of which a table picks one by the context. It is
@@ -17,6 +18,7 @@ type Prompt struct {
 	variants  []*Variant
 	byOutcome []*Variant
 	fallback  *Variant // the variant where no row matches
+	texts     int      // bytes of what the variables read of remote configurations
 }
 
 // Select picks the variant for a context.
@@ -36,8 +38,19 @@ func (p *Prompt) Variant(d rules.Decision) *Variant {
 // Table returns the table that picks the variant.
 func (p *Prompt) Table() *rules.Table { return p.table }
 
-// Variables returns the declared variables, which bind those of a request.
+// Variables returns the declared variables.
 func (p *Prompt) Variables() *prompt.Variables { return p.vars }
+
+// Bind binds the variables of a request for a variant. vars must be nil, null or an
+// object. What the variant takes from remote configurations is that for the context
+// that is bound to b. See [prompt.Variables.Bind].
+func (p *Prompt) Bind(v *Variant, vars *fastjson.Value, b *rules.Binding, values *prompt.Values) error {
+	return p.vars.Bind(vars, b, &v.answer, values)
+}
+
+// size returns the length in bytes of the content, and of what the variables read of
+// remote configurations.
+func (p *Prompt) size() int { return p.Definition.size() + p.texts }
 
 // Variants returns all variants in the order of the file. The list must not be
 // changed.
@@ -61,7 +74,10 @@ func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
 	misspelt := errs.Len() > mistakes
 
 	mistakes = errs.Len()
-	p.vars = prompt.DecodeVariables(d.node.Get("variables"), errs)
+	p.vars = prompt.DecodeVariables(d.node.Get("variables"), func(n *document.Node, errs *document.Errors) *prompt.Configured {
+		return l.configured(d, n, errs)
+	}, errs)
+	p.texts = d.texts
 	if errs.Len() == mistakes {
 		p.warnOpen(l)
 	}
@@ -127,6 +143,11 @@ func (p *Prompt) sealPrompt(d *doc, set variantSet) {
 		}
 		if text, ok := p.vars.Default(name); ok {
 			c["default"] = text
+		}
+		if from := p.vars.Configured(name); from != nil {
+			if c["config"] = from.Key; from.Path != "" {
+				c["path"] = from.Path
+			}
 		}
 		vars[name] = c
 	})

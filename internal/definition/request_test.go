@@ -52,7 +52,7 @@ func TestRequestParameters(t *testing.T) {
 	}
 
 	var values prompt.Values
-	if err := p.Variables().Bind(nil, &values); err != nil {
+	if err := p.Variables().Bind(nil, nil, nil, &values); err != nil {
 		t.Fatal(err)
 	}
 	got, err := p.Default().AppendJSON(nil, &values)

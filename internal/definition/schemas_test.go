@@ -167,6 +167,10 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"prompt", "messages: [ { role: user } ]\n", false},
 		{"prompt", "messages: [ { role: user, content: \"{{a}} {{b}}\" } ]\nvariables: { a: { default: 1 }, b: { required: true } }\n", true},
 		{"prompt", variant + "variables: { 1a: {} }\n", false},
+		{"prompt", variant + "variables: { a: { config: limits, path: rpm, default: 1, description: d }, b: { config: limits } }\n", true},
+		{"prompt", variant + "variables: { a: { path: rpm } }\n", false},
+		{"prompt", variant + "variables: { a: { config: [limits] } }\n", false},
+		{"prompt", variant + "variables: { a: { config: limits, path: [rpm] } }\n", false},
 		{"prompt", "default: a\nvariants: { a: { messages: [ { role: user, content: hi } ] }, b: { extends: a, model: m } }\n", true},
 		{"prompt", "variants: { a: { message: hi } }\n", false},
 		{"prompt", "default: a\nvariants: { a: { messages: [ { role: user, content: hi } ] } }\nrules: [ { id: r, split: { by: id, of: [ { value: a, share: 50% } ] } } ]\n", true},
@@ -189,7 +193,7 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"endpoint", "prompt: p\nfallback: [ { model: x } ]\n", false},
 		{"endpoint", "prompt: p\ntimeout: { total: 60 }\n", false},
 	} {
-		files := map[string]string{"context.yaml": model, "prompts/p.yaml": "provider: x\nmodel: m\n" + variant}
+		files := map[string]string{"context.yaml": model, "remoteconfigs/limits.yaml": "type: object\ndefault: { rpm: 1 }\n", "prompts/p.yaml": "provider: x\nmodel: m\n" + variant}
 		name := test.kind + "s/x.yaml"
 		if test.kind == "context" {
 			name = "context.yaml"

@@ -207,7 +207,7 @@ func (l *loader) testPrompt(d *doc, errs *document.Errors) {
 		}
 		if n := test.Get("variables"); n != nil {
 			var values prompt.Values
-			err := p.vars.Bind(r.value(n, "variables"), &values)
+			err := p.Bind(v, r.value(n, "variables"), &r.binding, &values)
 			if err == nil {
 				_, err = v.AppendJSON(nil, &values)
 			}

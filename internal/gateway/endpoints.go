@@ -45,7 +45,7 @@ func (c *call) endpoint() outcome {
 	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
 	decision := c.decide(trace.KindPrompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table())
 	variant := endpoint.Prompt.Variant(decision)
-	if err := c.bindVariables(endpoint.Prompt); err != nil {
+	if err := c.bindVariables(endpoint.Prompt, variant); err != nil {
 		return refused(err)
 	}
 	messages, tooLarge := variant.Messages(&c.values)

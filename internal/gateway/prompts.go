@@ -28,7 +28,7 @@ func (c *call) prompts() *wire.Error {
 			continue
 		}
 		decision := c.decide(trace.KindPrompt, &p.Definition, p.Table())
-		if err := c.bindVariables(p); err != nil {
+		if err := c.bindVariables(p, p.Variant(decision)); err != nil {
 			return err
 		}
 		value, tooLarge := p.Variant(decision).Size(&c.values)
@@ -50,7 +50,7 @@ func (c *call) prompts() *wire.Error {
 	for i := range c.picked {
 		p, decision := c.picked[i].prompt, c.picked[i].decision
 		variant := p.Variant(decision)
-		if err := c.bindVariables(p); err != nil {
+		if err := c.bindVariables(p, variant); err != nil {
 			return err
 		}
 		out = wire.AppendAnswerStart(out, p.Key)
@@ -70,13 +70,13 @@ func (c *call) prompts() *wire.Error {
 	return c.answerKeys()
 }
 
-// bindVariables binds the caller's variables to those of a prompt, unless they are
-// bound already.
-func (c *call) bindVariables(p *definition.Prompt) *wire.Error {
+// bindVariables binds the caller's variables to those of a prompt, for the variant
+// that its table has picked, unless they are bound already.
+func (c *call) bindVariables(p *definition.Prompt, variant *definition.Variant) *wire.Error {
 	if c.values.BoundTo(p.Variables()) {
 		return nil
 	}
-	err := p.Variables().Bind(c.variables, &c.values)
+	err := p.Bind(variant, c.variables, &c.binding, &c.values)
 	if err == nil {
 		return nil
 	}

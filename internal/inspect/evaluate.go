@@ -141,7 +141,7 @@ func (a *Answer) render(p *definition.Prompt, b *rules.Binding, variables *fastj
 	variant, decision := p.Select(b)
 	a.Variant = variant.Key
 	var values prompt.Values
-	err := p.Variables().Bind(variables, &values)
+	err := p.Bind(variant, variables, b, &values)
 	if err == nil {
 		for _, undeclared := range values.AppendUndeclared(make([][]byte, 0, values.Undeclared())) {
 			name := string(undeclared)

@@ -44,6 +44,9 @@ func (a *Answer) Template(t *Template) {
 	}
 }
 
+// reads reports whether a template reads a variable.
+func (a *Answer) reads(slot int) bool { return slot < len(a.uses) && a.uses[slot] > 0 }
+
 // TextSize returns how many bytes all rendered templates have before they are escaped.
 // Like Size, it renders nothing.
 func (a *Answer) TextSize(v *Values) int {

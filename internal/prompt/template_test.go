@@ -17,7 +17,7 @@ import (
 func declare(t testing.TB, src string) *Variables {
 	t.Helper()
 	var errs document.Errors
-	v := DecodeVariables(document.Parse("v.yaml", []byte(src), &errs), &errs)
+	v := DecodeVariables(document.Parse("v.yaml", []byte(src), &errs), nil, &errs)
 	if err := errs.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestRender(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var values Values
-			if err := vars.Bind(fastjson.MustParse(tt.vars), &values); err != nil {
+			if err := vars.Bind(fastjson.MustParse(tt.vars), nil, nil, &values); err != nil {
 				t.Fatal(err)
 			}
 			tmpl := compile(t, vars, tt.text)
@@ -94,14 +94,14 @@ func TestBind(t *testing.T) {
 	var values Values
 	for _, in := range []string{`null`, `{}`, `{"name":"x"}`, `{"q":null}`} {
 		var missing *MissingError
-		if err := vars.Bind(fastjson.MustParse(in), &values); !errors.As(err, &missing) || missing.Name != "q" {
+		if err := vars.Bind(fastjson.MustParse(in), nil, nil, &values); !errors.As(err, &missing) || missing.Name != "q" {
 			t.Errorf("%s: %v", in, err)
 		}
 	}
-	if err := vars.Bind(nil, &values); err == nil {
+	if err := vars.Bind(nil, nil, nil, &values); err == nil {
 		t.Error("nil: no error")
 	}
-	if err := vars.Bind(fastjson.MustParse(`{"q":1,"zz":2,"yy":null}`), &values); err != nil {
+	if err := vars.Bind(fastjson.MustParse(`{"q":1,"zz":2,"yy":null}`), nil, nil, &values); err != nil {
 		t.Fatal(err)
 	}
 	if values.Undeclared() != 2 {
@@ -116,14 +116,14 @@ func TestBind(t *testing.T) {
 		t.Error(d)
 	}
 	// What the last request bound is gone.
-	if err := vars.Bind(fastjson.MustParse(`{"q":"x","open":"y"}`), &values); err != nil {
+	if err := vars.Bind(fastjson.MustParse(`{"q":"x","open":"y"}`), nil, nil, &values); err != nil {
 		t.Fatal(err)
 	}
 	if values.Undeclared() != 0 || values.Empty() != nil {
 		t.Errorf("kept %d %v", values.Undeclared(), values.Empty())
 	}
 	none := declare(t, "")
-	if err := none.Bind(fastjson.MustParse(`{"q":1}`), &values); err != nil || values.Undeclared() != 1 {
+	if err := none.Bind(fastjson.MustParse(`{"q":1}`), nil, nil, &values); err != nil || values.Undeclared() != 1 {
 		t.Errorf("%v %d", err, values.Undeclared())
 	}
 	values.Reset()
@@ -145,7 +145,7 @@ func TestBindPromptsOfOneRequest(t *testing.T) {
 		for i := 1; i <= n; i++ {
 			name := fmt.Sprintf("v%d", i)
 			declared := declare(t, "{"+name+": {required: true}, other: {default: \"\\t\"}}")
-			if declared.Bind(vars, &values) != nil || !values.BoundTo(declared) || values.Undeclared() != n-1 {
+			if declared.Bind(vars, nil, nil, &values) != nil || !values.BoundTo(declared) || values.Undeclared() != n-1 {
 				t.Fatalf("%s of %d: %d undeclared", name, n, values.Undeclared())
 			}
 			var a Answer
@@ -155,25 +155,9 @@ func TestBindPromptsOfOneRequest(t *testing.T) {
 				t.Errorf("%s of %d: %s, of %d bytes", name, n, got, a.Size(&values))
 			}
 		}
-		if err := declare(t, "{v: {required: true}}").Bind(vars, &values); err == nil {
+		if err := declare(t, "{v: {required: true}}").Bind(vars, nil, nil, &values); err == nil {
 			t.Error("a variable that was not sent is there")
 		}
-	}
-}
-
-func TestAppendKey(t *testing.T) {
-	vars := declare(t, "{a: {}, b: {default: x}}")
-	seen := map[string]string{}
-	for _, in := range []string{`{}`, `{"a":""}`, `{"a":"x"}`, `{"b":"x"}`, `{"a":"x","b":"x"}`, `{"a":"xx"}`, `{"a":"\u0001x"}`, `{"a":"` + strings.Repeat("x", 300) + `"}`} {
-		var values Values
-		if err := vars.Bind(fastjson.MustParse(in), &values); err != nil {
-			t.Fatal(err)
-		}
-		key := string(values.AppendKey(nil))
-		if other, dup := seen[key]; dup {
-			t.Errorf("%s and %s have one key", in, other)
-		}
-		seen[key] = in
 	}
 }
 
@@ -192,7 +176,7 @@ e: "{{}}"
 `
 	var errs document.Errors
 	doc := document.Parse("p.yaml", []byte(src), &errs)
-	vars := DecodeVariables(doc.Get("variables"), &errs)
+	vars := DecodeVariables(doc.Get("variables"), nil, &errs)
 	for _, m := range []string{"a", "b", "c", "d", "e"} {
 		if Compile(doc.Get(m), vars, &errs) == nil {
 			t.Fatal("nil template")
@@ -225,7 +209,7 @@ func FuzzCompile(f *testing.F) {
 		tmpl := Compile(&document.Node{Shape: document.Scalar, Text: text}, vars, &errs)
 		body, _ := json.Marshal(map[string]string{"q": q})
 		var values Values
-		if err := vars.Bind(fastjson.MustParseBytes(body), &values); err != nil {
+		if err := vars.Bind(fastjson.MustParseBytes(body), nil, nil, &values); err != nil {
 			t.Fatal(err)
 		}
 		if got := len(tmpl.AppendText(nil, &values)); got != tmpl.Size(&values) {
@@ -263,7 +247,7 @@ func BenchmarkRender(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		values.Reset()
-		if err := vars.Bind(v, &values); err != nil {
+		if err := vars.Bind(v, nil, nil, &values); err != nil {
 			b.Fatal(err)
 		}
 		dst = a.Append(dst[:0], &values)
@@ -293,7 +277,7 @@ func TestUndeclared(t *testing.T) {
 			members[i] = fmt.Sprintf(`"v%d":null`, i)
 		}
 		var values Values
-		err := declare(t, `{ v2: { default: x } }`).Bind(fastjson.MustParse("{"+strings.Join(members, ",")+"}"), &values)
+		err := declare(t, `{ v2: { default: x } }`).Bind(fastjson.MustParse("{"+strings.Join(members, ",")+"}"), nil, nil, &values)
 		got := string(bytes.Join(values.AppendUndeclared(make([][]byte, 0, test.room)), []byte(" ")))
 		if err != nil || got != test.want || values.Undeclared() != test.members-1 {
 			t.Errorf("%+v: %q, %d, %v", test, got, values.Undeclared(), err)

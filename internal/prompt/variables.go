@@ -6,6 +6,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/valyala/fastjson"
 )
 
@@ -19,16 +20,19 @@ type Variables struct {
 type slot struct {
 	name     string
 	node     *document.Node // where it is declared
-	text     []byte         // the default
-	escaped  int            // bytes of the default in JSON
-	given    bool           // a default was given
+	text     text           // the default, where there is one
+	config   *Configured    // where the default comes from first; nil: nowhere
 	required bool
 }
 
+// Source resolves the member config of the declaration of a variable. It returns
+// nil after it has added a mistake to errs.
+type Source func(declaration *document.Node, errs *document.Errors) *Configured
+
 // DecodeVariables reads a prompt's variables: a mapping of names to {default,
-// required, description}, each of which is optional. A nil node declares none.
-// Mistakes are added to errs.
-func DecodeVariables(n *document.Node, errs *document.Errors) *Variables {
+// required, config, path, description}, each of which is optional. A nil node
+// declares none. Mistakes are added to errs.
+func DecodeVariables(n *document.Node, source Source, errs *document.Errors) *Variables {
 	v := &Variables{index: make(map[string]int)}
 	if n.IsNull() {
 		return v
@@ -44,10 +48,9 @@ func DecodeVariables(n *document.Node, errs *document.Errors) *Variables {
 			continue
 		}
 		s := slot{name: name, node: m.Key}
-		if !m.Value.IsNull() && m.Value.CheckMembers(errs, "the variable "+name, "default", "required", "description") {
-			s.decode(m.Value, errs)
+		if !m.Value.IsNull() && m.Value.CheckMembers(errs, "the variable "+name, "default", "required", "config", "path", "description") {
+			s.decode(m.Value, source, errs)
 		}
-		s.escaped = jsontext.EscapedLen(s.text)
 		v.index[name] = len(v.slots)
 		v.slots = append(v.slots, s)
 	}
@@ -55,31 +58,44 @@ func DecodeVariables(n *document.Node, errs *document.Errors) *Variables {
 }
 
 // decode reads the declaration of one variable.
-func (s *slot) decode(n *document.Node, errs *document.Errors) {
+func (s *slot) decode(n *document.Node, source Source, errs *document.Errors) {
 	if r := n.Get("required"); r != nil {
 		s.required, _ = r.ReadBool(errs, "required")
 	}
 	if d := n.Get("description"); d != nil {
 		d.ReadString(errs, "description")
 	}
-	d := n.Get("default")
-	if d.IsNull() {
-		return
+	if d := n.Get("default"); !d.IsNull() {
+		if s.required {
+			errs.Add(d, "the variable %s is required, so its default is never used: remove one of the two", s.name)
+		}
+		s.decodeDefault(d, errs)
 	}
-	if s.required {
-		errs.Add(d, "the variable %s is required, so its default is never used: remove one of the two", s.name)
+	config, path := n.Get("config"), n.Get("path")
+	switch {
+	case config.IsNull():
+		if path != nil {
+			errs.Add(path, "path needs config, the key of the remote configuration in whose value it leads")
+		}
+	case s.required:
+		errs.Add(config, "the variable %s is required, so each request supplies it and no configuration is read: remove one of the two", s.name)
+	case !n.Get("default").IsNull() && path.IsNull():
+		errs.Add(n.Get("default"), "the whole value of a configuration is never missing, so the default of the variable %s is never used: remove one of the two, or add a path", s.name)
+	default:
+		s.config = source(n, errs)
 	}
-	s.given = true
-	if d.Shape == document.Scalar && d.Quoted {
-		s.text = []byte(d.Text)
-		return
+}
+
+// decodeDefault reads a default. It is inserted like a value of a request: text as
+// it is, other values as compact JSON.
+func (s *slot) decodeDefault(d *document.Node, errs *document.Errors) {
+	raw := []byte(d.Text)
+	if d.Shape != document.Scalar || !d.Quoted {
+		if json := d.AppendJSON(nil, errs); d.Shape != document.Scalar || json[0] != '"' {
+			raw = json
+		}
 	}
-	// A default is inserted like a value of a request: text as it is, other
-	// values as compact JSON.
-	s.text = d.AppendJSON(nil, errs)
-	if d.Shape == document.Scalar && s.text[0] == '"' {
-		s.text = []byte(d.Text)
-	}
+	s.text = newText(raw)
 }
 
 // Len returns the number of variables.
@@ -113,7 +129,16 @@ func (v *Variables) Default(name string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	return string(v.slots[i].text), v.slots[i].given
+	return string(v.slots[i].text.bytes), v.slots[i].text.bytes != nil
+}
+
+// Configured returns what a declared variable takes from a remote configuration, or
+// nil.
+func (v *Variables) Configured(name string) *Configured {
+	if i, ok := v.index[name]; ok {
+		return v.slots[i].config
+	}
+	return nil
 }
 
 // All calls f for every variable in the order of the declaration.
@@ -123,11 +148,11 @@ func (v *Variables) All(f func(name string, declared *document.Node)) {
 	}
 }
 
-// Open calls f for each variable that is neither required nor has a default. Where it
-// is not supplied it is the empty string.
+// Open calls f for each variable that is neither required nor has a default nor a
+// configuration. Where it is not supplied it is the empty string.
 func (v *Variables) Open(f func(name string, declared *document.Node)) {
 	for _, s := range v.slots {
-		if !s.required && !s.given {
+		if !s.required && s.text.bytes == nil && s.config == nil {
 			f(s.name, s.node)
 		}
 	}
@@ -141,8 +166,8 @@ func (v *Variables) Open(f func(name string, declared *document.Node)) {
 // variable and its length in JSON are computed once for all of them.
 type Values struct {
 	decl       *Variables
-	text       [][]byte // by slot
-	from       []int    // by slot: the member that supplied it, or notSupplied
+	text       [][]byte // by slot; nil: empty for want of a default
+	from       []int    // by slot: the member that supplied it; of a default, ^ its length in JSON
 	undeclared int
 	empty      int
 
@@ -150,10 +175,9 @@ type Values struct {
 	members []member        // of the request
 	sorted  bool            // members are in the order of their names
 	buf     []byte          // compact JSON of members that are not text
-}
 
-// notSupplied marks a slot whose text is the default.
-const notSupplied = -1
+	configured []*Configured // that were read
+}
 
 // member is one variable of a request.
 type member struct {
@@ -178,9 +202,13 @@ const (
 // be nil, null or an object. A null member counts as not supplied. Members that are
 // not declared are ignored and counted. The error is a *MissingError.
 //
+// The defaults that come from remote configurations are those for the context that
+// is bound to b. Only those that a reads are looked up, so that a configuration
+// counts as read where its value is sent; nil reads all.
+//
 // Bind takes the same vars for the same variables. So Reset must be called before
 // those of another request are bound.
-func (v *Variables) Bind(vars *fastjson.Value, values *Values) error {
+func (v *Variables) Bind(vars *fastjson.Value, b *rules.Binding, a *Answer, values *Values) error {
 	values.begin(v)
 	values.take(vars)
 	declared := 0
@@ -190,15 +218,19 @@ func (v *Variables) Bind(vars *fastjson.Value, values *Values) error {
 		if at >= 0 {
 			declared++
 			if m := &values.members[at]; m.value.Type() != fastjson.TypeNull {
-				values.text[i], values.from[i] = values.read(m), at
+				values.text[i], values.from[i] = values.textOf(m), at
 				continue
 			}
 		}
 		if s.required {
 			return &MissingError{Name: s.name}
 		}
-		values.text[i], values.from[i] = s.text, notSupplied
-		if !s.given {
+		t := &s.text
+		if s.config != nil {
+			t = values.configure(s, b, a == nil || a.reads(i))
+		}
+		values.text[i], values.from[i] = t.bytes, ^t.escaped
+		if t.bytes == nil {
 			values.empty++
 		}
 	}
@@ -219,6 +251,7 @@ func (values *Values) begin(decl *Variables) {
 	}
 	values.text, values.from = values.text[:n], values.from[:n]
 	values.undeclared, values.empty, values.decl = 0, 0, decl
+	values.forgetRead()
 }
 
 // take reads which variables a request has, unless it did before.
@@ -264,8 +297,8 @@ func (values *Values) find(name string) int {
 	return at
 }
 
-// read returns the text of a member that is not null.
-func (values *Values) read(m *member) []byte {
+// textOf returns the text of a member that is not null.
+func (values *Values) textOf(m *member) []byte {
 	switch {
 	case m.read:
 	case m.value.Type() == fastjson.TypeString:
@@ -283,8 +316,8 @@ func (values *Values) read(m *member) []byte {
 // escapedLen returns how many bytes a variable has in JSON.
 func (values *Values) escapedLen(slot int) int {
 	at := values.from[slot]
-	if at == notSupplied {
-		return values.decl.slots[slot].escaped
+	if at < 0 {
+		return ^at
 	}
 	m := &values.members[at]
 	if m.escaped == 0 {
@@ -311,6 +344,7 @@ func (values *Values) Reset() {
 	values.forget()
 	values.text, values.from = values.text[:0], values.from[:0]
 	values.undeclared, values.empty, values.decl = 0, 0, nil
+	values.forgetRead()
 }
 
 // Undeclared returns how many variables of the request are not declared.
@@ -332,14 +366,15 @@ func (values *Values) AppendUndeclared(names [][]byte) [][]byte {
 }
 
 // Empty returns the variables that are the empty string because they are not supplied
-// and have no default. It is nil for most requests.
+// and have no default, or one that leads to no value of a configuration. It is nil for
+// most requests.
 func (values *Values) Empty() []string {
 	if values.empty == 0 {
 		return nil
 	}
 	names := make([]string, 0, values.empty)
 	for i, s := range values.decl.slots {
-		if values.from[i] == notSupplied && !s.given && !s.required {
+		if values.from[i] < 0 && values.text[i] == nil {
 			names = append(names, s.name)
 		}
 	}
@@ -350,24 +385,6 @@ func (values *Values) Empty() []string {
 // or changed.
 func (values *Values) Each(f func(name string, text []byte, supplied bool)) {
 	for i, text := range values.text {
-		f(values.decl.slots[i].name, text, values.from[i] != notSupplied)
+		f(values.decl.slots[i].name, text, values.from[i] >= 0)
 	}
-}
-
-// AppendKey appends an unambiguous image of the supplied variables, for cache
-// keys: two requests with the same image render alike.
-func (values *Values) AppendKey(dst []byte) []byte {
-	for i, text := range values.text {
-		if values.from[i] == notSupplied {
-			dst = append(dst, 0)
-			continue
-		}
-		n := uint64(len(text)) + 1
-		for ; n >= 0x80; n >>= 7 {
-			dst = append(dst, byte(n)|0x80)
-		}
-		dst = append(dst, byte(n))
-		dst = append(dst, text...)
-	}
-	return dst
 }

@@ -1,0 +1,189 @@
+package definition
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/internal/prompt"
+	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/valyala/fastjson"
+)
+
+// configuredKey names what variables take from remote configurations. All prompts of
+// a loading share it.
+type configuredKey struct{ config, path string }
+
+// leads is where a path leads in the values of a remote configuration.
+type leads struct {
+	to   *prompt.Configured // nil where a value has a mistake
+	none []int              // the outcomes without the path, -1 for the default
+
+	// Of the values without the path: how many members of it the best of them has,
+	// the members that those have instead of the next, and the type of what has no
+	// members at all.
+	depth int
+	known map[string]bool
+	typ   fastjson.Type
+}
+
+// configured resolves the remote configuration of a variable's declaration, for the
+// prompt of d.
+func (l *loader) configured(d *doc, n *document.Node, errs *document.Errors) *prompt.Configured {
+	at := n.Get("config")
+	key, ok := at.ReadString(errs, "config")
+	if !ok {
+		return nil
+	}
+	path, ok := readPath(n.Get("path"), errs)
+	if !ok {
+		return nil
+	}
+	c := l.configs[key]
+	d.refer(trace.KindRemoteConfig, at, c, c != nil)
+	if c == nil {
+		if l.missing(trace.KindRemoteConfig, key) {
+			errs.Report("unknown-config", at.Pos, "there is no remote configuration %q%s", key, document.DidYouMean(key, l.keys(trace.KindRemoteConfig)))
+		}
+		return nil
+	}
+	if d.texts > MaxContent {
+		return nil // too large already
+	}
+	found := l.lead(c, path)
+	if found.to == nil {
+		return nil // a value has a mistake
+	}
+	if !d.reads[found.to] {
+		if d.reads == nil {
+			d.reads = make(map[*prompt.Configured]bool)
+		}
+		d.reads[found.to] = true
+		d.texts += found.to.Size()
+	}
+	switch {
+	case len(found.none) > len(c.values):
+		found.report(c, path, n.Get("path"), errs)
+	case len(found.none) > 0 && n.Get("default").IsNull():
+		first := "the default"
+		if i := found.none[0]; i >= 0 {
+			first = c.table.Outcomes()[i].Pos.String()
+		}
+		l.warnAt("open-variable", n.Get("path"), "%d of the %d values of the remote configuration %s have no %s (first: %s): there the variable is the empty string, unless it has a default too",
+			len(found.none), len(c.values)+1, key, strings.Join(path, "."), first)
+	}
+	return found.to
+}
+
+// report reports that no value has the path.
+func (f *leads) report(c *RemoteConfig, path []string, at *document.Node, errs *document.Errors) {
+	whole := strings.Join(path, ".")
+	prefix, name := strings.Join(path[:f.depth], "."), path[f.depth]
+	switch near := document.Nearest(name, slices.Sorted(maps.Keys(f.known))); {
+	case near != "":
+		meant := slices.Clone(path)
+		meant[f.depth] = near
+		errs.Add(at, "no value of the remote configuration %s has %s: did you mean %q?", c.Key, whole, strings.Join(meant, "."))
+	case len(f.known) > 0:
+		errs.Add(at, "no value of the remote configuration %s has %s%s", c.Key, whole, document.DidYouMean(name, slices.Sorted(maps.Keys(f.known))))
+	case prefix == "":
+		errs.Add(at, "the values of the remote configuration %s are of type %s, so no path leads into them: leave it out", c.Key, c.Type)
+	default:
+		errs.Add(at, "no value of the remote configuration %s has %s: %s is of type %s", c.Key, whole, prefix, f.typ)
+	}
+}
+
+// readPath reads the path to a part of a configuration's value: the names of members
+// with dots between them. No node is the path to the whole value.
+func readPath(n *document.Node, errs *document.Errors) (path []string, ok bool) {
+	if n == nil {
+		return nil, true
+	}
+	text, ok := n.ReadString(errs, "path")
+	if !ok {
+		return nil, false
+	}
+	path = strings.Split(text, ".")
+	if slices.Contains(path, "") {
+		errs.Add(n, "a path must name members with dots between them, such as limits.rpm, this is %q", text)
+		return nil, false
+	}
+	return path, true
+}
+
+// lead follows a path in all values of a remote configuration, once for all prompts
+// of the loading. It may be called in parallel.
+func (l *loader) lead(c *RemoteConfig, path []string) *leads {
+	key := configuredKey{c.Key, strings.Join(path, ".")}
+	l.mu.Lock()
+	follow := l.leads[key]
+	if follow == nil {
+		if l.leads == nil {
+			l.leads = make(map[configuredKey]func() *leads)
+		}
+		follow = sync.OnceValue(func() *leads { return l.follow(c, path) })
+		l.leads[key] = follow
+	}
+	l.mu.Unlock()
+	return follow()
+}
+
+func (l *loader) follow(c *RemoteConfig, path []string) *leads {
+	found := &leads{known: make(map[string]bool)}
+	var parser fastjson.Parser
+	texts := make([][]byte, 1+len(c.values)) // that of the default first
+	for i, raw := range slices.Concat([][]byte{c.fallback}, c.values) {
+		if raw == nil || l.stopped() {
+			return &leads{}
+		}
+		value, err := parser.ParseBytes(raw)
+		if err != nil {
+			return &leads{} // never: AppendJSON writes JSON, less deep than fastjson takes
+		}
+		if texts[i] = found.text(value, path); texts[i] == nil {
+			found.none = append(found.none, i-1)
+		}
+	}
+	found.to = prompt.NewConfigured(c.Key, strings.Join(path, "."), c.table, texts[1:], texts[0])
+	return found
+}
+
+// text returns what a variable gets from a value, nil where the value has no such
+// path. Null counts as absent, as in a request.
+func (f *leads) text(value *fastjson.Value, path []string) []byte {
+	for depth, name := range path {
+		next := value.Get(name)
+		if value.Type() == fastjson.TypeObject && next != nil && next.Type() != fastjson.TypeNull {
+			value = next
+			continue
+		}
+		f.miss(value, depth)
+		return nil
+	}
+	if value.Type() == fastjson.TypeString {
+		return append([]byte{}, value.GetStringBytes()...)
+	}
+	return jsontext.AppendValue(nil, value)
+}
+
+// miss notes a value that has the members of the path up to depth and not the next.
+func (f *leads) miss(value *fastjson.Value, depth int) {
+	switch {
+	case depth < f.depth:
+		return
+	case depth > f.depth:
+		clear(f.known)
+	}
+	f.depth, f.typ = depth, value.Type()
+	if f.typ != fastjson.TypeObject {
+		return
+	}
+	value.GetObject().Visit(func(name []byte, member *fastjson.Value) {
+		if member.Type() != fastjson.TypeNull {
+			f.known[string(name)] = true
+		}
+	})
+}
