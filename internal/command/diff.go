@@ -69,6 +69,9 @@ func writeComparison(b *bytes.Buffer, st styles, c *inspect.Comparison) {
 		if d.Prompt != "" {
 			fmt.Fprintf(b, " by its prompt %s", visible.Line(d.Prompt))
 		}
+		if len(d.Configs) > 0 {
+			fmt.Fprintf(b, " by what its variables read of %s", visible.Line(strings.Join(d.Configs, ", ")))
+		}
 		b.WriteByte('\n')
 		for _, m := range d.Members {
 			if !slices.ContainsFunc(d.Texts, func(t inspect.TextChange) bool { return slices.Contains(t.Paths, m) }) {

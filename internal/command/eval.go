@@ -94,14 +94,10 @@ func writeAnswer(b *bytes.Buffer, st styles, a *inspect.Answer) {
 		add(label, visible.Line(strings.TrimSpace(target.Provider+" "+target.Model)))
 		label = ""
 	}
-	row := a.Row
-	if a.Reason != a.Row {
-		row += " (" + a.Reason + ")"
+	add("row", visible.Line(rowText(a.Row, a.Reason, a.Position)))
+	for _, r := range a.Read {
+		add("read", visible.Line(r.Key+", "+rowText(r.Row, r.Reason, r.Position)))
 	}
-	if a.Position != "" {
-		row += ", " + a.Position
-	}
-	add("row", visible.Line(row))
 	for _, note := range a.Notes {
 		add("note", visible.Line(note))
 	}
@@ -114,6 +110,17 @@ func writeAnswer(b *bytes.Buffer, st styles, a *inspect.Answer) {
 	}
 	new(columns).write(b, st, rows...)
 	writeRows(b, st, a)
+}
+
+// rowText returns which row answered, why, and where it is.
+func rowText(row, reason, position string) string {
+	if reason != row {
+		row += " (" + reason + ")"
+	}
+	if position != "" {
+		row += ", " + position
+	}
+	return row
 }
 
 // writeRows writes for each row why it matches or does not.

@@ -45,6 +45,9 @@ type Change struct {
 	Texts []TextChange `json:"texts,omitempty"`
 	// Prompt is the key of an endpoint's prompt, if that changed or is affected.
 	Prompt string `json:"prompt,omitempty"`
+	// Configs are the keys of the remote configurations from which a prompt's
+	// variables get another text, or may get one.
+	Configs []string `json:"configs,omitempty"`
 	// Answers are contexts that get another answer. There is one example for
 	// each pair of the row that answered and the row that answers now. The
 	// answer of a prompt is the variant's name; its text is among the members.
@@ -99,8 +102,10 @@ func Compare(oldDir, newDir string, now time.Time) (*Comparison, error) {
 func compare(before, after *definition.Snapshot, models changedModel, now time.Time) *Comparison {
 	c := &Comparison{Old: before.Revision, New: after.Revision, Model: models.any, Definitions: []Change{}}
 	configs := configsDiffer(before, after)
-	prompts := make(map[string]bool) // that answer differently
-	for _, kind := range kinds {
+	prompts := make(map[string]bool)    // that answer differently
+	changed := make(map[string]*Change) // configurations
+	byKind := make(map[trace.Kind][]Change)
+	for _, kind := range []trace.Kind{trace.KindRemoteConfig, trace.KindPrompt, trace.KindEndpoint} { // each after those that it reads
 		olds, news := definitions(before, kind), definitions(after, kind)
 		for _, key := range unionKeys(olds, news) {
 			o, n := olds[key], news[key]
@@ -127,7 +132,10 @@ func compare(before, after *definition.Snapshot, models changedModel, now time.T
 						change.Prompt = p
 					}
 				}
-				if change.Change == "" && (len(change.Answers) > 0 || change.Undecided || change.Prompt != "") {
+				if kind == trace.KindPrompt {
+					change.Configs = changedConfigs(after.Prompts[key], changed)
+				}
+				if change.Change == "" && (len(change.Answers) > 0 || change.Undecided || change.Prompt != "" || len(change.Configs) > 0) {
 					change.Change = Affected
 				}
 			}
@@ -135,9 +143,15 @@ func compare(before, after *definition.Snapshot, models changedModel, now time.T
 				prompts[key] = true
 			}
 			if change.Change != "" {
-				c.Definitions = append(c.Definitions, change)
+				byKind[kind] = append(byKind[kind], change)
+			}
+			if kind == trace.KindRemoteConfig {
+				changed[key] = &change
 			}
 		}
+	}
+	for _, kind := range kinds {
+		c.Definitions = append(c.Definitions, byKind[kind]...)
 	}
 	return c
 }

@@ -50,6 +50,8 @@ type Answer struct {
 	Row      string `json:"row"`
 	Reason   string `json:"reason"`
 	Position string `json:"position,omitempty"`
+	// Read are the remote configurations from which variables were taken.
+	Read []Read `json:"read,omitempty"`
 	// Notes are remarks on the context and on the variables: "field: reason", as
 	// a trace has them or, with an explanation, in sentences.
 	Notes []string `json:"notes,omitempty"`
@@ -64,6 +66,16 @@ type Answer struct {
 type Target struct {
 	Provider string `json:"provider"`
 	Model    string `json:"model,omitempty"`
+}
+
+// Read is a remote configuration from which variables were taken, with the members
+// of its own Answer.
+type Read struct {
+	Key      string `json:"key"`
+	Version  string `json:"version"`
+	Row      string `json:"row"`
+	Reason   string `json:"reason"`
+	Position string `json:"position,omitempty"`
 }
 
 // Row is the explanation of a row.
@@ -109,12 +121,12 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 	case trace.KindPrompt:
 		p := s.Prompts[def.Key]
 		table = p.Table()
-		_, decision = a.render(p, &b, q.Variables)
+		_, decision = a.render(s, p, &b, q.Variables)
 	case trace.KindEndpoint:
 		e := s.Endpoints[def.Key]
 		table = e.Prompt.Table()
 		var variant *definition.Variant
-		variant, decision = a.render(e.Prompt, &b, q.Variables)
+		variant, decision = a.render(s, e.Prompt, &b, q.Variables)
 		for _, t := range e.Targets(variant) {
 			a.Targets = append(a.Targets, Target{t.Provider, t.Model})
 		}
@@ -126,10 +138,7 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 			a.Notes = append(a.Notes, n.Field+": "+n.Reason)
 		}
 	}
-	a.Reason, a.Row = decision.Reason.String(), rowID(table, decision)
-	if decision.Row >= 0 {
-		a.Position = table.Rows()[decision.Row].Pos.String()
-	}
+	a.Reason, a.Row, a.Position = decision.Reason.String(), rowID(table, decision), positionOf(table, decision)
 	if q.Explain {
 		a.explain(table.Explain(&b))
 	}
@@ -137,7 +146,7 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 }
 
 // render renders the variant that the context picks.
-func (a *Answer) render(p *definition.Prompt, b *rules.Binding, variables *fastjson.Value) (*definition.Variant, rules.Decision) {
+func (a *Answer) render(s *definition.Snapshot, p *definition.Prompt, b *rules.Binding, variables *fastjson.Value) (*definition.Variant, rules.Decision) {
 	variant, decision := p.Select(b)
 	a.Variant = variant.Key
 	var values prompt.Values
@@ -146,6 +155,13 @@ func (a *Answer) render(p *definition.Prompt, b *rules.Binding, variables *fastj
 		for _, undeclared := range values.AppendUndeclared(make([][]byte, 0, values.Undeclared())) {
 			name := string(undeclared)
 			a.Notes = append(a.Notes, "variables."+name+": not declared, so it is not used"+document.DidYouMean(name, p.Variables().Names()))
+		}
+		for _, name := range values.Empty() {
+			a.Notes = append(a.Notes, "variables."+name+": empty")
+		}
+		for _, c := range values.Read() {
+			d := c.Table().EvaluateOnce(b)
+			a.Read = append(a.Read, Read{c.Key, s.RemoteConfigs[c.Key].Version, rowID(c.Table(), d), d.Reason.String(), positionOf(c.Table(), d)})
 		}
 		a.Value, err = variant.AppendJSON(nil, &values)
 	}
@@ -201,6 +217,14 @@ func rowID(t *rules.Table, d rules.Decision) string {
 		return "default"
 	}
 	return t.Rows()[d.Row].ID
+}
+
+// positionOf returns the place of the row that answered, empty for the default.
+func positionOf(t *rules.Table, d rules.Decision) string {
+	if d.Row < 0 {
+		return ""
+	}
+	return t.Rows()[d.Row].Pos.String()
 }
 
 // find finds the definition that a query names.

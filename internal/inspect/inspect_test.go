@@ -351,6 +351,68 @@ func TestCompareIndirect(t *testing.T) {
 	}
 }
 
+// TestEvaluateConfigured: an evaluation names the configurations that variables read,
+// and the variables that are empty.
+func TestEvaluateConfigured(t *testing.T) {
+	s := load(t, workspace(t, "context.yaml", modelYAML,
+		"remoteconfigs/limits.yaml", "type: object\ndefault: { rpm: 1 }\nrules: [ { id: pros, when: { plan: pro }, value: { burst: 2 } } ]\n",
+		"prompts/p.yaml", "variables: { a: { config: limits, path: rpm }, b: { config: limits } }\nmessages: [ { role: user, content: \"{{a}}{{b}}\" } ]\n"))
+	for _, tt := range []struct {
+		context, variables string
+		want               []Read
+		notes              []string
+	}{
+		{`{"plan":"pro"}`, `{}`, []Read{{"limits", s.RemoteConfigs["limits"].Version, "pros", "match", "remoteconfigs/limits.yaml:3:10"}}, []string{"variables.a: empty"}},
+		{`{}`, `{"a":1}`, []Read{{"limits", s.RemoteConfigs["limits"].Version, "default", "no_context", ""}}, nil},
+		{`{"plan":"pro"}`, `{"a":1,"b":2}`, nil, nil},
+	} {
+		a, err := Evaluate(s, Query{Key: "p", Context: object(t, tt.context), Variables: object(t, tt.variables), At: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range a.Read {
+			if at := strings.Index(a.Read[i].Position, "remoteconfigs/"); at > 0 {
+				a.Read[i].Position = a.Read[i].Position[at:]
+			}
+		}
+		if d := cmp.Diff(tt.want, a.Read); d != "" {
+			t.Errorf("%s %s: %s", tt.context, tt.variables, d)
+		}
+		if d := cmp.Diff(tt.notes, a.Notes); d != "" {
+			t.Errorf("%s %s: %s", tt.context, tt.variables, d)
+		}
+	}
+}
+
+// TestCompareConfigured changes what a prompt's variables read of a configuration.
+func TestCompareConfigured(t *testing.T) {
+	files := func(value string) []string {
+		return []string{
+			"context.yaml", modelYAML,
+			"remoteconfigs/limits.yaml", "type: object\ndefault: { deep: { rpm: 1 } }\nrules: [ { when: { plan: pro }, value: " + value + " } ]\n",
+			"prompts/path.yaml", "variables: { a: { config: limits, path: deep.rpm, default: none } }\nmessages: [ { role: user, content: \"{{a}}\" } ]\n",
+			"prompts/whole.yaml", "variables: { a: { config: limits }, b: { config: limits, path: deep } }\nprovider: canned\nmodel: m\nextra: { echo: true }\nmessages: [ { role: user, content: \"{{a}}{{b}}\" } ]\n",
+			"prompts/none.yaml", "messages: [ { role: user, content: hi } ]\n",
+			"endpoints/e.yaml", "prompt: whole\n",
+		}
+	}
+	old := workspace(t, files("{ deep: { rpm: 2 } }")...)
+	for value, want := range map[string][]string{
+		"{ deep: { rpm: 2 } }":           nil,
+		"{ deep: { rpm: 3 } }":           {"affected prompt path [limits]", "affected prompt whole [limits]", "affected endpoint e []", "changed remoteconfig limits []"},
+		"{ deep: {} }":                   {"affected prompt path [limits]", "affected prompt whole [limits]", "affected endpoint e []", "changed remoteconfig limits []"},
+		"{ deep: { rpm: 2 }, other: 1 }": {"affected prompt whole [limits]", "affected endpoint e []", "changed remoteconfig limits []"},
+	} {
+		var got []string
+		for _, d := range compareDirs(t, old, workspace(t, files(value)...)).Definitions {
+			got = append(got, fmt.Sprintf("%s %s %s %v", d.Change, d.Kind, d.Key, d.Configs))
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: %s", value, d)
+		}
+	}
+}
+
 // TestCompareSchedule finds changes that only come later.
 func TestCompareSchedule(t *testing.T) {
 	flag := func(from string) string {
