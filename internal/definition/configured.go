@@ -2,6 +2,7 @@ package definition
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -46,7 +47,7 @@ func (l *loader) configured(d *doc, n *document.Node, errs *document.Errors) *pr
 	d.refer(trace.KindRemoteConfig, at, c, c != nil)
 	if c == nil {
 		if l.missing(trace.KindRemoteConfig, key) {
-			errs.Report("unknown-config", at.Pos, "there is no remote configuration %q%s", key, document.DidYouMean(key, l.keys(trace.KindRemoteConfig)))
+			l.unknownConfig(at, key, errs)
 		}
 		return nil
 	}
@@ -77,6 +78,36 @@ func (l *loader) configured(d *doc, n *document.Node, errs *document.Errors) *pr
 	}
 	return found.to
 }
+
+// unknownConfig reports a key that no remote configuration has.
+func (l *loader) unknownConfig(at *document.Node, key string, errs *document.Errors) {
+	hint := document.DidYouMean(strings.TrimPrefix(key, "remoteconfigs/"), l.keys(trace.KindRemoteConfig))
+	if config, path, _ := strings.Cut(key, "."); l.byKey[trace.KindRemoteConfig][config] != nil {
+		hint = ": write config: " + config + ", path: " + path
+	}
+	errs.Report("unknown-config", at.Pos, "there is no remote configuration %q%s", key, hint)
+}
+
+// warnDefaults warns of defaults of variables that look like what is looked up and are
+// not: a configuration within the default, and placeholders.
+func (l *loader) warnDefaults(variables *document.Node) {
+	if variables == nil {
+		return
+	}
+	for _, m := range variables.Members {
+		n := m.Value.Get("default")
+		switch {
+		case n.IsNull():
+		case n.Get("config") != nil:
+			l.warnAt("placeholder", n, "the default is sent to the model as it is: write { config: …, path: … } without default for what a configuration answers")
+		case n.Shape == document.Scalar && placeholder.MatchString(n.Text):
+			l.warnAt("placeholder", n, "%s is sent to the model as it is: a value has no placeholders, a message has", placeholder.FindString(n.Text))
+		}
+	}
+}
+
+// placeholder finds what is a placeholder in a message.
+var placeholder = regexp.MustCompile(`\{\{[ \t]*[A-Za-z_][\w.-]*[ \t]*\}\}`)
 
 // report reports that no value has the path.
 func (f *leads) report(c *RemoteConfig, path []string, at *document.Node, errs *document.Errors) {

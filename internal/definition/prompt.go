@@ -80,6 +80,7 @@ func decodePrompt(l *loader, d *doc, errs *document.Errors) *Prompt {
 	p.texts = d.texts
 	if errs.Len() == mistakes {
 		p.warnOpen(l)
+		l.warnDefaults(d.node.Get("variables"))
 	}
 	mistakes = errs.Len()
 	var set variantSet

@@ -23,6 +23,7 @@ var meant = map[string][]string{
 	"stop_sequences": {"stop"}, "functions": {"tools"}, "input_schema": {"parameters"},
 	"text": {"content", "string"}, "prompt": {"content"}, "template": {"content", "messages"},
 	"given": {"context"}, "input": {"context"},
+	"remoteconfig": {"config"}, "remote_config": {"config"}, "configuration": {"config"}, "from": {"config"},
 }
 
 // NumberHintOf returns the end of a message about text that is no number: how to

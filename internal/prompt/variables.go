@@ -48,8 +48,9 @@ func DecodeVariables(n *document.Node, source Source, errs *document.Errors) *Va
 			continue
 		}
 		s := slot{name: name, node: m.Key}
+		before := errs.Len()
 		if !m.Value.IsNull() && m.Value.CheckMembers(errs, "the variable "+name, "default", "required", "config", "path", "description") {
-			s.decode(m.Value, source, errs)
+			s.decode(m.Value, errs.Len() > before, source, errs)
 		}
 		v.index[name] = len(v.slots)
 		v.slots = append(v.slots, s)
@@ -57,8 +58,9 @@ func DecodeVariables(n *document.Node, source Source, errs *document.Errors) *Va
 	return v
 }
 
-// decode reads the declaration of one variable.
-func (s *slot) decode(n *document.Node, source Source, errs *document.Errors) {
+// decode reads the declaration of one variable. misspelt reports whether it has an
+// unknown member, which may be the one that is missing.
+func (s *slot) decode(n *document.Node, misspelt bool, source Source, errs *document.Errors) {
 	if r := n.Get("required"); r != nil {
 		s.required, _ = r.ReadBool(errs, "required")
 	}
@@ -74,7 +76,7 @@ func (s *slot) decode(n *document.Node, source Source, errs *document.Errors) {
 	config, path := n.Get("config"), n.Get("path")
 	switch {
 	case config.IsNull():
-		if path != nil {
+		if path != nil && !misspelt {
 			errs.Add(path, "path needs config, the key of the remote configuration in whose value it leads")
 		}
 	case s.required:
