@@ -54,6 +54,8 @@ type Filter struct {
 	Version  string // of the definition, or of the prompt that an endpoint sent
 	Revision string
 	Variant  string
+	Arm      string
+	Decision ID // all traces of it
 
 	Slower   time.Duration // took at least as long
 	Attempts int           // made at least as many

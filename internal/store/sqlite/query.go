@@ -126,6 +126,10 @@ func conditions(f *trace.Filter) (clauses, error) {
 	case trace.Failed:
 		c.add("(code IS NOT NULL OR state = 'interrupted')")
 	}
+	c.equal("arm", f.Arm)
+	if !f.Decision.IsZero() {
+		c.add("decision_id = ?", f.Decision[:])
+	}
 	const reported = "EXISTS (SELECT 1 FROM metrics AS m WHERE m.trace_id = traces.id AND m.workspace = traces.workspace AND m.%s = ?)"
 	if f.ConversationID != "" {
 		c.add(fmt.Sprintf(reported, "conversation_id"), f.ConversationID)
