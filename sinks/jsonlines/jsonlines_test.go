@@ -29,9 +29,12 @@ func delivery(n byte) *trace.Delivery {
 	return &trace.Delivery{
 		Records: []*trace.Record{
 			{ID: trace.ID{n}, Time: at, Workspace: "default", Kind: trace.KindEndpoint, Key: "k", State: trace.StateStarted},
-			{ID: trace.ID{n}, Time: at, Workspace: "default", Kind: trace.KindEndpoint, Key: "k", Messages: []byte("[\n{}]"), Response: []byte("a\nb")},
+			{ID: trace.ID{n}, Decision: trace.ID{9}, Time: at, Workspace: "default", Kind: trace.KindEndpoint, Key: "k", Arm: "b", Splits: []byte(`[{"bucket":1}]`), Messages: []byte("[\n{}]"), Response: []byte("a\nb")},
 		},
-		Metrics:  []*trace.Metrics{{UUID: [16]byte{1}, TraceID: trace.ID{n}, Time: at, Workspace: "default", Score: new(5.0)}},
+		Metrics: []*trace.Metrics{
+			{UUID: [16]byte{1}, TraceID: trace.ID{n}, Time: at, Workspace: "default", Score: new(5.0)},
+			{UUID: [16]byte{2}, Decision: trace.ID{9}, Time: at, Workspace: "default", Values: []byte(`{"resolved":1}`)},
+		},
 		Versions: []trace.Version{{Workspace: "default", Kind: trace.KindPrompt, Key: "k", Version: "v", Time: at, Content: []byte("<a>\n")}},
 		Erasures: []trace.Erasure{{Time: at, Selector: trace.Selector{Workspace: "default", MetadataName: "user", MetadataValue: `"u"`}}},
 	}
@@ -40,8 +43,9 @@ func delivery(n byte) *trace.Delivery {
 func TestLines(t *testing.T) {
 	const want = `{"type":"version","workspace":"default","kind":"prompt","key":"k","version":"v","first_seen":"2023-11-14T22:13:20.123Z","content":"<a>\n"}
 {"type":"trace","trace_id":"01000000-0000-0000-0000-000000000000","time":"2023-11-14T22:13:20.123Z","workspace":"default","kind":"endpoint","key":"k","state":"started"}
-{"type":"trace","trace_id":"01000000-0000-0000-0000-000000000000","time":"2023-11-14T22:13:20.123Z","workspace":"default","kind":"endpoint","key":"k","state":"ended","messages":[{}],"response":"a\nb"}
+{"type":"trace","trace_id":"01000000-0000-0000-0000-000000000000","decision_id":"09000000-0000-0000-0000-000000000000","time":"2023-11-14T22:13:20.123Z","workspace":"default","kind":"endpoint","key":"k","state":"ended","arm":"b","splits":[{"bucket":1}],"messages":[{}],"response":"a\nb"}
 {"type":"metrics","id":"01000000-0000-0000-0000-000000000000","trace_id":"01000000-0000-0000-0000-000000000000","time":"2023-11-14T22:13:20.123Z","workspace":"default","score":5}
+{"type":"metrics","id":"02000000-0000-0000-0000-000000000000","decision_id":"09000000-0000-0000-0000-000000000000","time":"2023-11-14T22:13:20.123Z","workspace":"default","values":{"resolved":1}}
 {"type":"erasure","time":"2023-11-14T22:13:20.123Z","workspace":"default","metadata_name":"user","metadata_value":"\"u\""}
 `
 	got, err := appendLines(nil, delivery(1))
@@ -80,7 +84,7 @@ func types(t *testing.T, path string) string {
 	return strings.Join(all, " ")
 }
 
-const once = "version trace trace metrics erasure"
+const once = "version trace trace metrics metrics erasure"
 
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "traces.jsonl")

@@ -55,6 +55,7 @@ func TestSink(t *testing.T) {
 		{"ErasureOfDecisions", testErasureOfDecisions},
 		{"ErasureDeliveredAgain", testErasureDeliveredAgain},
 		{"ErasureDeliveredLate", testErasureDeliveredLate},
+		{"Examples", testExamples},
 		{"HostileContent", testHostileContent},
 		{"RefusedRows", testRefusedRows},
 		{"ConnectErrors", testConnectErrors},
