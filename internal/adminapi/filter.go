@@ -44,13 +44,18 @@ func newTraceQuery(r *http.Request, known ...string) (*traceQuery, error) {
 	if err != nil {
 		return nil, apiError(http.StatusBadRequest, "%v", err)
 	}
+	if text := values.Get("decision"); text != "" {
+		if filter.Decision, err = workspace.decision(r.Context(), text); err != nil {
+			return nil, err
+		}
+	}
 	return &traceQuery{values: values, workspace: workspace, filter: filter}, nil
 }
 
 // filterParameters are the parameters that choose traces, but for metadata.NAME.
 var filterParameters = []string{
 	"workspace", "since", "until", "kind", "key", "api_key", "status", "provider", "model", "code", "finish_reason", "state",
-	"chain_id", "conversation_id", "version", "revision", "variant", "slower", "attempts", "fallback",
+	"chain_id", "conversation_id", "version", "revision", "variant", "arm", "decision", "slower", "attempts", "fallback",
 }
 
 // MetadataParameter is the prefix of parameters that compare a member of the
@@ -72,12 +77,12 @@ func knownParameters(values url.Values, known []string) error {
 	return nil
 }
 
-// traceFilter reads the parameters that choose traces.
+// traceFilter reads the parameters that choose traces, but for decision.
 func traceFilter(values url.Values, now time.Time) (trace.Filter, error) {
 	f := trace.Filter{
 		Key: values.Get("key"), APIKey: values.Get("api_key"), Provider: values.Get("provider"), Model: values.Get("model"),
 		Code: values.Get("code"), FinishReason: values.Get("finish_reason"), ChainID: values.Get("chain_id"), ConversationID: values.Get("conversation_id"),
-		Version: values.Get("version"), Revision: values.Get("revision"), Variant: values.Get("variant"),
+		Version: values.Get("version"), Revision: values.Get("revision"), Variant: values.Get("variant"), Arm: values.Get("arm"),
 	}
 	var err error
 	if f.Since, err = ParsePast("since", values.Get("since"), now); err != nil {

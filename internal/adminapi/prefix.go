@@ -34,8 +34,8 @@ func parsePrefix(text string) (first, last trace.ID, ok bool) {
 	return first, last, err == nil
 }
 
-// complete finds the trace whose id begins as text does, in the named workspace,
-// or in any if the name is empty.
+// complete finds the trace whose id begins as text does or, where there is none, the
+// decision, in the named workspace, or in any if the name is empty.
 func (all workspaces) complete(ctx context.Context, text, workspace string) (id trace.ID, err error) {
 	first, last, ok := parsePrefix(text)
 	if !ok {
@@ -45,52 +45,116 @@ func (all workspaces) complete(ctx context.Context, text, workspace string) (id 
 	if err != nil {
 		return id, err
 	}
-	var found []trace.Record
-	var more bool
 	var failure error
-	for _, name := range names {
-		some, others, err := all[name].between(ctx, first, last)
-		if err != nil {
-			failure = err // another workspace may have it
+	for _, find := range []func(*Workspace) ([]candidate, bool, error){
+		func(w *Workspace) ([]candidate, bool, error) { return w.tracesBetween(ctx, first, last) },
+		func(w *Workspace) ([]candidate, bool, error) { return w.decisionsBetween(ctx, first, last) },
+	} {
+		var found []candidate
+		var more bool
+		for _, name := range names {
+			some, others, err := find(all[name])
+			if err != nil {
+				failure = err // another workspace may have it
+			}
+			found, more = append(found, some...), more || others
 		}
-		found, more = append(found, some...), more || others
+		if len(found) > 0 || more {
+			return only(text, found, more)
+		}
 	}
-	switch {
-	case len(found) == 1 && !more:
-		return found[0].ID, nil
-	case len(found) > 0 || more:
-		return id, ambiguous(text, found, more)
-	case failure != nil:
+	if failure != nil {
 		return id, failure
 	}
 	return id, apiError(http.StatusNotFound, "there is no trace whose id begins with %s: it was not recorded, is past the retention, or is another gateway's", text)
 }
 
-func (w *Workspace) between(ctx context.Context, first, last trace.ID) ([]trace.Record, bool, error) {
+// decision reads the id of a decision, or finds the one whose id begins as text
+// does.
+func (w *Workspace) decision(ctx context.Context, text string) (trace.ID, error) {
+	id, whole := trace.ParseID(text)
+	first, last, ok := parsePrefix(text)
+	switch {
+	case !ok:
+		return id, apiError(http.StatusBadRequest, "decision must be the id of a decision, or the first %d or more of its hexadecimal digits, this is %q", leastPrefix, text)
+	case whole && id.Kind() != trace.KindDecision:
+		return id, apiError(http.StatusBadRequest, "%s is no id of a decision: that is decision_id of a trace, and the header Cadenza-Decision-Id of an answer", text)
+	case whole:
+		return id, nil
+	}
+	found, more, err := w.decisionsBetween(ctx, first, last)
+	if err != nil {
+		return id, err
+	}
+	if len(found) == 0 && !more {
+		return id, apiError(http.StatusNotFound, "there is no decision whose id begins with %s: it was not recorded, is past the retention, or is another gateway's", text)
+	}
+	return only(text, found, more)
+}
+
+// candidate is what an id may be of whose beginning is known.
+type candidate struct {
+	id trace.ID
+	of string // such as "prompt support_reply"
+}
+
+func (w *Workspace) tracesBetween(ctx context.Context, first, last trace.ID) (found []candidate, more bool, err error) {
 	reader, err := w.openTraces(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	defer reader.Close()
-	found, more, err := reader.Between(ctx, w.Name, first, last)
+	records, more, err := reader.Between(ctx, w.Name, first, last)
 	if err != nil {
 		return nil, false, w.unreadable(err)
+	}
+	for _, r := range records {
+		if r.ID.Kind() != trace.KindDecision { // of reports
+			found = append(found, candidate{r.ID, strings.TrimSpace(r.Kind.String() + " " + r.Key)})
+		}
 	}
 	return found, more, nil
 }
 
+func (w *Workspace) decisionsBetween(ctx context.Context, first, last trace.ID) (found []candidate, more bool, err error) {
+	reader, err := w.openTraces(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer reader.Close()
+	ids, more, err := reader.DecisionsBetween(ctx, w.Name, first, last)
+	if err != nil {
+		return nil, false, w.unreadable(err)
+	}
+	for _, id := range ids {
+		found = append(found, candidate{id, "decision"})
+	}
+	return found, more, nil
+}
+
+// only returns the id of the one candidate, or the error for a beginning of several.
+func only(text string, found []candidate, more bool) (trace.ID, error) {
+	if len(found) == 1 && !more {
+		return found[0].id, nil
+	}
+	return trace.ID{}, ambiguous(text, found, more)
+}
+
 // ambiguous returns the error for a beginning of several ids. It names them, the
 // first at least.
-func ambiguous(text string, found []trace.Record, more bool) error {
+func ambiguous(text string, found []candidate, more bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s begins the ids of ", text)
-	if more {
+	switch {
+	case more:
 		b.WriteString("many traces: give more digits")
-	} else {
+	case len(found) > 0 && found[0].id.Kind() == trace.KindDecision:
+		fmt.Fprintf(&b, "%d decisions: give more digits", len(found))
+	default:
 		fmt.Fprintf(&b, "%d traces: give more digits", len(found))
 	}
-	for _, rec := range found[:min(len(found), maxCandidates)] {
-		fmt.Fprintf(&b, "\n  %s  %s %s", rec.ID, rec.Kind, rec.Key)
+	for _, c := range found[:min(len(found), maxCandidates)] {
+		fmt.Fprintf(&b, "\n  %s  %s", c.id, c.of)
 	}
 	if more || len(found) > maxCandidates {
 		b.WriteString("\n  and others")

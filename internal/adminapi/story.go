@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,17 @@ type traceStory struct {
 	Definition   *tracedVersion  `json:"definition,omitempty"`
 	// Prompt is the prompt that an endpoint sent.
 	Prompt *tracedVersion `json:"prompt,omitempty"`
+	// Others are the other traces of the decision, without their content.
+	Others []*trace.Record `json:"others,omitempty"`
+}
+
+// decisionStory is all traces of a decision, without their content, and the reports
+// on the decision itself. Those on its traces are with the traces.
+type decisionStory struct {
+	Decision     trace.ID        `json:"decision_id"`
+	Traces       []*trace.Record `json:"traces"`
+	Metrics      []trace.Metrics `json:"metrics"`
+	MetricsTotal int64           `json:"metrics_total"`
 }
 
 // tracedVersion is the version of the definition that answered.
@@ -33,8 +45,9 @@ type tracedVersion struct {
 }
 
 // serveTrace answers GET /cadenza/traces/ID: the trace, with its content if that
-// was recorded, the metrics on it, and the definition that answered. ID may be the
-// beginning of an id, if no other begins so.
+// was recorded, the metrics on it, the definition that answered, and the other
+// traces of its decision; or, by the id of a decision, all traces of that. ID may be
+// the beginning of an id, if no other begins so.
 func serveTrace(w http.ResponseWriter, r *http.Request) error {
 	text := strings.TrimPrefix(r.URL.Path, "/cadenza/traces/")
 	values := r.URL.Query()
@@ -51,31 +64,26 @@ func serveTrace(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	story, err := all.story(r.Context(), id, values.Get("workspace"))
+	names, err := all.searched(values.Get("workspace"))
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, story)
-}
-
-// story finds a trace in the named workspace, or in any if the name is empty.
-func (all workspaces) story(ctx context.Context, id trace.ID, workspace string) (*traceStory, error) {
-	names, err := all.searched(workspace)
-	if err != nil {
-		return nil, err
-	}
 	var failure error
 	for _, name := range names {
-		story, err := all[name].story(ctx, id)
+		story, err := all[name].story(r.Context(), id)
 		if story != nil {
-			return story, nil
+			return writeJSON(w, story)
 		}
 		failure = cmp.Or(failure, err)
 	}
 	if failure != nil {
-		return nil, failure
+		return failure
 	}
-	return nil, apiError(http.StatusNotFound, "there is no trace %s: it was not recorded, is past the retention, or is another gateway's", id)
+	what := "trace"
+	if id.Kind() == trace.KindDecision {
+		what = "decision"
+	}
+	return apiError(http.StatusNotFound, "there is no %s %s: it was not recorded, is past the retention, or is another gateway's", what, id)
 }
 
 // searched returns the named workspace, or all if the name is empty.
@@ -87,26 +95,49 @@ func (all workspaces) searched(name string) ([]string, error) {
 	return []string{name}, err
 }
 
-// story returns nil if the store has neither the trace nor metrics on it.
-func (w *Workspace) story(ctx context.Context, id trace.ID) (*traceStory, error) {
+// story returns nil if the store has neither the trace or decision nor metrics on it.
+func (w *Workspace) story(ctx context.Context, id trace.ID) (any, error) {
 	reader, err := w.openTraces(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer reader.Close()
 	details, err := reader.Get(ctx, w.Name, id)
-	if errors.Is(err, sqlite.ErrNotFound) {
+	switch {
+	case errors.Is(err, sqlite.ErrNotFound) && id.Kind() == trace.KindDecision:
+		details = new(sqlite.Details)
+	case errors.Is(err, sqlite.ErrNotFound):
 		return nil, nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, w.unreadable(err)
 	}
-	story := &traceStory{Trace: details.Record, Metrics: details.Metrics, MetricsTotal: details.MetricsTotal}
-	if story.Metrics == nil {
-		story.Metrics = []trace.Metrics{}
+	if details.Metrics == nil {
+		details.Metrics = []trace.Metrics{}
 	}
-	story.Definition, story.Prompt = shownVersion(details.Version), shownVersion(details.Prompt)
-	return story, nil
+	decision := id
+	if record := details.Record; record != nil {
+		decision = record.Decision
+	}
+	traces := []*trace.Record{}
+	if decision.Kind() == trace.KindDecision {
+		page, err := reader.Traces(ctx, trace.Filter{Workspace: w.Name, Decision: decision}, trace.ID{}, MaxTraces, listBudget)
+		if err != nil {
+			return nil, w.unreadable(err)
+		}
+		traces = append(traces, page.Records...)
+		slices.Reverse(traces)
+	}
+	if id == decision {
+		if len(traces) == 0 && len(details.Metrics) == 0 {
+			return nil, nil
+		}
+		return &decisionStory{decision, traces, details.Metrics, details.MetricsTotal}, nil
+	}
+	return &traceStory{
+		Trace: details.Record, Metrics: details.Metrics, MetricsTotal: details.MetricsTotal,
+		Definition: shownVersion(details.Version), Prompt: shownVersion(details.Prompt),
+		Others: slices.DeleteFunc(traces, func(r *trace.Record) bool { return r.ID == id }),
+	}, nil
 }
 
 // shownVersion returns a version as it is shown, or nil.

@@ -414,6 +414,37 @@ func TestCommandExitCode(t *testing.T) {
 	}
 }
 
+// TestAmbiguousPrefixExits has several ids begin as what a command was given.
+func TestAmbiguousPrefixExits(t *testing.T) {
+	const candidate = "01990001-0000-8200-8000-000000000003  prompt support_reply"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/019900010000") && r.URL.Query().Get("decision") != "019900010000" {
+			t.Errorf("asked for %s", r.URL)
+		}
+		w.WriteHeader(http.StatusConflict)
+		fmt.Fprintf(w, `{"error":"019900010000 begins the ids of 2 traces: give more digits\n  %s"}`, candidate)
+	}))
+	t.Cleanup(server.Close)
+	for name, arguments := range map[string][]string{
+		"traces":   {"traces", "019900010000"},
+		"decision": {"traces", "--decision", "019900010000"},
+		"follow":   {"traces", "--decision", "019900010000", "--follow"},
+		"export":   {"export", "--decision", "019900010000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(os.Args[0], append(append([]string{"cadenza"}, arguments...), "--address", server.Listener.Addr().String())...)
+			cmd.Env = append(os.Environ(), asCaddy+"=1", "HOME="+t.TempDir())
+			var out, errors bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &errors
+			err := cmd.Run()
+			if got := cmd.ProcessState.ExitCode(); got != 1 || out.Len() > 0 || !strings.Contains(errors.String(), "\n  "+candidate+"\n") {
+				t.Errorf("exit status %d (%v):\n%s%s", got, err, &out, &errors)
+			}
+		})
+	}
+}
+
 // TestToolsManual checks that every command and every flag is described.
 func TestToolsManual(t *testing.T) {
 	text, err := os.ReadFile("../../docs/tools.md")

@@ -28,6 +28,8 @@ var filterFlags = [...]struct{ name, usage string }{
 	{"version", "Answered by this version of a definition or of an endpoint's prompt"},
 	{"revision", "Answered by this revision of the workspace"},
 	{"variant", "Answered by this variant of a prompt"},
+	{"arm", "Answered by this arm: a prompt's variant, or a part of a configuration's split"},
+	{"decision", "Of this decision: its id, or the beginning of it"},
 	{"slower", "That took at least as long, such as 2s"},
 	{"attempts", "With at least as many attempts at providers"},
 	{"chain-id", "With metrics of this chain"},

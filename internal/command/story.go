@@ -69,9 +69,13 @@ func tokensText(prompt, completion, total *int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// shownStory is a trace with its metrics and its definition.
+// shownStory is a trace with its metrics and its definition, or the traces of a
+// decision with the metrics on it.
 type shownStory struct {
 	Trace      *shownTrace       `json:"trace"`
+	Others     []*shownTrace     `json:"others"`
+	Decision   trace.ID          `json:"decision_id"`
+	Traces     []*shownTrace     `json:"traces"`
 	Metrics    []trace.Metrics   `json:"metrics"`
 	Definition *tracedDefinition `json:"definition"`
 	Prompt     *tracedDefinition `json:"prompt"`
@@ -108,9 +112,12 @@ func (l *traceList) story(id string) error {
 // metrics, then the content.
 func (s *shownStory) write(b *bytes.Buffer, st styles, id string) {
 	t := s.Trace
-	if t == nil {
+	switch {
+	case !s.Decision.IsZero():
+		s.writeDecision(b, st)
+	case t == nil:
 		fmt.Fprintf(b, "%s has metrics and no trace: they were reported without one, or it is past the retention\n", visible.Line(id))
-	} else {
+	default:
 		t.write(b, st, s)
 	}
 	s.writeMetrics(b, st)
@@ -137,6 +144,9 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 		}
 	}
 	add("trace", t.ID.String())
+	if !t.Decision.IsZero() {
+		add("decision", t.Decision.String())
+	}
 	add("time", timeText(t.Time))
 	add("key", visible.Line(fmt.Sprintf("%s (%s)", t.Key, t.kind)))
 	add("asked by", visible.Line(fmt.Sprintf("%s (workspace %s)", cmp.Or(t.APIKey, "no key"), t.Workspace)))
@@ -159,7 +169,14 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 		row += " (" + visible.Clip(text, shownRow) + ")"
 	}
 	add("row", visible.Line(row))
+	add("reason", visible.Line(t.reason()))
 	add("variant", visible.Line(t.Variant))
+	if t.Arm != t.Variant {
+		add("arm", visible.Line(t.Arm))
+	}
+	if t.EndpointVariant != "" {
+		add("endpoint", visible.Line(fmt.Sprintf("variant %s (%s)", t.EndpointVariant, cmp.Or(t.EndpointRow, "default"))))
+	}
 	add("model", visible.Line(target(t.Provider, t.Model)))
 	color := ""
 	if t.Code != "" || t.State == trace.StateInterrupted {
@@ -180,12 +197,22 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 		add("note", visible.Line(note))
 	}
 	new(columns).write(b, st, rows...)
+	t.writeAttempts(b, st)
+	writeBasis(b, st, []*shownTrace{t})
+	if len(s.Others) > 0 {
+		fmt.Fprintf(b, "\n%sother answers of the decision%s\n", st.bold, st.reset)
+		writeAnswers(b, st, s.Others)
+	}
+}
+
+// writeAttempts writes the attempts at providers.
+func (t *shownTrace) writeAttempts(b *bytes.Buffer, st styles) {
 	if len(t.Attempts) == 0 {
 		return
 	}
 	fmt.Fprintf(b, "\n%sattempts%s\n", st.bold, st.reset)
 	table := columns{right: []bool{false, true, false, false, true}}
-	rows = rows[:0]
+	var rows [][]cell
 	for i, a := range t.Attempts {
 		result := cell{strings.TrimSpace(statusText(a.Status) + " " + visible.Line(a.Code)), st.green}
 		if a.Code != "" {
@@ -259,9 +286,15 @@ func (s *shownStory) writeMetrics(b *bytes.Buffer, st styles) {
 		if len(m.Metadata) > 0 {
 			add("metadata", visible.Line(string(m.Metadata)))
 		}
+		for _, v := range membersOf(m.Values) {
+			add(visible.Line(v.name), visible.Line(string(v.value)))
+		}
 		line := timeText(m.Time)
 		if m.APIKey != "" {
 			line += " by " + visible.Line(m.APIKey)
+		}
+		if m.TraceID.IsZero() && !m.Decision.IsZero() && s.Decision.IsZero() {
+			line += ", on the whole decision"
 		}
 		fmt.Fprintf(b, "  %s: %s\n", line, strings.Join(parts, ", "))
 		if m.LLMResponse != nil {

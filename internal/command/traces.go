@@ -38,9 +38,11 @@ func tracesCommand() *cobra.Command {
 		Short: "Lists the traces of a running gateway, or shows all about one",
 		Long: `
 Lists the newest traces of a workspace of a running gateway, or shows all about
-one: the decision, the attempts at providers, the metrics that were reported,
-and the question and the answer if the log policy keeps them. ID may be the
-beginning of an id, as a list shows it on a terminal.
+one: the decision with the splits and inputs that it rests on, the other answers
+of the same decision, the attempts at providers, the metrics that were reported,
+and the question and the answer if the log policy keeps them. By the id of a
+decision (Cadenza-Decision-Id, decision_id) it shows all its answers. ID may be
+the beginning of an id, as a list shows it on a terminal.
 
 A trace must pass all flags. --since and --until take a time (RFC 3339), a date,
 or how long ago it was, such as 2h or 7d. A VALUE of --metadata such as 8842 or
@@ -231,7 +233,7 @@ func (l *traceList) follow(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil: // the wait is over, or the gateway was reloaded
-		case !ok || failure.status == http.StatusBadRequest:
+		case !ok || failure.status == http.StatusBadRequest || failure.status == http.StatusConflict:
 			return err
 		case !away:
 			away = true

@@ -42,6 +42,15 @@ const (
 	endpointTrace = `{"trace_id":"01990001-0000-8200-8000-000000000003","time":"2026-11-01T09:00:03.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","api_key":"mobile-app","version":"abf36727dfea","revision":"d3561ebfbd34","prompt":"support_reply","prompt_version":"0a1b2c3d4e5f","row":"row 2","variant":"short","provider":"openai","model":"gpt-4o","status":200,"finish_reason":"length","latency_ms":1312.5,"first_token_ms":220.25,"usage":{"prompt_tokens":12,"completion_tokens":34,"total_tokens":46},"cost_usd":0.00123,"notes":["context.plan: unknown value"],` +
 		`"attempts":[{"provider":"azure","model":"gpt-4o","status":500,"code":"unavailable","error":"status 500: the worker \u001b[31mdied","latency_ms":300.5},{"provider":"openai","model":"gpt-4o","status":200,"latency_ms":900,"started_ms":320,"wait_ms":20,"first_token_ms":180,"prompt_tokens":12,"completion_tokens":34,"estimated":true,"hedge":true}],` +
 		`"metadata":{"user_id":"u-8842"},"context":{"plan":"pro"},"variables":{"question":"Where?"},"messages":[{"role":"system","content":"Be kind.\nBe short."},{"role":"user","content":"Where is \u001b[31mit\u0007? \u009b2J"}],"response":"On its way.\n\u001b]0;owned\u0007\tSoon.","tool_calls":[{"id":"call_1","name":"track","arguments":"{}"}]}`
+	// Three answers of a decision. A part of a later gateway is in the third.
+	decidedTrace = `{"trace_id":"01990001-0000-8200-8000-000500000001","decision_id":"01990001-0000-8a00-8000-000400000001","time":"2026-11-01T09:00:05.000Z","workspace":"default","kind":"remoteconfig","key":"new_checkout","state":"ended","api_key":"mobile-app","version":"abf36727dfea","revision":"d3561ebfbd34","reason":"split","row":"ramp","arm":"1","status":200,"latency_ms":0.1,` +
+		`"splits":[{"experiment":{"definition":"remoteconfigs/kill_switch","rule":"half","salt":"a\u001b"},"bucket":52000,"share":0.07,"unit":"mWkE8sS3Vf1hPq0A"},{"experiment":{"definition":"remoteconfigs/new_checkout","rule":"ramp","salt":"ramp"},"bucket":12000,"arm":"1","share":0.2}],` +
+		`"read":{"remoteconfigs/model_limits":"0123456789ab"},"inputs":{"plan":"pro","customer_id":{"hash":"mWkE8sS3Vf1hPq0A"},"beta":true,"tags":["a","\u001b"]}}`
+	besideIt = `{"trace_id":"01990001-0000-8200-8000-000600000001","decision_id":"01990001-0000-8a00-8000-000400000001","time":"2026-11-01T09:00:05.000Z","workspace":"default","kind":"prompt","key":"support_reply","state":"ended","api_key":"mobile-app","reason":"default","variant":"en","arm":"en","status":200,"latency_ms":0.1,"inputs":{"plan":"pro"}}`
+	callIt   = `{"trace_id":"01990001-0000-8400-8000-000700000001","decision_id":"01990001-0000-8a00-8000-000400000001","time":"2026-11-01T09:00:05.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","endpoint_variant":"hedged","reason":"moon","row":"row 2","variant":"nl","arm":"nl","status":503,"code":"upstream_unavailable","latency_ms":30120.5,"splits":{"of":"moon"},"inputs":[1]}`
+	// A report on the decision.
+	credits = `{"decision_id":"01990001-0000-8a00-8000-000400000001","time":"2026-11-01T09:02:00.000Z","workspace":"default","api_key":"mobile-app","score":80,"values":{"resolved":1,"seconds_saved":-12.5}}`
+
 	failedTrace  = `{"trace_id":"01990001-0000-8200-8000-000000000002","time":"2026-11-01T09:00:02.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","variant":"long","status":503,"code":"upstream_unavailable","latency_ms":30120.5}`
 	startedTrace = "{\"trace_id\":\"01990001-0000-8200-8000-000000000001\",\"time\":\"2026-11-01T09:00:01.000Z\",\"workspace\":\"default\",\"kind\":\"remoteconfig\",\"key\":\"évil\u009b2J\u202ekey\",\"state\":\"started\",\"cached\":true,\"latency_ms\":0.125}"
 	reports      = `[{"trace_id":"01990001-0000-8200-8000-000000000003","time":"2026-11-01T09:01:00.000Z","workspace":"default","api_key":"mobile-app","score":80,"latency_ms":1400,"llm_response":"On its\nway\u001b[1m.","chain_id":"c-1","conversation_id":"talk \u001b","usage":{"prompt_tokens":12,"total_tokens":46},"metadata":{"rating":"good"}}]`
@@ -75,6 +84,17 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}[query.Get("before")])
 	case r.URL.Path == "/cadenza/traces/lonely":
 		fmt.Fprint(w, `{"metrics":`+reports+`}`)
+	case r.URL.Path == "/cadenza/traces/decided":
+		fmt.Fprint(w, `{"trace":`+decidedTrace+`,"metrics":[`+credits+`],"others":[`+besideIt+`,`+callIt+`]}`)
+	case r.URL.Path == "/cadenza/traces/called":
+		fmt.Fprint(w, `{"trace":`+callIt+`,"metrics":[]}`)
+	case r.URL.Path == "/cadenza/traces/decision":
+		fmt.Fprint(w, `{"decision_id":"01990001-0000-8a00-8000-000400000001","traces":[`+decidedTrace+`,`+besideIt+`,`+callIt+`],"metrics":[`+credits+`]}`)
+	case r.URL.Path == "/cadenza/traces/reported":
+		fmt.Fprint(w, `{"decision_id":"01990001-0000-8a00-8000-000400000001","traces":[],"metrics":[`+credits+`]}`)
+	case strings.HasSuffix(r.URL.Path, "/cadenza/traces/0199"), query.Get("decision") == "0199":
+		w.WriteHeader(http.StatusConflict)
+		fmt.Fprint(w, `{"error":"0199 begins the ids of 2 traces: give more digits\n  01990001-0000-8200-8000-000000000003  endpoint support_chat\n  01990001-0000-8200-8000-000000000002  endpoint support_chat"}`)
 	case strings.HasPrefix(r.URL.Path, "/cadenza/traces/"):
 		fmt.Fprint(w, `{"trace":`+endpointTrace+`,"metrics":`+reports+`,"definition":{"version":"abf36727dfea","ordinal":3,"first_seen":"2026-10-01T00:00:00Z","content":{"key":"support_chat"}},"prompt":{"version":"0a1b2c3d4e5f","ordinal":1,"first_seen":"2026-10-01T00:00:00Z","content":{"columns":["id","plan","seats","value"],"matrix":[["first","free","any","long"],["","pro",["1..5","\u001b"],"short"]]}}}`)
 	case r.URL.Path == "/cadenza/stats" && query.Get("key") == "nothing":
@@ -118,7 +138,7 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"traces_json":       {arguments: []string{"traces", "--json"}},
 		"traces_none":       {arguments: []string{"traces", "--key", "nothing"}},
 		"traces_waiting":    {arguments: []string{"traces", "--key", "down"}},
-		"traces_filters":    {arguments: []string{"traces", "-w", "other", "--since", "2026-11-01", "--until", "2026-11-02T00:00:00+01:00", "--kind", "endpoint", "--key", "k", "--api-key", "a", "--status", "error", "--provider", "p", "--model", "m", "--code", "c", "--finish-reason", "length", "--state", "ended", "--chain-id", "ch", "--conversation-id", "co", "--metadata", "a=b=c", "--metadata", "e=", "--version", "v", "--revision", "r", "--variant", "va", "--slower", "2s", "--attempts", "2", "--fallback"}},
+		"traces_filters":    {arguments: []string{"traces", "-w", "other", "--since", "2026-11-01", "--until", "2026-11-02T00:00:00+01:00", "--kind", "endpoint", "--key", "k", "--api-key", "a", "--status", "error", "--provider", "p", "--model", "m", "--code", "c", "--finish-reason", "length", "--state", "ended", "--chain-id", "ch", "--conversation-id", "co", "--metadata", "a=b=c", "--metadata", "e=", "--version", "v", "--revision", "r", "--variant", "va", "--arm", "ar", "--decision", "de", "--slower", "2s", "--attempts", "2", "--fallback"}},
 		"traces_bad_since":  {arguments: []string{"traces", "--since", "yesterday"}, fails: true},
 		"traces_bad_range":  {arguments: []string{"traces", "--since", "2026-11-02", "--until", "2026-11-01"}, fails: true},
 		"traces_slowest":    {arguments: []string{"traces", "--sort", "latency"}},
@@ -132,6 +152,12 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"trace_definition":  {arguments: []string{"traces", "01990001-0000-8200-8000-000000000003", "--definition"}},
 		"definition_of":     {arguments: []string{"traces", "--definition"}, fails: true},
 		"trace_json":        {arguments: []string{"traces", "01990001-0000-8200-8000-000000000003", "--json"}},
+		"trace_decided":     {arguments: []string{"traces", "decided"}},
+		"trace_called":      {arguments: []string{"traces", "called"}},
+		"trace_ambiguous":   {arguments: []string{"traces", "0199"}, fails: true},
+		"decision":          {arguments: []string{"traces", "decision"}},
+		"decision_json":     {arguments: []string{"traces", "decision", "--json"}},
+		"decision_reported": {arguments: []string{"traces", "reported"}},
 		"trace_metrics":     {arguments: []string{"traces", "lonely"}},
 		"trace_path":        {arguments: []string{"traces", "../config/?x"}},
 		"stats":             {arguments: []string{"stats", "--interval", "day", "--since", "2026-11-01"}},

@@ -83,6 +83,21 @@ func TestTracesFitATerminal(t *testing.T) {
 	}
 }
 
+// TestADecisionFitsATerminal shows a decision on terminals of two widths.
+func TestADecisionFitsATerminal(t *testing.T) {
+	for _, width := range []int{80, 140} {
+		var story shownStory
+		text := `{"decision_id":"01990001-0000-8a00-8000-000400000001","traces":[` + decidedTrace + `,` + besideIt + `,` + callIt + `]}`
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(text, "new_checkout", "new_checkout_page")), &story); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		story.write(&out, styles{width: width}, "")
+		holdWidth(t, out.String(), width)
+		holdGolden(t, fmt.Sprintf("decision_width_%d", width), out.String())
+	}
+}
+
 // TestListsLeaveOutWhatIsEmpty lists configurations, which have no model, and then
 // an answer of an endpoint, for which the head comes again.
 func TestListsLeaveOutWhatIsEmpty(t *testing.T) {
