@@ -72,13 +72,17 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, known []
 		{"remoteconfig", func() { s.RemoteConfigs = l.remoteConfigs() }},
 		{"prompt", func() { s.Prompts = build(l, trace.KindPrompt, decodePrompt) }},
 		{"endpoint", func() { s.Endpoints = build(l, trace.KindEndpoint, decodeEndpoint) }},
-		{"endpoint", func() { l.checkTargets(known) }},
+		{"endpoint", func() {
+			if !l.past {
+				l.checkTargets(known)
+			}
+		}},
 		{"", func() {
 			l.keepWarnings()
 			*m = l.next
 		}},
 		{"overlap", func() {
-			if errs.Len() == 0 {
+			if errs.Len() == 0 && !l.past {
 				l.runTests()
 				errs.Name("test")
 				l.analyse(now)
