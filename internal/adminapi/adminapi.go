@@ -35,6 +35,8 @@ func (*API) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		route("/cadenza/status", serveStatus, http.MethodGet, http.MethodHead),
 		route("/cadenza/definitions", serveDefinitions, http.MethodGet, http.MethodHead),
+		route("/cadenza/revisions", serveRevisions, http.MethodGet, http.MethodHead),
+		route("/cadenza/revisions/", serveRevision, http.MethodGet, http.MethodHead),
 		route("/cadenza/targets", serveTargets, http.MethodGet, http.MethodHead),
 		route("/cadenza/evaluate", serveEvaluate, http.MethodPost),
 		route("/cadenza/traces", serveTraces, http.MethodGet, http.MethodHead, http.MethodDelete),

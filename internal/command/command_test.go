@@ -453,7 +453,7 @@ func TestToolsManual(t *testing.T) {
 	}
 	parent := &cobra.Command{Use: "cadenza"}
 	caddycmd.Commands()["cadenza"].CobraFunc(parent)
-	if len(parent.Commands()) != 12 {
+	if len(parent.Commands()) != 13 {
 		t.Errorf("%d commands", len(parent.Commands()))
 	}
 	for _, cmd := range parent.Commands() {

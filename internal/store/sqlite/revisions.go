@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
-	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // maxRevisions is how many revisions of a workspace are kept, those that were
@@ -61,11 +60,9 @@ func keepRevision(ctx context.Context, conn *sql.Conn, r *recorder.Revision) err
 // ServedLast returns the set that a workspace served last from a directory, or
 // ErrNotFound. A file of an earlier version of Cadenza has none.
 func (r *Reader) ServedLast(ctx context.Context, workspace, directory string) (*recorder.Revision, error) {
-	tables, err := queryInt(ctx, r.db, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'revisions'")
-	if err != nil {
+	if kept, err := r.keepsRevisions(ctx); err != nil {
 		return nil, err
-	}
-	if tables == 0 {
+	} else if !kept {
 		return nil, ErrNotFound
 	}
 	last := &recorder.Revision{Workspace: workspace, Directory: directory}
@@ -73,7 +70,7 @@ func (r *Reader) ServedLast(ctx context.Context, workspace, directory string) (*
 		served int64
 		list   []byte
 	)
-	err = r.db.QueryRowContext(ctx,
+	err := r.db.QueryRowContext(ctx,
 		"SELECT revision, served_ms, versions, context, archive FROM revisions WHERE workspace = ? AND directory = ? ORDER BY seq DESC LIMIT 1",
 		workspace, directory).Scan(&last.Revision, &served, &list, &last.Context, &last.Archive)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -83,14 +80,8 @@ func (r *Reader) ServedLast(ctx context.Context, workspace, directory string) (*
 		return nil, err
 	}
 	last.Time = time.UnixMilli(served)
-	var versions [][3]string
-	if err := json.Unmarshal(list, &versions); err != nil {
+	if last.Versions, err = readVersions(workspace, list); err != nil {
 		return nil, fmt.Errorf("the versions of revision %s: %w", last.Revision, err)
-	}
-	last.Versions = make([]trace.Version, len(versions))
-	for i, v := range versions {
-		kind, _ := trace.ParseKind(v[0])
-		last.Versions[i] = trace.Version{Workspace: workspace, Kind: kind, Key: v[1], Version: v[2]}
 	}
 	return last, nil
 }

@@ -135,3 +135,31 @@ func TestRevisionsAreBounded(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestRevisionsAreListed(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "traces.db")})
+	ab := served("w", "/a", "ab1", 0)
+	ab.Versions[0].Content = []byte(`{"kind":"prompt"}`)
+	if err := s.Commit(t.Context(), &recorder.Batch{Versions: []trace.Version{{Workspace: "w", Kind: trace.KindPrompt, Key: "p", Version: "vab1", Time: epoch, Content: ab.Versions[0].Content}}}); err != nil {
+		t.Fatal(err)
+	}
+	commitRevisions(t, s, ab, served("v", "/a", "ab9", 1), served("w", "/b", "ab1", 2), served("w", "/a", "ab2", 3), served("w", "/a", "ab1", 4), served("w", "/a", "cd", 5), served("w", "/b", "ab1", 6))
+	hour := func(n int) time.Time { return epoch.Add(time.Duration(n) * time.Hour) }
+	want := []ServedRevision{{"ab1", hour(0), hour(6), true}, {"cd", hour(5), hour(5), false}, {"ab2", hour(3), hour(3), false}}
+	for begin, want := range map[string][]ServedRevision{"": want, "ab": {want[0], want[2]}, "cd": want[1:2], "c%": nil, "x": nil} {
+		got, err := s.Revisions(t.Context(), "w", begin)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%q: %v %s", begin, err, diff)
+		}
+	}
+	got, err := s.Revision(t.Context(), "w", "ab1")
+	if diff := cmp.Diff(&StoredRevision{want[0], []byte("fields: {}\n"), []trace.Version{{Workspace: "w", Kind: trace.KindPrompt, Key: "p", Version: "vab1", Time: epoch, Content: []byte(`{"kind":"prompt"}`)}}}, got); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	if _, err := s.Revision(t.Context(), "w", "ab"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("the beginning of a revision: %v", err)
+	}
+	if _, err := s.Revision(t.Context(), "w", "ab2"); err == nil || errors.Is(err, ErrNotFound) {
+		t.Errorf("a revision without its versions: %v", err)
+	}
+}

@@ -1,0 +1,58 @@
+package caddymodule_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAdminRevisions lists what was served, and asks for what was in it.
+func TestAdminRevisions(t *testing.T) {
+	g, address := startAdmin(t)
+	list := func() []any {
+		status, answer := callAdmin(t, "GET", address, "/cadenza/revisions?workspace=one", "")
+		if status != http.StatusOK || answer["workspace"] != "one" {
+			t.Fatalf("%d %v", status, answer)
+		}
+		return answer["revisions"].([]any)
+	}
+	eventually(t, "the first revision is stored", func() bool { return len(list()) == 1 })
+	first := list()[0].(map[string]any)["revision"].(string)
+	g.write("one/prompts/hello.yaml", "messages: [ { role: user, content: \"Hello again\" } ]\n")
+	eventually(t, "the second is", func() bool { return len(list()) == 2 })
+	all := list()
+	newest, oldest := all[0].(map[string]any), all[1].(map[string]any)
+	if oldest["revision"] != first || oldest["latest"] != false || newest["latest"] != true || newest["revision"] == first {
+		t.Errorf("%v", all)
+	}
+	if served, err := time.Parse(time.RFC3339, oldest["served"].(string)); err != nil || time.Since(served) > time.Minute || oldest["first_seen"].(string) > oldest["served"].(string) {
+		t.Errorf("%v: %v", oldest, err)
+	}
+	status, answer := callAdmin(t, "GET", address, "/cadenza/revisions/"+first[:4]+"?workspace=one", "")
+	definitions, _ := answer["definitions"].([]any)
+	if status != http.StatusOK || answer["revision"] != first || len(definitions) != 2 || !strings.HasPrefix(answer["context"].(string), "on_type_mismatch: reject\nfields:") {
+		t.Fatalf("%d %v", status, answer)
+	}
+	hello := definitions[0].(map[string]any)
+	variables := hello["content"].(map[string]any)["variables"].(map[string]any)
+	if hello["kind"] != "prompt" || hello["key"] != "hello" || len(hello["version"].(string)) != 12 || len(variables) != 1 {
+		t.Errorf("%v", hello)
+	}
+	for path, want := range map[string]int{
+		"/cadenza/revisions":                             http.StatusBadRequest, // of which workspace?
+		"/cadenza/revisions?workspace=none":              http.StatusNotFound,
+		"/cadenza/revisions?workspace=one&limit=1":       http.StatusBadRequest,
+		"/cadenza/revisions/?workspace=one":              http.StatusBadRequest,
+		"/cadenza/revisions/abc?workspace=one":           http.StatusBadRequest,
+		"/cadenza/revisions/000000000000?workspace=one":  http.StatusNotFound,
+		"/cadenza/revisions/" + first + "?workspace=two": http.StatusNotFound,
+	} {
+		if status, answer := callAdmin(t, "GET", address, path, ""); status != want || answer["error"] == "" {
+			t.Errorf("%s: %d %v, not %d", path, status, answer, want)
+		}
+	}
+	if status, _ := callAdmin(t, "POST", address, "/cadenza/revisions?workspace=one", ""); status != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", status)
+	}
+}

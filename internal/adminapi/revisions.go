@@ -1,0 +1,137 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+)
+
+// leastRevision is how many characters of a revision its beginning has at least.
+const leastRevision = 4
+
+// servedRevision is a revision as GET /cadenza/revisions lists it.
+type servedRevision struct {
+	Revision  string    `json:"revision"`
+	FirstSeen time.Time `json:"first_seen"`
+	Served    time.Time `json:"served"`
+	Latest    bool      `json:"latest"`
+}
+
+// Revision is a revision with all that it consists of, as GET
+// /cadenza/revisions/REVISION answers.
+type Revision struct {
+	servedRevision
+	Workspace string `json:"workspace"`
+	// Context is the file of the data model, YAML or JSON. It is absent where the
+	// workspace had none.
+	Context     string            `json:"context,omitempty"`
+	Definitions []RevisionVersion `json:"definitions"`
+}
+
+// RevisionVersion is a definition of a revision.
+type RevisionVersion struct {
+	Kind      string          `json:"kind"`
+	Key       string          `json:"key"`
+	Version   string          `json:"version"`
+	FirstSeen time.Time       `json:"first_seen"`
+	Content   json.RawMessage `json:"content"`
+}
+
+// serveRevisions answers GET /cadenza/revisions: the sets of definitions that a
+// workspace served, the latest first.
+func serveRevisions(w http.ResponseWriter, r *http.Request) error {
+	workspace, reader, err := revisionReader(r)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	found, err := reader.Revisions(r.Context(), workspace.Name, "")
+	if err != nil {
+		return workspace.unreadable(err)
+	}
+	list := make([]servedRevision, len(found))
+	for i, v := range found {
+		list[i] = shownRevision(v)
+	}
+	return writeJSON(w, map[string]any{"workspace": workspace.Name, "revisions": list})
+}
+
+// serveRevision answers GET /cadenza/revisions/REVISION: the data model and the
+// definitions. REVISION may be the beginning of one, if no other begins so.
+func serveRevision(w http.ResponseWriter, r *http.Request) error {
+	text := strings.TrimPrefix(r.URL.Path, "/cadenza/revisions/")
+	workspace, reader, err := revisionReader(r)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	revision, err := workspace.completeRevision(r.Context(), reader, text)
+	if err != nil {
+		return err
+	}
+	stored, err := reader.Revision(r.Context(), workspace.Name, revision)
+	if errors.Is(err, sqlite.ErrNotFound) {
+		return noRevision(text)
+	}
+	if err != nil {
+		return workspace.unreadable(err)
+	}
+	answer := Revision{servedRevision: shownRevision(stored.ServedRevision), Workspace: workspace.Name, Context: string(stored.Context), Definitions: make([]RevisionVersion, len(stored.Versions))}
+	for i, v := range stored.Versions {
+		answer.Definitions[i] = RevisionVersion{v.Kind.String(), v.Key, v.Version, v.Time.UTC(), v.Content}
+	}
+	return writeJSON(w, answer)
+}
+
+// revisionReader opens the store of the workspace that a request names.
+func revisionReader(r *http.Request) (*Workspace, *sqlite.Reader, error) {
+	values := r.URL.Query()
+	if err := knownParameters(values, []string{"workspace"}); err != nil {
+		return nil, nil, err
+	}
+	workspace, err := workspaceNamed(values.Get("workspace"))
+	if err != nil {
+		return nil, nil, err
+	}
+	reader, err := workspace.openTraces(r.Context())
+	return workspace, reader, err
+}
+
+func shownRevision(v sqlite.ServedRevision) servedRevision {
+	return servedRevision{v.Revision, v.FirstSeen.UTC(), v.Served.UTC(), v.Latest}
+}
+
+// completeRevision finds the revision that begins with a text.
+func (w *Workspace) completeRevision(ctx context.Context, reader *sqlite.Reader, text string) (string, error) {
+	if len(text) < leastRevision {
+		return "", apiError(http.StatusBadRequest, "%q is too little of a revision: give its 12 characters, or the first %d or more", text, leastRevision)
+	}
+	found, err := reader.Revisions(ctx, w.Name, text)
+	switch {
+	case err != nil:
+		return "", w.unreadable(err)
+	case len(found) == 0:
+		return "", noRevision(text)
+	case len(found) == 1:
+		return found[0].Revision, nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s begins %d revisions: give more characters", text, len(found))
+	for _, v := range found[:min(len(found), maxCandidates)] {
+		fmt.Fprintf(&b, "\n  %s  served %s", v.Revision, v.Served.UTC().Format(time.RFC3339))
+	}
+	if len(found) > maxCandidates {
+		b.WriteString("\n  and others")
+	}
+	return "", apiError(http.StatusConflict, "%s", b.String())
+}
+
+func noRevision(text string) error {
+	return apiError(http.StatusNotFound, "the store has no revision %s: it was not served, is past the retention, or 100 others were served since", text)
+}
