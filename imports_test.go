@@ -60,7 +60,7 @@ var mayImport = map[string][]string{
 	"providers/openai":         {"providers", "providers/httpmodule", "providers/upstream"},
 	"providers/providertest":   {"providers", "secret"},
 	"providers/upstream":       {"internal/inflight", "internal/jsontext", "providers", "secret"},
-	"rules":                    {"internal/automata", "internal/document"},
+	"rules":                    {"internal/automata", "internal/document", "internal/jsontext"},
 	"secret":                   {"internal/redact", "internal/regular"},
 	"sinks":                    {"internal/store/sqlite", "trace"},
 	"sinks/jsonlines":          {"internal/configpath", "internal/document", "internal/jsontext", "internal/private", "sinks", "trace"},

@@ -46,6 +46,9 @@ type Binding struct {
 	decisions map[*Table]Decision
 	// trail is what evaluations append to while a table is gone through again.
 	trail *Trail
+	// hashes are those made for traces, in buf, and inputs the slots recorded last.
+	hashes []hashed
+	inputs []int32
 	// computed is what the computed fields have cost so far.
 	computed uint64
 	// activation shows the binding to CEL. It is part of the binding so that
@@ -139,6 +142,7 @@ func (b *Binding) reset(m *Model, now time.Time) {
 	b.notes = b.notes[:0]
 	b.buf = b.buf[:0]
 	b.items = b.items[:0]
+	b.hashes = b.hashes[:0]
 	clear(b.decisions)
 	b.computed = 0
 	n := int(m.nowSlot()) + 1

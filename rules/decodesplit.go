@@ -61,8 +61,7 @@ func (r *tableReader) split(row *rowSource) (*split, []*document.Node) {
 	if !ok {
 		return nil, values
 	}
-	f := &r.m.fields[slot]
-	s := newSplit(slot, f.foldCase, r.key, seed)
+	s := newSplit(slot, r.key, seed)
 	s.shares, s.coverage, s.ramp, s.node = shares, coverage, grows, reference
 	s.first, s.arms = len(r.t.outcomes), arms
 	return s, values

@@ -27,8 +27,7 @@ const buckets = 100_000
 // 60 % it gets outcome 0: as ranges begin at fixed places, more coverage only
 // adds units and moves none to another outcome.
 type split struct {
-	by     int32 // slot of the field whose values are the units
-	folded bool  // the unit's case does not matter
+	by int32 // slot of the field whose values are the units
 	// seed has hashed everything but the unit.
 	seed     xxhash.Digest
 	salt     string
@@ -48,8 +47,8 @@ type share struct {
 
 // newSplit prepares the hash: XXH64 with seed 0 over key, 0x00, salt, 0x00,
 // unit. The zero bytes keep ("ab", "c") and ("a", "bc") apart.
-func newSplit(by int32, folded bool, key, salt string) *split {
-	s := &split{by: by, folded: folded, salt: salt, coverage: buckets}
+func newSplit(by int32, key, salt string) *split {
+	s := &split{by: by, salt: salt, coverage: buckets}
 	s.seed.Reset()
 	for _, part := range []string{key, "\x00", salt, "\x00"} {
 		_, _ = s.seed.WriteString(part) // never fails
@@ -65,14 +64,11 @@ func (s *split) bucket(b *Binding) (bucket uint32, ok bool) {
 		return 0, false
 	}
 	hash := s.seed
-	switch {
-	case b.model.fields[s.by].typ == numberField:
+	if b.model.fields[s.by].typ == numberField {
 		var text [32]byte
 		_, _ = hash.Write(appendNumber(text[:0], numberOf(v.key)))
-	case s.folded:
-		_, _ = hash.WriteString(v.str)
-	default:
-		_, _ = hash.WriteString(v.text)
+	} else {
+		_, _ = hash.WriteString(b.unit(s.by))
 	}
 	return uint32(hash.Sum64() % buckets), true
 }

@@ -188,12 +188,12 @@ func TestSplitBuckets(t *testing.T) {
 		{"flag", "ramp", `{"n":42}`, "n", 53951},
 		{"flag", "ramp", `{"n":42.50}`, "n", 31125},
 	} {
-		s := newSplit(m.slots[tt.by], false, tt.key, tt.salt)
+		s := newSplit(m.slots[tt.by], tt.key, tt.salt)
 		if got, ok := s.bucket(bind(t, m, tt.context)); got != tt.want || !ok {
 			t.Errorf("%s, %s, %s: got %d, want %d", tt.key, tt.salt, tt.context, got, tt.want)
 		}
 	}
-	if _, ok := newSplit(0, false, "a", "b").bucket(bind(t, m, `{"n":1}`)); ok {
+	if _, ok := newSplit(0, "a", "b").bucket(bind(t, m, `{"n":1}`)); ok {
 		t.Error("a bucket without a unit")
 	}
 }
@@ -252,7 +252,7 @@ func TestSplitShares(t *testing.T) {
 func TestSplitIgnoresCase(t *testing.T) {
 	m := model(t, "fields: { a: { type: string, ignore_case: true }, b: string }")
 	for by, same := range map[string]bool{"a": true, "b": false} {
-		s := newSplit(m.slots[by], m.fields[m.slots[by]].foldCase, "k", "s")
+		s := newSplit(m.slots[by], "k", "s")
 		x, _ := s.bucket(bind(t, m, `{"a":"Ab","b":"Ab"}`))
 		y, _ := s.bucket(bind(t, m, `{"a":"aB","b":"aB"}`))
 		if (x == y) != same {

@@ -1,0 +1,123 @@
+package rules
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// shownHash is a hash that shows what it is of.
+func shownHash(dst []byte, field, text string) []byte {
+	return append(append(append(append(dst, field...), '~'), strings.NewReplacer(`"`, "'", "\n", "¶").Replace(shorten(text))...), '~')
+}
+
+const inputsModel = `
+fields:
+  plan:    { type: string, values: [Free, Pro], ignore_case: true }
+  flag:    boolean
+  id:      { type: string, ignore_case: true }
+  seats:   { type: number, trace: value }
+  cents:   number
+  tags:    { type: list, trace: value }
+  words:   list
+  since:   { type: date, trace: value }
+  until:   date
+  version: { type: string, format: semver, trace: value }
+  secret:  { type: string, trace: none }
+  path:    { type: string, path: user.name, trace: value }
+  unread:  boolean
+computed:
+  big:    seats > 10 && flag
+  masked: secret + "x"
+segments:
+  s: [ { tags: a } ]
+`
+
+// Inputs are the fields that the tables read, in the model's order and by what each
+// says of traces.
+func TestInputs(t *testing.T) {
+	m := model(t, inputsModel)
+	all := table(t, m, `
+rules:
+  - { when: { plan: pro, id: x, cents: 1, words: a, since: present, until: present, version: ^1.0, secret: a, path: b }, value: 1 }
+  - { when: { big: true }, value: 2 }
+  - { when: { segment: s }, value: 3 }
+`)
+	long := strings.Repeat("é", 127) // with its quotes 256 bytes
+	for _, tt := range []struct{ context, want string }{
+		{`{"plan":"PRO","id":"C-1","seats":12.50,"cents":1e21,"tags":["a","b\""],"words":["a",1],"since":"2026-01-31","until":1767225600123.5,"version":"v1.2","secret":"s","user":{"name":"n"},"flag":"true","unread":true}`,
+			`{"plan":"PRO","flag":true,"id":{"hash":"id~c-1~"},"seats":12.5,"cents":{"hash":"cents~1e+21~"},"tags":["a","b\""],"words":{"hash":"words~['a','1']~"},` +
+				`"since":"2026-01-31T00:00:00Z","until":{"hash":"until~'2026-01-01T00:00:00.1235Z'~"},"version":"v1.2","path":"n"}`},
+		{`{"secret":"s","other":1}`, `{}`},
+		{`{"user":{"name":"` + long + `"}}`, `{"path":"` + long + `"}`},
+		{`{"user":{"name":"` + long + `e"}}`, `{"path":{"hash":"path~` + shorten(long) + `~"}}`},
+		{`{"user":{"name":"\n` + long[:252] + `"}}`, `{"path":"\n` + long[:252] + `"}`},
+		{`{"user":{"name":"\n` + long + `"}}`, `{"path":{"hash":"path~¶` + shorten("1" + long)[1:] + `~"}}`},
+		{`{"tags":["` + long[:124] + `","` + long[:124] + `"]}`, `{"tags":["` + long[:124] + `","` + long[:124] + `"]}`},
+		{`{"tags":["` + long[:124] + `","` + long[:126] + `"]}`, `{"tags":{"hash":"tags~` + shorten("['"+long) + `~"}}`},
+		{`{}`, ``},
+	} {
+		b := bind(t, m, tt.context)
+		for range 2 { // again from what the binding keeps
+			got := string(all.AppendInputs([]byte("x"), b, nil, shownHash))
+			if diff := cmp.Diff("x"+tt.want, got); diff != "" {
+				t.Errorf("%s: %s", tt.context, diff)
+			}
+			if tt.want != "" && !json.Valid([]byte(got[1:])) {
+				t.Errorf("%s: not JSON: %s", tt.context, got)
+			}
+		}
+	}
+	if got := table(t, m, "rules: [{ value: 1 }]").AppendInputs(nil, bind(t, m, `{"flag":true}`), nil, shownHash); got != nil {
+		t.Errorf("a table without fields has inputs: %s", got)
+	}
+}
+
+// A prerequisite's fields are inputs where it was asked, each field once.
+func TestInputsOfPrerequisites(t *testing.T) {
+	m := model(t, inputsModel)
+	asked := named(t, m, "asked", "rules: [{ when: { seats: 1, plan: pro }, value: on }]")
+	tab := named(t, m, "top", "rules: [{ when: { plan: pro, config: { asked: on } }, value: 1 }, { id: s, split: { by: path, of: [{ value: 1, share: 1% }] } }]", asked)
+	b := bind(t, m, `{"plan":"Pro","seats":1,"flag":true,"user":{"name":"n"}}`)
+	if got, want := string(tab.AppendInputs(nil, b, nil, shownHash)), `{"plan":"Pro","path":"n"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	flag := table(t, m, "rules: [{ when: { flag: true }, value: on }]")
+	if got, want := string(tab.AppendInputs(nil, b, []*Table{asked, flag}, shownHash)), `{"plan":"Pro","flag":true,"seats":1,"path":"n"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// The unit of a split has the hash of the same field in the inputs, is left out
+// where the field is not to be recorded, and with it what is computed from it.
+func TestSplitsJSON(t *testing.T) {
+	m := model(t, inputsModel)
+	other := model(t, "fields: { a: string }")
+	split := func(by, coverage string) string {
+		return fmt.Sprintf(`{ id: %s, split: { by: %s, salt: "s\"", coverage: %s, of: [{ value: 1, share: 20.002%% }, { value: 2, share: 79.998%%, name: b }] } }`, by, by, coverage)
+	}
+	tab := named(t, m, `n"1`, "rules: ["+split("id", "0%")+","+split("cents", "10%")+","+split("secret", "0%")+","+split("masked", "100%")+"]")
+	b := bind(t, m, `{"id":"C-2","cents":1.50,"secret":"q"}`)
+	var tr Trail
+	tab.AppendTrail(&tr, b, tab.Evaluate(b))
+	experiment := func(rule string) string {
+		return `{"experiment":{"definition":"n\"1","rule":"` + rule + `","salt":"s\""},`
+	}
+	want := "[" + experiment("id") + `"bucket":49712,"share":0,"unit":"id~c-2~"},` + experiment("cents") + `"bucket":42794,"share":0.09999,"unit":"cents~1.5~"},` +
+		experiment("secret") + `"bucket":15583,"share":0},` + experiment("masked") + `"bucket":9412,"arm":"1","share":0.20002}]`
+	if diff := cmp.Diff(want, string(tr.AppendSplits(nil, b, shownHash))); diff != "" {
+		t.Error(diff)
+	}
+	if got, want := string(tab.AppendInputs(nil, b, nil, shownHash)), `{"id":{"hash":"id~c-2~"},"cents":{"hash":"cents~1.5~"}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	foreign := bind(t, other, `{"a":"b"}`)
+	tr.Reset()
+	tab.AppendTrail(&tr, foreign, tab.Evaluate(foreign))
+	if got := tr.AppendSplits(nil, foreign, shownHash); got != nil || tab.AppendInputs(nil, foreign, nil, shownHash) != nil {
+		t.Errorf("of a context of another model: %s", got)
+	}
+}
