@@ -23,32 +23,73 @@ type (
 	refContext map[string]any
 	refTest    func(v any) bool
 	refRow     struct {
+		id     string
 		tests  map[string]refTest
 		within func(now time.Time) bool
-		split  func(c refContext) (outcome string, ok bool)
+		asks   []refAsk
+		split  func(c refContext, now time.Time) (s refSplit, ok bool)
 		value  string
+	}
+	// refSplit is what a split does with a unit: without an arm it passes it on.
+	refSplit struct {
+		field, arm, outcome string
+		bucket, share       int
+	}
+	// refTable is a table that others may ask for a value.
+	refTable struct {
+		name  string
+		rows  []refRow
+		table *Table
+	}
+	refAsk struct {
+		table *refTable
+		value string
 	}
 )
 
-func (r *refRow) answer(c refContext, now time.Time) (string, bool) {
+// matches reports whether all conditions of the row but its prerequisites hold.
+func (r *refRow) matches(c refContext, now time.Time) bool {
 	if r.within != nil && !r.within(now) {
-		return "", false
+		return false
 	}
 	for field, test := range r.tests {
 		if field == "segment" {
 			if !test(c) {
-				return "", false
+				return false
 			}
 			continue
 		}
 		if !test(c[field]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *refRow) answer(c refContext, now time.Time) (string, bool) {
+	if !r.matches(c, now) {
+		return "", false
+	}
+	for _, a := range r.asks {
+		if a.table.answer(c, now) != a.value {
 			return "", false
 		}
 	}
-	if r.split != nil {
-		return r.split(c)
+	if r.split == nil {
+		return r.value, true
 	}
-	return r.value, true
+	s, ok := r.split(c, now)
+	return s.outcome, ok && s.arm != ""
+}
+
+// answer is the value of the first row that matches.
+func (r *refTable) answer(c refContext, now time.Time) string {
+	for i := range r.rows {
+		if v, ok := r.rows[i].answer(c, now); ok {
+			return v
+		}
+	}
+	return "default"
 }
 
 // on lifts a test of a value to one that a missing field never meets.
@@ -70,6 +111,9 @@ type generator struct {
 	// pattern is set when a cell with a pattern is made: one for which long
 	// values are missing.
 	pattern *bool
+	// rich has tables with ramps, computed fields and the tables that they ask.
+	rich  bool
+	asked []*refTable
 }
 
 // refLong is a text that patterns don't look at.
@@ -105,6 +149,9 @@ fields:
   app:    { type: string, format: semver }
   ip:     { type: string, format: ip }
   tags:   { type: list }
+computed:
+  many: seats >= 5
+  who:  plan + "/" + locale
 segments:
   few:  [ { seats: ..2 }, { beta: true } ]
   paid: [ { plan: [pro, team] } ]
@@ -172,6 +219,12 @@ func (g generator) context() (string, refContext) {
 		tags[0] = refLong
 	}
 	add("tags", strings.ReplaceAll(fmt.Sprintf("%q", tags), " ", ","), tags)
+	if seats, ok := c["seats"].(float64); ok {
+		c["many"] = seats >= 5
+	}
+	if c["plan"] != nil && c["locale"] != nil {
+		c["who"] = plan + "/" + locale
+	}
 	members = append(members, `"unknown":1`)
 	g.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 	return "{" + strings.Join(members, ",") + "}", c
@@ -205,7 +258,7 @@ func (g generator) leaf(field string) (string, refTest) {
 			return text(lo) + "..<" + text(hi), on(func(f float64) bool { return f >= lo && f < hi })
 		}
 		return text(lo) + ".." + text(hi), on(func(f float64) bool { return f >= lo && f <= hi })
-	case "beta":
+	case "beta", "many":
 		want := g.IntN(2) == 0
 		return strconv.FormatBool(want), on(func(b bool) bool { return b == want })
 	case "since":
@@ -301,18 +354,26 @@ func (g generator) cell(field string, depth int) (string, refTest) {
 func (g generator) table(rows int) (string, []refRow) {
 	g.pattern = new(bool)
 	fields := []string{"plan", "city", "locale", "seats", "beta", "since", "app", "ip", "tags"}
+	units := []string{"plan", "seats"}
+	if g.rich {
+		fields, units = append(fields, "many"), append(units, "who")
+	}
 	g.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
 	fields = fields[:1+g.IntN(len(fields))]
+	cells, plain := 2, 5 // of 3 and of 6: how many rows have a cell and no split
+	if g.rich {
+		cells, plain = 1, 2 // so that much is consulted
+	}
 	var text strings.Builder
 	text.WriteString("rules:\n")
 	refs := make([]refRow, rows)
 	for i := range refs {
 		ref := &refs[i]
-		ref.tests = make(map[string]refTest)
+		ref.id, ref.tests = fmt.Sprint("r", i), make(map[string]refTest)
 		ref.value = fmt.Sprint("v", i)
 		var when []string
 		for _, f := range fields {
-			if g.IntN(3) > 0 {
+			if g.IntN(3) < cells {
 				*g.pattern = false
 				cell, test := g.cell(f, 2)
 				if *g.pattern {
@@ -327,6 +388,18 @@ func (g generator) table(rows int) (string, []refRow) {
 			when = append(when, "segment: "+cell)
 			ref.tests["segment"] = test
 		}
+		if g.rich && len(g.asked) > 0 && g.IntN(3) == 0 {
+			var cells []string
+			for _, n := range g.Perm(len(g.asked))[:1+g.IntN(min(2, len(g.asked)))] {
+				a := refAsk{g.asked[n], "default"}
+				if rows := a.table.rows; len(rows) > 0 && g.IntN(3) > 0 {
+					a.value = pick(g, rows).value
+				}
+				ref.asks, cells = append(ref.asks, a), append(cells, a.table.name+": "+a.value)
+			}
+			// Its place among the cells makes no difference.
+			when = slices.Insert(when, g.IntN(len(when)+1), "config: { "+strings.Join(cells, ", ")+" }")
+		}
 		fmt.Fprintf(&text, "  - id: r%d\n    when: { %s }\n", i, strings.Join(when, ", "))
 		if g.IntN(6) == 0 {
 			from := time.Date(2026, 1, 1+g.IntN(5), 0, 0, 0, 0, time.UTC)
@@ -336,29 +409,65 @@ func (g generator) table(rows int) (string, []refRow) {
 				return !now.Before(from) && now.Before(from.AddDate(0, 0, days+1))
 			}
 		}
-		if g.IntN(6) > 0 {
+		if g.IntN(6) < plain {
 			fmt.Fprintf(&text, "    value: %s\n", ref.value)
 			continue
 		}
-		by := pick(g, []string{"plan", "seats"})
-		a, b, coverage := 1+g.IntN(50), 1+g.IntN(50), 1+g.IntN(100)
-		fmt.Fprintf(&text, "    split: { by: %s, coverage: %d%%, of: [ { value: %s-a, share: %d%% }, { value: %s-b, share: %d%% } ] }\n",
-			by, coverage, ref.value, a, ref.value, b)
-		ref.split = func(c refContext) (string, bool) {
-			if c[by] == nil {
-				return "", false
-			}
-			bucket := int(xxhash.Sum64String(fmt.Sprintf("flag\x00r%d\x00%v", i, c[by])) % 100_000)
-			switch a, b := a*1000, b*1000; {
-			case bucket < a*coverage/100:
-				return ref.value + "-a", true
-			case bucket >= a && bucket < a+b*coverage/100:
-				return ref.value + "-b", true
-			}
-			return "", false
-		}
+		g.split(&text, ref, pick(g, units))
 	}
 	return text.String(), refs
+}
+
+// split makes what a row with a split, a ramp or both answers with.
+func (g generator) split(text *strings.Builder, ref *refRow, by string) {
+	a, b, coverage := 1000*(1+g.IntN(50)), 1000*(1+g.IntN(50)), 1000*(1+g.IntN(100))
+	covers := func(time.Time) int { return coverage }
+	parts := [][2]int{{0, a}, {a, a + b}}
+	arms, outcomes, name := []string{"1", "2"}, []string{ref.value + "-a", ref.value + "-b"}, ""
+	of := fmt.Sprintf("by: %s, coverage: %d%%", by, coverage/1000)
+	if g.rich && g.IntN(2) == 0 {
+		arms[0], name = "blue", ", name: blue"
+	}
+	if g.rich && g.IntN(2) == 0 {
+		from, to, hours := 1000*g.IntN(50), 1000*(50+g.IntN(51)), 1+g.IntN(100)
+		start := time.Date(2026, 1, 1+g.IntN(5), 0, 0, 0, 0, time.UTC)
+		fmt.Fprintf(text, "    ramp: { by: %s, from: %d%%, to: %d%%, start: %s, end: %s }\n",
+			by, from/1000, to/1000, start.Format(time.RFC3339), start.Add(time.Duration(hours)*time.Hour).Format(time.RFC3339))
+		covers = func(now time.Time) int {
+			switch passed := int(now.Sub(start) / time.Second); {
+			case passed < 0:
+				return 0
+			case passed >= 3600*hours:
+				return to
+			default:
+				return from + (to-from)*passed/(3600*hours)
+			}
+		}
+		of = "by: " + by
+		if g.IntN(2) == 0 {
+			of, parts, arms, outcomes = "", [][2]int{{0, 100_000}}, []string{"1"}, []string{ref.value}
+			fmt.Fprintf(text, "    value: %s\n", ref.value)
+		}
+	}
+	if of != "" {
+		fmt.Fprintf(text, "    split: { %s, of: [ { value: %s, share: %d%%%s }, { value: %s, share: %d%% } ] }\n",
+			of, outcomes[0], a/1000, name, outcomes[1], b/1000)
+	}
+	ref.split = func(c refContext, now time.Time) (refSplit, bool) {
+		if c[by] == nil {
+			return refSplit{}, false
+		}
+		s := refSplit{field: by, bucket: int(xxhash.Sum64String(fmt.Sprintf("flag\x00%s\x00%v", ref.id, c[by])) % 100_000)}
+		for i, part := range parts {
+			covered := (part[1] - part[0]) * covers(now) / 100_000
+			if part[0] <= s.bucket && s.bucket < part[0]+covered {
+				s.arm, s.outcome, s.share = arms[i], outcomes[i], covered
+				break
+			}
+			s.share += covered
+		}
+		return s, true
+	}
 }
 
 // segment makes a condition on segments.
@@ -399,13 +508,7 @@ func checkAgainstReference(t *testing.T, seed uint64) {
 	for range 40 {
 		json, c := g.context()
 		now := time.Date(2026, 1, 1+g.IntN(7), g.IntN(24), 0, 0, 0, time.UTC)
-		want := "default"
-		for i := range refs {
-			if v, ok := refs[i].answer(c, now); ok {
-				want = v
-				break
-			}
-		}
+		want := (&refTable{rows: refs}).answer(c, now)
 		b := bindAt(t, m, json, now)
 		for name, tab := range map[string]*Table{"table": tab, "scan": &scan, "index": &indexed, "tight index": &tight} {
 			if got := outcome(tab, tab.Evaluate(b)); got != want {
@@ -452,7 +555,10 @@ func withoutContradictions(t *testing.T, m *Model, text string, refs []refRow) (
 	t.Helper()
 	var errs document.Errors
 	def := parseYAML(t, "flag.yaml", text)
-	DecodeTable(m, def, Options{Key: "flag"}, &errs)
+	anything := func(*document.Node, *document.Node, *document.Errors) *Prerequisite {
+		return &Prerequisite{Table: &Table{}}
+	}
+	DecodeTable(m, def, Options{Key: "flag", Config: anything}, &errs)
 	bad := make(map[int]bool)
 	for _, e := range errs.List() {
 		if !strings.HasSuffix(e.Message, "never matches") {

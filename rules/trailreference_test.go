@@ -1,0 +1,118 @@
+package rules
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// trail appends what the reference consults for a table, and what it asks, as
+// trailText has them.
+func (r *refTable) trail(c refContext, now time.Time, seen map[*refTable]bool, splits, asked []string) (_, _ []string) {
+	for i := range r.rows {
+		row := &r.rows[i]
+		if !row.matches(c, now) {
+			continue
+		}
+		met := true
+		for _, a := range row.asks {
+			if !seen[a.table] {
+				seen[a.table] = true
+				asked = append(asked, "asked "+a.table.name)
+				splits, asked = a.table.trail(c, now, seen, splits, asked)
+			}
+			if met = a.table.answer(c, now) == a.value; !met {
+				break
+			}
+		}
+		if !met {
+			continue
+		}
+		if row.split == nil {
+			break
+		}
+		s, ok := row.split(c, now)
+		if !ok {
+			continue
+		}
+		splits = append(splits, fmt.Sprintf("%s:%s %s=%d %q %d", r.name, row.id, s.field, s.bucket, s.arm, s.share))
+		if s.arm != "" {
+			break
+		}
+	}
+	return splits, asked
+}
+
+// checkTrail compares the trails of one random table, which asks others, with the
+// reference, however the table is evaluated.
+func checkTrail(t *testing.T, seed uint64) {
+	g := generator{Rand: rand.New(rand.NewPCG(seed, 1)), literal: seed%2 == 1, long: true, rich: true}
+	m := model(t, referenceModel)
+	var top *refTable
+	var text string
+	for i := range 1 + g.IntN(5) {
+		top = &refTable{name: fmt.Sprint("t", i)}
+		text, top.rows = g.table(1 + g.IntN(pick(g, []int{3, 20, 80})))
+		text, top.rows = withoutContradictions(t, m, text, top.rows)
+		var others []*Table
+		for _, a := range g.asked {
+			others = append(others, a.table)
+		}
+		top.table = named(t, m, top.name, text, others...)
+		if g.IntN(2) == 0 {
+			top.table.consultsFew = !top.table.consultsFew
+		}
+		g.asked = append(g.asked, top)
+	}
+	scan, indexed, few, many := *top.table, *top.table, *top.table, *top.table
+	scan.index, scan.consultsFew = nil, false
+	indexed.index, indexed.consultsFew = newIndex(top.table, columnBudget), false
+	few.consultsFew, many.consultsFew = true, false
+	for range 20 {
+		json, c := g.context()
+		now := time.Date(2026, 1, 1+g.IntN(7), g.IntN(24), g.IntN(60), 0, 0, time.UTC)
+		splits, asked := top.trail(c, now, make(map[*refTable]bool), nil, nil)
+		want := strings.Join(append(splits, asked...), "\n")
+		b := bindAt(t, m, json, now)
+		var d Decision
+		for name, tab := range map[string]*Table{"scan": &scan, "index": &indexed, "few": &few, "many": &many} {
+			var tr Trail
+			d = tab.Evaluate(b)
+			for try, from := range []*Binding{b, b, bindAt(t, m, json, now)} { // as evaluated, again, and as cached
+				tr.Reset()
+				tab.AppendTrail(&tr, from, d)
+				if got := trailText(&tr); got != want {
+					t.Fatalf("seed %d, %s, try %d: got\n%s\nwant\n%s\nat %s for %s\n%s", seed, name, try, got, want, now, json, text)
+				}
+			}
+			if d.Reason != Split {
+				continue
+			}
+			// All tables of the reference have the same rows' names, but not the same table.
+			last := tr.Splits[len(tr.Splits)-1]
+			if last.Table != tab || last.Row != d.Row || last.Arm != tab.Arm(d) || last.Arm == "" {
+				t.Fatalf("seed %d: the last split is %v, the decision %v", seed, last, d)
+			}
+		}
+		if got := outcome(top.table, d); got != top.answer(c, now) {
+			t.Fatalf("seed %d: got %s", seed, got)
+		}
+	}
+}
+
+func TestTrailAgainstReference(t *testing.T) {
+	seeds := uint64(150)
+	if testing.Short() {
+		seeds = 40
+	}
+	for seed := range seeds {
+		checkTrail(t, seed)
+	}
+}
+
+func FuzzTrailAgainstReference(f *testing.F) {
+	f.Add(uint64(1))
+	f.Fuzz(checkTrail)
+}
