@@ -21,8 +21,6 @@ type Value struct {
 	// Row and Outcome say which row of the table answered and with which of
 	// its outcomes, -1 for the default.
 	Row, Outcome int
-	// Reason says why, as one of rules.Reason.
-	Reason uint8
 }
 
 // entry keeps the whole key beside the value. Keys are made of what callers

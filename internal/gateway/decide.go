@@ -29,11 +29,11 @@ func (c *call) decide(kind trace.Kind, d *definition.Definition, table *rules.Ta
 	c.scratch = key
 	if value, hit := remembered.Get(key); hit {
 		c.cached++
-		return rules.Decision{Row: value.Row, Outcome: value.Outcome, Reason: rules.Reason(value.Reason)}
+		return table.Again(value.Row, value.Outcome)
 	}
 	c.uncached++
 	decision := table.Evaluate(&c.binding)
-	remembered.Set(key, cache.Value{Row: decision.Row, Outcome: decision.Outcome, Reason: uint8(decision.Reason)})
+	remembered.Set(key, cache.Value{Row: decision.Row, Outcome: decision.Outcome})
 	return decision
 }
 

@@ -4,10 +4,15 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/secret"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -16,9 +21,13 @@ import (
 func decidingFiles() map[string]string {
 	files := maps.Clone(workspace)
 	files["definitions/context.yaml"] += `  user:     { type: string }
-  customer: { type: number }
+  customer: { type: number, trace: value }
+  email:    { type: string, trace: value }
+  secret:   { type: string, trace: none }
+  since:    { type: date }
 computed:
   instant: string(now)
+  big: seats > 100.0
 segments:
   staff:
     - { tags: { any: [employee] } }
@@ -32,11 +41,38 @@ rules:
     split: { by: user, salt: s0, coverage: 0%, of: [ { value: red, share: 50% } ] }
   - id: colours
     when: { plan: pro }
-    split: { by: user, of: [ { value: blue, share: 40% }, { value: green, share: 60% } ] }
+    split: { by: user, of: [ { value: blue, share: 40%, name: cold }, { value: green, share: 60% } ] }
   - id: staff
     when: { segment: staff }
     value: black
 `
+	files["definitions/remoteconfigs/banner.yaml"] = `
+type: boolean
+default: false
+rules:
+  - id: cold
+    when: { environment: production, config: { colour: [ blue, green ] } }
+    ramp: { by: customer, from: 0%, to: 100%, start: 2020-01-01, end: 2020-01-02 }
+    value: true
+`
+	files["definitions/remoteconfigs/quiet.yaml"] = `
+type: boolean
+default: false
+rules:
+  - id: half
+    when: { big: false, since: "2020-01-01.." }
+    split: { by: secret, of: [ { value: true, share: 100% } ] }
+  - id: mail
+    when: { email: present }
+    value: true
+`
+	files["definitions/prompts/reply.yaml"] = strings.Replace(files["definitions/prompts/reply.yaml"], "columns:", `# columns:`, 1)
+	files["definitions/prompts/reply.yaml"] = strings.Replace(strings.Replace(files["definitions/prompts/reply.yaml"], "matrix:", `rules:
+  - { id: dutch, when: { locale: nl }, value: nl }
+  - id: half
+    when: { config: { banner: true } }
+    split: { by: user, of: [ { value: en, share: 50% }, { value: nl, share: 50% } ] }
+`, 1), "  - [ nl, nl ]\n", "", 1)
 	files["definitions/remoteconfigs/precise.yaml"] = `
 type: boolean
 default: false
@@ -71,10 +107,10 @@ func TestReasonsAreRecorded(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, decidingFiles(), options)
 	for _, test := range []struct{ path, key, context, reason, row, arm string }{
-		{"/v1/prompts", "reply", `{"locale":"nl"}`, "match", "row 1", "nl"},
+		{"/v1/prompts", "reply", `{"locale":"nl"}`, "match", "dutch", "nl"},
 		{"/v1/prompts", "reply", `{"locale":"fr"}`, "default", "", "en"},
 		{"/v1/prompts", "reply", `{}`, "no_context", "", "en"},
-		{"/v1/endpoints", "chat", `{"locale":"nl"}`, "match", "row 1", "nl"},
+		{"/v1/endpoints", "chat", `{"locale":"nl"}`, "match", "dutch", "nl"},
 		{"/v1/endpoints", "chat", `null`, "no_context", "", "en"},
 		{"/v1/remoteconfigs", "limits", `{"environment":"production","plan":"pro"}`, "match", "row 1", ""},
 		{"/v1/remoteconfigs", "limits", `{"plan":"free"}`, "default", "", ""},
@@ -84,6 +120,122 @@ func TestReasonsAreRecorded(t *testing.T) {
 		if r.Reason != test.reason || r.Row != test.row || r.Arm != test.arm {
 			t.Errorf("%s %s in %s: %s by %q, arm %q", test.path, test.key, test.context, r.Reason, r.Row, r.Arm)
 		}
+	}
+}
+
+// keyOfTraces is a trace key, of which the tests know the hashes.
+const keyOfTraces = "8f41c07be2d95a36a1b0"
+
+func withTraceKey(g *gateway, c *gw.Config) {
+	g.write("key", keyOfTraces)
+	c.Workspaces[0].TraceKey = secret.Reference("{file." + filepath.Join(g.dir, "key") + "}")
+}
+
+// hashOf is the hash that stands for the value of a field.
+func hashOf(t *testing.T, field, text string) string {
+	t.Helper()
+	hasher, err := trace.NewHasher([]byte(keyOfTraces), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(hasher.Append(nil, field, text))
+}
+
+// splitOf is a split as a trace has it. share is empty where the unit got no arm.
+func splitOf(t *testing.T, definition, rule, salt, arm, share, field, unit string) string {
+	t.Helper()
+	key := definition[strings.Index(definition, "/")+1:]
+	text := fmt.Sprintf(`{"experiment":{"definition":%q,"rule":%q,"salt":%q},"bucket":%d`, definition, rule, salt, xxhash.Sum64String(key+"\x00"+salt+"\x00"+unit)%100_000)
+	if arm != "" {
+		text += fmt.Sprintf(`,"arm":%q`, arm)
+	}
+	text += `,"share":` + share
+	if field != "" {
+		text += fmt.Sprintf(`,"unit":%q`, hashOf(t, field, unit))
+	}
+	return text + `}`
+}
+
+// TestEvidenceOfDecisions: traces have what their decisions rest on.
+func TestEvidenceOfDecisions(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, decidingFiles(), withTraceKey)
+	versions := make(map[string]string)
+	for _, key := range []string{"colour", "banner"} {
+		versions[key] = g.decided(t, "/v1/remoteconfigs", key, `{}`).Version
+	}
+	split := func(definition, rule, salt, arm, share, field, unit string) string {
+		return splitOf(t, definition, rule, salt, arm, share, field, unit)
+	}
+	hash := func(field, text string) string { return `{"hash":"` + hashOf(t, field, text) + `"}` }
+	passed := split("remoteconfigs/colour", "nobody", "s0", "", "0", "user", "ada")
+	// The hashes of units decide, and never change: ada gets the first part of colour
+	// and the second of reply, joe the others.
+	colour := split("remoteconfigs/colour", "colours", "colours", "cold", "0.4", "user", "ada")
+	banner := split("remoteconfigs/banner", "cold", "cold", "1", "1", "customer", "17")
+	for _, test := range []struct {
+		path, key, context        string
+		reason, arm, splits, read string
+		inputs                    string
+	}{
+		{"/v1/remoteconfigs", "colour", `{}`, "no_context", "", "", "", ""},
+		{"/v1/remoteconfigs", "colour", `{"locale":"nl"}`, "default", "", "", "", "{}"},
+		{
+			"/v1/remoteconfigs", "colour", `{"plan":"pro","user":"ada","locale":"nl"}`,
+			"split", "cold", `[` + passed + `,` + colour + `]`, "",
+			`{"plan":"pro","user":` + hash("user", "ada") + `}`,
+		},
+		{
+			"/v1/remoteconfigs", "colour", `{"plan":"pro","user":"joe"}`, "split", "2",
+			`[` + split("remoteconfigs/colour", "nobody", "s0", "", "0", "user", "joe") + `,` + split("remoteconfigs/colour", "colours", "colours", "2", "0.6", "user", "joe") + `]`, "",
+			`{"plan":"pro","user":` + hash("user", "joe") + `}`,
+		},
+		{
+			"/v1/remoteconfigs", "colour", `{"plan":"pro","tags":["employee","x"]}`, "match", "", "", "",
+			`{"plan":"pro","tags":` + hash("tags", `["employee","x"]`) + `}`,
+		},
+		{
+			"/v1/remoteconfigs", "banner", `{"environment":"production","plan":"pro","user":"ada","customer":17}`, "split", "1",
+			`[` + passed + `,` + colour + `,` + banner + `]`, `{"remoteconfigs/colour":"` + versions["colour"] + `"}`,
+			`{"environment":"production","plan":"pro","user":` + hash("user", "ada") + `,"customer":17}`,
+		},
+		{"/v1/remoteconfigs", "banner", `{"environment":"staging","plan":"pro","user":"ada","customer":17}`, "default", "", "", "", `{"environment":"staging","customer":17}`},
+		{
+			"/v1/remoteconfigs", "quiet", `{"seats":3,"secret":"canary","since":"2026-01-31T10:00:00.250Z","email":"ada@example.com"}`, "split", "1",
+			`[` + split("remoteconfigs/quiet", "half", "half", "1", "1", "", "canary") + `]`, "",
+			`{"seats":` + hash("seats", "3") + `,"email":"ada@example.com","since":` + hash("since", `"2026-01-31T10:00:00.25Z"`) + `}`,
+		},
+		{
+			"/v1/remoteconfigs", "quiet", `{"email":"` + strings.Repeat("a", 260) + `"}`, "match", "", "", "",
+			`{"email":` + hash("email", strings.Repeat("a", 260)) + `}`,
+		},
+		{
+			"/v1/prompts", "reply", `{"environment":"production","plan":"pro","user":"ada","customer":17}`, "split", "nl",
+			`[` + passed + `,` + colour + `,` + banner + `,` + split("prompts/reply", "half", "half", "nl", "0.5", "user", "ada") + `]`,
+			`{"remoteconfigs/banner":"` + versions["banner"] + `","remoteconfigs/colour":"` + versions["colour"] + `"}`,
+			`{"environment":"production","plan":"pro","user":` + hash("user", "ada") + `,"customer":17}`,
+		},
+		{"/v1/prompts", "reply", `{"locale":"nl","user":"ada"}`, "match", "nl", "", "", `{"locale":` + hash("locale", "nl") + `,"user":` + hash("user", "ada") + `}`},
+		{
+			"/v1/endpoints", "chat", `{"environment":"production","plan":"pro","user":"ada","customer":17}`, "split", "nl",
+			`[` + passed + `,` + colour + `,` + banner + `,` + split("prompts/reply", "half", "half", "nl", "0.5", "user", "ada") + `]`,
+			`{"remoteconfigs/banner":"` + versions["banner"] + `","remoteconfigs/colour":"` + versions["colour"] + `"}`,
+			`{"environment":"production","plan":"pro","user":` + hash("user", "ada") + `,"customer":17}`,
+		},
+	} {
+		t.Run(test.key+" in "+test.context[:min(60, len(test.context))], func(t *testing.T) {
+			r := g.decided(t, test.path, test.key, test.context)
+			if r.Reason != test.reason || r.Arm != test.arm {
+				t.Errorf("%s, arm %q, want %s, arm %q", r.Reason, r.Arm, test.reason, test.arm)
+			}
+			for name, pair := range map[string][2]string{
+				"splits": {string(r.Splits), test.splits}, "read": {string(r.Read), test.read}, "inputs": {string(r.Inputs), test.inputs},
+			} {
+				if pair[0] != pair[1] {
+					t.Errorf("%s\n%s, want\n%s", name, pair[0], pair[1])
+				}
+			}
+		})
 	}
 }
 

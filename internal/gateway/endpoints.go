@@ -80,6 +80,7 @@ func (c *call) endpoint() outcome {
 	if policy == definition.LogContent {
 		addMessages(record, messages)
 	}
+	c.recordEvidence(record)
 	c.addRequest(record, policy)
 	c.workspace.redactRequest(record)
 	stream := request.Stream

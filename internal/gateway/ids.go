@@ -9,9 +9,12 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// authorities make and verify a workspace's trace ids.
+// authorities make and verify a workspace's trace ids, and make the hashes that
+// stand for values of contexts in its traces. A hash that was made under a former
+// key stays as it is.
 type authorities struct {
 	current *trace.Authority
+	hasher  *trace.Hasher // of the same key as current
 	// former verifies ids that were made under the previous key: the store's own
 	// key if trace_key is configured, else the temporary key that was used until the
 	// store's could be read. Nil if there was none.
@@ -50,7 +53,11 @@ func (w *Workspace) makeIDs(ctx context.Context) {
 }
 
 func (w *Workspace) setIDs(key, former []byte) {
-	ids := &authorities{current: w.authority(key)}
+	hasher, err := trace.NewHasher(key, w.Name)
+	if err != nil {
+		panic(err) // as in authority
+	}
+	ids := &authorities{current: w.authority(key), hasher: hasher}
 	if former != nil {
 		ids.former = w.authority(former)
 	}
@@ -73,7 +80,8 @@ func (w *Workspace) newID(kind trace.Kind, now time.Time) trace.ID {
 // beginDecision makes the ids of the request's decision and of its traces. It is
 // called once in a request, when the number of its traces is known.
 func (c *call) beginDecision(traces int) {
-	c.decision = c.workspace.ids.Load().current.Decide(c.began, traces)
+	ids := c.workspace.ids.Load()
+	c.decision, c.hasher = ids.current.Decide(c.began, traces), ids.hasher
 	c.decisionID = c.decision.ID()
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// newRecord begins the trace of one answer of the request's decision.
+// newRecord begins the trace of one answer of the request's decision. The arm of a
+// table of variants that its default answered is the caller's to add.
 func (c *call) newRecord(kind trace.Kind, d *definition.Definition, table *rules.Table, decision rules.Decision) *trace.Record {
 	record := trace.AcquireRecord()
 	record.ID, record.Decision = c.decision.Trace(kind, c.traces), c.decisionID
@@ -22,7 +23,10 @@ func (c *call) newRecord(kind trace.Kind, d *definition.Definition, table *rules
 	record.APIKey = c.key.name
 	record.Kind = kind
 	record.Key, record.Version, record.Revision = d.Key, d.Version, c.snapshot.Revision
-	record.Reason, record.Row = decision.Reason.String(), rowOf(table, decision)
+	record.Reason, record.Row, record.Arm = decision.Reason.String(), rowOf(table, decision), table.Arm(decision)
+	if c.logs(d) != definition.LogNone {
+		c.addEvidence(table, decision)
+	}
 	return record
 }
 
@@ -102,6 +106,7 @@ func (c *call) keep(record *trace.Record, d *definition.Definition) {
 		trace.ReleaseRecord(record)
 		return
 	}
+	c.recordEvidence(record)
 	record.SharesContent = policy == definition.LogContent
 	c.records = append(c.records, record)
 }

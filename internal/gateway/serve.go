@@ -45,6 +45,9 @@ type call struct {
 	decisionID trace.ID
 	traces     int // whose ids were made
 
+	evidence evidence // of the answer that is being built
+	hasher   *trace.Hasher
+
 	picked    []picked        // for each known key
 	answered  int             // keys
 	cached    int             // decisions that the cache had
@@ -81,6 +84,7 @@ func (c *call) release() {
 	c.values.Reset()
 	clear(c.unknown)
 	clear(c.picked)
+	c.evidence.reset()
 	out, scratch := c.out[:0], c.scratch[:0]
 	if cap(out) > keepBuffer {
 		out = nil
@@ -90,7 +94,8 @@ func (c *call) release() {
 	}
 	*c = call{
 		binding: c.binding, values: c.values, records: c.records[:0],
-		unknown: c.unknown[:0], picked: c.picked[:0], out: out, scratch: scratch, traceText: c.traceText[:0],
+		evidence: c.evidence,
+		unknown:  c.unknown[:0], picked: c.picked[:0], out: out, scratch: scratch, traceText: c.traceText[:0],
 	}
 	calls.Put(c)
 }
