@@ -33,10 +33,13 @@ func TestAnswerSizeIsBounded(t *testing.T) {
 	t.Parallel()
 	files, keys := manyPrompts(3, `It \"says\": {{text}}, {{text}}`)
 	g := startGateway(t, files, options)
-	for _, request := range []struct{ path, body string }{
-		{"/v1/prompts", `{"keys":` + keys + `,"variables":{"text":"\"a\"\n\u0001\u2028é"}}`},
-		{"/v1/prompts", `{"keys":["hello","nothing","many0","reply"],"variables":{"text":{"n":[1,"\n"]},"question":"?"}}`},
-		{"/v1/remoteconfigs", `{"keys":["limits","nothing","checkout"],"context":{"environment":"production"}}`},
+	for _, request := range []struct{ path, body, param string }{
+		{"/v1/prompts", `{"keys":` + keys + `,"variables":{"text":"\"a\"\n\u0001\u2028é"}}`, "keys"},
+		{"/v1/prompts", `{"keys":["hello","nothing","many0","reply"],"variables":{"text":{"n":[1,"\n"]},"question":"?"}}`, "keys"},
+		{"/v1/remoteconfigs", `{"keys":["limits","nothing","checkout"],"context":{"environment":"production"}}`, "keys"},
+		{"/v1/decisions", `{"prompts":["many0","nothing","hello"],"remoteconfigs":["limits","nothing","checkout"],"variables":{"text":"\"é"}}`, ""},
+		{"/v1/decisions", `{"prompts":["hello"],"remoteconfigs":["nothing"]}`, ""},
+		{"/v1/decisions", `{"remoteconfigs":["limits"]}`, ""},
 	} {
 		g.load()
 		a := g.post(request.path, request.body)
@@ -51,7 +54,7 @@ func TestAnswerSizeIsBounded(t *testing.T) {
 				t.Errorf("%s: an answer of %d bytes where %d are allowed: %d %s", request.path, len(a.body), limit, got.status, got.body)
 			}
 			if want != http.StatusOK {
-				checkError(t, got, "invalid_request", "keys")
+				checkError(t, got, "invalid_request", request.param)
 				if says := fmt.Sprintf("would have %d bytes, at most %d", len(a.body), limit); !strings.Contains(string(got.body), says) {
 					t.Errorf("%s: %s, want %q", request.path, got.body, says)
 				}

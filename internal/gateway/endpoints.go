@@ -182,7 +182,7 @@ const adviseRepetition = "Send the request again."
 func (i *invocation) send(result invoke.Result, content string, toolCalls []byte, end wire.Ending) outcome {
 	full := i.takeRoom(wire.EndpointAnswerSize(content, toolCalls), adviseRepetition)
 	if full == nil || i.reply != nil {
-		i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content, toolCalls, end)
+		i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content, toolCalls, end, nil)
 	}
 	if full != nil {
 		i.finish(result, full.Status, full.Name)

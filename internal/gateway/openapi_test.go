@@ -431,6 +431,8 @@ messages: [ { role: developer, content: Hi. } ]
 	}
 	id := prompts.json(t)["all"].(map[string]any)["trace_id"].(string)
 	try("/v2/remoteconfigs", `{"keys":["checkout","limits","list","text","number"]}`)
+	try("/v1/decisions", `{"prompts":["all","nothing"],"remoteconfigs":["list"]}`)
+	try("/v1/decisions", `{"remoteconfigs":["list"],"prompts":[]}`)
 	whole := try("/v1/endpoints", `{"key":"agent","variables":{"question":"?"}}`)
 	if whole.json(t)["tool_calls"] == nil {
 		t.Errorf("no tool calls: %s", whole.body)
@@ -444,6 +446,9 @@ messages: [ { role: developer, content: Hi. } ]
 		`{"keys":["agent"],"variables":"a"}`, `{"keys":["agent"],"metadata":1}`, `{"keys":[` + strings.Repeat(`"a",`, 100) + `"a"]}`,
 	} {
 		tryRefused(t, o, g, "/v1/prompts", refused)
+	}
+	for _, refused := range []string{`{}`, `{"prompts":[]}`, `{"prompts":null,"remoteconfigs":[]}`, `{"prompts":"a"}`, `{"remoteconfigs":[5]}`, `{"prompts":["agent"],"variables":5}`} {
+		tryRefused(t, o, g, "/v1/decisions", refused)
 	}
 	for _, refused := range []string{`{}`, `{"key":5}`, `{"keys":["a","b"]}`, `{"key":"agent","stream":"yes"}`, `{"key":"agent","context":5}`} {
 		tryRefused(t, o, g, "/v1/endpoints", refused)

@@ -20,20 +20,39 @@ func (c *call) prompts() *wire.Error {
 	}
 	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
 
-	size, recorded := wire.AnswersSize, 0
-	for _, key := range request.Keys {
+	size, recorded, err := c.pickPrompts(request.Keys, "")
+	if err != nil {
+		return err
+	}
+	if err := c.makeRoom(wire.AnswersSize+size, recorded, "keys"); err != nil {
+		return err
+	}
+	c.beginDecision(len(c.picked))
+	out, err := c.appendPrompts(wire.AppendAnswersStart(c.out))
+	if err != nil {
+		return err
+	}
+	c.out = wire.AppendAnswersEnd(out)
+	return c.answerKeys("keys")
+}
+
+// pickPrompts picks the prompts of the keys. It returns how many bytes they add to
+// the answer, and their traces to what is recorded. folder names what is unknown, as
+// in wire.MissingKey.
+func (c *call) pickPrompts(keys []string, folder string) (size, recorded int, err *wire.Error) {
+	for _, key := range keys {
 		p, known := c.snapshot.Prompts[key]
 		if !known {
-			c.unknown = append(c.unknown, key)
+			c.unknown = append(c.unknown, wire.MissingKey{Folder: folder, Key: key})
 			continue
 		}
 		decision := c.decide(trace.KindPrompt, &p.Definition, p.Table())
 		if err := c.bindVariables(p, p.Variant(decision)); err != nil {
-			return err
+			return 0, 0, err
 		}
 		value, tooLarge := p.Variant(decision).Size(&c.values)
 		if tooLarge != nil {
-			return wire.Errorf(wire.InvalidRequest, "variables", "The prompt %s would be too large: %v.", key, tooLarge)
+			return 0, 0, wire.Errorf(wire.InvalidRequest, "variables", "The prompt %s would be too large: %v.", key, tooLarge)
 		}
 		size += wire.AnswerSize(key, value, "")
 		if c.logs(&p.Definition) == definition.LogContent {
@@ -41,17 +60,19 @@ func (c *call) prompts() *wire.Error {
 		}
 		c.picked = append(c.picked, picked{prompt: p, decision: decision})
 	}
-	if err := c.makeRoom(size, recorded); err != nil {
-		return err
-	}
+	return size, recorded, nil
+}
 
-	c.beginDecision(len(c.picked))
-	out := wire.AppendAnswersStart(c.out)
+// appendPrompts appends the prompts that were picked, and begins their traces.
+func (c *call) appendPrompts(out []byte) ([]byte, *wire.Error) {
 	for i := range c.picked {
 		p, decision := c.picked[i].prompt, c.picked[i].decision
+		if p == nil {
+			continue
+		}
 		variant := p.Variant(decision)
 		if err := c.bindVariables(p, variant); err != nil {
-			return err
+			return nil, err
 		}
 		out = wire.AppendAnswerStart(out, p.Key)
 		valueAt := len(out)
@@ -66,8 +87,7 @@ func (c *call) prompts() *wire.Error {
 		c.keep(record, &p.Definition)
 		out = wire.AppendAnswerEnd(out, "", c.traceText)
 	}
-	c.out = wire.AppendAnswersEnd(out)
-	return c.answerKeys()
+	return out, nil
 }
 
 // bindVariables binds the caller's variables to those of a prompt, for the variant

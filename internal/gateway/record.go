@@ -111,15 +111,23 @@ func (c *call) keep(record *trace.Record, d *definition.Definition) {
 	c.records = append(c.records, record)
 }
 
-// recordEvaluations passes the traces of a request's keys to the recorder, which
-// owns them from then on.
-func (c *call) recordEvaluations() {
+// completeRecords adds the request to the traces of its keys, and redacts them. No
+// part of the request is read for them afterwards.
+func (c *call) completeRecords() {
 	if len(c.records) == 0 {
 		return
 	}
 	c.addRequestToAll()
 	for _, record := range c.records {
 		c.workspace.redactAnswer(record)
+	}
+}
+
+// giveRecords passes the traces of a request's keys to the recorder, which owns them
+// from then on.
+func (c *call) giveRecords() {
+	if len(c.records) == 0 {
+		return
 	}
 	records := c.records
 	c.records = c.records[:0] // the recorder owns them, even if it panics

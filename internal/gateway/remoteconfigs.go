@@ -23,11 +23,22 @@ func (c *call) remoteConfigs() *wire.Error {
 	}
 	c.context, c.metadata = request.Context, request.Metadata
 
-	size, recorded := wire.AnswersSize, 0
-	for _, key := range request.Keys {
+	size, recorded := c.pickConfigs(request.Keys, "")
+	if err := c.makeRoom(wire.AnswersSize+size, recorded, "keys"); err != nil {
+		return err
+	}
+	c.beginDecision(len(c.picked))
+	c.out = wire.AppendAnswersEnd(c.appendConfigs(wire.AppendAnswersStart(c.out)))
+	return c.answerKeys("keys")
+}
+
+// pickConfigs picks the remote configurations of the keys, as pickPrompts does
+// prompts.
+func (c *call) pickConfigs(keys []string, folder string) (size, recorded int) {
+	for _, key := range keys {
 		config, known := c.snapshot.RemoteConfigs[key]
 		if !known {
-			c.unknown = append(c.unknown, key)
+			c.unknown = append(c.unknown, wire.MissingKey{Folder: folder, Key: key})
 			continue
 		}
 		decision := c.decide(trace.KindRemoteConfig, &config.Definition, config.Table())
@@ -38,14 +49,17 @@ func (c *call) remoteConfigs() *wire.Error {
 		}
 		c.picked = append(c.picked, picked{config: config, decision: decision})
 	}
-	if err := c.makeRoom(size, recorded); err != nil {
-		return err
-	}
+	return size, recorded
+}
 
-	c.beginDecision(len(c.picked))
-	out := wire.AppendAnswersStart(c.out)
+// appendConfigs appends the values of the remote configurations that were picked,
+// and begins their traces.
+func (c *call) appendConfigs(out []byte) []byte {
 	for i := range c.picked {
 		config, decision := c.picked[i].config, c.picked[i].decision
+		if config == nil {
+			continue
+		}
 		value := config.Value(decision)
 		record := c.newRecord(trace.KindRemoteConfig, &config.Definition, config.Table(), decision)
 		if c.logs(&config.Definition) == definition.LogContent {
@@ -57,8 +71,7 @@ func (c *call) remoteConfigs() *wire.Error {
 		out = append(out, value...)
 		out = wire.AppendAnswerEnd(out, config.Type, c.traceText)
 	}
-	c.out = wire.AppendAnswersEnd(out)
-	return c.answerKeys()
+	return out
 }
 
 // picked is the definition that answers one key of a request, a prompt or a remote
@@ -71,10 +84,10 @@ type picked struct {
 
 // makeRoom takes room for an answer of size bytes and for recorded bytes in its
 // traces, before anything is rendered: a request of a few bytes may ask for many
-// megabytes.
-func (c *call) makeRoom(size, recorded int) *wire.Error {
+// megabytes. param is the member that names the keys, empty for several.
+func (c *call) makeRoom(size, recorded int, param string) *wire.Error {
 	if most := c.workspace.MaxAnswerSize; int64(size) > most {
-		return wire.Errorf(wire.InvalidRequest, "keys", "The answer would have %d bytes, at most %d are allowed (max_answer_size). Ask for fewer keys at a time, or send shorter variables.", size, most)
+		return wire.Errorf(wire.InvalidRequest, param, "The answer would have %d bytes, at most %d are allowed (max_answer_size). Ask for fewer keys at a time, or send shorter variables.", size, most)
 	}
 	if err := c.takeRoom(size+recorded, "Try again, or ask for fewer keys at a time."); err != nil {
 		return err
@@ -84,16 +97,13 @@ func (c *call) makeRoom(size, recorded int) *wire.Error {
 }
 
 // answerKeys sends the answer that was built for a request's keys and records
-// its traces.
-func (c *call) answerKeys() *wire.Error {
+// its traces. param is as in makeRoom.
+func (c *call) answerKeys(param string) *wire.Error {
 	if len(c.unknown) > 0 {
-		c.gateway.metrics.unknownKeys.WithLabelValues(c.route.name).Add(float64(len(c.unknown)))
-		names := c.nameUnknown()
-		c.workspace.Logger.Debug("a request named keys that no definition has",
-			zap.String("route", c.route.name), zap.String("api_key", c.key.name), zap.String("keys", names))
+		names := c.tellUnknown()
 		c.w.Header()[wire.HeaderUnknownKeys] = []string{names}
 		if c.answered == 0 {
-			return wire.Errorf(wire.UnknownKey, "keys", "No definition has any of these keys: %s.", names)
+			return wire.Errorf(wire.UnknownKey, param, "No definition has any of these keys: %s.", names)
 		}
 	}
 	traceID := ""
@@ -108,18 +118,29 @@ func (c *call) answerKeys() *wire.Error {
 	for _, record := range c.records {
 		record.Latency = latency
 	}
-	c.recordEvaluations()
+	c.completeRecords()
+	c.giveRecords()
 	c.keepRoom(len(c.out)) // the recorder owns the traces
 	c.write(c.out)
 	return nil
 }
 
+// tellUnknown counts and logs the keys that no definition has, and returns their
+// names for the answer's header.
+func (c *call) tellUnknown() string {
+	c.gateway.metrics.unknownKeys.WithLabelValues(c.route.name).Add(float64(len(c.unknown)))
+	names := c.nameUnknown()
+	c.workspace.Logger.Debug("a request named keys that no definition has",
+		zap.String("route", c.route.name), zap.String("api_key", c.key.name), zap.String("keys", names))
+	return names
+}
+
 // nameUnknown lists the keys that no definition has. A key that looks like a secret,
 // sent by mistake, is counted and not named: headers and logs are kept.
 func (c *call) nameUnknown() string {
-	for i, key := range c.unknown {
-		if c.workspace.redactor.String(key) != key {
-			c.unknown[i] = "" // not a legal key: wire counts it
+	for i := range c.unknown {
+		if key := c.unknown[i].Key; c.workspace.redactor.String(key) != key {
+			c.unknown[i].Key = "" // not a legal key: wire counts it
 		}
 	}
 	return wire.UnknownKeys(c.unknown)

@@ -60,7 +60,7 @@ type call struct {
 	out       []byte
 	scratch   []byte // of a cache key
 	traceText []byte // of the answer that was built last
-	unknown   []string
+	unknown   []wire.MissingKey
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}

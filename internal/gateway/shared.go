@@ -13,14 +13,16 @@ import (
 // writing that many bytes: see BenchmarkShared in store/sqlite.
 const worthSharing = 2 << 10
 
-// addRequest adds to record the parts of the request that the policy allows.
+// addRequest adds to record the parts of the request that the policy allows. A remote
+// configuration has no use for variables: that its answers are logged with their
+// content says nothing of those.
 func (c *call) addRequest(record *trace.Record, policy definition.LogPolicy) {
 	switch policy {
 	case definition.LogContent:
 		if c.context != nil {
 			record.Context = jsontext.AppendValue(record.Context[:0], c.context)
 		}
-		if c.variables != nil {
+		if c.variables != nil && record.Kind != trace.KindRemoteConfig {
 			record.Variables = jsontext.AppendValue(record.Variables[:0], c.variables)
 		}
 		fallthrough
@@ -38,10 +40,11 @@ func (c *call) addRequest(record *trace.Record, policy definition.LogPolicy) {
 // they have in common are written and redacted once. They are also stored once if
 // that saves at least worthSharing bytes.
 func (c *call) addRequestToAll() {
-	policy := definition.LogMetadata
+	policy, kind := definition.LogMetadata, trace.KindRemoteConfig
 	for _, record := range c.records {
 		if record.SharesContent {
 			policy = definition.LogContent
+			kind = min(kind, record.Kind) // a prompt's, if there is one
 		}
 	}
 	if len(c.records) == 1 {
@@ -51,6 +54,7 @@ func (c *call) addRequestToAll() {
 	}
 	common := trace.AcquireRecord()
 	defer trace.ReleaseRecord(common)
+	common.Kind = kind
 	c.addRequest(common, policy)
 	c.workspace.redactRequest(common)
 	var shared *trace.Shared

@@ -20,14 +20,32 @@ func init() {
 		mutant{
 			ID: "key-limit", In: "Request.keyList",
 			What: "a hundred keys are refused",
-			Old:  "len(elements) > MaxKeys", New: "len(elements) >= MaxKeys",
+			Old:  "len(elements) > most", New: "len(elements) >= most",
 			Run: "KeyLimit",
 		},
 		mutant{
 			ID: "repeated-key", In: "Request.keyList",
 			What: "a repeated key is answered twice",
-			Old:  "!slices.Contains(r.keys, key)", New: "!slices.Contains(r.keys, key) || true",
+			Old:  "!slices.Contains(r.keys[start:], key)", New: "!slices.Contains(r.keys[start:], key) || true",
 			Run: "Prompts",
+		},
+		mutant{
+			ID: "keys-of-two-lists", In: "Request.keyList",
+			What: "a key in both lists of a decision is answered in the first alone",
+			Old:  "!slices.Contains(r.keys[start:], key)", New: "!slices.Contains(r.keys, key)",
+			Run: "Decisions",
+		},
+		mutant{
+			ID: "keys-over-two-lists", In: "Request.Decisions",
+			What: "a decision may have two hundred keys",
+			Old:  "n == 0 || n > MaxKeys", New: "n == 0",
+			Run: "BadDecisions",
+		},
+		mutant{
+			ID: "large-first-event", In: "EventStream.write",
+			What: "a first event that is large stays in memory as long as its stream",
+			Old:  "			defer func() { s.event = nil }() // it may be large, and the stream long\n", New: "",
+			Run: "LargeEventsAreNotKept",
 		},
 		mutant{
 			ID: "conflict-without-retry-after", In: "WriteError",

@@ -64,7 +64,7 @@ func BenchmarkEndpointAnswer(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(content)))
 	for b.Loop() {
-		dst = AppendEndpointAnswer(dst[:0], traceID, content, nil, Ending{FinishReason: "stop", PromptTokens: 1201, CompletionTokens: 340, TotalTokens: 1541})
+		dst = AppendEndpointAnswer(dst[:0], traceID, content, nil, Ending{FinishReason: "stop", PromptTokens: 1201, CompletionTokens: 340, TotalTokens: 1541}, nil)
 	}
 }
 

@@ -25,9 +25,24 @@ type Evaluation struct {
 	Variables *fastjson.Value
 }
 
+// Decisions is a request for prompts and remote configurations in one. It is a view
+// of its Request.
+type Decisions struct {
+	// Prompts and RemoteConfigs are the requested keys in order, each once in its
+	// list, all of legal form. Both lists together have at least one.
+	Prompts, RemoteConfigs []string
+	// Context, Metadata and Variables are as in Evaluation.
+	Context   *fastjson.Value
+	Metadata  *fastjson.Value
+	Variables *fastjson.Value
+}
+
 // Endpoint is a request for an endpoint's answer. It is a view of its Request.
 type Endpoint struct {
 	Key string
+	// RemoteConfigs are the keys whose values go with the answer, as in Decisions. It
+	// is nil where the member was absent or null.
+	RemoteConfigs []string
 	// Stream asks for server-sent events.
 	Stream bool
 	// Context, Metadata and Variables are as in Evaluation.
@@ -79,7 +94,11 @@ func (r *Request) evaluation() (e Evaluation, body *fastjson.Object, err *Error)
 	if body, err = r.parse(); err != nil {
 		return e, nil, err
 	}
-	if e.Keys, err = r.keyList(body.Get("keys")); err != nil {
+	keys := body.Get("keys")
+	if isNull(keys) {
+		return e, nil, Errorf(InvalidRequest, "keys", `"keys" is required: an array of 1 to %d keys.`, MaxKeys)
+	}
+	if e.Keys, err = r.keyList("keys", keys, 1, MaxKeys); err != nil {
 		return e, nil, err
 	}
 	if e.Context, err = objectMember(body, "context"); err != nil {
@@ -91,28 +110,64 @@ func (r *Request) evaluation() (e Evaluation, body *fastjson.Object, err *Error)
 	return e, body, nil
 }
 
-// keyList checks the member keys and returns its distinct elements in order.
-func (r *Request) keyList(v *fastjson.Value) ([]string, *Error) {
+// Decisions parses the body of a request for prompts and remote configurations.
+func (r *Request) Decisions() (Decisions, *Error) {
+	body, err := r.parse()
+	if err != nil {
+		return Decisions{}, err
+	}
+	prompts, configs := body.Get("prompts"), body.Get("remoteconfigs")
+	if isNull(prompts) && isNull(configs) {
+		return Decisions{}, Errorf(InvalidRequest, "", `"prompts" or "remoteconfigs" is required: arrays of 1 to %d keys over both.`, MaxKeys)
+	}
+	var d Decisions
+	if d.Prompts, err = r.keyList("prompts", prompts, 0, MaxKeys); err != nil {
+		return Decisions{}, err
+	}
+	if d.RemoteConfigs, err = r.keyList("remoteconfigs", configs, 0, MaxKeys); err != nil {
+		return Decisions{}, err
+	}
+	if n := len(prompts.GetArray()) + len(configs.GetArray()); n == 0 || n > MaxKeys {
+		return Decisions{}, Errorf(InvalidRequest, "", `"prompts" and "remoteconfigs" have %d elements together, but must have 1 to %d.`, n, MaxKeys)
+	}
+	if d.Context, err = objectMember(body, "context"); err != nil {
+		return Decisions{}, err
+	}
+	if d.Metadata, err = r.metadataMember(body); err != nil {
+		return Decisions{}, err
+	}
+	if d.Variables, err = objectMember(body, "variables"); err != nil {
+		return Decisions{}, err
+	}
+	return d, nil
+}
+
+// keyList checks a list of least to most keys and returns its distinct elements in
+// order; nil where it is absent or null.
+func (r *Request) keyList(name string, v *fastjson.Value, least, most int) ([]string, *Error) {
 	if isNull(v) {
-		return nil, Errorf(InvalidRequest, "keys", `"keys" is required: an array of 1 to %d keys.`, MaxKeys)
+		return nil, nil
 	}
 	elements, notArray := v.Array()
 	if notArray != nil {
-		return nil, Errorf(InvalidRequest, "keys", `"keys" must be an array of 1 to %d keys, not %s.`, MaxKeys, describe(v))
+		return nil, Errorf(InvalidRequest, name, `%q must be an array of %d to %d keys, not %s.`, name, least, most, describe(v))
 	}
-	if len(elements) == 0 || len(elements) > MaxKeys {
-		return nil, Errorf(InvalidRequest, "keys", `"keys" has %d elements, but must have 1 to %d.`, len(elements), MaxKeys)
+	if len(elements) < least || len(elements) > most {
+		return nil, Errorf(InvalidRequest, name, `%q has %d elements, but must have %d to %d.`, name, len(elements), least, most)
 	}
-	r.keys = r.keys[:0]
+	if len(elements) == 0 {
+		return []string{}, nil
+	}
+	start := len(r.keys) // the lists of a request share a buffer
 	for i, element := range elements {
 		if element.Type() != fastjson.TypeString || !LegalKey(view(element.GetStringBytes())) {
-			return nil, badKey("keys["+strconv.Itoa(i)+"]", element)
+			return nil, badKey(name+"["+strconv.Itoa(i)+"]", element)
 		}
-		if key := view(element.GetStringBytes()); !slices.Contains(r.keys, key) {
+		if key := view(element.GetStringBytes()); !slices.Contains(r.keys[start:], key) {
 			r.keys = append(r.keys, key)
 		}
 	}
-	return r.keys, nil
+	return r.keys[start:len(r.keys):len(r.keys)], nil
 }
 
 func badKey(param string, v *fastjson.Value) *Error {
@@ -147,6 +202,9 @@ func (r *Request) Endpoint() (Endpoint, *Error) {
 		return Endpoint{}, err
 	}
 	if e.Variables, err = objectMember(body, "variables"); err != nil {
+		return Endpoint{}, err
+	}
+	if e.RemoteConfigs, err = r.keyList("remoteconfigs", body.Get("remoteconfigs"), 0, MaxKeys); err != nil {
 		return Endpoint{}, err
 	}
 	return e, nil

@@ -118,7 +118,7 @@ var badBodies = map[string]struct{ body, code, param string }{
 	"duplicate deep without a name": {`{"a":{"":1,"":[]}}`, "invalid_json", "a."},
 	"duplicate among many":          {`{"m":{` + members(40) + `,"m7":0}}`, "invalid_json", "m.m7"},
 	"duplicate, the least of many":  {`{"m":{"a":0,` + members(40) + `,"a":0}}`, "invalid_json", "m.a"},
-	"context type":                  {`{"keys":["a"],"key":"a","score":1,"context":[],"metadata":"x"}`, "invalid_request", "*"},
+	"context type":                  {`{"keys":["a"],"prompts":["a"],"key":"a","score":1,"context":[],"metadata":"x"}`, "invalid_request", "*"},
 }
 
 func members(n int) string {
@@ -133,6 +133,7 @@ func TestBadBodies(t *testing.T) {
 	calls := map[string]func(*Request) *Error{
 		"prompts":       func(r *Request) *Error { _, err := r.Prompts(); return err },
 		"remoteconfigs": func(r *Request) *Error { _, err := r.RemoteConfigs(); return err },
+		"decisions":     func(r *Request) *Error { _, err := r.Decisions(); return err },
 		"endpoints":     func(r *Request) *Error { _, err := r.Endpoint(); return err },
 		"metrics":       func(r *Request) *Error { _, err := r.Metrics(); return err },
 	}
@@ -229,8 +230,8 @@ func TestEndpoint(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 			continue
 		}
-		if got != want {
-			t.Errorf("%s: %+v, want %+v", body, got, want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", body, diff)
 		}
 	}
 	e, err := parsed(t, `{"key":"a","context":{"a":1},"metadata":{"b":2},"variables":{"c":3}}`).Endpoint()

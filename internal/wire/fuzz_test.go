@@ -128,7 +128,7 @@ func FuzzRequestBody(f *testing.F) {
 		}
 		// Whatever the document, the calls refuse it with a whole error.
 		for _, err := range []*Error{
-			second(r.Prompts()), second(r.RemoteConfigs()), second(r.Endpoint()),
+			second(r.Prompts()), second(r.RemoteConfigs()), second(r.Decisions()), second(r.Endpoint()),
 		} {
 			if err != nil && (err.Status != 400 || err.Message == "" || !json.Valid(err.AppendJSON(nil))) {
 				t.Fatalf("%q: %v", body, err)

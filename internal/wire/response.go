@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // The answer to a request for prompts or remote configurations is built in the
@@ -63,6 +64,44 @@ func AnswerSize(key string, value int, typ string) int {
 // traceIDLength is how many characters a trace id has.
 const traceIDLength = 36
 
+// AppendDecisionStart opens the answer to a request for decisions, up to where the
+// answers of its prompts go. As in the answer to a request for prompts, each is
+// between AppendAnswerStart and AppendAnswerEnd.
+func AppendDecisionStart(dst []byte, decisionID trace.ID) []byte {
+	dst = append(dst, `{"decision_id":"`...)
+	dst = decisionID.AppendTo(dst)
+	return append(dst, `","prompts":{`...)
+}
+
+// AppendDecisionConfigs appends what is between a decision's prompts and its remote
+// configurations.
+func AppendDecisionConfigs(dst []byte) []byte { return append(dst, `},"remoteconfigs":{`...) }
+
+// AppendDecisionEnd closes a decision's answer.
+func AppendDecisionEnd(dst []byte) []byte { return append(dst, `}}`...) }
+
+// DecisionSize returns how many bytes the answer to a request for decisions has
+// beside the AnswerSize of each key.
+func DecisionSize(prompts, configs int) int {
+	return len(`{"decision_id":"","prompts":,"remoteconfigs":}`) + traceIDLength + objectSize(prompts) + objectSize(configs)
+}
+
+// AppendBesideStart begins the member of an endpoint's answer that has the values of
+// remote configurations. AppendAnswersEnd ends it.
+func AppendBesideStart(dst []byte) []byte { return append(dst, `,"remoteconfigs":{`...) }
+
+// BesideSize returns how many bytes that member has beside the AnswerSize of each key.
+func BesideSize(configs int) int { return len(`,"remoteconfigs":`) + objectSize(configs) }
+
+// objectSize is how many bytes an object of answers has beside their AnswerSize, of
+// which each counts a comma.
+func objectSize(answers int) int {
+	if answers == 0 {
+		return len(`{}`)
+	}
+	return AnswersSize
+}
+
 // AppendToolCalls begins the list of an answer's tool calls. AppendToolCall adds one
 // call, and AppendToolCallsEnd ends the list.
 func AppendToolCalls(dst []byte) []byte { return append(dst, '[') }
@@ -113,8 +152,9 @@ func (e *Ending) appendMembers(dst []byte) []byte {
 }
 
 // AppendEndpointAnswer appends an endpoint's whole answer. toolCalls is the list of
-// its tool calls, empty where it has none.
-func AppendEndpointAnswer(dst []byte, traceID, content string, toolCalls []byte, end Ending) []byte {
+// its tool calls, empty where it has none. beside, unless it is nil, appends further
+// members, each after a comma.
+func AppendEndpointAnswer(dst []byte, traceID, content string, toolCalls []byte, end Ending, beside func(dst []byte) []byte) []byte {
 	// A model's answer may have megabytes, so the buffer grows once.
 	dst = slices.Grow(dst, EndpointAnswerSize(content, toolCalls))
 	dst = append(dst, `{"trace_id":`...)
@@ -124,11 +164,14 @@ func AppendEndpointAnswer(dst []byte, traceID, content string, toolCalls []byte,
 	dst = append(dst, `,"is_final":true`...)
 	dst = appendToolCallsMember(dst, toolCalls)
 	dst = end.appendMembers(dst)
+	if beside != nil {
+		dst = beside(dst)
+	}
 	return append(dst, '}')
 }
 
 // EndpointAnswerSize returns an upper bound of the bytes that AppendEndpointAnswer
-// appends.
+// appends, without those of beside.
 func EndpointAnswerSize(content string, toolCalls []byte) int {
 	const rest = 512
 	return jsontext.EscapedLen(content) + len(toolCalls) + rest
@@ -167,24 +210,32 @@ func AppendMetricsAnswer(dst []byte, traceID string, ignored []string) []byte {
 // maxUnknownKeys is the size in bytes that the list of unknown keys may have.
 const maxUnknownKeys = 1 << 10
 
+// MissingKey is a requested key that no definition has.
+type MissingKey struct {
+	// Folder is "prompts/" or "remoteconfigs/" where the request asks for keys of
+	// more than one kind, else empty.
+	Folder string
+	Key    string
+}
+
 // UnknownKeys returns the value of HeaderUnknownKeys: the keys, separated by ", ".
 // Keys without a legal form, which could hold anything, are left out, and so are
 // keys beyond 1 KiB. The list then ends with "...+N", where N counts the keys left
 // out.
-func UnknownKeys(keys []string) string {
+func UnknownKeys(keys []MissingKey) string {
 	var list []byte
 	left := 0
 	full := false
-	for _, key := range keys {
-		if full || !LegalKey(key) || len(list)+len(", ")+len(key) > maxUnknownKeys {
-			full = full || LegalKey(key)
+	for _, k := range keys {
+		if full || !LegalKey(k.Key) || len(list)+len(", ")+len(k.Folder)+len(k.Key) > maxUnknownKeys {
+			full = full || LegalKey(k.Key)
 			left++
 			continue
 		}
 		if len(list) > 0 {
 			list = append(list, ", "...)
 		}
-		list = append(list, key...)
+		list = append(append(list, k.Folder...), k.Key...)
 	}
 	if left > 0 {
 		list = append(list, "...+"...)

@@ -29,17 +29,17 @@ func TestAnswersGolden(t *testing.T) {
 		"key is escaped": {answers(func(dst []byte) []byte {
 			return AppendAnswerEnd(append(AppendAnswerStart(dst, "a\"\\\n"), `1`...), "number", traceID)
 		}), `{"a\"\\\n":{"value":1,"type":"number","trace_id":"` + traceID + `"}}`},
-		"endpoint": {string(AppendEndpointAnswer(nil, traceID, "Grüß \"dich\"\n\u2028", nil, Ending{})),
+		"endpoint": {string(AppendEndpointAnswer(nil, traceID, "Grüß \"dich\"\n\u2028", nil, Ending{}, nil)),
 			`{"trace_id":"` + traceID + `","content":"Grüß \"dich\"\n\u2028","is_final":true}`},
-		"endpoint with tool calls": {string(AppendEndpointAnswer(nil, traceID, "", toolCalls(), Ending{})),
+		"endpoint with tool calls": {string(AppendEndpointAnswer(nil, traceID, "", toolCalls(), Ending{}, nil)),
 			`{"trace_id":"` + traceID + `","content":"","is_final":true,"tool_calls":[{"id":"call_1","name":"find","arguments":"{\"id\": \"\\u00fc\\n\"}"},{"id":"call_2","name":"stop","arguments":"{}"}]}`},
-		"endpoint with its end": {string(AppendEndpointAnswer(nil, traceID, "x", nil, Ending{"stop", 7, 3, 10})),
+		"endpoint with its end": {string(AppendEndpointAnswer(nil, traceID, "x", nil, Ending{"stop", 7, 3, 10}, nil)),
 			`{"trace_id":"` + traceID + `","content":"x","is_final":true,"finish_reason":"stop","usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}`},
-		"endpoint with tool calls and its end": {string(AppendEndpointAnswer(nil, traceID, "", []byte("[]"), Ending{FinishReason: "tool_calls", CompletionTokens: 3})),
+		"endpoint with tool calls and its end": {string(AppendEndpointAnswer(nil, traceID, "", []byte("[]"), Ending{FinishReason: "tool_calls", CompletionTokens: 3}, nil)),
 			`{"trace_id":"` + traceID + `","content":"","is_final":true,"tool_calls":[],"finish_reason":"tool_calls","usage":{"prompt_tokens":0,"completion_tokens":3,"total_tokens":0}}`},
-		"endpoint, usage alone": {string(AppendEndpointAnswer(nil, traceID, "", nil, Ending{TotalTokens: 3})),
+		"endpoint, usage alone": {string(AppendEndpointAnswer(nil, traceID, "", nil, Ending{TotalTokens: 3}, nil)),
 			`{"trace_id":"` + traceID + `","content":"","is_final":true,"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":3}}`},
-		"endpoint, a strange reason": {string(AppendEndpointAnswer(nil, traceID, "", nil, Ending{FinishReason: "\"\n"})),
+		"endpoint, a strange reason": {string(AppendEndpointAnswer(nil, traceID, "", nil, Ending{FinishReason: "\"\n"}, nil)),
 			`{"trace_id":"` + traceID + `","content":"","is_final":true,"finish_reason":"\"\n"}`},
 		"metrics":            {string(AppendMetricsAnswer(nil, "", nil)), `{"ok":true}`},
 		"metrics, own trace": {string(AppendMetricsAnswer(nil, traceID, nil)), `{"ok":true,"trace_id":"` + traceID + `"}`},
@@ -65,7 +65,7 @@ func toolCalls() []byte {
 
 func TestAppendKeepsWhatIsThere(t *testing.T) {
 	dst := []byte("before")
-	dst = AppendMetricsAnswer(AppendEndpointAnswer(dst, "t", "", nil, Ending{}), "", nil)
+	dst = AppendMetricsAnswer(AppendEndpointAnswer(dst, "t", "", nil, Ending{}, nil), "", nil)
 	if string(dst) != `before{"trace_id":"t","content":"","is_final":true}{"ok":true}` {
 		t.Errorf("%s", dst)
 	}
@@ -73,16 +73,25 @@ func TestAppendKeepsWhatIsThere(t *testing.T) {
 
 func TestUnknownKeys(t *testing.T) {
 	long := strings.Repeat("k", 256)
+	named := func(keys ...string) (missing []MissingKey) {
+		for _, key := range keys {
+			missing = append(missing, MissingKey{Key: key})
+		}
+		return missing
+	}
 	tests := map[string]struct {
-		keys []string
+		keys []MissingKey
 		want string
 	}{
-		"none":         {nil, ""},
-		"one":          {[]string{"a"}, "a"},
-		"two":          {[]string{"a", "b/c"}, "a, b/c"},
-		"illegal":      {[]string{"a", "x\r\nSet-Cookie: 1", "b"}, "a, b...+1"},
-		"only illegal": {[]string{"é"}, "...+1"},
-		"past 1 KiB":   {[]string{long, long, long, long, "a", "b"}, long + ", " + long + ", " + long + "...+3"},
+		"none":                    {nil, ""},
+		"one":                     {named("a"), "a"},
+		"two":                     {named("a", "b/c"), "a, b/c"},
+		"two kinds":               {[]MissingKey{{"prompts/", "x"}, {"remoteconfigs/", "x"}}, "prompts/x, remoteconfigs/x"},
+		"longest":                 {[]MissingKey{{"prompts/", long}, {"remoteconfigs/", "é"}}, "prompts/" + long + "...+1"},
+		"illegal":                 {named("a", "x\r\nSet-Cookie: 1", "b"), "a, b...+1"},
+		"only illegal":            {named("é"), "...+1"},
+		"past 1 KiB":              {named(long, long, long, long, "a", "b"), long + ", " + long + ", " + long + "...+3"},
+		"with folders past 1 KiB": {[]MissingKey{{"prompts/", long}, {"prompts/", long}, {"prompts/", long}, {"prompts/", long[:1024-3*(8+256+2)-8+1]}}, "prompts/" + long + ", prompts/" + long + ", prompts/" + long + "...+1"},
 	}
 	for name, test := range tests {
 		if got := UnknownKeys(test.keys); got != test.want {

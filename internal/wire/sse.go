@@ -32,6 +32,7 @@ type EventStream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	start   []byte // an event up to its content
+	first   func(dst []byte) []byte
 
 	mu        sync.Mutex // guards the fields below and every write
 	event     []byte     // the event under construction
@@ -57,6 +58,11 @@ func NewEventStream(w http.ResponseWriter, traceID string) *EventStream {
 	s.event = make([]byte, 0, 512)
 	return s
 }
+
+// Beside has the first event say more, whichever it is: append is called just before
+// the headers go out, and appends further members, each after a comma. It is not
+// called where the stream fails before that. It must not use the stream.
+func (s *EventStream) Beside(append func(dst []byte) []byte) { s.first = append }
 
 // Limit bounds the time that a client has to take the whole stream, where its content
 // is known and has so many bytes in so many events. Without it only the time for
@@ -239,9 +245,12 @@ func (s *EventStream) write() {
 	if s.err != nil {
 		return
 	}
-	now := time.Now()
-	s.lastWrite = now
 	if !s.started {
+		if s.first != nil {
+			const end = "}\n\n" // of every event but [DONE], which is never the first
+			s.event = append(s.first(s.event[:len(s.event)-len(end)]), end...)
+			defer func() { s.event = nil }() // it may be large, and the stream long
+		}
 		s.started = true
 		h := s.w.Header()
 		h.Del("Content-Length")
@@ -252,6 +261,8 @@ func (s *EventStream) write() {
 		s.w.WriteHeader(http.StatusOK)
 		s.heartbeat = time.AfterFunc(heartbeatInterval, s.beat)
 	}
+	now := time.Now()
+	s.lastWrite = now
 	limit := now.Add(WriteTime(len(s.event)) + deadlineSlack)
 	if !s.limit.IsZero() {
 		limit = earlier(limit, s.limit)

@@ -1,0 +1,38 @@
+package gateway
+
+import "github.com/cadenza-gateway/cadenza/internal/wire"
+
+// decisions answers a request for prompts and remote configurations in one, from
+// one snapshot. Its answer has the members of both, also where it has only keys of
+// one: an app reads the same shape whatever it asks for.
+func (c *call) decisions() *wire.Error {
+	request, err := c.request.Decisions()
+	if err != nil {
+		return err
+	}
+	if err := c.bind(request.Context); err != nil {
+		return err
+	}
+	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
+
+	size, recorded, err := c.pickPrompts(request.Prompts, "prompts/")
+	if err != nil {
+		return err
+	}
+	prompts := len(c.picked)
+	ofConfigs, recordedOfConfigs := c.pickConfigs(request.RemoteConfigs, configsFolder)
+	size += wire.DecisionSize(prompts, len(c.picked)-prompts) + ofConfigs
+	if err := c.makeRoom(size, recorded+recordedOfConfigs, ""); err != nil {
+		return err
+	}
+	c.beginDecision(len(c.picked))
+	out, err := c.appendPrompts(wire.AppendDecisionStart(c.out, c.decisionID))
+	if err != nil {
+		return err
+	}
+	c.out = wire.AppendDecisionEnd(c.appendConfigs(wire.AppendDecisionConfigs(out)))
+	return c.answerKeys("")
+}
+
+// configsFolder names unknown remote configurations beside keys of other kinds.
+const configsFolder = "remoteconfigs/"

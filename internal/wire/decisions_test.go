@@ -1,0 +1,266 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// keysOf is a list of n keys, as JSON.
+func keysOf(n int) string {
+	_, list, _ := strings.Cut(keyArray(n), ":")
+	return strings.TrimSuffix(list, "}")
+}
+
+func TestDecisions(t *testing.T) {
+	for body, want := range map[string]Decisions{
+		`{"prompts":["a","b","a"],"remoteconfigs":["b","c","b"]}`: {Prompts: []string{"a", "b"}, RemoteConfigs: []string{"b", "c"}},
+		`{"prompts":["a"]}`:                            {Prompts: []string{"a"}},
+		`{"remoteconfigs":["a"]}`:                      {RemoteConfigs: []string{"a"}},
+		`{"prompts":["a"],"remoteconfigs":null}`:       {Prompts: []string{"a"}},
+		`{"prompts":[],"remoteconfigs":["a"]}`:         {Prompts: []string{}, RemoteConfigs: []string{"a"}},
+		`{"remoteconfigs":["a"],"keys":["x", 1]}`:      {RemoteConfigs: []string{"a"}},
+		`{"prompts":["a"],"remoteconfigs":["\u0061"]}`: {Prompts: []string{"a"}, RemoteConfigs: []string{"a"}},
+	} {
+		got, err := parsed(t, body).Decisions()
+		if err != nil {
+			t.Errorf("%s: %v", body, err)
+			continue
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", body, diff)
+		}
+	}
+	d, err := parsed(t, `{"prompts":["a"],"context":{"a":1},"metadata":{"b":2},"variables":{"c":3}}`).Decisions()
+	if err != nil || text(d.Context)+text(d.Metadata)+text(d.Variables) != `{"a":1}{"b":2}{"c":3}` {
+		t.Errorf("%+v, %v", d, err)
+	}
+	// Lists of a hundred keys must not overwrite each other, wherever they are kept.
+	d, err = parsed(t, `{"prompts":`+keysOf(40)+`,"remoteconfigs":`+strings.ReplaceAll(keysOf(60), "k", "c")+`}`).Decisions()
+	if err != nil || len(d.Prompts) != 40 || len(d.RemoteConfigs) != 60 || d.Prompts[39] != "k39" || d.RemoteConfigs[0] != "c0" || d.RemoteConfigs[59] != "c59" {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestBadDecisions(t *testing.T) {
+	for body, param := range map[string]string{
+		`{}`:                                "",
+		`{"keys":["a"]}`:                    "",
+		`{"prompts":null}`:                  "",
+		`{"prompts":[]}`:                    "",
+		`{"prompts":[],"remoteconfigs":[]}`: "",
+		`{"prompts":` + keysOf(50) + `,"remoteconfigs":` + keysOf(51) + `}`: "",
+		`{"prompts":` + keysOf(101) + `}`:                                   "prompts",
+		`{"remoteconfigs":` + keysOf(101) + `}`:                             "remoteconfigs",
+		`{"prompts":"a"}`:                                                   "prompts",
+		`{"prompts":{}}`:                                                    "prompts",
+		`{"prompts":["a"],"remoteconfigs":"b"}`:                             "remoteconfigs",
+		`{"prompts":["a",1]}`:                                               "prompts[1]",
+		`{"prompts":["a"],"remoteconfigs":["b","c d"]}`:                     "remoteconfigs[1]",
+		`{"prompts":["a"],"context":[]}`:                                    "context",
+		`{"prompts":["a"],"metadata":"x"}`:                                  "metadata",
+		`{"prompts":["a"],"variables":["x"]}`:                               "variables",
+		`{"remoteconfigs":["a"],"variables":["x"]}`:                         "variables",
+	} {
+		_, err := parsed(t, body).Decisions()
+		checkError(t, err, "invalid_request", param)
+	}
+}
+
+// TestDecisionMetadataCeiling: the metadata of a request for decisions has the
+// ceiling of all metadata.
+func TestDecisionMetadataCeiling(t *testing.T) {
+	r := parsed(t, `{"prompts":["a"],"metadata":{"a":"`+strings.Repeat("x", 200)+`"}}`)
+	r.SetMetadataLimit(100)
+	_, err := r.Decisions()
+	checkError(t, err, "invalid_request", "metadata")
+}
+
+func TestEndpointsWithConfigurations(t *testing.T) {
+	for body, want := range map[string][]string{
+		`{"key":"a"}`:                               nil,
+		`{"key":"a","remoteconfigs":null}`:          nil,
+		`{"key":"a","remoteconfigs":[]}`:            {},
+		`{"key":"a","remoteconfigs":["b","c","b"]}`: {"b", "c"},
+		`{"keys":["a"],"remoteconfigs":["a"]}`:      {"a"},
+	} {
+		got, err := parsed(t, body).Endpoint()
+		if err != nil {
+			t.Errorf("%s: %v", body, err)
+			continue
+		}
+		if diff := cmp.Diff(want, got.RemoteConfigs); diff != "" {
+			t.Errorf("%s: %s", body, diff)
+		}
+	}
+	for body, param := range map[string]string{
+		`{"key":"a","remoteconfigs":"b"}`:                 "remoteconfigs",
+		`{"key":"a","remoteconfigs":` + keysOf(101) + `}`: "remoteconfigs",
+		`{"key":"a","remoteconfigs":["b",null]}`:          "remoteconfigs[1]",
+	} {
+		_, err := parsed(t, body).Endpoint()
+		checkError(t, err, "invalid_request", param)
+	}
+}
+
+// decisionAnswer is an answer with a value of null for each key.
+func decisionAnswer(id trace.ID, prompts, configs []string) (answer []byte, size int) {
+	dst := AppendDecisionStart(nil, id)
+	size = DecisionSize(len(prompts), len(configs))
+	for _, key := range prompts {
+		dst = AppendAnswerEnd(append(AppendAnswerStart(dst, key), "null"...), "", traceID)
+		size += AnswerSize(key, len("null"), "")
+	}
+	dst = AppendDecisionConfigs(dst)
+	for _, key := range configs {
+		dst = AppendAnswerEnd(append(AppendAnswerStart(dst, key), "null"...), "boolean", traceID)
+		size += AnswerSize(key, len("null"), "boolean")
+	}
+	return AppendDecisionEnd(dst), size
+}
+
+// FuzzDecisions checks that what is accepted as a request for decisions has the form
+// of one, and that the answer to it is JSON of the size that is counted beforehand.
+func FuzzDecisions(f *testing.F) {
+	addBodies(f)
+	f.Add([]byte(`{"prompts":["a","b"],"remoteconfigs":["a","c","a"],"context":{"n":1},"variables":{},"metadata":null}`))
+	f.Add([]byte(`{"prompts":[],"remoteconfigs":["a"]}`))
+	id, _ := trace.ParseID(traceID)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		r := AcquireRequest()
+		defer r.Release()
+		r.body = append(r.body, body...)
+		d, err := r.Decisions()
+		if err != nil {
+			if err.Status != 400 || !json.Valid(err.AppendJSON(nil)) {
+				t.Fatalf("%q: %v", body, err)
+			}
+			return
+		}
+		if n := len(d.Prompts) + len(d.RemoteConfigs); n == 0 || n > MaxKeys {
+			t.Fatalf("%q: %d keys", body, n)
+		}
+		for _, list := range [][]string{d.Prompts, d.RemoteConfigs} {
+			for i, key := range list {
+				if !LegalKey(key) || slices.Contains(list[:i], key) {
+					t.Fatalf("%q: %q at %d of %q", body, key, i, list)
+				}
+			}
+		}
+		answer, size := decisionAnswer(id, d.Prompts, d.RemoteConfigs)
+		if len(answer) != size {
+			t.Fatalf("%d bytes, %d counted: %s", len(answer), size, answer)
+		}
+		var read struct {
+			ID            string         `json:"decision_id"`
+			Prompts       map[string]any `json:"prompts"`
+			RemoteConfigs map[string]any `json:"remoteconfigs"`
+		}
+		if err := json.Unmarshal(answer, &read); err != nil || read.ID != traceID || read.Prompts == nil || read.RemoteConfigs == nil ||
+			len(read.Prompts) != len(d.Prompts) || len(read.RemoteConfigs) != len(d.RemoteConfigs) {
+			t.Fatalf("%v: %s", err, answer)
+		}
+	})
+}
+
+func beside(dst []byte) []byte { return append(AppendBesideStart(dst), '}') }
+
+// TestBeside: what goes beside an answer is counted, and stands in a whole answer and
+// in a stream's first event alone, whichever event that is.
+func TestBeside(t *testing.T) {
+	if got := beside(nil); len(got) != BesideSize(0) {
+		t.Errorf("%s: %d counted", got, BesideSize(0))
+	}
+	full := AppendAnswersEnd(AppendAnswerEnd(append(AppendAnswerStart(AppendBesideStart(nil), "a"), "1"...), "number", traceID))
+	if size := BesideSize(1) + AnswerSize("a", 1, "number"); len(full) != size {
+		t.Errorf("%s: %d counted", full, size)
+	}
+	if got := string(AppendEndpointAnswer(nil, "t", "x", nil, Ending{FinishReason: "stop"}, beside)); got != `{"trace_id":"t","content":"x","is_final":true,"finish_reason":"stop","remoteconfigs":{}}` {
+		t.Error(got)
+	}
+	with := func(event string) string { return strings.Replace(event, "}\n\n", `,"remoteconfigs":{}}`+"\n\n", 1) }
+	calls := func(final string) string {
+		return `data: {"trace_id":"` + traceID + `","content":"","is_final":false,"tool_calls":[]` + final + "}\n\n"
+	}
+	end := []string{event("", true), "flush", "data: [DONE]\n\n", "flush"}
+	for name, test := range map[string]struct {
+		send func(*EventStream)
+		want []string
+	}{
+		"content": {
+			func(s *EventStream) { _ = s.Delta("a", true); _ = s.Delta("b", true); _ = s.Finish(Ending{}) },
+			append([]string{"status OK", with(event("a", false)), "flush", event("b", false), "flush"}, end...),
+		},
+		"a rune that was held": {
+			func(s *EventStream) { _ = s.Delta("\xc3", true); _ = s.Finish(Ending{}) },
+			append([]string{"status OK", with(event("\uFFFD", false))}, end...),
+		},
+		"tool calls": {
+			func(s *EventStream) { _ = s.ToolCalls([]byte("[]")); _ = s.Finish(Ending{}) },
+			append([]string{"status OK", calls(`,"remoteconfigs":{}`), "flush"}, end...),
+		},
+		"nothing": {
+			func(s *EventStream) { _ = s.Finish(Ending{FinishReason: "stop"}) },
+			[]string{"status OK", strings.Replace(with(event("", true)), `true,`, `true,"finish_reason":"stop",`, 1), "flush", "data: [DONE]\n\n", "flush"},
+		},
+	} {
+		w := new(wireLog)
+		s := NewEventStream(w, traceID)
+		calls := 0
+		s.Beside(func(dst []byte) []byte { calls++; return beside(dst) })
+		test.send(s)
+		s.Close()
+		if diff := cmp.Diff(test.want, w.entries()); diff != "" || calls != 1 {
+			t.Errorf("%s: called %d times: %s", name, calls, diff)
+		}
+	}
+}
+
+// TestBesideAFailure: a stream that fails before its first event asks for nothing, and
+// one that fails in it has asked.
+func TestBesideAFailure(t *testing.T) {
+	w := new(wireLog)
+	s := NewEventStream(w, traceID)
+	s.Beside(func([]byte) []byte { panic("asked") })
+	_ = s.Delta("\xc3", true) // held back: no event
+	if s.Fail(Errorf(UpstreamError, "", "It failed.")) || strings.Contains(fmt.Sprint(w.entries()), "remoteconfigs") {
+		t.Errorf("%q", w.entries())
+	}
+
+	w = &wireLog{fail: errors.New("gone")}
+	s = NewEventStream(w, traceID)
+	defer s.Close()
+	asked := 0
+	s.Beside(func(dst []byte) []byte { asked++; return beside(dst) })
+	for range 2 {
+		if s.Delta("a", true) == nil {
+			t.Error("the client is gone")
+		}
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// TestLargeEventsAreNotKept: a stream may go on for minutes after a first event of
+// megabytes.
+func TestLargeEventsAreNotKept(t *testing.T) {
+	s := NewEventStream(new(wireLog), traceID)
+	defer s.Close()
+	s.Beside(func(dst []byte) []byte { return append(dst, make([]byte, 1<<20)...) })
+	for _, content := range []string{"a", "b"} {
+		if err := s.Delta(content, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cap(s.event) > 1<<10 {
+		t.Errorf("the stream holds %d bytes", cap(s.event))
+	}
+}
