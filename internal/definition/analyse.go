@@ -39,6 +39,10 @@ func (s *Snapshot) tables() []analysed {
 		case trace.KindPrompt:
 			p := s.Prompts[d.Key]
 			list = append(list, analysed{d, p.table, func(a, b int) bool { return p.byOutcome[a] == p.byOutcome[b] }})
+		case trace.KindEndpoint:
+			if e := s.Endpoints[d.Key]; e.table != nil {
+				list = append(list, analysed{d, e.table, func(a, b int) bool { return e.byOutcome[a] == e.byOutcome[b] }})
+			}
 		case trace.KindRemoteConfig:
 			c := s.RemoteConfigs[d.Key]
 			list = append(list, analysed{d, c.table, func(a, b int) bool { return sameJSON(c.values[a], c.values[b]) }})

@@ -37,7 +37,7 @@ func TestManualIsComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, member := range slices.Concat(commonMembers, promptMembers, variantMembers, endpointMembers, configMembers) {
+	for _, member := range slices.Concat(commonMembers, promptMembers, variantMembers, policyMembers, endpointMembers, configMembers) {
 		if !regexp.MustCompile("`" + member + "[`.:]").Match(text) {
 			t.Errorf("the member %s is not described", member)
 		}

@@ -47,14 +47,14 @@ func TestWeightsAndHedge(t *testing.T) {
 			[]string{"endpoints/e.yaml:2:17: after (5s) is not shorter than the timeout's total (5s), which ends the request first"}},
 	} {
 		e, warnings := endpointOf(t, test.text)
-		if e.HedgeAfter != test.hedge {
-			t.Errorf("%q: hedge after %s", test.text, e.HedgeAfter)
+		if e.Default().HedgeAfter != test.hedge {
+			t.Errorf("%q: hedge after %s", test.text, e.Default().HedgeAfter)
 		}
-		if diff := cmp.Diff(test.weights, e.Weights); diff != "" {
+		if diff := cmp.Diff(test.weights, e.Default().Weights); diff != "" {
 			t.Errorf("%q: weights %s", test.text, diff)
 		}
-		if n := len(e.Targets(e.Prompt.Default())); e.Weights != nil && len(e.Weights) != n {
-			t.Errorf("%q: %d weights of %d targets", test.text, len(e.Weights), n)
+		if n := len(e.Default().Targets(e.Prompt.Default())); e.Default().Weights != nil && len(e.Default().Weights) != n {
+			t.Errorf("%q: %d weights of %d targets", test.text, len(e.Default().Weights), n)
 		}
 		if diff := cmp.Diff(test.warnings, warnings); diff != "" {
 			t.Errorf("%q: warnings %s", test.text, diff)
@@ -123,7 +123,7 @@ func TestRetry(t *testing.T) {
 		"retry: { count: 0 }\n":             {Count: new(int)},
 	} {
 		e, _ := endpointOf(t, text)
-		if diff := cmp.Diff(want, e.Retry); diff != "" {
+		if diff := cmp.Diff(want, e.Default().Retry); diff != "" {
 			t.Errorf("%q: %s", text, diff)
 		}
 	}
@@ -159,8 +159,8 @@ func TestFallbacksAreBounded(t *testing.T) {
 		return "fallback: [ " + strings.Repeat("{ provider: b, model: n }, ", n) + "]\n"
 	}
 	e, _ := endpointOf(t, fallbacks(invoke.MaxAttempts-1))
-	if len(e.Fallback) != invoke.MaxAttempts-1 || e.MaxAttempts != invoke.MaxAttempts {
-		t.Errorf("%d fallbacks, %d attempts", len(e.Fallback), e.MaxAttempts)
+	if len(e.Default().Fallback) != invoke.MaxAttempts-1 || e.Default().MaxAttempts != invoke.MaxAttempts {
+		t.Errorf("%d fallbacks, %d attempts", len(e.Default().Fallback), e.Default().MaxAttempts)
 	}
 	dir := workspace(t, map[string]string{
 		"prompts/p.yaml":   "provider: a\nmodel: m\nmessages: [ { role: user, content: x } ]\n",

@@ -59,9 +59,9 @@ type inheritance[T any] struct {
 	decode func(key string, n *document.Node, base *T, sound bool) *T
 }
 
-// newInheritance checks the names of the variants in n. members are those that a
-// variant may have. It returns nil if there are no variants.
-func newInheritance[T any](n *document.Node, members []string, errs *document.Errors) *inheritance[T] {
+// newInheritance checks the names of the variants in n, and by check the members of
+// each. It returns nil if there are no variants.
+func newInheritance[T any](n *document.Node, check func(*document.Node) bool, errs *document.Errors) *inheritance[T] {
 	if n.IsNull() || n.Shape != document.Mapping || len(n.Members) == 0 {
 		errs.Add(n, "variants must be a mapping of names to variants, with one at least")
 		return nil
@@ -72,7 +72,7 @@ func newInheritance[T any](n *document.Node, members []string, errs *document.Er
 			errs.Add(m.Key, "%q can't be the name of a variant: 1 to 256 letters, digits and . _ : / -", m.Key.Text)
 		}
 		before := errs.Len()
-		if m.Value.CheckMembers(errs, "a variant", members...) {
+		if check(m.Value) {
 			r.nodes[m.Key.Text] = m.Value
 		}
 		r.wrong[m.Key.Text] = errs.Len() > before

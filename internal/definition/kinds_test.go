@@ -129,15 +129,15 @@ func TestEndpoint(t *testing.T) {
 			"  - { provider: b, model: n, temperature: 0.5, extra: { k: [1] } }\n" + strings.Repeat("  - { provider: c, model: o }\n", 5),
 	}))
 	e := s.Endpoints["plain"]
-	if e.MaxAttempts != 4 || e.Retry.Count != nil || e.Retry.OnCodes != nil || e.Log != Unset ||
-		e.Timeout != (Timeout{120 * time.Second, 20 * time.Second, 30 * time.Second}) || e.Prompt != s.Prompts["p"] {
+	if e.Default().MaxAttempts != 4 || e.Default().Retry.Count != nil || e.Default().Retry.OnCodes != nil || e.Log != Unset ||
+		e.Default().Timeout != (Timeout{120 * time.Second, 20 * time.Second, 30 * time.Second}) || e.Prompt != s.Prompts["p"] {
 		t.Errorf("%+v", e)
 	}
 	e = s.Endpoints["many"]
-	if e.MaxAttempts != 7 || *e.Retry.Count != 0 || e.Timeout != (Timeout{5 * time.Second, 5 * time.Second, 5 * time.Second}) {
+	if e.Default().MaxAttempts != 7 || *e.Default().Retry.Count != 0 || e.Default().Timeout != (Timeout{5 * time.Second, 5 * time.Second, 5 * time.Second}) {
 		t.Errorf("%+v", e)
 	}
-	if d := cmp.Diff([]int{429, 503}, e.Retry.OnCodes); d != "" {
+	if d := cmp.Diff([]int{429, 503}, e.Default().Retry.OnCodes); d != "" {
 		t.Error(d)
 	}
 	one, half, nine := 1.0, 0.5, int64(9)
@@ -145,7 +145,7 @@ func TestEndpoint(t *testing.T) {
 		{Provider: "a", Model: "m", Parameters: providers.Parameters{Temperature: &one, MaxTokens: &nine}, Extra: map[string]json.RawMessage{"seed": []byte("1")}},
 		{Provider: "b", Model: "n", Parameters: providers.Parameters{Temperature: &half, MaxTokens: &nine}, Extra: map[string]json.RawMessage{"k": []byte("[1]")}},
 	}
-	targets := e.Targets(e.Prompt.Default())
+	targets := e.Default().Targets(e.Prompt.Default())
 	if d := cmp.Diff(want, targets[:2], cmpopts.IgnoreUnexported(Target{})); d != "" || len(targets) != 7 {
 		t.Error(len(targets), d)
 	}

@@ -108,11 +108,11 @@ func TestExamples(t *testing.T) {
 	}
 	e := s.Endpoints["support_chat"]
 	v, _ := e.Prompt.Select(bind(t, s, `{}`))
-	targets := e.Targets(v)
+	targets := e.Default().Targets(v)
 	if len(targets) != 2 || targets[0].Provider != "openai" || targets[1].Provider != "canned" || *targets[1].Parameters.MaxTokens != 400 {
 		t.Errorf("targets %+v", targets)
 	}
-	if e.Log != LogContent || e.MaxAttempts != 4 || *e.Retry.Count != 2 || e.Timeout != (Timeout{60 * time.Second, 10 * time.Second, 30 * time.Second}) {
+	if e.Log != LogContent || e.Default().MaxAttempts != 4 || *e.Default().Retry.Count != 2 || e.Default().Timeout != (Timeout{60 * time.Second, 10 * time.Second, 30 * time.Second}) {
 		t.Errorf("endpoint %+v", e)
 	}
 	for _, tt := range []struct{ key, context, want string }{

@@ -49,7 +49,7 @@ func report(t testing.TB, s *Snapshot) []string {
 			t.Errorf("the endpoint %s has another prompt than the snapshot", key)
 		}
 		for _, v := range e.Prompt.Variants() {
-			lines = append(lines, fmt.Sprintf("%s %s: %+v", key, v.Key, e.Targets(v)))
+			lines = append(lines, fmt.Sprintf("%s %s: %+v", key, v.Key, e.Default().Targets(v)))
 		}
 	}
 	return lines

@@ -226,3 +226,15 @@ func (t Target) content() content {
 	}
 	return c
 }
+
+// size estimates the bytes of the target's content.
+func (t *Target) size() int {
+	size := 0
+	for name, value := range t.Extra {
+		size += len(name) + len(value)
+	}
+	for _, tool := range t.Parameters.Tools {
+		size += len(tool.Description) + len(tool.Parameters)
+	}
+	return size
+}

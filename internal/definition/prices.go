@@ -21,17 +21,14 @@ func (s *Snapshot) CheckPrices(prices []string, known Providers) []string {
 	models, names := make(map[string]bool), make(map[string]bool)
 	var free []string
 	for _, key := range slices.Sorted(maps.Keys(s.Endpoints)) {
-		e := s.Endpoints[key]
-		for _, v := range e.Prompt.Variants() {
-			for _, t := range e.Targets(v) {
-				if known[t.Provider].Module == script.Provider || t.Model == "" {
-					continue
-				}
-				whole := t.Provider + "/" + t.Model
-				models[t.Model], names[t.Model], names[whole] = true, true, true
-				if !slices.Contains(prices, t.Model) && !slices.Contains(prices, whole) && !slices.Contains(free, whole) {
-					free = append(free, whole)
-				}
+		for t := range s.Endpoints[key].Named() {
+			if known[t.Provider].Module == script.Provider || t.Model == "" {
+				continue
+			}
+			whole := t.Provider + "/" + t.Model
+			models[t.Model], names[t.Model], names[whole] = true, true, true
+			if !slices.Contains(prices, t.Model) && !slices.Contains(prices, whole) && !slices.Contains(free, whole) {
+				free = append(free, whole)
 			}
 		}
 	}

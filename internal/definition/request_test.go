@@ -117,7 +117,7 @@ func TestRequestParametersAreInherited(t *testing.T) {
 		}
 	}
 
-	targets := s.Endpoints["e"].Targets(p.Default())
+	targets := s.Endpoints["e"].Default().Targets(p.Default())
 	for i, target := range targets[:2] {
 		if diff := cmp.Diff(toolboxParameters(), target.Parameters); diff != "" {
 			t.Errorf("target %d (-want +got):\n%s", i, diff)

@@ -45,7 +45,7 @@ func Schemas(model *document.Node) []FileSchema {
 	for i, file := range list {
 		schema := embeddedSchema(file.Name + ".schema.json")
 		complete(schema, schema, embeddedSchema("shared.json"))
-		if file.Name == "prompt" || file.Name == "remoteconfig" {
+		if file.Name != "context" {
 			narrow(schema, names)
 		}
 		list[i].Schema, _ = json.MarshalIndent(schema, "", "  ") // can't fail: it was JSON before

@@ -192,6 +192,22 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"endpoint", "prompt: p\nretry: { on_codes: [] }\n", true},
 		{"endpoint", "prompt: p\nfallback: [ { model: x } ]\n", false},
 		{"endpoint", "prompt: p\ntimeout: { total: 60 }\n", false},
+		{"endpoint", "prompt: p\nvariants: { a: {}, b: { extends: a, description: d, weight: 0, max_attempts: ~, retry: ~, fallback: ~, timeout: ~, hedge: ~, cache: { ttl: 1h } } }\ndefault: a\ncolumns: [ plan, value ]\nmatrix: [ [ pro, b ] ]\ntests: [ { name: n, context: { user: { plan: pro } }, variant: b, value: b, rule: row 1 } ]\n", true},
+		{"endpoint", "prompt: p\nvariants: { a: { cache: { ttl: 1h } }, b: {} }\ndefault: a\nhit: unique\nrules: [ { id: r, split: { by: id, of: [ { value: a, share: 50% }, { value: b, share: 50% } ] } } ]\n", true},
+		{"endpoint", "prompt: p\nvariants: {}\n", false},
+		{"endpoint", "prompt: p\nvariants: { a: ~ }\n", false},
+		{"endpoint", "prompt: p\nvariants: { a b: {} }\n", false},
+		{"endpoint", "prompt: p\nvariants: { a: { log: none } }\n", false},
+		{"endpoint", "prompt: p\nvariants: { a: { model: m } }\n", false},
+		{"endpoint", "prompt: p\nvariants: { a: { weight: 1001 } }\n", false},
+		{"endpoint", "prompt: p\nvariants: { a: {} }\ncolumns: [ plan, value ]\n", false},
+		{"endpoint", "prompt: p\nvariants: { a: {} }\ncolumns: [ plann, value ]\nmatrix: [ [ pro, a ] ]\n", false},
+		{"endpoint", "prompt: p\nvariants: { a: {} }\ntests: [ { variables: {}, variant: a } ]\n", false},
+		{"endpoint", "prompt: p\ncolumns: [ plan, value ]\nmatrix: [ [ pro, a ] ]\n", false},
+		{"endpoint", "prompt: p\nrules: [ { value: a } ]\n", false},
+		{"endpoint", "prompt: p\ndefault: a\n", false},
+		{"endpoint", "prompt: p\nweight: 0\n", false},
+		{"endpoint", "prompt: p\ntests: [ { variant: a } ]\n", false},
 	} {
 		files := map[string]string{"context.yaml": model, "remoteconfigs/limits.yaml": "type: object\ndefault: { rpm: 1 }\n", "prompts/p.yaml": "provider: x\nmodel: m\n" + variant}
 		name := test.kind + "s/x.yaml"
@@ -226,15 +242,12 @@ func TestSchemasAreComplete(t *testing.T) {
 		}
 		return slices.Collect(maps.Keys(node))
 	}
-	without := func(list []string, names ...string) []string {
-		return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(names, s) })
-	}
 	for what, pair := range map[string][2][]string{
-		"prompt":       {members("prompt"), slices.Concat(commonMembers, promptMembers, variantMembers, rules.TableMembers)},
-		"variant":      {members("prompt", "$defs", "variant"), slices.Concat([]string{"extends", "description"}, variantMembers)},
-		"remoteconfig": {members("remoteconfig"), slices.Concat(commonMembers, configMembers, rules.TableMembers)},
-		// An endpoint has no tests: loading says where they belong.
-		"endpoint": {members("endpoint"), slices.Concat(without(commonMembers, "tests"), endpointMembers)},
+		"prompt":        {members("prompt"), slices.Concat(commonMembers, promptMembers, variantMembers, rules.TableMembers)},
+		"variant":       {members("prompt", "$defs", "variant"), slices.Concat([]string{"extends", "description"}, variantMembers)},
+		"remoteconfig":  {members("remoteconfig"), slices.Concat(commonMembers, configMembers, rules.TableMembers)},
+		"endpoint":      {members("endpoint"), slices.Concat(commonMembers, rules.TableMembers, policyMembers, endpointMembers)},
+		"a way to call": {members("endpoint", "$defs", "variant"), slices.Concat([]string{"extends", "description"}, policyMembers)},
 	} {
 		if diff := cmp.Diff(pair[1], pair[0], cmpopts.SortSlices(strings.Compare)); diff != "" {
 			t.Errorf("%s: members read (-), members in the schema (+):\n%s", what, diff)

@@ -108,7 +108,7 @@ func (s *Snapshot) checkTargets(known Providers, errs *document.Errors) {
 				}
 			}
 		}
-		for _, t := range e.Fallback {
+		for t := range e.fallbacks() {
 			if !t.origin.broken && t.configured(key, known, reported, errs) {
 				t.check("this fallback of the endpoint "+e.Key, known, errs)
 			}

@@ -27,6 +27,7 @@ const uncheckedContext = "unchecked_context"
 func (l *loader) runTests() {
 	for kind, test := range map[trace.Kind]func(*doc, *document.Errors){
 		trace.KindPrompt:       l.testPrompt,
+		trace.KindEndpoint:     l.testEndpoint,
 		trace.KindRemoteConfig: l.testRemoteConfig,
 	} {
 		docs := l.docs[kind]
@@ -187,24 +188,8 @@ func (l *loader) testPrompt(d *doc, errs *document.Errors) {
 		known: []string{"name", "context", uncheckedContext, "at", "variables", "variant", "value", "rule"},
 	}
 	r.check = func(test *document.Node, dec rules.Decision) {
-		v := p.fallback
-		if dec.Outcome >= 0 {
-			v = p.byOutcome[dec.Outcome]
-		}
-		asked := test.Get("rule") != nil || test.Get("variables") != nil
-		for _, name := range []string{"variant", "value"} {
-			n := test.Get(name)
-			if n == nil {
-				continue
-			}
-			asked = true
-			if want, ok := n.ReadString(errs, name); ok && want != v.Key {
-				errs.Add(n, "test failed: expected the variant %q, got %q (%s)", want, v.Key, r.rowID(dec))
-			}
-		}
-		if !asked && !r.misspelt {
-			errs.Add(test, "the test expects nothing: add variant or rule")
-		}
+		v := p.Variant(dec)
+		r.checkVariant(test, v.Key, dec)
 		if n := test.Get("variables"); n != nil {
 			var values prompt.Values
 			err := p.Bind(v, r.value(n, "variables"), &r.binding, &values)
@@ -216,6 +201,36 @@ func (l *loader) testPrompt(d *doc, errs *document.Errors) {
 			}
 		}
 	}
+	r.run(d.node)
+}
+
+// checkVariant compares the variant that a test expects.
+func (r *testRun) checkVariant(test *document.Node, got string, d rules.Decision) {
+	asked := test.Get("rule") != nil || test.Get("variables") != nil
+	for _, name := range []string{"variant", "value"} {
+		n := test.Get(name)
+		if n == nil {
+			continue
+		}
+		asked = true
+		if want, ok := n.ReadString(r.errs, name); ok && want != got {
+			r.errs.Add(n, "test failed: expected the variant %q, got %q (%s)", want, got, r.rowID(d))
+		}
+	}
+	if !asked && !r.misspelt {
+		r.errs.Add(test, "the test expects nothing: add variant or rule")
+	}
+}
+
+// testEndpoint runs the tests of an endpoint's own table. That of its prompt has
+// tests of its own.
+func (l *loader) testEndpoint(d *doc, errs *document.Errors) {
+	e := l.snapshot.Endpoints[d.key]
+	r := &testRun{
+		model: l.snapshot.Model, table: e.table, errs: errs, count: &l.tests, stopped: l.stopped,
+		known: []string{"name", "context", uncheckedContext, "at", "variant", "value", "rule"},
+	}
+	r.check = func(test *document.Node, dec rules.Decision) { r.checkVariant(test, e.Policy(dec).Key, dec) }
 	r.run(d.node)
 }
 

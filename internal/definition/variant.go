@@ -107,7 +107,9 @@ func decodeSingleVariant(p *Prompt, d *doc, misspelt bool, errs *document.Errors
 
 func decodeVariants(p *Prompt, n *document.Node, errs *document.Errors) variantSet {
 	set := variantSet{byKey: make(map[string]*Variant)}
-	r := newInheritance[Variant](n, append([]string{"extends", "description"}, variantMembers...), errs)
+	r := newInheritance[Variant](n, func(v *document.Node) bool {
+		return v.CheckMembers(errs, "a variant", append([]string{"extends", "description"}, variantMembers...)...)
+	}, errs)
 	if r == nil {
 		return set
 	}
@@ -249,15 +251,10 @@ func (v *Variant) finish() {
 
 // size estimates the bytes of the variant with all that it inherits.
 func (v *Variant) size() int {
-	size := 0
+	t := v.target()
+	size := t.size()
 	for _, m := range v.messages {
 		size += len(m.role) + len(m.source)
-	}
-	for name, value := range v.Extra {
-		size += len(name) + len(value)
-	}
-	for _, tool := range v.Parameters.Tools {
-		size += len(tool.Description) + len(tool.Parameters)
 	}
 	return size
 }

@@ -20,9 +20,13 @@ import (
 const maxRemembered = 1 << 20
 
 // question identifies what an endpoint asks. The endpoint's version covers its
-// targets, parameters and policy, the variant with the prompt's version covers the
+// targets, parameters and policies, the variant with the prompt's version covers the
 // other parameters, and the messages cover everything that the caller supplied.
-func (c *call) question(endpoint *definition.Endpoint, variant *definition.Variant, messages []providers.Message) cache.Question {
+//
+// The variants of an endpoint share no answers, even those with the same targets:
+// one would get answers that are older than its own time allows, and of the model
+// that the other's timeouts led to.
+func (c *call) question(endpoint *definition.Endpoint, how *definition.Policy, variant *definition.Variant, messages []providers.Message) cache.Question {
 	h := sha256.New()
 	text := func(s string) {
 		var length [8]byte
@@ -30,7 +34,7 @@ func (c *call) question(endpoint *definition.Endpoint, variant *definition.Varia
 		h.Write(length[:])
 		h.Write([]byte(s))
 	}
-	for _, s := range [...]string{c.workspace.Name, endpoint.Key, endpoint.Version, endpoint.Prompt.Key, endpoint.Prompt.Version, variant.Key} {
+	for _, s := range [...]string{c.workspace.Name, endpoint.Key, endpoint.Version, how.Key, endpoint.Prompt.Key, endpoint.Prompt.Version, variant.Key} {
 		text(s)
 	}
 	for _, m := range messages {

@@ -187,13 +187,10 @@ func (w *Workspace) namedTargets() []servedTarget {
 func targetsOf(snapshot *definition.Snapshot) []servedTarget {
 	endpoints := make(map[[2]string][]string)
 	for _, key := range slices.Sorted(maps.Keys(snapshot.Endpoints)) {
-		endpoint := snapshot.Endpoints[key]
-		for _, variant := range endpoint.Prompt.Variants() {
-			for _, t := range endpoint.Targets(variant) {
-				name := [2]string{t.Provider, t.Model}
-				if !slices.Contains(endpoints[name], key) {
-					endpoints[name] = append(endpoints[name], key)
-				}
+		for t := range snapshot.Endpoints[key].Named() {
+			name := [2]string{t.Provider, t.Model}
+			if !slices.Contains(endpoints[name], key) {
+				endpoints[name] = append(endpoints[name], key)
 			}
 		}
 	}

@@ -45,6 +45,7 @@ func (c *call) endpoint() outcome {
 	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
 	decision := c.decide(trace.KindPrompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table())
 	variant := endpoint.Prompt.Variant(decision)
+	how, howRow := c.choosePolicy(endpoint)
 	if err := c.bindVariables(endpoint.Prompt, variant); err != nil {
 		return refused(err)
 	}
@@ -53,11 +54,11 @@ func (c *call) endpoint() outcome {
 		return refused(wire.Errorf(wire.InvalidRequest, "variables", "The endpoint's prompt would be too large: %v.", tooLarge))
 	}
 
-	targets := c.workspace.targets(endpoint, variant)
+	targets := c.workspace.targets(how, variant)
 	var question cache.Question
 	switch {
-	case endpoint.CacheTTL > 0:
-		question = c.question(endpoint, variant, messages)
+	case how.CacheTTL > 0:
+		question = c.question(endpoint, how, variant, messages)
 		// A remembered answer needs no call. A request that waits for the same
 		// question's call counts as a call itself: it holds a connection meanwhile.
 		if !c.workspace.Memory.answers.Remembers(question) {
@@ -73,6 +74,7 @@ func (c *call) endpoint() outcome {
 	record := c.newRecord(trace.KindEndpoint, &endpoint.Definition, endpoint.Prompt.Table(), decision)
 	record.Variant, record.Arm = variant.Key, variant.Key
 	record.Prompt, record.PromptVersion = endpoint.Prompt.Key, endpoint.Prompt.Version
+	record.EndpointVariant, record.EndpointRow = how.Key, howRow
 	first := likelyTarget(targets)
 	record.Provider, record.Model = first.Name, first.Model
 	c.noteVariables(record, &endpoint.Definition)
@@ -96,12 +98,12 @@ func (c *call) endpoint() outcome {
 	defer context.AfterFunc(c.gateway.exiting, func() { cancel(errShutdown) })()
 
 	i := &invocation{
-		call: c, record: record, policy: policy, ttl: endpoint.CacheTTL,
+		call: c, record: record, policy: policy, ttl: how.CacheTTL,
 		request: &invoke.Call{
 			Targets:   targets,
 			Messages:  messages,
 			Stream:    stream,
-			Policy:    policyOf(endpoint),
+			Policy:    policyOf(how),
 			InFlight:  &c.gateway.process.calls,
 			HostLimit: c.workspace.InFlight.Host,
 			Terse:     policy == definition.LogNone,
@@ -419,31 +421,42 @@ func likelyTarget(targets []invoke.Target) *invoke.Target {
 	return &targets[0]
 }
 
+// choosePolicy returns how an endpoint calls in the request's context, and the row
+// of the endpoint's table that decides on it, empty if it is the default or there is
+// no table.
+func (c *call) choosePolicy(endpoint *definition.Endpoint) (how *definition.Policy, row string) {
+	table := endpoint.Table()
+	if table == nil {
+		return endpoint.Default(), ""
+	}
+	decision := c.decide(trace.KindEndpoint, &endpoint.Definition, table)
+	return endpoint.Policy(decision), rowOf(table, decision)
+}
+
 // policyOf returns the bounds of an endpoint's calls.
-func policyOf(endpoint *definition.Endpoint) invoke.Policy {
+func policyOf(how *definition.Policy) invoke.Policy {
 	return invoke.Policy{
-		MaxAttempts: endpoint.MaxAttempts,
-		Retries:     endpoint.Retry.Count,
-		OnCodes:     endpoint.Retry.OnCodes,
-		Total:       endpoint.Timeout.Total,
-		FirstToken:  endpoint.Timeout.FirstToken,
-		Idle:        endpoint.Timeout.Idle,
-		Hedge:       endpoint.HedgeAfter,
+		MaxAttempts: how.MaxAttempts,
+		Retries:     how.Retry.Count,
+		OnCodes:     how.Retry.OnCodes,
+		Total:       how.Timeout.Total,
+		FirstToken:  how.Timeout.FirstToken,
+		Idle:        how.Timeout.Idle,
+		Hedge:       how.HedgeAfter,
 	}
 }
 
-// targets returns an endpoint's targets with their providers.
-func (w *Workspace) targets(endpoint *definition.Endpoint, variant *definition.Variant) []invoke.Target {
-	named := endpoint.Targets(variant)
-	targets := make([]invoke.Target, len(named))
-	for i := range named {
-		t := &named[i]
+// targets returns the targets of a call with their providers.
+func (w *Workspace) targets(how *definition.Policy, variant *definition.Variant) []invoke.Target {
+	targets := make([]invoke.Target, 1+len(how.Fallback))
+	for i := range targets {
+		t := how.Target(variant, i)
 		targets[i] = invoke.Target{
 			Name: t.Provider, Provider: w.Providers[t.Provider], Host: w.hosts[t.Provider], Model: t.Model,
 			Parameters: t.Parameters, Extra: t.Extra,
 		}
-		if endpoint.Weights != nil {
-			targets[i].Weight = endpoint.Weights[i]
+		if how.Weights != nil {
+			targets[i].Weight = how.Weights[i]
 		}
 	}
 	return targets

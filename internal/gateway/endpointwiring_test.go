@@ -93,7 +93,8 @@ var parameterEdits = map[string]wiring{
 	"ToolChoice.Name":       {old: "tool_choice: { name: look }", new: "tool_choice: { name: find }"},
 }
 
-// endpointEdits are by the path of the field, from the definition.Endpoint on.
+// endpointEdits are by the path of the field, from the definition.Endpoint or its
+// definition.Policy on.
 var endpointEdits = map[string]wiring{
 	"Definition.Log":     {old: "metadata", new: "content", elsewhere: "TestCallersLowerTheLog"},
 	"Prompt":             {old: "asked", new: "other"},
@@ -114,15 +115,24 @@ var endpointEdits = map[string]wiring{
 
 // derived are fields that follow from the others.
 var derived = []string{
-	"Definition.Kind", "Definition.Key", "Definition.Version", "Definition.Pos", "Definition.content", "Definition.cost", "targets", "Fallback.origin", "origin",
+	"Definition.Kind", "Definition.Key", "Definition.Version", "Definition.Pos", "Definition.content", "Definition.cost", "Fallback.origin", "origin",
+	"table", "policies", "byOutcome", "fallback", "Key",
 }
 
 // asked is what becomes of an endpoint's definition.
 type asked struct {
 	endpoint *definition.Endpoint
+	how      *definition.Policy
 	policy   invoke.Policy
 	targets  []invoke.Target
 	question cache.Question
+}
+
+// leaves are the values of the fields of the endpoint and of how it calls.
+func (a *asked) leaves() map[string]string {
+	leaves := leavesOf(a.endpoint)
+	maps.Copy(leaves, leavesOf(a.how))
+	return leaves
 }
 
 // standing is a provider that is never asked.
@@ -155,8 +165,9 @@ func loadAsked(t *testing.T, endpoint, prompt string) asked {
 		"first": standing{name: "first"}, "second": standing{name: "second"}, "third": standing{name: "third"},
 	}}, hosts: map[string]string{"first": "first:443", "second": "second:443", "third": "third:443"}}
 	variant := a.endpoint.Prompt.Variants()[0]
-	a.policy, a.targets = policyOf(a.endpoint), w.targets(a.endpoint, variant)
-	a.question = (&call{workspace: w}).question(a.endpoint, variant, []providers.Message{{Role: "user", Content: "Hi"}})
+	a.how = a.endpoint.Default()
+	a.policy, a.targets = policyOf(a.how), w.targets(a.how, variant)
+	a.question = (&call{workspace: w}).question(a.endpoint, a.how, variant, []providers.Message{{Role: "user", Content: "Hi"}})
 	return a
 }
 
@@ -173,13 +184,13 @@ func TestFieldsOfAnEndpointAreWired(t *testing.T) {
 	for path, edit := range parameterEdits {
 		edits["Fallback.Parameters."+path] = edit
 	}
-	checkPaths(t, reflect.TypeFor[definition.Endpoint](), edits)
+	checkPaths(t, edits, reflect.TypeFor[definition.Endpoint](), reflect.TypeFor[definition.Policy]())
 
 	reached := make(map[string]bool)
 	for _, path := range slices.Sorted(maps.Keys(edits)) {
 		edit := edits[path]
 		edited := loadAsked(t, replaceOnce(t, path, endpoint, edit), prompt)
-		changed := differences(leavesOf(base.endpoint), leavesOf(edited.endpoint))
+		changed := differences(base.leaves(), edited.leaves())
 		if !slices.Contains(changed, path) {
 			t.Errorf("%s: the edit %q → %q does not change it", path, edit.old, edit.new)
 		}
@@ -201,7 +212,7 @@ func TestFieldsOfAnEndpointAreWired(t *testing.T) {
 	for path, edit := range parameterEdits {
 		variantEdits["Parameters."+path] = edit
 	}
-	checkPaths(t, reflect.TypeFor[definition.Target](), variantEdits)
+	checkPaths(t, variantEdits, reflect.TypeFor[definition.Target]())
 	for _, path := range slices.Sorted(maps.Keys(variantEdits)) {
 		edit := variantEdits[path]
 		edited := loadAsked(t, endpoint, replaceOnce(t, path, prompt, edit))
@@ -262,13 +273,14 @@ func TestQuestion(t *testing.T) {
 	base := loadAsked(t, wiredEndpoint, wiredPrompt)
 	variant := base.endpoint.Prompt.Variants()[0]
 	seen := make(map[cache.Question]string)
+	how := base.how
 	see := func(what, workspace string, e *definition.Endpoint, v *definition.Variant, messages ...string) {
 		t.Helper()
 		list := make([]providers.Message, 0, len(messages)/2)
 		for i := 0; i < len(messages); i += 2 {
 			list = append(list, providers.Message{Role: messages[i], Content: messages[i+1]})
 		}
-		q := (&call{workspace: &Workspace{WorkspaceConfig: WorkspaceConfig{Name: workspace}}}).question(e, v, list)
+		q := (&call{workspace: &Workspace{WorkspaceConfig: WorkspaceConfig{Name: workspace}}}).question(e, how, v, list)
 		if other, there := seen[q]; there {
 			t.Errorf("%s and %s are one question", what, other)
 		}
@@ -299,6 +311,8 @@ func TestQuestion(t *testing.T) {
 	other := *variant
 	other.Key += "0"
 	see("another variant", "w", base.endpoint, &other, "user", "Hi")
+	how = &definition.Policy{Key: "another"}
+	see("another variant of the endpoint", "w", base.endpoint, variant, "user", "Hi")
 }
 
 func replaceOnce(t *testing.T, path, text string, edit wiring) string {
@@ -310,9 +324,12 @@ func replaceOnce(t *testing.T, path, text string, edit wiring) string {
 }
 
 // checkPaths sees that there is an edit for each field, and none for others.
-func checkPaths(t *testing.T, of reflect.Type, edits map[string]wiring) {
+func checkPaths(t *testing.T, edits map[string]wiring, of ...reflect.Type) {
 	t.Helper()
-	paths := pathsOf(of, "")
+	var paths []string
+	for _, of := range of {
+		paths = append(paths, pathsOf(of, "")...)
+	}
 	for _, path := range paths {
 		if _, there := edits[path]; !there {
 			t.Errorf("%s.%s: nothing here sees that it reaches the call of the model. Add an edit that changes it alone.", of, path)

@@ -51,6 +51,7 @@ type Change struct {
 	// Answers are contexts that get another answer. There is one example for
 	// each pair of the row that answered and the row that answers now. The
 	// answer of a prompt is the variant's name; its text is among the members.
+	// That of an endpoint with variants is the name of the one that calls.
 	Answers []AnswerChange `json:"answers,omitempty"`
 	// Undecided reports whether there may be other such contexts: the search
 	// ended at its bound, or found neither an example nor proof that there is
@@ -70,7 +71,8 @@ type AnswerChange struct {
 
 // Side is the answer of one of two versions.
 type Side struct {
-	Row   string          `json:"row,omitempty"`
+	Row string `json:"row,omitempty"`
+	// Value is empty for an endpoint without variants.
 	Value json.RawMessage `json:"value,omitempty"`
 	// Refused is why the data model refuses the context.
 	Refused string `json:"refused,omitempty"`

@@ -45,6 +45,14 @@ type Answer struct {
 	// endpoint would try, in order.
 	Variant string   `json:"variant,omitempty"`
 	Targets []Target `json:"targets,omitempty"`
+	// EndpointVariant is the variant of an endpoint that would call, and
+	// EndpointRow, EndpointReason and EndpointPosition are of the endpoint's own
+	// table what Row, Reason and Position are of its prompt's. They are empty
+	// for an endpoint without variants.
+	EndpointVariant  string `json:"endpoint_variant,omitempty"`
+	EndpointRow      string `json:"endpoint_row,omitempty"`
+	EndpointReason   string `json:"endpoint_reason,omitempty"`
+	EndpointPosition string `json:"endpoint_position,omitempty"`
 	// Row is the id of the row that answered, or "default". Position is its
 	// place, file:line:column, and Reason the reason as a trace has it.
 	Row      string `json:"row"`
@@ -58,8 +66,10 @@ type Answer struct {
 	// Problem is the reason why the gateway would refuse the request although
 	// the definition exists, such as a missing variable.
 	Problem string `json:"problem,omitempty"`
-	// Rows explains for each row why it matches or does not.
-	Rows []Row `json:"rows,omitempty"`
+	// Rows explains for each row why it matches or does not, and EndpointRows for
+	// those of an endpoint's own table.
+	Rows         []Row `json:"rows,omitempty"`
+	EndpointRows []Row `json:"endpoint_rows,omitempty"`
 }
 
 // Target is a model that an endpoint would try.
@@ -127,7 +137,17 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 		table = e.Prompt.Table()
 		var variant *definition.Variant
 		variant, decision = a.render(s, e.Prompt, &b, q.Variables)
-		for _, t := range e.Targets(variant) {
+		how := e.Default()
+		if own := e.Table(); own != nil {
+			d := own.Evaluate(&b)
+			how = e.Policy(d)
+			a.EndpointVariant, a.EndpointReason = how.Key, d.Reason.String()
+			a.EndpointRow, a.EndpointPosition = rowID(own, d), positionOf(own, d)
+			if q.Explain {
+				a.EndpointRows = explain(own.Explain(&b))
+			}
+		}
+		for _, t := range how.Targets(variant) {
 			a.Targets = append(a.Targets, Target{t.Provider, t.Model})
 		}
 	}
@@ -140,7 +160,7 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 	}
 	a.Reason, a.Row, a.Position = decision.Reason.String(), rowID(table, decision), positionOf(table, decision)
 	if q.Explain {
-		a.explain(table.Explain(&b))
+		a.Rows = explain(table.Explain(&b))
 	}
 	return a, nil
 }
@@ -201,14 +221,15 @@ func (a *Answer) explainNotes(model *rules.Model, context *fastjson.Value, notes
 	}
 }
 
-func (a *Answer) explain(e rules.Explanation) {
+func explain(e rules.Explanation) (rows []Row) {
 	for _, r := range e.Rows {
 		row := Row{Row: r.ID, Position: r.Pos.String(), Matched: r.Matched}
 		if f := r.Failure; f != nil {
 			row.Field, row.Cell, row.Value, row.Position = f.Field, f.Cell, f.Value, f.Pos.String()
 		}
-		a.Rows = append(a.Rows, row)
+		rows = append(rows, row)
 	}
+	return rows
 }
 
 // rowID returns the id of the row that answered.
@@ -286,6 +307,10 @@ func tableOf(s *definition.Snapshot, kind trace.Kind, key string) *rules.Table {
 	case trace.KindPrompt:
 		if p := s.Prompts[key]; p != nil {
 			return p.Table()
+		}
+	case trace.KindEndpoint:
+		if e := s.Endpoints[key]; e != nil {
+			return e.Table()
 		}
 	case trace.KindRemoteConfig:
 		if c := s.RemoteConfigs[key]; c != nil {

@@ -283,8 +283,13 @@ func jointTable(model *rules.Model, rows []rowSource) *rules.Table {
 // anyConfig resolves a condition on another configuration to a condition that
 // may or may not be met.
 func anyConfig(model *rules.Model) func(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
-	empty := rules.DecodeTable(model, &document.Node{Shape: document.Mapping}, rules.Options{}, new(document.Errors))
+	empty := emptyTable(model)
 	return func(_, _ *document.Node, _ *document.Errors) *rules.Prerequisite {
 		return &rules.Prerequisite{Table: empty, AcceptDefault: true}
 	}
+}
+
+// emptyTable returns a table without rows.
+func emptyTable(model *rules.Model) *rules.Table {
+	return rules.DecodeTable(model, &document.Node{Shape: document.Mapping}, rules.Options{}, new(document.Errors))
 }

@@ -90,6 +90,9 @@ type side struct {
 // newTableDiff prepares the comparison. It returns nil for a definition without a
 // table.
 func newTableDiff(before, after *definition.Snapshot, kind trace.Kind, key string, models changedModel, configs bool, now time.Time) *tableDiff {
+	if tableOf(before, kind, key) == nil && tableOf(after, kind, key) == nil {
+		return nil
+	}
 	d := &tableDiff{now: now, models: models, seen: make(map[string]bool), found: make(map[string]bool), changes: []AnswerChange{}}
 	if !d.old.take(before, kind, key) || !d.new.take(after, kind, key) {
 		return nil
@@ -115,7 +118,13 @@ func newTableDiff(before, after *definition.Snapshot, kind trace.Kind, key strin
 func (s *side) take(snapshot *definition.Snapshot, kind trace.Kind, key string) bool {
 	s.model, s.fields = snapshot.Model, snapshot.Model.FieldNames()
 	if s.table = tableOf(snapshot, kind, key); s.table == nil {
-		return false
+		return kind == trace.KindEndpoint && s.takeUnvaried()
+	}
+	if kind == trace.KindEndpoint {
+		e := snapshot.Endpoints[key]
+		s.def = e.Default().Key
+		s.value = func(d rules.Decision) json.RawMessage { return json.RawMessage(quoteJSON(e.Policy(d).Key)) }
+		return true
 	}
 	if kind == trace.KindPrompt {
 		p := snapshot.Prompts[key]
@@ -132,6 +141,14 @@ func (s *side) take(snapshot *definition.Snapshot, kind trace.Kind, key string) 
 		v, _ := c.Evaluate(&s.bound)
 		return v
 	}
+	return true
+}
+
+// takeUnvaried stands for the table of an endpoint without variants: no row, and no
+// variant as the default.
+func (s *side) takeUnvaried() bool {
+	s.table = emptyTable(s.model)
+	s.value = func(rules.Decision) json.RawMessage { return nil }
 	return true
 }
 

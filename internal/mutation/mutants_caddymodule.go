@@ -160,37 +160,37 @@ func init() {
 		mutant{
 			ID: "idle-timeout", In: "policyOf",
 			What: "an endpoint's idle timeout has no effect",
-			Old:  "endpoint.Timeout.Idle", New: "endpoint.Timeout.Total",
+			Old:  "how.Timeout.Idle", New: "how.Timeout.Total",
 			Run: "TestIdleTimeoutIsPassedOn",
 		},
 		mutant{
 			ID: "idle-timeout-by-reflection", In: "policyOf",
 			What: "an endpoint's idle timeout is not part of the call",
-			Old:  "		Idle:        endpoint.Timeout.Idle,\n", New: "",
+			Old:  "		Idle:        how.Timeout.Idle,\n", New: "",
 			Run: "TestFieldsOfAnEndpointAreWired",
 		},
 		mutant{
 			ID: "on-codes", In: "policyOf",
 			What: "an endpoint's on_codes has no effect",
-			Old:  "		OnCodes:     endpoint.Retry.OnCodes,\n", New: "",
+			Old:  "		OnCodes:     how.Retry.OnCodes,\n", New: "",
 			Run: "TestOnCodesArePassedOn",
 		},
 		mutant{
 			ID: "on-codes-by-reflection", In: "policyOf",
 			What: "an endpoint's on_codes is not part of the call",
-			Old:  "		OnCodes:     endpoint.Retry.OnCodes,\n", New: "",
+			Old:  "		OnCodes:     how.Retry.OnCodes,\n", New: "",
 			Run: "TestFieldsOfAnEndpointAreWired",
 		},
 		mutant{
 			ID: "hedge", In: "policyOf",
 			What: "an endpoint's hedge has no effect",
-			Old:  "		Hedge:       endpoint.HedgeAfter,\n", New: "",
+			Old:  "		Hedge:       how.HedgeAfter,\n", New: "",
 			Run: "TestFieldsOfAnEndpointAreWired",
 		},
 		mutant{
 			ID: "weights", In: "Workspace.targets",
 			What: "an endpoint's weights have no effect",
-			Old:  "targets[i].Weight = endpoint.Weights[i]", New: "_ = i",
+			Old:  "targets[i].Weight = how.Weights[i]", New: "_ = i",
 			Run: "TestFieldsOfAnEndpointAreWired",
 		},
 		mutant{

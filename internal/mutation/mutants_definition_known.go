@@ -4,21 +4,21 @@ package main
 func init() {
 	add("internal/definition",
 		mutant{
-			ID: "first-token-beyond-total", In: "decodeTimeout",
+			ID: "first-token-beyond-total", In: "policyReader.finishTimeout",
 			What: "the first token may take longer than the whole",
 			Old:  "t.FirstToken, t.Idle = min(t.FirstToken, t.Total), min(t.Idle, t.Total)", New: "t.Idle = min(t.Idle, t.Total)",
 			Run: "TestEndpoint",
 		},
 		mutant{
-			ID: "version-without-hedge", In: "Endpoint.sealEndpoint",
+			ID: "version-without-hedge", In: "Policy.content",
 			What: "endpoints that differ in their hedge have one version",
-			Old:  "e.HedgeAfter > 0", New: "false",
+			Old:  "p.HedgeAfter > 0", New: "false",
 			Run: "WeightsAndHedgeArePartOfTheVersion",
 		},
 		mutant{
-			ID: "version-without-retries", In: "Endpoint.sealEndpoint",
+			ID: "version-without-retries", In: "Policy.content",
 			What: "endpoints that differ in their retries have one version, and one answer in the cache",
-			Old:  "e.Retry.Count != nil", New: "false",
+			Old:  "p.Retry.Count != nil", New: "false",
 			Run: "FieldsOfAnEndpointAreWired", Tests: []string{"internal/gateway"},
 		},
 		mutant{
