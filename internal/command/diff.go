@@ -131,5 +131,9 @@ func sideText(s inspect.Side) string {
 	if s.Refused != "" {
 		return visible.Line("refused: " + s.Refused)
 	}
-	return visible.Line(visible.Clip(string(s.Value), 60) + " (" + s.Row + ")")
+	value := string(s.Value)
+	if value == "" {
+		value = "no variant" // an endpoint that has none
+	}
+	return visible.Line(visible.Clip(value, 60) + " (" + s.Row + ")")
 }

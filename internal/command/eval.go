@@ -23,8 +23,9 @@ func evalCommand() *cobra.Command {
 		Long: `
 Shows the answer of a definition: the value of a remote configuration, a
 rendered prompt, or the prompt that an endpoint sends to its model, with the row
-of the table that decided. --explain says for each row why it matches, or which
-of its cells is the first that does not.
+of the table that decided. An endpoint with variants has a table of its own: its
+row and variant are shown as well. --explain says for each row why it matches, or
+which of its cells is the first that does not.
 
 Context and variables are JSON, or YAML in one line, which needs fewer quotes.
 @FILE reads them from a file, @- from the standard input.`,
@@ -86,6 +87,10 @@ func writeAnswer(b *bytes.Buffer, st styles, a *inspect.Answer) {
 		about += " of type " + a.Type
 	}
 	add("key", fmt.Sprintf("%s (%s, version %s)", visible.Line(a.Key), about, a.Version))
+	if a.EndpointVariant != "" {
+		add("endpoint variant", visible.Line(a.EndpointVariant))
+		add("endpoint row", rowText(a.EndpointRow, a.EndpointReason, a.EndpointPosition))
+	}
 	if a.Variant != "" {
 		add("variant", visible.Line(a.Variant))
 	}
@@ -94,9 +99,9 @@ func writeAnswer(b *bytes.Buffer, st styles, a *inspect.Answer) {
 		add(label, visible.Line(strings.TrimSpace(target.Provider+" "+target.Model)))
 		label = ""
 	}
-	add("row", visible.Line(rowText(a.Row, a.Reason, a.Position)))
+	add("row", rowText(a.Row, a.Reason, a.Position))
 	for _, r := range a.Read {
-		add("read", visible.Line(r.Key+", "+rowText(r.Row, r.Reason, r.Position)))
+		add("read", visible.Line(r.Key)+", "+rowText(r.Row, r.Reason, r.Position))
 	}
 	for _, note := range a.Notes {
 		add("note", visible.Line(note))
@@ -109,10 +114,15 @@ func writeAnswer(b *bytes.Buffer, st styles, a *inspect.Answer) {
 		}
 	}
 	new(columns).write(b, st, rows...)
-	writeRows(b, st, a)
+	heading := ""
+	if len(a.EndpointRows) > 0 {
+		writeRows(b, st, "table of the endpoint\n", a.EndpointRows)
+		heading = "table of the prompt\n"
+	}
+	writeRows(b, st, heading, a.Rows)
 }
 
-// rowText returns which row answered, why, and where it is.
+// rowText returns the row that answered, why, and where it is.
 func rowText(row, reason, position string) string {
 	if reason != row {
 		row += " (" + reason + ")"
@@ -120,18 +130,19 @@ func rowText(row, reason, position string) string {
 	if position != "" {
 		row += ", " + position
 	}
-	return row
+	return visible.Line(row)
 }
 
 // writeRows writes for each row why it matches or does not.
-func writeRows(b *bytes.Buffer, st styles, a *inspect.Answer) {
-	if len(a.Rows) == 0 {
+func writeRows(b *bytes.Buffer, st styles, heading string, all []inspect.Row) {
+	if len(all) == 0 {
 		return
 	}
 	b.WriteByte('\n')
-	rows := make([][]cell, len(a.Rows))
+	b.WriteString(heading)
+	rows := make([][]cell, len(all))
 	decided := false
-	for i, r := range a.Rows {
+	for i, r := range all {
 		sign, color := "+ ", st.green
 		var text string
 		switch {
