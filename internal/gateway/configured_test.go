@@ -1,0 +1,126 @@
+package gateway_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/valyala/fastjson"
+)
+
+// configured are definitions whose prompts read configurations.
+func configured() map[string]string {
+	return map[string]string{
+		"definitions/context.yaml": "fields:\n  plan: { type: string, values: [free, pro] }\n",
+		"definitions/remoteconfigs/limits.yaml": `
+type: object
+default: { rpm: 60, tone: "calm\n" }
+rules:
+  - { id: pros, when: { plan: pro }, value: { rpm: 6000 } }
+`,
+		"definitions/prompts/notice.yaml": `
+provider: fake
+model: small
+variables:
+  rpm:  { config: limits, path: rpm }
+  tone: { config: limits, path: tone }
+messages: [ { role: user, content: "{{rpm}}, {{tone}}: {{rpm}}" } ]
+`,
+		"definitions/prompts/whole.yaml": `
+variables: { limits: { config: limits } }
+messages: [ { role: user, content: "{{limits}}" } ]
+`,
+		"definitions/endpoints/notice.yaml": "prompt: notice\nmax_attempts: 1\ncache: { ttl: 1h }\n",
+	}
+}
+
+// contents returns the content of the first message of each prompt of an answer, by
+// key, and notes those of their traces.
+func contents(t *testing.T, g *gateway, a answer) (text, notes map[string]string) {
+	t.Helper()
+	if a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	text, notes = make(map[string]string), make(map[string]string)
+	fastjson.MustParseBytes(a.body).GetObject().Visit(func(key []byte, v *fastjson.Value) {
+		text[string(key)] = string(v.GetStringBytes("value", "messages", "0", "content"))
+		id := string(v.GetStringBytes("trace_id"))
+		var record *trace.Record
+		eventually(t, "the trace", func() (found bool) { record, found = g.trace("data/cadenza.db", id); return found })
+		notes[string(key)] = strings.Join(record.Notes, "; ")
+	})
+	return text, notes
+}
+
+// TestVariablesFromConfigurations: one request for prompts has what the configuration
+// answers for its context, a caller's value wins, and what is missing is noted.
+func TestVariablesFromConfigurations(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, configured(), options)
+	for _, tt := range []struct{ request, notice, notes, whole, other string }{
+		{``, "60, calm\n: 60", "", `{"rpm":60,"tone":"calm\n"}`, ""},
+		{`"context":{"plan":"free"}`, "60, calm\n: 60", "", `{"rpm":60,"tone":"calm\n"}`, ""},
+		{`"context":{"plan":"pro"}`, "6000, : 6000", "variables.tone: empty", `{"rpm":6000}`, ""},
+		{`"context":{"plan":"pro"},"variables":{"tone":"{{rpm}}","rpm":[1]}`, "[1], {{rpm}}: [1]", "", `{"rpm":6000}`, "2 undeclared variables: tone, rpm"},
+	} {
+		request := `{"keys":["notice","whole"]`
+		if tt.request != "" {
+			request += "," + tt.request
+		}
+		request += "}"
+		a := g.post("/v1/prompts", request)
+		text, notes := contents(t, g, a)
+		if text["notice"] != tt.notice || text["whole"] != tt.whole {
+			t.Errorf("%s: %q and %q", tt.request, text["notice"], text["whole"])
+		}
+		if notes["notice"] != tt.notes || notes["whole"] != tt.other {
+			t.Errorf("%s: notes %q", tt.request, notes)
+		}
+		// What a configuration gives counts among the size of the answer.
+		for less, want := range []int{http.StatusOK, http.StatusBadRequest} {
+			g.load(with(func(c *gw.WorkspaceConfig) { c.MaxAnswerSize = int64(len(a.body) - less) }))
+			if got := g.post("/v1/prompts", request); got.status != want {
+				t.Errorf("%s: an answer of %d bytes, %d less are allowed: %d", tt.request, len(a.body), less, got.status)
+			}
+		}
+		g.load()
+	}
+}
+
+// TestCachedAnswerHasItsConfiguration: the model's answer is cached for what it was
+// asked, so a context with another configuration, and an edited one, ask again.
+func TestCachedAnswerHasItsConfiguration(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	u := newUpstream(t, func(call int64, w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked = append(asked, string(fastjson.MustParseBytes(body).GetStringBytes("messages", "0", "content")))
+		completion(w, fmt.Sprint("answer ", call))
+	})
+	g := startGateway(t, configured(), fakeProvider(u.URL))
+	post := func(plan string) string {
+		t.Helper()
+		a := g.post("/v1/endpoints", `{"key":"notice","context":{"plan":"`+plan+`"}}`)
+		if a.status != http.StatusOK {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		return string(fastjson.MustParseBytes(a.body).GetStringBytes("content"))
+	}
+	got := []string{post("free"), post("pro"), post("free"), post("pro")}
+	g.write("definitions/remoteconfigs/limits.yaml", strings.Replace(configured()["definitions/remoteconfigs/limits.yaml"], "6000", "7000", 1))
+	if err := g.source.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	got = append(got, post("free"), post("pro"))
+	if want := []string{"answer 1", "answer 2", "answer 1", "answer 2", "answer 1", "answer 3"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if want := []string{"60, calm\n: 60", "6000, : 6000", "7000, : 7000"}; !slices.Equal(asked, want) {
+		t.Errorf("asked %q, want %q", asked, want)
+	}
+}
