@@ -406,3 +406,12 @@ func CheckError(t *testing.T, a Answer, code, param string) {
 		}
 	}
 }
+
+// Full returns n where the environment variable CADENZA_FULL is set, and a hundredth
+// of it elsewhere: how often a test does what must hold n times.
+func Full(n int) int {
+	if os.Getenv("CADENZA_FULL") != "" {
+		return n
+	}
+	return n / 100
+}
