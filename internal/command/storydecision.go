@@ -158,7 +158,7 @@ func writeAnswers(b *bytes.Buffer, st styles, traces []*shownTrace) {
 	for _, t := range traces {
 		ids = append(ids, t.ID)
 	}
-	digits := uniquePrefix(ids)
+	digits := max(uniquePrefix(ids), requestPrefix) // one of them may be shown elsewhere
 	rows := make([][]cell, len(traces))
 	for i, t := range traces {
 		id := t.ID.String()

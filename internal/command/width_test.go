@@ -200,6 +200,9 @@ func TestLaterTraces(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &later); err != nil {
 		t.Fatal(err)
 	}
+	if row := (&shownTrace{Record: trace.Record{Key: "only", Arm: "only"}}).row(styles{width: 80}, 12, time.Now()); row[armColumn].text != "" {
+		t.Errorf("the arm of a prompt with one variant: %v", row)
+	}
 	row := later.row(styles{}, 0, time.Now())
 	if row[kindColumn].text != "agent" || row[statusColumn].text != `paused\u001b` || row[keyColumn].text != "support_chat" {
 		t.Errorf("%v", row)
