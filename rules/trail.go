@@ -117,19 +117,25 @@ func (tr *Trail) consult(t *Table, row int, b *Binding) {
 	if !ok {
 		return
 	}
-	coverage := s.covers(b)
+	c := s.consulted(t, row, bucket, s.covers(b))
+	if c.Arm == "" && len(tr.Splits) >= MaxSplits {
+		return
+	}
+	tr.Splits = append(tr.Splits, c)
+}
+
+// consulted is what a unit in a bucket came to.
+func (s *split) consulted(t *Table, row int, bucket, coverage uint32) Consulted {
 	c := Consulted{Table: t, Row: row, Bucket: bucket, Field: t.model.fields[s.by].name}
 	if part := s.part(bucket, coverage); part >= 0 {
 		sh := &s.shares[part]
 		c.Share, c.Arm = sh.covered(coverage), t.arm(s, sh.outcome)
-	} else if len(tr.Splits) >= MaxSplits {
-		return
-	} else {
-		for i := range s.shares {
-			c.Share += s.shares[i].covered(coverage)
-		}
+		return c
 	}
-	tr.Splits = append(tr.Splits, c)
+	for i := range s.shares {
+		c.Share += s.shares[i].covered(coverage)
+	}
+	return c
 }
 
 // findConsults lists the rows that AppendTrail goes through.

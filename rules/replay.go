@@ -1,0 +1,630 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/valyala/fastjson"
+)
+
+// Replay evaluates tables again by what a trace has of a context, which need not be
+// all of it. A value that was recorded as a hash is present and may be any, and one of
+// a field that records nothing may also be missing. So a cell matches, does not, or
+// is in doubt, and the answer is a list of the decisions that are possible:
+//
+//	inputs {"plan": "pro", "seats": {"hash": "…"}}
+//	- { id: team, when: { plan: team, seats: 10.. }, value: a }   no: the plan differs
+//	- { id: many, when: { plan: pro,  seats: 10.. }, value: b }   in doubt: seats
+//	- { id: rest, when: { plan: pro },               value: c }   yes
+//	possible: many, rest
+//
+// What is not possible is certain not to have been decided. A unit that is not known
+// is divided by its bucket, if the trace has that.
+//
+// A Replay is not safe for concurrent use.
+type Replay struct {
+	b       Binding
+	known   []knowledge // of the declared fields
+	buckets map[experiment]uint32
+	tables  map[*Table]*Verdict
+	// segments are the segments that were decided.
+	segments map[int32]truth
+	// problems are where the evidence contradicts itself.
+	problems []string
+	// stood says that a bucket stood in for a unit.
+	stood bool
+}
+
+// knowledge is what is known of a field.
+type knowledge uint8
+
+const (
+	isKnown    knowledge = iota // the value, or that it is missing
+	isHashed                    // it has a value
+	isNone                      // nothing: its field records nothing
+	isUncalled                  // nothing: only a table that was not consulted reads it
+	isRedacted                  // nothing: it was redacted
+)
+
+// reason says why a value is not known.
+func (k knowledge) reason() string {
+	switch k {
+	case isHashed:
+		return "recorded as a hash"
+	case isNone:
+		return "not recorded (trace: none)"
+	case isUncalled:
+		return "not recorded: no table that was consulted reads it"
+	case isRedacted:
+		return "redacted"
+	}
+	return "known"
+}
+
+// experiment identifies a split.
+type experiment struct {
+	table *Table
+	row   int
+}
+
+// truth is the value of a condition.
+type truth uint8
+
+const (
+	no truth = iota
+	maybe
+	yes
+)
+
+func truthOf(b bool) truth {
+	if b {
+		return yes
+	}
+	return no
+}
+
+// Evidence is what a trace has of the context of its decision.
+type Evidence struct {
+	// Inputs is the trace's object of values and hashes, nil where it has none.
+	Inputs *fastjson.Value
+	// Context is the context as it was sent, nil where it was not kept.
+	Context *fastjson.Value
+	// Tables are those whose fields Inputs has: the ones that answered, and the
+	// prerequisites that were consulted.
+	Tables []*Table
+	// At is the instant of the decision.
+	At time.Time
+}
+
+// Replay prepares an evaluation by evidence. The values in it must stay as they are
+// while the replay is used. The error says what of the evidence can't be of the model.
+func (m *Model) Replay(e Evidence) (*Replay, error) {
+	r := &Replay{known: make([]knowledge, m.declared), buckets: make(map[experiment]uint32), tables: make(map[*Table]*Verdict), segments: make(map[int32]truth)}
+	r.b.reset(m, e.At)
+	r.b.hasContext = true
+	if err := r.inputs(e); err != nil {
+		return nil, err
+	}
+	if e.Context != nil {
+		if err := r.context(e); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// redaction begins what stands for text that was taken out of a record.
+const redaction = "[redacted:"
+
+// isRedactedValue reports whether text was taken out of a value.
+func isRedactedValue(v *fastjson.Value) bool {
+	return strings.Contains(string(v.MarshalTo(nil)), redaction)
+}
+
+// inputs binds the inputs of a trace.
+func (r *Replay) inputs(e Evidence) error {
+	m := r.b.model
+	for i := range r.known {
+		r.known[i] = isUncalled
+	}
+	for _, t := range e.Tables {
+		for _, slot := range t.own {
+			if r.known[slot] = isKnown; m.fields[slot].trace == traceNone {
+				r.known[slot] = isNone
+			}
+		}
+	}
+	if e.Inputs == nil {
+		return nil
+	}
+	object, err := e.Inputs.Object()
+	if err != nil {
+		return errors.New("inputs is no object")
+	}
+	object.Visit(func(name []byte, v *fastjson.Value) {
+		slot, ok := m.slots[string(name)]
+		switch {
+		case err != nil:
+		case !ok || int(slot) >= m.declared:
+			err = fmt.Errorf("inputs has %q, which is no field of the data model", shorten(string(name)))
+		case r.known[slot] == isUncalled:
+			err = fmt.Errorf("inputs has %q, which no table reads that was consulted", shorten(string(name)))
+		case r.known[slot] == isNone:
+			err = fmt.Errorf("inputs has %q, whose field has trace: none", shorten(string(name)))
+		case v.Type() == fastjson.TypeObject:
+			r.known[slot] = isHashed
+			if hash := v.GetStringBytes("hash"); len(hash) == 0 {
+				err = fmt.Errorf("the input %q is neither a value nor a hash", shorten(string(name)))
+			}
+		case isRedactedValue(v):
+			r.known[slot] = isRedacted
+		case m.fields[slot].trace == traceHash:
+			err = fmt.Errorf("inputs has a value of %q, whose field is recorded as a hash", shorten(string(name)))
+		default:
+			f := &m.fields[slot]
+			reason := r.b.bindValue(f, slot, v)
+			if reason == "" && r.b.values[slot].state != present {
+				reason = NoteTypeMismatch
+			}
+			if reason != "" {
+				err = fmt.Errorf("the input %q is %s, which is no value of the field (%s)", f.name, describeJSON(v), reason)
+			}
+		}
+	})
+	return err
+}
+
+// context completes the inputs by the context as it was sent.
+func (r *Replay) context(e Evidence) error {
+	m := r.b.model
+	var sent Binding
+	if err := m.Bind(&sent, e.Context, e.At); err != nil {
+		return fmt.Errorf("the context is refused: %w", err)
+	}
+	if sent.NoContext() {
+		return errors.New("the context is empty, and a decision was made by it")
+	}
+	for i := range r.known {
+		slot, f := int32(i), &m.fields[i]
+		path := f.path
+		if path == nil {
+			path = []string{f.name}
+		}
+		if v := e.Context.Get(path...); v != nil && isRedactedValue(v) {
+			if r.known[i] == isUncalled || r.known[i] == isNone {
+				r.known[i] = isRedacted
+			}
+			continue
+		}
+		switch has := sent.values[slot].state == present; {
+		case r.known[i] == isHashed && !has:
+			return fmt.Errorf("inputs has a hash of %q, of which the context has no value", f.name)
+		case r.known[i] == isKnown && string(r.b.appendKey(nil, slot)) != string(sent.appendKey(nil, slot)):
+			return fmt.Errorf("the input %q is %s, and %s by the context", f.name, r.b.appendValue(nil, slot), sent.appendValue(nil, slot))
+		}
+		r.known[i], r.b.values[slot] = isKnown, sent.values[slot]
+	}
+	return nil
+}
+
+// SetBucket gives the bucket of the unit that came to the split of a row, as the
+// trace has it. It reports whether the row has a split.
+func (r *Replay) SetBucket(t *Table, row int, bucket uint32) bool {
+	if row < 0 || row >= len(t.rows) || t.answers[row].split == nil || bucket >= buckets {
+		return false
+	}
+	r.buckets[experiment{t, row}] = bucket
+	return true
+}
+
+// Consulted returns what a record has of a unit in the bucket that came to the split
+// of a row at the replay's instant. The row must have a split.
+func (r *Replay) Consulted(t *Table, row int, bucket uint32) Consulted {
+	s := t.answers[row].split
+	return s.consulted(t, row, bucket, s.covers(&r.b))
+}
+
+// Problems are where the evidence contradicts itself, such as a bucket that is not
+// the unit's.
+func (r *Replay) Problems() []string { return r.problems }
+
+// StoodIn reports whether a recorded bucket stood in for a unit that is not known.
+func (r *Replay) StoodIn() bool { return r.stood }
+
+// Verdict is what a table may have decided.
+type Verdict struct {
+	// Possible are the decisions that are possible, top to bottom: one is certain.
+	Possible []Decision
+	// Doubt is the first cell that is in doubt and matters; nil where there is one
+	// decision.
+	Doubt *Doubt
+	// Rows are the rows up to the one that ends the search.
+	Rows []ReplayedRow
+	// consulted are the rows whose split a unit certainly came to.
+	consulted []int
+}
+
+// Consulted are the rows whose split or ramp the unit certainly came to.
+func (v *Verdict) Consulted() []int { return v.consulted }
+
+// Doubt is a cell of which it is not known whether it matched.
+type Doubt struct {
+	Row    string // its id
+	Field  string // the column: a field, segment, config, split or ramp
+	Cell   string // as it was written
+	Unseen string // the declared field whose value is not known
+	Reason string // why it is not known
+}
+
+// String says what is in doubt, and why.
+func (d *Doubt) String() string {
+	s := d.Row + ": " + d.Field + " must be " + d.Cell
+	if d.Unseen == d.Field {
+		return s + ", and its value is " + d.Reason
+	}
+	return s + ", and the value of " + d.Unseen + " is " + d.Reason
+}
+
+// ReplayedRow says of a row whether it matched.
+type ReplayedRow struct {
+	ID      string
+	Matched string // yes, no or unknown
+	// Why is the cell that failed or is in doubt, or what became of the unit of a
+	// split; empty where all cells match.
+	Why string
+}
+
+// Table evaluates a table.
+func (r *Replay) Table(t *Table) *Verdict {
+	if v, ok := r.tables[t]; ok {
+		return v
+	}
+	v := &Verdict{}
+	r.tables[t] = v
+	if t.model != r.b.model {
+		v.Possible = []Decision{t.decided(-1, -1)}
+		return v
+	}
+	for row := range t.rows {
+		if r.row(t, v, row) {
+			return v
+		}
+	}
+	v.Possible = append(v.Possible, t.decided(-1, -1))
+	r.settle(v)
+	return v
+}
+
+// decided is a decision of a binding with a context.
+func (t *Table) decided(row, outcome int) Decision {
+	switch {
+	case row < 0:
+		return Decision{Row: -1, Outcome: -1, Reason: Default}
+	case t.answers[row].split != nil:
+		return Decision{Row: row, Outcome: outcome, Reason: Split}
+	}
+	return Decision{Row: row, Outcome: outcome, Reason: Match}
+}
+
+// row evaluates a row, and reports whether it answers for certain.
+func (r *Replay) row(t *Table, v *Verdict, row int) bool {
+	shown := ReplayedRow{ID: t.rows[row].ID}
+	add := func(matched, why string) {
+		shown.Matched, shown.Why = matched, why
+		v.Rows = append(v.Rows, shown)
+	}
+	matched, at := r.cells(t.rowAtoms(row))
+	var doubt *Doubt
+	if at >= 0 {
+		ref := t.rowCells(row)[at]
+		a := &t.rowAtoms(row)[at]
+		if matched == no {
+			add("no", ref.name+" must be "+cellText(ref.node)+", is "+string(r.appendSeen(a)))
+			return false
+		}
+		doubt = &Doubt{Row: shown.ID, Field: ref.name, Cell: cellText(ref.node)}
+		doubt.Unseen, doubt.Reason = r.unseen(a)
+	}
+	s := t.answers[row].split
+	if s == nil {
+		v.Possible = append(v.Possible, t.decided(row, t.answers[row].outcome))
+		if matched == yes {
+			add("yes", "")
+			r.settle(v)
+			return true
+		}
+		v.doubt(doubt)
+		add("unknown", doubt.String())
+		return false
+	}
+	outcomes, passes, why, unit := r.split(t, row, s, matched == yes)
+	if matched == yes && unit && len(v.Possible) == 0 {
+		v.consulted = append(v.consulted, row)
+	}
+	if len(outcomes) == 0 {
+		add("no", why)
+		return false
+	}
+	for _, outcome := range outcomes {
+		v.Possible = append(v.Possible, t.decided(row, outcome))
+	}
+	if matched == yes && !passes && len(outcomes) == 1 {
+		add("yes", why)
+		r.settle(v)
+		return true
+	}
+	if doubt == nil {
+		doubt = &Doubt{Row: shown.ID, Field: s.kind(), Cell: cellText(s.node)}
+		doubt.Unseen, doubt.Reason = r.unseenSlot(s.by)
+	}
+	v.doubt(doubt)
+	add("unknown", doubt.String())
+	if matched == yes && !passes {
+		r.settle(v)
+		return true
+	}
+	return false
+}
+
+func (v *Verdict) doubt(d *Doubt) {
+	if v.Doubt == nil {
+		v.Doubt = d
+	}
+}
+
+// settle ends a search: several possible decisions need a doubt, one has none.
+func (r *Replay) settle(v *Verdict) {
+	if len(v.Possible) == 1 {
+		v.Doubt = nil
+	}
+}
+
+// cells joins the cells of a row. at is the cell that decides: the first that fails,
+// else the first in doubt, else -1.
+func (r *Replay) cells(atoms []atom) (matched truth, at int) {
+	matched, at = yes, -1
+	for i := range atoms {
+		switch r.atom(&atoms[i]) {
+		case no:
+			return no, i
+		case maybe:
+			if matched == yes {
+				matched, at = maybe, i
+			}
+		}
+	}
+	return matched, at
+}
+
+// atom evaluates a condition.
+func (r *Replay) atom(a *atom) truth {
+	m := r.b.model
+	switch {
+	case a.op == atomEither:
+		found := no
+		for i := range a.more.either {
+			found = max(found, r.atom(&a.more.either[i]))
+		}
+		return found
+	case a.op == atomConfig:
+		return r.prerequisite(a.more.config)
+	case a.slot == m.nowSlot():
+		return truthOf(a.match(&r.b))
+	case m.isSegment(a.slot):
+		in := r.segment(a.slot)
+		if a.span.lo <= 1 && 1 < a.span.hi {
+			return in
+		}
+		return yes - in
+	}
+	switch known := r.slot(a.slot); {
+	case known == isKnown:
+		r.b.resolve(a.slot)
+		return truthOf(a.match(&r.b))
+	case known == isHashed && int(a.slot) < m.declared:
+		return r.anyValue(a)
+	default:
+		if whole := r.anyValue(a); whole == truthOf(a.onMissing) {
+			return whole
+		}
+		return maybe
+	}
+}
+
+// anyValue evaluates a condition on a field that has a value, which may be any.
+func (r *Replay) anyValue(a *atom) truth {
+	switch a.op {
+	case atomAlways:
+		return yes
+	case atomNever:
+		return no
+	}
+	f := &r.b.model.fields[a.slot]
+	var values []value
+	switch {
+	case f.typ == booleanField:
+		values = []value{{state: present}, {state: present, key: 1}}
+	case f.typ == stringField && f.texts != nil:
+		for key := range f.texts {
+			values = append(values, value{state: present, long: isLong(key), key: int64(hashText(key)), str: key})
+		}
+	case f.typ == numberField && f.numbers != nil:
+		for key := range f.numbers {
+			values = append(values, value{state: present, key: key})
+		}
+	default:
+		return maybe
+	}
+	kept := r.b.values[a.slot]
+	defer func() { r.b.values[a.slot] = kept }()
+	all, some := true, false
+	for _, v := range values {
+		r.b.values[a.slot] = v
+		matched := a.match(&r.b)
+		all, some = all && matched, some || matched
+	}
+	switch {
+	case all:
+		return yes
+	case !some:
+		return no
+	}
+	return maybe
+}
+
+// prerequisite evaluates the condition on another table's answer.
+func (r *Replay) prerequisite(p *Prerequisite) truth {
+	all, some := true, false
+	for _, d := range r.Table(p.Table).Possible {
+		holds := p.AcceptDefault
+		if d.Outcome >= 0 {
+			holds = p.accepts(d.Outcome)
+		}
+		all, some = all && holds, some || holds
+	}
+	switch {
+	case all:
+		return yes
+	case some:
+		return maybe
+	}
+	return no
+}
+
+// segment reports whether the context is in a segment.
+func (r *Replay) segment(slot int32) truth {
+	in, ok := r.segments[slot]
+	if ok {
+		return in
+	}
+	for _, row := range r.b.model.segments[int(slot)-len(r.b.model.fields)].rows {
+		matched, _ := r.cells(row)
+		in = max(in, matched)
+	}
+	r.segments[slot] = in
+	return in
+}
+
+// slot returns what is known of a field, declared or computed. What is known of a
+// computed field is what is known of the first field behind it that is not known.
+func (r *Replay) slot(slot int32) knowledge {
+	m := r.b.model
+	if int(slot) < m.declared {
+		return r.known[slot]
+	}
+	for _, read := range m.readsOf(slot) {
+		if r.known[read] != isKnown {
+			return r.known[read]
+		}
+	}
+	return isKnown
+}
+
+// unseenSlot returns the declared field behind a slot that is not known, and why.
+func (r *Replay) unseenSlot(slot int32) (name, reason string) {
+	m := r.b.model
+	for _, read := range m.readsOf(slot) {
+		if known := r.known[read]; known != isKnown {
+			return m.fields[read].name, known.reason()
+		}
+	}
+	return m.slotName(slot), "known"
+}
+
+// unseen is unseenSlot for a condition that is in doubt.
+func (r *Replay) unseen(a *atom) (name, reason string) {
+	switch {
+	case a.op == atomEither:
+		for i := range a.more.either {
+			if r.atom(&a.more.either[i]) == maybe {
+				return r.unseen(&a.more.either[i])
+			}
+		}
+	case a.op == atomConfig:
+		if d := r.Table(a.more.config.Table).Doubt; d != nil {
+			return d.Unseen, d.Reason
+		}
+	case r.b.model.isSegment(a.slot):
+		for _, row := range r.b.model.segments[int(a.slot)-len(r.b.model.fields)].rows {
+			if matched, at := r.cells(row); matched == maybe {
+				return r.unseen(&row[at])
+			}
+		}
+	}
+	return r.unseenSlot(a.slot)
+}
+
+// split returns the outcomes that the unit of a row may get, whether it may be passed
+// on, and for people what became of it. unit reports whether it certainly has one.
+func (r *Replay) split(t *Table, row int, s *split, certain bool) (outcomes []int, passes bool, why string, unit bool) {
+	recorded, hasBucket := r.buckets[experiment{t, row}]
+	name := r.b.model.fields[s.by].name
+	known := r.slot(s.by)
+	if known == isKnown {
+		r.b.resolve(s.by)
+		bucket, ok := s.bucket(&r.b)
+		if !ok {
+			if hasBucket {
+				r.problem("%s has a bucket of %s, which is missing", t.rows[row].ID, name)
+			}
+			return nil, true, s.kind() + ": " + name + " is missing", false
+		}
+		if hasBucket && bucket != recorded {
+			r.problem("%s: the unit falls on bucket %d, and %d is recorded", t.rows[row].ID, bucket, recorded)
+		}
+		recorded, hasBucket, unit = bucket, true, true
+	} else if hasBucket {
+		r.stood = r.stood || certain
+		unit = true
+	}
+	coverage := s.covers(&r.b)
+	if hasBucket {
+		part := s.part(recorded, coverage)
+		if part < 0 {
+			return nil, true, fmt.Sprintf("%s: %s falls on %s, which is not covered", s.kind(), name, shareText(recorded)), unit
+		}
+		return []int{s.shares[part].outcome}, false, fmt.Sprintf("%s: %s falls on %s", s.kind(), name, shareText(recorded)), unit
+	}
+	covered := uint32(0)
+	for i := range s.shares {
+		if n := s.shares[i].covered(coverage); n > 0 {
+			covered += n
+			outcomes = append(outcomes, s.shares[i].outcome)
+		}
+	}
+	return outcomes, covered < buckets || known != isHashed || int(s.by) >= r.b.model.declared, s.kind() + ": no part is covered", known == isHashed && int(s.by) < r.b.model.declared
+}
+
+// kind is what messages call a split.
+func (s *split) kind() string {
+	if s.ramp != nil {
+		return "ramp"
+	}
+	return "split"
+}
+
+func (r *Replay) problem(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !slices.Contains(r.problems, text) {
+		r.problems = append(r.problems, text)
+	}
+}
+
+// appendSeen appends what a condition that fails was compared with.
+func (r *Replay) appendSeen(a *atom) []byte {
+	m := r.b.model
+	switch {
+	case a.op == atomConfig:
+		return []byte("another value of " + a.more.config.Table.Name())
+	case a.op == atomEither:
+		return []byte("none of them")
+	case m.isSegment(a.slot):
+		return []byte(m.slotName(a.slot) + " otherwise")
+	case a.slot != m.nowSlot() && r.slot(a.slot) != isKnown:
+		return []byte("a value that is " + r.slot(a.slot).reason())
+	}
+	return r.b.appendValue(nil, a.slot)
+}
