@@ -15,7 +15,7 @@ func init() {
 			Tests: []string{"caddymodule"}, Run: "TestFollowEndsWithItsWait",
 		},
 		mutant{
-			ID: "ambiguous-id", In: "workspaces.complete",
+			ID: "ambiguous-id", In: "only",
 			What: "the beginning of several ids finds the first",
 			Old:  "len(found) == 1 && !more", New: "len(found) >= 1",
 			Tests: []string{"caddymodule"}, Run: "TestAdminTraceByPrefix",
