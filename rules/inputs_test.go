@@ -121,3 +121,40 @@ func TestSplitsJSON(t *testing.T) {
 		t.Errorf("of a context of another model: %s", got)
 	}
 }
+
+// A value is hashed once for a request, for all its records, and again for the
+// next.
+func TestValuesAreHashedOnce(t *testing.T) {
+	m := model(t, inputsModel)
+	tab := table(t, m, "rules: [{ id: s, when: { words: present, plan: pro }, split: { by: id, of: [{ value: 1, share: 1% }] } }]")
+	calls := 0
+	hash := func(dst []byte, field, text string) []byte {
+		calls++
+		return shownHash(dst, field, text)
+	}
+	var (
+		b  Binding
+		tr Trail
+	)
+	for i, context := range []string{`{"id":"A","words":[1,2],"plan":"PRO"}`, `{"id":"b","words":["x"],"plan":"pro"}`} {
+		if err := m.Bind(&b, parseJSON(t, context), noon); err != nil {
+			t.Fatal(err)
+		}
+		want := [][2]string{{"id~a~", "words~['1','2']~"}, {"id~b~", "words~['x']~"}}[i]
+		d := tab.Evaluate(&b)
+		for range 3 {
+			tr.Reset()
+			tab.AppendTrail(&tr, &b, d)
+			inputs, splits := string(tab.AppendInputs(nil, &b, nil, hash)), string(tr.AppendSplits(nil, &b, hash))
+			if !strings.Contains(inputs, `{"hash":"`+want[0]+`"}`) || !strings.Contains(inputs, `{"hash":"`+want[1]+`"}`) || !strings.Contains(splits, `"unit":"`+want[0]+`"`) {
+				t.Errorf("%s: %s, %s", context, inputs, splits)
+			}
+		}
+		if calls != 2*(i+1) {
+			t.Errorf("%d calls for %d requests of two fields", calls, i+1)
+		}
+		if got := tab.Evaluate(&b); got != d {
+			t.Errorf("after it was recorded the decision is %v, not %v", got, d)
+		}
+	}
+}

@@ -88,3 +88,77 @@ asked base`},
 		}
 	}
 }
+
+// A trail may be of several tables, each of which is in it once, whether another
+// asked it before or after it answered itself.
+func TestTrailOfSeveralTables(t *testing.T) {
+	m := model(t, "fields: { u: string }")
+	split := func(id string) string {
+		return "{ id: " + id + ", split: { by: u, of: [{ value: on, share: 0% }] } }"
+	}
+	deep := named(t, m, "deep", "rules: ["+split("d")+"]")
+	flag := named(t, m, "flag", "rules: ["+split("f")+", { when: { config: { deep: on } }, value: on }]", deep)
+	first := named(t, m, "first", "rules: [{ when: { config: { flag: on } }, value: 1 }, "+split("a")+"]", flag)
+	second := named(t, m, "second", "rules: [{ when: { config: { flag: default, deep: default } }, value: 1 }]", flag, deep)
+	plain := named(t, m, "plain", "rules: [{ value: 1 }]")
+	var tr Trail
+	for _, tt := range []struct {
+		tables []*Table
+		want   string
+	}{
+		{[]*Table{first, second}, "flag:f deep:d first:a; flag deep"},
+		{[]*Table{first, flag}, "flag:f deep:d first:a; flag deep"},
+		{[]*Table{flag, first}, "flag:f deep:d first:a; deep flag"},
+		{[]*Table{deep, second, deep, plain}, "deep:d flag:f; flag deep"},
+		{[]*Table{plain, flag}, "flag:f deep:d; deep"},
+	} {
+		b := bind(t, m, `{"u":"1"}`)
+		tr.Reset()
+		for _, tab := range tt.tables {
+			tab.AppendTrail(&tr, b, tab.Evaluate(b))
+		}
+		var splits, asked []string
+		for _, c := range tr.Splits {
+			splits = append(splits, c.Table.name+":"+c.Table.rows[c.Row].ID)
+		}
+		for _, tab := range tr.Asked {
+			asked = append(asked, tab.name)
+		}
+		if got := strings.Join(splits, " ") + "; " + strings.Join(asked, " "); got != tt.want {
+			t.Errorf("got %s, want %s", got, tt.want)
+		}
+	}
+	if plain.HasTrail() || !second.HasTrail() || !deep.HasTrail() {
+		t.Error("a table without splits and prerequisites has a trail, or one with them has none")
+	}
+}
+
+// Of many splits that pass a unit on the first are in the trail, and the one that
+// gave the arm. The rows of large tables are found by the index.
+func TestTrailOfManySplits(t *testing.T) {
+	m := model(t, "fields: { u: string, n: string }")
+	var text strings.Builder
+	text.WriteString("rules:\n")
+	for i := range 2000 {
+		fmt.Fprintf(&text, "  - { id: r%d, when: { n: [n%d, all] }, split: { by: u, of: [{ value: x, share: 0%% }] } }\n", i, i%1000)
+	}
+	text.WriteString("  - { id: end, split: { by: u, of: [{ value: x, share: 100% }] } }\n")
+	tab := table(t, m, text.String())
+	if tab.consultsFew {
+		t.Error("thousands of rows are tested one by one")
+	}
+	for context, want := range map[string]int{`{"u":"1","n":"all"}`: MaxSplits + 1, `{"u":"1","n":"n7"}`: 3, `{"u":"1"}`: 1} {
+		for _, tab.consultsFew = range []bool{false, true} {
+			b := bind(t, m, context)
+			var tr Trail
+			tab.AppendTrail(&tr, b, tab.Evaluate(b))
+			if len(tr.Splits) != want || tr.Splits[want-1].Arm != "1" {
+				t.Errorf("%s: %d splits, want %d", context, len(tr.Splits), want)
+			}
+		}
+	}
+	rare := table(t, m, text.String()[:strings.Index(text.String(), "  - { id: r1,")]+strings.Repeat("  - { when: { n: [a, b] }, value: y }\n", 2000))
+	if !rare.consultsFew {
+		t.Error("thousands of rows are looked through for one")
+	}
+}
