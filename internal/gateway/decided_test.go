@@ -73,6 +73,22 @@ rules:
     when: { config: { banner: true } }
     split: { by: user, of: [ { value: en, share: 50% }, { value: nl, share: 50% } ] }
 `, 1), "  - [ nl, nl ]\n", "", 1)
+	files["definitions/prompts/limited.yaml"] = `
+provider: fake
+model: small
+variables: { colour: { config: colour }, unused: { config: quiet } }
+messages: [ { role: user, content: "In {{colour}}." } ]
+`
+	files["definitions/endpoints/varied.yaml"] = `
+prompt: limited
+fallback: [ { provider: canned, extra: { answer: yes, pace: 1ms } } ]
+default: calm
+variants: { calm: { max_attempts: 2 }, eager: { max_attempts: 3 } }
+rules:
+  - id: some
+    when: { big: true }
+    split: { by: user, of: [ { value: calm, share: 50% }, { value: eager, share: 50% } ] }
+`
 	files["definitions/remoteconfigs/precise.yaml"] = `
 type: boolean
 default: false
@@ -168,6 +184,8 @@ func TestEvidenceOfDecisions(t *testing.T) {
 		return splitOf(t, definition, rule, salt, arm, share, field, unit)
 	}
 	hash := func(field, text string) string { return `{"hash":"` + hashOf(t, field, text) + `"}` }
+	eager := split("endpoints/varied", "some", "some", "eager", "0.5", "user", "ada")
+	readColour := `{"remoteconfigs/colour":"` + versions["colour"] + `"}`
 	passed := split("remoteconfigs/colour", "nobody", "s0", "", "0", "user", "ada")
 	// The hashes of units decide, and never change: ada gets the first part of colour
 	// and the second of reply, joe the others.
@@ -196,7 +214,7 @@ func TestEvidenceOfDecisions(t *testing.T) {
 		},
 		{
 			"/v1/remoteconfigs", "banner", `{"environment":"production","plan":"pro","user":"ada","customer":17}`, "split", "1",
-			`[` + passed + `,` + colour + `,` + banner + `]`, `{"remoteconfigs/colour":"` + versions["colour"] + `"}`,
+			`[` + passed + `,` + colour + `,` + banner + `]`, readColour,
 			`{"environment":"production","plan":"pro","user":` + hash("user", "ada") + `,"customer":17}`,
 		},
 		{"/v1/remoteconfigs", "banner", `{"environment":"staging","plan":"pro","user":"ada","customer":17}`, "default", "", "", "", `{"environment":"staging","customer":17}`},
@@ -221,6 +239,16 @@ func TestEvidenceOfDecisions(t *testing.T) {
 			`[` + passed + `,` + colour + `,` + banner + `,` + split("prompts/reply", "half", "half", "nl", "0.5", "user", "ada") + `]`,
 			`{"remoteconfigs/banner":"` + versions["banner"] + `","remoteconfigs/colour":"` + versions["colour"] + `"}`,
 			`{"environment":"production","plan":"pro","user":` + hash("user", "ada") + `,"customer":17}`,
+		},
+		{"/v1/prompts", "limited", `{}`, "no_context", "limited", "", readColour, ""},
+		{
+			"/v1/prompts", "limited", `{"plan":"pro","user":"ada"}`, "default", "limited",
+			`[` + passed + `,` + colour + `]`, readColour, `{"plan":"pro","user":` + hash("user", "ada") + `}`,
+		},
+		{
+			"/v1/endpoints", "varied", `{"plan":"pro","user":"ada","seats":200}`, "default", "limited",
+			`[` + eager + `,` + passed + `,` + colour + `]`, readColour,
+			`{"plan":"pro","seats":` + hash("seats", "200") + `,"user":` + hash("user", "ada") + `}`,
 		},
 	} {
 		t.Run(test.key+" in "+test.context[:min(60, len(test.context))], func(t *testing.T) {

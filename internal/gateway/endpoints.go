@@ -17,6 +17,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -45,7 +46,7 @@ func (c *call) endpoint() outcome {
 	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
 	decision := c.decide(trace.KindPrompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table())
 	variant := endpoint.Prompt.Variant(decision)
-	how, howRow := c.choosePolicy(endpoint)
+	how, chosen := c.choosePolicy(endpoint)
 	if err := c.bindVariables(endpoint.Prompt, variant); err != nil {
 		return refused(err)
 	}
@@ -74,7 +75,7 @@ func (c *call) endpoint() outcome {
 	record := c.newRecord(trace.KindEndpoint, &endpoint.Definition, endpoint.Prompt.Table(), decision)
 	record.Variant, record.Arm = variant.Key, variant.Key
 	record.Prompt, record.PromptVersion = endpoint.Prompt.Key, endpoint.Prompt.Version
-	record.EndpointVariant, record.EndpointRow = how.Key, howRow
+	c.addChoice(record, endpoint, how, chosen)
 	first := likelyTarget(targets)
 	record.Provider, record.Model = first.Name, first.Model
 	c.noteVariables(record, &endpoint.Definition)
@@ -421,16 +422,28 @@ func likelyTarget(targets []invoke.Target) *invoke.Target {
 	return &targets[0]
 }
 
-// choosePolicy returns how an endpoint calls in the request's context, and the row
-// of the endpoint's table that decides on it, empty if it is the default or there is
-// no table.
-func (c *call) choosePolicy(endpoint *definition.Endpoint) (how *definition.Policy, row string) {
+// choosePolicy returns how an endpoint calls in the request's context, and the
+// decision of the endpoint's table on it, if it has one.
+func (c *call) choosePolicy(endpoint *definition.Endpoint) (how *definition.Policy, chosen rules.Decision) {
 	table := endpoint.Table()
 	if table == nil {
-		return endpoint.Default(), ""
+		return endpoint.Default(), chosen
 	}
-	decision := c.decide(trace.KindEndpoint, &endpoint.Definition, table)
-	return endpoint.Policy(decision), rowOf(table, decision)
+	chosen = c.decide(trace.KindEndpoint, &endpoint.Definition, table)
+	return endpoint.Policy(chosen), chosen
+}
+
+// addChoice adds the endpoint's own decision to the record of a call.
+func (c *call) addChoice(record *trace.Record, endpoint *definition.Endpoint, how *definition.Policy, chosen rules.Decision) {
+	record.EndpointVariant = how.Key
+	table := endpoint.Table()
+	if table == nil {
+		return
+	}
+	record.EndpointRow = rowOf(table, chosen)
+	if c.logs(&endpoint.Definition) != definition.LogNone {
+		c.addEvidence(table, chosen)
+	}
 }
 
 // policyOf returns the bounds of an endpoint's calls.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
@@ -30,18 +31,41 @@ func (c *call) addEvidence(table *rules.Table, decision rules.Decision) {
 	}
 }
 
+// addReads adds the configurations that variables were taken from.
+func (c *call) addReads() {
+	trail := &c.evidence.trail
+	for _, read := range c.values.Read() {
+		table := read.Table()
+		table.AppendTrail(trail, &c.binding, table.EvaluateOnce(&c.binding))
+		if !slices.Contains(trail.Asked, table) {
+			trail.Asked = append(trail.Asked, table)
+		}
+	}
+}
+
+// splitSize and inputsSize are about the sizes of a split and of the inputs in a
+// record, in bytes: a new record gets room for them at once.
+const (
+	splitSize  = 192
+	inputsSize = 192
+)
+
 // recordEvidence moves the evidence of the answer into its record.
 func (c *call) recordEvidence(record *trace.Record) {
 	e := &c.evidence
 	if len(e.tables) == 0 {
 		return // nothing is recorded
 	}
-	record.Splits = e.trail.AppendSplits(record.Splits[:0], &c.binding, c.hasher.Append)
+	if n := len(e.trail.Splits); n > 0 {
+		record.Splits = slices.Grow(record.Splits[:0], n*splitSize)
+		record.Splits = e.trail.AppendSplits(record.Splits, &c.binding, c.hasher.Append)
+	}
 	if len(e.trail.Asked) > 0 {
 		record.Read = c.appendRead(record.Read[:0])
 		e.tables = append(e.tables, e.trail.Asked...)
 	}
-	record.Inputs = e.tables[0].AppendInputs(record.Inputs[:0], &c.binding, e.tables[1:], c.hasher.Append)
+	record.Inputs = slices.Grow(record.Inputs[:0], inputsSize)
+	record.Inputs = e.tables[0].AppendInputs(record.Inputs, &c.binding, e.tables[1:], c.hasher.Append)
 	e.reset()
 }
 

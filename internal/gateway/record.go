@@ -66,11 +66,13 @@ func rowOf(table *rules.Table, decision rules.Decision) string {
 	return table.Rows()[decision.Row].ID
 }
 
-// noteVariables adds notes of empty and undeclared variables.
+// noteVariables adds notes of empty and undeclared variables, and to the evidence
+// the configurations that variables were taken from.
 func (c *call) noteVariables(record *trace.Record, d *definition.Definition) {
 	if c.logs(d) == definition.LogNone {
 		return
 	}
+	c.addReads()
 	for _, name := range c.values.Empty() {
 		record.Notes = append(record.Notes, "variables."+name+": empty")
 	}
