@@ -71,3 +71,31 @@ func BenchmarkPromptsOfTenKeys(b *testing.B) {
 	}
 	benchmarkFiles(b, files, "/v1/prompts", `{"keys":[`+strings.Join(keys, ",")+`],"context":{"locale":"nl-BE"},"variables":{"question":"Where is my order?","order":{"number":17,"lines":[1,2,3]}}}`)
 }
+
+// decidedFiles are a configuration and a prompt whose tables read five fields, two
+// of them by a split: what a trace records of a decision costs about the most.
+func decidedFiles() map[string]string {
+	files := maps.Clone(workspace)
+	files["definitions/context.yaml"] += "  beta: { type: boolean }\n  customer_id: { type: string }\n"
+	files["definitions/remoteconfigs/new_checkout.yaml"] = `
+type: boolean
+default: false
+rules:
+  - { id: off, when: { environment: staging }, value: false }
+  - { id: beta, when: { beta: true }, value: true }
+  - id: ramp
+    when: { environment: production, plan: pro, locale: nl }
+    split: { by: customer_id, of: [ { value: true, share: 50% }, { value: false, share: 50% } ] }
+`
+	return files
+}
+
+const decidedBody = `{"keys":["new_checkout"],"context":{"environment":"production","plan":"pro","locale":"nl-BE","beta":false,"customer_id":"c-1234567"}}`
+
+// BenchmarkDecidedBySplit has no store that could be opened, so that it does not
+// count the work of the writer.
+func BenchmarkDecidedBySplit(b *testing.B) {
+	files := decidedFiles()
+	files["data"] = "no directory"
+	benchmarkFiles(b, files, "/v1/remoteconfigs", decidedBody)
+}

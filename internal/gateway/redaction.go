@@ -12,10 +12,12 @@ import (
 // expired or was revoked.
 func (k *keyring) contains(text []byte) bool { return k.find(string(text)) != nil }
 
-// redactRequest removes secrets from a record's parts of the request.
+// redactRequest removes secrets from a record's parts of the request. Splits and
+// Read are none: they have keys, ids, names and versions of definitions, as Key and
+// Row have, beside numbers and keyed hashes.
 func (w *Workspace) redactRequest(record *trace.Record) {
 	for _, text := range [...]*[]byte{
-		&record.Splits, &record.Read, &record.Inputs, &record.Metadata, &record.Context, &record.Variables, &record.Messages,
+		&record.Inputs, &record.Metadata, &record.Context, &record.Variables, &record.Messages,
 	} {
 		*text, _ = w.redactor.JSON(*text)
 	}

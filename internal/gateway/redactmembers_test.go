@@ -17,6 +17,9 @@ func TestEveryTextOfATraceIsRedacted(t *testing.T) {
 		record := &trace.Record{Kind: kind}
 		texts := make(map[string]*[]byte)
 		for _, f := range trace.RecordFields {
+			if f.Name == "splits" || f.Name == "read" {
+				continue // they have nothing of a request: TestRawValuesAreNotRecorded
+			}
 			switch member := f.At(record).(type) {
 			case *[]byte:
 				*member = []byte(`{"text":"` + key + `"}`)

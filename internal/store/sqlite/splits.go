@@ -31,7 +31,11 @@ func splitsOf(r *trace.Record) any { return storedSplits{r} }
 
 func (s storedSplits) value() any {
 	splits := s.of.Splits
-	experiment, arm := decidingSplit(s.of)
+	if len(splits) == 0 {
+		return nil
+	}
+	var experimentRoom, armRoom, room [512]byte
+	experiment, arm := decidingSplit(experimentRoom[:0], armRoom[:0], s.of)
 	before, after, found := bytes.Cut(splits, experiment)
 	if !found || s.of.Row == "" {
 		return content(splits)
@@ -41,7 +45,7 @@ func (s storedSplits) value() any {
 	if !found {
 		return content(splits)
 	}
-	return string(before) + string(after[:bucket]) + string(rest)
+	return string(append(append(append(room[:0], before...), after[:bucket]...), rest...))
 }
 
 // completeSplits makes the splits of a record that was read as they were recorded.
@@ -50,14 +54,14 @@ func completeSplits(r *trace.Record) {
 	if at == 0 {
 		return
 	}
-	experiment, arm := decidingSplit(r)
+	experiment, arm := decidingSplit(nil, nil, r)
 	end := at + bucketLen(r.Splits[at:])
 	r.Splits = slices.Concat(r.Splits[:at], experiment, r.Splits[at:end], arm, r.Splits[end:])
 }
 
-// decidingSplit returns the members, as they are recorded, that the split of a
+// decidingSplit appends the members, as they are recorded, that the split of a
 // record's row has from the record.
-func decidingSplit(r *trace.Record) (experiment, arm []byte) {
+func decidingSplit(experiment, arm []byte, r *trace.Record) (_, _ []byte) {
 	definition, key := "remoteconfigs/", r.Key
 	switch r.Kind {
 	case trace.KindPrompt:
@@ -65,13 +69,11 @@ func decidingSplit(r *trace.Record) (experiment, arm []byte) {
 	case trace.KindEndpoint:
 		definition, key = "prompts/", r.Prompt
 	}
-	experiment = append(experiment, `"experiment":{"definition":`...)
-	experiment = jsontext.AppendString(experiment, definition+key)
-	experiment = jsontext.AppendString(append(experiment, `,"rule":`...), r.Row)
-	experiment = jsontext.AppendString(append(experiment, `,"salt":`...), r.Row)
-	experiment = append(experiment, `},`...)
-	arm = jsontext.AppendString([]byte(`,"arm":`), r.Arm)
-	return experiment, arm
+	experiment = append(append(experiment, `"experiment":{"definition":"`...), definition...)
+	experiment = append(jsontext.AppendEscaped(experiment, key), `","rule":`...)
+	experiment = append(jsontext.AppendString(experiment, r.Row), `,"salt":`...)
+	experiment = append(jsontext.AppendString(experiment, r.Row), `},`...)
+	return experiment, jsontext.AppendString(append(arm, `,"arm":`...), r.Arm)
 }
 
 // bucketLen returns the length of the member bucket at the start of text.
