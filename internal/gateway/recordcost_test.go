@@ -1,0 +1,94 @@
+//go:build !race
+
+package gateway_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
+)
+
+// maxRecordBytes is how many bytes of the store's file the members of a decision
+// take in a trace of a table that reads five fields, one of them by a split.
+const maxRecordBytes = 250
+
+// TestBytesOfADecision measures the store's file with and without the members of
+// 10,000 decisions.
+func TestBytesOfADecision(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, decidedFiles(), options)
+	const traces = 10_000
+	w, reader := &discard{header: make(http.Header)}, bytes.NewReader(nil)
+	for n := range traces {
+		body := fmt.Sprintf(`{"keys":["new_checkout"],"context":{"environment":"production","plan":"pro","locale":"nl-BE","beta":false,"customer_id":"c-%d"}}`, n)
+		reader.Reset([]byte(body))
+		request := httptest.NewRequest(http.MethodPost, "/v1/remoteconfigs", io.NopCloser(reader))
+		request.Header.Set("Authorization", "Bearer "+testKey)
+		request.ContentLength = int64(len(body))
+		if g.serve(w, request); w.status != http.StatusOK {
+			t.Fatal(w.status)
+		}
+		if n%1000 == 999 { // the queue has not room for all of them
+			eventually(t, "the traces are stored", func() bool { return rowsOf(t, g, "traces") == n+1 })
+		}
+	}
+	size := func(name, change string) (bytes float64) {
+		t.Helper()
+		path := filepath.Join(g.dir, name)
+		if _, err := g.database().Exec("VACUUM INTO ?", path); err != nil {
+			t.Fatal(err)
+		}
+		copied := gatewaytest.Database(t, path)
+		if _, err := copied.Exec(change + "; VACUUM"); err != nil {
+			t.Fatal(err)
+		}
+		if err := copied.QueryRow("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").Scan(&bytes); err != nil {
+			t.Fatal(err)
+		}
+		return bytes
+	}
+	with := size("with.db", "SELECT 1")
+	without := size("without.db", "UPDATE traces SET decision_id = NULL, reason = NULL, arm = NULL, splits = NULL, read_versions = NULL, inputs = NULL")
+	if each := (with - without) / traces; each > maxRecordBytes || each < 50 {
+		t.Errorf("a decision takes %.0f bytes of a trace's %.0f, at most %d are allowed", each, with/traces, maxRecordBytes)
+	} else {
+		t.Logf("a decision takes %.0f bytes of a trace's %.0f", each, with/traces)
+	}
+	if n := rowsOf(t, g, "traces WHERE reason = 'split' AND arm IS NOT NULL AND splits IS NOT NULL AND inputs IS NOT NULL"); n != traces {
+		t.Errorf("%d traces have a decision", n)
+	}
+}
+
+// TestAllocationsOfADecision: a request for a configuration allocates for its
+// answer, and nothing for what its decision rests on.
+func TestAllocationsOfADecision(t *testing.T) {
+	files := decidedFiles()
+	files["data"] = "no directory" // without a store there is no writer, which allocates
+	g := startGateway(t, files, withTraceKey) // or it would wait for the store's key
+	w, reader := &discard{header: make(http.Header)}, bytes.NewReader(nil)
+	request := httptest.NewRequest(http.MethodPost, "/v1/remoteconfigs", io.NopCloser(reader))
+	request.Header.Set("Authorization", "Bearer "+testKey)
+	request.ContentLength = int64(len(decidedBody))
+	serve := func() {
+		reader.Reset([]byte(decidedBody))
+		clear(w.header)
+		if g.serve(w, request); w.status != http.StatusOK {
+			t.Fatal(w.status)
+		}
+	}
+	for n := 0; g.store.Recorder.Stats().Drops.QueueFull == 0; n++ { // then records are used again
+		if serve(); n > 1_000_000 {
+			t.Fatal("the queue of records does not fill")
+		}
+	}
+	const most = 4
+	if n := testing.AllocsPerRun(2000, serve); n > most {
+		t.Errorf("%.0f allocations, at most %d are allowed", n, most)
+	}
+}
