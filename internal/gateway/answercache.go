@@ -86,10 +86,13 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 		PromptTokens: answer.PromptTokens, CompletionTokens: answer.CompletionTokens, TotalTokens: answer.TotalTokens,
 	}
 	if i.request.Stream {
-		stream := wire.NewEventStream(i.w, i.info.traceID[0])
+		stream, full := i.newStream()
+		if full != nil {
+			return refused(full)
+		}
 		defer stream.Close()
 		// The whole answer stays in memory as long as its reader takes.
-		stream.Limit(answer.Bytes(), len(answer.Pieces))
+		stream.Limit(answer.Bytes()+len(i.beside.member), len(answer.Pieces))
 		i.finish(noResult, http.StatusOK, "")
 		for n, piece := range answer.Pieces {
 			if stream.Delta(piece, n == len(answer.Pieces)-1) != nil {

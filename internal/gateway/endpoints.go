@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,6 +56,11 @@ func (c *call) endpoint() outcome {
 		return refused(wire.Errorf(wire.InvalidRequest, "variables", "The endpoint's prompt would be too large: %v.", tooLarge))
 	}
 
+	besideSize, err := c.pickBeside(request.RemoteConfigs)
+	if err != nil {
+		return refused(err)
+	}
+
 	targets := c.workspace.targets(how, variant)
 	var question cache.Question
 	switch {
@@ -71,7 +77,7 @@ func (c *call) endpoint() outcome {
 	if err != nil {
 		return refused(err)
 	}
-	c.beginDecision(1)
+	c.beginDecision(1 + len(c.picked))
 	record := c.newRecord(trace.KindEndpoint, &endpoint.Definition, endpoint.Prompt.Table(), decision)
 	record.Variant, record.Arm = variant.Key, variant.Key
 	record.Prompt, record.PromptVersion = endpoint.Prompt.Key, endpoint.Prompt.Version
@@ -86,8 +92,9 @@ func (c *call) endpoint() outcome {
 	c.recordEvidence(record)
 	c.addRequest(record, policy)
 	c.workspace.redactRequest(record)
+	extra := c.buildBeside(besideSize)
 	stream := request.Stream
-	if err := c.holdCall(messages, record); err != nil {
+	if err := c.holdCall(messages, record, len(extra.member)); err != nil {
 		trace.ReleaseRecord(record)
 		return refused(err)
 	}
@@ -99,7 +106,7 @@ func (c *call) endpoint() outcome {
 	defer context.AfterFunc(c.gateway.exiting, func() { cancel(errShutdown) })()
 
 	i := &invocation{
-		call: c, record: record, policy: policy, ttl: how.CacheTTL,
+		call: c, record: record, policy: policy, ttl: how.CacheTTL, beside: extra,
 		request: &invoke.Call{
 			Targets:   targets,
 			Messages:  messages,
@@ -144,6 +151,7 @@ type invocation struct {
 	record  *trace.Record
 	request *invoke.Call
 	policy  definition.LogPolicy
+	beside  beside
 	// toolCalls is the list of the answer's tool calls, as it is sent; nil for
 	// none.
 	toolCalls []byte
@@ -183,9 +191,10 @@ const adviseRepetition = "Send the request again."
 // for it. The answer was paid for: a repetition with the same idempotency key gets
 // it in any case.
 func (i *invocation) send(result invoke.Result, content string, toolCalls []byte, end wire.Ending) outcome {
-	full := i.takeRoom(wire.EndpointAnswerSize(content, toolCalls), adviseRepetition)
+	size := wire.EndpointAnswerSize(content, toolCalls) + len(i.beside.member)
+	full := i.takeRoom(size, adviseRepetition)
 	if full == nil || i.reply != nil {
-		i.out = wire.AppendEndpointAnswer(i.out[:0], i.info.traceID[0], content, toolCalls, end, nil)
+		i.out = wire.AppendEndpointAnswer(slices.Grow(i.out[:0], size), i.info.traceID[0], content, toolCalls, end, i.give)
 	}
 	if full != nil {
 		i.finish(result, full.Status, full.Name)
@@ -200,7 +209,10 @@ func (i *invocation) send(result invoke.Result, content string, toolCalls []byte
 
 // stream answers piece by piece.
 func (i *invocation) stream(ctx context.Context) outcome {
-	stream := wire.NewEventStream(i.w, i.info.traceID[0])
+	stream, full := i.newStream()
+	if full != nil {
+		return refused(full)
+	}
 	defer stream.Close()
 	defer i.endPanicked(stream)
 	gauge := i.gateway.metrics.streams.WithLabelValues(i.workspace.Name)
@@ -213,6 +225,7 @@ func (i *invocation) stream(ctx context.Context) outcome {
 		i.remember(d.Content)
 		i.lead.Writing()
 		defer i.lead.Written()
+		defer i.keepRoom(0) // of what goes beside the answer, which is sent by then
 		return stream.Delta(d.Content, !d.More)
 	})
 	if err == nil {

@@ -79,3 +79,13 @@ var ConditionCodes = conditionCodes
 
 // VerifyDecision reports whether the workspace made id for a decision.
 func (w *Workspace) VerifyDecision(id trace.ID) bool { return w.verifyDecision(id) }
+
+// HeldByAnswers returns how many bytes a workspace's large answers hold.
+func (m *Memory) HeldByAnswers() int64 { return m.largeAnswers.taken.Load() }
+
+// FillAnswers takes all the room that a workspace's large answers have. give gives it
+// back.
+func (m *Memory) FillAnswers() (give func()) {
+	m.largeAnswers.taken.Add(maxLargeAnswers / 2)
+	return func() { m.largeAnswers.taken.Add(-maxLargeAnswers / 2) }
+}

@@ -37,14 +37,18 @@ func (c *call) letGo() {
 }
 
 // holdCall releases the request's body, which a call no longer needs: models take
-// minutes. In its place it takes room for the call's messages and its record.
-func (c *call) holdCall(messages []providers.Message, record *trace.Record) *wire.Error {
+// minutes. In its place it takes room for the call's messages and its record, and for
+// what goes beside the answer: so many bytes, and their records.
+func (c *call) holdCall(messages []providers.Message, record *trace.Record, beside int) *wire.Error {
 	c.context, c.metadata, c.variables = nil, nil, nil
 	c.values.Reset()
 	c.request.Release()
 	c.request = nil
 	c.letGo()
-	size := 0
+	size := beside
+	for _, other := range c.records {
+		size += other.Size()
+	}
 	for i := range messages {
 		size += copiesOfMessages * len(messages[i].Content)
 	}

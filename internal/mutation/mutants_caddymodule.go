@@ -270,7 +270,7 @@ func init() {
 		mutant{
 			ID: "write-deadline-of-a-replay", In: "invocation.remembered",
 			What: "a reader of a remembered stream may take half a minute for each piece",
-			Old:  "stream.Limit(answer.Bytes(), len(answer.Pieces))", New: "_ = stream",
+			Old:  "stream.Limit(answer.Bytes()+len(i.beside.member), len(answer.Pieces))", New: "_ = stream",
 			Run: "WholeAnswersHaveAWriteDeadline",
 		},
 		mutant{

@@ -1,0 +1,77 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+)
+
+// beside is what an endpoint's answer has besides a model's: the values of the remote
+// configurations that the request names. They are decided when the request comes, by
+// the caller's own context also where another request's answer is shared, and given
+// with the answer. A call that fails before gives none, and their traces are dropped.
+type beside struct {
+	member  []byte // of the answer, after a comma; empty unless the request has the list
+	unknown string // the names of keys that no definition has
+}
+
+// pickBeside decides the remote configurations that go with an endpoint's answer. It
+// returns the size of their member, and holds room for what buildBeside makes.
+func (c *call) pickBeside(keys []string) (size int, err *wire.Error) {
+	if keys == nil {
+		return 0, nil
+	}
+	size, recorded := c.pickConfigs(keys, configsFolder)
+	size += wire.BesideSize(len(c.picked))
+	if most := c.workspace.MaxAnswerSize; int64(size) > most {
+		return 0, wire.Errorf(wire.InvalidRequest, "remoteconfigs", "The values would have %d bytes, at most %d are allowed (max_answer_size). Ask for fewer keys at a time.", size, most)
+	}
+	if size+recorded > freeRequest {
+		return size, c.hold(size + recorded)
+	}
+	return size, nil
+}
+
+// buildBeside makes the member and its traces of what pickBeside has picked, while
+// the request's body is there.
+func (c *call) buildBeside(size int) (b beside) {
+	if size == 0 {
+		return b
+	}
+	b.member = wire.AppendAnswersEnd(c.appendConfigs(wire.AppendBesideStart(make([]byte, 0, size))))
+	if len(c.unknown) > 0 {
+		b.unknown = c.tellUnknown()
+	}
+	latency := time.Since(c.began) // that of the model would hide it
+	for _, record := range c.records {
+		record.Latency = latency
+	}
+	c.completeRecords()
+	return b
+}
+
+// give appends what goes beside the answer, and records its traces. It is called when
+// the answer is given.
+func (i *invocation) give(dst []byte) []byte {
+	if i.beside.unknown != "" {
+		i.w.Header()[wire.HeaderUnknownKeys] = []string{i.beside.unknown}
+	}
+	i.giveRecords()
+	return append(dst, i.beside.member...)
+}
+
+// newStream prepares the answer's stream. What goes beside the answer is in its first
+// event, and has room until that is sent.
+func (i *invocation) newStream() (*wire.EventStream, *wire.Error) {
+	stream := wire.NewEventStream(i.w, i.info.traceID[0])
+	if i.beside.member == nil {
+		return stream, nil
+	}
+	if full := i.takeRoom(len(i.beside.member), adviseRepetition); full != nil {
+		i.finish(noResult, full.Status, full.Name)
+		full.TraceID = i.info.traceID[0]
+		return nil, full
+	}
+	stream.Beside(i.give)
+	return stream, nil
+}
