@@ -14,6 +14,7 @@ func (e *Endpoint) decodeVariants(l *loader, d *doc, r *policyReader, outside *w
 	set := r.variants(d.node.Get("variants"), outside)
 	e.policies = set.list
 	e.fallback = set.findDefault(d.node, r.errs)
+	before := r.errs.Len()
 	e.table = l.table(d, r.errs)
 	used := map[*Policy]bool{e.fallback: true}
 	for _, value := range e.table.Outcomes() {
@@ -24,7 +25,7 @@ func (e *Endpoint) decodeVariants(l *loader, d *doc, r *policyReader, outside *w
 	e.cost = e.table.Cost()
 	if e.fallback == nil {
 		e.fallback = &Policy{}
-	} else if !used[nil] { // a misspelled name may be that of one that seems unused
+	} else if r.errs.Len() == before { // a mistake in the table may be why one seems unused
 		e.warnUnused(l, d.node.Get("variants"), used)
 	}
 }
