@@ -79,6 +79,13 @@ var oddFiles = []string{
 	"remoteconfigs/limits.yaml", "type: number\ndefault: 1\ncolumns: [ plan, seats, value ]\nmatrix:\n  - [ pro, any, 2 ]\n  - [ pro, 10.., 3 ]\n  - [ any, 50.., 4 ]\n",
 }
 
+// variedFiles have an endpoint with variants, of the same key as its prompt.
+var variedFiles = []string{
+	"context.yaml", "fields: { plan: { type: string, values: [free, pro] } }\n",
+	"prompts/chat.yaml", "provider: openai\nmodel: large\nmessages: [ { role: user, content: hello } ]\n",
+	"endpoints/chat.yaml", "prompt: chat\nvariants:\n  usual: {}\n  free: { weight: 0, cache: { ttl: 24h }, fallback: [ { provider: openai, model: small, weight: 1 } ] }\ndefault: usual\ncolumns: [ plan, value ]\nmatrix: [ [ free, free ] ]\n",
+}
+
 func TestCommandGolden(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	dir := t.TempDir()
@@ -113,6 +120,9 @@ func TestCommandGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFiles(t, reworded, "prompts/support_reply.yaml", strings.NewReplacer("de helpdesk", "de klantenservice", "{{question}}\" }\n  nl:", "Please:\\n{{question}}\" }\n  nl:").Replace(string(reply)))
+	varied, unvaried := filepath.Join(dir, "varied"), filepath.Join(dir, "unvaried")
+	writeFiles(t, varied, variedFiles...)
+	writeFiles(t, unvaried, append(variedFiles[:4:4], "endpoints/chat.yaml", "prompt: chat\n")...)
 	formatted := filepath.Join(dir, "format")
 	writeFiles(t, formatted, "a.yaml", "# top\ncolumns: [plan,value]\nmatrix:\n- [free,1] # one\n- [enterprise,2]\n- [pro, 3]\n- [team, 4]\n- [a, 5]\n- [enterprise, 6]\n")
 
@@ -148,6 +158,8 @@ func TestCommandGolden(t *testing.T) {
 		"eval_split":           {arguments: append([]string{"eval", exampleDefinitions, "new_checkout", "--explain", "-c", "{environment: production, plan: pro, seats: 50, customer_id: c-3}"}, at...)},
 		"eval_prompt":          {arguments: append([]string{"eval", exampleDefinitions, "support_reply", "-c", "{locale: nl-BE}", "--variables", "{question: Waar?}"}, at...)},
 		"eval_endpoint":        {arguments: append([]string{"eval", exampleDefinitions, "support_chat", "--variables", "{question: Where?}", "--json"}, at...)},
+		"eval_variants":        {arguments: append([]string{"eval", varied, "endpoints/chat", "-c", "{plan: free}", "--explain"}, at...)},
+		"diff_variants":        {arguments: append([]string{"diff", unvaried, varied}, at...)},
 		"eval_variable":        {arguments: append([]string{"eval", exampleDefinitions, "support_reply"}, at...), fails: true},
 		"eval_stdin":           {arguments: append([]string{"eval", exampleDefinitions, "model_limits", "-c", "@-"}, at...)},
 		"eval_unknown":         {arguments: []string{"eval", exampleDefinitions, "model_limit"}, fails: true},

@@ -96,7 +96,11 @@ func writeAnswer(b *bytes.Buffer, st styles, a *inspect.Answer) {
 	}
 	label := "targets"
 	for _, target := range a.Targets {
-		add(label, visible.Line(strings.TrimSpace(target.Provider+" "+target.Model)))
+		text := strings.TrimSpace(target.Provider + " " + target.Model)
+		if target.Weight > 0 {
+			text += fmt.Sprintf(" (weight %d)", target.Weight)
+		}
+		add(label, visible.Line(text))
 		label = ""
 	}
 	add("row", rowText(a.Row, a.Reason, a.Position))

@@ -76,6 +76,9 @@ type Answer struct {
 type Target struct {
 	Provider string `json:"provider"`
 	Model    string `json:"model,omitempty"`
+	// Weight is the target's weight. Targets with one come first, in an order
+	// that is drawn for each call.
+	Weight int `json:"weight,omitempty"`
 }
 
 // Read is a remote configuration from which variables were taken, with the members
@@ -147,9 +150,14 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 				a.EndpointRows = explain(own.Explain(&b))
 			}
 		}
-		for _, t := range how.Targets(variant) {
-			a.Targets = append(a.Targets, Target{t.Provider, t.Model})
+		for i, t := range how.Targets(variant) {
+			target := Target{Provider: t.Provider, Model: t.Model}
+			if how.Weights != nil {
+				target.Weight = how.Weights[i]
+			}
+			a.Targets = append(a.Targets, target)
 		}
+		slices.SortStableFunc(a.Targets, func(a, b Target) int { return cmp.Compare(min(b.Weight, 1), min(a.Weight, 1)) })
 	}
 	if notes := b.Notes(); q.Explain { // also those of the evaluation
 		a.explainNotes(s.Model, q.Context, notes)
@@ -248,8 +256,16 @@ func positionOf(t *rules.Table, d rules.Decision) string {
 	return t.Rows()[d.Row].Pos.String()
 }
 
-// find finds the definition that a query names.
+// folders are the kinds by the folders of their files.
+var folders = map[string]trace.Kind{"prompts": trace.KindPrompt, "endpoints": trace.KindEndpoint, "remoteconfigs": trace.KindRemoteConfig}
+
+// find finds the definition that a query names. A folder may precede its key, in
+// place of its kind, unless some definition has such a key.
 func find(s *definition.Snapshot, key string, kind trace.Kind) (*definition.Definition, error) {
+	if folder, rest, ok := strings.Cut(key, "/"); ok && kind == 0 && folders[folder] != 0 &&
+		s.Prompts[key] == nil && s.Endpoints[key] == nil && s.RemoteConfigs[key] == nil {
+		key, kind = rest, folders[folder]
+	}
 	var found []*definition.Definition
 	var known []string
 	for d := range s.All() {
