@@ -288,6 +288,14 @@ func TestEndpointVariantsWarn(t *testing.T) {
 	}
 }
 
+// TestEndpointVariantsComeBack: what is inherited is written out, and the version
+// stays.
+func TestEndpointVariantsComeBack(t *testing.T) {
+	comesBack(t, workspace(t, variedFiles(plans)))
+	comesBack(t, workspace(t, variedFiles("log: none\nidempotency: true\nvariants: { \"1.10\": {}, \"null\": { retry: { count: 0, on_codes: [] }, weight: 2 } }\ndefault: \"1.10\"\nhit: unique\n"+
+		"rules: [ { id: r, when: { config: { big: true } }, split: { by: id, coverage: 10%, of: [ { value: \"null\", share: 20% } ] } } ]\n")))
+}
+
 // TestEndpointsDependOnConfigs: an edit of a configuration that an endpoint's table
 // asks for reaches the endpoint, which has not changed itself.
 func TestEndpointsDependOnConfigs(t *testing.T) {

@@ -1,6 +1,8 @@
 package gateway_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -164,4 +166,56 @@ func TestEndpointDecisionsAreRemembered(t *testing.T) {
 		}
 		return lookups(g, "decisions", "hit") == before+2
 	})
+}
+
+// TestEndpointVariantsAreRecorded: the trace of an endpoint says what both of its
+// tables rest on, that of the prompt first.
+func TestEndpointVariantsAreRecorded(t *testing.T) {
+	t.Parallel()
+	files := endpointWith(`variants: { usual: {}, fast: { timeout: { total: 5s } } }
+default: usual
+rules:
+  - { id: staff, when: { config: { checkout: true } }, value: fast }
+  - { id: calls, split: { by: plan, of: [ { value: fast, share: 100% } ] } }
+`)
+	files["definitions/prompts/chat.yaml"] = `
+variants:
+  a: { provider: canned, extra: { answer: A }, messages: [ { role: user, content: x } ] }
+rules:
+  - { id: wording, when: { environment: production }, split: { by: locale, of: [ { value: a, share: 100% } ] } }
+`
+	files["definitions/endpoints/chat.yaml"] = strings.Replace(files["definitions/endpoints/chat.yaml"], "prompt: reply", "prompt: chat", 1)
+	g := startGateway(t, files)
+	const context = `{"environment":"production","locale":"nl","plan":"pro","tags":["x"]}`
+	record := variantOf(t, g, g.post("/v1/endpoints", askIn(context, "?")))
+	if record.EndpointVariant != "fast" || record.EndpointRow != "calls" || record.Arm != "a" || record.Row != "wording" || record.Reason != "split" {
+		t.Errorf("%q by %q, %q by %q (%s)", record.EndpointVariant, record.EndpointRow, record.Arm, record.Row, record.Reason)
+	}
+	var splits []struct {
+		Experiment struct{ Definition, Rule string }
+		Arm        string
+	}
+	if err := json.Unmarshal(record.Splits, &splits); err != nil || len(splits) != 2 ||
+		splits[0].Experiment.Definition != "prompts/chat" || splits[0].Arm != "a" ||
+		splits[1].Experiment.Definition != "endpoints/chat" || splits[1].Experiment.Rule != "calls" || splits[1].Arm != "fast" {
+		t.Errorf("%s (%v)", record.Splits, err)
+	}
+	if !strings.Contains(string(record.Read), `"remoteconfigs/checkout":`) {
+		t.Errorf("read %s", record.Read)
+	}
+	var inputs map[string]any
+	if err := json.Unmarshal(record.Inputs, &inputs); err != nil || inputs["plan"] != "pro" || inputs["environment"] != "production" || inputs["locale"] == nil || inputs["tags"] == nil {
+		t.Errorf("inputs %s (%v)", record.Inputs, err)
+	}
+	// A caller may have nothing recorded, and the next one has its own evidence.
+	header := bearer(testKey)
+	header.Set("Cadenza-Log", "none")
+	a := g.do("POST", "/v1/endpoints", askIn(context, "?"), header)
+	again := variantOf(t, g, g.post("/v1/endpoints", askIn(context, "?")))
+	if !bytes.Equal(again.Splits, record.Splits) || !bytes.Equal(again.Inputs, record.Inputs) {
+		t.Errorf("the second record has %s, %s", again.Splits, again.Inputs)
+	}
+	if _, stored := g.trace("data/cadenza.db", a.header.Get("Cadenza-Trace-Id")); stored || a.status != http.StatusOK {
+		t.Errorf("%d, stored: %t", a.status, stored)
+	}
 }
