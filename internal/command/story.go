@@ -164,8 +164,12 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 	if t.Prompt != "" {
 		add("prompt", visible.Line(fmt.Sprintf("%s (version %s)", t.Prompt, t.PromptVersion)))
 	}
+	decided := s.Definition
+	if t.Prompt != "" {
+		decided = s.Prompt // an endpoint may have a table of its own
+	}
 	row := cmp.Or(t.Row, "default")
-	if text := cmp.Or(s.Prompt, s.Definition).rowOf(t.Row); text != "" {
+	if text := decided.rowOf(t.Row); text != "" {
 		row += " (" + visible.Clip(text, shownRow) + ")"
 	}
 	add("row", visible.Line(row))
@@ -175,7 +179,11 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 		add("arm", visible.Line(t.Arm))
 	}
 	if t.EndpointVariant != "" {
-		add("endpoint", visible.Line(fmt.Sprintf("variant %s (%s)", t.EndpointVariant, cmp.Or(t.EndpointRow, "default"))))
+		row := cmp.Or(t.EndpointRow, "default")
+		if text := s.Definition.rowOf(t.EndpointRow); text != "" {
+			row += ": " + visible.Clip(text, shownRow)
+		}
+		add("endpoint", visible.Line(fmt.Sprintf("variant %s (%s)", t.EndpointVariant, row)))
 	}
 	add("model", visible.Line(target(t.Provider, t.Model)))
 	color := ""

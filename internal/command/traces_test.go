@@ -47,7 +47,7 @@ const (
 		`"splits":[{"experiment":{"definition":"remoteconfigs/kill_switch","rule":"half","salt":"a\u001b"},"bucket":52000,"share":0.07,"unit":"mWkE8sS3Vf1hPq0A"},{"experiment":{"definition":"remoteconfigs/new_checkout","rule":"ramp","salt":"ramp"},"bucket":12000,"arm":"1","share":0.2}],` +
 		`"read":{"remoteconfigs/model_limits":"0123456789ab"},"inputs":{"plan":"pro","customer_id":{"hash":"mWkE8sS3Vf1hPq0A"},"beta":true,"tags":["a","\u001b"]}}`
 	besideIt = `{"trace_id":"01990001-0000-8200-8000-000600000001","decision_id":"01990001-0000-8a00-8000-000400000001","time":"2026-11-01T09:00:05.000Z","workspace":"default","kind":"prompt","key":"support_reply","state":"ended","api_key":"mobile-app","reason":"default","variant":"en","arm":"en","status":200,"latency_ms":0.1,"inputs":{"plan":"pro"}}`
-	callIt   = `{"trace_id":"01990001-0000-8400-8000-000700000001","decision_id":"01990001-0000-8a00-8000-000400000001","time":"2026-11-01T09:00:05.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","endpoint_variant":"hedged","reason":"moon","row":"row 2","variant":"nl","arm":"nl","status":503,"code":"upstream_unavailable","latency_ms":30120.5,"splits":{"of":"moon"},"inputs":[1]}`
+	callIt   = `{"trace_id":"01990001-0000-8400-8000-000700000001","decision_id":"01990001-0000-8a00-8000-000400000001","time":"2026-11-01T09:00:05.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","prompt":"support_reply","prompt_version":"0a1b2c3d4e5f","endpoint_variant":"hedged","endpoint_row":"row 2","reason":"moon","row":"row 2","variant":"nl","arm":"nl","status":503,"code":"upstream_unavailable","latency_ms":30120.5,"splits":{"of":"moon"},"inputs":[1]}`
 	// A report on the decision.
 	credits = `{"decision_id":"01990001-0000-8a00-8000-000400000001","time":"2026-11-01T09:02:00.000Z","workspace":"default","api_key":"mobile-app","score":80,"values":{"resolved":1,"seconds_saved":-12.5}}`
 
@@ -87,7 +87,7 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/cadenza/traces/decided":
 		fmt.Fprint(w, `{"trace":`+decidedTrace+`,"metrics":[`+credits+`],"others":[`+besideIt+`,`+callIt+`]}`)
 	case r.URL.Path == "/cadenza/traces/called":
-		fmt.Fprint(w, `{"trace":`+callIt+`,"metrics":[]}`)
+		fmt.Fprint(w, `{"trace":`+callIt+`,"metrics":[],"definition":{"version":"abf36727dfea","content":{"columns":["plan","value"],"matrix":[["free","usual"],["team","hedged"]]}}}`)
 	case r.URL.Path == "/cadenza/traces/decision":
 		fmt.Fprint(w, `{"decision_id":"01990001-0000-8a00-8000-000400000001","traces":[`+decidedTrace+`,`+besideIt+`,`+callIt+`],"metrics":[`+credits+`]}`)
 	case r.URL.Path == "/cadenza/traces/reported":
