@@ -13,7 +13,8 @@ type Trail struct {
 	// Splits are the splits and ramps that were consulted, in the order they were,
 	// also those of prerequisites and those that passed the unit on.
 	Splits []Consulted
-	// Asked are the tables of the prerequisites that were consulted, each once.
+	// Asked are the tables of the prerequisites that were consulted, and those of
+	// [Trail.Ask], each once.
 	Asked []*Table
 
 	seen map[*Table]bool // the tables in the trail; true: it is in Asked
@@ -107,6 +108,20 @@ func (tr *Trail) ask(t *Table, b *Binding, d Decision) {
 	}
 	tr.Asked = append(tr.Asked, t)
 	tr.walk(t, b, d)
+	tr.seen[t] = true
+}
+
+// Ask appends a table that was evaluated for the binding beside those of
+// prerequisites, for a value that an answer has from it, and what it consulted.
+func (tr *Trail) Ask(t *Table, b *Binding) {
+	if tr.seen[t] {
+		return
+	}
+	tr.Asked = append(tr.Asked, t)
+	t.AppendTrail(tr, b, b.decision(t))
+	if tr.seen == nil {
+		tr.seen = make(map[*Table]bool)
+	}
 	tr.seen[t] = true
 }
 

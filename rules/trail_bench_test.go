@@ -8,14 +8,14 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// recorded is a decision whose record is measured.
-type recorded struct {
+// measured is a decision whose record is measured.
+type measured struct {
 	name  string
 	table *Table
 }
 
 // recordedDecisions are decisions of tables of usual sizes.
-func recordedDecisions(tb testing.TB) (*Model, []recorded) {
+func recordedDecisions(tb testing.TB) (*Model, []measured) {
 	tb.Helper()
 	m := model(tb, benchModel)
 	var hundred strings.Builder
@@ -29,7 +29,7 @@ func recordedDecisions(tb testing.TB) (*Model, []recorded) {
 		}
 	}
 	flag := named(tb, m, "remoteconfigs/flag", "rules: [{ id: half, when: { environment: production }, split: { by: customer_id, of: [{ value: on, share: 100% }] } }]")
-	return m, []recorded{
+	return m, []measured{
 		{"2fields", table(tb, m, "rules: [{ when: { environment: production, plan: pro }, value: x }]")},
 		{"split", table(tb, m, "rules: [{ id: a, split: { by: customer_id, of: [{ value: x, share: 1% }] } }, { id: b, when: { plan: pro }, split: { by: customer_id, of: [{ value: x, share: 100% }] } }]")},
 		{"rows=100", table(tb, m, hundred.String())},

@@ -162,3 +162,40 @@ func TestTrailOfManySplits(t *testing.T) {
 		t.Error("thousands of rows are looked through for one")
 	}
 }
+
+// TestTrailAsk: a table that a value was taken from is in the trail once, also
+// where it is a prerequisite too, and without a context, which consults no split.
+func TestTrailAsk(t *testing.T) {
+	m := model(t, "fields: { plan: string, u: string }")
+	base := named(t, m, "base", "rules: [{ id: half, split: { by: u, of: [{ value: on, share: 100% }] } }]")
+	top := named(t, m, "top", "rules: [{ id: asks, when: { config: { base: on } }, value: c }]", base)
+	plain := named(t, m, "plain", "rules: [{ when: { plan: pro }, value: c }]")
+	for context, want := range map[string]string{
+		`{"u":"c-1"}`: "base:half u=68636 \"1\" 100000\nasked base\nasked top\nasked plain",
+		`{}`:          "asked plain\nasked top\nasked base",
+	} {
+		b := bind(t, m, context)
+		var tr Trail
+		for range 2 {
+			asked := []*Table{base, top, plain}
+			if context == `{}` {
+				asked = []*Table{plain, top, base}
+			}
+			for range 2 {
+				for _, table := range asked {
+					tr.Ask(table, b)
+				}
+			}
+			if diff := cmp.Diff(want, trailText(&tr)); diff != "" {
+				t.Errorf("%s: %s", context, diff)
+			}
+			tr.Reset()
+		}
+		// A prerequisite that was asked before is not asked again.
+		top.AppendTrail(&tr, b, top.Evaluate(b))
+		tr.Ask(base, b)
+		if got := strings.Count(trailText(&tr), "asked base"); got != 1 {
+			t.Errorf("%s: asked base %d times", context, got)
+		}
+	}
+}

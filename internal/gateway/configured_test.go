@@ -124,3 +124,79 @@ func TestCachedAnswerHasItsConfiguration(t *testing.T) {
 		t.Errorf("asked %q, want %q", asked, want)
 	}
 }
+
+// TestConfigurationsThatVariablesReadAreRecorded: the trace of an answer has the
+// versions, splits and inputs of the configurations that its variables were taken
+// from, and of those that these asked; and nothing of others.
+func TestConfigurationsThatVariablesReadAreRecorded(t *testing.T) {
+	t.Parallel()
+	files := configured()
+	files["definitions/context.yaml"] = "fields:\n  plan: { type: string, values: [free, pro] }\n  user: { type: string, trace: value }\n  seats: { type: number, trace: value }\n  beta: { type: boolean }\n"
+	files["definitions/remoteconfigs/big.yaml"] = "type: boolean\ndefault: false\nrules: [ { when: { seats: 10.. }, value: true } ]\n"
+	files["definitions/remoteconfigs/tone.yaml"] = `
+type: object
+default: { words: calm }
+rules:
+  - id: half
+    when: { config: { big: true } }
+    split: { by: user, of: [ { name: warm, value: { words: warm }, share: 100% } ] }
+`
+	files["definitions/prompts/notice.yaml"] = `
+default: quiet
+variables:
+  tone: { config: tone, path: words }
+  more: { config: tone, path: words }
+variants:
+  told:  { provider: fake, model: small, messages: [ { role: user, content: "{{tone}} {{more}}" } ] }
+  quiet: { provider: fake, model: small, messages: [ { role: user, content: hello } ] }
+rules:
+  - { id: beta, when: { beta: true }, value: told }
+`
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "answer") })
+	g := startGateway(t, files, fakeProvider(u.URL))
+	snapshot := g.source.Snapshot()
+	version := func(key string) string { return snapshot.RemoteConfigs[key].Version }
+	both := fmt.Sprintf(`{"remoteconfigs/tone":%q,"remoteconfigs/big":%q}`, version("tone"), version("big"))
+	for _, tt := range []struct{ context, variables, arms, read, inputs string }{
+		{`{"beta":true,"seats":20,"user":"ada"}`, `{}`, "half warm", both, `{"user":"ada","seats":20,"beta":true}`},
+		{`{"beta":true,"seats":20,"user":"ada"}`, `{"tone":"mine"}`, "half warm", both, `{"user":"ada","seats":20,"beta":true}`},
+		{`{"beta":true,"seats":20,"user":"ada"}`, `{"tone":"mine","more":"mine"}`, "", "", `{"beta":true}`},
+		{`{"beta":true,"seats":2,"user":"ada"}`, `{}`, "", both, `{"user":"ada","seats":2,"beta":true}`},
+		{`{"beta":false,"seats":20,"user":"ada"}`, `{}`, "", "", `{"beta":false}`},
+	} {
+		for _, body := range []string{`{"keys":["notice"]`, `{"key":"notice"`} {
+			path := "/v1/prompts"
+			if !strings.Contains(body, "keys") {
+				path = "/v1/endpoints"
+			}
+			a := g.post(path, body+`,"context":`+tt.context+`,"variables":`+tt.variables+`}`)
+			if a.status != http.StatusOK {
+				t.Fatalf("%d %s", a.status, a.body)
+			}
+			r := g.ended(t, a.header.Get("Cadenza-Trace-Id"))
+			arms := ""
+			if len(r.Splits) > 0 {
+				for _, split := range fastjson.MustParseBytes(r.Splits).GetArray() {
+					arms += string(split.GetStringBytes("experiment", "rule")) + " " + string(split.GetStringBytes("arm"))
+				}
+			}
+			if arms != tt.arms || string(r.Read) != tt.read || string(r.Inputs) != tt.inputs {
+				t.Errorf("%s %s %s:\nsplits %q, read %s, inputs %s\nwant   %q, read %s, inputs %s", path, tt.context, tt.variables, arms, r.Read, r.Inputs, tt.arms, tt.read, tt.inputs)
+			}
+		}
+	}
+	// The default of a configuration is read without a context, too.
+	a := g.post("/v1/prompts", `{"keys":["notice"],"context":{"beta":true}}`)
+	if r := g.ended(t, a.header.Get("Cadenza-Trace-Id")); string(r.Read) != both || r.Splits != nil {
+		t.Errorf("without a unit: splits %s, read %s", r.Splits, r.Read)
+	}
+	a = g.do(http.MethodPost, "/v1/prompts", `{"keys":["notice"],"context":{"beta":true}}`, http.Header{"Authorization": {"Bearer " + testKey}, "Cadenza-Log": {"none"}})
+	if a.status != http.StatusOK {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	// Nothing of the request before is left in the next one's trace.
+	a = g.post("/v1/prompts", `{"keys":["notice"],"context":{"beta":false}}`)
+	if r := g.ended(t, a.header.Get("Cadenza-Trace-Id")); len(r.Read) > 0 {
+		t.Errorf("read %s", r.Read)
+	}
+}

@@ -31,18 +31,6 @@ func (c *call) addEvidence(table *rules.Table, decision rules.Decision) {
 	}
 }
 
-// addReads adds the configurations that variables were taken from.
-func (c *call) addReads() {
-	trail := &c.evidence.trail
-	for _, read := range c.values.Read() {
-		table := read.Table()
-		table.AppendTrail(trail, &c.binding, table.EvaluateOnce(&c.binding))
-		if !slices.Contains(trail.Asked, table) {
-			trail.Asked = append(trail.Asked, table)
-		}
-	}
-}
-
 // splitSize and inputsSize are about the sizes of a split and of the inputs in a
 // record, in bytes: a new record gets room for them at once.
 const (

@@ -66,13 +66,15 @@ func rowOf(table *rules.Table, decision rules.Decision) string {
 	return table.Rows()[decision.Row].ID
 }
 
-// noteVariables adds notes of empty and undeclared variables, and to the evidence
-// the configurations that variables were taken from.
+// noteVariables adds notes of empty and undeclared variables, and adds the
+// configurations that variables were taken from to the evidence of the answer.
 func (c *call) noteVariables(record *trace.Record, d *definition.Definition) {
 	if c.logs(d) == definition.LogNone {
 		return
 	}
-	c.addReads()
+	for _, config := range c.values.Read() {
+		c.evidence.trail.Ask(config.Table(), &c.binding)
+	}
 	for _, name := range c.values.Empty() {
 		record.Notes = append(record.Notes, "variables."+name+": empty")
 	}

@@ -69,7 +69,7 @@ func TestBytesOfADecision(t *testing.T) {
 // answer, and nothing for what its decision rests on.
 func TestAllocationsOfADecision(t *testing.T) {
 	files := decidedFiles()
-	files["data"] = "no directory" // without a store there is no writer, which allocates
+	files["data"] = "no directory"            // without a store there is no writer, which allocates
 	g := startGateway(t, files, withTraceKey) // or it would wait for the store's key
 	w, reader := &discard{header: make(http.Header)}, bytes.NewReader(nil)
 	request := httptest.NewRequest(http.MethodPost, "/v1/remoteconfigs", io.NopCloser(reader))
