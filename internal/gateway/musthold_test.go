@@ -69,9 +69,13 @@ func numbersOf(body []byte) (numbers []string) {
 	if err != nil {
 		return nil
 	}
-	v.GetObject().Visit(func(key []byte, answer *fastjson.Value) {
+	var visit func(key []byte, answer *fastjson.Value)
+	visit = func(key []byte, answer *fastjson.Value) {
 		value := answer.Get("value")
 		switch string(key) {
+		case "decision_id":
+		case "prompts", "remoteconfigs":
+			answer.GetObject().Visit(visit)
 		case "c0":
 			numbers = append(numbers, value.String())
 		case "c1":
@@ -81,7 +85,8 @@ func numbersOf(body []byte) (numbers []string) {
 		default:
 			numbers = append(numbers, strings.Fields(string(value.GetStringBytes("messages", "0", "content")))...)
 		}
-	})
+	}
+	v.GetObject().Visit(visit)
 	return numbers
 }
 
@@ -115,6 +120,7 @@ func TestMustHoldOneRevision(t *testing.T) {
 	}{
 		{"/v1/prompts", `{"keys":["p0","p1","p2"],"context":{"plan":%q}}`, 6},
 		{"/v1/remoteconfigs", `{"keys":["c0","c1","c2"],"context":{"plan":%q}}`, 3},
+		{"/v1/decisions", `{"prompts":["p1"],"remoteconfigs":["c2","c0"],"context":{"plan":%q}}`, 4},
 	}
 	var (
 		revisions, versions oneNumber
