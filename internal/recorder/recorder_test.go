@@ -310,7 +310,7 @@ func TestBuffersAreTheRecorders(t *testing.T) {
 			seen = append(seen, bytes.Clone(r.Messages))
 		}
 		for _, m := range b.Metrics {
-			seen = append(seen, bytes.Clone(m.Metadata))
+			seen = append(seen, bytes.Clone(m.Metadata), bytes.Clone(m.Values))
 			if *m.Score != 1 {
 				t.Errorf("the score became %v", *m.Score)
 			}
@@ -335,7 +335,7 @@ func TestBuffersAreTheRecorders(t *testing.T) {
 	score = 1
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	_ = r.Metrics(ctx, &trace.Metrics{Metadata: buffer, Score: &score})
+	_ = r.Metrics(ctx, &trace.Metrics{Metadata: buffer, Values: buffer, Score: &score})
 	reuse()
 	closeRecorder(t, r)
 	for _, content := range seen {

@@ -11,7 +11,7 @@ import (
 const overhead = 512
 
 func metricsSize(m *trace.Metrics) int {
-	size := overhead + len(m.Metadata)
+	size := overhead + len(m.Metadata) + len(m.Values)
 	for _, text := range []*string{m.LLMResponse, m.ChainID, m.ConversationID} {
 		if text != nil {
 			size += len(*text)
@@ -48,6 +48,7 @@ func cloneMetrics(m *trace.Metrics) *trace.Metrics {
 	c.PromptTokens = cloned(m.PromptTokens)
 	c.CompletionTokens = cloned(m.CompletionTokens)
 	c.TotalTokens = cloned(m.TotalTokens)
+	c.Values = slices.Clone(m.Values)
 	c.Metadata = slices.Clone(m.Metadata)
 	if m.Reply != nil {
 		c.Reply = cloneReply(m.Reply)
