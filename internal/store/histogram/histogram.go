@@ -1,5 +1,5 @@
-// Package histogram counts durations in buckets that grow by a tenth, in a few
-// bytes per bucket: what the statistics of the store keep of them.
+// Package histogram counts durations, and numbers of any kind, in buckets of a bounded
+// error, in a few bytes per bucket: what the statistics of the store keep of them.
 package histogram
 
 import (
@@ -83,6 +83,10 @@ func (h Histogram) Encode() any {
 	if len(h) == 0 {
 		return nil
 	}
+	return h.encode()
+}
+
+func (h Histogram) encode() []byte {
 	encoded, last := make([]byte, 0, 3*len(h)), 0
 	for _, b := range h {
 		encoded = binary.AppendUvarint(encoded, uint64(b.index-last))
@@ -93,16 +97,19 @@ func (h Histogram) Encode() any {
 }
 
 // Decode adds what Encode returned.
-func (h *Histogram) Decode(encoded []byte) error {
+func (h *Histogram) Decode(encoded []byte) error { return h.decode(encoded, maxBucket) }
+
+// decode adds what encode returned, of buckets up to most.
+func (h *Histogram) decode(encoded []byte, most int) error {
 	decoded := make(Histogram, 0, len(encoded)/2)
 	for index := 0; len(encoded) > 0; {
 		step, n := binary.Uvarint(encoded)
 		count, m := binary.Uvarint(encoded[max(n, 0):])
-		if n <= 0 || m <= 0 || step > maxBucket || count > math.MaxInt64 {
+		if n <= 0 || m <= 0 || step > uint64(most) || count > math.MaxInt64 {
 			return errors.New("a histogram is damaged")
 		}
 		encoded = encoded[n+m:]
-		if index += int(step); index > maxBucket || len(decoded) > 0 && step == 0 {
+		if index += int(step); index > most || len(decoded) > 0 && step == 0 {
 			return errors.New("a histogram is damaged")
 		}
 		decoded = append(decoded, bucket{index, int64(count)})
