@@ -19,15 +19,15 @@ var sharedField = trace.Field[trace.Record]{Column: "shared", At: shownOf}
 
 // Binding is a quarter of an insert's cost, so a record is inserted by the
 // shortest of three lists that has all of its members: those of a configuration's
-// evaluation; these and those of a prompt's, or of a request with several keys;
-// all, as for an upstream call. A new member is in the last.
+// evaluation, with its decision; these and those of a prompt's, of a request with
+// several keys, or of content; all, as for an upstream call. A new member is in the
+// last.
 var (
 	answerMembers = []string{
 		"trace_id", "time", "workspace", "kind", "key", "state", "api_key", "version", "revision", "row", "variant",
-		"status", "latency_ms", "notes", "metadata", "context", "variables", "messages", "response",
-		"decision_id", "reason", "arm", "splits", "read", "inputs",
+		"status", "latency_ms", "notes", "metadata", "decision_id", "reason", "arm", "splits", "inputs",
 	}
-	evaluationMembers = []string{"provider", "model"}
+	evaluationMembers = []string{"provider", "model", "read", "context", "variables", "messages", "response"}
 
 	answerFields     = recordFields(answerMembers)
 	evaluationFields = append(slices.Concat(answerFields, recordFields(evaluationMembers)), sharedField)
