@@ -63,7 +63,8 @@ type Filter struct {
 	// another one, or left one out.
 	Fallback bool
 
-	// These select a trace of which any report has them.
+	// These select a trace whose metadata has them, as chain_id and
+	// conversation_id, or of which any report has them that its kind takes.
 	ChainID, ConversationID string
 
 	Metadata []MetadataMatch // all of them
@@ -91,6 +92,8 @@ func (f *Filter) Validate() error {
 		return errors.New("the filter's kind is unknown; there are prompt, endpoint, remoteconfig and metrics")
 	case f.FinishReason != "" && !slices.Contains(FinishReasons, f.FinishReason):
 		return fmt.Errorf("the filter's finish reason is unknown; there are %s", strings.Join(FinishReasons, ", "))
+	case !f.Decision.IsZero() && f.Decision.Kind() != KindDecision:
+		return errors.New("the filter's decision is no id of a decision: it is the decision_id of a trace, or the header Cadenza-Decision-Id of an answer")
 	case f.Slower < 0 || f.Attempts < 0:
 		return errors.New("the filter asks for a time or a number of attempts below 0")
 	case f.Outcome > Failed:

@@ -298,6 +298,8 @@ func TestFilterValidate(t *testing.T) {
 		"two values":         {Filter{Workspace: "w", Metadata: []MetadataMatch{{Name: "a", Value: "1 2"}}}, `"a"`},
 		"a bracket after it": {Filter{Workspace: "w", Metadata: []MetadataMatch{{Name: "a", Value: "1]"}}}, `"a"`},
 		"object":             {Filter{Workspace: "w", Metadata: []MetadataMatch{{Name: "a", Value: "{}"}}}, "number"},
+		"decision":           {Filter{Workspace: "w", Decision: newID(1, KindDecision, 1)}, ""},
+		"no decision":        {Filter{Workspace: "w", Decision: newID(1, KindPrompt, 1)}, "decision_id"},
 		"many":               {Filter{Workspace: "w", Metadata: make([]MetadataMatch, 9)}, "at most 8"},
 	} {
 		err := test.filter.Validate()

@@ -122,7 +122,7 @@ func (u *inUse) overwrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const from = 40 * pageBytes // behind the schema and what the store keeps for itself
+	const from = 48 * pageBytes // behind the schema and what the store keeps for itself
 	garbage := make([]byte, size-from)
 	random := rand.New(rand.NewPCG(7, 8))
 	for i := range garbage {

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -82,4 +84,64 @@ func (s *statements) keepDecision(ctx context.Context, r *trace.Record) error {
 	_, err = s.decision.ExecContext(ctx, r.Decision[:], r.Time.UnixMilli(), r.Workspace,
 		notes, content(r.Shared.Metadata), requestContext, variables)
 	return err
+}
+
+// A report on a decision is stored once. Its trace_id is the id of the decision,
+// which begins with the time as those of traces do: what finds, keeps or deletes
+// reports by the ids of their traces has it in its place. It is joined to each
+// trace of the decision where that is read, with what the trace's kind takes.
+
+// isDecision reports whether an id is a decision's, and no trace's.
+func isDecision(id trace.ID) bool { return id.Kind() == trace.KindDecision }
+
+// ofDecision is a condition on reports.
+const ofDecision = "m.decision_id = m.trace_id"
+
+// The kinds of traces that a decision has.
+var decidedKinds = []trace.Kind{trace.KindPrompt, trace.KindEndpoint, trace.KindRemoteConfig}
+
+// tracesOfDecision is the query of the ids of a decision's traces, with the
+// arguments of rangesOf. Their ids lie close to that of the decision. Those that
+// an earlier version recorded do not, but they share a row of decisions.
+var tracesOfDecision = func() string {
+	var query strings.Builder
+	for i := range decidedKinds {
+		fmt.Fprintf(&query, "SELECT id FROM traces INDEXED BY sqlite_autoindex_traces_1 WHERE id BETWEEN ?%d AND ?%d AND decision_id = ?1 UNION ", 2*i+2, 2*i+3)
+	}
+	return query.String() + "SELECT id FROM traces INDEXED BY traces_decision WHERE decision_id = ?1 AND shared IS NOT NULL"
+}()
+
+// rangesOf are the arguments of tracesOfDecision.
+func rangesOf(decision trace.ID) []any {
+	args := []any{decision[:]}
+	for _, kind := range decidedKinds {
+		first, last := trace.TracesOf(decision, kind)
+		args = append(args, first[:], last[:])
+	}
+	return args
+}
+
+// readTracesOf returns the ids of the traces of a decision.
+func readTracesOf(ctx context.Context, on querier, decision trace.ID) ([]trace.ID, error) {
+	return collect(ctx, on, scanID, tracesOfDecision, rangesOf(decision)...)
+}
+
+// reduced returns a report on a decision as a trace of the kind shows it. It
+// reports whether there is anything to show.
+func reduced(m trace.Metrics, kind trace.Kind) (trace.Metrics, bool) {
+	m.Reduce(kind)
+	some := slices.ContainsFunc(trace.MetricsFields, func(f trace.Field[trace.Metrics]) bool {
+		switch at := f.At(&m).(type) {
+		case *[]byte:
+			return len(*at) > 0
+		case **string:
+			return *at != nil
+		case **int64:
+			return *at != nil
+		case **float64:
+			return *at != nil
+		}
+		return false // what says which report it is
+	})
+	return m, some
 }

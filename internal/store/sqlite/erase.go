@@ -33,8 +33,9 @@ const (
 	cleanTime = 20 * time.Second
 )
 
-// Erase deletes the traces that the selector chooses, the reports on them and the
-// replies that name them, of what was stored when it began. It keeps the selector
+// Erase deletes the traces that the selector chooses, the reports on them and on
+// their decisions, and the replies that name them, of what was stored when it began.
+// A report on a decision that the selector chooses, it chooses all traces of. It keeps the selector
 // for the sinks, to which it is delivered. When Erase returns without an error,
 // nothing of what it deleted is left in the bytes of the file and its log; after
 // an error it may be called again. It does not find a reply whose trace the
@@ -145,9 +146,34 @@ WHERE conversation_id = ? AND workspace = ? AND seq <= ? GROUP BY trace_id`+name
 		e.selector.ConversationID, e.selector.Workspace, e.marks.Metrics); err != nil {
 		return err
 	}
+	if err := e.findByDecision(ctx); err != nil {
+		return err
+	}
 	_, err := e.conn.ExecContext(ctx, `
 INSERT INTO doomed_replies (n, seq)
 SELECT n, seq FROM replies CROSS JOIN doomed USING (trace_id) WHERE workspace = ?`, e.selector.Workspace)
+	return err
+}
+
+// findByDecision adds the traces of the decisions on which a chosen report is, and
+// then the decisions of all chosen traces, whose reports may say anything of them.
+// These choose no further traces: one that is chosen by what was reported on it
+// alone is no reason to delete others.
+func (e *erasure) findByDecision(ctx context.Context) error {
+	low, high := trace.KindDecision.IDBytes()
+	decisions, err := collect(ctx, e.conn, scanID, "SELECT trace_id FROM doomed WHERE substr(trace_id, 7, 1) IN (?, ?)", []byte{low}, []byte{high})
+	if err != nil {
+		return err
+	}
+	for _, decision := range decisions {
+		if _, err := e.conn.ExecContext(ctx, "INSERT OR IGNORE INTO doomed (trace_id) "+tracesOfDecision, rangesOf(decision)...); err != nil {
+			return err
+		}
+	}
+	_, err = e.conn.ExecContext(ctx, `
+INSERT OR IGNORE INTO doomed (trace_id)
+SELECT t.decision_id FROM doomed CROSS JOIN traces AS t ON t.id = trace_id
+WHERE t.decision_id IS NOT NULL AND t.seq <= ? AND t.workspace = ?`, e.marks.Traces, e.selector.Workspace)
 	return err
 }
 
@@ -188,7 +214,7 @@ FROM doomed_replies AS d CROSS JOIN replies AS r USING (seq)
 WHERE (n, d.seq) > (?1, ?2) AND r.seq <= ?3 AND workspace = ?4
 ORDER BY n, d.seq LIMIT ?5`
 	doomedReports = `
-SELECT n, m.seq, coalesce(octet_length(llm_response), 0) + coalesce(octet_length(metadata), 0)
+SELECT n, m.seq, coalesce(octet_length(llm_response), 0) + coalesce(octet_length(metadata), 0) + coalesce(octet_length(named_values), 0)
 FROM doomed CROSS JOIN metrics AS m INDEXED BY metrics_trace_id USING (trace_id)
 WHERE n >= ?1 AND (n > ?1 OR m.seq > ?2) AND m.seq <= ?3 AND workspace = ?4
 ORDER BY n, m.seq LIMIT ?5`

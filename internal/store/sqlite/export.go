@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,18 @@ func (r *Reader) Export(ctx context.Context, f trace.Filter, yield func(*trace.R
 	attached := &exportCursor[*trace.Record]{at: before(start), end: before(end)}
 	attached.read = func(from trace.ID) ([]*trace.Record, trace.ID, bool, error) {
 		return r.exportRecords(ctx, &f, where, from, attached.end)
+	}
+	if !f.Decision.IsZero() || len(namedBy(&f)) > 0 {
+		ids, some, err := r.exportIDs(ctx, &f, end, start)
+		if err != nil {
+			return err
+		}
+		if some {
+			attached.read = func(trace.ID) (records []*trace.Record, at trace.ID, more bool, err error) {
+				records, ids, err = r.exportPosted(ctx, ids, where)
+				return records, at, len(ids) > 0, err
+			}
+		}
 	}
 	lone := &exportCursor[trace.ID]{at: before(start), end: before(end), done: onlyTraces(&f)}
 	loneWhere, err := metricsConditions(&f)
@@ -143,12 +156,60 @@ func (r *Reader) exportRecords(ctx context.Context, f *trace.Filter, where claus
 	return records, end, more, rows.Err()
 }
 
+// exportIDs returns the ids, newest first, of the traces from limit to from that
+// belong to the decision, the conversation or the chain that the filter asks for,
+// and of others. It reports whether it knows them: the lists may be too far behind.
+func (r *Reader) exportIDs(ctx context.Context, f *trace.Filter, from, limit trace.ID) (ids []trace.ID, some bool, err error) {
+	sources, err := postingSources(ctx, r.db, f)
+	if err != nil || len(sources) == 0 {
+		return nil, false, err
+	}
+	source := sources[len(sources)-1] // those of a key come before
+	for more := true; more; {
+		var found []trace.ID
+		if found, from, more, err = source.window(ctx, r.db, from, limit, exportWindow); err != nil {
+			return nil, false, err
+		}
+		ids = append(ids, found...)
+	}
+	return ids, true, nil
+}
+
+// exportPosted reads the records of the last of ids that meet the conditions, and
+// returns the ids that are left.
+func (r *Reader) exportPosted(ctx context.Context, ids []trace.ID, where clauses) (records []*trace.Record, left []trace.ID, err error) {
+	some := ids[max(len(ids)-exportRows, 0):]
+	query, args := readPosted(wholeList, oldestFirst, some, where, exportRows)
+	room := exportBytes
+	records, err = collect(ctx, r.db, func(scan func(...any) error) (*trace.Record, error) {
+		record, err := scanWhole(scan)
+		if err != nil {
+			return nil, err
+		}
+		if room -= record.Size(); room <= 0 {
+			return record, errEnough
+		}
+		return record, nil
+	}, query, args...)
+	left = ids[:len(ids)-len(some)]
+	if errors.Is(err, errEnough) {
+		err = nil
+		last := records[len(records)-1].ID
+		known, _ := slices.BinarySearchFunc(ids, last, laterFirst)
+		left = ids[:known]
+	}
+	return records, left, err
+}
+
 // exportLone reads the next ids after from that have metrics which meet the
 // conditions, and no trace.
 func (r *Reader) exportLone(ctx context.Context, f *trace.Filter, where clauses, from, limit trace.ID) (ids []trace.ID, end trace.ID, more bool, err error) {
 	source := source{table: "metrics", id: "trace_id", index: "metrics_trace_id"}
-	if f.ConversationID != "" || f.ChainID != "" {
-		source = sourceOf(f)
+	if names := namedBy(f); len(names) > 0 {
+		source = names[0].reports()
+	}
+	if !f.Decision.IsZero() {
+		source.add("trace_id = ?", f.Decision[:])
 	}
 	end, more, err = source.window(ctx, r.db, oldestFirst, from, limit, exportWindow)
 	if err != nil {
@@ -158,7 +219,33 @@ func (r *Reader) exportLone(ctx context.Context, f *trace.Filter, where clauses,
 SELECT DISTINCT trace_id FROM metrics AS m INDEXED BY %s
 WHERE %s AND trace_id > ? AND trace_id <= ? AND %s AND NOT EXISTS (SELECT 1 FROM traces WHERE id = m.trace_id AND workspace = m.workspace)
 ORDER BY trace_id`, source.index, source.and(), where.and()), slices.Concat(source.args, []any{from[:], end[:]}, where.args)...)
+	if err != nil {
+		return nil, end, false, err
+	}
+	ids, err = r.withoutTraces(ctx, ids)
 	return ids, end, more, err
+}
+
+// withoutTraces removes the ids of decisions of which there are traces.
+func (r *Reader) withoutTraces(ctx context.Context, ids []trace.ID) (without []trace.ID, err error) {
+	for _, id := range ids {
+		var some int64
+		if isDecision(id) {
+			if some, err = queryInt(ctx, r.db, "SELECT EXISTS ("+tracesOfDecision+")", rangesOf(id)...); err != nil {
+				return nil, err
+			}
+		}
+		if some == 0 {
+			without = append(without, id)
+		}
+	}
+	return without, nil
+}
+
+// numberedReport is a report and its seq.
+type numberedReport struct {
+	seq int64
+	trace.Metrics
 }
 
 // metricsOf reads the metrics of the first records, of as many as there is room
@@ -168,32 +255,74 @@ func (r *Reader) metricsOf(ctx context.Context, records []*trace.Record) (of map
 	if len(records) == 0 {
 		return nil, 0, nil
 	}
+	own, unread, err := r.reportsOn(ctx, "trace_id", records, func(record *trace.Record) trace.ID { return record.ID })
+	if err != nil {
+		return nil, 0, err
+	}
+	decided, undecided, err := r.reportsOn(ctx, "decision_id", records, func(record *trace.Record) trace.ID { return record.Decision })
+	if err != nil {
+		return nil, 0, err
+	}
+	of = make(map[trace.ID][]trace.Metrics)
+	for _, record := range records {
+		if compareIDs(record.ID, unread) >= 0 || compareIDs(record.Decision, undecided) >= 0 {
+			break
+		}
+		ready++
+		reports := own[record.ID]
+		for _, m := range decided[record.Decision] {
+			if shown, some := reduced(m.Metrics, record.Kind); some {
+				reports = append(reports, numberedReport{m.seq, shown})
+			}
+		}
+		slices.SortFunc(reports, func(a, b numberedReport) int { return cmp.Compare(a.seq, b.seq) })
+		for _, m := range reports {
+			of[record.ID] = append(of[record.ID], m.Metrics)
+		}
+	}
+	return of, ready, nil
+}
+
+// reportsOn reads the reports on what idOf names of the records, in the order of
+// these ids, as many as there is room for and at least those of the first record.
+// Those from the id unread on are not read.
+func (r *Reader) reportsOn(ctx context.Context, column string, records []*trace.Record, idOf func(*trace.Record) trace.ID) (of map[trace.ID][]numberedReport, unread trace.ID, err error) {
+	index, only := "metrics_trace_id", ""
+	if column == "decision_id" {
+		index, only = "metrics_decision", " AND "+ofDecision
+	}
 	ids := make([]any, len(records))
 	for i, record := range records {
-		ids[i] = record.ID[:]
+		id := idOf(record)
+		ids[i] = id[:]
 	}
 	// The index has them in this order: nothing is sorted, and what is not taken
 	// is not read.
 	rows, err := r.db.QueryContext(ctx, fmt.Sprintf(
-		"SELECT %s FROM metrics INDEXED BY metrics_trace_id WHERE trace_id IN (%s) AND workspace = ? ORDER BY trace_id, seq",
-		metricsList, strings.Join(slices.Repeat([]string{"?"}, len(ids)), ", ")), append(ids, records[0].Workspace)...)
+		"SELECT seq, %s FROM metrics AS m INDEXED BY %s WHERE %s IN (%s) AND workspace = ?%s ORDER BY %[3]s, seq",
+		metricsList, index, column, strings.Join(slices.Repeat([]string{"?"}, len(ids)), ", "), only), append(ids, records[0].Workspace)...)
 	if err != nil {
-		return nil, 0, err
+		return nil, unread, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	of = make(map[trace.ID][]trace.Metrics)
+	of = make(map[trace.ID][]numberedReport)
+	first := idOf(records[0])
 	for size := 0; rows.Next(); {
-		m, err := scanReport(rows.Scan)
-		if err != nil {
-			return nil, 0, err
+		var report numberedReport
+		if report.Metrics, err = scanMetrics(rows.Scan, &report.seq); err != nil {
+			return nil, unread, err
 		}
-		if size >= exportBytes && of[m.TraceID] == nil {
-			return of, slices.IndexFunc(records, func(record *trace.Record) bool { return record.ID == m.TraceID }), nil
+		on := report.TraceID
+		if on.IsZero() {
+			on = report.Decision
 		}
-		of[m.TraceID] = append(of[m.TraceID], m)
-		size += reportSize(&m)
+		if size >= exportBytes && of[on] == nil && compareIDs(on, first) > 0 {
+			return of, on, nil
+		}
+		of[on] = append(of[on], report)
+		size += reportSize(&report.Metrics)
 	}
-	return of, len(records), rows.Err()
+	return of, lastID, rows.Err()
 }
 
 // onlyTraces reports whether the filter asks for something that metrics without a
@@ -201,7 +330,7 @@ func (r *Reader) metricsOf(ctx context.Context, records []*trace.Record) (of map
 func onlyTraces(f *trace.Filter) bool {
 	return f.Kind != 0 && f.Kind != trace.KindMetrics || f.Key != "" || f.Status != 0 || f.Outcome != trace.AnyOutcome ||
 		f.State != nil || f.Provider != "" || f.Model != "" || f.Code != "" || f.FinishReason != "" ||
-		f.Version != "" || f.Revision != "" || f.Variant != "" || f.Slower > 0 || f.Attempts > 0 || f.Fallback
+		f.Version != "" || f.Revision != "" || f.Variant != "" || f.Arm != "" || f.Slower > 0 || f.Attempts > 0 || f.Fallback
 }
 
 // metricsConditions are those of a filter on metrics without a trace.
@@ -211,6 +340,9 @@ func metricsConditions(f *trace.Filter) (clauses, error) {
 	c.equal("api_key", f.APIKey)
 	c.equal("conversation_id", f.ConversationID)
 	c.equal("chain_id", f.ChainID)
+	if !f.Decision.IsZero() {
+		c.add("decision_id = ?", f.Decision[:])
+	}
 	if f.Kind != 0 {
 		low, high := f.Kind.IDBytes()
 		c.add("substr(trace_id, 7, 1) IN (?, ?)", []byte{low}, []byte{high})

@@ -237,10 +237,6 @@ func (i *recordInserter) add(ctx context.Context, r *trace.Record) (err error) {
 	return into.add(ctx, args)
 }
 
-// noTrace is the trace_id of a report on all traces of a decision: the column may
-// not be NULL.
-var noTrace = make([]byte, len(trace.ID{}))
-
 // allMetrics inserts metrics, but for those that had been stored with an
 // earlier reply.
 func (s *statements) allMetrics(ctx context.Context, all []*trace.Metrics) error {
@@ -262,8 +258,8 @@ func (s *statements) allMetrics(ctx context.Context, all []*trace.Metrics) error
 			return err
 		}
 		args[row] = s.uuids[size*n:][:size] // its id, which comes first
-		if args[row+1] == nil {
-			args[row+1] = noTrace // a report on a decision
+		if args[row+1] == nil {             // a report on a decision: see reportedOn
+			args[row+1] = m.Decision[:]
 		}
 		if err := s.metrics.add(ctx, args); err != nil {
 			return err

@@ -144,7 +144,7 @@ func (w *listWindow) read(ctx context.Context, on querier, where clauses, limit 
 	if w.index == nil && len(w.posted) == 0 {
 		return nil, nil
 	}
-	query, args := readPosted(shortList, w.posted, where, limit)
+	query, args := readPosted(shortList, newestFirst, w.posted, where, limit)
 	if w.index != nil {
 		query, args = w.index.read(shortList, newestFirst, w.from, w.end, where, limit)
 	}

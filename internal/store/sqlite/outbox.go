@@ -338,7 +338,7 @@ func (n *gathering) metrics(ctx context.Context, from, to int64) (int64, error) 
 			return 0, err
 		}
 		n.delivery.Metrics = append(n.delivery.Metrics, &m)
-		size := len(m.Metadata)
+		size := len(m.Metadata) + len(m.Values)
 		if m.LLMResponse != nil {
 			size += len(*m.LLMResponse)
 		}

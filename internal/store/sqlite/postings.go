@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -15,11 +18,17 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// Postings are lists of the ids of the traces of one key, or of one API key, so
-// that these are found although no index has the key. The task that counts the
-// statistics writes the lists too, of the traces that it passed. An id in a list
-// promises nothing: its trace may have been deleted, or written again and so be
-// in several lists. Readers look each id up.
+// Postings are lists of the ids of the traces of one key, of one API key, or of some
+// conversations or chains that requests name in their metadata, so that these are
+// found although no index has the key. The task that counts the statistics writes
+// the lists too, of the traces that it passed. An id in a list promises nothing: its
+// trace may have been deleted, or written again and so be in several lists. Readers
+// look each id up.
+//
+// There may be as many conversations as traces, and then a list of each would cost
+// more than an index. So a list has all conversations whose names have the same
+// 8-bit hash: a 256th of the traces that have any. It keeps no name that an erasure
+// would have to find.
 //
 // No list crosses an hour of ids. The lists that may have an id are then those
 // that end in its hour, and need no second index.
@@ -56,7 +65,16 @@ type postedField int64
 const (
 	postedKey postedField = iota
 	postedAPIKey
+	postedConversation
+	postedChain
 )
+
+// postedName is the value of the lists of a conversation or a chain.
+func postedName(name string) string {
+	hash := fnv.New32a()
+	_, _ = io.WriteString(hash, name)
+	return fmt.Sprintf("%02x", byte(hash.Sum32()))
+}
 
 // listName is what the traces of a list have in common, and its value.
 type listName struct {
@@ -80,6 +98,21 @@ func (p postings) of(name listName) *[]trace.ID {
 		p[name] = ids
 	}
 	return ids
+}
+
+// addNamed puts a trace into the lists of the conversation and the chain that are in
+// the array of requestNames.
+func (p postings) addNamed(workspace string, id trace.ID, array string) {
+	var names [2]any
+	if json.Unmarshal([]byte(array), &names) != nil {
+		return
+	}
+	for i, field := range []postedField{postedConversation, postedChain} {
+		if name, ok := names[i].(string); ok {
+			ids := p.of(listName{workspace, field, postedName(name)})
+			*ids = append(*ids, id)
+		}
+	}
 }
 
 const (
@@ -233,22 +266,28 @@ type postingSource struct {
 	name     listName
 	kind     trace.Kind // 0: all
 	unposted []trace.ID // those of no list yet
+	reports  *source    // reports on traces that belong to the list too; nil: none do
 }
 
-// postingSources returns the lists that have every trace which the filter selects.
-// It returns none if the filter asks for no key, or for an API key whose name holds
-// nameSeparator, or if too many traces are not posted yet.
-func postingSources(ctx context.Context, on querier, f *trace.Filter) ([]postingSource, error) {
-	if f.Key == "" && f.APIKey == "" || strings.Contains(f.APIKey, nameSeparator) {
+// postingSources returns the lists of which each has every trace that the filter
+// selects. It returns none if the filter asks for nothing that has lists, or if too
+// many traces are not posted yet.
+func postingSources(ctx context.Context, on querier, f *trace.Filter) (sources []postingSource, err error) {
+	if !f.Decision.IsZero() {
+		ids, err := readTracesOf(ctx, on, f.Decision)
+		return []postingSource{{kind: f.Kind, unposted: ids}}, err
+	}
+	names := namedBy(f)
+	apiKey := f.APIKey
+	if strings.Contains(apiKey, nameSeparator) {
+		apiKey = ""
+	}
+	if f.Key == "" && apiKey == "" && len(names) == 0 {
 		return nil, nil
 	}
-	var unposted clauses
-	unposted.equal("workspace", f.Workspace)
-	unposted.equal("key", f.Key)
-	unposted.equal("api_key", f.APIKey)
 	// What is posted after this was read is found in both places.
 	var posted, greatest int64
-	err := on.QueryRowContext(ctx, "SELECT traces, (SELECT coalesce(max(seq), 0) FROM traces) FROM cursors WHERE sink = ?", postingsCursor).
+	err = on.QueryRowContext(ctx, "SELECT traces, (SELECT coalesce(max(seq), 0) FROM traces) FROM cursors WHERE sink = ?", postingsCursor).
 		Scan(&posted, &greatest)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil // the file of an earlier version, which is only read
@@ -256,25 +295,110 @@ func postingSources(ctx context.Context, on querier, f *trace.Filter) ([]posting
 	if err != nil || greatest-posted > maxUnposted {
 		return nil, err
 	}
-	tail, err := collect(ctx, on, scanID, "SELECT id FROM traces NOT INDEXED WHERE seq > ? AND "+unposted.and(),
-		slices.Concat([]any{posted}, unposted.args)...)
-	if err != nil {
-		return nil, err
+	unposted := func(where clauses) ([]trace.ID, error) {
+		where.equal("workspace", f.Workspace)
+		where.equal("key", f.Key)
+		where.equal("api_key", f.APIKey)
+		return collect(ctx, on, scanID, "SELECT id FROM traces NOT INDEXED WHERE seq > ? AND "+where.and(),
+			slices.Concat([]any{posted}, where.args)...)
 	}
-	var sources []postingSource
-	for _, by := range []listName{{f.Workspace, postedKey, f.Key}, {f.Workspace, postedAPIKey, f.APIKey}} {
-		if by.value != "" {
-			sources = append(sources, postingSource{name: by, kind: f.Kind, unposted: tail})
+	if f.Key != "" || apiKey != "" {
+		tail, err := unposted(clauses{})
+		if err != nil {
+			return nil, err
 		}
+		for _, by := range []listName{{f.Workspace, postedKey, f.Key}, {f.Workspace, postedAPIKey, apiKey}} {
+			if by.value != "" {
+				sources = append(sources, postingSource{name: by, kind: f.Kind, unposted: tail})
+			}
+		}
+	}
+	for _, name := range names {
+		own, err := name.own()
+		if err != nil {
+			return nil, err
+		}
+		tail, err := unposted(own)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, postingSource{
+			name: listName{f.Workspace, name.posted, postedName(name.value)}, kind: f.Kind, unposted: tail, reports: new(name.reports()),
+		})
 	}
 	return sources, nil
 }
 
-// window reads the next count ids after from, newest first. They are all that
-// there are until end: the last of them, or limit with more false.
+// window reads about the next count ids after from, newest first. They are all that
+// there are until end, or until limit with more false.
 func (p *postingSource) window(ctx context.Context, on querier, from, limit trace.ID, count int) (ids []trace.ID, end trace.ID, more bool, err error) {
+	ids, end, more, err = p.postedWindow(ctx, on, from, limit, count)
+	if err != nil || p.reports == nil {
+		return ids, end, more, err
+	}
+	reported, reportedEnd, moreReported, err := p.reportedWindow(ctx, on, from, limit, count)
+	if err != nil {
+		return nil, end, false, err
+	}
+	if moreReported && (!more || compareIDs(reportedEnd, end) > 0) {
+		end, more = reportedEnd, true
+	}
+	ids = newest(append(ids, reported...))
+	known, _ := slices.BinarySearchFunc(ids, end, func(id, end trace.ID) int {
+		if compareIDs(id, end) < 0 {
+			return 1
+		}
+		return -1
+	})
+	return ids[:known], end, more, nil
+}
+
+// reportedWindow reads the ids of the traces on which there are reports, and of
+// those on whose decision there are. A decision and its traces are of the same
+// millisecond, so a window ends with a whole one: no report is apart from a trace.
+func (p *postingSource) reportedWindow(ctx context.Context, on querier, from, limit trace.ID, count int) (ids []trace.ID, end trace.ID, more bool, err error) {
+	to := from // after the decisions of the traces before from
+	if first := trace.FirstID(from.Time()); first != from {
+		to = trace.FirstID(from.Time().Add(time.Millisecond))
+		if compareIDs(to, from) < 0 {
+			to = lastID
+		}
+	}
+	if end, more, err = p.reports.window(ctx, on, newestFirst, to, limit, count); err != nil {
+		return nil, end, false, err
+	}
+	if more {
+		end = trace.FirstID(end.Time())
+	}
+	reported, err := collect(ctx, on, scanID, fmt.Sprintf("SELECT DISTINCT trace_id FROM metrics INDEXED BY %s WHERE %s AND trace_id >= ? AND trace_id < ?",
+		p.reports.index, p.reports.and()), slices.Concat(p.reports.args, []any{end[:], to[:]})...)
+	if err != nil {
+		return nil, end, false, err
+	}
+	for _, id := range reported {
+		if !isDecision(id) {
+			ids = p.take(ids, id, from, end)
+			continue
+		}
+		decided, err := readTracesOf(ctx, on, id)
+		if err != nil {
+			return nil, end, false, err
+		}
+		for _, id := range decided {
+			ids = p.take(ids, id, from, end)
+		}
+	}
+	return ids, end, more, nil
+}
+
+// postedWindow reads the next count ids after from that are in the lists, or of
+// traces that are not posted yet.
+func (p *postingSource) postedWindow(ctx context.Context, on querier, from, limit trace.ID, count int) (ids []trace.ID, end trace.ID, more bool, err error) {
 	for _, id := range p.unposted {
 		ids = p.take(ids, id, from, limit)
+	}
+	if p.name.value == "" { // these are all
+		return newest(ids), limit, false, nil
 	}
 	hour := endOfHour(from)
 	rows, err := on.QueryContext(ctx, windowSQL,
@@ -330,14 +454,14 @@ func newest(ids []trace.ID) []trace.ID {
 }
 
 // readPosted returns the query of the columns of the traces of ids that meet the
-// conditions, newest first, and its arguments.
-func readPosted(columns string, ids []trace.ID, where clauses, limit int) (string, []any) {
+// conditions, and its arguments.
+func readPosted(columns string, d direction, ids []trace.ID, where clauses, limit int) (string, []any) {
 	packed := pack(nil, ids)
 	query := fmt.Sprintf(`
 SELECT %s FROM traces INDEXED BY sqlite_autoindex_traces_1 WHERE id IN (
 	WITH RECURSIVE place (at) AS (VALUES (1) UNION ALL SELECT at + 16 FROM place WHERE at + 16 < ?2)
 	SELECT substr(?1, at, 16) FROM place
-) AND %s ORDER BY id DESC LIMIT ?`, columns, where.and())
+) AND %s ORDER BY id %s LIMIT ?`, columns, where.and(), d.order)
 	return query, slices.Concat([]any{packed, len(packed)}, where.args, []any{limit})
 }
 

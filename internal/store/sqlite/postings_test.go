@@ -261,7 +261,7 @@ func TestPostingsExpire(t *testing.T) {
 // TestPostingsPlan holds the queries to their indexes.
 func TestPostingsPlan(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
-	query, args := readPosted(shortList, []trace.ID{lastID}, clauses{}, 1)
+	query, args := readPosted(shortList, newestFirst, []trace.ID{lastID}, clauses{}, 1)
 	for _, q := range []struct {
 		query string
 		args  []any

@@ -130,14 +130,70 @@ func conditions(f *trace.Filter) (clauses, error) {
 	if !f.Decision.IsZero() {
 		c.add("decision_id = ?", f.Decision[:])
 	}
-	const reported = "EXISTS (SELECT 1 FROM metrics AS m WHERE m.trace_id = traces.id AND m.workspace = traces.workspace AND m.%s = ?)"
-	if f.ConversationID != "" {
-		c.add(fmt.Sprintf(reported, "conversation_id"), f.ConversationID)
-	}
-	if f.ChainID != "" {
-		c.add(fmt.Sprintf(reported, "chain_id"), f.ChainID)
+	for _, named := range namedBy(f) {
+		if err := c.named(named); err != nil {
+			return c, err
+		}
 	}
 	return c, c.metadata(shownMetadata, f.Metadata)
+}
+
+// naming is a conversation or a chain that a filter asks for.
+type naming struct {
+	column string // of metrics, and the member of a trace's metadata
+	value  string
+	posted postedField
+}
+
+// namedBy returns the conversation and the chain that the filter asks for.
+func namedBy(f *trace.Filter) (all []naming) {
+	if f.ConversationID != "" {
+		all = append(all, naming{"conversation_id", f.ConversationID, postedConversation})
+	}
+	if f.ChainID != "" {
+		all = append(all, naming{"chain_id", f.ChainID, postedChain})
+	}
+	return all
+}
+
+// own is the condition on the trace's own metadata.
+func (n naming) own() (c clauses, err error) {
+	value, err := json.Marshal(n.value)
+	if err != nil {
+		return c, err
+	}
+	return c, c.metadata(shownMetadata, []trace.MetadataMatch{{Name: n.column, Value: string(value)}})
+}
+
+// reports is the index of the reports with the name.
+func (n naming) reports() source {
+	s := source{table: "metrics", id: "trace_id", index: "metrics_" + n.column}
+	s.equal(n.column, n.value)
+	return s
+}
+
+// named adds that the metadata of the trace has the name, or a report on it, or on
+// its decision if its kind takes the name.
+func (c *clauses) named(n naming) error {
+	own, err := n.own()
+	if err != nil {
+		return err
+	}
+	const reported = "EXISTS (SELECT 1 FROM metrics AS m WHERE m.trace_id = traces.%s AND m.workspace = traces.workspace AND m.%s = ?)"
+	c.add(fmt.Sprintf("(%s OR "+reported+" OR %s AND "+reported+")", own.and(), "id", n.column, takes(n.column), "decision_id", n.column),
+		slices.Concat(own.args, []any{n.value, n.value})...)
+	return nil
+}
+
+// takes is the condition that a trace is of a kind that takes a member of metrics.
+func takes(member string) string {
+	var names []string
+	for kind := trace.KindPrompt; kind <= trace.KindMetrics; kind++ {
+		if kind.Takes(member) {
+			names = append(names, "'"+kind.String()+"'")
+		}
+	}
+	return "kind IN (" + strings.Join(names, ", ") + ")"
 }
 
 // metadata adds what the expression of metadata has to match.
@@ -200,12 +256,6 @@ func (s *source) some() bool { return len(s.text) > 0 }
 func sourceOf(f *trace.Filter) source {
 	s := source{table: "traces", id: "id", index: "sqlite_autoindex_traces_1"}
 	switch {
-	case f.ConversationID != "":
-		s = source{table: "metrics", id: "trace_id", index: "metrics_conversation_id"}
-		s.equal("conversation_id", f.ConversationID)
-	case f.ChainID != "":
-		s = source{table: "metrics", id: "trace_id", index: "metrics_chain_id"}
-		s.equal("chain_id", f.ChainID)
 	case f.State != nil && *f.State == trace.StateStarted:
 		s.index = "traces_started"
 		s.add("state = 'started'")
@@ -252,12 +302,7 @@ func (s *source) window(ctx context.Context, on querier, d direction, from, limi
 // conditions, and its arguments.
 func (s *source) read(columns string, d direction, from, end trace.ID, where clauses, limit int) (string, []any) {
 	inWindow := fmt.Sprintf("%[1]s AND %[2]s %[3]s ? AND %[2]s %[4]s ?", s.and(), s.id, d.after, d.until)
-	index := s.index
-	if s.table != "traces" {
-		index = "sqlite_autoindex_traces_1"
-		inWindow = fmt.Sprintf("id IN (SELECT %s FROM %s INDEXED BY %s WHERE %s)", s.id, s.table, s.index, inWindow)
-	}
-	query := fmt.Sprintf("SELECT %s FROM traces INDEXED BY %s WHERE %s AND %s ORDER BY id %s LIMIT ?", columns, index, inWindow, where.and(), d.order)
+	query := fmt.Sprintf("SELECT %s FROM traces INDEXED BY %s WHERE %s AND %s ORDER BY id %s LIMIT ?", columns, s.index, inWindow, where.and(), d.order)
 	return query, slices.Concat(s.args, []any{from[:], end[:]}, where.args, []any{limit})
 }
 
@@ -265,6 +310,7 @@ func (s *source) read(columns string, d direction, from, end trace.ID, where cla
 type querier interface {
 	queryer
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
 // collect reads all rows of a query.

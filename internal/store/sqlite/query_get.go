@@ -35,7 +35,7 @@ func (r *Reader) Get(ctx context.Context, workspace string, id trace.ID) (*Detai
 	if d.Record != nil && d.Record.Workspace != workspace {
 		return nil, ErrNotFound
 	}
-	if d.Metrics, d.MetricsTotal, err = r.firstMetrics(ctx, workspace, id); err != nil {
+	if d.Metrics, d.MetricsTotal, err = r.firstMetrics(ctx, workspace, id, d.Record); err != nil {
 		return nil, err
 	}
 	switch {
@@ -64,34 +64,25 @@ func (r *Reader) keptVersion(ctx context.Context, workspace string, kind trace.K
 }
 
 // firstMetrics reads the first metrics of a trace, and counts all.
-func (r *Reader) firstMetrics(ctx context.Context, workspace string, id trace.ID) (first []trace.Metrics, total int64, err error) {
-	more, err := r.readFirstMetrics(ctx, workspace, id, &first)
+func (r *Reader) firstMetrics(ctx context.Context, workspace string, id trace.ID, record *trace.Record) (first []trace.Metrics, total int64, err error) {
+	size := 0
+	more, err := r.eachReport(ctx, workspace, id, record, func(m trace.Metrics) bool {
+		if len(first) == getMetrics || size >= getMetricsBytes {
+			return false
+		}
+		first = append(first, m)
+		size += reportSize(&m)
+		return true
+	})
 	if err != nil || !more {
 		return first, int64(len(first)), err
 	}
 	// All reports on a trace are of its workspace. To look would take reading
 	// them, where the index alone can count.
-	total, err = queryInt(ctx, r.db, "SELECT count(*) FROM metrics WHERE trace_id = ?", id[:])
+	var decision []byte
+	if record != nil && !record.Decision.IsZero() {
+		decision = record.Decision[:]
+	}
+	total, err = queryInt(ctx, r.db, "SELECT count(*) FROM metrics WHERE trace_id IN (?, ?)", id[:], decision)
 	return first, max(total, int64(len(first))), err
-}
-
-func (r *Reader) readFirstMetrics(ctx context.Context, workspace string, id trace.ID, first *[]trace.Metrics) (more bool, err error) {
-	rows, err := r.db.QueryContext(ctx,
-		"SELECT "+metricsList+" FROM metrics INDEXED BY metrics_trace_id WHERE trace_id = ? AND workspace = ? ORDER BY seq", id[:], workspace)
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for size := 0; rows.Next(); {
-		if len(*first) == getMetrics || size >= getMetricsBytes {
-			return true, nil
-		}
-		m, err := scanReport(rows.Scan)
-		if err != nil {
-			return false, err
-		}
-		*first = append(*first, m)
-		size += reportSize(&m)
-	}
-	return false, rows.Err()
 }

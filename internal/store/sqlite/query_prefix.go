@@ -40,6 +40,7 @@ FROM (SELECT DISTINCT trace_id FROM metrics INDEXED BY metrics_trace_id WHERE tr
 		return nil, false, err
 	}
 	more = len(traces) == maxBetween || len(reported) == maxBetween
+	reported = slices.DeleteFunc(reported, func(rec trace.Record) bool { return isDecision(rec.ID) })
 	// The sort is stable, so that of two with one id the trace stays.
 	found = slices.Concat(traces, reported)
 	slices.SortStableFunc(found, func(a, b trace.Record) int { return compareIDs(a.ID, b.ID) })

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,8 @@ var (
 	metadataForms = []string{
 		"", `{}`, `{"plan":"pro"}`, `{"plan":"free","n":1}`, `{"n":1.0}`, `{"n":"1"}`, `{"plan":null}`, `{"plan":true}`, `{"plan":["pro"]}`,
 		`{"nested":{"plan":"pro"}}`, `{"plan":"\u0070ro"}`, `{"p.q\"r":"a\\b"}`, `{"plan":"p`, `["pro"]`, `"pro"`, `{"other":"pro"}`, `{"n":9007199254740993}`,
-		`{"plan":"\u00e9"}`, `{"plan":"é"}`, `{"q":"a\"b"}`, `{"plan":"true"}`, `{"plan":"null"}`,
+		`{"conversation_id":"c1"}`, `{"chain_id":"chain","conversation_id":"c2"}`, `{"conversation_id":1}`, `{"nested":{"conversation_id":"c1"}}`,
+		`{"conversation_id":"c1"`, `{"plan":"\u00e9"}`, `{"plan":"é"}`, `{"q":"a\"b"}`, `{"plan":"true"}`, `{"plan":"null"}`,
 	}
 	metadataMatches = []trace.MetadataMatch{
 		{Name: "plan", Value: `"pro"`}, {Name: "n", Value: "1"}, {Name: "n", Value: "1.0"}, {Name: "plan", Value: "null"}, {Name: "plan", Value: "true"},
@@ -61,6 +63,7 @@ func drawRecord(t *rapid.T, authority *trace.Authority, at time.Time) *trace.Rec
 		Latency: time.Duration(rapid.IntRange(0, 5_000_000).Draw(t, "latency")) * time.Microsecond,
 	}
 	r.Version, r.Revision = optional("version", "v", "v2"), optional("revision", "d")
+	r.Arm = optional("arm", "x", "y")
 	if kind != trace.KindRemoteConfig {
 		r.Variant = optional("variant", "x", "y")
 	}
@@ -87,8 +90,13 @@ func drawRecord(t *rapid.T, authority *trace.Authority, at time.Time) *trace.Rec
 	return r
 }
 
-// requests draws which records are of one request and share what it sent.
+// requests draws which records are of one request, and of those which share what it
+// sent. Before ids of a decision's traces were successive, only those that shared
+// anything had its id.
 type requests struct {
+	ids       *trace.Decision // nil: they are not successive
+	traces    int             // that have an id
+	at        time.Time
 	shared    *trace.Shared
 	decision  trace.ID
 	workspace string
@@ -97,12 +105,24 @@ type requests struct {
 // draw returns the record as it is to be stored, which may share members that
 // shown, as it is read, then has.
 func (q *requests) draw(t *rapid.T, authority *trace.Authority, shown *trace.Record) *trace.Record {
-	if !rapid.Bool().Draw(t, "shares") {
+	const most = 4
+	if !rapid.Bool().Draw(t, "of a decision") {
 		return shown
 	}
-	if q.shared == nil || q.workspace != shown.Workspace || rapid.Bool().Draw(t, "another request") {
-		q.shared = &trace.Shared{Metadata: drawMetadata(t), Context: []byte(`{"c":1}`)}
-		q.decision, q.workspace = authority.New(trace.KindDecision, shown.Time), shown.Workspace
+	if q.shared == nil || q.workspace != shown.Workspace || q.traces == most || rapid.Bool().Draw(t, "another request") {
+		*q = requests{shared: &trace.Shared{Metadata: drawMetadata(t), Context: []byte(`{"c":1}`)}, at: shown.Time, workspace: shown.Workspace}
+		q.decision = authority.New(trace.KindDecision, shown.Time)
+		if rapid.Bool().Draw(t, "successive") {
+			q.ids = new(authority.Decide(shown.Time, most))
+			q.decision = q.ids.ID()
+		}
+	}
+	if q.ids != nil {
+		shown.ID, shown.Time, shown.Decision = q.ids.Trace(shown.Kind, q.traces), q.at, q.decision
+		q.traces++
+		if !rapid.Bool().Draw(t, "shares") {
+			return shown
+		}
 	}
 	stored := *shown
 	stored.Metadata, stored.Decision, stored.Shared = nil, q.decision, q.shared
@@ -125,6 +145,7 @@ func drawStore(t *rapid.T, path string, between func()) *drawn {
 	at := base
 	var late []*trace.Record
 	var sharing requests
+	var decided []*trace.Record
 	for left := rapid.IntRange(0, 5).Draw(t, "batches"); left > 0 || len(late) > 0; left-- {
 		batch := recorder.Batch{Records: late}
 		late = nil
@@ -133,6 +154,9 @@ func drawStore(t *rapid.T, path string, between func()) *drawn {
 			r := drawRecord(t, authority, at)
 			d.records = append(d.records, r)
 			r = sharing.draw(t, authority, r)
+			if sharing.ids != nil && r.Decision == sharing.decision {
+				decided = append(decided, r)
+			}
 			if r.State != trace.StateEnded && rapid.Bool().Draw(t, "ends later") {
 				start := *r
 				start.State, start.Status, start.Code = trace.StateStarted, 0, ""
@@ -150,7 +174,12 @@ func drawStore(t *rapid.T, path string, between func()) *drawn {
 		}
 		for range rapid.IntRange(0, 4).Draw(t, "metrics") {
 			m := &trace.Metrics{Workspace: "w", Time: at, APIKey: "app", Metadata: drawMetadata(t)}
-			if len(d.records) > 0 && rapid.Bool().Draw(t, "attached") {
+			if len(decided) > 0 && rapid.Bool().Draw(t, "on a decision") {
+				of := rapid.SampledFrom(decided).Draw(t, "one of its traces")
+				m.Decision, m.Workspace = of.Decision, of.Workspace
+			} else if rapid.IntRange(0, 7).Draw(t, "on a decision without traces") == 0 {
+				m.Decision = authority.Decide(at, 1).ID()
+			} else if len(d.records) > 0 && rapid.Bool().Draw(t, "attached") {
 				of := rapid.SampledFrom(d.records).Draw(t, "trace")
 				m.TraceID, m.Workspace = of.ID, of.Workspace
 			} else {
@@ -163,6 +192,7 @@ func drawStore(t *rapid.T, path string, between func()) *drawn {
 				m.Score, m.Latency = new(float64(rapid.IntRange(0, 100).Draw(t, "score"))), new(float64(rapid.IntRange(0, 9000).Draw(t, "ms")))
 				m.PromptTokens, m.CompletionTokens, m.TotalTokens = new(int64(1)), new(int64(2)), new(int64(3))
 			}
+			m.Values = []byte(rapid.SampledFrom([]string{"", "", `{"resolved":1}`, `{"resolved":0,"seconds_saved":-12.5}`}).Draw(t, "values"))
 			batch.Metrics = append(batch.Metrics, m)
 			d.metrics = append(d.metrics, m)
 		}
@@ -183,7 +213,7 @@ func mustTestAuthority(t *rapid.T) *trace.Authority {
 	return a
 }
 
-func drawFilter(t *rapid.T) trace.Filter {
+func drawFilter(t *rapid.T, d *drawn) trace.Filter {
 	f := trace.Filter{Workspace: "w"}
 	maybe := func(label string, set func()) {
 		if rapid.IntRange(0, 5).Draw(t, label) == 0 {
@@ -212,6 +242,19 @@ func drawFilter(t *rapid.T) trace.Filter {
 	text(&f.Version, "version", "v", "none")
 	text(&f.Revision, "revision", "d")
 	text(&f.Variant, "variant", "x")
+	text(&f.Arm, "arm", "x")
+	maybe("decision", func() {
+		for _, r := range d.records {
+			if f.Decision = r.Decision; !f.Decision.IsZero() && rapid.Bool().Draw(t, "this decision") {
+				break
+			}
+		}
+		for _, m := range d.metrics {
+			if !m.Decision.IsZero() && rapid.IntRange(0, 3).Draw(t, "this report's") == 0 {
+				f.Decision = m.Decision
+			}
+		}
+	})
 	maybe("slower", func() { f.Slower = time.Duration(rapid.IntRange(1, 5_000_000).Draw(t, "slower")) * time.Microsecond })
 	maybe("attempts", func() { f.Attempts = rapid.IntRange(1, 3).Draw(t, "attempts") })
 	f.Fallback = rapid.IntRange(0, 5).Draw(t, "fallback") == 0
@@ -236,10 +279,37 @@ func matchesMetadata(metadata []byte, matches []trace.MetadataMatch) bool {
 	return true
 }
 
-func (d *drawn) reported(r *trace.Record, with func(*trace.Metrics) *string, value string) bool {
-	return value == "" || slices.ContainsFunc(d.metrics, func(m *trace.Metrics) bool {
-		return m.TraceID == r.ID && m.Workspace == r.Workspace && with(m) != nil && *with(m) == value
-	})
+// reportsOn are the reports on a trace and on its decision, as the trace shows them.
+func (d *drawn) reportsOn(r *trace.Record) (all []trace.Metrics) {
+	for _, m := range d.metrics {
+		m := *m
+		switch {
+		case m.Workspace != r.Workspace:
+			continue
+		case m.Decision.IsZero() && m.TraceID == r.ID:
+		case !m.Decision.IsZero() && m.Decision == r.Decision:
+			switch r.Kind {
+			case trace.KindEndpoint:
+				m.Latency, m.PromptTokens, m.CompletionTokens, m.TotalTokens = nil, nil, nil, nil
+			case trace.KindRemoteConfig:
+				m.Latency, m.PromptTokens, m.CompletionTokens, m.TotalTokens = nil, nil, nil, nil
+				m.Score, m.ConversationID, m.ChainID = nil, nil, nil
+			}
+			if len(m.Metadata) == 0 && len(m.Values) == 0 && m.Score == nil && m.ConversationID == nil && m.Latency == nil {
+				continue
+			}
+		default:
+			continue
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// named reports whether a trace's metadata has a name, or a report on it.
+func (d *drawn) named(r *trace.Record, member string, with func(*trace.Metrics) *string, value string) bool {
+	return value == "" || matchesMetadata(r.Metadata, []trace.MetadataMatch{{Name: member, Value: strconv.Quote(value)}}) ||
+		slices.ContainsFunc(d.reportsOn(r), func(m trace.Metrics) bool { return with(&m) != nil && *with(&m) == value })
 }
 
 func conversationOf(m *trace.Metrics) *string { return m.ConversationID }
@@ -263,7 +333,8 @@ func (d *drawn) matches(f *trace.Filter, r *trace.Record) bool {
 		!same(f.Key, r.Key), !same(f.APIKey, r.APIKey), !same(f.Provider, r.Provider), !same(f.Model, r.Model), !same(f.Code, r.Code), !same(f.FinishReason, r.FinishReason),
 		f.Version != "" && r.Version != f.Version && r.PromptVersion != f.Version, !same(f.Revision, r.Revision), !same(f.Variant, r.Variant),
 		r.Latency < f.Slower, len(r.Attempts) < f.Attempts, f.Fallback && !fellBackTo(r),
-		!d.reported(r, conversationOf, f.ConversationID), !d.reported(r, chainOf, f.ChainID), !matchesMetadata(r.Metadata, f.Metadata):
+		!same(f.Arm, r.Arm), !f.Decision.IsZero() && f.Decision != r.Decision,
+		!d.named(r, "conversation_id", conversationOf, f.ConversationID), !d.named(r, "chain_id", chainOf, f.ChainID), !matchesMetadata(r.Metadata, f.Metadata):
 		return false
 	}
 	return true
@@ -272,7 +343,9 @@ func (d *drawn) matches(f *trace.Filter, r *trace.Record) bool {
 // delete deletes random traces without metrics, of which the lists still know.
 func (d *drawn) delete(t *rapid.T) {
 	d.records = slices.DeleteFunc(d.records, func(r *trace.Record) bool {
-		reported := slices.ContainsFunc(d.metrics, func(m *trace.Metrics) bool { return m.TraceID == r.ID })
+		reported := slices.ContainsFunc(d.metrics, func(m *trace.Metrics) bool {
+			return m.TraceID == r.ID || !m.Decision.IsZero() && m.Decision == r.Decision
+		})
 		if reported || rapid.IntRange(0, 7).Draw(t, "deleted") != 0 {
 			return false
 		}
@@ -321,7 +394,7 @@ func TestQueriesAgreeWithTheirMeaning(t *testing.T) {
 			between()
 		}
 		for range 8 {
-			f := drawFilter(t)
+			f := drawFilter(t, d)
 			var want []*trace.Record // as the list shows them
 			for _, r := range d.records {
 				if d.matches(&f, r) {
@@ -393,30 +466,34 @@ func (d *drawn) checkExport(t *rapid.T, f *trace.Filter, matching []*trace.Recor
 	has := map[trace.ID]bool{}
 	contexts := map[trace.ID][]byte{}
 	for _, r := range d.records {
-		has[r.ID], contexts[r.ID] = true, r.Context
+		has[r.ID], has[r.Decision], contexts[r.ID] = true, true, r.Context
 	}
 	for _, r := range matching {
-		count := 0
-		for _, m := range d.metrics {
-			count += int(countIf(m.TraceID == r.ID))
-		}
-		want = append(want, describe(r, r.ID, count))
+		want = append(want, describe(r, r.ID, len(d.reportsOn(r))))
 	}
 	onlyOfTraces := f.Key != "" || f.Status != 0 || f.Outcome != 0 || f.State != nil || f.Provider != "" || f.Model != "" || f.Code != "" ||
-		f.FinishReason != "" || f.Version != "" || f.Revision != "" || f.Variant != "" || f.Slower != 0 || f.Attempts != 0 || f.Fallback ||
+		f.FinishReason != "" || f.Version != "" || f.Revision != "" || f.Variant != "" || f.Arm != "" || f.Slower != 0 || f.Attempts != 0 || f.Fallback ||
 		f.Kind == trace.KindPrompt || f.Kind == trace.KindEndpoint
 	for _, m := range d.metrics {
 		matches := func(want string, got *string) bool { return want == "" || got != nil && *got == want }
-		if !has[m.TraceID] && !onlyOfTraces && m.Workspace == f.Workspace && (f.APIKey == "" || f.APIKey == m.APIKey) &&
+		on := m.TraceID
+		if !m.Decision.IsZero() {
+			on = m.Decision
+		}
+		if !has[on] && !onlyOfTraces && (f.Kind == 0 || m.Decision.IsZero()) && (f.Decision.IsZero() || f.Decision == m.Decision) && m.Workspace == f.Workspace && (f.APIKey == "" || f.APIKey == m.APIKey) &&
 			matches(f.ConversationID, m.ConversationID) && matches(f.ChainID, m.ChainID) && matchesMetadata(m.Metadata, f.Metadata) &&
 			!m.Time.Before(f.Since) && (f.Until.IsZero() || m.Time.Before(f.Until)) {
-			want = append(want, describe(nil, m.TraceID, 1))
+			want = append(want, describe(nil, on, 1))
 		}
 	}
 	slices.Sort(want) // ids begin with their time
 	if err := d.store.Export(t.Context(), *f, func(r *trace.Record, metrics []trace.Metrics) error {
 		if r == nil {
-			got = append(got, describe(nil, metrics[0].TraceID, len(metrics)))
+			on := metrics[0].TraceID
+			if on.IsZero() {
+				on = metrics[0].Decision
+			}
+			got = append(got, describe(nil, on, len(metrics)))
 			return nil
 		}
 		if string(r.Response) != "content" || !bytes.Equal(r.Context, contexts[r.ID]) {

@@ -61,8 +61,14 @@ func (r *Reader) Close() error { return r.db.Close() }
 func (r *Reader) Check(ctx context.Context) error { return r.verify(ctx, "integrity_check") }
 
 var (
-	selectTrace   = "SELECT " + wholeList + " FROM traces WHERE id = ?"
-	selectMetrics = "SELECT " + metricsList + " FROM metrics WHERE trace_id = ? ORDER BY seq"
+	selectTrace = "SELECT " + wholeList + " FROM traces WHERE id = ?"
+
+	// selectMetrics are the reports on a trace and on its decision, whose id is
+	// empty where there is none. Both come in order, so nothing is sorted.
+	selectMetrics = func() string {
+		const one = "SELECT seq, %s FROM metrics INDEXED BY metrics_trace_id WHERE trace_id = ?%d AND workspace = ?3"
+		return fmt.Sprintf(one+" UNION ALL "+one+" ORDER BY seq", metricsList, 1, metricsList, 2)
+	}()
 )
 
 // Trace returns the record of a trace, or ErrNotFound. The record is the
@@ -77,8 +83,49 @@ func (r *Reader) Trace(ctx context.Context, id trace.ID) (*trace.Record, error) 
 
 // MetricsFor returns all metrics of a trace in the order they were reported,
 // however many they are; [Reader.Get] bounds them.
-func (r *Reader) MetricsFor(ctx context.Context, id trace.ID) ([]trace.Metrics, error) {
-	return collect(ctx, r.db, scanReport, selectMetrics, id[:])
+func (r *Reader) MetricsFor(ctx context.Context, id trace.ID) (all []trace.Metrics, err error) {
+	record, err := r.Trace(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return collect(ctx, r.db, scanReport, "SELECT "+metricsList+" FROM metrics WHERE trace_id = ? ORDER BY seq", id[:])
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, err = r.eachReport(ctx, record.Workspace, id, record, func(m trace.Metrics) bool {
+		all = append(all, m)
+		return true
+	})
+	return all, err
+}
+
+// eachReport calls yield with each report on a trace, as the trace shows it, until
+// yield returns false, and reports whether it did. record is nil where only reports
+// are kept.
+func (r *Reader) eachReport(ctx context.Context, workspace string, id trace.ID, record *trace.Record, yield func(trace.Metrics) bool) (stopped bool, err error) {
+	var decision []byte
+	if record != nil && !record.Decision.IsZero() {
+		decision = record.Decision[:]
+	}
+	rows, err := r.db.QueryContext(ctx, selectMetrics, id[:], decision, workspace)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var seq int64
+		m, err := scanMetrics(rows.Scan, &seq)
+		if err != nil {
+			return false, err
+		}
+		some := true
+		if m.TraceID.IsZero() && record != nil {
+			m, some = reduced(m, record.Kind)
+		}
+		if some && !yield(m) {
+			return true, nil
+		}
+	}
+	return false, rows.Err()
 }
 
 func scanReport(scan func(...any) error) (trace.Metrics, error) { return scanMetrics(scan) }
@@ -89,7 +136,7 @@ const bareReport = 256
 // reportSize is about what a report takes in memory, in bytes. There may be very
 // many that say little.
 func reportSize(m *trace.Metrics) int {
-	size := bareReport + len(m.Metadata)
+	size := bareReport + len(m.Metadata) + len(m.Values)
 	for _, text := range []*string{m.LLMResponse, m.ChainID, m.ConversationID} {
 		if text != nil {
 			size += len(*text)
@@ -100,7 +147,11 @@ func reportSize(m *trace.Metrics) int {
 
 // scanMetrics reads a row of the columns of first and of metricsList.
 func scanMetrics(scan func(...any) error, first ...any) (m trace.Metrics, err error) {
-	return m, scanFields(scan, trace.MetricsFields, &m, first)
+	err = scanFields(scan, trace.MetricsFields, &m, first)
+	if m.TraceID == m.Decision {
+		m.TraceID = trace.ID{} // it is on all traces of the decision
+	}
+	return m, err
 }
 
 // StoredVersion is a version of a definition as the store keeps it.

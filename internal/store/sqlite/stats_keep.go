@@ -94,7 +94,9 @@ type statsKeeper struct {
 	post           *sql.Stmt
 	posting        posting
 	packed         []byte           // of a list that is written
-	series         map[series]int64 // their ids
+	series         map[series]int64 // their ids, as of
+	swept          int64            // progress.swept
+	expired        int64            // before which hour there are no statistics
 	countAt        time.Time        // when few rows are counted too
 	expireAt       time.Time
 }
@@ -115,7 +117,7 @@ func openStatsKeeper(ctx context.Context, path string) (_ *statsKeeper, err erro
 		return nil, err
 	}
 	if k.update, err = k.db.PrepareContext(ctx, fmt.Sprintf(
-		"INSERT OR REPLACE INTO stats (series, hours, start, %s) VALUES (?, ?, ?%s)", tallyColumns, strings.Repeat(", ?", len(new(tally).values())))); err != nil {
+		"INSERT OR REPLACE INTO stats (series, hours, start, %s) VALUES (?, ?, ?%s)", tallyColumns, strings.Repeat(", ?", len(new(tally).columns())))); err != nil {
 		return nil, err
 	}
 	k.post, err = k.db.PrepareContext(ctx, insertPosting)
@@ -177,11 +179,13 @@ FROM cursors AS c, cursors AS p WHERE c.sink = ? AND p.sink = ?`, k.posting.unti
 // isBusy reports whether err says that another holds the file's lock.
 func isBusy(err error) bool { return resultCode(err) == sqlite3.SQLITE_BUSY }
 
-// progress is how far the statistics have counted: a seq of each table.
-type progress struct{ traces, metrics int64 }
+// progress is how far the statistics have counted: a seq of each table. swept is how
+// often series were deleted, whose ids other series may have since; the cursor has it
+// in the column of versions.
+type progress struct{ traces, metrics, swept int64 }
 
 func statsProgress(ctx context.Context, on queryer) (p progress, err error) {
-	err = on.QueryRowContext(ctx, "SELECT traces, metrics FROM cursors WHERE sink = ?", statsCursor).Scan(&p.traces, &p.metrics)
+	err = on.QueryRowContext(ctx, "SELECT traces, metrics, versions FROM cursors WHERE sink = ?", statsCursor).Scan(&p.traces, &p.metrics, &p.swept)
 	return p, err
 }
 
@@ -217,6 +221,10 @@ func (k *statsKeeper) count(ctx context.Context, now time.Time) (before, after p
 		return before, after, nil, err
 	}
 	after = before
+	if k.swept != before.swept {
+		clear(k.series)
+		k.swept = before.swept
+	}
 	if behind, err := k.posting.catchUp(ctx, tx, before.traces); behind || err != nil {
 		return before, after, nil, err
 	}
@@ -228,13 +236,16 @@ func (k *statsKeeper) count(ctx context.Context, now time.Time) (before, after p
 	if after.traces, err = counted.countTraces(ctx, tx, before.traces, until, statsSlots, clauses{}, k.posting.lists); err != nil {
 		return before, after, nil, err
 	}
+	if err := counted.countLate(ctx, tx, before.traces, after.traces, before.metrics, clauses{}); err != nil {
+		return before, after, nil, err
+	}
 	if until, err = endOfRows(ctx, tx, "metrics", before.metrics, statsRows); err != nil {
 		return before, after, nil, err
 	}
 	if until, err = endOfSettled(ctx, tx, before.metrics, until, now); err != nil {
 		return before, after, nil, err
 	}
-	if after.metrics, err = counted.countMetrics(ctx, tx, before.metrics, until, 2*statsSlots, clauses{}); err != nil {
+	if after.metrics, err = counted.countMetrics(ctx, tx, before.metrics, until, after.traces, 2*statsSlots, clauses{}); err != nil {
 		return before, after, nil, err
 	}
 	return before, after, counted, k.addStored(ctx, tx, counted)
@@ -274,8 +285,8 @@ func (k *statsKeeper) addStored(ctx context.Context, tx *sql.Tx, counted tallies
 	for at, t := range counted {
 		id, known := k.series[at.series]
 		if !known {
-			err := tx.QueryRowContext(ctx, "SELECT id FROM stats_series WHERE workspace = ? AND kind = ? AND key = ? AND variant = ?",
-				at.workspace, at.kind, at.key, at.variant).Scan(&id)
+			err := tx.QueryRowContext(ctx, "SELECT id FROM stats_series WHERE workspace = ? AND kind = ? AND key = ? AND variant = ? AND version = ? AND arm = ?",
+				at.workspace, at.kind, at.key, at.variant, at.version, at.arm).Scan(&id)
 			if errors.Is(err, sql.ErrNoRows) {
 				continue // so nothing is stored either
 			}
@@ -326,26 +337,26 @@ func (k *statsKeeper) store(ctx context.Context, before, after progress, counted
 			}
 		}
 	}()
-	result, err := tx.ExecContext(ctx, "UPDATE cursors SET traces = ?, metrics = ? WHERE sink = ? AND traces = ? AND metrics = ?",
-		after.traces, after.metrics, statsCursor, before.traces, before.metrics)
+	result, err := tx.ExecContext(ctx, "UPDATE cursors SET traces = ?, metrics = ? WHERE sink = ? AND traces = ? AND metrics = ? AND versions = ?",
+		after.traces, after.metrics, statsCursor, before.traces, before.metrics, before.swept)
 	if err != nil {
 		return err
 	}
 	if moved, err := result.RowsAffected(); err != nil || moved == 0 {
-		return err // another process has counted these
+		return err // another process has counted these, or deleted series
 	}
 	update := tx.StmtContext(ctx, k.update)
 	for at, t := range counted {
 		id, known := k.series[at.series]
 		if !known {
-			err := tx.QueryRowContext(ctx, `INSERT INTO stats_series (workspace, kind, key, variant) VALUES (?, ?, ?, ?)
-ON CONFLICT DO UPDATE SET variant = variant RETURNING id`, at.workspace, at.kind, at.key, at.variant).Scan(&id)
+			err := tx.QueryRowContext(ctx, `INSERT INTO stats_series (workspace, kind, key, variant, version, arm) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET variant = variant RETURNING id`, at.workspace, at.kind, at.key, at.variant, at.version, at.arm).Scan(&id)
 			if err != nil {
 				return err
 			}
 			k.series[at.series], fresh[at.series] = id, id
 		}
-		if _, err := update.ExecContext(ctx, append([]any{id, at.hours, at.start}, t.values()...)...); err != nil {
+		if _, err := update.ExecContext(ctx, append([]any{id, at.hours, at.start}, t.columns()...)...); err != nil {
 			return err
 		}
 	}
@@ -379,13 +390,17 @@ func (k *statsKeeper) expire(ctx context.Context, now time.Time, retention time.
 }
 
 // deleteStats deletes the statistics of the hours, and of the days, that were
-// over at cutoff, in transactions of one series each.
+// over at cutoff, in transactions of one series each, and the series that then have
+// none: each version of a definition has series of its own.
 func (k *statsKeeper) deleteStats(ctx context.Context, cutoff time.Time) error {
+	hours := cutoff.UnixMilli() / hourMillis
+	if hours == k.expired {
+		return nil
+	}
 	ids, err := collect(ctx, k.db, func(scan func(...any) error) (id int64, err error) { return id, scan(&id) }, "SELECT id FROM stats_series")
 	if err != nil {
 		return err
 	}
-	hours := cutoff.UnixMilli() / hourMillis
 	for _, id := range ids {
 		for _, length := range []int64{1, 24} {
 			if err := k.deleteSlots(ctx, id, length, hours-length+1); err != nil {
@@ -393,7 +408,33 @@ func (k *statsKeeper) deleteStats(ctx context.Context, cutoff time.Time) error {
 			}
 		}
 	}
+	if err := k.deleteSeries(ctx); err != nil {
+		return err
+	}
+	k.expired = hours
 	return nil
+}
+
+// deleteSeries deletes the series that have no statistics.
+func (k *statsKeeper) deleteSeries(ctx context.Context) (err error) {
+	const empty = "stats_series WHERE NOT EXISTS (SELECT 1 FROM stats WHERE series = stats_series.id)"
+	some, err := queryInt(ctx, k.db, "SELECT EXISTS (SELECT 1 FROM "+empty+")")
+	if err != nil || some == 0 {
+		return err // without a lock
+	}
+	k.turn.Lock()
+	defer k.turn.Unlock()
+	tx, err := k.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "UPDATE cursors SET versions = versions + 1 WHERE sink = ?", statsCursor); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	if _, err := tx.ExecContext(ctx, "DELETE FROM "+empty); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
 }
 
 // deleteSlots deletes the slots of a series that began before start.

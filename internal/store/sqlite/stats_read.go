@@ -48,6 +48,34 @@ const (
 	maxStatsTail = 10_000
 )
 
+// Groups is what rows of statistics are of beside their key: any of the parts.
+type Groups uint8
+
+// The parts. None is ByVariant.
+const (
+	ByVariant Groups = 1 << iota
+	ByArm
+	ByVersion
+)
+
+// ParseGroups reads names with commas between them: variant, arm and version. It is
+// false for any other name.
+func ParseGroups(names string) (groups Groups, ok bool) {
+	for name := range strings.SplitSeq(names, ",") {
+		switch name {
+		case "variant":
+			groups |= ByVariant
+		case "arm":
+			groups |= ByArm
+		case "version":
+			groups |= ByVersion
+		default:
+			return 0, false
+		}
+	}
+	return groups, true
+}
+
 // ErrTooMany says that an answer would have too many rows.
 var ErrTooMany = errors.New("too many rows of statistics: ask for a shorter time, one key, or longer intervals")
 
@@ -62,11 +90,12 @@ type StatsQuery struct {
 	Kind     trace.Kind // 0: all
 	Key      string     // empty: all
 	Interval Interval
+	By       Groups
 }
 
 // Stats is the answer to a StatsQuery.
 type Stats struct {
-	Rows []StatsRow // by start, kind, key and variant
+	Rows []StatsRow // by start, kind, key, variant, arm and version
 
 	// Pending is how many traces and metrics have not been counted yet, and are
 	// not in the rows: 0 but after a burst, and for a while in a file of a
@@ -75,14 +104,19 @@ type Stats struct {
 }
 
 // StatsRow is what happened in an interval that began at Start with the traces
-// of one variant: of a prompt or endpoint that has variants, or the matched row
-// of a remote configuration, "default" where none matched. Metrics count at the
-// time of their trace. The key is empty where the trace of metrics is not kept.
+// of one variant, arm or version, as was asked for. The variant is that of a prompt
+// or endpoint that has variants, or the matched row of a remote configuration,
+// "default" where none matched. Metrics count at the time of their trace, those on a
+// decision under each of its traces that ended. The key is empty where the trace of
+// metrics is not kept. What was counted by a version without arms has no arm and no
+// version.
 type StatsRow struct {
 	Start   time.Time `json:"start,omitzero"` // zero for Overall
 	Kind    string    `json:"kind"`
 	Key     string    `json:"key"`
 	Variant string    `json:"variant,omitempty"`
+	Arm     string    `json:"arm,omitempty"`
+	Version string    `json:"version,omitempty"` // of the definition
 
 	Traces      int64 `json:"traces"`      // those that ended or were interrupted
 	Errors      int64 `json:"errors"`      // those with an error code
@@ -104,6 +138,36 @@ type StatsRow struct {
 	Latency         Quantiles `json:"latency_ms"`
 	FirstToken      Quantiles `json:"first_token_ms"`
 	ReportedLatency Quantiles `json:"reported_latency_ms"` // of metrics
+
+	// Values are what metrics report by names of their own. Of more than 64 names
+	// the others are counted together, as OtherValues.
+	Values      map[string]Values `json:"values,omitempty"`
+	OtherValues *Values           `json:"other_values,omitempty"`
+}
+
+// Values are of the numbers that metrics report under one name. The quantiles are
+// rounded to two digits, and so within 5 % of the true ones; those nearer to 0 than
+// 1e-9 are 0.
+type Values struct {
+	Count     int64    `json:"count"`
+	Mean      float64  `json:"mean"`
+	Deviation *float64 `json:"deviation,omitempty"` // standard deviation, of a sample; absent for one number
+	Min       float64  `json:"min"`
+	Max       float64  `json:"max"`
+	P50       float64  `json:"p50"`
+	P95       float64  `json:"p95"`
+	P99       float64  `json:"p99"`
+}
+
+func summaryOf(n *histogram.Numbers) Values {
+	v := Values{
+		Count: n.Count, Mean: n.Mean, Min: n.Min, Max: n.Max,
+		P50: n.Quantile(0.5), P95: n.Quantile(0.95), P99: n.Quantile(0.99),
+	}
+	if n.Count > 1 {
+		v.Deviation = new(n.Deviation())
+	}
+	return v
 }
 
 // FinishReasons counts the answers of endpoints by why their models stopped.
@@ -168,6 +232,19 @@ func (q *StatsQuery) hours() (since, until int64) {
 
 // slotOf is the slot of the answer that an hour or a day belongs to.
 func (q *StatsQuery) slotOf(s series, start int64) slot {
+	by := q.By
+	if by == 0 {
+		by = ByVariant
+	}
+	if by&ByVariant == 0 {
+		s.variant = ""
+	}
+	if by&ByArm == 0 {
+		s.arm = ""
+	}
+	if by&ByVersion == 0 {
+		s.version = ""
+	}
 	switch q.Interval {
 	case Hourly:
 		return slot{s, 1, start}
@@ -189,10 +266,10 @@ func (q *StatsQuery) readStored(ctx context.Context, on querier, since, until in
 	if _, err := collect(ctx, on, func(scan func(...any) error) (_ struct{}, err error) {
 		var id int64
 		var s series
-		err = scan(&id, &s.workspace, &s.kind, &s.key, &s.variant)
+		err = scan(&id, &s.workspace, &s.kind, &s.key, &s.variant, &s.version, &s.arm)
 		names[id] = s
 		return struct{}{}, err
-	}, "SELECT id, workspace, kind, key, variant FROM stats_series WHERE "+where.and(), where.args...); err != nil {
+	}, "SELECT id, workspace, kind, key, variant, version, arm FROM stats_series WHERE "+where.and(), where.args...); err != nil {
 		return err
 	}
 
@@ -231,27 +308,32 @@ func (q *StatsQuery) readTail(ctx context.Context, on querier, since, until int6
 		return 0, err
 	}
 	counted := tallies{}
+	var to progress
 	for _, table := range []struct {
-		name, alias string
-		from        int64
-		count       func(context.Context, querier, int64, int64, int, clauses) (int64, error)
-	}{{"traces", "t", from.traces, func(ctx context.Context, on querier, from, until int64, maxSlots int, where clauses) (int64, error) {
-		return counted.countTraces(ctx, on, from, until, maxSlots, where, nil)
-	}}, {"metrics", "m", from.metrics, counted.countMetrics}} {
-		var where clauses
-		where.equal(table.alias+".workspace", q.Workspace)
-		end, err := endOfRows(ctx, on, table.name, table.from, maxStatsTail)
-		if err != nil {
-			return 0, err
-		}
-		if _, err := table.count(ctx, on, table.from, end, math.MaxInt, where); err != nil {
+		name string
+		from int64
+		to   *int64
+	}{{"traces", from.traces, &to.traces}, {"metrics", from.metrics, &to.metrics}} {
+		if *table.to, err = endOfRows(ctx, on, table.name, table.from, maxStatsTail); err != nil {
 			return 0, err
 		}
 		greatest, err := queryInt(ctx, on, fmt.Sprintf("SELECT coalesce(max(seq), 0) FROM %s", table.name))
 		if err != nil {
 			return 0, err
 		}
-		pending += max(greatest-end, 0)
+		pending += max(greatest-*table.to, 0)
+	}
+	var ofTraces, ofMetrics clauses
+	ofTraces.equal("t.workspace", q.Workspace)
+	ofMetrics.equal("m.workspace", q.Workspace)
+	if _, err := counted.countTraces(ctx, on, from.traces, to.traces, math.MaxInt, ofTraces, nil); err != nil {
+		return 0, err
+	}
+	if err := counted.countLate(ctx, on, from.traces, to.traces, from.metrics, ofTraces); err != nil {
+		return 0, err
+	}
+	if _, err := counted.countMetrics(ctx, on, from.metrics, to.metrics, to.traces, math.MaxInt, ofMetrics); err != nil {
+		return 0, err
 	}
 	var where clauses
 	where.equal("workspace", q.Workspace)
@@ -286,7 +368,7 @@ func rowsOf(found tallies, interval Interval) []StatsRow {
 	rows := make([]StatsRow, 0, len(found))
 	for at, t := range found {
 		row := StatsRow{
-			Kind: at.kind, Key: at.key, Variant: at.variant,
+			Kind: at.kind, Key: at.key, Variant: at.variant, Arm: at.arm, Version: at.version,
 			Traces: t.traces, Errors: t.errors, Interrupted: t.interrupted, Cached: t.cached,
 			FinishReasons: FinishReasons{t.finished[0], t.finished[1], t.finished[2], t.finished[3]},
 			PromptTokens:  t.promptTokens, CompletionTokens: t.completionTokens, TotalTokens: t.totalTokens, Cost: t.cost,
@@ -294,15 +376,25 @@ func rowsOf(found tallies, interval Interval) []StatsRow {
 			Latency: quantilesOf(t.latency), FirstToken: quantilesOf(t.firstToken), ReportedLatency: quantilesOf(t.reportedLatency),
 		}
 		if interval != Overall {
-			row.Start = time.UnixMilli(at.start * hourMillis).UTC()
+			row.Start = hourTime(at.start).UTC()
 		}
 		if t.scores > 0 {
 			row.ScoreMean = new(t.scoreSum / float64(t.scores))
 		}
+		if len(t.values.Names) > 0 {
+			row.Values = make(map[string]Values, len(t.values.Names))
+		}
+		for name, numbers := range t.values.Names {
+			row.Values[name] = summaryOf(numbers)
+		}
+		if t.values.Other.Count > 0 {
+			row.OtherValues = new(summaryOf(&t.values.Other))
+		}
 		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b StatsRow) int {
-		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Key, b.Key), strings.Compare(a.Variant, b.Variant))
+		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Key, b.Key),
+			strings.Compare(a.Variant, b.Variant), strings.Compare(a.Arm, b.Arm), strings.Compare(a.Version, b.Version))
 	})
 	return rows
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -20,8 +21,11 @@ const maxInterrupted = 5_000
 
 const hourMillis = int64(time.Hour / time.Millisecond)
 
+// hourTime is the time of an hour since 1970.
+func hourTime(hour int64) time.Time { return time.UnixMilli(hour * hourMillis) }
+
 // series is what statistics are kept of.
-type series struct{ workspace, kind, key, variant string }
+type series struct{ workspace, kind, key, variant, version, arm string }
 
 // slot is one hour, or one day, of a series.
 type slot struct {
@@ -39,6 +43,7 @@ type tally struct {
 	reports, scores                             int64
 	scoreSum                                    float64
 	latency, firstToken, reportedLatency        histogram.Histogram
+	values                                      histogram.Named
 }
 
 func (t *tally) merge(other *tally) {
@@ -59,29 +64,30 @@ func (t *tally) merge(other *tally) {
 	t.latency.Merge(other.latency)
 	t.firstToken.Merge(other.firstToken)
 	t.reportedLatency.Merge(other.reportedLatency)
+	t.values.Merge(&other.values)
 }
 
 const tallyColumns = `traces, errors, cached, finish_stop, finish_tool_calls, finish_length, finish_content_filter,
-	prompt_tokens, completion_tokens, total_tokens, cost, reports, scores, score_sum, latency, first_token, reported_latency`
+	prompt_tokens, completion_tokens, total_tokens, cost, reports, scores, score_sum, latency, first_token, reported_latency, named_values`
 
-// values are those of tallyColumns.
-func (t *tally) values() []any {
+// columns are the values of tallyColumns.
+func (t *tally) columns() []any {
 	return []any{
 		t.traces, t.errors, t.cached, t.finished[0], t.finished[1], t.finished[2], t.finished[3],
 		t.promptTokens, t.completionTokens, t.totalTokens, t.cost, t.reports, t.scores, t.scoreSum,
-		t.latency.Encode(), t.firstToken.Encode(), t.reportedLatency.Encode(),
+		t.latency.Encode(), t.firstToken.Encode(), t.reportedLatency.Encode(), t.values.Encode(),
 	}
 }
 
 // scanTally reads a row of the columns of first and of tallyColumns.
 func scanTally(scan func(...any) error, first ...any) (*tally, error) {
 	var t tally
-	var latency, firstToken, reported sql.RawBytes
+	var latency, firstToken, reported, values sql.RawBytes
 	if err := scan(append(first, &t.traces, &t.errors, &t.cached, &t.finished[0], &t.finished[1], &t.finished[2], &t.finished[3],
-		&t.promptTokens, &t.completionTokens, &t.totalTokens, &t.cost, &t.reports, &t.scores, &t.scoreSum, &latency, &firstToken, &reported)...); err != nil {
+		&t.promptTokens, &t.completionTokens, &t.totalTokens, &t.cost, &t.reports, &t.scores, &t.scoreSum, &latency, &firstToken, &reported, &values)...); err != nil {
 		return nil, err
 	}
-	return &t, errors.Join(t.latency.Decode(latency), t.firstToken.Decode(firstToken), t.reportedLatency.Decode(reported))
+	return &t, errors.Join(t.latency.Decode(latency), t.firstToken.Decode(firstToken), t.reportedLatency.Decode(reported), t.values.Decode(values))
 }
 
 // tallies count by the hour.
@@ -100,15 +106,27 @@ func (t tallies) at(s series, millis int64) *tally {
 // variantColumn is what a trace is counted under beside its key.
 const variantColumn = "coalesce(t.variant, CASE t.kind WHEN 'remoteconfig' THEN coalesce(t.matched_row, 'default') END, '')"
 
+// seriesColumns are what a trace is counted under, and the name of its API key, as
+// one text.
+const seriesColumns = "concat_ws(char(31), t.workspace, t.kind, t.key, coalesce(t.api_key, ''), coalesce(t.version, ''), coalesce(t.arm, ''), " + variantColumn + ")"
+
 // traceNumbers is what is counted of traces, in few columns: handing a column
 // over costs more than making it. What most traces do not have is an array.
 var traceNumbers = `
-SELECT id, time_ms, concat_ws(char(31), workspace, kind, key, coalesce(api_key, ''), ` + variantColumn + `),
+SELECT id, time_ms, ` + seriesColumns + `,
 	(code IS NOT NULL) + 4 * (cached IS NOT NULL) + CASE state WHEN 'ended' THEN 0 WHEN 'interrupted' THEN 2 ELSE 8 END
 	+ 16 * CASE WHEN finish_reason IS NULL THEN 0 ` + finishReasonPlaces() + ` ELSE 0 END + 128 * coalesce(latency_us, 0),
 	CASE WHEN coalesce(first_token_us, prompt_tokens, completion_tokens, total_tokens, cost) IS NOT NULL
-	THEN json_array(first_token_us, prompt_tokens, completion_tokens, total_tokens, cost) END
+	THEN json_array(first_token_us, prompt_tokens, completion_tokens, total_tokens, cost) END, %s
 FROM traces AS t `
+
+// requestNames are the conversation and the chain that the metadata of a trace
+// names, as an array, NULL for most.
+var requestNames = func() string {
+	metadata := "CASE WHEN t.shared IS NULL THEN t.metadata ELSE (SELECT d.metadata FROM decisions AS d WHERE d.id = t.decision_id) END"
+	return fmt.Sprintf(`CASE WHEN instr(%[1]s, '"conversation_id"') OR instr(%[1]s, '"chain_id"')
+	THEN CASE WHEN json_valid(%[1]s) THEN json_array(%[1]s ->> '$.conversation_id', %[1]s ->> '$.chain_id') END END`, metadata)
+}()
 
 // finishReasonPlaces gives each of trace.FinishReasons its place, from 1 on.
 func finishReasonPlaces() string {
@@ -123,10 +141,12 @@ func finishReasonPlaces() string {
 // many as fill maxSlots, and returns the seq of the last. Where posted is given,
 // it puts all of them there.
 func (t tallies) countTraces(ctx context.Context, on querier, from, until int64, maxSlots int, where clauses, posted postings) (last int64, err error) {
+	names := requestNames
 	if posted == nil {
 		where.add("state = 'ended'")
+		names = "NULL"
 	}
-	full, lastID, err := t.countRows(ctx, on, maxSlots, posted, traceNumbers+"NOT INDEXED WHERE seq > ? AND seq <= ? AND "+where.and()+" ORDER BY seq",
+	full, lastID, err := t.countRows(ctx, on, maxSlots, posted, fmt.Sprintf(traceNumbers, names)+"NOT INDEXED WHERE seq > ? AND seq <= ? AND "+where.and()+" ORDER BY seq",
 		slices.Concat([]any{from, until}, where.args)...)
 	if err != nil || !full {
 		return until, err
@@ -138,13 +158,14 @@ func (t tallies) countTraces(ctx context.Context, on querier, from, until int64,
 // again: a call that was taken for interrupted, because another process opened the
 // file, may still end. They are few.
 func (t tallies) countInterrupted(ctx context.Context, on querier, where clauses) error {
-	_, _, err := t.countRows(ctx, on, math.MaxInt, nil, traceNumbers+"INDEXED BY traces_interrupted WHERE state = 'interrupted' AND "+where.and()+" ORDER BY id DESC LIMIT ?",
+	_, _, err := t.countRows(ctx, on, math.MaxInt, nil, fmt.Sprintf(traceNumbers, "NULL")+"INDEXED BY traces_interrupted WHERE state = 'interrupted' AND "+where.and()+" ORDER BY id DESC LIMIT ?",
 		append(slices.Clone(where.args), maxInterrupted)...)
 	return err
 }
 
 // traceGroup is what traces of the same names and the same hour belong to.
 type traceGroup struct {
+	workspace   string
 	tally       *tally      // nil until one of them is counted
 	key, apiKey *[]trace.ID // nil: they are not posted
 }
@@ -170,9 +191,9 @@ func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted
 	}
 	var (
 		id  sql.RawBytes
-		row [4]any // as the driver has them: converting them costs as much as reading them
+		row [5]any // as the driver has them: converting them costs as much as reading them
 	)
-	into := []any{&id, &row[0], &row[1], &row[2], &row[3]}
+	into := []any{&id, &row[0], &row[1], &row[2], &row[3], &row[4]}
 	for rows.Next() {
 		if err := rows.Scan(into...); err != nil {
 			return false, last, err
@@ -184,8 +205,9 @@ func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted
 		if group == nil {
 			of, apiKey := namesOf(names)
 			group = &traceGroup{
-				key:    posted.of(listName{of.workspace, postedKey, of.key}),
-				apiKey: posted.of(listName{of.workspace, postedAPIKey, apiKey}),
+				workspace: of.workspace,
+				key:       posted.of(listName{of.workspace, postedKey, of.key}),
+				apiKey:    posted.of(listName{of.workspace, postedAPIKey, apiKey}),
 			}
 			found[hour{names, millis / hourMillis}] = group
 		}
@@ -204,6 +226,9 @@ func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted
 		}
 		if group.apiKey != nil {
 			*group.apiKey = append(*group.apiKey, last)
+		}
+		if names, some := row[4].(string); some {
+			posted.addNamed(group.workspace, last, names)
 		}
 		if flags&uncounted != 0 {
 			continue
@@ -238,15 +263,15 @@ const (
 	flagsFinish = flagsEnd - flagFinish
 )
 
-// nameSeparator is between the names that traceNumbers joins. A key can't hold it,
+// nameSeparator is between the names that seriesColumns joins. A key can't hold it,
 // and other names hardly do.
 const nameSeparator = "\x1f"
 
-// namesOf splits the names that traceNumbers joined.
+// namesOf splits the names that seriesColumns joined.
 func namesOf(names string) (of series, apiKey string) {
-	part := strings.SplitN(names, nameSeparator, 5)
-	part = append(part, make([]string, 5-len(part))...)
-	return series{part[0], part[1], part[2], part[4]}, part[3]
+	part := strings.SplitN(names, nameSeparator, 7)
+	part = append(part, make([]string, 7-len(part))...)
+	return series{workspace: part[0], kind: part[1], key: part[2], version: part[4], arm: part[5], variant: part[6]}, part[3]
 }
 
 // addNumbers adds the array of traceNumbers.
@@ -271,12 +296,48 @@ func (t *tally) addNumbers(array []byte) error {
 	return nil
 }
 
-// countMetrics counts metrics as countTraces does traces, each under its trace.
-func (t tallies) countMetrics(ctx context.Context, on querier, from, until int64, maxSlots int, where clauses) (last int64, err error) {
+// addReport counts a report.
+func (t *tally) addReport(m *trace.Metrics) {
+	t.reports++
+	for _, n := range [...]struct{ to, from *int64 }{
+		{&t.promptTokens, m.PromptTokens}, {&t.completionTokens, m.CompletionTokens}, {&t.totalTokens, m.TotalTokens},
+	} {
+		if n.from != nil {
+			*n.to += *n.from
+		}
+	}
+	if m.Score != nil {
+		t.scores++
+		t.scoreSum += *m.Score
+	}
+	if m.Latency != nil {
+		t.reportedLatency.Observe(*m.Latency * 1000)
+	}
+	if len(m.Values) == 0 {
+		return
+	}
+	var values map[string]float64
+	if json.Unmarshal(m.Values, &values) != nil {
+		return // another program wrote it
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		t.values.Observe(name, values[name])
+	}
+}
+
+// countMetrics counts metrics as countTraces does traces, each under its trace. One
+// on a decision counts under each of the decision's traces that ended and that were
+// counted, which are those of a seq up to traces; countLate counts it for others.
+func (t tallies) countMetrics(ctx context.Context, on querier, from, until, traces int64, maxSlots int, where clauses) (last int64, err error) {
+	decided, err := openDecided(ctx, on)
+	if err != nil {
+		return 0, err
+	}
+	defer decided.close()
 	rows, err := on.QueryContext(ctx, fmt.Sprintf(`
-SELECT m.seq, m.trace_id, m.workspace, t.time_ms, t.kind, t.key, %s, m.score, m.latency_ms, m.prompt_tokens, m.completion_tokens, m.total_tokens
+SELECT m.seq, m.trace_id, m.workspace, %s, t.time_ms, %s, m.score, m.latency_ms, m.prompt_tokens, m.completion_tokens, m.total_tokens, m.named_values
 FROM metrics AS m NOT INDEXED LEFT JOIN traces AS t INDEXED BY sqlite_autoindex_traces_1 ON t.id = m.trace_id AND t.workspace = m.workspace
-WHERE m.seq > ? AND m.seq <= ? AND %s ORDER BY m.seq`, variantColumn, where.and()),
+WHERE m.seq > ? AND m.seq <= ? AND %s ORDER BY m.seq`, ofDecision, seriesColumns, where.and()),
 		slices.Concat([]any{from, until}, where.args)...)
 	if err != nil {
 		return 0, err
@@ -287,35 +348,29 @@ WHERE m.seq > ? AND m.seq <= ? AND %s ORDER BY m.seq`, variantColumn, where.and(
 			return last, nil
 		}
 		var (
-			rawID                                sql.RawBytes
-			s                                    series
-			millis                               sql.NullInt64
-			kind, key, variant                   sql.NullString
-			score, latency                       sql.NullFloat64
-			promptTokens, completionTokens, sums sql.NullInt64
+			m          trace.Metrics
+			rawID      sql.RawBytes
+			onDecision sql.NullBool
+			millis     sql.NullInt64
+			names      string
 		)
-		if err := rows.Scan(&last, &rawID, &s.workspace, &millis, &kind, &key, &variant, &score, &latency,
-			&promptTokens, &completionTokens, &sums); err != nil {
+		if err := rows.Scan(&last, &rawID, &m.Workspace, &onDecision, &millis, &names, &m.Score, &m.Latency,
+			&m.PromptTokens, &m.CompletionTokens, &m.TotalTokens, &m.Values); err != nil {
 			return 0, err
 		}
-		s.kind, s.key, s.variant = kind.String, key.String, variant.String
+		copy(m.TraceID[:], rawID)
+		if onDecision.Bool {
+			if err := t.countOnDecision(ctx, decided, m.TraceID, last, traces); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		of, _ := namesOf(names)
 		if !millis.Valid {
-			var id trace.ID
-			copy(id[:], rawID)
-			s.kind, millis.Int64 = id.Kind().String(), id.Time().UnixMilli()
+			of = series{workspace: m.Workspace, kind: m.TraceID.Kind().String()}
+			millis.Int64 = m.TraceID.Time().UnixMilli()
 		}
-		c := t.at(s, millis.Int64)
-		c.reports++
-		c.promptTokens += promptTokens.Int64
-		c.completionTokens += completionTokens.Int64
-		c.totalTokens += sums.Int64
-		if score.Valid {
-			c.scores++
-			c.scoreSum += score.Float64
-		}
-		if latency.Valid {
-			c.reportedLatency.Observe(latency.Float64 * 1000)
-		}
+		t.at(of, millis.Int64).addReport(&m)
 	}
 	return until, rows.Err()
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -85,6 +86,7 @@ type naiveRow struct {
 	StatsRow
 	latency, firstToken, reported []float64
 	scoreSum                      float64
+	values                        map[string][]float64
 }
 
 // naive computes statistics from what a property test stored.
@@ -93,22 +95,31 @@ func (d *drawn) naive(q StatsQuery) []naiveRow {
 	if until.Truncate(time.Hour) != until {
 		until = until.Truncate(time.Hour).Add(time.Hour)
 	}
-	rows := map[StatsRow]*naiveRow{}
-	at := func(kind, key, variant string, at time.Time) *naiveRow {
+	rows := map[string]*naiveRow{}
+	at := func(kind, key, variant, arm, version string, at time.Time) *naiveRow {
 		if !q.Since.IsZero() && at.Before(since) || !q.Until.IsZero() && !at.Before(until) || q.Kind != 0 && q.Kind.String() != kind || q.Key != "" && q.Key != key {
 			return new(naiveRow)
 		}
-		name := StatsRow{Kind: kind, Key: key, Variant: variant}
+		name := StatsRow{Kind: kind, Key: key}
+		if q.By == 0 || q.By&ByVariant != 0 {
+			name.Variant = variant
+		}
+		if q.By&ByArm != 0 {
+			name.Arm = arm
+		}
+		if q.By&ByVersion != 0 {
+			name.Version = version
+		}
 		switch q.Interval {
 		case Hourly:
 			name.Start = at.UTC().Truncate(time.Hour)
 		case Daily:
 			name.Start = at.UTC().Truncate(24 * time.Hour)
 		}
-		if rows[name] == nil {
-			rows[name] = &naiveRow{StatsRow: name}
+		if rows[nameOf(name)] == nil {
+			rows[nameOf(name)] = &naiveRow{StatsRow: name, values: map[string][]float64{}}
 		}
-		return rows[name]
+		return rows[nameOf(name)]
 	}
 	group := func(r *trace.Record) *naiveRow {
 		variant := r.Variant
@@ -117,7 +128,7 @@ func (d *drawn) naive(q StatsQuery) []naiveRow {
 				variant = "default"
 			}
 		}
-		return at(r.Kind.String(), r.Key, variant, r.Time)
+		return at(r.Kind.String(), r.Key, variant, r.Arm, r.Version, r.Time)
 	}
 	of := map[trace.ID]*trace.Record{}
 	for _, r := range d.records {
@@ -145,26 +156,40 @@ func (d *drawn) naive(q StatsQuery) []naiveRow {
 			row.firstToken = append(row.firstToken, float64(r.FirstToken.Microseconds())/1000)
 		}
 	}
-	for _, m := range d.metrics {
-		if m.Workspace != q.Workspace {
-			continue
-		}
-		row := (*naiveRow)(nil)
-		if r := of[m.TraceID]; r != nil {
-			row = group(r)
-		} else {
-			row = at("metrics", "", "", m.Time)
-		}
+	report := func(row *naiveRow, m *trace.Metrics) {
 		row.Reports++
-		if m.Score == nil {
+		var values map[string]float64
+		_ = json.Unmarshal(m.Values, &values)
+		for name, value := range values {
+			if row.values != nil {
+				row.values[name] = append(row.values[name], value)
+			}
+		}
+		if m.Score != nil {
+			row.Scores++
+			row.scoreSum += *m.Score
+		}
+		if m.Latency != nil {
+			row.reported = append(row.reported, *m.Latency)
+			row.PromptTokens += *m.PromptTokens
+			row.CompletionTokens += *m.CompletionTokens
+			row.TotalTokens += *m.TotalTokens
+		}
+	}
+	for _, m := range d.metrics {
+		if m.Workspace == q.Workspace && m.Decision.IsZero() && of[m.TraceID] == nil {
+			report(at("metrics", "", "", "", "", m.Time), m)
+		}
+	}
+	for _, r := range d.records {
+		if r.Workspace != q.Workspace {
 			continue
 		}
-		row.Scores++
-		row.scoreSum += *m.Score
-		row.reported = append(row.reported, *m.Latency)
-		row.PromptTokens += *m.PromptTokens
-		row.CompletionTokens += *m.CompletionTokens
-		row.TotalTokens += *m.TotalTokens
+		for _, m := range d.reportsOn(r) {
+			if m.Decision.IsZero() || r.State == trace.StateEnded {
+				report(group(r), &m)
+			}
+		}
 	}
 	var all []naiveRow
 	for _, row := range rows {
@@ -177,7 +202,7 @@ func (d *drawn) naive(q StatsQuery) []naiveRow {
 }
 
 func nameOf(r StatsRow) string {
-	return fmt.Sprintf("%s/%s/%s/%s", r.Start.Format(time.RFC3339), r.Kind, r.Key, r.Variant)
+	return fmt.Sprintf("%s/%s/%s/%s/%s/%s", r.Start.Format(time.RFC3339), r.Kind, r.Key, r.Variant, r.Arm, r.Version)
 }
 
 // checkQuantiles holds the promise of 5 % against the nearest rank.
@@ -194,6 +219,25 @@ func checkQuantiles(t interface{ Fatalf(string, ...any) }, what string, got Quan
 		// No latency is finer than a microsecond.
 		if math.Abs(value-want) > max(want*0.05, 0.001) {
 			t.Fatalf("%s: the quantile %v is %v, want %v", what, q, value, want)
+		}
+	}
+}
+
+// checkValues holds each named value against the numbers that were reported.
+func checkValues(t interface{ Fatalf(string, ...any) }, what string, got map[string]Values, want map[string][]float64) {
+	if len(got) != len(want) {
+		t.Fatalf("%s: values of %d names, want %d", what, len(got), len(want))
+	}
+	for name, numbers := range want {
+		slices.Sort(numbers)
+		sum := 0.0
+		for _, x := range numbers {
+			sum += x
+		}
+		v, n := got[name], len(numbers)
+		if v.Count != int64(n) || math.Abs(v.Mean-sum/float64(n)) > 1e-9 || v.Min != numbers[0] || v.Max != numbers[n-1] ||
+			(v.Deviation == nil) != (n == 1) || math.Abs(v.P50-numbers[(n-1)/2]) > 0.05*math.Abs(v.P50) {
+			t.Fatalf("%s: %s is %+v of %v", what, name, v, numbers)
 		}
 	}
 }
@@ -228,6 +272,7 @@ func TestStatsAgreeWithTheirMeaning(t *testing.T) {
 			}
 			for _, interval := range []Interval{Hourly, Daily, Overall} {
 				q := StatsQuery{Workspace: "w", Interval: interval}
+				q.By = Groups(rapid.IntRange(0, 7).Draw(t, "groups"))
 				if rapid.Bool().Draw(t, "since") {
 					q.Since = base.Add(time.Duration(rapid.IntRange(-100, 1000).Draw(t, "since")) * time.Minute)
 				}
@@ -268,6 +313,8 @@ func (d *drawn) checkStats(t *rapid.T, q StatsQuery, when string) {
 		checkQuantiles(t, what+" first token", row.FirstToken, naive.firstToken)
 		checkQuantiles(t, what+" reported latency", row.ReportedLatency, naive.reported)
 		row.Latency, row.FirstToken, row.ReportedLatency = Quantiles{}, Quantiles{}, Quantiles{}
+		checkValues(t, what, row.Values, naive.values)
+		row.Values = nil
 		if diff := cmp.Diff(naive.StatsRow, row, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-9 })); diff != "" {
 			t.Fatalf("%s (-want +got):\n%s", what, diff)
 		}
@@ -299,7 +346,7 @@ func TestMetricsWaitForTheirTrace(t *testing.T) {
 	if err := s.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{record}}); err != nil {
 		t.Fatal(err)
 	}
-	step(now.Add(settled+time.Millisecond), progress{1, 1})
+	step(now.Add(settled+time.Millisecond), progress{traces: 1, metrics: 1})
 	stats, err := s.Stats(t.Context(), StatsQuery{Workspace: "default", Interval: Overall})
 	if err != nil || len(stats.Rows) != 1 || stats.Rows[0].Key != record.Key || stats.Rows[0].Traces != 1 || stats.Rows[0].Reports != 1 {
 		t.Errorf("%+v, %v", stats, err)
@@ -308,7 +355,7 @@ func TestMetricsWaitForTheirTrace(t *testing.T) {
 	if err := s.Commit(t.Context(), &recorder.Batch{Metrics: []*trace.Metrics{m}}); err != nil {
 		t.Fatal(err)
 	}
-	step(now.Add(-time.Hour), progress{1, 2})
+	step(now.Add(-time.Hour), progress{traces: 1, metrics: 2})
 }
 
 // TestEachTraceCountsOnce has two processes count the same rows.
@@ -404,6 +451,51 @@ func TestStatsExpire(t *testing.T) {
 	}
 	expire(49*time.Hour, 2, 3) // the day before yesterday was not over 49 hours ago
 	expire(time.Hour, 1, 1)
+}
+
+// TestSeriesWithoutStatisticsGo: each version of a definition has its own. Another
+// process that knew the id of one that is gone does not count under it.
+func TestSeriesWithoutStatisticsGo(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	k := mustKeep(t, s)
+	other, err := openStatsKeeper(t.Context(), s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.close()
+	now := time.Date(2026, 3, 14, 12, 30, 0, 0, time.UTC)
+	authority := mustAuthority(t)
+	commit := func(version string, age time.Duration) {
+		t.Helper()
+		r := fullRecord(authority.New(trace.KindEndpoint, now.Add(-age)), now.Add(-age))
+		r.Version = version
+		mustCommit(t, s, recorder.Batch{Records: []*trace.Record{r}})
+	}
+	count := func(by *statsKeeper) {
+		t.Helper()
+		if _, err := by.step(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit("v1", 100*time.Hour)
+	count(other)
+	if _, err := k.db.ExecContext(t.Context(), "DELETE FROM traces"); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.expire(t.Context(), now, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := queryInt(t.Context(), k.db, "SELECT count(*) FROM stats_series"); err != nil || n != 0 {
+		t.Errorf("%d series are left, %v", n, err)
+	}
+	commit("v2", 0)
+	count(k) // its series has the id that the other one had
+	commit("v1", 0)
+	count(other)
+	stats, err := s.Stats(t.Context(), StatsQuery{Workspace: "default", Interval: Overall, By: ByVersion})
+	if err != nil || len(stats.Rows) != 2 || stats.Rows[0].Version != "v1" || stats.Rows[0].Traces != 1 || stats.Rows[1].Traces != 1 {
+		t.Errorf("%+v, %v", stats.Rows, err)
+	}
 }
 
 func TestTooManyStats(t *testing.T) {

@@ -1,0 +1,264 @@
+package sqlite
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// decidedBatch is a request with a prompt, an endpoint and a configuration, and
+// another prompt that is of no decision.
+func decidedBatch(authority *trace.Authority, at time.Time) (decision trace.ID, of []*trace.Record, batch recorder.Batch) {
+	ids := authority.Decide(at, 3)
+	for i, kind := range []trace.Kind{trace.KindPrompt, trace.KindEndpoint, trace.KindRemoteConfig} {
+		r := fullRecord(ids.Trace(kind, i), at)
+		r.Kind, r.Key, r.Decision, r.Arm = kind, kind.String(), ids.ID(), "b"
+		of = append(of, r)
+	}
+	alone := fullRecord(authority.New(trace.KindPrompt, at), at)
+	alone.Kind, alone.Key = trace.KindPrompt, "alone"
+	return ids.ID(), of, recorder.Batch{Records: append(slices.Clone(of), alone)}
+}
+
+// onDecision is a report with members that not every kind of trace takes.
+func onDecision(decision trace.ID, at time.Time) *trace.Metrics {
+	return &trace.Metrics{
+		Decision: decision, Workspace: "default", APIKey: "app", Time: at,
+		Score: new(90.0), Latency: new(12.0), LLMResponse: new("text"), ConversationID: new("c1"),
+		Values: []byte(`{"resolved":1}`), Metadata: []byte(`{"by":"ada"}`),
+	}
+}
+
+// TestReportsOnADecision are stored once, and shown by each of its traces with what
+// the trace's kind takes, beside those on the trace itself.
+func TestReportsOnADecision(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
+	decision, traces, batch := decidedBatch(authority, at)
+	batch.Metrics = []*trace.Metrics{
+		onDecision(decision, at), {TraceID: traces[2].ID, Workspace: "default", Time: at, Values: []byte(`{"n":2}`)}, onDecision(decision, at.Add(time.Second)),
+		{Decision: decision, Workspace: "default", Time: at, Score: new(1.0)}, // of which a configuration takes nothing
+		{Decision: decision, Workspace: "other", Time: at, Score: new(1.0)},
+	}
+	mustCommit(t, s, batch)
+
+	want := map[trace.ID][]trace.Metrics{}
+	for _, r := range traces {
+		for _, m := range batch.Metrics {
+			shown := *m
+			if m.Workspace != "default" || m.Decision.IsZero() && m.TraceID != r.ID {
+				continue
+			}
+			if !m.Decision.IsZero() {
+				if shown.Reduce(r.Kind); shown.Score == nil && shown.Values == nil {
+					continue
+				}
+			}
+			want[r.ID] = append(want[r.ID], shown)
+		}
+	}
+	if n := len(want[traces[2].ID]); n != 3 {
+		t.Fatalf("%d reports on the configuration", n)
+	}
+	check := func(what string, id trace.ID, got []trace.Metrics) {
+		t.Helper()
+		if diff := cmp.Diff(want[id], got, cmpopts.IgnoreFields(trace.Metrics{}, "UUID"), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	for _, r := range batch.Records {
+		details, err := s.Get(t.Context(), "default", r.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("getting "+r.Key, r.ID, details.Metrics)
+		if details.MetricsTotal != int64(len(want[r.ID])) {
+			t.Errorf("%s: %d in all", r.Key, details.MetricsTotal)
+		}
+		metrics, err := s.MetricsFor(t.Context(), r.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("those of "+r.Key, r.ID, metrics)
+	}
+	exported := 0
+	if err := s.Export(t.Context(), trace.Filter{Workspace: "default"}, func(r *trace.Record, metrics []trace.Metrics) error {
+		if r == nil {
+			return fmt.Errorf("%d reports without a trace", len(metrics))
+		}
+		exported++
+		check("exporting "+r.Key, r.ID, metrics)
+		return nil
+	}); err != nil || exported != 4 {
+		t.Errorf("%d were exported, %v", exported, err)
+	}
+	d, err := mustOutbox(t, path).Next(t.Context(), trace.Position{}, 100)
+	if err != nil || len(d.Metrics) != 4 || !d.Metrics[0].TraceID.IsZero() || d.Metrics[0].Decision != decision {
+		t.Errorf("the sinks get %+v, %v", d, err)
+	}
+	first, _ := trace.TracesOf(decision, trace.KindPrompt)
+	found, _, err := s.Between(t.Context(), "default", first, lastID)
+	if err != nil || len(found) != 4 {
+		t.Errorf("%+v by their prefix, %v", found, err)
+	}
+}
+
+// TestManyReportsOnADecision are bounded as those on a trace are.
+func TestManyReportsOnADecision(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	decision, traces, batch := decidedBatch(mustAuthority(t), time.UnixMilli(1790000000123))
+	for range getMetrics {
+		batch.Metrics = append(batch.Metrics, &trace.Metrics{Decision: decision, Workspace: "default", Time: traces[0].Time, Values: []byte(`{"n":1}`)})
+	}
+	batch.Metrics = append(batch.Metrics, metricsOf(traces[0].ID))
+	mustCommit(t, s, batch)
+	details, err := s.Get(t.Context(), "default", traces[0].ID)
+	if err != nil || len(details.Metrics) != getMetrics || details.MetricsTotal != getMetrics+1 {
+		t.Errorf("%d of %d, %v", len(details.Metrics), details.MetricsTotal, err)
+	}
+}
+
+// TestExportsOfLargeDecisions are in pieces, each with all reports of its traces.
+func TestExportsOfLargeDecisions(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
+	text := string(bytes.Repeat([]byte("x"), 1<<20))
+	for range 6 { // of one millisecond
+		decision, _, batch := decidedBatch(authority, at)
+		for range 2 {
+			m := onDecision(decision, at)
+			m.LLMResponse = &text
+			batch.Metrics = append(batch.Metrics, m)
+		}
+		mustCommit(t, s, batch)
+	}
+	exported := map[int]int{}
+	if err := s.Export(t.Context(), trace.Filter{Workspace: "default"}, func(_ *trace.Record, metrics []trace.Metrics) error {
+		exported[len(metrics)]++
+		return nil
+	}); err != nil || exported[2] != 18 || exported[0] != 6 {
+		t.Errorf("traces by the number of their reports: %v, %v", exported, err)
+	}
+}
+
+// TestErasingDecisions: a report on a decision that is chosen chooses all traces of
+// it. What is chosen otherwise takes the reports on its decision, and no other trace.
+func TestErasingDecisions(t *testing.T) {
+	ada := trace.Selector{Workspace: "default", MetadataName: "by", MetadataValue: `"ada"`}
+	for name, test := range map[string]struct {
+		selector trace.Selector
+		change   func(batch *recorder.Batch, traces []*trace.Record)
+		traces   int64
+		metrics  int64
+	}{
+		"a report's conversation":    {trace.Selector{Workspace: "default", ConversationID: "c1"}, func(*recorder.Batch, []*trace.Record) {}, 3, 2},
+		"a report's metadata":        {ada, func(*recorder.Batch, []*trace.Record) {}, 3, 2},
+		"the metadata of one trace":  {trace.Selector{Workspace: "default", MetadataName: "x", MetadataValue: "1"}, func(_ *recorder.Batch, traces []*trace.Record) { traces[1].Metadata = []byte(`{"x":1}`) }, 1, 1},
+		"a report on one trace":      {trace.Selector{Workspace: "default", ConversationID: "c2"}, func(b *recorder.Batch, traces []*trace.Record) { b.Metrics[1].ConversationID = new("c2") }, 1, 2},
+		"another conversation":       {trace.Selector{Workspace: "default", ConversationID: "c3"}, func(*recorder.Batch, []*trace.Record) {}, 0, 0},
+		"traces that are not stored": {ada, func(b *recorder.Batch, _ []*trace.Record) { b.Records = nil }, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "a.db")
+			s := mustOpen(t, Config{Path: path})
+			authority, at := mustAuthority(t), time.Now()
+			decision, traces, batch := decidedBatch(authority, at)
+			batch.Metrics = []*trace.Metrics{onDecision(decision, at), metricsOf(traces[0].ID)}
+			otherDecision, _, others := decidedBatch(authority, at)
+			others.Metrics = []*trace.Metrics{{Decision: otherDecision, Workspace: "default", Time: at, Score: new(1.0)}}
+			test.change(&batch, traces)
+			mustCommit(t, s, batch)
+			mustCommit(t, s, others)
+			before, err := s.Counts(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			erased, err := Erase(t.Context(), path, test.selector)
+			if err != nil || erased.Traces != test.traces || erased.Metrics != test.metrics {
+				t.Errorf("erased %+v, %v; want %d traces and %d reports", erased, err, test.traces, test.metrics)
+			}
+			after, err := s.Counts(t.Context())
+			if err != nil || after.Traces != before.Traces-test.traces || after.Metrics != before.Metrics-test.metrics {
+				t.Errorf("%+v are left of %+v, %v", after, before, err)
+			}
+			if test.traces == 0 && test.metrics == 0 {
+				return
+			}
+			for suffix := range map[string]bool{"": true, "-wal": true} {
+				content, err := os.ReadFile(path + suffix)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if bytes.Contains(content, []byte("resolved")) {
+					t.Errorf("the report is still in the file%s", suffix)
+				}
+			}
+		})
+	}
+}
+
+// TestRetentionOfReportsOnDecisions is by the age of the decision.
+func TestRetentionOfReportsOnDecisions(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), Retention: 48 * time.Hour})
+	authority, now := mustAuthority(t), time.Now()
+	for _, age := range []time.Duration{50 * time.Hour, 47 * time.Hour, 0} {
+		decision, _, batch := decidedBatch(authority, now.Add(-age))
+		batch.Metrics = []*trace.Metrics{onDecision(decision, now)}
+		mustCommit(t, s, batch)
+	}
+	for more := true; more; {
+		var err error
+		if more, err = s.Maintain(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if counts, err := s.Counts(t.Context()); err != nil || counts != (Counts{Traces: 8, Metrics: 2}) {
+		t.Errorf("%+v, %v", counts, err)
+	}
+}
+
+// TestMigrationToDecisions: what was recorded and counted before is there, and a
+// decision's traces are found although their ids are not successive.
+func TestMigrationToDecisions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
+	decision := authority.New(trace.KindDecision, at)
+	far := authority.New(trace.KindPrompt, at.Add(time.Minute))
+	makeOldFile(t, path, 10,
+		fmt.Sprintf(`INSERT INTO traces (id, time_ms, workspace, kind, key, state, status, variant, decision_id, shared) VALUES
+			(X'%x', 1790000000123, 'default', 'prompt', 'k', 'ended', 200, 'nl', X'%x', 1)`, far[:], decision[:]),
+		fmt.Sprintf(`INSERT INTO decisions (id, time_ms, workspace, metadata) VALUES (X'%x', 1790000000123, 'default', '{"a":1}')`, decision[:]),
+		fmt.Sprintf(`INSERT INTO metrics (id, trace_id, time_ms, workspace, score) VALUES (randomblob(16), X'%x', 1790000000123, 'default', 50)`, far[:]),
+		`INSERT INTO stats_series VALUES (3, 'default', 'prompt', 'k', 'nl')`,
+		`INSERT INTO stats (series, hours, start, traces, errors, cached, prompt_tokens, completion_tokens, total_tokens, cost, reports, scores, score_sum)
+			VALUES (3, 1, 497222, 1, 0, 0, 0, 0, 0, 0, 1, 1, 50), (3, 24, 497208, 1, 0, 0, 0, 0, 0, 0, 1, 1, 50)`,
+		`UPDATE cursors SET traces = 1, metrics = 1 WHERE sink = 'stats'`)
+	s := mustOpen(t, Config{Path: path})
+	page, err := s.Traces(t.Context(), trace.Filter{Workspace: "default", Decision: decision}, trace.ID{}, 10, time.Minute)
+	if err != nil || len(page.Records) != 1 || page.Records[0].ID != far || string(page.Records[0].Metadata) != `{"a":1}` {
+		t.Errorf("%+v, %v", page, err)
+	}
+	if metrics, err := s.MetricsFor(t.Context(), far); err != nil || len(metrics) != 1 {
+		t.Errorf("%+v, %v", metrics, err)
+	}
+	for _, by := range []Groups{ByVariant, ByArm | ByVersion} {
+		stats, err := s.Stats(t.Context(), StatsQuery{Workspace: "default", Interval: Overall, By: by})
+		if err != nil || len(stats.Rows) != 1 || stats.Rows[0].Traces != 1 || *stats.Rows[0].ScoreMean != 50 || (stats.Rows[0].Variant == "nl") != (by == ByVariant) {
+			t.Errorf("%+v, %v", stats, err)
+		}
+	}
+	if err := s.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
