@@ -22,7 +22,7 @@ const (
 
 	// zeroNumber is the bucket of 0. Those of negative numbers are below it.
 	zeroNumber = (mostExponent-leastExponent)*perDecade + 1
-	maxNumber  = 2 * zeroNumber
+	lastNumber = 2 * zeroNumber
 )
 
 // Numbers is what is kept of some numbers, in a few bytes for each that differs in its
@@ -157,7 +157,7 @@ func (n *Numbers) decode(encoded []byte) error {
 		}
 		encoded = encoded[8:]
 	}
-	err := n.buckets.decode(encoded, maxNumber)
+	err := n.buckets.decode(encoded, lastNumber)
 	n.Count = n.buckets.Total()
 	if err == nil && (n.Count <= 0 || n.squares < 0 || n.Min > n.Max) {
 		err = errNumbersDamaged
