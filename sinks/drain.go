@@ -71,8 +71,8 @@ type Drain struct {
 	delivered, failed atomic.Uint64
 }
 
-// outbox is what a drain needs of a [sqlite.Outbox]. A test of its timing has one
-// of its own.
+// outbox is the part of a [sqlite.Outbox] that a drain uses. A test of its timing
+// has one of its own.
 type outbox interface {
 	StoreID() [16]byte
 	Position(context.Context) (trace.Position, error)
@@ -208,8 +208,8 @@ type turn struct {
 	taken  chan struct{} // holds one while one is at work
 }
 
-// takeTurn waits until no other drain of the cursor is at work. It returns false
-// if the drain is stopped before.
+// takeTurn waits until no other drain of the cursor is at work. It reports whether
+// that came before the drain was stopped.
 func (d *Drain) takeTurn() bool {
 	turns.Lock()
 	if turns.of == nil {

@@ -97,7 +97,7 @@ func (d *Drain) run() {
 	}
 }
 
-// step does one thing: opens the store, or delivers what comes next. It tells
+// step does one thing: it opens the store, or delivers what comes next. It reports
 // whether there was something to do.
 func (l *loop) step() (pending bool, err error) {
 	if l.box == nil {
@@ -153,7 +153,7 @@ func (l *loop) deliver() (pending bool, err error) {
 	return true, l.advance(next.Position)
 }
 
-// timeout is how long a delivery may take.
+// timeout returns how long a delivery may take.
 func (l *loop) timeout(d *trace.Delivery) time.Duration {
 	timeout := l.config.Timeout
 	if len(d.Erasures) > 0 {

@@ -81,8 +81,8 @@ func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request) error {
 }
 
 // awaitCommit waits for a commit, and at least for a pause; nil has happened. It
-// returns false when the wait is over, the caller is gone or Caddy stops the
-// configuration.
+// reports whether both came before the wait was over, the caller was gone or Caddy
+// began to stop the configuration.
 func (q *traceQuery) awaitCommit(ctx context.Context, committed <-chan struct{}) bool {
 	pause := time.NewTimer(lookPause)
 	defer pause.Stop()
@@ -120,8 +120,8 @@ func (q *traceQuery) look(ctx context.Context, after int64) ([]*trace.Record, in
 	return records, last, nil
 }
 
-// send writes a line of an answer that waits. It returns false if the caller is
-// gone.
+// send writes a line of an answer that waits. It reports whether the caller is
+// still there.
 func (q *traceQuery) send(w http.ResponseWriter, control *http.ResponseController, records []*trace.Record, last int64) bool {
 	_, err := w.Write(q.appendFollowed(records, last))
 	return err == nil && control.Flush() == nil

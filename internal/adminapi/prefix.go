@@ -34,8 +34,8 @@ func parsePrefix(text string) (first, last trace.ID, ok bool) {
 	return first, last, err == nil
 }
 
-// complete finds the trace whose id begins as text does or, where there is none, the
-// decision, in the named workspace, or in any if the name is empty.
+// complete finds the trace whose id begins as text does or, where there is none,
+// the decision, in the named workspace, or in any if the name is empty.
 func (all workspaces) complete(ctx context.Context, text, workspace string) (id trace.ID, err error) {
 	first, last, ok := parsePrefix(text)
 	if !ok {
@@ -92,7 +92,7 @@ func (w *Workspace) decision(ctx context.Context, text string) (trace.ID, error)
 	return only(text, found, more)
 }
 
-// candidate is what an id may be of whose beginning is known.
+// candidate is a trace or a decision whose id begins as was asked.
 type candidate struct {
 	id trace.ID
 	of string // such as "prompt support_reply"
@@ -132,7 +132,7 @@ func (w *Workspace) decisionsBetween(ctx context.Context, first, last trace.ID) 
 	return found, more, nil
 }
 
-// only returns the id of the one candidate, or the error for a beginning of several.
+// only returns the id of the one candidate, or the error for several.
 func only(text string, found []candidate, more bool) (trace.ID, error) {
 	if len(found) == 1 && !more {
 		return found[0].id, nil

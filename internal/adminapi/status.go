@@ -44,7 +44,7 @@ type DefinitionsStatus struct {
 	Errors []inspect.Finding `json:"errors"`
 }
 
-// began is when the process began.
+// began is the time at which the process began.
 var began = time.Now()
 
 // serveStatus answers GET /cadenza/status: what all workspaces do, or one with

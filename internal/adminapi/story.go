@@ -46,8 +46,8 @@ type tracedVersion struct {
 
 // serveTrace answers GET /cadenza/traces/ID: the trace, with its content if that
 // was recorded, the metrics on it, the definition that answered, and the other
-// traces of its decision; or, by the id of a decision, all traces of that. ID may be
-// the beginning of an id, if no other begins so.
+// traces of its decision. By the id of a decision it answers with all traces of that.
+// ID may be the beginning of an id, if no other begins so.
 func serveTrace(w http.ResponseWriter, r *http.Request) error {
 	text := strings.TrimPrefix(r.URL.Path, "/cadenza/traces/")
 	values := r.URL.Query()
@@ -95,7 +95,8 @@ func (all workspaces) searched(name string) ([]string, error) {
 	return []string{name}, err
 }
 
-// story returns nil if the store has neither the trace or decision nor metrics on it.
+// story returns nil if the store has neither the trace or decision nor metrics on
+// it.
 func (w *Workspace) story(ctx context.Context, id trace.ID) (any, error) {
 	reader, err := w.openTraces(ctx)
 	if err != nil {

@@ -36,7 +36,7 @@ Of a file, the workspace that it is in is loaded, and what is about the file is
 reported.
 
 With --config the definitions of each workspace of a Caddyfile are checked, also
-for what only the Caddyfile tells, such as which providers there are. No secret is
+for what only the Caddyfile has, such as its providers. No secret is
 read.`,
 		Example: "  caddy cadenza check ./definitions\n  caddy cadenza check --strict --format github ./definitions\n  caddy cadenza check ./definitions/prompts/summary.yaml\n  caddy cadenza check --config /etc/caddy/Caddyfile",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -41,7 +41,7 @@ type consulted struct {
 	Unit   string  `json:"unit"`
 }
 
-// name returns text such as "remoteconfigs/new_checkout, ramp, unit mWkE8sS3Vf1hPq0A".
+// name returns text such as "remoteconfigs/new_checkout, ramp, unit mWkE8s…".
 func (c *consulted) name() string {
 	e := c.Experiment
 	name := e.Definition + ", " + e.Rule
@@ -65,8 +65,8 @@ func (c *consulted) outcome() string {
 	return fmt.Sprintf("bucket %d of 100000, within the %s %% of arm %s", c.Bucket, percent, c.Arm)
 }
 
-// writeBasis writes what traces of one decision rest on: splits, inputs and versions.
-// What several have in common is written once.
+// writeBasis writes what traces of one decision rest on: splits, inputs and
+// versions. What several have in common is written once.
 func writeBasis(b *bytes.Buffer, st styles, traces []*shownTrace) {
 	var splits, inputs, read [][]cell
 	add := func(to *[][]cell, name, text, color string) {

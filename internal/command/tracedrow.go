@@ -11,7 +11,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
-// shownRow is how many columns of a row are shown.
+// shownRow bounds how much of a row is shown, in columns of a terminal.
 const shownRow = 300
 
 // tracedDefinition is the version of a definition as a trace's answer has it.

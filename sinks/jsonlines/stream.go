@@ -30,7 +30,7 @@ func (s *Stream) Deliver(ctx context.Context, delivery *trace.Delivery) error {
 	select {
 	case s.busy <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("nobody reads the output: %w", ctx.Err())
+		return fmt.Errorf("the output has no reader: %w", ctx.Err())
 	}
 	lines, err := appendLines(nil, delivery)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Stream) Deliver(ctx context.Context, delivery *trace.Delivery) error {
 	case err := <-result:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("nobody reads the output: %w", ctx.Err())
+		return fmt.Errorf("the output has no reader: %w", ctx.Err())
 	}
 }
 

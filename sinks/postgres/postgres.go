@@ -9,12 +9,12 @@
 // any time.
 //
 // Each delivery is one transaction, which also moves the position of the sink
-// and the store that it comes from. A database that was restored, or a standby that was
-// promoted before it had the latest commits, so tells how far it really is, and
-// gets the rest again as long as the store has it: the store's retention must be
-// longer than a failover takes. If the position is not as it was left, because
-// another primary now answers behind the same address, nothing is written before
-// that is sorted out.
+// and the store that it comes from. So a database that was restored, or a standby
+// that was promoted before it had the latest commits, has its own position, and gets
+// the rest again as long as the store has it: the store's retention must be longer
+// than a failover takes. Where the position is not as the sink left it, because
+// another primary now answers behind the same address, the sink writes nothing before
+// it has resumed.
 //
 // PostgreSQL's text cannot hold a NUL character or bytes that are no UTF-8, nor
 // its jsonb a surrogate without its other half: they become U+FFFD. A row that
