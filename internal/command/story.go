@@ -17,6 +17,15 @@ import (
 // arm returns what the table chose, also of a trace from before there were arms.
 func (t *shownTrace) arm() string { return cmp.Or(t.Arm, t.Variant) }
 
+// listedArm returns the arm as a list shows it. On a terminal, it is empty where the
+// arm has the name of its key, as the only variant of a prompt does.
+func (t *shownTrace) listedArm(st styles) string {
+	if arm := t.arm(); st.width == 0 || arm != t.Key {
+		return arm
+	}
+	return ""
+}
+
 // outcome returns the state, the error or the status of the answer.
 func (t *shownTrace) outcome() string {
 	switch {

@@ -167,7 +167,7 @@ func writeAnswers(b *bytes.Buffer, st styles, traces []*shownTrace) {
 		}
 		rows[i] = []cell{
 			{id, st.dim}, plainCell(visible.Line(t.kind)), plainCell(visible.Line(t.Key)),
-			plainCell(visible.Line(cmp.Or(t.Row, "default"))), plainCell(visible.Line(t.arm())), plainCell(t.outcome()),
+			plainCell(visible.Line(cmp.Or(t.Row, "default"))), plainCell(visible.Line(t.listedArm(st))), plainCell(t.outcome()),
 		}
 	}
 	const kind, key, row, arm, status = 1, 2, 3, 4, 5

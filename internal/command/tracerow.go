@@ -112,16 +112,13 @@ func (t *shownTrace) row(st styles, digits int, now time.Time) []cell {
 	if t.HasUsage {
 		tokens = strconv.FormatInt(t.TotalTokens, 10)
 	}
-	id, at, arm := t.ID.String(), timeText(t.Time), t.arm()
+	id, at := t.ID.String(), timeText(t.Time)
 	if st.width > 0 {
 		id, at = idDigits(t.ID)[:digits], shortTime(t.Time, now)
-		if arm == t.Key { // as the only variant of a prompt is called
-			arm = ""
-		}
 	}
 	return []cell{
 		idColumn: {id, st.dim}, timeColumn: plainCell(at), kindColumn: plainCell(visible.Line(t.kind)),
-		keyColumn: plainCell(visible.Line(t.Key)), rowColumn: plainCell(visible.Line(cmp.Or(t.Row, "default"))), armColumn: plainCell(visible.Line(arm)), statusColumn: status,
+		keyColumn: plainCell(visible.Line(t.Key)), rowColumn: plainCell(visible.Line(cmp.Or(t.Row, "default"))), armColumn: plainCell(visible.Line(t.listedArm(st))), statusColumn: status,
 		modelColumn: plainCell(visible.Line(target(t.Provider, t.Model))), latencyColumn: plainCell(elapsed(t.Latency)),
 		tokensColumn: plainCell(tokens),
 	}
