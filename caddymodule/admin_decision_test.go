@@ -80,3 +80,78 @@ func TestAdminDecision(t *testing.T) {
 		}
 	}
 }
+
+// TestAdminDecisionReports reports on a decision, and wants what was reported in the
+// statistics of each of its arms and with each of its traces.
+func TestAdminDecisionReports(t *testing.T) {
+	g, address, _ := startRecorded(t)
+	decision := g.post("/v1/prompts", `{"keys":["reply","hello"],"context":{"locale":"nl"},"variables":{"question":"Hoi?"}}`).header.Get("Cadenza-Decision-Id")
+	if a := g.post("/v1/metrics", `{"decision_id":"`+decision+`","score":60,"values":{"resolved":1,"seconds_saved":12.5}}`); a.status != http.StatusOK {
+		t.Fatal(a.body)
+	}
+	var story map[string]any
+	eventually(t, "the decision is stored", func() bool {
+		var status int
+		status, story = callAdmin(t, "GET", address, "/cadenza/traces/"+decision, "")
+		return status == http.StatusOK && len(story["traces"].([]any)) == 2
+	})
+	if reports := story["metrics"].([]any); len(reports) != 1 || reports[0].(map[string]any)["decision_id"] != decision || reports[0].(map[string]any)["values"] == nil {
+		t.Errorf("the decision's reports: %v", reports)
+	}
+	version, _ := story["traces"].([]any)[0].(map[string]any)["version"].(string)
+	for _, id := range listed(t, story) {
+		_, one := callAdmin(t, "GET", address, "/cadenza/traces/"+id, "")
+		if reports := one["metrics"].([]any); len(reports) != 1 || reports[0].(map[string]any)["trace_id"] != nil || reports[0].(map[string]any)["score"] != 60.0 {
+			t.Errorf("reports with %s: %v", id, reports)
+		}
+	}
+	// The report that all traces of an export have is the same.
+	reported := map[any]int{}
+	for _, line := range export(t, address, "decision="+decision) {
+		for _, report := range line["metrics"].([]any) {
+			reported[report.(map[string]any)["id"]]++
+		}
+	}
+	if len(reported) != 1 {
+		t.Errorf("exported reports: %v", reported)
+	}
+
+	for query, want := range map[string]struct {
+		by    string
+		rows  int
+		count float64 // of resolved in the first row
+	}{
+		"by=arm&key=reply":                          {"arm", 1, 1},
+		"by=arm&key=reply&arm=nl":                   {"arm", 1, 1},
+		"by=arm&key=reply&arm=en":                   {"arm", 0, 0},
+		"key=reply":                                 {"variant", 1, 1},
+		"key=reply&arm=nl":                          {"variant,arm", 1, 1},
+		"key=reply&variant=none":                    {"variant", 0, 0},
+		"by=arm,version&key=reply":                  {"arm,version", 1, 1},
+		"by=arm&key=reply&version=" + version:       {"arm,version", 1, 1},
+		"by=version&kind=prompt&version=none":       {"version", 0, 0},
+		"by=arm&kind=remoteconfig&interval=day":     {"arm", 1, 0},
+		"by=version&kind=endpoint&key=talk":         {"version", 1, 0},
+		"by=variant,arm,version&key=hello&since=1h": {"variant,arm,version", 1, 1},
+	} {
+		status, answer := callAdmin(t, "GET", address, "/cadenza/stats?"+query, "")
+		rows, _ := answer["rows"].([]any)
+		if status != http.StatusOK || answer["by"] != want.by || len(rows) != want.rows {
+			t.Errorf("%s: %d %v", query, status, answer)
+			continue
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		values, _ := rows[0].(map[string]any)["values"].(map[string]any)
+		resolved, _ := values["resolved"].(map[string]any)
+		if count, _ := resolved["count"].(float64); count != want.count {
+			t.Errorf("%s: %v", query, rows)
+		}
+	}
+	for _, query := range []string{"by=moon", "by=arm,", "revision=x", "decision=" + decision} {
+		if status, answer := callAdmin(t, "GET", address, "/cadenza/stats?"+query, ""); status != http.StatusBadRequest {
+			t.Errorf("%s: %d %v", query, status, answer)
+		}
+	}
+}

@@ -1,17 +1,20 @@
 package adminapi
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 )
 
-// serveStats answers GET /cadenza/stats: counts, errors, times, tokens, costs
-// and scores per key and variant over time.
+// serveStats answers GET /cadenza/stats: counts, errors, times, tokens, costs,
+// scores and named values per key and variant, arm or version over time.
 func serveStats(w http.ResponseWriter, r *http.Request) error {
-	asked, err := newTraceQuery(r, "workspace", "since", "until", "kind", "key", "interval")
+	asked, err := newTraceQuery(r, "workspace", "since", "until", "kind", "key", "interval", "by", "variant", "arm", "version")
 	if err != nil {
 		return err
 	}
@@ -26,6 +29,16 @@ func serveStats(w http.ResponseWriter, r *http.Request) error {
 	if q.Interval, known = sqlite.ParseInterval(interval); !known {
 		return apiError(http.StatusBadRequest, "interval must be hour, day or all, this is %q", interval)
 	}
+	by := cmp.Or(asked.values.Get("by"), "variant")
+	only := map[string]string{"variant": asked.filter.Variant, "arm": asked.filter.Arm, "version": asked.filter.Version}
+	for _, group := range []string{"variant", "arm", "version"} {
+		if only[group] != "" && !slices.Contains(strings.Split(by, ","), group) {
+			by += "," + group // rows of all would be of this one and others
+		}
+	}
+	if q.By, known = sqlite.ParseGroups(by); !known {
+		return apiError(http.StatusBadRequest, "by must be variant, arm or version, or several of them with commas between, this is %q", asked.values.Get("by"))
+	}
 	reader, err := asked.workspace.openTraces(r.Context())
 	if err != nil {
 		return err
@@ -38,8 +51,11 @@ func serveStats(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return asked.workspace.unreadable(err)
 	}
+	rows := slices.DeleteFunc(stats.Rows, func(row sqlite.StatsRow) bool {
+		return cmp.Or(only["variant"], row.Variant) != row.Variant || cmp.Or(only["arm"], row.Arm) != row.Arm || cmp.Or(only["version"], row.Version) != row.Version
+	})
 	return writeJSON(w, Stats{
-		Since: q.Since.UTC(), Until: q.Until.UTC(), Interval: interval, Pending: stats.Pending, Rows: stats.Rows,
+		Since: q.Since.UTC(), Until: q.Until.UTC(), Interval: interval, By: by, Pending: stats.Pending, Rows: rows,
 	})
 }
 
@@ -49,6 +65,7 @@ type Stats struct {
 	Since    time.Time         `json:"since,omitzero"`
 	Until    time.Time         `json:"until,omitzero"`
 	Interval string            `json:"interval"`
+	By       string            `json:"by"` // such as "variant" or "arm,version"
 	Pending  int64             `json:"pending"`
 	Rows     []sqlite.StatsRow `json:"rows"`
 }

@@ -378,6 +378,7 @@ func TestCommandCompletion(t *testing.T) {
 		"c " + noFiles:                                     {"stats", address, "-w", "partner", "--key", ""},
 		"" + noFiles + " ":                                 {"stats", "--address=127.0.0.1:1", "--key", ""},
 		"ok error " + noFiles:                              {"traces", "--status", ""},
+		"variant arm version " + noFiles:                   {"stats", "--by", ""},
 		"time latency " + noFiles:                          {"traces", "--sort", ""},
 	} {
 		r := command(t, append([]string{"__complete"}, arguments...)...)

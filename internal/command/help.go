@@ -64,6 +64,7 @@ var flagValues = map[string][]string{
 	"state":         {trace.StateStarted.String(), trace.StateEnded.String(), trace.StateInterrupted.String()},
 	"finish-reason": trace.FinishReasons,
 	"interval":      {"hour", "day", "all"},
+	"by":            {"variant", "arm", "version"},
 	"sort":          {"time", "latency"},
 }
 
@@ -130,7 +131,7 @@ func keysOf(cmd *cobra.Command, dir string) (keys []string) {
 	return slices.Compact(keys)
 }
 
-// servedWorkspace is what completion needs of GET /cadenza/definitions.
+// servedWorkspace is the part of GET /cadenza/definitions that completion uses.
 type servedWorkspace struct {
 	Definitions []struct {
 		Key string `json:"key"`

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,11 +20,11 @@ import (
 
 func statsCommand() *cobra.Command {
 	var client gatewayClient
-	var interval string
+	var interval, by string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "stats",
-		Short: "Counts a running gateway's answers per key and variant",
+		Short: "Counts a running gateway's answers per key and variant, arm or version",
 		Long: `
 Counts the answers of a running gateway per key and variant: errors, times,
 tokens, costs and the scores that were reported. length and filtered are the
@@ -31,12 +32,18 @@ answers that a limit of tokens or a content policy cut. For a remote
 configuration, the variant is the row that decided. Times are those that 50, 95
 and 99 of 100 answers took at most, within 5 %.
 
+Below are the scores and the values by names of your own that were reported, one
+beside the other for each variant: how many, their mean, standard deviation, and
+what 50, 95 and 99 of 100 are at most. --by arm or --by version counts for each of
+these instead, --by arm,version for each pair. --variant, --arm and --version
+choose one.
+
 --since and --until take a time (RFC 3339), a date, or how long ago it was,
 such as 2h or 7d. They are widened to whole hours. --interval splits by hour or
 by day (UTC).
 
 The gateway is asked by its admin API, as with caddy reload.`,
-		Example: "  caddy cadenza stats --since 7d --interval day --key support_chat",
+		Example: "  caddy cadenza stats --since 7d --interval day --key support_chat\n  caddy cadenza stats --by arm --key support_reply",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := client.resolve(); err != nil {
 				return err
@@ -46,6 +53,7 @@ The gateway is asked by its admin API, as with caddy reload.`,
 				return err
 			}
 			values.Set("interval", interval)
+			values.Set("by", by)
 			var text json.RawMessage
 			if err := client.get("/cadenza/stats", values, &text); err != nil {
 				return err
@@ -82,23 +90,17 @@ The gateway is asked by its admin API, as with caddy reload.`,
 		},
 	}
 	client.addFlags(cmd)
-	addFilterFlags(cmd, "kind", "key")
+	addFilterFlags(cmd, "kind", "key", "version", "variant", "arm")
+	cmd.Flags().StringVar(&by, "by", "variant", "variant, arm or version, or several of them with commas between")
 	cmd.Flags().StringVar(&interval, "interval", "all", "hour, day or all")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the statistics as JSON")
 	return cmd
 }
 
-// writeStats writes statistics for people. Empty columns are left out: most
-// workspaces have no scores, and many no costs. It returns the names of those
-// for which the terminal has no room.
+// writeStats writes statistics for people: the counts, and below them the scores
+// and named values. It returns the names of the columns for which the terminal has
+// no room.
 func writeStats(b *bytes.Buffer, st styles, a *adminapi.Stats) (leftOut []string) {
-	type column struct {
-		name  string
-		right bool
-		cell  func(*sqlite.StatsRow) string
-		least int // the width to which it may be cut
-		drop  int // when it is left out: 1 is the first; 0: never
-	}
 	text := func(n int64) string {
 		if n == 0 {
 			return ""
@@ -111,16 +113,8 @@ func writeStats(b *bytes.Buffer, st styles, a *adminapi.Stats) (leftOut []string
 		}
 		return millis(&value)
 	}
-	all := []column{
-		{"start", false, func(r *sqlite.StatsRow) string {
-			if r.Start.IsZero() {
-				return ""
-			}
-			return startText(r.Start, a.Interval, st)
-		}, 0, 0},
-		{"kind", false, func(r *sqlite.StatsRow) string { return visible.Line(r.Kind) }, 7, 8},
-		{"key", false, func(r *sqlite.StatsRow) string { return visible.Line(cmp.Or(r.Key, "-")) }, 10, 0},
-		{"variant", false, func(r *sqlite.StatsRow) string { return visible.Line(r.Variant) }, 8, 0},
+	row := func(r *sqlite.StatsRow) *sqlite.StatsRow { return r }
+	all := slices.Concat(statsKeys(st, a.Interval, row), statsGroups(row), []statsColumn[sqlite.StatsRow]{
 		{"answers", true, func(r *sqlite.StatsRow) string { return strconv.FormatInt(r.Traces, 10) }, 0, 0},
 		{"errors", true, func(r *sqlite.StatsRow) string { return share(r.Errors, r.Traces) }, 0, 0},
 		{"interrupted", true, func(r *sqlite.StatsRow) string { return text(r.Interrupted) }, 0, 9},
@@ -143,16 +137,149 @@ func writeStats(b *bytes.Buffer, st styles, a *adminapi.Stats) (leftOut []string
 			}
 			return strconv.FormatFloat(*r.ScoreMean, 'f', 1, 64)
 		}, 0, 14},
+	})
+	leftOut = writeStatsTable(b, st, all, a.Rows)
+	if values := reportedValues(a.Rows); len(values) > 0 {
+		b.WriteByte('\n')
+		for _, name := range writeValues(b, st, a.Interval, values) {
+			if !slices.Contains(leftOut, name) {
+				leftOut = append(leftOut, name)
+			}
+		}
 	}
-	rows := make([][]cell, 1+len(a.Rows))
+	return leftOut
+}
+
+// reported are the numbers that were reported under a name for a row of statistics.
+type reported struct {
+	of   *sqlite.StatsRow
+	name string
+	sqlite.Values
+	scores bool // their mean alone is known
+}
+
+// reportedValues returns the scores and the named values of rows. Those of one name
+// of a key come one after the other, to be compared.
+func reportedValues(rows []sqlite.StatsRow) (all []reported) {
+	named := false
+	for i := range rows {
+		r := &rows[i]
+		if r.ScoreMean != nil {
+			all = append(all, reported{r, "score", sqlite.Values{Count: r.Scores, Mean: *r.ScoreMean}, true})
+		}
+		for name, values := range r.Values {
+			all = append(all, reported{r, name, values, false})
+			named = true
+		}
+		if r.OtherValues != nil {
+			all = append(all, reported{r, "(others)", *r.OtherValues, false})
+			named = true
+		}
+	}
+	if !named {
+		return nil // the table above has the scores
+	}
+	slices.SortStableFunc(all, func(a, b reported) int {
+		return cmp.Or(a.of.Start.Compare(b.of.Start), strings.Compare(a.of.Kind, b.of.Kind), strings.Compare(a.of.Key, b.of.Key),
+			cmp.Compare(valueRank(&a), valueRank(&b)), strings.Compare(a.name, b.name))
+	})
+	return all
+}
+
+// valueRank puts scores first, and what has no name last.
+func valueRank(v *reported) int {
+	switch {
+	case v.scores:
+		return 0
+	case v.name == "(others)":
+		return 2
+	}
+	return 1
+}
+
+// writeValues writes scores and named values. It returns the names of the columns
+// that are left out.
+func writeValues(b *bytes.Buffer, st styles, interval string, values []reported) []string {
+	number := func(of func(*reported) float64) func(*reported) string {
+		return func(v *reported) string {
+			if v.scores {
+				return ""
+			}
+			return numberText(of(v))
+		}
+	}
+	of := func(v *reported) *sqlite.StatsRow { return v.of }
+	name := statsColumn[reported]{"value", false, func(v *reported) string { return visible.Line(v.name) }, 8, 0}
+	return writeStatsTable(b, st, slices.Concat(statsKeys(st, interval, of), []statsColumn[reported]{name}, statsGroups(of), []statsColumn[reported]{
+		{"count", true, func(v *reported) string { return strconv.FormatInt(v.Count, 10) }, 0, 0},
+		{"mean", true, func(v *reported) string { return numberText(v.Mean) }, 0, 0},
+		{"deviation", true, func(v *reported) string {
+			if v.Deviation == nil {
+				return ""
+			}
+			return numberText(*v.Deviation)
+		}, 0, 0},
+		{"min", true, number(func(v *reported) float64 { return v.Min }), 0, 6},
+		{"p50", true, number(func(v *reported) float64 { return v.P50 }), 0, 11},
+		{"p95", true, number(func(v *reported) float64 { return v.P95 }), 0, 10},
+		{"p99", true, number(func(v *reported) float64 { return v.P99 }), 0, 9},
+		{"max", true, number(func(v *reported) float64 { return v.Max }), 0, 7},
+	}), values)
+}
+
+// numberText returns a number for people: of four digits, or whole up to 1e12.
+func numberText(x float64) string {
+	if size := math.Abs(x); size >= 1000 && size < 1e12 {
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(x, 'g', 4, 64)
+}
+
+// statsColumn is a column of statistics.
+type statsColumn[T any] struct {
+	name  string
+	right bool
+	cell  func(*T) string
+	least int // the width to which it may be cut
+	drop  int // when it is left out: 1 is the first; 0: never
+}
+
+// statsKeys are the columns of the interval and the key that a row is of.
+func statsKeys[T any](st styles, interval string, of func(*T) *sqlite.StatsRow) []statsColumn[T] {
+	return []statsColumn[T]{
+		{"start", false, func(v *T) string {
+			if of(v).Start.IsZero() {
+				return ""
+			}
+			return startText(of(v).Start, interval, st)
+		}, 0, 0},
+		{"kind", false, func(v *T) string { return visible.Line(of(v).Kind) }, 7, 8},
+		{"key", false, func(v *T) string { return visible.Line(cmp.Or(of(v).Key, "-")) }, 10, 0},
+	}
+}
+
+// statsGroups are the columns of what the rows of a key differ in.
+func statsGroups[T any](of func(*T) *sqlite.StatsRow) []statsColumn[T] {
+	return []statsColumn[T]{
+		{"variant", false, func(v *T) string { return visible.Line(of(v).Variant) }, 8, 0},
+		{"arm", false, func(v *T) string { return visible.Line(of(v).Arm) }, 8, 0},
+		{"version", false, func(v *T) string { return visible.Line(of(v).Version) }, 0, 0},
+	}
+}
+
+// writeStatsTable writes rows of statistics. Empty columns are left out: most
+// workspaces have no scores, and many no costs. It returns the names of those for
+// which the terminal has no room.
+func writeStatsTable[T any](b *bytes.Buffer, st styles, all []statsColumn[T], of []T) (leftOut []string) {
+	rows := make([][]cell, 1+len(of))
 	var table columns
 	var names []string
 	var order []int
 	for _, c := range all {
-		cells := make([]cell, len(a.Rows))
+		cells := make([]cell, len(of))
 		used := false
-		for i := range a.Rows {
-			cells[i].text = c.cell(&a.Rows[i])
+		for i := range of {
+			cells[i].text = c.cell(&of[i])
 			used = used || cells[i].text != ""
 			if c.name == "errors" {
 				cells[i].color = st.red
@@ -163,7 +290,7 @@ func writeStats(b *bytes.Buffer, st styles, a *adminapi.Stats) (leftOut []string
 		}
 		names = append(names, c.name)
 		order = append(order, c.drop)
-		table.right, table.least = append(table.right, c.right), append(table.least, c.least)
+		table.right, table.least, table.fair = append(table.right, c.right), append(table.least, c.least), append(table.fair, 2*c.least)
 		rows[0] = append(rows[0], cell{c.name, st.dim})
 		for i := range cells {
 			rows[i+1] = append(rows[i+1], cells[i])

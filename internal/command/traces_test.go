@@ -99,6 +99,8 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"trace":`+endpointTrace+`,"metrics":`+reports+`,"definition":{"version":"abf36727dfea","ordinal":3,"first_seen":"2026-10-01T00:00:00Z","content":{"key":"support_chat"}},"prompt":{"version":"0a1b2c3d4e5f","ordinal":1,"first_seen":"2026-10-01T00:00:00Z","content":{"columns":["id","plan","seats","value"],"matrix":[["first","free","any","long"],["","pro",["1..5","\u001b"],"short"]]}}}`)
 	case r.URL.Path == "/cadenza/stats" && query.Get("key") == "nothing":
 		fmt.Fprint(w, `{"interval":"all","pending":1,"rows":[]}`)
+	case r.URL.Path == "/cadenza/stats" && query.Get("by") == "arm":
+		fmt.Fprint(w, statsByArm)
 	case r.URL.Path == "/cadenza/stats":
 		fmt.Fprint(w, g.stats())
 	case r.URL.Path == "/cadenza/export":
@@ -119,6 +121,16 @@ func (*fakeGateway) stats() string {
 		`{"start":"2026-11-01T00:00:00Z","kind":"endpoint","key":"support_chat","variant":"short","traces":1200,"errors":18,"interrupted":1,"cached":300,"finish_reasons":{"stop":1100,"tool_calls":50,"length":48,"content_filter":2},"prompt_tokens":100,"completion_tokens":200,"total_tokens":300,"cost_usd":1.5,"reports":7,"scores":4,"score_mean":81.25,"latency_ms":{"count":1200,"p50":812.4,"p90":1500,"p95":2100,"p99":31000},"first_token_ms":{"count":900,"p50":120,"p90":200,"p95":250,"p99":300},"reported_latency_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0}},` +
 		`{"start":"2026-11-01T00:00:00Z","kind":"remoteconfig","key":"limits","variant":"default","traces":50000,"errors":3,"interrupted":0,"cached":50000,"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"cost_usd":0,"reports":0,"scores":0,"latency_ms":{"count":50000,"p50":0.041,"p90":0.05,"p95":0.06,"p99":0.2},"first_token_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0},"reported_latency_ms":{"count":0,"p50":0,"p90":0,"p95":0,"p99":0}}]}`
 }
+
+// statsByArm are statistics of two arms with named values, and of a configuration
+// without any.
+const statsByArm = `{"interval":"all","by":"arm","pending":0,"rows":[` +
+	`{"kind":"prompt","key":"support_reply","arm":"en","traces":5210,"reports":800,"scores":800,"score_mean":71.5,"latency_ms":{"count":5210,"p50":0.05,"p95":0.08,"p99":0.1},"values":{` +
+	`"seconds_saved":{"count":640,"mean":29.18106,"deviation":19.699,"min":-22.55,"max":84.745,"p50":28,"p95":63,"p99":74},"resolved":{"count":800,"mean":0.509434,"deviation":0.50149,"min":0,"max":1,"p50":1,"p95":1,"p99":1}},` +
+	`"other_values":{"count":1,"mean":1234567,"min":1234567,"max":1234567,"p50":1200000,"p95":1200000,"p99":1200000}},` +
+	`{"kind":"prompt","key":"support_reply","arm":"nl","traces":5190,"reports":790,"scores":790,"score_mean":78.25,"latency_ms":{"count":5190,"p50":0.05,"p95":0.08,"p99":0.1},"values":{` +
+	`"resolved":{"count":790,"mean":0.6012,"deviation":0.489,"min":0,"max":1,"p50":1,"p95":1,"p99":1},"seconds_saved":{"count":1,"mean":31.7,"min":31.7,"max":31.7,"p50":31.7,"p95":31.7,"p99":31.7},"\u001b[31m":{"count":1,"mean":0,"min":0,"max":0,"p50":0,"p95":0,"p99":0}}},` +
+	`{"kind":"remoteconfig","key":"new_checkout","arm":"1","traces":100,"latency_ms":{"count":100,"p50":0.05,"p95":0.08,"p99":0.1}}]}`
 
 // asked are the requests so far.
 func (g *fakeGateway) asked() []string {
@@ -161,6 +173,7 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"trace_metrics":     {arguments: []string{"traces", "lonely"}},
 		"trace_path":        {arguments: []string{"traces", "../config/?x"}},
 		"stats":             {arguments: []string{"stats", "--interval", "day", "--since", "2026-11-01"}},
+		"stats_by_arm":      {arguments: []string{"stats", "--by", "arm", "--arm", "x", "--version", "v", "--variant", "y"}},
 		"stats_json":        {arguments: []string{"stats", "--json"}},
 		"stats_none":        {arguments: []string{"stats", "--key", "nothing"}},
 		"export":            {arguments: []string{"export", "--since", "2026-11-01"}},

@@ -173,13 +173,23 @@ func TestStatsFitATerminal(t *testing.T) {
 	if err := json.Unmarshal([]byte(server.stats()), &stats); err != nil {
 		t.Fatal(err)
 	}
-	for _, width := range []int{0, 80, 120, 250} {
+	for _, width := range []int{0, 80, 120, 140, 250} {
 		var out bytes.Buffer
 		leftOut := writeStats(&out, styles{width: width}, &stats)
 		if width > 0 {
 			holdWidth(t, out.String(), width)
 		}
-		if (len(leftOut) > 0) != (width == 80 || width == 120) {
+		if width == 80 || width == 140 {
+			var byArm adminapi.Stats
+			if err := json.Unmarshal([]byte(statsByArm), &byArm); err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			names := writeStats(&out, styles{width: width}, &byArm)
+			holdWidth(t, out.String(), width)
+			holdGolden(t, fmt.Sprintf("stats_by_arm_width_%d", width), out.String()+strings.Join(names, ", ")+"\n")
+		}
+		if (len(leftOut) > 0) != (width > 0 && width < 250) {
 			t.Errorf("on %d columns, left out: %v", width, leftOut)
 		}
 		for _, name := range leftOut {

@@ -10,7 +10,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// TestDecisionsBetween finds decisions by their traces.
+// TestDecisionsBetween finds decisions by their traces and by reports on them.
 func TestDecisionsBetween(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
@@ -25,6 +25,8 @@ func TestDecisionsBetween(t *testing.T) {
 	first := record(authority.Decide(at, 3), "default", 3)
 	second := record(authority.Decide(at.Add(time.Millisecond), 1), "default", 1)
 	other := record(authority.Decide(at.Add(time.Millisecond), 1), "other", 1)
+	reported := authority.Decide(at.Add(2*time.Millisecond), 1).ID()
+	batch.Metrics = append(batch.Metrics, &trace.Metrics{Decision: reported, Time: at, Workspace: "default", Score: new(1.0)})
 	alone := &trace.Record{ID: authority.New(trace.KindPrompt, at), Time: at, Workspace: "default", Kind: trace.KindPrompt, Key: "k"}
 	batch.Records = append(batch.Records, alone)
 	if err := s.Commit(t.Context(), &batch); err != nil {
@@ -35,9 +37,10 @@ func TestDecisionsBetween(t *testing.T) {
 		first, last trace.ID
 		want        []trace.ID
 	}{
-		"all":                {"default", trace.ID{}, lastID, []trace.ID{first, second}},
+		"all":                {"default", trace.ID{}, lastID, []trace.ID{first, second, reported}},
 		"one":                {"default", first, first, []trace.ID{first}},
-		"from the second on": {"default", second, lastID, []trace.ID{second}},
+		"from the second on": {"default", second, lastID, []trace.ID{second, reported}},
+		"a report alone":     {"default", reported, reported, []trace.ID{reported}},
 		"another workspace":  {"other", trace.ID{}, lastID, []trace.ID{other}},
 		"of another":         {"default", other, other, nil},
 		"a trace":            {"default", alone.ID, alone.ID, nil},
