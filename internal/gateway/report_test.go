@@ -108,11 +108,11 @@ func TestMetricsOfDecisions(t *testing.T) {
 			t.Errorf("%s: the answer names the decision %s", test.name, named)
 		}
 	}
-	none := strings.Repeat("0", 32)
+	both := stripped(decision.ID()) // what a report is on, in the column of traces too
 	want := []string{
-		stripped(decision.ID()) + " " + none + ` 90.0 x {"resolved":1}`,
-		stripped(decision.ID()) + " " + none + ` 0.0  `,
-		stripped(decision.ID()) + " " + none + `   {"n":2}`,
+		both + " " + both + ` 90.0 x {"resolved":1}`,
+		both + " " + both + ` 0.0  `,
+		both + " " + both + `   {"n":2}`,
 		" " + stripped(decision.Trace(trace.KindRemoteConfig, 0)) + `   {"n":3}`,
 	}
 	if diff := cmp.Diff(want, g.reports()); diff != "" {

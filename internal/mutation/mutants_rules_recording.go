@@ -51,7 +51,7 @@ func init() {
 			Run: "TrailAgainst",
 		},
 		mutant{
-			ID: "share-of-all-arms", In: "Trail.consult",
+			ID: "share-of-all-arms", In: "split.consulted",
 			What: "the share of a unit that was passed on is that of the last arm",
 			Old:  "c.Share += ", New: "c.Share = ",
 			Run: "Trail",
