@@ -57,12 +57,11 @@ func (t *Table) HasTrail() bool { return len(t.consults) > 0 }
 // That takes as long as Evaluate at most, and much less where few rows have
 // splits or prerequisites. It does not allocate once the trail and the binding
 // have grown.
-func (t *Table) AppendTrail(trail *Trail, b *Binding, d Decision) {
-	if len(t.consults) == 0 || !b.hasContext || b.model != t.model {
-		return
-	}
-	trail.walk(t, b, d)
-}
+func (t *Table) AppendTrail(trail *Trail, b *Binding, d Decision) { trail.walk(t, b, d) }
+
+// Ask appends a table that was evaluated for the binding beside those of
+// prerequisites, for a value that an answer has from it, and what it consulted.
+func (tr *Trail) Ask(t *Table, b *Binding) { tr.ask(t, b, b.decision(t)) }
 
 // walk goes through the rows of a table, unless it was.
 func (tr *Trail) walk(t *Table, b *Binding, d Decision) {
@@ -73,6 +72,9 @@ func (tr *Trail) walk(t *Table, b *Binding, d Decision) {
 		tr.seen = make(map[*Table]bool)
 	}
 	tr.seen[t] = false
+	if len(t.consults) == 0 || !b.hasContext || b.model != t.model {
+		return
+	}
 	before := b.trail
 	b.trail = tr
 	if t.consultsFew {
@@ -108,20 +110,6 @@ func (tr *Trail) ask(t *Table, b *Binding, d Decision) {
 	}
 	tr.Asked = append(tr.Asked, t)
 	tr.walk(t, b, d)
-	tr.seen[t] = true
-}
-
-// Ask appends a table that was evaluated for the binding beside those of
-// prerequisites, for a value that an answer has from it, and what it consulted.
-func (tr *Trail) Ask(t *Table, b *Binding) {
-	if tr.seen[t] {
-		return
-	}
-	tr.Asked = append(tr.Asked, t)
-	t.AppendTrail(tr, b, b.decision(t))
-	if tr.seen == nil {
-		tr.seen = make(map[*Table]bool)
-	}
 	tr.seen[t] = true
 }
 
