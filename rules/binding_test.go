@@ -268,10 +268,31 @@ func FuzzBind(f *testing.F) {
 			t.Fatalf("explained as %v instead of %v", e.Decision, d)
 		}
 		tab.AppendKey(nil, &b)
+		checkRecord(t, tab, &b, d)
 		for slot := range int32(len(b.values)) {
 			b.appendValue(nil, slot)
 		}
 	})
+}
+
+// checkRecord records a decision, which must be of the row and the arm it has, and
+// JSON.
+func checkRecord(t *testing.T, tab *Table, b *Binding, d Decision) {
+	t.Helper()
+	var tr Trail
+	tab.AppendTrail(&tr, b, d)
+	for name, text := range map[string][]byte{"splits": tr.AppendSplits(nil, b, fixedHash), "inputs": tab.AppendInputs(nil, b, tr.Asked, fixedHash)} {
+		if text != nil && fastjson.ValidateBytes(text) != nil {
+			t.Fatalf("%s: %s", name, text)
+		}
+	}
+	last := Consulted{Row: -1}
+	if len(tr.Splits) > 0 {
+		last = tr.Splits[len(tr.Splits)-1]
+	}
+	if d.Reason == Split && (last.Row != d.Row || last.Arm != tab.Arm(d)) || d.Reason != Split && last.Arm != "" {
+		t.Fatalf("the decision is %v, the last split %v", d, last)
+	}
 }
 
 // FuzzModelAndTable decodes arbitrary documents: no input may panic, and a
@@ -279,6 +300,7 @@ func FuzzBind(f *testing.F) {
 func FuzzModelAndTable(f *testing.F) {
 	f.Add(everyField, "columns: [plan, seats, value]\nmatrix: [[pro, 10.., x]]")
 	f.Add("fields: { a: { type: list, values: [x] } }\ncomputed: { b: size(a) }", "rules: [{ id: r, when: { a: { size: 1.. }, b: not 2 }, ramp: { start: 2026-01-01, end: 2026-02-01, by: a }, value: 1 }]")
+	f.Add("fields: { plan: { type: string, trace: value }, a: { type: list, trace: none }, seats: number }\ncomputed: { b: plan + a[0] }", "rules: [{ id: r, split: { by: seats, of: [{ value: 1, share: 1% }, { value: 2, share: 2%, name: x }] } }, { id: s, when: { plan: pro }, split: { by: b, salt: t, of: [{ value: 1, share: 100% }] } }]")
 	f.Add("segments: { s: [ { segment: { none: [s] } } ] }", "hit: unique\nrules: [{ when: { segment: [s, not s] }, from: 2026-01-01, until: 2026-01-01, value: 1 }]")
 	f.Fuzz(func(t *testing.T, context, definition string) {
 		var errs document.Errors
@@ -297,6 +319,7 @@ func FuzzModelAndTable(f *testing.F) {
 			t.Fatalf("explained as %v instead of %v", e.Decision, d)
 		}
 		tab.AppendKey(nil, &b)
+		checkRecord(t, tab, &b, d)
 		tab.Fields()
 		if tab.Cost() < 0 {
 			t.Fatal("negative cost")

@@ -11,8 +11,8 @@ import (
 // maxInput is how many bytes of JSON a value has at most that is recorded as it is.
 const maxInput = 256
 
-// HashFunc appends the hash of a field's value to dst, as trace.Hasher does. text
-// may lie in dst's spare room, and is only valid during the call.
+// HashFunc appends the hash of a field's value to dst, as trace.Hasher does: some
+// characters that JSON need not escape. text is only valid during the call.
 type HashFunc func(dst []byte, field, text string) []byte
 
 // hashed is the hash of a slot's value.

@@ -96,9 +96,8 @@ func BenchmarkTrail(b *testing.B) {
 // What is recorded of a decision makes no garbage.
 func TestRecordDoesNotAllocate(t *testing.T) {
 	m, decisions := recordedDecisions(t)
-	fixed := func(dst []byte, _, _ string) []byte { return append(dst, "0123456789abcdef"...) }
 	for _, r := range decisions {
-		record := recording(t, m, r.table, fixed)
+		record := recording(t, m, r.table, fixedHash)
 		splits, inputs := record()
 		if len(inputs) == 0 || (len(splits) > 0) != r.table.HasTrail() {
 			t.Errorf("%s: %s, %s", r.name, splits, inputs)

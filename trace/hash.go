@@ -56,7 +56,7 @@ func NewHasher(traceKey []byte, workspace string) (*Hasher, error) {
 }
 
 // Append appends the hash of a field's value to dst: HashLength characters. It may
-// be called concurrently, and text may lie in dst's spare room.
+// be called concurrently.
 func (h *Hasher) Append(dst []byte, field, text string) []byte {
 	k := h.macs.Get().(*keyedHash)
 	k.mac.Reset()
