@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"path/filepath"
@@ -301,5 +302,84 @@ func TestInstantOfADecision(t *testing.T) {
 		if r.Reason != "default" {
 			t.Errorf("a table saw more than milliseconds of %s", r.Time.Format(time.RFC3339Nano))
 		}
+	}
+}
+
+// TestEvidenceOfCalls: a call that is under way has in its trace what it rests on,
+// as it has once it broke off, and so has each of those that share an answer.
+func TestEvidenceOfCalls(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		if !strings.Contains(string(text), "break") {
+			<-release
+			completion(w, "the answer")
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, chunk("half of", ""))
+		w.(http.Flusher).Flush()
+		<-release
+	})
+	files := decidingFiles()
+	files["definitions/endpoints/chat.yaml"] = "prompt: reply\nmax_attempts: 1\ncache: { ttl: 1h }\n"
+	g := startGateway(t, files, all(fakeProvider(u.URL), withTraceKey))
+	body := func(user, question string, stream bool) string {
+		return fmt.Sprintf(`{"key":"chat","stream":%t,"context":{"environment":"production","plan":"pro","customer":17,"user":%q},"variables":{"question":%q}}`, stream, user, question)
+	}
+	check := func(r *trace.Record, user string) {
+		t.Helper()
+		if r.Reason != "split" || r.Row != "half" || r.Arm != "nl" || r.Decision.IsZero() || len(r.Read) == 0 ||
+			!strings.HasSuffix(string(r.Splits), splitOf(t, "prompts/reply", "half", "half", "nl", "0.5", "user", user)+"]") ||
+			!strings.Contains(string(r.Inputs), `"user":{"hash":"`+hashOf(t, "user", user)+`"}`) {
+			t.Errorf("%s: %s", user, r.AppendJSON(nil))
+		}
+	}
+	response, err := g.send(t.Context(), "POST", "/v1/endpoints", body("ada", "break", true), bearer(testKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	id := response.Header.Get("Cadenza-Trace-Id")
+	var begun *trace.Record
+	eventually(t, "the call's beginning is stored", func() (ok bool) {
+		begun, ok = g.trace("data/cadenza.db", id)
+		return ok
+	})
+	if begun.State != trace.StateStarted {
+		t.Errorf("%s", begun.State)
+	}
+	check(begun, "ada")
+
+	users := []string{"ada", "eve", "tom", "kim"} // who get the same variant
+	answers := make(chan answer)
+	for _, user := range users {
+		go func() { answers <- g.post("/v1/endpoints", body(user, "shared", false)) }()
+	}
+	eventually(t, "the shared question is asked", func() bool { return u.Calls.Load() == 2 })
+	close(release)
+	_, _ = io.Copy(io.Discard, response.Body)
+	broken := g.ended(t, id)
+	if broken.Code != "upstream_interrupted" || string(broken.Splits) != string(begun.Splits) || string(broken.Inputs) != string(begun.Inputs) {
+		t.Errorf("%s", broken.AppendJSON(nil))
+	}
+	check(broken, "ada")
+	byUnit := make(map[string]*trace.Record)
+	for range users {
+		a := <-answers
+		if a.status != http.StatusOK {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		r := g.ended(t, a.header.Get("Cadenza-Trace-Id"))
+		byUnit[string(r.Inputs)] = r
+		for _, user := range users {
+			if strings.Contains(string(r.Inputs), hashOf(t, "user", user)) {
+				check(r, user)
+			}
+		}
+	}
+	if len(byUnit) != len(users) || u.Calls.Load() != 2 {
+		t.Errorf("%d units, %d calls", len(byUnit), u.Calls.Load())
 	}
 }
