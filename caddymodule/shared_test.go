@@ -56,7 +56,8 @@ func TestARequestIsStoredOnce(t *testing.T) {
 
 	card := func(count int) string { return strings.Repeat("card 4111 1111 1111 1111, ", count) }
 	body := `{"keys":` + keys + `,"metadata":{"user":"ada","note":"` + card(500) + `"},"context":{"seats":"many","text":"` + card(1200) + `"}}`
-	ids := idsOf(t, g.post("/v1/remoteconfigs", body))
+	a := g.post("/v1/remoteconfigs", body)
+	ids := idsOf(t, a)
 	eventually(t, "all traces are stored", func() bool { return rowsOf(t, g, "traces") == 100 })
 	// The log has what the file will, and each trace its own part.
 	if grown := storedBytes(t, g) - before; grown > 3*int64(len(body)) {
@@ -94,8 +95,8 @@ func TestARequestIsStoredOnce(t *testing.T) {
 	_, answer = callAdmin(t, "GET", address, "/cadenza/traces/"+ids["c7"], "")
 	shown, _ := answer["trace"].(map[string]any)
 	check("the admin API", "c7", shown["metadata"], shown["context"], shown["notes"])
-	if _, ok := shown["decision_id"]; ok {
-		t.Error("the decision's id is shown")
+	if shown["decision_id"] != a.header.Get("Cadenza-Decision-Id") {
+		t.Errorf("the decision's id is shown as %v", shown["decision_id"])
 	}
 	exported := export(t, address, "metadata.user=ada")
 	if len(exported) != 99 {
