@@ -38,7 +38,7 @@ func init() {
 // before respond, which may answer everything, and after what refuses requests.
 func orderDirectives() {
 	httpcaddyfile.RegisterDirectiveOrder("cadenza_health", httpcaddyfile.Before, "respond")
-	for _, directive := range [...]string{"cadenza_prompts", "cadenza_endpoints", "cadenza_remoteconfigs", "cadenza_metrics", "cadenza"} {
+	for _, directive := range [...]string{"cadenza_prompts", "cadenza_endpoints", "cadenza_remoteconfigs", "cadenza_decisions", "cadenza_metrics", "cadenza"} {
 		httpcaddyfile.RegisterDirectiveOrder(directive, httpcaddyfile.Before, "reverse_proxy")
 	}
 }

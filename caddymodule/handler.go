@@ -14,8 +14,8 @@ func init() {
 }
 
 // Handler answers all of the gateway's routes: `POST` requests to
-// `/v1/prompts`, `/v1/endpoints`, `/v1/remoteconfigs` and `/v1/metrics`, and
-// those of `/v2/`. It answers every request that its route matches: an unknown
+// `/v1/prompts`, `/v1/endpoints`, `/v1/remoteconfigs`, `/v1/decisions` and
+// `/v1/metrics`, and those of `/v2/`. It answers every request that its route matches: an unknown
 // path is a 404 with a JSON body. It has no options; the app `cadenza` has them.
 //
 // In a Caddyfile it is the directive `cadenza`, which is ordered after

@@ -42,6 +42,7 @@ func TestOrderOfDirectives(t *testing.T) {
 		"cadenza_prompts":       {`{"keys":["hello"]}`, `"hello"`},
 		"cadenza_endpoints":     {`{"key":"chat",` + question + `}`, "one two three"},
 		"cadenza_remoteconfigs": {`{"keys":["checkout"]}`, `"checkout"`},
+		"cadenza_decisions":     {`{"prompts":["hello"]}`, `"hello"`},
 		"cadenza_metrics":       {`{}`, "no_metrics"},
 	} {
 		g.site(options, "reverse_proxy "+backend.URL+"\ncadenza\n"+name+" /here*\nmetrics /here/metrics\nrespond /here/healthz 200")

@@ -16,10 +16,12 @@ func init() {
 	caddy.RegisterModule(new(PromptsHandler))
 	caddy.RegisterModule(new(EndpointsHandler))
 	caddy.RegisterModule(new(RemoteConfigsHandler))
+	caddy.RegisterModule(new(DecisionsHandler))
 	caddy.RegisterModule(new(MetricsHandler))
 	httpcaddyfile.RegisterHandlerDirective("cadenza_prompts", parseHandler(new(PromptsHandler)))
 	httpcaddyfile.RegisterHandlerDirective("cadenza_endpoints", parseHandler(new(EndpointsHandler)))
 	httpcaddyfile.RegisterHandlerDirective("cadenza_remoteconfigs", parseHandler(new(RemoteConfigsHandler)))
+	httpcaddyfile.RegisterHandlerDirective("cadenza_decisions", parseHandler(new(DecisionsHandler)))
 	httpcaddyfile.RegisterHandlerDirective("cadenza_metrics", parseHandler(new(MetricsHandler)))
 }
 
@@ -77,6 +79,25 @@ func (*RemoteConfigsHandler) CaddyModule() caddy.ModuleInfo {
 
 func (h *RemoteConfigsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
 	h.app.gateway.Serve(w, r, "/v1/remoteconfigs")
+	return nil
+}
+
+// DecisionsHandler answers requests for prompts and remote configurations in one,
+// on the path that its route matches. It sets the placeholders and response headers
+// of `http.handlers.cadenza`. In a Caddyfile:
+//
+//	gateway.example.com {
+//		cadenza_decisions /page
+//	}
+type DecisionsHandler struct{ appModule }
+
+// CaddyModule returns the Caddy module information.
+func (*DecisionsHandler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.cadenza_decisions", New: func() caddy.Module { return new(DecisionsHandler) }}
+}
+
+func (h *DecisionsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	h.app.gateway.Serve(w, r, "/v1/decisions")
 	return nil
 }
 

@@ -30,6 +30,9 @@ func TestRoutesOfOneHandlerEach(t *testing.T) {
 		route /flags {
 			cadenza_remoteconfigs
 		}
+		route /page {
+			cadenza_decisions
+		}
 		route /feedback* {
 			cadenza_metrics
 		}
@@ -43,6 +46,16 @@ func TestRoutesOfOneHandlerEach(t *testing.T) {
 	}
 	if a := g.post("/flags", `{"keys":["checkout"]}`); a.status != http.StatusOK || a.json(t)["checkout"] == nil {
 		t.Errorf("remote configurations: %d %s", a.status, a.body)
+	}
+	both := g.post("/page", `{"prompts":["hello"],"remoteconfigs":["checkout"]}`)
+	if d := both.json(t); both.status != http.StatusOK || d["prompts"].(map[string]any)["hello"] == nil || d["remoteconfigs"].(map[string]any)["checkout"] == nil {
+		t.Errorf("decisions: %d %s", both.status, both.body)
+	}
+	if a := g.post("/feedback", `{"decision_id":"`+both.header.Get("Cadenza-Decision-Id")+`","values":{"resolved":1}}`); a.status != http.StatusOK {
+		t.Errorf("metrics of a decision: %d %s", a.status, a.body)
+	}
+	if a := g.post("/llm/chat", `{"key":"chat","remoteconfigs":["checkout"],`+question+`}`); a.status != http.StatusOK || a.json(t)["remoteconfigs"].(map[string]any)["checkout"] == nil {
+		t.Errorf("an endpoint with configurations: %d %s", a.status, a.body)
 	}
 	id := prompt.header.Get("Cadenza-Trace-Id")
 	if a := g.post("/feedback", `{"trace_id":"`+id+`","score":1}`); a.status != http.StatusOK {

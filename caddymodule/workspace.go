@@ -102,7 +102,7 @@ type Workspace struct {
 	BodyTimeout caddy.Duration `json:"body_timeout,omitempty"`
 
 	// The largest answer to one request for prompts or remote configurations, in
-	// bytes, all keys together. It is counted before anything is rendered; a
+	// bytes, all keys together, and what of these goes with an endpoint's answer. It is counted before anything is rendered; a
 	// request for more gets 400 invalid_request. Default: 8388608 (8 MiB).
 	MaxAnswerSize int64 `json:"max_answer_size,omitempty"`
 

@@ -17,8 +17,8 @@ func init() {
 		mutant{
 			ID: "order-cadenza-first", In: "orderDirectives",
 			What: "cadenza answers for the directives of one route each",
-			Old:  `"cadenza_prompts", "cadenza_endpoints", "cadenza_remoteconfigs", "cadenza_metrics", "cadenza"`,
-			New:  `"cadenza", "cadenza_prompts", "cadenza_endpoints", "cadenza_remoteconfigs", "cadenza_metrics"`,
+			Old:  `"cadenza_prompts", "cadenza_endpoints", "cadenza_remoteconfigs", "cadenza_decisions", "cadenza_metrics", "cadenza"`,
+			New:  `"cadenza", "cadenza_prompts", "cadenza_endpoints", "cadenza_remoteconfigs", "cadenza_decisions", "cadenza_metrics"`,
 			Run:  "TestOrderOfDirectives",
 		},
 		mutant{
