@@ -12,6 +12,21 @@ import (
 	"time"
 )
 
+const threeKeys = `"context":{"environment":"production","plan":"pro","locale":"nl-BE"},"variables":{"question":"Where is my order?"}}`
+
+// BenchmarkDecisionOfThreeKeys and BenchmarkThreeRequests get the same three answers.
+func BenchmarkDecisionOfThreeKeys(b *testing.B) {
+	benchmarkRoute(b, "/v1/decisions", `{"prompts":["reply"],"remoteconfigs":["limits","checkout"],`+threeKeys)
+}
+
+func BenchmarkThreeRequests(b *testing.B) {
+	benchmarkAll(b, workspace, [][2]string{
+		{"/v1/prompts", `{"keys":["reply"],` + threeKeys},
+		{"/v1/remoteconfigs", `{"keys":["limits"],` + threeKeys},
+		{"/v1/remoteconfigs", `{"keys":["checkout"],` + threeKeys},
+	})
+}
+
 // discard is a response writer that costs nothing.
 type discard struct {
 	header http.Header
@@ -31,20 +46,31 @@ func (d *discard) SetWriteDeadline(time.Time) error { return nil }
 func benchmarkRoute(b *testing.B, path, body string) { benchmarkFiles(b, workspace, path, body) }
 
 func benchmarkFiles(b *testing.B, files map[string]string, path, body string) {
+	benchmarkAll(b, files, [][2]string{{path, body}})
+}
+
+// benchmarkAll measures requests, each a path and a body, one after the other.
+func benchmarkAll(b *testing.B, files map[string]string, all [][2]string) {
 	g := startGateway(b, files, options)
 	reader := bytes.NewReader(nil)
-	request := httptest.NewRequest(http.MethodPost, path, nil)
-	request.Header.Set("Authorization", "Bearer "+testKey)
-	request.ContentLength = int64(len(body))
-	request.Body = io.NopCloser(reader)
+	var requests []*http.Request
+	for _, r := range all {
+		request := httptest.NewRequest(http.MethodPost, r[0], nil)
+		request.Header.Set("Authorization", "Bearer "+testKey)
+		request.ContentLength = int64(len(r[1]))
+		request.Body = io.NopCloser(reader)
+		requests = append(requests, request)
+	}
 	w := &discard{header: make(http.Header)}
 	b.ReportAllocs()
 	for b.Loop() {
-		reader.Reset([]byte(body))
-		clear(w.header)
-		g.serve(w, request)
-		if w.status != http.StatusOK {
-			b.Fatalf("status %d", w.status)
+		for i, request := range requests {
+			reader.Reset([]byte(all[i][1]))
+			clear(w.header)
+			g.serve(w, request)
+			if w.status != http.StatusOK {
+				b.Fatalf("status %d", w.status)
+			}
 		}
 	}
 }

@@ -373,12 +373,23 @@ func TestRoomOfConfigurationsBesideAnswers(t *testing.T) {
 		}
 	}
 	eventually(t, "streams that go on hold no room", func() bool { return g.memory["default"].HeldByAnswers() == 0 })
+	// Their calls hold the values, and the copies in their traces, as large requests do.
+	if _, own := g.process.HeldByRequests(g.memory["default"]); own < 4*(7<<20) {
+		t.Errorf("the calls hold %d bytes", own)
+	}
 	close(held)
 	for _, response := range streams {
 		if rest, err := io.ReadAll(response.Body); err != nil || !strings.Contains(string(rest), "[DONE]") {
 			t.Errorf("%v, %d bytes", err, len(rest))
 		}
 	}
+	release := g.memory["default"].FillRequests()
+	full := g.post("/v1/endpoints", body("all", true))
+	checkError(t, full, "overloaded", "")
+	if small := g.post("/v1/endpoints", askWith("all", true, `["limits"]`, "null")); full.status != http.StatusServiceUnavailable || small.status != http.StatusOK {
+		t.Errorf("%d %s, and a small one %d", full.status, full.body, small.status)
+	}
+	release()
 	// A stream without room is refused before its provider is asked.
 	give := g.memory["default"].FillAnswers()
 	calls := u.Calls.Load()

@@ -57,6 +57,30 @@ func init() {
 			Run: "TestARequestIsStoredOnce", Tests: []string{"caddymodule"},
 		},
 		mutant{
+			ID: "variables-of-configurations", In: "call.addRequest",
+			What: "variables of prompts are recorded because a configuration logs its content",
+			Old:  " && record.Kind != trace.KindRemoteConfig", New: "",
+			Run: "TestVariablesOfDecisions",
+		},
+		mutant{
+			ID: "beside-unrecorded", In: "invocation.give",
+			What: "the traces of values beside an endpoint's answer are dropped",
+			Old:  "	i.giveRecords()\n", New: "",
+			Run: "TestConfigurationsBesideAnswers",
+		},
+		mutant{
+			ID: "beside-early", In: "call.buildBeside",
+			What: "values that no caller got are recorded, of calls that fail",
+			Old:  "	c.completeRecords()\n", New: "	c.completeRecords()\n	c.giveRecords()\n",
+			Run: "TestConfigurationsOfFailedCalls",
+		},
+		mutant{
+			ID: "beside-held", In: "call.pickBeside",
+			What: "values beside answers take memory without bound while models answer",
+			Old:  "size+recorded > freeRequest", New: "false",
+			Run: "TestRoomOfConfigurationsBesideAnswers",
+		},
+		mutant{
 			ID: "evaluation-unredacted", In: "call.addRequestToAll",
 			What: "secrets in a request with one key are stored",
 			Old:  "		c.workspace.redactRequest(c.records[0])\n", New: "",
