@@ -70,6 +70,34 @@ var bombs = map[string]struct {
 		}
 		return s
 	}}, "8 MiB"},
+	"variants of an endpoint that extend a long one": {map[string]func() string{
+		"prompts/p.yaml": func() string { return "provider: x\nmodel: m\nmessages: [ { role: user, content: x } ]\n" },
+		"endpoints/e.yaml": func() string {
+			s := "prompt: p\ndefault: a\nvariants:\n  a: { fallback: [ { provider: x, model: m, extra: { text: " + strings.Repeat("x", 3_900_000) + " } } ] }\n"
+			for i := range 1000 {
+				s += fmt.Sprintf("  b%d: { extends: a }\n", i)
+			}
+			return s
+		},
+	}, "e.yaml:6:3: the variants have more than 8 MiB together"},
+	"endpoints and prompts of many variants": {func() map[string]func() string {
+		variants := func(begin, each string) string {
+			s := begin + "default: v0\nvariants:\n"
+			for i := range 5_000 {
+				s += fmt.Sprintf("  v%d: %s\n", i, each)
+			}
+			return s
+		}
+		files := map[string]func() string{"prompts/p.yaml": func() string {
+			return variants("", "{ provider: x, model: m, messages: [ { role: user, content: x } ] }")
+		}}
+		for i := range 5 {
+			files[fmt.Sprintf("endpoints/e%d.yaml", i)] = func() string {
+				return variants("prompt: p\n", "{ fallback: [ { provider: x, model: m }, { provider: y, model: m } ] }")
+			}
+		}
+		return files
+	}(), ""},
 	"patches of a long default": {one(func() string {
 		return "type: object\nmerge: default\ndefault: { text: " + strings.Repeat("x", 3_900_000) + " }\nrules:\n" + strings.Repeat("  - value: { a: 1 }\n", 1000)
 	}), "8 MiB"},

@@ -102,7 +102,7 @@ func decodeEndpoint(l *loader, d *doc, errs *document.Errors) *Endpoint {
 	if !misspelt || d.node.Get("prompt") != nil { // an unknown member may be the prompt
 		e.Prompt = l.prompt(d, errs)
 	}
-	r := &policyReader{loader: l, errs: errs, refused: make(map[*document.Node]bool)}
+	r := &policyReader{loader: l, errs: errs, refused: make(map[*document.Node]bool), idle: make(map[*document.Node]*idleMember)}
 	outside := r.read(nil, d.node)
 	if d.node.Get("variants") == nil {
 		if !misspelt {

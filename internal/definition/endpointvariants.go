@@ -39,9 +39,8 @@ func (e *Endpoint) warnUnused(l *loader, variants *document.Node, used map[*Poli
 			extended[n.Text] = true
 		}
 	}
-	for _, p := range e.policies {
+	for i, p := range e.policies { // in the order of the file
 		if !used[p] && !extended[p.Key] {
-			i := slices.IndexFunc(variants.Members, func(m document.Member) bool { return m.Key.Text == p.Key })
 			l.warnAt("unused-variant", variants.Members[i].Key, "the variant %s is never used: no row picks it, no variant extends it, and it is not the default", p.Key)
 		}
 	}

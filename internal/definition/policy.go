@@ -157,15 +157,12 @@ type policyReader struct {
 	errs *document.Errors
 	// refused are the members that were reported: several variants may inherit one.
 	refused map[*document.Node]bool
-	idle    []idleMember
+	// idle are members without an effect in a policy, by their values.
+	idle map[*document.Node]*idleMember
 }
 
-// idleMember is a member without an effect in the policies of which it is part.
-type idleMember struct {
-	kind    string
-	at      *document.Node
-	message string // empty: it has an effect in one of them
-}
+// idleMember is the warning that a member has no effect.
+type idleMember struct{ kind, message string }
 
 // read reads the policy in n over the one that it inherits; nil: it is not one of a
 // variant. Where a variant has null for a member, it has none.
@@ -347,8 +344,8 @@ func (r *policyReader) finish(w *writtenPolicy) *Policy {
 	case p.HedgeAfter >= p.Timeout.Total:
 		r.warn("hedge", at.Get("after"), "after (%s) is not shorter than the timeout's total (%s), which ends the request first", p.HedgeAfter, p.Timeout.Total)
 	default:
-		r.works("hedge", at)
-		r.works("hedge", at.Get("after"))
+		r.works(at)
+		r.works(at.Get("after"))
 	}
 	return &p
 }
@@ -386,7 +383,7 @@ func (r *policyReader) finishWeights(w *writtenPolicy, p *Policy) {
 	case heaviest == 0:
 		r.warn("weight", given, "weight has no effect: no fallback has one to share requests with")
 	default:
-		r.works("weight", given)
+		r.works(given)
 	}
 	p.Weights = append([]int{w.weight}, w.weights...)
 }
@@ -399,7 +396,7 @@ func (r *policyReader) finishTimeout(w *writtenPolicy, p *Policy) {
 		case v > t.Total:
 			r.warn("timeout", at, "%s (%s) is longer than total (%s), which ends the request first", name, v, t.Total)
 		case v > 0:
-			r.works("timeout", at)
+			r.works(at)
 		}
 	}
 	t.FirstToken, t.Idle = min(t.FirstToken, t.Total), min(t.Idle, t.Total)
@@ -408,27 +405,19 @@ func (r *policyReader) finishTimeout(w *writtenPolicy, p *Policy) {
 // warn warns that a member has no effect in a policy, or another than it seems, if
 // it has its effect in no other policy that inherits it.
 func (r *policyReader) warn(kind string, at *document.Node, format string, args ...any) {
-	r.note(idleMember{kind, at, fmt.Sprintf(format, args...)})
-}
-
-// works notes that a member has its effect in a policy.
-func (r *policyReader) works(kind string, at *document.Node) { r.note(idleMember{kind, at, ""}) }
-
-func (r *policyReader) note(m idleMember) {
-	i := slices.IndexFunc(r.idle, func(o idleMember) bool { return o.at == m.at && o.kind == m.kind })
-	switch {
-	case i < 0:
-		r.idle = append(r.idle, m)
-	case m.message == "":
-		r.idle[i].message = ""
+	if _, noted := r.idle[at]; !noted {
+		r.idle[at] = &idleMember{kind, fmt.Sprintf(format, args...)}
 	}
 }
 
+// works notes that a member has its effect in a policy.
+func (r *policyReader) works(at *document.Node) { r.idle[at] = nil }
+
 // giveWarnings gives the warnings of members that work in no policy.
 func (r *policyReader) giveWarnings() {
-	for _, m := range r.idle {
-		if m.message != "" {
-			r.loader.warnAt(m.kind, m.at, "%s", m.message)
+	for at, m := range r.idle {
+		if m != nil {
+			r.warnAt(m.kind, at, "%s", m.message)
 		}
 	}
 }
