@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/rules"
 )
 
 const manual = "../../docs/definitions.md"
@@ -28,6 +30,51 @@ func TestManualLoads(t *testing.T) {
 	}
 	if s := mustLoad(t, workspace(t, files)); len(s.Warnings) > 0 {
 		t.Error(s.Warnings)
+	}
+}
+
+// TestDecisionsPage holds that the definitions of docs/decisions.md are those of the
+// revision that its commands print, and answer its customer as it says.
+func TestDecisionsPage(t *testing.T) {
+	text, err := os.ReadFile("../../docs/decisions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, m := range regexp.MustCompile("(?s)```yaml\n# ([^\\s:]+)[^\n]*\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		files[m[1]] = m[2]
+	}
+	s := mustLoad(t, workspace(t, files))
+	shown := regexp.MustCompile(`(?m)(?:^Cadenza-Revision: |revision +|"revision": ")([0-9a-f]{12})`).FindAllStringSubmatch(string(text), -1)
+	if len(shown) < 5 {
+		t.Errorf("the page shows %d revisions", len(shown))
+	}
+	for _, m := range shown {
+		if m[1] != s.Revision {
+			t.Errorf("the page shows the revision %s, its definitions have %s", m[1], s.Revision)
+		}
+	}
+	for key, c := range s.RemoteConfigs {
+		if strings.Contains(string(text), "remoteconfigs/"+key+"  ") && !strings.Contains(string(text), "remoteconfigs/"+key+"  "+c.Version) {
+			t.Errorf("the page shows another version of %s than %s", key, c.Version)
+		}
+	}
+	b := bind(t, s, `{"locale":"nl-BE","plan":"pro","customer_id":"c-7"}`)
+	variant, d := s.Prompts["support_reply"].Select(b)
+	if variant.Key != "control" || d.Reason != rules.Split {
+		t.Errorf("%s by %v", variant.Key, d)
+	}
+	var trail rules.Trail
+	s.Prompts["support_reply"].Table().AppendTrail(&trail, b, d)
+	value, d := s.RemoteConfigs["new_checkout"].Evaluate(b)
+	s.RemoteConfigs["new_checkout"].Table().AppendTrail(&trail, b, d)
+	if string(value) != "false" || len(trail.Splits) != 2 {
+		t.Fatalf("%s, %v", value, trail.Splits)
+	}
+	for _, split := range trail.Splits {
+		if bucket := fmt.Sprintf("bucket %d of 100000", split.Bucket); !strings.Contains(string(text), bucket) {
+			t.Errorf("the page has no %s", bucket)
+		}
 	}
 }
 
