@@ -11,7 +11,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// testExamples runs the queries of the manual.
+// testExamples runs the queries of the manual's pages.
 func testExamples(t *testing.T, dsn string) {
 	sink := newSink(t, dsn)
 	defer sink.Close()
@@ -21,16 +21,20 @@ func testExamples(t *testing.T, dsn string) {
 		n := byte(i + 1)
 		d.Records = append(d.Records, &trace.Record{
 			ID: trace.ID{n}, Decision: trace.ID{8, n}, Time: time.Now(), Workspace: "w", Kind: trace.KindPrompt, Key: "support_reply", Version: "v", Arm: arm,
-			Splits: []byte(`[{"experiment":{"definition":"prompts/support_reply"},"arm":"` + arm + `","unit":"u"},{"experiment":{"definition":"prompts/support_reply"},"unit":"u"}]`),
+			Splits: []byte(`[{"experiment":{"definition":"prompts/support_reply","rule":"dutch"},"arm":"` + arm + `","unit":"u"},{"experiment":{"definition":"prompts/support_reply"},"unit":"u"}]`),
 		})
 		d.Metrics = append(d.Metrics,
 			&trace.Metrics{UUID: [16]byte{n, 1}, TraceID: trace.ID{n}, Time: time.Now(), Workspace: "w", Score: new(float64(10 * n))},
 			&trace.Metrics{UUID: [16]byte{n, 2}, Decision: trace.ID{8, n}, Time: time.Now(), Workspace: "w", Score: new(float64(20 * n)), Values: []byte(`{"resolved":0.5}`)})
 	}
 	deliver(t, sink, d)
-	manual, err := os.ReadFile("../../docs/storage.md")
-	if err != nil {
-		t.Fatal(err)
+	var manual []byte
+	for _, page := range []string{"storage.md", "decisions.md"} {
+		text, err := os.ReadFile("../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manual = append(manual, text...)
 	}
 	var rows []string
 	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(manual), -1) {
@@ -48,6 +52,8 @@ func testExamples(t *testing.T, dsn string) {
 		`{"arm": "en", "score": 30, "reports": 2, "version": "v", "resolved": 0.5, "deviation": null}` + "\n" +
 			`{"arm": "nl", "score": 15, "reports": 2, "version": "v", "resolved": 0.5, "deviation": null}`,
 		`{"arms": ["en", "nl"], "unit": "u", "definition": "prompts/support_reply"}`,
+		`{"arm": "en", "resolved": 0.500, "customers": 1, "deviation": null}` + "\n" +
+			`{"arm": "nl", "resolved": 0.500, "customers": 1, "deviation": null}`,
 	}; !slices.Equal(rows, want) {
 		t.Errorf("%q, want %q", rows, want)
 	}
