@@ -149,6 +149,21 @@ func TestAdminDecisionReports(t *testing.T) {
 			t.Errorf("%s: %v", query, rows)
 		}
 	}
+	for _, want := range [][3]float64{{2, 1, 0}, {0, 0, 0}} {
+		status, answer := callAdmin(t, "DELETE", address, "/cadenza/traces?decision="+decision, "")
+		erased, _ := answer["erased"].(map[string]any)
+		if got := [3]float64{erased["traces"].(float64), erased["metrics"].(float64), erased["replies"].(float64)}; status != http.StatusOK || got != want {
+			t.Errorf("erasing: %d %v, want %v", status, answer, want)
+		}
+	}
+	for path, want := range map[string]int{"decision=" + decision + "&conversation_id=c": 400, "decision=" + decision[:28]: 404, "": 400} {
+		if status, answer := callAdmin(t, "DELETE", address, "/cadenza/traces?"+path, ""); status != want {
+			t.Errorf("%q: %d %v", path, status, answer)
+		}
+	}
+	if status, answer := callAdmin(t, "GET", address, "/cadenza/traces/"+decision, ""); status != http.StatusNotFound {
+		t.Errorf("what was erased is there: %v", answer)
+	}
 	for _, query := range []string{"by=moon", "by=arm,", "revision=x", "decision=" + decision} {
 		if status, answer := callAdmin(t, "GET", address, "/cadenza/stats?"+query, ""); status != http.StatusBadRequest {
 			t.Errorf("%s: %d %v", query, status, answer)

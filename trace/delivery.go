@@ -65,30 +65,40 @@ type Erasure struct {
 type Erased struct{ Traces, Metrics, Replies int64 }
 
 // Selector chooses the traces of a workspace that are about one person: by a
-// conversation id, or by a member of the metadata.
+// conversation id, by a member of the metadata, or by the id of a decision.
 //
 // A conversation id chooses a trace that has a report with this id, or whose
 // metadata has a member conversation_id with this text. A member of the metadata
 // chooses a trace whose metadata, or that of a report on it, has this member. All
 // reports on a chosen trace and all replies that name it are chosen with it.
-// Metrics that were reported without a trace count as the reports of one.
+// Metrics that were reported without a trace count as the reports of one. A report on
+// a decision is one on each of its traces: it chooses them all, and is chosen with
+// any of them.
 type Selector struct {
 	Workspace      string `json:"workspace"`
 	ConversationID string `json:"conversation_id,omitempty"` // or
 	MetadataName   string `json:"metadata_name,omitempty"`   // of a top-level member
-	MetadataValue  string `json:"metadata_value,omitempty"`  // its JSON: a string, number, true, false or null
+	MetadataValue  string `json:"metadata_value,omitempty"`  // its JSON: a string, number, true, false or null; or
+	Decision       ID     `json:"decision_id,omitzero"`
 }
 
 // Validate returns an error if the selector chooses nothing, or by two things.
 func (s Selector) Validate() error {
-	switch {
-	case s.Workspace == "":
+	if s.Workspace == "" {
 		return errors.New("name a workspace")
-	case s.ConversationID == "" && s.MetadataName == "":
-		return errors.New("name a conversation id or a member of the metadata")
-	case s.ConversationID != "" && (s.MetadataName != "" || s.MetadataValue != ""):
-		return errors.New("name either a conversation id or a member of the metadata")
-	case s.ConversationID != "":
+	}
+	by := 0
+	for _, given := range []bool{s.ConversationID != "", s.MetadataName != "" || s.MetadataValue != "", !s.Decision.IsZero()} {
+		if given {
+			by++
+		}
+	}
+	switch {
+	case by == 0, s.MetadataName == "" && s.MetadataValue != "" && by == 1:
+		return errors.New("name a conversation id or a member of the metadata, or a decision")
+	case by > 1:
+		return errors.New("name either a conversation id or a member of the metadata, or a decision")
+	case s.MetadataName == "":
 		return nil
 	}
 	_, err := s.Match().Scalar()

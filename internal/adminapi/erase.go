@@ -15,19 +15,25 @@ import (
 // stored.
 const flushTimeout = 2 * time.Second
 
-// serveErase answers DELETE /cadenza/traces: it erases the traces of a
-// conversation, or with a value in their metadata, from the store, whose outbox
+// serveErase answers DELETE /cadenza/traces: it erases the traces of a conversation
+// or a decision, or with a value in their metadata, from the store, whose outbox
 // tells the sinks to erase the same.
 func serveErase(w http.ResponseWriter, r *http.Request) error {
-	q, err := newTraceQuery(r, "workspace", "conversation_id")
+	q, err := newTraceQuery(r, "workspace", "conversation_id", "decision")
 	if err != nil {
 		return err
 	}
 	workspace, filter := q.workspace, q.filter
-	if (filter.ConversationID == "") == (len(filter.Metadata) == 0) || len(filter.Metadata) > 1 {
-		return apiError(http.StatusBadRequest, "what is to be erased? Give either conversation_id=ID or one metadata.NAME=VALUE")
+	by := len(filter.Metadata)
+	for _, given := range []bool{filter.ConversationID != "", !filter.Decision.IsZero()} {
+		if given {
+			by++
+		}
 	}
-	selectors := []trace.Selector{{Workspace: workspace.Name, ConversationID: filter.ConversationID}}
+	if by != 1 {
+		return apiError(http.StatusBadRequest, "what is to be erased? Give one of conversation_id=ID, decision=ID and metadata.NAME=VALUE")
+	}
+	selectors := []trace.Selector{{Workspace: workspace.Name, ConversationID: filter.ConversationID, Decision: filter.Decision}}
 	if len(filter.Metadata) > 0 {
 		match := filter.Metadata[0]
 		selectors[0].MetadataName, selectors[0].MetadataValue = match.Name, match.Value

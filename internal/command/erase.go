@@ -14,15 +14,15 @@ import (
 
 func eraseCommand() *cobra.Command {
 	var client gatewayClient
-	var conversation, metadata string
+	var conversation, decision, metadata string
 	var yes, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "erase",
 		Short: "Erases a conversation's or a person's traces for good",
 		Long: `
-Erases what a running gateway has recorded of a conversation, or with a member
-of the metadata such as a user's id: traces, the metrics on them, and the
-answers that are kept for repeated requests. The bytes are overwritten in the
+Erases what a running gateway has recorded of a conversation or a decision, or
+with a member of the metadata such as a user's id: traces, the metrics on them,
+and the answers that are kept for repeated requests. The bytes are overwritten in the
 gateway's database, and its sinks are told to erase the same. Backups and
 exports stay as they are.
 
@@ -33,20 +33,26 @@ Without --yes nothing is erased. The gateway is asked by its admin API, as with
 caddy reload.`,
 		Example: "  caddy cadenza erase --metadata user_id=u-8842 --yes",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if (conversation == "") == (metadata == "") {
-				return errors.New("what is to be erased? Give either --conversation-id ID or --metadata NAME=VALUE")
-			}
 			values := url.Values{}
-			what := fmt.Sprintf("of the conversation %q", conversation)
+			var what string
 			if conversation != "" {
 				values.Set("conversation_id", conversation)
-			} else {
+				what = fmt.Sprintf("of the conversation %q", conversation)
+			}
+			if decision != "" {
+				values.Set("decision", decision)
+				what = fmt.Sprintf("of the decision %q", decision)
+			}
+			if metadata != "" {
 				name, value, err := splitMember(metadata)
 				if err != nil {
 					return err
 				}
 				values.Set(adminapi.MetadataParameter+name, value)
 				what = fmt.Sprintf("with the metadata %q", metadata)
+			}
+			if len(values) != 1 {
+				return errors.New("what is to be erased? Give one of --conversation-id ID, --decision ID and --metadata NAME=VALUE")
 			}
 			if !yes {
 				return fmt.Errorf("this erases for good what was recorded %s: add --yes if that is meant", what)
@@ -75,6 +81,7 @@ caddy reload.`,
 	}
 	client.addFlags(cmd)
 	cmd.Flags().StringVar(&conversation, "conversation-id", "", "Erase what was reported with, or bears, this conversation's id")
+	cmd.Flags().StringVar(&decision, "decision", "", "Erase this decision, all its traces with it: its id, or the beginning of it")
 	cmd.Flags().StringVar(&metadata, "metadata", "", "Erase what has this member in its metadata, as NAME=VALUE")
 	cmd.Flags().BoolVar(&yes, "yes", false, "Erase for good")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the counts as JSON")

@@ -181,6 +181,7 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"erase":             {arguments: []string{"erase", "--conversation-id", "c-1", "--yes"}},
 		"erase_json":        {arguments: []string{"erase", "--conversation-id", "c-1", "--yes", "--json"}},
 		"erase_none":        {arguments: []string{"erase", "--metadata", "user_id=8842", "--yes"}},
+		"erase_decision":    {arguments: []string{"erase", "--decision", "01990001", "--yes"}},
 		"erase_asks":        {arguments: []string{"erase", "--metadata", "user_id=8842"}, fails: true},
 		"erase_what":        {arguments: []string{"erase", "--yes"}, fails: true},
 		"erase_both":        {arguments: []string{"erase", "--yes", "--metadata", "a=b", "--conversation-id", "c"}, fails: true},

@@ -4,9 +4,9 @@
 // Each line has a member type first, which is trace, metrics, version or
 // erasure. A trace and metrics have the members of [trace.Record.AppendJSON] and
 // [trace.Metrics.AppendJSON]; a version those of workspace, kind, key, version,
-// first_seen and content; an erasure time, workspace, and conversation_id or
-// metadata_name and metadata_value (as JSON). An upstream call has a line for
-// its start and one for its end, under the same trace_id.
+// first_seen and content; an erasure time, workspace, and conversation_id,
+// decision_id, or metadata_name and metadata_value (as JSON). An upstream call has
+// a line for its start and one for its end, under the same trace_id.
 //
 // Lines come at least once: those of a delivery that failed, or after which the
 // process was killed, come again. A line repeats an earlier one if it has the same

@@ -19,7 +19,7 @@ const clockAllowance = 5 * time.Second
 // A trace is deleted if it is no later than the erasure and if its own metadata, or
 // a report that is no later either, says whose it is. Those of its reports that are
 // no later are deleted with it; a later report stays, without a trace, and chooses
-// nothing.
+// nothing. Reports on decisions are as [trace.Selector] says.
 //
 // The times are those of the gateways' clocks; a call's is when it began. A row of
 // a gateway whose clock was further ahead than clockAllowance stays. A later
@@ -32,6 +32,10 @@ func (s *Sink) erase(ctx context.Context, tx *transaction, e trace.Erasure) erro
 	until := clampTime(e.Time.Add(clockAllowance))
 	if e.ConversationID != "" {
 		_, err := tx.conn.Exec(ctx, s.sql.eraseConversation, workspace, cleanText(e.ConversationID), until)
+		return err
+	}
+	if !e.Decision.IsZero() {
+		_, err := tx.conn.Exec(ctx, s.sql.eraseDecision, workspace, uuid(e.Decision), until)
 		return err
 	}
 	name, err := json.Marshal(e.MetadataName)

@@ -28,6 +28,19 @@ func testErasures(t *testing.T, dsn string) {
 	g.report(trace.Metrics{TraceID: reported}, "by-report")
 	g.report(trace.Metrics{TraceID: reported}, "another")
 	g.report(trace.Metrics{TraceID: subject(`{}`)}, "kept")
+	// Decisions of two traces: by a report on the first, and by its own id.
+	var decisions [2]trace.ID
+	for i := range decisions {
+		d := g.authority.Decide(time.Now(), 2)
+		decisions[i] = d.ID()
+		for j := range 2 {
+			r := g.answer(trace.KindPrompt)
+			r.ID, r.Decision, r.Variant = d.Trace(trace.KindPrompt, j), d.ID(), "decided"
+			g.recorder.Evaluation(r)
+			g.written.Add(1)
+		}
+		g.report(trace.Metrics{Decision: d.ID()}, fmt.Sprint("by-decision-", i))
+	}
 	g.flush()
 
 	d := g.drain(dsn, sinks.Config{Batch: 10})
@@ -36,6 +49,8 @@ func testErasures(t *testing.T, dsn string) {
 	for _, selector := range []trace.Selector{
 		{ConversationID: "by-report"},
 		{ConversationID: "by-metadata"},
+		{ConversationID: "by-decision-0"},
+		{Decision: decisions[1]},
 		{ConversationID: "5"}, // that of the metadata is a number
 		{MetadataName: "user", MetadataValue: `"u-1"`},
 		{MetadataName: "user", MetadataValue: `7`},
@@ -61,8 +76,11 @@ func testErasures(t *testing.T, dsn string) {
 			t.Errorf("%d traces are left with user %s, want 3", n, kept)
 		}
 	}
-	if n := count(t, dsn, "SELECT count(*) FROM cadenza.metrics WHERE conversation_id IN ('by-report', 'another')"); n != 0 {
-		t.Errorf("%d reports of a trace that was erased are left", n)
+	if n := count(t, dsn, "SELECT count(*) FROM cadenza.metrics WHERE conversation_id IN ('by-report', 'another', 'by-decision-0', 'by-decision-1')"); n != 0 {
+		t.Errorf("%d reports of traces that were erased are left", n)
+	}
+	if n := count(t, dsn, "SELECT count(*) FROM cadenza.traces WHERE variant = 'decided'"); n != 0 {
+		t.Errorf("%d traces of decisions that were erased are left", n)
 	}
 }
 
@@ -122,7 +140,7 @@ func testErasureOfDecisions(t *testing.T, dsn string) {
 		onDecision.Metadata, onDecision.ConversationID = said(inDecisionReport)
 		d.Metrics = append(d.Metrics, on, onDecision)
 	}
-	selectors := []trace.Selector{{ConversationID: "c"}, {MetadataName: "user", MetadataValue: `"ada"`}}
+	selectors := []trace.Selector{{ConversationID: "c"}, {MetadataName: "user", MetadataValue: `"ada"`}, {Decision: trace.ID{0x31}}}
 	for i := range selectors {
 		w := fmt.Sprint("w", i)
 		selectors[i].Workspace = w
@@ -143,9 +161,13 @@ func testErasureOfDecisions(t *testing.T, dsn string) {
 		}
 		deliver(t, sink, e)
 		for i := range selectors {
-			for n, want := range []struct{ traces, reports string }{
+			left := []struct{ traces, reports string }{
 				1: {"", ""}, 2: {"01", "01"}, 3: {"02", ""}, 4: {"01 02", "01 02"}, 5: {"01 02", "01 02"}, 6: {"01 02", "01 02"},
-			} {
+			}
+			if !selectors[i].Decision.IsZero() { // nothing but the first
+				left[2], left[3] = left[4], left[4]
+			}
+			for n, want := range left {
 				for table, want := range map[string]string{"traces": want.traces, "metrics": want.reports} {
 					var got string
 					queryRow(t, dsn, fmt.Sprintf("SELECT coalesce(string_agg(substr(id::text, 3, 2), ' ' ORDER BY id), '') FROM cadenza.%s WHERE id::text LIKE '%02x%%'", table, 0x10*(i+1)+n), &got)
@@ -161,7 +183,8 @@ func testErasureOfDecisions(t *testing.T, dsn string) {
 // subject records an answer of a time with its metadata.
 func (g *gateway) subject(at time.Time, metadata string) trace.ID {
 	r := g.answer(trace.KindPrompt)
-	r.ID, r.Time = g.authority.New(r.Kind, at), at
+	d := g.authority.Decide(at, 1)
+	r.ID, r.Decision, r.Time = d.Trace(r.Kind, 0), d.ID(), at
 	id := r.ID
 	r.Metadata = append(r.Metadata[:0], metadata...)
 	g.recorder.Evaluation(r)

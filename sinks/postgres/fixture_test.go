@@ -185,9 +185,10 @@ func (g *gateway) database() *sql.DB {
 func (g *gateway) answer(kind trace.Kind) *trace.Record {
 	now := time.Now()
 	r := trace.AcquireRecord()
-	r.ID, r.Time, r.Workspace, r.Kind, r.Key = g.authority.New(kind, now), now, "default", kind, fmt.Sprintf("key-%d", rand.N(20))
+	d := g.authority.Decide(now, 1)
+	r.ID, r.Decision, r.Time, r.Workspace, r.Kind, r.Key = d.Trace(kind, 0), d.ID(), now, "default", kind, fmt.Sprintf("key-%d", rand.N(20))
 	r.APIKey, r.Version, r.Revision, r.Row, r.Status = "app", "3f2a9c1b", "r17", "row 3", 200
-	r.Decision, r.Reason, r.Arm = g.authority.New(trace.KindDecision, now), "split", "b"
+	r.Reason, r.Arm = "split", "b"
 	r.Splits = append(r.Splits, `[{"experiment":{"definition":"prompts/reply","rule":"ab","salt":"ab"},"bucket":12000,"arm":"b","share":0.2,"unit":"mWkE8sS3Vf1hPq0A"}]`...)
 	r.Inputs = append(r.Inputs, `{"plan":"pro","seats":{"hash":"mWkE8sS3Vf1hPq0A"}}`...)
 	r.Latency = rand.N(time.Second)

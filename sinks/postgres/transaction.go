@@ -15,6 +15,7 @@ type statements struct {
 	position, setPosition, move string
 	eraseConversation           string
 	eraseMetadata               string
+	eraseDecision               string
 }
 
 func newStatements(schema string) statements {
@@ -51,6 +52,7 @@ WITH named AS (
 	UNION
 	SELECT id, NULL FROM cadenza.traces WHERE workspace = $1 AND time <= $3 AND metadata @> $2::jsonb
 )` + eraseNamed),
+		eraseDecision: in("WITH named AS (SELECT NULL::uuid AS trace_id, $2::uuid AS decision_id)" + eraseNamed),
 	}
 }
 

@@ -156,18 +156,22 @@ func TestExportsOfLargeDecisions(t *testing.T) {
 // it. What is chosen otherwise takes the reports on its decision, and no other trace.
 func TestErasingDecisions(t *testing.T) {
 	ada := trace.Selector{Workspace: "default", MetadataName: "by", MetadataValue: `"ada"`}
+	byID := trace.Selector{Workspace: "default", Decision: trace.ID{1}} // or what the decision's is
 	for name, test := range map[string]struct {
 		selector trace.Selector
 		change   func(batch *recorder.Batch, traces []*trace.Record)
 		traces   int64
 		metrics  int64
 	}{
-		"a report's conversation":    {trace.Selector{Workspace: "default", ConversationID: "c1"}, func(*recorder.Batch, []*trace.Record) {}, 3, 2},
-		"a report's metadata":        {ada, func(*recorder.Batch, []*trace.Record) {}, 3, 2},
-		"the metadata of one trace":  {trace.Selector{Workspace: "default", MetadataName: "x", MetadataValue: "1"}, func(_ *recorder.Batch, traces []*trace.Record) { traces[1].Metadata = []byte(`{"x":1}`) }, 1, 1},
-		"a report on one trace":      {trace.Selector{Workspace: "default", ConversationID: "c2"}, func(b *recorder.Batch, traces []*trace.Record) { b.Metrics[1].ConversationID = new("c2") }, 1, 2},
-		"another conversation":       {trace.Selector{Workspace: "default", ConversationID: "c3"}, func(*recorder.Batch, []*trace.Record) {}, 0, 0},
-		"traces that are not stored": {ada, func(b *recorder.Batch, _ []*trace.Record) { b.Records = nil }, 0, 1},
+		"a report's conversation":         {trace.Selector{Workspace: "default", ConversationID: "c1"}, func(*recorder.Batch, []*trace.Record) {}, 3, 2},
+		"a report's metadata":             {ada, func(*recorder.Batch, []*trace.Record) {}, 3, 2},
+		"the metadata of one trace":       {trace.Selector{Workspace: "default", MetadataName: "x", MetadataValue: "1"}, func(_ *recorder.Batch, traces []*trace.Record) { traces[1].Metadata = []byte(`{"x":1}`) }, 1, 1},
+		"a report on one trace":           {trace.Selector{Workspace: "default", ConversationID: "c2"}, func(b *recorder.Batch, traces []*trace.Record) { b.Metrics[1].ConversationID = new("c2") }, 1, 2},
+		"the decision":                    {byID, func(*recorder.Batch, []*trace.Record) {}, 3, 2},
+		"a decision without traces":       {byID, func(b *recorder.Batch, _ []*trace.Record) { b.Records = nil }, 0, 1},
+		"a decision of another workspace": {trace.Selector{Workspace: "other", Decision: byID.Decision}, func(*recorder.Batch, []*trace.Record) {}, 0, 0},
+		"another conversation":            {trace.Selector{Workspace: "default", ConversationID: "c3"}, func(*recorder.Batch, []*trace.Record) {}, 0, 0},
+		"traces that are not stored":      {ada, func(b *recorder.Batch, _ []*trace.Record) { b.Records = nil }, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "a.db")
@@ -183,6 +187,9 @@ func TestErasingDecisions(t *testing.T) {
 			before, err := s.Counts(t.Context())
 			if err != nil {
 				t.Fatal(err)
+			}
+			if !test.selector.Decision.IsZero() {
+				test.selector.Decision = decision
 			}
 			erased, err := Erase(t.Context(), path, test.selector)
 			if err != nil || erased.Traces != test.traces || erased.Metrics != test.metrics {

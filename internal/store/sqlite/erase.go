@@ -112,9 +112,9 @@ CREATE TEMP TABLE doomed_replies (n INTEGER NOT NULL, seq INTEGER NOT NULL, PRIM
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `
-INSERT INTO erasures (time_ms, workspace, conversation_id, metadata_name, metadata_value, traces, metrics)
-VALUES (?, ?, ?, ?, ?, ?, ?)`, time.Now().UnixMilli(), e.selector.Workspace, text(e.selector.ConversationID),
-			text(e.selector.MetadataName), text(e.selector.MetadataValue), e.marks.Traces, e.marks.Metrics)
+INSERT INTO erasures (time_ms, workspace, conversation_id, metadata_name, metadata_value, decision_id, traces, metrics)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, time.Now().UnixMilli(), e.selector.Workspace, text(e.selector.ConversationID),
+			text(e.selector.MetadataName), text(e.selector.MetadataValue), idOrNull(&e.selector.Decision), e.marks.Traces, e.marks.Metrics)
 		return err
 	})
 }
@@ -122,7 +122,26 @@ VALUES (?, ?, ?, ?, ?, ?, ?)`, time.Now().UnixMilli(), e.selector.Workspace, tex
 // find gathers the ids of the traces before any is deleted: often only a report
 // says whose a trace is. named_by is the last such report of a trace, and NULL if
 // only the trace's own row says so.
-func (e *erasure) find(ctx context.Context) error {
+func (e *erasure) find(ctx context.Context) (err error) {
+	if e.selector.Decision.IsZero() {
+		err = e.findNamed(ctx)
+	} else {
+		_, err = e.conn.ExecContext(ctx, "INSERT INTO doomed (trace_id) VALUES (?)", e.selector.Decision[:])
+	}
+	if err != nil {
+		return err
+	}
+	if err := e.findByDecision(ctx); err != nil {
+		return err
+	}
+	_, err = e.conn.ExecContext(ctx, `
+INSERT INTO doomed_replies (n, seq)
+SELECT n, seq FROM replies CROSS JOIN doomed USING (trace_id) WHERE workspace = ?`, e.selector.Workspace)
+	return err
+}
+
+// findNamed finds what names the conversation or has the member of the metadata.
+func (e *erasure) findNamed(ctx context.Context) error {
 	match := e.selector.Match()
 	if e.selector.ConversationID != "" {
 		value, err := json.Marshal(e.selector.ConversationID)
@@ -136,22 +155,13 @@ func (e *erasure) find(ctx context.Context) error {
 		return err
 	}
 	if e.selector.ConversationID == "" {
-		if err := e.findByMetadata(ctx, metricsTable, "seq", match); err != nil {
-			return err
-		}
-	} else if _, err := e.conn.ExecContext(ctx, `
+		return e.findByMetadata(ctx, metricsTable, "seq", match)
+	}
+	_, err := e.conn.ExecContext(ctx, `
 INSERT INTO doomed (trace_id, named_by)
 SELECT trace_id, max(seq) FROM metrics INDEXED BY metrics_conversation_id
 WHERE conversation_id = ? AND workspace = ? AND seq <= ? GROUP BY trace_id`+named,
-		e.selector.ConversationID, e.selector.Workspace, e.marks.Metrics); err != nil {
-		return err
-	}
-	if err := e.findByDecision(ctx); err != nil {
-		return err
-	}
-	_, err := e.conn.ExecContext(ctx, `
-INSERT INTO doomed_replies (n, seq)
-SELECT n, seq FROM replies CROSS JOIN doomed USING (trace_id) WHERE workspace = ?`, e.selector.Workspace)
+		e.selector.ConversationID, e.selector.Workspace, e.marks.Metrics)
 	return err
 }
 

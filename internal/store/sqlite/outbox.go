@@ -288,11 +288,12 @@ func (n *gathering) nextErasure(ctx context.Context, after int64) (*trace.Erasur
 		position                    trace.Position
 		millis                      int64
 		conversation, member, value sql.NullString
+		decision                    []byte
 	)
 	err := n.tx.QueryRowContext(ctx, `
-SELECT seq, time_ms, conversation_id, metadata_name, metadata_value, traces, metrics
+SELECT seq, time_ms, conversation_id, metadata_name, metadata_value, decision_id, traces, metrics
 FROM erasures WHERE seq > ? AND workspace = ? ORDER BY seq LIMIT 1`, after, n.workspace).
-		Scan(&position.Erasures, &millis, &conversation, &member, &value, &position.Traces, &position.Metrics)
+		Scan(&position.Erasures, &millis, &conversation, &member, &value, &decision, &position.Traces, &position.Metrics)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, trace.Position{}, nil
 	}
@@ -300,6 +301,7 @@ FROM erasures WHERE seq > ? AND workspace = ? ORDER BY seq LIMIT 1`, after, n.wo
 	e.Selector = trace.Selector{
 		Workspace: n.workspace, ConversationID: conversation.String, MetadataName: member.String, MetadataValue: value.String,
 	}
+	copy(e.Decision[:], decision)
 	return &e, position, err
 }
 

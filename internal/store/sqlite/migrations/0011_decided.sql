@@ -32,3 +32,5 @@ INSERT INTO stats_series_new SELECT id, workspace, kind, key, variant, '', '' FR
 DROP TABLE stats_series;
 ALTER TABLE stats_series_new RENAME TO stats_series;
 ALTER TABLE stats ADD COLUMN named_values BLOB;      -- count, mean, deviation and histogram of each
+
+ALTER TABLE erasures ADD COLUMN decision_id BLOB;    -- or the traces of this decision
