@@ -399,9 +399,9 @@ func (z *analyser) reached(row int) (reached bool, cover int, decided bool) {
 	return reached, -1, decided
 }
 
-// impliedBy are the rows above a row whose cell on an axis matches every value
-// that the row's own cell matches, where classes can't show that: "*@acme.com"
-// matches all that "*sales@acme.com" does. It is nil for none.
+// impliedBy returns the rows above a row whose cell on an axis matches every
+// value that the row's own cell matches, where classes can't show that:
+// "*@acme.com" matches all that "*sales@acme.com" does. It is nil for none.
 func (z *analyser) impliedBy(x *axis, row int) []uint64 {
 	own := x.atomOf(row)
 	if own == nil || !x.fuzzy || own.op != atomPred {

@@ -36,7 +36,7 @@ var findingNames = [...]string{
 	Contradiction: "contradiction", MissingList: "missing_list",
 }
 
-// String is the kind as reports spell it.
+// String returns the kind as reports spell it.
 func (k FindingKind) String() string {
 	if k == 0 || int(k) >= len(findingNames) {
 		return "unknown"

@@ -57,7 +57,7 @@ type axis struct {
 	fuzzy, unknown bool
 }
 
-// atomOf is a row's cell on the axis, or nil.
+// atomOf returns a row's cell on the axis, or nil.
 func (x *axis) atomOf(row int) *atom {
 	i, ok := slices.BinarySearchFunc(x.entries, int32(row), func(e entry, row int32) int { return cmp.Compare(e.row, row) })
 	if !ok {
@@ -395,9 +395,9 @@ func (f *field) textIn(s span[string]) (string, bool) {
 	return "", false
 }
 
-// versionsNear are candidates for a version in a span that begins at a key,
-// which may be cut short: those of the key of 2.1 are 2.1.0, 2.1.1, 2.2.0,
-// 3.0.0, 2.1.0-0 and 2.1.1-0.
+// versionsNear returns candidates for a version in a span that begins at a key,
+// which may be cut short: those of the key of 2.1 are 2.1.0, 2.1.1, 2.2.0, 3.0.0,
+// 2.1.0-0 and 2.1.1-0.
 func versionsNear(key string) []string {
 	var n [3]int
 	for i := range n {
@@ -429,8 +429,8 @@ func versionsNear(key string) []string {
 	return append(list, format(n[0], n[1], n[2]+1)+"-0")
 }
 
-// prereleaseOf is the pre-release at the end of a version's key. A key that is
-// cut short gives the identifiers that are whole.
+// prereleaseOf returns the pre-release at the end of a version's key. A key that
+// is cut short gives the identifiers that are whole.
 func prereleaseOf(key string) string {
 	var ids []string
 	for key != "" {
@@ -452,7 +452,7 @@ func prereleaseOf(key string) string {
 	return strings.Join(ids, ".")
 }
 
-// addressesNear are candidates for an address in a span that begins at a key,
+// addressesNear returns candidates for an address in a span that begins at a key,
 // which may be cut short.
 func addressesNear(key string) []string {
 	if key == "" {
@@ -468,7 +468,7 @@ func addressesNear(key string) []string {
 	return []string{a.String(), a.Next().String(), "::", "2001:db8::1"}
 }
 
-// context is a context with a value of each class, and the instant for it.
+// context returns a context with a value of each class, and the instant for it.
 func (z *analyser) context(tuple []*class) (string, time.Time) {
 	m := z.t.model
 	now := z.a.Now
@@ -487,7 +487,7 @@ func (z *analyser) context(tuple []*class) (string, time.Time) {
 	return m.ContextJSON(members), now
 }
 
-// quoteJSON is a text as a JSON string.
+// quoteJSON returns a text as a JSON string.
 func quoteJSON(s string) string {
 	b, _ := json.Marshal(s) // can't fail on a string
 	return string(b)

@@ -61,7 +61,7 @@ type rowGroup struct {
 // maxGroups is how many groups of rows there are at most.
 const maxGroups = 64
 
-// candidates are the pairs of rows that no pair of cells keeps apart, in the
+// candidates returns the pairs of rows that no pair of cells keeps apart, in the
 // order of the second, then the first. It reports whether they are all.
 //
 // Comparing every pair of rows takes too long for a list of 100,000 customers,
@@ -111,7 +111,7 @@ func (z *analyser) candidates() (pairs [][2]int, complete bool) {
 	return j.pairs, true
 }
 
-// pointSlots are the fields of which a row names a single value.
+// pointSlots returns the fields of which a row names a single value.
 func (t *Table) pointSlots(row int) []int32 {
 	var slots []int32
 	atoms := t.rowAtoms(row)
@@ -124,7 +124,7 @@ func (t *Table) pointSlots(row int) []int32 {
 	return slots
 }
 
-// point is the single value that meets an atom, where there is one.
+// point returns the single value that meets an atom, where there is one.
 func (a *atom) point() (string, bool) {
 	switch {
 	case a.onMissing:
@@ -189,7 +189,7 @@ func (j *joiner) join(a, b *rowGroup) bool {
 	return j.z.left >= 0
 }
 
-// key is the values a row has of some fields.
+// key returns the values a row has of some fields.
 func (j *joiner) key(row int32, slots []int32) string {
 	var b []byte
 	atoms := j.z.t.rowAtoms(int(row))
@@ -339,7 +339,7 @@ func (a *atom) matchesText(key string) bool {
 	return a.op != atomNever
 }
 
-// above is the bitmap of the rows above a row.
+// above returns the bitmap of the rows above a row.
 func (z *analyser) above(row int) []uint64 {
 	words := make([]uint64, (row+63)/64)
 	for i := range words {
@@ -366,7 +366,7 @@ func (z *analyser) equal(a, b int) bool {
 	return true
 }
 
-// outcomes are all outcomes of a row.
+// outcomes returns all outcomes of a row.
 func (a *answer) outcomes() []int {
 	if a.split == nil {
 		return []int{a.outcome}

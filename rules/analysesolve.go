@@ -100,7 +100,7 @@ func (s *solver) find(meet, fail [][]atom) verdict {
 	return s.search(goals, nil)
 }
 
-// branches is about how many ways there are to reach a goal. Goals with few
+// branches returns about how many ways there are to reach a goal. Goals with few
 // are reached first.
 func (g *goal) branches(m *Model) int {
 	switch {
@@ -428,7 +428,7 @@ func (s *solver) guess(computed []int32, conds []slotCond, members []string, at 
 	return false
 }
 
-// guesses are values of a field near the literals of an expression.
+// guesses returns values of a field near the literals of an expression.
 func (s *solver) guesses(f *field, literals []string) []string {
 	var out []string
 	add := func(c cond) {
@@ -495,7 +495,7 @@ func (s *solver) meets(slot int32, value string, c cond) bool {
 	return c.onMissing
 }
 
-// source is the expression of a computed field.
+// source returns the expression of a computed field.
 func (f *field) source() string {
 	if f.node == nil {
 		return ""

@@ -16,7 +16,7 @@ const (
 	met                  // an example does
 )
 
-// condOf is the condition of an atom on a field or on the time.
+// condOf returns the condition of an atom on a field or on the time.
 func condOf(a *atom) cond {
 	c := cond{onMissing: a.onMissing}
 	switch a.op {
@@ -35,8 +35,8 @@ func condOf(a *atom) cond {
 	return c
 }
 
-// not is the condition that a value, or its absence, does not meet c.
-// Unlike not X in a cell, it is met by a missing value where c is not.
+// not returns the condition that a value, or its absence, does not meet c. Unlike
+// not X in a cell, it is met by a missing value where c is not.
 func (c cond) not() cond { return cond{onMissing: !c.onMissing, pred: notPred(c.pred)} }
 
 // solve finds a value of a declared field that meets a condition: JSON, empty
@@ -67,7 +67,7 @@ func (s *solver) value(f *field, p *pred) (string, verdict) {
 	return s.integer(f, p)
 }
 
-// space are the keys that a boolean, number or date can have.
+// space returns the keys that a boolean, number or date can have.
 func (f *field) space() intSet {
 	switch f.typ {
 	case booleanField:
@@ -111,7 +111,7 @@ func (s *solver) integer(f *field, p *pred) (string, verdict) {
 	return "", open
 }
 
-// upper is the upper part of a span, but not so far up that examples become
+// upper returns the upper part of a span, but not so far up that examples become
 // unreadable: it begins within a century, or at twice the lower end.
 func (f *field) upper(s span[int64]) span[int64] {
 	lo := s.hi - 1
@@ -196,7 +196,7 @@ type listWay struct {
 	none  []*pred // each is met by no element
 }
 
-// listWays are all ways to meet a tree of tests, or with negate not to. It
+// listWays returns all ways to meet a tree of tests, or with negate not to. It
 // reports whether there are few enough.
 func listWays(p *pred, negate bool) ([]listWay, bool) {
 	all := intDomain.all()
@@ -299,7 +299,7 @@ type grouping struct {
 	texts     []string
 }
 
-// one is an element that meets some tests.
+// one returns an element that meets some tests.
 func (g *grouping) one(ps ...*pred) (string, verdict) {
 	return g.s.text(g.f, allPred(slices.Concat(ps, g.forbidden)))
 }
@@ -352,7 +352,7 @@ func (g *grouping) assign(test int) verdict {
 	return result
 }
 
-// elementKey is the key of an element's text.
+// elementKey returns the key of an element's text.
 func (f *field) elementKey(text string) string {
 	key, _ := f.textKey(text)
 	return key
@@ -361,7 +361,7 @@ func (f *field) elementKey(text string) string {
 // maxExampleSize is how long the lists of examples are at most.
 const maxExampleSize = 1000
 
-// mostElements is the most elements that a list of some sizes can have.
+// mostElements returns the most elements that a list of some sizes can have.
 func mostElements(sizes intSet) int {
 	if len(sizes) == 0 {
 		return 0
@@ -378,7 +378,7 @@ func mostElements(sizes intSet) int {
 	return n
 }
 
-// leastSize is the least size of a list from one on.
+// leastSize returns the least size of a list from one on.
 func leastSize(sizes intSet, from int) (int, bool) {
 	for n := from; n <= maxExampleSize; n++ {
 		if intDomain.contains(sizes, numberKey(float64(n))) {

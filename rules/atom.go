@@ -82,7 +82,7 @@ func (a atom) withTexts(op atomOp, texts []string) atom {
 	return a
 }
 
-// points are the strings of a set, when it has finitely many.
+// points returns the strings of a set, when it has finitely many.
 func points(s strSet) ([]string, bool) {
 	texts := make([]string, len(s))
 	for i, sp := range s {

@@ -293,7 +293,7 @@ func (b *Binding) resolve(slot int32) {
 	b.values[slot] = v
 }
 
-// decision is what a table decides for the binding, evaluated once.
+// decision returns what a table decides for the binding, evaluated once.
 func (b *Binding) decision(t *Table) Decision {
 	d, ok := b.decisions[t]
 	if !ok {
@@ -316,10 +316,10 @@ func (b *Binding) decision(t *Table) Decision {
 // and variables that ask for it.
 func (t *Table) EvaluateOnce(b *Binding) Decision { return b.decision(t) }
 
-// view is b.buf from start on as a string.
+// view returns b.buf from start on as a string.
 func (b *Binding) view(start int) string { return viewOf(b.buf[start:]) }
 
-// viewOf is the bytes as a string, without a copy.
+// viewOf returns the bytes as a string, without a copy.
 func viewOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // activation shows a binding's fields to CEL programs.

@@ -111,7 +111,7 @@ func (t *Table) estimate() int {
 	return cost
 }
 
-// estimateSearch is the part of Cost that finding a row takes.
+// estimateSearch returns the part of Cost that finding a row takes.
 func (t *Table) estimateSearch() int {
 	x := t.index
 	if x == nil {

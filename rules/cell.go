@@ -194,8 +194,8 @@ func (r *cellReader) size(n *document.Node, negate bool) cond {
 	return cond{false, c.pred}
 }
 
-// leaf is a single test, negated on demand. A nil p is a mistake that has been
-// reported.
+// leaf returns a single test, negated on demand. A nil p is a mistake that has
+// been reported.
 func (r *cellReader) leaf(f *field, n *document.Node, negate bool, p *pred) cond {
 	if p == nil {
 		return noCond
@@ -318,8 +318,8 @@ func (r *cellReader) pattern(f *field, n *document.Node, expr string) *pred {
 	return r.checkAllowed(f, n, n.Text, &pred{op: matches, re: re})
 }
 
-// patternSize is how many bytes a regular expression takes, about: some for each
-// instruction, and for each range of a class.
+// patternSize returns how many bytes a regular expression takes, about: some for
+// each instruction, and for each range of a class.
 func patternSize(re *syntax.Regexp) int {
 	const instruction, bound = 100, 10
 	n := instruction

@@ -10,7 +10,7 @@ import (
 // maxCellText is how much of a cell messages and explanations show.
 const maxCellText = 200
 
-// cellText is a cell as it was written, on one line.
+// cellText returns a cell as it was written, on one line.
 func cellText(n *document.Node) string {
 	s := string(appendCell(nil, n))
 	if len(s) <= maxCellText {

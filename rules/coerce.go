@@ -245,8 +245,8 @@ func describeJSON(v *fastjson.Value) string {
 	return v.Type().String()
 }
 
-// nearestField is the member of a declared field whose path is nearest to that
-// of another one, or "".
+// nearestField returns the member of a declared field whose path is nearest to
+// that of another one, or "".
 func nearestField(m *Model, path string) string {
 	members := make([]string, m.declared)
 	for i := range members {

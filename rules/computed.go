@@ -210,7 +210,7 @@ func (m *Model) program(env *cel.Env, f *field, checked *cel.Ast, expr *document
 	f.reads = slices.Compact(f.reads)
 }
 
-// typeOf is the field type an expression of a CEL type gives.
+// typeOf returns the field type an expression of a CEL type gives.
 func typeOf(t *cel.Type) (fieldType, bool) {
 	switch t.Kind() {
 	case types.BoolKind:
@@ -227,7 +227,7 @@ func typeOf(t *cel.Type) (fieldType, bool) {
 	return 0, false
 }
 
-// ResolveName is the value of a field by its name.
+// ResolveName returns the value of a field by its name.
 func (a *activation) ResolveName(name string) (any, bool) {
 	b := a.binding
 	field, presence := strings.CutPrefix(name, presencePrefix)
@@ -259,7 +259,7 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	return types.String(v.text), true
 }
 
-// timestampOf is the instant of a date's key as CEL has it.
+// timestampOf returns the instant of a date's key as CEL has it.
 func timestampOf(key int64) types.Timestamp {
 	return types.Timestamp{Time: time.UnixMicro(key).UTC()}
 }

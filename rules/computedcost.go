@@ -35,7 +35,7 @@ var readingText = []string{
 	overloads.StringToDouble, overloads.StringToTimestamp, overloads.StringToDuration,
 }
 
-// celCosts are the options of a program whose cost is counted.
+// celCosts returns the options of a program whose cost is counted.
 func celCosts() []cel.ProgramOption {
 	track := func(args []ref.Val, _ ref.Val) *uint64 {
 		n := uint64(1)
@@ -79,7 +79,7 @@ func estimateCost(env *cel.Env, checked *cel.Ast, sizes func(name string) uint64
 // costEstimator knows the sizes of fields.
 type costEstimator struct{ sizes func(name string) uint64 }
 
-// EstimateSize is the size of what an expression reads.
+// EstimateSize returns the size of what an expression reads.
 func (e costEstimator) EstimateSize(n checker.AstNode) *checker.SizeEstimate {
 	name := ""
 	if path := n.Path(); len(path) > 0 {

@@ -55,8 +55,8 @@ rows:
 	return Decision{Row: -1, Outcome: -1, Reason: Default}
 }
 
-// decide is the decision of a row whose conditions are met, or false when its
-// split leaves the unit to the rows below.
+// decide returns the decision of a row whose conditions are met, or false when
+// its split leaves the unit to the rows below.
 func (t *Table) decide(row int, b *Binding) (Decision, bool) {
 	ans := &t.answers[row]
 	if ans.split == nil {

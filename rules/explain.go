@@ -170,7 +170,7 @@ func (s *split) explain(b *Binding) *Failure {
 	return f
 }
 
-// String is the explanation of a row on one line.
+// String returns the explanation of a row on one line.
 func (r RowExplanation) String() string {
 	if r.Matched {
 		return r.ID + ": matches"

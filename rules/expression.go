@@ -139,7 +139,7 @@ func (m *Model) celMessage(env *cel.Env, tree *ast.AST, mistake *common.Error) s
 	return overloadMessage(s)
 }
 
-// functionNames are the functions that an expression can call by their names.
+// functionNames returns the functions that an expression can call by their names.
 func functionNames(env *cel.Env) []string {
 	names := []string{"present"}
 	for name := range env.Functions() {

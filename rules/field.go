@@ -23,10 +23,10 @@ const (
 // fieldTypes are the types' names, in the order of the constants.
 var fieldTypes = []string{"boolean", "date", "list", "number", "string"}
 
-// String is the type's name in context.yaml.
+// String returns the type's name in context.yaml.
 func (t fieldType) String() string { return fieldTypes[t-1] }
 
-// article is the type's name as messages use it.
+// article returns the type's name as messages use it.
 func (t fieldType) article() string { return "a " + t.String() }
 
 // textFormat is what the text of a string field must be.
@@ -139,7 +139,7 @@ func decodeField(name, n *document.Node, coerce bool, errs *document.Errors) (f 
 	return f
 }
 
-// newField is a field without options.
+// newField returns a field without options.
 func newField(name string, n *document.Node, coerce bool) field {
 	return field{name: name, node: n, typ: stringField, coerce: coerce, min: math.Inf(-1), max: math.Inf(1)}
 }
@@ -269,7 +269,7 @@ func (f *field) decodeValues(n *document.Node, what string, errs *document.Error
 	}
 }
 
-// textKey is the key of a text as a definition gives it.
+// textKey returns the key of a text as a definition gives it.
 func (f *field) textKey(s string) (string, bool) {
 	switch f.format {
 	case semverText:

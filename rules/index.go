@@ -110,7 +110,7 @@ type column struct {
 	start  uint32
 }
 
-// class is the class of a value.
+// class returns the class of a value.
 func (c *column) class(v *value) uint32 {
 	if v.state != present {
 		return missingClass
@@ -131,7 +131,7 @@ func (c *column) class(v *value) uint32 {
 	return c.texts.find(v.str, uint64(v.key))
 }
 
-// above is how many of the sorted bounds are at most key.
+// above returns how many of the sorted bounds are at most key.
 func above[K cmp.Ordered](bounds []K, key K) int {
 	lo, hi := 0, len(bounds)
 	for lo < hi {

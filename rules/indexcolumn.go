@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// columnsOf are the columns of one slot. Its cells are divided among them by
+// columnsOf returns the columns of one slot. Its cells are divided among them by
 // how they can be looked up: "*.com" goes into a column of ends, "*acme*" into
-// one of parts, all others into the first. In the columns without its cell, a
-// row is in the bitmaps of all classes.
+// one of parts, all others into the first. In the columns without its cell, a row
+// is in the bitmaps of all classes.
 func (x *index) columnsOf(m *Model, slot int32, entries []entry) []*columnBuilder {
 	if len(entries) == 0 {
 		return nil
@@ -86,7 +86,7 @@ type columnBuilder struct {
 // hasSpans reports whether a cell is a set of more than single texts.
 func hasSpans(e entry) bool { return e.atom.op == atomPred && e.atom.more.pred.op == inStrs }
 
-// bitmap is the bitmap of a class.
+// bitmap returns the bitmap of a class.
 func (b *columnBuilder) bitmap(class uint32) []uint64 {
 	start := int(class) * b.words
 	return b.maps[start : start+b.words : start+b.words]
@@ -130,7 +130,7 @@ func (b *columnBuilder) allocate(first, n int) {
 	}
 }
 
-// intsOf is the set of integer keys a cell matches.
+// intsOf returns the set of integer keys a cell matches.
 func intsOf(a *atom) (intSet, bool) {
 	switch a.op {
 	case atomNever:
@@ -145,7 +145,7 @@ func intsOf(a *atom) (intSet, bool) {
 	return nil, false
 }
 
-// strsOf is the set of string keys a cell matches.
+// strsOf returns the set of string keys a cell matches.
 func strsOf(a *atom) (strSet, bool) {
 	switch a.op {
 	case atomNever:
@@ -169,7 +169,7 @@ func strsOf(a *atom) (strSet, bool) {
 	return nil, false
 }
 
-// elementsOf are the texts of which a list must have one to match a cell.
+// elementsOf returns the texts of which a list must have one to match a cell.
 func elementsOf(a *atom) ([]string, bool) {
 	if a.op == atomPred && a.more.pred.op == some && a.more.pred.args[0].op == inStrs {
 		return points(a.more.pred.args[0].strs)
@@ -326,7 +326,7 @@ func (b *columnBuilder) buildPostings() {
 	}
 }
 
-// literals are the texts a cell of a point column names.
+// literals returns the texts a cell of a point column names.
 func (a *atom) literals() []string {
 	switch a.op {
 	case atomEqual:

@@ -19,8 +19,8 @@ func (p *pred) has(op predOp) bool {
 	return p.op == op || slices.ContainsFunc(p.args, func(arg *pred) bool { return arg.has(op) })
 }
 
-// endsOf is the set of string keys that a cell matches, read backwards. An end
-// is a beginning there, and texts with a common beginning are a span: "*.com"
+// endsOf returns the set of string keys that a cell matches, read backwards. An
+// end is a beginning there, and texts with a common beginning are a span: "*.com"
 // becomes the texts from "moc." up to "moc/".
 func endsOf(a *atom) (strSet, bool) {
 	if a.op != atomPred {
@@ -62,7 +62,7 @@ func (p *pred) backwards() (strSet, bool) {
 	return nil, false
 }
 
-// reversedPoints are the strings of a finite set, read backwards.
+// reversedPoints returns the strings of a finite set, read backwards.
 func reversedPoints(s strSet) (strSet, bool) {
 	texts, ok := points(s)
 	if !ok {
@@ -78,7 +78,7 @@ func reversedPoints(s strSet) (strSet, bool) {
 	return strDomain.normalize(out), true
 }
 
-// reversed is a text with its bytes in the opposite order.
+// reversed returns a text with its bytes in the opposite order.
 func reversed(s string) string {
 	b := []byte(s)
 	slices.Reverse(b)
@@ -88,7 +88,7 @@ func reversed(s string) string {
 // isParts reports whether a cell belongs into a column of parts.
 func isParts(a *atom) bool { return partsOf(a) != nil }
 
-// partsOf are the parts of which a text must have one to match a cell; nil
+// partsOf returns the parts of which a text must have one to match a cell; nil
 // for a cell that asks for anything else.
 func partsOf(a *atom) []string {
 	if a.op != atomPred {

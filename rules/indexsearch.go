@@ -230,7 +230,7 @@ type union struct {
 	rows     []int32
 }
 
-// word is the word w of the union. Words are asked for in ascending order.
+// word returns the word w of the union. Words are asked for in ascending order.
 func (u *union) word(x *index, w int) uint64 {
 	rows := x.maps[int(u.base)+w]
 	for _, at := range u.elements {

@@ -9,7 +9,7 @@ import (
 // process, so that callers can't choose texts whose hashes collide.
 var textSeed = maphash.MakeSeed()
 
-// hashText is the hash that a binding keeps of a text, made once per request
+// hashText returns the hash that a binding keeps of a text, made once per request
 // and used by every table.
 func hashText(s string) uint64 { return maphash.String(textSeed, s) }
 
@@ -38,10 +38,10 @@ func newTextClasses(classes map[string]uint32) textClasses {
 	return t
 }
 
-// slot is the index at which a hash belongs.
+// slot returns the index at which a hash belongs.
 func (t textClasses) slot(hash uint64) uint64 { return hash & uint64(len(t)-1) }
 
-// find is the class of a text that has the given hash.
+// find returns the class of a text that has the given hash.
 func (t textClasses) find(text string, hash uint64) uint32 {
 	for i := t.slot(hash); t[i].class != missingClass; i = t.slot(i + 1) {
 		if e := &t[i]; e.hash == hash && e.text == text {

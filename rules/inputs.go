@@ -123,7 +123,7 @@ func (b *Binding) appendHash(dst []byte, slot int32, hash HashFunc) []byte {
 	return dst
 }
 
-// unit is the text of a string field as splits hash it.
+// unit returns the text of a string field as splits hash it.
 func (b *Binding) unit(slot int32) string {
 	if b.model.fields[slot].foldCase {
 		return b.values[slot].str

@@ -100,8 +100,8 @@ func parseDay(s string, loc *time.Location) (time.Time, bool) {
 	return t, err == nil
 }
 
-// nextDay is the instant at which the day after t's begins. It is not 24 hours
-// later where clocks are changed that day.
+// nextDay returns the instant at which the day after t's begins. It is not 24
+// hours later where clocks are changed that day.
 func nextDay(t time.Time) time.Time { return t.AddDate(0, 0, 1) }
 
 // parseInstant reads an RFC 3339 time.
@@ -135,7 +135,7 @@ func parseAddress(s string) (netip.Addr, bool) {
 	return a, err == nil && a.Zone() == ""
 }
 
-// networkSpan is the span of a network's addresses.
+// networkSpan returns the span of a network's addresses.
 func networkSpan(p netip.Prefix) span[string] {
 	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)

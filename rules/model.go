@@ -52,7 +52,7 @@ type Model struct {
 	remarks   []Remark
 }
 
-// nowSlot is the slot of the instant of the request.
+// nowSlot returns the slot of the instant of the request.
 func (m *Model) nowSlot() int32 { return int32(len(m.fields) + len(m.segments)) }
 
 // isSegment reports whether a slot is that of a segment.
@@ -60,7 +60,7 @@ func (m *Model) isSegment(slot int32) bool {
 	return int(slot) >= len(m.fields) && slot != m.nowSlot()
 }
 
-// FieldNames are the names of the declared fields, in the order of the file.
+// FieldNames returns the names of the declared fields, in the order of the file.
 func (m *Model) FieldNames() []string {
 	names := make([]string, m.declared)
 	for i := range names {
@@ -69,7 +69,7 @@ func (m *Model) FieldNames() []string {
 	return names
 }
 
-// SegmentNames are the names of the segments, in the order of the file.
+// SegmentNames returns the names of the segments, in the order of the file.
 func (m *Model) SegmentNames() []string {
 	names := make([]string, len(m.segments))
 	for i := range names {
@@ -78,7 +78,7 @@ func (m *Model) SegmentNames() []string {
 	return names
 }
 
-// slotName is what messages call a slot.
+// slotName returns what messages call a slot.
 func (m *Model) slotName(slot int32) string {
 	switch i := int(slot); {
 	case i < len(m.fields):

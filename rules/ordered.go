@@ -64,7 +64,7 @@ func (d domain[K]) ends(a, b K) int {
 // empty reports whether a span has no key.
 func (d domain[K]) empty(s span[K]) bool { return s.hi != d.open && s.hi <= s.lo }
 
-// all is the set of all keys.
+// all returns the set of all keys.
 func (d domain[K]) all() set[K] { return set[K]{{d.least, d.open}} }
 
 // normalize sorts and joins spans. It takes over the slice.
@@ -145,8 +145,8 @@ func (d domain[K]) isAll(s set[K]) bool {
 	return len(s) == 1 && s[0].lo == d.least && s[0].hi == d.open
 }
 
-// point is the set of one string: nothing sorts between a string and the same
-// string with a zero byte behind it.
+// point returns the set of one string: nothing sorts between a string and the
+// same string with a zero byte behind it.
 func point(s string) span[string] { return span[string]{s, s + "\x00"} }
 
 // isPoint reports whether a span has exactly one string.
@@ -154,10 +154,10 @@ func isPoint(s span[string]) bool {
 	return len(s.hi) == len(s.lo)+1 && s.hi[len(s.lo)] == 0 && s.hi[:len(s.lo)] == s.lo
 }
 
-// startingWith is the span of all strings with a prefix.
+// startingWith returns the span of all strings with a prefix.
 func startingWith(prefix string) span[string] { return span[string]{prefix, successor(prefix)} }
 
-// successor is the least string above all strings that begin with prefix, or
+// successor returns the least string above all strings that begin with prefix, or
 // "" when there is none.
 func successor(prefix string) string {
 	for i := len(prefix) - 1; i >= 0; i-- {
@@ -179,7 +179,7 @@ func numberKey(f float64) int64 {
 	return k
 }
 
-// numberOf is the number of a key.
+// numberOf returns the number of a key.
 func numberOf(k int64) float64 {
 	if k < 0 {
 		k ^= math.MaxInt64

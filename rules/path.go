@@ -34,7 +34,7 @@ func decodePath(n *document.Node, errs *document.Errors) []string {
 	return path
 }
 
-// member is where in the context the field is, as people write it.
+// member returns where in the context the field is, as people write it.
 func (f *field) member() string {
 	if f.path == nil {
 		return f.name

@@ -45,7 +45,7 @@ var (
 	alwaysPred = &pred{op: always}
 )
 
-// intPred is membership of a set of integer keys.
+// intPred returns the predicate of being in a set of integer keys.
 func intPred(s intSet) *pred {
 	switch {
 	case len(s) == 0:
@@ -56,7 +56,7 @@ func intPred(s intSet) *pred {
 	return &pred{op: inInts, ints: s}
 }
 
-// strPred is membership of a set of string keys.
+// strPred returns the predicate of being in a set of string keys.
 func strPred(s strSet) *pred {
 	switch {
 	case len(s) == 0:

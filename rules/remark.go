@@ -14,10 +14,10 @@ type Remark struct {
 	Message string
 }
 
-// Remarks are what decoding the table found.
+// Remarks returns what decoding the table found.
 func (t *Table) Remarks() []Remark { return t.remarks }
 
-// Remarks are what decoding the data model found.
+// Remarks returns what decoding the data model found.
 func (m *Model) Remarks() []Remark { return m.remarks }
 
 // remarkQuoted remarks on a quoted cell that looks like a pattern or a range but

@@ -138,7 +138,7 @@ func (m *Model) orderSegments(errs *document.Errors) {
 	}
 }
 
-// readsOf are the declared fields behind a slot.
+// readsOf returns the declared fields behind a slot.
 func (m *Model) readsOf(slot int32) []int32 {
 	switch i := int(slot); {
 	case i < m.declared:
@@ -163,7 +163,7 @@ func (m *Model) readsNow(slot int32) bool {
 	return false
 }
 
-// patternedBy are the slots of fields that rows of atoms look at by patterns,
+// patternedBy returns the slots of fields that rows of atoms look at by patterns,
 // each once, in ascending order.
 func (m *Model) patternedBy(rows ...[]atom) []int32 {
 	var slots []int32
@@ -183,7 +183,8 @@ func (m *Model) patternedBy(rows ...[]atom) []int32 {
 	return slices.Compact(slots)
 }
 
-// slotsOf are the slots that rows of atoms test, each once, in ascending order.
+// slotsOf returns the slots that rows of atoms test, each once, in ascending
+// order.
 func slotsOf(rows ...[]atom) []int32 {
 	var slots []int32
 	for _, row := range rows {

@@ -56,7 +56,7 @@ func newSplit(by int32, key, salt string) *split {
 	return s
 }
 
-// bucket is where the binding's unit falls, from 0 to buckets-1. ok is false
+// bucket returns where the binding's unit falls, from 0 to buckets-1. ok is false
 // without a unit.
 func (s *split) bucket(b *Binding) (bucket uint32, ok bool) {
 	v := &b.values[s.by]
@@ -73,8 +73,8 @@ func (s *split) bucket(b *Binding) (bucket uint32, ok bool) {
 	return uint32(hash.Sum64() % buckets), true
 }
 
-// choose is the outcome for the binding's unit, or false when it falls outside
-// all shares or has none.
+// choose returns the outcome for the binding's unit, or false when it falls
+// outside all shares or has none.
 func (s *split) choose(b *Binding) (outcome int, ok bool) {
 	bucket, ok := s.bucket(b)
 	if !ok {
@@ -87,7 +87,7 @@ func (s *split) choose(b *Binding) (outcome int, ok bool) {
 	return s.shares[part].outcome, true
 }
 
-// part is the index of the share that covers a bucket, or -1.
+// part returns the index of the share that covers a bucket, or -1.
 func (s *split) part(bucket, coverage uint32) int {
 	i := sort.Search(len(s.shares), func(i int) bool { return s.shares[i].from > bucket }) - 1
 	if i < 0 || bucket-s.shares[i].from >= s.shares[i].covered(coverage) {
@@ -96,12 +96,12 @@ func (s *split) part(bucket, coverage uint32) int {
 	return i
 }
 
-// covered is how many of the share's buckets are covered.
+// covered returns how many of the share's buckets are covered.
 func (sh *share) covered(coverage uint32) uint32 {
 	return uint32(uint64(sh.width) * uint64(coverage) / buckets)
 }
 
-// covers is the coverage at the binding's instant.
+// covers returns the coverage at the binding's instant.
 func (s *split) covers(b *Binding) uint32 {
 	if s.ramp != nil {
 		return s.ramp.at(b.values[b.model.nowSlot()].key)
@@ -115,8 +115,8 @@ type ramp struct {
 	start, end int64  // date keys
 }
 
-// at is the coverage at an instant: nothing before the start, then from, which
-// rises to to by the second. It never falls, so that a unit that is covered
+// at returns the coverage at an instant: nothing before the start, then from,
+// which rises to to by the second. It never falls, so that a unit that is covered
 // stays covered.
 func (r *ramp) at(now int64) uint32 {
 	switch {
@@ -146,7 +146,7 @@ func parseShare(s string) (uint32, bool) {
 	return uint32(n), math.Abs(n-v*(buckets/100)) < 1e-6
 }
 
-// shareText is a number of buckets as a percentage.
+// shareText returns a number of buckets as a percentage.
 func shareText(n uint32) string {
 	return strconv.FormatFloat(float64(n)/(buckets/100), 'f', -1, 64) + "%"
 }

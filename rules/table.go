@@ -24,7 +24,8 @@ const (
 
 var reasonNames = [...]string{NoContext: "no_context", Default: "default", Match: "match", Split: "split"}
 
-// String is the reason as traces spell it: no_context, default, match, split.
+// String returns the reason as traces spell it: no_context, default, match,
+// split.
 func (r Reason) String() string {
 	if r == 0 || int(r) >= len(reasonNames) {
 		return "unknown"
@@ -127,11 +128,12 @@ func (p *Prerequisite) accepts(outcome int) bool {
 	return ok
 }
 
-// Name is what traces call the definition that the table is of, as [Options] has it.
+// Name returns what traces call the definition that the table is of, as [Options]
+// has it.
 func (t *Table) Name() string { return t.name }
 
-// Salt is what a row's split or ramp hashes with the unit: the id of the row unless
-// the split gives another. Empty for a row without either.
+// Salt returns what a row's split or ramp hashes with the unit: the id of the row
+// unless the split gives another. It is empty for a row without either.
 func (t *Table) Salt(row int) string {
 	if s := t.answers[row].split; s != nil {
 		return s.salt
@@ -139,9 +141,9 @@ func (t *Table) Salt(row int) string {
 	return ""
 }
 
-// Arm is the arm that a decision chose: the key of a variant in a table of
+// Arm returns the arm that a decision chose: the key of a variant in a table of
 // variants, otherwise the name of the part of a split, or its number from 1 on.
-// Empty for the default, and for a row without a split that chooses no variant.
+// It is empty for the default, and for a row without a split in other tables.
 func (t *Table) Arm(d Decision) string {
 	if d.Row < 0 {
 		return ""
@@ -149,7 +151,7 @@ func (t *Table) Arm(d Decision) string {
 	return t.arm(t.answers[d.Row].split, d.Outcome)
 }
 
-// arm is the arm of an outcome of a row with the split s, which may be nil.
+// arm returns the arm of an outcome of a row with the split s, which may be nil.
 func (t *Table) arm(s *split, outcome int) string {
 	switch {
 	case t.variants:
@@ -160,8 +162,8 @@ func (t *Table) arm(s *split, outcome int) string {
 	return ""
 }
 
-// Again is the decision for a row that was decided before, as a cache keeps it by
-// its Row and Outcome. It is not for decisions without a context.
+// Again returns the decision for a row that was decided before, as a cache keeps
+// it by its Row and Outcome. It is not for decisions without a context.
 func (t *Table) Again(row, outcome int) Decision {
 	d := Decision{Row: row, Outcome: outcome, Reason: Default}
 	switch {
@@ -174,7 +176,7 @@ func (t *Table) Again(row, outcome int) Decision {
 	return d
 }
 
-// Outcomes are the value cells of the rows (and of their splits).
+// Outcomes returns the value cells of the rows (and of their splits).
 func (t *Table) Outcomes() []*document.Node { return t.outcomes }
 
 // Rows describes the rows, top to bottom.
@@ -185,15 +187,15 @@ func (t *Table) HasSchedule() bool {
 	return len(t.timed) > 0 || t.readsNow
 }
 
-// Depth is how many tables the longest chain of prerequisites below the table
-// has.
+// Depth returns how many tables the longest chain of prerequisites below the
+// table has.
 func (t *Table) Depth() int { return t.depth }
 
-// PatternSize is how many bytes the regular expressions of the table take
+// PatternSize returns how many bytes the regular expressions of the table take
 // together, about.
 func (t *Table) PatternSize() int { return t.patterns }
 
-// Fields are the names of the declared fields the table reads, also by way of
+// Fields returns the names of the declared fields the table reads, also by way of
 // segments, computed fields, splits and prerequisites, in the model's order.
 func (t *Table) Fields() []string {
 	names := make([]string, len(t.reads))
@@ -203,7 +205,7 @@ func (t *Table) Fields() []string {
 	return names
 }
 
-// rowAtoms are the conditions of a row.
+// rowAtoms returns the conditions of a row.
 func (t *Table) rowAtoms(row int) []atom {
 	start := int32(0)
 	if row > 0 {
@@ -212,7 +214,7 @@ func (t *Table) rowAtoms(row int) []atom {
 	return t.atoms[start:t.ends[row]]
 }
 
-// rowCells are the sources of rowAtoms.
+// rowCells returns the sources of rowAtoms.
 func (t *Table) rowCells(row int) []cellRef {
 	start := int32(0)
 	if row > 0 {

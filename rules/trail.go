@@ -127,7 +127,7 @@ func (tr *Trail) consult(t *Table, row int, b *Binding) {
 	tr.Splits = append(tr.Splits, c)
 }
 
-// consulted is what a unit in a bucket came to.
+// consulted returns what a unit in a bucket came to.
 func (s *split) consulted(t *Table, row int, bucket, coverage uint32) Consulted {
 	c := Consulted{Table: t, Row: row, Bucket: bucket, Field: t.model.fields[s.by].name}
 	if part := s.part(bucket, coverage); part >= 0 {
