@@ -82,7 +82,7 @@ func TestPatternColumnsAgainstCells(t *testing.T) {
 	m := model(t, "fields: { s: string, n: number }")
 	seeds := uint64(300)
 	if testing.Short() {
-		seeds = 60
+		seeds = 100
 	}
 	var endColumns, parts, shared, many int
 	for seed := range seeds {
