@@ -285,7 +285,7 @@ func (r *Replay) Table(t *Table) *Verdict {
 	v := &Verdict{}
 	r.tables[t] = v
 	if t.model != r.b.model {
-		v.Possible = []Decision{t.decided(-1, -1)}
+		v.Possible = []Decision{t.Again(-1, -1)}
 		return v
 	}
 	for row := range t.rows {
@@ -293,20 +293,9 @@ func (r *Replay) Table(t *Table) *Verdict {
 			return v
 		}
 	}
-	v.Possible = append(v.Possible, t.decided(-1, -1))
+	v.Possible = append(v.Possible, t.Again(-1, -1))
 	r.settle(v)
 	return v
-}
-
-// decided is a decision of a binding with a context.
-func (t *Table) decided(row, outcome int) Decision {
-	switch {
-	case row < 0:
-		return Decision{Row: -1, Outcome: -1, Reason: Default}
-	case t.answers[row].split != nil:
-		return Decision{Row: row, Outcome: outcome, Reason: Split}
-	}
-	return Decision{Row: row, Outcome: outcome, Reason: Match}
 }
 
 // row evaluates a row, and reports whether it answers for certain.
@@ -330,7 +319,7 @@ func (r *Replay) row(t *Table, v *Verdict, row int) bool {
 	}
 	s := t.answers[row].split
 	if s == nil {
-		v.Possible = append(v.Possible, t.decided(row, t.answers[row].outcome))
+		v.Possible = append(v.Possible, t.Again(row, t.answers[row].outcome))
 		if matched == yes {
 			add("yes", "")
 			r.settle(v)
@@ -349,7 +338,7 @@ func (r *Replay) row(t *Table, v *Verdict, row int) bool {
 		return false
 	}
 	for _, outcome := range outcomes {
-		v.Possible = append(v.Possible, t.decided(row, outcome))
+		v.Possible = append(v.Possible, t.Again(row, outcome))
 	}
 	if matched == yes && !passes && len(outcomes) == 1 {
 		add("yes", why)
