@@ -103,9 +103,9 @@ func checkTrail(t *testing.T, seed uint64) {
 }
 
 func TestTrailAgainstReference(t *testing.T) {
-	seeds := uint64(150)
+	seeds := uint64(60)
 	if testing.Short() {
-		seeds = 40
+		seeds = 25
 	}
 	for seed := range seeds {
 		checkTrail(t, seed)
