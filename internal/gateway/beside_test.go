@@ -336,6 +336,7 @@ func largeConfigs(n int) (files map[string]string, keys string) {
 // while they are sent, in a whole answer and in a stream, and give it back. A stream
 // that has sent them holds none.
 func TestRoomOfConfigurationsBesideAnswers(t *testing.T) {
+	t.Parallel()
 	files, keys := largeConfigs(7)
 	held := make(chan struct{})
 	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {

@@ -75,9 +75,9 @@ func init() {
 			Run: "TestConfigurationsOfFailedCalls",
 		},
 		mutant{
-			ID: "beside-held", In: "call.pickBeside",
-			What: "values beside answers take memory without bound while models answer",
-			Old:  "size+recorded > freeRequest", New: "false",
+			ID: "beside-records-held", In: "call.holdCall",
+			What: "the records of values beside answers take memory without bound while models answer",
+			Old:  "		size += other.Size()\n", New: "		_ = other\n",
 			Run: "TestRoomOfConfigurationsBesideAnswers",
 		},
 		mutant{
