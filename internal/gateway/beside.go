@@ -6,10 +6,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
-// beside is what an endpoint's answer has besides a model's: the values of the remote
-// configurations that the request names. They are decided when the request comes, by
-// the caller's own context also where another request's answer is shared, and given
-// with the answer. A call that fails before gives none, and their traces are dropped.
+// beside is the part of an endpoint's answer that no model makes: the values of the
+// remote configurations that the request names. The gateway decides them when the
+// request comes, by the caller's own context. It gives them with the model's answer,
+// also with a shared one. A call that fails before gives none, and drops their traces.
 type beside struct {
 	member  []byte // of the answer, after a comma; empty unless the request has the list
 	unknown string // the names of keys that no definition has
@@ -32,8 +32,8 @@ func (c *call) pickBeside(keys []string) (size int, err *wire.Error) {
 	return size, nil
 }
 
-// buildBeside makes the member and its traces of what pickBeside has picked, while
-// the request's body is there.
+// buildBeside makes the member and the traces of the configurations that pickBeside
+// has picked. It reads the request's body, so it comes before holdCall.
 func (c *call) buildBeside(size int) (b beside) {
 	if size == 0 {
 		return b
@@ -42,7 +42,9 @@ func (c *call) buildBeside(size int) (b beside) {
 	if len(c.unknown) > 0 {
 		b.unknown = c.tellUnknown()
 	}
-	latency := time.Since(c.began) // that of the model would hide it
+	// The configuration's own: with that of the model, statistics would show nothing
+	// else.
+	latency := time.Since(c.began)
 	for _, record := range c.records {
 		record.Latency = latency
 	}
@@ -50,8 +52,8 @@ func (c *call) buildBeside(size int) (b beside) {
 	return b
 }
 
-// give appends what goes beside the answer, and records its traces. It is called when
-// the answer is given.
+// give appends the member, and records its traces. It is called when the answer is
+// given, so that no trace shows an answer without a caller.
 func (i *invocation) give(dst []byte) []byte {
 	if i.beside.unknown != "" {
 		i.w.Header()[wire.HeaderUnknownKeys] = []string{i.beside.unknown}
@@ -60,8 +62,8 @@ func (i *invocation) give(dst []byte) []byte {
 	return append(dst, i.beside.member...)
 }
 
-// newStream prepares the answer's stream. What goes beside the answer is in its first
-// event, and has room until that is sent.
+// newStream prepares the answer's stream. Its first event has the member, which takes
+// room until that event is sent. It fails if there is none.
 func (i *invocation) newStream() (*wire.EventStream, *wire.Error) {
 	stream := wire.NewEventStream(i.w, i.info.traceID[0])
 	if i.beside.member == nil {

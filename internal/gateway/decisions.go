@@ -2,9 +2,9 @@ package gateway
 
 import "github.com/cadenza-gateway/cadenza/internal/wire"
 
-// decisions answers a request for prompts and remote configurations in one, from
-// one snapshot. Its answer has the members of both, also where it has only keys of
-// one: an app reads the same shape whatever it asks for.
+// decisions answers a request for prompts and remote configurations from one
+// snapshot. Its answer always has the members of both kinds: an app reads the same
+// shape whatever it asks for.
 func (c *call) decisions() *wire.Error {
 	request, err := c.request.Decisions()
 	if err != nil {

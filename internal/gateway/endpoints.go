@@ -225,7 +225,7 @@ func (i *invocation) stream(ctx context.Context) outcome {
 		i.remember(d.Content)
 		i.lead.Writing()
 		defer i.lead.Written()
-		defer i.keepRoom(0) // of what goes beside the answer, which is sent by then
+		defer i.keepRoom(0) // the first event, which may be large, is sent by then
 		return stream.Delta(d.Content, !d.More)
 	})
 	if err == nil {

@@ -138,8 +138,8 @@ func numberMember(param string, v *fastjson.Value, least, most float64) (float64
 }
 
 // namedValues reads an object of numbers, and returns it as compact JSON; nil where
-// it is empty. The numbers are written again: a caller may spell one with any number
-// of digits.
+// it is empty. It writes each number again, because a caller may spell one with
+// thousands of digits: 1.50e3 becomes 1500.
 func namedValues(v *fastjson.Value) ([]byte, *Error) {
 	object, notObject := v.Object()
 	if notObject != nil {

@@ -96,8 +96,8 @@ func pairsQuery(raw string) (record string, err *Error) {
 	return string(append(dst, '}')), nil
 }
 
-// appendNumberOrString appends a text as a number, or as the string that it is where
-// it is none, which the record refuses by its name.
+// appendNumberOrString appends a text as a JSON number if it is one. Any other text
+// becomes a string, which Metrics refuses by the value's name.
 func appendNumberOrString(dst []byte, text string) []byte {
 	if text != "" && strings.Contains("-0123456789", text[:1]) {
 		if _, bad := checkSyntax([]byte(text)); bad == nil {
