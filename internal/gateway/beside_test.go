@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -59,6 +60,8 @@ func upstreamOf(t *testing.T) string {
 		switch {
 		case strings.Contains(string(text), "refuse"):
 			w.WriteHeader(http.StatusBadRequest)
+		case strings.Contains(string(text), "never"):
+			<-r.Context().Done()
 		case strings.Contains(string(text), "tools"):
 			callTools(w, "", stream)
 		case !stream:
@@ -167,7 +170,7 @@ func TestConfigurationsBesideCachedAnswers(t *testing.T) {
 	})
 	files := endpointWith("cache: { ttl: 1h }\n")
 	g := startGateway(t, files, fakeProvider(u.URL))
-	context := func(n int) (string, string) {
+	contextOf := func(n int) (string, string) {
 		if n%2 == 0 {
 			return production, `{"rpm":600,"burst":60}`
 		}
@@ -175,7 +178,7 @@ func TestConfigurationsBesideCachedAnswers(t *testing.T) {
 	}
 	decisions := make(chan string, callers)
 	check := func(n int, cached bool) {
-		own, want := context(n)
+		own, want := contextOf(n)
 		a := g.post("/v1/endpoints", askWith("one", n%3 == 0, `["limits"]`, own))
 		got := given{}
 		if n%3 == 0 {
@@ -230,6 +233,21 @@ func TestConfigurationsOfFailedCalls(t *testing.T) {
 			t.Errorf("%d %s %v", a.status, a.body, a.header)
 		}
 		g.ended(t, a.header.Get("Cadenza-Trace-Id"))
+	}
+	for _, stream := range []bool{false, true} {
+		ctx, leave := context.WithCancel(t.Context())
+		var left sync.WaitGroup
+		left.Go(func() {
+			response, err := g.send(ctx, http.MethodPost, "/v1/endpoints", askWith("never", stream, `["limits"]`, production), bearer(testKey))
+			if err == nil {
+				response.Body.Close()
+				t.Errorf("answered %d", response.StatusCode)
+			}
+		})
+		eventually(t, "the provider is asked", func() bool { process, _ := g.process.CallsInFlight(""); return process == 1 })
+		leave()
+		left.Wait()
+		eventually(t, "the call has ended", func() bool { process, _ := g.process.CallsInFlight(""); return process == 0 })
 	}
 	response, err := g.send(t.Context(), http.MethodPost, "/v1/endpoints", askWith("break", true, `["limits"]`, production), bearer(testKey))
 	if err != nil {
