@@ -150,7 +150,7 @@ func TestEndpointDecisionsAreRemembered(t *testing.T) {
 	for i := range 20 {
 		table += fmt.Sprintf("  - [ { matches: '^u%d-[0-9]+$' }, b ]\n", i)
 	}
-	files := endpointWith("variants: { a: {}, b: { max_attempts: 2 } }\n" + table + "  - [ last, b ]\n")
+	files := endpointWith("variants: { a: {}, b: { max_attempts: 2 } }\n" + table + "  - [ nobody, a ]\n  - [ last, b ]\n")
 	files["definitions/context.yaml"] += "  user: { type: string }\n"
 	files["definitions/prompts/chat.yaml"] = "variants:\n  a: { provider: canned, extra: { answer: A }, messages: [ { role: user, content: x } ] }\n  b: { extends: a, extra: { answer: B } }\n" +
 		table + "  - [ last, a ]\n"
@@ -161,7 +161,7 @@ func TestEndpointDecisionsAreRemembered(t *testing.T) {
 		before := lookups(g, "decisions", "hit")
 		a := g.post("/v1/endpoints", askIn(`{"user":"last"}`, "?"))
 		record := variantOf(t, g, a)
-		if a.json(t)["content"] != "A" || record.EndpointVariant != "b" || record.EndpointRow != "row 21" || record.Variant != "a" {
+		if a.json(t)["content"] != "A" || record.EndpointVariant != "b" || record.EndpointRow != "row 22" || record.Variant != "a" {
 			t.Errorf("%s by %q, row %q, of the prompt %q", a.body, record.EndpointVariant, record.EndpointRow, record.Variant)
 		}
 		return lookups(g, "decisions", "hit") == before+2
