@@ -411,6 +411,15 @@ func TestCompareConfigured(t *testing.T) {
 			t.Errorf("%s: %s", value, d)
 		}
 	}
+	// Of so small a share no example is found, and no proof that there is none.
+	rare := func(value string) string {
+		return workspace(t, "context.yaml", modelYAML,
+			"remoteconfigs/rare.yaml", "type: string\ndefault: a\nrules: [ { id: r, split: { by: id, of: [ { value: "+value+", share: 0.001% } ] } } ]\n",
+			"prompts/rare.yaml", "variables: { a: { config: rare } }\nmessages: [ { role: user, content: \"{{a}}\" } ]\n")
+	}
+	if got := summary(compareDirs(t, rare("b"), rare("c"))); got != "affected prompt rare []\nchanged remoteconfig rare [rules]\n  undecided\n" {
+		t.Error(got)
+	}
 }
 
 // TestCompareSchedule finds changes that only come later.
