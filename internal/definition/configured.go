@@ -73,8 +73,8 @@ func (l *loader) configured(d *doc, n *document.Node, errs *document.Errors) *pr
 		if i := found.none[0]; i >= 0 {
 			first = c.table.Outcomes()[i].Pos.String()
 		}
-		l.warnAt("open-variable", n.Get("path"), "%d of the %d values of the remote configuration %s have no %s (first: %s): there the variable is the empty string, unless it has a default too",
-			len(found.none), len(c.values)+1, key, strings.Join(path, "."), first)
+		l.warnAt("open-variable", n.Get("path"), "the remote configuration %s has no %s in %d of its %d values (first: %s): there the variable is the empty string, unless it has a default too",
+			key, strings.Join(path, "."), len(found.none), len(c.values)+1, first)
 	}
 	return found.to
 }

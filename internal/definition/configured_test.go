@@ -107,7 +107,7 @@ func TestConfiguredVariables(t *testing.T) {
 	}
 	want := []string{
 		`warning: the variable q is neither required nor has a default: not supplied, it is the empty string`,
-		`warning: 1 of the 3 values of the remote configuration limits have no gone (first: remoteconfigs/limits.yaml:6:18): there the variable is the empty string, unless it has a default too`,
+		`warning: the remote configuration limits has no gone in 1 of its 3 values (first: remoteconfigs/limits.yaml:6:18): there the variable is the empty string, unless it has a default too`,
 	}
 	var got []string
 	for _, w := range s.Warnings {
