@@ -63,7 +63,7 @@ func TestNumbers(t *testing.T) {
 		}
 		for _, q := range []float64{0.01, 0.5, 0.95, 0.99, 1} {
 			want := numbers[int(math.Ceil(q*float64(len(numbers))))-1]
-			if x := got.Quantile(q); !near(x, want, 0.048) {
+			if x := got.Quantile(q); !near(x, want, 0.048) || x < got.Min || x > got.Max {
 				t.Fatalf("the quantile %v is %v, want %v", q, x, want)
 			}
 		}

@@ -269,3 +269,150 @@ func TestMigrationToDecisions(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReportsCountOnce has a step count after each thing that is stored, or after all
+// but the reader counts the rest: under each trace that ended, with what its kind
+// takes, whichever is stored first.
+func TestReportsCountOnce(t *testing.T) {
+	authority, at := mustAuthority(t), time.Now().Add(-time.Minute)
+	decision, traces, _ := decidedBatch(authority, at)
+	prompt, endpoint, config := traces[0], traces[1], traces[2]
+	_, others, _ := decidedBatch(authority, at) // of the same millisecond
+	report := onDecision(decision, at)
+	start := *endpoint
+	start.State, start.Code = trace.StateStarted, ""
+	const promptFirst, reportFirst, startFirst = "a trace, the report, the others", "the report first", "a start, the report, its end"
+	for name, steps := range map[string][]recorder.Batch{
+		promptFirst: {{Records: []*trace.Record{prompt}}, {Metrics: []*trace.Metrics{report}}, {Records: []*trace.Record{endpoint, config}}},
+		reportFirst: {{Metrics: []*trace.Metrics{report}}, {Records: []*trace.Record{prompt}}, {Records: []*trace.Record{endpoint}}, {Records: []*trace.Record{config}}},
+		startFirst:  {{Starts: []*trace.Record{&start}, Records: []*trace.Record{prompt, config}}, {Metrics: []*trace.Metrics{report}}, {Records: []*trace.Record{endpoint}}},
+	} {
+		for counted := range len(steps) + 1 { // by steps, the rest by the reader
+			t.Run(fmt.Sprintf("%s, %d counted", name, counted), func(t *testing.T) {
+				s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+				k := mustKeep(t, s)
+				mustCommit(t, s, recorder.Batch{Records: others})
+				for i, batch := range steps {
+					mustCommit(t, s, batch)
+					if i < counted {
+						if _, err := k.step(t.Context(), time.Now()); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				stats, err := s.Stats(t.Context(), StatsQuery{Workspace: "default", Interval: Overall, By: ByArm})
+				if err != nil || len(stats.Rows) != 3 {
+					t.Fatalf("%+v, %v", stats.Rows, err)
+				}
+				for _, row := range stats.Rows {
+					scores, latencies := int64(1), int64(0)
+					switch row.Kind {
+					case "prompt":
+						latencies = 1
+					case "remoteconfig":
+						scores = 0
+					}
+					if row.Traces != 2 || row.Reports != 1 || row.Scores != scores || row.ReportedLatency.Count != latencies || row.Values["resolved"].Count != 1 || row.Arm != "b" {
+						t.Errorf("%+v", row)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestReportsCountOnceWhereverStepsEnd counts by steps that end anywhere between the
+// rows of each table.
+func TestReportsCountOnceWhereverStepsEnd(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	decision, traces, _ := decidedBatch(mustAuthority(t), time.Now())
+	mustCommit(t, s, recorder.Batch{Records: traces, Metrics: []*trace.Metrics{onDecision(decision, time.Now())}})
+	all := clauses{text: []string{"t.workspace = 'default'"}}
+	for split := range int64(len(traces) + 1) {
+		for reportFirst := range int64(2) {
+			steps := []progress{{}, {traces: split, metrics: reportFirst}, {traces: int64(len(traces)), metrics: 1}}
+			counted := map[string]int64{}
+			for i, to := range steps[1:] {
+				from, step := steps[i], tallies{}
+				if _, err := step.countTraces(t.Context(), s.conn, from.traces, to.traces, 100, all, nil); err != nil {
+					t.Fatal(err)
+				}
+				if err := step.countLate(t.Context(), s.conn, from.traces, to.traces, from.metrics, all); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := step.countMetrics(t.Context(), s.conn, from.metrics, to.metrics, to.traces, 100, clauses{}); err != nil {
+					t.Fatal(err)
+				}
+				for at, c := range step {
+					counted[at.kind] += c.reports
+				}
+			}
+			if diff := cmp.Diff(map[string]int64{"prompt": 1, "endpoint": 1, "remoteconfig": 1}, counted); diff != "" {
+				t.Errorf("%+v (-want +got):\n%s", steps, diff)
+			}
+		}
+	}
+}
+
+// TestTracesByConversation finds traces by the conversation and the chain that their
+// own metadata names, or a report on them or on their decision, posted or not, page
+// by page. Pages end within a request.
+func TestTracesByConversation(t *testing.T) {
+	for _, posted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("posted=%t", posted), func(t *testing.T) {
+			s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+			k := mustKeep(t, s)
+			authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
+			var batch recorder.Batch
+			var want []trace.ID
+			for range 3 { // of one millisecond
+				decision, traces, more := decidedBatch(authority, at)
+				_, others, bystanders := decidedBatch(authority, at)
+				shared := &trace.Shared{Metadata: []byte(`{"conversation_id":"c1"}`)}
+				others[0].Shared, others[0].Metadata = shared, nil
+				others[1].Metadata = []byte(`{"conversation_id":"c1","chain_id":"h"}`)
+				others[2].Metadata = []byte(`{"conversation_id":"c2"}`)
+				lone := bystanders.Records[3]
+				batch.Records = append(batch.Records, append(more.Records, bystanders.Records...)...)
+				batch.Metrics = append(batch.Metrics, onDecision(decision, at), &trace.Metrics{TraceID: lone.ID, Workspace: "default", Time: at, ConversationID: new("c1")})
+				want = append(want, traces[0].ID, traces[1].ID, others[0].ID, others[1].ID, lone.ID)
+				at = at.Add(time.Duration(len(want)%2) * time.Millisecond)
+			}
+			mustCommit(t, s, batch)
+			if posted {
+				if _, err := k.step(t.Context(), at); err != nil {
+					t.Fatal(err)
+				}
+				if err := k.writePostings(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if n, err := queryInt(t.Context(), s.conn, "SELECT count(*) FROM postings WHERE field >= 2"); err != nil || n != 3 {
+					t.Errorf("%d lists of conversations and chains, %v", n, err)
+				}
+			}
+			slices.SortFunc(want, compareIDs)
+			slices.Reverse(want)
+			f := trace.Filter{Workspace: "default", ConversationID: "c1"}
+			for _, limit := range []int{1, 2, 100} {
+				got, _ := listAll(t, s, f, limit, time.Minute)
+				if !slices.Equal(got, want) {
+					t.Errorf("pages of %d: %v, want %v", limit, got, want)
+				}
+			}
+			chained, _ := listAll(t, s, trace.Filter{Workspace: "default", ConversationID: "c1", ChainID: "h"}, 1, time.Minute)
+			if len(chained) != 3 {
+				t.Errorf("%d of the chain", len(chained))
+			}
+			var exported []trace.ID
+			if err := s.Export(t.Context(), f, func(r *trace.Record, _ []trace.Metrics) error {
+				exported = append(exported, r.ID)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if slices.Reverse(want); !slices.Equal(exported, want) {
+				t.Errorf("exported %v, want %v", exported, want)
+			}
+		})
+	}
+}

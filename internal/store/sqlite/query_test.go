@@ -132,8 +132,9 @@ func (q *requests) draw(t *rapid.T, authority *trace.Authority, shown *trace.Rec
 }
 
 // drawStore stores random traces and metrics in random batches, calls between
-// each two writes, and has some traces end long after others that began later.
-func drawStore(t *rapid.T, path string, between func()) *drawn {
+// each two writes, and has some traces end long after others that began later. Unless
+// onTraces, there are reports on decisions and on nothing alone.
+func drawStore(t *rapid.T, path string, onTraces bool, between func()) *drawn {
 	authority := mustTestAuthority(t)
 	store, err := Open(t.Context(), Config{Path: path})
 	if err != nil {
@@ -179,7 +180,7 @@ func drawStore(t *rapid.T, path string, between func()) *drawn {
 				m.Decision, m.Workspace = of.Decision, of.Workspace
 			} else if rapid.IntRange(0, 7).Draw(t, "on a decision without traces") == 0 {
 				m.Decision = authority.Decide(at, 1).ID()
-			} else if len(d.records) > 0 && rapid.Bool().Draw(t, "attached") {
+			} else if onTraces && len(d.records) > 0 && rapid.Bool().Draw(t, "attached") {
 				of := rapid.SampledFrom(d.records).Draw(t, "trace")
 				m.TraceID, m.Workspace = of.ID, of.Workspace
 			} else {
@@ -387,7 +388,7 @@ func TestQueriesAgreeWithTheirMeaning(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		d := drawStore(t, path, between)
+		d := drawStore(t, path, true, between)
 		defer d.store.close()
 		if rapid.Bool().Draw(t, "delete") {
 			d.delete(t)

@@ -249,13 +249,35 @@ func TestStatsAgreeWithTheirMeaning(t *testing.T) {
 	dir, files := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
 		files++
-		d := drawStore(t, filepath.Join(dir, fmt.Sprint(files)), func() {})
+		path := filepath.Join(dir, fmt.Sprint(files))
+		var keeper *statsKeeper
+		defer func() { keeper.close() }()
+		var err error
+		// A report that is counted long before its trace is stored has no key; one on a
+		// decision waits for each trace.
+		whileStored := rapid.Bool().Draw(t, "counted while stored")
+		d := drawStore(t, path, !whileStored, func() {
+			if !whileStored {
+				return
+			}
+			if keeper == nil {
+				if keeper, err = openStatsKeeper(t.Context(), path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if rapid.Bool().Draw(t, "some are counted") {
+				// As if it were the time of some of the metrics.
+				if _, err := keeper.step(t.Context(), base.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "now"))*time.Minute)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 		defer d.store.close()
-		keeper, err := openStatsKeeper(t.Context(), d.store.path)
-		if err != nil {
-			t.Fatal(err)
+		if keeper == nil {
+			if keeper, err = openStatsKeeper(t.Context(), path); err != nil {
+				t.Fatal(err)
+			}
 		}
-		defer keeper.close()
 		for _, when := range []string{"nothing", "old", "everything"} {
 			switch when {
 			case "old":
