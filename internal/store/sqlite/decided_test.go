@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -179,6 +180,9 @@ func TestErasingDecisions(t *testing.T) {
 			authority, at := mustAuthority(t), time.Now()
 			decision, traces, batch := decidedBatch(authority, at)
 			batch.Metrics = []*trace.Metrics{onDecision(decision, at), metricsOf(traces[0].ID)}
+			reply := replyOf("key", 1, at) // to the report on the decision
+			reply.TraceID, reply.Decision = trace.ID{}, decision
+			batch.Replies = append(batch.Replies, reply)
 			otherDecision, _, others := decidedBatch(authority, at)
 			others.Metrics = []*trace.Metrics{{Decision: otherDecision, Workspace: "default", Time: at, Score: new(1.0)}}
 			test.change(&batch, traces)
@@ -194,6 +198,9 @@ func TestErasingDecisions(t *testing.T) {
 			erased, err := Erase(t.Context(), path, test.selector)
 			if err != nil || erased.Traces != test.traces || erased.Metrics != test.metrics {
 				t.Errorf("erased %+v, %v; want %d traces and %d reports", erased, err, test.traces, test.metrics)
+			}
+			if _, err := s.Reader.Reply(t.Context(), reply.ReplyKey); errors.Is(err, ErrNotFound) != (erased.Replies == 1) || (erased.Replies == 1) != (test.metrics > 0) {
+				t.Errorf("the reply: %v, erased %d", err, erased.Replies)
 			}
 			after, err := s.Counts(t.Context())
 			if err != nil || after.Traces != before.Traces-test.traces || after.Metrics != before.Metrics-test.metrics {

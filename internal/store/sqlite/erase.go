@@ -136,7 +136,7 @@ func (e *erasure) find(ctx context.Context) (err error) {
 	}
 	_, err = e.conn.ExecContext(ctx, `
 INSERT INTO doomed_replies (n, seq)
-SELECT n, seq FROM replies CROSS JOIN doomed USING (trace_id) WHERE workspace = ?`, e.selector.Workspace)
+SELECT n, seq FROM replies CROSS JOIN doomed AS d ON d.trace_id = `+repliedTo+` WHERE workspace = ?`, e.selector.Workspace)
 	return err
 }
 
@@ -164,6 +164,9 @@ WHERE conversation_id = ? AND workspace = ? AND seq <= ? GROUP BY trace_id`+name
 		e.selector.ConversationID, e.selector.Workspace, e.marks.Metrics)
 	return err
 }
+
+// repliedTo is what a reply is about: a trace or, to a report on one, a decision.
+const repliedTo = "coalesce(replies.trace_id, replies.decision_id)"
 
 // findByDecision adds the traces of the decisions on which a chosen report is, and
 // then the decisions of all chosen traces, whose reports may say anything of them.
@@ -261,7 +264,7 @@ func (e *erasure) delete(ctx context.Context) error {
 	} {
 		remove := "DELETE FROM " + d.table + " WHERE seq IN (SELECT value FROM json_each(?))"
 		if d.table == "replies" { // the row may by now be another reply of the same key
-			remove += " AND trace_id IN (SELECT trace_id FROM doomed)"
+			remove += " AND " + repliedTo + " IN (SELECT trace_id FROM doomed)"
 		}
 		for n, seq := int64(0), int64(0); ; {
 			chosen, err := collect(ctx, e.conn, scanDoomed, d.choose, n, seq, d.mark, e.selector.Workspace, eraseRows)

@@ -59,7 +59,7 @@ func manyRecord(r *trace.Record, authority *trace.Authority, n, count int, at ti
 	r.Kind, r.Key, r.Variant, r.Metadata = kind, fmt.Sprint("key_", n%40), []string{"", "nl"}[n%2], nil
 	r.APIKey, r.Latency = fmt.Sprint("app_", n%4), time.Duration(20+n%200)*time.Microsecond
 	if n%5 == 0 {
-		r.Metadata = fmt.Appendf(nil, `{"session":"%d","plan":"pro","n":%d}`, n/50, n%1000)
+		r.Metadata = fmt.Appendf(nil, `{"session":"%d","plan":"pro","n":%d,"conversation_id":"own_%d"}`, n/50, n%1000, n/50)
 	}
 	switch kind {
 	case trace.KindRemoteConfig:
@@ -193,6 +193,9 @@ func TestMillionTraces(t *testing.T) {
 		"code, rare":                {Code: "rare"},
 		"conversation":              {ConversationID: "conversation_77"},
 		"conversation, rare":        {ConversationID: "rare"},
+		"conversation of requests":  {ConversationID: "own_77"},
+		"conversation, none":        {ConversationID: "none"},
+		"decision, none":            {Decision: mustAuthority(t).Decide(now, 1).ID()},
 		"chain, frequent":           {ChainID: "frequent"},
 		"chain, none":               {ChainID: "none"},
 		"metadata, frequent":        {Metadata: []trace.MetadataMatch{{Name: "plan", Value: `"pro"`}}},
