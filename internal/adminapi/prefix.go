@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -46,21 +47,24 @@ func (all workspaces) complete(ctx context.Context, text, workspace string) (id 
 		return id, err
 	}
 	var failure error
-	for _, find := range []func(*Workspace) ([]candidate, bool, error){
-		func(w *Workspace) ([]candidate, bool, error) { return w.tracesBetween(ctx, first, last) },
-		func(w *Workspace) ([]candidate, bool, error) { return w.decisionsBetween(ctx, first, last) },
+	for _, of := range []struct {
+		name string
+		find func(*Workspace) ([]candidate, bool, error)
+	}{
+		{"traces", func(w *Workspace) ([]candidate, bool, error) { return w.tracesBetween(ctx, first, last) }},
+		{"decisions", func(w *Workspace) ([]candidate, bool, error) { return w.decisionsBetween(ctx, first, last) }},
 	} {
 		var found []candidate
 		var more bool
 		for _, name := range names {
-			some, others, err := find(all[name])
+			some, others, err := of.find(all[name])
 			if err != nil {
 				failure = err // another workspace may have it
 			}
 			found, more = append(found, some...), more || others
 		}
 		if len(found) > 0 || more {
-			return only(text, found, more)
+			return only(text, of.name, found, more)
 		}
 	}
 	if failure != nil {
@@ -89,7 +93,7 @@ func (w *Workspace) decision(ctx context.Context, text string) (trace.ID, error)
 	if len(found) == 0 && !more {
 		return id, apiError(http.StatusNotFound, "there is no decision whose id begins with %s: it was not recorded, is past the retention, or is another gateway's", text)
 	}
-	return only(text, found, more)
+	return only(text, "decisions", found, more)
 }
 
 // candidate is a trace or a decision whose id begins as was asked.
@@ -133,26 +137,22 @@ func (w *Workspace) decisionsBetween(ctx context.Context, first, last trace.ID) 
 }
 
 // only returns the id of the one candidate, or the error for several.
-func only(text string, found []candidate, more bool) (trace.ID, error) {
+func only(text, what string, found []candidate, more bool) (trace.ID, error) {
 	if len(found) == 1 && !more {
 		return found[0].id, nil
 	}
-	return trace.ID{}, ambiguous(text, found, more)
+	return trace.ID{}, ambiguous(text, what, found, more)
 }
 
 // ambiguous returns the error for a beginning of several ids. It names them, the
 // first at least.
-func ambiguous(text string, found []candidate, more bool) error {
+func ambiguous(text, what string, found []candidate, more bool) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s begins the ids of ", text)
-	switch {
-	case more:
-		b.WriteString("many traces: give more digits")
-	case len(found) > 0 && found[0].id.Kind() == trace.KindDecision:
-		fmt.Fprintf(&b, "%d decisions: give more digits", len(found))
-	default:
-		fmt.Fprintf(&b, "%d traces: give more digits", len(found))
+	count := "many"
+	if !more {
+		count = strconv.Itoa(len(found))
 	}
+	fmt.Fprintf(&b, "%s begins the ids of %s %s: give more digits", text, count, what)
 	for _, c := range found[:min(len(found), maxCandidates)] {
 		fmt.Fprintf(&b, "\n  %s  %s", c.id, c.of)
 	}
