@@ -11,10 +11,12 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// The temporary tables of a session.
+// The temporary tables of a session. Their names end with the version of the schema
+// whose columns they have: a pooler may hand on a session in which a gateway of an
+// earlier version has left its own.
 var (
-	traceStage   = pgx.Identifier{"pg_temp", "cadenza_traces"}
-	metricsStage = pgx.Identifier{"pg_temp", "cadenza_metrics"}
+	traceStage   = pgx.Identifier{"pg_temp", "cadenza_traces_3"}
+	metricsStage = pgx.Identifier{"pg_temp", "cadenza_metrics_3"}
 )
 
 var (
