@@ -227,6 +227,9 @@ func (r *Replay) Consulted(t *Table, row int, bucket uint32) Consulted {
 	return s.consulted(t, row, bucket, s.covers(&r.b))
 }
 
+// Part is the share as a part of 1, as traces have it.
+func (c Consulted) Part() float64 { return float64(c.Share) / buckets }
+
 // Problems are where the evidence contradicts itself, such as a bucket that is not
 // the unit's.
 func (r *Replay) Problems() []string { return r.problems }
@@ -243,12 +246,34 @@ type Verdict struct {
 	Doubt *Doubt
 	// Rows are the rows up to the one that ends the search.
 	Rows []ReplayedRow
-	// consulted are the rows whose split a unit certainly came to.
-	consulted []int
+	// consulted are the rows whose split a unit certainly came to, and reached all
+	// whose split it may have come to.
+	consulted, reached []int
+	asked              []*Table
+}
+
+// Asked are the tables of prerequisites that were certainly consulted, each once, also
+// those that these ask.
+func (r *Replay) Asked(t *Table) []*Table {
+	var all []*Table
+	var walk func(t *Table)
+	walk = func(t *Table) {
+		for _, asked := range r.Table(t).asked {
+			if !slices.Contains(all, asked) {
+				all = append(all, asked)
+				walk(asked)
+			}
+		}
+	}
+	walk(t)
+	return all
 }
 
 // Consulted are the rows whose split or ramp the unit certainly came to.
 func (v *Verdict) Consulted() []int { return v.consulted }
+
+// MayHaveConsulted reports whether a unit may have come to the split of a row.
+func (v *Verdict) MayHaveConsulted(row int) bool { return slices.Contains(v.reached, row) }
 
 // Doubt is a cell of which it is not known whether it matched.
 type Doubt struct {
@@ -306,6 +331,9 @@ func (r *Replay) row(t *Table, v *Verdict, row int) bool {
 		v.Rows = append(v.Rows, shown)
 	}
 	matched, at := r.cells(t.rowAtoms(row))
+	if len(v.Possible) == 0 {
+		r.ask(v, t.rowAtoms(row))
+	}
 	var doubt *Doubt
 	if at >= 0 {
 		ref := t.rowCells(row)[at]
@@ -330,6 +358,7 @@ func (r *Replay) row(t *Table, v *Verdict, row int) bool {
 		return false
 	}
 	outcomes, passes, why, unit := r.split(t, row, s, matched == yes)
+	v.reached = append(v.reached, row)
 	if matched == yes && unit && len(v.Possible) == 0 {
 		v.consulted = append(v.consulted, row)
 	}
@@ -356,6 +385,40 @@ func (r *Replay) row(t *Table, v *Verdict, row int) bool {
 		return true
 	}
 	return false
+}
+
+// ask notes the prerequisites that a row consults which is reached for certain, if its
+// other cells match. A row consults them in the order of its file up to the first that
+// does not hold, and a content has another order. So of several, all are certain where
+// all hold, and the one that does not where there is one.
+func (r *Replay) ask(v *Verdict, atoms []atom) {
+	first := len(atoms)
+	for first > 0 && atoms[first-1].op == atomConfig { // these are last
+		first--
+	}
+	asks := atoms[first:]
+	if matched, _ := r.cells(atoms[:first]); matched != yes {
+		return
+	}
+	var certain, failed []*Table
+	for i := range asks {
+		t := asks[i].more.config.Table
+		switch r.atom(&asks[i]) {
+		case no:
+			failed = append(failed, t)
+		case maybe:
+			if len(asks) > 1 {
+				return
+			}
+		}
+		certain = append(certain, t)
+	}
+	switch len(failed) {
+	case 0:
+		v.asked = append(v.asked, certain...)
+	case 1:
+		v.asked = append(v.asked, failed...)
+	}
 }
 
 func (v *Verdict) doubt(d *Doubt) {

@@ -199,6 +199,18 @@ func TestReplayOfKnownValues(t *testing.T) {
 						own = append(own, c.Row)
 					}
 				}
+				asked := make(map[*Table]bool)
+				for _, a := range replay.Asked(tab) {
+					asked[a] = true
+				}
+				for _, a := range r.trail.Asked {
+					if !asked[a] {
+						t.Fatalf("seed %d: %s was asked", seed, a.name)
+					}
+				}
+				if len(asked) != len(r.trail.Asked) {
+					t.Fatalf("seed %d: %d tables were asked, and not %d", seed, len(r.trail.Asked), len(asked))
+				}
 				if !slices.Equal(own, v.Consulted()) {
 					t.Fatalf("seed %d: consulted %v, and not %v", seed, v.Consulted(), own)
 				}

@@ -39,7 +39,7 @@ func (c *Consulted) appendJSON(dst []byte, b *Binding, hash HashFunc) []byte {
 		dst = jsontext.AppendString(dst, c.Arm)
 	}
 	dst = append(dst, `,"share":`...)
-	dst = strconv.AppendFloat(dst, float64(c.Share)/buckets, 'f', -1, 64)
+	dst = strconv.AppendFloat(dst, c.Part(), 'f', -1, 64)
 	if b.model.fields[s.by].records(b.model) {
 		dst = append(dst, `,"unit":"`...)
 		dst = append(b.appendHash(dst, s.by, hash), '"')

@@ -115,6 +115,19 @@ hedge: { after: 15ms }
 cache: { ttl: 36h }
 idempotency: true
 `,
+	"prompts/reading.yaml": "variables: { all: { config: rules }, z: { config: rules, path: z, default: 'no: ne' } }\nmessages: [ { role: user, content: \"{{all}} {{z}}\" } ]\n",
+	"endpoints/tabled.yaml": `
+prompt: called
+timeout: { total: 30s }
+cache: { ttl: 1m }
+variants:
+  base: { max_attempts: 3, retry: { count: 1 }, fallback: [ { provider: canned, extra: { answer: x }, weight: 2 } ], weight: 1 }
+  fast: { extends: base, fallback: [], weight: ~, cache: ~, timeout: { idle: 1s }, description: not stored }
+default: fast
+rules:
+  - { id: half, when: { plan: "any" }, split: { by: plan, of: [ { value: base, share: 50% } ] } }
+`,
+	"prompts/called.yaml": "provider: openai\nmodel: m\nmessages: [ { role: user, content: x } ]\n",
 	"remoteconfigs/cells.yaml": `
 type: string
 hit: first
@@ -282,7 +295,7 @@ func TestVersionsStay(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("there is no %v", want)
 	}
-	if p.Revision != "c942935ad219" {
+	if p.Revision != "030487e620f6" {
 		t.Errorf("revision %s", p.Revision)
 	}
 }
