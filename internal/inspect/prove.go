@@ -1,0 +1,431 @@
+package inspect
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/valyala/fastjson"
+)
+
+// Traced is what a proof needs of a trace: members of its JSON.
+type Traced struct {
+	TraceID       string    `json:"trace_id"`
+	Time          time.Time `json:"time"`
+	Workspace     string    `json:"workspace"`
+	Kind          string    `json:"kind"`
+	Key           string    `json:"key"`
+	Version       string    `json:"version"`
+	Revision      string    `json:"revision"`
+	Prompt        string    `json:"prompt"`
+	PromptVersion string    `json:"prompt_version"`
+	Decided
+	Variant string            `json:"variant"`
+	Splits  []tracedSplit     `json:"splits"`
+	Read    map[string]string `json:"read"`
+	Inputs  json.RawMessage   `json:"inputs"`
+	Context json.RawMessage   `json:"context"`
+}
+
+// tracedSplit is a split or ramp that the decision consulted.
+type tracedSplit struct {
+	Experiment struct {
+		Definition string `json:"definition"`
+		Rule       string `json:"rule"`
+		Salt       string `json:"salt"`
+	} `json:"experiment"`
+	Bucket *uint32 `json:"bucket"`
+	Arm    string  `json:"arm"`
+	Share  float64 `json:"share"`
+}
+
+// Decided is what was decided: which row, and which arm.
+type Decided struct {
+	Reason          string `json:"reason,omitempty"`
+	Row             string `json:"row,omitempty"` // empty: the default
+	Arm             string `json:"arm,omitempty"`
+	EndpointVariant string `json:"endpoint_variant,omitempty"`
+	EndpointRow     string `json:"endpoint_row,omitempty"`
+}
+
+// Outcomes of a proof.
+const (
+	Same    = "same"    // the record is what the definitions decide
+	Differs = "differs" // it is not
+	Unknown = "unknown" // what the trace has does not suffice
+)
+
+// Proof is the comparison of a trace with what the definitions of then decide.
+type Proof struct {
+	TraceID  string    `json:"trace_id"`
+	Time     time.Time `json:"time"`
+	Kind     string    `json:"kind"`
+	Key      string    `json:"key"`
+	Version  string    `json:"version"`
+	Revision string    `json:"revision"`
+	Result   string    `json:"result"` // one of Same, Differs and Unknown
+	Recorded Decided   `json:"recorded"`
+	// Possible are the decisions by what the trace has: one where that suffices.
+	Possible []Decided `json:"possible,omitempty"`
+	// Differences are where the record is not what the definitions decide.
+	Differences []string `json:"differences,omitempty"`
+	// Missing is what the trace would need for a proof, and how to have it recorded.
+	Missing []string `json:"missing,omitempty"`
+	// Notes say what the proof rests on.
+	Notes []string `json:"notes,omitempty"`
+	// Tables explain the tables row by row.
+	Tables []ProvedTable `json:"tables,omitempty"`
+}
+
+// ProvedTable explains how a table decides.
+type ProvedTable struct {
+	Definition string      `json:"definition"`
+	Rows       []ProvedRow `json:"rows"`
+}
+
+// ProvedRow says of a row whether it matched, and why not.
+type ProvedRow struct {
+	Row     string `json:"row"`
+	Matched string `json:"matched"` // yes, no or unknown
+	Why     string `json:"why,omitempty"`
+}
+
+// Unproved returns the proof of a trace whose definitions can't be had.
+func Unproved(t *Traced, missing string) *Proof {
+	p := newProof(t)
+	p.Result, p.Missing = Unknown, []string{missing}
+	return p
+}
+
+func newProof(t *Traced) *Proof {
+	return &Proof{TraceID: t.TraceID, Time: t.Time, Kind: t.Kind, Key: t.Key, Version: t.Version, Revision: t.Revision, Recorded: t.Decided}
+}
+
+// prover proves one trace.
+type prover struct {
+	*Proof
+	t      *Traced
+	s      *definition.Snapshot
+	replay *rules.Replay
+	// tables are those that answered: of an endpoint its prompt's and its own.
+	tables []proved
+	read   []*rules.Table // those of the configurations that were read
+}
+
+// proved is a table that answered, with what of the record is its.
+type proved struct {
+	name  string // of the definition
+	table *rules.Table
+	arm   func(rules.Decision) string
+	into  func(d *Decided, reason, row, arm string)
+}
+
+// Prove evaluates the definitions of a trace's revision by what the trace has of its
+// context, and compares the decision with the record. It holds what a change of the
+// record would change: reason, row and arm, versions, and the splits that were
+// consulted, each with its bucket, arm and share.
+func Prove(s *definition.Snapshot, t *Traced) *Proof {
+	p := &prover{Proof: newProof(t), t: t, s: s}
+	p.prove()
+	switch {
+	case len(p.Differences) > 0:
+		p.Result = Differs
+	case len(p.Missing) > 0:
+		p.Result = Unknown
+	default:
+		p.Result = Same
+	}
+	return p.Proof
+}
+
+func (p *prover) differ(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(p.Differences, text) {
+		p.Differences = append(p.Differences, text)
+	}
+}
+
+func (p *prover) miss(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(p.Missing, text) {
+		p.Missing = append(p.Missing, text)
+	}
+}
+
+func (p *prover) prove() {
+	t := p.t
+	if t.Reason == "" {
+		p.miss("the trace has no reason: it was recorded by an earlier version of Cadenza, or before a decision was made")
+		return
+	}
+	if t.Revision != p.s.Revision {
+		p.differ("the trace is of revision %s, and not of %s", t.Revision, p.s.Revision)
+		return
+	}
+	if !p.find() {
+		return
+	}
+	if t.Variant != "" && t.Variant != t.Arm {
+		p.differ("the variant is %s, and the arm %s", t.Variant, t.Arm)
+	}
+	if t.Reason == rules.NoContext.String() {
+		p.proveDefault()
+		return
+	}
+	covered := p.readTables()
+	e := rules.Evidence{Tables: covered, At: t.Time}
+	var ok bool
+	if e.Inputs, ok = parsed(t.Inputs); !ok {
+		p.differ("inputs is no JSON")
+		return
+	}
+	if e.Context, ok = parsed(t.Context); !ok {
+		p.Notes = append(p.Notes, "the context that was kept is no whole JSON, and was not used")
+	}
+	if e.Inputs == nil && e.Context == nil && slices.ContainsFunc(p.tables, func(t proved) bool { return len(t.table.Fields()) > 0 }) {
+		p.miss("the trace has no inputs: it was recorded by an earlier version of Cadenza")
+		return
+	}
+	var err error
+	if p.replay, err = p.s.Model.Replay(e); err != nil {
+		p.differ("%v", err)
+		return
+	}
+	p.checkSplits()
+	p.decide()
+}
+
+// parsed reads a member of a trace. It is nil where there is none.
+func parsed(text json.RawMessage) (v *fastjson.Value, ok bool) {
+	if len(text) == 0 || string(text) == "null" {
+		return nil, true
+	}
+	v, err := fastjson.ParseBytes(text)
+	return v, err == nil
+}
+
+// find finds the definitions and compares their versions.
+func (p *prover) find() bool {
+	t := p.t
+	kind, _ := trace.ParseKind(t.Kind)
+	into := func(d *Decided, reason, row, arm string) { d.Reason, d.Row, d.Arm = reason, row, arm }
+	var d *definition.Definition
+	switch kind {
+	case trace.KindRemoteConfig:
+		if c := p.s.RemoteConfigs[t.Key]; c != nil {
+			d = &c.Definition
+			p.tables = []proved{{"remoteconfigs/" + t.Key, c.Table(), c.Table().Arm, into}}
+		}
+	case trace.KindPrompt:
+		if prompt := p.s.Prompts[t.Key]; prompt != nil {
+			d = &prompt.Definition
+			p.tables = []proved{{"prompts/" + t.Key, prompt.Table(), armOf(prompt), into}}
+		}
+	case trace.KindEndpoint:
+		if e := p.s.Endpoints[t.Key]; e != nil {
+			d = &e.Definition
+			if t.Prompt != e.Prompt.Key || t.PromptVersion != e.Prompt.Version {
+				p.differ("the endpoint's prompt is %s, version %s, and recorded is %s, version %s", e.Prompt.Key, e.Prompt.Version, t.Prompt, t.PromptVersion)
+			}
+			p.tables = []proved{{"prompts/" + e.Prompt.Key, e.Prompt.Table(), armOf(e.Prompt), into}}
+			if e.Table() != nil {
+				p.tables = append(p.tables, proved{"endpoints/" + t.Key, e.Table(), func(d rules.Decision) string { return e.Policy(d).Key }, func(d *Decided, _, row, arm string) {
+					d.EndpointRow, d.EndpointVariant = row, arm
+				}})
+			}
+		}
+	}
+	if d == nil {
+		p.differ("revision %s has no %s %s", t.Revision, t.Kind, t.Key)
+		return false
+	}
+	if d.Version != t.Version {
+		p.differ("the %s %s has version %s in revision %s, and recorded is %s", t.Kind, t.Key, d.Version, t.Revision, t.Version)
+	}
+	return true
+}
+
+// armOf returns the arm of a prompt's decision.
+func armOf(prompt *definition.Prompt) func(rules.Decision) string {
+	return func(d rules.Decision) string { return prompt.Variant(d).Key }
+}
+
+// readTables returns the tables whose fields the inputs have: those that answered,
+// and those of the configurations that were read, whose versions are compared.
+func (p *prover) readTables() []*rules.Table {
+	for _, name := range slices.Sorted(maps.Keys(p.t.Read)) {
+		key, isConfig := strings.CutPrefix(name, "remoteconfigs/")
+		c := p.s.RemoteConfigs[key]
+		if !isConfig || c == nil {
+			p.differ("%s was read, which revision %s does not have", name, p.t.Revision)
+			continue
+		}
+		if version := p.t.Read[name]; c.Version != version {
+			p.differ("%s has version %s in revision %s, and version %s was read", name, c.Version, p.t.Revision, version)
+		}
+		p.read = append(p.read, c.Table())
+	}
+	tables := slices.Clone(p.read)
+	for _, t := range p.tables {
+		tables = append(tables, t.table)
+	}
+	return tables
+}
+
+// proveDefault proves the answer to a request without a context.
+func (p *prover) proveDefault() {
+	var d Decided
+	for _, t := range p.tables {
+		t.into(&d, p.t.Reason, "", t.arm(rules.Decision{Row: -1, Outcome: -1, Reason: rules.NoContext}))
+	}
+	p.Possible = []Decided{d}
+	if d != p.t.Decided {
+		p.differ("without a context, the answer is %s, and recorded is %s", d, p.t.Decided)
+	}
+	if len(p.t.Inputs) > 0 || len(p.t.Splits) > 0 {
+		p.differ("without a context there are no inputs and splits, and the trace has some")
+	}
+	if v, ok := parsed(p.t.Context); ok && v != nil && v.GetObject().Len() > 0 {
+		p.differ("the trace says that there was no context, and has one")
+	}
+}
+
+// findSplit finds the row of a split by the names in the record.
+func (p *prover) findSplit(c *tracedSplit) (*rules.Table, int, bool) {
+	var table *rules.Table
+	folder, key, _ := strings.Cut(c.Experiment.Definition, "/")
+	switch folder {
+	case "remoteconfigs":
+		if config := p.s.RemoteConfigs[key]; config != nil && (slices.Contains(p.read, config.Table()) || p.tables[0].table == config.Table()) {
+			table = config.Table()
+		}
+	default:
+		for _, t := range p.tables {
+			if t.name == c.Experiment.Definition {
+				table = t.table
+			}
+		}
+	}
+	if table == nil {
+		return nil, 0, false
+	}
+	row := slices.IndexFunc(table.Rows(), func(r rules.Row) bool { return r.ID == c.Experiment.Rule })
+	return table, row, row >= 0 && table.Salt(row) == c.Experiment.Salt
+}
+
+// checkSplits compares the splits of the record with those of the definitions, and
+// takes over their buckets.
+func (p *prover) checkSplits() {
+	for i := range p.t.Splits {
+		c := &p.t.Splits[i]
+		name := c.Experiment.Definition + " " + c.Experiment.Rule
+		table, row, ok := p.findSplit(c)
+		if !ok || c.Bucket == nil || !p.replay.SetBucket(table, row, *c.Bucket) {
+			p.differ("%s (salt %s) is no split that the answer rests on by revision %s, or its bucket is none", name, c.Experiment.Salt, p.t.Revision)
+			continue
+		}
+		want := p.replay.Consulted(table, row, *c.Bucket)
+		if c.Arm != want.Arm || c.Share != want.Part() {
+			p.differ("%s: bucket %d has arm %q and share %v, and recorded are %q and %v", name, *c.Bucket, want.Arm, want.Part(), c.Arm, c.Share)
+		}
+	}
+}
+
+// decide evaluates the tables that answered, and compares.
+func (p *prover) decide() {
+	p.Possible = []Decided{{}}
+	for _, t := range p.tables {
+		v := p.replay.Table(t.table)
+		explained := ProvedTable{Definition: t.name, Rows: []ProvedRow{}}
+		for _, row := range v.Rows {
+			explained.Rows = append(explained.Rows, ProvedRow{row.ID, row.Matched, row.Why})
+		}
+		p.Tables = append(p.Tables, explained)
+		possible := p.Possible
+		p.Possible = nil
+		for _, before := range possible {
+			for _, d := range v.Possible {
+				next, row := before, ""
+				if d.Row >= 0 {
+					row = t.table.Rows()[d.Row].ID
+				}
+				t.into(&next, d.Reason.String(), row, t.arm(d))
+				p.Possible = append(p.Possible, next)
+			}
+		}
+		if v.Doubt != nil {
+			p.miss("%s: row %s. It can be proved of later traces with trace: value for %s in context.yaml, or with log: content", t.name, v.Doubt, v.Doubt.Unseen)
+		}
+		p.checkConsulted(t.table, v)
+		for _, asked := range p.replay.Asked(t.table) {
+			if _, read := p.t.Read[asked.Name()]; !read {
+				p.differ("%s: a prerequisite asks %s, which is not among what was read", t.name, asked.Name())
+			}
+		}
+	}
+	for _, read := range p.read {
+		p.checkConsulted(read, p.replay.Table(read))
+	}
+	for _, problem := range p.replay.Problems() {
+		p.differ("%s", problem)
+	}
+	switch {
+	case !slices.Contains(p.Possible, p.t.Decided):
+		texts := make([]string, len(p.Possible))
+		for i, d := range p.Possible {
+			texts[i] = d.String()
+		}
+		p.differ("the definitions decide %s, and recorded is %s", strings.Join(texts, " or "), p.t.Decided)
+	case p.replay.StoodIn():
+		p.Notes = append(p.Notes, "a recorded bucket stands in for a unit that was not recorded")
+	}
+}
+
+// checkConsulted compares which splits of a table's rows the record has with those
+// that its unit came to.
+func (p *prover) checkConsulted(t *rules.Table, v *rules.Verdict) {
+	recorded := make(map[int]bool)
+	for i := range p.t.Splits {
+		table, row, ok := p.findSplit(&p.t.Splits[i])
+		if !ok || table != t {
+			continue
+		}
+		switch {
+		case recorded[row]:
+			p.differ("%s: the split of row %s is recorded twice", t.Name(), t.Rows()[row].ID)
+		case !v.MayHaveConsulted(row):
+			p.differ("%s: the split of row %s is recorded, to which no unit came", t.Name(), t.Rows()[row].ID)
+		}
+		recorded[row] = true
+	}
+	for _, row := range v.Consulted() {
+		if !recorded[row] && len(p.t.Splits) < rules.MaxSplits {
+			p.differ("%s: the unit came to the split of row %s, which is not recorded", t.Name(), t.Rows()[row].ID)
+		}
+	}
+}
+
+// String names the row and the arm.
+func (d Decided) String() string {
+	s := d.Row + " (" + d.Reason + ")"
+	switch {
+	case d.Reason == "":
+		return "no decision"
+	case d.Reason == rules.Default.String() && d.Row == "":
+		s = "the default"
+	case d.Row == "":
+		s = "the default (" + d.Reason + ")"
+	}
+	if d.Arm != "" {
+		s += ", arm " + d.Arm
+	}
+	if d.EndpointVariant != "" {
+		s += ", endpoint's " + cmp.Or(d.EndpointRow, "default") + ", variant " + d.EndpointVariant
+	}
+	return s
+}
