@@ -444,6 +444,7 @@ func TestAmbiguousPrefixExits(t *testing.T) {
 		"follow":   {"traces", "--decision", "019900010000", "--follow"},
 		"export":   {"export", "--decision", "019900010000"},
 		"erase":    {"erase", "--decision", "019900010000", "--yes"},
+		"prove":    {"prove", "019900010000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -467,7 +468,7 @@ func TestToolsManual(t *testing.T) {
 	}
 	parent := &cobra.Command{Use: "cadenza"}
 	caddycmd.Commands()["cadenza"].CobraFunc(parent)
-	if len(parent.Commands()) != 13 {
+	if len(parent.Commands()) != 14 {
 		t.Errorf("%d commands", len(parent.Commands()))
 	}
 	for _, cmd := range parent.Commands() {

@@ -24,7 +24,7 @@ import (
 // gatewayCommand runs one of the commands that ask a running gateway.
 func gatewayCommand(ctx context.Context, out, errors io.Writer, arguments ...string) error {
 	cmd := &cobra.Command{Use: "cadenza", SilenceUsage: true}
-	cmd.AddCommand(tracesCommand(), statsCommand(), exportCommand(), eraseCommand(), checkoutCommand())
+	cmd.AddCommand(tracesCommand(), statsCommand(), exportCommand(), eraseCommand(), checkoutCommand(), proveCommand())
 	cmd.SetOut(out)
 	cmd.SetErr(errors)
 	cmd.SetArgs(arguments)

@@ -1,0 +1,297 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
+)
+
+// exitUnproved is the exit status of `prove` where it can't say.
+const exitUnproved = 2
+
+// errDiffers is the failure of a proof.
+var errDiffers = errors.New("the record is not what the definitions decide")
+
+func proveCommand() *cobra.Command {
+	p := prover{pasts: make(map[string]*provable)}
+	cmd := &cobra.Command{
+		Use:   "prove [ID...]",
+		Short: "Decides again what traces recorded, and says whether it comes out the same",
+		Long: `
+Takes a trace of a running gateway and the definitions of its revision, decides
+again by the inputs that the trace has, at its time, and says whether reason, row
+and arm come out the same. ID is that of a trace or of a decision, whose traces
+are all proved, or the beginning of one. Without an ID, the newest traces that
+pass the flags are proved, as the command traces lists them.
+
+A value that was recorded as a hash is present and may be any; one of a field
+with trace: none may also be missing. Where the decision depends on it, the
+command can't say, and names the row, the cell and the field. The bucket of a
+split stands in for a unit that was not recorded.
+
+The exit status is 0 where all come out the same, 1 where one differs or the
+gateway can't be asked, and 2 where none differs but the command can't say of
+one.`,
+		Example: "  caddy cadenza prove 0192f3a1-b2c3\n  caddy cadenza prove --key new_checkout --since 1d --limit 1000",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := p.run(cmd, args)
+			if errors.Is(err, errUnproved) {
+				cmd.SilenceErrors = true // the proof says why
+				return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return exitUnproved, nil })(cmd, nil)
+			}
+			return err
+		},
+	}
+	p.client.addFlags(cmd)
+	addFilterFlags(cmd)
+	cmd.Flags().IntVarP(&p.limit, "limit", "n", adminapi.DefaultTraces, "How many traces to prove at most, without an ID")
+	cmd.Flags().BoolVar(&p.asJSON, "json", false, "Write each proof as a line of JSON")
+	return cmd
+}
+
+// errUnproved ends the command with exitUnproved.
+var errUnproved = errors.New("unproved")
+
+// prover proves traces of a gateway.
+type prover struct {
+	client gatewayClient
+	limit  int
+	asJSON bool
+	pasts  map[string]*provable // by workspace and revision
+	counts map[string]int       // of results
+}
+
+// provable is a revision, or why it can't be had.
+type provable struct {
+	snapshot *definition.Snapshot
+	missing  string
+}
+
+func (p *prover) run(cmd *cobra.Command, ids []string) error {
+	if err := p.client.resolve(); err != nil {
+		return err
+	}
+	p.counts = make(map[string]int)
+	several := len(ids) != 1
+	var traces []*inspect.Traced
+	for _, id := range ids {
+		found, err := p.ask(id)
+		if err != nil {
+			return err
+		}
+		traces = append(traces, found...)
+		several = several || len(found) != 1
+	}
+	if len(ids) == 0 {
+		var err error
+		if traces, err = p.list(cmd); err != nil {
+			return err
+		}
+		if len(traces) == 0 {
+			_, err := fmt.Fprintln(cmd.ErrOrStderr(), "no traces")
+			return err
+		}
+	}
+	var b bytes.Buffer
+	st := stylesFor(cmd.OutOrStdout())
+	for _, t := range traces {
+		proof, err := p.prove(t)
+		if err != nil {
+			return err
+		}
+		p.counts[proof.Result]++
+		switch {
+		case p.asJSON:
+			line, err := json.Marshal(proof)
+			if err != nil {
+				return err
+			}
+			b.Write(append(visible.JSON(line), '\n'))
+		case !several:
+			writeProof(&b, st, proof)
+		case proof.Result != inspect.Same:
+			writeShortProof(&b, st, proof)
+		}
+	}
+	if several && !p.asJSON {
+		fmt.Fprintf(&b, "%s: %d same, %d differ, %d can't say\n", plural(len(traces), "trace"), p.counts[inspect.Same], p.counts[inspect.Differs], p.counts[inspect.Unknown])
+	}
+	if _, err := cmd.OutOrStdout().Write(b.Bytes()); err != nil {
+		return err
+	}
+	switch {
+	case p.counts[inspect.Differs] > 0:
+		return errDiffers
+	case p.counts[inspect.Unknown] > 0:
+		return errUnproved
+	}
+	return nil
+}
+
+// list returns the traces that pass the flags, without their content.
+func (p *prover) list(cmd *cobra.Command) (traces []*inspect.Traced, err error) {
+	l := traceList{cmd: cmd, client: p.client, limit: p.limit}
+	if l.values, err = filterValues(cmd, time.Now()); err != nil {
+		return nil, err
+	}
+	if p.limit < 1 {
+		return nil, fmt.Errorf("--limit must be at least 1, this is %d", p.limit)
+	}
+	_, err = l.pages(func(page []json.RawMessage) error {
+		for _, text := range page {
+			t := new(inspect.Traced)
+			if err := decode(text, t); err != nil {
+				return err
+			}
+			traces = append(traces, t)
+		}
+		return nil
+	})
+	return traces, err
+}
+
+// ask asks for a trace with its content, or for those of a decision without.
+func (p *prover) ask(id string) ([]*inspect.Traced, error) {
+	var story struct {
+		Trace  *inspect.Traced   `json:"trace"`
+		Traces []*inspect.Traced `json:"traces"`
+	}
+	if err := p.client.get("/cadenza/traces/"+url.PathEscape(id), nil, &story); err != nil {
+		return nil, err
+	}
+	if story.Trace != nil {
+		return []*inspect.Traced{story.Trace}, nil
+	}
+	if len(story.Traces) == 0 {
+		return nil, fmt.Errorf("there is no trace %s, only reports on it", visible.Line(id))
+	}
+	return story.Traces, nil
+}
+
+// prove proves a trace, with its content where that may help and was kept.
+func (p *prover) prove(t *inspect.Traced) (*inspect.Proof, error) {
+	past, err := p.past(t)
+	if err != nil {
+		return nil, err
+	}
+	if past.snapshot == nil {
+		return inspect.Unproved(t, past.missing), nil
+	}
+	proof := inspect.Prove(past.snapshot, t)
+	if proof.Result != inspect.Unknown || len(t.Context) > 0 {
+		return proof, nil
+	}
+	whole, err := p.ask(t.TraceID)
+	if err != nil || len(whole) != 1 || len(whole[0].Context) == 0 {
+		return proof, err
+	}
+	return inspect.Prove(past.snapshot, whole[0]), nil
+}
+
+// past returns the definitions of a trace's revision.
+func (p *prover) past(t *inspect.Traced) (*provable, error) {
+	id := t.Workspace + "\x00" + t.Revision
+	if known := p.pasts[id]; known != nil {
+		return known, nil
+	}
+	found := new(provable)
+	client := p.client
+	client.workspace = t.Workspace
+	past, err := client.past(t.Revision)
+	refused, isRefused := errors.AsType[*gatewayError](err)
+	switch {
+	case isRefused && (refused.status == http.StatusNotFound || t.Revision == ""):
+		found.missing = fmt.Sprintf("the store has no revision %s any more: it is past the retention, or 100 others were served since", t.Revision)
+	case err != nil:
+		return nil, err
+	default:
+		if found.snapshot, err = past.Load(); err != nil {
+			found.missing = err.Error()
+		}
+	}
+	p.pasts[id] = found
+	return found, nil
+}
+
+// resultWords are the results for people.
+var resultWords = map[string]string{
+	inspect.Same:    "same: the definitions decide what was recorded",
+	inspect.Differs: "differs: the definitions decide otherwise than recorded",
+	inspect.Unknown: "can't say: the trace has not all that the decision depends on",
+}
+
+func (st styles) ofResult(result string) string {
+	return map[string]string{inspect.Same: st.green, inspect.Differs: st.red, inspect.Unknown: st.yellow}[result]
+}
+
+// writeProof writes a proof for people.
+func writeProof(b *bytes.Buffer, st styles, p *inspect.Proof) {
+	var rows [][]cell
+	add := func(label, text string) { rows = append(rows, plainRow(label, visible.Line(text))) }
+	add("trace", p.TraceID+", "+p.Time.UTC().Format(time.RFC3339Nano))
+	add(p.Kind, fmt.Sprintf("%s (version %s, revision %s)", p.Key, p.Version, p.Revision))
+	add("recorded", p.Recorded.String())
+	label := "decided"
+	for _, d := range p.Possible {
+		add(label, d.String())
+		label = "or"
+	}
+	rows = append(rows, []cell{plainCell("result"), {resultWords[p.Result], st.ofResult(p.Result)}})
+	for _, text := range p.Differences {
+		add("difference", text)
+	}
+	for _, text := range p.Missing {
+		add("missing", text)
+	}
+	for _, text := range p.Notes {
+		add("note", text)
+	}
+	new(columns).write(b, st, rows...)
+	for _, table := range p.Tables {
+		if len(table.Rows) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "\n%s\n", visible.Line(table.Definition))
+		rows := make([][]cell, len(table.Rows))
+		for i, r := range table.Rows {
+			sign, color := "? ", st.yellow
+			switch r.Matched {
+			case "yes":
+				sign, color = "+ ", st.green
+			case "no":
+				sign, color = "- ", st.dim
+			}
+			rows[i] = []cell{{sign + visible.Line(r.Row), color}, {visible.Line(strings.TrimPrefix(r.Why, r.Row+": ")), color}}
+			if r.Matched == "yes" && r.Why == "" {
+				rows[i][1].text = "matches: answers"
+			}
+		}
+		new(columns).write(b, st, rows...)
+	}
+}
+
+// writeShortProof writes a line for a proof that failed, and why.
+func writeShortProof(b *bytes.Buffer, st styles, p *inspect.Proof) {
+	word := "differs"
+	reasons := p.Differences
+	if p.Result == inspect.Unknown {
+		word, reasons = "can't say", p.Missing
+	}
+	fmt.Fprintf(b, "%s  %s %s  %s%s%s\n", p.TraceID, p.Kind, visible.Line(p.Key), st.ofResult(p.Result), word, st.reset)
+	for _, text := range reasons {
+		fmt.Fprintf(b, "  %s\n", visible.Line(text))
+	}
+}

@@ -1,0 +1,143 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+)
+
+// provingFiles are the definitions of the traces that are proved.
+var provingFiles = map[string]string{
+	"context.yaml": "fields:\n  plan: { type: string, values: [free, pro] }\n  city: { type: string, trace: none }\n  user: string\n",
+	"remoteconfigs/flag.yaml": `type: boolean
+default: false
+rules:
+  - { id: staff, when: { user: ada }, value: true }
+  - { id: paid, when: { plan: pro }, split: { by: user, of: [ { value: true, share: 100% } ] } }
+`,
+	"remoteconfigs/limit.yaml": "type: number\ndefault: 1\nrules: [ { id: paid, when: { plan: pro }, value: 2 } ]\n",
+}
+
+// provingGateway is an admin API with traces to prove, by the last digit of their ids.
+type provingGateway struct {
+	revision string
+	answer   []byte
+	traces   map[byte]string
+}
+
+func newProvingGateway(t *testing.T) *provingGateway {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range provingFiles {
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := definition.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var definitions []map[string]any
+	for d := range s.All() {
+		definitions = append(definitions, map[string]any{"kind": d.Kind.String(), "key": d.Key, "version": d.Version, "content": json.RawMessage(d.Content())})
+	}
+	answer, err := json.Marshal(map[string]any{"revision": s.Revision, "workspace": "default", "context": provingFiles["context.yaml"], "definitions": definitions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &provingGateway{s.Revision, answer, make(map[byte]string)}
+	add := func(digit byte, key, revision, members string) {
+		g.traces[digit] = fmt.Sprintf(`{"trace_id":"0199a001-0000-8600-8000-00000000000%c","time":"2026-11-22T09:30:00.12Z","workspace":"default","kind":"remoteconfig","key":%q,"version":%q,"revision":%q,%s}`,
+			digit, key, s.RemoteConfigs[key].Version, revision, members)
+	}
+	split := fmt.Sprintf(`"splits":[{"experiment":{"definition":"remoteconfigs/flag","rule":"paid","salt":"paid"},"bucket":%d,"arm":"1","share":1,"unit":"AAAAAAAAAAAAAAAA"}]`, bucketOf("flag", "paid", "joe"))
+	add('1', "limit", s.Revision, `"reason":"match","row":"paid","inputs":{"plan":"pro"}`)
+	add('2', "limit", s.Revision, `"reason":"match","row":"paid","inputs":{"plan":"free"}`)
+	add('3', "flag", s.Revision, `"reason":"split","row":"paid","arm":"1",`+split+`,"inputs":{"plan":"pro","user":{"hash":"AAAAAAAAAAAAAAAA"}}`)
+	add('4', "flag", s.Revision, `"reason":"split","row":"paid","arm":"1",`+split+`,"inputs":{"plan":"pro","user":{"hash":"AAAAAAAAAAAAAAAA"}},"context":{"plan":"pro","user":"joe"}`)
+	add('5', "limit", "000000000000", `"reason":"default","inputs":{"plan":"free"}`)
+	add('6', "limit", s.Revision, `"status":400`)
+	return g
+}
+
+// bucketOf is the bucket of a unit, by the definition of the hash.
+func bucketOf(key, salt, unit string) uint64 {
+	return xxhash.Sum64String(key+"\x00"+salt+"\x00"+unit) % 100_000
+}
+
+// statusOf is the exit status of a command that returned an error.
+func statusOf(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case strings.HasPrefix(err.Error(), "exiting with status 2"):
+		return 2
+	}
+	return 1
+}
+
+func (g *provingGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id, _ := strings.CutPrefix(r.URL.Path, "/cadenza/traces/")
+	short := func(digits string) string {
+		var list []string
+		for i := range len(digits) {
+			text, _, cut := strings.Cut(g.traces[digits[i]], `,"context":`)
+			if cut {
+				text += "}"
+			}
+			list = append(list, text)
+		}
+		return "[" + strings.Join(list, ",") + "]"
+	}
+	switch {
+	case r.URL.Path == "/cadenza/revisions/"+g.revision:
+		_, _ = w.Write(g.answer)
+	case strings.HasPrefix(r.URL.Path, "/cadenza/revisions/"):
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"error":"the store has no revision"}`)
+	case r.URL.Path == "/cadenza/traces" && r.URL.Query().Get("key") == "none":
+		fmt.Fprint(w, `{"traces":[],"complete":true,"follow":9}`)
+	case r.URL.Path == "/cadenza/traces":
+		fmt.Fprint(w, `{"traces":`+short("123456")+`,"complete":true,"follow":9}`)
+	case id == "0199a001":
+		w.WriteHeader(http.StatusConflict)
+		fmt.Fprint(w, `{"error":"0199a001 begins the ids of 2 traces: give more digits\n  0199a001-0000-8600-8000-000000000001  remoteconfig limit"}`)
+	case id == "decision":
+		fmt.Fprint(w, `{"decision_id":"x","traces":`+short("14")+`}`)
+	case id == "report":
+		fmt.Fprint(w, `{"metrics":[]}`)
+	case g.traces[id[len(id)-1]] != "":
+		fmt.Fprint(w, `{"trace":`+g.traces[id[len(id)-1]]+`,"metrics":[]}`)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"error":"there is no trace"}`)
+	}
+}
+
+func TestProveGolden(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
+	gateway := newProvingGateway(t)
+	server := httptest.NewServer(gateway)
+	defer server.Close()
+	var out bytes.Buffer
+	for _, arguments := range []string{"1", "2", "3", "4", "5", "6", "1 2", "1 3", "decision", "", "--key none", "1 --json", "0199a001", "report", "nothing-x", "--limit 0"} {
+		fmt.Fprintf(&out, "$ prove %s\n", arguments)
+		all := append([]string{"prove", "--address", server.Listener.Addr().String()}, strings.Fields(arguments)...)
+		fmt.Fprintf(&out, "status %d\n\n", statusOf(gatewayCommand(t.Context(), &out, &out, all...)))
+	}
+	holdGolden(t, "prove", strings.ReplaceAll(out.String(), gateway.revision, "REVISION"))
+}
