@@ -266,7 +266,9 @@ func writeProof(b *bytes.Buffer, st styles, p *inspect.Proof) {
 		}
 		fmt.Fprintf(b, "\n%s\n", visible.Line(table.Definition))
 		rows := make([][]cell, len(table.Rows))
+		doubt := false
 		for i, r := range table.Rows {
+			doubt = doubt || r.Matched == "unknown"
 			sign, color := "? ", st.yellow
 			switch r.Matched {
 			case "yes":
@@ -275,7 +277,11 @@ func writeProof(b *bytes.Buffer, st styles, p *inspect.Proof) {
 				sign, color = "- ", st.dim
 			}
 			rows[i] = []cell{{sign + visible.Line(r.Row), color}, {visible.Line(strings.TrimPrefix(r.Why, r.Row+": ")), color}}
-			if r.Matched == "yes" && r.Why == "" {
+			switch {
+			case r.Matched != "yes":
+			case r.Why == "" && doubt:
+				rows[i][1].text = "matches: answers where none above does"
+			case r.Why == "":
 				rows[i][1].text = "matches: answers"
 			}
 		}

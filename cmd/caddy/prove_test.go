@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestProofOfAnOldTrace asks for what was decided before an edit: its proof, its
+// definitions as a folder, and how these differ from the present.
+func TestProofOfAnOldTrace(t *testing.T) {
+	n := newBadNight(t)
+	const table = "type: string\ndefault: none\nrules: [ { id: paid, when: { plan: pro }, value: "
+	n.write("definitions/remoteconfigs/c.yaml", table+"first } ]\n")
+	n.startWith(n.caddyfile)
+	ask := func(value string) (id string) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			_, _, body, err := post(context.Background(), http.DefaultClient, n.url+"/v1/remoteconfigs", `{"keys":["c"],"context":{"plan":"pro"}}`)
+			if err == nil && strings.Contains(body, `"value":"`+value+`"`) {
+				return regexp.MustCompile(`"trace_id":"([^"]+)"`).FindStringSubmatch(body)[1]
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("no answer %s: %s %v", value, body, err)
+			}
+		}
+	}
+	// do runs a command until it exits as wanted, because records are stored after
+	// their answers.
+	do := func(want int, arguments ...string) string {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+			code, output := n.do(append([]string{"cadenza"}, arguments...)...)
+			if code == want {
+				return output
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: status %d, not %d: %s", arguments, code, want, output)
+			}
+		}
+	}
+	old := ask("first")
+	n.write("definitions/remoteconfigs/c.yaml", table+"second } ]\n")
+	ask("second")
+
+	proof := do(0, "prove", old)
+	revision := regexp.MustCompile(`revision ([0-9a-f]{12})`).FindStringSubmatch(proof)
+	if revision == nil || !strings.Contains(proof, "decided       paid (match)") || !strings.Contains(proof, "result        same") {
+		t.Fatalf("%s", proof)
+	}
+	if all := do(0, "prove", "--key", "c", "--since", "1h", "--limit", "1000"); !strings.Contains(all, " 0 differ, 0 can't say") {
+		t.Errorf("all traces: %s", all)
+	}
+
+	then := filepath.Join(n.dir, "then")
+	if output := do(0, "checkout", revision[1][:6], then); !strings.Contains(output, "is revision "+revision[1]) {
+		t.Errorf("%s", output)
+	}
+	own := &process{t: t, program: n.program, environ: n.environ}
+	own.run("cadenza", "check", then)
+	<-own.exited
+	if output := own.output.String(); own.command.ProcessState.ExitCode() != 0 || !strings.Contains(output, "(revision "+revision[1]+")") {
+		t.Errorf("%s", output)
+	}
+	diff := &process{t: t, program: n.program, environ: n.environ}
+	diff.run("cadenza", "diff", then, filepath.Join(n.dir, "definitions"))
+	<-diff.exited
+	if output := diff.output.String(); !strings.Contains(output, `"first" (paid)`) || !strings.Contains(output, `"second" (paid)`) || strings.Contains(output, "prompt") {
+		t.Errorf("%s", output)
+	}
+
+	// A record that was changed does not pass.
+	db, err := sql.Open("sqlite", "file:"+n.store()+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("UPDATE traces SET reason = 'default', matched_row = NULL WHERE hex(id) = ?", strings.ToUpper(strings.ReplaceAll(old, "-", ""))); err != nil {
+		t.Fatal(err)
+	}
+	if output := do(1, "prove", old); !strings.Contains(output, "the definitions decide paid (match), and recorded is the default") {
+		t.Errorf("%s", output)
+	}
+}
