@@ -48,7 +48,7 @@ func (e *Endpoint) warnUnused(l *loader, variants *document.Node, used map[*Poli
 
 // variants reads the policies of an endpoint's variants.
 func (r *policyReader) variants(n *document.Node, outside *writtenPolicy) variantsOf[Policy] {
-	set := variantsOf[Policy]{byKey: make(map[string]*Policy)}
+	set, mistakes := variantsOf[Policy]{byKey: make(map[string]*Policy)}, r.errs.Len()
 	i := newInheritance[writtenPolicy](n, r.checkVariant, r.errs)
 	if i == nil {
 		return set
@@ -61,9 +61,13 @@ func (r *policyReader) variants(n *document.Node, outside *writtenPolicy) varian
 		return w
 	}
 	size := 0
+	held := make(map[*document.Node]bool) // by a variant
 	for _, m := range n.Members {
 		p := &Policy{Key: m.Key.Text}
 		if w := i.variant(p.Key); w != nil && !w.broken && size <= MaxContent {
+			for _, at := range w.places {
+				held[at] = true
+			}
 			p = r.finish(w)
 			if size += p.size(); size > MaxContent {
 				r.errs.Add(m.Key, "the variants have more than %d MiB together, with what they inherit", MaxContent>>20)
@@ -73,7 +77,20 @@ func (r *policyReader) variants(n *document.Node, outside *writtenPolicy) varian
 		set.list = append(set.list, p)
 		set.byKey[p.Key] = p
 	}
+	if r.errs.Len() == mistakes { // a mistake may be why none seems to have it
+		r.warnReplaced(outside, held)
+	}
 	return set
+}
+
+// warnReplaced warns of members beside variants that no variant has. Of timeout and
+// retry a variant may have a part.
+func (r *policyReader) warnReplaced(outside *writtenPolicy, held map[*document.Node]bool) {
+	for name, at := range outside.own {
+		if !held[at] && name != "timeout" && name != "retry" {
+			r.warnAt("unused-member", at, "%s has no effect: each variant has its own, or none", name)
+		}
+	}
 }
 
 // checkVariant checks the members of a variant. Those of the endpoint and of its

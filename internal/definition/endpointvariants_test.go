@@ -275,6 +275,10 @@ func TestEndpointVariantsWarn(t *testing.T) {
 		"timeout: { first_token: 10s }\nvariants: { b: { timeout: { total: 5s } } }\n": {
 			"endpoints/e.yaml:2:25: first_token (10s) is longer than total (5s), which ends the request first [timeout]",
 		},
+		"cache: { ttl: 1h }\ntimeout: { total: 9s }\n" + fallback + "\nvariants: { a: { cache: ~, timeout: { total: 1s }, fallback: [] }, b: { extends: a, cache: { ttl: 2h } } }\ndefault: a\nrules: [ { when: { plan: free }, value: b } ]\n": {
+			"endpoints/e.yaml:2:8: cache has no effect: each variant has its own, or none [unused-member]",
+			"endpoints/e.yaml:4:11: fallback has no effect: each variant has its own, or none [unused-member]",
+		},
 		"variants: { a: {}, b: {}, c: {}, d: { extends: c } }\ndefault: a\nrules: [ { when: { plan: free }, value: d } ]\n": {
 			"endpoints/e.yaml:2:20: the variant b is never used: no row picks it, no variant extends it, and it is not the default [unused-variant]",
 		},
@@ -324,5 +328,17 @@ func TestEndpointsDependOnConfigs(t *testing.T) {
 	write(t, dir+"/remoteconfigs/big.yaml", "type: boolean\ndefault: false\n")
 	if err := source.Reload(); err == nil || !strings.Contains(err.Error(), `expected the variant "b", got "a"`) {
 		t.Errorf("the endpoint's test does not hold any more: %v", err)
+	}
+}
+
+// TestEndpointVariantsAndProviders: a target that variants inherit is reported once,
+// and one that every variant replaces not at all.
+func TestEndpointVariantsAndProviders(t *testing.T) {
+	dir := workspace(t, variedFiles("fallback: [ { provider: none, model: m } ]\nvariants:\n  a: { fallback: [ { provider: opnai, model: m } ] }\n  b: { extends: a, cache: { ttl: 1h } }\n  c: { extends: b, fallback: [] }\ndefault: a\nrules: [ { when: { plan: pro }, value: b }, { when: { plan: free }, value: c } ]\n"))
+	_, err := Load(dir, Providers{"a": {Module: "openai"}, "openai": {Module: "openai"}})
+	wantErrors(t, dir, err, `endpoints/e.yaml:4:32: the provider "opnai", which the endpoint e calls, is not configured: did you mean "openai"?`)
+	found := mustLoad(t, dir).CheckPrices([]string{"m", "opnai/m", "none/m"}, nil)
+	if diff := cmp.Diff([]string{`price none/m: no endpoint calls this model`}, found); diff != "" {
+		t.Error(diff)
 	}
 }
