@@ -305,6 +305,29 @@ func TestInstantOfADecision(t *testing.T) {
 	}
 }
 
+// TestEvidenceOfEachKey: the traces of one request have each its own evidence.
+func TestEvidenceOfEachKey(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, decidingFiles(), options)
+	const context = `{"environment":"production","plan":"pro","user":"ada","customer":17,"locale":"nl","seats":3}`
+	alone := make(map[string]string)
+	evidence := func(r *trace.Record) string { return fmt.Sprintf("%s %s %s", r.Splits, r.Read, r.Inputs) }
+	for _, key := range []string{"banner", "limits", "colour"} {
+		alone[key] = evidence(g.decided(t, "/v1/remoteconfigs", key, context))
+	}
+	alone["limited"] = evidence(g.decided(t, "/v1/prompts", "limited", context))
+	ids := idsOf(t, g.post("/v1/remoteconfigs", `{"keys":["banner","limits","colour"],"context":`+context+`}`))
+	ids["limited"] = idsOf(t, g.post("/v1/prompts", `{"keys":["hello","limited","reply"],"context":`+context+`,"variables":{"question":"?"}}`))["limited"]
+	for key, want := range alone {
+		if got := evidence(g.ended(t, ids[key])); got != want {
+			t.Errorf("%s beside others: %s, want %s", key, got, want)
+		}
+	}
+	if alone["limits"] == alone["colour"] || strings.Contains(alone["limits"], "bucket") {
+		t.Errorf("limits: %s", alone["limits"])
+	}
+}
+
 // TestEvidenceOfCalls: a call that is under way has in its trace what it rests on,
 // as it has once it broke off, and so has each of those that share an answer.
 func TestEvidenceOfCalls(t *testing.T) {
