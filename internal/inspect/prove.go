@@ -290,7 +290,7 @@ func (p *prover) proveDefault() {
 	if len(p.t.Inputs) > 0 || len(p.t.Splits) > 0 {
 		p.differ("without a context there are no inputs and splits, and the trace has some")
 	}
-	if v, ok := parsed(p.t.Context); ok && v != nil && v.GetObject().Len() > 0 {
+	if v, ok := parsed(p.t.Context); ok && v != nil && string(v.MarshalTo(nil)) != "{}" {
 		p.differ("the trace says that there was no context, and has one")
 	}
 }

@@ -1,0 +1,77 @@
+package inspect
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+)
+
+// provedTrace is a trace of the examples' ramp, by their revision and version.
+const provedTrace = `{"trace_id":"t","time":"2026-11-22T09:30:00.12Z","kind":"remoteconfig","key":"new_checkout","version":"VERSION","revision":"REVISION",` +
+	`"reason":"split","row":"ramp","arm":"1","splits":[{"experiment":{"definition":"remoteconfigs/new_checkout","rule":"ramp","salt":"ramp"},"bucket":12000,"arm":"1","share":0.2,"unit":"AAAAAAAAAAAAAAAA"}],` +
+	`"inputs":{"environment":"production","plan":"pro","beta":false,"seats":{"hash":"B"},"customer_id":{"hash":"A"}},"context":{"environment":"production","plan":"pro","beta":false,"seats":20,"customer_id":"[redacted:phone]"}}`
+
+func tracedRamp(t testing.TB) (s *definition.Snapshot, traced string) {
+	t.Helper()
+	s, err := definition.Load(examples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, strings.NewReplacer("VERSION", s.RemoteConfigs["new_checkout"].Version, "REVISION", s.Revision).Replace(provedTrace)
+}
+
+// TestProve: what a proof says of one trace by what of it is another.
+func TestProve(t *testing.T) {
+	s, good := tracedRamp(t)
+	for _, tt := range []struct{ old, new, result, says string }{
+		{"", "", Same, "a recorded bucket stands in"},
+		{`,"context":{`, `,"ignored":{`, Unknown, "trace: value for seats"},
+		{`"seats":20`, `"seats":9`, Differs, "decide the default, and recorded is ramp (split), arm 1"},
+		{`"seats":20,`, ``, Differs, `of which the context has no value`},
+		{`"plan":"pro","beta":false,"seats":20`, `"plan":"free","beta":false,"seats":20`, Differs, `"plan" is "pro", and "free" by the context`},
+		{`"reason":"split"`, `"reason":""`, Unknown, "the trace has no reason"},
+		{`"reason":"split"`, `"reason":"no_context"`, Differs, "without a context there are no inputs"},
+		{`"bucket":12000`, `"bucket":32000`, Differs, `bucket 32000 has arm ""`},
+		{`"bucket":12000,`, ``, Differs, "its bucket is none"},
+		{`"share":0.2`, `"share":0.3`, Differs, "share 0.2, and recorded are"},
+		{`"salt":"ramp"`, `"salt":"other"`, Differs, "is no split that the answer rests on"},
+		{`"key":"new_checkout"`, `"key":"gone"`, Differs, "has no remoteconfig gone"},
+		{`"revision":"`, `"revision":"x`, Differs, "the trace is of revision x"},
+		{`"inputs":{`, `"inputs":[],"was":{`, Differs, "inputs is no object"},
+		{`"inputs":{"env`, `"inputs":{"extra":1,"env`, Differs, `inputs has "extra"`},
+		{`"unit":"A`, `"unit":"B`, Same, ""},
+	} {
+		text := strings.Replace(good, tt.old, tt.new, 1)
+		traced := new(Traced)
+		if err := json.Unmarshal([]byte(text), traced); err != nil {
+			t.Fatal(err)
+		}
+		p := Prove(s, traced)
+		if says := fmt.Sprint(p.Differences, p.Missing, p.Notes); p.Result != tt.result || !strings.Contains(says, tt.says) {
+			t.Errorf("%s for %s: %s %s, want %s %s", tt.new, tt.old, p.Result, says, tt.result, tt.says)
+		}
+	}
+}
+
+// FuzzProve: no trace of another program ends the process, and a proof that is not
+// the same says why.
+func FuzzProve(f *testing.F) {
+	s, good := tracedRamp(f)
+	f.Add(good)
+	f.Add(strings.Replace(good, `"reason":"split"`, `"context":7,"reason":"no_context"`, 1))
+	f.Add(strings.NewReplacer(`"remoteconfig"`, `"endpoint"`, "new_checkout", "support_chat").Replace(good))
+	f.Fuzz(func(t *testing.T, text string) {
+		traced := new(Traced)
+		if json.Unmarshal([]byte(text), traced) != nil {
+			return
+		}
+		traced.Revision = s.Revision
+		p := Prove(s, traced)
+		if (p.Result == Differs) != (len(p.Differences) > 0) || p.Result == Unknown && len(p.Missing) == 0 {
+			t.Errorf("%s: %v %v", p.Result, p.Differences, p.Missing)
+		}
+	})
+}
