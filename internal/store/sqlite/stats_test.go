@@ -30,7 +30,6 @@ func mustKeep(t testing.TB, s *Store) *statsKeeper {
 	return k
 }
 
-// BenchmarkCount is what counting costs per trace.
 // BenchmarkCount is what counting costs for each trace, by how many keys they
 // are of, all as often as each other: the more, the more is written.
 func BenchmarkCount(b *testing.B) {
