@@ -318,6 +318,14 @@ func TestEvidenceOfEachKey(t *testing.T) {
 	alone["limited"] = evidence(g.decided(t, "/v1/prompts", "limited", context))
 	ids := idsOf(t, g.post("/v1/remoteconfigs", `{"keys":["banner","limits","colour"],"context":`+context+`}`))
 	ids["limited"] = idsOf(t, g.post("/v1/prompts", `{"keys":["hello","limited","reply"],"context":`+context+`,"variables":{"question":"?"}}`))["limited"]
+	alone["varied"] = evidence(g.decided(t, "/v1/endpoints", "varied", context))
+	a := g.post("/v1/endpoints", `{"key":"varied","remoteconfigs":["banner","limits"],"context":`+context+`}`)
+	ids["varied"] = a.header.Get("Cadenza-Trace-Id")
+	for key, value := range a.json(t)["remoteconfigs"].(map[string]any) {
+		if got := evidence(g.ended(t, value.(map[string]any)["trace_id"].(string))); got != alone[key] {
+			t.Errorf("%s beside an endpoint: %s, want %s", key, got, alone[key])
+		}
+	}
 	for key, want := range alone {
 		if got := evidence(g.ended(t, ids[key])); got != want {
 			t.Errorf("%s beside others: %s, want %s", key, got, want)

@@ -79,6 +79,7 @@ rules:
 			{"/v1/endpoints", `{"key":"chat",` + in + variables + `"a"}}`}, // from the cache
 			{"/v1/endpoints", `{"key":"chat",` + in + variables + `"refuse"}}`},
 			{"/v1/endpoints", `{"key":"varied",` + in + `}`},
+			{"/v1/endpoints", `{"key":"varied","remoteconfigs":["checkout","team"],` + in + `}`},
 			{"/v1/endpoints", `{"key":"chat","stream":true,` + in + variables + `"break"}}`},
 		} {
 			response, err := g.send(context.Background(), http.MethodPost, request.path, request.body, bearer(testKey))
