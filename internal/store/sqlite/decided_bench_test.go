@@ -69,7 +69,11 @@ func benchmarkDecided(b *testing.B, kind trace.Kind, decided bool) {
 func decide(r *trace.Record, authority *trace.Authority, now time.Time) {
 	d := authority.Decide(now, 1)
 	r.ID, r.Decision = d.Trace(r.Kind, 0), d.ID()
+	definition := "remoteconfigs/" + r.Key
 	r.Reason, r.Arm = "split", "1"
-	r.Splits = append(r.Splits[:0], `[{"experiment":{"definition":"remoteconfigs/new_checkout","rule":"ramp","salt":"ramp"},"bucket":12000,"arm":"1","share":0.2,"unit":"0123456789abcdef"}]`...)
+	if r.Kind == trace.KindPrompt {
+		definition, r.Arm = "prompts/"+r.Key, r.Variant
+	}
+	r.Splits = fmt.Appendf(r.Splits[:0], `[{"experiment":{"definition":"%s","rule":"ramp","salt":"ramp"},"bucket":12000,"arm":"%s","share":0.2,"unit":"0123456789abcdef"}]`, definition, r.Arm)
 	r.Inputs = append(r.Inputs[:0], `{"plan":"pro","customer_id":{"hash":"0123456789abcdef"}}`...)
 }
