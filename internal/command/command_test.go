@@ -443,6 +443,7 @@ func TestAmbiguousPrefixExits(t *testing.T) {
 		"decision": {"traces", "--decision", "019900010000"},
 		"follow":   {"traces", "--decision", "019900010000", "--follow"},
 		"export":   {"export", "--decision", "019900010000"},
+		"proofs":   {"prove", "--decision", "019900010000"},
 		"erase":    {"erase", "--decision", "019900010000", "--yes"},
 		"prove":    {"prove", "019900010000"},
 	} {
