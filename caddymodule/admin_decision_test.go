@@ -17,7 +17,7 @@ func TestAdminDecision(t *testing.T) {
 		var body map[string]struct {
 			TraceID string `json:"trace_id"`
 		}
-		if err := json.Unmarshal([]byte(answer.body), &body); err != nil || len(body) != 2 {
+		if err := json.Unmarshal(answer.body, &body); err != nil || len(body) != 2 {
 			t.Fatalf("%s: %v", answer.body, err)
 		}
 		return answer.header.Get("Cadenza-Decision-Id"), []string{body["reply"].TraceID, body["hello"].TraceID}
