@@ -260,6 +260,9 @@ func TestAdminTraceByPrefix(t *testing.T) {
 	if err := json.Unmarshal(last, &lonely); err != nil || lonely.TraceID == "" {
 		t.Fatalf("%s: %v", last, err)
 	}
+	if _, story := callAdmin(t, "GET", address, "/cadenza/traces/"+lonely.TraceID, ""); len(story) != 2 || story["metrics_total"] != 1.0 {
+		t.Errorf("a trace with a report only is shown as %v", story)
+	}
 	for digits := 27; ; digits-- {
 		status, answer := callAdmin(t, "GET", address, "/cadenza/traces/"+lonely.TraceID[:digits], "")
 		if status == http.StatusOK {

@@ -128,7 +128,7 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (any, error) {
 		traces = append(traces, page.Records...)
 		slices.Reverse(traces)
 	}
-	if id == decision {
+	if id.Kind() == trace.KindDecision {
 		if len(traces) == 0 && len(details.Metrics) == 0 {
 			return nil, nil
 		}
