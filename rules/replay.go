@@ -282,6 +282,7 @@ type Doubt struct {
 	Cell   string // as it was written
 	Unseen string // the declared field whose value is not known
 	Reason string // why it is not known
+	Remedy string // a sentence: how later traces can be proved
 }
 
 // String says what is in doubt, and why.
@@ -343,7 +344,7 @@ func (r *Replay) row(t *Table, v *Verdict, row int) bool {
 			return false
 		}
 		doubt = &Doubt{Row: shown.ID, Field: ref.name, Cell: cellText(ref.node)}
-		doubt.Unseen, doubt.Reason = r.unseen(a)
+		r.blame(doubt, a)
 	}
 	s := t.answers[row].split
 	if s == nil {
@@ -376,7 +377,7 @@ func (r *Replay) row(t *Table, v *Verdict, row int) bool {
 	}
 	if doubt == nil {
 		doubt = &Doubt{Row: shown.ID, Field: s.kind(), Cell: cellText(s.node)}
-		doubt.Unseen, doubt.Reason = r.unseenSlot(s.by)
+		r.blameSlot(doubt, s.by)
 	}
 	v.doubt(doubt)
 	add("unknown", doubt.String())
@@ -575,38 +576,56 @@ func (r *Replay) slot(slot int32) knowledge {
 	return isKnown
 }
 
-// unseenSlot returns the declared field behind a slot that is not known, and why.
-func (r *Replay) unseenSlot(slot int32) (name, reason string) {
+// blameSlot says in the doubt which declared field behind a slot is not known, why,
+// and what would make it known.
+func (r *Replay) blameSlot(d *Doubt, slot int32) {
 	m := r.b.model
+	d.Unseen, d.Reason = m.slotName(slot), isKnown.reason()
 	for _, read := range m.readsOf(slot) {
-		if known := r.known[read]; known != isKnown {
-			return m.fields[read].name, known.reason()
+		f, known := &m.fields[read], r.known[read]
+		if known == isKnown {
+			continue
 		}
+		d.Unseen, d.Reason = f.name, known.reason()
+		switch {
+		case known == isRedacted:
+			d.Remedy = "It can't be proved as long as such values are redacted"
+		case known == isHashed && f.trace == traceValue:
+			d.Reason += ", because it is long"
+			fallthrough
+		case known == isUncalled:
+			d.Remedy = "It can be proved of later traces with log: content"
+		default:
+			d.Remedy = "It can be proved of later traces with trace: value for " + f.name + " in context.yaml, or with log: content"
+		}
+		return
 	}
-	return m.slotName(slot), "known"
 }
 
-// unseen is unseenSlot for a condition that is in doubt.
-func (r *Replay) unseen(a *atom) (name, reason string) {
+// blame is blameSlot for a condition that is in doubt.
+func (r *Replay) blame(d *Doubt, a *atom) {
 	switch {
 	case a.op == atomEither:
 		for i := range a.more.either {
 			if r.atom(&a.more.either[i]) == maybe {
-				return r.unseen(&a.more.either[i])
+				r.blame(d, &a.more.either[i])
+				return
 			}
 		}
 	case a.op == atomConfig:
-		if d := r.Table(a.more.config.Table).Doubt; d != nil {
-			return d.Unseen, d.Reason
+		if other := r.Table(a.more.config.Table).Doubt; other != nil {
+			d.Unseen, d.Reason, d.Remedy = other.Unseen, other.Reason, other.Remedy
+			return
 		}
 	case r.b.model.isSegment(a.slot):
 		for _, row := range r.b.model.segments[int(a.slot)-len(r.b.model.fields)].rows {
 			if matched, at := r.cells(row); matched == maybe {
-				return r.unseen(&row[at])
+				r.blame(d, &row[at])
+				return
 			}
 		}
 	}
-	return r.unseenSlot(a.slot)
+	r.blameSlot(d, a.slot)
 }
 
 // split returns the outcomes that the unit of a row may get, whether it may be passed

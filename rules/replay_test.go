@@ -315,6 +315,7 @@ segments: { rich: [ { tier: gold, plan: pro } ] }
 		{"{ id: r, when: { on: present }, value: 1 }", `{}`, `r, default; r: on must be present, and its value is not recorded (trace: none)`},
 		{"{ id: r, when: { on: any, plan: pro }, value: 1 }", `{"plan":"pro"}`, "r"},
 		{"{ id: r, when: { plan: pro }, value: 1 }", `{"plan":"[redacted:email]"}`, `r, default; r: plan must be pro, and its value is redacted`},
+		{"{ id: r, when: { plan: pro }, value: 1 }", `{"plan":{"hash":"h"}}`, `r, default; r: plan must be pro, and its value is recorded as a hash, because it is long`},
 		{"{ id: r, when: { segment: rich }, value: 1 }", `{"tier":{"hash":"h"},"plan":"free"}`, "default"},
 		{"{ id: r, when: { segment: rich }, value: 1 }", `{"tier":{"hash":"h"},"plan":"pro"}`, `r, default; r: segment must be rich, and the value of tier is recorded as a hash`},
 		{"{ id: r, when: { segment: not rich }, value: 1 }", `{"tier":{"hash":"h"},"plan":"free"}`, "r"},
@@ -345,6 +346,16 @@ segments: { rich: [ { tier: gold, plan: pro } ] }
 		text := strings.Join(got, ", ")
 		if v.Doubt != nil {
 			text += "; " + v.Doubt.String()
+			remedy := "It can be proved of later traces with trace: value for " + v.Doubt.Unseen + " in context.yaml, or with log: content"
+			switch {
+			case strings.HasSuffix(tt.want, "redacted"):
+				remedy = "It can't be proved as long as such values are redacted"
+			case strings.HasSuffix(tt.want, "long"):
+				remedy = "It can be proved of later traces with log: content"
+			}
+			if v.Doubt.Remedy != remedy {
+				t.Errorf("%s by %s: %q", tt.rules, tt.inputs, v.Doubt.Remedy)
+			}
 		}
 		if text != tt.want {
 			t.Errorf("%s by %s:\n got %s\nwant %s", tt.rules, tt.inputs, text, tt.want)

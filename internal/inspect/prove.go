@@ -359,7 +359,7 @@ func (p *prover) decide() {
 			}
 		}
 		if v.Doubt != nil {
-			p.miss("%s, %s. It can be proved of later traces with trace: value for %s in context.yaml, or with log: content", t.name, v.Doubt, v.Doubt.Unseen)
+			p.miss("%s, %s. %s", t.name, v.Doubt, v.Doubt.Remedy)
 		}
 		p.checkConsulted(t.table, v)
 		for _, asked := range p.replay.Asked(t.table) {
