@@ -192,7 +192,7 @@ func (p *Past) WriteTo(dir string) (written bool, err error) {
 		if s, err := loadPast(dir); err == nil && s.Revision == p.Revision {
 			return false, nil
 		}
-		return false, fmt.Errorf("%s is not empty, and has not revision %s: nothing was written", dir, p.Revision)
+		return false, fmt.Errorf("%s is not empty, and is not revision %s: nothing was written", dir, p.Revision)
 	}
 	_, d, err := p.load()
 	if err != nil {
