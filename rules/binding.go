@@ -143,6 +143,7 @@ func (b *Binding) reset(m *Model, now time.Time) {
 	b.buf = b.buf[:0]
 	b.items = b.items[:0]
 	b.hashes = b.hashes[:0]
+	b.trail = nil // of a request that panicked
 	clear(b.decisions)
 	b.computed = 0
 	n := int(m.nowSlot()) + 1

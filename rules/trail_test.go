@@ -199,3 +199,19 @@ func TestTrailAsk(t *testing.T) {
 		}
 	}
 }
+
+// A binding that was given up while a table was gone through again, as by a panic,
+// adds nothing to that trail when it is bound again.
+func TestTrailOfAnEarlierBinding(t *testing.T) {
+	m := model(t, "fields: { u: string }")
+	tab := named(t, m, "tab", "rules: [{ id: half, split: { by: u, of: [{ value: on, share: 50% }] } }]")
+	var b Binding
+	var tr Trail
+	b.trail = &tr
+	if err := m.Bind(&b, parseJSON(t, `{"u":"x"}`), noon); err != nil {
+		t.Fatal(err)
+	}
+	if tab.Evaluate(&b); len(tr.Splits) > 0 {
+		t.Errorf("the trail has %s", trailText(&tr))
+	}
+}
