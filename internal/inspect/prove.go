@@ -117,11 +117,12 @@ type prover struct {
 	// tables are those that answered: of an endpoint its prompt's and its own.
 	tables []proved
 	read   []*rules.Table // those of the configurations that were read
+	// consulted are all of these: the inputs have what they read.
+	consulted []*rules.Table
 }
 
 // proved is a table that answered, with what of the record is its.
 type proved struct {
-	name  string // of the definition
 	table *rules.Table
 	arm   func(rules.Decision) string
 	into  func(d *Decided, reason, row, arm string)
@@ -177,8 +178,8 @@ func (p *prover) prove() {
 		p.proveDefault()
 		return
 	}
-	covered := p.readTables()
-	e := rules.Evidence{Tables: covered, At: t.Time}
+	p.readTables()
+	e := rules.Evidence{Tables: p.consulted, At: t.Time}
 	var ok bool
 	if e.Inputs, ok = parsed(t.Inputs); !ok {
 		p.differ("inputs is no JSON")
@@ -219,12 +220,12 @@ func (p *prover) find() bool {
 	case trace.KindRemoteConfig:
 		if c := p.s.RemoteConfigs[t.Key]; c != nil {
 			d = &c.Definition
-			p.tables = []proved{{"remoteconfigs/" + t.Key, c.Table(), c.Table().Arm, into}}
+			p.tables = []proved{{c.Table(), c.Table().Arm, into}}
 		}
 	case trace.KindPrompt:
 		if prompt := p.s.Prompts[t.Key]; prompt != nil {
 			d = &prompt.Definition
-			p.tables = []proved{{"prompts/" + t.Key, prompt.Table(), armOf(prompt), into}}
+			p.tables = []proved{{prompt.Table(), armOf(prompt), into}}
 		}
 	case trace.KindEndpoint:
 		if e := p.s.Endpoints[t.Key]; e != nil {
@@ -232,9 +233,9 @@ func (p *prover) find() bool {
 			if t.Prompt != e.Prompt.Key || t.PromptVersion != e.Prompt.Version {
 				p.differ("the endpoint's prompt is %s, version %s, and recorded is %s, version %s", e.Prompt.Key, e.Prompt.Version, t.Prompt, t.PromptVersion)
 			}
-			p.tables = []proved{{"prompts/" + e.Prompt.Key, e.Prompt.Table(), armOf(e.Prompt), into}}
+			p.tables = []proved{{e.Prompt.Table(), armOf(e.Prompt), into}}
 			if e.Table() != nil {
-				p.tables = append(p.tables, proved{"endpoints/" + t.Key, e.Table(), func(d rules.Decision) string { return e.Policy(d).Key }, func(d *Decided, _, row, arm string) {
+				p.tables = append(p.tables, proved{e.Table(), func(d rules.Decision) string { return e.Policy(d).Key }, func(d *Decided, _, row, arm string) {
 					d.EndpointRow, d.EndpointVariant = row, arm
 				}})
 			}
@@ -255,9 +256,9 @@ func armOf(prompt *definition.Prompt) func(rules.Decision) string {
 	return func(d rules.Decision) string { return prompt.Variant(d).Key }
 }
 
-// readTables returns the tables whose fields the inputs have: those that answered,
-// and those of the configurations that were read, whose versions are compared.
-func (p *prover) readTables() []*rules.Table {
+// readTables finds the tables of the configurations that were read, and compares
+// their versions.
+func (p *prover) readTables() {
 	for _, name := range slices.Sorted(maps.Keys(p.t.Read)) {
 		key, isConfig := strings.CutPrefix(name, "remoteconfigs/")
 		c := p.s.RemoteConfigs[key]
@@ -270,11 +271,10 @@ func (p *prover) readTables() []*rules.Table {
 		}
 		p.read = append(p.read, c.Table())
 	}
-	tables := slices.Clone(p.read)
+	p.consulted = slices.Clone(p.read)
 	for _, t := range p.tables {
-		tables = append(tables, t.table)
+		p.consulted = append(p.consulted, t.table)
 	}
-	return tables
 }
 
 // proveDefault proves the answer to a request without a context.
@@ -297,25 +297,13 @@ func (p *prover) proveDefault() {
 
 // findSplit finds the row of a split by the names in the record.
 func (p *prover) findSplit(c *tracedSplit) (*rules.Table, int, bool) {
-	var table *rules.Table
-	folder, key, _ := strings.Cut(c.Experiment.Definition, "/")
-	switch folder {
-	case "remoteconfigs":
-		if config := p.s.RemoteConfigs[key]; config != nil && (slices.Contains(p.read, config.Table()) || p.tables[0].table == config.Table()) {
-			table = config.Table()
-		}
-	default:
-		for _, t := range p.tables {
-			if t.name == c.Experiment.Definition {
-				table = t.table
-			}
+	for _, table := range p.consulted {
+		if table.Name() == c.Experiment.Definition {
+			row := slices.IndexFunc(table.Rows(), func(r rules.Row) bool { return r.ID == c.Experiment.Rule })
+			return table, row, row >= 0 && table.Salt(row) == c.Experiment.Salt
 		}
 	}
-	if table == nil {
-		return nil, 0, false
-	}
-	row := slices.IndexFunc(table.Rows(), func(r rules.Row) bool { return r.ID == c.Experiment.Rule })
-	return table, row, row >= 0 && table.Salt(row) == c.Experiment.Salt
+	return nil, 0, false
 }
 
 // checkSplits compares the splits of the record with those of the definitions, and
@@ -341,7 +329,7 @@ func (p *prover) decide() {
 	p.Possible = []Decided{{}}
 	for _, t := range p.tables {
 		v := p.replay.Table(t.table)
-		explained := ProvedTable{Definition: t.name, Rows: []ProvedRow{}}
+		explained := ProvedTable{Definition: t.table.Name(), Rows: []ProvedRow{}}
 		for _, row := range v.Rows {
 			explained.Rows = append(explained.Rows, ProvedRow{row.ID, row.Matched, row.Why})
 		}
@@ -359,12 +347,12 @@ func (p *prover) decide() {
 			}
 		}
 		if v.Doubt != nil {
-			p.miss("%s, %s. %s", t.name, v.Doubt, v.Doubt.Remedy)
+			p.miss("%s, %s. %s", t.table.Name(), v.Doubt, v.Doubt.Remedy)
 		}
 		p.checkConsulted(t.table, v)
 		for _, asked := range p.replay.Asked(t.table) {
 			if _, read := p.t.Read[asked.Name()]; !read {
-				p.differ("%s: a prerequisite asks %s, which is not among what was read", t.name, asked.Name())
+				p.differ("%s: a prerequisite asks %s, which is not among what was read", t.table.Name(), asked.Name())
 			}
 		}
 	}
