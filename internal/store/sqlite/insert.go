@@ -258,7 +258,7 @@ func (s *statements) allMetrics(ctx context.Context, all []*trace.Metrics) error
 			return err
 		}
 		args[row] = s.uuids[size*n:][:size] // its id, which comes first
-		if args[row+1] == nil {             // a report on a decision: see reportedOn
+		if args[row+1] == nil {             // on a decision, which is in the place of its trace: see isDecision
 			args[row+1] = m.Decision[:]
 		}
 		if err := s.metrics.add(ctx, args); err != nil {
