@@ -274,6 +274,11 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s parses as %v, %v", s, got, ok)
 		}
 	}
+	for k, want := range map[Kind]string{KindPrompt: "prompts", KindEndpoint: "endpoints", KindRemoteConfig: "remoteconfigs", KindMetrics: "", KindDecision: ""} {
+		if got := k.Folder(); got != want {
+			t.Errorf("the folder of %s is %q", k, got)
+		}
+	}
 	if _, ok := ParseKind("unknown"); ok {
 		t.Error("unknown is a kind")
 	}

@@ -32,6 +32,21 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
+// Folder returns the name of the folder of the kind's definitions in a workspace,
+// which begins what traces call them, as in remoteconfigs/limits. It is empty for a
+// kind without definitions.
+func (k Kind) Folder() string {
+	switch k {
+	case KindPrompt:
+		return "prompts"
+	case KindEndpoint:
+		return "endpoints"
+	case KindRemoteConfig:
+		return "remoteconfigs"
+	}
+	return ""
+}
+
 // ParseKind is the inverse of Kind.String. It is false for any other name.
 func ParseKind(name string) (Kind, bool) {
 	for k := KindPrompt; k <= KindMetrics; k++ {

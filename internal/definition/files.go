@@ -28,12 +28,16 @@ const (
 	maxFolders = 32
 )
 
-// The folders of a workspace, by kind.
+// folders are the kinds by their folders in a workspace.
 var folders = map[string]trace.Kind{
-	"prompts":       trace.KindPrompt,
-	"endpoints":     trace.KindEndpoint,
-	"remoteconfigs": trace.KindRemoteConfig,
+	trace.KindPrompt.Folder():       trace.KindPrompt,
+	trace.KindEndpoint.Folder():     trace.KindEndpoint,
+	trace.KindRemoteConfig.Folder(): trace.KindRemoteConfig,
 }
+
+// KindOf returns the kind of the definitions in a folder of a workspace, 0 for
+// another folder.
+func KindOf(folder string) trace.Kind { return folders[folder] }
 
 // source is one file of a workspace.
 type source struct {

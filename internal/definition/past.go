@@ -132,16 +132,6 @@ func (p *Past) files() ([]*source, error) {
 	return files, nil
 }
 
-// folderOf returns the folder of a kind.
-func folderOf(kind trace.Kind) string {
-	for name, k := range folders {
-		if k == kind {
-			return name
-		}
-	}
-	return ""
-}
-
 // plainName matches the names of files and folders that mean the same everywhere.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
 
@@ -158,7 +148,7 @@ func fileName(kind trace.Kind, key string) (base string, named bool) {
 	if len(parts) >= maxFolders || !filepath.IsLocal(filepath.FromSlash(key)) {
 		return otherName(kind, key), false
 	}
-	return path.Join(folderOf(kind), key), true
+	return path.Join(kind.Folder(), key), true
 }
 
 // otherName returns a name for a definition whose key is no name of a file: what the
@@ -171,7 +161,7 @@ func otherName(kind trace.Kind, key string) string {
 		}
 		return r
 	}, key[:min(len(key), 40)])
-	return path.Join(folderOf(kind), begin+"-"+hex.EncodeToString(sum[:6]))
+	return path.Join(kind.Folder(), begin+"-"+hex.EncodeToString(sum[:6]))
 }
 
 // WriteTo writes the set into a folder that does not exist, or is empty. The folder

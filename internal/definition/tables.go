@@ -18,7 +18,7 @@ const maxPrerequisites = 100
 // table compiles the table of a definition.
 func (l *loader) table(d *doc, errs *document.Errors) *rules.Table {
 	known := make(map[string]*rules.Prerequisite) // many rows have the same one
-	name := d.kind.String() + "s/" + d.key        // as the folder of the kind has it
+	name := d.kind.Folder() + "/" + d.key
 	opts := rules.Options{Key: d.key, Name: name, Variants: d.kind != trace.KindRemoteConfig, Config: func(key, value *document.Node, errs *document.Errors) *rules.Prerequisite {
 		asked, err := json.Marshal([]any{key.Text, cellValue(value)})
 		if p := known[string(asked)]; p != nil && err == nil {

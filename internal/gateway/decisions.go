@@ -2,6 +2,12 @@ package gateway
 
 import "github.com/cadenza-gateway/cadenza/internal/wire"
 
+// What keys begin with beside those of other kinds.
+const (
+	promptsFolder = "prompts/"
+	configsFolder = "remoteconfigs/"
+)
+
 // decisions answers a request for prompts and remote configurations from one
 // snapshot. Its answer always has the members of both kinds: an app reads the same
 // shape whatever it asks for.
@@ -15,7 +21,7 @@ func (c *call) decisions() *wire.Error {
 	}
 	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
 
-	size, recorded, err := c.pickPrompts(request.Prompts, "prompts/")
+	size, recorded, err := c.pickPrompts(request.Prompts, promptsFolder)
 	if err != nil {
 		return err
 	}
@@ -33,6 +39,3 @@ func (c *call) decisions() *wire.Error {
 	c.out = wire.AppendDecisionEnd(c.appendConfigs(wire.AppendDecisionConfigs(out)))
 	return c.answerKeys("")
 }
-
-// configsFolder names unknown remote configurations beside keys of other kinds.
-const configsFolder = "remoteconfigs/"

@@ -68,7 +68,7 @@ func (c *call) appendRead(dst []byte) []byte {
 		name := table.Name()
 		dst = jsontext.AppendString(append(dst, before), name)
 		dst = append(dst, ':')
-		config := c.snapshot.RemoteConfigs[strings.TrimPrefix(name, "remoteconfigs/")]
+		config := c.snapshot.RemoteConfigs[strings.TrimPrefix(name, configsFolder)]
 		dst = jsontext.AppendString(dst, config.Version)
 	}
 	return append(dst, '}')

@@ -256,15 +256,12 @@ func positionOf(t *rules.Table, d rules.Decision) string {
 	return t.Rows()[d.Row].Pos.String()
 }
 
-// folders are the kinds by the folders of their files.
-var folders = map[string]trace.Kind{"prompts": trace.KindPrompt, "endpoints": trace.KindEndpoint, "remoteconfigs": trace.KindRemoteConfig}
-
 // find finds the definition that a query names. A folder may precede its key, in
 // place of its kind, unless some definition has such a key.
 func find(s *definition.Snapshot, key string, kind trace.Kind) (*definition.Definition, error) {
-	if folder, rest, ok := strings.Cut(key, "/"); ok && kind == 0 && folders[folder] != 0 &&
+	if folder, rest, ok := strings.Cut(key, "/"); ok && kind == 0 && definition.KindOf(folder) != 0 &&
 		s.Prompts[key] == nil && s.Endpoints[key] == nil && s.RemoteConfigs[key] == nil {
-		key, kind = rest, folders[folder]
+		key, kind = rest, definition.KindOf(folder)
 	}
 	var found []*definition.Definition
 	var known []string

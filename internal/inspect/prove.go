@@ -260,7 +260,7 @@ func armOf(prompt *definition.Prompt) func(rules.Decision) string {
 // their versions.
 func (p *prover) readTables() {
 	for _, name := range slices.Sorted(maps.Keys(p.t.Read)) {
-		key, isConfig := strings.CutPrefix(name, "remoteconfigs/")
+		key, isConfig := strings.CutPrefix(name, trace.KindRemoteConfig.Folder()+"/")
 		c := p.s.RemoteConfigs[key]
 		if !isConfig || c == nil {
 			p.differ("%s was read, which revision %s does not have", name, p.t.Revision)

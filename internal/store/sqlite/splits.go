@@ -62,15 +62,12 @@ func completeSplits(r *trace.Record) {
 // decidingSplit appends the members, as they are recorded, that the split of a
 // record's row has from the record.
 func decidingSplit(experiment, arm []byte, r *trace.Record) (_, _ []byte) {
-	definition, key := "remoteconfigs/", r.Key
-	switch r.Kind {
-	case trace.KindPrompt:
-		definition = "prompts/"
-	case trace.KindEndpoint:
-		definition, key = "prompts/", r.Prompt
+	kind, key := r.Kind, r.Key
+	if kind == trace.KindEndpoint { // the row is of its prompt's table
+		kind, key = trace.KindPrompt, r.Prompt
 	}
-	experiment = append(append(experiment, `"experiment":{"definition":"`...), definition...)
-	experiment = append(jsontext.AppendEscaped(experiment, key), `","rule":`...)
+	experiment = append(append(experiment, `"experiment":{"definition":"`...), kind.Folder()...)
+	experiment = append(jsontext.AppendEscaped(append(experiment, '/'), key), `","rule":`...)
 	experiment = append(jsontext.AppendString(experiment, r.Row), `,"salt":`...)
 	experiment = append(jsontext.AppendString(experiment, r.Row), `},`...)
 	return experiment, jsontext.AppendString(append(arm, `,"arm":`...), r.Arm)
