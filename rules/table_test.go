@@ -492,3 +492,16 @@ func TestConcurrentEvaluation(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestFieldsAreThoseThatAreRead: two splits by one field read that field alone.
+func TestFieldsAreThoseThatAreRead(t *testing.T) {
+	m := model(t, "fields: { plan: string, u: string }")
+	tab := table(t, m, `
+rules:
+  - { id: a, split: { by: u, of: [{ value: x, share: 50% }] } }
+  - { id: b, split: { by: u, of: [{ value: y, share: 50% }] } }
+`)
+	if diff := cmp.Diff([]string{"u"}, tab.Fields()); diff != "" {
+		t.Error(diff)
+	}
+}
