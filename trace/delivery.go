@@ -55,10 +55,15 @@ type Version struct {
 	Time      time.Time // when it was first seen
 }
 
-// Erasure is a selector whose traces were erased, and when.
+// Erasure is a selector whose traces were erased, and when. One that chose many
+// by reports comes in several parts.
 type Erasure struct {
 	Time time.Time
 	Selector
+
+	// ReportedOn are traces and decisions that a report chose. The report is
+	// erased, so a place that has yet to get it can't find them by the selector.
+	ReportedOn []ID
 }
 
 // Erased counts what an erasure deleted.

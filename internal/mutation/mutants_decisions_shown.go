@@ -38,6 +38,12 @@ func init() {
 	)
 	add("internal/store/sqlite",
 		mutant{
+			ID: "erasure-forgets-what-reports-chose", In: "erasure.find",
+			What: "a sink keeps a trace whose report it had yet to get when that was erased",
+			Old:  "if err := e.tellReported(ctx); err != nil", New: "if err := ctx.Err(); err != nil",
+			Run: "TestErasureOfWhatOnlyAReportNames",
+		},
+		mutant{
 			ID: "erasure-forgets-its-decision", In: "gathering.nextErasure",
 			What: "sinks are told to erase nothing of a decision",
 			Old:  "copy(e.Decision[:], decision)", New: "_ = decision",

@@ -5,7 +5,8 @@
 // erasure. A trace and metrics have the members of [trace.Record.AppendJSON] and
 // [trace.Metrics.AppendJSON]; a version those of workspace, kind, key, version,
 // first_seen and content; an erasure time, workspace, and conversation_id,
-// decision_id, or metadata_name and metadata_value (as JSON). An upstream call has
+// decision_id, or metadata_name and metadata_value (as JSON), and reported_on, ids of
+// traces and decisions that reports on them chose. An upstream call has
 // a line for its start and one for its end, under the same trace_id.
 //
 // Lines come at least once: those of a delivery that failed, or after which the
@@ -47,7 +48,7 @@ func appendLines(dst []byte, d *trace.Delivery) ([]byte, error) {
 	}
 	for _, e := range d.Erasures {
 		var err error
-		if dst, err = appendLine(dst, erasure{Type: "erasure", Time: e.Time.UTC(), Selector: e.Selector}); err != nil {
+		if dst, err = appendLine(dst, erasure{Type: "erasure", Time: e.Time.UTC(), Selector: e.Selector, ReportedOn: e.ReportedOn}); err != nil {
 			return nil, err
 		}
 	}
@@ -88,6 +89,7 @@ type erasure struct {
 	Type string    `json:"type"`
 	Time time.Time `json:"time"`
 	trace.Selector
+	ReportedOn []trace.ID `json:"reported_on,omitempty"`
 }
 
 func appendLine(dst []byte, value any) ([]byte, error) {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -25,11 +27,22 @@ const clockAllowance = 5 * time.Second
 // a gateway whose clock was further ahead than clockAllowance stays. A later
 // erasure deletes it.
 //
+// What a report chose that the database never got, the erasure names by its id.
+//
 // By a member of the metadata it reads the whole tables, unless the database's
 // owner made an index of the kind gin (metadata jsonb_path_ops) on both.
 func (s *Sink) erase(ctx context.Context, tx *transaction, e trace.Erasure) error {
 	workspace := cleanText(e.Workspace)
 	until := clampTime(e.Time.Add(clockAllowance))
+	if len(e.ReportedOn) > 0 {
+		ids := make([]pgtype.UUID, len(e.ReportedOn))
+		for i, id := range e.ReportedOn {
+			ids[i] = uuid(id)
+		}
+		if _, err := tx.conn.Exec(ctx, s.sql.eraseReported, workspace, ids, until); err != nil {
+			return err
+		}
+	}
 	if e.ConversationID != "" {
 		_, err := tx.conn.Exec(ctx, s.sql.eraseConversation, workspace, cleanText(e.ConversationID), until)
 		return err

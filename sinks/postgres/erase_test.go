@@ -104,6 +104,40 @@ func testErasureReachesOtherGatewaysRows(t *testing.T, dsn string) {
 	}
 }
 
+// testErasureOfWhatOnlyAReportNames erases traces that the database has, by reports
+// that it has not got yet and never gets.
+func testErasureOfWhatOnlyAReportNames(t *testing.T, dsn string) {
+	g := newGateway(t, nil)
+	now := time.Now()
+	const none = `{}`
+	reported, kept := g.subject(now, none), g.subject(now, none)
+	decided := g.authority.Decide(now, 2)
+	for i := range 2 {
+		r := g.answer(trace.KindPrompt)
+		r.ID, r.Decision = decided.Trace(trace.KindPrompt, i), decided.ID()
+		g.recorder.Evaluation(r)
+		g.written.Add(1)
+	}
+	g.flush()
+	d := g.drain(dsn, sinks.Config{})
+	settle(t, d)
+	if err := d.Stop(t.Context()); err != nil { // it is away
+		t.Fatal(err)
+	}
+	if n := count(t, dsn, "SELECT count(*) FROM cadenza.traces"); n != 4 {
+		t.Fatalf("the database has %d traces, want 4", n)
+	}
+	g.report(trace.Metrics{TraceID: reported}, "c-1")
+	g.report(trace.Metrics{Decision: decided.ID()}, "c-1")
+	g.report(trace.Metrics{TraceID: kept}, "c-2")
+	g.erase(time.Now(), trace.Selector{ConversationID: "c-1"})
+	settle(t, g.drain(dsn, sinks.Config{}))
+	wantSame(t, dsn, g)
+	if n := count(t, dsn, "SELECT count(*) FROM cadenza.traces WHERE id = $1", kept.String()); n != 1 {
+		t.Error("the trace of another conversation is erased")
+	}
+}
+
 // testErasureOfDecisions erases by what is said of a decision and of one of its
 // traces. Each decision has two traces, and a report on it and on the first trace.
 func testErasureOfDecisions(t *testing.T, dsn string) {

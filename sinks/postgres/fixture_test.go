@@ -53,6 +53,7 @@ func TestSink(t *testing.T) {
 		{"ErasureReachesOtherGatewaysRows", testErasureReachesOtherGatewaysRows},
 		{"ErasureLeavesWhatCameLater", testErasureLeavesWhatCameLater},
 		{"ErasureOfDecisions", testErasureOfDecisions},
+		{"ErasureOfWhatOnlyAReportNames", testErasureOfWhatOnlyAReportNames},
 		{"ErasureDeliveredAgain", testErasureDeliveredAgain},
 		{"ErasureDeliveredLate", testErasureDeliveredLate},
 		{"Examples", testExamples},

@@ -16,6 +16,7 @@ type statements struct {
 	eraseConversation           string
 	eraseMetadata               string
 	eraseDecision               string
+	eraseReported               string
 }
 
 func newStatements(schema string) statements {
@@ -51,6 +52,12 @@ WITH named AS (
 	SELECT trace_id, decision_id FROM cadenza.metrics WHERE workspace = $1 AND time <= $3 AND metadata @> $2::jsonb
 	UNION
 	SELECT id, NULL FROM cadenza.traces WHERE workspace = $1 AND time <= $3 AND metadata @> $2::jsonb
+)` + eraseNamed),
+		eraseReported: in(`
+WITH named AS (
+	SELECT id AS trace_id, NULL::uuid AS decision_id FROM unnest($2::uuid[]) AS id
+	UNION ALL
+	SELECT NULL, id FROM unnest($2::uuid[]) AS id
 )` + eraseNamed),
 		eraseDecision: in("WITH named AS (SELECT NULL::uuid AS trace_id, $2::uuid AS decision_id)" + eraseNamed),
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +28,9 @@ const (
 
 	// pageBytes is what a page of the log holds.
 	pageBytes = 4 << 10
+
+	// eraseIDs is how many traces and decisions one part of an erasure names.
+	eraseIDs = 5_000
 
 	// cleanTime bounds how long an erasure waits for the readers that still need
 	// the log.
@@ -96,6 +100,7 @@ type erasure struct {
 	turn     *sync.Mutex
 	selector trace.Selector
 	marks    trace.Position // the greatest seq of each table when it began
+	began    time.Time
 	erased   trace.Erased
 	logged   int64 // about how long the log became since it was copied, in pages
 }
@@ -107,16 +112,41 @@ CREATE TEMP TABLE doomed (n INTEGER PRIMARY KEY, trace_id BLOB NOT NULL UNIQUE, 
 CREATE TEMP TABLE doomed_replies (n INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (n, seq)) WITHOUT ROWID`); err != nil {
 		return err
 	}
+	e.began = time.Now()
 	return e.transact(ctx, func(tx *sql.Tx) (err error) {
 		if e.marks, err = readGreatest(ctx, tx); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `
-INSERT INTO erasures (time_ms, workspace, conversation_id, metadata_name, metadata_value, decision_id, traces, metrics)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, time.Now().UnixMilli(), e.selector.Workspace, text(e.selector.ConversationID),
-			text(e.selector.MetadataName), text(e.selector.MetadataValue), idOrNull(&e.selector.Decision), e.marks.Traces, e.marks.Metrics)
-		return err
+		return e.tell(ctx, tx, nil)
 	})
+}
+
+// tell keeps the erasure, or a part of it, for the sinks.
+func (e *erasure) tell(ctx context.Context, tx *sql.Tx, reportedOn []byte) error {
+	_, err := tx.ExecContext(ctx, `
+INSERT INTO erasures (time_ms, workspace, conversation_id, metadata_name, metadata_value, decision_id, traces, metrics, reported_on)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.began.UnixMilli(), e.selector.Workspace, text(e.selector.ConversationID), text(e.selector.MetadataName),
+		text(e.selector.MetadataValue), idOrNull(&e.selector.Decision), e.marks.Traces, e.marks.Metrics, reportedOn)
+	return err
+}
+
+// tellReported names to the sinks what reports chose: a sink may have a trace, and
+// never get the report that says whose it is.
+func (e *erasure) tellReported(ctx context.Context) error {
+	ids, err := collect(ctx, e.conn, scanID, "SELECT trace_id FROM doomed WHERE named_by IS NOT NULL ORDER BY n")
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(ids, eraseIDs) {
+		var list []byte
+		for i := range part {
+			list = append(list, part[i][:]...)
+		}
+		if err := e.transact(ctx, func(tx *sql.Tx) error { return e.tell(ctx, tx, list) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // find gathers the ids of the traces before any is deleted: often only a report
@@ -129,6 +159,9 @@ func (e *erasure) find(ctx context.Context) (err error) {
 		_, err = e.conn.ExecContext(ctx, "INSERT INTO doomed (trace_id) VALUES (?)", e.selector.Decision[:])
 	}
 	if err != nil {
+		return err
+	}
+	if err := e.tellReported(ctx); err != nil {
 		return err
 	}
 	if err := e.findByDecision(ctx); err != nil {

@@ -203,8 +203,8 @@ func TestErasureIsBoundedByContent(t *testing.T) {
 	if err := w.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Begun; 4 and 1; the large one; 4 and 2; and the one that told of the trace.
-	if w.erased.Metrics != 13 || w.mostRows != 4 || w.commits != 7 {
+	// Begun, and the trace is named to the sinks; 4 and 1; the large one; 4 and 2; and the one that told of the trace.
+	if w.erased.Metrics != 13 || w.mostRows != 4 || w.commits != 8 {
 		t.Errorf("erased %+v in %d commits of up to %d rows", w.erased, w.commits, w.mostRows)
 	}
 }

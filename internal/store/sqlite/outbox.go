@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -288,12 +289,12 @@ func (n *gathering) nextErasure(ctx context.Context, after int64) (*trace.Erasur
 		position                    trace.Position
 		millis                      int64
 		conversation, member, value sql.NullString
-		decision                    []byte
+		decision, reportedOn        []byte
 	)
 	err := n.tx.QueryRowContext(ctx, `
-SELECT seq, time_ms, conversation_id, metadata_name, metadata_value, decision_id, traces, metrics
+SELECT seq, time_ms, conversation_id, metadata_name, metadata_value, decision_id, reported_on, traces, metrics
 FROM erasures WHERE seq > ? AND workspace = ? ORDER BY seq LIMIT 1`, after, n.workspace).
-		Scan(&position.Erasures, &millis, &conversation, &member, &value, &decision, &position.Traces, &position.Metrics)
+		Scan(&position.Erasures, &millis, &conversation, &member, &value, &decision, &reportedOn, &position.Traces, &position.Metrics)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, trace.Position{}, nil
 	}
@@ -302,6 +303,9 @@ FROM erasures WHERE seq > ? AND workspace = ? ORDER BY seq LIMIT 1`, after, n.wo
 		Workspace: n.workspace, ConversationID: conversation.String, MetadataName: member.String, MetadataValue: value.String,
 	}
 	copy(e.Decision[:], decision)
+	for id := range slices.Chunk(reportedOn, len(e.Decision)) {
+		e.ReportedOn = append(e.ReportedOn, trace.ID(id))
+	}
 	return &e, position, err
 }
 

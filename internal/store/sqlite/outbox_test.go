@@ -65,7 +65,7 @@ func (c *copySink) take(d *trace.Delivery) {
 		c.versions[v.Kind.String()+"/"+v.Key+"/"+v.Version] = v
 	}
 	for _, e := range d.Erasures {
-		c.erase(e.Selector)
+		c.erase(e)
 	}
 	if d.Len() == 0 {
 		c.empty++
@@ -73,9 +73,12 @@ func (c *copySink) take(d *trace.Delivery) {
 	c.largest = max(c.largest, d.Len())
 }
 
-// erase does what a selector says, for selectors of a conversation.
-func (c *copySink) erase(s trace.Selector) {
+// erase does what an erasure says, for selectors of a conversation.
+func (c *copySink) erase(s trace.Erasure) {
 	doomed := make(map[trace.ID]bool)
+	for _, id := range s.ReportedOn {
+		doomed[id] = true
+	}
 	for _, m := range c.metrics {
 		if m.ConversationID != nil && *m.ConversationID == s.ConversationID {
 			doomed[m.TraceID] = true
@@ -377,6 +380,33 @@ func TestPending(t *testing.T) {
 		if rows, oldest, err := o.Pending(t.Context()); rows != step.rows || !oldest.Equal(step.want) || err != nil {
 			t.Errorf("at %+v: %d from %s, %v; want %d from %s", step.to, rows, oldest, err, step.rows, step.want)
 		}
+	}
+}
+
+// TestErasureOfWhatOnlyAReportNames erases while a sink has the traces, and not yet
+// the reports that say whose they are.
+func TestErasureOfWhatOnlyAReportNames(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	authority, now := mustAuthority(t), time.UnixMilli(1790000000123)
+	o, sink := mustOutbox(t, path), newCopySink()
+	const traces = eraseIDs + 2
+	batch, reports := recorder.Batch{}, recorder.Batch{}
+	for range traces {
+		r := &trace.Record{ID: authority.New(trace.KindPrompt, now), Kind: trace.KindPrompt, State: trace.StateEnded, Time: now, Workspace: "default", Key: "k"}
+		batch.Records = append(batch.Records, r)
+		reports.Metrics = append(reports.Metrics, &trace.Metrics{UUID: [16]byte(r.ID), TraceID: r.ID, Time: now, Workspace: "default", ConversationID: new("c1")})
+	}
+	mustCommit(t, s, batch)
+	sink.drain(t, o, 1000)
+	mustCommit(t, s, reports)
+	erased, err := Erase(t.Context(), path, trace.Selector{Workspace: "default", ConversationID: "c1"})
+	if err != nil || erased.Traces != traces {
+		t.Fatalf("%+v were erased, want %d traces: %v", erased, traces, err)
+	}
+	sink.drain(t, o, 1000)
+	if n := len(sink.records); n != 0 {
+		t.Errorf("the sink keeps %d of %d traces that were erased", n, traces)
 	}
 }
 

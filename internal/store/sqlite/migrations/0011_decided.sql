@@ -34,3 +34,4 @@ ALTER TABLE stats_series_new RENAME TO stats_series;
 ALTER TABLE stats ADD COLUMN named_values BLOB;      -- count, mean, deviation and histogram of each
 
 ALTER TABLE erasures ADD COLUMN decision_id BLOB;    -- or the traces of this decision
+ALTER TABLE erasures ADD COLUMN reported_on BLOB;    -- ids of what reports chose, 16 bytes each
