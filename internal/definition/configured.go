@@ -24,11 +24,9 @@ type leads struct {
 	none []int              // the outcomes without the path, -1 for the default
 
 	// Of the values without the path: how many members of it the best of them has,
-	// the members that those have instead of the next, and the type of what has no
-	// members at all.
+	// and the members that those have instead of the next.
 	depth int
 	known map[string]bool
-	typ   fastjson.Type
 }
 
 // configured resolves the remote configuration of a variable's declaration, for the
@@ -112,18 +110,30 @@ var placeholder = regexp.MustCompile(`\{\{[ \t]*[A-Za-z_][\w.-]*[ \t]*\}\}`)
 // report reports that no value has the path.
 func (f *leads) report(c *RemoteConfig, path []string, at *document.Node, errs *document.Errors) {
 	whole := strings.Join(path, ".")
-	prefix, name := strings.Join(path[:f.depth], "."), path[f.depth]
-	switch near := document.Nearest(name, slices.Sorted(maps.Keys(f.known))); {
+	prefix, name, rest := strings.Join(path[:f.depth], "."), path[f.depth], strings.Join(path[f.depth:], ".")
+	var known []string // that a path can lead to
+	dotted := ""
+	for _, member := range slices.Sorted(maps.Keys(f.known)) {
+		switch {
+		case !strings.Contains(member, "."):
+			known = append(known, member)
+		case rest == member || strings.HasPrefix(rest, member+"."):
+			dotted = member
+		}
+	}
+	switch near := document.Nearest(name, known); {
+	case dotted != "":
+		errs.Add(at, "no path leads to the member %q of the remote configuration %s, because its name has a dot: rename it, or leave the path out", dotted, c.Key)
 	case near != "":
 		meant := slices.Clone(path)
 		meant[f.depth] = near
 		errs.Add(at, "no value of the remote configuration %s has %s: did you mean %q?", c.Key, whole, strings.Join(meant, "."))
 	case len(f.known) > 0:
-		errs.Add(at, "no value of the remote configuration %s has %s%s", c.Key, whole, document.DidYouMean(name, slices.Sorted(maps.Keys(f.known))))
+		errs.Add(at, "no value of the remote configuration %s has %s%s", c.Key, whole, document.DidYouMean(name, known))
 	case prefix == "":
 		errs.Add(at, "the values of the remote configuration %s are of type %s, so no path leads into them: leave it out", c.Key, c.Type)
 	default:
-		errs.Add(at, "no value of the remote configuration %s has %s: %s is of type %s", c.Key, whole, prefix, f.typ)
+		errs.Add(at, "no value of the remote configuration %s has %s: %s has no members", c.Key, whole, prefix)
 	}
 }
 
@@ -208,8 +218,8 @@ func (f *leads) miss(value *fastjson.Value, depth int) {
 	case depth > f.depth:
 		clear(f.known)
 	}
-	f.depth, f.typ = depth, value.Type()
-	if f.typ != fastjson.TypeObject {
+	f.depth = depth
+	if value.Type() != fastjson.TypeObject {
 		return
 	}
 	value.GetObject().Visit(func(name []byte, member *fastjson.Value) {

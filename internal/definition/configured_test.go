@@ -169,7 +169,7 @@ func TestConfiguredVersions(t *testing.T) {
 }
 
 func TestConfiguredMistakes(t *testing.T) {
-	const limits = "type: object\ndefault: { rpm: 60, deep: { at: 1, on: 2 }, none: null }\ncolumns: [plan, value]\nmatrix:\n  - [pro, { rpm: 1, burst: 2, deep: { by: text } }]\n"
+	const limits = "type: object\ndefault: { rpm: 60, deep: { at: 1, on: 2 }, none: null, rows: [1], \"a.b\": 1 }\ncolumns: [plan, value]\nmatrix:\n  - [pro, { rpm: 1, burst: 2, deep: { by: text } }]\n"
 	for _, tt := range []struct{ declared, want string }{
 		{`{ config: limit }`, `prompts/p.yaml:1:27: there is no remote configuration "limit": did you mean "limits"?`},
 		{`{ config: [limits] }`, `prompts/p.yaml:1:27: config must be text, this is a list`},
@@ -178,8 +178,12 @@ func TestConfiguredMistakes(t *testing.T) {
 		{`{ config: limits, path: dep.at }`, `prompts/p.yaml:1:41: no value of the remote configuration limits has dep.at: did you mean "deep.at"?`},
 		{`{ config: limits, path: deep.atx }`, `prompts/p.yaml:1:41: no value of the remote configuration limits has deep.atx: did you mean "deep.at"?`},
 		{`{ config: limits, path: deep.seconds }`, `prompts/p.yaml:1:41: no value of the remote configuration limits has deep.seconds (known: at, by, on)`},
-		{`{ config: limits, path: deep.at.x }`, `prompts/p.yaml:1:41: no value of the remote configuration limits has deep.at.x: deep.at is of type number`},
-		{`{ config: limits, path: none }`, `prompts/p.yaml:1:41: no value of the remote configuration limits has none (known: burst, deep, rpm)`},
+		{`{ config: limits, path: deep.at.x }`, `prompts/p.yaml:1:41: no value of the remote configuration limits has deep.at.x: deep.at has no members`},
+		{`{ config: limits, path: none }`, `prompts/p.yaml:1:41: no value of the remote configuration limits has none (known: burst, deep, rows, rpm)`},
+		{`{ config: limits, path: a.b }`, `prompts/p.yaml:1:41: no path leads to the member "a.b" of the remote configuration limits, because its name has a dot: rename it, or leave the path out`},
+		{`{ config: limits, path: a.b.c }`, `prompts/p.yaml:1:41: no path leads to the member "a.b" of the remote configuration limits, because its name has a dot: rename it, or leave the path out`},
+		{`{ config: limits, path: deep.by.x }`, `prompts/p.yaml:1:41: no value of the remote configuration limits has deep.by.x: deep.by has no members`},
+		{`{ config: limits, path: rows.0 }`, `prompts/p.yaml:1:41: no value of the remote configuration limits has rows.0: rows has no members`},
 		{`{ config: limits, path: rpm. }`, `prompts/p.yaml:1:41: a path must name members with dots between them, such as limits.rpm, this is "rpm."`},
 		{`{ config: limits, path: [rpm] }`, `prompts/p.yaml:1:41: path must be text, this is a list`},
 		{`{ config: text, path: rpm }`, `prompts/p.yaml:1:39: the values of the remote configuration text are of type string, so no path leads into them: leave it out`},
