@@ -156,6 +156,7 @@ func TestCommandGolden(t *testing.T) {
 		"eval_unknown_context": {arguments: append([]string{"eval", exampleDefinitions, "model_limits", "--explain", "-c", "{plna: pro, plan: golden, environment: prodution, seats: many, beta: true}"}, at...)},
 		"eval_undeclared":      {arguments: append([]string{"eval", exampleDefinitions, "support_reply", "--variables", "{question: Waar?, compny: Ada}"}, at...)},
 		"eval_split":           {arguments: append([]string{"eval", exampleDefinitions, "new_checkout", "--explain", "-c", "{environment: production, plan: pro, seats: 50, customer_id: c-3}"}, at...)},
+		"eval_arm":             {arguments: append([]string{"eval", exampleDefinitions, "new_checkout", "-c", "{environment: production, plan: pro, seats: 50, customer_id: c-4}"}, at...)},
 		"eval_prompt":          {arguments: append([]string{"eval", exampleDefinitions, "support_reply", "-c", "{locale: nl-BE}", "--variables", "{question: Waar?}"}, at...)},
 		"eval_endpoint":        {arguments: append([]string{"eval", exampleDefinitions, "support_chat", "--variables", "{question: Where?}", "--json"}, at...)},
 		"eval_variants":        {arguments: append([]string{"eval", varied, "endpoints/chat", "-c", "{plan: free}", "--explain"}, at...)},

@@ -104,6 +104,9 @@ func writeAnswer(b *bytes.Buffer, st styles, a *inspect.Answer) {
 		label = ""
 	}
 	add("row", rowText(a.Row, a.Reason, a.Position))
+	if a.Variant == "" && a.Arm != "" {
+		add("arm", visible.Line(a.Arm))
+	}
 	for _, r := range a.Read {
 		add("read", visible.Line(r.Key)+", "+rowText(r.Row, r.Reason, r.Position))
 	}

@@ -58,6 +58,9 @@ type Answer struct {
 	Row      string `json:"row"`
 	Reason   string `json:"reason"`
 	Position string `json:"position,omitempty"`
+	// Arm is the arm that a trace would have: of a configuration, the part of the
+	// split that answered, empty where none did.
+	Arm string `json:"arm,omitempty"`
 	// Read are the remote configurations from which variables were taken.
 	Read []Read `json:"read,omitempty"`
 	// Notes are remarks on the context and on the variables: "field: reason", as
@@ -167,6 +170,7 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 		}
 	}
 	a.Reason, a.Row, a.Position = decision.Reason.String(), rowID(table, decision), positionOf(table, decision)
+	a.Arm = cmp.Or(a.Variant, table.Arm(decision))
 	if q.Explain {
 		a.Rows = explain(table.Explain(&b))
 	}
