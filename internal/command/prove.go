@@ -176,7 +176,7 @@ func (p *prover) ask(id string) ([]*inspect.Traced, error) {
 		return []*inspect.Traced{story.Trace}, nil
 	}
 	if len(story.Traces) == 0 {
-		return nil, fmt.Errorf("there is no trace %s, only reports on it", visible.Line(id))
+		return nil, fmt.Errorf("of %s there are only reports: what they are on was not recorded, is past the retention, or is another gateway's", visible.Line(id))
 	}
 	return story.Traces, nil
 }

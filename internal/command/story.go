@@ -125,7 +125,7 @@ func (s *shownStory) write(b *bytes.Buffer, st styles, id string) {
 	case !s.Decision.IsZero():
 		s.writeDecision(b, st)
 	case t == nil:
-		fmt.Fprintf(b, "%s has metrics and no trace: they were reported without one, or it is past the retention\n", visible.Line(id))
+		fmt.Fprintf(b, "%s has metrics and no trace: they were reported without one, or it was not recorded, is past the retention, or is another gateway's\n", visible.Line(id))
 	default:
 		t.write(b, st, s)
 	}

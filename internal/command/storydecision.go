@@ -194,7 +194,7 @@ func (s *shownStory) writeDecision(b *bytes.Buffer, st styles) {
 	}
 	new(columns).write(b, st, rows...)
 	if len(s.Traces) == 0 {
-		b.WriteString("it has metrics and no trace: they were not recorded, or are past the retention\n")
+		b.WriteString("it has metrics and no trace: they were not recorded, are past the retention, or are another gateway's\n")
 		return
 	}
 	fmt.Fprintf(b, "\n%sanswers%s\n", st.bold, st.reset)
