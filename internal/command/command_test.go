@@ -447,6 +447,7 @@ func TestAmbiguousPrefixExits(t *testing.T) {
 		"proofs":   {"prove", "--decision", "019900010000"},
 		"erase":    {"erase", "--decision", "019900010000", "--yes"},
 		"prove":    {"prove", "019900010000"},
+		"proved":   {"prove", "019900010000", "019900020000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

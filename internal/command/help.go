@@ -38,7 +38,7 @@ func checkArguments(cmd *cobra.Command, args []string) error {
 		if !strings.HasPrefix(name, "[") {
 			least++
 		}
-		if strings.HasSuffix(name, "...") {
+		if strings.Contains(name, "...") {
 			most = math.MaxInt
 		}
 	}
