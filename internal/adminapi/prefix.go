@@ -113,9 +113,7 @@ func (w *Workspace) tracesBetween(ctx context.Context, first, last trace.ID) (fo
 		return nil, false, w.unreadable(err)
 	}
 	for _, r := range records {
-		if r.ID.Kind() != trace.KindDecision { // of reports
-			found = append(found, candidate{r.ID, strings.TrimSpace(r.Kind.String() + " " + r.Key)})
-		}
+		found = append(found, candidate{r.ID, strings.TrimSpace(r.Kind.String() + " " + r.Key)})
 	}
 	return found, more, nil
 }
