@@ -27,6 +27,18 @@ func init() {
 			Run: "TrailAgainst",
 		},
 		mutant{
+			ID: "trail-of-an-earlier-binding", In: "Binding.reset",
+			What: "a binding that was given up keeps its trail",
+			Old:  "b.trail = nil", New: "",
+			Run: "TestTrailOfAnEarlier",
+		},
+		mutant{
+			ID: "reads-twice", In: "Table.finish",
+			What: "a table that reads a field twice also reads the first field of all",
+			Old:  "t.reads = slices.Compact(t.reads)\n\tt.own = slices.Clone(t.reads)", New: "t.own = slices.Clone(slices.Compact(t.reads))",
+			Run: "TestFieldsAre",
+		},
+		mutant{
 			ID: "trail-left-on", In: "Trail.walk",
 			What: "later evaluations append to a trail that is done",
 			Old:  "b.trail = before", New: "_ = before",
