@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
@@ -153,10 +152,9 @@ func (e *Ending) appendMembers(dst []byte) []byte {
 
 // AppendEndpointAnswer appends an endpoint's whole answer. toolCalls is the list of
 // its tool calls, empty where it has none. beside, unless it is nil, appends further
-// members, each after a comma.
+// members, each after a comma. A model's answer may have megabytes, so dst should
+// have the room of EndpointAnswerSize.
 func AppendEndpointAnswer(dst []byte, traceID, content string, toolCalls []byte, end Ending, beside func(dst []byte) []byte) []byte {
-	// A model's answer may have megabytes, so the buffer grows once.
-	dst = slices.Grow(dst, EndpointAnswerSize(content, toolCalls))
 	dst = append(dst, `{"trace_id":`...)
 	dst = jsontext.AppendString(dst, traceID)
 	dst = append(dst, `,"content":`...)
