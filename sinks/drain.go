@@ -36,9 +36,10 @@ type Config struct {
 	Batch int           // rows of a delivery; default: 500
 	Poll  time.Duration // how often the store is looked into; default: 500 ms
 
-	// Timeout is that of one delivery; default: 30 s. A delivery that erases may
-	// take ten times as long. The timeout of a delivery that took too long and can't
-	// be made smaller doubles with each try, up to an hour.
+	// Timeout is that of one delivery and of one Resume; default: 30 s. A delivery
+	// that erases may take ten times as long. The timeout of a Resume that took too
+	// long, and of a delivery that did and can't be made smaller, doubles with each
+	// try, up to an hour.
 	Timeout time.Duration
 }
 

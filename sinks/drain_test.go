@@ -114,15 +114,21 @@ type fakeSink struct {
 	start   time.Time
 	resumes []trace.Position
 	fail    func(ctx context.Context, try int) error
+	prepare func(context.Context) error // before resume
 	resume  func(kept trace.Position) (trace.Position, error)
 	closed  int
 }
 
-func (s *fakeSink) Resume(_ context.Context, _ Source, kept trace.Position) (trace.Position, error) {
+func (s *fakeSink) Resume(ctx context.Context, _ Source, kept trace.Position) (trace.Position, error) {
 	s.mu.Lock()
 	s.resumes = append(s.resumes, kept)
-	resume := s.resume
+	prepare, resume := s.prepare, s.resume
 	s.mu.Unlock()
+	if prepare != nil {
+		if err := prepare(ctx); err != nil {
+			return trace.Position{}, err
+		}
+	}
 	if resume != nil {
 		return resume(kept)
 	}

@@ -69,6 +69,39 @@ func TestDrainWaitsLongerForWhatCannotBeSmaller(t *testing.T) {
 	}
 }
 
+// TestDrainWaitsLongerForASinkThatPrepares has a sink change large tables before it
+// goes on. One that fails before its time is up has no more of it.
+func TestDrainWaitsLongerForASinkThatPrepares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const second = time.Second
+		box, sink := &fakeBox{rows: 1}, new(fakeSink)
+		var allowed []time.Duration
+		sink.prepare = func(ctx context.Context) error {
+			deadline, _ := ctx.Deadline()
+			var try int
+			look(sink, func() any { allowed = append(allowed, time.Until(deadline)); try = len(allowed); return nil })
+			if try == 2 { // the connection
+				time.Sleep(10 * second)
+				return context.DeadlineExceeded
+			}
+			return await(ctx, 100*second)
+		}
+		d, _ := startFake(t, box, sink, Config{})
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		want := []time.Duration{30 * second, 60 * second, 60 * second, 120 * second}
+		if got := look(sink, func() []time.Duration { return slices.Clone(allowed) }); !slices.Equal(got, want) {
+			t.Errorf("the tries may take %s, want %s", got, want)
+		}
+		if s := d.Stats(); s.Pending != 0 || !s.Up {
+			t.Errorf("%+v", s)
+		}
+		if err := d.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestFinishTellsWhatItLeaves ends drains that are not at the end of the store.
 func TestFinishTellsWhatItLeaves(t *testing.T) {
 	hang := func(ctx context.Context, _ int) error { return await(ctx, 1000*time.Hour) }

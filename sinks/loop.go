@@ -22,8 +22,8 @@ const (
 	// read a whole table.
 	eraseTimeouts = 10
 
-	// maxTimeout bounds the timeout of a delivery that took too long before and
-	// can't be made smaller.
+	// maxTimeout bounds the timeout of a Resume that took too long before, and of a
+	// delivery that did and can't be made smaller.
 	maxTimeout = time.Hour
 
 	// advanceTimeout bounds how long the store may take to move a position: a
@@ -51,6 +51,7 @@ type loop struct {
 	at       trace.Position // while resumed: the store's position of the sink
 	limit    int            // rows of the next delivery
 	patience int            // how many times the next delivery's timeout is doubled
+	resuming int            // and the next Resume's
 	failures int            // in a row
 	failing  time.Time      // since when
 	logged   bool           // the failures were
@@ -176,15 +177,23 @@ func (l *loop) tookTooLong(d *trace.Delivery, timeout time.Duration) {
 func (l *loop) resume(kept trace.Position) error {
 	l.resumed = false
 	source := Source{StoreID: l.box.StoreID(), Workspace: l.config.Workspace, Sink: l.config.Name}
+	timeout := min(l.config.Timeout<<l.resuming, max(l.config.Timeout, maxTimeout))
 	var from trace.Position
-	err := l.call(l.config.Timeout, func(ctx context.Context) (err error) {
+	late := false
+	err := l.call(timeout, func(ctx context.Context) (err error) {
 		from, err = l.config.Sink.Resume(ctx, source, kept)
+		late = ctx.Err() != nil
 		return err
 	})
 	if err != nil {
+		// The sink may have tables to change: with no more time, it would begin
+		// again for ever.
+		if late && timeout < maxTimeout {
+			l.resuming++
+		}
 		return err
 	}
-	l.at, l.resumed = kept, true
+	l.at, l.resumed, l.resuming = kept, true, 0
 	if from = from.Min(kept); from != kept {
 		return l.advance(from)
 	}

@@ -16,6 +16,12 @@ func init() {
 			Run: "StopKeepsWhatWasDelivered",
 		},
 		mutant{
+			ID: "same-time-to-prepare", In: "loop.resume",
+			What: "a sink that needs long to change its tables never comes to an end",
+			Old:  "l.resuming++", New: "_ = timeout",
+			Run: "DrainWaitsLongerForASinkThatPrepares",
+		},
+		mutant{
 			ID: "same-size-after-a-timeout", In: "loop.tookTooLong",
 			What: "a delivery that takes too long is tried again as large as it was",
 			Old:  "	l.limit = max(1, min(l.limit, d.Len())/2)\n", New: "",
