@@ -38,6 +38,12 @@ func init() {
 	)
 	add("internal/store/sqlite",
 		mutant{
+			ID: "repeated-report-has-two-ids", In: "requestID",
+			What: "a report that is sent to two gateways is counted twice",
+			Old:  "copy(id, sum[:])", New: "_ = sum",
+			Run: "TestRepeatedReportHasOneID",
+		},
+		mutant{
 			ID: "erasure-forgets-what-reports-chose", In: "erasure.find",
 			What: "a sink keeps a trace whose report it had yet to get when that was erased",
 			Old:  "if err := e.tellReported(ctx); err != nil", New: "if err := ctx.Err(); err != nil",

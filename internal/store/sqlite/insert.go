@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -251,6 +252,7 @@ func (s *statements) allMetrics(ctx context.Context, all []*trace.Metrics) error
 			if m.Reply.Earlier != nil {
 				continue
 			}
+			requestID(s.uuids[size*n:][:size], m.Reply)
 		}
 		row := len(s.metrics.args)
 		args, err := bindAll(s.metrics.args, trace.MetricsFields, m)
@@ -266,4 +268,12 @@ func (s *statements) allMetrics(ctx context.Context, all []*trace.Metrics) error
 		}
 	}
 	return s.metrics.flush(ctx)
+}
+
+// requestID fills in the id of a report whose request has an idempotency key. It is
+// the same on each gateway of a fleet: a place where their rows come together has
+// the report once, also if its caller sent it again and met another gateway.
+func requestID(id []byte, r *trace.Reply) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %x", r.Workspace, r.Key, r.Digest))
+	copy(id, sum[:])
 }

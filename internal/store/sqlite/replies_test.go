@@ -63,6 +63,34 @@ func TestRepliesComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
+// TestRepeatedReportHasOneID sends a report to two gateways of a fleet.
+func TestRepeatedReportHasOneID(t *testing.T) {
+	at := time.UnixMilli(1790000000123)
+	id := func(reply *trace.Reply) trace.ID {
+		t.Helper()
+		s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+		m := metricsOf(trace.ID{1})
+		m.Reply = reply
+		mustCommit(t, s, recorder.Batch{Metrics: []*trace.Metrics{metricsOf(trace.ID{1}), m}})
+		ids, err := collect(t.Context(), s.Reader.db, scanID, "SELECT id FROM metrics ORDER BY seq")
+		if err != nil || len(ids) != 2 || ids[0] == ids[1] {
+			t.Fatalf("ids %v: %v", ids, err)
+		}
+		return ids[1]
+	}
+	first := id(replyOf("k", 1, at))
+	if again := id(replyOf("k", 1, at.Add(time.Second))); again != first {
+		t.Errorf("the same report is %s on one gateway and %s on another", first, again)
+	}
+	elsewhere := replyOf("k", 1, at)
+	elsewhere.Workspace = "other"
+	for name, other := range map[string]*trace.Reply{"key": replyOf("l", 1, at), "request": replyOf("k", 2, at), "workspace": elsewhere, "none": nil} {
+		if id(other) == first {
+			t.Errorf("%s: two reports have one id", name)
+		}
+	}
+}
+
 func TestRepliesExpire(t *testing.T) {
 	at := time.UnixMilli(1790000000123)
 	for name, test := range map[string]struct {
