@@ -350,6 +350,13 @@ func (g generator) cell(field string, depth int) (string, refTest) {
 	return g.leaf(field)
 }
 
+// simplifies reports whether compiling may leave out a part of a cell: one that
+// others make needless.
+func simplifies(cell string) bool {
+	return strings.Contains(cell, "present") || strings.Contains(cell, "missing") || strings.Contains(cell, "all:") ||
+		strings.HasPrefix(cell, "[") && strings.Contains(cell, "not:")
+}
+
 // table makes the text of a random table as rules, and its reference.
 func (g generator) table(rows int) (string, []refRow) {
 	g.pattern = new(bool)
@@ -376,9 +383,9 @@ func (g generator) table(rows int) (string, []refRow) {
 			if g.IntN(3) < cells {
 				*g.pattern = false
 				cell, test := g.cell(f, 2)
-				// A cell that all values meet keeps no pattern: long ones meet
-				// [present, /a/] too.
-				for g.long && *g.pattern && strings.Contains(cell, "present") {
+				// Compiling may leave a pattern out: all values meet [present, /a/],
+				// and none meets the first part of [{ all: [missing, /a/] }, b].
+				for g.long && *g.pattern && simplifies(cell) {
 					*g.pattern = false
 					cell, test = g.cell(f, 2)
 				}
