@@ -1,0 +1,371 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options are the flags.
+type options struct {
+	works, logs []string
+	rounds      int
+	round       time.Duration
+	binary      string
+	profile     string
+	json        bool
+	quick       bool
+}
+
+// plain is the name of the target that is the base of all ratios, direct that
+// of the mock itself.
+const (
+	plain  = "plain"
+	direct = "direct"
+)
+
+// logs are the gateway's configurations.
+var logs = []string{"none", "metadata", "content"}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "load:", err)
+		os.Exit(1)
+	}
+}
+
+// run measures what the arguments say and prints the report.
+func run(ctx context.Context, args []string, output, progress io.Writer) (err error) {
+	o, err := parse(args, progress)
+	if err != nil {
+		return err
+	}
+	b, err := newBench(ctx, o, progress)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	r, err := b.measure()
+	if err != nil {
+		return err
+	}
+	if o.json {
+		encoder := json.NewEncoder(output)
+		encoder.SetIndent("", "\t")
+		return encoder.Encode(r)
+	}
+	_, err = io.WriteString(output, r.markdown())
+	return err
+}
+
+func parse(args []string, output io.Writer) (o options, err error) {
+	var names []string
+	for _, w := range works() {
+		names = append(names, w.name)
+	}
+	flags := flag.NewFlagSet("load", flag.ContinueOnError)
+	flags.SetOutput(output)
+	chosen := flags.String("works", strings.Join(names, ","), "what to measure, `names` with commas")
+	levels := flags.String("logs", strings.Join(logs, ","), "which gateways, `names` with commas")
+	flags.IntVar(&o.rounds, "rounds", 5, "rounds of each target; medians count")
+	flags.DurationVar(&o.round, "time", 3*time.Second, "length of a round")
+	flags.StringVar(&o.binary, "binary", "", "the gateway's binary, a `file` (default: it is built)")
+	flags.StringVar(&o.profile, "profile", "", "write a profile of each target into a `directory`, from a further round")
+	flags.BoolVar(&o.json, "json", false, "print JSON")
+	flags.BoolVar(&o.quick, "quick", false, "one short round of each: a test of the command, no measurement")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("the argument %q is none: all of it is said by flags", flags.Arg(0))
+	}
+	if o.works, err = choose("work", *chosen, names); err != nil {
+		return o, err
+	}
+	if o.logs, err = choose("log", *levels, logs); err != nil {
+		return o, err
+	}
+	if o.quick {
+		o.rounds, o.round = 1, 200*time.Millisecond
+	}
+	if o.rounds < 1 || o.round <= 0 {
+		return o, errors.New("a measurement takes at least one round of more than no time")
+	}
+	return o, nil
+}
+
+// choose returns the names of a list in the order of all.
+func choose(kind, list string, all []string) (names []string, err error) {
+	given := strings.Split(list, ",")
+	for _, name := range given {
+		if !slices.Contains(all, name) {
+			return nil, fmt.Errorf("there is no %s %q, but %s", kind, name, strings.Join(all, ", "))
+		}
+	}
+	for _, name := range all {
+		if slices.Contains(given, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// bench is one run of the command.
+type bench struct {
+	ctx      context.Context
+	o        options
+	progress io.Writer
+	dir      string
+	cpu      int // of the servers
+	mock     *mock
+	gateways []*server
+	plain    *server
+	sites    map[string]string // of plain: by work
+}
+
+func newBench(ctx context.Context, o options, progress io.Writer) (*bench, error) {
+	allowed, err := cpus()
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{ctx: ctx, o: o, progress: progress, cpu: allowed[0], sites: map[string]string{}}
+	if len(allowed) < 2 {
+		fmt.Fprintln(progress, "load: this process may run on one processor alone, which servers and generator share")
+	}
+	if b.dir, err = os.MkdirTemp("", "cadenza-load"); err != nil {
+		return nil, err
+	}
+	if o.binary == "" {
+		// Before the process is bound to one processor.
+		if b.o.binary, err = build(ctx, b.dir); err != nil {
+			return nil, errors.Join(err, b.close())
+		}
+	}
+	if err := pinSelf(allowed[len(allowed)-1]); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	if b.mock, err = startMock(); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	if err := writeDefinitions(filepath.Join(b.dir, "definitions")); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+// build makes the binary of the module beside this one.
+func build(ctx context.Context, dir string) (string, error) {
+	const module = "github.com/cadenza-gateway/cadenza"
+	where, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("go list -m %s: %w (run it in bench/, or give -binary)", module, err)
+	}
+	binary := filepath.Join(dir, "caddy")
+	command := exec.CommandContext(ctx, "go", "build", "-buildvcs=auto", "-o", binary, "./cmd/caddy")
+	command.Dir = strings.TrimSpace(string(where))
+	if output, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build ./cmd/caddy in %s: %w\n%s", command.Dir, err, output)
+	}
+	return binary, nil
+}
+
+func (b *bench) close() error {
+	for _, s := range b.gateways {
+		s.stop()
+	}
+	if b.plain != nil {
+		b.plain.stop()
+	}
+	if b.mock != nil {
+		b.mock.listener.Close()
+	}
+	return os.RemoveAll(b.dir)
+}
+
+func (b *bench) chosen() (list []work) {
+	for _, w := range works() {
+		if slices.Contains(b.o.works, w.name) {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// startGateway starts the gateway at a log level.
+func (b *bench) startGateway(level string) (*server, error) {
+	s := &server{name: level, dir: filepath.Join(b.dir, level)}
+	var err error
+	if s.admin, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	if s.listen, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	config := gatewayConfig(s.admin, s.listen, level, filepath.Join(b.dir, "definitions"), s.dir, b.mock.address(), "")
+	return s, s.start(b.o.binary, config, b.cpu)
+}
+
+// startPlain starts plain Caddy, whose answers to evaluations have the size of
+// the gateway's.
+func (b *bench) startPlain(sizes map[string]int) error {
+	s := &server{name: plain, dir: filepath.Join(b.dir, plain)}
+	b.plain = s
+	var err error
+	if s.admin, err = freeAddress(); err != nil {
+		return err
+	}
+	if s.proxy, err = freeAddress(); err != nil {
+		return err
+	}
+	bodies := map[string]int{}
+	for name, size := range sizes {
+		if b.sites[name], err = freeAddress(); err != nil {
+			return err
+		}
+		bodies[b.sites[name]] = size
+	}
+	return s.start(b.o.binary, plainConfig(s.admin, s.proxy, b.mock.address(), bodies), b.cpu)
+}
+
+// measure starts the servers, and measures each work on them.
+func (b *bench) measure() (*report, error) {
+	r, err := newReport(b.o)
+	if err != nil {
+		return nil, err
+	}
+	exchanges := map[string]map[string]exchange{} // by work and target
+	sizes := map[string]int{}
+	for _, level := range b.o.logs {
+		s, err := b.startGateway(level)
+		if err != nil {
+			return nil, err
+		}
+		b.gateways = append(b.gateways, s)
+		for _, w := range b.chosen() {
+			x, err := try(s.listen, request(w.path, w.body), w.content, w.stream())
+			if err != nil {
+				return nil, s.complain(fmt.Errorf("%s: %w", w.name, err))
+			}
+			if exchanges[w.name] == nil {
+				exchanges[w.name] = map[string]exchange{}
+			}
+			exchanges[w.name][level] = x
+			if w.upstream == "" {
+				sizes[w.name] = x.length
+			}
+		}
+	}
+	if err := b.startPlain(sizes); err != nil {
+		return nil, err
+	}
+	for _, w := range b.chosen() {
+		address, ask, content := b.sites[w.name], request(w.path, w.body), "xxx"
+		if w.upstream != "" {
+			address, ask, content = b.plain.proxy, request("/v1/chat/completions", w.upstream), words(1)
+		}
+		x, err := try(address, ask, content, w.stream())
+		if err != nil {
+			return nil, b.plain.complain(fmt.Errorf("%s: %w", w.name, err))
+		}
+		exchanges[w.name][plain] = x
+		if w.name == latency {
+			x.address = b.mock.address()
+			exchanges[w.name][direct] = x
+		}
+	}
+	for _, w := range b.chosen() {
+		measured, err := b.rounds(w, exchanges[w.name])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", w.name, err)
+		}
+		r.Works = append(r.Works, measured)
+	}
+	return r, nil
+}
+
+// rounds measures one work on all targets by turns. What is a server's own
+// time, such as a collection of its garbage, falls on all rounds alike.
+func (b *bench) rounds(w work, exchanges map[string]exchange) (*measured, error) {
+	targets := append([]*server{b.plain}, b.gateways...)
+	m := newMeasured(w)
+	for round := -1; round < b.o.rounds; round++ { // the first one warms up
+		d := b.o.round
+		if round < 0 {
+			d = min(d, 500*time.Millisecond)
+		}
+		fmt.Fprintf(b.progress, "%s: round %d of %d\n", w.name, round+1, b.o.rounds)
+		if x, ok := exchanges[direct]; ok {
+			got, err := drive(x, w.shape, d, 0)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", direct, err)
+			}
+			if round >= 0 {
+				m.add(direct, got, 0, d)
+			}
+		}
+		for i := range targets {
+			if err := b.ctx.Err(); err != nil {
+				return nil, err
+			}
+			s := targets[(i+max(round, 0))%len(targets)]
+			got, used, err := s.cost(exchanges[s.name], w.shape, d)
+			if err != nil {
+				return nil, s.complain(err)
+			}
+			if round >= 0 {
+				m.add(s.name, got, used, d)
+			}
+		}
+	}
+	if b.o.profile == "" {
+		return m, nil
+	}
+	if err := os.MkdirAll(b.o.profile, 0o700); err != nil {
+		return nil, err
+	}
+	for _, s := range targets {
+		done := make(chan error, 1)
+		go func() {
+			done <- s.profile(filepath.Join(b.o.profile, w.name+"-"+s.name+".pprof"), b.o.round)
+		}()
+		// A little longer than the profile.
+		_, err := drive(exchanges[s.name], w.shape, max(b.o.round, time.Second)+500*time.Millisecond, 0)
+		if err := errors.Join(err, <-done); err != nil {
+			return nil, s.complain(err)
+		}
+	}
+	return m, nil
+}
+
+// cost puts load on the server and returns the processor time that it used for
+// that, until it came to rest.
+func (s *server) cost(x exchange, load shape, d time.Duration) (result, time.Duration, error) {
+	before, err := processorTime(s.pid())
+	if err != nil {
+		return result{}, 0, err
+	}
+	got, err := drive(x, load, d, 0)
+	if err != nil {
+		return got, 0, err
+	}
+	if err := s.settle(); err != nil {
+		return got, 0, err
+	}
+	after, err := processorTime(s.pid())
+	return got, after - before, err
+}

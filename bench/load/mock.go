@@ -1,0 +1,171 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The models of the mock: what a call asks for is what it gets.
+const (
+	modelWhole  = "mock-whole"  // one JSON answer
+	modelBurst  = "mock-burst"  // 102 events, each written by itself, without a pause
+	modelOnce   = "mock-once"   // 102 events in one write
+	modelShort  = "mock-short"  // 12 events, each written by itself
+	modelGentle = "mock-gentle" // 52 events, one each 10 ms
+)
+
+// gentlePace is the time between two events of a gentle stream.
+const gentlePace = 10 * time.Millisecond
+
+// mock is an upstream that speaks OpenAI's chat completions over HTTP/1.1. Its
+// answers are bytes prepared once, so that it takes little of the processor
+// that it shares with the generator.
+type mock struct {
+	listener net.Listener
+	whole    []byte
+	streams  map[string]stream
+}
+
+// stream is an answer of server-sent events, each a chunk of its own as OpenAI
+// sends them.
+type stream struct {
+	writes [][]byte // the first one has the headers, too
+	pace   time.Duration
+}
+
+func startMock() (*mock, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	body := `{"id":"chatcmpl-CfQ2wEo0mJ7pJ6XhKkT1p4vW","object":"chat.completion","created":1763800000,"model":"mock","choices":[{"index":0,"message":{"role":"assistant","content":"` +
+		words(40) + `","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":250,"completion_tokens":40,"total_tokens":290,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}},"service_tier":"default","system_fingerprint":"fp_51db84afab"}`
+	m := &mock{
+		listener: listener,
+		whole:    []byte(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)),
+		streams: map[string]stream{
+			modelBurst:  newStream(102, 0),
+			modelOnce:   {writes: [][]byte{bytes.Join(newStream(102, 0).writes, nil)}},
+			modelShort:  newStream(12, 0),
+			modelGentle: newStream(52, gentlePace),
+		},
+	}
+	go m.serve()
+	return m, nil
+}
+
+func (m *mock) address() string { return m.listener.Addr().String() }
+
+// newStream makes an answer of some events: the role, the words, the reason of
+// the end with the usage, and besides them [DONE].
+func newStream(events int, pace time.Duration) stream {
+	s := stream{pace: pace}
+	add := func(delta, end, usage string) {
+		s.writes = append(s.writes, chunk(`data: {"id":"chatcmpl-CfQ2wEo0mJ7pJ6XhKkT1p4vW","object":"chat.completion.chunk","created":1763800000,"model":"mock","service_tier":"default","system_fingerprint":"fp_51db84afab","choices":[{"index":0,"delta":`+
+			delta+`,"logprobs":null,"finish_reason":`+end+`}],"usage":`+usage+"}\n\n"))
+	}
+	add(`{"role":"assistant","content":"","refusal":null}`, "null", "null")
+	for range events - 2 {
+		add(`{"content":" word"}`, "null", "null")
+	}
+	add("{}", `"stop"`, fmt.Sprintf(`{"prompt_tokens":250,"completion_tokens":%d,"total_tokens":%d}`, events-2, events+248))
+	s.writes[0] = append([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"), s.writes[0]...)
+	// [DONE] and the end of the body go with the last event, as a server that
+	// ends its handler sends them.
+	last := len(s.writes) - 1
+	s.writes[last] = bytes.Join([][]byte{s.writes[last], chunk(doneEvent), []byte("0\r\n\r\n")}, nil)
+	return s
+}
+
+func chunk(text string) []byte { return []byte(fmt.Sprintf("%x\r\n%s\r\n", len(text), text)) }
+
+// words returns a text of n words.
+func words(n int) string { return strings.Repeat(" word", n)[1:] }
+
+func (m *mock) serve() {
+	for {
+		conn, err := m.listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			// A caller that leaves is seen by the generator, if it matters.
+			_ = m.answer(conn)
+		}()
+	}
+}
+
+// answer serves one connection until it ends.
+func (m *mock) answer(conn net.Conn) error {
+	r := bufio.NewReaderSize(conn, 4<<10)
+	var body []byte
+	for {
+		length := -1
+		for {
+			line, err := r.ReadSlice('\n')
+			if err != nil {
+				return err
+			}
+			if len(line) <= 2 {
+				break
+			}
+			if value, ok := header(line, "content-length:"); ok {
+				if length, err = strconv.Atoi(string(value)); err != nil {
+					return err
+				}
+			}
+		}
+		if length < 0 {
+			_, err := io.WriteString(conn, "HTTP/1.1 411 Length Required\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			return err
+		}
+		body = append(body[:0], make([]byte, length)...)
+		if _, err := io.ReadFull(r, body); err != nil {
+			return err
+		}
+		if err := m.respond(conn, body); err != nil {
+			return err
+		}
+	}
+}
+
+func (m *mock) respond(conn net.Conn, body []byte) error {
+	if bytes.Contains(body, []byte(`"`+modelWhole+`"`)) {
+		_, err := conn.Write(m.whole)
+		return err
+	}
+	for model, s := range m.streams {
+		if !bytes.Contains(body, []byte(`"`+model+`"`)) {
+			continue
+		}
+		for _, event := range s.writes {
+			if _, err := conn.Write(event); err != nil {
+				return err
+			}
+			if s.pace > 0 {
+				time.Sleep(s.pace)
+			}
+		}
+		return nil
+	}
+	_, err := io.WriteString(conn, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+	return err
+}
+
+// header returns the value of a header's line if the line has that header,
+// whose name is in lower case and ends with a colon.
+func header(line []byte, name string) ([]byte, bool) {
+	if len(line) < len(name) || !bytes.EqualFold(line[:len(name)], []byte(name)) {
+		return nil, false
+	}
+	return bytes.TrimSpace(line[len(name):]), true
+}

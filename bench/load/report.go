@@ -1,0 +1,184 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"debug/buildinfo"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// report is what a run found, as -json prints it.
+type report struct {
+	Date    time.Time   `json:"date"`
+	Machine string      `json:"machine"`
+	Load    string      `json:"load"`   // the load averages at the start
+	Binary  string      `json:"binary"` // the commit that it was built from
+	Rounds  int         `json:"rounds"`
+	Seconds float64     `json:"round_seconds"`
+	Works   []*measured `json:"works"`
+}
+
+// measured is one work on all targets.
+type measured struct {
+	work    work
+	Name    string             `json:"name"`
+	Title   string             `json:"title"`
+	Targets map[string]*figure `json:"targets"`
+}
+
+// figure is one work on one target: each round, and medians.
+type figure struct {
+	Answers []int     `json:"answers"`
+	CPU     []float64 `json:"cpu_us"`   // microseconds of the server a request
+	Rate    []float64 `json:"rate"`     // requests a second
+	First50 []float64 `json:"first_50"` // milliseconds to the first bytes of the body
+	First99 []float64 `json:"first_99"`
+	Ratio   float64   `json:"ratio,omitempty"` // against plain Caddy
+}
+
+func newMeasured(w work) *measured {
+	return &measured{work: w, Name: w.name, Title: w.title, Targets: map[string]*figure{}}
+}
+
+// add takes a round.
+func (m *measured) add(target string, got result, used, d time.Duration) {
+	f := m.Targets[target]
+	if f == nil {
+		f = &figure{}
+		m.Targets[target] = f
+	}
+	f.Answers = append(f.Answers, got.answers)
+	f.CPU = append(f.CPU, float64(used)/float64(time.Microsecond)/float64(got.answers))
+	f.Rate = append(f.Rate, float64(got.answers)/d.Seconds())
+	f.First50 = append(f.First50, milliseconds(got.first[len(got.first)/2]))
+	f.First99 = append(f.First99, milliseconds(got.first[len(got.first)*99/100]))
+	if target == plain {
+		return
+	}
+	// Of each round, since the machine's speed changes between them.
+	if base := m.Targets[plain]; base != nil && len(base.CPU) >= len(f.CPU) {
+		f.Ratio = median(ratios(f.CPU, base.CPU))
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func ratios(a, b []float64) (list []float64) {
+	for i := range min(len(a), len(b)) {
+		list = append(list, a[i]/b[i])
+	}
+	return list
+}
+
+func median(list []float64) float64 {
+	sorted := slices.Sorted(slices.Values(list))
+	n := len(sorted)
+	if n == 0 {
+		return 0
+	}
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+func newReport(o options) (*report, error) {
+	info, err := buildinfo.ReadFile(o.binary)
+	if err != nil {
+		return nil, err
+	}
+	r := &report{Date: time.Now().UTC(), Rounds: o.rounds, Seconds: o.round.Seconds(), Binary: "an unknown commit"}
+	for _, setting := range info.Settings {
+		switch {
+		case setting.Key == "vcs.revision":
+			r.Binary = setting.Value[:min(12, len(setting.Value))]
+		case setting.Key == "vcs.modified" && setting.Value == "true":
+			r.Binary += " with changes"
+		}
+	}
+	r.Binary += ", " + info.GoVersion
+	r.Machine = fmt.Sprintf("%s, %d processors, %s/%s", processor(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
+	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		r.Machine += ", kernel " + strings.TrimSpace(string(kernel))
+	}
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		r.Load = strings.Join(strings.Fields(string(text))[:3], " ")
+	}
+	return r, nil
+}
+
+// processor returns the name of the machine's processor.
+func processor() string {
+	file, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return "an unknown processor"
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "an unknown processor"
+}
+
+// markdown is the report for a page.
+func (r *report) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s; %s; load average %s at the start. Built from %s. Medians of %d rounds of %g s, by turns.\n",
+		r.Date.Format("2006-01-02 15:04 UTC"), r.Machine, r.Load, r.Binary, r.Rounds, r.Seconds)
+	r.ratios(&b)
+	r.latency(&b)
+	return b.String()
+}
+
+// columns are the gateways that were measured.
+func (m *measured) columns() (names []string) {
+	for _, level := range logs {
+		if m.Targets[level] != nil {
+			names = append(names, level)
+		}
+	}
+	return names
+}
+
+func (r *report) ratios(b *strings.Builder) {
+	for i, m := range r.Works {
+		if i == 0 {
+			fmt.Fprintf(b, "\n| work | plain Caddy, CPU a request | %s | to reach, at metadata | and at content |\n|---|---:|%s---|---|\n",
+				strings.Join(m.columns(), " | "), strings.Repeat("---:|", len(m.columns())))
+		}
+		fmt.Fprintf(b, "| %s | %.0f µs |", m.Title, median(m.Targets[plain].CPU))
+		for _, level := range m.columns() {
+			fmt.Fprintf(b, " %.2f × |", m.Targets[level].Ratio)
+		}
+		if m.work.metadata == 0 {
+			b.WriteString(" | |\n")
+			continue
+		}
+		fmt.Fprintf(b, " %g × | %g × |\n", m.work.metadata, m.work.logged)
+	}
+}
+
+// latency is the table of the time to the first token.
+func (r *report) latency(b *strings.Builder) {
+	for _, m := range r.Works {
+		base := m.Targets[direct]
+		if base == nil {
+			continue
+		}
+		b.WriteString("\n| time to first token | p50 | p99 | added to the mock's, p50 | p99 | over plain Caddy's, p50 | p99 |\n|---|---:|---:|---:|---:|---:|---:|\n")
+		at := m.Targets[plain]
+		for _, target := range append([]string{direct, plain}, m.columns()...) {
+			f := m.Targets[target]
+			fmt.Fprintf(b, "| %s | %.2f ms | %.2f ms |", target, median(f.First50), median(f.First99))
+			for _, from := range []*figure{base, at} {
+				fmt.Fprintf(b, " %+.2f ms | %+.2f ms |", median(f.First50)-median(from.First50), median(f.First99)-median(from.First99))
+			}
+			b.WriteString("\n")
+		}
+	}
+}

@@ -1,0 +1,200 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// apiKey is the key of the gateway's callers.
+const apiKey = "load-test-key-0001"
+
+// server is a process of the binary.
+type server struct {
+	name    string // none, metadata, content, postgres, plain
+	dir     string
+	proxy   string // of plain: the address whose requests go to the mock
+	admin   string
+	listen  string
+	command *exec.Cmd
+	output  bytes.Buffer // read after the end
+	ended   chan struct{}
+}
+
+// freeAddress returns an address of this machine on which nothing listens. It
+// may be taken before it is used, which the start of a server then says.
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer listener.Close()
+	return listener.Addr().String(), nil
+}
+
+// gatewayConfig is the Caddyfile of a gateway.
+func gatewayConfig(admin, listen, level, definitions, dir, upstream, dsn string) string {
+	sink := ""
+	if dsn != "" {
+		sink = "\n\t\ttrace_key {env.LOAD_TRACE_KEY}\n\t\tsink postgres {env.LOAD_POSTGRES}"
+	}
+	return fmt.Sprintf(`{
+	admin %s
+	persist_config off
+	grace_period 2s
+	cadenza {
+		definitions %s
+		store sqlite %s
+		log %s
+		api_key load {env.LOAD_API_KEY}%s
+		provider mock openai {
+			base_url http://%s/v1
+			api_key {env.LOAD_API_KEY}
+		}
+	}
+}
+
+%s
+`, admin, definitions, filepath.Join(dir, "cadenza.db"), level, sink, upstream, site(listen, "cadenza"))
+}
+
+// site is a site with one directive, for requests of any host.
+func site(listen, directive string) string {
+	_, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		panic(err) // from freeAddress
+	}
+	return fmt.Sprintf("\nhttp://:%s {\n\tbind 127.0.0.1\n\t%s\n}\n", port, directive)
+}
+
+// plainConfig is the Caddyfile of plain Caddy: a proxy, and for each evaluation
+// a site that responds with a body.
+func plainConfig(admin, proxy, upstream string, bodies map[string]int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "{\n\tadmin %s\n\tpersist_config off\n\tgrace_period 2s\n}\n%s", admin, site(proxy, "reverse_proxy "+upstream))
+	for address, length := range bodies {
+		b.WriteString(site(address, "respond "+strings.Repeat("x", length)))
+	}
+	return b.String()
+}
+
+// start runs the binary with a Caddyfile on one processor.
+func (s *server) start(binary, config string, cpu int, environment ...string) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	file := filepath.Join(s.dir, "Caddyfile")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return err
+	}
+	s.command = exec.Command(binary, "run", "--config", file, "--adapter", "caddyfile")
+	s.command.Stdout, s.command.Stderr = &s.output, &s.output
+	s.command.Env = append(append(os.Environ(),
+		"GOMAXPROCS=1", "HOME="+s.dir, "XDG_DATA_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir, "LOAD_API_KEY="+apiKey), environment...)
+	s.ended = make(chan struct{})
+	started := make(chan error)
+	go func() {
+		// The child inherits the processor of the thread that starts it, and
+		// the kernel ends it when that thread is gone.
+		runtime.LockOSThread()
+		err := pin(0, cpu)
+		s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+		if err == nil {
+			err = s.command.Start()
+		}
+		started <- err
+		if err == nil {
+			_ = s.command.Wait() // stop reads the output
+		}
+		close(s.ended)
+	}()
+	return <-started
+}
+
+func (s *server) pid() int { return s.command.Process.Pid }
+
+// stop ends the process and waits for it.
+func (s *server) stop() {
+	if s.command == nil || s.command.Process == nil {
+		return
+	}
+	_ = s.command.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-s.ended:
+	case <-time.After(15 * time.Second):
+		_ = s.command.Process.Kill()
+		<-s.ended
+	}
+}
+
+// complain adds the end of the server's output to an error. The server is
+// stopped by it.
+func (s *server) complain(err error) error {
+	s.stop()
+	output := s.output.Bytes()
+	if len(output) > 4<<10 {
+		output = output[len(output)-4<<10:]
+	}
+	return fmt.Errorf("%s: %w\n%s", s.name, err, output)
+}
+
+// settle waits until the process has done what it does after its answers, such
+// as writing records: until it uses less than 2 % of a processor for 200 ms.
+func (s *server) settle() error {
+	const window = 100 * time.Millisecond
+	deadline := time.Now().Add(20 * time.Second)
+	was, err := processorTime(s.pid())
+	if err != nil {
+		return err
+	}
+	for quiet := 0; quiet < 2; {
+		time.Sleep(window)
+		now, err := processorTime(s.pid())
+		if err != nil {
+			return err
+		}
+		quiet++
+		if now-was > window/50 {
+			quiet = 0
+		}
+		was = now
+		if time.Now().After(deadline) {
+			return errors.New("the process does not come to rest within 20 s of the last answer")
+		}
+	}
+	return nil
+}
+
+// profile writes a profile of the server's processor time while it is under
+// load.
+func (s *server) profile(path string, d time.Duration) error {
+	seconds := max(1, int(d/time.Second))
+	response, err := http.Get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", s.admin, seconds))
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("profile of %s: status %d", s.name, response.StatusCode)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(file, response.Body); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	return file.Close()
+}
