@@ -17,3 +17,7 @@ func BenchmarkCall(b *testing.B) {
 		return c
 	}, func(text string) pt.Reply { return pt.OpenAIAnswer(text, 300) }, pt.OpenAIStream)
 }
+
+func BenchmarkServed(b *testing.B) {
+	subject.BenchmarkServed(b, func(text string) pt.Reply { return pt.OpenAIAnswer(text, 300) }, pt.OpenAIStream)
+}
