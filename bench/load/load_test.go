@@ -170,7 +170,7 @@ func TestMarkdown(t *testing.T) {
 func TestFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"-works jsn", `there is no work "jsn", but json, json500`},
-		{"-logs all", `there is no log "all", but none, metadata, content`},
+		{"-logs all", `there is no log "all", but none, metadata, content, postgres`},
 		{"-rounds 0", "at least one round"},
 		{"json", `the argument "json" is none`},
 	} {
@@ -179,7 +179,7 @@ func TestFlags(t *testing.T) {
 		}
 	}
 	o, err := parse([]string{"-works", "prompt,json"}, io.Discard)
-	if err != nil || strings.Join(o.works, " ") != "json prompt" || len(o.logs) != 3 || o.rounds != 5 {
+	if err != nil || strings.Join(o.works, " ") != "json prompt" || len(o.logs) != 4 || o.rounds != 5 {
 		t.Errorf("the options are %+v (%v)", o, err)
 	}
 }

@@ -37,8 +37,11 @@ const (
 	direct = "direct"
 )
 
+// withSink is the gateway at log metadata with a sink to PostgreSQL.
+const withSink = "postgres"
+
 // logs are the gateway's configurations.
-var logs = []string{"none", "metadata", "content"}
+var logs = []string{"none", "metadata", "content", withSink}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -134,6 +137,7 @@ type bench struct {
 	cpu      int // of the servers
 	mock     *mock
 	gateways []*server
+	postgres *postgres // nil: no sink is measured
 	plain    *server
 	sites    map[string]string // of plain: by work
 }
@@ -194,7 +198,11 @@ func (b *bench) close() error {
 	if b.mock != nil {
 		b.mock.listener.Close()
 	}
-	return os.RemoveAll(b.dir)
+	err := os.RemoveAll(b.dir)
+	if b.postgres != nil {
+		err = errors.Join(err, b.postgres.stop())
+	}
+	return err
 }
 
 func (b *bench) chosen() (list []work) {
@@ -216,8 +224,16 @@ func (b *bench) startGateway(level string) (*server, error) {
 	if s.listen, err = freeAddress(); err != nil {
 		return nil, err
 	}
-	config := gatewayConfig(s.admin, s.listen, level, filepath.Join(b.dir, "definitions"), s.dir, b.mock.address(), "")
-	return s, s.start(b.o.binary, config, b.cpu)
+	config := gatewayConfig{
+		admin: s.admin, listen: s.listen, level: level, dir: s.dir,
+		definitions: filepath.Join(b.dir, "definitions"), upstream: "http://" + b.mock.address(),
+	}
+	var environment []string
+	if level == withSink {
+		config.level, config.sink = "metadata", true
+		environment = []string{"LOAD_TRACE_KEY=c2b1f0e7a85d4396b1407e2fd39c6a58", "LOAD_POSTGRES=" + b.postgres.dsn()}
+	}
+	return s, s.start(b.o.binary, config.caddyfile(), b.cpu, environment...)
 }
 
 // startPlain starts plain Caddy, whose answers to evaluations have the size of
@@ -247,6 +263,14 @@ func (b *bench) measure() (*report, error) {
 	r, err := newReport(b.o)
 	if err != nil {
 		return nil, err
+	}
+	if slices.Contains(b.o.logs, withSink) {
+		if bin := postgresPrograms(); bin == "" {
+			fmt.Fprintf(b.progress, "%s is left out: PostgreSQL's programs are neither in the PATH nor in /usr/lib/postgresql\n", withSink)
+			b.o.logs = slices.DeleteFunc(b.o.logs, func(level string) bool { return level == withSink })
+		} else if b.postgres, err = startPostgres(bin); err != nil {
+			return nil, err
+		}
 	}
 	exchanges := map[string]map[string]exchange{} // by work and target
 	sizes := map[string]int{}

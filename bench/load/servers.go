@@ -44,30 +44,42 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// gatewayConfig is the Caddyfile of a gateway.
-func gatewayConfig(admin, listen, level, definitions, dir, upstream, dsn string) string {
-	sink := ""
-	if dsn != "" {
-		sink = "\n\t\ttrace_key {env.LOAD_TRACE_KEY}\n\t\tsink postgres {env.LOAD_POSTGRES}"
+// gatewayConfig is what a gateway's Caddyfile says.
+type gatewayConfig struct {
+	admin, listen, level, definitions, dir string
+	upstream                               string // a URL without its path
+	sink                                   bool
+	calls                                  int // in flight at most; 0: the default
+}
+
+func (c gatewayConfig) caddyfile() string {
+	more := ""
+	if c.sink {
+		more += "\n\t\ttrace_key {env.LOAD_TRACE_KEY}\n\t\tsink postgres {env.LOAD_POSTGRES}"
+	}
+	if c.calls > 0 {
+		more += fmt.Sprintf("\n\t\tin_flight {\n\t\t\tprocess %[1]d\n\t\t\tworkspace %[1]d\n\t\t\tkey %[1]d\n\t\t\thost %[1]d\n\t\t}", c.calls)
 	}
 	return fmt.Sprintf(`{
 	admin %s
 	persist_config off
 	grace_period 2s
+	servers {
+		protocols h1 h2c
+	}
 	cadenza {
 		definitions %s
 		store sqlite %s
 		log %s
 		api_key load {env.LOAD_API_KEY}%s
 		provider mock openai {
-			base_url http://%s/v1
+			base_url %s/v1
 			api_key {env.LOAD_API_KEY}
 		}
+		provider canned
 	}
 }
-
-%s
-`, admin, definitions, filepath.Join(dir, "cadenza.db"), level, sink, upstream, site(listen, "cadenza"))
+%s`, c.admin, c.definitions, filepath.Join(c.dir, "cadenza.db"), c.level, more, c.upstream, site(c.listen, "cadenza"))
 }
 
 // site is a site with one directive, for requests of any host.
@@ -83,7 +95,7 @@ func site(listen, directive string) string {
 // a site that responds with a body.
 func plainConfig(admin, proxy, upstream string, bodies map[string]int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "{\n\tadmin %s\n\tpersist_config off\n\tgrace_period 2s\n}\n%s", admin, site(proxy, "reverse_proxy "+upstream))
+	fmt.Fprintf(&b, "{\n\tadmin %s\n\tpersist_config off\n\tgrace_period 2s\n\tservers {\n\t\tprotocols h1 h2c\n\t}\n}\n%s", admin, site(proxy, "reverse_proxy "+upstream))
 	for address, length := range bodies {
 		b.WriteString(site(address, "respond "+strings.Repeat("x", length)))
 	}
