@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"providers/canned/script":  {"internal/document", "providers"},
 	"providers/gemini":         {"internal/jsontext", "providers", "providers/httpmodule", "providers/upstream", "secret"},
 	"providers/httpmodule":     {"internal/document", "providers", "providers/upstream", "secret"},
-	"providers/openai":         {"providers", "providers/httpmodule", "providers/upstream"},
+	"providers/openai":         {"internal/jsontext", "providers", "providers/httpmodule", "providers/upstream"},
 	"providers/providertest":   {"providers", "secret"},
 	"providers/upstream":       {"internal/inflight", "internal/jsontext", "providers", "secret"},
 	"rules":                    {"internal/automata", "internal/document", "internal/jsontext"},

@@ -51,6 +51,9 @@ type Request struct {
 	Extra map[string]json.RawMessage
 	// Stream asks the provider to stream its answer.
 	Stream bool
+	// Prepared is what Prepare returned for a request with the same Model, Parameters
+	// and Extra, and the same provider; nil where nothing was prepared.
+	Prepared any
 }
 
 // Delta is a piece of an answer. A delta without content is a sign of life:
@@ -157,6 +160,20 @@ func Stale(p Provider) (since time.Time, err error) {
 		return s.Stale()
 	}
 	return time.Time{}, nil
+}
+
+// Prepare returns what p makes, once, of all that requests with the Model, Parameters
+// and Extra of req have in common. It goes into their member Prepared, and is nil
+// where p makes nothing. Such a provider has a method
+// PrepareRequests(*Request) (any, error); it does without what was prepared, too. The error is that of every such request:
+// an *Error where the provider lacks what the answer would be another without.
+func Prepare(p Provider, req *Request) (any, error) {
+	if preparer, ok := p.(interface {
+		PrepareRequests(req *Request) (any, error)
+	}); ok {
+		return preparer.PrepareRequests(req)
+	}
+	return nil, nil
 }
 
 // ObeysContext reports whether p is known to return when its context ends. A

@@ -7,6 +7,7 @@ package anthropic
 import (
 	"context"
 	"errors"
+	"net/url"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -46,7 +47,7 @@ type Client struct {
 	upstream.Service
 
 	maxTokens int64
-	url       string
+	url       *url.URL
 }
 
 // New makes a client. It connects to nothing.
@@ -83,7 +84,7 @@ func New(config Config) (*Client, error) {
 	return &Client{
 		Service:   service,
 		maxTokens: config.MaxTokens,
-		url:       strings.TrimRight(config.Upstream.BaseURL.String(), "/") + "/messages",
+		url:       config.Upstream.BaseURL.JoinPath("messages"),
 	}, nil
 }
 

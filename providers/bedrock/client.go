@@ -98,12 +98,10 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if req.Stream {
 		operation = "converse-stream"
 	}
-	r, err := c.Request(ctx, "", body, false)
+	r, err := c.Request(ctx, c.url(req.Model, operation), body, false)
 	if err != nil {
 		return nil, err
 	}
-	r.URL = c.url(req.Model, operation)
-	r.Host = r.URL.Host
 	if req.Stream {
 		r.Header.Set("Accept", "application/vnd.amazon.eventstream")
 	}

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -43,7 +44,7 @@ type Client struct {
 	upstream.Service
 
 	bearer bool // the secret is a token
-	base   string
+	base   *url.URL
 }
 
 var (
@@ -100,7 +101,7 @@ func New(config Config) (*Client, error) {
 	return &Client{
 		Service: service,
 		bearer:  config.Token != nil,
-		base:    strings.TrimRight(config.Upstream.BaseURL.String(), "/") + "/",
+		base:    config.Upstream.BaseURL,
 	}, nil
 }
 
@@ -136,16 +137,18 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 }
 
 // target is the URL of a call.
-func (c *Client) target(req *providers.Request) (string, error) {
+func (c *Client) target(req *providers.Request) (*url.URL, error) {
 	if !model.MatchString(req.Model) {
-		return "", c.Unsendable("%q is no name of a Gemini model", req.Model)
+		return nil, c.Unsendable("%q is no name of a Gemini model", req.Model)
 	}
 	path := req.Model
 	if !strings.Contains(path, "/") {
 		path = "models/" + path
 	}
-	if req.Stream {
-		return c.base + path + ":streamGenerateContent?alt=sse", nil
+	if !req.Stream {
+		return c.base.JoinPath(path + ":generateContent"), nil
 	}
-	return c.base + path + ":generateContent", nil
+	u := c.base.JoinPath(path + ":streamGenerateContent")
+	u.RawQuery = "alt=sse"
+	return u, nil
 }

@@ -144,6 +144,11 @@ func (c *Connection) Invoke(ctx context.Context, req *providers.Request) (provid
 	return c.client.Invoke(ctx, req)
 }
 
+// PrepareRequests prepares requests, where the client does, see providers.Prepare.
+func (c *Connection) PrepareRequests(req *providers.Request) (any, error) {
+	return providers.Prepare(c.client, req)
+}
+
 // Host is the host and port that requests are sent to.
 func (c *Connection) Host() string { return c.client.Host() }
 

@@ -163,7 +163,7 @@ func TestErrorAnswers(t *testing.T) {
 		{"HTML", pt.Reply{Status: 502, Header: map[string]string{"Content-Type": "text/html"}, Body: []string{"<h1>Bad\nGateway</h1>"}}, providers.Error{Status: 502, Message: "<h1>Bad Gateway</h1>"}},
 		{"empty", pt.Reply{Status: 500}, providers.Error{Status: 500}},
 		{"cut JSON", pt.JSON(500, `{"error":{"mess`), providers.Error{Status: 500, Message: `{"error":{"mess`}},
-		{"cut body", pt.Reply{Status: 500, Body: []string{"half"}, End: pt.Cut}, providers.Error{Status: 500}},
+		{"cut body", pt.Reply{Status: 500, Body: []string{"half"}, End: pt.Cut}, providers.Error{Status: 500, Message: "half"}},
 		{"redirect", pt.Reply{Status: 307, Header: map[string]string{"Location": "http://192.0.2.1/"}}, providers.Error{Status: 307}},
 		{"no content", pt.Reply{Status: 204}, providers.Error{Status: 204}},
 		{"not found", pt.JSON(404, `{"error":{"code":"DeploymentNotFound","message":"no"}}`), providers.Error{Status: 404, Code: "DeploymentNotFound", Message: "no"}},

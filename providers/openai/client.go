@@ -1,17 +1,15 @@
 // Package openai calls chat completions of OpenAI, and of every service that
-// speaks its API at a base URL of its own. The official SDK builds the typed
-// request; the response is read here, byte by byte, because the SDK takes a
-// cut stream for a complete one and loses the status of errors it does not
+// speaks its API at a base URL of its own. The official SDK writes the typed
+// request but for its messages, once for all requests of a target. The connection
+// is the gateway's own, and the response is read here, byte by byte, because the SDK
+// takes a cut stream for a complete one and loses the status of errors it does not
 // understand.
 package openai
 
 import (
 	"context"
 	"errors"
-	"net/http"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
+	"net/url"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
@@ -49,13 +47,7 @@ type Client struct {
 
 	header string // that carries the secret, empty for a bearer token
 	quirks Quirks
-	chat   openai.ChatCompletionService
-}
-
-// The SDK's own headers describe this machine to the upstream.
-var sdkHeaders = []string{
-	"X-Stainless-Lang", "X-Stainless-Package-Version", "X-Stainless-OS", "X-Stainless-Arch",
-	"X-Stainless-Runtime", "X-Stainless-Runtime-Version", "X-Stainless-Retry-Count", "X-Stainless-Timeout",
+	url    *url.URL
 }
 
 // New makes a client. It connects to nothing.
@@ -77,22 +69,11 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A service value, other than the SDK's client, takes nothing from the
-	// environment: no key meant for one service reaches another.
-	options := []option.RequestOption{
-		option.WithBaseURL(config.Upstream.BaseURL.String()),
-		option.WithHTTPClient(service.HTTP.Client),
-		option.WithMaxRetries(0),
-		option.WithHeader("User-Agent", upstream.UserAgent),
-	}
-	for _, name := range sdkHeaders {
-		options = append(options, option.WithHeaderDel(name))
-	}
 	if config.Organization != "" {
-		options = append(options, option.WithHeader("OpenAI-Organization", config.Organization))
+		service.Header.Set("OpenAI-Organization", config.Organization)
 	}
 	if config.Project != "" {
-		options = append(options, option.WithHeader("OpenAI-Project", config.Project))
+		service.Header.Set("OpenAI-Project", config.Project)
 	}
 	if config.Upstream.BaseURL.Hostname() == officialHost {
 		config.Quirks.MaxCompletionTokens = config.Quirks.MaxCompletionTokens || officialQuirks.MaxCompletionTokens
@@ -103,13 +84,17 @@ func New(config Config) (*Client, error) {
 		Service: service,
 		header:  config.KeyHeader,
 		quirks:  config.Quirks,
-		chat:    openai.NewChatCompletionService(options...),
+		url:     config.Upstream.BaseURL.JoinPath("chat/completions"),
 	}, nil
 }
 
 // Invoke sends the request and returns once the response's headers are there.
 func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
-	params, leftOut, err := c.params(req)
+	form, err := c.formOf(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := c.body(form, req.Messages)
 	if err != nil {
 		return nil, err
 	}
@@ -117,26 +102,20 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if err != nil {
 		return nil, err
 	}
-	accept := "application/json"
-	if req.Stream {
-		accept = "text/event-stream"
+	r, err := c.Request(ctx, c.url, body, req.Stream)
+	if err != nil {
+		return nil, err
 	}
-	var resp *http.Response
-	options := []option.RequestOption{option.WithHeader("Accept", accept), option.WithResponseBodyInto(&resp)}
 	switch key := k.Secrets[0]; {
 	case key == "":
 	case c.header != "":
-		options = append(options, option.WithHeader(c.header, key))
+		r.Header.Set(c.header, key)
 	default:
-		options = append(options, option.WithAPIKey(key))
+		r.Header["Authorization"] = []string{"Bearer " + key}
 	}
-	_, err = c.chat.New(ctx, params, options...)
-	if resp == nil {
-		return nil, k.Unanswered(ctx, err)
+	answer, err := c.Send(k, r, describe)
+	if err != nil {
+		return nil, err
 	}
-	if resp.StatusCode != http.StatusOK {
-		defer resp.Body.Close()
-		return nil, k.StatusError(resp, describe)
-	}
-	return newStream(k, resp.Body, leftOut), nil
+	return newStream(k, answer, form.leftOut), nil
 }

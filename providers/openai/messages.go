@@ -1,6 +1,15 @@
 package openai
 
-import "github.com/cadenza-gateway/cadenza/providers"
+import (
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// appendMessage appends a message as the SDK writes it. The role needs no escape.
+func appendMessage(body []byte, m providers.Message) []byte {
+	body = jsontext.AppendString(append(body, `{"content":`...), m.Content)
+	return append(append(append(body, `,"role":"`...), m.Role...), `"}`...)
+}
 
 // arrange is how the service wants the messages. Where it wants nothing
 // special they are returned as they are; the request's own are never changed.

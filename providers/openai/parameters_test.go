@@ -25,20 +25,14 @@ type asked struct {
 // ask sends a request with parameters to a service with quirks.
 func ask(t *testing.T, q Quirks, req providers.Request) asked {
 	t.Helper()
-	up := pt.NewUpstream(t).Always(pt.OpenAIAnswer("fine", 1))
-	s, err := client(t, up.URL, func(c *Config) { c.Quirks = q }).Invoke(t.Context(), &req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for err == nil {
-		_, err = s.Next()
-	}
+	r, result := pt.Sent(t, pt.OpenAIAnswer("fine", 1), &req, func(base string) providers.Provider {
+		return client(t, base, func(c *Config) { c.Quirks = q })
+	})
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(up.Requests()[0].Body), &members); err != nil {
+	if err := json.Unmarshal([]byte(r.Body), &members); err != nil {
 		t.Fatal(err)
 	}
-	got := asked{body: map[string]string{}, leftOut: s.Result().LeftOut}
+	got := asked{body: map[string]string{}, leftOut: result.LeftOut}
 	for name, raw := range members {
 		if name != "model" && name != "messages" {
 			got.body[name] = string(raw)

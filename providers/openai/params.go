@@ -10,13 +10,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// params translates the request. It also returns which parameters the service
-// lacks. What it lacks but must not be left out is an error.
+// params translates the request but for its messages. It also returns which
+// parameters the service lacks. What it lacks but must not be left out is an error.
 func (c *Client) params(req *providers.Request) (p openai.ChatCompletionNewParams, leftOut []string, err error) {
 	p.Model = req.Model
-	if p.Messages, err = c.messages(req.Messages); err != nil {
-		return p, nil, err
-	}
 	extra := make(map[string]any, len(req.Extra)+4)
 	leftOut = c.sampling(&p, extra, req)
 	if err := c.format(&p, req.Parameters.ResponseFormat); err != nil {
@@ -44,26 +41,6 @@ func (c *Client) params(req *providers.Request) (p openai.ChatCompletionNewParam
 		p.SetExtraFields(extra)
 	}
 	return p, leftOut, nil
-}
-
-func (c *Client) messages(messages []providers.Message) ([]openai.ChatCompletionMessageParamUnion, error) {
-	messages = c.quirks.arrange(messages)
-	list := make([]openai.ChatCompletionMessageParamUnion, len(messages))
-	for i, m := range messages {
-		switch m.Role {
-		case "system":
-			list[i] = openai.SystemMessage(m.Content)
-		case "developer":
-			list[i] = openai.DeveloperMessage(m.Content)
-		case "user":
-			list[i] = openai.UserMessage(m.Content)
-		case "assistant":
-			list[i] = openai.AssistantMessage(m.Content)
-		default:
-			return nil, c.Unsendable("message %d has the unknown role %q", i, m.Role)
-		}
-	}
-	return list, nil
 }
 
 // sampling sets how the model goes about its answer. Members that the SDK does

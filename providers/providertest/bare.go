@@ -90,15 +90,21 @@ type served struct {
 	reply  Reply
 }
 
-// request is the request of the call, with 1 KB of messages.
-func (s *Subject) servedRequest(stream bool) *providers.Request {
-	req := s.request(stream)
+// connectServed connects a provider to a server with the reply and returns a request
+// with 1 KB of messages, prepared as the gateway does.
+func (s *Subject) connectServed(t testing.TB, c served) (providers.Provider, *providers.Request) {
+	t.Helper()
+	p, req := s.Connect(t, Bare(t, c.reply)), s.request(c.stream)
 	req.Messages = []providers.Message{
 		{Role: "system", Content: strings.Repeat("You are the support agent of Acme. ", 15)},
 		{Role: "user", Content: strings.Repeat("Where is my order? ", 25)},
 	}
 	req.Parameters.Temperature, req.Parameters.MaxTokens = new(0.2), new(int64(400))
-	return req
+	var err error
+	if req.Prepared, err = providers.Prepare(p, req); err != nil {
+		t.Fatal(err)
+	}
+	return p, req
 }
 
 // servedCalls are a whole answer of 300 words and a stream of 100.
@@ -130,7 +136,7 @@ func call(t testing.TB, p providers.Provider, req *providers.Request) {
 func (s *Subject) BenchmarkServed(b *testing.B, whole func(text string) Reply, stream func(words ...string) Reply) {
 	for _, c := range servedCalls(whole, stream) {
 		b.Run(c.name, func(b *testing.B) {
-			p, req := s.Connect(b, Bare(b, c.reply)), s.servedRequest(c.stream)
+			p, req := s.connectServed(b, c)
 			call(b, p, req)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -168,7 +174,7 @@ func (s *Subject) BenchmarkServed(b *testing.B, whole func(text string) Reply, s
 func (s *Subject) CheckServedAllocations(t *testing.T, whole func(text string) Reply, stream func(words ...string) Reply, most map[string]float64) {
 	t.Helper()
 	for _, c := range servedCalls(whole, stream) {
-		p, req := s.Connect(t, Bare(t, c.reply)), s.servedRequest(c.stream)
+		p, req := s.connectServed(t, c)
 		if n := testing.AllocsPerRun(300, func() { call(t, p, req) }); n > most[c.name] {
 			t.Errorf("%s: %v allocations, at most %v are allowed", c.name, n, most[c.name])
 		}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -82,16 +84,39 @@ func (s *Subject) request(stream bool) *providers.Request {
 
 // Sent sends a request to the provider that connect makes of the URL of an
 // upstream with this reply. It returns what the upstream got, and the result
-// before the answer is read.
+// before the answer is read. Where the provider prepares requests, those that were
+// prepared must be the same, the second one too.
 func Sent(t testing.TB, reply Reply, req *providers.Request, connect func(base string) providers.Provider) (Request, providers.Result) {
 	t.Helper()
 	up := NewUpstream(t).Always(reply)
-	s, err := connect(up.URL).Invoke(t.Context(), req)
-	if err != nil {
+	p := connect(up.URL)
+	send := func(req *providers.Request) (Request, providers.Result) {
+		s, err := p.Invoke(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		requests := up.Requests()
+		return requests[len(requests)-1], s.Result()
+	}
+	sent, result := send(req)
+	prepared := *req
+	var err error
+	if prepared.Prepared, err = providers.Prepare(p, req); err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	return up.Requests()[0], s.Result()
+	if prepared.Prepared != nil {
+		for range 2 {
+			got, again := send(&prepared)
+			if diff := cmp.Diff(sent, got); diff != "" {
+				t.Errorf("the prepared request is another (-without +with preparation):\n%s", diff)
+			}
+			if diff := cmp.Diff(result.LeftOut, again.LeftOut); diff != "" {
+				t.Errorf("the prepared request leaves out other parameters:\n%s", diff)
+			}
+		}
+	}
+	return sent, result
 }
 
 // Extra is a request's member Extra: names and JSON texts by turns.

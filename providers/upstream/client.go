@@ -68,7 +68,9 @@ type Config struct {
 // no proxy from the environment and has no timeout of its own: the request's
 // context bounds a call.
 type Client struct {
-	*http.Client
+	// Transport sends the requests. Tests replace it.
+	Transport http.RoundTripper
+
 	transport *http.Transport
 	host      string
 }
@@ -106,14 +108,16 @@ func NewClient(config Config) (*Client, error) {
 		dialer.Control = ruleFor(config.BaseURL.Hostname(), config.AllowPrivate).control
 	}
 	return &Client{
-		Client: &http.Client{
-			Transport:     newRepeater(transport),
-			CheckRedirect: noRedirect,
-		},
+		Transport: &repeater{limiter{transport}},
 		transport: transport,
 		host:      hostOf(config.BaseURL),
 	}, nil
 }
+
+// Do sends a request and returns the answer to it, of any status. What an
+// http.Client does around a transport, it does for redirects, cookies and timeouts,
+// and it copies the header of each request for them: none of these exist here.
+func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.Transport.RoundTrip(req) }
 
 // Host is the host and port of the base URL, the same text for every way to
 // write them. A provider gives it as its own, see providers.Host.

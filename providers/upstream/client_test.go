@@ -139,13 +139,53 @@ func TestCancelInTheWait(t *testing.T) {
 	}
 }
 
+func TestWhereARequestGoes(t *testing.T) {
+	up := providertest.NewUpstream(t).Always(providertest.JSON(200, "{}"))
+	for _, test := range []struct{ base, route, want string }{
+		{"", "generate", "/generate"}, {"/", "generate", "/generate"}, {"/v1/", "generate", "/v1/generate"},
+		{"/a%2Fb", "generate", "/a%2Fb/generate"}, {"", "a%2Fb", "/a%2Fb"}, {"", "", "/"},
+	} {
+		base, err := url.Parse(up.URL + test.base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := NewService("acme", "", nil, Config{BaseURL: base})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		to := base.JoinPath(test.route)
+		written := to.String()
+		r, err := s.Request(t.Context(), to, []byte("{}"), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := s.Send(Call{}, r, nil)
+		if err != nil {
+			t.Errorf("%+v: %v", test, err)
+			continue
+		}
+		body.Close()
+		if got := r.URL.RequestURI(); got != test.want {
+			t.Errorf("%q and %q: sent to %s, want %s", test.base, test.route, got, test.want)
+		}
+		if to.String() != written {
+			t.Errorf("the URL %s became %s", written, to)
+		}
+	}
+}
+
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	other := providertest.NewUpstream(t).Always(providertest.JSON(200, "stolen"))
 	for _, code := range []int{301, 302, 307, 308} {
-		up := providertest.NewUpstream(t).Always(providertest.Reply{Status: code, Header: map[string]string{"Location": other.URL}})
-		status, _, err := post(t.Context(), newClient(t, up.URL), up.URL, "prompt")
-		if err != nil || status != code {
-			t.Errorf("%d: status %d, error %v", code, status, err)
+		for _, failures := range []int{0, 1} { // before the redirect
+			up := providertest.NewUpstream(t).Then(slices.Repeat([]providertest.Reply{{Status: -1, End: providertest.Reset}}, failures)...).
+				Always(providertest.Reply{Status: code, Header: map[string]string{"Location": other.URL}})
+			ctx, _ := budget(t, 2)
+			status, _, err := post(ctx, newClient(t, up.URL), up.URL, "prompt")
+			if err != nil || status != code || len(up.Requests()) != 1+failures {
+				t.Errorf("%d: status %d, error %v, %d requests", code, status, err, len(up.Requests()))
+			}
 		}
 	}
 	if n := len(other.Requests()); n != 0 {
@@ -202,11 +242,11 @@ func TestNothingIsTakenFromTheEnvironment(t *testing.T) {
 
 func TestNoTimeoutOfItsOwn(t *testing.T) {
 	c := newClient(t, "https://provider.example")
-	inner := c.Transport.(*repeater).http
-	if c.Timeout != 0 || inner.Timeout != 0 || c.Jar != nil || inner.Jar != nil || c.transport.ResponseHeaderTimeout != 0 {
+	repeats := c.Transport.(*repeater).after(errors.New("failed"))
+	if repeats.Timeout != 0 || repeats.Jar != nil || c.transport.ResponseHeaderTimeout != 0 {
 		t.Error("the client has a timeout, which would cut streams, or a cookie jar")
 	}
-	if _, ok := inner.Transport.(interface{ CloseIdleConnections() }); ok {
+	if _, ok := repeats.Transport.(interface{ CloseIdleConnections() }); ok {
 		t.Error("the retrying client can close idle connections")
 	}
 	if !c.transport.DisableCompression || c.transport.TLSClientConfig.MinVersion != tls.VersionTLS12 || c.transport.MaxResponseHeaderBytes != MaxHeader {

@@ -83,7 +83,7 @@ func ExampleService() {
 			fmt.Println(err)
 			return
 		}
-		request, err := service.Request(context.Background(), base.JoinPath("generate").String(), []byte(`{}`), true)
+		request, err := service.Request(context.Background(), base.JoinPath("generate"), []byte(`{}`), true)
 		if err != nil {
 			fmt.Println(err)
 			return

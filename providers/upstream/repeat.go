@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -20,24 +21,59 @@ import (
 // within the budget of attempts in its context. An answer of any status
 // is handed up: the loop above knows what it means.
 type repeater struct {
-	http *http.Client
-}
-
-func newRepeater(transport *http.Transport) *repeater {
-	return &repeater{&http.Client{Transport: limiter{transport}, CheckRedirect: noRedirect}}
+	transport http.RoundTripper
 }
 
 // RoundTrip sends the request. A failure is a *providers.ConnectError, or the
 // context's error.
 func (r *repeater) RoundTrip(req *http.Request) (*http.Response, error) {
+	req, err := rewindable(req)
+	if err != nil {
+		return nil, &providers.ConnectError{Permanent: true, Err: err}
+	}
+	resp, err := r.transport.RoundTrip(req)
+	if err != nil {
+		return r.repeat(req, err)
+	}
+	return resp, nil
+}
+
+// rewindable returns the request with a body that can be sent again, byte for byte.
+func rewindable(req *http.Request) (*http.Request, error) {
+	if req.Body == nil || req.Body == http.NoBody || req.GetBody != nil {
+		return req, nil
+	}
+	content, err := io.ReadAll(req.Body)
+	req.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	again := *req
+	again.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
+	again.Body, _ = again.GetBody()
+	again.ContentLength = int64(len(content))
+	return &again, nil
+}
+
+// repeat repeats a request that has failed once. Most requests do not fail, so that
+// these have nothing to do with go-retryablehttp, which gets the failure as the
+// outcome of its own first try.
+func (r *repeater) repeat(req *http.Request, failure error) (*http.Response, error) {
 	ctx := req.Context()
-	repeated, err := repeatable(req)
+	shallow := *req
+	shallow.Body = nil
+	repeated, err := retryablehttp.FromRequest(&shallow)
+	if err == nil && req.GetBody != nil {
+		err = repeated.SetBody(retryablehttp.ReaderFunc(func() (io.Reader, error) { return req.GetBody() }))
+		// SetBody finds no length in a body made by GetBody.
+		repeated.ContentLength = req.ContentLength
+	}
 	if err != nil {
 		return nil, &providers.ConnectError{Permanent: true, Err: err}
 	}
 	p := policy{ctx: ctx, budget: providers.BudgetFrom(ctx)}
 	client := retryablehttp.Client{
-		HTTPClient: r.http,
+		HTTPClient: r.after(failure),
 		// The budget is the bound.
 		RetryMax:     math.MaxInt,
 		CheckRetry:   p.checkRetry,
@@ -54,29 +90,28 @@ func (r *repeater) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, &providers.ConnectError{Permanent: permanent(err), Err: withoutURL(err)}
 }
 
-// repeatable makes a request whose body is sent again, byte for byte, with each
-// attempt.
-func repeatable(req *http.Request) (*retryablehttp.Request, error) {
-	shallow := *req
-	body := req.Body
-	shallow.Body = nil
-	repeated, err := retryablehttp.FromRequest(&shallow)
-	if err != nil || body == nil || body == http.NoBody {
-		return repeated, err
-	}
-	// A RoundTripper closes the body it was given; the copies are read.
-	defer body.Close()
-	if req.GetBody != nil {
-		err = repeated.SetBody(retryablehttp.ReaderFunc(func() (io.Reader, error) { return req.GetBody() }))
-		// SetBody finds no length in a body made by GetBody.
-		repeated.ContentLength = req.ContentLength
-		return repeated, err
-	}
-	content, err := io.ReadAll(body)
-	if err != nil {
+// after returns the client of repeats. Its first try is the one that has failed.
+func (r *repeater) after(failure error) *http.Client {
+	return &http.Client{Transport: &failedOnce{failure, r.transport}, CheckRedirect: noRedirect}
+}
+
+// failedOnce is a transport whose first try is over. It hides the method
+// CloseIdleConnections: go-retryablehttp calls it after each failure, which would
+// cut the connections kept for all other calls.
+type failedOnce struct {
+	failure   error // of the first try; nil once it was returned
+	transport http.RoundTripper
+}
+
+func (f *failedOnce) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := f.failure; err != nil {
+		f.failure = nil
+		if req.Body != nil {
+			req.Body.Close()
+		}
 		return nil, err
 	}
-	return repeated, repeated.SetBody(content)
+	return f.transport.RoundTrip(req)
 }
 
 // policy decides on repeats of one request.
@@ -133,9 +168,7 @@ func withoutURL(err error) error {
 }
 
 // limiter bounds the bodies of responses: in size, and in time by the request's
-// context, for every status and every reader. It hides the
-// transport's CloseIdleConnections: go-retryablehttp calls it after each
-// failure, which would cut the connections kept for all other calls.
+// context, for every status and every reader.
 type limiter struct {
 	transport http.RoundTripper
 }

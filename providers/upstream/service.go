@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -22,7 +24,8 @@ type Service struct {
 	Name string
 	// HTTP sends the requests. Tests replace its Transport.
 	HTTP *Client
-	// Header is that of each request, without its secret and Accept.
+	// Header is that of each request, without its secret and Accept. Requests share
+	// its values: a request's own header replaces them and does not add to them.
 	Header http.Header
 
 	secret func() (string, error)
@@ -77,13 +80,23 @@ func (s *Service) Begin() (Call, error) {
 var acceptJSON, acceptEvents = []string{"application/json"}, []string{"text/event-stream"}
 
 // Request makes the request of a call, which posts a JSON body and accepts JSON,
-// or server-sent events for a stream.
-func (s *Service) Request(ctx context.Context, url string, body []byte, stream bool) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+// or server-sent events for a stream. Its URL is not changed: all calls may share it.
+func (s *Service) Request(ctx context.Context, to *url.URL, body []byte, stream bool) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "", bytes.NewReader(body))
 	if err != nil {
 		return nil, Unanswered(ctx, err)
 	}
-	r.Header = s.Header.Clone()
+	if to.Path != "" && to.Path[0] != '/' {
+		// JoinPath leaves out the slash below a host without a path.
+		rooted := *to
+		if rooted.Path = "/" + to.Path; to.RawPath != "" {
+			rooted.RawPath = "/" + to.RawPath
+		}
+		to = &rooted
+	}
+	r.URL, r.Host = to, to.Host
+	r.Header = make(http.Header, len(s.Header)+2) // Accept and a secret
+	maps.Copy(r.Header, s.Header)
 	r.Header["Accept"] = acceptJSON
 	if stream {
 		r.Header["Accept"] = acceptEvents

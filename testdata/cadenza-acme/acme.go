@@ -4,6 +4,7 @@ package acme
 import (
 	"context"
 	"encoding/json"
+	"net/url"
 
 	"github.com/valyala/fastjson"
 
@@ -14,7 +15,7 @@ import (
 // Client is a provider. It is safe for concurrent use.
 type Client struct {
 	upstream.Service
-	url string
+	url *url.URL
 }
 
 // New makes a client. It connects to nothing.
@@ -23,7 +24,7 @@ func New(config upstream.Config, key func() (string, error)) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{service, config.BaseURL.JoinPath("generate").String()}, nil
+	return &Client{service, config.BaseURL.JoinPath("generate")}, nil
 }
 
 // Invoke sends the request and returns once the response's headers are there.

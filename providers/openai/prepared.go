@@ -1,0 +1,95 @@
+package openai
+
+import (
+	"sync"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// prepared is what the requests of a target have in common.
+type prepared struct {
+	client        *Client
+	whole, stream func() (*form, error)
+}
+
+// form is the body of a request but for its messages.
+type form struct {
+	// rest is what follows the list of messages, the comma included.
+	rest []byte
+	// fixed means that the body is rest alone: extra has messages of its own.
+	fixed   bool
+	leftOut []string
+}
+
+// PrepareRequests makes what the requests of a target have in common, see
+// providers.Prepare. The SDK writes it once, with the first request, because it takes
+// as long as all else that the gateway does for a call.
+func (c *Client) PrepareRequests(req *providers.Request) (any, error) {
+	if _, _, err := c.params(req); err != nil {
+		return nil, err
+	}
+	write := func(stream bool) func() (*form, error) {
+		r := providers.Request{Model: req.Model, Parameters: req.Parameters, Extra: req.Extra, Stream: stream}
+		return sync.OnceValues(func() (*form, error) { return c.form(&r) })
+	}
+	return &prepared{c, write(false), write(true)}, nil
+}
+
+// formOf returns the form of a request: the one that was prepared for it, if one was.
+func (c *Client) formOf(req *providers.Request) (*form, error) {
+	p, ok := req.Prepared.(*prepared)
+	switch {
+	case !ok || p.client != c:
+		return c.form(req)
+	case req.Stream:
+		return p.stream()
+	}
+	return p.whole()
+}
+
+// form has the SDK write the request but for its messages.
+func (c *Client) form(req *providers.Request) (*form, error) {
+	params, leftOut, err := c.params(req)
+	if err != nil {
+		return nil, err
+	}
+	text, err := params.MarshalJSON()
+	if err != nil {
+		return nil, c.Unsendable("the request cannot be written as JSON: %v", err)
+	}
+	_, fixed := req.Extra["messages"]
+	if !fixed {
+		if text[0] = ','; len(text) == len("{}") {
+			text = text[1:]
+		}
+	}
+	return &form{text, fixed, leftOut}, nil
+}
+
+// body writes the body of a request.
+func (c *Client) body(f *form, messages []providers.Message) ([]byte, error) {
+	if f.fixed {
+		return f.rest, nil
+	}
+	messages = c.quirks.arrange(messages)
+	size := len(beforeMessages) + len("]") + len(f.rest)
+	for _, m := range messages {
+		// Few characters of most texts need an escape.
+		size += len(`{"content":"","role":"assistant"},`) + len(m.Content) + len(m.Content)/16
+	}
+	body := append(make([]byte, 0, size), beforeMessages...)
+	for i, m := range messages {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		switch m.Role {
+		case "system", "developer", "user", "assistant":
+			body = appendMessage(body, m)
+		default:
+			return nil, c.Unsendable("message %d has the unknown role %q", i, m.Role)
+		}
+	}
+	return append(append(body, ']'), f.rest...), nil
+}
+
+const beforeMessages = `{"messages":[`
