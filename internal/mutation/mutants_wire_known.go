@@ -42,10 +42,22 @@ func init() {
 			Run: "BadDecisions",
 		},
 		mutant{
-			ID: "large-first-event", In: "EventStream.write",
+			ID: "large-first-event", In: "EventStream.drop",
 			What: "a first event that is large stays in memory as long as its stream",
-			Old:  "			defer func() { s.event = nil }() // it may be large, and the stream long\n", New: "",
+			Old:  " && cap(s.batch.events) <= 2*batchSize", New: "",
 			Run: "LargeEventsAreNotKept",
+		},
+		mutant{
+			ID: "a-write-for-each-delta", In: "EventStream.add",
+			What: "each delta is written alone, although others are there already",
+			Old:  "!s.started || len(events) >= batchSize", New: "true",
+			Run: "StreamSharesFlushes",
+		},
+		mutant{
+			ID: "batches-without-end", In: "EventStream.add",
+			What: "a whole answer is held in memory until it is flushed",
+			Old:  "!s.started || len(events) >= batchSize", New: "!s.started",
+			Run: "StreamWritesLargeBatches",
 		},
 		mutant{
 			ID: "conflict-without-retry-after", In: "WriteError",
@@ -145,8 +157,8 @@ func init() {
 		},
 		mutant{
 			ID: "final-without-flush", In: "EventStream.Finish",
-			What: "the last event waits for the end marker",
-			Old:  "	s.write()\n	s.flush()\n	s.event", New: "	s.write()\n	s.event",
+			What: "the last event waits until the handler has returned",
+			Old:  "	s.flush()\n	s.close()", New: "	s.write()\n	s.close()",
 			Run: "StreamGolden",
 		},
 		mutant{
@@ -170,7 +182,7 @@ func init() {
 		mutant{
 			ID: "write-after-a-failure", In: "EventStream.write",
 			What: "writes go on after one has failed",
-			Old:  "	if s.err != nil {\n		return\n	}\n", New: "",
+			Old:  "s.err != nil || len(s.batch.events) == 0", New: "len(s.batch.events) == 0",
 		},
 		mutant{
 			ID: "heartbeat", In: "EventStream.beat",

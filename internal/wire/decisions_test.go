@@ -189,7 +189,7 @@ func TestBeside(t *testing.T) {
 	calls := func(final string) string {
 		return `data: {"trace_id":"` + traceID + `","content":"","is_final":false,"tool_calls":[]` + final + "}\n\n"
 	}
-	end := []string{event("", true), "flush", "data: [DONE]\n\n", "flush"}
+	end := []string{event("", true) + "data: [DONE]\n\n", "flush"}
 	for name, test := range map[string]struct {
 		send func(*EventStream)
 		want []string
@@ -208,7 +208,7 @@ func TestBeside(t *testing.T) {
 		},
 		"nothing": {
 			func(s *EventStream) { _ = s.Finish(Ending{FinishReason: "stop"}) },
-			[]string{"status OK", strings.Replace(with(event("", true)), `true,`, `true,"finish_reason":"stop",`, 1), "flush", "data: [DONE]\n\n", "flush"},
+			[]string{"status OK", strings.Replace(with(event("", true)), `true,`, `true,"finish_reason":"stop",`, 1), "data: [DONE]\n\n", "flush"},
 		},
 	} {
 		w := new(wireLog)
@@ -260,7 +260,10 @@ func TestLargeEventsAreNotKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if cap(s.event) > 1<<10 {
-		t.Errorf("the stream holds %d bytes", cap(s.event))
+	if s.batch != nil {
+		t.Error("the stream holds a batch while it waits")
+	}
+	if got := cap(s.pending()); got > 2*batchSize {
+		t.Errorf("the pool holds %d bytes", got)
 	}
 }

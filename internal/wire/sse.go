@@ -17,7 +17,17 @@ const (
 	// deadlineSlack lets many events share one deadline, because setting one costs
 	// more than writing an event.
 	deadlineSlack = 5 * time.Second
+	// batchSize is how many bytes of events are written before their flush comes.
+	batchSize = 16 << 10
+	// firstBatch is the size of a new batch, in bytes.
+	firstBatch = 2 << 10
 )
+
+// batch holds events until they are written. A stream that waits for its provider
+// has none.
+type batch struct{ events []byte }
+
+var batches = sync.Pool{New: func() any { return &batch{make([]byte, 0, firstBatch)} }}
 
 var errStreamClosed = errors.New("wire: the event stream is closed")
 
@@ -30,12 +40,12 @@ var errStreamClosed = errors.New("wire: the event stream is closed")
 // returns.
 type EventStream struct {
 	w       http.ResponseWriter
-	control *http.ResponseController
+	control http.ResponseController
 	start   []byte // an event up to its content
 	first   func(dst []byte) []byte
 
 	mu        sync.Mutex // guards the fields below and every write
-	event     []byte     // the event under construction
+	batch     *batch     // whole events that are not written yet; nil for none
 	held      [utf8.UTFMax]byte
 	heldLen   int // bytes in held: the beginning of a rune that a delta broke off
 	heartbeat *time.Timer
@@ -51,11 +61,12 @@ type EventStream struct {
 
 // NewEventStream prepares a stream. It writes nothing yet.
 func NewEventStream(w http.ResponseWriter, traceID string) *EventStream {
-	s := &EventStream{w: w, control: http.NewResponseController(w)}
-	s.start = append(s.start, `data: {"trace_id":`...)
+	const before, after = `data: {"trace_id":`, `,"content":"`
+	s := &EventStream{w: w, control: *http.NewResponseController(w)}
+	s.start = make([]byte, 0, len(before)+len(traceID)+2+len(after))
+	s.start = append(s.start, before...)
 	s.start = jsontext.AppendString(s.start, traceID)
-	s.start = append(s.start, `,"content":"`...)
-	s.event = make([]byte, 0, 512)
+	s.start = append(s.start, after...)
 	return s
 }
 
@@ -81,21 +92,20 @@ func (s *EventStream) Started() bool {
 }
 
 // Delta sends a piece of the answer in an event of its own. flush is false where the
-// next piece has arrived already, so that several pieces share one flush. Bytes of
-// content that are not UTF-8 become U+FFFD, but a rune that is split between two
-// deltas is joined. An error means that the client can no longer be reached.
+// next piece has arrived already, so that several pieces share one write and one
+// flush. Bytes of content that are not UTF-8 become U+FFFD, but a rune that is split
+// between two deltas is joined. An error means that the client can no longer be
+// reached.
 func (s *EventStream) Delta(content string, flush bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return errStreamClosed
 	}
-	s.event = append(s.event[:0], s.start...)
-	head := len(s.event)
-	s.appendContent(content)
-	if len(s.event) > head {
-		s.event = append(s.event, "\",\"is_final\":false}\n\n"...)
-		s.write()
+	events := s.begin()
+	head := len(events)
+	if events = s.appendContent(events, content); len(events) > head {
+		s.add(append(events, endOfEvent...))
 	}
 	if flush {
 		s.flush()
@@ -103,9 +113,42 @@ func (s *EventStream) Delta(content string, flush bool) error {
 	return s.err
 }
 
-// appendContent appends content to the event, preceded by the bytes held back
-// before, and holds back the beginning of a rune at its end.
-func (s *EventStream) appendContent(content string) {
+// endOfEvent ends an event that is not the last one, after its content.
+const endOfEvent = "\",\"is_final\":false}\n\n"
+
+// begin returns the pending events with the beginning of another one.
+func (s *EventStream) begin() []byte { return append(s.pending(), s.start...) }
+
+// pending returns the events that are not written yet.
+func (s *EventStream) pending() []byte {
+	if s.batch == nil {
+		s.batch = batches.Get().(*batch)
+	}
+	return s.batch.events
+}
+
+// add takes the pending events with another one after them. It writes the first
+// event of a stream at once, because with it the answer has begun, and others where
+// they are many.
+func (s *EventStream) add(events []byte) {
+	s.batch.events = events
+	if !s.started || len(events) >= batchSize {
+		s.write()
+	}
+}
+
+// drop empties the batch, and returns it to its pool unless it has become large.
+func (s *EventStream) drop() {
+	if s.batch != nil && cap(s.batch.events) <= 2*batchSize {
+		s.batch.events = s.batch.events[:0]
+		batches.Put(s.batch)
+	}
+	s.batch = nil
+}
+
+// appendContent appends content to dst, preceded by the bytes held back before, and
+// holds back the beginning of a rune at its end.
+func (s *EventStream) appendContent(dst []byte, content string) []byte {
 	if s.heldLen > 0 {
 		for content != "" && !utf8.RuneStart(content[0]) && !utf8.FullRune(s.held[:s.heldLen]) {
 			s.held[s.heldLen] = content[0]
@@ -113,9 +156,9 @@ func (s *EventStream) appendContent(content string) {
 			content = content[1:]
 		}
 		if content == "" && !utf8.FullRune(s.held[:s.heldLen]) {
-			return
+			return dst
 		}
-		s.appendHeld()
+		dst = s.appendHeld(dst)
 	}
 	// An incomplete rune has at most UTFMax-1 bytes.
 	for i := len(content) - 1; i >= 0 && i > len(content)-utf8.UTFMax; i-- {
@@ -127,12 +170,13 @@ func (s *EventStream) appendContent(content string) {
 			break
 		}
 	}
-	s.event = jsontext.AppendEscaped(s.event, content)
+	return jsontext.AppendEscaped(dst, content)
 }
 
-func (s *EventStream) appendHeld() {
-	s.event = jsontext.AppendEscaped(s.event, s.held[:s.heldLen])
+func (s *EventStream) appendHeld(dst []byte) []byte {
+	dst = jsontext.AppendEscaped(dst, s.held[:s.heldLen])
 	s.heldLen = 0
+	return dst
 }
 
 // ToolCalls sends the list of the answer's tool calls, in an event of its own
@@ -147,24 +191,19 @@ func (s *EventStream) ToolCalls(list []byte) error {
 		return s.err
 	}
 	s.releaseHeld()
-	s.event = append(s.event[:0], s.start...)
-	s.event = append(s.event, `","is_final":false`...)
-	s.event = appendToolCallsMember(s.event, list)
-	s.event = append(s.event, "}\n\n"...)
-	s.write()
+	events := append(s.begin(), `","is_final":false`...)
+	events = appendToolCallsMember(events, list)
+	s.add(append(events, "}\n\n"...))
 	s.flush()
 	return s.err
 }
 
-// releaseHeld sends the beginning of a rune whose rest never came.
+// releaseHeld writes the beginning of a rune whose rest never came.
 func (s *EventStream) releaseHeld() {
 	if s.heldLen == 0 {
 		return
 	}
-	s.event = append(s.event[:0], s.start...)
-	s.appendHeld()
-	s.event = append(s.event, "\",\"is_final\":false}\n\n"...)
-	s.write()
+	s.add(append(s.appendHeld(s.begin()), endOfEvent...))
 }
 
 // Finish ends a complete answer: an event with is_final that says how it ended,
@@ -176,14 +215,10 @@ func (s *EventStream) Finish(end Ending) error {
 		return errStreamClosed
 	}
 	s.releaseHeld()
-	s.event = append(s.event[:0], s.start...)
-	s.event = append(s.event, `","is_final":true`...)
-	s.event = end.appendMembers(s.event)
-	s.event = append(s.event, "}\n\n"...)
-	s.write()
-	s.flush()
-	s.event = append(s.event[:0], "data: [DONE]\n\n"...)
-	s.write()
+	events := append(s.begin(), `","is_final":true`...)
+	events = end.appendMembers(events)
+	s.add(append(events, "}\n\n"...))
+	s.add(append(s.pending(), "data: [DONE]\n\n"...))
 	s.flush()
 	s.close()
 	return s.err
@@ -206,12 +241,11 @@ func (s *EventStream) Fail(e *Error) (abort bool) {
 		return false
 	}
 	interrupted := Error{Code: UpstreamInterrupted, Message: e.Message}
-	s.event = append(s.event[:0], "event: error\n"...)
-	s.event = append(s.event, s.start...)
-	s.event = append(s.event, `","is_final":false,"error":`...)
-	s.event = interrupted.appendObject(s.event)
-	s.event = append(s.event, "}\n\n"...)
-	s.write()
+	events := append(s.pending(), "event: error\n"...)
+	events = append(events, s.start...)
+	events = append(events, `","is_final":false,"error":`...)
+	events = interrupted.appendObject(events)
+	s.add(append(events, "}\n\n"...))
 	s.flush()
 	s.close()
 	return true
@@ -230,6 +264,7 @@ func (s *EventStream) close() {
 		return
 	}
 	s.closed = true
+	s.drop()
 	if s.heartbeat != nil {
 		s.heartbeat.Stop()
 	}
@@ -239,35 +274,38 @@ func (s *EventStream) close() {
 	}
 }
 
-// write sends s.event: in one piece, or in several where it is large. Before the
-// first event it sends the headers.
+// write writes the pending events: in one piece, or in several where they are large.
+// Before the first event, which is the only one then, it sends the headers.
 func (s *EventStream) write() {
-	if s.err != nil {
+	if s.batch == nil {
+		return
+	}
+	defer s.drop()
+	if s.err != nil || len(s.batch.events) == 0 {
 		return
 	}
 	if !s.started {
 		if s.first != nil {
 			const end = "}\n\n" // of every event but [DONE], which is never the first
-			s.event = append(s.first(s.event[:len(s.event)-len(end)]), end...)
-			defer func() { s.event = nil }() // it may be large, and the stream long
+			events := s.batch.events
+			s.batch.events = append(s.first(events[:len(events)-len(end)]), end...)
 		}
 		s.started = true
 		h := s.w.Header()
-		h.Del("Content-Length")
-		// Without a charset some clients read text/* as ISO 8859-1.
-		h.Set("Content-Type", "text/event-stream; charset=utf-8")
-		h.Set("Cache-Control", "no-store, no-transform")
-		h.Set("X-Accel-Buffering", "no")
+		delete(h, "Content-Length")
+		h["Content-Type"] = contentTypeEvents
+		h["Cache-Control"] = cacheControlEvents
+		h["X-Accel-Buffering"] = noBuffering
 		s.w.WriteHeader(http.StatusOK)
 		s.heartbeat = time.AfterFunc(heartbeatInterval, s.beat)
 	}
 	now := time.Now()
 	s.lastWrite = now
-	limit := now.Add(WriteTime(len(s.event)) + deadlineSlack)
+	limit := now.Add(WriteTime(len(s.batch.events)) + deadlineSlack)
 	if !s.limit.IsZero() {
 		limit = earlier(limit, s.limit)
 	}
-	for rest := s.event; ; now = time.Now() {
+	for rest := s.batch.events; ; now = time.Now() {
 		piece := nextPiece(rest)
 		s.allow(now, WriteTime(len(piece)), limit)
 		_, s.err = s.w.Write(piece)
@@ -277,6 +315,14 @@ func (s *EventStream) write() {
 	}
 	s.unflushed = true
 }
+
+// The headers of all streams: no code changes them in place. Without a charset some
+// clients read text/* as ISO 8859-1.
+var (
+	contentTypeEvents  = []string{"text/event-stream; charset=utf-8"}
+	cacheControlEvents = []string{"no-store, no-transform"}
+	noBuffering        = []string{"no"}
+)
 
 // allow sets the deadline of the next write, which is never after limit.
 func (s *EventStream) allow(now time.Time, need time.Duration, limit time.Time) {
@@ -289,9 +335,10 @@ func (s *EventStream) allow(now time.Time, need time.Duration, limit time.Time) 
 	}
 }
 
-// flush sends what was written to the network. A writer that cannot flush delivers
-// the answer later.
+// flush writes the pending events, and sends what was written to the network. A
+// writer that cannot flush delivers the answer later.
 func (s *EventStream) flush() {
+	s.write()
 	if s.err != nil || !s.unflushed {
 		return
 	}
@@ -320,9 +367,7 @@ func (s *EventStream) beat() {
 		s.heartbeat.Reset(heartbeatInterval - silence)
 		return
 	}
-	s.event = append(s.event[:0], s.start...)
-	s.event = append(s.event, "\",\"is_final\":false}\n\n"...)
-	s.write()
+	s.add(append(s.begin(), endOfEvent...))
 	s.flush()
 	s.heartbeat.Reset(heartbeatInterval)
 }

@@ -105,8 +105,7 @@ func TestStreamGolden(t *testing.T) {
 		"status OK",
 		event("Hel", false), "flush",
 		event(`lo \"you\"\n`, false), "flush",
-		event("", true), "flush",
-		"data: [DONE]\n\n", "flush",
+		event("", true) + "data: [DONE]\n\n", "flush",
 	}
 	if diff := cmp.Diff(want, w.entries()); diff != "" {
 		t.Error(diff)
@@ -127,18 +126,69 @@ func TestStreamGolden(t *testing.T) {
 	}
 }
 
+// TestStreamSharesFlushes: deltas that are there already are written and flushed
+// together, but for the first, with which the answer begins. Whatever ends the stream
+// comes after them.
 func TestStreamSharesFlushes(t *testing.T) {
+	begun := []string{"status OK", event("a", false), event("b", false) + event("c", false), "flush"}
+	for name, test := range map[string]struct {
+		end  func(*EventStream)
+		want []string
+	}{
+		"flush":  {func(s *EventStream) { _ = s.Delta("", true); _ = s.Delta("", true) }, begun},
+		"delta":  {func(s *EventStream) { _ = s.Delta("d", true) }, []string{begun[0], begun[1], begun[2] + event("d", false), "flush"}},
+		"finish": {func(s *EventStream) { _ = s.Finish(Ending{}) }, []string{begun[0], begun[1], begun[2] + event("", true) + "data: [DONE]\n\n", "flush"}},
+		"fail": {func(s *EventStream) { s.Fail(Errorf(UpstreamError, "", "It failed.")) }, []string{
+			begun[0], begun[1], begun[2] + "event: error\ndata: {\"trace_id\":\"" + traceID + `","content":"","is_final":false,"error":{"message":"It failed.","type":"server_error","param":null,"code":"upstream_interrupted"}}` + "\n\n", "flush",
+		}},
+	} {
+		w := new(wireLog)
+		s := NewEventStream(w, traceID)
+		for _, content := range []string{"a", "b", "c"} {
+			_ = s.Delta(content, false)
+		}
+		test.end(s)
+		s.Close()
+		if diff := cmp.Diff(test.want, w.entries()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// TestStreamWritesLargeBatches: a provider that is always ahead of its flush must not
+// make the gateway hold the whole answer.
+func TestStreamWritesLargeBatches(t *testing.T) {
 	w := new(wireLog)
 	s := NewEventStream(w, traceID)
 	defer s.Close()
-	_ = s.Delta("a", false)
-	_ = s.Delta("b", false)
-	_ = s.Delta("", true)
-	_ = s.Delta("", true)
-	want := []string{"status OK", event("a", false), event("b", false), "flush"}
-	if diff := cmp.Diff(want, w.entries()); diff != "" {
-		t.Error(diff)
+	text := strings.Repeat("x", 100)
+	for range 1000 {
+		_ = s.Delta(text, false)
 	}
+	if held := len(s.pending()); held >= batchSize {
+		t.Errorf("%d bytes are held", held)
+	}
+	if writes := len(w.entries()); writes < 12 || writes > 14 {
+		t.Errorf("%d writes of 200 KB", writes)
+	}
+}
+
+// TestHeartbeatBehindABatch: what waits for a flush that does not come is sent with
+// the heartbeat.
+func TestHeartbeatBehindABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(wireLog)
+		s := NewEventStream(w, traceID)
+		defer s.Close()
+		_ = s.Delta("a", true)
+		_ = s.Delta("b", false)
+		time.Sleep(heartbeatInterval)
+		synctest.Wait()
+		want := []string{"status OK", event("a", false), "flush", event("b", false) + event("", false), "flush"}
+		if diff := cmp.Diff(want, w.entries()); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
 func TestStreamOfNothing(t *testing.T) {
@@ -147,7 +197,7 @@ func TestStreamOfNothing(t *testing.T) {
 	if err := s.Finish(Ending{}); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"status OK", event("", true), "flush", "data: [DONE]\n\n", "flush"}
+	want := []string{"status OK", event("", true), "data: [DONE]\n\n", "flush"}
 	if diff := cmp.Diff(want, w.entries()); diff != "" {
 		t.Error(diff)
 	}
@@ -300,20 +350,29 @@ func contents(t testing.TB, log []string) string {
 	t.Helper()
 	var all strings.Builder
 	for _, entry := range log {
-		data, ok := strings.CutPrefix(entry, "data: ")
-		if !ok || data == "[DONE]\n\n" {
+		if !strings.HasPrefix(entry, "data: ") {
 			continue
 		}
-		var e struct {
-			Content string `json:"content"`
+		events, whole := strings.CutSuffix(entry, "\n\n")
+		if !whole {
+			t.Errorf("%q does not end with an event", entry)
 		}
-		if strings.Count(entry, "\n") != 2 {
-			t.Errorf("%q is not one event", entry)
+		for _, text := range strings.Split(events, "\n\n") {
+			data, ok := strings.CutPrefix(text, "data: ")
+			if !ok || strings.Contains(data, "\n") {
+				t.Errorf("%q is not one event", text)
+			}
+			if data == "[DONE]" {
+				continue
+			}
+			var e struct {
+				Content string `json:"content"`
+			}
+			if err := json.Unmarshal([]byte(data), &e); err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			all.WriteString(e.Content)
 		}
-		if err := json.Unmarshal([]byte(data), &e); err != nil {
-			t.Fatalf("%q: %v", entry, err)
-		}
-		all.WriteString(e.Content)
 	}
 	return all.String()
 }
@@ -436,7 +495,7 @@ func TestStreamOverHTTP(t *testing.T) {
 func TestStreamedToolCalls(t *testing.T) {
 	const list = `[{"id":"call_1","name":"find","arguments":"{\"id\": \"\\u00fc\\n\"}"},{"id":"call_2","name":"stop","arguments":"{}"}]`
 	called := `data: {"trace_id":"` + traceID + `","content":"","is_final":false,"tool_calls":` + list + "}\n\n"
-	end := []string{event("", true), "flush", "data: [DONE]\n\n", "flush"}
+	end := []string{event("", true) + "data: [DONE]\n\n", "flush"}
 	for _, test := range []struct {
 		name    string
 		content []string
@@ -483,8 +542,7 @@ func TestStreamSaysHowItEnded(t *testing.T) {
 		"status OK",
 		event("a", false), "flush",
 		start + `","is_final":false,"tool_calls":[]}` + "\n\n", "flush",
-		start + `","is_final":true,"finish_reason":"length","usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}` + "\n\n", "flush",
-		"data: [DONE]\n\n", "flush",
+		start + `","is_final":true,"finish_reason":"length","usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}` + "\n\ndata: [DONE]\n\n", "flush",
 	}
 	if diff := cmp.Diff(want, w.entries()); diff != "" {
 		t.Error(diff)
