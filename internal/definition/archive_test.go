@@ -194,16 +194,23 @@ func TestArchiveIsPackedOnce(t *testing.T) {
 	}
 }
 
+// pack returns an archive of one part.
+func pack(files ...archived) []byte {
+	p := part{files: files}
+	p.pack()
+	return append(p.packed, archiveEnd()...)
+}
+
 // TestUnpackIsBounded checks that a store's content can be no bomb.
 func TestUnpackIsBounded(t *testing.T) {
 	t.Parallel()
 	large := bytes.Repeat([]byte("# 89 123456789\n"), document.MaxFileBytes/15)
 	folder := func(n int, name string, data []byte) []byte {
-		d := &directory{}
+		var files []archived
 		for range n {
-			d.files = append(d.files, &source{path: name, data: data})
+			files = append(files, archived{name, &file{text: string(data)}})
 		}
-		return pack(d)
+		return pack(files...)
 	}
 	for name, test := range map[string]struct {
 		archive []byte
@@ -234,7 +241,7 @@ func TestUnpackIsBounded(t *testing.T) {
 }
 
 func FuzzUnpack(f *testing.F) {
-	f.Add(pack(&directory{context: &source{path: "context.yaml", data: []byte("fields: {}\n")}, files: []*source{{path: "prompts/a.yaml", data: []byte(simple)}}}))
+	f.Add(pack(archived{"context.yaml", &file{text: "fields: {}\n"}}, archived{"prompts/a.yaml", &file{text: simple}}))
 	f.Add([]byte("x"))
 	f.Fuzz(func(t *testing.T, archive []byte) {
 		s := &Source{dir: "dir", ctx: t.Context()}

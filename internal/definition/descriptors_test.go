@@ -32,7 +32,7 @@ func TestNothingStaysOpen(t *testing.T) {
 	before := openFiles(t)
 	for range 20 {
 		var errs document.Errors
-		if d := readDirectory(dir, &errs); len(d.files) != 4 || errs.Len() > 0 {
+		if d := readDirectory(dir, nil, &errs); len(d.files) != 4 || errs.Len() > 0 {
 			t.Fatalf("%d files, %v", len(d.files), errs.Err())
 		}
 	}

@@ -84,7 +84,7 @@ func TestEveryStepEndsEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	var errs document.Errors
-	d := readDirectory(dir, &errs)
+	d := readDirectory(dir, nil, &errs)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var m memory

@@ -50,12 +50,18 @@ type source struct {
 	// plain reports whether the file is no link, so that it can be looked up in
 	// its folder.
 	plain bool
+	stamp stamp
+	// same is the file of the last loading where its stamp shows that it has not
+	// changed. It is not read again, and data is empty.
+	same *file
 }
 
 // directory holds a workspace's files as they were read.
 type directory struct {
 	dir      string
 	root     *os.Root
+	last     map[string]*file // of the last loading, by path
+	begun    time.Time        // when the reading began
 	context  *source
 	files    []*source
 	warnings []Warning
@@ -73,15 +79,16 @@ type directory struct {
 
 // readDirectory reads all files of a workspace. Nothing outside of dir is
 // read: symbolic links that lead out of it are errors. Where files change while they
-// are read, all are read again, a few times.
-func readDirectory(dir string, errs *document.Errors) *directory {
+// are read, all are read again, a few times. Files of the last loading that have not
+// changed since are not read.
+func readDirectory(dir string, last map[string]*file, errs *document.Errors) *directory {
 	const (
 		attempts = 5
 		pause    = 20 * time.Millisecond
 	)
 	for attempt := 1; ; attempt++ {
 		var found document.Errors
-		d, settled := readOnce(dir, &found)
+		d, settled := readOnce(dir, last, &found)
 		if settled || attempt == attempts {
 			errs.Merge(&found)
 			return d
@@ -91,8 +98,8 @@ func readDirectory(dir string, errs *document.Errors) *directory {
 }
 
 // readOnce reads the files and reports whether none changed meanwhile.
-func readOnce(dir string, errs *document.Errors) (d *directory, settled bool) {
-	d = &directory{dir: dir}
+func readOnce(dir string, last map[string]*file, errs *document.Errors) (d *directory, settled bool) {
+	d = &directory{dir: dir, last: last, begun: time.Now()}
 	root, err := os.OpenRoot(folderName(dir))
 	if err != nil {
 		errs.AddAt(document.Position{File: dir}, "the definitions can't be read: %v", cause(err))
@@ -143,7 +150,9 @@ func (d *directory) top(name string, errs *document.Errors) {
 			d.lost = append(d.lost, name)
 			return
 		}
-		d.context = d.read(0, name, "", nil, errs)
+		if s := d.read(0, name, "", nil, errs); s != nil && d.admit(s, errs) {
+			d.context = s
+		}
 		return
 	}
 	if info.IsDir() || ok {
@@ -195,7 +204,7 @@ func (d *directory) folder(kind trace.Kind, name string, parents []fs.FileInfo, 
 		}
 		file := path.Join(name, e.Name())
 		if e.Type().IsRegular() {
-			d.definition(kind, file, here, errs)
+			d.definition(kind, file, e, here, errs)
 			continue
 		}
 		// Stat follows links: Kubernetes mounts files and folders as links
@@ -211,14 +220,15 @@ func (d *directory) folder(kind trace.Kind, name string, parents []fs.FileInfo, 
 			}
 			d.folder(kind, file, append(slices.Clip(parents), info), errs)
 		default:
-			d.definition(kind, file, nil, errs)
+			d.definition(kind, file, nil, nil, errs)
 		}
 	}
 }
 
 // definition reads a file in a folder of definitions where its name is that of a
-// definition. here is the folder, nil where the file is a link.
-func (d *directory) definition(kind trace.Kind, name string, here *os.Root, errs *document.Errors) {
+// definition. here is the folder and e the file's entry in it, nil where the file is
+// a link.
+func (d *directory) definition(kind trace.Kind, name string, e fs.DirEntry, here *os.Root, errs *document.Errors) {
 	base, ok := definitionName(name)
 	if !ok {
 		if path.Ext(name) != ".md" {
@@ -226,9 +236,26 @@ func (d *directory) definition(kind trace.Kind, name string, here *os.Root, errs
 		}
 		return
 	}
-	if s := d.read(kind, name, defaultKey(base), here, errs); s != nil {
+	s := d.same(kind, name, defaultKey(base), e)
+	if s == nil {
+		s = d.read(kind, name, defaultKey(base), here, errs)
+	}
+	if s != nil && d.admit(s, errs) {
 		d.files = append(d.files, s)
 	}
+}
+
+// same returns a file of the last loading that has not changed since, or nil.
+func (d *directory) same(kind trace.Kind, name, key string, e fs.DirEntry) *source {
+	f := d.last[name]
+	if f == nil || f.stamp == (stamp{}) || e == nil {
+		return nil
+	}
+	info, err := e.Info()
+	if err != nil || stampOf(info) != f.stamp {
+		return nil
+	}
+	return &source{path: name, kind: kind, key: key, size: f.stamp.size, mod: info.ModTime(), plain: true, stamp: f.stamp, same: f}
 }
 
 // open opens a file in its folder where that is given, else by its whole path. The
@@ -259,6 +286,9 @@ func (d *directory) read(kind trace.Kind, name, key string, here *os.Root, errs 
 		return nil
 	}
 	s.size, s.mod = info.Size(), info.ModTime()
+	if s.plain {
+		s.stamp = stampAt(info, d.begun)
+	}
 	// One byte more, to find out whether the file has grown.
 	s.data = make([]byte, min(s.size, document.MaxFileBytes)+1)
 	n, err := io.ReadFull(f, s.data)
@@ -267,18 +297,31 @@ func (d *directory) read(kind trace.Kind, name, key string, here *os.Root, errs 
 		return nil
 	}
 	s.data = s.data[:n]
-	d.bytes += int64(len(s.data))
+	return s
+}
+
+// admit counts a file and reports whether it is within the ceilings.
+func (d *directory) admit(s *source, errs *document.Errors) bool {
+	d.bytes += s.length()
 	switch {
 	case d.bytes > MaxBytes:
-		errs.AddAt(d.position(name), "the definitions have more than %d MiB together", MaxBytes>>20)
+		errs.AddAt(d.position(s.path), "the definitions have more than %d MiB together", MaxBytes>>20)
 	case len(d.files) == MaxFiles:
-		errs.AddAt(d.position(name), "there are more than %d definitions", MaxFiles)
+		errs.AddAt(d.position(s.path), "there are more than %d definitions", MaxFiles)
 	default:
-		return s
+		return true
 	}
 	// The rest is not read.
 	d.lost = slices.AppendSeq(d.lost, maps.Keys(folders))
-	return nil
+	return false
+}
+
+// length returns how many bytes were read of a file, now or in the last loading.
+func (s *source) length() int64 {
+	if s.same != nil {
+		return min(s.size, document.MaxFileBytes+1)
+	}
+	return int64(len(s.data))
 }
 
 // full reports whether a ceiling was exceeded, so that reading stops.
@@ -323,6 +366,10 @@ func (d *directory) settled() bool {
 
 // unchanged reports whether a file is the same as when it was read.
 func (s *source) unchanged(root *os.Root, name string) bool {
+	if s.same != nil {
+		info, err := root.Lstat(name)
+		return err == nil && stampOf(info) == s.stamp
+	}
 	info, err := root.Stat(name)
 	return err == nil && info.Size() == s.size && info.ModTime().Equal(s.mod) && int64(len(s.data)) == min(s.size, document.MaxFileBytes+1)
 }

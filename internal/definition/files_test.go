@@ -129,7 +129,7 @@ func TestCeilings(t *testing.T) {
 		write(t, filepath.Join(dir, "prompts", fmt.Sprintf("p%02d.yaml", i)), big)
 	}
 	var errs document.Errors
-	d := readDirectory(dir, &errs)
+	d := readDirectory(dir, nil, &errs)
 	if len(d.files) > MaxBytes/document.MaxFileBytes || errs.Len() != 1 || !strings.Contains(errs.Err().Error(), "p16.yaml:1:1: the definitions have more than 64 MiB together") {
 		t.Errorf("%d files: %v", len(d.files), errs.Err())
 	}

@@ -25,7 +25,7 @@ import (
 // that known describes; without any, as CheckTargets does where nothing is known.
 func Load(dir string, known ...Providers) (*Snapshot, error) {
 	var errs document.Errors
-	return load(context.Background(), readDirectory(dir, &errs), new(memory), runtime.GOMAXPROCS(0), known, &errs)
+	return load(context.Background(), readDirectory(dir, nil, &errs), new(memory), runtime.GOMAXPROCS(0), known, &errs)
 }
 
 // loadAgain is Load with the memory of the last loading in m. It replaces that
@@ -33,7 +33,7 @@ func Load(dir string, known ...Providers) (*Snapshot, error) {
 // answered meanwhile, and ends early when the context does.
 func loadAgain(ctx context.Context, dir string, m *memory, known ...Providers) (*Snapshot, error) {
 	var errs document.Errors
-	d := readDirectory(dir, &errs)
+	d := readDirectory(dir, m.files, &errs)
 	d.archived = true
 	return load(ctx, d, m, besides(), known, &errs)
 }
@@ -106,7 +106,10 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, known []
 	s.Revision = l.revision()
 	s.Loaded, s.Tests = now, int(l.tests.Load())
 	if d.archived {
-		s.Archive, s.Context = l.next.archive, l.next.text
+		s.Archive = l.next.archive.packed
+		if l.next.context != nil {
+			s.Context = []byte(l.next.context.text)
+		}
 	}
 	return s, nil
 }
@@ -163,7 +166,8 @@ func (l *loader) parse() {
 	place := func(i int) document.Position { return l.position(l.files[i].path) }
 	l.parallel("reading this file", len(l.files), place, func(i int, errs *document.Errors) {
 		f := l.files[i]
-		files[i] = l.last.remembered(f.path, f.data, func(errs *document.Errors) *document.Node { return l.parseFile(f, errs) })
+		files[i] = l.last.remembered(f, func(text string, errs *document.Errors) *document.Node { return l.parseFile(f, text, errs) })
+		f.data = nil
 		errs.Merge(&files[i].errs)
 		l.grow(files[i].nodes, files[i].bytes)
 	})
@@ -172,8 +176,8 @@ func (l *loader) parse() {
 	}
 	l.next.files = make(map[string]*file, len(l.files)+1)
 	if c := l.context; c != nil {
-		l.next.context = l.last.remembered(c.path, c.data, func(errs *document.Errors) *document.Node {
-			return l.parseText(c, errs)
+		l.next.context = l.last.remembered(c, func(text string, errs *document.Errors) *document.Node {
+			return l.parseText(c, text, errs)
 		})
 		l.next.files[c.path] = l.next.context
 		l.grow(l.next.context.nodes, l.next.context.bytes)
@@ -187,7 +191,6 @@ func (l *loader) parse() {
 	l.byKey = map[trace.Kind]map[string]*doc{trace.KindPrompt: {}, trace.KindEndpoint: {}, trace.KindRemoteConfig: {}}
 	l.broken = map[trace.Kind]map[string]bool{trace.KindPrompt: {}, trace.KindEndpoint: {}, trace.KindRemoteConfig: {}}
 	for i, f := range l.files {
-		f.data = nil // the nodes hold its text
 		l.next.files[f.path] = files[i]
 		if files[i].node == nil {
 			l.broken[f.kind][f.key] = true
@@ -205,17 +208,17 @@ func (l *loader) parse() {
 
 // parseText parses a file. The directory keeps no more of the text than is needed to
 // know that there is too much.
-func (l *loader) parseText(f *source, errs *document.Errors) *document.Node {
+func (l *loader) parseText(f *source, text string, errs *document.Errors) *document.Node {
 	name := l.file(f.path)
 	if document.TooLarge(name, f.size, errs) {
 		return nil
 	}
-	return document.Parse(name, f.data, errs)
+	return document.ParseText(name, text, errs)
 }
 
-func (l *loader) parseFile(f *source, errs *document.Errors) *document.Node {
+func (l *loader) parseFile(f *source, text string, errs *document.Errors) *document.Node {
 	before := errs.Len()
-	n := l.parseText(f, errs)
+	n := l.parseText(f, text, errs)
 	switch {
 	case n == nil && errs.Len() == before:
 		errs.AddAt(l.position(f.path), "the file is empty: it should hold one %s", noun(f.kind))

@@ -3,6 +3,7 @@ package definition
 import (
 	"crypto/sha256"
 	"regexp"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/rules"
@@ -15,22 +16,25 @@ import (
 // built again. The result is that of a loading without memory. One loading at a time
 // uses it; the zero value remembers nothing.
 //
-// It keeps the syntax trees, which take about as much memory as the snapshot and
-// make an edit of the data model cheaper, too.
+// It keeps the texts and the syntax trees, which take about as much memory as the
+// snapshot and make an edit of the data model cheaper, too.
 type memory struct {
 	files   map[string]*file // by path below the directory
 	context *file            // the file that model was decoded from, or nil
 	model   *rules.Model     // nil after a mistake in it
-	archive []byte           // of all files
-	text    []byte           // of context
+	archive *archive         // of all files, or nil
 }
 
 // file is a file's parsed content.
 type file struct {
-	sum  [sha256.Size]byte
-	node *document.Node  // nil for a file with a mistake
-	errs document.Errors // its mistakes
-	keys []string        // that a file with a mistake gives, as far as its text shows
+	sum [sha256.Size]byte
+	// stamp is the zero value where a change may not show in it.
+	stamp stamp
+	mod   time.Time       // when it was read first
+	text  string          // which node holds parts of
+	node  *document.Node  // nil for a file with a mistake
+	errs  document.Errors // its mistakes
+	keys  []string        // that a file with a mistake gives, as far as its text shows
 	// Its values and keys, with those that its aliases repeat.
 	nodes, bytes int
 	// built is the definition in it, or nil where it has a mistake or refers to a
@@ -64,18 +68,22 @@ var keyMember = regexp.MustCompile(`(?m)^[\s{"']*key["']?\s*:\s*["']?([A-Za-z0-9
 
 // remembered returns a file's parsed content: that of the last loading where the
 // file has not changed, otherwise from parse.
-func (m *memory) remembered(path string, data []byte, parse func(*document.Errors) *document.Node) *file {
-	sum := sha256.Sum256(data)
-	if f := m.files[path]; f != nil && f.sum == sum {
+func (m *memory) remembered(s *source, parse func(text string, errs *document.Errors) *document.Node) *file {
+	if s.same != nil {
+		return s.same
+	}
+	sum := sha256.Sum256(s.data)
+	if f := m.files[s.path]; f != nil && f.sum == sum {
+		f.stamp = s.stamp
 		return f
 	}
-	f := &file{sum: sum}
-	if f.node = parse(&f.errs); f.node != nil {
+	f := &file{sum: sum, stamp: s.stamp, mod: s.mod, text: string(s.data)}
+	if f.node = parse(f.text, &f.errs); f.node != nil {
 		f.nodes, f.bytes = f.node.Size()
 	} else {
 		const some = 10 // a text with more is no definition
-		for _, m := range keyMember.FindAllSubmatch(data, some) {
-			f.keys = append(f.keys, string(m[1]))
+		for _, m := range keyMember.FindAllStringSubmatch(f.text, some) {
+			f.keys = append(f.keys, m[1])
 		}
 	}
 	return f

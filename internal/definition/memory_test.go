@@ -1,15 +1,19 @@
 package definition
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/prompt"
 	"github.com/google/go-cmp/cmp"
 	"github.com/valyala/fastjson"
@@ -103,6 +107,14 @@ func edit(t testing.TB, r *rand.Rand, dir string) (what string, undo func()) {
 	}
 	file := filepath.Join(dir, name)
 	old, err := os.ReadFile(file)
+	if info, err := os.Stat(file); err == nil && what == "" && r.IntN(3) == 0 {
+		// The edit keeps the time of the file, as some tools do.
+		defer func() {
+			if err := os.Chtimes(file, time.Time{}, info.ModTime()); err != nil {
+				t.Fatal(err)
+			}
+		}()
+	}
 	undo = func() { write(t, file, string(old)) }
 	if err != nil {
 		undo = func() {
@@ -124,7 +136,10 @@ func edit(t testing.TB, r *rand.Rand, dir string) (what string, undo func()) {
 // TestLoadAgain holds a loading that remembers the last one against one from
 // nothing, edit by edit.
 func TestLoadAgain(t *testing.T) {
-	valid, invalid, again := 0, 0, 0
+	// Files that were edited a moment ago are read again, all others are not.
+	defer func(before time.Duration) { restful = before }(restful)
+	restful = 30 * time.Millisecond
+	valid, invalid, again, unread := 0, 0, 0, 0
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		files := map[string]string{
@@ -143,6 +158,11 @@ func TestLoadAgain(t *testing.T) {
 		var undo func()
 		for range 60 {
 			before := s.memory
+			for _, f := range readDirectory(dir, s.memory.files, new(document.Errors)).files {
+				if f.same != nil {
+					unread++
+				}
+			}
 			got, gotErr := s.load()
 			for _, f := range s.memory.files {
 				if b := f.built; b != nil && slices.ContainsFunc(slices.Collect(maps.Values(before.files)), func(o *file) bool { return o.built == b }) {
@@ -174,8 +194,85 @@ func TestLoadAgain(t *testing.T) {
 			history = append(history, what)
 		}
 	}
-	t.Logf("%d valid, %d invalid, %d definitions kept", valid, invalid, again)
+	t.Logf("%d valid, %d invalid, %d definitions kept, %d files not read", valid, invalid, again, unread)
 	if valid < 300 || invalid < 300 || again < 1000 {
 		t.Errorf("%d valid and %d invalid workspaces, %d definitions kept: too few to tell", valid, invalid, again)
+	}
+	if runtime.GOOS == "linux" && unread < 1000 {
+		t.Errorf("%d files were not read: too few to tell", unread)
+	}
+}
+
+// TestLoadAgainReadsWhatChanged counts what a loading after an edit reads and parses.
+func TestLoadAgainReadsWhatChanged(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("every file is read here")
+	}
+	files := map[string]string{"context.yaml": "fields:\n  plan: { type: string }\n"}
+	for i := range 200 {
+		files[fmt.Sprintf("remoteconfigs/g%d/c%d.yaml", i%3, i)] = "type: string\ndefault: one\n"
+	}
+	dir := workspace(t, files)
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	unread := func() int {
+		n := 0
+		for _, f := range readDirectory(dir, s.memory.files, new(document.Errors)).files {
+			if f.same != nil {
+				n++
+			}
+		}
+		return n
+	}
+	if n := unread(); n > 0 {
+		t.Errorf("%d files that were written a moment before are not read again", n)
+	}
+	defer func(before time.Duration) { restful = before }(restful)
+	restful = 0
+	if err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if n := unread(); n != 200 {
+		t.Errorf("%d files are not read again", n)
+	}
+	before := maps.Clone(s.memory.files)
+	edited := filepath.Join(dir, "remoteconfigs/g1/c1.yaml")
+	write(t, edited, "type: string\ndefault: two\n")
+	restful = time.Hour
+	if n := unread(); n != 199 {
+		t.Errorf("%d files are not read after an edit", n)
+	}
+	if err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(s.Snapshot().RemoteConfigs["g1/c1"].Default()); got != `"two"` {
+		t.Errorf("%s is served", got)
+	}
+	parsed := 0
+	for path, f := range s.memory.files {
+		if before[path] != f {
+			parsed++
+		}
+	}
+	if parsed != 1 {
+		t.Errorf("%d files were parsed", parsed)
+	}
+	// Whatever replaces a file is read, also with the size and time of the other.
+	info, err := os.Stat(edited)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, edited+".tmp", "type: string\ndefault: six\n")
+	if err := errors.Join(os.Chtimes(edited+".tmp", time.Time{}, info.ModTime()), os.Rename(edited+".tmp", edited)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(s.Snapshot().RemoteConfigs["g1/c1"].Default()); got != `"six"` {
+		t.Errorf("%s is served", got)
 	}
 }

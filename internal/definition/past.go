@@ -228,7 +228,7 @@ func (p *Past) WriteTo(dir string) (written bool, err error) {
 // loadPast loads a folder as Past.Load does.
 func loadPast(dir string) (*Snapshot, error) {
 	var errs document.Errors
-	d := readDirectory(dir, &errs)
+	d := readDirectory(dir, nil, &errs)
 	d.past = true
 	return load(context.Background(), d, new(memory), runtime.GOMAXPROCS(0), nil, &errs)
 }

@@ -1,7 +1,6 @@
 package document
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -42,12 +41,17 @@ var errStop = errors.New("document: stop")
 // JSON is read by RFC 8259; duplicate names and halves of surrogate pairs are
 // refused.
 func Parse(file string, data []byte, errs *Errors) *Node {
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	return ParseText(file, string(data), errs)
+}
+
+// ParseText is Parse of a text, parts of which the nodes keep.
+func ParseText(file, data string, errs *Errors) *Node {
+	data = strings.TrimPrefix(data, "\xef\xbb\xbf")
 	if TooLarge(file, int64(len(data)), errs) {
 		return nil
 	}
 	if i := invalidUTF8(data); i >= 0 {
-		if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		if strings.HasPrefix(data, "\xff\xfe") || strings.HasPrefix(data, "\xfe\xff") {
 			errs.AddAt(Position{file, 1, 1}, "the file is in UTF-16: save it as UTF-8")
 			return nil
 		}
@@ -58,15 +62,15 @@ func Parse(file string, data []byte, errs *Errors) *Node {
 		errs.AddAt(Position{file, line, 1}, openConflict)
 		return nil
 	}
-	if len(bytes.TrimSpace(data)) == 0 {
+	if strings.TrimSpace(data) == "" {
 		return nil
 	}
 	before := errs.Len()
 	var n *Node
 	if IsJSON(file) {
-		n = parseJSON(file, string(data), errs)
+		n = parseJSON(file, data, errs)
 	} else {
-		n = parseYAML(file, string(data), errs)
+		n = parseYAML(file, data, errs)
 	}
 	if errs.Len() > before {
 		return nil
@@ -88,13 +92,13 @@ func TooLarge(file string, size int64, errs *Errors) bool {
 func IsJSON(file string) bool { return strings.EqualFold(filepath.Ext(file), ".json") }
 
 // invalidUTF8 returns the offset of the first byte that is not UTF-8, or -1.
-func invalidUTF8(data []byte) int {
-	if utf8.Valid(data) {
+func invalidUTF8(data string) int {
+	if utf8.ValidString(data) {
 		return -1
 	}
 	i := 0
 	for {
-		r, size := utf8.DecodeRune(data[i:])
+		r, size := utf8.DecodeRuneInString(data[i:])
 		if r == utf8.RuneError && size == 1 {
 			return i
 		}
@@ -103,24 +107,24 @@ func invalidUTF8(data []byte) int {
 }
 
 // conflict returns the line of the first marker that a merge left, or 0.
-func conflict(data []byte) int {
+func conflict(data string) int {
 	for _, marker := range []string{"<<<<<<< ", ">>>>>>> "} {
-		if bytes.HasPrefix(data, []byte(marker)) {
+		if strings.HasPrefix(data, marker) {
 			return 1
 		}
-		if i := bytes.Index(data, []byte("\n"+marker)); i >= 0 {
-			return 2 + bytes.Count(data[:i], []byte{'\n'})
+		if i := strings.Index(data, "\n"+marker); i >= 0 {
+			return 2 + strings.Count(data[:i], "\n")
 		}
 	}
 	return 0
 }
 
 // offsetPosition counts lines and, within the line, characters.
-func offsetPosition(file string, data []byte, offset int) Position {
+func offsetPosition(file, data string, offset int) Position {
 	offset = min(offset, len(data))
-	line := 1 + bytes.Count(data[:offset], []byte{'\n'})
-	start := bytes.LastIndexByte(data[:offset], '\n') + 1
-	return Position{file, line, 1 + utf8.RuneCount(data[start:offset])}
+	line := 1 + strings.Count(data[:offset], "\n")
+	start := strings.LastIndexByte(data[:offset], '\n') + 1
+	return Position{file, line, 1 + utf8.RuneCountInString(data[start:offset])}
 }
 
 // addMember appends a member to a mapping. A member whose key is there already is

@@ -46,7 +46,7 @@ func parseYAML(file, data string, errs *Errors) (n *Node) {
 	r := &yamlReader{builder: builder{file: file, errs: errs}}
 	if i := strings.IndexFunc(data, unprintable); i >= 0 {
 		c, _ := utf8.DecodeRuneInString(data[i:])
-		_ = r.fail(offsetPosition(file, []byte(data), i), "control character U+%04X: write it as an escape in a double-quoted string", c)
+		_ = r.fail(offsetPosition(file, data, i), "control character U+%04X: write it as an escape in a double-quoted string", c)
 		return nil
 	}
 	// Each takes a byte at least.

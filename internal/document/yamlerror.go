@@ -150,7 +150,7 @@ func (r *yamlReader) syntaxError(err error) {
 	default:
 		if strings.TrimSpace(r.src.text[at:]) == "" {
 			last := len(strings.TrimRight(r.src.text, " \t\n")) - 1
-			_ = r.fail(offsetPosition(r.file, []byte(r.src.text), last), "invalid YAML: the file ends here too early: a list or mapping in [ ] or { } has no end")
+			_ = r.fail(offsetPosition(r.file, r.src.text, last), "invalid YAML: the file ends here too early: a list or mapping in [ ] or { } has no end")
 			return
 		}
 		if r.explain(pos, at) {

@@ -23,7 +23,7 @@ func (r *yamlReader) explain(pos Position, at int) bool {
 	for _, m := range marker.FindAllStringSubmatchIndex(text, -1) {
 		// A line of = may also underline a heading in a text.
 		if text[m[2]] != '=' || m[0] == line {
-			_ = r.fail(offsetPosition(r.file, []byte(text), m[2]), openConflict)
+			_ = r.fail(offsetPosition(r.file, text, m[2]), openConflict)
 			return true
 		}
 	}
@@ -163,8 +163,8 @@ func closingQuote(text string, begin int) int {
 
 // quoteMistake reports a quoted text behind whose end there is more.
 func (r *yamlReader) quoteMistake(begin, end int) {
-	data := []byte(r.src.text)
-	if lines := strings.Count(r.src.text[begin:end], "\n"); lines > 0 {
+	data := r.src.text
+	if lines := strings.Count(data[begin:end], "\n"); lines > 0 {
 		_ = r.fail(offsetPosition(r.file, data, begin), "invalid YAML: the text that begins here ends at the next quote, in line %d: is its closing quote missing?", offsetPosition(r.file, data, end).Line)
 		return
 	}

@@ -34,6 +34,18 @@ func init() {
 			Run: "LoadAgain",
 		},
 		mutant{
+			ID: "stamp-without-its-change", In: "stampOf",
+			What: "an edit that keeps size and time is not read",
+			Old:  "changed: s.Ctim.Nano()", New: "changed: 0",
+			Run: "LoadAgain",
+		},
+		mutant{
+			ID: "stamp-of-a-moment-ago", In: "stampAt",
+			What: "a second edit within a step of the clock is not read",
+			Old:  "return stamp{}", New: "return s",
+			Run: "LoadAgain",
+		},
+		mutant{
 			ID: "failure-stays", In: "Source.Reload",
 			What: "a mended edit is still shown as broken",
 			Old:  "	s.failure.Store(nil)\n", New: "",

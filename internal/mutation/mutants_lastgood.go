@@ -48,7 +48,7 @@ func init() {
 		mutant{
 			ID: "archive-of-the-last-set", In: "loader.archive",
 			What: "the store gets the files as they were before an edit",
-			Old:  "if same {", New: "if l.last.archive != nil {",
+			Old:  "slices.Equal(last.files, p.files)", New: "slices.Equal(last.files, p.files) || last.packed != nil",
 			Run: "TestArchiveIsPackedOnce",
 		},
 		mutant{
