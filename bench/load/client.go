@@ -163,10 +163,10 @@ type result struct {
 // exchange is a request with what each of its answers must look like. The first
 // answer's content was checked; the others have the same length and end.
 type exchange struct {
-	address string
-	request []byte
-	length  int
-	stream  bool // ends with [DONE]
+	address  string
+	requests [][]byte // by turns
+	length   int
+	stream   bool // ends with [DONE]
 }
 
 // drive sends a request on all connections for some time, or, where most is not
@@ -228,7 +228,7 @@ func (x exchange) repeat(next func(int) bool) ([]time.Duration, error) {
 	defer c.close()
 	var first []time.Duration
 	for n := 0; next(n); n++ {
-		a, err := c.do(x.request, false)
+		a, err := c.do(x.requests[n%len(x.requests)], false)
 		switch {
 		case err != nil:
 			return first, fmt.Errorf("request %d of a connection: %w", n, err)

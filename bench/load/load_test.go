@@ -20,7 +20,7 @@ const binaryVariable = "CADENZA_LOAD_BINARY"
 // TestQuick runs the command on a real gateway, so that it still works when it
 // is needed. Its figures mean nothing.
 func TestQuick(t *testing.T) {
-	args := []string{"-json", "-quick", "-logs", "none,metadata", "-works", "json,once,prompt"}
+	args := []string{"-json", "-quick", "-logs", "none,metadata", "-works", "json,reports,memory,streams"}
 	if binary := os.Getenv(binaryVariable); binary != "" {
 		args = append(args, "-binary", binary)
 	} else if testing.Short() {
@@ -34,8 +34,18 @@ func TestQuick(t *testing.T) {
 	if err := json.Unmarshal(output.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Works) != 3 {
-		t.Fatalf("%d works were measured, want 3", len(r.Works))
+	if len(r.Works) != 2 || len(r.Memory) != 3 || len(r.Streams) != 6 {
+		t.Fatalf("%d works, %d processes and %d kinds of streams were measured, want 2, 3 and 6", len(r.Works), len(r.Memory), len(r.Streams))
+	}
+	for _, m := range r.Memory {
+		if m.After < 10e6 || m.After > 1e9 {
+			t.Errorf("%s has %d bytes", m.Target, m.After)
+		}
+	}
+	for _, s := range r.Streams {
+		if s.Open != s.Asked || s.Errors != 0 || s.Peak < 10e6 {
+			t.Errorf("the streams are %+v", s)
+		}
 	}
 	for _, m := range r.Works {
 		for _, target := range []string{plain, "none", "metadata"} {
@@ -124,8 +134,8 @@ func TestWrongAnswers(t *testing.T) {
 				}
 			}
 		}()
-		x := exchange{address: listener.Addr().String(), request: []byte("ask\n"), length: 4}
-		_, err = drive(exchange{address: x.address, request: x.request, length: 4, stream: c.stream}, shape{connections: 1}, time.Minute, 2)
+		x := exchange{address: listener.Addr().String(), requests: [][]byte{[]byte("ask\n")}, length: 4, stream: c.stream}
+		_, err = drive(x, shape{connections: 1}, time.Minute, 2)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: the error is %v, want %q in it", c.answer, err, c.want)
 		}
@@ -135,7 +145,7 @@ func TestWrongAnswers(t *testing.T) {
 
 func TestMarkdown(t *testing.T) {
 	json, first := works()[0], works()[len(works())-1]
-	r := report{Date: time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC), Machine: "a machine", Load: "1 2 3", Binary: "abc", Rounds: 3, Seconds: 1}
+	r := report{Date: time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC), Machine: "a machine", Load: "1 2 3", Binary: "abc", Rounds: 3, Seconds: 1, Between: 0.005}
 	for _, w := range []work{json, first} {
 		m := newMeasured(w)
 		for round := range 3 {
@@ -156,7 +166,7 @@ func TestMarkdown(t *testing.T) {
 	}
 	got := r.markdown()
 	for _, want := range []string{
-		"2026-11-22 18:00 UTC; a machine; load average 1 2 3 at the start. Built from abc. Medians of 3 rounds of 1 s, by turns.\n",
+		"2026-11-22 18:00 UTC; a machine; load average 1 2 3 at the start. Built from abc. Medians of 3 rounds of 1 s, by turns. Between its rounds a server used 0.5 % of a processor at most.\n",
 		"| work | plain Caddy, CPU a request | metadata | to reach, at metadata | and at content |\n|---|---:|---:|---|---|\n",
 		"connections flat out | 50 µs | 2.00 × | 1.3 × | 1.4 × |\n",
 		"| metadata | 3.00 ms | 3.00 ms | +2.00 ms | +2.00 ms | +1.00 ms | +1.00 ms |\n",

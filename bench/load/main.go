@@ -81,12 +81,13 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	for _, w := range works() {
 		names = append(names, w.name)
 	}
+	names = append(names, growth, held)
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	flags.SetOutput(output)
 	chosen := flags.String("works", strings.Join(names, ","), "what to measure, `names` with commas")
 	levels := flags.String("logs", strings.Join(logs, ","), "which gateways, `names` with commas")
 	flags.IntVar(&o.rounds, "rounds", 5, "rounds of each target; medians count")
-	flags.DurationVar(&o.round, "time", 3*time.Second, "length of a round")
+	flags.DurationVar(&o.round, "time", 2*time.Second, "length of a round")
 	flags.StringVar(&o.binary, "binary", "", "the gateway's binary, a `file` (default: it is built)")
 	flags.StringVar(&o.profile, "profile", "", "write a profile of each target into a `directory`, from a further round")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
@@ -139,7 +140,6 @@ type bench struct {
 	gateways []*server
 	postgres *postgres // nil: no sink is measured
 	plain    *server
-	sites    map[string]string // of plain: by work
 }
 
 func newBench(ctx context.Context, o options, progress io.Writer) (*bench, error) {
@@ -147,7 +147,7 @@ func newBench(ctx context.Context, o options, progress io.Writer) (*bench, error
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{ctx: ctx, o: o, progress: progress, cpu: allowed[0], sites: map[string]string{}}
+	b := &bench{ctx: ctx, o: o, progress: progress, cpu: allowed[0]}
 	if len(allowed) < 2 {
 		fmt.Fprintln(progress, "load: this process may run on one processor alone, which servers and generator share")
 	}
@@ -188,13 +188,18 @@ func build(ctx context.Context, dir string) (string, error) {
 	return binary, nil
 }
 
-func (b *bench) close() error {
+// rest stops the servers that are measured by turns.
+func (b *bench) rest() {
 	for _, s := range b.gateways {
 		s.stop()
 	}
 	if b.plain != nil {
 		b.plain.stop()
 	}
+}
+
+func (b *bench) close() error {
+	b.rest()
 	if b.mock != nil {
 		b.mock.listener.Close()
 	}
@@ -214,48 +219,50 @@ func (b *bench) chosen() (list []work) {
 	return list
 }
 
-// startGateway starts the gateway at a log level.
-func (b *bench) startGateway(level string) (*server, error) {
-	s := &server{name: level, dir: filepath.Join(b.dir, level)}
-	var err error
+// addresses gives a server its name, directory and free addresses.
+func (b *bench) addresses(name, prefix string) (s *server, err error) {
+	s = &server{name: name, dir: filepath.Join(b.dir, prefix+name), window: 100 * time.Millisecond}
+	if b.o.quick {
+		s.window = 20 * time.Millisecond
+	}
 	if s.admin, err = freeAddress(); err != nil {
 		return nil, err
 	}
-	if s.listen, err = freeAddress(); err != nil {
-		return nil, err
-	}
-	config := gatewayConfig{
-		admin: s.admin, listen: s.listen, level: level, dir: s.dir,
-		definitions: filepath.Join(b.dir, "definitions"), upstream: "http://" + b.mock.address(),
-	}
-	var environment []string
-	if level == withSink {
-		config.level, config.sink = "metadata", true
-		environment = []string{"LOAD_TRACE_KEY=c2b1f0e7a85d4396b1407e2fd39c6a58", "LOAD_POSTGRES=" + b.postgres.dsn()}
-	}
-	return s, s.start(b.o.binary, config.caddyfile(), b.cpu, environment...)
+	s.listen, err = freeAddress()
+	return s, err
 }
 
-// startPlain starts plain Caddy, whose answers to evaluations have the size of
-// the gateway's.
-func (b *bench) startPlain(sizes map[string]int) error {
-	s := &server{name: plain, dir: filepath.Join(b.dir, plain)}
-	b.plain = s
-	var err error
-	if s.admin, err = freeAddress(); err != nil {
-		return err
+// startGateway starts the gateway at a log level. What the configuration says
+// of an upstream and of calls is kept.
+func (b *bench) startGateway(level, prefix string, c gatewayConfig, environment ...string) (*server, error) {
+	s, err := b.addresses(level, prefix)
+	if err != nil {
+		return nil, err
 	}
-	if s.proxy, err = freeAddress(); err != nil {
-		return err
+	c.admin, c.listen, c.level, c.dir = s.admin, s.listen, level, s.dir
+	c.definitions = filepath.Join(b.dir, "definitions")
+	if level == withSink {
+		c.level, c.sink = "metadata", true
+		environment = append(environment, "LOAD_TRACE_KEY=c2b1f0e7a85d4396b1407e2fd39c6a58", "LOAD_POSTGRES="+b.postgres.dsn())
 	}
-	bodies := map[string]int{}
+	return s, s.start(b.o.binary, c.caddyfile(), b.cpu, environment...)
+}
+
+// startPlain starts plain Caddy as a proxy. Sites of its own, whose addresses
+// are returned, answer with bodies of some sizes.
+func (b *bench) startPlain(upstream string, sizes map[string]int, prefix string, environment ...string) (*server, map[string]string, error) {
+	s, err := b.addresses(plain, prefix)
+	if err != nil {
+		return nil, nil, err
+	}
+	sites, bodies := map[string]string{}, map[string]int{}
 	for name, size := range sizes {
-		if b.sites[name], err = freeAddress(); err != nil {
-			return err
+		if sites[name], err = freeAddress(); err != nil {
+			return nil, nil, err
 		}
-		bodies[b.sites[name]] = size
+		bodies[sites[name]] = size
 	}
-	return s.start(b.o.binary, plainConfig(s.admin, s.proxy, b.mock.address(), bodies), b.cpu)
+	return s, sites, s.start(b.o.binary, plainConfig(s.admin, s.listen, upstream, bodies), b.cpu, environment...)
 }
 
 // measure starts the servers, and measures each work on them.
@@ -272,37 +279,53 @@ func (b *bench) measure() (*report, error) {
 			return nil, err
 		}
 	}
+	chosen := b.chosen()
 	exchanges := map[string]map[string]exchange{} // by work and target
 	sizes := map[string]int{}
 	for _, level := range b.o.logs {
-		s, err := b.startGateway(level)
+		s, err := b.startGateway(level, "", gatewayConfig{upstream: b.mock.url()})
 		if err != nil {
 			return nil, err
 		}
 		b.gateways = append(b.gateways, s)
-		for _, w := range b.chosen() {
-			x, err := try(s.listen, request(w.path, w.body), w.content, w.stream())
+		for _, w := range chosen {
+			asks, err := [][]byte{request(w.path, w.body)}, error(nil)
+			if w.name == reports {
+				asks, err = s.reportsOn(w.body)
+			}
+			var x exchange
+			if err == nil {
+				x, err = s.try(s.listen, asks[0], w.content, w.stream())
+			}
 			if err != nil {
 				return nil, s.complain(fmt.Errorf("%s: %w", w.name, err))
 			}
+			x.requests = asks
 			if exchanges[w.name] == nil {
 				exchanges[w.name] = map[string]exchange{}
 			}
 			exchanges[w.name][level] = x
-			if w.upstream == "" {
+			switch {
+			case w.name == reports:
+				sizes[w.name] = 0
+			case w.upstream == "":
 				sizes[w.name] = x.length
 			}
 		}
 	}
-	if err := b.startPlain(sizes); err != nil {
+	var sites map[string]string
+	if b.plain, sites, err = b.startPlain(b.mock.url(), sizes, ""); err != nil {
 		return nil, err
 	}
-	for _, w := range b.chosen() {
-		address, ask, content := b.sites[w.name], request(w.path, w.body), "xxx"
-		if w.upstream != "" {
-			address, ask, content = b.plain.proxy, request("/v1/chat/completions", w.upstream), words(1)
+	for _, w := range chosen {
+		address, ask, content := sites[w.name], request(w.path, w.body), ""
+		switch {
+		case w.name == reports:
+			ask = request(w.path, "")
+		case w.upstream != "":
+			address, ask, content = b.plain.listen, request("/v1/chat/completions", w.upstream), words(1)
 		}
-		x, err := try(address, ask, content, w.stream())
+		x, err := b.plain.try(address, ask, content, w.stream())
 		if err != nil {
 			return nil, b.plain.complain(fmt.Errorf("%s: %w", w.name, err))
 		}
@@ -312,19 +335,30 @@ func (b *bench) measure() (*report, error) {
 			exchanges[w.name][direct] = x
 		}
 	}
-	for _, w := range b.chosen() {
-		measured, err := b.rounds(w, exchanges[w.name])
+	for _, w := range chosen {
+		measured, err := b.rounds(r, w, exchanges[w.name])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", w.name, err)
 		}
 		r.Works = append(r.Works, measured)
+	}
+	b.rest()
+	if slices.Contains(b.o.works, growth) {
+		if r.Memory, err = b.memory(); err != nil {
+			return nil, fmt.Errorf("%s: %w", growth, err)
+		}
+	}
+	if slices.Contains(b.o.works, held) {
+		if r.Streams, err = b.heldStreams(); err != nil {
+			return nil, fmt.Errorf("%s: %w", held, err)
+		}
 	}
 	return r, nil
 }
 
 // rounds measures one work on all targets by turns. What is a server's own
 // time, such as a collection of its garbage, falls on all rounds alike.
-func (b *bench) rounds(w work, exchanges map[string]exchange) (*measured, error) {
+func (b *bench) rounds(r *report, w work, exchanges map[string]exchange) (*measured, error) {
 	targets := append([]*server{b.plain}, b.gateways...)
 	m := newMeasured(w)
 	for round := -1; round < b.o.rounds; round++ { // the first one warms up
@@ -353,6 +387,7 @@ func (b *bench) rounds(w work, exchanges map[string]exchange) (*measured, error)
 			}
 			if round >= 0 {
 				m.add(s.name, got, used, d)
+				r.Between = max(r.Between, s.between)
 			}
 		}
 	}
@@ -383,6 +418,9 @@ func (s *server) cost(x exchange, load shape, d time.Duration) (result, time.Dur
 	if err != nil {
 		return result{}, 0, err
 	}
+	if !s.rested.IsZero() {
+		s.between = float64(before-s.used) / float64(time.Since(s.rested))
+	}
 	got, err := drive(x, load, d, 0)
 	if err != nil {
 		return got, 0, err
@@ -390,6 +428,7 @@ func (s *server) cost(x exchange, load shape, d time.Duration) (result, time.Dur
 	if err := s.settle(); err != nil {
 		return got, 0, err
 	}
-	after, err := processorTime(s.pid())
-	return got, after - before, err
+	s.used, err = processorTime(s.pid())
+	s.rested = time.Now()
+	return got, s.used - before, err
 }

@@ -37,7 +37,8 @@ type mock struct {
 // stream is an answer of server-sent events, each a chunk of its own as OpenAI
 // sends them.
 type stream struct {
-	writes [][]byte // the first one has the headers, too
+	events [][]byte
+	writes [][]byte // the events over HTTP/1.1, the first one with the headers
 	pace   time.Duration
 }
 
@@ -64,12 +65,14 @@ func startMock() (*mock, error) {
 
 func (m *mock) address() string { return m.listener.Addr().String() }
 
+func (m *mock) url() string { return "http://" + m.address() }
+
 // newStream makes an answer of some events: the role, the words, the reason of
 // the end with the usage, and besides them [DONE].
 func newStream(events int, pace time.Duration) stream {
 	s := stream{pace: pace}
 	add := func(delta, end, usage string) {
-		s.writes = append(s.writes, chunk(`data: {"id":"chatcmpl-CfQ2wEo0mJ7pJ6XhKkT1p4vW","object":"chat.completion.chunk","created":1763800000,"model":"mock","service_tier":"default","system_fingerprint":"fp_51db84afab","choices":[{"index":0,"delta":`+
+		s.events = append(s.events, []byte(`data: {"id":"chatcmpl-CfQ2wEo0mJ7pJ6XhKkT1p4vW","object":"chat.completion.chunk","created":1763800000,"model":"mock","service_tier":"default","system_fingerprint":"fp_51db84afab","choices":[{"index":0,"delta":`+
 			delta+`,"logprobs":null,"finish_reason":`+end+`}],"usage":`+usage+"}\n\n"))
 	}
 	add(`{"role":"assistant","content":"","refusal":null}`, "null", "null")
@@ -77,15 +80,15 @@ func newStream(events int, pace time.Duration) stream {
 		add(`{"content":" word"}`, "null", "null")
 	}
 	add("{}", `"stop"`, fmt.Sprintf(`{"prompt_tokens":250,"completion_tokens":%d,"total_tokens":%d}`, events-2, events+248))
+	// [DONE] goes with the last event, as a server that ends its handler sends it.
+	s.events[len(s.events)-1] = append(s.events[len(s.events)-1], doneEvent...)
+	for _, event := range s.events {
+		s.writes = append(s.writes, []byte(fmt.Sprintf("%x\r\n%s\r\n", len(event), event)))
+	}
 	s.writes[0] = append([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"), s.writes[0]...)
-	// [DONE] and the end of the body go with the last event, as a server that
-	// ends its handler sends them.
-	last := len(s.writes) - 1
-	s.writes[last] = bytes.Join([][]byte{s.writes[last], chunk(doneEvent), []byte("0\r\n\r\n")}, nil)
+	s.writes[len(s.writes)-1] = append(s.writes[len(s.writes)-1], "0\r\n\r\n"...)
 	return s
 }
-
-func chunk(text string) []byte { return []byte(fmt.Sprintf("%x\r\n%s\r\n", len(text), text)) }
 
 // words returns a text of n words.
 func words(n int) string { return strings.Repeat(" word", n)[1:] }

@@ -21,7 +21,10 @@ type report struct {
 	Binary  string      `json:"binary"` // the commit that it was built from
 	Rounds  int         `json:"rounds"`
 	Seconds float64     `json:"round_seconds"`
+	Between float64     `json:"between"` // the most of a processor that a server used between its rounds
 	Works   []*measured `json:"works"`
+	Memory  []memory    `json:"memory,omitempty"`
+	Streams []streams   `json:"streams,omitempty"`
 }
 
 // measured is one work on all targets.
@@ -128,10 +131,17 @@ func processor() string {
 // markdown is the report for a page.
 func (r *report) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s; %s; load average %s at the start. Built from %s. Medians of %d rounds of %g s, by turns.\n",
+	fmt.Fprintf(&b, "%s; %s; load average %s at the start. Built from %s. Medians of %d rounds of %g s, by turns.",
 		r.Date.Format("2006-01-02 15:04 UTC"), r.Machine, r.Load, r.Binary, r.Rounds, r.Seconds)
+	if len(r.Works) > 0 {
+		fmt.Fprintf(&b, " Between its rounds a server used %.1f %% of a processor at most.", r.Between*100)
+	}
+	b.WriteString("\n")
 	r.ratios(&b)
 	r.latency(&b)
+	r.reports(&b)
+	r.memory(&b)
+	r.streams(&b)
 	return b.String()
 }
 
@@ -146,8 +156,13 @@ func (m *measured) columns() (names []string) {
 }
 
 func (r *report) ratios(b *strings.Builder) {
-	for i, m := range r.Works {
-		if i == 0 {
+	begun := false
+	for _, m := range r.Works {
+		if m.Name == reports {
+			continue
+		}
+		if !begun {
+			begun = true
 			fmt.Fprintf(b, "\n| work | plain Caddy, CPU a request | %s | to reach, at metadata | and at content |\n|---|---:|%s---|---|\n",
 				strings.Join(m.columns(), " | "), strings.Repeat("---:|", len(m.columns())))
 		}
@@ -180,5 +195,48 @@ func (r *report) latency(b *strings.Builder) {
 			}
 			b.WriteString("\n")
 		}
+	}
+}
+
+// reports is the table of durable answers.
+func (r *report) reports(b *strings.Builder) {
+	for _, m := range r.Works {
+		if m.Name != reports {
+			continue
+		}
+		fmt.Fprintf(b, "\n| %s | answers/s | against an empty POST | p50 | p99 | CPU a request |\n|---|---:|---:|---:|---:|---:|\n", m.Title)
+		base := m.Targets[plain]
+		for _, target := range append([]string{plain}, m.columns()...) {
+			f := m.Targets[target]
+			fmt.Fprintf(b, "| %s | %.0f | %.2f × | %.1f ms | %.1f ms | %.0f µs |\n", target, median(f.Rate), median(ratios(f.Rate, base.Rate)),
+				median(f.First50), median(f.First99), median(f.CPU))
+		}
+		b.WriteString("\nTo reach: 0.33 × at metadata.\n")
+	}
+}
+
+func megabytes(n int64) float64 { return float64(n) / 1e6 }
+
+func (r *report) memory(b *strings.Builder) {
+	for i, m := range r.Memory {
+		if i == 0 {
+			fmt.Fprintf(b, "\n| resident memory | at the start | after %d calls | over plain Caddy |\n|---|---:|---:|---:|\n", m.Calls)
+		}
+		fmt.Fprintf(b, "| %s | %.0f MB | %.0f MB | %+.0f MB |\n", m.Target, megabytes(m.Started), megabytes(m.After), megabytes(m.After-r.Memory[0].After))
+	}
+	if len(r.Memory) > 0 {
+		b.WriteString("\nTo reach: +20 MB at metadata.\n")
+	}
+}
+
+func (r *report) streams(b *strings.Builder) {
+	for i, s := range r.Streams {
+		if i == 0 {
+			b.WriteString("\n| streams at a time | asked for | open together | errors | resident memory at most | a stream |\n|---|---:|---:|---:|---:|---:|\n")
+		}
+		fmt.Fprintf(b, "| %s | %d | %d | %d | %.0f MB | %.0f kB |\n", s.Title, s.Asked, s.Open, s.Errors, megabytes(s.Peak), s.PerOne/1e3)
+	}
+	if len(r.Streams) > 0 {
+		b.WriteString("\nTo reach: no error, less than 1,074 MB (1 GiB), and at most 100 kB a stream.\n")
 	}
 }

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -25,23 +27,41 @@ const apiKey = "load-test-key-0001"
 type server struct {
 	name    string // none, metadata, content, postgres, plain
 	dir     string
-	proxy   string // of plain: the address whose requests go to the mock
 	admin   string
-	listen  string
+	listen  string // of plain: of the proxy
 	command *exec.Cmd
 	output  bytes.Buffer // read after the end
 	ended   chan struct{}
+
+	window  time.Duration // see settle
+	used    time.Duration // processor time at rested
+	rested  time.Time     // the end of the last round
+	between float64       // processors used from there to the next round
 }
 
-// freeAddress returns an address of this machine on which nothing listens. It
-// may be taken before it is used, which the start of a server then says.
+// given are the ports that freeAddress has returned.
+var given = map[int]bool{}
+
+// freeAddress returns an address of this machine on which nothing listens, and
+// never the same one again. Its port is none that the system gives to outgoing
+// connections, of which there are thousands.
 func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	var fault error
+	for range 100 {
+		port := 10_000 + rand.IntN(22_000)
+		if given[port] {
+			continue
+		}
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			fault = err
+			continue
+		}
+		given[port] = true
+		return address, listener.Close()
 	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
+	return "", fmt.Errorf("no port of 10000 to 31999 is free: %w", fault)
 }
 
 // gatewayConfig is what a gateway's Caddyfile says.
@@ -97,7 +117,11 @@ func plainConfig(admin, proxy, upstream string, bodies map[string]int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "{\n\tadmin %s\n\tpersist_config off\n\tgrace_period 2s\n\tservers {\n\t\tprotocols h1 h2c\n\t}\n}\n%s", admin, site(proxy, "reverse_proxy "+upstream))
 	for address, length := range bodies {
-		b.WriteString(site(address, "respond "+strings.Repeat("x", length)))
+		body := strings.Repeat("x", length)
+		if length == 0 {
+			body = "200"
+		}
+		b.WriteString(site(address, "respond "+body))
 	}
 	return b.String()
 }
@@ -137,6 +161,21 @@ func (s *server) start(binary, config string, cpu int, environment ...string) er
 
 func (s *server) pid() int { return s.command.Process.Pid }
 
+// dial connects to the server as soon as it listens.
+func (s *server) dial(address string) (*client, error) {
+	for deadline := time.Now().Add(patience); ; {
+		c, err := dial(address)
+		if err == nil || time.Now().After(deadline) {
+			return c, err
+		}
+		select {
+		case <-s.ended:
+			return nil, errors.New("the process ended at its start")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
 // stop ends the process and waits for it.
 func (s *server) stop() {
 	if s.command == nil || s.command.Process == nil {
@@ -163,22 +202,22 @@ func (s *server) complain(err error) error {
 }
 
 // settle waits until the process has done what it does after its answers, such
-// as writing records: until it uses less than 2 % of a processor for 200 ms.
+// as writing records: until it uses less than 2 % of a processor for two
+// windows.
 func (s *server) settle() error {
-	const window = 100 * time.Millisecond
 	deadline := time.Now().Add(20 * time.Second)
 	was, err := processorTime(s.pid())
 	if err != nil {
 		return err
 	}
 	for quiet := 0; quiet < 2; {
-		time.Sleep(window)
+		time.Sleep(s.window)
 		now, err := processorTime(s.pid())
 		if err != nil {
 			return err
 		}
 		quiet++
-		if now-was > window/50 {
+		if now-was > s.window/50 {
 			quiet = 0
 		}
 		was = now

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // work is one kind of request, and how it is put on the servers.
@@ -32,8 +31,13 @@ type work struct {
 
 func (w work) stream() bool { return strings.Contains(w.upstream, `"stream":true`) }
 
-// latency is the work that counts the time to the first token.
-const latency = "first"
+// Works that have a table of their own.
+const (
+	latency = "first"   // counts the time to the first token
+	reports = "reports" // counts durable answers
+	held    = "streams" // keeps streams open
+	growth  = "memory"  // reads the memory after many calls
+)
 
 // works returns what is measured, in the order of the table.
 func works() []work {
@@ -75,6 +79,10 @@ func works() []work {
 			path:    "/v1/prompts",
 			body:    `{"keys":["letter"],"variables":{"name":"Ada Lovelace","question":"Where is my parcel, and when will it be here?"}}`,
 			content: `Dear Ada Lovelace, `, metadata: 1.3, logged: 1.5,
+		},
+		{
+			name: reports, title: "`/v1/metrics`, 64 connections flat out", shape: flatOut,
+			path: "/v1/metrics", body: `{"trace_id":"%s","score":85}`, content: `{"ok":true}`,
 		},
 		call(latency, "time to first token, streams of 12 events at 500 requests/s", modelShort, shape{connections: 64, rate: 500}, 0, 0),
 	}
@@ -146,15 +154,11 @@ func request(path, body string) []byte {
 		path, apiKey, len(body), body))
 }
 
-// try sends a request once, checks its answer and returns the exchange of which
-// all later answers must be. It tries again as long as the server refuses
-// connections because it starts.
-func try(address string, ask []byte, content string, stream bool) (exchange, error) {
-	x := exchange{address: address, request: ask, stream: stream}
-	c, err := dial(address)
-	for deadline := time.Now().Add(patience); err != nil && time.Now().Before(deadline); c, err = dial(address) {
-		time.Sleep(10 * time.Millisecond)
-	}
+// try sends a request once to a server that may still start, checks its answer
+// and returns the exchange of which all later answers must be.
+func (s *server) try(address string, ask []byte, content string, stream bool) (exchange, error) {
+	x := exchange{address: address, requests: [][]byte{ask}, stream: stream}
+	c, err := s.dial(address)
 	if err != nil {
 		return x, err
 	}
@@ -172,4 +176,29 @@ func try(address string, ask []byte, content string, stream bool) (exchange, err
 	}
 	x.length = a.length
 	return x, nil
+}
+
+// reportsOn returns reports on traces of a gateway, which it answered with.
+func (s *server) reportsOn(body string) (list [][]byte, err error) {
+	c, err := s.dial(s.listen)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	for range 64 {
+		a, err := c.do(request("/v1/prompts", `{"keys":["letter"],"variables":{"name":"Ada","question":"Where?"}}`), true)
+		if err != nil {
+			return nil, err
+		}
+		var answer struct {
+			Letter struct {
+				TraceID string `json:"trace_id"`
+			} `json:"letter"`
+		}
+		if err := json.Unmarshal(a.body, &answer); err != nil || answer.Letter.TraceID == "" {
+			return nil, fmt.Errorf("a prompt has no trace id: %.200s", a.body)
+		}
+		list = append(list, request("/v1/metrics", fmt.Sprintf(body, answer.Letter.TraceID)))
+	}
+	return list, nil
 }
