@@ -59,9 +59,9 @@ func init() {
 			Run: "TestSplitsComeBackAsTheyWere",
 		},
 		mutant{
-			ID: "split-of-another-arm", In: "storedSplits.value",
+			ID: "split-of-another-arm", In: "storedSplits.text",
 			What: "a split is stored without its arm where the trace has another",
-			Old:  "	if !found {\n		return content(splits)\n	}\n	return string", New: "	if !found {\n		rest = after[bucket:]\n	}\n	return string",
+			Old:  "	if !found {\n		return splits\n	}\n	return slices", New: "	if !found {\n		rest = after[bucket:]\n	}\n	return slices",
 			Run: "TestSplitsComeBackAsTheyWere",
 		},
 	)

@@ -40,7 +40,7 @@ func init() {
 		mutant{
 			ID: "repeated-report-has-two-ids", In: "requestID",
 			What: "a report that is sent to two gateways is counted twice",
-			Old:  "copy(id, sum[:])", New: "_ = sum",
+			Old:  "copy(id[:], sum[:])", New: "copy(id[:], sum[:0])\n	rand.Read(id[:])",
 			Run: "TestRepeatedReportHasOneID",
 		},
 		mutant{

@@ -18,15 +18,15 @@ func init() {
 	)
 	add("internal/store/sqlite",
 		mutant{
-			ID: "text-of-the-row-before", In: "bindAll",
-			What: "a row has the texts of the row before it",
-			Old:  "ok && same == *at", New: "ok && same != \"\"",
-			Run: "TestBatchesOfAnySizeAreStored",
+			ID: "value-of-the-row-before", In: "statement.bind",
+			What: "a row has values of the row that the statement inserted before",
+			Old:  "if v.of == isNull && !s.some[parameter] {", New: "if v.of == isNull {",
+			Run: "TestStatementsForgetTheRowBefore",
 		},
 		mutant{
-			ID: "columns-that-no-list-has", In: "recordInserter.add",
+			ID: "columns-that-no-list-has", In: "recordInserter.listOf",
 			What: "what only an upstream call has is not stored",
-			Old:  "if len(answerFields)+rest > into.columns {", New: "if false {",
+			Old:  "case f >= len(evaluationFields):", New: "case false:",
 			Run: "TestRecordsComeBackAsTheyWere",
 		},
 	)

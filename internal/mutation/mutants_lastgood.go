@@ -82,13 +82,13 @@ func init() {
 		mutant{
 			ID: "revisions-without-end", In: "keepRevision",
 			What: "the store keeps every revision for ever",
-			Old:  "conn.ExecContext(ctx, forgetRevisionsSQL, r.Workspace, maxRevisions)", New: "0, error(nil)",
+			Old:  "on.execute(forgetRevisionsSQL, workspace, integerValue(maxRevisions))", New: "error(nil)",
 			Run: "TestRevisionsAreBounded",
 		},
 		mutant{
 			ID: "archives-without-end", In: "keepRevision",
 			What: "the store keeps the files of every revision",
-			Old:  "conn.ExecContext(ctx, forgetArchivesSQL, r.Workspace, r.Directory, r.Revision)", New: "ctx, error(nil)",
+			Old:  "on.execute(forgetArchivesSQL, workspace, directory, revision)", New: "error(nil)",
 			Run: "TestServedLast",
 		},
 	)

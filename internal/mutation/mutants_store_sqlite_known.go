@@ -18,7 +18,7 @@ func init() {
 		mutant{
 			ID: "secure-delete", In: "writerDSN",
 			What: "the file still has what was deleted",
-			Old:  "			\"secure_delete(FAST)\",\n", New: "",
+			Old:  "		\"secure_delete(FAST)\",\n", New: "",
 			Run: "ErasedContentIsGone",
 		},
 		mutant{

@@ -38,20 +38,20 @@ func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 	if err := s.copyRestOfLog(ctx); err != nil {
 		return classify(err)
 	}
-	if err := s.setDurable(ctx, batch.Durable()); err != nil {
+	if err := setDurable(s.writer.once, &s.writer.durable, batch.Durable()); err != nil {
 		return classify(err)
 	}
 	s.written.Store(true)
-	return classify(s.transact(ctx, func() error {
-		if err := s.insert.batch(ctx, batch); err != nil {
+	return classify(s.transact(s.writer.repeat, func() error {
+		if err := s.insert.batch(batch); err != nil {
 			return err
 		}
 		for _, r := range batch.Revisions {
-			if err := keepRevision(ctx, s.conn, r); err != nil {
+			if err := keepRevision(s.writer, r); err != nil {
 				return err
 			}
 		}
-		return nil
+		return ctx.Err()
 	}))
 }
 
@@ -73,42 +73,55 @@ func sameFile(path string, opened os.FileInfo) error {
 	return nil
 }
 
-// setDurable sets whether commits are synced. SQLite takes it only outside of a
-// transaction. https://www.sqlite.org/pragma.html#pragma_synchronous
-func (s *Store) setDurable(ctx context.Context, durable bool) error {
-	if s.durable == durable {
+// runner runs a statement without parameters on some connection.
+type runner func(text string) error
+
+// maintains is the runner of the connection that maintains the file. It does not
+// heed the end of ctx: a transaction that began must end.
+func (s *Store) maintains(ctx context.Context) runner {
+	return func(text string) error {
+		_, err := s.conn.ExecContext(context.WithoutCancel(ctx), text)
+		return err
+	}
+}
+
+// setDurable sets whether the commits of a connection are synced. SQLite takes it
+// only outside of a transaction, and where the statement is prepared.
+// https://www.sqlite.org/pragma.html#pragma_synchronous
+func setDurable(run runner, is *bool, durable bool) error {
+	if *is == durable {
 		return nil
 	}
 	level := "NORMAL"
 	if durable {
 		level = "FULL"
 	}
-	if _, err := s.conn.ExecContext(ctx, "PRAGMA synchronous = "+level); err != nil {
+	if err := run("PRAGMA synchronous = " + level); err != nil {
 		return err
 	}
-	s.durable = durable
+	*is = durable
 	return nil
 }
 
-// transact runs work in a transaction by prepared statements. One of database/sql
-// would cost a goroutine and unprepared statements each time.
-func (s *Store) transact(ctx context.Context, work func() error) (err error) {
+// transact runs work in a transaction of the connection that run has. One of
+// database/sql would cost a goroutine each time.
+func (s *Store) transact(run runner, work func() error) (err error) {
 	s.shared.turn.Lock()
 	defer s.shared.turn.Unlock()
-	if _, err := s.insert.begin.ExecContext(ctx); err != nil {
+	if err := run("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
 	committed := false
 	defer func() { // also when work panics: the lock must not stay
 		if !committed {
 			// SQLite may have rolled back already, as it does on a full disk.
-			_, _ = s.insert.rollback.ExecContext(context.WithoutCancel(ctx))
+			_ = run("ROLLBACK")
 		}
 	}()
 	if err := work(); err != nil {
 		return err
 	}
-	if _, err := s.insert.commit.ExecContext(ctx); err != nil {
+	if err := run("COMMIT"); err != nil {
 		return err
 	}
 	committed = true

@@ -64,7 +64,7 @@ WHERE context IS NULL AND variables IS NULL AND (excluded.context IS NOT NULL OR
 
 // keepDecision stores what r shares, unless this batch did. What no trace of the
 // store shows is not stored.
-func (s *statements) keepDecision(ctx context.Context, r *trace.Record) error {
+func (s *statements) keepDecision(r *trace.Record) error {
 	shows := shownBy(r)
 	if s.decided[r.Decision] >= shows {
 		return nil
@@ -77,13 +77,12 @@ func (s *statements) keepDecision(ctx context.Context, r *trace.Record) error {
 	if err != nil {
 		return err
 	}
-	var requestContext, variables any
+	var requestContext, variables value
 	if shows == showsContent {
 		requestContext, variables = content(r.Shared.Context), content(r.Shared.Variables)
 	}
-	_, err = s.decision.ExecContext(ctx, r.Decision[:], r.Time.UnixMilli(), r.Workspace,
+	return s.decision.run(blobValue(r.Decision[:]), integerValue(r.Time.UnixMilli()), textValue(r.Workspace),
 		notes, content(r.Shared.Metadata), requestContext, variables)
-	return err
 }
 
 // A report on a decision is stored once. Its trace_id is the id of the decision,

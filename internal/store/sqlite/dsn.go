@@ -15,7 +15,10 @@ const walLimit = 32 << 20
 const busyTimeoutMillis = 5000
 
 // dsn is how a file is opened.
-type dsn struct{ path, uri string }
+type dsn struct {
+	path, uri string
+	pragmas   []string // in uri too, as the driver takes them
+}
 
 // fileURI is the path as an SQLite URI, so that no character of it is special.
 func fileURI(path string, query url.Values) string {
@@ -29,27 +32,25 @@ func fileURI(path string, query url.Values) string {
 // writerDSN sets what concerns the connection alone. What would change the file
 // waits until it is known to be ours.
 func writerDSN(path string) dsn {
-	return dsn{path, fileURI(path, url.Values{
-		"_pragma": {
-			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),
-			"synchronous(FULL)",
-			fmt.Sprintf("wal_autocheckpoint(%d)", backstopPages),
-			fmt.Sprintf("journal_size_limit(%d)", walLimit),
-			"temp_store(MEMORY)",
-			"trusted_schema(OFF)",
-			// Deleted content must not stay in the file: an erasure could not find
-			// what is left of a row that was replaced or moved before.
-			// FAST costs no more writing, and leaves free pages to the erasure.
-			"secure_delete(FAST)",
-		},
-		"_txlock": {"immediate"},
-	})}
+	pragmas := []string{
+		fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),
+		"synchronous(FULL)",
+		fmt.Sprintf("wal_autocheckpoint(%d)", backstopPages),
+		fmt.Sprintf("journal_size_limit(%d)", walLimit),
+		"temp_store(MEMORY)",
+		"trusted_schema(OFF)",
+		// Deleted content must not stay in the file: an erasure could not find
+		// what is left of a row that was replaced or moved before.
+		// FAST costs no more writing, and leaves free pages to the erasure.
+		"secure_delete(FAST)",
+	}
+	return dsn{path, fileURI(path, url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}), pragmas}
 }
 
 // besideDSN is that of a connection that writes to a file which another made.
 // More pragmas may be given.
 func besideDSN(path string, pragmas ...string) dsn {
-	return dsn{path, fileURI(path, url.Values{
+	return dsn{path: path, uri: fileURI(path, url.Values{
 		"mode": {"rw"},
 		"_pragma": append([]string{
 			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),
@@ -64,7 +65,7 @@ func besideDSN(path string, pragmas ...string) dsn {
 }
 
 func readerDSN(path string) dsn {
-	return dsn{path, fileURI(path, url.Values{
+	return dsn{path: path, uri: fileURI(path, url.Values{
 		"mode": {"ro"},
 		"_pragma": {
 			fmt.Sprintf("busy_timeout(%d)", busyTimeoutMillis),

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
@@ -17,20 +16,23 @@ var ErrNotFound = errors.New("not found in the trace store")
 
 // resultCode is the primary SQLite result code of err, 0 for other errors.
 // https://www.sqlite.org/rescode.html
-func resultCode(err error) int {
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		return e.Code() & 0xff
+func resultCode(err error) int { return extendedCode(err) & 0xff }
+
+// extendedCode is the extended result code of an error of the driver, or of the
+// native connection; 0 for others.
+func extendedCode(err error) int {
+	if e, ok := errors.AsType[interface {
+		error
+		Code() int
+	}](err); ok {
+		return e.Code()
 	}
 	return 0
 }
 
 // isCorrupt reports whether err says that the file is damaged, or no database.
 func isCorrupt(err error) bool {
-	if err == nil {
-		return false
-	}
-	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && isDamage(e.Code()) || errors.Is(err, errCheckFailed)
+	return isDamage(extendedCode(err)) || errors.Is(err, errCheckFailed)
 }
 
 // isDamage reports whether an SQLite result code says that the file is damaged. A

@@ -99,7 +99,7 @@ func TestFullDisk(t *testing.T) {
 	if len(acknowledged) == 0 {
 		t.Fatal("nothing was stored before the disk was full")
 	}
-	if _, err := s.conn.ExecContext(t.Context(), "PRAGMA max_page_count = 1000"); err != nil {
+	if err := limitPages(s.writer.once, 1000); err != nil {
 		t.Fatal(err)
 	}
 	id := authority.New(trace.KindPrompt, time.Now())
@@ -122,7 +122,7 @@ func TestLockedDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := mustOpen(t, Config{Path: path})
-	if _, err := other.insert.begin.ExecContext(t.Context()); err != nil {
+	if err := other.writer.repeat("BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
@@ -135,7 +135,7 @@ func TestLockedDatabase(t *testing.T) {
 	if err := r.Metrics(t.Context(), metricsOf(during)); !errors.Is(err, recorder.ErrUnavailable) {
 		t.Errorf("metrics under a lock that lasts: %v, want ErrUnavailable", err)
 	}
-	if _, err := other.insert.rollback.ExecContext(t.Context()); err != nil {
+	if err := other.writer.repeat("ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
 	after := authority.New(trace.KindPrompt, time.Now())

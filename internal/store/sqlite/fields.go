@@ -4,9 +4,11 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -36,6 +38,16 @@ var (
 	}))
 	traceColumns = columnsOf(traceFields)
 )
+
+// metricsFields are those of metrics as they are inserted. A report of which it is
+// not known what it is on has an id all the same.
+var metricsFields = func() []trace.Field[trace.Metrics] {
+	fields := slices.Clone(trace.MetricsFields)
+	for i := range fields {
+		fields[i].Required = fields[i].Required || fields[i].Name == "trace_id"
+	}
+	return fields
+}()
 
 // A list of traces shows what is not content. Content can be megabytes, and is read
 // only for one trace, exports and sinks.
@@ -105,109 +117,100 @@ func textBytes[T any](fields []trace.Field[T]) string {
 	return strings.Join(terms, " + ")
 }
 
-// bindAll appends the values of fields. If values ends with the row before, a text
-// that is the same in it is not allocated again.
-func bindAll[T any](values []any, fields []trace.Field[T], of *T) ([]any, error) {
-	before := len(values) - len(fields)
-	for i := range fields {
-		f := &fields[i]
-		at := f.At(of)
-		if at, ok := at.(*string); ok { // as most are
-			if *at == "" && !f.Required {
-				values = append(values, nil)
-				continue
-			}
-			if before >= 0 {
-				if same, ok := values[before+i].(string); ok && same == *at {
-					values = append(values, values[before+i])
-					continue
-				}
-			}
-			values = append(values, *at)
-			continue
+// valueOf returns the value of the column of a field: NULL for an absent member. It
+// shares its bytes with the member.
+func valueOf[T any](f *trace.Field[T], of *T) (value, error) {
+	at := f.At(of)
+	if at, ok := at.(*string); ok { // as most are
+		if *at == "" && !f.Required {
+			return value{}, nil
 		}
-		value, err := bind(f, at, of)
-		if err != nil {
-			return values, err
-		}
-		values = append(values, value)
+		return textValue(*at), nil
 	}
-	return values, nil
-}
-
-// bind returns the value of the column of a field that is no *string: NULL for an
-// absent member. The values have types that the driver does not convert.
-func bind[T any](f *trace.Field[T], at any, of *T) (any, error) {
 	if f.Known != nil && !*f.Known(of) {
-		return nil, nil
+		return value{}, nil
 	}
 	switch at := at.(type) {
 	case *[]byte:
 		return content(*at), nil
 	case *trace.ID:
-		if !f.Required && at.IsZero() {
-			return nil, nil
+		if f.Required {
+			return blobValue(at[:]), nil
 		}
-		return at[:], nil
+		return idValue(at), nil
 	case *time.Time:
-		return at.UnixMilli(), nil
+		return integerValue(at.UnixMilli()), nil
 	case *trace.Kind:
-		return kindNames[min(int(*at), len(kindNames)-1)], nil
+		return textValue(at.String()), nil
 	case *trace.State:
-		return stateNames[min(int(*at), len(stateNames)-1)], nil
+		return textValue(at.String()), nil
 	case *time.Duration:
-		return integer(at.Microseconds(), false), nil
+		return unlessZero(at.Microseconds()), nil
 	case *int:
-		return integer(int64(*at), false), nil
+		return unlessZero(int64(*at)), nil
 	case *int64:
-		return integer(*at, f.Known != nil), nil
+		if f.Known != nil {
+			return integerValue(*at), nil
+		}
+		return unlessZero(*at), nil
 	case *float64:
 		if *at == 0 {
-			return nil, nil
+			return value{}, nil
 		}
-		return *at, nil
+		return realValue(*at), nil
 	case *bool:
 		if !*at {
-			return nil, nil
+			return value{}, nil
 		}
-		return int64(1), nil
+		return integerValue(1), nil
 	case *[]string:
 		return jsonArray(*at)
 	case *[]trace.Attempt:
 		return jsonArray(*at)
 	case **string:
-		return optional(*at), nil
+		return optional(*at, textValue), nil
 	case **int64:
-		return optional(*at), nil
+		return optional(*at, integerValue), nil
 	case **float64:
-		return optional(*at), nil
+		return optional(*at, realValue), nil
 	case storedSplits:
-		return at.value(), nil
+		return content(at.text()), nil
 	case shown:
-		return int64(at), nil
+		return integerValue(int64(at)), nil
 	case nil:
-		return nil, nil
+		return value{}, nil
 	default:
-		return nil, fmt.Errorf("column %s: a %T can't be stored", f.Name, at)
+		return value{}, fmt.Errorf("column %s: a %T can't be stored", f.Name, at)
 	}
 }
 
-// The names as values, which are allocated once.
-var (
-	kindNames  = valuesOf[trace.Kind]()
-	stateNames = valuesOf[trace.State]()
-)
-
-func valuesOf[T interface {
-	~uint8
-	String() string
-}]() (names [8]any) {
-	for i := range names {
-		names[i] = T(i).String()
-	}
-	return names
+func textValue(s string) value {
+	return value{of: isText, bytes: unsafe.Slice(unsafe.StringData(s), len(s))}
 }
 
+func blobValue(b []byte) value { return value{of: isBlob, bytes: b} }
+
+func integerValue(n int64) value { return value{of: isInteger, bits: uint64(n)} }
+
+func realValue(x float64) value { return value{of: isReal, bits: math.Float64bits(x)} }
+
+// content is text that came as bytes, NULL where there is none. As bytes it would be
+// stored as a BLOB, which SQLite's JSON functions refuse.
+func content(b []byte) value {
+	if len(b) == 0 {
+		return value{}
+	}
+	return value{of: isText, bytes: b}
+}
+
+func unlessZero(n int64) value {
+	if n == 0 {
+		return value{}
+	}
+	return integerValue(n)
+}
+
+// text is s, or nil where it is empty, as the package sql takes it.
 func text(s string) any {
 	if s == "" {
 		return nil
@@ -215,36 +218,27 @@ func text(s string) any {
 	return s
 }
 
-// content is text that came as bytes; as bytes it would be stored as a BLOB,
-// which SQLite's JSON functions refuse.
-func content(b []byte) any {
-	if len(b) == 0 {
-		return nil
+func unlessEmpty(s string) value {
+	if s == "" {
+		return value{}
 	}
-	return string(b)
+	return textValue(s)
 }
 
-func integer(n int64, known bool) any {
-	if n == 0 && !known {
-		return nil
-	}
-	return n
-}
-
-func optional[T any](p *T) any {
+func optional[T any](p *T, valueOf func(T) value) value {
 	if p == nil {
-		return nil
+		return value{}
 	}
-	return *p
+	return valueOf(*p)
 }
 
-// jsonArray is the JSON of a list, nil for an empty one.
-func jsonArray[T any](list []T) (any, error) {
+// jsonArray is the JSON of a list, NULL for an empty one.
+func jsonArray[T any](list []T) (value, error) {
 	if len(list) == 0 {
-		return nil, nil
+		return value{}, nil
 	}
 	encoded, err := json.Marshal(list)
-	return string(encoded), err
+	return content(encoded), err
 }
 
 // scanFields reads a row into a T: the columns of first, of fields and of last.

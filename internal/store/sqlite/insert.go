@@ -1,11 +1,8 @@
 package sqlite
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,10 +11,10 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// rowsAtOnce is how many rows one statement inserts, where there are as many.
-// Half the cost of a row that is inserted alone is that of running a statement;
-// from here on it hardly falls.
-const rowsAtOnce = 16
+// rowsAtOnce are how many rows one statement inserts: as many as there are, of these.
+// Half the cost of a row that is inserted alone is that of running a statement; from
+// 16 on it hardly falls.
+var rowsAtOnce = [...]int{64, 16, 4, 1}
 
 // insertSQL is "INSERT INTO table (columns) VALUES (?, …), …".
 func insertSQL(verb, table string, columns []string, rows int) string {
@@ -33,128 +30,109 @@ VALUES (?1, ?2, ?3, ?4, 1 + (
 ), ?5, ?6)
 ON CONFLICT DO NOTHING`
 
-// inserter gathers rows of the same columns and inserts them a few at a time.
-type inserter struct {
-	one, many *sql.Stmt
-	columns   int
-	args      []any // of the rows that wait
-}
-
-// add takes a row. args is i.args with the values of the row appended.
-func (i *inserter) add(ctx context.Context, args []any) error {
-	i.args = args
-	if len(i.args) < rowsAtOnce*i.columns {
-		return nil
-	}
-	_, err := i.many.ExecContext(ctx, i.args...)
-	i.reset()
-	return err
+// inserter inserts rows of the same columns, several by one statement.
+type inserter[T any] struct {
+	on          *native
+	verb, table string
+	fields      []trace.Field[T]
+	sized       [len(rowsAtOnce)]*statement // prepared when they are first needed
+	waiting     []*T
 }
 
 // flush inserts the rows that wait.
-func (i *inserter) flush(ctx context.Context) error {
+func (i *inserter[T]) flush() error {
 	defer i.reset()
-	for row := range slices.Chunk(i.args, i.columns) {
-		if _, err := i.one.ExecContext(ctx, row...); err != nil {
-			return err
+	rest := i.waiting
+	for place, count := range rowsAtOnce {
+		for len(rest) >= count {
+			if err := i.insert(place, rest[:count]); err != nil {
+				return err
+			}
+			rest = rest[count:]
 		}
 	}
 	return nil
 }
 
+// insert inserts as many rows as the statement of a place has.
+func (i *inserter[T]) insert(place int, rows []*T) (err error) {
+	s := i.sized[place]
+	if s == nil {
+		if s, err = i.on.prepare(insertSQL(i.verb, i.table, columnsOf(i.fields), rowsAtOnce[place])); err != nil {
+			return err
+		}
+		i.sized[place] = s
+	}
+	i.on.texts.clear()
+	parameter := 0
+	for _, row := range rows {
+		for f := range i.fields {
+			v, err := valueOf(&i.fields[f], row)
+			if err != nil {
+				return err
+			}
+			parameter++
+			if err := s.bind(parameter, v); err != nil {
+				return err
+			}
+		}
+	}
+	return s.runBound()
+}
+
 // reset lets go of the rows that wait.
-func (i *inserter) reset() {
-	clear(i.args)
-	i.args = i.args[:0]
+func (i *inserter[T]) reset() {
+	clear(i.waiting)
+	i.waiting = i.waiting[:0]
 }
 
 // recordInserter inserts records by answerFields, evaluationFields or
 // traceFields.
 type recordInserter struct {
-	answer, evaluation, whole inserter
-	rest                      []any // of a record, beyond answerFields
+	answer, evaluation, whole inserter[trace.Record]
 }
 
-func (i *recordInserter) all() [3]*inserter {
-	return [...]*inserter{&i.answer, &i.evaluation, &i.whole}
+func (i *recordInserter) all() [3]*inserter[trace.Record] {
+	return [...]*inserter[trace.Record]{&i.answer, &i.evaluation, &i.whole}
 }
 
-// statements are the writer's, prepared once. args is reused for each row that
-// is inserted alone, uuids for each batch.
+// statements are the writer's, prepared once.
 type statements struct {
-	begin, commit, rollback *sql.Stmt
-	starts, records         recordInserter
-	metrics                 inserter
-	version, decision       *sql.Stmt
-	decided                 map[trace.ID]shown // by the batch
-	keep, kept              *sql.Stmt
-	deleteReplies           *sql.Stmt
-	prepared                []*sql.Stmt
-	args                    []any
-	uuids                   []byte
+	starts, records   recordInserter
+	metrics           inserter[trace.Metrics]
+	version, decision *statement
+	decided           map[trace.ID]shown // by the batch
+	keep, kept        *statement
+	rows              []trace.Metrics // of the batch, as they are stored
+	uuids             []byte          // of the batch
 }
 
-func (s *statements) prepare(ctx context.Context, conn *sql.Conn) error {
-	prepare := func(text string) (*sql.Stmt, error) {
-		stmt, err := conn.PrepareContext(ctx, text)
-		if err == nil {
-			s.prepared = append(s.prepared, stmt)
-		}
-		return stmt, err
-	}
+func (s *statements) prepare(on *native) error {
 	for _, p := range []struct {
-		stmt **sql.Stmt
+		into **statement
 		text string
 	}{
-		{&s.begin, "BEGIN IMMEDIATE"},
-		{&s.commit, "COMMIT"},
-		{&s.rollback, "ROLLBACK"},
 		{&s.version, versionSQL},
 		{&s.decision, decisionSQL},
 		{&s.keep, keepReplySQL},
 		{&s.kept, selectReply},
-		{&s.deleteReplies, "DELETE FROM replies WHERE seq IN (SELECT seq FROM replies WHERE time_ms <= ? ORDER BY time_ms LIMIT ?)"},
 	} {
 		var err error
-		if *p.stmt, err = prepare(p.text); err != nil {
+		if *p.into, err = on.prepare(p.text); err != nil {
 			return err
 		}
 	}
-	for _, p := range []struct {
-		into        *inserter
-		verb, table string
-		columns     []string
-	}{
-		{&s.starts.whole, "INSERT OR IGNORE", "traces", columnsOf(traceFields)},
-		{&s.starts.evaluation, "INSERT OR IGNORE", "traces", columnsOf(evaluationFields)},
-		{&s.starts.answer, "INSERT OR IGNORE", "traces", columnsOf(answerFields)},
-		{&s.records.whole, "INSERT OR REPLACE", "traces", columnsOf(traceFields)},
-		{&s.records.evaluation, "INSERT OR REPLACE", "traces", columnsOf(evaluationFields)},
-		{&s.records.answer, "INSERT OR REPLACE", "traces", columnsOf(answerFields)},
-		{&s.metrics, "INSERT", "metrics", columnsOf(trace.MetricsFields)},
-	} {
-		p.into.columns = len(p.columns)
-		var err error
-		if p.into.one, err = prepare(insertSQL(p.verb, p.table, p.columns, 1)); err != nil {
-			return err
-		}
-		if p.into.many, err = prepare(insertSQL(p.verb, p.table, p.columns, rowsAtOnce)); err != nil {
-			return err
-		}
+	for verb, into := range map[string]*recordInserter{"INSERT OR IGNORE": &s.starts, "INSERT OR REPLACE": &s.records} {
+		into.whole = inserter[trace.Record]{on: on, verb: verb, table: "traces", fields: traceFields}
+		into.evaluation = inserter[trace.Record]{on: on, verb: verb, table: "traces", fields: evaluationFields}
+		into.answer = inserter[trace.Record]{on: on, verb: verb, table: "traces", fields: answerFields}
 	}
+	s.metrics = inserter[trace.Metrics]{on: on, verb: "INSERT", table: "metrics", fields: metricsFields}
 	return nil
 }
 
-func (s *statements) close() error {
-	var errs []error
-	for _, stmt := range s.prepared {
-		errs = append(errs, stmt.Close())
-	}
-	return errors.Join(errs...)
-}
-
 // batch inserts all of b.
-func (s *statements) batch(ctx context.Context, b *recorder.Batch) error {
+func (s *statements) batch(b *recorder.Batch) error {
 	defer func() { // what an error left behind belongs to no other batch
 		for _, records := range []*recordInserter{&s.starts, &s.records} {
 			for _, i := range records.all() {
@@ -162,29 +140,27 @@ func (s *statements) batch(ctx context.Context, b *recorder.Batch) error {
 			}
 		}
 		s.metrics.reset()
+		clear(s.rows)
 		clear(s.decided)
 	}()
-	if err := s.allRecords(ctx, &s.starts, b.Starts); err != nil {
+	if err := s.allRecords(&s.starts, b.Starts); err != nil {
 		return err
 	}
-	if err := s.allRecords(ctx, &s.records, b.Records); err != nil {
+	if err := s.allRecords(&s.records, b.Records); err != nil {
 		return err
 	}
-	if err := s.allMetrics(ctx, b.Metrics); err != nil {
+	if err := s.allMetrics(b.Metrics); err != nil {
 		return err
 	}
 	for _, r := range b.Replies {
-		if err := s.keepReply(ctx, r); err != nil {
+		if err := s.keepReply(r); err != nil {
 			return err
 		}
 	}
 	for i := range b.Versions {
 		v := &b.Versions[i]
-		content := v.Content
-		if content == nil {
-			content = []byte{}
-		}
-		if _, err := s.version.ExecContext(ctx, v.Workspace, v.Kind.String(), v.Key, v.Version, v.Time.UnixMilli(), content); err != nil {
+		if err := s.version.run(textValue(v.Workspace), textValue(v.Kind.String()), textValue(v.Key), textValue(v.Version),
+			integerValue(v.Time.UnixMilli()), blobValue(v.Content)); err != nil {
 			return err
 		}
 	}
@@ -192,88 +168,79 @@ func (s *statements) batch(ctx context.Context, b *recorder.Batch) error {
 }
 
 // allRecords inserts records, after what they share.
-func (s *statements) allRecords(ctx context.Context, into *recordInserter, records []*trace.Record) error {
+func (s *statements) allRecords(into *recordInserter, records []*trace.Record) error {
 	for _, r := range records {
 		if r.Shared != nil {
-			if err := s.keepDecision(ctx, r); err != nil {
+			if err := s.keepDecision(r); err != nil {
 				return err
 			}
 		}
-		if err := into.add(ctx, r); err != nil {
+		list, err := into.listOf(r)
+		if err != nil {
 			return err
 		}
+		list.waiting = append(list.waiting, r)
 	}
 	for _, i := range into.all() {
-		if err := i.flush(ctx); err != nil {
+		if err := i.flush(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// add inserts a record by the shortest list that has all of it.
-func (i *recordInserter) add(ctx context.Context, r *trace.Record) (err error) {
-	row := len(i.answer.args)
-	if i.answer.args, err = bindAll(i.answer.args, answerFields, r); err != nil {
-		return err
+// listOf returns the inserter of the shortest list that has all of a record.
+func (i *recordInserter) listOf(r *trace.Record) (*inserter[trace.Record], error) {
+	for f := len(traceFields) - 1; f >= len(answerFields); f-- {
+		v, err := valueOf(&traceFields[f], r)
+		switch {
+		case err != nil:
+			return nil, err
+		case v.of == isNull:
+		case f >= len(evaluationFields):
+			return &i.whole, nil
+		default:
+			return &i.evaluation, nil
+		}
 	}
-	if i.rest, err = bindAll(i.rest[:0], traceFields[len(answerFields):], r); err != nil {
-		return err
-	}
-	rest := len(i.rest)
-	for rest > 0 && i.rest[rest-1] == nil {
-		rest--
-	}
-	if rest == 0 {
-		return i.answer.add(ctx, i.answer.args)
-	}
-	into := &i.evaluation
-	if len(answerFields)+rest > into.columns {
-		into = &i.whole
-	}
-	answer := i.answer.args[row:]
-	args := append(append(into.args, answer...), i.rest[:into.columns-len(answer)]...)
-	clear(answer)
-	i.answer.args = i.answer.args[:row]
-	return into.add(ctx, args)
+	return &i.answer, nil
 }
 
 // allMetrics inserts metrics, but for those that had been stored with an
 // earlier reply.
-func (s *statements) allMetrics(ctx context.Context, all []*trace.Metrics) error {
+func (s *statements) allMetrics(all []*trace.Metrics) error {
 	const size = len(trace.Metrics{}.UUID)
 	s.uuids = slices.Grow(s.uuids[:0], size*len(all))[:size*len(all)]
 	rand.Read(s.uuids)
+	s.rows = slices.Grow(s.rows[:0], len(all))[:0] // which wait by their addresses
 	for n, m := range all {
 		if m.Reply != nil {
-			if err := s.keepReply(ctx, m.Reply); err != nil {
+			if err := s.keepReply(m.Reply); err != nil {
 				return err
 			}
 			if m.Reply.Earlier != nil {
 				continue
 			}
-			requestID(s.uuids[size*n:][:size], m.Reply)
 		}
-		row := len(s.metrics.args)
-		args, err := bindAll(s.metrics.args, trace.MetricsFields, m)
-		if err != nil {
-			return err
+		s.rows = append(s.rows, *m)
+		row := &s.rows[len(s.rows)-1]
+		row.UUID = [size]byte(s.uuids[size*n:])
+		if m.Reply != nil {
+			row.UUID = requestID(m.Reply)
 		}
-		args[row] = s.uuids[size*n:][:size] // its id, which comes first
-		if args[row+1] == nil {             // on a decision, which is in the place of its trace: see isDecision
-			args[row+1] = m.Decision[:]
+		if row.TraceID.IsZero() { // on a decision, which is in the place of its trace: see isDecision
+			row.TraceID = row.Decision
 		}
-		if err := s.metrics.add(ctx, args); err != nil {
-			return err
-		}
+		s.metrics.waiting = append(s.metrics.waiting, row)
 	}
-	return s.metrics.flush(ctx)
+	return s.metrics.flush()
 }
 
-// requestID fills in the id of a report whose request has an idempotency key. It is
+// requestID returns the id of a report whose request has an idempotency key. It is
 // the same on each gateway of a fleet: a place where their rows come together has
 // the report once, also if its caller sent it again and met another gateway.
-func requestID(id []byte, r *trace.Reply) {
+func requestID(r *trace.Reply) (id [16]byte) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %x", r.Workspace, r.Key, r.Digest))
-	copy(id, sum[:])
+	copy(id[:], sum[:])
+	return id
 }

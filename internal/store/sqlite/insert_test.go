@@ -18,7 +18,8 @@ import (
 func TestBatchesOfAnySizeAreStored(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
-	for _, size := range []int{1, rowsAtOnce - 1, rowsAtOnce, rowsAtOnce + 1, 3*rowsAtOnce + 5} {
+	most := rowsAtOnce[0]
+	for _, size := range []int{1, most - 1, most, most + 1, 3*most + 5} {
 		var batch recorder.Batch
 		for n := range size {
 			whole := fullRecord(authority.New(trace.KindEndpoint, at), at)
@@ -32,20 +33,63 @@ func TestBatchesOfAnySizeAreStored(t *testing.T) {
 			batch.Metrics = append(batch.Metrics, &trace.Metrics{TraceID: answer.ID, Workspace: "default", Time: at, Score: new(float64(n))})
 		}
 		mustCommit(t, s, batch)
-		for _, want := range append(batch.Records, batch.Starts...) {
-			got, err := s.Trace(t.Context(), want.ID)
-			if err != nil {
-				t.Fatalf("of %d: %v", size, err)
-			}
-			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("of %d: %s (-stored +read):\n%s", size, want.Key, diff)
-			}
-		}
+		mustHave(t, s, append(batch.Records, batch.Starts...))
 		for _, want := range batch.Metrics {
 			got, err := s.MetricsFor(t.Context(), want.TraceID)
 			if err != nil || len(got) != 1 || *got[0].Score != *want.Score {
 				t.Errorf("of %d: %+v, %v", size, got, err)
 			}
+		}
+	}
+}
+
+// mustHave reads records, which must be as they were stored.
+func mustHave(t *testing.T, s *Store, records []*trace.Record) {
+	t.Helper()
+	for i, want := range records {
+		got, err := s.Trace(t.Context(), want.ID)
+		if err != nil {
+			t.Fatalf("%d of %d: %v", i, len(records), err)
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%d of %d: %s (-stored +read):\n%s", i, len(records), want.Key, diff)
+		}
+	}
+}
+
+// maxRowAllocations is what a batch of 256 rows may allocate, in allocations.
+const maxRowAllocations = 8
+
+// Recording hardly allocates: values go from the records to SQLite as they are.
+func TestAllocationsOfABatch(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	mustKeep(t, s) // alone: nothing else allocates
+	authority, now := mustAuthority(t), time.Now()
+	for name, add := range map[string]func(*recorder.Batch){
+		"records": func(b *recorder.Batch) {
+			r := new(trace.Record)
+			fillEvaluation(r, authority.New(trace.KindPrompt, now), now)
+			b.Records = append(b.Records, r)
+		},
+		"metrics": func(b *recorder.Batch) {
+			b.Metrics = append(b.Metrics, metricsOf(authority.New(trace.KindPrompt, now)))
+		},
+	} {
+		var batch recorder.Batch
+		for range 256 {
+			add(&batch)
+		}
+		got := testing.AllocsPerRun(10, func() {
+			for _, r := range batch.Records {
+				r.ID = authority.New(trace.KindPrompt, now)
+			}
+			mustCommit(t, s, batch)
+		})
+		if got > maxRowAllocations {
+			t.Errorf("256 %s: %v allocations, at most %d are allowed", name, got, maxRowAllocations)
 		}
 	}
 }
@@ -64,7 +108,7 @@ func TestFailedBatchLeavesNothing(t *testing.T) {
 		}
 		return b
 	}
-	tooMuch := batch(rowsAtOnce+5, 1<<20)
+	tooMuch := batch(rowsAtOnce[0]+5, 1<<20)
 	whole := fullRecord(authority.New(trace.KindEndpoint, at), at) // which waits when the others fail
 	tooMuch.Records = append([]*trace.Record{whole}, tooMuch.Records...)
 	if err := s.Commit(t.Context(), &tooMuch); err == nil {

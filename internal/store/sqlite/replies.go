@@ -29,22 +29,45 @@ WHERE time_ms <= excluded.time_ms - %d`, trace.ReplyLifetime.Milliseconds())
 )
 
 // keepReply stores r, or finds the reply that is kept under its key.
-func (s *statements) keepReply(ctx context.Context, r *trace.Reply) error {
-	s.args = append(s.args[:0],
-		r.Workspace, r.Route, r.Key, r.Digest[:], r.Time.UnixMilli(), idOrNull(&r.TraceID), int64(r.Status), text(r.Code), string(r.Body),
-		r.APIKey, idOrNull(&r.Decision), replySize(r))
-	result, err := s.keep.ExecContext(ctx, s.args...)
-	clear(s.args)
+func (s *statements) keepReply(r *trace.Reply) error {
+	err := s.keep.run(textValue(r.Workspace), textValue(r.Route), textValue(r.Key), blobValue(r.Digest[:]), integerValue(r.Time.UnixMilli()),
+		idValue(&r.TraceID), integerValue(int64(r.Status)), unlessEmpty(r.Code), textValue(string(r.Body)), textValue(r.APIKey), idValue(&r.Decision),
+		integerValue(replySize(r)))
 	if err != nil {
 		return err
 	}
 	r.Earlier = nil // that of a file which this one replaced
-	kept, err := result.RowsAffected()
-	if err != nil || kept > 0 {
-		return err
+	if s.keep.changed() > 0 {
+		return nil
 	}
-	r.Earlier, err = scanReply(s.kept.QueryRowContext(ctx, r.Workspace, r.Route, r.Key), r.ReplyKey)
+	r.Earlier, err = s.keptReply(r.ReplyKey)
 	return err
+}
+
+// keptReply reads the reply under a key, also one that this batch stored.
+func (s *statements) keptReply(key trace.ReplyKey) (*trace.Reply, error) {
+	defer s.kept.reset()
+	if err := s.kept.bindAll(textValue(key.Workspace), textValue(key.Route), textValue(key.Key)); err != nil {
+		return nil, err
+	}
+	if found, err := s.kept.step(); err != nil || !found {
+		return nil, errors.Join(err, ErrNotFound)
+	}
+	r := trace.Reply{ReplyKey: key}
+	copy(r.Digest[:], s.kept.bytes(0))
+	r.Time = time.UnixMilli(s.kept.integer(1))
+	copy(r.TraceID[:], s.kept.bytes(2))
+	r.Status, r.Code = int(s.kept.integer(3)), string(s.kept.bytes(4))
+	r.Body, r.APIKey = s.kept.bytes(5), string(s.kept.bytes(6))
+	copy(r.Decision[:], s.kept.bytes(7))
+	return &r, nil
+}
+
+func idValue(id *trace.ID) value {
+	if id.IsZero() {
+		return value{}
+	}
+	return blobValue(id[:])
 }
 
 // idOrNull returns an id as a value of a column that is NULL for none.

@@ -35,7 +35,7 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err err
 	if err != nil {
 		return false, classify(err)
 	}
-	if err := s.setDurable(ctx, false); err != nil {
+	if err := setDurable(s.maintains(ctx), &s.durable, false); err != nil {
 		return false, classify(err)
 	}
 	if s.clock.trust(now, now.Sub(s.opened), newest) {
@@ -54,11 +54,13 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err err
 	return more, classify(err)
 }
 
+const deleteRepliesSQL = "DELETE FROM replies WHERE seq IN (SELECT seq FROM replies WHERE time_ms <= ? ORDER BY time_ms LIMIT ?)"
+
 // deleteOld deletes some of what is beyond its age, and reports whether there is
 // more.
 func (s *Store) deleteOld(ctx context.Context, now time.Time) (more bool, err error) {
-	err = s.transact(ctx, func() error {
-		result, err := s.insert.deleteReplies.ExecContext(ctx, now.Add(-trace.ReplyLifetime).UnixMilli(), deleteRows)
+	err = s.transact(s.maintains(ctx), func() error {
+		result, err := s.conn.ExecContext(ctx, deleteRepliesSQL, now.Add(-trace.ReplyLifetime).UnixMilli(), deleteRows)
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ DELETE FROM revisions WHERE served_ms < ? AND seq NOT IN (SELECT max(seq) FROM r
 
 // keepRevision stores the set that is served now, and lets go of the files of the
 // one before. A revision is rare, so no statement of it is prepared.
-func keepRevision(ctx context.Context, conn *sql.Conn, r *recorder.Revision) error {
+func keepRevision(on *native, r *recorder.Revision) error {
 	versions := make([][3]string, len(r.Versions))
 	for i, v := range r.Versions {
 		versions[i] = [3]string{v.Kind.String(), v.Key, v.Version}
@@ -47,14 +47,19 @@ func keepRevision(ctx context.Context, conn *sql.Conn, r *recorder.Revision) err
 	if err != nil {
 		return err
 	}
-	if _, err := conn.ExecContext(ctx, revisionSQL, r.Workspace, r.Directory, r.Revision, r.Time.UnixMilli(), string(list), string(r.Context), r.Archive); err != nil {
+	archive := value{}
+	if r.Archive != nil {
+		archive = blobValue(r.Archive)
+	}
+	workspace, directory, revision := textValue(r.Workspace), textValue(r.Directory), textValue(r.Revision)
+	if err := on.execute(revisionSQL, workspace, directory, revision, integerValue(r.Time.UnixMilli()), textValue(string(list)),
+		textValue(string(r.Context)), archive); err != nil {
 		return err
 	}
-	if _, err := conn.ExecContext(ctx, forgetArchivesSQL, r.Workspace, r.Directory, r.Revision); err != nil {
+	if err := on.execute(forgetArchivesSQL, workspace, directory, revision); err != nil {
 		return err
 	}
-	_, err = conn.ExecContext(ctx, forgetRevisionsSQL, r.Workspace, maxRevisions)
-	return err
+	return on.execute(forgetRevisionsSQL, workspace, integerValue(maxRevisions))
 }
 
 // ServedLast returns the set that a workspace served last from a directory, or

@@ -29,23 +29,23 @@ type storedSplits struct{ of *trace.Record }
 
 func splitsOf(r *trace.Record) any { return storedSplits{r} }
 
-func (s storedSplits) value() any {
+func (s storedSplits) text() []byte {
 	splits := s.of.Splits
 	if len(splits) == 0 {
 		return nil
 	}
-	var experimentRoom, armRoom, room [512]byte
+	var experimentRoom, armRoom [512]byte
 	experiment, arm := decidingSplit(experimentRoom[:0], armRoom[:0], s.of)
 	before, after, found := bytes.Cut(splits, experiment)
 	if !found || s.of.Row == "" {
-		return content(splits)
+		return splits
 	}
 	bucket := bucketLen(after)
 	rest, found := bytes.CutPrefix(after[bucket:], arm)
 	if !found {
-		return content(splits)
+		return splits
 	}
-	return string(append(append(append(room[:0], before...), after[:bucket]...), rest...))
+	return slices.Concat(before, after[:bucket], rest)
 }
 
 // completeSplits makes the splits of a record that was read as they were recorded.

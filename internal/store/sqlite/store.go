@@ -70,10 +70,11 @@ type Store struct {
 	shared  *shared
 	file    os.FileInfo // of the file that was opened
 	opened  time.Time
-	db      *sql.DB
-	conn    *sql.Conn
+	writer  *native // of batches
 	insert  statements
-	durable bool // synchronous is FULL on conn
+	db      *sql.DB
+	conn    *sql.Conn // of all else that writes
+	durable bool      // synchronous is FULL on conn
 	clock   clockGuard
 	spared  map[*table]row // how far this maintenance has looked
 	loss    loss
@@ -167,7 +168,10 @@ func open(ctx context.Context, config Config, path string, file os.FileInfo) (_ 
 	if s.conn, err = s.db.Conn(ctx); err != nil {
 		return nil, err
 	}
-	if err = prepareFile(ctx, s.conn, config.maxPages); err != nil {
+	if err = prepareFile(ctx, s.conn); err != nil {
+		return nil, err
+	}
+	if err = limitPages(s.maintains(ctx), config.maxPages); err != nil {
 		return nil, err
 	}
 	if err = makeStoreID(ctx, s.conn); err != nil {
@@ -180,7 +184,13 @@ func open(ctx context.Context, config Config, path string, file os.FileInfo) (_ 
 	if interrupted > 0 {
 		config.Logger.Warn("the process had ended during upstream calls; their traces are marked as interrupted", "count", interrupted)
 	}
-	if err = s.insert.prepare(ctx, s.conn); err != nil {
+	if s.writer, err = openNative(writerDSN(path)); err != nil {
+		return nil, err
+	}
+	if err = limitPages(s.writer.once, config.maxPages); err != nil {
+		return nil, err
+	}
+	if err = s.insert.prepare(s.writer); err != nil {
 		return nil, err
 	}
 	s.Reader, err = openReader(path)
@@ -206,7 +216,7 @@ func (s *Store) start() error {
 }
 
 // prepareFile makes the file ours, or makes sure that it is.
-func prepareFile(ctx context.Context, conn *sql.Conn, maxPages int) error {
+func prepareFile(ctx context.Context, conn *sql.Conn) error {
 	scripts, err := migrations()
 	if err != nil {
 		return err
@@ -226,14 +236,15 @@ func prepareFile(ctx context.Context, conn *sql.Conn, maxPages int) error {
 	if mode != "wal" {
 		return fmt.Errorf("the file system does not allow a write-ahead log (journal mode %s)", mode)
 	}
-	if err := migrate(ctx, conn, scripts); err != nil {
-		return err
+	return migrate(ctx, conn, scripts)
+}
+
+// limitPages bounds what a connection lets the file grow to, to test a full disk.
+func limitPages(run runner, maxPages int) error {
+	if maxPages == 0 {
+		return nil
 	}
-	if maxPages > 0 {
-		_, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", maxPages))
-		return err
-	}
-	return nil
+	return run(fmt.Sprintf("PRAGMA max_page_count = %d", maxPages))
 }
 
 // createFile makes the file for its owner alone, so that the log files, which
@@ -315,7 +326,7 @@ func (s *Store) close() error {
 	if s.Reader != nil {
 		errs = append(errs, s.Reader.Close())
 	}
-	errs = append(errs, s.insert.close())
+	errs = append(errs, s.writer.close())
 	if s.conn != nil {
 		errs = append(errs, s.conn.Close())
 	}
