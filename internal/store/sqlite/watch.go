@@ -42,7 +42,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn := &watchedConn{driverConn: inner.(driverConn), watch: w}
 	// This has it open the log too, which SQLite does by name, and late.
 	if _, err := conn.ExecContext(ctx, "SELECT 1 FROM sqlite_schema LIMIT 1", nil); err != nil {
-		_ = conn.Close() // nothing was written
+		_ = inner.Close() // nothing was written
 		return nil, err
 	}
 	return conn, nil
@@ -78,6 +78,14 @@ type driverConn interface {
 type watchedConn struct {
 	driverConn
 	*watch
+}
+
+// Close implements [driver.Conn]. The last connection to a file deletes its log, by
+// name: meanwhile no other file may take the name.
+func (c *watchedConn) Close() error {
+	c.shared.moving.RLock()
+	defer c.shared.moving.RUnlock()
+	return c.driverConn.Close()
 }
 
 // PrepareContext implements [driver.ConnPrepareContext].
