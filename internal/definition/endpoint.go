@@ -60,6 +60,25 @@ func (e *Endpoint) Named() iter.Seq[Target] {
 	}
 }
 
+// Called yields the targets that a call may have, with what fallbacks have from a
+// variant: those of each policy with each variant of the prompt.
+func (e *Endpoint) Called() iter.Seq[Target] {
+	return func(yield func(Target) bool) {
+		for _, v := range e.Prompt.variants {
+			if !yield(v.target()) {
+				return
+			}
+			for _, p := range e.policies {
+				for i := range p.Fallback {
+					if !yield(p.Target(v, 1+i)) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
 // fallbacks yields the fallbacks of all policies, those that policies inherit once.
 func (e *Endpoint) fallbacks() iter.Seq[*Target] {
 	return func(yield func(*Target) bool) {

@@ -61,7 +61,7 @@ func (c *call) endpoint() outcome {
 		return refused(err)
 	}
 
-	targets := c.workspace.targets(how, variant)
+	targets := c.workspace.targets(c.snapshot, how, variant)
 	var question cache.Question
 	switch {
 	case how.CacheTTL > 0:
@@ -470,20 +470,4 @@ func policyOf(how *definition.Policy) invoke.Policy {
 		Idle:        how.Timeout.Idle,
 		Hedge:       how.HedgeAfter,
 	}
-}
-
-// targets returns the targets of a call with their providers.
-func (w *Workspace) targets(how *definition.Policy, variant *definition.Variant) []invoke.Target {
-	targets := make([]invoke.Target, 1+len(how.Fallback))
-	for i := range targets {
-		t := how.Target(variant, i)
-		targets[i] = invoke.Target{
-			Name: t.Provider, Provider: w.Providers[t.Provider], Host: w.hosts[t.Provider], Model: t.Model,
-			Parameters: t.Parameters, Extra: t.Extra,
-		}
-		if how.Weights != nil {
-			targets[i].Weight = how.Weights[i]
-		}
-	}
-	return targets
 }

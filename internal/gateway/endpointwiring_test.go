@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -141,6 +142,12 @@ type standing struct {
 	name string
 }
 
+// PrepareRequests returns the request in words.
+func (standing) PrepareRequests(req *providers.Request) (any, error) {
+	text, err := json.Marshal(req)
+	return string(text), err
+}
+
 func loadAsked(t *testing.T, endpoint, prompt string) asked {
 	t.Helper()
 	dir := t.TempDir()
@@ -166,7 +173,7 @@ func loadAsked(t *testing.T, endpoint, prompt string) asked {
 	}}, hosts: map[string]string{"first": "first:443", "second": "second:443", "third": "third:443"}}
 	variant := a.endpoint.Prompt.Variants()[0]
 	a.how = a.endpoint.Default()
-	a.policy, a.targets = policyOf(a.how), w.targets(a.how, variant)
+	a.policy, a.targets = policyOf(a.how), w.targets(snapshot, a.how, variant)
 	a.question = (&call{workspace: w}).question(a.endpoint, a.how, variant, []providers.Message{{Role: "user", Content: "Hi"}})
 	return a
 }
@@ -257,8 +264,15 @@ func checkAsked(t *testing.T, path string, base, edited asked, edit wiring, reac
 			found = append(found, "Target."+p)
 		}
 	}
+	prepared := false // what the provider prepares differs
 	for _, p := range found {
 		reached[p] = true
+		prepared = prepared || p == "Target.Prepared"
+	}
+	for _, p := range found {
+		if !prepared && (strings.HasPrefix(p, "Target.Parameters.") || p == "Target.Extra" || p == "Target.Model") {
+			t.Errorf("%s: it reaches %s, and not what the provider prepares", path, p)
+		}
 	}
 	if (len(found) == 0) != (edit.elsewhere != "") {
 		t.Errorf("%s: it reaches %q of the call (said to be seen elsewhere: %q)", path, found, edit.elsewhere)

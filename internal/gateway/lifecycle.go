@@ -88,6 +88,7 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 func (w *Workspace) serves(snapshot *definition.Snapshot) {
 	w.last = snapshot
 	w.checkProviders(snapshot)
+	w.checkParameters(snapshot)
 	w.unavailable()
 	w.recordServed(snapshot)
 }

@@ -85,12 +85,14 @@ type Workspace struct {
 	keyOfIDs    []byte    // the configured trace key
 	ids         atomic.Pointer[authorities]
 	served      atomic.Pointer[served] // nil: not looked at yet
+	called      atomic.Pointer[callTargets]
 
 	// start begins what these hold, and end ends it.
 	background  sync.WaitGroup
 	stop        context.CancelFunc // nil: the workspace was not started
 	unsubscribe func()
 	warned      map[string][]string  // endpoints by the missing provider that they name
+	lacks       map[lack][]string    // endpoints by what a target of theirs lacks
 	last        *definition.Snapshot // that was served; nil: none yet
 }
 

@@ -48,6 +48,8 @@ type Target struct {
 	Model      string
 	Parameters providers.Parameters
 	Extra      map[string]json.RawMessage
+	// Prepared is what the provider has prepared, see providers.Prepare.
+	Prepared any
 	// Weight, where above zero, puts the target before those without a weight.
 	// The order of targets with a weight is drawn for each call: with the weights
 	// 3 and 1, the first target is tried first in three of four calls.

@@ -67,7 +67,7 @@ func (l *lane) target(i int) (*attempt, bool) {
 	t := &l.Targets[u.index]
 	a := &attempt{lane: l, target: t, place: i, index: u.index, health: &u.health, later: l.later(), obeys: providers.ObeysContext(t.Provider)}
 	req := &providers.Request{
-		Model: t.Model, Messages: l.Messages, Parameters: t.Parameters, Extra: t.Extra, Stream: l.Stream,
+		Model: t.Model, Messages: l.Messages, Parameters: t.Parameters, Extra: t.Extra, Prepared: t.Prepared, Stream: l.Stream,
 	}
 	// For a try without a verdict: the attempts are used up, the caller left, or
 	// the provider panics.

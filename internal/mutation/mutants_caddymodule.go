@@ -188,13 +188,13 @@ func init() {
 			Run: "TestFieldsOfAnEndpointAreWired",
 		},
 		mutant{
-			ID: "weights", In: "Workspace.targets",
+			ID: "weights", In: "Workspace.makeTargets",
 			What: "an endpoint's weights have no effect",
 			Old:  "targets[i].Weight = how.Weights[i]", New: "_ = i",
 			Run: "TestFieldsOfAnEndpointAreWired",
 		},
 		mutant{
-			ID: "extra", In: "Workspace.targets",
+			ID: "extra", In: "Workspace.makeTargets",
 			What: "raw parameters don't reach the provider",
 			Old:  ", Extra: t.Extra", New: "",
 			Run: "TestFieldsOfAnEndpointAreWired",

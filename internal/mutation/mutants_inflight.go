@@ -87,7 +87,7 @@ func init() {
 			Run: "TestFallbackTakesOverFromAFullHost",
 		},
 		mutant{
-			ID: "target-without-a-host", In: "Workspace.targets",
+			ID: "target-without-a-host", In: "Workspace.makeTargets",
 			What: "a call does not say which host it goes to",
 			Old:  " Host: w.hosts[t.Provider],", New: "",
 			Run: "TestFallbackTakesOverFromAFullHost",
