@@ -20,16 +20,15 @@ type attempt struct {
 	place  int // of the target in the order
 	index  int // of the target in Call.Targets
 	health *admission
-	later  int // targets that may be tried after this one
-	tries  int // at the target, the running one included; guarded by call.mu
-	limit  time.Duration
-	timer  *time.Timer // until the first content, or the whole answer; nil for none
+	later  int           // targets that may be tried after this one
+	tries  int           // at the target, the running one included; guarded by call.mu
+	limit  time.Duration // until the first content, or the whole answer; 0 for none
 
-	ctx       context.Context
-	cancel    context.CancelCauseFunc
-	obeys     bool // the provider returns when its context ends
-	own       work // the work of this goroutine, where the provider obeys
-	abandoned bool // the provider runs on although its context has ended
+	clock     *clock
+	ctx       context.Context // the clock's, with the budget
+	obeys     bool            // the provider returns when its context ends
+	own       work            // the work of this goroutine, where the provider obeys
+	abandoned bool            // the provider runs on although its context has ended
 
 	reading
 }
@@ -45,48 +44,38 @@ type reading struct {
 	err    error            // of the provider, or of its answer
 }
 
-// start bounds an attempt. A streamed attempt has Policy.FirstToken until its
-// first content. A whole one has its share of the time that is left: with 90 s
-// and two targets after it, 30 s. The last target has all of it.
+// start begins an attempt with its bounds. A streamed attempt has Policy.FirstToken
+// until its first content. A whole one has its share of the time that is left: with
+// 90 s and two targets after it, 30 s. The last target has all of it.
 func (a *attempt) start() {
 	cause := errFirstToken
 	a.limit = a.policy.FirstToken
 	if !a.Stream {
-		if a.later == 0 {
-			return
+		cause, a.limit = errWhole, 0
+		if a.later > 0 {
+			a.limit = max(minWhole, a.timeLeft(a.lane.ctx)/time.Duration(a.later+1))
 		}
-		cause = errWhole
-		deadline, _ := a.ctx.Deadline()
-		a.limit = max(minWhole, time.Until(deadline)/time.Duration(a.later+1))
 	}
-	cancel := a.cancel
-	a.timer = time.AfterFunc(a.limit, func() { cancel(cause) })
+	a.clock = newClock(a.lane.ctx, a.deadline, a.limit, cause)
+	a.ctx = providers.WithBudget(a.clock, a)
 }
 
 // open makes one attempt and returns once there is something to hand on: the
 // first content of a stream, or the end of a whole answer.
 func (a *attempt) open(req *providers.Request) (err error) {
 	a.reading, a.abandoned = reading{}, false
-	a.ctx, a.cancel = context.WithCancelCause(providers.WithBudget(a.lane.ctx, a))
+	a.start()
 	opened := false
 	defer func() {
 		if !opened { // also by a panic
 			a.close()
 		}
 	}()
-	a.start()
-	t, ctx, stream := a.target, a.ctx, a.Stream
-	var r reading
-	ok := true
 	if a.obeys {
-		r = t.read(ctx, req, stream)
-	} else {
-		r, ok = await(a, func(*work) reading { return t.read(ctx, req, stream) }, func(r reading) { r.close() })
-	}
-	if !ok {
+		a.target.read(a.ctx, &a.reading, req, a.Stream)
+	} else if !a.awaitRead(req) {
 		return a.cause(a.ctx, a.ctx.Err())
 	}
-	a.reading = r
 	if a.err == nil && a.Stream && !a.done {
 		a.err = a.began()
 	}
@@ -97,9 +86,23 @@ func (a *attempt) open(req *providers.Request) (err error) {
 	return nil
 }
 
+// awaitRead reads on a goroutine of its own. It returns false where it has abandoned
+// the provider.
+func (a *attempt) awaitRead(req *providers.Request) bool {
+	t, ctx, stream := a.target, a.ctx, a.Stream
+	r, ok := await(a, func(*work) (r reading) {
+		t.read(ctx, &r, req, stream)
+		return r
+	}, func(r reading) { r.close() })
+	if ok {
+		a.reading = r
+	}
+	return ok
+}
+
 // read calls the provider and reads its answer until there is something to hand
 // on. It leaves the stream open where more is to come.
-func (t *Target) read(ctx context.Context, req *providers.Request, stream bool) (r reading) {
+func (t *Target) read(ctx context.Context, r *reading, req *providers.Request, stream bool) {
 	open := false
 	defer func() {
 		if !open { // also by a panic
@@ -108,20 +111,18 @@ func (t *Target) read(ctx context.Context, req *providers.Request, stream bool) 
 	}()
 	if r.stream, r.err = t.Provider.Invoke(ctx, req); r.err == nil {
 		if stream {
-			t.readFirst(&r)
+			t.readFirst(r)
 		} else {
-			t.readWhole(&r)
+			t.readWhole(r)
 		}
 	}
 	open = r.err == nil && !r.done
-	return r
 }
 
-// began records that a stream has its first content, and stops the timer for it.
+// began records that a stream has its first content, and ends the limit for it.
 func (a *attempt) began() error {
-	if !a.timer.Stop() {
-		// It fired while this piece arrived.
-		<-a.ctx.Done()
+	if !a.clock.content() {
+		// The time was up while this piece arrived.
 		return a.ctx.Err()
 	}
 	a.hasContent()
@@ -130,20 +131,21 @@ func (a *attempt) began() error {
 
 // close releases the upstream. It may be called again.
 func (a *attempt) close() {
-	if a.timer != nil {
-		a.timer.Stop()
-		a.timer = nil
-	}
-	a.cancel(nil)
+	a.clock.stop()
 	switch {
 	case a.stream == nil:
 	case a.obeys:
 		a.reading.close()
 	default:
-		left := a.reading
-		left, _ = await(a, func(*work) reading { left.close(); return left }, func(reading) {})
-		a.result, a.stream = left.result, nil
+		a.awaitClose()
 	}
+}
+
+// awaitClose closes the stream on a goroutine of its own.
+func (a *attempt) awaitClose() {
+	left := a.reading
+	left, _ = await(a, func(*work) reading { left.close(); return left }, func(reading) {})
+	a.result, a.stream = left.result, nil
 }
 
 // close closes the stream, if there is one.

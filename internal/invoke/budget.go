@@ -106,7 +106,7 @@ func (a *attempt) mayRepeat(ctx context.Context, hint time.Duration) (time.Durat
 		return 0, false
 	}
 	wait := retryWait(a.tries-1, hint)
-	return wait, fits(ctx, wait) && a.health.permitRetry(last)
+	return wait, a.fits(ctx, wait) && a.health.permitRetry(last)
 }
 
 // reserve is how many attempts a retry leaves: one for each target not tried
@@ -119,12 +119,12 @@ func (a *attempt) reserve() int {
 	return a.later
 }
 
-// repeat begins another attempt at the target, with its full time: the timer
+// repeat begins another attempt at the target, with its full time: the clock
 // runs on through the repeats of the HTTP client.
 func (a *attempt) repeat(wait time.Duration) {
 	a.begin(wait)
-	if a.timer != nil {
-		a.timer.Reset(wait + a.limit)
+	if a.clock != nil {
+		a.clock.extend(wait + a.limit)
 	}
 }
 
@@ -189,16 +189,18 @@ func retryWait(n int, hint time.Duration) time.Duration {
 
 // fits reports whether a wait leaves time for the attempt after it: a second, or
 // half of what is left where that is little.
-func fits(ctx context.Context, wait time.Duration) bool {
-	if ctx.Err() != nil {
-		return false
+func (k *call) fits(ctx context.Context, wait time.Duration) bool {
+	left := k.timeLeft(ctx)
+	return ctx.Err() == nil && wait <= max(left-time.Second, left/2)
+}
+
+// timeLeft returns the time until the call's end, or ctx's where that is earlier.
+func (k *call) timeLeft(ctx context.Context) time.Duration {
+	deadline := k.deadline
+	if earlier, ok := ctx.Deadline(); ok && earlier.Before(deadline) {
+		deadline = earlier
 	}
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return true
-	}
-	left := time.Until(deadline)
-	return wait <= max(left-time.Second, left/2)
+	return time.Until(deadline)
 }
 
 // Text returns why the attempt failed, with all words of the provider: they may

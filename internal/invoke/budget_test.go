@@ -46,7 +46,7 @@ func TestWaitIsJitteredAndBounded(t *testing.T) {
 // newAttempt is an attempt at the first of so many targets, on its own.
 func newAttempt(policy Policy, targets int) *attempt {
 	k := &call{Call: new(Call), engine: NewEngine(), policy: policy.withDefaults(targets), started: time.Now()}
-	k.left = k.policy.MaxAttempts
+	k.left, k.deadline = k.policy.MaxAttempts, k.started.Add(k.policy.Total)
 	return &attempt{
 		lane: &lane{call: k}, target: &Target{Name: "p", Model: "m"}, later: targets - 1,
 		health: &admission{health: k.engine.health.of("p", "m")},
@@ -79,7 +79,8 @@ func TestAgain(t *testing.T) {
 				a := newAttempt(Policy{MaxAttempts: 5, Retries: retries(test.retries)}, test.later+1)
 				began, fired := time.Now(), make(chan time.Duration, 1)
 				a.limit = time.Hour
-				a.timer = time.AfterFunc(a.limit/2, func() { fired <- time.Since(began) })
+				a.clock = newClock(context.Background(), began.Add(24*time.Hour), a.limit/2, errWhole)
+				context.AfterFunc(a.clock, func() { fired <- time.Since(began) })
 				for test.denied && a.health.bucket.draw() {
 				}
 				a.take()

@@ -12,13 +12,14 @@ import (
 // call is the state of one Invoke.
 type call struct {
 	*Call
-	engine  *Engine
-	emit    func(providers.Delta) error
-	parent  context.Context // the caller's
-	ctx     context.Context // with the total deadline
-	policy  Policy
-	started time.Time
-	running sync.WaitGroup // of a hedged call: its lanes
+	engine   *Engine
+	emit     func(providers.Delta) error
+	parent   context.Context // the caller's
+	ctx      context.Context // of a hedged call: that of its lanes; else parent
+	policy   Policy
+	started  time.Time
+	deadline time.Time      // the total one
+	running  sync.WaitGroup // of a hedged call: its lanes
 
 	// Used by the goroutine that called Invoke only.
 	committed bool

@@ -62,18 +62,23 @@ func (k *call) handOn(a *attempt) error {
 
 // relay hands on the pieces after the first.
 func (k *call) relay(a *attempt) error {
-	cancel := a.cancel
-	idle := time.AfterFunc(k.policy.Idle, func() { cancel(errIdle) })
-	defer idle.Stop()
+	a.clock.follow(k.policy.Idle)
+	if !a.obeys {
+		return k.awaitRelay(a)
+	}
+	k.relayAll(&a.reading, &a.own, a)
+	return a.err
+}
+
+// awaitRelay relays on a goroutine of its own.
+func (k *call) awaitRelay(a *attempt) error {
 	stream := a.stream
 	a.stream = nil
-	var r reading
-	ok := true
-	if a.obeys {
-		r = k.relayAll(&a.own, a, stream, idle)
-	} else {
-		r, ok = await(a, func(w *work) reading { return k.relayAll(w, a, stream, idle) }, func(reading) {})
-	}
+	r, ok := await(a, func(w *work) reading {
+		r := reading{stream: stream}
+		k.relayAll(&r, w, a)
+		return r
+	}, func(reading) {})
 	if !ok {
 		return k.cause(a.ctx, a.ctx.Err())
 	}
@@ -82,40 +87,38 @@ func (k *call) relay(a *attempt) error {
 }
 
 // relayAll reads a stream to its end, and closes it.
-func (k *call) relayAll(w *work, a *attempt, stream providers.Stream, idle *time.Timer) (r reading) {
-	r.stream = stream
+func (k *call) relayAll(r *reading, w *work, a *attempt) {
+	stream := r.stream
 	defer r.close()
 	for r.err == nil {
 		d, err := stream.Next()
 		switch {
 		case errors.Is(err, io.EOF):
 			r.err = a.target.ended(stream)
-			return r
+			return
 		case err != nil:
 			r.err = k.cause(a.ctx, err)
 		default:
-			r.err = k.pass(w, a, d, idle)
+			r.err = k.pass(w, a, d)
 		}
 	}
-	return r
 }
 
 // pass hands on a piece of a stream, unless the work was abandoned.
-func (k *call) pass(w *work, a *attempt, d providers.Delta, idle *time.Timer) error {
+func (k *call) pass(w *work, a *attempt, d providers.Delta) error {
 	w.lock()
 	defer w.unlock()
 	if w.abandoned {
 		return context.Canceled
 	}
-	// The time that a slow caller takes is not the provider's.
-	idle.Stop()
 	if d.Content != "" {
 		a.said += len(d.Content)
+		a.clock.pause()
 		if err := k.give(a, d); err != nil {
 			return err
 		}
 	}
-	idle.Reset(k.policy.Idle)
+	a.clock.resume()
 	return nil
 }
 

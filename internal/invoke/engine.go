@@ -235,15 +235,19 @@ var (
 func (e *Engine) Invoke(ctx context.Context, c *Call, emit func(providers.Delta) error) (Result, error) {
 	k := &call{engine: e, Call: c, emit: emit, parent: ctx, started: time.Now()}
 	k.policy = c.Policy.withDefaults(len(c.Targets))
+	k.deadline = k.started.Add(k.policy.Total)
 	k.left = k.policy.MaxAttempts
 	k.result.Served = -1
 	defer k.leaveHosts() // the places that no lane has left, also after a panic
 	// Deferred functions run in reverse order: the call is cancelled, then
 	// its lanes are waited for.
 	defer k.running.Wait()
-	var cancel context.CancelFunc
-	k.ctx, cancel = context.WithTimeoutCause(ctx, k.policy.Total, errTotal)
-	defer cancel()
+	k.ctx = ctx
+	if k.hedged() {
+		var cancel context.CancelFunc
+		k.ctx, cancel = context.WithDeadlineCause(ctx, k.deadline, errTotal)
+		defer cancel()
+	}
 
 	k.findUsable()
 	k.order()

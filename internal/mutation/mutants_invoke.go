@@ -15,7 +15,19 @@ func init() {
 		mutant{
 			ID: "late-first-piece", In: "attempt.began",
 			What: "a first piece that comes with the timeout is handed on, of a stream that is cancelled",
-			Old:  "if !a.timer.Stop() {", New: "if a.timer.Stop(); false {",
+			Old:  "if !a.clock.content() {", New: "if a.clock.content(); false {",
+		},
+		mutant{
+			ID: "silence-after-a-late-timer", In: "clock.follow",
+			What: "a provider may be silent until the time for the first content is up",
+			Old:  "		c.set(now, at)\n", New: "		_ = at\n",
+			Run: "Clock",
+		},
+		mutant{
+			ID: "late-attempts", In: "newClock",
+			What: "an attempt begins after the call's time is up",
+			Old:  "		c.cancel(errTotal)\n", New: "",
+			Run: "Clock",
 		},
 		mutant{
 			ID: "deadline-decides", In: "call.decisive",

@@ -18,7 +18,7 @@ func init() {
 		mutant{
 			ID: "slow-caller", In: "call.pass",
 			What: "a caller that reads slowly counts as a provider that stalls",
-			Old:  "	idle.Stop()\n", New: "",
+			Old:  "		a.clock.pause()\n", New: "",
 			Run: "ASlowCallerIsNotAStalledStream",
 		},
 	)

@@ -51,7 +51,7 @@ func init() {
 		mutant{
 			ID: "held-by-a-provider", In: "call.relay",
 			What: "a provider that ignores its context holds its caller",
-			Old:  "if a.obeys {", New: "if true {",
+			Old:  "if !a.obeys {", New: "if false {",
 			Run: "ThatLeaves",
 		},
 		mutant{
@@ -61,7 +61,7 @@ func init() {
 			Run: "AbandonedCalls",
 		},
 		mutant{
-			ID: "late-streams", In: "attempt.open",
+			ID: "late-streams", In: "attempt.awaitRead",
 			What: "the stream of a call that has ended is left open",
 			Old:  "func(r reading) { r.close() }", New: "func(reading) {}",
 			Run: "LateStream",

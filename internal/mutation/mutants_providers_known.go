@@ -22,7 +22,7 @@ func init() {
 			Run: "WaitIsJitteredAndBounded",
 		},
 		mutant{
-			ID: "wait-beyond-the-deadline", In: "fits",
+			ID: "wait-beyond-the-deadline", In: "call.fits",
 			What: "a call waits for an attempt that it has no time for",
 			Old:  "wait <= max(left-time.Second, left/2)", New: "wait <= max(left-time.Second, left/2) || true",
 			Run: "Again",
