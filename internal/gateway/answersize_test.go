@@ -206,3 +206,27 @@ func TestLargeAnswersOfEndpointsTakeTurns(t *testing.T) {
 		t.Errorf("the model was asked %d times more", n-calls)
 	}
 }
+
+// TestAnswersHaveALength asks for answers around the size from which net/http would
+// send them in chunks.
+func TestAnswersHaveALength(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, workspace, options)
+	ask := func(question int) *http.Response {
+		t.Helper()
+		response, err := g.send(t.Context(), "POST", "/v1/prompts", `{"keys":["reply"],"variables":{"question":"`+strings.Repeat("?", question)+`"}}`, bearer(testKey))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK || response.ContentLength != int64(len(body)) || len(response.TransferEncoding) > 0 {
+			t.Errorf("%d, %v: the length %d announces %d bytes, in %q", response.StatusCode, err, response.ContentLength, len(body), response.TransferEncoding)
+		}
+		return response
+	}
+	rest := 2048 - int(ask(0).ContentLength)
+	for _, size := range []int{rest - 1, rest, rest + 1, 10_000} {
+		ask(size)
+	}
+}

@@ -118,7 +118,7 @@ func (c *call) endpoint() outcome {
 			Changed:   c.workspace.targetChanged,
 		},
 	}
-	c.setHeaders(record.ID.String())
+	c.setHeaders(record.ID)
 	if i.ttl > 0 {
 		if o := i.remembered(ctx, question); o.end != underway {
 			return o

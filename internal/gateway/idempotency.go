@@ -118,7 +118,7 @@ func (c *call) replay(kept *trace.Reply) outcome {
 		h[wire.HeaderDecisionID] = c.info.decisionID[:]
 	}
 	h[wire.HeaderIdempotentReplayed] = idempotentReplayed
-	c.deliver(kept.Status, kept.Body)
+	c.deliver(kept.Status, kept.Body, time.Now())
 	if code, failed := wire.LookupCode(kept.Code); failed {
 		return outcome{&wire.Error{Code: code}, answered} // the metrics count the code
 	}

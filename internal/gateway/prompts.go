@@ -83,9 +83,8 @@ func (c *call) appendPrompts(out []byte) ([]byte, *wire.Error) {
 		}
 		record.Variant, record.Arm, record.Provider, record.Model = variant.Key, variant.Key, variant.Provider, variant.Model
 		c.noteVariables(record, &p.Definition)
-		c.traceText = record.ID.AppendTo(c.traceText[:0])
+		out = wire.AppendAnswerEnd(out, "", record.ID)
 		c.keep(record, &p.Definition)
-		out = wire.AppendAnswerEnd(out, "", c.traceText)
 	}
 	return out, nil
 }

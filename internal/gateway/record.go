@@ -104,6 +104,7 @@ func addMessages(record *trace.Record, messages []providers.Message) {
 // drops the record of a definition whose policy is LogNone.
 func (c *call) keep(record *trace.Record, d *definition.Definition) {
 	c.answered++
+	c.lastTrace = record.ID
 	record.Status = http.StatusOK
 	policy := c.logs(d)
 	if policy == definition.LogNone {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"net/http"
 	"slices"
 	"time"
 
@@ -65,11 +66,10 @@ func (c *call) appendConfigs(out []byte) []byte {
 		if c.logs(&config.Definition) == definition.LogContent {
 			record.Response = append(record.Response[:0], value...)
 		}
-		c.traceText = record.ID.AppendTo(c.traceText[:0])
-		c.keep(record, &config.Definition)
 		out = wire.AppendAnswerStart(out, config.Key)
 		out = append(out, value...)
-		out = wire.AppendAnswerEnd(out, config.Type, c.traceText)
+		out = wire.AppendAnswerEnd(out, config.Type, record.ID)
+		c.keep(record, &config.Definition)
 	}
 	return out
 }
@@ -106,22 +106,22 @@ func (c *call) answerKeys(param string) *wire.Error {
 			return wire.Errorf(wire.UnknownKey, param, "No definition has any of these keys: %s.", names)
 		}
 	}
-	traceID := ""
+	var id trace.ID
 	if c.answered == 1 {
-		traceID = string(c.traceText)
+		id = c.lastTrace
 	}
-	c.setHeaders(traceID)
+	c.setHeaders(id)
 	if status := c.cacheStatus(); status != nil {
 		c.w.Header()[wire.HeaderCacheStatus] = status
 	}
-	latency := time.Since(c.began)
+	now := time.Now()
 	for _, record := range c.records {
-		record.Latency = latency
+		record.Latency = now.Sub(c.began)
 	}
 	c.completeRecords()
 	c.giveRecords()
 	c.keepRoom(len(c.out)) // the recorder owns the traces
-	c.write(c.out)
+	c.deliver(http.StatusOK, c.out, now)
 	return nil
 }
 

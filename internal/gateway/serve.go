@@ -58,8 +58,8 @@ type call struct {
 	room      int64 // of largeAnswers, until the call is released
 	held      int64 // of largeRequests
 	out       []byte
-	scratch   []byte // of a cache key
-	traceText []byte // of the answer that was built last
+	scratch   []byte   // of a cache key
+	lastTrace trace.ID // of the answer that was built last
 	unknown   []wire.MissingKey
 }
 
@@ -95,7 +95,7 @@ func (c *call) release() {
 	*c = call{
 		binding: c.binding, values: c.values, records: c.records[:0],
 		evidence: c.evidence,
-		unknown:  c.unknown[:0], picked: c.picked[:0], out: out, scratch: scratch, traceText: c.traceText[:0],
+		unknown:  c.unknown[:0], picked: c.picked[:0], out: out, scratch: scratch,
 	}
 	calls.Put(c)
 }
@@ -238,21 +238,26 @@ func (c *call) bind(context *fastjson.Value) *wire.Error {
 // write sends a complete answer, and keeps it if the request has an idempotency key.
 func (c *call) write(body []byte) {
 	c.keepReply(http.StatusOK, "", body)
-	c.deliver(http.StatusOK, body)
+	c.deliver(http.StatusOK, body, time.Now())
 }
 
-// deliver sends a whole answer. It panics with http.ErrAbortHandler if the client
-// does not take all of it.
-func (c *call) deliver(status int, body []byte) {
+// maxCounted is the size of an answer, in bytes, up to which net/http itself finds
+// its length. It sends a longer one in chunks, which costs more.
+const maxCounted = 2048
+
+// deliver sends a whole answer at the time now. It panics with http.ErrAbortHandler
+// if the client does not take all of it.
+func (c *call) deliver(status int, body []byte, now time.Time) {
 	h := c.w.Header()
 	h["Content-Type"] = contentTypeJSON
 	h["Cache-Control"] = cacheControlNoStore
-	if len(body) > largeAnswer {
+	if len(body) > maxCounted {
 		// With its length, clients and proxies notice an answer that was cut.
-		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+		c.info.length[0] = strconv.Itoa(len(body))
+		h["Content-Length"] = c.info.length[:]
 	}
 	c.w.WriteHeader(status)
-	err := wire.WriteBody(c.w, body)
+	err := wire.WriteBody(c.w, body, now)
 	if err == nil {
 		return
 	}
@@ -278,7 +283,7 @@ type requestInfo struct {
 	workspace, key string
 	route          string
 	// The values of the headers of the same names, one value each.
-	traceID, decisionID, revision [1]string
+	traceID, decisionID, revision, length [1]string
 }
 
 // describe makes the request's placeholders available.
@@ -316,15 +321,22 @@ func printable(text string) string {
 }
 
 // setHeaders sets the headers of the definitions' revision and of the decision and,
-// if the answer has exactly one trace, the header of its id.
-func (c *call) setHeaders(traceID string) {
+// if the answer has exactly one trace, the header of its id. Both ids share one
+// allocation.
+func (c *call) setHeaders(id trace.ID) {
 	h := c.w.Header()
 	c.info.revision[0] = c.snapshot.Revision
 	h[wire.HeaderRevision] = c.info.revision[:]
-	c.info.decisionID[0] = c.decisionID.String()
+	var buffer [2 * wire.TraceIDLength]byte
+	text := c.decisionID.AppendTo(buffer[:0])
+	if !id.IsZero() {
+		text = id.AppendTo(text)
+	}
+	ids := string(text)
+	c.info.decisionID[0] = ids[:wire.TraceIDLength]
 	h[wire.HeaderDecisionID] = c.info.decisionID[:]
-	if traceID != "" {
-		c.info.traceID[0] = traceID
+	if !id.IsZero() {
+		c.info.traceID[0] = ids[wire.TraceIDLength:]
 		h[wire.HeaderTraceID] = c.info.traceID[:]
 	}
 }

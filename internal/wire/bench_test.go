@@ -47,7 +47,7 @@ func BenchmarkParseMetrics(b *testing.B) {
 
 func BenchmarkAnswers(b *testing.B) {
 	value := []byte(`{"rpm":6000,"burst":600}`)
-	id := []byte(traceID)
+	id := parsedID()
 	var dst []byte
 	b.ReportAllocs()
 	for b.Loop() {

@@ -115,12 +115,12 @@ func decisionAnswer(id trace.ID, prompts, configs []string) (answer []byte, size
 	dst := AppendDecisionStart(nil, id)
 	size = DecisionSize(len(prompts), len(configs))
 	for _, key := range prompts {
-		dst = AppendAnswerEnd(append(AppendAnswerStart(dst, key), "null"...), "", traceID)
+		dst = AppendAnswerEnd(append(AppendAnswerStart(dst, key), "null"...), "", parsedID())
 		size += AnswerSize(key, len("null"), "")
 	}
 	dst = AppendDecisionConfigs(dst)
 	for _, key := range configs {
-		dst = AppendAnswerEnd(append(AppendAnswerStart(dst, key), "null"...), "boolean", traceID)
+		dst = AppendAnswerEnd(append(AppendAnswerStart(dst, key), "null"...), "boolean", parsedID())
 		size += AnswerSize(key, len("null"), "boolean")
 	}
 	return AppendDecisionEnd(dst), size
@@ -178,7 +178,7 @@ func TestBeside(t *testing.T) {
 	if got := beside(nil); len(got) != BesideSize(0) {
 		t.Errorf("%s: %d counted", got, BesideSize(0))
 	}
-	full := AppendAnswersEnd(AppendAnswerEnd(append(AppendAnswerStart(AppendBesideStart(nil), "a"), "1"...), "number", traceID))
+	full := AppendAnswersEnd(AppendAnswerEnd(append(AppendAnswerStart(AppendBesideStart(nil), "a"), "1"...), "number", parsedID()))
 	if size := BesideSize(1) + AnswerSize("a", 1, "number"); len(full) != size {
 		t.Errorf("%s: %d counted", full, size)
 	}

@@ -27,10 +27,10 @@ func WriteTime(bytes int) time.Duration {
 // WriteBody writes the body of a whole answer. It cuts off a client that does not
 // take a piece, or the whole body, in time, even where the client takes a little
 // all along. The deadline ends with the response: the server removes it before
-// another request on the connection.
-func WriteBody(w http.ResponseWriter, body []byte) error {
+// another request on the connection. The time now is the caller's, which has often
+// read the clock already.
+func WriteBody(w http.ResponseWriter, body []byte, now time.Time) error {
 	control := http.NewResponseController(w)
-	now := time.Now()
 	limit := now.Add(WriteTime(len(body)))
 	for {
 		piece := nextPiece(body)

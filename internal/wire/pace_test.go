@@ -86,7 +86,7 @@ func TestSlowReader(t *testing.T) {
 				took := make(chan time.Duration, 1)
 				client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 					began := time.Now()
-					err := WriteBody(w, []byte(strings.Repeat("x", size)))
+					err := WriteBody(w, []byte(strings.Repeat("x", size)), time.Now())
 					if errors.Is(err, os.ErrDeadlineExceeded) != (test.cut > 0) {
 						t.Errorf("%v", err)
 					}
@@ -164,7 +164,7 @@ func TestSmallBodiesAreWrittenOnce(t *testing.T) {
 	for size, pieces := range map[int]int{0: 1, 1: 1, writePiece: 1, writePiece + 1: 2, 3 * writePiece: 3} {
 		w := new(wireLog)
 		body := strings.Repeat("x", size)
-		if err := WriteBody(w, []byte(body)); err != nil {
+		if err := WriteBody(w, []byte(body), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if log := w.entries(); len(log) != pieces || strings.Join(log, "") != body || len(w.deadlines) != pieces {
@@ -180,7 +180,7 @@ func TestWriteLimitEndsWithTheAnswer(t *testing.T) {
 		limit := true
 		client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			if limit {
-				_ = WriteBody(w, []byte("ok"))
+				_ = WriteBody(w, []byte("ok"), time.Now())
 			} else {
 				_, _ = io.WriteString(w, "ok")
 			}

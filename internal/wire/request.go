@@ -114,7 +114,10 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 		// A writer without deadlines is no connection.
 		_ = http.NewResponseController(w).SetReadDeadline(deadline)
 	}
-	reader := http.MaxBytesReader(w, req.Body, limit)
+	reader := req.Body
+	if req.ContentLength < 0 {
+		reader = http.MaxBytesReader(w, reader, limit)
+	}
 	// A client may claim any length: only for a small one is a buffer made before
 	// the bytes arrive.
 	r.body = slices.Grow(r.body, int(min(max(req.ContentLength, 511), keepBodyBytes-1))+1)
@@ -131,6 +134,11 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 		}
 		n, err := reader.Read(r.body[len(r.body):cap(r.body)])
 		r.body = r.body[:len(r.body)+n]
+		if int64(len(r.body)) > limit {
+			// A handler before this one has put a body in the place of the
+			// client's, without its length.
+			return bodyTooLarge(limit)
+		}
 		if err == nil {
 			continue
 		}

@@ -117,6 +117,23 @@ func TestReadBodyDoesNotTrustTheLength(t *testing.T) {
 	}
 }
 
+// A handler before the gateway may put a body in the place of the client's and leave
+// the length as it was.
+func TestReadBodyBoundsABodyOfAnotherLength(t *testing.T) {
+	for body, want := range map[string]int{"0123456789": 0, "01234567890": 413} {
+		req := httptest.NewRequest("POST", "/", strings.NewReader(body))
+		req.ContentLength = 2
+		r := new(Request)
+		status := 0
+		if err := r.ReadBody(httptest.NewRecorder(), req, 10, 0, nil); err != nil {
+			status = err.Status
+		}
+		if status != want {
+			t.Errorf("%d bytes: status %d, want %d", len(body), status, want)
+		}
+	}
+}
+
 func TestReleaseDropsBigBuffers(t *testing.T) {
 	for name, body := range map[string]string{
 		"bytes":  `{"keys":["a"],"context":{"x":"` + strings.Repeat("x", keepBodyBytes) + `"}}`,

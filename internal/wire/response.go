@@ -33,13 +33,13 @@ func AppendAnswerStart(dst []byte, key string) []byte {
 
 // AppendAnswerEnd appends the rest of one key's answer. typ is the type of a
 // remote configuration's value, empty for a prompt.
-func AppendAnswerEnd[T string | []byte](dst []byte, typ string, traceID T) []byte {
+func AppendAnswerEnd(dst []byte, typ string, traceID trace.ID) []byte {
 	if typ != "" {
 		dst = append(dst, `,"type":`...)
 		dst = jsontext.AppendString(dst, typ)
 	}
 	dst = append(dst, `,"trace_id":"`...)
-	dst = append(dst, traceID...)
+	dst = traceID.AppendTo(dst)
 	return append(dst, `"}`...)
 }
 
@@ -53,15 +53,15 @@ const AnswersSize = len("{}") - len(",")
 // AnswerSize returns how many bytes one key adds to an answer: those of
 // AppendAnswerStart and AppendAnswerEnd, and value, the bytes between them.
 func AnswerSize(key string, value int, typ string) int {
-	size := len(`,"":{"value":,"trace_id":""}`) + jsontext.EscapedLen(key) + value + traceIDLength
+	size := len(`,"":{"value":,"trace_id":""}`) + jsontext.EscapedLen(key) + value + TraceIDLength
 	if typ != "" {
 		size += len(`,"type":""`) + jsontext.EscapedLen(typ)
 	}
 	return size
 }
 
-// traceIDLength is how many characters a trace id has.
-const traceIDLength = 36
+// TraceIDLength is how many characters a trace id has.
+const TraceIDLength = 36
 
 // AppendDecisionStart opens the answer to a request for decisions, up to where the
 // answers of its prompts go. As in the answer to a request for prompts, each is
@@ -82,7 +82,7 @@ func AppendDecisionEnd(dst []byte) []byte { return append(dst, `}}`...) }
 // DecisionSize returns how many bytes the answer to a request for decisions has
 // beside the AnswerSize of each key.
 func DecisionSize(prompts, configs int) int {
-	return len(`{"decision_id":"","prompts":,"remoteconfigs":}`) + traceIDLength + objectSize(prompts) + objectSize(configs)
+	return len(`{"decision_id":"","prompts":,"remoteconfigs":}`) + TraceIDLength + objectSize(prompts) + objectSize(configs)
 }
 
 // AppendBesideStart begins the member of an endpoint's answer that has the values of

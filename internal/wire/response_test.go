@@ -6,9 +6,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 const traceID = "0193c1a0-7b00-8223-a456-0123456789ab"
+
+func parsedID() trace.ID {
+	id, _ := trace.ParseID(traceID)
+	return id
+}
 
 func TestAnswersGolden(t *testing.T) {
 	answers := func(add func(dst []byte) []byte) string {
@@ -18,16 +25,16 @@ func TestAnswersGolden(t *testing.T) {
 		"no answer": {answers(func(dst []byte) []byte { return dst }), `{}`},
 		"prompt": {answers(func(dst []byte) []byte {
 			dst = append(AppendAnswerStart(dst, "support_reply"), `{"name":"en","messages":[]}`...)
-			return AppendAnswerEnd(dst, "", traceID)
+			return AppendAnswerEnd(dst, "", parsedID())
 		}), `{"support_reply":{"value":{"name":"en","messages":[]},"trace_id":"` + traceID + `"}}`},
 		"configurations": {answers(func(dst []byte) []byte {
 			dst = append(AppendAnswerStart(dst, "new_checkout"), `true`...)
-			dst = AppendAnswerEnd(dst, "boolean", []byte(traceID))
+			dst = AppendAnswerEnd(dst, "boolean", parsedID())
 			dst = append(AppendAnswerStart(dst, "model_limits"), `{}`...)
-			return AppendAnswerEnd(dst, "object", traceID)
+			return AppendAnswerEnd(dst, "object", parsedID())
 		}), `{"new_checkout":{"value":true,"type":"boolean","trace_id":"` + traceID + `"},"model_limits":{"value":{},"type":"object","trace_id":"` + traceID + `"}}`},
 		"key is escaped": {answers(func(dst []byte) []byte {
-			return AppendAnswerEnd(append(AppendAnswerStart(dst, "a\"\\\n"), `1`...), "number", traceID)
+			return AppendAnswerEnd(append(AppendAnswerStart(dst, "a\"\\\n"), `1`...), "number", parsedID())
 		}), `{"a\"\\\n":{"value":1,"type":"number","trace_id":"` + traceID + `"}}`},
 		"endpoint": {string(AppendEndpointAnswer(nil, traceID, "Grüß \"dich\"\n\u2028", nil, Ending{}, nil)),
 			`{"trace_id":"` + traceID + `","content":"Grüß \"dich\"\n\u2028","is_final":true}`},
