@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"hash/maphash"
+	"math/bits"
 	"sync"
+	"sync/atomic"
 )
 
 // HashLength is how many characters the hash of a value has.
@@ -29,8 +32,39 @@ const hashKeyInfo = "cadenza value hash v1\x00"
 // under a key that HKDF-SHA256 (RFC 5869) derives from the trace key and the
 // workspace's name. The zero byte keeps ("ab", "c") and ("a", "bc") apart. A
 // reader of traces without the trace key can't try values until one fits.
+//
+// Most values come again: a locale, a number of seats, the customer of the last
+// page. A hasher remembers the hashes of short values that it was asked for twice
+// in a row, as far as they share a place. One look there costs a tenth of a hash.
 type Hasher struct {
 	macs sync.Pool // *keyedHash
+	seed maphash.Seed
+	// known are the hashes that are remembered, by the place of their value. seen
+	// is of which value a hash was made last for the place, as a part of its
+	// maphash: a value that does not come again costs no memory.
+	known [rememberedHashes]atomic.Pointer[knownHash]
+	seen  [rememberedHashes]atomic.Uint32
+}
+
+const (
+	// rememberedHashes is how many hashes a hasher remembers at most.
+	rememberedHashes = 512
+	// maxRemembered bounds the field and the text of a remembered hash together,
+	// in bytes.
+	maxRemembered = 64
+)
+
+// knownHash is a remembered hash.
+type knownHash struct {
+	value string // the field and the text
+	field int    // length of the field
+	hash  [HashLength]byte
+}
+
+// is reports whether the hash is that of a field's value.
+func (k *knownHash) is(field, text string) bool {
+	return k != nil && k.field == len(field) && len(k.value) == len(field)+len(text) &&
+		k.value[:k.field] == field && k.value[k.field:] == text
 }
 
 // keyedHash is what one hash is made with.
@@ -52,12 +86,32 @@ func NewHasher(traceKey []byte, workspace string) (*Hasher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("deriving the key of hashes: %w", err)
 	}
-	return &Hasher{macs: sync.Pool{New: func() any { return &keyedHash{mac: hmac.New(sha256.New, key)} }}}, nil
+	return &Hasher{seed: maphash.MakeSeed(), macs: sync.Pool{New: func() any { return &keyedHash{mac: hmac.New(sha256.New, key)} }}}, nil
 }
 
 // Append appends the hash of a field's value to dst: HashLength characters. It may
 // be called concurrently.
 func (h *Hasher) Append(dst []byte, field, text string) []byte {
+	if len(field)+len(text) > maxRemembered {
+		return h.append(dst, field, text)
+	}
+	sum := maphash.String(h.seed, text) ^ bits.RotateLeft64(maphash.String(h.seed, field), 32)
+	place, tag := sum%rememberedHashes, uint32(sum>>32)
+	if k := h.known[place].Load(); k.is(field, text) {
+		return append(dst, k.hash[:]...)
+	}
+	from := len(dst)
+	dst = h.append(dst, field, text)
+	if h.seen[place].Swap(tag) == tag {
+		k := &knownHash{value: field + text, field: len(field)}
+		copy(k.hash[:], dst[from:])
+		h.known[place].Store(k)
+	}
+	return dst
+}
+
+// append makes a hash and appends it.
+func (h *Hasher) append(dst []byte, field, text string) []byte {
 	k := h.macs.Get().(*keyedHash)
 	k.mac.Reset()
 	k.write(field)

@@ -5,6 +5,8 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -72,6 +74,57 @@ func TestHasherMistakes(t *testing.T) {
 	}
 }
 
+// A hash that is remembered is the one that was made, also where many values share a
+// place: each is asked for until it is remembered, and again after others.
+func TestRememberedHashesAreRight(t *testing.T) {
+	h := newHasher(t, "0123456789abcdef", "w")
+	ask := func(field, text string) {
+		t.Helper()
+		want := string(newHasher(t, "0123456789abcdef", "w").append(nil, field, text))
+		for range 4 {
+			if got := string(h.Append([]byte("x"), field, text)); got != "x"+want {
+				t.Fatalf("%s, %s: %s, want x%s", field, text, got, want)
+			}
+		}
+	}
+	for round := range 2 {
+		for n := range 2 * rememberedHashes {
+			ask("f", strconv.Itoa(n))
+		}
+		ask("ab", "c")
+		ask("a", "bc")
+		ask("long", strings.Repeat("x", maxRemembered+round))
+	}
+	if k := (&knownHash{value: "abc", field: 2}); !k.is("ab", "c") || k.is("a", "bc") || k.is("ab", "d") || k.is("ab", "") {
+		t.Error("a hash is taken for that of another value")
+	}
+	remembered := 0
+	for i := range h.known {
+		if h.known[i].Load() != nil {
+			remembered++
+		}
+	}
+	if remembered < rememberedHashes/2 {
+		t.Errorf("%d hashes are remembered", remembered)
+	}
+}
+
+// Values that come once take no memory.
+func TestHashesOfOtherValuesAreNotKept(t *testing.T) {
+	h := newHasher(t, "0123456789abcdef", "w")
+	for n := range 1000 {
+		h.Append(nil, "customer_id", strconv.Itoa(n))
+	}
+	for range 4 {
+		h.Append(nil, "f", strings.Repeat("x", maxRemembered))
+	}
+	for i := range h.known {
+		if k := h.known[i].Load(); k != nil {
+			t.Errorf("%q is remembered", k.value)
+		}
+	}
+}
+
 // Hashes are made by many requests at a time, without garbage.
 func TestHashConcurrently(t *testing.T) {
 	h := newHasher(t, "0123456789abcdef", "w")
@@ -97,10 +150,29 @@ func TestHashConcurrently(t *testing.T) {
 }
 
 func BenchmarkHash(b *testing.B) {
-	h := newHasher(b, "0123456789abcdef", "default")
-	dst := make([]byte, 0, HashLength)
-	b.ReportAllocs()
-	for b.Loop() {
-		dst = h.Append(dst[:0], "customer_id", "0191e6f2-8c1d-7a3b-9c4e-5f6a7b8c9d0e")
+	for name, text := range map[string]string{"again": "nl-BE", "long": strings.Repeat("x", maxRemembered)} {
+		b.Run(name, func(b *testing.B) {
+			h := newHasher(b, "0123456789abcdef", "default")
+			dst := make([]byte, 0, HashLength)
+			b.ReportAllocs()
+			for b.Loop() {
+				dst = h.Append(dst[:0], "customer_id", text)
+			}
+		})
 	}
+	b.Run("once", func(b *testing.B) {
+		h := newHasher(b, "0123456789abcdef", "default")
+		text, dst := []byte("0191e6f2-8c1d-7a3b-9c4e-5f6a7b8c9d0e"), make([]byte, 0, HashLength)
+		values := make([]string, 4096)
+		for n := range values {
+			binary.BigEndian.PutUint32(text, uint32(n))
+			values[n] = string(text)
+		}
+		n := 0
+		b.ReportAllocs()
+		for b.Loop() {
+			dst = h.Append(dst[:0], "customer_id", values[n%len(values)])
+			n++
+		}
+	})
 }
