@@ -51,9 +51,18 @@ func turn(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// besides is how many processors a loading may use while the process answers
-// requests: all but one.
-func besides() int { return max(runtime.GOMAXPROCS(0)-1, 1) }
+// serving reports whether the process may answer requests, because a source has
+// settled.
+var serving atomic.Bool
+
+// besides is how many processors a loading may use: all but one while the process
+// answers requests, otherwise all.
+func besides() int {
+	if !serving.Load() {
+		return runtime.GOMAXPROCS(0)
+	}
+	return max(runtime.GOMAXPROCS(0)-1, 1)
+}
 
 // largeLoad is from how many allocated bytes on a loading gives memory back.
 const largeLoad = 128 << 20

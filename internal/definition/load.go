@@ -29,8 +29,8 @@ func Load(dir string, known ...Providers) (*Snapshot, error) {
 }
 
 // loadAgain is Load with the memory of the last loading in m. It replaces that
-// memory, also when it fails. It leaves one processor to the requests that are
-// answered meanwhile, and ends early when the context does.
+// memory, also when it fails. It leaves one processor to the requests that the process
+// answers meanwhile, and ends early when the context does.
 func loadAgain(ctx context.Context, dir string, m *memory, known ...Providers) (*Snapshot, error) {
 	var errs document.Errors
 	d := readDirectory(dir, m.files, &errs)

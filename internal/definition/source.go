@@ -128,6 +128,7 @@ func (s *Source) Settle(servedLast func() *Saved, strict bool) error {
 		}
 	}
 	s.settled = true
+	serving.Store(true)
 	return nil
 }
 

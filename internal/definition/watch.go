@@ -15,8 +15,12 @@ import (
 )
 
 const (
-	// quiet is how long a directory must be unchanged before it is loaded.
+	// quiet is how long a directory must be unchanged before it is loaded, where
+	// several files changed.
 	quiet = 150 * time.Millisecond
+	// quietFile is quiet where one file changed: many programs write a file in more
+	// than one step.
+	quietFile = 50 * time.Millisecond
 	// patience is the longest that a change waits for quiet.
 	patience = 500 * time.Millisecond
 	// recheck is how often the watched folders are compared with those that
@@ -81,15 +85,9 @@ func (w *watcher) run() {
 	ticker := time.NewTicker(w.recheck)
 	defer ticker.Stop()
 	// The set may have changed between its loading and the first watch.
-	deadline := time.Now().Add(patience)
-	settle.Reset(quiet)
-	changed := func() {
-		now := time.Now()
-		if deadline.IsZero() {
-			deadline = now.Add(patience)
-		}
-		settle.Reset(min(quiet, max(deadline.Sub(now), 0)))
-	}
+	var pending changes
+	changed := func(name string) { settle.Reset(pending.wait(name, time.Now())) }
+	changed("")
 	for {
 		select {
 		case <-w.done:
@@ -99,25 +97,45 @@ func (w *watcher) run() {
 				return
 			}
 			if w.concerns(e) {
-				changed()
+				changed(e.Name)
 			}
 		case _, ok := <-w.fs.Errors:
 			if !ok {
 				return
 			}
-			changed() // events were lost, so the directory is compared
+			changed("") // events were lost, so the directory is compared
 		case <-ticker.C:
 			if w.sync() {
-				changed()
+				changed("")
 			}
 		case <-settle.C:
-			deadline = time.Time{}
+			pending = changes{}
 			// New folders are watched before they are read, so that nothing
 			// written into them later is missed.
 			w.sync()
 			w.reload()
 		}
 	}
+}
+
+// changes are those since the last loading.
+type changes struct {
+	deadline time.Time // when they are loaded at the latest; zero without changes
+	only     string    // the file that changed, "" where more than one may have
+}
+
+// wait adds a change of a file and returns how long the directory must be unchanged
+// from now on. It is for how long the file is written, where it is the only one, and
+// for how long a program that changes several goes on to the next.
+func (c *changes) wait(name string, now time.Time) time.Duration {
+	if c.deadline.IsZero() {
+		c.deadline, c.only = now.Add(patience), name
+	}
+	wait := quietFile
+	if c.only != name || name == "" {
+		c.only, wait = "", quiet
+	}
+	return min(wait, max(c.deadline.Sub(now), 0))
 }
 
 // concerns reports whether an event can change what is loaded.
@@ -178,7 +196,8 @@ func (w *watcher) folders() map[string]fs.FileInfo {
 			return
 		}
 		found[filepath.Join(w.dir, filepath.FromSlash(name))] = info
-		entries, err := readDir(root, name)
+		// The names suffice: a Root would look at each file.
+		entries, err := os.ReadDir(folderName(filepath.Join(w.dir, filepath.FromSlash(name))))
 		if err != nil {
 			return
 		}

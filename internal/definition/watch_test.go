@@ -43,6 +43,32 @@ func receive[T any](t *testing.T, from <-chan T, what string) (v T) {
 	return v
 }
 
+// TestChangesWait: a file that changes alone is loaded sooner than several, and none
+// waits for longer than patience.
+func TestChangesWait(t *testing.T) {
+	t.Parallel()
+	type change struct {
+		name  string
+		after time.Duration // the change before
+		want  time.Duration
+	}
+	for what, list := range map[string][]change{
+		"one file":          {{"a", 0, quietFile}, {"a", quietFile - 1, quietFile}, {"a", 1, quietFile}},
+		"two files":         {{"a", 0, quietFile}, {"b", 1, quiet}, {"b", 1, quiet}, {"a", 1, quiet}},
+		"lost events":       {{"", 0, quiet}, {"a", 1, quiet}, {"", 1, quiet}},
+		"a file that grows": {{"a", 0, quietFile}, {"a", patience - quietFile + 1, quietFile - 1}, {"a", quietFile, 0}},
+	} {
+		var c changes
+		now := time.Now()
+		for i, next := range list {
+			now = now.Add(next.after)
+			if got := c.wait(next.name, now); got != next.want {
+				t.Errorf("%s: change %d waits for %v, want %v", what, i, got, next.want)
+			}
+		}
+	}
+}
+
 // TestNewFoldersAreWatchedBeforeTheyAreRead: what is written into them between
 // the reading and a watch that came after it would be missed.
 func TestNewFoldersAreWatchedBeforeTheyAreRead(t *testing.T) {

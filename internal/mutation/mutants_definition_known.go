@@ -64,9 +64,9 @@ func init() {
 			Run: "RenderedSizeIsBounded",
 		},
 		mutant{
-			ID: "busy-directory", In: "watcher.run",
+			ID: "busy-directory", In: "changes.wait",
 			What: "a directory that never rests is never loaded",
-			Old:  "settle.Reset(min(quiet, max(deadline.Sub(now), 0)))", New: "settle.Reset(quiet)",
+			Old:  "min(wait, max(c.deadline.Sub(now), 0))", New: "wait",
 			Run: "Watch",
 		},
 	)
