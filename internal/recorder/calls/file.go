@@ -1,0 +1,872 @@
+package calls
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/cadenza-gateway/cadenza/internal/private"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+const (
+	// MaxBytes bounds a file, and with it the start records of the calls that are
+	// under way at once.
+	MaxBytes = 256 << 20
+
+	// maxUnwritten bounds the start records that wait in memory for a file that
+	// can't be written.
+	maxUnwritten = 16 << 20
+
+	// maxWait bounds how long a call waits for its start record.
+	maxWait = 20 * time.Millisecond
+
+	// maxWrites bounds the writes that are under way at once: each that hangs
+	// holds a thread.
+	maxWrites = 64
+
+	// maxProcesses bounds how many processes use one store at once, and so how
+	// many files are looked for.
+	maxProcesses = 64
+
+	slotSize   = 1 << 10
+	headerSize = 16 // mark, length of the record, sum
+	allSlots   = MaxBytes / slotSize
+
+	// longest bounds one record, in bytes: what a start may have of its own and
+	// share, each 16 MiB, and names.
+	longest = 33 << 20
+)
+
+// The marks are the first bytes of a file and of a record. Their last byte is the
+// version of the form.
+var (
+	fileMark   = [4]byte{'C', 'z', 'F', 1}
+	recordMark = [4]byte{'C', 'z', 'R', 1}
+)
+
+var errLocked = errors.New("another process uses the file")
+
+// Call is the start record of a call.
+type Call struct {
+	id      trace.ID
+	size    int    // in the file, with the header
+	short   int    // the part without content
+	begun   int64  // see File.Now
+	slot    int    // the first; 0: none yet
+	writing bool   // a goroutine writes
+	ended   bool   // the end was stored while it was being written
+	given   bool   // up, while it was being written
+	text    []byte // nil once it is written
+	kept    *[]byte
+}
+
+// buffers hold texts of usual size.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// largestKept is the size, in bytes, of the largest buffer that is kept.
+const largestKept = 16 << 10
+
+// NewCall copies what a start record has.
+func NewCall(r *trace.Record) *Call {
+	kept := buffers.Get().(*[]byte)
+	c := &Call{id: r.ID, kept: kept, text: slices.Grow((*kept)[:0], slotSize)[:headerSize]}
+	c.text, c.short = appendRecord(c.text, r)
+	c.size = len(c.text)
+	copy(c.text, recordMark[:])
+	binary.LittleEndian.PutUint32(c.text[4:], uint32(c.size-headerSize))
+	return c
+}
+
+// Size returns what the call takes in the file, in bytes.
+func (c *Call) Size() int64 { return int64(c.slots()) * slotSize }
+
+func (c *Call) slots() int { return slotsOf(c.size) }
+
+func slotsOf(size int) int { return (size + slotSize - 1) / slotSize }
+
+// release gives the text up.
+func (c *Call) release() {
+	if cap(c.text) <= largestKept {
+		*c.kept = c.text
+		buffers.Put(c.kept)
+	}
+	c.text, c.kept = nil, nil
+}
+
+// span is a row of slots.
+type span struct{ slot, count int }
+
+// lost is a start record without an end: of a process that is dead, or of a call
+// whose end could not be stored.
+type lost struct {
+	from *past // nil: the file itself
+	span
+	size int
+	text []byte // of a record that is not in a file
+}
+
+// past is the file of a dead process.
+type past struct {
+	file *os.File
+	left int // records that are not stored yet
+}
+
+// File keeps the start records of the calls of one process. Its methods may be
+// called concurrently, but for Open, End, Retry, Interrupted, Forget and Close,
+// which are for one goroutine.
+type File struct {
+	path   string
+	logger *slog.Logger
+	write  func(*os.File, []byte, int64) error // as writeAt
+
+	mu        sync.Mutex
+	file      *os.File // nil while it is not open
+	seed      uint64
+	slots     slots
+	most      int // no slot from here on is taken
+	length    int // of the file, in slots, at least
+	calls     map[trace.ID]*Call
+	begun     int64 // of the last call
+	writes    int   // under way
+	unwritten int   // bytes of calls that are not in the file
+	dirty     []span
+	lost      []lost
+	taken     int // of lost, by Interrupted
+	failed    error
+	waits     sync.Pool
+}
+
+// New returns the file of a store. Start keeps records in memory until Open.
+func New(store string, logger *slog.Logger) *File {
+	return &File{
+		path: store, logger: logger, write: writeAt, most: allSlots, calls: make(map[trace.ID]*Call),
+		waits: sync.Pool{New: func() any { return newWait() }},
+	}
+}
+
+func writeAt(file *os.File, text []byte, at int64) error {
+	_, err := file.WriteAt(text, at)
+	return err
+}
+
+// pathOf returns the path of the n-th file of a store. Links are followed, as
+// SQLite does for its log.
+func pathOf(store string, n int) string {
+	if target, err := filepath.EvalSymlinks(store); err == nil {
+		store = target
+	}
+	if n == 0 {
+		return store + "-calls"
+	}
+	return fmt.Sprintf("%s-calls-%d", store, n)
+}
+
+// Open opens a file that no other process uses, and finds the start records that
+// dead processes left. A process that lives keeps its file.
+func (f *File) Open() error {
+	if f.isOpen() {
+		return nil
+	}
+	err := f.open()
+	if err != nil {
+		f.fail(err)
+	}
+	return err
+}
+
+func (f *File) isOpen() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.file != nil
+}
+
+func (f *File) open() error {
+	if err := os.MkdirAll(filepath.Dir(pathOf(f.path, 0)), 0o700); err != nil {
+		return err
+	}
+	var own *os.File
+	for n := range maxProcesses {
+		name, flags := pathOf(f.path, n), os.O_RDWR
+		if own == nil {
+			flags |= os.O_CREATE
+		}
+		file, err := openLocked(name, flags)
+		switch {
+		case errors.Is(err, errLocked), errors.Is(err, fs.ErrNotExist):
+		case err != nil && own == nil:
+			return err
+		case err != nil:
+			f.logger.Error("start records of another process can't be read", "file", name, "error", err)
+		case own == nil:
+			own = file
+		default:
+			f.readPast(file)
+		}
+	}
+	if own == nil {
+		return fmt.Errorf("%s: %d processes use the store: %w", f.path, maxProcesses, errLocked)
+	}
+	if err := f.begin(own); err != nil {
+		return errors.Join(err, own.Close())
+	}
+	private.Warn(f.logger, own.Name())
+	return nil
+}
+
+// begin makes a file that was opened the process's own.
+func (f *File) begin(file *os.File) error {
+	found, seed, damaged, err := scan(file)
+	if err != nil {
+		return err
+	}
+	f.tellDamage(file, damaged)
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		if err := file.Truncate(0); err != nil {
+			return err
+		}
+		if info.Size() == 0 {
+			private.RestrictFile(file)
+		}
+		seed = rand.Uint64()
+		if err := f.write(file, binary.LittleEndian.AppendUint64(fileMark[:], seed), 0); err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.file, f.seed = file, seed
+	f.slots = slots{}
+	f.slots.set(0, 1)
+	for _, l := range found {
+		f.slots.set(l.slot, l.count)
+	}
+	f.lost = append(f.lost, found...)
+	f.length = 1
+	if len(found) > 0 {
+		f.length = slotsOf(int(min(info.Size(), MaxBytes)))
+		f.dirty = f.gaps(f.length)
+	}
+	return nil
+}
+
+// gaps takes the slots below end that are free, whatever is in them, and returns
+// them. f.mu is held.
+func (f *File) gaps(end int) (all []span) {
+	for slot := f.slots.take(1, end); slot >= 0; slot = f.slots.take(1, end) {
+		all = append(all, span{slot, 1})
+	}
+	return all
+}
+
+// readPast finds the start records in the file of a dead process. A file without
+// any is removed.
+func (f *File) readPast(file *os.File) {
+	found, _, damaged, err := scan(file)
+	f.tellDamage(file, damaged)
+	if err != nil {
+		f.logger.Error("start records of another process can't be read", "file", file.Name(), "error", err)
+		_ = file.Close() // it was only read
+		return
+	}
+	of := &past{file, len(found)}
+	for i := range found {
+		found[i].from = of
+	}
+	f.mu.Lock()
+	f.lost = append(f.lost, found...)
+	f.mu.Unlock()
+	if len(found) == 0 {
+		f.remove(file)
+	}
+}
+
+func (f *File) remove(file *os.File) {
+	if err := removeLocked(file); err != nil {
+		f.logger.Warn("removing a file of start records", "file", file.Name(), "error", err)
+	}
+}
+
+func (f *File) tellDamage(file *os.File, damaged int) {
+	if damaged > 0 {
+		f.logger.Warn("damaged start records were passed over", "file", file.Name(), "count", damaged)
+	}
+}
+
+// Lost returns how many calls are to be stored as interrupted, without those that
+// Interrupted has returned.
+func (f *File) Lost() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.lost) - f.taken
+}
+
+// fail logs an error, once until the file can be written.
+func (f *File) fail(err error) {
+	f.mu.Lock()
+	first := f.failed == nil
+	f.failed = err
+	f.mu.Unlock()
+	if first {
+		f.logger.Error("start records of upstream calls are not kept; trying again", "error", err)
+	}
+}
+
+// mended logs that the file can be written again.
+func (f *File) mended() {
+	f.mu.Lock()
+	failed := f.failed != nil
+	f.failed = nil
+	f.mu.Unlock()
+	if failed {
+		f.logger.Info("start records of upstream calls are being kept again")
+	}
+}
+
+// Now returns a mark between the calls that have begun and those that have not.
+// Marks ascend, also over restarts.
+func (f *File) Now() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.begun = max(f.begun, clock()) // no later call has this mark
+	return f.begun
+}
+
+// clock is the time in eighths of a millisecond.
+func clock() int64 { return time.Now().UnixMicro() / 125 }
+
+// wait is what one Start waits by. A channel and a timer of another test's time
+// can't be used, so each file has its own.
+type wait struct {
+	done  chan bool
+	timer *time.Timer
+}
+
+func newWait() *wait {
+	w := &wait{make(chan bool, 1), time.NewTimer(time.Hour)}
+	w.timer.Stop()
+	return w
+}
+
+// Start takes a call that is about to be made. It reports whether the record is
+// with the operating system. It waits for that 20 ms at most, and not at all where
+// the file is not open or too many writes hang; the record is then written later.
+// kept is false where there is no room for that either.
+//
+// The write has a goroutine of its own: a disk that hangs must not hold the call.
+func (f *File) Start(ctx context.Context, c *Call) (written, kept bool) {
+	f.mu.Lock()
+	if f.calls[c.id] != nil || c.size > longest {
+		f.mu.Unlock()
+		return false, false
+	}
+	c.begun = max(f.begun+1, clock())
+	if f.writes >= maxWrites || !f.place(c) {
+		kept = f.unwritten+c.size <= maxUnwritten
+		if kept {
+			f.begun = c.begun
+			f.unwritten += c.size
+			f.calls[c.id] = c
+		}
+		f.mu.Unlock()
+		return false, kept
+	}
+	f.begun = c.begun
+	f.unwritten += c.size
+	f.calls[c.id] = c
+	c.writing = true
+	f.writes++
+	file := f.file
+	f.mu.Unlock()
+
+	w := f.waits.Get().(*wait)
+	go func() { w.done <- f.put(file, c) }()
+	w.timer.Reset(maxWait)
+	select {
+	case written = <-w.done:
+		w.timer.Stop()
+		f.waits.Put(w)
+	case <-w.timer.C:
+	case <-ctx.Done():
+		w.timer.Stop()
+	}
+	return written, true
+}
+
+// place gives a call its slots. f.mu is held.
+func (f *File) place(c *Call) bool {
+	if f.file == nil {
+		return false
+	}
+	if c.slot == 0 {
+		slot := f.slots.take(c.slots(), f.most)
+		if slot < 0 {
+			return false
+		}
+		c.slot = slot
+		f.length = max(f.length, slot+c.slots())
+	}
+	binary.LittleEndian.PutUint64(c.text[8:], sum(f.seed, c.slot, c.text[headerSize:]))
+	return true
+}
+
+// sum is the sum of a record at a slot. Content that looks like a record is none:
+// the seed is not known outside.
+func sum(seed uint64, slot int, text []byte) uint64 {
+	var d xxhash.Digest
+	d.ResetWithSeed(seed + uint64(slot))
+	_, _ = d.Write(text)
+	return d.Sum64()
+}
+
+// put writes a call to its slots.
+func (f *File) put(file *os.File, c *Call) bool {
+	err := f.write(file, c.text, int64(c.slot)*slotSize)
+	f.mu.Lock()
+	f.writes--
+	c.writing = false
+	var ended []span
+	switch {
+	case c.ended:
+		f.unwritten -= c.size
+		ended = []span{{c.slot, c.slots()}}
+		c.release()
+	case c.given:
+		f.giveUp(c)
+	case err == nil:
+		f.unwritten -= c.size
+		c.release()
+	}
+	failed := f.failed != nil
+	f.mu.Unlock()
+	f.clear(ended)
+	if err != nil {
+		f.fail(err)
+	} else if failed {
+		f.mended()
+	}
+	return err == nil
+}
+
+// End clears the slots of calls whose end is stored, and appends what each took: 0
+// for an id that it does not know. It appends nothing while no call is under way.
+func (f *File) End(sizes []int64, ids []trace.ID) []int64 {
+	var ended []span
+	f.mu.Lock()
+	if len(f.calls) == 0 {
+		f.mu.Unlock()
+		return sizes
+	}
+	for _, id := range ids {
+		var size int64
+		if c := f.calls[id]; c != nil {
+			delete(f.calls, id)
+			size = c.Size()
+			switch {
+			case c.writing:
+				c.ended = true // the write clears it
+			default:
+				if c.text != nil {
+					f.unwritten -= c.size
+					c.release()
+				}
+				if c.slot != 0 {
+					ended = append(ended, span{c.slot, c.slots()})
+				}
+			}
+		}
+		sizes = append(sizes, size)
+	}
+	f.mu.Unlock()
+	f.clear(ended)
+	return sizes
+}
+
+// zeros is what slots are cleared with.
+var zeros [64 << 10]byte
+
+// clear overwrites slots with zeros and gives them back. What can't be overwritten
+// stays taken, for Retry.
+func (f *File) clear(all []span) {
+	if len(all) == 0 {
+		return
+	}
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.slot, b.slot) })
+	merged := all[:1]
+	for _, s := range all[1:] {
+		if last := &merged[len(merged)-1]; last.slot+last.count == s.slot {
+			last.count += s.count
+		} else {
+			merged = append(merged, s)
+		}
+	}
+	f.mu.Lock()
+	file := f.file
+	f.mu.Unlock()
+	for _, s := range merged {
+		err := f.zero(file, s)
+		f.mu.Lock()
+		if err == nil {
+			f.slots.free(s.slot, s.count)
+		} else {
+			f.dirty = append(f.dirty, s)
+		}
+		f.mu.Unlock()
+		if err != nil {
+			f.fail(err)
+		}
+	}
+}
+
+func (f *File) zero(file *os.File, s span) error {
+	at, left := int64(s.slot)*slotSize, s.count*slotSize
+	for left > 0 {
+		n := min(left, len(zeros))
+		if err := f.write(file, zeros[:n], at); err != nil {
+			return err
+		}
+		at, left = at+int64(n), left-n
+	}
+	return nil
+}
+
+// Lose gives up a call whose end can't be stored, and returns what it took. It
+// becomes an interrupted call.
+func (f *File) Lose(id trace.ID) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.calls[id]
+	if c == nil {
+		return 0
+	}
+	delete(f.calls, id)
+	size := c.Size()
+	if c.writing {
+		c.given = true // the write gives it up
+	} else {
+		f.giveUp(c)
+	}
+	return size
+}
+
+// giveUp makes a call one that is lost. f.mu is held.
+func (f *File) giveUp(c *Call) {
+	l := lost{span: span{c.slot, c.slots()}, size: c.size}
+	if c.text != nil {
+		f.unwritten -= c.size
+		l.text = slices.Clone(c.text)
+		c.release()
+	}
+	f.lost = append(f.lost, l)
+}
+
+// Retry does what failed before: it opens the file, writes calls that are not in
+// it and clears slots. It reports whether there is more to do.
+func (f *File) Retry() (more bool) {
+	f.mu.Lock()
+	idle := f.file != nil && f.unwritten == 0 && len(f.dirty) == 0
+	f.mu.Unlock()
+	if idle {
+		return false
+	}
+	if f.Open() != nil {
+		return true
+	}
+	f.mu.Lock()
+	var unwritten []*Call
+	for _, c := range f.calls {
+		if c.text != nil && !c.writing {
+			unwritten = append(unwritten, c)
+		}
+	}
+	file, dirty := f.file, f.dirty
+	f.dirty = nil
+	f.mu.Unlock()
+	f.clear(dirty)
+	for _, c := range unwritten {
+		f.mu.Lock()
+		begins := f.calls[c.id] == c && c.text != nil && !c.writing && f.place(c)
+		if begins {
+			c.writing = true
+			f.writes++
+		}
+		f.mu.Unlock()
+		if begins && !f.put(file, c) {
+			break
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.unwritten > 0 || len(f.dirty) > 0
+}
+
+// Shrink gives the file system back what lies behind the last call.
+func (f *File) Shrink() {
+	f.mu.Lock()
+	end := f.slots.end()
+	if f.file == nil || f.length <= end {
+		f.mu.Unlock()
+		return
+	}
+	f.most, f.length = end, end // no call gets a slot that is cut off
+	file := f.file
+	f.mu.Unlock()
+	err := file.Truncate(int64(end) * slotSize)
+	f.mu.Lock()
+	f.most = allSlots
+	f.mu.Unlock()
+	if err != nil {
+		f.fail(err)
+	}
+}
+
+// Interrupted returns the next lost calls, count at most and no more than some
+// bytes of them, as records of interrupted calls. They stay until Forget.
+func (f *File) Interrupted(count int, bytes int64) (records []*trace.Record) {
+	f.mu.Lock()
+	left := f.lost[f.taken:]
+	f.mu.Unlock()
+	taken := 0
+	for taken < len(left) && len(records) < count && bytes > 0 {
+		l := &left[taken]
+		taken++
+		bytes -= int64(l.size)
+		r, err := f.read(l)
+		if err != nil {
+			f.logger.Warn("a start record can't be read", "error", err)
+			continue
+		}
+		r.State = trace.StateInterrupted
+		records = append(records, r)
+	}
+	f.mu.Lock()
+	f.taken += taken
+	f.mu.Unlock()
+	return records
+}
+
+// read reads a lost call.
+func (f *File) read(l *lost) (*trace.Record, error) {
+	if l.text != nil {
+		return readRecord(l.text[headerSize:])
+	}
+	f.mu.Lock()
+	file := f.file
+	f.mu.Unlock()
+	if l.from != nil {
+		file = l.from.file
+	}
+	text := make([]byte, l.size)
+	if _, err := file.ReadAt(text, int64(l.slot)*slotSize); err != nil {
+		return nil, err
+	}
+	return readRecord(text[headerSize:])
+}
+
+// Forget clears what Interrupted returned, which is stored or given up.
+func (f *File) Forget() {
+	f.mu.Lock()
+	if f.taken == 0 {
+		f.mu.Unlock()
+		return
+	}
+	done := f.lost[:f.taken]
+	f.lost, f.taken = slices.Clone(f.lost[f.taken:]), 0
+	f.mu.Unlock()
+	var own []span
+	for _, l := range done {
+		switch {
+		case l.from == nil && l.slot != 0:
+			own = append(own, l.span)
+		case l.from != nil:
+			if err := f.zero(l.from.file, l.span); err != nil {
+				f.logger.Warn("clearing a start record", "file", l.from.file.Name(), "error", err)
+			}
+			if l.from.left--; l.from.left == 0 {
+				f.remove(l.from.file)
+			}
+		}
+	}
+	f.clear(own)
+}
+
+// Call returns the start record of a call that is under way, or nil.
+func (f *File) Call(id trace.ID) *trace.Record {
+	f.mu.Lock()
+	c := f.calls[id]
+	f.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	return f.look(c, true)
+}
+
+// Running calls yield with the start records of the calls that are under way, in
+// no order, until it returns false. They are without content, and with what they
+// share as their own.
+func (f *File) Running(yield func(r *trace.Record, begun int64) bool) {
+	f.mu.Lock()
+	calls := make([]*Call, 0, len(f.calls))
+	for _, c := range f.calls {
+		calls = append(calls, c)
+	}
+	f.mu.Unlock()
+	for _, c := range calls {
+		if r := f.look(c, false); r != nil && !yield(r, c.begun) {
+			return
+		}
+	}
+}
+
+// look reads a call that is under way, nil where it has ended meanwhile.
+func (f *File) look(c *Call, whole bool) *trace.Record {
+	size := c.size
+	if !whole {
+		size = c.short
+	}
+	f.mu.Lock()
+	file, slot := f.file, c.slot
+	var text []byte
+	if c.text != nil {
+		text = slices.Clone(c.text[:size])
+	}
+	f.mu.Unlock()
+	if text == nil {
+		text = make([]byte, size)
+		if _, err := file.ReadAt(text, int64(slot)*slotSize); err != nil {
+			return nil
+		}
+	}
+	// While the call is under way, its slots are no other's.
+	f.mu.Lock()
+	ended := f.calls[c.id] != c
+	f.mu.Unlock()
+	if ended {
+		return nil
+	}
+	r, err := readRecord(text[headerSize:])
+	if err != nil {
+		return nil
+	}
+	return Shown(r)
+}
+
+// Close gives the file up. It is removed unless calls in it have not ended: the
+// next process finds those.
+func (f *File) Close() error {
+	f.mu.Lock()
+	file := f.file
+	f.file = nil
+	var errs []error
+	for _, l := range f.lost {
+		if l.from != nil && l.from.file != nil {
+			errs = append(errs, l.from.file.Close())
+			l.from.file = nil
+		}
+	}
+	keep := len(f.calls) > 0 || len(f.dirty) > 0 || f.writes > 0
+	for _, l := range f.lost {
+		keep = keep || l.from == nil && l.slot != 0
+	}
+	f.mu.Unlock()
+	switch {
+	case file == nil:
+	case keep:
+		errs = append(errs, file.Close())
+	default:
+		errs = append(errs, removeLocked(file))
+	}
+	return errors.Join(errs...)
+}
+
+// scan finds the records in a file: all whose sum is right. A file that is too
+// short for any has none.
+func scan(file *os.File) (found []lost, seed uint64, damaged int, err error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	size := min(info.Size(), MaxBytes)
+	header := make([]byte, headerSize)
+	if size < headerSize {
+		return nil, 0, 0, nil
+	}
+	if _, err := file.ReadAt(header, 0); err != nil {
+		return nil, 0, 0, err
+	}
+	if [4]byte(header) != fileMark {
+		return nil, 0, 1, nil
+	}
+	seed = binary.LittleEndian.Uint64(header[4:])
+	var text []byte
+	for slot := 1; int64(slot)*slotSize+headerSize <= size; {
+		at := int64(slot) * slotSize
+		if _, err := file.ReadAt(header, at); err != nil {
+			return nil, 0, damaged, err
+		}
+		if [headerSize]byte(header) == [headerSize]byte{} {
+			slot++
+			continue
+		}
+		length := int64(binary.LittleEndian.Uint32(header[4:]))
+		if [4]byte(header) != recordMark || length > longest || at+headerSize+length > size {
+			damaged++
+			slot++
+			continue
+		}
+		text = slices.Grow(text[:0], int(headerSize+length))[:headerSize+length]
+		if _, err := file.ReadAt(text, at); err != nil {
+			return nil, 0, damaged, err
+		}
+		count := slotsOf(len(text))
+		if sound(text, seed, slot) {
+			found = append(found, lost{span: span{slot, count}, size: len(text)})
+		} else {
+			damaged++
+		}
+		slot += count
+	}
+	return found, seed, damaged, nil
+}
+
+// sound reports whether a record is what was written.
+func sound(text []byte, seed uint64, slot int) bool {
+	return [4]byte(text) == recordMark &&
+		int(binary.LittleEndian.Uint32(text[4:])) == len(text)-headerSize &&
+		binary.LittleEndian.Uint64(text[8:]) == sum(seed, slot, text[headerSize:])
+}
+
+// removed passes over the error for a file that is not there: its directory may be
+// gone.
+func removed(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// isAt reports whether a file is the one at a path.
+func isAt(file *os.File, path string) bool {
+	opened, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(opened, there)
+}
