@@ -11,6 +11,7 @@ func (a *App) Inspect() map[string]*adminapi.Workspace {
 	for name, w := range a.Workspaces {
 		shown[name] = &adminapi.Workspace{
 			Name: name, Definitions: w.source.Source, Store: w.store.Path, Flush: w.store.Recorder.Flush, Logger: w.logger,
+			Calls: w.store.Recorder.Calls, Call: w.store.Recorder.Call, Mark: w.store.Recorder.Mark,
 			Committed: w.store.Committed, Waiting: w.store.Waiting, Stopping: a.stopping.Done(),
 			Targets: a.gateway.Workspace(name).Targets, Status: a.gateway.Workspace(name).Status,
 		}

@@ -24,7 +24,7 @@ func serveExport(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := bufio.NewWriterSize(w, 64<<10)
 	var line []byte
-	err = reader.Export(r.Context(), q.filter, func(record *trace.Record, metrics []trace.Metrics) error {
+	err = q.workspace.exportRunning(r.Context(), reader, q.filter, func(record *trace.Record, metrics []trace.Metrics) error {
 		line = appendExported(line[:0], record, metrics)
 		_, err := out.Write(line)
 		return err

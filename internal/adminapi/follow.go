@@ -3,6 +3,7 @@ package adminapi
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,12 +44,14 @@ func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	committed := q.workspace.Committed()
-	records, last, err := q.look(r.Context(), after)
+	seq, mark := splitPoint(after, q.workspace.Mark())
+	at := followed{seq, mark}
+	records, next, err := q.look(r.Context(), at)
 	if err != nil {
 		return err
 	}
 	if wait == 0 {
-		return writeText(w, q.appendFollowed(records, last))
+		return writeText(w, q.appendFollowed(records, next))
 	}
 	control := http.NewResponseController(w)
 	over := time.Now().Add(wait)
@@ -58,23 +61,23 @@ func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	for sent := int64(-1); ; {
 		if sent < 0 || len(records) > 0 {
-			if !q.send(w, control, records, last) {
+			if !q.send(w, control, records, next) {
 				return nil
 			}
-			sent = last
+			sent = next.seq
 		}
-		if last != after {
+		if next.seq != at.seq || len(records) >= maxFollowed {
 			committed = nil // a look reads a part: there may be more already
 		}
 		if !q.awaitCommit(ctx, committed) {
-			if sent != last {
-				q.send(w, control, nil, last)
+			if sent != next.seq {
+				q.send(w, control, nil, next)
 			}
 			return nil
 		}
-		after = last
+		at = next
 		committed = q.workspace.Committed()
-		if records, last, err = q.look(ctx, after); err != nil {
+		if records, next, err = q.look(ctx, at); err != nil {
 			return nil // the next request is answered with the error
 		}
 	}
@@ -105,30 +108,43 @@ func (q *traceQuery) awaitCommit(ctx context.Context, committed <-chan struct{})
 	return true
 }
 
-// look reads what was written after a number. It opens the store each time: its
-// file may be replaced.
-func (q *traceQuery) look(ctx context.Context, after int64) ([]*trace.Record, int64, error) {
+// followed is how far a follower has got: the number of the last row of the store,
+// and the mark of the last call that began.
+type followed struct{ seq, mark int64 }
+
+// look reads what was written after a row, and the calls that began after a mark.
+// It opens the store each time: its file may be replaced.
+func (q *traceQuery) look(ctx context.Context, after followed) (records []*trace.Record, next followed, err error) {
 	reader, err := q.workspace.openTraces(ctx)
 	if err != nil {
 		return nil, after, err
 	}
 	defer reader.Close()
-	records, last, err := reader.Follow(ctx, q.filter, after, maxFollowed)
+	calls, mark, err := q.begun(ctx, reader, after.mark)
+	if err != nil {
+		return nil, after, err
+	}
+	written, last, err := reader.Follow(ctx, q.filter, after.seq, maxFollowed)
 	if err != nil {
 		return nil, after, q.workspace.unreadable(err)
 	}
-	return records, last, nil
+	for _, call := range calls {
+		if !slices.ContainsFunc(written, func(r *trace.Record) bool { return r.ID == call.ID }) {
+			records = append(records, call.Record)
+		}
+	}
+	return append(records, written...), followed{last, mark}, nil
 }
 
 // send writes a line of an answer that waits. It reports whether the caller is
 // still there.
-func (q *traceQuery) send(w http.ResponseWriter, control *http.ResponseController, records []*trace.Record, last int64) bool {
-	_, err := w.Write(q.appendFollowed(records, last))
+func (q *traceQuery) send(w http.ResponseWriter, control *http.ResponseController, records []*trace.Record, next followed) bool {
+	_, err := w.Write(q.appendFollowed(records, next))
 	return err == nil && control.Flush() == nil
 }
 
-func (q *traceQuery) appendFollowed(records []*trace.Record, last int64) []byte {
+func (q *traceQuery) appendFollowed(records []*trace.Record, next followed) []byte {
 	out := appendTraces([]byte(`{"traces":`), records)
-	out = strconv.AppendInt(append(out, `,"follow":`...), last, 10)
+	out = strconv.AppendInt(append(out, `,"follow":`...), followPoint(next.seq, next.mark), 10)
 	return append(q.workspace.appendWaiting(out), "}\n"...)
 }

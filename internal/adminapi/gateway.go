@@ -14,6 +14,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // Gateway is what the admin API needs of the Caddy app "cadenza".
@@ -30,7 +31,15 @@ type Workspace struct {
 	Store string
 	// Flush waits until all that is recorded is stored, or the context ends.
 	Flush func(context.Context) error
-	// Committed returns a channel that the store's next commit closes.
+	// Calls calls yield with the records of the calls that are under way until it
+	// returns false, in no order, without content, and with the mark of each begin.
+	Calls func(yield func(record *trace.Record, begun int64) bool)
+	// Call returns the record of a call that is under way, or nil.
+	Call func(trace.ID) *trace.Record
+	// Mark returns a mark between the calls that have begun and those that have not.
+	Mark func() int64
+	// Committed returns a channel that the store's next commit closes, or the next
+	// call that begins.
 	Committed func() <-chan struct{}
 	// Waiting returns how many records wait to be stored, and why the store takes
 	// none. The reason is empty while it does.

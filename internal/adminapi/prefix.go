@@ -1,10 +1,12 @@
 package adminapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -103,6 +105,7 @@ type candidate struct {
 }
 
 func (w *Workspace) tracesBetween(ctx context.Context, first, last trace.ID) (found []candidate, more bool, err error) {
+	calls := w.running(0, w.Mark())
 	reader, err := w.openTraces(ctx)
 	if err != nil {
 		return nil, false, err
@@ -115,10 +118,14 @@ func (w *Workspace) tracesBetween(ctx context.Context, first, last trace.ID) (fo
 	for _, r := range records {
 		found = append(found, candidate{r.ID, strings.TrimSpace(r.Kind.String() + " " + r.Key)})
 	}
+	for _, call := range calls {
+		found = addCandidate(found, candidate{call.ID, call.Kind.String() + " " + call.Key}, first, last)
+	}
 	return found, more, nil
 }
 
 func (w *Workspace) decisionsBetween(ctx context.Context, first, last trace.ID) (found []candidate, more bool, err error) {
+	calls := w.running(0, w.Mark())
 	reader, err := w.openTraces(ctx)
 	if err != nil {
 		return nil, false, err
@@ -131,7 +138,21 @@ func (w *Workspace) decisionsBetween(ctx context.Context, first, last trace.ID) 
 	for _, id := range ids {
 		found = append(found, candidate{id, "decision"})
 	}
+	for _, call := range calls {
+		if call.Decision.Kind() == trace.KindDecision {
+			found = addCandidate(found, candidate{call.Decision, "decision"}, first, last)
+		}
+	}
 	return found, more, nil
+}
+
+// addCandidate adds one whose id is between two, unless it is there.
+func addCandidate(found []candidate, c candidate, first, last trace.ID) []candidate {
+	at, is := slices.BinarySearchFunc(found, c.id, func(c candidate, id trace.ID) int { return bytes.Compare(c.id[:], id[:]) })
+	if is || bytes.Compare(c.id[:], first[:]) < 0 || bytes.Compare(c.id[:], last[:]) > 0 {
+		return found
+	}
+	return slices.Insert(found, at, c)
 }
 
 // only returns the id of the one candidate, or the error for several.

@@ -103,7 +103,12 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (any, error) {
 		return nil, err
 	}
 	defer reader.Close()
+	call := w.Call(id)
+	running := w.running(0, w.Mark())
 	details, err := reader.Get(ctx, w.Name, id)
+	if call != nil && call.Workspace == w.Name && (errors.Is(err, sqlite.ErrNotFound) || err == nil && details.Record == nil) {
+		details, err = reader.Around(ctx, call)
+	}
 	switch {
 	case errors.Is(err, sqlite.ErrNotFound) && id.Kind() == trace.KindDecision:
 		details = new(sqlite.Details)
@@ -125,6 +130,7 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (any, error) {
 		if err != nil {
 			return nil, w.unreadable(err)
 		}
+		addRunning(&page, slices.DeleteFunc(running, func(c runningCall) bool { return c.Decision != decision }), trace.ID{}, MaxTraces)
 		traces = append(traces, page.Records...)
 		slices.Reverse(traces)
 	}

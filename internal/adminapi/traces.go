@@ -58,6 +58,11 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	defer reader.Close()
 	// The number is read before the page, so that following from it misses no
 	// trace.
+	mark := q.workspace.Mark()
+	calls, err := q.workspace.selected(r.Context(), reader, &q.filter, q.workspace.running(0, mark))
+	if err != nil {
+		return err
+	}
 	last, err := reader.LastSeq(r.Context())
 	if err != nil {
 		return q.workspace.unreadable(err)
@@ -66,12 +71,13 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return q.workspace.unreadable(err)
 	}
+	addRunning(&page, calls, before, limit)
 	out := appendTraces([]byte(`{"traces":`), page.Records)
 	if !page.Next.IsZero() {
 		out = append(page.Next.AppendTo(append(out, `,"next":"`...)), '"')
 	}
 	out = strconv.AppendBool(append(out, `,"complete":`...), page.Complete)
-	out = strconv.AppendInt(append(out, `,"follow":`...), last, 10)
+	out = strconv.AppendInt(append(out, `,"follow":`...), followPoint(last, mark), 10)
 	return writeText(w, append(q.workspace.appendWaiting(out), "}\n"...))
 }
 

@@ -7,13 +7,13 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 )
 
-// commits wakes those who wait for the next commit of a store.
+// commits wakes those who wait for the next commit of a store, or the next call.
 type commits struct {
 	mu   sync.Mutex
 	next chan struct{} // nil: no one waits
 }
 
-// wait returns a channel that the next commit closes.
+// wait returns a channel that the next commit or call closes.
 func (c *commits) wait() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -23,11 +23,15 @@ func (c *commits) wait() <-chan struct{} {
 	return c.next
 }
 
-// wake is called after each commit.
-func (c *commits) wake(commit recorder.Commit) {
-	if commit.Err != nil {
-		return
+// committed is called after each commit.
+func (c *commits) committed(commit recorder.Commit) {
+	if commit.Err == nil {
+		c.wake()
 	}
+}
+
+// wake is called with each call that begins.
+func (c *commits) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.next != nil {
@@ -36,7 +40,8 @@ func (c *commits) wake(commit recorder.Commit) {
 	}
 }
 
-// Committed returns a channel that the next commit closes.
+// Committed returns a channel that the next commit, or the next call that begins,
+// closes.
 func (s *Store) Committed() <-chan struct{} { return s.commits.wait() }
 
 // Waiting returns how many records wait to be stored, and why the store takes

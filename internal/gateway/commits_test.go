@@ -9,7 +9,7 @@ import (
 
 func TestCommitsWakeAll(t *testing.T) {
 	var c commits
-	c.wake(recorder.Commit{}) // no one waits
+	c.committed(recorder.Commit{}) // no one waits
 	first, second := c.wait(), c.wait()
 	woken := func(wait <-chan struct{}) bool {
 		select {
@@ -19,11 +19,11 @@ func TestCommitsWakeAll(t *testing.T) {
 			return false
 		}
 	}
-	c.wake(recorder.Commit{Err: errors.New("the disk is full")})
+	c.committed(recorder.Commit{Err: errors.New("the disk is full")})
 	if woken(first) {
 		t.Error("a commit that failed woke")
 	}
-	c.wake(recorder.Commit{})
+	c.committed(recorder.Commit{})
 	if !woken(first) || !woken(second) || woken(c.wait()) {
 		t.Error("a commit did not wake those who waited, or one who waits for the next")
 	}

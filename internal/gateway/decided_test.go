@@ -373,11 +373,10 @@ func TestEvidenceOfCalls(t *testing.T) {
 	}
 	defer response.Body.Close()
 	id := response.Header.Get("Cadenza-Trace-Id")
-	var begun *trace.Record
-	eventually(t, "the call's beginning is stored", func() (ok bool) {
-		begun, ok = g.trace("data/cadenza.db", id)
-		return ok
-	})
+	begun, ok := g.running(id)
+	if !ok {
+		t.Fatal("the call is not under way")
+	}
 	if begun.State != trace.StateStarted {
 		t.Errorf("%s", begun.State)
 	}

@@ -200,12 +200,10 @@ func TestCallUnderWayHasNoStatus(t *testing.T) {
 	}
 	defer response.Body.Close()
 	id := response.Header.Get("Cadenza-Trace-Id")
-	var record *trace.Record
-	// A busy store may take longer than a call waits for it.
-	eventually(t, "the call's beginning is stored", func() (ok bool) {
-		record, ok = g.trace("data/cadenza.db", id)
-		return ok
-	})
+	record, ok := g.running(id)
+	if !ok {
+		t.Fatal("the call is not under way")
+	}
 	if record.State != trace.StateStarted || record.Status != 0 || record.PromptVersion == "" {
 		t.Errorf("%+v", record)
 	}

@@ -375,6 +375,17 @@ func (g *gateway) trace(store, id string) (*trace.Record, bool) {
 	return gatewaytest.Trace(g.t, filepath.Join(g.dir, store), id)
 }
 
+// running returns the record of a call that is under way.
+func (g *gateway) running(id string) (*trace.Record, bool) {
+	g.t.Helper()
+	parsed, ok := trace.ParseID(id)
+	if !ok {
+		g.t.Fatalf("%q is no trace id", id)
+	}
+	record := g.store.Recorder.Call(parsed)
+	return record, record != nil
+}
+
 // metrics reads what was reported on a trace from a store's file.
 func (g *gateway) metrics(store, id string) []trace.Metrics {
 	g.t.Helper()

@@ -72,7 +72,9 @@ func (a *activeLimits) current() StoreLimits {
 // that starts opens the database. The caller closes the store.
 func (p *Process) NewStore(path string, logger *slog.Logger) *Store {
 	s := &Store{leases: newLeases(), Path: path, process: p, logger: logger, claims: newClaims()}
-	s.Recorder = recorder.New(recorder.Options{Open: s.open, Logger: logger, OnCommit: s.commits.wake})
+	s.Recorder = recorder.New(recorder.Options{
+		Open: s.open, Calls: path, Logger: logger, OnCommit: s.commits.committed, OnStart: s.commits.wake,
+	})
 	p.metrics.recorders.add(path, s.Recorder)
 	return s
 }

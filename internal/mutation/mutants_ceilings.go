@@ -169,7 +169,7 @@ func init() {
 		mutant{
 			ID: "start-without-bound", In: "Recorder.Start",
 			What: "a start is dropped for its content",
-			Old:  "r.bound(start.record, MaxRecordSize, false)", New: "start.record.Size()",
+			Old:  "r.bound(record, MaxRecordSize, false)", New: "record.Size()",
 			Run: "RecordIsBounded",
 		},
 	)

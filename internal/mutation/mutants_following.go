@@ -11,7 +11,7 @@ func init() {
 		mutant{
 			ID: "follow-goes-back", In: "traceQuery.follow",
 			What: "a wait that found nothing is begun from the same place again",
-			Old:  "if sent != last {", New: "if false {",
+			Old:  "if sent != next.seq {", New: "if false {",
 			Tests: []string{"caddymodule"}, Run: "TestFollowEndsWithItsWait",
 		},
 		mutant{

@@ -62,10 +62,16 @@ func init() {
 			Run: "CloseGivesUpOnAFailingStore|Panic",
 		},
 		mutant{
-			ID: "starts-with-metrics", In: "queue.take",
-			What: "a start waits for the fsync of metrics",
-			Old:  "		if haveDurable {\n			return\n		}\n", New: "		_ = haveDurable\n",
-			Run: "StartsAreNotCommittedWithMetrics",
+			ID: "end-before-its-commit", In: "writer.commit",
+			What: "a start record is cleared before the end of its call is stored",
+			Old:  "	err := w.tryCommit(store)\n", New: "	w.endCalls()\n	err := w.tryCommit(store)\n",
+			Run: "CallsStayUntilTheirEndIsStored",
+		},
+		mutant{
+			ID: "lost-ends", In: "Recorder.push",
+			What: "a call whose end is lost leaves nothing",
+			Old:  "		r.tell(record.Workspace, why, tell)\n		r.loseEnd(record)\n", New: "		r.tell(record.Workspace, why, tell)\n",
+			Run: "LostEndsShowAsInterrupted",
 		},
 		mutant{
 			ID: "abandoned-metrics", In: "queue.take",
@@ -88,8 +94,8 @@ func init() {
 		mutant{
 			ID: "late-starts", In: "Recorder.Start",
 			What: "starts that come late are not counted",
-			Old:  "	r.counters.lateStarts.Add(1)\n", New: "",
-			Run: "FailingStore",
+			Old:  "		r.counters.lateStarts.Add(1)\n", New: "",
+			Run: "LateStarts",
 		},
 		mutant{
 			ID: "metrics-wait-for-ever", In: "Recorder.store",

@@ -26,6 +26,10 @@ func (w *writer) dropBatch() {
 	for workspace, count := range w.batch.byWorkspace() {
 		w.lose(workspace, lostFailed, count)
 	}
+	for _, r := range w.batch.Records {
+		w.loseEnd(r)
+	}
+	w.calls.Forget()
 	w.clearBatch()
 }
 
@@ -34,26 +38,22 @@ func (w *writer) clearBatch() {
 	w.queue.mu.Lock()
 	w.queue.settled += uint64(len(w.batch.Records))
 	w.queue.mu.Unlock()
-	for _, s := range w.batch.Starts {
-		trace.ReleaseRecord(s)
-	}
 	for _, r := range w.batch.Records {
 		trace.ReleaseRecord(r)
 	}
 	b := &w.batch
-	clear(b.Starts)
+	clear(b.Interrupted)
 	clear(b.Records)
 	clear(b.Metrics)
 	clear(b.Replies)
 	clear(b.Versions)
 	clear(b.Revisions)
-	clear(w.starts)
 	clear(w.durable)
 	*b = Batch{
-		Starts: b.Starts[:0], Records: b.Records[:0], Metrics: b.Metrics[:0],
+		Interrupted: b.Interrupted[:0], Records: b.Records[:0], Metrics: b.Metrics[:0],
 		Replies: b.Replies[:0], Versions: b.Versions[:0], Revisions: b.Revisions[:0],
 	}
-	w.starts, w.durable = w.starts[:0], w.durable[:0]
+	w.durable = w.durable[:0]
 }
 
 // dropAll ends the recorder. It drops, counts and logs what still waits.
@@ -86,9 +86,6 @@ func (q *queue) dropAll() map[string]uint64 {
 		q.give(p, count)
 	}
 	q.settled += uint64(q.records.len())
-	for q.starts.len() > 0 {
-		drop(q.starts.pop().place, startCount)
-	}
 	for q.records.len() > 0 {
 		drop(q.records.pop().place, recordCount)
 	}
@@ -106,7 +103,7 @@ func (q *queue) dropAll() map[string]uint64 {
 // were refused before.
 func (b *Batch) byWorkspace() map[string]uint64 {
 	counts := make(map[string]uint64)
-	for _, records := range [][]*trace.Record{b.Starts, b.Records} {
+	for _, records := range [][]*trace.Record{b.Interrupted, b.Records} {
 		for _, r := range records {
 			counts[r.Workspace]++
 		}

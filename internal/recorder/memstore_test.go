@@ -13,7 +13,7 @@ import (
 type memStore struct {
 	mu        sync.Mutex
 	fail      func(*Batch) error  // decides each commit; nil: all succeed
-	seen      func(*trace.Record) // is told of each record and start; nil: nobody
+	seen      func(*trace.Record) // is told of each record; nil: nobody
 	delay     time.Duration       // of each commit
 	maintain  func() (bool, error)
 	openError error
@@ -33,8 +33,8 @@ type memStore struct {
 
 // committed is a commit that succeeded.
 type committed struct {
-	at                                 time.Time
-	starts, records, metrics, versions int
+	at                                      time.Time
+	interrupted, records, metrics, versions int
 }
 
 func newMemStore() *memStore {
@@ -67,12 +67,12 @@ func (s *memStore) Commit(ctx context.Context, b *Batch) error {
 	if ctx.Err() != nil {
 		s.cancelled++
 	}
-	for _, r := range slices.Concat(b.Starts, b.Records) {
+	for _, r := range slices.Concat(b.Interrupted, b.Records) {
 		if s.seen != nil {
 			s.seen(r)
 		}
 	}
-	for _, r := range b.Starts {
+	for _, r := range b.Interrupted {
 		if _, known := s.records[r.ID]; !known {
 			s.records[r.ID] = r.State
 		}
@@ -93,12 +93,12 @@ func (s *memStore) Commit(ctx context.Context, b *Batch) error {
 	}
 	for _, v := range b.Revisions {
 		name := v.Workspace + v.Directory + " " + v.Revision
-		if b.Durable() && len(b.Starts) == 0 {
+		if b.Durable() {
 			name += "*"
 		}
 		s.revisions = append(s.revisions, name)
 	}
-	s.commits = append(s.commits, committed{time.Now(), len(b.Starts), len(b.Records), len(b.Metrics), len(b.Versions)})
+	s.commits = append(s.commits, committed{time.Now(), len(b.Interrupted), len(b.Records), len(b.Metrics), len(b.Versions)})
 	return nil
 }
 

@@ -21,13 +21,6 @@ type place struct {
 	size  int64
 }
 
-// waitingStart is a start record; written is closed when it is stored.
-type waitingStart struct {
-	place
-	record  *trace.Record
-	written chan struct{}
-}
-
 // waitingRecord is the record of an answer, or of how a call ended.
 type waitingRecord struct {
 	place
@@ -61,7 +54,6 @@ func (w *waitingDurable) measure() (workspace string, size int) {
 // queue holds what waits for the writer.
 type queue struct {
 	mu       sync.Mutex
-	starts   fifo[waitingStart]
 	records  fifo[waitingRecord]
 	durable  fifo[*waitingDurable]
 	versions fifo[waitingVersion]
@@ -74,14 +66,13 @@ type queue struct {
 	pushed  uint64 // records that came
 	settled uint64 // records that are stored or lost
 
-	bytes        int64 // of starts, records and versions
+	bytes        int64 // of records and versions
 	durableBytes int64
 	state        Availability
 	since        time.Time // state became Available, or ceased to be
 	probing      bool      // metrics and replies may wait: their commit shows whether the store works
 	closing      bool
 	lastError    error
-	startsBefore bool // the last batch was one of starts
 }
 
 // urgency is how soon the writer must take a batch.
@@ -97,7 +88,7 @@ func (q *queue) urgency() (urgency, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case q.starts.len() > 0 || q.durable.len() > 0 || len(q.revisions) > 0 || q.records.len() >= maxBatch || q.bytes >= maxBatchBytes:
+	case q.durable.len() > 0 || len(q.revisions) > 0 || q.records.len() >= maxBatch || q.bytes >= maxBatchBytes:
 		return urgent, q.closing
 	case q.records.len() > 0 || q.versions.len() > 0:
 		return lazy, q.closing
@@ -105,30 +96,14 @@ func (q *queue) urgency() (urgency, bool) {
 	return empty, q.closing
 }
 
-// take moves the next batch into b and its waiters into starts and durable. A
-// batch of starts holds nothing durable: a start waits for no fsync of its own
-// batch. The two kinds of batch alternate while both have something to do.
-func (q *queue) take(b *Batch, starts *[]waitingStart, durable *[]*waitingDurable) {
+// take moves the next batch into b and its waiters into durable.
+func (q *queue) take(b *Batch, durable *[]*waitingDurable) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	room, roomBytes := maxBatch, int64(maxBatchBytes)
 	fits := func(size int64) {
 		room--
 		roomBytes -= size
-	}
-	haveDurable := q.durable.len() > 0 || len(q.revisions) > 0
-	q.startsBefore = q.starts.len() > 0 && (!haveDurable || !q.startsBefore)
-	if q.startsBefore {
-		for q.starts.len() > 0 && room > 0 && roomBytes > 0 {
-			s := q.starts.pop()
-			fits(s.size)
-			q.give(s.place, startCount)
-			b.Starts = append(b.Starts, s.record)
-			*starts = append(*starts, s)
-		}
-		if haveDurable {
-			return
-		}
 	}
 	b.Revisions, q.revisions = q.revisions, nil
 	for q.durable.len() > 0 && room > 0 && roomBytes > 0 {
@@ -186,7 +161,7 @@ func (q *queue) giveDurable(w *waitingDurable) {
 
 // queued counts what waits.
 func (q *queue) queued() int {
-	return q.starts.len() + q.records.len() + q.durable.len() + q.versions.len() + len(q.revisions)
+	return q.records.len() + q.durable.len() + q.versions.len() + len(q.revisions)
 }
 
 // refusal returns why the queue takes no metrics or replies, nil if it does.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder/calls"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -17,9 +18,6 @@ const (
 	// MaxRecordSize bounds one record, in bytes. A larger one is stored without
 	// its content and, where that is not enough, dropped and counted.
 	MaxRecordSize = 16 << 20
-
-	// maxStartWait bounds how long an upstream call waits for its start record.
-	maxStartWait = 20 * time.Millisecond
 
 	// maxDurableWait bounds how long metrics and replies wait for their commit.
 	maxDurableWait = 10 * time.Second
@@ -34,6 +32,10 @@ type Options struct {
 	// works, and whenever the store turns out to be broken.
 	Open func(context.Context) (Store, error)
 
+	// Calls is the path of the store: the start records of calls are in a file
+	// beside it. Empty: Start keeps none.
+	Calls string
+
 	Logger *slog.Logger // default: none
 
 	// The ceilings of what waits. At them the recorder drops and counts records,
@@ -42,6 +44,7 @@ type Options struct {
 	MaxRecords int   // default: 16384
 	MaxMetrics int   // default: 4096
 	MaxBytes   int64 // for records and for metrics each; default: 64 MiB
+	MaxCalls   int64 // bytes of start records; default and maximum: calls.MaxBytes
 
 	// FlushInterval is how long records may wait for others. A crash can lose the
 	// records of this time. Default: 50 ms.
@@ -49,6 +52,9 @@ type Options struct {
 
 	// OnCommit is called after every commit, in the writer's goroutine.
 	OnCommit func(Commit)
+
+	// OnStart is called with every start, in its caller's goroutine.
+	OnStart func()
 }
 
 // Recorder takes records and metrics to a store: a bounded queue, one writer,
@@ -56,6 +62,7 @@ type Options struct {
 type Recorder struct {
 	options Options
 	queue   queue
+	calls   *calls.File
 	open    openStore
 	wake    chan struct{} // the writer has something to look at
 
@@ -106,18 +113,22 @@ func New(options Options) *Recorder {
 	if options.MaxBytes <= 0 {
 		options.MaxBytes = 64 << 20
 	}
+	if options.MaxCalls <= 0 {
+		options.MaxCalls = calls.MaxBytes
+	}
 	if options.FlushInterval <= 0 {
 		options.FlushInterval = 50 * time.Millisecond
 	}
 	r := &Recorder{
 		options: options,
+		calls:   calls.New(options.Calls, options.Logger),
 		wake:    make(chan struct{}, 1),
 		ready:   make(chan struct{}),
 		done:    make(chan struct{}),
 		closing: make(chan struct{}),
 	}
 	r.queue.shares = shares{of: make(map[string]*share), max: [resources]int64{
-		startCount: int64(options.MaxRecords), recordCount: int64(options.MaxRecords), versionCount: int64(options.MaxRecords),
+		callBytes: options.MaxCalls, recordCount: int64(options.MaxRecords), versionCount: int64(options.MaxRecords),
 		recordBytes: options.MaxBytes, durableCount: int64(options.MaxMetrics), durableBytes: options.MaxBytes,
 	}}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -183,6 +194,7 @@ func (r *Recorder) End(record *trace.Record) bool {
 func (r *Recorder) push(record *trace.Record, size int, extra bool) bool {
 	if size > MaxRecordSize {
 		r.lose(record.Workspace, lostTooLarge, 1)
+		r.loseEnd(record)
 		trace.ReleaseRecord(record)
 		return false
 	}
@@ -194,6 +206,7 @@ func (r *Recorder) push(record *trace.Record, size int, extra bool) bool {
 		tell := p.share.lose(why, 1)
 		q.mu.Unlock()
 		r.tell(record.Workspace, why, tell)
+		r.loseEnd(record)
 		trace.ReleaseRecord(record)
 		return false
 	}
@@ -226,51 +239,51 @@ func (r *Recorder) signal() {
 	}
 }
 
-// Start records that an upstream call is about to be made. It copies record,
-// which stays the caller's, and returns true when the copy was handed to the
-// operating system. It waits for that at most 20 ms, and not at all while the
-// store is unavailable: it then returns false and counts a late start, and the
-// call goes on. The record may still be written later.
+// Start records that an upstream call is about to be made. record stays the
+// caller's. It returns true when the record is with the operating system. It waits
+// for that at most 20 ms. It then returns false and counts a late start, and the
+// call goes on; the record may still be written later.
 func (r *Recorder) Start(ctx context.Context, record *trace.Record) bool {
-	start := waitingStart{record: trace.AcquireRecord(), written: make(chan struct{})}
-	start.record.CopyFrom(record)
-	size := r.bound(start.record, MaxRecordSize, false)
-	if size > MaxRecordSize {
-		r.lose(record.Workspace, lostTooLarge, 1)
-		trace.ReleaseRecord(start.record)
-		return false
-	}
-	start.record.State = trace.StateStarted
-
-	q := &r.queue
-	q.mu.Lock()
-	start.place = place{share: q.shares.share(record.Workspace), size: int64(size)}
-	if q.closing || !q.admits(start.place, startCount, false) {
-		why := q.whyLost()
-		tell := start.share.lose(why, 1)
-		q.mu.Unlock()
-		r.tell(record.Workspace, why, tell)
-		trace.ReleaseRecord(start.record)
-		return false
-	}
-	available := q.state == Available
-	q.starts.push(start)
-	q.takeUp(start.place, startCount)
-	q.mu.Unlock()
-	r.signal()
-
-	if available {
-		timer := time.NewTimer(maxStartWait)
-		defer timer.Stop()
-		select {
-		case <-start.written:
-			return true
-		case <-timer.C:
-		case <-ctx.Done():
+	if record.Size() > MaxRecordSize {
+		bounded := trace.AcquireRecord()
+		defer trace.ReleaseRecord(bounded)
+		bounded.CopyFrom(record)
+		record = bounded
+		if r.bound(record, MaxRecordSize, false) > MaxRecordSize {
+			r.lose(record.Workspace, lostTooLarge, 1)
+			return false
 		}
 	}
-	r.counters.lateStarts.Add(1)
-	return false
+	call := calls.NewCall(record)
+	q := &r.queue
+	q.mu.Lock()
+	of := q.shares.share(record.Workspace)
+	if q.closing || !q.shares.admits(of, callBytes, call.Size(), false) {
+		why := q.whyLost()
+		tell := of.lose(why, 1)
+		q.mu.Unlock()
+		r.tell(record.Workspace, why, tell)
+		return false
+	}
+	q.shares.add(of, callBytes, call.Size())
+	q.mu.Unlock()
+
+	size := call.Size()
+	written, kept := r.calls.Start(ctx, call)
+	if !kept {
+		q.mu.Lock()
+		q.shares.add(of, callBytes, -size)
+		q.mu.Unlock()
+		r.lose(record.Workspace, lostQueueFull, 1)
+	}
+	if !written {
+		r.counters.lateStarts.Add(1)
+		r.signal()
+	}
+	if r.options.OnStart != nil {
+		r.options.OnStart()
+	}
+	return written
 }
 
 // Metrics stores metrics. It returns nil only after a commit on stable storage

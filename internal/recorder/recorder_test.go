@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,6 +27,7 @@ func run(t *testing.T, options Options, test func(t *testing.T, r *Recorder, s *
 		s := newMemStore()
 		options := options
 		options.Open = s.open
+		options.Calls = filepath.Join(t.TempDir(), "a.db")
 		r := New(options)
 		defer closeRecorder(t, r)
 		test(t, r, s)
@@ -160,82 +162,6 @@ func TestMetricsShareACommit(t *testing.T) {
 	})
 }
 
-func TestStartWaitsForTheWrite(t *testing.T) {
-	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
-		s.delay = 5 * time.Millisecond
-		open(t, r)
-		record := &trace.Record{ID: trace.ID{1}, Kind: trace.KindEndpoint, Messages: []byte("[]")}
-		began := time.Now()
-		if !r.Start(t.Context(), record) || time.Since(began) != s.delay {
-			t.Errorf("it returned after %s, the write took %s", time.Since(began), s.delay)
-		}
-		synctest.Wait()
-		if s.records[record.ID] != trace.StateStarted || record.State != trace.StateEnded {
-			t.Errorf("stored as %s, the caller's is %s", s.records[record.ID], record.State)
-		}
-		end := trace.AcquireRecord()
-		end.CopyFrom(record)
-		r.End(end)
-		settle(time.Second)
-		if s.records[record.ID] != trace.StateEnded {
-			t.Errorf("ended as %s", s.records[record.ID])
-		}
-	})
-}
-
-func TestStartWaitsNoLongerThan20ms(t *testing.T) {
-	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
-		s.delay = time.Second
-		open(t, r)
-		began := time.Now()
-		if r.Start(t.Context(), &trace.Record{ID: trace.ID{1}}) {
-			t.Error("a start that was not written counts as written")
-		}
-		if waited := time.Since(began); waited != 20*time.Millisecond {
-			t.Errorf("the call waited %s", waited)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if r.Start(ctx, &trace.Record{ID: trace.ID{2}}) || time.Since(began) != 20*time.Millisecond {
-			t.Error("it waited for a caller who has gone")
-		}
-		if got := r.Stats().LateStarts; got != 2 {
-			t.Errorf("%d late starts", got)
-		}
-		settle(5 * time.Second)
-		if !s.has(trace.ID{1}) || !s.has(trace.ID{2}) {
-			t.Error("the late starts were not written")
-		}
-	})
-}
-
-func TestStartsAreNotCommittedWithMetrics(t *testing.T) {
-	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
-		s.delay = time.Millisecond
-		open(t, r)
-		var group sync.WaitGroup
-		for n := range byte(50) {
-			group.Go(func() {
-				if err := r.Metrics(t.Context(), metricsOn(n)); err != nil {
-					t.Error(err)
-				}
-			})
-			group.Go(func() {
-				if !r.Start(t.Context(), &trace.Record{ID: trace.ID{n, 3}}) {
-					t.Error("a start was late")
-				}
-			})
-			group.Go(func() { r.Evaluation(evaluation(n)) })
-		}
-		group.Wait()
-		for _, c := range s.log() {
-			if c.starts > 0 && c.metrics > 0 {
-				t.Errorf("%+v: a start waited for an fsync", c)
-			}
-		}
-	})
-}
-
 func TestVersions(t *testing.T) {
 	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
 		r.Versions([]trace.Version{{Version: "a"}, {Version: "b"}})
@@ -306,9 +232,6 @@ func TestBuffersAreTheRecorders(t *testing.T) {
 	s := newMemStore()
 	var seen [][]byte
 	s.fail = func(b *Batch) error {
-		for _, r := range b.Starts {
-			seen = append(seen, bytes.Clone(r.Messages))
-		}
 		for _, m := range b.Metrics {
 			seen = append(seen, bytes.Clone(m.Metadata), bytes.Clone(m.Values))
 			if *m.Score != 1 {
@@ -329,10 +252,6 @@ func TestBuffersAreTheRecorders(t *testing.T) {
 		copy(buffer, "garbage")
 		score = 2
 	}
-	r.Start(t.Context(), &trace.Record{Messages: buffer}) // returns long before the commit
-	reuse()
-	copy(buffer, "content")
-	score = 1
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_ = r.Metrics(ctx, &trace.Metrics{Metadata: buffer, Values: buffer, Score: &score})
@@ -347,7 +266,7 @@ func TestBuffersAreTheRecorders(t *testing.T) {
 
 func TestConcurrentUse(t *testing.T) {
 	s := newMemStore()
-	r := New(Options{Open: s.open, MaxRecords: 1 << 16, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	r := New(Options{Open: s.open, Calls: filepath.Join(t.TempDir(), "a.db"), MaxRecords: 1 << 16, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	r.Open()
 	if _, err := r.TraceKey(t.Context()); err != nil {
 		t.Fatal(err)

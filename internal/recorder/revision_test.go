@@ -32,9 +32,7 @@ func TestRevisions(t *testing.T) {
 		if diff := cmp.Diff([]string{"w/b 2*", "w/a 3*"}, s.revisions); diff != "" {
 			t.Error(diff)
 		}
-		// A start's batch waits for no fsync.
 		r.Revision(revision("/a", "4"))
-		r.Start(t.Context(), &trace.Record{ID: trace.ID{1}})
 		settle(time.Second)
 		if len(s.revisions) != 3 || s.revisions[2] != "w/a 4*" {
 			t.Error(s.revisions)

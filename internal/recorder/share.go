@@ -6,10 +6,10 @@ import "slices"
 type resource uint8
 
 const (
-	startCount resource = iota
+	callBytes resource = iota // of start records
 	recordCount
 	versionCount
-	recordBytes // of starts, records and versions
+	recordBytes // of records and versions
 	durableCount
 	durableBytes
 	resources

@@ -27,8 +27,8 @@ var ErrReplaced = fmt.Errorf("%w: another takes its place", ErrBroken)
 type Store interface {
 	// Commit stores a batch whole or not at all. When it returns nil, a durable
 	// batch is on stable storage, and any other at least with the operating
-	// system. A start whose record is already stored, and a version that is
-	// known, are not stored again; a record replaces its start. If another reply is
+	// system. An interrupted call whose record is already stored, and a version
+	// that is known, are not stored again. If another reply is
 	// kept under the key of a reply and has not expired at the time of this one,
 	// neither this reply nor its metrics are stored, and the other becomes its
 	// Earlier. The batch and what it holds are the caller's again when Commit
@@ -57,11 +57,11 @@ type Store interface {
 
 // Batch is what a store commits in one transaction.
 type Batch struct {
-	Starts   []*trace.Record // of upstream calls
-	Records  []*trace.Record
-	Metrics  []*trace.Metrics
-	Replies  []*trace.Reply // beside those of metrics
-	Versions []trace.Version
+	Interrupted []*trace.Record // upstream calls that have no end
+	Records     []*trace.Record
+	Metrics     []*trace.Metrics
+	Replies     []*trace.Reply // beside those of metrics
+	Versions    []trace.Version
 	// Revisions are the sets that began to be served, of a workspace and directory at
 	// most one.
 	Revisions []*Revision
@@ -87,5 +87,5 @@ func (b *Batch) Durable() bool {
 
 // Len returns how many things the batch holds.
 func (b *Batch) Len() int {
-	return len(b.Starts) + len(b.Records) + len(b.Metrics) + len(b.Replies) + len(b.Versions) + len(b.Revisions)
+	return len(b.Interrupted) + len(b.Records) + len(b.Metrics) + len(b.Replies) + len(b.Versions) + len(b.Revisions)
 }

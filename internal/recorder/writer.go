@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 const (
@@ -18,6 +20,10 @@ const (
 	// one maintenance.
 	maintainEvery = time.Minute
 	maintainPause = 20 * time.Millisecond
+
+	// callsPause is the pause before a file of start records that failed is tried
+	// again.
+	callsPause = time.Second
 )
 
 var errPanic = errors.New("panic")
@@ -27,8 +33,10 @@ var errPanic = errors.New("panic")
 type writer struct {
 	*Recorder
 	batch    Batch
-	starts   []waitingStart
 	durable  []*waitingDurable
+	ids      []trace.ID      // of the batch
+	sizes    []int64         // of the start records of these
+	callsAt  time.Time       // when the start records are tried again; zero: nothing failed
 	failures int             // in a row
 	replaced bool            // another store follows, and metrics and replies wait for it
 	reopened bool            // a store was open before
@@ -44,6 +52,10 @@ func (r *Recorder) run() {
 	defer r.cancel()
 	w := &writer{Recorder: r, timer: time.NewTimer(time.Hour)}
 	defer w.timer.Stop()
+	w.keepCalls()
+	if lost := w.calls.Lost(); lost > 0 {
+		w.options.Logger.Warn("the process had ended during upstream calls; their traces are marked as interrupted", "count", lost)
+	}
 	for !w.runUntilPanic() {
 		w.refuseTaken(errPanic)
 		w.dropBatch()
@@ -54,6 +66,9 @@ func (r *Recorder) run() {
 		w.pause(w.retryPause())
 	}
 	w.dropAll()
+	if err := w.calls.Close(); err != nil {
+		w.options.Logger.Error("closing the file of start records", "error", err)
+	}
 }
 
 // runUntilPanic returns true when the recorder has closed.
@@ -113,6 +128,7 @@ func (w *writer) openStore() Store {
 		if last {
 			return nil
 		}
+		w.keepCalls()
 		w.pause(pause)
 	}
 }
@@ -156,6 +172,7 @@ func (w *writer) serve(store Store) (reopen bool) {
 	maintainAt := time.Now()
 	w.broken = store.Broken()
 	for w.ctx.Err() == nil {
+		w.keepCalls()
 		// Also while commits fail: what is deleted makes room on a full disk.
 		if now := time.Now(); !now.Before(maintainAt) || w.isBroken() {
 			pause, err := w.maintain(store, now)
@@ -204,6 +221,9 @@ func (w *writer) mayReopen() bool { return !w.isClosing() || w.failures <= 1 }
 func (w *writer) next(maintainAt time.Time) bool {
 	now := time.Now()
 	level, closing := w.queue.urgency()
+	if w.calls.Lost() > 0 {
+		level = urgent
+	}
 	until := maintainAt
 	switch {
 	case level == empty && closing:
@@ -222,12 +242,19 @@ func (w *writer) next(maintainAt time.Time) bool {
 	default:
 		until = now
 	}
+	if !w.callsAt.IsZero() && w.callsAt.Before(until) {
+		until = w.callsAt
+	}
 	if until.After(now) {
 		w.wait(until.Sub(now))
 		return true
 	}
 	w.flushAt = time.Time{}
-	w.queue.take(&w.batch, &w.starts, &w.durable)
+	w.queue.take(&w.batch, &w.durable)
+	w.batch.Interrupted = append(w.batch.Interrupted, w.calls.Interrupted(maxBatch, maxBatchBytes)...)
+	if len(w.batch.Interrupted) == 0 {
+		w.calls.Forget() // what can't be read
+	}
 	return true
 }
 
@@ -245,6 +272,7 @@ func (w *writer) maintain(store Store, now time.Time) (time.Duration, error) {
 		return maintainPause, nil
 	}
 	w.tellLosses()
+	w.calls.Shrink()
 	return maintainEvery, nil
 }
 
@@ -281,12 +309,10 @@ func (w *writer) commit(store Store) error {
 	w.counters.commitNanos.Add(uint64(duration))
 	w.counters.stored.Add(uint64(size))
 	w.setState(Available, nil)
-	for _, s := range w.starts {
-		close(s.written)
-	}
 	for _, d := range w.durable {
 		d.result <- nil
 	}
+	w.endCalls()
 	w.clearBatch()
 	return nil
 }

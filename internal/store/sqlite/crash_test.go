@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // writeUntilKilled records for ever and prints what was acknowledged: "m ID" for
 // metrics that were stored, "s ID" for an upstream call whose start was.
 func writeUntilKilled(path string) error {
-	r := recorder.New(recorder.Options{Open: Opener(Config{Path: path})})
+	r := recorder.New(recorder.Options{Open: Opener(Config{Path: path}), Calls: path})
 	r.Open()
 	ctx := context.Background()
 	key, err := r.TraceKey(ctx)
@@ -97,6 +97,10 @@ func TestKillLosesNothingAcknowledged(t *testing.T) {
 		t.Fatalf("only %d metrics and %d starts were acknowledged in %d rounds", len(metrics), len(calls), rounds)
 	}
 
+	last := openRecorder(t, Config{Path: path}) // finds the calls of the last round
+	if err := last.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	store := mustOpen(t, Config{Path: path})
 	if err := store.Check(t.Context()); err != nil {
 		t.Error(err)

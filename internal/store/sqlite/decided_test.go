@@ -287,12 +287,12 @@ func TestReportsCountOnce(t *testing.T) {
 	_, others, _ := decidedBatch(authority, at) // of the same millisecond
 	report := onDecision(decision, at)
 	start := *endpoint
-	start.State, start.Code = trace.StateStarted, ""
-	const promptFirst, reportFirst, startFirst = "a trace, the report, the others", "the report first", "a start, the report, its end"
+	start.State, start.Code = trace.StateInterrupted, ""
+	const promptFirst, reportFirst, startFirst = "a trace, the report, the others", "the report first", "an interrupted call, the report, its end"
 	for name, steps := range map[string][]recorder.Batch{
 		promptFirst: {{Records: []*trace.Record{prompt}}, {Metrics: []*trace.Metrics{report}}, {Records: []*trace.Record{endpoint, config}}},
 		reportFirst: {{Metrics: []*trace.Metrics{report}}, {Records: []*trace.Record{prompt}}, {Records: []*trace.Record{endpoint}}, {Records: []*trace.Record{config}}},
-		startFirst:  {{Starts: []*trace.Record{&start}, Records: []*trace.Record{prompt, config}}, {Metrics: []*trace.Metrics{report}}, {Records: []*trace.Record{endpoint}}},
+		startFirst:  {{Interrupted: []*trace.Record{&start}, Records: []*trace.Record{prompt, config}}, {Metrics: []*trace.Metrics{report}}, {Records: []*trace.Record{endpoint}}},
 	} {
 		for counted := range len(steps) + 1 { // by steps, the rest by the reader
 			t.Run(fmt.Sprintf("%s, %d counted", name, counted), func(t *testing.T) {

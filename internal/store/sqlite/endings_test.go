@@ -22,8 +22,8 @@ func TestHowAnswersEndedIsKept(t *testing.T) {
 	} {
 		r.ID, r.Time, r.Workspace, r.Kind, r.Key = authority.New(trace.KindEndpoint, now), now, "default", trace.KindEndpoint, "chat"
 		start := r
-		start.State, start.FinishReason, start.Status = trace.StateStarted, "", 0
-		mustCommit(t, s, recorder.Batch{Starts: []*trace.Record{&start}})
+		start.State, start.FinishReason, start.Status = trace.StateInterrupted, "", 0
+		mustCommit(t, s, recorder.Batch{Interrupted: []*trace.Record{&start}})
 		mustCommit(t, s, recorder.Batch{Records: []*trace.Record{&r}})
 		got, err := s.Trace(t.Context(), r.ID)
 		if err != nil || got.FinishReason != r.FinishReason || got.Prompt != r.Prompt || got.PromptVersion != r.PromptVersion || got.Status != r.Status {

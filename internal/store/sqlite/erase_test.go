@@ -317,8 +317,8 @@ func TestErasedContentIsGone(t *testing.T) {
 				var batch recorder.Batch
 				if random.IntN(2) == 0 {
 					start := *r
-					start.State = trace.StateStarted
-					batch.Starts = append(batch.Starts, &start)
+					start.State = trace.StateInterrupted
+					batch.Interrupted = append(batch.Interrupted, &start)
 					calls = append(calls, r)
 				} else {
 					batch.Records = append(batch.Records, r)

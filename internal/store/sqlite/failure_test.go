@@ -20,7 +20,7 @@ import (
 // openRecorder returns a recorder on the file, ready for metrics.
 func openRecorder(t testing.TB, config Config) *recorder.Recorder {
 	t.Helper()
-	r := recorder.New(recorder.Options{Open: Opener(config), Logger: config.Logger})
+	r := recorder.New(recorder.Options{Open: Opener(config), Calls: config.Path, Logger: config.Logger})
 	r.Open()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

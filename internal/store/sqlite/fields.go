@@ -36,7 +36,6 @@ var (
 	traceFields      = slices.Concat(evaluationFields, slices.DeleteFunc(slices.Clone(trace.RecordFields), func(f trace.Field[trace.Record]) bool {
 		return slices.Contains(answerMembers, f.Name) || slices.Contains(evaluationMembers, f.Name)
 	}))
-	traceColumns = columnsOf(traceFields)
 )
 
 // metricsFields are those of metrics as they are inserted. A report of which it is

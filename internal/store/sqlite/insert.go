@@ -98,9 +98,10 @@ func (i *recordInserter) all() [3]*inserter[trace.Record] {
 
 // statements are the writer's, prepared once.
 type statements struct {
-	starts, records   recordInserter
+	records           recordInserter
 	metrics           inserter[trace.Metrics]
 	version, decision *statement
+	stored            *statement
 	decided           map[trace.ID]shown // by the batch
 	keep, kept        *statement
 	rows              []trace.Metrics // of the batch, as they are stored
@@ -114,6 +115,7 @@ func (s *statements) prepare(on *native) error {
 	}{
 		{&s.version, versionSQL},
 		{&s.decision, decisionSQL},
+		{&s.stored, "SELECT 1 FROM traces WHERE id = ?"},
 		{&s.keep, keepReplySQL},
 		{&s.kept, selectReply},
 	} {
@@ -122,11 +124,9 @@ func (s *statements) prepare(on *native) error {
 			return err
 		}
 	}
-	for verb, into := range map[string]*recordInserter{"INSERT OR IGNORE": &s.starts, "INSERT OR REPLACE": &s.records} {
-		into.whole = inserter[trace.Record]{on: on, verb: verb, table: "traces", fields: traceFields}
-		into.evaluation = inserter[trace.Record]{on: on, verb: verb, table: "traces", fields: evaluationFields}
-		into.answer = inserter[trace.Record]{on: on, verb: verb, table: "traces", fields: answerFields}
-	}
+	s.records.whole = inserter[trace.Record]{on: on, verb: "INSERT OR REPLACE", table: "traces", fields: traceFields}
+	s.records.evaluation = inserter[trace.Record]{on: on, verb: "INSERT OR REPLACE", table: "traces", fields: evaluationFields}
+	s.records.answer = inserter[trace.Record]{on: on, verb: "INSERT OR REPLACE", table: "traces", fields: answerFields}
 	s.metrics = inserter[trace.Metrics]{on: on, verb: "INSERT", table: "metrics", fields: metricsFields}
 	return nil
 }
@@ -134,16 +134,18 @@ func (s *statements) prepare(on *native) error {
 // batch inserts all of b.
 func (s *statements) batch(b *recorder.Batch) error {
 	defer func() { // what an error left behind belongs to no other batch
-		for _, records := range []*recordInserter{&s.starts, &s.records} {
-			for _, i := range records.all() {
-				i.reset()
-			}
+		for _, i := range s.records.all() {
+			i.reset()
 		}
 		s.metrics.reset()
 		clear(s.rows)
 		clear(s.decided)
 	}()
-	if err := s.allRecords(&s.starts, b.Starts); err != nil {
+	interrupted, err := s.withoutEnd(b.Interrupted)
+	if err != nil {
+		return err
+	}
+	if err := s.allRecords(&s.records, interrupted); err != nil {
 		return err
 	}
 	if err := s.allRecords(&s.records, b.Records); err != nil {

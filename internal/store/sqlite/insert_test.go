@@ -29,11 +29,11 @@ func TestBatchesOfAnySizeAreStored(t *testing.T) {
 				Key: fmt.Sprint("answer", n), Context: fmt.Appendf(nil, `{"n":%d}`, n),
 			}
 			batch.Records = append(batch.Records, whole, answer)
-			batch.Starts = append(batch.Starts, startOf(authority.New(trace.KindEndpoint, at), at))
+			batch.Interrupted = append(batch.Interrupted, startOf(authority.New(trace.KindEndpoint, at), at))
 			batch.Metrics = append(batch.Metrics, &trace.Metrics{TraceID: answer.ID, Workspace: "default", Time: at, Score: new(float64(n))})
 		}
 		mustCommit(t, s, batch)
-		mustHave(t, s, append(batch.Records, batch.Starts...))
+		mustHave(t, s, append(batch.Records, batch.Interrupted...))
 		for _, want := range batch.Metrics {
 			got, err := s.MetricsFor(t.Context(), want.TraceID)
 			if err != nil || len(got) != 1 || *got[0].Score != *want.Score {

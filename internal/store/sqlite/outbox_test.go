@@ -144,7 +144,7 @@ func (c *copySink) check(t testing.TB, s *Store) {
 }
 
 func startOf(id trace.ID, at time.Time) *trace.Record {
-	return &trace.Record{ID: id, Time: at, Workspace: "default", Kind: trace.KindEndpoint, Key: "k", State: trace.StateStarted}
+	return &trace.Record{ID: id, Time: at, Workspace: "default", Kind: trace.KindEndpoint, Key: "k", State: trace.StateInterrupted}
 }
 
 func TestOutboxDeliversWhatIsWritten(t *testing.T) {
@@ -162,10 +162,10 @@ func TestOutboxDeliversWhatIsWritten(t *testing.T) {
 		ConversationID: new("c"), TotalTokens: new(int64(3)), Metadata: []byte(`{"n":1}`),
 	}
 	version := trace.Version{Workspace: "default", Kind: trace.KindPrompt, Key: "a", Version: "v1", Content: []byte("{}"), Time: at}
-	mustCommit(t, s, recorder.Batch{Starts: []*trace.Record{startOf(full.ID, at)}})
+	mustCommit(t, s, recorder.Batch{Interrupted: []*trace.Record{startOf(full.ID, at)}})
 	first, err := o.Next(t.Context(), trace.Position{}, 10)
-	if err != nil || len(first.Records) != 1 || first.Records[0].State != trace.StateStarted {
-		t.Fatalf("the start: %+v, %v", first, err)
+	if err != nil || len(first.Records) != 1 || first.Records[0].State != trace.StateInterrupted {
+		t.Fatalf("interrupted: %+v, %v", first, err)
 	}
 	mustCommit(t, s, recorder.Batch{
 		Records: []*trace.Record{full}, Metrics: []*trace.Metrics{metrics}, Versions: []trace.Version{version},
@@ -233,16 +233,10 @@ func TestOutboxDeliversInterruptedCalls(t *testing.T) {
 	at := time.UnixMilli(1790000000123)
 	authority, sink := mustAuthority(t), newCopySink()
 	start := fullRecord(authority.New(trace.KindEndpoint, at), at)
-	start.State = trace.StateStarted
-	mustCommit(t, s, recorder.Batch{Starts: []*trace.Record{start}})
+	start.State = trace.StateInterrupted
+	mustCommit(t, s, recorder.Batch{Interrupted: []*trace.Record{start}})
 	o := mustOutbox(t, path)
 	sink.drain(t, o, 10)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = mustOpen(t, Config{Path: path})
-	sink.drain(t, o, 10)
-	start.State = trace.StateInterrupted
 	if diff := cmp.Diff(start, sink.records[start.ID]); diff != "" {
 		t.Errorf("(-want +delivered):\n%s", diff)
 	}
@@ -575,7 +569,7 @@ func TestSinkEndsWithWhatTheStoreHas(t *testing.T) {
 				switch n := random.IntN(20); {
 				case n < 4:
 					id := authority.New(trace.KindEndpoint, now)
-					mustCommit(t, s, recorder.Batch{Starts: []*trace.Record{startOf(id, now)}})
+					mustCommit(t, s, recorder.Batch{Interrupted: []*trace.Record{startOf(id, now)}})
 					started, known = append(started, id), append(known, id)
 				case n < 8 && len(started) > 0:
 					i := random.IntN(len(started))

@@ -91,8 +91,8 @@ func TestPostings(t *testing.T) {
 		batch := recorder.Batch{Records: []*trace.Record{r}}
 		if n%10 == 0 { // it had begun long before
 			began := *order[min(n+1000, count-1)]
-			began.State = trace.StateStarted
-			batch.Starts = append(batch.Starts, &began)
+			began.State = trace.StateInterrupted
+			batch.Interrupted = append(batch.Interrupted, &began)
 		}
 		if err := s.Commit(t.Context(), &batch); err != nil {
 			t.Fatal(err)

@@ -257,8 +257,8 @@ func sourceOf(f *trace.Filter) source {
 	s := source{table: "traces", id: "id", index: "sqlite_autoindex_traces_1"}
 	switch {
 	case f.State != nil && *f.State == trace.StateStarted:
-		s.index = "traces_started"
-		s.add("state = 'started'")
+		s.index = "traces_interrupted" // the store has none: this has the fewest to look at
+		s.add("state = 'interrupted'")
 	case f.State != nil && *f.State == trace.StateInterrupted:
 		s.index = "traces_interrupted"
 		s.add("state = 'interrupted'")

@@ -570,12 +570,11 @@ func TestInterruptedCallsThatEnd(t *testing.T) {
 	now := time.Now()
 	call := fullRecord(mustAuthority(t).New(trace.KindEndpoint, now), now)
 	start := *call
-	start.State, start.Code = trace.StateStarted, ""
-	if err := s.Commit(t.Context(), &recorder.Batch{Starts: []*trace.Record{&start}}); err != nil {
+	start.State, start.Code = trace.StateInterrupted, ""
+	if err := s.Commit(t.Context(), &recorder.Batch{Interrupted: []*trace.Record{&start}}); err != nil {
 		t.Fatal(err)
 	}
-	other := mustOpen(t, Config{Path: path}) // and takes the call for dead
-	k := mustKeep(t, other)
+	k := mustKeep(t, s)
 	check := func(when string, traces, interrupted int64) {
 		t.Helper()
 		for _, counted := range []string{"", ", counted"} {

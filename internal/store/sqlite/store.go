@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,10 +86,9 @@ type Store struct {
 	finishLog  atomic.Bool   // the next commit is to copy the rest of the log
 }
 
-// Open opens or makes the database, brings its schema up to date and marks the
-// upstream calls that a crash interrupted. A file that is damaged, or no
-// database at all, is set aside under the name PATH.corrupt-TIME, with its log,
-// and a new one is begun under its trace key if that can still be read; whether
+// Open opens or makes the database and brings its schema up to date. A file that
+// is damaged, or no database at all, is set aside under the name
+// PATH.corrupt-TIME, with its log, and a new one is begun under its trace key if that can still be read; whether
 // the content of a large file is damaged is found out in the background.
 // A database of another application is left alone, which is an error. A link is
 // followed, and what others can read is warned of.
@@ -176,13 +174,6 @@ func open(ctx context.Context, config Config, path string, file os.FileInfo) (_ 
 	}
 	if err = makeStoreID(ctx, s.conn); err != nil {
 		return nil, err
-	}
-	interrupted, err := markInterrupted(ctx, s.conn)
-	if err != nil {
-		return nil, err
-	}
-	if interrupted > 0 {
-		config.Logger.Warn("the process had ended during upstream calls; their traces are marked as interrupted", "count", interrupted)
 	}
 	if s.writer, err = openNative(writerDSN(path)); err != nil {
 		return nil, err
@@ -278,24 +269,6 @@ func syncDirectory(dir string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
-}
-
-// markInterruptedSQL replaces the rows, which gives them a new seq: sinks that
-// follow the table by seq get the change.
-var markInterruptedSQL = func() string {
-	columns := strings.Join(traceColumns, ", ")
-	changed := strings.Replace(columns, " state,", " 'interrupted',", 1)
-	return fmt.Sprintf("INSERT OR REPLACE INTO traces (%s) SELECT %s FROM traces WHERE state = 'started'", columns, changed)
-}()
-
-// markInterrupted turns the starts that have no end into interrupted calls, and
-// counts them.
-func markInterrupted(ctx context.Context, conn *sql.Conn) (int64, error) {
-	result, err := conn.ExecContext(ctx, markInterruptedSQL)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
 }
 
 // Broken implements [recorder.Store].

@@ -169,13 +169,14 @@ func TestVersionsAreStoredOnce(t *testing.T) {
 	}
 }
 
-func TestStartsAreReplacedByTheirEnds(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.db")
-	s := mustOpen(t, Config{Path: path})
+// TestInterruptedCalls: an end that is stored is not replaced, and one that comes
+// after all replaces.
+func TestInterruptedCalls(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	at := time.UnixMilli(1790000000000)
 	authority := mustAuthority(t)
-	start := func(id trace.ID) *trace.Record {
-		return &trace.Record{ID: id, Time: at, Workspace: "default", Kind: trace.KindEndpoint, Key: "k", State: trace.StateStarted}
+	interrupted := func(id trace.ID) *trace.Record {
+		return &trace.Record{ID: id, Time: at, Workspace: "default", Kind: trace.KindEndpoint, Key: "k", State: trace.StateInterrupted}
 	}
 	inTurn, reversed, orphan := authority.New(trace.KindEndpoint, at), authority.New(trace.KindEndpoint, at), authority.New(trace.KindEndpoint, at)
 	commit := func(batch recorder.Batch) {
@@ -184,13 +185,9 @@ func TestStartsAreReplacedByTheirEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	commit(recorder.Batch{Starts: []*trace.Record{start(inTurn), start(orphan)}})
+	commit(recorder.Batch{Interrupted: []*trace.Record{interrupted(inTurn), interrupted(orphan)}})
 	commit(recorder.Batch{Records: []*trace.Record{fullRecord(inTurn, at), fullRecord(reversed, at)}})
-	commit(recorder.Batch{Starts: []*trace.Record{start(reversed)}})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = mustOpen(t, Config{Path: path})
+	commit(recorder.Batch{Interrupted: []*trace.Record{interrupted(reversed)}})
 	for id, want := range map[trace.ID]trace.State{
 		inTurn: trace.StateEnded, reversed: trace.StateEnded, orphan: trace.StateInterrupted,
 	} {

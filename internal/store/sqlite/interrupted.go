@@ -1,0 +1,23 @@
+package sqlite
+
+import "github.com/cadenza-gateway/cadenza/trace"
+
+// withoutEnd returns those of the interrupted calls that the store does not have: a
+// crash came after the end was stored, and before the start record was cleared.
+func (s *statements) withoutEnd(interrupted []*trace.Record) (without []*trace.Record, err error) {
+	for _, r := range interrupted {
+		err := s.stored.bindAll(blobValue(r.ID[:]))
+		stored := false
+		if err == nil {
+			stored, err = s.stored.step()
+		}
+		s.stored.reset()
+		if err != nil {
+			return nil, err
+		}
+		if !stored {
+			without = append(without, r)
+		}
+	}
+	return without, nil
+}
