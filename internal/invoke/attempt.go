@@ -24,11 +24,12 @@ type attempt struct {
 	tries  int           // at the target, the running one included; guarded by call.mu
 	limit  time.Duration // until the first content, or the whole answer; 0 for none
 
-	clock     *clock
-	ctx       context.Context // the clock's, with the budget
-	obeys     bool            // the provider returns when its context ends
-	own       work            // the work of this goroutine, where the provider obeys
-	abandoned bool            // the provider runs on although its context has ended
+	clock      *clock
+	firstClock clock           // memory for the first try
+	ctx        context.Context // the clock's, with the budget
+	obeys      bool            // the provider returns when its context ends
+	own        work            // the work of this goroutine, where the provider obeys
+	abandoned  bool            // the provider runs on although its context has ended
 
 	reading
 }
@@ -56,7 +57,11 @@ func (a *attempt) start() {
 			a.limit = max(minWhole, a.timeLeft(a.lane.ctx)/time.Duration(a.later+1))
 		}
 	}
-	a.clock = newClock(a.lane.ctx, a.deadline, a.limit, cause)
+	a.clock = &a.firstClock
+	if a.clock.cancel != nil {
+		a.clock = new(clock)
+	}
+	a.clock.start(a.lane.ctx, a.deadline, a.limit, cause)
 	a.ctx = providers.WithBudget(a.clock, a)
 }
 

@@ -79,7 +79,7 @@ func TestAgain(t *testing.T) {
 				a := newAttempt(Policy{MaxAttempts: 5, Retries: retries(test.retries)}, test.later+1)
 				began, fired := time.Now(), make(chan time.Duration, 1)
 				a.limit = time.Hour
-				a.clock = newClock(context.Background(), began.Add(24*time.Hour), a.limit/2, errWhole)
+				a.clock = startedClock(context.Background(), began.Add(24*time.Hour), a.limit/2, errWhole)
 				context.AfterFunc(a.clock, func() { fired <- time.Since(began) })
 				for test.denied && a.health.bucket.draw() {
 				}

@@ -33,6 +33,12 @@ type call struct {
 	left     int   // attempts that may still be begun
 	failures []failed
 	result   Result
+
+	// Memory for what most calls need: one lane with one attempt at one of two
+	// targets.
+	first      lane
+	firstLanes [1]*lane
+	firstPlace [2]usable
 }
 
 // usable is a target that may be tried.
@@ -44,7 +50,9 @@ type usable struct {
 }
 
 func (k *call) findUsable() {
-	k.usable = make([]usable, 0, len(k.Targets))
+	if k.usable = k.firstPlace[:0]; len(k.Targets) > len(k.firstPlace) {
+		k.usable = make([]usable, 0, len(k.Targets))
+	}
 	for i := range k.Targets {
 		t := &k.Targets[i]
 		if t.Provider == nil {

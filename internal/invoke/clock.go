@@ -36,10 +36,10 @@ type clock struct {
 	stopped bool      // the attempt has ended, or its time is up
 }
 
-// newClock begins an attempt. cause is with what it ends after limit, unless that
-// is zero.
-func newClock(parent context.Context, total time.Time, limit time.Duration, cause error) *clock {
-	c := &clock{began: time.Now(), total: total, cause: cause}
+// start begins an attempt, once for each clock. cause is with what it ends after
+// limit, unless that is zero.
+func (c *clock) start(parent context.Context, total time.Time, limit time.Duration, cause error) {
+	c.began, c.total, c.cause = time.Now(), total, cause
 	c.Context, c.cancel = context.WithCancelCause(parent)
 	if limit > 0 {
 		c.limit = c.began.Add(limit)
@@ -47,13 +47,12 @@ func newClock(parent context.Context, total time.Time, limit time.Duration, caus
 	if !c.began.Before(total) {
 		c.stopped = true
 		c.cancel(errTotal)
-		return c
+		return
 	}
 	c.mu.Lock() // for timer, which ring uses
 	defer c.mu.Unlock()
 	c.rings, _ = c.next(c.began)
 	c.timer = time.AfterFunc(c.rings.Sub(c.began), c.ring)
-	return c
 }
 
 // Deadline returns the end of the call.
@@ -87,17 +86,20 @@ func (c *clock) next(now time.Time) (time.Time, error) {
 func (c *clock) ring() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stopped {
-		return
-	}
 	now := time.Now()
-	at, cause := c.next(now)
-	if now.Before(at) {
+	if at := c.look(now); !c.stopped {
 		c.set(now, at)
-		return
 	}
-	c.stopped = true
-	c.cancel(cause)
+}
+
+// look ends the attempt where its time is up, and returns when it is.
+func (c *clock) look(now time.Time) time.Time {
+	at, cause := c.next(now)
+	if !c.stopped && !now.Before(at) {
+		c.stopped = true
+		c.cancel(cause)
+	}
+	return at
 }
 
 func (c *clock) set(now, at time.Time) {
@@ -119,6 +121,7 @@ func (c *clock) extend(d time.Duration) {
 func (c *clock) content() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.look(time.Now()) // the timer may be late
 	c.limit = time.Time{}
 	return !c.stopped
 }

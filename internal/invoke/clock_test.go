@@ -7,6 +7,12 @@ import (
 	"time"
 )
 
+func startedClock(parent context.Context, total time.Time, limit time.Duration, cause error) *clock {
+	c := new(clock)
+	c.start(parent, total, limit, cause)
+	return c
+}
+
 // TestClock: an attempt ends when the first of its times is up, neither earlier nor
 // later, whatever the timer was set for before.
 func TestClock(t *testing.T) {
@@ -50,7 +56,7 @@ func TestClock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newClock(t.Context(), time.Now().Add(10*time.Minute), test.limit, errFirstToken)
+				c := startedClock(t.Context(), time.Now().Add(10*time.Minute), test.limit, errFirstToken)
 				defer c.stop()
 				for _, s := range test.steps {
 					time.Sleep(s.after)
@@ -72,7 +78,7 @@ func TestClock(t *testing.T) {
 // TestClockOfALateAttempt: an attempt that begins when the call's time is up asks
 // nobody.
 func TestClockOfALateAttempt(t *testing.T) {
-	c := newClock(t.Context(), time.Now(), time.Minute, errFirstToken)
+	c := startedClock(t.Context(), time.Now(), time.Minute, errFirstToken)
 	if context.Cause(c) != errTotal || c.content() {
 		t.Errorf("%v", context.Cause(c))
 	}
@@ -88,13 +94,13 @@ func TestClockAndItsParent(t *testing.T) {
 		parent context.Context
 		want   time.Time
 	}{{t.Context(), now.Add(time.Hour)}, {soon, now.Add(time.Minute)}} {
-		c := newClock(test.parent, now.Add(time.Hour), 0, nil)
+		c := startedClock(test.parent, now.Add(time.Hour), 0, nil)
 		if at, ok := c.Deadline(); !ok || !at.Equal(test.want) {
 			t.Errorf("%s, want %s", at, test.want)
 		}
 		c.stop()
 	}
-	c := newClock(soon, now.Add(time.Hour), 0, nil)
+	c := startedClock(soon, now.Add(time.Hour), 0, nil)
 	defer c.stop()
 	child, stop := context.WithCancel(c)
 	defer stop()

@@ -22,11 +22,20 @@ type lane struct {
 	records   []Attempt // of the attempts taken
 	recording bool      // the last of them is open
 	beganAt   time.Time // the last of them, after its wait
+
+	// Memory for the first attempt.
+	firstAttempt attempt
+	firstRequest providers.Request
+	firstRecord  [1]Attempt
 }
 
 // newLane adds a lane to the call. It returns nil when the call is settled.
 func (k *call) newLane(hedge bool) *lane {
-	l := &lane{call: k, ctx: k.ctx, hedge: hedge, records: make([]Attempt, 0, 2)}
+	l := &k.first
+	if hedge {
+		l = new(lane)
+	}
+	l.call, l.ctx, l.hedge, l.records = k, k.ctx, hedge, l.firstRecord[:0]
 	if k.hedged() {
 		l.ctx, l.cancel = context.WithCancelCause(l.ctx)
 	}
@@ -34,6 +43,9 @@ func (k *call) newLane(hedge bool) *lane {
 	defer k.mu.Unlock()
 	if k.settled != nil {
 		return nil
+	}
+	if k.lanes == nil {
+		k.lanes = k.firstLanes[:0]
 	}
 	k.lanes = append(k.lanes, l)
 	return l
@@ -65,8 +77,13 @@ func (l *lane) run(i int) *attempt {
 func (l *lane) target(i int) (*attempt, bool) {
 	u := &l.usable[i]
 	t := &l.Targets[u.index]
-	a := &attempt{lane: l, target: t, place: i, index: u.index, health: &u.health, later: l.later(), obeys: providers.ObeysContext(t.Provider)}
-	req := &providers.Request{
+	// The one before may still be read by a provider that ignores its context.
+	a, req := &l.firstAttempt, &l.firstRequest
+	if a.lane != nil {
+		a, req = new(attempt), new(providers.Request)
+	}
+	*a = attempt{lane: l, target: t, place: i, index: u.index, health: &u.health, later: l.later(), obeys: providers.ObeysContext(t.Provider)}
+	*req = providers.Request{
 		Model: t.Model, Messages: l.Messages, Parameters: t.Parameters, Extra: t.Extra, Prepared: t.Prepared, Stream: l.Stream,
 	}
 	// For a try without a verdict: the attempts are used up, the caller left, or

@@ -24,7 +24,7 @@ func init() {
 			Run: "Clock",
 		},
 		mutant{
-			ID: "late-attempts", In: "newClock",
+			ID: "late-attempts", In: "clock.start",
 			What: "an attempt begins after the call's time is up",
 			Old:  "		c.cancel(errTotal)\n", New: "",
 			Run: "Clock",
