@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -215,7 +214,7 @@ func (i *invocation) stream(ctx context.Context) outcome {
 	}
 	defer stream.Close()
 	defer i.endPanicked(stream)
-	gauge := i.gateway.metrics.streams.WithLabelValues(i.workspace.Name)
+	gauge := i.workspace.streams()
 	gauge.Inc()
 	defer gauge.Dec()
 
@@ -379,7 +378,7 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 			record.Model = result.Model
 		}
 		if result.FirstToken > 0 {
-			i.gateway.metrics.firstToken.WithLabelValues(i.workspace.Name, served.Name).Observe(result.FirstToken.Seconds())
+			i.workspace.firstToken(served.Name).Observe(result.FirstToken.Seconds())
 		}
 	}
 	if n := len(result.Attempts); n > 0 && result.Served < 0 {
@@ -391,7 +390,11 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 		record.PromptTokens, record.CompletionTokens, record.TotalTokens = usage.PromptTokens, usage.CompletionTokens, usage.TotalTokens
 	}
 	for _, a := range result.Attempts {
-		i.gateway.metrics.attempts.WithLabelValues(i.workspace.Name, a.Provider, cmp.Or(a.Code, "ok")).Inc()
+		if a.Code == "" {
+			i.workspace.answered(a.Provider).Inc()
+		} else {
+			i.gateway.metrics.attempts.WithLabelValues(i.workspace.Name, a.Provider, a.Code).Inc()
+		}
 		if a.Abandoned {
 			i.gateway.metrics.abandoned.WithLabelValues(i.workspace.Name, a.Provider).Inc()
 			// It ignores the call's context, and holds its resources until it returns.

@@ -35,7 +35,7 @@ func (c *call) enter(targets []invoke.Target) *wire.Error {
 		return c.refuse(ceiling)
 	}
 	c.entered = true
-	c.gateway.metrics.inFlight.WithLabelValues(c.workspace.Name).Inc()
+	c.workspace.calls.inFlight.Inc()
 	return nil
 }
 
@@ -44,7 +44,7 @@ func (c *call) leave() {
 	if c.entered {
 		c.gateway.process.calls.Leave(c.workspace.Name, inflight.Key(c.key.digest))
 		c.entered = false
-		c.gateway.metrics.inFlight.WithLabelValues(c.workspace.Name).Dec()
+		c.workspace.calls.inFlight.Dec()
 	}
 }
 

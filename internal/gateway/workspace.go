@@ -75,6 +75,7 @@ type APIKey struct {
 type Workspace struct {
 	WorkspaceConfig
 	gateway *Gateway
+	calls   *callSeries
 
 	hosts       map[string]string // the hosts that providers call, by the provider's name
 	redactor    *redact.Redactor
@@ -135,7 +136,7 @@ func (g *Gateway) newWorkspace(config WorkspaceConfig) (*Workspace, error) {
 		w.keyOfIDs = []byte(value)
 	}
 	// The counters begin at zero: an alert needs a first value to rise from.
-	g.metrics.inFlight.WithLabelValues(w.Name)
+	w.calls = w.newCallSeries()
 	for name := range w.Providers {
 		g.metrics.fallbacks.WithLabelValues(w.Name, name)
 		for _, state := range []invoke.TargetState{invoke.TargetCooling, invoke.TargetEjected} {
