@@ -16,8 +16,9 @@ func (k *keyring) contains(text []byte) bool { return k.find(string(text)) != ni
 // Read are none: they have keys, ids, names and versions of definitions, as Key and
 // Row have, beside numbers and keyed hashes.
 func (w *Workspace) redactRequest(record *trace.Record) {
+	record.Inputs, _ = w.redactor.Inputs(record.Inputs)
 	for _, text := range [...]*[]byte{
-		&record.Inputs, &record.Metadata, &record.Context, &record.Variables, &record.Messages,
+		&record.Metadata, &record.Context, &record.Variables, &record.Messages,
 	} {
 		*text, _ = w.redactor.JSON(*text)
 	}

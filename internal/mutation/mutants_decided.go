@@ -47,7 +47,7 @@ func init() {
 		mutant{
 			ID: "inputs-unredacted", In: "Workspace.redactRequest",
 			What: "secrets in inputs are recorded",
-			Old:  "&record.Inputs, ", New: "",
+			Old:  "	record.Inputs, _ = w.redactor.Inputs(record.Inputs)\n", New: "",
 			Run: "TestRawValuesAreNotRecorded",
 		},
 	)

@@ -82,11 +82,21 @@ func New(detectors Detectors, isKey func(token []byte) bool, values func() *Valu
 // Text redacts plain text. It returns the text, or a copy where findings were
 // replaced, and how many. Without findings it does not allocate. It never changes
 // text, which the answer to the caller may share.
-func (r *Redactor) Text(text []byte) ([]byte, int) { return r.redact(text, false) }
+func (r *Redactor) Text(text []byte) ([]byte, int) { return r.redact(finder{r: r, text: text}) }
 
 // JSON redacts JSON text as Text does. Valid JSON stays valid: a number that is
 // a finding becomes a string.
-func (r *Redactor) JSON(text []byte) ([]byte, int) { return r.redact(text, true) }
+func (r *Redactor) JSON(text []byte) ([]byte, int) {
+	return r.redact(finder{r: r, text: text, isJSON: true})
+}
+
+// Inputs redacts the inputs of a decision as JSON does. It passes over the hashes that
+// stand for values, {"hash":"…"}: they are made with a secret key, so none of them
+// is an API key, and no other finding has 16 characters without a label. A caller
+// can't write one, because no value of an input is an object.
+func (r *Redactor) Inputs(text []byte) ([]byte, int) {
+	return r.redact(finder{r: r, text: text, isJSON: true, hasHashes: true})
+}
 
 // String redacts plain text.
 func (r *Redactor) String(text string) string {
@@ -103,10 +113,15 @@ func (r *Redactor) String(text string) string {
 // findings is searched until there are none, mostly twice.
 const maxRounds = 8
 
-func (r *Redactor) redact(text []byte, isJSON bool) ([]byte, int) {
-	total := 0
+// redact searches the text of a new finder.
+func (r *Redactor) redact(begin finder) ([]byte, int) {
+	text, total := begin.text, 0
+	if len(text) == 0 {
+		return text, 0
+	}
 	for range maxRounds {
-		f := finder{r: r, text: text, isJSON: isJSON}
+		f := begin
+		f.text = text
 		f.find()
 		if len(f.spans) == 0 {
 			break
@@ -130,6 +145,8 @@ type finder struct {
 	text   []byte
 	isJSON bool
 	spans  []span // in the order they were found
+
+	hasHashes bool // of values, as [Redactor.Inputs] describes them
 
 	accessKeyAt, secretKeyAt int // where the last of each of AWS's began, plus one
 }

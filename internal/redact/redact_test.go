@@ -272,6 +272,36 @@ func TestNumbersBecomeStrings(t *testing.T) {
 	}
 }
 
+// TestInputs passes over the hashes of inputs alone. What a caller can send is searched
+// wherever it is.
+func TestInputs(t *testing.T) {
+	const hash = "6vYaQckHwe7gZiDa"
+	asked := 0
+	r := New(Email|Phone|Card, func(token []byte) bool { asked++; return string(token) == hash }, nil)
+	for _, test := range []struct {
+		text, want string
+		asked      int
+	}{
+		{``, ``, 0},
+		{`{"plan":"pro","seats":{"hash":"` + hash + `"},"locale":{"hash":"` + hash + `"}}`, ``, 0},
+		{`{"hash":"` + hash + `"}`, `{"hash":"[redacted:api_key]"}`, 1}, // a field of that name
+		{`{"a":["` + hash + `"],"b":{"hash":"` + hash + `"}}`, `{"a":["[redacted:api_key]"],"b":{"hash":"` + hash + `"}}`, 1},
+		{`{"a":":{\"hash\":\"` + hash + `\"}"}`, `{"a":":{\"hash\":\"[redacted:api_key]\"}"}`, 1},
+		{`{"a":{"hash":"` + hash + `x"}}`, ``, 1},
+		{`{"a":{"hash":"` + hash + `","b":1}}`, `{"a":{"hash":"[redacted:api_key]","b":1}}`, 1},
+		{`{"mail":"ada@example.com","a":{"hash":"` + hash + `"}}`, `{"mail":"[redacted:email]","a":{"hash":"` + hash + `"}}`, 0},
+	} {
+		asked = 0
+		want := test.want
+		if want == "" {
+			want = test.text
+		}
+		if got, _ := r.Inputs([]byte(test.text)); string(got) != want || asked != test.asked {
+			t.Errorf("%s: %s, want %s, and %d tokens asked for, want %d", test.text, got, want, asked, test.asked)
+		}
+	}
+}
+
 // TestIsKeyIsAskedForTokens holds what New says of isKey.
 func TestIsKeyIsAskedForTokens(t *testing.T) {
 	var asked []string
@@ -371,6 +401,9 @@ func checkProperties(t *testing.T, text string) {
 				continue
 			}
 			once, _ := r.JSON(src)
+			if inputs, _ := r.Inputs(src); !bytes.Contains(src, []byte(`:{"hash":"`)) && !bytes.Equal(inputs, once) {
+				t.Fatalf("%s as inputs became %s, else %s", src, inputs, once)
+			}
 			if !json.Valid(once) {
 				t.Fatalf("%s became %s", src, once)
 			}

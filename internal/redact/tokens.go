@@ -41,9 +41,18 @@ func (f *finder) findTokens() {
 		for end < len(text) && keyChar[text[end]] {
 			end++
 		}
-		f.run(start, end)
+		if !f.isHash(start, end) {
+			f.run(start, end)
+		}
 		start = end + 1
 	}
+}
+
+// isHash reports whether a run of key characters is the hash of an input.
+func (f *finder) isHash(start, end int) bool {
+	const before, length, after = `:{"hash":"`, 16, `"}`
+	return f.hasHashes && end-start == length && start >= len(before) && string(f.text[start-len(before):start]) == before &&
+		bytes.HasPrefix(f.text[end:], []byte(after))
 }
 
 // surelyNoKeyChars sets the high bit of those of eight bytes that are below all key
