@@ -131,7 +131,7 @@ func init() {
 	)
 	add("trace",
 		mutant{
-			ID: "hash-of-joined-texts", In: "Hasher.Append",
+			ID: "hash-of-joined-texts", In: "Hasher.append",
 			What: "a field and a value share their hash with another field and value",
 			Old:  "	k.write(\"\\x00\")\n", New: "",
 			Run: "Hash",
@@ -143,7 +143,7 @@ func init() {
 			Run: "Hash",
 		},
 		mutant{
-			ID: "hash-of-what-came-before", In: "Hasher.Append",
+			ID: "hash-of-what-came-before", In: "Hasher.append",
 			What: "a hash is of all values that were hashed",
 			Old:  "	k.mac.Reset()\n", New: "",
 			Run: "Hash",
