@@ -264,7 +264,7 @@ func init() {
 		mutant{
 			ID: "write-deadline", In: "call.deliver",
 			What: "a reader that stalls holds an answer for as long as it likes",
-			Old:  "err := wire.WriteBody(c.w, body)", New: "_, err := c.w.Write(body)",
+			Old:  "err := wire.WriteBody(c.w, body, now)", New: "_, err := c.w.Write(body)",
 			Run: "WholeAnswersHaveAWriteDeadline",
 		},
 		mutant{
