@@ -39,7 +39,7 @@ type Connections struct {
 type connection struct {
 	conn         net.Conn
 	in           *queue    // nil for none
-	since        time.Time // when it came there
+	since        time.Time // when it was let in
 	before, next *connection
 }
 
@@ -92,6 +92,7 @@ func (c *Connections) add(conn net.Conn) {
 		go conn.Close()
 	}
 	c.open[conn] = added
+	added.since = time.Now() // not in moveTo, which each request calls twice
 	added.moveTo(&c.silent)
 }
 
@@ -197,7 +198,6 @@ func (c *connection) moveTo(to *queue) {
 	if to == nil {
 		return
 	}
-	c.since = time.Now()
 	if c.before = to.last; c.before == nil {
 		to.first = c
 	} else {
