@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 )
 
@@ -65,30 +66,22 @@ func TestBytesOfADecision(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfADecision: a request for a configuration allocates for its
-// answer, and nothing for what its decision rests on.
-func TestAllocationsOfADecision(t *testing.T) {
-	files := decidedFiles()
-	files["data"] = "no directory"            // without a store there is no writer, which allocates
-	g := startGateway(t, files, withTraceKey) // or it would wait for the store's key
-	w, reader := &discard{header: make(http.Header)}, bytes.NewReader(nil)
-	request := httptest.NewRequest(http.MethodPost, "/v1/remoteconfigs", io.NopCloser(reader))
-	request.Header.Set("Authorization", "Bearer "+testKey)
-	request.ContentLength = int64(len(decidedBody))
-	serve := func() {
-		reader.Reset([]byte(decidedBody))
-		clear(w.header)
-		if g.serve(w, request); w.status != http.StatusOK {
-			t.Fatal(w.status)
+// TestAllocationsOfRequests: a request allocates for its placeholders and the ids of
+// its headers, and nothing for what its decision rests on or what is recorded of it.
+// An answer of more than 2 KB has its length in a header, too.
+func TestAllocationsOfRequests(t *testing.T) {
+	for _, policy := range []definition.LogPolicy{definition.LogNone, definition.LogMetadata, definition.LogContent} {
+		check := func(server func(work) func(), of work, most float64) {
+			t.Helper()
+			serve := server(of)
+			if n := testing.AllocsPerRun(1000, serve); n > most {
+				t.Errorf("%s, %s: %.0f allocations, at most %.0f are allowed", of.name, policy, n, most)
+			}
 		}
-	}
-	for n := 0; g.store.Recorder.Stats().Drops.QueueFull == 0; n++ { // then records are used again
-		if serve(); n > 1_000_000 {
-			t.Fatal("the queue of records does not fill")
-		}
-	}
-	const most = 4
-	if n := testing.AllocsPerRun(2000, serve); n > most {
-		t.Errorf("%.0f allocations, at most %d are allowed", n, most)
+		server := workServer(t, workFiles(), policy)
+		check(server, works[0], 2)
+		check(server, works[1], 2)
+		check(server, works[2], 3)
+		check(workServer(t, decidedFiles(), policy), work{"split", "/v1/remoteconfigs", decidedBody}, 2)
 	}
 }
