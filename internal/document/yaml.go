@@ -37,12 +37,20 @@ type anchor struct {
 // The library does not expand aliases; they are counted here.
 var yamlLimits = yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(MaxDepth), loaderlimits.AliasNone()))
 
-func parseYAML(file, data string, errs *Errors) (n *Node) {
+func parseYAML(file, data string, errs *Errors) *Node {
 	// Line breaks mean the same in all three forms (YAML 1.2, section 5.4).
 	if strings.Contains(data, "\r") {
 		data = strings.ReplaceAll(data, "\r\n", "\n")
 		data = strings.ReplaceAll(data, "\r", "\n")
 	}
+	if n, ok := parsePlain(file, data); ok {
+		return n
+	}
+	return parseByLibrary(file, data, errs)
+}
+
+// parseByLibrary reads all of YAML.
+func parseByLibrary(file, data string, errs *Errors) (n *Node) {
 	r := &yamlReader{builder: builder{file: file, errs: errs}}
 	if i := strings.IndexFunc(data, unprintable); i >= 0 {
 		c, _ := utf8.DecodeRuneInString(data[i:])

@@ -40,7 +40,19 @@ func init() {
 			Run:   "Positions|Source",
 		},
 		mutant{
-			ID: "second-document", In: "parseYAML",
+			ID: "plain-continued", In: "plainReader.mapping",
+			What: "text in a second line is taken for a value of its own",
+			Old:  "next == column", New: "next >= column",
+			Run: "ParsePlain",
+		},
+		mutant{
+			ID: "plain-duplicate", In: "plainReader.unique",
+			What: "one of two members of a name is taken",
+			Old:  "others[i].Key.Text == key.Text", New: "i < 0",
+			Run: "ParsePlain",
+		},
+		mutant{
+			ID: "second-document", In: "parseByLibrary",
 			What: "the last of several documents is read",
 			Old:  "n != nil {", New: "false {",
 			Run: "ParseErrors",
