@@ -132,7 +132,7 @@ func newGateway(t testing.TB, traceKey []byte) *gateway {
 }
 
 func (g *gateway) open() {
-	g.recorder = recorder.New(recorder.Options{Open: sqlite.Opener(sqlite.Config{Path: g.path}), MaxRecords: 1 << 20})
+	g.recorder = recorder.New(recorder.Options{Open: sqlite.Opener(sqlite.Config{Path: g.path}), Calls: g.path, MaxRecords: 1 << 20})
 	g.recorder.Open()
 }
 
@@ -147,8 +147,7 @@ func (g *gateway) close() {
 // flush waits until all that was recorded is in the file.
 func (g *gateway) flush() {
 	g.t.Helper()
-	// What is being committed is in no queue any more, and an end does not add a
-	// row where its start is.
+	// What is being committed is in no queue any more.
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := g.recorder.Flush(ctx); err != nil {
