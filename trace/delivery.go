@@ -11,7 +11,7 @@ var ErrMoved = errors.New("the position was moved meanwhile")
 
 // Position is how far a sink has got in a store: the greatest seq of each table
 // that the sink has taken. The store gives out each seq once, in the order of its
-// commits. A record that replaces its start has a new seq.
+// commits. A record that replaces another has a new seq.
 type Position struct{ Traces, Metrics, Versions, Erasures int64 }
 
 // Min returns the lesser of each member: how far both have got.
@@ -26,7 +26,7 @@ func (p Position) Min(q Position) Position {
 
 // Delivery is what a sink takes at once, whole or not at all.
 type Delivery struct {
-	Records  []*Record  // started, ended or interrupted; each with what it shares as its own
+	Records  []*Record  // ended or interrupted; each with what it shares as its own
 	Metrics  []*Metrics // each with its UUID
 	Versions []Version
 

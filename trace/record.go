@@ -8,8 +8,8 @@ import (
 // State is how far the work that a record describes has come.
 type State uint8
 
-// The states. The recorder sets the first two; a store sets Interrupted when it
-// is opened and finds a start without an end.
+// The states. The recorder sets them: Interrupted where it finds a start without
+// an end.
 const (
 	StateEnded       State = iota // the answer, or the error, is known
 	StateStarted                  // an upstream call is about to be made
