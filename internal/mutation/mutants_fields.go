@@ -24,6 +24,12 @@ func init() {
 			Run: "TestStatementsForgetTheRowBefore",
 		},
 		mutant{
+			ID: "run-that-another-counted", In: "feed.next",
+			What: "what another process has counted counts again",
+			Old:  "if r.from == cursor {", New: "if r.from <= cursor {",
+			Run: "TestRunsGoOnFromTheCursor",
+		},
+		mutant{
 			ID: "columns-that-no-list-has", In: "recordInserter.listOf",
 			What: "what only an upstream call has is not stored",
 			Old:  "case f >= len(evaluationFields):", New: "case false:",

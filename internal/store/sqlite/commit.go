@@ -42,7 +42,7 @@ func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 		return classify(err)
 	}
 	s.written.Store(true)
-	return classify(s.transact(s.writer.repeat, func() error {
+	err := s.transact(s.writer.repeat, func() error {
 		if err := s.insert.batch(batch); err != nil {
 			return err
 		}
@@ -52,7 +52,14 @@ func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 			}
 		}
 		return ctx.Err()
-	}))
+	})
+	if err != nil {
+		return classify(err)
+	}
+	if len(batch.Records) > 0 {
+		s.feed.add(batch.Records, s.insert.traces.from, s.insert.traces.until)
+	}
+	return nil
 }
 
 // usable fails if what is written now would not be found later.

@@ -37,6 +37,18 @@ type inserter[T any] struct {
 	fields      []trace.Field[T]
 	sized       [len(rowsAtOnce)]*statement // prepared when they are first needed
 	waiting     []*T
+	stored      *seqs // nil: not asked for
+}
+
+// seqs are those of the rows of one transaction, after from until until. No other
+// connection inserts meanwhile, so they follow each other.
+type seqs struct{ from, until int64 }
+
+func (s *seqs) add(rows, last int64) {
+	if *s == (seqs{}) {
+		s.from = last - rows
+	}
+	s.until = last
 }
 
 // flush inserts the rows that wait.
@@ -77,7 +89,13 @@ func (i *inserter[T]) insert(place int, rows []*T) (err error) {
 			}
 		}
 	}
-	return s.runBound()
+	if err := s.runBound(); err != nil {
+		return err
+	}
+	if i.stored != nil {
+		i.stored.add(int64(len(rows)), i.on.lastInserted())
+	}
+	return nil
 }
 
 // reset lets go of the rows that wait.
@@ -104,6 +122,7 @@ type statements struct {
 	stored            *statement
 	decided           map[trace.ID]shown // by the batch
 	keep, kept        *statement
+	traces            seqs            // of the batch's Records
 	rows              []trace.Metrics // of the batch, as they are stored
 	uuids             []byte          // of the batch
 }
@@ -127,6 +146,9 @@ func (s *statements) prepare(on *native) error {
 	s.records.whole = inserter[trace.Record]{on: on, verb: "INSERT OR REPLACE", table: "traces", fields: traceFields}
 	s.records.evaluation = inserter[trace.Record]{on: on, verb: "INSERT OR REPLACE", table: "traces", fields: evaluationFields}
 	s.records.answer = inserter[trace.Record]{on: on, verb: "INSERT OR REPLACE", table: "traces", fields: answerFields}
+	for _, i := range s.records.all() {
+		i.stored = &s.traces
+	}
 	s.metrics = inserter[trace.Metrics]{on: on, verb: "INSERT", table: "metrics", fields: metricsFields}
 	return nil
 }
@@ -148,6 +170,7 @@ func (s *statements) batch(b *recorder.Batch) error {
 	if err := s.allRecords(&s.records, interrupted); err != nil {
 		return err
 	}
+	s.traces = seqs{} // the others are few, and the keeper reads them
 	if err := s.allRecords(&s.records, b.Records); err != nil {
 		return err
 	}

@@ -230,6 +230,9 @@ func (s *statement) reset() { sqlite3.Xsqlite3_reset(s.tls, s.handle) }
 // triggers.
 func (n *native) changed() int64 { return int64(sqlite3.Xsqlite3_changes(n.tls, n.db)) }
 
+// lastInserted is the key of the row that was inserted last.
+func (n *native) lastInserted() int64 { return sqlite3.Xsqlite3_last_insert_rowid(n.tls, n.db) }
+
 // integer is the value of a column of the row that step read, counted from 0.
 func (s *statement) integer(column int) int64 {
 	return sqlite3.Xsqlite3_column_int64(s.tls, s.handle, int32(column))

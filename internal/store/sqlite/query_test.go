@@ -134,7 +134,7 @@ func (q *requests) draw(t *rapid.T, authority *trace.Authority, shown *trace.Rec
 // drawStore stores random traces and metrics in random batches, calls between
 // each two writes, and has some traces end long after others that began later. Unless
 // onTraces, there are reports on decisions and on nothing alone.
-func drawStore(t *rapid.T, path string, onTraces bool, between func()) *drawn {
+func drawStore(t *rapid.T, path string, onTraces bool, between func(*Store)) *drawn {
 	authority := mustTestAuthority(t)
 	store, err := Open(t.Context(), Config{Path: path})
 	if err != nil {
@@ -164,7 +164,7 @@ func drawStore(t *rapid.T, path string, onTraces bool, between func()) *drawn {
 				if err := store.Commit(t.Context(), &recorder.Batch{Interrupted: []*trace.Record{&start}}); err != nil {
 					t.Fatal(err)
 				}
-				between()
+				between(store)
 				r.State, d.records[len(d.records)-1].State = trace.StateEnded, trace.StateEnded
 			}
 			if left > 0 && rapid.IntRange(0, 3).Draw(t, "is late") == 0 {
@@ -200,7 +200,7 @@ func drawStore(t *rapid.T, path string, onTraces bool, between func()) *drawn {
 		if err := store.Commit(t.Context(), &batch); err != nil {
 			t.Fatal(err)
 		}
-		between()
+		between(store)
 	}
 	slices.SortFunc(d.records, func(a, b *trace.Record) int { return slices.Compare(b.ID[:], a.ID[:]) })
 	return d
@@ -368,14 +368,18 @@ func TestQueriesAgreeWithTheirMeaning(t *testing.T) {
 		path := filepath.Join(dir, fmt.Sprint(files))
 		var keeper *statsKeeper
 		defer func() { keeper.close() }()
-		between := func() {
+		fed := rapid.Bool().Draw(t, "some are posted by the writer")
+		between := func(s *Store) {
 			if rapid.Bool().Draw(t, "nothing is posted") {
 				return
 			}
 			var err error
 			if keeper == nil {
-				if keeper, err = openStatsKeeper(t.Context(), path); err != nil {
+				if keeper, err = openStatsKeeper(t.Context(), path, nil); err != nil {
 					t.Fatal(err)
+				}
+				if fed {
+					keeper.feed = &s.feed
 				}
 			}
 			if _, err = keeper.step(t.Context(), time.Now()); err != nil {
@@ -392,7 +396,7 @@ func TestQueriesAgreeWithTheirMeaning(t *testing.T) {
 		defer d.store.close()
 		if rapid.Bool().Draw(t, "delete") {
 			d.delete(t)
-			between()
+			between(d.store)
 		}
 		for range 8 {
 			f := drawFilter(t, d)

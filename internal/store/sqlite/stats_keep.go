@@ -63,7 +63,7 @@ func (s *Store) keepStats(ctx context.Context) {
 		}
 		var err error
 		if keeper == nil {
-			keeper, err = openStatsKeeper(ctx, s.path)
+			keeper, err = openStatsKeeper(ctx, s.path, &s.feed)
 		}
 		if err == nil {
 			err = keeper.look(ctx, s)
@@ -90,6 +90,7 @@ func (s *Store) keepStats(ctx context.Context) {
 type statsKeeper struct {
 	db             *sql.DB // of one connection
 	turn           *sync.Mutex
+	feed           *feed // nil: all rows are read
 	stored, update *sql.Stmt
 	post           *sql.Stmt
 	posting        posting
@@ -101,8 +102,8 @@ type statsKeeper struct {
 	expireAt       time.Time
 }
 
-func openStatsKeeper(ctx context.Context, path string) (_ *statsKeeper, err error) {
-	k := &statsKeeper{turn: turnOf(path), series: map[series]int64{}}
+func openStatsKeeper(ctx context.Context, path string, feed *feed) (_ *statsKeeper, err error) {
+	k := &statsKeeper{turn: turnOf(path), feed: feed, series: map[series]int64{}}
 	defer func() {
 		if err != nil {
 			k.close()
@@ -210,8 +211,15 @@ func (k *statsKeeper) step(ctx context.Context, now time.Time) (more bool, err e
 }
 
 // count reads, without a lock, in one state of the file: the rows, and what is
-// stored of the slots that they fall into.
+// stored of the slots that they fall into. It takes a run of the writer's for the
+// rows of traces that come next, where there is one.
 func (k *statsKeeper) count(ctx context.Context, now time.Time) (before, after progress, counted tallies, err error) {
+	// Before the state begins: so all rows of the run are in it.
+	if before, err = statsProgress(ctx, k.db); err != nil {
+		return before, after, nil, err
+	}
+	cursor := before.traces
+	fed, bound := k.feed.next(cursor)
 	tx, err := k.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return before, after, nil, err
@@ -228,18 +236,27 @@ func (k *statsKeeper) count(ctx context.Context, now time.Time) (before, after p
 	if behind, err := k.posting.catchUp(ctx, tx, before.traces); behind || err != nil {
 		return before, after, nil, err
 	}
-	counted = tallies{}
-	until, err := endOfRows(ctx, tx, "traces", before.traces, statsRows)
-	if err != nil {
-		return before, after, nil, err
-	}
-	if after.traces, err = counted.countTraces(ctx, tx, before.traces, until, statsSlots, clauses{}, k.posting.lists); err != nil {
-		return before, after, nil, err
+	switch {
+	case before.traces != cursor: // by another process
+		return before, before, nil, nil
+	case fed != nil:
+		counted, after.traces = fed.counted, fed.until
+		k.posting.lists.merge(fed.lists)
+	default:
+		counted = tallies{}
+		until, err := endOfRows(ctx, tx, "traces", before.traces, statsRows)
+		if err != nil {
+			return before, after, nil, err
+		}
+		if after.traces, err = counted.countTraces(ctx, tx, before.traces, min(until, bound), statsSlots, clauses{}, k.posting.lists); err != nil {
+			return before, after, nil, err
+		}
 	}
 	if err := counted.countLate(ctx, tx, before.traces, after.traces, before.metrics, clauses{}); err != nil {
 		return before, after, nil, err
 	}
-	if until, err = endOfRows(ctx, tx, "metrics", before.metrics, statsRows); err != nil {
+	until, err := endOfRows(ctx, tx, "metrics", before.metrics, statsRows)
+	if err != nil {
 		return before, after, nil, err
 	}
 	if until, err = endOfSettled(ctx, tx, before.metrics, until, now); err != nil {

@@ -22,7 +22,7 @@ func mustKeep(t testing.TB, s *Store) *statsKeeper {
 	t.Helper()
 	s.stop()
 	s.background.Wait()
-	k, err := openStatsKeeper(t.Context(), s.path)
+	k, err := openStatsKeeper(t.Context(), s.path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,12 +255,19 @@ func TestStatsAgreeWithTheirMeaning(t *testing.T) {
 		// A report that is counted long before its trace is stored has no key; one on a
 		// decision waits for each trace.
 		whileStored := rapid.Bool().Draw(t, "counted while stored")
-		d := drawStore(t, path, !whileStored, func() {
+		fed := rapid.Bool().Draw(t, "some are counted by the writer")
+		feedOf := func(s *Store) *feed {
+			if fed {
+				return &s.feed
+			}
+			return nil
+		}
+		d := drawStore(t, path, !whileStored, func(s *Store) {
 			if !whileStored {
 				return
 			}
 			if keeper == nil {
-				if keeper, err = openStatsKeeper(t.Context(), path); err != nil {
+				if keeper, err = openStatsKeeper(t.Context(), path, feedOf(s)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -273,7 +280,7 @@ func TestStatsAgreeWithTheirMeaning(t *testing.T) {
 		})
 		defer d.store.close()
 		if keeper == nil {
-			if keeper, err = openStatsKeeper(t.Context(), path); err != nil {
+			if keeper, err = openStatsKeeper(t.Context(), path, feedOf(d.store)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -383,7 +390,7 @@ func TestMetricsWaitForTheirTrace(t *testing.T) {
 func TestEachTraceCountsOnce(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	a := mustKeep(t, s)
-	b, err := openStatsKeeper(t.Context(), s.path)
+	b, err := openStatsKeeper(t.Context(), s.path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -479,7 +486,7 @@ func TestStatsExpire(t *testing.T) {
 func TestSeriesWithoutStatisticsGo(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
 	k := mustKeep(t, s)
-	other, err := openStatsKeeper(t.Context(), s.path)
+	other, err := openStatsKeeper(t.Context(), s.path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

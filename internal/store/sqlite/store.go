@@ -71,6 +71,7 @@ type Store struct {
 	opened  time.Time
 	writer  *native // of batches
 	insert  statements
+	feed    feed // of what they stored
 	db      *sql.DB
 	conn    *sql.Conn // of all else that writes
 	durable bool      // synchronous is FULL on conn
@@ -182,6 +183,9 @@ func open(ctx context.Context, config Config, path string, file os.FileInfo) (_ 
 		return nil, err
 	}
 	if err = s.insert.prepare(s.writer); err != nil {
+		return nil, err
+	}
+	if s.feed.names, err = s.writer.prepare(requestNamesSQL); err != nil {
 		return nil, err
 	}
 	s.Reader, err = openReader(path)
