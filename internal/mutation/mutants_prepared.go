@@ -29,6 +29,34 @@ func init() {
 			Run: "RepeatsWhatGotNoAnswer",
 		},
 	)
+	add("providers/upstream",
+		mutant{
+			ID: "parser-while-waiting", In: "EventAnswer.Event",
+			What: "each stream that waits holds a parser",
+			Old:  "a.events.start == a.events.end", New: "false",
+			Run: "HoldsWhileItWaits",
+		},
+		mutant{
+			ID: "buffer-of-a-closed-answer", In: "EventAnswer.Close",
+			What: "each answer has a buffer of its own",
+			Old:  "a.events.release()", New: "",
+			Run: "HoldsWhileItWaits",
+		},
+	)
+	add("providers/openai",
+		mutant{
+			ID: "no-linger", In: "stream.Step",
+			What: "an answer that is all there waits for what never comes",
+			Old:  "s.Linger(s.linger)", New: "",
+			Run: "AConnectionThatStaysOpen",
+		},
+		mutant{
+			ID: "last-of-two-members", In: "members",
+			What: "the last of two members of the same name is read",
+			Old:  "found[i] == nil && ", New: "",
+			Run: "FirstOfTwo",
+		},
+	)
 	add("internal/gateway",
 		mutant{
 			ID: "targets-of-the-last-definitions", In: "Workspace.targets",

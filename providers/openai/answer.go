@@ -31,17 +31,18 @@ func readPiece(k *upstream.Call, v *fastjson.Value, result *providers.Result, bu
 		}
 		return piece{err: k.Invalid("neither a completion nor an error")}, buffer
 	}
-	if hasError(v) {
+	m := members(v, [4]string{"error", "model", "usage", "choices"})
+	if isError(m[0]) {
 		return piece{err: reported(*k, v)}, buffer
 	}
-	if model := v.GetStringBytes("model"); len(model) > 0 && result.Model != string(model) {
+	if model := m[1].GetStringBytes(); len(model) > 0 && result.Model != string(model) {
 		result.Model = string(model)
 	}
-	readUsage(v.Get("usage"), &result.Usage)
-	choices := v.GetArray("choices")
+	readUsage(m[2], &result.Usage)
+	choices := m[3].GetArray()
 	if len(choices) == 0 {
 		// A chunk of usage alone, or an error in words of its own.
-		if v.Get("choices") == nil && v.Get("usage") == nil {
+		if m[3] == nil && m[2] == nil {
 			if e := reported(*k, v); e != nil {
 				return piece{err: e}, buffer
 			}
@@ -61,17 +62,19 @@ func readPiece(k *upstream.Call, v *fastjson.Value, result *providers.Result, bu
 // readChoice reads the choice of a piece.
 func readChoice(k *upstream.Call, p *piece, choice *fastjson.Value, buffer []byte) []byte {
 	p.choice = true
-	message := choice.Get("delta")
+	of := members(choice, [4]string{"delta", "message", "finish_reason"})
+	message := of[0]
 	if message == nil || message.Type() != fastjson.TypeObject {
-		message = choice.Get("message")
+		message = of[1]
 	}
-	if call := message.Get("function_call"); call != nil && call.Type() != fastjson.TypeNull {
+	m := members(message, [4]string{"function_call", "tool_calls", "refusal", "content"})
+	if call := m[0]; call != nil && call.Type() != fastjson.TypeNull {
 		p.err = legacy(*k)
 		return buffer
 	}
-	p.tools = message.GetArray("tool_calls")
-	p.refusal = len(message.GetStringBytes("refusal")) > 0
-	if content := message.Get("content"); content != nil {
+	p.tools = m[1].GetArray()
+	p.refusal = len(m[2].GetStringBytes()) > 0
+	if content := m[3]; content != nil {
 		switch content.Type() {
 		case fastjson.TypeString:
 			p.content = content.GetStringBytes()
@@ -82,10 +85,25 @@ func readChoice(k *upstream.Call, p *piece, choice *fastjson.Value, buffer []byt
 			p.err = k.Invalid("the content is neither text nor a list of parts")
 		}
 	}
-	if word := choice.GetStringBytes("finish_reason"); len(word) > 0 && p.err == nil {
+	if word := of[2].GetStringBytes(); len(word) > 0 && p.err == nil {
 		p.finish, p.err = finishReason(*k, word)
 	}
 	return buffer
+}
+
+// members returns the members of an object by their names, nil where it has none, and
+// the first of those that have the same name. One pass is what each look-up of a
+// member takes that is not there, as most are not.
+func members(v *fastjson.Value, names [4]string) (found [4]*fastjson.Value) {
+	v.GetObject().Visit(func(key []byte, v *fastjson.Value) {
+		for i, name := range names {
+			if found[i] == nil && string(key) == name {
+				found[i] = v
+				return
+			}
+		}
+	})
+	return found
 }
 
 // readParts joins the text of content that is a list of parts, as models of
@@ -152,8 +170,10 @@ func legacy(k upstream.Call) *providers.Error {
 
 // hasError reports whether v has an error. Some services send "error": null, or
 // an empty one, with each chunk.
-func hasError(v *fastjson.Value) bool {
-	e := v.Get("error")
+func hasError(v *fastjson.Value) bool { return isError(v.Get("error")) }
+
+// isError reports whether the member error, nil where there is none, is an error.
+func isError(e *fastjson.Value) bool {
 	if e == nil {
 		return false
 	}

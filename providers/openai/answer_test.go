@@ -201,3 +201,12 @@ func FuzzStream(f *testing.F) {
 		return strings.Contains(body, "[DONE]") || r.FinishReason != ""
 	})
 }
+
+// TestTheFirstOfTwoMembers holds which of two members of the same name counts, as in
+// the parser.
+func TestTheFirstOfTwoMembers(t *testing.T) {
+	o := subject.Receive(t, pt.JSON(200, `{"choices":[{"index":0,"message":{"content":"a","content":"b"},"finish_reason":"stop","finish_reason":"length"}],"model":"m","model":"n"}`), false)
+	if o.Err != nil || o.Text != "a" || o.Result.Model != "m" || o.Result.FinishReason != providers.FinishStop {
+		t.Errorf("%+v", o)
+	}
+}

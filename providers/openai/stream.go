@@ -31,9 +31,10 @@ type stream struct {
 
 	result  providers.Result
 	tools   upstream.ToolCalls
-	choice  bool // a part of the answer was seen
-	content bool // content was seen
-	refusal bool // the model refused to go on
+	linger  time.Duration // how long to wait for what may still come; 0: not decided again
+	choice  bool          // a part of the answer was seen
+	content bool          // content was seen
+	refusal bool          // the model refused to go on
 }
 
 func newStream(k upstream.Call, body io.ReadCloser, leftOut []string) *stream {
@@ -51,6 +52,10 @@ func (s *stream) Result() providers.Result { return s.result }
 
 // Step reads one step of the answer.
 func (s *stream) Step() (providers.Delta, error) {
+	if s.linger > 0 && !s.Ready() {
+		s.Linger(s.linger)
+		s.linger = 0
+	}
 	event, err := s.Event()
 	if err != nil {
 		return providers.Delta{}, s.end(err)
@@ -124,11 +129,12 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 	if s.result.FinishReason != "" && (d.Content != "" || d.ToolCall) {
 		// It was not the end after all.
 		s.result.FinishReason = ""
+		s.linger = 0
 		s.StopLinger()
 	}
 	if p.finish == "" {
 		if s.result.FinishReason != "" && s.result.Usage.TotalTokens > 0 {
-			s.Linger(lingerMarker)
+			s.linger = lingerMarker
 		}
 		return d, nil
 	}
@@ -138,11 +144,11 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 	}
 	switch {
 	case d.Content != "" || d.ToolCall:
-		s.Linger(lingerContent)
+		s.linger = lingerContent
 	case s.result.Usage.TotalTokens > 0:
-		s.Linger(lingerMarker)
+		s.linger = lingerMarker
 	default:
-		s.Linger(lingerUsage)
+		s.linger = lingerUsage
 	}
 	return d, nil
 }

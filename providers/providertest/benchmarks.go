@@ -18,9 +18,12 @@ type endlessBody struct {
 }
 
 func (e *endlessBody) Read(p []byte) (int, error) {
-	n := copy(p, e.events[e.at:])
-	e.at = (e.at + n) % len(e.events)
-	return n, nil
+	for n := 0; n < len(p); {
+		more := copy(p[n:], e.events[e.at:])
+		e.at = (e.at + more) % len(e.events)
+		n += more
+	}
+	return len(p), nil
 }
 
 func (*endlessBody) Close() error { return nil }

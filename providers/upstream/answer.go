@@ -84,11 +84,21 @@ func (a *EventAnswer) Event() (Event, error) {
 			return event, err
 		}
 	}
+	if a.events.start == a.events.end {
+		a.Body.Rest()
+	}
 	if err := a.events.next(); err != nil {
 		a.Body.ended = err == io.EOF
 		return Event{}, err
 	}
 	return Event{Name: a.events.name, Data: a.events.data}, nil
+}
+
+// Close ends the call, see Answer.Close.
+func (a *EventAnswer) Close() error {
+	err := a.Answer.Close()
+	a.events.release()
+	return err
 }
 
 // first finds out the format, and reads an answer that is one JSON value.
@@ -109,7 +119,7 @@ func (a *EventAnswer) first() (Event, error) {
 }
 
 // Parse parses an event's data: nil where it is blank. The value is valid until
-// the next call, or Close. The error is a *providers.Error where the data is not
+// the next call of Event, or Close. The error is a *providers.Error where the data is not
 // JSON, or providers.ErrNoRoom where there is no memory for what it holds.
 func (a *EventAnswer) Parse(event Event) (*fastjson.Value, error) {
 	v, err := a.Body.Parse(event.Data)

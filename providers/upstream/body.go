@@ -15,7 +15,9 @@ const (
 	// without which the connection cannot be used again.
 	drainTime = 100 * time.Millisecond
 	drainSize = 4 << 10
-	// textBlock is how much text is allocated at a time.
+	// firstText and textBlock are how much text is allocated at a time: the first
+	// time, and when an answer turns out to be long.
+	firstText = 512
 	textBlock = 4 << 10
 	// maxPooledParser bounds what a parser may have read to be kept.
 	maxPooledParser = 64 << 10
@@ -27,19 +29,19 @@ var parsers = sync.Pool{New: func() any { return new(fastjson.Parser) }}
 // memory for its text. Close must be called.
 type Body struct {
 	reader io.ReadCloser
-	parser *fastjson.Parser
-	parsed int  // the longest text the parser has read
-	held   int  // for the parser
-	ended  bool // it was read to its end
+	parser *fastjson.Parser // nil: none is needed at present
+	parsed int              // the longest text the parser has read
+	held   int              // for the parser
+	ended  bool             // it was read to its end
 	text   strings.Builder
 }
 
 // NewBody makes a body of a response's.
 func NewBody(body io.ReadCloser) Body {
-	return Body{reader: body, parser: parsers.Get().(*fastjson.Parser)}
+	return Body{reader: body}
 }
 
-// Parse parses JSON. The value is valid until the next call, or Close. Half
+// Parse parses JSON. The value is valid until the next call, or Rest or Close. Half
 // characters at the edges of its strings are kept for AppendText and Lookahead,
 // which join them. The error is ErrTooLarge beyond maxValues, and
 // providers.ErrNoRoom where there is no memory for what it holds.
@@ -51,6 +53,9 @@ func (b *Body) Parse(data []byte) (*fastjson.Value, error) {
 	if err := b.holdParsed(data); err != nil {
 		return nil, err
 	}
+	if b.parser == nil {
+		b.parser = parsers.Get().(*fastjson.Parser)
+	}
 	b.parsed = max(b.parsed, len(data))
 	return b.parser.ParseBytes(data)
 }
@@ -59,8 +64,9 @@ func (b *Body) Parse(data []byte) (*fastjson.Value, error) {
 // appended to, so they stay as they are and cost no allocation each.
 func (b *Body) String(text []byte) string {
 	if b.text.Cap()-b.text.Len() < len(text) {
+		size := min(max(2*b.text.Cap(), firstText), textBlock)
 		b.text = strings.Builder{}
-		b.text.Grow(max(textBlock, len(text)))
+		b.text.Grow(max(size, len(text)))
 	}
 	n := b.text.Len()
 	b.text.Write(text)
@@ -68,10 +74,10 @@ func (b *Body) String(text []byte) string {
 }
 
 // Whole reads the whole body, of which head was already read, without a byte
-// order mark. The error is ErrTooLarge beyond MaxBody or maxValues,
+// order mark. It uses what memory head has left. The error is ErrTooLarge beyond MaxBody or maxValues,
 // providers.ErrNoRoom where there is no memory for it, or the reader's own.
 func (b *Body) Whole(head []byte) ([]byte, error) {
-	body, err := readWhole(io.MultiReader(bytes.NewReader(head), b.reader), b.reader)
+	body, err := readWhole(head, b.reader)
 	if err != nil {
 		return nil, err
 	}
@@ -98,11 +104,17 @@ func (b *Body) Interrupt() { _ = b.reader.Close() }
 // Close closes the body and gives back the parser. It may be called again.
 func (b *Body) Close() error {
 	err := b.reader.Close()
+	b.Rest()
+	return err
+}
+
+// Rest gives back the parser, unless it is a large one: an answer of which nothing is
+// there at present needs none.
+func (b *Body) Rest() {
 	if b.parser != nil && b.parsed <= maxPooledParser {
 		parsers.Put(b.parser)
+		b.parser = nil
 	}
-	b.parser = nil
-	return err
 }
 
 // Format is what a body holds.

@@ -23,15 +23,22 @@ const (
 	largestPiece = 1 << 20
 )
 
-// readWhole reads r to its end. What it holds counts for body. It reads in pieces
-// that it joins at the end: so it holds no more than twice what came, whatever
-// length was announced.
-func readWhole(r, body io.Reader) ([]byte, error) {
+// readWhole reads the rest of an answer, of which head was read, into the memory of
+// head as far as that goes. It reads in pieces that it joins at the end: so it holds
+// no more than twice what came, whatever length was announced.
+func readWhole(head []byte, body io.Reader) ([]byte, error) {
 	var full [][]byte // pieces
-	size, counted := 0, 0
-	piece := make([]byte, 0, firstPiece)
+	piece, size, counted := head, len(head), 0
 	for {
-		n, err := r.Read(piece[len(piece):cap(piece)])
+		if len(piece) == cap(piece) {
+			next := min(max(size, firstPiece), largestPiece)
+			if err := Hold(body, next); err != nil {
+				return nil, err
+			}
+			counted += next
+			full, piece = append(full, piece), make([]byte, 0, next)
+		}
+		n, err := body.Read(piece[len(piece):cap(piece)])
 		piece = piece[:len(piece)+n]
 		size += n
 		if size > MaxBody {
@@ -42,14 +49,6 @@ func readWhole(r, body io.Reader) ([]byte, error) {
 		}
 		if err != nil {
 			return nil, err
-		}
-		if len(piece) == cap(piece) {
-			next := min(size, largestPiece)
-			if err := Hold(body, next); err != nil {
-				return nil, err
-			}
-			counted += next
-			full, piece = append(full, piece), make([]byte, 0, next)
 		}
 	}
 	if full == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 )
 
 // ErrTooLarge is a line, an event or a body beyond its limit.
@@ -45,12 +46,24 @@ type EventReader struct {
 	clear bool // the event was returned: drop it first
 }
 
+// firstBuffer is how much a reader reads at a time, in bytes, until a line is longer.
 const firstBuffer = 4 << 10
+
+var buffers = sync.Pool{New: func() any { return new([firstBuffer]byte) }}
 
 // NewEventReader reads events from r. limit bounds a line and an event's data,
 // in bytes.
 func NewEventReader(r io.Reader, limit int) *EventReader {
-	return &EventReader{r: r, limit: limit, buf: make([]byte, min(firstBuffer, limit))}
+	return &EventReader{r: r, limit: limit, buf: buffers.Get().(*[firstBuffer]byte)[:min(firstBuffer, limit)]}
+}
+
+// release gives the buffer back, unless it has grown. What the reader returned before
+// is no longer valid, and it must not be used again.
+func (e *EventReader) release() {
+	if cap(e.buf) == firstBuffer {
+		buffers.Put((*[firstBuffer]byte)(e.buf[:firstBuffer]))
+	}
+	e.buf, e.start, e.end, e.err = nil, 0, 0, errClosed
 }
 
 // Next returns the next event that has data. The error is io.EOF at the end,
