@@ -82,10 +82,12 @@ func (l *lane) target(i int) (*attempt, bool) {
 	if a.lane != nil {
 		a, req = new(attempt), new(providers.Request)
 	}
-	*a = attempt{lane: l, target: t, place: i, index: u.index, health: &u.health, later: l.later(), obeys: providers.ObeysContext(t.Provider)}
-	*req = providers.Request{
-		Model: t.Model, Messages: l.Messages, Parameters: t.Parameters, Extra: t.Extra, Prepared: t.Prepared, Stream: l.Stream,
-	}
+	// Member by member: a literal would be made on the stack, which is that of the
+	// connection to the provider, too.
+	a.lane, a.target, a.place, a.index, a.health = l, t, i, u.index, &u.health
+	a.later, a.obeys = l.later(), providers.ObeysContext(t.Provider)
+	req.Model, req.Messages, req.Parameters, req.Extra = t.Model, l.Messages, t.Parameters, t.Extra
+	req.Prepared, req.Stream = t.Prepared, l.Stream
 	// For a try without a verdict: the attempts are used up, the caller left, or
 	// the provider panics.
 	defer u.health.release()
