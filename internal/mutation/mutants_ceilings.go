@@ -189,6 +189,12 @@ func init() {
 	)
 	add("internal/wire",
 		mutant{
+			ID: "body-of-another-length", In: "Request.ReadBody",
+			What: "a body that a handler puts in the place of the caller's has no limit",
+			Old:  "int64(len(r.body)) > limit", New: "false",
+			Run: "ReadBody",
+		},
+		mutant{
 			ID: "deadline-of-a-piece", In: "WriteBody",
 			What: "a reader that stalls holds a large answer for minutes",
 			Old:  "WriteTime(len(piece))", New: "WriteTime(len(body))",

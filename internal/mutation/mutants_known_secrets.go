@@ -3,6 +3,12 @@ package main
 func init() {
 	add("internal/redact",
 		mutant{
+			ID: "hash-of-a-field", In: "finder.isHash",
+			What: "an API key that a caller sends in a field by the name of hash is recorded",
+			Old:  "`:{\"hash\":\"`", New: "`{\"hash\":\"`",
+			Run: "TestInputs",
+		},
+		mutant{
 			ID: "window", In: "NewValues",
 			What: "the search leaps over a value",
 			Old:  "uint8(v.window-2-i)", New: "uint8(v.window-1-i)",

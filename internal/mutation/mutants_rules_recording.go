@@ -148,5 +148,17 @@ func init() {
 			Old:  "	k.mac.Reset()\n", New: "",
 			Run: "Hash",
 		},
+		mutant{
+			ID: "hash-of-another-value", In: "knownHash.is",
+			What: "a value gets the hash of another that was remembered in its place",
+			Old:  "k.value[k.field:] == text", New: "true",
+			Run: "RememberedHashes",
+		},
+		mutant{
+			ID: "hash-of-each-value", In: "Hasher.Append",
+			What: "values that come once take memory",
+			Old:  "h.seen[place].Swap(tag) == tag", New: "tag == tag",
+			Run: "HashesOfOtherValues",
+		},
 	)
 }
