@@ -336,9 +336,7 @@ func testInterruptedCalls(t *testing.T, dsn string) {
 	var calls []*trace.Record
 	for range 3 {
 		r := g.answer(trace.KindEndpoint)
-		if !g.recorder.Start(t.Context(), r) {
-			t.Fatal("a start was not kept")
-		}
+		g.recorder.Start(t.Context(), r)
 		calls = append(calls, r)
 	}
 	states := func() string {
