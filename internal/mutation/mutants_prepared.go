@@ -75,7 +75,7 @@ func init() {
 		mutant{
 			ID: "not-prepared", In: "lane.target",
 			What: "each request is written again",
-			Old:  " Prepared: t.Prepared,", New: "",
+			Old:  "req.Prepared, req.Stream = t.Prepared, l.Stream", New: "req.Stream = l.Stream",
 			Tests: []string{"internal/gateway"}, Run: "RequestsArePrepared",
 		},
 	)
