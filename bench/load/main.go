@@ -26,6 +26,7 @@ type options struct {
 	round       time.Duration
 	binary      string
 	profile     string
+	page        string
 	json        bool
 	quick       bool
 }
@@ -67,6 +68,11 @@ func run(ctx context.Context, args []string, output, progress io.Writer) (err er
 	if err != nil {
 		return err
 	}
+	if o.page != "" {
+		if err := putInto(o.page, r.markdown()); err != nil {
+			return err
+		}
+	}
 	if o.json {
 		encoder := json.NewEncoder(output)
 		encoder.SetIndent("", "\t")
@@ -90,6 +96,7 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	flags.DurationVar(&o.round, "time", 2*time.Second, "length of a round")
 	flags.StringVar(&o.binary, "binary", "", "the gateway's binary, a `file` (default: it is built)")
 	flags.StringVar(&o.profile, "profile", "", "write a profile of each target into a `directory`, from a further round")
+	flags.StringVar(&o.page, "page", "", "put the tables between the marks of a page, a `file`, too")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	flags.BoolVar(&o.quick, "quick", false, "one short round of each: a test of the command, no measurement")
 	if err := flags.Parse(args); err != nil {
@@ -391,6 +398,7 @@ func (b *bench) rounds(r *report, w work, exchanges map[string]exchange) (*measu
 			}
 		}
 	}
+	m.compare()
 	if b.o.profile == "" {
 		return m, nil
 	}
