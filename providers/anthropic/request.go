@@ -78,6 +78,17 @@ func (c *Client) body(req *providers.Request) (body []byte, leftOut []string, er
 	return b.Bytes(), leftOut, nil
 }
 
+// PrepareRequests prepares nothing. It returns what keeps requests from being sent, see
+// providers.Prepare.
+func (c *Client) PrepareRequests(req *providers.Request) (any, error) {
+	members := make(map[string]any)
+	var leftOut []string
+	if err := c.output(members, req, &leftOut); err != nil {
+		return nil, err
+	}
+	return nil, c.tools(members, &req.Parameters)
+}
+
 // turns splits messages into the system prompt and the conversation.
 func (c *Client) turns(messages []providers.Message) (system []block, turns []message, err error) {
 	var said [][]block

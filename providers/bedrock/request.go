@@ -72,6 +72,17 @@ func (c *Client) body(req *providers.Request) (text []byte, leftOut []string, er
 	return text, leftOut, nil
 }
 
+// PrepareRequests prepares nothing. It returns what keeps requests from being sent, see
+// providers.Prepare.
+func (c *Client) PrepareRequests(req *providers.Request) (any, error) {
+	members := make(map[string]any)
+	if err := c.format(members, req.Parameters.ResponseFormat); err != nil {
+		return nil, err
+	}
+	var leftOut []string
+	return nil, c.tools(members, &req.Parameters, &leftOut)
+}
+
 // turns splits messages into the system prompt and the conversation.
 func (c *Client) turns(messages []providers.Message) (system []block, turns []turn, err error) {
 	for i, m := range messages {

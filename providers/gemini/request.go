@@ -74,6 +74,16 @@ func (c *Client) body(req *providers.Request) (body []byte, leftOut []string, er
 	return b.Bytes(), leftOut, nil
 }
 
+// PrepareRequests prepares nothing. It returns what keeps requests from being sent, see
+// providers.Prepare.
+func (c *Client) PrepareRequests(req *providers.Request) (any, error) {
+	_, leftOut, err := c.generation(req)
+	if err != nil {
+		return nil, err
+	}
+	return nil, c.tools(make(map[string]any), &req.Parameters, &leftOut)
+}
+
 // turns splits messages into the system instruction and the conversation.
 func (c *Client) turns(messages []providers.Message) (system []part, turns []content, err error) {
 	turns = make([]content, 0, len(messages))

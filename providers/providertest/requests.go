@@ -52,8 +52,8 @@ func (s *Subject) CheckUnsendable(t *testing.T, tests []Unsendable) {
 }
 
 // CheckUnsendableParameters checks that parameters that the service does not
-// have, and that change what is asked for, are refused and not left out. They
-// are by a part of the error's reason.
+// have, and that change what is asked for, are refused and not left out, also when
+// requests are prepared. They are by a part of the error's reason.
 func (s *Subject) CheckUnsendableParameters(t *testing.T, parameters map[string]providers.Parameters) {
 	t.Helper()
 	for reason, p := range parameters {
@@ -61,6 +61,10 @@ func (s *Subject) CheckUnsendableParameters(t *testing.T, parameters map[string]
 			req := s.request(stream)
 			req.Parameters = p
 			s.CheckUnsendable(t, []Unsendable{{reason, reason, *req}})
+			_, err := providers.Prepare(s.Connect(t, "http://localhost:1"), req)
+			if e, ok := errors.AsType[*providers.Error](err); !ok || !strings.Contains(e.Reason, reason) {
+				t.Errorf("%s: preparing fails with %v", reason, err)
+			}
 		}
 	}
 }
