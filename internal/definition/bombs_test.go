@@ -49,7 +49,7 @@ var bombs = map[string]struct {
 		return `{"type":"list","default":[` + strings.Repeat("1,", 1_899_999) + "1]}"
 	}}, "values and keys"},
 	"as many ones as there may be": {one(func() string {
-		return "type: list\ndefault: [" + strings.Repeat("1,", 599_990) + "1]\n"
+		return "type: list\ndefault: [" + strings.Repeat("1,", 1_799_990) + "1]\n"
 	}), ""},
 	"a mapping of keys without values": {one(func() string {
 		return "type: list\ndefault: [" + strings.Repeat("{a,b,c,d,e,f,g,h},", 200_000) + "1]\n"
@@ -69,7 +69,7 @@ var bombs = map[string]struct {
 			s += fmt.Sprintf("  b%d: { extends: a }\n", i)
 		}
 		return s
-	}}, "8 MiB"},
+	}}, "16 MiB"},
 	"variants of an endpoint that extend a long one": {map[string]func() string{
 		"prompts/p.yaml": func() string { return "provider: x\nmodel: m\nmessages: [ { role: user, content: x } ]\n" },
 		"endpoints/e.yaml": func() string {
@@ -79,7 +79,7 @@ var bombs = map[string]struct {
 			}
 			return s
 		},
-	}, "e.yaml:6:3: the variants have more than 8 MiB together"},
+	}, "e.yaml:8:3: the variants have more than 16 MiB together"},
 	"endpoints and prompts of many variants": {func() map[string]func() string {
 		variants := func(begin, each string) string {
 			s := begin + "default: v0\nvariants:\n"
@@ -100,7 +100,7 @@ var bombs = map[string]struct {
 	}(), ""},
 	"patches of a long default": {one(func() string {
 		return "type: object\nmerge: default\ndefault: { text: " + strings.Repeat("x", 3_900_000) + " }\nrules:\n" + strings.Repeat("  - value: { a: 1 }\n", 1000)
-	}), "8 MiB"},
+	}), "16 MiB"},
 	"many files of variants that inherit": {func() map[string]func() string {
 		files := make(map[string]func() string)
 		for i := range 100 {
@@ -161,7 +161,7 @@ var bombs = map[string]struct {
 	}(), "p00.yaml:1:1: the prompt p00 has"},
 	"a long list of texts that grow": {one(func() string {
 		return "type: list\ndefault:\n  - &a \"" + strings.Repeat(`\u0001`, 600_000) + "\"\n" + strings.Repeat("  - *a\n", 6)
-	}), "8 MiB"},
+	}), "16 MiB"},
 }
 
 // one is a workspace of one remote configuration, many one of so many.

@@ -18,12 +18,12 @@ import (
 const (
 	// MaxNodes is how many values and keys the definitions of a workspace may
 	// have together. Those that aliases repeat are counted each time. They stay
-	// in memory, with about 250 bytes each.
-	MaxNodes = 1_000_000
+	// in memory, with about 130 bytes each.
+	MaxNodes = 2_000_000
 	// MaxContent bounds the content of one definition in bytes: its variants with
 	// all that they inherit, its values with the default that they patch. The
 	// contents of all definitions of a workspace may have MaxBytes.
-	MaxContent = 8 << 20
+	MaxContent = 16 << 20
 	// MaxPatterns bounds the memory of the regular expressions of all tables, in
 	// bytes as rules.Table.PatternSize estimates them.
 	MaxPatterns = 128 << 20

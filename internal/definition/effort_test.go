@@ -205,7 +205,7 @@ func TestCeilingsOfWorkspace(t *testing.T) {
 	write(t, filepath.Join(dir, "remoteconfigs/more.yaml"), "type: list\ndefault: []\n")
 	for range 2 {
 		_, err := loadAgain(t.Context(), dir, &m)
-		if err == nil || !strings.Contains(err.Error(), "the definitions have more than 1000000 values and keys together") {
+		if err == nil || !strings.Contains(err.Error(), "the definitions have more than 2000000 values and keys together") {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -113,12 +113,12 @@ func TestUnreadable(t *testing.T) {
 	if len(s.Warnings) != 1 || s.Warnings[0].Message != "there are no definitions here" {
 		t.Error(s.Warnings)
 	}
-	dir = workspace(t, map[string]string{"context.yaml": "", "context.json": "{}", "prompts/a.yaml": strings.Repeat("#", document.MaxFileBytes+1), "prompts/b.yaml": strings.Repeat("#", 6_700_000)})
+	dir = workspace(t, map[string]string{"context.yaml": "", "context.json": "{}", "prompts/a.yaml": strings.Repeat("#", document.MaxFileBytes+1), "prompts/b.yaml": strings.Repeat("#", 20_000_000)})
 	_, err := Load(dir)
 	wantErrors(t, dir, err,
 		"context.yaml:1:1: there are two data models, and context.json is the other: join them in one file",
-		"prompts/a.yaml:1:1: the file has 4194305 bytes, at most 4194304 are read",
-		"prompts/b.yaml:1:1: the file has 6700000 bytes, at most 4194304 are read",
+		"prompts/a.yaml:1:1: the file has 16777217 bytes, at most 16777216 are read",
+		"prompts/b.yaml:1:1: the file has 20000000 bytes, at most 16777216 are read",
 	)
 }
 
@@ -130,7 +130,7 @@ func TestCeilings(t *testing.T) {
 	}
 	var errs document.Errors
 	d := readDirectory(dir, nil, &errs)
-	if len(d.files) > MaxBytes/document.MaxFileBytes || errs.Len() != 1 || !strings.Contains(errs.Err().Error(), "p16.yaml:1:1: the definitions have more than 64 MiB together") {
+	if len(d.files) > MaxBytes/document.MaxFileBytes || errs.Len() != 1 || !strings.Contains(errs.Err().Error(), "p04.yaml:1:1: the definitions have more than 64 MiB together") {
 		t.Errorf("%d files: %v", len(d.files), errs.Err())
 	}
 }
@@ -180,6 +180,6 @@ func TestFileTooLarge(t *testing.T) {
 	for _, name := range []string{"remoteconfigs/c.yaml", "context.yaml"} {
 		dir := workspace(t, map[string]string{name: strings.Repeat("#", size)})
 		_, err := Load(dir)
-		wantErrors(t, dir, err, name+":1:1: the file has 5242880 bytes, at most 4194304 are read")
+		wantErrors(t, dir, err, name+":1:1: the file has 17825792 bytes, at most 16777216 are read")
 	}
 }

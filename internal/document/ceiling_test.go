@@ -14,23 +14,31 @@ func TestCeilingOfNodes(t *testing.T) {
 		mapping := `{"a":1}`
 		return "[" + strings.Repeat(mapping+",", n-1) + mapping + "]"
 	}
-	for name, tt := range map[string]struct{ at, above string }{
-		"items": {items(MaxNodes - 1), items(MaxNodes)},
-		"pairs": {pairs((MaxNodes - 1) / 3), pairs((MaxNodes-1)/3 + 1)},
+	library := func(s string) string { return "&a " + s }
+	for name, tt := range map[string]struct {
+		file, at, above string
+		most            int
+		want            string
+	}{
+		"items in YAML":            {"f.yaml", items(MaxNodes-1) + "\n", "\n" + items(MaxNodes) + "\n", MaxNodes, "f.yaml:2:1: the file has more than 1800000 values and keys: split it"},
+		"pairs in YAML":            {"f.yaml", pairs((MaxNodes-1)/3) + "\n", pairs((MaxNodes-1)/3+1) + "\n", MaxNodes, "f.yaml:1:1: the file has more than 1800000 values and keys: split it"},
+		"items in JSON":            {"f.json", items(MaxNodes - 1), items(MaxNodes), MaxNodes, "1800000 values and keys"},
+		"pairs in JSON":            {"f.json", pairs((MaxNodes - 1) / 3), pairs((MaxNodes-1)/3 + 1), MaxNodes, "1800000 values and keys"},
+		"items for the library":    {"f.yaml", library(items(MaxLibraryNodes - 1)), library(items(MaxLibraryNodes)), MaxLibraryNodes, "600000 are read"},
+		"pairs for the library":    {"f.yaml", library(pairs((MaxLibraryNodes - 1) / 3)), library(pairs((MaxLibraryNodes-1)/3 + 1)), MaxLibraryNodes, "600000 are read"},
+		"a mistake in a long list": {"f.yaml", "- a\n", strings.Repeat("- [a, b, c]\n", 200_000) + "- 'a\n", MaxLibraryNodes, "f.yaml:200001:1: the file has about"},
 	} {
-		for _, file := range []string{"f.yaml", "f.json"} {
-			var errs Errors
-			n := Parse(file, []byte(tt.at), &errs)
-			if errs.Len() > 0 {
-				t.Fatalf("%s in %s: %v", name, file, errs.Err())
-			}
-			if nodes, _ := n.Size(); nodes > MaxNodes || nodes < MaxNodes-2 {
-				t.Errorf("%s in %s: %d nodes", name, file, nodes)
-			}
-			Parse(file, []byte(tt.above), &errs)
-			if errs.Len() != 1 || !strings.Contains(errs.Err().Error(), "600000") || !strings.Contains(errs.Err().Error(), "values and keys") {
-				t.Errorf("%s in %s: %v", name, file, errs.Err())
-			}
+		var errs Errors
+		n := Parse(tt.file, []byte(tt.at), &errs)
+		if errs.Len() > 0 {
+			t.Fatalf("%s: %v", name, errs.Err())
+		}
+		if nodes, _ := n.Size(); nodes > tt.most || nodes < tt.most-2 && nodes > 2 {
+			t.Errorf("%s: %d nodes", name, nodes)
+		}
+		Parse(tt.file, []byte(tt.above), &errs)
+		if errs.Len() != 1 || !strings.Contains(errs.Err().Error(), tt.want) {
+			t.Errorf("%s: %v", name, errs.Err())
 		}
 	}
 }
@@ -55,7 +63,7 @@ func TestLikelyNodes(t *testing.T) {
 	}
 	// Long texts are read, whatever is in them.
 	var errs Errors
-	text := "a: >\n" + strings.Repeat("  Well, it's so: one, two (or \"three\") - and [four]; what {{name}} wants.\n", MaxFileBytes/80)
+	text := "a: >\n" + strings.Repeat("  Well, it's so: one, two (or \"three\") - and [four]; what {{name}} wants.\n", 4<<20/80)
 	if Parse("f.yaml", []byte(text), &errs); errs.Len() > 0 {
 		t.Error(errs.Err())
 	}

@@ -56,15 +56,15 @@ func (p Position) String() string {
 // Node is one value of a document. A Node is immutable once parsed.
 type Node struct {
 	Shape Shape
-	Pos   Position
-	// Text is a scalar's text with quotes and escapes resolved.
-	Text string
 	// Quoted reports whether the scalar was quoted or a block, so that it is text
 	// even where it looks like a number.
 	Quoted bool
 	// JSON reports whether the scalar is in a JSON file. All text is quoted there,
 	// so the quotes say nothing about its meaning: "10..20" may be a range.
 	JSON bool
+	Pos  Position
+	// Text is a scalar's text with quotes and escapes resolved.
+	Text string
 	// Items are a sequence's elements.
 	Items []*Node
 	// Members are a mapping's members in the order of the file. Keys are

@@ -23,7 +23,7 @@ type jsonReader struct {
 }
 
 func parseJSON(file, text string, errs *Errors) *Node {
-	r := &jsonReader{builder: builder{file: file, errs: errs}, text: text, line: 1}
+	r := &jsonReader{builder: builder{file: file, errs: errs, most: MaxNodes}, text: text, line: 1}
 	r.space()
 	n, err := r.value(1)
 	if err != nil {

@@ -11,18 +11,22 @@ import (
 // The ceilings of one file.
 const (
 	// MaxFileBytes bounds the size of a file.
-	MaxFileBytes = 4 << 20
+	MaxFileBytes = 16 << 20
 	// MaxDepth is how deep lists and mappings may nest.
 	MaxDepth = 100
-	// MaxNodes is how many values and keys a file may have. Each takes about 400
-	// bytes while the file is read, and 4 MiB of text could hold two million.
-	MaxNodes = 600_000
+	// MaxNodes is how many values and keys a file may have, enough for a table of
+	// 100,000 rows. Each takes about 130 bytes.
+	MaxNodes = 1_800_000
+	// MaxLibraryNodes is MaxNodes of a YAML file that plainReader can't read: with
+	// anchors, tags, absent values, text in several lines or a mistake. Each takes
+	// about 400 bytes meanwhile.
+	MaxLibraryNodes = 600_000
 	// MaxAliasedNodes is how many values and keys all aliases of a file may
 	// repeat. Without it a few lines that refer to each other could mean millions
 	// of values.
 	MaxAliasedNodes = 100_000
-	// MaxAliasedBytes is how much text they may repeat: as much as a file may have.
-	MaxAliasedBytes = MaxFileBytes
+	// MaxAliasedBytes is how much text they may repeat.
+	MaxAliasedBytes = 4 << 20
 	// MaxMembers is how many members one mapping may have.
 	MaxMembers = 10_000
 )
@@ -147,12 +151,13 @@ type builder struct {
 	file  string
 	errs  *Errors
 	nodes int // read so far
+	most  int // of nodes
 }
 
 // count counts a value or a key, and fails when there are too many.
 func (b *builder) count(pos Position) error {
-	if b.nodes++; b.nodes > MaxNodes {
-		return b.fail(pos, "the file has more than %d values and keys: split it", MaxNodes)
+	if b.nodes++; b.nodes > b.most {
+		return b.fail(pos, "the file has more than %d values and keys: split it", b.most)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func TestParseErrors(t *testing.T) {
 			return b.String()
 		}(), "a.yaml:10001:1: a mapping has more than 10000 members"},
 		{"one member again and again", "a.yaml", "{" + strings.Repeat("a: 1, ", 20_000) + "}", "a.yaml:1:8: duplicate member \"a\", first given in line 1"},
-		{"size", "a.yaml", strings.Repeat("#", MaxFileBytes+1), "a.yaml:1:1: the file has 4194305 bytes, at most 4194304 are read"},
+		{"size", "a.yaml", strings.Repeat("#", MaxFileBytes+1), "a.yaml:1:1: the file has 16777217 bytes, at most 16777216 are read"},
 		{"json duplicates", "a.json", "{\"a\": 1,\n \"a\": 2}", "a.json:2:2: duplicate member \"a\", first given in line 1"},
 		{"json depth", "a.json", deep, "a.json:1:101: lists and mappings nest more than 100 deep"},
 		{"json end", "a.json", "{\"a\": [1,\n", "a.json:2:1: invalid JSON: the file ends too early"},

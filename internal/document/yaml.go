@@ -43,23 +43,28 @@ func parseYAML(file, data string, errs *Errors) *Node {
 		data = strings.ReplaceAll(data, "\r\n", "\n")
 		data = strings.ReplaceAll(data, "\r", "\n")
 	}
-	if n, ok := parsePlain(file, data); ok {
+	n, line, err := parsePlain(file, data)
+	switch {
+	case n != nil:
 		return n
+	case err != nil:
+		errs.list = append(errs.list, err)
+		return nil
 	}
-	return parseByLibrary(file, data, errs)
+	return parseByLibrary(file, data, line, errs)
 }
 
-// parseByLibrary reads all of YAML.
-func parseByLibrary(file, data string, errs *Errors) (n *Node) {
-	r := &yamlReader{builder: builder{file: file, errs: errs}}
+// parseByLibrary reads all of YAML. The file is no plain YAML in a line.
+func parseByLibrary(file, data string, line int, errs *Errors) (n *Node) {
+	r := &yamlReader{builder: builder{file: file, errs: errs, most: MaxLibraryNodes}}
 	if i := strings.IndexFunc(data, unprintable); i >= 0 {
 		c, _ := utf8.DecodeRuneInString(data[i:])
 		_ = r.fail(offsetPosition(file, data, i), "control character U+%04X: write it as an escape in a double-quoted string", c)
 		return nil
 	}
 	// Each takes a byte at least.
-	if n := min(len(data), likelyNodes(data)); n > MaxNodes {
-		_ = r.fail(Position{file, 1, 1}, "the file has about %d values and keys, at most %d are read: split it", n, MaxNodes)
+	if n := min(len(data), likelyNodes(data)); n > MaxLibraryNodes {
+		_ = r.fail(Position{file, line, 1}, "the file has about %d values and keys, at most %d are read of YAML that is not plain, as in this line (it has a mistake, an anchor, a tag, an absent value or text in several lines): mend it, or split the file", n, MaxLibraryNodes)
 		return nil
 	}
 	data, ok := r.standIn(data)

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -30,26 +31,33 @@ type plainReader struct {
 	ascii      bool // a byte is a character
 	nodes      int  // read so far
 	ended      bool // the library has to read the file
+	endLine    int  // the line where that was found
 
 	slab    []Node
 	items   []*Node  // of the lists being read
 	members []Member // of the mappings being read
 }
 
-// parsePlain reads a file and reports whether it could.
-func parsePlain(file, text string) (n *Node, ok bool) {
+// parsePlain reads a file. It returns nil and a line where it can't, or why the file
+// has too many values.
+func parsePlain(file, text string) (n *Node, line int, err *Error) {
 	r := &plainReader{file: file, text: text, line: 1}
 	if !r.readable() {
-		return nil, false
+		return nil, 1, nil
 	}
 	if r.at = -1; r.nextLine() < 0 {
-		return nil, false
+		return nil, 1, nil
 	}
 	n = r.block(-1, 1)
-	if r.ended || r.at < len(text) {
-		return nil, false
+	switch {
+	case r.nodes > MaxNodes:
+		return nil, 0, &Error{Pos: Position{file, r.endLine, 1}, Message: fmt.Sprintf("the file has more than %d values and keys: split it", MaxNodes)}
+	case r.ended:
+		return nil, r.endLine, nil
+	case r.at < len(text):
+		return nil, r.line, nil
 	}
-	return n, true
+	return n, 0, nil
 }
 
 // readable reports whether the text has only characters that mean the same wherever
@@ -83,7 +91,9 @@ func (r *plainReader) readable() bool {
 
 // end leaves the file to the library.
 func (r *plainReader) end() *Node {
-	r.ended = true
+	if !r.ended {
+		r.ended, r.endLine = true, r.line
+	}
 	r.at = len(r.text)
 	return nil
 }
@@ -98,8 +108,9 @@ func (r *plainReader) column() int {
 
 // node makes the node that begins at the next character.
 func (r *plainReader) node(shape Shape) *Node {
-	if r.nodes++; r.nodes > MaxNodes {
-		r.ended = true // the caller goes on to the end of what it reads
+	at := Position{r.file, r.line, 1 + r.column()}
+	if r.nodes++; r.nodes > MaxNodes && !r.ended {
+		r.end()
 	}
 	if len(r.slab) == 0 {
 		// Nodes of a small file share one piece of memory.
@@ -107,7 +118,7 @@ func (r *plainReader) node(shape Shape) *Node {
 	}
 	n := &r.slab[0]
 	r.slab = r.slab[1:]
-	n.Shape, n.Pos = shape, Position{r.file, r.line, 1 + r.column()}
+	n.Shape, n.Pos = shape, at
 	return n
 }
 

@@ -12,12 +12,12 @@ import (
 // samePlain reports whether parsePlain reads a text, and how otherwise than the
 // library does.
 func samePlain(text string) (how string, read bool) {
-	n, ok := parsePlain("a.yaml", text)
-	if !ok {
+	n, _, _ := parsePlain("a.yaml", text)
+	if n == nil {
 		return "", false
 	}
 	var errs Errors
-	want := parseByLibrary("a.yaml", text, &errs)
+	want := parseByLibrary("a.yaml", text, 1, &errs)
 	if errs.Len() > 0 {
 		return "the library refuses it: " + errs.Err().Error(), true
 	}

@@ -33,7 +33,7 @@ type fileKey struct {
 const (
 	// maxKeysFile bounds the file, in bytes, because it is read once a second. It
 	// has room for about 30,000 keys.
-	maxKeysFile = document.MaxFileBytes
+	maxKeysFile = 4 << 20
 )
 
 // read reads the file, and reports whether its keys or its error differ from those

@@ -22,7 +22,7 @@ func init() {
 		mutant{
 			ID: "nodes", In: "builder.count",
 			What: "a JSON file has values without end",
-			Old:  "b.nodes > MaxNodes", New: "false",
+			Old:  "b.nodes > b.most", New: "false",
 			Run: "CeilingOfNodes",
 		},
 		mutant{
