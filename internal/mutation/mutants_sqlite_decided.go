@@ -66,10 +66,28 @@ func init() {
 			Run: byConversation,
 		},
 		mutant{
-			ID: "conversation-unposted", In: "postings.addNamed",
+			ID: "conversation-unposted", In: "posting.add",
 			What: "traces are not found by the conversation that their metadata names",
-			Old:  "*ids = append(*ids, id)", New: "_ = append(*ids, id)",
+			Old:  "t.rest()*blockRows+uint32(row)", New: "t.rest()*blockRows",
 			Run: byConversation,
+		},
+		mutant{
+			ID: "odd-metadata-unposted", In: "wanted.candidates",
+			What: "traces are not found whose metadata is read in a way of SQLite's own",
+			Old:  "b.odd {", New: "false {",
+			Run: "ErasedPostings",
+		},
+		mutant{
+			ID: "torn-names-unposted", In: "wanted.candidates",
+			What: "traces are not found whose names can't be told apart",
+			Old:  "case b.torn:", New: "case false:",
+			Run: "TornNames",
+		},
+		mutant{
+			ID: "posted-after-an-erasure", In: "erasure.deleteRows",
+			What: "a block that was being made has what an erasure deleted",
+			Old:  "SET erasures = erasures + 1", New: "SET erasures = erasures",
+			Run: "ErasedPostings",
 		},
 		mutant{
 			ID: "decision-chosen-alone", In: "erasure.findByDecision",

@@ -57,7 +57,7 @@ func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 		return classify(err)
 	}
 	if len(batch.Records) > 0 {
-		s.feed.add(batch.Records, s.insert.traces.from, s.insert.traces.until)
+		s.feed.add(s.insert.inserted, s.insert.traces.from, s.insert.traces.until, s.insert.erasures)
 	}
 	return nil
 }

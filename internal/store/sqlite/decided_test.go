@@ -390,12 +390,10 @@ func TestTracesByConversation(t *testing.T) {
 				if _, err := k.step(t.Context(), at); err != nil {
 					t.Fatal(err)
 				}
-				if err := k.writePostings(t.Context()); err != nil {
+				if err := k.postAll(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if n, err := queryInt(t.Context(), s.conn, "SELECT count(*) FROM postings WHERE field >= 2"); err != nil || n != 3 {
-					t.Errorf("%d lists of conversations and chains, %v", n, err)
-				}
+				s.postedFirst = true
 			}
 			slices.SortFunc(want, compareIDs)
 			slices.Reverse(want)

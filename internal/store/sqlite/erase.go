@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -45,9 +46,6 @@ const (
 // an error it may be called again. It does not find a reply whose trace the
 // retention deleted before: that reply expires within a day.
 //
-// The ids of the traces stay in the posting lists until no trace of the file is as
-// old. An id holds the time at which its trace began, and its kind.
-//
 // Erase works on a connection of its own, a little at a time, also while a Store
 // writes to the file. What is written meanwhile, such as the end of a call, belongs
 // to the next erasure.
@@ -85,7 +83,7 @@ func erase(ctx context.Context, path string, selector trace.Selector) (_ trace.E
 		return trace.Erased{}, err
 	}
 	e := &erasure{conn: conn, turn: turnOf(path), selector: selector}
-	for _, step := range []func(context.Context) error{e.begin, e.find, e.delete, e.clean} {
+	for _, step := range []func(context.Context) error{e.begin, e.find, e.delete, e.cleanBlocks, e.clean} {
 		if err := step(ctx); err != nil {
 			return e.erased, err
 		}
@@ -226,7 +224,8 @@ WHERE t.decision_id IS NOT NULL AND t.seq <= ? AND t.workspace = ?`, e.marks.Tra
 // named ends an insertion into doomed of traces that may be in it already.
 const named = " ON CONFLICT (trace_id) DO UPDATE SET named_by = excluded.named_by"
 
-// findByMetadata reads the whole table, eraseScan rows at a time.
+// findByMetadata reads the table, eraseScan rows at a time, but for the traces that
+// are posted: of these it looks up those that may match.
 func (e *erasure) findByMetadata(ctx context.Context, t *table, namedBy string, match trace.MetadataMatch) error {
 	var where clauses
 	if err := where.metadata(t.metadata, []trace.MetadataMatch{match}); err != nil {
@@ -234,8 +233,14 @@ func (e *erasure) findByMetadata(ctx context.Context, t *table, namedBy string, 
 	}
 	query := fmt.Sprintf("INSERT INTO doomed (trace_id, named_by) SELECT %s, %s FROM %s WHERE seq > ? AND seq <= ? AND workspace = ? AND %s IS NOT NULL AND %s ORDER BY seq",
 		t.id, namedBy, t.name, t.metadata, where.and()) + named
-	mark := t.position(e.marks)
-	for from := int64(0); from < mark; {
+	mark, from := t.position(e.marks), int64(0)
+	if t == tracesTable {
+		var err error
+		if from, err = e.findPosted(ctx, match, strings.Replace(query, "WHERE", "WHERE seq IN (SELECT value FROM json_each(?)) AND", 1), where.args); err != nil {
+			return err
+		}
+	}
+	for from < mark {
 		to, err := queryInt(ctx, e.conn, fmt.Sprintf(
 			"SELECT coalesce(max(seq), ?) FROM (SELECT seq FROM %s WHERE seq > ? ORDER BY seq LIMIT ?)", t.name), mark, from, eraseScan)
 		if err != nil {
@@ -248,6 +253,39 @@ func (e *erasure) findByMetadata(ctx context.Context, t *table, namedBy string, 
 		from = to
 	}
 	return nil
+}
+
+// findPosted runs the query for the traces that may match of each block that is
+// posted, and returns the seq of the last.
+func (e *erasure) findPosted(ctx context.Context, match trace.MetadataMatch, query string, args []any) (posted int64, err error) {
+	all, err := readBlocks(ctx, e.conn, clauses{})
+	if err != nil || all == nil {
+		return 0, err
+	}
+	by := wanted{odd: oddTerm(e.selector.Workspace)}
+	if err := by.addMembers(e.selector.Workspace, []trace.MetadataMatch{match}); err != nil {
+		return 0, err
+	}
+	pieces, err := e.conn.PrepareContext(ctx, selectPiece)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, pieces.Close()) }()
+	for i := range all.blocks {
+		b := &all.blocks[i]
+		rows, n, err := by.candidates(ctx, pieces, b)
+		if err != nil {
+			return 0, err
+		}
+		if n == 0 {
+			continue
+		}
+		if _, err := e.conn.ExecContext(ctx, query, slices.Concat(
+			[]any{seqsOf(b.number, rows, n), 0, e.marks.Traces, e.selector.Workspace}, args)...); err != nil {
+			return 0, err
+		}
+	}
+	return all.posted, nil
 }
 
 // Keyset-paged queries for the replies, reports and traces that are to be deleted;
@@ -310,7 +348,7 @@ func (e *erasure) delete(ctx context.Context) error {
 			chosen = withinBytes(chosen)
 			last := chosen[len(chosen)-1]
 			n, seq = last.n, last.seq
-			deleted, err := e.deleteRows(ctx, remove, chosen)
+			deleted, err := e.deleteRows(ctx, d.table, remove, chosen)
 			if err != nil {
 				return err
 			}
@@ -341,7 +379,11 @@ func withinBytes(rows []doomedRow) []doomedRow {
 	return rows
 }
 
-func (e *erasure) deleteRows(ctx context.Context, remove string, rows []doomedRow) (deleted int64, err error) {
+// staleBlocks has the blocks cleaned of which traces are deleted: they are known also
+// to the next erasure, if this one is interrupted.
+const staleBlocks = "UPDATE posting_blocks SET stale = stale + 1 WHERE block IN (SELECT value / ? FROM json_each(?))"
+
+func (e *erasure) deleteRows(ctx context.Context, table, remove string, rows []doomedRow) (deleted int64, err error) {
 	seqs := make([]int64, len(rows))
 	for i, r := range rows {
 		seqs[i] = r.seq
@@ -355,13 +397,69 @@ func (e *erasure) deleteRows(ctx context.Context, remove string, rows []doomedRo
 		if err != nil {
 			return err
 		}
-		deleted, err = result.RowsAffected()
+		if deleted, err = result.RowsAffected(); err != nil || table != "traces" {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, staleBlocks, blockRows, string(list)); err != nil {
+			return err
+		}
+		// Blocks that are being made are made again.
+		_, err = tx.ExecContext(ctx, "UPDATE cursors SET erasures = erasures + 1 WHERE sink = ?", postingsCursor)
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
 	return deleted, nil
+}
+
+// cleanBlocks takes the entries of deleted traces out of the postings, those of one
+// block in each transaction.
+func (e *erasure) cleanBlocks(ctx context.Context) error {
+	type staleBlock struct{ number, times int64 }
+	stale, err := collect(ctx, e.conn, func(scan func(...any) error) (b staleBlock, err error) {
+		return b, scan(&b.number, &b.times)
+	}, "SELECT block, stale FROM posting_blocks WHERE stale > 0")
+	if err != nil {
+		return err
+	}
+	for _, b := range stale {
+		var kept rowSet
+		if _, err := collect(ctx, e.conn, func(scan func(...any) error) (_ struct{}, err error) {
+			var seq int64
+			err = scan(&seq)
+			kept.add(uint16(seq % blockRows))
+			return struct{}{}, err
+		}, "SELECT seq FROM traces NOT INDEXED WHERE seq >= ? AND seq < ?", b.number*blockRows, (b.number+1)*blockRows); err != nil {
+			return err
+		}
+		type piece struct {
+			place   int64
+			entries []byte
+		}
+		pieces, err := collect(ctx, e.conn, func(scan func(...any) error) (p piece, err error) {
+			return p, scan(&p.place, &p.entries)
+		}, "SELECT place, entries FROM "+piecesOf, b.number, allBuckets)
+		if err != nil {
+			return err
+		}
+		if err := e.transact(ctx, func(tx *sql.Tx) error {
+			for _, p := range pieces {
+				only := onlyRows(p.entries, &kept)
+				if bytes.Equal(only, p.entries) {
+					continue
+				}
+				if _, err := tx.ExecContext(ctx, "UPDATE posting_pieces SET entries = ? WHERE place = ?", only, p.place); err != nil {
+					return err
+				}
+			}
+			_, err := tx.ExecContext(ctx, "UPDATE posting_blocks SET stale = stale - ? WHERE block = ?", b.times, b.number)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // copyLog copies the log into the database once deletions have made it long, most

@@ -41,11 +41,12 @@ func (r *Reader) Export(ctx context.Context, f trace.Filter, yield func(*trace.R
 	}
 	end, start := bounds(&f, trace.ID{})
 	attached := &exportCursor[*trace.Record]{at: before(start), end: before(end)}
+	sources := listSources{index: sourceOf(&f), order: oldestFirst}
 	attached.read = func(from trace.ID) ([]*trace.Record, trace.ID, bool, error) {
-		return r.exportRecords(ctx, &f, where, from, attached.end)
+		return r.exportRecords(ctx, &sources, where, from, attached.end)
 	}
 	if !f.Decision.IsZero() || len(namedBy(&f)) > 0 {
-		ids, some, err := r.exportIDs(ctx, &f, end, start)
+		ids, some, err := r.exportIDs(ctx, &f, where, end, start)
 		if err != nil {
 			return err
 		}
@@ -55,6 +56,8 @@ func (r *Reader) Export(ctx context.Context, f trace.Filter, yield func(*trace.R
 				return records, at, len(ids) > 0, err
 			}
 		}
+	} else if err := sources.post(ctx, r.db, &f, where); err != nil {
+		return err
 	}
 	lone := &exportCursor[trace.ID]{at: before(start), end: before(end), done: onlyTraces(&f)}
 	loneWhere, err := metricsConditions(&f)
@@ -67,7 +70,7 @@ func (r *Reader) Export(ctx context.Context, f trace.Filter, yield func(*trace.R
 
 	var metrics map[trace.ID][]trace.Metrics
 	for ready := 0; ; { // of how many of the records that were read metrics has all
-		if err := attached.fill(); err != nil {
+		if err := attached.fill(lastID); err != nil {
 			return err
 		}
 		if ready == 0 {
@@ -75,7 +78,12 @@ func (r *Reader) Export(ctx context.Context, f trace.Filter, yield func(*trace.R
 				return err
 			}
 		}
-		if err := lone.fill(); err != nil {
+		// What comes after the next trace is not looked for yet: there may be none.
+		until := lastID
+		if len(attached.items) > 0 {
+			until = attached.items[0].ID
+		}
+		if err := lone.fill(until); err != nil {
 			return err
 		}
 		switch {
@@ -117,9 +125,9 @@ type exportCursor[T any] struct {
 	read    func(from trace.ID) (items []T, at trace.ID, more bool, err error)
 }
 
-// fill reads on where everything was taken.
-func (c *exportCursor[T]) fill() (err error) {
-	for len(c.items) == 0 && !c.done {
+// fill reads on where everything was taken, until it has something or is at until.
+func (c *exportCursor[T]) fill(until trace.ID) (err error) {
+	for len(c.items) == 0 && !c.done && compareIDs(c.at, until) < 0 {
 		var more bool
 		if c.items, c.at, more, err = c.read(c.at); err != nil {
 			return err
@@ -130,13 +138,16 @@ func (c *exportCursor[T]) fill() (err error) {
 }
 
 // exportRecords reads the next records after from, and where they end.
-func (r *Reader) exportRecords(ctx context.Context, f *trace.Filter, where clauses, from, limit trace.ID) (records []*trace.Record, end trace.ID, more bool, err error) {
-	source := sourceOf(f)
-	end, more, err = source.window(ctx, r.db, oldestFirst, from, limit, exportWindow)
+func (r *Reader) exportRecords(ctx context.Context, sources *listSources, where clauses, from, limit trace.ID) (records []*trace.Record, end trace.ID, more bool, err error) {
+	next, err := sources.furthest(ctx, r.db, from, limit, exportWindow)
 	if err != nil {
 		return nil, end, false, err
 	}
-	query, args := source.read(wholeList, oldestFirst, from, end, where, exportRows)
+	end, more = next.end, next.more
+	query, args := next.query(wholeList, where, exportRows)
+	if query == "" {
+		return nil, end, more, nil
+	}
 	rows, err := r.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, end, false, err
@@ -159,18 +170,17 @@ func (r *Reader) exportRecords(ctx context.Context, f *trace.Filter, where claus
 // exportIDs returns the ids, newest first, of the traces from limit to from that
 // belong to the decision, the conversation or the chain that the filter asks for,
 // and of others. It reports whether it knows them: the lists may be too far behind.
-func (r *Reader) exportIDs(ctx context.Context, f *trace.Filter, from, limit trace.ID) (ids []trace.ID, some bool, err error) {
-	sources, err := postingSources(ctx, r.db, f)
+func (r *Reader) exportIDs(ctx context.Context, f *trace.Filter, where clauses, from, limit trace.ID) (ids []trace.ID, some bool, err error) {
+	sources, err := postingSources(ctx, r.db, f, where)
 	if err != nil || len(sources) == 0 {
 		return nil, false, err
 	}
-	source := sources[len(sources)-1] // those of a key come before
 	for more := true; more; {
-		var found []trace.ID
-		if found, from, more, err = source.window(ctx, r.db, from, limit, exportWindow); err != nil {
+		w, err := sources[0].window(ctx, r.db, newestFirst, from, limit, exportWindow)
+		if err != nil || w.dense {
 			return nil, false, err
 		}
-		ids = append(ids, found...)
+		ids, from, more = append(ids, w.ids...), w.end, w.more
 	}
 	return ids, true, nil
 }
@@ -195,7 +205,7 @@ func (r *Reader) exportPosted(ctx context.Context, ids []trace.ID, where clauses
 	if errors.Is(err, errEnough) {
 		err = nil
 		last := records[len(records)-1].ID
-		known, _ := slices.BinarySearchFunc(ids, last, laterFirst)
+		known, _ := slices.BinarySearchFunc(ids, last, newestFirst.compare)
 		left = ids[:known]
 	}
 	return records, left, err
@@ -348,6 +358,17 @@ func metricsConditions(f *trace.Filter) (clauses, error) {
 		c.add("substr(trace_id, 7, 1) IN (?, ?)", []byte{low}, []byte{high})
 	}
 	return c, c.metadata(metricsTable.metadata, f.Metadata)
+}
+
+// after is the id that comes after another, the last one for itself.
+func after(id trace.ID) trace.ID {
+	for i := len(id) - 1; i >= 0 && id != lastID; i-- {
+		id[i]++
+		if id[i] != 0 {
+			break
+		}
+	}
+	return id
 }
 
 // before is the id that comes before another, the zero id for itself.

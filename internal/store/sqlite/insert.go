@@ -119,10 +119,12 @@ type statements struct {
 	records           recordInserter
 	metrics           inserter[trace.Metrics]
 	version, decision *statement
-	stored            *statement
+	stored, erased    *statement
 	decided           map[trace.ID]shown // by the batch
 	keep, kept        *statement
 	traces            seqs            // of the batch's Records
+	inserted          []*trace.Record // these, in the order of their seqs
+	erasures          int64           // of erasedSQL, in the batch's transaction
 	rows              []trace.Metrics // of the batch, as they are stored
 	uuids             []byte          // of the batch
 }
@@ -135,6 +137,7 @@ func (s *statements) prepare(on *native) error {
 		{&s.version, versionSQL},
 		{&s.decision, decisionSQL},
 		{&s.stored, "SELECT 1 FROM traces WHERE id = ?"},
+		{&s.erased, erasedSQL},
 		{&s.keep, keepReplySQL},
 		{&s.kept, selectReply},
 	} {
@@ -170,8 +173,11 @@ func (s *statements) batch(b *recorder.Batch) error {
 	if err := s.allRecords(&s.records, interrupted); err != nil {
 		return err
 	}
-	s.traces = seqs{} // the others are few, and the keeper reads them
+	s.inserted, s.traces = s.inserted[:0], seqs{} // the others are few, and the keeper reads them
 	if err := s.allRecords(&s.records, b.Records); err != nil {
+		return err
+	}
+	if s.erasures, err = s.erased.one(); err != nil {
 		return err
 	}
 	if err := s.allMetrics(b.Metrics); err != nil {
@@ -207,6 +213,7 @@ func (s *statements) allRecords(into *recordInserter, records []*trace.Record) e
 		list.waiting = append(list.waiting, r)
 	}
 	for _, i := range into.all() {
+		s.inserted = append(s.inserted, i.waiting...)
 		if err := i.flush(); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -50,25 +51,29 @@ func (r *Reader) Traces(ctx context.Context, f trace.Filter, before trace.ID, li
 	}
 	limit = min(max(limit, 1), MaxPage)
 	from, floor := bounds(&f, before)
-	conn, err := r.db.Conn(ctx)
+	// One transaction: a call that ends meanwhile is written again, elsewhere.
+	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return Page{}, err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+	defer func() { err = errors.Join(err, endRead(tx)) }()
 
 	began := time.Now()
-	sources, err := listSourcesOf(ctx, conn, &f)
-	if err != nil {
-		return Page{}, err
-	}
+	sources := listSources{index: sourceOf(&f), order: newestFirst}
 	var page Page
 	room := answerBytes
 	for count, seen := max(limit, minWindow), 0; ; {
-		next, err := sources.furthest(ctx, conn, from, floor, count)
+		// Many lists are full after the first traces, and need nothing else.
+		if seen > 0 || r.postedFirst || !f.Decision.IsZero() {
+			if err := sources.post(ctx, tx, &f, where); err != nil {
+				return Page{}, err
+			}
+		}
+		next, err := sources.furthest(ctx, tx, from, floor, count)
 		if err != nil {
 			return Page{}, err
 		}
-		found, err := next.read(ctx, conn, where, limit-len(page.Records), &room)
+		found, err := next.read(ctx, tx, where, limit-len(page.Records), &room)
 		if err != nil && !errors.Is(err, errEnough) {
 			return Page{}, err
 		}
@@ -91,22 +96,29 @@ func (r *Reader) Traces(ctx context.Context, f trace.Filter, before trace.ID, li
 	}
 }
 
-// listSources are the sources that a list may be read from. Each has all traces
-// that the filter selects, and others.
+// listSources are the sources that a list, or an export, may be read from. Each has
+// all traces that the filter selects, and others.
 type listSources struct {
+	order  direction
 	index  source
-	posted []postingSource
+	posted []*postingSource
+	asked  bool // for posted
 }
 
-func listSourcesOf(ctx context.Context, on querier, f *trace.Filter) (l listSources, err error) {
-	l.index = sourceOf(f)
-	l.posted, err = postingSources(ctx, on, f)
-	return l, err
+// post adds what postings know of the filter.
+func (l *listSources) post(ctx context.Context, on querier, f *trace.Filter, where clauses) (err error) {
+	if l.asked {
+		return nil
+	}
+	l.asked = true
+	l.posted, err = postingSources(ctx, on, f, where)
+	return err
 }
 
 // listWindow is a part of a source: its traces after from until end. With more
 // false there are none after those.
 type listWindow struct {
+	order     direction
 	from, end trace.ID
 	more      bool
 	index     *source    // either this
@@ -114,39 +126,59 @@ type listWindow struct {
 }
 
 // furthest returns the window of the next count traces after from of the source
-// whose window ends furthest back: it has the fewest traces there. Another source
-// may have the next window.
+// whose window goes furthest: it has the fewest traces there. Another source may have
+// the next window.
 func (l *listSources) furthest(ctx context.Context, on querier, from, limit trace.ID, count int) (best listWindow, err error) {
-	if l.index.some() || len(l.posted) == 0 {
-		best = listWindow{from: from, index: &l.index}
-		best.end, best.more, err = l.index.window(ctx, on, newestFirst, from, limit, count)
-		if err != nil || !best.more {
+	some := false
+	if l.index.some() {
+		if best, err = l.indexed(ctx, on, from, limit, count); err != nil || !best.more {
 			return best, err
 		}
+		some = true
 	}
-	for i := range l.posted {
-		ids, end, more, err := l.posted[i].window(ctx, on, from, limit, count)
+	for _, p := range l.posted {
+		w, err := p.window(ctx, on, l.order, from, limit, count)
 		if err != nil {
 			return best, err
 		}
-		if i == 0 && best.index == nil || !more || compareIDs(end, best.end) < 0 {
-			best = listWindow{from: from, end: end, more: more, posted: ids}
+		if w.dense || some && w.more && l.order.compare(w.end, best.end) <= 0 {
+			continue
 		}
-		if !more {
-			break
+		some, best = true, listWindow{order: l.order, from: from, end: w.end, more: w.more, posted: w.ids}
+		if !w.more {
+			return best, nil
 		}
+	}
+	if !some {
+		return l.indexed(ctx, on, from, limit, count)
 	}
 	return best, nil
 }
 
-// read reads the traces of the window that meet the conditions.
-func (w *listWindow) read(ctx context.Context, on querier, where clauses, limit int, room *int) ([]*trace.Record, error) {
-	if w.index == nil && len(w.posted) == 0 {
-		return nil, nil
+func (l *listSources) indexed(ctx context.Context, on querier, from, limit trace.ID, count int) (w listWindow, err error) {
+	w = listWindow{order: l.order, from: from, index: &l.index}
+	w.end, w.more, err = l.index.window(ctx, on, l.order, from, limit, count)
+	return w, err
+}
+
+// query returns the query of the columns of the traces of the window that meet the
+// conditions, and its arguments. It is empty if there are none.
+func (w *listWindow) query(columns string, where clauses, limit int) (string, []any) {
+	switch {
+	case w.index != nil:
+		return w.index.read(columns, w.order, w.from, w.end, where, limit)
+	case len(w.posted) == 0:
+		return "", nil
 	}
-	query, args := readPosted(shortList, newestFirst, w.posted, where, limit)
-	if w.index != nil {
-		query, args = w.index.read(shortList, newestFirst, w.from, w.end, where, limit)
+	return readPosted(columns, w.order, w.posted, where, limit)
+}
+
+// read reads the traces of the window that meet the conditions, without their
+// content.
+func (w *listWindow) read(ctx context.Context, on querier, where clauses, limit int, room *int) ([]*trace.Record, error) {
+	query, args := w.query(shortList, where, limit)
+	if query == "" {
+		return nil, nil
 	}
 	scan := shortWithin(room)
 	return collect(ctx, on, func(row func(...any) error) (*trace.Record, error) { return scan(row) }, query, args...)

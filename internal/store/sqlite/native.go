@@ -226,6 +226,15 @@ func (s *statement) step() (bool, error) {
 // reset ends a run. What it returns is the error of the last step.
 func (s *statement) reset() { sqlite3.Xsqlite3_reset(s.tls, s.handle) }
 
+// one runs a query of one row and returns its first column.
+func (s *statement) one() (int64, error) {
+	defer s.reset()
+	if _, err := s.step(); err != nil {
+		return 0, err
+	}
+	return s.integer(0), nil
+}
+
 // changed is how many rows the last statement that writes changed, without those of
 // triggers.
 func (n *native) changed() int64 { return int64(sqlite3.Xsqlite3_changes(n.tls, n.db)) }

@@ -1,158 +1,324 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"maps"
 	"math"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// Postings are lists of the ids of the traces of one key, of one API key, or of some
-// conversations or chains that requests name in their metadata, so that these are
-// found although no index has the key. The task that counts the statistics writes
-// the lists too, of the traces that it passed. An id in a list promises nothing: its
-// trace may have been deleted, or written again and so be in several lists. Readers
-// look each id up.
+// Postings say which traces have a value in a column, or a member in their
+// metadata, so that these are found although no index has it. The task that counts
+// the statistics writes them too, of the traces that it passed.
 //
-// There may be as many conversations as traces, and then a list of each would cost
-// more than an index. So a list has all conversations whose names have the same
-// 8-bit hash: a 256th of the traces that have any. It keeps no name that an erasure
-// would have to find.
+// Each value is a hash of 25 bits, its term: 7 bits are its bucket, 18 its rest. The
+// traces of blockRows seqs are a block. A piece has the traces of one block that have
+// a value of one bucket:
 //
-// No list crosses an hour of ids. The lists that may have an id are then those
-// that end in its hour, and need no second index.
+//	groups  2 bytes   how many values of columns follow
+//	  rest  4 bytes   of each, then
+//	  count 2 bytes   of its traces
+//	  rows  2 bytes   of each trace: its seq is block * blockRows + row; or, if the
+//	                  count is above maxListed, a bit for each row of the block
+//	members 4 bytes   of each member of metadata: rest * blockRows + row
 //
-// Why no index: with 1,000 keys, two indexes, on (workspace, key, id) and
-// (workspace, api_key, id), raise what an evaluation costs to record from 16.2 to
-// 34.2 µs of CPU (+111 %) and what a row costs to commit from 14.6 to 32.5 µs
-// (+123 %); with one key by 17 % and 26 %. BenchmarkFindingByKey repeats the
-// comparison, and docs/adr/0003-posting-lists.md has the decision.
+// A reader looks up the pieces of the values that it wants, one block after the
+// other, and takes the rows that are in all. Of a value that no trace has that are
+// some 2 kB for 16,384 traces.
+//
+// An entry promises nothing: its trace may have been deleted, written again under
+// another seq, or have another value of the same hash. Readers look each trace up.
+// No trace is missing: see postedBlock.
+//
+// A hash of what a trace said is personal data if the value was. So an erasure takes
+// the entries of the traces away that it deletes; see cleanBlocks. Blocks whose traces
+// are all deleted go within a minute.
+//
+// Why no index: docs/adr/0003-posting-lists.md. BenchmarkFindingByKey says what a
+// trace costs.
 
 const (
 	// postingsCursor is the name of the postings' row among the cursors.
 	postingsCursor = "postings"
 
-	// maxPosted is how many ids a list has at most: what a page has to read of a
-	// key that is in every trace.
-	maxPosted = 1024
+	// blockRows is how many seqs a block has. The traces after the last block are
+	// read with each list, so more would make lists slower, and fewer would make
+	// writing dearer.
+	blockRows = 1 << 14
 
-	// worthPosting is how many traces are posted at once at least: where there
-	// are many keys, writing a list costs more than what is in it. Fewer are read
-	// with each list of traces, which bounds them by maxUnposted.
-	worthPosting = 4096
-	maxUnposted  = 40_000
+	// maxUnposted bounds how many traces after the last block a list reads.
+	maxUnposted = 3 * blockRows
 
-	// What one transaction writes and deletes, in lists: the recorder's writer
-	// waits for it.
-	postLists   = 256
-	expireLists = 128
+	postBuckets = 1 << 7
+	restBits    = 18
+
+	// maxListed is up to how many rows of a value in a column are listed: above, a
+	// bit for each row of the block takes less.
+	maxListed = blockRows / 16
+
+	// maxMembers is how many members of a trace's metadata are posted. Beyond, the
+	// trace is looked at by each search for metadata.
+	maxMembers = 32
 )
 
-// postedField is what the traces of a list have in common.
-type postedField int64
+// term is the hash of a value.
+type term uint32
 
-const (
-	postedKey postedField = iota
-	postedAPIKey
-	postedConversation
-	postedChain
-)
+func (t term) bucket() int  { return int(t >> restBits) }
+func (t term) rest() uint32 { return uint32(t) & (1<<restBits - 1) }
 
-// postedName is the value of the lists of a conversation or a chain.
-func postedName(name string) string {
-	hash := fnv.New32a()
-	_, _ = io.WriteString(hash, name)
-	return fmt.Sprintf("%02x", byte(hash.Sum32()))
+func placeOf(bucket int, block int64) int64 { return int64(bucket)<<32 + block }
+
+// rowSet is a set of rows of a block.
+type rowSet [blockRows / 64]uint64
+
+func (s *rowSet) add(row uint16)      { s[row/64] |= 1 << (row % 64) }
+func (s *rowSet) has(row uint16) bool { return s[row/64]>>(row%64)&1 != 0 }
+
+// postedNames are values of columns that many traces have in common.
+type postedNames struct {
+	terms []term
+	torn  bool // there are others
+	block int64
+	lists []*[]uint16 // of the terms in the block
 }
 
-// listName is what the traces of a list have in common, and its value.
-type listName struct {
-	workspace string
-	field     postedField
-	value     string
+// postedBlock is a block that is being made. What has no term is not left out: the
+// block says that it has such traces, and they are found in any case.
+type postedBlock struct {
+	first, last trace.ID
+	names       map[term]*[]uint16
+	members     [postBuckets][]uint32
+	torn, odd   bool
 }
 
-// postings are ids in the order of the rows.
-type postings map[listName]*[]trace.ID
+// posting is what was read and is not written: the traces after the cursor until a
+// seq, and perhaps others, which does no harm.
+type posting struct {
+	blocks      map[int64]*postedBlock
+	from, until int64
+	erased      int64 // how many deletions of erasures had been when the first was read
+	terms       []term
+}
 
-// of returns the list of a value, nil for a value that is absent, or where
-// nothing is posted.
-func (p postings) of(name listName) *[]trace.ID {
-	if p == nil || name.value == "" {
+// add puts a trace into the block of its seq.
+func (p *posting) add(seq int64, id trace.ID, workspace, metadata string, names ...*postedNames) {
+	number, row := seq/blockRows, uint16(seq%blockRows)
+	b := p.blocks[number]
+	if b == nil {
+		b = &postedBlock{first: id, last: id, names: make(map[term]*[]uint16)}
+		p.blocks[number] = b
+	}
+	if compareIDs(id, b.first) < 0 {
+		b.first = id
+	}
+	if compareIDs(id, b.last) > 0 {
+		b.last = id
+	}
+	for _, n := range names {
+		if n.block != number || n.lists == nil {
+			b.addNames(n, number)
+		}
+		for _, list := range n.lists {
+			*list = append(*list, row)
+		}
+	}
+	var whole bool
+	p.terms, whole = metadataTerms(p.terms[:0], workspace, metadata)
+	for _, t := range p.terms {
+		b.members[t.bucket()] = append(b.members[t.bucket()], t.rest()*blockRows+uint32(row))
+	}
+	if !whole {
+		b.odd = true
+		list := b.list(oddTerm(workspace))
+		*list = append(*list, row)
+	}
+}
+
+// merge adds what another has.
+func (p *posting) merge(other *posting) {
+	for number, from := range other.blocks {
+		b := p.blocks[number]
+		if b == nil {
+			p.blocks[number] = from
+			continue
+		}
+		if compareIDs(from.first, b.first) < 0 {
+			b.first = from.first
+		}
+		if compareIDs(from.last, b.last) > 0 {
+			b.last = from.last
+		}
+		for t, rows := range from.names {
+			list := b.list(t)
+			*list = append(*list, *rows...)
+		}
+		for bucket, members := range from.members {
+			b.members[bucket] = append(b.members[bucket], members...)
+		}
+		b.torn, b.odd = b.torn || from.torn, b.odd || from.odd
+	}
+}
+
+func (b *postedBlock) addNames(n *postedNames, number int64) {
+	n.block, n.lists = number, n.lists[:0]
+	for _, t := range n.terms {
+		n.lists = append(n.lists, b.list(t))
+	}
+	b.torn = b.torn || n.torn
+}
+
+func (b *postedBlock) list(t term) *[]uint16 {
+	list := b.names[t]
+	if list == nil {
+		list = new([]uint16)
+		b.names[t] = list
+	}
+	return list
+}
+
+// pieces calls yield with the pieces of the block, by their buckets. They are valid
+// until yield returns.
+func (b *postedBlock) pieces(yield func(bucket int, piece []byte) error) error {
+	var of [postBuckets][]term
+	for _, t := range slices.Sorted(maps.Keys(b.names)) {
+		of[t.bucket()] = append(of[t.bucket()], t)
+	}
+	var piece []byte
+	for bucket := range of {
+		piece = binary.LittleEndian.AppendUint16(piece[:0], uint16(len(of[bucket])))
+		for _, t := range of[bucket] {
+			piece = appendGroup(piece, t.rest(), *b.names[t])
+		}
+		for _, member := range b.members[bucket] {
+			piece = binary.LittleEndian.AppendUint32(piece, member)
+		}
+		if len(piece) == 2 {
+			continue
+		}
+		if err := yield(bucket, piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func appendGroup(piece []byte, rest uint32, rows []uint16) []byte {
+	piece = binary.LittleEndian.AppendUint32(piece, rest)
+	// A step that is done again adds its rows twice.
+	piece = binary.LittleEndian.AppendUint16(piece, uint16(min(len(rows), blockRows)))
+	if len(rows) <= maxListed {
+		for _, row := range rows {
+			piece = binary.LittleEndian.AppendUint16(piece, row)
+		}
+		return piece
+	}
+	var set rowSet
+	for _, row := range rows {
+		set.add(row)
+	}
+	for _, word := range set {
+		piece = binary.LittleEndian.AppendUint64(piece, word)
+	}
+	return piece
+}
+
+// eachGroup calls yield with the groups of a piece, and returns the members that
+// come after them. A group is a list of rows or, with bits, a rowSet.
+func eachGroup(piece []byte, yield func(rest uint32, rows []byte, bits bool)) (members []byte) {
+	if len(piece) < 2 {
 		return nil
 	}
-	ids := p[name]
-	if ids == nil {
-		ids = new([]trace.ID)
-		p[name] = ids
+	groups := binary.LittleEndian.Uint16(piece)
+	for piece = piece[2:]; groups > 0 && len(piece) >= 6; groups-- {
+		rest, count := binary.LittleEndian.Uint32(piece), int(binary.LittleEndian.Uint16(piece[4:]))
+		size, bits := 2*count, count > maxListed
+		if bits {
+			size = blockRows / 8
+		}
+		size = min(size, len(piece)-6)
+		yield(rest, piece[6:6+size], bits)
+		piece = piece[6+size:]
 	}
-	return ids
+	return piece
 }
 
-// addNamed puts a trace into the lists of the conversation and the chain that are in
-// the array of requestNames.
-func (p postings) addNamed(workspace string, id trace.ID, array string) {
-	var names [2]any
-	if json.Unmarshal([]byte(array), &names) != nil {
-		return
-	}
-	for i, field := range []postedField{postedConversation, postedChain} {
-		if name, ok := names[i].(string); ok {
-			ids := p.of(listName{workspace, field, postedName(name)})
-			*ids = append(*ids, id)
+// mark adds the rows of a piece that have the value of a rest.
+func (s *rowSet) mark(piece []byte, rest uint32) {
+	members := eachGroup(piece, func(of uint32, rows []byte, bits bool) {
+		switch {
+		case of != rest:
+		case bits:
+			for i := 0; i+8 <= len(rows); i += 8 {
+				s[i/8] |= binary.LittleEndian.Uint64(rows[i:])
+			}
+		default:
+			for i := 0; i+2 <= len(rows); i += 2 {
+				s.add(binary.LittleEndian.Uint16(rows[i:]) % blockRows)
+			}
+		}
+	})
+	for ; len(members) >= 4; members = members[4:] {
+		if member := binary.LittleEndian.Uint32(members); member/blockRows == rest {
+			s.add(uint16(member % blockRows))
 		}
 	}
 }
 
-const (
-	insertPosting = "INSERT OR REPLACE INTO postings (workspace, field, value, last, written, first, ids) VALUES (?, ?, ?, ?, ?, ?, ?)"
-
-	windowSQL = `
-SELECT last, ids FROM postings
-WHERE workspace = ? AND field = ? AND value = ? AND last >= ? AND last < ? AND first < ? ORDER BY last DESC`
-
-	nextListSQL = `
-SELECT workspace, field, value FROM postings WHERE (workspace, field, value) > (?, ?, ?) ORDER BY workspace, field, value LIMIT 1`
-)
-
-// posting is what was read and is not written: the lists of the traces after
-// the cursor until a seq, and perhaps of others too, which does no harm.
-type posting struct {
-	lists       postings
-	from, until int64
-}
-
-// rows is about how many traces are not written.
-func (p *posting) rows() (n int) {
-	for name, ids := range p.lists {
-		if name.field == postedKey {
-			n += len(*ids)
+// onlyRows returns the piece without the rows that are not in the set.
+func onlyRows(piece []byte, kept *rowSet) []byte {
+	only, groups := []byte{0, 0}, uint16(0)
+	members := eachGroup(piece, func(rest uint32, packed []byte, bits bool) {
+		var rows []uint16
+		for row := range uint16(blockRows) {
+			if bits && kept.has(row) && packed[row/8]>>(row%8)&1 != 0 {
+				rows = append(rows, row)
+			}
+		}
+		for i := 0; !bits && i+2 <= len(packed); i += 2 {
+			if row := binary.LittleEndian.Uint16(packed[i:]) % blockRows; kept.has(row) {
+				rows = append(rows, row)
+			}
+		}
+		if len(rows) > 0 {
+			only, groups = appendGroup(only, rest, rows), groups+1
+		}
+	})
+	binary.LittleEndian.PutUint16(only, groups)
+	for ; len(members) >= 4; members = members[4:] {
+		if kept.has(uint16(binary.LittleEndian.Uint32(members) % blockRows)) {
+			only = append(only, members[:4]...)
 		}
 	}
-	return n
+	return only
 }
+
+// postingsProgress is up to which seq all traces are posted, and how often an
+// erasure deleted traces.
+func postingsProgress(ctx context.Context, on queryer) (posted, erased int64, err error) {
+	err = on.QueryRowContext(ctx, "SELECT traces, erasures FROM cursors WHERE sink = ?", postingsCursor).Scan(&posted, &erased)
+	return posted, erased, err
+}
+
+// erasedSQL is how often an erasure deleted traces.
+const erasedSQL = "SELECT erasures FROM cursors WHERE sink = '" + postingsCursor + "'"
 
 // catchUp reads some of the traces up to counted that were counted and not posted:
-// by an earlier version, by another process, or by one that ended before it wrote
-// their lists.
+// by an earlier version, by another process, or by one that ended before their block
+// was full.
 func (p *posting) catchUp(ctx context.Context, on querier, counted int64) (behind bool, err error) {
-	cursor, err := queryInt(ctx, on, "SELECT traces FROM cursors WHERE sink = ?", postingsCursor)
+	posted, erased, err := postingsProgress(ctx, on)
 	if err != nil {
 		return false, err
 	}
-	if p.lists == nil || p.from != cursor {
-		*p = posting{lists: postings{}, from: cursor, until: cursor}
+	if p.blocks == nil || p.from != posted || p.erased != erased {
+		*p = posting{blocks: make(map[int64]*postedBlock), from: posted, until: posted, erased: erased}
 	}
 	if p.until >= counted {
 		return false, nil
@@ -162,344 +328,127 @@ func (p *posting) catchUp(ctx context.Context, on querier, counted int64) (behin
 		return false, err
 	}
 	// What is counted here is counted already.
-	p.until, err = tallies{}.countTraces(ctx, on, p.until, min(until, counted), math.MaxInt, clauses{}, p.lists)
+	p.until, err = tallies{}.countTraces(ctx, on, p.until, min(until, counted), math.MaxInt, clauses{}, p)
 	return true, err
 }
 
-// writePostings writes what was read, a few lists in each transaction, and moves
-// the cursor in the last one. If it is interrupted, or another process moved the
-// cursor, some lists are written twice. Readers drop duplicates.
+// writePostings writes the blocks of which all traces were read, each in a
+// transaction that moves the cursor.
 func (k *statsKeeper) writePostings(ctx context.Context) error {
-	names := slices.Collect(maps.Keys(k.posting.lists))
-	for done := false; !done; {
-		some := names[:min(len(names), postLists)]
-		names = names[len(some):]
-		done = len(names) == 0
-		if err := k.writeLists(ctx, some, done); err != nil {
-			return err
-		}
+	p := &k.posting
+	end := (p.until + 1) / blockRows * blockRows // that of the blocks that are whole
+	if end-1 <= p.from {
+		return nil
 	}
-	k.posting.written()
+	numbers := slices.DeleteFunc(slices.Sorted(maps.Keys(p.blocks)), func(n int64) bool { return (n+1)*blockRows > end })
+	for i, number := range numbers {
+		to := (number+1)*blockRows - 1
+		if i == len(numbers)-1 {
+			to = end - 1
+		}
+		if written, err := k.writeBlock(ctx, number, p.blocks[number], to); err != nil || !written {
+			return err // catchUp begins again behind the cursor
+		}
+		delete(p.blocks, number)
+		p.from = to
+	}
+	if len(numbers) == 0 {
+		_, err := k.writeBlock(ctx, 0, nil, end-1)
+		p.from = end - 1
+		return err
+	}
 	return nil
 }
 
-// written forgets what was written. Up to postLists lists keep their memory: they
-// need it again.
-func (p *posting) written() {
-	p.from = p.until
-	if len(p.lists) > postLists {
-		p.lists = postings{}
-	}
-	for _, ids := range p.lists {
-		*ids = (*ids)[:0]
-	}
-}
-
-func (k *statsKeeper) writeLists(ctx context.Context, names []listName, last bool) (err error) {
+// writeBlock writes a block, if there is one, and moves the cursor, unless another
+// process moved it or an erasure deleted what the block may have.
+func (k *statsKeeper) writeBlock(ctx context.Context, number int64, b *postedBlock, to int64) (written bool, err error) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
 	tx, err := k.db.BeginTx(ctx, nil)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() {
 		if rollback := tx.Rollback(); !errors.Is(rollback, sql.ErrTxDone) {
 			err = errors.Join(err, rollback)
 		}
 	}()
-	insert := tx.StmtContext(ctx, k.post)
-	for _, name := range names {
-		if err := k.writeList(ctx, insert, name, *k.posting.lists[name]); err != nil {
+	result, err := tx.ExecContext(ctx, "UPDATE cursors SET traces = ? WHERE sink = ? AND traces = ? AND erasures = ?",
+		to, postingsCursor, k.posting.from, k.posting.erased)
+	if err != nil {
+		return false, err
+	}
+	if moved, err := result.RowsAffected(); err != nil || moved == 0 {
+		return false, err
+	}
+	if b != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO posting_blocks (block, first, last, torn, odd, stale) VALUES (?, ?, ?, ?, ?, 0)",
+			number, b.first[:], b.last[:], b.torn, b.odd); err != nil {
+			return false, err
+		}
+		insert := tx.StmtContext(ctx, k.post)
+		if err := b.pieces(func(bucket int, piece []byte) error {
+			_, err := insert.ExecContext(ctx, placeOf(bucket, number), piece)
 			return err
+		}); err != nil {
+			return false, err
 		}
 	}
-	if last {
-		if _, err := tx.ExecContext(ctx, "UPDATE cursors SET traces = ? WHERE sink = ? AND traces = ?",
-			k.posting.until, postingsCursor, k.posting.from); err != nil {
-			return err
-		}
-	}
-	return tx.Commit()
+	return true, tx.Commit()
 }
 
-// writeList writes ids, by a statement of insertPosting.
-func (k *statsKeeper) writeList(ctx context.Context, insert *sql.Stmt, name listName, ids []trace.ID) error {
-	for ids = inOrder(ids); len(ids) > 0; {
-		n := sameHour(ids)
-		first, last := ids[0], ids[n-1]
-		k.packed = pack(k.packed[:0], ids[:n])
-		if _, err := insert.ExecContext(ctx, name.workspace, int64(name.field), name.value, last[:], k.posting.until, first[:], k.packed); err != nil {
+const (
+	insertPiece = "INSERT OR REPLACE INTO posting_pieces (place, entries) VALUES (?, ?)"
+
+	// emptyBlocks is the query of the blocks whose traces are all deleted.
+	emptyBlocks = `
+SELECT block FROM posting_blocks AS b
+WHERE NOT EXISTS (SELECT 1 FROM traces WHERE seq >= b.block * ?1 AND seq < (b.block + 1) * ?1)`
+
+	piecesOf = "posting_pieces WHERE place IN (SELECT (value << 32) + ?1 FROM json_each(?2))"
+
+	// What one transaction deletes of the lists of earlier versions.
+	expireLists = 128
+	oldLists    = `
+DELETE FROM postings WHERE (workspace, field, value, last, written) IN (SELECT workspace, field, value, last, written FROM postings LIMIT ?)`
+)
+
+// allBuckets is a JSON array of all buckets.
+var allBuckets = func() string {
+	list := "[0"
+	for bucket := 1; bucket < postBuckets; bucket++ {
+		list += fmt.Sprint(",", bucket)
+	}
+	return list + "]"
+}()
+
+// expirePostings deletes the blocks whose traces are all deleted, and the lists that
+// an earlier version kept.
+func (k *statsKeeper) expirePostings(ctx context.Context) error {
+	for {
+		some, err := queryInt(ctx, k.db, "SELECT EXISTS (SELECT 1 FROM postings)")
+		if err != nil {
 			return err
 		}
-		ids = ids[n:]
+		if some == 0 {
+			break
+		}
+		if err := k.execute(ctx, oldLists, expireLists); err != nil {
+			return err
+		}
+	}
+	empty, err := collect(ctx, k.db, func(scan func(...any) error) (n int64, err error) { return n, scan(&n) }, emptyBlocks, blockRows)
+	if err != nil {
+		return err
+	}
+	for _, number := range empty { // no trace gets a seq that another had
+		if err := k.execute(ctx, "DELETE FROM "+piecesOf, number, allBuckets); err != nil {
+			return err
+		}
+		if err := k.execute(ctx, "DELETE FROM posting_blocks WHERE block = ?", number); err != nil {
+			return err
+		}
 	}
 	return nil
-}
-
-// inOrder sorts ids, and drops those that are there twice.
-func inOrder(ids []trace.ID) []trace.ID {
-	slices.SortFunc(ids, compareIDs)
-	return slices.Compact(ids)
-}
-
-func compareIDs(a, b trace.ID) int { return bytes.Compare(a[:], b[:]) }
-
-// sameHour is how many of the ids make one list.
-func sameHour(ids []trace.ID) int {
-	end := endOfHour(ids[0])
-	n, _ := slices.BinarySearchFunc(ids[:min(len(ids), maxPosted)], end, compareIDs)
-	return max(n, 1)
-}
-
-// endOfHour is the least id of the hour after that of id.
-func endOfHour(id trace.ID) trace.ID {
-	hour := id.Time().UnixMilli() / hourMillis
-	end := trace.FirstID(time.UnixMilli((hour + 1) * hourMillis))
-	if compareIDs(end, id) <= 0 { // the last of all hours
-		return lastID
-	}
-	return end
-}
-
-// postingSource is a list of traces by one of their fields, newest first.
-type postingSource struct {
-	name     listName
-	kind     trace.Kind // 0: all
-	unposted []trace.ID // those of no list yet
-	reports  *source    // reports on traces that belong to the list too; nil: none do
-}
-
-// postingSources returns the lists of which each has every trace that the filter
-// selects. It returns none if the filter asks for nothing that has lists, or if too
-// many traces are not posted yet.
-func postingSources(ctx context.Context, on querier, f *trace.Filter) (sources []postingSource, err error) {
-	if !f.Decision.IsZero() {
-		ids, err := readTracesOf(ctx, on, f.Decision)
-		return []postingSource{{kind: f.Kind, unposted: ids}}, err
-	}
-	names := namedBy(f)
-	apiKey := f.APIKey
-	if strings.Contains(apiKey, nameSeparator) {
-		apiKey = ""
-	}
-	if f.Key == "" && apiKey == "" && len(names) == 0 {
-		return nil, nil
-	}
-	// What is posted after this was read is found in both places.
-	var posted, greatest int64
-	err = on.QueryRowContext(ctx, "SELECT traces, (SELECT coalesce(max(seq), 0) FROM traces) FROM cursors WHERE sink = ?", postingsCursor).
-		Scan(&posted, &greatest)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil // the file of an earlier version, which is only read
-	}
-	if err != nil || greatest-posted > maxUnposted {
-		return nil, err
-	}
-	unposted := func(where clauses) ([]trace.ID, error) {
-		where.equal("workspace", f.Workspace)
-		where.equal("key", f.Key)
-		where.equal("api_key", f.APIKey)
-		return collect(ctx, on, scanID, "SELECT id FROM traces NOT INDEXED WHERE seq > ? AND "+where.and(),
-			slices.Concat([]any{posted}, where.args)...)
-	}
-	if f.Key != "" || apiKey != "" {
-		tail, err := unposted(clauses{})
-		if err != nil {
-			return nil, err
-		}
-		for _, by := range []listName{{f.Workspace, postedKey, f.Key}, {f.Workspace, postedAPIKey, apiKey}} {
-			if by.value != "" {
-				sources = append(sources, postingSource{name: by, kind: f.Kind, unposted: tail})
-			}
-		}
-	}
-	for _, name := range names {
-		own, err := name.own()
-		if err != nil {
-			return nil, err
-		}
-		tail, err := unposted(own)
-		if err != nil {
-			return nil, err
-		}
-		sources = append(sources, postingSource{
-			name: listName{f.Workspace, name.posted, postedName(name.value)}, kind: f.Kind, unposted: tail, reports: new(name.reports()),
-		})
-	}
-	return sources, nil
-}
-
-// window reads about the next count ids after from, newest first. They are all that
-// there are until end, or until limit with more false.
-func (p *postingSource) window(ctx context.Context, on querier, from, limit trace.ID, count int) (ids []trace.ID, end trace.ID, more bool, err error) {
-	ids, end, more, err = p.postedWindow(ctx, on, from, limit, count)
-	if err != nil || p.reports == nil {
-		return ids, end, more, err
-	}
-	reported, reportedEnd, moreReported, err := p.reportedWindow(ctx, on, from, limit, count)
-	if err != nil {
-		return nil, end, false, err
-	}
-	if moreReported && (!more || compareIDs(reportedEnd, end) > 0) {
-		end, more = reportedEnd, true
-	}
-	ids = newest(append(ids, reported...))
-	known, _ := slices.BinarySearchFunc(ids, end, func(id, end trace.ID) int {
-		if compareIDs(id, end) < 0 {
-			return 1
-		}
-		return -1
-	})
-	return ids[:known], end, more, nil
-}
-
-// reportedWindow reads the ids of the traces on which there are reports, and of
-// those on whose decision there are. A decision and its traces are of the same
-// millisecond, so a window ends with a whole one: no report is apart from a trace.
-func (p *postingSource) reportedWindow(ctx context.Context, on querier, from, limit trace.ID, count int) (ids []trace.ID, end trace.ID, more bool, err error) {
-	to := from // after the decisions of the traces before from
-	if first := trace.FirstID(from.Time()); first != from {
-		to = trace.FirstID(from.Time().Add(time.Millisecond))
-		if compareIDs(to, from) < 0 {
-			to = lastID
-		}
-	}
-	if end, more, err = p.reports.window(ctx, on, newestFirst, to, limit, count); err != nil {
-		return nil, end, false, err
-	}
-	if more {
-		end = trace.FirstID(end.Time())
-	}
-	reported, err := collect(ctx, on, scanID, fmt.Sprintf("SELECT DISTINCT trace_id FROM metrics INDEXED BY %s WHERE %s AND trace_id >= ? AND trace_id < ?",
-		p.reports.index, p.reports.and()), slices.Concat(p.reports.args, []any{end[:], to[:]})...)
-	if err != nil {
-		return nil, end, false, err
-	}
-	for _, id := range reported {
-		if !isDecision(id) {
-			ids = p.take(ids, id, from, end)
-			continue
-		}
-		decided, err := readTracesOf(ctx, on, id)
-		if err != nil {
-			return nil, end, false, err
-		}
-		for _, id := range decided {
-			ids = p.take(ids, id, from, end)
-		}
-	}
-	return ids, end, more, nil
-}
-
-// postedWindow reads the next count ids after from that are in the lists, or of
-// traces that are not posted yet.
-func (p *postingSource) postedWindow(ctx context.Context, on querier, from, limit trace.ID, count int) (ids []trace.ID, end trace.ID, more bool, err error) {
-	for _, id := range p.unposted {
-		ids = p.take(ids, id, from, limit)
-	}
-	if p.name.value == "" { // these are all
-		return newest(ids), limit, false, nil
-	}
-	hour := endOfHour(from)
-	rows, err := on.QueryContext(ctx, windowSQL,
-		p.name.workspace, int64(p.name.field), p.name.value, limit[:], hour[:], from[:])
-	if err != nil {
-		return nil, end, false, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for enough := count; rows.Next(); {
-		var rawLast, packed sql.RawBytes
-		if err := rows.Scan(&rawLast, &packed); err != nil {
-			return nil, end, false, err
-		}
-		// What was not read yet is of this id at the latest.
-		var last trace.ID
-		copy(last[:], rawLast)
-		if len(ids) >= enough {
-			ids = newest(ids)
-			if known, _ := slices.BinarySearchFunc(ids, last, laterFirst); known >= count {
-				return ids[:count], ids[count-1], true, nil
-			}
-			enough = max(count, len(ids)+len(ids)/4) // lists may overlap by much: not after each of them
-		}
-		for id := range slices.Chunk(packed, len(trace.ID{})) {
-			if len(id) == len(trace.ID{}) {
-				ids = p.take(ids, trace.ID(id), from, limit)
-			}
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, end, false, err
-	}
-	if ids = newest(ids); len(ids) > count {
-		return ids[:count], ids[count-1], true, nil
-	}
-	return ids, limit, false, nil
-}
-
-// take appends an id that is in the window, and of the kind that is asked for.
-func (p *postingSource) take(ids []trace.ID, id, from, limit trace.ID) []trace.ID {
-	if compareIDs(id, from) >= 0 || compareIDs(id, limit) < 0 || p.kind != 0 && id.Kind() != p.kind {
-		return ids
-	}
-	return append(ids, id)
-}
-
-func laterFirst(a, b trace.ID) int { return compareIDs(b, a) }
-
-// newest sorts ids, newest first, and drops those that are there twice.
-func newest(ids []trace.ID) []trace.ID {
-	slices.SortFunc(ids, laterFirst)
-	return slices.Compact(ids)
-}
-
-// readPosted returns the query of the columns of the traces of ids that meet the
-// conditions, and its arguments.
-func readPosted(columns string, d direction, ids []trace.ID, where clauses, limit int) (string, []any) {
-	packed := pack(nil, ids)
-	query := fmt.Sprintf(`
-SELECT %s FROM traces INDEXED BY sqlite_autoindex_traces_1 WHERE id IN (
-	WITH RECURSIVE place (at) AS (VALUES (1) UNION ALL SELECT at + 16 FROM place WHERE at + 16 < ?2)
-	SELECT substr(?1, at, 16) FROM place
-) AND %s ORDER BY id %s LIMIT ?`, columns, where.and(), d.order)
-	return query, slices.Concat([]any{packed, len(packed)}, where.args, []any{limit})
-}
-
-func pack(into []byte, ids []trace.ID) []byte {
-	for i := range ids {
-		into = append(into, ids[i][:]...)
-	}
-	return into
-}
-
-// expirePostings deletes the lists that end before the oldest trace.
-func (k *statsKeeper) expirePostings(ctx context.Context) error {
-	const old = `
-postings WHERE workspace = ?1 AND field = ?2 AND value = ?3 AND last < coalesce((SELECT min(id) FROM traces), x'ffffffffffffffffffffffffffffffff')`
-	scan := func(scan func(...any) error) (name listName, err error) {
-		return name, scan(&name.workspace, &name.field, &name.value)
-	}
-	for name := (listName{field: -1}); ; {
-		next, err := collect(ctx, k.db, scan, nextListSQL, name.workspace, int64(name.field), name.value)
-		if err != nil || len(next) == 0 {
-			return err
-		}
-		name = next[0]
-		args := []any{name.workspace, int64(name.field), name.value}
-		for {
-			some, err := queryInt(ctx, k.db, "SELECT EXISTS (SELECT 1 FROM "+old+")", args...)
-			if err != nil {
-				return err
-			}
-			if some == 0 { // known without a lock
-				break
-			}
-			// The same transaction looks up the oldest trace: another process may
-			// write lists too, and traces that began before all others.
-			if err := k.execute(ctx, "DELETE FROM "+old+fmt.Sprintf(`
-AND (last, written) IN (SELECT last, written FROM postings WHERE workspace = ?1 AND field = ?2 AND value = ?3 ORDER BY last LIMIT %d)`, expireLists), args...); err != nil {
-				return err
-			}
-		}
-	}
 }

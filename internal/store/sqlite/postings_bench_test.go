@@ -63,7 +63,7 @@ func benchmarkFinding(b *testing.B, keys int, indexes string) {
 	b.ReportMetric(float64(processorTime(b)-before)/float64(rows), "cpu-ns/trace")
 }
 
-// post writes the posting lists of the first traces, of so many rows.
+// post writes the postings of the first traces, of so many rows.
 func post(b *testing.B, k *statsKeeper, rows int) {
 	for k.posting.until < int64(rows) {
 		if _, err := k.posting.catchUp(b.Context(), k.db, int64(rows)); err != nil {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -142,27 +143,32 @@ func conditions(f *trace.Filter) (clauses, error) {
 type naming struct {
 	column string // of metrics, and the member of a trace's metadata
 	value  string
-	posted postedField
 }
 
 // namedBy returns the conversation and the chain that the filter asks for.
 func namedBy(f *trace.Filter) (all []naming) {
 	if f.ConversationID != "" {
-		all = append(all, naming{"conversation_id", f.ConversationID, postedConversation})
+		all = append(all, naming{"conversation_id", f.ConversationID})
 	}
 	if f.ChainID != "" {
-		all = append(all, naming{"chain_id", f.ChainID, postedChain})
+		all = append(all, naming{"chain_id", f.ChainID})
 	}
 	return all
 }
 
+// match is the member of the trace's own metadata.
+func (n naming) match() (trace.MetadataMatch, error) {
+	value, err := json.Marshal(n.value)
+	return trace.MetadataMatch{Name: n.column, Value: string(value)}, err
+}
+
 // own is the condition on the trace's own metadata.
 func (n naming) own() (c clauses, err error) {
-	value, err := json.Marshal(n.value)
+	match, err := n.match()
 	if err != nil {
 		return c, err
 	}
-	return c, c.metadata(shownMetadata, []trace.MetadataMatch{{Name: n.column, Value: string(value)}})
+	return c, c.metadata(shownMetadata, []trace.MetadataMatch{match})
 }
 
 // reports is the index of the reports with the name.
@@ -278,6 +284,43 @@ func sourceOf(f *trace.Filter) source {
 
 // direction is the order in which ids are read.
 type direction struct{ after, until, order string }
+
+// compare orders ids as they are read.
+func (d direction) compare(a, b trace.ID) int {
+	if d == newestFirst {
+		return compareIDs(b, a)
+	}
+	return compareIDs(a, b)
+}
+
+// sort sorts ids as they are read, and drops those that are there twice.
+func (d direction) sort(ids []trace.ID) []trace.ID {
+	slices.SortFunc(ids, d.compare)
+	return slices.Compact(ids)
+}
+
+// known is how many of the sorted ids are read before edge is.
+func (d direction) known(ids []trace.ID, edge trace.ID) int {
+	n, _ := slices.BinarySearchFunc(ids, edge, d.compare)
+	return n
+}
+
+// next is the id that is read after another, and previous the one before.
+func (d direction) next(id trace.ID) trace.ID {
+	if d == newestFirst {
+		return before(id)
+	}
+	return after(id)
+}
+
+func (d direction) previous(id trace.ID) trace.ID {
+	if d == newestFirst {
+		return after(id)
+	}
+	return before(id)
+}
+
+func compareIDs(a, b trace.ID) int { return bytes.Compare(a[:], b[:]) }
 
 var (
 	newestFirst = direction{"<", ">=", "DESC"}

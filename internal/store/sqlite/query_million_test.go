@@ -294,7 +294,7 @@ func waitForStats(t testing.TB, s *Store) {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		left, err := queryInt(t.Context(), s.Reader.db, `
 SELECT (SELECT coalesce(max(seq), 0) FROM traces) - c.traces + (SELECT coalesce(max(seq), 0) FROM metrics) - c.metrics + max(c.traces - p.traces - ?, 0)
-FROM cursors AS c, cursors AS p WHERE c.sink = 'stats' AND p.sink = 'postings'`, worthPosting-1)
+FROM cursors AS c, cursors AS p WHERE c.sink = 'stats' AND p.sink = 'postings'`, blockRows)
 		if err != nil {
 			t.Fatal(err)
 		}

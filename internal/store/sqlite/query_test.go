@@ -388,7 +388,7 @@ func TestQueriesAgreeWithTheirMeaning(t *testing.T) {
 			if rapid.Bool().Draw(t, "it is read only") {
 				return
 			}
-			if err := keeper.writePostings(t.Context()); err != nil {
+			if err := keeper.postAll(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -400,6 +400,7 @@ func TestQueriesAgreeWithTheirMeaning(t *testing.T) {
 		}
 		for range 8 {
 			f := drawFilter(t, d)
+			d.store.postedFirst = rapid.Bool().Draw(t, "posted first")
 			var want []*trace.Record // as the list shows them
 			for _, r := range d.records {
 				if d.matches(&f, r) {
@@ -561,6 +562,7 @@ func TestManyWindows(t *testing.T) {
 		test.filter.Workspace = "w"
 		var listed, exported, followed []trace.ID
 		short := 0
+		s.postedFirst = name == "no key"
 		for before := (trace.ID{}); ; {
 			page, err := s.Traces(t.Context(), test.filter, before, 100, 0)
 			if err != nil {

@@ -124,9 +124,10 @@ func TestExportReadsLittleAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sources := listSources{index: sourceOf(&filter), order: oldestFirst}
 	for from, more := (trace.ID{}), true; more; {
 		var records []*trace.Record
-		if records, from, more, err = s.exportRecords(t.Context(), &filter, where, from, lastID); err != nil {
+		if records, from, more, err = s.exportRecords(t.Context(), &sources, where, from, lastID); err != nil {
 			t.Fatal(err)
 		}
 		read := 0

@@ -21,6 +21,10 @@ type Reader struct {
 	db   *sql.DB
 	path string
 	file os.FileInfo // nil where there was none
+
+	// postedFirst has lists begin with what is posted, and not with the newest
+	// traces, to test it in small stores.
+	postedFirst bool
 }
 
 // OpenReader opens the file of a store to read it. It neither makes the file
@@ -50,7 +54,7 @@ func openReader(path string) (*Reader, error) {
 		return nil, err
 	}
 	file, _ := os.Stat(path)
-	return &Reader{db, path, file}, nil
+	return &Reader{db: db, path: path, file: file}, nil
 }
 
 // Close closes the reader's connections.

@@ -27,7 +27,7 @@ func (r *Reader) Selects(ctx context.Context, f *trace.Filter, record *trace.Rec
 		}
 		found, err := r.eachReport(ctx, record.Workspace, record.ID, record, func(m trace.Metrics) bool {
 			given := m.ConversationID
-			if n.posted == postedChain {
+			if n.column == "chain_id" {
 				given = m.ChainID
 			}
 			return given == nil || *given != n.value

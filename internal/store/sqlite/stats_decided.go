@@ -74,7 +74,7 @@ func (t tallies) countOnDecision(ctx context.Context, d decidedReader, decision 
 
 // pair counts a report on a decision under one of its traces, if that shows any of it.
 func (t tallies) pair(names string, millis int64, m *trace.Metrics) {
-	of, _ := namesOf(names)
+	of := namesOf(names)
 	kind, _ := trace.ParseKind(of.kind)
 	if shown, some := reduced(*m, kind); some && of.workspace == m.Workspace {
 		t.at(of, millis).addReport(&shown)

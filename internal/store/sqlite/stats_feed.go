@@ -1,10 +1,11 @@
 package sqlite
 
 import (
-	"bytes"
 	"math"
 	"slices"
+	"strconv"
 	"sync"
+	"unsafe"
 
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -24,19 +25,31 @@ import (
 // runsKept is how many runs wait at most, before the oldest is dropped. Each has up to statsRows traces.
 const runsKept = 8
 
-// run is what was counted of the rows of traces from a seq, exclusive, to a seq.
+// run is what was counted of the rows of traces from a seq, exclusive, to a seq, and
+// what is posted of them.
 type run struct {
 	from, until int64
 	counted     tallies
-	lists       postings
+	posting     posting
+	erased      int64 // how many deletions of erasures had been before the rows were written
 	groups      map[traceNames]*fedGroup
 	last        *fedGroup // most traces are of the group of the one before
+	others      map[otherNames]*postedNames
+	lastOther   otherNames
+	lastNames   *postedNames // of lastOther
 }
 
 // traceNames are what the traces of a group have in common.
 type traceNames struct {
 	slot
 	apiKey string
+}
+
+// otherNames are what is posted of a trace beside its group's names.
+type otherNames struct {
+	workspace, revision                                                 string
+	status                                                              int
+	provider, model, code, finishReason, promptVersion, endpointVariant string
 }
 
 // fedGroup is a traceGroup and its names.
@@ -47,53 +60,54 @@ type fedGroup struct {
 
 // feed is the runs that wait for the keeper.
 type feed struct {
-	mu    sync.Mutex
-	runs  []*run
-	names *statement // of requestNamesSQL
+	mu   sync.Mutex
+	runs []*run
 }
 
-// add counts records that were committed, of the seqs after from until until.
-func (f *feed) add(records []*trace.Record, from, until int64) {
+// add counts records that were committed with the seqs after from until until, in
+// their order. erased is read in their transaction, by erasedSQL.
+func (f *feed) add(records []*trace.Record, from, until, erased int64) {
+	if until-from != int64(len(records)) {
+		return // the keeper reads them
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r := f.open(from)
+	r := f.open(from, erased)
 	r.until = until
-	for _, record := range records {
-		if err := f.addRecord(r, record); err != nil {
-			f.runs = f.runs[:len(f.runs)-1] // the keeper reads these
-			return
-		}
+	for n, record := range records {
+		r.add(from+int64(n)+1, record)
 	}
 }
 
 // open returns the last run where rows after from go on with it, or begins another.
-func (f *feed) open(from int64) *run {
+func (f *feed) open(from, erased int64) *run {
 	if n := len(f.runs); n > 0 {
-		if last := f.runs[n-1]; last.until == from && last.until-last.from < statsRows && len(last.counted) < statsSlots {
+		if last := f.runs[n-1]; last.until == from && last.erased == erased && last.until-last.from < statsRows && len(last.counted) < statsSlots {
 			return last
 		}
 		if n == runsKept {
 			f.runs = slices.Delete(f.runs, 0, 1)
 		}
 	}
-	r := &run{from: from, counted: tallies{}, lists: postings{}, groups: map[traceNames]*fedGroup{}}
+	r := &run{
+		from: from, counted: tallies{}, posting: posting{blocks: map[int64]*postedBlock{}}, erased: erased,
+		groups: map[traceNames]*fedGroup{}, others: map[otherNames]*postedNames{},
+	}
 	f.runs = append(f.runs, r)
 	return r
 }
 
-func (f *feed) addRecord(to *run, r *trace.Record) error {
+func (to *run) add(seq int64, r *trace.Record) {
 	g := to.group(r)
-	if g.key != nil {
-		*g.key = append(*g.key, r.ID)
+	metadata := r.Metadata
+	if r.Shared != nil {
+		metadata = r.Shared.Metadata
 	}
-	if g.apiKey != nil {
-		*g.apiKey = append(*g.apiKey, r.ID)
-	}
-	if err := f.addNamed(to.lists, r); err != nil {
-		return err
-	}
+	// Nothing keeps the text: what is posted of it are hashes.
+	text := unsafe.String(unsafe.SliceData(metadata), len(metadata))
+	to.posting.add(seq, r.ID, r.Workspace, text, g.posted, to.other(r))
 	if r.State != trace.StateEnded {
-		return nil // it is posted, and not counted
+		return // it is posted, and not counted
 	}
 	if g.tally == nil {
 		g.tally = new(tally)
@@ -103,7 +117,6 @@ func (f *feed) addRecord(to *run, r *trace.Record) error {
 		to.counted[g.names.slot] = g.tally
 	}
 	g.tally.addRecord(r)
-	return nil
 }
 
 // group returns the group of a record.
@@ -114,15 +127,37 @@ func (to *run) group(r *trace.Record) *fedGroup {
 	}
 	g := to.groups[names]
 	if g == nil {
+		of := names.series
 		g = &fedGroup{names, traceGroup{
 			workspace: r.Workspace,
-			key:       to.lists.of(listName{r.Workspace, postedKey, r.Key}),
-			apiKey:    to.lists.of(listName{r.Workspace, postedAPIKey, r.APIKey}),
+			posted: namesOfValues(r.Workspace, seriesFields,
+				of.workspace, of.kind, of.key, r.APIKey, of.version, of.arm, of.variant),
 		}}
 		to.groups[names] = g
 	}
 	to.last = g
 	return g
+}
+
+// other returns the terms of what else is posted of a record, as postedColumns has it.
+func (to *run) other(r *trace.Record) *postedNames {
+	names := otherNames{
+		r.Workspace, r.Revision, r.Status, r.Provider, r.Model, r.Code, r.FinishReason, r.PromptVersion, r.EndpointVariant,
+	}
+	if to.lastNames == nil || to.lastOther != names {
+		n := to.others[names]
+		if n == nil {
+			status := ""
+			if r.Status != 0 {
+				status = strconv.Itoa(r.Status)
+			}
+			n = namesOfValues(r.Workspace, otherFields,
+				r.Revision, status, r.Provider, r.Model, r.Code, r.FinishReason, r.PromptVersion, r.EndpointVariant)
+			to.others[names] = n
+		}
+		to.lastOther, to.lastNames = names, n
+	}
+	return to.lastNames
 }
 
 // seriesOf is what variantColumn and seriesColumns are of a row.
@@ -162,30 +197,6 @@ func (t *tally) addRecord(r *trace.Record) {
 	t.cost += r.Cost
 }
 
-// requestNamesSQL is requestNames of a metadata. SQLite reads it here too: so lists
-// have what queries look for, whatever JSON it is.
-const requestNamesSQL = `SELECT CASE WHEN json_valid(?1) THEN json_array(?1 ->> '$.conversation_id', ?1 ->> '$.chain_id') END`
-
-// addNamed puts a trace into the lists of what its request names.
-func (f *feed) addNamed(lists postings, r *trace.Record) error {
-	metadata := r.Metadata
-	if r.Shared != nil {
-		metadata = r.Shared.Metadata
-	}
-	if !bytes.Contains(metadata, []byte(`"conversation_id"`)) && !bytes.Contains(metadata, []byte(`"chain_id"`)) {
-		return nil
-	}
-	defer f.names.reset()
-	if err := f.names.bindAll(content(metadata)); err != nil {
-		return err
-	}
-	if _, err := f.names.step(); err != nil {
-		return err
-	}
-	lists.addNamed(r.Workspace, r.ID, string(f.names.bytes(0)))
-	return nil
-}
-
 // next takes the run that begins at the cursor. Where there is none, rows are to be
 // read until bound, at which the next one begins. It drops runs before the cursor.
 func (f *feed) next(cursor int64) (_ *run, bound int64) {
@@ -205,12 +216,4 @@ func (f *feed) next(cursor int64) (_ *run, bound int64) {
 		}
 	}
 	return nil, math.MaxInt64
-}
-
-// merge adds the lists of another.
-func (p postings) merge(other postings) {
-	for name, ids := range other {
-		into := p.of(name)
-		*into = append(*into, *ids...)
-	}
 }

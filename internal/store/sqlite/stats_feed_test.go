@@ -51,8 +51,8 @@ func TestWriterCountsWhatIsRead(t *testing.T) {
 	if fed == nil || fed.until != int64(len(batch.Records)) {
 		t.Fatalf("the writer counted %+v", fed)
 	}
-	counted, lists := tallies{}, postings{}
-	if _, err := counted.countTraces(t.Context(), s.conn, 0, fed.until, math.MaxInt, clauses{}, lists); err != nil {
+	counted, read := tallies{}, posting{blocks: map[int64]*postedBlock{}}
+	if _, err := counted.countTraces(t.Context(), s.conn, 0, fed.until, math.MaxInt, clauses{}, &read); err != nil {
 		t.Fatal(err)
 	}
 	flat := func(all tallies) map[string][]any {
@@ -65,25 +65,92 @@ func TestWriterCountsWhatIsRead(t *testing.T) {
 	if diff := cmp.Diff(flat(counted), flat(fed.counted)); diff != "" {
 		t.Errorf("statistics (-read +counted):\n%s", diff)
 	}
-	ordered := func(all postings) map[string][]trace.ID {
-		ordered := map[string][]trace.ID{}
-		for name, ids := range all {
-			ordered[fmt.Sprintf("%+v", name)] = inOrder(slices.Clone(*ids))
+	for _, p := range []*posting{&read, &fed.posting} {
+		for _, b := range p.blocks {
+			for _, rows := range b.names {
+				slices.Sort(*rows)
+			}
+			for _, members := range b.members {
+				slices.Sort(members)
+			}
 		}
-		return ordered
 	}
-	if diff := cmp.Diff(ordered(lists), ordered(fed.lists)); diff != "" {
-		t.Errorf("lists (-read +counted):\n%s", diff)
+	if diff := cmp.Diff(read.blocks, fed.posting.blocks, cmp.AllowUnexported(postedBlock{})); diff != "" {
+		t.Errorf("postings (-read +counted):\n%s", diff)
 	}
-	if len(lists) < 10 {
-		t.Errorf("%d lists show little", len(lists))
+	if len(read.blocks) != 1 || len(read.blocks[0].names) < 20 {
+		t.Errorf("%d blocks show little", len(read.blocks))
+	}
+}
+
+// Runs are put together as if one had all rows.
+func TestPostingsOfRunsAreMerged(t *testing.T) {
+	authority, at := mustAuthority(t), time.UnixMilli(1790000000123)
+	whole, first, second := posting{blocks: map[int64]*postedBlock{}}, posting{blocks: map[int64]*postedBlock{}}, posting{blocks: map[int64]*postedBlock{}}
+	for n := range int64(40) {
+		id := authority.New(trace.KindPrompt, at.Add(time.Duration(n*7%40)*time.Second))
+		names := namesOfValues("w", seriesFields, "w", "prompt", fmt.Sprint("k", n%3), "", "", "", "")
+		part := &first
+		if n >= 15 {
+			part = &second
+		}
+		metadata := fmt.Sprintf(`{"user":"u%d"}`, n)
+		if n == 30 {
+			metadata = `{"user":1e400}`
+		}
+		for _, p := range []*posting{&whole, part} {
+			p.add(blockRows-20+n, id, "w", metadata, &postedNames{terms: names.terms, torn: n == 35})
+		}
+	}
+	merged := posting{blocks: map[int64]*postedBlock{}}
+	merged.merge(&first)
+	merged.merge(&second)
+	if diff := cmp.Diff(whole.blocks, merged.blocks, cmp.AllowUnexported(postedBlock{})); diff != "" {
+		t.Errorf("(-whole +merged):\n%s", diff)
+	}
+	if b := whole.blocks[1]; len(whole.blocks) != 2 || !b.torn || !b.odd || whole.blocks[0].odd {
+		t.Error("the blocks show little")
+	}
+}
+
+// What an erasure may have deleted is not posted from memory.
+func TestRunFromBeforeAnErasureIsRead(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	k := mustKeep(t, s)
+	k.feed = &s.feed
+	authority, at := mustAuthority(t), time.Now().Add(-time.Minute)
+	var batch recorder.Batch
+	for n := range 3 {
+		r := new(trace.Record)
+		fillEvaluation(r, authority.New(trace.KindPrompt, at), at)
+		r.Metadata = fmt.Appendf(nil, `{"user":"u%d"}`, n)
+		batch.Records = append(batch.Records, r)
+	}
+	mustCommit(t, s, batch)
+	if _, err := Erase(t.Context(), s.path, trace.Selector{Workspace: batch.Records[1].Workspace, MetadataName: "user", MetadataValue: `"u1"`}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.step(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	members := 0
+	for _, b := range k.posting.blocks {
+		for _, of := range b.members {
+			members += len(of)
+		}
+	}
+	if members != 2 {
+		t.Errorf("%d members are posted, want those of the 2 traces that are left", members)
 	}
 }
 
 // What is not in a run is read; what another keeper counted is not taken.
 func TestRunsGoOnFromTheCursor(t *testing.T) {
-	records := []*trace.Record{{Workspace: "w", Key: "k", Time: time.Now()}}
+	record := &trace.Record{Workspace: "w", Key: "k", Time: time.Now()}
 	var f feed
+	add := func(from, until int64) {
+		f.add(slices.Repeat([]*trace.Record{record}, int(until-from)), from, until, 0)
+	}
 	next := func(cursor, from, until int64) {
 		t.Helper()
 		got, bound := f.next(cursor)
@@ -95,19 +162,19 @@ func TestRunsGoOnFromTheCursor(t *testing.T) {
 		}
 	}
 	next(0, -1, math.MaxInt64)
-	f.add(records, 10, 20)
-	f.add(records, 20, 30)
-	f.add(records, 40, 50) // another process wrote those between
+	add(10, 20)
+	add(20, 30)
+	add(40, 50) // another process wrote those between
 	next(0, -1, 10)
 	next(10, 10, 30)
 	next(30, -1, 40)
 	next(45, -1, math.MaxInt64) // another has counted to 45
 	next(40, -1, math.MaxInt64)
-	f.add(records, 100, 100+statsRows)
-	f.add(records, 100+statsRows, 200+statsRows) // of a run that is full
+	add(100, 100+statsRows)
+	add(100+statsRows, 200+statsRows) // of a run that is full
 	next(100, 100, 100+statsRows)
 	for n := range int64(runsKept) {
-		f.add(records, 1_000_000+2*n, 1_000_001+2*n)
+		add(1_000_000+2*n, 1_000_001+2*n)
 	}
 	next(100+statsRows, -1, 1_000_000) // there is no room for it
 	next(1_000_000, 1_000_000, 1_000_001)

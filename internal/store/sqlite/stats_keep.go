@@ -94,7 +94,6 @@ type statsKeeper struct {
 	stored, update *sql.Stmt
 	post           *sql.Stmt
 	posting        posting
-	packed         []byte           // of a list that is written
 	series         map[series]int64 // their ids, as of
 	swept          int64            // progress.swept
 	expired        int64            // before which hour there are no statistics
@@ -121,7 +120,7 @@ func openStatsKeeper(ctx context.Context, path string, feed *feed) (_ *statsKeep
 		"INSERT OR REPLACE INTO stats (series, hours, start, %s) VALUES (?, ?, ?%s)", tallyColumns, strings.Repeat(", ?", len(new(tally).columns())))); err != nil {
 		return nil, err
 	}
-	k.post, err = k.db.PrepareContext(ctx, insertPosting)
+	k.post, err = k.db.PrepareContext(ctx, insertPiece)
 	return k, err
 }
 
@@ -204,10 +203,7 @@ func (k *statsKeeper) step(ctx context.Context, now time.Time) (more bool, err e
 			return false, err
 		}
 	}
-	if k.posting.rows() >= worthPosting {
-		err = k.writePostings(ctx)
-	}
-	return more, err
+	return more, k.writePostings(ctx)
 }
 
 // count reads, without a lock, in one state of the file: the rows, and what is
@@ -239,16 +235,16 @@ func (k *statsKeeper) count(ctx context.Context, now time.Time) (before, after p
 	switch {
 	case before.traces != cursor: // by another process
 		return before, before, nil, nil
-	case fed != nil:
+	case fed != nil && fed.erased == k.posting.erased:
 		counted, after.traces = fed.counted, fed.until
-		k.posting.lists.merge(fed.lists)
+		k.posting.merge(&fed.posting)
 	default:
 		counted = tallies{}
 		until, err := endOfRows(ctx, tx, "traces", before.traces, statsRows)
 		if err != nil {
 			return before, after, nil, err
 		}
-		if after.traces, err = counted.countTraces(ctx, tx, before.traces, min(until, bound), statsSlots, clauses{}, k.posting.lists); err != nil {
+		if after.traces, err = counted.countTraces(ctx, tx, before.traces, min(until, bound), statsSlots, clauses{}, &k.posting); err != nil {
 			return before, after, nil, err
 		}
 	}

@@ -117,16 +117,15 @@ SELECT id, time_ms, ` + seriesColumns + `,
 	(code IS NOT NULL) + 4 * (cached IS NOT NULL) + CASE state WHEN 'ended' THEN 0 WHEN 'interrupted' THEN 2 ELSE 8 END
 	+ 16 * CASE WHEN finish_reason IS NULL THEN 0 ` + finishReasonPlaces() + ` ELSE 0 END + 128 * coalesce(latency_us, 0),
 	CASE WHEN coalesce(first_token_us, prompt_tokens, completion_tokens, total_tokens, cost) IS NOT NULL
-	THEN json_array(first_token_us, prompt_tokens, completion_tokens, total_tokens, cost) END, %s
+	THEN json_array(first_token_us, prompt_tokens, completion_tokens, total_tokens, cost) END, seq, %s, %s
 FROM traces AS t `
 
-// requestNames are the conversation and the chain that the metadata of a trace
-// names, as an array, NULL for most.
-var requestNames = func() string {
-	metadata := "CASE WHEN t.shared IS NULL THEN t.metadata ELSE (SELECT d.metadata FROM decisions AS d WHERE d.id = t.decision_id) END"
-	return fmt.Sprintf(`CASE WHEN instr(%[1]s, '"conversation_id"') OR instr(%[1]s, '"chain_id"')
-	THEN CASE WHEN json_valid(%[1]s) THEN json_array(%[1]s ->> '$.conversation_id', %[1]s ->> '$.chain_id') END END`, metadata)
-}()
+// countOnly and countAndPost are traceNumbers without and with what is posted.
+var (
+	countOnly    = fmt.Sprintf(traceNumbers, "NULL", "NULL")
+	countAndPost = fmt.Sprintf(traceNumbers, postedColumns,
+		"CASE WHEN t.shared IS NULL THEN t.metadata ELSE (SELECT d.metadata FROM decisions AS d WHERE d.id = t.decision_id) END")
+)
 
 // finishReasonPlaces gives each of trace.FinishReasons its place, from 1 on.
 func finishReasonPlaces() string {
@@ -140,41 +139,41 @@ func finishReasonPlaces() string {
 // countTraces counts the traces that ended, of seq after from until until, or as
 // many as fill maxSlots, and returns the seq of the last. Where posted is given,
 // it puts all of them there.
-func (t tallies) countTraces(ctx context.Context, on querier, from, until int64, maxSlots int, where clauses, posted postings) (last int64, err error) {
-	names := requestNames
+func (t tallies) countTraces(ctx context.Context, on querier, from, until int64, maxSlots int, where clauses, posted *posting) (last int64, err error) {
+	columns := countAndPost
 	if posted == nil {
 		where.add("state = 'ended'")
-		names = "NULL"
+		columns = countOnly
 	}
-	full, lastID, err := t.countRows(ctx, on, maxSlots, posted, fmt.Sprintf(traceNumbers, names)+"NOT INDEXED WHERE seq > ? AND seq <= ? AND "+where.and()+" ORDER BY seq",
+	full, last, err := t.countRows(ctx, on, maxSlots, posted, columns+"NOT INDEXED WHERE seq > ? AND seq <= ? AND "+where.and()+" ORDER BY seq",
 		slices.Concat([]any{from, until}, where.args)...)
 	if err != nil || !full {
 		return until, err
 	}
-	return queryInt(ctx, on, "SELECT seq FROM traces WHERE id = ?", lastID[:])
+	return last, nil
 }
 
 // countInterrupted counts the latest interrupted traces. Each answer counts them
 // again: a call that was taken for interrupted, because another process opened the
 // file, may still end. They are few.
 func (t tallies) countInterrupted(ctx context.Context, on querier, where clauses) error {
-	_, _, err := t.countRows(ctx, on, math.MaxInt, nil, fmt.Sprintf(traceNumbers, "NULL")+"INDEXED BY traces_interrupted WHERE state = 'interrupted' AND "+where.and()+" ORDER BY id DESC LIMIT ?",
+	_, _, err := t.countRows(ctx, on, math.MaxInt, nil, countOnly+"INDEXED BY traces_interrupted WHERE state = 'interrupted' AND "+where.and()+" ORDER BY id DESC LIMIT ?",
 		append(slices.Clone(where.args), maxInterrupted)...)
 	return err
 }
 
 // traceGroup is what traces of the same names and the same hour belong to.
 type traceGroup struct {
-	workspace   string
-	tally       *tally      // nil until one of them is counted
-	key, apiKey *[]trace.ID // nil: they are not posted
+	workspace string
+	tally     *tally       // nil until one of them is counted
+	posted    *postedNames // nil: they are not posted
 }
 
 // countRows counts the rows of a query of traceNumbers and, where posted is
 // given, puts them there, of which it counts only those that ended. It stops at
-// the first that has no place in maxSlots, and returns the id of the last before
+// the first that has no place in maxSlots, and returns the seq of the last before
 // it.
-func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted postings, query string, args ...any) (full bool, last trace.ID, err error) {
+func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted *posting, query string, args ...any) (full bool, last int64, err error) {
 	rows, err := on.QueryContext(ctx, query, args...)
 	if err != nil {
 		return false, last, err
@@ -191,9 +190,11 @@ func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted
 	}
 	var (
 		id  sql.RawBytes
-		row [5]any // as the driver has them: converting them costs as much as reading them
+		row [7]any // as the driver has them: converting them costs as much as reading them
 	)
-	into := []any{&id, &row[0], &row[1], &row[2], &row[3], &row[4]}
+	into := []any{&id, &row[0], &row[1], &row[2], &row[3], &row[4], &row[5], &row[6]}
+	type otherNames struct{ workspace, names string }
+	others := map[otherNames]*postedNames{}
 	for rows.Next() {
 		if err := rows.Scan(into...); err != nil {
 			return false, last, err
@@ -203,11 +204,9 @@ func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted
 		flags, _ := row[2].(int64)
 		group := found[hour{names, millis / hourMillis}]
 		if group == nil {
-			of, apiKey := namesOf(names)
-			group = &traceGroup{
-				workspace: of.workspace,
-				key:       posted.of(listName{of.workspace, postedKey, of.key}),
-				apiKey:    posted.of(listName{of.workspace, postedAPIKey, apiKey}),
+			group = &traceGroup{workspace: namesOf(names).workspace}
+			if posted != nil {
+				group.posted = namesOfColumns(group.workspace, names, seriesFields)
 			}
 			found[hour{names, millis / hourMillis}] = group
 		}
@@ -216,19 +215,18 @@ func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted
 			if len(t) >= maxSlots {
 				return true, last, nil
 			}
-			of, _ := namesOf(names)
-			c = t.at(of, millis)
+			c = t.at(namesOf(names), millis)
 			group.tally = c
 		}
-		copy(last[:], id)
-		if group.key != nil {
-			*group.key = append(*group.key, last)
-		}
-		if group.apiKey != nil {
-			*group.apiKey = append(*group.apiKey, last)
-		}
-		if names, some := row[4].(string); some {
-			posted.addNamed(group.workspace, last, names)
+		last, _ = row[4].(int64)
+		if posted != nil {
+			other, _ := row[5].(string)
+			metadata, _ := row[6].(string)
+			at := otherNames{group.workspace, other}
+			if others[at] == nil {
+				others[at] = namesOfColumns(group.workspace, other, otherFields)
+			}
+			posted.add(last, trace.ID(id), group.workspace, metadata, group.posted, others[at])
 		}
 		if flags&uncounted != 0 {
 			continue
@@ -267,11 +265,11 @@ const (
 // and other names hardly do.
 const nameSeparator = "\x1f"
 
-// namesOf splits the names that seriesColumns joined.
-func namesOf(names string) (of series, apiKey string) {
+// namesOf is the series of the names that seriesColumns joined.
+func namesOf(names string) series {
 	part := strings.SplitN(names, nameSeparator, 7)
 	part = append(part, make([]string, 7-len(part))...)
-	return series{workspace: part[0], kind: part[1], key: part[2], version: part[4], arm: part[5], variant: part[6]}, part[3]
+	return series{workspace: part[0], kind: part[1], key: part[2], version: part[4], arm: part[5], variant: part[6]}
 }
 
 // addNumbers adds the array of traceNumbers.
@@ -365,7 +363,7 @@ WHERE m.seq > ? AND m.seq <= ? AND %s ORDER BY m.seq`, ofDecision, seriesColumns
 			}
 			continue
 		}
-		of, _ := namesOf(names)
+		of := namesOf(names)
 		if !millis.Valid {
 			of = series{workspace: m.Workspace, kind: m.TraceID.Kind().String()}
 			millis.Int64 = m.TraceID.Time().UnixMilli()

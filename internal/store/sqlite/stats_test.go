@@ -56,7 +56,7 @@ func benchmarkCount(b *testing.B, keys int) {
 	b.ReportAllocs()
 	used, held := int64(0), time.Duration(0)
 	for b.Loop() {
-		if _, err := k.db.ExecContext(b.Context(), "UPDATE cursors SET traces = 0; DELETE FROM stats; DELETE FROM postings"); err != nil {
+		if _, err := k.db.ExecContext(b.Context(), "UPDATE cursors SET traces = 0; DELETE FROM stats; DELETE FROM posting_pieces"); err != nil {
 			b.Fatal(err)
 		}
 		before := processorTime(b)

@@ -185,9 +185,6 @@ func open(ctx context.Context, config Config, path string, file os.FileInfo) (_ 
 	if err = s.insert.prepare(s.writer); err != nil {
 		return nil, err
 	}
-	if s.feed.names, err = s.writer.prepare(requestNamesSQL); err != nil {
-		return nil, err
-	}
 	s.Reader, err = openReader(path)
 	return s, err
 }

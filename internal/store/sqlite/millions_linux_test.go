@@ -1,0 +1,22 @@
+package sqlite
+
+import (
+	"os"
+	"syscall"
+	"testing"
+)
+
+// dropFromCache has the kernel forget what it has of a file, as after a start of
+// the machine.
+func dropFromCache(t testing.TB, path string) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	const dontNeed = 4 // POSIX_FADV_DONTNEED
+	if _, _, errno := syscall.Syscall6(syscall.SYS_FADVISE64, file.Fd(), 0, 0, dontNeed, 0, 0); errno != 0 {
+		t.Fatal(errno)
+	}
+}

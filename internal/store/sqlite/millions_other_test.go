@@ -1,0 +1,7 @@
+//go:build !linux
+
+package sqlite
+
+import "testing"
+
+func dropFromCache(testing.TB, string) {}
