@@ -23,7 +23,7 @@ func init() {
 		mutant{
 			ID: "slots-not-cleared", In: "File.clear",
 			What: "what a call sent stays in the file after its end",
-			Old:  "f.zero(file, s)", New: "error(nil)",
+			Old:  "f.zero(file, s)", New: "error(nil)\n		_ = file",
 			Run: "CallsOutliveTheirProcess",
 		},
 		mutant{
