@@ -87,7 +87,7 @@ func benchTable(tb testing.TB, rows int) (tab *Table, hits, misses []*Binding) {
 }
 
 func BenchmarkEvaluate(b *testing.B) {
-	for _, rows := range []int{3, 10, 16, 17, 32, 100, 1000, 10_000} {
+	for _, rows := range []int{3, 10, 16, 17, 32, 100, 1000, 10_000, 100_000} {
 		tab, hits, misses := benchTable(b, rows)
 		for _, c := range []struct {
 			name     string
@@ -155,7 +155,7 @@ func BenchmarkEvaluateIdentifiers(b *testing.B) {
 }
 
 func BenchmarkDecodeTable(b *testing.B) {
-	for _, rows := range []int{10, 100, 1000, 10_000} {
+	for _, rows := range []int{10, 100, 1000, 10_000, 100_000} {
 		var text strings.Builder
 		rnd := rand.New(rand.NewPCG(1, 1))
 		text.WriteString("columns: [environment, locale, plan, seats, beta, value]\nmatrix:\n")

@@ -210,7 +210,13 @@ func (x *index) evaluateLists(t *Table, b *Binding, at *[maxColumns]uint32, n in
 			unions[lead].rows = rest
 		}
 		var rows uint64
-		if w, rows = x.next(at, n, w); rows == 0 {
+		if lead >= 0 {
+			// The other words up to the next listed row don't matter.
+			rows = x.live[w]
+			for i := range n {
+				rows &= x.maps[int(at[i])+w]
+			}
+		} else if w, rows = x.next(at, n, w); rows == 0 {
 			return Decision{Row: -1, Outcome: -1, Reason: Default}
 		}
 		for i := range unions[:used] {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/rules"
 )
 
 // writeRows writes a workspace of one table of five fields, in one of its layouts.
@@ -67,6 +69,32 @@ func BenchmarkLoadRows(b *testing.B) {
 				if _, err := Load(dir); err != nil {
 					b.Fatal(err)
 				}
+			}
+		})
+	}
+}
+
+// BenchmarkEvaluateRows evaluates a table of 100,000 rows of five fields, of which one
+// is an identifier.
+func BenchmarkEvaluateRows(b *testing.B) {
+	s := mustLoad(b, writeRows(b, "matrix", 100_000))
+	c := s.RemoteConfigs["c"]
+	for _, test := range []struct{ name, context string }{
+		{"found", `{"environment":"production","locale":"l3","plan":"p4","seats":%d,"customer_id":"customer-%d"}`},
+		{"none", `{"environment":"production","locale":"l3","plan":"p4","seats":2%03d,"customer_id":"customer-%d"}`},
+		{"unknown", `{"environment":"production","locale":"l3","plan":"p4","seats":%d,"customer_id":"nobody-%d"}`},
+	} {
+		var bindings []*rules.Binding
+		for i := 0; len(bindings) < 64; i++ {
+			binding := bind(b, s, fmt.Sprintf(test.context, i%1000, i%5000))
+			if _, d := c.Evaluate(binding); (d.Row >= 0) == (test.name == "found") {
+				bindings = append(bindings, binding)
+			}
+		}
+		b.Run(test.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				c.Evaluate(bindings[i&63])
 			}
 		})
 	}
