@@ -21,6 +21,12 @@ func init() {
 			Run: "BytesAreBounded",
 		},
 		mutant{
+			ID: "reports-one-by-one", In: "writer.next",
+			What: "on one processor each report has a commit to itself",
+			Old:  "runtime.Gosched()", New: "runtime.KeepAlive(w)",
+			Run: "ShareACommitOnOneProcessor",
+		},
+		mutant{
 			ID: "commit-cancelled", In: "writer.tryCommit",
 			What: "Close cuts off the commit that is under way",
 			Old:  "context.Background()", New: "context.WithValue(w.ctx, w, nil)",

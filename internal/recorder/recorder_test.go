@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -157,6 +158,27 @@ func TestMetricsShareACommit(t *testing.T) {
 		}
 		group.Wait()
 		if log := s.log(); len(log) > 2 {
+			t.Errorf("%d commits for 100 metrics that came together", len(log))
+		}
+	})
+}
+
+// TestMetricsShareACommitOnOneProcessor has commits that take no time: nothing can
+// gather meanwhile.
+func TestMetricsShareACommitOnOneProcessor(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
+		open(t, r)
+		var group sync.WaitGroup
+		for n := range byte(100) {
+			group.Go(func() {
+				if err := r.Metrics(t.Context(), metricsOn(n)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		if log := s.log(); len(log) > 25 {
 			t.Errorf("%d commits for 100 metrics that came together", len(log))
 		}
 	})

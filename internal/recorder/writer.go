@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -250,6 +251,10 @@ func (w *writer) next(maintainAt time.Time) bool {
 		return true
 	}
 	w.flushAt = time.Time{}
+	// The first report wakes the writer before others that have arrived have run. On
+	// one processor, where little runs beside a short sync, each would have a commit
+	// to itself.
+	runtime.Gosched()
 	w.queue.take(&w.batch, &w.durable)
 	w.batch.Interrupted = append(w.batch.Interrupted, w.calls.Interrupted(maxBatch, maxBatchBytes)...)
 	if len(w.batch.Interrupted) == 0 {
