@@ -387,12 +387,7 @@ func TestTracesByConversation(t *testing.T) {
 			}
 			mustCommit(t, s, batch)
 			if posted {
-				if _, err := k.step(t.Context(), at); err != nil {
-					t.Fatal(err)
-				}
-				if err := k.postAll(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				mustPost(t, k)
 				s.postedFirst = true
 			}
 			slices.SortFunc(want, compareIDs)

@@ -19,20 +19,20 @@ import (
 // mustPost counts and posts everything.
 func mustPost(t testing.TB, k *statsKeeper) {
 	t.Helper()
-	for more := true; more; {
-		var err error
-		if more, err = k.step(t.Context(), time.Now()); err != nil {
-			t.Fatal(err)
-		}
-	}
 	if err := k.postAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// postAll writes the block that is not full, too. What is stored later is of the next
-// one.
+// postAll posts all that is stored, and writes the block that is not full, too. What
+// is stored later is of the next one.
 func (k *statsKeeper) postAll(ctx context.Context) error {
+	for more := true; more; { // a step ends where a run of the writer's begins
+		var err error
+		if more, err = k.step(ctx, time.Now()); err != nil {
+			return err
+		}
+	}
 	if k.posting.blocks == nil {
 		return nil
 	}
