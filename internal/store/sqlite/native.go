@@ -341,7 +341,7 @@ func (r *textRoom) grow(size int) error {
 		return errNoMemory
 	}
 	r.block = block{at, memory(at, size)}
-	if r.first.at == 0 {
+	if r.first.at == 0 && size == textRoomBytes {
 		r.first = r.block
 	} else {
 		r.more = append(r.more, r.block)

@@ -98,3 +98,22 @@ func TestStatementsForgetTheRowBefore(t *testing.T) {
 	mustCommit(t, s, recorder.Batch{Records: records})
 	mustHave(t, s, records)
 }
+
+// TestRoomForTextsIsSmall: a large text leaves no memory behind, also where it is the
+// first one.
+func TestRoomForTextsIsSmall(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db")})
+	room := &textRoom{tls: s.writer.tls}
+	defer room.free()
+	for _, size := range []int{textRoomBytes, 1, textRoomBytes} {
+		text := []byte(strings.Repeat("m", size))
+		at, err := room.copy(text)
+		if err != nil || string(memory(at, size)) != string(text) {
+			t.Fatalf("a text of %d bytes: %v", size, err)
+		}
+		room.clear()
+		if len(room.room) > textRoomBytes || len(room.more) > 0 {
+			t.Errorf("%d bytes and %d blocks are left after a text of %d", len(room.room), len(room.more), size)
+		}
+	}
+}
