@@ -45,6 +45,10 @@ const (
 	headerSize = 16 // mark, length of the record, sum
 	allSlots   = MaxBytes / slotSize
 
+	// spareSlots are left behind the last call when the file shrinks: calls that
+	// begin meanwhile have them.
+	spareSlots = 256
+
 	// longest bounds one record, in bytes: what a start may have of its own and
 	// share, each 16 MiB, and names.
 	longest = 33 << 20
@@ -132,6 +136,8 @@ type File struct {
 	logger *slog.Logger
 	write  func(*os.File, []byte, int64) error // as writeAt
 
+	truncate func(*os.File, int64) error
+
 	mu        sync.Mutex
 	file      *os.File // nil while it is not open
 	seed      uint64
@@ -152,7 +158,7 @@ type File struct {
 // New returns the file of a store. Start keeps records in memory until Open.
 func New(store string, logger *slog.Logger) *File {
 	return &File{
-		path: store, logger: logger, write: writeAt, most: allSlots, calls: make(map[trace.ID]*Call),
+		path: store, logger: logger, write: writeAt, truncate: (*os.File).Truncate, most: allSlots, calls: make(map[trace.ID]*Call),
 		waits: sync.Pool{New: func() any { return newWait() }},
 	}
 }
@@ -616,10 +622,11 @@ func (f *File) Retry() (more bool) {
 	return f.unwritten > 0 || len(f.dirty) > 0
 }
 
-// Shrink gives the file system back what lies behind the last call.
+// Shrink gives the file system back what lies behind the last call, but for some
+// slots.
 func (f *File) Shrink() {
 	f.mu.Lock()
-	end := f.slots.end()
+	end := f.slots.end() + spareSlots
 	if f.file == nil || f.length <= end {
 		f.mu.Unlock()
 		return
@@ -627,7 +634,7 @@ func (f *File) Shrink() {
 	f.most, f.length = end, end // no call gets a slot that is cut off
 	file := f.file
 	f.mu.Unlock()
-	err := file.Truncate(int64(end) * slotSize)
+	err := f.truncate(file, int64(end)*slotSize)
 	f.mu.Lock()
 	f.most = allSlots
 	f.mu.Unlock()
