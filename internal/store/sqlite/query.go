@@ -211,15 +211,10 @@ func (c *clauses) metadata(metadata string, matches []trace.MetadataMatch) error
 		}
 		var is string
 		var args []any
+		contains := match.Name
 		switch value := value.(type) {
 		case string:
-			// Reading JSON is dear, looking for text is not: without a
-			// backslash, JSON has a string as it is.
-			if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
-				c.add("instr(" + metadata + `, '\')`)
-			} else {
-				c.add(fmt.Sprintf(`(instr(%[1]s, ?) OR instr(%[1]s, '\'))`, metadata), value)
-			}
+			contains = value // fewer have it than its name
 			is, args = "type = 'text' AND value = ?", []any{value}
 		case json.Number:
 			is, args = "type IN ('integer', 'real') AND value = ?", []any{number(value)}
@@ -227,6 +222,13 @@ func (c *clauses) metadata(metadata string, matches []trace.MetadataMatch) error
 			is = fmt.Sprintf("type = '%t'", value)
 		default:
 			is = "type = 'null'"
+		}
+		// Reading JSON is dear, looking for text is not: without a backslash, JSON
+		// has a string as it is.
+		if strings.ContainsFunc(contains, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
+			c.add("instr(" + metadata + `, '\')`)
+		} else {
+			c.add(fmt.Sprintf(`(instr(%[1]s, ?) OR instr(%[1]s, '\'))`, metadata), contains)
 		}
 		if match.OrText {
 			is, args = "("+is+" OR type = 'text' AND value = ?)", append(args, match.Value)

@@ -38,11 +38,12 @@ var (
 		`{"nested":{"plan":"pro"}}`, `{"plan":"\u0070ro"}`, `{"p.q\"r":"a\\b"}`, `{"plan":"p`, `["pro"]`, `"pro"`, `{"other":"pro"}`, `{"n":9007199254740993}`,
 		`{"conversation_id":"c1"}`, `{"chain_id":"chain","conversation_id":"c2"}`, `{"conversation_id":1}`, `{"nested":{"conversation_id":"c1"}}`,
 		`{"conversation_id":"c1"`, `{"plan":"\u00e9"}`, `{"plan":"é"}`, `{"q":"a\"b"}`, `{"plan":"true"}`, `{"plan":"null"}`,
+		`{"\u006e":1}`, `{"a\"b":1}`, `{"x":1,"y":"n"}`,
 	}
 	metadataMatches = []trace.MetadataMatch{
 		{Name: "plan", Value: `"pro"`}, {Name: "n", Value: "1"}, {Name: "n", Value: "1.0"}, {Name: "plan", Value: "null"}, {Name: "plan", Value: "true"},
 		{Name: `p.q"r`, Value: `"a\\b"`}, {Name: "plan", Value: "false"}, {Name: "n", Value: "9007199254740993"}, {Name: "plan", Value: `"é"`}, {Name: "q", Value: `"a\"b"`},
-		{Name: "n", Value: "1", OrText: true}, {Name: "plan", Value: "true", OrText: true}, {Name: "plan", Value: "null", OrText: true},
+		{Name: `a"b`, Value: "1"}, {Name: "n", Value: "1", OrText: true}, {Name: "plan", Value: "true", OrText: true}, {Name: "plan", Value: "null", OrText: true},
 	}
 )
 
