@@ -52,8 +52,20 @@ func (h *Histogram) Merge(other Histogram) {
 		*h = slices.Clone(other)
 		return
 	}
-	for _, b := range other {
-		h.add(b.index, b.count)
+	// Both are in order, and mostly have the same buckets.
+	for at, i := 0, 0; i < len(other); at++ {
+		switch {
+		case at == len(*h):
+			*h = append(*h, other[i:]...)
+			return
+		case (*h)[at].index < other[i].index:
+			continue
+		case (*h)[at].index == other[i].index:
+			(*h)[at].count += other[i].count
+		default:
+			*h = slices.Insert(*h, at, other[i])
+		}
+		i++
 	}
 }
 
@@ -101,6 +113,9 @@ func (h *Histogram) Decode(encoded []byte) error { return h.decode(encoded, maxB
 
 // decode adds what encode returned, of buckets up to most.
 func (h *Histogram) decode(encoded []byte, most int) error {
+	if len(encoded) == 0 {
+		return nil
+	}
 	decoded := make(Histogram, 0, len(encoded)/2)
 	for index := 0; len(encoded) > 0; {
 		step, n := binary.Uvarint(encoded)
@@ -113,6 +128,10 @@ func (h *Histogram) decode(encoded []byte, most int) error {
 			return errors.New("a histogram is damaged")
 		}
 		decoded = append(decoded, bucket{index, int64(count)})
+	}
+	if len(*h) == 0 {
+		*h = decoded
+		return nil
 	}
 	h.Merge(decoded)
 	return nil
