@@ -3,8 +3,10 @@ package sqlite
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
@@ -272,7 +274,10 @@ func (s *statements) allMetrics(all []*trace.Metrics) error {
 // the same on each gateway of a fleet: a place where their rows come together has
 // the report once, also if its caller sent it again and met another gateway.
 func requestID(r *trace.Reply) (id [16]byte) {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %x", r.Workspace, r.Key, r.Digest))
+	var room [256]byte
+	text := append(strconv.AppendQuote(room[:0], r.Workspace), ' ')
+	text = append(strconv.AppendQuote(text, r.Key), ' ')
+	sum := sha256.Sum256(hex.AppendEncode(text, r.Digest[:]))
 	copy(id[:], sum[:])
 	return id
 }
