@@ -114,8 +114,8 @@ const seriesColumns = "concat_ws(char(31), t.workspace, t.kind, t.key, coalesce(
 // over costs more than making it. What most traces do not have is an array.
 var traceNumbers = `
 SELECT id, time_ms, ` + seriesColumns + `,
-	(code IS NOT NULL) + 4 * (cached IS NOT NULL) + CASE state WHEN 'ended' THEN 0 WHEN 'interrupted' THEN 2 ELSE 8 END
-	+ 16 * CASE WHEN finish_reason IS NULL THEN 0 ` + finishReasonPlaces() + ` ELSE 0 END + 128 * coalesce(latency_us, 0),
+	(code IS NOT NULL) + 2 * (state = 'interrupted') + 4 * (cached IS NOT NULL)
+	+ 8 * CASE WHEN finish_reason IS NULL THEN 0 ` + finishReasonPlaces() + ` ELSE 0 END + 64 * coalesce(latency_us, 0),
 	CASE WHEN coalesce(first_token_us, prompt_tokens, completion_tokens, total_tokens, cost) IS NOT NULL
 	THEN json_array(first_token_us, prompt_tokens, completion_tokens, total_tokens, cost) END, seq, %s, %s
 FROM traces AS t `
@@ -186,7 +186,7 @@ func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted
 	found := map[hour]*traceGroup{} // by what is quicker to look up than a slot
 	uncounted := int64(0)
 	if posted != nil {
-		uncounted = flagInterrupted | flagStarted
+		uncounted = flagInterrupted
 	}
 	var (
 		id  sql.RawBytes
@@ -255,9 +255,8 @@ const (
 	flagFailed = 1 << iota
 	flagInterrupted
 	flagCached
-	flagStarted
 	flagFinish  // times the place of the finish reason, from 1 on
-	flagsEnd    = 1 << 7
+	flagsEnd    = 1 << 6
 	flagsFinish = flagsEnd - flagFinish
 )
 
