@@ -113,7 +113,7 @@ func openStatsKeeper(ctx context.Context, path string, feed *feed) (_ *statsKeep
 	if k.db, err = openDatabase(besideDSN(path, fmt.Sprintf("busy_timeout(%d)", statsBusyMillis)), 1); err != nil {
 		return nil, err
 	}
-	if k.stored, err = k.db.PrepareContext(ctx, "SELECT "+tallyColumns+" FROM stats WHERE series = ? AND hours = ? AND start = ?"); err != nil {
+	if k.stored, err = k.db.PrepareContext(ctx, "SELECT "+readColumns+" FROM stats WHERE series = ? AND hours = ? AND start = ?"); err != nil {
 		return nil, err
 	}
 	if k.update, err = k.db.PrepareContext(ctx, fmt.Sprintf(
@@ -329,7 +329,8 @@ func scanStored(ctx context.Context, stored *sql.Stmt, id int64, at slot) (_ *ta
 	if !rows.Next() {
 		return nil, rows.Err()
 	}
-	return scanTally(rows.Scan)
+	t := new(tally)
+	return t, t.scan(rows.Scan)
 }
 
 // store moves the cursor and writes what was counted, unless the cursor was

@@ -42,9 +42,10 @@ const (
 	// MaxStatsRows is how many rows an answer has at most.
 	MaxStatsRows = 10_000
 
-	// What is looked at for one answer, which keeps it within 100 ms: so many
-	// hours and days of series, and so many rows that were not counted yet.
-	maxStatsRead = 20_000
+	// What is looked at for one answer, which keeps it within 200 ms of a
+	// processor: so many hours and days of series, at some 5 µs each, and so many
+	// rows that were not counted yet.
+	maxStatsRead = 30_000
 	maxStatsTail = 10_000
 )
 
@@ -281,19 +282,20 @@ func (q *StatsQuery) readStored(ctx context.Context, on querier, since, until in
 		parts[0].until = until
 	}
 	read := 0
+	var t tally
 	for _, part := range parts {
 		if _, err := collect(ctx, on, func(scan func(...any) error) (_ struct{}, err error) {
 			if read++; read > maxStatsRead {
 				return struct{}{}, ErrTooMany
 			}
 			var id, start int64
-			t, err := scanTally(scan, &id, &start)
-			if err != nil {
+			t = tally{}
+			if err := t.scan(scan, &id, &start); err != nil {
 				return struct{}{}, err
 			}
-			return struct{}{}, into.add(q.slotOf(names[id], start), t)
+			return struct{}{}, into.add(q.slotOf(names[id], start), &t)
 		}, fmt.Sprintf("SELECT s.id, h.start, %s FROM stats_series AS s CROSS JOIN stats AS h ON h.series = s.id AND h.hours = ? AND h.start >= ? AND h.start < ? WHERE %s",
-			tallyColumns, where.and()), slices.Concat([]any{part.hours, part.since, part.until}, where.args)...); err != nil {
+			readColumns, where.and()), slices.Concat([]any{part.hours, part.since, part.until}, where.args)...); err != nil {
 			return err
 		}
 	}
@@ -351,7 +353,8 @@ func (q *StatsQuery) readTail(ctx context.Context, on querier, since, until int6
 	return pending, nil
 }
 
-// add adds to a slot of an answer, which may become full.
+// add adds to a slot of an answer, which may become full. The caller may use counted
+// again, but not what it points to.
 func (t tallies) add(at slot, counted *tally) error {
 	if sum := t[at]; sum != nil {
 		sum.merge(counted)
@@ -360,7 +363,7 @@ func (t tallies) add(at slot, counted *tally) error {
 	if len(t) >= MaxStatsRows {
 		return ErrTooMany
 	}
-	t[at] = counted
+	t[at] = new(*counted)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -79,15 +80,33 @@ func (t *tally) columns() []any {
 	}
 }
 
-// scanTally reads a row of the columns of first and of tallyColumns.
-func scanTally(scan func(...any) error, first ...any) (*tally, error) {
-	var t tally
-	var latency, firstToken, reported, values sql.RawBytes
-	if err := scan(append(first, &t.traces, &t.errors, &t.cached, &t.finished[0], &t.finished[1], &t.finished[2], &t.finished[3],
-		&t.promptTokens, &t.completionTokens, &t.totalTokens, &t.cost, &t.reports, &t.scores, &t.scoreSum, &latency, &firstToken, &reported, &values)...); err != nil {
-		return nil, err
+// readColumns are tallyColumns as they are read: handing a column over costs more
+// than making it. Most keys have nothing in the second.
+const readColumns = `traces,
+	CASE WHEN errors OR cached OR finish_stop OR finish_tool_calls OR finish_length OR finish_content_filter
+		OR prompt_tokens OR completion_tokens OR total_tokens
+	THEN concat_ws(' ', errors, cached, finish_stop, finish_tool_calls, finish_length, finish_content_filter,
+		prompt_tokens, completion_tokens, total_tokens) END,
+	cost, reports, scores, score_sum, latency, first_token, reported_latency, named_values`
+
+// scan reads a row of the columns of first and of readColumns into an empty tally.
+func (t *tally) scan(scan func(...any) error, first ...any) (err error) {
+	var counts, latency, firstToken, reported, values sql.RawBytes
+	if err := scan(append(first, &t.traces, &counts, &t.cost, &t.reports, &t.scores, &t.scoreSum, &latency, &firstToken, &reported, &values)...); err != nil {
+		return err
 	}
-	return &t, errors.Join(t.latency.Decode(latency), t.firstToken.Decode(firstToken), t.reportedLatency.Decode(reported), t.values.Decode(values))
+	if counts != nil {
+		into := [...]*int64{
+			&t.errors, &t.cached, &t.finished[0], &t.finished[1], &t.finished[2], &t.finished[3],
+			&t.promptTokens, &t.completionTokens, &t.totalTokens,
+		}
+		for i, count := range strings.SplitN(string(counts), " ", len(into)) {
+			if *into[i], err = strconv.ParseInt(count, 10, 64); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(t.latency.Decode(latency), t.firstToken.Decode(firstToken), t.reportedLatency.Decode(reported), t.values.Decode(values))
 }
 
 // tallies count by the hour.
