@@ -8,7 +8,7 @@ import (
 )
 
 // processorTime is what the process has used of the processors, in nanoseconds.
-func processorTime(b *testing.B) int64 {
+func processorTime(b testing.TB) int64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		b.Fatal(err)
