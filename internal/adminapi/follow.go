@@ -19,7 +19,7 @@ const (
 	// maxFollowed bounds the rows that one look of following reads.
 	maxFollowed = 1000
 
-	// lookPause is between two looks: a busy gateway commits every 50 ms.
+	// lookPause is between two looks: a busy gateway commits more often.
 	lookPause = 200 * time.Millisecond
 
 	// writeGrace is how long after its wait a request may still write.

@@ -47,7 +47,7 @@ type Options struct {
 	MaxCalls   int64 // bytes of start records; default and maximum: calls.MaxBytes
 
 	// FlushInterval is how long records may wait for others. A crash can lose the
-	// records of this time. Default: 50 ms.
+	// records of this time. Default: 250 ms.
 	FlushInterval time.Duration
 
 	// OnCommit is called after every commit, in the writer's goroutine.
@@ -117,7 +117,7 @@ func New(options Options) *Recorder {
 		options.MaxCalls = calls.MaxBytes
 	}
 	if options.FlushInterval <= 0 {
-		options.FlushInterval = 50 * time.Millisecond
+		options.FlushInterval = 250 * time.Millisecond
 	}
 	r := &Recorder{
 		options: options,

@@ -84,7 +84,7 @@ func TestEvaluationsAreWrittenInGroups(t *testing.T) {
 			t.Error("it did not wait for company")
 		}
 		settle(time.Second)
-		want := []committed{{at: began.Add(50 * time.Millisecond), records: 10}}
+		want := []committed{{at: began.Add(250 * time.Millisecond), records: 10}}
 		if diff := cmp.Diff(want, s.log(), cmp.AllowUnexported(committed{})); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
