@@ -152,6 +152,7 @@ type File struct {
 	lost      []lost
 	taken     int // of lost, by Interrupted
 	failed    error
+	lookAt    time.Time // when the file is looked for at its path again
 	waits     sync.Pool
 }
 
@@ -447,12 +448,17 @@ func (f *File) put(file *os.File, c *Call) bool {
 	f.mu.Lock()
 	f.writes--
 	c.writing = false
+	left := f.file != file
 	var ended []span
 	switch {
 	case c.ended:
 		f.unwritten -= c.size
 		ended = []span{{c.slot, c.slots()}}
 		c.release()
+	case left:
+		if c.slot = 0; c.given {
+			f.giveUp(c)
+		}
 	case c.given:
 		f.giveUp(c)
 	case err == nil:
@@ -461,10 +467,10 @@ func (f *File) put(file *os.File, c *Call) bool {
 	}
 	failed := f.failed != nil
 	f.mu.Unlock()
-	f.clear(ended)
-	if err != nil {
+	f.clear(file, ended)
+	if err != nil && !left {
 		f.fail(err)
-	} else if failed {
+	} else if err == nil && failed {
 		f.mended()
 	}
 	return err == nil
@@ -499,17 +505,18 @@ func (f *File) End(sizes []int64, ids []trace.ID) []int64 {
 		}
 		sizes = append(sizes, size)
 	}
+	file := f.file
 	f.mu.Unlock()
-	f.clear(ended)
+	f.clear(file, ended)
 	return sizes
 }
 
 // zeros is what slots are cleared with.
 var zeros [64 << 10]byte
 
-// clear overwrites slots with zeros and gives them back. What can't be overwritten
-// stays taken, for Retry.
-func (f *File) clear(all []span) {
+// clear overwrites slots of a file with zeros and gives them back. What can't be
+// overwritten stays taken, for Retry.
+func (f *File) clear(file *os.File, all []span) {
 	if len(all) == 0 {
 		return
 	}
@@ -522,19 +529,19 @@ func (f *File) clear(all []span) {
 			merged = append(merged, s)
 		}
 	}
-	f.mu.Lock()
-	file := f.file
-	f.mu.Unlock()
 	for _, s := range merged {
 		err := f.zero(file, s)
 		f.mu.Lock()
-		if err == nil {
+		left := f.file != file // and the slots of another file are other calls'
+		switch {
+		case left:
+		case err == nil:
 			f.slots.free(s.slot, s.count)
-		} else {
+		default:
 			f.dirty = append(f.dirty, s)
 		}
 		f.mu.Unlock()
-		if err != nil {
+		if err != nil && !left {
 			f.fail(err)
 		}
 	}
@@ -583,8 +590,10 @@ func (f *File) giveUp(c *Call) {
 }
 
 // Retry does what failed before: it opens the file, writes calls that are not in
-// it and clears slots. It reports whether there is more to do.
+// it and clears slots. It makes a file that was moved or deleted again. It reports
+// whether there is more to do.
 func (f *File) Retry() (more bool) {
+	f.leave()
 	f.mu.Lock()
 	idle := f.file != nil && f.unwritten == 0 && len(f.dirty) == 0
 	f.mu.Unlock()
@@ -604,7 +613,7 @@ func (f *File) Retry() (more bool) {
 	file, dirty := f.file, f.dirty
 	f.dirty = nil
 	f.mu.Unlock()
-	f.clear(dirty)
+	f.clear(file, dirty)
 	for _, c := range unwritten {
 		f.mu.Lock()
 		begins := f.calls[c.id] == c && c.text != nil && !c.writing && f.place(c)
@@ -695,6 +704,7 @@ func (f *File) Forget() {
 	}
 	done := f.lost[:f.taken]
 	f.lost, f.taken = slices.Clone(f.lost[f.taken:]), 0
+	file := f.file
 	f.mu.Unlock()
 	var own []span
 	for _, l := range done {
@@ -710,7 +720,7 @@ func (f *File) Forget() {
 			}
 		}
 	}
-	f.clear(own)
+	f.clear(file, own)
 }
 
 // Call returns the start record of a call that is under way, or nil.

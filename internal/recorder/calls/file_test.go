@@ -612,3 +612,68 @@ func BenchmarkStart(b *testing.B) {
 		})
 	}
 }
+
+// TestFileIsMovedOrDeleted: the calls that are under way are in a new file, also
+// those that began before, and no other process's file is removed.
+func TestFileIsMovedOrDeleted(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file can be neither moved nor deleted")
+	}
+	for name, take := range map[string]func(path string) error{
+		"deleted":  os.Remove,
+		"moved":    func(path string) error { return os.Rename(path, path+".away") },
+		"replaced": func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := filepath.Join(t.TempDir(), "a.db")
+			f := opened(t, store)
+			var log strings.Builder
+			f.logger = slog.New(slog.NewTextHandler(&log, nil))
+			mustStart(t, f, call(1, 3000))
+			mustStart(t, f, call(2, 10))
+			mustStart(t, f, call(3, 10))
+			f.Lose(call(3, 10).ID)
+			if err := take(store + "-calls"); err != nil {
+				t.Fatal(err)
+			}
+			mustStart(t, f, call(4, 10))
+			if f.Retry() || strings.Count(log.String(), "moved or deleted") != 1 {
+				t.Errorf("not all is written, or the log lacks why: %s", log.String())
+			}
+			mustStart(t, f, call(5, 10))
+			if got := running(f); !slices.Equal(got, []string{"call 1", "call 2", "call 4", "call 5"}) {
+				t.Errorf("under way: %q", got)
+			}
+			if r := f.Call(call(1, 3000).ID); r == nil || !bytes.Equal(r.Messages, call(1, 3000).Messages) {
+				t.Error("a call lost its content")
+			}
+			f.End(nil, []trace.ID{call(2, 10).ID})
+			die(t, f)
+			next := opened(t, store)
+			if got := keysOf(next); !slices.Equal(got, []string{"call 1", "call 4", "call 5"}) {
+				t.Errorf("the next process finds %q", got) // call 3 is to be stored by the first
+			}
+			if got := keysOf(f); !slices.Equal(got, []string{"call 3"}) {
+				t.Errorf("to be stored as interrupted: %q", got)
+			}
+			if away, err := os.ReadFile(store + "-calls.away"); name == "moved" && (err != nil || len(away) > 0) {
+				t.Errorf("%d bytes are in the moved file: %v", len(away), err)
+			}
+
+			// The file of another process has its place.
+			if err := os.Rename(store+"-calls", store+"-calls.away"); err != nil {
+				t.Fatal(err)
+			}
+			other := opened(t, store)
+			if err := next.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if moved(other.file) {
+				t.Error("the file of another process was removed")
+			}
+			if err := other.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

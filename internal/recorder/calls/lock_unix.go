@@ -32,7 +32,11 @@ func openLocked(path string, flags int) (*os.File, error) {
 	}
 }
 
-// removeLocked removes a file that openLocked opened, and closes it.
+// removeLocked removes a file that openLocked opened, and closes it. A file that is
+// in its place meanwhile is another process's.
 func removeLocked(file *os.File) error {
+	if moved(file) {
+		return file.Close()
+	}
 	return errors.Join(removed(os.Remove(file.Name())), file.Close())
 }
