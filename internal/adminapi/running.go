@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
@@ -112,14 +113,10 @@ func (w *Workspace) exportRunning(ctx context.Context, reader *sqlite.Reader, f 
 	// until yields the calls before an id, and passes over the one with the id.
 	until := func(id []byte) error {
 		for len(calls) > 0 && (id == nil || bytes.Compare(calls[0].ID[:], id) < 0) {
-			call := w.Call(calls[0].ID)
+			details, err := w.exported(ctx, reader, &f, calls[0].ID)
 			calls = calls[1:]
-			if call == nil {
-				continue // it has ended, and the export has come by its place
-			}
-			details, err := reader.Around(ctx, call)
-			if err == nil {
-				err = yield(call, details.Metrics)
+			if err == nil && details != nil {
+				err = yield(details.Record, details.Metrics)
 			}
 			if err != nil {
 				return err
@@ -144,6 +141,26 @@ func (w *Workspace) exportRunning(ctx context.Context, reader *sqlite.Reader, f 
 		return err
 	}
 	return until(nil)
+}
+
+// exported returns a call, with what was reported on it. One that has ended since is
+// read from the store, where the export has passed its place; nil where the filter
+// does not select it any more.
+func (w *Workspace) exported(ctx context.Context, reader *sqlite.Reader, f *trace.Filter, id trace.ID) (*sqlite.Details, error) {
+	if call := w.Call(id); call != nil {
+		return reader.Around(ctx, call)
+	}
+	ended, err := reader.Get(ctx, w.Name, id)
+	if errors.Is(err, sqlite.ErrNotFound) || err == nil && ended.Record == nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if is, err := reader.Selects(ctx, f, ended.Record); err != nil || !is {
+		return nil, err
+	}
+	return ended, nil
 }
 
 // metricsID returns the id that a line of an export is at.

@@ -1,9 +1,12 @@
 package adminapi
 
 import (
+	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -61,6 +64,68 @@ func TestPagesHaveRunningCalls(t *testing.T) {
 		}
 		if !slices.Equal(got, test.want) || page.Next != id(test.wantNext) {
 			t.Errorf("%s: %d, next %d; want %d, next %d", name, got, page.Next[0], test.want, test.wantNext)
+		}
+	}
+}
+
+// TestExportHasCallsThatEndMeanwhile: a call whose end is stored when the export has
+// passed its place is exported as it ended, unless the filter is of others.
+func TestExportHasCallsThatEndMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	store, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	authority, err := trace.NewAuthority(make([]byte, 32), "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.UnixMilli(1790000000000)
+	record := func(at time.Time) *trace.Record {
+		return &trace.Record{ID: authority.New(trace.KindEndpoint, at), Time: at, Workspace: "w", Kind: trace.KindEndpoint, Key: "k"}
+	}
+	commit := func(r *trace.Record) {
+		t.Helper()
+		if err := store.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{r}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for state, want := range map[trace.State]int{trace.StateEnded: 2, trace.StateStarted: 0} {
+		call, later := record(at), record(at.Add(time.Second))
+		at = at.Add(time.Minute)
+		commit(later)
+		w := &Workspace{
+			Name: "w",
+			Mark: func() int64 { return 1 },
+			Calls: func(yield func(*trace.Record, int64) bool) {
+				started := *call
+				started.State = trace.StateStarted
+				yield(&started, 1)
+			},
+			Call: func(trace.ID) *trace.Record {
+				commit(call)
+				return nil
+			},
+		}
+		reader, err := sqlite.OpenReader(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
+		f := trace.Filter{Workspace: "w", Since: call.Time}
+		if state == trace.StateStarted {
+			f.State = &state
+		}
+		var ids []trace.ID
+		if err := w.exportRunning(t.Context(), reader, f, func(r *trace.Record, _ []trace.Metrics) error {
+			ids = append(ids, r.ID)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if len(ids) != want || want > 0 && ids[0] != call.ID {
+			t.Errorf("%s: exported %v; the call is %v", state, ids, call.ID)
 		}
 	}
 }
