@@ -785,7 +785,7 @@ func (f *File) look(c *Call, whole bool) *trace.Record {
 }
 
 // Close gives the file up. It is removed unless calls in it have not ended: the
-// next process finds those.
+// next process finds those. Slots that could not be cleared are of calls that have.
 func (f *File) Close() error {
 	f.mu.Lock()
 	file := f.file
@@ -797,7 +797,7 @@ func (f *File) Close() error {
 			l.from.file = nil
 		}
 	}
-	keep := len(f.calls) > 0 || len(f.dirty) > 0 || f.writes > 0
+	keep := len(f.calls) > 0 || f.writes > 0
 	for _, l := range f.lost {
 		keep = keep || l.from == nil && l.slot != 0
 	}

@@ -263,6 +263,86 @@ func TestCallsBeginWhileTheFileShrinks(t *testing.T) {
 	f.End(nil, []trace.ID{call(1, 0).ID, call(3, 0).ID, call(4, 0).ID})
 }
 
+// TestLookAtACallThatEnds: a call that has ended while it was looked up is not shown
+// by what another has in its slots.
+func TestLookAtACallThatEnds(t *testing.T) {
+	f := opened(t, filepath.Join(t.TempDir(), "a.db"))
+	defer f.Close()
+	mustStart(t, f, call(1, 10))
+	one := f.calls[call(1, 0).ID]
+	f.End(nil, []trace.ID{one.id})
+	mustStart(t, f, call(2, 10))
+	if two := f.calls[call(2, 0).ID]; two.slot != one.slot {
+		t.Fatalf("the slots are %d and %d", one.slot, two.slot)
+	}
+	if got := f.look(one, true); got != nil {
+		t.Errorf("it is shown as %s", got.Key)
+	}
+	f.End(nil, []trace.ID{call(2, 0).ID})
+}
+
+// TestCloseKeepsWhatIsBeingWritten: the next process finds a call that was given up
+// during a write that hangs. What could not be cleared is removed: its end is stored.
+func TestCloseKeepsWhatIsBeingWritten(t *testing.T) {
+	hang, failing := make(chan struct{}), errors.New("the disk is full")
+	for name, test := range map[string]struct {
+		write func(*os.File, []byte, int64) error
+		end   func(f *File, id trace.ID)
+		kept  bool
+	}{
+		"hangs": {func(*os.File, []byte, int64) error { <-hang; return nil }, func(f *File, id trace.ID) { f.Lose(id) }, true},
+		"can't be cleared": {func(file *os.File, text []byte, at int64) error {
+			if bytes.Count(text, []byte{0}) == len(text) {
+				return failing
+			}
+			return writeAt(file, text, at)
+		}, func(f *File, id trace.ID) { f.End(nil, []trace.ID{id}) }, false},
+	} {
+		store := filepath.Join(t.TempDir(), "a.db")
+		f := opened(t, store)
+		f.write = test.write
+		if test.kept {
+			if written, _ := f.Start(t.Context(), NewCall(call(1, 10))); written {
+				t.Errorf("%s: it is written", name)
+			}
+		} else {
+			mustStart(t, f, call(1, 10))
+		}
+		test.end(f, call(1, 0).ID)
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(pathOf(store, 0)); test.kept != (err == nil) {
+			t.Errorf("%s: after the end the file is there: %v", name, err == nil)
+		}
+	}
+	close(hang)
+}
+
+// TestDamagedRecordsAreCleared: what they say does not stay in the file.
+func TestDamagedRecordsAreCleared(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "a.db")
+	f := opened(t, store)
+	mustStart(t, f, call(1, 10))
+	mustStart(t, f, call(2, 10))
+	if err := f.write(f.file, []byte{0xff}, slotSize+headerSize); err != nil {
+		t.Fatal(err)
+	}
+	die(t, f)
+	f = opened(t, store)
+	defer f.Close()
+	if f.Retry() {
+		t.Error("there is more to do")
+	}
+	text, err := os.ReadFile(pathOf(store, 0))
+	if err != nil || bytes.Contains(text, []byte("secret-1.")) || !bytes.Contains(text, []byte("secret-2.")) {
+		t.Errorf("the file has %q, %v", bytes.Trim(text, "\x00"), err)
+	}
+	if got := keysOf(f); !slices.Equal(got, []string{"call 2"}) {
+		t.Errorf("found %q", got)
+	}
+}
+
 // TestSecondStartIsRefused: the first one of an id stays.
 func TestSecondStartIsRefused(t *testing.T) {
 	f := opened(t, filepath.Join(t.TempDir(), "a.db"))
