@@ -164,9 +164,10 @@ func Stale(p Provider) (since time.Time, err error) {
 
 // Prepare returns what p makes, once, of all that requests with the Model, Parameters
 // and Extra of req have in common. It goes into their member Prepared, and is nil
-// where p makes nothing. Such a provider has a method
-// PrepareRequests(*Request) (any, error); it does without what was prepared, too. The error is that of every such request:
-// an *Error where the provider lacks what the answer would be another without.
+// where p makes nothing. A provider that makes something has a method
+// PrepareRequests(*Request) (any, error), and takes requests without it, too. The
+// error is that of every such request: an *Error where the provider lacks what the
+// answer would be another without.
 func Prepare(p Provider, req *Request) (any, error) {
 	if preparer, ok := p.(interface {
 		PrepareRequests(req *Request) (any, error)

@@ -119,8 +119,8 @@ func (a *EventAnswer) first() (Event, error) {
 }
 
 // Parse parses an event's data: nil where it is blank. The value is valid until
-// the next call of Event, or Close. The error is a *providers.Error where the data is not
-// JSON, or providers.ErrNoRoom where there is no memory for what it holds.
+// the next call of Event, or Close. The error is a *providers.Error where the data is
+// not JSON, or providers.ErrNoRoom where there is no memory for what it holds.
 func (a *EventAnswer) Parse(event Event) (*fastjson.Value, error) {
 	v, err := a.Body.Parse(event.Data)
 	if err == nil {

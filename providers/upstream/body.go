@@ -74,8 +74,9 @@ func (b *Body) String(text []byte) string {
 }
 
 // Whole reads the whole body, of which head was already read, without a byte
-// order mark. It uses what memory head has left. The error is ErrTooLarge beyond MaxBody or maxValues,
-// providers.ErrNoRoom where there is no memory for it, or the reader's own.
+// order mark. It reads into the memory that head has left, as far as that goes. The
+// error is ErrTooLarge beyond MaxBody or maxValues, providers.ErrNoRoom where there
+// is no memory for it, or the reader's own.
 func (b *Body) Whole(head []byte) ([]byte, error) {
 	body, err := readWhole(head, b.reader)
 	if err != nil {
@@ -108,8 +109,8 @@ func (b *Body) Close() error {
 	return err
 }
 
-// Rest gives back the parser, unless it is a large one: an answer of which nothing is
-// there at present needs none.
+// Rest gives back the parser until the next call of Parse, unless it is a large one.
+// A stream that waits for its provider needs none.
 func (b *Body) Rest() {
 	if b.parser != nil && b.parsed <= maxPooledParser {
 		parsers.Put(b.parser)

@@ -5,12 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -68,6 +71,53 @@ func listAll(t testing.TB, s *Store, f trace.Filter, limit int, budget time.Dura
 		}
 		if before = page.Next; before.IsZero() {
 			return ids, short
+		}
+	}
+}
+
+// TestPostingsAreMerged: those of the writer's runs, merged in any order, are those
+// of all their traces.
+func TestPostingsAreMerged(t *testing.T) {
+	at := time.UnixMilli(1790000000000)
+	describe := func(p *posting) (text string) {
+		for _, number := range slices.Sorted(maps.Keys(p.blocks)) {
+			b := p.blocks[number]
+			text += fmt.Sprintf("%d: %v to %v, torn %v, odd %v\n", number, b.first, b.last, b.torn, b.odd)
+			for _, rows := range b.names {
+				slices.Sort(*rows)
+			}
+			for i := range b.members {
+				slices.Sort(b.members[i])
+			}
+			_ = b.pieces(func(bucket int, piece []byte) error {
+				text += fmt.Sprintf("  %d: %x\n", bucket, piece)
+				return nil
+			})
+		}
+		return text
+	}
+	for name, order := range map[string][]int{"in order": {0, 1, 2}, "backwards": {2, 1, 0}} {
+		all, merged := posting{blocks: map[int64]*postedBlock{}}, posting{blocks: map[int64]*postedBlock{}}
+		var runs [3]posting
+		for n := range runs {
+			runs[n].blocks = map[int64]*postedBlock{}
+			// The ids of the second run are the greatest, those of the third the least.
+			begun := at.Add([]time.Duration{0, time.Hour, -time.Hour}[n])
+			for _, p := range []*posting{&runs[n], &all} {
+				names := namesOfValues("w", []postedField{ofKey, ofArm}, "k", fmt.Sprint("arm ", n))
+				names.torn = n == 1
+				for row := range 3 {
+					seq := int64(blockRows - 2 + 3*n + row)
+					metadata := []string{`{"a":1}`, `{"a":2,"b":"c"}`, `{"odd":1e400}`}[n]
+					p.add(seq, trace.FirstID(begun.Add(time.Duration(row)*time.Minute)), "w", metadata, names)
+				}
+			}
+		}
+		for _, n := range order {
+			merged.merge(&runs[n])
+		}
+		if diff := cmp.Diff(describe(&all), describe(&merged)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

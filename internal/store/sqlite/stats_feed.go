@@ -22,7 +22,8 @@ import (
 //	400      (500, 600]         reads 401 to 500
 //	500      (450, 500]         drops the run: another keeper has counted it
 
-// runsKept is how many runs wait at most, before the oldest is dropped. Each has up to statsRows traces.
+// runsKept is how many runs wait at most, before the oldest is dropped. Each has
+// about statsRows traces.
 const runsKept = 8
 
 // run is what was counted of the rows of traces from a seq, exclusive, to a seq, and

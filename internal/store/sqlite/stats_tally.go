@@ -212,8 +212,8 @@ func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted
 		row [7]any // as the driver has them: converting them costs as much as reading them
 	)
 	into := []any{&id, &row[0], &row[1], &row[2], &row[3], &row[4], &row[5], &row[6]}
-	type otherNames struct{ workspace, names string }
-	others := map[otherNames]*postedNames{}
+	type joinedNames struct{ workspace, names string }
+	others := map[joinedNames]*postedNames{}
 	for rows.Next() {
 		if err := rows.Scan(into...); err != nil {
 			return false, last, err
@@ -241,7 +241,7 @@ func (t tallies) countRows(ctx context.Context, on querier, maxSlots int, posted
 		if posted != nil {
 			other, _ := row[5].(string)
 			metadata, _ := row[6].(string)
-			at := otherNames{group.workspace, other}
+			at := joinedNames{group.workspace, other}
 			if others[at] == nil {
 				others[at] = namesOfColumns(group.workspace, other, otherFields)
 			}

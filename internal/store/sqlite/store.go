@@ -89,8 +89,9 @@ type Store struct {
 
 // Open opens or makes the database and brings its schema up to date. A file that
 // is damaged, or no database at all, is set aside under the name
-// PATH.corrupt-TIME, with its log, and a new one is begun under its trace key if that can still be read; whether
-// the content of a large file is damaged is found out in the background.
+// PATH.corrupt-TIME, with its log, and a new one is begun under its trace key if
+// that can still be read; whether the content of a large file is damaged is found
+// out in the background.
 // A database of another application is left alone, which is an error. A link is
 // followed, and what others can read is warned of.
 func Open(ctx context.Context, config Config) (*Store, error) {
