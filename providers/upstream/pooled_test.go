@@ -66,3 +66,16 @@ func TestWholeAnswersShareABuffer(t *testing.T) {
 		t.Errorf("%d bytes of %d, %v", len(event.Data), len(text), err)
 	}
 }
+
+// TestLargeParsersAreNotKept: one that has read a large text stays with its answer.
+func TestLargeParsersAreNotKept(t *testing.T) {
+	for size, kept := range map[int]bool{10: false, maxPooledParser + 1: true} {
+		b := NewBody(io.NopCloser(strings.NewReader("")))
+		if _, err := b.Parse([]byte(`"` + strings.Repeat("m", size) + `"`)); err != nil {
+			t.Fatal(err)
+		}
+		if b.Rest(); (b.parser != nil) != kept {
+			t.Errorf("after %d bytes the answer has its parser: %v", size, b.parser != nil)
+		}
+	}
+}

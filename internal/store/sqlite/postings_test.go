@@ -122,6 +122,52 @@ func TestPostingsAreMerged(t *testing.T) {
 	}
 }
 
+// TestErasedWhileABlockIsMade: a block that has traces which were erased since is not
+// written, and made again without them.
+func TestErasedWhileABlockIsMade(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := mustOpen(t, Config{Path: path})
+	k := mustKeep(t, s)
+	authority, at := mustAuthority(t), time.UnixMilli(1790000000000)
+	record := func(metadata string) *trace.Record {
+		return &trace.Record{
+			ID: authority.New(trace.KindPrompt, at), Time: at, Workspace: "default", Kind: trace.KindPrompt, Key: "k", Metadata: []byte(metadata),
+		}
+	}
+	mustCommit(t, s, recorder.Batch{Records: []*trace.Record{record(`{"user":"ada"}`), record(`{"user":"bob"}`)}})
+	if _, err := k.step(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	erased, err := Erase(t.Context(), path, trace.Selector{Workspace: "default", MetadataName: "user", MetadataValue: `"ada"`})
+	if err != nil || erased.Traces != 1 {
+		t.Fatalf("%+v, %v", erased, err)
+	}
+	posted := func(user string) bool {
+		t.Helper()
+		of := textTerm(fieldHash("default", ofMetadata), "user", user)
+		var piece []byte
+		if err := s.conn.QueryRowContext(t.Context(), "SELECT coalesce((SELECT entries FROM posting_pieces WHERE place = ?), x'')",
+			placeOf(of.bucket(), 0)).Scan(&piece); err != nil {
+			t.Fatal(err)
+		}
+		var rows rowSet
+		rows.mark(piece, of.rest())
+		return rows != rowSet{}
+	}
+	k.posting.until = blockRows - 1
+	if err := k.writePostings(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if posted("ada") {
+		t.Error("what was erased is posted")
+	}
+	mustPost(t, k)
+	if posted("ada") || !posted("bob") {
+		t.Error("the block is not made again")
+	}
+}
+
 // TestPostings lists by keys, of which one is in most traces, what was written
 // hours late, posted twice, deleted, and not posted yet.
 func TestPostings(t *testing.T) {
