@@ -167,7 +167,8 @@ func (m *millions) report(r *trace.Record, now time.Time) *trace.Metrics {
 // TestMustHoldMillions holds every read of a store of 10 million traces to 200 ms
 // while others are written: with the file in the page cache and, on Linux, without.
 // On a machine that has other work the processor time counts. A list's page is also
-// to be complete, unless no index has what the filter asks for. The file that
+// to be complete, unless no index has what the filter asks for. The first rows of an
+// export may take a second. The file that
 // CADENZA_MILLIONS names is made if it is missing, and kept. Without CADENZA_FULL=1
 // the store has a hundredth, which notices what reads all of it a few times over.
 func TestMustHoldMillions(t *testing.T) {
@@ -264,8 +265,9 @@ type millionsReads struct {
 	now time.Time
 }
 
-// measure runs each read times times, after prepare, and holds it to 200 ms: of the
-// clock or of the processors, whichever is less.
+// measure runs each read times times, after prepare, and holds it to 200 ms, and the
+// first rows of an export to a second: of the clock or of the processors, whichever
+// is less.
 func (r *millionsReads) measure(t *testing.T, when string, times int, prepare func()) {
 	one := func(name string, run func() (string, error)) {
 		t.Helper()
@@ -290,7 +292,11 @@ func (r *millionsReads) measure(t *testing.T, when string, times int, prepare fu
 		slices.Sort(all)
 		median := all[len(all)/2]
 		t.Logf("%s %-50s %9v (worst %v): %s", when, name, median.Round(10*time.Microsecond), all[len(all)-1].Round(10*time.Microsecond), result)
-		if median > 200*time.Millisecond {
+		bound := 200 * time.Millisecond
+		if strings.HasPrefix(name, "export") {
+			bound = time.Second // where nothing matches, it reads all reports
+		}
+		if median > bound {
 			t.Errorf("%s, %s takes %v", when, name, median)
 		}
 	}
