@@ -39,13 +39,6 @@ func (k *statsKeeper) postAll(ctx context.Context) error {
 	if k.posting.blocks == nil {
 		return nil
 	}
-	// A run of the writer may begin behind what one step reads.
-	for more := true; more; {
-		var err error
-		if more, err = k.step(ctx, time.Now()); err != nil {
-			return err
-		}
-	}
 	end := (k.posting.until+blockRows)/blockRows*blockRows - 1
 	if _, err := k.db.ExecContext(ctx, "UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'traces'", end); err != nil {
 		return err
