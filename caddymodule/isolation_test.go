@@ -153,13 +153,18 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	outages := 0
 	for line := range strings.Lines(string(logs)) {
+		// The store of the gateway that ran before may write here until it is closed.
+		if strings.Contains(line, "traces and metrics are not stored; trying again") && strings.Contains(line, "blocked") {
+			outages++
+		}
 		if strings.Contains(line, "a metrics record could not be stored") && !strings.HasPrefix(line, `{"level":"debug"`) {
 			t.Errorf("the log has %s", line)
 		}
 	}
-	if n := strings.Count(string(logs), "traces and metrics are not stored; trying again"); n != 1 {
-		t.Errorf("the log has the outage %d times", n)
+	if outages != 1 {
+		t.Errorf("the log has the outage %d times", outages)
 	}
 
 	if err := os.Remove(blocked); err != nil {

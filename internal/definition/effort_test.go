@@ -217,21 +217,21 @@ func TestCeilingsOfWorkspace(t *testing.T) {
 	}
 }
 
-// A definition that is written out has at most 8 MiB.
+// A definition that is written out has at most 16 MiB.
 func TestCeilingOfContent(t *testing.T) {
 	load := func(files map[string]string) error {
 		_, err := Load(workspace(t, files))
 		return err
 	}
-	// 4 MiB in a file, and as much by aliases.
+	// 12 MiB in a file, and 4 MiB by aliases.
 	texts := func(extra int) map[string]string {
-		return map[string]string{"remoteconfigs/c.yaml": "type: list\ndefault:\n  - &a " + strings.Repeat("x", 3_040_000) + "\n  - *a\n" +
+		return map[string]string{"remoteconfigs/c.yaml": "type: list\ndefault:\n  - &a " + strings.Repeat("x", 3_040_000) + "\n  - *a\n" + strings.Repeat("  - "+strings.Repeat("y", 3_040_000)+"\n", 3) +
 			"  - &b \"" + strings.Repeat(`\u0001`, extra) + "\"\n" + strings.Repeat("  - *b\n", 5)}
 	}
-	if err := load(texts(60_000)); err != nil {
+	if err := load(texts(40_000)); err != nil {
 		t.Error(err)
 	}
-	if err := load(texts(70_000)); err == nil || !strings.Contains(err.Error(), "when it is written out, at most 8 MiB are possible") {
+	if err := load(texts(50_000)); err == nil || !strings.Contains(err.Error(), "when it is written out, at most 16 MiB are possible") {
 		t.Errorf("got %.300v", err)
 	}
 	prompt := func(variants int) map[string]string {
@@ -241,20 +241,20 @@ func TestCeilingOfContent(t *testing.T) {
 		}
 		return map[string]string{"prompts/p.yaml": s}
 	}
-	if err := load(prompt(8)); err != nil {
+	if err := load(prompt(16)); err != nil {
 		t.Error(err)
 	}
-	if err := load(prompt(9)); err == nil || !strings.Contains(err.Error(), "p.yaml:11:3: the variants have more than 8 MiB together") {
+	if err := load(prompt(17)); err == nil || !strings.Contains(err.Error(), "p.yaml:19:3: the variants have more than 16 MiB together") {
 		t.Errorf("got %v", err)
 	}
 	patches := func(rows int) map[string]string {
 		return map[string]string{"remoteconfigs/c.yaml": "type: object\nmerge: default\ndefault: { text: " + strings.Repeat("x", 1<<20-1000) + " }\nrules:\n" +
 			strings.Repeat("  - value: { a: 1 }\n", rows)}
 	}
-	if err := load(patches(8)); err != nil {
+	if err := load(patches(16)); err != nil {
 		t.Error(err)
 	}
-	if err := load(patches(9)); err == nil || !strings.Contains(err.Error(), "c.yaml:13:12: the values have more than 8 MiB together") {
+	if err := load(patches(17)); err == nil || !strings.Contains(err.Error(), "c.yaml:21:12: the values have more than 16 MiB together") {
 		t.Errorf("got %v", err)
 	}
 }
