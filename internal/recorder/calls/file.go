@@ -86,8 +86,10 @@ type File struct {
 	unwritten int   // bytes of calls that are not in the file
 	dirty     []span
 	lost      []lost
-	taken     int // of lost, by Interrupted
-	failed    error
+	taken     int       // of lost, by Interrupted
+	failed    error     // of the last write that failed, until one succeeds
+	told      bool      // that the log has it
+	toldAt    time.Time // the last time that the log had one
 	lookAt    time.Time // when the file is looked for at its path again
 	waits     sync.Pool
 }
@@ -218,24 +220,31 @@ func (f *File) gaps(end int) (all []span) {
 	return all
 }
 
+// tellAgain is how soon an error of the file is logged again. On a disk that is full
+// some slots can be written and others can't, by turns.
+const tellAgain = time.Minute
+
 // fail logs an error, once until the file can be written.
 func (f *File) fail(err error) {
 	f.mu.Lock()
-	first := f.failed == nil
 	f.failed = err
+	tell := !f.told && time.Since(f.toldAt) >= tellAgain
+	if tell {
+		f.told, f.toldAt = true, time.Now()
+	}
 	f.mu.Unlock()
-	if first {
+	if tell {
 		f.logger.Error("start records of upstream calls are not kept; trying again", "error", err)
 	}
 }
 
-// mended logs that the file can be written again.
+// mended logs that the file can be written again, if the log has that it could not.
 func (f *File) mended() {
 	f.mu.Lock()
-	failed := f.failed != nil
-	f.failed = nil
+	told := f.told
+	f.failed, f.told = nil, false
 	f.mu.Unlock()
-	if failed {
+	if told {
 		f.logger.Info("start records of upstream calls are being kept again")
 	}
 }

@@ -614,6 +614,36 @@ func TestFileThatFails(t *testing.T) {
 	})
 }
 
+// TestFileThatFailsByTurns: what fills the disk by turns does not fill the log.
+func TestFileThatFailsByTurns(t *testing.T) {
+	bubble(t, func(t *testing.T, f *File, log *strings.Builder) {
+		if err := f.Open(); err != nil {
+			t.Fatal(err)
+		}
+		said := func(failures, ends int) {
+			t.Helper()
+			if got := log.String(); strings.Count(got, "are not kept") != failures || strings.Count(got, "being kept again") != ends {
+				t.Errorf("want %d failures and %d ends in the log: %s", failures, ends, got)
+			}
+		}
+		turn := func() {
+			f.write = func(*os.File, []byte, int64) error { return errors.New("no space left on device") }
+			r := call(1, 10)
+			f.Start(t.Context(), NewCall(r))
+			f.write = writeAt
+			f.Retry()
+			f.End(nil, []trace.ID{r.ID})
+		}
+		for range 5 {
+			turn()
+		}
+		said(1, 1)
+		time.Sleep(tellAgain)
+		turn()
+		said(2, 2)
+	})
+}
+
 // TestRoomIsBounded: in memory, where the file can't be opened.
 func TestRoomIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, f *File, log *strings.Builder) {
