@@ -314,9 +314,13 @@ func FuzzParseID(f *testing.F) {
 // workspace's, must not verify.
 func FuzzVerify(f *testing.F) {
 	a, other := mustAuthority(f, "default"), mustAuthority(f, "other")
-	a.counter, other.counter = 0, 0 // the same two ids in each process of the fuzzer
-	genuine := a.New(KindPrompt, time.UnixMilli(1790000000000))
-	foreign := other.New(KindEndpoint, time.UnixMilli(1790000000000))
+	at := time.UnixMilli(1790000000000)
+	for _, authority := range []*Authority{a, other} {
+		// The counter of a new millisecond is random, and each process of the fuzzer
+		// must make the same two ids.
+		authority.millis, authority.counter = at.UnixMilli(), 0
+	}
+	genuine, foreign := a.New(KindPrompt, at), other.New(KindEndpoint, at)
 	f.Add(genuine[:])
 	f.Add(foreign[:])
 	f.Add(make([]byte, 16))
