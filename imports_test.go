@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 	"internal/command":         {"internal/adminapi", "internal/definition", "internal/document", "internal/document/format", "internal/gateway", "internal/inspect", "internal/private", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "trace"},
 	"internal/configpath":      {},
 	"internal/definition":      {"internal/document", "internal/document/format", "internal/invoke", "internal/jsontext", "internal/prompt", "internal/regular", "providers", "providers/canned/script", "rules", "trace"},
+	"internal/dialect":         {"internal/wire", "providers"},
 	"internal/document":        {},
 	"internal/document/format": {"internal/document", "internal/visible"},
 	"internal/gateway":         {"cache", "internal/definition", "internal/document", "internal/inflight", "internal/invoke", "internal/jsontext", "internal/prompt", "internal/recorder", "internal/redact", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "providers", "rules", "secret", "sinks", "trace"},

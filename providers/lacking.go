@@ -26,6 +26,8 @@ func (p *Parameters) Lacking(provider string, has ...string) (leftOut []string, 
 		{"presence_penalty", p.PresencePenalty != nil, false},
 		{"seed", p.Seed != nil, false},
 		{"reasoning_effort", p.ReasoningEffort != "", false},
+		{"parallel_tool_calls", p.ParallelToolCalls != nil && len(p.Tools) > 0, false},
+		{"logprobs", p.Logprobs != nil, false},
 		{"stop", len(p.Stop) > 0, true},
 		{"response_format", p.ResponseFormat != nil && p.ResponseFormat.Type != FormatText, true},
 		{"tools", len(p.Tools) > 0, !noTools},
@@ -42,4 +44,14 @@ func (p *Parameters) Lacking(provider string, has ...string) (leftOut []string, 
 		leftOut = append(leftOut, parameter.name)
 	}
 	return leftOut, nil
+}
+
+// LacksPart returns the error for a part that a provider does not have: an *Error with
+// the given name of the provider, after which the next target is tried. at counts the
+// request's messages from 0.
+func LacksPart(provider string, at int, part string) error {
+	return &Error{
+		Provider: provider, Kind: Status, Status: http.StatusBadRequest,
+		Reason: fmt.Sprintf("%s takes no %s, which message %d has", provider, part, at+1),
+	}
 }

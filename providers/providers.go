@@ -9,12 +9,6 @@ import (
 	"time"
 )
 
-// Message is one message of a chat.
-type Message struct {
-	Role    string `json:"role"` // system, developer, user or assistant
-	Content string `json:"content"`
-}
-
 // Parameters are what a request sets beside its messages. A member that is nil or
 // empty is left to the provider. Requests share parameters, so they must not be
 // changed.
@@ -37,6 +31,11 @@ type Parameters struct {
 	// Tools are what the model may call in place of, or beside, its answer.
 	Tools      []Tool
 	ToolChoice *ToolChoice
+	// ParallelToolCalls is whether the model may call several tools at once.
+	ParallelToolCalls *bool
+	// Logprobs asks for the log probability of each token and, where it is above
+	// zero, for so many alternatives (at most 20) of each; nil asks for none.
+	Logprobs *int64
 }
 
 // Request is one call of a model. A provider must not change it: the same
@@ -61,6 +60,14 @@ type Request struct {
 // yet.
 type Delta struct {
 	Content string
+	// Thinking is a piece of the text of a thought. A delta has Content or Thinking,
+	// never both.
+	Thinking string
+	// Calls are pieces of tool calls.
+	Calls []CallPiece
+	// Logprobs is the list of the log probabilities of the tokens of Content, as
+	// OpenAI's API has it in choices[].logprobs.content; nil where there are none.
+	Logprobs json.RawMessage
 	// ToolCall reports whether a delta without content is a part of a tool call.
 	// The whole call is in the result.
 	ToolCall bool
@@ -69,11 +76,33 @@ type Delta struct {
 	More bool
 }
 
+// CallPiece is a piece of a tool call as it arrives. Pieces of different calls don't
+// mix: all of a call come before those of the next.
+type CallPiece struct {
+	// Index counts the calls of the answer from 0, without gaps.
+	Index int
+	// ID and Name are whole, and with the first piece of a call alone.
+	ID, Name string
+	// Arguments is a piece of the call's arguments; may be empty.
+	Arguments string
+}
+
+// Thought is what a model thought before its answer, or before one of its tool calls.
+type Thought struct {
+	// Text is what the provider shows of it; may be empty.
+	Text string
+	// Opaque is the provider's own data of the thought, see Part; may be empty.
+	Opaque string
+}
+
 // Usage counts the tokens of an answer. Zero means the provider did not say.
 type Usage struct {
 	PromptTokens     int64
 	CompletionTokens int64
 	TotalTokens      int64
+	// CachedTokens are those of PromptTokens that the provider had in its cache,
+	// ReasoningTokens those of CompletionTokens that the model thought with.
+	CachedTokens, ReasoningTokens int64
 }
 
 // FinishReason says why a model stopped. Each provider turns its own words into
@@ -100,6 +129,14 @@ type Result struct {
 	// ToolCalls are the tools that the model wants called, in its order. An
 	// answer may consist of nothing else.
 	ToolCalls []ToolCall
+	// Thoughts are in the order of the answer, for the caller's history.
+	Thoughts []Thought
+	// Refusal reports that Content is the model's own refusal, where the provider
+	// tells it apart from an answer.
+	Refusal bool
+	// Logprobs is the list of all of the answer's log probabilities, as in Delta. Only
+	// a whole answer has it.
+	Logprobs json.RawMessage
 	// LeftOut are the parameters of the request that the provider does not
 	// have, by their names in definitions. Leaving them out does not change
 	// what the request means; where it would, the call fails instead.

@@ -49,6 +49,8 @@ type ToolCall struct {
 	ID        string
 	Name      string
 	Arguments string // JSON; models may disregard the tool's parameters
+	// Opaque is the provider's own data of the call, see Part; mostly empty.
+	Opaque string
 }
 
 // NoArguments is the JSON Schema of the arguments of a tool without any.

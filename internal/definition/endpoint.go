@@ -19,6 +19,8 @@ type Endpoint struct {
 	// Idempotency has the answer to a request with an idempotency key stored, and
 	// sent again where the request is repeated.
 	Idempotency bool
+	// Accept is what callers may bring.
+	Accept Accept
 
 	table     *rules.Table // nil without variants
 	policies  []*Policy

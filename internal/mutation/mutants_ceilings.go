@@ -49,13 +49,13 @@ func init() {
 		mutant{
 			ID: "metadata-of-endpoints", In: "Request.Endpoint",
 			What: "the metadata of a request for an endpoint has no ceiling",
-			Old:  "r.metadataMember(body)", New: `objectMember(body, "metadata")`,
+			Old:  "r.MetadataMember(body)", New: `ObjectMember(body, "metadata")`,
 			Run: "MetadataCeiling",
 		},
 		mutant{
 			ID: "metadata-of-reports", In: "Request.metricsRecord",
 			What: "the metadata of a report, in a body or a query string, has no ceiling",
-			Old:  "r.metadataMember(body)", New: `objectMember(body, "metadata")`,
+			Old:  "r.MetadataMember(body)", New: `ObjectMember(body, "metadata")`,
 			Run: "MetadataCeiling",
 		},
 		mutant{

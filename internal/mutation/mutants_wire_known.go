@@ -18,19 +18,19 @@ func init() {
 			Run: "BearerToken",
 		},
 		mutant{
-			ID: "key-limit", In: "Request.keyList",
+			ID: "key-limit", In: "Request.KeyList",
 			What: "a hundred keys are refused",
 			Old:  "len(elements) > most", New: "len(elements) >= most",
 			Run: "KeyLimit",
 		},
 		mutant{
-			ID: "repeated-key", In: "Request.keyList",
+			ID: "repeated-key", In: "Request.KeyList",
 			What: "a repeated key is answered twice",
 			Old:  "!slices.Contains(r.keys[start:], key)", New: "!slices.Contains(r.keys[start:], key) || true",
 			Run: "Prompts",
 		},
 		mutant{
-			ID: "keys-of-two-lists", In: "Request.keyList",
+			ID: "keys-of-two-lists", In: "Request.KeyList",
 			What: "a key in both lists of a decision is answered in the first alone",
 			Old:  "!slices.Contains(r.keys[start:], key)", New: "!slices.Contains(r.keys, key)",
 			Run: "Decisions",

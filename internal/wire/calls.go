@@ -74,7 +74,7 @@ func (r *Request) Prompts() (Evaluation, *Error) {
 	if err != nil {
 		return Evaluation{}, err
 	}
-	if e.Variables, err = objectMember(body, "variables"); err != nil {
+	if e.Variables, err = ObjectMember(body, "variables"); err != nil {
 		return Evaluation{}, err
 	}
 	return e, nil
@@ -91,20 +91,20 @@ func (r *Request) RemoteConfigs() (Evaluation, *Error) {
 }
 
 func (r *Request) evaluation() (e Evaluation, body *fastjson.Object, err *Error) {
-	if body, err = r.parse(); err != nil {
+	if body, err = r.Object(); err != nil {
 		return e, nil, err
 	}
 	keys := body.Get("keys")
-	if isNull(keys) {
+	if IsNull(keys) {
 		return e, nil, Errorf(InvalidRequest, "keys", `"keys" is required: an array of 1 to %d keys.`, MaxKeys)
 	}
-	if e.Keys, err = r.keyList("keys", keys, 1, MaxKeys); err != nil {
+	if e.Keys, err = r.KeyList("keys", keys, 1, MaxKeys); err != nil {
 		return e, nil, err
 	}
-	if e.Context, err = objectMember(body, "context"); err != nil {
+	if e.Context, err = ObjectMember(body, "context"); err != nil {
 		return e, nil, err
 	}
-	if e.Metadata, err = r.metadataMember(body); err != nil {
+	if e.Metadata, err = r.MetadataMember(body); err != nil {
 		return e, nil, err
 	}
 	return e, body, nil
@@ -112,45 +112,45 @@ func (r *Request) evaluation() (e Evaluation, body *fastjson.Object, err *Error)
 
 // Decisions parses the body of a request for prompts and remote configurations.
 func (r *Request) Decisions() (Decisions, *Error) {
-	body, err := r.parse()
+	body, err := r.Object()
 	if err != nil {
 		return Decisions{}, err
 	}
 	prompts, configs := body.Get("prompts"), body.Get("remoteconfigs")
-	if isNull(prompts) && isNull(configs) {
+	if IsNull(prompts) && IsNull(configs) {
 		return Decisions{}, Errorf(InvalidRequest, "", `"prompts" or "remoteconfigs" is required: arrays of 1 to %d keys over both.`, MaxKeys)
 	}
 	var d Decisions
-	if d.Prompts, err = r.keyList("prompts", prompts, 0, MaxKeys); err != nil {
+	if d.Prompts, err = r.KeyList("prompts", prompts, 0, MaxKeys); err != nil {
 		return Decisions{}, err
 	}
-	if d.RemoteConfigs, err = r.keyList("remoteconfigs", configs, 0, MaxKeys); err != nil {
+	if d.RemoteConfigs, err = r.KeyList("remoteconfigs", configs, 0, MaxKeys); err != nil {
 		return Decisions{}, err
 	}
 	if n := len(prompts.GetArray()) + len(configs.GetArray()); n == 0 || n > MaxKeys {
 		return Decisions{}, Errorf(InvalidRequest, "", `"prompts" and "remoteconfigs" have %d elements together, but must have 1 to %d.`, n, MaxKeys)
 	}
-	if d.Context, err = objectMember(body, "context"); err != nil {
+	if d.Context, err = ObjectMember(body, "context"); err != nil {
 		return Decisions{}, err
 	}
-	if d.Metadata, err = r.metadataMember(body); err != nil {
+	if d.Metadata, err = r.MetadataMember(body); err != nil {
 		return Decisions{}, err
 	}
-	if d.Variables, err = objectMember(body, "variables"); err != nil {
+	if d.Variables, err = ObjectMember(body, "variables"); err != nil {
 		return Decisions{}, err
 	}
 	return d, nil
 }
 
-// keyList checks a list of least to most keys and returns its distinct elements in
+// KeyList checks a list of least to most keys and returns its distinct elements in
 // order; nil where it is absent or null.
-func (r *Request) keyList(name string, v *fastjson.Value, least, most int) ([]string, *Error) {
-	if isNull(v) {
+func (r *Request) KeyList(name string, v *fastjson.Value, least, most int) ([]string, *Error) {
+	if IsNull(v) {
 		return nil, nil
 	}
 	elements, notArray := v.Array()
 	if notArray != nil {
-		return nil, Errorf(InvalidRequest, name, `%q must be an array of %d to %d keys, not %s.`, name, least, most, describe(v))
+		return nil, Errorf(InvalidRequest, name, `%q must be an array of %d to %d keys, not %s.`, name, least, most, Describe(v))
 	}
 	if len(elements) < least || len(elements) > most {
 		return nil, Errorf(InvalidRequest, name, `%q has %d elements, but must have %d to %d.`, name, len(elements), least, most)
@@ -172,15 +172,15 @@ func (r *Request) keyList(name string, v *fastjson.Value, least, most int) ([]st
 
 func badKey(param string, v *fastjson.Value) *Error {
 	if v.Type() != fastjson.TypeString {
-		return Errorf(InvalidRequest, param, "%q must be a string, not %s.", param, describe(v))
+		return Errorf(InvalidRequest, param, "%q must be a string, not %s.", param, Describe(v))
 	}
 	return Errorf(InvalidRequest, param, "%q holds %q, which is not a key: a key is 1 to %d of the characters A-Z a-z 0-9 . _ : / -",
-		param, clip(view(v.GetStringBytes())), MaxKeyLength)
+		param, Clip(view(v.GetStringBytes())), MaxKeyLength)
 }
 
 // Endpoint parses the body of a request for an endpoint's answer.
 func (r *Request) Endpoint() (Endpoint, *Error) {
-	body, err := r.parse()
+	body, err := r.Object()
 	if err != nil {
 		return Endpoint{}, err
 	}
@@ -188,23 +188,23 @@ func (r *Request) Endpoint() (Endpoint, *Error) {
 	if e.Key, err = endpointKey(body.Get("key"), body.Get("keys")); err != nil {
 		return Endpoint{}, err
 	}
-	if stream := body.Get("stream"); !isNull(stream) {
+	if stream := body.Get("stream"); !IsNull(stream) {
 		wants, notBool := stream.Bool()
 		if notBool != nil {
-			return Endpoint{}, Errorf(InvalidRequest, "stream", `"stream" must be true or false, not %s.`, describe(stream))
+			return Endpoint{}, Errorf(InvalidRequest, "stream", `"stream" must be true or false, not %s.`, Describe(stream))
 		}
 		e.Stream = wants
 	}
-	if e.Context, err = objectMember(body, "context"); err != nil {
+	if e.Context, err = ObjectMember(body, "context"); err != nil {
 		return Endpoint{}, err
 	}
-	if e.Metadata, err = r.metadataMember(body); err != nil {
+	if e.Metadata, err = r.MetadataMember(body); err != nil {
 		return Endpoint{}, err
 	}
-	if e.Variables, err = objectMember(body, "variables"); err != nil {
+	if e.Variables, err = ObjectMember(body, "variables"); err != nil {
 		return Endpoint{}, err
 	}
-	if e.RemoteConfigs, err = r.keyList("remoteconfigs", body.Get("remoteconfigs"), 0, MaxKeys); err != nil {
+	if e.RemoteConfigs, err = r.KeyList("remoteconfigs", body.Get("remoteconfigs"), 0, MaxKeys); err != nil {
 		return Endpoint{}, err
 	}
 	return e, nil
@@ -214,7 +214,7 @@ func (r *Request) Endpoint() (Endpoint, *Error) {
 // showed, from keys, which then must name one endpoint only.
 func endpointKey(key, keys *fastjson.Value) (string, *Error) {
 	one, oneParam := keys, "keys"
-	if !isNull(keys) && keys.Type() == fastjson.TypeArray {
+	if !IsNull(keys) && keys.Type() == fastjson.TypeArray {
 		switch elements := keys.GetArray(); len(elements) {
 		case 0:
 			one = nil
@@ -224,21 +224,21 @@ func endpointKey(key, keys *fastjson.Value) (string, *Error) {
 			return "", Errorf(InvalidRequest, "keys", `"keys" names %d endpoints, but a request is answered by one endpoint. Send one request for each, with "key".`, len(elements))
 		}
 	}
-	if isNull(key) {
+	if IsNull(key) {
 		return legalKeyMember(oneParam, one)
 	}
 	named, err := legalKeyMember("key", key)
 	if err != nil {
 		return "", err
 	}
-	if !isNull(one) && (one.Type() != fastjson.TypeString || view(one.GetStringBytes()) != named) {
+	if !IsNull(one) && (one.Type() != fastjson.TypeString || view(one.GetStringBytes()) != named) {
 		return "", Errorf(InvalidRequest, "keys", `"key" and "keys" do not agree. Send "key" alone.`)
 	}
 	return named, nil
 }
 
 func legalKeyMember(param string, v *fastjson.Value) (string, *Error) {
-	if isNull(v) {
+	if IsNull(v) {
 		return "", Errorf(InvalidRequest, "key", `"key" is required: the key of the endpoint.`)
 	}
 	if v.Type() != fastjson.TypeString || !LegalKey(view(v.GetStringBytes())) {
@@ -247,16 +247,16 @@ func legalKeyMember(param string, v *fastjson.Value) (string, *Error) {
 	return view(v.GetStringBytes()), nil
 }
 
-// objectMember returns a member that must be an object, or nil where it is
+// ObjectMember returns a member that must be an object, or nil where it is
 // absent, null or {}.
-func objectMember(body *fastjson.Object, name string) (*fastjson.Value, *Error) {
+func ObjectMember(body *fastjson.Object, name string) (*fastjson.Value, *Error) {
 	v := body.Get(name)
-	if isNull(v) {
+	if IsNull(v) {
 		return nil, nil
 	}
 	object, notObject := v.Object()
 	if notObject != nil {
-		return nil, Errorf(InvalidRequest, name, "%q must be an object, not %s.", name, describe(v))
+		return nil, Errorf(InvalidRequest, name, "%q must be an object, not %s.", name, Describe(v))
 	}
 	if object.Len() == 0 {
 		return nil, nil
@@ -264,6 +264,7 @@ func objectMember(body *fastjson.Object, name string) (*fastjson.Value, *Error) 
 	return v, nil
 }
 
-func isNull(v *fastjson.Value) bool {
+// IsNull reports whether a member is absent or null.
+func IsNull(v *fastjson.Value) bool {
 	return v == nil || v.Type() == fastjson.TypeNull
 }

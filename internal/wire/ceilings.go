@@ -30,10 +30,10 @@ const jsonGrowth = 6
 // DefaultMetadataLimit. It must be called before the body is parsed.
 func (r *Request) SetMetadataLimit(bytes int64) { r.maxMetadata = bytes }
 
-// metadataMember returns the member metadata as objectMember does. It refuses one
+// MetadataMember returns the member metadata as ObjectMember does. It refuses one
 // that is larger than the limit.
-func (r *Request) metadataMember(body *fastjson.Object) (*fastjson.Value, *Error) {
-	v, err := objectMember(body, "metadata")
+func (r *Request) MetadataMember(body *fastjson.Object) (*fastjson.Value, *Error) {
+	v, err := ObjectMember(body, "metadata")
 	if v == nil || err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func (m *MetricsRecord) asked() bool {
 // Metrics parses the body of a request to /v1/metrics. The members' types and
 // ranges are checked here; which of them the trace takes is decided by Apply.
 func (r *Request) Metrics() (*MetricsRecord, *Error) {
-	body, err := r.parse()
+	body, err := r.Object()
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +65,11 @@ func (r *Request) metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) 
 		{"conversation_id", &m.ConversationID},
 	} {
 		v := body.Get(member.name)
-		if isNull(v) {
+		if IsNull(v) {
 			continue
 		}
 		if v.Type() != fastjson.TypeString {
-			return nil, Errorf(InvalidRequest, member.name, "%q must be a string, not %s.", member.name, describe(v))
+			return nil, Errorf(InvalidRequest, member.name, "%q must be a string, not %s.", member.name, Describe(v))
 		}
 		*member.into = new(string(v.GetStringBytes()))
 	}
@@ -89,7 +89,7 @@ func (r *Request) metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) 
 		{"roundtrip_time", &m.RoundtripTime, maxMilliseconds},
 	} {
 		v := body.Get(member.name)
-		if isNull(v) {
+		if IsNull(v) {
 			continue
 		}
 		n, err := numberMember(member.name, v, 0, member.most)
@@ -98,19 +98,19 @@ func (r *Request) metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) 
 		}
 		*member.into = &n
 	}
-	metadata, err := r.metadataMember(body)
+	metadata, err := r.MetadataMember(body)
 	if err != nil {
 		return nil, err
 	}
 	if metadata != nil {
 		m.Metadata = jsontext.AppendValue(nil, metadata)
 	}
-	if v := body.Get("values"); !isNull(v) {
+	if v := body.Get("values"); !IsNull(v) {
 		if m.Values, err = namedValues(v); err != nil {
 			return nil, err
 		}
 	}
-	if v := body.Get("economics"); !isNull(v) {
+	if v := body.Get("economics"); !IsNull(v) {
 		counts, err := economics(v)
 		if err != nil {
 			return nil, err
@@ -123,13 +123,13 @@ func (r *Request) metricsRecord(body *fastjson.Object) (*MetricsRecord, *Error) 
 // numberMember reads a number between least and most.
 func numberMember(param string, v *fastjson.Value, least, most float64) (float64, *Error) {
 	if v.Type() != fastjson.TypeNumber {
-		return 0, Errorf(InvalidRequest, param, "%q must be a number, not %s.", param, describe(v))
+		return 0, Errorf(InvalidRequest, param, "%q must be a number, not %s.", param, Describe(v))
 	}
 	var text [32]byte
 	raw := v.MarshalTo(text[:0])
 	n, parseErr := strconv.ParseFloat(view(raw), 64)
 	if parseErr != nil || !(n >= least && n <= most) {
-		return 0, Errorf(InvalidRequest, param, "%q is %s, but must be between %.0f and %.0f.", param, clip(string(raw)), least, most)
+		return 0, Errorf(InvalidRequest, param, "%q is %s, but must be between %.0f and %.0f.", param, Clip(string(raw)), least, most)
 	}
 	if n == 0 {
 		return 0, nil // also for -0, which no client means
@@ -143,7 +143,7 @@ func numberMember(param string, v *fastjson.Value, least, most float64) (float64
 func namedValues(v *fastjson.Value) ([]byte, *Error) {
 	object, notObject := v.Object()
 	if notObject != nil {
-		return nil, Errorf(InvalidRequest, "values", `"values" must be an object of numbers by their names, not %s.`, describe(v))
+		return nil, Errorf(InvalidRequest, "values", `"values" must be an object of numbers by their names, not %s.`, Describe(v))
 	}
 	if n := object.Len(); n > maxNamedValues {
 		return nil, Errorf(InvalidRequest, "values", `"values" has %d members, but may have %d.`, n, maxNamedValues)
@@ -151,7 +151,7 @@ func namedValues(v *fastjson.Value) ([]byte, *Error) {
 	var values []byte
 	var err *Error
 	object.Visit(func(name []byte, v *fastjson.Value) {
-		if err == nil && !isNull(v) {
+		if err == nil && !IsNull(v) {
 			values, err = appendNamedValue(values, name, v)
 		}
 	})
@@ -164,9 +164,9 @@ func namedValues(v *fastjson.Value) ([]byte, *Error) {
 // appendNamedValue appends a member to an object that is still open.
 func appendNamedValue(dst, name []byte, v *fastjson.Value) ([]byte, *Error) {
 	if !LegalKey(view(name)) {
-		return nil, Errorf(InvalidRequest, "values", `"values" has the name %q, but a name is 1 to %d of the characters A-Z a-z 0-9 . _ : / -`, clip(view(name)), MaxKeyLength)
+		return nil, Errorf(InvalidRequest, "values", `"values" has the name %q, but a name is 1 to %d of the characters A-Z a-z 0-9 . _ : / -`, Clip(view(name)), MaxKeyLength)
 	}
-	param := "values." + clip(string(name))
+	param := "values." + Clip(string(name))
 	if t := v.Type(); t == fastjson.TypeTrue || t == fastjson.TypeFalse {
 		return nil, Errorf(InvalidRequest, param, "%q must be a number, not a boolean. Send 1 for true and 0 for false.", param)
 	}
@@ -195,7 +195,7 @@ type tokens struct{ prompt, completion, total int64 }
 func economics(v *fastjson.Value) (*tokens, *Error) {
 	object, notObject := v.Object()
 	if notObject != nil {
-		return nil, Errorf(InvalidRequest, "economics", `"economics" must be an object, not %s.`, describe(v))
+		return nil, Errorf(InvalidRequest, "economics", `"economics" must be an object, not %s.`, Describe(v))
 	}
 	var e tokens
 	members := [...]struct {
@@ -212,7 +212,7 @@ func economics(v *fastjson.Value) (*tokens, *Error) {
 		member := &members[i]
 		param := "economics." + member.name
 		v := object.Get(member.name)
-		if isNull(v) {
+		if IsNull(v) {
 			member.absent = true
 			absent++
 			continue

@@ -79,11 +79,11 @@ func pairsQuery(raw string) (record string, err *Error) {
 		switch {
 		case !slices.Contains(recordMembers, member):
 		case !bracketed, member != "values" && member != "metadata":
-			return "", Errorf(InvalidRequest, clip(param), "%q cannot be a query parameter of its own. Send the record as one JSON object, in the query string or the body.", clip(param))
+			return "", Errorf(InvalidRequest, Clip(param), "%q cannot be a query parameter of its own. Send the record as one JSON object, in the query string or the body.", Clip(param))
 		case !closed || name == "" || strings.ContainsAny(name, "[]"):
-			return "", Errorf(InvalidRequest, clip(param), "%q must have the form %s[name]. Send what is nested as a JSON body.", clip(param), member)
+			return "", Errorf(InvalidRequest, Clip(param), "%q must have the form %s[name]. Send what is nested as a JSON body.", Clip(param), member)
 		case len(texts) > 1:
-			return "", Errorf(InvalidRequest, clip(param), "%q appears more than once. Send it once.", clip(param))
+			return "", Errorf(InvalidRequest, Clip(param), "%q appears more than once. Send it once.", Clip(param))
 		default:
 			pairs[name] = texts
 		}

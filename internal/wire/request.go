@@ -100,7 +100,7 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 	r.body = r.body[:0]
 	for _, coding := range req.Header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
-			return Errorf(UnsupportedEncoding, "", "The body has Content-Encoding %q, but only bodies without one are read. Send plain JSON.", clip(coding))
+			return Errorf(UnsupportedEncoding, "", "The body has Content-Encoding %q, but only bodies without one are read. Send plain JSON.", Clip(coding))
 		}
 	}
 	if req.ContentLength > limit {
@@ -161,15 +161,15 @@ func bodyTooLarge(limit int64) *Error {
 	return Errorf(BodyTooLarge, "", "The body is larger than the limit of %d bytes. Send less, or ask the operator to raise the limit.", limit)
 }
 
-// parse parses r.body, which must be a JSON object.
-func (r *Request) parse() (*fastjson.Object, *Error) {
+// Object parses the body, which must be a JSON object.
+func (r *Request) Object() (*fastjson.Object, *Error) {
 	root, err := r.parseValue()
 	if err != nil {
 		return nil, err
 	}
 	object, notObject := root.Object()
 	if notObject != nil {
-		return nil, Errorf(InvalidRequest, "", "The body must be a JSON object, not %s.", describe(root))
+		return nil, Errorf(InvalidRequest, "", "The body must be a JSON object, not %s.", Describe(root))
 	}
 	return object, nil
 }
@@ -243,7 +243,7 @@ func (r *Request) duplicate(v *fastjson.Value) (path string, found bool) {
 			nested = nested || t == fastjson.TypeObject || t == fastjson.TypeArray
 		})
 		if name, found := repeated(r.names[start:]); found {
-			return clip(string(name)), true
+			return Clip(string(name)), true
 		}
 		r.names = r.names[:start]
 		if !nested {
@@ -254,7 +254,7 @@ func (r *Request) duplicate(v *fastjson.Value) (path string, found bool) {
 				return
 			}
 			if path, found = r.duplicate(member); found {
-				path = joinPath(clip(string(key)), path)
+				path = joinPath(Clip(string(key)), path)
 			}
 		})
 	case fastjson.TypeArray:
@@ -303,15 +303,16 @@ func joinPath(outer, inner string) string {
 // clipLength is how many bytes of a caller's text a message repeats.
 const clipLength = 64
 
-func clip(s string) string {
+// Clip returns a caller's text as a message may repeat it.
+func Clip(s string) string {
 	if len(s) <= clipLength {
 		return strings.ToValidUTF8(s, "\uFFFD")
 	}
 	return strings.ToValidUTF8(s[:clipLength], "") + "…"
 }
 
-// describe returns the type of v for messages.
-func describe(v *fastjson.Value) string {
+// Describe returns the type of v for messages.
+func Describe(v *fastjson.Value) string {
 	switch v.Type() {
 	case fastjson.TypeObject:
 		return "an object"

@@ -41,6 +41,10 @@ const (
 	HeaderServedBy = "Cadenza-Served-By"
 	// HeaderCacheStatus says how a cache handled the request (RFC 9211).
 	HeaderCacheStatus = "Cache-Status"
+	// HeaderIgnored lists the members of the request that have no effect.
+	HeaderIgnored = "Cadenza-Ignored"
+	// HeaderUsage is "estimated" on an answer whose provider gave no usage.
+	HeaderUsage = "Cadenza-Usage"
 	// HeaderIdempotentReplayed is "true" on an answer that an earlier request with
 	// the same idempotency key got.
 	HeaderIdempotentReplayed = "Idempotent-Replayed"

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -155,11 +156,11 @@ func TestThinkingIsASignOfLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if d, err := s.Next(); err != nil || d != (providers.Delta{}) {
+	if d, err := s.Next(); err != nil || !reflect.DeepEqual(d, providers.Delta{}) {
 		t.Errorf("%+v, %v after the message began", d, err)
 	}
 	gate <- struct{}{}
-	if d, err := s.Next(); err != nil || d != (providers.Delta{}) {
+	if d, err := s.Next(); err != nil || !reflect.DeepEqual(d, providers.Delta{}) {
 		t.Errorf("%+v, %v while the model thinks", d, err)
 	}
 	close(gate)

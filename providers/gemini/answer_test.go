@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -222,7 +223,7 @@ func TestThoughtsAreASignOfLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if d, err := s.Next(); err != nil || d != (providers.Delta{}) {
+	if d, err := s.Next(); err != nil || !reflect.DeepEqual(d, providers.Delta{}) {
 		t.Errorf("%+v, %v while the model thinks", d, err)
 	}
 	close(gate)

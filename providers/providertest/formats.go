@@ -148,7 +148,7 @@ func (s *Subject) CheckMore(t *testing.T, stream Reply, marked bool) {
 		if last && !marked {
 			d.More = true
 		}
-		if err != nil || d != want {
+		if err != nil || d.Content != want.Content || d.More != want.More || len(d.Calls) > 0 {
 			t.Errorf("%+v, %v; want %+v", d, err, want)
 		}
 	}

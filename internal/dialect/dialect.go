@@ -1,0 +1,114 @@
+// Package dialect is the room for the APIs in which callers speak to endpoints. A
+// dialect reads a request into a Call, which is the same for all of them, and writes
+// the answer in its own shape. It knows nothing of definitions, targets, retries,
+// caches or traces: those are the call's.
+//
+// Each dialect has a folder of its own, with its parser, its writer and its golden
+// bytes, and touches no other.
+package dialect
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// Dialect is one API. It is safe for concurrent use.
+type Dialect interface {
+	// Parse reads the body of a request for an endpoint's answer. The writer is that
+	// of this one answer.
+	Parse(r *wire.Request) (*Call, Writer, *wire.Error)
+	// AppendError appends the body of an error.
+	AppendError(dst []byte, e *wire.Error) []byte
+}
+
+// Call is what a caller asks of an endpoint, in any dialect. Its values and texts are
+// views of the request.
+type Call struct {
+	// Endpoint is the key, of legal form. Variant is the key of the prompt's variant
+	// that the caller names behind it; empty: the prompt's table picks.
+	Endpoint, Variant string
+	// EndpointParam is the path of the member that names the endpoint.
+	EndpointParam string
+	// Stream asks for server-sent events.
+	Stream bool
+	// RemoteConfigs are the keys whose values go with the answer.
+	RemoteConfigs []string
+	// Context, Metadata and Variables are objects with members, or nil.
+	Context, Metadata, Variables *fastjson.Value
+
+	// Turns are the messages that the caller brings; nil: none. Their roles are user,
+	// assistant, tool and, where the caller sends any, system and developer.
+	// TurnsParam is the path of their list, and Turn returns that of one of them.
+	Turns      []providers.Message
+	TurnsParam string
+	// TurnParams are the paths of Turns where a message is not TurnsParam[i]; else nil.
+	TurnParams []string
+	// Parameters are what the caller sets. Given says what of it, and where.
+	Parameters providers.Parameters
+	Given      []Given
+	// Ignored are the paths of members that have no effect, for HeaderIgnored.
+	Ignored []string
+	// User is the caller's own user, for the trace's metadata; empty: none.
+	User string
+}
+
+// Given is a parameter that the caller sets: tools, tool_choice, or one by its name in
+// definitions, such as max_tokens.
+type Given struct{ Name, Param string }
+
+// Writer writes one answer. All its methods append to dst and keep no part of it.
+// What Delta, Heartbeat, Finish and Fail append are whole server-sent events, or
+// nothing. One goroutine at a time calls it.
+type Writer interface {
+	// Answer appends the body of a whole answer.
+	Answer(dst []byte, a *Answer) []byte
+	// Size returns an upper bound of the bytes that Answer appends, without those of
+	// a.Beside.
+	Size(a *Answer) int
+	// Delta appends the events of one piece of a stream. The first call also appends
+	// what the dialect begins with, and what a.Beside has to say. Of a, what is known
+	// before the end is set: ID, Key, Time, Revision and Beside.
+	Delta(dst []byte, a *Answer, d providers.Delta) []byte
+	// Heartbeat appends what keeps a silent connection open, after the first Delta.
+	Heartbeat(dst []byte, a *Answer) []byte
+	// Finish appends the end of a stream that is complete. Where Delta was never
+	// called it begins the stream, too. A stream of pieces has said its content,
+	// thoughts and tool calls by then, unless Pieces is false.
+	Finish(dst []byte, a *Answer) []byte
+	// Fail appends the event of a stream that broke off after its first Delta.
+	Fail(dst []byte, a *Answer, e *wire.Error) []byte
+	// Pieces reports whether Delta wants thoughts and tool calls as they arrive. Where
+	// it is false it gets content alone, and tool calls come with Finish.
+	Pieces() bool
+}
+
+// Answer is an endpoint's answer.
+type Answer struct {
+	// TraceID is the id of the call's trace, as text.
+	TraceID string
+	// Key is the endpoint as the caller named it.
+	Key string
+	// Time is when the request came, Revision that of the definitions.
+	Time     time.Time
+	Revision string
+	// Content is the whole text. For Finish of a stream it is empty.
+	Content string
+	// Refusal reports that the text is the model's own refusal.
+	Refusal   bool
+	Thoughts  []providers.Thought // Opaque is sealed, see Seal
+	ToolCalls []providers.ToolCall
+	Logprobs  json.RawMessage
+	// FinishReason is why the model stopped.
+	FinishReason providers.FinishReason
+	Usage        providers.Usage
+	// Estimated reports that the provider gave no usage, so that Usage is an estimate.
+	Estimated bool
+	// Beside, unless it is nil, appends further members, each after a comma: those of
+	// a decision that our own API has. Other dialects leave them out.
+	Beside func(dst []byte) []byte
+}

@@ -1,0 +1,142 @@
+package providers
+
+import "strings"
+
+// Message is one message of a chat. A message of one text, as most are, has it in
+// Content and no Parts. Any other message has its parts in Parts, and Content is
+// empty.
+type Message struct {
+	Role    string `json:"role"` // system, developer, user, assistant or tool
+	Content string `json:"content"`
+	Parts   []Part `json:"-"`
+}
+
+// PartKind is a kind of part of a message.
+type PartKind uint8
+
+// The kinds of parts. A provider that lacks one refuses the request by its name, see
+// LacksPart.
+const (
+	PartText  PartKind = iota + 1
+	PartImage          // of a user, or in a tool's result
+	PartAudio          // of a user
+	PartFile           // of a user: a document such as a PDF
+	// PartToolCall is a call that the model made, in a message of the assistant.
+	PartToolCall
+	// PartToolResult is what a call came to, in a message of the role tool: one part
+	// for each call.
+	PartToolResult
+	// PartThinking is what the model thought before its answer, in a message of the
+	// assistant, before its other parts.
+	PartThinking
+)
+
+var partNames = [...]string{
+	PartText: "text", PartImage: "image", PartAudio: "audio", PartFile: "file",
+	PartToolCall: "tool_call", PartToolResult: "tool_result", PartThinking: "thinking",
+}
+
+// String returns the kind's name in definitions, errors and traces.
+func (k PartKind) String() string {
+	if int(k) < len(partNames) && partNames[k] != "" {
+		return partNames[k]
+	}
+	return "unknown"
+}
+
+// Part is one part of a message. The members beside Kind that its kind does not name
+// are empty. A request's texts may be views of the caller's body, so a provider keeps
+// none of them after its stream was closed.
+type Part struct {
+	Kind PartKind
+	// Text is that of PartText. Of PartThinking it is what the provider showed of the
+	// thought, which may be nothing.
+	Text string
+	// Media is that of PartImage, PartAudio and PartFile.
+	Media Media
+	// Call is that of PartToolCall.
+	Call ToolCall
+	// Result is that of PartToolResult.
+	Result ToolResult
+	// Opaque is the provider's own data of PartThinking or PartToolCall, such as a
+	// signature or an encrypted thought. Only the target that made it understands it;
+	// requests to others come without.
+	Opaque string
+}
+
+// Media is an image, a sound or a file: either by URL or inline.
+type Media struct {
+	// URL is where the provider fetches it, with the scheme https or http; the
+	// gateway never does. Empty for inline data.
+	URL string
+	// Data is the inline data in base64 with padding, as the caller sent it: nobody
+	// decodes it on its way.
+	Data string
+	// Type is the media type, such as image/png. It is never empty with Data.
+	Type string
+	// Name is a file's name; empty where the caller gave none.
+	Name string
+	// Detail is how closely a model looks at an image: auto, low or high; empty: its
+	// default.
+	Detail string
+}
+
+// ToolResult is what a call of a tool came to.
+type ToolResult struct {
+	// Call is the id of the call, and Name its tool's name, empty where the history
+	// does not have the call.
+	Call, Name string
+	// Content are the parts of the result: texts, and images where the provider takes
+	// them there.
+	Content []Part
+	// Failed reports that the tool failed, and that Content says how.
+	Failed bool
+}
+
+// Text returns the message's text: Content, or the texts of its parts, joined.
+func (m *Message) Text() string {
+	if m.Parts == nil {
+		return m.Content
+	}
+	return textOf(m.Parts)
+}
+
+// Text returns the texts of the result, joined.
+func (r *ToolResult) Text() string { return textOf(r.Content) }
+
+func textOf(parts []Part) string {
+	only, texts := "", 0
+	for i := range parts {
+		if parts[i].Kind == PartText {
+			only = parts[i].Text
+			texts++
+		}
+	}
+	if texts < 2 {
+		return only
+	}
+	var b strings.Builder
+	for i := range parts {
+		if parts[i].Kind == PartText {
+			b.WriteString(parts[i].Text)
+		}
+	}
+	return b.String()
+}
+
+// Size returns the bytes of the message's texts and data.
+func (m *Message) Size() int {
+	size := len(m.Content)
+	for i := range m.Parts {
+		size += m.Parts[i].size()
+	}
+	return size
+}
+
+func (p *Part) size() int {
+	size := len(p.Text) + len(p.Media.URL) + len(p.Media.Data) + len(p.Call.Name) + len(p.Call.Arguments) + len(p.Opaque)
+	for i := range p.Result.Content {
+		size += p.Result.Content[i].size()
+	}
+	return size
+}
