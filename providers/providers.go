@@ -63,6 +63,9 @@ type Delta struct {
 	// Thinking is a piece of the text of a thought. A delta has Content or Thinking,
 	// never both.
 	Thinking string
+	// Thought is a thought that has just ended, with its Opaque. Its text was said in
+	// Thinking before. A thought without Opaque need not be reported.
+	Thought *Thought
 	// Calls are pieces of tool calls.
 	Calls []CallPiece
 	// Logprobs is the list of the log probabilities of the tokens of Content, as
@@ -85,6 +88,8 @@ type CallPiece struct {
 	ID, Name string
 	// Arguments is a piece of the call's arguments; may be empty.
 	Arguments string
+	// Opaque is the provider's own data of the call, whole, with one of its pieces.
+	Opaque string
 }
 
 // Thought is what a model thought before its answer, or before one of its tool calls.
