@@ -20,7 +20,7 @@ const modulePath = "github.com/cadenza-gateway/cadenza"
 // its place is chosen and not found.
 var mayImport = map[string][]string{
 	".":                          {"caddymodule", "providers/anthropic", "providers/azure", "providers/canned", "providers/gemini", "providers/openai", "sinks/jsonlines", "sinks/postgres"},
-	"cache":                      {"trace"},
+	"cache":                      {"providers", "trace"},
 	"caddymodule":                {"internal/adminapi", "internal/command", "internal/configpath", "internal/definition", "internal/document", "internal/gateway", "internal/inflight", "internal/redact", "internal/visible", "providers", "secret", "sinks"},
 	"cmd/caddy":                  {"."},
 	"internal/adminapi":          {"internal/definition", "internal/document", "internal/gateway", "internal/inspect", "internal/jsontext", "internal/store/sqlite", "providers/upstream", "rules", "trace"},
@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"internal/command":           {"internal/adminapi", "internal/definition", "internal/document", "internal/document/format", "internal/gateway", "internal/inspect", "internal/private", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "trace"},
 	"internal/configpath":        {},
 	"internal/definition":        {"internal/document", "internal/document/format", "internal/invoke", "internal/jsontext", "internal/prompt", "internal/regular", "providers", "providers/canned/script", "rules", "trace"},
-	"internal/dialect":           {"internal/wire", "providers"},
+	"internal/dialect":           {"internal/jsontext", "internal/wire", "providers"},
 	"internal/dialect/chat":      {"internal/dialect", "internal/dialect/openai", "internal/jsontext", "internal/wire", "providers"},
 	"internal/dialect/messages":  {"internal/dialect", "internal/jsontext", "internal/wire", "providers"},
 	"internal/dialect/native":    {"internal/dialect", "internal/dialect/openai", "internal/jsontext", "internal/wire", "providers"},

@@ -12,6 +12,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/dgraph-io/ristretto/v2"
+
+	"github.com/cadenza-gateway/cadenza/providers"
 )
 
 // Question identifies what was asked of a model: a digest of everything that
@@ -23,14 +25,10 @@ type Answer struct {
 	// Pieces are the answer as it was streamed, or one piece where it came
 	// whole.
 	Pieces []string
-	// ToolCalls are the calls that the model asks for, as JSON; nil for none.
-	ToolCalls []byte
 	// Provider and Model gave the answer.
 	Provider, Model string
-	// FinishReason is why the model stopped; empty where it did not say.
-	FinishReason string
-	// The tokens that the answer took; all zero where they are not known.
-	PromptTokens, CompletionTokens, TotalTokens int64
+	// Result is what the model said beside its content, and what it took.
+	Result providers.Result
 	// Given is when the answer was complete.
 	Given time.Time
 	// Expires is when the answer is forgotten. An answer that expires at once
@@ -40,17 +38,27 @@ type Answer struct {
 
 // Bytes is the size of what was answered.
 func (a *Answer) Bytes() int {
-	n := len(a.ToolCalls)
+	n := len(a.Result.Logprobs)
+	for i := range a.Result.ToolCalls {
+		c := &a.Result.ToolCalls[i]
+		n += len(c.ID) + len(c.Name) + len(c.Arguments) + len(c.Opaque) + callOverhead
+	}
+	for i := range a.Result.Thoughts {
+		n += len(a.Result.Thoughts[i].Text) + len(a.Result.Thoughts[i].Opaque)
+	}
 	for _, piece := range a.Pieces {
 		n += len(piece)
 	}
 	return n
 }
 
+// callOverhead is about how many bytes a tool call has beside its texts, as it is sent.
+const callOverhead = 64
+
 // size is about how much memory the answer takes, in bytes.
 func (a *Answer) size() int64 {
 	const pieceOverhead = 16
-	return int64(a.Bytes() + len(a.Pieces)*pieceOverhead + len(a.Provider) + len(a.Model) + len(a.FinishReason) + entryOverhead)
+	return int64(a.Bytes() + len(a.Pieces)*pieceOverhead + len(a.Provider) + len(a.Model) + len(a.Result.Model) + entryOverhead)
 }
 
 type answerEntry struct {

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 )
 
 // deliveryWait is how long the last bytes of a response that broke off may take to
@@ -76,7 +76,7 @@ var errStreamPanicked = errors.New("a panic broke off a stream")
 
 // endPanicked is deferred. It ends a stream that a panic broke off like one that
 // failed. Before the stream's first content the panic goes on.
-func (i *invocation) endPanicked(stream *wire.EventStream) {
+func (i *invocation) endPanicked(stream *dialect.Stream) {
 	if !stream.Started() {
 		return
 	}

@@ -68,7 +68,7 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 	}
 	i.gateway.metrics.lookups.WithLabelValues(i.workspace.Name, "answers", "hit").Inc()
 	i.record.Cached = true
-	i.record.FinishReason = answer.FinishReason
+	i.record.FinishReason = string(answer.Result.FinishReason)
 	i.record.Provider, i.record.Model = answer.Provider, answer.Model
 	h := i.w.Header()
 	h[wire.HeaderCacheStatus] = []string{"Cadenza; hit; ttl=" + strconv.Itoa(max(int(time.Until(answer.Expires).Seconds()), 0))}
@@ -78,13 +78,9 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 	for _, piece := range answer.Pieces {
 		i.keepContent(piece)
 	}
-	i.keepToolCalls(answer.ToolCalls)
 	// The caller gets the number of tokens that the answer took, although this call
 	// uses none.
-	end := wire.Ending{
-		FinishReason: answer.FinishReason,
-		PromptTokens: answer.PromptTokens, CompletionTokens: answer.CompletionTokens, TotalTokens: answer.TotalTokens,
-	}
+	i.complete(&invoke.Result{Result: answer.Result})
 	if i.request.Stream {
 		stream, full := i.newStream()
 		if full != nil {
@@ -95,17 +91,15 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 		stream.Limit(answer.Bytes()+len(i.beside.member), len(answer.Pieces))
 		i.finish(noResult, http.StatusOK, "")
 		for n, piece := range answer.Pieces {
-			if stream.Delta(piece, n == len(answer.Pieces)-1) != nil {
+			if stream.Delta(providers.Delta{Content: piece}, n == len(answer.Pieces)-1) != nil {
 				return outcome{end: cut}
 			}
 		}
-		if stream.ToolCalls(answer.ToolCalls) != nil {
-			return outcome{end: cut}
-		}
-		_ = stream.Finish(end) // a caller that left has no use for the error
+		_ = stream.Finish() // a caller that left has no use for the error
 		return outcome{end: answered}
 	}
-	return i.send(noResult, strings.Join(answer.Pieces, ""), answer.ToolCalls, end)
+	i.answer.Content = strings.Join(answer.Pieces, "")
+	return i.send(noResult)
 }
 
 var noAttempts = []string{"0"}
@@ -129,7 +123,7 @@ func (i *invocation) remember(content string) {
 // too. The waiting requests also get an incomplete answer: each of them would
 // otherwise ask in turn and be cut in the same way.
 func (i *invocation) tell(result *invoke.Result) {
-	if i.lead == nil || i.size+len(i.toolCalls) > maxRemembered {
+	if i.lead == nil {
 		return
 	}
 	served := &i.request.Targets[result.Served]
@@ -138,10 +132,11 @@ func (i *invocation) tell(result *invoke.Result) {
 	if result.FinishReason.Whole() {
 		expires = now.Add(i.ttl)
 	}
-	i.lead.Answer(&cache.Answer{
-		Pieces: i.pieces, ToolCalls: i.toolCalls, Provider: served.Name, Model: served.Model,
-		FinishReason: string(result.FinishReason),
-		PromptTokens: result.Usage.PromptTokens, CompletionTokens: result.Usage.CompletionTokens, TotalTokens: result.Usage.TotalTokens,
+	answer := &cache.Answer{
+		Pieces: i.pieces, Result: result.Result, Provider: served.Name, Model: served.Model,
 		Given: now, Expires: expires,
-	})
+	}
+	if answer.Bytes() <= maxRemembered {
+		i.lead.Answer(answer)
+	}
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
@@ -64,16 +65,11 @@ func (i *invocation) give(dst []byte) []byte {
 
 // newStream prepares the answer's stream. Its first event has the member, which takes
 // room until that event is sent. It fails if there is none.
-func (i *invocation) newStream() (*wire.EventStream, *wire.Error) {
-	stream := wire.NewEventStream(i.w, i.info.traceID[0])
-	if i.beside.member == nil {
-		return stream, nil
-	}
+func (i *invocation) newStream() (*dialect.Stream, *wire.Error) {
 	if full := i.takeRoom(len(i.beside.member), adviseRepetition); full != nil {
 		i.finish(noResult, full.Status, full.Name)
 		full.TraceID = i.info.traceID[0]
 		return nil, full
 	}
-	stream.Beside(i.give)
-	return stream, nil
+	return dialect.NewStream(i.w, i.writer, &i.answer), nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -27,13 +28,13 @@ const statusClientGone = 499
 
 // endpoint answers a request for an endpoint: whole or as a stream.
 func (c *call) endpoint() outcome {
-	request, err := c.request.Endpoint()
+	request, writer, err := c.route.dialect.Parse(c.request)
 	if err != nil {
 		return refused(err)
 	}
-	endpoint, known := c.snapshot.Endpoints[request.Key]
+	endpoint, known := c.snapshot.Endpoints[request.Endpoint]
 	if !known {
-		return refused(wire.Errorf(wire.UnknownEndpoint, "key", "There is no endpoint %s.", printable(request.Key)))
+		return refused(unknownEndpoint(request))
 	}
 	if endpoint.Idempotency && !request.Stream {
 		if o := c.replayed(); o.end != underway {
@@ -105,7 +106,7 @@ func (c *call) endpoint() outcome {
 	defer context.AfterFunc(c.gateway.exiting, func() { cancel(errShutdown) })()
 
 	i := &invocation{
-		call: c, record: record, policy: policy, ttl: how.CacheTTL, beside: extra,
+		call: c, record: record, policy: policy, ttl: how.CacheTTL, beside: extra, writer: writer,
 		request: &invoke.Call{
 			Targets:   targets,
 			Messages:  messages,
@@ -118,6 +119,10 @@ func (c *call) endpoint() outcome {
 		},
 	}
 	c.setHeaders(record.ID)
+	i.answer = dialect.Answer{TraceID: c.info.traceID[0], Key: request.Endpoint, Time: c.began, Revision: c.snapshot.Revision}
+	if extra.member != nil {
+		i.answer.Beside = i.give
+	}
 	if i.ttl > 0 {
 		if o := i.remembered(ctx, question); o.end != underway {
 			return o
@@ -144,6 +149,15 @@ func (c *call) endpoint() outcome {
 	return i.whole(ctx)
 }
 
+// unknownEndpoint returns the error for a key that no endpoint has. OpenAI's clients
+// name it as a model, and know the error by its code.
+func unknownEndpoint(request *dialect.Call) *wire.Error {
+	if request.EndpointParam == "model" {
+		return wire.Errorf(wire.ModelNotFound, "model", "There is no endpoint %s, which the model names. GET /v1/models lists those that there are.", printable(request.Endpoint))
+	}
+	return wire.Errorf(wire.UnknownEndpoint, request.EndpointParam, "There is no endpoint %s.", printable(request.Endpoint))
+}
+
 // invocation is one call of an endpoint on its way to the caller.
 type invocation struct {
 	*call
@@ -151,9 +165,8 @@ type invocation struct {
 	request *invoke.Call
 	policy  definition.LogPolicy
 	beside  beside
-	// toolCalls is the list of the answer's tool calls, as it is sent; nil for
-	// none.
-	toolCalls []byte
+	writer  dialect.Writer
+	answer  dialect.Answer
 
 	// For an endpoint whose answers are cached.
 	ttl    time.Duration
@@ -178,9 +191,10 @@ func (i *invocation) whole(ctx context.Context) outcome {
 	}
 	i.served(result.Served, len(result.Attempts))
 	i.remember(content)
-	i.addToolCalls(result.ToolCalls)
+	i.answer.Content = content
+	i.complete(&result)
 	i.tell(&result)
-	return i.send(result, content, i.toolCalls, endOf(&result))
+	return i.send(result)
 }
 
 // adviseRepetition tells the caller what to do if its answer has no room.
@@ -189,11 +203,11 @@ const adviseRepetition = "Send the request again."
 // send records the call and sends its answer in one piece, unless there is no room
 // for it. The answer was paid for: a repetition with the same idempotency key gets
 // it in any case.
-func (i *invocation) send(result invoke.Result, content string, toolCalls []byte, end wire.Ending) outcome {
-	size := wire.EndpointAnswerSize(content, toolCalls) + len(i.beside.member)
+func (i *invocation) send(result invoke.Result) outcome {
+	size := i.writer.Size(&i.answer) + len(i.beside.member)
 	full := i.takeRoom(size, adviseRepetition)
 	if full == nil || i.reply != nil {
-		i.out = wire.AppendEndpointAnswer(slices.Grow(i.out[:0], size), i.info.traceID[0], content, toolCalls, end, i.give)
+		i.out = i.writer.Answer(slices.Grow(i.out[:0], size), &i.answer)
 	}
 	if full != nil {
 		i.finish(result, full.Status, full.Name)
@@ -225,18 +239,18 @@ func (i *invocation) stream(ctx context.Context) outcome {
 		i.lead.Writing()
 		defer i.lead.Written()
 		defer i.keepRoom(0) // the first event, which may be large, is sent by then
-		return stream.Delta(d.Content, !d.More)
+		return stream.Delta(d, !d.More)
 	})
 	if err == nil {
 		if !stream.Started() {
 			i.served(result.Served, len(result.Attempts)) // the answer is empty
 		}
-		i.addToolCalls(result.ToolCalls)
+		i.complete(&result)
 		i.tell(&result)
 		// The record comes first: a crash must not mark an answer as interrupted
 		// that its caller has seen complete.
 		i.finish(result, http.StatusOK, "")
-		if stream.ToolCalls(i.toolCalls) != nil || stream.Finish(endOf(&result)) != nil {
+		if stream.Finish() != nil {
 			i.workspace.Logger.Debug("a caller left during its stream", zap.String("trace_id", i.info.traceID[0]))
 		}
 		return outcome{end: answered}
@@ -261,12 +275,12 @@ func (i *invocation) served(target, attempts int) {
 	h[wire.HeaderAttempts] = []string{strconv.Itoa(attempts)}
 }
 
-// endOf returns the finish reason and the usage that the caller gets.
-func endOf(result *invoke.Result) wire.Ending {
-	return wire.Ending{
-		FinishReason: string(result.FinishReason),
-		PromptTokens: result.Usage.PromptTokens, CompletionTokens: result.Usage.CompletionTokens, TotalTokens: result.Usage.TotalTokens,
-	}
+// complete adds what a result says beside the content to the caller's answer.
+func (i *invocation) complete(result *invoke.Result) {
+	i.answer.FinishReason, i.answer.Usage = result.FinishReason, result.Usage
+	i.answer.Refusal, i.answer.Logprobs = result.Refusal, result.Logprobs
+	i.answer.ToolCalls = result.ToolCalls
+	i.keepToolCalls(result.ToolCalls)
 }
 
 // keepContent keeps content for the trace if the policy allows it.
@@ -276,24 +290,15 @@ func (i *invocation) keepContent(content string) {
 	}
 }
 
-// addToolCalls adds the tool calls of a complete answer.
-func (i *invocation) addToolCalls(calls []providers.ToolCall) {
-	if len(calls) == 0 {
-		return
-	}
-	list := wire.AppendToolCalls(nil)
-	for _, c := range calls {
-		list = wire.AppendToolCall(list, c.ID, c.Name, c.Arguments)
-	}
-	i.toolCalls = wire.AppendToolCallsEnd(list)
-	i.keepToolCalls(i.toolCalls)
-}
-
 // keepToolCalls keeps tool calls for the trace if the policy allows it. If they are
 // too large it keeps none of them: half of the list would not be valid JSON.
-func (i *invocation) keepToolCalls(list []byte) {
-	if i.policy == definition.LogContent && len(list) <= maxKeptResponse {
-		i.record.ToolCalls = append(i.record.ToolCalls[:0], list...)
+func (i *invocation) keepToolCalls(calls []providers.ToolCall) {
+	if i.policy != definition.LogContent || len(calls) == 0 {
+		return
+	}
+	list := dialect.AppendToolCalls(i.record.ToolCalls[:0], calls)
+	if i.record.ToolCalls = list; len(list) > maxKeptResponse {
+		i.record.ToolCalls = nil
 	}
 }
 

@@ -118,6 +118,8 @@ var endpointEdits = map[string]wiring{
 var derived = []string{
 	"Definition.Kind", "Definition.Key", "Definition.Version", "Definition.Pos", "Definition.content", "Definition.cost", "Fallback.origin", "origin",
 	"table", "policies", "byOutcome", "fallback", "Key",
+	// What callers may bring, and parameters that only callers set: see accept_test.go.
+	"Accept", "Fallback.Parameters.ParallelToolCalls", "Fallback.Parameters.Logprobs", "Parameters.ParallelToolCalls", "Parameters.Logprobs",
 }
 
 // asked is what becomes of an endpoint's definition.

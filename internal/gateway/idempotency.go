@@ -111,7 +111,7 @@ func (c *call) replay(kept *trace.Reply) outcome {
 	h := c.w.Header()
 	if kept.TraceID != (trace.ID{}) {
 		c.info.traceID[0] = kept.TraceID.String()
-		h[wire.HeaderTraceID] = c.info.traceID[:]
+		c.nameTrace(h)
 	}
 	if !kept.Decision.IsZero() {
 		c.info.decisionID[0] = kept.Decision.String()
@@ -177,6 +177,6 @@ func (c *call) keepReply(status int, code string, body []byte) {
 // to repeat it.
 func (c *call) keepFailure(told *wire.Error) {
 	if c.reply != nil && told.Status != http.StatusServiceUnavailable {
-		c.keepReply(told.Status, told.Name, told.AppendJSON(nil))
+		c.keepReply(told.Status, told.Name, c.route.appendError(nil, told))
 	}
 }

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"crypto/rand"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -28,22 +30,50 @@ const (
 // connection ends with the answer. Ending the connection is also the only way to
 // stop a client from sending an unwanted body, and to end the wait of a client that
 // sent "Expect: 100-continue". HTTP/2 and HTTP/3 stop the request's stream instead.
-func writeError(w http.ResponseWriter, r *http.Request, o outcome) {
+func (to *route) writeError(w http.ResponseWriter, r *http.Request, o outcome) {
 	// A request that is refused because the gateway is full loses its connection,
 	// too.
 	full := o.err.Code == wire.Overloaded || o.err.Code == wire.RateLimited
 	if r.ProtoMajor == 1 && (full || o.end == unread && !skipSmallBody(w, r)) {
-		writeLastError(w, o.err)
+		to.writeLastError(w, o.err)
 		return
 	}
-	wire.WriteError(w, o.err)
+	to.writeErrorOnly(w, o.err)
 }
 
 // writeLastError answers with an error, and ends the connection.
-func writeLastError(w http.ResponseWriter, err *wire.Error) {
+func (to *route) writeLastError(w http.ResponseWriter, err *wire.Error) {
 	w.Header()["Connection"] = connectionClose
-	wire.WriteError(w, err)
+	to.writeErrorOnly(w, err)
 	linger(w)
+}
+
+// writeErrorOnly answers with an error in the route's dialect.
+func (to *route) writeErrorOnly(w http.ResponseWriter, err *wire.Error) {
+	if to.requestID != "" && w.Header()[to.requestID] == nil {
+		id := err.TraceID
+		if id == "" {
+			id = newRequestID()
+		}
+		w.Header()[to.requestID] = []string{id}
+	}
+	wire.WriteErrorBody(w, err, to.appendError(make([]byte, 0, 512), err))
+}
+
+// newRequestID returns an id for an error without a trace: a random one in the form of
+// a UUID.
+func newRequestID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+func (to *route) appendError(dst []byte, err *wire.Error) []byte {
+	if to.dialect == nil {
+		return err.AppendJSON(dst)
+	}
+	return to.dialect.AppendError(dst, err)
 }
 
 var connectionClose = []string{"close"}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/native"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -11,16 +13,23 @@ import (
 // route is one of the gateway's routes.
 type route struct {
 	method string
-	// path may name a trace, as {trace_id}.
+	// path may name a trace, as {trace_id}, or end in {model}, which may hold slashes.
 	path string
 	// name is the route's name in metrics, logs and placeholders.
 	name  string
 	serve func(*call) outcome
 	// kind is the kind of the trace that the path names.
 	kind trace.Kind
+	// dialect is that of a route of endpoints, and of its errors.
+	dialect dialect.Dialect
+	// requestID is the header that names each answer, beside HeaderTraceID; empty: none.
+	requestID string
+	// keyHeader is a header that may hold the API key as it is; empty: none.
+	keyHeader string
 
 	index         int    // in routes
 	before, after string // the path before and after {trace_id}; after is empty without it
+	open          bool   // the path ends in {model}
 }
 
 // routes lists all routes, the most called ones first. The first entry is for
@@ -28,7 +37,7 @@ type route struct {
 var routes = table(
 	route{name: "none"},
 	route{method: http.MethodPost, path: "/v1/prompts", name: "prompts", serve: allOrNothing((*call).prompts)},
-	route{method: http.MethodPost, path: "/v1/endpoints", name: "endpoints", serve: (*call).endpoint},
+	route{method: http.MethodPost, path: "/v1/endpoints", name: "endpoints", serve: (*call).endpoint, dialect: native.Dialect},
 	route{method: http.MethodPost, path: "/v1/remoteconfigs", name: "remoteconfigs", serve: allOrNothing((*call).remoteConfigs)},
 	route{method: http.MethodPost, path: "/v1/decisions", name: "decisions", serve: allOrNothing((*call).decisions)},
 	route{method: http.MethodPost, path: "/v1/metrics", name: "metrics", serve: allOrNothing((*call).report)},
@@ -42,6 +51,7 @@ func table(rows ...route) []route {
 	for i := range rows {
 		rows[i].index = i
 		rows[i].before, rows[i].after, _ = strings.Cut(rows[i].path, "{trace_id}")
+		rows[i].before, rows[i].open = strings.CutSuffix(rows[i].before, "{model}")
 	}
 	return rows
 }
@@ -57,10 +67,26 @@ func allOrNothing(serve func(*call) *wire.Error) func(*call) outcome {
 	}
 }
 
-// find returns the route of a path, with the trace id that the path names.
-func find(path string) (to *route, traceID string) {
+// token returns the API key of a request, as wire.BearerToken does.
+func (to *route) token(h http.Header) (token string, sent, ok bool) {
+	if to.keyHeader != "" && len(h["Authorization"]) == 0 {
+		if values := h[to.keyHeader]; len(values) > 0 {
+			return values[0], true, len(values) == 1 && wire.LegalToken(values[0])
+		}
+	}
+	return wire.BearerToken(h)
+}
+
+// find returns the route of a path, with the trace id or the model that the path names.
+func find(path string) (to *route, id string) {
 	for i := range routes {
 		r := &routes[i]
+		if r.open {
+			if id, ok := strings.CutPrefix(path, r.before); ok && id != "" {
+				return r, id
+			}
+			continue
+		}
 		if r.after == "" {
 			if r.before == path {
 				return r, ""

@@ -28,7 +28,7 @@ type call struct {
 	workspace *Workspace
 	key       *principal
 	route     *route
-	pathID    string // the trace that the path names
+	pathID    string // what the path names: a trace, or a model
 	began     time.Time
 	snapshot  *definition.Snapshot
 	request   *wire.Request
@@ -122,10 +122,10 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 		g.logPanic(to, problem)
 		if r.ProtoMajor == 1 {
 			// After a panic it is unknown how much of the body was read.
-			writeLastError(w, panicked())
+			to.writeLastError(w, panicked())
 			return
 		}
-		wire.WriteError(w, panicked())
+		to.writeErrorOnly(w, panicked())
 	}()
 
 	o := g.answer(w, r, to, traceID, began)
@@ -134,7 +134,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 	}
 	switch o.end {
 	case unanswered, unread:
-		writeError(w, r, o)
+		to.writeError(w, r, o)
 	case cut:
 		panic(http.ErrAbortHandler)
 	}
@@ -185,7 +185,7 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 		err.Allow = to.method
 		return outcome{err, unread}
 	}
-	token, sent, ok := wire.BearerToken(r.Header)
+	token, sent, ok := to.token(r.Header)
 	if !ok {
 		return outcome{wire.Unauthorized(sent), unread}
 	}
@@ -213,8 +213,10 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 	if err := c.readLogCeiling(); err != nil {
 		return outcome{err, unread}
 	}
-	if err := c.request.ReadBody(w, r, c.workspace.MaxBodySize, c.workspace.BodyTimeout, c.hold); err != nil {
-		return outcome{err, unread}
+	if to.method == http.MethodPost {
+		if err := c.request.ReadBody(w, r, c.workspace.MaxBodySize, c.workspace.BodyTimeout, c.hold); err != nil {
+			return outcome{err, unread}
+		}
 	}
 	c.request.SetMetadataLimit(c.workspace.MaxMetadataSize)
 	c.snapshot = c.workspace.Source.Snapshot()
@@ -337,6 +339,14 @@ func (c *call) setHeaders(id trace.ID) {
 	h[wire.HeaderDecisionID] = c.info.decisionID[:]
 	if !id.IsZero() {
 		c.info.traceID[0] = ids[wire.TraceIDLength:]
-		h[wire.HeaderTraceID] = c.info.traceID[:]
+		c.nameTrace(h)
+	}
+}
+
+// nameTrace sets the headers of the answer's only trace.
+func (c *call) nameTrace(h http.Header) {
+	h[wire.HeaderTraceID] = c.info.traceID[:]
+	if c.route.requestID != "" {
+		h[c.route.requestID] = c.info.traceID[:]
 	}
 }

@@ -134,7 +134,7 @@ func init() {
 		mutant{
 			ID: "half-an-answer-remembered", In: "invocation.tell",
 			What: "the first MiB of a larger answer is given again as the whole",
-			Old:  " || i.size+len(i.toolCalls) > maxRemembered", New: "",
+			Old:  "answer.Bytes() <= maxRemembered", New: "true",
 			Run: "TestLargeAnswerIsNotRemembered",
 		},
 		mutant{
@@ -256,7 +256,7 @@ func init() {
 			Run: "BodyIsLeftUnread|RefusedBeforeTheBody", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "lingering", In: "writeLastError",
+			ID: "lingering", In: "route.writeLastError",
 			What: "a refused caller holds its connection for a minute",
 			Old:  "	linger(w)\n", New: "",
 			Run: "RefusedBeforeTheBody", Tests: []string{"caddymodule"},
@@ -292,7 +292,7 @@ func init() {
 			Run: "LargeAnswersTakeTurns",
 		},
 		mutant{
-			ID: "turned-away", In: "writeError",
+			ID: "turned-away", In: "route.writeError",
 			What: "a caller that is refused for lack of room keeps its connection",
 			Old:  "(full ||", New: "(full && false ||",
 			Run: "LargeAnswersTakeTurns",

@@ -19,13 +19,13 @@ func init() {
 		mutant{
 			ID: "queue-to-be-cut", In: "invocation.tell",
 			What: "each request that waits for an answer that was cut asks the model itself",
-			Old:  "if i.lead == nil ||", New: "if i.lead == nil || !result.FinishReason.Whole() ||",
+			Old:  "if i.lead == nil {", New: "if i.lead == nil || !result.FinishReason.Whole() {",
 			Run: "TestCutAnswersAreShared",
 		},
 		mutant{
 			ID: "cached-answer-without-its-end", In: "invocation.remembered",
 			What: "an answer from the cache does not say how it ended",
-			Old:  "answer.ToolCalls, end)\n}", New: "answer.ToolCalls, wire.Ending{})\n}",
+			Old:  "	i.complete(&invoke.Result{Result: answer.Result})\n", New: "",
 			Run: "TestAnswersSayHowTheyEnded",
 		},
 		mutant{

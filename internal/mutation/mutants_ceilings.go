@@ -29,7 +29,7 @@ func init() {
 		mutant{
 			ID: "room-of-endpoints", In: "invocation.send",
 			What: "slow readers of models' answers fill the memory",
-			Old:  "wire.EndpointAnswerSize(content, toolCalls)", New: "0",
+			Old:  "i.writer.Size(&i.answer)", New: "0",
 			Run: "LargeAnswersOfEndpoints",
 		},
 		mutant{

@@ -105,7 +105,7 @@ func init() {
 			Run: "TestWhatAsksNoProviderIsNoCall",
 		},
 		mutant{
-			ID: "refused-connection-stays", In: "writeError",
+			ID: "refused-connection-stays", In: "route.writeError",
 			What: "a refused caller keeps its connection",
 			Old:  "(full || ", New: "(",
 			Run: "TestRefusedCallsConnectionIsClosed",

@@ -60,7 +60,7 @@ func init() {
 			Run: "StreamWritesLargeBatches",
 		},
 		mutant{
-			ID: "conflict-without-retry-after", In: "WriteError",
+			ID: "conflict-without-retry-after", In: "WriteErrorBody",
 			What: "a 409 has no Retry-After",
 			Old:  "case http.StatusConflict, http.StatusTooManyRequests", New: "case http.StatusTooManyRequests",
 			Run: "WriteErrorGolden",
@@ -156,18 +156,6 @@ func init() {
 			Timeout: time.Minute,
 		},
 		mutant{
-			ID: "final-without-flush", In: "EventStream.Finish",
-			What: "the last event waits until the handler has returned",
-			Old:  "	s.flush()\n	s.close()", New: "	s.write()\n	s.close()",
-			Run: "StreamGolden",
-		},
-		mutant{
-			ID: "code-of-a-broken-stream", In: "EventStream.Fail",
-			What: "a stream that broke off says another code than upstream_interrupted",
-			Old:  "Code: UpstreamInterrupted", New: "Code: e.Code",
-			Run: "StreamFailsAfterContent",
-		},
-		mutant{
 			ID: "write-deadline-left", In: "EventStream.close",
 			What: "the next request of the connection has the stream's deadline",
 			Old:  "		_ = s.control.SetWriteDeadline(time.Time{})\n", New: "",
@@ -189,12 +177,6 @@ func init() {
 			What: "a heartbeat follows content at once",
 			Old:  "silence < heartbeatInterval", New: "false",
 			Run: "Heartbeat",
-		},
-		mutant{
-			ID: "split-runes", In: "EventStream.appendContent",
-			What: "a rune that is split over two deltas is garbled",
-			Old:  "if s.heldLen > 0 {", New: "if false {",
-			Run: "SplitRunes",
 		},
 		mutant{
 			ID: "long-integer", In: "checkNumber",

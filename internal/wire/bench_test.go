@@ -58,35 +58,6 @@ func BenchmarkAnswers(b *testing.B) {
 	}
 }
 
-func BenchmarkEndpointAnswer(b *testing.B) {
-	content := strings.Repeat("An answer of some length, \"quoted\" here and there.\n", 32)
-	var dst []byte
-	b.ReportAllocs()
-	b.SetBytes(int64(len(content)))
-	for b.Loop() {
-		dst = AppendEndpointAnswer(dst[:0], traceID, content, nil, Ending{FinishReason: "stop", PromptTokens: 1201, CompletionTokens: 340, TotalTokens: 1541}, nil)
-	}
-}
-
-// discard is a connection that takes everything.
-type discard struct{ header http.Header }
-
-func (w discard) Header() http.Header         { return w.header }
-func (w discard) WriteHeader(int)             {}
-func (w discard) Write(p []byte) (int, error) { return len(p), nil }
-func (w discard) FlushError() error           { return nil }
-
-func BenchmarkDelta(b *testing.B) {
-	s := NewEventStream(discard{http.Header{}}, traceID)
-	defer s.Close()
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := s.Delta(" token", true); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkBearerToken(b *testing.B) {
 	h := http.Header{"Authorization": {"Bearer cadenza-demo-key-0001"}}
 	b.ReportAllocs()

@@ -21,15 +21,17 @@ const (
 
 // The codes of the contract.
 var (
-	InvalidJSON         = Code{"invalid_json", 400, typeInvalidRequest}
-	InvalidRequest      = Code{"invalid_request", 400, typeInvalidRequest}
-	MissingVariable     = Code{"missing_variable", 400, typeInvalidRequest}
-	NoMetrics           = Code{"no_metrics", 400, typeInvalidRequest}
-	InvalidAPIKey       = Code{"invalid_api_key", 401, typeAuthentication}
-	NotFound            = Code{"not_found", 404, typeNotFound}
-	UnknownKey          = Code{"unknown_key", 404, typeNotFound}
-	UnknownEndpoint     = Code{"unknown_endpoint", 404, typeNotFound}
-	UnknownTrace        = Code{"unknown_trace", 404, typeNotFound}
+	InvalidJSON     = Code{"invalid_json", 400, typeInvalidRequest}
+	InvalidRequest  = Code{"invalid_request", 400, typeInvalidRequest}
+	MissingVariable = Code{"missing_variable", 400, typeInvalidRequest}
+	NoMetrics       = Code{"no_metrics", 400, typeInvalidRequest}
+	InvalidAPIKey   = Code{"invalid_api_key", 401, typeAuthentication}
+	NotFound        = Code{"not_found", 404, typeNotFound}
+	UnknownKey      = Code{"unknown_key", 404, typeNotFound}
+	UnknownEndpoint = Code{"unknown_endpoint", 404, typeNotFound}
+	UnknownTrace    = Code{"unknown_trace", 404, typeNotFound}
+	// ModelNotFound is UnknownEndpoint where callers name endpoints as models.
+	ModelNotFound       = Code{"model_not_found", 404, typeNotFound}
 	MethodNotAllowed    = Code{"method_not_allowed", 405, typeInvalidRequest}
 	Conflict            = Code{"conflict", 409, typeInvalidRequest}
 	BodyTooLarge        = Code{"body_too_large", 413, typeInvalidRequest}
@@ -55,7 +57,7 @@ var (
 var codes = []Code{
 	InvalidJSON, InvalidRequest, MissingVariable, NoMetrics,
 	InvalidAPIKey,
-	NotFound, UnknownKey, UnknownEndpoint, UnknownTrace,
+	NotFound, UnknownKey, UnknownEndpoint, ModelNotFound, UnknownTrace,
 	MethodNotAllowed, Conflict, BodyTooLarge, UnsupportedEncoding, IdempotencyMismatch,
 	RateLimited,
 	Internal,

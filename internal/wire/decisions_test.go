@@ -2,8 +2,6 @@ package wire
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -172,90 +170,12 @@ func FuzzDecisions(f *testing.F) {
 
 func beside(dst []byte) []byte { return append(AppendBesideStart(dst), '}') }
 
-// TestBeside: what goes beside an answer is counted, and stands in a whole answer and
-// in a stream's first event alone, whichever event that is.
-func TestBeside(t *testing.T) {
-	if got := beside(nil); len(got) != BesideSize(0) {
-		t.Errorf("%s: %d counted", got, BesideSize(0))
-	}
-	full := AppendAnswersEnd(AppendAnswerEnd(append(AppendAnswerStart(AppendBesideStart(nil), "a"), "1"...), "number", parsedID()))
-	if size := BesideSize(1) + AnswerSize("a", 1, "number"); len(full) != size {
-		t.Errorf("%s: %d counted", full, size)
-	}
-	if got := string(AppendEndpointAnswer(nil, "t", "x", nil, Ending{FinishReason: "stop"}, beside)); got != `{"trace_id":"t","content":"x","is_final":true,"finish_reason":"stop","remoteconfigs":{}}` {
-		t.Error(got)
-	}
-	with := func(event string) string { return strings.Replace(event, "}\n\n", `,"remoteconfigs":{}}`+"\n\n", 1) }
-	calls := func(final string) string {
-		return `data: {"trace_id":"` + traceID + `","content":"","is_final":false,"tool_calls":[]` + final + "}\n\n"
-	}
-	end := []string{event("", true) + "data: [DONE]\n\n", "flush"}
-	for name, test := range map[string]struct {
-		send func(*EventStream)
-		want []string
-	}{
-		"content": {
-			func(s *EventStream) { _ = s.Delta("a", true); _ = s.Delta("b", true); _ = s.Finish(Ending{}) },
-			append([]string{"status OK", with(event("a", false)), "flush", event("b", false), "flush"}, end...),
-		},
-		"a rune that was held": {
-			func(s *EventStream) { _ = s.Delta("\xc3", true); _ = s.Finish(Ending{}) },
-			append([]string{"status OK", with(event("\uFFFD", false))}, end...),
-		},
-		"tool calls": {
-			func(s *EventStream) { _ = s.ToolCalls([]byte("[]")); _ = s.Finish(Ending{}) },
-			append([]string{"status OK", calls(`,"remoteconfigs":{}`), "flush"}, end...),
-		},
-		"nothing": {
-			func(s *EventStream) { _ = s.Finish(Ending{FinishReason: "stop"}) },
-			[]string{"status OK", strings.Replace(with(event("", true)), `true,`, `true,"finish_reason":"stop",`, 1), "data: [DONE]\n\n", "flush"},
-		},
-	} {
-		w := new(wireLog)
-		s := NewEventStream(w, traceID)
-		calls := 0
-		s.Beside(func(dst []byte) []byte { calls++; return beside(dst) })
-		test.send(s)
-		s.Close()
-		if diff := cmp.Diff(test.want, w.entries()); diff != "" || calls != 1 {
-			t.Errorf("%s: called %d times: %s", name, calls, diff)
-		}
-	}
-}
-
-// TestBesideAFailure: a stream that fails before its first event asks for nothing, and
-// one that fails in it has asked.
-func TestBesideAFailure(t *testing.T) {
-	w := new(wireLog)
-	s := NewEventStream(w, traceID)
-	s.Beside(func([]byte) []byte { panic("asked") })
-	_ = s.Delta("\xc3", true) // held back: no event
-	if s.Fail(Errorf(UpstreamError, "", "It failed.")) || strings.Contains(fmt.Sprint(w.entries()), "remoteconfigs") {
-		t.Errorf("%q", w.entries())
-	}
-
-	w = &wireLog{fail: errors.New("gone")}
-	s = NewEventStream(w, traceID)
-	defer s.Close()
-	asked := 0
-	s.Beside(func(dst []byte) []byte { asked++; return beside(dst) })
-	for range 2 {
-		if s.Delta("a", true) == nil {
-			t.Error("the client is gone")
-		}
-	}
-	if asked != 1 {
-		t.Errorf("asked %d times", asked)
-	}
-}
-
 // TestLargeEventsAreNotKept: a stream may go on for minutes after a first event of
 // megabytes.
 func TestLargeEventsAreNotKept(t *testing.T) {
-	s := NewEventStream(new(wireLog), traceID)
+	s := newAnswer(new(wireLog))
 	defer s.Close()
-	s.Beside(func(dst []byte) []byte { return append(dst, make([]byte, 1<<20)...) })
-	for _, content := range []string{"a", "b"} {
+	for _, content := range []string{strings.Repeat("a", 1<<20), "b"} {
 		if err := s.Delta(content, true); err != nil {
 			t.Fatal(err)
 		}
@@ -265,5 +185,16 @@ func TestLargeEventsAreNotKept(t *testing.T) {
 	}
 	if got := cap(s.pending()); got > 2*batchSize {
 		t.Errorf("the pool holds %d bytes", got)
+	}
+}
+
+// TestBesideIsCounted: the size of what goes beside an answer is known before.
+func TestBesideIsCounted(t *testing.T) {
+	if got := beside(nil); len(got) != BesideSize(0) {
+		t.Errorf("%s: %d counted", got, BesideSize(0))
+	}
+	full := AppendAnswersEnd(AppendAnswerEnd(append(AppendAnswerStart(AppendBesideStart(nil), "a"), "1"...), "number", parsedID()))
+	if size := BesideSize(1) + AnswerSize("a", 1, "number"); len(full) != size {
+		t.Errorf("%s: %d counted", full, size)
 	}
 }

@@ -67,7 +67,7 @@ func (e *Error) AppendJSON(dst []byte) []byte {
 
 func (e *Error) appendBody(dst []byte) []byte {
 	dst = append(dst, `{"error":`...)
-	dst = e.appendObject(dst)
+	dst = e.AppendObject(dst)
 	dst = append(dst, `,"name":`...)
 	dst = jsontext.AppendString(dst, e.Name)
 	dst = append(dst, `,"message":`...)
@@ -85,8 +85,8 @@ func (e *Error) appendBody(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendObject appends the member "error".
-func (e *Error) appendObject(dst []byte) []byte {
+// AppendObject appends the value of the body's member "error".
+func (e *Error) AppendObject(dst []byte) []byte {
 	dst = append(dst, `{"message":`...)
 	dst = jsontext.AppendString(dst, e.Message)
 	dst = append(dst, `,"type":`...)
@@ -105,7 +105,11 @@ func (e *Error) appendObject(dst []byte) []byte {
 // WriteError answers the request with e: status, headers and body. Nothing
 // may have been written to w before.
 func WriteError(w http.ResponseWriter, e *Error) {
-	body := e.AppendJSON(make([]byte, 0, 512))
+	WriteErrorBody(w, e, e.AppendJSON(make([]byte, 0, 512)))
+}
+
+// WriteErrorBody answers the request with e as WriteError does, in the given body.
+func WriteErrorBody(w http.ResponseWriter, e *Error, body []byte) {
 	h := w.Header()
 	// Headers for the answer that failed must not describe this one.
 	h.Del("Content-Encoding")

@@ -122,7 +122,7 @@ func TestCodes(t *testing.T) {
 	want := map[int][]string{
 		400: {"invalid_json", "invalid_request", "missing_variable", "no_metrics"},
 		401: {"invalid_api_key"},
-		404: {"not_found", "unknown_key", "unknown_endpoint", "unknown_trace"},
+		404: {"not_found", "unknown_key", "unknown_endpoint", "model_not_found", "unknown_trace"},
 		405: {"method_not_allowed"}, 409: {"conflict"}, 413: {"body_too_large"},
 		415: {"unsupported_encoding"}, 422: {"idempotency_mismatch"},
 		429: {"rate_limited"},

@@ -132,7 +132,7 @@ func TestLargeEventsHaveDeadlines(t *testing.T) {
 	for _, limited := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &slowWriter{pause: pause}
-			s := NewEventStream(w, traceID)
+			s := newAnswer(w)
 			defer s.Close()
 			content := strings.Repeat("x", pieces*writePiece-1000)
 			if limited {
@@ -204,9 +204,9 @@ func TestStreamLimit(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := new(wireLog)
-			s := NewEventStream(w, traceID)
+			s := newAnswer(w)
 			defer s.Close()
-			limit := time.Now().Add(WriteTime(events * 200))
+			limit := time.Now().Add(WriteTime(events * (1 + aroundContent)))
 			if whole {
 				s.Limit(events, events)
 			}

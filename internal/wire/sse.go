@@ -5,14 +5,11 @@ import (
 	"net/http"
 	"sync"
 	"time"
-	"unicode/utf8"
-
-	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 )
 
 const (
-	// heartbeatInterval is the silence after which a stream sends an empty event,
-	// so that no proxy closes the connection as idle.
+	// heartbeatInterval is the silence after which a stream sends a heartbeat, so
+	// that no proxy closes the connection as idle.
 	heartbeatInterval = 15 * time.Second
 	// deadlineSlack lets many events share one deadline, because setting one costs
 	// more than writing an event.
@@ -31,23 +28,19 @@ var batches = sync.Pool{New: func() any { return &batch{make([]byte, 0, firstBat
 
 var errStreamClosed = errors.New("wire: the event stream is closed")
 
-// EventStream sends an endpoint's answer as server-sent events. It writes nothing,
-// not even headers, before the first content or the end, so that an earlier failure
-// is an ordinary error. Afterwards it keeps the connection alive with events of
-// empty content.
+// EventStream sends server-sent events. It writes nothing, not even headers, before
+// the first of them, so that an earlier failure is an ordinary error. Afterwards it
+// keeps the connection alive with heartbeats.
 //
 // One goroutine calls its methods. Close must be called before the handler
 // returns.
 type EventStream struct {
 	w       http.ResponseWriter
 	control http.ResponseController
-	start   []byte // an event up to its content
-	first   func(dst []byte) []byte
+	beats   func(dst []byte) []byte
 
 	mu        sync.Mutex // guards the fields below and every write
 	batch     *batch     // whole events that are not written yet; nil for none
-	held      [utf8.UTFMax]byte
-	heldLen   int // bytes in held: the beginning of a rune that a delta broke off
 	heartbeat *time.Timer
 	lastWrite time.Time
 	deadline  time.Time // zero where none is set
@@ -59,29 +52,21 @@ type EventStream struct {
 	err       error // of the first write that failed, after which none is made
 }
 
-// NewEventStream prepares a stream. It writes nothing yet.
-func NewEventStream(w http.ResponseWriter, traceID string) *EventStream {
-	const before, after = `data: {"trace_id":`, `,"content":"`
-	s := &EventStream{w: w, control: *http.NewResponseController(w)}
-	s.start = make([]byte, 0, len(before)+len(traceID)+2+len(after))
-	s.start = append(s.start, before...)
-	s.start = jsontext.AppendString(s.start, traceID)
-	s.start = append(s.start, after...)
-	return s
+// Open prepares the stream, which must be new. It writes nothing yet. heartbeat appends
+// the event of a heartbeat.
+func (s *EventStream) Open(w http.ResponseWriter, heartbeat func(dst []byte) []byte) {
+	s.w, s.control, s.beats = w, *http.NewResponseController(w), heartbeat
 }
-
-// Beside has the first event say more, whichever it is: append is called just before
-// the headers go out, and appends further members, each after a comma. It is not
-// called where the stream fails before that. It must not use the stream.
-func (s *EventStream) Beside(append func(dst []byte) []byte) { s.first = append }
 
 // Limit bounds the time that a client has to take the whole stream, where its content
 // is known and has so many bytes in so many events. Without it only the time for
 // each event is bounded. It is called before the first event.
 func (s *EventStream) Limit(bytes, events int) {
-	const end = len("\",\"is_final\":false}\n\n")
-	s.limit = time.Now().Add(WriteTime(bytes + events*(len(s.start)+end)))
+	s.limit = time.Now().Add(WriteTime(bytes + events*aroundContent))
 }
+
+// aroundContent is about how many bytes an event has beside its content.
+const aroundContent = 256
 
 // Started reports whether the headers went out, so that the answer's status can
 // no longer be changed.
@@ -91,33 +76,26 @@ func (s *EventStream) Started() bool {
 	return s.started
 }
 
-// Delta sends a piece of the answer in an event of its own. flush is false where the
-// next piece has arrived already, so that several pieces share one write and one
-// flush. Bytes of content that are not UTF-8 become U+FFFD, but a rune that is split
-// between two deltas is joined. An error means that the client can no longer be
-// reached.
-func (s *EventStream) Delta(content string, flush bool) error {
+// Send sends the whole events that events appends to dst, which may be none. The
+// stream's lock is held meanwhile. flush is false where the next events are there
+// already, so that several share one write and one flush. An error means that the
+// client can no longer be reached.
+func (s *EventStream) Send(events func(dst []byte) []byte, flush bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return errStreamClosed
 	}
-	events := s.begin()
-	head := len(events)
-	if events = s.appendContent(events, content); len(events) > head {
-		s.add(append(events, endOfEvent...))
+	pending := s.pending()
+	before := len(pending)
+	if pending = events(pending); len(pending) > before {
+		s.add(pending)
 	}
 	if flush {
 		s.flush()
 	}
 	return s.err
 }
-
-// endOfEvent ends an event that is not the last one, after its content.
-const endOfEvent = "\",\"is_final\":false}\n\n"
-
-// begin returns the pending events with the beginning of another one.
-func (s *EventStream) begin() []byte { return append(s.pending(), s.start...) }
 
 // pending returns the events that are not written yet.
 func (s *EventStream) pending() []byte {
@@ -127,8 +105,8 @@ func (s *EventStream) pending() []byte {
 	return s.batch.events
 }
 
-// add takes the pending events with another one after them. It writes the first
-// event of a stream at once, because with it the answer has begun, and others where
+// add takes the pending events with others after them. It writes the first events
+// of a stream at once, because with it the answer has begun, and others where
 // they are many.
 func (s *EventStream) add(events []byte) {
 	s.batch.events = events
@@ -144,111 +122,6 @@ func (s *EventStream) drop() {
 		batches.Put(s.batch)
 	}
 	s.batch = nil
-}
-
-// appendContent appends content to dst, preceded by the bytes held back before, and
-// holds back the beginning of a rune at its end.
-func (s *EventStream) appendContent(dst []byte, content string) []byte {
-	if s.heldLen > 0 {
-		for content != "" && !utf8.RuneStart(content[0]) && !utf8.FullRune(s.held[:s.heldLen]) {
-			s.held[s.heldLen] = content[0]
-			s.heldLen++
-			content = content[1:]
-		}
-		if content == "" && !utf8.FullRune(s.held[:s.heldLen]) {
-			return dst
-		}
-		dst = s.appendHeld(dst)
-	}
-	// An incomplete rune has at most UTFMax-1 bytes.
-	for i := len(content) - 1; i >= 0 && i > len(content)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(content[i]) {
-			if !utf8.FullRuneInString(content[i:]) {
-				s.heldLen = copy(s.held[:], content[i:])
-				content = content[:i]
-			}
-			break
-		}
-	}
-	return jsontext.AppendEscaped(dst, content)
-}
-
-func (s *EventStream) appendHeld(dst []byte) []byte {
-	dst = jsontext.AppendEscaped(dst, s.held[:s.heldLen])
-	s.heldLen = 0
-	return dst
-}
-
-// ToolCalls sends the list of the answer's tool calls, in an event of its own
-// with empty content. It goes before Finish, once; an empty list sends nothing.
-func (s *EventStream) ToolCalls(list []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return errStreamClosed
-	}
-	if len(list) == 0 {
-		return s.err
-	}
-	s.releaseHeld()
-	events := append(s.begin(), `","is_final":false`...)
-	events = appendToolCallsMember(events, list)
-	s.add(append(events, "}\n\n"...))
-	s.flush()
-	return s.err
-}
-
-// releaseHeld writes the beginning of a rune whose rest never came.
-func (s *EventStream) releaseHeld() {
-	if s.heldLen == 0 {
-		return
-	}
-	s.add(append(s.appendHeld(s.begin()), endOfEvent...))
-}
-
-// Finish ends a complete answer: an event with is_final that says how it ended,
-// then [DONE]. An error means that the client did not get it.
-func (s *EventStream) Finish(end Ending) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return errStreamClosed
-	}
-	s.releaseHeld()
-	events := append(s.begin(), `","is_final":true`...)
-	events = end.appendMembers(events)
-	s.add(append(events, "}\n\n"...))
-	s.add(append(s.pending(), "data: [DONE]\n\n"...))
-	s.flush()
-	s.close()
-	return s.err
-}
-
-// Fail ends an answer that broke off. Before the first content it answers with e as
-// an ordinary error and returns false. Afterwards it sends an error event with the
-// code UpstreamInterrupted in place of e's and returns true. The caller must then
-// abort the connection by a panic with http.ErrAbortHandler, because some clients
-// take a clean end for a complete answer.
-func (s *EventStream) Fail(e *Error) (abort bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return s.started
-	}
-	if !s.started {
-		s.close()
-		WriteError(s.w, e)
-		return false
-	}
-	interrupted := Error{Code: UpstreamInterrupted, Message: e.Message}
-	events := append(s.pending(), "event: error\n"...)
-	events = append(events, s.start...)
-	events = append(events, `","is_final":false,"error":`...)
-	events = interrupted.appendObject(events)
-	s.add(append(events, "}\n\n"...))
-	s.flush()
-	s.close()
-	return true
 }
 
 // Close stops the heartbeat and releases the writer. It may be called more than
@@ -275,7 +148,7 @@ func (s *EventStream) close() {
 }
 
 // write writes the pending events: in one piece, or in several where they are large.
-// Before the first event, which is the only one then, it sends the headers.
+// Before the first event it sends the headers.
 func (s *EventStream) write() {
 	if s.batch == nil {
 		return
@@ -285,11 +158,6 @@ func (s *EventStream) write() {
 		return
 	}
 	if !s.started {
-		if s.first != nil {
-			const end = "}\n\n" // of every event but [DONE], which is never the first
-			events := s.batch.events
-			s.batch.events = append(s.first(events[:len(events)-len(end)]), end...)
-		}
 		s.started = true
 		h := s.w.Header()
 		delete(h, "Content-Length")
@@ -348,7 +216,7 @@ func (s *EventStream) flush() {
 	}
 }
 
-// beat sends an empty event where none was sent for heartbeatInterval, and sets the
+// beat sends a heartbeat where no event was sent for heartbeatInterval, and sets the
 // time of the next check. Events do not reset the timer, because that would cost as
 // much as the event.
 func (s *EventStream) beat() {
@@ -367,7 +235,7 @@ func (s *EventStream) beat() {
 		s.heartbeat.Reset(heartbeatInterval - silence)
 		return
 	}
-	s.add(append(s.begin(), endOfEvent...))
+	s.add(s.beats(s.pending()))
 	s.flush()
 	s.heartbeat.Reset(heartbeatInterval)
 }

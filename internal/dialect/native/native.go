@@ -1,0 +1,153 @@
+// Package native is our own API: POST /v1/endpoints.
+package native
+
+import (
+	"strconv"
+
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// Dialect is our own API.
+var Dialect dialect.Dialect = native{}
+
+type native struct{}
+
+// AppendError appends an error's own body.
+func (native) AppendError(dst []byte, e *wire.Error) []byte { return e.AppendJSON(dst) }
+
+// Parse reads a request's body.
+func (native) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Error) {
+	request, err := r.Endpoint()
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &writer{call: dialect.Call{
+		Endpoint: request.Key, EndpointParam: "key", Stream: request.Stream, RemoteConfigs: request.RemoteConfigs,
+		Context: request.Context, Metadata: request.Metadata, Variables: request.Variables,
+	}}
+	return &w.call, w, nil
+}
+
+// writer writes an answer. It holds the call, too, so that both are one allocation.
+type writer struct {
+	call   dialect.Call
+	begun  bool   // the stream's first event was appended
+	prefix []byte // of each event up to its content; nil before the first
+	room   [96]byte
+}
+
+// Answer appends the body of a whole answer.
+func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
+	dst = append(dst, `{"trace_id":`...)
+	dst = jsontext.AppendString(dst, a.TraceID)
+	dst = append(dst, `,"content":`...)
+	dst = jsontext.AppendString(dst, a.Content)
+	dst = append(dst, `,"is_final":true`...)
+	dst = appendToolCalls(dst, a.ToolCalls)
+	dst = appendEnding(dst, a)
+	if a.Beside != nil {
+		dst = a.Beside(dst)
+	}
+	return append(dst, '}')
+}
+
+// Size returns an upper bound of the bytes that Answer appends.
+func (w *writer) Size(a *dialect.Answer) int {
+	const rest, ofCall = 512, len(`{"id":"","name":"","arguments":""},`)
+	size := jsontext.EscapedLen(a.Content) + rest
+	for i := range a.ToolCalls {
+		c := &a.ToolCalls[i]
+		size += ofCall + jsontext.EscapedLen(c.ID) + jsontext.EscapedLen(c.Name) + jsontext.EscapedLen(c.Arguments)
+	}
+	return size
+}
+
+// Pieces is false: tool calls come as one list, in an event of their own.
+func (w *writer) Pieces() bool { return false }
+
+// Delta appends an event with a piece of the content.
+func (w *writer) Delta(dst []byte, a *dialect.Answer, d providers.Delta) []byte {
+	if d.Content == "" {
+		return dst
+	}
+	dst = jsontext.AppendEscaped(w.begin(dst, a), d.Content)
+	return w.end(append(dst, `","is_final":false`...), a)
+}
+
+// Heartbeat appends an event without content: some clients break on comments.
+func (w *writer) Heartbeat(dst []byte, a *dialect.Answer) []byte {
+	return append(w.begin(dst, a), "\",\"is_final\":false}\n\n"...)
+}
+
+// Finish appends an event with the tool calls, if there are any, an event with
+// is_final that says how the answer ended, and [DONE].
+func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
+	if len(a.ToolCalls) > 0 {
+		dst = append(w.begin(dst, a), `","is_final":false`...)
+		dst = w.end(appendToolCalls(dst, a.ToolCalls), a)
+	}
+	dst = append(w.begin(dst, a), `","is_final":true`...)
+	dst = w.end(appendEnding(dst, a), a)
+	return append(dst, "data: [DONE]\n\n"...)
+}
+
+// Fail appends an event of the type error.
+func (w *writer) Fail(dst []byte, a *dialect.Answer, e *wire.Error) []byte {
+	dst = w.begin(append(dst, "event: error\n"...), a)
+	dst = append(dst, `","is_final":false,"error":`...)
+	return append(e.AppendObject(dst), "}\n\n"...)
+}
+
+// begin appends an event up to its content.
+func (w *writer) begin(dst []byte, a *dialect.Answer) []byte {
+	if w.prefix == nil {
+		w.prefix = append(w.room[:0], `data: {"trace_id":`...)
+		w.prefix = jsontext.AppendString(w.prefix, a.TraceID)
+		w.prefix = append(w.prefix, `,"content":"`...)
+	}
+	return append(dst, w.prefix...)
+}
+
+// end ends an event. The first one also says what is beside the answer.
+func (w *writer) end(dst []byte, a *dialect.Answer) []byte {
+	if !w.begun {
+		w.begun = true
+		if a.Beside != nil {
+			dst = a.Beside(dst)
+		}
+	}
+	return append(dst, "}\n\n"...)
+}
+
+func appendToolCalls(dst []byte, calls []providers.ToolCall) []byte {
+	if len(calls) == 0 {
+		return dst
+	}
+	return dialect.AppendToolCalls(append(dst, `,"tool_calls":`...), calls)
+}
+
+// appendEnding appends the members that say how the answer ended. It leaves out what
+// is not known.
+func appendEnding(dst []byte, a *dialect.Answer) []byte {
+	if a.FinishReason != "" {
+		dst = append(dst, `,"finish_reason":`...)
+		dst = jsontext.AppendString(dst, string(a.FinishReason))
+	}
+	u := &a.Usage
+	if u.PromptTokens == 0 && u.CompletionTokens == 0 && u.TotalTokens == 0 {
+		return dst
+	}
+	dst = append(dst, `,"usage":{"prompt_tokens":`...)
+	dst = strconv.AppendInt(dst, u.PromptTokens, 10)
+	dst = append(dst, `,"completion_tokens":`...)
+	dst = strconv.AppendInt(dst, u.CompletionTokens, 10)
+	dst = append(dst, `,"total_tokens":`...)
+	dst = strconv.AppendInt(dst, u.TotalTokens, 10)
+	if a.Estimated {
+		dst = append(dst, `,"estimated":true`...)
+	}
+	return append(dst, '}')
+}
