@@ -1,7 +1,20 @@
 package definition
 
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
 // Accept is what callers of an endpoint may bring beside its variables. Its zero value
-// accepts nothing.
+// accepts nothing. It is immutable and safe for concurrent use.
 type Accept struct {
 	// History accepts the caller's messages, and Tools its tools and tool_choice.
 	History, Tools bool
@@ -11,4 +24,382 @@ type Accept struct {
 	Variants bool
 	// MaxBodySize bounds a request's body in bytes; 0: the workspace's limit.
 	MaxBodySize int64
+
+	parameters map[string]ceiling // by their names in definitions
+}
+
+// The sizes of the bodies that an endpoint takes, in bytes.
+const (
+	// DefaultMaxBody is the MaxBodySize of an endpoint that accepts history and
+	// says no other.
+	DefaultMaxBody  = 8 << 20
+	maxAcceptedBody = 64 << 20
+)
+
+// acceptMembers are the members of accept.
+var acceptMembers = []string{"history", "tools", "system", "variants", "parameters", "max_body_size"}
+
+// acceptable is a parameter that callers may set.
+type acceptable struct {
+	name, other string // its spellings
+	// A number has the bounds lo and hi; whole is one without a fraction.
+	lo, hi float64
+	whole  bool
+	number func(p *providers.Parameters) (value float64, set bool)
+	// words are the values of a parameter that is one of a few words.
+	words []string
+	word  func(p *providers.Parameters) string
+}
+
+// acceptables are the parameters that callers may set. Their bounds are those of
+// decodeParameters.
+var acceptables = []acceptable{
+	{name: "temperature", hi: 2, number: func(p *providers.Parameters) (float64, bool) { return numberOf(p.Temperature) }},
+	{name: "max_tokens", other: "maxTokens", lo: 1, hi: 100_000_000, whole: true, number: func(p *providers.Parameters) (float64, bool) { return numberOf(p.MaxTokens) }},
+	{name: "top_p", other: "topP", hi: 1, number: func(p *providers.Parameters) (float64, bool) { return numberOf(p.TopP) }},
+	{name: "top_k", other: "topK", hi: 1_000_000, whole: true, number: func(p *providers.Parameters) (float64, bool) { return numberOf(p.TopK) }},
+	{name: "frequency_penalty", other: "frequencyPenalty", lo: -2, hi: 2, number: func(p *providers.Parameters) (float64, bool) { return numberOf(p.FrequencyPenalty) }},
+	{name: "presence_penalty", other: "presencePenalty", lo: -2, hi: 2, number: func(p *providers.Parameters) (float64, bool) { return numberOf(p.PresencePenalty) }},
+	{name: "seed", hi: maxSeed, whole: true, number: func(p *providers.Parameters) (float64, bool) { return numberOf(p.Seed) }},
+	{name: "logprobs", hi: 20, whole: true, number: func(p *providers.Parameters) (float64, bool) { return numberOf(p.Logprobs) }},
+	{name: "reasoning_effort", other: "reasoningEffort", words: efforts, word: func(p *providers.Parameters) string { return p.ReasoningEffort }},
+	{name: "response_format", other: "responseFormat", words: []string{providers.FormatText, providers.FormatJSON, providers.FormatSchema}, word: formatOf},
+	{name: "stop"},
+	{name: "parallel_tool_calls", other: "parallelToolCalls"},
+}
+
+func numberOf[N int64 | float64](v *N) (float64, bool) {
+	if v == nil {
+		return 0, false
+	}
+	return float64(*v), true
+}
+
+func formatOf(p *providers.Parameters) string {
+	if p.ResponseFormat == nil {
+		return ""
+	}
+	return p.ResponseFormat.Type
+}
+
+// findAcceptable returns the parameter with the name, in one of its spellings.
+func findAcceptable(name string) *acceptable {
+	for i := range acceptables {
+		if a := &acceptables[i]; a.name == name || a.other == name && name != "" {
+			return a
+		}
+	}
+	return nil
+}
+
+// ceiling is what an endpoint accepts of a parameter.
+type ceiling struct {
+	of     *acceptable
+	lo, hi float64
+	below  bool     // hi itself is not accepted
+	words  []string // of a parameter that has words
+	any    bool     // the definition says no more than true
+}
+
+// notAccepted is the end of a sentence about what an endpoint does not accept.
+const notAccepted = "is not accepted by this endpoint"
+
+// Check returns why the endpoint does not accept what a caller has set in p for the
+// parameter with the name, as the end of a sentence; "": it does. The names are
+// tools, tool_choice, and those of parameters in definitions.
+func (a *Accept) Check(name string, p *providers.Parameters) (problem string) {
+	switch name {
+	case "tools", "tool_choice":
+		switch {
+		case !a.Tools:
+			return notAccepted
+		case len(p.Tools) > maxTools:
+			return fmt.Sprintf("has %d tools, but at most %d are possible", len(p.Tools), maxTools)
+		}
+		return ""
+	}
+	c, ok := a.parameters[name]
+	if !ok {
+		return notAccepted
+	}
+	if c.of.number != nil {
+		if v, set := c.of.number(p); set {
+			return c.checkNumber(v)
+		}
+		return ""
+	}
+	if c.of.word != nil {
+		return c.checkWord(c.of.word(p))
+	}
+	if name == "stop" && len(p.Stop) > maxStop {
+		return fmt.Sprintf("has %d texts, but at most %d are possible", len(p.Stop), maxStop)
+	}
+	return ""
+}
+
+func (c *ceiling) checkNumber(v float64) string {
+	switch {
+	case v < c.of.lo || v > c.of.hi:
+		return fmt.Sprintf("is %s, but must be from %s to %s", digits(v), digits(c.of.lo), digits(c.of.hi))
+	case v < c.lo:
+		return fmt.Sprintf("is %s, but this endpoint accepts at least %s", digits(v), digits(c.lo))
+	case c.below && v >= c.hi:
+		return fmt.Sprintf("is %s, but this endpoint accepts less than %s", digits(v), digits(c.hi))
+	case v > c.hi:
+		return fmt.Sprintf("is %s, but this endpoint accepts at most %s", digits(v), digits(c.hi))
+	}
+	return ""
+}
+
+func (c *ceiling) checkWord(word string) string {
+	switch {
+	case word == "" || slices.Contains(c.words, word):
+		return ""
+	case !slices.Contains(c.of.words, word):
+		return "must be one of " + strings.Join(c.of.words, ", ")
+	}
+	return "is " + word + ", but this endpoint accepts " + strings.Join(c.words, ", ")
+}
+
+// digits returns a number as it is written in definitions.
+func digits(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// decodeAccept reads what callers of the endpoint may bring.
+func (e *Endpoint) decodeAccept(n *document.Node, errs *document.Errors) {
+	if n.IsNull() || !n.CheckMapping(errs, "accept", "{ history: true, parameters: [max_tokens] }") || !n.CheckMembers(errs, "accept", acceptMembers...) {
+		return
+	}
+	a := &e.Accept
+	for name, into := range map[string]*bool{"history": &a.History, "tools": &a.Tools, "system": &a.System, "variants": &a.Variants} {
+		if m := n.Get(name); m != nil {
+			*into, _ = m.ReadBool(errs, name)
+		}
+	}
+	if a.System && !a.History {
+		errs.Add(n.Get("system"), "system is about the caller's messages, which are not accepted: add history: true")
+	}
+	if m := n.Get("parameters"); m != nil {
+		a.parameters = decodeCeilings(m, errs)
+	}
+	if a.History {
+		a.MaxBodySize = DefaultMaxBody
+	}
+	if m := n.Get("max_body_size"); m != nil {
+		a.MaxBodySize, _ = readSize(m, "max_body_size", maxAcceptedBody, errs)
+	}
+}
+
+// readSize reads a number of bytes from 1 to most, such as 64KiB.
+func readSize(n *document.Node, what string, most uint64, errs *document.Errors) (int64, bool) {
+	if n.Shape == document.Scalar && !n.IsNull() {
+		size, err := humanize.ParseBytes(n.Text)
+		if err == nil && size > 0 && size <= most && !strings.Contains(n.Text, ",") { // a comma would be left out
+			return int64(size), true
+		}
+	}
+	errs.Add(n, "%s must be a number of bytes from 1 to %s such as 500kB, 64KiB or 1.5MiB, this is %s", what, strings.ReplaceAll(humanize.IBytes(most), " ", ""), n.Describe())
+	return 0, false
+}
+
+// decodeCeilings reads the parameters that callers may set: a mapping, or a list of
+// names and of mappings.
+//
+//	[temperature, { max_tokens: ..800 }]
+//	{ temperature: true, max_tokens: ..800 }
+func decodeCeilings(n *document.Node, errs *document.Errors) map[string]ceiling {
+	set := make(map[string]ceiling)
+	add := func(key, value *document.Node) {
+		of := findAcceptable(key.Text)
+		if of == nil {
+			reportParameter(key, errs)
+			return
+		}
+		if _, twice := set[of.name]; twice {
+			errs.Add(key, "%s is there already: give it once", of.name)
+			return
+		}
+		if c, accepted := of.decode(value, errs); accepted {
+			set[of.name] = c
+		}
+	}
+	members := func(n *document.Node) {
+		for _, m := range n.Members {
+			add(m.Key, m.Value)
+		}
+	}
+	switch n.Shape {
+	case document.Mapping:
+		members(n)
+		return set
+	case document.Sequence:
+		for _, item := range n.Items {
+			switch {
+			case item.Shape == document.Mapping:
+				members(item)
+			case item.Shape == document.Scalar && !item.IsNull():
+				add(item, nil)
+			default:
+				errs.Add(item, "a parameter must be a name, or a mapping such as { max_tokens: ..800 }, this is %s", item.Describe())
+			}
+		}
+		return set
+	}
+	errs.Add(n, "parameters must be a list such as [temperature, { max_tokens: ..800 }], this is %s", n.Describe())
+	return nil
+}
+
+// reportParameter reports a name that is no parameter which callers may set.
+func reportParameter(key *document.Node, errs *document.Errors) {
+	names := make([]string, len(acceptables))
+	for i, a := range acceptables {
+		names[i] = a.name
+	}
+	hint := " (known: " + strings.Join(names, ", ") + ")"
+	switch near := document.Nearest(key.Text, names); {
+	case key.Text == "tools" || key.Text == "tool_choice" || key.Text == "toolChoice":
+		hint = ": write tools: true beside parameters, which accepts both"
+	case slices.Contains([]string{"model", "provider", "extra", "messages"}, key.Text):
+		hint = ": only definitions say it"
+		if key.Text == "messages" {
+			hint = ": write history: true beside parameters"
+		}
+	case near != "":
+		hint = ": did you mean " + quoted(near) + "?"
+	}
+	errs.Report("unknown-member", key.Pos, "%q is no parameter that callers can set%s", key.Text, hint)
+}
+
+// decode reads what is accepted of a parameter. Nil, as true, is any value.
+func (of *acceptable) decode(n *document.Node, errs *document.Errors) (c ceiling, accepted bool) {
+	c = ceiling{of: of, lo: of.lo, hi: of.hi, words: of.words, any: true}
+	if n == nil {
+		return c, true
+	}
+	if n.Shape == document.Scalar && !n.Quoted && (n.Text == "true" || n.Text == "false") {
+		return c, n.Text == "true"
+	}
+	c.any = false
+	switch {
+	case of.number != nil:
+		return c, c.decodeRange(n, errs)
+	case of.words != nil:
+		return c, c.decodeWords(n, errs)
+	}
+	n.ReadBool(errs, of.name) // which reports what it is
+	return c, false
+}
+
+// decodeRange reads a range as rules have them: ..800, 1..800, 1.. or 0..<1.
+func (c *ceiling) decodeRange(n *document.Node, errs *document.Errors) bool {
+	what := c.of.name
+	if n.Shape != document.Scalar || !strings.Contains(n.Text, "..") {
+		hint := ""
+		if n.Shape == document.Scalar && n.Text != "" && strings.Trim(n.Text, "0123456789.") == "" {
+			hint = fmt.Sprintf(": write ..%[1]s for at most %[1]s, %[1]s..%[1]s for nothing else", n.Text)
+		}
+		errs.Add(n, "what is accepted of %s must be true, or a range such as %s, this is %s%s", what, c.of.example(), n.Describe(), hint)
+		return false
+	}
+	lo, hi, _ := strings.Cut(n.Text, "..")
+	hi, c.below = strings.CutPrefix(strings.TrimSpace(hi), "<")
+	lo, hi = strings.TrimSpace(lo), strings.TrimSpace(hi)
+	if lo == "" && hi == "" {
+		errs.Add(n, "%q is a range without ends: write true for any value", n.Text)
+		return false
+	}
+	end := func(text string, into *float64) bool {
+		if text == "" {
+			return true
+		}
+		at := &document.Node{Shape: document.Scalar, Pos: n.Pos, Text: text}
+		v, ok := at.ReadFloat(errs, what, c.of.lo, c.of.hi)
+		if ok && c.of.whole && v != math.Trunc(v) {
+			_, ok = at.ReadInt(errs, what, int64(c.of.lo), int64(c.of.hi))
+		}
+		*into = v
+		return ok
+	}
+	if hi == "" && c.below {
+		errs.Add(n, "%q has no value behind <", n.Text)
+		return false
+	}
+	if !end(lo, &c.lo) || !end(hi, &c.hi) {
+		return false
+	}
+	if c.lo > c.hi || c.below && c.lo == c.hi {
+		errs.Add(n, "the range %s is empty", n.Text)
+		return false
+	}
+	return true
+}
+
+// example is a range of the parameter, for messages.
+func (of *acceptable) example() string {
+	if of.whole {
+		return "..800"
+	}
+	return "..1"
+}
+
+// decodeWords reads a word, or a list of words.
+func (c *ceiling) decodeWords(n *document.Node, errs *document.Errors) bool {
+	items := []*document.Node{n}
+	if n.Shape == document.Sequence {
+		items = n.Items
+	}
+	if len(items) == 0 {
+		errs.Add(n, "what is accepted of %s must be true, or one of %s at least", c.of.name, strings.Join(c.of.words, ", "))
+	}
+	c.words = nil
+	for _, item := range items {
+		if word, ok := item.ReadWord(errs, c.of.name, c.of.words...); ok && !slices.Contains(c.words, word) {
+			c.words = append(c.words, word)
+		}
+	}
+	return len(c.words) > 0
+}
+
+// content returns the ceiling for a definition's content, in a form that decode reads.
+func (c *ceiling) content() any {
+	switch {
+	case c.any:
+		return true
+	case c.of.number == nil:
+		return c.words
+	}
+	text := ".."
+	if c.lo > c.of.lo {
+		text = digits(c.lo) + text
+	}
+	if c.below {
+		text += "<"
+	}
+	if c.below || c.hi < c.of.hi || text == ".." {
+		text += digits(c.hi)
+	}
+	return text
+}
+
+// content returns what is accepted for the endpoint's content; nil: nothing.
+func (a *Accept) content() any {
+	c := content{}
+	for name, accepted := range map[string]bool{"history": a.History, "tools": a.Tools, "system": a.System, "variants": a.Variants} {
+		if accepted {
+			c[name] = true
+		}
+	}
+	if len(a.parameters) > 0 {
+		parameters := make(content, len(a.parameters))
+		for name, ceiling := range a.parameters {
+			parameters[name] = ceiling.content()
+		}
+		c["parameters"] = parameters
+	}
+	if a.MaxBodySize > 0 {
+		c["max_body_size"] = a.MaxBodySize
+	}
+	if len(c) == 0 {
+		return nil
+	}
+	return c
 }

@@ -112,11 +112,12 @@ type Target struct {
 
 // endpointMembers are the members of an endpoint beside its policy, its table and
 // commonMembers.
-var endpointMembers = []string{"prompt", "idempotency", "variants", "default"}
+var endpointMembers = []string{"prompt", "idempotency", "accept", "variants", "default"}
 
 func decodeEndpoint(l *loader, d *doc, errs *document.Errors) *Endpoint {
 	e := &Endpoint{Definition: d.common(errs)}
 	e.decodeIdempotency(d.node.Get("idempotency"), errs)
+	e.decodeAccept(d.node.Get("accept"), errs)
 	mistakes := errs.Len()
 	d.node.CheckMembers(errs, "an endpoint", slices.Concat(policyMembers, endpointMembers, rules.TableMembers, commonMembers)...)
 	misspelt := errs.Len() > mistakes
@@ -220,6 +221,9 @@ func (e *Endpoint) sealEndpoint(d *doc) {
 	c.members(d.node, "prompt")
 	if e.Idempotency {
 		c["idempotency"] = true
+	}
+	if accept := e.Accept.content(); accept != nil {
+		c["accept"] = accept
 	}
 	e.seal(c)
 }

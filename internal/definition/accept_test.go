@@ -1,0 +1,193 @@
+package definition
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// accepting decodes what an endpoint accepts.
+func accepting(t testing.TB, text string) (*Accept, *document.Errors) {
+	t.Helper()
+	var errs document.Errors
+	n := document.Parse("e.yaml", []byte("accept: "+text), &errs)
+	if err := errs.Err(); err != nil {
+		t.Fatal(err)
+	}
+	var e Endpoint
+	e.decodeAccept(n.Get("accept"), &errs)
+	return &e.Accept, &errs
+}
+
+func TestAccept(t *testing.T) {
+	i := func(v int64) *int64 { return &v }
+	f := func(v float64) *float64 { return &v }
+	tools := providers.Parameters{Tools: make([]providers.Tool, 129)}
+	const no = "is not accepted by this endpoint"
+	for _, tt := range []struct {
+		accept, name string
+		p            providers.Parameters
+		want         string
+	}{
+		{"~", "tools", providers.Parameters{}, no},
+		{"{}", "max_tokens", providers.Parameters{MaxTokens: i(1)}, no},
+		{"{ tools: false }", "tools", providers.Parameters{}, no},
+		{"{ tools: true }", "tools", providers.Parameters{Tools: tools.Tools[:128]}, ""},
+		{"{ tools: true }", "tools", tools, "has 129 tools, but at most 128 are possible"},
+		{"{ tools: true }", "tool_choice", providers.Parameters{}, ""},
+		{"{ tools: true }", "parallel_tool_calls", providers.Parameters{}, no},
+		{"{ history: true }", "tool_choice", providers.Parameters{}, no},
+		{"{ parameters: [max_tokens] }", "max_tokens", providers.Parameters{MaxTokens: i(100_000_000)}, ""},
+		{"{ parameters: [max_tokens] }", "max_tokens", providers.Parameters{MaxTokens: i(0)}, "is 0, but must be from 1 to 100000000"},
+		{"{ parameters: [max_tokens] }", "temperature", providers.Parameters{Temperature: f(1)}, no},
+		{"{ parameters: [temperature, { max_tokens: ..800 }] }", "max_tokens", providers.Parameters{MaxTokens: i(800)}, ""},
+		{"{ parameters: [temperature, { max_tokens: ..800 }] }", "max_tokens", providers.Parameters{MaxTokens: i(4000)}, "is 4000, but this endpoint accepts at most 800"},
+		{"{ parameters: [temperature, { max_tokens: ..800 }] }", "temperature", providers.Parameters{Temperature: f(2)}, ""},
+		{"{ parameters: { temperature: 0.5..<1 } }", "temperature", providers.Parameters{Temperature: f(0.99)}, ""},
+		{"{ parameters: { temperature: 0.5..<1 } }", "temperature", providers.Parameters{Temperature: f(1)}, "is 1, but this endpoint accepts less than 1"},
+		{"{ parameters: { temperature: 0.5..<1 } }", "temperature", providers.Parameters{Temperature: f(0.2)}, "is 0.2, but this endpoint accepts at least 0.5"},
+		{"{ parameters: { temperature: ..1 } }", "temperature", providers.Parameters{Temperature: f(2.5)}, "is 2.5, but must be from 0 to 2"},
+		{"{ parameters: { topK: \"5..5\" } }", "top_k", providers.Parameters{TopK: i(5)}, ""},
+		{"{ parameters: { topK: \"5..5\" } }", "top_k", providers.Parameters{TopK: i(6)}, "is 6, but this endpoint accepts at most 5"},
+		{"{ parameters: { frequency_penalty: -1.. , presence_penalty: -1..1, top_p: 0..0.9, logprobs: ..5 } }", "frequency_penalty", providers.Parameters{FrequencyPenalty: f(-1.5)}, "is -1.5, but this endpoint accepts at least -1"},
+		{"{ parameters: { frequency_penalty: -1.. , presence_penalty: -1..1, top_p: 0..0.9, logprobs: ..5 } }", "presence_penalty", providers.Parameters{PresencePenalty: f(1.5)}, "is 1.5, but this endpoint accepts at most 1"},
+		{"{ parameters: { frequency_penalty: -1.. , presence_penalty: -1..1, top_p: 0..0.9, logprobs: ..5 } }", "top_p", providers.Parameters{TopP: f(0.95)}, "is 0.95, but this endpoint accepts at most 0.9"},
+		{"{ parameters: { frequency_penalty: -1.. , presence_penalty: -1..1, top_p: 0..0.9, logprobs: ..5 } }", "logprobs", providers.Parameters{Logprobs: i(6)}, "is 6, but this endpoint accepts at most 5"},
+		{"{ parameters: { seed: true, stop: true, parallel_tool_calls: true } }", "seed", providers.Parameters{Seed: i(-1)}, "is -1, but must be from 0 to 9007199254740991"},
+		{"{ parameters: { seed: true, stop: true, parallel_tool_calls: true } }", "seed", providers.Parameters{}, ""},
+		{"{ parameters: { seed: true, stop: true, parallel_tool_calls: true } }", "stop", providers.Parameters{Stop: make([]string, 4)}, ""},
+		{"{ parameters: { seed: true, stop: true, parallel_tool_calls: true } }", "stop", providers.Parameters{Stop: make([]string, 5)}, "has 5 texts, but at most 4 are possible"},
+		{"{ parameters: { seed: true, stop: true, parallel_tool_calls: true } }", "parallel_tool_calls", providers.Parameters{Stop: make([]string, 5)}, ""},
+		{"{ parameters: { seed: false } }", "seed", providers.Parameters{Seed: i(1)}, no},
+		{"{ parameters: { reasoning_effort: [low, medium] } }", "reasoning_effort", providers.Parameters{ReasoningEffort: "low"}, ""},
+		{"{ parameters: { reasoning_effort: [low, medium] } }", "reasoning_effort", providers.Parameters{ReasoningEffort: "high"}, "is high, but this endpoint accepts low, medium"},
+		{"{ parameters: { reasoning_effort: low } }", "reasoning_effort", providers.Parameters{ReasoningEffort: "much"}, "must be one of none, minimal, low, medium, high, xhigh, max"},
+		{"{ parameters: [reasoning_effort] }", "reasoning_effort", providers.Parameters{ReasoningEffort: "max"}, ""},
+		{"{ parameters: { response_format: [text, json] } }", "response_format", providers.Parameters{ResponseFormat: &providers.ResponseFormat{Type: "json_schema"}}, "is json_schema, but this endpoint accepts text, json"},
+		{"{ parameters: { response_format: [text, json] } }", "response_format", providers.Parameters{ResponseFormat: &providers.ResponseFormat{Type: "json"}}, ""},
+		{"{ parameters: { response_format: [text, json] } }", "response_format", providers.Parameters{}, ""},
+		{"{ parameters: [max_tokens] }", "model", providers.Parameters{}, no},
+	} {
+		a, errs := accepting(t, tt.accept)
+		if err := errs.Err(); err != nil {
+			t.Errorf("%s: %v", tt.accept, err)
+		} else if got := a.Check(tt.name, &tt.p); got != tt.want {
+			t.Errorf("%s: %s %q, want %q", tt.accept, tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestAcceptMembers(t *testing.T) {
+	for text, want := range map[string]Accept{
+		"~":                       {},
+		"{ history: true }":       {History: true, MaxBodySize: 8 << 20},
+		"{ max_body_size: 2MiB }": {MaxBodySize: 2 << 20},
+		"{ history: true, system: true, tools: true, variants: true, max_body_size: 500kB }": {History: true, System: true, Tools: true, Variants: true, MaxBodySize: 500_000},
+		"{ history: false, max_body_size: 67108864 }":                                        {MaxBodySize: 64 << 20},
+	} {
+		a, errs := accepting(t, text)
+		if a.History != want.History || a.Tools != want.Tools || a.System != want.System || a.Variants != want.Variants || a.MaxBodySize != want.MaxBodySize || errs.Len() > 0 {
+			t.Errorf("%s: %+v, %v", text, a, errs.Err())
+		}
+	}
+}
+
+func TestAcceptMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"true":                                      "e.yaml:1:9: accept must be a mapping such as { history: true, parameters: [max_tokens] }, this is \"true\"",
+		"{ histroy: true }":                         `e.yaml:1:11: unknown member "histroy" in accept: did you mean "history"?`,
+		"{ history: yes }":                          `e.yaml:1:20: history must be true or false, this is "yes": write true`,
+		"{ system: true }":                          "e.yaml:1:19: system is about the caller's messages, which are not accepted: add history: true",
+		"{ parameters: true }":                      `e.yaml:1:23: parameters must be a list such as [temperature, { max_tokens: ..800 }], this is "true"`,
+		"{ parameters: [[seed]] }":                  "e.yaml:1:24: a parameter must be a name, or a mapping such as { max_tokens: ..800 }, this is a list",
+		"{ parameters: [max_token] }":               `e.yaml:1:24: "max_token" is no parameter that callers can set: did you mean "max_tokens"?`,
+		"{ parameters: [user] }":                    `e.yaml:1:24: "user" is no parameter that callers can set (known: temperature, max_tokens, top_p, top_k, frequency_penalty, presence_penalty, seed, logprobs, reasoning_effort, response_format, stop, parallel_tool_calls)`,
+		"{ parameters: [tools] }":                   `e.yaml:1:24: "tools" is no parameter that callers can set: write tools: true beside parameters, which accepts both`,
+		"{ parameters: [messages] }":                `e.yaml:1:24: "messages" is no parameter that callers can set: write history: true beside parameters`,
+		"{ parameters: [model] }":                   `e.yaml:1:24: "model" is no parameter that callers can set: only definitions say it`,
+		"{ parameters: [max_tokens, maxTokens] }":   "e.yaml:1:36: max_tokens is there already: give it once",
+		"{ parameters: { max_tokens: 800 } }":       `e.yaml:1:37: what is accepted of max_tokens must be true, or a range such as ..800, this is "800": write ..800 for at most 800, 800..800 for nothing else`,
+		"{ parameters: { max_tokens: [..800] } }":   "e.yaml:1:37: what is accepted of max_tokens must be true, or a range such as ..800, this is a list",
+		"{ parameters: { max_tokens: .. } }":        `e.yaml:1:37: ".." is a range without ends: write true for any value`,
+		"{ parameters: { max_tokens: 5..< } }":      `e.yaml:1:37: "5..<" has no value behind <`,
+		"{ parameters: { max_tokens: 0..800 } }":    `e.yaml:1:37: max_tokens must be a number from 1 to 100000000, this is "0"`,
+		"{ parameters: { max_tokens: ..1.5 } }":     `e.yaml:1:37: max_tokens must be a whole number from 1 to 100000000, this is "1.5"`,
+		"{ parameters: { temperature: ..3 } }":      `e.yaml:1:38: temperature must be a number from 0 to 2, this is "3"`,
+		"{ parameters: { temperature: 1..0 } }":     "e.yaml:1:38: the range 1..0 is empty",
+		"{ parameters: { temperature: 1..<1 } }":    "e.yaml:1:38: the range 1..<1 is empty",
+		"{ parameters: { stop: ..2 } }":             `e.yaml:1:31: stop must be true or false, this is "..2"`,
+		"{ parameters: { reasoning_effort: hig } }": `e.yaml:1:43: reasoning_effort must be one of none, minimal, low, medium, high, xhigh, max, this is "hig": did you mean "high"?`,
+		"{ parameters: { reasoning_effort: [] } }":  "e.yaml:1:43: what is accepted of reasoning_effort must be true, or one of none, minimal, low, medium, high, xhigh, max at least",
+		"{ max_body_size: 65MiB }":                  `e.yaml:1:26: max_body_size must be a number of bytes from 1 to 64MiB such as 500kB, 64KiB or 1.5MiB, this is "65MiB"`,
+		"{ max_body_size: 0 }":                      `e.yaml:1:26: max_body_size must be a number of bytes from 1 to 64MiB such as 500kB, 64KiB or 1.5MiB, this is "0"`,
+		"{ max_body_size: \"1,5MiB\" }":             `e.yaml:1:26: max_body_size must be a number of bytes from 1 to 64MiB such as 500kB, 64KiB or 1.5MiB, this is "1,5MiB"`,
+	} {
+		if _, errs := accepting(t, text); errs.Err() == nil || errs.Err().Error() != want {
+			t.Errorf("%s:\ngot  %v\nwant %s", text, errs.Err(), want)
+		}
+	}
+}
+
+// TestAcceptComesBack holds that what is accepted changes the endpoint's version, and
+// comes back from the store.
+func TestAcceptComesBack(t *testing.T) {
+	versions := map[string]string{}
+	for _, accept := range []string{
+		"", "accept: { tools: true }\n", "accept: { variants: true }\n", "accept: { max_body_size: 4MiB }\n",
+		"accept: { parameters: [temperature] }\n", "accept: { parameters: { temperature: ..1 } }\n", "accept: { parameters: { temperature: ..<1 } }\n",
+		"accept: { parameters: { temperature: 0.5.. } }\n", "accept: { parameters: { temperature: ..<2 } }\n", "accept: { parameters: { temperature: 0.5..1 } }\n",
+		"accept: { parameters: { reasoning_effort: [low, medium], response_format: [json] } }\n", "accept: { parameters: { reasoning_effort: [low], seed: true, stop: true } }\n",
+	} {
+		dir := workspace(t, map[string]string{"prompts/p.yaml": "provider: x\nmodel: m\nmessages: [ { role: user, content: hi } ]\n", "endpoints/e.yaml": "prompt: p\n" + accept})
+		comesBack(t, dir)
+		v := mustLoad(t, dir).Endpoints["e"].Version
+		if other, twice := versions[v]; twice {
+			t.Errorf("%q has the version of %q", accept, other)
+		}
+		versions[v] = accept
+	}
+	// What says the same has the same version.
+	for a, b := range map[string]string{
+		"accept: {}\n": "", "accept: ~\n": "", "accept: { tools: false, parameters: { seed: false } }\n": "",
+		"accept: { parameters: { maxTokens: ' 1 .. 800 ' } }\n": "accept: { parameters: [ { max_tokens: ..800 } ] }\n",
+		"accept: { parameters: { temperature: 0..2 } }\n":       "accept: { parameters: { temperature: ..2.0 } }\n",
+	} {
+		version := func(accept string) string {
+			return mustLoad(t, workspace(t, map[string]string{"prompts/p.yaml": "provider: x\nmodel: m\nmessages: [ { role: user, content: hi } ]\n", "endpoints/e.yaml": "prompt: p\n" + accept})).Endpoints["e"].Version
+		}
+		if version(a) != version(b) {
+			t.Errorf("%q and %q have different versions", a, b)
+		}
+	}
+}
+
+// TestAcceptOfVariants holds that a variant can't accept on its own.
+func TestAcceptOfVariants(t *testing.T) {
+	_, err := Load(workspace(t, map[string]string{
+		"prompts/p.yaml":   "provider: x\nmodel: m\nmessages: [ { role: user, content: hi } ]\n",
+		"endpoints/e.yaml": "prompt: p\nvariants: { a: { accept: { tools: true } } }\n",
+	}))
+	if err == nil || !strings.Contains(err.Error(), "e.yaml:2:18: accept holds for the whole endpoint: write it beside variants, not into one") {
+		t.Error(err)
+	}
+}
+
+// TestAcceptedBounds holds that callers may set what definitions may.
+func TestAcceptedBounds(t *testing.T) {
+	decodes := func(of acceptable, v float64) bool {
+		var errs document.Errors
+		n := document.Parse("p.yaml", []byte(of.name+": "+digits(v)), &errs)
+		decodeParameters(n, &providers.Parameters{}, &errs)
+		return errs.Len() == 0
+	}
+	for _, of := range acceptables {
+		if of.number == nil || of.name == "logprobs" { // which definitions don't set
+			continue
+		}
+		if !decodes(of, of.lo) || !decodes(of, of.hi) || decodes(of, of.lo-1) || decodes(of, of.hi+1) {
+			t.Errorf("%s: callers may set %v to %v, and definitions may not, or more", of.name, of.lo, of.hi)
+		}
+	}
+}
