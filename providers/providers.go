@@ -57,7 +57,7 @@ type Request struct {
 
 // Delta is a piece of an answer. A delta without content is a sign of life:
 // the provider is working (it thinks, or names its role) but has said nothing
-// yet.
+// yet. What a delta has was said in the order Thinking, Thought, Content, Calls.
 type Delta struct {
 	Content string
 	// Thinking is a piece of the text of a thought. A delta has Content or Thinking,

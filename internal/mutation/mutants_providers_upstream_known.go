@@ -84,8 +84,20 @@ func init() {
 		mutant{
 			ID: "cut-arguments", In: "ToolCalls.finish",
 			What: "a tool call that was cut is taken for whole",
-			Old:  "!json.Valid(c.arguments)", New: "!json.Valid(c.arguments) && false",
+			Old:  "!json.Valid([]byte(c.arguments.String()))", New: "false",
 			Run: "BrokenToolCalls",
+		},
+		mutant{
+			ID: "mixed-calls", In: "ToolCalls.take",
+			What: "the pieces of a tool call come between those of another one",
+			Old:  "over := c.ended || t.done", New: "over := true",
+			Run: "ToolCalls",
+		},
+		mutant{
+			ID: "thoughts-without-a-limit", In: "thoughts.fits",
+			What: "the thoughts of an answer have no ceiling",
+			Old:  "t.size > MaxBody", New: "false",
+			Run: "ThoughtLimits",
 		},
 	)
 }

@@ -30,7 +30,6 @@ type stream struct {
 	buffer []byte // joins the parts of a text
 
 	result  providers.Result
-	tools   upstream.ToolCalls
 	linger  time.Duration // how long to wait for what may still come; 0: not decided again
 	choice  bool          // a part of the answer was seen
 	content bool          // content was seen
@@ -117,11 +116,11 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 		d.Content = s.Body.String(p.content)
 	}
 	if len(p.tools) > 0 {
-		readToolCalls(p.tools, &s.tools)
+		readToolCalls(p.tools, &s.Lookahead.Calls)
 		d.ToolCall = true
 	}
 	if p.refusal {
-		if !s.content && !s.tools.Any() {
+		if !s.content && !s.Lookahead.Calls.Any() {
 			return providers.Delta{}, s.refused()
 		}
 		s.refusal = true
@@ -139,7 +138,7 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 		return d, nil
 	}
 	s.result.FinishReason = p.finish
-	if p.finish == providers.FinishContentFilter && !s.content && !s.tools.Any() {
+	if p.finish == providers.FinishContentFilter && !s.content && !s.Lookahead.Calls.Any() {
 		return providers.Delta{}, s.refused()
 	}
 	switch {
@@ -156,7 +155,7 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 // complete ends the stream: the answer is whole, if its tool calls are.
 func (s *stream) complete() error {
 	s.StopLinger()
-	calls, err := s.tools.Finish()
+	calls, err := s.Lookahead.Calls.Finish()
 	if err != nil {
 		return s.Invalid("not a whole answer: " + err.Error())
 	}
@@ -177,7 +176,7 @@ func (s *stream) refused() error { return s.Refused(string(s.result.FinishReason
 
 // marker judges the end marker: alone it completes nothing.
 func (s *stream) marker() error {
-	if s.result.FinishReason == "" && !s.content && !s.tools.Any() {
+	if s.result.FinishReason == "" && !s.content && !s.Lookahead.Calls.Any() {
 		return s.Invalid("the end marker without an answer")
 	}
 	return s.complete()

@@ -18,16 +18,24 @@ type Steps interface {
 
 // Lookahead makes the deltas of a providers.Stream out of steps: it knows of
 // each delta whether another follows at once, keeps the error that ended the
-// answer, leaves out steps that say nothing where others follow, and joins
-// characters that are split between two steps. Its zero value is ready for use.
+// answer, leaves out steps that say nothing where others follow, joins
+// characters that are split between two steps, and hands out tool calls and
+// keeps thoughts. Its zero value is ready for use.
 type Lookahead struct {
-	halves  halves
-	ahead   bool // next and its error are already read
-	next    providers.Delta
-	nextErr error
-	end     error // the end, once what was held before it is handed out
-	err     error // the end: it stays
-	closed  bool
+	// Calls are the tool calls of the answer: what a step adds to them is handed out
+	// with its delta.
+	Calls ToolCalls
+
+	content  halves
+	thinking halves
+	thoughts thoughts
+	said     []providers.Delta // come before the next step
+	ahead    bool              // next and its error are already read
+	next     providers.Delta
+	nextErr  error
+	end      error // the end, once what was held before it is handed out
+	err      error // the end: it stays
+	closed   bool
 }
 
 // Next is providers.Stream's.
@@ -47,9 +55,9 @@ func (l *Lookahead) Next(s Steps) (providers.Delta, error) {
 	}
 	// What can be had without waiting is looked at now: only then is it known
 	// whether it leads to another delta.
-	for l.end != nil || s.Ready() {
+	for l.end != nil || len(l.said) > 0 || s.Ready() {
 		l.next, l.nextErr = l.step(s)
-		if l.nextErr != nil || l.next.Content != "" {
+		if l.nextErr != nil || says(&l.next) {
 			l.ahead, d.More = true, true
 			break
 		}
@@ -58,27 +66,84 @@ func (l *Lookahead) Next(s Steps) (providers.Delta, error) {
 	return d, nil
 }
 
-// step reads a step and makes its text whole.
+// says reports whether a delta is more than a sign of life.
+func says(d *providers.Delta) bool {
+	return d.Content != "" || d.Thinking != "" || d.Calls != nil || d.Thought != nil || d.Logprobs != nil
+}
+
+// Say hands out a delta before that of the step that calls it, for a step that says
+// several things one after the other. Tool calls that the step began before come
+// before it.
+func (l *Lookahead) Say(d providers.Delta) {
+	if calls := l.Calls.take(); calls != nil {
+		l.said = append(l.said, providers.Delta{Calls: calls, ToolCall: true})
+	}
+	l.take(&d)
+	l.said = append(l.said, d)
+}
+
+// Thoughts are those of the answer so far, see providers.Result. Deltas with Thinking
+// make a thought up to a delta with Thought, or with another thing. More than MaxBody
+// of them are not kept.
+func (l *Lookahead) Thoughts() []providers.Thought { return l.thoughts.all() }
+
+// step reads a step and makes its texts whole.
 func (l *Lookahead) step(s Steps) (providers.Delta, error) {
-	if l.end != nil {
-		return l.rest()
+	if len(l.said) == 0 && l.end == nil {
+		d, err := s.Step()
+		switch {
+		case err == io.EOF:
+			l.end = err
+		case err != nil:
+			return providers.Delta{}, err
+		default:
+			d.Calls = l.Calls.take()
+			d.ToolCall = d.ToolCall || d.Calls != nil
+			l.take(&d)
+			if len(l.said) == 0 {
+				return d, nil
+			}
+			l.said = append(l.said, d)
+		}
 	}
-	d, err := s.Step()
-	if err == io.EOF {
-		l.end = err
-		return l.rest()
+	if len(l.said) > 0 {
+		d := l.said[0]
+		l.said = l.said[1:]
+		return d, nil
 	}
-	if err != nil {
-		return providers.Delta{}, err
+	return l.rest()
+}
+
+// take makes the texts of a delta whole, and keeps its thoughts.
+func (l *Lookahead) take(d *providers.Delta) {
+	if d.Thinking != "" {
+		d.Thinking = l.thinking.join(d.Thinking)
+		l.thoughts.add(d.Thinking)
 	}
-	d.Content = l.halves.join(d.Content)
-	return d, nil
+	if d.Thought == nil && d.Content == "" && d.Calls == nil {
+		return
+	}
+	if rest := l.thinking.rest(); rest != "" {
+		l.said = append(l.said, providers.Delta{Thinking: rest})
+		l.thoughts.add(rest)
+	}
+	if d.Thought != nil || l.thoughts.open() {
+		d.Thought = l.thoughts.end(d.Thought)
+	}
+	d.Content = l.content.join(d.Content)
 }
 
 // rest is what is held at the end, then the end.
 func (l *Lookahead) rest() (providers.Delta, error) {
-	if rest := l.halves.rest(); rest != "" {
+	if rest := l.thinking.rest(); rest != "" {
+		l.thoughts.add(rest)
+		return providers.Delta{Thinking: rest}, nil
+	}
+	if rest := l.content.rest(); rest != "" {
 		return providers.Delta{Content: rest}, nil
+	}
+	if calls := l.Calls.take(); calls != nil {
+		return providers.Delta{Calls: calls, ToolCall: true}, nil
 	}
 	return providers.Delta{}, l.end
 }

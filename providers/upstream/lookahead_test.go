@@ -41,6 +41,9 @@ func TestLookahead(t *testing.T) {
 	later := func(s step) step { s.waits = true; return s }
 	end, sign, call := step{err: io.EOF}, step{}, step{delta: providers.Delta{ToolCall: true}}
 	broken := step{err: io.ErrUnexpectedEOF}
+	think := func(text string) step { return step{delta: providers.Delta{Thinking: text}} }
+	thought := step{delta: providers.Delta{Thought: &providers.Thought{Opaque: "o"}}}
+	const first, second = "\xed\xa0\xbd", "\xed\xb8\x80"
 	for _, test := range []struct {
 		name  string
 		steps []step
@@ -52,6 +55,12 @@ func TestLookahead(t *testing.T) {
 		{"signs of life are left out where more is there", []step{sign, sign, say("a"), sign, later(sign), later(end)},
 			[]providers.Delta{{More: true}, {Content: "a"}, {}}, io.EOF},
 		{"a tool call is told of", []step{say("a"), call, sign, later(call), end}, []providers.Delta{{Content: "a", ToolCall: true}, {ToolCall: true, More: true}}, io.EOF},
+		{"thoughts", []step{think("a"), sign, think("b"), thought, say("c"), end},
+			[]providers.Delta{{Thinking: "a", More: true}, {Thinking: "b", More: true}, {Thought: &providers.Thought{Text: "ab", Opaque: "o"}, More: true}, {Content: "c", More: true}}, io.EOF},
+		{"characters split in thoughts", []step{think("a" + first), think(second + first), say(second), think(first), end},
+			[]providers.Delta{{Thinking: "a", More: true}, {Thinking: "😀", More: true}, {Thinking: "\ufffd", More: true}, {Content: "\ufffd", More: true}, {Thinking: "\ufffd", More: true}}, io.EOF},
+		{"log probabilities of half a character", []step{sign, {delta: providers.Delta{Content: first, Logprobs: []byte("[1]")}}, say(second), end},
+			[]providers.Delta{{More: true}, {Logprobs: []byte("[1]"), More: true}, {Content: "😀", More: true}}, io.EOF},
 		{"content before an error", []step{say("a"), broken, {forbid: true}}, []providers.Delta{{Content: "a", More: true}}, io.ErrUnexpectedEOF},
 	} {
 		var l Lookahead
@@ -79,6 +88,64 @@ func TestLookahead(t *testing.T) {
 	l.Close()
 	if _, err := l.Next(&script{t: t}); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+// several says several things in a step, as whole answers do.
+type several struct{ l *Lookahead }
+
+func (several) Ready() bool { return false }
+
+func (s several) Step() (providers.Delta, error) {
+	s.l.Say(providers.Delta{Thinking: "a", Thought: &providers.Thought{Opaque: "o"}})
+	s.l.Calls.Next([]byte("1"), []byte("f"))
+	s.l.Say(providers.Delta{Thinking: "b"})
+	s.l.Calls.Next([]byte("2"), []byte("g"))
+	if _, err := s.l.Calls.Finish(); err != nil {
+		return providers.Delta{}, err
+	}
+	s.l.Last()
+	return providers.Delta{Content: "c"}, nil
+}
+
+func TestAStepThatSaysSeveralThings(t *testing.T) {
+	var l Lookahead
+	var got []providers.Delta
+	for {
+		d, err := l.Next(several{&l})
+		if err != nil {
+			break
+		}
+		got = append(got, d)
+	}
+	want := []providers.Delta{
+		{Thinking: "a", Thought: &providers.Thought{Text: "a", Opaque: "o"}, More: true},
+		{Calls: []providers.CallPiece{{ID: "1", Name: "f"}}, ToolCall: true, More: true},
+		{Thinking: "b", More: true},
+		{Content: "c", Calls: []providers.CallPiece{{Arguments: "{}"}, {Index: 1, ID: "2", Name: "g", Arguments: "{}"}}, ToolCall: true, More: true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("deltas (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]providers.Thought{{Text: "a", Opaque: "o"}, {Text: "b"}}, l.Thoughts()); diff != "" {
+		t.Errorf("thoughts (-want +got):\n%s", diff)
+	}
+}
+
+func TestThoughtLimits(t *testing.T) {
+	var l Lookahead
+	add := func(size int) { l.Say(providers.Delta{Thinking: strings.Repeat("x", size)}) }
+	l.Say(providers.Delta{Thought: &providers.Thought{Opaque: "o"}})
+	for range 15 {
+		add(MaxBody / 16)
+	}
+	if got := l.Thoughts(); len(got) != 2 || len(got[1].Text) != MaxBody/16*15 {
+		t.Fatalf("%d thoughts", len(got))
+	}
+	add(MaxBody / 16)
+	add(1)
+	if got := l.Thoughts(); got != nil {
+		t.Errorf("%d thoughts of more than the limit are kept", len(got))
 	}
 }
 

@@ -138,6 +138,23 @@ func secondHalf[T []byte | string](text T) rune {
 
 func half(b, c byte) rune { return 0xd000 | rune(b&0x3f)<<6 | rune(c&0x3f) }
 
+// halfRune returns how many bytes at the end of text are the beginning of a character:
+// of one in UTF-8, or the first half of one.
+func halfRune(text []byte) int {
+	if firstHalf(text) != 0 {
+		return halfSize
+	}
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if c := text[len(text)-n]; utf8.RuneStart(c) {
+			if utf8.FullRune(text[len(text)-n:]) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
 // halves joins the characters that are split between the deltas of an answer.
 // Its zero value is ready for use.
 type halves struct {

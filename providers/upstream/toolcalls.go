@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/valyala/fastjson"
 
@@ -19,55 +20,95 @@ const maxToolCalls = 128
 
 // ToolCalls puts the tool calls of an answer together from the pieces in which
 // they arrive. Its zero value holds none.
+//
+// A Lookahead hands the pieces out as they arrive, all of a call before those of the
+// next one. What comes out of turn is held until that is known to be over: by End,
+// by Next, by arguments that are a whole object when another call begins, or by
+// Finish. A call whose id or name is missing is held, too.
 type ToolCalls struct {
-	calls    []toolCall
+	calls    []*toolCall
 	size     int   // of all, in bytes
 	overflow bool  // a limit was exceeded
 	done     bool  // Finish was called; err and finished are its results
 	err      error // of Finish
 	finished []providers.ToolCall
+
+	saying int                   // the call whose pieces are handed out
+	pieces []providers.CallPiece // a block, of which parts are handed out
 }
 
 type toolCall struct {
 	index     int
 	id, name  string
-	arguments []byte
+	arguments strings.Builder // valid UTF-8
+	tail      []byte          // half a character that follows them
+	opaque    string
+	ended     bool // nothing more comes
+
+	begun  bool // the id and the name were handed out
+	said   int  // so many bytes of the arguments were handed out
+	opened bool // the opaque data was handed out
 }
 
 // Any reports whether there is a tool call.
 func (t *ToolCalls) Any() bool { return len(t.calls) > 0 }
 
 // Next begins a tool call of a provider that does not count them, and returns
-// its index.
+// its index. The calls before it are over.
 func (t *ToolCalls) Next(id, name []byte) int {
+	if n := len(t.calls); n > 0 {
+		t.calls[n-1].ended = true
+	}
 	n := len(t.calls)
 	t.Begin(n, id, name)
 	return n
 }
 
 // Begin begins a tool call. Index is what the provider counts it by, in later
-// pieces.
+// pieces. Without an id the call is counted: call_1.
 func (t *ToolCalls) Begin(index int, id, name []byte) {
+	n := len(t.calls)
+	if t.begin(index, id, name); len(t.calls) > n {
+		t.count(n)
+	}
+}
+
+func (t *ToolCalls) begin(index int, id, name []byte) {
 	if len(t.calls) == maxToolCalls || !t.fits(len(id)+len(name)) {
 		t.overflow = true
 		return
 	}
-	t.calls = append(t.calls, toolCall{index: index, id: string(id), name: string(name)})
+	if c := t.at(index); c != nil {
+		c.ended = true
+	}
+	for _, c := range t.calls[t.saying:] {
+		if c.ended = c.ended || c.isObject(); !c.ended {
+			break
+		}
+	}
+	t.calls = append(t.calls, &toolCall{index: index, id: string(id), name: string(name)})
+}
+
+// count gives a call an id where it has none.
+func (t *ToolCalls) count(n int) {
+	if c := t.calls[n]; c.id == "" {
+		c.id = "call_" + strconv.Itoa(n+1)
+	}
 }
 
 // Piece adds to the tool call of an index, or begins it: where there is none
 // yet, or where the id says that it is another one, as services count that know
-// only one index.
+// only one index. The id and the name may come late.
 func (t *ToolCalls) Piece(index int, id, name []byte) {
 	c := t.at(index)
 	switch {
 	case c == nil, len(id) > 0 && c.id != "" && c.id != string(id):
-		t.Begin(index, id, name)
+		t.begin(index, id, name)
 		return
-	case len(id) > 0 && c.id == "":
+	case len(id) > 0 && c.id == "" && t.fits(len(id)):
 		c.id = string(id)
 	}
-	if len(name) > 0 && c.name == "" {
+	if len(name) > 0 && c.name == "" && t.fits(len(name)) {
 		c.name = string(name)
 	}
 }
@@ -82,12 +123,12 @@ func (t *ToolCalls) Arguments(index int, piece []byte) bool {
 	if t.overflow = t.overflow || !t.fits(len(piece)); t.overflow {
 		return true
 	}
-	c.arguments = AppendText(c.arguments, piece)
+	c.add(piece)
 	return true
 }
 
 // Value adds arguments that are a JSON value: a text that holds them, or they
-// themselves.
+// themselves, after which nothing more comes.
 func (t *ToolCalls) Value(index int, v *fastjson.Value) {
 	switch {
 	case v == nil || v.Type() == fastjson.TypeNull:
@@ -95,6 +136,24 @@ func (t *ToolCalls) Value(index int, v *fastjson.Value) {
 		t.Arguments(index, v.GetStringBytes())
 	default:
 		t.Arguments(index, jsontext.AppendValue(nil, v))
+		t.End(index)
+	}
+}
+
+// Opaque sets the provider's own data of the tool call of an index. It must come
+// before the next call begins.
+func (t *ToolCalls) Opaque(index int, data []byte) {
+	if c := t.at(index); c != nil && len(data) > 0 {
+		if t.overflow = t.overflow || !t.fits(len(data)); !t.overflow {
+			c.opaque = string(data)
+		}
+	}
+}
+
+// End says that nothing more comes of the tool call of an index.
+func (t *ToolCalls) End(index int) {
+	if c := t.at(index); c != nil {
+		c.ended = true
 	}
 }
 
@@ -102,7 +161,7 @@ func (t *ToolCalls) Value(index int, v *fastjson.Value) {
 func (t *ToolCalls) at(index int) *toolCall {
 	for i := len(t.calls) - 1; i >= 0; i-- {
 		if t.calls[i].index == index {
-			return &t.calls[i]
+			return t.calls[i]
 		}
 	}
 	return nil
@@ -111,6 +170,90 @@ func (t *ToolCalls) at(index int) *toolCall {
 func (t *ToolCalls) fits(n int) bool {
 	t.size += n
 	return t.size <= MaxBody
+}
+
+// add adds to the arguments. What is no character becomes U+FFFD; half a character
+// at the end waits for the rest. White space around them is left out.
+func (c *toolCall) add(piece []byte) {
+	if len(c.tail) > 0 {
+		piece = AppendText(c.tail, piece)
+		c.tail = nil
+	}
+	if c.arguments.Len() == 0 || c.ended {
+		piece = bytes.TrimLeft(piece, " \t\r\n")
+	}
+	if n := halfRune(piece); n > 0 {
+		c.tail = bytes.Clone(piece[len(piece)-n:])
+		piece = piece[:len(piece)-n]
+	}
+	if !utf8.Valid(piece) {
+		piece = bytes.ToValidUTF8(piece, []byte(replacement))
+	}
+	c.arguments.Write(piece)
+}
+
+// isObject reports whether the arguments are a whole object.
+func (c *toolCall) isObject() bool {
+	text := c.arguments.String()
+	return len(c.tail) == 0 && strings.HasSuffix(strings.TrimRight(text, " \t\r\n"), "}") && json.Valid([]byte(text))
+}
+
+// blockOfPieces is how many pieces are allocated at a time.
+const blockOfPieces = 16
+
+// take returns the pieces that can be handed out, nil where there are none.
+func (t *ToolCalls) take() []providers.CallPiece {
+	if t.saying == len(t.calls) || t.overflow {
+		return nil
+	}
+	from := len(t.pieces)
+	for ; t.saying < len(t.calls); t.saying++ {
+		c := t.calls[t.saying]
+		if c.id == "" || c.name == "" {
+			break
+		}
+		over := c.ended || t.done
+		if over {
+			c.close()
+		}
+		p := providers.CallPiece{Index: t.saying, Arguments: c.arguments.String()[c.said:]}
+		says := p.Arguments != ""
+		c.said += len(p.Arguments)
+		if !c.begun {
+			p.ID, p.Name = c.id, c.name
+			c.begun, says = true, true
+		}
+		if c.opaque != "" && !c.opened {
+			p.Opaque = c.opaque
+			c.opened, says = true, true
+		}
+		if says {
+			if len(t.pieces) == cap(t.pieces) {
+				t.pieces = append(make([]providers.CallPiece, 0, len(t.pieces)-from+blockOfPieces), t.pieces[from:]...)
+				from = 0
+			}
+			t.pieces = append(t.pieces, p)
+		}
+		if !over {
+			break
+		}
+	}
+	if from == len(t.pieces) {
+		return nil
+	}
+	return t.pieces[from:len(t.pieces):len(t.pieces)]
+}
+
+// close makes the arguments of a call that is over whole: none at all are those of a
+// tool without parameters.
+func (c *toolCall) close() {
+	if len(c.tail) > 0 {
+		c.arguments.WriteString(replacement)
+		c.tail = nil
+	}
+	if c.arguments.Len() == 0 {
+		c.arguments.WriteString("{}")
+	}
 }
 
 // Finish returns the tool calls once the answer is complete. One that has no
@@ -133,21 +276,16 @@ func (t *ToolCalls) finish() ([]providers.ToolCall, error) {
 		return nil, nil
 	}
 	calls := make([]providers.ToolCall, len(t.calls))
-	for i := range t.calls {
-		c := &t.calls[i]
+	for i, c := range t.calls {
 		if c.name == "" {
 			return nil, fmt.Errorf("its tool call %d has no name", i+1)
 		}
-		if len(bytes.TrimSpace(c.arguments)) == 0 {
-			c.arguments = []byte("{}")
-		}
-		if !json.Valid(c.arguments) {
+		c.close()
+		if !json.Valid([]byte(c.arguments.String())) {
 			return nil, fmt.Errorf("its tool call %d has arguments that are not JSON", i+1)
 		}
-		if c.id == "" {
-			c.id = "call_" + strconv.Itoa(i+1)
-		}
-		calls[i] = providers.ToolCall{ID: c.id, Name: c.name, Arguments: strings.ToValidUTF8(string(c.arguments), replacement)}
+		t.count(i)
+		calls[i] = providers.ToolCall{ID: c.id, Name: c.name, Arguments: c.arguments.String(), Opaque: c.opaque}
 	}
 	return calls, nil
 }
