@@ -1,0 +1,132 @@
+package upstream
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// Place is where in an answer a thought was: after how much of what a history keeps of
+// the answer. A model that thinks between its tool calls has its thoughts checked for
+// their place when they come back, but a history has the thoughts first, then the
+// text, then the calls.
+type Place struct {
+	Text  int // bytes of the answer's text
+	Calls int // tool calls
+}
+
+// Opaque returns the provider's data of a thought with its place: "@3,1:" before the
+// data of one after three bytes of text and one call. The data of a thought at the
+// beginning stays as it is, and must not begin with an @.
+func (p Place) Opaque(data string) string {
+	if p == (Place{}) {
+		return data
+	}
+	return "@" + strconv.Itoa(p.Text) + "," + strconv.Itoa(p.Calls) + ":" + data
+}
+
+// placed takes apart what Opaque made.
+func placed(opaque string) (p Place, data string) {
+	place, data, ok := strings.Cut(opaque, ":")
+	text, calls, both := strings.Cut(strings.TrimPrefix(place, "@"), ",")
+	if !ok || !both || !strings.HasPrefix(opaque, "@") {
+		return Place{}, opaque
+	}
+	// What is not a number is the beginning: the data is what matters.
+	p.Text, _ = strconv.Atoi(text)
+	p.Calls, _ = strconv.Atoi(calls)
+	return p, data
+}
+
+// InPlace calls each with the parts of an assistant's message, in the order in which the
+// answer had them: a thought in its place, whose Opaque is then the data alone, and the
+// texts, cut where thoughts were between them. What follows a thought up to the next
+// one has its texts first, then its calls. Other parts come last. InPlace ends with the
+// first error of each, which is its own.
+//
+// The thoughts @0,0 and @2,1, the text "abcd" and the calls c and d come as
+// @0,0 "ab" c @2,1 "cd" d.
+func InPlace(parts []providers.Part, each func(*providers.Part) error) error {
+	w := inOrder{parts: parts, each: each}
+	for i := range parts {
+		if parts[i].Kind != providers.PartThinking {
+			continue
+		}
+		place, data := placed(parts[i].Opaque)
+		w.upTo(place)
+		if data == parts[i].Opaque {
+			w.hand(&parts[i])
+		} else {
+			w.hand(changed(parts[i], parts[i].Text, data))
+		}
+	}
+	w.upTo(Place{Text: behind, Calls: behind})
+	for i := range parts {
+		switch parts[i].Kind {
+		case providers.PartText, providers.PartToolCall, providers.PartThinking:
+		default:
+			w.hand(&parts[i])
+		}
+	}
+	return w.err
+}
+
+// behind is after the end of every answer.
+const behind = 1 << 31
+
+// inOrder walks twice through the parts of a message, for its texts and for its calls.
+type inOrder struct {
+	parts []providers.Part
+	each  func(*providers.Part) error
+	err   error
+
+	text, offset int // the part, and the bytes of it, from which texts are still to come
+	call         int // the part from which calls are still to come
+	said         Place
+}
+
+func (w *inOrder) hand(p *providers.Part) {
+	if w.err == nil {
+		w.err = w.each(p)
+	}
+}
+
+// upTo hands on the texts, then the calls, that are before a place.
+func (w *inOrder) upTo(place Place) {
+	for ; w.text < len(w.parts) && w.said.Text < place.Text; w.text, w.offset = w.text+1, 0 {
+		p := &w.parts[w.text]
+		if p.Kind != providers.PartText {
+			continue
+		}
+		rest := p.Text[w.offset:]
+		end := min(place.Text-w.said.Text, len(rest))
+		for end < len(rest) && !utf8.RuneStart(rest[end]) {
+			end++ // the caller has changed the text
+		}
+		if end == len(p.Text) {
+			w.hand(p)
+		} else {
+			w.hand(changed(*p, rest[:end], ""))
+		}
+		w.said.Text += end
+		if end < len(rest) {
+			w.offset += end
+			break
+		}
+	}
+	for ; w.call < len(w.parts) && w.said.Calls < place.Calls; w.call++ {
+		if p := &w.parts[w.call]; p.Kind == providers.PartToolCall {
+			w.hand(p)
+			w.said.Calls++
+		}
+	}
+}
+
+// changed returns a part with another text and other data. Only parts that are cut are
+// copied.
+func changed(p providers.Part, text, opaque string) *providers.Part {
+	p.Text, p.Opaque = text, opaque
+	return &p
+}

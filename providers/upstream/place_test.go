@@ -1,0 +1,110 @@
+package upstream
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// inPlace writes the parts as InPlace has them: thoughts as <data>, calls as [id].
+func inPlace(parts ...providers.Part) string {
+	var b strings.Builder
+	_ = InPlace(parts, func(p *providers.Part) error {
+		switch p.Kind {
+		case providers.PartText:
+			b.WriteString(`"` + p.Text + `"`)
+		case providers.PartToolCall:
+			b.WriteString("[" + p.Call.ID + "]")
+		case providers.PartThinking:
+			b.WriteString("<" + p.Text + p.Opaque + ">")
+		default:
+			b.WriteString(p.Kind.String())
+		}
+		return nil
+	})
+	return b.String()
+}
+
+func TestInPlace(t *testing.T) {
+	text := func(s string) providers.Part { return providers.Part{Kind: providers.PartText, Text: s} }
+	call := func(id string) providers.Part {
+		return providers.Part{Kind: providers.PartToolCall, Call: providers.ToolCall{ID: id}}
+	}
+	thought := func(at Place, data string) providers.Part {
+		return providers.Part{Kind: providers.PartThinking, Opaque: at.Opaque(data)}
+	}
+	raw := func(opaque string) providers.Part { return providers.Part{Kind: providers.PartThinking, Opaque: opaque} }
+	for _, test := range []struct {
+		name  string
+		parts []providers.Part
+		want  string
+	}{
+		{"nothing", nil, ""},
+		{"as a history has it", []providers.Part{thought(Place{}, "a"), text("x"), call("1"), call("2")}, `<a>"x"[1][2]`},
+		{"thoughts between calls", []providers.Part{thought(Place{}, "a"), thought(Place{0, 1}, "b"), call("1"), call("2")}, `<a>[1]<b>[2]`},
+		{"everything", []providers.Part{thought(Place{}, "a"), thought(Place{2, 1}, "b"), text("abcd"), call("1"), call("2")}, `<a>"ab"[1]<b>"cd"[2]`},
+		{"in order already", []providers.Part{thought(Place{}, "a"), text("ab"), call("1"), thought(Place{2, 1}, "b"), text("cd"), call("2")}, `<a>"ab"[1]<b>"cd"[2]`},
+		{"a cut in the second text", []providers.Part{thought(Place{3, 0}, "a"), text("ab"), text("cd")}, `"ab""c"<a>"d"`},
+		{"three cuts in a text", []providers.Part{thought(Place{1, 0}, "a"), thought(Place{2, 0}, "b"), thought(Place{2, 0}, "c"), text("xyz")}, `"x"<a>"y"<b><c>"z"`},
+		{"less text than there was", []providers.Part{thought(Place{9, 3}, "a"), text("ab"), call("1")}, `"ab"[1]<a>`},
+		{"a cut in a character", []providers.Part{thought(Place{1, 0}, "a"), text("éa")}, `"é"<a>"a"`},
+		{"thoughts that are not in order", []providers.Part{thought(Place{2, 0}, "a"), thought(Place{1, 0}, "b"), text("xyz")}, `"xy"<a><b>"z"`},
+		{"other parts", []providers.Part{{Kind: providers.PartImage}, text("a")}, `"a"image`},
+		{"no data", []providers.Part{raw(""), text("a")}, `<>"a"`},
+		{"data with a colon", []providers.Part{thought(Place{0, 1}, "a:b"), call("1")}, `[1]<a:b>`},
+		{"data like a place", []providers.Part{raw("@a"), raw("@1:x"), raw("1,2:x"), raw("@x,1:y"), call("1")}, `<@a><@1:x><1,2:x>[1]<y>`},
+		{"places that are none", []providers.Part{raw("@-1,-5:y"), raw("@99999999999999999999999,0:z"), text("a")}, `<y>"a"<z>`},
+	} {
+		if got := inPlace(test.parts...); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+	failure, calls := errors.New("x"), 0
+	if err := InPlace([]providers.Part{text("a"), text("b"), {Kind: providers.PartImage}}, func(*providers.Part) error {
+		calls++
+		return failure
+	}); err != failure || calls != 1 {
+		t.Errorf("%v after %d calls", err, calls)
+	}
+}
+
+func TestInPlaceCopiesNothing(t *testing.T) {
+	parts := []providers.Part{
+		{Kind: providers.PartThinking, Opaque: "a"}, {Kind: providers.PartText, Text: "b"}, {Kind: providers.PartToolCall},
+	}
+	n := 0
+	each := func(*providers.Part) error { n++; return nil }
+	if allocs := testing.AllocsPerRun(100, func() { _ = InPlace(parts, each) }); allocs > 1 {
+		t.Errorf("%v allocations", allocs)
+	}
+}
+
+// FuzzInPlace has histories that were changed on their way.
+func FuzzInPlace(f *testing.F) {
+	f.Add("@1,0:a", "@3,1:b", "wörld", "x")
+	f.Add("@2,9:", "@0,0:b", "é", "")
+	f.Fuzz(func(t *testing.T, a, b, text, more string) {
+		parts := []providers.Part{
+			{Kind: providers.PartThinking, Opaque: a}, {Kind: providers.PartThinking, Opaque: b},
+			{Kind: providers.PartText, Text: text}, {Kind: providers.PartText, Text: more},
+			{Kind: providers.PartToolCall}, {Kind: providers.PartToolCall},
+		}
+		texts, calls, thoughts := "", 0, 0
+		_ = InPlace(parts, func(p *providers.Part) error {
+			switch p.Kind {
+			case providers.PartText:
+				texts += p.Text
+			case providers.PartToolCall:
+				calls++
+			case providers.PartThinking:
+				thoughts++
+			}
+			return nil
+		})
+		if texts != text+more || calls != 2 || thoughts != 2 {
+			t.Errorf("%q, %d calls, %d thoughts", texts, calls, thoughts)
+		}
+	})
+}
