@@ -90,7 +90,11 @@ func New(config Config) (*Client, error) {
 
 // Invoke sends the request and returns once the response's headers are there.
 func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
-	body, leftOut, err := c.body(req)
+	form, err := c.formOf(req)
+	if err != nil {
+		return nil, err
+	}
+	body, leftOut, err := form.body(req)
 	if err != nil {
 		return nil, err
 	}

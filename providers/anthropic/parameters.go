@@ -29,6 +29,7 @@ func (c *Client) sampling(members map[string]any, req *providers.Request) (leftO
 	number("frequency_penalty", p.FrequencyPenalty != nil, false, nil)
 	number("presence_penalty", p.PresencePenalty != nil, false, nil)
 	number("seed", p.Seed != nil, false, nil)
+	number("logprobs", p.Logprobs != nil, false, nil)
 	if len(p.Stop) > 0 {
 		members["stop_sequences"] = p.Stop
 	}
@@ -104,17 +105,32 @@ func (c *Client) tools(members map[string]any, p *providers.Parameters) error {
 		list[i] = tool(t)
 	}
 	members["tools"] = list
-	if p.ToolChoice == nil {
-		return nil
+	var choice toolChoice
+	if p.ToolChoice != nil {
+		var ok bool
+		if choice.Type, ok = toolChoices[p.ToolChoice.Mode]; !ok {
+			return c.Unsendable("the tool choice has the unknown mode %q", p.ToolChoice.Mode)
+		}
+		if p.ToolChoice.Mode == providers.ToolsNamed {
+			choice.Name = p.ToolChoice.Name
+		}
 	}
-	kind, ok := toolChoices[p.ToolChoice.Mode]
-	if !ok {
-		return c.Unsendable("the tool choice has the unknown mode %q", p.ToolChoice.Mode)
+	if p.ParallelToolCalls != nil && !*p.ParallelToolCalls && choice.Type != "none" {
+		choice.One = true
+		if choice.Type == "" {
+			choice.Type = "auto"
+		}
 	}
-	choice := map[string]string{"type": kind}
-	if p.ToolChoice.Mode == providers.ToolsNamed {
-		choice["name"] = p.ToolChoice.Name
+	if choice.Type != "" {
+		members["tool_choice"] = choice
 	}
-	members["tool_choice"] = choice
 	return nil
+}
+
+// toolChoice is the member tool_choice.
+type toolChoice struct {
+	// One keeps the model from calling several tools at once.
+	One  bool   `json:"disable_parallel_tool_use,omitempty"`
+	Name string `json:"name,omitempty"`
+	Type string `json:"type"`
 }

@@ -12,7 +12,7 @@ import (
 
 // short is a body without what every request has.
 func short(body, model string) string {
-	return strings.Replace(strings.TrimSuffix(body, "\n"), `"max_tokens":8192,"messages":[{"role":"user","content":"Hello"}],"model":"`+model+`"`, "…", 1)
+	return strings.Replace(body, `"messages":[{"role":"user","content":"Hello"}],"max_tokens":8192,"model":"`+model+`"`, "…", 1)
 }
 
 func TestParametersOfTheRequest(t *testing.T) {
@@ -43,6 +43,7 @@ func TestParametersOfTheRequest(t *testing.T) {
 		{"auto", "m", choose("auto", ""), nil, `{…,"tool_choice":{"type":"auto"},"tools":` + toolList + `}`, nil},
 		{"none", "m", choose("none", ""), nil, `{…,"tool_choice":{"type":"none"},"tools":` + toolList + `}`, nil},
 		{"named", "m", choose("named", "get_time"), nil, `{…,"tool_choice":{"name":"get_time","type":"tool"},"tools":` + toolList + `}`, nil},
+		{"log probabilities", "m", providers.Parameters{Logprobs: new(int64(3))}, nil, `{…}`, []string{"logprobs"}},
 		{"tools alone", "m", providers.Parameters{Tools: pt.Tools()}, nil, `{…,"tools":` + toolList + `}`, nil},
 		{"extra wins", "claude-sonnet-5", pt.Everything(), []string{"tools", "[]", "tool_choice", "null", "output_config", `{"effort":"max"}`, "stop_sequences", "[]"},
 			`{…,"output_config":{"effort":"max"},"stop_sequences":[],"tool_choice":null,"tools":[]}`, []string{"seed"}},

@@ -3,130 +3,154 @@ package anthropic
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// block is a content block of text.
-type block struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
+// form is what the bodies of requests with the same model, parameters and extra have
+// in common.
+type form struct {
+	client *Client
+	// rest are all members but messages, system and stream, from the comma before them
+	// to the brace behind them.
+	rest []byte
+	// messages and system mean that extra has these members, which are in rest then.
+	messages, system bool
+	// tools means that rest says which tools there are.
+	tools   bool
+	leftOut []string
 }
 
-// message is one turn. Its content is a string, or blocks where several
-// messages became one turn.
-type message struct {
-	Role    string `json:"role"`
-	Content any    `json:"content"`
+// PrepareRequests makes what the requests of a target have in common, see
+// providers.Prepare.
+func (c *Client) PrepareRequests(req *providers.Request) (any, error) { return c.form(req) }
+
+// formOf returns the form of a request: the one that was prepared for it, if one was.
+func (c *Client) formOf(req *providers.Request) (*form, error) {
+	if f, ok := req.Prepared.(*form); ok && f.client == c {
+		return f, nil
+	}
+	return c.form(req)
 }
 
-// body makes the JSON of a request:
+// form makes the members of a request but for its messages:
 //
-//   - system and developer messages, in their order and wherever they are,
-//     become the member system; user and assistant messages become turns, those
-//     of one role in a row a single turn with a text block each, because turns
-//     alternate. Messages without text are left out: the API rejects them.
 //   - max_tokens is required and counts tokens of thinking and answer; where
 //     the request has none it is Config.MaxTokens.
 //   - temperature (0 to 1), top_p (0 to 1) and top_k (a count of tokens) go out
 //     as they are, but not to models that take no sampling parameters.
-//     Frequency and presence penalty and seed do not exist here and are left out.
+//     Frequency and presence penalty, seed and log probabilities do not exist here
+//     and are left out.
 //   - stop goes out as stop_sequences. An answer by a schema is
 //     output_config.format, always strict; any object in JSON does not exist
 //     here and is an error.
 //   - the reasoning effort is output_config.effort, where minimal is low; none
 //     turns thinking off. Models without effort think only when Extra says so;
 //     it is left out for them.
-//   - tools are the API's, their parameters input_schema.
+//   - tools are the API's, their parameters input_schema. That no two are to be called
+//     at once is a member of tool_choice.
 //   - the members of Extra replace the members above, except stream.
-//
-// It also returns the names of the parameters that it left out.
-func (c *Client) body(req *providers.Request) (body []byte, leftOut []string, err error) {
-	system, turns, err := c.turns(req.Messages)
-	if err != nil {
-		return nil, nil, err
-	}
+func (c *Client) form(req *providers.Request) (*form, error) {
 	members := make(map[string]any, 8+len(req.Extra))
 	members["model"] = req.Model
-	members["messages"] = turns
 	members["max_tokens"] = c.maxTokens
-	if len(system) > 0 {
-		members["system"] = content(system)
-	}
-	leftOut = c.sampling(members, req)
+	leftOut := c.sampling(members, req)
 	if err := c.output(members, req, &leftOut); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := c.tools(members, &req.Parameters); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for name, value := range req.Extra {
 		members[name] = value
 	}
 	// How the answer arrives is the caller's choice, not the definition's.
 	delete(members, "stream")
-	if req.Stream {
-		members["stream"] = true
-	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
-	// Escaped for HTML, a prompt full of markup grows severalfold.
+	// Escaped for HTML, a schema full of markup grows severalfold.
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(members); err != nil {
-		return nil, nil, c.Unsendable("the request cannot be written as JSON: %v", err)
+		return nil, c.Unsendable("the request cannot be written as JSON: %v", err)
 	}
-	return b.Bytes(), leftOut, nil
+	rest := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	rest[0] = ','
+	f := &form{client: c, rest: slices.Clip(rest), leftOut: slices.Clip(leftOut)}
+	_, f.messages = members["messages"]
+	_, f.system = members["system"]
+	_, f.tools = members["tools"]
+	return f, nil
 }
 
-// PrepareRequests prepares nothing. It returns what keeps requests from being sent, see
-// providers.Prepare.
-func (c *Client) PrepareRequests(req *providers.Request) (any, error) {
-	members := make(map[string]any)
-	var leftOut []string
-	if err := c.output(members, req, &leftOut); err != nil {
-		return nil, err
+// body writes the body of a request, the messages first. It also returns the names of
+// what it left out.
+func (f *form) body(req *providers.Request) ([]byte, []string, error) {
+	size := len(`{"messages":[],"system":[],"stream":true`) + len(f.rest)
+	for i := range req.Messages {
+		// Few characters of most texts need an escape.
+		m := &req.Messages[i]
+		said := m.Size()
+		size += len(`{"role":"assistant","content":[]},`) + said + said/16 + (1+len(m.Parts))*blockSize
 	}
-	return nil, c.tools(members, &req.Parameters)
+	w := writer{client: f.client, body: append(make([]byte, 0, size), '{')}
+	if !f.messages {
+		if err := w.turns(req.Messages); err != nil {
+			return nil, nil, err
+		}
+	}
+	if !f.system {
+		if err := w.system(req.Messages); err != nil {
+			return nil, nil, err
+		}
+	}
+	if w.calls && !f.tools {
+		w.tools(req.Messages)
+	}
+	rest := f.rest
+	if len(w.body) == 1 {
+		rest = rest[1:]
+	}
+	body := append(w.body, rest...)
+	if req.Stream {
+		body = append(body[:len(body)-1], `,"stream":true}`...)
+	}
+	leftOut := f.leftOut
+	if w.detail {
+		leftOut = append(leftOut, "detail")
+	}
+	return body, leftOut, nil
 }
 
-// turns splits messages into the system prompt and the conversation.
-func (c *Client) turns(messages []providers.Message) (system []block, turns []message, err error) {
-	var said [][]block
-	turns = make([]message, 0, len(messages))
-	for i, m := range messages {
-		switch m.Role {
-		case "system", "developer":
-			if m.Content != "" {
-				system = append(system, block{"text", m.Content})
-			}
-			continue
-		case "user", "assistant":
-		default:
-			return nil, nil, c.Unsendable("message %d has the unknown role %q", i, m.Role)
-		}
-		if m.Content == "" {
-			continue
-		}
-		if n := len(turns); n > 0 && turns[n-1].Role == m.Role {
-			said[n-1] = append(said[n-1], block{"text", m.Content})
-			continue
-		}
-		turns = append(turns, message{Role: m.Role})
-		said = append(said, []block{{"text", m.Content}})
-	}
-	if len(turns) == 0 {
-		return nil, nil, c.Unsendable("there is no user or assistant message with text: Anthropic's API needs one beside the system prompt")
-	}
-	for i := range turns {
-		turns[i].Content = content(said[i])
-	}
-	return system, turns, nil
-}
+// blockSize is about what a block has beside its text or data, in bytes.
+const blockSize = 96
 
-// content is a single text as a string, several as blocks.
-func content(blocks []block) any {
-	if len(blocks) == 1 {
-		return blocks[0].Text
+// tools appends the tools that the conversation has calls of, where the request has
+// none: the API takes no such conversation without them. None of them may be called.
+func (w *writer) tools(messages []providers.Message) {
+	var names []string
+	note := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
-	return blocks
+	for i := range messages {
+		for j := range messages[i].Parts {
+			note(messages[i].Parts[j].Call.Name)
+			note(messages[i].Parts[j].Result.Name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	w.body = append(w.body, `,"tool_choice":{"type":"none"},"tools":[`...)
+	for i, name := range names {
+		if i > 0 {
+			w.body = append(w.body, ',')
+		}
+		w.body = jsontext.AppendString(append(w.body, `{"name":`...), name)
+		w.body = append(append(append(w.body, `,"input_schema":`...), providers.NoArguments...), '}')
+	}
+	w.body = append(w.body, ']')
 }

@@ -31,35 +31,35 @@ func TestRequestBody(t *testing.T) {
 		want   string
 	}{
 		{"nothing set", providers.Request{Model: "m", Messages: pt.Messages("user", "a <b> & \"c\"\n")}, nil,
-			`{"max_tokens":8192,"messages":[{"role":"user","content":"a <b> & \"c\"\n"}],"model":"m"}`},
+			`{"messages":[{"role":"user","content":"a <b> & \"c\"\n"}],"max_tokens":8192,"model":"m"}`},
 		{"the provider's max_tokens", providers.Request{Model: "m", Messages: pt.Messages("user", "a")}, func(c *Config) { c.MaxTokens = 77 },
-			`{"max_tokens":77,"messages":[{"role":"user","content":"a"}],"model":"m"}`},
+			`{"messages":[{"role":"user","content":"a"}],"max_tokens":77,"model":"m"}`},
 		{"a system message", providers.Request{Model: "m", Messages: pt.Messages("system", "s", "user", "a")}, nil,
-			`{"max_tokens":8192,"messages":[{"role":"user","content":"a"}],"model":"m","system":"s"}`},
+			`{"messages":[{"role":"user","content":"a"}],"system":"s","max_tokens":8192,"model":"m"}`},
 		{"system messages anywhere", providers.Request{Model: "m", Messages: pt.Messages("system", "s", "user", "a", "developer", "d", "assistant", "b", "system", "e")}, nil,
-			`{"max_tokens":8192,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"model":"m","system":[{"type":"text","text":"s"},{"type":"text","text":"d"},{"type":"text","text":"e"}]}`},
+			`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"system":[{"type":"text","text":"s"},{"type":"text","text":"d"},{"type":"text","text":"e"}],"max_tokens":8192,"model":"m"}`},
 		{"roles in a row", providers.Request{Model: "m", Messages: pt.Messages("user", "a", "user", "b", "system", "s", "user", "c", "assistant", "d", "assistant", "e", "user", "f")}, nil,
-			`{"max_tokens":8192,"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"text","text":"c"}]},{"role":"assistant","content":[{"type":"text","text":"d"},{"type":"text","text":"e"}]},{"role":"user","content":"f"}],"model":"m","system":"s"}`},
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"text","text":"c"}]},{"role":"assistant","content":[{"type":"text","text":"d"},{"type":"text","text":"e"}]},{"role":"user","content":"f"}],"system":"s","max_tokens":8192,"model":"m"}`},
 		{"messages without text", providers.Request{Model: "m", Messages: pt.Messages("system", "", "user", "a", "assistant", "", "user", "b")}, nil,
-			`{"max_tokens":8192,"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"model":"m"}`},
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"max_tokens":8192,"model":"m"}`},
 		{"all parameters", providers.Request{Model: "claude-sonnet-4-5", Messages: pt.Messages("user", "a"), Parameters: all}, nil,
-			`{"max_tokens":400,"messages":[{"role":"user","content":"a"}],"model":"claude-sonnet-4-5","temperature":0,"top_k":40,"top_p":0.9}`},
+			`{"messages":[{"role":"user","content":"a"}],"max_tokens":400,"model":"claude-sonnet-4-5","temperature":0,"top_k":40,"top_p":0.9}`},
 		{"all parameters, a model that samples by itself", providers.Request{Model: "claude-sonnet-5", Messages: pt.Messages("user", "a"), Parameters: all}, nil,
-			`{"max_tokens":400,"messages":[{"role":"user","content":"a"}],"model":"claude-sonnet-5"}`},
+			`{"messages":[{"role":"user","content":"a"}],"max_tokens":400,"model":"claude-sonnet-5"}`},
 		{"stream", providers.Request{Model: "m", Messages: pt.Messages("user", "a"), Stream: true}, nil,
-			`{"max_tokens":8192,"messages":[{"role":"user","content":"a"}],"model":"m","stream":true}`},
+			`{"messages":[{"role":"user","content":"a"}],"max_tokens":8192,"model":"m","stream":true}`},
 		{"extra wins, but not over stream", providers.Request{Model: "claude-opus-5", Messages: pt.Messages("user", "a"), Parameters: all, Extra: map[string]json.RawMessage{
 			"max_tokens": json.RawMessage(`9`), "thinking": json.RawMessage(`{"type": "adaptive"}`),
 			"stream": json.RawMessage(`true`), "temperature": json.RawMessage(`1`),
 		}}, nil,
-			`{"max_tokens":9,"messages":[{"role":"user","content":"a"}],"model":"claude-opus-5","temperature":1,"thinking":{"type":"adaptive"}}`},
+			`{"messages":[{"role":"user","content":"a"}],"max_tokens":9,"model":"claude-opus-5","temperature":1,"thinking":{"type":"adaptive"}}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var change []func(*Config)
 			if test.change != nil {
 				change = append(change, test.change)
 			}
-			if diff := cmp.Diff(test.want+"\n", sent(t, &test.req, change...).Body); diff != "" {
+			if diff := cmp.Diff(test.want, sent(t, &test.req, change...).Body); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
