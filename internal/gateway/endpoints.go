@@ -279,6 +279,7 @@ func (i *invocation) served(target, attempts int) {
 func (i *invocation) complete(result *invoke.Result) {
 	i.answer.FinishReason, i.answer.Usage = result.FinishReason, result.Usage
 	i.answer.Refusal, i.answer.Logprobs = result.Refusal, result.Logprobs
+	i.answer.Estimated = result.Estimated
 	i.answer.ToolCalls = result.ToolCalls
 	i.keepToolCalls(result.ToolCalls)
 }
@@ -390,7 +391,7 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 		last := &result.Attempts[n-1]
 		record.Provider, record.Model = last.Provider, last.Model
 	}
-	if usage := result.Usage; usage != (providers.Usage{}) {
+	if usage := result.Usage; usage != (providers.Usage{}) && !result.Estimated {
 		record.HasUsage = true
 		record.PromptTokens, record.CompletionTokens, record.TotalTokens = usage.PromptTokens, usage.CompletionTokens, usage.TotalTokens
 	}

@@ -242,7 +242,7 @@ func TestFieldsOfAnEndpointAreWired(t *testing.T) {
 		// ceilings of calls in flight the workspace's: see
 		// TestCeilingsOfCallsInFlight. TestFailuresBehindAFallbackAreKept and
 		// TestTargets see what is kept of failures.
-		if !slices.Contains([]string{"Policy", "Targets", "Messages", "Stream", "Committed", "InFlight", "HostLimit", "Terse", "Changed"}, field.Name) {
+		if !slices.Contains([]string{"Policy", "Targets", "Messages", "Stream", "Pieces", "Committed", "InFlight", "HostLimit", "Terse", "Changed"}, field.Name) {
 			t.Errorf("nothing here sees what decides on invoke.Call.%s", field.Name)
 		}
 	}

@@ -3,7 +3,6 @@ package invoke
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -38,11 +37,10 @@ type attempt struct {
 type reading struct {
 	stream providers.Stream // nil before an answer began, and once it was closed
 	result providers.Result // as known when the stream was closed
-	first  string           // first piece of a stream, empty for a tool call; or the whole content
-	more   bool             // the next piece can be read without waiting
+	first  providers.Delta  // first piece of a stream; or the whole content
 	done   bool             // the answer is complete
-	said   int              // bytes of content
 	err    error            // of the provider, or of its answer
+	heard  heard
 }
 
 // start begins an attempt with its bounds. A streamed attempt has Policy.FirstToken
@@ -77,7 +75,7 @@ func (a *attempt) open(req *providers.Request) (err error) {
 		}
 	}()
 	if a.obeys {
-		a.target.read(a.ctx, &a.reading, req, a.Stream)
+		a.target.read(a.ctx, &a.reading, req, a.Stream, a.Pieces)
 	} else if !a.awaitRead(req) {
 		return a.cause(a.ctx, a.ctx.Err())
 	}
@@ -94,9 +92,9 @@ func (a *attempt) open(req *providers.Request) (err error) {
 // awaitRead reads on a goroutine of its own. It returns false where it has abandoned
 // the provider.
 func (a *attempt) awaitRead(req *providers.Request) bool {
-	t, ctx, stream := a.target, a.ctx, a.Stream
+	t, ctx, stream, pieces := a.target, a.ctx, a.Stream, a.Pieces
 	r, ok := await(a, func(*work) (r reading) {
-		t.read(ctx, &r, req, stream)
+		t.read(ctx, &r, req, stream, pieces)
 		return r
 	}, func(r reading) { r.close() })
 	if ok {
@@ -107,7 +105,7 @@ func (a *attempt) awaitRead(req *providers.Request) bool {
 
 // read calls the provider and reads its answer until there is something to hand
 // on. It leaves the stream open where more is to come.
-func (t *Target) read(ctx context.Context, r *reading, req *providers.Request, stream bool) {
+func (t *Target) read(ctx context.Context, r *reading, req *providers.Request, stream, pieces bool) {
 	open := false
 	defer func() {
 		if !open { // also by a panic
@@ -116,7 +114,7 @@ func (t *Target) read(ctx context.Context, r *reading, req *providers.Request, s
 	}()
 	if r.stream, r.err = t.Provider.Invoke(ctx, req); r.err == nil {
 		if stream {
-			t.readFirst(r)
+			t.readFirst(r, pieces)
 		} else {
 			t.readWhole(r)
 		}
@@ -176,20 +174,20 @@ func (t *Target) readWhole(r *reading) {
 			r.err = err
 			return
 		}
-		r.said += len(d.Content)
+		r.heard.add(&d)
 		switch {
-		case r.said > maxContent:
-			r.err = &providers.Error{
-				Provider: t.Name, Kind: providers.Invalid,
-				Reason: fmt.Sprintf("the answer has more than %d bytes", maxContent),
-			}
+		case r.heard.content > maxContent:
+			r.err = t.tooLarge("the answer")
 			return
-		case r.first == "":
-			r.first = d.Content
+		case r.heard.tooMuch():
+			r.err = t.tooLarge(besideTheAnswer)
+			return
+		case r.first.Content == "":
+			r.first.Content = d.Content
 		default:
 			room := rest.Cap()
 			if rest.Len() == 0 {
-				rest.WriteString(r.first)
+				rest.WriteString(r.first.Content)
 			}
 			rest.WriteString(d.Content)
 			if more := rest.Cap() - room; more > 0 {
@@ -200,7 +198,7 @@ func (t *Target) readWhole(r *reading) {
 		}
 	}
 	if rest.Len() > 0 {
-		r.first = rest.String()
+		r.first.Content = rest.String()
 	}
 	r.done = true
 	r.err = t.ended(r.stream)
@@ -220,8 +218,9 @@ func (t *Target) ended(stream providers.Stream) error {
 }
 
 // readFirst reads a stream up to its first content, or to the first piece of a
-// tool call. The caller gets tool calls with the end of the answer.
-func (t *Target) readFirst(r *reading) {
+// tool call, even where the caller gets that with the end of the answer alone. A
+// caller that wants all pieces gets a thought as the first one, too.
+func (t *Target) readFirst(r *reading, pieces bool) {
 	for said := false; !said; {
 		d, err := r.stream.Next()
 		if errors.Is(err, io.EOF) {
@@ -233,31 +232,15 @@ func (t *Target) readFirst(r *reading) {
 			r.err = err
 			return
 		}
-		r.first, r.more = d.Content, d.More
-		said = d.Content != "" || d.ToolCall
+		r.first = d
+		r.heard.add(&d)
+		if r.heard.tooMuch() {
+			r.err = t.tooLarge(besideTheAnswer)
+			return
+		}
+		said = d.Content != "" || d.ToolCall || len(d.Calls) > 0 || pieces && speaks(&d)
 	}
-	r.said = len(r.first)
 }
-
-// used returns what an attempt that ended with the class has used. An attempt
-// that ended before the provider counted its tokens is paid for too: its tokens
-// are estimated.
-func (a *attempt) used(class Class) used {
-	usage := a.result.Usage
-	u := used{prompt: usage.PromptTokens, completion: usage.CompletionTokens, abandoned: a.abandoned}
-	if usage != (providers.Usage{}) || class != Superseded && (class == "" || a.said == 0) {
-		return u
-	}
-	sent := 0
-	for i := range a.Messages {
-		sent += len(a.Messages[i].Content)
-	}
-	u.prompt, u.completion, u.estimated = tokens(sent), tokens(a.said), true
-	return u
-}
-
-// tokens estimates how many tokens a text has: one for four bytes, as in English.
-func tokens(bytes int) int64 { return (int64(bytes) + 3) / 4 }
 
 // cause returns why an attempt failed: the reason for which its context ended,
 // if it did, else err.

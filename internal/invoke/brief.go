@@ -138,7 +138,7 @@ const (
 func (k *call) quoted(text string) bool {
 	size := 0
 	for i := range k.Messages {
-		size += len(k.Messages[i].Content)
+		size += k.Messages[i].Size()
 	}
 	if size > maxQuotable {
 		return true
@@ -148,13 +148,14 @@ func (k *call) quoted(text string) bool {
 		runs[text[i-quotedRun:i]] = struct{}{}
 	}
 	for i := range k.Messages {
-		content := k.Messages[i].Content
-		if content != "" && len(content) < quotedRun && strings.Contains(text, content) {
-			return true
-		}
-		for j := quotedRun; j <= len(content); j++ {
-			if _, ok := runs[content[j-quotedRun:j]]; ok {
+		for content := range texts(&k.Messages[i]) {
+			if content != "" && len(content) < quotedRun && strings.Contains(text, content) {
 				return true
+			}
+			for j := quotedRun; j <= len(content); j++ {
+				if _, ok := runs[content[j-quotedRun:j]]; ok {
+					return true
+				}
 			}
 		}
 	}

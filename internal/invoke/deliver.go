@@ -23,7 +23,7 @@ func (k *call) deliver(a *attempt) {
 	err := k.handOn(a)
 	verdict = true
 	if err == nil {
-		a.succeeded()
+		a.succeeded(k)
 		if a.result.Model == "" {
 			a.result.Model = a.target.Model
 		}
@@ -44,20 +44,22 @@ func (k *call) handOn(a *attempt) error {
 		return k.cause(a.ctx, err)
 	}
 	if !k.Stream {
-		return k.give(a, providers.Delta{Content: a.first})
+		return k.give(a, &providers.Delta{Content: a.first.Content})
 	}
 	if !a.done {
 		k.result.FirstToken = time.Since(k.started)
 	}
-	if a.first != "" {
-		if err := k.give(a, providers.Delta{Content: a.first, More: a.more}); err != nil {
+	if k.wants(&a.first) {
+		if err := k.give(a, &a.first); err != nil {
 			return err
 		}
 	}
-	if a.done {
-		return nil
+	if !a.done {
+		if err := k.relay(a); err != nil {
+			return err
+		}
 	}
-	return k.relay(a)
+	return k.giveRest(a)
 }
 
 // relay hands on the pieces after the first.
@@ -99,20 +101,22 @@ func (k *call) relayAll(r *reading, w *work, a *attempt) {
 		case err != nil:
 			r.err = k.cause(a.ctx, err)
 		default:
-			r.err = k.pass(w, a, d)
+			r.err = k.pass(w, a, &d)
 		}
 	}
 }
 
 // pass hands on a piece of a stream, unless the work was abandoned.
-func (k *call) pass(w *work, a *attempt, d providers.Delta) error {
+func (k *call) pass(w *work, a *attempt, d *providers.Delta) error {
 	w.lock()
 	defer w.unlock()
 	if w.abandoned {
 		return context.Canceled
 	}
-	if d.Content != "" {
-		a.said += len(d.Content)
+	if a.heard.add(d); a.heard.tooMuch() {
+		return a.target.tooLarge(besideTheAnswer)
+	}
+	if k.wants(d) {
 		a.clock.pause()
 		if err := k.give(a, d); err != nil {
 			return err
@@ -123,14 +127,14 @@ func (k *call) pass(w *work, a *attempt, d providers.Delta) error {
 }
 
 // give hands one piece to the caller.
-func (k *call) give(a *attempt, d providers.Delta) error {
+func (k *call) give(a *attempt, d *providers.Delta) error {
 	if !k.committed {
 		k.committed = true
 		if k.Stream && k.Committed != nil {
 			k.Committed(a.index, k.begun())
 		}
 	}
-	if err := k.emit(d); err != nil {
+	if err := k.emit(*d); err != nil {
 		return fmt.Errorf("%w: %w", errClientGone, err)
 	}
 	return nil

@@ -31,7 +31,8 @@ const (
 	// ended, because its provider ignores their contexts. Each holds a goroutine,
 	// and perhaps a connection. A target that has this many is skipped.
 	maxAbandoned = 64
-	// maxContent bounds the content of a whole answer, in bytes.
+	// maxContent bounds the content of a whole answer, in bytes, and of any answer
+	// its thoughts and tool calls, which are held until its end.
 	maxContent = 16 << 20
 )
 
@@ -124,9 +125,13 @@ func (p *Policy) allowsStatus(status int) bool {
 type Call struct {
 	Targets  []Target
 	Messages []providers.Message
-	// Stream asks for the answer in pieces as they arrive.
-	Stream bool
-	Policy Policy
+	// Stream asks for the answer in pieces as they arrive. Pieces has emit get those
+	// of thoughts and of tool calls beside those of the content, and the first of
+	// them begins the answer: no other target is tried after it. Without Pieces they
+	// only show that the provider is at work, and what they come to is in the result.
+	// A whole answer has them in the result alone.
+	Stream, Pieces bool
+	Policy         Policy
 	// InFlight, where set, counts the calls at each target's host. A target
 	// whose host has HostLimit of them is skipped.
 	InFlight  *inflight.Calls
@@ -156,7 +161,12 @@ type Result struct {
 	Skipped []Skip
 	// Served is the index of the target that answered, -1 when none did.
 	Served int
-	// FirstToken is the time from the call to the first content of a stream.
+	// Estimated reports that the target that answered gave no usage, so that Usage is
+	// an estimate: a token for four bytes of the messages and of the answer, thoughts
+	// and tool calls among them, and mediaTokens for an image, a sound or a file.
+	Estimated bool
+	// FirstToken is the time from the call to the first content of a stream or, with
+	// Call.Pieces, to its first piece.
 	FirstToken time.Duration
 	Duration   time.Duration
 }
@@ -225,8 +235,8 @@ var (
 )
 
 // Invoke calls the targets in order until one answers. emit gets a whole answer
-// once, with its complete content. It gets a streamed answer piece by piece, and
-// is not called where that is empty. After the first call of emit no other attempt
+// once, with its complete content. It gets a streamed answer piece by piece, see
+// Call.Pieces, and is not called where that is empty. After the first call of emit no other attempt
 // is made, so emit never gets bytes of two. One goroutine at a time calls emit,
 // and none does after Invoke has returned. Invoke returns soon after ctx or the
 // policy's time has ended, even where a provider does not. An error of emit means

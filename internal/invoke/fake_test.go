@@ -21,6 +21,7 @@ type step struct {
 	after time.Duration
 	say   string
 	tool  bool // a piece of a tool call
+	piece providers.Delta
 	err   error
 }
 
@@ -100,7 +101,9 @@ func (s *fakeStream) Next() (providers.Delta, error) {
 		if err := sleep(s.ctx, step.after); err != nil {
 			return providers.Delta{}, err
 		}
-		return providers.Delta{Content: step.say, ToolCall: step.tool}, step.err
+		d := step.piece
+		d.Content, d.ToolCall = d.Content+step.say, step.tool
+		return d, step.err
 	}
 	if s.script.hang {
 		<-s.ctx.Done()

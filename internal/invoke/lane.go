@@ -171,10 +171,16 @@ func (a *attempt) failed(err error) failed {
 	return f
 }
 
-// succeeded ends an attempt whose answer was handed on completely.
-func (a *attempt) succeeded() {
+// succeeded ends an attempt whose answer was handed on completely. Where the provider
+// counted no tokens the answer has the estimate.
+func (a *attempt) succeeded(k *call) {
 	a.close()
-	a.end(failed{status: http.StatusOK}, a.used(""))
+	u := a.used("")
+	if u.estimated {
+		a.result.Usage = providers.Usage{PromptTokens: u.prompt, CompletionTokens: u.completion, TotalTokens: u.prompt + u.completion}
+		k.result.Estimated = true
+	}
+	a.end(failed{status: http.StatusOK}, u)
 }
 
 // sleep waits for d, or until ctx ends, and then returns ctx's error.

@@ -18,6 +18,24 @@ func init() {
 			Old:  "if !a.clock.content() {", New: "if a.clock.content(); false {",
 		},
 		mutant{
+			ID: "thoughts-begin-an-answer", In: "Target.readFirst",
+			What: "an answer that began with a thought is given up, and another one follows it",
+			Old:  " || pieces && speaks(&d)", New: "",
+			Run: "Pieces",
+		},
+		mutant{
+			ID: "thoughts-for-all", In: "call.wants",
+			What: "a caller of the content alone gets thoughts and tool calls",
+			Old:  "	if !k.Pieces {", New: "	if false {",
+			Run: "Pieces",
+		},
+		mutant{
+			ID: "rest-of-pieces", In: "call.giveRest",
+			What: "a caller of pieces misses the tool calls of a provider that has them at the end",
+			Old:  "i < len(a.result.ToolCalls)", New: "i < 0",
+			Run: "Pieces",
+		},
+		mutant{
 			ID: "silence-after-a-late-timer", In: "clock.follow",
 			What: "a provider may be silent until the time for the first content is up",
 			Old:  "		c.set(now, at)\n", New: "		_ = at\n",
