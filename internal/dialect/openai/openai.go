@@ -66,9 +66,10 @@ func Unknown(prefix, name string) *wire.Error {
 
 // Text returns the text of a string as a view of the request. It is empty for any other
 // value.
-func Text(v *fastjson.Value) string { return view(v.GetStringBytes()) }
+func Text(v *fastjson.Value) string { return View(v.GetStringBytes()) }
 
-func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+// View returns a request's bytes, such as a member's name, as a string without a copy.
+func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // text reads a string.
 func text(at *path, v *fastjson.Value) (string, *wire.Error) {

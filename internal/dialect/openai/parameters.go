@@ -36,7 +36,7 @@ func Parameters(where string, v *fastjson.Value, c *dialect.Call) *wire.Error {
 			return
 		}
 		var known bool
-		if known, err = Parameter(prefix, o, view(key), member, c); !known {
+		if known, err = Parameter(prefix, o, View(key), member, c); !known {
 			err = at.unknown(key)
 		}
 	})

@@ -1,0 +1,342 @@
+package chat
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// writer writes an answer. It holds the call, too, so that both are one allocation.
+type writer struct {
+	call  dialect.Call
+	usage bool // a stream ends with a chunk of usage
+
+	// Of a stream:
+	begun   bool   // the chunk with the role was appended
+	start   []byte // of each chunk up to its delta; nil before the first
+	room    [256]byte
+	details int    // reasoning_details that were appended
+	callID  string // of the tool call whose pieces arrive
+}
+
+// Pieces is true: thoughts and tool calls go out as they arrive.
+func (w *writer) Pieces() bool { return true }
+
+// Answer appends the body of a whole answer.
+func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
+	dst = appendHead(dst, "chat.completion", a)
+	dst = append(dst, `{"index":0,"message":{"role":"assistant","content":`...)
+	text := a.Content != "" || len(a.ToolCalls) == 0
+	dst = appendText(dst, a.Content, text && !a.Refusal)
+	dst = append(dst, `,"refusal":`...)
+	dst = appendText(dst, a.Content, a.Refusal)
+	dst = append(dst, `,"annotations":[]`...)
+	dst = appendReasoning(dst, a)
+	if len(a.ToolCalls) > 0 {
+		dst = append(dst, `,"tool_calls":[`...)
+		for i := range a.ToolCalls {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			c := &a.ToolCalls[i]
+			dst = appendCall(append(dst, '{'), c.ID, c.Name, c.Arguments)
+		}
+		dst = append(dst, ']')
+	}
+	dst = append(dst, `},"logprobs":`...)
+	dst = appendLogprobs(dst, a.Logprobs, a.Refusal)
+	dst = appendFinish(dst, a)
+	dst = append(dst, `}],"usage":`...)
+	return append(appendUsage(dst, a), '}')
+}
+
+// Size returns an upper bound of the bytes that Answer appends.
+func (w *writer) Size(a *dialect.Answer) int {
+	const rest, ofThought, ofCall, ofOpaque = 1024,
+		len(`{"type":"reasoning.text","text":"","signature":"","format":"cadenza","index":1000},`),
+		len(`{"id":"","type":"function","function":{"name":"","arguments":""}},`),
+		len(`{"type":"reasoning.encrypted","id":"","data":"","format":"cadenza","index":1000},`)
+	size := jsontext.EscapedLen(a.Content) + len(a.Logprobs) + jsontext.EscapedLen(a.Key) + rest
+	for i := range a.Thoughts {
+		t := &a.Thoughts[i]
+		size += 2*jsontext.EscapedLen(t.Text) + jsontext.EscapedLen(t.Opaque) + ofThought
+	}
+	for i := range a.ToolCalls {
+		c := &a.ToolCalls[i]
+		size += jsontext.EscapedLen(c.ID) + jsontext.EscapedLen(c.Name) + jsontext.EscapedLen(c.Arguments) + ofCall
+		if c.Opaque != "" {
+			size += jsontext.EscapedLen(c.ID) + jsontext.EscapedLen(c.Opaque) + ofOpaque
+		}
+	}
+	return size
+}
+
+// appendHead appends the beginning of an answer or of a chunk, up to its first choice.
+func appendHead(dst []byte, object string, a *dialect.Answer) []byte {
+	dst = append(dst, `{"id":"chatcmpl-`...)
+	for i := range len(a.TraceID) {
+		if c := a.TraceID[i]; c != '-' {
+			dst = append(dst, c)
+		}
+	}
+	dst = append(dst, `","object":"`...)
+	dst = append(dst, object...)
+	dst = append(dst, `","created":`...)
+	dst = strconv.AppendInt(dst, a.Time.Unix(), 10)
+	dst = append(dst, `,"model":`...)
+	dst = jsontext.AppendString(dst, a.Key)
+	dst = append(dst, `,"system_fingerprint":"fp_`...)
+	dst = append(dst, a.Revision[:min(len(a.Revision), 10)]...)
+	return append(dst, `","choices":[`...)
+}
+
+// appendText appends a text, or null where there is none.
+func appendText(dst []byte, text string, has bool) []byte {
+	if !has {
+		return append(dst, "null"...)
+	}
+	return jsontext.AppendString(dst, text)
+}
+
+// appendReasoning appends what the model thought: as text, and where the provider gave
+// data of its own with it, as a list that a caller sends back with the history.
+func appendReasoning(dst []byte, a *dialect.Answer) []byte {
+	said, opaque := false, false
+	for i := range a.Thoughts {
+		said = said || a.Thoughts[i].Text != ""
+		opaque = opaque || a.Thoughts[i].Opaque != ""
+	}
+	if said {
+		dst = append(dst, `,"reasoning_content":"`...)
+		for i := range a.Thoughts {
+			dst = jsontext.AppendEscaped(dst, a.Thoughts[i].Text)
+		}
+		dst = append(dst, '"')
+	}
+	for i := range a.ToolCalls {
+		opaque = opaque || a.ToolCalls[i].Opaque != ""
+	}
+	if !opaque {
+		return dst
+	}
+	dst = append(dst, `,"reasoning_details":[`...)
+	n := 0
+	for i := range a.Thoughts {
+		if t := &a.Thoughts[i]; t.Text != "" || t.Opaque != "" {
+			dst = appendThought(appendComma(dst, n), t, n)
+			n++
+		}
+	}
+	for i := range a.ToolCalls {
+		if c := &a.ToolCalls[i]; c.Opaque != "" {
+			dst = appendEncrypted(appendComma(dst, n), c.ID, c.Opaque, n)
+			n++
+		}
+	}
+	return append(dst, ']')
+}
+
+func appendComma(dst []byte, n int) []byte {
+	if n > 0 {
+		dst = append(dst, ',')
+	}
+	return dst
+}
+
+// appendThought appends an element of reasoning_details.
+func appendThought(dst []byte, t *providers.Thought, index int) []byte {
+	if t.Text == "" {
+		return appendEncrypted(dst, "", t.Opaque, index)
+	}
+	dst = append(dst, `{"type":"reasoning.text","text":`...)
+	dst = jsontext.AppendString(dst, t.Text)
+	if t.Opaque != "" {
+		dst = append(dst, `,"signature":`...)
+		dst = jsontext.AppendString(dst, t.Opaque)
+	}
+	return appendDetailEnd(dst, index)
+}
+
+// appendEncrypted appends an element of reasoning_details without text: of the tool
+// call with the id, or of a thought where that is empty.
+func appendEncrypted(dst []byte, id, opaque string, index int) []byte {
+	dst = append(dst, `{"type":"reasoning.encrypted",`...)
+	if id != "" {
+		dst = append(dst, `"id":`...)
+		dst = append(jsontext.AppendString(dst, id), ',')
+	}
+	dst = append(dst, `"data":`...)
+	dst = jsontext.AppendString(dst, opaque)
+	return appendDetailEnd(dst, index)
+}
+
+func appendDetailEnd(dst []byte, index int) []byte {
+	dst = append(dst, `,"format":"cadenza","index":`...)
+	return append(strconv.AppendInt(dst, int64(index), 10), '}')
+}
+
+// appendCall appends a tool call behind its brace.
+func appendCall(dst []byte, id, name, arguments string) []byte {
+	dst = append(dst, `"id":`...)
+	dst = jsontext.AppendString(dst, id)
+	dst = append(dst, `,"type":"function","function":{"name":`...)
+	dst = jsontext.AppendString(dst, name)
+	dst = append(dst, `,"arguments":`...)
+	dst = jsontext.AppendString(dst, arguments)
+	return append(dst, `}}`...)
+}
+
+// appendLogprobs appends the log probabilities of the tokens of the content, or of the
+// refusal. A provider may have set the list in several lines, which no event may have.
+func appendLogprobs(dst, list []byte, refusal bool) []byte {
+	if len(list) == 0 {
+		return append(dst, "null"...)
+	}
+	if refusal {
+		dst = append(dst, `{"content":null,"refusal":`...)
+	} else {
+		dst = append(dst, `{"content":`...)
+	}
+	start := len(dst)
+	dst = append(dst, list...)
+	for i := start; i < len(dst); i++ {
+		if dst[i] == '\n' || dst[i] == '\r' {
+			dst[i] = ' '
+		}
+	}
+	if refusal {
+		return append(dst, '}')
+	}
+	return append(dst, `,"refusal":null}`...)
+}
+
+// appendFinish appends why the model stopped. The words are OpenAI's own.
+func appendFinish(dst []byte, a *dialect.Answer) []byte {
+	reason := a.FinishReason
+	if reason == "" {
+		reason = providers.FinishStop
+	}
+	dst = append(dst, `,"finish_reason":`...)
+	return jsontext.AppendString(dst, string(reason))
+}
+
+func appendUsage(dst []byte, a *dialect.Answer) []byte {
+	u := &a.Usage
+	dst = append(dst, `{"prompt_tokens":`...)
+	dst = strconv.AppendInt(dst, u.PromptTokens, 10)
+	dst = append(dst, `,"completion_tokens":`...)
+	dst = strconv.AppendInt(dst, u.CompletionTokens, 10)
+	dst = append(dst, `,"total_tokens":`...)
+	dst = strconv.AppendInt(dst, u.TotalTokens, 10)
+	dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
+	dst = strconv.AppendInt(dst, u.CachedTokens, 10)
+	dst = append(dst, `,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":`...)
+	dst = strconv.AppendInt(dst, u.ReasoningTokens, 10)
+	return append(dst, `,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`...)
+}
+
+// Delta appends a chunk for each of the pieces that d has.
+func (w *writer) Delta(dst []byte, a *dialect.Answer, d providers.Delta) []byte {
+	dst = w.begin(dst, a, d.Content != "" || d.Thinking == "" && d.Thought == nil && len(d.Calls) == 0)
+	if d.Thinking != "" {
+		dst = append(append(dst, w.start...), `"reasoning_content":`...)
+		dst = w.end(jsontext.AppendString(dst, d.Thinking), nil)
+	}
+	if d.Thought != nil && d.Thought.Opaque != "" {
+		dst = append(append(dst, w.start...), `"reasoning_details":[`...)
+		dst = appendThought(dst, d.Thought, w.details)
+		w.details++
+		dst = w.end(append(dst, ']'), nil)
+	}
+	if d.Content != "" || len(d.Logprobs) > 0 {
+		dst = append(append(dst, w.start...), `"content":`...)
+		dst = w.end(jsontext.AppendString(dst, d.Content), d.Logprobs)
+	}
+	for i := range d.Calls {
+		dst = w.piece(dst, &d.Calls[i])
+	}
+	return dst
+}
+
+// piece appends a chunk with a piece of a tool call, and one with the data that the
+// provider gave with it.
+func (w *writer) piece(dst []byte, c *providers.CallPiece) []byte {
+	if c.ID != "" || c.Arguments != "" {
+		dst = append(append(dst, w.start...), `"tool_calls":[{"index":`...)
+		dst = append(strconv.AppendInt(dst, int64(c.Index), 10), ',')
+		if c.ID != "" {
+			w.callID = strings.Clone(c.ID)
+			dst = appendCall(dst, c.ID, c.Name, c.Arguments)
+		} else {
+			dst = append(dst, `"function":{"arguments":`...)
+			dst = append(jsontext.AppendString(dst, c.Arguments), `}}`...)
+		}
+		dst = w.end(append(dst, ']'), nil)
+	}
+	if c.Opaque == "" {
+		return dst
+	}
+	dst = append(append(dst, w.start...), `"reasoning_details":[`...)
+	dst = appendEncrypted(dst, w.callID, c.Opaque, w.details)
+	w.details++
+	return w.end(append(dst, ']'), nil)
+}
+
+// begin appends the chunk with the role before any other.
+func (w *writer) begin(dst []byte, a *dialect.Answer, text bool) []byte {
+	if w.begun {
+		return dst
+	}
+	w.begun = true
+	w.start = appendHead(append(w.room[:0], "data: "...), "chat.completion.chunk", a)
+	w.start = append(w.start, `{"index":0,"delta":{`...)
+	dst = append(append(dst, w.start...), `"role":"assistant","content":`...)
+	dst = appendText(dst, "", text)
+	dst = w.end(append(dst, `,"refusal":null`...), nil)
+	return dst
+}
+
+// end ends a chunk behind its delta's members.
+func (w *writer) end(dst, logprobs []byte) []byte {
+	dst = append(dst, `},"logprobs":`...)
+	dst = appendLogprobs(dst, logprobs, false)
+	dst = append(dst, `,"finish_reason":null}]`...)
+	return w.close(dst)
+}
+
+// close ends a chunk behind its choices.
+func (w *writer) close(dst []byte) []byte {
+	if w.usage {
+		dst = append(dst, `,"usage":null`...)
+	}
+	return append(dst, "}\n\n"...)
+}
+
+// Heartbeat appends a comment.
+func (w *writer) Heartbeat(dst []byte, _ *dialect.Answer) []byte {
+	return append(dst, ": keep-alive\n\n"...)
+}
+
+// Finish appends a chunk with the reason why the model stopped, one with the usage
+// where the caller asked for it, and [DONE].
+func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
+	dst = w.begin(dst, a, len(a.ToolCalls) == 0)
+	dst = append(append(dst, w.start...), `},"logprobs":null`...)
+	dst = w.close(append(appendFinish(dst, a), `}]`...))
+	if w.usage {
+		dst = appendHead(append(dst, "data: "...), "chat.completion.chunk", a)
+		dst = append(dst, `],"usage":`...)
+		dst = append(appendUsage(dst, a), "}\n\n"...)
+	}
+	return append(dst, "data: [DONE]\n\n"...)
+}
+
+// Fail appends an error, which OpenAI's libraries raise.
+func (w *writer) Fail(dst []byte, _ *dialect.Answer, e *wire.Error) []byte {
+	dst = e.AppendJSON(append(dst, "data: "...))
+	return append(dst, "\n\n"...)
+}
