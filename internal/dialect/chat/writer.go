@@ -337,6 +337,6 @@ func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
 
 // Fail appends an error, which OpenAI's libraries raise.
 func (w *writer) Fail(dst []byte, _ *dialect.Answer, e *wire.Error) []byte {
-	dst = e.AppendJSON(append(dst, "data: "...))
-	return append(dst, "\n\n"...)
+	dst = e.AppendObject(append(dst, `data: {"error":`...))
+	return append(dst, "}\n\n"...)
 }
