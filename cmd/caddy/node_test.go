@@ -1,0 +1,54 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	// nodeProject has the clients of others, as npm installs them there.
+	nodeProject = "../../testdata/clients"
+	// nodeRequired names the variable of the environment that, when set, makes a test
+	// fail rather than skip where Node or a client is missing.
+	nodeRequired = "CADENZA_REQUIRE_NODE"
+	// oldestNode is the version that the clients ask for.
+	oldestNode = 22
+)
+
+// node returns the program of Node and the absolute path of its project. It skips the
+// test where one of them is missing.
+func node(t *testing.T) (program, project string) {
+	t.Helper()
+	missing := func(format string, arguments ...any) {
+		t.Helper()
+		if os.Getenv(nodeRequired) != "" {
+			t.Fatalf(format, arguments...)
+		}
+		t.Skipf(format+" (set "+nodeRequired+" to fail instead)", arguments...)
+	}
+	program, err := exec.LookPath("node")
+	if err != nil {
+		missing("the clients of testdata/clients need Node %d or later: %v", oldestNode, err)
+	}
+	said, err := exec.Command(program, "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := strings.TrimSpace(string(said))
+	major, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	if n, err := strconv.Atoi(major); err != nil || n < oldestNode {
+		missing("the clients of testdata/clients need Node %d or later, and %s is %s", oldestNode, program, version)
+	}
+	if project, err = filepath.Abs(nodeProject); err != nil {
+		t.Fatal(err)
+	}
+	// npm writes it last.
+	if _, err := os.Stat(filepath.Join(project, "node_modules/.package-lock.json")); err != nil {
+		missing("the clients are not installed: run npm ci in testdata/clients")
+	}
+	return program, project
+}
