@@ -132,8 +132,12 @@ func (i *invocation) tell(result *invoke.Result) {
 	if result.FinishReason.Whole() {
 		expires = now.Add(i.ttl)
 	}
+	said := result.Result
+	if result.Estimated {
+		said.Usage = providers.Usage{}
+	}
 	answer := &cache.Answer{
-		Pieces: i.pieces, Result: result.Result, Provider: served.Name, Model: served.Model,
+		Pieces: i.pieces, Result: said, Provider: served.Name, Model: served.Model,
 		Given: now, Expires: expires,
 	}
 	if answer.Bytes() <= maxRemembered {

@@ -279,7 +279,9 @@ func (i *invocation) served(target, attempts int) {
 func (i *invocation) complete(result *invoke.Result) {
 	i.answer.FinishReason, i.answer.Usage = result.FinishReason, result.Usage
 	i.answer.Refusal, i.answer.Logprobs = result.Refusal, result.Logprobs
-	i.answer.Estimated = result.Estimated
+	if result.Estimated {
+		i.answer.Usage = providers.Usage{}
+	}
 	i.answer.ToolCalls = result.ToolCalls
 	i.keepToolCalls(result.ToolCalls)
 }
