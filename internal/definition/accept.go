@@ -189,6 +189,23 @@ func (e *Endpoint) decodeAccept(n *document.Node, errs *document.Errors) {
 	}
 }
 
+// checkHistory checks that the caller's messages have a place in each variant where the
+// endpoint accepts them, and that no variant consists of them where it does not.
+func (e *Endpoint) checkHistory(accept, at *document.Node, errs *document.Errors) {
+	if e.Prompt == nil {
+		return
+	}
+	for _, v := range e.Prompt.variants {
+		switch {
+		case v.origin.broken:
+		case e.Accept.History && !v.takesHistory:
+			errs.Report("history", accept.Get("history").Pos, "the variant %s of the prompt %s (%s) has no place for the caller's messages: add - { history: true } to its messages", v.Key, e.Prompt.Key, v.origin.pos)
+		case !e.Accept.History && v.takesHistory && len(v.messages) == 1:
+			errs.Report("history", at.Pos, "the variant %s of the prompt %s (%s) has no messages but the caller's, which this endpoint does not accept: add accept: { history: true }", v.Key, e.Prompt.Key, v.origin.pos)
+		}
+	}
+}
+
 // readSize reads a number of bytes from 1 to most, such as 64KiB.
 func readSize(n *document.Node, what string, most uint64, errs *document.Errors) (int64, bool) {
 	if n.Shape == document.Scalar && !n.IsNull() {

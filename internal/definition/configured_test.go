@@ -78,7 +78,7 @@ func TestConfiguredVariables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		messages, err := v.Messages(&values)
+		messages, err := v.Messages(&values, nil)
 		if err != nil || messages[0].Content != tt.want {
 			t.Errorf("%s %s: %q, %v, want %q", tt.context, tt.variables, messages[0].Content, err, tt.want)
 		}
@@ -139,7 +139,7 @@ func TestConfiguredSize(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := p.Default().Size(&values)
-		if _, also := p.Default().Messages(&values); fmt.Sprint(err) != want || fmt.Sprint(also) != want {
+		if _, also := p.Default().Messages(&values, nil); fmt.Sprint(err) != want || fmt.Sprint(also) != want {
 			t.Errorf("%s: %v, %v", key, err, also)
 		}
 	}

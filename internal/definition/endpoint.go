@@ -137,6 +137,7 @@ func decodeEndpoint(l *loader, d *doc, errs *document.Errors) *Endpoint {
 	}
 	r.giveWarnings()
 	e.checkTargets(l, d.node.Get("prompt"), errs)
+	e.checkHistory(d.node.Get("accept"), d.node.Get("prompt"), errs)
 	e.sealEndpoint(d)
 	return e
 }

@@ -86,7 +86,7 @@ matrix:
 	if err := p.Variables().Bind(fastjson.MustParse(`{"q":"{{w}}"}`), nil, nil, &values); err != nil {
 		t.Fatal(err)
 	}
-	messages, err := p.Default().Messages(&values)
+	messages, err := p.Default().Messages(&values, nil)
 	if d := cmp.Diff([]providers.Message{{Role: "system", Content: "{\"a\":1}\n\u2028"}, {Role: "user", Content: "{{w}}"}}, messages); d != "" || err != nil {
 		t.Error(d, err)
 	}
@@ -113,7 +113,7 @@ func TestRenderedSizeIsBounded(t *testing.T) {
 		if size, _ := p.Default().Size(&values); size != len(answer) {
 			t.Errorf("an answer of %d bytes, want %d", size, len(answer))
 		}
-		_, err2 := p.Default().Messages(&values)
+		_, err2 := p.Default().Messages(&values, nil)
 		var tooLarge *prompt.TooLargeError
 		if fits != (err == nil) || fits != (err2 == nil) || !fits && !errors.As(err, &tooLarge) {
 			t.Errorf("%d: %v, %v", len(q), err, err2)

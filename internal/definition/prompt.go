@@ -120,7 +120,9 @@ func (p *Prompt) unused(l *loader, set variantSet) {
 	used := make(map[string]bool)
 	for _, v := range set.list {
 		for _, m := range v.messages {
-			m.text.Uses(p.vars, func(name string) { used[name] = true })
+			if m.history == nil {
+				m.text.Uses(p.vars, func(name string) { used[name] = true })
+			}
 		}
 	}
 	p.vars.All(func(name string, declared *document.Node) {

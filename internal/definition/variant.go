@@ -24,22 +24,15 @@ type Variant struct {
 	// Extra are raw parameters for the provider. It must not be changed.
 	Extra map[string]json.RawMessage
 
-	messages []message
-	answer   prompt.Answer
-	origin   origin
+	messages     []message
+	takesHistory bool // one of them is the place for the caller's
+	answer       prompt.Answer
+	origin       origin
 }
 
 // target returns the target that the variant names.
 func (v *Variant) target() Target {
 	return Target{v.Provider, v.Model, v.Parameters, v.Extra, v.origin}
-}
-
-// message is a message's template.
-type message struct {
-	role   string
-	text   *prompt.Template
-	source string
-	pos    document.Position
 }
 
 // AppendJSON appends the prompt as the API answers with it: name, messages, provider,
@@ -69,19 +62,6 @@ func (v *Variant) checkText(values *prompt.Values) error {
 		return &prompt.TooLargeError{Size: size}
 	}
 	return nil
-}
-
-// Messages renders the messages for a model. The error is a
-// *prompt.TooLargeError.
-func (v *Variant) Messages(values *prompt.Values) ([]providers.Message, error) {
-	if err := v.checkText(values); err != nil {
-		return nil, err
-	}
-	messages := make([]providers.Message, len(v.messages))
-	for i, m := range v.messages {
-		messages[i] = providers.Message{Role: m.role, Content: m.text.Text(values)}
-	}
-	return messages, nil
 }
 
 // variantSet holds a prompt's variants while it is decoded.
@@ -182,37 +162,6 @@ func (v *Variant) checkToolChoice(n *document.Node, errs *document.Errors) {
 	}
 }
 
-// roles are the roles a message may have.
-var roles = []string{"system", "developer", "user", "assistant"}
-
-func decodeMessages(n *document.Node, vars *prompt.Variables, errs *document.Errors) []message {
-	if n.Shape != document.Sequence || len(n.Items) == 0 {
-		errs.Add(n, "messages must be a list of {role, content}, with one at least")
-		return nil
-	}
-	messages := make([]message, 0, len(n.Items))
-	for _, item := range n.Items {
-		if !item.CheckMembers(errs, "a message", "role", "content") {
-			continue
-		}
-		role, text := item.Get("role"), item.Get("content")
-		if role == nil {
-			role = item
-		}
-		word, _ := role.ReadWord(errs, "role", roles...)
-		if text == nil || text.Shape != document.Scalar || text.IsNull() {
-			at := text
-			if at == nil {
-				at = item
-			}
-			errs.Add(at, "the content of a message must be text")
-			continue
-		}
-		messages = append(messages, message{word, prompt.Compile(text, vars, errs), text.Text, text.Pos})
-	}
-	return messages
-}
-
 // finish compiles the answer once all members are read.
 func (v *Variant) finish() {
 	if v.Name == "" {
@@ -227,13 +176,15 @@ func (v *Variant) finish() {
 	}
 	var a prompt.Answer
 	a.Literal(`{"name":` + quoted(v.Name) + `,"messages":[`)
-	for i, m := range v.messages {
-		if i > 0 {
-			a.Literal(",")
+	first := true
+	v.takesHistory = false
+	for i := range v.messages {
+		if m := &v.messages[i]; m.history != nil {
+			v.takesHistory = true
+		} else {
+			m.appendTo(&a, first)
+			first = false
 		}
-		a.Literal(`{"role":` + quoted(m.role) + `,"content":"`)
-		a.Template(m.text)
-		a.Literal(`"}`)
 	}
 	a.Literal("]")
 	if v.Provider != "" {
@@ -267,8 +218,8 @@ func quoted(s string) string {
 // content returns the variant with all that it inherited.
 func (v *Variant) content() content {
 	messages := make([]any, len(v.messages))
-	for i, m := range v.messages {
-		messages[i] = content{"role": m.role, "content": m.source}
+	for i := range v.messages {
+		messages[i] = v.messages[i].content()
 	}
 	c := v.target().content()
 	c["name"], c["messages"] = v.Name, messages

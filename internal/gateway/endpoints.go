@@ -51,9 +51,9 @@ func (c *call) endpoint() outcome {
 	if err := c.bindVariables(endpoint.Prompt, variant); err != nil {
 		return refused(err)
 	}
-	messages, tooLarge := variant.Messages(&c.values)
+	messages, tooLarge := variant.Messages(&c.values, nil)
 	if tooLarge != nil {
-		return refused(wire.Errorf(wire.InvalidRequest, "variables", "The endpoint's prompt would be too large: %v.", tooLarge))
+		return refused(refuseMessages(tooLarge, "messages"))
 	}
 
 	besideSize, err := c.pickBeside(request.RemoteConfigs)

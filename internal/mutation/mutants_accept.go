@@ -33,5 +33,29 @@ func init() {
 			Old:  "c.below && v >= c.hi", New: "c.below && v > c.hi",
 			Run: "TestAccept$",
 		},
+		mutant{
+			ID: "history-torn", In: "unitStart",
+			What: "a tool's result is sent without its call",
+			Old:  "for i > 0 && turns[i].Role == \"tool\" {", New: "for false {",
+			Run: "TestHistory",
+		},
+		mutant{
+			ID: "history-question", In: "history.append",
+			What: "a loop of tools loses the question",
+			Old:  "i == question ||", New: "question < 0 ||",
+			Run: "TestHistory$",
+		},
+		mutant{
+			ID: "history-too-large", In: "history.trim",
+			What: "messages beyond max_bytes are sent",
+			Old:  "if room.bytes < 0 {", New: "if false {",
+			Run: "TestHistoryTooLarge",
+		},
+		mutant{
+			ID: "history-nowhere", In: "Endpoint.checkHistory",
+			What: "an endpoint takes messages that go nowhere",
+			Old:  "e.Accept.History && !v.takesHistory", New: "false",
+			Run: "TestHistoryAndEndpoints",
+		},
 	)
 }
