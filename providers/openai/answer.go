@@ -12,12 +12,15 @@ import (
 
 // piece is what one chunk of a stream, or a whole answer, says.
 type piece struct {
-	content []byte            // valid until the parser or the buffer is used again
-	tools   []*fastjson.Value // pieces of tool calls, or whole ones
-	refusal bool
-	choice  bool // it holds a part of the answer, even if it is empty
-	finish  providers.FinishReason
-	err     *providers.Error
+	content  []byte            // valid until the parser or the buffer is used again
+	thinking []byte            // as content
+	details  []*fastjson.Value // thoughts, or pieces of them, in place of thinking
+	tools    []*fastjson.Value // pieces of tool calls, or whole ones
+	logprobs *fastjson.Value   // of content, a list
+	refusal  bool
+	choice   bool // it holds a part of the answer, even if it is empty
+	finish   providers.FinishReason
+	err      *providers.Error
 }
 
 // readPiece reads a chunk of a stream or a whole answer: they differ in one
@@ -62,7 +65,7 @@ func readPiece(k *upstream.Call, v *fastjson.Value, result *providers.Result, bu
 // readChoice reads the choice of a piece.
 func readChoice(k *upstream.Call, p *piece, choice *fastjson.Value, buffer []byte) []byte {
 	p.choice = true
-	of := members(choice, [4]string{"delta", "message", "finish_reason"})
+	of := members(choice, [4]string{"delta", "message", "finish_reason", "logprobs"})
 	message := of[0]
 	if message == nil || message.Type() != fastjson.TypeObject {
 		message = of[1]
@@ -74,6 +77,16 @@ func readChoice(k *upstream.Call, p *piece, choice *fastjson.Value, buffer []byt
 	}
 	p.tools = m[1].GetArray()
 	p.refusal = len(m[2].GetStringBytes()) > 0
+	if o := message.GetObject(); o != nil && (o.Len() > 1 || m[3] == nil) {
+		thought := members(message, [4]string{"reasoning_content", "reasoning", reasoningDetails})
+		if p.thinking = thought[0].GetStringBytes(); len(p.thinking) == 0 {
+			p.thinking = thought[1].GetStringBytes()
+		}
+		p.details = thought[2].GetArray()
+	}
+	if of[3] != nil {
+		p.logprobs = of[3].Get("content")
+	}
 	if content := m[3]; content != nil {
 		switch content.Type() {
 		case fastjson.TypeString:
@@ -107,9 +120,18 @@ func members(v *fastjson.Value, names [4]string) (found [4]*fastjson.Value) {
 }
 
 // readParts joins the text of content that is a list of parts, as models of
-// Mistral that reason send it. Thoughts and references are no part of the
+// Mistral that reason send it, and its thoughts. References are no part of the
 // answer. What else a part may hold is not known, so it is not passed over.
 func readParts(k *upstream.Call, p *piece, parts []*fastjson.Value, buffer []byte) []byte {
+	// The thoughts come first: the texts of both are in one buffer.
+	for _, part := range parts {
+		if kind := part.GetStringBytes("type"); string(kind) == "thinking" {
+			for _, thought := range part.GetArray("thinking") {
+				buffer = upstream.AppendText(buffer, thought.GetStringBytes("text"))
+			}
+		}
+	}
+	thinking := len(buffer)
 	for _, part := range parts {
 		switch kind := string(part.GetStringBytes("type")); kind {
 		case "text":
@@ -118,7 +140,11 @@ func readParts(k *upstream.Call, p *piece, parts []*fastjson.Value, buffer []byt
 				p.err = k.Invalid("a part of the content is a text without text")
 				return buffer
 			}
-			buffer = upstream.AppendText(buffer, text.GetStringBytes())
+			if len(buffer) == thinking {
+				buffer = append(buffer, text.GetStringBytes()...)
+			} else {
+				buffer = upstream.AppendText(buffer, text.GetStringBytes())
+			}
 		case "refusal":
 			p.refusal = true
 		case "thinking", "redacted_thinking", "reasoning", "reference":
@@ -127,7 +153,10 @@ func readParts(k *upstream.Call, p *piece, parts []*fastjson.Value, buffer []byt
 			return buffer
 		}
 	}
-	p.content = buffer
+	if thinking > 0 {
+		p.thinking = buffer[:thinking]
+	}
+	p.content = buffer[thinking:]
 	return buffer
 }
 
@@ -200,10 +229,25 @@ func readUsage(v *fastjson.Value, usage *providers.Usage) {
 	if u.TotalTokens == 0 {
 		u.TotalTokens = u.PromptTokens + u.CompletionTokens
 	}
-	if u.TotalTokens > 0 {
-		*usage = u
+	if u.TotalTokens == 0 {
+		return
 	}
+	for _, place := range cachedTokens {
+		if u.CachedTokens = min(upstream.Tokens(v.Get(place...)), u.PromptTokens); u.CachedTokens > 0 {
+			break
+		}
+	}
+	u.ReasoningTokens = upstream.Tokens(v.Get("completion_tokens_details", "reasoning_tokens"))
+	if u.TotalTokens == u.PromptTokens+u.CompletionTokens+u.ReasoningTokens {
+		u.CompletionTokens += u.ReasoningTokens // xAI counts them apart
+	}
+	u.ReasoningTokens = min(u.ReasoningTokens, u.CompletionTokens)
+	*usage = u
 }
+
+// cachedTokens are the places where services say how much of a prompt was in their
+// cache: OpenAI's, DeepSeek's, and one that others have.
+var cachedTokens = [...][]string{{"prompt_tokens_details", "cached_tokens"}, {"prompt_cache_hit_tokens"}, {"cached_tokens"}}
 
 // readToolCalls takes in pieces of tool calls. A whole answer's have no index.
 func readToolCalls(pieces []*fastjson.Value, calls *upstream.ToolCalls) {

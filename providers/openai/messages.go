@@ -1,44 +1,327 @@
 package openai
 
 import (
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// appendMessage appends a message as the SDK writes it. The role needs no escape.
-func appendMessage(body []byte, m providers.Message) []byte {
-	body = jsontext.AppendString(append(body, `{"content":`...), m.Content)
-	return append(append(append(body, `,"role":"`...), m.Role...), `"}`...)
+// checkMessages returns the error for a message that the service does not take.
+func (c *Client) checkMessages(messages []providers.Message) error {
+	for i := range messages {
+		m := &messages[i]
+		switch m.Role {
+		case "system", "developer", "user", "assistant":
+		case "tool":
+			if m.Parts == nil {
+				return c.Unsendable("message %d is the result of a tool, but of no call", i)
+			}
+		default:
+			return c.Unsendable("message %d has the unknown role %q", i, m.Role)
+		}
+		for j := range m.Parts {
+			if part := c.quirks.lacks(m.Role, &m.Parts[j]); part != "" {
+				return providers.LacksPart(c.Name, i, part)
+			}
+		}
+	}
+	return nil
+}
+
+// lacks returns what the service does not take of a part, empty where it takes it.
+func (q *Quirks) lacks(role string, p *providers.Part) string {
+	lacks := false
+	switch p.Kind {
+	case providers.PartText:
+		lacks = role == "tool"
+	case providers.PartImage:
+		lacks = role != "user" || q.NoImages
+	case providers.PartAudio:
+		if lacks = role != "user" || q.NoAudio; !lacks && p.Media.URL != "" && !q.Chunks {
+			return "audio by URL"
+		}
+	case providers.PartFile:
+		if lacks = role != "user" || q.NoFiles; !lacks && p.Media.URL != "" && !q.Chunks && !q.FileURLs {
+			return "file by URL"
+		}
+	case providers.PartToolCall:
+		lacks = role != "assistant" || q.NoTools
+	case providers.PartToolResult:
+		lacks = role != "tool" || q.NoTools
+		for i := range p.Result.Content {
+			switch inner := p.Result.Content[i].Kind; {
+			case inner == providers.PartText, inner == providers.PartImage && q.ResultImages:
+			default:
+				return inner.String() + " in the result of a tool"
+			}
+		}
+	case providers.PartThinking:
+		lacks = role != "assistant"
+	default:
+		lacks = true
+	}
+	switch {
+	case !lacks:
+		return ""
+	case role != "user" && (p.Kind == providers.PartImage || p.Kind == providers.PartAudio || p.Kind == providers.PartFile):
+		return p.Kind.String() + " in a message of the role " + role
+	}
+	return p.Kind.String()
+}
+
+// appendMessage appends a message, which the service takes, and a comma. One of text
+// is written as the SDK writes it. The role needs no escape.
+func (q *Quirks) appendMessage(body []byte, m *providers.Message) []byte {
+	if m.Role == "tool" {
+		for i := range m.Parts {
+			body = q.appendResult(body, &m.Parts[i].Result)
+		}
+		return body
+	}
+	body = append(body, `{"content":`...)
+	if m.Parts == nil {
+		body = jsontext.AppendString(body, m.Content)
+	} else {
+		body = q.appendParts(body, m.Parts)
+	}
+	return append(append(append(body, `,"role":"`...), q.role(m.Role)...), `"},`...)
+}
+
+// role is the service's word for a role.
+func (q *Quirks) role(role string) string {
+	if role == "developer" && q.DeveloperIsSystem {
+		return "system"
+	}
+	return role
+}
+
+// appendParts appends the parts of a message: the value of its content, and the
+// members beside it.
+func (q *Quirks) appendParts(body []byte, parts []providers.Part) []byte {
+	calls, thoughts := false, false
+	for i := range parts {
+		calls = calls || parts[i].Kind == providers.PartToolCall
+		thoughts = thoughts || parts[i].Kind == providers.PartThinking
+	}
+	body = q.appendContent(body, parts, calls)
+	if thoughts {
+		body = q.appendThoughts(body, parts)
+	}
+	if !calls {
+		return body
+	}
+	body = append(body, `,"tool_calls":[`...)
+	for i := range parts {
+		if parts[i].Kind != providers.PartToolCall {
+			continue
+		}
+		call := &parts[i].Call
+		body = q.appendID(append(body, `{"id":`...), call.ID)
+		body = jsontext.AppendString(append(body, `,"function":{"arguments":`...), call.Arguments)
+		body = jsontext.AppendString(append(body, `,"name":`...), call.Name)
+		body = append(body, `},"type":"function"},`...)
+	}
+	return append(body[:len(body)-1], ']')
+}
+
+// appendContent appends the content that parts are: a text alone as such, null for
+// none beside tool calls.
+func (q *Quirks) appendContent(body []byte, parts []providers.Part, calls bool) []byte {
+	content, only := 0, ""
+	for i := range parts {
+		if p := &parts[i]; q.inContent(p) {
+			if content++; p.Kind == providers.PartText {
+				only = p.Text
+			} else {
+				content++ // it wants a list
+			}
+		}
+	}
+	switch {
+	case content == 0 && calls:
+		return append(body, "null"...)
+	case content < 2:
+		return jsontext.AppendString(body, only)
+	}
+	body = append(body, '[')
+	for i := range parts {
+		if q.inContent(&parts[i]) {
+			body = append(q.appendPart(body, &parts[i]), ',')
+		}
+	}
+	return append(body[:len(body)-1], ']')
+}
+
+// inContent reports whether a part is one of the content.
+func (q *Quirks) inContent(p *providers.Part) bool {
+	switch p.Kind {
+	case providers.PartText, providers.PartImage, providers.PartAudio, providers.PartFile:
+		return true
+	case providers.PartThinking:
+		return q.Chunks && p.Text != ""
+	}
+	return false
+}
+
+// appendPart appends a part of the content.
+func (q *Quirks) appendPart(body []byte, p *providers.Part) []byte {
+	m := &p.Media
+	switch p.Kind {
+	case providers.PartImage:
+		body = appendMedia(append(body, `{"image_url":{"url":`...), m)
+		if m.Detail != "" {
+			body = jsontext.AppendString(append(body, `,"detail":`...), m.Detail)
+		}
+		return append(body, `},"type":"image_url"}`...)
+	case providers.PartAudio:
+		if q.Chunks {
+			body = append(body, `{"input_audio":`...)
+			if m.URL != "" {
+				body = jsontext.AppendString(body, m.URL)
+			} else {
+				body = jsontext.AppendString(body, m.Data)
+			}
+			return append(body, `,"type":"input_audio"}`...)
+		}
+		body = jsontext.AppendString(append(body, `{"input_audio":{"data":`...), m.Data)
+		body = jsontext.AppendString(append(body, `,"format":`...), soundFormat(m.Type))
+		return append(body, `},"type":"input_audio"}`...)
+	case providers.PartFile:
+		if q.Chunks {
+			body = appendMedia(append(body, `{"document_url":`...), m)
+			if m.Name != "" {
+				body = jsontext.AppendString(append(body, `,"document_name":`...), m.Name)
+			}
+			return append(body, `,"type":"document_url"}`...)
+		}
+		body = appendMedia(append(body, `{"file":{"file_data":`...), m)
+		name := m.Name
+		if name == "" { // it is required
+			name = "document"
+		}
+		body = jsontext.AppendString(append(body, `,"filename":`...), name)
+		return append(body, `},"type":"file"}`...)
+	case providers.PartThinking:
+		body = jsontext.AppendString(append(body, `{"thinking":[{"text":`...), p.Text)
+		return append(body, `,"type":"text"}],"type":"thinking"}`...)
+	}
+	body = jsontext.AppendString(append(body, `{"text":`...), p.Text)
+	return append(body, `,"type":"text"}`...)
+}
+
+// appendMedia appends a medium as a URL.
+func appendMedia(body []byte, m *providers.Media) []byte {
+	if m.URL != "" {
+		return jsontext.AppendString(body, m.URL)
+	}
+	body = jsontext.AppendEscaped(append(body, `"data:`...), m.Type)
+	return append(jsontext.AppendEscaped(append(body, ";base64,"...), m.Data), '"')
+}
+
+// soundFormat is the API's word for a media type: mp3 for audio/mpeg.
+func soundFormat(mediaType string) string {
+	format := strings.TrimPrefix(strings.TrimPrefix(mediaType, "audio/"), "x-")
+	switch format {
+	case "mpeg":
+		return "mp3"
+	case "wave", "vnd.wave":
+		return "wav"
+	}
+	return format
+}
+
+// appendThoughts appends the member that takes the thoughts of a message back, where
+// the service has one and the thoughts are what it takes.
+func (q *Quirks) appendThoughts(body []byte, parts []providers.Part) []byte {
+	if q.Thoughts == "" {
+		return body
+	}
+	before := len(body)
+	body = append(append(append(body, `,"`...), q.Thoughts...), `":`...)
+	end := byte('"')
+	if q.Thoughts == reasoningDetails {
+		body, end = append(body, '['), ']'
+	} else {
+		body = append(body, '"')
+	}
+	from := len(body)
+	for i := range parts {
+		switch p := &parts[i]; {
+		case p.Kind != providers.PartThinking:
+		case q.Thoughts != reasoningDetails:
+			body = jsontext.AppendEscaped(body, p.Text)
+		default:
+			body = appendDetail(body, p)
+		}
+	}
+	if len(body) == from {
+		return body[:before]
+	}
+	if end == ']' {
+		body = body[:len(body)-1] // the last comma
+	}
+	return append(body, end)
+}
+
+// appendResult appends what a call came to, as a message of its own, and a comma.
+func (q *Quirks) appendResult(body []byte, r *providers.ToolResult) []byte {
+	body = q.appendContent(append(body, `{"content":`...), r.Content, false)
+	body = q.appendID(append(body, `,"tool_call_id":`...), r.Call)
+	return append(body, `,"role":"tool"},`...)
+}
+
+// idSize is the length of all ids of tool calls with ShortIDs.
+const idSize = 9
+
+// appendID appends the id of a tool call. Where the service takes ids of its own form
+// alone, that of another service is replaced by one that is made of it.
+func (q *Quirks) appendID(body []byte, id string) []byte {
+	if !q.ShortIDs || len(id) == idSize && strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
+		return jsontext.AppendString(body, id)
+	}
+	sum := sha256.Sum256([]byte(id))
+	short := base32.StdEncoding.AppendEncode(nil, sum[:])
+	return append(append(append(body, '"'), short[:idSize]...), '"')
 }
 
 // arrange is how the service wants the messages. Where it wants nothing
 // special they are returned as they are; the request's own are never changed.
-func (q Quirks) arrange(messages []providers.Message) []providers.Message {
-	if !q.DeveloperIsSystem && !q.Alternate {
+func (q *Quirks) arrange(messages []providers.Message) []providers.Message {
+	if !q.Alternate {
 		return messages
 	}
-	arranged := make([]providers.Message, len(messages))
-	copy(arranged, messages)
-	for i := range arranged {
-		if arranged[i].Role == "developer" && q.DeveloperIsSystem {
-			arranged[i].Role = "system"
-		}
-	}
-	if !q.Alternate {
-		return arranged
-	}
-	turns := make([]providers.Message, 0, len(arranged))
+	turns := make([]providers.Message, 0, len(messages))
 	for _, system := range []bool{true, false} {
-		for _, m := range arranged {
+		for _, m := range messages {
+			m.Role = q.role(m.Role)
 			if (m.Role == "system" || m.Role == "developer") != system {
 				continue
 			}
 			if last := len(turns) - 1; last >= 0 && turns[last].Role == m.Role {
-				turns[last].Content += "\n\n" + m.Content
+				turns[last] = joined(turns[last], m)
 				continue
 			}
 			turns = append(turns, m)
 		}
 	}
 	return turns
+}
+
+// joined is one message of two, with an empty line between their texts.
+func joined(a, b providers.Message) providers.Message {
+	if a.Parts == nil && b.Parts == nil {
+		a.Content += "\n\n" + b.Content
+		return a
+	}
+	var parts []providers.Part
+	for _, m := range [...]providers.Message{a, {Content: "\n\n"}, b} {
+		if m.Parts == nil {
+			parts = append(parts, providers.Part{Kind: providers.PartText, Text: m.Content})
+		}
+		parts = append(parts, m.Parts...)
+	}
+	return providers.Message{Role: a.Role, Parts: parts}
 }

@@ -26,6 +26,7 @@ func (c *Client) params(req *providers.Request) (p openai.ChatCompletionNewParam
 	if omitted {
 		leftOut = append(leftOut, "tools")
 	}
+	leftOut = append(leftOut, c.rest(&p, &req.Parameters)...)
 	if req.Stream && !c.quirks.NoStreamOptions {
 		p.StreamOptions.IncludeUsage = openai.Bool(true)
 	}
@@ -97,6 +98,27 @@ func (c *Client) sampling(p *openai.ChatCompletionNewParams, extra map[string]an
 			extra["thinking"] = map[string]string{"type": "disabled"}
 		default:
 			p.ReasoningEffort = shared.ReasoningEffort(effort)
+		}
+	}
+	return leftOut
+}
+
+// rest sets whether several tools may be called at once, which the API takes beside
+// tools alone, and asks for log probabilities.
+func (c *Client) rest(p *openai.ChatCompletionNewParams, in *providers.Parameters) (leftOut []string) {
+	if v := in.ParallelToolCalls; v != nil && len(in.Tools) > 0 {
+		if c.quirks.NoParallelToolCalls || c.quirks.NoTools {
+			leftOut = append(leftOut, "parallel_tool_calls")
+		} else {
+			p.ParallelToolCalls = openai.Bool(*v)
+		}
+	}
+	if v := in.Logprobs; v != nil {
+		if c.quirks.NoLogprobs {
+			return append(leftOut, "logprobs")
+		}
+		if p.Logprobs = openai.Bool(true); *v > 0 {
+			p.TopLogprobs = openai.Int(*v)
 		}
 	}
 	return leftOut

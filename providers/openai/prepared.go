@@ -71,25 +71,29 @@ func (c *Client) body(f *form, messages []providers.Message) ([]byte, error) {
 	if f.fixed {
 		return f.rest, nil
 	}
+	if err := c.checkMessages(messages); err != nil {
+		return nil, err
+	}
 	messages = c.quirks.arrange(messages)
 	size := len(beforeMessages) + len("]") + len(f.rest)
-	for _, m := range messages {
+	for i := range messages {
+		m := &messages[i]
 		// Few characters of most texts need an escape.
-		size += len(`{"content":"","role":"assistant"},`) + len(m.Content) + len(m.Content)/16
+		text := m.Size()
+		size += len(`{"content":"","role":"assistant"},`) + text + text/16 + len(m.Parts)*partSize
 	}
 	body := append(make([]byte, 0, size), beforeMessages...)
-	for i, m := range messages {
-		if i > 0 {
-			body = append(body, ',')
-		}
-		switch m.Role {
-		case "system", "developer", "user", "assistant":
-			body = appendMessage(body, m)
-		default:
-			return nil, c.Unsendable("message %d has the unknown role %q", i, m.Role)
-		}
+	for i := range messages {
+		body = c.quirks.appendMessage(body, &messages[i])
+	}
+	if body[len(body)-1] == ',' {
+		body = body[:len(body)-1]
 	}
 	return append(append(body, ']'), f.rest...), nil
 }
 
-const beforeMessages = `{"messages":[`
+const (
+	beforeMessages = `{"messages":[`
+	// partSize is about what a part takes beside its text and data, in bytes.
+	partSize = 96
+)

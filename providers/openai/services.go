@@ -29,6 +29,27 @@ type Quirks struct {
 	// DeveloperIsSystem sends developer messages as system messages: the
 	// service does not know the role, or takes it for the same.
 	DeveloperIsSystem bool
+	// NoImages, NoAudio and NoFiles fail calls with such a part in a message: the
+	// service takes none. Messages have calls of tools and their results unless
+	// NoTools is set.
+	NoImages, NoAudio, NoFiles bool
+	// FileURLs sends a file's URL where its data would be: others take no file by URL.
+	FileURLs bool
+	// ResultImages sends the images of a tool's result with it: others take none
+	// there.
+	ResultImages bool
+	// Chunks sends sounds and files, which may be URLs then, and thoughts as chunks
+	// of the content that only Mistral has.
+	Chunks bool
+	// Thoughts is the member in which the service takes the thoughts of the
+	// assistant's messages back: reasoning_content, reasoning or reasoning_details.
+	// Empty: they are left out.
+	Thoughts string
+	// ShortIDs sends ids of tool calls that are not nine letters and digits as such:
+	// the service takes no others.
+	ShortIDs bool
+	// NoParallelToolCalls and NoLogprobs leave out the parameters of these names.
+	NoParallelToolCalls, NoLogprobs bool
 	// Alternate sends the system messages first, and the others as turns that
 	// alternate between user and assistant: the service rejects anything else.
 	Alternate bool
@@ -68,17 +89,17 @@ var services = []Service{
 	// The quirks of OpenAI go with its host: another base URL is another
 	// service.
 	{Name: "openai", BaseURL: DefaultBaseURL},
-	{Name: "cohere", BaseURL: "https://api.cohere.ai/compatibility/v1", Quirks: Quirks{Efforts: onOff, NoTopK: true, NoStreamOptions: true, DeveloperIsSystem: true}},
-	{Name: "deepseek", BaseURL: "https://api.deepseek.com", Quirks: Quirks{NoTopK: true, NoSeed: true, NoThinking: true, NoJSONSchema: true, DeveloperIsSystem: true}},
-	{Name: "fireworks", BaseURL: "https://api.fireworks.ai/inference/v1", Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true}},
-	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", Quirks: Quirks{Efforts: lowToHigh, MaxCompletionTokens: true, NoTopK: true, DeveloperIsSystem: true}},
-	{Name: "mistral", BaseURL: "https://api.mistral.ai/v1", Quirks: Quirks{NoTopK: true, RandomSeed: true, NoEffort: fixed, Efforts: onOff, NoStreamOptions: true, DeveloperIsSystem: true}},
-	{Name: "ollama", BaseURL: "http://localhost:11434/v1", Keyless: true, Quirks: Quirks{Efforts: lowToHigh, NoTopK: true, DeveloperIsSystem: true}},
-	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", Quirks: Quirks{Efforts: map[string]string{"max": "xhigh"}, DeveloperIsSystem: true}},
-	{Name: "perplexity", BaseURL: "https://api.perplexity.ai", Quirks: Quirks{Efforts: map[string]string{"none": "minimal", "xhigh": "high", "max": "high"}, NoSeed: true, NoJSON: true, NoTools: true, NoStreamOptions: true, DeveloperIsSystem: true, Alternate: true}},
-	{Name: "together", BaseURL: "https://api.together.xyz/v1", Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true}},
-	{Name: "vllm", BaseURL: "http://localhost:8000/v1", Keyless: true, Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true}},
-	{Name: "xai", BaseURL: "https://api.x.ai/v1", Quirks: Quirks{Efforts: lowToHigh, MaxCompletionTokens: true, NoTopK: true, DeveloperIsSystem: true}},
+	{Name: "cohere", BaseURL: "https://api.cohere.ai/compatibility/v1", Quirks: Quirks{Efforts: onOff, NoTopK: true, NoStreamOptions: true, DeveloperIsSystem: true, NoAudio: true, NoFiles: true, NoParallelToolCalls: true}},
+	{Name: "deepseek", BaseURL: "https://api.deepseek.com", Quirks: Quirks{NoTopK: true, NoSeed: true, NoThinking: true, NoJSONSchema: true, DeveloperIsSystem: true, NoImages: true, NoAudio: true, NoFiles: true, Thoughts: "reasoning_content", NoParallelToolCalls: true}},
+	{Name: "fireworks", BaseURL: "https://api.fireworks.ai/inference/v1", Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true, NoAudio: true, NoFiles: true, Thoughts: "reasoning_content"}},
+	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", Quirks: Quirks{Efforts: lowToHigh, MaxCompletionTokens: true, NoTopK: true, DeveloperIsSystem: true, NoAudio: true, NoFiles: true, NoLogprobs: true}},
+	{Name: "mistral", BaseURL: "https://api.mistral.ai/v1", Quirks: Quirks{NoTopK: true, RandomSeed: true, NoEffort: fixed, Efforts: onOff, NoStreamOptions: true, DeveloperIsSystem: true, Chunks: true, ShortIDs: true, ResultImages: true, NoLogprobs: true}},
+	{Name: "ollama", BaseURL: "http://localhost:11434/v1", Keyless: true, Quirks: Quirks{Efforts: lowToHigh, NoTopK: true, DeveloperIsSystem: true, NoFiles: true, Thoughts: "reasoning", NoParallelToolCalls: true}},
+	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", Quirks: Quirks{Efforts: map[string]string{"max": "xhigh"}, DeveloperIsSystem: true, FileURLs: true, Thoughts: reasoningDetails}},
+	{Name: "perplexity", BaseURL: "https://api.perplexity.ai", Quirks: Quirks{Efforts: map[string]string{"none": "minimal", "xhigh": "high", "max": "high"}, NoSeed: true, NoJSON: true, NoTools: true, NoStreamOptions: true, DeveloperIsSystem: true, Alternate: true, NoAudio: true, NoFiles: true, NoLogprobs: true}},
+	{Name: "together", BaseURL: "https://api.together.xyz/v1", Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true, NoFiles: true, NoLogprobs: true}},
+	{Name: "vllm", BaseURL: "http://localhost:8000/v1", Keyless: true, Quirks: Quirks{Efforts: lowToHigh, DeveloperIsSystem: true, NoFiles: true, ResultImages: true, Thoughts: "reasoning"}},
+	{Name: "xai", BaseURL: "https://api.x.ai/v1", Quirks: Quirks{Efforts: lowToHigh, MaxCompletionTokens: true, NoTopK: true, DeveloperIsSystem: true, NoAudio: true, NoFiles: true}},
 }
 
 // Services returns the services that have a module of their own, openai first,

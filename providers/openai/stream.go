@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
@@ -28,6 +29,7 @@ const (
 type stream struct {
 	upstream.EventAnswer
 	buffer []byte // joins the parts of a text
+	detail detail // that goes on
 
 	result  providers.Result
 	linger  time.Duration // how long to wait for what may still come; 0: not decided again
@@ -47,7 +49,14 @@ func newStream(k upstream.Call, body io.ReadCloser, leftOut []string) *stream {
 func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 
 // Result is what is known of the answer.
-func (s *stream) Result() providers.Result { return s.result }
+func (s *stream) Result() providers.Result {
+	r := s.result
+	r.Thoughts = s.Lookahead.Thoughts()
+	if r.Logprobs != nil {
+		r.Logprobs = append(r.Logprobs[:len(r.Logprobs):len(r.Logprobs)], ']')
+	}
+	return r
+}
 
 // Step reads one step of the answer.
 func (s *stream) Step() (providers.Delta, error) {
@@ -111,9 +120,14 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 	}
 	s.choice = s.choice || p.choice
 	var d providers.Delta
+	s.think(&p, &d)
 	if len(p.content) > 0 {
 		s.content = true
 		d.Content = s.Body.String(p.content)
+	}
+	if list := p.logprobs.GetArray(); len(list) > 0 {
+		d.Logprobs = jsontext.AppendValue(nil, p.logprobs)
+		s.addLogprobs(d.Logprobs)
 	}
 	if len(p.tools) > 0 {
 		readToolCalls(p.tools, &s.Lookahead.Calls)
@@ -152,9 +166,43 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 	return d, nil
 }
 
+// think takes in the thoughts of a chunk. They go to the delta where it has nothing
+// else to say.
+func (s *stream) think(p *piece, d *providers.Delta) {
+	text := false
+	for _, v := range p.details {
+		text = s.detail.add(v, &s.Lookahead, &s.Body) || text
+	}
+	alone := len(p.content) == 0 && len(p.tools) == 0
+	if len(p.thinking) > 0 && !text {
+		// With details it is their text once more, unless they have none.
+		if thinking := s.Body.String(p.thinking); alone {
+			d.Thinking = thinking
+		} else {
+			s.Lookahead.Say(providers.Delta{Thinking: thinking})
+		}
+	}
+	if !alone {
+		s.detail.end(&s.Lookahead)
+	}
+}
+
+// addLogprobs adds a list of log probabilities to those of the whole answer, whose
+// closing bracket Result adds.
+func (s *stream) addLogprobs(list []byte) {
+	all := s.result.Logprobs
+	if all == nil {
+		all = append(all, '[')
+	} else {
+		all = append(all, ',')
+	}
+	s.result.Logprobs = append(all, list[1:len(list)-1]...)
+}
+
 // complete ends the stream: the answer is whole, if its tool calls are.
 func (s *stream) complete() error {
 	s.StopLinger()
+	s.detail.end(&s.Lookahead)
 	calls, err := s.Lookahead.Calls.Finish()
 	if err != nil {
 		return s.Invalid("not a whole answer: " + err.Error())
