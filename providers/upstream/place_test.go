@@ -35,7 +35,9 @@ func TestInPlace(t *testing.T) {
 	thought := func(at Place, data string) providers.Part {
 		return providers.Part{Kind: providers.PartThinking, Opaque: at.Opaque(data)}
 	}
-	raw := func(opaque string) providers.Part { return providers.Part{Kind: providers.PartThinking, Opaque: opaque} }
+	raw := func(opaque string) providers.Part {
+		return providers.Part{Kind: providers.PartThinking, Opaque: opaque}
+	}
 	for _, test := range []struct {
 		name  string
 		parts []providers.Part

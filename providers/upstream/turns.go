@@ -1,0 +1,132 @@
+package upstream
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// Turns calls each with the turns of a conversation, for services whose turns alternate
+// between user and assistant: messages of one role in a row are one turn. A turn has
+// the messages from one to before another, the first and the last of them included, but
+// not those between them that belong to no turn: messages of the system, and those that
+// say nothing. Results of tools are the user's.
+// The error is that of each, or of a role that does not exist.
+func (s *Service) Turns(messages []providers.Message, each func(role string, from, to int) error) error {
+	for i := range messages {
+		switch role := messages[i].Role; role {
+		case "system", "developer", "user", "assistant", "tool":
+		default:
+			return s.Unsendable("message %d has the unknown role %q", i, role)
+		}
+	}
+	for from := 0; from < len(messages); {
+		role := turnOf(&messages[from])
+		to, next := from+1, from+1
+		for ; role != "" && next < len(messages); next++ {
+			if of := turnOf(&messages[next]); of == role {
+				to = next + 1
+			} else if of != "" {
+				break
+			}
+		}
+		if role != "" {
+			if err := each(role, from, to); err != nil {
+				return err
+			}
+		}
+		from = next
+	}
+	return nil
+}
+
+// turnOf returns whose turn a message belongs to, empty for none.
+func turnOf(m *providers.Message) string {
+	switch m.Role {
+	case "assistant":
+		if sendable(m) {
+			return "assistant"
+		}
+	case "user", "tool":
+		if sendable(m) {
+			return "user"
+		}
+	}
+	return ""
+}
+
+// sendable reports whether anything of a message is to be sent. Thoughts alone are not:
+// they are all there is of an answer that ended before its first word.
+func sendable(m *providers.Message) bool {
+	if m.Parts == nil {
+		return !Blank(m.Content)
+	}
+	for i := range m.Parts {
+		switch p := &m.Parts[i]; p.Kind {
+		case providers.PartThinking:
+		case providers.PartText:
+			if !Blank(p.Text) {
+				return true
+			}
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// Blank reports whether a text has white space alone. Some services reject it, even
+// where their own models have said it before they called a tool.
+func Blank(text string) bool { return strings.TrimSpace(text) == "" }
+
+// Parts calls each with the parts of a turn, and with the number of their message:
+// those of the assistant as InPlace has them. It ends with the first error of each,
+// which is its own.
+func Parts(messages []providers.Message, from, to int, each func(at int, p *providers.Part) error) error {
+	for at := from; at < to; at++ {
+		m := &messages[at]
+		var err error
+		switch {
+		case turnOf(m) == "":
+		case m.Parts == nil:
+			err = each(at, &providers.Part{Kind: providers.PartText, Text: m.Content})
+		case m.Role == "assistant":
+			err = InPlace(m.Parts, func(p *providers.Part) error { return each(at, p) })
+		default:
+			for i := 0; i < len(m.Parts) && err == nil; i++ {
+				err = each(at, &m.Parts[i])
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AppendInput appends the arguments of a tool call of message at, as they are, for a
+// service that takes a JSON object in JSON. No arguments are those of a tool without
+// parameters. Others are an error.
+func (s *Service) AppendInput(dst []byte, at int, arguments string) ([]byte, error) {
+	from := len(dst)
+	dst = append(dst, arguments...)
+	switch input := bytes.TrimSpace(dst[from:]); {
+	case len(input) == 0, string(input) == "null":
+		return append(dst[:from], "{}"...), nil
+	case input[0] != '{' || !json.Valid(input):
+		return nil, s.Unsendable("message %d has a tool call whose arguments are not a JSON object", at+1)
+	}
+	return dst, nil
+}
+
+// MediaType returns a media type in lower case, without its parameters. What some
+// callers call image/jpg is image/jpeg.
+func MediaType(media string) string {
+	media, _, _ = strings.Cut(media, ";")
+	if media = strings.ToLower(strings.TrimSpace(media)); media == "image/jpg" {
+		return "image/jpeg"
+	}
+	return media
+}
