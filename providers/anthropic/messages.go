@@ -152,16 +152,9 @@ func (w *writer) answer(at int, p *providers.Part) error {
 // thought writes a block of a thought as it came. Without its signature a thought is
 // nothing to the API.
 func (w *writer) thought(block string) {
-	if !strings.HasPrefix(block, beforeThinking) && !strings.HasPrefix(block, beforeRedacted) {
-		return
+	if (strings.HasPrefix(block, beforeThinking) || strings.HasPrefix(block, beforeRedacted)) && json.Valid([]byte(block)) {
+		w.body = append(append(w.body, block...), ',')
 	}
-	from := len(w.body)
-	w.body = append(w.body, block...)
-	if !json.Valid(w.body[from:]) {
-		w.body = w.body[:from]
-		return
-	}
-	w.body = append(w.body, ',')
 }
 
 // The beginnings of the blocks of thoughts, as this package writes them.

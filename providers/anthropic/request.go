@@ -7,6 +7,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
 // form is what the bodies of requests with the same model, parameters and extra have
@@ -129,18 +130,7 @@ const blockSize = 96
 // tools appends the tools that the conversation has calls of, where the request has
 // none: the API takes no such conversation without them. None of them may be called.
 func (w *writer) tools(messages []providers.Message) {
-	var names []string
-	note := func(name string) {
-		if name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	for i := range messages {
-		for j := range messages[i].Parts {
-			note(messages[i].Parts[j].Call.Name)
-			note(messages[i].Parts[j].Result.Name)
-		}
-	}
+	names := upstream.ToolNames(messages)
 	if len(names) == 0 {
 		return
 	}

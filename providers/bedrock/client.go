@@ -90,7 +90,11 @@ func New(config Config) (*Client, error) {
 
 // Invoke sends the request and returns once the response's headers are there.
 func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
-	body, leftOut, err := c.body(req)
+	form, err := c.formOf(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := form.body(req)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +102,7 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if req.Stream {
 		operation = "converse-stream"
 	}
-	r, err := c.Request(ctx, c.url(req.Model, operation), body, false)
+	r, err := c.Request(ctx, c.url(req.Model, operation), body.text, false)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +110,7 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 		r.Header.Set("Accept", "application/vnd.amazon.eventstream")
 	}
 	k := upstream.Call{Provider: c.Name}
-	if k.Secrets, err = c.authorize(r, body); err != nil {
+	if k.Secrets, err = c.authorize(r, body.text); err != nil {
 		return nil, &providers.ConnectError{Permanent: true, Err: errors.New(k.Redact(err.Error()))}
 	}
 	resp, err := c.HTTP.Do(r)
@@ -121,7 +125,9 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 		}
 		return nil, e
 	}
-	return newStream(k, resp.Body, req.Model, leftOut), nil
+	s := newStream(k, resp.Body, req.Model, body.leftOut)
+	s.uncalled = body.uncalled
+	return s, nil
 }
 
 // url is where a model's operation is. A model's id may be an ARN: its colons

@@ -90,7 +90,7 @@ type inputSchema struct {
 }
 
 // tools sets what the model may call.
-func (c *Client) tools(members map[string]any, p *providers.Parameters, leftOut *[]string) error {
+func (c *Client) tools(members map[string]any, p *providers.Parameters) error {
 	if len(p.Tools) == 0 {
 		return nil
 	}
@@ -105,9 +105,7 @@ func (c *Client) tools(members map[string]any, p *providers.Parameters, leftOut 
 	if choice := p.ToolChoice; choice != nil {
 		none := struct{}{}
 		switch choice.Mode {
-		case providers.ToolsNone:
-			*leftOut = append(*leftOut, "tools")
-			return nil
+		case providers.ToolsNone: // Converse has no such choice
 		case providers.ToolsAuto:
 			config["toolChoice"] = map[string]any{"auto": none}
 		case providers.ToolsRequired:

@@ -1,35 +1,50 @@
 package bedrock
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
-// The members of a request of Converse that are derived from ours.
-type block struct {
-	Text string `json:"text"`
+// form is what the bodies of requests with the same model, parameters and extra have
+// in common.
+type form struct {
+	client *Client
+	// rest are all members but messages and system, from the comma before them to the
+	// brace behind them.
+	rest []byte
+	// messages, system and tools mean that rest has messages, system and toolConfig.
+	messages, system, tools bool
+	// uncalled is the member toolConfig where no tool may be called, see body.
+	uncalled []byte
+	leftOut  []string
 }
 
-type turn struct {
-	Role    string  `json:"role"`
-	Content []block `json:"content"`
+// PrepareRequests makes what the requests of a target have in common, see
+// providers.Prepare.
+func (c *Client) PrepareRequests(req *providers.Request) (any, error) { return c.form(req) }
+
+// formOf returns the form of a request: the one that was prepared for it, if one was.
+func (c *Client) formOf(req *providers.Request) (*form, error) {
+	if f, ok := req.Prepared.(*form); ok && f.client == c {
+		return f, nil
+	}
+	return c.form(req)
 }
 
-// body translates a request.
-//
-// System and developer messages go to the member system. The others become
-// turns, which must alternate between user and assistant: messages of one role
-// in a row are the blocks of one turn. Empty messages are left out, because
-// Converse rejects empty blocks.
+// form translates a request but for its messages.
 //
 // MaxTokens (tokens, from 1), Temperature and TopP (0 to 1) go to
 // inferenceConfig. Converse has no TopK: where the model is known to have one
 // it goes to additionalModelRequestFields under the model's own name, else it
-// is left out. FrequencyPenalty, PresencePenalty and Seed exist nowhere and are
-// left out, and so is the reasoning effort, which only some models take.
+// is left out. FrequencyPenalty, PresencePenalty, Seed, ParallelToolCalls and
+// Logprobs exist nowhere and are left out, and so is the reasoning effort, which
+// only some models take.
 //
 // An answer by a schema is outputConfig.textFormat, always strict; any object
 // in JSON does not exist here and is an error. Tools are toolConfig. As there is
@@ -38,79 +53,121 @@ type turn struct {
 // Extra members replace derived ones; in inferenceConfig, outputConfig and
 // additionalModelRequestFields, which both may fill, it is their members that
 // do.
-//
-// body also returns the names of the parameters that it left out.
-func (c *Client) body(req *providers.Request) (text []byte, leftOut []string, err error) {
+func (c *Client) form(req *providers.Request) (*form, error) {
 	if req.Model == "" || req.Model == "." || req.Model == ".." {
-		return nil, nil, c.unfit("%q is no model id", req.Model)
+		return nil, c.unfit("%q is no model id", req.Model)
 	}
-	system, turns, err := c.turns(req.Messages)
-	if err != nil {
-		return nil, nil, err
-	}
-	members := map[string]any{"messages": turns}
-	if len(system) > 0 {
-		members["system"] = system
-	}
-	leftOut = c.sampling(members, req)
+	f := &form{client: c}
+	members := make(map[string]any)
+	f.leftOut = c.sampling(members, req)
 	if err := c.format(members, req.Parameters.ResponseFormat); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := c.tools(members, &req.Parameters, &leftOut); err != nil {
-		return nil, nil, err
+	if err := c.tools(members, &req.Parameters); err != nil {
+		return nil, err
+	}
+	if choice := req.Parameters.ToolChoice; choice != nil && choice.Mode == providers.ToolsNone && members["toolConfig"] != nil {
+		uncalled, err := marshal(members["toolConfig"])
+		if err != nil {
+			return nil, c.unfit("%v", err)
+		}
+		f.uncalled = append([]byte(`,"toolConfig":`), uncalled...)
+		delete(members, "toolConfig")
 	}
 	for name, value := range req.Extra {
 		merged, err := merge(members[name], name, value)
 		if err != nil {
-			return nil, nil, c.unfit("extra %s: %v", name, err)
+			return nil, c.unfit("extra %s: %v", name, err)
 		}
 		members[name] = merged
 	}
-	if text, err = json.Marshal(members); err != nil {
-		return nil, nil, c.unfit("%v", err)
+	var err error
+	if f.rest, err = marshal(members); err != nil {
+		return nil, c.unfit("%v", err)
 	}
-	return text, leftOut, nil
+	if len(members) > 0 {
+		f.rest[0] = ','
+	} else {
+		f.rest = f.rest[1:]
+	}
+	_, f.messages = members["messages"]
+	_, f.system = members["system"]
+	_, f.tools = members["toolConfig"]
+	return f, nil
 }
 
-// PrepareRequests prepares nothing. It returns what keeps requests from being sent, see
-// providers.Prepare.
-func (c *Client) PrepareRequests(req *providers.Request) (any, error) {
-	members := make(map[string]any)
-	if err := c.format(members, req.Parameters.ResponseFormat); err != nil {
-		return nil, err
-	}
-	var leftOut []string
-	return nil, c.tools(members, &req.Parameters, &leftOut)
+// marshal writes JSON without escapes for HTML: with them a schema full of markup grows
+// severalfold.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return slices.Clip(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), err
 }
 
-// turns splits messages into the system prompt and the conversation.
-func (c *Client) turns(messages []providers.Message) (system []block, turns []turn, err error) {
-	for i, m := range messages {
-		role := m.Role
-		switch role {
-		case "user", "assistant":
-		case "system", "developer":
-			if m.Content != "" {
-				system = append(system, block{m.Content})
-			}
-			continue
-		default:
-			return nil, nil, c.unfit("message %d has the unknown role %q", i, m.Role)
-		}
-		if m.Content == "" {
-			continue
-		}
-		if last := len(turns) - 1; last >= 0 && turns[last].Role == role {
-			turns[last].Content = append(turns[last].Content, block{m.Content})
-			continue
-		}
-		turns = append(turns, turn{role, []block{{m.Content}}})
-	}
-	if len(turns) == 0 || turns[0].Role != "user" {
-		return nil, nil, c.unfit("Converse wants the conversation to begin with a message of the user")
-	}
-	return system, turns, nil
+// body is the body of a request, with what became of its tools.
+type body struct {
+	text    []byte
+	leftOut []string
+	// uncalled means that there are tools of which none may be called. Converse takes
+	// no conversation with tool calls without tools, and has no way to say so.
+	uncalled bool
 }
+
+// body writes the body of a request.
+//
+// System and developer messages go to the member system. The others become
+// turns, which must alternate between user and assistant: messages of one role
+// in a row are the blocks of one turn. Texts of white space are left out, because
+// Converse rejects them.
+func (f *form) body(req *providers.Request) (body, error) {
+	size := len(`{"messages":[],"system":[]`) + len(f.rest) + len(f.uncalled)
+	for i := range req.Messages {
+		// Few characters of most texts need an escape.
+		m := &req.Messages[i]
+		said := m.Size()
+		size += len(`{"role":"assistant","content":[]},`) + said + said/16 + (1+len(m.Parts))*blockSize
+	}
+	w := writer{client: f.client, body: append(make([]byte, 0, size), '{')}
+	if !f.messages {
+		if err := w.turns(req.Messages); err != nil {
+			return body{}, err
+		}
+	}
+	if !f.system {
+		if err := w.system(req.Messages); err != nil {
+			return body{}, err
+		}
+	}
+	b := body{leftOut: f.leftOut}
+	switch {
+	case !w.calls || f.tools:
+	case f.uncalled != nil:
+		w.body = append(w.body, f.uncalled...)
+		b.uncalled = true
+	default:
+		if names := upstream.ToolNames(req.Messages); len(names) > 0 {
+			w.tools(names)
+			b.uncalled = true
+		}
+	}
+	if f.uncalled != nil && !b.uncalled {
+		b.leftOut = append(b.leftOut[:len(b.leftOut):len(b.leftOut)], "tools")
+	}
+	if w.detail {
+		b.leftOut = append(b.leftOut[:len(b.leftOut):len(b.leftOut)], "detail")
+	}
+	rest := f.rest
+	if len(w.body) == 1 && rest[0] == ',' {
+		rest = rest[1:]
+	}
+	b.text = append(w.body, rest...)
+	return b, nil
+}
+
+// blockSize is about what a block has beside its text or data, in bytes.
+const blockSize = 96
 
 // unfit is the error of a request that the service would reject.
 func (c *Client) unfit(format string, arguments ...any) error {
@@ -124,7 +181,7 @@ func merge(derived any, name string, extra json.RawMessage) (any, error) {
 	if derived == nil || name != "inferenceConfig" && name != "outputConfig" && name != "additionalModelRequestFields" {
 		return extra, nil
 	}
-	text, err := json.Marshal(derived)
+	text, err := marshal(derived)
 	if err != nil {
 		return nil, err
 	}

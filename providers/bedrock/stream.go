@@ -25,6 +25,8 @@ type stream struct {
 	some    bool // an event was seen
 	content bool // content was seen
 	stopped bool // messageStop was seen: the answer is whole
+
+	uncalled bool // the tools are there for the sake of the history alone
 }
 
 func newStream(k upstream.Call, body io.ReadCloser, model string, leftOut []string) *stream {
@@ -103,6 +105,9 @@ func (s *stream) json(head []byte) (providers.Delta, error) {
 	for _, part := range message.GetArray("content") {
 		text = upstream.AppendText(text, part.GetStringBytes("text"))
 		if tool := part.Get("toolUse"); tool != nil {
+			if s.uncalled {
+				return providers.Delta{}, s.called()
+			}
 			index := s.tools.Next(tool.GetStringBytes("toolUseId"), tool.GetStringBytes("name"))
 			s.tools.Value(index, tool.Get("input"))
 		}
@@ -154,6 +159,9 @@ func (s *stream) take(msg message) (providers.Delta, error) {
 		if s.stopped {
 			return providers.Delta{}, s.late()
 		}
+		if s.uncalled {
+			return providers.Delta{}, s.called()
+		}
 		s.tools.Begin(v.GetInt("contentBlockIndex"), tool.GetStringBytes("toolUseId"), tool.GetStringBytes("name"))
 		return providers.Delta{ToolCall: true}, nil
 	case "contentBlockDelta":
@@ -192,6 +200,11 @@ func (s *stream) delta(v *fastjson.Value) (providers.Delta, error) {
 		return providers.Delta{}, s.Invalid("the input of a tool call that did not begin")
 	}
 	return providers.Delta{ToolCall: true}, nil
+}
+
+// called is the error of a tool call where none may be called.
+func (s *stream) called() error {
+	return s.Invalid("a tool call, where none may be called")
 }
 
 func (s *stream) late() error { return s.Invalid("content after the end of the message") }

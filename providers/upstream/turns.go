@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -119,6 +120,23 @@ func (s *Service) AppendInput(dst []byte, at int, arguments string) ([]byte, err
 		return nil, s.Unsendable("message %d has a tool call whose arguments are not a JSON object", at+1)
 	}
 	return dst, nil
+}
+
+// ToolNames returns the names of the tools that a conversation has calls or results of,
+// each once.
+func ToolNames(messages []providers.Message) []string {
+	var names []string
+	for i := range messages {
+		for j := range messages[i].Parts {
+			p := &messages[i].Parts[j]
+			for _, name := range [...]string{p.Call.Name, p.Result.Name} {
+				if name != "" && !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
 }
 
 // MediaType returns a media type in lower case, without its parameters. What some

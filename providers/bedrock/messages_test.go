@@ -1,0 +1,168 @@
+package bedrock
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
+)
+
+func text(s string) providers.Part { return providers.Part{Kind: providers.PartText, Text: s} }
+
+func media(kind providers.PartKind, m providers.Media) providers.Part {
+	return providers.Part{Kind: kind, Media: m}
+}
+
+func call(id, name, arguments string) providers.Part {
+	return providers.Part{Kind: providers.PartToolCall, Call: providers.ToolCall{ID: id, Name: name, Arguments: arguments}}
+}
+
+func result(id string, content ...providers.Part) providers.Part {
+	return providers.Part{Kind: providers.PartToolResult, Result: providers.ToolResult{Call: id, Name: "f", Content: content}}
+}
+
+func thinking(said, opaque string) providers.Part {
+	return providers.Part{Kind: providers.PartThinking, Text: said, Opaque: opaque}
+}
+
+func said(role string, parts ...providers.Part) providers.Message {
+	return providers.Message{Role: role, Parts: parts}
+}
+
+const (
+	png    = "iVBORw0KGgo="
+	signed = `{"reasoningContent":{"reasoningText":{"text":"Hm.","signature":"EqQB/+=="}}}`
+	hidden = `{"reasoningContent":{"redactedContent":"EmwK"}}`
+)
+
+func TestParts(t *testing.T) {
+	user := said("user", text("a"))
+	failed := result("t1", text("No."))
+	failed.Result.Failed = true
+	for _, test := range []struct {
+		name     string
+		messages []providers.Message
+		want     string
+	}{
+		{"texts", []providers.Message{said("user", text("a"), text(" "), text("b"))}, `[{"role":"user","content":[{"text":"a"},{"text":"b"}]}]`},
+		{"white space alone", []providers.Message{user, said("assistant", text("\n\n"), call("t1", "f", "{}")), said("tool", result("t1", text("x"))), {Role: "assistant", Content: "\n\n"}, {Role: "user", Content: "b"}},
+			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"t1","name":"f","input":{}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"t1","content":[{"text":"x"}]}},{"text":"b"}]}]`},
+		{"images", []providers.Message{said("user", text("What is it?"), media(providers.PartImage, providers.Media{Type: "image/png", Data: png, Detail: "auto"}), media(providers.PartImage, providers.Media{Type: "image/jpg", Data: png}))},
+			`[{"role":"user","content":[{"text":"What is it?"},{"image":{"format":"png","source":{"bytes":"iVBORw0KGgo="}}},{"image":{"format":"jpeg","source":{"bytes":"iVBORw0KGgo="}}}]}]`},
+		{"data that would end its string", []providers.Message{said("user", media(providers.PartImage, providers.Media{Type: "image/gif", Data: `"}},{"x":"`}))},
+			`[{"role":"user","content":[{"image":{"format":"gif","source":{"bytes":"\"}},{\"x\":\""}}}]}]`},
+		{"files", []providers.Message{said("user", text("?"), media(providers.PartFile, providers.Media{Type: "application/pdf", Data: "JVBERi0=", Name: `the  "é" report_1.pdf`}), media(providers.PartFile, providers.Media{Type: "text/markdown; charset=utf-8", Data: "Iw=="}), media(providers.PartFile, providers.Media{Type: "text/csv", Data: "Iw=="}))},
+			`[{"role":"user","content":[{"text":"?"},{"document":{"format":"pdf","name":"the --- report-1-pdf","source":{"bytes":"JVBERi0="}}},{"document":{"format":"md","name":"document","source":{"bytes":"Iw=="}}},{"document":{"format":"csv","name":"document (2)","source":{"bytes":"Iw=="}}}]}]`},
+		{"tool calls", []providers.Message{user, said("assistant", text("Let me see."), call("t1", "f", ` {"x": [1.0]} `), call("a.b:0", "g", ""))},
+			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[{"text":"Let me see."},{"toolUse":{"toolUseId":"t1","name":"f","input": {"x": [1.0]} }},{"toolUse":{"toolUseId":"call_3cd44bcb2626b86f79de9139ca632c87","name":"g","input":{}}}]}]`},
+		{"results join the turn of the user, before its other parts", []providers.Message{user, said("assistant", call("t1", "f", "{}"), call("t2", "f", "{}")), {Role: "user", Content: "Hurry."}, said("tool", result("t1", text("1"))), {Role: "system", Content: "s"}, said("tool", result("t2", text("2"))), {Role: "user", Content: "b"}},
+			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"t1","name":"f","input":{}}},{"toolUse":{"toolUseId":"t2","name":"f","input":{}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"t1","content":[{"text":"1"}]}},{"toolResult":{"toolUseId":"t2","content":[{"text":"2"}]}},{"text":"Hurry."},{"text":"b"}]}],"system":[{"text":"s"}]`},
+		{"results", []providers.Message{said("tool", result("t1"), failed, result("t1", text("")), result("t1", text("x"), media(providers.PartImage, providers.Media{Type: "image/webp", Data: png}), media(providers.PartFile, providers.Media{Type: "text/plain", Data: "Iw=="})))},
+			`[{"role":"user","content":[{"toolResult":{"toolUseId":"t1","content":[]}},{"toolResult":{"toolUseId":"t1","content":[{"text":"No."}],"status":"error"}},{"toolResult":{"toolUseId":"t1","content":[]}},{"toolResult":{"toolUseId":"t1","content":[{"text":"x"},{"image":{"format":"webp","source":{"bytes":"iVBORw0KGgo="}}},{"document":{"format":"txt","name":"document","source":{"bytes":"Iw=="}}}]}}]}]`},
+		{"thoughts", []providers.Message{user, said("assistant", text("b"), thinking("Hm.", signed), thinking("", hidden), call("t1", "f", "{}"))},
+			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[` + signed + `,` + hidden + `,{"text":"b"},{"toolUse":{"toolUseId":"t1","name":"f","input":{}}}]}]`},
+		{"thoughts between calls", []providers.Message{user, said("assistant", thinking("", hidden), thinking("Hm.", "@1,1:"+signed), text("bc"), call("t1", "f", "{}"), call("t2", "f", "{}"))},
+			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[` + hidden + `,{"text":"b"},{"toolUse":{"toolUseId":"t1","name":"f","input":{}}},` + signed + `,{"text":"c"},{"toolUse":{"toolUseId":"t2","name":"f","input":{}}}]}]`},
+		{"thoughts of others", []providers.Message{user, said("assistant", thinking("Hm.", ""), thinking("Hm.", "EqQB"), thinking("Hm.", signed[:40]), thinking("", hidden+","+hidden), thinking("", `{"text":"x"}`), text("b"))},
+			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[{"text":"b"}]}]`},
+		{"texts of the system", []providers.Message{said("system", text(" "), text("s"), text("t")), user, {Role: "developer", Content: "d"}},
+			`[{"role":"user","content":[{"text":"a"}]}],"system":[{"text":"s"},{"text":"t"},{"text":"d"}]`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			req := &providers.Request{Model: testModel, Messages: test.messages, Parameters: providers.Parameters{Tools: []providers.Tool{{Name: "f"}}}}
+			got, r := pt.Sent(t, answer("fine", "end_turn", 1, 1), req, func(base string) providers.Provider { return client(t, base) })
+			want := `{"messages":` + test.want + `,"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object","properties":{}}}}}]}}`
+			if diff := cmp.Diff(want, got.Body); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if !json.Valid([]byte(got.Body)) || r.LeftOut != nil {
+				t.Errorf("JSON: %v, left out %q", json.Valid([]byte(got.Body)), r.LeftOut)
+			}
+		})
+	}
+}
+
+func TestPartsThatConverseDoesNotHave(t *testing.T) {
+	user, other := said("user", text("a")), media(providers.PartImage, providers.Media{Type: "image/png", Data: png})
+	var tests []pt.Unsendable
+	for want, m := range map[string]providers.Message{
+		"bedrock takes no audio, which message 2 has":                     said("user", media(providers.PartAudio, providers.Media{Type: "audio/wav", Data: "UklG"})),
+		"takes no images by URL, which message 2 has":                     said("user", media(providers.PartImage, providers.Media{URL: "https://x.example/a"})),
+		"takes no images by URL":                                          said("tool", result("t", media(providers.PartImage, providers.Media{URL: "https://x.example/a"}))),
+		"takes no images of the type image/svg+xml":                       said("user", media(providers.PartImage, providers.Media{Type: "image/svg+xml", Data: png})),
+		"takes no images of the type png":                                 said("user", media(providers.PartImage, providers.Media{Type: "png", Data: png})),
+		"takes no files by URL, which message 2 has":                      said("user", media(providers.PartFile, providers.Media{URL: "https://x.example/a.pdf"})),
+		"takes no files of the type application/zip":                      said("user", media(providers.PartFile, providers.Media{Type: "application/zip", Data: "UEsD"})),
+		"takes no image of the assistant, which message 2 has":            said("assistant", other),
+		"takes no image of the system, which message 2 has":               said("system", other),
+		"takes no tool_call, which message 2 has":                         said("user", call("t", "f", "{}")),
+		"message 2 has a tool call whose arguments are not a JSON object": said("assistant", call("t", "f", `{"a":`)),
+	} {
+		tests = append(tests, pt.Unsendable{Name: want, Want: want, Request: providers.Request{Model: testModel, Messages: []providers.Message{user, m}}})
+	}
+	subject.CheckUnsendable(t, tests)
+}
+
+func TestLeftOutOfMessagesAndTools(t *testing.T) {
+	image := said("user", media(providers.PartImage, providers.Media{Type: "image/png", Data: png, Detail: "low"}))
+	p := providers.Parameters{Tools: pt.Tools(), ToolChoice: &providers.ToolChoice{Mode: providers.ToolsNone}, ParallelToolCalls: new(false), Logprobs: new(int64(1))}
+	req := providers.Request{Model: testModel, Messages: []providers.Message{image}, Parameters: p}
+	_, r := pt.Sent(t, answer("fine", "end_turn", 1, 1), &req, func(base string) providers.Provider { return client(t, base) })
+	if diff := cmp.Diff([]string{"parallel_tool_calls", "logprobs", "tools", "detail"}, r.LeftOut); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestAConversationWithCallsHasTools holds what becomes of a request whose history has
+// tools, but which allows none to be called.
+func TestAConversationWithCallsHasTools(t *testing.T) {
+	messages := []providers.Message{
+		{Role: "user", Content: "a"}, said("assistant", call("t1", `a"b`, "{}"), call("t2", "c", "{}")), said("tool", result("t1"), result("t2")),
+	}
+	const spec = `"inputSchema":{"json":{"type":"object","properties":{}}}}}`
+	none := providers.Parameters{Tools: []providers.Tool{{Name: "c"}}, ToolChoice: &providers.ToolChoice{Mode: providers.ToolsNone}}
+	whole := toolAnswer("", []providers.ToolCall{{ID: "t", Name: "c", Arguments: "{}"}})
+	stream := streamed(append(toolBlock(0, providers.ToolCall{ID: "t", Name: "c", Arguments: "{}"}), stop("tool_use"), metadata(9, 2))...)
+	for _, test := range []struct {
+		name       string
+		parameters providers.Parameters
+		want       string
+	}{
+		{"no tools", providers.Parameters{}, `,"toolConfig":{"tools":[{"toolSpec":{"name":"a\"b",` + spec + `,{"toolSpec":{"name":"c",` + spec + `,{"toolSpec":{"name":"f",` + spec + `]}}`},
+		{"tools that may not be called", none, `,"toolConfig":{"tools":[{"toolSpec":{"name":"c",` + spec + `]}}`},
+	} {
+		req := &providers.Request{Model: testModel, Messages: messages, Parameters: test.parameters}
+		connect := func(base string) providers.Provider { return client(t, base) }
+		got, r := pt.Sent(t, answer("fine", "end_turn", 1, 1), req, connect)
+		if !strings.HasSuffix(got.Body, test.want) || !json.Valid([]byte(got.Body)) || r.LeftOut != nil {
+			t.Errorf("%s: left out %q, %s, want %s", test.name, r.LeftOut, got.Body, test.want)
+		}
+		for _, reply := range []pt.Reply{whole, stream} {
+			asking := pt.Subject{Name: "bedrock", Connect: subject.Connect, Request: *req}
+			asking.CheckBrokenCalls(t, map[string]pt.Reply{test.name: reply})
+		}
+	}
+	own := &providers.Request{Model: testModel, Messages: messages, Extra: pt.Extra("toolConfig", `{"tools":[]}`)}
+	if got, _ := pt.Sent(t, answer("fine", "end_turn", 1, 1), own, func(base string) providers.Provider { return client(t, base) }); strings.Count(got.Body, "toolConfig") != 1 {
+		t.Error(got.Body)
+	}
+}
+
+func TestExtraMessages(t *testing.T) {
+	req := &providers.Request{Model: testModel, Messages: pt.Messages("system", "s"), Extra: pt.Extra("messages", `[]`)}
+	sent := func() string {
+		got, _ := pt.Sent(t, answer("fine", "end_turn", 1, 1), req, func(base string) providers.Provider { return client(t, base) })
+		return got.Body
+	}
+	if got := sent(); got != `{"system":[{"text":"s"}],"messages":[]}` {
+		t.Error(got)
+	}
+	req.Extra["system"] = json.RawMessage(`[]`)
+	if got := sent(); got != `{"messages":[],"system":[]}` {
+		t.Error(got)
+	}
+}
