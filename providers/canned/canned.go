@@ -1,9 +1,10 @@
 // Package canned is a provider without a network. It answers with a text from
 // the definition or the configuration or, where the definition asks for an echo,
-// with the last message. It streams at a set pace and fails on demand: for first
-// steps, for users' own tests and for tests of what happens when a provider fails. It samples nothing, so
-// parameters do not matter to it; its answers and its tool calls are those it
-// is given.
+// with the last message. It plays a whole conversation by a script, with thoughts
+// and tool calls, streams at a set pace and fails on demand: for first steps, for
+// users' own tests and for tests of what happens when a provider fails. It samples
+// nothing, so parameters do not matter to it, except for the tools that it may call
+// and for logprobs.
 package canned
 
 import (
@@ -14,6 +15,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/canned/script"
@@ -41,28 +43,31 @@ func (p *Provider) Invoke(ctx context.Context, req *providers.Request) (provider
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	what, err := script.Parse(req.Extra)
-	if err == nil && p.Answer == "" && !what.Speaks() {
+	all, err := script.Parse(req.Extra)
+	if err == nil && p.Answer == "" && !all.Speaks() {
 		err = errors.New(script.Silent)
 	}
 	if err != nil {
-		return nil, &providers.Error{
-			Provider: name, Kind: providers.Status, Status: http.StatusBadRequest,
-			Code: "invalid_extra", Reason: err.Error(),
-		}
+		return nil, rejected("invalid_extra", err)
 	}
-	s := &stream{ctx: ctx, pace: p.Pace, words: p.words(req, &what), tools: what.Tools, finish: what.Finish, usage: what.Usage}
-	if what.Pace != nil {
-		s.pace = *what.Pace
+	if err := script.CheckOpaque(req.Messages); err != nil {
+		return nil, rejected("invalid_signature", err)
+	}
+	what := all.At(req.Messages)
+	s := &stream{ctx: ctx, pace: p.Pace, thoughts: what.Thinking, finish: what.Finish, usage: what.Usage}
+	if s.tools, err = what.Calls(req); err != nil {
+		return nil, rejected("invalid_extra", err)
+	}
+	s.words = p.words(req, what, len(s.tools) > 0)
+	s.logprobs = req.Parameters.Logprobs
+	if all.Pace != nil {
+		s.pace = *all.Pace
 	}
 	s.result = providers.Result{Model: req.Model}
 	if req.Model == "" {
 		s.result.Model = name
 	}
-	prompt := int64(0)
-	for _, m := range req.Messages {
-		prompt += int64(len(strings.Fields(m.Content)))
-	}
+	prompt := promptTokens(req.Messages)
 	if n := what.Usage.PromptTokens; n != nil {
 		prompt = *n
 	}
@@ -80,46 +85,102 @@ func (p *Provider) Invoke(ctx context.Context, req *providers.Request) (provider
 	return s, nil
 }
 
-// words are the pieces of the answer.
-func (p *Provider) words(req *providers.Request, what *script.Script) []string {
+// rejected makes the error of a request that canned does not take.
+func rejected(code string, err error) *providers.Error {
+	return &providers.Error{
+		Provider: name, Kind: providers.Status, Status: http.StatusBadRequest, Code: code, Reason: err.Error(),
+	}
+}
+
+// words are the pieces of the answer. A script that calls tools only says what it has
+// beside them; where it calls none and has no text, it gives the last message back.
+func (p *Provider) words(req *providers.Request, what *script.Script, calls bool) []string {
 	switch {
-	case what.Answer != nil || len(what.Tools) > 0:
+	case what.Answer != nil || len(what.Tools) > 0 || calls && !what.Echo:
 		return what.Answer
-	case what.Echo && len(req.Messages) > 0:
-		return script.Split(req.Messages[len(req.Messages)-1].Content)
-	case what.Echo:
-		return nil
+	case what.Echo || what.CallTool != "" && p.Answer == "":
+		if calls {
+			return nil // the echo is that of the results
+		}
+		return script.Split(script.Echo(req.Messages))
 	}
 	return script.Split(p.Answer)
 }
 
-// stream is an answer.
+// promptTokens counts the words of messages, and each image, sound and file as one.
+func promptTokens(messages []providers.Message) (tokens int64) {
+	for i := range messages {
+		tokens += wordsOf(messages[i].Content)
+		for j := range messages[i].Parts {
+			p := &messages[i].Parts[j]
+			tokens += partTokens(p)
+			for k := range p.Result.Content {
+				tokens += partTokens(&p.Result.Content[k])
+			}
+		}
+	}
+	return tokens
+}
+
+func partTokens(p *providers.Part) int64 {
+	tokens := wordsOf(p.Text) + wordsOf(p.Call.Arguments)
+	if p.Media != (providers.Media{}) {
+		tokens++
+	}
+	return tokens
+}
+
+// wordsOf counts the words of a text, see strings.Fields.
+func wordsOf(text string) (words int64) {
+	in := false
+	for _, r := range text {
+		if space := unicode.IsSpace(r); space {
+			in = false
+		} else if !in {
+			in = true
+			words++
+		}
+	}
+	return words
+}
+
+// stream is an answer: the words of a thought, those of the answer, then the pieces of
+// its tool calls.
 type stream struct {
-	ctx    context.Context
-	pace   time.Duration
-	words  []string
-	said   int
-	tools  []providers.ToolCall // after the words
-	called bool                 // a delta reported them
-	finish providers.FinishReason
-	usage  script.Usage
-	fail   *script.Failure // at its time; nil for none
-	result providers.Result
-	err    error
+	ctx      context.Context
+	pace     time.Duration
+	thoughts []string
+	thought  bool // it has ended
+	words    []string
+	tools    []providers.ToolCall
+	pieces   []providers.CallPiece // of tools; made once the words are said
+	said     int                   // pieces so far, of all three
+	logprobs *int64                // alternatives of each token; nil for none
+	finish   providers.FinishReason
+	usage    script.Usage
+	fail     *script.Failure // at its time; nil for none
+	result   providers.Result
+	err      error
 }
 
 // whole makes the answer one piece. One that fails keeps the words before the
 // failure, which no caller sees.
 func (s *stream) whole() {
+	s.pace = 0
 	if s.fail != nil {
 		s.fail = s.fail.AtOnce()
-		s.words, s.tools = nil, nil
+		s.thoughts, s.words, s.tools = nil, nil, nil
 		return
 	}
-	if len(s.words) > 1 {
-		s.words = []string{strings.Join(s.words, "")}
+	if s.logprobs != nil {
+		s.result.Logprobs = logprobs(s.words, *s.logprobs)
+		s.logprobs = nil
 	}
-	s.pace = 0
+	for _, words := range []*[]string{&s.thoughts, &s.words} {
+		if len(*words) > 1 {
+			*words = []string{strings.Join(*words, "")}
+		}
+	}
 }
 
 // Next returns the next word.
@@ -140,52 +201,80 @@ func (s *stream) next() (providers.Delta, error) {
 	if s.fail != nil && s.said >= s.fail.After() {
 		return providers.Delta{}, s.fail.During(s.ctx)
 	}
-	if s.said == len(s.words) {
-		return s.end()
+	d := providers.Delta{More: s.pace <= 0 && s.fail == nil}
+	word := s.said - len(s.thoughts)
+	if word == 0 && len(s.thoughts) > 0 && !s.thought {
+		s.thought = true
+		text := strings.Join(s.thoughts, "")
+		s.result.Thoughts = []providers.Thought{{Text: text, Opaque: script.Sign(text)}}
+		d.Thought = &s.result.Thoughts[0]
+		return d, nil
+	}
+	call := word - len(s.words)
+	if call == 0 {
+		s.pieces = script.Pieces(s.tools)
+	}
+	if call >= 0 && call == len(s.pieces) {
+		return providers.Delta{}, s.end()
 	}
 	if s.said > 0 {
 		if err := sleep(s.ctx, s.pace); err != nil {
 			return providers.Delta{}, err
 		}
 	}
-	word := s.words[s.said]
 	s.said++
-	s.count(int64(len(strings.Fields(word))))
-	return providers.Delta{Content: word, More: s.pace <= 0 && s.fail == nil}, nil
+	switch {
+	case word < 0:
+		d.Thinking = s.thoughts[s.said-1]
+		n := wordsOf(d.Thinking)
+		s.result.Usage.ReasoningTokens += n
+		s.count(n)
+	case call < 0:
+		d.Content = s.words[word]
+		if s.logprobs != nil {
+			d.Logprobs = logprobs(s.words[word:word+1], *s.logprobs)
+		}
+		s.count(wordsOf(d.Content))
+	default:
+		d.Calls, d.ToolCall = s.pieces[call:call+1:call+1], true
+	}
+	return d, nil
 }
 
-// end ends the answer, with its tool calls where it has some.
-func (s *stream) end() (providers.Delta, error) {
+// end ends the answer. It returns io.EOF, unless the answer is none.
+func (s *stream) end() error {
 	reason := providers.FinishStop
 	if len(s.tools) > 0 {
-		if !s.called {
-			s.called = true
-			return providers.Delta{ToolCall: true}, nil
-		}
 		reason = providers.FinishToolCalls
 		for _, c := range s.tools {
 			if !json.Valid([]byte(c.Arguments)) {
-				return providers.Delta{}, &providers.Error{
+				return &providers.Error{
 					Provider: name, Kind: providers.Invalid, Status: http.StatusOK, Reason: "the arguments of a tool call are not JSON",
 				}
 			}
-			s.count(int64(len(strings.Fields(c.Arguments))))
+			s.count(wordsOf(c.Arguments))
 		}
 	}
 	if s.finish != "" {
 		reason = s.finish
 	}
-	if reason == providers.FinishContentFilter && s.said == 0 && len(s.tools) == 0 {
-		return providers.Delta{}, &providers.Error{Provider: name, Kind: providers.Refused, Status: http.StatusOK, Code: string(reason)}
+	if reason == providers.FinishContentFilter && len(s.words) == 0 && len(s.tools) == 0 {
+		return &providers.Error{Provider: name, Kind: providers.Refused, Status: http.StatusOK, Code: string(reason)}
 	}
 	if n := s.usage.CompletionTokens; n != nil {
 		s.count(*n - s.result.Usage.CompletionTokens)
+	}
+	if n := s.usage.CachedTokens; n != nil {
+		s.result.Usage.CachedTokens = *n
+	}
+	if n := s.usage.ReasoningTokens; n != nil {
+		s.result.Usage.ReasoningTokens = *n
 	}
 	s.result.FinishReason = reason
 	if len(s.tools) > 0 {
 		s.result.ToolCalls = s.tools
 	}
-	return providers.Delta{}, io.EOF
+	return io.EOF
 }
 
 // count adds to the tokens of the answer.

@@ -228,7 +228,7 @@ func TestExtraIsChecked(t *testing.T) {
 		{`{"finish_reason":"tool_calls"}`, "extra.finish_reason is tool_calls, but there are 0 tool_calls"},
 		{`{"finish_reason":"stop","tool_calls":[{"name":"f"}]}`, "extra.finish_reason is stop, but there are 1 tool_calls"},
 		{`{"usage":7}`, "extra.usage is not understood"},
-		{`{"usage":{"tokens":7}}`, `extra.usage has the unknown member "tokens" (known: prompt_tokens, completion_tokens)`},
+		{`{"usage":{"tokens":7}}`, `extra.usage has the unknown member "tokens" (known: prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens)`},
 		{`{"usage":{"prompt_tokens":-1}}`, "extra.usage has counts from 0"},
 		{`{"usage":{"completion_tokens":1e30}}`, "extra.usage is not understood"},
 		{`{"fail":"yes"}`, "extra.fail is not understood: it must have the members kind, status, code, message, retry_after, times, after, rate, this is a JSON string"},

@@ -25,23 +25,43 @@ const Provider = "canned"
 const MaxWait = time.Minute
 
 // Members are the members that extra may have.
-var Members = []string{"answer", "tool_calls", "pace", "finish_reason", "usage", "fail", "echo"}
+var Members = []string{"answer", "thinking", "tool_calls", "call_tool", "turns", "pace", "finish_reason", "usage", "fail", "echo"}
+
+// turnMembers are those that a turn may have.
+var turnMembers = slices.DeleteFunc(slices.Clone(Members), func(name string) bool { return name == "turns" || name == "pace" })
 
 // Script is what the members of extra say.
 type Script struct {
-	Answer []string // nil where there is none
-	Tools  []providers.ToolCall
+	Answer   []string // nil where there is none
+	Thinking []string // the words of the thought before the answer
+	Tools    []providers.ToolCall
+	// CallTool is the name of an offered tool to call, or FirstTool or AllTools; empty
+	// for none.
+	CallTool string
+	// Turns are the answers of a conversation, one after the other. Beside them there
+	// is a pace alone.
+	Turns  []Script
 	Echo   bool // the last message is the answer
 	Pace   *time.Duration
 	Fail   *Failure               // nil for none
 	Finish providers.FinishReason // empty where the answer says it
 	Usage  Usage
+
+	inTurn bool // it is one of Turns
 }
+
+// The words of CallTool that are no names.
+const (
+	FirstTool = "first" // the first one that the request offers
+	AllTools  = "all"   // each one once
+)
 
 // Usage is the member usage. What is not given is counted.
 type Usage struct {
 	PromptTokens     *int64 `json:"prompt_tokens"`
 	CompletionTokens *int64 `json:"completion_tokens"`
+	CachedTokens     *int64 `json:"cached_tokens"`
+	ReasoningTokens  *int64 `json:"reasoning_tokens"`
 }
 
 // Error is a member of extra that is wrong.
@@ -58,32 +78,19 @@ const Silent = "there is nothing to answer with: give extra an answer, tool_call
 
 // Parse reads the members of extra. A member that is null counts as absent. The
 // error is an *Error, for the first wrong member by name.
-func Parse(extra map[string]json.RawMessage) (Script, error) {
+func Parse(extra map[string]json.RawMessage) (Script, error) { return parse(extra, Members) }
+
+// parse reads the members of extra, or of a turn, of which known ones are known.
+func parse(extra map[string]json.RawMessage, known []string) (Script, error) {
 	var s Script
 	var first *Error
 	for name, raw := range extra {
-		if string(raw) == "null" && slices.Contains(Members, name) {
+		if string(raw) == "null" && slices.Contains(known, name) {
 			continue
 		}
-		var err error
-		switch name {
-		case "answer":
-			s.Answer, err = parseAnswer(raw)
-		case "tool_calls":
-			s.Tools, err = parseToolCalls(raw)
-		case "pace":
-			s.Pace = new(time.Duration)
-			*s.Pace, err = parseDuration(raw)
-		case "fail":
-			s.Fail, err = parseFailure(raw)
-		case "finish_reason":
-			s.Finish, err = parseFinishReason(raw)
-		case "usage":
-			s.Usage, err = parseUsage(raw)
-		case "echo":
-			s.Echo, err = parseEcho(raw)
-		default:
-			err = errors.New("is not known" + document.DidYouMean(name, Members))
+		err := errors.New("is not known" + document.DidYouMean(name, known))
+		if slices.Contains(known, name) {
+			err = s.read(name, raw)
 		}
 		if err != nil && (first == nil || name < first.Member) {
 			first = &Error{Member: name, Reason: err.Error()}
@@ -92,20 +99,66 @@ func Parse(extra map[string]json.RawMessage) (Script, error) {
 	if first != nil {
 		return Script{}, first
 	}
-	if s.Finish != "" && (s.Finish == providers.FinishToolCalls) != (len(s.Tools) > 0) && s.Finish.Whole() {
-		return Script{}, &Error{Member: "finish_reason", Reason: fmt.Sprintf("is %s, but there are %d tool_calls", s.Finish, len(s.Tools))}
-	}
-	if s.Echo && s.Answer != nil {
-		return Script{}, &Error{Member: "echo", Reason: "is true, but there is an answer: give one of them"}
+	if err := s.check(extra); err != nil {
+		return Script{}, err
 	}
 	return s, nil
 }
 
+// read reads a member that is known.
+func (s *Script) read(name string, raw json.RawMessage) (err error) {
+	switch name {
+	case "answer":
+		s.Answer, err = parseAnswer(raw)
+	case "thinking":
+		s.Thinking, err = parseAnswer(raw)
+	case "call_tool":
+		s.CallTool, err = parseCallTool(raw)
+	case "turns":
+		s.Turns, err = parseTurns(raw)
+	case "tool_calls":
+		s.Tools, err = parseToolCalls(raw)
+	case "pace":
+		s.Pace = new(time.Duration)
+		*s.Pace, err = parseDuration(raw)
+	case "fail":
+		s.Fail, err = parseFailure(raw)
+	case "finish_reason":
+		s.Finish, err = parseFinishReason(raw)
+	case "usage":
+		s.Usage, err = parseUsage(raw)
+	case "echo":
+		s.Echo, err = parseEcho(raw)
+	}
+	return err
+}
+
+// check finds members that do not go together.
+func (s *Script) check(extra map[string]json.RawMessage) error {
+	switch {
+	case s.Turns != nil:
+		for _, name := range turnMembers {
+			if raw, ok := extra[name]; ok && string(raw) != "null" {
+				return &Error{Member: name, Reason: "is beside turns: put it into a turn"}
+			}
+		}
+	case s.CallTool != "" && len(s.Tools) > 0:
+		return &Error{Member: "call_tool", Reason: "is given, but so are tool_calls: give one of them"}
+	case s.CallTool != "" && s.Finish.Whole():
+		return &Error{Member: "finish_reason", Reason: fmt.Sprintf("is %s, but call_tool decides that", s.Finish)}
+	case s.Finish != "" && (s.Finish == providers.FinishToolCalls) != (len(s.Tools) > 0) && s.Finish.Whole():
+		return &Error{Member: "finish_reason", Reason: fmt.Sprintf("is %s, but there are %d tool_calls", s.Finish, len(s.Tools))}
+	case s.Echo && s.Answer != nil:
+		return &Error{Member: "echo", Reason: "is true, but there is an answer: give one of them"}
+	}
+	return nil
+}
+
 // Speaks reports whether the script has something for each try of a call: an
-// answer, tool calls, an echo or a failure. A failure of some tries alone leaves
+// answer, tool calls, an echo, turns or a failure. A failure of some tries alone leaves
 // the others with nothing.
 func (s *Script) Speaks() bool {
-	return s.Answer != nil || len(s.Tools) > 0 || s.Echo || s.Fail != nil && s.Fail.always()
+	return s.Answer != nil || len(s.Tools) > 0 || s.CallTool != "" || len(s.Turns) > 0 || s.Echo || s.Fail != nil && s.Fail.always()
 }
 
 // decode reads a member that is an object, or a list of objects, with the known
@@ -150,10 +203,10 @@ const maxTokens = 1_000_000_000
 // parseUsage reads counts of tokens.
 func parseUsage(raw json.RawMessage) (Usage, error) {
 	var u Usage
-	if err := decode(raw, &u, "prompt_tokens", "completion_tokens"); err != nil {
+	if err := decode(raw, &u, "prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"); err != nil {
 		return Usage{}, err
 	}
-	for _, n := range []*int64{u.PromptTokens, u.CompletionTokens} {
+	for _, n := range []*int64{u.PromptTokens, u.CompletionTokens, u.CachedTokens, u.ReasoningTokens} {
 		if n != nil && (*n < 0 || *n > maxTokens) {
 			return Usage{}, fmt.Errorf("has counts from 0 to %d", maxTokens)
 		}
@@ -181,8 +234,37 @@ func parseEcho(raw json.RawMessage) (echo bool, err error) {
 	return echo, nil
 }
 
+func parseCallTool(raw json.RawMessage) (name string, err error) {
+	if json.Unmarshal(raw, &name) != nil || name == "" {
+		return "", fmt.Errorf("must be %s, %s or the name of a tool that callers offer", FirstTool, AllTools)
+	}
+	return name, nil
+}
+
+// parseTurns reads a list of objects with the members of an answer.
+func parseTurns(raw json.RawMessage) ([]Script, error) {
+	var list []map[string]json.RawMessage
+	if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
+		return nil, fmt.Errorf("must be a list of turns, each with some of the members %s", strings.Join(turnMembers, ", "))
+	}
+	turns := make([]Script, len(list))
+	for i, extra := range list {
+		var err error
+		if turns[i], err = parse(extra, turnMembers); err != nil {
+			e, _ := errors.AsType[*Error](err)
+			return nil, fmt.Errorf("has a mistake in turn %d: %s %s", i+1, e.Member, e.Reason)
+		}
+		if !turns[i].Speaks() {
+			return nil, fmt.Errorf("has nothing to answer with in turn %d: give it an answer, tool_calls, call_tool, fail or echo: true", i+1)
+		}
+		turns[i].inTurn = true
+	}
+	return turns, nil
+}
+
 // parseToolCalls reads a list of {name, arguments, id}. Arguments are a text as
-// models write it, JSON or not, or any other JSON value.
+// models write it, JSON or not, or any other JSON value. Calls without an id get one
+// when they are made, see callID.
 func parseToolCalls(raw json.RawMessage) ([]providers.ToolCall, error) {
 	var list []struct {
 		ID        string          `json:"id"`
@@ -196,9 +278,6 @@ func parseToolCalls(raw json.RawMessage) ([]providers.ToolCall, error) {
 	for i, c := range list {
 		if c.Name == "" {
 			return nil, fmt.Errorf("needs a name for call %d", i+1)
-		}
-		if c.ID == "" {
-			c.ID = "call_" + strconv.Itoa(i+1)
 		}
 		text := "{}"
 		if c.Arguments != nil && json.Unmarshal(c.Arguments, &text) != nil {

@@ -1,0 +1,153 @@
+package script
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// deepest bounds how deep made arguments are nested: a schema may refer to itself.
+const deepest = 8
+
+// Arguments makes arguments of a tool that satisfy its JSON Schema, as far as that has
+// types, enums, bounds and required members; a pattern is not looked at. They have the
+// required members alone. Texts say the name of their member.
+func Arguments(schema json.RawMessage) json.RawMessage {
+	var root map[string]any
+	d := json.NewDecoder(bytes.NewReader(schema))
+	d.UseNumber()
+	if d.Decode(&root) != nil {
+		root = nil
+	}
+	m := maker{root}
+	value, ok := m.value(root, "value", 0).(map[string]any)
+	if !ok {
+		value = map[string]any{}
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return text
+}
+
+// maker makes values of the schemas below root.
+type maker struct{ root map[string]any }
+
+func (m maker) value(schema map[string]any, name string, depth int) any {
+	if depth > deepest {
+		return nil
+	}
+	if ref, ok := schema["$ref"].(string); ok {
+		return m.value(m.at(ref), name, depth+1)
+	}
+	for _, word := range [...]string{"const", "default"} {
+		if v, ok := schema[word]; ok {
+			return v
+		}
+	}
+	for _, word := range [...]string{"enum", "examples"} {
+		if list, _ := schema[word].([]any); len(list) > 0 {
+			return list[0]
+		}
+	}
+	for _, word := range [...]string{"anyOf", "oneOf", "allOf"} {
+		if list, _ := schema[word].([]any); len(list) > 0 {
+			one, _ := list[0].(map[string]any)
+			return m.value(one, name, depth+1)
+		}
+	}
+	switch typeOf(schema) {
+	case "object":
+		return m.object(schema, depth)
+	case "array":
+		items, _ := schema["items"].(map[string]any)
+		list := make([]any, min(integer(schema["minItems"], 0), 100))
+		for i := range list {
+			list[i] = m.value(items, name, depth+1)
+		}
+		return list
+	case "integer", "number":
+		for _, word := range [...]string{"minimum", "maximum"} {
+			if n, ok := schema[word].(json.Number); ok {
+				return n
+			}
+		}
+		return integer(schema["exclusiveMinimum"], 0) + integer(schema["multipleOf"], 1)
+	case "boolean":
+		return true
+	case "null":
+		return nil
+	}
+	return text(schema, name)
+}
+
+func (m maker) object(schema map[string]any, depth int) map[string]any {
+	properties, _ := schema["properties"].(map[string]any)
+	required, _ := schema["required"].([]any)
+	object := make(map[string]any, len(required))
+	for _, r := range required {
+		name, _ := r.(string)
+		property, _ := properties[name].(map[string]any)
+		object[name] = m.value(property, name, depth+1)
+	}
+	return object
+}
+
+// at returns the schema that a reference within the same document names.
+func (m maker) at(ref string) map[string]any {
+	path, ok := strings.CutPrefix(ref, "#")
+	schema := m.root
+	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {
+		if name != "" {
+			schema, _ = schema[name].(map[string]any)
+		}
+	}
+	if !ok {
+		return nil
+	}
+	return schema
+}
+
+// typeOf returns the type that a schema asks for, the first one that is not null.
+func typeOf(schema map[string]any) string {
+	switch t := schema["type"].(type) {
+	case string:
+		return t
+	case []any:
+		for _, one := range t {
+			if name, _ := one.(string); name != "null" {
+				return name
+			}
+		}
+		return "null"
+	}
+	if schema["properties"] != nil || schema["required"] != nil {
+		return "object"
+	}
+	return "string"
+}
+
+// formats are texts of the formats that SDKs check.
+var formats = map[string]string{
+	"date": "2026-01-31", "date-time": "2026-01-31T12:00:00Z", "time": "12:00:00Z", "email": "a@example.com",
+	"uri": "https://example.com/", "url": "https://example.com/", "uuid": "01a203e0-5cf1-8b40-b9ce-8de40616f0e1",
+}
+
+func text(schema map[string]any, name string) string {
+	if format, _ := schema["format"].(string); formats[format] != "" {
+		return formats[format]
+	}
+	name += strings.Repeat("x", max(0, min(integer(schema["minLength"], 0), 1000)-len(name)))
+	return name[:min(len(name), integer(schema["maxLength"], len(name)))]
+}
+
+// integer returns a number of a schema, or other where there is none.
+func integer(v any, other int) int {
+	if n, ok := v.(json.Number); ok {
+		if i, err := n.Int64(); err == nil && i >= 0 {
+			return int(min(i, 1<<20))
+		}
+	}
+	return other
+}

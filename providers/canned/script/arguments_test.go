@@ -1,0 +1,43 @@
+package script
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestArguments(t *testing.T) {
+	for schema, want := range map[string]string{
+		``:                  `{}`,
+		`{"type":"object"}`: `{}`,
+		`{"type":"string"}`: `{}`,
+		`[]`:                `{}`,
+		`{"type":"object","required":["city","days"],"properties":{"city":{"type":"string"},"days":{"type":"integer","minimum":2},"more":{"type":"string"}}}`: `{"city":"city","days":2}`,
+		`{"required":["a"],"properties":{"a":{"enum":["x","y"]}}}`: `{"a":"x"}`,
+		`{"required":["a","b","c","d","e"],"properties":{"a":{"const":7},"b":{"default":[1]},"c":{"type":["null","boolean"]},"d":{"type":"null"},"e":{"examples":["z"]}}}`: `{"a":7,"b":[1],"c":true,"d":null,"e":"z"}`,
+		`{"required":["when"],"properties":{"when":{"type":"string","format":"date"}}}`:                                                                                    `{"when":"2026-01-31"}`,
+		`{"required":["a"],"properties":{"a":{"type":"array","minItems":2,"items":{"type":"number","exclusiveMinimum":0}}}}`:                                               `{"a":[1,1]}`,
+		`{"required":["list"],"properties":{"list":{"type":"array"}}}`:                                                                                                     `{"list":[]}`,
+		`{"required":["ab","cd"],"properties":{"ab":{"type":"string","minLength":4},"cd":{"type":"string","maxLength":1}}}`:                                                `{"ab":"abxx","cd":"c"}`,
+		`{"required":["a"],"properties":{"a":{"anyOf":[{"type":"boolean"},{"type":"null"}]}}}`:                                                                             `{"a":true}`,
+		`{"required":["a"],"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"object","required":["b"],"properties":{"b":{"type":"number","maximum":-5}}}}}`:    `{"a":{"b":-5}}`,
+		`{"required":["a"],"properties":{"a":{"$ref":"https://example.com/x"}}}`:                                                                                           `{"a":"a"}`,
+		`{"required":["free"]}`: `{"free":"free"}`,
+	} {
+		if got := Arguments(json.RawMessage(schema)); string(got) != want {
+			t.Errorf("%s: %s, want %s", schema, got, want)
+		}
+	}
+}
+
+// FuzzArguments has schemas of callers, which may refer to themselves.
+func FuzzArguments(f *testing.F) {
+	f.Add(`{"required":["a"],"properties":{"a":{"$ref":"#"}}}`)
+	f.Add(`{"required":["a"],"properties":{"a":{"type":"array","minItems":9999999,"items":{"type":"string","minLength":99999999}}}}`)
+	f.Add(`{"required":["a"],"properties":{"a":{"$ref":"#/properties/a"}}}`)
+	f.Fuzz(func(t *testing.T, schema string) {
+		var object map[string]any
+		if got := Arguments(json.RawMessage(schema)); json.Unmarshal(got, &object) != nil {
+			t.Errorf("%q: %s", schema, got)
+		}
+	})
+}

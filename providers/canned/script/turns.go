@@ -1,0 +1,94 @@
+package script
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// At returns the script of the answer to a request with the messages: s itself, or
+// that of the turn which comes now.
+//
+// Which one it is, the answers among the messages say: messages of the assistant in a
+// row are one. After the last turn the first one follows again. With two turns, a call
+// of a tool and a text, for example, each question gets a call first, and its result
+// gets the text.
+func (s *Script) At(messages []providers.Message) *Script {
+	if len(s.Turns) == 0 {
+		return s
+	}
+	answers := 0
+	for i := range messages {
+		if messages[i].Role == "assistant" && (i == 0 || messages[i-1].Role != "assistant") {
+			answers++
+		}
+	}
+	return &s.Turns[answers%len(s.Turns)]
+}
+
+// Calls returns the tools that the answer to a request calls. Its call_tool calls none
+// where the request offers none, or forbids calls. Outside of turns it calls none
+// either once the last question has a result. A tool_choice with a name comes before
+// call_tool's. The error is that a tool of call_tool is not offered.
+func (s *Script) Calls(req *providers.Request) ([]providers.ToolCall, error) {
+	calls := slices.Clone(s.Tools)
+	if s.CallTool != "" {
+		tools, err := s.toolsToCall(req)
+		if err != nil {
+			return nil, err
+		}
+		for i := range tools {
+			calls = append(calls, providers.ToolCall{Name: tools[i].Name, Arguments: string(Arguments(tools[i].Parameters))})
+		}
+	}
+	before := 0
+	for i := range req.Messages {
+		for j := range req.Messages[i].Parts {
+			if req.Messages[i].Parts[j].Kind == providers.PartToolCall {
+				before++
+			}
+		}
+	}
+	for i := range calls {
+		if calls[i].ID == "" {
+			calls[i].ID = fmt.Sprintf("call_%d", before+i+1)
+		}
+		if len(s.Thinking) > 0 {
+			calls[i].Opaque = Sign(calls[i].ID + calls[i].Name)
+		}
+	}
+	return calls, nil
+}
+
+func (s *Script) toolsToCall(req *providers.Request) ([]providers.Tool, error) {
+	p := &req.Parameters
+	name := s.CallTool
+	if c := p.ToolChoice; c != nil && c.Mode == providers.ToolsNone || len(p.Tools) == 0 || !s.inTurn && hasResult(req.Messages) {
+		return nil, nil
+	} else if c != nil && c.Mode == providers.ToolsNamed {
+		name = c.Name
+	}
+	switch name {
+	case FirstTool:
+		return p.Tools[:1], nil
+	case AllTools:
+		return p.Tools, nil
+	}
+	for i := range p.Tools {
+		if p.Tools[i].Name == name {
+			return p.Tools[i : i+1], nil
+		}
+	}
+	return nil, &Error{Member: "call_tool", Reason: fmt.Sprintf("is %q, but the request offers no such tool", name)}
+}
+
+// hasResult reports whether the last question has a tool's result.
+func hasResult(messages []providers.Message) bool {
+	for i := len(messages) - 1; i >= 0 && messages[i].Role != "user"; i-- {
+		if messages[i].Role == "tool" {
+			return true
+		}
+	}
+	return false
+}
