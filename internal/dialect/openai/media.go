@@ -31,9 +31,9 @@ func mediaURL(at *path, url string) (providers.Media, *wire.Error) {
 // dataURI splits data:TYPE[;PARAMETERS];base64,DATA.
 func dataURI(at *path, uri string) (providers.Media, *wire.Error) {
 	// The head is short: data may have megabytes.
-	head, _, ok := strings.Cut(uri[:min(len(uri), maxHead)], ",")
+	head, _, ok := strings.Cut(uri[:min(len(uri), headSize)], ",")
 	if !ok {
-		return providers.Media{}, at.errorf("is a data: URI without a comma in its first %d bytes. Send data:TYPE;base64,DATA.", maxHead)
+		return providers.Media{}, at.errorf("is a data: URI without a comma in its first %d bytes. Send data:TYPE;base64,DATA.", headSize)
 	}
 	data := uri[len(head)+1:]
 	kind, _, _ := strings.Cut(head[len("data:"):], ";")
@@ -49,8 +49,8 @@ func dataURI(at *path, uri string) (providers.Media, *wire.Error) {
 	return providers.Media{Type: kind, Data: data}, nil
 }
 
-// maxHead is how many bytes of a data: URI come before its comma.
-const maxHead = 256
+// headSize is how many bytes of a data: URI come before its comma.
+const headSize = 256
 
 // Base64 checks inline data without decoding it: base64 (RFC 4648, section 4) with
 // padding, without line ends.

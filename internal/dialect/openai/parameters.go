@@ -8,16 +8,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// The widest ranges that a known provider accepts.
-const (
-	maxTemperature = 2
-	maxPenalty     = 2
-	maxTokens      = 100_000_000
-	maxTopK        = 1_000_000
-	maxSeed        = 1<<53 - 1 // the largest whole number that every JSON parser reads exactly
-	maxStop        = 4
-	maxLogprobs    = 20
-)
+// maxStop is how many texts may end an answer.
+const maxStop = 4
 
 // Parameters reads an object of parameters at the path where, with the names of
 // Parameter.
@@ -46,7 +38,7 @@ func Parameters(where string, v *fastjson.Value, c *dialect.Call) *wire.Error {
 // Parameter reads one member of the object o into c.Parameters and c.Given: a
 // parameter by its name in OpenAI's chat API, which definitions have, too, or top_k.
 // prefix is the object's path with a dot, or empty. known is false where name is no
-// parameter.
+// parameter. The ranges are the widest that a known provider accepts.
 func Parameter(prefix string, o *fastjson.Object, name string, v *fastjson.Value, c *dialect.Call) (known bool, err *wire.Error) {
 	p := &c.Parameters
 	given := name
@@ -56,25 +48,25 @@ func Parameter(prefix string, o *fastjson.Object, name string, v *fastjson.Value
 	}
 	switch name {
 	case "temperature":
-		p.Temperature, err = float(&at, v, 0, maxTemperature)
+		p.Temperature, err = float(&at, v, 0, 2)
 	case "top_p":
 		p.TopP, err = float(&at, v, 0, 1)
 	case "frequency_penalty":
-		p.FrequencyPenalty, err = float(&at, v, -maxPenalty, maxPenalty)
+		p.FrequencyPenalty, err = float(&at, v, -2, 2)
 	case "presence_penalty":
-		p.PresencePenalty, err = float(&at, v, -maxPenalty, maxPenalty)
+		p.PresencePenalty, err = float(&at, v, -2, 2)
 	case "max_tokens":
-		p.MaxTokens, err = whole(&at, v, 1, maxTokens)
+		p.MaxTokens, err = whole(&at, v, 1, 100_000_000)
 	case "max_completion_tokens":
 		given = "max_tokens"
 		if !wire.IsNull(o.Get("max_tokens")) {
 			return true, at.errorf("and max_tokens are two names of one parameter. Send one of them.")
 		}
-		p.MaxTokens, err = whole(&at, v, 1, maxTokens)
+		p.MaxTokens, err = whole(&at, v, 1, 100_000_000)
 	case "top_k":
-		p.TopK, err = whole(&at, v, 0, maxTopK)
+		p.TopK, err = whole(&at, v, 0, 1_000_000)
 	case "seed":
-		p.Seed, err = whole(&at, v, -maxSeed, maxSeed)
+		p.Seed, err = whole(&at, v, -(1<<53 - 1), 1<<53-1)
 	case "stop":
 		if p.Stop, err = stop(&at, v); err == nil && p.Stop == nil {
 			return true, nil
@@ -100,7 +92,7 @@ func Parameter(prefix string, o *fastjson.Object, name string, v *fastjson.Value
 			return true, at.errorf("needs logprobs: true beside it.")
 		}
 		// logprobs is in the list of what is given.
-		p.Logprobs, err = whole(&at, v, 0, maxLogprobs)
+		p.Logprobs, err = whole(&at, v, 0, 20)
 		return true, err
 	default:
 		return false, nil
