@@ -85,6 +85,8 @@ func TestOddStreamsThatAreComplete(t *testing.T) {
 	a, b, finish, sum := pt.ContentChunk("a"), pt.ContentChunk("b"), pt.FinishChunk("stop"), pt.UsageChunk(9, 2)
 	whole := providers.Result{Model: model, FinishReason: "stop", Usage: usage}
 	noUsage := providers.Result{Model: model, FinishReason: "stop"}
+	thought := noUsage
+	thought.Thoughts = []providers.Thought{{Text: "Hm."}}
 	subject.CheckAnswers(t, "ab", []pt.Answer{
 		{"as OpenAI sends it", pt.SSE(pt.RoleChunk(), a, b, finish, sum, pt.Done), whole},
 		{"in one piece", pt.SSE(pt.RoleChunk() + a + b + finish + sum + pt.Done), whole},
@@ -99,8 +101,8 @@ func TestOddStreamsThatAreComplete(t *testing.T) {
 		{"no usage", pt.SSE(a, b, finish, pt.Done), noUsage},
 		{"choices that were not asked for", pt.SSE(strings.ReplaceAll(pt.RoleChunk()+pt.ContentChunk("WRONG")+a+pt.ContentChunk("WRONG")+b, `"index":0,"delta":{"content":"WRONG"`, `"index":1,"delta":{"content":"WRONG"`), finish, strings.Replace(pt.FinishChunk("length"), `"index":0`, `"index":1`, 1), sum, pt.Done), whole},
 		{"whole choices in another order", pt.JSON(200, `{"model":"`+model+`","choices":[{"index":1,"message":{"content":"WRONG"},"finish_reason":"length"},{"index":0,"message":{"content":"ab"},"finish_reason":"stop"}]}`), noUsage},
-		{"content in parts", pt.JSON(200, `{"model":"`+model+`","choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]},{"type":"text","text":"a"},{"type":"reference","reference_ids":[1]},{"type":"text","text":"b"}]},"finish_reason":"stop"}]}`), noUsage},
-		{"content in parts, streamed", pt.SSE(strings.Replace(pt.ContentChunk("x"), `"content":"x"`, `"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]}]`, 1), strings.Replace(pt.ContentChunk("x"), `"content":"x"`, `"content":[{"type":"text","text":"a"}]`, 1), b, finish, pt.Done), noUsage},
+		{"content in parts", pt.JSON(200, `{"model":"`+model+`","choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]},{"type":"text","text":"a"},{"type":"reference","reference_ids":[1]},{"type":"text","text":"b"}]},"finish_reason":"stop"}]}`), thought},
+		{"content in parts, streamed", pt.SSE(strings.Replace(pt.ContentChunk("x"), `"content":"x"`, `"content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]}]`, 1), strings.Replace(pt.ContentChunk("x"), `"content":"x"`, `"content":[{"type":"text","text":"a"}]`, 1), b, finish, pt.Done), thought},
 		{"a refusal after content", pt.SSE(a, b, pt.Event(`{"choices":[{"delta":{"refusal":"I can't"},"finish_reason":null}]}`), finish, pt.Done), providers.Result{Model: model, FinishReason: "content_filter"}},
 		{"a filter after content", pt.SSE(a, b, pt.FinishChunk("content_filter"), pt.Done), providers.Result{Model: model, FinishReason: "content_filter"}},
 		{"a limit", pt.SSE(a, b, pt.FinishChunk("length"), pt.Done), providers.Result{Model: model, FinishReason: "length"}},

@@ -273,18 +273,27 @@ func (q *Quirks) appendResult(body []byte, r *providers.ToolResult) []byte {
 	return append(body, `,"role":"tool"},`...)
 }
 
-// idSize is the length of all ids of tool calls with ShortIDs.
-const idSize = 9
+const (
+	// maxID bounds the id of a tool call, in bytes: OpenAI takes no longer ones.
+	maxID = 40
+	// shortID is the length of all ids of tool calls with ShortIDs.
+	shortID = 9
 
-// appendID appends the id of a tool call. Where the service takes ids of its own form
-// alone, that of another service is replaced by one that is made of it.
+	alphanumeric = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
+// appendID appends the id of a tool call. The history of a conversation has calls of
+// other services, too, whose ids may be ones that this one does not take. These become
+// a digest, always the same one.
 func (q *Quirks) appendID(body []byte, id string) []byte {
-	if !q.ShortIDs || len(id) == idSize && strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
+	if len(id) <= maxID && !q.ShortIDs || len(id) == shortID && strings.Trim(id, alphanumeric) == "" {
 		return jsontext.AppendString(body, id)
 	}
-	sum := sha256.Sum256([]byte(id))
-	short := base32.StdEncoding.AppendEncode(nil, sum[:])
-	return append(append(append(body, '"'), short[:idSize]...), '"')
+	digest, size := sha256.Sum256([]byte(id)), maxID
+	if q.ShortIDs {
+		size = shortID
+	}
+	return append(append(append(body, '"'), base32.StdEncoding.EncodeToString(digest[:])[:size]...), '"')
 }
 
 // arrange is how the service wants the messages. Where it wants nothing

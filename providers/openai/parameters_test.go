@@ -86,6 +86,15 @@ func TestParametersOfTheRequest(t *testing.T) {
 		}), asked{body: map[string]string{}}},
 		{"effort for a model that does not reason", Quirks{NoEffort: older}, providers.Request{Model: "ft:gpt-4o-mini:x", Parameters: providers.Parameters{ReasoningEffort: "high"}}, asked{map[string]string{}, []string{"reasoning_effort"}}},
 		{"effort for one that does", Quirks{NoEffort: older}, providers.Request{Model: "gpt-5-mini", Parameters: providers.Parameters{ReasoningEffort: "minimal"}}, asked{body: map[string]string{"reasoning_effort": `"minimal"`}}},
+		{"one tool at a time, log probabilities", Quirks{}, with(func(p *providers.Parameters) {
+			p.Tools, p.ParallelToolCalls, p.Logprobs = pt.Tools(), new(false), new(int64(5))
+		}), asked{body: map[string]string{"tools": tools, "parallel_tool_calls": "false", "logprobs": "true", "top_logprobs": "5"}}},
+		{"log probabilities without alternatives, no tools", Quirks{}, with(func(p *providers.Parameters) {
+			p.ParallelToolCalls, p.Logprobs = new(true), new(int64(0))
+		}), asked{body: map[string]string{"logprobs": "true"}}},
+		{"neither", Quirks{NoParallelToolCalls: true, NoLogprobs: true}, with(func(p *providers.Parameters) {
+			p.Tools, p.ParallelToolCalls, p.Logprobs = pt.Tools(), new(false), new(int64(5))
+		}), asked{map[string]string{"tools": tools}, []string{"parallel_tool_calls", "logprobs"}}},
 		{"extra wins", Quirks{}, providers.Request{Model: "m", Parameters: pt.Everything(), Extra: map[string]json.RawMessage{
 			"tools": json.RawMessage(`[]`), "response_format": json.RawMessage(`null`), "stop": json.RawMessage(`"x"`), "tool_choice": json.RawMessage(`"auto"`), "seed": json.RawMessage(`1`), "reasoning_effort": json.RawMessage(`"xhigh"`),
 		}}, asked{body: map[string]string{"seed": "1", "stop": `"x"`, "reasoning_effort": `"xhigh"`, "response_format": "null", "tools": "[]", "tool_choice": `"auto"`}}},
