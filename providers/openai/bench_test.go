@@ -1,7 +1,9 @@
 package openai
 
 import (
+	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,7 +47,22 @@ func BenchmarkBody(b *testing.B) {
 	if prepared.Prepared, err = providers.Prepare(c, &req); err != nil {
 		b.Fatal(err)
 	}
-	for name, req := range map[string]*providers.Request{"not prepared": &req, "prepared": &prepared} {
+	// What most callers bring of their own.
+	sampling := req
+	sampling.Parameters = providers.Parameters{Temperature: new(0.2), MaxTokens: new(int64(400))}
+	tools := req
+	tools.Parameters = providers.Parameters{Tools: slices.Repeat([]providers.Tool{{Name: "f", Description: strings.Repeat("word ", 40), Parameters: json.RawMessage(`{"type":"object","properties":{` + strings.Repeat(`"a":{"type":"string"},`, 50) + `"b":{}}}`)}}, 20)}
+	// 200 messages of 1 MiB in all.
+	history := prepared
+	history.Messages = nil
+	for len(history.Messages) < 200 {
+		history.Messages = append(history.Messages, providers.Message{Role: "user", Content: strings.Repeat("word ", 1<<20/5/200)})
+	}
+	image := prepared
+	image.Messages = []providers.Message{{Role: "user", Parts: []providers.Part{{Kind: providers.PartImage, Media: providers.Media{Data: strings.Repeat("abcd", 1<<18), Type: "image/png"}}}}}
+	for name, req := range map[string]*providers.Request{
+		"not prepared": &req, "not prepared, two parameters": &sampling, "not prepared, 20 tools": &tools, "prepared": &prepared, "prepared, a long history": &history, "prepared, an image": &image,
+	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -150,19 +150,8 @@ func TestPartsAreTheSDKs(t *testing.T) {
 	c := client(t, "http://localhost")
 	req := &providers.Request{Model: "m", Messages: pt.Conversation(), Parameters: pt.Everything()}
 	req.Parameters.ParallelToolCalls, req.Parameters.Logprobs = new(false), new(int64(2))
-	p, _, err := c.params(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range req.Messages {
-		p.Messages = append(p.Messages, sdkMessages(&req.Messages[i])...)
-	}
-	want, err := p.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var a, b any
-	if err := errors.Join(json.Unmarshal(body(t, c, req), &a), json.Unmarshal(want, &b)); err != nil {
+	if err := errors.Join(json.Unmarshal(body(t, c, req), &a), json.Unmarshal([]byte(written(t, c, req)), &b)); err != nil {
 		t.Fatal(err)
 	}
 	// The SDK leaves out a content of null.
@@ -180,7 +169,7 @@ func TestPartsAreTheSDKs(t *testing.T) {
 func sdkMessages(m *providers.Message) (list []openai.ChatCompletionMessageParamUnion) {
 	if m.Parts == nil {
 		return []openai.ChatCompletionMessageParamUnion{map[string]openai.ChatCompletionMessageParamUnion{
-			"system": openai.SystemMessage(m.Content), "user": openai.UserMessage(m.Content), "assistant": openai.AssistantMessage(m.Content),
+			"system": openai.SystemMessage(m.Content), "developer": openai.DeveloperMessage(m.Content), "user": openai.UserMessage(m.Content), "assistant": openai.AssistantMessage(m.Content),
 		}[m.Role]}
 	}
 	assistant := &openai.ChatCompletionAssistantMessageParam{}

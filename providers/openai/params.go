@@ -1,16 +1,19 @@
 package openai
 
 import (
+	"bytes"
+	"crypto/rand"
 	"encoding/json"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/shared"
 
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// params translates the request but for its messages. It also returns which
+// params translates the request but for its messages and the list of its tools. It also returns which
 // parameters the service lacks. What it lacks but must not be left out is an error.
 func (c *Client) params(req *providers.Request) (p openai.ChatCompletionNewParams, leftOut []string, err error) {
 	p.Model = req.Model
@@ -152,15 +155,57 @@ func (c *Client) format(p *openai.ChatCompletionNewParams, f *providers.Response
 	return nil
 }
 
-// function is a tool. The SDK's own type wants its schema taken apart.
-type function struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Parameters  json.RawMessage `json:"parameters,omitempty"`
-	Strict      bool            `json:"strict,omitempty"`
+// toolsMark is what the SDK writes in place of the list of tools. It is unguessable,
+// so that no other text of a request is taken for it.
+var toolsMark = func() json.RawMessage {
+	var digits [32]byte
+	_, _ = rand.Read(digits[:]) // it never fails
+	for i := range digits {
+		digits[i] = '1' + digits[i]%9
+	}
+	return digits[:]
+}()
+
+// writeTools puts the list of tools into a text of the SDK's. Callers bring their own
+// tools with each request, and the SDK takes as long for twenty of them as a whole
+// call.
+func writeTools(text []byte, tools []providers.Tool) []byte {
+	before, after, ok := bytes.Cut(text, toolsMark)
+	if !ok {
+		return text // extra has another list
+	}
+	size := len(text)
+	for i := range tools {
+		t := &tools[i]
+		size += len(t.Name) + len(t.Description) + len(t.Description)/16 + len(t.Parameters) + toolSize
+	}
+	text = append(make([]byte, 0, size), before...)
+	for i := range tools {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		t := &tools[i]
+		text = jsontext.AppendString(append(text, `{"function":{"name":`...), t.Name)
+		if t.Description != "" {
+			text = jsontext.AppendString(append(text, `,"description":`...), t.Description)
+		}
+		parameters := t.Parameters
+		if parameters == nil {
+			parameters = providers.NoArguments
+		}
+		text = append(append(text, `,"parameters":`...), parameters...)
+		if t.Strict {
+			text = append(text, `,"strict":true`...)
+		}
+		text = append(text, `},"type":"function"}`...)
+	}
+	return append(text, after...)
 }
 
-// tools sets what the model may call. It reports whether tools were left out that
+// toolSize is about what a tool takes beside its texts and its schema, in bytes.
+const toolSize = 128
+
+// tools sets what the model may call, with toolsMark for the tools. It reports whether tools were left out that
 // must not be called anyway.
 func (c *Client) tools(p *openai.ChatCompletionNewParams, in *providers.Parameters) (omitted bool, err error) {
 	if len(in.Tools) == 0 {
@@ -172,13 +217,7 @@ func (c *Client) tools(p *openai.ChatCompletionNewParams, in *providers.Paramete
 		}
 		return false, c.Unsendable("%s has no tools", c.Name)
 	}
-	p.Tools = make([]openai.ChatCompletionToolUnionParam, len(in.Tools))
-	for i, t := range in.Tools {
-		if t.Parameters == nil {
-			t.Parameters = providers.NoArguments
-		}
-		p.Tools[i] = openai.ChatCompletionFunctionTool(param.Override[shared.FunctionDefinitionParam](function(t)))
-	}
+	p.Tools = []openai.ChatCompletionToolUnionParam{param.Override[openai.ChatCompletionToolUnionParam](toolsMark)}
 	if in.ToolChoice == nil {
 		return false, nil
 	}

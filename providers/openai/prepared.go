@@ -57,6 +57,9 @@ func (c *Client) form(req *providers.Request) (*form, error) {
 	if err != nil {
 		return nil, c.Unsendable("the request cannot be written as JSON: %v", err)
 	}
+	if params.Tools != nil {
+		text = writeTools(text, req.Parameters.Tools)
+	}
 	_, fixed := req.Extra["messages"]
 	if !fixed {
 		if text[0] = ','; len(text) == len("{}") {

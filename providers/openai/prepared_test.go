@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/shared"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 	pt "github.com/cadenza-gateway/cadenza/providers/providertest"
@@ -22,17 +25,40 @@ func written(t testing.TB, c *Client, req *providers.Request) string {
 		t.Fatal(err)
 	}
 	p.Messages = []openai.ChatCompletionMessageParamUnion{}
-	for _, m := range req.Messages {
-		p.Messages = append(p.Messages, map[string]openai.ChatCompletionMessageParamUnion{
-			"system": openai.SystemMessage(m.Content), "developer": openai.DeveloperMessage(m.Content),
-			"user": openai.UserMessage(m.Content), "assistant": openai.AssistantMessage(m.Content),
-		}[m.Role])
+	for i := range req.Messages {
+		p.Messages = append(p.Messages, sdkMessages(&req.Messages[i])...)
+	}
+	if p.Tools != nil {
+		p.Tools = p.Tools[:0]
+	}
+	for _, t := range req.Parameters.Tools {
+		p.Tools = append(p.Tools, openai.ChatCompletionFunctionTool(param.Override[shared.FunctionDefinitionParam](function(t))))
 	}
 	text, err := p.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// function is a tool. The SDK's own type wants its schema taken apart.
+type function struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+	Strict      bool            `json:"strict,omitempty"`
+}
+
+func (f function) MarshalJSON() ([]byte, error) {
+	if f.Parameters == nil {
+		f.Parameters = providers.NoArguments
+	}
+	type plain function
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(plain(f))
+	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // body is the body of a request as it is sent.
@@ -95,6 +121,7 @@ func TestBodiesAreTheSDKs(t *testing.T) {
 		{Model: "m"},
 		{Messages: messages},
 		{Model: "m", Messages: messages, Parameters: pt.Everything()},
+		{Model: "m", Messages: messages, Parameters: pt.Everything(), Extra: pt.Extra("tools", `[{"type":"custom"}]`)},
 		{Model: "m", Messages: messages, Extra: pt.Extra("a.b", `[1, "x"]`, "model", `"another"`, "stream", "true")},
 	} {
 		for _, req.Stream = range []bool{false, true} {
