@@ -30,7 +30,7 @@ func (u *usage) read(v *fastjson.Value) {
 // result is the usage as the gateway counts it: the prompt is all that was read.
 func (u *usage) result() providers.Usage {
 	prompt := u.input + u.cacheWrite + u.cacheRead
-	return providers.Usage{PromptTokens: prompt, CompletionTokens: u.output, TotalTokens: prompt + u.output}
+	return providers.Usage{PromptTokens: prompt, CompletionTokens: u.output, TotalTokens: prompt + u.output, CachedTokens: u.cacheRead}
 }
 
 // update sets count to what v says, where that makes sense.

@@ -93,7 +93,10 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 	}
 	text := joined(wholeStream("a", "b"))
 	counted := whole
-	counted.Usage = providers.Usage{PromptTokens: 159, CompletionTokens: 2, TotalTokens: 161}
+	counted.Usage = providers.Usage{PromptTokens: 159, CompletionTokens: 2, TotalTokens: 161, CachedTokens: 100}
+	thought, unsigned := whole, whole
+	thought.Thoughts = []providers.Thought{{Text: "Hm.", Opaque: `{"type":"thinking","thinking":"Hm.","signature":"EqQBCgIYAhIM1gbcDa9GJwZA2b3h"}`}}
+	unsigned.Thoughts = []providers.Thought{{Text: "x"}}
 	subject.CheckAnswers(t, "ab", []pt.Answer{
 		{"as Anthropic sends it", wholeStream("a", "b"), whole},
 		{"in one piece", pt.SSE(text), whole},
@@ -106,7 +109,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		{"wrong event names", pt.SSE(strings.ReplaceAll(text, "event: ", "event: x_")), whole},
 		{"JSON over several lines", pt.SSE(strings.ReplaceAll(text, `,"index"`, ",\ndata: \"index\"")), whole},
 		{"pings in between", sse(opening(), deltas("a"), []string{ping, ping}, deltas("b"), []string{ping}, closing("end_turn", 2)), whole},
-		{"thinking first", sse([]string{messageStart, thinkingStart, ping, thinkingDelta, signatureDelta, blockStop, blockStart}, deltas("a", "b"), closing("end_turn", 2)), whole},
+		{"thinking first", sse([]string{messageStart, thinkingStart, ping, thinkingDelta, signatureDelta, blockStop, blockStart}, deltas("a", "b"), closing("end_turn", 2)), thought},
 		{"text in two blocks", sse(opening(), deltas("a"), []string{blockStop, blockStart}, deltas("b"), closing("end_turn", 2)), whole},
 		{"text where a block starts", sse([]string{messageStart, strings.Replace(blockStart, `"text":""`, `"text":"a"`, 1)}, deltas("b"), closing("end_turn", 2)), whole},
 		{"unknown events", sse(opening(), []string{"event: novelty\ndata: {\"type\":\"novelty\",\"text\":\"x\"}\n\n"}, deltas("a", "b"), closing("end_turn", 2)), whole},
@@ -130,7 +133,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		{"a whole answer", answer("ab", "end_turn", 2), whole},
 		{"a whole answer with a byte order mark", pt.JSON(200, "\xef\xbb\xbf"+joined(answer("ab", "end_turn", 2))), whole},
 		{"a whole answer in pieces", pt.Reply{Body: strings.SplitAfter(joined(answer("ab", "end_turn", 2)), ",")}, whole},
-		{"a whole answer of several blocks", pt.JSON(200, strings.Replace(joined(answer("ab", "end_turn", 2)), `{"type":"text","text":"ab"}`, `{"type":"thinking","thinking":"x"},{"type":"text","text":"a"},{"type":"novelty","text":"x"},{"type":"text","text":"b"}`, 1)), whole},
+		{"a whole answer of several blocks", pt.JSON(200, strings.Replace(joined(answer("ab", "end_turn", 2)), `{"type":"text","text":"ab"}`, `{"type":"thinking","thinking":"x"},{"type":"text","text":"a"},{"type":"novelty","text":"x"},{"type":"text","text":"b"}`, 1)), unsigned},
 		{"a whole answer cut short", answer("ab", "max_tokens", 2), finished("length")},
 		{"a whole answer with error null", pt.JSON(200, strings.Replace(joined(answer("ab", "end_turn", 2)), `"content"`, `"error":null,"content"`, 1)), whole},
 	})
@@ -142,11 +145,11 @@ func TestAnswersWithoutText(t *testing.T) {
 		{"a tool call alone", sse([]string{messageStart, toolStart, toolDelta, toolRest}, closing("tool_use", 5)), providers.Result{Model: model, FinishReason: "tool_calls", Usage: providers.Usage{PromptTokens: 9, CompletionTokens: 5, TotalTokens: 14}, ToolCalls: []providers.ToolCall{{ID: "toolu_01T1x1fJ34qAmk2tNTrN7Up6", Name: "get_weather", Arguments: `{"location": "Gent"}`}}}},
 		{"a whole answer of a tool call", pt.JSON(200, `{"type":"message","content":[{"type":"tool_use","id":"t","name":"n","input":{}}],"stop_reason":"tool_use"}`), providers.Result{FinishReason: "tool_calls", ToolCalls: []providers.ToolCall{{ID: "t", Name: "n", Arguments: "{}"}}}},
 		{"nothing more to say", sse([]string{messageStart}, closing("end_turn", 2)[1:]), providers.Result{Model: model, FinishReason: "stop", Usage: providers.Usage{PromptTokens: 9, CompletionTokens: 2, TotalTokens: 11}}},
-		{"all tokens spent on thinking", sse([]string{messageStart, thinkingStart, thinkingDelta}, closing("max_tokens", 9)), providers.Result{Model: model, FinishReason: "length", Usage: providers.Usage{PromptTokens: 9, CompletionTokens: 9, TotalTokens: 18}}},
+		{"all tokens spent on thinking", sse([]string{messageStart, thinkingStart, thinkingDelta}, closing("max_tokens", 9)), providers.Result{Model: model, FinishReason: "length", Usage: providers.Usage{PromptTokens: 9, CompletionTokens: 9, TotalTokens: 18}, Thoughts: []providers.Thought{{Text: "Hm."}}}},
 	})
 }
 
-func TestThinkingIsASignOfLife(t *testing.T) {
+func TestThinkingArrivesAtOnce(t *testing.T) {
 	gate := make(chan struct{})
 	reply := sse([]string{messageStart + thinkingStart, thinkingDelta, textDelta("a")}, closing("end_turn", 2))
 	reply.Gate = gate
@@ -160,7 +163,7 @@ func TestThinkingIsASignOfLife(t *testing.T) {
 		t.Errorf("%+v, %v after the message began", d, err)
 	}
 	gate <- struct{}{}
-	if d, err := s.Next(); err != nil || !reflect.DeepEqual(d, providers.Delta{}) {
+	if d, err := s.Next(); err != nil || !reflect.DeepEqual(d, providers.Delta{Thinking: "Hm."}) {
 		t.Errorf("%+v, %v while the model thinks", d, err)
 	}
 	close(gate)

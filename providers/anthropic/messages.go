@@ -157,12 +157,6 @@ func (w *writer) thought(block string) {
 	}
 }
 
-// The beginnings of the blocks of thoughts, as this package writes them.
-const (
-	beforeThinking = `{"type":"thinking","thinking":`
-	beforeRedacted = `{"type":"redacted_thinking","data":`
-)
-
 // call writes a tool call of the assistant. Its arguments go out as they are.
 func (w *writer) call(at int, p *providers.Part) error {
 	w.calls = true

@@ -18,7 +18,7 @@ type stream struct {
 	stop    providers.FinishReason // empty before it is known
 	stopErr *providers.Error       // why the stop_reason is none of an answer
 	usage   usage
-	tools   upstream.ToolCalls
+	thought thought
 	calls   []providers.ToolCall // of a complete answer
 	leftOut []string
 	started bool   // a message began
@@ -37,6 +37,7 @@ func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 func (s *stream) Result() providers.Result {
 	return providers.Result{
 		Model: s.model, FinishReason: s.stop, Usage: s.usage.result(), ToolCalls: s.calls, LeftOut: s.leftOut,
+		Thoughts: s.Lookahead.Thoughts(),
 	}
 }
 
@@ -67,12 +68,22 @@ func (s *stream) message(v *fastjson.Value) (providers.Delta, error) {
 		return providers.Delta{}, s.Invalid("the content is no list of blocks")
 	}
 	var text []byte
+	calls := 0
 	for i, b := range v.GetArray("content") {
 		switch string(b.GetStringBytes("type")) {
 		case "text":
 			text = upstream.AppendText(text, b.GetStringBytes("text"))
 		case "tool_use":
 			s.toolUse(i, b)
+			s.Lookahead.Calls.End(i)
+			calls++
+		case "thinking", "redacted_thinking":
+			if d := s.begin(i, b); d.Thinking != "" {
+				s.Lookahead.Say(d)
+			}
+			if d := s.end(upstream.Place{Text: len(text), Calls: calls}); d.Thought != nil {
+				s.Lookahead.Say(d)
+			}
 		}
 	}
 	s.said = s.said || len(text) > 0
@@ -103,13 +114,23 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 		}
 	case "content_block_start":
 		b := v.Get("content_block")
+		if s.thought.open { // it has no end of its own
+			s.Lookahead.Say(s.end(s.Lookahead.Place()))
+		}
 		switch string(b.GetStringBytes("type")) {
 		case "text":
 			return s.say(b.GetStringBytes("text")), nil
 		case "tool_use":
 			s.toolUse(v.GetInt("index"), b)
-			return providers.Delta{ToolCall: true}, nil
+		case "thinking", "redacted_thinking":
+			return s.begin(v.GetInt("index"), b), nil
 		}
+	case "content_block_stop":
+		index := v.GetInt("index")
+		if s.thought.open && s.thought.index == index {
+			return s.end(s.Lookahead.Place()), nil
+		}
+		s.Lookahead.Calls.End(index)
 	case "message_delta":
 		s.usage.read(v.Get("usage"))
 		if d := v.Get("delta"); d != nil {
@@ -118,6 +139,9 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 	case "message_stop":
 		if err := s.fault(); err != nil {
 			return providers.Delta{}, err
+		}
+		if s.thought.open {
+			s.Lookahead.Say(s.end(s.Lookahead.Place()))
 		}
 		return providers.Delta{}, io.EOF
 	}
@@ -136,14 +160,13 @@ func (s *stream) start(v *fastjson.Value) {
 // and follows as pieces of JSON.
 func (s *stream) toolUse(index int, b *fastjson.Value) {
 	s.said = true
-	s.tools.Begin(index, b.GetStringBytes("id"), b.GetStringBytes("name"))
+	s.Lookahead.Calls.Begin(index, b.GetStringBytes("id"), b.GetStringBytes("name"))
 	if input := b.GetObject("input"); input != nil && input.Len() > 0 {
-		s.tools.Value(index, b.Get("input"))
+		s.Lookahead.Calls.Value(index, b.Get("input"))
 	}
 }
 
-// delta takes in a piece of a content block: text, a piece of a tool call, or a
-// sign of life where the model thinks.
+// delta takes in a piece of a content block: of text, of a tool call, or of a thought.
 func (s *stream) delta(v *fastjson.Value) providers.Delta {
 	d := v.Get("delta")
 	switch string(d.GetStringBytes("type")) {
@@ -151,7 +174,11 @@ func (s *stream) delta(v *fastjson.Value) providers.Delta {
 		return s.say(d.GetStringBytes("text"))
 	case "input_json_delta":
 		// Others are for tools of the API's own.
-		return providers.Delta{ToolCall: s.tools.Arguments(v.GetInt("index"), d.GetStringBytes("partial_json"))}
+		s.Lookahead.Calls.Arguments(v.GetInt("index"), d.GetStringBytes("partial_json"))
+	case "thinking_delta":
+		return s.think(v.GetInt("index"), d.GetStringBytes("thinking"))
+	case "signature_delta":
+		s.sign(v.GetInt("index"), d.GetStringBytes("signature"))
 	}
 	return providers.Delta{}
 }
@@ -184,7 +211,7 @@ func (s *stream) fault() error {
 	if s.stopErr != nil {
 		return s.stopErr
 	}
-	calls, err := s.tools.Finish()
+	calls, err := s.Lookahead.Calls.Finish()
 	if err != nil {
 		return s.Invalid("not a whole answer: " + err.Error())
 	}

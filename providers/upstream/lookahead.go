@@ -29,6 +29,7 @@ type Lookahead struct {
 	content  halves
 	thinking halves
 	thoughts thoughts
+	bytes    int               // of content so far
 	said     []providers.Delta // come before the next step
 	ahead    bool              // next and its error are already read
 	next     providers.Delta
@@ -131,6 +132,7 @@ func (l *Lookahead) take(d *providers.Delta) {
 		d.Thought = l.thoughts.end(d.Thought)
 	}
 	d.Content = l.content.join(d.Content)
+	l.bytes += len(d.Content)
 }
 
 // rest is what is held at the end, then the end.

@@ -27,6 +27,15 @@ func (p Place) Opaque(data string) string {
 	return "@" + strconv.Itoa(p.Text) + "," + strconv.Itoa(p.Calls) + ":" + data
 }
 
+// Place returns where the answer is.
+func (l *Lookahead) Place() Place { return Place{Text: l.bytes, Calls: len(l.Calls.calls)} }
+
+// Thinking returns the text of the thought that goes on, for a provider that wants it
+// back with its data. It is false where there was too much of it to be kept.
+func (l *Lookahead) Thinking() (text string, ok bool) {
+	return l.thoughts.text.String(), !l.thoughts.overflow
+}
+
 // placed takes apart what Opaque made.
 func placed(opaque string) (p Place, data string) {
 	place, data, ok := strings.Cut(opaque, ":")
