@@ -196,3 +196,26 @@ func BenchmarkDelta(b *testing.B) {
 		dst = w.Delta(dst[:0], a, providers.Delta{Content: "Hello you"})
 	}
 }
+
+// TestSizeIsABound holds that Size is no smaller than the answer, whatever of it is
+// large: the gateway makes room by it.
+func TestSizeIsABound(t *testing.T) {
+	large := strings.Repeat("\x00🙂\"", 5000)
+	for name, a := range map[string]dialect.Answer{
+		"content":  {Content: large},
+		"thoughts": {Thoughts: []providers.Thought{{Text: large, Opaque: large}, {Opaque: large}}},
+		"calls":    {ToolCalls: []providers.ToolCall{{ID: large, Name: large, Arguments: large, Opaque: large}}},
+		"many":     {Thoughts: make([]providers.Thought, 500), ToolCalls: make([]providers.ToolCall, 500)},
+		"logprobs": {Logprobs: json.RawMessage(large)},
+	} {
+		if name == "many" {
+			for i := range a.Thoughts {
+				a.Thoughts[i].Text, a.Thoughts[i].Opaque, a.ToolCalls[i].Opaque = "t", "o", "o"
+			}
+		}
+		w := &writer{}
+		if whole, size := w.Answer(nil, answerOf(a)), w.Size(answerOf(a)); len(whole) > size {
+			t.Errorf("%s: %d bytes, a size of %d", name, len(whole), size)
+		}
+	}
+}

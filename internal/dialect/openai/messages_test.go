@@ -137,7 +137,7 @@ func TestRefusals(t *testing.T) {
 		{"tool_choice", []string{
 			`1`, `"any"`, `{}`, `{"type":"custom","custom":{"name":"f"}}`, `{"type":"function"}`, `{"type":"function","function":{"name":"f","x":1}}`, `{"type":"function","function":{"name":"-"}}`, `{"type":"function","name":"f"}`,
 			`{"type":"allowed_tools"}`, `{"type":"allowed_tools","x":1}`, `{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}}]}}`,
-			`{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[]}}`, `{"type":"allowed_tools","allowed_tools":{"mode":"required","x":1}}`, `{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"mcp"}]}}`,
+			`{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[]}}`, `{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g"}}]}}`, `{"type":"allowed_tools","allowed_tools":{"mode":"required","x":1}}`, `{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"mcp"}]}}`,
 		}},
 		{"flat tool_choice", []string{`{"type":"function","name":"f","x":1}`, `{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":""}]}`, `{"type":"file_search"}`}},
 		{"parameters", []string{
