@@ -1,0 +1,50 @@
+package responses
+
+import (
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+)
+
+// maxEcho bounds each member of a request that the answer repeats, in bytes. A stream
+// has three response objects.
+const maxEcho = 16 << 10
+
+// appendEcho appends the end of a response object: what it repeats of the request, and
+// what is the same in each. Members of the request without an effect are not repeated,
+// because the object says what held for the answer.
+func appendEcho(dst []byte, body *fastjson.Object) []byte {
+	member := func(name string, v *fastjson.Value, absent string) {
+		dst = append(dst, ',', '"')
+		dst = append(dst, name...)
+		dst = append(dst, '"', ':')
+		start := len(dst)
+		if v != nil && v.Type() != fastjson.TypeNull {
+			dst = jsontext.AppendValue(dst, v)
+		}
+		if n := len(dst) - start; n == 0 || n > maxEcho {
+			dst = append(dst[:start], absent...)
+		}
+	}
+	member("instructions", body.Get("instructions"), "null")
+	member("max_output_tokens", body.Get("max_output_tokens"), "null")
+	dst = append(dst, `,"max_tool_calls":null`...)
+	member("parallel_tool_calls", body.Get("parallel_tool_calls"), "true")
+	dst = append(dst, `,"previous_response_id":null,"prompt_cache_key":null,"prompt_cache_retention":null,"reasoning":{"summary":null`...)
+	member("effort", body.Get("reasoning").Get("effort"), "null")
+	dst = append(dst, '}')
+	member("safety_identifier", body.Get("safety_identifier"), "null")
+	dst = append(dst, `,"service_tier":"default","store":false`...)
+	member("temperature", body.Get("temperature"), "null")
+	dst = append(dst, `,"text":{"verbosity":null`...)
+	member("format", body.Get("text").Get("format"), `{"type":"text"}`)
+	dst = append(dst, '}')
+	member("tool_choice", body.Get("tool_choice"), `"auto"`)
+	member("tools", body.Get("tools"), "[]")
+	member("top_logprobs", body.Get("top_logprobs"), "0")
+	member("top_p", body.Get("top_p"), "null")
+	dst = append(dst, `,"truncation":"disabled"`...)
+	member("user", body.Get("user"), "null")
+	member("metadata", body.Get("metadata"), "{}")
+	return append(dst, '}')
+}

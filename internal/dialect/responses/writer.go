@@ -1,0 +1,603 @@
+package responses
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// writer writes one answer. An answer is a list of items: thoughts, messages, calls.
+// In a stream one item at a time is open, between the event that adds it and the one
+// that says it whole. The last event repeats all of them, so the writer keeps them.
+type writer struct {
+	body  *fastjson.Object // the request
+	tail  []byte           // of each response object: what it repeats of the request; made once
+	items int              // how many have begun
+
+	// Of a stream:
+	sequence int    // number of the next event
+	open     kind   // of the open item
+	place    []byte // members that say which item an event is about
+	spoke    bool   // there is a message or a call
+	calls    int    // how many have begun
+	piece    int    // which of the provider's calls is open
+	call     providers.ToolCall
+	text     []byte // what the open item said, as the inside of a JSON string
+	logprobs []byte // those of the open message, as the inside of a list
+	output   []byte // the items that have ended, as the inside of a list
+}
+
+// kind is a kind of item.
+type kind uint8
+
+const (
+	nothing kind = iota
+	reasoning
+	message
+	refusal // a message that refuses
+	call
+)
+
+// The states of a response, and of its items.
+const (
+	inProgress = "in_progress"
+	completed  = "completed"
+	incomplete = "incomplete"
+	failed     = "failed"
+)
+
+// statusOf returns the state of an answer that has ended.
+func statusOf(a *dialect.Answer) string {
+	if a.FinishReason == providers.FinishLength || a.FinishReason == providers.FinishContentFilter {
+		return incomplete
+	}
+	return completed
+}
+
+// Pieces reports that thoughts and calls are wanted as they arrive.
+func (w *writer) Pieces() bool { return true }
+
+// Answer appends the body of a whole answer.
+func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
+	status := statusOf(a)
+	dst = appendStart(dst, a, status, nil)
+	first := len(dst)
+	next := func(k kind) {
+		if len(dst) > first {
+			dst = append(dst, ',')
+		}
+		dst = appendItemStart(dst, a, k, w.items)
+		w.items++
+	}
+	for i := range a.Thoughts {
+		next(reasoning)
+		dst = appendReasoning(dst, said{text: a.Thoughts[i].Text}, a.Thoughts[i].Opaque)
+	}
+	if a.Content != "" || len(a.ToolCalls) == 0 {
+		of := message
+		if a.Refusal {
+			of = refusal
+		}
+		next(of)
+		dst = appendMessage(dst, of, status, said{text: a.Content}, appendList(nil, a.Logprobs))
+	}
+	for i := range a.ToolCalls {
+		c := &a.ToolCalls[i]
+		if c.Opaque != "" {
+			next(reasoning)
+			dst = appendReasoning(dst, said{}, ofCall(c))
+		}
+		next(call)
+		dst = appendCall(dst, completed, said{text: arguments(c.Arguments)}, c)
+	}
+	return w.appendEnd(dst, a)
+}
+
+// Size returns an upper bound of the bytes that Answer appends.
+func (w *writer) Size(a *dialect.Answer) int {
+	const start, item = 512, 256 // the most that surrounds the texts
+	size := start + item + jsontext.EscapedLen(a.Key) + jsontext.EscapedLen(a.Content) + len(a.Logprobs) + len(w.rest())
+	for i := range a.Thoughts {
+		size += item + jsontext.EscapedLen(a.Thoughts[i].Text) + jsontext.EscapedLen(a.Thoughts[i].Opaque)
+	}
+	for i := range a.ToolCalls {
+		c := &a.ToolCalls[i]
+		size += 2*item + jsontext.EscapedLen(c.ID) + base64.RawURLEncoding.EncodedLen(len(c.ID)) +
+			jsontext.EscapedLen(c.Name) + jsontext.EscapedLen(c.Arguments) + jsontext.EscapedLen(c.Opaque)
+	}
+	return size
+}
+
+// Held returns how many bytes a stream takes for saying its items again: what the
+// writer keeps of them, and what Finish will append.
+func (w *writer) Held() int { return 6*len(w.text) + 6*len(w.logprobs) + 3*len(w.output) }
+
+// Delta appends the events of one piece.
+func (w *writer) Delta(dst []byte, a *dialect.Answer, d providers.Delta) []byte {
+	dst = w.begin(dst, a)
+	if d.Thinking != "" {
+		dst = w.think(dst, a, d.Thinking)
+	}
+	if d.Thought != nil {
+		dst = w.thought(dst, a, d.Thought.Opaque)
+	}
+	if d.Content != "" || len(d.Logprobs) > 0 {
+		dst = w.speak(dst, a, d.Content, d.Logprobs)
+	}
+	for i := range d.Calls {
+		dst = w.callPiece(dst, a, &d.Calls[i])
+	}
+	return dst
+}
+
+// Heartbeat appends a comment. No empty line follows it, because some readers take
+// one for the end of an event without data.
+func (w *writer) Heartbeat(dst []byte, _ *dialect.Answer) []byte {
+	return append(dst, ": keep-alive\n"...)
+}
+
+// Finish appends the end of the last item, and the whole response.
+func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
+	dst = w.begin(dst, a)
+	if w.items == 0 && w.open == nothing {
+		// The answer was not said in pieces.
+		for i := range a.Thoughts {
+			dst = w.Delta(dst, a, providers.Delta{Thinking: a.Thoughts[i].Text, Thought: &a.Thoughts[i]})
+		}
+		dst = w.Delta(dst, a, providers.Delta{Content: a.Content, Logprobs: a.Logprobs})
+	}
+	if w.calls == 0 {
+		for i := range a.ToolCalls {
+			c := &a.ToolCalls[i]
+			dst = w.callPiece(dst, a, &providers.CallPiece{Index: i, ID: c.ID, Name: c.Name, Arguments: c.Arguments, Opaque: c.Opaque})
+		}
+	}
+	if !w.spoke {
+		dst = w.openMessage(dst, a)
+	}
+	status := statusOf(a)
+	if w.open == message && a.Refusal {
+		// Its pieces went out as a text, before this was known.
+		dst = w.endMessage(dst, a, refusal, status)
+	}
+	dst = w.end(dst, a, status)
+	name := "response.completed"
+	if status == incomplete {
+		name = "response.incomplete"
+	}
+	dst = append(w.event(dst, name), `,"response":`...)
+	dst = append(appendStart(dst, a, status, nil), w.output...)
+	return endEvent(w.appendEnd(dst, a))
+}
+
+// Fail appends the events of a stream that broke off: OpenAI's libraries raise an
+// error at the first, others read the second. Neither has a part of the answer, so
+// that no reader takes it for whole.
+func (w *writer) Fail(dst []byte, a *dialect.Answer, e *wire.Error) []byte {
+	dst = w.event(dst, "error")
+	dst = appendMember(dst, "code", e.Name)
+	dst = appendMember(dst, "message", e.Message)
+	dst = endEvent(e.AppendObject(append(dst, `,"param":null,"error":`...)))
+
+	dst = append(w.event(dst, "response.failed"), `,"response":`...)
+	dst = appendStart(dst, a, failed, e)
+	return endEvent(w.appendClosed(dst))
+}
+
+// begin appends what a stream begins with.
+func (w *writer) begin(dst []byte, a *dialect.Answer) []byte {
+	if w.sequence > 0 {
+		return dst
+	}
+	for _, name := range [...]string{"response.created", "response.in_progress"} {
+		dst = append(w.event(dst, name), `,"response":`...)
+		dst = endEvent(w.appendClosed(appendStart(dst, a, inProgress, nil)))
+	}
+	return dst
+}
+
+// think says a piece of a thought.
+func (w *writer) think(dst []byte, a *dialect.Answer, text string) []byte {
+	if w.open != reasoning {
+		dst = w.add(dst, a, reasoning)
+		dst = append(dst, `,"summary":[]}`...)
+		dst = endEvent(dst)
+		dst = append(w.eventOf(dst, "response.reasoning_summary_part.added"), `,"part":{"type":"summary_text","text":""}`...)
+		dst = endEvent(dst)
+	}
+	return endEvent(w.say(w.eventOf(dst, "response.reasoning_summary_text.delta"), text))
+}
+
+// thought ends a thought. One of which nothing was said is an item of its own.
+func (w *writer) thought(dst []byte, a *dialect.Answer, opaque string) []byte {
+	if w.open == reasoning {
+		return w.endReasoning(dst, a, opaque)
+	}
+	if opaque == "" {
+		return dst
+	}
+	dst = w.add(dst, a, reasoning)
+	dst = endEvent(append(dst, `,"summary":[]}`...))
+	return w.endReasoning(dst, a, opaque)
+}
+
+// speak says a piece of the text.
+func (w *writer) speak(dst []byte, a *dialect.Answer, text string, logprobs json.RawMessage) []byte {
+	dst = w.openMessage(dst, a)
+	if w.open == refusal {
+		return endEvent(w.say(w.eventOf(dst, "response.refusal.delta"), text))
+	}
+	dst = w.say(w.eventOf(dst, "response.output_text.delta"), text)
+	dst = append(dst, `,"logprobs":[`...)
+	start := len(dst)
+	if dst = appendList(dst, logprobs); len(dst) > start {
+		w.logprobs = append(separate(w.logprobs), dst[start:]...)
+	}
+	return endEvent(append(dst, ']'))
+}
+
+// openMessage begins a message unless one is open.
+func (w *writer) openMessage(dst []byte, a *dialect.Answer) []byte {
+	if w.open == message || w.open == refusal {
+		return dst
+	}
+	of := message
+	if a.Refusal {
+		of = refusal
+	}
+	dst = w.add(dst, a, of)
+	dst = append(dst, `,"status":"in_progress","content":[],"role":"assistant"}`...)
+	dst = endEvent(dst)
+	dst = append(w.eventOf(dst, "response.content_part.added"), `,"part":`...)
+	return endEvent(appendPart(dst, of, said{}, nil))
+}
+
+// callPiece says a piece of a call.
+func (w *writer) callPiece(dst []byte, a *dialect.Answer, p *providers.CallPiece) []byte {
+	if w.open != call || p.Index != w.piece {
+		c := providers.ToolCall{ID: strings.Clone(p.ID), Name: strings.Clone(p.Name), Opaque: p.Opaque}
+		if p.Opaque != "" {
+			dst = w.thought(w.end(dst, a, completed), a, ofCall(&c))
+			c.Opaque = ""
+		}
+		dst = w.add(dst, a, call)
+		w.piece, w.call = p.Index, c
+		w.calls++
+		dst = append(dst, `,"status":"in_progress","arguments":""`...)
+		dst = endEvent(append(appendCallNames(dst, &w.call), '}'))
+	} else if p.Opaque != "" {
+		w.call.Opaque = strings.Clone(p.Opaque) // an item of its own, once the call has ended
+	}
+	if p.Arguments == "" {
+		return dst
+	}
+	return endEvent(w.say(w.eventOf(dst, "response.function_call_arguments.delta"), p.Arguments))
+}
+
+// say appends the member delta, and keeps its text.
+func (w *writer) say(dst []byte, text string) []byte {
+	dst = append(dst, `,"delta":"`...)
+	start := len(dst)
+	dst = jsontext.AppendEscaped(dst, text)
+	w.text = append(w.text, dst[start:]...)
+	return append(dst, '"')
+}
+
+// add ends the open item, and begins the event that adds another one, up to the
+// members of its kind.
+func (w *writer) add(dst []byte, a *dialect.Answer, k kind) []byte {
+	dst = w.end(dst, a, completed)
+	w.open, w.spoke = k, w.spoke || k != reasoning
+	w.place = append(w.place[:0], `,"item_id":"`...)
+	w.place = appendItemID(w.place, a, k, w.items)
+	w.place = append(w.place, `","output_index":`...)
+	w.place = strconv.AppendInt(w.place, int64(w.items), 10)
+	switch k {
+	case reasoning:
+		w.place = append(w.place, `,"summary_index":0`...)
+	case message, refusal:
+		w.place = append(w.place, `,"content_index":0`...)
+	}
+	dst = append(w.event(dst, "response.output_item.added"), `,"output_index":`...)
+	dst = strconv.AppendInt(dst, int64(w.items), 10)
+	dst = append(dst, `,"item":`...)
+	return appendItemStart(dst, a, k, w.items)
+}
+
+// end ends the open item, if there is one.
+func (w *writer) end(dst []byte, a *dialect.Answer, status string) []byte {
+	switch w.open {
+	case reasoning:
+		return w.endReasoning(dst, a, "")
+	case message, refusal:
+		return w.endMessage(dst, a, w.open, status)
+	case call:
+		return w.endCall(dst, a)
+	}
+	return dst
+}
+
+func (w *writer) endReasoning(dst []byte, a *dialect.Answer, opaque string) []byte {
+	if len(w.text) > 0 {
+		dst = w.appendSaid(w.eventOf(dst, "response.reasoning_summary_text.done"), "text")
+		dst = endEvent(dst)
+		dst = append(w.eventOf(dst, "response.reasoning_summary_part.done"), `,"part":{"type":"summary_text"`...)
+		dst = endEvent(append(w.appendSaid(dst, "text"), '}'))
+	}
+	start := w.keep(a)
+	w.output = appendReasoning(w.output, said{escaped: w.text}, opaque)
+	return w.endItem(dst, start)
+}
+
+func (w *writer) endMessage(dst []byte, a *dialect.Answer, as kind, status string) []byte {
+	switch {
+	case w.open == refusal:
+		dst = endEvent(w.appendSaid(w.eventOf(dst, "response.refusal.done"), "refusal"))
+	case as == message:
+		dst = w.appendSaid(w.eventOf(dst, "response.output_text.done"), "text")
+		dst = append(dst, `,"logprobs":[`...)
+		dst = endEvent(append(append(dst, w.logprobs...), ']'))
+	}
+	dst = append(w.eventOf(dst, "response.content_part.done"), `,"part":`...)
+	dst = endEvent(appendPart(dst, as, said{escaped: w.text}, w.logprobs))
+	start := w.keep(a)
+	w.output = appendMessage(w.output, as, status, said{escaped: w.text}, w.logprobs)
+	w.logprobs = w.logprobs[:0]
+	return w.endItem(dst, start)
+}
+
+func (w *writer) endCall(dst []byte, a *dialect.Answer) []byte {
+	if len(w.text) == 0 {
+		dst = endEvent(w.say(w.eventOf(dst, "response.function_call_arguments.delta"), arguments("")))
+	}
+	dst = w.appendSaid(w.eventOf(dst, "response.function_call_arguments.done"), "arguments")
+	dst = endEvent(appendMember(dst, "name", w.call.Name))
+	start := w.keep(a)
+	w.output = appendCall(w.output, completed, said{escaped: w.text}, &w.call)
+	dst = w.endItem(dst, start)
+	if w.call.Opaque != "" {
+		dst = w.thought(dst, a, ofCall(&w.call))
+	}
+	return dst
+}
+
+// keep begins an item of the output, and returns where.
+func (w *writer) keep(a *dialect.Answer) (start int) {
+	w.output = separate(w.output)
+	start = len(w.output)
+	w.output = appendItemStart(w.output, a, w.open, w.items)
+	return start
+}
+
+// endItem says the item whose output begins at start whole.
+func (w *writer) endItem(dst []byte, start int) []byte {
+	dst = append(w.event(dst, "response.output_item.done"), `,"output_index":`...)
+	dst = strconv.AppendInt(dst, int64(w.items), 10)
+	dst = append(dst, `,"item":`...)
+	dst = endEvent(append(dst, w.output[start:]...))
+	w.open, w.text = nothing, w.text[:0]
+	w.items++
+	return dst
+}
+
+// event begins an event.
+func (w *writer) event(dst []byte, name string) []byte {
+	dst = append(dst, "event: "...)
+	dst = append(dst, name...)
+	dst = append(dst, "\ndata: {\"type\":\""...)
+	dst = append(dst, name...)
+	dst = append(dst, `","sequence_number":`...)
+	dst = strconv.AppendInt(dst, int64(w.sequence), 10)
+	w.sequence++
+	return dst
+}
+
+// eventOf begins an event about the open item.
+func (w *writer) eventOf(dst []byte, name string) []byte {
+	return append(w.event(dst, name), w.place...)
+}
+
+func endEvent(dst []byte) []byte { return append(dst, "}\n\n"...) }
+
+// appendSaid appends all that the open item said, as a member.
+func (w *writer) appendSaid(dst []byte, member string) []byte {
+	dst = append(dst, ',', '"')
+	dst = append(dst, member...)
+	dst = append(dst, `":"`...)
+	return append(append(dst, w.text...), '"')
+}
+
+// appendStart begins a response object, up to the first item of its output.
+func appendStart(dst []byte, a *dialect.Answer, status string, failure *wire.Error) []byte {
+	dst = append(dst, `{"id":"resp_`...)
+	dst = appendHex(dst, a.TraceID)
+	dst = append(dst, `","object":"response","created_at":`...)
+	dst = strconv.AppendInt(dst, a.Time.Unix(), 10)
+	dst = appendMember(dst, "status", status)
+	dst = append(dst, `,"background":false`...)
+	if failure != nil {
+		dst = append(dst, `,"error":{"code":"server_error"`...)
+		dst = append(appendMember(dst, "message", failure.Message), '}')
+	} else {
+		dst = append(dst, `,"error":null`...)
+	}
+	switch {
+	case status != incomplete:
+		dst = append(dst, `,"incomplete_details":null`...)
+	case a.FinishReason == providers.FinishLength:
+		dst = append(dst, `,"incomplete_details":{"reason":"max_output_tokens"}`...)
+	default:
+		dst = append(dst, `,"incomplete_details":{"reason":"content_filter"}`...)
+	}
+	dst = appendMember(dst, "model", a.Key)
+	return append(dst, `,"output":[`...)
+}
+
+// appendEnd ends the response object of an answer that has ended.
+func (w *writer) appendEnd(dst []byte, a *dialect.Answer) []byte {
+	u := &a.Usage
+	dst = append(dst, `],"usage":{"input_tokens":`...)
+	dst = strconv.AppendInt(dst, u.PromptTokens, 10)
+	dst = append(dst, `,"input_tokens_details":{"cached_tokens":`...)
+	dst = strconv.AppendInt(dst, u.CachedTokens, 10)
+	dst = append(dst, `},"output_tokens":`...)
+	dst = strconv.AppendInt(dst, u.CompletionTokens, 10)
+	dst = append(dst, `,"output_tokens_details":{"reasoning_tokens":`...)
+	dst = strconv.AppendInt(dst, u.ReasoningTokens, 10)
+	dst = append(dst, `},"total_tokens":`...)
+	dst = strconv.AppendInt(dst, u.TotalTokens, 10)
+	return append(append(dst, '}'), w.rest()...)
+}
+
+// appendClosed ends a response object without an answer.
+func (w *writer) appendClosed(dst []byte) []byte {
+	return append(append(dst, `],"usage":null`...), w.rest()...)
+}
+
+// rest returns the end of each response object.
+func (w *writer) rest() []byte {
+	if w.tail == nil {
+		w.tail = appendEcho(make([]byte, 0, 768), w.body)
+	}
+	return w.tail
+}
+
+// said is a text: as it is, or as the inside of a JSON string.
+type said struct {
+	text    string
+	escaped []byte
+}
+
+func (s said) empty() bool { return s.text == "" && len(s.escaped) == 0 }
+
+func (s said) append(dst []byte) []byte {
+	dst = append(dst, '"')
+	dst = append(dst, s.escaped...)
+	return append(jsontext.AppendEscaped(dst, s.text), '"')
+}
+
+// appendItemStart begins an item, up to the members of its kind.
+func appendItemStart(dst []byte, a *dialect.Answer, k kind, index int) []byte {
+	dst = append(dst, `{"id":"`...)
+	dst = appendItemID(dst, a, k, index)
+	switch k {
+	case reasoning:
+		return append(dst, `","type":"reasoning"`...)
+	case call:
+		return append(dst, `","type":"function_call"`...)
+	}
+	return append(dst, `","type":"message"`...)
+}
+
+// appendItemID appends an item's id, such as msg_018f…_0.
+func appendItemID(dst []byte, a *dialect.Answer, k kind, index int) []byte {
+	switch k {
+	case reasoning:
+		dst = append(dst, "rs_"...)
+	case call:
+		dst = append(dst, "fc_"...)
+	default:
+		dst = append(dst, "msg_"...)
+	}
+	dst = append(appendHex(dst, a.TraceID), '_')
+	return strconv.AppendInt(dst, int64(index), 10)
+}
+
+func appendReasoning(dst []byte, text said, opaque string) []byte {
+	dst = append(dst, `,"summary":[`...)
+	if !text.empty() {
+		dst = append(dst, `{"type":"summary_text","text":`...)
+		dst = append(text.append(dst), '}')
+	}
+	dst = append(dst, ']')
+	if opaque != "" {
+		dst = appendMember(dst, "encrypted_content", opaque)
+	}
+	return append(dst, '}')
+}
+
+func appendMessage(dst []byte, k kind, status string, text said, logprobs []byte) []byte {
+	dst = appendMember(dst, "status", status)
+	dst = appendPart(append(dst, `,"content":[`...), k, text, logprobs)
+	return append(dst, `],"role":"assistant"}`...)
+}
+
+// appendPart appends the one part of a message.
+func appendPart(dst []byte, k kind, text said, logprobs []byte) []byte {
+	if k == refusal {
+		dst = append(dst, `{"type":"refusal","refusal":`...)
+		return append(text.append(dst), '}')
+	}
+	dst = append(dst, `{"type":"output_text","annotations":[],"logprobs":[`...)
+	dst = append(append(dst, logprobs...), `],"text":`...)
+	return append(text.append(dst), '}')
+}
+
+func appendCall(dst []byte, status string, arguments said, c *providers.ToolCall) []byte {
+	dst = appendMember(dst, "status", status)
+	dst = arguments.append(append(dst, `,"arguments":`...))
+	return append(appendCallNames(dst, c), '}')
+}
+
+func appendCallNames(dst []byte, c *providers.ToolCall) []byte {
+	dst = appendMember(dst, "call_id", c.ID)
+	return appendMember(dst, "name", c.Name)
+}
+
+// arguments returns a call's arguments as JSON: libraries parse them.
+func arguments(text string) string {
+	if text == "" {
+		return "{}"
+	}
+	return text
+}
+
+// appendHex appends a trace id without its hyphens.
+func appendHex(dst []byte, id string) []byte {
+	for i := range len(id) {
+		if id[i] != '-' {
+			dst = append(dst, id[i])
+		}
+	}
+	return dst
+}
+
+// appendMember appends a comma and a member that is a text. name needs no escape.
+func appendMember(dst []byte, name, text string) []byte {
+	dst = append(dst, ',', '"')
+	dst = append(dst, name...)
+	dst = append(dst, '"', ':')
+	return jsontext.AppendString(dst, text)
+}
+
+// separate appends a comma unless list is empty.
+func separate(list []byte) []byte {
+	if len(list) > 0 {
+		return append(list, ',')
+	}
+	return list
+}
+
+// appendList appends a list without its brackets. A provider may have set it in several
+// lines, which no event may have.
+func appendList(dst []byte, list json.RawMessage) []byte {
+	if len(list) < len("[]") {
+		return dst
+	}
+	start := len(dst)
+	dst = append(dst, list[1:len(list)-1]...)
+	for i := start; i < len(dst); i++ {
+		if dst[i] == '\n' || dst[i] == '\r' {
+			dst[i] = ' '
+		}
+	}
+	return dst
+}
