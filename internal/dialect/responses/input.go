@@ -1,0 +1,641 @@
+package responses
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// maxCalls is how many calls may wait for their outputs.
+const maxCalls = 128
+
+// turns are the messages that a list of items comes to. Each item is a message of its
+// own, but for those of the assistant: its thoughts, its text and its calls are items,
+// and one message.
+type turns struct {
+	list    []providers.Message
+	items   []int // which item each message begins with, or instructed or whole
+	shifted bool  // some message is not the item of its index
+
+	// Of the assistant's message that is being read:
+	open  bool
+	parts []providers.Part // the room of all messages; its own begin at from
+	from  int
+	spoke bool // it has a text
+	mixed bool // its parts are not in the order of their kinds
+
+	calls   []openCall // of the assistant's last message
+	secrets []secret   // of calls that were not read yet
+}
+
+// Messages that begin with no item.
+const (
+	instructed = -2 // by the caller's instructions
+	whole      = -1 // by an input that is a text
+)
+
+// openCall is a call whose output is awaited.
+type openCall struct {
+	id, name string
+	item     int // where it is in the input
+	part     int // where it is in parts
+	answered bool
+}
+
+// secret is the opaque data of a call.
+type secret struct {
+	id, opaque string
+	item       int
+}
+
+// place is where a value is in the input. It becomes a text only where one is needed.
+type place struct {
+	item int
+	list string // the member of the item that is a list; empty for the item itself
+	part int
+}
+
+func (at place) member(name string) string {
+	path := "input[" + strconv.Itoa(at.item) + "]"
+	if at.list != "" {
+		path += "." + at.list + "[" + strconv.Itoa(at.part) + "]"
+	}
+	if name == "" {
+		return path
+	}
+	return path + "." + name
+}
+
+// input reads the caller's turns.
+func (p *parser) input(v *fastjson.Value) *wire.Error {
+	t := &p.turns
+	switch v.Type() {
+	case fastjson.TypeString:
+		if text := openai.Text(v); text != "" {
+			t.add(providers.Message{Role: "user", Content: text}, whole)
+		}
+		return nil
+	case fastjson.TypeArray:
+	default:
+		return wrong("input", "must be a string or an array of items, not %s.", wire.Describe(v))
+	}
+	items := v.GetArray()
+	t.list = make([]providers.Message, 0, len(items)+1) // one more for instructions
+	t.items = make([]int, 0, len(items))
+	for i, element := range items {
+		at := place{item: i}
+		if element.Type() != fastjson.TypeObject {
+			return wrong(at.member(""), "must be an object, not %s.", wire.Describe(element))
+		}
+		if err := p.item(at, element.GetObject()); err != nil {
+			return err
+		}
+	}
+	if err := t.answered(); err != nil {
+		return err
+	}
+	t.close()
+	for _, s := range t.secrets {
+		p.ignore(place{item: s.item}.member("encrypted_content"))
+	}
+	return nil
+}
+
+// item reads one item.
+func (p *parser) item(at place, o *fastjson.Object) *wire.Error {
+	kind := o.Get("type")
+	switch name := openai.Text(kind); {
+	case name == "message", wire.IsNull(kind) && !wire.IsNull(o.Get("role")):
+		return p.message(at, o)
+	case name == "function_call":
+		return p.functionCall(at, o)
+	case name == "function_call_output":
+		return p.output(at, o)
+	case name == "reasoning":
+		return p.thought(at, o)
+	case name == "item_reference", wire.IsNull(kind) && !wire.IsNull(o.Get("id")):
+		return wrong(at.member("id"), "names an item that was not kept: the gateway keeps no answer. Send the item itself; libraries do where `store` is false.")
+	case wire.IsNull(kind):
+		return wrong(at.member("type"), "is required: message, function_call, function_call_output or reasoning.")
+	case kind.Type() != fastjson.TypeString:
+		return wrong(at.member("type"), "must be a string, not %s.", wire.Describe(kind))
+	default:
+		return wrong(at.member("type"), "is %q, but must be message, function_call, function_call_output or reasoning: there are no tools beside the caller's functions.", wire.Clip(name))
+	}
+}
+
+// add adds a message.
+func (t *turns) add(m providers.Message, item int) {
+	t.shifted = t.shifted || item != len(t.list)
+	t.list = append(t.list, m)
+	t.items = append(t.items, item)
+}
+
+// user adds a message of any role but assistant and tool.
+func (t *turns) user(m providers.Message, item int) {
+	t.calls = t.calls[:0]
+	t.add(m, item)
+}
+
+// assistant begins a message of the assistant unless one is open.
+func (t *turns) assistant(item int) *wire.Error {
+	if t.open {
+		return nil
+	}
+	if err := t.answered(); err != nil {
+		return err
+	}
+	t.calls = t.calls[:0]
+	t.add(providers.Message{Role: "assistant"}, item)
+	t.open, t.spoke, t.mixed, t.from = true, false, false, len(t.parts)
+	return nil
+}
+
+// answer ends the open message where it is an answer already: what comes next of the
+// assistant then begins another one.
+func (t *turns) answer() {
+	if t.spoke && len(t.calls) == 0 {
+		t.close()
+	}
+}
+
+// close ends the open message of the assistant.
+func (t *turns) close() {
+	if !t.open {
+		return
+	}
+	t.open = false
+	own := t.parts[t.from:len(t.parts):len(t.parts)]
+	if t.mixed {
+		slices.SortStableFunc(own, func(a, b providers.Part) int { return rank(a.Kind) - rank(b.Kind) })
+	}
+	m := &t.list[len(t.list)-1]
+	if len(own) == 1 && own[0].Kind == providers.PartText {
+		m.Content = own[0].Text
+		t.parts = t.parts[:t.from]
+		return
+	}
+	m.Parts = own
+}
+
+// rank returns where parts of a kind are in a message of the assistant: thoughts come
+// first, then texts, then calls.
+func rank(k providers.PartKind) int {
+	switch k {
+	case providers.PartThinking:
+		return 0
+	case providers.PartToolCall:
+		return 2
+	}
+	return 1
+}
+
+// answered returns the error of a call that has no output.
+func (t *turns) answered() *wire.Error {
+	for i := range t.calls {
+		if c := &t.calls[i]; !c.answered {
+			return wrong(place{item: c.item}.member("call_id"), "is %q, a call without an output. Send {\"type\":\"function_call_output\",\"call_id\":%q,\"output\":…} after it, before other messages.", wire.Clip(c.id), wire.Clip(c.id))
+		}
+	}
+	return nil
+}
+
+// message reads a message of any role.
+func (p *parser) message(at place, o *fastjson.Object) *wire.Error {
+	var role string
+	// The roles are constants, so that a message does not keep the request for it.
+	switch openai.Text(o.Get("role")) {
+	case "user":
+		role = "user"
+	case "assistant":
+		role = "assistant"
+	case "system":
+		role = "system"
+	case "developer":
+		role = "developer"
+	default:
+		return wrong(at.member("role"), "must be user, assistant, system or developer.")
+	}
+	if err := p.only(at, o, "role", "content", ""); err != nil {
+		return err
+	}
+	t := &p.turns
+	if role == "assistant" {
+		t.answer()
+		if err := t.assistant(at.item); err != nil {
+			return err
+		}
+		t.spoke, t.mixed = true, t.mixed || len(t.calls) > 0
+		return p.content(at, "content", o.Get("content"), role)
+	}
+	if err := t.answered(); err != nil {
+		return err
+	}
+	t.close()
+	from := len(t.parts)
+	if err := p.content(at, "content", o.Get("content"), role); err != nil {
+		return err
+	}
+	m := providers.Message{Role: role}
+	if own := t.parts[from:len(t.parts):len(t.parts)]; len(own) == 1 && own[0].Kind == providers.PartText {
+		m.Content = own[0].Text
+		t.parts = t.parts[:from]
+	} else {
+		m.Parts = own
+	}
+	t.user(m, at.item)
+	return nil
+}
+
+// functionCall reads a call that the model made.
+func (p *parser) functionCall(at place, o *fastjson.Object) *wire.Error {
+	if err := p.only(at, o, "call_id", "name", "arguments"); err != nil {
+		return err
+	}
+	t := &p.turns
+	if err := t.assistant(at.item); err != nil {
+		return err
+	}
+	if len(t.calls) == maxCalls {
+		return wrong(at.member(""), "is the %dth call of an answer, but at most %d are possible.", maxCalls+1, maxCalls)
+	}
+	part := providers.Part{Kind: providers.PartToolCall}
+	var err *wire.Error
+	if part.Call.ID, err = filled(at, "call_id", o); err != nil {
+		return err
+	}
+	if part.Call.Name, err = filled(at, "name", o); err != nil {
+		return err
+	}
+	if part.Call.Arguments, err = text(at, "arguments", o); err != nil {
+		return err
+	}
+	for i := range t.secrets {
+		if t.secrets[i].id == part.Call.ID {
+			part.Opaque = t.secrets[i].opaque
+			t.secrets = slices.Delete(t.secrets, i, i+1)
+			break
+		}
+	}
+	t.calls = append(t.calls, openCall{id: part.Call.ID, name: part.Call.Name, item: at.item, part: len(t.parts)})
+	t.parts = append(t.parts, part)
+	return nil
+}
+
+// output reads what a call came to.
+func (p *parser) output(at place, o *fastjson.Object) *wire.Error {
+	if err := p.only(at, o, "call_id", "output", ""); err != nil {
+		return err
+	}
+	id, err := filled(at, "call_id", o)
+	if err != nil {
+		return err
+	}
+	t := &p.turns
+	t.close()
+	i := slices.IndexFunc(t.calls, func(c openCall) bool { return c.id == id && !c.answered })
+	if i < 0 {
+		return wrong(at.member("call_id"), "is %q, but the assistant has no such call before it without an output. Send the items of the answer that has the call, then one output for each.", wire.Clip(id))
+	}
+	t.calls[i].answered = true
+	from := len(t.parts)
+	if err := p.content(at, "output", o.Get("output"), "tool"); err != nil {
+		return err
+	}
+	result := providers.ToolResult{Call: id, Name: t.calls[i].name, Content: t.parts[from:len(t.parts):len(t.parts)]}
+	t.parts = append(t.parts, providers.Part{Kind: providers.PartToolResult, Result: result})
+	last := len(t.parts)
+	t.add(providers.Message{Role: "tool", Parts: t.parts[last-1 : last : last]}, at.item)
+	return nil
+}
+
+// thought reads what the model thought, or the opaque data of a call.
+func (p *parser) thought(at place, o *fastjson.Object) *wire.Error {
+	if err := p.only(at, o, "summary", "content", "encrypted_content"); err != nil {
+		return err
+	}
+	part := providers.Part{Kind: providers.PartThinking}
+	var err *wire.Error
+	if !wire.IsNull(o.Get("encrypted_content")) {
+		if part.Opaque, err = text(at, "encrypted_content", o); err != nil {
+			return err
+		}
+	}
+	if part.Text, err = p.shown(at, "summary", "summary_text", o.Get("summary")); err != nil {
+		return err
+	}
+	raw, err := p.shown(at, "content", "reasoning_text", o.Get("content"))
+	switch {
+	case err != nil:
+		return err
+	case part.Text == "":
+		part.Text = raw
+	case raw != "":
+		p.ignore(at.member("content"))
+	}
+	t := &p.turns
+	if id, opaque, ok := callOf(part.Opaque); ok {
+		p.secret(secret{id, opaque, at.item})
+		part.Opaque = ""
+		if part.Text == "" {
+			return nil
+		}
+	}
+	if part.Text == "" && part.Opaque == "" {
+		p.ignore(at.member(""))
+		return nil
+	}
+	t.answer()
+	if err := t.assistant(at.item); err != nil {
+		return err
+	}
+	t.mixed = t.mixed || len(t.calls) > 0
+	t.parts = append(t.parts, part)
+	return nil
+}
+
+// secret keeps the opaque data of a call, which comes before its call or after it.
+func (p *parser) secret(s secret) {
+	t := &p.turns
+	if t.open {
+		for i := range t.calls {
+			if t.calls[i].id == s.id {
+				t.parts[t.calls[i].part].Opaque = s.opaque
+				return
+			}
+		}
+	}
+	if len(t.secrets) == maxCalls {
+		p.ignore(place{item: s.item}.member("encrypted_content"))
+		return
+	}
+	t.secrets = append(t.secrets, s)
+}
+
+// shown reads the texts of a thought.
+func (p *parser) shown(at place, name, kind string, v *fastjson.Value) (string, *wire.Error) {
+	if wire.IsNull(v) {
+		return "", nil
+	}
+	if v.Type() != fastjson.TypeArray {
+		return "", wrong(at.member(name), "must be an array, not %s.", wire.Describe(v))
+	}
+	var texts []string
+	for i, element := range v.GetArray() {
+		here := place{at.item, name, i}
+		o, notObject := element.Object()
+		if notObject != nil {
+			return "", wrong(here.member(""), "must be an object, not %s.", wire.Describe(element))
+		}
+		if openai.Text(o.Get("type")) != kind {
+			return "", wrong(here.member("type"), "must be %s.", kind)
+		}
+		if err := p.only(here, o, "text", "", ""); err != nil {
+			return "", err
+		}
+		said, err := text(here, "text", o)
+		if err != nil {
+			return "", err
+		}
+		texts = append(texts, said)
+	}
+	return strings.Join(texts, "\n\n"), nil
+}
+
+// content appends the parts of an item's content to t.parts.
+func (p *parser) content(at place, name string, v *fastjson.Value, role string) *wire.Error {
+	t := &p.turns
+	if v == nil {
+		return wrong(at.member(name), "is required: a string or an array of parts.")
+	}
+	if v.Type() == fastjson.TypeString {
+		t.parts = append(t.parts, providers.Part{Kind: providers.PartText, Text: openai.Text(v)})
+		return nil
+	}
+	if v.Type() != fastjson.TypeArray {
+		return wrong(at.member(name), "must be a string or an array of parts, not %s.", wire.Describe(v))
+	}
+	list := v.GetArray()
+	if len(list) == 0 {
+		return wrong(at.member(name), "must not be an empty array.")
+	}
+	for i, element := range list {
+		part, err := p.part(place{at.item, name, i}, element, role)
+		if err != nil {
+			return err
+		}
+		t.parts = append(t.parts, part)
+	}
+	return nil
+}
+
+// part reads one part of a message or of a call's output.
+func (p *parser) part(at place, v *fastjson.Value, role string) (part providers.Part, err *wire.Error) {
+	o, notObject := v.Object()
+	if notObject != nil {
+		return part, wrong(at.member(""), "must be an object, not %s.", wire.Describe(v))
+	}
+	kind := openai.Text(o.Get("type"))
+	assistant, media := role == "assistant", role == "user" || role == "tool"
+	switch {
+	case kind == "input_text", kind == "output_text" && assistant:
+		part.Kind = providers.PartText
+		if err = p.only(at, o, "text", "", ""); err == nil {
+			part.Text, err = text(at, "text", o)
+		}
+	case kind == "refusal" && assistant:
+		part.Kind = providers.PartText
+		if err = p.only(at, o, "refusal", "", ""); err == nil {
+			part.Text, err = text(at, "refusal", o)
+		}
+	case kind == "input_image" && media:
+		part.Kind = providers.PartImage
+		part.Media, err = p.image(at, o)
+	case kind == "input_file" && role == "user":
+		part.Kind = providers.PartFile
+		part.Media, err = p.file(at, o)
+	case kind == "input_audio" && role == "user":
+		part.Kind = providers.PartAudio
+		part.Media, err = p.audio(at, o)
+	default:
+		err = wrong(at.member("type"), "is %q, but here it must be %s.", wire.Clip(kind), partsOf(role))
+	}
+	return part, err
+}
+
+// partsOf returns the types of parts that a role has.
+func partsOf(role string) string {
+	switch role {
+	case "user":
+		return "input_text, input_image, input_file or input_audio"
+	case "assistant":
+		return "output_text or refusal"
+	case "tool":
+		return "input_text or input_image"
+	}
+	return "input_text"
+}
+
+func (p *parser) image(at place, o *fastjson.Object) (m providers.Media, err *wire.Error) {
+	if err := p.only(at, o, "image_url", "detail", "file_id"); err != nil {
+		return m, err
+	}
+	if !wire.IsNull(o.Get("file_id")) {
+		return m, notHeld(at)
+	}
+	url, err := text(at, "image_url", o)
+	if err != nil {
+		return m, err
+	}
+	if m, err = openai.MediaURL(at.member("image_url"), url); err != nil {
+		return m, err
+	}
+	if m.Data != "" && !strings.HasPrefix(m.Type, "image/") {
+		return m, wrong(at.member("image_url"), "has the type %s, which is no image. Send it as an input_file.", m.Type)
+	}
+	m.Detail, err = openai.Detail(at.member("detail"), o.Get("detail"))
+	return m, err
+}
+
+func (p *parser) file(at place, o *fastjson.Object) (m providers.Media, err *wire.Error) {
+	err = p.only(at, o, "file_data", "file_url", "filename", "file_id", "detail")
+	if err != nil {
+		return m, err
+	}
+	if !wire.IsNull(o.Get("file_id")) {
+		return m, notHeld(at)
+	}
+	name := "file_url"
+	if !wire.IsNull(o.Get("file_data")) {
+		name = "file_data"
+		if !wire.IsNull(o.Get("file_url")) {
+			return m, wrong(at.member("file_url"), "and file_data are one file twice. Send one of them.")
+		}
+	}
+	url, err := text(at, name, o)
+	if err != nil {
+		return m, err
+	}
+	if m, err = openai.MediaURL(at.member(name), url); err != nil {
+		return m, err
+	}
+	if !wire.IsNull(o.Get("detail")) {
+		p.ignore(at.member("detail"))
+	}
+	if !wire.IsNull(o.Get("filename")) {
+		m.Name, err = text(at, "filename", o)
+	}
+	return m, err
+}
+
+func notHeld(at place) *wire.Error {
+	return wrong(at.member("file_id"), "names a file that OpenAI holds, which the gateway can't read. Send its URL or a data: URI.")
+}
+
+func (p *parser) audio(at place, o *fastjson.Object) (m providers.Media, err *wire.Error) {
+	if err := p.only(at, o, "input_audio"); err != nil {
+		return m, err
+	}
+	sound := o.Get("input_audio")
+	if wire.IsNull(sound) || sound.Type() != fastjson.TypeObject {
+		return m, wrong(at.member("input_audio"), "must be an object: {\"data\":…,\"format\":…}.")
+	}
+	of := sound.GetObject()
+	of.Visit(func(key []byte, v *fastjson.Value) {
+		if name := string(key); err == nil && name != "data" && name != "format" && v.Type() != fastjson.TypeNull {
+			err = openai.Unknown(at.member("input_audio")+".", name)
+		}
+	})
+	if err != nil {
+		return m, err
+	}
+	switch openai.Text(of.Get("format")) {
+	case "wav":
+		m.Type = "audio/wav"
+	case "mp3":
+		m.Type = "audio/mpeg"
+	default:
+		return m, wrong(at.member("input_audio.format"), "must be \"wav\" or \"mp3\".")
+	}
+	if m.Data = openai.Text(of.Get("data")); m.Data == "" {
+		return m, wrong(at.member("input_audio.data"), "is required: base64.")
+	}
+	return m, openai.Base64(at.member("input_audio.data"), m.Data)
+}
+
+// only refuses the members of an item or a part that have none of the names. Those of
+// the API's own book-keeping have no meaning without its state: id and status say what
+// the answer said. What only OpenAI reads, and what its libraries add to the items of an
+// answer, is ignored.
+func (p *parser) only(at place, o *fastjson.Object, names ...string) (err *wire.Error) {
+	o.Visit(func(key []byte, v *fastjson.Value) {
+		if err != nil || v.Type() == fastjson.TypeNull {
+			return
+		}
+		name := string(key)
+		if slices.Contains(names, name) {
+			return
+		}
+		of := itemMembers
+		if at.list != "" {
+			of = partMembers
+		}
+		switch fate := of[name]; {
+		case fate == kept:
+		case fate == empty && v.Type() == fastjson.TypeArray && len(v.GetArray()) == 0:
+		case fate == direct && openai.Text(v.Get("type")) == "direct":
+		case fate == dropped, fate == empty:
+			p.ignore(at.member(name))
+		case fate == direct:
+			err = wrong(at.member(name), "must be {\"type\":\"direct\"}: no program calls functions here.")
+		default:
+			err = openai.Unknown(at.member("")+".", name)
+		}
+	})
+	return err
+}
+
+// The fates of members that items and parts have beside those with an effect.
+const (
+	unknown = iota
+	kept    // as the answer said
+	dropped // ignored
+	empty   // the same, unless it is an empty list
+	direct  // refused unless it says what is so in any case
+)
+
+var (
+	itemMembers = map[string]int{
+		"type": kept, "id": kept, "status": kept, "phase": dropped, "parsed_arguments": dropped, "caller": direct,
+	}
+	partMembers = map[string]int{
+		"type": kept, "prompt_cache_breakpoint": dropped, "parsed": dropped, "annotations": empty, "logprobs": empty,
+	}
+)
+
+// text reads a member that must be a string.
+func text(at place, name string, o *fastjson.Object) (string, *wire.Error) {
+	v := o.Get(name)
+	if wire.IsNull(v) {
+		return "", wrong(at.member(name), "is required: a string.")
+	}
+	if v.Type() != fastjson.TypeString {
+		return "", wrong(at.member(name), "must be a string, not %s.", wire.Describe(v))
+	}
+	return openai.Text(v), nil
+}
+
+// filled reads a member that must be a string and not empty.
+func filled(at place, name string, o *fastjson.Object) (string, *wire.Error) {
+	s, err := text(at, name, o)
+	if err == nil && s == "" {
+		err = wrong(at.member(name), "must not be empty.")
+	}
+	return s, err
+}

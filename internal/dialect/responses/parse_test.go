@@ -1,0 +1,477 @@
+package responses
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// parse parses a body. What it returns is valid until the test ends.
+func parse(t testing.TB, body string) (*dialect.Call, *wire.Error) {
+	t.Helper()
+	r := wire.AcquireRequest()
+	t.Cleanup(r.Release)
+	if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 1<<24, time.Minute, nil); err != nil {
+		t.Fatal(err)
+	}
+	call, _, err := Dialect.Parse(r)
+	return call, err
+}
+
+// describe returns turns in a short form, each with its path.
+func describe(c *dialect.Call) string {
+	var b strings.Builder
+	for i, m := range c.Turns {
+		path := fmt.Sprintf("%s[%d]", c.TurnsParam, i)
+		if c.TurnParams != nil {
+			path = c.TurnParams[i]
+		}
+		fmt.Fprintf(&b, "%s %s:", path, m.Role)
+		if m.Parts == nil {
+			fmt.Fprintf(&b, " %q", m.Content)
+		}
+		describeParts(&b, m.Parts)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func describeParts(b *strings.Builder, parts []providers.Part) {
+	for _, p := range parts {
+		fmt.Fprintf(b, " %s", p.Kind)
+		switch p.Kind {
+		case providers.PartText:
+			fmt.Fprintf(b, "(%s)", p.Text)
+		case providers.PartThinking:
+			fmt.Fprintf(b, "(%s|%s)", p.Text, p.Opaque)
+		case providers.PartToolCall:
+			fmt.Fprintf(b, "(%s %s %s|%s)", p.Call.ID, p.Call.Name, p.Call.Arguments, p.Opaque)
+		case providers.PartToolResult:
+			fmt.Fprintf(b, "(%s %s", p.Result.Call, p.Result.Name)
+			describeParts(b, p.Result.Content)
+			b.WriteByte(')')
+		default:
+			fmt.Fprintf(b, "(%s%s %s %s %s)", p.Media.URL, p.Media.Data, p.Media.Type, p.Media.Name, p.Media.Detail)
+		}
+	}
+}
+
+func TestInput(t *testing.T) {
+	const (
+		call   = `{"type":"function_call","id":"fc_1","status":"completed","call_id":"c1","name":"f","arguments":"{}"}`
+		call2  = `{"type":"function_call","call_id":"c2","name":"g","arguments":"{}"}`
+		output = `{"type":"function_call_output","call_id":"c1","output":"12"}`
+		said   = `{"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hm.","annotations":[],"logprobs":[]}]}`
+		asked  = `{"role":"user","content":"Hi"}`
+		though = `{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"So."}],"encrypted_content":"cdz1_a"}`
+		secret = `{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"call_YzE.cdz1_c"}`
+	)
+	for _, c := range []struct{ name, body, want, ignored string }{
+		{"text", `"input":"Hi"`, "input user: \"Hi\"\n", ""},
+		{"nothing", `"input":""`, "", ""},
+		{"empty list", `"input":[]`, "", ""},
+		{"null", `"input":null,"instructions":null`, "", ""},
+		{"instructions", `"input":"Hi","instructions":"Be brief."`, "instructions system: \"Be brief.\"\ninput user: \"Hi\"\n", ""},
+		{"instructions alone", `"instructions":"Be brief."`, "instructions system: \"Be brief.\"\n", ""},
+		{"roles", `"input":[{"role":"system","content":"a"},{"type":"message","role":"developer","content":[{"type":"input_text","text":"b"}]},` + asked + `,` + said + `]`,
+			"input[0] system: \"a\"\ninput[1] developer: \"b\"\ninput[2] user: \"Hi\"\ninput[3] assistant: \"Hm.\"\n", ""},
+		{"parts", `"input":[{"role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"data:image/png;base64,aGk=","detail":"low"},` +
+			`{"type":"input_image","image_url":"https://x/y.png"},{"type":"input_file","file_data":"data:application/pdf;base64,aGk=","filename":"a.pdf","detail":"low"},` +
+			`{"type":"input_file","file_url":"https://x/y.pdf","file_id":null},{"type":"input_audio","input_audio":{"data":"aGk=","format":"mp3"}}]}]`,
+			"input[0] user: text(a) image(aGk= image/png  low) image(https://x/y.png   ) file(aGk= application/pdf a.pdf ) file(https://x/y.pdf   ) audio(aGk= audio/mpeg  )\n",
+			"input[0].content[3].detail"},
+		{"tools", `"input":[` + asked + `,` + call + `,` + output + `,` + said + `]`,
+			"input[0] user: \"Hi\"\ninput[1] assistant: tool_call(c1 f {}|)\ninput[2] tool: tool_result(c1 f text(12))\ninput[3] assistant: \"Hm.\"\n", ""},
+		{"parallel", `"input":[` + asked + `,` + though + `,` + said + `,` + call + `,` + call2 + `,{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"https://x"}]},` + output + `]`,
+			"input[0] user: \"Hi\"\ninput[1] assistant: thinking(So.|cdz1_a) text(Hm.) tool_call(c1 f {}|) tool_call(c2 g {}|)\n" +
+				"input[5] tool: tool_result(c2 g text(a) image(https://x   ))\ninput[6] tool: tool_result(c1 f text(12))\n", ""},
+		{"one after the other", `"input":[` + call + `,` + output + `,` + though + `,` + call2 + `,{"type":"function_call_output","call_id":"c2","output":""}]`,
+			"input[0] assistant: tool_call(c1 f {}|)\ninput[1] tool: tool_result(c1 f text(12))\ninput[2] assistant: thinking(So.|cdz1_a) tool_call(c2 g {}|)\ninput[4] tool: tool_result(c2 g text())\n", ""},
+		{"the same id again", `"input":[` + call + `,` + output + `,` + call + `,` + output + `]`,
+			"input[0] assistant: tool_call(c1 f {}|)\ninput[1] tool: tool_result(c1 f text(12))\ninput[2] assistant: tool_call(c1 f {}|)\ninput[3] tool: tool_result(c1 f text(12))\n", ""},
+		{"two answers", `"input":[` + said + `,` + said + `,` + though + `,` + said + `]`,
+			"input[0] assistant: \"Hm.\"\ninput[1] assistant: \"Hm.\"\ninput[2] assistant: thinking(So.|cdz1_a) text(Hm.)\n", ""},
+		{"in another order", `"input":[` + call + `,` + said + `,` + though + `,` + output + `]`,
+			"input[0] assistant: thinking(So.|cdz1_a) text(Hm.) tool_call(c1 f {}|)\ninput[3] tool: tool_result(c1 f text(12))\n", ""},
+		{"a call's own data", `"input":[` + secret + `,` + call + `,` + output + `]`,
+			"input[1] assistant: tool_call(c1 f {}|cdz1_c)\ninput[2] tool: tool_result(c1 f text(12))\n", ""},
+		{"a call's own data after it", `"input":[` + call + `,` + secret + `,` + output + `]`,
+			"input[0] assistant: tool_call(c1 f {}|cdz1_c)\ninput[2] tool: tool_result(c1 f text(12))\n", ""},
+		{"data of no call", `"input":[` + asked + `,` + secret + `]`, "input[0] user: \"Hi\"\n", "input[1].encrypted_content"},
+		{"thoughts", `"input":[{"type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"raw"}]},{"type":"reasoning","id":"rs","summary":[{"type":"summary_text","text":"a"},{"type":"summary_text","text":"b"}],"content":[{"type":"reasoning_text","text":"raw"}]},{"type":"reasoning","id":"rs","summary":[],"encrypted_content":null},{"type":"reasoning","summary":[],"encrypted_content":"gAAA"}]`,
+			"input[0] assistant: thinking(raw|) thinking(a\n\nb|) thinking(|gAAA)\n", "input[1].content, input[2]"},
+		{"refusal", `"input":[{"role":"assistant","content":[{"type":"refusal","refusal":"No."}]},{"role":"assistant","content":"plain"}]`,
+			"input[0] assistant: \"No.\"\ninput[1] assistant: \"plain\"\n", ""},
+		{"what the libraries add", `"input":[{"type":"message","role":"assistant","phase":"final_answer","content":[{"type":"output_text","text":"a","annotations":[{"type":"url_citation"}],"logprobs":[],"parsed":{"a":1}}]},` +
+			`{"type":"function_call","call_id":"c1","name":"f","arguments":"{}","parsed_arguments":{},"caller":{"type":"direct"}},` + output + `,{"role":"user","content":[{"type":"input_text","text":"b","prompt_cache_breakpoint":{"mode":"explicit"}}]}]`,
+			"input[0] assistant: text(a) tool_call(c1 f {}|)\ninput[2] tool: tool_result(c1 f text(12))\ninput[3] user: \"b\"\n",
+			"input[0].phase, input[0].content[0].annotations, input[0].content[0].parsed, input[1].parsed_arguments, input[3].content[0].prompt_cache_breakpoint"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			call, err := parse(t, `{"model":"m",`+c.body+`}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, describe(call)); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+			if got := strings.Join(call.Ignored, ", "); got != c.ignored {
+				t.Errorf("ignored: %s, want %s", got, c.ignored)
+			}
+		})
+	}
+}
+
+func TestInputIsRefused(t *testing.T) {
+	const call = `{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}`
+	for body, want := range map[string]string{
+		`"input":1`:            `input must be a string or an array of items, not a number`,
+		`"input":[1]`:          `input[0] must be an object`,
+		`"input":[{}]`:         `input[0].type is required`,
+		`"input":[{"type":1}]`: `input[0].type must be a string`,
+		`"input":[{"type":"item_reference","id":"msg_1"}]`:                                                                      `input[0].id names an item that was not kept`,
+		`"input":[{"id":"msg_1"}]`:                                                                                              `input[0].id names an item that was not kept`,
+		`"input":[{"type":"web_search_call","id":"ws_1"}]`:                                                                      `input[0].type is "web_search_call"`,
+		`"input":[{"type":"custom_tool_call","call_id":"c"}]`:                                                                   `input[0].type is "custom_tool_call"`,
+		`"input":[{"role":"tool","content":"a"}]`:                                                                               `input[0].role must be`,
+		`"input":[{"role":"user"}]`:                                                                                             `input[0].content is required`,
+		`"input":[{"role":"user","content":1}]`:                                                                                 `input[0].content must be a string or an array of parts`,
+		`"input":[{"role":"user","content":[]}]`:                                                                                `input[0].content must not be an empty array`,
+		`"input":[{"role":"user","content":[1]}]`:                                                                               `input[0].content[0] must be an object`,
+		`"input":[{"role":"user","content":"a","name":"n"}]`:                                                                    `input[0].name is not known`,
+		`"input":[{"role":"user","content":[{"type":"output_text","text":"a"}]}]`:                                               `input[0].content[0].type is "output_text"`,
+		`"input":[{"role":"system","content":[{"type":"input_image","image_url":"https://x"}]}]`:                                `input[0].content[0].type is "input_image", but here it must be input_text`,
+		`"input":[{"role":"user","content":[{"type":"input_text"}]}]`:                                                           `input[0].content[0].text is required`,
+		`"input":[{"role":"user","content":[{"type":"input_text","text":"a","x":1}]}]`:                                          `input[0].content[0].x is not known`,
+		`"input":[{"role":"user","content":[{"type":"input_image","file_id":"file-1"}]}]`:                                       `input[0].content[0].file_id names a file`,
+		`"input":[{"role":"user","content":[{"type":"input_image","image_url":"ftp://x"}]}]`:                                    `input[0].content[0].image_url must be a URL`,
+		`"input":[{"role":"user","content":[{"type":"input_image","image_url":"https://x","detail":"original"}]}]`:              `input[0].content[0].detail must be`,
+		`"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:text/plain;base64,aGk="}]}]`:                `input[0].content[0].image_url has the type text/plain`,
+		`"input":[{"role":"user","content":[{"type":"input_file","file_id":"file-1"}]}]`:                                        `input[0].content[0].file_id names a file`,
+		`"input":[{"role":"user","content":[{"type":"input_file","filename":"a"}]}]`:                                            `input[0].content[0].file_url is required`,
+		`"input":[{"role":"user","content":[{"type":"input_file","file_url":"https://x","file_data":"data:a/b;base64,aGk="}]}]`: `input[0].content[0].file_url and file_data are one file twice`,
+		`"input":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"aGk=","format":"ogg"}}]}]`:             `input[0].content[0].input_audio.format must be`,
+		`"input":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"!","format":"wav"}}]}]`:                `input[0].content[0].input_audio.data is not base64`,
+		`"input":[{"role":"user","content":[{"type":"input_audio","input_audio":{"format":"wav"}}]}]`:                           `input[0].content[0].input_audio.data is required`,
+		`"input":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"aGk=","format":"wav","x":1}}]}]`:       `input[0].content[0].input_audio.x is not known`,
+		`"input":[{"role":"user","content":[{"type":"input_audio"}]}]`:                                                          `input[0].content[0].input_audio must be an object`,
+		`"input":[` + call + `]`:                               `input[0].call_id is "c1", a call without an output`,
+		`"input":[` + call + `,{"role":"user","content":"a"}]`: `input[0].call_id is "c1", a call without an output`,
+		`"input":[` + call + `,` + call + `,{"type":"function_call_output","call_id":"c1","output":"a"}]`:                                                `input[1].call_id is "c1", a call without an output`,
+		`"input":[{"type":"function_call_output","call_id":"c1","output":"a"}]`:                                                                          `input[0].call_id is "c1", but the assistant has no such call`,
+		`"input":[` + call + `,{"type":"function_call_output","call_id":"c1","output":"a"},{"type":"function_call_output","call_id":"c1","output":"a"}]`: `input[2].call_id is "c1", but the assistant has no such call`,
+		`"input":[` + call + `,{"type":"function_call_output","call_id":"c1"}]`:                                                                          `input[1].output is required`,
+		`"input":[` + call + `,{"type":"function_call_output","call_id":"c1","output":[{"type":"input_file","file_url":"https://x"}]}]`:                  `input[1].output[0].type is "input_file"`,
+		`"input":[{"type":"function_call","call_id":"","name":"f","arguments":"{}"}]`:                                                                    `input[0].call_id must not be empty`,
+		`"input":[{"type":"function_call","call_id":"c","arguments":"{}"}]`:                                                                              `input[0].name is required`,
+		`"input":[{"type":"function_call","call_id":"c","name":"f","arguments":{}}]`:                                                                     `input[0].arguments must be a string`,
+		`"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}","namespace":"n"}]`:                                                   `input[0].namespace is not known`,
+		`"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}","caller":{"type":"program"}}]`:                                       `input[0].caller must be`,
+		`"input":[` + strings.Repeat(call+",", maxCalls) + call + `]`:                                                                                    `input[128] is the 129th call`,
+		`"input":[{"type":"reasoning","summary":"a"}]`:                                                                                                   `input[0].summary must be an array`,
+		`"input":[{"type":"reasoning","summary":[{"type":"text","text":"a"}]}]`:                                                                          `input[0].summary[0].type must be summary_text`,
+		`"input":[{"type":"reasoning","summary":[1]}]`:                                                                                                   `input[0].summary[0] must be an object`,
+		`"input":[{"type":"reasoning","summary":[],"encrypted_content":1}]`:                                                                              `input[0].encrypted_content must be a string`,
+		`"instructions":[]`: `instructions must be a string`,
+	} {
+		_, err := parse(t, `{"model":"m",`+body+`}`)
+		if err == nil {
+			t.Errorf("%.200s is taken", body)
+			continue
+		}
+		path, rest, _ := strings.Cut(want, " ")
+		if err.Param != path || !strings.HasPrefix(err.Message, `"`+path+`" `+rest) || err.Code != wire.InvalidRequest {
+			t.Errorf("%.200s\n%s: %s\nwant %s", body, err.Param, err.Message, want)
+		}
+	}
+}
+
+func TestParameters(t *testing.T) {
+	call, err := parse(t, `{"model":"support/chat@nl","stream":true,"background":false,"store":false,"truncation":"disabled",
+		"context":{"plan":"pro"},"variables":{"question":"?"},"metadata":{"a":"b"},"safety_identifier":"u1","user":"u0",
+		"max_output_tokens":100,"temperature":0.5,"top_p":0.9,"parallel_tool_calls":true,"seed":7,
+		"reasoning":{"effort":"low","summary":"auto","context":"auto","mode":"standard"},
+		"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true},"verbosity":"medium"},
+		"tools":[{"type":"function","name":"f","parameters":{"type":"object"},"strict":null}],"tool_choice":{"type":"function","name":"f"},
+		"include":["reasoning.encrypted_content","message.output_text.logprobs","web_search_call.results"],"top_logprobs":3,
+		"service_tier":"auto","prompt_cache_key":"k","max_tool_calls":3,"stream_options":{"include_obfuscation":true}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if call.Endpoint != "support/chat" || call.Variant != "nl" || call.EndpointParam != "model" || !call.Stream || call.User != "u1" ||
+		call.Context == nil || call.Variables == nil || call.Metadata == nil || call.Turns != nil {
+		t.Errorf("%+v", call)
+	}
+	p := &call.Parameters
+	if *p.MaxTokens != 100 || *p.Temperature != 0.5 || *p.TopP != 0.9 || !*p.ParallelToolCalls || *p.Seed != 7 || p.ReasoningEffort != "low" ||
+		p.ResponseFormat.Type != providers.FormatSchema || !p.ResponseFormat.Strict || len(p.Tools) != 1 || p.ToolChoice.Name != "f" || *p.Logprobs != 3 {
+		t.Errorf("%+v", p)
+	}
+	var given []string
+	for _, g := range call.Given {
+		given = append(given, g.Name+"="+g.Param)
+	}
+	if diff := cmp.Diff("max_tokens=max_output_tokens temperature=temperature top_p=top_p parallel_tool_calls=parallel_tool_calls seed=seed "+
+		"reasoning_effort=reasoning.effort response_format=text.format tools=tools tool_choice=tool_choice logprobs=include[1]", strings.Join(given, " ")); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff("user reasoning.summary text.verbosity include[2] service_tier prompt_cache_key max_tool_calls stream_options.include_obfuscation", strings.Join(call.Ignored, " ")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestMetadataIsTheContext holds that the rules see metadata where there is no context,
+// and that what has no effect alone is named.
+func TestMetadataIsTheContext(t *testing.T) {
+	call, err := parse(t, `{"model":"m","metadata":{"a":"b"},"top_logprobs":3,"user":"u0"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if call.Context == nil || call.Context != call.Metadata || call.User != "u0" || strings.Join(call.Ignored, " ") != "top_logprobs" || call.Parameters.Logprobs != nil {
+		t.Errorf("%+v", call)
+	}
+}
+
+func TestMembersAreRefused(t *testing.T) {
+	for body, want := range map[string]string{
+		`{}`:                  `model is required`,
+		`{"model":1}`:         `model must be a string`,
+		`{"model":"a b"}`:     `model is "a b", which is not the key`,
+		`{"model":"a@"}`:      `model is "a@"`,
+		`{"model":"m","x":1}`: `x is not known`,
+		`{"model":"m","text.format":{"type":"text"}}`:                          `text.format is not known`,
+		`{"model":"m","store":true}`:                                           `store must be false: the gateway keeps no answer`,
+		`{"model":"m","store":""}`:                                             `store must be false`,
+		`{"model":"m","background":true}`:                                      `background must be false`,
+		`{"model":"m","previous_response_id":"resp_1"}`:                        `previous_response_id is not accepted: the gateway keeps no answer: send the whole conversation`,
+		`{"model":"m","conversation":"conv_1"}`:                                `conversation is not accepted`,
+		`{"model":"m","prompt":{"id":"p"}}`:                                    `prompt is not accepted`,
+		`{"model":"m","moderation":{}}`:                                        `moderation is not accepted`,
+		`{"model":"m","context_management":[]}`:                                `context_management is not accepted`,
+		`{"model":"m","truncation":"auto"}`:                                    `truncation must be disabled`,
+		`{"model":"m","reasoning":"low"}`:                                      `reasoning must be an object`,
+		`{"model":"m","reasoning":{"mode":"pro"}}`:                             `reasoning.mode must be standard`,
+		`{"model":"m","reasoning":{"effort":"x"}}`:                             `reasoning.effort is "x"`,
+		`{"model":"m","reasoning":{"x":1}}`:                                    `reasoning.x is not known`,
+		`{"model":"m","text":{"verbosity":"low"}}`:                             `text.verbosity must be`,
+		`{"model":"m","text":{"format":{"type":"x"}}}`:                         `text.format.type is "x"`,
+		`{"model":"m","stream":1}`:                                             `stream must be true or false`,
+		`{"model":"m","stream_options":{"include_usage":true}}`:                `stream_options.include_usage is not known`,
+		`{"model":"m","max_output_tokens":0}`:                                  `max_output_tokens must be a whole number`,
+		`{"model":"m","top_logprobs":21}`:                                      `top_logprobs must be a whole number`,
+		`{"model":"m","temperature":"a"}`:                                      `temperature must be a number`,
+		`{"model":"m","service_tier":"flex"}`:                                  `service_tier must be`,
+		`{"model":"m","include":["x"]}`:                                        `include[0] must be one of`,
+		`{"model":"m","include":"x"}`:                                          `include must be an array`,
+		`{"model":"m","user":1}`:                                               `user must be a string`,
+		`{"model":"m","safety_identifier":"` + strings.Repeat("a", 513) + `"}`: `safety_identifier has 513 bytes`,
+		`{"model":"m","tools":[{"type":"web_search"}]}`:                        `tools[0].type is "web_search"`,
+		`{"model":"m","tools":[{"type":"custom","name":"f"}]}`:                 `tools[0].type is "custom"`,
+		`{"model":"m","tool_choice":{"type":"mcp"}}`:                           `tool_choice.type is "mcp"`,
+		`{"model":"m","context":1}`:                                            `context must be an object`,
+		`{"model":"m","variables":1}`:                                          `variables must be an object`,
+		`{"model":"m","metadata":1}`:                                           `metadata must be an object`,
+	} {
+		_, err := parse(t, body)
+		if err == nil {
+			t.Errorf("%s is taken", body)
+			continue
+		}
+		path, rest, _ := strings.Cut(want, " ")
+		if err.Param != path || !strings.HasPrefix(err.Message, `"`+path+`" `+rest) {
+			t.Errorf("%s\n%s: %s\nwant %s", body, err.Param, err.Message, want)
+		}
+	}
+}
+
+// TestMembersHaveTheirFate sends each known member with values of all types. None is
+// dropped in silence.
+func TestMembersHaveTheirFate(t *testing.T) {
+	for _, m := range Members() {
+		taken := false
+		for _, value := range []string{`1`, `"a"`, `"auto"`, `"disabled"`, `"standard"`, `"medium"`, `"low"`, `true`, `false`, `[]`, `{}`, `["message.output_text.logprobs"]`, `[{"type":"function","name":"f"}]`, `{"type":"text"}`, `{"a":1}`} {
+			body := `"` + m.Path + `":` + value
+			if outer, inner, ok := strings.Cut(m.Path, "."); ok {
+				body = `"` + outer + `":{"` + inner + `":` + value + `}`
+			}
+			if m.Path != "model" {
+				body = `"model":"m",` + body
+			}
+			call, err := parse(t, "{"+body+"}")
+			if err != nil {
+				if !strings.HasPrefix(err.Param, m.Path) {
+					t.Errorf("%s: %s: %s", body, err.Param, err.Message)
+				}
+				continue
+			}
+			taken = true
+			named := strings.Join(call.Ignored, " ")
+			switch m.Fate {
+			case Refused:
+				t.Errorf("%s is taken", body)
+			case Ignored:
+				if named != m.Path && value != "false" {
+					t.Errorf("%s: Cadenza-Ignored would be %s", body, named)
+				}
+			case Fixed:
+				if value != m.Only && value != `"`+m.Only+`"` || named != "" {
+					t.Errorf("%s is taken", body)
+				}
+			case Forwarded:
+				if len(call.Given) != 1 && named != m.Path && value != "[]" {
+					t.Errorf("%s is dropped", body)
+				}
+			}
+		}
+		if taken == (m.Fate == Refused) {
+			t.Errorf("%s is %s, and taken: %v", m.Path, m.Fate, taken)
+		}
+	}
+}
+
+// TestRoundTrip sends each golden answer back, with a result for each of its calls: what
+// the model thought, said and called is in the turns again.
+func TestRoundTrip(t *testing.T) {
+	for _, c := range answers {
+		t.Run(c.name, func(t *testing.T) {
+			a := answerOf(c.answer)
+			body := string(writerFor(t, c.request).Answer(nil, a))
+			_, rest, _ := strings.Cut(body, `"output":[`)
+			items, _, _ := strings.Cut(rest, `],"usage"`)
+			for _, call := range a.ToolCalls {
+				items += `,{"type":"function_call_output","call_id":"` + call.ID + `","output":"1"}`
+			}
+			call, err := parse(t, `{"model":"m","input":[`+items+`]}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, want []providers.Part
+			m := call.Turns[0]
+			if got = m.Parts; got == nil {
+				got = []providers.Part{{Kind: providers.PartText, Text: m.Content}}
+			}
+			for _, th := range a.Thoughts {
+				want = append(want, providers.Part{Kind: providers.PartThinking, Text: th.Text, Opaque: th.Opaque})
+			}
+			if a.Content != "" || len(a.ToolCalls) == 0 {
+				want = append(want, providers.Part{Kind: providers.PartText, Text: a.Content})
+			}
+			for _, tc := range a.ToolCalls {
+				opaque := tc.Opaque
+				tc.Arguments, tc.Opaque = arguments(tc.Arguments), ""
+				want = append(want, providers.Part{Kind: providers.PartToolCall, Call: tc, Opaque: opaque})
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+			for _, path := range call.Ignored {
+				if path != "input[0].content[0].logprobs" {
+					t.Errorf("%s is ignored", path)
+				}
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(`{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"reasoning","summary":[],"encrypted_content":"call_YzE.x"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":"a"}]}`)
+	f.Add(`{"model":"m","text":{"format":{"type":"text"}},"reasoning":{"effort":"low"},"include":[],"tools":[]}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		call, err := parse(t, body)
+		if err != nil {
+			if err.Status != 400 {
+				t.Errorf("%d %s", err.Status, err.Message)
+			}
+			return
+		}
+		if call.TurnParams != nil && len(call.TurnParams) != len(call.Turns) {
+			t.Errorf("%d paths of %d turns", len(call.TurnParams), len(call.Turns))
+		}
+		open := map[string]int{}
+		for _, m := range call.Turns {
+			last := 0
+			for _, p := range m.Parts {
+				if m.Role == "assistant" && rank(p.Kind) < last {
+					t.Errorf("parts in another order: %+v", m.Parts)
+				}
+				last = rank(p.Kind)
+				switch p.Kind {
+				case providers.PartToolCall:
+					open[p.Call.ID]++
+				case providers.PartToolResult:
+					open[p.Result.Call]--
+				}
+			}
+		}
+		for id, n := range open {
+			if n != 0 {
+				t.Errorf("the call %s has %d results too few", id, n)
+			}
+		}
+	})
+}
+
+// conversation is the body of a request with so many messages of so many bytes.
+func conversation(messages, size int) string {
+	var b strings.Builder
+	b.WriteString(`{"model":"support/chat","input":[`)
+	text := strings.Repeat("a", size)
+	for i := range messages {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if i%2 == 0 {
+			b.WriteString(`{"role":"user","content":[{"type":"input_text","text":"` + text + `"}]}`)
+		} else {
+			b.WriteString(`{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","annotations":[],"logprobs":[],"text":"` + text + `"}]}`)
+		}
+	}
+	b.WriteString(`]}`)
+	return b.String()
+}
+
+// TestParseAllocations holds that a conversation is read without an allocation for each
+// message.
+func TestParseAllocations(t *testing.T) {
+	allocations := func(messages int) float64 {
+		body := conversation(messages, 100)
+		r := wire.AcquireRequest()
+		defer r.Release()
+		if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 1<<24, time.Minute, nil); err != nil {
+			t.Fatal(err)
+		}
+		return testing.AllocsPerRun(20, func() {
+			if _, _, err := Dialect.Parse(r); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	few, many := allocations(20), allocations(200)
+	if many > few+20 {
+		t.Errorf("%v allocations for 20 messages, %v for 200", few, many)
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	body := conversation(200, 5000)
+	r := wire.AcquireRequest()
+	defer r.Release()
+	if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 1<<24, time.Minute, nil); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for range b.N {
+		if _, _, err := Dialect.Parse(r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
