@@ -2,8 +2,6 @@
 package chat
 
 import (
-	"strings"
-
 	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
@@ -28,7 +26,7 @@ func (chat) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Error) 
 	w := &writer{}
 	c := &w.call
 	c.EndpointParam, c.TurnsParam = "model", "messages"
-	if c.Endpoint, c.Variant, err = model(body.Get("model")); err != nil {
+	if c.Endpoint, c.Variant, err = openai.Model(body.Get("model")); err != nil {
 		return nil, nil, err
 	}
 	body.Visit(func(key []byte, v *fastjson.Value) {
@@ -53,22 +51,6 @@ func (chat) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Error) 
 		c.Context = c.Metadata
 	}
 	return c, w, nil
-}
-
-// model splits the model's name into an endpoint's key and a variant's.
-func model(v *fastjson.Value) (endpoint, variant string, err *wire.Error) {
-	if wire.IsNull(v) {
-		return "", "", wire.Errorf(wire.InvalidRequest, "model", `"model" is required: the key of the endpoint.`)
-	}
-	if v.Type() != fastjson.TypeString {
-		return "", "", wire.Errorf(wire.InvalidRequest, "model", `"model" must be a string, not %s.`, wire.Describe(v))
-	}
-	endpoint, variant, named := strings.Cut(openai.Text(v), "@")
-	if !wire.LegalKey(endpoint) || named && !wire.LegalKey(variant) {
-		return "", "", wire.Errorf(wire.InvalidRequest, "model",
-			`"model" is %q, but must be the key of an endpoint, or KEY@VARIANT: each 1 to %d of the characters A-Z a-z 0-9 . _ : / -`, wire.Clip(openai.Text(v)), wire.MaxKeyLength)
-	}
-	return endpoint, variant, nil
 }
 
 // member reads one member that is not null.
@@ -174,17 +156,11 @@ func (w *writer) streamOptions(body *fastjson.Object, v *fastjson.Value) (err *w
 	return err
 }
 
-// maxUser is how many bytes the caller's own user may have.
-const maxUser = 512
-
 // user reads the caller's own user, which has two names in the API.
 func (w *writer) user(body *fastjson.Object, name string, v *fastjson.Value) *wire.Error {
-	if v.Type() != fastjson.TypeString {
-		return wire.Errorf(wire.InvalidRequest, name, "%q must be a string, not %s.", name, wire.Describe(v))
-	}
-	user := openai.Text(v)
-	if len(user) > maxUser {
-		return wire.Errorf(wire.InvalidRequest, name, "%q has %d bytes, but may have %d.", name, len(user), maxUser)
+	user, err := openai.User(name, v)
+	if err != nil {
+		return err
 	}
 	if name == "user" && !wire.IsNull(body.Get("safety_identifier")) {
 		w.call.Ignored = append(w.call.Ignored, "user")

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxCalls is how many tool calls a message may have.
-	maxCalls = 128
+	// MaxCalls is how many tool calls a message may have.
+	MaxCalls = 128
 	// maxDetails is how many reasoning_details a message may have.
 	maxDetails = 256
 )
@@ -47,7 +47,7 @@ func Messages(where string, v *fastjson.Value, ignored *[]string) ([]providers.M
 				}
 			}
 			p.calls = m.Parts[len(m.Parts)-p.open:]
-			p.answered = [maxCalls]bool{}
+			p.answered = [MaxCalls]bool{}
 		} else if m.Role == "tool" {
 			if err := p.answer(&here, m); err != nil {
 				return nil, err
@@ -68,7 +68,7 @@ type messageParser struct {
 
 	caller   int              // index of the last message of the assistant
 	calls    []providers.Part // its tool calls
-	answered [maxCalls]bool   // which of them have a result
+	answered [MaxCalls]bool   // which of them have a result
 	open     int              // how many of them have none
 }
 
@@ -418,8 +418,8 @@ func (p *messageParser) assistant(at *path, has *members, m *providers.Message) 
 	if err != nil {
 		return err
 	}
-	if len(calls) > maxCalls {
-		return at.member("tool_calls").errorf("has %d tool calls, but at most %d are possible.", len(calls), maxCalls)
+	if len(calls) > MaxCalls {
+		return at.member("tool_calls").errorf("has %d tool calls, but at most %d are possible.", len(calls), MaxCalls)
 	}
 	details, err := optional(at, "reasoning_details", has.details)
 	if err != nil {

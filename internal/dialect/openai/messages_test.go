@@ -118,7 +118,7 @@ func TestRefusals(t *testing.T) {
 			user(`{"type":"file","file":{"file_id":"file-1"}}`), user(`{"type":"file","file":{}}`), user(`{"type":"file","file":{"file_data":"aGk=","filename":"a.pdf"}}`), user(`{"type":"file","file":{"file_data":"https://x.test","filename":1}}`),
 			said(`"name":"x"`), said(`"content":{}`), said(`"function_call":{"name":"f"}`), said(`"content":"a","audio":{"id":"x"}`), said(`"tool_calls":{}`), said(`"content":"a","thoughts":1`),
 			said(`"tool_calls":[{"type":"custom","id":"a"}]`), said(`"tool_calls":[{"type":"function"}]`), said(`"tool_calls":[{"id":"","function":{}}]`), said(`"tool_calls":[{"id":"a","function":{"name":""}}]`), said(`"tool_calls":[{"id":"a","function":{"name":"f","arguments":{}}}]`), said(`"tool_calls":[{"id":"a","function":{"name":"f","arguments":"","x":1}}]`), said(`"tool_calls":[{"id":"a","x":1}]`),
-			said(`"tool_calls":` + many(maxCalls+1, call7)), said(`"content":"a","reasoning_details":` + many(maxDetails+1, `{}`)),
+			said(`"tool_calls":` + many(MaxCalls+1, call7)), said(`"content":"a","reasoning_details":` + many(maxDetails+1, `{}`)),
 			said(`"content":"a","reasoning_details":[{"type":"reasoning.summary"}]`), said(`"content":"a","reasoning_details":[{"type":"reasoning.text"}]`), said(`"content":"a","reasoning_details":[{"type":"reasoning.encrypted","data":""}]`), said(`"content":"a","reasoning_details":[{"type":"reasoning.text","text":"","x":1}]`), said(`"content":"a","reasoning_content":1`), said(`"refusal":1`),
 			`[{"role":"tool","content":"x"}]`, `[{"role":"tool","tool_call_id":"c7","content":"x"}]`, `[{"role":"tool","tool_call_id":"c7"}]`, `[{"role":"tool","tool_call_id":"c7","content":[{"type":"file"}]}]`,
 			said(`"tool_calls":[` + call7 + `]`),

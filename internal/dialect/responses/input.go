@@ -12,9 +12,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// maxCalls is how many calls may wait for their outputs.
-const maxCalls = 128
-
 // turns are the messages that a list of items comes to. Each item is a message of its
 // own, but for those of the assistant: its thoughts, its text and its calls are items,
 // and one message.
@@ -262,8 +259,8 @@ func (p *parser) functionCall(at place, o *fastjson.Object) *wire.Error {
 	if err := t.assistant(at.item); err != nil {
 		return err
 	}
-	if len(t.calls) == maxCalls {
-		return wrong(at.member(""), "is the %dth call of an answer, but at most %d are possible.", maxCalls+1, maxCalls)
+	if len(t.calls) == openai.MaxCalls {
+		return wrong(at.member(""), "is the %dth call of an answer, but at most %d are possible.", openai.MaxCalls+1, openai.MaxCalls)
 	}
 	part := providers.Part{Kind: providers.PartToolCall}
 	var err *wire.Error
@@ -356,6 +353,7 @@ func (p *parser) thought(at place, o *fastjson.Object) *wire.Error {
 		return err
 	}
 	t.mixed = t.mixed || len(t.calls) > 0
+	t.shifted = true // what is ignored of a thought is named by its item
 	t.parts = append(t.parts, part)
 	return nil
 }
@@ -371,7 +369,7 @@ func (p *parser) secret(s secret) {
 			}
 		}
 	}
-	if len(t.secrets) == maxCalls {
+	if len(t.secrets) == openai.MaxCalls {
 		p.ignore(place{item: s.item}.member("encrypted_content"))
 		return
 	}

@@ -27,7 +27,9 @@ type Member struct {
 	Path string
 	Fate Fate
 	Only string // the one value of a member that is Fixed
-	Note string // for which the member stands here, or why it has no other fate
+	// Note says what it becomes, or why it does not. Errors end with that of a member
+	// that is Fixed or Refused.
+	Note string
 
 	read func(p *parser, v *fastjson.Value) *wire.Error
 }
@@ -44,61 +46,60 @@ var (
 
 func init() {
 	const (
-		extra     = "in `extra_body`"
-		stateless = "the gateway keeps no answer: send the whole conversation as `input`"
-		history   = "the endpoint's prompt says how much of a history the model gets"
-		hosted    = "there are no tools beside the caller's functions"
-		openais   = "only OpenAI has others"
-		thoughts  = "what a provider shows of its thoughts is in every answer"
-		caches    = "the definition says how a provider caches"
+		extra     = "Send it in extra_body."
+		stateless = "The gateway keeps no answer: send the whole conversation as input."
+		history   = "The endpoint's prompt says how much of a history the model gets."
+		openais   = "Only OpenAI has others. Have the definition set it in extra."
+		set       = "The definition's extra sets it."
 	)
 	members = []Member{
-		{Path: "background", Fate: Fixed, Only: "false", Note: "the gateway keeps no answer for later"},
-		{Path: "context", Fate: Mapped, Note: "the context of the tables, " + extra, read: (*parser).context},
-		{Path: "context_management", Fate: Refused, Note: history},
-		{Path: "conversation", Fate: Refused, Note: stateless},
-		{Path: "frequency_penalty", Fate: Forwarded, Note: extra, read: parameter("frequency_penalty")},
-		{Path: "include", Fate: Mapped, Note: "`message.output_text.logprobs` asks for `logprobs`, and `reasoning.encrypted_content` for what comes in any case; those of hosted tools are ignored", read: (*parser).include},
-		{Path: "input", Fate: Mapped, Note: "the caller's turns", read: (*parser).input},
-		{Path: "instructions", Fate: Mapped, Note: "a system message before the turns", read: (*parser).instructions},
-		{Path: "max_output_tokens", Fate: Forwarded, Note: "`max_tokens`", read: (*parser).maxTokens},
-		{Path: "max_tool_calls", Fate: Ignored, Note: hosted},
-		{Path: "metadata", Fate: Mapped, Note: "recorded, and seen by the rules", read: (*parser).metadata},
-		{Path: "model", Fate: Mapped, Note: "the endpoint: `key`, or `key@variant`", read: (*parser).model},
-		{Path: "moderation", Fate: Refused, Note: openais},
-		{Path: "parallel_tool_calls", Fate: Forwarded, read: parameter("parallel_tool_calls")},
-		{Path: "presence_penalty", Fate: Forwarded, Note: extra, read: parameter("presence_penalty")},
-		{Path: "previous_response_id", Fate: Refused, Note: stateless},
-		{Path: "prompt", Fate: Refused, Note: "the endpoint has a prompt of its own, which `variables` fill"},
-		{Path: "prompt_cache_key", Fate: Ignored, Note: caches},
-		{Path: "prompt_cache_options", Fate: Ignored, Note: caches},
-		{Path: "prompt_cache_retention", Fate: Ignored, Note: caches},
-		{Path: "reasoning", Fate: Mapped, read: inside("reasoning")},
+		{Path: "model", Fate: Mapped, Note: "The endpoint's key, or KEY@VARIANT where the endpoint accepts variants.", read: (*parser).model},
+		{Path: "input", Fate: Forwarded, Note: "The conversation, placed where the prompt has its history. An empty text is none.", read: (*parser).input},
+		{Path: "instructions", Fate: Forwarded, Note: "A system message before the conversation, which needs accept.system.", read: (*parser).instructions},
+		{Path: "stream", Fate: Mapped, Note: "true asks for server-sent events.", read: (*parser).stream},
+		{Path: "stream_options", Fate: Mapped, Note: "An object.", read: inside("stream_options")},
+		{Path: "stream_options.include_obfuscation", Fate: Ignored, Note: "There is none. false has its meaning, and is not named.", read: (*parser).obfuscation},
+		{Path: "context", Fate: Mapped, Note: "An object that the rules match on. " + extra, read: (*parser).context},
+		{Path: "variables", Fate: Mapped, Note: "An object with the prompt's variables. " + extra, read: (*parser).variables},
+		{Path: "metadata", Fate: Mapped, Note: "An object that the trace keeps. Without context it is what the rules match on, too.", read: (*parser).metadata},
+		{Path: "safety_identifier", Fate: Mapped, Note: "Metadata of the trace, as user.", read: (*parser).user},
+		{Path: "user", Fate: Mapped, Note: "As safety_identifier. Where both are sent user is ignored.", read: (*parser).user},
+		{Path: "max_output_tokens", Fate: Forwarded, Note: "As max_tokens: a whole number from 1.", read: (*parser).maxTokens},
+		{Path: "temperature", Fate: Forwarded, Note: "0 to 2.", read: parameter("temperature")},
+		{Path: "top_p", Fate: Forwarded, Note: "0 to 1.", read: parameter("top_p")},
+		{Path: "top_k", Fate: Forwarded, Note: "A whole number from 0. " + extra, read: parameter("top_k")},
+		{Path: "frequency_penalty", Fate: Forwarded, Note: "-2 to 2. " + extra, read: parameter("frequency_penalty")},
+		{Path: "presence_penalty", Fate: Forwarded, Note: "-2 to 2. " + extra, read: parameter("presence_penalty")},
+		{Path: "seed", Fate: Forwarded, Note: "A whole number. " + extra, read: parameter("seed")},
+		{Path: "stop", Fate: Forwarded, Note: "A text, or up to 4. " + extra, read: parameter("stop")},
+		{Path: "reasoning", Fate: Mapped, Note: "An object.", read: inside("reasoning")},
+		{Path: "reasoning.effort", Fate: Forwarded, Note: "As reasoning_effort: none, minimal, low, medium, high, xhigh or max.", read: (*parser).effort},
+		{Path: "reasoning.summary", Fate: Ignored, Note: "What a provider shows of its thoughts is in every answer."},
+		{Path: "reasoning.generate_summary", Fate: Ignored, Note: "As reasoning.summary."},
 		{Path: "reasoning.context", Fate: Fixed, Only: "auto", Note: openais},
-		{Path: "reasoning.effort", Fate: Forwarded, Note: "`reasoning_effort`", read: (*parser).effort},
-		{Path: "reasoning.generate_summary", Fate: Ignored, Note: thoughts},
 		{Path: "reasoning.mode", Fate: Fixed, Only: "standard", Note: openais},
-		{Path: "reasoning.summary", Fate: Ignored, Note: thoughts},
-		{Path: "safety_identifier", Fate: Mapped, Note: "the user, in the trace's metadata", read: (*parser).user},
-		{Path: "seed", Fate: Forwarded, Note: extra, read: parameter("seed")},
-		{Path: "service_tier", Fate: Ignored, Note: "`auto` and `default`; any other is refused: the definition says which", read: (*parser).serviceTier},
-		{Path: "stop", Fate: Forwarded, Note: extra, read: parameter("stop")},
+		{Path: "text", Fate: Mapped, Note: "An object.", read: inside("text")},
+		{Path: "text.format", Fate: Forwarded, Note: "As response_format: text, json_object or json_schema. A schema's description is ignored.", read: (*parser).format},
+		{Path: "text.verbosity", Fate: Ignored, Note: "medium; any other is refused: only some models have it, and the definition's extra sets it.", read: (*parser).verbosity},
+		{Path: "tools", Fate: Forwarded, Note: "Functions. OpenAI's own tools are refused.", read: (*parser).tools},
+		{Path: "tool_choice", Fate: Forwarded, Note: "A word or a function. Of allowed_tools one that is required is a function; any other is refused.", read: (*parser).toolChoice},
+		{Path: "parallel_tool_calls", Fate: Forwarded, Note: "true or false.", read: parameter("parallel_tool_calls")},
+		{Path: "max_tool_calls", Fate: Ignored, Note: "It bounds OpenAI's own tools, of which there are none."},
+		{Path: "include", Fate: Mapped, Note: "message.output_text.logprobs asks for logprobs. reasoning.encrypted_content is in every answer whose provider has it. What OpenAI's own tools would add is ignored.", read: (*parser).include},
+		{Path: "top_logprobs", Fate: Forwarded, Note: "0 to 20. It is ignored where include has no message.output_text.logprobs.", read: (*parser).topLogprobs},
 		{Path: "store", Fate: Fixed, Only: "false", Note: stateless},
-		{Path: "stream", Fate: Mapped, read: (*parser).stream},
-		{Path: "stream_options", Fate: Mapped, read: inside("stream_options")},
-		{Path: "stream_options.include_obfuscation", Fate: Ignored, Note: "there is none", read: (*parser).obfuscation},
-		{Path: "temperature", Fate: Forwarded, read: parameter("temperature")},
-		{Path: "text", Fate: Mapped, read: inside("text")},
-		{Path: "text.format", Fate: Forwarded, Note: "`response_format`", read: (*parser).format},
-		{Path: "text.verbosity", Fate: Ignored, Note: "`medium`; any other is refused: the definition says which", read: (*parser).verbosity},
-		{Path: "tool_choice", Fate: Forwarded, Note: "a word, or one function", read: (*parser).toolChoice},
-		{Path: "tools", Fate: Forwarded, Note: "functions: " + hosted, read: (*parser).tools},
-		{Path: "top_k", Fate: Forwarded, Note: extra, read: parameter("top_k")},
-		{Path: "top_logprobs", Fate: Forwarded, Note: "`logprobs`, where `include` has `message.output_text.logprobs`; else ignored", read: (*parser).topLogprobs},
-		{Path: "top_p", Fate: Forwarded, read: parameter("top_p")},
+		{Path: "background", Fate: Fixed, Only: "false", Note: "The gateway keeps no answer for later."},
 		{Path: "truncation", Fate: Fixed, Only: "disabled", Note: history},
-		{Path: "user", Fate: Mapped, Note: "as `safety_identifier`, which wins", read: (*parser).user},
-		{Path: "variables", Fate: Mapped, Note: "the variables of the prompt, " + extra, read: (*parser).variables},
+		{Path: "service_tier", Fate: Ignored, Note: "auto and default; any other is refused: the definition's extra sets it.", read: (*parser).serviceTier},
+		{Path: "prompt_cache_key", Fate: Ignored, Note: set},
+		{Path: "prompt_cache_options", Fate: Ignored, Note: set},
+		{Path: "prompt_cache_retention", Fate: Ignored, Note: set},
+		{Path: "previous_response_id", Fate: Refused, Note: stateless},
+		{Path: "conversation", Fate: Refused, Note: stateless},
+		{Path: "prompt", Fate: Refused, Note: "The endpoint has a prompt of its own, which variables fill."},
+		{Path: "context_management", Fate: Refused, Note: history},
+		{Path: "access_programs", Fate: Refused, Note: "They are OpenAI's own."},
+		{Path: "moderation", Fate: Refused, Note: "The definition sets it in extra. Leave it out."},
 	}
 	for i := range members {
 		memberAt[members[i].Path] = &members[i]
@@ -142,10 +143,10 @@ func (p *parser) members(prefix string, o *fastjson.Object) (err *wire.Error) {
 		case m.Fate == Ignored:
 			p.ignore(m.Path)
 		case m.Fate == Refused:
-			err = wrong(m.Path, "is not accepted: %s.", m.Note)
+			err = wrong(m.Path, "is not accepted. %s", m.Note)
 		case m.Only == "false" && v.Type() == fastjson.TypeFalse:
 		case m.Only == "false" || openai.Text(v) != m.Only:
-			err = wrong(m.Path, "must be %s: %s.", m.Only, m.Note)
+			err = wrong(m.Path, "must be %s. %s", m.Only, m.Note)
 		}
 	})
 	return err

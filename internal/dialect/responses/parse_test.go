@@ -3,13 +3,18 @@ package responses
 import (
 	"fmt"
 	"net/http/httptest"
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	sdk "github.com/openai/openai-go/v3/responses"
+	"github.com/openai/openai-go/v3/shared"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -175,7 +180,7 @@ func TestInputIsRefused(t *testing.T) {
 		`"input":[{"type":"function_call","call_id":"c","name":"f","arguments":{}}]`:                                                                     `input[0].arguments must be a string`,
 		`"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}","namespace":"n"}]`:                                                   `input[0].namespace is not known`,
 		`"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}","caller":{"type":"program"}}]`:                                       `input[0].caller must be`,
-		`"input":[` + strings.Repeat(call+",", maxCalls) + call + `]`:                                                                                    `input[128] is the 129th call`,
+		`"input":[` + strings.Repeat(call+",", openai.MaxCalls) + call + `]`:                                                                             `input[128] is the 129th call`,
 		`"input":[{"type":"reasoning","summary":"a"}]`:                                                                                                   `input[0].summary must be an array`,
 		`"input":[{"type":"reasoning","summary":[{"type":"text","text":"a"}]}]`:                                                                          `input[0].summary[0].type must be summary_text`,
 		`"input":[{"type":"reasoning","summary":[1]}]`:                                                                                                   `input[0].summary[0] must be an object`,
@@ -244,14 +249,14 @@ func TestMembersAreRefused(t *testing.T) {
 	for body, want := range map[string]string{
 		`{}`:                  `model is required`,
 		`{"model":1}`:         `model must be a string`,
-		`{"model":"a b"}`:     `model is "a b", which is not the key`,
+		`{"model":"a b"}`:     `model is "a b", but must be the key`,
 		`{"model":"a@"}`:      `model is "a@"`,
 		`{"model":"m","x":1}`: `x is not known`,
 		`{"model":"m","text.format":{"type":"text"}}`:                          `text.format is not known`,
-		`{"model":"m","store":true}`:                                           `store must be false: the gateway keeps no answer`,
+		`{"model":"m","store":true}`:                                           `store must be false. The gateway keeps no answer`,
 		`{"model":"m","store":""}`:                                             `store must be false`,
 		`{"model":"m","background":true}`:                                      `background must be false`,
-		`{"model":"m","previous_response_id":"resp_1"}`:                        `previous_response_id is not accepted: the gateway keeps no answer: send the whole conversation`,
+		`{"model":"m","previous_response_id":"resp_1"}`:                        `previous_response_id is not accepted. The gateway keeps no answer: send the whole conversation`,
 		`{"model":"m","conversation":"conv_1"}`:                                `conversation is not accepted`,
 		`{"model":"m","prompt":{"id":"p"}}`:                                    `prompt is not accepted`,
 		`{"model":"m","moderation":{}}`:                                        `moderation is not accepted`,
@@ -326,7 +331,7 @@ func TestMembersHaveTheirFate(t *testing.T) {
 					t.Errorf("%s is taken", body)
 				}
 			case Forwarded:
-				if len(call.Given) != 1 && named != m.Path && value != "[]" {
+				if len(call.Given) != 1 && len(call.Turns) != 1 && named != m.Path && value != "[]" {
 					t.Errorf("%s is dropped", body)
 				}
 			}
@@ -334,6 +339,56 @@ func TestMembersHaveTheirFate(t *testing.T) {
 		if taken == (m.Fate == Refused) {
 			t.Errorf("%s is %s, and taken: %v", m.Path, m.Fate, taken)
 		}
+	}
+}
+
+// TestMembersAreOpenAIs holds that the table has all members of OpenAI's library.
+func TestMembersAreOpenAIs(t *testing.T) {
+	names := map[string]bool{"stream": true}
+	add := func(prefix string, of reflect.Type) {
+		for f := range of.Fields() {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+				names[prefix+name] = true
+			}
+		}
+	}
+	add("", reflect.TypeFor[sdk.ResponseNewParams]())
+	add("text.", reflect.TypeFor[sdk.ResponseTextConfigParam]())
+	add("reasoning.", reflect.TypeFor[shared.ReasoningParam]())
+	add("stream_options.", reflect.TypeFor[sdk.ResponseNewParamsStreamOptions]())
+	if len(names) < 30 {
+		t.Fatalf("only %d members were found", len(names))
+	}
+	table := map[string]bool{}
+	for _, m := range Members() {
+		if table[m.Path] {
+			t.Errorf("%s is twice in the table", m.Path)
+		}
+		table[m.Path] = true
+	}
+	for name := range names {
+		if !table[name] {
+			t.Errorf("the table lacks %s", name)
+		}
+	}
+}
+
+// TestDocumented holds that the table of docs/openai.md is that of the code.
+func TestDocumented(t *testing.T) {
+	var table strings.Builder
+	for _, m := range Members() {
+		fate := string(m.Fate)
+		if m.Fate == Fixed {
+			fate = "only `" + m.Only + "`"
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", m.Path, fate, m.Note)
+	}
+	page, err := os.ReadFile("../../../docs/openai.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "|---|---|---|\n"+table.String()+"\n") {
+		t.Errorf("docs/openai.md does not have this table:\n%s", table.String())
 	}
 }
 

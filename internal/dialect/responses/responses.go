@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/valyala/fastjson"
 
@@ -39,7 +38,8 @@ func (responses) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Er
 		return nil, nil, err
 	}
 	if of.call.Endpoint == "" {
-		return nil, nil, wrong("model", "is required: the key of an endpoint.")
+		_, _, err := openai.Model(nil)
+		return nil, nil, err
 	}
 	p.finish()
 	if of.call.Context == nil {
@@ -88,16 +88,10 @@ func (p *parser) finish() {
 	p.addTurns()
 }
 
-func (p *parser) model(v *fastjson.Value) *wire.Error {
-	if v.Type() != fastjson.TypeString {
-		return wrong("model", "must be a string, not %s.", wire.Describe(v))
-	}
-	key, variant, named := strings.Cut(openai.Text(v), "@")
-	if !wire.LegalKey(key) || named && !wire.LegalKey(variant) {
-		return wrong("model", "is %q, which is not the key of an endpoint: a key is 1 to %d of the characters A-Z a-z 0-9 . _ : / -", wire.Clip(openai.Text(v)), wire.MaxKeyLength)
-	}
-	p.call.Endpoint, p.call.Variant, p.call.EndpointParam = key, variant, "model"
-	return nil
+func (p *parser) model(v *fastjson.Value) (err *wire.Error) {
+	p.call.EndpointParam = "model"
+	p.call.Endpoint, p.call.Variant, err = openai.Model(v)
+	return err
 }
 
 func (p *parser) stream(v *fastjson.Value) (err *wire.Error) {
@@ -120,27 +114,23 @@ func (p *parser) variables(*fastjson.Value) (err *wire.Error) {
 	return err
 }
 
-// maxUser is how many bytes the caller's own user may have.
-const maxUser = 512
-
 // user reads safety_identifier, or user, which is its old name.
 func (p *parser) user(v *fastjson.Value) *wire.Error {
 	own := p.body.Get("safety_identifier")
-	path := "safety_identifier"
-	if v != own {
-		path = "user"
+	if v == own {
+		var err *wire.Error
+		p.call.User, err = openai.User("safety_identifier", v)
+		return err
 	}
-	if v.Type() != fastjson.TypeString {
-		return wrong(path, "must be a string, not %s.", wire.Describe(v))
+	user, err := openai.User("user", v)
+	if err != nil {
+		return err
 	}
-	if user := openai.Text(v); len(user) > maxUser {
-		return wrong(path, "has %d bytes, but may have %d.", len(user), maxUser)
-	}
-	if v != own && !wire.IsNull(own) {
+	if !wire.IsNull(own) {
 		p.ignore("user")
 		return nil
 	}
-	p.call.User = openai.Text(v)
+	p.call.User = user
 	return nil
 }
 
@@ -248,6 +238,9 @@ func (p *parser) addTurns() {
 		return
 	}
 	p.call.Turns, p.call.TurnsParam = t.list, "input"
+	if len(t.list) == 1 && p.instructed != "" {
+		p.call.TurnsParam = "instructions"
+	}
 	if !t.shifted {
 		return
 	}
