@@ -35,8 +35,10 @@ type wireType struct {
 	name   string
 	models []string
 	// source imports what it needs and declares the type Body.
-	source  string
-	connect func(t *testing.T, base string) providers.Provider
+	source string
+	// thoughts are blocks of thoughts as the provider gave them.
+	thoughts []string
+	connect  func(t *testing.T, base string) providers.Provider
 }
 
 // wire turns the types of an SDK into those of its JSON: enumerations into their
@@ -76,6 +78,9 @@ var wireTypes = []wireType{
 		source: `import type { MessageCreateParams } from "@anthropic-ai/sdk/resources/messages";
 type Sampling = { temperature?: number; top_p?: number; top_k?: number };
 type Body = MessageCreateParams & Sampling;`,
+		thoughts: []string{
+			`{"type":"thinking","thinking":"Let me see.","signature":"c2ln"}`, `{"type":"redacted_thinking","data":"c2ln"}`,
+		},
 		connect: func(t *testing.T, base string) providers.Provider {
 			return connected(t)(anthropic.New(anthropic.Config{Key: "test", Upstream: upstream.Config{BaseURL: address(t, base)}}))
 		},
@@ -90,6 +95,9 @@ type Body = Wire<{ contents: Content[]; systemInstruction?: Content; generationC
 		name: "bedrock", models: []string{"anthropic.claude-sonnet-4-5-20250929-v1:0", "amazon.nova-pro-v1:0"},
 		source: `import type { ConverseCommandInput } from "@aws-sdk/client-bedrock-runtime";` + wire + `
 type Body = Omit<Wire<ConverseCommandInput>, "modelId">;`,
+		thoughts: []string{
+			`{"reasoningContent":{"reasoningText":{"text":"Let me see.","signature":"c2ln"}}}`, `{"reasoningContent":{"redactedContent":"c2ln"}}`,
+		},
 		connect: func(t *testing.T, base string) providers.Provider {
 			return connected(t)(bedrock.New(bedrock.Config{
 				Region: "eu-central-1", APIKey: func() (string, error) { return "test", nil },
@@ -125,14 +133,15 @@ func address(t *testing.T, text string) *url.URL {
 	return u
 }
 
-// histories are messages of every kind of part, in every place that has one.
-func histories() map[string][]providers.Message {
+// histories are messages of every kind of part, in every place that has one, and with
+// the provider's own thoughts.
+func histories(thoughts []string) map[string][]providers.Message {
 	const pixel = "iVBORw0KGgo="
 	text := func(s string) providers.Part { return providers.Part{Kind: providers.PartText, Text: s} }
 	image := func(m providers.Media) providers.Part { return providers.Part{Kind: providers.PartImage, Media: m} }
 	file := func(m providers.Media) providers.Part { return providers.Part{Kind: providers.PartFile, Media: m} }
-	call := func(id, opaque string) providers.Part {
-		return providers.Part{Kind: providers.PartToolCall, Call: providers.ToolCall{ID: id, Name: "get_weather", Arguments: `{"z":"here","a":"<&>"}`}, Opaque: opaque}
+	call := func(id string) providers.Part {
+		return providers.Part{Kind: providers.PartToolCall, Call: providers.ToolCall{ID: id, Name: "get_weather", Arguments: `{"z":"here","a":"<&>"}`}}
 	}
 	result := func(id string, failed bool, content ...providers.Part) providers.Part {
 		return providers.Part{Kind: providers.PartToolResult, Result: providers.ToolResult{Call: id, Name: "get_weather", Content: content, Failed: failed}}
@@ -147,7 +156,7 @@ func histories() map[string][]providers.Message {
 	}
 	asked := user(text("How is the weather?"))
 	inline := providers.Media{Data: pixel, Type: "image/png"}
-	return map[string][]providers.Message{
+	all := map[string][]providers.Message{
 		"text":       pt.Messages("user", "Hello."),
 		"system":     pt.Messages("system", "Be brief.", "user", "Hello."),
 		"developer":  pt.Messages("developer", "Be brief.", "user", "Hello."),
@@ -161,20 +170,27 @@ func histories() map[string][]providers.Message {
 		"file":       {user(text("Sum it up."), file(providers.Media{Data: pixel, Type: "application/pdf", Name: "a b.pdf"}))},
 		"text file":  {user(file(providers.Media{Data: "SGVsbG8=", Type: "text/plain", Name: "a.txt"}), text("Sum it up."))},
 		"file URL":   {user(text("Sum it up."), file(providers.Media{URL: "https://example.com/a.pdf", Type: "application/pdf"}))},
-		"tool":       {asked, assistant(call("call_1", "")), tool(result("call_1", false, text("Sunny.")))},
+		"tool":       {asked, assistant(call("call_1")), tool(result("call_1", false, text("Sunny.")))},
 		"tools": {
-			asked, assistant(text("I'll look."), call("call_1", ""), call("call_2", "")),
+			asked, assistant(text("I'll look."), call("call_1"), call("call_2")),
 			tool(result("call_1", false, text("Sunny."))), tool(result("call_2", false, text(`{"sky":"blue"}`))),
 			assistant(text("It is sunny.")), user(text("Thanks.")),
 		},
-		"failed tool": {asked, assistant(call("call_1", "")), tool(result("call_1", true, text("No such place.")))},
-		"empty tool":  {asked, assistant(call("call_1", "")), tool(result("call_1", false))},
-		"tool image":  {asked, assistant(call("call_1", "")), tool(result("call_1", false, text("See:"), image(inline)))},
+		"failed tool": {asked, assistant(call("call_1")), tool(result("call_1", true, text("No such place.")))},
+		"empty tool":  {asked, assistant(call("call_1")), tool(result("call_1", false))},
+		"tool image":  {asked, assistant(call("call_1")), tool(result("call_1", false, text("See:"), image(inline)))},
 		"thinking":    {asked, assistant(thinking, text("It is sunny.")), user(text("Thanks."))},
 		"thinking and tool": {
-			asked, assistant(thinking, call("call_1", "")), tool(result("call_1", false, text("Sunny."))),
+			asked, assistant(thinking, call("call_1")), tool(result("call_1", false, text("Sunny."))),
 		},
 	}
+	for i, opaque := range thoughts {
+		thought := providers.Part{Kind: providers.PartThinking, Text: "Let me see.", Opaque: opaque}
+		all[fmt.Sprint("thought ", i)] = []providers.Message{
+			asked, assistant(thought, text("I'll look."), call("call_1")), tool(result("call_1", false, text("Sunny."))),
+		}
+	}
+	return all
 }
 
 // parameters are each parameter by itself, none, and all.
@@ -225,6 +241,10 @@ func TestUpstreamTypes(t *testing.T) {
 		}
 		lines[wireTypes[i].name] = names
 	}
+	lines["members"] = []string{"", "", "internal/gateway/testdata/openai-members.json, chat", "the same, responses"}
+	if err := os.WriteFile(filepath.Join(dir, "members.ts"), openaiMembers(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	const config = `{"compilerOptions":{"strict":true,"noEmit":true,"skipLibCheck":true,"target":"esnext","module":"nodenext","types":[]},"include":["*.ts"]}`
 	if err := os.WriteFile(filepath.Join(dir, "tsconfig.json"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
@@ -251,6 +271,27 @@ func TestUpstreamTypes(t *testing.T) {
 	}
 }
 
+// openaiMembers returns a file that TypeScript checks: that the members of OpenAI's
+// requests which a test of the gateway sends are all that OpenAI's library knows.
+func openaiMembers(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile("../../internal/gateway/testdata/openai-members.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members map[string][]string
+	if err := json.Unmarshal(text, &members); err != nil {
+		t.Fatal(err)
+	}
+	source := []byte(`import type { ChatCompletionCreateParamsBase } from "openai/resources/chat/completions/completions";
+import type { ResponseCreateParamsBase } from "openai/resources/responses/responses";
+`)
+	for _, door := range [][2]string{{"/v1/chat/completions", "ChatCompletionCreateParamsBase"}, {"/v1/responses", "ResponseCreateParamsBase"}} {
+		source = fmt.Appendf(source, "({ %s: 1 }) satisfies Record<keyof %s, 1>;\n", strings.Join(members[door[0]], ": 1, "), door[1])
+	}
+	return source
+}
+
 // record sends all requests and returns a file that TypeScript checks. names are the
 // requests of its lines.
 func (w *wireType) record(t *testing.T) (names []string, source []byte) {
@@ -265,7 +306,7 @@ func (w *wireType) record(t *testing.T) (names []string, source []byte) {
 	names = []string{"the types"}
 	known := map[string]bool{}
 	refused := map[string]int{}
-	messages, settings, tools := histories(), parameters(), toolSets()
+	messages, settings, tools := histories(w.thoughts), parameters(), toolSets()
 	for _, model := range w.models {
 		for _, m := range slices.Sorted(maps.Keys(messages)) {
 			for _, s := range slices.Sorted(maps.Keys(settings)) {
@@ -286,6 +327,11 @@ func (w *wireType) record(t *testing.T) (names []string, source []byte) {
 					}
 					if !json.Valid(body) {
 						t.Fatalf("%s: %s: %s", w.name, name, body)
+					}
+					if at, ok := strings.CutPrefix(m, "thought "); ok {
+						if i, _ := strconv.Atoi(at); !strings.Contains(string(body), w.thoughts[i]) {
+							t.Errorf("%s: %s: it has no %s: %s", w.name, name, w.thoughts[i], body)
+						}
 					}
 					if known[string(body)] {
 						continue
