@@ -29,6 +29,8 @@ type Answer struct {
 	Provider, Model string
 	// Result is what the model said beside its content, and what it took.
 	Result providers.Result
+	// Estimated reports that the usage in Result is an estimate.
+	Estimated bool
 	// Given is when the answer was complete.
 	Given time.Time
 	// Expires is when the answer is forgotten. An answer that expires at once

@@ -9,6 +9,7 @@ package dialect
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/valyala/fastjson"
@@ -55,6 +56,14 @@ type Call struct {
 	Ignored []string
 	// User is the caller's own user, for the trace's metadata; empty: none.
 	User string
+}
+
+// Turn returns the path of the caller's message i.
+func (c *Call) Turn(i int) string {
+	if c.TurnParams != nil {
+		return c.TurnParams[i]
+	}
+	return c.TurnsParam + "[" + strconv.Itoa(i) + "]"
 }
 
 // Given is a parameter that the caller sets: tools, tool_choice, or one by its name in

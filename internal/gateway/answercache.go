@@ -4,13 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
+	"iter"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -21,12 +25,14 @@ const maxRemembered = 1 << 20
 
 // question identifies what an endpoint asks. The endpoint's version covers its
 // targets, parameters and policies, the variant with the prompt's version covers the
-// other parameters, and the messages cover everything that the caller supplied.
+// other parameters, and the messages cover everything that the caller supplied but its
+// own parameters and tools. A call that is pinned to a target asks another question
+// than one that is not.
 //
 // The variants of an endpoint share no answers, even those with the same targets:
 // one would get answers that are older than its own time allows, and of the model
 // that the other's timeouts led to.
-func (c *call) question(endpoint *definition.Endpoint, how *definition.Policy, variant *definition.Variant, messages []providers.Message) cache.Question {
+func (c *call) question(endpoint *definition.Endpoint, how *definition.Policy, variant *definition.Variant, messages []providers.Message, request *dialect.Call, targets []invoke.Target) cache.Question {
 	h := sha256.New()
 	text := func(s string) {
 		var length [8]byte
@@ -37,11 +43,65 @@ func (c *call) question(endpoint *definition.Endpoint, how *definition.Policy, v
 	for _, s := range [...]string{c.workspace.Name, endpoint.Key, endpoint.Version, how.Key, endpoint.Prompt.Key, endpoint.Prompt.Version, variant.Key} {
 		text(s)
 	}
-	for _, m := range messages {
+	for i := range messages {
+		m := &messages[i]
 		text(m.Role)
 		text(m.Content)
+		if m.Parts != nil {
+			askParts(text, m.Parts)
+		}
+	}
+	if request != nil && brings(request) {
+		text("brought")
+		askGiven(text, request)
+		for i := range targets {
+			text(targets[i].String())
+		}
 	}
 	return cache.Question(h.Sum(nil))
+}
+
+// askParts adds parts to a question.
+func askParts(text func(string), parts []providers.Part) {
+	text(strconv.Itoa(len(parts)))
+	for i := range parts {
+		p := &parts[i]
+		text(p.Kind.String())
+		for _, s := range [...]string{
+			p.Text, p.Media.URL, p.Media.Data, p.Media.Type, p.Media.Name, p.Media.Detail,
+			p.Call.ID, p.Call.Name, p.Call.Arguments, p.Call.Opaque, p.Result.Call, p.Result.Name, p.Opaque,
+		} {
+			text(s)
+		}
+		text(strconv.FormatBool(p.Result.Failed))
+		askParts(text, p.Result.Content)
+	}
+}
+
+// askGiven adds what the caller sets to a question, each by its name.
+func askGiven(text func(string), request *dialect.Call) {
+	p := &request.Parameters
+	for _, given := range request.Given {
+		text(given.Name)
+		var one providers.Parameters
+		if given.Name != "tools" {
+			setParameter(&one, p, given.Name)
+			if f := one.ResponseFormat; f != nil {
+				text(string(f.Schema)) // as it is: JSON below is compact
+			}
+			written, _ := json.Marshal(one) // never fails: no float of a request is infinite
+			text(string(written))
+			continue
+		}
+		text(strconv.Itoa(len(p.Tools)))
+		for i := range p.Tools {
+			t := &p.Tools[i]
+			text(t.Name)
+			text(t.Description)
+			text(string(t.Parameters))
+			text(strconv.FormatBool(t.Strict))
+		}
+	}
 }
 
 // remembered answers from an earlier call with the same question, waits for one
@@ -80,7 +140,7 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 	}
 	// The caller gets the number of tokens that the answer took, although this call
 	// uses none.
-	i.complete(&invoke.Result{Result: answer.Result})
+	i.complete(&invoke.Result{Result: answer.Result, Estimated: answer.Estimated})
 	if i.request.Stream {
 		stream, full := i.newStream()
 		if full != nil {
@@ -90,8 +150,8 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 		// The whole answer stays in memory as long as its reader takes.
 		stream.Limit(answer.Bytes()+len(i.beside.member), len(answer.Pieces))
 		i.finish(noResult, http.StatusOK, "")
-		for n, piece := range answer.Pieces {
-			if stream.Delta(providers.Delta{Content: piece}, n == len(answer.Pieces)-1) != nil {
+		for d, last := range pieces(answer, i.request.Pieces) {
+			if stream.Delta(d, last) != nil {
 				return outcome{end: cut}
 			}
 		}
@@ -104,9 +164,44 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 
 var noAttempts = []string{"0"}
 
+// pieces returns the pieces of an answer as a stream has them, each with whether it is
+// the last of the content. all also has those of thoughts and tool calls, in the order
+// in which models give them.
+func pieces(answer *cache.Answer, all bool) iter.Seq2[providers.Delta, bool] {
+	return func(yield func(providers.Delta, bool) bool) {
+		r := &answer.Result
+		if all {
+			for n := range r.Thoughts {
+				if text := r.Thoughts[n].Text; text != "" && !yield(providers.Delta{Thinking: text}, false) {
+					return
+				}
+			}
+		}
+		for n, piece := range answer.Pieces {
+			d := providers.Delta{Content: piece}
+			if len(answer.Pieces) == 1 {
+				d.Logprobs = r.Logprobs
+			}
+			if !yield(d, n == len(answer.Pieces)-1) {
+				return
+			}
+		}
+		if !all {
+			return
+		}
+		for n := range r.ToolCalls {
+			c := &r.ToolCalls[n]
+			piece := providers.CallPiece{Index: n, ID: c.ID, Name: c.Name, Arguments: c.Arguments}
+			if !yield(providers.Delta{Calls: []providers.CallPiece{piece}}, false) {
+				return
+			}
+		}
+	}
+}
+
 // remember keeps a piece of the answer for the cache.
 func (i *invocation) remember(content string) {
-	if i.lead == nil {
+	if i.lead == nil || content == "" {
 		return
 	}
 	if i.size += len(content); i.size > maxRemembered {
@@ -132,15 +227,43 @@ func (i *invocation) tell(result *invoke.Result) {
 	if result.FinishReason.Whole() {
 		expires = now.Add(i.ttl)
 	}
-	said := result.Result
-	if result.Estimated {
-		said.Usage = providers.Usage{}
-	}
 	answer := &cache.Answer{
-		Pieces: i.pieces, Result: said, Provider: served.Name, Model: served.Model,
+		Pieces: i.pieces, Result: result.Result, Estimated: result.Estimated, Provider: served.Name, Model: served.Model,
 		Given: now, Expires: expires,
 	}
-	if answer.Bytes() <= maxRemembered {
+	switch {
+	case answer.Bytes() > maxRemembered || isOpaque(&result.Result) || i.lost:
+		i.lead.Abandon()
+	default:
+		if i.keep {
+			ownAnswer(answer)
+		}
 		i.lead.Answer(answer)
+	}
+}
+
+// isOpaque reports whether an answer has a provider's own data. It is of use to one
+// conversation only, and would pin others to the target that made it.
+func isOpaque(r *providers.Result) bool {
+	return slices.ContainsFunc(r.Thoughts, func(t providers.Thought) bool { return t.Opaque != "" }) ||
+		slices.ContainsFunc(r.ToolCalls, func(c providers.ToolCall) bool { return c.Opaque != "" })
+}
+
+// ownAnswer copies the texts of an answer that is kept, because a provider may answer
+// with views of the request.
+func ownAnswer(a *cache.Answer) {
+	for n := range a.Pieces {
+		a.Pieces[n] = strings.Clone(a.Pieces[n])
+	}
+	r := &a.Result
+	r.Model = strings.Clone(r.Model)
+	r.Logprobs = slices.Clone(r.Logprobs)
+	r.Thoughts, r.ToolCalls = slices.Clone(r.Thoughts), slices.Clone(r.ToolCalls)
+	for n := range r.Thoughts {
+		r.Thoughts[n].Text = strings.Clone(r.Thoughts[n].Text)
+	}
+	for n := range r.ToolCalls {
+		c := &r.ToolCalls[n]
+		c.ID, c.Name, c.Arguments = strings.Clone(c.ID), strings.Clone(c.Name), strings.Clone(c.Arguments)
 	}
 }

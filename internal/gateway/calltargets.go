@@ -18,8 +18,9 @@ import (
 // have prepared. Each list is made with the first call that needs it: of a large set
 // of definitions most calls are few or none.
 type callTargets struct {
-	snapshot *definition.Snapshot
-	lists    sync.Map // []invoke.Target by wayToCall
+	snapshot    *definition.Snapshot
+	lists       sync.Map // []invoke.Target by wayToCall
+	largestBody int64    // that an endpoint accepts, in bytes
 }
 
 // wayToCall is what decides on the targets of a call.
@@ -31,17 +32,26 @@ type wayToCall struct {
 // targets returns the targets of a call with their providers. The list is shared, and
 // must not be changed.
 func (w *Workspace) targets(snapshot *definition.Snapshot, how *definition.Policy, variant *definition.Variant) []invoke.Target {
-	known := w.called.Load()
-	if known == nil || known.snapshot != snapshot {
-		known = &callTargets{snapshot: snapshot}
-		w.called.Store(known)
-	}
+	known := w.callTargets(snapshot)
 	way := wayToCall{how, variant}
 	if list, ok := known.lists.Load(way); ok {
 		return list.([]invoke.Target)
 	}
 	list, _ := known.lists.LoadOrStore(way, w.makeTargets(how, variant))
 	return list.([]invoke.Target)
+}
+
+// callTargets returns what the calls of a snapshot share.
+func (w *Workspace) callTargets(snapshot *definition.Snapshot) *callTargets {
+	known := w.called.Load()
+	if known == nil || known.snapshot != snapshot {
+		known = &callTargets{snapshot: snapshot}
+		for _, endpoint := range snapshot.Endpoints {
+			known.largestBody = max(known.largestBody, endpoint.Accept.MaxBodySize)
+		}
+		w.called.Store(known)
+	}
+	return known
 }
 
 func (w *Workspace) makeTargets(how *definition.Policy, variant *definition.Variant) []invoke.Target {

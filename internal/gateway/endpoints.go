@@ -14,6 +14,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/native"
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -36,6 +37,9 @@ func (c *call) endpoint() outcome {
 	if !known {
 		return refused(unknownEndpoint(request))
 	}
+	if err := c.checkBrought(endpoint, request); err != nil {
+		return refused(err)
+	}
 	if endpoint.Idempotency && !request.Stream {
 		if o := c.replayed(); o.end != underway {
 			return o
@@ -47,13 +51,25 @@ func (c *call) endpoint() outcome {
 	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
 	decision := c.decide(trace.KindPrompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table())
 	variant := endpoint.Prompt.Variant(decision)
+	answerKey := endpoint.Key
+	if request.Variant != "" {
+		if variant = variantOf(endpoint.Prompt, request.Variant); variant == nil {
+			return refused(unknownEndpoint(request))
+		}
+		answerKey += "@" + variant.Key
+	}
 	how, chosen := c.choosePolicy(endpoint)
 	if err := c.bindVariables(endpoint.Prompt, variant); err != nil {
 		return refused(err)
 	}
-	messages, tooLarge := variant.Messages(&c.values, nil)
-	if tooLarge != nil {
-		return refused(refuseMessages(tooLarge, "messages"))
+	targets, err := merged(c.workspace.targets(c.snapshot, how, variant), request)
+	if err != nil {
+		return refused(err)
+	}
+	targets = pin(targets, request)
+	messages, unrendered := variant.Messages(&c.values, request.Turns)
+	if unrendered != nil {
+		return refused(refuseMessages(unrendered, request.TurnsParam))
 	}
 
 	besideSize, err := c.pickBeside(request.RemoteConfigs)
@@ -61,11 +77,10 @@ func (c *call) endpoint() outcome {
 		return refused(err)
 	}
 
-	targets := c.workspace.targets(c.snapshot, how, variant)
 	var question cache.Question
 	switch {
 	case how.CacheTTL > 0:
-		question = c.question(endpoint, how, variant, messages)
+		question = c.question(endpoint, how, variant, messages, request, targets)
 		// A remembered answer needs no call. A request that waits for the same
 		// question's call counts as a call itself: it holds a connection meanwhile.
 		if !c.workspace.Memory.answers.Remembers(question) {
@@ -90,11 +105,16 @@ func (c *call) endpoint() outcome {
 		addMessages(record, messages)
 	}
 	c.recordEvidence(record)
+	if policy != definition.LogNone {
+		record.Notes = noteBrought(record.Notes, request)
+	}
+	c.addUser(request.User)
 	c.addRequest(record, policy)
 	c.workspace.redactRequest(record)
 	extra := c.buildBeside(besideSize)
-	stream := request.Stream
-	if err := c.holdCall(messages, record, len(extra.member)); err != nil {
+	stream, keep := request.Stream, brings(request)
+	c.nameIgnored(request.Ignored)
+	if err := c.holdCall(messages, record, len(extra.member), keep); err != nil {
 		trace.ReleaseRecord(record)
 		return refused(err)
 	}
@@ -106,11 +126,13 @@ func (c *call) endpoint() outcome {
 	defer context.AfterFunc(c.gateway.exiting, func() { cancel(errShutdown) })()
 
 	i := &invocation{
-		call: c, record: record, policy: policy, ttl: how.CacheTTL, beside: extra, writer: writer,
+		call: c, record: record, policy: policy, ttl: how.CacheTTL, beside: extra, writer: writer, keep: keep,
+		thinks: c.route.dialect != native.Dialect || endpoint.Accept.History,
 		request: &invoke.Call{
 			Targets:   targets,
 			Messages:  messages,
 			Stream:    stream,
+			Pieces:    stream && writer.Pieces(),
 			Policy:    policyOf(how),
 			InFlight:  &c.gateway.process.calls,
 			HostLimit: c.workspace.InFlight.Host,
@@ -119,7 +141,7 @@ func (c *call) endpoint() outcome {
 		},
 	}
 	c.setHeaders(record.ID)
-	i.answer = dialect.Answer{TraceID: c.info.traceID[0], Key: request.Endpoint, Time: c.began, Revision: c.snapshot.Revision}
+	i.answer = dialect.Answer{TraceID: c.info.traceID[0], Key: answerKey, Time: c.began, Revision: c.snapshot.Revision}
 	if extra.member != nil {
 		i.answer.Beside = i.give
 	}
@@ -158,6 +180,16 @@ func unknownEndpoint(request *dialect.Call) *wire.Error {
 	return wire.Errorf(wire.UnknownEndpoint, request.EndpointParam, "There is no endpoint %s.", printable(request.Endpoint))
 }
 
+// variantOf returns the prompt's variant with the key, or nil.
+func variantOf(p *definition.Prompt, key string) *definition.Variant {
+	variants := p.Variants()
+	i := slices.IndexFunc(variants, func(v *definition.Variant) bool { return v.Key == key })
+	if i < 0 {
+		return nil
+	}
+	return variants[i]
+}
+
 // invocation is one call of an endpoint on its way to the caller.
 type invocation struct {
 	*call
@@ -167,18 +199,22 @@ type invocation struct {
 	beside  beside
 	writer  dialect.Writer
 	answer  dialect.Answer
+	origin  string // the target that answers
+	keep    bool   // the request's buffers are kept: the messages are views of them
+	thinks  bool   // the caller gets thoughts, too
 
 	// For an endpoint whose answers are cached.
 	ttl    time.Duration
 	lead   *cache.Lead // not nil: others may wait for this call's answer
 	pieces []string    // of the answer
 	size   int         // of the answer, in bytes
+	lost   bool        // pieces does not have all of the answer
 }
 
 // whole answers in one piece.
 func (i *invocation) whole(ctx context.Context) outcome {
 	var content string
-	result, err := i.workspace.Memory.engine.Invoke(ctx, i.request, func(d providers.Delta) error {
+	result, err := i.invoke(ctx, func(d providers.Delta) error {
 		content = d.Content
 		return nil
 	})
@@ -194,8 +230,13 @@ func (i *invocation) whole(ctx context.Context) outcome {
 	i.answer.Content = content
 	i.complete(&result)
 	i.tell(&result)
+	if i.answer.Estimated {
+		i.w.Header()[wire.HeaderUsage] = estimated
+	}
 	return i.send(result)
 }
+
+var estimated = []string{"estimated"}
 
 // adviseRepetition tells the caller what to do if its answer has no room.
 const adviseRepetition = "Send the request again."
@@ -233,9 +274,11 @@ func (i *invocation) stream(ctx context.Context) outcome {
 	defer gauge.Dec()
 
 	i.request.Committed = i.served
-	result, err := i.workspace.Memory.engine.Invoke(ctx, i.request, func(d providers.Delta) error {
+	result, err := i.invoke(ctx, func(d providers.Delta) error {
 		i.keepContent(d.Content)
 		i.remember(d.Content)
+		i.lost = i.lost || len(d.Logprobs) > 0
+		i.seal(&d)
 		i.lead.Writing()
 		defer i.lead.Written()
 		defer i.keepRoom(0) // the first event, which may be large, is sent by then
@@ -266,23 +309,35 @@ func (i *invocation) stream(ctx context.Context) outcome {
 	return outcome{failure, cut}
 }
 
+// invoke calls the model. The request's buffers stay with a provider that may still
+// read them: one that was abandoned, or panicked.
+func (i *invocation) invoke(ctx context.Context, emit func(providers.Delta) error) (invoke.Result, error) {
+	request := i.call.request
+	i.call.request = nil
+	result, err := i.workspace.Memory.engine.Invoke(ctx, i.request, emit)
+	if !slices.ContainsFunc(result.Attempts, func(a invoke.Attempt) bool { return a.Abandoned }) {
+		i.call.request = request
+	}
+	return result, err
+}
+
 // served sets the headers that name the target that answered and the number of
 // attempts.
 func (i *invocation) served(target, attempts int) {
 	h := i.w.Header()
-	t := &i.request.Targets[target]
-	h[wire.HeaderServedBy] = []string{t.String()}
+	i.origin = i.request.Targets[target].String()
+	h[wire.HeaderServedBy] = []string{i.origin}
 	h[wire.HeaderAttempts] = []string{strconv.Itoa(attempts)}
 }
 
 // complete adds what a result says beside the content to the caller's answer.
 func (i *invocation) complete(result *invoke.Result) {
-	i.answer.FinishReason, i.answer.Usage = result.FinishReason, result.Usage
+	i.answer.FinishReason, i.answer.Usage, i.answer.Estimated = result.FinishReason, result.Usage, result.Estimated
 	i.answer.Refusal, i.answer.Logprobs = result.Refusal, result.Logprobs
-	if result.Estimated {
-		i.answer.Usage = providers.Usage{}
+	i.answer.ToolCalls = i.sealedCalls(result.ToolCalls)
+	if i.thinks {
+		i.answer.Thoughts = i.sealedThoughts(result.Thoughts)
 	}
-	i.answer.ToolCalls = result.ToolCalls
 	i.keepToolCalls(result.ToolCalls)
 }
 

@@ -176,7 +176,7 @@ func loadAsked(t *testing.T, endpoint, prompt string) asked {
 	variant := a.endpoint.Prompt.Variants()[0]
 	a.how = a.endpoint.Default()
 	a.policy, a.targets = policyOf(a.how), w.targets(snapshot, a.how, variant)
-	a.question = (&call{workspace: w}).question(a.endpoint, a.how, variant, []providers.Message{{Role: "user", Content: "Hi"}})
+	a.question = (&call{workspace: w}).question(a.endpoint, a.how, variant, []providers.Message{{Role: "user", Content: "Hi"}}, nil, nil)
 	return a
 }
 
@@ -296,7 +296,7 @@ func TestQuestion(t *testing.T) {
 		for i := 0; i < len(messages); i += 2 {
 			list = append(list, providers.Message{Role: messages[i], Content: messages[i+1]})
 		}
-		q := (&call{workspace: &Workspace{WorkspaceConfig: WorkspaceConfig{Name: workspace}}}).question(e, how, v, list)
+		q := (&call{workspace: &Workspace{WorkspaceConfig: WorkspaceConfig{Name: workspace}}}).question(e, how, v, list, nil, nil)
 		if other, there := seen[q]; there {
 			t.Errorf("%s and %s are one question", what, other)
 		}

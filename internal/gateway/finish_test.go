@@ -48,6 +48,11 @@ func ending(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, "data: [DONE]\n\n")
 }
 
+// estimate is the usage of an answer that the provider did not count.
+func estimate(prompt int) string {
+	return fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":3,"total_tokens":%d,"estimated":true}`, prompt, prompt+3)
+}
+
 // TestAnswersSayHowTheyEnded in both forms, and those that a cache gives do so
 // as the first did. Only whole answers are ever kept.
 func TestAnswersSayHowTheyEnded(t *testing.T) {
@@ -62,8 +67,8 @@ func TestAnswersSayHowTheyEnded(t *testing.T) {
 		{"stop", `,"finish_reason":"stop"` + usage, true},
 		{"length", `,"finish_reason":"length"` + usage, false},
 		{"content_filter", `,"finish_reason":"content_filter"` + usage, false},
-		{"uncounted", `,"finish_reason":"stop"`, true},
-		{"uncounted length", `,"finish_reason":"length"`, false},
+		{"uncounted", `,"finish_reason":"stop"` + estimate(9), true},
+		{"uncounted length", `,"finish_reason":"length"` + estimate(11), false},
 	} {
 		for _, stream := range []bool{false, true} {
 			asked := u.Calls.Load()

@@ -17,6 +17,9 @@ const (
 	// copiesOfMessages is the approximate number of copies of its messages that a
 	// call has in memory: as they were rendered, and escaped as they are sent.
 	copiesOfMessages = 3
+	// copiesOfTurns is the same for the messages of a caller: as they are sent, beside
+	// the request that they are views of.
+	copiesOfTurns = 1
 )
 
 // hold takes room for so many more bytes that the request holds, until letGo.
@@ -38,19 +41,30 @@ func (c *call) letGo() {
 
 // holdCall releases the request's body, which a call no longer needs: models take
 // minutes. In its place it takes room for the call's messages and its record, and for
-// what goes beside the answer: so many bytes, and their records.
-func (c *call) holdCall(messages []providers.Message, record *trace.Record, beside int) *wire.Error {
+// what goes beside the answer: so many bytes, and their records. keep is set where the
+// messages are views of the request: then only its bytes are released, and the parser's
+// copy of them is counted.
+func (c *call) holdCall(messages []providers.Message, record *trace.Record, beside int, keep bool) *wire.Error {
 	c.context, c.metadata, c.variables = nil, nil, nil
 	c.values.Reset()
-	c.request.Release()
-	c.request = nil
-	c.letGo()
 	size := beside
+	if keep {
+		size += c.request.Size()
+		c.request.DropBody()
+	} else {
+		c.request.Release()
+		c.request = nil
+	}
+	c.letGo()
 	for _, other := range c.records {
 		size += other.Size()
 	}
 	for i := range messages {
-		size += copiesOfMessages * len(messages[i].Content)
+		if m := &messages[i]; keep {
+			size += copiesOfTurns * m.Size()
+		} else {
+			size += copiesOfMessages * len(m.Content)
+		}
 	}
 	if size += record.Size(); size <= freeRequest {
 		return nil

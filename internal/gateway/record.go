@@ -5,9 +5,7 @@ import (
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
-	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
-	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -82,22 +80,6 @@ func (c *call) noteVariables(record *trace.Record, d *definition.Definition) {
 		var room [triedUndeclared][]byte
 		record.Notes = append(record.Notes, undeclaredNote(n, c.values.AppendUndeclared(room[:0])))
 	}
-}
-
-// addMessages adds the rendered messages to a record, as JSON.
-func addMessages(record *trace.Record, messages []providers.Message) {
-	dst := append(record.Messages[:0], '[')
-	for i, m := range messages {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `{"role":`...)
-		dst = jsontext.AppendString(dst, m.Role)
-		dst = append(dst, `,"content":`...)
-		dst = jsontext.AppendString(dst, m.Content)
-		dst = append(dst, '}')
-	}
-	record.Messages = append(dst, ']')
 }
 
 // keep keeps the record of an answer until the whole request has succeeded. It

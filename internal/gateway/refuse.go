@@ -50,7 +50,7 @@ func (to *route) writeLastError(w http.ResponseWriter, err *wire.Error) {
 
 // writeErrorOnly answers with an error in the route's dialect.
 func (to *route) writeErrorOnly(w http.ResponseWriter, err *wire.Error) {
-	if to.requestID != "" && w.Header()[to.requestID] == nil {
+	if to.requestID != "" {
 		id := err.TraceID
 		if id == "" {
 			id = newRequestID()

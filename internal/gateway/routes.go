@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/chat"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/native"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/trace"
@@ -32,12 +33,16 @@ type route struct {
 	open          bool   // the path ends in {model}
 }
 
+// openaiRequestID is the header by which OpenAI's libraries know an answer.
+const openaiRequestID = "X-Request-Id"
+
 // routes lists all routes, the most called ones first. The first entry is for
 // paths that no other entry matches.
 var routes = table(
 	route{name: "none"},
 	route{method: http.MethodPost, path: "/v1/prompts", name: "prompts", serve: allOrNothing((*call).prompts)},
 	route{method: http.MethodPost, path: "/v1/endpoints", name: "endpoints", serve: (*call).endpoint, dialect: native.Dialect},
+	route{method: http.MethodPost, path: "/v1/chat/completions", name: "chat", serve: (*call).endpoint, dialect: chat.Dialect, requestID: openaiRequestID},
 	route{method: http.MethodPost, path: "/v1/remoteconfigs", name: "remoteconfigs", serve: allOrNothing((*call).remoteConfigs)},
 	route{method: http.MethodPost, path: "/v1/decisions", name: "decisions", serve: allOrNothing((*call).decisions)},
 	route{method: http.MethodPost, path: "/v1/metrics", name: "metrics", serve: allOrNothing((*call).report)},
@@ -45,6 +50,8 @@ var routes = table(
 	route{method: http.MethodPost, path: "/v2/remoteconfigs", name: "remoteconfigs", serve: allOrNothing((*call).remoteConfigs)},
 	route{method: http.MethodPost, path: "/v2/prompts/{trace_id}/metrics", name: "metrics", kind: trace.KindPrompt, serve: allOrNothing((*call).report)},
 	route{method: http.MethodPost, path: "/v2/remoteconfigs/{trace_id}/metrics", name: "metrics", kind: trace.KindRemoteConfig, serve: allOrNothing((*call).report)},
+	route{method: http.MethodGet, path: "/v1/models", name: "models", serve: (*call).models, dialect: chat.Dialect, requestID: openaiRequestID},
+	route{method: http.MethodGet, path: "/v1/models/{model}", name: "models", serve: (*call).model, dialect: chat.Dialect, requestID: openaiRequestID},
 )
 
 func table(rows ...route) []route {

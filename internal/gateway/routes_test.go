@@ -11,6 +11,10 @@ func TestRoutesOfPaths(t *testing.T) {
 		"/v1/remoteconfigs":               {"remoteconfigs"},
 		"/v2/remoteconfigs":               {"remoteconfigs"},
 		"/v1/decisions":                   {"decisions"},
+		"/v1/models":                      {"models"},
+		"/v1/models/":                     {"none"},
+		"/v1/models/chat/a":               {"models", "chat/a"},
+		"/v1/chat/completions":            {"chat"},
 		"/v2/decisions":                   {"none"},
 		"/v1/metrics":                     {"metrics"},
 		"/v2/prompts/ID/metrics":          {"metrics", "ID"},
@@ -33,7 +37,7 @@ func TestRoutesOfPaths(t *testing.T) {
 			t.Errorf("%q: %s, trace %q; want %v", path, to.name, id, want)
 		}
 	}
-	if got, want := documented(), "POST /v1/prompts, /v1/endpoints, /v1/remoteconfigs, /v1/decisions, /v1/metrics, /v2/prompts, /v2/remoteconfigs, /v2/prompts/{trace_id}/metrics and /v2/remoteconfigs/{trace_id}/metrics"; got != want {
+	if got, want := documented(), "POST /v1/prompts, /v1/endpoints, /v1/chat/completions, /v1/remoteconfigs, /v1/decisions, /v1/metrics, /v2/prompts, /v2/remoteconfigs, /v2/prompts/{trace_id}/metrics, /v2/remoteconfigs/{trace_id}/metrics, GET /v1/models and /v1/models/{model}"; got != want {
 		t.Errorf("the routes are told as %s", got)
 	}
 }

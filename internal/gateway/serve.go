@@ -214,7 +214,7 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 		return outcome{err, unread}
 	}
 	if to.method == http.MethodPost {
-		if err := c.request.ReadBody(w, r, c.workspace.MaxBodySize, c.workspace.BodyTimeout, c.hold); err != nil {
+		if err := c.request.ReadBody(w, r, to.bodyLimit(c.workspace), c.workspace.BodyTimeout, c.hold); err != nil {
 			return outcome{err, unread}
 		}
 	}

@@ -107,7 +107,12 @@ func TestToolCallsThroughTheGateway(t *testing.T) {
 			event := func(content, rest string) string {
 				return fmt.Sprintf(`data: {"trace_id":"%s","content":"%s","is_final":%s}`+"\n\n", id, content, rest)
 			}
-			want := event("", `false,"tool_calls":`+list) + event("", `true,"finish_reason":"tool_calls"`) + "data: [DONE]\n\n"
+			tokens := 12
+			if content != "" {
+				tokens = 14
+			}
+			usage := fmt.Sprintf(`,"usage":{"prompt_tokens":4,"completion_tokens":%d,"total_tokens":%d,"estimated":true}`, tokens, 4+tokens)
+			want := event("", `false,"tool_calls":`+list) + event("", `true,"finish_reason":"tool_calls"`+usage) + "data: [DONE]\n\n"
 			if content != "" {
 				want = event(content, "false") + want
 			}

@@ -134,7 +134,7 @@ func init() {
 		mutant{
 			ID: "half-an-answer-remembered", In: "invocation.tell",
 			What: "the first MiB of a larger answer is given again as the whole",
-			Old:  "answer.Bytes() <= maxRemembered", New: "true",
+			Old:  "answer.Bytes() > maxRemembered || ", New: "",
 			Run: "TestLargeAnswerIsNotRemembered",
 		},
 		mutant{
@@ -232,9 +232,9 @@ func init() {
 			Run: "TestBindErrorNamesTheField",
 		},
 		mutant{
-			ID: "max-body-size", In: "Gateway.answer",
+			ID: "max-body-size", In: "route.bodyLimit",
 			What: "max_body_size has no effect",
-			Old:  "c.workspace.MaxBodySize", New: "maxMaxBodySize",
+			Old:  "limit := w.MaxBodySize", New: "limit := int64(64 << 20)",
 			Run: "TestBadRequests",
 		},
 		mutant{
@@ -336,7 +336,7 @@ func init() {
 		mutant{
 			ID: "too-large-a-prompt", In: "call.endpoint",
 			What: "a prompt that is too large goes to the model without its messages",
-			Old:  "if tooLarge != nil {", New: "if tooLarge != nil && false {",
+			Old:  "if unrendered != nil {", New: "if unrendered != nil && false {",
 			Run: "TestTooLargeAPrompt", Tests: []string{"caddymodule"},
 		},
 		mutant{

@@ -25,7 +25,7 @@ func init() {
 		mutant{
 			ID: "cached-answer-without-its-end", In: "invocation.remembered",
 			What: "an answer from the cache does not say how it ended",
-			Old:  "	i.complete(&invoke.Result{Result: answer.Result})\n", New: "",
+			Old:  "	i.complete(&invoke.Result{Result: answer.Result, Estimated: answer.Estimated})\n", New: "",
 			Run: "TestAnswersSayHowTheyEnded",
 		},
 		mutant{

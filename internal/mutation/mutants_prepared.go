@@ -59,7 +59,7 @@ func init() {
 	)
 	add("internal/gateway",
 		mutant{
-			ID: "targets-of-the-last-definitions", In: "Workspace.targets",
+			ID: "targets-of-the-last-definitions", In: "Workspace.callTargets",
 			What: "calls have the targets of definitions that are no longer served",
 			Old:  " || known.snapshot != snapshot", New: "",
 			Run: "RequestsArePrepared",

@@ -3,6 +3,7 @@ package wire
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/valyala/fastjson"
 )
@@ -39,7 +40,12 @@ type Decisions struct {
 
 // Endpoint is a request for an endpoint's answer. It is a view of its Request.
 type Endpoint struct {
-	Key string
+	// Key is that of the endpoint, and Variant that of a variant of its prompt, which
+	// the request names behind it, as KEY@VARIANT; mostly empty.
+	Key, Variant string
+	// Brought are the members of what the caller brings: messages, tools, tool_choice
+	// and parameters. They are nil where the request does not have them.
+	Brought [4]*fastjson.Value
 	// RemoteConfigs are the keys whose values go with the answer, as in Decisions. It
 	// is nil where the member was absent or null.
 	RemoteConfigs []string
@@ -188,6 +194,8 @@ func (r *Request) Endpoint() (Endpoint, *Error) {
 	if e.Key, err = endpointKey(body.Get("key"), body.Get("keys")); err != nil {
 		return Endpoint{}, err
 	}
+	e.Key, e.Variant, _ = strings.Cut(e.Key, "@")
+	e.Brought = [...]*fastjson.Value{body.Get("messages"), body.Get("tools"), body.Get("tool_choice"), body.Get("parameters")}
 	if stream := body.Get("stream"); !IsNull(stream) {
 		wants, notBool := stream.Bool()
 		if notBool != nil {
@@ -241,10 +249,14 @@ func legalKeyMember(param string, v *fastjson.Value) (string, *Error) {
 	if IsNull(v) {
 		return "", Errorf(InvalidRequest, "key", `"key" is required: the key of the endpoint.`)
 	}
-	if v.Type() != fastjson.TypeString || !LegalKey(view(v.GetStringBytes())) {
+	if v.Type() != fastjson.TypeString {
 		return "", badKey(param, v)
 	}
-	return view(v.GetStringBytes()), nil
+	text := view(v.GetStringBytes())
+	if key, variant, named := strings.Cut(text, "@"); !LegalKey(key) || named && !LegalKey(variant) {
+		return "", badKey(param, v)
+	}
+	return text, nil
 }
 
 // ObjectMember returns a member that must be an object, or nil where it is

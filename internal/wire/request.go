@@ -79,8 +79,23 @@ func (r *Request) Release() {
 // Values returns how many values the last parsed body has.
 func (r *Request) Values() int { return r.values }
 
-// Body returns the body as it was read. It is valid until Release.
+// Body returns the body as it was read. It is valid until Release or DropBody.
 func (r *Request) Body() []byte { return r.body }
+
+// DropBody forgets the body's bytes, where they are many, while what was parsed of
+// them stays in use: the parser has a copy of its own.
+func (r *Request) DropBody() {
+	if cap(r.body) > keepBodyBytes {
+		r.body = nil
+	}
+}
+
+// Size returns about how many bytes the parsed body takes without its own bytes: the
+// parser's copy, and its values.
+func (r *Request) Size() int {
+	const ofValue = 80
+	return len(r.body) + r.values*ofValue
+}
 
 // ReadBody reads the body of req to its end, so that net/http notices when the
 // client leaves later on. It refuses a body of more than limit bytes with
@@ -104,7 +119,7 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 		}
 	}
 	if req.ContentLength > limit {
-		return bodyTooLarge(limit)
+		return TooLarge(limit)
 	}
 	if req.Body == nil || req.Body == http.NoBody {
 		return nil
@@ -137,7 +152,7 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 		if int64(len(r.body)) > limit {
 			// A handler before this one has put a body in the place of the
 			// client's, without its length.
-			return bodyTooLarge(limit)
+			return TooLarge(limit)
 		}
 		if err == nil {
 			continue
@@ -148,7 +163,7 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 		// A limit set before this handler, by Caddy's request_body, is
 		// reported by the same type.
 		if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return bodyTooLarge(tooLarge.Limit)
+			return TooLarge(tooLarge.Limit)
 		}
 		if within > 0 && errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(deadline) {
 			return Errorf(InvalidRequest, "", "The body did not arrive within %s. Send it again, without a pause.", within)
@@ -157,7 +172,8 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 	}
 }
 
-func bodyTooLarge(limit int64) *Error {
+// TooLarge returns the error for a body of more than limit bytes.
+func TooLarge(limit int64) *Error {
 	return Errorf(BodyTooLarge, "", "The body is larger than the limit of %d bytes. Send less, or ask the operator to raise the limit.", limit)
 }
 

@@ -159,3 +159,38 @@ func UnknownKeys(keys []MissingKey) string {
 	}
 	return string(list)
 }
+
+// maxIgnored is the size in bytes that the list of ignored members may have.
+const maxIgnored = 1 << 10
+
+// Ignored returns the value of HeaderIgnored: the paths of members, separated by ", ".
+// Paths beyond 1 KiB, and those with other than visible ASCII characters, are left
+// out. The list then ends with "...+N", where N counts the paths left out.
+func Ignored(paths []string) string {
+	var list []byte
+	left := 0
+	for _, path := range paths {
+		if len(list)+len(", ")+len(path) > maxIgnored || !visibleASCII(path) {
+			left++
+			continue
+		}
+		if len(list) > 0 {
+			list = append(list, ", "...)
+		}
+		list = append(list, path...)
+	}
+	if left > 0 {
+		list = append(list, "...+"...)
+		list = strconv.AppendInt(list, int64(left), 10)
+	}
+	return string(list)
+}
+
+func visibleASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' || s[i] == ',' {
+			return false
+		}
+	}
+	return true
+}

@@ -4,7 +4,10 @@ package native
 import (
 	"strconv"
 
+	"github.com/valyala/fastjson"
+
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -25,10 +28,38 @@ func (native) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Error
 		return nil, nil, err
 	}
 	w := &writer{call: dialect.Call{
-		Endpoint: request.Key, EndpointParam: "key", Stream: request.Stream, RemoteConfigs: request.RemoteConfigs,
+		Endpoint: request.Key, Variant: request.Variant, EndpointParam: "key", TurnsParam: "messages",
+		Stream: request.Stream, RemoteConfigs: request.RemoteConfigs,
 		Context: request.Context, Metadata: request.Metadata, Variables: request.Variables,
 	}}
+	if request.Brought == [4]*fastjson.Value{} {
+		return &w.call, w, nil
+	}
+	if err := parseBrought(&w.call, request.Brought); err != nil {
+		return nil, nil, err
+	}
 	return &w.call, w, nil
+}
+
+// parseBrought reads messages, tools, tool_choice and parameters, in OpenAI's shapes.
+func parseBrought(c *dialect.Call, brought [4]*fastjson.Value) (err *wire.Error) {
+	messages, tools, choice, parameters := brought[0], brought[1], brought[2], brought[3]
+	if c.Turns, err = openai.Messages("messages", messages, &c.Ignored); err != nil {
+		return err
+	}
+	if c.Parameters.Tools, err = openai.Tools("tools", tools); err != nil {
+		return err
+	}
+	if c.Parameters.Tools != nil {
+		c.Given = append(c.Given, dialect.Given{Name: "tools", Param: "tools"})
+	}
+	if c.Parameters.ToolChoice, err = openai.ToolChoice("tool_choice", choice); err != nil {
+		return err
+	}
+	if c.Parameters.ToolChoice != nil {
+		c.Given = append(c.Given, dialect.Given{Name: "tool_choice", Param: "tool_choice"})
+	}
+	return openai.Parameters("parameters", parameters, c)
 }
 
 // writer writes an answer. It holds the call, too, so that both are one allocation.

@@ -1,0 +1,275 @@
+package gateway
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// brings reports whether the caller brings messages or parameters of its own, which
+// are views of the request.
+func brings(request *dialect.Call) bool { return len(request.Turns) > 0 || len(request.Given) > 0 }
+
+// checkBrought refuses what the endpoint does not accept of its caller.
+func (c *call) checkBrought(endpoint *definition.Endpoint, request *dialect.Call) *wire.Error {
+	accept := &endpoint.Accept
+	if size, limit := int64(len(c.request.Body())), bodyLimit(c.workspace, accept); size > limit {
+		return wire.TooLarge(limit)
+	}
+	if request.Variant != "" && !accept.Variants {
+		return notAccepted(request.EndpointParam, "names a variant, which this endpoint leaves to its definition")
+	}
+	if len(request.Turns) > 0 && !accept.History {
+		return notAccepted(request.TurnsParam, "is not accepted by this endpoint")
+	}
+	for i := range request.Turns {
+		if role := request.Turns[i].Role; !accept.System && (role == "system" || role == "developer") {
+			return notAccepted(request.Turn(i)+".role", "is "+role+", which is not accepted by this endpoint: its definition has the instructions")
+		}
+	}
+	for _, given := range request.Given {
+		if problem := accept.Check(given.Name, &request.Parameters); problem != "" {
+			return notAccepted(given.Param, problem)
+		}
+	}
+	return nil
+}
+
+// notAccepted returns the error for a member. problem is the end of a sentence.
+func notAccepted(param, problem string) *wire.Error {
+	return wire.Errorf(wire.InvalidRequest, param, "%q %s.", param, problem)
+}
+
+// bodyLimit returns how many bytes the bodies of an endpoint's requests may have.
+func bodyLimit(w *Workspace, accept *definition.Accept) int64 {
+	if accept.MaxBodySize > 0 {
+		return accept.MaxBodySize
+	}
+	return w.MaxBodySize
+}
+
+// bodyLimit returns how many bytes are read of a request's body before it is known
+// which endpoint it is for: as many as any of them takes.
+func (to *route) bodyLimit(w *Workspace) int64 {
+	limit := w.MaxBodySize
+	if to.dialect != nil {
+		limit = max(limit, w.callTargets(w.Source.Snapshot()).largestBody)
+	}
+	return limit
+}
+
+// merged returns the targets of a call with the parameters that the caller sets in
+// place of their own, and its tools beside theirs. targets stays as it is.
+func merged(targets []invoke.Target, request *dialect.Call) ([]invoke.Target, *wire.Error) {
+	if len(request.Given) == 0 {
+		return targets, nil
+	}
+	targets = slices.Clone(targets)
+	for i := range targets {
+		t := &targets[i]
+		t.Prepared = nil
+		for _, given := range request.Given {
+			if given.Name != "tools" {
+				setParameter(&t.Parameters, &request.Parameters, given.Name)
+				continue
+			}
+			own := t.Parameters.Tools
+			for n := range request.Parameters.Tools {
+				if name := request.Parameters.Tools[n].Name; hasTool(own, name) {
+					return nil, notAccepted(given.Param+"["+strconv.Itoa(n)+"]", "is named "+wire.Clip(name)+", as a tool of the endpoint is. Give it another name")
+				}
+			}
+			t.Parameters.Tools = slices.Concat(own, request.Parameters.Tools)
+		}
+	}
+	for _, given := range request.Given {
+		if given.Name != "tool_choice" {
+			continue
+		}
+		choice := request.Parameters.ToolChoice
+		for i := range targets {
+			tools := targets[i].Parameters.Tools
+			switch {
+			case choice == nil || choice.Mode == providers.ToolsNone || choice.Mode == providers.ToolsAuto:
+			case len(tools) == 0:
+				return nil, notAccepted(given.Param, "wants a tool to be called, but there are none. Send tools with it")
+			case choice.Mode == providers.ToolsNamed && !hasTool(tools, choice.Name):
+				return nil, notAccepted(given.Param, "names the tool "+wire.Clip(choice.Name)+", which there is none of")
+			}
+		}
+	}
+	return targets, nil
+}
+
+func hasTool(tools []providers.Tool, name string) bool {
+	return slices.ContainsFunc(tools, func(t providers.Tool) bool { return t.Name == name })
+}
+
+// setParameter sets the parameter with the name to what the caller has set.
+func setParameter(to, from *providers.Parameters, name string) {
+	switch name {
+	case "temperature":
+		to.Temperature = from.Temperature
+	case "max_tokens":
+		to.MaxTokens = from.MaxTokens
+	case "top_p":
+		to.TopP = from.TopP
+	case "top_k":
+		to.TopK = from.TopK
+	case "frequency_penalty":
+		to.FrequencyPenalty = from.FrequencyPenalty
+	case "presence_penalty":
+		to.PresencePenalty = from.PresencePenalty
+	case "seed":
+		to.Seed = from.Seed
+	case "stop":
+		to.Stop = from.Stop
+	case "reasoning_effort":
+		to.ReasoningEffort = from.ReasoningEffort
+	case "response_format":
+		to.ResponseFormat = from.ResponseFormat
+	case "tool_choice":
+		to.ToolChoice = from.ToolChoice
+	case "parallel_tool_calls":
+		to.ParallelToolCalls = from.ParallelToolCalls
+	case "logprobs":
+		to.Logprobs = from.Logprobs
+	default:
+		panic("a parameter without a place: " + name)
+	}
+}
+
+// pin unseals the opaque data in the caller's messages. A call goes to the target that
+// made the newest of them, if it is among targets, and to no other: only that one
+// understands it. The data of others is taken out, and named among what is ignored.
+func pin(targets []invoke.Target, request *dialect.Call) []invoke.Target {
+	to := pinnedTo(targets, request.Turns)
+	for i := range request.Turns {
+		m := &request.Turns[i]
+		foreign := false
+		for j := range m.Parts {
+			p := &m.Parts[j]
+			if p.Opaque == "" {
+				continue
+			}
+			origin, opaque, ok := dialect.Unseal(p.Opaque)
+			if p.Opaque = opaque; !ok || to < 0 || origin != targets[to].String() {
+				p.Opaque, foreign = "", true
+			}
+		}
+		if foreign {
+			where := request.Turn(i)
+			if request.TurnParams == nil {
+				where += ".reasoning_details"
+			}
+			request.Ignored = append(request.Ignored, where)
+			m.Parts = slices.DeleteFunc(m.Parts, func(p providers.Part) bool {
+				return p.Kind == providers.PartThinking && p.Text == "" && p.Opaque == ""
+			})
+		}
+	}
+	if to < 0 {
+		return targets
+	}
+	return targets[to : to+1 : to+1]
+}
+
+// pinnedTo returns the index of the target that made the newest opaque data, or -1.
+func pinnedTo(targets []invoke.Target, turns []providers.Message) int {
+	for _, m := range slices.Backward(turns) {
+		for _, p := range slices.Backward(m.Parts) {
+			if p.Opaque == "" {
+				continue
+			}
+			if origin, _, ok := dialect.Unseal(p.Opaque); ok {
+				if to := slices.IndexFunc(targets, func(t invoke.Target) bool { return t.String() == origin }); to >= 0 {
+					return to
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// sealed returns the tool calls with their opaque data as callers get it.
+func (i *invocation) sealedCalls(calls []providers.ToolCall) []providers.ToolCall {
+	if !slices.ContainsFunc(calls, func(c providers.ToolCall) bool { return c.Opaque != "" }) {
+		return calls
+	}
+	calls = slices.Clone(calls)
+	for n := range calls {
+		calls[n].Opaque = dialect.Seal(i.origin, calls[n].Opaque)
+	}
+	return calls
+}
+
+func (i *invocation) sealedThoughts(thoughts []providers.Thought) []providers.Thought {
+	if !slices.ContainsFunc(thoughts, func(t providers.Thought) bool { return t.Opaque != "" }) {
+		return thoughts
+	}
+	thoughts = slices.Clone(thoughts)
+	for n := range thoughts {
+		thoughts[n].Opaque = dialect.Seal(i.origin, thoughts[n].Opaque)
+	}
+	return thoughts
+}
+
+// seal seals the opaque data of a piece of the answer.
+func (i *invocation) seal(d *providers.Delta) {
+	if d.Thought != nil && d.Thought.Opaque != "" {
+		d.Thought = &providers.Thought{Text: d.Thought.Text, Opaque: dialect.Seal(i.origin, d.Thought.Opaque)}
+	}
+	if slices.ContainsFunc(d.Calls, func(p providers.CallPiece) bool { return p.Opaque != "" }) {
+		d.Calls = slices.Clone(d.Calls)
+		for n := range d.Calls {
+			d.Calls[n].Opaque = dialect.Seal(i.origin, d.Calls[n].Opaque)
+		}
+	}
+}
+
+// noteBrought adds notes of what the caller has brought, by the names of parameters
+// and numbers alone: none of it is content.
+func noteBrought(notes []string, request *dialect.Call) []string {
+	if n := len(request.Turns); n > 0 {
+		notes = append(notes, "caller: messages: "+strconv.Itoa(n))
+	}
+	var names []string
+	for _, given := range request.Given {
+		if given.Name == "tools" {
+			notes = append(notes, "caller: tools: "+strconv.Itoa(len(request.Parameters.Tools)))
+			continue
+		}
+		names = append(names, given.Name)
+	}
+	if len(names) > 0 {
+		notes = append(notes, "caller: parameters: "+strings.Join(names, ", "))
+	}
+	return notes
+}
+
+// nameIgnored sets the header that names what has no effect.
+func (c *call) nameIgnored(paths []string) {
+	if len(paths) > 0 {
+		c.w.Header()[wire.HeaderIgnored] = []string{wire.Ignored(paths)}
+	}
+}
+
+// addUser adds the caller's own user to its metadata, unless that has one.
+func (c *call) addUser(user string) {
+	if user == "" || c.metadata.Exists("user") {
+		return
+	}
+	var arena fastjson.Arena
+	if c.metadata == nil {
+		c.metadata = arena.NewObject()
+	}
+	c.metadata.Set("user", arena.NewString(user))
+}

@@ -1,0 +1,453 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// scripted is a provider that answers with a result, and keeps the requests it got.
+type scripted struct {
+	mu       sync.Mutex
+	requests []string // as JSON, their parts written out
+	result   providers.Result
+	content  string
+	prepared bool // a request came with what was prepared
+	fail     bool
+}
+
+func (s *scripted) PrepareRequests(*providers.Request) (any, error) { return "prepared", nil }
+
+func (s *scripted) ObeysContext() bool { return true }
+
+func (s *scripted) Invoke(_ context.Context, r *providers.Request) (providers.Stream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	parts := make([][]providers.Part, len(r.Messages))
+	for i := range r.Messages {
+		parts[i] = r.Messages[i].Parts
+	}
+	text, err := json.Marshal(struct {
+		Model      string
+		Messages   []providers.Message
+		Parts      [][]providers.Part
+		Parameters providers.Parameters
+	}{r.Model, r.Messages, parts, r.Parameters})
+	if err != nil {
+		return nil, err
+	}
+	s.requests = append(s.requests, string(text))
+	s.prepared = s.prepared || r.Prepared != nil
+	if s.fail {
+		return nil, &providers.Error{Provider: "scripted", Kind: providers.Status, Status: http.StatusBadGateway}
+	}
+	stream := &scriptedStream{result: s.result}
+	if r.Stream {
+		for n := range s.result.Thoughts {
+			stream.deltas = append(stream.deltas, providers.Delta{Thinking: s.result.Thoughts[n].Text}, providers.Delta{Thought: &s.result.Thoughts[n]})
+		}
+	}
+	if s.content != "" {
+		stream.deltas = append(stream.deltas, providers.Delta{Content: s.content})
+	}
+	if r.Stream {
+		for n, c := range s.result.ToolCalls {
+			stream.deltas = append(stream.deltas, providers.Delta{Calls: []providers.CallPiece{{Index: n, ID: c.ID, Name: c.Name, Arguments: c.Arguments, Opaque: c.Opaque}}})
+		}
+	}
+	return stream, nil
+}
+
+// last returns the last request, and how many there were.
+func (s *scripted) last() (request string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n = len(s.requests); n == 0 {
+		return "", 0
+	}
+	return s.requests[n-1], n
+}
+
+type scriptedStream struct {
+	deltas []providers.Delta
+	result providers.Result
+}
+
+func (s *scriptedStream) Next() (providers.Delta, error) {
+	if len(s.deltas) == 0 {
+		return providers.Delta{}, io.EOF
+	}
+	d := s.deltas[0]
+	s.deltas = s.deltas[1:]
+	return d, nil
+}
+
+func (s *scriptedStream) Result() providers.Result { return s.result }
+func (s *scriptedStream) Close() error             { return nil }
+
+const conversing = `
+prompt: talk
+accept: { history: true, tools: true, variants: true, parameters: [ temperature, { max_tokens: ..800 }, stop, logprobs ] }
+fallback: [ { provider: other, model: large } ]
+`
+
+// conversation are the files of an endpoint that accepts conversations, and of one
+// that does not.
+func conversation(more string) map[string]string {
+	return map[string]string{
+		"definitions/context.yaml":         "fields: {}\n",
+		"definitions/prompts/plain.yaml":   "provider: scripted\nmodel: small\nmessages: [ { role: user, content: Hi } ]\n",
+		"definitions/endpoints/plain.yaml": "prompt: plain\n",
+		"definitions/prompts/talk.yaml": `
+default: en
+variants:
+  en:
+    provider: scripted
+    model: small
+    max_tokens: 100
+    tools: [ { name: own } ]
+    messages: [ { role: system, content: Be brief. }, { history: true } ]
+  nl:
+    extends: en
+    model: klein
+`,
+		"definitions/endpoints/team/talk.yaml": conversing + more,
+	}
+}
+
+func startScripted(t testing.TB, more string, settings ...setting) (*gateway, *scripted) {
+	s := &scripted{content: "Fine.", result: providers.Result{FinishReason: providers.FinishStop, Usage: providers.Usage{PromptTokens: 7, CompletionTokens: 3, TotalTokens: 10}}}
+	settings = append([]setting{withProvider("scripted", s), withProvider("other", s)}, settings...)
+	return startGateway(t, conversation(more), settings...), s
+}
+
+const user = `{"role":"user","content":"How are you?"}`
+
+// TestWhatCallersBring: what the endpoint accepts reaches the model, and no more.
+func TestWhatCallersBring(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "", logContent)
+	for _, path := range []string{"/v1/endpoints", "/v1/chat/completions"} {
+		name, parameters := "model", `"temperature":0.5,"max_tokens":50,"stop":["END"]`
+		if path == "/v1/endpoints" {
+			name, parameters = "key", `"parameters":{"temperature":0.5,"max_tokens":50,"stop":["END"]}`
+		}
+		a := g.post(path, `{"`+name+`":"team/talk@nl","messages":[`+user+`,{"role":"assistant","content":"Well."},{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo=","detail":"low"}}]}],`+
+			parameters+`,"tools":[{"type":"function","function":{"name":"find","parameters":{"type":"object"}}}],"tool_choice":"required"}`)
+		if a.status != http.StatusOK {
+			t.Fatalf("%s: %d %s", path, a.status, a.body)
+		}
+		got, _ := s.last()
+		for _, want := range []string{
+			`"Model":"klein"`, `{"role":"system","content":"Be brief."},{"role":"user","content":"How are you?"},{"role":"assistant","content":"Well."},{"role":"user","content":""}]`,
+			`"Data":"iVBORw0KGgo=","Type":"image/png","Name":"","Detail":"low"`, `"Temperature":0.5,"MaxTokens":50,`, `"Stop":["END"]`,
+			`"Tools":[{"Name":"own",`, `{"Name":"find",`, `"ToolChoice":{"Mode":"required"`,
+		} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: the model got no %s in\n%s", path, want, got)
+			}
+		}
+		record := ended(t, g, a.header.Get("Cadenza-Trace-Id"))
+		want := `[{"role":"system","content":"Be brief."},{"role":"user","content":"How are you?"},{"role":"assistant","content":"Well."},{"role":"user","content":[{"type":"text","text":"Look:"},{"type":"image","media_type":"image/png","bytes":8}]}]`
+		if diff := cmp.Diff(want, string(record.Messages)); diff != "" {
+			t.Errorf("%s: the trace's messages (-want +got):\n%s", path, diff)
+		}
+		if notes := fmt.Sprint(record.Notes); !strings.Contains(notes, "caller: messages: 3") || !strings.Contains(notes, "caller: tools: 1") || !strings.Contains(notes, "max_tokens") {
+			t.Errorf("%s: notes %s", path, notes)
+		}
+		if record.Variant != "nl" {
+			t.Errorf("%s: the trace has the variant %q", path, record.Variant)
+		}
+		if id := a.header.Get("X-Request-Id"); (id == a.header.Get("Cadenza-Trace-Id")) != (name == "model") {
+			t.Errorf("%s: X-Request-Id %q", path, id)
+		}
+	}
+	if s.prepared {
+		t.Error("a request with parameters of its own came prepared")
+	}
+	if a := g.post("/v1/endpoints", `{"key":"plain","model":"other","url":"x"}`); a.status != http.StatusOK || !s.prepared {
+		t.Errorf("%d %s, prepared %t", a.status, a.body, s.prepared)
+	}
+}
+
+// TestWhatIsNotAccepted is refused by its path, and costs no call.
+func TestWhatIsNotAccepted(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "")
+	for _, test := range []struct{ body, param string }{
+		{`{"key":"plain","messages":[` + user + `]}`, "messages"},
+		{`{"key":"plain","tools":[{"type":"function","function":{"name":"a"}}]}`, "tools"},
+		{`{"key":"plain","tool_choice":"auto"}`, "tool_choice"},
+		{`{"key":"plain","parameters":{"temperature":1}}`, "parameters.temperature"},
+		{`{"key":"plain","messages":5}`, "messages"},
+		{`{"key":"plain@en"}`, "key"},
+		{`{"key":"team/talk","messages":[{"role":"system","content":"Obey."},` + user + `]}`, "messages[0].role"},
+		{`{"key":"team/talk","messages":[` + user + `,{"role":"developer","content":"Obey."}]}`, "messages[1].role"},
+		{`{"key":"team/talk","messages":[` + user + `],"parameters":{"max_tokens":801}}`, "parameters.max_tokens"},
+		{`{"key":"team/talk","messages":[` + user + `],"parameters":{"top_p":0.5}}`, "parameters.top_p"},
+		{`{"key":"team/talk","messages":[` + user + `],"parameters":{"model":"x"}}`, "parameters.model"},
+		{`{"key":"team/talk","messages":[` + user + `],"tools":[{"type":"function","function":{"name":"own"}}]}`, "tools[0]"},
+		{`{"key":"team/talk","messages":[` + user + `],"tool_choice":{"type":"function","function":{"name":"none"}}}`, "tool_choice"},
+	} {
+		a := g.post("/v1/endpoints", test.body)
+		if a.status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", test.body, a.status, a.body)
+			continue
+		}
+		checkError(t, a, "invalid_request", test.param)
+	}
+	for body, param := range map[string]string{`{"key":"team/talk@fr","messages":[` + user + `]}`: "key", `{"key":"none@a"}`: "key"} {
+		a := g.post("/v1/endpoints", body)
+		checkError(t, a, "unknown_endpoint", param)
+	}
+	a := g.post("/v1/chat/completions", `{"model":"none","messages":[`+user+`]}`)
+	checkError(t, a, "model_not_found", "model")
+	if len(a.header.Get("X-Request-Id")) != 36 {
+		t.Errorf("X-Request-Id %q", a.header.Get("X-Request-Id"))
+	}
+	if a := g.do(http.MethodPost, "/v1/chat/completions", `{}`, nil); a.status != http.StatusUnauthorized || a.header.Get("X-Request-Id") == "" {
+		t.Errorf("%d, X-Request-Id %q", a.status, a.header.Get("X-Request-Id"))
+	}
+	if _, n := s.last(); n > 0 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// TestBodiesOfConversations: an endpoint takes bodies up to its own limit, and one
+// that accepts nothing up to the workspace's.
+func TestBodiesOfConversations(t *testing.T) {
+	t.Parallel()
+	g, _ := startScripted(t, "", with(func(c *gw.WorkspaceConfig) { c.MaxBodySize = 10_000 }))
+	large := func(key string, size int) string {
+		return `{"key":"` + key + `","messages":[{"role":"user","content":"` + strings.Repeat("x", size) + `"}]}`
+	}
+	if a := g.post("/v1/endpoints", large("team/talk", 2<<20)); a.status != http.StatusOK {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	eventually(t, "all is given back", func() bool { _, own := g.process.HeldByRequests(g.memory["default"]); return own == 0 })
+	for _, refused := range []string{large("plain", 20_000), large("team/talk", definition.DefaultMaxBody)} {
+		a := g.post("/v1/endpoints", refused)
+		if a.status != http.StatusRequestEntityTooLarge {
+			t.Errorf("%d bytes: %d %s", len(refused), a.status, a.body)
+		}
+		checkError(t, a, "body_too_large", "")
+	}
+	if a := g.post("/v1/prompts", `{"keys":["plain"],"x":"`+strings.Repeat("x", 10_000)+`"}`); a.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("another route: %d %s", a.status, a.body)
+	}
+}
+
+// TestOpaqueData leaves sealed, comes back to the target that made it, and to no other.
+func TestOpaqueData(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "cache: { ttl: 1h }\n", logContent)
+	s.result = providers.Result{
+		FinishReason: providers.FinishToolCalls, Thoughts: []providers.Thought{{Text: "Hm.", Opaque: "signature"}},
+		ToolCalls: []providers.ToolCall{{ID: "call_1", Name: "own", Arguments: "{}", Opaque: "of a call"}},
+	}
+	signature, ofCall := dialect.Seal("other/large", "signature"), dialect.Seal("other/large", "of a call")
+	s.fail = true // of all targets
+	if a := g.post("/v1/chat/completions", `{"model":"team/talk","messages":[`+user+`]}`); a.status != http.StatusBadGateway {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	s.fail = false
+
+	for _, stream := range []string{"false", "true"} {
+		for range 2 { // no cache gives it again
+			_, before := s.last()
+			a := g.post("/v1/chat/completions", `{"model":"team/talk","stream":`+stream+`,"messages":[`+user+`]}`)
+			_, after := s.last()
+			served := a.header.Get("Cadenza-Served-By")
+			if a.status != http.StatusOK || after != before+1 ||
+				!strings.Contains(string(a.body), dialect.Seal(served, "signature")) || !strings.Contains(string(a.body), dialect.Seal(served, "of a call")) {
+				t.Errorf("stream=%s: %d calls, %d %s", stream, after-before, a.status, a.body)
+			}
+			if strings.Contains(string(ended(t, g, a.header.Get("Cadenza-Trace-Id")).ToolCalls), "of a call") {
+				t.Error("a trace has opaque data")
+			}
+		}
+	}
+
+	history := func(signature, ofCall string) string {
+		return `{"model":"team/talk","messages":[` + user + `,{"role":"assistant","content":null,"reasoning_details":[{"type":"reasoning.text","text":"Hm.","signature":"` + signature + `"},{"type":"reasoning.encrypted","data":"` + ofCall + `","id":"call_1"}],` +
+			`"tool_calls":[{"id":"call_1","type":"function","function":{"name":"own","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_1","content":"found"}]}`
+	}
+	a := g.post("/v1/chat/completions", history(signature, ofCall))
+	got, _ := s.last()
+	if a.status != http.StatusOK || a.header.Get("Cadenza-Served-By") != "other/large" || !strings.Contains(got, `"Opaque":"signature"`) || !strings.Contains(got, `"Opaque":"of a call"`) || a.header.Get("Cadenza-Ignored") != "" {
+		t.Errorf("%d, served by %s, ignored %q:\n%s", a.status, a.header.Get("Cadenza-Served-By"), a.header.Get("Cadenza-Ignored"), got)
+	}
+	if messages := string(ended(t, g, a.header.Get("Cadenza-Trace-Id")).Messages); strings.Contains(messages, "signature") || !strings.Contains(messages, `"opaque_bytes":9`) {
+		t.Errorf("the trace has %s", messages)
+	}
+	for name, signature := range map[string]string{"another's": dialect.Seal("gone/model", "x"), "nobody's": "EuYBCkQ"} {
+		a := g.post("/v1/chat/completions", history(signature, ofCall))
+		got, _ := s.last()
+		if a.header.Get("Cadenza-Served-By") != "other/large" || a.header.Get("Cadenza-Ignored") != "messages[1].reasoning_details" || strings.Contains(got, `"x"`) || strings.Contains(got, "EuYB") || !strings.Contains(got, `"Text":"Hm."`) {
+			t.Errorf("%s: served by %s, ignored %q:\n%s", name, a.header.Get("Cadenza-Served-By"), a.header.Get("Cadenza-Ignored"), got)
+		}
+	}
+	s.mu.Lock()
+	s.fail = true
+	_, before := 0, len(s.requests)
+	s.mu.Unlock()
+	a = g.post("/v1/chat/completions", history(signature, ofCall))
+	for _, request := range s.requests[before:] {
+		if !strings.Contains(request, `"Model":"large"`) {
+			t.Errorf("a pinned call went to %s", request)
+		}
+	}
+	if a.status != http.StatusBadGateway {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// TestCachedConversations: what reaches the model is the question, in whichever API it
+// was asked, and the answer is given again by any of them.
+func TestCachedConversations(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "cache: { ttl: 1h }\n")
+	s.content = "See."
+	s.result.FinishReason = providers.FinishToolCalls
+	s.result.Thoughts = []providers.Thought{{Text: "Hm."}}
+	s.result.ToolCalls = []providers.ToolCall{{ID: "call_1", Name: "own", Arguments: `{"a":1}`}}
+
+	const messages = `"messages":[` + user + `]`
+	asked := func(path, body string) (answer, int) {
+		_, before := s.last()
+		a := g.post(path, body)
+		_, after := s.last()
+		if a.status != http.StatusOK {
+			t.Errorf("%s: %d %s", body, a.status, a.body)
+		}
+		return a, after - before
+	}
+	if _, n := asked("/v1/endpoints", `{"key":"team/talk",`+messages+`}`); n != 1 {
+		t.Fatalf("asked %d times", n)
+	}
+	for _, stream := range []string{"false", "true"} {
+		a, n := asked("/v1/chat/completions", `{"model":"team/talk","stream":`+stream+`,`+messages+`}`)
+		if n != 0 || !strings.HasPrefix(a.header.Get("Cache-Status"), "Cadenza; hit") {
+			t.Errorf("stream=%s: asked %d times, Cache-Status %q", stream, n, a.header.Get("Cache-Status"))
+		}
+		for _, want := range []string{`"Hm."`, `"See."`, `"call_1"`, `"{\"a\":1}"`, `"tool_calls"`} {
+			if !strings.Contains(string(a.body), want) {
+				t.Errorf("stream=%s: no %s in %s", stream, want, a.body)
+			}
+		}
+		a, n = asked("/v1/endpoints", `{"key":"team/talk","stream":`+stream+`,`+messages+`}`)
+		if n != 0 || !strings.Contains(string(a.body), `"tool_calls":[{"id":"call_1","name":"own","arguments":"{\"a\":1}"}]`) {
+			t.Errorf("stream=%s: asked %d times, %s", stream, n, a.body)
+		}
+	}
+	image := func(data, detail string) string {
+		return `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + data + `","detail":"` + detail + `"}}]}]`
+	}
+	tool := func(name, schema string) string {
+		return messages + `,"tools":[{"type":"function","function":{"name":"` + name + `","parameters":` + schema + `}}]`
+	}
+	for _, other := range []string{
+		`"messages":[{"role":"user","content":"How are you!"}]`,
+		`"messages":[` + user + `,` + user + `]`,
+		image("aaaa", "low"), image("aaab", "low"), image("aaaa", "high"),
+		messages + `,"temperature":1`, messages + `,"temperature":0.5`, messages + `,"max_tokens":1`, messages + `,"stop":"a"`, messages + `,"stop":["a","b"]`,
+		tool("a", `{"type":"object"}`), tool("b", `{"type":"object"}`), tool("a", `{"type":"object","properties":{}}`),
+		messages + `,"tool_choice":"required"`, messages + `,"tool_choice":"none"`,
+	} {
+		body := `{"model":"team/talk",` + other + `}`
+		if _, n := asked("/v1/chat/completions", body); n != 1 {
+			t.Errorf("%s: asked %d times", other, n)
+		}
+		if _, n := asked("/v1/chat/completions", body); n != 0 {
+			t.Errorf("%s, again: asked %d times", other, n)
+		}
+	}
+	if _, n := asked("/v1/chat/completions", `{"model":"team/talk@nl",`+messages+`}`); n != 1 {
+		t.Errorf("a variant: asked %d times", n)
+	}
+}
+
+// TestHugeToolCallsAreNotRemembered: the bound of what is remembered counts them.
+func TestHugeToolCallsAreNotRemembered(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "cache: { ttl: 1h }\n")
+	s.result.FinishReason = providers.FinishToolCalls
+	s.result.ToolCalls = []providers.ToolCall{{ID: "a", Name: "own", Arguments: `"` + strings.Repeat("x", 1<<20) + `"`}}
+	for range 2 {
+		if a := g.post("/v1/endpoints", `{"key":"team/talk","messages":[`+user+`]}`); a.status != http.StatusOK {
+			t.Errorf("%d %.200s", a.status, a.body)
+		}
+	}
+	if _, n := s.last(); n != 2 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// TestCallerWithoutUsage: an estimate says so, in the body or in a header.
+func TestCallerWithoutUsage(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "")
+	s.result.Usage = providers.Usage{}
+	a := g.post("/v1/endpoints", `{"key":"plain"}`)
+	if !strings.Contains(string(a.body), `"estimated":true`) || a.header.Get("Cadenza-Usage") != "estimated" {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	a = g.post("/v1/chat/completions", `{"model":"plain"}`)
+	if strings.Contains(string(a.body), "estimated") || a.header.Get("Cadenza-Usage") != "estimated" || a.json(t)["usage"] == nil {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+}
+
+// TestUserOfACaller is metadata of the trace.
+func TestUserOfACaller(t *testing.T) {
+	t.Parallel()
+	g, _ := startScripted(t, "")
+	for body, want := range map[string]string{
+		`{"model":"plain","user":"u-1"}`:                                   `{"user":"u-1"}`,
+		`{"model":"plain","metadata":{"page":"/a"},"user":"u-1"}`:          `{"page":"/a","user":"u-1"}`,
+		`{"model":"plain","metadata":{"user":"own"},"user":"u-1"}`:         `{"user":"own"}`,
+		`{"model":"plain","metadata":{"page":"/a"},"service_tier":"auto"}`: `{"page":"/a"}`,
+	} {
+		a := g.post("/v1/chat/completions", body)
+		if got := string(ended(t, g, a.header.Get("Cadenza-Trace-Id")).Metadata); got != want {
+			t.Errorf("%s: metadata %s", body, got)
+		}
+		if got := a.header.Get("Cadenza-Ignored"); (got == "service_tier") != strings.Contains(body, "service_tier") {
+			t.Errorf("%s: ignored %q", body, got)
+		}
+	}
+}
+
+func TestModels(t *testing.T) {
+	t.Parallel()
+	g, _ := startScripted(t, "")
+	get := func(path string) answer { return g.do(http.MethodGet, path, "", bearer(testKey)) }
+	a := get("/v1/models")
+	if ids := fmt.Sprint(a.json(t)["data"]); a.status != http.StatusOK || !strings.Contains(ids, "id:plain") || !strings.Contains(ids, "id:team/talk") || a.header.Get("X-Request-Id") == "" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	for _, path := range []string{"/v1/models/team/talk", "/v1/models/team%2Ftalk"} {
+		if a := get(path); a.status != http.StatusOK || a.json(t)["id"] != "team/talk" {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	checkError(t, get("/v1/models/none"), "model_not_found", "model")
+	if a := g.do(http.MethodGet, "/v1/models", "", nil); a.status != http.StatusUnauthorized {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := g.post("/v1/models", "{}"); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "GET" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}

@@ -1,0 +1,36 @@
+package gateway
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+)
+
+// models answers with the keys of all endpoints, which OpenAI's API calls models.
+func (c *call) models() outcome {
+	keys := slices.Sorted(maps.Keys(c.snapshot.Endpoints))
+	return c.giveModels(openai.AppendModels(c.out[:0], keys, c.snapshot.Loaded))
+}
+
+// model answers whether there is an endpoint.
+func (c *call) model() outcome {
+	endpoint, known := c.snapshot.Endpoints[c.pathID]
+	if !known {
+		return refused(wire.Errorf(wire.ModelNotFound, "model", "There is no endpoint %s. GET /v1/models lists those that there are.", printable(c.pathID)))
+	}
+	return c.giveModels(openai.AppendModel(c.out[:0], endpoint.Key, c.snapshot.Loaded))
+}
+
+func (c *call) giveModels(body []byte) outcome {
+	c.out = body
+	if full := c.takeRoom(len(body), adviseRepetition); full != nil {
+		return refused(full)
+	}
+	h := c.w.Header()
+	h[wire.HeaderRevision] = []string{c.snapshot.Revision}
+	h[c.route.requestID] = []string{newRequestID()}
+	c.write(body)
+	return outcome{end: answered}
+}
