@@ -379,6 +379,28 @@ func TestCachedConversations(t *testing.T) {
 	}
 }
 
+// TestResponses: the third API asks the same question, and repeats its request.
+func TestResponses(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "cache: { ttl: 1h }\n")
+	for n, stream := range []string{"false", "true"} {
+		a := g.post("/v1/responses", `{"model":"team/talk","stream":`+stream+`,"temperature":0.5,"metadata":{"page":"/a"},"input":"How are you?"}`)
+		if a.status != http.StatusOK || !strings.Contains(string(a.body), `"Fine."`) || !strings.Contains(string(a.body), `"page":"/a"`) || !strings.Contains(string(a.body), `"temperature":0.5`) {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+		if _, asked := s.last(); asked != 1 {
+			t.Errorf("request %d: asked %d times", n, asked)
+		}
+	}
+	if a := g.post("/v1/chat/completions", `{"model":"team/talk","temperature":0.5,"messages":[`+user+`]}`); !strings.HasPrefix(a.header.Get("Cache-Status"), "Cadenza; hit") {
+		t.Errorf("Cache-Status %q", a.header.Get("Cache-Status"))
+	}
+	// Nothing but metadata, which the answer repeats after the call.
+	if a := g.post("/v1/responses", `{"model":"plain","metadata":{"page":"/a"},"input":[]}`); a.status != http.StatusOK || !strings.Contains(string(a.body), `"page":"/a"`) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
 // TestHugeToolCallsAreNotRemembered: the bound of what is remembered counts them.
 func TestHugeToolCallsAreNotRemembered(t *testing.T) {
 	t.Parallel()

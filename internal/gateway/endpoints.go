@@ -112,7 +112,8 @@ func (c *call) endpoint() outcome {
 	c.addRequest(record, policy)
 	c.workspace.redactRequest(record)
 	extra := c.buildBeside(besideSize)
-	stream, keep := request.Stream, brings(request)
+	// The writers of other APIs repeat parts of the request.
+	stream, keep := request.Stream, brings(request) || c.route.dialect != native.Dialect
 	c.nameIgnored(request.Ignored)
 	if err := c.holdCall(messages, record, len(extra.member), keep); err != nil {
 		trace.ReleaseRecord(record)

@@ -7,6 +7,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/chat"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/native"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/responses"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
@@ -43,6 +44,7 @@ var routes = table(
 	route{method: http.MethodPost, path: "/v1/prompts", name: "prompts", serve: allOrNothing((*call).prompts)},
 	route{method: http.MethodPost, path: "/v1/endpoints", name: "endpoints", serve: (*call).endpoint, dialect: native.Dialect},
 	route{method: http.MethodPost, path: "/v1/chat/completions", name: "chat", serve: (*call).endpoint, dialect: chat.Dialect, requestID: openaiRequestID},
+	route{method: http.MethodPost, path: "/v1/responses", name: "responses", serve: (*call).endpoint, dialect: responses.Dialect, requestID: openaiRequestID},
 	route{method: http.MethodPost, path: "/v1/remoteconfigs", name: "remoteconfigs", serve: allOrNothing((*call).remoteConfigs)},
 	route{method: http.MethodPost, path: "/v1/decisions", name: "decisions", serve: allOrNothing((*call).decisions)},
 	route{method: http.MethodPost, path: "/v1/metrics", name: "metrics", serve: allOrNothing((*call).report)},
