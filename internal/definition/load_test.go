@@ -190,7 +190,7 @@ log: all
 		`prompts/a.yaml:7:12: top_p must be a number from 0 to 1, this is "1.5"`,
 		`prompts/a.yaml:9:17: role must be one of system, developer, user, assistant, this is "sytem": did you mean "system"?`,
 		`prompts/a.yaml:9:33: {{nmae}} is not declared under variables: did you mean "name"?`,
-		`prompts/a.yaml:10:9: the content of a message must be text`,
+		`prompts/a.yaml:10:9: the content of a message must be text, or a list of parts`,
 		`prompts/a.yaml:11:18: there is no variant "ne" to extend: did you mean "en"?`,
 		`prompts/a.yaml:13:17: the variant x extends itself by way of this one`,
 		`prompts/a.yaml:17:11: there is no variant "ln": did you mean "nl"?`,

@@ -1,6 +1,8 @@
 package definition
 
 import (
+	"cmp"
+
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/prompt"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -9,17 +11,19 @@ import (
 // message is one element of a variant's messages: a message's template, or the place
 // where those of the caller go.
 type message struct {
-	role   string
+	role string
+	// The content: a text, or parts.
 	text   *prompt.Template
-	source string
+	source string // of text
 	pos    document.Position
+	parts  []contentPart
 
 	history *history // not nil: the place, without the members above
 }
 
 // Messages renders the messages for a model, with those of the caller in their place.
 // Where the variant has no place for them they are left out. The error is a
-// *prompt.TooLargeError or a *HistoryError.
+// *prompt.TooLargeError, a *prompt.InvalidError or a *HistoryError.
 func (v *Variant) Messages(values *prompt.Values, turns []providers.Message) ([]providers.Message, error) {
 	if err := v.checkText(values); err != nil {
 		return nil, err
@@ -29,14 +33,17 @@ func (v *Variant) Messages(values *prompt.Values, turns []providers.Message) ([]
 		room += len(turns) - 1
 	}
 	messages := make([]providers.Message, 0, room)
+	var err error
 	for i := range v.messages {
-		m := &v.messages[i]
-		if m.history == nil {
+		switch m := &v.messages[i]; {
+		case m.history != nil:
+			messages, err = m.history.append(messages, turns)
+		case m.parts != nil:
+			messages, err = m.appendParts(messages, values)
+		default:
 			messages = append(messages, providers.Message{Role: m.role, Content: m.text.Text(values)})
-			continue
 		}
-		var err error
-		if messages, err = m.history.append(messages, turns); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -44,6 +51,28 @@ func (v *Variant) Messages(values *prompt.Values, turns []providers.Message) ([]
 		return nil, &HistoryError{"there is none to send: send one at least"}
 	}
 	return messages, nil
+}
+
+// appendParts appends a message of parts, without those that are empty. Where all are,
+// it appends none.
+func (m *message) appendParts(messages []providers.Message, values *prompt.Values) ([]providers.Message, error) {
+	parts := make([]providers.Part, 0, len(m.parts))
+	for i := range m.parts {
+		part, has, err := m.parts[i].render(values)
+		if err != nil {
+			return nil, err
+		}
+		if has {
+			parts = append(parts, part)
+		}
+	}
+	switch {
+	case len(parts) == 0:
+		return messages, nil
+	case len(parts) == 1 && parts[0].Kind == providers.PartText:
+		return append(messages, providers.Message{Role: m.role, Content: parts[0].Text}), nil
+	}
+	return append(messages, providers.Message{Role: m.role, Parts: parts}), nil
 }
 
 // TakesHistory reports whether the variant has a place for the caller's messages.
@@ -77,34 +106,107 @@ func decodeMessages(n *document.Node, vars *prompt.Variables, errs *document.Err
 			role = item
 		}
 		word, _ := role.ReadWord(errs, "role", roles...)
-		if text == nil || text.Shape != document.Scalar || text.IsNull() {
-			at := text
-			if at == nil {
-				at = item
-			}
-			errs.Add(at, "the content of a message must be text")
+		m := message{role: word}
+		switch {
+		case text != nil && text.Shape == document.Sequence:
+			m.parts = decodeParts(text, word, vars, errs)
+		case text == nil || text.Shape != document.Scalar || text.IsNull():
+			errs.Add(cmp.Or(text, item), "the content of a message must be text, or a list of parts")
 			continue
+		default:
+			m.text, m.source, m.pos = prompt.Compile(text, vars, errs), text.Text, text.Pos
 		}
-		messages = append(messages, message{role: word, text: prompt.Compile(text, vars, errs), source: text.Text, pos: text.Pos})
+		messages = append(messages, m)
 	}
 	return messages
 }
 
-// appendTo adds the message to the answer that the API gives, after a comma unless it
-// is the first. The place for the caller's messages is not in it.
-func (m *message) appendTo(a *prompt.Answer, first bool) {
-	if !first {
-		a.Literal(",")
+// answerMessages adds the messages to the answer that the API gives. The place for the
+// caller's is not among them.
+func (v *Variant) answerMessages(a *prompt.Answer) {
+	first := true
+	for i := range v.messages {
+		m := &v.messages[i]
+		switch {
+		case m.history != nil:
+			continue
+		case v.hasParts:
+			item, always := m.item()
+			a.Item(item, always)
+			continue
+		case !first:
+			a.Literal(",")
+		}
+		first = false
+		m.answerText(a)
 	}
+}
+
+func (m *message) answerText(a *prompt.Answer) {
 	a.Literal(`{"role":` + quoted(m.role) + `,"content":"`)
 	a.Template(m.text)
 	a.Literal(`"}`)
 }
 
+// item returns the message as an element of the answer, and whether it is always there.
+func (m *message) item() (item *prompt.Answer, always bool) {
+	item = &prompt.Answer{}
+	if m.parts == nil {
+		m.answerText(item)
+		return item, true
+	}
+	item.Literal(`{"role":` + quoted(m.role) + `,"content":[`)
+	for i := range m.parts {
+		p := &m.parts[i]
+		item.Item(p.item(), p.always())
+		always = always || p.always()
+	}
+	item.Literal("]}")
+	return item, always
+}
+
+// eachText calls f for each text of the message.
+func (m *message) eachText(f func(t *prompt.Template, source string, pos document.Position)) {
+	if m.text != nil {
+		f(m.text, m.source, m.pos)
+	}
+	for i := range m.parts {
+		if p := &m.parts[i]; p.text != nil {
+			f(p.text, p.source, p.pos)
+		}
+	}
+}
+
+// eachVariable calls f for each variable that the message reads.
+func (m *message) eachVariable(vars *prompt.Variables, f func(name string)) {
+	m.eachText(func(t *prompt.Template, _ string, _ document.Position) { t.Uses(vars, f) })
+	for i := range m.parts {
+		if p := &m.parts[i]; p.slot >= 0 {
+			f(p.name)
+		}
+	}
+}
+
+// size estimates the bytes of the message's content.
+func (m *message) size() int {
+	size := len(m.role) + len(m.source)
+	for i := range m.parts {
+		size += len(m.parts[i].source)
+	}
+	return size
+}
+
 // content returns the message for a definition's content.
 func (m *message) content() content {
-	if m.history != nil {
+	switch {
+	case m.history != nil:
 		return m.history.content()
+	case m.parts == nil:
+		return content{"role": m.role, "content": m.source}
 	}
-	return content{"role": m.role, "content": m.source}
+	parts := make([]content, len(m.parts))
+	for i := range m.parts {
+		parts[i] = m.parts[i].content()
+	}
+	return content{"role": m.role, "content": parts}
 }

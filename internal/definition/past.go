@@ -273,7 +273,7 @@ func writeContent(kind trace.Kind, defKey, key string, canonical []byte) (ext st
 // memberOrder is the order in which people expect members; others follow in that of
 // the content.
 var memberOrder = []string{
-	"key", "id", "name", "history", "role", "type", "prompt", "provider", "model", "log", "default", "merge", "schema", "variables", "when", "columns", "matrix", "rules",
+	"key", "id", "name", "history", "role", "text", "image", "audio", "file", "type", "prompt", "provider", "model", "log", "default", "merge", "schema", "variables", "when", "columns", "matrix", "rules",
 }
 
 // arrange makes the definition of a content: its members in a fixed order, and a

@@ -119,10 +119,8 @@ func (p *Prompt) warnOpen(l *loader) {
 func (p *Prompt) unused(l *loader, set variantSet) {
 	used := make(map[string]bool)
 	for _, v := range set.list {
-		for _, m := range v.messages {
-			if m.history == nil {
-				m.text.Uses(p.vars, func(name string) { used[name] = true })
-			}
+		for i := range v.messages {
+			v.messages[i].eachVariable(p.vars, func(name string) { used[name] = true })
 		}
 	}
 	p.vars.All(func(name string, declared *document.Node) {

@@ -26,6 +26,7 @@ type Variant struct {
 
 	messages     []message
 	takesHistory bool // one of them is the place for the caller's
+	hasParts     bool // one of them has parts
 	answer       prompt.Answer
 	origin       origin
 }
@@ -37,7 +38,7 @@ func (v *Variant) target() Target {
 
 // AppendJSON appends the prompt as the API answers with it: name, messages, provider,
 // model and the parameters that are set. values must be bound to the prompt's
-// variables. The error is a *prompt.TooLargeError.
+// variables. The error is that of Size.
 func (v *Variant) AppendJSON(dst []byte, values *prompt.Values) ([]byte, error) {
 	size, err := v.Size(values)
 	if err != nil {
@@ -46,11 +47,21 @@ func (v *Variant) AppendJSON(dst []byte, values *prompt.Values) ([]byte, error) 
 	return v.answer.Append(slices.Grow(dst, size), values), nil
 }
 
-// Size returns how many bytes AppendJSON appends, without rendering the messages.
-// The error is a *prompt.TooLargeError.
+// Size returns how many bytes AppendJSON appends, without rendering the messages; with
+// parts of messages, at most so many. The error is a *prompt.TooLargeError or a
+// *prompt.InvalidError.
 func (v *Variant) Size(values *prompt.Values) (int, error) {
 	if err := v.checkText(values); err != nil {
 		return 0, err
+	}
+	if v.hasParts {
+		for i := range v.messages {
+			for j := range v.messages[i].parts {
+				if err := v.messages[i].parts[j].check(values); err != nil {
+					return 0, err
+				}
+			}
+		}
 	}
 	return v.answer.Size(values), nil
 }
@@ -60,6 +71,12 @@ func (v *Variant) Size(values *prompt.Values) (int, error) {
 func (v *Variant) checkText(values *prompt.Values) error {
 	if size := v.answer.TextSize(values); size > prompt.MaxRendered {
 		return &prompt.TooLargeError{Size: size}
+	}
+	if !v.hasParts {
+		return nil
+	}
+	if size := v.answer.MediaSize(values); size > prompt.MaxMedia {
+		return &prompt.TooLargeError{Size: size, Media: true}
 	}
 	return nil
 }
@@ -176,16 +193,9 @@ func (v *Variant) finish() {
 	}
 	var a prompt.Answer
 	a.Literal(`{"name":` + quoted(v.Name) + `,"messages":[`)
-	first := true
-	v.takesHistory = false
-	for i := range v.messages {
-		if m := &v.messages[i]; m.history != nil {
-			v.takesHistory = true
-		} else {
-			m.appendTo(&a, first)
-			first = false
-		}
-	}
+	v.takesHistory = slices.ContainsFunc(v.messages, func(m message) bool { return m.history != nil })
+	v.hasParts = slices.ContainsFunc(v.messages, func(m message) bool { return m.parts != nil })
+	v.answerMessages(&a)
 	a.Literal("]")
 	if v.Provider != "" {
 		a.Literal(`,"provider":` + quoted(v.Provider))
@@ -204,8 +214,8 @@ func (v *Variant) finish() {
 func (v *Variant) size() int {
 	t := v.target()
 	size := t.size()
-	for _, m := range v.messages {
-		size += len(m.role) + len(m.source)
+	for i := range v.messages {
+		size += v.messages[i].size()
 	}
 	return size
 }

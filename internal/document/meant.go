@@ -22,6 +22,7 @@ var meant = map[string][]string{
 	"max_completion_tokens": {"max_tokens"}, "max_output_tokens": {"max_tokens"},
 	"stop_sequences": {"stop"}, "functions": {"tools"}, "input_schema": {"parameters"},
 	"text": {"content", "string"}, "prompt": {"content"}, "template": {"content", "messages"},
+	"image_url": {"image"}, "input_audio": {"audio"}, "document": {"file"},
 	"given": {"context"}, "input": {"context"},
 	"remoteconfig": {"config"}, "remote_config": {"config"}, "configuration": {"config"}, "from": {"config"},
 }

@@ -69,7 +69,7 @@ func (c *call) endpoint() outcome {
 	targets = pin(targets, request)
 	messages, unrendered := variant.Messages(&c.values, request.Turns)
 	if unrendered != nil {
-		return refused(refuseMessages(unrendered, request.TurnsParam))
+		return refused(refuseMessages(unrendered, "The endpoint's prompt", request.TurnsParam))
 	}
 
 	besideSize, err := c.pickBeside(request.RemoteConfigs)

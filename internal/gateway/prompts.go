@@ -52,7 +52,7 @@ func (c *call) pickPrompts(keys []string, folder string) (size, recorded int, er
 		}
 		value, tooLarge := p.Variant(decision).Size(&c.values)
 		if tooLarge != nil {
-			return 0, 0, wire.Errorf(wire.InvalidRequest, "variables", "The prompt %s would be too large: %v.", key, tooLarge)
+			return 0, 0, refuseMessages(tooLarge, "The prompt "+key, "")
 		}
 		size += wire.AnswerSize(key, value, "")
 		if c.logs(&p.Definition) == definition.LogContent {

@@ -57,5 +57,35 @@ func init() {
 			Old:  "e.Accept.History && !v.takesHistory", New: "false",
 			Run: "TestHistoryAndEndpoints",
 		},
+		mutant{
+			ID: "media-unchecked", In: "contentPart.address",
+			What: "any text of a request is sent as an image",
+			Old:  "if problem != \"\" {", New: "if false {",
+			Run: "TestBadMedia",
+		},
+		mutant{
+			ID: "media-http", In: "contentPart.read",
+			What: "a request has an image fetched over http",
+			Old:  "case m.URL != \"\" && !", New: "case false && !",
+			Run: "TestBadMedia",
+		},
+		mutant{
+			ID: "media-with-variable", In: "decodePart",
+			What: "a request chooses a part of the address that a definition has",
+			Old:  "case mixed:", New: "case mixed && false:",
+			Run: "TestPartMistakes",
+		},
+		mutant{
+			ID: "media-empty", In: "contentPart.always",
+			What: "an image that is not supplied is in the prompt's answer",
+			Old:  "return p.slot < 0", New: "return true",
+			Run: "TestParts$",
+		},
+		mutant{
+			ID: "media-unbounded", In: "Variant.checkText",
+			What: "a prompt repeats an image without end",
+			Old:  "size > prompt.MaxMedia", New: "false",
+			Run: "TestMediaIsBounded",
+		},
 	)
 }

@@ -10,14 +10,34 @@ import "fmt"
 // variable any number of times.
 const MaxRendered = 2 << 20
 
-// TooLargeError is the error for messages that would exceed MaxRendered.
+// TooLargeError is the error for messages that would exceed MaxRendered or MaxMedia.
 type TooLargeError struct {
-	Size int // bytes
+	Size  int  // bytes
+	Media bool // of what exceeds MaxMedia
 }
 
 // Error returns how large the messages would be.
 func (e *TooLargeError) Error() string {
+	if e.Media {
+		return fmt.Sprintf("the images, sounds and files of variables would have %d bytes, at most %d are allowed: send smaller ones", e.Size, MaxMedia)
+	}
 	return fmt.Sprintf("the rendered messages would have %d bytes, at most %d are allowed: send shorter variables", e.Size, MaxRendered)
+}
+
+// MaxMedia is how many bytes the addresses and data that variables bring into one prompt
+// may have: images, sounds and files, which don't count as text.
+const MaxMedia = 64 << 20
+
+// InvalidError is the error for a variable that is no address, nor data, of what the
+// prompt has it for.
+type InvalidError struct {
+	Name   string
+	Reason string // the end of a sentence
+}
+
+// Error returns what is wrong with the variable.
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("the variable %q %s", e.Name, e.Reason)
 }
 
 // MissingError is the error for a required variable that a request did not supply.

@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
@@ -99,6 +100,18 @@ func ValidName(s string) bool {
 	}
 	return true
 }
+
+// Whole returns the slot of the variable that the text consists of. alone is false
+// where the text is anything else; then mixed reports whether it has variables at all.
+func (t *Template) Whole() (slot int, alone, mixed bool) {
+	if len(t.parts) == 1 && t.parts[0].text == "" && t.parts[0].slot >= 0 {
+		return t.parts[0].slot, true, false
+	}
+	return -1, false, slices.ContainsFunc(t.parts, func(p part) bool { return p.slot >= 0 })
+}
+
+// Literal returns the length of the text outside of variables, in bytes.
+func (t *Template) Literal() int { return t.fixed }
 
 // Size returns the length of the rendered text in bytes.
 func (t *Template) Size(v *Values) int {

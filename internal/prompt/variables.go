@@ -349,6 +349,9 @@ func (values *Values) Reset() {
 	values.forgetRead()
 }
 
+// Text returns the text of a variable by its slot. It must not be kept or changed.
+func (values *Values) Text(slot int) []byte { return values.text[slot] }
+
 // Undeclared returns how many variables of the request are not declared.
 func (values *Values) Undeclared() int { return values.undeclared }
 
