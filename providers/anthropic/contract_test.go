@@ -3,6 +3,7 @@ package anthropic
 import (
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,21 +50,24 @@ var subject = pt.Subject{
 
 var hello = []providers.Message{{Role: "user", Content: "Hello"}}
 
-func TestContract(t *testing.T) {
-	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
-		up := pt.NewUpstream(t)
-		up.Play(b, func(r pt.Request) pt.Reply {
-			return behave(b, strings.Contains(r.Body, `"stream":true`))
-		})
-		if b.Key != "" {
-			m := &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL + "/v1"}}
-			if err := provision(t, m); err != nil {
-				t.Fatal(err)
-			}
-			return m
-		}
-		return client(t, up.URL)
+func TestContract(t *testing.T) { pt.Run(t, contract) }
+
+func TestTableOfParts(t *testing.T) { pt.CheckTable(t, "anthropic", contract) }
+
+// contract makes providers whose upstream behaves as the contract wants.
+func contract(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
+	up := pt.NewUpstream(t)
+	up.Play(b, func(r pt.Request) pt.Reply {
+		return behave(b, strings.Contains(r.Body, `"stream":true`))
 	})
+	if b.Key != "" {
+		m := &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL + "/v1"}}
+		if err := provision(t, m); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	return client(t, up.URL)
 }
 
 // behave speaks the contract's behaviours in the Messages API's wire format.
@@ -74,6 +78,9 @@ func behave(b pt.Behaviour, stream bool) pt.Reply {
 		return b.Rejection(errorBody(b.Code, "Slow down."))
 	case stream:
 		r := sse(opening(), deltas(b.Words...))
+		if b.Thought != nil {
+			r.Body = slices.Insert(r.Body, 1, thinks(0, b.Thought.Text, b.Thought.Opaque))
+		}
 		if len(b.Tools) > 0 {
 			reason = "tool_use"
 			r.Body = append(r.Body, blockStop)
@@ -86,6 +93,9 @@ func behave(b pt.Behaviour, stream bool) pt.Reply {
 	r := answer(strings.Join(b.Words, ""), reason, len(b.Words))
 	if len(b.Tools) > 0 {
 		r = toolAnswer(strings.Join(b.Words, ""), b.Tools)
+	}
+	if b.Thought != nil {
+		r.Body[0] = strings.Replace(r.Body[0], `"content":[`, `"content":[{"type":"thinking","thinking":`+quote(b.Thought.Text)+`,"signature":`+quote(b.Thought.Opaque)+`},`, 1)
 	}
 	return b.Whole(r, pt.JSON(200, errorBody("api_error", "It broke.")))
 }

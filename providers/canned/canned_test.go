@@ -22,51 +22,57 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestContract(t *testing.T) {
-	providertest.Run(t, func(t *testing.T, b providertest.Behaviour, req *providers.Request) providers.Provider {
-		set := func(name string, value any) {
-			raw, err := json.Marshal(value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Extra[name] = raw
+func TestContract(t *testing.T) { providertest.Run(t, contract) }
+
+func TestTableOfParts(t *testing.T) { providertest.CheckTable(t, "canned", contract) }
+
+// contract makes providers whose upstream behaves as the contract wants.
+func contract(t *testing.T, b providertest.Behaviour, req *providers.Request) providers.Provider {
+	set := func(name string, value any) {
+		raw, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
 		}
-		// It needs no key, knows its reasons, and its words come out of a
-		// definition, which has no halves of characters.
-		if b.Key != "" || b.Finish == providertest.UnknownReason || !utf8.ValidString(strings.Join(b.Words, "|")) {
-			return nil
+		req.Extra[name] = raw
+	}
+	// It needs no key, knows its reasons, and its words come out of a
+	// definition, which has no halves of characters.
+	if b.Key != "" || b.Finish == providertest.UnknownReason || !utf8.ValidString(strings.Join(b.Words, "|")) {
+		return nil
+	}
+	// Nor has it an upstream that answers anything else but silence.
+	if b.Fail == providertest.Switches || b.Fail == providertest.Drips || b.Fail == providertest.Silent && b.Status != 0 {
+		return nil
+	}
+	if b.Finish != "" {
+		set("finish_reason", b.Finish)
+	}
+	set("answer", append([]string{}, b.Words...))
+	if b.Thought != nil {
+		set("thinking", b.Thought.Text)
+	}
+	if len(b.Tools) > 0 {
+		calls := make([]map[string]any, len(b.Tools))
+		for i, c := range b.Tools {
+			calls[i] = map[string]any{"id": c.ID, "name": c.Name, "arguments": c.Arguments}
 		}
-		// Nor has it an upstream that answers anything else but silence.
-		if b.Fail == providertest.Switches || b.Fail == providertest.Drips || b.Fail == providertest.Silent && b.Status != 0 {
-			return nil
-		}
-		if b.Finish != "" {
-			set("finish_reason", b.Finish)
-		}
-		set("answer", append([]string{}, b.Words...))
-		if len(b.Tools) > 0 {
-			calls := make([]map[string]any, len(b.Tools))
-			for i, c := range b.Tools {
-				calls[i] = map[string]any{"id": c.ID, "name": c.Name, "arguments": c.Arguments}
-			}
-			set("tool_calls", calls)
-		}
-		fail := map[string]any{"after": len(b.Words), "code": b.Code}
-		switch {
-		case b.Status != 0:
-			set("fail", map[string]any{"status": b.Status, "code": b.Code, "retry_after": b.RetryAfter.String()})
-		case b.Fail == providertest.Stops:
-			fail["kind"] = "truncate"
-			set("fail", fail)
-		case b.Fail == providertest.Stalls, b.Fail == providertest.Silent:
-			fail["kind"] = "hang"
-			set("fail", fail)
-		case b.Fail == providertest.Reported:
-			fail["kind"] = "error"
-			set("fail", fail)
-		}
-		return &Provider{Pace: b.Pace}
-	})
+		set("tool_calls", calls)
+	}
+	fail := map[string]any{"after": len(b.Words), "code": b.Code}
+	switch {
+	case b.Status != 0:
+		set("fail", map[string]any{"status": b.Status, "code": b.Code, "retry_after": b.RetryAfter.String()})
+	case b.Fail == providertest.Stops:
+		fail["kind"] = "truncate"
+		set("fail", fail)
+	case b.Fail == providertest.Stalls, b.Fail == providertest.Silent:
+		fail["kind"] = "hang"
+		set("fail", fail)
+	case b.Fail == providertest.Reported:
+		fail["kind"] = "error"
+		set("fail", fail)
+	}
+	return &Provider{Pace: b.Pace}
 }
 
 // answer reads the answer to a request with the extra members given as JSON.

@@ -47,8 +47,14 @@ var subject = pt.Subject{
 	Request: providers.Request{Model: "m"},
 }
 
-func TestContract(t *testing.T) {
-	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
+func TestContract(t *testing.T) { pt.Run(t, service(Quirks{})) }
+
+// service makes providers of the contract with a service's quirks.
+func service(q Quirks) pt.Factory {
+	return func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
+		if b.Thought != nil && q.Thoughts != reasoningDetails {
+			return nil
+		}
 		up := pt.NewUpstream(t)
 		up.Play(b, func(r pt.Request) pt.Reply {
 			return pt.OpenAIBehaviour(b, strings.Contains(r.Body, `"stream":true`))
@@ -60,6 +66,20 @@ func TestContract(t *testing.T) {
 			}
 			return m
 		}
-		return client(t, up.URL)
-	})
+		return client(t, up.URL, func(c *Config) { c.Quirks = q })
+	}
+}
+
+// TestTableOfParts has the services one by one, with what the documentation says of
+// them.
+func TestTableOfParts(t *testing.T) {
+	for _, s := range Services() {
+		t.Run(s.Name, func(t *testing.T) {
+			quirks := s.Quirks
+			if s.Name == "openai" {
+				quirks = officialQuirks
+			}
+			pt.CheckTable(t, s.Name, service(quirks))
+		})
+	}
 }

@@ -274,8 +274,8 @@ func (q *Quirks) appendResult(body []byte, r *providers.ToolResult) []byte {
 }
 
 const (
-	// maxID bounds the id of a tool call, in bytes: OpenAI takes no longer ones.
-	maxID = 40
+	// idSize bounds the id of a tool call, in bytes: OpenAI takes no longer ones.
+	idSize = 40
 	// shortID is the length of all ids of tool calls with ShortIDs.
 	shortID = 9
 
@@ -286,10 +286,10 @@ const (
 // other services, too, whose ids may be ones that this one does not take. These become
 // a digest, always the same one.
 func (q *Quirks) appendID(body []byte, id string) []byte {
-	if len(id) <= maxID && !q.ShortIDs || len(id) == shortID && strings.Trim(id, alphanumeric) == "" {
+	if len(id) <= idSize && !q.ShortIDs || len(id) == shortID && strings.Trim(id, alphanumeric) == "" {
 		return jsontext.AppendString(body, id)
 	}
-	digest, size := sha256.Sum256([]byte(id)), maxID
+	digest, size := sha256.Sum256([]byte(id)), idSize
 	if q.ShortIDs {
 		size = shortID
 	}

@@ -26,6 +26,9 @@ type Behaviour struct {
 	// Tools are the tool calls after the words. The answer then ends as one
 	// with tool calls does.
 	Tools []providers.ToolCall
+	// Thought, where set, is what the model thinks before the words, with data of the
+	// service's own. A Factory returns nil where the service has no such data.
+	Thought *providers.Thought
 	// Pace is the time between two words of a stream.
 	Pace time.Duration
 	// Status, where set, is a failure before the answer, with Code, and with

@@ -3,6 +3,7 @@ package providertest
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -149,11 +150,21 @@ func OpenAIBehaviour(b Behaviour, stream bool) Reply {
 		}
 		r := OpenAIStream(b.Words...)
 		r.Body = append(r.Body[:1+len(b.Words)], calls...)
+		if b.Thought != nil {
+			var thought []string
+			for _, detail := range [...]string{`"text":` + Quote(b.Thought.Text[:9]), `"text":` + Quote(b.Thought.Text[9:]), `"signature":` + Quote(b.Thought.Opaque)} {
+				thought = append(thought, strings.Replace(ContentChunk(""), `"content":""`, `"content":"","reasoning_details":[{"type":"reasoning.text",`+detail+`,"index":0}]`, 1))
+			}
+			r.Body = slices.Insert(r.Body, 1, thought...)
+		}
 		return b.Streamed(r, Event(failure), FinishChunk(reason), UsageChunk(9, tokens), Done)
 	}
 	r := OpenAIAnswer(strings.Join(b.Words, ""), len(b.Words))
 	if len(b.Tools) > 0 {
 		r = OpenAIToolCalls(strings.Join(b.Words, ""), 9, b.Tools...)
+	}
+	if b.Thought != nil {
+		r.Body[0] = strings.Replace(r.Body[0], `"refusal": null`, `"reasoning_details": [{"type":"reasoning.text","text":`+Quote(b.Thought.Text)+`,"signature":`+Quote(b.Thought.Opaque)+`}]`, 1)
 	}
 	r.Body[0] = strings.Replace(r.Body[0], `"finish_reason": "stop"`, `"finish_reason": `+Quote(b.Reason("stop", "length", "content_filter")), 1)
 	return b.Whole(r, JSON(200, failure))

@@ -1,0 +1,230 @@
+package providertest
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// partCase is a kind of part, as the contract sends it.
+type partCase struct {
+	name     string // in the table of docs/providers.md
+	messages []providers.Message
+	// marks are what the service gets of the part.
+	marks []string
+}
+
+const (
+	mark      = "c2VudA==" // the data of a part
+	markedURL = "https://parts.example/a-part"
+)
+
+func userWith(kind providers.PartKind, m providers.Media) []providers.Message {
+	return []providers.Message{{Role: "user", Parts: []providers.Part{{Kind: providers.PartText, Text: "What is it?"}, {Kind: kind, Media: m}}}}
+}
+
+// resultWith is a history in which a tool was called and came to that.
+func resultWith(content ...providers.Part) []providers.Message {
+	return []providers.Message{
+		{Role: "user", Content: "Look."},
+		{Role: "assistant", Parts: []providers.Part{{Kind: providers.PartToolCall, Call: providers.ToolCall{ID: "call00001", Name: "get_weather", Arguments: `{"city":"a-marked-city"}`}}}},
+		{Role: "tool", Parts: []providers.Part{{Kind: providers.PartToolResult, Result: providers.ToolResult{Call: "call00001", Name: "get_weather", Content: content}}}},
+	}
+}
+
+// partCases are all kinds of parts but thoughts, in the order of the table.
+func partCases() []partCase {
+	image := providers.Media{Data: mark, Type: "image/png"}
+	sound := providers.Media{Data: mark, Type: "audio/wav"}
+	file := providers.Media{Data: mark, Type: "application/pdf", Name: "a.pdf"}
+	return []partCase{
+		{"image", userWith(providers.PartImage, image), []string{mark}},
+		{"image by URL", userWith(providers.PartImage, providers.Media{URL: markedURL}), []string{markedURL}},
+		{"audio", userWith(providers.PartAudio, sound), []string{mark}},
+		{"audio by URL", userWith(providers.PartAudio, providers.Media{URL: markedURL, Type: "audio/wav"}), []string{markedURL}},
+		{"file", userWith(providers.PartFile, file), []string{mark}},
+		{"file by URL", userWith(providers.PartFile, providers.Media{URL: markedURL, Type: "application/pdf", Name: "a.pdf"}), []string{markedURL}},
+		{"tool calls, results", resultWith(providers.Part{Kind: providers.PartText, Text: "a-marked-result"}), []string{"a-marked-city", "a-marked-result"}},
+		{"image in a result", resultWith(providers.Part{Kind: providers.PartText, Text: "a-marked-result"}, providers.Part{Kind: providers.PartImage, Media: image}), []string{"a-marked-result", mark}},
+	}
+}
+
+// thoughtText and thoughtData are a thought of the contract's, and the service's own
+// data of it. The data is base64, as signatures are.
+const (
+	thoughtText = "A-marked thought \"ü\"."
+	thoughtData = "RXJVQkNrWUlDeA=="
+)
+
+// capture makes a provider of a behaviour and records the bodies that it is sent.
+func capture(t *testing.T, factory Factory, b Behaviour, req *providers.Request) (p providers.Provider, bodies func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var sent []string
+	b.asked = func(r Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		sent = append(sent, r.Body)
+	}
+	return factory(t, b, req), func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(sent)
+	}
+}
+
+// takes sends a kind of part. It reports whether the provider takes it; if not, it must
+// say so before it sends anything.
+func takes(t *testing.T, factory Factory, c partCase) bool {
+	t.Helper()
+	req := request(false)
+	req.Messages = c.messages
+	req.Parameters.Tools = withTools(false).Parameters.Tools
+	if c.messages[0].Parts != nil {
+		req.Parameters.Tools = nil
+	}
+	p, bodies := capture(t, factory, Behaviour{Words: words}, req)
+	o := outcome(t, p, req)
+	sent := bodies()
+	if o.Err != nil {
+		e, ok := errors.AsType[*providers.Error](o.Err)
+		if !ok || e.Kind != providers.Status || e.Status != http.StatusBadRequest || len(sent) > 0 {
+			t.Fatalf("%s: error %v after %d requests, want *providers.Error with status 400 before the first", c.name, o.Err, len(sent))
+		}
+		if !strings.Contains(e.Reason, " takes no ") && !strings.Contains(e.Reason, " has no tools") {
+			t.Errorf("%s: refused by %q, which does not name it: see providers.LacksPart", c.name, e.Reason)
+		}
+		return false
+	}
+	for _, body := range sent {
+		for _, mark := range c.marks {
+			if !strings.Contains(body, mark) {
+				t.Errorf("%s: %q is missing in what was sent: %s", c.name, mark, body)
+			}
+		}
+	}
+	return true
+}
+
+// thoughts is what becomes of the thoughts of a history.
+type thoughts string
+
+const (
+	thoughtsTaken  thoughts = "yes"
+	thoughtsOwn    thoughts = "its own" // those that it made, by their data
+	thoughtsDenied thoughts = "left out"
+)
+
+// testThoughts has an answer with a thought, whose text and data must come back to the
+// service as they were.
+func testThoughts(t *testing.T, factory Factory) thoughts {
+	taken := thoughtsDenied
+	for _, stream := range []bool{false, true} {
+		req := request(stream)
+		p := factory(t, Behaviour{Words: words, Thought: &providers.Thought{Text: thoughtText, Opaque: thoughtData}}, req)
+		if p == nil {
+			break
+		}
+		answer := invoke(t, p, req)
+		var said strings.Builder
+		var told *providers.Thought
+		for {
+			d, err := answer.Next()
+			if err != nil {
+				break
+			}
+			if d.Content != "" && d.Thinking != "" {
+				t.Errorf("stream=%v: a delta has content and a thought: %+v", stream, d)
+			}
+			said.WriteString(d.Thinking)
+			if d.Thought != nil {
+				told = d.Thought
+			}
+		}
+		list := answer.Result().Thoughts
+		if len(list) != 1 || list[0].Text != said.String() || list[0].Text != thoughtText && list[0].Text != "" {
+			t.Fatalf("stream=%v: the thoughts are %q, the deltas said %q", stream, list, said.String())
+		}
+		if list[0].Opaque == "" || told == nil || *told != list[0] {
+			t.Fatalf("stream=%v: the thought is %+v, the deltas had %+v", stream, list[0], told)
+		}
+		if body := history(t, factory, list[0]); body != "" && (!strings.Contains(body, thoughtData) || list[0].Text != "" && !strings.Contains(body, "A-marked thought")) {
+			t.Errorf("stream=%v: the thought %+v did not come back, but %s", stream, list[0], body)
+		}
+		taken = thoughtsOwn
+	}
+	if body := history(t, factory, providers.Thought{Text: thoughtText}); body == "" || strings.Contains(body, "A-marked thought") {
+		taken = thoughtsTaken
+	}
+	return taken
+}
+
+// history sends a history with a thought, and returns what the service gets: nothing
+// where there is no service.
+func history(t *testing.T, factory Factory, thought providers.Thought) string {
+	t.Helper()
+	req := request(false)
+	req.Messages = append(req.Messages, providers.Message{Role: "assistant", Parts: []providers.Part{
+		{Kind: providers.PartThinking, Text: thought.Text, Opaque: thought.Opaque}, {Kind: providers.PartText, Text: "Hello."},
+	}}, providers.Message{Role: "user", Content: "Again."})
+	p, bodies := capture(t, factory, Behaviour{Words: words}, req)
+	if o := outcome(t, p, req); o.Err != nil {
+		t.Fatalf("a history with the thought %+v: %v", thought, o.Err)
+	}
+	return strings.Join(bodies(), "\n")
+}
+
+// CheckTable checks the line of a provider in the table of parts of docs/providers.md
+// against what the provider does.
+func CheckTable(t *testing.T, name string, factory Factory) {
+	t.Helper()
+	docs, err := os.ReadFile("../../docs/providers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, cells := []string{"module"}, []string{"`" + name + "`"}
+	for _, c := range partCases() {
+		names = append(names, c.name)
+		if takes(t, factory, c) {
+			cells = append(cells, "yes")
+		} else {
+			cells = append(cells, "–")
+		}
+	}
+	names, cells = append(names, "thoughts"), append(cells, string(testThoughts(t, factory)))
+	for _, want := range [][]string{names, cells} {
+		line := "| " + strings.Join(want, " | ") + " |"
+		found := slices.ContainsFunc(strings.Split(string(docs), "\n"), func(l string) bool { return l == line })
+		if !found {
+			t.Errorf("docs/providers.md lacks the line\n%s", line)
+		}
+	}
+}
+
+// checkPieces checks that the pieces of tool calls are the calls.
+func checkPieces(t testing.TB, pieces []providers.CallPiece, calls []providers.ToolCall) {
+	t.Helper()
+	var joined []providers.ToolCall
+	for _, p := range pieces {
+		begins := p.Index == len(joined)
+		if begins {
+			joined = append(joined, providers.ToolCall{ID: p.ID, Name: p.Name})
+		}
+		if p.Index != len(joined)-1 || begins != (p.ID != "") || begins != (p.Name != "") {
+			t.Fatalf("the piece %+v comes when there are %d calls", p, len(joined))
+		}
+		joined[p.Index].Arguments += p.Arguments
+		joined[p.Index].Opaque += p.Opaque
+	}
+	if diff := cmp.Diff(calls, joined); diff != "" {
+		t.Errorf("the pieces of the tool calls are others (-whole +pieces):\n%s", diff)
+	}
+}
