@@ -1,7 +1,9 @@
 package openai
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -192,15 +194,33 @@ func TestAnEventWithoutMemory(t *testing.T) {
 }
 
 // FuzzStream feeds the reader of answers with anything. A complete answer must
-// have had a finish reason or the end marker in it.
+// have had a finish reason or the end marker in it. Whatever it thought goes back as
+// JSON.
 func FuzzStream(f *testing.F) {
+	services := []*Client{
+		client(f, "http://localhost", func(c *Config) { c.Quirks.Thoughts = reasoningDetails }),
+		client(f, "http://localhost", func(c *Config) { c.Quirks.Chunks = true }),
+	}
 	subject.Fuzz(f, corruptions, []string{
 		pt.OpenAIStream("a", "b").Text(),
 		pt.OpenAIAnswer("ab", 2).Text(),
 		strings.Join(append(pt.ToolChunks(0, "a", "f", `{"x":1}`), pt.FinishChunk("tool_calls"), pt.Done), ""),
 		pt.OpenAIToolCalls("a", 2, providers.ToolCall{ID: "a", Name: "f", Arguments: `{"x":1}`}).Text(),
-	}, func(body string, r providers.Result) bool {
-		return strings.Contains(body, "[DONE]") || r.FinishReason != ""
+		streamed(`"reasoning":"a\ud83d"`, `"reasoning_details":[{"type":"reasoning.text","text":"b","signature":"c","index":0},{"type":"reasoning.encrypted","data":"\ud83d","id":7}]`, `"content":[{"type":"thinking","thinking":[{"text":"c"}]}]`).Text(),
+		whole(`"content":"a","reasoning_details":[{"type":"reasoning.summary","summary":"\ud83d","":{}},{"type":"reasoning.\"","a\"b":[]}]`).Text(),
+		strings.ReplaceAll(pt.OpenAIStream("a", "b").Text(), `"logprobs":null`, `"logprobs":{"content":[{"token":"\ud83d"}]}`),
+	}, func(text string, r providers.Result) bool {
+		var parts []providers.Part
+		for _, thought := range r.Thoughts {
+			parts = append(parts, thinking(thought.Text, thought.Opaque))
+		}
+		for _, c := range services {
+			sent, err := c.body(&form{rest: []byte("}")}, []providers.Message{message("assistant", parts...)})
+			if err != nil || !json.Valid(sent) {
+				panic(fmt.Sprintf("thoughts go back as %s, %v", sent, err))
+			}
+		}
+		return strings.Contains(text, "[DONE]") || r.FinishReason != ""
 	})
 }
 

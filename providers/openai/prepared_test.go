@@ -109,6 +109,16 @@ func FuzzMessages(f *testing.F) {
 		for _, role := range []string{"system", "developer", "user", "assistant"} {
 			checkWritten(t, c, &providers.Request{Model: "m", Messages: []providers.Message{{Role: role, Content: text}}})
 		}
+		m := providers.Media{Data: text, Type: text, Name: text, Detail: text}
+		parts := &providers.Request{Messages: []providers.Message{
+			message("user", said(text), media(providers.PartImage, m), media(providers.PartAudio, m), media(providers.PartFile, m), media(providers.PartImage, providers.Media{URL: text})),
+			message("assistant", thinking(text, text), call(text, text, text)), message("tool", result(text, said(text))),
+		}}
+		for _, q := range []Quirks{{}, {Chunks: true, ShortIDs: true}, {Thoughts: "reasoning"}, {Thoughts: reasoningDetails}} {
+			if sent := body(t, client(t, "http://localhost", func(c *Config) { c.Quirks = q }), parts); !json.Valid(sent) {
+				t.Errorf("not JSON: %s", sent)
+			}
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -242,13 +243,24 @@ func (s *Subject) Fuzz(f *testing.F, corruptions []Corruption, seeds []string, e
 		answer := s.Open(io.NopCloser(strings.NewReader(string(body))))
 		defer answer.Close()
 		said := 0
+		var pieces []providers.CallPiece
 		var err error
 		for err == nil {
 			var d providers.Delta
 			d, err = answer.Next()
-			said += len(d.Content)
+			said += len(d.Content) + len(d.Thinking)
+			pieces = append(pieces, d.Calls...)
+			if d.Content != "" && d.Thinking != "" || d.Logprobs != nil && !json.Valid(d.Logprobs) {
+				t.Errorf("the delta %+v", d)
+			}
 		}
 		r := answer.Result()
+		if err == io.EOF && pieces != nil {
+			checkPieces(t, pieces, r.ToolCalls)
+		}
+		if r.Logprobs != nil && !json.Valid(r.Logprobs) {
+			t.Errorf("log probabilities %s", r.Logprobs)
+		}
 		if _, ok := errors.AsType[*providers.Error](err); !ok && err != io.EOF {
 			t.Errorf("error %T %v", err, err)
 		}
