@@ -244,6 +244,7 @@ func FuzzStream(f *testing.F) {
 		joined(wholeStream("a", "b")),
 		joined(answer("ab", "end_turn", 2)),
 		joined(sse([]string{messageStart, toolStart, toolDelta, toolRest}, closing("tool_use", 5))),
+		joined(sse([]string{messageStart, thinks(0, "Hm.", "Eq"), block(1, hidden), says(2, "a"), thinks(3, "So.", "Er")}, closing("end_turn", 5))),
 		joined(toolAnswer("a", []providers.ToolCall{{ID: "a", Name: "f", Arguments: `{"x":1}`}})),
 	}, func(body string, r providers.Result) bool {
 		// A string may be escaped in JSON; then it has a backslash.

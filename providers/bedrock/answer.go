@@ -37,9 +37,11 @@ func readUsage(v *fastjson.Value, usage *providers.Usage) {
 	if v == nil || v.Type() != fastjson.TypeObject {
 		return
 	}
+	cached := upstream.Tokens(v.Get("cacheReadInputTokens"))
 	u := providers.Usage{
-		PromptTokens:     upstream.Tokens(v.Get("inputTokens")) + upstream.Tokens(v.Get("cacheReadInputTokens")) + upstream.Tokens(v.Get("cacheWriteInputTokens")),
+		PromptTokens:     upstream.Tokens(v.Get("inputTokens")) + cached + upstream.Tokens(v.Get("cacheWriteInputTokens")),
 		CompletionTokens: upstream.Tokens(v.Get("outputTokens")),
+		CachedTokens:     cached,
 	}
 	u.TotalTokens = max(u.PromptTokens+u.CompletionTokens, upstream.Tokens(v.Get("totalTokens")))
 	if u.TotalTokens > 0 {

@@ -48,6 +48,7 @@ var corruptions = []pt.Corruption{
 	{"an event that is no object", streamed(start(), event("messageStop", `"end_turn"`), metadata(9, 1)), providers.Invalid},
 	{"a stop without a reason", streamed(start(), delta("a"), event("messageStop", `{}`), metadata(9, 1)), providers.Invalid},
 	{"content after the stop", streamed(start(), delta("a"), stop("end_turn"), delta("b")), providers.Invalid},
+	{"a thought after the stop", streamed(start(), delta("a"), stop("end_turn"), reasoning("b")), providers.Invalid},
 	{"malformed output", streamed(start(), delta("a"), stop("malformed_model_output"), metadata(9, 1)), providers.Reported},
 	{"a reason of the future", streamed(start(), delta("a"), stop("tired"), metadata(9, 1)), providers.Invalid},
 	{"JSON with a reason of the future", answer("a", "tired", 9, 1), providers.Invalid},
@@ -103,6 +104,9 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 	called := whole
 	called.FinishReason = "tool_calls"
 	called.ToolCalls = []providers.ToolCall{{ID: "t", Name: "f", Arguments: "{}"}}
+	thought, cached := whole, whole
+	thought.Thoughts = []providers.Thought{{Text: "Hm."}}
+	cached.Usage.CachedTokens = 5
 	finished := func(reason string) providers.Result {
 		return providers.Result{Model: testModel, FinishReason: providers.FinishReason(reason), Usage: usage}
 	}
@@ -112,7 +116,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		{"in one piece", streamed(start() + a + b + blockStop() + end + sum), whole},
 		{"byte by byte", streamed(strings.Split(start()+a+b+end+sum, "")...), whole},
 		{"no start", streamed(a, b, end, sum), whole},
-		{"reasoning", streamed(start(), reasoning("Hm."), blockStop(), a, b, blockStop(), end, sum), whole},
+		{"reasoning", streamed(start(), reasoning("Hm."), blockStop(), a, b, blockStop(), end, sum), thought},
 		{"events of the future", streamed(start(), event("initial-response", "{}"), a, event("surprise", "nonsense"), b, end, sum), whole},
 		{"usage first", streamed(start(), sum, a, b, end), whole},
 		{"no usage", streamed(start(), a, b, end), noUsage},
@@ -124,7 +128,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		{"stop twice", streamed(start(), a, b, end, end, sum), whole},
 		{"usage, then the connection stays", ending(pt.Hang, start(), a, b, end, sum), whole},
 		{"absurd usage", streamed(a, b, end, event("metadata", `{"usage":{"inputTokens":-3,"outputTokens":1e300,"totalTokens":"x"}}`)), noUsage},
-		{"a prompt from the cache", streamed(a, b, end, event("metadata", `{"usage":{"cacheReadInputTokens":5,"cacheWriteInputTokens":3,"inputTokens":1,"outputTokens":2,"totalTokens":11}}`)), whole},
+		{"a prompt from the cache", streamed(a, b, end, event("metadata", `{"usage":{"cacheReadInputTokens":5,"cacheWriteInputTokens":3,"inputTokens":1,"outputTokens":2,"totalTokens":11}}`)), cached},
 		{"stop sequence", streamed(a, b, stop("stop_sequence"), sum), whole},
 		{"length", streamed(a, b, stop("max_tokens"), sum), finished("length")},
 		{"the model's own length", streamed(a, b, stop("model_context_window_exceeded"), sum), finished("length")},
@@ -133,7 +137,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		{"filtered after content", answer("ab", "content_filtered", 9, 2), finished("content_filter")},
 		{"a whole answer", answer("ab", "end_turn", 9, 2), whole},
 		{"a whole answer in pieces", pt.Reply{Body: strings.SplitAfter(answer("ab", "end_turn", 9, 2).Body[0], ",")}, whole},
-		{"a whole answer of several blocks", pt.JSON(200, `{"output":{"message":{"content":[{"reasoningContent":{"reasoningText":{"text":"Hm."}}},{"text":"a"},{"text":"b"}]}},"stopReason":"end_turn","usage":{"inputTokens":9,"outputTokens":2,"totalTokens":11}}`), whole},
+		{"a whole answer of several blocks", pt.JSON(200, `{"output":{"message":{"content":[{"reasoningContent":{"reasoningText":{"text":"Hm."}}},{"text":"a"},{"text":"b"}]}},"stopReason":"end_turn","usage":{"inputTokens":9,"outputTokens":2,"totalTokens":11}}`), thought},
 		{"wrong content type", pt.Reply{Header: map[string]string{"Content-Type": "text/html"}, Body: []string{a, b, end, sum}}, whole},
 	})
 }
@@ -200,6 +204,7 @@ func FuzzStream(f *testing.F) {
 		answer("ab", "end_turn", 9, 2).Text(),
 		join(append(toolBlock(0, call), stop("tool_use"), metadata(1, 2))),
 		toolAnswer("a", []providers.ToolCall{call}).Text(),
+		join([]string{start(), reasoning("Hm."), piece(`{"signature":"Eq"}`), blockStop(), piece(`{"redactedContent":"EmwK"}`), delta("a"), stop("end_turn")}),
 	}, func(body string, r providers.Result) bool {
 		return strings.Contains(body, "stopReason") && r.FinishReason != ""
 	})

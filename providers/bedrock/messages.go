@@ -130,9 +130,6 @@ func (w *writer) thought(block string) {
 	}
 }
 
-// beforeThought is the beginning of the block of a thought, as this package writes it.
-const beforeThought = `{"reasoningContent":{"`
-
 // call writes a tool call of the assistant. Its arguments go out as they are.
 func (w *writer) call(at int, p *providers.Part) error {
 	w.calls = true

@@ -21,7 +21,7 @@ type stream struct {
 	begun    bool // the format is known
 
 	result  providers.Result
-	tools   upstream.ToolCalls
+	thought thought
 	some    bool // an event was seen
 	content bool // content was seen
 	stopped bool // messageStop was seen: the answer is whole
@@ -45,7 +45,11 @@ func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 func (s *stream) Ready() bool { return s.messages.Buffered() }
 
 // Result is what is known of the answer.
-func (s *stream) Result() providers.Result { return s.result }
+func (s *stream) Result() providers.Result {
+	r := s.result
+	r.Thoughts = s.Lookahead.Thoughts()
+	return r
+}
 
 // Step reads one step of the answer.
 func (s *stream) Step() (providers.Delta, error) {
@@ -102,14 +106,26 @@ func (s *stream) json(head []byte) (providers.Delta, error) {
 		return providers.Delta{}, s.Invalid("the content is no list of blocks")
 	}
 	var text []byte
+	calls := 0
 	for _, part := range message.GetArray("content") {
+		if reasoning := part.Get("reasoningContent"); reasoning != nil {
+			if block := reasoning.Get("reasoningText"); block != nil {
+				reasoning = block
+			}
+			if d := s.think(reasoning); d.Thinking != "" {
+				s.Lookahead.Say(d)
+			}
+			s.Lookahead.Say(s.thoughtEnds(upstream.Place{Text: len(text), Calls: calls}))
+		}
 		text = upstream.AppendText(text, part.GetStringBytes("text"))
 		if tool := part.Get("toolUse"); tool != nil {
 			if s.uncalled {
 				return providers.Delta{}, s.called()
 			}
-			index := s.tools.Next(tool.GetStringBytes("toolUseId"), tool.GetStringBytes("name"))
-			s.tools.Value(index, tool.Get("input"))
+			index := s.Lookahead.Calls.Next(tool.GetStringBytes("toolUseId"), tool.GetStringBytes("name"))
+			s.Lookahead.Calls.Value(index, tool.Get("input"))
+			s.Lookahead.Calls.End(index)
+			calls++
 		}
 	}
 	d := providers.Delta{Content: string(text)}
@@ -135,9 +151,9 @@ func (s *stream) take(msg message) (providers.Delta, error) {
 	}
 	s.some = true
 	switch string(msg.name) {
-	case "contentBlockStart", "contentBlockDelta", "messageStop", "metadata":
+	case "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata":
 	default:
-		// messageStart, the ends of blocks, and what may come to be.
+		// messageStart, and what may come to be.
 		return providers.Delta{}, nil
 	}
 	v, err := s.Body.Parse(msg.payload)
@@ -162,11 +178,16 @@ func (s *stream) take(msg message) (providers.Delta, error) {
 		if s.uncalled {
 			return providers.Delta{}, s.called()
 		}
-		s.tools.Begin(v.GetInt("contentBlockIndex"), tool.GetStringBytes("toolUseId"), tool.GetStringBytes("name"))
-		return providers.Delta{ToolCall: true}, nil
+		s.noThought()
+		s.Lookahead.Calls.Begin(v.GetInt("contentBlockIndex"), tool.GetStringBytes("toolUseId"), tool.GetStringBytes("name"))
+		return providers.Delta{}, nil
 	case "contentBlockDelta":
 		return s.delta(v)
+	case "contentBlockStop":
+		s.noThought()
+		s.Lookahead.Calls.End(v.GetInt("contentBlockIndex"))
 	case "messageStop":
+		s.noThought()
 		again := s.stopped
 		if err := s.stop(v.GetStringBytes("stopReason")); err != nil {
 			return providers.Delta{}, err
@@ -183,23 +204,30 @@ func (s *stream) take(msg message) (providers.Delta, error) {
 	return providers.Delta{}, nil
 }
 
-// delta takes in a piece of a block: text, a piece of a tool call, or a sign of
-// life where the model thinks.
+// delta takes in a piece of a block: of text, of a tool call, or of a thought.
 func (s *stream) delta(v *fastjson.Value) (providers.Delta, error) {
 	text, input := v.GetStringBytes("delta", "text"), v.GetStringBytes("delta", "toolUse", "input")
-	switch {
-	case len(text) == 0 && len(input) == 0:
-		return providers.Delta{}, nil
-	case s.stopped:
+	var thought *fastjson.Value
+	if len(text) == 0 && len(input) == 0 {
+		if thought = v.Get("delta", "reasoningContent"); thought == nil {
+			return providers.Delta{}, nil
+		}
+	}
+	if s.stopped {
 		return providers.Delta{}, s.late()
-	case len(text) > 0:
+	}
+	if thought != nil {
+		return s.think(thought), nil
+	}
+	s.noThought()
+	if len(text) > 0 {
 		s.content = true
 		return providers.Delta{Content: s.Body.String(text)}, nil
 	}
-	if !s.tools.Arguments(v.GetInt("contentBlockIndex"), input) {
+	if !s.Lookahead.Calls.Arguments(v.GetInt("contentBlockIndex"), input) {
 		return providers.Delta{}, s.Invalid("the input of a tool call that did not begin")
 	}
-	return providers.Delta{ToolCall: true}, nil
+	return providers.Delta{}, nil
 }
 
 // called is the error of a tool call where none may be called.
@@ -215,11 +243,11 @@ func (s *stream) stop(reason []byte) error {
 	if failure != nil {
 		return failure
 	}
-	said := s.content || s.tools.Any()
+	said := s.content || s.Lookahead.Calls.Any()
 	if finish == providers.FinishContentFilter && !said {
 		return s.Refused(string(reason))
 	}
-	calls, err := s.tools.Finish()
+	calls, err := s.Lookahead.Calls.Finish()
 	switch {
 	case err != nil:
 		return s.Invalid("not a whole answer: " + err.Error())
