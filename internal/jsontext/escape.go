@@ -2,7 +2,10 @@
 // write escapes that only HTML needs.
 package jsontext
 
-import "unicode/utf8"
+import (
+	"math/bits"
+	"unicode/utf8"
+)
 
 // plain holds which bytes need no escape in a JSON string. Bytes above ASCII are
 // decoded to characters first.
@@ -30,7 +33,9 @@ func AppendEscaped[T []byte | string](dst []byte, text T) []byte {
 	for i := 0; i < len(text); {
 		c := text[i]
 		if plain[c] {
-			i++
+			if i++; i-start >= longRun && len(text)-i >= 8 {
+				i = pastPlain(text, i)
+			}
 			continue
 		}
 		if c >= utf8.RuneSelf {
@@ -74,10 +79,13 @@ func AppendEscaped[T []byte | string](dst []byte, text T) []byte {
 // EscapedLen returns how many bytes AppendEscaped appends.
 func EscapedLen[T []byte | string](text T) int {
 	n := len(text)
+	start := 0
 	for i := 0; i < len(text); {
 		c := text[i]
 		if plain[c] {
-			i++
+			if i++; i-start >= longRun && len(text)-i >= 8 {
+				i = pastPlain(text, i)
+			}
 			continue
 		}
 		if c >= utf8.RuneSelf {
@@ -98,8 +106,34 @@ func EscapedLen[T []byte | string](text T) int {
 			n += len(`\u0000`) - 1
 		}
 		i++
+		start = i
 	}
 	return n
+}
+
+// longRun is after how many bytes without an escape a text is looked at by eights: where
+// escapes are close together that costs more than it saves.
+const longRun = 16
+
+// pastPlain returns where the first byte from i on is that may need an escape: most
+// texts have few of them, and images in base64 have none. It looks at eight bytes at a
+// time, the last seven it leaves to its caller.
+func pastPlain[T []byte | string](text T, i int) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(text); i += 8 {
+		b := text[i : i+8]
+		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		// The high bit of a byte is set where the byte is above ASCII, or where taking
+		// something from it borrowed: it was less than a blank, or zero after a quote, a
+		// backslash or DEL was taken out of it. A borrow may reach the bytes behind, never
+		// those before, so the first one that is set is right.
+		quote, backslash, del := x^ones*'"', x^ones*'\\', x^ones*0x7f
+		if special := (x | (x - ones*' ') | (quote - ones) | (backslash - ones) | (del - ones)) & highs; special != 0 {
+			return i + bits.TrailingZeros64(special)/8
+		}
+	}
+	return i
 }
 
 // decodeRune decodes the first character of a string or byte slice without copying

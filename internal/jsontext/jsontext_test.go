@@ -96,10 +96,37 @@ func TestAppendEscaped(t *testing.T) {
 	})
 }
 
+// TestEscapesInLongTexts has each byte at each place of a text that is looked at by
+// eights, and behind another one.
+func TestEscapesInLongTexts(t *testing.T) {
+	plain := strings.Repeat("iVBORw0KGgo=", 5)
+	for c := range 256 {
+		one := []byte{byte(c)}
+		escaped := string(AppendEscaped(nil, one))
+		for at := range len(plain) + 1 {
+			for _, gap := range []int{0, 1, 7, 8, 9, 30} {
+				second := min(at+gap, len(plain))
+				text := plain[:at] + string(one) + plain[at:second] + string(one) + plain[second:]
+				want := plain[:at] + escaped + plain[at:second] + escaped + plain[second:]
+				if got := string(AppendEscaped(nil, text)); got != want {
+					t.Fatalf("%q became %q", text, got)
+				}
+				if n := EscapedLen(text); n != len(want) {
+					t.Fatalf("%q: a length of %d, want %d", text, n, len(want))
+				}
+			}
+		}
+	}
+}
+
 func BenchmarkAppendEscaped(b *testing.B) {
 	for name, text := range map[string]string{
 		"ascii":   strings.Repeat("The quick brown fox jumps. ", 100),
 		"unicode": strings.Repeat("Zwölf Boxkämpfer jagen. ", 100),
+		"image":   strings.Repeat("iVBORw0KGgoAAAANSUhEUgAAA+/8", 1<<15),
+		"lines":   strings.Repeat("It says \"so\".\n", 200),
+		"chinese": strings.Repeat("十二名拳手追逐。", 100),
+		"short":   "ok",
 	} {
 		b.Run(name, func(b *testing.B) {
 			var dst []byte
