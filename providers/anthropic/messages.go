@@ -43,7 +43,7 @@ func (w *writer) turns(messages []providers.Message) error {
 // anything else as blocks.
 func (w *writer) turn(role string, messages []providers.Message, from, to int) error {
 	w.body = append(append(append(w.body, `{"role":"`...), role...), `","content":`...)
-	if text, ok := onlyText(messages, from, to); ok {
+	if text, ok := upstream.OnlyText(messages, from, to); ok {
 		w.body = append(jsontext.AppendString(w.body, text), '}')
 		return nil
 	}
@@ -61,20 +61,6 @@ func (w *writer) turn(role string, messages []providers.Message, from, to int) e
 	}
 	w.body = append(w.body[:len(w.body)-1], "]}"...) // without the last comma
 	return nil
-}
-
-// onlyText returns the text of a turn that is one message, and has nothing else.
-func onlyText(messages []providers.Message, from, to int) (text string, ok bool) {
-	m := &messages[from]
-	switch {
-	case to > from+1:
-		return "", false
-	case m.Parts == nil:
-		return m.Content, true
-	case len(m.Parts) == 1 && m.Parts[0].Kind == providers.PartText:
-		return m.Parts[0].Text, true
-	}
-	return "", false
 }
 
 // system writes the member system: the messages of the system and the developer, in

@@ -47,7 +47,9 @@ const userBegins = "Converse wants the conversation to begin with a message of t
 // turn writes the messages from one to before another as one turn.
 func (w *writer) turn(role string, messages []providers.Message, from, to int) error {
 	w.body = append(append(append(w.body, `{"role":"`...), role...), `","content":[`...)
-	if role == "user" {
+	if text, ok := upstream.OnlyText(messages, from, to); ok {
+		w.text(text)
+	} else if role == "user" {
 		// Claude wants the results of tools before all else.
 		if err := upstream.Parts(messages, from, to, w.result); err != nil {
 			return err

@@ -107,6 +107,20 @@ func Parts(messages []providers.Message, from, to int, each func(at int, p *prov
 	return nil
 }
 
+// OnlyText returns the text of a turn that is one message, and has nothing else.
+func OnlyText(messages []providers.Message, from, to int) (text string, ok bool) {
+	m := &messages[from]
+	switch {
+	case to > from+1:
+		return "", false
+	case m.Parts == nil:
+		return m.Content, true
+	case len(m.Parts) == 1 && m.Parts[0].Kind == providers.PartText:
+		return m.Parts[0].Text, true
+	}
+	return "", false
+}
+
 // AppendInput appends the arguments of a tool call of message at, as they are, for a
 // service that takes a JSON object in JSON. No arguments are those of a tool without
 // parameters. Others are an error.
