@@ -107,7 +107,11 @@ func New(config Config) (*Client, error) {
 
 // Invoke sends the request and returns once the response's headers are there.
 func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.Stream, error) {
-	body, leftOut, err := c.body(req)
+	f, err := c.formOf(req)
+	if err != nil {
+		return nil, err
+	}
+	body, leftOut, err := f.body(req)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package gemini
 import (
 	"encoding/json"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -48,6 +49,16 @@ func (c *Client) generation(req *providers.Request) (members map[string]any, lef
 			leftOut = append(leftOut, "reasoning_effort")
 		}
 	}
+	if p.Logprobs != nil {
+		if c.hasLogprobs(req.Model) {
+			members["responseLogprobs"] = true
+			if *p.Logprobs > 0 {
+				members["logprobs"] = *p.Logprobs
+			}
+		} else {
+			leftOut = append(leftOut, "logprobs")
+		}
+	}
 	if f := p.ResponseFormat; f != nil {
 		switch f.Type {
 		case providers.FormatText:
@@ -91,9 +102,7 @@ const leastThought = 128
 // nil where the model does not think: a level from Gemini 3 on, of which Flash
 // alone has minimal, a budget of tokens for 2.5.
 func thinkingConfig(model, effort string) map[string]any {
-	if i := strings.LastIndexByte(model, '/'); i >= 0 {
-		model = model[i+1:]
-	}
+	model = nameOf(model)
 	pro := strings.Contains(model, "-pro")
 	switch {
 	case strings.HasPrefix(model, "gemini-2.5-"):
@@ -105,7 +114,7 @@ func thinkingConfig(model, effort string) map[string]any {
 			budget = max(budget, leastThought)
 		}
 		return map[string]any{"thinkingBudget": budget}
-	case strings.HasPrefix(model, "gemini-3"):
+	case generationOf(model) >= 3:
 		level, ok := levels[effort]
 		if !ok {
 			return nil
@@ -116,6 +125,34 @@ func thinkingConfig(model, effort string) map[string]any {
 		return map[string]any{"thinkingLevel": level}
 	}
 	return nil
+}
+
+// nameOf returns a model's name without its path.
+func nameOf(model string) string { return model[strings.LastIndexByte(model, '/')+1:] }
+
+// generationOf returns the generation of a model: 3 for gemini-3-pro-preview, and for
+// names such as gemini-flash-latest, whose models have long been of that one. It is 0
+// where the name does not say it.
+func generationOf(model string) int {
+	rest, ok := strings.CutPrefix(nameOf(model), "gemini-")
+	if !ok {
+		return 0
+	}
+	digits := 0
+	for digits < len(rest) && '0' <= rest[digits] && rest[digits] <= '9' {
+		digits++
+	}
+	n, _ := strconv.Atoi(rest[:digits])
+	if digits == 0 && strings.HasSuffix(rest, "-latest") {
+		n = 3
+	}
+	return n
+}
+
+// hasLogprobs reports whether the API has log probabilities of a model: that of Vertex
+// AI has them before Gemini 3, and Google AI refuses requests that ask for them.
+func (c *Client) hasLogprobs(model string) bool {
+	return strings.Contains(c.base.Path, "/publishers/google") && generationOf(model) == 2
 }
 
 // declaration is a function that the model may call.
@@ -143,6 +180,9 @@ func (c *Client) tools(members map[string]any, p *providers.Parameters, leftOut 
 	}
 	if strict {
 		*leftOut = append(*leftOut, "tools.strict")
+	}
+	if p.ParallelToolCalls != nil && !*p.ParallelToolCalls {
+		*leftOut = append(*leftOut, "parallel_tool_calls")
 	}
 	members["tools"] = []map[string]any{{"functionDeclarations": list}}
 	if p.ToolChoice == nil {

@@ -50,7 +50,7 @@ func TestRequestBody(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.req.Model = "m"
-			if diff := cmp.Diff(test.want+"\n", sent(t, &test.req).Body); diff != "" {
+			if diff := cmp.Diff(test.want, sent(t, &test.req).Body); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
