@@ -68,10 +68,28 @@ func init() {
 			Run: "NoCut",
 		},
 		mutant{
-			ID: "open-call", In: "functionCalls.Finish",
+			ID: "open-call", In: "functionCalls.fault",
 			What: "a function call that was to go on is whole",
 			Old:  "if c.open {", New: "if false {",
 			Run: "FunctionCallsInPieces",
+		},
+		mutant{
+			ID: "unsigned-calls", In: "writer.call",
+			What: "a history whose signatures were lost is refused by Gemini 3",
+			Old:  "w.generation >= 3", New: "false",
+			Run: "Contents",
+		},
+		mutant{
+			ID: "signature-of-nothing", In: "writer.turn",
+			What: "the signature with which a stream ended does not go back",
+			Old:  "	w.sign()\n", New: "",
+			Run: "Contents",
+		},
+		mutant{
+			ID: "results-by-themselves", In: "writer.contents",
+			What: "results of tools share a turn with what the user says",
+			Old:  "messages, from, to, w.result); err", New: "messages, from, from, w.result); err",
+			Run: "Contents",
 		},
 	)
 	add("providers/bedrock",

@@ -14,19 +14,16 @@ import (
 // chunk is what one chunk of a stream, or a whole answer, says: they have the
 // same form.
 type chunk struct {
-	text      []byte // valid until the next chunk is read
-	candidate bool   // it holds a part of the answer, even if it is empty
-	tool      bool   // it holds a function call, or a part of one
-	calls     *functionCalls
+	candidate bool // it holds a part of the answer, even if it is empty
+	parts     []*fastjson.Value
+	logprobs  *fastjson.Value
 	finish    string // the API's word
 	blocked   string // why the prompt was refused
 	fault     string // why it cannot be read
 }
 
-// read takes in a chunk and notes in result what it says of the whole answer.
-// The text of several parts is joined in buffer, which is returned for the next
-// chunk.
-func (c *chunk) read(v *fastjson.Value, buffer []byte, result *providers.Result) []byte {
+// readChunk takes in a chunk and notes in result what it says of the whole answer.
+func readChunk(v *fastjson.Value, result *providers.Result) (c chunk) {
 	if model := v.GetStringBytes("modelVersion"); len(model) > 0 && result.Model != string(model) {
 		result.Model = string(model)
 	}
@@ -48,40 +45,10 @@ func (c *chunk) read(v *fastjson.Value, buffer []byte, result *providers.Result)
 			c.fault = "the content is no list of parts"
 			break
 		}
-		buffer = c.parts(parts.GetArray(), buffer)
+		c.parts, c.logprobs = parts.GetArray(), candidate.Get("logprobsResult")
 		break
 	}
-	return buffer
-}
-
-// parts takes in the parts of a candidate. Thoughts are no part of the answer.
-func (c *chunk) parts(parts []*fastjson.Value, buffer []byte) []byte {
-	for _, p := range parts {
-		if f := p.Get("functionCall"); f != nil {
-			c.tool = true
-			if err := c.calls.read(f); err != nil {
-				c.fault = err.Error()
-			}
-		}
-		if p.GetBool("thought") {
-			continue
-		}
-		v := p.Get("text")
-		if v != nil && v.Type() != fastjson.TypeString && v.Type() != fastjson.TypeNull {
-			c.fault = "a part of the content is a text without text"
-			continue
-		}
-		text := v.GetStringBytes()
-		switch {
-		case len(text) == 0:
-		case len(c.text) == 0:
-			c.text = text
-		default:
-			buffer = upstream.AppendText(append(buffer[:0], c.text...), text)
-			c.text = buffer
-		}
-	}
-	return buffer
+	return c
 }
 
 // word is a finishReason as a string, without an allocation where it is one
@@ -133,6 +100,12 @@ func readUsage(v *fastjson.Value, usage *providers.Usage) {
 	}
 	if completion > 0 {
 		usage.CompletionTokens = completion
+	}
+	if n := upstream.Tokens(v.Get("cachedContentTokenCount")); n > 0 {
+		usage.CachedTokens = n
+	}
+	if n := upstream.Tokens(v.Get("thoughtsTokenCount")); n > 0 {
+		usage.ReasoningTokens = n
 	}
 	usage.TotalTokens = usage.PromptTokens + usage.CompletionTokens
 }

@@ -160,6 +160,15 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		r.Usage = providers.Usage{PromptTokens: prompt, CompletionTokens: completion, TotalTokens: prompt + completion}
 		return r
 	}
+	thoughts := func(texts ...string) providers.Result {
+		r := whole
+		for _, text := range texts {
+			r.Thoughts = append(r.Thoughts, providers.Thought{Text: text})
+		}
+		return r
+	}
+	reasoned := counted(9, 32)
+	reasoned.Usage.ReasoningTokens, reasoned.Usage.CachedTokens = 30, 5
 	text := a + b + stop
 	spelled := func(from, to string) pt.Reply { return pt.SSE(strings.ReplaceAll(text, from, to)) }
 	json := joined(answer("ab", "STOP", 2))
@@ -174,8 +183,8 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		{"JSON over several lines", spelled(`,"index"`, ",\r\ndata: \"index\""), whole},
 		{"no index", spelled(`,"index": 0`, ""), whole},
 		{"error null", spelled(`{"candidates"`, `{"error": null,"candidates"`), whole},
-		{"thoughts", pt.SSE(thoughtChunk("Hm."), a, thoughtChunk("Ha."), b, stop), whole},
-		{"several parts", pt.SSE(strings.Replace(a, `{"text": "a"}`, `{"text": "x","thought": true},{"text": "a"},{"text": ""},{"inlineData": {}},{"text": "b"}`, 1), stop), whole},
+		{"thoughts", pt.SSE(thoughtChunk("Hm."), a, thoughtChunk("Ha."), b, stop), thoughts("Hm.", "Ha.")},
+		{"several parts", pt.SSE(strings.Replace(a, `{"text": "a"}`, `{"text": "x","thought": true},{"text": "a"},{"text": ""},{"inlineData": {}},{"text": "b"}`, 1), stop), thoughts("x")},
 		{"many parts", pt.SSE(strings.Replace(a, `{"text": "a"}`, `{"text": "a"},{"text": "b"},{"text": ""}`, 1), stop), whole},
 		{"the finish with the last text", pt.SSE(a, finishChunk("STOP", "b", 2)), whole},
 		{"a finish with each chunk", pt.SSE(finishChunk("STOP", "a", 1), finishChunk("STOP", "b", 2)), whole},
@@ -189,7 +198,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		{"content filter after text", pt.SSE(a, b, finishChunk("SAFETY", "", 2)), finished("content_filter")},
 		{"recitation after text", pt.SSE(a, b, finishChunk("RECITATION", "", 2)), finished("content_filter")},
 		{"a function call", pt.SSE(a, b, toolChunk, stop), called},
-		{"thoughts are counted", pt.SSE(a, b, strings.Replace(stop, `"totalTokenCount": 11`, `"thoughtsTokenCount": 30,"totalTokenCount": 41`, 1)), counted(9, 32)},
+		{"thoughts are counted", pt.SSE(a, b, strings.Replace(stop, `"totalTokenCount": 11`, `"thoughtsTokenCount": 30,"cachedContentTokenCount": 5,"totalTokenCount": 41`, 1)), reasoned},
 		{"tools are counted", pt.SSE(a, b, strings.Replace(stop, `"totalTokenCount": 11`, `"toolUsePromptTokenCount": 100,"totalTokenCount": 111`, 1)), counted(109, 2)},
 		{"the completion is not counted", pt.SSE(a, b, strings.Replace(stop, `"candidatesTokenCount": 2,`, "", 1)), counted(9, 2)},
 		{"no usage", spelled("usageMetadata", "usage"), providers.Result{Model: modelVersion, FinishReason: "stop"}},
@@ -200,7 +209,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 		{"a whole answer", answer("ab", "STOP", 2), whole},
 		{"a whole answer with a byte order mark", pt.JSON(200, "\xef\xbb\xbf"+json), whole},
 		{"a whole answer in pieces", pt.Reply{Body: strings.SplitAfter(json, ",")}, whole},
-		{"a whole answer of thoughts, too", pt.JSON(200, strings.Replace(json, `"parts": [`, `"parts": [{"text": "x", "thought": true},`, 1)), whole},
+		{"a whole answer of thoughts, too", pt.JSON(200, strings.Replace(json, `"parts": [`, `"parts": [{"text": "x", "thought": true},`, 1)), thoughts("x")},
 		{"a list of chunks", pt.JSON(200, "["+strings.TrimPrefix(strings.NewReplacer("data: ", ",", "\r\n\r\n", "\r\n").Replace(text), ",")+"]"), whole},
 	})
 }
@@ -209,7 +218,7 @@ func TestAnswersWithoutText(t *testing.T) {
 	subject.CheckAnswers(t, "", []pt.Answer{
 		{"a function call alone", pt.SSE(toolChunk, stop), providers.Result{Model: modelVersion, FinishReason: "tool_calls", Usage: providers.Usage{PromptTokens: 9, CompletionTokens: 2, TotalTokens: 11}, ToolCalls: []providers.ToolCall{{ID: "call_1", Name: "get_weather", Arguments: `{"location":"Utrecht"}`}}}},
 		{"nothing to say", pt.SSE(emptyFinish("STOP")), providers.Result{Model: modelVersion, FinishReason: "stop", Usage: providers.Usage{PromptTokens: 9, TotalTokens: 9}}},
-		{"all tokens spent on thoughts", pt.SSE(thoughtChunk("Hm."), emptyFinish("MAX_TOKENS")), providers.Result{Model: modelVersion, FinishReason: "length", Usage: providers.Usage{PromptTokens: 9, TotalTokens: 9}}},
+		{"all tokens spent on thoughts", pt.SSE(thoughtChunk("Hm."), emptyFinish("MAX_TOKENS")), providers.Result{Model: modelVersion, FinishReason: "length", Usage: providers.Usage{PromptTokens: 9, TotalTokens: 9}, Thoughts: []providers.Thought{{Text: "Hm."}}}},
 	})
 }
 
@@ -223,7 +232,7 @@ func TestThoughtsAreASignOfLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if d, err := s.Next(); err != nil || !reflect.DeepEqual(d, providers.Delta{}) {
+	if d, err := s.Next(); err != nil || !reflect.DeepEqual(d, providers.Delta{Thinking: "Hm."}) {
 		t.Errorf("%+v, %v while the model thinks", d, err)
 	}
 	close(gate)
@@ -328,6 +337,7 @@ func FuzzStream(f *testing.F) {
 		joined(answer("ab", "STOP", 2)),
 		callChunk(`{"name":"f","willContinue":true}`) + partial(`{"jsonPath":"$.a[0]['b']","stringValue":"x"}`) + partial(`{"jsonPath":"$.a[1]","nullValue":"NULL_VALUE"}`) + callEnd + finishChunk("STOP", "", 2),
 		toolChunk + finishChunk("STOP", "", 2),
+		event(parts(`{"text":"x","thought":true,"thoughtSignature":"s"},{"text":"y","thoughtSignature":"s"},{"functionCall":{"id":"a","name":"f"},"thoughtSignature":"s"}`)),
 		toolAnswer("a", providers.ToolCall{Name: "f", Arguments: `{"x":1}`}),
 	}, func(_ string, r providers.Result) bool { return r.FinishReason != "" })
 }

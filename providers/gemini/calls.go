@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
-	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
@@ -19,71 +19,92 @@ import (
 // call after the other: its name first, then its arguments value by value, each
 // with its place as a JSON path. Its zero value holds none.
 type functionCalls struct {
-	tools     upstream.ToolCalls
 	open      bool // a call is expected to go on
-	index     int  // of the call that is open
-	arguments argument
+	index     int  // of the last call
+	count     int  // of all
+	arguments arguments
+	signed    bool // a call has a signature
 }
 
-// Any reports whether there is a function call, or a part of one.
-func (c *functionCalls) Any() bool { return c.tools.Any() }
-
-// read takes in a functionCall.
-func (c *functionCalls) read(f *fastjson.Value) error {
-	name, goesOn := f.GetStringBytes("name"), f.GetBool("willContinue")
+// read takes in a functionCall, and the signature of its part.
+func (c *functionCalls) read(t *upstream.ToolCalls, f *fastjson.Value, signature []byte) error {
+	id, name, goesOn := f.GetStringBytes("id"), f.GetStringBytes("name"), f.GetBool("willContinue")
 	if c.open && len(name) > 0 {
-		c.end() // another one begins
+		c.end(t) // another one begins
 	}
-	if !c.open {
-		c.index = c.tools.Next(f.GetStringBytes("id"), name)
+	begins := !c.open
+	if begins {
+		c.index = t.Next(id, name)
+		c.count = c.index + 1
+	}
+	if c.signed = c.signed || len(signature) > 0; c.signed && (begins || len(signature) > 0) {
+		if len(id) > 0 {
+			signature = append([]byte(ownID), signature...)
+		}
+		t.Opaque(c.index, signature)
+	}
+	if begins {
 		if !goesOn && f.Get("partialArgs") == nil {
-			c.tools.Value(c.index, f.Get("args"))
+			t.Value(c.index, f.Get("args"))
+			t.End(c.index)
 			return nil
 		}
-		c.open, c.arguments = true, argument{kind: object}
+		c.open, c.arguments = true, arguments{}
 	}
+	var piece []byte
 	for _, v := range f.GetArray("partialArgs") {
-		if err := c.arguments.set(v); err != nil {
+		var err error
+		if piece, err = c.arguments.add(piece, v); err != nil {
 			return fmt.Errorf("a piece of a function call's arguments does not fit: %w", err)
 		}
 	}
+	t.Arguments(c.index, piece)
 	if !goesOn {
-		c.end()
+		c.end(t)
 	}
 	return nil
 }
 
-func (c *functionCalls) end() {
+func (c *functionCalls) end(t *upstream.ToolCalls) {
 	c.open = false
-	c.tools.Arguments(c.index, c.arguments.append(nil))
+	t.Arguments(c.index, c.arguments.end(nil))
+	t.End(c.index)
 }
 
-// Finish returns the function calls once the answer is complete.
-func (c *functionCalls) Finish() ([]providers.ToolCall, error) {
+// fault judges the calls at the end of the answer.
+func (c *functionCalls) fault() error {
 	if c.open {
-		return nil, errors.New("its last function call was to go on")
+		return errors.New("its last function call was to go on")
 	}
-	return c.tools.Finish()
+	return nil
 }
 
-// argument is a value in the making.
-type argument struct {
-	kind    kind
-	names   []string    // of an object's members
-	members []*argument // of an object or an array
-	text    []byte      // of a string so far, or another value's JSON
+// arguments writes arguments as JSON while they arrive. Each value follows the one
+// before: what is closed is not opened again.
+//
+// The values $.a[0] = "x", $.a[1] = 2 and $.b = true come as {"a":["x and ",2 and
+// ],"b":true and }.
+type arguments struct {
+	levels []level // the objects and arrays that are open, the outermost first
+	leaf   leaf    // the value at the present place of the last level
+	half   []byte  // of a character, at the end of a text
 }
 
-// kind is what an argument is.
-type kind uint8
+// level is an object, or an array, that is open.
+type level struct {
+	names []string // of an object, so far; the last one is the present place
+	count int      // of an array's elements
+	array bool
+}
 
-// The kinds.
+// leaf says what has come of a value.
+type leaf uint8
+
+// The states of a value.
 const (
-	unset kind = iota
-	object
-	array
-	text
-	other
+	leafBegun leaf = iota // nothing but its place
+	leafText              // a piece of a text, or all of it
+	leafDone
 )
 
 // maxDepth bounds how deep arguments are nested.
@@ -91,110 +112,159 @@ const maxDepth = 64
 
 var errPlace = errors.New("its place is another value's")
 
-// set takes in a partialArg: a value, or a piece of a string, and its place.
-func (a *argument) set(v *fastjson.Value) error {
-	path := string(v.GetStringBytes("jsonPath"))
+// place is a segment of a path: a name, or an index where that is not negative.
+type place struct {
+	name  string
+	index int
+}
+
+// is reports whether the level is at a place.
+func (l *level) is(p place) bool {
+	if l.array {
+		return p.index == l.count-1 && p.index >= 0
+	}
+	return p.index < 0 && len(l.names) > 0 && l.names[len(l.names)-1] == p.name
+}
+
+// add takes in a partialArg: a value, or a piece of a text, and its place. It appends
+// what that adds to the JSON.
+func (a *arguments) add(dst []byte, v *fastjson.Value) ([]byte, error) {
+	path, err := places(string(v.GetStringBytes("jsonPath")))
+	if err != nil {
+		return dst, err
+	}
+	same := 0
+	for same < len(path) && same < len(a.levels) && a.levels[same].is(path[same]) {
+		same++
+	}
+	if same < len(path) {
+		if same < len(a.levels) {
+			dst = a.close(dst, same+1)
+		} else if same > 0 && a.leaf != leafBegun {
+			return dst, errPlace
+		}
+		if dst, err = a.open(dst, path, same); err != nil {
+			return dst, err
+		}
+		a.leaf = leafBegun
+	}
+	text := v.Get("stringValue")
+	value, ok := scalar(v)
+	switch {
+	case text == nil && !ok:
+		return dst, nil // it only says that something will come
+	case len(path) < len(a.levels) || len(path) == 0, a.leaf == leafDone, text == nil && a.leaf == leafText:
+		return dst, errPlace
+	case text == nil:
+		a.leaf = leafDone
+		return jsontext.AppendValue(dst, value), nil
+	}
+	if a.leaf == leafBegun {
+		dst = append(dst, '"')
+		a.leaf = leafText
+	}
+	piece := upstream.AppendText(a.half, text.GetStringBytes())
+	a.half = nil
+	if n := len(piece) - 3; n >= 0 && piece[n] == 0xed && piece[n+1]&0xf0 == 0xa0 { // the first half of a character
+		a.half, piece = bytes.Clone(piece[n:]), piece[:n]
+	}
+	return jsontext.AppendEscaped(dst, piece), nil
+}
+
+// scalar returns the value of a partialArg that is no text. What reads "NULL_VALUE" is
+// nil.
+func scalar(v *fastjson.Value) (value *fastjson.Value, ok bool) {
+	for _, name := range [...]string{"numberValue", "boolValue"} {
+		if value := v.Get(name); value != nil {
+			return value, true
+		}
+	}
+	return nil, v.Get("nullValue") != nil
+}
+
+// open opens a path from its segment from on: a further place of the level there, and
+// new levels below it.
+func (a *arguments) open(dst []byte, path []place, from int) ([]byte, error) {
+	for i := from; i < len(path); i++ {
+		p := path[i]
+		if i == len(a.levels) {
+			mark := byte('{')
+			if p.index >= 0 {
+				mark = '['
+			}
+			if i == 0 && mark == '[' {
+				return dst, errPlace
+			}
+			dst = append(dst, mark)
+			a.levels = append(a.levels, level{array: mark == '['})
+		}
+		l := &a.levels[i]
+		switch {
+		case l.array != (p.index >= 0), !l.array && slices.Contains(l.names, p.name), l.array && p.index < l.count:
+			return dst, errPlace
+		case l.array && p.index > l.count:
+			return dst, errors.New("an element before it is missing")
+		}
+		if l.count > 0 {
+			dst = append(dst, ',')
+		}
+		l.count++
+		if !l.array {
+			l.names = append(l.names, p.name)
+			dst = append(jsontext.AppendString(dst, p.name), ':')
+		}
+	}
+	return dst, nil
+}
+
+// close closes the value at the present place, and all levels but so many. What never
+// came to be is null.
+func (a *arguments) close(dst []byte, levels int) []byte {
+	switch a.leaf {
+	case leafBegun:
+		dst = append(dst, "null"...)
+	case leafText:
+		dst = append(jsontext.AppendEscaped(dst, a.half), '"')
+		a.half = nil
+	}
+	for i := len(a.levels) - 1; i >= levels; i-- {
+		mark := byte('}')
+		if a.levels[i].array {
+			mark = ']'
+		}
+		dst = append(dst, mark)
+	}
+	a.levels = a.levels[:levels]
+	return dst
+}
+
+// end closes all. Without a single value there is nothing to close.
+func (a *arguments) end(dst []byte) []byte {
+	if len(a.levels) == 0 {
+		return dst
+	}
+	return a.close(dst, 0)
+}
+
+// places reads a JSON path.
+func places(path string) ([]place, error) {
 	rest, ok := strings.CutPrefix(path, "$")
 	if !ok {
-		return fmt.Errorf("%s is no JSON path", strconv.Quote(path))
+		return nil, fmt.Errorf("%s is no JSON path", strconv.Quote(path))
 	}
-	for depth := 0; rest != ""; depth++ {
-		if depth == maxDepth {
-			return errors.New("it is nested too deep")
+	var all []place
+	for rest != "" {
+		if len(all) == maxDepth {
+			return nil, errors.New("it is nested too deep")
 		}
 		name, index, after, err := segment(rest)
 		if err != nil {
-			return fmt.Errorf("%s: %w", strconv.Quote(path), err)
+			return nil, fmt.Errorf("%s: %w", strconv.Quote(path), err)
 		}
-		if a, err = a.member(name, index); err != nil {
-			return err
-		}
+		all = append(all, place{name, index})
 		rest = after
 	}
-	if piece := v.Get("stringValue"); piece != nil {
-		if a.kind != unset && a.kind != text {
-			return errPlace
-		}
-		a.kind = text
-		a.text = upstream.AppendText(a.text, piece.GetStringBytes())
-		return nil
-	}
-	for _, name := range [...]string{"numberValue", "boolValue", "nullValue"} {
-		value := v.Get(name)
-		if value == nil {
-			continue
-		}
-		if a.kind != unset {
-			return errPlace
-		}
-		a.kind = other
-		if name == "nullValue" { // it reads "NULL_VALUE"
-			value = nil
-		}
-		a.text = jsontext.AppendValue(nil, value)
-		return nil
-	}
-	return nil // it only says that something will come
-}
-
-// member is the member of a name, or of an index where that is not negative. It
-// is made where it is not there yet.
-func (a *argument) member(name string, index int) (*argument, error) {
-	want := object
-	if index >= 0 {
-		want = array
-	}
-	if a.kind == unset {
-		a.kind = want
-	}
-	if a.kind != want {
-		return nil, errPlace
-	}
-	if want == object {
-		for i := range a.names {
-			if a.names[i] == name {
-				return a.members[i], nil
-			}
-		}
-		a.names = append(a.names, name)
-	} else {
-		if index < len(a.members) {
-			return a.members[index], nil
-		}
-		if index > len(a.members) {
-			return nil, errors.New("an element before it is missing")
-		}
-	}
-	m := new(argument)
-	a.members = append(a.members, m)
-	return m, nil
-}
-
-// append appends the value as JSON. What never came to be is null.
-func (a *argument) append(dst []byte) []byte {
-	switch a.kind {
-	case unset:
-		return append(dst, "null"...)
-	case text:
-		return jsontext.AppendString(dst, a.text)
-	case other:
-		return append(dst, a.text...)
-	}
-	marks := "{}"
-	if a.kind == array {
-		marks = "[]"
-	}
-	dst = append(dst, marks[0])
-	for i, m := range a.members {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		if a.kind == object {
-			dst = append(jsontext.AppendString(dst, a.names[i]), ':')
-		}
-		dst = m.append(dst)
-	}
-	return append(dst, marks[1])
+	return all, nil
 }
 
 var errSegment = errors.New("no place of a single value")

@@ -76,6 +76,9 @@ func TestFunctionCallsInPieces(t *testing.T) {
 	}
 	subject.CheckBrokenCalls(t, map[string]pt.Reply{
 		"no end":                   pt.SSE(begin, partial(`{"jsonPath": "$.a","numberValue": 1}`), finish),
+		"no end, and no arguments": pt.SSE(begin, finish),
+		"back to a closed value":   pt.SSE(begin, partial(`{"jsonPath": "$.a.b","numberValue": 1},{"jsonPath": "$.c","numberValue": 1},{"jsonPath": "$.a.d","numberValue": 1}`), callEnd, finish),
+		"back to an element":       pt.SSE(begin, partial(`{"jsonPath": "$.a[0]","numberValue": 1},{"jsonPath": "$.a[1]","numberValue": 1},{"jsonPath": "$.a[0]","numberValue": 1}`), callEnd, finish),
 		"no path":                  pt.SSE(begin, partial(`{"numberValue": 1}`), callEnd, finish),
 		"a path of many values":    pt.SSE(begin, partial(`{"jsonPath": "$.a[*]","numberValue": 1}`), callEnd, finish),
 		"a path of descendants":    pt.SSE(begin, partial(`{"jsonPath": "$..a","numberValue": 1}`), callEnd, finish),

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"errors"
 	"io"
 
 	"github.com/valyala/fastjson"
@@ -14,13 +15,15 @@ import (
 type stream struct {
 	upstream.EventAnswer
 	tail   *tailReader // the body's end
-	buffer []byte      // joins the parts of a chunk
+	run    []byte      // text in a row of a chunk, valid until the next chunk is read
+	thinks bool        // run is what the model thinks
+	buffer []byte      // joins the parts of run
 
 	result    providers.Result
 	finish    string // the API's word
 	calls     functionCalls
 	candidate bool   // a part of the answer was seen
-	said      bool   // text was seen
+	text      int    // bytes of text
 	blocked   string // why the prompt was refused
 }
 
@@ -39,7 +42,8 @@ func (s *stream) Next() (providers.Delta, error) { return s.Lookahead.Next(s) }
 // Result is what is known of the answer.
 func (s *stream) Result() providers.Result {
 	r := s.result
-	r.FinishReason, _ = finishReason(s.finish, s.calls.Any())
+	r.FinishReason, _ = finishReason(s.finish, s.calls.count > 0)
+	r.Thoughts = s.Lookahead.Thoughts()
 	return r
 }
 
@@ -59,15 +63,7 @@ func (s *stream) Step() (providers.Delta, error) {
 	case event.Whole:
 		return s.answer(v)
 	}
-	text, tool, err := s.take(v)
-	if err != nil {
-		return providers.Delta{}, err
-	}
-	d := providers.Delta{ToolCall: tool}
-	if len(text) > 0 {
-		d.Content = s.Body.String(text)
-	}
-	return d, nil
+	return s.take(v, false)
 }
 
 // answer reads a whole answer: one value, or a list of chunks, which is what a
@@ -77,53 +73,132 @@ func (s *stream) answer(v *fastjson.Value) (providers.Delta, error) {
 	if values == nil {
 		values = []*fastjson.Value{v}
 	}
-	var all []byte
-	for _, v := range values {
-		text, _, err := s.take(v)
-		if err != nil {
-			return providers.Delta{}, err
+	var last providers.Delta
+	for i, v := range values {
+		if i > 0 {
+			s.Lookahead.Say(last)
 		}
-		if len(values) == 1 {
-			all = text // no copy
-		} else {
-			all = upstream.AppendText(all, text)
+		var err error
+		if last, err = s.take(v, true); err != nil {
+			return providers.Delta{}, err
 		}
 	}
 	if err := s.fault(); err != nil {
 		return providers.Delta{}, err
 	}
 	s.Lookahead.Last()
-	return providers.Delta{Content: string(all)}, nil
+	return last, nil
 }
 
-// take takes in a chunk, or a whole answer. It returns its text, and whether it
-// holds a tool call.
-func (s *stream) take(v *fastjson.Value) (text []byte, tool bool, err error) {
+// take takes in a chunk, or a whole answer.
+func (s *stream) take(v *fastjson.Value, whole bool) (providers.Delta, error) {
 	if isError(v) {
-		return nil, false, reported(s.Call, v)
+		return providers.Delta{}, reported(s.Call, v)
 	}
 	if v.Type() != fastjson.TypeObject {
-		return nil, false, s.Invalid("neither an answer nor an error")
+		return providers.Delta{}, s.Invalid("neither an answer nor an error")
 	}
-	c := chunk{calls: &s.calls}
-	s.buffer = c.read(v, s.buffer, &s.result)
+	c := readChunk(v, &s.result)
 	if c.fault != "" {
-		return nil, false, s.Invalid(c.fault)
+		return providers.Delta{}, s.Invalid(c.fault)
 	}
 	if c.blocked != "" {
 		s.blocked = c.blocked
 	}
 	s.candidate = s.candidate || c.candidate
+	text, called := s.text, false
+	for _, p := range c.parts {
+		tool, err := s.part(p)
+		if err != nil {
+			return providers.Delta{}, s.Invalid(err.Error())
+		}
+		called = called || tool
+	}
 	switch {
 	case c.finish != "":
 		s.finish = c.finish
-	case len(c.text) > 0 || c.tool:
+	case s.text > text || called:
 		// Some models name a finishReason with every chunk: what counts is the
 		// last one that says something.
 		s.finish = ""
 	}
-	s.said = s.said || len(c.text) > 0
-	return c.text, c.tool, nil
+	d := s.flush()
+	d.ToolCall = called
+	if probabilities := logprobs(c.logprobs); probabilities != nil {
+		if d.Logprobs = probabilities; whole {
+			s.result.Logprobs = joinLogprobs(s.result.Logprobs, probabilities)
+		}
+	}
+	return d, nil
+}
+
+var errTextless = errors.New("a part of the content is a text without text")
+
+// part takes in a part of the answer. It reports whether that is a function call, or a
+// piece of one. Texts of one kind in a row are joined.
+func (s *stream) part(p *fastjson.Value) (called bool, err error) {
+	signature := p.GetStringBytes("thoughtSignature")
+	if f := p.Get("functionCall"); f != nil {
+		s.say(s.flush())
+		return true, s.calls.read(&s.Lookahead.Calls, f, signature)
+	}
+	v, thinks := p.Get("text"), p.GetBool("thought")
+	if v != nil && v.Type() != fastjson.TypeString && v.Type() != fastjson.TypeNull {
+		return false, errTextless
+	}
+	text := v.GetStringBytes()
+	if len(signature) > 0 && !thinks {
+		// What signs a text is a thought before it.
+		s.say(s.flush())
+		s.say(providers.Delta{Thought: s.thought(ofText, signature)})
+	}
+	if thinks != s.thinks && len(text) > 0 {
+		s.say(s.flush())
+		s.thinks = thinks
+	}
+	switch {
+	case len(text) == 0:
+	case len(s.run) == 0:
+		s.run = text
+	default:
+		s.buffer = upstream.AppendText(append(s.buffer[:0], s.run...), text)
+		s.run = s.buffer
+	}
+	if len(signature) > 0 && thinks {
+		s.say(s.flush())
+		s.say(providers.Delta{Thought: s.thought(ofThought, signature)})
+	}
+	if !thinks {
+		s.text += len(text)
+	}
+	return false, nil
+}
+
+// thought returns the thought that a signature ends, in its place.
+func (s *stream) thought(of string, signature []byte) *providers.Thought {
+	return &providers.Thought{Opaque: upstream.Place{Text: s.text, Calls: s.calls.count}.Opaque(of + string(signature))}
+}
+
+// say hands out a delta that says something, before that of the step.
+func (s *stream) say(d providers.Delta) {
+	if d.Content != "" || d.Thinking != "" || d.Thought != nil {
+		s.Lookahead.Say(d)
+	}
+}
+
+// flush returns the text in a row as a delta.
+func (s *stream) flush() (d providers.Delta) {
+	if len(s.run) == 0 {
+		return d
+	}
+	text := s.Body.String(s.run)
+	s.run = nil
+	if s.thinks {
+		d.Thinking = text
+	} else {
+		d.Content = text
+	}
+	return d
 }
 
 // end judges the end of the body, or its failure.
@@ -149,8 +224,8 @@ func (s *stream) end(err error) error {
 
 // fault judges an answer at the proper end of its body: nil where it is one.
 func (s *stream) fault() error {
-	reason, mayBeEmpty := finishReason(s.finish, s.calls.Any())
-	empty := !s.said && !s.calls.Any()
+	reason, mayBeEmpty := finishReason(s.finish, s.calls.count > 0)
+	empty := s.text == 0 && s.calls.count == 0
 	switch {
 	case s.blocked != "" && !s.candidate:
 		return s.Refused(s.Redact(s.blocked))
@@ -165,7 +240,11 @@ func (s *stream) fault() error {
 	case empty && !mayBeEmpty:
 		return s.Invalid("an answer without text that ended for an unexpected reason", s.Redact(s.finish))
 	}
-	calls, err := s.calls.Finish()
+	err := s.calls.fault()
+	var calls []providers.ToolCall
+	if err == nil {
+		calls, err = s.Lookahead.Calls.Finish()
+	}
 	if err != nil {
 		return s.Invalid("not a whole answer: " + err.Error())
 	}
