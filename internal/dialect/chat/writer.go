@@ -1,8 +1,8 @@
 package chat
 
 import (
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
@@ -16,11 +16,9 @@ type writer struct {
 	usage bool // a stream ends with a chunk of usage
 
 	// Of a stream:
-	begun   bool   // the chunk with the role was appended
-	start   []byte // of each chunk up to its delta; nil before the first
-	room    [256]byte
-	details int    // reasoning_details that were appended
-	callID  string // of the tool call whose pieces arrive
+	begun bool   // the chunk with the role was appended
+	start []byte // of each chunk up to its delta; nil before the first
+	room  [256]byte
 }
 
 // Pieces is true: thoughts and tool calls go out as they arrive.
@@ -105,25 +103,28 @@ func appendText(dst []byte, text string, has bool) []byte {
 // appendReasoning appends what the model thought: as text, and where the provider gave
 // data of its own with it, as a list that a caller sends back with the history.
 func appendReasoning(dst []byte, a *dialect.Answer) []byte {
-	said, opaque := false, false
-	for i := range a.Thoughts {
-		said = said || a.Thoughts[i].Text != ""
-		opaque = opaque || a.Thoughts[i].Opaque != ""
-	}
-	if said {
+	if slices.ContainsFunc(a.Thoughts, func(t providers.Thought) bool { return t.Text != "" }) {
 		dst = append(dst, `,"reasoning_content":"`...)
 		for i := range a.Thoughts {
 			dst = jsontext.AppendEscaped(dst, a.Thoughts[i].Text)
 		}
 		dst = append(dst, '"')
 	}
-	for i := range a.ToolCalls {
-		opaque = opaque || a.ToolCalls[i].Opaque != ""
+	if hasOpaque(a) {
+		dst = appendDetails(append(dst, ','), a)
 	}
-	if !opaque {
-		return dst
-	}
-	dst = append(dst, `,"reasoning_details":[`...)
+	return dst
+}
+
+// hasOpaque reports whether the provider wants data of its own back.
+func hasOpaque(a *dialect.Answer) bool {
+	return slices.ContainsFunc(a.Thoughts, func(t providers.Thought) bool { return t.Opaque != "" }) ||
+		slices.ContainsFunc(a.ToolCalls, func(c providers.ToolCall) bool { return c.Opaque != "" })
+}
+
+// appendDetails appends the member reasoning_details.
+func appendDetails(dst []byte, a *dialect.Answer) []byte {
+	dst = append(dst, `"reasoning_details":[`...)
 	n := 0
 	for i := range a.Thoughts {
 		if t := &a.Thoughts[i]; t.Text != "" || t.Opaque != "" {
@@ -246,12 +247,6 @@ func (w *writer) Delta(dst []byte, a *dialect.Answer, d providers.Delta) []byte 
 		dst = append(append(dst, w.start...), `"reasoning_content":`...)
 		dst = w.end(jsontext.AppendString(dst, d.Thinking), nil)
 	}
-	if d.Thought != nil && d.Thought.Opaque != "" {
-		dst = append(append(dst, w.start...), `"reasoning_details":[`...)
-		dst = appendThought(dst, d.Thought, w.details)
-		w.details++
-		dst = w.end(append(dst, ']'), nil)
-	}
 	if d.Content != "" || len(d.Logprobs) > 0 {
 		dst = append(append(dst, w.start...), `"content":`...)
 		dst = w.end(jsontext.AppendString(dst, d.Content), d.Logprobs)
@@ -262,27 +257,19 @@ func (w *writer) Delta(dst []byte, a *dialect.Answer, d providers.Delta) []byte 
 	return dst
 }
 
-// piece appends a chunk with a piece of a tool call, and one with the data that the
-// provider gave with it.
+// piece appends a chunk with a piece of a tool call.
 func (w *writer) piece(dst []byte, c *providers.CallPiece) []byte {
-	if c.ID != "" || c.Arguments != "" {
-		dst = append(append(dst, w.start...), `"tool_calls":[{"index":`...)
-		dst = append(strconv.AppendInt(dst, int64(c.Index), 10), ',')
-		if c.ID != "" {
-			w.callID = strings.Clone(c.ID)
-			dst = appendCall(dst, c.ID, c.Name, c.Arguments)
-		} else {
-			dst = append(dst, `"function":{"arguments":`...)
-			dst = append(jsontext.AppendString(dst, c.Arguments), `}}`...)
-		}
-		dst = w.end(append(dst, ']'), nil)
-	}
-	if c.Opaque == "" {
+	if c.ID == "" && c.Arguments == "" {
 		return dst
 	}
-	dst = append(append(dst, w.start...), `"reasoning_details":[`...)
-	dst = appendEncrypted(dst, w.callID, c.Opaque, w.details)
-	w.details++
+	dst = append(append(dst, w.start...), `"tool_calls":[{"index":`...)
+	dst = append(strconv.AppendInt(dst, int64(c.Index), 10), ',')
+	if c.ID != "" {
+		dst = appendCall(dst, c.ID, c.Name, c.Arguments)
+	} else {
+		dst = append(dst, `"function":{"arguments":`...)
+		dst = append(jsontext.AppendString(dst, c.Arguments), `}}`...)
+	}
 	return w.end(append(dst, ']'), nil)
 }
 
@@ -321,10 +308,15 @@ func (w *writer) Heartbeat(dst []byte, _ *dialect.Answer) []byte {
 	return append(dst, ": keep-alive\n\n"...)
 }
 
-// Finish appends a chunk with the reason why the model stopped, one with the usage
-// where the caller asked for it, and [DONE].
+// Finish appends a chunk with all reasoning_details, if there are any, one with the
+// reason why the model stopped, one with the usage where the caller asked for it, and
+// [DONE]. The details come at once because some libraries keep those of the last chunk
+// alone, and others put those of all chunks together.
 func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
 	dst = w.begin(dst, a, len(a.ToolCalls) == 0)
+	if hasOpaque(a) {
+		dst = w.end(appendDetails(append(dst, w.start...), a), nil)
+	}
 	dst = append(append(dst, w.start...), `},"logprobs":null`...)
 	dst = w.close(append(appendFinish(dst, a), `}]`...))
 	if w.usage {
