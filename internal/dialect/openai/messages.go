@@ -161,7 +161,7 @@ func (p *messageParser) message(at *path, v *fastjson.Value, m *providers.Messag
 		case assistant && name == "function_call":
 			err = at.member("function_call").errorf("is of an API that OpenAI has replaced. Send tool_calls: [{\"id\":…,\"type\":\"function\",\"function\":{\"name\":…,\"arguments\":…}}].")
 		case assistant && name == "audio":
-			err = at.member("audio").errorf("names an answer that OpenAI holds, which the gateway has none of. Send the answer's text as content.")
+			err = at.member("audio").errorf("names a sound that OpenAI keeps, which the gateway can't read. Send the answer's text as content.")
 		default:
 			err = at.unknown(key)
 		}
@@ -367,7 +367,7 @@ func file(at *path, v *fastjson.Value) (m providers.Media, err *wire.Error) {
 		return m, err
 	}
 	if !wire.IsNull(o.Get("file_id")) {
-		return m, at.member("file_id").errorf("names a file that OpenAI holds, which the gateway can't read. Send file_data: data:application/pdf;base64,….")
+		return m, at.member("file_id").errorf("names a file that OpenAI keeps, which the gateway can't read. Send file_data: data:application/pdf;base64,….")
 	}
 	if err = only(at, o, "file_data", "filename", "file_id"); err != nil {
 		return m, err
