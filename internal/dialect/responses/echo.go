@@ -4,6 +4,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
 // maxEcho bounds each member of a request that the answer repeats, in bytes. A stream
@@ -19,7 +20,7 @@ func appendEcho(dst []byte, body *fastjson.Object) []byte {
 		dst = append(dst, name...)
 		dst = append(dst, '"', ':')
 		start := len(dst)
-		if v != nil && v.Type() != fastjson.TypeNull {
+		if !wire.IsNull(v) {
 			dst = jsontext.AppendValue(dst, v)
 		}
 		if n := len(dst) - start; n == 0 || n > maxEcho {
@@ -28,7 +29,7 @@ func appendEcho(dst []byte, body *fastjson.Object) []byte {
 	}
 	member("instructions", body.Get("instructions"), "null")
 	member("max_output_tokens", body.Get("max_output_tokens"), "null")
-	dst = append(dst, `,"max_tool_calls":null`...)
+	dst = append(dst, `,"access_programs":null,"max_tool_calls":null`...)
 	member("parallel_tool_calls", body.Get("parallel_tool_calls"), "true")
 	dst = append(dst, `,"previous_response_id":null,"prompt_cache_key":null,"prompt_cache_retention":null,"reasoning":{"summary":null`...)
 	member("effort", body.Get("reasoning").Get("effort"), "null")
@@ -44,7 +45,9 @@ func appendEcho(dst []byte, body *fastjson.Object) []byte {
 	member("top_logprobs", body.Get("top_logprobs"), "0")
 	member("top_p", body.Get("top_p"), "null")
 	dst = append(dst, `,"truncation":"disabled"`...)
-	member("user", body.Get("user"), "null")
+	if user := body.Get("user"); !wire.IsNull(user) {
+		member("user", user, "null")
+	}
 	member("metadata", body.Get("metadata"), "{}")
 	return append(dst, '}')
 }

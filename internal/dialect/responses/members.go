@@ -99,6 +99,7 @@ func init() {
 		{Path: "prompt", Fate: Refused, Note: "The endpoint has a prompt of its own, which variables fill."},
 		{Path: "context_management", Fate: Refused, Note: history},
 		{Path: "access_programs", Fate: Refused, Note: "They are OpenAI's own."},
+		{Path: "image", Fate: Refused, Note: "Images pass as they are."},
 		{Path: "moderation", Fate: Refused, Note: "The definition sets it in extra. Leave it out."},
 	}
 	for i := range members {

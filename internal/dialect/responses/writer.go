@@ -448,7 +448,7 @@ func (w *writer) appendEnd(dst []byte, a *dialect.Answer) []byte {
 	dst = strconv.AppendInt(dst, u.PromptTokens, 10)
 	dst = append(dst, `,"input_tokens_details":{"cached_tokens":`...)
 	dst = strconv.AppendInt(dst, u.CachedTokens, 10)
-	dst = append(dst, `},"output_tokens":`...)
+	dst = append(dst, `,"cache_write_tokens":0},"output_tokens":`...)
 	dst = strconv.AppendInt(dst, u.CompletionTokens, 10)
 	dst = append(dst, `,"output_tokens_details":{"reasoning_tokens":`...)
 	dst = strconv.AppendInt(dst, u.ReasoningTokens, 10)
@@ -459,7 +459,7 @@ func (w *writer) appendEnd(dst []byte, a *dialect.Answer) []byte {
 
 // appendClosed ends a response object without an answer.
 func (w *writer) appendClosed(dst []byte) []byte {
-	return append(append(dst, `],"usage":null`...), w.rest()...)
+	return append(append(dst, ']'), w.rest()...)
 }
 
 // rest returns the end of each response object.
