@@ -113,6 +113,7 @@ func TestInput(t *testing.T) {
 		{"data of no call", `"input":[` + asked + `,` + secret + `]`, "input[0] user: \"Hi\"\n", "input[1].encrypted_content"},
 		{"thoughts", `"input":[{"type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"raw"}]},{"type":"reasoning","id":"rs","summary":[{"type":"summary_text","text":"a"},{"type":"summary_text","text":"b"}],"content":[{"type":"reasoning_text","text":"raw"}]},{"type":"reasoning","id":"rs","summary":[],"encrypted_content":null},{"type":"reasoning","summary":[],"encrypted_content":"gAAA"}]`,
 			"input[0] assistant: thinking(raw|) thinking(a\n\nb|) thinking(|gAAA)\n", "input[1].content, input[2]"},
+		{"a thought alone", `"input":[` + asked + `,` + though + `]`, "input[0] user: \"Hi\"\ninput[1] assistant: thinking(So.|cdz1_a)\n", ""},
 		{"refusal", `"input":[{"role":"assistant","content":[{"type":"refusal","refusal":"No."}]},{"role":"assistant","content":"plain"}]`,
 			"input[0] assistant: \"No.\"\ninput[1] assistant: \"plain\"\n", ""},
 		{"what the libraries add", `"input":[{"type":"message","role":"assistant","phase":"final_answer","content":[{"type":"output_text","text":"a","annotations":[{"type":"url_citation"}],"logprobs":[],"parsed":{"a":1}}]},` +
@@ -127,6 +128,10 @@ func TestInput(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.want, describe(call)); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
+			}
+			if strings.Contains(c.want, "thinking") && call.TurnParams == nil {
+				// The gateway would name its reasoning_details, which are the chat API's.
+				t.Error("a thought is not named by its item")
 			}
 			if got := strings.Join(call.Ignored, ", "); got != c.ignored {
 				t.Errorf("ignored: %s, want %s", got, c.ignored)
@@ -212,7 +217,7 @@ func TestParameters(t *testing.T) {
 		t.Fatal(err)
 	}
 	if call.Endpoint != "support/chat" || call.Variant != "nl" || call.EndpointParam != "model" || !call.Stream || call.User != "u1" ||
-		call.Context == nil || call.Variables == nil || call.Metadata == nil || call.Turns != nil {
+		call.Context == nil || call.Context == call.Metadata || call.Variables == nil || call.Metadata == nil || call.Turns != nil {
 		t.Errorf("%+v", call)
 	}
 	p := &call.Parameters
