@@ -70,7 +70,8 @@ func (c *Call) Turn(i int) string {
 // definitions, such as max_tokens.
 type Given struct{ Name, Param string }
 
-// Writer writes one answer. All its methods append to dst and keep no part of it.
+// Writer writes one answer. All its methods append to dst and keep no part of it. One
+// with a method Release is not used after it, and neither is the Call that came with it.
 // What Delta, Heartbeat, Finish and Fail append are whole server-sent events, or
 // nothing. One goroutine at a time calls it.
 type Writer interface {

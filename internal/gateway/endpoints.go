@@ -30,6 +30,7 @@ const statusClientGone = 499
 // endpoint answers a request for an endpoint: whole or as a stream.
 func (c *call) endpoint() outcome {
 	request, writer, err := c.route.dialect.Parse(c.request)
+	c.writer = writer
 	if err != nil {
 		return refused(err)
 	}
@@ -127,7 +128,7 @@ func (c *call) endpoint() outcome {
 	defer context.AfterFunc(c.gateway.exiting, func() { cancel(errShutdown) })()
 
 	i := &invocation{
-		call: c, record: record, policy: policy, ttl: how.CacheTTL, beside: extra, writer: writer, keep: keep,
+		call: c, record: record, policy: policy, ttl: how.CacheTTL, beside: extra, keep: keep,
 		thinks: c.route.dialect != native.Dialect || endpoint.Accept.History,
 		request: &invoke.Call{
 			Targets:   targets,
@@ -198,8 +199,6 @@ type invocation struct {
 	request *invoke.Call
 	policy  definition.LogPolicy
 	beside  beside
-	writer  dialect.Writer
-	answer  dialect.Answer
 	origin  string // the target that answers
 	keep    bool   // the request's buffers are kept: the messages are views of them
 	thinks  bool   // the caller gets thoughts, too

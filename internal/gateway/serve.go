@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/prompt"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -34,6 +35,8 @@ type call struct {
 	request   *wire.Request
 	info      *requestInfo
 	reply     *trace.Reply // to be kept; nil without an idempotency key
+	writer    dialect.Writer
+	answer    dialect.Answer // of an endpoint, as the writer gets it
 
 	// The members of the request's body that every route has.
 	context, metadata, variables *fastjson.Value
@@ -71,6 +74,9 @@ const keepBuffer = 64 << 10
 // release returns the call to the pool. No part of it may be used afterwards.
 func (c *call) release() {
 	c.unclaim()
+	if pooled, ok := c.writer.(interface{ Release() }); ok {
+		pooled.Release()
+	}
 	if c.cached+c.uncached > 0 {
 		c.countLookups()
 	}

@@ -3,6 +3,7 @@ package native
 
 import (
 	"strconv"
+	"sync"
 
 	"github.com/valyala/fastjson"
 
@@ -27,11 +28,11 @@ func (native) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Error
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &writer{call: dialect.Call{
-		Endpoint: request.Key, Variant: request.Variant, EndpointParam: "key", TurnsParam: "messages",
-		Stream: request.Stream, RemoteConfigs: request.RemoteConfigs,
-		Context: request.Context, Metadata: request.Metadata, Variables: request.Variables,
-	}}
+	w := writers.Get().(*writer)
+	c := &w.call
+	c.Endpoint, c.Variant, c.EndpointParam, c.TurnsParam = request.Key, request.Variant, "key", "messages"
+	c.Stream, c.RemoteConfigs = request.Stream, request.RemoteConfigs
+	c.Context, c.Metadata, c.Variables = request.Context, request.Metadata, request.Variables
 	if request.Brought == [4]*fastjson.Value{} {
 		return &w.call, w, nil
 	}
@@ -60,6 +61,15 @@ func parseBrought(c *dialect.Call, brought [4]*fastjson.Value) (err *wire.Error)
 		c.Given = append(c.Given, dialect.Given{Name: "tool_choice", Param: "tool_choice"})
 	}
 	return openai.Parameters("parameters", parameters, c)
+}
+
+var writers = sync.Pool{New: func() any { return new(writer) }}
+
+// Release returns the writer and the call to their pool. Neither may be used
+// afterwards.
+func (w *writer) Release() {
+	*w = writer{}
+	writers.Put(w)
 }
 
 // writer writes an answer. It holds the call, too, so that both are one allocation.
