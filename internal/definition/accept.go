@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -122,17 +123,21 @@ func (a *Accept) Check(name string, p *providers.Parameters) (problem string) {
 	if !ok {
 		return notAccepted
 	}
+	if name == "stop" && len(p.Stop) > maxStop {
+		return fmt.Sprintf("has %d texts, but at most %d are possible", len(p.Stop), maxStop)
+	}
+	return c.check(p)
+}
+
+// check returns why the value in p is not accepted; "": it is, or there is none.
+func (c *ceiling) check(p *providers.Parameters) string {
+	if c.of.word != nil {
+		return c.checkWord(c.of.word(p))
+	}
 	if c.of.number != nil {
 		if v, set := c.of.number(p); set {
 			return c.checkNumber(v)
 		}
-		return ""
-	}
-	if c.of.word != nil {
-		return c.checkWord(c.of.word(p))
-	}
-	if name == "stop" && len(p.Stop) > maxStop {
-		return fmt.Sprintf("has %d texts, but at most %d are possible", len(p.Stop), maxStop)
 	}
 	return ""
 }
@@ -202,6 +207,41 @@ func (e *Endpoint) checkHistory(accept, at *document.Node, errs *document.Errors
 			errs.Report("history", accept.Get("history").Pos, "the variant %s of the prompt %s (%s) has no place for the caller's messages: add - { history: true } to its messages", v.Key, e.Prompt.Key, v.origin.pos)
 		case !e.Accept.History && v.takesHistory && len(v.messages) == 1:
 			errs.Report("history", at.Pos, "the variant %s of the prompt %s (%s) has no messages but the caller's, which this endpoint does not accept: add accept: { history: true }", v.Key, e.Prompt.Key, v.origin.pos)
+		}
+	}
+}
+
+// worthwhileHistory is how many messages a conversation with tools takes at least: the
+// question, and two calls with their results. A model that does not see its last call
+// makes it again.
+const worthwhileHistory = 5
+
+// warnAccept warns of what an endpoint accepts and its prompt makes nothing of.
+func (e *Endpoint) warnAccept(l *loader, accept *document.Node) {
+	if e.Prompt == nil || accept == nil {
+		return
+	}
+	parameters := accept.Get("parameters")
+	for _, v := range e.Prompt.variants {
+		if v.origin.broken {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(e.Accept.parameters)) {
+			c := e.Accept.parameters[name]
+			if problem := c.check(&v.Parameters); problem != "" {
+				l.warnAt("accept", parameters, "the %s of the variant %s of the prompt %s %s: a caller that sets it can't ask for as much as one that does not", name, v.Key, e.Prompt.Key, problem)
+			}
+		}
+		if !e.Accept.History {
+			continue
+		}
+		h := v.messages[slices.IndexFunc(v.messages, func(m message) bool { return m.history != nil })].history
+		switch {
+		case !e.Accept.Tools && len(v.Parameters.Tools) == 0:
+		case h.roles != nil && !slices.Contains(h.roles, "tool"):
+			l.warnAt("accept", accept.Get("history"), "the variant %s of the prompt %s leaves calls of tools and their results out of the caller's messages, so the model never learns what its calls came to: add tool to the roles of its place", v.Key, e.Prompt.Key)
+		case h.maxMessages > 0 && h.maxMessages < worthwhileHistory:
+			l.warnAt("accept", accept.Get("history"), "the variant %s of the prompt %s takes %d of the caller's messages: a loop of tools needs %d at least, or the model forgets its calls and makes them again", v.Key, e.Prompt.Key, h.maxMessages, worthwhileHistory)
 		}
 	}
 }

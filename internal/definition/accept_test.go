@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -188,6 +189,33 @@ func TestAcceptedBounds(t *testing.T) {
 		}
 		if !decodes(of, of.lo) || !decodes(of, of.hi) || decodes(of, of.lo-1) || decodes(of, of.hi+1) {
 			t.Errorf("%s: callers may set %v to %v, and definitions may not, or more", of.name, of.lo, of.hi)
+		}
+	}
+}
+
+// TestAcceptWarnings holds what is allowed and probably not meant.
+func TestAcceptWarnings(t *testing.T) {
+	for _, tt := range []struct {
+		name, place, members, accept, want string
+	}{
+		{"all is well", ", max_messages: 5, roles: [user, assistant, tool]", "max_tokens: 800\nreasoning_effort: low", "tools: true\n  parameters: { max_tokens: ..800, reasoning_effort: [low] }", ""},
+		{"no tools", ", max_messages: 1, roles: [user]", "max_tokens: 800", "parameters: [max_tokens, temperature]", ""},
+		{"a short history", ", max_messages: 4", "max_tokens: 800", "tools: true", "4:12: the variant p of the prompt p takes 4 of the caller's messages: a loop of tools needs 5 at least, or the model forgets its calls and makes them again"},
+		{"a short history of a prompt with tools", ", max_messages: 4", "tools: [ { name: f } ]", "tools: false", "4:12: the variant p of the prompt p takes 4 of the caller's messages: a loop of tools needs 5 at least, or the model forgets its calls and makes them again"},
+		{"results left out", ", roles: [user, assistant]", "max_tokens: 800", "tools: true", "4:12: the variant p of the prompt p leaves calls of tools and their results out of the caller's messages, so the model never learns what its calls came to: add tool to the roles of its place"},
+		{"a low ceiling", "", "max_tokens: 1000", "parameters: { max_tokens: ..800 }", "3:15: the max_tokens of the variant p of the prompt p is 1000, but this endpoint accepts at most 800: a caller that sets it can't ask for as much as one that does not"},
+		{"another word", "", "reasoning_effort: high", "parameters: { reasoning_effort: [low] }", "3:15: the reasoning_effort of the variant p of the prompt p is high, but this endpoint accepts low: a caller that sets it can't ask for as much as one that does not"},
+	} {
+		s := mustLoad(t, workspace(t, map[string]string{
+			"prompts/p.yaml":   "provider: x\nmodel: m\n" + tt.members + "\nmessages: [ { history: true" + tt.place + " } ]\n",
+			"endpoints/e.yaml": "prompt: p\naccept:\n  " + tt.accept + "\n  history: true\n",
+		}))
+		got := ""
+		for _, w := range s.Warnings {
+			got += fmt.Sprintf("%d:%d: %s", w.Pos.Line, w.Pos.Column, w.Message)
+		}
+		if got != tt.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", tt.name, got, tt.want)
 		}
 	}
 }

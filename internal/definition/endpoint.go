@@ -137,7 +137,11 @@ func decodeEndpoint(l *loader, d *doc, errs *document.Errors) *Endpoint {
 	}
 	r.giveWarnings()
 	e.checkTargets(l, d.node.Get("prompt"), errs)
+	before := errs.Len()
 	e.checkHistory(d.node.Get("accept"), d.node.Get("prompt"), errs)
+	if errs.Len() == before {
+		e.warnAccept(l, d.node.Get("accept"))
+	}
 	e.sealEndpoint(d)
 	return e
 }

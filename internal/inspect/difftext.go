@@ -1,7 +1,9 @@
 package inspect
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -57,14 +59,62 @@ func messageLines(value any) (lines []string, ok bool) {
 	}
 	for _, item := range list {
 		message, _ := item.(map[string]any)
+		if message["history"] != nil {
+			lines = append(lines, "the caller's messages"+membersBut(message, "history"))
+			continue
+		}
 		role, isRole := message["role"].(string)
+		parts, isList := message["content"].([]any)
 		content, isText := message["content"].(string)
-		if !isRole || !isText {
+		if !isRole || !isText && !isList {
 			return nil, false
 		}
-		lines = append(lines, strings.Split(role+": "+strings.TrimSuffix(content, "\n"), "\n")...)
+		if isText {
+			lines = append(lines, textLines(role, content)...)
+		}
+		for _, part := range parts {
+			part, _ := part.(map[string]any)
+			if text, ok := part["text"].(string); ok {
+				lines = append(lines, textLines(role, text)...)
+				continue
+			}
+			for _, kind := range []string{"image", "audio", "file"} {
+				if address, ok := part[kind].(string); ok {
+					lines = append(lines, role+", "+kind+": "+briefAddress(address)+membersBut(part, kind))
+				}
+			}
+		}
 	}
 	return lines, true
+}
+
+func textLines(role, text string) []string {
+	return strings.Split(role+": "+strings.TrimSuffix(text, "\n"), "\n")
+}
+
+// membersBut returns what a mapping has beside one member, in brackets.
+func membersBut(m map[string]any, but string) string {
+	rest := maps.Clone(m)
+	delete(rest, but)
+	if len(rest) == 0 {
+		return ""
+	}
+	list := make([]string, 0, len(rest))
+	for _, name := range slices.Sorted(maps.Keys(rest)) {
+		list = append(list, fmt.Sprint(name, " ", rest[name]))
+	}
+	return " (" + strings.Join(list, ", ") + ")"
+}
+
+// briefAddress returns a URL as it is, and of data so much that one can be told from
+// another.
+func briefAddress(address string) string {
+	const most = 200
+	if len(address) <= most {
+		return address
+	}
+	sum := sha256.Sum256([]byte(address))
+	return strings.ToValidUTF8(address[:40], "") + fmt.Sprintf("… (%d bytes, SHA-256 %x…)", len(address), sum[:6])
 }
 
 // lineDiff returns the lines that only one of two texts has, after "-" or "+", in

@@ -74,7 +74,10 @@ func TestTextOfMessages(t *testing.T) {
 		"a line":    {"\n      - { role: system, content: \"One.\\nThree.\" }", []string{"-Two.", "+Three."}},
 		"a role":    {"\n      - { role: user, content: \"One.\\nTwo.\" }", []string{"-system: One.", "+user: One."}},
 		"a message": {"\n      - { role: system, content: \"One.\\nTwo.\" }\n      - { role: user, content: Hi }", []string{"+user: Hi"}},
-		"many":      {"\n      - { role: system, content: \"" + strings.Repeat(`Line.\n`, 50) + "\" }", nil},
+		"parts": {"\n      - { role: system, content: [ { text: \"One.\\nTwo.\" } ] }\n      - { role: user, content: [ { image: \"https://x.test/i\", detail: low, type: image/png }, { file: \"data:a/b;base64," + strings.Repeat("a", 400) + "\" } ] }",
+			[]string{"+user, image: https://x.test/i (detail low, type image/png)", "+user, file: data:a/b;base64,aaaaaaaaaaaaaaaaaaaaaaaa… (416 bytes, SHA-256 b912f126f03a…)"}},
+		"a place": {"\n      - { role: system, content: \"One.\\nTwo.\" }\n      - { history: true, max_messages: 3, roles: [user, assistant] }", []string{"+the caller's messages (max_messages 3, roles [user assistant])"}},
+		"many":    {"\n      - { role: system, content: \"" + strings.Repeat(`Line.\n`, 50) + "\" }", nil},
 	} {
 		c, err := Compare(old, workspace(t, "prompts/p.yaml", prompt(test.messages)), now)
 		if err != nil {
