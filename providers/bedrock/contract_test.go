@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,9 +61,6 @@ func TestTableOfParts(t *testing.T) { pt.CheckTable(t, "bedrock", contract) }
 
 // contract makes providers whose upstream behaves as the contract wants.
 func contract(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
-	if b.Thought != nil {
-		return nil
-	}
 	up := upstreamOf(t, b)
 	if b.Key != "" {
 		return provisioned(t, &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL}, Region: "eu-central-1"})
@@ -74,9 +72,6 @@ func contract(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Prov
 // access key's id shows in a request.
 func TestContractSigned(t *testing.T) {
 	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
-		if b.Thought != nil {
-			return nil
-		}
 		up := upstreamOf(t, b)
 		t.Setenv("BEDROCK_TEST_KEY", "0123456789")
 		id := secret.Reference("{env.BEDROCK_TEST_KEY}")
@@ -111,6 +106,9 @@ func behave(b pt.Behaviour, stream bool) pt.Reply {
 		return r
 	case stream:
 		r := streamed(wholeStream(b.Words...)[:1+len(b.Words)]...)
+		if b.Thought != nil {
+			r.Body = slices.Insert(r.Body, 1, piece(`{"text":`+quote(b.Thought.Text)+`}`), piece(`{"signature":`+quote(b.Thought.Opaque)+`}`), blockStop())
+		}
 		end := []string{blockStop(), stop(reason), metadata(9, len(b.Words))}
 		for i, c := range b.Tools {
 			r.Body = append(r.Body, toolBlock(1+i, c)...)
@@ -121,6 +119,9 @@ func behave(b pt.Behaviour, stream bool) pt.Reply {
 	r := answer(strings.Join(b.Words, ""), reason, 9, len(b.Words))
 	if len(b.Tools) > 0 {
 		r = toolAnswer(strings.Join(b.Words, ""), b.Tools)
+	}
+	if b.Thought != nil {
+		r.Body[0] = strings.Replace(r.Body[0], `"content":[`, `"content":[{"reasoningContent":{"reasoningText":{"text":`+quote(b.Thought.Text)+`,"signature":`+quote(b.Thought.Opaque)+`}}},`, 1)
 	}
 	return b.Whole(r, pt.JSON(200, `{"Output":{"__type":"com.amazon.coral.service#InternalFailure"},"Version":"1.0"}`))
 }

@@ -51,14 +51,17 @@ var subject = pt.Subject{
 
 var hello = []providers.Message{{Role: "user", Content: "Hello"}}
 
-func TestContract(t *testing.T) {
-	pt.Run(t, func(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
-		up := upstreamOf(t, b)
-		if b.Key != "" {
-			return provisioned(t, &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL + "/v1beta"}})
-		}
-		return client(t, up.URL)
-	})
+func TestContract(t *testing.T) { pt.Run(t, contract) }
+
+func TestTableOfParts(t *testing.T) { pt.CheckTable(t, "gemini", contract) }
+
+// contract makes providers whose upstream behaves as the contract wants.
+func contract(t *testing.T, b pt.Behaviour, _ *providers.Request) providers.Provider {
+	up := upstreamOf(t, b)
+	if b.Key != "" {
+		return provisioned(t, &Module{Options: httpmodule.Options{APIKey: b.Key, BaseURL: up.URL + "/v1beta"}})
+	}
+	return client(t, up.URL)
 }
 
 // The contract holds with Vertex AI's credentials, too.
@@ -100,6 +103,10 @@ func behave(b pt.Behaviour, stream bool) pt.Reply {
 		for _, c := range b.Tools {
 			r.Body = append(r.Body, event(toolAnswer("", c)))
 		}
+		if b.Thought != nil {
+			r.Body[0] = signed(r.Body[0], b.Thought)
+			r.Body = append([]string{thoughtChunk(b.Thought.Text)}, r.Body...)
+		}
 		if b.Fail == pt.Stalls {
 			// A model that thinks says so.
 			r.Body = append([]string{thoughtChunk("Hm.")}, r.Body...)
@@ -110,5 +117,14 @@ func behave(b pt.Behaviour, stream bool) pt.Reply {
 	if len(b.Tools) > 0 {
 		r = pt.JSON(200, toolAnswer(strings.Join(b.Words, ""), b.Tools...))
 	}
+	if b.Thought != nil {
+		thought := `"parts": [{"text": ` + quote(b.Thought.Text) + `,"thought": true},`
+		r.Body[0] = strings.Replace(signed(r.Body[0], b.Thought), `"parts": [`, thought, 1)
+	}
 	return b.Whole(r, pt.JSON(200, errorBody(500, "INTERNAL", "It broke.")))
+}
+
+// signed is an answer, or a chunk of one, whose first part has a thought's signature.
+func signed(body string, thought *providers.Thought) string {
+	return strings.Replace(body, `"text": `, `"thoughtSignature": `+quote(thought.Opaque)+`,"text": `, 1)
 }

@@ -89,6 +89,8 @@ func Run(t *testing.T, factory Factory) {
 	t.Run("ReportedError", func(t *testing.T) { testFailure(t, factory, Reported) })
 	t.Run("ToolCalls", func(t *testing.T) { testToolCalls(t, factory) })
 	t.Run("BrokenToolCalls", func(t *testing.T) { testBrokenToolCalls(t, factory) })
+	t.Run("Parts", func(t *testing.T) { testParts(t, factory) })
+	t.Run("Thoughts", func(t *testing.T) { testThoughts(t, factory) })
 	t.Run("FinishReasons", func(t *testing.T) { testFinish(t, factory) })
 	t.Run("SplitCharacters", func(t *testing.T) { testSplit(t, factory) })
 	t.Run("Key", func(t *testing.T) { testKey(t, factory) })

@@ -73,9 +73,7 @@ func testToolCalls(t *testing.T, factory Factory) {
 				t.Fatalf("stream=%v: text %q, error %v", stream, text.String(), err)
 			}
 			r := s.Result()
-			if pieces != nil {
-				checkPieces(t, pieces, r.ToolCalls)
-			}
+			checkPieces(t, pieces, r.ToolCalls)
 			if r.FinishReason != "tool_calls" {
 				t.Errorf("stream=%v: finish reason %q", stream, r.FinishReason)
 			}
