@@ -14,9 +14,8 @@ import (
 // chunk is what one chunk of a stream, or a whole answer, says: they have the
 // same form.
 type chunk struct {
-	candidate bool // it holds a part of the answer, even if it is empty
+	candidate *fastjson.Value // nil where it holds no part of the answer, not even an empty one
 	parts     []*fastjson.Value
-	logprobs  *fastjson.Value
 	finish    string // the API's word
 	blocked   string // why the prompt was refused
 	fault     string // why it cannot be read
@@ -36,7 +35,7 @@ func readChunk(v *fastjson.Value, result *providers.Result) (c chunk) {
 		if candidate.GetInt("index") != 0 {
 			continue
 		}
-		c.candidate = true
+		c.candidate = candidate
 		if f := candidate.GetStringBytes("finishReason"); len(f) > 0 && string(f) != "FINISH_REASON_UNSPECIFIED" {
 			c.finish = word(f)
 		}
@@ -45,7 +44,7 @@ func readChunk(v *fastjson.Value, result *providers.Result) (c chunk) {
 			c.fault = "the content is no list of parts"
 			break
 		}
-		c.parts, c.logprobs = parts.GetArray(), candidate.Get("logprobsResult")
+		c.parts = parts.GetArray()
 		break
 	}
 	return c
@@ -91,7 +90,8 @@ func readUsage(v *fastjson.Value, usage *providers.Usage) {
 		return
 	}
 	prompt := upstream.Tokens(v.Get("promptTokenCount")) + upstream.Tokens(v.Get("toolUsePromptTokenCount"))
-	completion := upstream.Tokens(v.Get("candidatesTokenCount")) + upstream.Tokens(v.Get("thoughtsTokenCount"))
+	thoughts := upstream.Tokens(v.Get("thoughtsTokenCount"))
+	completion := upstream.Tokens(v.Get("candidatesTokenCount")) + thoughts
 	if total := upstream.Tokens(v.Get("totalTokenCount")); completion == 0 && prompt > 0 && total > prompt {
 		completion = total - prompt
 	}
@@ -104,8 +104,8 @@ func readUsage(v *fastjson.Value, usage *providers.Usage) {
 	if n := upstream.Tokens(v.Get("cachedContentTokenCount")); n > 0 {
 		usage.CachedTokens = n
 	}
-	if n := upstream.Tokens(v.Get("thoughtsTokenCount")); n > 0 {
-		usage.ReasoningTokens = n
+	if thoughts > 0 {
+		usage.ReasoningTokens = thoughts
 	}
 	usage.TotalTokens = usage.PromptTokens + usage.CompletionTokens
 }

@@ -137,7 +137,7 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if err != nil {
 		return nil, err
 	}
-	return newStream(k, answer, leftOut), nil
+	return newStream(k, answer, req.Parameters.Logprobs != nil, leftOut), nil
 }
 
 // target is the URL of a call.

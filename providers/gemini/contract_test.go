@@ -44,7 +44,7 @@ var subject = pt.Subject{
 	Name:    "gemini",
 	Connect: func(t testing.TB, base string) providers.Provider { return client(t, base) },
 	Open: func(body io.ReadCloser) providers.Stream {
-		return newStream(upstream.Call{Provider: "gemini", Secrets: [2]string{testKey}}, body, nil)
+		return newStream(upstream.Call{Provider: "gemini", Secrets: [2]string{testKey}}, body, false, nil)
 	},
 	Request: providers.Request{Model: "m", Messages: hello},
 }

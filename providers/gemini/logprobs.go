@@ -55,7 +55,10 @@ func appendToken(dst []byte, v *fastjson.Value) []byte {
 
 // joinLogprobs appends a list to the one before.
 func joinLogprobs(list, more json.RawMessage) json.RawMessage {
-	if list == nil {
+	switch {
+	case more == nil:
+		return list
+	case list == nil:
 		return more
 	}
 	return append(append(list[:len(list)-1:len(list)-1], ','), more[1:]...)

@@ -19,6 +19,8 @@ type stream struct {
 	thinks bool        // run is what the model thinks
 	buffer []byte      // joins the parts of run
 
+	logprobs bool // they were asked for
+
 	result    providers.Result
 	finish    string // the API's word
 	calls     functionCalls
@@ -27,11 +29,12 @@ type stream struct {
 	blocked   string // why the prompt was refused
 }
 
-func newStream(k upstream.Call, body io.ReadCloser, leftOut []string) *stream {
+func newStream(k upstream.Call, body io.ReadCloser, logprobs bool, leftOut []string) *stream {
 	t := &tailReader{ReadCloser: body}
 	return &stream{
 		EventAnswer: upstream.NewEventAnswer(k, t, "an answer"),
 		tail:        t,
+		logprobs:    logprobs,
 		result:      providers.Result{LeftOut: leftOut},
 	}
 }
@@ -105,7 +108,7 @@ func (s *stream) take(v *fastjson.Value, whole bool) (providers.Delta, error) {
 	if c.blocked != "" {
 		s.blocked = c.blocked
 	}
-	s.candidate = s.candidate || c.candidate
+	s.candidate = s.candidate || c.candidate != nil
 	text, called := s.text, false
 	for _, p := range c.parts {
 		tool, err := s.part(p)
@@ -124,9 +127,10 @@ func (s *stream) take(v *fastjson.Value, whole bool) (providers.Delta, error) {
 	}
 	d := s.flush()
 	d.ToolCall = called
-	if probabilities := logprobs(c.logprobs); probabilities != nil {
-		if d.Logprobs = probabilities; whole {
-			s.result.Logprobs = joinLogprobs(s.result.Logprobs, probabilities)
+	if s.logprobs {
+		d.Logprobs = logprobs(c.candidate.Get("logprobsResult"))
+		if whole {
+			s.result.Logprobs = joinLogprobs(s.result.Logprobs, d.Logprobs)
 		}
 	}
 	return d, nil
@@ -137,12 +141,17 @@ var errTextless = errors.New("a part of the content is a text without text")
 // part takes in a part of the answer. It reports whether that is a function call, or a
 // piece of one. Texts of one kind in a row are joined.
 func (s *stream) part(p *fastjson.Value) (called bool, err error) {
-	signature := p.GetStringBytes("thoughtSignature")
-	if f := p.Get("functionCall"); f != nil {
-		s.say(s.flush())
-		return true, s.calls.read(&s.Lookahead.Calls, f, signature)
+	v := p.Get("text")
+	var signature []byte
+	thinks := false
+	// Looking for what is not there takes longest, and most parts are a text alone.
+	if o := p.GetObject(); v == nil || o.Len() > 1 {
+		signature, thinks = p.GetStringBytes("thoughtSignature"), p.GetBool("thought")
+		if f := p.Get("functionCall"); f != nil {
+			s.say(s.flush())
+			return true, s.calls.read(&s.Lookahead.Calls, f, signature)
+		}
 	}
-	v, thinks := p.Get("text"), p.GetBool("thought")
 	if v != nil && v.Type() != fastjson.TypeString && v.Type() != fastjson.TypeNull {
 		return false, errTextless
 	}
