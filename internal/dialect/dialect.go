@@ -97,6 +97,13 @@ type Writer interface {
 	Pieces() bool
 }
 
+// Keeper is a Writer that keeps what a stream says until its end.
+type Keeper interface {
+	// Held returns how many bytes that takes by now: what is kept, and what Finish will
+	// append of it.
+	Held() int
+}
+
 // Answer is an endpoint's answer.
 type Answer struct {
 	// TraceID is the id of the call's trace, as text.

@@ -142,7 +142,7 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 	// uses none.
 	i.complete(&invoke.Result{Result: answer.Result, Estimated: answer.Estimated})
 	if i.request.Stream {
-		stream, full := i.newStream()
+		stream, full := i.newStream(answer.Bytes())
 		if full != nil {
 			return refused(full)
 		}

@@ -64,9 +64,14 @@ func (i *invocation) give(dst []byte) []byte {
 }
 
 // newStream prepares the answer's stream. Its first event has the member, which takes
-// room until that event is sent. It fails if there is none.
-func (i *invocation) newStream() (*dialect.Stream, *wire.Error) {
-	if full := i.takeRoom(len(i.beside.member), adviseRepetition); full != nil {
+// room until that event is sent, and so does an answer that is known already, in bytes,
+// where the writer keeps it. newStream fails if there is none.
+func (i *invocation) newStream(known int) (*dialect.Stream, *wire.Error) {
+	size := len(i.beside.member)
+	if _, keeps := i.writer.(dialect.Keeper); keeps {
+		size += repeats * known
+	}
+	if full := i.takeRoom(size, adviseRepetition); full != nil {
 		i.finish(noResult, full.Status, full.Name)
 		full.TraceID = i.info.traceID[0]
 		return nil, full

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -399,6 +402,53 @@ func TestResponses(t *testing.T) {
 	if a := g.post("/v1/responses", `{"model":"plain","metadata":{"page":"/a"},"input":[]}`); a.status != http.StatusOK || !strings.Contains(string(a.body), `"page":"/a"`) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
+}
+
+// TestStreamsThatKeepTheirAnswer: what a stream says at its end again counts among the
+// large answers, and ends where those have no room.
+func TestStreamsThatKeepTheirAnswer(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "")
+	s.content = strings.Repeat("word ", 40<<10)
+	const asked = `"stream":true,"model":"team/talk",`
+	memory := g.memory["default"]
+	if a := g.post("/v1/responses", `{`+asked+`"input":"Hi"}`); a.status != http.StatusOK || !strings.Contains(string(a.body), `"type":"response.completed"`) {
+		t.Errorf("%d %.200s", a.status, a.body)
+	}
+	eventually(t, "all room is given back", func() bool { return memory.HeldByAnswers() == 0 })
+	defer memory.FillAnswers()()
+	if a := g.post("/v1/chat/completions", `{`+asked+`"messages":[`+user+`]}`); !strings.Contains(string(a.body), "[DONE]") {
+		t.Errorf("%.200s", a.body)
+	}
+	response, err := gatewaytest.Send(t.Context(), g.client, http.MethodPost, "/v1/responses", `{`+asked+`"input":"Hi"}`, bearer(testKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if text := string(body); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(text, "event: response.failed") || !strings.Contains(text, "Too many large answers") || strings.Contains(text, "response.completed") {
+		t.Errorf("%v %s", err, text[max(0, len(text)-2000):])
+	}
+	if record := ended(t, g, response.Header.Get("Cadenza-Trace-Id")); record.Status != http.StatusServiceUnavailable || record.Code != wire.Overloaded.Name {
+		t.Errorf("the trace says %d %s", record.Status, record.Code)
+	}
+}
+
+// TestRememberedStreamsThatKeepTheirAnswer are refused where there is no room for them.
+func TestRememberedStreamsThatKeepTheirAnswer(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "cache: { ttl: 1h }\n")
+	s.content = strings.Repeat("word ", 4<<10)
+	const asked = `{"stream":true,"model":"team/talk","input":"Hi"}`
+	memory := g.memory["default"]
+	for _, end := range []string{"", "hit"} {
+		if a := g.post("/v1/responses", asked); !strings.Contains(a.header.Get("Cache-Status"), end) || !strings.Contains(string(a.body), `"type":"response.completed"`) {
+			t.Errorf("%q %.200s", a.header.Get("Cache-Status"), a.body)
+		}
+	}
+	eventually(t, "all room is given back", func() bool { return memory.HeldByAnswers() == 0 })
+	defer memory.FillAnswers()()
+	checkNoRoom(t, "a remembered stream", g.post("/v1/responses", asked))
 }
 
 // TestHugeToolCallsAreNotRemembered: the bound of what is remembered counts them.

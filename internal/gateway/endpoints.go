@@ -203,6 +203,9 @@ type invocation struct {
 	keep    bool   // the request's buffers are kept: the messages are views of them
 	thinks  bool   // the caller gets thoughts, too
 
+	// full is why a stream ends early: there is no room for what its writer keeps.
+	full *wire.Error
+
 	// For an endpoint whose answers are cached.
 	ttl    time.Duration
 	lead   *cache.Lead // not nil: others may wait for this call's answer
@@ -263,7 +266,7 @@ func (i *invocation) send(result invoke.Result) outcome {
 
 // stream answers piece by piece.
 func (i *invocation) stream(ctx context.Context) outcome {
-	stream, full := i.newStream()
+	stream, full := i.newStream(0)
 	if full != nil {
 		return refused(full)
 	}
@@ -281,8 +284,12 @@ func (i *invocation) stream(ctx context.Context) outcome {
 		i.seal(&d)
 		i.lead.Writing()
 		defer i.lead.Written()
-		defer i.keepRoom(0) // the first event, which may be large, is sent by then
-		return stream.Delta(d, !d.More)
+		err := stream.Delta(d, !d.More)
+		i.keepHeld() // the first event, which may be large, is sent by now
+		if err == nil && i.full != nil {
+			return i.full
+		}
+		return err
 	})
 	if err == nil {
 		if !stream.Started() {
@@ -307,6 +314,18 @@ func (i *invocation) stream(ctx context.Context) outcome {
 	}
 	stream.Fail(failure)
 	return outcome{failure, cut}
+}
+
+// keepHeld has room for what the stream's writer keeps, and for nothing else.
+func (i *invocation) keepHeld() {
+	writer, keeps := i.writer.(dialect.Keeper)
+	if !keeps {
+		i.keepRoom(0)
+		return
+	}
+	held := writer.Held()
+	i.keepRoom(held)
+	i.full = i.growRoom(held)
 }
 
 // invoke calls the model. The request's buffers stay with a provider that may still
@@ -366,6 +385,11 @@ const maxKeptResponse = 1 << 20
 // failed records a failed call and returns the caller's error, nil if the caller has
 // left.
 func (i *invocation) failed(ctx context.Context, result invoke.Result, err error) *wire.Error {
+	if full := i.full; full != nil {
+		i.finish(result, full.Status, full.Name)
+		full.TraceID = i.info.traceID[0]
+		return full
+	}
 	failure, ok := errors.AsType[*invoke.Error](err)
 	if !ok {
 		failure = &invoke.Error{Code: wire.Internal, Err: err}

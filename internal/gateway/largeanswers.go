@@ -24,6 +24,27 @@ func (c *call) takeRoom(size int, advice string) *wire.Error {
 	return nil
 }
 
+// roomStep is the least that a growing answer takes at a time, in bytes.
+const roomStep = 64 << 10
+
+// growRoom takes room for an answer that has come to so many bytes, until the call is
+// released. Nothing else of the call has room then.
+func (c *call) growRoom(size int) *wire.Error {
+	more := int64(size) - largeAnswer - c.room
+	if more <= 0 {
+		return nil
+	}
+	more = max(more, roomStep)
+	if !takeBoth(&c.workspace.Memory.largeAnswers, &c.gateway.process.largeAnswers, more, maxLargeAnswers) {
+		return noRoom("Too many large answers are being sent. " + adviseRepetition)
+	}
+	c.room += more
+	return nil
+}
+
+// repeats is how many times a writer that keeps an answer has it in memory at its end.
+const repeats = 6
+
 // keepRoom gives back the room that takeRoom took, except for so many bytes.
 func (c *call) keepRoom(bytes int) {
 	if rest := c.room - int64(bytes); rest > 0 {

@@ -46,7 +46,7 @@ func (responses) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Er
 		// The libraries have a parameter for metadata, and none for context.
 		of.call.Context = of.call.Metadata
 	}
-	of.writer.body = body
+	of.writer.rest = appendEcho(make([]byte, 0, 768), body)
 	return &of.call, &of.writer, nil
 }
 

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/valyala/fastjson"
-
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -18,9 +16,8 @@ import (
 // In a stream one item at a time is open, between the event that adds it and the one
 // that says it whole. The last event repeats all of them, so the writer keeps them.
 type writer struct {
-	body  *fastjson.Object // the request
-	tail  []byte           // of each response object: what it repeats of the request; made once
-	items int              // how many have begun
+	rest  []byte // the end of each response object: what it repeats of the request
+	items int    // how many have begun
 
 	// Of a stream:
 	sequence int    // number of the next event
@@ -104,7 +101,7 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 // Size returns an upper bound of the bytes that Answer appends.
 func (w *writer) Size(a *dialect.Answer) int {
 	const start, item = 512, 256 // the most that surrounds the texts
-	size := start + item + jsontext.EscapedLen(a.Key) + jsontext.EscapedLen(a.Content) + len(a.Logprobs) + len(w.rest())
+	size := start + item + jsontext.EscapedLen(a.Key) + jsontext.EscapedLen(a.Content) + len(a.Logprobs) + len(w.rest)
 	for i := range a.Thoughts {
 		size += item + jsontext.EscapedLen(a.Thoughts[i].Text) + jsontext.EscapedLen(a.Thoughts[i].Opaque)
 	}
@@ -454,20 +451,12 @@ func (w *writer) appendEnd(dst []byte, a *dialect.Answer) []byte {
 	dst = strconv.AppendInt(dst, u.ReasoningTokens, 10)
 	dst = append(dst, `},"total_tokens":`...)
 	dst = strconv.AppendInt(dst, u.TotalTokens, 10)
-	return append(append(dst, '}'), w.rest()...)
+	return append(append(dst, '}'), w.rest...)
 }
 
 // appendClosed ends a response object without an answer.
 func (w *writer) appendClosed(dst []byte) []byte {
-	return append(append(dst, ']'), w.rest()...)
-}
-
-// rest returns the end of each response object.
-func (w *writer) rest() []byte {
-	if w.tail == nil {
-		w.tail = appendEcho(make([]byte, 0, 768), w.body)
-	}
-	return w.tail
+	return append(append(dst, ']'), w.rest...)
 }
 
 // said is a text: as it is, or as the inside of a JSON string.

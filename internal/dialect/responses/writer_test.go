@@ -96,7 +96,7 @@ func writerFor(t testing.TB, request string) *writer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &writer{body: body.GetObject()}
+	return &writer{rest: appendEcho(nil, body.GetObject())}
 }
 
 // streamed returns the events of a stream.
@@ -377,11 +377,11 @@ func FuzzStream(f *testing.F) {
 func BenchmarkStream(b *testing.B) {
 	a := answerOf(dialect.Answer{FinishReason: providers.FinishStop})
 	piece := providers.Delta{Content: " and some more"}
-	body := writerFor(b, "").body
+	rest := writerFor(b, "").rest
 	dst := make([]byte, 0, 64<<10)
 	b.ReportAllocs()
 	for range b.N {
-		w := &writer{body: body}
+		w := &writer{rest: rest}
 		for range 100 {
 			dst = w.Delta(dst[:0], a, piece)
 		}
@@ -391,11 +391,11 @@ func BenchmarkStream(b *testing.B) {
 
 func BenchmarkAnswer(b *testing.B) {
 	a := answerOf(dialect.Answer{Content: strings.Repeat("Some text. ", 100), FinishReason: providers.FinishStop})
-	body := writerFor(b, "").body
+	rest := writerFor(b, "").rest
 	var dst []byte
 	b.ReportAllocs()
 	for range b.N {
-		w := &writer{body: body}
+		w := &writer{rest: rest}
 		dst = w.Answer(dst[:0], a)
 	}
 }
