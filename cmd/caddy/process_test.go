@@ -71,6 +71,9 @@ func (b *lockedBuffer) String() string {
 func newProcess(t *testing.T, data string, environ ...string) *process {
 	t.Helper()
 	address, admin := freeAddress(t), freeAddress(t)
+	for admin == address { // which the system may give twice
+		admin = freeAddress(t)
+	}
 	home := t.TempDir()
 	root, err := filepath.Abs("../..")
 	if err != nil {
