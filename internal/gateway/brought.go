@@ -199,14 +199,17 @@ func pinnedTo(targets []invoke.Target, turns []providers.Message) int {
 	return -1
 }
 
-// sealed returns the tool calls with their opaque data as callers get it.
+// sealedCalls returns the tool calls with their opaque data as callers get it. Callers
+// that bring no history have no use for it.
 func (i *invocation) sealedCalls(calls []providers.ToolCall) []providers.ToolCall {
 	if !slices.ContainsFunc(calls, func(c providers.ToolCall) bool { return c.Opaque != "" }) {
 		return calls
 	}
 	calls = slices.Clone(calls)
 	for n := range calls {
-		calls[n].Opaque = dialect.Seal(i.origin, calls[n].Opaque)
+		if calls[n].Opaque = dialect.Seal(i.origin, calls[n].Opaque); !i.thinks {
+			calls[n].Opaque = ""
+		}
 	}
 	return calls
 }

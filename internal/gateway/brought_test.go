@@ -283,6 +283,13 @@ func TestOpaqueData(t *testing.T) {
 		}
 	}
 
+	// Our own API has it where the conversation can go on.
+	for body, want := range map[string]bool{`{"key":"plain"}`: false, `{"key":"team/talk","messages":[` + user + `]}`: true} {
+		if a := g.post("/v1/endpoints", body); a.status != http.StatusOK || strings.Contains(string(a.body), "reasoning") != want {
+			t.Errorf("%s: %d %s", body, a.status, a.body)
+		}
+	}
+
 	history := func(signature, ofCall string) string {
 		return `{"model":"team/talk","messages":[` + user + `,{"role":"assistant","content":null,"reasoning_details":[{"type":"reasoning.text","text":"Hm.","signature":"` + signature + `"},{"type":"reasoning.encrypted","data":"` + ofCall + `","id":"call_1"}],` +
 			`"tool_calls":[{"id":"call_1","type":"function","function":{"name":"own","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_1","content":"found"}]}`

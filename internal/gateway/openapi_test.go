@@ -21,6 +21,7 @@ import (
 
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/openai"
 )
 
@@ -444,6 +445,15 @@ messages: [ { role: developer, content: Hi. } ]
 		t.Errorf("no tool calls: %s", whole.body)
 	}
 	try("/v1/endpoints", `{"key":"agent","stream":true,"variables":{"question":"another?"}}`)
+	s := &scripted{result: providers.Result{
+		FinishReason: providers.FinishToolCalls, Thoughts: []providers.Thought{{Text: "Hm.", Opaque: "a"}},
+		ToolCalls: []providers.ToolCall{{ID: "c", Name: "own", Arguments: "{}", Opaque: "b"}},
+	}}
+	thinking := startGateway(t, conversation(""), withProvider("scripted", s), withProvider("other", s))
+	const asked = `{"key":"team/talk","messages":[{"role":"user","content":"Hi"}]}`
+	if err := o.check(http.MethodPost, "/v1/endpoints", asked, thinking.post("/v1/endpoints", asked)); err != nil {
+		t.Error(err)
+	}
 	for _, path := range []string{"/v1/models", "/v1/models/agent"} {
 		a := g.do(http.MethodGet, path, "", bearer(testKey))
 		if err := o.check(http.MethodGet, path, "", a); err != nil || a.status != http.StatusOK {

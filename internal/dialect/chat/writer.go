@@ -1,10 +1,10 @@
 package chat
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -33,7 +33,7 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 	dst = append(dst, `,"refusal":`...)
 	dst = appendText(dst, a.Content, a.Refusal)
 	dst = append(dst, `,"annotations":[]`...)
-	dst = appendReasoning(dst, a)
+	dst = openai.AppendReasoning(dst, a)
 	if len(a.ToolCalls) > 0 {
 		dst = append(dst, `,"tool_calls":[`...)
 		for i := range a.ToolCalls {
@@ -98,86 +98,6 @@ func appendText(dst []byte, text string, has bool) []byte {
 		return append(dst, "null"...)
 	}
 	return jsontext.AppendString(dst, text)
-}
-
-// appendReasoning appends what the model thought: as text, and where the provider gave
-// data of its own with it, as a list that a caller sends back with the history.
-func appendReasoning(dst []byte, a *dialect.Answer) []byte {
-	if slices.ContainsFunc(a.Thoughts, func(t providers.Thought) bool { return t.Text != "" }) {
-		dst = append(dst, `,"reasoning_content":"`...)
-		for i := range a.Thoughts {
-			dst = jsontext.AppendEscaped(dst, a.Thoughts[i].Text)
-		}
-		dst = append(dst, '"')
-	}
-	if hasOpaque(a) {
-		dst = appendDetails(append(dst, ','), a)
-	}
-	return dst
-}
-
-// hasOpaque reports whether the provider wants data of its own back.
-func hasOpaque(a *dialect.Answer) bool {
-	return slices.ContainsFunc(a.Thoughts, func(t providers.Thought) bool { return t.Opaque != "" }) ||
-		slices.ContainsFunc(a.ToolCalls, func(c providers.ToolCall) bool { return c.Opaque != "" })
-}
-
-// appendDetails appends the member reasoning_details.
-func appendDetails(dst []byte, a *dialect.Answer) []byte {
-	dst = append(dst, `"reasoning_details":[`...)
-	n := 0
-	for i := range a.Thoughts {
-		if t := &a.Thoughts[i]; t.Text != "" || t.Opaque != "" {
-			dst = appendThought(appendComma(dst, n), t, n)
-			n++
-		}
-	}
-	for i := range a.ToolCalls {
-		if c := &a.ToolCalls[i]; c.Opaque != "" {
-			dst = appendEncrypted(appendComma(dst, n), c.ID, c.Opaque, n)
-			n++
-		}
-	}
-	return append(dst, ']')
-}
-
-func appendComma(dst []byte, n int) []byte {
-	if n > 0 {
-		dst = append(dst, ',')
-	}
-	return dst
-}
-
-// appendThought appends an element of reasoning_details.
-func appendThought(dst []byte, t *providers.Thought, index int) []byte {
-	if t.Text == "" {
-		return appendEncrypted(dst, "", t.Opaque, index)
-	}
-	dst = append(dst, `{"type":"reasoning.text","text":`...)
-	dst = jsontext.AppendString(dst, t.Text)
-	if t.Opaque != "" {
-		dst = append(dst, `,"signature":`...)
-		dst = jsontext.AppendString(dst, t.Opaque)
-	}
-	return appendDetailEnd(dst, index)
-}
-
-// appendEncrypted appends an element of reasoning_details without text: of the tool
-// call with the id, or of a thought where that is empty.
-func appendEncrypted(dst []byte, id, opaque string, index int) []byte {
-	dst = append(dst, `{"type":"reasoning.encrypted",`...)
-	if id != "" {
-		dst = append(dst, `"id":`...)
-		dst = append(jsontext.AppendString(dst, id), ',')
-	}
-	dst = append(dst, `"data":`...)
-	dst = jsontext.AppendString(dst, opaque)
-	return appendDetailEnd(dst, index)
-}
-
-func appendDetailEnd(dst []byte, index int) []byte {
-	dst = append(dst, `,"format":"cadenza","index":`...)
-	return append(strconv.AppendInt(dst, int64(index), 10), '}')
 }
 
 // appendCall appends a tool call behind its brace.
@@ -314,8 +234,8 @@ func (w *writer) Heartbeat(dst []byte, _ *dialect.Answer) []byte {
 // alone, and others put those of all chunks together.
 func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
 	dst = w.begin(dst, a, len(a.ToolCalls) == 0)
-	if hasOpaque(a) {
-		dst = w.end(appendDetails(append(dst, w.start...), a), nil)
+	if openai.HasOpaque(a) {
+		dst = w.end(openai.AppendDetails(append(dst, w.start...), a), nil)
 	}
 	dst = append(append(dst, w.start...), `},"logprobs":null`...)
 	dst = w.close(append(appendFinish(dst, a), `}]`...))

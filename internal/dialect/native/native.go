@@ -88,6 +88,7 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 	dst = jsontext.AppendString(dst, a.Content)
 	dst = append(dst, `,"is_final":true`...)
 	dst = appendToolCalls(dst, a.ToolCalls)
+	dst = openai.AppendReasoning(dst, a)
 	dst = appendEnding(dst, a)
 	if a.Beside != nil {
 		dst = a.Beside(dst)
@@ -98,7 +99,7 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 // Size returns an upper bound of the bytes that Answer appends.
 func (w *writer) Size(a *dialect.Answer) int {
 	const rest, ofCall = 512, len(`{"id":"","name":"","arguments":""},`)
-	size := jsontext.EscapedLen(a.Content) + rest
+	size := jsontext.EscapedLen(a.Content) + openai.ReasoningSize(a) + rest
 	for i := range a.ToolCalls {
 		c := &a.ToolCalls[i]
 		size += ofCall + jsontext.EscapedLen(c.ID) + jsontext.EscapedLen(c.Name) + jsontext.EscapedLen(c.Arguments)
@@ -124,14 +125,14 @@ func (w *writer) Heartbeat(dst []byte, a *dialect.Answer) []byte {
 }
 
 // Finish appends an event with the tool calls, if there are any, an event with
-// is_final that says how the answer ended, and [DONE].
+// is_final that has the thoughts and says how the answer ended, and [DONE].
 func (w *writer) Finish(dst []byte, a *dialect.Answer) []byte {
 	if len(a.ToolCalls) > 0 {
 		dst = append(w.begin(dst, a), `","is_final":false`...)
 		dst = w.end(appendToolCalls(dst, a.ToolCalls), a)
 	}
 	dst = append(w.begin(dst, a), `","is_final":true`...)
-	dst = w.end(appendEnding(dst, a), a)
+	dst = w.end(appendEnding(openai.AppendReasoning(dst, a), a), a)
 	return append(dst, "data: [DONE]\n\n"...)
 }
 

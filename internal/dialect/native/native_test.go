@@ -362,6 +362,9 @@ func TestAnswerGolden(t *testing.T) {
 		start + `"","is_final":true,"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10,"estimated":true}}`: {
 			Usage: usage, Estimated: true,
 		},
+		start + `"","is_final":true,"tool_calls":[{"id":"c","name":"n","arguments":"{}"}],"reasoning_content":"Hm.","reasoning_details":[{"type":"reasoning.text","text":"Hm.","signature":"s","format":"cadenza","index":0},{"type":"reasoning.encrypted","id":"c","data":"o","format":"cadenza","index":1}]}`: {
+			Thoughts: []providers.Thought{{Text: "Hm.", Opaque: "s"}}, ToolCalls: []providers.ToolCall{{ID: "c", Name: "n", Arguments: "{}", Opaque: "o"}},
+		},
 	} {
 		a.TraceID = traceID
 		w := parsed(t)
@@ -379,7 +382,10 @@ func TestAnswerGolden(t *testing.T) {
 func TestSizeOfAnswers(t *testing.T) {
 	for _, text := range []string{"\x01", "ü", "x", "\""} {
 		long := strings.Repeat(text, 10_000)
-		a := &dialect.Answer{TraceID: traceID, Content: long, ToolCalls: []providers.ToolCall{{ID: long, Name: long, Arguments: long}}}
+		a := &dialect.Answer{
+			TraceID: traceID, Content: long, Thoughts: []providers.Thought{{Text: long, Opaque: long}, {Opaque: long}},
+			ToolCalls: []providers.ToolCall{{ID: long, Name: long, Arguments: long, Opaque: long}},
+		}
 		w := parsed(t)
 		if size, got := w.Size(a), len(w.Answer(nil, a)); got > size || got < size-1000 {
 			t.Errorf("%q: %d bytes, counted as %d", text, got, size)
