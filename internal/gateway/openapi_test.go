@@ -419,6 +419,10 @@ tools: [ { name: find, description: Finds it., strict: true, parameters: { type:
 tool_choice: auto
 messages: [ { role: developer, content: Hi. } ]
 `
+	files["definitions/prompts/media.yaml"] = `messages:
+  - role: user
+    content: [ { text: Hi. }, { image: "https://x.test/i", detail: low }, { audio: "data:audio/wav;base64,aGk=" }, { audio: "https://x.test/a" }, { file: "https://x.test/f", name: f.pdf } ]
+`
 	files["definitions/remoteconfigs/list.yaml"] = "type: list\ndefault: [1, a]\n"
 	files["definitions/remoteconfigs/text.yaml"] = "type: string\ndefault: a\n"
 	files["definitions/remoteconfigs/number.yaml"] = "type: number\ndefault: 0.5\n"
@@ -432,7 +436,7 @@ messages: [ { role: developer, content: Hi. } ]
 		}
 		return a
 	}
-	prompts := try("/v1/prompts", `{"keys":["agent","all","nothing"],"variables":{"question":"?"}}`)
+	prompts := try("/v1/prompts", `{"keys":["agent","all","media","nothing"],"variables":{"question":"?"}}`)
 	if prompts.status != http.StatusOK {
 		t.Fatalf("%d %s", prompts.status, prompts.body)
 	}
