@@ -103,7 +103,13 @@ func writeAnswer(b *bytes.Buffer, st styles, a *inspect.Answer) {
 		add(label, visible.Line(text))
 		label = ""
 	}
+	if a.Accept != nil {
+		add("accept", string(visible.JSON(a.Accept)))
+	}
 	add("row", rowText(a.Row, a.Reason, a.Position))
+	if a.History != "" {
+		add("history", a.History)
+	}
 	if a.Variant == "" && a.Arm != "" {
 		add("arm", visible.Line(a.Arm))
 	}

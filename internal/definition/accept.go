@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -435,6 +436,14 @@ func (c *ceiling) content() any {
 		text += digits(c.hi)
 	}
 	return text
+}
+
+// JSON returns what is accepted as a definition says it; nil: nothing.
+func (a *Accept) JSON() json.RawMessage {
+	if c := a.content(); c != nil {
+		return canonicalJSON(c)
+	}
+	return nil
 }
 
 // content returns what is accepted for the endpoint's content; nil: nothing.

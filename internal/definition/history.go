@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -84,6 +85,27 @@ func (h *history) content() content {
 		c["max_bytes"] = h.maxBytes
 	}
 	return c
+}
+
+// HistoryPlace says where the caller's messages go and how many of them, for people: ""
+// where the variant has no place for them.
+func (v *Variant) HistoryPlace() string {
+	at := slices.IndexFunc(v.messages, func(m message) bool { return m.history != nil })
+	if at < 0 {
+		return ""
+	}
+	h := v.messages[at].history
+	text := fmt.Sprintf("after %d of %d messages", at, len(v.messages)-1)
+	if h.roles != nil {
+		text += ", of " + strings.Join(h.roles, ", ")
+	}
+	if h.maxMessages > 0 {
+		text += fmt.Sprintf(", at most %d", h.maxMessages)
+	}
+	if h.maxBytes > 0 {
+		text += fmt.Sprintf(", at most %d bytes", h.maxBytes)
+	}
+	return text
 }
 
 // append appends the caller's messages of the roles to those of a request, as many as

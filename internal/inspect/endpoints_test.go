@@ -119,3 +119,19 @@ func TestCompareEndpointVariants(t *testing.T) {
 		}
 	}
 }
+
+// TestEvaluateConversation holds that what callers may bring is shown.
+func TestEvaluateConversation(t *testing.T) {
+	s := load(t, workspace(t,
+		"prompts/p.yaml", "provider: a\nmodel: m\nmessages:\n  - { role: system, content: hi }\n  - { history: true, roles: [user, assistant], max_messages: 9, max_bytes: 64KiB }\n  - { role: user, content: hi }\n",
+		"endpoints/e.yaml", "prompt: p\naccept: { history: true, parameters: { max_tokens: ..800 } }\n",
+		"prompts/q.yaml", "provider: a\nmodel: m\nmessages: [ { role: user, content: hi } ]\n", "endpoints/plain.yaml", "prompt: q\n"))
+	a, err := Evaluate(s, Query{Key: "e", At: now})
+	if err != nil || a.History != "after 1 of 2 messages, of user, assistant, at most 9, at most 65536 bytes" ||
+		string(a.Accept) != `{"history":true,"max_body_size":8388608,"parameters":{"max_tokens":"..800"}}` {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if a, err = Evaluate(s, Query{Key: "plain", At: now}); err != nil || a.History != "" || a.Accept != nil {
+		t.Errorf("%+v, %v", a, err)
+	}
+}

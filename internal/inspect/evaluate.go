@@ -61,6 +61,10 @@ type Answer struct {
 	// Arm is the arm that a trace would have: of a configuration, the part of the
 	// split that answered, empty where none did.
 	Arm string `json:"arm,omitempty"`
+	// History says where the caller's messages go, and how many of them; empty: nowhere.
+	History string `json:"history,omitempty"`
+	// Accept is what callers may bring to an endpoint.
+	Accept json.RawMessage `json:"accept,omitempty"`
 	// Read are the remote configurations from which variables were taken.
 	Read []Read `json:"read,omitempty"`
 	// Notes are remarks on the context and on the variables: "field: reason", as
@@ -141,6 +145,7 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 	case trace.KindEndpoint:
 		e := s.Endpoints[def.Key]
 		table = e.Prompt.Table()
+		a.Accept = e.Accept.JSON()
 		var variant *definition.Variant
 		variant, decision = a.render(s, e.Prompt, &b, q.Variables)
 		how := e.Default()
@@ -180,7 +185,7 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 // render renders the variant that the context picks.
 func (a *Answer) render(s *definition.Snapshot, p *definition.Prompt, b *rules.Binding, variables *fastjson.Value) (*definition.Variant, rules.Decision) {
 	variant, decision := p.Select(b)
-	a.Variant = variant.Key
+	a.Variant, a.History = variant.Key, variant.HistoryPlace()
 	var values prompt.Values
 	err := p.Bind(variant, variables, b, &values)
 	if err == nil {
