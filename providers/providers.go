@@ -66,14 +66,11 @@ type Delta struct {
 	// Thought is a thought that has just ended, with its Opaque. Its text was said in
 	// Thinking before. A thought without Opaque need not be reported.
 	Thought *Thought
-	// Calls are pieces of tool calls.
+	// Calls are pieces of tool calls. The whole calls are in the result.
 	Calls []CallPiece
 	// Logprobs is the list of the log probabilities of the tokens of Content, as
 	// OpenAI's API has it in choices[].logprobs.content; nil where there are none.
 	Logprobs json.RawMessage
-	// ToolCall reports whether a delta without content is a part of a tool call.
-	// The whole call is in the result.
-	ToolCall bool
 	// More reports whether the next call of Next returns without waiting, so that
 	// a writer may delay its flush.
 	More bool

@@ -238,7 +238,7 @@ func (t *Target) readFirst(r *reading, pieces bool) {
 			r.err = t.tooLarge(besideTheAnswer)
 			return
 		}
-		said = d.Content != "" || d.ToolCall || len(d.Calls) > 0 || pieces && speaks(&d)
+		said = d.Content != "" || len(d.Calls) > 0 || pieces && speaks(&d)
 	}
 }
 

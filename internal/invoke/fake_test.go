@@ -20,7 +20,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type step struct {
 	after time.Duration
 	say   string
-	tool  bool // a piece of a tool call
 	piece providers.Delta
 	err   error
 }
@@ -102,7 +101,7 @@ func (s *fakeStream) Next() (providers.Delta, error) {
 			return providers.Delta{}, err
 		}
 		d := step.piece
-		d.Content, d.ToolCall = d.Content+step.say, step.tool
+		d.Content += step.say
 		return d, step.err
 	}
 	if s.script.hang {

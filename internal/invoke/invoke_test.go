@@ -311,7 +311,7 @@ func TestAnInterruptedStreamKeepsWhatIsKnownOfIt(t *testing.T) {
 
 func TestAToolCallIsAnAnswerThatBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		piece := step{after: 5 * time.Second, tool: true}
+		piece := step{after: 5 * time.Second, piece: providers.Delta{Calls: []providers.CallPiece{{Arguments: "{}"}}}}
 		answer := script{
 			steps:  []step{{}, piece, piece, piece, piece},
 			result: providers.Result{FinishReason: "tool_calls", ToolCalls: []providers.ToolCall{{ID: "1", Name: "f", Arguments: "{}"}}},

@@ -92,7 +92,7 @@ func TestPieces(t *testing.T) {
 			with:  want{"~hm x", 10 * time.Second}, without: want{"b", 3 * time.Second}, attempts: 1, committedBefore: 1500 * time.Millisecond,
 		}, {
 			name:  "a provider without pieces",
-			first: whole(providers.Result{Thoughts: []providers.Thought{{Text: "hm", Opaque: "sig"}, {Text: "so"}}, ToolCalls: []providers.ToolCall{{ID: "1", Name: "f", Arguments: "{}", Opaque: "o"}, {ID: "2", Name: "g", Arguments: "[]"}}}, step{say: "x"}, step{tool: true}),
+			first: whole(providers.Result{Thoughts: []providers.Thought{{Text: "hm", Opaque: "sig"}, {Text: "so"}}, ToolCalls: []providers.ToolCall{{ID: "1", Name: "f", Arguments: "{}", Opaque: "o"}, {ID: "2", Name: "g", Arguments: "[]"}}}, step{say: "x"}, step{}),
 			with:  want{"x ~hm !sig ~so #0:1/f({})o #1:2/g([])", 0}, without: want{"x", 0}, attempts: 1, committedBefore: time.Second,
 		}, {
 			name:  "an answer without a piece",

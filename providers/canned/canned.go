@@ -236,7 +236,7 @@ func (s *stream) next() (providers.Delta, error) {
 		}
 		s.count(wordsOf(d.Content))
 	default:
-		d.Calls, d.ToolCall = s.pieces[call:call+1:call+1], true
+		d.Calls = s.pieces[call : call+1 : call+1]
 	}
 	return d, nil
 }

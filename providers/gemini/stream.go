@@ -126,7 +126,6 @@ func (s *stream) take(v *fastjson.Value, whole bool) (providers.Delta, error) {
 		s.finish = ""
 	}
 	d := s.flush()
-	d.ToolCall = called
 	if s.logprobs {
 		d.Logprobs = logprobs(c.candidate.Get("logprobsResult"))
 		if whole {

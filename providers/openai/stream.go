@@ -131,7 +131,6 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 	}
 	if len(p.tools) > 0 {
 		readToolCalls(p.tools, &s.Lookahead.Calls)
-		d.ToolCall = true
 	}
 	if p.refusal {
 		if !s.content && !s.Lookahead.Calls.Any() {
@@ -139,7 +138,8 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 		}
 		s.refusal = true
 	}
-	if s.result.FinishReason != "" && (d.Content != "" || d.ToolCall) {
+	says := d.Content != "" || len(p.tools) > 0
+	if s.result.FinishReason != "" && says {
 		// It was not the end after all.
 		s.result.FinishReason = ""
 		s.linger = 0
@@ -156,7 +156,7 @@ func (s *stream) take(v *fastjson.Value) (providers.Delta, error) {
 		return providers.Delta{}, s.refused()
 	}
 	switch {
-	case d.Content != "" || d.ToolCall:
+	case says:
 		s.linger = lingerContent
 	case s.result.Usage.TotalTokens > 0:
 		s.linger = lingerMarker

@@ -62,7 +62,6 @@ func (l *Lookahead) Next(s Steps) (providers.Delta, error) {
 			l.ahead, d.More = true, true
 			break
 		}
-		d.ToolCall = d.ToolCall || l.next.ToolCall
 	}
 	return d, nil
 }
@@ -77,7 +76,7 @@ func says(d *providers.Delta) bool {
 // before it.
 func (l *Lookahead) Say(d providers.Delta) {
 	if calls := l.Calls.take(); calls != nil {
-		l.said = append(l.said, providers.Delta{Calls: calls, ToolCall: true})
+		l.said = append(l.said, providers.Delta{Calls: calls})
 	}
 	l.take(&d)
 	l.said = append(l.said, d)
@@ -99,7 +98,6 @@ func (l *Lookahead) step(s Steps) (providers.Delta, error) {
 			return providers.Delta{}, err
 		default:
 			d.Calls = l.Calls.take()
-			d.ToolCall = d.ToolCall || d.Calls != nil
 			l.take(&d)
 			if len(l.said) == 0 {
 				return d, nil
@@ -145,7 +143,7 @@ func (l *Lookahead) rest() (providers.Delta, error) {
 		return providers.Delta{Content: rest}, nil
 	}
 	if calls := l.Calls.take(); calls != nil {
-		return providers.Delta{Calls: calls, ToolCall: true}, nil
+		return providers.Delta{Calls: calls}, nil
 	}
 	return providers.Delta{}, l.end
 }

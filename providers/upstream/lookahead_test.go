@@ -39,7 +39,7 @@ func (s *script) Ready() bool { return len(s.steps) > 0 && !s.steps[0].waits }
 func TestLookahead(t *testing.T) {
 	say := func(text string) step { return step{delta: providers.Delta{Content: text}} }
 	later := func(s step) step { s.waits = true; return s }
-	end, sign, call := step{err: io.EOF}, step{}, step{delta: providers.Delta{ToolCall: true}}
+	end, sign := step{err: io.EOF}, step{}
 	broken := step{err: io.ErrUnexpectedEOF}
 	think := func(text string) step { return step{delta: providers.Delta{Thinking: text}} }
 	thought := step{delta: providers.Delta{Thought: &providers.Thought{Opaque: "o"}}}
@@ -54,7 +54,6 @@ func TestLookahead(t *testing.T) {
 		{"one by one", []step{say("a"), later(say("b")), later(end)}, []providers.Delta{{Content: "a"}, {Content: "b"}}, io.EOF},
 		{"signs of life are left out where more is there", []step{sign, sign, say("a"), sign, later(sign), later(end)},
 			[]providers.Delta{{More: true}, {Content: "a"}, {}}, io.EOF},
-		{"a tool call is told of", []step{say("a"), call, sign, later(call), end}, []providers.Delta{{Content: "a", ToolCall: true}, {ToolCall: true, More: true}}, io.EOF},
 		{"thoughts", []step{think("a"), sign, think("b"), thought, say("c"), end},
 			[]providers.Delta{{Thinking: "a", More: true}, {Thinking: "b", More: true}, {Thought: &providers.Thought{Text: "ab", Opaque: "o"}, More: true}, {Content: "c", More: true}}, io.EOF},
 		{"characters split in thoughts", []step{think("a" + first), think(second + first), say(second), think(first), end},
@@ -120,9 +119,9 @@ func TestAStepThatSaysSeveralThings(t *testing.T) {
 	}
 	want := []providers.Delta{
 		{Thinking: "a", Thought: &providers.Thought{Text: "a", Opaque: "o"}, More: true},
-		{Calls: []providers.CallPiece{{ID: "1", Name: "f"}}, ToolCall: true, More: true},
+		{Calls: []providers.CallPiece{{ID: "1", Name: "f"}}, More: true},
 		{Thinking: "b", More: true},
-		{Content: "c", Calls: []providers.CallPiece{{Arguments: "{}"}, {Index: 1, ID: "2", Name: "g", Arguments: "{}"}}, ToolCall: true, More: true},
+		{Content: "c", Calls: []providers.CallPiece{{Arguments: "{}"}, {Index: 1, ID: "2", Name: "g", Arguments: "{}"}}, More: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("deltas (-want +got):\n%s", diff)
