@@ -39,7 +39,9 @@ type ToolCalls struct {
 
 type toolCall struct {
 	index     int
+	n         int // its number, from 1
 	id, name  string
+	counted   bool            // the id is made of the number
 	arguments strings.Builder // valid UTF-8
 	tail      []byte          // half a character that follows them
 	opaque    string
@@ -67,16 +69,16 @@ func (t *ToolCalls) Next(id, name []byte) int {
 // Begin begins a tool call. Index is what the provider counts it by, in later
 // pieces. Without an id the call is counted: call_1.
 func (t *ToolCalls) Begin(index int, id, name []byte) {
-	n := len(t.calls)
-	if t.begin(index, id, name); len(t.calls) > n {
-		t.count(n)
+	if c := t.begin(index, id, name); c != nil {
+		c.count()
 	}
 }
 
-func (t *ToolCalls) begin(index int, id, name []byte) {
+// begin is Begin for a call whose id may still come, nil beyond the limits.
+func (t *ToolCalls) begin(index int, id, name []byte) *toolCall {
 	if len(t.calls) == maxToolCalls || !t.fits(len(id)+len(name)) {
 		t.overflow = true
-		return
+		return nil
 	}
 	if c := t.at(index); c != nil {
 		c.ended = true
@@ -86,27 +88,33 @@ func (t *ToolCalls) begin(index int, id, name []byte) {
 			break
 		}
 	}
-	t.calls = append(t.calls, &toolCall{index: index, id: string(id), name: string(name)})
+	c := &toolCall{index: index, n: len(t.calls) + 1, id: string(id), name: string(name)}
+	t.calls = append(t.calls, c)
+	return c
 }
 
 // count gives a call an id where it has none.
-func (t *ToolCalls) count(n int) {
-	if c := t.calls[n]; c.id == "" {
-		c.id = "call_" + strconv.Itoa(n+1)
+func (c *toolCall) count() {
+	if c.id == "" {
+		c.id, c.counted = "call_"+strconv.Itoa(c.n), true
 	}
 }
 
 // Piece adds to the tool call of an index, or begins it: where there is none
 // yet, or where the id says that it is another one, as services count that know
-// only one index. The id and the name may come late.
+// only one index. The id and the name may come late; an id that comes neither with the
+// name nor with the next piece is not waited for.
 func (t *ToolCalls) Piece(index int, id, name []byte) {
 	c := t.at(index)
 	switch {
-	case c == nil, len(id) > 0 && c.id != "" && c.id != string(id):
+	case c == nil, len(id) > 0 && c.id != "" && c.id != string(id) && (!c.counted || len(name) > 0):
 		t.begin(index, id, name)
 		return
-	case len(id) > 0 && c.id == "" && t.fits(len(id)):
+	case c.id != "":
+	case len(id) > 0 && t.fits(len(id)):
 		c.id = string(id)
+	case c.name != "" && c.arguments.Len() > 0:
+		c.count()
 	}
 	if len(name) > 0 && c.name == "" && t.fits(len(name)) {
 		c.name = string(name)
@@ -284,7 +292,7 @@ func (t *ToolCalls) finish() ([]providers.ToolCall, error) {
 		if !json.Valid([]byte(c.arguments.String())) {
 			return nil, fmt.Errorf("its tool call %d has arguments that are not JSON", i+1)
 		}
-		t.count(i)
+		c.count()
 		calls[i] = providers.ToolCall{ID: c.id, Name: c.name, Arguments: c.arguments.String(), Opaque: c.opaque}
 	}
 	return calls, nil
