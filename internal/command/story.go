@@ -323,14 +323,61 @@ func (s *shownStory) writeMetrics(b *bytes.Buffer, st styles) {
 // writeMessages writes each message below its role.
 func writeMessages(b *bytes.Buffer, st styles, text []byte) {
 	var messages []struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
+		Role    string        `json:"role"`
+		Content tracedContent `json:"content"`
 	}
 	if json.Unmarshal(text, &messages) != nil {
 		writeBlock(b, st, "messages", layoutContent(text))
 		return
 	}
 	for _, m := range messages {
-		writeBlock(b, st, visible.Line(m.Role), cmp.Or(m.Content, " "))
+		writeBlock(b, st, visible.Line(m.Role), cmp.Or(string(m.Content), " "))
 	}
+}
+
+// tracedContent is the content of a message for people: a text, or its parts, a line or
+// more each.
+type tracedContent string
+
+// UnmarshalJSON reads a text, or a list of parts as traces have them.
+func (c *tracedContent) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] != '[' {
+		return json.Unmarshal(data, (*string)(c))
+	}
+	var parts []struct {
+		Type      string        `json:"type"`
+		Text      string        `json:"text"`
+		MediaType string        `json:"media_type"`
+		Name      string        `json:"name"`
+		URL       string        `json:"url"`
+		Arguments string        `json:"arguments"`
+		Bytes     int           `json:"bytes"`
+		Content   tracedContent `json:"content"`
+	}
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return err
+	}
+	lines := make([]string, len(parts))
+	for i, p := range parts {
+		line := "[" + p.Type
+		for _, word := range []string{p.Name, p.MediaType, p.URL, p.Arguments} {
+			if word != "" {
+				line += " " + word
+			}
+		}
+		if p.Bytes > 0 {
+			line += fmt.Sprintf(", %d bytes", p.Bytes)
+		}
+		switch line += "]"; {
+		case p.Type == "text":
+			line = p.Text
+		case p.Text != "":
+			line += " " + p.Text
+		case p.Content != "":
+			line += " " + string(p.Content)
+		}
+		lines[i] = line
+	}
+	*c = tracedContent(strings.Join(lines, "\n"))
+	return nil
 }

@@ -184,7 +184,7 @@ func (h *history) trim(turns []providers.Message) (from, question int, err error
 		room, from, newest = left, unit, newest && !taken
 	}
 	if room.bytes < 0 {
-		return 0, 0, &HistoryError{fmt.Sprintf("the newest, with what always goes with it, have %d bytes, and the prompt takes %d: send less", h.maxBytes-room.bytes, h.maxBytes)}
+		return 0, 0, &HistoryError{fmt.Sprintf("the newest message and what always goes with it have %d bytes, and the prompt takes %d: send less", h.maxBytes-room.bytes, h.maxBytes)}
 	}
 	if from > 0 && from <= question {
 		for turns[from].Role != "user" || !h.takes(&turns[from]) {

@@ -134,11 +134,11 @@ func TestHistory(t *testing.T) {
 func TestHistoryTooLarge(t *testing.T) {
 	v, values := withHistory(t, ", max_bytes: 29")
 	for turns, want := range map[string]string{
-		"u30":         "the newest, with what always goes with it, have 30 bytes, and the prompt takes 29: send less",
-		"u a u30":     "the newest, with what always goes with it, have 30 bytes, and the prompt takes 29: send less",
-		"u1 c10 t20":  "the newest, with what always goes with it, have 31 bytes, and the prompt takes 29: send less",
-		"u20 a1 a1 s": "the newest, with what always goes with it, have 31 bytes, and the prompt takes 29: send less",
-		"s30 u1":      "the newest, with what always goes with it, have 31 bytes, and the prompt takes 29: send less",
+		"u30":         "the newest message and what always goes with it have 30 bytes, and the prompt takes 29: send less",
+		"u a u30":     "the newest message and what always goes with it have 30 bytes, and the prompt takes 29: send less",
+		"u1 c10 t20":  "the newest message and what always goes with it have 31 bytes, and the prompt takes 29: send less",
+		"u20 a1 a1 s": "the newest message and what always goes with it have 31 bytes, and the prompt takes 29: send less",
+		"s30 u1":      "the newest message and what always goes with it have 31 bytes, and the prompt takes 29: send less",
 	} {
 		messages, err := v.Messages(values, turnsOf(turns))
 		if _, ok := errors.AsType[*HistoryError](err); !ok || messages != nil {
