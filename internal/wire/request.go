@@ -138,8 +138,12 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 	r.body = slices.Grow(r.body, int(min(max(req.ContentLength, 511), keepBodyBytes-1))+1)
 	for {
 		if len(r.body) == cap(r.body) {
-			// Not doubled beyond the limit.
+			// Not doubled beyond the limit. Where a length is claimed it is made once a
+			// fourth of it is there: all of it together is little more than the body.
 			more := min(len(r.body), max(int(min(limit, math.MaxInt32))+1-len(r.body), 512))
+			if rest := req.ContentLength + 1 - int64(len(r.body)); rest > 0 {
+				more = int(min(3*int64(len(r.body)), rest))
+			}
 			if reserve != nil && len(r.body)+more > keepBodyBytes {
 				if err := reserve(more); err != nil {
 					return err
