@@ -131,14 +131,14 @@ func checkSyntax(b []byte) (values int, err *syntaxError) {
 // checkString checks the string whose opening quote is at i and returns the
 // index after its closing quote.
 func checkString(b []byte, i int) (int, *syntaxError) {
-	long := i + 16
+	long := i + 8
 	for i++; i < len(b); i++ {
 		c := b[i]
 		switch {
 		case unescaped[c] || c >= utf8.RuneSelf:
 			if i >= long {
 				i = skipPlain(b, i+1) - 1
-				long = i + 16
+				long = i + 8
 			}
 		case c == '"':
 			return i + 1, nil
