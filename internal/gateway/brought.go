@@ -32,7 +32,11 @@ func (c *call) checkBrought(endpoint *definition.Endpoint, request *dialect.Call
 	}
 	for i := range request.Turns {
 		if role := request.Turns[i].Role; !accept.System && (role == "system" || role == "developer") {
-			return notAccepted(request.Turn(i)+".role", "is "+role+", which is not accepted by this endpoint: its definition has the instructions")
+			where := request.Turn(i)
+			if !strings.HasSuffix(where, "]") {
+				return notAccepted(where, "is a message with the role "+role+", which is not accepted by this endpoint: its definition has the instructions")
+			}
+			return notAccepted(where+".role", "is "+role+", which is not accepted by this endpoint: its definition has the instructions")
 		}
 	}
 	for _, given := range request.Given {

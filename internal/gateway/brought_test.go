@@ -405,6 +405,18 @@ func TestResponses(t *testing.T) {
 	if a := g.post("/v1/chat/completions", `{"model":"team/talk","temperature":0.5,"messages":[`+user+`]}`); !strings.HasPrefix(a.header.Get("Cache-Status"), "Cadenza; hit") {
 		t.Errorf("Cache-Status %q", a.header.Get("Cache-Status"))
 	}
+	for body, param := range map[string]string{
+		`"input":"Hi","instructions":"Be rude."`:           "instructions",
+		`"input":[{"role":"developer","content":"Rude."}]`: "input[0].role",
+		`"input":"Hi","top_p":1`:                           "top_p",
+		`"input":"Hi","max_output_tokens":801`:             "max_output_tokens",
+		`"input":"Hi","store":true`:                        "store",
+	} {
+		checkError(t, g.post("/v1/responses", `{"model":"team/talk",`+body+`}`), "invalid_request", param)
+	}
+	checkError(t, g.post("/v1/responses", `{"model":"plain","instructions":"Be rude."}`), "invalid_request", "instructions")
+	checkError(t, g.post("/v1/responses", `{"model":"plain","input":"Hi"}`), "invalid_request", "input")
+	checkError(t, g.post("/v1/responses", `{"model":"none","input":"Hi"}`), "model_not_found", "model")
 	// Nothing but metadata, which the answer repeats after the call.
 	if a := g.post("/v1/responses", `{"model":"plain","metadata":{"page":"/a"},"input":[]}`); a.status != http.StatusOK || !strings.Contains(string(a.body), `"page":"/a"`) {
 		t.Errorf("%d %s", a.status, a.body)
