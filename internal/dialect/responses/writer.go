@@ -3,6 +3,7 @@ package responses
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,7 @@ type writer struct {
 	sequence int    // number of the next event
 	open     kind   // of the open item
 	place    []byte // members that say which item an event is about
+	room     [128]byte
 	spoke    bool   // there is a message or a call
 	calls    int    // how many have begun
 	piece    int    // which of the provider's calls is open
@@ -279,11 +281,17 @@ func (w *writer) callPiece(dst []byte, a *dialect.Answer, p *providers.CallPiece
 	return endEvent(w.say(w.eventOf(dst, "response.function_call_arguments.delta"), p.Arguments))
 }
 
+// firstText is how many bytes of a text have room at first.
+const firstText = 1 << 10
+
 // say appends the member delta, and keeps its text.
 func (w *writer) say(dst []byte, text string) []byte {
 	dst = append(dst, `,"delta":"`...)
 	start := len(dst)
 	dst = jsontext.AppendEscaped(dst, text)
+	if w.text == nil {
+		w.text = make([]byte, 0, firstText)
+	}
 	w.text = append(w.text, dst[start:]...)
 	return append(dst, '"')
 }
@@ -293,7 +301,7 @@ func (w *writer) say(dst []byte, text string) []byte {
 func (w *writer) add(dst []byte, a *dialect.Answer, k kind) []byte {
 	dst = w.end(dst, a, completed)
 	w.open, w.spoke = k, w.spoke || k != reasoning
-	w.place = append(w.place[:0], `,"item_id":"`...)
+	w.place = append(w.room[:0], `,"item_id":"`...)
 	w.place = appendItemID(w.place, a, k, w.items)
 	w.place = append(w.place, `","output_index":`...)
 	w.place = strconv.AppendInt(w.place, int64(w.items), 10)
@@ -368,7 +376,8 @@ func (w *writer) endCall(dst []byte, a *dialect.Answer) []byte {
 
 // keep begins an item of the output, and returns where.
 func (w *writer) keep(a *dialect.Answer) (start int) {
-	w.output = separate(w.output)
+	const around = 256 // the text, as most answers have one
+	w.output = slices.Grow(separate(w.output), len(w.text)+len(w.logprobs)+around)
 	start = len(w.output)
 	w.output = appendItemStart(w.output, a, w.open, w.items)
 	return start

@@ -374,6 +374,22 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
+// TestStreamAllocations holds that the pieces of a stream cost no allocation each.
+func TestStreamAllocations(t *testing.T) {
+	a := answerOf(dialect.Answer{FinishReason: providers.FinishStop})
+	rest := writerFor(t, "").rest
+	dst := make([]byte, 0, 64<<10)
+	if allocations := testing.AllocsPerRun(20, func() {
+		w := &writer{rest: rest}
+		for range 100 {
+			dst = w.Delta(dst[:0], a, providers.Delta{Content: "word "})
+		}
+		dst = w.Finish(dst[:0], a)
+	}); allocations > 6 {
+		t.Errorf("%v allocations", allocations)
+	}
+}
+
 func BenchmarkStream(b *testing.B) {
 	a := answerOf(dialect.Answer{FinishReason: providers.FinishStop})
 	piece := providers.Delta{Content: " and some more"}
