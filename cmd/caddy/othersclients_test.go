@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestOthersClients runs the libraries that apps call models with against the gateway:
+// each file NAME.test.js in testdata/clients, which says what is called.
+func TestOthersClients(t *testing.T) {
+	program, project := node(t)
+	files, err := filepath.Glob(filepath.Join(project, "*.test.js"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	dir := t.TempDir()
+	caddyfile := filepath.Join(dir, "Caddyfile")
+	err = os.WriteFile(caddyfile, fmt.Appendf(nil, `{
+	admin {$CADENZA_ADMIN}
+	cadenza {
+		definitions %s
+		store sqlite %s
+		api_key app {env.CADENZA_API_KEY}
+		provider canned {
+			pace 1ms
+		}
+	}
+}
+
+{$CADENZA_ADDRESS} {
+	cadenza
+}
+`, filepath.Join(project, "definitions"), filepath.Join(dir, "cadenza.db")), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProcess(t, dir)
+	p.startWith(caddyfile)
+	environ := append(os.Environ(), "CADENZA_URL="+p.url, "CADENZA_API_KEY="+demoKey)
+	t.Run("tests", func(t *testing.T) {
+		command := exec.CommandContext(t.Context(), program, append([]string{"--test", "--test-reporter=tap", "--test-timeout=60000"}, files...)...)
+		command.Env = environ
+		output, failure := command.CombinedOutput()
+		counts := map[string]int{}
+		for _, m := range regexp.MustCompile(`(?m)^# (tests|pass) (\d+)$`).FindAllSubmatch(output, -1) {
+			if counts[string(m[1])], err = strconv.Atoi(string(m[2])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Logf("%v", counts)
+		if failure != nil || counts["tests"] < len(files) || counts["pass"] != counts["tests"] {
+			t.Errorf("%v\n%s\nThe gateway's log:\n%s", failure, output, p.output)
+		}
+	})
+	t.Run("docs", func(t *testing.T) {
+		page, err := os.ReadFile("../../docs/openai.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join(project, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
+			t.Fatal(err)
+		}
+		blocks := regexp.MustCompile("(?s)```js\n(.*?)```").FindAllSubmatch(page, -1)
+		if len(blocks) < 3 {
+			t.Fatalf("docs/openai.md has %d blocks of js", len(blocks))
+		}
+		for i, block := range blocks {
+			file := filepath.Join(dir, fmt.Sprintf("%d.mjs", i))
+			if err := os.WriteFile(file, bytes.ReplaceAll(block[1], []byte("http://localhost:8080"), []byte(p.url)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			command := exec.CommandContext(t.Context(), program, file)
+			command.Env = environ
+			output, err := command.CombinedOutput()
+			if err != nil || bytes.Contains(block[1], []byte("console.log")) && !bytes.Contains(output, []byte("Hello from the gateway.")) {
+				t.Errorf("%v\n%s\n%s", err, block[1], output)
+			}
+		}
+	})
+}
+
+// TestClientsTable compares the table of docs/clients.md with the versions that the
+// tests run.
+func TestClientsTable(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(nodeProject, "package.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var project struct{ Dependencies map[string]string }
+	if err := json.Unmarshal(text, &project); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([0-9.]+) \\|").FindAllSubmatch(page, -1) {
+		versions[string(row[1])] = string(row[2])
+	}
+	if diff := cmp.Diff(project.Dependencies, versions); diff != "" {
+		t.Errorf("the table of docs/clients.md (-package.json +page):\n%s", diff)
+	}
+}
