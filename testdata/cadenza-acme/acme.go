@@ -33,7 +33,19 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if err != nil {
 		return nil, err
 	}
-	members := map[string]any{"model": req.Model, "messages": req.Messages, "stream": req.Stream}
+	messages := make([]providers.Message, len(req.Messages))
+	for i := range req.Messages {
+		m := &req.Messages[i]
+		for j := range m.Parts {
+			switch kind := m.Parts[j].Kind; kind {
+			case providers.PartText, providers.PartThinking:
+			default:
+				return nil, providers.LacksPart(c.Name, i, kind.String())
+			}
+		}
+		messages[i] = providers.Message{Role: m.Role, Content: m.Text()}
+	}
+	members := map[string]any{"model": req.Model, "messages": messages, "stream": req.Stream}
 	if v := req.Parameters.Temperature; v != nil {
 		members["temperature"] = *v
 	}

@@ -13,6 +13,9 @@ import (
 
 func TestContract(t *testing.T) {
 	providertest.Run(t, func(t *testing.T, b providertest.Behaviour, _ *providers.Request) providers.Provider {
+		if b.Thought != nil {
+			return nil // Acme says nothing of what its models think
+		}
 		up := providertest.NewUpstream(t).Play(b, func(r providertest.Request) providertest.Reply {
 			return behave(b, strings.Contains(r.Body, `"stream":true`))
 		})
