@@ -56,6 +56,55 @@ func TestREADME(t *testing.T) {
 	for _, page := range []string{"README.md", "docs/http-api.md"} {
 		t.Run(page, func(t *testing.T) { testCalls(t, p, page) })
 	}
+	t.Run("the example's chat", func(t *testing.T) { testChat(t, p) })
+}
+
+// testChat holds what the README says of the endpoint chat: without a provider's key
+// a conversation with a tool comes to its end.
+func testChat(t *testing.T, p *process) {
+	type message = map[string]any
+	messages := []message{{"role": "user", "content": "Hello!"}}
+	ask := func(tools string) (answer struct {
+		Content   *string `json:"content"`
+		ToolCalls []struct {
+			ID       string
+			Function struct{ Name, Arguments string }
+		} `json:"tool_calls"`
+	}) {
+		t.Helper()
+		list, err := json.Marshal(messages)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, _, body, err := post(context.Background(), http.DefaultClient, p.url+"/v1/chat/completions", `{"model":"chat","messages":`+string(list)+tools+`}`)
+		var whole struct {
+			Choices []struct{ Message json.RawMessage }
+		}
+		if err != nil || status != http.StatusOK || json.Unmarshal([]byte(body), &whole) != nil || len(whole.Choices) != 1 {
+			t.Fatalf("%d %s %v", status, body, err)
+		}
+		if err := json.Unmarshal(whole.Choices[0].Message, &answer); err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, message{})
+		if err := json.Unmarshal(whole.Choices[0].Message, &messages[len(messages)-1]); err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	if a := ask(""); a.Content == nil || *a.Content != "Hello!" {
+		t.Errorf("without tools: %+v", a)
+	}
+	const tools = `,"tools":[{"type":"function","function":{"name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}]`
+	messages = append(messages, message{"role": "user", "content": "Weather?"})
+	a := ask(tools)
+	if len(a.ToolCalls) != 1 || a.ToolCalls[0].Function.Name != "weather" || a.ToolCalls[0].Function.Arguments != `{"city":"city"}` {
+		t.Fatalf("with a tool: %+v", a)
+	}
+	messages = append(messages, message{"role": "tool", "tool_call_id": a.ToolCalls[0].ID, "content": "18 degrees"})
+	if a := ask(tools); a.Content == nil || *a.Content != "18 degrees" || a.ToolCalls != nil {
+		t.Errorf("with a result: %+v", a)
+	}
 }
 
 func testCalls(t *testing.T, p *process, page string) {
