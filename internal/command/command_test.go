@@ -363,8 +363,8 @@ func TestCommandCompletion(t *testing.T) {
 	address := "--address=" + server.Listener.Addr().String()
 	const noFiles, dirs, files = ":4", ":16", ":0"
 	for want, arguments := range map[string][]string{
-		"banner_text model_limits new_checkout support_chat support_reply text_to_bulletpoints " + noFiles: {"eval", exampleDefinitions, ""},
-		"support_chat " + noFiles: {"eval", "--kind", "endpoint", exampleDefinitions, ""},
+		"banner_text chat model_limits new_checkout parcel_chat support_chat support_reply text_to_bulletpoints " + noFiles: {"eval", exampleDefinitions, ""},
+		"chat parcel_chat support_chat " + noFiles: {"eval", "--kind", "endpoint", exampleDefinitions, ""},
 		noFiles:                   {"eval", "nowhere", ""},
 		dirs:                      {"diff", "a", ""},
 		files:                     {"fmt", "a", ""},

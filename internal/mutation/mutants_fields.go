@@ -18,7 +18,7 @@ func init() {
 		mutant{
 			ID: "fields-inside-text", In: "call.checkBrought",
 			What: "a refused text is named by a path into it",
-			Old:  `strings.HasSuffix(param, "]")`, New: "true",
+			Old:  `strings.HasSuffix(where, "]")`, New: "true",
 			Run: "TestNoFieldIsDropped",
 		},
 	)
