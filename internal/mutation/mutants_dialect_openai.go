@@ -22,12 +22,6 @@ func init() {
 			Run: "TestRefusals",
 		},
 		mutant{
-			ID: "base64-padding", In: "base64",
-			What: "data that is cut passes for base64",
-			Old:  "len(data)%4 != 0", New: "false",
-			Run: "TestRefusals",
-		},
-		mutant{
 			ID: "thought-of-a-call", In: "thoughts",
 			What: "the data of a tool call becomes a thought",
 			Old:  "hasCall(has.toolCalls, id)", New: "false",
@@ -88,6 +82,14 @@ func init() {
 			What: "log probabilities in several lines break an event",
 			Old:  "dst[i] = ' '", New: "_ = i",
 			Run: "TestGolden",
+		},
+	)
+	add("providers",
+		mutant{
+			ID: "base64-padding", In: "CheckBase64",
+			What: "data that is cut passes for base64",
+			Old:  "len(data)%4 != 0", New: "false",
+			Run: "TestParseMedia|TestRefusals", Tests: []string{"internal/dialect/openai", "providers"},
 		},
 	)
 }
