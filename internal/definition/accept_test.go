@@ -219,3 +219,41 @@ func TestAcceptWarnings(t *testing.T) {
 		}
 	}
 }
+
+// FuzzAccept holds that what an endpoint accepts is the same after its content was
+// read back, and that every value is checked.
+func FuzzAccept(f *testing.F) {
+	f.Add("{ history: true, tools: true, parameters: [temperature, { max_tokens: ..800, reasoning_effort: [low] }], max_body_size: 16MiB }", int64(800), 0.5)
+	f.Add("{ parameters: { temperature: 0.5..<1, topP: ..1, seed: true, response_format: json, presence_penalty: -1.. } }", int64(-1), -1.5)
+	f.Add("{ history: true, system: true, variants: true, parameters: { logprobs: 0..5, stop: true } }", int64(1)<<60, 1e300)
+	f.Fuzz(func(t *testing.T, text string, whole int64, fraction float64) {
+		decode := func(text string) (*Accept, bool) {
+			var errs document.Errors
+			n := document.Parse("e.yaml", []byte("accept: "+text), &errs)
+			var e Endpoint
+			e.decodeAccept(n.Get("accept"), &errs)
+			return &e.Accept, errs.Len() == 0
+		}
+		a, ok := decode(text)
+		if !ok {
+			return
+		}
+		content := a.JSON()
+		if content == nil {
+			return
+		}
+		again, ok := decode(string(content))
+		if !ok || string(again.JSON()) != string(content) {
+			t.Fatalf("%s comes back as %s", content, again.JSON())
+		}
+		p := providers.Parameters{
+			Temperature: &fraction, TopP: &fraction, FrequencyPenalty: &fraction, PresencePenalty: &fraction,
+			MaxTokens: &whole, TopK: &whole, Seed: &whole, Logprobs: &whole, ReasoningEffort: "high", ResponseFormat: &providers.ResponseFormat{Type: "text"},
+		}
+		for _, of := range acceptables {
+			if got := a.Check(of.name, &p); got != again.Check(of.name, &p) {
+				t.Fatalf("%s: %s %q, and %q once read back", content, of.name, got, again.Check(of.name, &p))
+			}
+		}
+	})
+}
