@@ -28,6 +28,24 @@ func init() {
 			Run: "NoCut",
 		},
 		mutant{
+			ID: "parts-left-away", In: "Client.checkMessages",
+			What: "a part that a service does not take is left away",
+			Old:  `part != ""`, New: "false",
+			Run: "PartsThatAServiceLacks",
+		},
+		mutant{
+			ID: "unsigned-thoughts", In: "detail.returns",
+			What: "a thought of Claude's goes back without its signature",
+			Old:  `return format != "" && format != `, New: `return format != `,
+			Run: "TestThoughts",
+		},
+		mutant{
+			ID: "foreign-ids", In: "Quirks.appendID",
+			What: "a service gets ids of tool calls that it does not take",
+			Old:  "size = shortID", New: "size += 0",
+			Run: "TestParts$",
+		},
+		mutant{
 			ID: "unknown-content", In: "readChoice",
 			What: "content that is neither text nor a list is an empty answer",
 			Old:  `p.err = k.Invalid("the content is neither text nor a list of parts")`, New: "",
