@@ -83,6 +83,11 @@ func init() {
 			Old:  "if t.mixed {", New: "if false {",
 		},
 		mutant{
+			ID: "empty-texts", In: "turns.close",
+			What: "a text without a word goes to a provider beside other parts",
+			Old:  "if len(own) > 1 {", New: "if false {",
+		},
+		mutant{
 			ID: "two-answers", In: "turns.answer",
 			What: "two answers are joined to one",
 			Old:  "t.spoke && len(t.calls) == 0", New: "false",
@@ -111,6 +116,32 @@ func init() {
 			ID: "held-file", In: "notHeld",
 			What: "the error of a file that OpenAI holds names no member",
 			Old:  `at.member("file_id")`, New: `at.member("")`,
+		},
+	)
+	add("internal/gateway",
+		mutant{
+			ID: "kept-streams-uncounted", In: "invocation.keepHeld",
+			What: "what a stream keeps for its end takes no room",
+			Old:  "i.full = i.growRoom(held)", New: "_ = held",
+			Run: "StreamsThatKeep",
+		},
+		mutant{
+			ID: "kept-streams-unended", In: "invocation.stream",
+			What: "a stream goes on without room for what it keeps",
+			Old:  "if err == nil && i.full != nil {", New: "if false {",
+			Run: "StreamsThatKeep",
+		},
+		mutant{
+			ID: "remembered-streams-uncounted", In: "invocation.newStream",
+			What: "a remembered stream that is kept takes no room",
+			Old:  "size += repeats * known", New: "_ = known",
+			Run: "StreamsThatKeep",
+		},
+		mutant{
+			ID: "role-of-instructions", In: "call.checkBrought",
+			What: "the error of instructions names a member that they don't have",
+			Old:  `!strings.HasSuffix(where, "]")`, New: "false",
+			Run: "TestResponses",
 		},
 	)
 }

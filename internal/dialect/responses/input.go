@@ -14,7 +14,12 @@ import (
 
 // turns are the messages that a list of items comes to. Each item is a message of its
 // own, but for those of the assistant: its thoughts, its text and its calls are items,
-// and one message.
+// and one message. For example
+//
+//	user, reasoning, message, function_call, function_call_output, message
+//
+// comes to four messages: user; assistant with a thought, a text and a call; tool;
+// assistant.
 type turns struct {
 	list    []providers.Message
 	items   []int // which item each message begins with, or instructed or whole
@@ -58,6 +63,7 @@ type place struct {
 	part int
 }
 
+// member returns the path of a member, or where name is empty, of the value itself.
 func (at place) member(name string) string {
 	path := "input[" + strconv.Itoa(at.item) + "]"
 	if at.list != "" {
@@ -134,12 +140,6 @@ func (t *turns) add(m providers.Message, item int) {
 	t.items = append(t.items, item)
 }
 
-// user adds a message of any role but assistant and tool.
-func (t *turns) user(m providers.Message, item int) {
-	t.calls = t.calls[:0]
-	t.add(m, item)
-}
-
 // assistant begins a message of the assistant unless one is open.
 func (t *turns) assistant(item int) *wire.Error {
 	if t.open {
@@ -172,7 +172,14 @@ func (t *turns) close() {
 	if t.mixed {
 		slices.SortStableFunc(own, func(a, b providers.Part) int { return rank(a.Kind) - rank(b.Kind) })
 	}
+	if len(own) > 1 {
+		// Providers refuse empty texts beside other parts.
+		own = slices.DeleteFunc(own, func(p providers.Part) bool { return p.Kind == providers.PartText && p.Text == "" })
+	}
 	m := &t.list[len(t.list)-1]
+	if len(own) == 0 {
+		return
+	}
 	if len(own) == 1 && own[0].Kind == providers.PartText {
 		m.Content = own[0].Text
 		t.parts = t.parts[:t.from]
@@ -219,7 +226,7 @@ func (p *parser) message(at place, o *fastjson.Object) *wire.Error {
 	default:
 		return wrong(at.member("role"), "must be user, assistant, system or developer.")
 	}
-	if err := p.only(at, o, "role", "content", ""); err != nil {
+	if err := p.only(at, o, "role", "content"); err != nil {
 		return err
 	}
 	t := &p.turns
@@ -246,7 +253,8 @@ func (p *parser) message(at place, o *fastjson.Object) *wire.Error {
 	} else {
 		m.Parts = own
 	}
-	t.user(m, at.item)
+	t.calls = t.calls[:0]
+	t.add(m, at.item)
 	return nil
 }
 
@@ -287,7 +295,7 @@ func (p *parser) functionCall(at place, o *fastjson.Object) *wire.Error {
 
 // output reads what a call came to.
 func (p *parser) output(at place, o *fastjson.Object) *wire.Error {
-	if err := p.only(at, o, "call_id", "output", ""); err != nil {
+	if err := p.only(at, o, "call_id", "output"); err != nil {
 		return err
 	}
 	id, err := filled(at, "call_id", o)
@@ -394,7 +402,7 @@ func (p *parser) shown(at place, name, kind string, v *fastjson.Value) (string, 
 		if openai.Text(o.Get("type")) != kind {
 			return "", wrong(here.member("type"), "must be %s.", kind)
 		}
-		if err := p.only(here, o, "text", "", ""); err != nil {
+		if err := p.only(here, o, "text"); err != nil {
 			return "", err
 		}
 		said, err := text(here, "text", o)
@@ -444,12 +452,12 @@ func (p *parser) part(at place, v *fastjson.Value, role string) (part providers.
 	switch {
 	case kind == "input_text", kind == "output_text" && assistant:
 		part.Kind = providers.PartText
-		if err = p.only(at, o, "text", "", ""); err == nil {
+		if err = p.only(at, o, "text"); err == nil {
 			part.Text, err = text(at, "text", o)
 		}
 	case kind == "refusal" && assistant:
 		part.Kind = providers.PartText
-		if err = p.only(at, o, "refusal", "", ""); err == nil {
+		if err = p.only(at, o, "refusal"); err == nil {
 			part.Text, err = text(at, "refusal", o)
 		}
 	case kind == "input_image" && media:
@@ -494,7 +502,7 @@ func (p *parser) image(at place, o *fastjson.Object) (m providers.Media, err *wi
 	if m, err = openai.MediaURL(at.member("image_url"), url); err != nil {
 		return m, err
 	}
-	if m.Data != "" && !strings.HasPrefix(m.Type, "image/") {
+	if m.Data != "" && !strings.HasPrefix(strings.ToLower(m.Type), "image/") {
 		return m, wrong(at.member("image_url"), "has the type %s, which is no image. Send it as an input_file.", m.Type)
 	}
 	m.Detail, err = openai.Detail(at.member("detail"), o.Get("detail"))
@@ -532,6 +540,7 @@ func (p *parser) file(at place, o *fastjson.Object) (m providers.Media, err *wir
 	return m, err
 }
 
+// notHeld returns the error of a file that OpenAI holds.
 func notHeld(at place) *wire.Error {
 	return wrong(at.member("file_id"), "names a file that OpenAI holds, which the gateway can't read. Send its URL or a data: URI.")
 }
@@ -567,10 +576,10 @@ func (p *parser) audio(at place, o *fastjson.Object) (m providers.Media, err *wi
 	return m, openai.Base64(at.member("input_audio.data"), m.Data)
 }
 
-// only refuses the members of an item or a part that have none of the names. Those of
-// the API's own book-keeping have no meaning without its state: id and status say what
-// the answer said. What only OpenAI reads, and what its libraries add to the items of an
-// answer, is ignored.
+// only refuses the members of an item or a part that have none of the names, but for
+// the following. The id and status that an item of an answer had have no meaning without
+// OpenAI's state. What only OpenAI reads, and what its libraries add to the items of
+// an answer, is ignored.
 func (p *parser) only(at place, o *fastjson.Object, names ...string) (err *wire.Error) {
 	o.Visit(func(key []byte, v *fastjson.Value) {
 		if err != nil || v.Type() == fastjson.TypeNull {

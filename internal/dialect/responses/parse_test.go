@@ -114,6 +114,8 @@ func TestInput(t *testing.T) {
 		{"thoughts", `"input":[{"type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"raw"}]},{"type":"reasoning","id":"rs","summary":[{"type":"summary_text","text":"a"},{"type":"summary_text","text":"b"}],"content":[{"type":"reasoning_text","text":"raw"}]},{"type":"reasoning","id":"rs","summary":[],"encrypted_content":null},{"type":"reasoning","summary":[],"encrypted_content":"gAAA"}]`,
 			"input[0] assistant: thinking(raw|) thinking(a\n\nb|) thinking(|gAAA)\n", "input[1].content, input[2]"},
 		{"a thought alone", `"input":[` + asked + `,` + though + `]`, "input[0] user: \"Hi\"\ninput[1] assistant: thinking(So.|cdz1_a)\n", ""},
+		{"empty texts", `"input":[{"role":"assistant","content":""},` + though + `,{"role":"assistant","content":[{"type":"output_text","text":""},{"type":"output_text","text":""}]},` + asked + `,{"role":"assistant","content":[{"type":"output_text","text":""},{"type":"output_text","text":""}]}]`,
+			"input[0] assistant: \"\"\ninput[1] assistant: thinking(So.|cdz1_a)\ninput[3] user: \"Hi\"\ninput[4] assistant: \"\"\n", ""},
 		{"refusal", `"input":[{"role":"assistant","content":[{"type":"refusal","refusal":"No."}]},{"role":"assistant","content":"plain"}]`,
 			"input[0] assistant: \"No.\"\ninput[1] assistant: \"plain\"\n", ""},
 		{"what the libraries add", `"input":[{"type":"message","role":"assistant","phase":"final_answer","content":[{"type":"output_text","text":"a","annotations":[{"type":"url_citation"}],"logprobs":[],"parsed":{"a":1}}]},` +

@@ -25,9 +25,9 @@ type writer struct {
 	open     kind   // of the open item
 	place    []byte // members that say which item an event is about
 	room     [128]byte
-	spoke    bool   // there is a message or a call
-	calls    int    // how many have begun
-	piece    int    // which of the provider's calls is open
+	spoke    bool // there is a message or a call
+	calls    int  // how many have begun
+	piece    int  // which of the provider's calls is open
 	call     providers.ToolCall
 	text     []byte // what the open item said, as the inside of a JSON string
 	logprobs []byte // those of the open message, as the inside of a list
