@@ -269,6 +269,19 @@ func (c *call) nameIgnored(paths []string) {
 	}
 }
 
+// leftOut returns the paths of what had no effect: those of request.Ignored, and of
+// the caller's parameters that the provider which answered does not have. Only the end
+// of a call knows the latter, so that a stream's header is without them.
+func leftOut(request *dialect.Call, names []string) []string {
+	paths := request.Ignored
+	for _, given := range request.Given {
+		if slices.Contains(names, given.Name) {
+			paths = append(paths, given.Param)
+		}
+	}
+	return paths
+}
+
 // addUser adds the caller's own user to its metadata, unless that has one.
 func (c *call) addUser(user string) {
 	if user == "" || c.metadata.Exists("user") {

@@ -128,7 +128,7 @@ func (c *call) endpoint() outcome {
 	defer context.AfterFunc(c.gateway.exiting, func() { cancel(errShutdown) })()
 
 	i := &invocation{
-		call: c, record: record, policy: policy, ttl: how.CacheTTL, beside: extra, keep: keep,
+		call: c, record: record, policy: policy, ttl: how.CacheTTL, beside: extra, keep: keep, brought: request,
 		thinks: c.route.dialect != native.Dialect || endpoint.Accept.History,
 		request: &invoke.Call{
 			Targets:   targets,
@@ -199,6 +199,7 @@ type invocation struct {
 	request *invoke.Call
 	policy  definition.LogPolicy
 	beside  beside
+	brought *dialect.Call
 	origin  string // the target that answers
 	keep    bool   // the request's buffers are kept: the messages are views of them
 	thinks  bool   // the caller gets thoughts, too
@@ -229,6 +230,9 @@ func (i *invocation) whole(ctx context.Context) outcome {
 		return outcome{end: cut}
 	}
 	i.served(result.Served, len(result.Attempts))
+	if len(result.LeftOut) > 0 {
+		i.nameIgnored(leftOut(i.brought, result.LeftOut))
+	}
 	i.remember(content)
 	i.answer.Content = content
 	i.complete(&result)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/providers/openai"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -698,4 +699,25 @@ func bodyOf(key, endpoint string, fields []field) string {
 		members = append(members, `"parameters":{`+strings.Join(parameters, ",")+"}")
 	}
 	return "{" + strings.Join(members, ",") + "}"
+}
+
+// TestLeftOutParametersAreNamed: a provider without a parameter of the caller's leaves it
+// out, and the caller learns of it.
+func TestLeftOutParametersAreNamed(t *testing.T) {
+	t.Parallel()
+	upstream := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "Fine.") })
+	g := startGateway(t, map[string]string{
+		"definitions/prompts/p.yaml":   "provider: fake\nmodel: m\nseed: 3\nmessages: [ { history: true } ]\n",
+		"definitions/endpoints/p.yaml": "prompt: p\naccept: { history: true, parameters: [seed, top_k, temperature] }\n",
+	}, withProvider("fake", openaiProvider(upstream.URL, openai.Quirks{NoSeed: true, NoTopK: true})))
+	for body, want := range map[string]string{
+		`"temperature":1`: "", // the definition's seed is none of the caller's
+		`"seed":1`:        "seed",
+		`"service_tier":"auto","top_k":3,"seed":1,"temperature":1`: "service_tier, top_k, seed",
+	} {
+		a := g.post("/v1/chat/completions", `{"model":"p","messages":[{"role":"user","content":"Hi."}],`+body+`}`)
+		if got := a.header.Get("Cadenza-Ignored"); a.status != http.StatusOK || got != want {
+			t.Errorf("%s: %d, Cadenza-Ignored %q, want %q", body, a.status, got, want)
+		}
+	}
 }
