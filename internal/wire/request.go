@@ -32,12 +32,26 @@ const (
 	keepValues    = 4096
 )
 
+// Larger buffers have pools of their own, up to these sizes: only requests that need
+// them hold them, and the garbage collector empties the pools.
+const (
+	keepLargeBytes  = 8 << 20
+	keepLargeValues = 8 * keepValues
+)
+
+var (
+	largeBodies  sync.Pool // of *[]byte
+	largeParsers = sync.Pool{New: func() any { return new(fastjson.Parser) }}
+)
+
 // Request holds one request's body and the buffers for parsing it. One goroutine
 // uses it.
 type Request struct {
 	body   []byte
 	parser fastjson.Parser
-	values int // in the body last parsed
+	large  *fastjson.Parser // in place of parser, for a large body
+	size   int              // of the body last parsed, in bytes
+	values int              // in the body last parsed
 	keys   []string
 	names  [][]byte // members of the objects under check for duplicates
 
@@ -53,13 +67,17 @@ func AcquireRequest() *Request { return requests.Get().(*Request) }
 // Release returns r to the pool. Neither r nor anything parsed from it may be
 // used afterwards.
 func (r *Request) Release() {
-	if cap(r.body) > keepBodyBytes || r.values > keepValues {
+	switch {
+	case r.large != nil:
+		if r.size <= keepLargeBytes && r.values <= keepLargeValues {
+			largeParsers.Put(r.large)
+		}
+		r.large = nil
+	case r.values > keepValues:
 		// fastjson's parser has grown with the body.
 		r.parser = fastjson.Parser{}
 	}
-	if cap(r.body) > keepBodyBytes {
-		r.body = nil
-	}
+	r.DropBody()
 	if cap(r.names) > keepValues {
 		r.names = nil
 	}
@@ -85,17 +103,36 @@ func (r *Request) Body() []byte { return r.body }
 // DropBody forgets the body's bytes, where they are many, while what was parsed of
 // them stays in use: the parser has a copy of its own.
 func (r *Request) DropBody() {
-	if cap(r.body) > keepBodyBytes {
-		r.body = nil
+	if cap(r.body) <= keepBodyBytes {
+		return
 	}
+	if body := r.body[:0]; cap(body) <= keepLargeBytes {
+		largeBodies.Put(&body)
+	}
+	r.body = nil
+}
+
+// grow makes room for so many more bytes of the body.
+func (r *Request) grow(more int) {
+	if need := len(r.body) + more; need > keepBodyBytes {
+		if kept, ok := largeBodies.Get().(*[]byte); ok && cap(*kept) >= need {
+			r.body = append(*kept, r.body...)
+			return
+		}
+	}
+	r.body = slices.Grow(r.body, more)
 }
 
 // Size returns about how many bytes the parsed body takes without its own bytes: the
 // parser's copy, and its values.
 func (r *Request) Size() int {
 	const ofValue = 80
-	return len(r.body) + r.values*ofValue
+	return r.size + r.values*ofValue
 }
+
+// trusted is how many times the bytes that have come a buffer may grow by, where the
+// client claims that there are so many more.
+const trusted = 16
 
 // ReadBody reads the body of req to its end, so that net/http notices when the
 // client leaves later on. It refuses a body of more than limit bytes with
@@ -138,18 +175,18 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 	r.body = slices.Grow(r.body, int(min(max(req.ContentLength, 511), keepBodyBytes-1))+1)
 	for {
 		if len(r.body) == cap(r.body) {
-			// Not doubled beyond the limit. Where a length is claimed it is made once a
-			// fourth of it is there: all of it together is little more than the body.
+			// Not doubled beyond the limit. A part of a body that came vouches for
+			// some more of the length that was claimed.
 			more := min(len(r.body), max(int(min(limit, math.MaxInt32))+1-len(r.body), 512))
-			if rest := req.ContentLength + 1 - int64(len(r.body)); rest > 0 {
-				more = int(min(3*int64(len(r.body)), rest))
+			if claimed := int(req.ContentLength) + 1 - len(r.body); claimed > 0 {
+				more = min(claimed, trusted*len(r.body))
 			}
 			if reserve != nil && len(r.body)+more > keepBodyBytes {
 				if err := reserve(more); err != nil {
 					return err
 				}
 			}
-			r.body = slices.Grow(r.body, more)
+			r.grow(more)
 		}
 		n, err := reader.Read(r.body[len(r.body):cap(r.body)])
 		r.body = r.body[:len(r.body)+n]
@@ -212,7 +249,14 @@ func (r *Request) parseValue() (*fastjson.Value, *Error) {
 	if bad != nil {
 		return nil, invalidJSON(b, bad)
 	}
-	root, err := r.parser.ParseBytes(b)
+	parser := &r.parser
+	if r.size = len(b); r.size > keepBodyBytes {
+		if r.large == nil {
+			r.large = largeParsers.Get().(*fastjson.Parser)
+		}
+		parser = r.large
+	}
+	root, err := parser.ParseBytes(b)
 	if err != nil {
 		// Unreachable: checkSyntax accepts no text that fastjson refuses.
 		return nil, Errorf(InvalidJSON, "", "The body is not valid JSON.")
