@@ -7,7 +7,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// heard is what was heard of an answer. What a caller does not get counts, too.
+// heard is what a provider has said of an answer. It counts what the caller does not
+// get, too.
 type heard struct {
 	content int  // bytes
 	beside  int  // bytes of thoughts and tool calls

@@ -20,8 +20,8 @@ func init() {
 // network, for first steps and for tests.
 type Module struct {
 	// What is answered where the definition gives no answer and asks for no echo.
-	// Default: nothing; a target then needs an answer, tool_calls, fail or
-	// echo: true in its extra.
+	// Default: nothing; a target then needs an answer, tool_calls, call_tool,
+	// turns, fail or echo: true in its extra.
 	Answer string `json:"answer,omitempty"`
 
 	// The time between two words of a stream. Default: 20ms.

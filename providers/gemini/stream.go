@@ -156,7 +156,7 @@ func (s *stream) part(p *fastjson.Value) (called bool, err error) {
 	}
 	text := v.GetStringBytes()
 	if len(signature) > 0 && !thinks {
-		// What signs a text is a thought before it.
+		// The signature of a text is reported as a thought before it.
 		s.say(s.flush())
 		s.say(providers.Delta{Thought: s.thought(ofText, signature)})
 	}

@@ -20,8 +20,8 @@ func Sign(text string) string {
 }
 
 // CheckOpaque checks the opaque data that comes back with thoughts and tool calls. A
-// thought may come without it, and with it but without its text, as providers have it,
-// too. The error says which message it is that was changed on its way.
+// thought may come back without its data, or without its text. The error names the
+// message that was changed on its way.
 func CheckOpaque(messages []providers.Message) error {
 	for i := range messages {
 		for j := range messages[i].Parts {

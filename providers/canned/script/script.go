@@ -263,8 +263,8 @@ func parseTurns(raw json.RawMessage) ([]Script, error) {
 }
 
 // parseToolCalls reads a list of {name, arguments, id}. Arguments are a text as
-// models write it, JSON or not, or any other JSON value. Calls without an id get one
-// when they are made, see callID.
+// models write it, JSON or not, or any other JSON value. Calls gives an id to those
+// without one.
 func parseToolCalls(raw json.RawMessage) ([]providers.ToolCall, error) {
 	var list []struct {
 		ID        string          `json:"id"`

@@ -10,10 +10,13 @@ import (
 // At returns the script of the answer to a request with the messages: s itself, or
 // that of the turn which comes now.
 //
-// Which one it is, the answers among the messages say: messages of the assistant in a
-// row are one. After the last turn the first one follows again. With two turns, a call
-// of a tool and a text, for example, each question gets a call first, and its result
-// gets the text.
+// The number of answers among the messages decides which turn that is: messages of
+// the assistant in a row are one answer. After the last turn the first one follows
+// again.
+//
+// For example, the turns are a call of a tool and a text. A question, with no answer
+// before it, gets the call. The tool's result, with one answer before it, gets the
+// text. The next question, with two, gets the call again.
 func (s *Script) At(messages []providers.Message) *Script {
 	if len(s.Turns) == 0 {
 		return s
@@ -27,10 +30,10 @@ func (s *Script) At(messages []providers.Message) *Script {
 	return &s.Turns[answers%len(s.Turns)]
 }
 
-// Calls returns the tools that the answer to a request calls. Its call_tool calls none
-// where the request offers none, or forbids calls. Outside of turns it calls none
-// either once the last question has a result. A tool_choice with a name comes before
-// call_tool's. The error is that a tool of call_tool is not offered.
+// Calls returns the tools that the answer to a request calls. The member call_tool calls
+// none where the request offers none or forbids calls and, outside of turns, where the
+// last question has a result. The name of a tool_choice wins over that of call_tool. The
+// error is an *Error: the request does not offer the tool of call_tool.
 func (s *Script) Calls(req *providers.Request) ([]providers.ToolCall, error) {
 	calls := slices.Clone(s.Tools)
 	if s.CallTool != "" {
