@@ -21,4 +21,42 @@ func init() {
 			Run: "SplitRunes", Tests: []string{"internal/dialect/native"},
 		},
 	)
+	add("internal/gateway",
+		mutant{
+			ID: "history-unasked", In: "call.checkBrought",
+			What: "any endpoint takes its caller's messages",
+			Old:  "len(request.Turns) > 0 && !accept.History", New: "false",
+			Run: "TestWhatIsNotAccepted",
+		},
+		mutant{
+			ID: "instructions-of-callers", In: "call.checkBrought",
+			What: "a caller adds a system message",
+			Old:  "!accept.System && (role", New: "false && (role",
+			Run: "TestWhatIsNotAccepted",
+		},
+		mutant{
+			ID: "opaque-data-of-others", In: "pin",
+			What: "a target gets what another one has signed",
+			Old:  " || origin != targets[to].String()", New: "",
+			Run: "TestOpaqueData",
+		},
+		mutant{
+			ID: "opaque-data-remembered", In: "invocation.tell",
+			What: "a cached answer pins the conversations of all callers",
+			Old:  " || isOpaque(&result.Result)", New: "",
+			Run: "TestOpaqueData",
+		},
+		mutant{
+			ID: "question-without-media", In: "askParts",
+			What: "two images are the same question",
+			Old:  "p.Media.Data, ", New: "",
+			Run: "TestCachedConversations",
+		},
+		mutant{
+			ID: "body-limit-of-the-largest", In: "call.checkBrought",
+			What: "one endpoint that takes large bodies has all take them",
+			Old:  "size > limit", New: "false && size > limit",
+			Run: "TestBodiesOfConversations",
+		},
+	)
 }

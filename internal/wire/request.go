@@ -116,7 +116,7 @@ func (r *Request) DropBody() {
 func (r *Request) grow(more int) {
 	if need := len(r.body) + more; need > keepBodyBytes {
 		if kept, ok := largeBodies.Get().(*[]byte); ok && cap(*kept) >= need {
-			r.body = append(*kept, r.body...)
+			r.body = append((*kept)[:0:need], r.body...) // no more than was reserved
 			return
 		}
 	}
