@@ -23,7 +23,7 @@ func init() {
 		},
 		mutant{
 			ID: "accept-no-ceiling", In: "ceiling.checkNumber",
-			What: "a ceiling holds nobody",
+			What: "a ceiling holds no caller",
 			Old:  "case v > c.hi:", New: "case false:",
 			Run: "TestAccept$",
 		},
