@@ -1,49 +1,47 @@
 package main
 
-// Members of requests that are dropped without a word.
+// The members of a trace, as each walk over their table has them.
 func init() {
-	add("internal/gateway",
+	add("trace",
 		mutant{
-			ID: "fields-unnamed", In: "call.nameIgnored",
-			What: "members without effect are not named",
-			Old:  "len(paths) > 0", New: "false",
-			Run: "TestNoFieldIsDropped",
+			ID: "unknown-tokens-read-as-none", In: "readFields",
+			What: "tokens that were read are not known",
+			Old:  "*f.Known(into) = true", New: "_ = f.Known(into)",
+			Run: "TestRecordIsReadWhole",
 		},
 		mutant{
-			ID: "fields-lost", In: "setParameter",
-			What: "an accepted parameter does not reach the provider",
-			Old:  "to.TopK = from.TopK", New: "to.TopK = nil",
-			Run: "TestNoFieldIsDropped",
-		},
-		mutant{
-			ID: "fields-inside-text", In: "call.checkBrought",
-			What: "a refused text is named by a path into it",
-			Old:  `strings.HasSuffix(where, "]")`, New: "true",
-			Run: "TestNoFieldIsDropped",
+			ID: "copy-in-the-same-buffers", In: "Record.CopyFrom",
+			What: "a copy of a record shares its buffers",
+			Old:  "append(own[i][:0], *buffer...)", New: "*buffer",
+			Run: "TestBuffersAreTheRecorders", Tests: []string{"internal/recorder"},
 		},
 	)
-	add("internal/dialect/chat",
+	add("internal/store/sqlite",
 		mutant{
-			ID: "fields-unknown-dropped", In: "refuse",
-			What: "unknown members of a chat are dropped",
-			Old:  `openai.Unknown("", name)`, New: "nil",
-			Tests: []string{"internal/gateway"}, Run: "TestNoFieldIsDropped",
+			ID: "value-of-the-row-before", In: "statement.bind",
+			What: "a row has values of the row that the statement inserted before",
+			Old:  "if v.of == isNull && !s.some[parameter] {", New: "if v.of == isNull {",
+			Run: "TestStatementsForgetTheRowBefore",
+		},
+		mutant{
+			ID: "run-that-another-counted", In: "feed.next",
+			What: "what another process has counted counts again",
+			Old:  "if r.from == cursor {", New: "if r.from <= cursor {",
+			Run: "TestRunsGoOnFromTheCursor",
+		},
+		mutant{
+			ID: "columns-that-no-list-has", In: "recordInserter.listOf",
+			What: "what only an upstream call has is not stored",
+			Old:  "case f >= len(evaluationFields):", New: "case false:",
+			Run: "TestRecordsComeBackAsTheyWere",
 		},
 	)
-	add("internal/dialect/responses",
+	add("sinks/postgres",
 		mutant{
-			ID: "fields-unnamed", In: "parser.members",
-			What: "members of a response's request without effect are not named",
-			Old:  "			p.ignore(m.Path)", New: "",
-			Tests: []string{"internal/gateway"}, Run: "TestNoFieldIsDropped",
-		},
-	)
-	add("internal/dialect/openai",
-		mutant{
-			ID: "fields-of-schema-dropped", In: "schemaFormat",
-			What: "an unknown member beside a schema is dropped",
-			Old:  "err = at.unknown(key)", New: "err = nil",
-			Tests: []string{"internal/gateway"}, Run: "TestNoFieldIsDropped",
+			ID: "value-of-the-row-before", In: "fillRow",
+			What: "a row has values of the row before it",
+			Old:  "			values[i] = nil\n", New: "",
+			Run: "TestEveryFieldHasAValue",
 		},
 	)
 }
