@@ -15,8 +15,10 @@ func init() {
 
 // Handler answers all of the gateway's routes: `POST` requests to
 // `/v1/prompts`, `/v1/endpoints`, `/v1/remoteconfigs`, `/v1/decisions` and
-// `/v1/metrics`, and those of `/v2/`. It answers every request that its route matches: an unknown
-// path is a 404 with a JSON body. It has no options; the app `cadenza` has them.
+// `/v1/metrics`, and those of `/v2/`. Endpoints also answer OpenAI's APIs, at
+// `/v1/chat/completions`, `/v1/responses` and `/v1/models`. The handler answers every
+// request that its route matches: an unknown path is a 404 with a JSON body. It has no
+// options; the app `cadenza` has them.
 //
 // In a Caddyfile it is the directive `cadenza`, which is ordered after
 // `respond` and `metrics` and before `reverse_proxy`:
@@ -42,6 +44,9 @@ func init() {
 // `Cadenza-Unknown-Keys` | The requested keys that do not exist
 // `Cadenza-Served-By` | The provider and the model that answered
 // `Cadenza-Attempts` | How many upstream calls an answer took
+// `Cadenza-Ignored` | The members of the request that have no effect
+// `Cadenza-Usage` | `estimated` where the provider counted no tokens
+// `X-Request-Id` | The trace id, or an id of its own, on the routes of OpenAI's APIs
 // `Cache-Status` | Whether an answer is from the cache, as in RFC 9211
 // `Idempotent-Replayed` | `true` on an answer that is given again for its `Idempotency-Key`
 type Handler struct{ appModule }
