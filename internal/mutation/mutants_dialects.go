@@ -53,6 +53,12 @@ func init() {
 			Run: "TestCachedConversations",
 		},
 		mutant{
+			ID: "buffers-of-the-abandoned", In: "invocation.invoke",
+			What: "a provider that goes on after its call sends another caller's messages",
+			Old:  "return a.Abandoned }", New: "return false }",
+			Run: "TestAbandonedProvidersKeepTheirRequest",
+		},
+		mutant{
 			ID: "body-limit-of-the-largest", In: "call.checkBrought",
 			What: "one endpoint that takes large bodies has all take them",
 			Old:  "size > limit", New: "false && size > limit",
