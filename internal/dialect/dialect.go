@@ -54,8 +54,9 @@ type Call struct {
 	Given      []Given
 	// Ignored are the paths of members that have no effect, for HeaderIgnored.
 	Ignored []string
-	// User is the caller's own user, for the trace's metadata; empty: none.
-	User string
+	// User is the caller's own user, for the trace's metadata; empty: none. UserParam
+	// is the path of the member that has it.
+	User, UserParam string
 }
 
 // Turn returns the path of the caller's message i.

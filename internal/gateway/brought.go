@@ -282,14 +282,21 @@ func leftOut(request *dialect.Call, names []string) []string {
 	return paths
 }
 
-// addUser adds the caller's own user to its metadata, unless that has one.
-func (c *call) addUser(user string) {
-	if user == "" || c.metadata.Exists("user") {
+// addUser adds the caller's own user to its metadata. Where that has another user, the
+// caller's own has no effect and is named so.
+func (c *call) addUser(request *dialect.Call) {
+	if request.User == "" {
+		return
+	}
+	if own := c.metadata.Get("user"); own != nil {
+		if own.Type() != fastjson.TypeString || string(own.GetStringBytes()) != request.User {
+			request.Ignored = append(request.Ignored, request.UserParam)
+		}
 		return
 	}
 	var arena fastjson.Arena
 	if c.metadata == nil {
 		c.metadata = arena.NewObject()
 	}
-	c.metadata.Set("user", arena.NewString(user))
+	c.metadata.Set("user", arena.NewString(request.User))
 }

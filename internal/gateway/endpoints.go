@@ -109,7 +109,7 @@ func (c *call) endpoint() outcome {
 	if policy != definition.LogNone {
 		record.Notes = noteBrought(record.Notes, request)
 	}
-	c.addUser(request.User)
+	c.addUser(request)
 	c.addRequest(record, policy)
 	c.workspace.redactRequest(record)
 	extra := c.buildBeside(besideSize)

@@ -166,6 +166,6 @@ func (w *writer) user(body *fastjson.Object, name string, v *fastjson.Value) *wi
 		w.call.Ignored = append(w.call.Ignored, "user")
 		return nil
 	}
-	w.call.User = user
+	w.call.User, w.call.UserParam = user, name
 	return nil
 }

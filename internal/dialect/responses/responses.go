@@ -120,6 +120,7 @@ func (p *parser) user(v *fastjson.Value) *wire.Error {
 	if v == own {
 		var err *wire.Error
 		p.call.User, err = openai.User("safety_identifier", v)
+		p.call.UserParam = "safety_identifier"
 		return err
 	}
 	user, err := openai.User("user", v)
@@ -130,7 +131,7 @@ func (p *parser) user(v *fastjson.Value) *wire.Error {
 		p.ignore("user")
 		return nil
 	}
-	p.call.User = user
+	p.call.User, p.call.UserParam = user, "user"
 	return nil
 }
 
