@@ -270,8 +270,7 @@ func (c *call) nameIgnored(paths []string) {
 }
 
 // leftOut returns the paths of what had no effect: those of request.Ignored, and of
-// the caller's parameters that the provider which answered does not have. Only the end
-// of a call knows the latter, so that a stream's header is without them.
+// the caller's parameters that the provider which answered does not have.
 func leftOut(request *dialect.Call, names []string) []string {
 	paths := request.Ignored
 	for _, given := range request.Given {

@@ -229,10 +229,7 @@ func (i *invocation) whole(ctx context.Context) outcome {
 		}
 		return outcome{end: cut}
 	}
-	i.served(result.Served, len(result.Attempts))
-	if len(result.LeftOut) > 0 {
-		i.nameIgnored(leftOut(i.brought, result.LeftOut))
-	}
+	i.served(result.Served, len(result.Attempts), result.LeftOut)
 	i.remember(content)
 	i.answer.Content = content
 	i.complete(&result)
@@ -297,7 +294,7 @@ func (i *invocation) stream(ctx context.Context) outcome {
 	})
 	if err == nil {
 		if !stream.Started() {
-			i.served(result.Served, len(result.Attempts)) // the answer is empty
+			i.served(result.Served, len(result.Attempts), result.LeftOut) // the answer is empty
 		}
 		i.complete(&result)
 		i.tell(&result)
@@ -344,10 +341,13 @@ func (i *invocation) invoke(ctx context.Context, emit func(providers.Delta) erro
 	return result, err
 }
 
-// served sets the headers that name the target that answered and the number of
-// attempts.
-func (i *invocation) served(target, attempts int) {
+// served sets the headers that name the target that answered, the number of attempts,
+// and what its provider has left out of the caller's.
+func (i *invocation) served(target, attempts int, lacking []string) {
 	h := i.w.Header()
+	if len(lacking) > 0 {
+		i.nameIgnored(leftOut(i.brought, lacking))
+	}
 	i.origin = i.request.Targets[target].String()
 	h[wire.HeaderServedBy] = []string{i.origin}
 	h[wire.HeaderAttempts] = []string{strconv.Itoa(attempts)}

@@ -715,9 +715,11 @@ func TestLeftOutParametersAreNamed(t *testing.T) {
 		`"seed":1`:        "seed",
 		`"service_tier":"auto","top_k":3,"seed":1,"temperature":1`: "service_tier, top_k, seed",
 	} {
-		a := g.post("/v1/chat/completions", `{"model":"p","messages":[{"role":"user","content":"Hi."}],`+body+`}`)
-		if got := a.header.Get("Cadenza-Ignored"); a.status != http.StatusOK || got != want {
-			t.Errorf("%s: %d, Cadenza-Ignored %q, want %q", body, a.status, got, want)
+		for _, stream := range []string{`,"stream":false`, `,"stream":true`} {
+			a := g.post("/v1/chat/completions", `{"model":"p","messages":[{"role":"user","content":"Hi."}],`+body+stream+`}`)
+			if got := a.header.Get("Cadenza-Ignored"); a.status != http.StatusOK || got != want {
+				t.Errorf("%s%s: %d, Cadenza-Ignored %q, want %q", body, stream, a.status, got, want)
+			}
 		}
 	}
 }

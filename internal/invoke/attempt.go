@@ -35,12 +35,13 @@ type attempt struct {
 
 // reading is the part of an answer that was read.
 type reading struct {
-	stream providers.Stream // nil before an answer began, and once it was closed
-	result providers.Result // as known when the stream was closed
-	first  providers.Delta  // first piece of a stream; or the whole content
-	done   bool             // the answer is complete
-	err    error            // of the provider, or of its answer
-	heard  heard
+	stream  providers.Stream // nil before an answer began, and once it was closed
+	result  providers.Result // as known when the stream was closed
+	first   providers.Delta  // first piece of a stream; or the whole content
+	done    bool             // the answer is complete
+	leftOut []string         // of a stream that has begun, see providers.Result
+	err     error            // of the provider, or of its answer
+	heard   heard
 }
 
 // start begins an attempt with its bounds. A streamed attempt has Policy.FirstToken
@@ -240,6 +241,7 @@ func (t *Target) readFirst(r *reading, pieces bool) {
 		}
 		said = d.Content != "" || len(d.Calls) > 0 || pieces && speaks(&d)
 	}
+	r.leftOut = r.stream.Result().LeftOut
 }
 
 // cause returns why an attempt failed: the reason for which its context ended,

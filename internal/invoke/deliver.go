@@ -131,7 +131,7 @@ func (k *call) give(a *attempt, d *providers.Delta) error {
 	if !k.committed {
 		k.committed = true
 		if k.Stream && k.Committed != nil {
-			k.Committed(a.index, k.begun())
+			k.Committed(a.index, k.begun(), a.leftOut)
 		}
 	}
 	if err := k.emit(*d); err != nil {

@@ -136,9 +136,10 @@ type Call struct {
 	// whose host has HostLimit of them is skipped.
 	InFlight  *inflight.Calls
 	HostLimit int
-	// Committed, where set, is called with the index of the target that answers
-	// and the number of attempts, before emit gets the first piece of a stream.
-	Committed func(target, attempts int)
+	// Committed, where set, is called before emit gets the first piece of a stream:
+	// with the index of the target that answers, the number of attempts, and what the
+	// provider has left out of the request.
+	Committed func(target, attempts int, leftOut []string)
 	// Terse has the reasons of failures kept without any words of the providers.
 	Terse bool
 	// Changed, where set, is called with each change of a target's health that the

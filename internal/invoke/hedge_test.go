@@ -362,7 +362,7 @@ func TestTheHeadersOfAHedgedStreamCountItsAttempts(t *testing.T) {
 		c := hedged(2*time.Second, target("a", scripted(script{hang: true})), target("b", scripted(says("b"))))
 		c.Stream = true
 		told := ""
-		c.Committed = func(target, attempts int) { told = fmt.Sprint(target, " ", attempts) }
+		c.Committed = func(target, attempts int, _ []string) { told = fmt.Sprint(target, " ", attempts) }
 		run(t, c)
 		if told != "1 2" {
 			t.Errorf("told %q", told)

@@ -339,7 +339,7 @@ func TestCommittedIsToldBeforeTheFirstPiece(t *testing.T) {
 		c := &Call{
 			Targets: []Target{target("a", scripted(fails(status(500)))), target("b", scripted(says("x", "y")))},
 			Stream:  true,
-			Committed: func(target, attempts int) {
+			Committed: func(target, attempts int, _ []string) {
 				events = append(events, fmt.Sprint("target ", target, " at attempt ", attempts))
 			},
 		}

@@ -117,7 +117,7 @@ func TestPieces(t *testing.T) {
 						var got []string
 						c := &Call{
 							Targets: []Target{target("a", p), target("b", scripted(fallback...))}, Stream: true, Pieces: pieces, Policy: test.policy,
-							Committed: func(int, int) { committed = time.Since(began) },
+							Committed: func(int, int, []string) { committed = time.Since(began) },
 						}
 						c.Policy.Retries = retries(0)
 						r, err := NewEngine().Invoke(t.Context(), c, func(d providers.Delta) error {
