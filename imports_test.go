@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"internal/definition":        {"internal/document", "internal/document/format", "internal/invoke", "internal/jsontext", "internal/prompt", "internal/regular", "providers", "providers/canned/script", "rules", "trace"},
 	"internal/dialect":           {"internal/jsontext", "internal/wire", "providers"},
 	"internal/dialect/chat":      {"internal/dialect", "internal/dialect/openai", "internal/jsontext", "internal/wire", "providers"},
-	"internal/dialect/messages":  {"internal/dialect", "internal/jsontext", "internal/wire", "providers"},
+	"internal/dialect/messages":  {"internal/dialect", "internal/dialect/openai", "internal/jsontext", "internal/wire", "providers"},
 	"internal/dialect/native":    {"internal/dialect", "internal/dialect/openai", "internal/jsontext", "internal/wire", "providers"},
 	"internal/dialect/openai":    {"internal/dialect", "internal/jsontext", "internal/wire", "providers"},
 	"internal/dialect/responses": {"internal/dialect", "internal/dialect/openai", "internal/jsontext", "internal/wire", "providers"},

@@ -131,7 +131,7 @@ func TestRefusals(t *testing.T) {
 		{"tools", []string{
 			`{}`, `["f"]`, `[{}]`, `[{"type":"custom","custom":{"name":"a"}}]`, `[{"type":"web_search"}]`, `[{"type":"function"}]`, `[{"type":"function","function":{"name":"f"},"x":1}]`,
 			function(``), function(`"name":"1st"`), function(`"name":""`), function(`"name":"` + strings.Repeat("n", 65) + `"`), function(`"name":"f","parameters":[]`), function(`"name":"f","parameters":{"type":"string"}`), function(`"name":"f","parameters":{"properties":{}}`), function(`"name":"f","strict":"yes"`), function(`"name":"f","description":1`), function(`"name":"f","x":1`),
-			`[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"f"}}]`, many(maxTools+1, `{}`),
+			`[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"f"}}]`, many(MaxTools+1, `{}`),
 		}},
 		{"flat tools", []string{`[{"type":"function"}]`, `[{"type":"function","name":"f","x":1}]`, `[{"type":"function","function":{"name":"f"}}]`}},
 		{"tool_choice", []string{

@@ -10,8 +10,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// maxTools is how many tools a request may have.
-const maxTools = 128
+// MaxTools is how many tools a request may have.
+const MaxTools = 128
 
 // Tools reads the list of tools at the path where, each as
 // {"type":"function","function":{"name":…}}; nil where it is absent, null or empty.
@@ -33,8 +33,8 @@ func tools(where string, v *fastjson.Value, flat bool) ([]providers.Tool, *wire.
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	if len(list) > maxTools {
-		return nil, at.errorf("has %d tools, but at most %d are possible.", len(list), maxTools)
+	if len(list) > MaxTools {
+		return nil, at.errorf("has %d tools, but at most %d are possible.", len(list), MaxTools)
 	}
 	tools := make([]providers.Tool, len(list))
 	for i, element := range list {

@@ -1,0 +1,319 @@
+package messages
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// answers are what the golden files are of.
+var answers = []struct {
+	name   string
+	answer dialect.Answer
+	stream []providers.Delta
+}{
+	{
+		name: "text",
+		answer: dialect.Answer{Content: "Hello\n\"you\" 🙂", FinishReason: providers.FinishStop,
+			Usage: providers.Usage{PromptTokens: 19, CompletionTokens: 10, TotalTokens: 29, CachedTokens: 4, ReasoningTokens: 3}},
+		stream: []providers.Delta{{Content: "Hello\n"}, {Content: `"you" 🙂`}},
+	},
+	{name: "empty", answer: dialect.Answer{FinishReason: providers.FinishStop}},
+	{name: "length", answer: dialect.Answer{Content: "So", FinishReason: providers.FinishLength}, stream: []providers.Delta{{Content: "So"}}},
+	{name: "filtered", answer: dialect.Answer{Content: "So", FinishReason: providers.FinishContentFilter}, stream: []providers.Delta{{Content: "So"}}},
+	{name: "refusal", answer: dialect.Answer{Content: "I can't.", Refusal: true, FinishReason: providers.FinishStop}, stream: []providers.Delta{{Content: "I "}, {Content: "can't."}}},
+	{
+		name:   "tools",
+		answer: dialect.Answer{FinishReason: providers.FinishToolCalls, ToolCalls: []providers.ToolCall{{ID: "c1", Name: "f", Arguments: `{"a":1}`}, {ID: "c2", Name: "g"}}},
+		stream: []providers.Delta{
+			{Calls: []providers.CallPiece{{ID: "c1", Name: "f"}}}, {Calls: []providers.CallPiece{{Arguments: `{"a"`}}},
+			{Calls: []providers.CallPiece{{Arguments: `:1}`}, {Index: 1, ID: "c2", Name: "g"}}},
+		},
+	},
+	{
+		name: "thinking",
+		answer: dialect.Answer{Content: "4", FinishReason: providers.FinishToolCalls,
+			Thoughts: []providers.Thought{{Text: "2 and 2, hm.", Opaque: "cdz1_a"}, {Opaque: "cdz1_b"}}, ToolCalls: []providers.ToolCall{{ID: "c1", Name: "f", Arguments: "{}", Opaque: "cdz1_c"}}},
+		stream: []providers.Delta{
+			{Thinking: "2 and 2, "}, {Thinking: "hm."}, {Thought: &providers.Thought{Text: "2 and 2, hm.", Opaque: "cdz1_a"}}, {Thought: &providers.Thought{Opaque: "cdz1_b"}},
+			{Content: "4"}, {Calls: []providers.CallPiece{{ID: "c1", Name: "f", Arguments: "{}", Opaque: "cdz1_c"}}},
+		},
+	},
+	{
+		// What a model says in turns is in several blocks, and a call's data that came
+		// late is after it.
+		name:   "turns",
+		answer: dialect.Answer{Content: "Let me see.Done.", FinishReason: providers.FinishToolCalls, Thoughts: []providers.Thought{{Text: "Hm."}, {Text: "Ah."}}, ToolCalls: []providers.ToolCall{{ID: "c1", Name: "f", Arguments: "{}", Opaque: "cdz1_c"}}},
+		stream: []providers.Delta{
+			{Thinking: "Hm."}, {Thought: &providers.Thought{Text: "Hm."}}, {Content: "Let me see."}, {Thinking: "Ah."}, {Thought: &providers.Thought{}}, {Thought: &providers.Thought{}},
+			{Calls: []providers.CallPiece{{ID: "c1", Name: "f"}}}, {Calls: []providers.CallPiece{{Arguments: "{}", Opaque: "cdz1_c"}}}, {Content: "Done."},
+		},
+	},
+	{
+		// As from a cache, or where a provider says all at once.
+		name:   "unsaid",
+		answer: dialect.Answer{Content: "Yes.", FinishReason: providers.FinishStop, Thoughts: []providers.Thought{{Text: "Hm.", Opaque: "cdz1_a"}}, ToolCalls: []providers.ToolCall{{ID: "c1", Name: "f", Arguments: " ", Opaque: "cdz1_c"}, {ID: "c2", Name: "f", Arguments: `{"a":`}}},
+	},
+}
+
+func answerOf(a dialect.Answer) *dialect.Answer {
+	a.TraceID, a.Key, a.Time, a.Revision = "01890a5d-ac96-874b-b6a4-5a2bffe32a01", "support/chat", time.Unix(1700000000, 0), "0123456789abcdef"
+	return &a
+}
+
+// streamed returns the events of a stream.
+func streamed(a *dialect.Answer, deltas []providers.Delta) []byte {
+	before, w := *a, &writer{}
+	before.Content, before.FinishReason, before.Usage = "", "", providers.Usage{}
+	var out []byte
+	for _, d := range deltas {
+		out = w.Delta(out, &before, d)
+	}
+	end := *a
+	if len(deltas) > 0 {
+		out = w.Heartbeat(out, &before)
+		end.Content = ""
+	}
+	return w.Finish(out, &end)
+}
+
+// TestGolden compares answers and streams with the golden files.
+func TestGolden(t *testing.T) {
+	for _, c := range answers {
+		t.Run(c.name, func(t *testing.T) {
+			a, w := answerOf(c.answer), &writer{}
+			whole := w.Answer(nil, a)
+			if size := w.Size(a); len(whole) > size {
+				t.Errorf("%d bytes, a size of %d", len(whole), size)
+			}
+			if !json.Valid(whole) {
+				t.Errorf("%s is not JSON", whole)
+			}
+			golden(t, c.name+".json", append(whole, '\n'))
+			golden(t, c.name+".sse", streamed(a, c.stream))
+		})
+	}
+	w := &writer{}
+	a := answerOf(dialect.Answer{})
+	golden(t, "broken.sse", w.Fail(w.Delta(nil, a, providers.Delta{Content: "So"}), a, wire.Errorf(wire.UpstreamInterrupted, "", "It broke off.")))
+}
+
+// golden compares bytes with a file of testdata. UPDATE=1 writes the file.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got)\n%s", name, diff)
+	}
+}
+
+// TestSize holds that the size is enough for texts in which each byte is escaped.
+func TestSize(t *testing.T) {
+	text := strings.Repeat("\x01", 300)
+	a := answerOf(dialect.Answer{Content: text, FinishReason: providers.FinishLength})
+	a.Key = text
+	for range 20 {
+		a.Thoughts = append(a.Thoughts, providers.Thought{Text: text, Opaque: text}, providers.Thought{Opaque: text})
+		a.ToolCalls = append(a.ToolCalls, providers.ToolCall{ID: text, Name: text, Arguments: text, Opaque: "cdz1_" + strings.Repeat("a", 100)})
+	}
+	w := &writer{}
+	if size, n := w.Size(a), len(w.Answer(nil, a)); n > size {
+		t.Errorf("%d bytes, a size of %d", n, size)
+	}
+}
+
+// accumulate puts the events of a stream together as Anthropic's library does. It
+// returns the message in the shape of a whole answer.
+func accumulate(t *testing.T, events []byte) map[string]any {
+	t.Helper()
+	var message map[string]any
+	var blocks []any
+	inputs := map[int]string{}
+	open := -1
+	for event := range strings.SplitSeq(strings.TrimSuffix(string(events), "\n\n"), "\n\n") {
+		first, second, _ := strings.Cut(event, "\n")
+		var data map[string]any
+		if err := json.Unmarshal([]byte(strings.TrimPrefix(second, "data: ")), &data); err != nil {
+			t.Fatalf("%v: %s", err, event)
+		}
+		if first != "event: "+data["type"].(string) {
+			t.Errorf("%s has the type %s", first, data["type"])
+		}
+		if index, ok := data["index"].(float64); ok {
+			if starts := data["type"] == "content_block_start"; starts && (open >= 0 || int(index) != len(blocks)) || !starts && int(index) != open {
+				t.Fatalf("the block %d is open, %d have begun: %s", open, len(blocks), event)
+			}
+		}
+		switch data["type"] {
+		case "message_start":
+			message = data["message"].(map[string]any)
+		case "content_block_start":
+			open = len(blocks)
+			blocks = append(blocks, data["content_block"])
+		case "content_block_delta":
+			block, delta := blocks[open].(map[string]any), data["delta"].(map[string]any)
+			switch delta["type"] {
+			case "text_delta":
+				block["text"] = block["text"].(string) + delta["text"].(string)
+			case "thinking_delta":
+				block["thinking"] = block["thinking"].(string) + delta["thinking"].(string)
+			case "signature_delta":
+				block["signature"] = delta["signature"]
+			case "input_json_delta":
+				inputs[open] += delta["partial_json"].(string)
+			}
+		case "content_block_stop":
+			if text := inputs[open]; strings.TrimSpace(text) != "" {
+				var input any
+				if json.Unmarshal([]byte(text), &input) != nil {
+					input = text
+				}
+				blocks[open].(map[string]any)["input"] = input
+			}
+			open = -1
+		case "message_delta":
+			for name, value := range data["delta"].(map[string]any) {
+				message[name] = value
+			}
+			for name, value := range data["usage"].(map[string]any) {
+				message["usage"].(map[string]any)[name] = value
+			}
+		}
+	}
+	if blocks == nil {
+		blocks = []any{}
+	}
+	message["content"] = blocks
+	return message
+}
+
+// TestStreamIsTheAnswer holds that a stream comes to the same message as a whole answer.
+func TestStreamIsTheAnswer(t *testing.T) {
+	for _, c := range answers {
+		if c.name == "turns" {
+			continue // it has the same in another order
+		}
+		a := answerOf(c.answer)
+		var whole map[string]any
+		if err := json.Unmarshal((&writer{}).Answer(nil, a), &whole); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(whole, accumulate(t, streamed(a, c.stream))); diff != "" {
+			t.Errorf("%s (-whole +stream)\n%s", c.name, diff)
+		}
+	}
+}
+
+// TestRoundTrip sends each answer back, whole and as streamed, with a result for each of
+// its calls: what the model thought, said and called is in the turns again.
+func TestRoundTrip(t *testing.T) {
+	for _, c := range answers {
+		t.Run(c.name, func(t *testing.T) {
+			a := answerOf(c.answer)
+			if c.name == "unsaid" {
+				a.ToolCalls = a.ToolCalls[:1] // no provider takes back what is no JSON
+			}
+			var whole map[string]any
+			if err := json.Unmarshal((&writer{}).Answer(nil, a), &whole); err != nil {
+				t.Fatal(err)
+			}
+			for _, message := range []map[string]any{whole, accumulate(t, streamed(a, c.stream))} {
+				results := []any{map[string]any{"type": "text", "text": "Go on."}}
+				for i := range a.ToolCalls {
+					results = append([]any{map[string]any{"type": "tool_result", "tool_use_id": a.ToolCalls[i].ID}}, results...)
+				}
+				body, err := json.Marshal(map[string]any{"model": "m", "messages": []any{
+					map[string]any{"role": message["role"], "content": message["content"]}, map[string]any{"role": "user", "content": results},
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				call, refused := parse(t, string(body))
+				if refused != nil {
+					t.Fatalf("%s: %v", body, refused)
+				}
+				var thoughts []providers.Thought
+				var calls []providers.ToolCall
+				for _, p := range call.Turns[0].Parts {
+					switch p.Kind {
+					case providers.PartThinking:
+						thoughts = append(thoughts, providers.Thought{Text: p.Text, Opaque: p.Opaque})
+					case providers.PartToolCall:
+						p.Call.Opaque = p.Opaque
+						calls = append(calls, p.Call)
+					}
+				}
+				want := append([]providers.ToolCall(nil), a.ToolCalls...)
+				for i := range want {
+					if strings.TrimSpace(want[i].Arguments) == "" {
+						want[i].Arguments = "{}"
+					}
+				}
+				if diff := cmp.Diff(a.Thoughts, thoughts) + cmp.Diff(want, calls) + cmp.Diff(a.Content, call.Turns[0].Text()); diff != "" {
+					t.Errorf("-want +got\n%s", diff)
+				}
+				if len(call.Ignored) > 0 {
+					t.Errorf("%v is ignored", call.Ignored)
+				}
+			}
+		})
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for _, c := range []struct {
+		err  *wire.Error
+		want string
+	}{
+		{&wire.Error{Code: wire.InvalidRequest, Param: "messages[0].role", Message: `"a"`}, `{"type":"error","error":{"type":"invalid_request_error","message":"\"a\"","details":{"error_code":"invalid_request","param":"messages[0].role"}},"request_id":null}`},
+		{&wire.Error{Code: wire.InvalidAPIKey, Message: "secret", Param: "secret"}, `{"type":"error","error":{"type":"authentication_error","message":"` + wire.Unauthorized(false).Message + `","details":{"error_code":"invalid_api_key"}},"request_id":null}`},
+		{&wire.Error{Code: wire.UpstreamTimeout, Message: "a", TraceID: "t"}, `{"type":"error","error":{"type":"timeout_error","message":"a","details":{"error_code":"upstream_timeout"}},"request_id":"t"}`},
+	} {
+		if got := string(Dialect.AppendError(nil, c.err)); got != c.want {
+			t.Errorf("%s\nwant %s", got, c.want)
+		}
+	}
+	types := map[string]string{}
+	for _, code := range wire.Codes() {
+		types[code.Name] = typeOf(code.Status)
+	}
+	for name, want := range map[string]string{
+		"conflict": "invalid_request_error", "body_too_large": "request_too_large", "model_not_found": "not_found_error", "rate_limited": "rate_limit_error", "internal": "api_error",
+		"upstream_error": "api_error", "upstream_refused": "api_error", "overloaded": "overloaded_error", "upstream_unavailable": "overloaded_error", "upstream_interrupted": "api_error",
+	} {
+		if types[name] != want {
+			t.Errorf("%s: %s, want %s", name, types[name], want)
+		}
+	}
+}
+
+func BenchmarkStream(b *testing.B) {
+	a := answerOf(dialect.Answer{FinishReason: providers.FinishStop})
+	buffer := make([]byte, 0, 4096)
+	b.ReportAllocs()
+	for b.Loop() {
+		w := &writer{}
+		for range 100 {
+			buffer = w.Delta(buffer[:0], a, providers.Delta{Content: "a few words "})
+		}
+		buffer = w.Finish(buffer[:0], a)
+	}
+}
