@@ -3,7 +3,9 @@ package gateway
 import (
 	"maps"
 	"slices"
+	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect/messages"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
@@ -14,13 +16,28 @@ func (c *call) models() outcome {
 	return c.giveModels(openai.AppendModels(c.out[:0], keys, c.snapshot.Loaded))
 }
 
+// anthropicModels answers as models does, in the shape of Anthropic's API.
+func (c *call) anthropicModels() outcome {
+	keys := slices.Sorted(maps.Keys(c.snapshot.Endpoints))
+	return c.giveModels(messages.AppendModels(c.out[:0], keys, c.snapshot.Loaded))
+}
+
 // model answers whether there is an endpoint.
 func (c *call) model() outcome {
+	return c.oneModel(openai.AppendModel)
+}
+
+// anthropicModel answers as model does, in the shape of Anthropic's API.
+func (c *call) anthropicModel() outcome {
+	return c.oneModel(messages.AppendModel)
+}
+
+func (c *call) oneModel(appendTo func(dst []byte, key string, loaded time.Time) []byte) outcome {
 	endpoint, known := c.snapshot.Endpoints[c.pathID]
 	if !known {
 		return refused(wire.Errorf(wire.ModelNotFound, "model", "There is no endpoint %s. GET /v1/models lists those that there are.", printable(c.pathID)))
 	}
-	return c.giveModels(openai.AppendModel(c.out[:0], endpoint.Key, c.snapshot.Loaded))
+	return c.giveModels(appendTo(c.out[:0], endpoint.Key, c.snapshot.Loaded))
 }
 
 func (c *call) giveModels(body []byte) outcome {

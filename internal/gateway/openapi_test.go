@@ -464,7 +464,18 @@ messages: [ { role: developer, content: Hi. } ]
 			t.Errorf("%s: %d %v", path, a.status, err)
 		}
 	}
+	anthropic := bearer(testKey)
+	anthropic.Set("Anthropic-Version", "2023-06-01")
+	for _, path := range []string{"/v1/models", "/v1/models/agent", "/v1/models/none"} {
+		a := g.do(http.MethodGet, path, "", anthropic)
+		if err := o.check(http.MethodGet, path, "", a); err != nil {
+			t.Errorf("%s: %d %v", path, a.status, err)
+		}
+	}
 	try("/v1/chat/completions", `{"model":"agent","variables":{"question":"?"}}`)
+	try("/v1/messages", `{"model":"agent","variables":{"question":"?"}}`)
+	try("/v1/messages", `{"model":"agent","temperature":1}`)
+	try("/v1/messages/count_tokens", `{"model":"agent","variables":{"question":"?"}}`)
 	try("/v1/metrics", `{"trace_id":"`+whole.header.Get(wire.HeaderTraceID)+`","score":1,"latency":1}`)
 	try("/v1/metrics", `{"score":1}`)
 	try("/v2/prompts/"+id+"/metrics", `{"score":1,"trace_id":null}`)

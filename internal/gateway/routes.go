@@ -6,6 +6,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/chat"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/messages"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/native"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/responses"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -28,6 +29,9 @@ type route struct {
 	requestID string
 	// keyHeader is a header that may hold the API key as it is; empty: none.
 	keyHeader string
+	// anthropic is the route of the same path in Anthropic's API, for requests with
+	// headerAnthropic; nil: there is none.
+	anthropic *route
 
 	index         int    // in routes
 	before, after string // the path before and after {trace_id}; after is empty without it
@@ -37,6 +41,13 @@ type route struct {
 // openaiRequestID is the header by which OpenAI's libraries know an answer.
 const openaiRequestID = "X-Request-Id"
 
+// The headers of Anthropic's API: headerAnthropic is on each request of its libraries.
+const (
+	headerAnthropic    = "Anthropic-Version"
+	anthropicKey       = "X-Api-Key"
+	anthropicRequestID = "Request-Id"
+)
+
 // routes lists all routes, the most called ones first. The first entry is for
 // paths that no other entry matches.
 var routes = table(
@@ -45,6 +56,8 @@ var routes = table(
 	route{method: http.MethodPost, path: "/v1/endpoints", name: "endpoints", serve: (*call).endpoint, dialect: native.Dialect},
 	route{method: http.MethodPost, path: "/v1/chat/completions", name: "chat", serve: (*call).endpoint, dialect: chat.Dialect, requestID: openaiRequestID},
 	route{method: http.MethodPost, path: "/v1/responses", name: "responses", serve: (*call).endpoint, dialect: responses.Dialect, requestID: openaiRequestID},
+	route{method: http.MethodPost, path: "/v1/messages", name: "messages", serve: (*call).endpoint, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: anthropicKey},
+	route{method: http.MethodPost, path: "/v1/messages/count_tokens", name: "count_tokens", serve: (*call).countTokens, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: anthropicKey},
 	route{method: http.MethodPost, path: "/v1/remoteconfigs", name: "remoteconfigs", serve: allOrNothing((*call).remoteConfigs)},
 	route{method: http.MethodPost, path: "/v1/decisions", name: "decisions", serve: allOrNothing((*call).decisions)},
 	route{method: http.MethodPost, path: "/v1/metrics", name: "metrics", serve: allOrNothing((*call).report)},
@@ -52,8 +65,8 @@ var routes = table(
 	route{method: http.MethodPost, path: "/v2/remoteconfigs", name: "remoteconfigs", serve: allOrNothing((*call).remoteConfigs)},
 	route{method: http.MethodPost, path: "/v2/prompts/{trace_id}/metrics", name: "metrics", kind: trace.KindPrompt, serve: allOrNothing((*call).report)},
 	route{method: http.MethodPost, path: "/v2/remoteconfigs/{trace_id}/metrics", name: "metrics", kind: trace.KindRemoteConfig, serve: allOrNothing((*call).report)},
-	route{method: http.MethodGet, path: "/v1/models", name: "models", serve: (*call).models, dialect: chat.Dialect, requestID: openaiRequestID},
-	route{method: http.MethodGet, path: "/v1/models/{model}", name: "models", serve: (*call).model, dialect: chat.Dialect, requestID: openaiRequestID},
+	route{method: http.MethodGet, path: "/v1/models", name: "models", serve: (*call).models, dialect: chat.Dialect, requestID: openaiRequestID, anthropic: &route{serve: (*call).anthropicModels}},
+	route{method: http.MethodGet, path: "/v1/models/{model}", name: "models", serve: (*call).model, dialect: chat.Dialect, requestID: openaiRequestID, anthropic: &route{serve: (*call).anthropicModel}},
 )
 
 func table(rows ...route) []route {
@@ -61,6 +74,11 @@ func table(rows ...route) []route {
 		rows[i].index = i
 		rows[i].before, rows[i].after, _ = strings.Cut(rows[i].path, "{trace_id}")
 		rows[i].before, rows[i].open = strings.CutSuffix(rows[i].before, "{model}")
+		if other := rows[i].anthropic; other != nil {
+			serve := other.serve
+			*other = rows[i]
+			other.serve, other.dialect, other.requestID, other.keyHeader = serve, messages.Dialect, anthropicRequestID, anthropicKey
+		}
 	}
 	return rows
 }
@@ -74,6 +92,14 @@ func allOrNothing(serve func(*call) *wire.Error) func(*call) outcome {
 		}
 		return outcome{end: answered}
 	}
+}
+
+// spoken returns the route in the API that a request speaks.
+func (to *route) spoken(h http.Header) *route {
+	if to.anthropic != nil && len(h[headerAnthropic]) > 0 {
+		return to.anthropic
+	}
+	return to
 }
 
 // token returns the API key of a request, as wire.BearerToken does.

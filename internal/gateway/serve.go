@@ -112,6 +112,7 @@ func (c *call) release() {
 func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 	began := time.Now()
 	to, traceID := find(path)
+	to = to.spoken(r.Header)
 	code := ""
 	defer func() {
 		problem := recover()

@@ -88,3 +88,12 @@ func parts(all []providers.Part) iter.Seq[*providers.Part] {
 		}
 	}
 }
+
+// EstimateTokens estimates the tokens of messages and of the tools beside them.
+func EstimateTokens(messages []providers.Message, tools []providers.Tool) int64 {
+	size := 0
+	for i := range tools {
+		size += len(tools[i].Name) + len(tools[i].Description) + len(tools[i].Parameters)
+	}
+	return promptTokens(messages) + (int64(size)+3)/4
+}

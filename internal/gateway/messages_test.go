@@ -1,0 +1,201 @@
+package gateway_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// anthropicHeader is what Anthropic's libraries send.
+func anthropicHeader(key string) http.Header {
+	return http.Header{"X-Api-Key": {key}, "Anthropic-Version": {"2023-06-01"}, "Anthropic-Beta": {"a,b"}}
+}
+
+// checkMessagesError holds that an answer is an error in Anthropic's shape.
+func checkMessagesError(t *testing.T, a answer, status int, kind, code, param string) {
+	t.Helper()
+	told, _ := a.json(t)["error"].(map[string]any)
+	details, _ := told["details"].(map[string]any)
+	if a.status != status || a.json(t)["type"] != "error" || told["type"] != kind || told["message"] == "" || details["error_code"] != code || param != "" && details["param"] != param || a.header.Get("Request-Id") == "" {
+		t.Errorf("%d %s %v", a.status, a.body, a.header)
+	}
+}
+
+// TestMessagesKeys: the key is accepted as Anthropic's libraries send it, on the routes
+// of their API and on no other.
+func TestMessagesKeys(t *testing.T) {
+	t.Parallel()
+	g, _ := startScripted(t, "")
+	const body = `{"model":"plain"}`
+	if a := g.do(http.MethodPost, "/v1/messages", body, anthropicHeader(testKey)); a.status != http.StatusOK || a.header.Get("Request-Id") != a.header.Get("Cadenza-Trace-Id") || a.header.Get("X-Request-Id") != "" {
+		t.Errorf("%d %s %v", a.status, a.body, a.header)
+	}
+	if a := g.post("/v1/messages", body); a.status != http.StatusOK {
+		t.Errorf("by the bearer token: %d %s", a.status, a.body)
+	}
+	both := anthropicHeader("cadenza-no-such-key-01")
+	both["Authorization"] = bearer(testKey)["Authorization"]
+	if a := g.do(http.MethodPost, "/v1/messages", body, both); a.status != http.StatusOK {
+		t.Errorf("by both: %d %s", a.status, a.body)
+	}
+	twice := anthropicHeader(testKey)
+	twice.Add("X-Api-Key", testKey)
+	for name, header := range map[string]http.Header{"none": nil, "another": anthropicHeader("cadenza-no-such-key-01"), "short": anthropicHeader("a"), "twice": twice} {
+		for _, path := range []string{"/v1/messages", "/v1/messages/count_tokens"} {
+			a := g.do(http.MethodPost, path, body, header)
+			checkMessagesError(t, a, http.StatusUnauthorized, "authentication_error", "invalid_api_key", "")
+			if t.Failed() {
+				t.Fatal(name)
+			}
+		}
+	}
+	for _, path := range []string{"/v1/endpoints", "/v1/chat/completions", "/v1/prompts"} {
+		if a := g.do(http.MethodPost, path, body, anthropicHeader(testKey)); a.status != http.StatusUnauthorized {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+}
+
+// TestMessagesAreAnswered: what a caller brings in Anthropic's shape reaches the model,
+// and what the endpoint does not accept is refused in that shape.
+func TestMessagesAreAnswered(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "", logContent)
+	body := `{"model":"team/talk@nl","max_tokens":50,"temperature":0.5,"stop_sequences":["END"],"cache_control":{"type":"ephemeral"},"metadata":{"user_id":"u-1"},"messages":[` + user +
+		`,{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"own","input":{"a":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","is_error":true,"content":"no"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}]}],` +
+		`"tools":[{"name":"find","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"}}`
+	a := g.post("/v1/messages", body)
+	if a.status != http.StatusOK || a.header.Get("Cadenza-Ignored") != "cache_control" {
+		t.Fatalf("%d %s %v", a.status, a.body, a.header)
+	}
+	got, _ := s.last()
+	for _, want := range []string{
+		`"Model":"klein"`, `{"role":"system","content":"Be brief."},{"role":"user","content":"How are you?"},{"role":"assistant","content":""},{"role":"tool","content":""},{"role":"user","content":""}]`,
+		`"Data":"iVBORw0KGgo=","Type":"image/png"`, `"Temperature":0.5,"MaxTokens":50,`, `"Stop":["END"]`, `"Failed":true`, `"Tools":[{"Name":"own",`, `{"Name":"find",`, `"ToolChoice":{"Mode":"required"`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the model got no %s in\n%s", want, got)
+		}
+	}
+	record := ended(t, g, a.header.Get("Cadenza-Trace-Id"))
+	if metadata := string(record.Metadata); metadata != `{"user_id":"u-1","user":"u-1"}` {
+		t.Errorf("metadata %s", metadata)
+	}
+	if told := a.json(t); told["type"] != "message" || told["model"] != "team/talk@nl" || told["id"] != "msg_"+strings.ReplaceAll(a.header.Get("Cadenza-Trace-Id"), "-", "") {
+		t.Errorf("%s", a.body)
+	}
+	stream := g.post("/v1/messages", `{"model":"team/talk","stream":true,"messages":[`+user+`]}`)
+	if text := string(stream.body); stream.status != http.StatusOK || !strings.HasPrefix(text, "event: message_start\n") || !strings.HasSuffix(text, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n") || !strings.Contains(text, `"input_tokens":7`) {
+		t.Errorf("%d %s", stream.status, text)
+	}
+	for param, members := range map[string]string{
+		"top_p": `"top_p":1`, "thinking.type": `"thinking":{"type":"disabled"}`, "max_tokens": `"max_tokens":100000000`, "mcp_servers": `"mcp_servers":[]`, "messages[0].role": `"messages":[{"role":"tool"}]`,
+	} {
+		checkMessagesError(t, g.post("/v1/messages", `{"model":"team/talk",`+members+`}`), http.StatusBadRequest, "invalid_request_error", "invalid_request", param)
+	}
+	checkMessagesError(t, g.post("/v1/messages", `{"model":"none"}`), http.StatusNotFound, "not_found_error", "model_not_found", "model")
+	checkMessagesError(t, g.do(http.MethodGet, "/v1/messages", "", nil), http.StatusMethodNotAllowed, "invalid_request_error", "method_not_allowed", "")
+	s.fail = true
+	failed := g.post("/v1/messages", `{"model":"team/talk","messages":[`+user+`]}`)
+	checkMessagesError(t, failed, http.StatusBadGateway, "api_error", "upstream_error", "")
+	if id := failed.header.Get("Request-Id"); id != failed.header.Get("Cadenza-Trace-Id") || failed.json(t)["request_id"] != id {
+		t.Errorf("%s %v", failed.body, failed.header)
+	}
+}
+
+// TestMessagesSignatures leave sealed, and come back to the target that made them.
+func TestMessagesSignatures(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "", logContent)
+	s.result = providers.Result{
+		FinishReason: providers.FinishToolCalls, Thoughts: []providers.Thought{{Text: "Hm.", Opaque: "signature"}, {Opaque: "redacted"}},
+		ToolCalls: []providers.ToolCall{{ID: "call_1", Name: "own", Arguments: "{}", Opaque: "of a call"}},
+	}
+	const question = `{"model":"team/talk","messages":[` + user
+	a := g.post("/v1/messages", question+`]}`)
+	content, served := a.json(t)["content"], a.header.Get("Cadenza-Served-By")
+	for _, opaque := range []string{"signature", "redacted", "of a call"} {
+		if !strings.Contains(string(a.body), dialect.Seal(served, opaque)) {
+			t.Errorf("no %s in %s", opaque, a.body)
+		}
+	}
+	text := string(a.body)
+	from, to := strings.Index(text, `"content":`), strings.Index(text, `,"stop_reason"`)
+	if content == nil || from < 0 || to < from {
+		t.Fatal(text)
+	}
+	history := question + `,{"role":"assistant",` + text[from:to] + `},{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1","content":"found"}]}]}`
+	for range 3 {
+		again := g.post("/v1/messages", history)
+		got, _ := s.last()
+		if again.status != http.StatusOK || again.header.Get("Cadenza-Served-By") != served || again.header.Get("Cadenza-Ignored") != "" ||
+			!strings.Contains(got, `"Opaque":"signature"`) || !strings.Contains(got, `"Opaque":"redacted"`) || !strings.Contains(got, `"Opaque":"of a call"`) {
+			t.Fatalf("%d %s %v\n%s", again.status, again.body, again.header, got)
+		}
+	}
+	foreign := g.post("/v1/messages", question+`,{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"EuYB"},{"type":"text","text":"Yes."}]},`+user+`]}`)
+	if got, _ := s.last(); foreign.status != http.StatusOK || foreign.header.Get("Cadenza-Ignored") != "messages[1]" || strings.Contains(got, "EuYB") {
+		t.Errorf("%d %s %v", foreign.status, foreign.body, foreign.header)
+	}
+}
+
+// TestCountTokens estimates what an answer would be asked with, and calls no model.
+func TestCountTokens(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "")
+	count := func(members string) float64 {
+		t.Helper()
+		a := g.post("/v1/messages/count_tokens", `{"model":"team/talk"`+members+`}`)
+		n, ok := a.json(t)["input_tokens"].(float64)
+		if a.status != http.StatusOK || !ok || a.header.Get("Cadenza-Usage") != "estimated" || a.header.Get("Request-Id") == "" || a.header.Get("Cadenza-Trace-Id") != "" {
+			t.Fatalf("%d %s %v", a.status, a.body, a.header)
+		}
+		return n
+	}
+	own := count("")
+	if own <= 0 {
+		t.Errorf("%v tokens of the prompt's own", own)
+	}
+	if got := count(`,"messages":[{"role":"user","content":"` + strings.Repeat("a", 400) + `"}]`); got != own+100 {
+		t.Errorf("%v tokens, of which %v are the prompt's own", got, own)
+	}
+	if got := count(`,"tools":[{"name":"find","description":"` + strings.Repeat("a", 379) + `","input_schema":{"type":"object"}}]`); got != own+100 {
+		t.Errorf("%v tokens, of which %v are the prompt's own", got, own)
+	}
+	if got := count(`,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://x/y.png"}}]}]`); got != own+1000 {
+		t.Errorf("%v tokens, of which %v are the prompt's own", got, own)
+	}
+	if _, calls := s.last(); calls != 0 {
+		t.Errorf("%d calls", calls)
+	}
+	for param, members := range map[string]string{"top_p": `"top_p":1`, "messages": `"messages":1`, "tools[0]": `"tools":[{"name":"own","input_schema":{"type":"object"}}]`, "context": `"context":1`} {
+		checkMessagesError(t, g.post("/v1/messages/count_tokens", `{"model":"team/talk",`+members+`}`), http.StatusBadRequest, "invalid_request_error", "invalid_request", param)
+	}
+	for _, model := range []string{"none", "team/talk@none"} {
+		checkMessagesError(t, g.post("/v1/messages/count_tokens", `{"model":"`+model+`"}`), http.StatusNotFound, "not_found_error", "model_not_found", "model")
+	}
+}
+
+func TestAnthropicModels(t *testing.T) {
+	t.Parallel()
+	g, _ := startScripted(t, "")
+	get := func(path string) answer { return g.do(http.MethodGet, path, "", anthropicHeader(testKey)) }
+	a := get("/v1/models")
+	list, _ := a.json(t)["data"].([]any)
+	if a.status != http.StatusOK || !strings.Contains(fmt.Sprint(list), "id:team/talk type:model") || a.json(t)["has_more"] != false || a.json(t)["first_id"] != list[0].(map[string]any)["id"] || a.json(t)["last_id"] != list[len(list)-1].(map[string]any)["id"] || a.header.Get("Request-Id") == "" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := get("/v1/models/team/talk"); a.status != http.StatusOK || a.json(t)["display_name"] != "team/talk" || !strings.HasSuffix(fmt.Sprint(a.json(t)["created_at"]), "Z") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	checkMessagesError(t, get("/v1/models/none"), http.StatusNotFound, "not_found_error", "model_not_found", "model")
+	checkMessagesError(t, g.do(http.MethodGet, "/v1/models", "", anthropicHeader("cadenza-no-such-key-01")), http.StatusUnauthorized, "authentication_error", "invalid_api_key", "")
+	// Without the header the API is OpenAI's, and so is the key's place.
+	if a := g.do(http.MethodGet, "/v1/models", "", http.Header{"X-Api-Key": {testKey}}); a.status != http.StatusUnauthorized || a.header.Get("X-Request-Id") == "" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
