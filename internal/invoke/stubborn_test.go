@@ -80,7 +80,8 @@ func TestAProviderThatIgnoresItsContextHoldsNobody(t *testing.T) {
 							Targets: []Target{target("a", p), target("b", scripted(says("fine")))},
 							Policy:  Policy{Total: 30 * time.Second, FirstToken: 5 * time.Second, Idle: 6 * time.Second, Hedge: hedge},
 						}
-						committed := stream && at != "invoke" && at != "first"
+						// A stream's result is looked at before its first piece is handed on.
+						committed := stream && at != "invoke" && at != "first" && at != "result"
 						// When the call ends by itself.
 						limit := c.Policy.FirstToken
 						switch {
