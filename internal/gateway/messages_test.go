@@ -97,6 +97,7 @@ func TestMessagesAreAnswered(t *testing.T) {
 	} {
 		checkMessagesError(t, g.post("/v1/messages", `{"model":"team/talk",`+members+`}`), http.StatusBadRequest, "invalid_request_error", "invalid_request", param)
 	}
+	checkMessagesError(t, g.post("/v1/messages", `{"model":"team/talk","thread":{"type":"create"}}`), http.StatusBadRequest, "invalid_request_error", "thread_unsupported_request", "thread")
 	checkMessagesError(t, g.post("/v1/messages", `{"model":"none"}`), http.StatusNotFound, "not_found_error", "model_not_found", "model")
 	checkMessagesError(t, g.do(http.MethodGet, "/v1/messages", "", nil), http.StatusMethodNotAllowed, "invalid_request_error", "method_not_allowed", "")
 	s.fail = true

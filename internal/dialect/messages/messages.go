@@ -303,13 +303,21 @@ func (messages) AppendError(dst []byte, e *wire.Error) []byte {
 	return appendError(dst, &shown)
 }
 
+// unthreaded is the API's own code of a request that it can't thread. Tool runners of
+// Anthropic's library begin with a thread, and send whole conversations after it.
+const unthreaded = "thread_unsupported_request"
+
 func appendError(dst []byte, e *wire.Error) []byte {
 	dst = append(dst, `{"type":"error","error":{"type":"`...)
 	dst = append(dst, typeOf(e.Status)...)
 	dst = append(dst, '"')
 	dst = appendMember(dst, "message", e.Message)
+	code := e.Name
+	if e.Code == wire.InvalidRequest && e.Param == "thread" {
+		code = unthreaded
+	}
 	dst = append(dst, `,"details":{"error_code":"`...)
-	dst = append(append(dst, e.Name...), '"')
+	dst = append(append(dst, code...), '"')
 	if e.Param != "" {
 		dst = appendMember(dst, "param", e.Param)
 	}
