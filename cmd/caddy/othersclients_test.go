@@ -62,16 +62,19 @@ func TestOthersClients(t *testing.T) {
 		}
 	})
 	t.Run("docs", func(t *testing.T) {
-		page, err := os.ReadFile("../../docs/openai.md")
-		if err != nil {
-			t.Fatal(err)
+		var blocks [][][]byte
+		for _, name := range []string{"openai.md", "anthropic.md"} {
+			page, err := os.ReadFile("../../docs/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			blocks = append(blocks, regexp.MustCompile("(?s)```js\n(.*?)```").FindAllSubmatch(page, -1)...)
 		}
 		if err := os.Symlink(filepath.Join(project, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
 			t.Fatal(err)
 		}
-		blocks := regexp.MustCompile("(?s)```js\n(.*?)```").FindAllSubmatch(page, -1)
-		if len(blocks) < 3 {
-			t.Fatalf("docs/openai.md has %d blocks of js", len(blocks))
+		if len(blocks) < 4 {
+			t.Fatalf("the pages have %d blocks of js", len(blocks))
 		}
 		for i, block := range blocks {
 			file := filepath.Join(dir, fmt.Sprintf("%d.mjs", i))
