@@ -282,8 +282,9 @@ func TestUpstreamTypes(t *testing.T) {
 	}
 }
 
-// openaiMembers returns a file that TypeScript checks: that the members of OpenAI's
-// requests which a test of the gateway sends are all that OpenAI's library knows.
+// openaiMembers returns a file that TypeScript checks: that the members of requests
+// which a test of the gateway sends are all that the libraries of OpenAI and of
+// Anthropic know.
 func openaiMembers(t *testing.T) []byte {
 	t.Helper()
 	text, err := os.ReadFile("../../internal/gateway/testdata/openai-members.json")
@@ -296,8 +297,9 @@ func openaiMembers(t *testing.T) []byte {
 	}
 	source := []byte(`import type { ChatCompletionCreateParamsBase } from "openai/resources/chat/completions/completions";
 import type { ResponseCreateParamsBase } from "openai/resources/responses/responses";
+import type { MessageCreateParams } from "@anthropic-ai/sdk/resources/beta/messages/messages";
 `)
-	for _, door := range [][2]string{{"/v1/chat/completions", "ChatCompletionCreateParamsBase"}, {"/v1/responses", "ResponseCreateParamsBase"}} {
+	for _, door := range [][2]string{{"/v1/chat/completions", "ChatCompletionCreateParamsBase"}, {"/v1/responses", "ResponseCreateParamsBase"}, {"/v1/messages", "MessageCreateParams"}} {
 		source = fmt.Appendf(source, "({ %s: 1 }) satisfies Record<keyof %s, 1>;\n", strings.Join(members[door[0]], ": 1, "), door[1])
 	}
 	return source

@@ -286,6 +286,57 @@ var (
 			"max_tool_calls": without(), "moderation": without(), "previous_response_id": without(), "prompt": without(),
 			"prompt_cache_key": without(), "prompt_cache_options": without(), "prompt_cache_retention": without(), "service_tier": without(),
 		})},
+		{path: "/v1/messages", key: "model", members: join(ours, map[string]sendable{
+			"max_tokens":  whole("max_tokens", 1, 1000, "0", "-1"),
+			"temperature": bothSampling["temperature"], "top_p": bothSampling["top_p"], "top_k": bothSampling["top_k"],
+			"stop_sequences": {kinds: "a", odd: []string{`[1]`, `["a","b","c","d","e"]`, `[""]`}, valid: func(r *rand.Rand) field {
+				one, other := mark(r), mark(r)
+				return field{value: quote([]string{one, other}), effect: got([]any{one, other}, "stop")}
+			}},
+			"messages": {kinds: "a", odd: []string{`[1]`, `[{"role":"pope","content":"x"}]`, `[{"role":"user"}]`, `[{"role":"user","content":[{"type":"smell"}]}]`}, valid: anthropicMessages},
+			"system": {kinds: "as", odd: []string{`[1]`, `[{"type":"image"}]`}, valid: func(r *rand.Rand) field {
+				one, other := mark(r), mark(r)
+				if r.IntN(2) == 0 {
+					return field{value: quote(one), effect: saw(one)}
+				}
+				return field{value: `[{"type":"text","text":"` + one + `"},{"type":"text","text":"` + other + `"}]`, effect: saw(one, other)}
+			}},
+			"thinking": {kinds: "o", odd: []string{`{"type":"between_tools"}`, `{"type":"enabled"}`, `{"type":"adaptive"}`}, valid: func(r *rand.Rand) field {
+				if r.IntN(2) == 0 {
+					return field{value: `{"type":"disabled"}`, effect: got("none", "reasoning_effort")}
+				}
+				n := r.IntN(3)
+				return field{value: `{"type":"enabled","budget_tokens":` + []string{"1024", "5000", "20000"}[n] + `}`, effect: got([]string{"low", "medium", "high"}[n], "reasoning_effort")}
+			}},
+			"output_config": {kinds: "o", odd: []string{`{"effort":"a lot"}`, `{"format":{"type":"text"}}`}, valid: func(r *rand.Rand) field {
+				if r.IntN(2) == 0 {
+					f := effort.valid(r)
+					f.value = `{"effort":` + f.value + `}`
+					return f
+				}
+				f := anthropicFormat(r)
+				f.value = `{"format":` + f.value + `}`
+				return f
+			}},
+			"output_format": {kinds: "o", odd: []string{`{"type":"text"}`, `{"type":"json_schema"}`}, valid: anthropicFormat},
+			"tools": {kinds: "a", odd: []string{`[{"type":"web_search_20250305","name":"a"}]`, `[{"name":"a"}]`, `[{"name":"a b","input_schema":{"type":"object"}}]`}, valid: func(r *rand.Rand) field {
+				name, description, property := mark(r), mark(r), mark(r)
+				return field{
+					value:  quote([]any{map[string]any{"name": name, "description": description, "strict": true, "input_schema": schema(property)}}),
+					effect: saw(name, description, property, `"strict":true`),
+				}
+			}},
+			"tool_choice": {kinds: "o", with: "tools", odd: []string{`{"type":"perhaps"}`, `{"type":"tool"}`}, valid: func(r *rand.Rand) field {
+				n := r.IntN(3)
+				word := []string{"auto", "none", "required"}[n]
+				return field{value: `{"type":"` + []string{"auto", "none", "any"}[n] + `"}`, effect: func(a *answered) bool {
+					return a.asked["tool_choice"] == word || a.asked["tools"] == nil && word != "required"
+				}}
+			}},
+			"betas": without(), "billing_policy": without(), "cache_control": without(), "compaction": without(), "container": without(),
+			"context_management": without(), "diagnostics": without(), "fallback_credit_token": without(), "fallbacks": without(), "inference_geo": without(),
+			"mcp_servers": without(), "service_tier": without(), "speed": without(), "thread": without(), "user_profile_id": without(), "workspace_id": without(),
+		})},
 		{path: "/v1/endpoints", key: "key", members: join(ours, chatTurns, below("parameters.", chatParameters))},
 	}
 )
@@ -411,6 +462,61 @@ func inputItems(r *rand.Rand) field {
 	}
 	list = append(list, object{"role": "user", "content": text()})
 	return field{value: quote(list), effect: saw(marks...)}
+}
+
+// anthropicFormat makes a format of Anthropic's API.
+func anthropicFormat(r *rand.Rand) field {
+	property := mark(r)
+	return field{
+		value:  quote(map[string]any{"type": "json_schema", "schema": schema(property)}),
+		effect: both(saw(property), got(true, "response_format", "json_schema", "strict")),
+	}
+}
+
+// anthropicMessages makes messages in the shape of Anthropic's API, with a mark in each
+// block.
+func anthropicMessages(r *rand.Rand) field {
+	var marks []string
+	text := func() string {
+		marks = append(marks, mark(r))
+		return marks[len(marks)-1]
+	}
+	type object = map[string]any
+	var messages []any
+	for range 1 + r.IntN(3) {
+		switch r.IntN(5) {
+		case 0:
+			messages = append(messages, object{"role": "user", "content": []any{
+				object{"type": "text", "text": text()},
+				object{"type": "image", "source": object{"type": "url", "url": "https://example.com/" + text()}},
+			}})
+		case 1:
+			messages = append(messages, object{"role": "user", "content": []any{
+				object{"type": "image", "source": object{"type": "base64", "media_type": "image/png", "data": text()}},
+				object{"type": "document", "title": text() + ".pdf", "source": object{"type": "base64", "media_type": "application/pdf", "data": text()}},
+				object{"type": "document", "source": object{"type": "text", "media_type": "text/plain", "data": text()}},
+			}})
+		case 2:
+			id := text()
+			messages = append(messages,
+				object{"role": "user", "content": text()},
+				object{"role": "assistant", "content": []any{
+					object{"type": "text", "text": text()},
+					object{"type": "tool_use", "id": id, "name": text(), "input": object{"a": text()}},
+				}},
+				object{"role": "user", "content": []any{
+					object{"type": "tool_result", "tool_use_id": id, "content": []any{object{"type": "text", "text": text()}}},
+					object{"type": "text", "text": text()},
+				}},
+			)
+		case 3:
+			messages = append(messages, object{"role": "system", "content": text()})
+		default:
+			messages = append(messages, object{"role": "user", "content": text()}, object{"role": "assistant", "content": text()})
+		}
+	}
+	messages = append(messages, object{"role": "user", "content": text()})
+	return field{value: quote(messages), effect: saw(marks...)}
 }
 
 // random makes a member of a request: mostly one with an effect, else one that cannot
@@ -601,7 +707,7 @@ accept:
 				}
 				for i := range fields {
 					f := &fields[i]
-					refusable := endpoint == "closed" && !d.members[f.path].own || endpoint == "unled" && f.path == "instructions"
+					refusable := endpoint == "closed" && !d.members[f.path].own || endpoint == "unled" && (f.path == "instructions" || f.path == "system")
 					if problem := f.dropped(&a, refusable); problem != "" {
 						t.Errorf("%s %s\n%s = %s: %s\nCadenza-Ignored: %s\nThe provider got: %s", d.path, body, f.path, f.value, problem, w.Header().Get("Cadenza-Ignored"), asked)
 					}
@@ -617,10 +723,16 @@ accept:
 				break
 			}
 			var refusal struct {
-				Error struct{ Message, Param string }
+				Error struct {
+					Message, Param string
+					Details        struct{ Param string } // in Anthropic's shape
+				}
 			}
 			if err := json.Unmarshal(w.Body.Bytes(), &refusal); err != nil || w.Code != http.StatusBadRequest {
 				t.Fatalf("%s %s: %d %s", d.path, body, w.Code, w.Body)
+			}
+			if refusal.Error.Param == "" {
+				refusal.Error.Param = refusal.Error.Details.Param
 			}
 			at := slices.IndexFunc(fields, func(f field) bool { return f.covers(refusal.Error.Param) })
 			if at < 0 {
