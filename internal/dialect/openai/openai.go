@@ -1,6 +1,6 @@
 // Package openai reads what the shapes of OpenAI's APIs have in common: messages with
 // their parts, tools, the choice of tools, and parameters. The dialects chat and
-// responses and our own API's `messages` share it.
+// responses and our own API's `messages` share it; Anthropic's API has some of it, too.
 //
 // All of it is strict. A member is read, refused by its path, or named in the list of
 // what has no effect. A member that is null is as one that is absent. Texts are views

@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -345,7 +346,7 @@ func (p *parser) thought(at place, o *fastjson.Object) *wire.Error {
 		p.ignore(at.member("content"))
 	}
 	t := &p.turns
-	if id, opaque, ok := callOf(part.Opaque); ok {
+	if id, opaque, ok := dialect.CallOf(part.Opaque); ok {
 		p.secret(secret{id, opaque, at.item})
 		part.Opaque = ""
 		if part.Text == "" {

@@ -92,7 +92,7 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 		c := &a.ToolCalls[i]
 		if c.Opaque != "" {
 			next(reasoning)
-			dst = appendReasoning(dst, said{}, ofCall(c))
+			dst = appendReasoning(dst, said{}, dialect.OfCall(c))
 		}
 		next(call)
 		dst = appendCall(dst, completed, said{text: arguments(c.Arguments)}, c)
@@ -264,7 +264,7 @@ func (w *writer) callPiece(dst []byte, a *dialect.Answer, p *providers.CallPiece
 	if w.open != call || p.Index != w.piece {
 		c := providers.ToolCall{ID: strings.Clone(p.ID), Name: strings.Clone(p.Name), Opaque: p.Opaque}
 		if p.Opaque != "" {
-			dst = w.thought(w.end(dst, a, completed), a, ofCall(&c))
+			dst = w.thought(w.end(dst, a, completed), a, dialect.OfCall(&c))
 			c.Opaque = ""
 		}
 		dst = w.add(dst, a, call)
@@ -369,7 +369,7 @@ func (w *writer) endCall(dst []byte, a *dialect.Answer) []byte {
 	w.output = appendCall(w.output, completed, said{escaped: w.text}, &w.call)
 	dst = w.endItem(dst, start)
 	if w.call.Opaque != "" {
-		dst = w.thought(dst, a, ofCall(&w.call))
+		dst = w.thought(dst, a, dialect.OfCall(&w.call))
 	}
 	return dst
 }
