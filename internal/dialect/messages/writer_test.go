@@ -107,6 +107,17 @@ func TestGolden(t *testing.T) {
 	golden(t, "broken.sse", w.Fail(w.Delta(nil, a, providers.Delta{Content: "So"}), a, wire.Errorf(wire.UpstreamInterrupted, "", "It broke off.")))
 }
 
+// TestNothingThought holds that a thought of which nothing is known is no block.
+func TestNothingThought(t *testing.T) {
+	without, with := answerOf(dialect.Answer{Content: "4"}), answerOf(dialect.Answer{Content: "4", Thoughts: []providers.Thought{{}}})
+	if diff := cmp.Diff(string((&writer{}).Answer(nil, without)), string((&writer{}).Answer(nil, with))); diff != "" {
+		t.Errorf("-without +with\n%s", diff)
+	}
+	if diff := cmp.Diff(string((&writer{}).Finish(nil, without)), string((&writer{}).Finish(nil, with))); diff != "" {
+		t.Errorf("in a stream: -without +with\n%s", diff)
+	}
+}
+
 // golden compares bytes with a file of testdata. UPDATE=1 writes the file.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
