@@ -84,6 +84,14 @@ func init() {
 			Run: "TestGolden",
 		},
 	)
+	add("internal/dialect/openai",
+		mutant{
+			ID: "name-of-a-parameter", In: "Parameter",
+			What: "an error names a parameter by bytes of the request after it",
+			Old:  "name = parameterNames[i]", New: "",
+			Run: "TestPathsOutliveTheRequest", Tests: []string{"internal/dialect/chat"},
+		},
+	)
 	add("providers",
 		mutant{
 			ID: "base64-padding", In: "CheckBase64",

@@ -72,8 +72,10 @@ func (w *writer) member(body *fastjson.Object, name string, v *fastjson.Value) (
 	case "tool_choice":
 		c.Given = append(c.Given, dialect.Given{Name: "tool_choice", Param: "tool_choice"})
 		c.Parameters.ToolChoice, err = openai.ToolChoice("tool_choice", v)
-	case "user", "safety_identifier":
-		return w.user(body, name, v)
+	case "user": // name is a view of the request, which errors outlive
+		return w.user(body, "user", v)
+	case "safety_identifier":
+		return w.user(body, "safety_identifier", v)
 	case "n":
 		if n, notWhole := v.Int64(); notWhole != nil || n != 1 {
 			return wire.Errorf(wire.InvalidRequest, "n", `"n" must be 1: an endpoint has one answer. Send a request for each answer.`)

@@ -250,3 +250,43 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestPathsOutliveTheRequest holds that what an error and the list of parameters name
+// is no view of the request: the error is written after the request was released.
+func TestPathsOutliveTheRequest(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"model":"a","messages":[],"user":7}`:               "user",
+		`{"model":"a","messages":[],"temperature":9}`:        "temperature",
+		`{"model":"a","messages":[],"temperature":1}`:        "temperature",
+		`{"model":"a","messages":[],"max_tokens":1}`:         "max_tokens",
+		`{"model":"a","messages":[],"unknown_member":1}`:     "unknown_member",
+		`{"model":"a","messages":[],"prompt_cache_key":"k"}`: "prompt_cache_key",
+	} {
+		r, c, _, err := parse(t, body)
+		other := `{"` + strings.Repeat("x", len(body)-len(`{"":1}`)) + `":1}`
+		if problem := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(other)), 1<<20, 0, nil); problem != nil {
+			t.Fatal(problem)
+		}
+		if _, problem := r.Object(); problem != nil {
+			t.Fatal(problem)
+		}
+		var got []string
+		switch {
+		case err != nil:
+			got = []string{err.Param}
+		case len(c.Given) > 0:
+			got = []string{c.Given[0].Param, c.Given[0].Name}
+		default:
+			got = c.Ignored
+		}
+		for _, path := range got {
+			if path != want {
+				t.Errorf("%s: the path is %q after the next request", body, path)
+			}
+		}
+		if len(got) == 0 {
+			t.Errorf("%s: no path", body)
+		}
+		r.Release()
+	}
+}

@@ -1,12 +1,20 @@
 package openai
 
 import (
+	"slices"
+
 	"github.com/valyala/fastjson"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
+
+// parameterNames are the names that Parameter knows.
+var parameterNames = [...]string{
+	"temperature", "top_p", "frequency_penalty", "presence_penalty", "max_tokens", "max_completion_tokens", "top_k",
+	"seed", "stop", "reasoning_effort", "response_format", "parallel_tool_calls", "logprobs", "top_logprobs",
+}
 
 // maxStop is how many texts may end an answer.
 const maxStop = 4
@@ -40,6 +48,12 @@ func Parameters(where string, v *fastjson.Value, c *dialect.Call) *wire.Error {
 // prefix is the object's path with a dot, or empty. known is false where name is no
 // parameter. The ranges are the widest that a known provider accepts.
 func Parameter(prefix string, o *fastjson.Object, name string, v *fastjson.Value, c *dialect.Call) (known bool, err *wire.Error) {
+	i := slices.Index(parameterNames[:], name)
+	if i < 0 {
+		return false, nil
+	}
+	// The constant: what is given outlives the request, of which name may be a view.
+	name = parameterNames[i]
 	p := &c.Parameters
 	given := name
 	at := path{name: name}
@@ -94,8 +108,6 @@ func Parameter(prefix string, o *fastjson.Object, name string, v *fastjson.Value
 		// logprobs is in the list of what is given.
 		p.Logprobs, err = whole(&at, v, 0, 20)
 		return true, err
-	default:
-		return false, nil
 	}
 	if err == nil {
 		c.Given = append(c.Given, dialect.Given{Name: given, Param: at.name})
