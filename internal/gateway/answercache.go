@@ -141,6 +141,8 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 	// The caller gets the number of tokens that the answer took, although this call
 	// uses none.
 	i.complete(&invoke.Result{Result: answer.Result, Estimated: answer.Estimated})
+	i.nameLacking(answer.Result.LeftOut)
+	i.nameEstimate()
 	if i.request.Stream {
 		stream, full := i.newStream(answer.Bytes())
 		if full != nil {

@@ -501,6 +501,26 @@ func TestCallerWithoutUsage(t *testing.T) {
 	}
 }
 
+// TestRememberedAnswersSayTheSame: an answer from the cache names what was an estimate
+// and what had no effect, as the first one did; a stream of it, too, because all of
+// that is known before it begins.
+func TestRememberedAnswersSayTheSame(t *testing.T) {
+	t.Parallel()
+	g, s := startScripted(t, "cache: { ttl: 1h }\n")
+	s.result.Usage = providers.Usage{}
+	s.result.LeftOut = []string{"temperature"}
+	const body = `{"model":"team/talk","temperature":1,"service_tier":"auto","messages":[` + user + `]`
+	for n, body := range []string{body + "}", body + "}", body + `,"stream":true}`} {
+		a := g.post("/v1/chat/completions", body)
+		if hit := strings.Contains(a.header.Get("Cache-Status"), "hit"); a.status != http.StatusOK || hit != (n > 0) {
+			t.Fatalf("%d %s, Cache-Status %q", a.status, a.body, a.header.Get("Cache-Status"))
+		}
+		if a.header.Get("Cadenza-Usage") != "estimated" || a.header.Get("Cadenza-Ignored") != "service_tier, temperature" {
+			t.Errorf("answer %d: usage %q, ignored %q", n, a.header.Get("Cadenza-Usage"), a.header.Get("Cadenza-Ignored"))
+		}
+	}
+}
+
 // TestUserOfACaller is metadata of the trace.
 func TestUserOfACaller(t *testing.T) {
 	t.Parallel()

@@ -233,11 +233,17 @@ func (i *invocation) whole(ctx context.Context) outcome {
 	i.remember(content)
 	i.answer.Content = content
 	i.complete(&result)
+	i.nameEstimate()
 	i.tell(&result)
+	return i.send(result)
+}
+
+// nameEstimate sets the header of an answer whose usage is an estimate, where that is
+// known before the answer begins.
+func (i *invocation) nameEstimate() {
 	if i.answer.Estimated {
 		i.w.Header()[wire.HeaderUsage] = estimated
 	}
-	return i.send(result)
 }
 
 var estimated = []string{"estimated"}
@@ -341,13 +347,18 @@ func (i *invocation) invoke(ctx context.Context, emit func(providers.Delta) erro
 	return result, err
 }
 
+// nameLacking names what the provider that answers has left out of the caller's.
+func (i *invocation) nameLacking(lacking []string) {
+	if len(lacking) > 0 {
+		i.nameIgnored(leftOut(i.brought, lacking))
+	}
+}
+
 // served sets the headers that name the target that answered, the number of attempts,
 // and what its provider has left out of the caller's.
 func (i *invocation) served(target, attempts int, lacking []string) {
 	h := i.w.Header()
-	if len(lacking) > 0 {
-		i.nameIgnored(leftOut(i.brought, lacking))
-	}
+	i.nameLacking(lacking)
 	i.origin = i.request.Targets[target].String()
 	h[wire.HeaderServedBy] = []string{i.origin}
 	h[wire.HeaderAttempts] = []string{strconv.Itoa(attempts)}
