@@ -294,8 +294,21 @@ func (c *call) addUser(request *dialect.Call) {
 		return
 	}
 	var arena fastjson.Arena
-	if c.metadata == nil {
+	own := c.metadata
+	if own == nil || own == c.context {
+		// The context is what the rules have matched on: it stays as it is.
 		c.metadata = arena.NewObject()
+		own.GetObject().Visit(func(name []byte, v *fastjson.Value) { c.metadata.Set(string(name), v) })
 	}
 	c.metadata.Set("user", arena.NewString(request.User))
+}
+
+// ofMetadata returns the error of a context by the name of the member that the request
+// has: where the context is the caller's metadata, that of the metadata.
+func ofMetadata(err *wire.Error, request *dialect.Call) *wire.Error {
+	if request.Context != nil && request.Context == request.Metadata {
+		err.Param = strings.Replace(err.Param, "context", "metadata", 1)
+		err.Message = strings.Replace(err.Message, "context", "metadata", 1)
+	}
+	return err
 }

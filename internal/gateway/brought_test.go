@@ -521,6 +521,28 @@ func TestRememberedAnswersSayTheSame(t *testing.T) {
 	}
 }
 
+// TestMetadataAsContext: what the rules match on is what the caller sent. Its user is
+// no part of that, and an error names the member that the request has.
+func TestMetadataAsContext(t *testing.T) {
+	t.Parallel()
+	files := conversation("")
+	files["definitions/context.yaml"] = "on_type_mismatch: reject\nfields: { age: { type: number } }\n"
+	g := startGateway(t, files, withProvider("scripted", &scripted{content: "Fine.", result: providers.Result{FinishReason: providers.FinishStop}}), withProvider("other", &scripted{}), logContent)
+	for _, path := range []string{"/v1/chat/completions", "/v1/responses"} {
+		a := g.post(path, `{"model":"plain","metadata":{"age":7},"user":"u-1"}`)
+		record := ended(t, g, a.header.Get("Cadenza-Trace-Id"))
+		if string(record.Context) != `{"age":7}` || string(record.Metadata) != `{"age":7,"user":"u-1"}` {
+			t.Errorf("%s: context %s, metadata %s", path, record.Context, record.Metadata)
+		}
+		a = g.post(path, `{"model":"plain","metadata":{"age":"old"}}`)
+		checkError(t, a, "invalid_request", "metadata.age")
+		if strings.Contains(string(a.body), "context.age") {
+			t.Errorf("%s: %s", path, a.body)
+		}
+		checkError(t, g.post(path, `{"model":"plain","metadata":{"age":7},"context":{"age":"old"}}`), "invalid_request", "context.age")
+	}
+}
+
 // TestUserOfACaller is metadata of the trace.
 func TestUserOfACaller(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,7 @@ func (c *call) endpoint() outcome {
 		}
 	}
 	if err := c.bind(request.Context); err != nil {
-		return refused(err)
+		return refused(ofMetadata(err, request))
 	}
 	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
 	decision := c.decide(trace.KindPrompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table())
