@@ -6,8 +6,15 @@ import (
 	"strings"
 )
 
-// deepest bounds how deep made arguments are nested: a schema may refer to itself.
-const deepest = 8
+const (
+	// deepest bounds how deep made arguments are nested: a schema may refer to itself.
+	deepest = 8
+	// maxMade bounds made arguments in bytes, about: each level may have a hundred
+	// values or more. Beyond it values are null.
+	maxMade = 8 << 20
+	// ofValue is about how many bytes a value takes in memory.
+	ofValue = 256
+)
 
 // Arguments makes arguments of a tool that satisfy its JSON Schema, as far as that has
 // types, enums, bounds and required members; a pattern is not looked at. They have the
@@ -19,7 +26,7 @@ func Arguments(schema json.RawMessage) json.RawMessage {
 	if d.Decode(&root) != nil {
 		root = nil
 	}
-	m := maker{root}
+	m := &maker{root: root, size: len(schema), left: maxMade}
 	value, ok := m.value(root, "value", 0).(map[string]any)
 	if !ok {
 		value = map[string]any{}
@@ -32,10 +39,14 @@ func Arguments(schema json.RawMessage) json.RawMessage {
 }
 
 // maker makes values of the schemas below root.
-type maker struct{ root map[string]any }
+type maker struct {
+	root map[string]any
+	size int // of the schema as it is written, in bytes
+	left int // of maxMade
+}
 
-func (m maker) value(schema map[string]any, name string, depth int) any {
-	if depth > deepest {
+func (m *maker) value(schema map[string]any, name string, depth int) any {
+	if m.left -= ofValue + len(name); depth > deepest || m.left < 0 {
 		return nil
 	}
 	if ref, ok := schema["$ref"].(string); ok {
@@ -43,12 +54,12 @@ func (m maker) value(schema map[string]any, name string, depth int) any {
 	}
 	for _, word := range [...]string{"const", "default"} {
 		if v, ok := schema[word]; ok {
-			return v
+			return m.written(v)
 		}
 	}
 	for _, word := range [...]string{"enum", "examples"} {
 		if list, _ := schema[word].([]any); len(list) > 0 {
-			return list[0]
+			return m.written(list[0])
 		}
 	}
 	for _, word := range [...]string{"anyOf", "oneOf", "allOf"} {
@@ -79,10 +90,21 @@ func (m maker) value(schema map[string]any, name string, depth int) any {
 	case "null":
 		return nil
 	}
-	return text(schema, name)
+	made := text(schema, name)
+	m.left -= len(made)
+	return made
 }
 
-func (m maker) object(schema map[string]any, depth int) map[string]any {
+// written returns a value that the schema has as it is, as long as there is room for
+// the whole schema.
+func (m *maker) written(v any) any {
+	if m.left -= m.size; m.left < 0 {
+		return nil
+	}
+	return v
+}
+
+func (m *maker) object(schema map[string]any, depth int) map[string]any {
 	properties, _ := schema["properties"].(map[string]any)
 	required, _ := schema["required"].([]any)
 	object := make(map[string]any, len(required))
@@ -95,7 +117,7 @@ func (m maker) object(schema map[string]any, depth int) map[string]any {
 }
 
 // at returns the schema that a reference within the same document names.
-func (m maker) at(ref string) map[string]any {
+func (m *maker) at(ref string) map[string]any {
 	path, ok := strings.CutPrefix(ref, "#")
 	schema := m.root
 	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {

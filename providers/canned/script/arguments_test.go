@@ -2,6 +2,8 @@ package script
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -40,4 +42,27 @@ func FuzzArguments(f *testing.F) {
 			t.Errorf("%q: %s", schema, got)
 		}
 	})
+}
+
+// TestArgumentsAreBounded: a caller's schema of a few bytes asks for no more than a
+// request may have.
+func TestArgumentsAreBounded(t *testing.T) {
+	nested := `{"type":"string","minLength":1000}`
+	for range deepest - 1 {
+		nested = `{"type":"array","minItems":100,"items":` + nested + `}`
+	}
+	var properties, required []string
+	for i := range 100 {
+		name := strconv.Quote("m" + strconv.Itoa(i))
+		properties, required = append(properties, name+`:{"$ref":"#"}`), append(required, name)
+	}
+	for name, schema := range map[string]string{
+		"lists":   `{"type":"object","required":["a"],"properties":{"a":` + nested + `}}`,
+		"texts":   `{"type":"object","required":["a"],"properties":{"a":{"type":"array","minItems":100,"items":{"const":"` + strings.Repeat("x", 200_000) + `"}}}}`,
+		"members": `{"type":"object","required":[` + strings.Join(required, ",") + `],"properties":{` + strings.Join(properties, ",") + `}}`,
+	} {
+		if text := Arguments(json.RawMessage(schema)); len(text) > maxMade || !json.Valid(text) {
+			t.Errorf("%s: %d bytes", name, len(text))
+		}
+	}
 }
