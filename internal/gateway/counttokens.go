@@ -23,7 +23,7 @@ func (c *call) countTokens() outcome {
 		return refused(err)
 	}
 	if err := c.bind(request.Context); err != nil {
-		return refused(err)
+		return refused(ofMetadata(err, request))
 	}
 	c.context, c.variables = request.Context, request.Variables
 	variant := endpoint.Prompt.Variant(c.decide(trace.KindPrompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table()))

@@ -88,6 +88,9 @@ func TestMessagesAreAnswered(t *testing.T) {
 	if told := a.json(t); told["type"] != "message" || told["model"] != "team/talk@nl" || told["id"] != "msg_"+strings.ReplaceAll(a.header.Get("Cadenza-Trace-Id"), "-", "") {
 		t.Errorf("%s", a.body)
 	}
+	if a := g.post("/v1/messages", `{"model":"plain","metadata":{"user_id":"u-1","user":"own"}}`); a.header.Get("Cadenza-Ignored") != "metadata.user_id" {
+		t.Errorf("%d %s %v", a.status, a.body, a.header)
+	}
 	stream := g.post("/v1/messages", `{"model":"team/talk","stream":true,"messages":[`+user+`]}`)
 	if text := string(stream.body); stream.status != http.StatusOK || !strings.HasPrefix(text, "event: message_start\n") || !strings.HasSuffix(text, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n") || !strings.Contains(text, `"input_tokens":7`) {
 		t.Errorf("%d %s", stream.status, text)

@@ -118,7 +118,8 @@ func (p *parser) metadata(v *fastjson.Value) (err *wire.Error) {
 		return err
 	}
 	if user := v.Get("user_id"); !wire.IsNull(user) {
-		p.call.User, err = openai.User("metadata.user_id", user)
+		p.call.UserParam = "metadata.user_id"
+		p.call.User, err = openai.User(p.call.UserParam, user)
 	}
 	return err
 }
@@ -232,6 +233,32 @@ func (p *parser) serviceTier(v *fastjson.Value) *wire.Error {
 		return wrong("service_tier", "must be \"auto\" or \"standard_only\".")
 	}
 	p.ignore("service_tier")
+	return nil
+}
+
+// contextManagement reads what the API is to clear of a conversation. Agents ask for all
+// thoughts to be kept, which is so in any case.
+func (p *parser) contextManagement(v *fastjson.Value) *wire.Error {
+	const name = "context_management"
+	o, err := object(name, v)
+	if err != nil {
+		return err
+	}
+	if err := onlyOf(name, o, "edits"); err != nil {
+		return err
+	}
+	if edits := o.Get("edits"); !wire.IsNull(edits) {
+		list, err := array(name+".edits", edits)
+		if err != nil {
+			return err
+		}
+		for i, edit := range list {
+			if openai.Text(edit.Get("type")) != "clear_thinking_20251015" || openai.Text(edit.Get("keep")) != "all" {
+				return wrong(name+".edits["+strconv.Itoa(i)+"]", "must be {\"type\":\"clear_thinking_20251015\",\"keep\":\"all\"}. The endpoint's prompt says how much of a history the model gets.")
+			}
+		}
+	}
+	p.ignore(name)
 	return nil
 }
 

@@ -247,11 +247,16 @@ func TestMembersAreRefused(t *testing.T) {
 		`"output_config":{"format":{"type":"json_schema"}}`: `output_config.format.schema is required`,
 		`"output_config":{"format":{"type":"json_schema","schema":{"type":"object"},"x":1}}`:                                                             `output_config.format.x is not known`,
 		`"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}},"output_format":{"type":"json_schema","schema":{"type":"object"}}`: `output_format is there twice`,
-		`"service_tier":"priority"`: `service_tier must be "auto" or "standard_only"`,
-		`"speed":"fast"`:            `speed is not accepted. Have the endpoint's definition`,
-		`"context_management":{}`:   `context_management is not accepted. The endpoint's prompt`,
-		`"tools":1`:                 `tools must be an array`,
-		`"tools":[1]`:               `tools[0] must be an object`,
+		`"service_tier":"priority"`:        `service_tier must be "auto" or "standard_only"`,
+		`"speed":"fast"`:                   `speed is not accepted. Have the endpoint's definition`,
+		`"context_management":1`:           `context_management must be an object`,
+		`"context_management":{"x":1}`:     `context_management.x is not known`,
+		`"context_management":{"edits":1}`: `context_management.edits must be an array`,
+		`"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"},{"type":"clear_tool_uses_20250919"}]}`: `context_management.edits[1] must be`,
+		`"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":1}}]}`:       `context_management.edits[0] must be`,
+		`"compaction":{}`: `compaction is not accepted. The endpoint's prompt`,
+		`"tools":1`:       `tools must be an array`,
+		`"tools":[1]`:     `tools[0] must be an object`,
 		`"tools":[` + strings.Repeat(`{},`, 128) + `{}]`:                                                        `tools has 129 tools`,
 		`"tools":[{"type":"web_search_20260318","name":"a"}]`:                                                   `tools[0].type is "web_search_20260318", but must be custom`,
 		`"tools":[{"name":"f"}]`:                                                                                `tools[0].input_schema is required`,
@@ -317,7 +322,9 @@ func TestParameters(t *testing.T) {
 		`"tool_choice":{"type":"none"}`:                                                     `tool_choice=none (tool_choice)`,
 		`"tool_choice":{"type":"tool","name":"f","disable_parallel_tool_use":false}`:        `tool_choice=named f(tool_choice) parallel_tool_calls=true(tool_choice.disable_parallel_tool_use)`,
 		`"tools":[{"type":"custom","name":"f","description":"d","strict":true,"input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"},"allowed_callers":["direct"],"defer_loading":true,"eager_input_streaming":true,"input_examples":[{}]},{"name":"g","input_schema":{"type":"object"}}]`: `tools={f d {"type":"object"} true}{g  {"type":"object"} false}(tools) -tools[0].cache_control -tools[0].defer_loading -tools[0].eager_input_streaming -tools[0].input_examples`,
-		`"cache_control":{"type":"ephemeral"},"service_tier":"auto","diagnostics":{}`: `-cache_control -service_tier -diagnostics`,
+		`"cache_control":{"type":"ephemeral"},"service_tier":"auto","diagnostics":{}`:      `-cache_control -service_tier -diagnostics`,
+		`"context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]}`: `-context_management`,
+		`"context_management":{"edits":[]}`:                                                `-context_management`,
 	} {
 		call, err := parse(t, `{"model":"m",`+body+`}`)
 		if err != nil {
@@ -364,7 +371,7 @@ func TestOfTheGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if call.Endpoint != "team/talk" || call.Variant != "nl" || call.EndpointParam != "model" || !call.Stream || call.User != "u1" {
+	if call.Endpoint != "team/talk" || call.Variant != "nl" || call.EndpointParam != "model" || !call.Stream || call.User != "u1" || call.UserParam != "metadata.user_id" {
 		t.Errorf("%+v", call)
 	}
 	if string(call.Context.GetStringBytes("order")) != "7" || string(call.Metadata.GetStringBytes("user_id")) != "u1" || call.Variables.GetInt("a") != 1 {
