@@ -1,13 +1,19 @@
 package gateway_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/anthropic"
+	"github.com/cadenza-gateway/cadenza/providers/upstream"
 )
 
 // anthropicHeader is what Anthropic's libraries send.
@@ -202,4 +208,138 @@ func TestAnthropicModels(t *testing.T) {
 	if a := g.do(http.MethodGet, "/v1/models", "", http.Header{"X-Api-Key": {testKey}}); a.status != http.StatusUnauthorized || a.header.Get("X-Request-Id") == "" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
+}
+
+// TestMessagesOfAnthropic: a conversation with Anthropic's own API comes back to it block
+// by block as it was, although the gateway's history has thoughts first.
+func TestMessagesOfAnthropic(t *testing.T) {
+	t.Parallel()
+	blocks := []string{
+		`{"type":"thinking","thinking":"Hm.","signature":"EuYB1"}`, `{"type":"text","text":"Let me look."}`, `{"type":"tool_use","id":"toolu_1","name":"own","input":{"a":1}}`,
+		`{"type":"thinking","thinking":"And?","signature":"EuYB2"}`, `{"type":"redacted_thinking","data":"EmwK"}`, `{"type":"tool_use","id":"toolu_2","name":"own","input":{}}`,
+	}
+	asked := make(chan []byte, 1)
+	server := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked <- body
+		w.Header().Set("Content-Type", "application/json")
+		const ends = `"stop_reason":"tool_use","stop_sequence":null`
+		if !strings.Contains(string(body), `"stream":true`) {
+			fmt.Fprintf(w, `{"id":"msg_1","type":"message","role":"assistant","model":"claude","content":[%s],%s,"usage":{"input_tokens":7,"output_tokens":3}}`, strings.Join(blocks, ","), ends)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		event := func(name, members string) {
+			fmt.Fprintf(w, "event: %s\ndata: {\"type\":%q%s}\n\n", name, name, members)
+		}
+		event("message_start", `,"message":{"id":"msg_1","type":"message","role":"assistant","model":"claude","content":[],"stop_reason":null,"usage":{"input_tokens":7,"output_tokens":1}}`)
+		for i, block := range blocks {
+			var b struct{ Type, Thinking, Signature, Data, Text, ID, Name string }
+			var input struct{ Input json.RawMessage }
+			if json.Unmarshal([]byte(block), &b) != nil || json.Unmarshal([]byte(block), &input) != nil {
+				panic(block)
+			}
+			at := fmt.Sprintf(`,"index":%d`, i)
+			piece := func(kind, member, text string) {
+				event("content_block_delta", fmt.Sprintf(`%s,"delta":{"type":%q,%q:%q}`, at, kind, member, text))
+			}
+			switch b.Type {
+			case "thinking":
+				event("content_block_start", at+`,"content_block":{"type":"thinking","thinking":"","signature":""}`)
+				piece("thinking_delta", "thinking", b.Thinking)
+				piece("signature_delta", "signature", b.Signature)
+			case "text":
+				event("content_block_start", at+`,"content_block":{"type":"text","text":""}`)
+				piece("text_delta", "text", b.Text)
+			case "tool_use":
+				event("content_block_start", fmt.Sprintf(`%s,"content_block":{"type":"tool_use","id":%q,"name":%q,"input":{}}`, at, b.ID, b.Name))
+				piece("input_json_delta", "partial_json", string(input.Input))
+			default:
+				event("content_block_start", at+`,"content_block":`+block)
+			}
+			event("content_block_stop", at)
+		}
+		event("message_delta", `,"delta":{`+ends+`},"usage":{"output_tokens":3}`)
+		event("message_stop", "")
+	})
+	base, err := upstream.ParseBaseURL(server.URL + "/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	claude, err := anthropic.New(anthropic.Config{Key: testKey, Upstream: upstream.Config{BaseURL: base}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, _ := startScripted(t, "", withProvider("scripted", claude), withProvider("other", claude))
+	const question = `{"model":"team/talk","max_tokens":50,"messages":[` + user
+	for _, stream := range []string{"", `,"stream":true`} {
+		a := g.post("/v1/messages", question+`]`+stream+`}`)
+		<-asked
+		content, err := json.Marshal(contentOf(t, a))
+		if err != nil || a.status != http.StatusOK {
+			t.Fatalf("%d %s: %v", a.status, a.body, err)
+		}
+		again := g.post("/v1/messages", question+`,{"role":"assistant","content":`+string(content)+`},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"found"},{"type":"tool_result","tool_use_id":"toolu_2","content":"found"}]}]}`)
+		if again.status != http.StatusOK || again.header.Get("Cadenza-Ignored") != "" {
+			t.Fatalf("%d %s %v", again.status, again.body, again.header)
+		}
+		var got struct {
+			Messages []struct {
+				Role    string
+				Content any
+			}
+		}
+		body := <-asked
+		if err := json.Unmarshal(body, &got); err != nil {
+			t.Fatal(err)
+		}
+		var want any
+		if err := json.Unmarshal([]byte("["+strings.Join(blocks, ",")+"]"), &want); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got.Messages[1].Content); diff != "" {
+			t.Errorf("stream%s: what came back (-want +got):\n%s\n%s", stream, diff, body)
+		}
+	}
+}
+
+// contentOf returns the blocks of an answer, which a stream puts together.
+func contentOf(t *testing.T, a answer) []any {
+	t.Helper()
+	if !strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream") {
+		content, _ := a.json(t)["content"].([]any)
+		return content
+	}
+	var content []any
+	input := ""
+	for line := range strings.Lines(string(a.body)) {
+		data, ok := strings.CutPrefix(line, "data: ")
+		if !ok {
+			continue
+		}
+		var event struct {
+			Type  string
+			Block map[string]any `json:"content_block"`
+			Delta map[string]any
+		}
+		if err := json.Unmarshal([]byte(data), &event); err != nil {
+			t.Fatal(err)
+		}
+		switch event.Type {
+		case "content_block_start":
+			content, input = append(content, event.Block), ""
+		case "content_block_delta":
+			block := content[len(content)-1].(map[string]any)
+			for _, member := range []string{"text", "thinking", "signature"} {
+				if text, ok := event.Delta[member].(string); ok {
+					block[member] = block[member].(string) + text
+				}
+			}
+			if text, ok := event.Delta["partial_json"].(string); ok {
+				input += text
+				block["input"] = json.RawMessage(input)
+			}
+		}
+	}
+	return content
 }
