@@ -42,6 +42,10 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	if a := g.post("/v1/endpoints", call(50_000)); a.status != http.StatusServiceUnavailable {
 		t.Errorf("a call with a message of 50,000 bytes: %d %s", a.status, a.body)
 	}
+	// Many values take more than their bytes.
+	if a := g.post("/v1/prompts", `{"keys":["hello"],"variables":{"all":[`+strings.Repeat("0,", 20_000)+`0]}}`); a.status != http.StatusServiceUnavailable {
+		t.Errorf("a request of 20,000 values: %d %s", a.status, a.body)
+	}
 	if a := g.post("/v1/prompts", `{"keys":["hello"]}`); a.status != http.StatusOK {
 		t.Errorf("a small request: %d %s", a.status, a.body)
 	}

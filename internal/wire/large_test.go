@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -50,4 +51,45 @@ func TestDroppedBodies(t *testing.T) {
 	}
 	first.Release()
 	second.Release()
+}
+
+// TestManyValuesAreCounted: a short body may have many values, which take far more than
+// its bytes. Room for them is taken before they are parsed, and is what they take.
+func TestManyValuesAreCounted(t *testing.T) {
+	body := `{"messages":[` + strings.Repeat(`{"role":"user","content":"a"},`, 16_000) + `{}]}`
+	least := uint64(1 << 62)
+	var r *Request
+	for range 3 { // the least: other goroutines may allocate meanwhile
+		r = new(Request)
+		reserved := 0
+		if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 8<<20, 0, func(bytes int) *Error {
+			reserved += bytes
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		of := reserved
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := r.Object(); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+		if got, want := reserved-of, r.Size()-len(body); got != want {
+			t.Fatalf("reserved %d bytes for values of %d", got, want)
+		}
+	}
+	if size := uint64(r.Size()); size < least*9/10 || size > least*3/2 {
+		t.Errorf("a size of %d bytes, for %d that are allocated", size, least)
+	}
+
+	r.reserve = func(int) *Error { return Errorf(Overloaded, "", "no room") }
+	if _, err := r.Object(); err == nil || err.Name != "overloaded" {
+		t.Errorf("parsed without room: %v", err)
+	}
+	few := &Request{body: []byte(`{"messages":[]}`), reserve: r.reserve}
+	if _, err := few.Object(); err != nil {
+		t.Errorf("a small body: %v", err)
+	}
 }

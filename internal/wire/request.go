@@ -57,6 +57,8 @@ type Request struct {
 
 	maxMetadata int64  // 0: the default
 	scratch     []byte // for a member's compact JSON
+
+	reserve func(bytes int) *Error // takes room for further bytes; nil: there is enough
 }
 
 var requests = sync.Pool{New: func() any { return new(Request) }}
@@ -86,7 +88,7 @@ func (r *Request) Release() {
 	}
 	r.body = r.body[:0]
 	r.values = 0
-	r.maxMetadata = 0
+	r.maxMetadata, r.reserve = 0, nil
 	clear(r.keys)
 	r.keys = r.keys[:0]
 	clear(r.names[:cap(r.names)])
@@ -126,8 +128,19 @@ func (r *Request) grow(more int) {
 // Size returns about how many bytes the parsed body takes without its own bytes: the
 // parser's copy, and its values.
 func (r *Request) Size() int {
+	return r.size + sizeOf(r.values)
+}
+
+// sizeOf returns about how many bytes so many parsed values take. The parser's array of
+// values grows by a quarter at a time, and those that it outgrew stay as long as the
+// values in them: of many values that is five times their size, and once more with the
+// members of objects. Parsers of few values are kept, and have grown before.
+func sizeOf(values int) int {
 	const ofValue = 80
-	return r.size + r.values*ofValue
+	if values > keepValues {
+		return 6 * ofValue * values
+	}
+	return ofValue * values
 }
 
 // trusted is how many times the bytes that have come a buffer may grow by, where the
@@ -147,9 +160,10 @@ const trusted = 16
 // has removed, while the request is being answered.
 //
 // reserve, unless it is nil, is called before a body takes more than keepBodyBytes,
-// with the further bytes. Where it refuses them ReadBody returns its error.
+// with the further bytes. Where it refuses them ReadBody returns its error. Object calls
+// it in the same way before it parses more than keepValues values.
 func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64, within time.Duration, reserve func(bytes int) *Error) *Error {
-	r.body = r.body[:0]
+	r.body, r.reserve = r.body[:0], reserve
 	for _, coding := range req.Header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
 			return Errorf(UnsupportedEncoding, "", "The body has Content-Encoding %q, but only bodies without one are read. Send plain JSON.", Clip(coding))
@@ -248,6 +262,11 @@ func (r *Request) parseValue() (*fastjson.Value, *Error) {
 	r.values = values
 	if bad != nil {
 		return nil, invalidJSON(b, bad)
+	}
+	if values > keepValues && r.reserve != nil {
+		if err := r.reserve(sizeOf(values)); err != nil {
+			return nil, err
+		}
 	}
 	parser := &r.parser
 	if r.size = len(b); r.size > keepBodyBytes {
