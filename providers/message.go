@@ -69,8 +69,8 @@ type Media struct {
 	// URL is where the provider fetches it, with the scheme https or http; the
 	// gateway never does. Empty for inline data.
 	URL string
-	// Data is the inline data in base64 with padding, as the caller sent it: nobody
-	// decodes it on its way.
+	// Data is the inline data in base64 with padding, as the caller sent it. The
+	// gateway does not decode it.
 	Data string
 	// Type is the media type, such as image/png. It is never empty with Data.
 	Type string
