@@ -152,7 +152,7 @@ func init() {
 		mutant{
 			ID: "chunked-body", In: "Request.ReadBody",
 			What: "a chunked body that is larger than the first buffer is never read",
-			Old:  "			r.grow(more)\n", New: "",
+			Old:  "			r.grow(room+more, room+claimed)\n", New: "",
 			Timeout: time.Minute,
 		},
 		mutant{

@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/internal/buffers"
 )
 
 // DefaultBodyLimit is the largest size of a body in bytes where the configuration
@@ -25,23 +27,13 @@ const DefaultBodyLimit = 1 << 20
 // configuration sets no other.
 const DefaultBodyTimeout = 30 * time.Second
 
-// Buffers that are larger than these sizes are not kept for the next request, so
-// that one large body does not stay in memory.
+// Buffers that are larger than these sizes do not stay with a pooled request: only
+// requests that need them hold them. Package buffers keeps some of them.
 const (
-	keepBodyBytes = 64 << 10
+	keepBodyBytes = buffers.Smallest
 	keepValues    = 4096
-)
-
-// Larger buffers have pools of their own, up to these sizes: only requests that need
-// them hold them, and the garbage collector empties the pools.
-const (
-	keepLargeBytes  = 8 << 20
+	// keepLargeValues is the same for the values of a large parser.
 	keepLargeValues = 8 * keepValues
-)
-
-var (
-	largeBodies  sync.Pool // of *[]byte
-	largeParsers = sync.Pool{New: func() any { return new(fastjson.Parser) }}
 )
 
 // Request holds one request's body and the buffers for parsing it. One goroutine
@@ -49,9 +41,9 @@ var (
 type Request struct {
 	body   []byte
 	parser fastjson.Parser
-	large  *fastjson.Parser // in place of parser, for a large body
-	size   int              // of the body last parsed, in bytes
-	values int              // in the body last parsed
+	large  *largeParser // in place of parser, for a large body
+	size   int          // of the body last parsed, in bytes
+	values int          // in the body last parsed
 	keys   []string
 	names  [][]byte // members of the objects under check for duplicates
 
@@ -59,6 +51,28 @@ type Request struct {
 	scratch     []byte // for a member's compact JSON
 
 	reserve func(bytes int) *Error // takes room for further bytes; nil: there is enough
+}
+
+// largeParser is a parser with the most that it has read of a body.
+type largeParser struct {
+	fastjson.Parser
+	bytes, values int
+}
+
+var largeParsers buffers.Pool[*largeParser]
+
+// keepParser keeps the parser of a large body for another one.
+func (r *Request) keepParser() {
+	p := r.large
+	if r.large = nil; p == nil || p.bytes > buffers.Largest || p.values > keepLargeValues {
+		return
+	}
+	if buffers.Poisoned {
+		poison := bytes.Repeat([]byte{buffers.Poison}, p.bytes)
+		poison[0], poison[len(poison)-1] = '"', '"'
+		_, _ = p.ParseBytes(poison)
+	}
+	largeParsers.Put(p, p.bytes+p.values*ofValue)
 }
 
 var requests = sync.Pool{New: func() any { return new(Request) }}
@@ -69,16 +83,11 @@ func AcquireRequest() *Request { return requests.Get().(*Request) }
 // Release returns r to the pool. Neither r nor anything parsed from it may be
 // used afterwards.
 func (r *Request) Release() {
-	switch {
-	case r.large != nil:
-		if r.size <= keepLargeBytes && r.values <= keepLargeValues {
-			largeParsers.Put(r.large)
-		}
-		r.large = nil
-	case r.values > keepValues:
-		// fastjson's parser has grown with the body.
+	if r.large == nil && r.values > keepValues {
+		// fastjson's parser has grown with the values.
 		r.parser = fastjson.Parser{}
 	}
+	r.keepParser()
 	r.DropBody()
 	if cap(r.names) > keepValues {
 		r.names = nil
@@ -105,25 +114,33 @@ func (r *Request) Body() []byte { return r.body }
 // DropBody forgets the body's bytes, where they are many, while what was parsed of
 // them stays in use: the parser has a copy of its own.
 func (r *Request) DropBody() {
-	if cap(r.body) <= keepBodyBytes {
-		return
+	if cap(r.body) > keepBodyBytes {
+		buffers.Put(r.body)
+		r.body = nil
 	}
-	if body := r.body[:0]; cap(body) <= keepLargeBytes {
-		largeBodies.Put(&body)
-	}
-	r.body = nil
 }
 
-// grow makes room for so many more bytes of the body.
-func (r *Request) grow(more int) {
-	if need := len(r.body) + more; need > keepBodyBytes {
-		if kept, ok := largeBodies.Get().(*[]byte); ok && cap(*kept) >= need {
-			r.body = append((*kept)[:0:need], r.body...) // no more than was reserved
-			return
-		}
+// grow makes room for so many bytes of the body. It takes a buffer for all that is
+// claimed only where one is kept.
+func (r *Request) grow(room, claimed int) {
+	if room <= keepBodyBytes {
+		r.body = slices.Grow(r.body, room-len(r.body))
+		return
 	}
-	r.body = slices.Grow(r.body, more)
+	if cap(r.body) >= room {
+		return
+	}
+	larger := buffers.Kept(max(room, claimed))
+	if larger == nil {
+		larger = buffers.Get(room)
+	}
+	larger = append(larger, r.body...)
+	buffers.Put(r.body)
+	r.body = larger
 }
+
+// ofValue is about how many bytes the parser takes for a value.
+const ofValue = 80
 
 // Size returns about how many bytes the parsed body takes without its own bytes: the
 // parser's copy, and its values.
@@ -136,7 +153,6 @@ func (r *Request) Size() int {
 // values in them: of many values that is five times their size, and once more with the
 // members of objects. Parsers of few values are kept, and have grown before.
 func sizeOf(values int) int {
-	const ofValue = 80
 	if values > keepValues {
 		return 6 * ofValue * values
 	}
@@ -187,12 +203,14 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 	// A client may claim any length: only for a small one is a buffer made before
 	// the bytes arrive.
 	r.body = slices.Grow(r.body, int(min(max(req.ContentLength, 511), keepBodyBytes-1))+1)
+	room := cap(r.body)
 	for {
-		if len(r.body) == cap(r.body) {
+		if len(r.body) == room {
 			// Not doubled beyond the limit. A part of a body that came vouches for
 			// some more of the length that was claimed.
 			more := min(len(r.body), max(int(min(limit, math.MaxInt32))+1-len(r.body), 512))
-			if claimed := int(req.ContentLength) + 1 - len(r.body); claimed > 0 {
+			claimed := int(req.ContentLength) + 1 - len(r.body)
+			if claimed > 0 {
 				more = min(claimed, trusted*len(r.body))
 			}
 			if reserve != nil && len(r.body)+more > keepBodyBytes {
@@ -200,9 +218,10 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 					return err
 				}
 			}
-			r.grow(more)
+			r.grow(room+more, room+claimed)
+			room += more
 		}
-		n, err := reader.Read(r.body[len(r.body):cap(r.body)])
+		n, err := reader.Read(r.body[len(r.body):room])
 		r.body = r.body[:len(r.body)+n]
 		if int64(len(r.body)) > limit {
 			// A handler before this one has put a body in the place of the
@@ -271,9 +290,12 @@ func (r *Request) parseValue() (*fastjson.Value, *Error) {
 	parser := &r.parser
 	if r.size = len(b); r.size > keepBodyBytes {
 		if r.large == nil {
-			r.large = largeParsers.Get().(*fastjson.Parser)
+			if r.large, _ = largeParsers.Get(); r.large == nil {
+				r.large = new(largeParser)
+			}
 		}
-		parser = r.large
+		r.large.bytes, r.large.values = max(r.large.bytes, len(b)), max(r.large.values, values)
+		parser = &r.large.Parser
 	}
 	root, err := parser.ParseBytes(b)
 	if err != nil {

@@ -106,6 +106,9 @@ func (c *Client) Invoke(ctx context.Context, req *providers.Request) (providers.
 	if err != nil {
 		return nil, err
 	}
+	if !form.fixed {
+		defer upstream.Lend(r, body)()
+	}
 	switch key := k.Secrets[0]; {
 	case key == "":
 	case c.header != "":

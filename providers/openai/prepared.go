@@ -3,6 +3,7 @@ package openai
 import (
 	"sync"
 
+	"github.com/cadenza-gateway/cadenza/internal/buffers"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -85,7 +86,7 @@ func (c *Client) body(f *form, messages []providers.Message) ([]byte, error) {
 		text := m.Size()
 		size += len(`{"content":"","role":"assistant"},`) + text + text/16 + len(m.Parts)*partSize
 	}
-	body := append(make([]byte, 0, size), beforeMessages...)
+	body := append(buffers.Get(size), beforeMessages...)
 	for i := range messages {
 		body = c.quirks.appendMessage(body, &messages[i])
 	}

@@ -49,19 +49,19 @@ type EventReader struct {
 // firstBuffer is how much a reader reads at a time, in bytes, until a line is longer.
 const firstBuffer = 4 << 10
 
-var buffers = sync.Pool{New: func() any { return new([firstBuffer]byte) }}
+var firstBuffers = sync.Pool{New: func() any { return new([firstBuffer]byte) }}
 
 // NewEventReader reads events from r. limit bounds a line and an event's data,
 // in bytes.
 func NewEventReader(r io.Reader, limit int) *EventReader {
-	return &EventReader{r: r, limit: limit, buf: buffers.Get().(*[firstBuffer]byte)[:min(firstBuffer, limit)]}
+	return &EventReader{r: r, limit: limit, buf: firstBuffers.Get().(*[firstBuffer]byte)[:min(firstBuffer, limit)]}
 }
 
 // release gives the buffer back, unless it has grown. What the reader returned before
 // is no longer valid, and it must not be used again.
 func (e *EventReader) release() {
 	if cap(e.buf) == firstBuffer {
-		buffers.Put((*[firstBuffer]byte)(e.buf[:firstBuffer]))
+		firstBuffers.Put((*[firstBuffer]byte)(e.buf[:firstBuffer]))
 	}
 	e.buf, e.start, e.end, e.err = nil, 0, 0, errClosed
 }
