@@ -57,11 +57,15 @@ func works() []work {
 		return w
 	}
 	flatOut := shape{connections: 64}
+	few := shape{connections: 8}
 	return []work{
 		call("json", "`/v1/endpoints`, JSON, 1 KB prompt, 64 connections flat out", modelWhole, flatOut, 1.3, 1.4),
 		call("json500", "the same at 500 requests/s", modelWhole, shape{connections: 64, rate: 500}, 1.2, 1.25),
 		call("burst", "stream of 102 events, 64 connections flat out", modelBurst, flatOut, 1.2, 1.25),
 		call("once", "the same, written at once by the provider", modelOnce, flatOut, 0, 0),
+		conversation("history", "`/v1/chat/completions`, 200 messages, 1 MiB", "/v1/chat/completions", chatted(200, 1<<20), few),
+		conversation("messages", "the same at `/v1/endpoints`", "/v1/endpoints", chatted(200, 1<<20), few),
+		conversation("image", "`/v1/chat/completions`, an image of 1 MiB in base64", "/v1/chat/completions", pictured(1<<20), few),
 		call("gentle", "20 gentle streams of 52 events", modelGentle, shape{connections: 20}, 1.1, 1.1),
 		{
 			name: "boolean", title: "`/v1/remoteconfigs`, one boolean, 2 fields", shape: flatOut,
@@ -86,6 +90,46 @@ func works() []work {
 		},
 		call(latency, "time to first token, streams of 12 events at 500 requests/s", modelShort, shape{connections: 64, rate: 500}, 0, 0),
 	}
+}
+
+// modelTalk is an endpoint that accepts the caller's messages.
+const modelTalk = "talk"
+
+// conversation returns a call whose caller brings the messages.
+func conversation(name, title, path string, messages []any, s shape) work {
+	question := map[string]any{"model": modelWhole, "messages": messages}
+	w := work{name: name, title: title, shape: s, path: path, upstream: compact(question), content: `"content":"` + words(40) + `"`}
+	delete(question, "model")
+	if question["model"] = modelTalk; path == "/v1/endpoints" {
+		delete(question, "model")
+		question["key"] = modelTalk
+	}
+	w.body = compact(question)
+	return w
+}
+
+// chatted returns a conversation of n messages, whose texts have so many bytes
+// together. Each fortieth byte or so needs an escape.
+func chatted(n, size int) []any {
+	text := strings.Repeat("It said: \"the parcel is on its way.\"\nNobody knows where the parcel is now, or when it will be here.\n", size/n/100+1)[:size/n]
+	list := make([]any, n)
+	for i := range list {
+		role := "user"
+		if i%2 == 1 {
+			role = "assistant"
+		}
+		list[i] = map[string]any{"role": role, "content": text}
+	}
+	return list
+}
+
+// pictured returns a question on an image of so many bytes in base64.
+func pictured(size int) []any {
+	data := strings.Repeat("iVBORw0KGgoAAAANSUhEUgAA", size/24+1)[:size]
+	return []any{map[string]any{"role": "user", "content": []any{
+		map[string]any{"type": "text", "text": "What is this?"},
+		map[string]any{"type": "image_url", "image_url": map[string]any{"url": "data:image/png;base64," + data}},
+	}}}
 }
 
 // compact returns a value as JSON.
@@ -136,6 +180,8 @@ messages:
 		files["prompts/"+model+".yaml"] = fmt.Sprintf("provider: mock\nmodel: %s\nvariables:\n  text: { required: true }\nmessages:\n  - { role: user, content: \"{{text}}\" }\n", model)
 		files["endpoints/"+model+".yaml"] = fmt.Sprintf("prompt: %s\n", model)
 	}
+	files["prompts/"+modelTalk+".yaml"] = fmt.Sprintf("provider: mock\nmodel: %s\nmessages:\n  - { history: true }\n", modelWhole)
+	files["endpoints/"+modelTalk+".yaml"] = fmt.Sprintf("prompt: %s\naccept: { history: true }\n", modelTalk)
 	for name, text := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
