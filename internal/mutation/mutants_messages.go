@@ -133,6 +133,11 @@ func init() {
 			Old:  `p.ignore(s.at.member("data"))`, New: "_ = s",
 		},
 		mutant{
+			ID: "data-without-bound", In: "parser.thought",
+			What: "a message with thousands of calls' data takes seconds",
+			Old:  "len(*secrets) == openai.MaxCalls", New: "false",
+		},
+		mutant{
 			ID: "empty-thought", In: "parser.thought",
 			What: "a thought of which nothing is known is dropped in silence",
 			Old:  `p.ignore(at.member(""))`, New: "_ = at",
@@ -151,6 +156,16 @@ func init() {
 			ID: "block-member-dropped", In: "parser.only",
 			What: "members of blocks without effect are not named",
 			Old:  "p.ignore(at.member(name))", New: "_ = at",
+		},
+		mutant{
+			ID: "context-cleared", In: "parser.contextManagement",
+			What: "what is to be cleared of a conversation is dropped in silence",
+			Old:  `openai.Text(edit.Get("keep")) != "all"`, New: "false",
+		},
+		mutant{
+			ID: "context-unnamed", In: "parser.contextManagement",
+			What: "an edit of a conversation that has no effect is not named",
+			Old:  "p.ignore(name)", New: "_ = name",
 		},
 		mutant{
 			ID: "server-tools", In: "parser.tool",

@@ -285,6 +285,10 @@ func (p *parser) thought(at place, o *fastjson.Object, text, data string, secret
 		}
 	}
 	if id, opaque, ok := dialect.CallOf(part.Opaque); ok && text == "" {
+		if len(*secrets) == openai.MaxCalls {
+			p.ignore(at.member(data)) // as many as there are calls at most
+			return nil
+		}
 		*secrets = append(*secrets, secret{id, opaque, at})
 		p.turns.shifted = true
 		return nil

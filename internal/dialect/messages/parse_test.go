@@ -136,6 +136,18 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestDataOfCallsIsBounded holds that a message has no more data of calls than calls:
+// each is looked for among all of its blocks.
+func TestDataOfCallsIsBounded(t *testing.T) {
+	call, err := parse(t, `{"model":"m","messages":[{"role":"assistant","content":[`+strings.Repeat(`{"type":"redacted_thinking","data":"call_YzE.a"},`, 128)+`{"type":"redacted_thinking","data":"call_YzI.b"},{"type":"tool_use","id":"c2","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c2"}]}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := call.Turns[0].Parts[0]; p.Opaque != "" || len(call.Ignored) != 129 || call.Ignored[0] != "messages[0].content[128].data" {
+		t.Errorf("%+v, %d are ignored: %s", p, len(call.Ignored), call.Ignored[0])
+	}
+}
+
 func TestMessagesAreRefused(t *testing.T) {
 	const call = `{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"f","input":{}}]}`
 	user := func(block string) string { return `"messages":[{"role":"user","content":[` + block + `]}]` }
