@@ -58,15 +58,20 @@ type call struct {
 	records   []*trace.Record // of the answers, until they are recorded
 	binding   rules.Binding
 	values    prompt.Values
-	room      int64 // of largeAnswers, until the call is released
-	held      int64 // of largeRequests
+	room      int64                       // of largeAnswers, until the call is released
+	held      int64                       // of largeRequests
+	reserve   func(bytes int) *wire.Error // hold, which the request keeps: made once
 	out       []byte
 	scratch   []byte   // of a cache key
 	lastTrace trace.ID // of the answer that was built last
 	unknown   []wire.MissingKey
 }
 
-var calls = sync.Pool{New: func() any { return new(call) }}
+var calls = sync.Pool{New: func() any {
+	c := new(call)
+	c.reserve = c.hold
+	return c
+}}
 
 // keepBuffer is the largest buffer, in bytes, that a pooled call keeps.
 const keepBuffer = 64 << 10
@@ -100,8 +105,8 @@ func (c *call) release() {
 	}
 	*c = call{
 		binding: c.binding, values: c.values, records: c.records[:0],
-		evidence: c.evidence,
-		unknown:  c.unknown[:0], picked: c.picked[:0], out: out, scratch: scratch,
+		evidence: c.evidence, reserve: c.reserve,
+		unknown: c.unknown[:0], picked: c.picked[:0], out: out, scratch: scratch,
 	}
 	calls.Put(c)
 }
@@ -221,7 +226,7 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 		return outcome{err, unread}
 	}
 	if to.method == http.MethodPost {
-		if err := c.request.ReadBody(w, r, to.bodyLimit(c.workspace), c.workspace.BodyTimeout, c.hold); err != nil {
+		if err := c.request.ReadBody(w, r, to.bodyLimit(c.workspace), c.workspace.BodyTimeout, c.reserve); err != nil {
 			return outcome{err, unread}
 		}
 	}

@@ -306,7 +306,7 @@ func init() {
 		mutant{
 			ID: "bodies-hold-nothing", In: "Gateway.answer",
 			What: "what large bodies take is not counted",
-			Old:  "c.workspace.BodyTimeout, c.hold)", New: "c.workspace.BodyTimeout, nil)",
+			Old:  "c.workspace.BodyTimeout, c.reserve)", New: "c.workspace.BodyTimeout, nil)",
 			Run: "LargeRequestsTakeTurns",
 		},
 		mutant{
