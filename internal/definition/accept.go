@@ -103,8 +103,11 @@ type ceiling struct {
 	any    bool     // the definition says no more than true
 }
 
-// notAccepted is the end of a sentence about what an endpoint does not accept.
-const notAccepted = "is not accepted by this endpoint"
+// NotAccepted returns the end of a sentence about what an endpoint does not accept, with
+// the member of accept that accepts it.
+func NotAccepted(member string) string {
+	return "is not accepted by this endpoint, unless its definition says accept: { " + member + " }"
+}
 
 // Check returns why the endpoint does not accept what a caller has set in p for the
 // parameter with the name, as the end of a sentence; "": it does. The names are
@@ -114,7 +117,7 @@ func (a *Accept) Check(name string, p *providers.Parameters) (problem string) {
 	case "tools", "tool_choice":
 		switch {
 		case !a.Tools:
-			return notAccepted
+			return NotAccepted("tools: true")
 		case len(p.Tools) > maxTools:
 			return fmt.Sprintf("has %d tools, but at most %d are possible", len(p.Tools), maxTools)
 		}
@@ -122,7 +125,7 @@ func (a *Accept) Check(name string, p *providers.Parameters) (problem string) {
 	}
 	c, ok := a.parameters[name]
 	if !ok {
-		return notAccepted
+		return NotAccepted("parameters: [" + name + "]")
 	}
 	if name == "stop" && len(p.Stop) > maxStop {
 		return fmt.Sprintf("has %d texts, but at most %d are possible", len(p.Stop), maxStop)

@@ -26,23 +26,25 @@ func TestAccept(t *testing.T) {
 	i := func(v int64) *int64 { return &v }
 	f := func(v float64) *float64 { return &v }
 	tools := providers.Parameters{Tools: make([]providers.Tool, 129)}
-	const no = "is not accepted by this endpoint"
+	no := func(member string) string {
+		return "is not accepted by this endpoint, unless its definition says accept: { " + member + " }"
+	}
 	for _, tt := range []struct {
 		accept, name string
 		p            providers.Parameters
 		want         string
 	}{
-		{"~", "tools", providers.Parameters{}, no},
-		{"{}", "max_tokens", providers.Parameters{MaxTokens: i(1)}, no},
-		{"{ tools: false }", "tools", providers.Parameters{}, no},
+		{"~", "tools", providers.Parameters{}, no("tools: true")},
+		{"{}", "max_tokens", providers.Parameters{MaxTokens: i(1)}, no("parameters: [max_tokens]")},
+		{"{ tools: false }", "tools", providers.Parameters{}, no("tools: true")},
 		{"{ tools: true }", "tools", providers.Parameters{Tools: tools.Tools[:128]}, ""},
 		{"{ tools: true }", "tools", tools, "has 129 tools, but at most 128 are possible"},
 		{"{ tools: true }", "tool_choice", providers.Parameters{}, ""},
-		{"{ tools: true }", "parallel_tool_calls", providers.Parameters{}, no},
-		{"{ history: true }", "tool_choice", providers.Parameters{}, no},
+		{"{ tools: true }", "parallel_tool_calls", providers.Parameters{}, no("parameters: [parallel_tool_calls]")},
+		{"{ history: true }", "tool_choice", providers.Parameters{}, no("tools: true")},
 		{"{ parameters: [max_tokens] }", "max_tokens", providers.Parameters{MaxTokens: i(100_000_000)}, ""},
 		{"{ parameters: [max_tokens] }", "max_tokens", providers.Parameters{MaxTokens: i(0)}, "is 0, but must be from 1 to 100000000"},
-		{"{ parameters: [max_tokens] }", "temperature", providers.Parameters{Temperature: f(1)}, no},
+		{"{ parameters: [max_tokens] }", "temperature", providers.Parameters{Temperature: f(1)}, no("parameters: [temperature]")},
 		{"{ parameters: [temperature, { max_tokens: ..800 }] }", "max_tokens", providers.Parameters{MaxTokens: i(800)}, ""},
 		{"{ parameters: [temperature, { max_tokens: ..800 }] }", "max_tokens", providers.Parameters{MaxTokens: i(4000)}, "is 4000, but this endpoint accepts at most 800"},
 		{"{ parameters: [temperature, { max_tokens: ..800 }] }", "temperature", providers.Parameters{Temperature: f(2)}, ""},
@@ -61,7 +63,7 @@ func TestAccept(t *testing.T) {
 		{"{ parameters: { seed: true, stop: true, parallel_tool_calls: true } }", "stop", providers.Parameters{Stop: make([]string, 4)}, ""},
 		{"{ parameters: { seed: true, stop: true, parallel_tool_calls: true } }", "stop", providers.Parameters{Stop: make([]string, 5)}, "has 5 texts, but at most 4 are possible"},
 		{"{ parameters: { seed: true, stop: true, parallel_tool_calls: true } }", "parallel_tool_calls", providers.Parameters{Stop: make([]string, 5)}, ""},
-		{"{ parameters: { seed: false } }", "seed", providers.Parameters{Seed: i(1)}, no},
+		{"{ parameters: { seed: false } }", "seed", providers.Parameters{Seed: i(1)}, no("parameters: [seed]")},
 		{"{ parameters: { reasoning_effort: [low, medium] } }", "reasoning_effort", providers.Parameters{ReasoningEffort: "low"}, ""},
 		{"{ parameters: { reasoning_effort: [low, medium] } }", "reasoning_effort", providers.Parameters{ReasoningEffort: "high"}, "is high, but this endpoint accepts low, medium"},
 		{"{ parameters: { reasoning_effort: low } }", "reasoning_effort", providers.Parameters{ReasoningEffort: "much"}, "must be one of none, minimal, low, medium, high, xhigh, max"},
@@ -69,7 +71,7 @@ func TestAccept(t *testing.T) {
 		{"{ parameters: { response_format: [text, json] } }", "response_format", providers.Parameters{ResponseFormat: &providers.ResponseFormat{Type: "json_schema"}}, "is json_schema, but this endpoint accepts text, json"},
 		{"{ parameters: { response_format: [text, json] } }", "response_format", providers.Parameters{ResponseFormat: &providers.ResponseFormat{Type: "json"}}, ""},
 		{"{ parameters: { response_format: [text, json] } }", "response_format", providers.Parameters{}, ""},
-		{"{ parameters: [max_tokens] }", "model", providers.Parameters{}, no},
+		{"{ parameters: [max_tokens] }", "model", providers.Parameters{}, no("parameters: [model]")},
 	} {
 		a, errs := accepting(t, tt.accept)
 		if err := errs.Err(); err != nil {

@@ -25,18 +25,18 @@ func (c *call) checkBrought(endpoint *definition.Endpoint, request *dialect.Call
 		return wire.TooLarge(limit)
 	}
 	if request.Variant != "" && !accept.Variants {
-		return notAccepted(request.EndpointParam, "names a variant, which this endpoint leaves to its definition")
+		return notAccepted(request.EndpointParam, "names a variant, which "+definition.NotAccepted("variants: true"))
 	}
 	if len(request.Turns) > 0 && !accept.History {
-		return notAccepted(request.TurnsParam, "is not accepted by this endpoint")
+		return notAccepted(request.TurnsParam, definition.NotAccepted("history: true"))
 	}
 	for i := range request.Turns {
 		if role := request.Turns[i].Role; !accept.System && (role == "system" || role == "developer") {
 			where := request.Turn(i)
 			if !strings.HasSuffix(where, "]") {
-				return notAccepted(where, "is a message with the role "+role+", which is not accepted by this endpoint: its definition has the instructions")
+				return notAccepted(where, "is a message with the role "+role+", which "+definition.NotAccepted("system: true"))
 			}
-			return notAccepted(where+".role", "is "+role+", which is not accepted by this endpoint: its definition has the instructions")
+			return notAccepted(where+".role", "is "+role+", which "+definition.NotAccepted("system: true"))
 		}
 	}
 	for _, given := range request.Given {

@@ -18,7 +18,7 @@ func init() {
 		mutant{
 			ID: "accept-any-parameter", In: "Accept.Check",
 			What: "an endpoint takes a caller's parameters without a word of its definition",
-			Old:  "	if !ok {\n		return notAccepted", New: "	if !ok {\n		return \"\"",
+			Old:  "	if !ok {\n		return NotAccepted(\"parameters: [\" + name + \"]\")", New: "	if !ok {\n		return \"\"",
 			Run: "TestAccept$",
 		},
 		mutant{
