@@ -68,6 +68,7 @@ type Error struct {
 	Param      string // the member of the request that the provider names; empty: none
 	Message    string // the provider's text, capped and without secrets
 	Reason     string // what is wrong, in the gateway's own words, without the provider's
+	Lacks      string // the part of a message that the provider does not take; empty: none
 	Advice     Advice
 	RetryAfter time.Duration // how long the provider asks to wait, 0 where it does not say
 	Err        error

@@ -51,7 +51,7 @@ func (p *Parameters) Lacking(provider string, has ...string) (leftOut []string, 
 // request's messages from 0.
 func LacksPart(provider string, at int, part string) error {
 	return &Error{
-		Provider: provider, Kind: Status, Status: http.StatusBadRequest,
+		Provider: provider, Kind: Status, Status: http.StatusBadRequest, Lacks: part,
 		Reason: fmt.Sprintf("%s takes no %s, which message %d has", provider, part, at+1),
 	}
 }

@@ -35,6 +35,9 @@ type Error struct {
 	// RetryAfter is how soon another call may succeed; at least a second where
 	// the code is wire.UpstreamRateLimited, wire.UpstreamUnavailable or wire.Overloaded.
 	RetryAfter time.Duration
+	// Lacks is the part of a message that no target takes; empty: the call failed
+	// otherwise.
+	Lacks string
 	// Committed reports whether emit already got content.
 	Committed bool
 	// Attempts counts the attempts made.
@@ -47,6 +50,9 @@ type Error struct {
 func (e *Error) Message() string {
 	if e.Class == NoRoom && e.Code == wire.Overloaded {
 		return noRoom
+	}
+	if e.Lacks != "" {
+		return "The endpoint's targets take no " + e.Lacks + ", which a message has. Leave it out, or have the endpoint's definition name a target that takes it."
 	}
 	return cmp.Or(messages[e.Code], messages[wire.Internal])
 }

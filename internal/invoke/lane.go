@@ -142,6 +142,15 @@ type failed struct {
 	brief      string // its text without words that may quote a prompt
 }
 
+// lacks returns the part of a message that the target does not take; "": the failure is
+// another.
+func (f *failed) lacks() string {
+	if e, ok := errors.AsType[*providers.Error](f.err); ok {
+		return e.Lacks
+	}
+	return ""
+}
+
 // mayRepeat reports whether the class of failure allows another try at the same
 // target. A target that was slow, or limits the rate without saying for how long,
 // is tried again only where it is the last one.

@@ -40,6 +40,11 @@ func (k *call) failure() *Error {
 	decisive := k.decisive()
 	e.Class = decisive.class
 	e.Code = decisive.class.row().Code
+	if e.Lacks = decisive.lacks(); e.Lacks != "" && len(k.result.Skipped) > 0 {
+		// A target that was skipped may take the part.
+		e.Lacks = ""
+		e.Class, e.Code, _ = k.nothingTried()
+	}
 	details := make([]error, 0, len(k.failures)+1)
 	for _, f := range k.failures {
 		details = append(details, k.named(f))
@@ -88,8 +93,9 @@ func (k *call) nothingTried() (Class, wire.Code, error) {
 
 // decisive picks the failure that decides the caller's error. It is the failure
 // that broke the answer or ended the call itself. Else it is the failure of the
-// first target, unless that only says that the request does not suit this target
-// and another target says to come back later.
+// first target that was asked, unless that only says that the request does not suit
+// this target and another target says to come back later. A target that lacks a part
+// of the messages is not asked, and decides where all of them lack one.
 func (k *call) decisive() failed {
 	if k.broken != nil {
 		return *k.broken
@@ -100,9 +106,12 @@ func (k *call) decisive() failed {
 		}
 	}
 	first := k.failures[0]
+	if i := slices.IndexFunc(k.failures, func(f failed) bool { return f.lacks() == "" }); i > 0 {
+		first = k.failures[i]
+	}
 	switch first.class {
 	case Rejected, Model, ContextLength, Length, Unknown:
-		for _, f := range k.failures[1:] {
+		for _, f := range k.failures {
 			switch f.class {
 			case Slow, RateLimit, NoRoom:
 				return f
