@@ -15,9 +15,9 @@ import (
 type writer struct {
 	client *Client
 	body   []byte
-	names  []string // of the documents so far
-	calls  bool     // there is a tool call, or the result of one
-	detail bool     // an image said how closely to look at it, which Converse does not have
+	names  map[string]int // of the documents so far, with the last number of each
+	calls  bool           // there is a tool call, or the result of one
+	detail bool           // an image said how closely to look at it, which Converse does not have
 }
 
 // turns writes the member messages.
@@ -228,8 +228,8 @@ func (w *writer) file(at int, m *providers.Media) error {
 const nameSize = 200
 
 // documentName makes of a file's name one that Converse takes: letters, digits,
-// single spaces, hyphens, parentheses and brackets. Of two with the same name the
-// second one is numbered.
+// single spaces, hyphens, parentheses and brackets. One whose name another has is
+// numbered.
 func (w *writer) documentName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {
@@ -241,17 +241,16 @@ func (w *writer) documentName(name string) string {
 	if name = strings.Join(strings.Fields(name), " "); name == "" {
 		name = "document"
 	}
-	same := 1
-	for _, other := range w.names {
-		if other == name {
-			same++
-		}
+	if w.names == nil {
+		w.names = make(map[string]int)
 	}
-	w.names = append(w.names, name)
-	if same > 1 {
-		name += " (" + strconv.Itoa(same) + ")"
+	own := name
+	for w.names[own] > 0 {
+		w.names[name]++
+		own = name + " (" + strconv.Itoa(w.names[name]) + ")"
 	}
-	return name
+	w.names[own] = 1
+	return own
 }
 
 // data writes the rest of a block that has its bytes in base64.

@@ -33,6 +33,15 @@ func said(role string, parts ...providers.Part) providers.Message {
 	return providers.Message{Role: role, Parts: parts}
 }
 
+// file is a file with a name, and document what is sent of it.
+func file(name string) providers.Part {
+	return media(providers.PartFile, providers.Media{Type: "application/pdf", Data: "JVBERi0=", Name: name})
+}
+
+func document(name string) string {
+	return `{"document":{"format":"pdf","name":"` + name + `","source":{"bytes":"JVBERi0="}}}`
+}
+
 const (
 	png    = "iVBORw0KGgo="
 	signed = `{"reasoningContent":{"reasoningText":{"text":"Hm.","signature":"EqQB/+=="}}}`
@@ -57,6 +66,8 @@ func TestParts(t *testing.T) {
 			`[{"role":"user","content":[{"image":{"format":"gif","source":{"bytes":"\"}},{\"x\":\""}}}]}]`},
 		{"files", []providers.Message{said("user", text("?"), media(providers.PartFile, providers.Media{Type: "application/pdf", Data: "JVBERi0=", Name: `the  "é" report_1.pdf`}), media(providers.PartFile, providers.Media{Type: "text/markdown; charset=utf-8", Data: "Iw=="}), media(providers.PartFile, providers.Media{Type: "text/csv", Data: "Iw=="}))},
 			`[{"role":"user","content":[{"text":"?"},{"document":{"format":"pdf","name":"the --- report-1-pdf","source":{"bytes":"JVBERi0="}}},{"document":{"format":"md","name":"document","source":{"bytes":"Iw=="}}},{"document":{"format":"csv","name":"document (2)","source":{"bytes":"Iw=="}}}]}]`},
+		{"files with one name", []providers.Message{said("user", text("?"), file("a"), file("a"), file("a (2)"), file("a"))},
+			`[{"role":"user","content":[{"text":"?"},` + document("a") + "," + document("a (2)") + "," + document("a (2) (2)") + "," + document("a (3)") + `]}]`},
 		{"tool calls", []providers.Message{user, said("assistant", text("Let me see."), call("t1", "f", ` {"x": [1.0]} `), call("a.b:0", "g", ""))},
 			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[{"text":"Let me see."},{"toolUse":{"toolUseId":"t1","name":"f","input": {"x": [1.0]} }},{"toolUse":{"toolUseId":"call_3cd44bcb2626b86f79de9139ca632c87","name":"g","input":{}}}]}]`},
 		{"results join the turn of the user, before its other parts", []providers.Message{user, said("assistant", call("t1", "f", "{}"), call("t2", "f", "{}")), {Role: "user", Content: "Hurry."}, said("tool", result("t1", text("1"))), {Role: "system", Content: "s"}, said("tool", result("t2", text("2"))), {Role: "user", Content: "b"}},
