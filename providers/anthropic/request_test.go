@@ -69,7 +69,7 @@ func TestRequestBody(t *testing.T) {
 func TestUnsendableRequests(t *testing.T) {
 	user := []providers.Message{{Role: "user", Content: "a"}}
 	subject.CheckUnsendable(t, []pt.Unsendable{
-		{"an unknown role", `message 1 has the unknown role "wizard"`, providers.Request{Messages: append(user, providers.Message{Role: "wizard"})}},
+		{"an unknown role", `message 2 has the unknown role "wizard"`, providers.Request{Messages: append(user, providers.Message{Role: "wizard"})}},
 		{"no messages", "no user or assistant message", providers.Request{}},
 		{"a system prompt alone", "no user or assistant message", providers.Request{Messages: []providers.Message{{Role: "system", Content: "s"}}}},
 		{"no text", "no user or assistant message", providers.Request{Messages: []providers.Message{{Role: "user"}}}},

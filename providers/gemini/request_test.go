@@ -63,7 +63,7 @@ func TestUnsendableRequests(t *testing.T) {
 		return map[string]json.RawMessage{name: json.RawMessage(value)}
 	}
 	tests := []pt.Unsendable{
-		{"an unknown role", `message 1 has the unknown role "wizard"`, providers.Request{Messages: append(user, providers.Message{Role: "wizard"})}},
+		{"an unknown role", `message 2 has the unknown role "wizard"`, providers.Request{Messages: append(user, providers.Message{Role: "wizard"})}},
 		{"no messages", "no user or assistant message", providers.Request{}},
 		{"a system prompt alone", "no user or assistant message", providers.Request{Messages: []providers.Message{{Role: "system", Content: "s"}}}},
 		{"no number", "cannot be written", providers.Request{Messages: user, Parameters: providers.Parameters{TopP: new(math.Inf(1))}}},

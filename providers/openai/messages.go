@@ -17,10 +17,10 @@ func (c *Client) checkMessages(messages []providers.Message) error {
 		case "system", "developer", "user", "assistant":
 		case "tool":
 			if m.Parts == nil {
-				return c.Unsendable("message %d is the result of a tool, but of no call", i)
+				return c.Unsendable("message %d is the result of a tool, but of no call", i+1)
 			}
 		default:
-			return c.Unsendable("message %d has the unknown role %q", i, m.Role)
+			return c.Unsendable("message %d has the unknown role %q", i+1, m.Role)
 		}
 		for j := range m.Parts {
 			if part := c.quirks.lacks(m.Role, &m.Parts[j]); part != "" {

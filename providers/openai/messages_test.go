@@ -133,8 +133,8 @@ func TestPartsThatAServiceLacks(t *testing.T) {
 		{Quirks{}, message("user", thinking("hm", "")), "takes no thinking,"},
 		{Quirks{}, message("tool", said("a")), "takes no text,"},
 		{Quirks{}, message("user", providers.Part{}), "takes no unknown,"},
-		{Quirks{}, providers.Message{Role: "tool", Content: "a"}, "message 1 is the result of a tool, but of no call"},
-		{Quirks{}, providers.Message{Role: "narrator"}, `message 1 has the unknown role "narrator"`},
+		{Quirks{}, providers.Message{Role: "tool", Content: "a"}, "message 2 is the result of a tool, but of no call"},
+		{Quirks{}, providers.Message{Role: "narrator"}, `message 2 has the unknown role "narrator"`},
 	} {
 		c := client(t, "http://localhost:1", func(c *Config) { c.Quirks = test.q })
 		_, err := c.Invoke(t.Context(), &providers.Request{Messages: []providers.Message{{Role: "user", Content: "a"}, test.m}})

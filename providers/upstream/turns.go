@@ -20,7 +20,7 @@ func (s *Service) Turns(messages []providers.Message, each func(role string, fro
 		switch role := messages[i].Role; role {
 		case "system", "developer", "user", "assistant", "tool":
 		default:
-			return s.Unsendable("message %d has the unknown role %q", i, role)
+			return s.Unsendable("message %d has the unknown role %q", i+1, role)
 		}
 	}
 	for from := 0; from < len(messages); {
