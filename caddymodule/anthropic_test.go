@@ -3,6 +3,7 @@ package caddymodule_test
 import (
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -36,4 +37,31 @@ func TestAnthropicPage(t *testing.T) {
 	if a := refused; a.status != http.StatusBadRequest || !strings.Contains(string(a.body), `"param":"max_tokens"`) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
+}
+
+// TestAnthropicKeyIsNotLogged: with the filter that the pages show, an access log has no
+// key, which Anthropic's libraries send in a header that Caddy does not leave out.
+func TestAnthropicKeyIsNotLogged(t *testing.T) {
+	page, err := os.ReadFile("../docs/anthropic.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := regexp.MustCompile(`(?s)\tlog \{\n(.*?\n\t\})\n`).FindStringSubmatch(string(page))
+	deployment, err := os.ReadFile("../docs/deployment.md")
+	if err != nil || log == nil || !strings.Contains(string(deployment), log[0]) {
+		t.Fatalf("the pages differ: %v, %v", err, log)
+	}
+	g := startGateway(t, workspace, options)
+	access := filepath.Join(g.dir, "access")
+	g.site(options, "log {\noutput file "+access+"\n"+log[1]+"\ncadenza\n")
+	if a := g.do(http.MethodPost, "/v1/messages/count_tokens", `{"model":"none"}`, http.Header{"X-Api-Key": {testKey}}); a.status != http.StatusNotFound {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	eventually(t, "the access log has the request", func() bool {
+		text, err := os.ReadFile(access)
+		if strings.Contains(string(text), testKey) {
+			t.Fatalf("the key is in %s", text)
+		}
+		return err == nil && strings.Contains(string(text), `"/v1/messages/count_tokens"`)
+	})
 }

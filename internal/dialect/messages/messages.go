@@ -70,7 +70,7 @@ func (p *parser) finish() {
 	case p.effort == "":
 	case *set == "" || p.effort == "none":
 		if *set != "" {
-			// Without thoughts an effort has little to say, and no provider takes both.
+			// Both are one parameter in definitions, and without thoughts there is no effort.
 			p.withdraw("reasoning_effort")
 			p.ignore("output_config.effort")
 		}
@@ -186,7 +186,7 @@ func (p *parser) thinking(v *fastjson.Value) *wire.Error {
 // mostTokens bounds numbers of tokens, as in definitions.
 const mostTokens = 100_000_000
 
-// effortOf returns the effort that is next to a budget of tokens to think with.
+// effortOf returns the effort that comes closest to a budget of thinking tokens.
 func effortOf(budget int64) string {
 	switch {
 	case budget < 4096:
