@@ -153,9 +153,10 @@ func setParameter(to, from *providers.Parameters, name string) {
 
 // pin unseals the opaque data in the caller's messages. A call goes to the target that
 // made the newest of them, if it is among targets, and to no other: only that one
-// understands it. The data of others is taken out, and named among what is ignored.
-func pin(targets []invoke.Target, request *dialect.Call) []invoke.Target {
-	to := pinnedTo(targets, request.Turns)
+// understands it. pinned reports whether others are passed over for that. The data of
+// others is taken out, and named among what is ignored.
+func pin(targets []invoke.Target, request *dialect.Call) (to []invoke.Target, pinned bool) {
+	at := pinnedTo(targets, request.Turns)
 	for i := range request.Turns {
 		m := &request.Turns[i]
 		foreign := false
@@ -165,7 +166,7 @@ func pin(targets []invoke.Target, request *dialect.Call) []invoke.Target {
 				continue
 			}
 			origin, opaque, ok := dialect.Unseal(p.Opaque)
-			if p.Opaque = opaque; !ok || to < 0 || origin != targets[to].String() {
+			if p.Opaque = opaque; !ok || at < 0 || origin != targets[at].String() {
 				p.Opaque, foreign = "", true
 			}
 		}
@@ -180,10 +181,10 @@ func pin(targets []invoke.Target, request *dialect.Call) []invoke.Target {
 			})
 		}
 	}
-	if to < 0 {
-		return targets
+	if at < 0 {
+		return targets, false
 	}
-	return targets[to : to+1 : to+1]
+	return targets[at : at+1 : at+1], len(targets) > 1
 }
 
 // pinnedTo returns the index of the target that made the newest opaque data, or -1.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -214,6 +215,9 @@ func TestWhatIsNotAccepted(t *testing.T) {
 	for body, param := range map[string]string{`{"key":"team/talk@fr","messages":[` + user + `]}`: "key", `{"key":"none@a"}`: "key"} {
 		a := g.post("/v1/endpoints", body)
 		checkError(t, a, "unknown_endpoint", param)
+		if _, variant, _ := strings.Cut(body, "@fr"); variant != "" && !strings.Contains(string(a.body), "The endpoint team/talk has no variant fr.") {
+			t.Errorf("an unknown variant: %s", a.body)
+		}
 	}
 	a := g.post("/v1/chat/completions", `{"model":"none","messages":[`+user+`]}`)
 	checkError(t, a, "model_not_found", "model")
@@ -319,8 +323,15 @@ func TestOpaqueData(t *testing.T) {
 			t.Errorf("a pinned call went to %s", request)
 		}
 	}
-	if a.status != http.StatusBadGateway {
+	if a.status != http.StatusBadGateway || !strings.Contains(string(a.body), "No other target was asked, because the history has data (reasoning_details, encrypted_content, signatures) of this one.") {
 		t.Errorf("%d %s", a.status, a.body)
+	}
+	if notes := ended(t, g, a.header.Get("Cadenza-Trace-Id")).Notes; !slices.Contains(notes, "caller: data of other/large: asked alone") {
+		t.Errorf("the trace notes %q", notes)
+	}
+	a = g.post("/v1/chat/completions", `{"model":"team/talk","messages":[`+user+`]}`)
+	if strings.Contains(string(a.body), "No other target") {
+		t.Errorf("a call without data: %s", a.body)
 	}
 }
 

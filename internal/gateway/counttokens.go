@@ -29,7 +29,7 @@ func (c *call) countTokens() outcome {
 	variant := endpoint.Prompt.Variant(c.decide(trace.KindPrompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table()))
 	if request.Variant != "" {
 		if variant = variantOf(endpoint.Prompt, request.Variant); variant == nil {
-			return refused(unknownEndpoint(request))
+			return refused(unknownVariant(request))
 		}
 	}
 	if err := c.bindVariables(endpoint.Prompt, variant); err != nil {
@@ -40,7 +40,7 @@ func (c *call) countTokens() outcome {
 	if err != nil {
 		return refused(err)
 	}
-	targets = pin(targets, request)
+	targets, _ = pin(targets, request)
 	rendered, unrendered := variant.Messages(&c.values, request.Turns)
 	if unrendered != nil {
 		return refused(refuseMessages(unrendered, "The endpoint's prompt", request.TurnsParam))

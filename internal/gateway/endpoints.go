@@ -55,7 +55,7 @@ func (c *call) endpoint() outcome {
 	answerKey := endpoint.Key
 	if request.Variant != "" {
 		if variant = variantOf(endpoint.Prompt, request.Variant); variant == nil {
-			return refused(unknownEndpoint(request))
+			return refused(unknownVariant(request))
 		}
 		answerKey += "@" + variant.Key
 	}
@@ -67,7 +67,7 @@ func (c *call) endpoint() outcome {
 	if err != nil {
 		return refused(err)
 	}
-	targets = pin(targets, request)
+	targets, pinned := pin(targets, request)
 	messages, unrendered := variant.Messages(&c.values, request.Turns)
 	if unrendered != nil {
 		return refused(refuseMessages(unrendered, "The endpoint's prompt", request.TurnsParam))
@@ -108,6 +108,9 @@ func (c *call) endpoint() outcome {
 	c.recordEvidence(record)
 	if policy != definition.LogNone {
 		record.Notes = noteBrought(record.Notes, request)
+		if pinned {
+			record.Notes = append(record.Notes, "caller: data of "+first.String()+": asked alone")
+		}
 	}
 	c.addUser(request)
 	c.addRequest(record, policy)
@@ -129,6 +132,7 @@ func (c *call) endpoint() outcome {
 
 	i := &invocation{
 		call: c, record: record, policy: policy, ttl: how.CacheTTL, beside: extra, keep: keep, brought: request,
+		pinned: pinned,
 		thinks: c.route.dialect != native.Dialect || endpoint.Accept.History,
 		request: &invoke.Call{
 			Targets:   targets,
@@ -182,6 +186,16 @@ func unknownEndpoint(request *dialect.Call) *wire.Error {
 	return wire.Errorf(wire.UnknownEndpoint, request.EndpointParam, "There is no endpoint %s.", printable(request.Endpoint))
 }
 
+// unknownVariant returns the error for a variant that the prompt of a known endpoint does
+// not have.
+func unknownVariant(request *dialect.Call) *wire.Error {
+	code := wire.UnknownEndpoint
+	if request.EndpointParam == "model" {
+		code = wire.ModelNotFound
+	}
+	return wire.Errorf(code, request.EndpointParam, "The endpoint %s has no variant %s. Name one of its prompt's, or leave it out.", printable(request.Endpoint), printable(request.Variant))
+}
+
 // variantOf returns the prompt's variant with the key, or nil.
 func variantOf(p *definition.Prompt, key string) *definition.Variant {
 	variants := p.Variants()
@@ -202,6 +216,7 @@ type invocation struct {
 	brought *dialect.Call
 	origin  string // the target that answers
 	keep    bool   // the request's buffers are kept: the messages are views of them
+	pinned  bool   // the caller's messages have data of the one target that is asked
 	thinks  bool   // the caller gets thoughts, too
 
 	// full is why a stream ends early: there is no room for what its writer keeps.
@@ -421,7 +436,11 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 		i.logFailure(failure, code, len(result.Attempts))
 	}
 	i.finish(result, code.Status, code.Name)
-	told := wire.Errorf(code, "", "%s", failure.Message())
+	message := failure.Message()
+	if i.pinned && !failure.Committed {
+		message += " No other target was asked, because the history has data (reasoning_details, encrypted_content, signatures) of this one. Without that data any target may answer."
+	}
+	told := wire.Errorf(code, "", "%s", message)
 	told.RetryAfter = failure.RetryAfter
 	told.TraceID = i.info.traceID[0]
 	if len(result.Attempts) > 0 {
