@@ -15,8 +15,9 @@ var large = `{"keys":["support_reply","text_to_bulletpoints"],"context":{"enviro
 	`"question":"` + strings.Repeat("How do I change the card? ", 14) + `","text":""}}`
 
 func BenchmarkParse(b *testing.B) {
+	chat := `{"keys":["a"],"variables":{"a":"` + strings.Repeat(`It said: \"the parcel is on its way.\"\nNobody knows where the parcel is now, or when it will be here.\n`, 10_000) + `"}}`
 	body := large + strings.Repeat(" ", 761-len(large))
-	for name, body := range map[string]string{"87B": small, "761B": body} {
+	for name, body := range map[string]string{"87B": small, "761B": body, "1MiB": chat} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))
