@@ -26,7 +26,7 @@ func checkMessagesError(t *testing.T, a answer, status int, kind, code, param st
 	t.Helper()
 	told, _ := a.json(t)["error"].(map[string]any)
 	details, _ := told["details"].(map[string]any)
-	if a.status != status || a.json(t)["type"] != "error" || told["type"] != kind || told["message"] == "" || details["error_code"] != code || param != "" && details["param"] != param || a.header.Get("Request-Id") == "" {
+	if a.status != status || a.json(t)["type"] != "error" || told["type"] != kind || told["message"] == "" || details["error_code"] != code || param != "" && details["param"] != param || a.header.Get("Request-Id") == "" || a.json(t)["request_id"] != a.header.Get("Request-Id") {
 		t.Errorf("%d %s %v", a.status, a.body, a.header)
 	}
 }

@@ -56,6 +56,9 @@ func (to *route) writeErrorOnly(w http.ResponseWriter, err *wire.Error) {
 			id = newRequestID()
 		}
 		w.Header()[to.requestID] = []string{id}
+		told := *err
+		told.RequestID = id
+		err = &told
 	}
 	wire.WriteErrorBody(w, err, to.appendError(make([]byte, 0, 512), err))
 }

@@ -202,6 +202,12 @@ func init() {
 			Run: "TestMessagesKeys",
 		},
 		mutant{
+			ID: "anthropic-error-without-id", In: "route.writeErrorOnly",
+			What: "an error's body does not repeat the id of its header",
+			Old:  "told.RequestID = id", New: "_ = id",
+			Run: "TestMessagesKeys",
+		},
+		mutant{
 			ID: "anthropic-models", In: "route.spoken",
 			What: "models are Anthropic's for every caller",
 			Old:  " && len(h[headerAnthropic]) > 0", New: "",

@@ -20,6 +20,9 @@ type Error struct {
 	Param string
 	// TraceID is the trace id of the failed call, where there is one.
 	TraceID string
+	// RequestID is the id that the answer's header has, for APIs whose errors repeat
+	// it: the trace id, or one of its own where there is no trace.
+	RequestID string
 	// RetryAfter is when to try again. It is sent in whole seconds, rounded
 	// up and at least 1, with status 409, 429 and 503 only.
 	RetryAfter time.Duration

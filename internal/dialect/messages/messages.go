@@ -326,6 +326,7 @@ func (messages) AppendError(dst []byte, e *wire.Error) []byte {
 	shown := *e
 	if shown.Code == wire.InvalidAPIKey {
 		shown = *wire.Unauthorized(false)
+		shown.RequestID = e.RequestID
 	}
 	return appendError(dst, &shown)
 }
@@ -349,11 +350,15 @@ func appendError(dst []byte, e *wire.Error) []byte {
 		dst = appendMember(dst, "param", e.Param)
 	}
 	dst = append(dst, `}},"request_id":`...)
-	if e.TraceID == "" {
+	id := e.RequestID
+	if id == "" {
+		id = e.TraceID
+	}
+	if id == "" {
 		return append(dst, "null}"...)
 	}
 	dst = append(dst, '"')
-	return append(append(dst, e.TraceID...), `"}`...)
+	return append(append(dst, id...), `"}`...)
 }
 
 // typeOf returns the API's word for errors of a status. Overloads are those after which
