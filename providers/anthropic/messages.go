@@ -216,17 +216,17 @@ func (w *writer) file(at int, m *providers.Media) error {
 	case m.URL != "" && (kind == "" || kind == typePDF):
 		w.url(m.URL)
 	case m.URL != "":
-		return w.lacks(at, "files of the type "+kind+" by URL")
+		return w.lacks(at, "files "+upstream.TypeName(kind)+" by URL")
 	case kind == typePDF:
 		w.data(m)
 	case strings.HasPrefix(kind, "text/"), kind == "application/json":
 		text, err := base64.StdEncoding.DecodeString(m.Data)
 		if err != nil || !utf8.Valid(text) {
-			return w.client.Unsendable("message %d has a file of the type %s that is not UTF-8 in base64", at+1, kind)
+			return w.client.Unsendable("message %d has a file %s that is not UTF-8 in base64", at+1, upstream.TypeName(kind))
 		}
 		w.body = append(jsontext.AppendString(append(w.body, `{"type":"text","media_type":"text/plain","data":`...), text), '}')
 	default:
-		return w.lacks(at, "files of the type "+kind)
+		return w.lacks(at, "files "+upstream.TypeName(kind))
 	}
 	if m.Name != "" {
 		w.body = jsontext.AppendString(append(w.body, `,"title":`...), m.Name)

@@ -120,6 +120,9 @@ func TestPartsThatTheAPIDoesNotHave(t *testing.T) {
 	for want, m := range map[string]providers.Message{
 		"anthropic takes no audio, which message 2 has":                           message("user", media(providers.PartAudio, providers.Media{Type: "audio/wav", Data: "UklG"})),
 		"takes no audio, which message 2 has":                                     message("tool", result("t", media(providers.PartAudio, providers.Media{Type: "audio/wav", Data: "UklG"}))),
+		"takes no files of an unusual type, which message 2 has":                  message("user", media(providers.PartFile, providers.Media{Type: "application/x-secret", Data: "UEsD"})),
+		"takes no files of an unusual type by URL":                                message("user", media(providers.PartFile, providers.Media{Type: "application/x-secret", URL: "https://x.example/a"})),
+		"has a file of an unusual type that is not UTF-8":                         message("user", media(providers.PartFile, providers.Media{Type: "text/x-secret", Data: "/w=="})),
 		"takes no files of the type application/zip, which message 2 has":         message("user", media(providers.PartFile, providers.Media{Type: "application/zip", Data: "UEsD"})),
 		"takes no files of the type text/plain by URL":                            message("user", media(providers.PartFile, providers.Media{Type: "text/plain", URL: "https://x.example/a"})),
 		"message 2 has a file of the type text/plain that is not UTF-8 in base64": message("user", media(providers.PartFile, providers.Media{Type: "text/plain", Data: "/w=="})),

@@ -193,7 +193,7 @@ func (w *writer) image(at int, m *providers.Media) error {
 		ok = false
 	}
 	if !ok {
-		return w.lacks(at, "images of the type "+m.Type)
+		return w.lacks(at, "images "+upstream.TypeName(m.Type))
 	}
 	w.detail = w.detail || m.Detail != "" && m.Detail != "auto"
 	w.body = append(append(append(w.body, `{"image":{"format":"`...), format...), '"')
@@ -216,7 +216,7 @@ func (w *writer) file(at int, m *providers.Media) error {
 	}
 	format := formats[upstream.MediaType(m.Type)]
 	if format == "" {
-		return w.lacks(at, "files of the type "+m.Type)
+		return w.lacks(at, "files "+upstream.TypeName(m.Type))
 	}
 	w.body = append(append(append(w.body, `{"document":{"format":"`...), format...), `","name":`...)
 	w.body = jsontext.AppendString(w.body, w.documentName(m.Name))

@@ -162,3 +162,25 @@ func MediaType(media string) string {
 	}
 	return media
 }
+
+// usualTypes are the media types that errors name.
+var usualTypes = []string{
+	"application/pdf", "application/json", "application/xml", "application/zip", "application/rtf", "application/octet-stream",
+	"application/msword", "application/vnd.ms-excel", "application/vnd.ms-powerpoint",
+	"application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+	"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+	"application/vnd.openxmlformats-officedocument.presentationml.presentation",
+	"text/plain", "text/markdown", "text/html", "text/csv", "text/xml",
+	"image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml", "image/heic", "image/avif", "image/bmp", "image/tiff",
+	"audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/aac", "video/mp4", "video/mpeg", "video/webm", "video/quicktime",
+}
+
+// TypeName returns a media type as errors name it: "of the type text/csv". Any but the
+// usual ones is a word of the caller's own, which logs must not have: "of an unusual
+// type".
+func TypeName(media string) string {
+	if media = MediaType(media); slices.Contains(usualTypes, media) {
+		return "of the type " + media
+	}
+	return "of an unusual type"
+}
