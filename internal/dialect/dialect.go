@@ -130,3 +130,13 @@ type Answer struct {
 	// a decision that our own API has. Other dialects leave them out.
 	Beside func(dst []byte) []byte
 }
+
+// AppendID appends the trace id without its hyphens, for the ids of other APIs.
+func (a *Answer) AppendID(dst []byte) []byte {
+	for i := range len(a.TraceID) {
+		if c := a.TraceID[i]; c != '-' {
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}

@@ -71,20 +71,20 @@ func init() {
 			Old:  `a.Content != "" || len(a.ToolCalls) == 0`, New: "true",
 			Run: "TestGolden",
 		},
-		mutant{
-			ID: "size-of-thoughts", In: "writer.Size",
-			What: "the room of an answer counts a thought once, which is in it twice",
-			Old:  "2*jsontext.EscapedLen(t.Text)", New: "jsontext.EscapedLen(t.Text)",
-			Run: "TestSizeIsABound",
-		},
-		mutant{
-			ID: "lines-in-events", In: "appendLogprobs",
-			What: "log probabilities in several lines break an event",
-			Old:  "dst[i] = ' '", New: "_ = i",
-			Run: "TestGolden",
-		},
 	)
 	add("internal/dialect/openai",
+		mutant{
+			ID: "size-of-thoughts", In: "ReasoningSize",
+			What: "the room of an answer counts a thought once, which is in it twice",
+			Old:  "2*jsontext.EscapedLen(", New: "jsontext.EscapedLen(",
+			Run: "TestSizeIsABound", Tests: []string{"internal/dialect/chat"},
+		},
+		mutant{
+			ID: "lines-in-events", In: "AppendLogprobs",
+			What: "log probabilities in several lines break an event",
+			Old:  "dst[i] = ' '", New: "_ = i",
+			Run: "TestGolden", Tests: []string{"internal/dialect/chat"},
+		},
 		mutant{
 			ID: "name-of-a-parameter", In: "Parameter",
 			What: "an error names a parameter by bytes of the request after it",

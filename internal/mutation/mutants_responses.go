@@ -50,7 +50,7 @@ func init() {
 		mutant{
 			ID: "lines-in-events", In: "appendList",
 			What: "log probabilities in several lines break their event",
-			Old:  "dst[i] = ' '", New: "_ = i",
+			Old:  "openai.AppendLogprobs(dst, list[1:len(list)-1])", New: "append(openai.AppendLogprobs(dst, nil), list[1:len(list)-1]...)",
 		},
 		mutant{
 			ID: "large-echo", In: "appendEcho",

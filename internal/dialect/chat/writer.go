@@ -54,21 +54,11 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 
 // Size returns an upper bound of the bytes that Answer appends.
 func (w *writer) Size(a *dialect.Answer) int {
-	const rest, ofThought, ofCall, ofOpaque = 1024,
-		len(`{"type":"reasoning.text","text":"","signature":"","format":"cadenza","index":1000},`),
-		len(`{"id":"","type":"function","function":{"name":"","arguments":""}},`),
-		len(`{"type":"reasoning.encrypted","id":"","data":"","format":"cadenza","index":1000},`)
-	size := jsontext.EscapedLen(a.Content) + len(a.Logprobs) + jsontext.EscapedLen(a.Key) + rest
-	for i := range a.Thoughts {
-		t := &a.Thoughts[i]
-		size += 2*jsontext.EscapedLen(t.Text) + jsontext.EscapedLen(t.Opaque) + ofThought
-	}
+	const rest, ofCall = 1024, len(`{"id":"","type":"function","function":{"name":"","arguments":""}},`)
+	size := jsontext.EscapedLen(a.Content) + len(a.Logprobs) + jsontext.EscapedLen(a.Key) + openai.ReasoningSize(a) + rest
 	for i := range a.ToolCalls {
 		c := &a.ToolCalls[i]
 		size += jsontext.EscapedLen(c.ID) + jsontext.EscapedLen(c.Name) + jsontext.EscapedLen(c.Arguments) + ofCall
-		if c.Opaque != "" {
-			size += jsontext.EscapedLen(c.ID) + jsontext.EscapedLen(c.Opaque) + ofOpaque
-		}
 	}
 	return size
 }
@@ -76,11 +66,7 @@ func (w *writer) Size(a *dialect.Answer) int {
 // appendHead appends the beginning of an answer or of a chunk, up to its first choice.
 func appendHead(dst []byte, object string, a *dialect.Answer) []byte {
 	dst = append(dst, `{"id":"chatcmpl-`...)
-	for i := range len(a.TraceID) {
-		if c := a.TraceID[i]; c != '-' {
-			dst = append(dst, c)
-		}
-	}
+	dst = a.AppendID(dst)
 	dst = append(dst, `","object":"`...)
 	dst = append(dst, object...)
 	dst = append(dst, `","created":`...)
@@ -112,7 +98,7 @@ func appendCall(dst []byte, id, name, arguments string) []byte {
 }
 
 // appendLogprobs appends the log probabilities of the tokens of the content, or of the
-// refusal. A provider may have set the list in several lines, which no event may have.
+// refusal.
 func appendLogprobs(dst, list []byte, refusal bool) []byte {
 	if len(list) == 0 {
 		return append(dst, "null"...)
@@ -122,13 +108,7 @@ func appendLogprobs(dst, list []byte, refusal bool) []byte {
 	} else {
 		dst = append(dst, `{"content":`...)
 	}
-	start := len(dst)
-	dst = append(dst, list...)
-	for i := start; i < len(dst); i++ {
-		if dst[i] == '\n' || dst[i] == '\r' {
-			dst[i] = ' '
-		}
-	}
+	dst = openai.AppendLogprobs(dst, list)
 	if refusal {
 		return append(dst, '}')
 	}

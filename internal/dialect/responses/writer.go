@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
+	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -424,7 +425,7 @@ func (w *writer) appendSaid(dst []byte, member string) []byte {
 // appendStart begins a response object, up to the first item of its output.
 func appendStart(dst []byte, a *dialect.Answer, status string, failure *wire.Error) []byte {
 	dst = append(dst, `{"id":"resp_`...)
-	dst = appendHex(dst, a.TraceID)
+	dst = a.AppendID(dst)
 	dst = append(dst, `","object":"response","created_at":`...)
 	dst = strconv.AppendInt(dst, a.Time.Unix(), 10)
 	dst = appendMember(dst, "status", status)
@@ -505,7 +506,7 @@ func appendItemID(dst []byte, a *dialect.Answer, k kind, index int) []byte {
 	default:
 		dst = append(dst, "msg_"...)
 	}
-	dst = append(appendHex(dst, a.TraceID), '_')
+	dst = append(a.AppendID(dst), '_')
 	return strconv.AppendInt(dst, int64(index), 10)
 }
 
@@ -558,16 +559,6 @@ func arguments(text string) string {
 	return text
 }
 
-// appendHex appends a trace id without its hyphens.
-func appendHex(dst []byte, id string) []byte {
-	for i := range len(id) {
-		if id[i] != '-' {
-			dst = append(dst, id[i])
-		}
-	}
-	return dst
-}
-
 // appendMember appends a comma and a member that is a text. name needs no escape.
 func appendMember(dst []byte, name, text string) []byte {
 	dst = append(dst, ',', '"')
@@ -584,18 +575,10 @@ func separate(list []byte) []byte {
 	return list
 }
 
-// appendList appends a list without its brackets. A provider may have set it in several
-// lines, which no event may have.
+// appendList appends a list without its brackets.
 func appendList(dst []byte, list json.RawMessage) []byte {
 	if len(list) < len("[]") {
 		return dst
 	}
-	start := len(dst)
-	dst = append(dst, list[1:len(list)-1]...)
-	for i := start; i < len(dst); i++ {
-		if dst[i] == '\n' || dst[i] == '\r' {
-			dst[i] = ' '
-		}
-	}
-	return dst
+	return openai.AppendLogprobs(dst, list[1:len(list)-1])
 }
