@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -83,7 +84,7 @@ func InPlace(parts []providers.Part, each func(*providers.Part) error) error {
 }
 
 // behind is after the end of every answer.
-const behind = 1 << 31
+const behind = math.MaxInt32
 
 // inOrder walks twice through the parts of a message, for its texts and for its calls.
 type inOrder struct {
