@@ -237,12 +237,12 @@ var (
 
 // Invoke calls the targets in order until one answers. emit gets a whole answer
 // once, with its complete content. It gets a streamed answer piece by piece, see
-// Call.Pieces, and is not called where that is empty. After the first call of emit no other attempt
-// is made, so emit never gets bytes of two. One goroutine at a time calls emit,
-// and none does after Invoke has returned. Invoke returns soon after ctx or the
-// policy's time has ended, even where a provider does not. An error of emit means
-// that the caller is gone: Invoke then cancels the call. The error of Invoke is an
-// *Error.
+// Call.Pieces, and is not called where that is empty. After the first call of emit
+// no other attempt is made, so emit never gets bytes of two. One goroutine at a
+// time calls emit, and none does after Invoke has returned. Invoke returns soon
+// after ctx or the policy's time has ended, even where a provider does not. An
+// error of emit means that the caller is gone: Invoke then cancels the call. The
+// error of Invoke is an *Error.
 func (e *Engine) Invoke(ctx context.Context, c *Call, emit func(providers.Delta) error) (Result, error) {
 	k := &call{engine: e, Call: c, emit: emit, parent: ctx, started: time.Now()}
 	k.policy = c.Policy.withDefaults(len(c.Targets))

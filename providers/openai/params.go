@@ -13,8 +13,9 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// params translates the request but for its messages and the list of its tools. It also returns which
-// parameters the service lacks. What it lacks but must not be left out is an error.
+// params translates the request but for its messages and the list of its tools. It also
+// returns which parameters the service lacks. What it lacks but must not be left out is
+// an error.
 func (c *Client) params(req *providers.Request) (p openai.ChatCompletionNewParams, leftOut []string, err error) {
 	p.Model = req.Model
 	extra := make(map[string]any, len(req.Extra)+4)
@@ -205,8 +206,8 @@ func writeTools(text []byte, tools []providers.Tool) []byte {
 // toolSize is about what a tool takes beside its texts and its schema, in bytes.
 const toolSize = 128
 
-// tools sets what the model may call, with toolsMark for the tools. It reports whether tools were left out that
-// must not be called anyway.
+// tools sets what the model may call, with toolsMark for the tools. It reports whether
+// tools were left out that must not be called anyway.
 func (c *Client) tools(p *openai.ChatCompletionNewParams, in *providers.Parameters) (omitted bool, err error) {
 	if len(in.Tools) == 0 {
 		return false, nil
