@@ -72,7 +72,7 @@ func (r *Request) keepParser() {
 		poison[0], poison[len(poison)-1] = '"', '"'
 		_, _ = p.ParseBytes(poison)
 	}
-	largeParsers.Put(p, p.bytes+p.values*ofValue)
+	largeParsers.Put(p, p.bytes+sizeOf(p.values))
 }
 
 var requests = sync.Pool{New: func() any { return new(Request) }}
