@@ -156,30 +156,34 @@ func setParameter(to, from *providers.Parameters, name string) {
 // understands it. pinned reports whether others are passed over for that. The data of
 // others is taken out, and named among what is ignored.
 func pin(targets []invoke.Target, request *dialect.Call) (to []invoke.Target, pinned bool) {
-	at := pinnedTo(targets, request.Turns)
-	for i := range request.Turns {
-		m := &request.Turns[i]
-		foreign := false
-		for j := range m.Parts {
-			p := &m.Parts[j]
-			if p.Opaque == "" {
-				continue
-			}
-			origin, opaque, ok := dialect.Unseal(p.Opaque)
-			if p.Opaque = opaque; !ok || at < 0 || origin != targets[at].String() {
-				p.Opaque, foreign = "", true
-			}
+	made := unseal(request.Turns)
+	at := -1
+	for _, m := range slices.Backward(made) {
+		if at = slices.IndexFunc(targets, func(t invoke.Target) bool { return t.String() == m.origin }); at >= 0 {
+			break
 		}
-		if foreign {
-			where := request.Turn(i)
+	}
+	last := -1
+	for _, m := range made {
+		if at >= 0 && m.origin == targets[at].String() {
+			continue
+		}
+		turn := &request.Turns[m.turn]
+		turn.Parts[m.part].Opaque = ""
+		if m.turn != last {
+			last = m.turn
+			where := request.Turn(m.turn)
 			if request.TurnParams == nil {
 				where += ".reasoning_details"
 			}
 			request.Ignored = append(request.Ignored, where)
-			m.Parts = slices.DeleteFunc(m.Parts, func(p providers.Part) bool {
-				return p.Kind == providers.PartThinking && p.Text == "" && p.Opaque == ""
-			})
 		}
+	}
+	for i := range request.Turns {
+		m := &request.Turns[i]
+		m.Parts = slices.DeleteFunc(m.Parts, func(p providers.Part) bool {
+			return p.Kind == providers.PartThinking && p.Text == "" && p.Opaque == ""
+		})
 	}
 	if at < 0 {
 		return targets, false
@@ -187,21 +191,26 @@ func pin(targets []invoke.Target, request *dialect.Call) (to []invoke.Target, pi
 	return targets[at : at+1 : at+1], len(targets) > 1
 }
 
-// pinnedTo returns the index of the target that made the newest opaque data, or -1.
-func pinnedTo(targets []invoke.Target, turns []providers.Message) int {
-	for _, m := range slices.Backward(turns) {
-		for _, p := range slices.Backward(m.Parts) {
+// madeBy is a part with opaque data.
+type madeBy struct {
+	turn, part int
+	origin     string // empty where the data is not sealed: that of no target
+}
+
+// unseal unseals the opaque data of the turns, and returns the parts that have any.
+func unseal(turns []providers.Message) (made []madeBy) {
+	for i := range turns {
+		for j := range turns[i].Parts {
+			p := &turns[i].Parts[j]
 			if p.Opaque == "" {
 				continue
 			}
-			if origin, _, ok := dialect.Unseal(p.Opaque); ok {
-				if to := slices.IndexFunc(targets, func(t invoke.Target) bool { return t.String() == origin }); to >= 0 {
-					return to
-				}
-			}
+			m := madeBy{turn: i, part: j}
+			m.origin, p.Opaque, _ = dialect.Unseal(p.Opaque)
+			made = append(made, m)
 		}
 	}
-	return -1
+	return made
 }
 
 // sealedCalls returns the tool calls with their opaque data as callers get it. Callers

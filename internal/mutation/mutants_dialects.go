@@ -37,7 +37,7 @@ func init() {
 		mutant{
 			ID: "opaque-data-of-others", In: "pin",
 			What: "a target gets what another one has signed",
-			Old:  " || origin != targets[at].String()", New: "",
+			Old:  " && m.origin == targets[at].String()", New: "",
 			Run: "TestOpaqueData",
 		},
 		mutant{

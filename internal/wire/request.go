@@ -282,8 +282,8 @@ func (r *Request) parseValue() (*fastjson.Value, *Error) {
 	if bad != nil {
 		return nil, invalidJSON(b, bad)
 	}
-	if values > keepValues && r.reserve != nil {
-		if err := r.reserve(sizeOf(values)); err != nil {
+	if room := parsedRoom(len(b), values); room > 0 && r.reserve != nil {
+		if err := r.reserve(room); err != nil {
 			return nil, err
 		}
 	}
@@ -307,6 +307,18 @@ func (r *Request) parseValue() (*fastjson.Value, *Error) {
 		return nil, Errorf(InvalidJSON, param, "The member %q appears more than once in its object. Send it once.", param)
 	}
 	return root, nil
+}
+
+// parsedRoom returns the bytes that a parsed body takes beside the body: the parser's
+// copy of one that is larger than the default allows, and many values.
+func parsedRoom(size, values int) (room int) {
+	if size > DefaultBodyLimit {
+		room = size
+	}
+	if values > keepValues {
+		room += sizeOf(values)
+	}
+	return room
 }
 
 func invalidJSON(b []byte, e *syntaxError) *Error {
