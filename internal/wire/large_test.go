@@ -93,3 +93,16 @@ func TestManyValuesAreCounted(t *testing.T) {
 		t.Errorf("a small body: %v", err)
 	}
 }
+
+// TestCopyOfALargeBodyIsCounted: the parser copies a body. A body that is larger than
+// the default allows takes the room of both.
+func TestCopyOfALargeBodyIsCounted(t *testing.T) {
+	for size, want := range map[int]int{DefaultBodyLimit: 0, DefaultBodyLimit + 1: DefaultBodyLimit + 1, 8 << 20: 8 << 20} {
+		reserved := 0
+		r := &Request{body: []byte(`{"a":"` + strings.Repeat("x", size-8) + `"}`)}
+		r.reserve = func(bytes int) *Error { reserved += bytes; return nil }
+		if _, err := r.Object(); err != nil || reserved != want {
+			t.Errorf("a body of %d bytes: %d reserved, want %d; %v", size, reserved, want, err)
+		}
+	}
+}
