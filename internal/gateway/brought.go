@@ -213,6 +213,20 @@ func unseal(turns []providers.Message) (made []madeBy) {
 	return made
 }
 
+// bringsParts reports whether the caller's messages have an image, a sound or a file, or
+// a tool's result, which may have one.
+func bringsParts(request *dialect.Call) bool {
+	return slices.ContainsFunc(request.Turns, func(m providers.Message) bool {
+		return slices.ContainsFunc(m.Parts, func(p providers.Part) bool {
+			switch p.Kind {
+			case providers.PartImage, providers.PartAudio, providers.PartFile, providers.PartToolResult:
+				return true
+			}
+			return false
+		})
+	})
+}
+
 // sealedCalls returns the tool calls with their opaque data as callers get it. Callers
 // that bring no history have no use for it.
 func (i *invocation) sealedCalls(calls []providers.ToolCall) []providers.ToolCall {

@@ -431,7 +431,11 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 		i.finish(result, statusClientGone, string(invoke.ClientGone))
 		return nil
 	}
-	code := failure.Code
+	code, param := failure.Code, ""
+	if failure.Lacks != "" && bringsParts(i.brought) {
+		// No repetition mends it, which libraries would try after a 502.
+		code, param = wire.InvalidRequest, i.brought.TurnsParam
+	}
 	if code != wire.Overloaded {
 		i.logFailure(failure, code, len(result.Attempts))
 	}
@@ -440,7 +444,7 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 	if i.pinned && !failure.Committed {
 		message += " No other target was asked, because the history has data (reasoning_details, encrypted_content, signatures) of this one. Without that data any target may answer."
 	}
-	told := wire.Errorf(code, "", "%s", message)
+	told := wire.Errorf(code, param, "%s", message)
 	told.RetryAfter = failure.RetryAfter
 	told.TraceID = i.info.traceID[0]
 	if len(result.Attempts) > 0 {

@@ -1,0 +1,67 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/providers"
+)
+
+// blind is a provider that takes no images.
+type blind struct{ *scripted }
+
+func (p blind) Invoke(ctx context.Context, r *providers.Request) (providers.Stream, error) {
+	for i := range r.Messages {
+		for j := range r.Messages[i].Parts {
+			if r.Messages[i].Parts[j].Kind == providers.PartImage {
+				return nil, providers.LacksPart("blind", i, "images")
+			}
+		}
+	}
+	return p.scripted.Invoke(ctx, r)
+}
+
+// TestPartsThatNoTargetTakes are the caller's mistake where the caller brought them,
+// which libraries don't repeat, and the definition's where it has them.
+func TestPartsThatNoTargetTakes(t *testing.T) {
+	t.Parallel()
+	s := &scripted{content: "Fine.", result: providers.Result{FinishReason: providers.FinishStop}}
+	g := startGateway(t, map[string]string{
+		"definitions/prompts/talk.yaml":   "provider: blind\nmodel: m\nmessages: [ { history: true } ]\n",
+		"definitions/prompts/look.yaml":   "provider: blind\nmodel: m\nmessages: [ { role: user, content: [ { image: 'https://example.com/a.png' } ] }, { history: true } ]\n",
+		"definitions/endpoints/talk.yaml": "prompt: talk\naccept: { history: true }\n",
+		"definitions/endpoints/look.yaml": "prompt: look\naccept: { history: true }\n",
+	}, withProvider("blind", blind{s}))
+	const text = `{"role":"user","content":"Hi."}`
+	const image = `{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}]}`
+	for _, test := range []struct {
+		endpoint, messages string
+		status             int
+		code               string
+		param              any
+	}{
+		{"talk", text, http.StatusOK, "", nil},
+		{"talk", text + "," + image, http.StatusBadRequest, "invalid_request", "messages"},
+		{"look", text, http.StatusBadGateway, "upstream_rejected", nil},
+	} {
+		for _, stream := range []string{"", `,"stream":true`} {
+			a := g.post("/v1/chat/completions", `{"model":"`+test.endpoint+`","messages":[`+test.messages+`]`+stream+`}`)
+			if a.status != test.status {
+				t.Errorf("%s %s: %d %s", test.endpoint, test.messages, a.status, a.body)
+				continue
+			}
+			if test.code == "" {
+				continue
+			}
+			e, _ := a.json(t)["error"].(map[string]any)
+			if e["code"] != test.code || e["param"] != test.param || !strings.Contains(e["message"].(string), "take no images") {
+				t.Errorf("%s %s: %s", test.endpoint, test.messages, a.body)
+			}
+			if got := ended(t, g, a.header.Get("Cadenza-Trace-Id")); got.Status != test.status {
+				t.Errorf("%s %s: a trace of %d", test.endpoint, test.messages, got.Status)
+			}
+		}
+	}
+}
