@@ -24,7 +24,7 @@ type Accept struct {
 	System bool
 	// Variants lets callers name a variant of the prompt, as KEY@VARIANT.
 	Variants bool
-	// MaxBodySize bounds a request's body in bytes; 0: the workspace's limit.
+	// MaxBodySize bounds a request's body in bytes; 0: see BodyLimit.
 	MaxBodySize int64
 
 	parameters map[string]ceiling // by their names in definitions
@@ -32,11 +32,23 @@ type Accept struct {
 
 // The sizes of the bodies that an endpoint takes, in bytes.
 const (
-	// DefaultMaxBody is the MaxBodySize of an endpoint that accepts history and
-	// says no other.
+	// DefaultMaxBody is the least that an endpoint takes that accepts history and says
+	// no other.
 	DefaultMaxBody  = 8 << 20
 	maxAcceptedBody = 64 << 20
 )
+
+// BodyLimit returns how many bytes a request's body may have, where the workspace has a
+// limit of its own for all others.
+func (a *Accept) BodyLimit(workspace int64) int64 {
+	switch {
+	case a.MaxBodySize > 0:
+		return a.MaxBodySize
+	case a.History:
+		return max(workspace, DefaultMaxBody)
+	}
+	return workspace
+}
 
 // acceptMembers are the members of accept.
 var acceptMembers = []string{"history", "tools", "system", "variants", "parameters", "max_body_size"}
@@ -189,9 +201,6 @@ func (e *Endpoint) decodeAccept(n *document.Node, errs *document.Errors) {
 	}
 	if m := n.Get("parameters"); m != nil {
 		a.parameters = decodeCeilings(m, errs)
-	}
-	if a.History {
-		a.MaxBodySize = DefaultMaxBody
 	}
 	if m := n.Get("max_body_size"); m != nil {
 		a.MaxBodySize, _ = readSize(m, "max_body_size", maxAcceptedBody, errs)

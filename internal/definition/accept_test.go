@@ -85,7 +85,7 @@ func TestAccept(t *testing.T) {
 func TestAcceptMembers(t *testing.T) {
 	for text, want := range map[string]Accept{
 		"~":                       {},
-		"{ history: true }":       {History: true, MaxBodySize: 8 << 20},
+		"{ history: true }":       {History: true},
 		"{ max_body_size: 2MiB }": {MaxBodySize: 2 << 20},
 		"{ history: true, system: true, tools: true, variants: true, max_body_size: 500kB }": {History: true, System: true, Tools: true, Variants: true, MaxBodySize: 500_000},
 		"{ history: false, max_body_size: 67108864 }":                                        {MaxBodySize: 64 << 20},
@@ -258,4 +258,22 @@ func FuzzAccept(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestBodyLimit(t *testing.T) {
+	for _, test := range []struct {
+		accept          Accept
+		workspace, want int64
+	}{
+		{Accept{}, 1 << 20, 1 << 20},
+		{Accept{Tools: true}, 16 << 20, 16 << 20},
+		{Accept{History: true}, 1 << 20, 8 << 20},
+		{Accept{History: true}, 16 << 20, 16 << 20},
+		{Accept{History: true, MaxBodySize: 2 << 20}, 16 << 20, 2 << 20},
+		{Accept{MaxBodySize: 20 << 20}, 16 << 20, 20 << 20},
+	} {
+		if got := test.accept.BodyLimit(test.workspace); got != test.want {
+			t.Errorf("%+v in a workspace of %d: %d, want %d", test.accept, test.workspace, got, test.want)
+		}
+	}
 }

@@ -21,7 +21,7 @@ func brings(request *dialect.Call) bool { return len(request.Turns) > 0 || len(r
 // checkBrought refuses what the endpoint does not accept of its caller.
 func (c *call) checkBrought(endpoint *definition.Endpoint, request *dialect.Call) *wire.Error {
 	accept := &endpoint.Accept
-	if size, limit := int64(len(c.request.Body())), bodyLimit(c.workspace, accept); size > limit {
+	if size, limit := int64(len(c.request.Body())), accept.BodyLimit(c.workspace.MaxBodySize); size > limit {
 		return wire.TooLarge(limit)
 	}
 	if request.Variant != "" && !accept.Variants {
@@ -50,14 +50,6 @@ func (c *call) checkBrought(endpoint *definition.Endpoint, request *dialect.Call
 // notAccepted returns the error for a member. problem is the end of a sentence.
 func notAccepted(param, problem string) *wire.Error {
 	return wire.Errorf(wire.InvalidRequest, param, "%q %s.", param, problem)
-}
-
-// bodyLimit returns how many bytes the bodies of an endpoint's requests may have.
-func bodyLimit(w *Workspace, accept *definition.Accept) int64 {
-	if accept.MaxBodySize > 0 {
-		return accept.MaxBodySize
-	}
-	return w.MaxBodySize
 }
 
 // bodyLimit returns how many bytes are read of a request's body before it is known

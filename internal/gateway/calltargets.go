@@ -47,7 +47,7 @@ func (w *Workspace) callTargets(snapshot *definition.Snapshot) *callTargets {
 	if known == nil || known.snapshot != snapshot {
 		known = &callTargets{snapshot: snapshot}
 		for _, endpoint := range snapshot.Endpoints {
-			known.largestBody = max(known.largestBody, endpoint.Accept.MaxBodySize)
+			known.largestBody = max(known.largestBody, endpoint.Accept.BodyLimit(0))
 		}
 		w.called.Store(known)
 	}
