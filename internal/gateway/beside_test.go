@@ -287,9 +287,13 @@ func TestConfigurationsGivenAgain(t *testing.T) {
 	}
 	g.ended(t, got.RemoteConfigs["limits"].TraceID)
 	g.write("definitions/remoteconfigs/limits.yaml", "type: number\ndefault: 1\n")
+	var last string
 	eventually(t, "the definitions are new", func() bool {
-		return g.post("/v1/remoteconfigs", `{"keys":["limits"]}`).json(t)["limits"].(map[string]any)["type"] == "number"
+		limits := g.post("/v1/remoteconfigs", `{"keys":["limits"]}`).json(t)["limits"].(map[string]any)
+		last = limits["trace_id"].(string)
+		return limits["type"] == "number"
 	})
+	g.ended(t, last) // and all before it
 	before := g.configTraces()
 	checkReplayed(t, g.keyed("k", "/v1/endpoints", body), first)
 	if n := g.configTraces(); n != before {
