@@ -128,7 +128,7 @@ func TestEvaluateConversation(t *testing.T) {
 		"prompts/q.yaml", "provider: a\nmodel: m\nmessages: [ { role: user, content: hi } ]\n", "endpoints/plain.yaml", "prompt: q\n"))
 	a, err := Evaluate(s, Query{Key: "e", At: now})
 	if err != nil || a.History != "after 1 of 2 messages, of user, assistant, at most 9, at most 65536 bytes" ||
-		string(a.Accept) != `{"history":true,"max_body_size":8388608,"parameters":{"max_tokens":"..800"}}` {
+		string(a.Accept) != `{"history":true,"parameters":{"max_tokens":"..800"}}` {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if a, err = Evaluate(s, Query{Key: "plain", At: now}); err != nil || a.History != "" || a.Accept != nil {
