@@ -1,5 +1,5 @@
-// Package private lets only their owner read files that hold keys or what callers
-// sent.
+// Package private keeps files to their owner: those that hold keys or what callers sent
+// from other users, and those that one process writes from other processes.
 package private
 
 import (

@@ -59,8 +59,6 @@ var (
 	recordMark = [4]byte{'C', 'z', 'R', 1}
 )
 
-var errLocked = errors.New("another process uses the file")
-
 // span is a row of slots.
 type span struct{ slot, count int }
 
@@ -148,9 +146,9 @@ func (f *File) open() error {
 		if own == nil {
 			flags |= os.O_CREATE
 		}
-		file, err := openLocked(name, flags)
+		file, err := private.OpenLocked(name, flags)
 		switch {
-		case errors.Is(err, errLocked), errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, private.ErrLocked), errors.Is(err, fs.ErrNotExist):
 		case err != nil && own == nil:
 			return err
 		case err != nil:
@@ -162,7 +160,7 @@ func (f *File) open() error {
 		}
 	}
 	if own == nil {
-		return fmt.Errorf("%s: %d processes use the store: %w", f.path, maxProcesses, errLocked)
+		return fmt.Errorf("%s: %d processes use the store: %w", f.path, maxProcesses, private.ErrLocked)
 	}
 	if err := f.begin(own); err != nil {
 		return errors.Join(err, own.Close())
@@ -600,26 +598,7 @@ func (f *File) Close() error {
 	case keep:
 		errs = append(errs, file.Close())
 	default:
-		errs = append(errs, removeLocked(file))
+		errs = append(errs, private.RemoveLocked(file))
 	}
 	return errors.Join(errs...)
-}
-
-// removed passes over the error for a file that is not there: its directory may be
-// gone.
-func removed(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// isAt reports whether a file is the one at a path.
-func isAt(file *os.File, path string) bool {
-	opened, err := file.Stat()
-	if err != nil {
-		return false
-	}
-	there, err := os.Stat(path)
-	return err == nil && os.SameFile(opened, there)
 }

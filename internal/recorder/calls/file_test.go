@@ -20,6 +20,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/cadenza-gateway/cadenza/internal/private"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -778,7 +779,7 @@ func TestFileIsMovedOrDeleted(t *testing.T) {
 			if err := next.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if moved(other.file) {
+			if private.Moved(other.file) {
 				t.Error("the file of another process was removed")
 			}
 			if err := other.Close(); err != nil {

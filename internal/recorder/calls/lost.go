@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/cadenza-gateway/cadenza/internal/private"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -46,7 +47,7 @@ func (f *File) readPast(file *os.File) {
 }
 
 func (f *File) remove(file *os.File) {
-	if err := removeLocked(file); err != nil {
+	if err := private.RemoveLocked(file); err != nil {
 		f.logger.Warn("removing a file of start records", "file", file.Name(), "error", err)
 	}
 }

@@ -1,10 +1,9 @@
 package calls
 
 import (
-	"errors"
-	"io/fs"
-	"os"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/private"
 )
 
 // lookEvery is the least time between two looks for the file at its path.
@@ -22,7 +21,7 @@ func (f *File) leave() {
 		return
 	}
 	f.lookAt = now.Add(lookEvery)
-	if !moved(file) {
+	if !private.Moved(file) {
 		return
 	}
 	f.logger.Warn("the file of start records was moved or deleted; making another", "file", file.Name())
@@ -52,11 +51,4 @@ func (f *File) leave() {
 	// If it comes back, its calls must not be found a second time.
 	_ = file.Truncate(0)
 	_ = file.Close()
-}
-
-// moved reports whether a file is no longer at its path. A path that can't be looked
-// at is no reason to think so.
-func moved(file *os.File) bool {
-	_, err := os.Stat(file.Name())
-	return errors.Is(err, fs.ErrNotExist) || err == nil && !isAt(file, file.Name())
 }

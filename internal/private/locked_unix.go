@@ -1,6 +1,6 @@
 //go:build !windows
 
-package calls
+package private
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// openLocked opens a file for this process alone. The lock goes with the process.
-// It fails with errLocked while another has it.
-func openLocked(path string, flags int) (*os.File, error) {
+// OpenLocked opens a file for this process alone. The lock goes with the process.
+// It fails with ErrLocked while another has it.
+func OpenLocked(path string, flags int) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, flags, 0o600)
 		if err != nil {
@@ -18,7 +18,7 @@ func openLocked(path string, flags int) (*os.File, error) {
 		}
 		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 			if errors.Is(err, syscall.EWOULDBLOCK) {
-				err = errLocked
+				err = ErrLocked
 			}
 			return nil, errors.Join(err, file.Close())
 		}
@@ -32,10 +32,10 @@ func openLocked(path string, flags int) (*os.File, error) {
 	}
 }
 
-// removeLocked removes a file that openLocked opened, and closes it. A file that is
+// RemoveLocked removes a file that OpenLocked opened, and closes it. A file that is
 // in its place meanwhile is another process's.
-func removeLocked(file *os.File) error {
-	if moved(file) {
+func RemoveLocked(file *os.File) error {
+	if Moved(file) {
 		return file.Close()
 	}
 	return errors.Join(removed(os.Remove(file.Name())), file.Close())

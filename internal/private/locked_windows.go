@@ -1,4 +1,4 @@
-package calls
+package private
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 // errSharing is Windows' ERROR_SHARING_VIOLATION.
 const errSharing = syscall.Errno(32)
 
-// openLocked opens a file for this process alone: it shares the file with no
-// other. It fails with errLocked while another has it.
-func openLocked(path string, flags int) (*os.File, error) {
+// OpenLocked opens a file for this process alone: it shares the file with no
+// other. It fails with ErrLocked while another has it.
+func OpenLocked(path string, flags int) (*os.File, error) {
 	name, err := syscall.UTF16PtrFromString(path)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func openLocked(path string, flags int) (*os.File, error) {
 	}
 	handle, err := syscall.CreateFile(name, syscall.GENERIC_READ|syscall.GENERIC_WRITE, 0, nil, how, syscall.FILE_ATTRIBUTE_NORMAL, 0)
 	if errors.Is(err, errSharing) {
-		return nil, errLocked
+		return nil, ErrLocked
 	}
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
@@ -30,8 +30,8 @@ func openLocked(path string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(handle), path), nil
 }
 
-// removeLocked removes a file that openLocked opened, and closes it. Windows
+// RemoveLocked removes a file that OpenLocked opened, and closes it. Windows
 // removes none that is open.
-func removeLocked(file *os.File) error {
+func RemoveLocked(file *os.File) error {
 	return errors.Join(file.Close(), removed(os.Remove(file.Name())))
 }
