@@ -97,14 +97,39 @@ type Thought struct {
 	Opaque string
 }
 
-// Usage counts the tokens of an answer. Zero means the provider did not say.
+// Usage is what an answer took. Zero means that the provider did not say. Members that
+// are parts of others say so, also where the provider's own API counts them apart.
 type Usage struct {
-	PromptTokens     int64
-	CompletionTokens int64
+	PromptTokens     int64 // all of the prompt, whatever they cost
+	CompletionTokens int64 // all of the answer, thoughts too
 	TotalTokens      int64
-	// CachedTokens are those of PromptTokens that the provider had in its cache,
-	// ReasoningTokens those of CompletionTokens that the model thought with.
-	CachedTokens, ReasoningTokens int64
+
+	// Of PromptTokens: those that the provider read from its cache, and those that it
+	// wrote to it, for some minutes and for an hour. No token is two of these.
+	CachedTokens, CacheWriteTokens, CacheWriteHourTokens int64
+	// Of PromptTokens: those of sounds and images. They may be cached tokens too.
+	PromptAudioTokens, PromptImageTokens int64
+
+	// Of CompletionTokens: those that the model thought with, and those of sounds and
+	// images that it made.
+	ReasoningTokens, CompletionAudioTokens, CompletionImageTokens int64
+
+	// How often the provider ran tools of its own for the answer.
+	WebSearches, FileSearches, CodeExecutions int64
+
+	// Tier is the provider's class of service where its price is another one: "batch",
+	// "flex" or "priority"; empty: the usual one.
+	Tier string
+
+	// Cost is what the provider says that the answer costs, in US dollars. HasCost
+	// reports that it says so: an answer may cost nothing.
+	Cost    float64
+	HasCost bool
+}
+
+// Counted reports whether the provider counted any tokens.
+func (u *Usage) Counted() bool {
+	return u.PromptTokens != 0 || u.CompletionTokens != 0 || u.TotalTokens != 0
 }
 
 // FinishReason says why a model stopped. Each provider turns its own words into

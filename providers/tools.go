@@ -20,6 +20,15 @@ type ResponseFormat struct {
 	Strict bool
 }
 
+// Beside returns the JSON that the model reads beside messages and tools: the schema of
+// its answer, where there is one.
+func (p *Parameters) Beside() []json.RawMessage {
+	if f := p.ResponseFormat; f != nil && len(f.Schema) > 0 {
+		return []json.RawMessage{f.Schema}
+	}
+	return nil
+}
+
 // Tool is a function of the caller that a model may ask to have called.
 type Tool struct {
 	Name        string // a letter or _, then up to 63 letters, digits, _ and -

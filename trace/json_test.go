@@ -179,9 +179,11 @@ func everyMember[T any](t *testing.T, fields []Field[T], others ...string) {
 	for _, f := range fields {
 		at[reflect.ValueOf(f.At(&of)).Pointer()] = f.Name
 	}
-	members := reflect.ValueOf(&of).Elem()
-	for i := range members.NumField() {
-		name, member := members.Type().Field(i).Name, members.Field(i)
+	for _, found := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if found.Anonymous {
+			continue // its members are visible too
+		}
+		name, member := found.Name, reflect.ValueOf(&of).Elem().FieldByIndex(found.Index)
 		field := at[member.Addr().Pointer()]
 		if (field == "") != slices.Contains(others, name) {
 			t.Errorf("%T.%s is the field %q", of, name, field)

@@ -145,8 +145,35 @@ type Attempt struct {
 	PromptTokens     int64 `json:"prompt_tokens,omitempty"`
 	CompletionTokens int64 `json:"completion_tokens,omitempty"`
 	Estimated        bool  `json:"estimated,omitempty"`
+	UsageDetails
+
+	// Cost is what it cost, in US dollars: what the provider said, else what the
+	// tokens cost by the price of the model. ListCost is the latter where the provider
+	// said otherwise. Zero: unknown, or nothing.
+	Cost     float64 `json:"cost_usd,omitempty"`
+	ListCost float64 `json:"list_cost_usd,omitempty"`
+	// Free reports that it is known to have cost nothing, by a price of 0 or by what
+	// the provider said. Without it a Cost of 0 is unknown where tokens were used.
+	Free bool `json:"free,omitempty"`
 
 	Hedge bool `json:"hedge,omitempty"` // made beside another
+}
+
+// UsageDetails are the parts of an attempt's tokens that have prices of their own, and
+// what else is paid for. See providers.Usage.
+type UsageDetails struct {
+	CachedTokens          int64  `json:"cached_tokens,omitempty"`           // of the prompt's
+	CacheWriteTokens      int64  `json:"cache_write_tokens,omitempty"`      // of the prompt's
+	CacheWriteHourTokens  int64  `json:"cache_write_hour_tokens,omitempty"` // of the prompt's
+	PromptAudioTokens     int64  `json:"prompt_audio_tokens,omitempty"`
+	PromptImageTokens     int64  `json:"prompt_image_tokens,omitempty"`
+	ReasoningTokens       int64  `json:"reasoning_tokens,omitempty"` // of the completion's
+	CompletionAudioTokens int64  `json:"completion_audio_tokens,omitempty"`
+	CompletionImageTokens int64  `json:"completion_image_tokens,omitempty"`
+	WebSearches           int64  `json:"web_searches,omitempty"`
+	FileSearches          int64  `json:"file_searches,omitempty"`
+	CodeExecutions        int64  `json:"code_executions,omitempty"`
+	Tier                  string `json:"tier,omitempty"` // of service, where it is not the usual one
 }
 
 // maxKeptBuffer is the size, in bytes, of the largest buffer that a pooled record
@@ -205,7 +232,7 @@ const recordOverhead = 512
 // Size returns about what the record takes in memory, in bytes, without what it
 // shares with others. Model counts, since an upstream may send any text for it.
 func (r *Record) Size() int {
-	size := recordOverhead + len(r.Model) + 112*len(r.Attempts)
+	size := recordOverhead + len(r.Model) + 232*len(r.Attempts)
 	for i := range r.Attempts {
 		size += len(r.Attempts[i].Error)
 	}
