@@ -41,7 +41,9 @@ func readPiece(k *upstream.Call, v *fastjson.Value, result *providers.Result, bu
 	if model := m[1].GetStringBytes(); len(model) > 0 && result.Model != string(model) {
 		result.Model = string(model)
 	}
-	readUsage(m[2], &result.Usage)
+	if m[2] != nil {
+		readUsage(m[2], v.GetStringBytes("service_tier"), &result.Usage)
+	}
 	choices := m[3].GetArray()
 	if len(choices) == 0 {
 		// A chunk of usage alone, or an error in words of its own.
@@ -214,40 +216,6 @@ func isError(e *fastjson.Value) bool {
 	}
 	return true
 }
-
-// readUsage keeps the last usage that says anything: some services send
-// running totals, some send zeros before the end.
-func readUsage(v *fastjson.Value, usage *providers.Usage) {
-	if v == nil || v.Type() != fastjson.TypeObject {
-		return
-	}
-	u := providers.Usage{
-		PromptTokens:     upstream.Tokens(v.Get("prompt_tokens")),
-		CompletionTokens: upstream.Tokens(v.Get("completion_tokens")),
-		TotalTokens:      upstream.Tokens(v.Get("total_tokens")),
-	}
-	if u.TotalTokens == 0 {
-		u.TotalTokens = u.PromptTokens + u.CompletionTokens
-	}
-	if u.TotalTokens == 0 {
-		return
-	}
-	for _, place := range cachedTokens {
-		if u.CachedTokens = min(upstream.Tokens(v.Get(place...)), u.PromptTokens); u.CachedTokens > 0 {
-			break
-		}
-	}
-	u.ReasoningTokens = upstream.Tokens(v.Get("completion_tokens_details", "reasoning_tokens"))
-	if u.TotalTokens == u.PromptTokens+u.CompletionTokens+u.ReasoningTokens {
-		u.CompletionTokens += u.ReasoningTokens // xAI counts them apart
-	}
-	u.ReasoningTokens = min(u.ReasoningTokens, u.CompletionTokens)
-	*usage = u
-}
-
-// cachedTokens are the places where services say how much of a prompt was in their
-// cache: OpenAI's, DeepSeek's, and one that others have.
-var cachedTokens = [...][]string{{"prompt_tokens_details", "cached_tokens"}, {"prompt_cache_hit_tokens"}, {"cached_tokens"}}
 
 // readToolCalls takes in pieces of tool calls. A whole answer's have no index.
 func readToolCalls(pieces []*fastjson.Value, calls *upstream.ToolCalls) {
