@@ -10,9 +10,14 @@ import (
 )
 
 // usage is the API's count of tokens. Input tokens that went through the prompt
-// cache are counted apart from the others.
+// cache are counted apart from the others; those written to it are all of them, of
+// which writtenHour are kept for an hour.
 type usage struct {
-	input, cacheWrite, cacheRead, output int64
+	input, written, writtenHour, cacheRead, output int64
+
+	thinking             int64 // of output
+	searches, executions int64
+	tier                 string
 }
 
 // read takes in a usage object. The counts are running totals; a member that is
@@ -22,15 +27,33 @@ func (u *usage) read(v *fastjson.Value) {
 		return
 	}
 	update(&u.input, v.Get("input_tokens"))
-	update(&u.cacheWrite, v.Get("cache_creation_input_tokens"))
+	update(&u.written, v.Get("cache_creation_input_tokens"))
+	if by := v.Get("cache_creation"); by != nil {
+		update(&u.writtenHour, by.Get("ephemeral_1h_input_tokens"))
+		// Services that pass the API on may leave the sum out.
+		u.written = max(u.written, u.writtenHour+upstream.Tokens(by.Get("ephemeral_5m_input_tokens")))
+	}
 	update(&u.cacheRead, v.Get("cache_read_input_tokens"))
 	update(&u.output, v.Get("output_tokens"))
+	update(&u.thinking, v.Get("output_tokens_details", "thinking_tokens"))
+	if tools := v.Get("server_tool_use"); tools != nil {
+		update(&u.searches, tools.Get("web_search_requests"))
+		update(&u.executions, tools.Get("code_execution_requests"))
+	}
+	if tier := v.GetStringBytes("service_tier"); len(tier) > 0 {
+		u.tier = upstream.Tier(tier)
+	}
 }
 
 // result is the usage as the gateway counts it: the prompt is all that was read.
 func (u *usage) result() providers.Usage {
-	prompt := u.input + u.cacheWrite + u.cacheRead
-	return providers.Usage{PromptTokens: prompt, CompletionTokens: u.output, TotalTokens: prompt + u.output, CachedTokens: u.cacheRead}
+	prompt := u.input + u.written + u.cacheRead
+	hour := min(u.writtenHour, u.written)
+	return providers.Usage{
+		PromptTokens: prompt, CompletionTokens: u.output, TotalTokens: prompt + u.output,
+		CachedTokens: u.cacheRead, CacheWriteTokens: u.written - hour, CacheWriteHourTokens: hour,
+		ReasoningTokens: min(u.thinking, u.output), WebSearches: u.searches, CodeExecutions: u.executions, Tier: u.tier,
+	}
 }
 
 // update sets count to what v says, where that makes sense.

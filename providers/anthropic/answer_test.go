@@ -93,7 +93,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 	}
 	text := joined(wholeStream("a", "b"))
 	counted := whole
-	counted.Usage = providers.Usage{PromptTokens: 159, CompletionTokens: 2, TotalTokens: 161, CachedTokens: 100}
+	counted.Usage = providers.Usage{PromptTokens: 159, CompletionTokens: 2, TotalTokens: 161, CachedTokens: 100, CacheWriteTokens: 50}
 	thought, unsigned := whole, whole
 	thought.Thoughts = []providers.Thought{{Text: "Hm.", Opaque: `{"type":"thinking","thinking":"Hm.","signature":"EqQBCgIYAhIM1gbcDa9GJwZA2b3h"}`}}
 	unsigned.Thoughts = []providers.Thought{{Text: "x"}}
