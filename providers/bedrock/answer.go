@@ -31,17 +31,25 @@ func finishReason(k upstream.Call, stop []byte) (providers.FinishReason, *provid
 	return "", k.Invalid("an answer that ended with the unknown stop reason", strconv.Quote(k.Redact(string(stop))))
 }
 
-// readUsage reads the usage of an answer. The tokens read from and written to
-// a cache are part of the prompt, which inputTokens leaves out.
-func readUsage(v *fastjson.Value, usage *providers.Usage) {
+// readUsage reads the usage of an answer, and its tier, from the value that has both.
+// The tokens read from and written to a cache are part of the prompt, which
+// inputTokens leaves out. cacheDetails say how long what was written is kept.
+func readUsage(answer *fastjson.Value, usage *providers.Usage) {
+	v := answer.Get("usage")
 	if v == nil || v.Type() != fastjson.TypeObject {
 		return
 	}
-	cached := upstream.Tokens(v.Get("cacheReadInputTokens"))
+	cached, written, hour := upstream.Tokens(v.Get("cacheReadInputTokens")), upstream.Tokens(v.Get("cacheWriteInputTokens")), int64(0)
+	for _, kept := range v.GetArray("cacheDetails") {
+		if string(kept.GetStringBytes("ttl")) == "1h" {
+			hour = min(hour+upstream.Tokens(kept.Get("inputTokens")), written)
+		}
+	}
 	u := providers.Usage{
-		PromptTokens:     upstream.Tokens(v.Get("inputTokens")) + cached + upstream.Tokens(v.Get("cacheWriteInputTokens")),
+		PromptTokens:     upstream.Tokens(v.Get("inputTokens")) + cached + written,
 		CompletionTokens: upstream.Tokens(v.Get("outputTokens")),
-		CachedTokens:     cached,
+		CachedTokens:     cached, CacheWriteTokens: written - hour, CacheWriteHourTokens: hour,
+		Tier: upstream.Tier(answer.GetStringBytes("serviceTier", "type")),
 	}
 	u.TotalTokens = max(u.PromptTokens+u.CompletionTokens, upstream.Tokens(v.Get("totalTokens")))
 	if u.TotalTokens > 0 {

@@ -106,7 +106,7 @@ func TestOddAnswersThatAreComplete(t *testing.T) {
 	called.ToolCalls = []providers.ToolCall{{ID: "t", Name: "f", Arguments: "{}"}}
 	thought, cached := whole, whole
 	thought.Thoughts = []providers.Thought{{Text: "Hm."}}
-	cached.Usage.CachedTokens = 5
+	cached.Usage.CachedTokens, cached.Usage.CacheWriteTokens = 5, 3
 	finished := func(reason string) providers.Result {
 		return providers.Result{Model: testModel, FinishReason: providers.FinishReason(reason), Usage: usage}
 	}

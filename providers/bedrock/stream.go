@@ -101,7 +101,7 @@ func (s *stream) json(head []byte) (providers.Delta, error) {
 		}
 		return providers.Delta{}, s.Invalid("an answer without a message")
 	}
-	readUsage(v.Get("usage"), &s.result.Usage)
+	readUsage(v, &s.result.Usage)
 	if content := message.Get("content"); content != nil && content.Type() != fastjson.TypeArray && content.Type() != fastjson.TypeNull {
 		return providers.Delta{}, s.Invalid("the content is no list of blocks")
 	}
@@ -196,7 +196,7 @@ func (s *stream) take(msg message) (providers.Delta, error) {
 			s.Linger(linger)
 		}
 	case "metadata":
-		readUsage(v.Get("usage"), &s.result.Usage)
+		readUsage(v, &s.result.Usage)
 		if s.stopped {
 			return providers.Delta{}, s.complete()
 		}

@@ -45,6 +45,9 @@ func readChunk(v *fastjson.Value, result *providers.Result) (c chunk) {
 			break
 		}
 		c.parts = parts.GetArray()
+		if n := len(candidate.GetArray("groundingMetadata", "webSearchQueries")); n > 0 {
+			result.Usage.WebSearches = int64(n)
+		}
 		break
 	}
 	return c
@@ -80,34 +83,6 @@ func finishReason(finish string, tool bool) (reason providers.FinishReason, mayB
 		return providers.FinishContentFilter, false
 	}
 	return "", false
-}
-
-// readUsage takes in a count of tokens so far. A member that is absent or zero
-// says nothing new. The prompt is all that was read, the results of the API's
-// own tools included, and the completion all that was written, thoughts included.
-func readUsage(v *fastjson.Value, usage *providers.Usage) {
-	if v == nil || v.Type() != fastjson.TypeObject {
-		return
-	}
-	prompt := upstream.Tokens(v.Get("promptTokenCount")) + upstream.Tokens(v.Get("toolUsePromptTokenCount"))
-	thoughts := upstream.Tokens(v.Get("thoughtsTokenCount"))
-	completion := upstream.Tokens(v.Get("candidatesTokenCount")) + thoughts
-	if total := upstream.Tokens(v.Get("totalTokenCount")); completion == 0 && prompt > 0 && total > prompt {
-		completion = total - prompt
-	}
-	if prompt > 0 {
-		usage.PromptTokens = prompt
-	}
-	if completion > 0 {
-		usage.CompletionTokens = completion
-	}
-	if n := upstream.Tokens(v.Get("cachedContentTokenCount")); n > 0 {
-		usage.CachedTokens = n
-	}
-	if thoughts > 0 {
-		usage.ReasoningTokens = thoughts
-	}
-	usage.TotalTokens = usage.PromptTokens + usage.CompletionTokens
 }
 
 // isError reports whether a JSON value is an error and no part of an answer.
