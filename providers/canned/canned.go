@@ -67,11 +67,7 @@ func (p *Provider) Invoke(ctx context.Context, req *providers.Request) (provider
 	if req.Model == "" {
 		s.result.Model = name
 	}
-	prompt := promptTokens(req.Messages)
-	if n := what.Usage.PromptTokens; n != nil {
-		prompt = *n
-	}
-	s.result.Usage = providers.Usage{PromptTokens: prompt, TotalTokens: prompt}
+	s.usage.Begin(&s.result.Usage, promptTokens(req.Messages))
 	if what.Fail.Applies(ctx) {
 		if f := what.Fail; f.InStream() {
 			s.fail = f
@@ -261,15 +257,7 @@ func (s *stream) end() error {
 	if reason == providers.FinishContentFilter && len(s.words) == 0 && len(s.tools) == 0 {
 		return &providers.Error{Provider: name, Kind: providers.Refused, Status: http.StatusOK, Code: string(reason)}
 	}
-	if n := s.usage.CompletionTokens; n != nil {
-		s.count(*n - s.result.Usage.CompletionTokens)
-	}
-	if n := s.usage.CachedTokens; n != nil {
-		s.result.Usage.CachedTokens = *n
-	}
-	if n := s.usage.ReasoningTokens; n != nil {
-		s.result.Usage.ReasoningTokens = *n
-	}
+	s.usage.End(&s.result.Usage)
 	s.result.FinishReason = reason
 	if len(s.tools) > 0 {
 		s.result.ToolCalls = s.tools
@@ -284,7 +272,13 @@ func (s *stream) count(tokens int64) {
 }
 
 // Result is what was said so far.
-func (s *stream) Result() providers.Result { return s.result }
+func (s *stream) Result() providers.Result {
+	r := s.result
+	if s.usage.None {
+		r.Usage = providers.Usage{}
+	}
+	return r
+}
 
 // Close ends the answer.
 func (s *stream) Close() error {

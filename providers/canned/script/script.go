@@ -56,14 +56,6 @@ const (
 	AllTools  = "all"   // each one once
 )
 
-// Usage is the member usage. What is not given is counted.
-type Usage struct {
-	PromptTokens     *int64 `json:"prompt_tokens"`
-	CompletionTokens *int64 `json:"completion_tokens"`
-	CachedTokens     *int64 `json:"cached_tokens"`
-	ReasoningTokens  *int64 `json:"reasoning_tokens"`
-}
-
 // Error is a member of extra that is wrong.
 type Error struct {
 	Member string
@@ -195,23 +187,6 @@ func parseFinishReason(raw json.RawMessage) (providers.FinishReason, error) {
 		}
 	}
 	return "", errors.New("must be stop, tool_calls, length or content_filter")
-}
-
-// maxTokens bounds a count of tokens.
-const maxTokens = 1_000_000_000
-
-// parseUsage reads counts of tokens.
-func parseUsage(raw json.RawMessage) (Usage, error) {
-	var u Usage
-	if err := decode(raw, &u, "prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"); err != nil {
-		return Usage{}, err
-	}
-	for _, n := range []*int64{u.PromptTokens, u.CompletionTokens, u.CachedTokens, u.ReasoningTokens} {
-		if n != nil && (*n < 0 || *n > maxTokens) {
-			return Usage{}, fmt.Errorf("has counts from 0 to %d", maxTokens)
-		}
-	}
-	return u, nil
 }
 
 // parseAnswer reads a text, which is said word by word, or a list of pieces.
