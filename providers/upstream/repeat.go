@@ -168,13 +168,14 @@ func withoutURL(err error) error {
 }
 
 // limiter bounds the bodies of responses: in size, and in time by the request's
-// context, for every status and every reader.
+// context, for every status and every reader. It is asked for every try, so it also
+// adds the headers of a request that is traced.
 type limiter struct {
 	transport http.RoundTripper
 }
 
 func (l limiter) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := l.transport.RoundTrip(req)
+	resp, err := l.transport.RoundTrip(traced(req))
 	if err != nil {
 		return nil, err
 	}
