@@ -141,7 +141,7 @@ func (c *call) endpoint() outcome {
 			Pieces:    stream && writer.Pieces(),
 			Policy:    policyOf(how),
 			InFlight:  &c.gateway.process.calls,
-			HostLimit: c.workspace.InFlight.Host,
+			HostLimit: inflight.HostLimit{Most: c.workspace.InFlight.Host},
 			Terse:     policy == definition.LogNone,
 			Changed:   c.workspace.targetChanged,
 		},

@@ -27,7 +27,7 @@ const retryInFlight = time.Second
 // least must have a place; targets is nil if the answer may come from another call.
 func (c *call) enter(targets []invoke.Target) *wire.Error {
 	limits := &c.workspace.InFlight
-	if c.gateway.process.full(targets, limits.Host) {
+	if c.gateway.process.full(targets, inflight.HostLimit{Most: limits.Host}) {
 		return c.refuse(inflight.OfHost)
 	}
 	ceiling := c.gateway.process.calls.Enter(c.workspace.Name, inflight.Key(c.key.digest), limits)
@@ -50,7 +50,7 @@ func (c *call) leave() {
 
 // full reports whether there are targets that can be called and the hosts of all of
 // them are full.
-func (p *Process) full(targets []invoke.Target, limit int) bool {
+func (p *Process) full(targets []invoke.Target, limit inflight.HostLimit) bool {
 	found := false
 	for i := range targets {
 		t := &targets[i]

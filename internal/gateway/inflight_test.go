@@ -3,6 +3,7 @@ package gateway
 import (
 	"testing"
 
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -27,7 +28,7 @@ func TestProviderWithoutAHostCountsForItself(t *testing.T) {
 func TestFull(t *testing.T) {
 	const host = "full.example.com:443"
 	process := NewProcess()
-	process.calls.EnterHost(host, 1)
+	process.calls.EnterHost(host, inflight.HostLimit{Most: 1})
 	at := func(host string) invoke.Target { return invoke.Target{Provider: hosted{}, Host: host} }
 	for _, test := range []struct {
 		name    string
@@ -42,7 +43,7 @@ func TestFull(t *testing.T) {
 		{"none is configured", []invoke.Target{{}}, false},
 		{"unknown yet", nil, false},
 	} {
-		if got := process.full(test.targets, 1); got != test.want {
+		if got := process.full(test.targets, inflight.HostLimit{Most: 1}); got != test.want {
 			t.Errorf("%s: %v", test.name, got)
 		}
 	}

@@ -35,7 +35,12 @@ type Limits struct {
 	Workspace int
 	Key       int
 	Host      int // over all workspaces
+	// Adaptive has a host's ceiling follow how its calls go, with Host as the most.
+	Adaptive bool
 }
+
+// AtHost returns the ceiling of calls at a host.
+func (l *Limits) AtHost() HostLimit { return HostLimit{l.Host, l.Adaptive} }
 
 // Calls counts calls in flight. It keeps no limits: each call brings its own. So the
 // counts outlive a configuration, and the limits of the next configuration apply
@@ -47,6 +52,7 @@ type Calls struct {
 	workspaces map[string]int
 	keys       map[Key]int
 	hosts      map[string]int
+	adapted    map[string]*adapted // ceilings of hosts that are below the most
 }
 
 // Enter lets a call in and returns None, or returns the ceiling that refuses it.
@@ -79,10 +85,10 @@ func (c *Calls) Leave(workspace string, key Key) {
 
 // EnterHost counts a call at a host, and reports whether it is let in. If so,
 // LeaveHost must be called once.
-func (c *Calls) EnterHost(host string, limit int) bool {
+func (c *Calls) EnterHost(host string, limit HostLimit) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.hosts[host] >= limit {
+	if c.hosts[host] >= c.ceiling(host, limit) {
 		return false
 	}
 	c.hosts = enter(c.hosts, host)
@@ -97,7 +103,11 @@ func (c *Calls) LeaveHost(host string) {
 }
 
 // HostFull reports whether EnterHost would refuse a call now.
-func (c *Calls) HostFull(host string, limit int) bool { return c.Host(host) >= limit }
+func (c *Calls) HostFull(host string, limit HostLimit) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hosts[host] >= c.ceiling(host, limit)
+}
 
 // Host returns how many calls are in flight at a host.
 func (c *Calls) Host(host string) int {

@@ -54,14 +54,14 @@ func TestEachCeilingRefusesByItsName(t *testing.T) {
 
 func TestHosts(t *testing.T) {
 	var c Calls
-	if !c.EnterHost("a:443", 1) || c.EnterHost("a:443", 1) || !c.EnterHost("b:443", 1) {
+	if !c.EnterHost("a:443", HostLimit{Most: 1}) || c.EnterHost("a:443", HostLimit{Most: 1}) || !c.EnterHost("b:443", HostLimit{Most: 1}) {
 		t.Error("each host has its own count")
 	}
 	// The next configuration allows more.
-	if c.HostFull("a:443", 2) || !c.EnterHost("a:443", 2) {
+	if c.HostFull("a:443", HostLimit{Most: 2}) || !c.EnterHost("a:443", HostLimit{Most: 2}) {
 		t.Error("a higher limit does not apply to the calls under way")
 	}
-	if !c.HostFull("a:443", 1) {
+	if !c.HostFull("a:443", HostLimit{Most: 1}) {
 		t.Error("a lower limit does not apply to the calls under way")
 	}
 	if c.Host("a:443") != 2 {
@@ -101,7 +101,7 @@ func TestWhatIsIdleTakesNoMemory(t *testing.T) {
 				calls = append(calls[:i], calls[i+1:]...)
 			},
 			"enter host": func(t *rapid.T) {
-				if host := name.Draw(t, "host"); c.EnterHost(host, limits.Host) {
+				if host := name.Draw(t, "host"); c.EnterHost(host, limits.AtHost()) {
 					hosts = append(hosts, host)
 				}
 			},
@@ -146,7 +146,7 @@ func TestNoCeilingIsOverdrawnByCallsAtOnce(t *testing.T) {
 				if n := c.Workspace("w"); n > limits.Workspace {
 					t.Errorf("%d calls", n)
 				}
-				if c.EnterHost("h", limits.Host) {
+				if c.EnterHost("h", limits.AtHost()) {
 					if n := c.Host("h"); n > limits.Host {
 						t.Errorf("%d calls at the host", n)
 					}
@@ -173,7 +173,7 @@ func TestDefaultsFitTheDescriptors(t *testing.T) {
 	if got, want := (Limits{}).WithDefaults(1024), (Limits{Process: 384, Workspace: 288, Key: 192, Host: 144}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got, want := (Limits{Process: 1}).WithDefaults(1024), (Limits{1, 1, 1, 1}); got != want {
+	if got, want := (Limits{Process: 1}).WithDefaults(1024), (Limits{Process: 1, Workspace: 1, Key: 1, Host: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got, want := (Limits{Process: 100, Key: 7}).WithDefaults(1024), (Limits{Process: 100, Workspace: 75, Key: 7, Host: 37}); got != want {
@@ -205,7 +205,7 @@ func BenchmarkEnter(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c.Enter("default", key, &limits)
-		c.EnterHost("api.example.com:443", limits.Host)
+		c.EnterHost("api.example.com:443", limits.AtHost())
 		c.LeaveHost("api.example.com:443")
 		c.Leave("default", key)
 	}

@@ -135,7 +135,7 @@ type Call struct {
 	// InFlight, where set, counts the calls at each target's host. A target
 	// whose host has HostLimit of them is skipped.
 	InFlight  *inflight.Calls
-	HostLimit int
+	HostLimit inflight.HostLimit
 	// Committed, where set, is called before emit gets the first piece of a stream:
 	// with the index of the target that answers, the number of attempts, and what the
 	// provider has left out of the request.

@@ -26,7 +26,7 @@ func at(host, name string, p providers.Provider) Target {
 func occupied(host string, n int) *inflight.Calls {
 	c := new(inflight.Calls)
 	for range n {
-		c.EnterHost(host, n)
+		c.EnterHost(host, inflight.HostLimit{Most: n})
 	}
 	return c
 }
@@ -44,7 +44,7 @@ func TestFullHostIsPassedOver(t *testing.T) {
 			calls := occupied("a:443", test.busy)
 			r, err, _ := run(t, &Call{
 				Targets:  []Target{at("a:443", "first", scripted(says("a"))), at("b:443", "second", scripted(says("b")))},
-				InFlight: calls, HostLimit: 2,
+				InFlight: calls, HostLimit: inflight.HostLimit{Most: 2},
 			})
 			if err != nil || r.Served != test.served {
 				t.Errorf("served by %d, %v, want %d", r.Served, err, test.served)
@@ -72,7 +72,7 @@ func TestOverloadedWhereNoHostHasAPlace(t *testing.T) {
 		{"the other failed", []Target{at("b:443", "q", scripted(fails(status(400)))), at("a:443", "p", busy)}, wire.UpstreamRejected},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r, err, _ := run(t, &Call{Targets: test.targets, InFlight: occupied("a:443", 2), HostLimit: 2})
+			r, err, _ := run(t, &Call{Targets: test.targets, InFlight: occupied("a:443", 2), HostLimit: inflight.HostLimit{Most: 2}})
 			if err == nil || err.Code != test.code {
 				t.Fatalf("%v, want %s", err, test.code.Name)
 			}
@@ -101,13 +101,13 @@ func TestEjectedTargetIsTriedOnlyWithAPlace(t *testing.T) {
 		e.health.of("late", "late-model").cool = now.Add(time.Minute)
 		targets := []Target{at("a:443", "soon", soon), at("b:443", "late", late)}
 		calls := occupied("a:443", 2)
-		r, err, _ := runOn(t, e, &Call{Targets: targets, InFlight: calls, HostLimit: 2})
+		r, err, _ := runOn(t, e, &Call{Targets: targets, InFlight: calls, HostLimit: inflight.HostLimit{Most: 2}})
 		if err != nil || r.Served != 1 || soon.calls() != 0 {
 			t.Errorf("served by %d, %v", r.Served, err)
 		}
 		calls.LeaveHost("a:443")
 		e.health.of("late", "late-model").cool = now.Add(time.Minute)
-		r, err, _ = runOn(t, e, &Call{Targets: targets, InFlight: calls, HostLimit: 2})
+		r, err, _ = runOn(t, e, &Call{Targets: targets, InFlight: calls, HostLimit: inflight.HostLimit{Most: 2}})
 		if err != nil || r.Served != 0 {
 			t.Errorf("with a place: served by %d, %v", r.Served, err)
 		}
@@ -128,7 +128,7 @@ func TestHostIsLeftWithItsTarget(t *testing.T) {
 	}
 	_, err, _ := run(t, &Call{
 		Targets:  []Target{at("a:443", "p", invokeFunc(look)), at("b:443", "q", invokeFunc(look))},
-		InFlight: calls, HostLimit: 1,
+		InFlight: calls, HostLimit: inflight.HostLimit{Most: 1},
 	})
 	if err == nil || !slices.Equal(during, []int{1, 0, 0, 1}) {
 		t.Errorf("%v: places at a and b during the attempts: %v", err, during)
@@ -159,7 +159,7 @@ func TestHedgeTakesAPlaceAtItsHost(t *testing.T) {
 				r, err, _ := run(t, &Call{
 					Targets:  []Target{at("a:443", "p", scripted(slow)), at("a:443", "q", second)},
 					Policy:   Policy{Hedge: time.Second, Total: time.Minute},
-					InFlight: calls, HostLimit: test.limit,
+					InFlight: calls, HostLimit: inflight.HostLimit{Most: test.limit},
 				})
 				if err != nil || second.calls() != test.hedges || r.Served != test.hedges {
 					t.Errorf("%d hedges, served by %d, %v", second.calls(), r.Served, err)
@@ -194,7 +194,7 @@ func TestNoPlaceIsLeaked(t *testing.T) {
 			c := &Call{
 				Stream:   rand.IntN(2) == 0,
 				Policy:   Policy{Total: time.Duration(1+rand.IntN(20)) * time.Second, FirstToken: 2 * time.Second, Idle: time.Second},
-				InFlight: calls, HostLimit: 40,
+				InFlight: calls, HostLimit: inflight.HostLimit{Most: 40},
 			}
 			if rand.IntN(2) == 0 {
 				c.Policy.Hedge = time.Duration(rand.IntN(2000)) * time.Millisecond
