@@ -23,7 +23,8 @@ var meant = map[string][]string{
 	"stop_sequences": {"stop"}, "functions": {"tools"}, "input_schema": {"parameters"},
 	"text": {"content", "string"}, "prompt": {"content"}, "template": {"content", "messages"},
 	"image_url": {"image"}, "input_audio": {"audio"}, "document": {"file"},
-	"given": {"context"}, "input": {"context"},
+	"given": {"context"}, "input": {"context", "prompt"},
+	"output": {"completion"}, "cached": {"cache_read"}, "cached_input": {"cache_read"},
 	"remoteconfig": {"config"}, "remote_config": {"config"}, "configuration": {"config"}, "from": {"config"},
 }
 
