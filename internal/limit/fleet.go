@@ -1,0 +1,513 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// leases is how many leases a ceiling is divided into.
+	leases = 20
+
+	// exchangePause is the least time between two exchanges with a ledger.
+	exchangePause = 20 * time.Millisecond
+
+	// exchangeTimeout bounds one exchange, and finishTimeout the last one.
+	exchangeTimeout = 5 * time.Second
+	finishTimeout   = 2 * time.Second
+
+	// largestExchange bounds the claims of one exchange.
+	largestExchange = 1000
+
+	// askAgain is how long a counter waits that a ledger had nothing for.
+	askAgain = time.Second
+
+	// firstAway and longestAway are between two tries with a ledger that is away.
+	firstAway   = 250 * time.Millisecond
+	longestAway = 4 * time.Second
+
+	// idleAfter is after how long without use a counter returns what it has not used,
+	// and idleEvery how often the counters that have something are looked at.
+	idleAfter = 10 * time.Second
+	idleEvery = 5 * time.Second
+)
+
+// ErrInDoubt is an error of a Ledger that does not know whether an exchange was booked.
+var ErrInDoubt = errors.New("the answer to an exchange was lost")
+
+// Ledger books what the limiters of several processes may use together. One goroutine
+// at a time calls its methods.
+type Ledger interface {
+	// Exchange books all claims or none, and appends the answers in their order. Where
+	// it fails without ErrInDoubt, nothing was booked.
+	Exchange(ctx context.Context, claims []Claim) ([]Answer, error)
+	Close() error
+}
+
+// Claim is what a limiter asks of a counter of the ledger, of which it has at most one
+// in an exchange. Taken is what limiters may use of a counter; the ledger first takes
+// Back from it, then adds Owed, which may bring it above Most, and then grants what
+// Grant says.
+type Claim struct {
+	Limit, Subject string
+	Measure        Measure
+	Window         Window
+	Start, End     time.Time // of the window
+	Most           int64     // the ceiling
+	Back           int64     // was granted, and is not used
+	Owed           int64     // is used, or set aside, and was not granted
+	Used           int64     // what was used since the last claim; below zero: less
+	Least          int64     // what a call needs; 0: nothing is asked for
+	Lease          int64     // the most that is asked for
+}
+
+// Answer is what a counter of the ledger has after an exchange.
+type Answer struct {
+	Granted int64 // to this claim, beside what it owed
+	Taken   int64
+	Used    int64
+}
+
+// Grant returns what a claim gets of a ceiling, of which so much is taken: a lease, and
+// towards the end an eighth of what remains, though as much as one call needs, so that
+// little of a ceiling lies in leases that are not used.
+func (c *Claim) Grant(taken int64) int64 {
+	remains := c.Most - taken
+	if remains <= 0 || c.Least <= 0 {
+		return 0
+	}
+	return min(remains, max(c.Least, min(c.Lease, remains/8)))
+}
+
+// portion is the part of a shared counter that this process may use.
+type portion struct {
+	granted  int64 // by the ledger, with what is owed where that is booked
+	unbooked int64 // of granted: what was used before the counter was shared
+	reported int64 // of what is used, to the ledger
+	others   int64 // what the other processes had reported
+	largest  int64 // the most that a call has asked for
+	low      int64 // asks for more when less is left
+	remains  int64 // of the ceiling, when the ledger answered
+	most     int64
+	answered int64 // when the ledger did, in nanoseconds since 1970
+	touched  int64 // when a call did
+	queued   *fleet
+	known    bool // the ledger has answered
+}
+
+// full reports whether the ledger had nothing more when it answered.
+func (p *portion) full() bool { return p.known && p.remains <= 0 }
+
+// credit returns what may be used beyond what is granted: a lease, and towards the end
+// of the ceiling an eighth of what remained when the ledger answered.
+func (p *portion) credit() int64 {
+	if !p.known {
+		return p.lease()
+	}
+	return min(p.lease(), max(p.remains, 0)/8)
+}
+
+// lease returns the size of a lease.
+func (p *portion) lease() int64 {
+	return min(max((p.most+leases-1)/leases, p.largest, 1), max(p.most, 1))
+}
+
+// left returns what is granted and neither used nor set aside. It is below zero by what
+// is owed.
+func (c *cell) left() int64 { return c.portion.granted - sum(c.used, c.reserved) }
+
+// total returns what is used by all processes, as far as it is known.
+func (c *cell) total() int64 {
+	if c.portion == nil {
+		return c.used
+	}
+	return sum(c.used, c.portion.others)
+}
+
+// share gives a cell its portion, or takes it where the counter is no longer shared.
+func (c *cell) share(f *fleet, of *Ceiling, now int64) {
+	if f == nil {
+		c.portion = nil
+		return
+	}
+	if c.portion == nil {
+		had := sum(c.used, c.reserved)
+		c.portion = &portion{granted: had, unbooked: had}
+	}
+	c.portion.touched, c.portion.most = now, of.Most
+}
+
+// restart begins the portion of another window, which has inherited what is used.
+func (c *cell) restart() {
+	if p := c.portion; p != nil {
+		had := sum(c.used, c.reserved)
+		*p = portion{granted: had, unbooked: had, largest: p.largest, queued: p.queued}
+	}
+}
+
+// fits reports whether a ceiling has room for an amount. Of a shared one a process may
+// use what it was granted, and some more on credit: no call waits for the ledger.
+func (c *cell) fits(a *account, of *Ceiling, amount, now int64) bool {
+	p := c.portion
+	if p == nil {
+		return amount <= of.Most-sum(c.used, c.reserved)
+	}
+	if amount > of.Most {
+		return false
+	}
+	p.largest = max(p.largest, amount)
+	left := c.left()
+	if amount <= min(sum(max(left, 0), p.credit())+min(left, 0), of.Most-sum(c.total(), c.reserved)) {
+		return true
+	}
+	a.book.fleet.Load().need(a, c, now)
+	return false
+}
+
+// watch has more asked for where little is left, and returned what is left beyond two
+// leases. The lock of the account's shard is held.
+func (a *account) watch(c *cell, now int64) {
+	if c.portion == nil {
+		return
+	}
+	if left := c.left(); left < c.portion.low || c.portion.answered == 0 || left > 2*c.portion.lease() {
+		a.book.fleet.Load().need(a, c, now)
+	}
+}
+
+// entry is a counter that has a claim.
+type entry struct {
+	account *account
+	cell    *cell
+	turn    uint32
+	claim   Claim
+	booked  int64 // of Owed: what was used before the counter was shared
+}
+
+// fleet exchanges the claims of a workspace with its ledger.
+type fleet struct {
+	limiter   *Limiter
+	workspace string
+	ledger    Ledger
+	logger    *slog.Logger
+
+	wake, done chan struct{}
+	ctx        context.Context // until the fleet ends
+	end        context.CancelFunc
+
+	mu    sync.Mutex
+	queue []entry
+	since time.Time // the ledger has been away; zero: it is there
+	err   error
+
+	// What follows is for the goroutine alone.
+	held map[*cell]entry // may have something to return
+}
+
+// SetLedger has the limits of a workspace shared by a ledger, which the limiter closes in
+// the end; nil: they are this process's own. What an earlier ledger has granted is
+// still granted.
+func (l *Limiter) SetLedger(workspace string, ledger Ledger) {
+	l.sharing.Lock()
+	defer l.sharing.Unlock()
+	old := l.fleet(workspace)
+	if old == nil && ledger == nil {
+		return
+	}
+	var next *fleet
+	if ledger != nil {
+		next = &fleet{
+			limiter: l, workspace: workspace, ledger: ledger, logger: l.logger, wake: make(chan struct{}, 1),
+			done: make(chan struct{}), held: make(map[*cell]entry),
+		}
+		next.ctx, next.end = context.WithCancel(context.Background())
+	}
+	l.adding.Lock()
+	if next != nil {
+		l.fleets.Store(workspace, next)
+	} else {
+		l.fleets.Delete(workspace)
+	}
+	for _, b := range *l.books.Load() {
+		if b.workspace == workspace {
+			b.fleet.Store(next)
+		}
+	}
+	l.adding.Unlock()
+	if old != nil {
+		old.stop(next == nil)
+		if next != nil {
+			next.held = old.held
+		}
+	}
+	if next != nil {
+		go next.run()
+	}
+}
+
+// fleet returns that of a workspace, nil where its limits are not shared.
+func (l *Limiter) fleet(workspace string) *fleet {
+	if f, ok := l.fleets.Load(workspace); ok {
+		return f.(*fleet)
+	}
+	return nil
+}
+
+// Shared reports whether the limits of a workspace are shared, and since when its ledger
+// has been away, and why; the zero time where it is there.
+func (l *Limiter) Shared(workspace string) (shared bool, since time.Time, err error) {
+	f := l.fleet(workspace)
+	if f == nil {
+		return false, time.Time{}, nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return true, f.since, f.err
+}
+
+// need queues a counter. The lock of its account's shard is held. One that the ledger
+// has nothing for is queued a second after its last answer.
+func (f *fleet) need(a *account, c *cell, now int64) {
+	p := c.portion
+	if f == nil || p.queued == f || p.full() && c.left() <= 2*p.lease() && now-p.answered < int64(askAgain) && now >= p.answered {
+		return
+	}
+	p.queued = f
+	f.mu.Lock()
+	f.queue = append(f.queue, entry{account: a, cell: c})
+	f.mu.Unlock()
+	f.poke()
+}
+
+func (f *fleet) poke() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (f *fleet) run() {
+	defer close(f.done)
+	timer := time.NewTimer(exchangePause) // for what another fleet has left
+	defer timer.Stop()
+	away := time.Duration(0)
+	for {
+		select {
+		case <-f.wake:
+		case <-timer.C:
+		case <-f.ctx.Done():
+			return
+		}
+		err := f.exchange(f.ctx, false)
+		if f.ctx.Err() != nil {
+			return
+		}
+		pause := exchangePause
+		if f.note(err); err != nil {
+			away = min(max(2*away, firstAway), longestAway)
+			pause = away
+			f.poke()
+		} else {
+			away = 0
+		}
+		timer.Reset(pause)
+		select {
+		case <-timer.C:
+		case <-f.ctx.Done():
+			return
+		}
+		if len(f.held) > 0 {
+			timer.Reset(idleEvery)
+		}
+	}
+}
+
+// note notes and logs whether the ledger is there.
+func (f *fleet) note(err error) {
+	f.mu.Lock()
+	since := f.since
+	f.err = err
+	switch {
+	case err == nil:
+		f.since = time.Time{}
+	case since.IsZero():
+		f.since = time.Now()
+	}
+	f.mu.Unlock()
+	switch {
+	case err == nil && !since.IsZero():
+		f.logger.Info("limits are being shared again", "workspace", f.workspace)
+	case err != nil && since.IsZero():
+		f.logger.Error("limits are not shared; each counter may use what it was granted and one lease", "workspace", f.workspace, "error", err)
+	}
+}
+
+// exchange exchanges what is queued, and what counters return that are not used; with
+// all set, what all counters can return.
+func (f *fleet) exchange(ctx context.Context, all bool) error {
+	f.mu.Lock()
+	queue := f.queue
+	f.queue = nil
+	f.mu.Unlock()
+	var batch []entry
+	for i := range queue {
+		if e := queue[i]; f.claim(&e, true, all) {
+			batch = append(batch, e)
+		}
+	}
+	for _, e := range f.held {
+		if f.claim(&e, false, all) {
+			batch = append(batch, e)
+		}
+	}
+	for len(batch) > 0 {
+		part := batch[:min(len(batch), largestExchange)]
+		claims := make([]Claim, len(part))
+		for i := range part {
+			claims[i] = part[i].claim
+		}
+		timed, cancel := context.WithTimeout(ctx, exchangeTimeout)
+		answers, err := f.ledger.Exchange(timed, claims)
+		cancel()
+		if err == nil && len(answers) != len(claims) {
+			err = errors.Join(ErrInDoubt, errors.New("the ledger did not answer all claims"))
+		}
+		if err != nil {
+			f.undo(part, !errors.Is(err, ErrInDoubt))
+			f.undo(batch[len(part):], true)
+			return err
+		}
+		for i := range part {
+			f.apply(&part[i], &answers[i])
+		}
+		batch = batch[len(part):]
+	}
+	return nil
+}
+
+// claim makes the claim of a counter, and reports whether there is one. What it returns
+// can't be used any more.
+func (f *fleet) claim(e *entry, queued, all bool) bool {
+	l, a, c := f.limiter, e.account, e.cell
+	lock := &l.locks[a.shard]
+	lock.Lock()
+	defer lock.Unlock()
+	p := c.portion
+	now := time.Now().UnixNano()
+	start, end := c.start, int64(0)
+	if p != nil {
+		if _, end = l.span(c.window, start); now >= end {
+			p.queued = nil
+		}
+	}
+	if p == nil || now >= end { // what is left of a window goes with it
+		delete(f.held, c)
+		return false
+	}
+	if !queued && p.queued == f {
+		return false // it has its claim, or is the next one's
+	}
+	idle := all || c.reserved == 0 && now-p.touched >= int64(idleAfter)
+	if !queued && !idle {
+		return false
+	}
+	left, lease := c.left(), p.lease()
+	e.turn, e.booked = c.turn, p.unbooked
+	e.claim = Claim{
+		Limit: a.book.limit, Subject: a.subject, Measure: c.measure, Window: c.window, Start: time.Unix(0, start), End: time.Unix(0, end),
+		Most: p.most, Owed: sum(p.unbooked, max(-left, 0)), Used: c.used - p.reported,
+	}
+	switch {
+	case idle:
+		e.claim.Back = max(left, 0)
+	case left > 2*lease:
+		e.claim.Back = left - lease
+	case left < lease:
+		e.claim.Least, e.claim.Lease = max(p.largest, 1), lease-max(left, 0)
+	}
+	p.granted -= e.claim.Back
+	p.queued = f
+	return true
+}
+
+// apply counts what an exchange has brought.
+func (f *fleet) apply(e *entry, answer *Answer) {
+	l, c := f.limiter, e.cell
+	lock := &l.locks[e.account.shard]
+	lock.Lock()
+	defer lock.Unlock()
+	p := c.portion
+	if p == nil {
+		delete(f.held, c)
+		return
+	}
+	if p.queued == f {
+		p.queued = nil
+	}
+	if c.turn != e.turn {
+		return // the window has ended
+	}
+	now := time.Now().UnixNano()
+	p.unbooked -= e.booked
+	p.granted = sum(p.granted, e.claim.Owed-e.booked+answer.Granted)
+	p.reported += e.claim.Used
+	p.others = max(answer.Used-p.reported, 0)
+	p.low = max(min(c.left(), p.lease())/2, p.largest)
+	p.known, p.remains = true, e.claim.Most-answer.Taken
+	p.answered = now
+	if e.claim.Least == 0 && c.left() == 0 && c.reserved == 0 && c.used == p.reported {
+		delete(f.held, c) // until it is used again
+		p.answered = 0
+	} else {
+		f.held[c] = entry{account: e.account, cell: c}
+	}
+	l.file.wait(l.file.change([]part{{account: e.account}}, now, false))
+}
+
+// undo takes claims back that were not answered, and queues them again. What may have
+// been returned in doubt is not used any more.
+func (f *fleet) undo(batch []entry, certain bool) {
+	for i := range batch {
+		e := batch[i]
+		lock := &f.limiter.locks[e.account.shard]
+		lock.Lock()
+		if p := e.cell.portion; p != nil && e.cell.turn == e.turn && certain {
+			p.granted = sum(p.granted, e.claim.Back)
+		}
+		lock.Unlock()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.queue = append(f.queue, batch...)
+}
+
+// stop ends the fleet. What it holds is returned where last is set.
+func (f *fleet) stop(last bool) {
+	f.end()
+	<-f.done
+	if last {
+		ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
+		defer cancel()
+		if err := f.exchange(ctx, true); err != nil {
+			f.logger.Warn("what limits have not used is not returned", "workspace", f.workspace, "error", err)
+		}
+	}
+	f.mu.Lock()
+	for _, e := range f.queue {
+		f.held[e.cell] = entry{account: e.account, cell: e.cell}
+	}
+	f.mu.Unlock()
+	shut := func() {
+		if err := f.ledger.Close(); err != nil {
+			f.logger.Warn("closing the ledger of limits", "workspace", f.workspace, "error", err)
+		}
+	}
+	if last {
+		shut()
+	} else {
+		go shut() // a reload waits for no database
+	}
+}

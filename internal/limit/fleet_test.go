@@ -1,0 +1,494 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// booked is a counter of a testLedger.
+type booked struct{ taken, used int64 }
+
+// testLedger is a ledger in memory, which several limiters may have.
+type testLedger struct {
+	mu        sync.Mutex
+	counters  map[string]*booked
+	exchanges int
+	fault     func() error // before an exchange; ErrInDoubt fails it after it was booked
+}
+
+func (l *testLedger) Exchange(_ context.Context, claims []Claim) ([]Answer, error) {
+	l.mu.Lock()
+	l.exchanges++
+	before := l.fault
+	l.mu.Unlock()
+	var fault error
+	if before != nil {
+		if fault = before(); fault != nil && !errors.Is(fault, ErrInDoubt) {
+			return nil, fault
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var answers []Answer
+	claimed := make(map[string]bool)
+	for i := range claims {
+		c := &claims[i]
+		name := fmt.Sprint(c.Limit, c.Subject, c.Measure, c.Start, c.End)
+		if claimed[name] {
+			panic("a counter has two claims in an exchange: " + name)
+		}
+		claimed[name] = true
+		if l.counters == nil {
+			l.counters = make(map[string]*booked)
+		}
+		b := l.counters[name]
+		if b == nil {
+			b = new(booked)
+			l.counters[name] = b
+		}
+		b.taken += c.Owed - c.Back
+		granted := c.Grant(b.taken)
+		b.taken += granted
+		b.used += c.Used
+		answers = append(answers, Answer{granted, b.taken, b.used})
+	}
+	return answers, fault
+}
+
+func (l *testLedger) Close() error { return nil }
+
+// mortalLedger is the ledger of a process that can die.
+type mortalLedger struct {
+	*testLedger
+	dead atomic.Bool
+}
+
+func (l *mortalLedger) Exchange(ctx context.Context, claims []Claim) ([]Answer, error) {
+	if l.dead.Load() {
+		return nil, errAway
+	}
+	return l.testLedger.Exchange(ctx, claims)
+}
+
+// set sets what happens before each exchange.
+func (l *testLedger) set(fault func() error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fault = fault
+}
+
+// only returns the one counter.
+func (l *testLedger) only(t *testing.T) booked {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.counters) != 1 {
+		t.Fatalf("%d counters", len(l.counters))
+	}
+	for _, b := range l.counters {
+		return *b
+	}
+	panic("unreachable")
+}
+
+// use makes calls until one is refused, most at most, and returns how many there were.
+func use(l *Limiter, ask Ask, most int) (n int) {
+	for n < most {
+		r, refusal := l.Reserve("w", time.Now(), []Ask{ask}, Amounts{Requests: 1})
+		if refusal != nil {
+			return n
+		}
+		r.Settle(time.Now(), Amounts{Requests: 1})
+		n++
+	}
+	return n
+}
+
+var errAway = errors.New("the database is away")
+
+// The first calls of a window have one lease on credit. The ledger settles it, grants
+// the next one, and what an idle subject has not used goes back.
+func TestALeaseIsGrantedSettledAndReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := new(testLedger)
+		l := opened(t, Options{})
+		l.SetLedger("w", ledger)
+		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
+		if n := use(l, ask, 100); n != 5 {
+			t.Errorf("%d calls before the ledger was asked, want one lease of 5", n)
+		}
+		if refusal := mustRefuse(t, l, time.Now(), Amounts{Requests: 1}, ask); refusal.RetryAfter != 0 || refusal.Never {
+			t.Errorf("%+v: there is room at any moment", refusal)
+		}
+		synctest.Wait()
+		time.Sleep(exchangePause)
+		synctest.Wait()
+		if got := ledger.only(t); got.taken < 8 || got.taken > 10 { // some calls are in the first exchange
+			t.Errorf("%d are taken, want the 5 and a lease", got.taken)
+		}
+		if n := use(l, ask, 3); n != 3 {
+			t.Errorf("%d of 3 calls had room", n)
+		}
+		time.Sleep(2 * idleAfter)
+		synctest.Wait()
+		if got := ledger.only(t); got != (booked{8, 8}) {
+			t.Errorf("an idle subject has left %+v, want what it used", got)
+		}
+		exchanges := ledger.exchanges
+		time.Sleep(30 * time.Minute)
+		synctest.Wait()
+		if ledger.exchanges != exchanges {
+			t.Errorf("%d exchanges while nothing was used", ledger.exchanges-exchanges)
+		}
+	})
+}
+
+// Without its ledger a process uses what it was granted and one lease, and then
+// refuses; it goes on when the ledger is there again.
+func TestALedgerThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &testLedger{fault: func() error { return errAway }}
+		l := opened(t, Options{})
+		l.SetLedger("w", ledger)
+		begun := time.Now()
+		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{24 * time.Hour}}), "ada"}
+		for range 100 {
+			use(l, ask, 100)
+			time.Sleep(time.Second)
+		}
+		if got := used(l, time.Now(), ask, 0); got != "5+0" {
+			t.Errorf("%s were used without the ledger, want one lease", got)
+		}
+		shared, since, err := l.Shared("w")
+		if !shared || !errors.Is(err, errAway) || since.Sub(begun) > time.Second {
+			t.Errorf("shared %t, away since %v: %v", shared, since.Sub(begun), err)
+		}
+		if ledger.exchanges > 40 {
+			t.Errorf("%d tries in 100 seconds", ledger.exchanges)
+		}
+		ledger.set(nil)
+		time.Sleep(2 * longestAway)
+		if n := use(l, ask, 1); n != 1 {
+			t.Error("refused with the ledger there")
+		}
+		if _, since, err := l.Shared("w"); err != nil || !since.IsZero() {
+			t.Errorf("away since %v: %v", since, err)
+		}
+	})
+}
+
+// Three processes with one ledger, which fails, forgets to answer and comes back while
+// they are used, killed and opened again, never use more together than the ceiling and
+// a lease each. What they have returned is what they have not used.
+func TestProcessesExceedACeilingByALeaseEachAtMost(t *testing.T) {
+	for seed := range 30 {
+		synctest.Test(t, func(t *testing.T) {
+			const nodes, most, lease = 3, 1000, 60 // the largest call needs 60
+			random := rand.New(rand.NewPCG(uint64(seed), 1))
+			ledger := new(testLedger)
+			var faults sync.Mutex
+			failing := 0
+			ledger.set(func() error {
+				faults.Lock()
+				defer faults.Unlock()
+				switch random.IntN(20) {
+				case 0:
+					return ErrInDoubt
+				case 1, 2:
+					failing = random.IntN(5)
+				}
+				if failing > 0 {
+					failing--
+					return errAway
+				}
+				return nil
+			})
+			number := func(n int) int {
+				faults.Lock()
+				defer faults.Unlock()
+				return random.IntN(n)
+			}
+			ask := Ask{limitOf("l", Ceiling{Tokens, most, Window{time.Hour}}), "ada"}
+			var limiters [nodes]*Limiter
+			var disks [nodes]*mortal
+			var ledgers [nodes]*mortalLedger
+			dir := t.TempDir()
+			open := func(i int) {
+				disks[i], ledgers[i] = new(mortal), &mortalLedger{testLedger: ledger}
+				limiters[i] = openOn(Options{Path: filepath.Join(dir, fmt.Sprint(i))}, disks[i].disk())
+				limiters[i].SetLedger("w", ledgers[i])
+			}
+			for i := range nodes {
+				open(i)
+			}
+			var spent int64
+			for range 2000 {
+				i := number(nodes)
+				want := int64(1 + number(lease))
+				r, refusal := limiters[i].Reserve("w", time.Now(), []Ask{ask}, Amounts{Tokens: want})
+				if refusal == nil {
+					synctest.Wait()
+					n := int64(number(int(want) + 1))
+					r.Settle(time.Now(), Amounts{Tokens: n})
+					spent += n
+				}
+				if number(3) == 0 {
+					time.Sleep(time.Duration(number(50)) * time.Millisecond)
+				}
+				if n := number(200); n < 2 {
+					if n == 0 { // it is killed, perhaps within a line of its file
+						synctest.Wait()
+						disks[i].die(number(100))
+						ledgers[i].dead.Store(true)
+					}
+					if err := limiters[i].Close(); err != nil {
+						t.Fatal(err)
+					}
+					open(i)
+				}
+			}
+			if spent > most+nodes*lease {
+				t.Errorf("seed %d: %d of %d were used, more than a lease each above it", seed, spent, most)
+			}
+			if spent < most/2 {
+				t.Errorf("seed %d: only %d of %d were used", seed, spent, most)
+			}
+			for _, l := range limiters {
+				if err := l.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// settle waits until what is asked of ledgers is answered.
+func settle() {
+	time.Sleep(2 * exchangePause)
+	synctest.Wait()
+}
+
+// Two processes see what both have used. What one used before it had a ledger is booked
+// when it gets one. When all is taken, no process has credit, also after a restart, and
+// only in the next window is there room.
+func TestProcessesSeeWhatOthersUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour))) // the beginning of a window
+		ledger, path := new(testLedger), filepath.Join(t.TempDir(), "limits")
+		l, other := openOn(Options{Path: path}, osDisk), opened(t, Options{})
+		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
+		use(l, ask, 40)
+		l.SetLedger("w", ledger)
+		other.SetLedger("w", ledger)
+		if n := use(l, ask, 1); n != 1 {
+			t.Error("what was used before there was a ledger took the credit")
+		}
+		time.Sleep(2 * idleAfter) // it reports the last one, too
+		use(other, ask, 1)
+		settle()
+		if got := used(other, time.Now(), ask, 0); got != "42+0" {
+			t.Errorf("%s, want what both used", got)
+		}
+		if share := other.Share("w", time.Now(), ask); share != 42 {
+			t.Errorf("%d percent", share)
+		}
+		for range 60 {
+			use(l, ask, 100)
+			settle()
+		}
+		time.Sleep(2 * idleAfter) // the other one returns what it has
+		for range 60 {
+			use(l, ask, 100)
+			time.Sleep(askAgain)
+		}
+		if got := used(l, time.Now(), ask, 0); got != "100+0" {
+			t.Errorf("%s are used, want all", got)
+		}
+		if refusal := mustRefuse(t, l, time.Now(), Amounts{Requests: 1}, ask); refusal.RetryAfter < 50*time.Minute {
+			t.Errorf("room after %s, want the end of the window", refusal.RetryAfter)
+		}
+		mustClose(t, l)
+		l = opened(t, Options{Path: path})
+		l.SetLedger("w", ledger)
+		if n := use(l, ask, 100); n != 0 {
+			t.Errorf("%d calls on credit after a restart, with nothing left", n)
+		}
+		settle()
+		if got := ledger.only(t); got != (booked{100, 100}) {
+			t.Errorf("%+v", got)
+		}
+		exchanges := ledger.exchanges
+		for range 1000 {
+			use(l, ask, 1)
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n := ledger.exchanges - exchanges; n < 8 || n > 11 {
+			t.Errorf("the ledger was asked %d times in 10 seconds in vain", n)
+		}
+		ledger.set(func() error { return errAway })
+		time.Sleep(time.Hour)
+		if got := used(l, time.Now(), ask, 0); got != "0+0" {
+			t.Errorf("%s in the next window", got)
+		}
+		if n := use(l, ask, 100); n != 5 {
+			t.Errorf("%d calls on credit in the next window", n)
+		}
+	})
+}
+
+// A reload has another ledger. What was granted stays, and what is not used goes back
+// through the next one. Without one a limit is this process's own.
+func TestAnotherLedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := new(testLedger)
+		l := opened(t, Options{})
+		l.SetLedger("w", ledger)
+		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{24 * time.Hour}}), "ada"}
+		use(l, ask, 3)
+		settle()
+		if got := ledger.only(t); got.taken < 6 || got.taken > 8 { // some calls are in the first exchange
+			t.Errorf("%+v", got)
+		}
+		next := &testLedger{counters: ledger.counters}
+		l.SetLedger("w", next)
+		time.Sleep(2 * idleAfter)
+		synctest.Wait()
+		if got := next.only(t); got != (booked{3, 3}) {
+			t.Errorf("after a reload: %+v", got)
+		}
+		use(l, ask, 1)
+		settle()
+		l.SetLedger("w", nil)
+		if got := next.only(t); got != (booked{4, 4}) {
+			t.Errorf("without a ledger: %+v", got)
+		}
+		if shared, _, _ := l.Shared("w"); shared {
+			t.Error("shared by nothing")
+		}
+		if n := use(l, ask, 100); n != 96 {
+			t.Errorf("%d of the 96 that are left", n)
+		}
+	})
+}
+
+// A call that needs more than a lease is not refused for that, and what it did not use
+// goes back while others go on.
+func TestALeaseIsAsLargeAsACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := new(testLedger)
+		l := opened(t, Options{})
+		l.SetLedger("w", ledger)
+		ask := Ask{limitOf("l", Ceiling{Tokens, 1000, Window{24 * time.Hour}}), "ada"}
+		var calls []*Reservation
+		for range 4 {
+			calls = append(calls, mustReserve(t, l, time.Now(), Amounts{Tokens: 200}, ask))
+			settle()
+		}
+		for _, r := range calls {
+			r.Settle(time.Now(), Amounts{Tokens: 1})
+		}
+		settle()
+		if got := ledger.only(t); got.taken > 4+2*200 || got.used != 4 {
+			t.Errorf("%+v: more than two leases lie unused", got)
+		}
+	})
+}
+
+// TestGrants has what a claim gets: a lease, an eighth of what remains towards the end,
+// and no less than a call needs as long as there is so much.
+func TestGrants(t *testing.T) {
+	for _, test := range []struct{ taken, least, want int64 }{
+		{0, 1, 50}, {600, 1, 50}, {800, 1, 25}, {992, 1, 1}, {800, 60, 60}, {990, 60, 10}, {1000, 60, 0}, {1100, 1, 0}, {0, 0, 0},
+	} {
+		c := Claim{Most: 1000, Lease: 50, Least: test.least}
+		if got := c.Grant(test.taken); got != test.want {
+			t.Errorf("%+v: %d", test, got)
+		}
+	}
+}
+
+// A return in doubt is given up: the ledger may have it. What a ledger grants for a window
+// that has ended meanwhile is not the next one's.
+func TestAnswersThatAreLostOrLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)))
+		ledger := new(testLedger)
+		l := opened(t, Options{})
+		l.SetLedger("w", ledger)
+		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
+		use(l, ask, 3)
+		settle()
+		lost := false
+		ledger.set(func() error {
+			if lost {
+				return errAway
+			}
+			lost = true
+			return ErrInDoubt
+		})
+		time.Sleep(2 * idleAfter)
+		synctest.Wait()
+		if got := ledger.only(t); got.taken != 3 {
+			t.Errorf("%+v: the return was not booked", got)
+		}
+		if n := use(l, ask, 100); n != 5 {
+			t.Errorf("%d calls after a return in doubt, want a lease on credit", n)
+		}
+
+		ledger.set(func() error {
+			time.Sleep(2 * time.Second)
+			return nil
+		})
+		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)) + 10*time.Second)
+		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)) - time.Second)
+		use(l, ask, 3)
+		synctest.Wait() // the exchange has begun
+		time.Sleep(1500 * time.Millisecond)
+		first := use(l, ask, 1) // in the next window
+		ledger.set(func() error { return errAway })
+		settle()
+		time.Sleep(10 * time.Second)
+		if n := first + use(l, ask, 100); n != 5 {
+			t.Errorf("%d calls with what was granted for an earlier window, want a lease on credit", n)
+		}
+	})
+}
+
+// A process that begins while the one before it has the file counts what that has used,
+// and has its leases only when it has ended.
+func TestLeasesOfTheProcessBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "limits")
+		ask := Ask{limitOf("l", Ceiling{Requests, 100, Month}), "ada"}
+		ledger := new(testLedger)
+		dying := &mortalLedger{testLedger: ledger}
+		old := openOn(Options{Path: path}, osDisk)
+		old.SetLedger("w", dying)
+		use(old, ask, 3)
+		settle()
+		next := openOn(Options{Path: path}, osDisk)
+		next.SetLedger("w", &testLedger{fault: func() error { return errAway }})
+		if n := use(next, ask, 100); n != 5 {
+			t.Errorf("%d calls, want a lease on credit", n)
+		}
+		dying.dead.Store(true)
+		mustClose(t, old)
+		left := int(ledger.only(t).taken) - 3
+		time.Sleep(time.Minute)
+		if err := next.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if n := use(next, ask, 100); n != left {
+			t.Errorf("%d calls, want the %d that the process before had left", n, left)
+		}
+		mustClose(t, next)
+	})
+}
