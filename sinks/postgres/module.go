@@ -23,6 +23,7 @@ func init() {
 //	trace_key {env.CADENZA_TRACE_KEY}
 //	sink postgres {env.DATABASE_URL} {
 //		schema cadenza
+//		limits local
 //	}
 //
 // or, under a name of its own, as a second database:
@@ -37,6 +38,10 @@ type Module struct {
 	// The schema of the tables, which is made where it is missing. Default:
 	// cadenza.
 	Schema string `json:"schema,omitempty"`
+
+	// Whose the workspace's limits are: shared by the gateways that write to the
+	// database, or local to each gateway. Default: shared.
+	Limits string `json:"limits,omitempty"`
 
 	*Sink `json:"-"`
 }
@@ -53,6 +58,7 @@ func (Module) CaddyModule() caddy.ModuleInfo {
 //
 //	postgres {env.NAME} | {file.PATH} {
 //		schema <name>
+//		limits shared|local
 //	}
 func (m *Module) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the module's name
@@ -78,11 +84,26 @@ func (m *Module) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			if m.Schema == "" {
 				return d.Err("schema is empty")
 			}
+		case "limits":
+			if m.Limits != "" {
+				return d.Err("limits is given twice")
+			}
+			if !d.AllArgs(&m.Limits) || m.checkLimits() != nil || m.Limits == "" {
+				return d.Err("limits takes one word, shared or local")
+			}
 		default:
-			return d.Err(options.Unrecognized("postgres sink option", option, []string{"schema"}))
+			return d.Err(options.Unrecognized("postgres sink option", option, []string{"limits", "schema"}))
 		}
 	}
 	return nil
+}
+
+func (m *Module) checkLimits() error {
+	switch m.Limits {
+	case "", "shared", "local":
+		return nil
+	}
+	return fmt.Errorf("sink postgres: limits %q must be shared or local", m.Limits)
 }
 
 // Provision checks the options and reads the secret. It connects to nothing.
@@ -90,8 +111,11 @@ func (m *Module) Provision(ctx caddy.Context) error {
 	if err := m.DSN.Validate(); err != nil {
 		return fmt.Errorf("sink postgres: dsn: %w", err)
 	}
-	var err error
-	m.Sink, err = New(Config{DSN: m.DSN.RotatingText(nil).Value, Schema: m.Schema, Logger: ctx.Slogger()})
+	err := m.checkLimits()
+	if err != nil {
+		return err
+	}
+	m.Sink, err = New(Config{DSN: m.DSN.RotatingText(nil).Value, Schema: m.Schema, LocalLimits: m.Limits == "local", Logger: ctx.Slogger()})
 	if err != nil {
 		return fmt.Errorf("sink postgres with dsn %s: %w", m.DSN, err)
 	}

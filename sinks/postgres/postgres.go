@@ -64,14 +64,18 @@ type Config struct {
 	// DSN returns the connection string. It is asked before each connection: a
 	// password may have changed.
 	DSN    func() (string, error)
-	Schema string       // default: DefaultSchema
-	Logger *slog.Logger // default: none
+	Schema string // default: DefaultSchema
+	// LocalLimits leaves the limits of the workspace to each gateway. Otherwise the
+	// gateways that write to the database share them.
+	LocalLimits bool
+	Logger      *slog.Logger // default: none
 }
 
 // Sink writes to a database through one connection, which Resume makes.
 type Sink struct {
 	dsn    func() (string, error)
 	schema string
+	local  bool // limits
 	logger *slog.Logger
 	sql    statements
 
@@ -95,7 +99,7 @@ func New(config Config) (*Sink, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Sink{dsn: config.DSN, schema: config.Schema, logger: config.Logger, sql: newStatements(config.Schema)}
+	s := &Sink{dsn: config.DSN, schema: config.Schema, local: config.LocalLimits, logger: config.Logger, sql: newStatements(config.Schema)}
 	if _, err := s.connConfig(); err != nil {
 		return nil, err
 	}
