@@ -65,6 +65,7 @@ var noLimits = map[string]string{
 	"gateway.maxCounted":                 "what net/http counts by itself",
 	"trace.maxKeptBuffer":                "what a pool keeps",
 	"trace.maxRemembered":                "what a cache keeps",
+	"price.maxFound":                     "what a cache keeps",
 	"adminapi.maxCandidates":             "how the store looks for rows",
 	"adminapi.maxFollowed":               "how the store looks for rows",
 	"store/histogram.maxBucket":          "how the store looks for rows",
@@ -84,6 +85,8 @@ var noLimits = map[string]string{
 	"providers/upstream.maxTokens":       "of an id's or a number's form",
 	"trace.maxMillis":                    "of an id's or a number's form",
 	"invoke.coolRateLimit":               "no ceiling",
+	"invoke.maxPiece":                    "no ceiling",
+	"invoke.longestWord":                 "no ceiling",
 }
 
 // clock stands for package time, of whose constants those of others are made.

@@ -50,7 +50,7 @@ func (c *call) countTokens() outcome {
 	h[wire.HeaderUsage] = estimated
 	h[wire.HeaderRevision] = []string{c.snapshot.Revision}
 	h[c.route.requestID] = []string{newRequestID()}
-	c.out = messages.AppendCount(c.out[:0], invoke.EstimateTokens(rendered, targets[0].Parameters.Tools))
+	c.out = messages.AppendCount(c.out[:0], invoke.CountTokens(rendered, targets[0].Parameters.Tools, targets[0].Parameters.Beside()...))
 	c.write(c.out)
 	return outcome{end: answered}
 }

@@ -22,6 +22,7 @@ type attempt struct {
 	later  int           // targets that may be tried after this one
 	tries  int           // at the target, the running one included; guarded by call.mu
 	limit  time.Duration // until the first content, or the whole answer; 0 for none
+	tryAt  time.Time     // when the running try began
 
 	clock      *clock
 	firstClock clock           // memory for the first try
@@ -67,7 +68,7 @@ func (a *attempt) start() {
 // open makes one attempt and returns once there is something to hand on: the
 // first content of a stream, or the end of a whole answer.
 func (a *attempt) open(req *providers.Request) (err error) {
-	a.reading, a.abandoned = reading{}, false
+	a.reading, a.abandoned, a.tryAt = reading{}, false, time.Now()
 	a.start()
 	opened := false
 	defer func() {

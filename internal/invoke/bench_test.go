@@ -37,7 +37,7 @@ func (s *readyStream) Next() (providers.Delta, error) {
 
 // readyCall is a call with a target that answers at once, of two.
 func readyCall(pieces int) *Call {
-	p := &ready{pieces: pieces, result: providers.Result{Model: "m", FinishReason: providers.FinishStop}}
+	p := &ready{pieces: pieces, result: providers.Result{Model: "m", FinishReason: providers.FinishStop, Usage: providers.Usage{PromptTokens: 1, CompletionTokens: 1, TotalTokens: 2}}}
 	target := Target{Name: "p", Provider: p, Model: "m", Host: "host:443"}
 	return &Call{
 		Targets: []Target{target, target}, Messages: []providers.Message{{Role: "user", Content: "hi"}},

@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	oteltrace "go.opentelemetry.io/otel/trace"
+
+	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -25,11 +28,17 @@ const (
 // without the words of the provider that may quote a prompt. It may hold secrets.
 type Attempt struct {
 	trace.Attempt
+	// Target is the index in Call.Targets of the target that was tried.
+	Target int
+	// Usage is what the attempt used, of which trace.Attempt has a copy.
+	Usage providers.Usage
 	// Err is why it failed; nil where it did not.
 	Err error
 	// Abandoned reports that the provider ignored the end of its context. What
 	// it holds is held until it returns.
 	Abandoned bool
+	// Span is what Call.StartSpan returned for it.
+	Span oteltrace.Span
 }
 
 // take takes the first attempt at the target from the budget. It is false where
@@ -40,6 +49,7 @@ func (a *attempt) take() bool {
 	if a.left <= 0 {
 		return false
 	}
+	a.usable[a.place].paid = false
 	a.begin(0)
 	return true
 }
@@ -51,17 +61,19 @@ func (a *attempt) begin(wait time.Duration) {
 	a.tries++
 	a.beganAt = time.Now().Add(wait)
 	a.recording = true
-	a.records = append(a.records, Attempt{Attempt: trace.Attempt{
+	a.records = append(a.records, Attempt{Target: a.index, Attempt: trace.Attempt{
 		Provider: a.target.Name, Model: a.target.Model,
 		Started: a.beganAt.Sub(a.started), Wait: wait, Hedge: a.hedge,
 	}})
+	a.openSpan()
 }
 
 // again takes another attempt at the same target and returns the wait before
 // it: a random part of a bound that doubles with each try, and no less than
 // hint, what the provider asked for. It is false where the target may not be
 // tried again: its retries or the attempts are used up, its health does not
-// permit it, or the wait is too long or does not fit into ctx's deadline.
+// permit it, the wait is too long or does not fit into ctx's deadline, or the purse
+// has too little.
 func (a *attempt) again(ctx context.Context, hint time.Duration) (time.Duration, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,7 +118,8 @@ func (a *attempt) mayRepeat(ctx context.Context, hint time.Duration) (time.Durat
 		return 0, false
 	}
 	wait := retryWait(a.tries-1, hint)
-	return wait, a.fits(ctx, wait) && a.health.permitRetry(last)
+	ok := a.fits(ctx, wait) && a.health.permitRetry(last) && (a.Purse == nil || a.Purse.Take(a.index))
+	return wait, ok
 }
 
 // reserve is how many attempts a retry leaves: one for each target not tried
@@ -130,9 +143,9 @@ func (a *attempt) repeat(wait time.Duration) {
 
 // used is what an attempt used.
 type used struct {
-	prompt, completion int64 // tokens
-	estimated          bool  // because the provider did not count them
-	abandoned          bool  // the provider goes on
+	usage     providers.Usage
+	estimated bool // because the provider did not count the tokens
+	abandoned bool // the provider goes on
 }
 
 // end closes the record of the attempt that runs, if one does.
@@ -143,7 +156,8 @@ func (l *lane) end(f failed, u used) {
 }
 
 // closeRecord closes the open record, if there is one. An attempt that did not
-// get past the wait before it goes back to the budget and has no record.
+// get past the wait before it goes back to the budget and the purse, and has no
+// record.
 func (l *lane) closeRecord(f failed, u used) {
 	if !l.recording {
 		return
@@ -152,13 +166,27 @@ func (l *lane) closeRecord(f failed, u used) {
 	took, last := time.Since(l.beganAt), len(l.records)-1
 	if took < 0 {
 		l.left++
+		if l.Purse != nil {
+			l.Purse.Return(l.records[last].Target)
+		}
 		l.records = l.records[:last]
 		return
 	}
 	r := &l.records[last]
 	r.Code, r.Status, r.Latency, r.Error, r.Err = string(f.class), f.status, took, f.brief, f.err
-	r.PromptTokens, r.CompletionTokens = u.prompt, u.completion
-	r.Estimated, r.Abandoned = u.estimated, u.abandoned
+	r.Usage, r.Estimated, r.Abandoned = u.usage, u.estimated, u.abandoned
+	r.PromptTokens, r.CompletionTokens = u.usage.PromptTokens, u.usage.CompletionTokens
+	r.UsageDetails = details(&u.usage)
+}
+
+// details returns the parts of a usage, as a trace has them.
+func details(u *providers.Usage) trace.UsageDetails {
+	return trace.UsageDetails{
+		CachedTokens: u.CachedTokens, CacheWriteTokens: u.CacheWriteTokens, CacheWriteHourTokens: u.CacheWriteHourTokens,
+		PromptAudioTokens: u.PromptAudioTokens, PromptImageTokens: u.PromptImageTokens,
+		ReasoningTokens: u.ReasoningTokens, CompletionAudioTokens: u.CompletionAudioTokens, CompletionImageTokens: u.CompletionImageTokens,
+		WebSearches: u.WebSearches, FileSearches: u.FileSearches, CodeExecutions: u.CodeExecutions, Tier: u.Tier,
+	}
 }
 
 // hasContent records that the first content of the attempt that runs arrived.

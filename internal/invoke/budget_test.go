@@ -45,7 +45,7 @@ func TestWaitIsJitteredAndBounded(t *testing.T) {
 
 // newAttempt is an attempt at the first of so many targets, on its own.
 func newAttempt(policy Policy, targets int) *attempt {
-	k := &call{Call: new(Call), engine: NewEngine(), policy: policy.withDefaults(targets), started: time.Now()}
+	k := &call{Call: new(Call), engine: NewEngine(), policy: policy.withDefaults(targets), started: time.Now(), usable: make([]usable, 1)}
 	k.left, k.deadline = k.policy.MaxAttempts, k.started.Add(k.policy.Total)
 	return &attempt{
 		lane: &lane{call: k}, target: &Target{Name: "p", Model: "m"}, later: targets - 1,
@@ -119,14 +119,14 @@ func TestRecords(t *testing.T) {
 		time.Sleep(wait + 2*time.Second)
 		a.hasContent()
 		time.Sleep(3 * time.Second)
-		a.end(failed{status: 200}, used{prompt: 3, completion: 4})
-		a.end(failed{class: Transient, status: 500}, used{prompt: 5}) // nothing is open
+		a.end(failed{status: 200}, used{usage: providers.Usage{PromptTokens: 3, CompletionTokens: 4, CachedTokens: 2}})
+		a.end(failed{class: Transient, status: 500}, used{usage: providers.Usage{PromptTokens: 5}}) // nothing is open
 		want := []Attempt{
 			{Attempt: trace.Attempt{Provider: "p", Model: "m", Started: time.Minute, Code: "connect", Latency: time.Second, Error: refused.Error()}, Err: refused},
 			{Attempt: trace.Attempt{
 				Provider: "p", Model: "m", Started: time.Minute + time.Second + wait, Status: 200, Wait: wait, Latency: 5 * time.Second,
-				FirstToken: 2 * time.Second, PromptTokens: 3, CompletionTokens: 4,
-			}},
+				FirstToken: 2 * time.Second, PromptTokens: 3, CompletionTokens: 4, UsageDetails: trace.UsageDetails{CachedTokens: 2},
+			}, Usage: providers.Usage{PromptTokens: 3, CompletionTokens: 4, CachedTokens: 2}},
 		}
 		if diff := cmp.Diff(want, a.records, cmp.Comparer(func(a, b error) bool { return a == b })); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)

@@ -34,6 +34,9 @@ type call struct {
 	failures []failed
 	result   Result
 
+	countPrompt sync.Once // the lanes may both count
+	promptCount int64     // tokens of the messages, an estimate
+
 	// Memory for what most calls need: one lane with one attempt at one of two
 	// targets.
 	first      lane
@@ -47,6 +50,9 @@ type usable struct {
 	health admission
 	taken  bool // by a lane, or passed over
 	held   bool // a place at its host
+	// paid: taken from the purse, for an attempt that has not begun. refused: the
+	// purse had too little.
+	paid, refused bool
 }
 
 func (k *call) findUsable() {
@@ -75,7 +81,7 @@ func (k *call) findUsable() {
 // next takes the next target that lets a call in, and returns its place in the
 // order, or -1 when there is none. Where no target has let this call in, next
 // takes the one that would soonest: not to try at all would turn a hiccup into an
-// outage.
+// outage. The target that it takes is paid for.
 func (k *call) next() int {
 	now := time.Now()
 	k.mu.Lock()
@@ -90,32 +96,44 @@ func (k *call) next() int {
 			k.result.Skipped = append(k.result.Skipped, Skip{u.index, ErrHostFull})
 			continue
 		}
-		if u.health.admit(now) {
+		if !u.health.admit(now) {
+			k.leaveHost(u)
+			k.result.Skipped = append(k.result.Skipped, Skip{u.index, u.health.leftAlone(now)})
+			continue
+		}
+		if k.pay(u) {
 			k.tried = true
 			return i
 		}
-		k.leaveHost(u)
-		k.result.Skipped = append(k.result.Skipped, Skip{u.index, u.health.leftAlone(now)})
+		u.health.release()
+		k.refuse(u)
 	}
 	if k.tried || len(k.usable) == 0 {
 		return -1
 	}
 	k.tried = true
-	soonest := k.soonest(now)
-	if soonest >= 0 {
-		k.dropSkip(k.usable[soonest].index)
+	for {
+		soonest := k.soonest(now)
+		if soonest < 0 {
+			return -1
+		}
+		u := &k.usable[soonest]
+		k.dropSkip(u.index)
+		if k.pay(u) {
+			return soonest
+		}
+		k.refuse(u)
 	}
-	return soonest
 }
 
 // soonest returns the usable target that will let a call in first, of those with
-// a place at their host, or -1. It takes that place.
+// a place at their host that the purse has not refused, or -1. It takes that place.
 func (k *call) soonest(now time.Time) int {
 	best, when := -1, time.Time{}
 	for i := range k.usable {
 		u := &k.usable[i]
 		t := u.health.opens(now)
-		if best >= 0 && !t.Before(when) || !k.enterHost(u) {
+		if u.refused || best >= 0 && !t.Before(when) || !k.enterHost(u) {
 			continue
 		}
 		if best >= 0 {

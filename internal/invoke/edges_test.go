@@ -90,6 +90,37 @@ func (p whole) Next() (providers.Delta, error) {
 	return p.unhurried.Next()
 }
 
+// TestAnAnswerThatIsNotAwaitedIsPaidFor ends attempts whose providers have said nothing
+// yet: they may be at work, and bill it.
+func TestAnAnswerThatIsNotAwaitedIsPaidFor(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		leaves time.Duration
+		policy Policy
+		class  Class
+	}{
+		{"the caller leaves", time.Second, Policy{}, ClientGone},
+		{"no time is left", time.Hour, Policy{Total: time.Second}, Deadline},
+		{"no first token", time.Hour, Policy{FirstToken: time.Second, Retries: retries(0)}, Slow},
+	} {
+		for _, stream := range []bool{false, true} {
+			if test.class == Slow && !stream {
+				continue
+			}
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer time.AfterFunc(test.leaves, cancel).Stop()
+				c := &Call{Targets: []Target{target("a", scripted(script{hang: true}))}, Messages: []providers.Message{{Content: "1234"}}, Stream: stream, Policy: test.policy}
+				var out caller
+				r, _ := NewEngine().Invoke(ctx, c, out.emit)
+				if a := r.Attempts[0]; a.Code != string(test.class) || tokensOf(a) != "9+0" || a.Usage.TotalTokens != 9 || !a.Estimated {
+					t.Errorf("%s, stream %t: %+v", test.name, stream, a)
+				}
+			})
+		}
+	}
+}
+
 // What ended the call itself decides, whatever failed before.
 func TestTheDeadlineDecides(t *testing.T) {
 	for name, before := range map[string]error{

@@ -133,19 +133,35 @@ type Call struct {
 	Stream, Pieces bool
 	Policy         Policy
 	// InFlight, where set, counts the calls at each target's host. A target
-	// whose host has HostLimit of them is skipped.
+	// whose host has as many as HostLimit allows is skipped.
 	InFlight  *inflight.Calls
 	HostLimit inflight.HostLimit
 	// Committed, where set, is called before emit gets the first piece of a stream:
 	// with the index of the target that answers, the number of attempts, and what the
 	// provider has left out of the request.
 	Committed func(target, attempts int, leftOut []string)
+	// Purse, where set, is asked before each attempt, also one that a provider's HTTP
+	// client makes by itself. A target that it refuses is skipped.
+	Purse Purse
 	// Terse has the reasons of failures kept without any words of the providers.
 	Terse bool
 	// Changed, where set, is called with each change of a target's health that the
 	// call causes, before Invoke returns. The two lanes of a hedged call may call
 	// it at the same time.
 	Changed func(*Change)
+	// StartSpan, where set, is called as each attempt begins.
+	StartSpan StartSpan
+}
+
+// Purse keeps calls within a budget. The two lanes of a hedged call may use it at the
+// same time.
+type Purse interface {
+	// Take sets aside what one attempt at the target, by its index in Call.Targets, may
+	// cost at most, and reports whether there is so much. Where there is not, the
+	// attempt is not made: another target may still be cheap enough.
+	Take(target int) bool
+	// Return gives back what was taken for an attempt that was not made after all.
+	Return(target int)
 }
 
 // Skip is a target that was not tried.
@@ -163,8 +179,8 @@ type Result struct {
 	// Served is the index of the target that answered, -1 when none did.
 	Served int
 	// Estimated reports that the target that answered gave no usage, so that Usage is
-	// an estimate: a token for four bytes of the messages and of the answer, thoughts
-	// and tool calls among them, and mediaTokens for an image, a sound or a file.
+	// an estimate, see CountTokens, of the messages and tools and of the answer,
+	// thoughts and tool calls among them.
 	Estimated bool
 	// FirstToken is the time from the call to the first content of a stream or, with
 	// Call.Pieces, to its first piece.
@@ -205,10 +221,11 @@ const (
 	SkipAbandoned     SkipReason = "abandoned"
 	SkipLeftAlone     SkipReason = "left_alone"
 	SkipHostFull      SkipReason = "host_full"
+	SkipBudget        SkipReason = "budget"
 )
 
 // SkipReasons are all of them.
-var SkipReasons = []SkipReason{SkipNotConfigured, SkipUnavailable, SkipAbandoned, SkipLeftAlone, SkipHostFull}
+var SkipReasons = []SkipReason{SkipNotConfigured, SkipUnavailable, SkipAbandoned, SkipLeftAlone, SkipHostFull, SkipBudget}
 
 // Kind returns the kind of the reason.
 func (s *Skip) Kind() SkipReason {
@@ -221,6 +238,8 @@ func (s *Skip) Kind() SkipReason {
 		return SkipAbandoned
 	case errors.Is(s.Reason, ErrHostFull):
 		return SkipHostFull
+	case errors.Is(s.Reason, ErrBudget):
+		return SkipBudget
 	}
 	return SkipLeftAlone
 }
@@ -233,6 +252,9 @@ var (
 	// ErrHostFull is the reason to skip a target whose host has as many calls in
 	// flight as it may have.
 	ErrHostFull = errors.New("as many calls as may be are in flight at the provider's host")
+	// ErrBudget is the reason to skip a target that the call's purse has too little
+	// for.
+	ErrBudget = errors.New("the budget has no room for what an attempt may cost")
 )
 
 // Invoke calls the targets in order until one answers. emit gets a whole answer
@@ -249,6 +271,7 @@ func (e *Engine) Invoke(ctx context.Context, c *Call, emit func(providers.Delta)
 	k.deadline = k.started.Add(k.policy.Total)
 	k.left = k.policy.MaxAttempts
 	k.result.Served = -1
+	defer k.refund()
 	defer k.leaveHosts() // the places that no lane has left, also after a panic
 	// Deferred functions run in reverse order: the call is cancelled, then
 	// its lanes are waited for.

@@ -10,6 +10,7 @@ import (
 // messages are the texts for callers.
 var messages = map[wire.Code]string{
 	wire.Internal:                "The gateway failed to call the model provider.",
+	wire.RateLimited:             "A limit has no room for what the call may use. Try again later.",
 	wire.Overloaded:              "As many calls as may be are in flight at the model provider's host (in_flight: host). Try again later.",
 	wire.UpstreamError:           "The model provider failed to answer.",
 	wire.UpstreamRejected:        "The model provider does not accept the endpoint's request. Its definition has to be mended; the gateway's log says more.",
@@ -33,7 +34,8 @@ type Error struct {
 	// Class is the class of failure that decided the code.
 	Class Class
 	// RetryAfter is how soon another call may succeed; at least a second where
-	// the code is wire.UpstreamRateLimited, wire.UpstreamUnavailable or wire.Overloaded.
+	// the code is wire.UpstreamRateLimited, wire.UpstreamUnavailable, wire.Overloaded or
+	// wire.RateLimited.
 	RetryAfter time.Duration
 	// Lacks is the part of a message that no target takes; empty: the call failed
 	// otherwise.

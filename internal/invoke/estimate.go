@@ -6,55 +6,84 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// mediaTokens is how many tokens an image, a sound or a file counts for where the
-// provider does not count them: about what models take for an image of a megapixel.
-const mediaTokens = 1000
-
-// tokens estimates how many tokens a text has: one for four bytes, as in English.
-func tokens(bytes int) int64 { return (int64(bytes) + 3) / 4 }
-
 // used returns what an attempt that ended with the class has used. A provider may not
-// have counted its tokens: before the end of an answer it mostly has not. An answer is
-// paid for all the same, and so is a part of one, so their tokens are estimated.
+// have counted its tokens: before the end of an answer it mostly has not, or has counted
+// the prompt alone. An answer is paid for all the same, and so is a part of one, so what
+// was not counted is estimated. Where the caller or the gateway has ended the attempt,
+// the provider may have been at work before it said anything: the prompt counts.
 func (a *attempt) used(class Class) used {
-	usage := a.result.Usage
-	u := used{prompt: usage.PromptTokens, completion: usage.CompletionTokens, abandoned: a.abandoned}
-	nothing := class != "" && class != Superseded && a.heard == (heard{})
-	if usage != (providers.Usage{}) || nothing {
-		return u
+	defer a.heard.release()
+	u := used{usage: a.result.Usage, abandoned: a.abandoned}
+	if a.heard == (heard{}) {
+		switch class {
+		case "", ClientGone, Superseded, Deadline, Slow:
+		default:
+			return u
+		}
 	}
-	u.prompt, u.completion, u.estimated = promptTokens(a.Messages), tokens(a.heard.content+max(a.heard.beside, besideOf(&a.result))), true
+	switch counted := &u.usage; {
+	case !counted.Counted():
+		counted.PromptTokens = a.promptTokens() + countBeside(a.target.Parameters.Tools, a.target.Parameters.Beside(), maxEstimated)
+		counted.CompletionTokens = a.completionTokens()
+	case class == "" || counted.PromptTokens == 0:
+		return u
+	default:
+		// A count of an answer that went on says little: Anthropic's begins with 1.
+		said := a.completionTokens()
+		if said <= 2*counted.CompletionTokens {
+			return u
+		}
+		counted.CompletionTokens = said
+	}
+	u.usage.TotalTokens = u.usage.PromptTokens + u.usage.CompletionTokens
+	u.estimated = true
 	return u
 }
 
-// besideOf returns the bytes of an answer's thoughts and tool calls, of which a whole
-// answer brings no pieces.
-func besideOf(r *providers.Result) int {
-	size := 0
-	for i := range r.Thoughts {
-		size += len(r.Thoughts[i].Text)
-	}
-	for i := range r.ToolCalls {
-		size += len(r.ToolCalls[i].Name) + len(r.ToolCalls[i].Arguments)
-	}
-	return size
+// promptTokens estimates the tokens of the call's messages, once.
+func (k *call) promptTokens() int64 {
+	k.countPrompt.Do(func() { k.promptCount = countMessages(k.Messages, maxEstimated) })
+	return k.promptCount
 }
 
-// promptTokens estimates the tokens of messages.
-func promptTokens(messages []providers.Message) int64 {
-	size, media := 0, int64(0)
-	for i := range messages {
-		size += len(messages[i].Content)
-		for p := range parts(messages[i].Parts) {
-			switch p.Kind {
-			case providers.PartImage, providers.PartAudio, providers.PartFile:
-				media++
-			default:
-				size += len(p.Text) + len(p.Call.Name) + len(p.Call.Arguments)
+// completionTokens estimates the tokens of the answer, or of the part of one, that was
+// heard. A whole answer brings no pieces of its thoughts and tool calls: the result has
+// them.
+func (a *attempt) completionTokens() int64 {
+	tokens := int64(0)
+	if s := a.heard.sample; s != nil {
+		c := newCounter(len(s.text), maxEstimated)
+		c.add(string(s.text))
+		tokens = c.scaled(a.heard.content + a.heard.beside)
+	}
+	if a.heard.beside > 0 {
+		return tokens
+	}
+	size := 0
+	for text := range besides(&a.result) {
+		size += len(text)
+	}
+	c := newCounter(size, maxEstimated)
+	for text := range besides(&a.result) {
+		c.add(text)
+	}
+	return tokens + c.tokens()
+}
+
+// besides returns the texts of an answer's thoughts and tool calls.
+func besides(r *providers.Result) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range r.Thoughts {
+			if !yield(r.Thoughts[i].Text) {
+				return
+			}
+		}
+		for i := range r.ToolCalls {
+			if !yield(r.ToolCalls[i].Name) || !yield(r.ToolCalls[i].Arguments) {
+				return
 			}
 		}
 	}
-	return tokens(size) + media*mediaTokens
 }
 
 // texts returns all texts of a message that an error message may quote.
@@ -87,13 +116,4 @@ func parts(all []providers.Part) iter.Seq[*providers.Part] {
 			}
 		}
 	}
-}
-
-// EstimateTokens estimates the tokens of messages and of the tools beside them.
-func EstimateTokens(messages []providers.Message, tools []providers.Tool) int64 {
-	size := 0
-	for i := range tools {
-		size += len(tools[i].Name) + len(tools[i].Description) + len(tools[i].Parameters)
-	}
-	return promptTokens(messages) + (int64(size)+3)/4
 }

@@ -74,8 +74,9 @@ func (k *call) start(hedge bool, i int, ends chan<- laneEnd) bool {
 }
 
 // hedgeTarget takes the next target for a second lane and returns its place in the
-// order. It returns -1 where there is none in good health, where its provider has
-// no retry left, and where the call has no attempt left or is settled.
+// order. It returns -1 where there is none in good health that the purse has enough
+// for, where its provider has no retry left, and where the call has no attempt left
+// or is settled.
 func (k *call) hedgeTarget() int {
 	now := time.Now()
 	k.mu.Lock()
@@ -86,6 +87,10 @@ func (k *call) hedgeTarget() int {
 	for i := range k.usable {
 		u := &k.usable[i]
 		if u.taken || !u.health.sound(now) || !k.enterHost(u) {
+			continue
+		}
+		if !k.pay(u) {
+			k.leaveHost(u) // a call without an answer asks again
 			continue
 		}
 		if !u.health.bucket.draw() {

@@ -196,7 +196,7 @@ func TestBothCostsOfAHedgeAreBooked(t *testing.T) {
 		c = hedged(time.Second, target("a", scripted(script{after: time.Hour})), target("b", scripted(winner)))
 		c.Messages = []providers.Message{{Role: "system", Content: "four"}, {Role: "user", Content: "seven .."}}
 		r, err, _ = run(t, c)
-		if err != nil || tokensOf(r.Attempts[0]) != "3+0" || !r.Attempts[0].Estimated {
+		if err != nil || tokensOf(r.Attempts[0]) != "14+0" || !r.Attempts[0].Estimated {
 			t.Errorf("error %v, attempt %+v", err, r.Attempts[0])
 		}
 		if a := r.Attempts[1]; a.Started != time.Second || a.Provider != "b" || a.Estimated || r.Attempts[0].Started != 0 {

@@ -37,3 +37,16 @@ func (k *call) leaveHosts() {
 		k.leaveHost(&k.usable[i])
 	}
 }
+
+// tellHost has the ceiling of the attempt's host follow how the attempt went.
+func (a *attempt) tellHost(class Class) {
+	if a.InFlight == nil || a.target.Host == "" {
+		return
+	}
+	switch class {
+	case "":
+		a.InFlight.Answered(a.target.Host, a.HostLimit)
+	case RateLimit, Transient, Slow, Connect:
+		a.InFlight.Overloaded(a.target.Host, a.HostLimit, a.tryAt)
+	}
+}

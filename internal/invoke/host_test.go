@@ -224,3 +224,46 @@ func TestNoPlaceIsLeaked(t *testing.T) {
 		}
 	})
 }
+
+// TestCeilingFollowsTheHost: what overloads a host lowers its adaptive ceiling, other
+// failures do not, and answers raise it.
+func TestCeilingFollowsTheHost(t *testing.T) {
+	limit := inflight.HostLimit{Most: 10, Adaptive: true}
+	for name, test := range map[string]struct {
+		answer script
+		falls  bool
+	}{
+		"rate limit":  {fails(&providers.Error{Status: 429}), true},
+		"unavailable": {fails(&providers.Error{Status: 503}), true},
+		"rejected":    {fails(&providers.Error{Status: 400}), false},
+		"no key":      {fails(&providers.Error{Status: 401}), false},
+		"an answer":   {says("a"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls := occupied("a:443", 4)
+			_, _, _ = run(t, &Call{
+				Targets: []Target{at("a:443", "p", scripted(test.answer))}, Policy: Policy{Retries: new(0)},
+				InFlight: calls, HostLimit: limit,
+			})
+			if got := calls.HostCeiling("a:443", limit) < 10; got != test.falls {
+				t.Errorf("the ceiling falls: %v", got)
+			}
+		})
+	}
+	calls := occupied("a:443", 4)
+	calls.Overloaded("a:443", limit, time.Now())
+	low := calls.HostCeiling("a:443", limit)
+	for range 4 {
+		calls.LeaveHost("a:443")
+	}
+	calls.EnterHost("a:443", limit)
+	for range 6 {
+		_, err, _ := run(t, &Call{Targets: []Target{at("a:443", "p", scripted(says("a")))}, InFlight: calls, HostLimit: limit})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := calls.HostCeiling("a:443", limit); got <= low {
+		t.Errorf("%d after answers, it was %d", got, low)
+	}
+}

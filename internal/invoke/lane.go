@@ -176,6 +176,7 @@ func (a *attempt) failed(err error) failed {
 	a.close()
 	f.brief = a.explain(err, f.class)
 	a.end(f, a.used(f.class))
+	a.tellHost(f.class)
 	a.tell(a.health.failed(time.Now(), f.class, f.hint, f.brief))
 	return f
 }
@@ -186,10 +187,10 @@ func (a *attempt) succeeded(k *call) {
 	a.close()
 	u := a.used("")
 	if u.estimated {
-		a.result.Usage = providers.Usage{PromptTokens: u.prompt, CompletionTokens: u.completion, TotalTokens: u.prompt + u.completion}
-		k.result.Estimated = true
+		a.result.Usage, k.result.Estimated = u.usage, true
 	}
 	a.end(failed{status: http.StatusOK}, u)
+	a.tellHost("")
 }
 
 // sleep waits for d, or until ctx ends, and then returns ctx's error.

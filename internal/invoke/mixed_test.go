@@ -78,11 +78,13 @@ func TestAnswersAreNeverMixed(t *testing.T) {
 			Hedge: time.Duration(rapid.IntRange(1, 50).Draw(rt, "hedge")) * 100 * time.Millisecond, MaxAttempts: rapid.IntRange(1, 6).Draw(rt, "attempts"),
 			FirstToken: 3 * time.Second, Idle: 2 * time.Second, Total: 30 * time.Second,
 		}
+		refuses := rapid.SliceOfN(rapid.Bool(), 0, 8).Draw(rt, "refuses")
 		leaves := time.Duration(rapid.IntRange(1, 200).Draw(rt, "leaves")) * 100 * time.Millisecond
 
 		synctest.Test(t, func(t *testing.T) {
 			running := &gauge{}
-			c := &Call{Stream: stream, Policy: policy}
+			kept := &purse{refuses: refuses}
+			c := &Call{Stream: stream, Policy: policy, Purse: kept}
 			for i, all := range tries {
 				letter, next := string(rune('a'+i)), 0
 				c.Targets = append(c.Targets, target(letter, letters{letter, func() script {
@@ -119,6 +121,9 @@ func TestAnswersAreNeverMixed(t *testing.T) {
 			}
 			if !slices.IsSortedFunc(r.Attempts, func(a, b Attempt) int { return int(a.Started - b.Started) }) {
 				rt.Fatalf("attempts out of order: %+v", r.Attempts)
+			}
+			if kept.taken != len(r.Attempts) {
+				rt.Fatalf("%d attempts are paid for, %d were made", kept.taken, len(r.Attempts))
 			}
 			succeeded := 0
 			for _, a := range r.Attempts {

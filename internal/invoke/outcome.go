@@ -30,7 +30,7 @@ func (k *call) failure() *Error {
 	e := &Error{Committed: k.committed, Attempts: len(k.result.Attempts)}
 	if len(k.failures) == 0 && k.broken == nil {
 		e.Class, e.Code, e.Err = k.nothingTried()
-		if e.Code == wire.UpstreamUnavailable || e.Code == wire.Overloaded {
+		if e.Code == wire.UpstreamUnavailable || e.Code == wire.Overloaded || e.Code == wire.RateLimited {
 			e.RetryAfter = minRetryAfter
 		}
 		return e
@@ -57,7 +57,8 @@ func (k *call) failure() *Error {
 		e.Code = wire.UpstreamInterrupted
 		return e
 	}
-	if e.Code == wire.UpstreamRateLimited || e.Code == wire.UpstreamUnavailable || e.Code == wire.Overloaded {
+	switch e.Code {
+	case wire.UpstreamRateLimited, wire.UpstreamUnavailable, wire.Overloaded, wire.RateLimited:
 		e.RetryAfter = k.retryAfter()
 	}
 	return e
@@ -73,20 +74,25 @@ func (k *call) nothingTried() (Class, wire.Code, error) {
 	if len(k.Targets) == 0 {
 		return Unknown, wire.Internal, errors.New("the call has no targets")
 	}
-	class, code, full := Connect, wire.UpstreamUnavailable, false
+	class, code, full, spent := Connect, wire.UpstreamUnavailable, false, false
 	details := make([]error, 0, len(k.result.Skipped))
 	for _, s := range k.result.Skipped {
 		switch {
 		case errors.Is(s.Reason, ErrHostFull):
 			full = true
+		case errors.Is(s.Reason, ErrBudget):
+			spent = true
 		case errors.Is(s.Reason, errUnavailable):
 			class, code = Credential, wire.UpstreamCredentials
 		}
 		details = append(details, fmt.Errorf("%s: %w", &k.Targets[s.Target], s.Reason))
 	}
-	if full {
+	switch {
+	case full:
 		// A full host has room again soon. A missing key stays missing.
 		class, code = Unknown, wire.Overloaded
+	case spent:
+		class, code = Unknown, wire.RateLimited
 	}
 	return class, code, errors.Join(details...)
 }

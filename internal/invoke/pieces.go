@@ -3,6 +3,7 @@ package invoke
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -14,6 +15,37 @@ type heard struct {
 	beside  int  // bytes of thoughts and tool calls
 	calls   int  // tool calls of which a piece came
 	thought bool // a piece of a thought came
+
+	// sample is the beginning of it all, by which the tokens are estimated where the
+	// provider does not count them; nil before the first text.
+	sample *sample
+}
+
+// sampleSize is the length of a sample, in bytes. It is enough for the ratio of tokens to
+// bytes, and little to copy.
+const sampleSize = 2 << 10
+
+type sample struct{ text []byte }
+
+var samples = sync.Pool{New: func() any { return &sample{make([]byte, 0, sampleSize)} }}
+
+// keep has the sample hold as much of the text as it has room for.
+func (h *heard) keep(text string) {
+	if h.sample == nil {
+		h.sample = samples.Get().(*sample)
+	}
+	if room := sampleSize - len(h.sample.text); room > 0 {
+		h.sample.text = append(h.sample.text, text[:min(room, len(text))]...)
+	}
+}
+
+// release gives the sample back.
+func (h *heard) release() {
+	if h.sample != nil {
+		h.sample.text = h.sample.text[:0]
+		samples.Put(h.sample)
+		h.sample = nil
+	}
 }
 
 // plain reports whether a piece has nothing beside content, as most have.
@@ -22,6 +54,9 @@ func plain(d *providers.Delta) bool { return d.Thinking == "" && d.Thought == ni
 // add counts a piece.
 func (h *heard) add(d *providers.Delta) {
 	h.content += len(d.Content)
+	if d.Content != "" {
+		h.keep(d.Content)
+	}
 	if !plain(d) {
 		h.addBeside(d)
 	}
@@ -31,6 +66,7 @@ func (h *heard) addBeside(d *providers.Delta) {
 	if d.Thinking != "" || d.Thought != nil {
 		h.thought = true
 		h.beside += len(d.Thinking)
+		h.keep(d.Thinking)
 		if d.Thought != nil {
 			h.beside += len(d.Thought.Opaque)
 		}
@@ -39,6 +75,8 @@ func (h *heard) addBeside(d *providers.Delta) {
 		c := &d.Calls[i]
 		h.calls = max(h.calls, c.Index+1)
 		h.beside += len(c.ID) + len(c.Name) + len(c.Arguments) + len(c.Opaque)
+		h.keep(c.Name)
+		h.keep(c.Arguments)
 	}
 }
 

@@ -232,11 +232,11 @@ func TestEstimates(t *testing.T) {
 	}{
 		{"counted", text, script{steps: []step{{say: "x"}}, result: providers.Result{Usage: counted}}, counted, false},
 		{"a part is counted", text, script{steps: []step{{say: "x"}}, result: providers.Result{Usage: providers.Usage{TotalTokens: 3}}}, providers.Usage{TotalTokens: 3}, false},
-		{"text", text, script{steps: []step{{say: "1234"}, {say: "5"}}}, providers.Usage{PromptTokens: 3, CompletionTokens: 2, TotalTokens: 5}, true},
-		{"nothing", text, script{}, providers.Usage{PromptTokens: 3, TotalTokens: 3}, true},
-		// 4+8+4+4+8+4 bytes and three of media.
-		{"parts", parts, script{steps: []step{{say: "1234"}}}, providers.Usage{PromptTokens: 3008, CompletionTokens: 1, TotalTokens: 3009}, true},
-		{"thoughts and calls in the result", text, script{steps: []step{{say: "1234"}}, result: called}, providers.Usage{PromptTokens: 3, CompletionTokens: 5, TotalTokens: 8}, true},
+		{"text", text, script{steps: []step{{say: "1234"}, {say: "5"}}}, providers.Usage{PromptTokens: 15, CompletionTokens: 2, TotalTokens: 17}, true},
+		{"nothing", text, script{}, providers.Usage{PromptTokens: 15, TotalTokens: 15}, true},
+		// 2+3+2+1+5+2 tokens of texts, 3 and 4 a message around them, and three of media.
+		{"parts", parts, script{steps: []step{{say: "1234"}}}, providers.Usage{PromptTokens: 3034, CompletionTokens: 2, TotalTokens: 3036}, true},
+		{"thoughts and calls in the result", text, script{steps: []step{{say: "1234"}}, result: called}, providers.Usage{PromptTokens: 15, CompletionTokens: 10, TotalTokens: 25}, true},
 	} {
 		for _, stream := range []bool{false, true} {
 			r, err, _ := run(t, &Call{Targets: []Target{target("a", scripted(test.answer))}, Messages: test.messages, Stream: stream})
@@ -255,7 +255,7 @@ func TestEstimates(t *testing.T) {
 func TestABrokenThoughtIsPaidFor(t *testing.T) {
 	f := scripted(script{steps: []step{thinks(0, "12345678"), {err: &providers.Error{Kind: providers.Truncated, Status: 200}}}})
 	r, _, _ := run(t, &Call{Targets: []Target{target("a", f)}, Messages: []providers.Message{{Content: "1234"}}, Stream: true, Policy: Policy{Retries: retries(0)}})
-	if a := r.Attempts[0]; r.Estimated || !a.Estimated || a.PromptTokens != 1 || a.CompletionTokens != 2 {
+	if a := r.Attempts[0]; r.Estimated || !a.Estimated || a.PromptTokens != 9 || a.CompletionTokens != 3 {
 		t.Errorf("%+v, estimated %v", a.Attempt, r.Estimated)
 	}
 }
