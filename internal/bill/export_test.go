@@ -1,0 +1,182 @@
+package bill
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The shapes that the vendors document, and those that their consoles write.
+const (
+	openAIUsageJSON = `{"object":"page","data":[
+{"object":"bucket","start_time":1793491200,"end_time":1793577600,"results":[
+ {"object":"organization.usage.completions.result","input_tokens":1000,"output_tokens":500,"input_cached_tokens":800,"input_audio_tokens":0,"output_audio_tokens":0,"num_model_requests":5,"project_id":null,"user_id":null,"api_key_id":null,"model":"gpt-4o-mini-2024-07-18","batch":null,"service_tier":null},
+ {"object":"organization.usage.completions.result","input_tokens":70,"output_tokens":30,"input_cached_tokens":0,"num_model_requests":2,"project_id":null,"user_id":null,"api_key_id":null,"model":"gpt-4o","batch":true,"moons":3}]},
+{"object":"bucket","start_time":1793577600,"end_time":1793664000,"results":[]}],"has_more":false,"next_page":null}`
+	openAICostJSON = `[{"object":"page","data":[{"object":"bucket","start_time":1793491200,"end_time":1793577600,"results":[
+ {"object":"organization.costs.result","amount":{"value":0.00003,"currency":"usd"},"line_item":"gpt-4o-mini-2024-07-18, input","project_id":null,"organization_id":"org-1"},
+ {"object":"organization.costs.result","amount":{"value":"0.00006","currency":"usd"},"line_item":"gpt-4o-mini-2024-07-18, cached input"},
+ {"object":"organization.costs.result","amount":{"value":3e-4,"currency":"usd"},"line_item":"gpt-4o-mini-2024-07-18, output_tokens"}]}],"has_more":true,"next_page":"p2"},
+ {"object":"page","data":[{"object":"bucket","start_time":1793491200,"end_time":1793577600,"results":[
+ {"object":"organization.costs.result","amount":{"value":0.02,"currency":"usd","tax":0},"line_item":"web search tool calls"},
+ {"object":"organization.costs.result","amount":{"value":-1,"currency":"USD"},"line_item":"gpt-4o, moon light"}]}],"has_more":true,"next_page":"p3"}]`
+	anthropicUsageJSON = `{"data":[{"starting_at":"2026-11-01T00:00:00Z","ending_at":"2026-11-02T00:00:00Z","results":[
+ {"uncached_input_tokens":1500,"cache_creation":{"ephemeral_1h_input_tokens":1000,"ephemeral_5m_input_tokens":500,"ephemeral_1d_input_tokens":1},"cache_read_input_tokens":200,"output_tokens":500,"server_tool_use":{"web_search_requests":10},"api_key_id":"apikey_1","workspace_id":"wrkspc_1","model":"claude-opus-4-20250514","service_tier":"standard","context_window":"0-200k"}]}],
+ "has_more":false,"next_page":null}`
+	anthropicCostJSON = `{"data":[{"starting_at":"2026-11-01T00:00:00Z","ending_at":"2026-11-02T00:00:00Z","results":[
+ {"currency":"USD","amount":"123.78912","workspace_id":"wrkspc_1","description":"Claude Opus 4 Usage - Input Tokens","cost_type":"tokens","context_window":"0-200k","model":"claude-opus-4-20250514","service_tier":"batch","token_type":"uncached_input_tokens"},
+ {"currency":"USD","amount":"10","workspace_id":null,"description":"Web Search Usage","cost_type":"web_search","context_window":null,"model":null,"service_tier":null,"token_type":null},
+ {"currency":"USD","amount":"5","workspace_id":null,"description":null,"cost_type":null,"model":null,"token_type":null}]}],"has_more":false}`
+	openAIUsageCSV = "\xef\xbb\xbfstart_time,end_time,start_time_iso,end_time_iso,num_model_requests,project_id,user_id,api_key_id,model,batch,input_tokens,output_tokens,input_cached_tokens,moons\r\n" +
+		"1793491200,1793577600,2026-11-01T00:00:00+00:00,2026-11-02T00:00:00+00:00,5.0,,,,gpt-4o-mini-2024-07-18,False,1000,500,800,1\r\n" +
+		"1793577600,1793664000,2026-11-02T00:00:00+00:00,2026-11-03T00:00:00+00:00,,,,,,,,,,\r\n"
+	openAICostCSV = "start_time,end_time,start_time_iso,end_time_iso,amount_value,amount_currency,quantity,quantity_unit,line_item,user_id,api_key_id,project_id,organization_id,project_name,organization_name,user_email,api_source\n" +
+		",,2026-11-01T00:00:00,2026-11-02T00:00:00,0.5,usd,1000,tokens,\"gpt-5-nano, input_tokens\",,key_1,proj_a,org-1,A,B,a@example.com,api\n" +
+		",,2026-11-02T00:00:00,2026-11-03T00:00:00,0.003835980000000000000000000000,usd,,,,,,,org-1,,B,,\n"
+	anthropicUsageCSV = "usage_date_utc,model_version,api_key,workspace,usage_type,context_window,usage_input_tokens_no_cache,usage_input_tokens_cache_write_5m,usage_input_tokens_cache_write_1h,usage_input_tokens_cache_read,usage_output_tokens,web_search_count,inference_geo,speed\n" +
+		"2026-11-01,claude-opus-5,App,Default,standard,≤ 200k,46981,15969,2,3,16932,0,global,\n"
+	anthropicCostCSV = "usage_date_utc,model,workspace,api_key,usage_type,context_window,token_type,cost_usd,list_price_usd,cost_type,inference_geo,speed,api_key_id,api_key_status\n" +
+		"2026-11-01,Claude Haiku 4.5,Default,k,message,≤ 200k,input_no_cache,0.05,0.05,token,not_available,,apikey_1,archived\n" +
+		"2026-11-01,Claude Haiku 4.5,Default,k,batch,≤ 200k,output,0.02,0.02,token,not_available,,apikey_1,archived\n" +
+		"2026-11-01,,Default,k,message,,,0.01,0.01,web_search,,,,\n"
+)
+
+var exportsOfTests = map[string]string{
+	"OpenAI usage": openAIUsageJSON, "OpenAI costs": openAICostJSON, "Anthropic usage": anthropicUsageJSON, "Anthropic costs": anthropicCostJSON,
+	"OpenAI usage CSV": openAIUsageCSV, "OpenAI costs CSV": openAICostCSV, "Anthropic usage CSV": anthropicUsageCSV, "Anthropic costs CSV": anthropicCostCSV,
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	tokens := func(day, model string, requests int64, tokens ...int64) Line {
+		l := Line{Day: day, Model: model, Requests: requests, HasTokens: true}
+		copy(l.Tokens[:], tokens)
+		return l
+	}
+	cost := func(day, model string, kind Kind, dollars float64) Line {
+		l := Line{Day: day, Model: model, HasCost: true}
+		l.Cost[kind] = dollars
+		return l
+	}
+	batch := func(l Line) Line { l.Batch = true; return l }
+	const first, second = "2026-11-01", "2026-11-02"
+	for name, want := range map[string]Export{
+		"OpenAI usage": {Vendor: OpenAI, Shape: "usage of completions", First: first, Last: second, Unknown: []string{"moons"}, Lines: []Line{
+			tokens(first, "gpt-4o-mini-2024-07-18", 5, 200, 800, 0, 0, 500), batch(tokens(first, "gpt-4o", 2, 70, 0, 0, 0, 30)),
+		}},
+		"OpenAI costs": {Vendor: OpenAI, Shape: "costs", First: first, Last: first, More: true, Unknown: []string{"amount.tax"}, Lines: []Line{
+			cost(first, "gpt-4o-mini-2024-07-18", Input, 0.00003), cost(first, "gpt-4o-mini-2024-07-18", Cached, 0.00006), cost(first, "gpt-4o-mini-2024-07-18", Output, 0.0003),
+			cost(first, "web search tool calls", Other, 0.02), cost(first, "gpt-4o", Other, -1),
+		}},
+		"Anthropic usage": {Vendor: Anthropic, Shape: "usage of messages", First: first, Last: first, Unknown: []string{"cache_creation.ephemeral_1d_input_tokens"}, Lines: []Line{
+			tokens(first, "claude-opus-4-20250514", 0, 1500, 200, 500, 1000, 500),
+		}},
+		"Anthropic costs": {Vendor: Anthropic, Shape: "costs", First: first, Last: first, Lines: []Line{
+			batch(cost(first, "claude-opus-4-20250514", Input, 1.2378912)), cost(first, "web_search", Other, 0.1), cost(first, "", Other, 0.05),
+		}},
+		"OpenAI usage CSV": {Vendor: OpenAI, Shape: "usage of completions (CSV)", First: first, Last: second, Unknown: []string{"moons"}, Lines: []Line{
+			tokens(first, "gpt-4o-mini-2024-07-18", 5, 200, 800, 0, 0, 500),
+		}},
+		"OpenAI costs CSV": {Vendor: OpenAI, Shape: "costs (CSV)", First: first, Last: second, Lines: []Line{
+			cost(first, "gpt-5-nano", Input, 0.5), cost(second, "", Other, 0.00383598),
+		}},
+		"Anthropic usage CSV": {Vendor: Anthropic, Shape: "usage of messages (CSV)", First: first, Last: first, Lines: []Line{
+			tokens(first, "claude-opus-5", 0, 46981, 3, 15969, 2, 16932),
+		}},
+		"Anthropic costs CSV": {Vendor: Anthropic, Shape: "costs (CSV)", First: first, Last: first, Lines: []Line{
+			cost(first, "Claude Haiku 4.5", Input, 0.05), batch(cost(first, "Claude Haiku 4.5", Output, 0.02)), cost(first, "web_search", Other, 0.01),
+		}},
+	} {
+		got, err := Parse([]byte(exportsOfTests[name]))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(want, *got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestParseRefuses gives what is no export, or says what can't be compared.
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	usage := func(result string) string {
+		return `{"data":[{"start_time":1793491200,"end_time":1793577600,"results":[` + result + `]}]}`
+	}
+	for text, want := range map[string]string{
+		" \n":                                "empty",
+		"hello":                              "columns are those of no export",
+		`"a`:                                 "neither JSON nor CSV",
+		`{"data":[`:                          "can't be read",
+		`[1]`:                                "no", // list of pages
+		`{"data":3}`:                         "no page of usage",
+		`{"data":[]}`:                        "no results",
+		usage(`{}`):                          "no API that is known",
+		usage(`{"object":"organization.x"}`): "organization.x",
+		usage(`{"object":3}`):                "leave this export out",
+		usage(`{"amount":{}}`):               "amount",
+		openAIUsageJSON + openAICostJSON:     "in a file of its own",
+		openAIUsageJSON + anthropicUsageJSON: "in a file of its own",
+		strings.ReplaceAll(openAIUsageJSON, `"input_tokens":1000`, `"input_tokens":-1`):          "input_tokens",
+		strings.ReplaceAll(openAIUsageJSON, `"input_tokens":1000`, `"input_tokens":1.5`):         "input_tokens",
+		strings.ReplaceAll(openAIUsageJSON, `1793577600`, `1794577600`):                          "more than one day",
+		strings.ReplaceAll(openAIUsageJSON, `1793491200`, `99999999999999`):                      "no time of a bill",
+		strings.ReplaceAll(openAICostJSON, `"usd"`, `"eur"`):                                     "eur",
+		strings.ReplaceAll(anthropicCostJSON, `"USD"`, `"EUR"`):                                  "EUR",
+		strings.ReplaceAll(anthropicCostJSON, `"123.78912"`, `"1e99"`):                           "1e99",
+		strings.ReplaceAll(anthropicCostJSON, `"2026-11-01T00:00:00Z"`, `"yesterday"`):           "yesterday",
+		strings.ReplaceAll(anthropicUsageJSON, `"cache_creation":{`, `"cache_creation":3,"x":{`): "cache_creation",
+		strings.ReplaceAll(openAIUsageCSV, "1000,500", "many,500"):                               "line 2: input_tokens",
+		strings.ReplaceAll(openAICostCSV, "0.5,usd", "0.5,eur"):                                  "line 2: amount_currency",
+		strings.ReplaceAll(openAICostCSV, "0.5,usd", "NaN,usd"):                                  "line 2: amount_value",
+		strings.ReplaceAll(anthropicUsageCSV, "2026-11-01", ""):                                  "line 2: usage_date_utc",
+		anthropicCostCSV + "2026-11-02,Claude\n":                                                 "wrong number of fields",
+	} {
+		e, err := Parse([]byte(text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80q: %+v, %v, want %q", text, e, err, want)
+		}
+	}
+}
+
+func TestBase(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"gpt-4o-mini-2024-07-18": "gpt-4o-mini", "gpt-4o-mini": "gpt-4o-mini", "gpt-4-0613": "gpt-4", "claude-opus-4-20250514": "claude-opus-4",
+		"claude-haiku-4-5@20251001": "claude-haiku-4-5", "Claude Haiku 4.5": "claude-haiku-4-5", "claude-3-5-sonnet-20241022": "claude-sonnet-3-5",
+		"Claude Sonnet 3.5": "claude-sonnet-3-5", "claude-3-opus-latest": "claude-opus-3", "gpt-4.1": "gpt-4.1", "o3": "o3", "text-embedding-3-large": "text-embedding-3-large",
+		"llama-3-8192": "llama-3-8192", "web search tool calls": "web search tool calls",
+	} {
+		if got := Base(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// FuzzParse holds that no file makes the reader panic, and that what it reads is of a
+// day and has no negative tokens.
+func FuzzParse(f *testing.F) {
+	for _, text := range exportsOfTests {
+		f.Add([]byte(text))
+	}
+	f.Add([]byte(`[{"data":[{"starting_at":"2026-11-01","results":[{"amount":null}]}]}]`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e, err := Parse(data)
+		if err != nil {
+			return
+		}
+		for _, l := range e.Lines {
+			if len(l.Day) != len("2026-11-01") || l.Day < e.First || l.Day > e.Last {
+				t.Errorf("day %q of %s to %s", l.Day, e.First, e.Last)
+			}
+			for _, n := range append(l.Tokens[:], l.Requests) {
+				if n < 0 {
+					t.Errorf("%d tokens", n)
+				}
+			}
+		}
+		Compare([]*Export{e}, nil, &Known{})
+	})
+}
