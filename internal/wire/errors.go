@@ -26,6 +26,8 @@ type Error struct {
 	// RetryAfter is when to try again. It is sent in whole seconds, rounded
 	// up and at least 1, with status 409, 429 and 503 only.
 	RetryAfter time.Duration
+	// Limit is the name of the limit that refuses the request; empty: none does.
+	Limit string
 	// Allow is the value of the Allow header that 405 needs.
 	Allow string
 	// TokenSent reports, for 401, whether the request had a bearer token.

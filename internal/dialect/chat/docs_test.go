@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 )
 
 // TestDocumented holds that the table of docs/openai.md is that of the code.
@@ -12,7 +14,7 @@ func TestDocumented(t *testing.T) {
 	var table strings.Builder
 	for _, m := range Members {
 		note := m.Note
-		if m.Fate == Refused { // the rest of a message
+		if m.Fate == dialect.Refused { // the rest of a message
 			note = strings.ToUpper(note[:1]) + note[1:]
 		}
 		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", m.Name, m.Fate, note)

@@ -113,7 +113,7 @@ func (w *writer) member(body *fastjson.Object, name string, v *fastjson.Value) (
 // other ignores or refuses a member as Members says.
 func (w *writer) other(name string) *wire.Error {
 	for i := range Members {
-		if m := &Members[i]; m.Name == name && m.Fate == Ignored {
+		if m := &Members[i]; m.Name == name && m.Fate == dialect.Ignored {
 			w.call.Ignored = append(w.call.Ignored, m.Name)
 			return nil
 		}
@@ -124,7 +124,7 @@ func (w *writer) other(name string) *wire.Error {
 // refuse returns the error of a member that a request must not have.
 func refuse(name string) *wire.Error {
 	for i := range Members {
-		if m := &Members[i]; m.Name == name && m.Fate == Refused {
+		if m := &Members[i]; m.Name == name && m.Fate == dialect.Refused {
 			return wire.Errorf(wire.InvalidRequest, m.Name, "%q is not accepted: %s", m.Name, m.Note)
 		}
 	}

@@ -119,7 +119,7 @@ func TestMembersAreWhatParseDoes(t *testing.T) {
 			continue
 		}
 		sample, ok := samples[m.Name]
-		if !ok && m.Fate != Refused {
+		if !ok && m.Fate != dialect.Refused {
 			t.Errorf("%s has no sample", m.Name)
 		} else if !ok {
 			sample = `{"a":1}`
@@ -131,16 +131,16 @@ func TestMembersAreWhatParseDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		with, c, w, err := parse(t, `{"model":"a",`+beside+`"`+m.Name+`":`+sample+`}`)
-		got := Mapped
+		got := dialect.Mapped
 		switch {
 		case err != nil && err.Param == m.Name:
-			got = Refused
+			got = dialect.Refused
 		case err != nil:
 			t.Errorf("%s: %v", m.Name, err)
 		case slices.Contains(c.Ignored, m.Name):
-			got = Ignored
+			got = dialect.Ignored
 		case !reflect.DeepEqual(c.Parameters, plain.Parameters) && len(c.Given) > 0 || c.Turns != nil:
-			got = Forwarded
+			got = dialect.Forwarded
 		case m.Name == "n", m.Name == "modalities":
 		case c.Stream == plain.Stream && c.User == "" && c.Context == nil && c.Variables == nil && !w.usage:
 			t.Errorf("%s has no effect", m.Name)

@@ -135,9 +135,24 @@ func appendUsage(dst []byte, a *dialect.Answer) []byte {
 	dst = strconv.AppendInt(dst, u.TotalTokens, 10)
 	dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
 	dst = strconv.AppendInt(dst, u.CachedTokens, 10)
-	dst = append(dst, `,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":`...)
+	dst = appendSome(dst, `,"cache_write_tokens":`, u.CacheWriteTokens+u.CacheWriteHourTokens)
+	dst = append(dst, `,"audio_tokens":`...)
+	dst = strconv.AppendInt(dst, u.PromptAudioTokens, 10)
+	dst = appendSome(dst, `,"image_tokens":`, u.PromptImageTokens)
+	dst = append(dst, `},"completion_tokens_details":{"reasoning_tokens":`...)
 	dst = strconv.AppendInt(dst, u.ReasoningTokens, 10)
-	return append(dst, `,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`...)
+	dst = append(dst, `,"audio_tokens":`...)
+	dst = strconv.AppendInt(dst, u.CompletionAudioTokens, 10)
+	dst = appendSome(dst, `,"image_tokens":`, u.CompletionImageTokens)
+	return append(dst, `,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`...)
+}
+
+// appendSome appends a member where there are some tokens of its kind.
+func appendSome(dst []byte, member string, tokens int64) []byte {
+	if tokens == 0 {
+		return dst
+	}
+	return strconv.AppendInt(append(dst, member...), tokens, 10)
 }
 
 // Delta appends a chunk for each of the pieces that d has.

@@ -86,17 +86,17 @@ func (p *parser) messages(v *fastjson.Value) *wire.Error {
 func (p *parser) message(at place, v *fastjson.Value) *wire.Error {
 	o, notObject := v.Object()
 	if notObject != nil {
-		return wrong(at.member(""), "must be an object, not %s.", wire.Describe(v))
+		return dialect.Wrong(at.member(""), "must be an object, not %s.", wire.Describe(v))
 	}
 	if err := p.only(at, o, "role", "content", ""); err != nil {
 		return err
 	}
 	role, content := openai.Text(o.Get("role")), o.Get("content")
 	if role != "user" && role != "assistant" && role != "system" {
-		return wrong(at.member("role"), "must be user, assistant or system.")
+		return dialect.Wrong(at.member("role"), "must be user, assistant or system.")
 	}
 	if wire.IsNull(content) {
-		return wrong(at.member("content"), "is required: a string or an array of blocks.")
+		return dialect.Wrong(at.member("content"), "is required: a string or an array of blocks.")
 	}
 	switch role {
 	case "user":
@@ -136,7 +136,7 @@ func (t *turns) add(role string, at place, from int) {
 func (t *turns) answered() *wire.Error {
 	for i := range t.calls {
 		if c := &t.calls[i]; !c.answered {
-			return wrong(c.at.member("id"), "is %q, a call without a result. Begin the next message with {\"type\":\"tool_result\",\"tool_use_id\":%q,\"content\":…}.", wire.Clip(c.id), wire.Clip(c.id))
+			return dialect.Wrong(c.at.member("id"), "is %q, a call without a result. Begin the next message with {\"type\":\"tool_result\",\"tool_use_id\":%q,\"content\":…}.", wire.Clip(c.id), wire.Clip(c.id))
 		}
 	}
 	return nil
@@ -158,7 +158,7 @@ func (p *parser) user(at place, v *fastjson.Value) *wire.Error {
 	}
 	list := v.GetArray()
 	if len(list) == 0 {
-		return wrong(at.member("content"), "must not be an empty array.")
+		return dialect.Wrong(at.member("content"), "must not be an empty array.")
 	}
 	for i, element := range list {
 		here := place{message: at.message, block: i}
@@ -168,7 +168,7 @@ func (p *parser) user(at place, v *fastjson.Value) *wire.Error {
 		}
 		if kind == "tool_result" {
 			if others {
-				return wrong(here.member("type"), "is tool_result, but results come before the other blocks of their message.")
+				return dialect.Wrong(here.member("type"), "is tool_result, but results come before the other blocks of their message.")
 			}
 			if err := p.result(here, o); err != nil {
 				return err
@@ -309,7 +309,7 @@ func (p *parser) toolUse(at place, o *fastjson.Object) (err *wire.Error) {
 	}
 	t := &p.turns
 	if len(t.calls) == openai.MaxCalls {
-		return wrong(at.member(""), "is the %dth call of a message, but at most %d are possible.", openai.MaxCalls+1, openai.MaxCalls)
+		return dialect.Wrong(at.member(""), "is the %dth call of a message, but at most %d are possible.", openai.MaxCalls+1, openai.MaxCalls)
 	}
 	part := providers.Part{Kind: providers.PartToolCall}
 	if part.Call.ID, err = filled(at, "id", o); err != nil {
@@ -320,10 +320,10 @@ func (p *parser) toolUse(at place, o *fastjson.Object) (err *wire.Error) {
 	}
 	input := o.Get("input")
 	if input == nil {
-		return wrong(at.member("input"), "is required: an object.")
+		return dialect.Wrong(at.member("input"), "is required: an object.")
 	}
 	if input.Type() != fastjson.TypeObject {
-		return wrong(at.member("input"), "must be an object, not %s.", wire.Describe(input))
+		return dialect.Wrong(at.member("input"), "must be an object, not %s.", wire.Describe(input))
 	}
 	part.Call.Arguments = openai.View(jsontext.AppendValue(nil, input))
 	t.calls = append(t.calls, openCall{id: part.Call.ID, name: part.Call.Name, at: at})
@@ -343,7 +343,7 @@ func (p *parser) result(at place, o *fastjson.Object) *wire.Error {
 	t := &p.turns
 	i := slices.IndexFunc(t.calls, func(c openCall) bool { return c.id == id && !c.answered })
 	if i < 0 {
-		return wrong(at.member("tool_use_id"), "is %q, but the message before it has no such call without a result. Send the assistant's message with its tool_use blocks, then one result for each.", wire.Clip(id))
+		return dialect.Wrong(at.member("tool_use_id"), "is %q, but the message before it has no such call without a result. Send the assistant's message with its tool_use blocks, then one result for each.", wire.Clip(id))
 	}
 	t.calls[i].answered = true
 	result := providers.ToolResult{Call: id, Name: t.calls[i].name}
@@ -386,7 +386,7 @@ func (p *parser) content(at place, name string, v *fastjson.Value, in where) *wi
 		return nil
 	case fastjson.TypeArray:
 	default:
-		return wrong(at.member(name), "must be a string or an array of blocks, not %s.", wire.Describe(v))
+		return dialect.Wrong(at.member(name), "must be a string or an array of blocks, not %s.", wire.Describe(v))
 	}
 	for i, element := range v.GetArray() {
 		here := place{message: at.message, block: i}
@@ -408,7 +408,7 @@ func (p *parser) content(at place, name string, v *fastjson.Value, in where) *wi
 func block(at place, v *fastjson.Value) (o *fastjson.Object, kind string, err *wire.Error) {
 	o, notObject := v.Object()
 	if notObject != nil {
-		return nil, "", wrong(at.member(""), "must be an object, not %s.", wire.Describe(v))
+		return nil, "", dialect.Wrong(at.member(""), "must be an object, not %s.", wire.Describe(v))
 	}
 	return o, openai.Text(o.Get("type")), nil
 }
@@ -430,7 +430,7 @@ func (p *parser) block(at place, o *fastjson.Object, kind string, in where) *wir
 	case kind == "document" && media:
 		return p.document(at, o)
 	}
-	return wrong(at.member("type"), "is %q, but here it must be %s.", wire.Clip(kind), [...]string{
+	return dialect.Wrong(at.member("type"), "is %q, but here it must be %s.", wire.Clip(kind), [...]string{
 		inUser: "text, image, document or tool_result", inAssistant: "text, thinking, redacted_thinking or tool_use",
 		inInstructions: "text", inResult: "text, image or document", inDocument: "text or image",
 	}[in])
@@ -464,7 +464,7 @@ func (p *parser) image(at place, o *fastjson.Object, m *providers.Media) *wire.E
 		case "image/webp":
 			m.Type = "image/webp"
 		default:
-			return wrong(at.member("source.media_type"), "must be image/png, image/jpeg, image/gif or image/webp.")
+			return dialect.Wrong(at.member("source.media_type"), "must be image/png, image/jpeg, image/gif or image/webp.")
 		}
 		return data(at, source, m)
 	case "url":
@@ -472,7 +472,7 @@ func (p *parser) image(at place, o *fastjson.Object, m *providers.Media) *wire.E
 	case "file":
 		return notHeld(at)
 	default:
-		return wrong(at.member("source.type"), "is %q, but must be base64 or url.", wire.Clip(kind))
+		return dialect.Wrong(at.member("source.type"), "is %q, but must be base64 or url.", wire.Clip(kind))
 	}
 }
 
@@ -503,7 +503,7 @@ func (p *parser) document(at place, o *fastjson.Object) *wire.Error {
 		switch kind {
 		case "base64":
 			if openai.Text(source.Get("media_type")) != "application/pdf" {
-				return wrong(at.member("source.media_type"), "must be application/pdf.")
+				return dialect.Wrong(at.member("source.media_type"), "must be application/pdf.")
 			}
 			part.Media.Type = "application/pdf"
 			err = data(at, source, &part.Media)
@@ -512,21 +512,21 @@ func (p *parser) document(at place, o *fastjson.Object) *wire.Error {
 		case "file":
 			err = notHeld(at)
 		default:
-			err = wrong(at.member("source.type"), "is %q, but must be base64, url, text or content.", wire.Clip(kind))
+			err = dialect.Wrong(at.member("source.type"), "is %q, but must be base64, url, text or content.", wire.Clip(kind))
 		}
 		t.parts = append(t.parts, part)
 		return err
 	}
 	if kind == "text" {
 		if openai.Text(source.Get("media_type")) != "text/plain" {
-			return wrong(at.member("source.media_type"), "must be text/plain.")
+			return dialect.Wrong(at.member("source.media_type"), "must be text/plain.")
 		}
 		if err := onlyOf(at.member("source"), source, "type", "media_type", "data"); err != nil {
 			return err
 		}
 		text := source.Get("data")
 		if text == nil || text.Type() != fastjson.TypeString {
-			return wrong(at.member("source.data"), "must be a string.")
+			return dialect.Wrong(at.member("source.data"), "must be a string.")
 		}
 		t.parts = append(t.parts, providers.Part{Kind: providers.PartText, Text: openai.Text(text)})
 		return nil
@@ -535,11 +535,11 @@ func (p *parser) document(at place, o *fastjson.Object) *wire.Error {
 		return err
 	}
 	if at.list != "" { // its own list would be the third in its path
-		return wrong(at.member("source.type"), "is content, but in a result it must be base64, url or text.")
+		return dialect.Wrong(at.member("source.type"), "is content, but in a result it must be base64, url or text.")
 	}
 	content := source.Get("content")
 	if content == nil {
-		return wrong(at.member("source.content"), "is required: a string or an array of blocks.")
+		return dialect.Wrong(at.member("source.content"), "is required: a string or an array of blocks.")
 	}
 	return p.content(at, "source.content", content, inDocument)
 }
@@ -550,7 +550,7 @@ func data(at place, source *fastjson.Object, m *providers.Media) *wire.Error {
 	}
 	v := source.Get("data")
 	if v == nil || v.Type() != fastjson.TypeString {
-		return wrong(at.member("source.data"), "must be a string: base64.")
+		return dialect.Wrong(at.member("source.data"), "must be a string: base64.")
 	}
 	m.Data = openai.Text(v)
 	return openai.Base64(at.member("source.data"), m.Data)
@@ -565,7 +565,7 @@ func url(at place, source *fastjson.Object, m *providers.Media) (err *wire.Error
 }
 
 func notHeld(at place) *wire.Error {
-	return wrong(at.member("source"), "is a file that Anthropic holds, which the gateway can't read. Send its URL or its data in base64.")
+	return dialect.Wrong(at.member("source"), "is a file that Anthropic holds, which the gateway can't read. Send its URL or its data in base64.")
 }
 
 // only refuses the members of a message or a block that have none of the names. Those
@@ -589,7 +589,7 @@ func (p *parser) only(at place, o *fastjson.Object, names ...string) (err *wire.
 			p.ignore(at.member(name))
 		case name == "caller" && openai.Text(v.Get("type")) == "direct":
 		case name == "caller":
-			err = wrong(at.member(name), "must be {\"type\":\"direct\"}: no program calls tools here.")
+			err = dialect.Wrong(at.member(name), "must be {\"type\":\"direct\"}: no program calls tools here.")
 		default:
 			err = openai.Unknown(at.member("")+".", name)
 		}
@@ -610,10 +610,10 @@ func onlyOf(path string, o *fastjson.Object, names ...string) (err *wire.Error) 
 // object reads an object.
 func object(path string, v *fastjson.Value) (*fastjson.Object, *wire.Error) {
 	if v == nil {
-		return nil, wrong(path, "is required: an object.")
+		return nil, dialect.Wrong(path, "is required: an object.")
 	}
 	if v.Type() != fastjson.TypeObject {
-		return nil, wrong(path, "must be an object, not %s.", wire.Describe(v))
+		return nil, dialect.Wrong(path, "must be an object, not %s.", wire.Describe(v))
 	}
 	return v.GetObject(), nil
 }
@@ -621,7 +621,7 @@ func object(path string, v *fastjson.Value) (*fastjson.Object, *wire.Error) {
 // array reads a list.
 func array(path string, v *fastjson.Value) ([]*fastjson.Value, *wire.Error) {
 	if v.Type() != fastjson.TypeArray {
-		return nil, wrong(path, "must be an array, not %s.", wire.Describe(v))
+		return nil, dialect.Wrong(path, "must be an array, not %s.", wire.Describe(v))
 	}
 	return v.GetArray(), nil
 }
@@ -630,10 +630,10 @@ func array(path string, v *fastjson.Value) ([]*fastjson.Value, *wire.Error) {
 func stringOf(at place, name string, o *fastjson.Object) (string, *wire.Error) {
 	v := o.Get(name)
 	if wire.IsNull(v) {
-		return "", wrong(at.member(name), "is required: a string.")
+		return "", dialect.Wrong(at.member(name), "is required: a string.")
 	}
 	if v.Type() != fastjson.TypeString {
-		return "", wrong(at.member(name), "must be a string, not %s.", wire.Describe(v))
+		return "", dialect.Wrong(at.member(name), "must be a string, not %s.", wire.Describe(v))
 	}
 	return openai.Text(v), nil
 }
@@ -642,7 +642,7 @@ func stringOf(at place, name string, o *fastjson.Object) (string, *wire.Error) {
 func filled(at place, name string, o *fastjson.Object) (string, *wire.Error) {
 	s, err := stringOf(at, name, o)
 	if err == nil && s == "" {
-		err = wrong(at.member(name), "must not be empty.")
+		err = dialect.Wrong(at.member(name), "must not be empty.")
 	}
 	return s, err
 }

@@ -6,25 +6,15 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
-)
-
-// Fate is what becomes of a member of a request.
-type Fate string
-
-// The fates.
-const (
-	Forwarded Fate = "forwarded" // to the model, where the endpoint accepts it
-	Mapped    Fate = "mapped"    // to something of the gateway's
-	Refused   Fate = "refused"   // 400 with the member's path
-	Ignored   Fate = "ignored"   // without effect, and named in Cadenza-Ignored
 )
 
 // Member is a member that a request may have, with what becomes of it.
 type Member struct {
 	Path string
-	Fate Fate
+	Fate dialect.Fate
 	// Note says what it becomes, or why it does not. Errors end with that of a member
 	// that is Refused.
 	Note string
@@ -48,39 +38,39 @@ func init() {
 		history = "The endpoint's prompt says how much of a history the model gets."
 	)
 	members = []Member{
-		{Path: "model", Fate: Mapped, Note: "The endpoint's key, or KEY@VARIANT where the endpoint accepts variants.", read: (*parser).model},
-		{Path: "messages", Fate: Forwarded, Note: "The conversation, placed where the prompt has its history.", read: (*parser).messages},
-		{Path: "system", Fate: Forwarded, Note: "System messages before the conversation, one for each block, which need accept.system.", read: (*parser).system},
-		{Path: "stream", Fate: Mapped, Note: "true asks for server-sent events.", read: (*parser).stream},
-		{Path: "context", Fate: Mapped, Note: "An object that the rules match on. It is ours: send it beside the API's own.", read: (*parser).context},
-		{Path: "variables", Fate: Mapped, Note: "An object with the prompt's variables. It is ours, too.", read: (*parser).variables},
-		{Path: "metadata", Fate: Mapped, Note: "An object that the trace keeps. Without context it is what the rules match on, too.", read: (*parser).metadata},
-		{Path: "metadata.user_id", Fate: Mapped, Note: "Metadata of the trace, as user, too."},
-		{Path: "max_tokens", Fate: Forwarded, Note: "A whole number from 1. Where it is left out that of the definition holds.", read: parameter("max_tokens")},
-		{Path: "temperature", Fate: Forwarded, Note: "0 to 2.", read: parameter("temperature")},
-		{Path: "top_p", Fate: Forwarded, Note: "0 to 1.", read: parameter("top_p")},
-		{Path: "top_k", Fate: Forwarded, Note: "A whole number from 0.", read: parameter("top_k")},
-		{Path: "stop_sequences", Fate: Forwarded, Note: "As stop: up to 4 texts.", read: (*parser).stop},
-		{Path: "tools", Fate: Forwarded, Note: "Custom tools. Those that Anthropic runs itself are refused.", read: (*parser).tools},
-		{Path: "tool_choice", Fate: Forwarded, Note: "auto, any, none or tool. disable_parallel_tool_use is parallel_tool_calls.", read: (*parser).toolChoice},
-		{Path: "thinking", Fate: Forwarded, Note: "As reasoning_effort: disabled is none; enabled is low, medium from 4096 budget_tokens on, high from 16384 on. adaptive, and display, are ignored.", read: (*parser).thinking},
-		{Path: "output_config", Fate: Mapped, Note: "An object.", read: inside("output_config")},
-		{Path: "output_config.effort", Fate: Forwarded, Note: "As reasoning_effort. It holds where thinking has a budget, too; that is ignored then.", read: (*parser).outputEffort},
-		{Path: "output_config.format", Fate: Forwarded, Note: "As response_format, strict: json_schema.", read: format("output_config.format")},
-		{Path: "output_format", Fate: Forwarded, Note: "The older name of output_config.format.", read: format("output_format")},
-		{Path: "cache_control", Fate: Ignored, Note: "In the request, and in each of its blocks and tools. The definition's extra sets it."},
-		{Path: "service_tier", Fate: Ignored, Note: "auto and standard_only; any other is refused.", read: (*parser).serviceTier},
-		{Path: "diagnostics", Fate: Ignored, Note: "There are none."},
-		{Path: "context_management", Fate: Ignored, Note: "Where it keeps all thoughts, as is so in any case; any other edit is refused: the endpoint's prompt says how much of a history the model gets.", read: (*parser).contextManagement},
-		{Path: "billing_policy", Fate: Refused, Note: extra},
-		{Path: "compaction", Fate: Refused, Note: history},
-		{Path: "container", Fate: Refused, Note: "The gateway runs no tools."},
-		{Path: "fallback_credit_token", Fate: Refused, Note: extra},
-		{Path: "fallbacks", Fate: Refused, Note: "The endpoint has its own."},
-		{Path: "inference_geo", Fate: Refused, Note: extra},
-		{Path: "mcp_servers", Fate: Refused, Note: "The gateway runs no tools."},
-		{Path: "speed", Fate: Refused, Note: extra},
-		{Path: "thread", Fate: Refused, Note: "The gateway keeps no answer: send the whole conversation."},
+		{Path: "model", Fate: dialect.Mapped, Note: "The endpoint's key, or KEY@VARIANT where the endpoint accepts variants.", read: (*parser).model},
+		{Path: "messages", Fate: dialect.Forwarded, Note: "The conversation, placed where the prompt has its history.", read: (*parser).messages},
+		{Path: "system", Fate: dialect.Forwarded, Note: "System messages before the conversation, one for each block, which need accept.system.", read: (*parser).system},
+		{Path: "stream", Fate: dialect.Mapped, Note: "true asks for server-sent events.", read: (*parser).stream},
+		{Path: "context", Fate: dialect.Mapped, Note: "An object that the rules match on. It is ours: send it beside the API's own.", read: (*parser).context},
+		{Path: "variables", Fate: dialect.Mapped, Note: "An object with the prompt's variables. It is ours, too.", read: (*parser).variables},
+		{Path: "metadata", Fate: dialect.Mapped, Note: "An object that the trace keeps. Without context it is what the rules match on, too.", read: (*parser).metadata},
+		{Path: "metadata.user_id", Fate: dialect.Mapped, Note: "Metadata of the trace, as user, too."},
+		{Path: "max_tokens", Fate: dialect.Forwarded, Note: "A whole number from 1. Where it is left out that of the definition holds.", read: parameter("max_tokens")},
+		{Path: "temperature", Fate: dialect.Forwarded, Note: "0 to 2.", read: parameter("temperature")},
+		{Path: "top_p", Fate: dialect.Forwarded, Note: "0 to 1.", read: parameter("top_p")},
+		{Path: "top_k", Fate: dialect.Forwarded, Note: "A whole number from 0.", read: parameter("top_k")},
+		{Path: "stop_sequences", Fate: dialect.Forwarded, Note: "As stop: up to 4 texts.", read: (*parser).stop},
+		{Path: "tools", Fate: dialect.Forwarded, Note: "Custom tools. Those that Anthropic runs itself are refused.", read: (*parser).tools},
+		{Path: "tool_choice", Fate: dialect.Forwarded, Note: "auto, any, none or tool. disable_parallel_tool_use is parallel_tool_calls.", read: (*parser).toolChoice},
+		{Path: "thinking", Fate: dialect.Forwarded, Note: "As reasoning_effort: disabled is none; enabled is low, medium from 4096 budget_tokens on, high from 16384 on. adaptive, and display, are ignored.", read: (*parser).thinking},
+		{Path: "output_config", Fate: dialect.Mapped, Note: "An object.", read: inside("output_config")},
+		{Path: "output_config.effort", Fate: dialect.Forwarded, Note: "As reasoning_effort. It holds where thinking has a budget, too; that is ignored then.", read: (*parser).outputEffort},
+		{Path: "output_config.format", Fate: dialect.Forwarded, Note: "As response_format, strict: json_schema.", read: format("output_config.format")},
+		{Path: "output_format", Fate: dialect.Forwarded, Note: "The older name of output_config.format.", read: format("output_format")},
+		{Path: "cache_control", Fate: dialect.Ignored, Note: "In the request, and in each of its blocks and tools. The definition's extra sets it."},
+		{Path: "service_tier", Fate: dialect.Ignored, Note: "auto and standard_only; any other is refused.", read: (*parser).serviceTier},
+		{Path: "diagnostics", Fate: dialect.Ignored, Note: "There are none."},
+		{Path: "context_management", Fate: dialect.Ignored, Note: "Where it keeps all thoughts, as is so in any case; any other edit is refused: the endpoint's prompt says how much of a history the model gets.", read: (*parser).contextManagement},
+		{Path: "billing_policy", Fate: dialect.Refused, Note: extra},
+		{Path: "compaction", Fate: dialect.Refused, Note: history},
+		{Path: "container", Fate: dialect.Refused, Note: "The gateway runs no tools."},
+		{Path: "fallback_credit_token", Fate: dialect.Refused, Note: extra},
+		{Path: "fallbacks", Fate: dialect.Refused, Note: "The endpoint has its own."},
+		{Path: "inference_geo", Fate: dialect.Refused, Note: extra},
+		{Path: "mcp_servers", Fate: dialect.Refused, Note: "The gateway runs no tools."},
+		{Path: "speed", Fate: dialect.Refused, Note: extra},
+		{Path: "thread", Fate: dialect.Refused, Note: "The gateway keeps no answer: send the whole conversation."},
 	}
 	for i := range members {
 		memberAt[members[i].Path] = &members[i]
@@ -119,10 +109,10 @@ func (p *parser) members(prefix string, o *fastjson.Object) (err *wire.Error) {
 			err = openai.Unknown(prefix, string(key))
 		case m.read != nil:
 			err = m.read(p, v)
-		case m.Fate == Ignored:
+		case m.Fate == dialect.Ignored:
 			p.ignore(m.Path)
 		default:
-			err = wrong(m.Path, "is not accepted. %s", m.Note)
+			err = dialect.Wrong(m.Path, "is not accepted. %s", m.Note)
 		}
 	})
 	return err

@@ -2,7 +2,6 @@
 package messages
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/valyala/fastjson"
@@ -51,11 +50,6 @@ type parser struct {
 	turns        turns
 	effort       string // what thinking comes to; empty where it says nothing of it
 	effortAt     string // the path of what says so
-}
-
-// wrong returns the error of the value at path. Its message begins with the path.
-func wrong(path, format string, args ...any) *wire.Error {
-	return &wire.Error{Code: wire.InvalidRequest, Param: path, Message: strconv.Quote(path) + " " + fmt.Sprintf(format, args...)}
 }
 
 func (p *parser) ignore(path string) { p.call.Ignored = append(p.call.Ignored, path) }
@@ -131,12 +125,12 @@ func (p *parser) stop(v *fastjson.Value) *wire.Error {
 		return err
 	}
 	if len(list) > most {
-		return wrong("stop_sequences", "has %d texts, but at most %d are possible.", len(list), most)
+		return dialect.Wrong("stop_sequences", "has %d texts, but at most %d are possible.", len(list), most)
 	}
 	for i, element := range list {
 		text := openai.Text(element)
 		if text == "" {
-			return wrong("stop_sequences["+strconv.Itoa(i)+"]", "must be a string that is not empty.")
+			return dialect.Wrong("stop_sequences["+strconv.Itoa(i)+"]", "must be a string that is not empty.")
 		}
 		p.call.Parameters.Stop = append(p.call.Parameters.Stop, text)
 	}
@@ -155,7 +149,7 @@ func (p *parser) thinking(v *fastjson.Value) *wire.Error {
 		p.effort, p.effortAt = "none", "thinking.type"
 	case "enabled":
 		if wire.IsNull(o.Get("budget_tokens")) {
-			return wrong("thinking.budget_tokens", "is required: a whole number.")
+			return dialect.Wrong("thinking.budget_tokens", "is required: a whole number.")
 		}
 		budget, err := openai.Whole("thinking.budget_tokens", o.Get("budget_tokens"), 1, mostTokens)
 		if err != nil {
@@ -166,7 +160,7 @@ func (p *parser) thinking(v *fastjson.Value) *wire.Error {
 		// So it is where nothing is said of it, on models that think.
 		p.ignore("thinking.type")
 	default:
-		return wrong("thinking.type", "is %q, but must be enabled, adaptive or disabled.", wire.Clip(kind))
+		return dialect.Wrong("thinking.type", "is %q, but must be enabled, adaptive or disabled.", wire.Clip(kind))
 	}
 	o.Visit(func(key []byte, v *fastjson.Value) {
 		if err != nil || v.Type() == fastjson.TypeNull {
@@ -211,13 +205,13 @@ func format(path string) func(p *parser, v *fastjson.Value) *wire.Error {
 			return err
 		}
 		if kind := openai.Text(o.Get("type")); kind != "json_schema" {
-			return wrong(path+".type", "is %q, but must be json_schema.", wire.Clip(kind))
+			return dialect.Wrong(path+".type", "is %q, but must be json_schema.", wire.Clip(kind))
 		}
 		if err := onlyOf(path, o, "type", "schema"); err != nil {
 			return err
 		}
 		if p.call.Parameters.ResponseFormat != nil {
-			return wrong(path, "is there twice: output_format is an older name of output_config.format. Send one of them.")
+			return dialect.Wrong(path, "is there twice: output_format is an older name of output_config.format. Send one of them.")
 		}
 		schema, err := openai.Schema(path+".schema", o.Get("schema"))
 		// The API has no name for it, and other providers need one.
@@ -230,7 +224,7 @@ func format(path string) func(p *parser, v *fastjson.Value) *wire.Error {
 // serviceTier reads what a caller pays for speed, which is the definition's to say.
 func (p *parser) serviceTier(v *fastjson.Value) *wire.Error {
 	if tier := openai.Text(v); tier != "auto" && tier != "standard_only" {
-		return wrong("service_tier", "must be \"auto\" or \"standard_only\".")
+		return dialect.Wrong("service_tier", "must be \"auto\" or \"standard_only\".")
 	}
 	p.ignore("service_tier")
 	return nil
@@ -254,7 +248,7 @@ func (p *parser) contextManagement(v *fastjson.Value) *wire.Error {
 		}
 		for i, edit := range list {
 			if openai.Text(edit.Get("type")) != "clear_thinking_20251015" || openai.Text(edit.Get("keep")) != "all" {
-				return wrong(name+".edits["+strconv.Itoa(i)+"]", "must be {\"type\":\"clear_thinking_20251015\",\"keep\":\"all\"}. The endpoint's prompt says how much of a history the model gets.")
+				return dialect.Wrong(name+".edits["+strconv.Itoa(i)+"]", "must be {\"type\":\"clear_thinking_20251015\",\"keep\":\"all\"}. The endpoint's prompt says how much of a history the model gets.")
 			}
 		}
 	}
@@ -283,7 +277,7 @@ func (p *parser) system(v *fastjson.Value) *wire.Error {
 			return err
 		}
 		if kind != "text" {
-			return wrong(at.member("type"), "is %q, but here it must be text.", wire.Clip(kind))
+			return dialect.Wrong(at.member("type"), "is %q, but here it must be text.", wire.Clip(kind))
 		}
 		text, err := p.text(at, o)
 		if err != nil {

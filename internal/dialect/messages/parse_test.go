@@ -418,19 +418,19 @@ func TestMembersHaveTheirFate(t *testing.T) {
 			taken = true
 			named := strings.Join(call.Ignored, " ")
 			switch m.Fate {
-			case Refused:
+			case dialect.Refused:
 				t.Errorf("%s is taken", body)
-			case Ignored:
+			case dialect.Ignored:
 				if named != m.Path {
 					t.Errorf("%s: Cadenza-Ignored would be %s", body, named)
 				}
-			case Forwarded:
+			case dialect.Forwarded:
 				if len(call.Given) != 1 && len(call.Turns) != 1 && !strings.HasPrefix(named, m.Path) && value != "[]" {
 					t.Errorf("%s is dropped", body)
 				}
 			}
 		}
-		if taken == (m.Fate == Refused) {
+		if taken == (m.Fate == dialect.Refused) {
 			t.Errorf("%s is %s, and taken: %v", m.Path, m.Fate, taken)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/openai"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -17,7 +18,7 @@ func (p *parser) tools(v *fastjson.Value) *wire.Error {
 		return err
 	}
 	if len(list) > openai.MaxTools {
-		return wrong("tools", "has %d tools, but at most %d are possible.", len(list), openai.MaxTools)
+		return dialect.Wrong("tools", "has %d tools, but at most %d are possible.", len(list), openai.MaxTools)
 	}
 	tools := make([]providers.Tool, len(list))
 	for i, element := range list {
@@ -27,7 +28,7 @@ func (p *parser) tools(v *fastjson.Value) *wire.Error {
 		}
 		for j := range i {
 			if tools[j].Name == tools[i].Name {
-				return wrong(path+".name", "is %q, which another tool has, too. Give each tool a name of its own.", tools[i].Name)
+				return dialect.Wrong(path+".name", "is %q, which another tool has, too. Give each tool a name of its own.", tools[i].Name)
 			}
 		}
 	}
@@ -42,7 +43,7 @@ func (p *parser) tool(path string, v *fastjson.Value, t *providers.Tool) *wire.E
 		return err
 	}
 	if kind := o.Get("type"); !wire.IsNull(kind) && openai.Text(kind) != "custom" {
-		return wrong(path+".type", "is %q, but must be custom: the gateway runs no tools.", wire.Clip(openai.Text(kind)))
+		return dialect.Wrong(path+".type", "is %q, but must be custom: the gateway runs no tools.", wire.Clip(openai.Text(kind)))
 	}
 	path += "."
 	o.Visit(func(key []byte, member *fastjson.Value) {
@@ -53,7 +54,7 @@ func (p *parser) tool(path string, v *fastjson.Value, t *providers.Tool) *wire.E
 		case "type", "name":
 		case "description":
 			if member.Type() != fastjson.TypeString {
-				err = wrong(path+name, "must be a string, not %s.", wire.Describe(member))
+				err = dialect.Wrong(path+name, "must be a string, not %s.", wire.Describe(member))
 			}
 			t.Description = openai.Text(member)
 		case "input_schema":
@@ -64,7 +65,7 @@ func (p *parser) tool(path string, v *fastjson.Value, t *providers.Tool) *wire.E
 			p.ignore(path + name)
 		case "allowed_callers":
 			if list := member.GetArray(); len(list) != 1 || openai.Text(list[0]) != "direct" {
-				err = wrong(path+name, "must be [\"direct\"]: no program calls tools here.")
+				err = dialect.Wrong(path+name, "must be [\"direct\"]: no program calls tools here.")
 			}
 		default:
 			err = openai.Unknown(path, name)
@@ -74,7 +75,7 @@ func (p *parser) tool(path string, v *fastjson.Value, t *providers.Tool) *wire.E
 		return err
 	}
 	if t.Parameters == nil {
-		return wrong(path+"input_schema", "is required: the schema of an object.")
+		return dialect.Wrong(path+"input_schema", "is required: the schema of an object.")
 	}
 	t.Name, err = openai.FunctionName(path+"name", o.Get("name"))
 	return err
@@ -102,7 +103,7 @@ func (p *parser) toolChoice(v *fastjson.Value) *wire.Error {
 			return err
 		}
 	default:
-		return wrong("tool_choice.type", "is %q, but must be auto, any, none or tool.", wire.Clip(kind))
+		return dialect.Wrong("tool_choice.type", "is %q, but must be auto, any, none or tool.", wire.Clip(kind))
 	}
 	if err := onlyOf("tool_choice", o, names...); err != nil {
 		return err

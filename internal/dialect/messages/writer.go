@@ -70,7 +70,15 @@ func (w *writer) Answer(dst []byte, a *dialect.Answer) []byte {
 	}
 	dst = append(appendReason(append(dst, `],`...), a), `,"usage":`...)
 	dst = appendUsage(dst, a)
-	return append(dst, `,"service_tier":null,"cache_creation":null,"inference_geo":null,"speed":null}}`...)
+	dst = append(dst, `,"service_tier":null,"cache_creation":`...)
+	if u := &a.Usage; u.CacheWriteTokens+u.CacheWriteHourTokens > 0 {
+		dst = strconv.AppendInt(append(dst, `{"ephemeral_1h_input_tokens":`...), u.CacheWriteHourTokens, 10)
+		dst = strconv.AppendInt(append(dst, `,"ephemeral_5m_input_tokens":`...), u.CacheWriteTokens, 10)
+		dst = append(dst, '}')
+	} else {
+		dst = append(dst, `null`...)
+	}
+	return append(dst, `,"inference_geo":null,"speed":null}}`...)
 }
 
 // Size returns an upper bound of the bytes that Answer appends.
@@ -301,14 +309,21 @@ func appendReason(dst []byte, a *dialect.Answer) []byte {
 }
 
 // appendUsage appends the counts of tokens, without the brace at the end. The API counts
-// the input that was in the provider's cache apart.
+// the input apart that was in the provider's cache, or that went into it.
 func appendUsage(dst []byte, a *dialect.Answer) []byte {
 	u := &a.Usage
-	dst = strconv.AppendInt(append(dst, `{"input_tokens":`...), max(u.PromptTokens-u.CachedTokens, 0), 10)
-	dst = strconv.AppendInt(append(dst, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":`...), u.CachedTokens, 10)
+	written := u.CacheWriteTokens + u.CacheWriteHourTokens
+	dst = strconv.AppendInt(append(dst, `{"input_tokens":`...), max(u.PromptTokens-u.CachedTokens-written, 0), 10)
+	dst = strconv.AppendInt(append(dst, `,"cache_creation_input_tokens":`...), written, 10)
+	dst = strconv.AppendInt(append(dst, `,"cache_read_input_tokens":`...), u.CachedTokens, 10)
 	dst = strconv.AppendInt(append(dst, `,"output_tokens":`...), u.CompletionTokens, 10)
 	dst = strconv.AppendInt(append(dst, `,"output_tokens_details":{"thinking_tokens":`...), u.ReasoningTokens, 10)
-	return append(dst, `},"server_tool_use":null`...)
+	dst = append(dst, `},"server_tool_use":`...)
+	if u.WebSearches == 0 {
+		return append(dst, `null`...)
+	}
+	dst = strconv.AppendInt(append(dst, `{"web_fetch_requests":0,"web_search_requests":`...), u.WebSearches, 10)
+	return append(dst, '}')
 }
 
 // appendMember appends a comma and a member that is a text. name needs no escape.

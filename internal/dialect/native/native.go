@@ -179,7 +179,7 @@ func appendEnding(dst []byte, a *dialect.Answer) []byte {
 		dst = jsontext.AppendString(dst, string(a.FinishReason))
 	}
 	u := &a.Usage
-	if u.PromptTokens == 0 && u.CompletionTokens == 0 && u.TotalTokens == 0 {
+	if !u.Counted() {
 		return dst
 	}
 	dst = append(dst, `,"usage":{"prompt_tokens":`...)
@@ -188,8 +188,19 @@ func appendEnding(dst []byte, a *dialect.Answer) []byte {
 	dst = strconv.AppendInt(dst, u.CompletionTokens, 10)
 	dst = append(dst, `,"total_tokens":`...)
 	dst = strconv.AppendInt(dst, u.TotalTokens, 10)
+	dst = appendSome(dst, `,"cached_tokens":`, u.CachedTokens)
+	dst = appendSome(dst, `,"cache_write_tokens":`, u.CacheWriteTokens+u.CacheWriteHourTokens)
+	dst = appendSome(dst, `,"reasoning_tokens":`, u.ReasoningTokens)
 	if a.Estimated {
 		dst = append(dst, `,"estimated":true`...)
 	}
 	return append(dst, '}')
+}
+
+// appendSome appends a member where there are some tokens of its kind.
+func appendSome(dst []byte, member string, tokens int64) []byte {
+	if tokens == 0 {
+		return dst
+	}
+	return strconv.AppendInt(append(dst, member...), tokens, 10)
 }

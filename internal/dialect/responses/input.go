@@ -87,7 +87,7 @@ func (p *parser) input(v *fastjson.Value) *wire.Error {
 		return nil
 	case fastjson.TypeArray:
 	default:
-		return wrong("input", "must be a string or an array of items, not %s.", wire.Describe(v))
+		return dialect.Wrong("input", "must be a string or an array of items, not %s.", wire.Describe(v))
 	}
 	items := v.GetArray()
 	t.list = make([]providers.Message, 0, len(items)+1) // one more for instructions
@@ -95,7 +95,7 @@ func (p *parser) input(v *fastjson.Value) *wire.Error {
 	for i, element := range items {
 		at := place{item: i}
 		if element.Type() != fastjson.TypeObject {
-			return wrong(at.member(""), "must be an object, not %s.", wire.Describe(element))
+			return dialect.Wrong(at.member(""), "must be an object, not %s.", wire.Describe(element))
 		}
 		if err := p.item(at, element.GetObject()); err != nil {
 			return err
@@ -124,13 +124,13 @@ func (p *parser) item(at place, o *fastjson.Object) *wire.Error {
 	case name == "reasoning":
 		return p.thought(at, o)
 	case name == "item_reference", wire.IsNull(kind) && !wire.IsNull(o.Get("id")):
-		return wrong(at.member("id"), "names an item that was not kept: the gateway keeps no answer. Send the item itself; libraries do where `store` is false.")
+		return dialect.Wrong(at.member("id"), "names an item that was not kept: the gateway keeps no answer. Send the item itself; libraries do where `store` is false.")
 	case wire.IsNull(kind):
-		return wrong(at.member("type"), "is required: message, function_call, function_call_output or reasoning.")
+		return dialect.Wrong(at.member("type"), "is required: message, function_call, function_call_output or reasoning.")
 	case kind.Type() != fastjson.TypeString:
-		return wrong(at.member("type"), "must be a string, not %s.", wire.Describe(kind))
+		return dialect.Wrong(at.member("type"), "must be a string, not %s.", wire.Describe(kind))
 	default:
-		return wrong(at.member("type"), "is %q, but must be message, function_call, function_call_output or reasoning: there are no tools beside the caller's functions.", wire.Clip(name))
+		return dialect.Wrong(at.member("type"), "is %q, but must be message, function_call, function_call_output or reasoning: there are no tools beside the caller's functions.", wire.Clip(name))
 	}
 }
 
@@ -205,7 +205,7 @@ func rank(k providers.PartKind) int {
 func (t *turns) answered() *wire.Error {
 	for i := range t.calls {
 		if c := &t.calls[i]; !c.answered {
-			return wrong(place{item: c.item}.member("call_id"), "is %q, a call without an output. Send {\"type\":\"function_call_output\",\"call_id\":%q,\"output\":…} after it, before other messages.", wire.Clip(c.id), wire.Clip(c.id))
+			return dialect.Wrong(place{item: c.item}.member("call_id"), "is %q, a call without an output. Send {\"type\":\"function_call_output\",\"call_id\":%q,\"output\":…} after it, before other messages.", wire.Clip(c.id), wire.Clip(c.id))
 		}
 	}
 	return nil
@@ -225,7 +225,7 @@ func (p *parser) message(at place, o *fastjson.Object) *wire.Error {
 	case "developer":
 		role = "developer"
 	default:
-		return wrong(at.member("role"), "must be user, assistant, system or developer.")
+		return dialect.Wrong(at.member("role"), "must be user, assistant, system or developer.")
 	}
 	if err := p.only(at, o, "role", "content"); err != nil {
 		return err
@@ -269,7 +269,7 @@ func (p *parser) functionCall(at place, o *fastjson.Object) *wire.Error {
 		return err
 	}
 	if len(t.calls) == openai.MaxCalls {
-		return wrong(at.member(""), "is the %dth call of an answer, but at most %d are possible.", openai.MaxCalls+1, openai.MaxCalls)
+		return dialect.Wrong(at.member(""), "is the %dth call of an answer, but at most %d are possible.", openai.MaxCalls+1, openai.MaxCalls)
 	}
 	part := providers.Part{Kind: providers.PartToolCall}
 	var err *wire.Error
@@ -307,7 +307,7 @@ func (p *parser) output(at place, o *fastjson.Object) *wire.Error {
 	t.close()
 	i := slices.IndexFunc(t.calls, func(c openCall) bool { return c.id == id && !c.answered })
 	if i < 0 {
-		return wrong(at.member("call_id"), "is %q, but the assistant has no such call before it without an output. Send the items of the answer that has the call, then one output for each.", wire.Clip(id))
+		return dialect.Wrong(at.member("call_id"), "is %q, but the assistant has no such call before it without an output. Send the items of the answer that has the call, then one output for each.", wire.Clip(id))
 	}
 	t.calls[i].answered = true
 	from := len(t.parts)
@@ -391,17 +391,17 @@ func (p *parser) shown(at place, name, kind string, v *fastjson.Value) (string, 
 		return "", nil
 	}
 	if v.Type() != fastjson.TypeArray {
-		return "", wrong(at.member(name), "must be an array, not %s.", wire.Describe(v))
+		return "", dialect.Wrong(at.member(name), "must be an array, not %s.", wire.Describe(v))
 	}
 	var texts []string
 	for i, element := range v.GetArray() {
 		here := place{at.item, name, i}
 		o, notObject := element.Object()
 		if notObject != nil {
-			return "", wrong(here.member(""), "must be an object, not %s.", wire.Describe(element))
+			return "", dialect.Wrong(here.member(""), "must be an object, not %s.", wire.Describe(element))
 		}
 		if openai.Text(o.Get("type")) != kind {
-			return "", wrong(here.member("type"), "must be %s.", kind)
+			return "", dialect.Wrong(here.member("type"), "must be %s.", kind)
 		}
 		if err := p.only(here, o, "text"); err != nil {
 			return "", err
@@ -419,18 +419,18 @@ func (p *parser) shown(at place, name, kind string, v *fastjson.Value) (string, 
 func (p *parser) content(at place, name string, v *fastjson.Value, role string) *wire.Error {
 	t := &p.turns
 	if v == nil {
-		return wrong(at.member(name), "is required: a string or an array of parts.")
+		return dialect.Wrong(at.member(name), "is required: a string or an array of parts.")
 	}
 	if v.Type() == fastjson.TypeString {
 		t.parts = append(t.parts, providers.Part{Kind: providers.PartText, Text: openai.Text(v)})
 		return nil
 	}
 	if v.Type() != fastjson.TypeArray {
-		return wrong(at.member(name), "must be a string or an array of parts, not %s.", wire.Describe(v))
+		return dialect.Wrong(at.member(name), "must be a string or an array of parts, not %s.", wire.Describe(v))
 	}
 	list := v.GetArray()
 	if len(list) == 0 {
-		return wrong(at.member(name), "must not be an empty array.")
+		return dialect.Wrong(at.member(name), "must not be an empty array.")
 	}
 	for i, element := range list {
 		part, err := p.part(place{at.item, name, i}, element, role)
@@ -446,7 +446,7 @@ func (p *parser) content(at place, name string, v *fastjson.Value, role string) 
 func (p *parser) part(at place, v *fastjson.Value, role string) (part providers.Part, err *wire.Error) {
 	o, notObject := v.Object()
 	if notObject != nil {
-		return part, wrong(at.member(""), "must be an object, not %s.", wire.Describe(v))
+		return part, dialect.Wrong(at.member(""), "must be an object, not %s.", wire.Describe(v))
 	}
 	kind := openai.Text(o.Get("type"))
 	assistant, media := role == "assistant", role == "user" || role == "tool"
@@ -471,7 +471,7 @@ func (p *parser) part(at place, v *fastjson.Value, role string) (part providers.
 		part.Kind = providers.PartAudio
 		part.Media, err = p.audio(at, o)
 	default:
-		err = wrong(at.member("type"), "is %q, but here it must be %s.", wire.Clip(kind), partsOf(role))
+		err = dialect.Wrong(at.member("type"), "is %q, but here it must be %s.", wire.Clip(kind), partsOf(role))
 	}
 	return part, err
 }
@@ -504,7 +504,7 @@ func (p *parser) image(at place, o *fastjson.Object) (m providers.Media, err *wi
 		return m, err
 	}
 	if m.Data != "" && !strings.HasPrefix(strings.ToLower(m.Type), "image/") {
-		return m, wrong(at.member("image_url"), "has the type %s, which is no image. Send it as an input_file.", m.Type)
+		return m, dialect.Wrong(at.member("image_url"), "has the type %s, which is no image. Send it as an input_file.", m.Type)
 	}
 	m.Detail, err = openai.Detail(at.member("detail"), o.Get("detail"))
 	return m, err
@@ -522,7 +522,7 @@ func (p *parser) file(at place, o *fastjson.Object) (m providers.Media, err *wir
 	if !wire.IsNull(o.Get("file_data")) {
 		name = "file_data"
 		if !wire.IsNull(o.Get("file_url")) {
-			return m, wrong(at.member("file_url"), "and file_data are one file twice. Send one of them.")
+			return m, dialect.Wrong(at.member("file_url"), "and file_data are one file twice. Send one of them.")
 		}
 	}
 	url, err := text(at, name, o)
@@ -543,7 +543,7 @@ func (p *parser) file(at place, o *fastjson.Object) (m providers.Media, err *wir
 
 // notHeld returns the error of a file that OpenAI holds.
 func notHeld(at place) *wire.Error {
-	return wrong(at.member("file_id"), "names a file that OpenAI holds, which the gateway can't read. Send its URL or a data: URI.")
+	return dialect.Wrong(at.member("file_id"), "names a file that OpenAI holds, which the gateway can't read. Send its URL or a data: URI.")
 }
 
 func (p *parser) audio(at place, o *fastjson.Object) (m providers.Media, err *wire.Error) {
@@ -552,7 +552,7 @@ func (p *parser) audio(at place, o *fastjson.Object) (m providers.Media, err *wi
 	}
 	sound := o.Get("input_audio")
 	if wire.IsNull(sound) || sound.Type() != fastjson.TypeObject {
-		return m, wrong(at.member("input_audio"), "must be an object: {\"data\":…,\"format\":…}.")
+		return m, dialect.Wrong(at.member("input_audio"), "must be an object: {\"data\":…,\"format\":…}.")
 	}
 	of := sound.GetObject()
 	of.Visit(func(key []byte, v *fastjson.Value) {
@@ -569,10 +569,10 @@ func (p *parser) audio(at place, o *fastjson.Object) (m providers.Media, err *wi
 	case "mp3":
 		m.Type = "audio/mpeg"
 	default:
-		return m, wrong(at.member("input_audio.format"), "must be \"wav\" or \"mp3\".")
+		return m, dialect.Wrong(at.member("input_audio.format"), "must be \"wav\" or \"mp3\".")
 	}
 	if m.Data = openai.Text(of.Get("data")); m.Data == "" {
-		return m, wrong(at.member("input_audio.data"), "is required: base64.")
+		return m, dialect.Wrong(at.member("input_audio.data"), "is required: base64.")
 	}
 	return m, openai.Base64(at.member("input_audio.data"), m.Data)
 }
@@ -601,7 +601,7 @@ func (p *parser) only(at place, o *fastjson.Object, names ...string) (err *wire.
 		case fate == dropped, fate == empty:
 			p.ignore(at.member(name))
 		case fate == direct:
-			err = wrong(at.member(name), "must be {\"type\":\"direct\"}: no program calls functions here.")
+			err = dialect.Wrong(at.member(name), "must be {\"type\":\"direct\"}: no program calls functions here.")
 		default:
 			err = openai.Unknown(at.member("")+".", name)
 		}
@@ -631,10 +631,10 @@ var (
 func text(at place, name string, o *fastjson.Object) (string, *wire.Error) {
 	v := o.Get(name)
 	if wire.IsNull(v) {
-		return "", wrong(at.member(name), "is required: a string.")
+		return "", dialect.Wrong(at.member(name), "is required: a string.")
 	}
 	if v.Type() != fastjson.TypeString {
-		return "", wrong(at.member(name), "must be a string, not %s.", wire.Describe(v))
+		return "", dialect.Wrong(at.member(name), "must be a string, not %s.", wire.Describe(v))
 	}
 	return openai.Text(v), nil
 }
@@ -643,7 +643,7 @@ func text(at place, name string, o *fastjson.Object) (string, *wire.Error) {
 func filled(at place, name string, o *fastjson.Object) (string, *wire.Error) {
 	s, err := text(at, name, o)
 	if err == nil && s == "" {
-		err = wrong(at.member(name), "must not be empty.")
+		err = dialect.Wrong(at.member(name), "must not be empty.")
 	}
 	return s, err
 }

@@ -327,23 +327,23 @@ func TestMembersHaveTheirFate(t *testing.T) {
 			taken = true
 			named := strings.Join(call.Ignored, " ")
 			switch m.Fate {
-			case Refused:
+			case dialect.Refused:
 				t.Errorf("%s is taken", body)
-			case Ignored:
+			case dialect.Ignored:
 				if named != m.Path && value != "false" {
 					t.Errorf("%s: Cadenza-Ignored would be %s", body, named)
 				}
-			case Fixed:
+			case dialect.Fixed:
 				if value != m.Only && value != `"`+m.Only+`"` || named != "" {
 					t.Errorf("%s is taken", body)
 				}
-			case Forwarded:
+			case dialect.Forwarded:
 				if len(call.Given) != 1 && len(call.Turns) != 1 && named != m.Path && value != "[]" {
 					t.Errorf("%s is dropped", body)
 				}
 			}
 		}
-		if taken == (m.Fate == Refused) {
+		if taken == (m.Fate == dialect.Refused) {
 			t.Errorf("%s is %s, and taken: %v", m.Path, m.Fate, taken)
 		}
 	}
@@ -385,7 +385,7 @@ func TestDocumented(t *testing.T) {
 	var table strings.Builder
 	for _, m := range Members() {
 		fate := string(m.Fate)
-		if m.Fate == Fixed {
+		if m.Fate == dialect.Fixed {
 			fate = "only `" + m.Only + "`"
 		}
 		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", m.Path, fate, m.Note)

@@ -3,7 +3,6 @@
 package responses
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -60,11 +59,6 @@ type parser struct {
 	turns        turns
 	logprobs     string // the path of what asks for log probabilities
 	alternatives *int64 // top_logprobs
-}
-
-// wrong returns the error of the value at path. Its message begins with the path.
-func wrong(path, format string, args ...any) *wire.Error {
-	return &wire.Error{Code: wire.InvalidRequest, Param: path, Message: strconv.Quote(path) + " " + fmt.Sprintf(format, args...)}
 }
 
 func (p *parser) ignore(path string) { p.call.Ignored = append(p.call.Ignored, path) }
@@ -137,7 +131,7 @@ func (p *parser) user(v *fastjson.Value) *wire.Error {
 
 func (p *parser) instructions(v *fastjson.Value) *wire.Error {
 	if v.Type() != fastjson.TypeString {
-		return wrong("instructions", "must be a string, not %s.", wire.Describe(v))
+		return dialect.Wrong("instructions", "must be a string, not %s.", wire.Describe(v))
 	}
 	p.instructed = openai.Text(v)
 	return nil
@@ -163,7 +157,7 @@ func (p *parser) format(v *fastjson.Value) *wire.Error {
 // verbosity reads how long an answer should be, which only some models know.
 func (p *parser) verbosity(v *fastjson.Value) *wire.Error {
 	if openai.Text(v) != "medium" {
-		return wrong("text.verbosity", "must be \"medium\": only some models have others. Have the endpoint's definition set it in extra.")
+		return dialect.Wrong("text.verbosity", "must be \"medium\": only some models have others. Have the endpoint's definition set it in extra.")
 	}
 	p.ignore("text.verbosity")
 	return nil
@@ -172,7 +166,7 @@ func (p *parser) verbosity(v *fastjson.Value) *wire.Error {
 // serviceTier reads what a caller pays for speed, which is the definition's to say.
 func (p *parser) serviceTier(v *fastjson.Value) *wire.Error {
 	if tier := openai.Text(v); tier != "auto" && tier != "default" {
-		return wrong("service_tier", "must be \"auto\" or \"default\". Have the endpoint's definition set any other in extra.")
+		return dialect.Wrong("service_tier", "must be \"auto\" or \"default\". Have the endpoint's definition set any other in extra.")
 	}
 	p.ignore("service_tier")
 	return nil
@@ -208,7 +202,7 @@ func (p *parser) topLogprobs(v *fastjson.Value) (err *wire.Error) {
 
 func (p *parser) include(v *fastjson.Value) *wire.Error {
 	if v.Type() != fastjson.TypeArray {
-		return wrong("include", "must be an array of strings, not %s.", wire.Describe(v))
+		return dialect.Wrong("include", "must be an array of strings, not %s.", wire.Describe(v))
 	}
 	for i, element := range v.GetArray() {
 		path := func() string { return "include[" + strconv.Itoa(i) + "]" }
@@ -221,7 +215,7 @@ func (p *parser) include(v *fastjson.Value) *wire.Error {
 			"message.input_image.image_url", "web_search_call.action.sources", "web_search_call.results":
 			p.ignore(path())
 		default:
-			return wrong(path(), "must be one of the words of OpenAI's API, such as \"message.output_text.logprobs\".")
+			return dialect.Wrong(path(), "must be one of the words of OpenAI's API, such as \"message.output_text.logprobs\".")
 		}
 	}
 	return nil
