@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -53,16 +54,40 @@ func init() {
 //
 // ### Placeholders
 //
-// The handlers set placeholders, such as for access logs
-// (`log_append trace {cadenza.trace_id}`):
+// The handlers set placeholders. `{cadenza}` is all of them in one object, for access
+// logs: `log_append cadenza {cadenza}`. Those of a call of an endpoint are complete when
+// its answer has ended.
 //
 // Placeholder | Description
 // ------------|---------------
 // `{cadenza.workspace}` | The workspace of the request's API key
-// `{cadenza.route}` | `prompts`, `endpoints`, `remoteconfigs` or `metrics`
+// `{cadenza.route}` | `prompts`, `endpoints`, `remoteconfigs` or `metrics`, for example
+// `{cadenza.key}` | The key of the definition, or of all of them, separated by commas
+// `{cadenza.kind}` | `prompt`, `endpoint` or `remoteconfig`
+// `{cadenza.variant}`, `{cadenza.arm}`, `{cadenza.row}` | What its table decided
+// `{cadenza.endpoint_variant}`, `{cadenza.endpoint_row}` | What the endpoint's own table decided
 // `{cadenza.trace_id}` | The trace id of an answer that has one
 // `{cadenza.decision_id}` | The id that all traces of the request share
+// `{cadenza.revision}` | The revision of the definitions
+// `{cadenza.cache}` | `hit` or `miss` where a cache was asked
+// `{cadenza.provider}`, `{cadenza.model}` | The target that answered
+// `{cadenza.attempts}` | How many attempts a call took
+// `{cadenza.finish_reason}` | Why the model stopped
+// `{cadenza.code}` | The error code of a call that failed
+// `{cadenza.tokens.*}` | `prompt`, `completion`, `total`, `cached`, `cache_write` and `reasoning` tokens of all attempts, and whether they are `estimated`
+// `{cadenza.cost}` | What all attempts cost, in US dollars
 // `{http.auth.user.id}` | The name of the API key
+//
+// ### Events
+//
+// The app emits `cadenza.definitions_changed`, `cadenza.definitions_invalid`,
+// `cadenza.target_ejected`, `cadenza.target_restored`, `cadenza.limit_reached` and
+// `cadenza.budget_80` to the app `events`.
+//
+// ### Tracing
+//
+// Requests that `http.handlers.tracing` traces have spans for decisions and for attempts
+// at models.
 type App struct {
 	// The workspaces by name. Each has its own definitions, API keys,
 	// providers and traces, and nothing crosses from one to another. A
@@ -78,6 +103,7 @@ type App struct {
 	stop     context.CancelFunc
 	logger   *zap.Logger
 	gateway  *gateway.Gateway
+	emitter  *emitter
 	guarded  []*caddyhttp.Server // whose connections are counted
 	// connections is how many of their connections may be open.
 	connections int
@@ -110,7 +136,15 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if len(a.Workspaces) == 0 {
 		return errors.New("no workspace is configured: a cadenza block needs at least `definitions` and `api_key`")
 	}
-	config := gateway.Config{Process: process, Logger: a.logger, Describe: describe, KeysInterval: keysInterval}
+	eventsApp, err := ctx.App("events")
+	if err != nil {
+		return err
+	}
+	events := eventsApp.(*caddyevents.App)
+	if a.emitter, err = newEmitter(a, events); err != nil {
+		return err
+	}
+	config := gateway.Config{Process: process, Logger: a.logger, Describe: describe, Emit: a.emitter.emit, KeysInterval: keysInterval}
 	names := slices.Sorted(maps.Keys(a.Workspaces))
 	for _, name := range names {
 		w := a.Workspaces[name]
@@ -127,11 +161,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 	for _, name := range names {
 		config.Workspaces = append(config.Workspaces, a.Workspaces[name].config)
 	}
-	var err error
 	if a.gateway, err = gateway.New(config); err != nil {
 		return err
 	}
-	return a.subscribeShutdown(ctx)
+	return events.On("stopping", stopHandler{a})
 }
 
 // describe makes the placeholders of a request available. The access log looks

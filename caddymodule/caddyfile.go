@@ -76,7 +76,19 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		keys          <file>
 //		log           none | metadata | content
 //		redact        <detectors...>
-//		price         [<provider>/]<model> <prompt> <completion>
+//		price         [<provider>/]<model> <prompt> <completion> {
+//			cache_read | cache_write | cache_write_hour | audio_in | audio_cache_read | image_in | reasoning | audio_out | image_out <dollars>
+//			web_search | file_search | code_execution <dollars>
+//			above <tokens> {
+//				factor <number>
+//				prompt | completion | cache_read | ... <dollars>
+//			}
+//			batch | flex | priority [<factor>] {
+//				...
+//			}
+//			max_output <tokens>
+//		}
+//		prices        <file> | none
 //		max_body_size     <size>
 //		body_timeout      <duration>
 //		max_answer_size   <size>
@@ -85,7 +97,15 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //			process   <calls>
 //			workspace <calls>
 //			key       <calls>
-//			host      <calls>
+//			host      [<calls>] [adaptive]
+//		}
+//		limit <name> {
+//			by        api_key | endpoint | workspace | metadata.<member>
+//			requests  <number>/<window>...
+//			tokens    <number>/<window>...
+//			money     <dollars>usd/<window>...
+//			in_flight <requests>
+//			routes    <names...>
 //		}
 //		provider      <name> [<module>] {
 //			...
@@ -148,7 +168,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // workspaceOptions are the options of a workspace, in the order of the
 // documentation.
 var workspaceOptions = []string{
-	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "in_flight", "provider", "workspace",
+	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "prices", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "in_flight", "limit", "provider", "workspace",
 }
 
 // storeOptions are the options of a store.
@@ -167,10 +187,12 @@ var arguments = map[string]string{
 	"log":               "none, metadata or content",
 	"redact":            strings.Join(redact.Names(), ", ") + ", or several of them",
 	"price":             "[<provider>/]<model> <prompt> <completion>, the prices in US dollars per million tokens, such as gpt-4o-mini 0.15 0.60",
+	"prices":            "<file>, YAML or JSON, or none, which leaves out the prices that ship with the gateway",
 	"max_body_size":     "<size>, such as 1MiB",
 	"body_timeout":      "<duration>, such as 30s",
 	"max_answer_size":   "<size>, such as 8MiB",
 	"max_metadata_size": "<size>, such as 16KiB",
+	"limit":             "<name>, and its ceilings in a block, such as limit api_key { requests 100/1m }",
 	"provider":          "<name> [<module>], and the provider's options in a block",
 	"workspace":         "<name>, and the workspace's options in a block",
 }
@@ -233,6 +255,8 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		}
 	case "price":
 		return w.unmarshalPrice(d)
+	case "prices":
+		return w.unmarshalPrices(d)
 	case "max_body_size":
 		return sizeOption(d, &w.MaxBodySize, maxMaxBodySize)
 	case "body_timeout":
@@ -243,6 +267,8 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		return sizeOption(d, &w.MaxMetadataSize, maxMaxMetadataSize)
 	case "in_flight":
 		return unmarshalInFlight(d, nil, w.inFlight)
+	case "limit":
+		return w.unmarshalLimit(d)
 	case "sink":
 		return w.unmarshalSink(d)
 	case "provider":

@@ -25,8 +25,12 @@ func TestCheckOfACaddyfile(t *testing.T) {
 		api_key app {env.CADENZA_TEST_NO_KEY}
 		provider fake openai {
 			api_key {env.CADENZA_TEST_NO_KEY}
+			base_url http://localhost:1/v1
 		}
 		provider canned
+		limit daily {
+			requests 10/1m
+		}
 		workspace second {
 			definitions {env.CADENZA_TEST_SECOND}
 			provider last canned {
@@ -41,9 +45,12 @@ func TestCheckOfACaddyfile(t *testing.T) {
 	for name, content := range workspace {
 		gatewaytest.Write(t, dir, "conf/"+name, content)
 	}
+	gatewaytest.Write(t, dir, "conf/definitions/remoteconfigs/off.yaml", "type: boolean\ndefault: false\ncolumns: [budget.daily, health.fake, value]\nmatrix: [[80.., down, true]]\n")
 	gatewaytest.Write(t, dir, "second/prompts/p.yaml", "provider: last\nmessages: [ { role: user, content: x } ]\n")
 	gatewaytest.Write(t, dir, "second/endpoints/e.yaml", "prompt: p\n")
+	gatewaytest.Write(t, dir, "prices.yaml", "small: { prompt: 1, completion: 2 }\nothers: { prompt: 1, completion: 2 }\n")
 	t.Setenv("CADENZA_TEST_SECOND", filepath.Join(dir, "second"))
+	t.Setenv("CADENZA_TEST_PRICES", filepath.Join(dir, "prices.yaml"))
 	file := filepath.Join(dir, "conf", "Caddyfile")
 	check := func(caddyfile string, arguments ...string) (string, error) {
 		t.Helper()
@@ -66,9 +73,16 @@ func TestCheckOfACaddyfile(t *testing.T) {
 	}
 	for _, test := range []struct{ name, caddyfile, out, err string }{
 		{"a provider that is not declared", strings.Replace(good, "provider fake", "provider fakes", 1),
-			`DIR/conf/definitions/prompts/reply.yaml:6:15: error: the provider "fake", which the endpoint chat calls, is not configured: did you mean "fakes"?`, "workspace default: 1 error"},
+			`DIR/conf/definitions/prompts/reply.yaml:6:15: error: the provider "fake", which the endpoint chat calls, is not configured: did you mean "fakes"?`, "workspace default: 2 errors"},
+		{"a limit that is not declared", strings.Replace(good, "limit daily", "limit dayly", 1),
+			`DIR/conf/definitions/remoteconfigs/off.yaml:3:11: error: there is no limit "daily", whose share the field budget.daily is: did you mean "dayly"?`, "workspace default: 1 error"},
 		{"an answer that is not there", strings.Replace(good, `answer "Later."`, "", 1), "DIR/second/prompts/p.yaml:1:1: error: ", "workspace second: 1 error"},
 		{"a price of no model", strings.Replace(good, "provider canned", "price smal 1 2\nprovider canned", 1), `DIR/conf/Caddyfile: warning: price smal: no endpoint calls this model: did you mean "small"?`, ""},
+		{"a model that the prices that ship lack", strings.Replace(good, "			base_url http://localhost:1/v1\n", "", 1),
+			"DIR/conf/Caddyfile: warning: fake/small has no price, and the prices that ship do not have it: traces, statistics and limits count its calls as free; price fake/small <prompt> <completion> gives it one", ""},
+		{"a file of prices", strings.Replace(strings.Replace(good, "			base_url http://localhost:1/v1\n", "", 1), "provider canned", "prices {env.CADENZA_TEST_PRICES}\nprovider canned", 1), "workspace default\nok: 2 prompts, 1 endpoint, 3 remote configurations, 0 tests (revision", ""},
+		{"without the prices that ship", strings.Replace(strings.Replace(good, "			base_url http://localhost:1/v1\n", "", 1), "provider canned", "prices none\nprovider canned", 1), "workspace default\nok: 2 prompts, 1 endpoint, 3 remote configurations, 0 tests (revision", ""},
+		{"no file of prices", strings.Replace(good, "provider canned", "prices none.yaml\nprovider canned", 1), "", "workspace default: prices " + filepath.Join(dir, "conf", "none.yaml") + ":"},
 		{"a mistake in the Caddyfile", strings.Replace(good, "definitions definitions", "definitons definitions", 1), "", `did you mean "definitions"?, at ` + file + ":3"},
 		{"no definitions", strings.Replace(good, "definitions definitions", "", 1), "", "workspace default: definitions is required"},
 		{"no cadenza block", "{\n}\n", "", "has no workspace of Cadenza: its global options need a cadenza block"},

@@ -41,7 +41,7 @@ func TestCaddyfilesInDocs(t *testing.T) {
 			first, _, _ := strings.Cut(example, "\n")
 			switch word, _, _ := strings.Cut(first, " "); {
 			case first == "{": // whole
-			case slices.Contains([]string{"provider", "workspace", "sink", "keys", "log", "redact", "price", "store", "trace_key", "api_key"}, word):
+			case slices.Contains([]string{"provider", "workspace", "sink", "keys", "log", "redact", "price", "store", "trace_key", "api_key", "limit"}, word):
 				example = defaults + example + "}\n}\n"
 			case word == "cadenza":
 				example = "{\n" + example + "}\n"

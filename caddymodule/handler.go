@@ -6,6 +6,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 )
 
 func init() {
@@ -31,8 +32,15 @@ func init() {
 //
 // ### Placeholders
 //
-// `{cadenza.workspace}`, `{cadenza.route}`, `{cadenza.trace_id}`,
-// `{cadenza.decision_id}` and `{http.auth.user.id}`, as the app `cadenza` describes them.
+// `{cadenza.key}`, `{cadenza.variant}`, `{cadenza.model}`, `{cadenza.cost}`,
+// `{cadenza.trace_id}` and others, as the app `cadenza` describes them. All in one field
+// of the access log:
+//
+//	gateway.example.com {
+//		log
+//		log_append cadenza {cadenza}
+//		cadenza
+//	}
 //
 // ### Response headers
 //
@@ -57,8 +65,28 @@ func (*Handler) CaddyModule() caddy.ModuleInfo {
 }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	cut := true
+	defer func() {
+		if cut {
+			logCut(r)
+		}
+	}()
 	h.app.gateway.Serve(w, r, r.URL.Path)
+	cut = false
 	return nil
+}
+
+// logCut adds what is known of a request to its line of the access log. The gateway cuts
+// a connection by a panic, after which log_append does not run.
+func logCut(r *http.Request) {
+	fields, logged := r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+	replacer, named := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !logged || !named {
+		return
+	}
+	if all, known := replacer.Get("cadenza"); known {
+		fields.Add(zap.Any("cadenza", all))
+	}
 }
 
 // appModule connects a handler to the app.

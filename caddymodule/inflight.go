@@ -69,6 +69,11 @@ type InFlight struct {
 	// a call of this workspace goes to. A target whose host has that many is
 	// skipped. Default: three eighths of the ceiling of the process.
 	Host int `json:"host,omitempty"`
+	// Whether the ceiling of a host follows how its calls go. It falls to 70 % of the
+	// calls in flight when the host limits the rate, fails with a status of 5xx, is
+	// slow or can't be reached, and rises by one with as many answers as it is high, up
+	// to `host`. Default: it is fixed.
+	Adaptive bool `json:"adaptive,omitempty"`
 }
 
 // provisionInFlight sets the ceilings of each workspace.
@@ -94,6 +99,7 @@ func (a *App) provisionInFlight() error {
 				return fmt.Errorf("workspace %s: in_flight: each ceiling must be at least 1", name)
 			}
 			limits.Workspace, limits.Key, limits.Host = w.InFlight.Workspace, w.InFlight.Key, w.InFlight.Host
+			limits.Adaptive = w.InFlight.Adaptive
 		}
 		limits = limits.WithDefaults(descriptors)
 		w.config.InFlight = limits
@@ -130,6 +136,9 @@ func (a *App) unmarshalInFlight(d *caddyfile.Dispenser) error {
 	})
 }
 
+// afterNumber are the words that a ceiling takes beside its number.
+var afterNumber = map[string]string{"host": ", the word adaptive, or both, such as host 200 adaptive"}
+
 // unmarshalInFlight reads the ceilings of calls in flight. process and of return
 // where they go; process is nil in a workspace's block, which must not set it.
 func unmarshalInFlight(d *caddyfile.Dispenser, process func() *int, of func() *InFlight) error {
@@ -159,13 +168,20 @@ func unmarshalInFlight(d *caddyfile.Dispenser, process func() *int, of func() *I
 		default:
 			return d.Err(document.Unrecognized("in_flight ceiling", name, known))
 		}
-		if *value != 0 {
+		if *value != 0 || name == "host" && of().Adaptive {
 			return d.Errf("in_flight %s is configured twice", name)
 		}
-		var text string
-		if !d.AllArgs(&text) {
-			return d.Errf("in_flight %s takes a whole number of calls", name)
+		args := d.RemainingArgs()
+		if n := len(args); name == "host" && n > 0 && args[n-1] == "adaptive" {
+			of().Adaptive = true
+			if args = args[:n-1]; len(args) == 0 {
+				continue // the most is the default
+			}
 		}
+		if len(args) != 1 {
+			return d.Errf("in_flight %s takes a whole number of calls%s", name, afterNumber[name])
+		}
+		text := args[0]
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || n < 1 {
 			return d.Errf("in_flight %s %s: must be a whole number of calls, at least 1", name, text)

@@ -10,7 +10,7 @@ func (a *App) Inspect() map[string]*adminapi.Workspace {
 	shown := make(map[string]*adminapi.Workspace, len(a.Workspaces))
 	for name, w := range a.Workspaces {
 		shown[name] = &adminapi.Workspace{
-			Name: name, Definitions: w.source.Source, Store: w.store.Path, Flush: w.store.Recorder.Flush, Logger: w.logger,
+			Name: name, Definitions: w.source.Source, Log: a.gateway.Workspace(name).Log, Store: w.store.Path, Flush: w.store.Recorder.Flush, Logger: w.logger,
 			Calls: w.store.Recorder.Calls, Call: w.store.Recorder.Call, Mark: w.store.Recorder.Mark,
 			Committed: w.store.Committed, Waiting: w.store.Waiting, Stopping: a.stopping.Done(),
 			Targets: a.gateway.Workspace(name).Targets, Status: a.gateway.Workspace(name).Status,

@@ -11,6 +11,8 @@ import (
 	"github.com/cadenza-gateway/cadenza/caddymodule"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/limit"
+	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/internal/redact"
 )
 
@@ -18,8 +20,10 @@ import (
 // in what the gateway's workspace is made from. The gateway's tests begin there.
 func TestOptionsReachTheGateway(t *testing.T) {
 	t.Setenv("CADENZA_TRACE_KEY", "1f0c9b62d8a74e35b1e2c3d4f5a69788")
+	t.Setenv("CADENZA_TEST_PRICES", "prices.json")
 	g := startGateway(t, map[string]string{
 		"definitions/context.yaml": "fields: {}\n", "keys.json": keyList(keyOf("listed", otherKey, "")),
+		"prices.json": `{"small": {"prompt": 9, "completion": 9}, "large": {"prompt": 3, "completion": 4, "max_output": 5}}`,
 	}, `
 		definitions {dir}/definitions
 		store sqlite {dir}/data/cadenza.db {
@@ -33,6 +37,8 @@ func TestOptionsReachTheGateway(t *testing.T) {
 		log content
 		redact email card
 		price small 2 10
+		prices {dir}/{env.CADENZA_TEST_PRICES}
+		prices none
 		max_body_size 4KiB
 		body_timeout 5s
 		max_answer_size 6KiB
@@ -41,7 +47,20 @@ func TestOptionsReachTheGateway(t *testing.T) {
 			process 99
 			workspace 8
 			key 9
-			host 10
+			host 10 adaptive
+		}
+		limit fair {
+			by metadata.customer
+			requests 100/1m 1000/1d
+			tokens 200000/90s
+			money 0.5usd/1h
+			money 20usd/1mo
+			in_flight 20
+			routes endpoints chat prompts
+		}
+		limit all {
+			by workspace
+			requests 5/1s
 		}
 		provider canned
 `)
@@ -63,7 +82,8 @@ func TestOptionsReachTheGateway(t *testing.T) {
 		"TraceKey":        {string(c.TraceKey), "{env.CADENZA_TRACE_KEY}"},
 		"APIKeys":         {c.APIKeys, []gw.APIKey{{Name: "test", Key: "{env.CADENZA_TEST_KEY}"}}},
 		"KeysFile":        {c.KeysFile, filepath.Join(g.dir, "keys.json")},
-		"Prices":          {c.Prices, map[string]gw.Price{"small": {Prompt: 2, Completion: 10}}},
+		"Prices":          {c.Prices, map[string]*price.Price{"small": {Prompt: 2, Completion: 10}, "large": {Prompt: 3, Completion: 4, MaxOutput: 5}}},
+		"NoShippedPrices": {c.NoShippedPrices, true},
 		"Log":             {c.Log, definition.LogContent},
 		"Redact":          {c.Redact, redact.Email | redact.Card},
 		"MaxBodySize":     {c.MaxBodySize, int64(4 << 10)},
@@ -74,6 +94,18 @@ func TestOptionsReachTheGateway(t *testing.T) {
 		"Workspace":       {c.InFlight.Workspace, 8},
 		"Key":             {c.InFlight.Key, 9},
 		"Host":            {c.InFlight.Host, 10},
+		"Adaptive":        {c.InFlight.Adaptive, true},
+		"CallLimits": {c.CallLimits, []*limit.Limit{
+			{Name: "fair", By: limit.ByMetadata, Member: "customer", Routes: []string{"endpoints", "chat", "prompts"}, Ceilings: []limit.Ceiling{
+				{Measure: limit.Requests, Most: 100, Window: limit.Window{Length: time.Minute}},
+				{Measure: limit.Requests, Most: 1000, Window: limit.Window{Length: 24 * time.Hour}},
+				{Measure: limit.Tokens, Most: 200000, Window: limit.Window{Length: 90 * time.Second}},
+				{Measure: limit.Money, Most: limit.Dollar / 2, Window: limit.Window{Length: time.Hour}},
+				{Measure: limit.Money, Most: 20 * limit.Dollar},
+				{Measure: limit.InFlight, Most: 20},
+			}},
+			{Name: "all", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{{Measure: limit.Requests, Most: 5, Window: limit.Window{Length: time.Second}}}},
+		}},
 	} {
 		if !reflect.DeepEqual(pair[0], pair[1]) {
 			t.Errorf("%s: %v, want %v", name, pair[0], pair[1])

@@ -10,23 +10,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// subscribeShutdown subscribes to Caddy's "stopping" event. On a reload nothing
-// needs to happen: streams run to their end on the old configuration. On exit
-// with a grace period, Caddy cuts the streams that are left without a word at its
-// end, so the gateway ends them a little earlier, by their error event.
-func (a *App) subscribeShutdown(ctx caddy.Context) error {
-	eventsApp, err := ctx.App("events")
-	if err != nil {
-		return err
-	}
-	return eventsApp.(*caddyevents.App).On("stopping", stopHandler{a})
-}
-
 type stopHandler struct{ app *App }
 
-// Handle reacts to Caddy's "stopping" event.
+// Handle reacts to Caddy's "stopping" event. On a reload streams run to their end on the
+// old configuration. On exit with a grace period, Caddy cuts the streams that are left
+// without a word at its end, so the gateway ends them a little earlier, by their error
+// event.
 func (h stopHandler) Handle(context.Context, caddy.Event) error {
 	h.app.stop()
+	h.app.emitter.stop()
 	if !caddy.Exiting() {
 		return nil
 	}

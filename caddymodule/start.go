@@ -64,7 +64,7 @@ func (w *Workspace) checkReload() error {
 	if _, err := os.ReadDir(dir); err != nil {
 		return nil
 	}
-	known, err := definition.ParseProviders(w.ProvidersRaw)
+	known, err := w.configuration()
 	if err != nil {
 		return err
 	}

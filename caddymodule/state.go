@@ -24,9 +24,9 @@ var (
 type sharedSource struct{ *definition.Source }
 
 // acquireSource returns the definitions of a directory, as it is now, for a gateway with
-// these providers, which uses them until leave is called. It fails where they are
+// this configuration, which uses them until leave is called. It fails where they are
 // invalid, unless anyway. Also then the source must be released, unless it is nil.
-func acquireSource(dir string, known definition.Providers, anyway bool) (source *sharedSource, leave func(), err error) {
+func acquireSource(dir string, known definition.Configuration, anyway bool) (source *sharedSource, leave func(), err error) {
 	value, served, err := sources.LoadOrNew(dir, func() (caddy.Destructor, error) {
 		if anyway {
 			return &sharedSource{definition.OpenAnyway(dir, known)}, nil
@@ -45,7 +45,7 @@ func acquireSource(dir string, known definition.Providers, anyway bool) (source 
 	if served && !anyway {
 		// The watcher may not have seen the last edit yet.
 		if err = source.Reload(); err == nil {
-			err = source.Snapshot().CheckTargets(known)
+			err = source.Snapshot().CheckConfigured(known)
 		}
 	}
 	return source, leave, err

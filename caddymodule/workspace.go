@@ -17,6 +17,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/internal/redact"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -91,8 +92,17 @@ type Workspace struct {
 	Redact []string `json:"redact,omitempty"`
 
 	// What models cost, in US dollars per million tokens, by the model's name or by
-	// PROVIDER/MODEL. Default: unknown, and no costs are recorded.
-	Prices map[string]gateway.Price `json:"prices,omitempty"`
+	// PROVIDER/MODEL. Default: as the prices say that ship with the gateway, and
+	// nothing for what these lack.
+	Prices map[string]*price.Price `json:"prices,omitempty"`
+
+	// Files of prices, YAML or JSON, with the names of the prices above, which count
+	// before theirs. They are read when the configuration is loaded. Placeholders are
+	// replaced.
+	PriceFiles []string `json:"price_files,omitempty"`
+
+	// Leaves out the prices that ship with the gateway. Default: false.
+	NoShippedPrices bool `json:"no_shipped_prices,omitempty"`
 
 	// The largest request body, in bytes. Default: 1048576 (1 MiB).
 	MaxBodySize int64 `json:"max_body_size,omitempty"`
@@ -113,14 +123,18 @@ type Workspace struct {
 	// How many calls of the workspace may be in flight at a time.
 	InFlight *InFlight `json:"in_flight,omitempty"`
 
+	// How much callers may use in a window of time: requests, tokens and money, and
+	// requests under way. Default: unlimited.
+	CallLimits []*Limit `json:"limits,omitempty"`
+
 	// The LLM providers by the name that definitions use for them.
 	ProvidersRaw caddy.ModuleMap `json:"providers,omitempty" caddy:"namespace=cadenza.providers inline_key=module"`
 
 	name   string
 	logger *zap.Logger
 	source *sharedSource
-	known  definition.Providers // what the definitions may rely on
-	leave  func()               // ends the use of source for known
+	known  definition.Configuration // what the definitions may rely on
+	leave  func()                   // ends the use of source for known
 	store  *sharedStore
 	config gateway.WorkspaceConfig
 }
@@ -170,9 +184,15 @@ func (w *Workspace) provision(ctx caddy.Context, name string) error {
 		return err
 	}
 	w.config = gateway.WorkspaceConfig{
-		Name: name, Logger: w.logger, TraceKey: w.TraceKey, APIKeys: w.APIKeys, Prices: w.Prices, Log: policy, Redact: detectors,
+		Name: name, Logger: w.logger, TraceKey: w.TraceKey, APIKeys: w.APIKeys, NoShippedPrices: w.NoShippedPrices, Log: policy, Redact: detectors,
 		MaxBodySize: w.MaxBodySize, BodyTimeout: time.Duration(w.BodyTimeout),
 		MaxAnswerSize: w.MaxAnswerSize, MaxMetadataSize: w.MaxMetadataSize,
+	}
+	if w.config.CallLimits, err = w.callLimits(); err != nil {
+		return err
+	}
+	if w.config.Prices, err = w.allPrices(); err != nil {
+		return err
 	}
 	if w.Keys != "" {
 		if w.config.KeysFile, err = resolvePath(w.Keys); err != nil {
@@ -250,16 +270,29 @@ func (w *Workspace) provisionDefinitions() error {
 	}
 	w.config.Source = w.source.Source
 	if s := w.source.Snapshot(); s != nil {
-		for _, warning := range s.CheckPrices(slices.Collect(maps.Keys(w.Prices)), w.known) {
+		prices := price.NewTable(w.config.Prices)
+		if w.NoShippedPrices {
+			prices = prices.WithoutShipped()
+		}
+		for _, warning := range s.CheckPrices(slices.Collect(maps.Keys(w.Prices)), w.known.Providers, prices.Check) {
 			w.logger.Warn("the prices have a warning", zap.String("warning", visible.Line(warning)))
 		}
 	}
 	return nil
 }
 
+// configuration returns what definitions may rely on.
+func (w *Workspace) configuration() (definition.Configuration, error) {
+	limits := make([]string, len(w.CallLimits))
+	for i, l := range w.CallLimits {
+		limits[i] = l.Name
+	}
+	return definition.ParseConfiguration(w.ProvidersRaw, limits)
+}
+
 func (w *Workspace) provisionProviders(ctx caddy.Context) error {
 	var err error
-	if w.known, err = definition.ParseProviders(w.ProvidersRaw); err != nil {
+	if w.known, err = w.configuration(); err != nil {
 		return err
 	}
 	if w.ProvidersRaw == nil {
@@ -269,14 +302,14 @@ func (w *Workspace) provisionProviders(ctx caddy.Context) error {
 	if err != nil {
 		return fmt.Errorf("loading providers: %w", err)
 	}
-	w.config.Providers = make(map[string]providers.Provider)
+	w.config.Providers, w.config.Modules = make(map[string]providers.Provider), make(map[string]string)
 	loaded := modules.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(loaded)) {
 		provider, ok := loaded[name].(providers.Provider)
 		if !ok {
 			return fmt.Errorf("provider %s: module %T is not a provider", name, loaded[name])
 		}
-		w.config.Providers[name] = provider
+		w.config.Providers[name], w.config.Modules[name] = provider, w.known.Providers[name].Module
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func (z *analyser) deadColumns() {
 // everything reports whether a condition on a field is always met. It misses
 // that for texts and lists whose predicates are not simply always.
 func (z *analyser) everything(f *field, c cond) bool {
-	if !c.onMissing && (f.program != nil || !f.required || !z.t.model.strict) {
+	if !c.onMissing && (f.program != nil || !z.t.insists(f)) {
 		return false
 	}
 	if c.pred.op == always || f.typ == listField || f.typ == stringField && f.texts == nil {
@@ -458,7 +458,7 @@ func (z *analyser) gap() {
 	}
 	context, at := z.context(s.path)
 	var b Binding
-	if v, err := fastjson.Parse(context); err != nil || t.model.Bind(&b, v, at) != nil || t.Evaluate(&b).Row >= 0 {
+	if v, err := fastjson.Parse(context); err != nil || t.model.Simulate(&b, v, at) != nil || t.Evaluate(&b).Row >= 0 {
 		return
 	}
 	z.found(Finding{Kind: Gap, Row: -1, Other: -1, Pos: t.rows[len(t.rows)-1].Pos,

@@ -23,7 +23,10 @@ func checkFindings(t *testing.T, m *Model, tab *Table, findings []Finding) {
 		if f.Witness == "" {
 			continue
 		}
-		b := bindAt(t, m, f.Witness, f.At)
+		b := new(Binding)
+		if err := m.Simulate(b, parseJSON(t, f.Witness), f.At); err != nil {
+			t.Fatalf("%v\n%s", err, f.Witness)
+		}
 		d := tab.Evaluate(b)
 		switch f.Kind {
 		case Unreachable:

@@ -129,7 +129,7 @@ func (b *axisBuilder) build() bool {
 	if int(b.slot) < len(m.fields) {
 		b.field = &m.fields[b.slot]
 	}
-	if b.field != nil && !(b.field.required && m.strict) {
+	if b.field != nil && !b.t.insists(b.field) {
 		test := func(i int) (bool, bool) { return b.entries[i].atom.onMissing, b.entries[i].atom.onMissing }
 		if !b.add(test, "", b.field.program == nil) {
 			return false
@@ -484,7 +484,7 @@ func (z *analyser) context(tuple []*class) (string, time.Time) {
 		}
 	}
 	z.solver.complete(members)
-	return m.ContextJSON(members), now
+	return z.t.contextJSON(members), now
 }
 
 // quoteJSON returns a text as a JSON string.

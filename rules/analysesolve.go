@@ -298,7 +298,7 @@ func (s *solver) with(conds []slotCond, slot int32, c cond) ([]slotCond, bool) {
 // leaves reports whether a condition on a field that is not text leaves a
 // value, or none.
 func (s *solver) leaves(f *field, c cond) bool {
-	if c.onMissing && (f.program != nil || !f.required || !s.m.strict) {
+	if c.onMissing && (f.program != nil || !s.t.insists(f)) {
 		return true
 	}
 	_, v := s.value(f, c.pred)
@@ -338,6 +338,9 @@ func (s *solver) example(conds []slotCond) verdict {
 
 // complete gives a value to the fields without which a context is refused.
 func (s *solver) complete(members []string) {
+	if s.t.gateway && !isGiven(members[:s.m.sent]) {
+		return // a request without a context is not refused
+	}
 	for i := range members {
 		if f := &s.m.fields[i]; s.m.strict && f.required && members[i] == "" {
 			members[i], _ = s.value(f, alwaysPred)
@@ -348,9 +351,9 @@ func (s *solver) complete(members []string) {
 // try proves an example.
 func (s *solver) try(members []string, at time.Time) bool {
 	*s.left -= exampleCost
-	context := s.m.ContextJSON(members)
+	context := s.t.contextJSON(members)
 	v, err := s.parser.Parse(context)
-	if err != nil || s.m.Bind(&s.b, v, at) != nil || !s.b.hasContext {
+	if err != nil || s.m.Simulate(&s.b, v, at) != nil || !s.t.tries(&s.b) {
 		return false
 	}
 	for _, slot := range s.t.lazy {

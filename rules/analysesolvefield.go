@@ -46,7 +46,7 @@ func (s *solver) solve(f *field, c cond) (string, verdict) {
 		return "", met
 	}
 	value, v := s.value(f, c.pred)
-	if v != met && c.onMissing && !s.m.strict {
+	if v != met && c.onMissing && !s.t.insists(f) {
 		return "", met // a required field may be missing all the same
 	}
 	return value, v

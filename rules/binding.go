@@ -15,7 +15,7 @@ type valueState uint8
 const (
 	missing valueState = iota
 	present
-	pending // a computed field or segment that no table has read yet
+	pending // a field of the gateway, a computed one or a segment that no table has read yet
 )
 
 // value is what a slot holds.
@@ -35,8 +35,11 @@ type value struct {
 type Binding struct {
 	model      *Model
 	hasContext bool
-	values     []value
-	notes      []Note
+	// simulated reports whether the context has the gateway's fields, too.
+	simulated bool
+	gateway   Gateway // nil: its fields are missing
+	values    []value
+	notes     []Note
 	// buf and items hold what could not be a view. When they grow, earlier
 	// strings and lists keep the array that they were made on.
 	buf   []byte
@@ -102,8 +105,24 @@ func (e *BindError) Error() string { return e.Message }
 // An error is a *BindError with a message for the caller of the API. Apart from
 // a context that is no object, it occurs only where the model asks for
 // strictness (on_unknown_field: reject, on_type_mismatch: reject).
+//
+// The fields of the gateway are not bound from the context, whatever it has.
 func (m *Model) Bind(b *Binding, context *fastjson.Value, now time.Time) error {
 	b.reset(m, now)
+	return b.bind(context)
+}
+
+// Simulate is Bind for tests and tools: where the context has members with the names
+// of the gateway's fields, these give them their values. The others are missing. A
+// context with no other member is none, as it would be for the gateway.
+func (m *Model) Simulate(b *Binding, context *fastjson.Value, now time.Time) error {
+	b.reset(m, now)
+	b.simulated = true
+	return b.bind(context)
+}
+
+func (b *Binding) bind(context *fastjson.Value) error {
+	m := b.model
 	if context == nil || context.Type() == fastjson.TypeNull {
 		return nil
 	}
@@ -111,17 +130,20 @@ func (m *Model) Bind(b *Binding, context *fastjson.Value, now time.Time) error {
 	if err != nil {
 		return &BindError{Message: "context must be an object"}
 	}
-	if object.Len() == 0 {
-		return nil
-	}
-	b.hasContext = true
+	b.hasContext = object.Len() > 0 && !b.simulated
 	var refused *BindError
 	object.Visit(func(name []byte, v *fastjson.Value) {
 		if e := b.bindMember(name, v); e != nil && refused == nil {
 			refused = e
 		}
 	})
-	for i := range m.fields[:m.declared] {
+	if !b.hasContext {
+		if refused != nil {
+			return refused // a value that is none of the gateway's
+		}
+		return nil
+	}
+	for i := range m.fields[:m.sent] {
 		if f := &m.fields[i]; f.required && b.values[i].state == missing {
 			if m.strict && refused == nil {
 				refused = &BindError{Field: f.member(), Message: "context." + f.member() + " is required: give " + f.expected()}
@@ -138,7 +160,7 @@ func (m *Model) Bind(b *Binding, context *fastjson.Value, now time.Time) error {
 // reset makes b an empty binding to m.
 func (b *Binding) reset(m *Model, now time.Time) {
 	b.model = m
-	b.hasContext = false
+	b.hasContext, b.simulated = false, false
 	b.notes = b.notes[:0]
 	b.buf = b.buf[:0]
 	b.items = b.items[:0]
@@ -153,7 +175,7 @@ func (b *Binding) reset(m *Model, now time.Time) {
 		b.values = b.values[:n]
 		clear(b.values)
 	}
-	for i := m.declared; i < n-1; i++ {
+	for i := m.sent; i < n-1; i++ {
 		b.values[i].state = pending
 	}
 	b.values[n-1] = value{state: present, key: dateKey(now)}
@@ -191,7 +213,12 @@ func (b *Binding) noteLong(slot int32) {
 func (b *Binding) bindMember(name []byte, v *fastjson.Value) *BindError {
 	m := b.model
 	slot, ok := m.slots[string(name)]
-	if !ok || int(slot) >= m.declared {
+	if ok && b.simulated && m.isGateway(slot) {
+		b.values[slot] = value{}
+		return b.bindField(slot, v)
+	}
+	b.hasContext = true
+	if !ok || int(slot) >= m.sent {
 		slot = -1
 	}
 	if len(m.nested) > 0 {
@@ -272,7 +299,8 @@ func (b *Binding) unknownField(field string) *BindError {
 	return &BindError{Field: field, Message: message, reason: NoteUnknownField}
 }
 
-// resolve works out a slot on demand: a computed field or a segment.
+// resolve works out a slot on demand: a field of the gateway, a computed one or a
+// segment.
 func (b *Binding) resolve(slot int32) {
 	if b.values[slot].state != pending {
 		return
@@ -280,7 +308,11 @@ func (b *Binding) resolve(slot int32) {
 	m := b.model
 	if i := int(slot); i < len(m.fields) {
 		b.values[slot] = value{}
-		b.compute(&m.fields[i], slot)
+		if f := &m.fields[i]; f.gateway != nil {
+			b.ask(f, slot)
+		} else {
+			b.compute(f, slot)
+		}
 		return
 	}
 	s := &m.segments[int(slot)-len(m.fields)]

@@ -304,7 +304,7 @@ func FuzzModelAndTable(f *testing.F) {
 	f.Add("segments: { s: [ { segment: { none: [s] } } ] }", "hit: unique\nrules: [{ when: { segment: [s, not s] }, from: 2026-01-01, until: 2026-01-01, value: 1 }]")
 	f.Fuzz(func(t *testing.T, context, definition string) {
 		var errs document.Errors
-		m := DecodeModel(document.Parse("context.yaml", []byte(context), &errs), &errs)
+		m := DecodeModel(document.Parse("context.yaml", []byte(context), &errs), nil, &errs)
 		tab := DecodeTable(m, document.Parse("flag.yaml", []byte(definition), &errs), Options{Key: "flag"}, &errs)
 		var b Binding
 		if err := m.Bind(&b, fastjson.MustParse(`{"a":["x"],"plan":"pro","seats":11}`), noon); err != nil {

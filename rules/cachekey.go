@@ -9,7 +9,7 @@ import (
 // fields in Fields; of the time, which rows are active and how far ramps have
 // come. All bindings to the same model with the same key get the same decision.
 func (t *Table) AppendKey(dst []byte, b *Binding) []byte {
-	if !b.hasContext || b.model != t.model {
+	if !t.tries(b) {
 		return append(dst, 0)
 	}
 	dst = append(dst, 1)
@@ -25,9 +25,10 @@ func (t *Table) AppendKey(dst []byte, b *Binding) []byte {
 
 // Cacheable reports whether a decision for the binding may be reused for a
 // binding with the same key. It may not where it leaves a note, which would be
-// lost, and where an expression reads the instant.
+// lost, where an expression reads the instant, and where the table reads a field of
+// the gateway, which AppendKey does not ask for.
 func (t *Table) Cacheable(b *Binding) bool {
-	return b.model == t.model && !t.readsNow && !slices.ContainsFunc(t.patterned, func(slot int32) bool { return b.values[slot].long })
+	return b.model == t.model && !t.readsNow && !t.gateway && !slices.ContainsFunc(t.patterned, func(slot int32) bool { return b.values[slot].long })
 }
 
 // appendKey appends the value of a declared field. No two values, and no two

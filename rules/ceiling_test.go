@@ -31,7 +31,7 @@ func TestModelCeilings(t *testing.T) {
 		{fields(1) + segments(maxSegments+1), "1001 segments are declared, at most 1000 are supported"},
 	} {
 		var errs document.Errors
-		DecodeModel(parseYAML(t, "context.yaml", tt.text), &errs)
+		DecodeModel(parseYAML(t, "context.yaml", tt.text), nil, &errs)
 		got := mistakes(&errs)
 		if tt.want == "" && got != "" || !strings.HasSuffix(got, tt.want) {
 			t.Errorf("got %s, want %s", shorten(got), tt.want)

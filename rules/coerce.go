@@ -248,7 +248,7 @@ func describeJSON(v *fastjson.Value) string {
 // nearestField returns the member of a declared field whose path is nearest to
 // that of another one, or "".
 func nearestField(m *Model, path string) string {
-	members := make([]string, m.declared)
+	members := make([]string, m.sent)
 	for i := range members {
 		members[i] = m.fields[i].member()
 	}

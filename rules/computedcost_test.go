@@ -25,7 +25,7 @@ func doubling(levels int, first, operand string) string {
 // fields share.
 func TestCostOfTexts(t *testing.T) {
 	var errs document.Errors
-	DecodeModel(parseYAML(t, "context.yaml", doubling(27, "s + s", "C + C")), &errs)
+	DecodeModel(parseYAML(t, "context.yaml", doubling(27, "s + s", "C + C")), nil, &errs)
 	if got := mistakes(&errs); !strings.Contains(got, "steps even where every text and list has one character or element, at most 100000 are possible") {
 		t.Errorf("27 levels: %s", shorten(got))
 	}

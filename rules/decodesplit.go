@@ -84,6 +84,10 @@ func (r *tableReader) unitField(by, reference *document.Node, what string) (int3
 	if !ok {
 		return 0, false
 	}
+	if r.m.isGateway(slot) {
+		r.errs.Add(by, "by needs a field of the caller: %s is the gateway's", by.Text)
+		return 0, false
+	}
 	if f := &r.m.fields[slot]; !f.broken && f.typ != stringField && f.typ != numberField {
 		r.errs.Add(by, "by needs a string or number: %s is %s", f.name, f.kind())
 		return 0, false

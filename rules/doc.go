@@ -45,6 +45,19 @@
 // booleans and for strings with values, and hash for all others. A computed field
 // has no trace: it is worked out again from the fields that it reads.
 //
+// Tables and segments may also name fields of the gateway, which no data model
+// declares and no caller sends:
+//
+//	budget.daily: 80..           the percent of the limit daily that is used
+//	health.openai: down          up or down: a provider
+//	health.openai/gpt-5: down    one model of it
+//
+// A Gateway (Binding.SetGateway) is asked for them when the first table of a request
+// that reads one is evaluated. Such a table is tried without a context, too, with the
+// caller's fields missing, and its decisions are never cached. Traces have the values
+// as they are. A field that the data model declares under such a name comes first.
+// Expressions and splits can't read these fields.
+//
 // A segment is a list of rows of which one must match; the cells of a row must
 // all match. A computed field is an expression in CEL over the fields and the
 // computed fields above it. It is missing where the evaluation fails, mostly

@@ -1,11 +1,12 @@
 package rules
 
 // Evaluate finds the first row that meets the binding. A binding to another
-// model than the table's counts as no context. Evaluate does not allocate,
+// model than the table's counts as no context, with which only a table that reads a
+// field of the gateway is tried. Evaluate does not allocate,
 // except where the first table of a request to read a computed field evaluates
 // its expression.
 func (t *Table) Evaluate(b *Binding) Decision {
-	if !b.hasContext || b.model != t.model {
+	if !t.tries(b) {
 		return Decision{Row: -1, Outcome: -1, Reason: NoContext}
 	}
 	for _, slot := range t.lazy {

@@ -124,6 +124,9 @@ func (m *Model) celMessage(env *cel.Env, tree *ast.AST, mistake *common.Error) s
 		if e := exprByID(tree, mistake.ExprID); e != nil && e.Kind() == ast.CallKind {
 			return "unknown function " + strconv.Quote(name) + functionHint(name, env)
 		}
+		if name+"." == budgetWord || name+"." == healthWord {
+			return name + " is no field of an expression: budget.LIMIT and health.PROVIDER are fields of cells, give them in when: or in a segment"
+		}
 		known := []string{nowName}
 		for i := range m.fields {
 			if celName.MatchString(m.fields[i].name) {

@@ -58,6 +58,8 @@ type field struct {
 	allowed  []string // the closed values as written, nil when open
 	texts    map[string]struct{}
 	numbers  map[int64]struct{}
+	// gateway is what the name of one of the gateway's fields means, else nil.
+	gateway *GatewayField
 	// program computes the field; nil for a declared one.
 	program cel.Program
 	// cost is what the program takes at most, 0 where that depends on the

@@ -39,7 +39,7 @@ func TestTraceMistakes(t *testing.T) {
 		"fields: { a: string }\ncomputed: { b: { expr: a, trace: none } }": `context.yaml:2:34: trace does not apply to the computed field "b", of which nothing is recorded: give it to the fields that the expression reads`,
 	} {
 		var errs document.Errors
-		DecodeModel(parseYAML(t, "context.yaml", text), &errs)
+		DecodeModel(parseYAML(t, "context.yaml", text), nil, &errs)
 		if got := mistakes(&errs); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}

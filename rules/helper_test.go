@@ -23,10 +23,10 @@ func parseYAML(t testing.TB, file, text string) *document.Node {
 	return n
 }
 
-// model decodes a model that must be right.
-func model(t testing.TB, text string) *Model {
+// model decodes a model that must be right, with the gateway's fields of these names.
+func model(t testing.TB, text string, gateway ...string) *Model {
 	t.Helper()
-	m, err := ParseModel("context.yaml", []byte(text))
+	m, err := ParseModel("context.yaml", []byte(text), gateway...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

@@ -36,11 +36,12 @@ const (
 // Model is a workspace's data model: which fields a context may carry, their
 // types, and the segments made of them. It is immutable.
 //
-// A binding has a slot for each field, declared and computed, in that order,
-// one for each segment, and one for the instant of the request.
+// A binding has a slot for each field, declared, the gateway's and computed, in
+// that order, one for each segment, and one for the instant of the request.
 type Model struct {
 	fields    []field
-	declared  int // the fields before are declared, those from there computed
+	sent      int // the fields before are declared, and sent by callers
+	declared  int // those from sent on, before this one, are the gateway's; the rest is computed
 	segments  []segment
 	slots     map[string]int32 // of fields
 	nested    map[string]*member
@@ -62,9 +63,19 @@ func (m *Model) isSegment(slot int32) bool {
 
 // FieldNames returns the names of the declared fields, in the order of the file.
 func (m *Model) FieldNames() []string {
-	names := make([]string, m.declared)
+	names := make([]string, m.sent)
 	for i := range names {
 		names[i] = m.fields[i].name
+	}
+	return names
+}
+
+// GatewayNames returns the names of the gateway's fields that tables read, in an order
+// that is always the same.
+func (m *Model) GatewayNames() []string {
+	names := make([]string, 0, m.declared-m.sent)
+	for i := m.sent; i < m.declared; i++ {
+		names = append(names, m.fields[i].name)
 	}
 	return names
 }
@@ -90,23 +101,29 @@ func (m *Model) slotName(slot int32) string {
 }
 
 // DecodeModel reads a context.yaml. A nil doc gives a model without fields.
-// Mistakes are added to errs; the model returned is then only fit for
-// decoding further files, to find their mistakes too.
-func DecodeModel(doc *document.Node, errs *document.Errors) *Model {
+// gateway are the names of the gateway's fields that tables read, each once, as
+// GatewayFields finds them. Mistakes are added to errs; the model returned is then
+// only fit for decoding further files, to find their mistakes too.
+func DecodeModel(doc *document.Node, gateway []*document.Node, errs *document.Errors) *Model {
 	m := &Model{
 		slots:     make(map[string]int32),
 		segmentOf: make(map[string]int32),
 		location:  time.UTC,
 		coerce:    true,
 	}
-	if doc == nil || !doc.CheckMembers(errs, "the data model",
-		"fields", "computed", "segments", "timezone", "coerce", "on_unknown_field", "on_type_mismatch") {
+	readable := doc != nil && doc.CheckMembers(errs, "the data model",
+		"fields", "computed", "segments", "timezone", "coerce", "on_unknown_field", "on_type_mismatch")
+	if readable {
+		m.decodeOptions(doc, errs)
+		m.decodeFields(doc.Get("fields"), errs)
+		m.nestFields()
+	}
+	m.sent = len(m.fields)
+	m.addGateway(gateway, doc.Get("computed"), errs)
+	m.declared = len(m.fields)
+	if !readable {
 		return m
 	}
-	m.decodeOptions(doc, errs)
-	m.decodeFields(doc.Get("fields"), errs)
-	m.declared = len(m.fields)
-	m.nestFields()
 	m.decodeComputed(doc.Get("computed"), errs)
 	m.decodeSegments(doc.Get("segments"), errs)
 	return m
@@ -188,6 +205,10 @@ func (m *Model) lookupField(name *document.Node, also []string, errs *document.E
 	known := slices.Clone(also)
 	for i := range m.fields {
 		known = append(known, m.fields[i].name)
+	}
+	if strings.HasPrefix(name.Text, budgetWord) || strings.HasPrefix(name.Text, healthWord) {
+		errs.Report("unknown-field", name.Pos, "unknown field %s: the fields of the gateway are budget.LIMIT, with the name of a limit, health.PROVIDER and health.PROVIDER/MODEL", strconv.Quote(name.Text))
+		return 0, false
 	}
 	if len(m.fields) == 0 {
 		errs.Report("unknown-field", name.Pos, "unknown field %s: the data model (context.yaml) declares none", strconv.Quote(name.Text))

@@ -10,7 +10,7 @@ import (
 
 func TestDecodeModelWithoutFile(t *testing.T) {
 	var errs document.Errors
-	m := DecodeModel(nil, &errs)
+	m := DecodeModel(nil, nil, &errs)
 	if err := errs.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestModelMistakes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var errs document.Errors
-			m := DecodeModel(parseYAML(t, "context.yaml", tt.text), &errs)
+			m := DecodeModel(parseYAML(t, "context.yaml", tt.text), nil, &errs)
 			got := mistakes(&errs)
 			if !strings.HasPrefix(got, tt.want) || errs.Len() != 1 {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
@@ -93,7 +93,7 @@ func TestModelMistakes(t *testing.T) {
 
 func TestModelReportsAllMistakes(t *testing.T) {
 	var errs document.Errors
-	DecodeModel(parseYAML(t, "context.yaml", "timezone: Mars\nfields:\n  a: strin\n  b: { type: number, min: x }\nsegments:\n  s: [ { c: 1 } ]\n"), &errs)
+	DecodeModel(parseYAML(t, "context.yaml", "timezone: Mars\nfields:\n  a: strin\n  b: { type: number, min: x }\nsegments:\n  s: [ { c: 1 } ]\n"), nil, &errs)
 	if errs.Len() != 4 {
 		t.Errorf("got %d mistakes:\n%s", errs.Len(), mistakes(&errs))
 	}

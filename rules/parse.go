@@ -3,15 +3,20 @@ package rules
 import "github.com/cadenza-gateway/cadenza/internal/document"
 
 // ParseModel reads a data model from the content of a context.yaml, or of a
-// JSON file where the name ends in .json. file is only used in messages. The
-// error lists all mistakes, each with its file, line and column.
-func ParseModel(file string, content []byte) (*Model, error) {
+// JSON file where the name ends in .json. file is only used in messages. gateway are
+// the names of the gateway's fields that its tables may read, each once. The error
+// lists all mistakes, each with its file, line and column.
+func ParseModel(file string, content []byte, gateway ...string) (*Model, error) {
 	var errs document.Errors
 	doc := document.Parse(file, content, &errs)
 	if err := errs.Err(); err != nil {
 		return nil, err
 	}
-	m := DecodeModel(doc, &errs)
+	names := make([]*document.Node, len(gateway))
+	for i, name := range gateway {
+		names[i] = &document.Node{Shape: document.Scalar, Text: name}
+	}
+	m := DecodeModel(doc, names, &errs)
 	return m, errs.Err()
 }
 

@@ -101,7 +101,7 @@ func (b *Binding) bindNested(n *member, v *fastjson.Value) *BindError {
 // noObject notes a mismatch for each field below a member that is no object.
 func (b *Binding) noObject(n *member, v *fastjson.Value) *BindError {
 	m := b.model
-	for i := range m.fields[:m.declared] {
+	for i := range m.fields[:m.sent] {
 		if f := &m.fields[i]; strings.HasPrefix(f.member(), n.path+".") && f.path != nil {
 			b.note(f.name, NoteTypeMismatch)
 		}
@@ -117,7 +117,7 @@ func (b *Binding) noObject(n *member, v *fastjson.Value) *BindError {
 const NoField = `{"other":1}`
 
 // ContextJSON writes a context from the values of the declared fields: JSON in
-// the order of FieldNames, empty for none. A context with no field has another
+// the order of FieldNames, then of GatewayNames, empty for none. A context with no field has another
 // member, because without any it would be no context.
 func (m *Model) ContextJSON(values []string) string {
 	var root contextObject

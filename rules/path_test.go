@@ -98,7 +98,7 @@ func TestPathMistakes(t *testing.T) {
 		"[a, b]": `path must be text, this is a list`,
 	} {
 		var errs document.Errors
-		DecodeModel(parseYAML(t, "context.yaml", "fields: { f: { type: string, path: "+path+" } }"), &errs)
+		DecodeModel(parseYAML(t, "context.yaml", "fields: { f: { type: string, path: "+path+" } }"), nil, &errs)
 		if got := mistakes(&errs); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}

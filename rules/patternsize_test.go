@@ -40,7 +40,7 @@ func TestCeilingOfPatterns(t *testing.T) {
 		"[{ matches: '^\\pL{1000}$' }, { matches: '^\\pL{999}$' }, { matches: '^\\pL{998}$' }, { matches: '^\\pL{997}$' }, { matches: '^(?:\\pL{500}){2}$' }, { matches: '\\pL{995}$' }, { matches: '\\pL{996}$' }, { matches: '\\pL{994}$' }]": "take about",
 	} {
 		var errs document.Errors
-		DecodeModel(parseYAML(t, "context.yaml", "fields: { s: { type: string } }\nsegments: { x: [ { s: "+text+" } ] }"), &errs)
+		DecodeModel(parseYAML(t, "context.yaml", "fields: { s: { type: string } }\nsegments: { x: [ { s: "+text+" } ] }"), nil, &errs)
 		if got := mistakes(&errs); (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("segments: %s", shorten(got))
 		}

@@ -114,6 +114,8 @@ type generator struct {
 	// rich has tables with ramps, computed fields and the tables that they ask.
 	rich  bool
 	asked []*refTable
+	// aware has tables that read fields of the gateway.
+	aware bool
 }
 
 // refLong is a text that patterns don't look at.
@@ -230,9 +232,42 @@ func (g generator) context() (string, refContext) {
 	return "{" + strings.Join(members, ",") + "}", c
 }
 
+// request makes a random request: its context, what the gateway knows of itself, and
+// the values of both. A context may have members that look like the gateway's fields.
+func (g generator) request() (string, *fakeGateway, refContext) {
+	if !g.aware {
+		text, c := g.context()
+		return text, nil, c
+	}
+	text, c := "{}", make(refContext)
+	if g.IntN(4) > 0 {
+		text, c = g.context()
+		text = strings.TrimSuffix(text, "}") + fmt.Sprintf(`,"budget.day":%d,"health.a/m":"down","budget":{"day":%d},"health":{"a/m":"up"}}`, g.IntN(120), g.IntN(120))
+	}
+	known := &fakeGateway{budgets: make(map[string]int), down: make(map[string]bool)}
+	if g.IntN(5) > 0 {
+		percent := g.IntN(120)
+		known.budgets["day"], c["budget.day"] = percent, float64(percent)
+	}
+	if g.IntN(5) > 0 {
+		down := g.IntN(2) == 0
+		known.down["a/m"], c["health.a/m"] = down, map[bool]string{true: "down", false: "up"}[down]
+	}
+	return text, known, c
+}
+
 // leaf makes a single condition on a field.
 func (g generator) leaf(field string) (string, refTest) {
 	switch field {
+	case "budget.day":
+		lo := float64(g.IntN(120))
+		if g.IntN(2) == 0 {
+			return fmt.Sprint(lo, ".."), on(func(f float64) bool { return f >= lo })
+		}
+		return fmt.Sprint("..<", lo+1), on(func(f float64) bool { return f < lo+1 })
+	case "health.a/m":
+		want := pick(g, []string{"up", "down"})
+		return want, on(func(s string) bool { return s == want })
 	case "plan":
 		return g.textLeaf(genPlans, func(s string) string { return s })
 	case "city":
@@ -364,6 +399,9 @@ func (g generator) table(rows int) (string, []refRow) {
 	units := []string{"plan", "seats"}
 	if g.rich {
 		fields, units = append(fields, "many"), append(units, "who")
+	}
+	if g.aware {
+		fields = append(fields, "budget.day", "health.a/m")
 	}
 	g.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
 	fields = fields[:1+g.IntN(len(fields))]
@@ -504,8 +542,8 @@ func (g generator) segment() (string, refTest) {
 // checkAgainstReference compares every way to evaluate one random table with
 // the reference on random contexts.
 func checkAgainstReference(t *testing.T, seed uint64) {
-	g := generator{Rand: rand.New(rand.NewPCG(seed, 0)), literal: seed%2 == 1, long: true}
-	m := model(t, referenceModel)
+	g := generator{Rand: rand.New(rand.NewPCG(seed, 0)), literal: seed%2 == 1, long: true, aware: seed%3 == 0}
+	m := model(t, referenceModel, "budget.day", "health.a/m")
 	text, refs := g.table(1 + g.IntN(pick(g, []int{3, 20, 150})))
 	// A cell may contradict itself, which loading refuses: leave such rows be.
 	text, refs = withoutContradictions(t, m, text, refs)
@@ -519,10 +557,14 @@ func checkAgainstReference(t *testing.T, seed uint64) {
 	tight.index = newIndex(tab, 8*indexed.index.words*6)
 	keys := make(map[string]string)
 	for range 40 {
-		json, c := g.context()
+		json, gateway, c := g.request()
 		now := time.Date(2026, 1, 1+g.IntN(7), g.IntN(24), 0, 0, 0, time.UTC)
 		want := (&refTable{rows: refs}).answer(c, now)
 		b := bindAt(t, m, json, now)
+		b.SetGateway(gateway)
+		if json == "{}" && !tab.ReadsGateway() {
+			want = "default"
+		}
 		for name, tab := range map[string]*Table{"table": tab, "scan": &scan, "index": &indexed, "tight index": &tight} {
 			if got := outcome(tab, tab.Evaluate(b)); got != want {
 				t.Errorf("seed %d, %s: got %s, want %s at %s for %s\n%s", seed, name, got, want, now, json, text)
@@ -530,8 +572,17 @@ func checkAgainstReference(t *testing.T, seed uint64) {
 		}
 		e := tab.Explain(b)
 		first := slices.IndexFunc(e.Rows, func(r RowExplanation) bool { return r.Matched })
+		if e.Decision.Reason == NoContext {
+			first = -1
+		}
 		if first != e.Decision.Row || outcome(tab, e.Decision) != want {
 			t.Errorf("seed %d: explained as %s (row %d) instead of %s", seed, e, first, want)
+		}
+		if tab.ReadsGateway() {
+			if tab.Cacheable(b) {
+				t.Errorf("seed %d: a table that reads the gateway's fields is cached", seed)
+			}
+			continue
 		}
 		key := string(tab.AppendKey(nil, b))
 		if other, ok := keys[key]; ok && other != want {

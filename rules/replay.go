@@ -34,6 +34,8 @@ type Replay struct {
 	segments map[int32]truth
 	// problems are where the evidence contradicts itself.
 	problems []string
+	// noContext says that only tables that read a field of the gateway were tried.
+	noContext bool
 	// stood says that a bucket stood in for a unit.
 	stood bool
 }
@@ -97,6 +99,9 @@ type Evidence struct {
 	Tables []*Table
 	// At is the instant of the decision.
 	At time.Time
+	// NoContext says that the request had no context: only tables that read a field of
+	// the gateway were tried.
+	NoContext bool
 }
 
 // Replay prepares an evaluation by evidence. The values in it must stay as they are
@@ -104,7 +109,7 @@ type Evidence struct {
 func (m *Model) Replay(e Evidence) (*Replay, error) {
 	r := &Replay{known: make([]knowledge, m.declared), buckets: make(map[experiment]uint32), tables: make(map[*Table]*Verdict), segments: make(map[int32]truth)}
 	r.b.reset(m, e.At)
-	r.b.hasContext = true
+	r.b.hasContext, r.noContext = true, e.NoContext
 	if err := r.inputs(e); err != nil {
 		return nil, err
 	}
@@ -154,6 +159,8 @@ func (r *Replay) inputs(e Evidence) error {
 			err = fmt.Errorf("inputs has %q, which no table reads that was consulted", shorten(string(name)))
 		case r.known[slot] == isNone:
 			err = fmt.Errorf("inputs has %q, whose field has trace: none", shorten(string(name)))
+		case v.Type() == fastjson.TypeObject && m.isGateway(slot):
+			err = fmt.Errorf("inputs has %s of %q, a field of the gateway, which is recorded as it is", describeJSON(v), shorten(string(name)))
 		case v.Type() == fastjson.TypeObject:
 			r.known[slot] = isHashed
 			if hash := v.GetStringBytes("hash"); len(hash) == 0 {
@@ -184,10 +191,13 @@ func (r *Replay) context(e Evidence) error {
 	if err := m.Bind(&sent, e.Context, e.At); err != nil {
 		return fmt.Errorf("the context is refused: %w", err)
 	}
-	if sent.NoContext() {
+	if sent.NoContext() && !e.NoContext {
 		return errors.New("the context is empty, and a decision was made by it")
 	}
-	for i := range r.known {
+	if e.NoContext && !sent.NoContext() {
+		return errors.New("the trace says that there was no context, and has one")
+	}
+	for i := range r.known[:m.sent] { // the gateway's fields are in no context
 		slot, f := int32(i), &m.fields[i]
 		path := f.path
 		if path == nil {
@@ -310,6 +320,10 @@ func (r *Replay) Table(t *Table) *Verdict {
 	}
 	v := &Verdict{}
 	r.tables[t] = v
+	if r.noContext && !t.gateway {
+		v.Possible = []Decision{{Row: -1, Outcome: -1, Reason: NoContext}}
+		return v
+	}
 	if t.model != r.b.model {
 		v.Possible = []Decision{t.Again(-1, -1)}
 		return v

@@ -36,7 +36,7 @@ segments:
   few:  [ { seats: ..2 }, { beta: true } ]
   paid: [ { plan: [pro, team] }, { big: true }, { segment: few, tier: gold } ]
 `)
-	return model(t, b.String())
+	return model(t, b.String(), "budget.day", "health.a/m")
 }
 
 // eachField gives every field the same mode.
@@ -102,13 +102,14 @@ func (g generator) replayed(m *Model, rows int) (tables []*Table, ok bool) {
 
 // recorded is what a trace has of a decision.
 type recorded struct {
-	decision Decision
-	inputs   string
-	trail    Trail
+	decision  Decision
+	inputs    string
+	trail     Trail
+	noContext bool
 }
 
 func recordOf(tab *Table, b *Binding) *recorded {
-	r := &recorded{decision: tab.Evaluate(b)}
+	r := &recorded{decision: tab.Evaluate(b), noContext: b.NoContext()}
 	tab.AppendTrail(&r.trail, b, r.decision)
 	constant := func(dst []byte, _, _ string) []byte { return append(dst, "hash"...) }
 	r.inputs = string(tab.AppendInputs(nil, b, r.trail.Asked, constant))
@@ -116,12 +117,14 @@ func recordOf(tab *Table, b *Binding) *recorded {
 }
 
 // evidence is all that a proof sees, as text.
-func (r *recorded) evidence() string { return r.inputs + "\n" + trailText(&r.trail) }
+func (r *recorded) evidence() string {
+	return fmt.Sprint(r.noContext) + r.inputs + "\n" + trailText(&r.trail)
+}
 
 // replay prepares the replay of a record.
 func (r *recorded) replay(t testing.TB, tab *Table, at time.Time, context *fastjson.Value) *Replay {
 	t.Helper()
-	e := Evidence{Tables: append([]*Table{tab}, r.trail.Asked...), At: at, Context: context}
+	e := Evidence{Tables: append([]*Table{tab}, r.trail.Asked...), At: at, Context: context, NoContext: r.noContext}
 	if r.inputs != "" {
 		e.Inputs = parseJSON(t, r.inputs)
 	}
@@ -171,10 +174,10 @@ func mixed(t testing.TB, g generator, text, other string, keep func(field string
 // inputs or the context that was kept.
 func TestReplayOfKnownValues(t *testing.T) {
 	values, hashes := replayModel(t, eachField("value")), replayModel(t, eachField("hash"))
-	seen := make(map[Reason]int)
-	for seed := range uint64(40) {
+	seen, without := make(map[Reason]int), 0
+	for seed := range uint64(60) {
 		for _, m := range []*Model{values, hashes} {
-			g := generator{Rand: rand.New(rand.NewPCG(seed, 1))}
+			g := generator{Rand: rand.New(rand.NewPCG(seed, 1)), aware: seed%2 == 0}
 			tables, ok := g.replayed(m, 6)
 			if !ok {
 				continue
@@ -183,7 +186,13 @@ func TestReplayOfKnownValues(t *testing.T) {
 			for range 20 {
 				text := randomContext(g)
 				at := time.Date(2026, 1, 1+g.IntN(7), g.IntN(24), 0, 0, 0, time.UTC)
-				r := recordOf(tab, bindAt(t, m, text, at))
+				_, gateway, _ := g.request()
+				if g.aware && g.IntN(4) == 0 {
+					text = "{}"
+				}
+				b := bindAt(t, m, text, at)
+				b.SetGateway(gateway)
+				r := recordOf(tab, b)
 				var context *fastjson.Value
 				if m == hashes {
 					context = parseJSON(t, text)
@@ -215,8 +224,14 @@ func TestReplayOfKnownValues(t *testing.T) {
 					t.Fatalf("seed %d: consulted %v, and not %v", seed, v.Consulted(), own)
 				}
 				seen[r.decision.Reason]++
+				if text == "{}" && r.decision.Row >= 0 {
+					without++
+				}
 			}
 		}
+	}
+	if without < 20 {
+		t.Errorf("%d decisions by rows without a context", without)
 	}
 	if seen[Match] < 100 || seen[Split] < 100 || seen[Default] < 50 {
 		t.Errorf("decisions by reason: %v", seen)
@@ -228,7 +243,7 @@ func TestReplayOfKnownValues(t *testing.T) {
 func TestReplayAgainstAllContexts(t *testing.T) {
 	certain, doubtful, shared, stood := 0, 0, 0, 0
 	for seed := range uint64(40) {
-		g := generator{Rand: rand.New(rand.NewPCG(seed, 2))}
+		g := generator{Rand: rand.New(rand.NewPCG(seed, 2)), aware: seed%2 == 0}
 		modes := make(map[string]string)
 		m := replayModel(t, func(f string) string {
 			modes[f] = ", trace: " + pick(g, []string{"value", "hash", "hash", "none"})
@@ -252,7 +267,10 @@ func TestReplayAgainstAllContexts(t *testing.T) {
 			}
 			// Others differ in what is not recorded.
 			other := mixed(t, g, text, randomContext(g), func(f string) bool { return strings.Contains(modes[f], "value") })
-			r := recordOf(tab, bindAt(t, m, other, at))
+			b := bindAt(t, m, other, at)
+			_, gateway, _ := g.request()
+			b.SetGateway(gateway)
+			r := recordOf(tab, b)
 			key := r.evidence()
 			if groups[key] == nil {
 				groups[key] = &group{r.replay(t, tab, at, nil), make(map[Decision]bool)}

@@ -117,7 +117,7 @@ func (m *Model) orderSegments(errs *document.Errors) {
 			if int(slot) >= len(m.fields) && ok {
 				ok = visit(int(slot) - len(m.fields))
 			}
-			if int(slot) >= m.declared {
+			if int(slot) >= m.sent {
 				s.lazy = append(s.lazy, slot)
 			}
 			s.reads = append(s.reads, m.readsOf(slot)...)

@@ -14,7 +14,8 @@ import (
 // no field, and values that their field does not take. A request with them is
 // answered, unless the model asks for strictness, so a test with them passes and
 // says nothing. A required field may be missing. There is one error at most for
-// each member of the context. CheckContext binds the context to b.
+// each member of the context. The context may have the gateway's fields that tables
+// read, as in Simulate. CheckContext binds it to b.
 func (m *Model) CheckContext(b *Binding, context *fastjson.Value) []*BindError {
 	object, err := context.Object()
 	if err != nil {
@@ -23,6 +24,7 @@ func (m *Model) CheckContext(b *Binding, context *fastjson.Value) []*BindError {
 	strict := *m
 	strict.onUnknown, strict.strict = rejectPolicy, true
 	b.reset(&strict, time.Time{})
+	b.simulated = true
 	var list []*BindError
 	object.Visit(func(name []byte, v *fastjson.Value) {
 		if e := b.bindMember(name, v); e != nil {
@@ -50,6 +52,16 @@ func (m *Model) explain(e *BindError) string {
 		members := make([]string, m.declared)
 		for i := range members {
 			members[i] = m.fields[i].member()
+		}
+		if e.Field+"." == budgetWord || e.Field+"." == healthWord {
+			for _, name := range m.GatewayNames() {
+				if strings.HasPrefix(name, e.Field+".") {
+					return what + " is not a field of the data model: a field of the gateway is one member, such as " + name
+				}
+			}
+		}
+		if _, ok := ParseGatewayField(e.Field); ok {
+			return what + " is a field of the gateway that no table reads" + document.DidYouMean(e.Field, members)
 		}
 		return what + " is not a field of the data model" + document.DidYouMean(e.Field, members)
 	case NoteValueNotAllowed:

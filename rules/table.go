@@ -65,8 +65,8 @@ type Table struct {
 	// answers are what the rows answer with.
 	answers []answer
 
-	lazy     []int32  // the computed fields and segments the atoms read
-	reads    []int32  // the declared fields the table depends on
+	lazy     []int32  // the gateway's and computed fields and the segments the atoms read
+	reads    []int32  // the declared fields and the gateway's that the table depends on
 	instants []int64  // when the set of active rows changes, ascending
 	ramps    []*ramp  // of the splits
 	nested   []*Table // the tables of prerequisites, each once
@@ -78,6 +78,7 @@ type Table struct {
 	patterned []int32
 	// readsNow is set where the answer may change at any instant.
 	readsNow bool
+	gateway  bool   // of ReadsGateway
 	depth    int    // of the prerequisites
 	cost     int    // of Cost
 	patterns int    // of PatternSize
@@ -195,8 +196,9 @@ func (t *Table) Depth() int { return t.depth }
 // together, about.
 func (t *Table) PatternSize() int { return t.patterns }
 
-// Fields returns the names of the declared fields the table reads, also by way of
-// segments, computed fields, splits and prerequisites, in the model's order.
+// Fields returns the names of the declared fields the table reads and of the
+// gateway's, also by way of segments, computed fields, splits and prerequisites, in
+// the model's order.
 func (t *Table) Fields() []string {
 	names := make([]string, len(t.reads))
 	for i, slot := range t.reads {
@@ -239,7 +241,7 @@ func (t *Table) finish() {
 	nested := make(map[*Table]struct{})
 	slots := slotsOf(t.atoms)
 	for _, slot := range slots {
-		if int(slot) >= m.declared && slot != m.nowSlot() {
+		if int(slot) >= m.sent && slot != m.nowSlot() {
 			t.lazy = append(t.lazy, slot)
 		}
 	}
@@ -281,6 +283,7 @@ func (t *Table) finish() {
 	t.ask()
 	slices.Sort(t.reads)
 	t.reads = slices.Compact(t.reads)
+	t.gateway = slices.ContainsFunc(t.reads, m.isGateway)
 	for i := range t.answers {
 		if s := t.answers[i].split; s != nil && int(s.by) >= m.declared && !slices.Contains(t.lazy, s.by) {
 			t.lazy = append(t.lazy, s.by)

@@ -72,7 +72,7 @@ func (tr *Trail) walk(t *Table, b *Binding, d Decision) {
 		tr.seen = make(map[*Table]bool)
 	}
 	tr.seen[t] = false
-	if len(t.consults) == 0 || !b.hasContext || b.model != t.model {
+	if len(t.consults) == 0 || !t.tries(b) {
 		return
 	}
 	before := b.trail

@@ -27,6 +27,8 @@ type Gateway interface {
 type Workspace struct {
 	Name        string
 	Definitions *definition.Source
+	// Log is the policy of definitions that have none of their own.
+	Log definition.LogPolicy
 	// Store is the path of the workspace's database.
 	Store string
 	// Flush waits until all that is recorded is stored, or the context ends.

@@ -150,7 +150,7 @@ func workspaceOf(path string) (dir, file string, err error) {
 
 // checkDirectory loads a workspace and reports on it. Mistakes of its
 // definitions are in the report; the error is for other failures.
-func checkDirectory(dir string, strict bool, kinds definition.Remark, known ...definition.Providers) (*check, error) {
+func checkDirectory(dir string, strict bool, kinds definition.Remark, known ...definition.Configuration) (*check, error) {
 	c := &check{Errors: []inspect.Finding{}, Warnings: []inspect.Finding{}, Remarks: []inspect.Finding{}, dir: dir}
 	s, err := definition.Load(dir, known...)
 	if mistakes, ok := inspect.Mistakes(err); ok {

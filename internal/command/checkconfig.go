@@ -17,6 +17,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
@@ -24,11 +25,19 @@ import (
 type workspaceConfig struct {
 	Definitions string                     `json:"definitions"`
 	Providers   map[string]json.RawMessage `json:"providers"`
-	Prices      map[string]json.RawMessage `json:"prices"`
+	Prices      map[string]*price.Price    `json:"prices"`
+	PriceFiles  []string                   `json:"price_files"`
+	NoShipped   bool                       `json:"no_shipped_prices"`
+	Limits      []limitConfig              `json:"limits"`
+}
+
+// limitConfig is what check reads of a limit.
+type limitConfig struct {
+	Name string `json:"name"`
 }
 
 // checkConfig checks the definitions of all workspaces of a configuration, with what
-// it says of their providers and prices. It provisions nothing, so that it needs no
+// it says of their providers, prices and limits. It provisions nothing, so that it needs no
 // key.
 func checkConfig(cmd *cobra.Command, file, adapter, format string, strict bool, kinds definition.Remark) error {
 	workspaces, err := readWorkspaces(file, adapter)
@@ -151,7 +160,11 @@ func shorter(path string) string {
 
 // check checks the workspace's definitions. file is the configuration.
 func (w workspaceConfig) check(file string, strict bool, kinds definition.Remark) (*check, error) {
-	known, err := definition.ParseProviders(w.Providers)
+	limits := make([]string, len(w.Limits))
+	for i, l := range w.Limits {
+		limits[i] = l.Name
+	}
+	known, err := definition.ParseConfiguration(w.Providers, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -163,9 +176,29 @@ func (w workspaceConfig) check(file string, strict bool, kinds definition.Remark
 	if c.snapshot == nil {
 		return c, nil
 	}
-	for _, message := range c.snapshot.CheckPrices(slices.Collect(maps.Keys(w.Prices)), known) {
+	prices, err := w.prices()
+	if err != nil {
+		return nil, err
+	}
+	for _, message := range c.snapshot.CheckPrices(slices.Collect(maps.Keys(w.Prices)), known.Providers, prices.Check) {
 		c.Warnings = append(c.Warnings, inspect.Finding{File: file, Message: message, Rule: "price"})
 	}
 	c.OK = !strict || len(c.Warnings) == 0
 	return c, nil
+}
+
+// prices returns the prices that the workspace counts with.
+func (w workspaceConfig) prices() (*price.Table, error) {
+	all, err := price.ReadFiles(w.PriceFiles, func(file string) (string, error) {
+		return caddy.NewReplacer().ReplaceOrErr(file, true, true)
+	})
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(all, w.Prices)
+	table := price.NewTable(all)
+	if w.NoShipped {
+		table = table.WithoutShipped()
+	}
+	return table, nil
 }

@@ -28,6 +28,8 @@ row and variant are shown as well. --explain says for each row why it matches, o
 which of its cells is the first that does not.
 
 Context and variables are JSON, or YAML in one line, which needs fewer quotes.
+The context may have fields of the gateway that tables read, by their names:
+budget.daily: 85, health.openai: down.
 @FILE reads them from a file, @- from the standard input.`,
 		Example: "  caddy cadenza eval ./definitions model_limits --context '{plan: pro, seats: 50}' --explain",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -37,7 +37,8 @@ func statusCommand() *cobra.Command {
 		Long: `
 Shows what a running gateway does: the definitions that it serves and the
 mistakes of those on disk, every target that endpoints name, the store, the
-sinks and the API keys (never the keys themselves). What is degraded comes
+sinks, the API keys (never the keys themselves) and the limits of callers, with
+those that have used most. What is degraded comes
 first, since when, and where the runbook says what to do.
 
 The exit status is 0 where nothing is degraded, 2 where something is, and 1
@@ -114,6 +115,7 @@ func (r *report) workspace(name string, w *adminapi.WorkspaceStatus) {
 	r.store(&w.Store)
 	r.sinks(w.Sinks)
 	r.keys(w.Keys, w.KeysFile)
+	r.limits(w.Limits)
 }
 
 func (r *report) definitions(d *adminapi.DefinitionsStatus) {
@@ -184,6 +186,36 @@ func (r *report) sinks(list []gateway.SinkState) {
 		}
 		r.line("  ", label, text)
 		label = ""
+	}
+}
+
+// limits names each limit with the subjects that have used most of it.
+func (r *report) limits(list []gateway.LimitStatus) {
+	label := "limits"
+	for _, l := range list {
+		text := fmt.Sprintf("%s by %s: %d %% used", l.Name, l.By, l.Percent)
+		if l.Shared {
+			text += ", shared"
+		}
+		if !l.AwaySince.IsZero() {
+			text += ", the database away since " + moment(l.AwaySince)
+		}
+		r.line("  ", label, text)
+		label = ""
+		for _, use := range l.Fullest {
+			subject := use.Subject
+			switch {
+			case l.By == "workspace":
+				subject = "all together"
+			case subject == "":
+				subject = "(no value)"
+			}
+			text := fmt.Sprintf("- %s: %d %% of %s %s", subject, use.Percent, use.Measure, use.Ceiling)
+			if !use.Resets.IsZero() {
+				text += ", until " + moment(use.Resets)
+			}
+			r.line("  ", "", text)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -209,7 +210,7 @@ func (t *shownTrace) write(b *bytes.Buffer, st styles, s *shownStory) {
 	if t.HasUsage {
 		add("tokens", tokensText(&t.PromptTokens, &t.CompletionTokens, &t.TotalTokens))
 	}
-	add("cost", dollars(t.Cost))
+	add("cost", t.costText())
 	for _, note := range t.Notes {
 		add("note", visible.Line(note))
 	}
@@ -230,6 +231,7 @@ func (t *shownTrace) writeAttempts(b *bytes.Buffer, st styles) {
 	fmt.Fprintf(b, "\n%sattempts%s\n", st.bold, st.reset)
 	table := columns{right: []bool{false, true, false, false, true}}
 	var rows [][]cell
+	own := t.ownCosts()
 	for i, a := range t.Attempts {
 		result := cell{strings.TrimSpace(statusText(a.Status) + " " + visible.Line(a.Code)), st.green}
 		if a.Code != "" {
@@ -238,7 +240,7 @@ func (t *shownTrace) writeAttempts(b *bytes.Buffer, st styles) {
 		at := "at " + cmp.Or(elapsed(a.Started), "0 ms")
 		rows = append(rows, []cell{
 			plainCell(" "), plainCell(strconv.Itoa(i + 1)), plainCell(visible.Line(target(a.Provider, a.Model))), result,
-			plainCell(at), plainCell(attemptText(&a)),
+			plainCell(at), plainCell(attemptText(&a, own)),
 		})
 	}
 	var lines bytes.Buffer
@@ -252,8 +254,9 @@ func (t *shownTrace) writeAttempts(b *bytes.Buffer, st styles) {
 	}
 }
 
-// attemptText returns the times and tokens of an attempt.
-func attemptText(a *trace.Attempt) string {
+// attemptText returns the times, the tokens and the cost of an attempt. own reports
+// that the attempts of its trace have costs of their own.
+func attemptText(a *trace.Attempt, own bool) string {
 	parts := []string{"took " + cmp.Or(elapsed(a.Latency), "0.00 ms")}
 	if a.FirstToken != 0 {
 		parts = append(parts, "first content after "+elapsed(a.FirstToken))
@@ -262,16 +265,73 @@ func attemptText(a *trace.Attempt) string {
 		parts = append(parts, "waited "+elapsed(a.Wait))
 	}
 	if a.PromptTokens+a.CompletionTokens > 0 {
-		tokens := fmt.Sprintf("%d + %d tokens", a.PromptTokens, a.CompletionTokens)
-		if a.Estimated {
-			tokens += " (estimated)"
-		}
-		parts = append(parts, tokens)
+		parts = append(parts, fmt.Sprintf("%d + %d tokens", a.PromptTokens, a.CompletionTokens)+tokenDetails(a))
+	}
+	switch {
+	case a.ListCost != 0:
+		parts = append(parts, fmt.Sprintf("cost %s, as the provider says (%s by the price list)", cmp.Or(dollars(a.Cost), "$0"), dollars(a.ListCost)))
+	case a.Cost != 0:
+		parts = append(parts, "cost "+dollars(a.Cost))
+	case a.Free:
+		parts = append(parts, "free")
+	case own && unpriced(a):
+		parts = append(parts, "no price")
 	}
 	if a.Hedge {
 		parts = append(parts, "a hedge")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// tokenDetails returns what the tokens of an attempt consist of, such as " (8 cached,
+// 20 reasoning, estimated)".
+func tokenDetails(a *trace.Attempt) string {
+	var parts []string
+	for _, part := range [...]struct {
+		count int64
+		of    string
+	}{
+		{a.CachedTokens, "cached"}, {a.CacheWriteTokens + a.CacheWriteHourTokens, "written to the cache"}, {a.ReasoningTokens, "reasoning"},
+		{a.PromptAudioTokens + a.CompletionAudioTokens, "of sounds"}, {a.PromptImageTokens + a.CompletionImageTokens, "of images"},
+	} {
+		if part.count != 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.count, part.of))
+		}
+	}
+	if a.Tier != "" {
+		parts = append(parts, "tier "+visible.Line(a.Tier))
+	}
+	if a.Estimated {
+		parts = append(parts, "estimated")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// unpriced reports whether what an attempt cost is not known: it used tokens of a model
+// without a price.
+func unpriced(a *trace.Attempt) bool {
+	return a.PromptTokens+a.CompletionTokens > 0 && a.Cost == 0 && !a.Free
+}
+
+// ownCosts reports whether the attempts have costs of their own. In a trace of an
+// earlier version they have none, and its cost is that of all.
+func (t *shownTrace) ownCosts() bool {
+	return t.Cost == 0 || slices.ContainsFunc(t.Attempts, func(a trace.Attempt) bool { return a.Cost != 0 })
+}
+
+// costText returns what the call cost, with "+ ?" where that of an attempt is not known.
+func (t *shownTrace) costText() string {
+	text := dollars(t.Cost)
+	if !t.ownCosts() || !slices.ContainsFunc(t.Attempts, func(a trace.Attempt) bool { return unpriced(&a) }) {
+		return text
+	}
+	if text == "" {
+		return "?"
+	}
+	return text + " + ?"
 }
 
 func (s *shownStory) writeMetrics(b *bytes.Buffer, st styles) {

@@ -62,6 +62,7 @@ const (
 	modelColumn
 	latencyColumn
 	tokensColumn
+	costColumn
 	traceColumns
 )
 
@@ -71,10 +72,10 @@ const (
 func newTraceTable(st styles) columns {
 	table := columns{
 		widths: []int{idColumn: textIDLength, timeColumn: len(fullTime), kindColumn: len("remoteconfig")},
-		right:  []bool{latencyColumn: true, tokensColumn: true},
+		right:  []bool{latencyColumn: true, tokensColumn: true, costColumn: true},
 		fair:   []int{keyColumn: 20, rowColumn: 12, armColumn: 12, statusColumn: 16, modelColumn: 20},
 		least:  []int{keyColumn: 10, rowColumn: 6, armColumn: 6, statusColumn: 12, modelColumn: 8},
-		drop:   []int{tokensColumn, kindColumn, rowColumn, modelColumn, armColumn},
+		drop:   []int{costColumn, tokensColumn, kindColumn, rowColumn, modelColumn, armColumn},
 	}
 	if st.width > 0 {
 		table.widths = []int{idColumn: leastPrefix, timeColumn: len(timeOfDay)}
@@ -86,7 +87,7 @@ func newTraceTable(st styles) columns {
 // a value have none, and so no place: remote configurations have no model.
 func traceHead(st styles, table *columns) []cell {
 	head := make([]cell, 0, traceColumns)
-	for i, name := range [traceColumns]string{"id", "time", "kind", "key", "row", "arm", "status", "model", "latency", "tokens"} {
+	for i, name := range [traceColumns]string{"id", "time", "kind", "key", "row", "arm", "status", "model", "latency", "tokens", "cost"} {
 		if st.width > 0 && (i >= len(table.widths) || table.widths[i] == 0) {
 			name = ""
 		}
@@ -120,7 +121,7 @@ func (t *shownTrace) row(st styles, digits int, now time.Time) []cell {
 		idColumn: {id, st.dim}, timeColumn: plainCell(at), kindColumn: plainCell(visible.Line(t.kind)),
 		keyColumn: plainCell(visible.Line(t.Key)), rowColumn: plainCell(visible.Line(cmp.Or(t.Row, "default"))), armColumn: plainCell(visible.Line(t.listedArm(st))), statusColumn: status,
 		modelColumn: plainCell(visible.Line(target(t.Provider, t.Model))), latencyColumn: plainCell(elapsed(t.Latency)),
-		tokensColumn: plainCell(tokens),
+		tokensColumn: plainCell(tokens), costColumn: plainCell(t.costText()),
 	}
 }
 

@@ -174,7 +174,8 @@ func (s *Snapshot) Remarks(now time.Time, kinds Remark) []Warning {
 			}
 		}
 		if kinds&RemarkNoContext != 0 {
-			if row, ok := s.needsNoField(t.table, now); ok {
+			// A table that reads a field of the gateway is tried without a context.
+			if row, ok := s.needsNoField(t.table, now); ok && !t.table.ReadsGateway() {
 				remarks = append(remarks, Warning{Pos: row.Pos, Kind: "no-context", Message: fmt.Sprintf(
 					"%s needs no field, but a request without a context gets the default of the %s %s", row.ID, noun(t.def.Kind), t.def.Key)})
 			}

@@ -97,6 +97,8 @@ type Snapshot struct {
 	Context []byte
 
 	emptying bool // the directory has the file allowEmpty
+	// gateway are the gateway's fields that files name, each where a file does first.
+	gateway []*document.Node
 }
 
 // Definition is what all kinds have in common.

@@ -44,7 +44,7 @@ func TestLoadTimeout(t *testing.T) {
 	for name, text := range hardWork() {
 		write(t, filepath.Join(dir, name), text)
 	}
-	s.read = func(ctx context.Context, dir string, m *memory, _ ...Providers) (*Snapshot, error) {
+	s.read = func(ctx context.Context, dir string, m *memory, _ ...Configuration) (*Snapshot, error) {
 		ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
 		return loadAgain(ctx, dir, m)
@@ -105,7 +105,7 @@ func TestCloseEndsLoading(t *testing.T) {
 		}
 		s.Subscribe(func(_ *Snapshot, err error) { t.Errorf("told of %v", err) })
 		entered := make(chan struct{})
-		s.read = func(ctx context.Context, dir string, m *memory, _ ...Providers) (*Snapshot, error) {
+		s.read = func(ctx context.Context, dir string, m *memory, _ ...Configuration) (*Snapshot, error) {
 			close(entered)
 			if waiting {
 				return loadAgain(ctx, dir, m)

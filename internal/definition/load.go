@@ -21,9 +21,10 @@ import (
 // remoteconfigs. The error is a *document.MultiError with every mistake found and
 // its position.
 //
-// The targets of endpoints are checked for the providers of one of the gateways
-// that known describes; without any, as CheckTargets does where nothing is known.
-func Load(dir string, known ...Providers) (*Snapshot, error) {
+// What definitions name of a gateway's configuration is checked for one of the
+// gateways that known describes; without any, as CheckConfigured does where nothing is
+// known.
+func Load(dir string, known ...Configuration) (*Snapshot, error) {
 	var errs document.Errors
 	return load(context.Background(), readDirectory(dir, nil, &errs), new(memory), runtime.GOMAXPROCS(0), known, &errs)
 }
@@ -31,7 +32,7 @@ func Load(dir string, known ...Providers) (*Snapshot, error) {
 // loadAgain is Load with the memory of the last loading in m. It replaces that
 // memory, also when it fails. It leaves one processor to the requests that the process
 // answers meanwhile, and ends early when the context does.
-func loadAgain(ctx context.Context, dir string, m *memory, known ...Providers) (*Snapshot, error) {
+func loadAgain(ctx context.Context, dir string, m *memory, known ...Configuration) (*Snapshot, error) {
 	var errs document.Errors
 	d := readDirectory(dir, m.files, &errs)
 	d.archived = true
@@ -39,7 +40,7 @@ func loadAgain(ctx context.Context, dir string, m *memory, known ...Providers) (
 }
 
 // load builds a snapshot from the files of a workspace when its turn comes.
-func load(ctx context.Context, d *directory, m *memory, workers int, known []Providers, errs *document.Errors) (*Snapshot, error) {
+func load(ctx context.Context, d *directory, m *memory, workers int, known []Configuration, errs *document.Errors) (*Snapshot, error) {
 	done, err := turn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: loading the definitions did not begin: %w", d.dir, err)
@@ -52,7 +53,7 @@ func load(ctx context.Context, d *directory, m *memory, workers int, known []Pro
 
 // compile builds a snapshot from the files of a workspace, by so many workers at a
 // time. errs holds the mistakes found while the files were read.
-func compile(ctx context.Context, d *directory, m *memory, workers int, known []Providers, errs *document.Errors) (*Snapshot, error) {
+func compile(ctx context.Context, d *directory, m *memory, workers int, known []Configuration, errs *document.Errors) (*Snapshot, error) {
 	s := &Snapshot{Warnings: d.warnings, emptying: d.emptying}
 	l := &loader{directory: d, ctx: ctx, workers: workers, errs: errs, snapshot: s, last: *m}
 	l.effort.begun = time.Now()
@@ -74,7 +75,8 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, known []
 		{"endpoint", func() { s.Endpoints = build(l, trace.KindEndpoint, decodeEndpoint) }},
 		{"endpoint", func() {
 			if !l.past {
-				l.checkTargets(known)
+				l.checkConfigured(known)
+				l.warnUncalled()
 			}
 		}},
 		{"", func() {

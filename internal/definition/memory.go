@@ -3,6 +3,7 @@ package definition
 import (
 	"crypto/sha256"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
@@ -22,6 +23,7 @@ type memory struct {
 	files   map[string]*file // by path below the directory
 	context *file            // the file that model was decoded from, or nil
 	model   *rules.Model     // nil after a mistake in it
+	gateway []string         // the fields of the gateway that model has been given
 	archive *archive         // of all files, or nil
 }
 
@@ -35,6 +37,8 @@ type file struct {
 	node  *document.Node  // nil for a file with a mistake
 	errs  document.Errors // its mistakes
 	keys  []string        // that a file with a mistake gives, as far as its text shows
+	// gateway are the gateway's fields that its tables, or segments, name.
+	gateway []*document.Node
 	// Its values and keys, with those that its aliases repeat.
 	nodes, bytes int
 	// built is the definition in it, or nil where it has a mistake or refers to a
@@ -80,6 +84,7 @@ func (m *memory) remembered(s *source, parse func(text string, errs *document.Er
 	f := &file{sum: sum, stamp: s.stamp, mod: s.mod, text: string(s.data)}
 	if f.node = parse(f.text, &f.errs); f.node != nil {
 		f.nodes, f.bytes = f.node.Size()
+		f.gateway = gatewayFields(f.node)
 	} else {
 		const some = 10 // a text with more is no definition
 		for _, m := range keyMember.FindAllStringSubmatch(f.text, some) {
@@ -89,15 +94,21 @@ func (m *memory) remembered(s *source, parse func(text string, errs *document.Er
 	return f
 }
 
-// decodeModel decodes the data model unless it is that of the last loading.
+// decodeModel decodes the data model unless it is that of the last loading, and the
+// tables name the same fields of the gateway.
 func (l *loader) decodeModel() *rules.Model {
-	if last := l.last; last.model != nil && last.context == l.next.context {
+	l.warnShadowed()
+	gateway := l.gatewayNames()
+	for _, name := range gateway {
+		l.next.gateway = append(l.next.gateway, name.Text)
+	}
+	if last := l.last; last.model != nil && last.context == l.next.context && slices.Equal(last.gateway, l.next.gateway) {
 		l.next.model = last.model
 		l.remark(last.model.Remarks())
 		return last.model
 	}
 	before := l.errs.Len()
-	m := rules.DecodeModel(l.model, l.errs)
+	m := rules.DecodeModel(l.model, gateway, l.errs)
 	l.remark(m.Remarks())
 	if l.errs.Len() == before {
 		l.next.model = m

@@ -11,30 +11,44 @@ import (
 	"github.com/cadenza-gateway/cadenza/providers/canned/script"
 )
 
-// CheckPrices returns what is probably unintended about prices, by their names MODEL
-// or PROVIDER/MODEL: those of models that no endpoint calls, and models without one
-// where others have one. A provider of the module canned costs nothing.
-func (s *Snapshot) CheckPrices(prices []string, known Providers) []string {
-	if len(prices) == 0 {
-		return nil
-	}
+// Priced reports whether a provider's model has a price, by the name that it is given by
+// or else from those that ship, and whether these are for the provider's host, so that
+// they should have the model.
+type Priced func(provider, host, model string) (given string, found, shipped bool)
+
+// CheckPrices returns what is probably unintended about prices, by the names MODEL or
+// PROVIDER/MODEL of those that the configuration gives: those of models that no endpoint
+// calls, and models without a price where the prices that ship should have one or others
+// have been given one. A provider of the module canned costs nothing, and a deployment at
+// Azure has the price of the model that Azure says it is.
+func (s *Snapshot) CheckPrices(given []string, known Providers, priced Priced) []string {
 	models, names := make(map[string]bool), make(map[string]bool)
-	var free []string
+	used := make(map[string]bool) // of given
+	free := make(map[string]bool) // by the whole name: whether prices that ship should have it
+	deployments := false
 	for _, key := range slices.Sorted(maps.Keys(s.Endpoints)) {
 		for t := range s.Endpoints[key].Named() {
-			if known[t.Provider].Module == script.Provider || t.Model == "" {
+			provider := known[t.Provider]
+			if t.Model == "" {
 				continue
 			}
 			whole := t.Provider + "/" + t.Model
 			models[t.Model], names[t.Model], names[whole] = true, true, true
-			if !slices.Contains(prices, t.Model) && !slices.Contains(prices, whole) && !slices.Contains(free, whole) {
-				free = append(free, whole)
+			by, found, shipped := priced(t.Provider, provider.Host, t.Model)
+			used[by] = true
+			if provider.Module == script.Provider {
+				continue // it costs nothing, unless it is given a price
+			}
+			deployment := provider.Module == "azure"
+			deployments = deployments || deployment
+			if shipped = shipped && !deployment; !found && (shipped || len(given) > 0) {
+				free[whole] = shipped
 			}
 		}
 	}
 	var found []string
-	for _, price := range slices.Sorted(slices.Values(prices)) {
-		if names[price] {
+	for _, price := range slices.Sorted(slices.Values(given)) {
+		if names[price] || used[price] {
 			continue
 		}
 		message := "price " + price + ": no endpoint calls this model"
@@ -44,11 +58,16 @@ func (s *Snapshot) CheckPrices(prices []string, known Providers) []string {
 		}
 		if near := document.Nearest(price, slices.Sorted(maps.Keys(candidates))); near != "" {
 			message += ": did you mean " + strconv.Quote(near) + "?"
+		} else if deployments {
+			continue // it may be the model of one
 		}
 		found = append(found, message)
 	}
-	slices.Sort(free)
-	for _, name := range free {
+	for _, name := range slices.Sorted(maps.Keys(free)) {
+		if free[name] {
+			found = append(found, fmt.Sprintf("%s has no price, and the prices that ship do not have it: traces, statistics and limits count its calls as free; price %s <prompt> <completion> gives it one", name, name))
+			continue
+		}
 		found = append(found, fmt.Sprintf("%s has no price: traces and statistics count its calls as free; price %s 0 0 says that they are", name, name))
 	}
 	return found

@@ -116,14 +116,18 @@ func modelNames(model *document.Node) []string {
 }
 
 // narrow restricts the columns and the conditions of a schema to the fields of
-// a data model. Without fields, any name is accepted.
+// a data model and of the gateway. Without fields, any name is accepted.
 func narrow(schema object, names []string) {
 	if len(names) == 0 {
 		return
 	}
 	columns := schema["properties"].(object)["columns"].(object)
-	columns["items"] = object{"enum": slices.Concat(names, []string{"segment", "config", "id", "from", "until", "ramp", "value"})}
 	when := schema["$defs"].(object)["when"].(object)
+	column := []object{{"enum": slices.Concat(names, []string{"segment", "config", "id", "from", "until", "ramp", "value"})}}
+	for _, pattern := range slices.Sorted(maps.Keys(when["patternProperties"].(object))) { // the gateway's fields
+		column = append(column, object{"pattern": pattern})
+	}
+	columns["items"] = object{"type": "string", "anyOf": column}
 	for _, name := range names {
 		when["properties"].(object)[name] = object{"$ref": "#/$defs/cell"}
 	}

@@ -24,7 +24,7 @@ func TestSlowLoad(t *testing.T) {
 		s.Subscribe(func(snapshot *Snapshot, err error) { told <- news{snapshot, err} })
 		release, invalid := make(chan struct{}), errors.New("a mistake")
 		outcome := error(nil)
-		s.read = func(context.Context, string, *memory, ...Providers) (*Snapshot, error) {
+		s.read = func(context.Context, string, *memory, ...Configuration) (*Snapshot, error) {
 			<-release
 			return first, outcome
 		}
@@ -62,7 +62,7 @@ func TestSlowLoad(t *testing.T) {
 		}
 
 		// One that ends in time is not reported later.
-		s.read = func(context.Context, string, *memory, ...Providers) (*Snapshot, error) { return first, invalid }
+		s.read = func(context.Context, string, *memory, ...Configuration) (*Snapshot, error) { return first, invalid }
 		_ = s.Reload()
 		time.Sleep(2 * SlowLoad)
 		synctest.Wait()
@@ -74,7 +74,7 @@ func TestSlowLoad(t *testing.T) {
 		if state := s.State(); !errors.Is(state.Err, invalid) || time.Since(state.Since) != 2*SlowLoad {
 			t.Errorf("%+v", state)
 		}
-		s.read = func(context.Context, string, *memory, ...Providers) (*Snapshot, error) { return first, nil }
+		s.read = func(context.Context, string, *memory, ...Configuration) (*Snapshot, error) { return first, nil }
 		_ = s.Reload()
 		if state := s.State(); state != (State{}) {
 			t.Errorf("a directory without a mistake: %+v", state)

@@ -26,14 +26,14 @@ type Source struct {
 	loading sync.Mutex // held while a set is loaded and its news is spread
 	settled bool       // Settle has decided what is served
 	memory  memory     // of the last loading
-	read    func(ctx context.Context, dir string, m *memory, known ...Providers) (*Snapshot, error)
+	read    func(ctx context.Context, dir string, m *memory, known ...Configuration) (*Snapshot, error)
 	// ctx ends with Close. A loading under way ends with it.
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu          sync.Mutex   // guards the fields below
-	known       []*Providers // of the gateways that use the source
-	used        bool         // Use was called
+	mu          sync.Mutex       // guards the fields below
+	known       []*Configuration // of the gateways that use the source
+	used        bool             // Use was called
 	subscribers map[int]func(*Snapshot, error)
 	nextID      int
 	watcher     *watcher
@@ -49,7 +49,7 @@ type failure struct {
 // Open loads the workspace in dir, for the gateways that known describes. It fails
 // when the workspace is invalid, with a *document.MultiError. It does not watch
 // yet.
-func Open(dir string, known ...Providers) (*Source, error) {
+func Open(dir string, known ...Configuration) (*Source, error) {
 	s := OpenAnyway(dir, known...)
 	if err := s.LastError(); err != nil {
 		s.cancel()
@@ -60,7 +60,7 @@ func Open(dir string, known ...Providers) (*Source, error) {
 
 // OpenAnyway is Open of a workspace that may be invalid: then LastError says why, and
 // there is no snapshot before Settle.
-func OpenAnyway(dir string, known ...Providers) *Source {
+func OpenAnyway(dir string, known ...Configuration) *Source {
 	s := &Source{dir: dir, read: loadAgain, subscribers: make(map[int]func(*Snapshot, error))}
 	for i := range known {
 		s.known = append(s.known, &known[i])
@@ -138,12 +138,12 @@ func (s *Source) restore(last *Saved) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return load(s.ctx, d, new(memory), besides(), s.providers(), new(document.Errors))
+	return load(s.ctx, d, new(memory), besides(), s.configurations(), new(document.Errors))
 }
 
 // load loads the directory.
 func (s *Source) load() (*Snapshot, error) {
-	return s.guarded(func() (*Snapshot, error) { return s.read(s.ctx, s.dir, &s.memory, s.providers()...) })
+	return s.guarded(func() (*Snapshot, error) { return s.read(s.ctx, s.dir, &s.memory, s.configurations()...) })
 }
 
 // guarded calls read. It turns a panic into an error, so that no file's content can
@@ -158,12 +158,12 @@ func (s *Source) guarded(read func() (*Snapshot, error)) (snapshot *Snapshot, er
 	return read()
 }
 
-// Use checks further loadings for a gateway with these providers too, until the
+// Use checks further loadings for a gateway with this configuration too, until the
 // returned function is called. A set is served where one of the gateways that use
 // the source can use it, because two do while one replaces the other. Those of
 // Open count until the first Use. Use does not check the set that is served, which
-// Snapshot.CheckTargets does.
-func (s *Source) Use(known Providers) (leave func()) {
+// Snapshot.CheckConfigured does.
+func (s *Source) Use(known Configuration) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.used {
@@ -173,15 +173,15 @@ func (s *Source) Use(known Providers) (leave func()) {
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.known = slices.DeleteFunc(s.known, func(k *Providers) bool { return k == &known })
+		s.known = slices.DeleteFunc(s.known, func(k *Configuration) bool { return k == &known })
 	}
 }
 
-// providers returns what is known of the gateways that use the source.
-func (s *Source) providers() []Providers {
+// configurations returns what is known of the gateways that use the source.
+func (s *Source) configurations() []Configuration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := make([]Providers, len(s.known))
+	known := make([]Configuration, len(s.known))
 	for i, k := range s.known {
 		known[i] = *k
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -18,6 +19,17 @@ type Provider struct {
 	Module string
 	// Answer is the answer that one of the module canned has of its own.
 	Answer string
+	// Host is the host that it calls, without a port, as far as its configuration or
+	// its module says so; else empty.
+	Host string
+}
+
+// hosts are the hosts that modules call by default.
+var hosts = map[string]string{
+	"openai":    "api.openai.com",
+	"anthropic": "api.anthropic.com",
+	"gemini":    "generativelanguage.googleapis.com",
+	"bedrock":   "bedrock-runtime.us-east-1.amazonaws.com", // prices are those of all regions
 }
 
 // Providers are the providers that a gateway is configured with, by the name that
@@ -32,14 +44,25 @@ func ParseProviders(config map[string]json.RawMessage) (Providers, error) {
 	for name, raw := range config {
 		// Other modules may have an answer of another type.
 		var p struct {
-			Module string `json:"module"`
-			Answer any    `json:"answer"`
+			Module   string `json:"module"`
+			Answer   any    `json:"answer"`
+			BaseURL  any    `json:"base_url"`
+			Endpoint any    `json:"endpoint"`
 		}
 		if err := json.Unmarshal(raw, &p); err != nil {
 			return nil, fmt.Errorf("provider %s: %w", name, err)
 		}
 		answer, _ := p.Answer.(string)
-		known[name] = Provider{p.Module, answer}
+		host := hosts[p.Module]
+		for _, address := range [...]any{p.BaseURL, p.Endpoint} {
+			if text, given := address.(string); given && text != "" {
+				host = ""
+				if u, err := url.Parse(text); err == nil {
+					host = u.Hostname()
+				}
+			}
+		}
+		known[name] = Provider{p.Module, answer, host}
 	}
 	return known, nil
 }
@@ -54,9 +77,9 @@ type origin struct {
 	broken bool
 }
 
-// CheckTargets checks every target of the endpoints: its provider is configured, and
+// checkTargets checks every target of the endpoints: its provider is configured, and
 // it has what that provider can't do without, a model or for canned something to
-// answer with. The error is a *document.MultiError.
+// answer with.
 //
 // Where nothing is known of the providers, a target counts as one of canned if it
 // has that name, or if its extra says what canned is to answer with. So
@@ -66,29 +89,6 @@ type origin struct {
 //
 // and needs any model, which canned does not look at, where its answer is in the
 // Caddyfile alone.
-func (s *Snapshot) CheckTargets(known Providers) error {
-	var errs document.Errors
-	s.checkTargets(known, &errs)
-	return errs.Err()
-}
-
-// checkTargets checks the targets for several gateways that use the same
-// definitions, of which one must be able to use them: while a new configuration
-// replaces another, both are there. The last one's mistakes are reported.
-func (l *loader) checkTargets(known []Providers) {
-	if len(known) == 0 {
-		known = []Providers{nil}
-	}
-	var errs document.Errors
-	for _, providers := range known {
-		errs = document.Errors{}
-		if l.snapshot.checkTargets(providers, &errs); errs.Len() == 0 {
-			return
-		}
-	}
-	l.errs.Merge(&errs)
-}
-
 func (s *Snapshot) checkTargets(known Providers, errs *document.Errors) {
 	seen := make(map[*Variant]bool) // endpoints may share a prompt
 	reported := make(map[document.Position]bool)

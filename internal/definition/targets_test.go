@@ -58,7 +58,7 @@ func TestWhatTargetsLack(t *testing.T) {
 			test.known = test.alone
 		}
 		_, aloneErr := Load(dir)
-		_, knownErr := Load(dir, configured)
+		_, knownErr := Load(dir, Configuration{Providers: configured})
 		for _, r := range []struct {
 			err  error
 			want string
@@ -137,16 +137,16 @@ func TestSourceOfSeveralGateways(t *testing.T) {
 	if _, err := Open(dir); err == nil {
 		t.Fatal("nothing is known, and canned may be silent")
 	}
-	s, err := Open(dir, answers)
+	s, err := Open(dir, Configuration{Providers: answers})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	leave := s.Use(answers)
-	if err := s.Snapshot().CheckTargets(silent); err == nil {
+	leave := s.Use(Configuration{Providers: answers})
+	if err := s.Snapshot().CheckConfigured(Configuration{Providers: silent}); err == nil {
 		t.Error("the silent one can use the set")
 	}
-	leaveSilent := s.Use(silent)
+	leaveSilent := s.Use(Configuration{Providers: silent})
 	if err := s.Reload(); err != nil {
 		t.Errorf("one of them can use it: %v", err)
 	}
@@ -164,8 +164,18 @@ func TestParseProviders(t *testing.T) {
 	got, err := ParseProviders(map[string]json.RawMessage{
 		"canned": json.RawMessage(`{"module":"canned","answer":"Later.","pace":1}`),
 		"other":  json.RawMessage(`{"module":"other","answer":{"a":1}}`),
+		"openai": json.RawMessage(`{"module":"openai"}`),
+		"groq":   json.RawMessage(`{"module":"openai","base_url":"https://api.groq.com/openai/v1"}`),
+		"local":  json.RawMessage(`{"module":"openai","base_url":"http://[::1]:8000/v1"}`),
+		"later":  json.RawMessage(`{"module":"openai","base_url":"{env.URL}"}`),
+		"azure":  json.RawMessage(`{"module":"azure","endpoint":"https://acme.openai.azure.com"}`),
+		"odd":    json.RawMessage(`{"module":"anthropic","base_url":7}`),
 	})
-	want := Providers{"canned": {"canned", "Later."}, "other": {"other", ""}}
+	want := Providers{
+		"canned": {"canned", "Later.", ""}, "other": {"other", "", ""},
+		"openai": {"openai", "", "api.openai.com"}, "groq": {"openai", "", "api.groq.com"}, "local": {"openai", "", "::1"}, "later": {"openai", "", ""},
+		"azure": {"azure", "", "acme.openai.azure.com"}, "odd": {"anthropic", "", "api.anthropic.com"},
+	}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Error(err, d)
 	}

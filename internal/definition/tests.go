@@ -95,7 +95,7 @@ func (r *testRun) one(test *document.Node) {
 	if r.errs.Len() > before {
 		return
 	}
-	if err := r.model.Bind(&r.binding, context, at); err != nil {
+	if err := r.model.Simulate(&r.binding, context, at); err != nil {
 		r.errs.Add(test.Get("context"), "test failed: the data model refuses the context: %v", err)
 		return
 	}

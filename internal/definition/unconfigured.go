@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -17,15 +18,15 @@ func (t Target) configured(endpoint string, known Providers, reported map[docume
 	}
 	if at := t.origin.provider; !reported[at] {
 		reported[at] = true
-		errs.Report("unknown-provider", at, "the provider %q, which the endpoint %s calls, is not configured%s", t.Provider, endpoint, known.instead(t.Provider))
+		errs.Report("unknown-provider", at, "the provider %q, which the endpoint %s calls, is not configured%s", t.Provider, endpoint, instead(t.Provider, maps.Keys(known)))
 	}
 	return false
 }
 
-// instead returns the end of the message about a provider that is not configured: the
-// one that was probably meant, or else all there are.
-func (p Providers) instead(name string) string {
-	names := slices.Sorted(maps.Keys(p))
+// instead returns the end of the message about a name that is not configured: the one
+// that was probably meant, or else all there are.
+func instead(name string, configured iter.Seq[string]) string {
+	names := slices.Sorted(configured)
 	if document.Nearest(name, names) != "" {
 		return document.DidYouMean(name, names)
 	}

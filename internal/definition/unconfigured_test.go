@@ -16,7 +16,7 @@ func TestProvidersThatAreNotConfigured(t *testing.T) {
 		"endpoints/e.yaml": "prompt: p\n",
 		"endpoints/f.yaml": "prompt: p\nfallback: [ { provider: opnai } ]\n",
 	})
-	if _, err := Load(dir, Providers{"openai": {Module: "openai"}, "canned": {Module: "canned"}}); err == nil {
+	if _, err := Load(dir, Configuration{Providers: Providers{"openai": {Module: "openai"}, "canned": {Module: "canned"}}}); err == nil {
 		t.Fatal("no error")
 	} else {
 		wantErrors(t, dir, err,
@@ -24,7 +24,7 @@ func TestProvidersThatAreNotConfigured(t *testing.T) {
 			`prompts/p.yaml:3:18: the provider "opnai", which the endpoint e calls, is not configured: did you mean "openai"?`,
 			`prompts/p.yaml:5:30: the provider "azure", which the endpoint e calls, is not configured (configured: canned, openai): add it to the cadenza block of the Caddyfile, or name another`)
 	}
-	_, err := Load(dir, Providers{})
+	_, err := Load(dir, Configuration{Providers: Providers{}})
 	wantErrors(t, dir, err,
 		`endpoints/f.yaml:2:25: the provider "opnai", which the endpoint f calls, is not configured: add it to the cadenza block of the Caddyfile, or name another`,
 		`prompts/p.yaml:3:18: the provider "opnai", which the endpoint e calls, is not configured: add it to the cadenza block of the Caddyfile, or name another`,

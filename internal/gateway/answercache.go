@@ -122,11 +122,11 @@ func (i *invocation) remembered(ctx context.Context, question cache.Question) ou
 		return i.interrupted(ctx)
 	case lead != nil:
 		i.lead = lead
-		i.gateway.metrics.lookups.WithLabelValues(i.workspace.Name, "answers", "miss").Inc()
+		i.workspace.calls.answers.add(0, 1)
 		i.w.Header()[wire.HeaderCacheStatus] = cacheMiss
 		return outcome{}
 	}
-	i.gateway.metrics.lookups.WithLabelValues(i.workspace.Name, "answers", "hit").Inc()
+	i.workspace.calls.answers.add(1, 0)
 	i.record.Cached = true
 	i.record.FinishReason = string(answer.Result.FinishReason)
 	i.record.Provider, i.record.Model = answer.Provider, answer.Model

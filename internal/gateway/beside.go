@@ -60,6 +60,7 @@ func (i *invocation) give(dst []byte) []byte {
 		i.w.Header()[wire.HeaderUnknownKeys] = []string{i.beside.unknown}
 	}
 	i.giveRecords()
+	i.countPicked()
 	return append(dst, i.beside.member...)
 }
 

@@ -446,7 +446,7 @@ func TestOldRequestsOfEndpoints(t *testing.T) {
 	event := func(content, rest string) string {
 		return `data: {"trace_id":"` + id + `","content":"` + content + `","is_final":` + rest + "}\n\n"
 	}
-	if want := event("all ", "false") + event("of it", "false") + event("", `true,"finish_reason":"stop","usage":{"prompt_tokens":6,"completion_tokens":3,"total_tokens":9,"estimated":true}`) + "data: [DONE]\n\n"; string(stream.body) != want {
+	if want := event("all ", "false") + event("of it", "false") + event("", `true,"finish_reason":"stop","usage":{"prompt_tokens":18,"completion_tokens":3,"total_tokens":21,"estimated":true}`) + "data: [DONE]\n\n"; string(stream.body) != want {
 		t.Errorf("%s, want %s", stream.body, want)
 	}
 }

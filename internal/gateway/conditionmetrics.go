@@ -13,7 +13,7 @@ type workspaceCollector struct {
 	mu      sync.Mutex
 	running map[string][]*Workspace // by name, the newest last; two during a reload
 
-	degraded, definitions, down *prometheus.Desc
+	degraded, definitions, down, state *prometheus.Desc
 }
 
 func newWorkspaceCollector() *workspaceCollector {
@@ -24,6 +24,8 @@ func newWorkspaceCollector() *workspaceCollector {
 		definitions: prometheus.NewDesc("cadenza_definitions", "Definitions that are served.", []string{"workspace", "kind"}, nil),
 		down: prometheus.NewDesc("cadenza_target_down",
 			"1 where a target of the definitions is left alone, or was and has not answered since, or failed five times in a row.", []string{"workspace", "provider", "model"}, nil),
+		state: prometheus.NewDesc("cadenza_target_state",
+			"1 for the state that a target of the definitions is in, 0 for the others.", []string{"workspace", "provider", "model", "state"}, nil),
 	}
 }
 
@@ -42,11 +44,22 @@ func (c *workspaceCollector) remove(w *Workspace) {
 	}
 }
 
+// current returns the running workspaces, of each name the newest.
+func (c *workspaceCollector) current() (list []*Workspace) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, all := range c.running {
+		list = append(list, all[len(all)-1])
+	}
+	return list
+}
+
 // Describe describes the metrics.
 func (c *workspaceCollector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- c.degraded
 	descs <- c.definitions
 	descs <- c.down
+	descs <- c.state
 }
 
 // Collect looks at the workspaces.
@@ -67,13 +80,20 @@ func (c *workspaceCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(c.definitions, prometheus.GaugeValue, float64(count), name, kind.String())
 		}
 		for _, t := range w.Targets() {
-			value := 0.0
-			if t.Down {
-				value = 1
+			out <- prometheus.MustNewConstMetric(c.down, prometheus.GaugeValue, oneIf(t.Down), name, t.Provider, t.Model)
+			for _, state := range targetStates {
+				out <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, oneIf(t.State == state), name, t.Provider, t.Model, state)
 			}
-			out <- prometheus.MustNewConstMetric(c.down, prometheus.GaugeValue, value, name, t.Provider, t.Model)
 		}
 	}
+}
+
+// oneIf returns the value of a gauge for what holds or does not.
+func oneIf(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
 }
 
 // Interface guard

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/internal/limit"
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -28,6 +29,10 @@ const (
 	SecretStale = "secret_stale"
 	// StoreDown: the store can't be opened or written.
 	StoreDown = "store_down"
+	// LimitsUnsaved: the file of the limits' counters can't be opened or written.
+	LimitsUnsaved = "limits_unsaved"
+	// LimitsUnshared: the database that limits are shared by is away.
+	LimitsUnshared = "limits_unshared"
 	// SinkFailing: a sink does not take what it is brought.
 	SinkFailing = "sink_failing"
 	// ProviderUnavailable: definitions name a provider that can't be called.
@@ -39,7 +44,7 @@ const (
 
 // conditionCodes lists all codes.
 var conditionCodes = []string{
-	DefinitionsInvalid, DefinitionsRestored, KeysInvalid, SecretStale, StoreDown, SinkFailing, ProviderUnavailable, TargetDown,
+	DefinitionsInvalid, DefinitionsRestored, KeysInvalid, SecretStale, StoreDown, LimitsUnsaved, LimitsUnshared, SinkFailing, ProviderUnavailable, TargetDown,
 }
 
 // Condition is something that makes a workspace degraded: it answers, and not as
@@ -47,7 +52,7 @@ var conditionCodes = []string{
 type Condition struct {
 	Code string `json:"code"`
 	// Subject is what is concerned, by its name in the configuration: a provider,
-	// a target as PROVIDER/MODEL or a sink; else "definitions", "keys" or "store".
+	// a target as PROVIDER/MODEL or a sink; else "definitions", "keys", "store" or "limits".
 	Subject string    `json:"subject"`
 	Since   time.Time `json:"since"`
 	// Message is for the operator alone: it may have paths and errors of others.
@@ -56,6 +61,9 @@ type Condition struct {
 
 // slowOpening is how long the store may be opened for until that is a condition.
 const slowOpening = 10 * time.Second
+
+// longAway is how long the database of the limits may be away until that is a condition.
+const longAway = time.Minute
 
 // Conditions returns what is degraded at the moment, in the order of the codes.
 func (w *Workspace) Conditions() []Condition {
@@ -79,6 +87,14 @@ func (w *Workspace) Conditions() []Condition {
 	if stats := w.Store.Recorder.Stats(); isDown(&stats) {
 		list = append(list, Condition{StoreDown, "store", stats.Since, cmp.Or(stats.LastError, "the store is still being opened")})
 	}
+	if since, err := w.Store.limitsFailure(); err != nil && len(w.CallLimits) > 0 {
+		list = append(list, Condition{LimitsUnsaved, "limits", since, err.Error()})
+	}
+	if limiter := w.Store.Limiter(); limiter != nil && len(w.CallLimits) > 0 {
+		if since, err := unshared(limiter, w.Name); err != nil {
+			list = append(list, Condition{LimitsUnshared, "limits", since, err.Error()})
+		}
+	}
 	for i := range w.Sinks {
 		if drain := w.Sinks[i].drain; drain != nil {
 			if stats := drain.Stats(); !stats.DownSince.IsZero() {
@@ -99,6 +115,15 @@ func (w *Workspace) Conditions() []Condition {
 		w.gateway.process.okSince.Store(new(time.Now()))
 	}
 	return list
+}
+
+// unshared returns why the limits of a workspace are not shared as they should be, and
+// since when, where that has been so for long.
+func unshared(l *limit.Limiter, workspace string) (since time.Time, err error) {
+	if _, since, err = l.Shared(workspace); err != nil && time.Since(since) > longAway {
+		return since, err
+	}
+	return time.Time{}, nil
 }
 
 // isDown reports whether a recorder can't store anything. It is not while it opens

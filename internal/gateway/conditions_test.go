@@ -16,6 +16,7 @@ import (
 	"time"
 
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/limit"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/openai"
 	"github.com/cadenza-gateway/cadenza/sinks"
@@ -288,6 +289,29 @@ func TestStoreThatIsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.ends("store_down store")
+}
+
+// TestLimitsThatAreNotKept has a folder at the place of the limits' file. They hold all
+// the same.
+func TestLimitsThatAreNotKept(t *testing.T) {
+	t.Parallel()
+	l := &limit.Limit{Name: "few", Ceilings: []limit.Ceiling{most(limit.Requests, 1)}, Routes: []string{"prompts"}}
+	g := startGateway(t, sound(), options)
+	began := time.Now()
+	if err := os.MkdirAll(filepath.Join(g.dir, "other.db-limits/x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	g.storeAt("other.db", withLimits(l))
+	g.becomes("limits_unsaved limits", began, "other.db-limits")
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if a := g.post("/v1/prompts", `{"keys":["hello"]}`); a.status != want {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(g.dir, "other.db-limits")); err != nil {
+		t.Fatal(err)
+	}
+	g.ends("limits_unsaved limits")
 }
 
 // TestMetricsOfAWorkspaceThatIsGone has its series end with it.

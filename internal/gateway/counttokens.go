@@ -19,13 +19,19 @@ func (c *call) countTokens() outcome {
 	if !known {
 		return refused(unknownEndpoint(request))
 	}
+	c.asks(&endpoint.Definition)
 	if err := c.checkBrought(endpoint, request); err != nil {
+		return refused(err)
+	}
+	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
+	c.addUser(request)
+	if err := c.admitLate(endpoint.Key); err != nil {
 		return refused(err)
 	}
 	if err := c.bind(request.Context); err != nil {
 		return refused(ofMetadata(err, request))
 	}
-	c.context, c.variables = request.Context, request.Variables
+	c.asked = endpoint.Key
 	variant := endpoint.Prompt.Variant(c.decide(trace.KindPrompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table()))
 	if request.Variant != "" {
 		if variant = variantOf(endpoint.Prompt, request.Variant); variant == nil {

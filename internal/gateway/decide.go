@@ -39,13 +39,7 @@ func (c *call) decide(kind trace.Kind, d *definition.Definition, table *rules.Ta
 
 // countLookups counts the request's lookups in the cache of decisions, at its end.
 func (c *call) countLookups() {
-	lookups := c.gateway.metrics.lookups
-	if c.cached > 0 {
-		lookups.WithLabelValues(c.workspace.Name, "decisions", "hit").Add(float64(c.cached))
-	}
-	if c.uncached > 0 {
-		lookups.WithLabelValues(c.workspace.Name, "decisions", "miss").Add(float64(c.uncached))
-	}
+	c.workspace.calls.decisions.add(c.cached, c.uncached)
 }
 
 // cacheStatus returns the Cache-Status header (RFC 9211) of an answer: a miss if a

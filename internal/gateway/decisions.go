@@ -16,10 +16,14 @@ func (c *call) decisions() *wire.Error {
 	if err != nil {
 		return err
 	}
+	c.asksKeys(request.Prompts, request.RemoteConfigs)
+	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
+	if err := c.admitLate(""); err != nil {
+		return err
+	}
 	if err := c.bind(request.Context); err != nil {
 		return err
 	}
-	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
 
 	size, recorded, err := c.pickPrompts(request.Prompts, promptsFolder)
 	if err != nil {

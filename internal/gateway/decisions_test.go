@@ -107,9 +107,17 @@ func TestDecisions(t *testing.T) {
 			t.Errorf("a report: %d %s", a.status, a.body)
 		}
 	}
-	if metrics := g.scrape(); !strings.Contains(metrics, `cadenza_requests_total{code="ok",route="decisions"} 6`) ||
-		!strings.Contains(metrics, `cadenza_unknown_keys_total{route="decisions"} 4`) {
-		t.Errorf("metrics:\n%s", metrics)
+	metrics := g.scrape()
+	for _, want := range []string{
+		// Of several keys no definition is named.
+		`cadenza_requests_total{code="ok",definition="",route="decisions",workspace="default"} 4`,
+		`cadenza_requests_total{code="ok",definition="hello",route="decisions",workspace="default"} 1`,
+		`cadenza_requests_total{code="ok",definition="checkout",route="decisions",workspace="default"} 1`,
+		`cadenza_unknown_keys_total{route="decisions"} 4`,
+	} {
+		if !strings.Contains(metrics, want+"\n") {
+			t.Errorf("no %s in\n%s", want, metrics)
+		}
 	}
 }
 

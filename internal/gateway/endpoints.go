@@ -15,7 +15,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/dialect/native"
-	"github.com/cadenza-gateway/cadenza/internal/inflight"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -38,7 +37,14 @@ func (c *call) endpoint() outcome {
 	if !known {
 		return refused(unknownEndpoint(request))
 	}
+	c.info.endpoint = endpoint
+	c.asks(&endpoint.Definition)
 	if err := c.checkBrought(endpoint, request); err != nil {
+		return refused(err)
+	}
+	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
+	c.addUser(request)
+	if err := c.admitLate(endpoint.Key); err != nil {
 		return refused(err)
 	}
 	if endpoint.Idempotency && !request.Stream {
@@ -49,7 +55,7 @@ func (c *call) endpoint() outcome {
 	if err := c.bind(request.Context); err != nil {
 		return refused(ofMetadata(err, request))
 	}
-	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
+	c.asked = endpoint.Key
 	decision := c.decide(trace.KindPrompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table())
 	variant := endpoint.Prompt.Variant(decision)
 	answerKey := endpoint.Key
@@ -88,7 +94,9 @@ func (c *call) endpoint() outcome {
 			err = c.enter(nil)
 		}
 	default:
-		err = c.enter(targets)
+		if err = c.afford(targets, messages); err == nil {
+			err = c.enter(targets)
+		}
 	}
 	if err != nil {
 		return refused(err)
@@ -112,7 +120,6 @@ func (c *call) endpoint() outcome {
 			record.Notes = append(record.Notes, "caller: data of "+first.String()+": asked alone")
 		}
 	}
-	c.addUser(request)
 	c.addRequest(record, policy)
 	c.workspace.redactRequest(record)
 	extra := c.buildBeside(besideSize)
@@ -141,12 +148,14 @@ func (c *call) endpoint() outcome {
 			Pieces:    stream && writer.Pieces(),
 			Policy:    policyOf(how),
 			InFlight:  &c.gateway.process.calls,
-			HostLimit: inflight.HostLimit{Most: c.workspace.InFlight.Host},
+			HostLimit: c.workspace.InFlight.AtHost(),
 			Terse:     policy == definition.LogNone,
 			Changed:   c.workspace.targetChanged,
+			Purse:     c.purse(),
 		},
 	}
 	c.setHeaders(record.ID)
+	defer i.trace(endpoint, decision, chosen)()
 	i.answer = dialect.Answer{TraceID: c.info.traceID[0], Key: answerKey, Time: c.began, Revision: c.snapshot.Revision}
 	if extra.member != nil {
 		i.answer.Beside = i.give
@@ -158,14 +167,24 @@ func (c *call) endpoint() outcome {
 		// Wakes the requests that wait for this answer if the call returns without
 		// one.
 		defer i.lead.Abandon()
-		if !c.entered {
+		// Only a request that asks a model itself uses tokens and money.
+		err := c.afford(targets, messages)
+		if err == nil && !c.entered {
 			// The remembered answer has expired meanwhile.
-			if err := c.enter(nil); err != nil {
-				i.finish(noResult, err.Status, err.Name)
-				err.TraceID = i.info.traceID[0]
-				return refused(err)
-			}
+			err = c.enter(nil)
 		}
+		switch {
+		case err != nil && err.Limit != "":
+			// As without a cache, it leaves no trace.
+			trace.ReleaseRecord(record)
+			c.forgetHeaders()
+			return refused(err)
+		case err != nil:
+			i.finish(noResult, err.Status, err.Name)
+			err.TraceID = i.info.traceID[0]
+			return refused(err)
+		}
+		i.request.Purse = c.purse()
 	}
 	// After a crash from here on, the trace shows the call as interrupted.
 	if policy != definition.LogNone {
@@ -228,6 +247,9 @@ type invocation struct {
 	pieces []string    // of the answer
 	size   int         // of the answer, in bytes
 	lost   bool        // pieces does not have all of the answer
+
+	spans *attemptSpans // nil: the request is not traced
+	told  callInfo      // for the request's placeholders
 }
 
 // whole answers in one piece.
@@ -282,6 +304,7 @@ func (i *invocation) send(result invoke.Result) outcome {
 		return refused(full)
 	}
 	i.finish(result, http.StatusOK, "")
+	i.nameLimits()
 	i.write(i.out)
 	return outcome{end: answered}
 }
@@ -294,7 +317,7 @@ func (i *invocation) stream(ctx context.Context) outcome {
 	}
 	defer stream.Close()
 	defer i.endPanicked(stream)
-	gauge := i.workspace.streams()
+	gauge := i.workspace.calls.streams
 	gauge.Inc()
 	defer gauge.Dec()
 
@@ -446,6 +469,9 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 	}
 	told := wire.Errorf(code, param, "%s", message)
 	told.RetryAfter = failure.RetryAfter
+	if code == wire.RateLimited {
+		told = i.limited(i.meter.shortage())
+	}
 	told.TraceID = i.info.traceID[0]
 	if len(result.Attempts) > 0 {
 		i.keepFailure(told)
@@ -502,42 +528,25 @@ func (i *invocation) finish(result invoke.Result, status int, code string) {
 		if result.Model != "" {
 			record.Model = result.Model
 		}
-		if result.FirstToken > 0 {
-			i.workspace.firstToken(served.Name).Observe(result.FirstToken.Seconds())
-		}
 	}
 	if n := len(result.Attempts); n > 0 && result.Served < 0 {
 		last := &result.Attempts[n-1]
 		record.Provider, record.Model = last.Provider, last.Model
 	}
-	if usage := result.Usage; usage != (providers.Usage{}) && !result.Estimated {
+	if usage := result.Usage; usage.Counted() && !result.Estimated {
 		record.HasUsage = true
 		record.PromptTokens, record.CompletionTokens, record.TotalTokens = usage.PromptTokens, usage.CompletionTokens, usage.TotalTokens
 	}
+	record.Cost = i.workspace.cost(&result)
+	i.spend(&result)
 	for _, a := range result.Attempts {
-		if a.Code == "" {
-			i.workspace.answered(a.Provider).Inc()
-		} else {
-			i.gateway.metrics.attempts.WithLabelValues(i.workspace.Name, a.Provider, a.Code).Inc()
-		}
-		if a.Abandoned {
-			i.gateway.metrics.abandoned.WithLabelValues(i.workspace.Name, a.Provider).Inc()
-			// It ignores the call's context, and holds its resources until it returns.
-			i.workspace.Logger.Error("a provider goes on with a call that has ended",
-				zap.String("provider", a.Provider), zap.String("model", a.Model), zap.String("trace_id", i.info.traceID[0]))
-		}
 		if i.policy != definition.LogNone {
 			a.Error = i.errorOf(&a)
 		}
 		record.Attempts = append(record.Attempts, a.Attempt)
 	}
-	i.countTargets(&result)
-	record.Cost = i.workspace.cost(record.Attempts)
-	for _, skipped := range result.Skipped {
-		if errors.Is(skipped.Reason, invoke.ErrHostFull) {
-			i.gateway.metrics.refused.WithLabelValues(i.workspace.Name, inflight.OfHost.String()).Inc()
-		}
-	}
+	i.count(&result)
+	i.describeEnd(&result)
 	if i.policy == definition.LogNone {
 		trace.ReleaseRecord(record)
 		return

@@ -239,10 +239,10 @@ func TestFieldsOfAnEndpointAreWired(t *testing.T) {
 	}
 	for field := range fieldsOf(reflect.TypeFor[invoke.Call]()) {
 		// The messages and the way of the answer are the request's, and the
-		// ceilings of calls in flight the workspace's: see
+		// ceilings of calls in flight and the limits the workspace's: see
 		// TestCeilingsOfCallsInFlight. TestFailuresBehindAFallbackAreKept and
 		// TestTargets see what is kept of failures.
-		if !slices.Contains([]string{"Policy", "Targets", "Messages", "Stream", "Pieces", "Committed", "InFlight", "HostLimit", "Terse", "Changed"}, field.Name) {
+		if !slices.Contains([]string{"Policy", "Targets", "Messages", "Stream", "Pieces", "Committed", "InFlight", "HostLimit", "Purse", "StartSpan", "Terse", "Changed"}, field.Name) {
 			t.Errorf("nothing here sees what decides on invoke.Call.%s", field.Name)
 		}
 	}

@@ -52,6 +52,9 @@ func (c *call) recordEvidence(record *trace.Record) {
 		record.Read = c.appendRead(record.Read[:0])
 		e.tables = append(e.tables, e.trail.Asked...)
 	}
+	if c.binding.NoContext() && slices.ContainsFunc(e.tables, (*rules.Table).ReadsGateway) {
+		record.Notes = append(record.Notes, rules.NoteNoContext)
+	}
 	record.Inputs = slices.Grow(record.Inputs[:0], inputsSize)
 	record.Inputs = e.tables[0].AppendInputs(record.Inputs, &c.binding, e.tables[1:], c.hasher.Append)
 	e.reset()

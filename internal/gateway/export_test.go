@@ -1,9 +1,14 @@
 package gateway
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/rules"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -89,3 +94,34 @@ func (m *Memory) FillAnswers() (give func()) {
 	m.largeAnswers.taken.Add(maxLargeAnswers / 2)
 	return func() { m.largeAnswers.taken.Add(-maxLargeAnswers / 2) }
 }
+
+// Known is what the gateway knows of itself for a request with a key.
+func (w *Workspace) Known(key string) rules.Gateway {
+	return &call{workspace: w, began: time.Now(), key: &principal{name: key}}
+}
+
+// MaxCountedDefinitions is the constant of the same name.
+const MaxCountedDefinitions = maxCountedDefinitions
+
+// SeriesOf returns how many definitions of a snapshot have series of their own.
+func (p *Process) SeriesOf(snapshot *definition.Snapshot) int {
+	w := &Workspace{WorkspaceConfig: WorkspaceConfig{Name: "many"}}
+	return len(p.metrics.newServedSeries(w, snapshot).definitions)
+}
+
+// CountEverywhere makes the series that a workspace has once each definition was asked
+// for on two routes and each of its targets failed in four ways.
+func (p *Process) CountEverywhere(workspace string, snapshot *definition.Snapshot) {
+	m := p.metrics
+	for d := range snapshot.All() {
+		m.requests.WithLabelValues(workspace, "decisions", d.Key, "ok").Inc()
+	}
+	for _, t := range targetsOf(snapshot) {
+		for _, class := range []invoke.Class{invoke.Transient, invoke.Slow, invoke.RateLimit, invoke.Connect} {
+			m.upstream.WithLabelValues(workspace, t.Provider, t.Model, string(class)).Observe(1)
+		}
+	}
+}
+
+// Counts reports whether the workspace counts for a definition, of any snapshot.
+func (w *Workspace) Counts(d *definition.Definition) bool { return w.seriesOf(d) != nil }

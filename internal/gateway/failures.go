@@ -70,8 +70,10 @@ func (w *Workspace) targetChanged(c *invoke.Change) {
 		w.Logger.Warn("target failed", fields...)
 	case invoke.ChangeLeftAlone:
 		w.Logger.Error("target left alone", fields...)
+		w.emitTarget(EventTargetEjected, c)
 	case invoke.ChangeAnswers:
 		w.Logger.Info("target answers again", fields...)
+		w.emitTarget(EventTargetRestored, c)
 	}
 }
 

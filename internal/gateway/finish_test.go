@@ -50,7 +50,7 @@ func ending(w http.ResponseWriter, r *http.Request) {
 
 // estimate is the usage of an answer that the provider did not count.
 func estimate(prompt int) string {
-	return fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":3,"total_tokens":%d,"estimated":true}`, prompt, prompt+3)
+	return fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":4,"total_tokens":%d,"estimated":true}`, prompt, prompt+4)
 }
 
 // TestAnswersSayHowTheyEnded in both forms, and those that a cache gives do so
@@ -67,8 +67,8 @@ func TestAnswersSayHowTheyEnded(t *testing.T) {
 		{"stop", `,"finish_reason":"stop"` + usage, true},
 		{"length", `,"finish_reason":"length"` + usage, false},
 		{"content_filter", `,"finish_reason":"content_filter"` + usage, false},
-		{"uncounted", `,"finish_reason":"stop"` + estimate(9), true},
-		{"uncounted length", `,"finish_reason":"length"` + estimate(11), false},
+		{"uncounted", `,"finish_reason":"stop"` + estimate(22), true},
+		{"uncounted length", `,"finish_reason":"length"` + estimate(23), false},
 	} {
 		for _, stream := range []bool{false, true} {
 			asked := u.Calls.Load()

@@ -49,6 +49,9 @@ type Config struct {
 	// Describe is called once for each authenticated request. Its second argument
 	// looks up placeholders of the request, now and after the answer. Optional.
 	Describe func(r *http.Request, placeholder func(name string) (value any, known bool))
+	// Emit tells others of an event, by one of the names of Events, with what it is
+	// about. It must return soon. Optional.
+	Emit func(name string, data map[string]any)
 	// KeysInterval is the time between two reads of a keys file. It bounds how long
 	// a revoked key still works. Default: 1s.
 	KeysInterval time.Duration
@@ -62,6 +65,7 @@ type Gateway struct {
 	metrics      *metrics // of the process
 	logger       *zap.Logger
 	describe     func(*http.Request, func(string) (any, bool))
+	emit         func(string, map[string]any)
 	keysInterval time.Duration
 	workspaces   map[string]*Workspace
 	keys         keyring
@@ -80,7 +84,7 @@ type Gateway struct {
 func New(config Config) (*Gateway, error) {
 	g := &Gateway{
 		process: config.Process, metrics: config.Process.metrics, logger: config.Logger,
-		describe: config.Describe, keysInterval: config.KeysInterval,
+		describe: config.Describe, emit: config.Emit, keysInterval: config.KeysInterval,
 		workspaces: make(map[string]*Workspace), started: make(chan struct{}),
 	}
 	if g.keysInterval == 0 {

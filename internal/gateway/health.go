@@ -18,6 +18,16 @@ type readiness struct {
 	Status   string        `json:"status"` // ok, degraded, starting or stopping
 	Since    time.Time     `json:"since,omitzero"`
 	Degraded []degradation `json:"degraded,omitempty"`
+	// Limits are those that are nearly used up, or are. They are no reason to be
+	// degraded.
+	Limits []limitShare `json:"limits,omitempty"`
+}
+
+// limitShare is the share of a limit that is used, in the workspace, and by the subject,
+// that uses most.
+type limitShare struct {
+	Name    string `json:"name"`
+	Percent int    `json:"percent"`
 }
 
 // degradation is a condition with its subjects in all workspaces.
@@ -92,9 +102,9 @@ func (g *Gateway) readiness(stopping bool) readiness {
 		}
 	}
 	if len(found) == 0 {
-		return readiness{Status: "ok", Since: g.process.okSince.Load().UTC()}
+		return readiness{Status: "ok", Since: g.process.okSince.Load().UTC(), Limits: g.nearLimits()}
 	}
-	body := readiness{Status: "degraded"}
+	body := readiness{Status: "degraded", Limits: g.nearLimits()}
 	for _, code := range conditionCodes {
 		if d := found[code]; d != nil {
 			body.Degraded = append(body.Degraded, *d)
@@ -104,4 +114,22 @@ func (g *Gateway) readiness(stopping bool) readiness {
 		}
 	}
 	return body
+}
+
+// nearLimits returns the limits of which a subject has used nearlyUsed percent, by name.
+func (g *Gateway) nearLimits() []limitShare {
+	now := time.Now()
+	most := make(map[string]int)
+	for _, w := range g.workspaces {
+		for _, l := range w.CallLimits {
+			if percent := w.usedPercent(l, now); percent >= nearlyUsed {
+				most[l.Name] = max(most[l.Name], percent)
+			}
+		}
+	}
+	var list []limitShare
+	for _, name := range slices.Sorted(maps.Keys(most)) {
+		list = append(list, limitShare{name, most[name]})
+	}
+	return list
 }

@@ -27,7 +27,7 @@ const retryInFlight = time.Second
 // least must have a place; targets is nil if the answer may come from another call.
 func (c *call) enter(targets []invoke.Target) *wire.Error {
 	limits := &c.workspace.InFlight
-	if c.gateway.process.full(targets, inflight.HostLimit{Most: limits.Host}) {
+	if c.gateway.process.full(targets, limits.AtHost()) {
 		return c.refuse(inflight.OfHost)
 	}
 	ceiling := c.gateway.process.calls.Enter(c.workspace.Name, inflight.Key(c.key.digest), limits)
@@ -69,13 +69,15 @@ func (c *call) refuse(by inflight.Ceiling) *wire.Error {
 	c.gateway.metrics.refused.WithLabelValues(c.workspace.Name, by.String()).Inc()
 	limits := &c.workspace.InFlight
 	var err *wire.Error
-	switch by {
-	case inflight.OfKey:
+	switch {
+	case by == inflight.OfKey:
 		err = wire.Errorf(wire.RateLimited, "", "The API key has %d calls in flight, as many as it may have (in_flight: key). Send the request again when one of them has ended.", limits.Key)
-	case inflight.OfWorkspace:
+	case by == inflight.OfWorkspace:
 		err = wire.Errorf(wire.Overloaded, "", "The workspace has %d calls in flight, as many as it may have (in_flight: workspace). Send the request again.", limits.Workspace)
-	case inflight.OfProcess:
+	case by == inflight.OfProcess:
 		err = wire.Errorf(wire.Overloaded, "", "The gateway has %d calls in flight, as many as it may have (in_flight: process). Send the request again.", limits.Process)
+	case limits.Adaptive:
+		err = wire.Errorf(wire.Overloaded, "", "The model provider's host is overloaded: it has as many calls in flight as it bears at present, at most %d (in_flight: host, adaptive). Send the request again.", limits.Host)
 	default:
 		err = wire.Errorf(wire.Overloaded, "", "The model provider's host has %d calls in flight, as many as it may have (in_flight: host). Send the request again.", limits.Host)
 	}

@@ -16,9 +16,12 @@ import (
 func (w *Workspace) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
+	w.calls = w.gateway.metrics.newWorkspaceSeries(w)
+	w.gateway.metrics.names.begin(w)
 	w.Store.limits.add(&w.Limits)
 	w.Store.Recorder.Join(w.Name)
 	w.Store.Recorder.Open()
+	w.startLimits()
 	w.makeIDs(ctx)
 	w.unsubscribe = w.Source.Subscribe(w.definitionsChanged)
 	if err := w.Source.Watch(); err != nil {
@@ -44,7 +47,9 @@ func (w *Workspace) end() {
 	w.stop()
 	w.background.Wait()
 	w.unsubscribe()
+	w.gateway.metrics.names.end(w)
 	w.Store.limits.remove(&w.Limits)
+	w.endLimits()
 	w.Store.Recorder.Leave(w.Name)
 }
 
@@ -57,6 +62,7 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 			zap.String("revision", snapshot.Revision), zap.String("loading_since", timestamp(slow.Since)))
 		return
 	}
+	w.emitDefinitions(snapshot, err)
 	if err != nil {
 		m.reloads.WithLabelValues(w.Name, "error").Inc()
 		m.valid.WithLabelValues(w.Name).Set(0)
@@ -87,8 +93,10 @@ func (w *Workspace) definitionsChanged(snapshot *definition.Snapshot, err error)
 // serves is called with each snapshot when it begins to be served.
 func (w *Workspace) serves(snapshot *definition.Snapshot) {
 	w.last = snapshot
+	w.gateway.metrics.names.follow(w, snapshot)
 	w.checkProviders(snapshot)
 	w.checkParameters(snapshot)
+	w.checkLimited(snapshot)
 	w.unavailable()
 	w.recordServed(snapshot)
 }

@@ -23,6 +23,7 @@ type Memory struct {
 	*leases
 	keys          atomic.Pointer[lastKeys]  // nil: none yet
 	badKeys       atomic.Pointer[Condition] // nil: all keys are in use
+	definitions   atomic.Pointer[string]    // the state that an event told last; nil: none yet
 	engine        *invoke.Engine
 	decisions     *cache.Cache
 	answers       *cache.Answers

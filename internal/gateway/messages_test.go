@@ -170,13 +170,13 @@ func TestCountTokens(t *testing.T) {
 	if own <= 0 {
 		t.Errorf("%v tokens of the prompt's own", own)
 	}
-	if got := count(`,"messages":[{"role":"user","content":"` + strings.Repeat("a", 400) + `"}]`); got != own+100 {
+	if got := count(`,"messages":[{"role":"user","content":"` + strings.Repeat("x1", 50) + `"}]`); got != own+104 {
 		t.Errorf("%v tokens, of which %v are the prompt's own", got, own)
 	}
-	if got := count(`,"tools":[{"name":"find","description":"` + strings.Repeat("a", 379) + `","input_schema":{"type":"object"}}]`); got != own+100 {
+	if got := count(`,"tools":[{"name":"find","description":"` + strings.Repeat("x1", 50) + `","input_schema":{"type":"object"}}]`); got != own+114 {
 		t.Errorf("%v tokens, of which %v are the prompt's own", got, own)
 	}
-	if got := count(`,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://x/y.png"}}]}]`); got != own+1000 {
+	if got := count(`,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://x/y.png"}}]}]`); got != own+1004 {
 		t.Errorf("%v tokens, of which %v are the prompt's own", got, own)
 	}
 	if _, calls := s.last(); calls != 0 {

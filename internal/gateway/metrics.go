@@ -6,22 +6,31 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are the gateway's Prometheus metrics. Labels are bounded: they name
-// routes, codes, workspaces and providers, never keys or contexts.
+// metrics are the gateway's Prometheus metrics. Labels are bounded: they are names of
+// the configuration and of the definitions that are served, and words of the gateway's
+// own, such as codes and classes. No label has what a caller or a provider says.
 type metrics struct {
 	requests    *prometheus.CounterVec
 	duration    *prometheus.HistogramVec
+	answers     *prometheus.CounterVec
 	unknownKeys *prometheus.CounterVec
 	attempts    *prometheus.CounterVec
+	upstream    *prometheus.HistogramVec
 	abandoned   *prometheus.CounterVec
 	fallbacks   *prometheus.CounterVec
+	retries     *prometheus.CounterVec
+	hedges      *prometheus.CounterVec
 	skips       *prometheus.CounterVec
 	leftAlone   *prometheus.CounterVec
 	firstToken  *prometheus.HistogramVec
+	tokens      *prometheus.CounterVec
+	toolUses    *prometheus.CounterVec
+	cost        *prometheus.CounterVec
 	streams     *prometheus.GaugeVec
 	inFlight    *prometheus.GaugeVec
 	refused     *prometheus.CounterVec
 	lookups     *prometheus.CounterVec
+	hits        *prometheus.CounterVec
 	reloads     *prometheus.CounterVec
 	loaded      *prometheus.GaugeVec
 	valid       *prometheus.GaugeVec
@@ -29,100 +38,126 @@ type metrics struct {
 	recorders   *recorderCollector
 	sinks       *sinkCollector
 	workspaces  *workspaceCollector
+	limits      *limitMetrics
 
-	routes []routeSeries // by the index of the route
+	durations []prometheus.Observer // by the index of the route
+	routes    []string              // their names
+	names     seriesNames
 }
 
-// routeSeries are a route's metrics with the label already applied: looking
-// a label up costs more than counting.
-type routeSeries struct {
-	ok       prometheus.Counter
-	duration prometheus.Observer
+// The upper bounds of the buckets of durations, in seconds. Evaluations take from 50 µs
+// on, models up to minutes; the durations of requests are those of both.
+var (
+	modelBuckets   = []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120}
+	requestBuckets = []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120}
+)
+
+// histogram returns the options of a histogram: with buckets, for those who read the
+// text format, and native, with a relative error of 5 %, for a Prometheus that scrapes
+// native histograms.
+func histogram(name, help string, buckets []float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+	}
 }
 
 func newMetrics() *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	}
 	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "cadenza_requests_total",
-			Help: "Requests by route and by the code of the answer (ok, or an error code).",
-		}, []string{"route", "code"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "cadenza_request_duration_seconds",
-			Help:    "Time from a request's arrival to the end of its answer.",
-			Buckets: []float64{.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .05, .25, 1, 5, 15, 60},
-		}, []string{"route"}),
-		unknownKeys: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "cadenza_unknown_keys_total",
-			Help: "Keys that requests named and no definition has.",
-		}, []string{"route"}),
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "cadenza_upstream_attempts_total",
-			Help: "Calls of providers by their outcome (ok, or the class of failure).",
-		}, []string{"workspace", "provider", "class"}),
-		abandoned: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "cadenza_upstream_abandoned_total",
-			Help: "Calls that a provider went on with after their end.",
-		}, []string{"workspace", "provider"}),
-		fallbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "cadenza_upstream_fallbacks_total",
-			Help: "Answers of a target after another had failed or was skipped, by the provider that answered.",
-		}, []string{"workspace", "provider"}),
-		skips: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "cadenza_upstream_skips_total",
-			Help: "Targets that calls skipped, by the reason.",
-		}, []string{"workspace", "provider", "reason"}),
-		leftAlone: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "cadenza_targets_left_alone_total",
-			Help: "How often a target began to be left alone: by its breaker (ejected), or because of a limit, key, account or model (cooling).",
-		}, []string{"workspace", "provider", "state"}),
-		firstToken: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "cadenza_first_token_seconds",
-			Help:    "Time from a request's arrival to the first content of a streamed answer.",
-			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20},
-		}, []string{"workspace", "provider"}),
-		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "cadenza_streams",
-			Help: "Answers being streamed now.",
-		}, []string{"workspace"}),
-		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "cadenza_calls_in_flight",
-			Help: "Calls of endpoints that wait for a provider or are being answered now.",
-		}, []string{"workspace"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "cadenza_calls_refused_total",
-			Help: "Calls of endpoints that were refused, and targets that were skipped (host), because as many as may be were in flight.",
-		}, []string{"workspace", "ceiling"}),
-		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "cadenza_cache_lookups_total",
-			Help: "Lookups in the caches of models' answers and of the decisions of costly tables, by result (hit or miss).",
-		}, []string{"workspace", "cache", "result"}),
-		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "cadenza_definitions_reloads_total",
-			Help: "Changes of the definitions by result (ok or error).",
-		}, []string{"workspace", "result"}),
-		loaded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "cadenza_definitions_loaded_timestamp_seconds",
-			Help: "When the definitions that are served were loaded.",
-		}, []string{"workspace"}),
-		valid: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "cadenza_definitions_valid",
-			Help: "1 where the definitions on disk are those served, 0 where they are invalid, or take over 10 s to load, and the last good ones are served.",
-		}, []string{"workspace"}),
-		keysValid: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "cadenza_keys_valid",
-			Help: "1 where all of the API keys are in use, 0 where the keys file is refused, and its last keys stay, or some of its keys are.",
-		}, []string{"workspace"}),
+		requests: counter("cadenza_requests_total",
+			"Requests by route, by the one key that was asked for, and by the code of the answer (ok, or an error code).",
+			"workspace", "route", "definition", "code"),
+		duration: prometheus.NewHistogramVec(histogram("cadenza_request_duration_seconds",
+			"Time from a request's arrival to the end of its answer.", requestBuckets), []string{"route"}),
+		answers: counter("cadenza_answers_total",
+			"Answers of definitions, one for each key of a request.", "workspace", "kind", "definition", "variant"),
+		unknownKeys: counter("cadenza_unknown_keys_total", "Keys that requests named and no definition has.", "route"),
+		attempts: counter("cadenza_upstream_attempts_total",
+			"Calls of providers by their outcome (ok, or the class of failure).", "workspace", "provider", "model", "class"),
+		upstream: prometheus.NewHistogramVec(histogram("cadenza_upstream_duration_seconds",
+			"Time that a call of a provider took, by its outcome (ok, or the class of failure).", modelBuckets),
+			[]string{"workspace", "provider", "model", "class"}),
+		abandoned: counter("cadenza_upstream_abandoned_total",
+			"Calls that a provider went on with after their end.", "workspace", "provider"),
+		fallbacks: counter("cadenza_upstream_fallbacks_total",
+			"Answers of a target after another had failed or was skipped, by the provider that answered.", "workspace", "provider"),
+		retries: counter("cadenza_upstream_retries_total",
+			"Calls of a target that had failed in the same call of an endpoint.", "workspace", "provider"),
+		hedges: counter("cadenza_upstream_hedges_total",
+			"Calls of a target beside another one that had not answered yet.", "workspace", "provider"),
+		skips: counter("cadenza_upstream_skips_total",
+			"Targets that calls skipped, by the reason.", "workspace", "provider", "reason"),
+		leftAlone: counter("cadenza_targets_left_alone_total",
+			"How often a target began to be left alone: by its breaker (ejected), or because of a limit, key, account or model (cooling).",
+			"workspace", "provider", "state"),
+		firstToken: prometheus.NewHistogramVec(histogram("cadenza_first_token_seconds",
+			"Time from a request's arrival to the first content of a streamed answer.", modelBuckets),
+			[]string{"workspace", "provider", "model"}),
+		tokens: counter("cadenza_tokens_total",
+			"Tokens of calls of providers. The types prompt and completion are all of them, the others are parts of these.",
+			"workspace", "provider", "model", "type"),
+		toolUses: counter("cadenza_provider_tool_uses_total",
+			"How often providers ran tools of their own for an answer.", "workspace", "provider", "model", "tool"),
+		cost: counter("cadenza_cost_usd_total",
+			"What calls of providers cost, in US dollars, by the endpoint that was called.", "workspace", "definition", "provider", "model"),
+		streams: gauge("cadenza_streams", "Answers being streamed now.", "workspace"),
+		inFlight: gauge("cadenza_calls_in_flight",
+			"Calls of endpoints that wait for a provider or are being answered now.", "workspace"),
+		refused: counter("cadenza_calls_refused_total",
+			"Calls of endpoints that were refused, and targets that were skipped (host), because as many as may be were in flight.",
+			"workspace", "ceiling"),
+		lookups: counter("cadenza_cache_lookups_total",
+			"Lookups in the caches of models' answers and of the decisions of costly tables, by result (hit or miss).",
+			"workspace", "cache", "result"),
+		hits: counter("cadenza_cache_hits_total",
+			"Answers of models, and decisions of costly tables, that a cache had.", "workspace", "cache"),
+		reloads: counter("cadenza_definitions_reloads_total",
+			"Changes of the definitions by result (ok or error).", "workspace", "result"),
+		loaded: gauge("cadenza_definitions_loaded_timestamp_seconds",
+			"When the definitions that are served were loaded.", "workspace"),
+		valid: gauge("cadenza_definitions_valid",
+			"1 where the definitions on disk are those served, 0 where they are invalid, or take over 10 s to load, and the last good ones are served.",
+			"workspace"),
+		keysValid: gauge("cadenza_keys_valid",
+			"1 where all of the API keys are in use, 0 where the keys file is refused, and its last keys stay, or some of its keys are.",
+			"workspace"),
 		recorders:  newRecorderCollector(),
 		sinks:      newSinkCollector(),
 		workspaces: newWorkspaceCollector(),
 	}
+	m.limits = newLimitMetrics(m.workspaces)
 	for _, r := range routes {
-		m.routes = append(m.routes, routeSeries{
-			ok:       m.requests.WithLabelValues(r.name, "ok"),
-			duration: m.duration.WithLabelValues(r.name),
-		})
+		m.durations = append(m.durations, m.duration.WithLabelValues(r.name))
+		m.routes = append(m.routes, r.name)
+		switch r.name {
+		case "prompts", "remoteconfigs", "decisions", "endpoints":
+			m.unknownKeys.WithLabelValues(r.name)
+		}
 	}
+	m.names.metrics = m
 	return m
+}
+
+// vector is a family of metrics with labels.
+type vector interface {
+	prometheus.Collector
+	Delete(prometheus.Labels) bool
+	DeletePartialMatch(prometheus.Labels) int
+}
+
+// ofWorkspaces returns the families with the label workspace.
+func (m *metrics) ofWorkspaces() []vector {
+	return []vector{
+		m.requests, m.answers, m.attempts, m.upstream, m.abandoned, m.fallbacks, m.retries, m.hedges, m.skips, m.leftAlone,
+		m.firstToken, m.tokens, m.toolUses, m.cost, m.streams, m.inFlight, m.refused, m.lookups, m.hits,
+		m.reloads, m.loaded, m.valid, m.keysValid,
+	}
 }
 
 // Collectors returns the process's metrics. Caddy makes a new registry for each
@@ -130,19 +165,27 @@ func newMetrics() *metrics {
 // reload.
 func (p *Process) Collectors() []prometheus.Collector {
 	m := p.metrics
-	return []prometheus.Collector{
-		m.requests, m.duration, m.unknownKeys, m.attempts, m.abandoned, m.fallbacks, m.skips, m.leftAlone, m.firstToken, m.streams, m.inFlight, m.refused, m.lookups,
-		m.reloads, m.loaded, m.valid, m.keysValid, m.recorders, m.sinks, m.workspaces,
+	list := []prometheus.Collector{m.duration, m.unknownKeys, m.recorders, m.sinks, m.workspaces, newHostCollector(p), m.limits}
+	for _, v := range m.ofWorkspaces() {
+		list = append(list, v)
 	}
+	return list
 }
 
-// observe counts an answered request. code is "" for success.
-func (m *metrics) observe(to *route, code string, began time.Time) {
-	r := &m.routes[to.index]
+// observe counts an answered request. info is nil before its authentication, and code
+// is "" for success.
+func (m *metrics) observe(to *route, info *requestInfo, code string, began time.Time) {
+	m.durations[to.index].Observe(time.Since(began).Seconds())
 	if code == "" {
-		r.ok.Inc()
-	} else {
-		m.requests.WithLabelValues(to.name, code).Inc()
+		code = "ok"
 	}
-	r.duration.Observe(time.Since(began).Seconds())
+	if info == nil {
+		m.requests.WithLabelValues("", to.name, "", code).Inc()
+		return
+	}
+	if ok := info.counted.ok[to.index]; code == "ok" && ok != nil {
+		ok.Inc()
+		return
+	}
+	m.requests.WithLabelValues(info.workspace, to.name, info.counted.name, code).Inc()
 }

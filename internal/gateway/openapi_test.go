@@ -208,6 +208,9 @@ func (o *openAPI) checkHeaders(response map[string]any, at string, header http.H
 			continue
 		}
 		entry, found := listed[name].(map[string]any)
+		if common := o.object("components", "headers", name); !found && common["x-with-limits"] == true {
+			entry, found = map[string]any{"$ref": "#/components/headers/" + name}, true
+		}
 		if !found {
 			return fmt.Errorf("%s has no header %s", at, name)
 		}

@@ -6,44 +6,52 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cadenza-gateway/cadenza/trace"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/price"
+	"github.com/cadenza-gateway/cadenza/providers"
 )
 
-// Price is what a model costs, in US dollars per million tokens.
-type Price struct {
-	Prompt     float64 `json:"prompt"`
-	Completion float64 `json:"completion"`
-}
-
-// tokensPerPrice is the number of tokens that a price is for.
-const tokensPerPrice = 1e6
-
-// ValidatePrices refuses prices that are negative, infinite or not a number.
-func ValidatePrices(prices map[string]Price) error {
+// ValidatePrices refuses prices that are none.
+func ValidatePrices(prices map[string]*price.Price) error {
 	for _, model := range slices.Sorted(maps.Keys(prices)) {
-		for _, dollars := range [...]float64{prices[model].Prompt, prices[model].Completion} {
-			if !(dollars >= 0) || math.IsInf(dollars, 1) {
-				return fmt.Errorf("price %s: %v must be a number of US dollars per million tokens, 0 or more", model, dollars)
-			}
+		if prices[model] == nil {
+			return fmt.Errorf("price %s: there is none: give it prompt and completion", model)
+		}
+		if err := prices[model].Validate(); err != nil {
+			return fmt.Errorf("price %s: %w", model, err)
 		}
 	}
 	return nil
 }
 
-// cost returns the cost of all attempts of a call, in US dollars: each is paid for,
-// also those whose answers were not used. A model without a price costs nothing.
-func (w *Workspace) cost(attempts []trace.Attempt) float64 {
-	if len(w.Prices) == 0 {
-		return 0
-	}
+// cost sets the costs of the attempts of a call and returns their sum, in US dollars:
+// each is paid for, also those whose answers were not used. What the provider says that
+// an answer costs counts before its price. A model without a price costs nothing.
+func (w *Workspace) cost(result *invoke.Result) float64 {
 	var dollars float64
-	for i := range attempts {
-		a := &attempts[i]
-		price, known := w.Prices[a.Provider+"/"+a.Model]
-		if !known {
-			price = w.Prices[a.Model]
+	for i := range result.Attempts {
+		a := &result.Attempts[i]
+		var served string // as the provider says, which is known of the answer alone
+		if a.Code == "" && a.Target == result.Served {
+			served = result.Model
 		}
-		dollars += price.Prompt*float64(a.PromptTokens) + price.Completion*float64(a.CompletionTokens)
+		price := w.prices.FindServed(a.Provider, w.hosts[a.Provider], served, a.Model)
+		var list float64
+		if price != nil {
+			list = price.Cost(&a.Usage)
+		}
+		a.Cost = list
+		if said := a.Usage.Cost; a.Usage.HasCost && said >= 0 && !math.IsInf(said, 1) {
+			a.Cost = said
+			if list != said {
+				a.ListCost = list
+			}
+			a.Free = said == 0
+		} else {
+			// A provider that calls no host, such as canned, is paid nothing either.
+			a.Free = (price != nil || w.hosts[a.Provider] == "") && list == 0 && a.Usage != (providers.Usage{})
+		}
+		dollars += a.Cost
 	}
-	return dollars / tokensPerPrice
+	return dollars
 }

@@ -15,10 +15,14 @@ func (c *call) prompts() *wire.Error {
 	if err != nil {
 		return err
 	}
+	c.asksKeys(request.Keys, nil)
+	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
+	if err := c.admitLate(""); err != nil {
+		return err
+	}
 	if err := c.bind(request.Context); err != nil {
 		return err
 	}
-	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
 
 	size, recorded, err := c.pickPrompts(request.Keys, "")
 	if err != nil {

@@ -2,11 +2,13 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +38,21 @@ var provenFields = []struct {
 	{"ip", "type: string, format: ip", []string{"10.0.0.0/8", "not 10.0.0.0/8", `"192.168.1.1"`}, []string{`"10.1.2.3"`, `"192.168.1.1"`, `"::1"`}},
 	{"tags", "type: list", []string{"a", "{ all: [a, b] }", "{ none: [c] }", "{ size: 2.. }", "a*", "[b, c]"}, []string{`["a"]`, `["a","b"]`, `["c",1,true]`, `"b"`, `[]`}},
 	{"deep", "type: string, path: account.tier", []string{"gold", "not gold", "missing"}, nil},
+	// The gateway's own, whatever a context has by its name.
+	{"health.shaky", "", []string{"up", "down", "not up", "present", "missing"}, []string{`"up"`, `"down"`}},
+}
+
+// shaky is a provider that is available by chance.
+type shaky struct {
+	failing
+	down atomic.Bool
+}
+
+func (s *shaky) Unavailable() error {
+	if s.down.Load() {
+		return errors.New("it is down")
+	}
+	return nil
 }
 
 // provenModel is their data model. mode says what traces record of a field.
@@ -43,14 +60,16 @@ func provenModel(mode func(field string) string) string {
 	var b strings.Builder
 	b.WriteString("timezone: Europe/Brussels\nfields:\n")
 	for _, f := range provenFields {
-		fmt.Fprintf(&b, "  %s: { %s%s }\n", f.name, f.declared, mode(f.name))
+		if f.declared != "" {
+			fmt.Fprintf(&b, "  %s: { %s%s }\n", f.name, f.declared, mode(f.name))
+		}
 	}
 	b.WriteString(`computed:
   big: seats > 5.0 && plan == "pro"
   unit: user + "/" + plan
   odd: present(tags) && size(tags) > 1 && now > timestamp("2020-01-01T00:00:00Z")
 segments:
-  rich: [ { plan: team, seats: 2.. }, { big: true } ]
+  rich: [ { plan: team, seats: 2.. }, { big: true }, { health.shaky: down, plan: pro } ]
   lucky: [ { segment: rich, user: "*1*" }, { odd: true } ]
 `)
 	return b.String()
@@ -122,12 +141,15 @@ func provenDefinitions(r *rand.Rand, most int, mode func(field string) string) m
 	}
 	files["definitions/prompts/p.yaml"] = "default: b\nvariables: { text: " + variable + " }\nvariants:\n  a: { provider: canned, extra: { echo: true }, messages: [ { role: user, content: \"{{text}}\" } ] }\n  b: { extends: a, messages: [ { role: user, content: b } ] }\n" +
 		provenRules(r, most, provenKeys[:2], ab)
-	files["definitions/endpoints/e.yaml"] = "prompt: p\ndefault: a\nvariants: { a: { timeout: { total: 9s } }, b: { max_attempts: 2 } }\n" + provenRules(r, most, provenKeys[1:3], ab)
+	files["definitions/endpoints/e.yaml"] = "prompt: p\ndefault: a\nvariants: { a: { timeout: { total: 9s } }, b: { max_attempts: 2, fallback: [ { provider: shaky, model: m } ] } }\n" + provenRules(r, most, provenKeys[1:3], ab)
 	return files
 }
 
 // provenContext is a random context.
 func provenContext(r *rand.Rand) string {
+	if r.IntN(8) == 0 {
+		return "{}"
+	}
 	var members []string
 	for _, f := range provenFields {
 		switch {
@@ -149,7 +171,8 @@ func recordedTraces(t *testing.T, r *rand.Rand, n, most int, mode func(field str
 	t.Helper()
 	rounds := min(20, 2+n/2500)
 	perRequest, asked := len(provenKeys)+2, 0
-	g := startGateway(t, provenDefinitions(r, most, mode), settings...)
+	provider := new(shaky)
+	g := startGateway(t, provenDefinitions(r, most, mode), append(settings, withProvider("shaky", provider))...)
 	for round := range rounds {
 		if round > 0 {
 			for name, text := range provenDefinitions(r, most, mode) {
@@ -166,6 +189,7 @@ func recordedTraces(t *testing.T, r *rand.Rand, n, most int, mode func(field str
 		for range 1 + n/rounds/perRequest {
 			context := provenContext(r)
 			asked += perRequest
+			provider.down.Store(r.IntN(2) == 0)
 			for path, body := range map[string]string{
 				"/v1/remoteconfigs": `{"keys":` + string(keys) + `,"context":` + context + `}`,
 				"/v1/prompts":       `{"keys":["p"],"context":` + context + `}`,
@@ -227,6 +251,7 @@ func ofProof(p *inspect.Proof) string {
 func TestMustHoldProofOfKeptInputs(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 1))
+	health := make(map[string]int)
 	for name, test := range map[string]struct {
 		mode    string
 		setting setting
@@ -234,6 +259,10 @@ func TestMustHoldProofOfKeptInputs(t *testing.T) {
 		traces, revisions := recordedTraces(t, r, gatewaytest.Full(100_000)/2, 2, func(string) string { return test.mode }, test.setting)
 		reasons := make(map[string]int)
 		for _, traced := range traces {
+			health[fastjson.GetString(traced.Inputs, "health.shaky")]++
+			if traced.Row != "" && slices.Contains(traced.Notes, rules.NoteNoContext) {
+				health["none"]++
+			}
 			proof := inspect.Prove(revisions[traced.Revision], traced)
 			if proof.Result != inspect.Same {
 				recorded, _ := json.Marshal(traced)
@@ -241,9 +270,12 @@ func TestMustHoldProofOfKeptInputs(t *testing.T) {
 			}
 			reasons[traced.Reason]++
 		}
-		if n := len(traces) / 10; reasons["match"] < n || reasons["split"] < n || reasons["default"] == 0 {
+		if n := len(traces) / 10; reasons["match"] < n || reasons["split"] < n || reasons["default"] == 0 || reasons["no_context"] == 0 {
 			t.Errorf("%s: decisions by reason: %v", name, reasons)
 		}
+	}
+	if health["up"] < 20 || health["down"] < 20 || health["none"] < 5 {
+		t.Errorf("decisions by health, and by a row without a context: %v", health)
 	}
 }
 
@@ -391,13 +423,15 @@ func decidedBy(t *testing.T, s *definition.Snapshot, traced *inspect.Traced, val
 		}
 		context[name] = v
 	}
-	context["unread"] = true // so that there is a context
+	if !slices.Contains(traced.Notes, rules.NoteNoContext) {
+		context["unread"] = true // so that there is a context
+	}
 	text, err := json.Marshal(context)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b rules.Binding
-	if err := s.Model.Bind(&b, fastjson.MustParseBytes(text), traced.Time); err != nil {
+	if err := s.Model.Simulate(&b, fastjson.MustParseBytes(text), traced.Time); err != nil {
 		t.Fatal(err)
 	}
 	var table *rules.Table

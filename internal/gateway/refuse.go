@@ -33,7 +33,7 @@ const (
 func (to *route) writeError(w http.ResponseWriter, r *http.Request, o outcome) {
 	// A request that is refused because the gateway is full loses its connection,
 	// too.
-	full := o.err.Code == wire.Overloaded || o.err.Code == wire.RateLimited
+	full := o.err.Code == wire.Overloaded || o.err.Code == wire.RateLimited && o.err.Limit == ""
 	if r.ProtoMajor == 1 && (full || o.end == unread && !skipSmallBody(w, r)) {
 		to.writeLastError(w, o.err)
 		return

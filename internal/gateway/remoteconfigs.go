@@ -19,10 +19,14 @@ func (c *call) remoteConfigs() *wire.Error {
 	if err != nil {
 		return err
 	}
+	c.asksKeys(nil, request.Keys)
+	c.context, c.metadata = request.Context, request.Metadata
+	if err := c.admitLate(""); err != nil {
+		return err
+	}
 	if err := c.bind(request.Context); err != nil {
 		return err
 	}
-	c.context, c.metadata = request.Context, request.Metadata
 
 	size, recorded := c.pickConfigs(request.Keys, "")
 	if err := c.makeRoom(wire.AnswersSize+size, recorded, "keys"); err != nil {
@@ -114,12 +118,14 @@ func (c *call) answerKeys(param string) *wire.Error {
 	if status := c.cacheStatus(); status != nil {
 		c.w.Header()[wire.HeaderCacheStatus] = status
 	}
+	c.describeAnswers()
 	now := time.Now()
 	for _, record := range c.records {
 		record.Latency = now.Sub(c.began)
 	}
 	c.completeRecords()
 	c.giveRecords()
+	c.countPicked()
 	c.keepRoom(len(c.out)) // the recorder owns the traces
 	c.deliver(http.StatusOK, c.out, now)
 	return nil

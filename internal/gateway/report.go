@@ -66,6 +66,7 @@ func (c *call) report() *wire.Error {
 	case earlier != nil:
 		return c.replay(earlier).err
 	}
+	c.traceReport(record)
 	c.unclaim()
 	if kind == trace.KindDecision {
 		c.w.Header()[wire.HeaderDecisionID] = c.info.decisionID[:]

@@ -21,6 +21,8 @@ type route struct {
 	// name is the route's name in metrics, logs and placeholders.
 	name  string
 	serve func(*call) outcome
+	// calls reports that the route calls models.
+	calls bool
 	// kind is the kind of the trace that the path names.
 	kind trace.Kind
 	// dialect is that of a route of endpoints, and of its errors.
@@ -53,10 +55,10 @@ const (
 var routes = table(
 	route{name: "none"},
 	route{method: http.MethodPost, path: "/v1/prompts", name: "prompts", serve: allOrNothing((*call).prompts)},
-	route{method: http.MethodPost, path: "/v1/endpoints", name: "endpoints", serve: (*call).endpoint, dialect: native.Dialect},
-	route{method: http.MethodPost, path: "/v1/chat/completions", name: "chat", serve: (*call).endpoint, dialect: chat.Dialect, requestID: openaiRequestID},
-	route{method: http.MethodPost, path: "/v1/responses", name: "responses", serve: (*call).endpoint, dialect: responses.Dialect, requestID: openaiRequestID},
-	route{method: http.MethodPost, path: "/v1/messages", name: "messages", serve: (*call).endpoint, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: anthropicKey},
+	route{method: http.MethodPost, path: "/v1/endpoints", name: "endpoints", serve: (*call).endpoint, calls: true, dialect: native.Dialect},
+	route{method: http.MethodPost, path: "/v1/chat/completions", name: "chat", serve: (*call).endpoint, calls: true, dialect: chat.Dialect, requestID: openaiRequestID},
+	route{method: http.MethodPost, path: "/v1/responses", name: "responses", serve: (*call).endpoint, calls: true, dialect: responses.Dialect, requestID: openaiRequestID},
+	route{method: http.MethodPost, path: "/v1/messages", name: "messages", serve: (*call).endpoint, calls: true, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: anthropicKey},
 	route{method: http.MethodPost, path: "/v1/messages/count_tokens", name: "count_tokens", serve: (*call).countTokens, dialect: messages.Dialect, requestID: anthropicRequestID, keyHeader: anthropicKey},
 	route{method: http.MethodPost, path: "/v1/remoteconfigs", name: "remoteconfigs", serve: allOrNothing((*call).remoteConfigs)},
 	route{method: http.MethodPost, path: "/v1/decisions", name: "decisions", serve: allOrNothing((*call).decisions)},
@@ -136,6 +138,13 @@ func find(path string) (to *route, id string) {
 	}
 	return &routes[0], ""
 }
+
+// namesEndpoint reports whether the route's requests name an endpoint in their body.
+func (to *route) namesEndpoint() bool { return to.calls || to.name == "count_tokens" }
+
+// hasMetadata reports whether the route's requests may have metadata. A report has some,
+// too, which is of what it reports on.
+func (to *route) hasMetadata() bool { return to.method == http.MethodPost && to.name != "metrics" }
 
 // HasRoute reports whether a path has a route.
 func HasRoute(path string) bool {

@@ -136,7 +136,7 @@ func TestAlertsAskForMetrics(t *testing.T) {
 		ask("docs/runbook.md: "+query[1], query[1])
 	}
 
-	text, err := os.ReadFile("../../docs/alerts.yaml")
+	text, err := os.ReadFile("../../examples/grafana/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

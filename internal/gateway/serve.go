@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/valyala/fastjson"
+	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
@@ -34,15 +35,19 @@ type call struct {
 	snapshot  *definition.Snapshot
 	request   *wire.Request
 	info      *requestInfo
-	reply     *trace.Reply // to be kept; nil without an idempotency key
+	span      oteltrace.Span // of the request; nil: it is not traced
+	reply     *trace.Reply   // to be kept; nil without an idempotency key
 	writer    dialect.Writer
 	answer    dialect.Answer // of an endpoint, as the writer gets it
+
+	asked string // the key of the endpoint that the request calls; empty: none
 
 	// The members of the request's body that every route has.
 	context, metadata, variables *fastjson.Value
 
 	logCeiling definition.LogPolicy // the most that the caller allows; Unset: anything
 	entered    bool                 // counted among the calls in flight
+	meter      *meter               // nil: no limit applies
 
 	decision   trace.Decision // makes the ids of the answers' traces
 	decisionID trace.ID
@@ -70,6 +75,7 @@ type call struct {
 var calls = sync.Pool{New: func() any {
 	c := new(call)
 	c.reserve = c.hold
+	c.binding.SetGateway(c)
 	return c
 }}
 
@@ -86,6 +92,7 @@ func (c *call) release() {
 		c.countLookups()
 	}
 	c.leave()
+	c.meter.settle()
 	c.letGo()
 	c.keepRoom(0)
 	if c.request != nil {
@@ -119,12 +126,13 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 	to, traceID := find(path)
 	to = to.spoken(r.Header)
 	code := ""
+	var info *requestInfo // once the request is authenticated
 	defer func() {
 		problem := recover()
 		if problem != nil && problem != http.ErrAbortHandler {
 			code = wire.Internal.Name
 		}
-		g.metrics.observe(to, code, began)
+		g.metrics.observe(to, info, code, began)
 		switch problem {
 		case nil:
 			return
@@ -140,7 +148,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 		to.writeErrorOnly(w, panicked())
 	}()
 
-	o := g.answer(w, r, to, traceID, began)
+	o := g.answer(w, r, to, traceID, began, &info)
 	if o.err != nil {
 		code = o.err.Name
 	}
@@ -188,7 +196,7 @@ func refused(err *wire.Error) outcome { return outcome{err, unanswered} }
 
 // answer checks path, method, key, limits and body in this order, so that an
 // unauthenticated request causes no work.
-func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, traceID string, began time.Time) outcome {
+func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, traceID string, began time.Time, info **requestInfo) outcome {
 	if to.serve == nil {
 		return outcome{wire.Errorf(wire.NotFound, "", "There is no route %s. The routes are %s.", printable(r.URL.Path), documented()), unread}
 	}
@@ -222,7 +230,11 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 	defer memory.release()
 	defer store.release()
 	c.describe()
+	*info = c.info
 	if err := c.readLogCeiling(); err != nil {
+		return outcome{err, unread}
+	}
+	if err := c.admitEarly(); err != nil {
 		return outcome{err, unread}
 	}
 	if to.method == http.MethodPost {
@@ -291,39 +303,6 @@ var (
 	cacheControlNoStore = []string{"no-store"}
 )
 
-// requestInfo holds the values of a request's placeholders. The access log reads
-// them after the handler has returned, when the call is already back in its pool.
-type requestInfo struct {
-	workspace, key string
-	route          string
-	// The values of the headers of the same names, one value each.
-	traceID, decisionID, revision, length [1]string
-}
-
-// describe makes the request's placeholders available.
-func (c *call) describe() {
-	c.info = &requestInfo{workspace: c.workspace.Name, key: c.key.name, route: c.route.name}
-	if describe := c.gateway.describe; describe != nil {
-		describe(c.r, c.info.placeholder)
-	}
-}
-
-func (i *requestInfo) placeholder(name string) (any, bool) {
-	switch name {
-	case "http.auth.user.id":
-		return i.key, true
-	case "cadenza.workspace":
-		return i.workspace, true
-	case "cadenza.route":
-		return i.route, true
-	case "cadenza.trace_id":
-		return i.traceID[0], true
-	case "cadenza.decision_id":
-		return i.decisionID[0], true
-	}
-	return nil, false
-}
-
 // printable returns a caller's text as an error message may quote it: its first 128
 // bytes.
 func printable(text string) string {
@@ -352,6 +331,16 @@ func (c *call) setHeaders(id trace.ID) {
 	if !id.IsZero() {
 		c.info.traceID[0] = ids[wire.TraceIDLength:]
 		c.nameTrace(h)
+	}
+}
+
+// forgetHeaders takes back what setHeaders and the cache have said of an answer that
+// is refused after all.
+func (c *call) forgetHeaders() {
+	c.info.traceID[0], c.info.decisionID[0] = "", ""
+	h := c.w.Header()
+	for _, name := range [...]string{wire.HeaderTraceID, wire.HeaderDecisionID, wire.HeaderRevision, wire.HeaderCacheStatus, c.route.requestID} {
+		delete(h, name)
 	}
 }
 

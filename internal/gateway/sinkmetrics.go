@@ -110,11 +110,7 @@ func (c *sinkCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(value),
 				append([]string{name.workspace, name.sink}, labels...)...)
 		}
-		up := 0.0
-		if stats.Up {
-			up = 1
-		}
-		gauge(c.up, up)
+		gauge(c.up, oneIf(stats.Up))
 		gauge(c.pending, float64(stats.Pending))
 		gauge(c.lag, stats.Age.Seconds())
 		counter(c.delivered, counts.delivered)

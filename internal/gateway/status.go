@@ -16,6 +16,8 @@ type Status struct {
 	Store    StoreStatus `json:"store"`
 	Sinks    []SinkState `json:"sinks"`
 	Keys     []KeyState  `json:"keys"`
+	// Limits are those of callers, in the order of the configuration.
+	Limits []LimitStatus `json:"limits"`
 	// KeysFile is the path of the keys file, empty without one.
 	KeysFile string `json:"keys_file,omitempty"`
 }
@@ -63,7 +65,8 @@ const expiresSoon = 30 * 24 * time.Hour
 func (w *Workspace) Status() Status {
 	s := Status{
 		Degraded: append([]Condition{}, w.Conditions()...), Targets: w.Targets(), Store: w.storeStatus(),
-		Sinks: []SinkState{}, Keys: w.gateway.keys.states(w, time.Now()), KeysFile: w.KeysFile,
+		Limits: w.limitStatus(time.Now()),
+		Sinks:  []SinkState{}, Keys: w.gateway.keys.states(w, time.Now()), KeysFile: w.KeysFile,
 	}
 	for i := range w.Sinks {
 		var stats sinks.Stats

@@ -3,11 +3,14 @@ package gateway
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/limit"
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 )
@@ -24,6 +27,8 @@ type Store struct {
 	limits   activeLimits
 	sinks    activeSinks
 	commits  commits
+	limiter  atomic.Pointer[limit.Limiter] // nil: no workspace has had limits yet
+	limited  sync.Map                      // the running workspaces with limits by their names
 
 	// Where the configuration gives no key, trace ids are made under kept, the key
 	// that the store keeps, or, as long as the store can't be read, under temporary.
@@ -31,6 +36,8 @@ type Store struct {
 	mu        sync.Mutex
 	kept      []byte
 	temporary []byte
+	// unsaved is since when the limits' file is known to fail; zero: it does not.
+	unsaved time.Time
 }
 
 // StoreLimits bound what a store keeps. Zero means no limit.
@@ -107,7 +114,7 @@ func (s *Store) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	defer s.process.metrics.recorders.remove(s.Path, s.Recorder)
-	return s.Recorder.Close(ctx)
+	return errors.Join(s.Recorder.Close(ctx), s.closeLimits())
 }
 
 // keyTimeout is how long a workspace that starts waits for the key that the store

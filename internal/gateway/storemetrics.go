@@ -97,12 +97,8 @@ func (c *recorderCollector) Collect(out chan<- prometheus.Metric) {
 		counter := func(desc *prometheus.Desc, value float64, labels ...string) {
 			out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, value, append([]string{path}, labels...)...)
 		}
-		up := 0.0
-		if stats.Availability == recorder.Available {
-			up = 1
-		}
 		gauge(c.queue, float64(stats.Queued))
-		gauge(c.up, up)
+		gauge(c.up, oneIf(stats.Availability == recorder.Available))
 		counter(c.commits, float64(stats.Commits))
 		counter(c.commitSeconds, stats.CommitTime.Seconds())
 		counter(c.failures, float64(stats.CommitFailures))

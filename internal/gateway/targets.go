@@ -13,6 +13,12 @@ const (
 	TargetUnavailable   = "unavailable"    // its provider has no key, for example: it is skipped
 )
 
+// targetStates are all of them.
+var targetStates = []string{
+	TargetUntried, string(invoke.TargetOK), string(invoke.TargetFailing), string(invoke.TargetCooling), string(invoke.TargetEjected),
+	TargetNotConfigured, TargetUnavailable,
+}
+
 // Target is a target of the definitions that are served, with what is known of
 // it.
 type Target struct {

@@ -64,7 +64,7 @@ func callTools(w http.ResponseWriter, content string, stream bool) {
 		said = `"` + content + `"`
 	}
 	whole := `{"id":"call_a","type":"function","function":{"name":"find","arguments":"{\"id\": \"\\u00fc\\n\"}"}},{"id":"call_b","type":"function","function":{"name":"hand_over","arguments":"{}"}}`
-	fmt.Fprintf(w, `{"model":"small-1","choices":[{"index":0,"message":{"role":"assistant","content":%s,"tool_calls":[%s]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}`, said, whole)
+	fmt.Fprintf(w, `{"model":"small-1","choices":[{"index":0,"message":{"role":"assistant","content":%s,"tool_calls":[%s]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":2,"cache_write_tokens":1},"completion_tokens_details":{"reasoning_tokens":1}}}`, said, whole)
 }
 
 // ended waits for the trace of an answer.
@@ -107,11 +107,11 @@ func TestToolCallsThroughTheGateway(t *testing.T) {
 			event := func(content, rest string) string {
 				return fmt.Sprintf(`data: {"trace_id":"%s","content":"%s","is_final":%s}`+"\n\n", id, content, rest)
 			}
-			tokens := 12
+			prompt, tokens := 71, 18
 			if content != "" {
-				tokens = 14
+				prompt, tokens = 72, 21
 			}
-			usage := fmt.Sprintf(`,"usage":{"prompt_tokens":4,"completion_tokens":%d,"total_tokens":%d,"estimated":true}`, tokens, 4+tokens)
+			usage := fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"estimated":true}`, prompt, tokens, prompt+tokens)
 			want := event("", `false,"tool_calls":`+list) + event("", `true,"finish_reason":"tool_calls"`+usage) + "data: [DONE]\n\n"
 			if content != "" {
 				want = event(content, "false") + want
@@ -122,7 +122,7 @@ func TestToolCallsThroughTheGateway(t *testing.T) {
 
 			a = g.post("/v1/endpoints", whole)
 			id = a.header.Get("Cadenza-Trace-Id")
-			want = fmt.Sprintf(`{"trace_id":"%s","content":"%s","is_final":true,"tool_calls":%s,"finish_reason":"tool_calls","usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}`, id, content, list)
+			want = fmt.Sprintf(`{"trace_id":"%s","content":"%s","is_final":true,"tool_calls":%s,"finish_reason":"tool_calls","usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10,"cached_tokens":2,"cache_write_tokens":1,"reasoning_tokens":1}}`, id, content, list)
 			if diff := cmp.Diff(want, string(a.body)); a.status != http.StatusOK || diff != "" || !strings.HasPrefix(a.header.Get("Cache-Status"), status) {
 				t.Errorf("whole: %d, Cache-Status %q (-want +got):\n%s", a.status, a.header.Get("Cache-Status"), diff)
 			}

@@ -88,7 +88,7 @@ func TestPanicIsAnError(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, workspace, options)
 	panics := func() string {
-		return string(regexp.MustCompile(`(?m)^cadenza_requests_total\{code="internal",route="prompts"\} .*$`).Find([]byte(g.scrape())))
+		return string(regexp.MustCompile(`(?m)^cadenza_requests_total\{code="internal",definition="hello",route="prompts",workspace="default"\} .*$`).Find([]byte(g.scrape())))
 	}
 	before := panics()
 	ofStore, ofMemory := g.store.Leases, g.memory["default"].Leases

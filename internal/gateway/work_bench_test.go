@@ -57,9 +57,9 @@ var works = []work{
 
 // workServer returns a function that has a gateway answer requests of a kind, without
 // a server around it and without a store, whose writer would be measured too.
-func workServer(t testing.TB, files map[string]string, policy definition.LogPolicy) func(work) (serve func()) {
+func workServer(t testing.TB, files map[string]string, policy definition.LogPolicy, more ...setting) func(work) (serve func()) {
 	files["data"] = "no directory"
-	g := startGateway(t, files, withTraceKey, with(func(c *gw.WorkspaceConfig) { c.Log = policy }))
+	g := startGateway(t, files, append([]setting{withTraceKey, with(func(c *gw.WorkspaceConfig) { c.Log = policy })}, more...)...)
 	return func(work work) func() {
 		body := []byte(work.body)
 		reader := bytes.NewReader(nil)

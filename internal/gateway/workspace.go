@@ -14,7 +14,8 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
-	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/limit"
+	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/internal/redact"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
@@ -47,9 +48,14 @@ type WorkspaceConfig struct {
 	KeysFile string
 
 	Providers map[string]providers.Provider // by the name that definitions use
+	Modules   map[string]string             // of Providers, by the same name
 	Sinks     []Sink
 	InFlight  inflight.Limits
-	Prices    map[string]Price // by the model's name or by PROVIDER/MODEL
+	Prices    map[string]*price.Price // by the model's name or by PROVIDER/MODEL
+	// NoShippedPrices leaves out the prices that ship.
+	NoShippedPrices bool
+	// CallLimits bound what callers use. They have different names.
+	CallLimits []*limit.Limit
 
 	// Log is what is recorded of an answer whose definition does not set it.
 	// Default: LogMetadata.
@@ -75,15 +81,18 @@ type APIKey struct {
 type Workspace struct {
 	WorkspaceConfig
 	gateway *Gateway
-	calls   *callSeries
+	calls   *workspaceSeries // since start
+	series  atomic.Pointer[servedSeries]
 
+	prices      *price.Table
 	hosts       map[string]string // the hosts that providers call, by the provider's name
 	redactor    *redact.Redactor
 	inline      []*principal // of APIKeys
 	fileKeys    *keysFile
 	listed      []fileKey // what fileKeys listed at first
 	refusedKeys []string  // why some of listed were refused
-	keyOfIDs    []byte    // the configured trace key
+	callLimits  callLimits
+	keyOfIDs    []byte // the configured trace key
 	ids         atomic.Pointer[authorities]
 	served      atomic.Pointer[served] // nil: not looked at yet
 	called      atomic.Pointer[callTargets]
@@ -94,6 +103,7 @@ type Workspace struct {
 	unsubscribe func()
 	warned      map[string][]string  // endpoints by the missing provider that they name
 	lacks       map[lack][]string    // endpoints by what a target of theirs lacks
+	unlimited   map[lack][]string    // the same, of what limits need
 	last        *definition.Snapshot // that was served; nil: none yet
 }
 
@@ -124,6 +134,11 @@ func (g *Gateway) newWorkspace(config WorkspaceConfig) (*Workspace, error) {
 	if err := ValidatePrices(w.Prices); err != nil {
 		return nil, err
 	}
+	w.prices = price.NewTable(w.Prices)
+	if w.NoShippedPrices {
+		w.prices = w.prices.WithoutShipped()
+	}
+	w.callLimits = newCallLimits(w.CallLimits)
 	if w.TraceKey != "" {
 		value, err := w.TraceKey.Resolve()
 		if err != nil {
@@ -134,23 +149,6 @@ func (g *Gateway) newWorkspace(config WorkspaceConfig) (*Workspace, error) {
 		}
 		secret.Remember(value)
 		w.keyOfIDs = []byte(value)
-	}
-	// The counters begin at zero: an alert needs a first value to rise from.
-	w.calls = w.newCallSeries()
-	for name := range w.Providers {
-		g.metrics.fallbacks.WithLabelValues(w.Name, name)
-		for _, state := range []invoke.TargetState{invoke.TargetCooling, invoke.TargetEjected} {
-			g.metrics.leftAlone.WithLabelValues(w.Name, name, string(state))
-		}
-		for _, reason := range invoke.SkipReasons {
-			if reason == invoke.SkipNotConfigured {
-				continue // it is
-			}
-			g.metrics.skips.WithLabelValues(w.Name, name, string(reason))
-		}
-	}
-	for _, ceiling := range inflight.Ceilings {
-		g.metrics.refused.WithLabelValues(w.Name, ceiling.String())
 	}
 	return w, nil
 }

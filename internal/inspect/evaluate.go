@@ -22,7 +22,8 @@ type Query struct {
 	Key string
 	// Kind is required if definitions of several kinds have the key.
 	Kind trace.Kind
-	// Context and Variables are objects, null or nil, as a request has them.
+	// Context and Variables are objects, null or nil, as a request has them. Context
+	// may also have the gateway's fields, by their names.
 	Context, Variables *fastjson.Value
 	// At is the instant of the request, for schedules.
 	At time.Time
@@ -125,7 +126,7 @@ func Evaluate(s *definition.Snapshot, q Query) (*Answer, error) {
 		return nil, err
 	}
 	var b rules.Binding
-	if err := s.Model.Bind(&b, q.Context, q.At); err != nil {
+	if err := s.Model.Simulate(&b, q.Context, q.At); err != nil {
 		return nil, err
 	}
 	a := &Answer{Kind: def.Kind.String(), Key: def.Key, Version: def.Version, Revision: s.Revision}

@@ -32,6 +32,7 @@ type Traced struct {
 	Read    map[string]string `json:"read"`
 	Inputs  json.RawMessage   `json:"inputs"`
 	Context json.RawMessage   `json:"context"`
+	Notes   []string          `json:"notes"`
 }
 
 // tracedSplit is a split or ramp that the decision consulted.
@@ -174,12 +175,13 @@ func (p *prover) prove() {
 	if t.Variant != "" && t.Variant != t.Arm {
 		p.differ("the variant is %s, and the arm %s", t.Variant, t.Arm)
 	}
-	if t.Reason == rules.NoContext.String() {
+	noContext := t.Reason == rules.NoContext.String() || slices.Contains(t.Notes, rules.NoteNoContext)
+	p.readTables()
+	if noContext && !slices.ContainsFunc(p.consulted, (*rules.Table).ReadsGateway) {
 		p.proveDefault()
 		return
 	}
-	p.readTables()
-	e := rules.Evidence{Tables: p.consulted, At: t.Time}
+	e := rules.Evidence{Tables: p.consulted, At: t.Time, NoContext: noContext}
 	var ok bool
 	if e.Inputs, ok = parsed(t.Inputs); !ok {
 		p.differ("inputs is no JSON")
@@ -281,7 +283,7 @@ func (p *prover) readTables() {
 func (p *prover) proveDefault() {
 	var d Decided
 	for _, t := range p.tables {
-		t.into(&d, p.t.Reason, "", t.arm(rules.Decision{Row: -1, Outcome: -1, Reason: rules.NoContext}))
+		t.into(&d, rules.NoContext.String(), "", t.arm(rules.Decision{Row: -1, Outcome: -1, Reason: rules.NoContext}))
 	}
 	p.Possible = []Decided{d}
 	if d != p.t.Decided {

@@ -37,13 +37,29 @@ func (d *tableDiff) prepare(before, after *definition.Snapshot, models changedMo
 	reads := append(d.old.table.Fields(), d.new.table.Fields()...)
 	joint = append(joint, auxiliaryRows(before, after, models, joint)...)
 	joint = append(joint, boundaryRows(models, joint)...)
-	d.joint = jointTable(after.Model, joint)
+	d.joint = jointTable(jointModel(after.Model, before.Model, models.new), joint)
 	d.read(d.joint, joint, reads)
 	if models.any {
-		d.read(jointTable(before.Model, joint), joint, reads)
+		d.read(jointTable(jointModel(before.Model, after.Model, models.old), joint), joint, reads)
 	}
 	// The axes with the fewest classes come first: that leaves least to try.
 	slices.SortStableFunc(d.axes, func(a, b axis) int { return len(a.classes) - len(b.classes) })
+}
+
+// jointModel returns a data model, as its file has it, that also knows the fields of
+// the gateway which the tables of the other version name.
+func jointModel(model, other *rules.Model, doc *document.Node) *rules.Model {
+	names := append(model.GatewayNames(), other.GatewayNames()...)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) == len(model.GatewayNames()) {
+		return model
+	}
+	nodes := make([]*document.Node, len(names))
+	for i, name := range names {
+		nodes[i] = scalar(name)
+	}
+	return rules.DecodeModel(doc, nodes, new(document.Errors)) // which has no mistake
 }
 
 // auxiliaryRows returns rows for the values that the tables tell apart only

@@ -69,7 +69,7 @@ type tableDiff struct {
 // side is one version of a table.
 type side struct {
 	model  *rules.Model
-	fields []string // of the model
+	fields []string // of the model, and of the gateway
 	table  *rules.Table
 	value  func(rules.Decision) json.RawMessage
 	rows   []rowSource
@@ -116,7 +116,7 @@ func newTableDiff(before, after *definition.Snapshot, kind trace.Kind, key strin
 
 // take finds a version's table.
 func (s *side) take(snapshot *definition.Snapshot, kind trace.Kind, key string) bool {
-	s.model, s.fields = snapshot.Model, snapshot.Model.FieldNames()
+	s.model, s.fields = snapshot.Model, append(snapshot.Model.FieldNames(), snapshot.Model.GatewayNames()...)
 	if s.table = tableOf(snapshot, kind, key); s.table == nil {
 		return kind == trace.KindEndpoint && s.takeUnvaried()
 	}
@@ -329,7 +329,7 @@ func (s *side) answer(context []byte, at time.Time) Side {
 		v, _ = s.parser.ParseBytes(context) // it is made of valid parts
 	}
 	s.last = rules.Decision{Row: -1, Outcome: -1}
-	if err := s.model.Bind(&s.bound, v, at); err != nil {
+	if err := s.model.Simulate(&s.bound, v, at); err != nil {
 		return Side{Refused: err.Error()}
 	}
 	decision := s.table.Evaluate(&s.bound)

@@ -1,0 +1,465 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/valyala/fastjson"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	oteltrace "go.opentelemetry.io/otel/trace"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+	"github.com/cadenza-gateway/cadenza/rules"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// Spans follow the semantic conventions of the version that the import of semconv
+// names. Later versions have moved the names for GenAI elsewhere and changed some, so
+// a change of the version is a change for users.
+
+// tracerName is the instrumentation scope of all spans.
+const tracerName = "github.com/cadenza-gateway/cadenza"
+
+// tracer returns the tracer of the request's own span: there is no global one.
+func (c *call) tracer() oteltrace.Tracer {
+	return c.span.TracerProvider().Tracer(tracerName, oteltrace.WithSchemaURL(semconv.SchemaURL))
+}
+
+// traced reports whether spans of the request are kept. A request that is traced by
+// others and sampled out has none, and its providers are told so.
+func (c *call) traced() bool { return c.span != nil && c.span.IsRecording() }
+
+// traceDecision adds the span of the request's decision, which has an event for each
+// table that was evaluated: those of the picked keys after those of more.
+func (c *call) traceDecision(more []decided) {
+	if !c.traced() {
+		return
+	}
+	_, span := c.tracer().Start(c.r.Context(), "cadenza.decide", oteltrace.WithTimestamp(c.began), oteltrace.WithAttributes(
+		attribute.String("cadenza.workspace", c.workspace.Name),
+		attribute.String("cadenza.route", c.route.name),
+		attribute.String("cadenza.decision_id", c.decisionID.String()),
+		attribute.String("cadenza.revision", c.snapshot.Revision),
+	))
+	defer span.End()
+	if !span.IsRecording() {
+		return
+	}
+	traces := 0
+	if len(more) > 0 {
+		traces = 1 // which the tables of a call share
+	}
+	for i := range more {
+		c.addEvaluation(span, &more[i], 0)
+	}
+	for i := range c.picked {
+		p := &c.picked[i]
+		c.addEvaluation(span, &decided{p.definition(), p.table(), p.decision, p.arm()}, traces+i)
+	}
+}
+
+// decided is a decision of a table.
+type decided struct {
+	of       *definition.Definition
+	table    *rules.Table
+	decision rules.Decision
+	variant  string // or arm
+}
+
+// addEvaluation adds the event of a decision, which the trace of this number in the
+// request records. Its provider is the gateway, which decides. The event has no value,
+// because that may be anything.
+func (c *call) addEvaluation(span oteltrace.Span, d *decided, number int) {
+	kind := d.of.Kind
+	if c.info.endpoint != nil && number == 0 {
+		kind = trace.KindEndpoint
+	}
+	row := rowOf(d.table, d.decision)
+	variant := d.variant
+	if variant == "" {
+		variant = row // of a configuration: the row has one value
+	}
+	if variant == "" {
+		variant = "default"
+	}
+	attributes := []attribute.KeyValue{
+		semconv.FeatureFlagKey(d.of.Key),
+		semconv.FeatureFlagProviderName("Cadenza"),
+		semconv.FeatureFlagSetID(c.workspace.Name),
+		semconv.FeatureFlagVersion(d.of.Version),
+		semconv.FeatureFlagResultVariant(variant),
+		evaluationReason(d.table, d.decision),
+		attribute.String("cadenza.kind", d.of.Kind.String()),
+		attribute.String("cadenza.reason", d.decision.Reason.String()),
+		attribute.String("cadenza.trace_id", c.decision.Trace(kind, number).String()),
+	}
+	if row != "" {
+		attributes = append(attributes, attribute.String("cadenza.row", row))
+	}
+	span.AddEvent("feature_flag.evaluation", oteltrace.WithAttributes(attributes...))
+}
+
+// evaluationReason returns the conventions' word for why a table answered as it did.
+func evaluationReason(table *rules.Table, decision rules.Decision) attribute.KeyValue {
+	switch {
+	case decision.Reason == rules.Match:
+		return semconv.FeatureFlagResultReasonTargetingMatch
+	case decision.Reason == rules.Split:
+		return semconv.FeatureFlagResultReasonSplit
+	case len(table.Rows()) == 0:
+		return semconv.FeatureFlagResultReasonStatic
+	}
+	return semconv.FeatureFlagResultReasonDefault
+}
+
+// attemptSpans are the spans of a call's attempts.
+type attemptSpans struct {
+	ctx     context.Context // of the request
+	tracer  oteltrace.Tracer
+	common  []attribute.KeyValue // of all of them
+	content bool                 // they have messages and answers
+
+	mu    sync.Mutex
+	began time.Time    // the call, as its attempts count
+	tried map[int]bool // by the index of the target
+	open  []oteltrace.Span
+}
+
+// trace adds the span of an endpoint's decision, and has the attempts of its call
+// traced until the function that it returns is called. A request that is not traced
+// costs nothing.
+func (i *invocation) trace(endpoint *definition.Endpoint, decision, chosen rules.Decision) (ended func()) {
+	if i.span == nil {
+		return func() {}
+	}
+	if !i.traced() {
+		sampledOut := i.span // which the providers are told
+		i.request.StartSpan = func(int, *invoke.Attempt, time.Time) oteltrace.Span { return sampledOut }
+		return func() {}
+	}
+	evaluated := []decided{{&endpoint.Prompt.Definition, endpoint.Prompt.Table(), decision, i.record.Variant}}
+	if table := endpoint.Table(); table != nil {
+		evaluated = append(evaluated, decided{&endpoint.Definition, table, chosen, i.record.EndpointVariant})
+	}
+	i.traceDecision(evaluated)
+	i.spans = &attemptSpans{
+		ctx: i.r.Context(), tracer: i.tracer(), tried: make(map[int]bool), content: i.policy == definition.LogContent,
+		common: []attribute.KeyValue{
+			semconv.GenAIOperationNameChat,
+			semconv.GenAIRequestStream(i.request.Stream),
+			semconv.GenAIPromptName(endpoint.Prompt.Key),
+			attribute.String("cadenza.workspace", i.workspace.Name),
+			attribute.String("cadenza.key", endpoint.Key),
+			attribute.String("cadenza.trace_id", i.record.ID.String()),
+			attribute.String("cadenza.decision_id", i.decisionID.String()),
+		},
+	}
+	spans, workspace, targets := i.spans, i.workspace, i.request.Targets
+	i.request.StartSpan = func(target int, a *invoke.Attempt, began time.Time) oteltrace.Span {
+		t := &targets[target]
+		return spans.start(target, t, workspace.genAIName(t.Name), a, began)
+	}
+	return spans.end
+}
+
+// start starts the span of an attempt, a client's. See invoke.StartSpan.
+func (s *attemptSpans) start(target int, t *invoke.Target, provider string, a *invoke.Attempt, began time.Time) oteltrace.Span {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	attributes := append(make([]attribute.KeyValue, 0, len(s.common)+12), s.common...)
+	attributes = append(attributes,
+		semconv.GenAIProviderNameKey.String(provider), semconv.GenAIRequestModel(t.Model), attribute.String("cadenza.provider", t.Name))
+	switch {
+	case s.tried[target]:
+		attributes = append(attributes, attribute.String("cadenza.attempt.cause", "retry"))
+	case a.Hedge:
+		attributes = append(attributes, attribute.String("cadenza.attempt.cause", "hedge"))
+	case len(s.tried) > 0:
+		attributes = append(attributes, attribute.String("cadenza.attempt.cause", "fallback"))
+	}
+	s.tried[target] = true
+	s.began = began.Add(-a.Started)
+	if host, port, err := net.SplitHostPort(t.Host); err == nil {
+		number, _ := strconv.Atoi(port)
+		attributes = append(attributes, semconv.ServerAddress(host), semconv.ServerPort(number))
+	}
+	attributes = appendParameters(attributes, t)
+	_, span := s.tracer.Start(s.ctx, strings.TrimSuffix("chat "+t.Model, " "),
+		oteltrace.WithSpanKind(oteltrace.SpanKindClient), oteltrace.WithTimestamp(began), oteltrace.WithAttributes(attributes...))
+	s.open = append(s.open, span)
+	return span
+}
+
+// end ends the spans of a call that panicked. Of another call all have ended.
+func (s *attemptSpans) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, span := range s.open {
+		span.SetAttributes(semconv.ErrorTypeKey.String(wire.Internal.Name))
+		span.SetStatus(codes.Error, "the gateway failed")
+		span.End()
+	}
+	s.open = nil
+}
+
+// appendParameters appends what a target asks for.
+func appendParameters(attributes []attribute.KeyValue, t *invoke.Target) []attribute.KeyValue {
+	p := &t.Parameters
+	if p.MaxTokens != nil {
+		attributes = append(attributes, semconv.GenAIRequestMaxTokens(int(*p.MaxTokens)))
+	}
+	if p.Temperature != nil {
+		attributes = append(attributes, semconv.GenAIRequestTemperature(*p.Temperature))
+	}
+	if p.TopP != nil {
+		attributes = append(attributes, semconv.GenAIRequestTopP(*p.TopP))
+	}
+	return attributes
+}
+
+// genAINames are the conventions' names of providers that differ from those of their
+// modules.
+var genAINames = map[string]attribute.KeyValue{
+	"azure":   semconv.GenAIProviderNameAzureAIOpenAI,
+	"bedrock": semconv.GenAIProviderNameAWSBedrock,
+	"gemini":  semconv.GenAIProviderNameGCPGemini,
+	"mistral": semconv.GenAIProviderNameMistralAI,
+	"xai":     semconv.GenAIProviderNameXAI,
+}
+
+// genAIName returns the conventions' name of a provider: that of its module or, for a
+// module that speaks a format of others at a base_url, the provider's own.
+func (w *Workspace) genAIName(provider string) string {
+	module := w.Modules[provider]
+	if known, ok := genAINames[module]; ok {
+		return known.Value.AsString()
+	}
+	if _, elsewhere := genAINames[provider]; elsewhere && module == "openai" {
+		return genAINames[provider].Value.AsString()
+	}
+	if module == "" || module == "openai" && w.hosts[provider] != openAIHost {
+		return provider
+	}
+	return module
+}
+
+// openAIHost is where the module openai is OpenAI, and not another service with its
+// format.
+const openAIHost = "api.openai.com:443"
+
+// traceEnd ends the spans of a call's attempts.
+func (i *invocation) traceEnd(result *invoke.Result) {
+	s := i.spans
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = nil // also those of attempts that were not made: they have no end
+	last := len(result.Attempts) - 1
+	for n := range result.Attempts {
+		span, a := result.Attempts[n].Span, &i.record.Attempts[n]
+		if span == nil {
+			continue
+		}
+		if span.IsRecording() {
+			span.SetAttributes(attemptAttributes(a)...)
+			if a.Code == "" && result.Served >= 0 {
+				i.addAnswer(span, result)
+			}
+			if s.content && (a.Code == "" || n == last) {
+				i.addContent(span, a.Code == "")
+			}
+			if failed := a.Code != "" && a.Code != string(invoke.ClientGone) && a.Code != string(invoke.Superseded); failed {
+				span.SetStatus(codes.Error, a.Error)
+			}
+		}
+		span.End(oteltrace.WithTimestamp(s.began.Add(a.Started + a.Latency)))
+	}
+}
+
+// attemptAttributes are what is known of an attempt at its end.
+func attemptAttributes(a *trace.Attempt) []attribute.KeyValue {
+	attributes := []attribute.KeyValue{
+		semconv.GenAIUsageInputTokens(int(a.PromptTokens)),
+		semconv.GenAIUsageOutputTokens(int(a.CompletionTokens)),
+		attribute.Bool("cadenza.usage.estimated", a.Estimated),
+	}
+	if a.CachedTokens > 0 {
+		attributes = append(attributes, semconv.GenAIUsageCacheReadInputTokens(int(a.CachedTokens)))
+	}
+	if a.CacheWriteTokens > 0 {
+		attributes = append(attributes, semconv.GenAIUsageCacheCreationInputTokens(int(a.CacheWriteTokens)))
+	}
+	if a.ReasoningTokens > 0 {
+		attributes = append(attributes, semconv.GenAIUsageReasoningOutputTokens(int(a.ReasoningTokens)))
+	}
+	if a.Cost > 0 {
+		attributes = append(attributes, attribute.Float64("cadenza.cost", a.Cost))
+	}
+	if a.FirstToken > 0 {
+		attributes = append(attributes, semconv.GenAIResponseTimeToFirstChunk(a.FirstToken.Seconds()))
+	}
+	if a.Status > 0 {
+		attributes = append(attributes, semconv.HTTPResponseStatusCode(a.Status))
+	}
+	if a.Wait > 0 {
+		attributes = append(attributes, attribute.Float64("cadenza.attempt.wait", a.Wait.Seconds()))
+	}
+	if a.Code != "" {
+		attributes = append(attributes, semconv.ErrorTypeKey.String(a.Code))
+	}
+	return attributes
+}
+
+// addAnswer adds what the provider said beside its answer.
+func (i *invocation) addAnswer(span oteltrace.Span, result *invoke.Result) {
+	if result.Model != "" {
+		span.SetAttributes(semconv.GenAIResponseModel(i.workspace.redactor.String(result.Model)))
+	}
+	if result.FinishReason != "" {
+		span.SetAttributes(semconv.GenAIResponseFinishReasons(string(result.FinishReason)))
+	}
+}
+
+// maxSpanContent bounds the messages, and the answer, of one span, in bytes: exporters
+// send spans in batches, which receivers bound at a few MB.
+const maxSpanContent = 32 << 10
+
+// addContent adds the messages that were sent, and the answer to them, as the trace of
+// the call records them: without secrets and media.
+func (i *invocation) addContent(span oteltrace.Span, answered bool) {
+	if input, err := fastjson.ParseBytes(i.record.Messages); err == nil {
+		span.SetAttributes(semconv.GenAIInputMessagesKey.String(string(appendSpanMessages(nil, input.GetArray()))))
+	}
+	if !answered {
+		return
+	}
+	left := maxSpanContent
+	dst := []byte(`[{"role":"assistant","parts":[`)
+	if response, _ := i.workspace.redactor.Text(i.record.Response); len(response) > 0 {
+		dst = appendSpanText(dst, "text", response, &left)
+	}
+	calls, _ := i.workspace.redactor.JSON(i.record.ToolCalls)
+	if list, err := fastjson.ParseBytes(calls); err == nil {
+		for _, call := range list.GetArray() {
+			dst = appendSpanPart(dst, call, &left)
+		}
+	}
+	dst = append(dst, `],"finish_reason":`...)
+	dst = append(jsontext.AppendString(dst, i.record.FinishReason), '}', ']')
+	span.SetAttributes(semconv.GenAIOutputMessagesKey.String(string(dst)))
+}
+
+// appendSpanMessages appends the messages of a record as the conventions have them.
+func appendSpanMessages(dst []byte, messages []*fastjson.Value) []byte {
+	left := maxSpanContent
+	dst = append(dst, '[')
+	for n, m := range messages {
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"role":`...)
+		dst = jsontext.AppendString(dst, m.GetStringBytes("role"))
+		dst = append(dst, `,"parts":[`...)
+		if content := m.Get("content"); content != nil && content.Type() == fastjson.TypeString {
+			dst = appendSpanText(dst, "text", content.GetStringBytes(), &left)
+		} else {
+			for _, part := range content.GetArray() {
+				dst = appendSpanPart(dst, part, &left)
+			}
+		}
+		dst = append(dst, ']', '}')
+		if left <= 0 {
+			break
+		}
+	}
+	return append(dst, ']')
+}
+
+// appendSpanPart appends a part of a message, or a tool call of an answer, which has no
+// type. Media have their type alone.
+func appendSpanPart(dst []byte, part *fastjson.Value, left *int) []byte {
+	switch kind := string(part.GetStringBytes("type")); kind {
+	case "", "tool_call":
+		dst = append(appendSeparator(dst), `{"type":"tool_call","id":`...)
+		dst = jsontext.AppendString(dst, part.GetStringBytes("id"))
+		dst = append(dst, `,"name":`...)
+		dst = jsontext.AppendString(dst, part.GetStringBytes("name"))
+		dst = append(dst, `,"arguments":`...)
+		return append(jsontext.AppendString(dst, clip(part.GetStringBytes("arguments"), left)), '}')
+	case "text":
+		return appendSpanText(dst, kind, part.GetStringBytes("text"), left)
+	case "thinking":
+		return appendSpanText(dst, "reasoning", part.GetStringBytes("text"), left)
+	case "tool_result":
+		dst = append(appendSeparator(dst), `{"type":"tool_call_response","id":`...)
+		dst = jsontext.AppendString(dst, part.GetStringBytes("tool_call_id"))
+		dst = append(dst, `,"response":`...)
+		return append(jsontext.AppendString(dst, clip(jsontext.AppendValue(nil, part.Get("content")), left)), '}')
+	default:
+		dst = append(appendSeparator(dst), `{"type":`...)
+		return append(jsontext.AppendString(dst, kind), '}')
+	}
+}
+
+func appendSpanText(dst []byte, kind string, text []byte, left *int) []byte {
+	dst = append(appendSeparator(dst), `{"type":"`...)
+	dst = append(append(dst, kind...), `","content":`...)
+	return append(jsontext.AppendString(dst, clip(text, left)), '}')
+}
+
+// appendSeparator appends a comma unless a list begins.
+func appendSeparator(dst []byte) []byte {
+	if dst[len(dst)-1] == '[' {
+		return dst
+	}
+	return append(dst, ',')
+}
+
+// clip returns as much of a text as there is room for, at whole characters.
+func clip(text []byte, left *int) []byte {
+	if len(text) <= *left {
+		*left -= len(text)
+		return text
+	}
+	end := *left
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	*left = 0
+	return append(slices.Clip(text[:end]), "…"...)
+}
+
+// traceReport adds an event for each score of a report to the span of the request that
+// brings it. The span of what is scored has ended: its trace id is the link.
+func (c *call) traceReport(record *wire.MetricsRecord) {
+	if !c.traced() {
+		return
+	}
+	about := attribute.String("cadenza.trace_id", record.TraceID.String())
+	if !record.Decision.IsZero() && record.NamedDecision != nil {
+		about = attribute.String("cadenza.decision_id", record.Decision.String())
+	}
+	score := func(name string, value float64) {
+		attributes := []attribute.KeyValue{semconv.GenAIEvaluationName(name), semconv.GenAIEvaluationScoreValue(value), about}
+		c.span.AddEvent("gen_ai.evaluation.result", oteltrace.WithAttributes(attributes...))
+	}
+	if record.Score != nil {
+		score("score", *record.Score)
+	}
+	if values, err := fastjson.ParseBytes(record.Values); err == nil {
+		values.GetObject().Visit(func(name []byte, v *fastjson.Value) { score(string(name), v.GetFloat64()) })
+	}
+}

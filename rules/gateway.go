@@ -1,0 +1,200 @@
+package rules
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+)
+
+// Gateway is what the gateway knows of itself at the instant of a request. A binding
+// asks for each value once at most, and only where a table reads it.
+type Gateway interface {
+	// Budget returns the share of a limit that the request's subject has used, in
+	// percent, and false where the request has no such subject.
+	Budget(limit string) (percent int, ok bool)
+	// Down reports whether the calls of a provider, or of one model of it, are
+	// left alone, and false for ok where no definition calls it.
+	Down(provider, model string) (down, ok bool)
+}
+
+// The words that the names of the gateway's fields begin with.
+const (
+	budgetWord = "budget."
+	healthWord = "health."
+)
+
+// The values of the fields that begin with health.
+const (
+	healthUp   = "up"
+	healthDown = "down"
+)
+
+// GatewayField is what the name of a field of the gateway means.
+type GatewayField struct {
+	// Limit is the name of a limit; empty for the others.
+	Limit string
+	// Provider and Model are those whose health it is. Without a model, it is that
+	// of all models of the provider.
+	Provider, Model string
+}
+
+// ParseGatewayField takes the name of a field apart, and reports whether it is the
+// gateway's: budget.LIMIT, health.PROVIDER or health.PROVIDER/MODEL.
+func ParseGatewayField(name string) (f GatewayField, ok bool) {
+	if len(name) > maxNameLen {
+		return f, false
+	}
+	if limit, ok := strings.CutPrefix(name, budgetWord); ok {
+		f.Limit = limit
+		return f, isLimit(limit)
+	}
+	rest, ok := strings.CutPrefix(name, healthWord)
+	if !ok {
+		return f, false
+	}
+	provider, model, one := strings.Cut(rest, "/")
+	f.Provider, f.Model = provider, model
+	return f, provider != "" && one == (model != "")
+}
+
+// isLimit reports whether s can be the name of a limit: 1 to 64 small letters, digits
+// and any of _ -.
+func isLimit(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}
+
+// GatewayFields returns the names of the gateway's fields in a definition's table, or
+// in the segments of a data model, each time that it occurs.
+func GatewayFields(def *document.Node) iter.Seq[*document.Node] {
+	return func(yield func(*document.Node) bool) {
+		each := func(names ...*document.Node) bool {
+			for _, name := range names {
+				if _, ok := ParseGatewayField(name.Text); ok && name.Shape == document.Scalar && !yield(name) {
+					return false
+				}
+			}
+			return true
+		}
+		keys := func(cells *document.Node) bool {
+			if cells == nil {
+				return true
+			}
+			for _, m := range cells.Members {
+				if !each(m.Key) {
+					return false
+				}
+			}
+			return true
+		}
+		if columns := def.Get("columns"); columns != nil && !each(columns.Items...) {
+			return
+		}
+		if rules := def.Get("rules"); rules != nil {
+			for _, rule := range rules.Items {
+				if !keys(rule.Get("when")) {
+					return
+				}
+			}
+		}
+		if segments := def.Get("segments"); segments != nil {
+			for _, segment := range segments.Members {
+				for _, row := range segment.Value.Items {
+					if !keys(row) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// addGateway gives the model the gateway's fields that tables name. Fields that the
+// data model declares or computes under such a name come first: a table then reads
+// what callers send.
+func (m *Model) addGateway(names []*document.Node, computed *document.Node, errs *document.Errors) {
+	for _, name := range names {
+		self, ok := ParseGatewayField(name.Text)
+		if _, taken := m.slots[name.Text]; !ok || taken || computed.Get(name.Text) != nil {
+			continue
+		}
+		if len(m.fields)-m.sent == maxFields {
+			errs.Add(name, "the tables read more than %d fields of the gateway", maxFields)
+			return
+		}
+		f := newField(name.Text, name, false)
+		f.gateway, f.trace = &self, traceValue
+		if self.Limit != "" {
+			f.typ, f.min = numberField, 0
+		} else {
+			f.allowed = []string{healthUp, healthDown}
+			f.texts = map[string]struct{}{healthUp: {}, healthDown: {}}
+		}
+		m.slots[f.name] = int32(len(m.fields))
+		m.fields = append(m.fields, f)
+	}
+}
+
+// isGateway reports whether a slot is that of a field of the gateway.
+func (m *Model) isGateway(slot int32) bool { return int(slot) >= m.sent && int(slot) < m.declared }
+
+// NoteNoContext is what traces note of an answer to a request without a context, where
+// a table reads a field of the gateway and so was tried.
+const NoteNoContext = "context: none"
+
+// SetGateway gives the binding what tables may ask of the gateway. Bind leaves it as
+// it is; without one these fields are missing.
+func (b *Binding) SetGateway(g Gateway) { b.gateway = g }
+
+// ask binds a field of the gateway.
+func (b *Binding) ask(f *field, slot int32) {
+	switch self := f.gateway; {
+	case b.gateway == nil:
+	case self.Limit != "":
+		if percent, ok := b.gateway.Budget(self.Limit); ok {
+			b.setNumber(f, slot, float64(percent))
+		}
+	default:
+		down, ok := b.gateway.Down(self.Provider, self.Model)
+		switch {
+		case ok && down:
+			b.setText(f, slot, healthDown)
+		case ok:
+			b.setText(f, slot, healthUp)
+		}
+	}
+}
+
+// ReadsGateway reports whether the table reads a field of the gateway, also by way of
+// segments and prerequisites. Such a table is tried without a context, too: the fields
+// of the caller are then missing.
+func (t *Table) ReadsGateway() bool { return t.gateway }
+
+// tries reports whether the table's rows are tried for a binding.
+func (t *Table) tries(b *Binding) bool { return (b.hasContext || t.gateway) && b.model == t.model }
+
+// contextJSON is ContextJSON for requests that come to the table: to one that reads a
+// field of the gateway, also those without a context.
+func (t *Table) contextJSON(members []string) string {
+	if t.gateway && !isGiven(members) {
+		return "{}"
+	}
+	return t.model.ContextJSON(members)
+}
+
+// isGiven reports whether some of the values of fields are there.
+func isGiven(members []string) bool {
+	return slices.ContainsFunc(members, func(v string) bool { return v != "" })
+}
+
+// insists reports whether requests without a field do not come to the table. Those
+// without a context are not refused, and come to a table that reads the gateway's.
+func (t *Table) insists(f *field) bool { return f.required && t.model.strict && !t.gateway }
