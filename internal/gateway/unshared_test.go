@@ -1,0 +1,51 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/limit"
+)
+
+// absentLedger is a ledger whose database is away.
+type absentLedger struct{}
+
+func (absentLedger) Exchange(context.Context, []limit.Claim) ([]limit.Answer, error) {
+	return nil, errors.New("connection refused")
+}
+
+func (absentLedger) Close() error { return nil }
+
+// A database of the limits that is away is a condition after a minute, since its first
+// failure.
+func TestLimitsAreNotShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := limit.Open(limit.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		time.Sleep(time.Hour)
+		l.SetLedger("w", absentLedger{})
+		began := time.Now()
+		ask := limit.Ask{Limit: &limit.Limit{Name: "few", Ceilings: []limit.Ceiling{{Measure: limit.Requests, Most: 10, Window: limit.Month}}}}
+		if _, refusal := l.Reserve("w", began, []limit.Ask{ask}, limit.Amounts{Requests: 1}); refusal != nil {
+			t.Fatal(refusal)
+		}
+		synctest.Wait()
+		time.Sleep(longAway)
+		if since, err := unshared(l, "w"); err != nil {
+			t.Errorf("a condition since %v: %v", since, err)
+		}
+		time.Sleep(10 * time.Second) // it is tried again meanwhile
+		if since, err := unshared(l, "w"); err == nil || !since.Equal(began) {
+			t.Errorf("%v since %v, want %v", err, since, began)
+		}
+		if since, err := unshared(l, "other"); err != nil {
+			t.Errorf("another workspace has the condition since %v: %v", since, err)
+		}
+	})
+}
