@@ -1,0 +1,102 @@
+package caddymodule_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var updateScrape = flag.Bool("update-scrape", false, "write examples/grafana/testdata/scrape.txt")
+
+// exposed matches a series of the text format, without a timestamp.
+var exposed = regexp.MustCompile(`^(cadenza_\w+)(?:\{(.*)\})? \S+$`)
+
+// TestMetricsPage compares docs/metrics.md with the metrics of a gateway that has
+// everything configured, name by name and label by label. It also holds
+// examples/grafana/testdata/scrape.txt, against which the queries of the dashboard and
+// of the alerts are tested, to be a scrape of that gateway.
+func TestMetricsPage(t *testing.T) {
+	u := newUpstream(t, func(n int64, w http.ResponseWriter, _ *http.Request) {
+		if n == 1 {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		completion(w, "Hello!")
+	})
+	files := maps.Clone(workspace)
+	files["definitions/endpoints/chat.yaml"] = strings.Replace(files["definitions/endpoints/chat.yaml"], "canned", "canned, model: last", 1)
+	g := startGateway(t, files, fakeProvider(u.URL)+"sink file {dir}/copied.jsonl\nlimit fair {\nrequests 100/1m\n}\n")
+	g.site(fakeProvider(u.URL)+"sink file {dir}/copied.jsonl\nlimit fair {\nrequests 100/1m\n}\n", "cadenza /v1/*\nmetrics /metrics\n")
+	if a := g.post("/v1/endpoints", ask("?", false)); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	g.post("/v1/prompts", `{"keys":["nothing"]}`)
+	g.do("POST", "/v1/prompts", `{}`, nil)
+
+	labels := make(map[string]string)
+	var scrape strings.Builder
+	for line := range strings.Lines(string(g.do("GET", "/metrics", "", nil).body)) {
+		line = strings.ReplaceAll(strings.TrimSpace(line), g.dir, "/var/lib/cadenza")
+		line = regexp.MustCompile(`127.0.0.1:\d+`).ReplaceAllString(line, "api.example.com")
+		m := exposed.FindStringSubmatch(line)
+		if m == nil || strings.Contains(m[2], `workspace=""`) && !strings.Contains(m[2], `code="invalid_api_key",definition="",route="prompts"`) {
+			continue // what other tests had refused
+		}
+		var own []string
+		for _, label := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[2], -1) {
+			if label[1] != "le" {
+				own = append(own, label[1])
+			}
+		}
+		slices.Sort(own)
+		name := m[1]
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			if family, part := strings.CutSuffix(name, suffix); part && strings.HasSuffix(family, "_seconds") {
+				name = family
+			}
+		}
+		labels[name] = strings.Join(own, ", ")
+		if !strings.Contains(m[2], `,le="`) || strings.Contains(m[2], `,le="+Inf"`) {
+			fmt.Fprintf(&scrape, "%s{%s}\n", m[1], m[2])
+		}
+	}
+
+	page, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := make(map[string]string)
+	for _, row := range regexp.MustCompile("(?m)^\\| `(cadenza_\\w+)` \\| (.*?)\\| ").FindAllStringSubmatch(string(page), -1) {
+		if _, twice := documented[row[1]]; twice {
+			t.Errorf("docs/metrics.md has %s twice", row[1])
+		}
+		own := strings.Split(strings.TrimSpace(row[2]), ", ")
+		slices.Sort(own)
+		documented[row[1]] = strings.Join(own, ", ")
+	}
+	if diff := cmp.Diff(documented, labels); diff != "" {
+		t.Errorf("metrics and labels of docs/metrics.md (-) and of a gateway (+):\n%s", diff)
+	}
+
+	const golden = "../examples/grafana/testdata/scrape.txt"
+	if *updateScrape {
+		if err := os.WriteFile(golden, []byte(scrape.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), scrape.String()); diff != "" {
+		t.Errorf("series of %s (-) and of a gateway (+), -update-scrape writes it:\n%s", golden, diff)
+	}
+}

@@ -1,0 +1,408 @@
+package gateway_test
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/limit"
+	"github.com/cadenza-gateway/cadenza/internal/price"
+	"github.com/cadenza-gateway/cadenza/providers"
+	"github.com/cadenza-gateway/cadenza/providers/canned"
+)
+
+// series returns the values of all series, by name and labels as they are exposed. The
+// workspace "default" is left out.
+func (g *gateway) series() map[string]float64 {
+	g.t.Helper()
+	all := make(map[string]float64)
+	for line := range strings.Lines(g.scrape()) {
+		name, value, found := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.HasPrefix(line, "#") || !found {
+			continue
+		}
+		number, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			continue // of a label's value with a space
+		}
+		name = strings.ReplaceAll(name, `,workspace="default"`, "")
+		all[strings.ReplaceAll(name, `{workspace="default"}`, "")] = number
+	}
+	return all
+}
+
+// expect waits until series have the values of want. A negative one has no series. An
+// edit is served a moment before the series of its removed names are deleted.
+func (g *gateway) expect(want map[string]float64) {
+	g.t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		all := g.series()
+		var wrong []string
+		for name, value := range want {
+			if got, exists := all[name]; exists != (value >= 0) || exists && max(got-value, value-got) > 1e-12 {
+				wrong = append(wrong, fmt.Sprintf("%s is %v (%t), want %v", name, got, exists, value))
+			}
+		}
+		if len(wrong) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			g.t.Error(strings.Join(wrong, "\n"))
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// TestSeriesExistFromLoad has each name of the configuration and of the definitions
+// counted from 0.
+func TestSeriesExistFromLoad(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, workspace, fakeProvider("http://127.0.0.1:9"))
+	g.expect(map[string]float64{
+		`cadenza_requests_total{code="ok",definition="hello",route="prompts"}`:                0,
+		`cadenza_requests_total{code="ok",definition="limits",route="remoteconfigs"}`:         0,
+		`cadenza_requests_total{code="ok",definition="chat",route="endpoints"}`:               0,
+		`cadenza_requests_total{code="ok",definition="",route="decisions"}`:                   0,
+		`cadenza_answers_total{definition="reply",kind="prompt",variant="en"}`:                0,
+		`cadenza_answers_total{definition="reply",kind="prompt",variant="nl"}`:                0,
+		`cadenza_answers_total{definition="hello",kind="prompt",variant="only"}`:              0,
+		`cadenza_answers_total{definition="chat",kind="endpoint",variant="nl"}`:               0,
+		`cadenza_answers_total{definition="limits",kind="remoteconfig",variant=""}`:           0,
+		`cadenza_cost_usd_total{definition="chat",model="small",provider="fake"}`:             0,
+		`cadenza_cost_usd_total{definition="chat",model="",provider="canned"}`:                0,
+		`cadenza_tokens_total{model="small",provider="fake",type="cache_write_hour"}`:         0,
+		`cadenza_provider_tool_uses_total{model="small",provider="fake",tool="web_search"}`:   0,
+		`cadenza_upstream_attempts_total{class="rate_limit",model="small",provider="fake"}`:   0,
+		`cadenza_upstream_duration_seconds_count{class="ok",model="small",provider="fake"}`:   0,
+		`cadenza_upstream_duration_seconds_count{class="slow",model="small",provider="fake"}`: -1,
+		`cadenza_first_token_seconds_count{model="small",provider="fake"}`:                    0,
+		`cadenza_upstream_retries_total{provider="fake"}`:                                     0,
+		`cadenza_upstream_hedges_total{provider="fake"}`:                                      0,
+		`cadenza_upstream_abandoned_total{provider="fake"}`:                                   0,
+		`cadenza_cache_hits_total{cache="answers"}`:                                           0,
+		`cadenza_cache_lookups_total{cache="decisions",result="miss"}`:                        0,
+		`cadenza_target_state{model="small",provider="fake",state="untried"}`:                 1,
+		`cadenza_target_state{model="small",provider="fake",state="ejected"}`:                 0,
+		`cadenza_streams`: 0,
+	})
+}
+
+// TestRequestsAndAnswersAreCounted has requests counted for the one key that they ask
+// for, and answers for each key. What callers make up is no label.
+func TestRequestsAndAnswersAreCounted(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "hello") })
+	g := startGateway(t, workspace, fakeProvider(u.URL))
+	for range 2 {
+		g.post("/v1/prompts", `{"keys":["reply"],"context":{"locale":"nl"},`+question+`}`)
+	}
+	g.post("/v1/prompts", `{"keys":["reply"]}`)                          // without its variable
+	g.post("/v1/prompts", `{"keys":["hello"],"context":7}`)              // names its key in vain
+	g.post("/v1/prompts", `{"keys":["hello","hello","invented-by-me"]}`) // two keys
+	g.post("/v1/remoteconfigs", `{"keys":["invented-by-me"]}`)           // no key
+	g.post("/v1/remoteconfigs", `{"keys":["limits","checkout"]}`)        // two
+	g.post("/v1/decisions", `{"prompts":["hello"]}`)                     // one, on another route
+	g.post("/v1/decisions", `{"remoteconfigs":["limits"]}`)              // one
+	g.post("/v1/endpoints", `{"key":"chat","remoteconfigs":["limits"],`+question+`}`)
+	g.post("/v1/endpoints", `{"key":"chat"}`)
+	g.post("/v1/endpoints", `{"key":"invented-by-me"}`)
+	g.post("/v1/chat/completions", `{"model":"chat@nl","messages":[{"role":"user","content":"?"}]}`)
+	g.postAs("cadenza-no-key-of-anyone", "/v1/prompts", `{"keys":["hello"]}`)
+	g.do("GET", "/invented-by-me", "", nil)
+	g.expect(map[string]float64{
+		`cadenza_requests_total{code="ok",definition="reply",route="prompts"}`:                      2,
+		`cadenza_requests_total{code="missing_variable",definition="reply",route="prompts"}`:        1,
+		`cadenza_requests_total{code="invalid_request",definition="hello",route="prompts"}`:         -1,
+		`cadenza_requests_total{code="invalid_request",definition="",route="prompts"}`:              1,
+		`cadenza_requests_total{code="ok",definition="",route="prompts"}`:                           1,
+		`cadenza_requests_total{code="unknown_key",definition="",route="remoteconfigs"}`:            1,
+		`cadenza_requests_total{code="ok",definition="",route="remoteconfigs"}`:                     1,
+		`cadenza_requests_total{code="ok",definition="hello",route="decisions"}`:                    1,
+		`cadenza_requests_total{code="ok",definition="limits",route="decisions"}`:                   1,
+		`cadenza_requests_total{code="ok",definition="chat",route="endpoints"}`:                     1,
+		`cadenza_requests_total{code="missing_variable",definition="chat",route="endpoints"}`:       1,
+		`cadenza_requests_total{code="unknown_endpoint",definition="",route="endpoints"}`:           1,
+		`cadenza_requests_total{code="invalid_api_key",definition="",route="prompts",workspace=""}`: 1,
+		`cadenza_requests_total{code="not_found",definition="",route="none",workspace=""}`:          1,
+
+		`cadenza_answers_total{definition="reply",kind="prompt",variant="nl"}`:        2,
+		`cadenza_answers_total{definition="reply",kind="prompt",variant="en"}`:        0,
+		`cadenza_answers_total{definition="hello",kind="prompt",variant="only"}`:      2,
+		`cadenza_answers_total{definition="limits",kind="remoteconfig",variant=""}`:   3,
+		`cadenza_answers_total{definition="checkout",kind="remoteconfig",variant=""}`: 1,
+		`cadenza_answers_total{definition="chat",kind="endpoint",variant="en"}`:       1,
+	})
+	if text := g.scrape(); strings.Contains(text, "invented-by-me") {
+		t.Errorf("a caller's word is in\n%s", text)
+	}
+}
+
+// TestCallsAreCounted has attempts, tokens, costs and their times counted by the
+// model of the definition, failed attempts too.
+func TestCallsAreCounted(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t, func(call int64, w http.ResponseWriter, _ *http.Request) {
+		if call == 1 {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		completion(w, "hello") // 7 prompt and 3 completion tokens, of a model by another name
+	})
+	g := startGateway(t, workspace, fakeProvider(u.URL), with(func(c *gw.WorkspaceConfig) {
+		c.Log = definition.LogNone // counts all the same
+		c.Prices = map[string]*price.Price{"small": {Prompt: 2, Completion: 10}}
+	}))
+	if a := g.post("/v1/endpoints", ask("?", false)); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	g.expect(map[string]float64{
+		`cadenza_upstream_attempts_total{class="transient",model="small",provider="fake"}`:         1,
+		`cadenza_upstream_attempts_total{class="ok",model="small",provider="fake"}`:                1,
+		`cadenza_upstream_duration_seconds_count{class="transient",model="small",provider="fake"}`: 1,
+		`cadenza_upstream_duration_seconds_count{class="ok",model="small",provider="fake"}`:        1,
+		`cadenza_upstream_retries_total{provider="fake"}`:                                          1,
+		`cadenza_upstream_fallbacks_total{provider="fake"}`:                                        0,
+		`cadenza_tokens_total{model="small",provider="fake",type="prompt"}`:                        7,
+		`cadenza_tokens_total{model="small",provider="fake",type="completion"}`:                    3,
+		`cadenza_cost_usd_total{definition="chat",model="small",provider="fake"}`:                  44e-6,
+		`cadenza_first_token_seconds_count{model="small",provider="fake"}`:                         0,
+		`cadenza_target_state{model="small",provider="fake",state="ok"}`:                           1,
+		`cadenza_target_state{model="small",provider="fake",state="untried"}`:                      0,
+	})
+	if text := g.scrape(); strings.Contains(text, "small-1") {
+		t.Errorf("a provider's word is in\n%s", text)
+	}
+}
+
+// TestHedgesAndFirstTokensAreCounted streams from the target that is called beside one
+// that does not answer.
+func TestHedgesAndFirstTokensAreCounted(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t, func(_ int64, _ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client go
+		<-r.Context().Done()
+	})
+	g := startGateway(t, endpointWith("hedge: { after: 20ms }\nfallback: [ { provider: canned, model: quick, extra: { answer: fine } } ]\n"), fakeProvider(u.URL))
+	if a := g.post("/v1/endpoints", ask("?", true)); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	g.expect(map[string]float64{
+		`cadenza_upstream_hedges_total{provider="canned"}`:                                  1,
+		`cadenza_upstream_hedges_total{provider="fake"}`:                                    0,
+		`cadenza_upstream_retries_total{provider="canned"}`:                                 0,
+		`cadenza_upstream_attempts_total{class="superseded",model="small",provider="fake"}`: 1,
+		`cadenza_first_token_seconds_count{model="quick",provider="canned"}`:                1,
+	})
+}
+
+// served waits until the gateway serves an edit of its definitions.
+func (g *gateway) served(edit func()) {
+	g.t.Helper()
+	before := g.source.Snapshot()
+	edit()
+	eventually(g.t, "the edit is served", func() bool { return g.source.Snapshot() != before })
+	g.post("/v1/prompts", `{"keys":["hello"]}`) // has the counters follow
+}
+
+// remove removes a file of the gateway's directory.
+func (g *gateway) remove(name string) {
+	g.t.Helper()
+	if err := os.Remove(filepath.Join(g.dir, name)); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// TestSeriesGoWithTheirNames deletes the series of a definition, a variant and a target
+// that the definitions no longer have, and keeps all others.
+func TestSeriesGoWithTheirNames(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, workspace, options)
+	for range 2 {
+		g.post("/v1/remoteconfigs", `{"keys":["limits"]}`)
+		g.post("/v1/remoteconfigs", `{"keys":["checkout"]}`)
+	}
+	g.post("/v1/remoteconfigs", `{"keys":["limits"],"context":7}`)
+	g.post("/v1/endpoints", `{"key":"chat",`+question+`}`)
+	const (
+		limits   = `cadenza_requests_total{code="ok",definition="limits",route="remoteconfigs"}`
+		answers  = `cadenza_answers_total{definition="limits",kind="remoteconfig",variant=""}`
+		checkout = `cadenza_answers_total{definition="checkout",kind="remoteconfig",variant=""}`
+		dutch    = `cadenza_answers_total{definition="reply",kind="prompt",variant="nl"}`
+		tokens   = `cadenza_tokens_total{model="",provider="canned",type="completion"}`
+		seconds  = `cadenza_upstream_duration_seconds_count{class="ok",model="",provider="canned"}`
+		cost     = `cadenza_cost_usd_total{definition="chat",model="",provider="canned"}`
+		retries  = `cadenza_upstream_retries_total{provider="canned"}`
+	)
+	g.expect(map[string]float64{limits: 2, answers: 2, checkout: 2, dutch: 0, seconds: 1, cost: 0, retries: 0})
+
+	g.served(func() { g.write("definitions/remoteconfigs/limits.yaml", "type: number\ndefault: 1\n") })
+	g.expect(map[string]float64{limits: 2, answers: 2, checkout: 2, seconds: 1}) // an edit keeps them
+
+	g.served(func() { g.remove("definitions/remoteconfigs/limits.yaml") })
+	g.expect(map[string]float64{limits: -1, answers: -1, checkout: 2, seconds: 1})
+
+	g.served(func() {
+		g.write("definitions/prompts/reply.yaml", strings.Replace(strings.Replace(workspace["definitions/prompts/reply.yaml"], "  - [ nl, nl ]", "  - [ nl, fr ]", 1), "  nl:\n", "  fr:\n", 1))
+		g.write("definitions/endpoints/chat.yaml", "prompt: reply\n")
+	})
+	g.expect(map[string]float64{dutch: -1, strings.Replace(dutch, "nl", "fr", 1): 0, tokens: -1, seconds: -1, cost: -1, retries: 0, checkout: 2})
+
+	g.served(func() { g.write("definitions/remoteconfigs/limits.yaml", "type: number\ndefault: 1\n") })
+	g.expect(map[string]float64{limits: 0, answers: 0, checkout: 2})
+
+	// A reload keeps what both configurations have.
+	g.load(with(func(c *gw.WorkspaceConfig) {
+		c.Providers = map[string]providers.Provider{"other": &canned.Provider{}}
+	}))
+	g.expect(map[string]float64{retries: -1, strings.Replace(retries, "canned", "other", 1): 0, checkout: 2})
+}
+
+// TestSeriesGoWithTheirWorkspace deletes all series of a workspace that the
+// configuration no longer has.
+func TestSeriesGoWithTheirWorkspace(t *testing.T) {
+	t.Parallel()
+	old := &limit.Limit{Name: "old", Ceilings: []limit.Ceiling{most(limit.Requests, 5), {Measure: limit.InFlight, Most: 5}}}
+	kept := *old
+	kept.Ceilings = old.Ceilings[:1]
+	const refused = `cadenza_limit_refused_total{limit="old",measure="%s"%s}`
+	const second = `,workspace="second"`
+	g := startGateway(t, workspace, withLimits(old), withWorkspace("second", map[string]string{"two": otherKey}), withLimits(old))
+	g.expect(map[string]float64{fmt.Sprintf(refused, "requests", ""): 0, fmt.Sprintf(refused, "in_flight", ""): 0, fmt.Sprintf(refused, "requests", second): 0})
+	g.postAs(otherKey, "/v1/prompts", `{"keys":["hello"]}`)
+	g.post("/v1/prompts", `{"keys":["hello"]}`)
+	g.expect(map[string]float64{`cadenza_answers_total{definition="hello",kind="prompt",variant="only",workspace="second"}`: 1})
+	g.load(withLimits(&kept))
+	g.expect(map[string]float64{fmt.Sprintf(refused, "requests", ""): 0, fmt.Sprintf(refused, "in_flight", ""): -1})
+	for line := range strings.Lines(g.scrape()) {
+		// The recorder of the store, which the other one uses too, remembers what it dropped.
+		if strings.Contains(line, `workspace="second"`) && !strings.HasPrefix(line, "cadenza_store_") {
+			t.Errorf("left: %s", line)
+		}
+	}
+	g.expect(map[string]float64{`cadenza_answers_total{definition="hello",kind="prompt",variant="only"}`: 1})
+}
+
+// TestCallOfARemovedDefinition counts a call whose endpoint and target are removed
+// while it runs: without their names, so that no series of theirs comes back.
+func TestCallOfARemovedDefinition(t *testing.T) {
+	t.Parallel()
+	asked, release := make(chan struct{}), make(chan struct{})
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
+		close(asked)
+		<-release
+		completion(w, "hello")
+	})
+	files := maps.Clone(workspace)
+	files["definitions/endpoints/other.yaml"] = "prompt: hello\n"
+	files["definitions/prompts/hello.yaml"] = "provider: canned\nmodel: echo\nextra: { answer: fine }\nmessages: [ { role: user, content: Hi } ]\n"
+	g := startGateway(t, files, fakeProvider(u.URL), with(func(c *gw.WorkspaceConfig) {
+		c.Prices = map[string]*price.Price{"small": {Prompt: 2, Completion: 10}}
+	}))
+	ended := make(chan answer)
+	go func() { ended <- g.post("/v1/endpoints", ask("?", false)) }()
+	<-asked
+	g.served(func() {
+		g.write("definitions/prompts/reply.yaml", files["definitions/prompts/hello.yaml"])
+		g.remove("definitions/endpoints/chat.yaml")
+	})
+	close(release)
+	if a := <-ended; a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	g.expect(map[string]float64{
+		`cadenza_cost_usd_total{definition="",model="",provider="fake"}`:          44e-6,
+		`cadenza_tokens_total{model="",provider="fake",type="prompt"}`:            7,
+		`cadenza_upstream_attempts_total{class="ok",model="",provider="fake"}`:    1,
+		`cadenza_cost_usd_total{definition="chat",model="small",provider="fake"}`: -1,
+		`cadenza_tokens_total{model="small",provider="fake",type="prompt"}`:       -1,
+	})
+}
+
+// TestManyDefinitionsHaveNoSeriesOfTheirOwn counts requests of a workspace beyond the
+// ceiling of definitions with series.
+func TestManyDefinitionsHaveNoSeriesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	configs := make(map[string]*definition.RemoteConfig)
+	for i := range gw.MaxCountedDefinitions + 1 {
+		key := fmt.Sprint("config", i)
+		configs[key] = &definition.RemoteConfig{Definition: definition.Definition{Key: key}}
+	}
+	process := gw.NewProcess()
+	if n := process.SeriesOf(&definition.Snapshot{RemoteConfigs: configs}); n != 0 {
+		t.Errorf("%d definitions have series", n)
+	}
+	delete(configs, "config0")
+	if n := process.SeriesOf(&definition.Snapshot{RemoteConfigs: configs}); n != gw.MaxCountedDefinitions {
+		t.Errorf("%d definitions have series, want %d", n, gw.MaxCountedDefinitions)
+	}
+}
+
+// TestScrapeStaysSmall measures the text of a scrape with 1,000 definitions, 3
+// providers and 20 models, each of which was asked for on two routes and failed in
+// four ways.
+func TestScrapeStaysSmall(t *testing.T) {
+	t.Parallel()
+	const most = 1 << 20
+	files := map[string]string{"definitions/context.yaml": "fields: { plan: { type: string, values: [free, pro] } }\n"}
+	target := func(i int) string { return fmt.Sprintf("provider: provider%d, model: gpt-5-mini-%02d", i%20%3, i%20) }
+	for i := range 500 {
+		files[fmt.Sprintf("definitions/remoteconfigs/checkout_option_%03d.yaml", i)] = "type: boolean\ndefault: false\n"
+	}
+	for i := range 300 {
+		files[fmt.Sprintf("definitions/prompts/support_reply_%03d.yaml", i)] = fmt.Sprintf(`
+default: en
+variants:
+  en: { %s, messages: [ { role: user, content: Hello } ] }
+  nl: { extends: en, messages: [ { role: user, content: Hallo } ] }
+columns: [ plan, value ]
+matrix: [ [ pro, nl ] ]
+`, target(i))
+	}
+	for i := range 200 {
+		files[fmt.Sprintf("definitions/endpoints/support_chat_%03d.yaml", i)] = fmt.Sprintf(
+			"prompt: support_reply_%03d\nfallback: [ { %s }, { %s } ]\n", i, target(i+1), target(i+2))
+	}
+	three := all(withProvider("provider0", &canned.Provider{}), withProvider("provider1", &canned.Provider{}), withProvider("provider2", &canned.Provider{}))
+	g := startGateway(t, files, three)
+	atLoad := len(g.scrape())
+	g.process.CountEverywhere("default", g.source.Snapshot())
+	called := len(g.scrape())
+	t.Logf("%d bytes at the load, %d once everything was called", atLoad, called)
+	if atLoad > most || called > most {
+		t.Errorf("a scrape has %d bytes, then %d, at most %d", atLoad, called, most)
+	}
+}
+
+// TestRequestsOfAnOldSnapshot counts requests by the definition that has their key in
+// the snapshot that is served, also where they still have another one.
+func TestRequestsOfAnOldSnapshot(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, workspace, options)
+	former := g.source.Snapshot()
+	g.served(func() {
+		g.write("definitions/remoteconfigs/limits.yaml", "type: number\ndefault: 1\n")
+		g.remove("definitions/remoteconfigs/checkout.yaml")
+	})
+	w := g.current.Load().Workspace("default")
+	for d, want := range map[*definition.Definition]bool{
+		&former.RemoteConfigs["limits"].Definition:   true,
+		&former.Prompts["reply"].Definition:          true,
+		&former.Endpoints["chat"].Definition:         true,
+		&former.RemoteConfigs["checkout"].Definition: false,
+	} {
+		if got := w.Counts(d); got != want {
+			t.Errorf("%s %s is counted: %t", d.Kind, d.Key, got)
+		}
+	}
+}
