@@ -63,11 +63,12 @@ var filterParameters = []string{
 const MetadataParameter = "metadata."
 
 // knownParameters refuses a parameter that is not in known, or given twice. A
-// request that takes conversation_id takes metadata.NAME, any number of times.
+// request that takes conversation_id, or has MetadataParameter in known, takes
+// metadata.NAME, any number of times.
 func knownParameters(values url.Values, known []string) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
-		case strings.HasPrefix(name, MetadataParameter) && slices.Contains(known, "conversation_id"):
+		case strings.HasPrefix(name, MetadataParameter) && (slices.Contains(known, "conversation_id") || slices.Contains(known, MetadataParameter)):
 		case !slices.Contains(known, name):
 			return apiError(http.StatusBadRequest, "there is no parameter %q%s", name, document.DidYouMean(name, known))
 		case len(values[name]) > 1:

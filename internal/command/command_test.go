@@ -365,10 +365,11 @@ func TestCommandCompletion(t *testing.T) {
 	for want, arguments := range map[string][]string{
 		"banner_text chat model_limits new_checkout parcel_chat support_chat support_reply text_to_bulletpoints " + noFiles: {"eval", exampleDefinitions, ""},
 		"chat parcel_chat support_chat " + noFiles: {"eval", "--kind", "endpoint", exampleDefinitions, ""},
-		noFiles:     {"eval", "nowhere", ""},
-		dirs:        {"diff", "a", ""},
-		files:       {"fmt", "a", ""},
-		files + " ": {"check", ""},
+		noFiles:      {"eval", "nowhere", ""},
+		dirs:         {"diff", "a", ""},
+		files:        {"fmt", "a", ""},
+		files + " ":  {"check", ""},
+		files + "  ": {"reconcile", "a", ""},
 		"prompt endpoint remoteconfig " + noFiles:          {"traces", "--kind", ""},
 		"context prompt endpoint remoteconfig " + noFiles:  {"schema", "--kind", ""},
 		"started ended interrupted " + noFiles:             {"export", "--state", ""},
@@ -381,6 +382,7 @@ func TestCommandCompletion(t *testing.T) {
 		"ok error " + noFiles:                              {"traces", "--status", ""},
 		"variant arm version " + noFiles:                   {"stats", "--by", ""},
 		"time latency " + noFiles:                          {"traces", "--sort", ""},
+		"workspace key variant endpoint_variant api_key provider model day metadata. :6": {"costs", "--by", ""},
 	} {
 		r := command(t, append([]string{"__complete"}, arguments...)...)
 		if got := strings.Join(strings.Fields(r.out), " "); r.err != nil || got != strings.TrimSpace(want) {
@@ -471,7 +473,7 @@ func TestToolsManual(t *testing.T) {
 	}
 	parent := &cobra.Command{Use: "cadenza"}
 	caddycmd.Commands()["cadenza"].CobraFunc(parent)
-	if len(parent.Commands()) != 14 {
+	if len(parent.Commands()) != 16 {
 		t.Errorf("%d commands", len(parent.Commands()))
 	}
 	for _, cmd := range parent.Commands() {

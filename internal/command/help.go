@@ -104,7 +104,7 @@ func completeArgument(cmd *cobra.Command, args []string, _ string) ([]string, co
 	switch strings.Trim(names[min(len(args), len(names)-1)], "[].") {
 	case "DIR", "OLD", "NEW":
 		return nil, cobra.ShellCompDirectiveFilterDirs
-	case "PATH", "DIR|FILE":
+	case "PATH", "FILE", "DIR|FILE":
 		return nil, cobra.ShellCompDirectiveDefault
 	case "KEY":
 		return keysOf(cmd, args[0]), cobra.ShellCompDirectiveNoFileComp

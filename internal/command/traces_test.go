@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +25,7 @@ import (
 // gatewayCommand runs one of the commands that ask a running gateway.
 func gatewayCommand(ctx context.Context, out, errors io.Writer, arguments ...string) error {
 	cmd := &cobra.Command{Use: "cadenza", SilenceUsage: true}
-	cmd.AddCommand(tracesCommand(), statsCommand(), exportCommand(), eraseCommand(), checkoutCommand(), proveCommand())
+	cmd.AddCommand(tracesCommand(), statsCommand(), costsCommand(), reconcileCommand(), exportCommand(), eraseCommand(), checkoutCommand(), proveCommand())
 	cmd.SetOut(out)
 	cmd.SetErr(errors)
 	cmd.SetArgs(arguments)
@@ -40,7 +41,7 @@ type fakeGateway struct {
 
 const (
 	endpointTrace = `{"trace_id":"01990001-0000-8200-8000-000000000003","time":"2026-11-01T09:00:03.000Z","workspace":"default","kind":"endpoint","key":"support_chat","state":"ended","api_key":"mobile-app","version":"abf36727dfea","revision":"d3561ebfbd34","prompt":"support_reply","prompt_version":"0a1b2c3d4e5f","row":"row 2","variant":"short","provider":"openai","model":"gpt-4o","status":200,"finish_reason":"length","latency_ms":1312.5,"first_token_ms":220.25,"usage":{"prompt_tokens":12,"completion_tokens":34,"total_tokens":46},"cost_usd":0.00123,"notes":["context.plan: unknown value"],` +
-		`"attempts":[{"provider":"azure","model":"gpt-4o","status":500,"code":"unavailable","error":"status 500: the worker \u001b[31mdied","latency_ms":300.5},{"provider":"openai","model":"gpt-4o","status":200,"latency_ms":900,"started_ms":320,"wait_ms":20,"first_token_ms":180,"prompt_tokens":12,"completion_tokens":34,"estimated":true,"hedge":true}],` +
+		`"attempts":[{"provider":"azure","model":"gpt-4o","status":500,"code":"unavailable","error":"status 500: the worker \u001b[31mdied","latency_ms":300.5},{"provider":"openai","model":"gpt-4o","status":200,"latency_ms":900,"started_ms":320,"wait_ms":20,"first_token_ms":180,"prompt_tokens":12,"completion_tokens":34,"estimated":true,"cached_tokens":8,"reasoning_tokens":20,"tier":"flex","cost_usd":0.00123,"list_cost_usd":0.0015,"hedge":true},{"provider":"groq","model":"new","status":200,"code":"superseded","latency_ms":100,"prompt_tokens":12},{"provider":"home","model":"llama","status":200,"code":"superseded","latency_ms":100,"prompt_tokens":12,"free":true}],` +
 		`"metadata":{"user_id":"u-8842"},"context":{"plan":"pro"},"variables":{"question":"Where?"},"messages":[{"role":"system","content":"Be kind.\nBe short."},{"role":"user","content":"Where is \u001b[31mit\u0007? \u009b2J"}],"response":"On its way.\n\u001b]0;owned\u0007\tSoon.","tool_calls":[{"id":"call_1","name":"track","arguments":"{}"}]}`
 	// Three answers of a decision. A part of a later gateway is in the third.
 	decidedTrace = `{"trace_id":"01990001-0000-8200-8000-000500000001","decision_id":"01990001-0000-8a00-8000-000400000001","time":"2026-11-01T09:00:05.000Z","workspace":"default","kind":"remoteconfig","key":"new_checkout","state":"ended","api_key":"mobile-app","version":"abf36727dfea","revision":"d3561ebfbd34","reason":"split","row":"ramp","arm":"1","status":200,"latency_ms":0.1,` +
@@ -103,6 +104,12 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, statsByArm)
 	case r.URL.Path == "/cadenza/stats":
 		fmt.Fprint(w, g.stats())
+	case r.URL.Path == "/cadenza/costs" && query.Get("key") == "nothing":
+		fmt.Fprint(w, `{"by":["key"],"workspaces":["default"],"rows":[],"total":{}}`)
+	case r.URL.Path == "/cadenza/costs" && query.Get("by") == "provider,model,day":
+		fmt.Fprint(w, costsByDay)
+	case r.URL.Path == "/cadenza/costs":
+		fmt.Fprint(w, costsByCustomer)
 	case r.URL.Path == "/cadenza/export":
 		fmt.Fprint(w, `{"trace":`+startedTrace+"}\n{\"trace\":"+endpointTrace+`,"metrics":`+reports+"}\n")
 		if query.Get("key") == "cut" {
@@ -132,12 +139,30 @@ const statsByArm = `{"interval":"all","by":"arm","pending":0,"rows":[` +
 	`"resolved":{"count":790,"mean":0.6012,"deviation":0.489,"min":0,"max":1,"p50":1,"p95":1,"p99":1},"seconds_saved":{"count":1,"mean":31.7,"min":31.7,"max":31.7,"p50":31.7,"p95":31.7,"p99":31.7},"\u001b[31m":{"count":1,"mean":0,"min":0,"max":0,"p50":0,"p95":0,"p99":0}}},` +
 	`{"kind":"remoteconfig","key":"new_checkout","arm":"1","traces":100,"latency_ms":{"count":100,"p50":0.05,"p95":0.08,"p99":0.1}}]}`
 
+// costsByCustomer are costs by a member of the metadata and by the model.
+const costsByCustomer = `{"since":"2026-10-01T00:00:00Z","by":["metadata.customer","model"],"workspaces":["default","partner"],"oldest":"2026-10-20T08:00:00Z","unlogged":["default/private\u001b"],"rows":[` +
+	`{"by":{"metadata.customer":"acme\u001b[2J","model":"gpt-4o-mini"},"calls":1200,"attempts":1260,"unanswered":61,"prompt_tokens":1500000,"cached_tokens":900000,"cache_write_tokens":20,"cache_write_hour_tokens":10,"completion_tokens":200000,"reasoning_tokens":50000,"estimated_tokens":900,"web_searches":3,"cost_usd":12.5,"estimated_cost_usd":0.0125,"unanswered_cost_usd":0.25,"reported_cost_usd":2.5,"list_cost_usd":2.75},` +
+	`{"by":{"metadata.customer":"globex","model":"new"},"calls":10,"attempts":10,"unpriced":10,"unpriced_tokens":1500,"prompt_tokens":1000,"completion_tokens":500,"cost_usd":0},` +
+	`{"by":{"model":"llama"},"calls":5,"attempts":5,"prompt_tokens":100,"completion_tokens":50,"cost_usd":0},` +
+	`{"by":{"metadata.customer":""},"calls":3,"cached_answers":1,"interrupted":2,"attempts":0,"prompt_tokens":0,"completion_tokens":0,"cost_usd":0}],` +
+	`"others":{"calls":7,"attempts":7,"prompt_tokens":70,"completion_tokens":7,"cost_usd":0.07,"reported_cost_usd":0.07,"list_cost_usd":0.06},"other_rows":4,` +
+	`"total":{"calls":1225,"cached_answers":1,"interrupted":2,"attempts":1282,"unanswered":61,"unpriced":10,"unpriced_tokens":1500,"prompt_tokens":1501170,"cached_tokens":900000,"cache_write_tokens":20,"cache_write_hour_tokens":10,"completion_tokens":200557,"reasoning_tokens":50000,"estimated_tokens":900,"web_searches":3,"cost_usd":12.57,"estimated_cost_usd":0.0125,"unanswered_cost_usd":0.25,"reported_cost_usd":2.57,"list_cost_usd":2.81}}`
+
+// costsByDay are costs as reconcile asks for them.
+const costsByDay = `{"by":["provider","model","day"],"workspaces":["default"],"oldest":"2026-10-20T08:00:00Z","unlogged":["private\u001b"],"rows":[` +
+	`{"by":{"provider":"openai","model":"gpt-4o-mini","day":"2026-11-01"},"calls":1200,"attempts":1200,"unanswered":3,"prompt_tokens":1000000,"cached_tokens":400000,"completion_tokens":100000,"cost_usd":0.21},` +
+	`{"by":{"provider":"openai","model":"gpt-4o-mini","day":"2026-11-02"},"calls":10,"attempts":10,"prompt_tokens":1000,"completion_tokens":100,"cost_usd":0.0002},` +
+	`{"by":{"provider":"azure","model":"gpt-4o","day":"2026-11-01"},"calls":1,"attempts":1,"prompt_tokens":10,"completion_tokens":10,"cost_usd":0.0002}],"total":{}}`
+
 // asked are the requests so far.
 func (g *fakeGateway) asked() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.requests
 }
+
+// listedPrices matches what changes with the price list that ships.
+var listedPrices = regexp.MustCompile(`(the price list that ships with Cadenza, of ).*`)
 
 func TestGatewayCommandsGolden(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
@@ -176,6 +201,16 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"stats_by_arm":      {arguments: []string{"stats", "--by", "arm", "--arm", "x", "--version", "v", "--variant", "y"}},
 		"stats_json":        {arguments: []string{"stats", "--json"}},
 		"stats_none":        {arguments: []string{"stats", "--key", "nothing"}},
+		"costs":             {arguments: []string{"costs", "--by", "metadata.customer,model", "--since", "2026-10-01", "--top", "4"}},
+		"costs_json":        {arguments: []string{"costs", "--json"}},
+		"costs_none":        {arguments: []string{"costs", "--key", "nothing", "--api-key", "a", "--variant", "v", "--version", "e", "--provider", "p", "--model", "m", "--metadata", "customer=acme", "--until", "2026-11-01", "-w", "other"}},
+		"costs_store":       {arguments: []string{"costs", "--store", "cadenza.db"}, fails: true},
+		"reconcile":         {arguments: []string{"reconcile", "testdata/bills/usage.json", "testdata/bills/costs.csv"}, fails: true},
+		"reconcile_all":     {arguments: []string{"reconcile", "--tolerance", "100", "--all", "testdata/bills/usage.json"}},
+		"reconcile_json":    {arguments: []string{"reconcile", "--json", "--provider", "openai", "--tolerance", "20%", "testdata/bills/costs.csv"}, fails: true},
+		"reconcile_nowhere": {arguments: []string{"reconcile", "testdata/bills/none.json"}, fails: true},
+		"reconcile_no_bill": {arguments: []string{"reconcile", "testdata/costs.golden"}, fails: true},
+		"reconcile_percent": {arguments: []string{"reconcile", "--tolerance", "little", "testdata/bills/costs.csv"}, fails: true},
 		"export":            {arguments: []string{"export", "--since", "2026-11-01"}},
 		"export_cut":        {arguments: []string{"export", "--key", "cut"}, fails: true},
 		"erase":             {arguments: []string{"erase", "--conversation-id", "c-1", "--yes"}},
@@ -200,6 +235,7 @@ func TestGatewayCommandsGolden(t *testing.T) {
 					t.Errorf("%q reached the terminal", c)
 				}
 			}
+			out = *bytes.NewBuffer(listedPrices.ReplaceAll(out.Bytes(), []byte("${1}DATE: PRICES")))
 			got := "asked:\n" + strings.Join(gateway.asked(), "\n") + "\nout:\n" + out.String() + "errors:\n" + errors.String()
 			holdGolden(t, name, got)
 		})

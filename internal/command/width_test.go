@@ -115,7 +115,7 @@ func TestListsLeaveOutWhatIsEmpty(t *testing.T) {
 	if diff := cmp.Diff([]string{"id", "UTC", "kind", "key", "row", "status", "latency"}, lines[0]); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"id", "UTC", "kind", "key", "row", "arm", "status", "model", "latency", "tokens"}, lines[2]); diff != "" || len(lines) != 4 {
+	if diff := cmp.Diff([]string{"id", "UTC", "kind", "key", "row", "arm", "status", "model", "latency", "tokens", "cost"}, lines[2]); diff != "" || len(lines) != 4 {
 		t.Errorf("%d lines, the head is %s", len(lines), diff)
 	}
 }
@@ -199,6 +199,23 @@ func TestStatsFitATerminal(t *testing.T) {
 		}
 		if width == 80 {
 			holdGolden(t, "stats_width_80", out.String()+strings.Join(leftOut, ", ")+"\n")
+		}
+	}
+}
+
+// TestCostsFitATerminal shows costs on terminals: narrow ones lack columns, but never
+// the cost, nor what is not known of it.
+func TestCostsFitATerminal(t *testing.T) {
+	var costs adminapi.Costs
+	if err := json.Unmarshal([]byte(costsByCustomer), &costs); err != nil {
+		t.Fatal(err)
+	}
+	for _, width := range []int{80, 120, 250} {
+		var out bytes.Buffer
+		leftOut := writeCosts(&out, styles{width: width}, &costs)
+		holdWidth(t, out.String(), width)
+		if !strings.Contains(out.String(), "$12.57 + ?") || (len(leftOut) > 0) != (width < 250) {
+			t.Errorf("on %d columns, left out %v:\n%s", width, leftOut, &out)
 		}
 	}
 }

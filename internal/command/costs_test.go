@@ -1,0 +1,75 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// TestCostsOfAStore reads the file of a store, without a gateway, while its gateway has
+// it open. The calls of its two workspaces are those of testdata/bills/usage.json.
+func TestCostsOfAStore(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "cadenza.db")
+	store, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	authority, err := trace.NewAuthority(make([]byte, 32), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(at time.Time, workspace, model string, prompt, cached, completion int64) *trace.Record {
+		return &trace.Record{
+			ID: authority.New(trace.KindEndpoint, at), Time: at, Workspace: workspace, Kind: trace.KindEndpoint, Key: "chat",
+			Attempts: []trace.Attempt{{
+				Provider: "openai", Model: model, PromptTokens: prompt, CompletionTokens: completion, UsageDetails: trace.UsageDetails{CachedTokens: cached}, Cost: 0.25,
+			}},
+		}
+	}
+	first := time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
+	if err := store.Commit(t.Context(), &recorder.Batch{Records: []*trace.Record{
+		call(first, "default", "gpt-4o-mini", 600_000, 400_000, 60_000),
+		call(first, "other", "gpt-4o-mini", 400_000, 0, 40_000),
+		call(first, "other", "o3", 5000, 0, 500),
+		call(first.Add(24*time.Hour), "default", "gpt-4o-mini", 1000, 0, 100),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	run := func(arguments ...string) (string, error) {
+		var out bytes.Buffer
+		err := gatewayCommand(context.Background(), &out, io.Discard, append(arguments, "--store", path)...)
+		return out.String(), err
+	}
+	out, err := run("costs", "--by", "workspace,model", "--since", "2026-11-01")
+	if rows := strings.Count(out, "\n"); err != nil || rows != 5 || !strings.Contains(out, "$1.00") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	if out, err := run("costs", "-w", "other"); err != nil || !strings.Contains(out, "405000") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	if _, err := run("costs", "-w", "nobody's"); err == nil || !strings.Contains(err.Error(), "default, other") {
+		t.Error(err)
+	}
+	if _, err := run("costs", "--by", "colour"); err == nil {
+		t.Error("it takes any --by")
+	}
+	if out, err := run("reconcile", "testdata/bills/usage.json"); err != nil || !strings.Contains(out, "of which 0 differ") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	out, err = run("reconcile", "-w", "default", "testdata/bills/usage.json")
+	if !errors.Is(err, errBill) || !strings.Contains(out, "of which 2 differ") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
