@@ -123,7 +123,9 @@ func (p *process) startWith(caddyfile string) {
 		response, err := http.Get(p.url + "/")
 		if err == nil {
 			response.Body.Close()
-			return
+			if !p.beginning() {
+				return
+			}
 		}
 		select {
 		case <-p.exited:
@@ -135,6 +137,17 @@ func (p *process) startWith(caddyfile string) {
 			p.t.Fatalf("the gateway does not answer:\n%s", p.output)
 		}
 	}
+}
+
+// beginning reports whether the admin API does not know the gateway's configuration yet,
+// which runs only then. Servers answer a little earlier.
+func (p *process) beginning() bool {
+	response, err := http.Get("http://" + p.admin + "/cadenza/status")
+	if err != nil {
+		return false // there is none
+	}
+	response.Body.Close()
+	return response.StatusCode == http.StatusNotFound
 }
 
 // run starts a command of the gateway, at the root of the repository.

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/postgrestest"
+)
+
+// TestFleetSharesLimits has three callers at each of two gateways, which share a limit
+// of 200 requests through PostgreSQL. One gateway is killed on the way. In the end all
+// that is left was answered, and not more than a lease of ten for each gateway above it;
+// a gateway whose database is away answers no more than that either.
+func TestFleetSharesLimits(t *testing.T) {
+	server := postgrestest.Start(t)
+	dir := t.TempDir()
+	caddyfile := filepath.Join(dir, "Caddyfile")
+	text := strings.Replace(fleetCaddyfile, "	cadenza {\n", `	cadenza {
+		limit few {
+			routes prompts
+			requests 200/366d
+		}
+`, 1)
+	if err := os.WriteFile(caddyfile, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start := func(name string) *process {
+		p := newProcess(t, filepath.Join(dir, name), "CADENZA_TRACE_KEY=a-key-that-all-of-the-fleet-has", "CADENZA_TEST_DATABASE="+server.DSN())
+		p.startWith(caddyfile)
+		return p
+	}
+	var answered, refused atomic.Int64
+	call := func(p *process) bool {
+		status, header, body, err := post(t.Context(), http.DefaultClient, p.url+"/v1/prompts", `{"keys":["support_reply"],"variables":{"question":"Where is it?"}}`)
+		switch {
+		case err != nil:
+			return false // it was killed
+		case status == http.StatusTooManyRequests:
+			refused.Add(1)
+			if header.Get("Retry-After") == "" || !strings.Contains(body, "few") {
+				t.Errorf("%v %s", header, body)
+			}
+		case status == http.StatusOK:
+			answered.Add(1)
+		default:
+			t.Errorf("%d %s", status, body)
+		}
+		return true
+	}
+	nodes := []*process{start("a"), start("b")}
+	// It answers so many, of both gateways by turns.
+	for i := 0; answered.Load() < 60; i++ {
+		if !call(nodes[i%2]) {
+			t.Fatal("no answer")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	nodes[1].kill()
+	nodes[1].startWith(caddyfile)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	var callers sync.WaitGroup
+	for i := range 6 {
+		callers.Go(func() {
+			for ctx.Err() == nil && call(nodes[i%2]) {
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	callers.Wait()
+	if n := answered.Load(); n > 200+2*10 || n < 200-10 {
+		t.Errorf("%d of 200 were answered", n)
+	}
+	t.Logf("%d of 200 were answered, %d refused", answered.Load(), refused.Load())
+
+	server.Stop()
+	before := answered.Load()
+	third := start("c")
+	for range 50 {
+		call(third)
+	}
+	if n := answered.Load() - before; n != 10 {
+		t.Errorf("%d were answered without the database, want a lease of 10", n)
+	}
+	response, err := http.Get("http://" + third.admin + "/cadenza/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var status struct {
+		Workspaces map[string]struct {
+			Limits []struct {
+				Shared    bool      `json:"shared"`
+				AwaySince time.Time `json:"away_since"`
+			} `json:"limits"`
+		} `json:"workspaces"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range status.Workspaces {
+		if len(w.Limits) != 1 || !w.Limits[0].Shared || w.Limits[0].AwaySince.IsZero() {
+			t.Errorf("status %+v", status)
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// limited is a gateway with limits, and the provider that it calls.
+type limited struct {
+	*badNight
+	upstream *httptest.Server
+	calls    atomic.Int64
+	gate     atomic.Pointer[chan struct{}] // that calls wait for; nil: none
+	transport
+}
+
+type transport struct{ client *http.Client }
+
+// What the provider says of a call, and what that costs, in US dollars.
+const (
+	limitedUsage = `{"prompt_tokens":10,"completion_tokens":50,"total_tokens":60}`
+	limitedCost  = (10*2 + 50*10) / 1e6
+)
+
+func newLimited(t *testing.T, limits string) *limited {
+	l := &limited{badNight: newBadNight(t), transport: transport{&http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}}}
+	t.Cleanup(l.client.CloseIdleConnections)
+	l.upstream = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		l.calls.Add(1)
+		if gate := l.gate.Load(); gate != nil {
+			select {
+			case <-*gate:
+			case <-r.Context().Done():
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"length"}],"usage":`+limitedUsage+`}`)
+	}))
+	t.Cleanup(l.upstream.Close)
+	l.environ = append(l.environ, "CADENZA_TEST_UPSTREAM_KEY=0123456789abcdef0123")
+	l.write("definitions/prompts/p.yaml", "provider: fake\nmodel: m\nmax_tokens: 50\nmessages: [ { role: user, content: hello } ]\n")
+	l.write("definitions/endpoints/e.yaml", "prompt: p\nmax_attempts: 1\n")
+	l.limit(limits)
+	l.startWith(l.caddyfile)
+	return l
+}
+
+// limit writes the Caddyfile.
+func (l *limited) limit(limits string) {
+	l.write("Caddyfile", fmt.Sprintf(`{
+	admin %s
+	persist_config off
+	grace_period 2s
+	cadenza {
+		definitions %s/definitions
+		store sqlite %s
+		api_key app {env.CADENZA_API_KEY}
+		price m 2 10
+		in_flight {
+			process 3000
+			workspace 3000
+			key 3000
+			host 3000
+		}
+		provider fake openai {
+			base_url %s/v1
+			api_key {env.CADENZA_TEST_UPSTREAM_KEY}
+		}
+		%s
+	}
+}
+%s {
+	cadenza
+}
+`, l.admin, l.dir, l.store(), l.upstream.URL, limits, l.url))
+}
+
+// ask calls the endpoint and returns the status.
+func (l *limited) ask() int {
+	status, _, _, err := post(context.Background(), l.client, l.url+"/v1/endpoints", `{"key":"e"}`)
+	if err != nil {
+		return 0
+	}
+	return status
+}
+
+// use is how much is used and set aside of a limit, by its fullest subject.
+type use struct{ Used, Reserved float64 }
+
+// standing asks the admin API for the fullest subject of a limit.
+func (l *limited) standing(name string) (u use) {
+	l.t.Helper()
+	response, err := http.Get("http://" + l.admin + "/cadenza/status")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var status struct {
+		Workspaces map[string]struct {
+			Limits []struct {
+				Name    string
+				Fullest []use
+			}
+		}
+	}
+	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
+		l.t.Fatal(err)
+	}
+	for _, limit := range status.Workspaces["default"].Limits {
+		if limit.Name == name && len(limit.Fullest) > 0 {
+			return limit.Fullest[0]
+		}
+	}
+	return use{}
+}
+
+// TestABudgetIsNeverOvershot has a thousand calls at the same time ask for the last
+// hundredth of a budget.
+func TestABudgetIsNeverOvershot(t *testing.T) {
+	const budget = 0.0526
+	l := newLimited(t, "limit budget {\nmoney 0.0526usd/366d\n}")
+	for range 100 {
+		if status := l.ask(); status != http.StatusOK {
+			t.Fatal(status)
+		}
+	}
+	if share := l.standing("budget").Used / budget; share < 0.985 || share > 0.99 {
+		t.Fatalf("%g of the budget are used before", share)
+	}
+	var answered, refused atomic.Int64
+	var group sync.WaitGroup
+	for range 1000 {
+		group.Go(func() {
+			switch l.ask() {
+			case http.StatusOK:
+				answered.Add(1)
+			case http.StatusTooManyRequests:
+				refused.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	used := l.standing("budget")
+	if paid := float64(l.calls.Load()) * limitedCost; paid > budget || fmt.Sprintf("%.9f", used.Used) != fmt.Sprintf("%.9f", paid) || used.Reserved != 0 {
+		t.Errorf("the provider was paid %g of %g dollars, and the gateway counts %+v", paid, budget, used)
+	}
+	if answered.Load() != 1 || answered.Load()+refused.Load() != 1000 {
+		t.Errorf("%d answered, %d refused", answered.Load(), refused.Load())
+	}
+}
+
+// TestLimitsSurviveACrash kills the gateway with calls under way, restarts it, reloads
+// it with other ceilings and stops it in good order.
+func TestLimitsSurviveACrash(t *testing.T) {
+	const limits = "limit calls {\nrequests 100/366d\n}\nlimit tokens {\nby workspace\ntokens 1000000/366d\nin_flight 1000000\n}"
+	l := newLimited(t, limits)
+	for range 3 {
+		if status := l.ask(); status != http.StatusOK {
+			t.Fatal(status)
+		}
+	}
+	gate := make(chan struct{})
+	l.gate.Store(&gate)
+	var group sync.WaitGroup
+	for range 5 {
+		group.Go(func() { l.ask() })
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for l.calls.Load() < 8 && time.Now().Before(deadline) {
+		time.Sleep(2 * time.Millisecond)
+	}
+	before := l.standing("tokens")
+	if before.Used != 3*60 || before.Reserved < 5*50 {
+		t.Fatalf("before: %+v", before)
+	}
+	l.kill()
+	group.Wait()
+	l.gate.Store(nil)
+
+	l.startWith(l.caddyfile)
+	want := use{Used: before.Used + before.Reserved}
+	if got := l.standing("tokens"); got != want {
+		t.Errorf("after the crash: %+v, want %+v", got, want)
+	}
+	if got := l.standing("calls"); got != (use{Used: 8}) {
+		t.Errorf("after the crash: %+v requests", got)
+	}
+	if status := l.ask(); status != http.StatusOK {
+		t.Error(status)
+	}
+	want.Used += 60
+
+	l.limit(strings.Replace(limits, "100/366d", "10/366d", 1))
+	if code, output := l.do("reload", "--address", l.admin); code != 0 {
+		t.Fatal(output)
+	}
+	if got := l.standing("tokens"); got != want {
+		t.Errorf("after a reload: %+v, want %+v", got, want)
+	}
+	if status := l.ask(); status != http.StatusOK {
+		t.Error(status)
+	}
+	want.Used += 60
+	if status := l.ask(); status != http.StatusTooManyRequests {
+		t.Errorf("beyond an edited ceiling: %d", status)
+	}
+	l.terminate()
+	l.startWith(l.caddyfile)
+	if got := l.standing("tokens"); got != want {
+		t.Errorf("after a restart: %+v, want %+v", got, want)
+	}
+	if status := l.ask(); status != http.StatusTooManyRequests {
+		t.Errorf("after a restart: %d", status)
+	}
+}
