@@ -23,7 +23,7 @@ func init() {
 		mutant{
 			ID: "required-is-there", In: "solver.solve",
 			What: "a required field that is missing after all reaches no row",
-			Old:  "c.onMissing && !s.m.strict", New: "c.onMissing && s.m.strict",
+			Old:  "c.onMissing && !s.t.insists(f)", New: "c.onMissing && s.t.insists(f)",
 			Run: "TestAnalyse",
 		},
 		mutant{

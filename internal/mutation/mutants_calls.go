@@ -27,16 +27,18 @@ func init() {
 			Run: "CallsOutliveTheirProcess",
 		},
 		mutant{
-			ID: "living-process", In: "openLocked",
-			What: "the calls of a process that lives are taken for interrupted",
-			Old:  "err != nil {\n			if errors.Is(err, syscall.EWOULDBLOCK) {", New: "false {\n			if errors.Is(err, syscall.EWOULDBLOCK) {",
-			Run: "ProcessesHaveFiles",
-		},
-		mutant{
 			ID: "ended-while-written", In: "File.put",
 			What: "a call that ends while its start is written stays",
 			Old:  "case c.ended:", New: "case false:",
 			Run: "StartWaitsNoLonger",
+		},
+	)
+	add("internal/private",
+		mutant{
+			ID: "living-process", In: "OpenLocked",
+			What: "the calls of a process that lives are taken for interrupted",
+			Old:  "err != nil {\n			if errors.Is(err, syscall.EWOULDBLOCK) {", New: "false {\n			if errors.Is(err, syscall.EWOULDBLOCK) {",
+			Tests: []string{"internal/recorder/calls"}, Run: "ProcessesHaveFiles",
 		},
 	)
 }

@@ -29,7 +29,7 @@ func init() {
 		mutant{
 			ID: "reload-without-providers", In: "Workspace.checkReload",
 			What: "a reload does not check definitions for the providers of its Caddyfile",
-			Old:  "definition.Load(dir, known)", New: "definition.Load(dir, make([]definition.Providers, 0*len(known))...)",
+			Old:  "definition.Load(dir, known)", New: "definition.Load(dir, make([]definition.Configuration, 0*len(known.Limits))...)",
 			Run: "TestReloadKnowsTheProviders", Tests: []string{"cmd/caddy"},
 		},
 	)

@@ -61,7 +61,7 @@ func init() {
 		mutant{
 			ID: "overloaded-is-unavailable", In: "call.nothingTried",
 			What: "a full host is reported as a provider that can't be reached",
-			Old:  "if full {", New: "if false && full {",
+			Old:  "case full:", New: "case false && full:",
 			Run: "TestOverloadedWhereNoHostHasAPlace",
 		},
 	)

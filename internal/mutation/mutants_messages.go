@@ -60,7 +60,7 @@ func init() {
 		mutant{
 			ID: "cached-input-twice", In: "appendUsage",
 			What: "input that was in the provider's cache counts twice",
-			Old:  "u.PromptTokens-u.CachedTokens", New: "u.PromptTokens",
+			Old:  "u.PromptTokens-u.CachedTokens", New: "u.PromptTokens-0",
 		},
 		mutant{
 			ID: "size-of-call-data", In: "writer.Size",
@@ -228,9 +228,9 @@ func init() {
 	)
 	add("internal/invoke",
 		mutant{
-			ID: "tools-cost-nothing", In: "EstimateTokens",
+			ID: "tools-cost-nothing", In: "eachText",
 			What: "tools are not counted among the tokens of a request",
-			Old:  "len(tools[i].Description)", New: "0",
+			Old:  "		see(tools[i].Description)\n", New: "",
 			Run: "TestCountTokens", Tests: []string{"internal/gateway"},
 		},
 	)
