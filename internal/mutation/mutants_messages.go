@@ -125,12 +125,12 @@ func init() {
 		mutant{
 			ID: "order-of-parts", In: "parser.assistant",
 			What: "what the assistant thought comes after what it said",
-			Old:  "if mixed {", New: "if false {",
+			Old:  "slices.SortStableFunc(own, dialect.CompareParts)", New: "",
 		},
 		mutant{
 			ID: "data-of-no-call", In: "parser.assistant",
 			What: "data of a call that is not there is dropped in silence",
-			Old:  `p.ignore(s.at.member("data"))`, New: "_ = s",
+			Old:  `p.ignore(s.at.Member("data"))`, New: "_ = s",
 		},
 		mutant{
 			ID: "data-without-bound", In: "parser.thought",
@@ -140,7 +140,7 @@ func init() {
 		mutant{
 			ID: "empty-thought", In: "parser.thought",
 			What: "a thought of which nothing is known is dropped in silence",
-			Old:  `p.ignore(at.member(""))`, New: "_ = at",
+			Old:  `p.ignore(at.Member(""))`, New: "_ = at",
 		},
 		mutant{
 			ID: "path-of-a-thought", In: "parser.thought",
@@ -155,7 +155,7 @@ func init() {
 		mutant{
 			ID: "block-member-dropped", In: "parser.only",
 			What: "members of blocks without effect are not named",
-			Old:  "p.ignore(at.member(name))", New: "_ = at",
+			Old:  "p.ignore(at.Member(name))", New: "_ = at",
 		},
 		mutant{
 			ID: "context-cleared", In: "parser.contextManagement",

@@ -80,7 +80,7 @@ func init() {
 		mutant{
 			ID: "order-of-parts", In: "turns.close",
 			What: "what the assistant thought comes after what it said",
-			Old:  "if t.mixed {", New: "if false {",
+			Old:  "slices.SortStableFunc(own, dialect.CompareParts)", New: "",
 		},
 		mutant{
 			ID: "empty-texts", In: "turns.close",
@@ -100,12 +100,12 @@ func init() {
 		mutant{
 			ID: "data-of-no-call", In: "parser.input",
 			What: "data of a call that is not there is dropped in silence",
-			Old:  `p.ignore(place{item: s.item}.member("encrypted_content"))`, New: "_ = s",
+			Old:  `p.ignore(place{item: s.item}.Member("encrypted_content"))`, New: "_ = s",
 		},
 		mutant{
 			ID: "empty-thought", In: "parser.thought",
 			What: "a thought of which nothing is known is dropped in silence",
-			Old:  `p.ignore(at.member(""))`, New: "_ = at",
+			Old:  `p.ignore(at.Member(""))`, New: "_ = at",
 		},
 		mutant{
 			ID: "path-of-a-thought", In: "parser.thought",
@@ -115,7 +115,7 @@ func init() {
 		mutant{
 			ID: "held-file", In: "notHeld",
 			What: "the error of a file that OpenAI holds names no member",
-			Old:  `at.member("file_id")`, New: `at.member("")`,
+			Old:  `at.Member("file_id")`, New: `at.Member("")`,
 		},
 	)
 	add("internal/gateway",

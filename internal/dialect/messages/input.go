@@ -44,8 +44,8 @@ const (
 	whole    = -1
 )
 
-// member returns the path of a member of the value at the place, or its own.
-func (at place) member(name string) string {
+// Member returns the path of a member of the value at the place, or its own.
+func (at place) Member(name string) string {
 	path := "system"
 	if at.message != inSystem {
 		path = "messages[" + strconv.Itoa(at.message) + "]"
@@ -67,7 +67,7 @@ func (at place) member(name string) string {
 
 // messages reads the caller's turns.
 func (p *parser) messages(v *fastjson.Value) *wire.Error {
-	list, err := array("messages", v)
+	list, err := openai.Array("messages", v)
 	if err != nil {
 		return err
 	}
@@ -86,17 +86,17 @@ func (p *parser) messages(v *fastjson.Value) *wire.Error {
 func (p *parser) message(at place, v *fastjson.Value) *wire.Error {
 	o, notObject := v.Object()
 	if notObject != nil {
-		return dialect.Wrong(at.member(""), "must be an object, not %s.", wire.Describe(v))
+		return dialect.Wrong(at.Member(""), "must be an object, not %s.", wire.Describe(v))
 	}
 	if err := p.only(at, o, "role", "content", ""); err != nil {
 		return err
 	}
 	role, content := openai.Text(o.Get("role")), o.Get("content")
 	if role != "user" && role != "assistant" && role != "system" {
-		return dialect.Wrong(at.member("role"), "must be user, assistant or system.")
+		return dialect.Wrong(at.Member("role"), "must be user, assistant or system.")
 	}
 	if wire.IsNull(content) {
-		return dialect.Wrong(at.member("content"), "is required: a string or an array of blocks.")
+		return dialect.Wrong(at.Member("content"), "is required: a string or an array of blocks.")
 	}
 	switch role {
 	case "user":
@@ -136,7 +136,7 @@ func (t *turns) add(role string, at place, from int) {
 func (t *turns) answered() *wire.Error {
 	for i := range t.calls {
 		if c := &t.calls[i]; !c.answered {
-			return dialect.Wrong(c.at.member("id"), "is %q, a call without a result. Begin the next message with {\"type\":\"tool_result\",\"tool_use_id\":%q,\"content\":…}.", wire.Clip(c.id), wire.Clip(c.id))
+			return dialect.Wrong(c.at.Member("id"), "is %q, a call without a result. Begin the next message with {\"type\":\"tool_result\",\"tool_use_id\":%q,\"content\":…}.", wire.Clip(c.id), wire.Clip(c.id))
 		}
 	}
 	return nil
@@ -158,7 +158,7 @@ func (p *parser) user(at place, v *fastjson.Value) *wire.Error {
 	}
 	list := v.GetArray()
 	if len(list) == 0 {
-		return dialect.Wrong(at.member("content"), "must not be an empty array.")
+		return dialect.Wrong(at.Member("content"), "must not be an empty array.")
 	}
 	for i, element := range list {
 		here := place{message: at.message, block: i}
@@ -168,7 +168,7 @@ func (p *parser) user(at place, v *fastjson.Value) *wire.Error {
 		}
 		if kind == "tool_result" {
 			if others {
-				return dialect.Wrong(here.member("type"), "is tool_result, but results come before the other blocks of their message.")
+				return dialect.Wrong(here.Member("type"), "is tool_result, but results come before the other blocks of their message.")
 			}
 			if err := p.result(here, o); err != nil {
 				return err
@@ -208,7 +208,6 @@ func (p *parser) assistant(at place, v *fastjson.Value) *wire.Error {
 		t.add("assistant", at, from)
 		return nil
 	}
-	last, mixed := 0, false
 	var secrets []secret
 	for i, element := range v.GetArray() {
 		here := place{message: at.message, block: i}
@@ -229,10 +228,6 @@ func (p *parser) assistant(at place, v *fastjson.Value) *wire.Error {
 		if err != nil {
 			return err
 		}
-		if len(t.parts) > from {
-			r := rank(t.parts[len(t.parts)-1].Kind)
-			last, mixed = r, mixed || r < last
-		}
 	}
 	own := t.parts[from:]
 	for _, s := range secrets {
@@ -240,11 +235,9 @@ func (p *parser) assistant(at place, v *fastjson.Value) *wire.Error {
 			own[i].Opaque = s.opaque
 			continue
 		}
-		p.ignore(s.at.member("data"))
+		p.ignore(s.at.Member("data"))
 	}
-	if mixed {
-		slices.SortStableFunc(own, func(a, b providers.Part) int { return rank(a.Kind) - rank(b.Kind) })
-	}
+	slices.SortStableFunc(own, dialect.CompareParts)
 	t.add("assistant", at, from)
 	return nil
 }
@@ -253,17 +246,6 @@ func (p *parser) assistant(at place, v *fastjson.Value) *wire.Error {
 type secret struct {
 	id, opaque string
 	at         place
-}
-
-// rank returns where parts of a kind are in a message of the assistant.
-func rank(k providers.PartKind) int {
-	switch k {
-	case providers.PartThinking:
-		return 0
-	case providers.PartToolCall:
-		return 2
-	}
-	return 1
 }
 
 // thought reads what the model thought, or the opaque data of a call. text and data name
@@ -275,18 +257,18 @@ func (p *parser) thought(at place, o *fastjson.Object, text, data string, secret
 	part := providers.Part{Kind: providers.PartThinking}
 	var err *wire.Error
 	if text != "" {
-		if part.Text, err = stringOf(at, text, o); err != nil {
+		if part.Text, err = openai.TextMember(at, text, o); err != nil {
 			return err
 		}
 	}
 	if !wire.IsNull(o.Get(data)) {
-		if part.Opaque, err = stringOf(at, data, o); err != nil {
+		if part.Opaque, err = openai.TextMember(at, data, o); err != nil {
 			return err
 		}
 	}
 	if id, opaque, ok := dialect.CallOf(part.Opaque); ok && text == "" {
 		if len(*secrets) == openai.MaxCalls {
-			p.ignore(at.member(data)) // as many as there are calls at most
+			p.ignore(at.Member(data)) // as many as there are calls at most
 			return nil
 		}
 		*secrets = append(*secrets, secret{id, opaque, at})
@@ -294,7 +276,7 @@ func (p *parser) thought(at place, o *fastjson.Object, text, data string, secret
 		return nil
 	}
 	if part.Text == "" && part.Opaque == "" {
-		p.ignore(at.member(""))
+		p.ignore(at.Member(""))
 		return nil
 	}
 	p.turns.shifted = true // what is ignored of a thought is named by its message
@@ -309,21 +291,21 @@ func (p *parser) toolUse(at place, o *fastjson.Object) (err *wire.Error) {
 	}
 	t := &p.turns
 	if len(t.calls) == openai.MaxCalls {
-		return dialect.Wrong(at.member(""), "is the %dth call of a message, but at most %d are possible.", openai.MaxCalls+1, openai.MaxCalls)
+		return dialect.Wrong(at.Member(""), "is the %dth call of a message, but at most %d are possible.", openai.MaxCalls+1, openai.MaxCalls)
 	}
 	part := providers.Part{Kind: providers.PartToolCall}
-	if part.Call.ID, err = filled(at, "id", o); err != nil {
+	if part.Call.ID, err = openai.FilledMember(at, "id", o); err != nil {
 		return err
 	}
-	if part.Call.Name, err = filled(at, "name", o); err != nil {
+	if part.Call.Name, err = openai.FilledMember(at, "name", o); err != nil {
 		return err
 	}
 	input := o.Get("input")
 	if input == nil {
-		return dialect.Wrong(at.member("input"), "is required: an object.")
+		return dialect.Wrong(at.Member("input"), "is required: an object.")
 	}
 	if input.Type() != fastjson.TypeObject {
-		return dialect.Wrong(at.member("input"), "must be an object, not %s.", wire.Describe(input))
+		return dialect.Wrong(at.Member("input"), "must be an object, not %s.", wire.Describe(input))
 	}
 	part.Call.Arguments = openai.View(jsontext.AppendValue(nil, input))
 	t.calls = append(t.calls, openCall{id: part.Call.ID, name: part.Call.Name, at: at})
@@ -336,19 +318,19 @@ func (p *parser) result(at place, o *fastjson.Object) *wire.Error {
 	if err := p.only(at, o, "tool_use_id", "content", "is_error"); err != nil {
 		return err
 	}
-	id, err := filled(at, "tool_use_id", o)
+	id, err := openai.FilledMember(at, "tool_use_id", o)
 	if err != nil {
 		return err
 	}
 	t := &p.turns
 	i := slices.IndexFunc(t.calls, func(c openCall) bool { return c.id == id && !c.answered })
 	if i < 0 {
-		return dialect.Wrong(at.member("tool_use_id"), "is %q, but the message before it has no such call without a result. Send the assistant's message with its tool_use blocks, then one result for each.", wire.Clip(id))
+		return dialect.Wrong(at.Member("tool_use_id"), "is %q, but the message before it has no such call without a result. Send the assistant's message with its tool_use blocks, then one result for each.", wire.Clip(id))
 	}
 	t.calls[i].answered = true
 	result := providers.ToolResult{Call: id, Name: t.calls[i].name}
 	if failed := o.Get("is_error"); !wire.IsNull(failed) {
-		if result.Failed, err = openai.Bool(at.member("is_error"), failed); err != nil {
+		if result.Failed, err = openai.Bool(at.Member("is_error"), failed); err != nil {
 			return err
 		}
 	}
@@ -386,7 +368,7 @@ func (p *parser) content(at place, name string, v *fastjson.Value, in where) *wi
 		return nil
 	case fastjson.TypeArray:
 	default:
-		return dialect.Wrong(at.member(name), "must be a string or an array of blocks, not %s.", wire.Describe(v))
+		return dialect.Wrong(at.Member(name), "must be a string or an array of blocks, not %s.", wire.Describe(v))
 	}
 	for i, element := range v.GetArray() {
 		here := place{message: at.message, block: i}
@@ -408,7 +390,7 @@ func (p *parser) content(at place, name string, v *fastjson.Value, in where) *wi
 func block(at place, v *fastjson.Value) (o *fastjson.Object, kind string, err *wire.Error) {
 	o, notObject := v.Object()
 	if notObject != nil {
-		return nil, "", dialect.Wrong(at.member(""), "must be an object, not %s.", wire.Describe(v))
+		return nil, "", dialect.Wrong(at.Member(""), "must be an object, not %s.", wire.Describe(v))
 	}
 	return o, openai.Text(o.Get("type")), nil
 }
@@ -430,7 +412,7 @@ func (p *parser) block(at place, o *fastjson.Object, kind string, in where) *wir
 	case kind == "document" && media:
 		return p.document(at, o)
 	}
-	return dialect.Wrong(at.member("type"), "is %q, but here it must be %s.", wire.Clip(kind), [...]string{
+	return dialect.Wrong(at.Member("type"), "is %q, but here it must be %s.", wire.Clip(kind), [...]string{
 		inUser: "text, image, document or tool_result", inAssistant: "text, thinking, redacted_thinking or tool_use",
 		inInstructions: "text", inResult: "text, image or document", inDocument: "text or image",
 	}[in])
@@ -440,14 +422,14 @@ func (p *parser) text(at place, o *fastjson.Object) (string, *wire.Error) {
 	if err := p.only(at, o, "text", "", ""); err != nil {
 		return "", err
 	}
-	return stringOf(at, "text", o)
+	return openai.TextMember(at, "text", o)
 }
 
 func (p *parser) image(at place, o *fastjson.Object, m *providers.Media) *wire.Error {
 	if err := p.only(at, o, "source", "", ""); err != nil {
 		return err
 	}
-	source, err := object(at.member("source"), o.Get("source"))
+	source, err := openai.Object(at.Member("source"), o.Get("source"))
 	if err != nil {
 		return err
 	}
@@ -464,7 +446,7 @@ func (p *parser) image(at place, o *fastjson.Object, m *providers.Media) *wire.E
 		case "image/webp":
 			m.Type = "image/webp"
 		default:
-			return dialect.Wrong(at.member("source.media_type"), "must be image/png, image/jpeg, image/gif or image/webp.")
+			return dialect.Wrong(at.Member("source.media_type"), "must be image/png, image/jpeg, image/gif or image/webp.")
 		}
 		return data(at, source, m)
 	case "url":
@@ -472,7 +454,7 @@ func (p *parser) image(at place, o *fastjson.Object, m *providers.Media) *wire.E
 	case "file":
 		return notHeld(at)
 	default:
-		return dialect.Wrong(at.member("source.type"), "is %q, but must be base64 or url.", wire.Clip(kind))
+		return dialect.Wrong(at.Member("source.type"), "is %q, but must be base64 or url.", wire.Clip(kind))
 	}
 }
 
@@ -481,7 +463,7 @@ func (p *parser) document(at place, o *fastjson.Object) *wire.Error {
 	if err := p.only(at, o, "source", "title", ""); err != nil {
 		return err
 	}
-	source, err := object(at.member("source"), o.Get("source"))
+	source, err := openai.Object(at.Member("source"), o.Get("source"))
 	if err != nil {
 		return err
 	}
@@ -491,19 +473,19 @@ func (p *parser) document(at place, o *fastjson.Object) *wire.Error {
 	switch kind {
 	case "text", "content":
 		if !wire.IsNull(title) {
-			p.ignore(at.member("title"))
+			p.ignore(at.Member("title"))
 		}
 	default:
 		part := providers.Part{Kind: providers.PartFile}
 		if !wire.IsNull(title) {
-			if part.Media.Name, err = stringOf(at, "title", o); err != nil {
+			if part.Media.Name, err = openai.TextMember(at, "title", o); err != nil {
 				return err
 			}
 		}
 		switch kind {
 		case "base64":
 			if openai.Text(source.Get("media_type")) != "application/pdf" {
-				return dialect.Wrong(at.member("source.media_type"), "must be application/pdf.")
+				return dialect.Wrong(at.Member("source.media_type"), "must be application/pdf.")
 			}
 			part.Media.Type = "application/pdf"
 			err = data(at, source, &part.Media)
@@ -512,60 +494,60 @@ func (p *parser) document(at place, o *fastjson.Object) *wire.Error {
 		case "file":
 			err = notHeld(at)
 		default:
-			err = dialect.Wrong(at.member("source.type"), "is %q, but must be base64, url, text or content.", wire.Clip(kind))
+			err = dialect.Wrong(at.Member("source.type"), "is %q, but must be base64, url, text or content.", wire.Clip(kind))
 		}
 		t.parts = append(t.parts, part)
 		return err
 	}
 	if kind == "text" {
 		if openai.Text(source.Get("media_type")) != "text/plain" {
-			return dialect.Wrong(at.member("source.media_type"), "must be text/plain.")
+			return dialect.Wrong(at.Member("source.media_type"), "must be text/plain.")
 		}
-		if err := onlyOf(at.member("source"), source, "type", "media_type", "data"); err != nil {
+		if err := onlyOf(at.Member("source"), source, "type", "media_type", "data"); err != nil {
 			return err
 		}
 		text := source.Get("data")
 		if text == nil || text.Type() != fastjson.TypeString {
-			return dialect.Wrong(at.member("source.data"), "must be a string.")
+			return dialect.Wrong(at.Member("source.data"), "must be a string.")
 		}
 		t.parts = append(t.parts, providers.Part{Kind: providers.PartText, Text: openai.Text(text)})
 		return nil
 	}
-	if err := onlyOf(at.member("source"), source, "type", "content"); err != nil {
+	if err := onlyOf(at.Member("source"), source, "type", "content"); err != nil {
 		return err
 	}
 	if at.list != "" { // its own list would be the third in its path
-		return dialect.Wrong(at.member("source.type"), "is content, but in a result it must be base64, url or text.")
+		return dialect.Wrong(at.Member("source.type"), "is content, but in a result it must be base64, url or text.")
 	}
 	content := source.Get("content")
 	if content == nil {
-		return dialect.Wrong(at.member("source.content"), "is required: a string or an array of blocks.")
+		return dialect.Wrong(at.Member("source.content"), "is required: a string or an array of blocks.")
 	}
 	return p.content(at, "source.content", content, inDocument)
 }
 
 func data(at place, source *fastjson.Object, m *providers.Media) *wire.Error {
-	if err := onlyOf(at.member("source"), source, "type", "media_type", "data"); err != nil {
+	if err := onlyOf(at.Member("source"), source, "type", "media_type", "data"); err != nil {
 		return err
 	}
 	v := source.Get("data")
 	if v == nil || v.Type() != fastjson.TypeString {
-		return dialect.Wrong(at.member("source.data"), "must be a string: base64.")
+		return dialect.Wrong(at.Member("source.data"), "must be a string: base64.")
 	}
 	m.Data = openai.Text(v)
-	return openai.Base64(at.member("source.data"), m.Data)
+	return openai.Base64(at.Member("source.data"), m.Data)
 }
 
 func url(at place, source *fastjson.Object, m *providers.Media) (err *wire.Error) {
-	if err := onlyOf(at.member("source"), source, "type", "url"); err != nil {
+	if err := onlyOf(at.Member("source"), source, "type", "url"); err != nil {
 		return err
 	}
-	*m, err = openai.MediaURL(at.member("source.url"), openai.Text(source.Get("url")))
+	*m, err = openai.MediaURL(at.Member("source.url"), openai.Text(source.Get("url")))
 	return err
 }
 
 func notHeld(at place) *wire.Error {
-	return dialect.Wrong(at.member("source"), "is a file that Anthropic holds, which the gateway can't read. Send its URL or its data in base64.")
+	return dialect.Wrong(at.Member("source"), "is a file that Anthropic holds, which the gateway can't read. Send its URL or its data in base64.")
 }
 
 // only refuses the members of a message or a block that have none of the names. Those
@@ -581,17 +563,17 @@ func (p *parser) only(at place, o *fastjson.Object, names ...string) (err *wire.
 		}
 		switch {
 		case at.block == whole:
-			err = openai.Unknown(at.member("")+".", name)
+			err = openai.Unknown(at.Member("")+".", name)
 		case name == "type":
 		case name == "citations" && v.Type() == fastjson.TypeArray && len(v.GetArray()) == 0:
 		case name == "citations" && v.Exists("enabled") && !v.GetBool("enabled"):
 		case name == "cache_control", name == "citations", name == "context":
-			p.ignore(at.member(name))
+			p.ignore(at.Member(name))
 		case name == "caller" && openai.Text(v.Get("type")) == "direct":
 		case name == "caller":
-			err = dialect.Wrong(at.member(name), "must be {\"type\":\"direct\"}: no program calls tools here.")
+			err = dialect.Wrong(at.Member(name), "must be {\"type\":\"direct\"}: no program calls tools here.")
 		default:
-			err = openai.Unknown(at.member("")+".", name)
+			err = openai.Unknown(at.Member("")+".", name)
 		}
 	})
 	return err
@@ -605,44 +587,4 @@ func onlyOf(path string, o *fastjson.Object, names ...string) (err *wire.Error) 
 		}
 	})
 	return err
-}
-
-// object reads an object.
-func object(path string, v *fastjson.Value) (*fastjson.Object, *wire.Error) {
-	if v == nil {
-		return nil, dialect.Wrong(path, "is required: an object.")
-	}
-	if v.Type() != fastjson.TypeObject {
-		return nil, dialect.Wrong(path, "must be an object, not %s.", wire.Describe(v))
-	}
-	return v.GetObject(), nil
-}
-
-// array reads a list.
-func array(path string, v *fastjson.Value) ([]*fastjson.Value, *wire.Error) {
-	if v.Type() != fastjson.TypeArray {
-		return nil, dialect.Wrong(path, "must be an array, not %s.", wire.Describe(v))
-	}
-	return v.GetArray(), nil
-}
-
-// stringOf reads a member that must be a string.
-func stringOf(at place, name string, o *fastjson.Object) (string, *wire.Error) {
-	v := o.Get(name)
-	if wire.IsNull(v) {
-		return "", dialect.Wrong(at.member(name), "is required: a string.")
-	}
-	if v.Type() != fastjson.TypeString {
-		return "", dialect.Wrong(at.member(name), "must be a string, not %s.", wire.Describe(v))
-	}
-	return openai.Text(v), nil
-}
-
-// filled reads a member that must be a string and not empty.
-func filled(at place, name string, o *fastjson.Object) (string, *wire.Error) {
-	s, err := stringOf(at, name, o)
-	if err == nil && s == "" {
-		err = dialect.Wrong(at.member(name), "must not be empty.")
-	}
-	return s, err
 }

@@ -88,7 +88,7 @@ func parameter(name string) func(p *parser, v *fastjson.Value) *wire.Error {
 // inside reads an object whose members have rows of their own.
 func inside(path string) func(p *parser, v *fastjson.Value) *wire.Error {
 	return func(p *parser, v *fastjson.Value) *wire.Error {
-		o, err := object(path, v)
+		o, err := openai.Object(path, v)
 		if err != nil {
 			return err
 		}

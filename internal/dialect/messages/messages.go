@@ -120,7 +120,7 @@ func (p *parser) metadata(v *fastjson.Value) (err *wire.Error) {
 
 func (p *parser) stop(v *fastjson.Value) *wire.Error {
 	const most = 4 // as in definitions
-	list, err := array("stop_sequences", v)
+	list, err := openai.Array("stop_sequences", v)
 	if err != nil || len(list) == 0 {
 		return err
 	}
@@ -140,7 +140,7 @@ func (p *parser) stop(v *fastjson.Value) *wire.Error {
 
 // thinking reads whether the model is to think, which the effort says in definitions.
 func (p *parser) thinking(v *fastjson.Value) *wire.Error {
-	o, err := object("thinking", v)
+	o, err := openai.Object("thinking", v)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (p *parser) outputEffort(v *fastjson.Value) (err *wire.Error) {
 // format reads {"type":"json_schema","schema":…} at the path.
 func format(path string) func(p *parser, v *fastjson.Value) *wire.Error {
 	return func(p *parser, v *fastjson.Value) *wire.Error {
-		o, err := object(path, v)
+		o, err := openai.Object(path, v)
 		if err != nil {
 			return err
 		}
@@ -234,7 +234,7 @@ func (p *parser) serviceTier(v *fastjson.Value) *wire.Error {
 // thoughts to be kept, which is so in any case.
 func (p *parser) contextManagement(v *fastjson.Value) *wire.Error {
 	const name = "context_management"
-	o, err := object(name, v)
+	o, err := openai.Object(name, v)
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (p *parser) contextManagement(v *fastjson.Value) *wire.Error {
 		return err
 	}
 	if edits := o.Get("edits"); !wire.IsNull(edits) {
-		list, err := array(name+".edits", edits)
+		list, err := openai.Array(name+".edits", edits)
 		if err != nil {
 			return err
 		}
@@ -266,7 +266,7 @@ func (p *parser) system(v *fastjson.Value) *wire.Error {
 		add(openai.Text(v))
 		return nil
 	}
-	list, err := array("system", v)
+	list, err := openai.Array("system", v)
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func (p *parser) system(v *fastjson.Value) *wire.Error {
 			return err
 		}
 		if kind != "text" {
-			return dialect.Wrong(at.member("type"), "is %q, but here it must be text.", wire.Clip(kind))
+			return dialect.Wrong(at.Member("type"), "is %q, but here it must be text.", wire.Clip(kind))
 		}
 		text, err := p.text(at, o)
 		if err != nil {
@@ -310,7 +310,7 @@ func (p *parser) addTurns() {
 			p.call.TurnParams[i] = "system"
 			continue
 		}
-		p.call.TurnParams[i] = place{message: t.from[i-n], block: whole}.member("")
+		p.call.TurnParams[i] = place{message: t.from[i-n], block: whole}.Member("")
 	}
 }
 

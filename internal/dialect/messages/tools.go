@@ -13,7 +13,7 @@ import (
 
 // tools reads the caller's tools. Those that Anthropic runs itself are refused.
 func (p *parser) tools(v *fastjson.Value) *wire.Error {
-	list, err := array("tools", v)
+	list, err := openai.Array("tools", v)
 	if err != nil || len(list) == 0 {
 		return err
 	}
@@ -38,7 +38,7 @@ func (p *parser) tools(v *fastjson.Value) *wire.Error {
 }
 
 func (p *parser) tool(path string, v *fastjson.Value, t *providers.Tool) *wire.Error {
-	o, err := object(path, v)
+	o, err := openai.Object(path, v)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (p *parser) tool(path string, v *fastjson.Value, t *providers.Tool) *wire.E
 }
 
 func (p *parser) toolChoice(v *fastjson.Value) *wire.Error {
-	o, err := object("tool_choice", v)
+	o, err := openai.Object("tool_choice", v)
 	if err != nil {
 		return err
 	}

@@ -8,12 +8,12 @@
 package openai
 
 import (
-	"fmt"
 	"strconv"
 	"unsafe"
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
 
@@ -45,8 +45,7 @@ func (p *path) String() string { return string(p.appendTo(make([]byte, 0, 64))) 
 
 // errorf returns the error of the value at p. The message begins with the path.
 func (p *path) errorf(format string, args ...any) *wire.Error {
-	where := p.String()
-	return &wire.Error{Code: wire.InvalidRequest, Param: where, Message: strconv.Quote(where) + " " + fmt.Sprintf(format, args...)}
+	return dialect.Wrong(p.String(), format, args...)
 }
 
 // unknown returns the error of a member that an object at p must not have.

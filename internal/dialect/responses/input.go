@@ -31,7 +31,6 @@ type turns struct {
 	parts []providers.Part // the room of all messages; its own begin at from
 	from  int
 	spoke bool // it has a text
-	mixed bool // its parts are not in the order of their kinds
 
 	calls   []openCall // of the assistant's last message
 	secrets []secret   // of calls that were not read yet
@@ -64,8 +63,8 @@ type place struct {
 	part int
 }
 
-// member returns the path of a member, or where name is empty, of the value itself.
-func (at place) member(name string) string {
+// Member returns the path of a member, or where name is empty, of the value itself.
+func (at place) Member(name string) string {
 	path := "input[" + strconv.Itoa(at.item) + "]"
 	if at.list != "" {
 		path += "." + at.list + "[" + strconv.Itoa(at.part) + "]"
@@ -95,7 +94,7 @@ func (p *parser) input(v *fastjson.Value) *wire.Error {
 	for i, element := range items {
 		at := place{item: i}
 		if element.Type() != fastjson.TypeObject {
-			return dialect.Wrong(at.member(""), "must be an object, not %s.", wire.Describe(element))
+			return dialect.Wrong(at.Member(""), "must be an object, not %s.", wire.Describe(element))
 		}
 		if err := p.item(at, element.GetObject()); err != nil {
 			return err
@@ -106,7 +105,7 @@ func (p *parser) input(v *fastjson.Value) *wire.Error {
 	}
 	t.close()
 	for _, s := range t.secrets {
-		p.ignore(place{item: s.item}.member("encrypted_content"))
+		p.ignore(place{item: s.item}.Member("encrypted_content"))
 	}
 	return nil
 }
@@ -124,13 +123,13 @@ func (p *parser) item(at place, o *fastjson.Object) *wire.Error {
 	case name == "reasoning":
 		return p.thought(at, o)
 	case name == "item_reference", wire.IsNull(kind) && !wire.IsNull(o.Get("id")):
-		return dialect.Wrong(at.member("id"), "names an item that was not kept: the gateway keeps no answer. Send the item itself; libraries do where `store` is false.")
+		return dialect.Wrong(at.Member("id"), "names an item that was not kept: the gateway keeps no answer. Send the item itself; libraries do where `store` is false.")
 	case wire.IsNull(kind):
-		return dialect.Wrong(at.member("type"), "is required: message, function_call, function_call_output or reasoning.")
+		return dialect.Wrong(at.Member("type"), "is required: message, function_call, function_call_output or reasoning.")
 	case kind.Type() != fastjson.TypeString:
-		return dialect.Wrong(at.member("type"), "must be a string, not %s.", wire.Describe(kind))
+		return dialect.Wrong(at.Member("type"), "must be a string, not %s.", wire.Describe(kind))
 	default:
-		return dialect.Wrong(at.member("type"), "is %q, but must be message, function_call, function_call_output or reasoning: there are no tools beside the caller's functions.", wire.Clip(name))
+		return dialect.Wrong(at.Member("type"), "is %q, but must be message, function_call, function_call_output or reasoning: there are no tools beside the caller's functions.", wire.Clip(name))
 	}
 }
 
@@ -151,7 +150,7 @@ func (t *turns) assistant(item int) *wire.Error {
 	}
 	t.calls = t.calls[:0]
 	t.add(providers.Message{Role: "assistant"}, item)
-	t.open, t.spoke, t.mixed, t.from = true, false, false, len(t.parts)
+	t.open, t.spoke, t.from = true, false, len(t.parts)
 	return nil
 }
 
@@ -170,9 +169,7 @@ func (t *turns) close() {
 	}
 	t.open = false
 	own := t.parts[t.from:len(t.parts):len(t.parts)]
-	if t.mixed {
-		slices.SortStableFunc(own, func(a, b providers.Part) int { return rank(a.Kind) - rank(b.Kind) })
-	}
+	slices.SortStableFunc(own, dialect.CompareParts)
 	if len(own) > 1 {
 		// Providers refuse empty texts beside other parts.
 		own = slices.DeleteFunc(own, func(p providers.Part) bool { return p.Kind == providers.PartText && p.Text == "" })
@@ -189,23 +186,11 @@ func (t *turns) close() {
 	m.Parts = own
 }
 
-// rank returns where parts of a kind are in a message of the assistant: thoughts come
-// first, then texts, then calls.
-func rank(k providers.PartKind) int {
-	switch k {
-	case providers.PartThinking:
-		return 0
-	case providers.PartToolCall:
-		return 2
-	}
-	return 1
-}
-
 // answered returns the error of a call that has no output.
 func (t *turns) answered() *wire.Error {
 	for i := range t.calls {
 		if c := &t.calls[i]; !c.answered {
-			return dialect.Wrong(place{item: c.item}.member("call_id"), "is %q, a call without an output. Send {\"type\":\"function_call_output\",\"call_id\":%q,\"output\":…} after it, before other messages.", wire.Clip(c.id), wire.Clip(c.id))
+			return dialect.Wrong(place{item: c.item}.Member("call_id"), "is %q, a call without an output. Send {\"type\":\"function_call_output\",\"call_id\":%q,\"output\":…} after it, before other messages.", wire.Clip(c.id), wire.Clip(c.id))
 		}
 	}
 	return nil
@@ -225,7 +210,7 @@ func (p *parser) message(at place, o *fastjson.Object) *wire.Error {
 	case "developer":
 		role = "developer"
 	default:
-		return dialect.Wrong(at.member("role"), "must be user, assistant, system or developer.")
+		return dialect.Wrong(at.Member("role"), "must be user, assistant, system or developer.")
 	}
 	if err := p.only(at, o, "role", "content"); err != nil {
 		return err
@@ -236,7 +221,7 @@ func (p *parser) message(at place, o *fastjson.Object) *wire.Error {
 		if err := t.assistant(at.item); err != nil {
 			return err
 		}
-		t.spoke, t.mixed = true, t.mixed || len(t.calls) > 0
+		t.spoke = true
 		return p.content(at, "content", o.Get("content"), role)
 	}
 	if err := t.answered(); err != nil {
@@ -269,17 +254,17 @@ func (p *parser) functionCall(at place, o *fastjson.Object) *wire.Error {
 		return err
 	}
 	if len(t.calls) == openai.MaxCalls {
-		return dialect.Wrong(at.member(""), "is the %dth call of an answer, but at most %d are possible.", openai.MaxCalls+1, openai.MaxCalls)
+		return dialect.Wrong(at.Member(""), "is the %dth call of an answer, but at most %d are possible.", openai.MaxCalls+1, openai.MaxCalls)
 	}
 	part := providers.Part{Kind: providers.PartToolCall}
 	var err *wire.Error
-	if part.Call.ID, err = filled(at, "call_id", o); err != nil {
+	if part.Call.ID, err = openai.FilledMember(at, "call_id", o); err != nil {
 		return err
 	}
-	if part.Call.Name, err = filled(at, "name", o); err != nil {
+	if part.Call.Name, err = openai.FilledMember(at, "name", o); err != nil {
 		return err
 	}
-	if part.Call.Arguments, err = text(at, "arguments", o); err != nil {
+	if part.Call.Arguments, err = openai.TextMember(at, "arguments", o); err != nil {
 		return err
 	}
 	for i := range t.secrets {
@@ -299,7 +284,7 @@ func (p *parser) output(at place, o *fastjson.Object) *wire.Error {
 	if err := p.only(at, o, "call_id", "output"); err != nil {
 		return err
 	}
-	id, err := filled(at, "call_id", o)
+	id, err := openai.FilledMember(at, "call_id", o)
 	if err != nil {
 		return err
 	}
@@ -307,7 +292,7 @@ func (p *parser) output(at place, o *fastjson.Object) *wire.Error {
 	t.close()
 	i := slices.IndexFunc(t.calls, func(c openCall) bool { return c.id == id && !c.answered })
 	if i < 0 {
-		return dialect.Wrong(at.member("call_id"), "is %q, but the assistant has no such call before it without an output. Send the items of the answer that has the call, then one output for each.", wire.Clip(id))
+		return dialect.Wrong(at.Member("call_id"), "is %q, but the assistant has no such call before it without an output. Send the items of the answer that has the call, then one output for each.", wire.Clip(id))
 	}
 	t.calls[i].answered = true
 	from := len(t.parts)
@@ -329,7 +314,7 @@ func (p *parser) thought(at place, o *fastjson.Object) *wire.Error {
 	part := providers.Part{Kind: providers.PartThinking}
 	var err *wire.Error
 	if !wire.IsNull(o.Get("encrypted_content")) {
-		if part.Opaque, err = text(at, "encrypted_content", o); err != nil {
+		if part.Opaque, err = openai.TextMember(at, "encrypted_content", o); err != nil {
 			return err
 		}
 	}
@@ -343,7 +328,7 @@ func (p *parser) thought(at place, o *fastjson.Object) *wire.Error {
 	case part.Text == "":
 		part.Text = raw
 	case raw != "":
-		p.ignore(at.member("content"))
+		p.ignore(at.Member("content"))
 	}
 	t := &p.turns
 	if id, opaque, ok := dialect.CallOf(part.Opaque); ok {
@@ -354,14 +339,13 @@ func (p *parser) thought(at place, o *fastjson.Object) *wire.Error {
 		}
 	}
 	if part.Text == "" && part.Opaque == "" {
-		p.ignore(at.member(""))
+		p.ignore(at.Member(""))
 		return nil
 	}
 	t.answer()
 	if err := t.assistant(at.item); err != nil {
 		return err
 	}
-	t.mixed = t.mixed || len(t.calls) > 0
 	t.shifted = true // what is ignored of a thought is named by its item
 	t.parts = append(t.parts, part)
 	return nil
@@ -379,7 +363,7 @@ func (p *parser) secret(s secret) {
 		}
 	}
 	if len(t.secrets) == openai.MaxCalls {
-		p.ignore(place{item: s.item}.member("encrypted_content"))
+		p.ignore(place{item: s.item}.Member("encrypted_content"))
 		return
 	}
 	t.secrets = append(t.secrets, s)
@@ -391,22 +375,22 @@ func (p *parser) shown(at place, name, kind string, v *fastjson.Value) (string, 
 		return "", nil
 	}
 	if v.Type() != fastjson.TypeArray {
-		return "", dialect.Wrong(at.member(name), "must be an array, not %s.", wire.Describe(v))
+		return "", dialect.Wrong(at.Member(name), "must be an array, not %s.", wire.Describe(v))
 	}
 	var texts []string
 	for i, element := range v.GetArray() {
 		here := place{at.item, name, i}
 		o, notObject := element.Object()
 		if notObject != nil {
-			return "", dialect.Wrong(here.member(""), "must be an object, not %s.", wire.Describe(element))
+			return "", dialect.Wrong(here.Member(""), "must be an object, not %s.", wire.Describe(element))
 		}
 		if openai.Text(o.Get("type")) != kind {
-			return "", dialect.Wrong(here.member("type"), "must be %s.", kind)
+			return "", dialect.Wrong(here.Member("type"), "must be %s.", kind)
 		}
 		if err := p.only(here, o, "text"); err != nil {
 			return "", err
 		}
-		said, err := text(here, "text", o)
+		said, err := openai.TextMember(here, "text", o)
 		if err != nil {
 			return "", err
 		}
@@ -419,18 +403,18 @@ func (p *parser) shown(at place, name, kind string, v *fastjson.Value) (string, 
 func (p *parser) content(at place, name string, v *fastjson.Value, role string) *wire.Error {
 	t := &p.turns
 	if v == nil {
-		return dialect.Wrong(at.member(name), "is required: a string or an array of parts.")
+		return dialect.Wrong(at.Member(name), "is required: a string or an array of parts.")
 	}
 	if v.Type() == fastjson.TypeString {
 		t.parts = append(t.parts, providers.Part{Kind: providers.PartText, Text: openai.Text(v)})
 		return nil
 	}
 	if v.Type() != fastjson.TypeArray {
-		return dialect.Wrong(at.member(name), "must be a string or an array of parts, not %s.", wire.Describe(v))
+		return dialect.Wrong(at.Member(name), "must be a string or an array of parts, not %s.", wire.Describe(v))
 	}
 	list := v.GetArray()
 	if len(list) == 0 {
-		return dialect.Wrong(at.member(name), "must not be an empty array.")
+		return dialect.Wrong(at.Member(name), "must not be an empty array.")
 	}
 	for i, element := range list {
 		part, err := p.part(place{at.item, name, i}, element, role)
@@ -446,7 +430,7 @@ func (p *parser) content(at place, name string, v *fastjson.Value, role string) 
 func (p *parser) part(at place, v *fastjson.Value, role string) (part providers.Part, err *wire.Error) {
 	o, notObject := v.Object()
 	if notObject != nil {
-		return part, dialect.Wrong(at.member(""), "must be an object, not %s.", wire.Describe(v))
+		return part, dialect.Wrong(at.Member(""), "must be an object, not %s.", wire.Describe(v))
 	}
 	kind := openai.Text(o.Get("type"))
 	assistant, media := role == "assistant", role == "user" || role == "tool"
@@ -454,12 +438,12 @@ func (p *parser) part(at place, v *fastjson.Value, role string) (part providers.
 	case kind == "input_text", kind == "output_text" && assistant:
 		part.Kind = providers.PartText
 		if err = p.only(at, o, "text"); err == nil {
-			part.Text, err = text(at, "text", o)
+			part.Text, err = openai.TextMember(at, "text", o)
 		}
 	case kind == "refusal" && assistant:
 		part.Kind = providers.PartText
 		if err = p.only(at, o, "refusal"); err == nil {
-			part.Text, err = text(at, "refusal", o)
+			part.Text, err = openai.TextMember(at, "refusal", o)
 		}
 	case kind == "input_image" && media:
 		part.Kind = providers.PartImage
@@ -471,7 +455,7 @@ func (p *parser) part(at place, v *fastjson.Value, role string) (part providers.
 		part.Kind = providers.PartAudio
 		part.Media, err = p.audio(at, o)
 	default:
-		err = dialect.Wrong(at.member("type"), "is %q, but here it must be %s.", wire.Clip(kind), partsOf(role))
+		err = dialect.Wrong(at.Member("type"), "is %q, but here it must be %s.", wire.Clip(kind), partsOf(role))
 	}
 	return part, err
 }
@@ -496,17 +480,17 @@ func (p *parser) image(at place, o *fastjson.Object) (m providers.Media, err *wi
 	if !wire.IsNull(o.Get("file_id")) {
 		return m, notHeld(at)
 	}
-	url, err := text(at, "image_url", o)
+	url, err := openai.TextMember(at, "image_url", o)
 	if err != nil {
 		return m, err
 	}
-	if m, err = openai.MediaURL(at.member("image_url"), url); err != nil {
+	if m, err = openai.MediaURL(at.Member("image_url"), url); err != nil {
 		return m, err
 	}
 	if m.Data != "" && !strings.HasPrefix(strings.ToLower(m.Type), "image/") {
-		return m, dialect.Wrong(at.member("image_url"), "has the type %s, which is no image. Send it as an input_file.", m.Type)
+		return m, dialect.Wrong(at.Member("image_url"), "has the type %s, which is no image. Send it as an input_file.", m.Type)
 	}
-	m.Detail, err = openai.Detail(at.member("detail"), o.Get("detail"))
+	m.Detail, err = openai.Detail(at.Member("detail"), o.Get("detail"))
 	return m, err
 }
 
@@ -522,28 +506,28 @@ func (p *parser) file(at place, o *fastjson.Object) (m providers.Media, err *wir
 	if !wire.IsNull(o.Get("file_data")) {
 		name = "file_data"
 		if !wire.IsNull(o.Get("file_url")) {
-			return m, dialect.Wrong(at.member("file_url"), "and file_data are one file twice. Send one of them.")
+			return m, dialect.Wrong(at.Member("file_url"), "and file_data are one file twice. Send one of them.")
 		}
 	}
-	url, err := text(at, name, o)
+	url, err := openai.TextMember(at, name, o)
 	if err != nil {
 		return m, err
 	}
-	if m, err = openai.MediaURL(at.member(name), url); err != nil {
+	if m, err = openai.MediaURL(at.Member(name), url); err != nil {
 		return m, err
 	}
 	if !wire.IsNull(o.Get("detail")) {
-		p.ignore(at.member("detail"))
+		p.ignore(at.Member("detail"))
 	}
 	if !wire.IsNull(o.Get("filename")) {
-		m.Name, err = text(at, "filename", o)
+		m.Name, err = openai.TextMember(at, "filename", o)
 	}
 	return m, err
 }
 
 // notHeld returns the error of a file that OpenAI holds.
 func notHeld(at place) *wire.Error {
-	return dialect.Wrong(at.member("file_id"), "names a file that OpenAI holds, which the gateway can't read. Send its URL or a data: URI.")
+	return dialect.Wrong(at.Member("file_id"), "names a file that OpenAI holds, which the gateway can't read. Send its URL or a data: URI.")
 }
 
 func (p *parser) audio(at place, o *fastjson.Object) (m providers.Media, err *wire.Error) {
@@ -552,12 +536,12 @@ func (p *parser) audio(at place, o *fastjson.Object) (m providers.Media, err *wi
 	}
 	sound := o.Get("input_audio")
 	if wire.IsNull(sound) || sound.Type() != fastjson.TypeObject {
-		return m, dialect.Wrong(at.member("input_audio"), "must be an object: {\"data\":…,\"format\":…}.")
+		return m, dialect.Wrong(at.Member("input_audio"), "must be an object: {\"data\":…,\"format\":…}.")
 	}
 	of := sound.GetObject()
 	of.Visit(func(key []byte, v *fastjson.Value) {
 		if name := string(key); err == nil && name != "data" && name != "format" && v.Type() != fastjson.TypeNull {
-			err = openai.Unknown(at.member("input_audio")+".", name)
+			err = openai.Unknown(at.Member("input_audio")+".", name)
 		}
 	})
 	if err != nil {
@@ -569,12 +553,12 @@ func (p *parser) audio(at place, o *fastjson.Object) (m providers.Media, err *wi
 	case "mp3":
 		m.Type = "audio/mpeg"
 	default:
-		return m, dialect.Wrong(at.member("input_audio.format"), "must be \"wav\" or \"mp3\".")
+		return m, dialect.Wrong(at.Member("input_audio.format"), "must be \"wav\" or \"mp3\".")
 	}
 	if m.Data = openai.Text(of.Get("data")); m.Data == "" {
-		return m, dialect.Wrong(at.member("input_audio.data"), "is required: base64.")
+		return m, dialect.Wrong(at.Member("input_audio.data"), "is required: base64.")
 	}
-	return m, openai.Base64(at.member("input_audio.data"), m.Data)
+	return m, openai.Base64(at.Member("input_audio.data"), m.Data)
 }
 
 // only refuses the members of an item or a part that have none of the names, but for
@@ -599,11 +583,11 @@ func (p *parser) only(at place, o *fastjson.Object, names ...string) (err *wire.
 		case fate == empty && v.Type() == fastjson.TypeArray && len(v.GetArray()) == 0:
 		case fate == direct && openai.Text(v.Get("type")) == "direct":
 		case fate == dropped, fate == empty:
-			p.ignore(at.member(name))
+			p.ignore(at.Member(name))
 		case fate == direct:
-			err = dialect.Wrong(at.member(name), "must be {\"type\":\"direct\"}: no program calls functions here.")
+			err = dialect.Wrong(at.Member(name), "must be {\"type\":\"direct\"}: no program calls functions here.")
 		default:
-			err = openai.Unknown(at.member("")+".", name)
+			err = openai.Unknown(at.Member("")+".", name)
 		}
 	})
 	return err
@@ -626,24 +610,3 @@ var (
 		"type": kept, "prompt_cache_breakpoint": dropped, "parsed": dropped, "annotations": empty, "logprobs": empty,
 	}
 )
-
-// text reads a member that must be a string.
-func text(at place, name string, o *fastjson.Object) (string, *wire.Error) {
-	v := o.Get(name)
-	if wire.IsNull(v) {
-		return "", dialect.Wrong(at.member(name), "is required: a string.")
-	}
-	if v.Type() != fastjson.TypeString {
-		return "", dialect.Wrong(at.member(name), "must be a string, not %s.", wire.Describe(v))
-	}
-	return openai.Text(v), nil
-}
-
-// filled reads a member that must be a string and not empty.
-func filled(at place, name string, o *fastjson.Object) (string, *wire.Error) {
-	s, err := text(at, name, o)
-	if err == nil && s == "" {
-		err = dialect.Wrong(at.member(name), "must not be empty.")
-	}
-	return s, err
-}

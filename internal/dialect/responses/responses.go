@@ -247,7 +247,7 @@ func (p *parser) addTurns() {
 		case whole:
 			p.call.TurnParams[i] = "input"
 		default:
-			p.call.TurnParams[i] = place{item: item}.member("")
+			p.call.TurnParams[i] = place{item: item}.Member("")
 		}
 	}
 }
