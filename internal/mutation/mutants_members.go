@@ -30,15 +30,25 @@ func init() {
 			Tests: []string{"internal/gateway"}, Run: "TestNoFieldIsDropped",
 		},
 	)
-	add("internal/dialect/responses",
+	add("internal/dialect/openai",
 		mutant{
-			ID: "fields-unnamed", In: "parser.members",
-			What: "members of a response's request without effect are not named",
-			Old:  "			p.ignore(m.Path)", New: "",
+			ID: "members-unnamed", In: "Members.Read",
+			What: "members of a request without effect are not named",
+			Old:  "c.Ignored = append(c.Ignored, m.Path)", New: "",
 			Tests: []string{"internal/gateway"}, Run: "TestNoFieldIsDropped",
 		},
-	)
-	add("internal/dialect/openai",
+		mutant{
+			ID: "members-dotted", In: "Members.Read",
+			What: "a member whose name is a path is taken for the one at that path",
+			Old:  "bytes.IndexByte(key, '.')", New: "bytes.IndexByte(key, '!')",
+			Tests: []string{"internal/dialect/messages", "internal/dialect/responses"},
+		},
+		mutant{
+			ID: "members-fixed", In: "Member.isOnly",
+			What: "a member that must have one value may have any",
+			Old:  "Text(v) == m.Only", New: "true",
+			Tests: []string{"internal/dialect/responses"},
+		},
 		mutant{
 			ID: "fields-of-schema-dropped", In: "schemaFormat",
 			What: "an unknown member beside a schema is dropped",

@@ -73,11 +73,6 @@ func init() {
 			Old:  `t.Text != "" || t.Opaque != ""`, New: "true",
 		},
 		mutant{
-			ID: "dotted-member", In: "parser.members",
-			What: "a member whose name is a path is taken for the one at that path",
-			Old:  "bytes.IndexByte(key, '.')", New: "bytes.IndexByte(key, '!')",
-		},
-		mutant{
 			ID: "metadata-is-context", In: "messages.Parse",
 			What: "metadata takes the place of the context",
 			Old:  "if w.call.Context == nil {", New: "if w.call.Metadata != nil {",

@@ -58,11 +58,6 @@ func init() {
 			Old:  "n == 0 || n > maxEcho", New: "n == 0",
 		},
 		mutant{
-			ID: "dotted-member", In: "parser.members",
-			What: "a member whose name is a path is taken for the one at that path",
-			Old:  "bytes.IndexByte(key, '.')", New: "bytes.IndexByte(key, '!')",
-		},
-		mutant{
 			ID: "metadata-is-context", In: "responses.Parse",
 			What: "metadata takes the place of the context",
 			Old:  "if of.call.Context == nil {", New: "if of.call.Metadata != nil {",

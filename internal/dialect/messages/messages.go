@@ -25,7 +25,7 @@ func (messages) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Err
 	}
 	w := &writer{}
 	p := parser{request: r, body: body, call: &w.call}
-	if err := p.members("", body); err != nil {
+	if err := members.Read(&p, p.call, "", body); err != nil {
 		return nil, nil, err
 	}
 	if w.call.Endpoint == "" {

@@ -399,7 +399,7 @@ func TestOfTheGateway(t *testing.T) {
 // TestMembersHaveTheirFate sends each known member with values of all types. None is
 // dropped in silence.
 func TestMembersHaveTheirFate(t *testing.T) {
-	for _, m := range Members() {
+	for _, m := range members.List {
 		taken := false
 		for _, value := range []string{`1`, `"a"`, `"auto"`, `"low"`, `true`, `false`, `[]`, `{}`, `["a"]`, `[{"role":"user","content":"a"}]`, `[{"name":"f","input_schema":{"type":"object"}}]`, `{"type":"auto"}`, `{"type":"disabled"}`, `{"a":1}`, `{"type":"json_schema","schema":{"type":"object"}}`} {
 			body := `"` + m.Path + `":` + value
@@ -440,7 +440,7 @@ func TestMembersHaveTheirFate(t *testing.T) {
 // TestDocumented holds that the table of docs/anthropic.md is that of the code.
 func TestDocumented(t *testing.T) {
 	var table strings.Builder
-	for _, m := range Members() {
+	for _, m := range members.List {
 		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", m.Path, m.Fate, m.Note)
 	}
 	page, err := os.ReadFile("../../../docs/anthropic.md")

@@ -308,7 +308,7 @@ func TestMembersAreRefused(t *testing.T) {
 // TestMembersHaveTheirFate sends each known member with values of all types. None is
 // dropped in silence.
 func TestMembersHaveTheirFate(t *testing.T) {
-	for _, m := range Members() {
+	for _, m := range members.List {
 		taken := false
 		for _, value := range []string{`1`, `"a"`, `"auto"`, `"disabled"`, `"standard"`, `"medium"`, `"low"`, `true`, `false`, `[]`, `{}`, `["message.output_text.logprobs"]`, `[{"type":"function","name":"f"}]`, `{"type":"text"}`, `{"a":1}`} {
 			body := `"` + m.Path + `":` + value
@@ -368,7 +368,7 @@ func TestMembersAreOpenAIs(t *testing.T) {
 		t.Fatalf("only %d members were found", len(names))
 	}
 	table := map[string]bool{}
-	for _, m := range Members() {
+	for _, m := range members.List {
 		if table[m.Path] {
 			t.Errorf("%s is twice in the table", m.Path)
 		}
@@ -384,7 +384,7 @@ func TestMembersAreOpenAIs(t *testing.T) {
 // TestDocumented holds that the table of docs/openai.md is that of the code.
 func TestDocumented(t *testing.T) {
 	var table strings.Builder
-	for _, m := range Members() {
+	for _, m := range members.List {
 		fate := string(m.Fate)
 		if m.Fate == dialect.Fixed {
 			fate = "only `" + m.Only + "`"

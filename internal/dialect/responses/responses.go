@@ -33,7 +33,7 @@ func (responses) Parse(r *wire.Request) (*dialect.Call, dialect.Writer, *wire.Er
 		writer writer
 	})
 	p := parser{request: r, body: body, call: &of.call}
-	if err := p.members("", body); err != nil {
+	if err := members.Read(&p, p.call, "", body); err != nil {
 		return nil, nil, err
 	}
 	if of.call.Endpoint == "" {
