@@ -138,6 +138,57 @@ func TestWhatALimitCountsBy(t *testing.T) {
 	g.holdUses("what another limit refused", keys, "test", 3)
 }
 
+// TestMistakesCount is about requests that are refused for what they ask: they count for
+// every limit by what is known of them.
+func TestMistakesCount(t *testing.T) {
+	t.Parallel()
+	routes := []string{"endpoints", "chat", "messages", "count_tokens"}
+	ceiling := []limit.Ceiling{most(limit.Requests, 5)}
+	keys := &limit.Limit{Name: "keys", Routes: routes, Ceilings: []limit.Ceiling{most(limit.Requests, 100)}}
+	customers := &limit.Limit{Name: "customers", By: limit.ByMetadata, Member: "customer", Routes: routes, Ceilings: ceiling}
+	endpoints := &limit.Limit{Name: "endpoints", By: limit.ByEndpoint, Routes: routes, Ceilings: ceiling}
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "fine") })
+	g := startGateway(t, single(), fakeProvider(u.URL), withLimits(keys, customers, endpoints))
+	const acme = `,"metadata":{"customer":"acme"}}`
+	for i, test := range []struct {
+		path, body string
+		status     int
+	}{
+		{"/v1/endpoints", `{"key":"nosuch"` + acme, http.StatusNotFound},
+		{"/v1/chat/completions", `{"model":"nosuch","messages":[]` + acme, http.StatusNotFound},
+		{"/v1/messages/count_tokens", `{"model":"nosuch","messages":[{"role":"user","content":"hi"}]` + acme, http.StatusNotFound},
+		{"/v1/endpoints", `{"key":"chat","messages":[{"role":"user","content":"hi"}]` + acme, http.StatusBadRequest}, // takes none
+		{"/v1/endpoints", `{"key":"chat","context":7` + acme, http.StatusBadRequest},
+	} {
+		a := g.post(test.path, test.body)
+		if left := fmt.Sprintf(`"customers";r=%d;`, 4-i); a.status != test.status || i != 4 && !strings.Contains(a.header.Get("RateLimit"), left) {
+			t.Errorf("%s %s: %d %s, headers %v", test.path, test.body, a.status, a.body, a.header)
+		}
+	}
+	// What can't be read has no metadata, and names no endpoint.
+	for _, body := range []string{`{"key":`, `[]`} {
+		if a := g.post("/v1/endpoints", body); a.status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", body, a.status, a.body)
+		}
+	}
+	if a := g.do(http.MethodPost, "/v1/endpoints", askChat, http.Header{"Authorization": {"Bearer " + testKey}, "Cadenza-Log": {"nonsense"}}); a.status != http.StatusBadRequest {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	g.holdUses("by customer", customers, "acme", 4)
+	g.holdUses("by endpoint", endpoints, "chat", 1)
+	g.holdUses("unknown endpoints", endpoints, "", 3)
+	g.holdUses("by key", keys, "test", 8)
+	// At the limit they are refused as any other.
+	for range 2 {
+		g.post("/v1/endpoints", `{"key":"nosuch"}`)
+	}
+	a := g.post("/v1/endpoints", `{"key":"another"}`)
+	checkError(t, a, "rate_limited", "")
+	if !strings.Contains(string(a.body), "Requests for unknown endpoints are counted together.") {
+		t.Errorf("%s", a.body)
+	}
+}
+
 // TestATokenBudget settles what calls have used in place of what they may use.
 func TestATokenBudget(t *testing.T) {
 	t.Parallel()

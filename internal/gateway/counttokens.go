@@ -15,17 +15,8 @@ func (c *call) countTokens() outcome {
 	if err != nil {
 		return refused(err)
 	}
-	endpoint, known := c.snapshot.Endpoints[request.Endpoint]
-	if !known {
-		return refused(unknownEndpoint(request))
-	}
-	c.asks(&endpoint.Definition)
-	if err := c.checkBrought(endpoint, request); err != nil {
-		return refused(err)
-	}
-	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
-	c.addUser(request)
-	if err := c.admitLate(endpoint.Key); err != nil {
+	endpoint, err := c.admitted(request)
+	if err != nil {
 		return refused(err)
 	}
 	if err := c.bind(request.Context); err != nil {

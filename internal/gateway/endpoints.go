@@ -33,18 +33,9 @@ func (c *call) endpoint() outcome {
 	if err != nil {
 		return refused(err)
 	}
-	endpoint, known := c.snapshot.Endpoints[request.Endpoint]
-	if !known {
-		return refused(unknownEndpoint(request))
-	}
+	endpoint, err := c.admitted(request)
 	c.info.endpoint = endpoint
-	c.asks(&endpoint.Definition)
-	if err := c.checkBrought(endpoint, request); err != nil {
-		return refused(err)
-	}
-	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
-	c.addUser(request)
-	if err := c.admitLate(endpoint.Key); err != nil {
+	if err != nil {
 		return refused(err)
 	}
 	if endpoint.Idempotency && !request.Stream {
@@ -194,6 +185,27 @@ func (c *call) endpoint() outcome {
 		return i.stream(ctx)
 	}
 	return i.whole(ctx)
+}
+
+// admitted returns the endpoint that a request asks for, nil where there is none of its
+// key, and why the request is refused. Its limits count it before its mistakes are
+// looked for: a caller who makes them has no more requests than others.
+func (c *call) admitted(request *dialect.Call) (*definition.Endpoint, *wire.Error) {
+	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
+	c.addUser(request)
+	endpoint, known := c.snapshot.Endpoints[request.Endpoint]
+	if !known {
+		// Not by the key that it names: that may be anything.
+		if err := c.admitLate(""); err != nil {
+			return nil, err
+		}
+		return nil, unknownEndpoint(request)
+	}
+	c.asks(&endpoint.Definition)
+	if err := c.admitLate(endpoint.Key); err != nil {
+		return endpoint, err
+	}
+	return endpoint, c.checkBrought(endpoint, request)
 }
 
 // unknownEndpoint returns the error for a key that no endpoint has. OpenAI's clients

@@ -99,8 +99,12 @@ func (c *call) limited(r limit.Refusal, need int64) *wire.Error {
 	default:
 		message = fmt.Sprintf("%s has no room left for what this call may use, %s. %s A call with fewer max_tokens may fit.", name, amountText(r.Ceiling.Measure, need), again)
 	}
-	if r.Limit.By == limit.ByMetadata && r.Subject == "" {
+	switch {
+	case r.Subject != "":
+	case r.Limit.By == limit.ByMetadata:
 		message += " Requests without metadata." + r.Limit.Member + " are counted together."
+	case r.Limit.By == limit.ByEndpoint:
+		message += " Requests for unknown endpoints are counted together."
 	}
 	if r.Never || r.RetryAfter > longestWait {
 		c.w.Header()[headerShouldRetry] = shouldNotRetry

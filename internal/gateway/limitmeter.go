@@ -97,7 +97,7 @@ func (c *call) admitEarly() *wire.Error {
 
 // admitLate counts the request for the other limits, or refuses it. Its metadata is
 // known by now. endpoint is the key of the endpoint that it calls, empty where it calls
-// none.
+// none, or one that there is not.
 func (c *call) admitLate(endpoint string) *wire.Error {
 	if c.meter == nil || !c.workspace.callLimits.late.has(c.route) {
 		return nil

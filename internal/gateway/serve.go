@@ -231,10 +231,10 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 	defer store.release()
 	c.describe()
 	*info = c.info
-	if err := c.readLogCeiling(); err != nil {
+	if err := c.admitEarly(); err != nil {
 		return outcome{err, unread}
 	}
-	if err := c.admitEarly(); err != nil {
+	if err := c.readLogCeiling(); err != nil {
 		return outcome{err, unread}
 	}
 	if to.method == http.MethodPost {
