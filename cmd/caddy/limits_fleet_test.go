@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,4 +113,76 @@ func TestFleetSharesLimits(t *testing.T) {
 			t.Errorf("status %+v", status)
 		}
 	}
+}
+
+// TestFleetLetsBurstsPass has customers with ten requests each send all of them at the
+// same moment, to one of three gateways or to all. They are answered, and of those who
+// send more no more than a lease of one for each gateway above it. On a machine that is
+// too slow for the wait of a call, some may be refused.
+func TestFleetLetsBurstsPass(t *testing.T) {
+	const longestWait = 200 * time.Millisecond // of a call, for the database
+	server := postgrestest.Start(t)
+	dir := t.TempDir()
+	caddyfile := filepath.Join(dir, "Caddyfile")
+	text := strings.Replace(fleetCaddyfile, "	cadenza {\n", `	cadenza {
+		limit few {
+			by metadata.customer
+			routes prompts
+			requests 10/366d
+		}
+`, 1)
+	if err := os.WriteFile(caddyfile, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var nodes []*process
+	for _, name := range []string{"a", "b", "c"} {
+		p := newProcess(t, filepath.Join(dir, name), "CADENZA_TRACE_KEY=a-key-that-all-of-the-fleet-has", "CADENZA_TEST_DATABASE="+server.DSN())
+		p.startWith(caddyfile)
+		nodes = append(nodes, p)
+	}
+	burst := func(customer string, calls int, nodes ...*process) (answered int64, took time.Duration) {
+		var callers sync.WaitGroup
+		var count atomic.Int64
+		begun := time.Now()
+		for i := range calls {
+			callers.Go(func() {
+				body := fmt.Sprintf(`{"keys":["support_reply"],"variables":{"question":"Where is it?"},"metadata":{"customer":%q}}`, customer)
+				status, _, body, err := post(t.Context(), http.DefaultClient, nodes[i%len(nodes)].url+"/v1/prompts", body)
+				switch {
+				case err == nil && status == http.StatusOK:
+					count.Add(1)
+				case err != nil || status != http.StatusTooManyRequests:
+					t.Errorf("%d %s %v", status, body, err)
+				}
+			})
+		}
+		callers.Wait()
+		return count.Load(), time.Since(begun)
+	}
+	for _, node := range nodes {
+		burst("first", 1, node) // it connects to the database
+	}
+	var took []time.Duration
+	for i := range 10 {
+		customer := fmt.Sprint("of one ", i)
+		answered, time := burst(customer, 10, nodes[i%3])
+		if time < longestWait {
+			took = append(took, time)
+			if answered != 10 {
+				t.Errorf("%d of a burst of 10 were answered", answered)
+			}
+		}
+		if more, _ := burst(customer, 20, nodes...); answered+more > 12 {
+			t.Errorf("%d of 30 were answered, want 10 and a lease of one for each of the two others", answered+more)
+		}
+		answered, time = burst(fmt.Sprint("of all ", i), 20, nodes...)
+		if answered > 13 || answered < 10 && time < longestWait {
+			t.Errorf("%d of 20 were answered, want 10 and a lease of one each at most", answered)
+		}
+	}
+	if len(took) == 0 {
+		t.Fatal("each burst took too long to say anything")
+	}
+	slices.Sort(took)
+	t.Logf("bursts took %s, the slowest %s", took[len(took)/2], took[len(took)-1])
 }

@@ -122,6 +122,7 @@ func (c *call) admit(early bool, endpoint string) *wire.Error {
 	if len(m.held) > 0 {
 		reservation = new(limit.Reservation)
 	}
+	reservation.Context = c.r.Context()
 	if refusal := m.limiter.ReserveInto(reservation, c.workspace.Name, m.began, m.asks[first:], limit.Amounts{Requests: 1}); refusal != nil {
 		return c.limited(*refusal, 1)
 	}

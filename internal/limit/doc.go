@@ -46,10 +46,15 @@
 //
 // Limiters of several processes share the limits of a workspace by a Ledger. Of each
 // counter a limiter spends what the ledger has granted it, a lease at a time, and asks
-// for more in the background: no call waits for the ledger. Until the ledger has
-// answered, a counter has one lease on credit, which the next exchange books whether or
-// not the ceiling has room for it. So N processes exceed a ceiling by N leases at most.
-// A lease is a 20th of the ceiling, or what the largest call sets aside.
+// for more in the background. Until the ledger has answered, a counter has one lease on
+// credit, which the next exchange books whether or not the ceiling has room for it. So N
+// processes exceed a ceiling by N leases at most. A lease is a 20th of the ceiling, or
+// what the largest call sets aside.
+//
+// A call that fits in the lease never waits. One that does not, as in a burst on a small
+// ceiling, waits until the ledger has answered, which is then asked for what all such
+// calls need together: mostly some milliseconds, 200 at most. Where the ledger is away
+// or slow, the call is refused at once.
 //
 // Of 100 requests an hour a lease is 5. Two processes that begin at the same time:
 //

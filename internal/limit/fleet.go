@@ -92,8 +92,10 @@ type portion struct {
 	low      int64 // asks for more when less is left
 	remains  int64 // of the ceiling, when the ledger answered
 	most     int64
-	answered int64 // when the ledger did, in nanoseconds since 1970
-	touched  int64 // when a call did
+	answered int64         // when the ledger did, in nanoseconds since 1970
+	touched  int64         // when a call did
+	awaited  int64         // what calls wait for
+	answer   chan struct{} // closed when they may look again; nil: none waits
 	queued   *fleet
 	known    bool // the ledger has answered
 }
@@ -130,7 +132,10 @@ func (c *cell) total() int64 {
 // share gives a cell its portion, or takes it where the counter is no longer shared.
 func (c *cell) share(f *fleet, of *Ceiling, now int64) {
 	if f == nil {
-		c.portion = nil
+		if c.portion != nil {
+			c.portion.wake()
+			c.portion = nil
+		}
 		return
 	}
 	if c.portion == nil {
@@ -144,37 +149,46 @@ func (c *cell) share(f *fleet, of *Ceiling, now int64) {
 func (c *cell) restart() {
 	if p := c.portion; p != nil {
 		had := sum(c.used, c.reserved)
+		p.wake()
 		*p = portion{granted: had, unbooked: had, largest: p.largest, queued: p.queued}
 	}
 }
 
-// fits reports whether a ceiling has room for an amount. Of a shared one a process may
-// use what it was granted, and some more on credit: no call waits for the ledger.
-func (c *cell) fits(a *account, of *Ceiling, amount, now int64) bool {
+// room reports whether a ceiling has room for an amount. Of a shared one a process may
+// use what it was granted, and some more on credit.
+func (c *cell) room(of *Ceiling, amount int64) bool {
+	free := of.Most - sum(c.total(), c.reserved)
+	if p := c.portion; p != nil {
+		left := c.left()
+		free = min(free, sum(max(left, 0), p.credit())+min(left, 0))
+	}
+	return amount <= free
+}
+
+// fits reports whether a ceiling has room for an amount, and has more asked for where a
+// shared one has none.
+func (c *cell) fits(a *account, of *Ceiling, amount int64) bool {
 	p := c.portion
-	if p == nil {
-		return amount <= of.Most-sum(c.used, c.reserved)
+	if p != nil && amount <= of.Most {
+		p.largest = max(p.largest, amount)
 	}
-	if amount > of.Most {
-		return false
-	}
-	p.largest = max(p.largest, amount)
-	left := c.left()
-	if amount <= min(sum(max(left, 0), p.credit())+min(left, 0), of.Most-sum(c.total(), c.reserved)) {
+	if c.room(of, amount) {
 		return true
 	}
-	a.book.fleet.Load().need(a, c, now)
+	if p != nil && amount <= of.Most {
+		a.book.fleet.Load().need(a, c)
+	}
 	return false
 }
 
 // watch has more asked for where little is left, and returned what is left beyond two
 // leases. The lock of the account's shard is held.
-func (a *account) watch(c *cell, now int64) {
+func (a *account) watch(c *cell) {
 	if c.portion == nil {
 		return
 	}
 	if left := c.left(); left < c.portion.low || c.portion.answered == 0 || left > 2*c.portion.lease() {
-		a.book.fleet.Load().need(a, c, now)
+		a.book.fleet.Load().need(a, c)
 	}
 }
 
@@ -195,11 +209,13 @@ type fleet struct {
 	logger    *slog.Logger
 
 	wake, done chan struct{}
+	hurry      chan struct{}   // calls wait
 	ctx        context.Context // until the fleet ends
 	end        context.CancelFunc
 
 	mu    sync.Mutex
 	queue []entry
+	begun time.Time // the exchange that is under way; zero: none is
 	since time.Time // the ledger has been away; zero: it is there
 	err   error
 
@@ -220,7 +236,7 @@ func (l *Limiter) SetLedger(workspace string, ledger Ledger) {
 	var next *fleet
 	if ledger != nil {
 		next = &fleet{
-			limiter: l, workspace: workspace, ledger: ledger, logger: l.logger, wake: make(chan struct{}, 1),
+			limiter: l, workspace: workspace, ledger: ledger, logger: l.logger, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
 			done: make(chan struct{}), held: make(map[*cell]entry),
 		}
 		next.ctx, next.end = context.WithCancel(context.Background())
@@ -270,10 +286,16 @@ func (l *Limiter) Shared(workspace string) (shared bool, since time.Time, err er
 
 // need queues a counter. The lock of its account's shard is held. One that the ledger
 // has nothing for is queued a second after its last answer.
-func (f *fleet) need(a *account, c *cell, now int64) {
+func (f *fleet) need(a *account, c *cell) {
 	p := c.portion
-	if f == nil || p.queued == f || p.full() && c.left() <= 2*p.lease() && now-p.answered < int64(askAgain) && now >= p.answered {
+	if f == nil || p.queued == f {
 		return
+	}
+	if p.full() && c.left() <= 2*p.lease() {
+		// A call's own time may be before the answer.
+		if since := time.Now().UnixNano() - p.answered; since >= 0 && since < int64(askAgain) {
+			return
+		}
 	}
 	p.queued = f
 	f.mu.Lock()
@@ -305,24 +327,28 @@ func (f *fleet) run() {
 		if f.ctx.Err() != nil {
 			return
 		}
-		pause := exchangePause
-		if f.note(err); err != nil {
+		f.note(err)
+		if err != nil {
 			away = min(max(2*away, firstAway), longestAway)
-			pause = away
+			f.wakeQueued() // no call waits for a ledger that is away
 			f.poke()
-		} else {
-			away = 0
-		}
-		timer.Reset(pause)
-		select {
-		case <-timer.C:
-		case <-f.ctx.Done():
+			if !sleep(f.ctx, away, nil) {
+				return
+			}
+		} else if away = 0; !f.pause(f.ctx) {
 			return
 		}
 		if len(f.held) > 0 {
 			timer.Reset(idleEvery)
 		}
 	}
+}
+
+// begin notes when the exchange that is under way has begun.
+func (f *fleet) begin(at time.Time) {
+	f.mu.Lock()
+	f.begun = at
+	f.mu.Unlock()
 }
 
 // note notes and logs whether the ledger is there.
@@ -348,6 +374,10 @@ func (f *fleet) note(err error) {
 // exchange exchanges what is queued, and what counters return that are not used; with
 // all set, what all counters can return.
 func (f *fleet) exchange(ctx context.Context, all bool) error {
+	select {
+	case <-f.hurry: // those that wait are in the queue
+	default:
+	}
 	f.mu.Lock()
 	queue := f.queue
 	f.queue = nil
@@ -370,7 +400,9 @@ func (f *fleet) exchange(ctx context.Context, all bool) error {
 			claims[i] = part[i].claim
 		}
 		timed, cancel := context.WithTimeout(ctx, exchangeTimeout)
+		f.begin(time.Now())
 		answers, err := f.ledger.Exchange(timed, claims)
+		f.begin(time.Time{})
 		cancel()
 		if err == nil && len(answers) != len(claims) {
 			err = errors.Join(ErrInDoubt, errors.New("the ledger did not answer all claims"))
@@ -401,6 +433,7 @@ func (f *fleet) claim(e *entry, queued, all bool) bool {
 	if p != nil {
 		if _, end = l.span(c.window, start); now >= end {
 			p.queued = nil
+			p.wake()
 		}
 	}
 	if p == nil || now >= end { // what is left of a window goes with it
@@ -425,8 +458,10 @@ func (f *fleet) claim(e *entry, queued, all bool) bool {
 		e.claim.Back = max(left, 0)
 	case left > 2*lease:
 		e.claim.Back = left - lease
-	case left < lease:
-		e.claim.Least, e.claim.Lease = max(p.largest, 1), lease-max(left, 0)
+	case left < max(lease, p.awaited):
+		have := max(left, 0)
+		e.claim.Least = max(p.largest, p.awaited-have, 1)
+		e.claim.Lease = max(lease, p.awaited) - have
 	}
 	p.granted -= e.claim.Back
 	p.queued = f
@@ -447,6 +482,7 @@ func (f *fleet) apply(e *entry, answer *Answer) {
 	if p.queued == f {
 		p.queued = nil
 	}
+	defer p.wake()
 	if c.turn != e.turn {
 		return // the window has ended
 	}
@@ -495,6 +531,7 @@ func (f *fleet) stop(last bool) {
 			f.logger.Warn("what limits have not used is not returned", "workspace", f.workspace, "error", err)
 		}
 	}
+	f.wakeQueued()
 	f.mu.Lock()
 	for _, e := range f.queue {
 		f.held[e.cell] = entry{account: e.account, cell: e.cell}

@@ -191,11 +191,23 @@ func (l *Limiter) Reserve(workspace string, now time.Time, asks []Ask, want Amou
 // ReserveInto is Reserve into a reservation of the caller's, without an allocation. The
 // reservation must be new, or settled, and must not be copied.
 func (l *Limiter) ReserveInto(r *Reservation, workspace string, now time.Time, asks []Ask, want Amounts) *Refusal {
-	at := now.UnixNano()
 	r.begin(l, workspace, asks)
 	if len(asks) == 0 {
 		return nil
 	}
+	var wait waiting
+	for at := now; ; at = now.Add(wait.passed()) {
+		refusal, tell, answer := l.reserve(r, at.UnixNano(), asks, want)
+		if answer == nil || !wait.until(r.Context, answer) {
+			l.tell(tell)
+			return refusal
+		}
+	}
+}
+
+// reserve tries to set want aside once. Where waiting for a ledger's answer may help, it
+// returns the channel that is closed then.
+func (l *Limiter) reserve(r *Reservation, at int64, asks []Ask, want Amounts) (refusal *Refusal, tell []crossing, answer <-chan struct{}) {
 	for {
 		l.acquire(r.set)
 		if r.find(at) {
@@ -206,16 +218,16 @@ func (l *Limiter) ReserveInto(r *Reservation, workspace string, now time.Time, a
 		l.release(r.set)
 		r.lock()
 	}
-	refusal, tell := r.check(at, asks, want)
+	refusal, tell = r.check(at, asks, want)
 	var written *wait
 	if refusal == nil {
-		r.take(at, want)
+		r.take(want)
 		written = r.write(at, true)
 	} else {
+		answer = r.answer(want)
 		r.leave()
 	}
 	l.release(r.set)
 	l.file.wait(written)
-	l.tell(tell)
-	return refusal
+	return refusal, tell, answer
 }

@@ -1,11 +1,20 @@
 package limit
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Reservation is what is set aside for one call. It must be settled once. Its methods
 // may be called concurrently. After Settle they do nothing, and so do those of nil,
 // which no limit applies to.
 type Reservation struct {
+	// Context, where set, has a call wait until the ledger of a shared limit has
+	// answered, in place of being refused, as long as it has not ended. A call waits
+	// for 200 ms at most, and only where the limiter knows of room that it has no lease
+	// of. It is not to be changed once the reservation is in use.
+	Context context.Context
+
 	limiter *Limiter
 	set     uint64 // of the shards whose locks are held for what follows
 	open    bool
@@ -96,6 +105,7 @@ func (r *Reservation) leave() {
 // check notes the cells and looks whether each has room. The locks are held.
 func (r *Reservation) check(now int64, asks []Ask, want Amounts) (worst *Refusal, tell []crossing) {
 	l := r.limiter
+	r.holds = r.holds[:0]
 	for i := range r.parts {
 		p := &r.parts[i]
 		if p.account == nil {
@@ -116,7 +126,7 @@ func (r *Reservation) check(now int64, asks []Ask, want Amounts) (worst *Refusal
 					r.holds = append(r.holds, hold{cell: c, ceiling: of, part: i, turn: c.turn})
 				}
 				amount := want.of(of.Measure)
-				if amount == 0 || c.fits(p.account, of, amount, now) {
+				if amount == 0 || c.fits(p.account, of, amount) {
 					continue
 				}
 				if never = amount > of.Most; !never && sum(c.total(), amount) > of.Most {
@@ -144,11 +154,11 @@ func (r *Reservation) holding(c *cell) bool {
 }
 
 // take sets aside what check has found room for. The locks are held.
-func (r *Reservation) take(now int64, want Amounts) {
+func (r *Reservation) take(want Amounts) {
 	for i := range r.holds {
 		h := &r.holds[i]
 		h.cell.reserved = sum(h.cell.reserved, want.of(h.ceiling.Measure))
-		r.parts[h.part].account.watch(h.cell, now)
+		r.parts[h.part].account.watch(h.cell)
 	}
 	r.taken, r.open = Amounts{}.plus(want), true
 }
@@ -159,12 +169,21 @@ func (r *Reservation) More(now time.Time, more Amounts) bool {
 	if r == nil || r.set == 0 {
 		return true
 	}
-	l, at := r.limiter, now.UnixNano()
-	l.acquire(r.set)
-	fits, written := r.more(at, more)
-	l.release(r.set)
-	l.file.wait(written)
-	return fits
+	l := r.limiter
+	var wait waiting
+	for at := now; ; at = now.Add(wait.passed()) {
+		var answer <-chan struct{}
+		l.acquire(r.set)
+		fits, written := r.more(at.UnixNano(), more)
+		if !fits && r.open {
+			answer = r.answer(more)
+		}
+		l.release(r.set)
+		if answer == nil || !wait.until(r.Context, answer) {
+			l.file.wait(written)
+			return fits
+		}
+	}
 }
 
 // more is More with the locks held.
@@ -182,7 +201,7 @@ func (r *Reservation) more(at int64, more Amounts) (bool, *wait) {
 		for n := range p.limit.Ceilings {
 			of := &p.limit.Ceilings[n]
 			amount := more.of(of.Measure)
-			if amount > 0 && !l.cell(p.account, of, at).fits(p.account, of, amount, at) {
+			if amount > 0 && !l.cell(p.account, of, at).fits(p.account, of, amount) {
 				fits = false
 			}
 		}
@@ -200,7 +219,7 @@ func (r *Reservation) more(at int64, more Amounts) (bool, *wait) {
 			h.cell, h.turn, h.before = c, c.turn, r.taken.of(h.ceiling.Measure)
 		}
 		h.cell.reserved = sum(h.cell.reserved, amount)
-		r.parts[h.part].account.watch(h.cell, at)
+		r.parts[h.part].account.watch(h.cell)
 	}
 	r.taken = r.taken.plus(more)
 	return true, r.write(at, true)
@@ -264,7 +283,7 @@ func (r *Reservation) Settle(now time.Time, used Amounts) {
 		amount = max(amount-h.before, min(amount, reserved))
 		c.reserved -= reserved
 		c.used = sum(c.used, amount)
-		r.parts[h.part].account.watch(c, at)
+		r.parts[h.part].account.watch(c)
 		if amount > reserved && c.used > h.ceiling.Most {
 			l.exceeded.Add(1)
 		}

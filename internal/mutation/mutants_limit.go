@@ -3,9 +3,9 @@ package main
 func init() {
 	add("internal/limit",
 		mutant{
-			ID: "reserved-uncounted", In: "cell.fits",
+			ID: "reserved-uncounted", In: "cell.room",
 			What: "calls at the same time exceed a ceiling together",
-			Old:  "return amount <= of.Most-sum(c.used, c.reserved)", New: "return amount <= of.Most-c.used",
+			Old:  "of.Most - sum(c.total(), c.reserved)", New: "of.Most - c.total()",
 			Run: "TestParallelCalls",
 		},
 		mutant{
@@ -15,7 +15,7 @@ func init() {
 			Run: "TestAllAsks",
 		},
 		mutant{
-			ID: "refused-in-flight", In: "Limiter.ReserveInto",
+			ID: "refused-in-flight", In: "Limiter.reserve",
 			What: "a call that is refused stays in flight",
 			Old:  "		r.leave()\n", New: "",
 			Run: "TestModel|TestCrossed",
