@@ -142,7 +142,11 @@ func (c *cell) share(f *fleet, of *Ceiling, now int64) {
 		had := sum(c.used, c.reserved)
 		c.portion = &portion{granted: had, unbooked: had}
 	}
-	c.portion.touched, c.portion.most = now, of.Most
+	p := c.portion
+	if p.most > 0 && p.most != of.Most {
+		p.remains += of.Most - p.most // a reload has changed the ceiling
+	}
+	p.touched, p.most = now, of.Most
 }
 
 // restart begins the portion of another window, which has inherited what is used.
@@ -212,6 +216,8 @@ type fleet struct {
 	hurry      chan struct{}   // calls wait
 	ctx        context.Context // until the fleet ends
 	end        context.CancelFunc
+	work       context.Context // of exchanges: the one under way may go on after the end
+	cut        context.CancelFunc
 
 	mu    sync.Mutex
 	queue []entry
@@ -220,12 +226,14 @@ type fleet struct {
 	err   error
 
 	// What follows is for the goroutine alone.
-	held map[*cell]entry // may have something to return
+	before *fleet          // has to end first; nil: none
+	held   map[*cell]entry // may have something to return
 }
 
 // SetLedger has the limits of a workspace shared by a ledger, which the limiter closes in
 // the end; nil: they are this process's own. What an earlier ledger has granted is
-// still granted.
+// still granted, and an exchange with it that is under way comes to its end first: what
+// it books and grants counts.
 func (l *Limiter) SetLedger(workspace string, ledger Ledger) {
 	l.sharing.Lock()
 	defer l.sharing.Unlock()
@@ -237,9 +245,10 @@ func (l *Limiter) SetLedger(workspace string, ledger Ledger) {
 	if ledger != nil {
 		next = &fleet{
 			limiter: l, workspace: workspace, ledger: ledger, logger: l.logger, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
-			done: make(chan struct{}), held: make(map[*cell]entry),
+			done: make(chan struct{}), held: make(map[*cell]entry), before: old,
 		}
 		next.ctx, next.end = context.WithCancel(context.Background())
+		next.work, next.cut = context.WithCancel(context.Background())
 	}
 	l.adding.Lock()
 	if next != nil {
@@ -253,14 +262,10 @@ func (l *Limiter) SetLedger(workspace string, ledger Ledger) {
 		}
 	}
 	l.adding.Unlock()
-	if old != nil {
-		old.stop(next == nil)
-		if next != nil {
-			next.held = old.held
-		}
-	}
 	if next != nil {
-		go next.run()
+		go next.run() // a reload waits for no database
+	} else {
+		old.finish()
 	}
 }
 
@@ -313,6 +318,12 @@ func (f *fleet) poke() {
 
 func (f *fleet) run() {
 	defer close(f.done)
+	if f.before != nil {
+		f.before.leave(f.work)
+		f.held = f.before.held
+		go f.before.close() // which a database that hangs may take long for
+		f.before = nil
+	}
 	timer := time.NewTimer(exchangePause) // for what another fleet has left
 	defer timer.Stop()
 	away := time.Duration(0)
@@ -323,8 +334,8 @@ func (f *fleet) run() {
 		case <-f.ctx.Done():
 			return
 		}
-		err := f.exchange(f.ctx, false)
-		if f.ctx.Err() != nil {
+		err := f.exchange(f.work, false)
+		if f.work.Err() != nil {
 			return
 		}
 		f.note(err)
@@ -520,31 +531,38 @@ func (f *fleet) undo(batch []entry, certain bool) {
 	f.queue = append(f.queue, batch...)
 }
 
-// stop ends the fleet. What it holds is returned where last is set.
-func (f *fleet) stop(last bool) {
+// leave ends the fleet, and has what it was asked for among what it holds. An exchange
+// under way comes to its end before, or ctx does.
+func (f *fleet) leave(ctx context.Context) {
 	f.end()
-	<-f.done
-	if last {
-		ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
-		defer cancel()
-		if err := f.exchange(ctx, true); err != nil {
-			f.logger.Warn("what limits have not used is not returned", "workspace", f.workspace, "error", err)
-		}
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		f.cut()
+		<-f.done
 	}
 	f.wakeQueued()
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, e := range f.queue {
 		f.held[e.cell] = entry{account: e.account, cell: e.cell}
 	}
-	f.mu.Unlock()
-	shut := func() {
-		if err := f.ledger.Close(); err != nil {
-			f.logger.Warn("closing the ledger of limits", "workspace", f.workspace, "error", err)
-		}
+}
+
+// finish ends the fleet, returns what it holds, and closes the ledger.
+func (f *fleet) finish() {
+	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
+	defer cancel()
+	f.leave(ctx)
+	if err := f.exchange(ctx, true); err != nil {
+		f.logger.Warn("what limits have not used is not returned", "workspace", f.workspace, "error", err)
 	}
-	if last {
-		shut()
-	} else {
-		go shut() // a reload waits for no database
+	f.close()
+}
+
+func (f *fleet) close() {
+	f.cut()
+	if err := f.ledger.Close(); err != nil {
+		f.logger.Warn("closing the ledger of limits", "workspace", f.workspace, "error", err)
 	}
 }

@@ -100,7 +100,7 @@ func openOn(o Options, d disk) *Limiter {
 func (l *Limiter) Close() error {
 	var ending sync.WaitGroup
 	l.fleets.Range(func(_, f any) bool {
-		ending.Go(func() { f.(*fleet).stop(true) })
+		ending.Go(func() { f.(*fleet).finish() })
 		return true
 	})
 	ending.Wait()
