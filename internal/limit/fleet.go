@@ -228,6 +228,7 @@ type fleet struct {
 	// What follows is for the goroutine alone.
 	before *fleet          // has to end first; nil: none
 	held   map[*cell]entry // may have something to return
+	lookAt time.Time       // at what is held
 }
 
 // SetLedger has the limits of a workspace shared by a ledger, which the limiter closes in
@@ -399,9 +400,12 @@ func (f *fleet) exchange(ctx context.Context, all bool) error {
 			batch = append(batch, e)
 		}
 	}
-	for _, e := range f.held {
-		if f.claim(&e, false, all) {
-			batch = append(batch, e)
+	if now := time.Now(); all || !now.Before(f.lookAt) {
+		f.lookAt = now.Add(idleEvery)
+		for _, e := range f.held {
+			if f.claim(&e, false, all) {
+				batch = append(batch, e)
+			}
 		}
 	}
 	for len(batch) > 0 {

@@ -492,3 +492,38 @@ func TestLeasesOfTheProcessBefore(t *testing.T) {
 		mustClose(t, next)
 	})
 }
+
+// An exchange looks at the counters that it has claims for, not at all that have leases.
+func TestCountersThatAreHeldCostNothing(t *testing.T) {
+	cost := func(held int) time.Duration {
+		l := opened(t, Options{})
+		l.SetLedger("w", new(testLedger))
+		f := l.fleet("w")
+		f.end()
+		<-f.done // the test makes its exchanges itself
+		limit := limitOf("l", Ceiling{Requests, 1 << 40, Window{24 * time.Hour}})
+		exchange := func() time.Duration {
+			begun := time.Now()
+			if err := f.exchange(t.Context(), false); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(begun)
+		}
+		for i := range held {
+			use(l, Ask{limit, fmt.Sprint(i)}, 1)
+		}
+		exchange()
+		if len(f.held) != held {
+			t.Fatalf("%d of %d have leases", len(f.held), held)
+		}
+		best := time.Hour
+		for i := range 50 {
+			use(l, Ask{limit, fmt.Sprint("busy ", i)}, 1)
+			best = min(best, exchange())
+		}
+		return best
+	}
+	if few, many := cost(1), cost(20_000); many > 20*few {
+		t.Errorf("an exchange takes %s with 20,000 counters, %s with one", many, few)
+	}
+}
