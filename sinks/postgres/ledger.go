@@ -17,9 +17,9 @@ import (
 
 const (
 	// cleanEvery is how often a gateway deletes the counters of windows that have
-	// ended, at most cleaned at a time.
+	// ended, at most cleaned at a time. While there are more it does so in each exchange.
 	cleanEvery = time.Minute
-	cleaned    = 10_000
+	cleaned    = 2_000
 )
 
 // Ledger is a table of what the gateways that share a workspace may use together of its
@@ -65,10 +65,11 @@ ORDER BY 1, 2, 3, 4, 5, 6
 ON CONFLICT DO NOTHING`
 
 // takeWindows does what [limit.Claim] says. The statement reads a row again when it
-// has its lock.
+// has its lock. Sums end at the largest bigint: one counter that is beyond it, perhaps by
+// a mad cost that a provider has named, would fail the claims of all others.
 const takeWindows = `
 WITH held AS MATERIALIZED (
-	SELECT c.*, GREATEST(w.taken - c.back, 0) + c.owed AS before
+	SELECT c.*, LEAST(GREATEST(w.taken - c.back, 0)::numeric + c.owed, 9223372036854775807)::bigint AS before
 	FROM unnest($2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
 		$7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[])
 		WITH ORDINALITY AS c (limit_name, subject, measure, window_start, window_end, most, back, owed, used, least, lease, n)
@@ -81,7 +82,7 @@ WITH held AS MATERIALIZED (
 		ELSE LEAST(most - before, GREATEST(least, LEAST(lease, (most - before) / 8))) END AS amount
 	FROM held
 )
-UPDATE cadenza.limit_windows w SET taken = g.before + g.amount, used = GREATEST(w.used + g.used, 0)
+UPDATE cadenza.limit_windows w SET taken = g.before + g.amount, used = LEAST(GREATEST(w.used::numeric + g.used, 0), 9223372036854775807)::bigint
 FROM granted g
 WHERE w.workspace = $1 AND w.limit_name = g.limit_name AND w.subject = g.subject AND w.measure = g.measure
 	AND w.window_start = g.window_start AND w.window_end = g.window_end
@@ -127,10 +128,13 @@ func (l *Ledger) prepare(ctx context.Context) error {
 		}
 	}
 	if now := time.Now(); now.After(l.cleanAt) {
-		if _, err := l.sink.conn.Exec(ctx, l.sql[2], cleaned); err != nil {
+		tag, err := l.sink.conn.Exec(ctx, l.sql[2], cleaned)
+		if err != nil {
 			return err
 		}
-		l.cleanAt = now.Add(cleanEvery)
+		if tag.RowsAffected() < cleaned {
+			l.cleanAt = now.Add(cleanEvery)
+		}
 	}
 	return nil
 }
