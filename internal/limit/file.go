@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,6 +31,8 @@ type file struct {
 	wake, quit, done chan struct{}
 	closed           chan error
 	waits            sync.Pool
+	late             atomic.Bool // a change waits for a reservation, until the timer fires
+	lateness         *time.Timer
 
 	mu       sync.Mutex
 	ok       bool // the file in use has all that is counted
@@ -71,8 +74,9 @@ func openFile(l *Limiter, path string, logger *slog.Logger, d disk) *file {
 			w.timer.Stop()
 			return w
 		}},
-		again: time.NewTimer(time.Hour), pause: firstPause,
+		lateness: time.NewTimer(time.Hour), again: time.NewTimer(time.Hour), pause: firstPause,
 	}
+	f.lateness.Stop()
 	f.again.Stop()
 	f.retry()
 	f.complete()
@@ -83,9 +87,12 @@ func openFile(l *Limiter, path string, logger *slog.Logger, d disk) *file {
 func (f *file) run() {
 	defer close(f.done)
 	defer f.again.Stop()
+	defer f.lateness.Stop()
 	for {
 		select {
 		case <-f.wake:
+		case <-f.lateness.C:
+			f.late.Store(false)
 		case err := <-f.synced:
 			f.finish(err)
 		case <-f.again.C:

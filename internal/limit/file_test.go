@@ -81,6 +81,12 @@ func filed(t testing.TB, path string) *Limiter {
 	return l
 }
 
+// written waits, in a bubble of synctest, until the file has all that is counted.
+func written() {
+	time.Sleep(settleWait)
+	synctest.Wait()
+}
+
 func mustClose(t testing.TB, l *Limiter) {
 	t.Helper()
 	if err := l.Close(); err != nil {
@@ -113,7 +119,7 @@ func TestStateOutlivesItsProcess(t *testing.T) {
 		}
 		r.Return(Amounts{0, 1, 0})
 		mustReserve(t, l, now, Amounts{1, 10, 10}, asks...).Settle(now, Amounts{1, 5, 5})
-		synctest.Wait()
+		written()
 		disk.die(0)
 		r.Settle(now, Amounts{})
 		if err := l.Close(); err != nil {
@@ -230,7 +236,7 @@ func TestTornAndDamagedFiles(t *testing.T) {
 		var open []*Reservation
 		for range 300 {
 			load(t, l, random, now, &open)
-			synctest.Wait()
+			written()
 			history = append(history, moment{f.ends[f.used], standings(l, now)})
 		}
 		text, err := os.ReadFile(f.name(f.used))
@@ -307,7 +313,7 @@ func TestFileIsBounded(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		synctest.Wait()
+		written()
 		if generation := l.file.generation; generation < 2 {
 			t.Errorf("generation %d: the file was never written anew", generation)
 		}
@@ -371,6 +377,7 @@ func TestDiskThatIsFull(t *testing.T) {
 		}
 		open.Settle(now, Amounts{1, 4, 0})
 		spend(now)
+		written()
 		disk.die(0)
 		mustClose(t, l)
 		again := filed(t, path)

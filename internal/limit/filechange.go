@@ -7,6 +7,13 @@ const (
 	// operating system.
 	maxWait = 20 * time.Millisecond
 
+	// settleWait bounds how long a settlement waits for the next reservation, whose
+	// write then has both.
+	settleWait = 10 * time.Millisecond
+
+	// muchUnwritten is what is written without waiting for anything, in bytes.
+	muchUnwritten = 64 << 10
+
 	// maxUnwritten bounds what waits for a file that hangs, in bytes.
 	maxUnwritten = 4 << 20
 )
@@ -57,6 +64,9 @@ func (f *file) change(parts []part, now int64, waits bool) *wait {
 		f.full = true
 		return nil
 	}
+	if len(f.out) > muchUnwritten {
+		f.poke()
+	}
 	if !waits || !f.ok || f.slow {
 		return nothing
 	}
@@ -83,6 +93,14 @@ func (f *file) wait(w *wait) {
 		f.mu.Lock()
 		f.slow = true
 		f.mu.Unlock()
+	}
+}
+
+// soon has a change written with the next reservation, 10 ms later at most. Until then
+// the file may only count more than is used: what a crash leaves is on the safe side.
+func (f *file) soon(w *wait) {
+	if w != nil && f.late.CompareAndSwap(false, true) {
+		f.lateness.Reset(settleWait)
 	}
 }
 

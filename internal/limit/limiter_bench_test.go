@@ -80,6 +80,32 @@ func BenchmarkAlone(b *testing.B) {
 	}
 }
 
+// BenchmarkSpaced is a caller that lets others run in a call and between two calls, as
+// one does that waits for a provider.
+func BenchmarkSpaced(b *testing.B) {
+	for _, where := range []string{"memory", "file"} {
+		b.Run(where, func(b *testing.B) {
+			var o Options
+			if where == "file" {
+				o.Path = filepath.Join(b.TempDir(), "limits")
+			}
+			l := openOn(o, osDisk)
+			defer l.Close()
+			var r Reservation
+			asks, now := []Ask{{benched[0], "subject"}}, time.Now()
+			begun := processorTime()
+			for b.Loop() {
+				if l.ReserveInto(&r, "workspace", now, asks, Amounts{1, 1000, 1000}) == nil {
+					runtime.Gosched()
+					r.Settle(now, Amounts{1, 700, 700})
+				}
+				runtime.Gosched()
+			}
+			b.ReportMetric(float64(processorTime()-begun)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}
+
 // BenchmarkSubjects finds the fullest 20 of 100,000 subjects.
 func BenchmarkSubjects(b *testing.B) {
 	l := openOn(Options{}, osDisk)

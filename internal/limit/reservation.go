@@ -270,6 +270,7 @@ func (r *Reservation) Settle(now time.Time, used Amounts) {
 	}
 	r.open = false
 	var tell []crossing
+	beyond := false // more is used than the file has as set aside
 	for i := range r.holds {
 		h := &r.holds[i]
 		c := h.cell
@@ -284,6 +285,7 @@ func (r *Reservation) Settle(now time.Time, used Amounts) {
 		c.reserved -= reserved
 		c.used = sum(c.used, amount)
 		r.parts[h.part].account.watch(c)
+		beyond = beyond || amount > reserved
 		if amount > reserved && c.used > h.ceiling.Most {
 			l.exceeded.Add(1)
 		}
@@ -303,7 +305,11 @@ func (r *Reservation) Settle(now time.Time, used Amounts) {
 	clear(r.parts)
 	clear(r.holds)
 	l.release(r.set)
-	l.file.wait(written)
+	if beyond {
+		l.file.wait(written)
+	} else {
+		l.file.soon(written)
+	}
 	l.tell(tell)
 }
 

@@ -81,6 +81,24 @@ func init() {
 			Run: "TestDiskThatHangs",
 		},
 		mutant{
+			ID: "settled-beyond-later", In: "Reservation.Settle",
+			What: "a crash forgets what a call has just used beyond what was set aside",
+			Old:  "	if beyond {\n", New: "	if beyond = false; beyond {\n",
+			Run: "MustHold|TestSettlement",
+		},
+		mutant{
+			ID: "settled-once", In: "file.run",
+			What: "settlements wait for the next reservation, however long that takes",
+			Old:  "			f.late.Store(false)\n", New: "",
+			Run: "MustHold|TestSettlement",
+		},
+		mutant{
+			ID: "settled-together", In: "file.change",
+			What: "many settlements at a time wait for more memory than a file that hangs may take",
+			Old:  "len(f.out) > muchUnwritten", New: "false",
+			Run: "TestManySettlements",
+		},
+		mutant{
 			ID: "counted-twice", In: "file.count",
 			What: "what another process had counted counts twice when it ends",
 			Old:  "sum(c.used, found.used)-counted", New: "sum(c.used, found.used)-0*counted",
