@@ -51,7 +51,8 @@ type file struct {
 	spare      buffers
 	files      [2]*os.File // nil: not open
 	ends       [2]int64
-	used       int // which is in use
+	used       int    // which is in use
+	header     []byte // of that, as this process began it
 	generation uint32
 	shard      int        // the next that is written to the other file
 	synced     chan error // of the other file; nil: not begun

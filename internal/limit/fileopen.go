@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -19,7 +20,10 @@ const (
 	lookEvery = time.Second
 )
 
-var errMoved = errors.New("it was moved or deleted")
+var (
+	errMoved       = errors.New("it was moved or deleted")
+	errOverwritten = errors.New("it was emptied or overwritten")
+)
 
 // disk is what a file does to those of the operating system. Tests have others.
 type disk struct {
@@ -118,22 +122,34 @@ func known(text []byte) bool {
 	return len(text) <= len(fileMark) || string(text[:len(fileMark)]) == fileMark && text[len(fileMark)] == version
 }
 
-// look looks once in a second whether the files are at their paths: no later process
-// would find what is written to one that was moved.
+// look looks once in a second whether the files are at their paths, and still those that
+// this process writes: no later process would find what is added to others.
 func (f *file) look() {
 	now := time.Now()
 	if now.Before(f.lookAt) {
 		return
 	}
 	f.lookAt = now.Add(lookEvery)
-	if !private.Moved(f.files[0]) && !private.Moved(f.files[1]) {
+	switch {
+	case private.Moved(f.files[0]) || private.Moved(f.files[1]):
+		f.lose(errMoved)
+		if err := f.shut(); err != nil {
+			f.logger.Warn("closing a file of limits that was moved or deleted", "file", f.path, "error", err)
+		}
+	case f.overwritten():
+		f.lose(errOverwritten)
+	default:
 		return
 	}
-	f.lose(errMoved)
-	if err := f.shut(); err != nil {
-		f.logger.Warn("closing a file of limits that was moved or deleted", "file", f.path, "error", err)
-	}
 	f.retry()
+}
+
+// overwritten reports whether the file in use no longer begins as this process began it.
+// One that was emptied begins with zeros since the next write.
+func (f *file) overwritten() bool {
+	var header [headerSize]byte
+	_, err := f.files[f.used].ReadAt(header[:], 0)
+	return (err == nil || errors.Is(err, io.EOF)) && !bytes.Equal(header[:], f.header)
 }
 
 // shut closes the files.

@@ -1,10 +1,13 @@
 package limit
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,4 +144,65 @@ func TestPathThatFails(t *testing.T) {
 		}
 		mustClose(t, l)
 	})
+}
+
+// A file that somebody empties while it is in use is written anew.
+func TestFileIsTruncated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "limits")
+		now := time.Now()
+		ask := Ask{daily, "a"}
+		var logged bytes.Buffer
+		disk := new(mortal)
+		l := openOn(Options{Path: path, Logger: slog.New(slog.NewTextHandler(&logged, nil))}, disk.disk())
+		spend := func() { mustReserve(t, l, now, Amounts{1, 10, 0}, ask).Settle(now, Amounts{1, 10, 0}) }
+		spend()
+		written()
+		if err := os.Truncate(l.file.name(l.file.used), 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lookEvery)
+		spend()
+		written()
+		if err := l.Err(); err != nil {
+			t.Error(err)
+		}
+		disk.die(0)
+		mustClose(t, l)
+		l = filed(t, path)
+		if got := used(l, now, ask, 0); got != "20+0" {
+			t.Error(got)
+		}
+		if s := l.Stats(); s.Damaged != 0 {
+			t.Errorf("%+v", s)
+		}
+		mustClose(t, l)
+		if !strings.Contains(logged.String(), "emptied or overwritten") {
+			t.Errorf("%s", logged.String())
+		}
+	})
+}
+
+// Of a file that ends within its header nothing is known. It is told, and used again.
+func TestFileWithoutItsHeader(t *testing.T) {
+	header := appendHeader(nil, 1, 42)
+	for size := 1; size < len(header); size++ {
+		path := filepath.Join(t.TempDir(), "limits")
+		if err := os.WriteFile(path, header[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var logged bytes.Buffer
+		l, err := Open(Options{Path: path, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := l.Stats(); s.Damaged != 1 || l.Err() != nil || !strings.Contains(logged.String(), "damaged records of limits were passed over") {
+			t.Errorf("%d bytes: %+v, %v\n%s", size, s, l.Err(), logged.String())
+		}
+		mustClose(t, l)
+		if l = filed(t, path); l.Stats().Damaged != 0 {
+			t.Errorf("%d bytes: %+v when it was opened again", size, l.Stats())
+		}
+		mustClose(t, l)
+	}
 }

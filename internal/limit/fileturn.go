@@ -95,6 +95,7 @@ func (f *file) finish(err error) {
 	}
 	old := f.files[f.used]
 	f.used = 1 - f.used
+	f.header = appendHeader(nil, f.generation, f.seed)
 	f.bound = minGrowth + 3*f.ends[f.used]
 	f.mu.Lock()
 	mended := f.err != nil

@@ -113,8 +113,14 @@ func init() {
 		mutant{
 			ID: "moved-limits", In: "file.look",
 			What: "what is written to a file that was moved is lost",
-			Old:  "!private.Moved(f.files[0]) && !private.Moved(f.files[1])", New: "true",
+			Old:  "private.Moved(f.files[0]) || private.Moved(f.files[1])", New: "false",
 			Run: "TestFileIsMoved",
+		},
+		mutant{
+			ID: "emptied-limits", In: "file.look",
+			What: "what a file had that was emptied is lost",
+			Old:  "case f.overwritten():", New: "case false:",
+			Run: "TestFileIsTruncated",
 		},
 	)
 }
