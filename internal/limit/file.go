@@ -61,7 +61,7 @@ type file struct {
 	pause      time.Duration // until the next try; 0 while nothing has failed
 	lookAt     time.Time
 	mine       bool            // what the files had is counted
-	before     map[name]*saved // what another process had counted when this one began
+	before     map[name]*saved // what the files had while this process could not have them
 }
 
 // openFile opens the files of a limiter and counts what they have. Where that fails,

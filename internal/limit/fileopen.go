@@ -63,7 +63,7 @@ func (f *file) open() error {
 	for i := range f.files {
 		var err error
 		if states[i], err = f.read(i); err != nil {
-			if errors.Is(err, private.ErrLocked) && !f.mine && f.before == nil {
+			if !f.mine && f.before == nil {
 				f.peek()
 			}
 			return errors.Join(err, f.shut())

@@ -146,6 +146,53 @@ func TestPathThatFails(t *testing.T) {
 	})
 }
 
+// What can be read counts where the files can't be written: with one that is no file,
+// of another user, or on a disk that is mounted to be read alone.
+func TestFileThatCanOnlyBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "limits")
+		now := time.Now()
+		ask := Ask{daily, "a"}
+		disk := new(mortal)
+		l := openOn(Options{Path: path}, disk.disk())
+		mustReserve(t, l, now, Amounts{1, 30, 0}, ask).Settle(now, Amounts{1, 20, 0})
+		mustReserve(t, l, now, Amounts{1, 5, 0}, ask)
+		disk.die(0)
+		other := l.file.name(1 - l.file.used)
+		mustClose(t, l)
+		if err := errors.Join(os.Remove(other), os.Mkdir(other, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+
+		l = filed(t, path)
+		var fault *fs.PathError
+		if err := l.Err(); !errors.As(err, &fault) || fault.Path != other {
+			t.Errorf("%v", err)
+		}
+		if got := used(l, now, ask, 0); got != "25+0" {
+			t.Errorf("%s: what the file has is forgotten", got)
+		}
+		mustReserve(t, l, now, Amounts{1, 7, 0}, ask).Settle(now, Amounts{1, 7, 0})
+		if err := os.Remove(other); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(longestPause)
+		synctest.Wait()
+		if err := l.Err(); err != nil {
+			t.Error(err)
+		}
+		if got := used(l, now, ask, 0); got != "32+0" {
+			t.Errorf("%s: what the file has counts twice, or not", got)
+		}
+		mustClose(t, l)
+		l = filed(t, path)
+		if got := used(l, now, ask, 0); got != "32+0" {
+			t.Error(got)
+		}
+		mustClose(t, l)
+	})
+}
+
 // A file that somebody empties while it is in use is written anew.
 func TestFileIsTruncated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

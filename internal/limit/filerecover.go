@@ -5,16 +5,22 @@ import (
 	"os"
 )
 
-// peek counts what another process, which has the files, has counted until now. When it
-// ends, this one counts what it added.
+// peek counts what the files have where this process can't have them, and can read them:
+// because another process has them, or the disk is not to be written. Once it has them,
+// it counts what was added.
 func (f *file) peek() {
 	var states [2]*state
+	some := false
 	for i := range states {
 		text, err := os.ReadFile(f.name(i))
 		if err != nil || !known(text) {
 			text = nil
 		}
+		some = some || len(text) > 0
 		states[i] = readState(text)
+	}
+	if !some {
+		return
 	}
 	found := states[newest(states)]
 	f.before = make(map[name]*saved)

@@ -122,5 +122,11 @@ func init() {
 			Old:  "case f.overwritten():", New: "case false:",
 			Run: "TestFileIsTruncated",
 		},
+		mutant{
+			ID: "read-only-limits", In: "file.open",
+			What: "files that can't be written begin budgets anew with each start",
+			Old:  "if !f.mine && f.before == nil {", New: "if errors.Is(err, private.ErrLocked) && !f.mine && f.before == nil {",
+			Run: "TestFileThatCanOnlyBeRead",
+		},
 	)
 }
