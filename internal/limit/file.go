@@ -35,12 +35,12 @@ type file struct {
 	lateness         *time.Timer
 
 	mu       sync.Mutex
-	ok       bool // the file in use has all that is counted
-	slow     bool // a write takes longer than calls wait
-	full     bool // so much waits that changes are lost
-	building bool // changes are for the other file, too; only the goroutine changes it
-	out      []byte
-	next     []byte // for the other file
+	ok       bool   // the file in use has all that is counted
+	slow     bool   // a write takes longer than calls wait
+	full     bool   // so much waits that changes are lost
+	building bool   // changes are for the other file, too; only the goroutine changes it
+	out      []byte // not written yet
+	next     []byte // the same for the other file
 	waiting  []*wait
 	now      int64 // of the last change
 	err      error
@@ -75,7 +75,7 @@ func openFile(l *Limiter, path string, logger *slog.Logger, d disk) *file {
 			w.timer.Stop()
 			return w
 		}},
-		lateness: time.NewTimer(time.Hour), again: time.NewTimer(time.Hour), pause: firstPause,
+		lateness: time.NewTimer(time.Hour), again: time.NewTimer(time.Hour),
 	}
 	f.lateness.Stop()
 	f.again.Stop()

@@ -18,8 +18,8 @@ const (
 	maxUnwritten = 4 << 20
 )
 
-// wait is what one call waits by. A channel and a timer of another test's time can't be
-// used, so each file has its own.
+// wait is what one call waits by. It is used again, by calls of the same file alone:
+// tests with a clock of their own can't share channels and timers.
 type wait struct {
 	done  chan struct{}
 	timer *time.Timer

@@ -25,7 +25,7 @@ func (f *file) fail(err error) {
 	}
 }
 
-// failure returns why the file does not have what is counted; nil where it has.
+// failure returns why the file can't have what is counted; nil where it can.
 func (f *file) failure() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

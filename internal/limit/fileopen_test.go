@@ -132,7 +132,7 @@ func TestPathThatFails(t *testing.T) {
 		if err := os.Remove(folder); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(longestPause)
+		time.Sleep(firstPause)
 		synctest.Wait()
 		if err := l.Err(); err != nil {
 			t.Error(err)

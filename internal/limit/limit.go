@@ -138,7 +138,7 @@ type Standing struct {
 }
 
 // Share returns the share of the ceiling that is used or set aside, in percent,
-// rounded down. It may be above 100: see Limiter.Exceeded.
+// rounded down. It may be above 100: see Stats.Exceeded.
 func (s *Standing) Share() int {
 	return percent(sum(s.Used, s.Reserved), s.Ceiling.Most)
 }

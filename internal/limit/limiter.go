@@ -66,9 +66,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Crossed, where set, is called with 80 when a subject has used 80 percent of a
 	// ceiling, and with 100 when it has used all of it, or is refused because what it
-	// has used leaves too little: once for each in a window. Amounts that are only set aside don't count, nor do
-	// ceilings of calls in flight. It is called without a lock held, by the goroutine
-	// of the call.
+	// has used leaves too little: once for each in a window. Amounts that are only set
+	// aside don't count, nor do ceilings of calls in flight. It is called without a
+	// lock held, by the goroutine of the call.
 	Crossed func(workspace string, at Standing, percent int)
 	// MaxSubjects bounds the subjects that are counted apart. Default: MaxSubjects.
 	MaxSubjects int
@@ -110,7 +110,7 @@ func (l *Limiter) Close() error {
 	return l.file.close()
 }
 
-// Err returns why the file does not have what is counted now; nil where it has. What is
+// Err returns why the file can't have what is counted now; nil where it can. What is
 // counted meanwhile is lost if the process ends before the file can be written again.
 func (l *Limiter) Err() error {
 	if l.file == nil {
