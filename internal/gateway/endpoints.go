@@ -28,13 +28,7 @@ const statusClientGone = 499
 
 // endpoint answers a request for an endpoint: whole or as a stream.
 func (c *call) endpoint() outcome {
-	request, writer, err := c.route.dialect.Parse(c.request)
-	c.writer = writer
-	if err != nil {
-		return refused(err)
-	}
-	endpoint, err := c.admitted(request)
-	c.info.endpoint = endpoint
+	endpoint, request, err := c.parseCall()
 	if err != nil {
 		return refused(err)
 	}
@@ -43,81 +37,25 @@ func (c *call) endpoint() outcome {
 			return o
 		}
 	}
-	if err := c.bind(request.Context); err != nil {
-		return refused(ofMetadata(err, request))
-	}
-	c.asked = endpoint.Key
-	decision := c.decide(trace.KindPrompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table())
-	variant := endpoint.Prompt.Variant(decision)
-	answerKey := endpoint.Key
-	if request.Variant != "" {
-		if variant = variantOf(endpoint.Prompt, request.Variant); variant == nil {
-			return refused(unknownVariant(request))
-		}
-		answerKey += "@" + variant.Key
-	}
-	how, chosen := c.choosePolicy(endpoint)
-	if err := c.bindVariables(endpoint.Prompt, variant); err != nil {
-		return refused(err)
-	}
-	targets, err := merged(c.workspace.targets(c.snapshot, how, variant), request)
+	p, err := c.plan(endpoint, request)
 	if err != nil {
 		return refused(err)
 	}
-	targets, pinned := pin(targets, request)
-	messages, unrendered := variant.Messages(&c.values, request.Turns)
-	if unrendered != nil {
-		return refused(refuseMessages(unrendered, "The endpoint's prompt", request.TurnsParam))
-	}
-
 	besideSize, err := c.pickBeside(request.RemoteConfigs)
 	if err != nil {
 		return refused(err)
 	}
-
-	var question cache.Question
-	switch {
-	case how.CacheTTL > 0:
-		question = c.question(endpoint, how, variant, messages, request, targets)
-		// A remembered answer needs no call. A request that waits for the same
-		// question's call counts as a call itself: it holds a connection meanwhile.
-		if !c.workspace.Memory.answers.Remembers(question) {
-			err = c.enter(nil)
-		}
-	default:
-		if err = c.afford(targets, messages); err == nil {
-			err = c.enter(targets)
-		}
-	}
+	question, err := c.enterCall(endpoint, &p, request)
 	if err != nil {
 		return refused(err)
 	}
 	c.beginDecision(1 + len(c.picked))
-	record := c.newRecord(trace.KindEndpoint, &endpoint.Definition, endpoint.Prompt.Table(), decision)
-	record.Variant, record.Arm = variant.Key, variant.Key
-	record.Prompt, record.PromptVersion = endpoint.Prompt.Key, endpoint.Prompt.Version
-	c.addChoice(record, endpoint, how, chosen)
-	first := likelyTarget(targets)
-	record.Provider, record.Model = first.Name, first.Model
-	c.noteVariables(record, &endpoint.Definition)
-	policy := c.logs(&endpoint.Definition)
-	if policy == definition.LogContent {
-		addMessages(record, messages)
-	}
-	c.recordEvidence(record)
-	if policy != definition.LogNone {
-		record.Notes = noteBrought(record.Notes, request)
-		if pinned {
-			record.Notes = append(record.Notes, "caller: data of "+first.String()+": asked alone")
-		}
-	}
-	c.addRequest(record, policy)
-	c.workspace.redactRequest(record)
+	record := c.newCallRecord(endpoint, &p, request)
 	extra := c.buildBeside(besideSize)
-	// The writers of other APIs repeat parts of the request.
-	stream, keep := request.Stream, brings(request) || c.route.dialect != native.Dialect
 	c.nameIgnored(request.Ignored)
-	if err := c.holdCall(messages, record, len(extra.member), keep); err != nil {
+	// The writers of other APIs repeat parts of the request.
+	keep := brings(request) || c.route.dialect != native.Dialect
+	if err := c.holdCall(p.messages, record, len(extra.member), keep); err != nil {
 		trace.ReleaseRecord(record)
 		return refused(err)
 	}
@@ -128,26 +66,10 @@ func (c *call) endpoint() outcome {
 	defer cancel(nil)
 	defer context.AfterFunc(c.gateway.exiting, func() { cancel(errShutdown) })()
 
-	i := &invocation{
-		call: c, record: record, policy: policy, ttl: how.CacheTTL, beside: extra, keep: keep, brought: request,
-		pinned: pinned,
-		thinks: c.route.dialect != native.Dialect || endpoint.Accept.History,
-		request: &invoke.Call{
-			Targets:   targets,
-			Messages:  messages,
-			Stream:    stream,
-			Pieces:    stream && writer.Pieces(),
-			Policy:    policyOf(how),
-			InFlight:  &c.gateway.process.calls,
-			HostLimit: c.workspace.InFlight.AtHost(),
-			Terse:     policy == definition.LogNone,
-			Changed:   c.workspace.targetChanged,
-			Purse:     c.purse(),
-		},
-	}
 	c.setHeaders(record.ID)
-	defer i.trace(endpoint, decision, chosen)()
-	i.answer = dialect.Answer{TraceID: c.info.traceID[0], Key: answerKey, Time: c.began, Revision: c.snapshot.Revision}
+	i := c.newInvocation(endpoint, &p, request, record)
+	i.beside, i.keep = extra, keep
+	defer i.trace(endpoint, p.decision, p.chosen)()
 	if extra.member != nil {
 		i.answer.Beside = i.give
 	}
@@ -158,83 +80,111 @@ func (c *call) endpoint() outcome {
 		// Wakes the requests that wait for this answer if the call returns without
 		// one.
 		defer i.lead.Abandon()
-		// Only a request that asks a model itself uses tokens and money.
-		err := c.afford(targets, messages)
-		if err == nil && !c.entered {
-			// The remembered answer has expired meanwhile.
-			err = c.enter(nil)
-		}
-		switch {
-		case err != nil && err.Limit != "":
-			// As without a cache, it leaves no trace.
-			trace.ReleaseRecord(record)
-			c.forgetHeaders()
-			return refused(err)
-		case err != nil:
-			i.finish(noResult, err.Status, err.Name)
-			err.TraceID = i.info.traceID[0]
+		if err := i.enterAsLead(); err != nil {
 			return refused(err)
 		}
-		i.request.Purse = c.purse()
 	}
 	// After a crash from here on, the trace shows the call as interrupted.
-	if policy != definition.LogNone {
+	if i.policy != definition.LogNone {
 		c.workspace.Store.Recorder.Start(ctx, record)
 	}
-	if stream {
+	if request.Stream {
 		return i.stream(ctx)
 	}
 	return i.whole(ctx)
 }
 
-// admitted returns the endpoint that a request asks for, nil where there is none of its
-// key, and why the request is refused. Its limits count it before its mistakes are
-// looked for: a caller who makes them has no more requests than others.
-func (c *call) admitted(request *dialect.Call) (*definition.Endpoint, *wire.Error) {
-	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
-	c.addUser(request)
-	endpoint, known := c.snapshot.Endpoints[request.Endpoint]
-	if !known {
-		// Not by the key that it names: that may be anything.
-		if err := c.admitLate(""); err != nil {
-			return nil, err
+// enterCall sets aside what the call may use and counts it in flight, or refuses it. A
+// call whose answer may be remembered uses nothing before it is known that it is not: see
+// enterAsLead. Its question is returned.
+func (c *call) enterCall(endpoint *definition.Endpoint, p *plan, request *dialect.Call) (question cache.Question, err *wire.Error) {
+	if p.policy.CacheTTL <= 0 {
+		if err := c.afford(p.targets, p.messages); err != nil {
+			return question, err
 		}
-		return nil, unknownEndpoint(request)
+		return question, c.enter(p.targets)
 	}
-	c.asks(&endpoint.Definition)
-	if err := c.admitLate(endpoint.Key); err != nil {
-		return endpoint, err
+	question = c.question(endpoint, p.policy, p.variant, p.messages, request, p.targets)
+	// A remembered answer needs no call. A request that waits for the same question's
+	// call counts as a call itself: it holds a connection meanwhile.
+	if c.workspace.Memory.answers.Remembers(question) {
+		return question, nil
 	}
-	return endpoint, c.checkBrought(endpoint, request)
+	return question, c.enter(nil)
 }
 
-// unknownEndpoint returns the error for a key that no endpoint has. OpenAI's clients
-// name it as a model, and know the error by its code.
-func unknownEndpoint(request *dialect.Call) *wire.Error {
-	if request.EndpointParam == "model" {
-		return wire.Errorf(wire.ModelNotFound, "model", "There is no endpoint %s, which the model names. GET /v1/models lists those that there are.", printable(request.Endpoint))
+// enterAsLead is enterCall for a request that asks a model itself, because no answer to
+// its question is remembered: only such a one uses tokens and money.
+func (i *invocation) enterAsLead() *wire.Error {
+	err := i.afford(i.request.Targets, i.request.Messages)
+	if err == nil && !i.entered {
+		// The remembered answer has expired meanwhile.
+		err = i.enter(nil)
 	}
-	return wire.Errorf(wire.UnknownEndpoint, request.EndpointParam, "There is no endpoint %s.", printable(request.Endpoint))
+	switch {
+	case err == nil:
+		i.request.Purse = i.purse()
+	case err.Limit != "":
+		// As without a cache, it leaves no trace.
+		trace.ReleaseRecord(i.record)
+		i.forgetHeaders()
+	default:
+		i.finish(noResult, err.Status, err.Name)
+		err.TraceID = i.info.traceID[0]
+	}
+	return err
 }
 
-// unknownVariant returns the error for a variant that the prompt of a known endpoint does
-// not have.
-func unknownVariant(request *dialect.Call) *wire.Error {
-	code := wire.UnknownEndpoint
-	if request.EndpointParam == "model" {
-		code = wire.ModelNotFound
+// newCallRecord returns the record of a call that begins.
+func (c *call) newCallRecord(endpoint *definition.Endpoint, p *plan, request *dialect.Call) *trace.Record {
+	record := c.newRecord(trace.KindEndpoint, &endpoint.Definition, endpoint.Prompt.Table(), p.decision)
+	record.Variant, record.Arm = p.variant.Key, p.variant.Key
+	record.Prompt, record.PromptVersion = endpoint.Prompt.Key, endpoint.Prompt.Version
+	c.addChoice(record, endpoint, p.policy, p.chosen)
+	first := likelyTarget(p.targets)
+	record.Provider, record.Model = first.Name, first.Model
+	c.noteVariables(record, &endpoint.Definition)
+	policy := c.logs(&endpoint.Definition)
+	if policy == definition.LogContent {
+		addMessages(record, p.messages)
 	}
-	return wire.Errorf(code, request.EndpointParam, "The endpoint %s has no variant %s. Name one of its prompt's, or leave it out.", printable(request.Endpoint), printable(request.Variant))
+	c.recordEvidence(record)
+	if policy != definition.LogNone {
+		record.Notes = noteBrought(record.Notes, request)
+		if p.pinned {
+			record.Notes = append(record.Notes, "caller: data of "+first.String()+": asked alone")
+		}
+	}
+	c.addRequest(record, policy)
+	c.workspace.redactRequest(record)
+	return record
 }
 
-// variantOf returns the prompt's variant with the key, or nil.
-func variantOf(p *definition.Prompt, key string) *definition.Variant {
-	variants := p.Variants()
-	i := slices.IndexFunc(variants, func(v *definition.Variant) bool { return v.Key == key })
-	if i < 0 {
-		return nil
+// newInvocation returns a call that is ready to be made.
+func (c *call) newInvocation(endpoint *definition.Endpoint, p *plan, request *dialect.Call, record *trace.Record) *invocation {
+	policy := c.logs(&endpoint.Definition)
+	i := &invocation{
+		call: c, record: record, policy: policy, ttl: p.policy.CacheTTL, brought: request, pinned: p.pinned,
+		thinks: c.route.dialect != native.Dialect || endpoint.Accept.History,
+		request: &invoke.Call{
+			Targets:   p.targets,
+			Messages:  p.messages,
+			Stream:    request.Stream,
+			Pieces:    request.Stream && c.writer.Pieces(),
+			Policy:    policyOf(p.policy),
+			InFlight:  &c.gateway.process.calls,
+			HostLimit: c.workspace.InFlight.AtHost(),
+			Terse:     policy == definition.LogNone,
+			Changed:   c.workspace.targetChanged,
+			Purse:     c.purse(),
+		},
 	}
-	return variants[i]
+	key := endpoint.Key
+	if p.named {
+		key += "@" + p.variant.Key
+	}
+	i.answer = dialect.Answer{TraceID: c.info.traceID[0], Key: key, Time: c.began, Revision: c.snapshot.Revision}
+	return i
 }
 
 // invocation is one call of an endpoint on its way to the caller.
@@ -582,17 +532,6 @@ func likelyTarget(targets []invoke.Target) *invoke.Target {
 		}
 	}
 	return &targets[0]
-}
-
-// choosePolicy returns how an endpoint calls in the request's context, and the
-// decision of the endpoint's table on it, if it has one.
-func (c *call) choosePolicy(endpoint *definition.Endpoint) (how *definition.Policy, chosen rules.Decision) {
-	table := endpoint.Table()
-	if table == nil {
-		return endpoint.Default(), chosen
-	}
-	chosen = c.decide(trace.KindEndpoint, &endpoint.Definition, table)
-	return endpoint.Policy(chosen), chosen
 }
 
 // addChoice adds the endpoint's own decision to the record of a call.

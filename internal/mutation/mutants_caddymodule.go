@@ -334,7 +334,7 @@ func init() {
 			Run: "TestCutStreamIsNotPresentedAsComplete",
 		},
 		mutant{
-			ID: "too-large-a-prompt", In: "call.endpoint",
+			ID: "too-large-a-prompt", In: "call.plan",
 			What: "a prompt that is too large goes to the model without its messages",
 			Old:  "if unrendered != nil {", New: "if unrendered != nil && false {",
 			Run: "TestTooLargeAPrompt", Tests: []string{"caddymodule"},
@@ -449,7 +449,7 @@ func init() {
 			Run: "TestStartNamesWhomItAsks", Tests: []string{"caddymodule"},
 		},
 		mutant{
-			ID: "request-unredacted", In: "call.endpoint",
+			ID: "request-unredacted", In: "call.newCallRecord",
 			What: "secrets in an endpoint's request are stored",
 			Old:  "	c.workspace.redactRequest(record)\n", New: "",
 			Run: "TestSecretsAreNotStored",

@@ -35,7 +35,7 @@ func init() {
 			Run: "TestCallUnderWayHasNoStatus",
 		},
 		mutant{
-			ID: "trace-without-its-prompt", In: "call.endpoint",
+			ID: "trace-without-its-prompt", In: "call.newCallRecord",
 			What: "an endpoint's trace names its own version as that of its prompt",
 			Old:  "= endpoint.Prompt.Key, endpoint.Prompt.Version", New: "= endpoint.Prompt.Key, endpoint.Version",
 			Run: "TestAdminTrace$", Tests: []string{"caddymodule"},

@@ -27,7 +27,7 @@ func init() {
 			Run: "TestEvidenceOfDecisions",
 		},
 		mutant{
-			ID: "evidence-after-the-start", In: "call.endpoint",
+			ID: "evidence-after-the-start", In: "call.newCallRecord",
 			What: "a call that is under way lacks what it rests on",
 			Old:  "	c.recordEvidence(record)\n", New: "",
 			Run: "TestEvidenceOfCalls",

@@ -87,7 +87,7 @@ func init() {
 			Run: "TestSubjectsOfBudgetsInTables",
 		},
 		mutant{
-			ID: "budget-of-the-endpoint", In: "call.endpoint",
+			ID: "budget-of-the-endpoint", In: "call.plan",
 			What: "a table does not know the endpoint whose budget it reads",
 			Old:  "	c.asked = endpoint.Key\n", New: "",
 			Run: "TestSubjectsOfBudgetsInTables",

@@ -81,7 +81,7 @@ func init() {
 	)
 	add("internal/gateway",
 		mutant{
-			ID: "host-ceiling-not-passed-on", In: "call.endpoint",
+			ID: "host-ceiling-not-passed-on", In: "call.newInvocation",
 			What: "the ceiling of a host is not in the call of the model",
 			Old:  "InFlight:  &c.gateway.process.calls,", New: "",
 			Run: "TestFallbackTakesOverFromAFullHost",
@@ -99,9 +99,9 @@ func init() {
 			Run: "TestCeilingsOfCallsInFlight",
 		},
 		mutant{
-			ID: "remembered-answer-refused", In: "call.endpoint",
+			ID: "remembered-answer-refused", In: "call.enterCall",
 			What: "an answer that is remembered is refused at a ceiling",
-			Old:  "!c.workspace.Memory.answers.Remembers(question)", New: "true",
+			Old:  "c.workspace.Memory.answers.Remembers(question)", New: "false",
 			Run: "TestWhatAsksNoProviderIsNoCall",
 		},
 		mutant{

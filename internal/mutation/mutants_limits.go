@@ -39,9 +39,9 @@ func init() {
 			Run: "AttemptsWithinABudget",
 		},
 		mutant{
-			ID: "limits-charge-followers", In: "call.endpoint",
+			ID: "limits-charge-followers", In: "call.enterCall",
 			What: "a call that the cache answers sets tokens aside",
-			Old:  "			err = c.enter(nil)\n		}\n	default:", New: "			if err = c.afford(targets, messages); err == nil {\n				err = c.enter(nil)\n			}\n		}\n	default:",
+			Old:  "return question, c.enter(nil)", New: "_ = c.afford(p.targets, p.messages)\n	return question, c.enter(nil)",
 			Run: "RememberedAnswers",
 		},
 		mutant{

@@ -209,7 +209,7 @@ func init() {
 			Run: "TestModels",
 		},
 		mutant{
-			ID: "count-unasked", In: "call.countTokens",
+			ID: "count-unasked", In: "call.parseCall",
 			What: "tokens are counted of what the endpoint does not accept",
 			Old:  "if err := c.checkBrought(endpoint, request); err != nil {", New: "if err := c.checkBrought(endpoint, request); false {",
 			Run: "TestCountTokens",
