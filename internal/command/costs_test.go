@@ -73,3 +73,14 @@ func TestCostsOfAStore(t *testing.T) {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }
+
+// TestDollars is about amounts for people, which no one should have to read in powers of
+// ten.
+func TestDollars(t *testing.T) {
+	t.Parallel()
+	for amount, want := range map[float64]string{0: "", 0.000096: "$0.000096", 0.00012345: "$0.000123", 0.0125: "$0.0125", 0.3: "$0.3", 12_345.678: "$12345.68"} {
+		if got := dollars(amount); got != want {
+			t.Errorf("%v: %s, want %s", amount, got, want)
+		}
+	}
+}

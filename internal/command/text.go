@@ -40,13 +40,15 @@ func timeText(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// dollars returns an amount for people, empty for 0.
+// dollars returns an amount for people, empty for 0. Below a dollar it has three digits
+// that count.
 func dollars(amount float64) string {
 	if amount == 0 {
 		return ""
 	}
 	if amount < 1 {
-		return "$" + strconv.FormatFloat(amount, 'g', 3, 64)
+		rounded, _ := strconv.ParseFloat(strconv.FormatFloat(amount, 'g', 3, 64), 64) // of its own text
+		return "$" + strconv.FormatFloat(rounded, 'f', -1, 64)
 	}
 	return "$" + strconv.FormatFloat(amount, 'f', 2, 64)
 }
