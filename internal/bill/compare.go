@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -91,7 +92,10 @@ type comparison struct {
 	// and the days that those exports are about.
 	wholeTokens, wholeCost map[string]bool
 	tokenDays, costDays    map[string]span
+	days                   map[vendorDay]bool // that an export has
 }
+
+type vendorDay struct{ vendor, day string }
 
 type span struct{ first, last string }
 
@@ -109,7 +113,7 @@ func (s span) with(e *Export) span {
 func Compare(exports []*Export, ours []sqlite.CostRow, known *Known) *Report {
 	c := &comparison{
 		known: known, rows: map[rowKey]*Row{}, wholeTokens: map[string]bool{}, wholeCost: map[string]bool{},
-		tokenDays: map[string]span{}, costDays: map[string]span{},
+		tokenDays: map[string]span{}, costDays: map[string]span{}, days: map[vendorDay]bool{},
 	}
 	vendors := make(map[string]bool)
 	for _, e := range exports {
@@ -122,10 +126,15 @@ func Compare(exports []*Export, ours []sqlite.CostRow, known *Known) *Report {
 		if e.First == "" {
 			continue
 		}
-		if strings.HasPrefix(e.Shape, "costs") {
+		costs := strings.HasPrefix(e.Shape, "costs")
+		if costs || e.Shape == quiet {
 			c.costDays[e.Vendor] = c.costDays[e.Vendor].with(e)
-		} else {
+		}
+		if !costs {
 			c.tokenDays[e.Vendor] = c.tokenDays[e.Vendor].with(e)
+		}
+		for day := range e.days {
+			c.days[vendorDay{e.Vendor, day}] = true
 		}
 	}
 	for _, e := range exports {
@@ -314,20 +323,26 @@ func (c *comparison) beyond(a, b float64) bool {
 func (c *comparison) reasons(r *Row) (why []string) {
 	add := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
 	day, _ := time.Parse(time.DateOnly, r.Day)
+	gone := c.known.Oldest.IsZero() || day.Before(c.known.Oldest.UTC().Truncate(24*time.Hour))
 	switch {
 	case c.known.Oldest.IsZero():
 		add("no traces are stored at all")
-	case day.Before(c.known.Oldest.UTC().Truncate(24 * time.Hour)):
+	case gone:
 		add("the oldest trace that is stored is of %s: those of this day went with the retention", c.known.Oldest.UTC().Format(time.DateOnly))
 	case day.Before(c.known.Oldest):
 		add("the oldest trace that is stored is of %s: a part of this day may have gone with the retention", c.known.Oldest.UTC().Format(time.RFC3339))
-	case r.sums.Attempts == 0:
+	}
+	if r.sums.Attempts == 0 && !gone {
 		add("the gateway recorded no attempt with this model on this day: others use the account, the calls leave no trace (log: none), or another provider's name has them (--provider)")
 	}
 	if c.known.Now.Before(day.Add(27 * time.Hour)) {
 		add("the day ended less than three hours ago, or goes on: exports are behind")
 	}
-	if r.Theirs == (Counts{}) {
+	switch {
+	case r.Theirs != (Counts{}):
+	case !c.days[vendorDay{r.Vendor, r.Day}]:
+		add("the files have nothing at all of this day: a page or an export is missing, or the attempts are another account's")
+	default:
 		add("the export has nothing of this model on this day: the attempts are another account's, or its file lacks them")
 	}
 	if r.batch > 0 {
@@ -455,8 +470,11 @@ func perMillion(dollars float64, tokens int64) string {
 	return money(dollars / float64(tokens) * 1e6)
 }
 
-// money returns an amount for people.
-func money(dollars float64) string { return fmt.Sprintf("$%.4g", dollars) }
+// money returns an amount for people, with four digits that count.
+func money(dollars float64) string {
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(dollars, 'g', 4, 64), 64) // of its own text
+	return "$" + strconv.FormatFloat(rounded, 'f', -1, 64)
+}
 
 // midnight returns the day beside the row's that differs by about as much in the other
 // direction, empty where there is none.

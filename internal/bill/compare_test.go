@@ -93,7 +93,7 @@ func TestCompare(t *testing.T) {
 		"partly outside of the retention": {
 			usage:  []Line{usage("2026-10-01", "gpt-4o", 1, 10, 0, 5)},
 			change: func(k *Known) { k.Oldest = k.Oldest.Add(time.Hour) },
-			differ: "2026-10-01 gpt-4o", reasons: []string{"a part of this day may have gone"},
+			differ: "2026-10-01 gpt-4o", reasons: []string{"a part of this day may have gone", "recorded no attempt with this model"},
 		},
 		"no traces": {
 			usage: []Line{usage(day, "gpt-4o", 1, 10, 0, 5)}, change: func(k *Known) { k.Oldest = time.Time{} },
@@ -116,6 +116,15 @@ func TestCompare(t *testing.T) {
 			usage:  []Line{usage(day, "gpt-4o", 1, 10, 0, 5)},
 			ours:   []sqlite.CostRow{ourRow(day, "gpt-4o", sqlite.CostSums{Attempts: 1, PromptTokens: 10, CompletionTokens: 5}), ourRow(day, "o3", sqlite.CostSums{Attempts: 1, PromptTokens: 1})},
 			differ: day + " o3", reasons: []string{"nothing of this model on this day"},
+		},
+		"a day that the export lacks": {
+			usage: []Line{usage(day, "gpt-4o", 1, 10, 0, 5), usage("2026-11-03", "gpt-4o", 1, 10, 0, 5)},
+			ours: []sqlite.CostRow{
+				ourRow(day, "gpt-4o", sqlite.CostSums{Attempts: 1, PromptTokens: 10, CompletionTokens: 5}),
+				ourRow("2026-11-02", "gpt-4o", sqlite.CostSums{Attempts: 1, PromptTokens: 10, CompletionTokens: 5}),
+				ourRow("2026-11-03", "gpt-4o", sqlite.CostSums{Attempts: 1, PromptTokens: 10, CompletionTokens: 5}),
+			},
+			differ: "2026-11-02 gpt-4o", reasons: []string{"nothing at all of this day"},
 		},
 		"on a day that the export is not about": {
 			usage: []Line{usage(day, "gpt-4o", 1, 10, 0, 5)},
@@ -226,6 +235,32 @@ func TestCompare(t *testing.T) {
 				t.Errorf("notes: %s", notes)
 			}
 		})
+	}
+}
+
+// TestCompareAQuietDay is about an export without results, which is of usage and of costs.
+func TestCompareAQuietDay(t *testing.T) {
+	t.Parallel()
+	e, err := Parse([]byte(quietOpenAI))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report := Compare([]*Export{e}, nil, &Known{}); !report.Matches || len(report.Rows) != 0 {
+		t.Errorf("nothing was used: %+v", report)
+	}
+	report := Compare([]*Export{e}, []sqlite.CostRow{ourRow(day, "gpt-4o", sqlite.CostSums{Attempts: 1, PromptTokens: 10, Cost: 2})}, &Known{})
+	if len(report.Rows) != 1 || report.Matches || !report.Rows[0].HasTokens || !report.Rows[0].HasCost || report.Rows[0].Difference != (Counts{Requests: -1, Input: -10, Cost: -2}) {
+		t.Errorf("something was used: %+v", report)
+	}
+}
+
+// TestMoney is about amounts for people.
+func TestMoney(t *testing.T) {
+	t.Parallel()
+	for amount, want := range map[float64]string{0: "$0", 10_000: "$10000", 12_345.67: "$12350", 0.30000000000000004: "$0.3", 0.00001234567: "$0.00001235"} {
+		if got := money(amount); got != want {
+			t.Errorf("%v: %s, want %s", amount, got, want)
+		}
 	}
 }
 

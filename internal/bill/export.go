@@ -61,6 +61,8 @@ type Export struct {
 	// First and Last are the days that it is about, also those without lines; empty:
 	// it has none.
 	First, Last string
+
+	days map[string]bool // those that it has, between First and Last
 }
 
 // covers adds a day that the export is about.
@@ -69,7 +71,15 @@ func (e *Export) covers(day string) {
 		e.First = day
 	}
 	e.Last = max(e.Last, day)
+	if e.days == nil {
+		e.days = make(map[string]bool)
+	}
+	e.days[day] = true
 }
+
+// quiet is the shape of an export without results, which does not say whether it is of
+// usage or of costs.
+const quiet = "neither usage nor costs"
 
 // maxUnknown is how many unknown members are named.
 const maxUnknown = 20

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // The shapes that the vendors document, and those that their consoles write.
@@ -40,11 +41,14 @@ const (
 		"2026-11-01,Claude Haiku 4.5,Default,k,message,≤ 200k,input_no_cache,0.05,0.05,token,not_available,,apikey_1,archived\n" +
 		"2026-11-01,Claude Haiku 4.5,Default,k,batch,≤ 200k,output,0.02,0.02,token,not_available,,apikey_1,archived\n" +
 		"2026-11-01,,Default,k,message,,,0.01,0.01,web_search,,,,\n"
+	quietOpenAI    = `{"object":"page","data":[{"object":"bucket","start_time":1793491200,"end_time":1793577600,"results":[]}],"has_more":false,"next_page":null}`
+	quietAnthropic = `{"data":[{"starting_at":"2026-11-01T00:00:00Z","ending_at":"2026-11-02T00:00:00Z","results":[]}],"has_more":false,"next_page":null}`
 )
 
 var exportsOfTests = map[string]string{
 	"OpenAI usage": openAIUsageJSON, "OpenAI costs": openAICostJSON, "Anthropic usage": anthropicUsageJSON, "Anthropic costs": anthropicCostJSON,
 	"OpenAI usage CSV": openAIUsageCSV, "OpenAI costs CSV": openAICostCSV, "Anthropic usage CSV": anthropicUsageCSV, "Anthropic costs CSV": anthropicCostCSV,
+	"a quiet day of OpenAI": quietOpenAI, "a quiet day of Anthropic": quietAnthropic, "a quiet day, then others": "[" + quietOpenAI + "," + openAIUsageJSON + "]",
 }
 
 func TestParse(t *testing.T) {
@@ -87,13 +91,18 @@ func TestParse(t *testing.T) {
 		"Anthropic costs CSV": {Vendor: Anthropic, Shape: "costs (CSV)", First: first, Last: first, Lines: []Line{
 			cost(first, "Claude Haiku 4.5", Input, 0.05), batch(cost(first, "Claude Haiku 4.5", Output, 0.02)), cost(first, "web_search", Other, 0.01),
 		}},
+		"a quiet day of OpenAI":    {Vendor: OpenAI, Shape: quiet, First: first, Last: first},
+		"a quiet day of Anthropic": {Vendor: Anthropic, Shape: quiet, First: first, Last: first},
+		"a quiet day, then others": {Vendor: OpenAI, Shape: "usage of completions", First: first, Last: second, Unknown: []string{"moons"}, Lines: []Line{
+			tokens(first, "gpt-4o-mini-2024-07-18", 5, 200, 800, 0, 0, 500), batch(tokens(first, "gpt-4o", 2, 70, 0, 0, 0, 30)),
+		}},
 	} {
 		got, err := Parse([]byte(exportsOfTests[name]))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if diff := cmp.Diff(want, *got); diff != "" {
+		if diff := cmp.Diff(want, *got, cmpopts.IgnoreUnexported(Export{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -106,13 +115,18 @@ func TestParseRefuses(t *testing.T) {
 		return `{"data":[{"start_time":1793491200,"end_time":1793577600,"results":[` + result + `]}]}`
 	}
 	for text, want := range map[string]string{
-		" \n":                                "empty",
-		"hello":                              "columns are those of no export",
-		`"a`:                                 "neither JSON nor CSV",
-		`{"data":[`:                          "can't be read",
-		`[1]`:                                "no", // list of pages
-		`{"data":3}`:                         "no page of usage",
-		`{"data":[]}`:                        "no results",
+		" \n":         "empty",
+		"hello":       "columns are those of no export",
+		`"a`:          "neither JSON nor CSV",
+		`{"data":[`:   "can't be read",
+		`[1]`:         "no", // list of pages
+		`{"data":3}`:  "no page of usage",
+		`{"data":[]}`: "no results",
+		`{"error":{"message":"Incorrect API key provided","type":"invalid_request_error"}}`:                  "the API refused the request, and gave no page: Incorrect API key provided",
+		`{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`:             "invalid x-api-key",
+		strings.ReplaceAll(anthropicUsageCSV, ",", ";"):                                                      "no commas between",
+		strings.ReplaceAll(openAIUsageCSV, ",", "\t"):                                                        "no commas between",
+		"\xff\xfe" + strings.Join(strings.Split("usage_date_utc,model_version\n2026-11-01,a\n", ""), "\x00"): "no text in UTF-8",
 		usage(`{}`):                          "no API that is known",
 		usage(`{"object":"organization.x"}`): "organization.x",
 		usage(`{"object":3}`):                "leave this export out",

@@ -9,14 +9,19 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 // Parse reads a file: pages of the APIs for usage and costs as JSON, one after the
 // other or in a list, or a CSV file of a console.
 func Parse(data []byte) (*Export, error) {
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
-	if len(data) == 0 {
+	switch {
+	case len(data) == 0:
 		return nil, errors.New("the file is empty")
+	case bytes.IndexByte(data[:min(len(data), 1000)], 0) >= 0:
+		return nil, errors.New("the file is no text in UTF-8: give it as it was exported, or save it as CSV in UTF-8")
 	}
 	if data[0] == '{' || data[0] == '[' {
 		return parseJSON(data)
@@ -28,6 +33,11 @@ func Parse(data []byte) (*Export, error) {
 type page struct {
 	Data    []bucket `json:"data"`
 	HasMore bool     `json:"has_more"`
+
+	// Error is in place of the rest where the API refused the request.
+	Error *struct {
+		Message string `json:"message"`
+	} `json:"error"`
 }
 
 // bucket has the results of a day.
@@ -40,9 +50,17 @@ type bucket struct {
 	Results []map[string]json.RawMessage `json:"results"`
 }
 
+// vendor returns the vendor that writes such buckets.
+func (b *bucket) vendor() string {
+	if b.Start == nil {
+		return Anthropic
+	}
+	return OpenAI
+}
+
 // day returns the day of the bucket.
 func (b *bucket) day() (string, error) {
-	if b.Start == nil {
+	if b.vendor() == Anthropic {
 		from, err := parseDay(b.Starting)
 		if err != nil {
 			return "", fmt.Errorf("starting_at: %w", err)
@@ -72,7 +90,7 @@ func (b *bucket) day() (string, error) {
 
 // parseJSON reads pages.
 func parseJSON(data []byte) (*Export, error) {
-	e := new(Export)
+	e, vendor := new(Export), ""
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	for n := 1; ; n++ {
 		var text json.RawMessage
@@ -94,10 +112,20 @@ func parseJSON(data []byte) (*Export, error) {
 			pages = []page{one}
 		}
 		for i := range pages {
-			if err := e.addPage(&pages[i]); err != nil {
+			p := &pages[i]
+			if p.Error != nil {
+				return nil, fmt.Errorf("the API refused the request, and gave no page: %s", visible.Line(p.Error.Message))
+			}
+			if err := e.addPage(p); err != nil {
 				return nil, err
 			}
+			if len(p.Data) > 0 {
+				vendor = p.Data[0].vendor()
+			}
 		}
+	}
+	if e.Vendor == "" && vendor != "" { // days on which nothing was used
+		e.Vendor, e.Shape = vendor, quiet
 	}
 	if e.Vendor == "" {
 		return nil, errors.New("no results of usage or costs are in it: it takes pages of OpenAI's /v1/organization/usage/completions and /v1/organization/costs, " +
