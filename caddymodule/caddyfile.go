@@ -192,7 +192,7 @@ var arguments = map[string]string{
 	"body_timeout":      "<duration>, such as 30s",
 	"max_answer_size":   "<size>, such as 8MiB",
 	"max_metadata_size": "<size>, such as 16KiB",
-	"limit":             "<name>, and its ceilings in a block, such as limit api_key { requests 100/1m }",
+	"limit":             "<name>, and its ceilings in a block, each in a line of its own, such as requests 100/1m",
 	"provider":          "<name> [<module>], and the provider's options in a block",
 	"workspace":         "<name>, and the workspace's options in a block",
 }

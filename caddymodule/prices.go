@@ -49,7 +49,7 @@ func (w *Workspace) unmarshalPrices(d *caddyfile.Dispenser) error {
 
 func (w *Workspace) unmarshalPrice(d *caddyfile.Dispenser) error {
 	var model, prompt, completion string
-	if !d.AllArgs(&model, &prompt, &completion) {
+	if !d.AllArgs(&model, &prompt, &completion) || model == "" {
 		return argumentsError(d, "price")
 	}
 	if _, taken := w.Prices[model]; taken {
@@ -95,13 +95,13 @@ func (r priceReader) block(prefix string, known []string) error {
 		case "above":
 			var tokens string
 			if !r.AllArgs(&tokens) {
-				return r.Errf("%s: above takes a number of tokens of the prompt, and prices in a block, such as above 200000 { prompt 2.5 }", r.what)
+				return r.Errf("%s: above takes a number of tokens of the prompt, such as 200000, and prices in a block", r.what)
 			}
 			if n, err := strconv.ParseInt(tokens, 10, 64); err != nil || n <= 0 {
 				return r.Errf("%s: above %q is not a number of tokens of the prompt, such as 200000%s", r.what, tokens, document.NumberHintOf(tokens))
 			}
 			if err = r.once(prefix + "above." + tokens); err == nil {
-				err = r.block(prefix+"above."+tokens+".", price.ChangeMembers)
+				err = r.some(prefix+"above."+tokens, "prices in a block, such as prompt 2.5 in a line of its own", price.ChangeMembers)
 			}
 		case "batch", "flex", "priority":
 			if err = r.once(name); err != nil {
@@ -113,7 +113,7 @@ func (r priceReader) block(prefix string, known []string) error {
 				return r.Errf("%s: %s takes a factor, such as %s 0.5, or prices in a block", r.what, name, name)
 			}
 			if err == nil {
-				err = r.block(name+".", price.ClassMembers)
+				err = r.some(name, "a factor, such as "+name+" 0.5, or prices in a block", price.ClassMembers)
 			}
 		default:
 			var number string
@@ -127,6 +127,21 @@ func (r priceReader) block(prefix string, known []string) error {
 		}
 	}
 	return nil
+}
+
+// some reads the block of a part of the price, such as above.200000, and refuses a part
+// of which nothing is given.
+func (r priceReader) some(path, wanted string, known []string) error {
+	opened := *r.Dispenser
+	if err := r.block(path+".", known); err != nil {
+		return err
+	}
+	for given := range r.given {
+		if strings.HasPrefix(given, path+".") {
+			return nil
+		}
+	}
+	return opened.Errf("%s: %s needs %s", r.what, strings.ReplaceAll(path, ".", " "), wanted)
 }
 
 // once refuses what was given before.

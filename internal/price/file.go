@@ -81,6 +81,10 @@ func parseFile(file string, data []byte) (map[string]*Price, error) {
 	}
 	for _, m := range root.Members {
 		model, ok := m.Key.ReadName(&errs, "a model")
+		if ok && model == "" {
+			errs.AddAt(m.Key.Pos, "a price must have the name of a model, or of a provider and its model, such as azure/gpt-5")
+			continue
+		}
 		if !ok || !m.Value.CheckMembers(&errs, "the price of "+model, Members...) {
 			continue
 		}
@@ -120,6 +124,7 @@ func (r reader) members(n *document.Node, prefix string, known []string) {
 			if m.Value.Shape == document.Scalar {
 				r.set(m.Value, name+".factor")
 			} else if m.Value.CheckMembers(r.errs, "the class "+name, ClassMembers...) {
+				r.some(m, "the class "+name)
 				r.members(m.Value, name+".", ClassMembers)
 			}
 		default:
@@ -139,8 +144,16 @@ func (r reader) tiers(n *document.Node, path string) {
 			continue
 		}
 		if m.Value.CheckMembers(r.errs, "above "+m.Key.Text, ChangeMembers...) {
+			r.some(m, "above "+m.Key.Text)
 			r.members(m.Value, fmt.Sprintf("%s.%d.", path, tokens), ChangeMembers)
 		}
+	}
+}
+
+// some refuses a part of a price of which nothing is given.
+func (r reader) some(m document.Member, what string) {
+	if len(m.Value.Members) == 0 {
+		r.errs.AddAt(m.Key.Pos, "%s of %s must have prices, such as prompt: 2.5", what, r.model)
 	}
 }
 
