@@ -126,16 +126,28 @@ func Compare(exports []*Export, ours []sqlite.CostRow, known *Known) *Report {
 		if e.First == "" {
 			continue
 		}
-		costs := strings.HasPrefix(e.Shape, "costs")
-		if costs || e.Shape == quiet {
+		switch {
+		case e.Shape == quiet:
+		case strings.HasPrefix(e.Shape, "costs"):
 			c.costDays[e.Vendor] = c.costDays[e.Vendor].with(e)
-		}
-		if !costs {
+		default:
 			c.tokenDays[e.Vendor] = c.tokenDays[e.Vendor].with(e)
 		}
 		for day := range e.days {
 			c.days[vendorDay{e.Vendor, day}] = true
 		}
+	}
+	for _, e := range exports {
+		if e.Shape != quiet {
+			continue
+		}
+		// It is of what the others are of, and of usage where they are of both: tokens
+		// that nobody used cost nothing.
+		days := c.tokenDays
+		if days[e.Vendor].first == "" && c.costDays[e.Vendor].first != "" {
+			days = c.costDays
+		}
+		days[e.Vendor] = days[e.Vendor].with(e)
 	}
 	for _, e := range exports {
 		for i := range e.Lines {

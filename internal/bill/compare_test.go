@@ -238,7 +238,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareAQuietDay is about an export without results, which is of usage and of costs.
+// TestCompareAQuietDay is about an export without results, which does not say whether it
+// is of usage or of costs.
 func TestCompareAQuietDay(t *testing.T) {
 	t.Parallel()
 	e, err := Parse([]byte(quietOpenAI))
@@ -248,9 +249,36 @@ func TestCompareAQuietDay(t *testing.T) {
 	if report := Compare([]*Export{e}, nil, &Known{}); !report.Matches || len(report.Rows) != 0 {
 		t.Errorf("nothing was used: %+v", report)
 	}
-	report := Compare([]*Export{e}, []sqlite.CostRow{ourRow(day, "gpt-4o", sqlite.CostSums{Attempts: 1, PromptTokens: 10, Cost: 2})}, &Known{})
-	if len(report.Rows) != 1 || report.Matches || !report.Rows[0].HasTokens || !report.Rows[0].HasCost || report.Rows[0].Difference != (Counts{Requests: -1, Input: -10, Cost: -2}) {
-		t.Errorf("something was used: %+v", report)
+	const next = "2026-11-02"
+	ours := []sqlite.CostRow{ourRow(day, "a", sqlite.CostSums{Attempts: 1, PromptTokens: 10, Cost: 2}), ourRow(next, "a", sqlite.CostSums{Attempts: 1, PromptTokens: 10, Cost: 2})}
+	usage, costs := []Line{{Day: next, Model: "a", Requests: 1, Tokens: [Kinds]int64{Input: 10}}}, []Line{{Day: next, Model: "a", Cost: [Kinds]float64{Input: 2}}}
+	tokens, cost := Counts{Requests: -1, Input: -10}, Counts{Cost: -2}
+	for name, test := range map[string]struct {
+		others []*Export
+		want   Counts // the difference of the quiet day, as far as it is compared
+	}{
+		"alone":               {nil, tokens},
+		"with usage":          {theirExports(usage, nil), tokens},
+		"with costs":          {theirExports(nil, costs), cost},
+		"with usage and cost": {theirExports(usage, costs), tokens},
+	} {
+		report := Compare(append(test.others, e), ours, &Known{})
+		var got Counts
+		for i := range report.Rows {
+			r := &report.Rows[i]
+			if r.Matches != (r.Day == next) {
+				t.Errorf("%s: %+v", name, r)
+			}
+			if r.HasTokens {
+				got.addTokens(&r.Difference)
+			}
+			if r.HasCost {
+				got.Cost += r.Difference.Cost
+			}
+		}
+		if got != test.want || report.Matches {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
 	}
 }
 
