@@ -154,7 +154,7 @@ func Compare(exports []*Export, ours []sqlite.CostRow, known *Known) *Report {
 			c.addTheirs(e.Vendor, &e.Lines[i])
 		}
 	}
-	report := &Report{Rows: []Row{}, Matches: true}
+	report := &Report{Rows: []Row{}, Matches: true, Notes: repeated(exports)}
 	for _, vendor := range slices.Sorted(maps.Keys(vendors)) {
 		some := false
 		var providers []string
@@ -178,6 +178,30 @@ func Compare(exports []*Export, ours []sqlite.CostRow, known *Known) *Report {
 	}
 	c.report(report)
 	return report
+}
+
+// repeated returns a note of each two files of which one seems to repeat the other: a file
+// of a week, and that of one of its days.
+func repeated(exports []*Export) (notes []string) {
+	for i, e := range exports {
+		var lines map[Line]bool
+		for _, other := range exports[:i] {
+			if other.Vendor != e.Vendor || other.Shape != e.Shape || other.First > e.Last || e.First > other.Last {
+				continue
+			}
+			if lines == nil {
+				lines = make(map[Line]bool)
+				for _, l := range e.Lines {
+					lines[l] = true
+				}
+			}
+			if at := slices.IndexFunc(other.Lines, func(l Line) bool { return l.some() && lines[l] }); at >= 0 {
+				l := &other.Lines[at]
+				notes = append(notes, fmt.Sprintf("%s and %s have the same numbers for %s on %s: where one repeats the other, its usage counts twice", other.Name, e.Name, cmp.Or(l.Model, "all models"), l.Day))
+			}
+		}
+	}
+	return notes
 }
 
 // isOf reports whether a provider's attempts are on the bill of a vendor.

@@ -282,6 +282,29 @@ func TestCompareAQuietDay(t *testing.T) {
 	}
 }
 
+// TestCompareRepeatedFiles is about files that say the same.
+func TestCompareRepeatedFiles(t *testing.T) {
+	t.Parallel()
+	const next = "2026-11-02"
+	export := func(name, shape string, lines ...Line) *Export {
+		e := &Export{Name: name, Vendor: OpenAI, Shape: shape, Lines: lines}
+		for _, l := range lines {
+			e.covers(l.Day)
+		}
+		return e
+	}
+	none := Line{Day: next, Model: "z", HasTokens: true}
+	one, two := Line{Day: day, Model: "a", HasTokens: true, Requests: 1}, Line{Day: next, Model: "a", HasTokens: true, Requests: 2}
+	report := Compare([]*Export{
+		export("week", "usage", none, one, two), export("day", "usage", two), export("other", "usage", none, Line{Day: next, Model: "b", HasTokens: true, Requests: 2}),
+		export("csv", "usage (CSV)", two), export("before", "usage", Line{Day: "2026-10-01", Model: "a"}),
+	}, nil, &Known{})
+	want := []string{"week and day have the same numbers for a on 2026-11-02: where one repeats the other, its usage counts twice"}
+	if diff := cmp.Diff(want, report.Notes); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestMoney is about amounts for people.
 func TestMoney(t *testing.T) {
 	t.Parallel()

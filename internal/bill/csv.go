@@ -110,7 +110,7 @@ func parseCSV(data []byte) (*Export, error) {
 			return nil, fmt.Errorf("line %d: %w", number, row.err)
 		}
 		e.covers(day)
-		if line.Model != "" || line.Requests != 0 || line.Tokens != [Kinds]int64{} || line.Cost != [Kinds]float64{} {
+		if line.Model != "" || line.some() {
 			line.Day = day // else it only says that nothing was used
 			e.Lines = append(e.Lines, line)
 		}

@@ -50,8 +50,14 @@ type Line struct {
 	Batch     bool // of a batch, as the gateway makes none
 }
 
+// some reports whether anything was used or paid.
+func (l *Line) some() bool {
+	return l.Requests != 0 || l.Tokens != [Kinds]int64{} || l.Cost != [Kinds]float64{}
+}
+
 // Export is what a file says.
 type Export struct {
+	Name    string // of the file, for notes
 	Vendor  string
 	Shape   string // such as "usage of completions (CSV)"
 	Lines   []Line

@@ -126,6 +126,7 @@ func readExports(cmd *cobra.Command, files []string) ([]*bill.Export, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
+		e.Name = name
 		exports = append(exports, e)
 	}
 	return exports, nil

@@ -210,6 +210,7 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"reconcile_json":    {arguments: []string{"reconcile", "--json", "--provider", "openai", "--tolerance", "20%", "testdata/bills/costs.csv"}, fails: true},
 		"reconcile_nowhere": {arguments: []string{"reconcile", "testdata/bills/none.json"}, fails: true},
 		"reconcile_no_bill": {arguments: []string{"reconcile", "testdata/costs.golden"}, fails: true},
+		"reconcile_twice":   {arguments: []string{"reconcile", "testdata/bills/usage.json", "testdata/bills/usage.json"}, fails: true},
 		"reconcile_quiet":   {arguments: []string{"reconcile", "testdata/bills/quiet.json"}, fails: true},
 		"reconcile_refused": {arguments: []string{"reconcile", "testdata/bills/refused.json"}, fails: true},
 		"reconcile_percent": {arguments: []string{"reconcile", "--tolerance", "little", "testdata/bills/costs.csv"}, fails: true},
