@@ -207,6 +207,8 @@ func (r *report) limits(list []gateway.LimitStatus) {
 			switch {
 			case l.By == "workspace":
 				subject = "all together"
+			case subject == "" && l.By == "endpoint":
+				subject = "(unknown endpoints)"
 			case subject == "":
 				subject = "(no value)"
 			}

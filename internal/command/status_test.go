@@ -29,7 +29,7 @@ const (
 		`"keys_file":"/srv/keys.json","keys":[{"name":"app","state":"valid"},{"name":"ci","state":"expiring","not_after":"2026-12-01T00:00:00Z"},{"name":"old","state":"expired","not_after":"2026-11-20T00:00:00Z"},{"name":"stolen","state":"revoked"}],` +
 		`"limits":[{"name":"fair","by":"api_key","percent":83,"fullest":[{"subject":"app","measure":"requests","ceiling":"100/1m","percent":83,"used":80,"reserved":3,"resets":"2026-11-22T05:15:00Z"},{"subject":"ci","measure":"in_flight","ceiling":"20","percent":5,"used":1,"reserved":0}]},` +
 		`{"name":"customers","by":"metadata.customer","percent":100,"fullest":[{"subject":"","measure":"money","ceiling":"5usd/1mo","percent":100,"used":5,"reserved":0,"resets":"2026-12-01T00:00:00Z"}]},` +
-		`{"name":"all","by":"workspace","percent":1,"fullest":[{"subject":"","measure":"tokens","ceiling":"1000/1d","percent":1,"used":10,"reserved":0,"resets":"2026-11-23T00:00:00Z"}]},{"name":"idle","by":"endpoint","percent":0,"fullest":[]}]}}}`
+		`{"name":"all","by":"workspace","percent":1,"fullest":[{"subject":"","measure":"tokens","ceiling":"1000/1d","percent":1,"used":10,"reserved":0,"resets":"2026-11-23T00:00:00Z"}]},{"name":"endpoints","by":"endpoint","percent":40,"fullest":[{"subject":"","measure":"requests","ceiling":"5/1d","percent":40,"used":2,"reserved":0,"resets":"2026-11-23T00:00:00Z"}]},{"name":"idle","by":"endpoint","percent":0,"fullest":[]}]}}}`
 )
 
 func TestStatusReport(t *testing.T) {
