@@ -12,9 +12,31 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
+// counting returns the workspace by whose names w counts: w or, once it has ended,
+// the one of its name that runs in its place; nil: none does.
+func (w *Workspace) counting() *Workspace {
+	if w.series.Load() != nil {
+		return w
+	}
+	return w.gateway.metrics.names.newest(w.Name)
+}
+
+// countedBy returns the metrics that a workspace counts by now.
+func (w *Workspace) countedBy() *servedSeries {
+	if s := w.series.Load(); s != nil {
+		return s
+	}
+	if other := w.counting(); other != nil {
+		if s := other.series.Load(); s != nil {
+			return s
+		}
+	}
+	return uncounted
+}
+
 // seriesOf returns the metrics of a definition that is served, nil of another one.
 func (w *Workspace) seriesOf(d *definition.Definition) *definitionSeries {
-	s := w.series.Load()
+	s := w.countedBy()
 	if series := s.definitions[d]; series != nil {
 		return series
 	}
@@ -22,7 +44,10 @@ func (w *Workspace) seriesOf(d *definition.Definition) *definitionSeries {
 	// an old one.
 	if newest := w.Source.Snapshot(); newest != s.snapshot {
 		w.gateway.metrics.names.follow(w, newest)
-		s = w.series.Load()
+		s = w.countedBy()
+	}
+	if s.snapshot == nil {
+		return nil
 	}
 	return s.definitions[sameIn(s.snapshot, d)]
 }
@@ -50,8 +75,23 @@ func sameIn(snapshot *definition.Snapshot, d *definition.Definition) *definition
 // asks has the request counted for the definition that it asks for.
 func (c *call) asks(d *definition.Definition) {
 	if s := c.workspace.seriesOf(d); s != nil {
-		c.info.counted = s
+		c.info.asked, c.info.counted = d, s
 	}
+}
+
+// series returns what the request is counted for now: its definition may be gone since
+// it was asked for, and its workspace. nil: it is not counted.
+func (i *requestInfo) series() *definitionSeries {
+	served := i.owner.countedBy()
+	switch {
+	case served == i.served:
+		return i.counted
+	case i.asked != nil:
+		if s := i.owner.seriesOf(i.asked); s != nil {
+			return s
+		}
+	}
+	return served.none
 }
 
 // asksKeys has the request counted for the definition that it asks for, if it asks for
@@ -95,17 +135,24 @@ func (c *call) countAnswer(d *definition.Definition, variant string) {
 
 // count counts a call that has ended, with the costs that its record has.
 func (i *invocation) count(result *invoke.Result) {
-	m, w, served := i.gateway.metrics, i.workspace, i.workspace.series.Load()
-	for n := range i.record.Attempts {
-		i.countAttempt(served, i.record.Attempts[:n+1])
+	m, w, served, counted := i.gateway.metrics, i.workspace, i.workspace.countedBy(), i.info.series()
+	for n := range result.Attempts {
 		if a := &result.Attempts[n]; a.Abandoned {
-			m.abandoned.WithLabelValues(w.Name, a.Provider).Inc()
 			// It ignores the call's context, and holds its resources until it returns.
 			w.Logger.Error("a provider goes on with a call that has ended",
 				zap.String("provider", a.Provider), zap.String("model", a.Model), zap.String("trace_id", i.info.traceID[0]))
 		}
 	}
-	i.countTargets(result)
+	if counted == nil || served == uncounted {
+		return
+	}
+	for n := range i.record.Attempts {
+		i.countAttempt(served, counted, i.record.Attempts[:n+1])
+		if a := &result.Attempts[n]; a.Abandoned {
+			m.abandoned.WithLabelValues(w.Name, served.provider(a.Provider)).Inc()
+		}
+	}
+	i.countTargets(served, result)
 	for _, skipped := range result.Skipped {
 		if errors.Is(skipped.Reason, invoke.ErrHostFull) {
 			m.refused.WithLabelValues(w.Name, inflight.OfHost.String()).Inc()
@@ -118,22 +165,22 @@ func (i *invocation) count(result *invoke.Result) {
 		}
 	}
 	if i.record.Status == http.StatusOK {
-		if answers := i.info.counted.answers[i.record.Variant]; answers != nil {
+		if answers := counted.answers[i.record.Variant]; answers != nil {
 			answers.Inc()
 		}
 	}
 }
 
 // countAttempt counts the last one of the attempts.
-func (i *invocation) countAttempt(served *servedSeries, attempts []trace.Attempt) {
+func (i *invocation) countAttempt(served *servedSeries, counted *definitionSeries, attempts []trace.Attempt) {
 	m, workspace := i.gateway.metrics, i.workspace.Name
 	a := &attempts[len(attempts)-1]
 	name := modelName{a.Provider, a.Model}
 	t := served.targets[name]
 	if t == nil {
 		// No served definition has the target any more.
-		name.model = ""
-		t = m.newTargetSeries(workspace, a.Provider, "")
+		name = modelName{provider: served.provider(a.Provider)}
+		t = m.newTargetSeries(workspace, name.provider, "")
 	}
 	if a.Code == "" {
 		t.answered.Inc()
@@ -164,7 +211,7 @@ func (i *invocation) countAttempt(served *servedSeries, attempts []trace.Attempt
 	if a.Cost <= 0 {
 		return
 	}
-	cost := i.info.counted.costs[name]
+	cost := counted.costs[name]
 	if cost == nil {
 		cost = m.cost.WithLabelValues(workspace, "", name.provider, name.model)
 	}

@@ -105,7 +105,7 @@ const MaxCountedDefinitions = maxCountedDefinitions
 
 // SeriesOf returns how many definitions of a snapshot have series of their own.
 func (p *Process) SeriesOf(snapshot *definition.Snapshot) int {
-	w := &Workspace{WorkspaceConfig: WorkspaceConfig{Name: "many"}}
+	w := &Workspace{WorkspaceConfig: WorkspaceConfig{Name: "many"}, calls: new(workspaceSeries)}
 	return len(p.metrics.newServedSeries(w, snapshot).definitions)
 }
 

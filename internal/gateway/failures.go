@@ -45,8 +45,8 @@ func (i *invocation) errorOf(a *invoke.Attempt) string {
 
 // targetChanged counts and logs a change of a target's health.
 func (w *Workspace) targetChanged(c *invoke.Change) {
-	if c.Kind == invoke.ChangeLeftAlone && c.New {
-		w.gateway.metrics.leftAlone.WithLabelValues(w.Name, c.Provider, string(c.State)).Inc()
+	if served := w.countedBy(); c.Kind == invoke.ChangeLeftAlone && c.New && served != uncounted {
+		w.gateway.metrics.leftAlone.WithLabelValues(w.Name, served.provider(c.Provider), string(c.State)).Inc()
 	}
 	if !c.Log {
 		return
@@ -81,23 +81,23 @@ func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // countTargets counts the targets that a call skipped, and the answer of another
 // target than the first one.
-func (i *invocation) countTargets(result *invoke.Result) {
+func (i *invocation) countTargets(served *servedSeries, result *invoke.Result) {
 	m := i.gateway.metrics
 	fallback := false
 	for _, skipped := range result.Skipped {
-		m.skips.WithLabelValues(i.workspace.Name, i.request.Targets[skipped.Target].Name, string(skipped.Kind())).Inc()
+		m.skips.WithLabelValues(i.workspace.Name, served.provider(i.request.Targets[skipped.Target].Name), string(skipped.Kind())).Inc()
 		fallback = fallback || skipped.Target < result.Served
 	}
 	if result.Served < 0 {
 		return
 	}
-	served := &i.request.Targets[result.Served]
+	answered := &i.request.Targets[result.Served]
 	for n := range result.Attempts {
 		a := &result.Attempts[n]
-		other := a.Provider != served.Name || a.Model != served.Model
+		other := a.Provider != answered.Name || a.Model != answered.Model
 		fallback = fallback || other && a.Code != "" && a.Code != string(invoke.Superseded)
 	}
 	if fallback {
-		m.fallbacks.WithLabelValues(i.workspace.Name, served.Name).Inc()
+		m.fallbacks.WithLabelValues(i.workspace.Name, served.provider(answered.Name)).Inc()
 	}
 }

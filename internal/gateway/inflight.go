@@ -66,7 +66,9 @@ func (p *Process) full(targets []invoke.Target, limit inflight.HostLimit) bool {
 }
 
 func (c *call) refuse(by inflight.Ceiling) *wire.Error {
-	c.gateway.metrics.refused.WithLabelValues(c.workspace.Name, by.String()).Inc()
+	if c.workspace.counting() != nil {
+		c.gateway.metrics.refused.WithLabelValues(c.workspace.Name, by.String()).Inc()
+	}
 	limits := &c.workspace.InFlight
 	var err *wire.Error
 	switch {

@@ -77,7 +77,7 @@ func (c *call) limited(r limit.Refusal, need int64) *wire.Error {
 	m.mu.Unlock()
 	c.nameLimits()
 	measure := MeasureName(r.Ceiling.Measure)
-	c.gateway.metrics.limits.refused.WithLabelValues(c.workspace.Name, r.Limit.Name, measure).Inc()
+	c.gateway.metrics.limits.refuse(c.workspace, r.Limit.Name, measure)
 	name := fmt.Sprintf("The limit %s (%s %s by %s)", r.Limit.Name, measure, CeilingText(r.Ceiling), ByText(r.Limit))
 	if r.RetryAfter <= 0 {
 		r.RetryAfter = retryLimited

@@ -38,6 +38,22 @@ func (m *limitMetrics) begin(workspace string, limits []*limit.Limit) {
 	}
 }
 
+// refuse counts a refused request, unless no configuration that runs has such a
+// ceiling any more.
+func (m *limitMetrics) refuse(w *Workspace, limit, measure string) {
+	if w = w.counting(); w == nil {
+		return
+	}
+	for _, l := range w.CallLimits {
+		for _, c := range l.Ceilings {
+			if l.Name == limit && MeasureName(c.Measure) == measure {
+				m.refused.WithLabelValues(w.Name, limit, measure).Inc()
+				return
+			}
+		}
+	}
+}
+
 // end deletes the counters of a workspace's limits, but for those that others of its
 // name, which run, have.
 func (m *limitMetrics) end(w *Workspace, others []*Workspace) {

@@ -66,9 +66,10 @@ func TestTheTightBound(t *testing.T) {
 		store := new(Store)
 		store.limiter.Store(limiter)
 		l := &limit.Limit{Name: "few", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{{Measure: limit.Tokens, Most: test.ceiling}}}
-		w := &Workspace{WorkspaceConfig: WorkspaceConfig{Name: "w", Store: store}, prices: price.NewTable(nil), callLimits: newCallLimits([]*limit.Limit{l})}
+		g := &Gateway{metrics: newMetrics()}
+		w := &Workspace{WorkspaceConfig: WorkspaceConfig{Name: "w", Store: store}, gateway: g, prices: price.NewTable(nil), callLimits: newCallLimits([]*limit.Limit{l})}
 		to, _ := find("/v1/endpoints")
-		c := &call{workspace: w, gateway: &Gateway{metrics: newMetrics()}, route: to, began: time.Now(), w: httptest.NewRecorder()}
+		c := &call{workspace: w, gateway: g, route: to, began: time.Now(), w: httptest.NewRecorder()}
 		if err := c.admitEarly(); err != nil {
 			t.Fatal(err)
 		}
@@ -91,8 +92,10 @@ func TestTheSeamOfAMonth(t *testing.T) {
 		store := new(Store)
 		store.limiter.Store(limiter)
 		dollar := 1e6 // a token
+		g := &Gateway{metrics: newMetrics()}
 		w := &Workspace{
 			WorkspaceConfig: WorkspaceConfig{Name: "w", Store: store},
+			gateway:         g,
 			prices:          price.NewTable(map[string]*price.Price{"m": {Completion: dollar}}),
 			callLimits:      newCallLimits([]*limit.Limit{l}),
 		}
@@ -101,7 +104,7 @@ func TestTheSeamOfAMonth(t *testing.T) {
 		targets := []invoke.Target{{Model: "m", Parameters: providers.Parameters{MaxTokens: &most}}}
 		begin := func() (*call, string, string) {
 			t.Helper()
-			c := &call{workspace: w, gateway: &Gateway{metrics: newMetrics()}, route: to, began: time.Now(), w: httptest.NewRecorder()}
+			c := &call{workspace: w, gateway: g, route: to, began: time.Now(), w: httptest.NewRecorder()}
 			if err := c.admitEarly(); err != nil {
 				t.Fatal(err)
 			}

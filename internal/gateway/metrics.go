@@ -183,9 +183,13 @@ func (m *metrics) observe(to *route, info *requestInfo, code string, began time.
 		m.requests.WithLabelValues("", to.name, "", code).Inc()
 		return
 	}
-	if ok := info.counted.ok[to.index]; code == "ok" && ok != nil {
+	counted := info.series()
+	if counted == nil {
+		return // no workspace of its name runs any more
+	}
+	if ok := counted.ok[to.index]; code == "ok" && ok != nil {
 		ok.Inc()
 		return
 	}
-	m.requests.WithLabelValues(info.workspace, to.name, info.counted.name, code).Inc()
+	m.requests.WithLabelValues(info.workspace, to.name, counted.name, code).Inc()
 }

@@ -31,7 +31,10 @@ type requestInfo struct {
 	endpoint *definition.Endpoint // that was asked for; nil: none
 	call     *callInfo            // nil: it did not end yet
 
-	counted *definitionSeries // what the request is counted for
+	owner   *Workspace
+	asked   *definition.Definition // that the request is counted for; nil: none
+	counted *definitionSeries      // its metrics when it was asked for, among those of served
+	served  *servedSeries
 }
 
 // callInfo is what the placeholders of a call say beside its key.
@@ -51,7 +54,8 @@ type callInfo struct {
 // describe makes the request's placeholders available, and finds the span that the
 // request has where it is traced.
 func (c *call) describe() {
-	c.info = &requestInfo{workspace: c.workspace.Name, key: c.key.name, route: c.route.name, counted: &c.workspace.calls.none}
+	c.info = &requestInfo{workspace: c.workspace.Name, key: c.key.name, route: c.route.name, owner: c.workspace, served: c.workspace.countedBy()}
+	c.info.counted = c.info.served.none
 	if describe := c.gateway.describe; describe != nil {
 		describe(c.r, c.info.placeholder)
 	}

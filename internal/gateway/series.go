@@ -91,10 +91,23 @@ var toolTypes = []struct {
 // immutable.
 type servedSeries struct {
 	snapshot    *definition.Snapshot
+	none        *definitionSeries // of requests for no definition; nil: nothing is counted
 	definitions map[*definition.Definition]*definitionSeries
 	targets     map[modelName]*targetSeries
 	// names has the values of labels that the series may have, as joined joins them.
 	names map[string]bool
+}
+
+// uncounted has no series: nothing is counted by it.
+var uncounted = new(servedSeries)
+
+// provider returns the name of a provider as series have it: empty where neither the
+// configuration nor the definitions have the provider any more.
+func (s *servedSeries) provider(name string) string {
+	if s.names[joined("provider", name)] {
+		return name
+	}
+	return ""
 }
 
 // joined joins values of labels that belong together, after the name of the first one.
@@ -157,8 +170,8 @@ func (n *seriesNames) follow(w *Workspace, snapshot *definition.Snapshot) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	former := w.series.Load()
-	if former.snapshot == snapshot || !slices.Contains(n.running[w.Name], w) {
-		return
+	if former == nil || former.snapshot == snapshot {
+		return // the workspace has ended, or counts by them already
 	}
 	next := n.metrics.newServedSeries(w, snapshot)
 	w.series.Store(next)
@@ -170,11 +183,25 @@ func (n *seriesNames) follow(w *Workspace, snapshot *definition.Snapshot) {
 	}
 }
 
+// newest returns the workspace of a name that began last of those that run; nil: none
+// does.
+func (n *seriesNames) newest(name string) *Workspace {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	running := n.running[name]
+	if len(running) == 0 {
+		return nil
+	}
+	return running[len(running)-1]
+}
+
 // end deletes the series of a workspace, but for those of a newer one of its name.
+// Calls that still run count by the newer one's names, and nothing without one.
 func (n *seriesNames) end(w *Workspace) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.running[w.Name] = slices.DeleteFunc(n.running[w.Name], func(other *Workspace) bool { return other == w })
+	w.series.Store(nil)
 	n.metrics.limits.end(w, n.running[w.Name])
 	if len(n.running[w.Name]) > 0 {
 		n.sweep(w.Name)
@@ -265,6 +292,7 @@ func (m *metrics) newWorkspaceSeries(w *Workspace) *workspaceSeries {
 func (m *metrics) newServedSeries(w *Workspace, snapshot *definition.Snapshot) *servedSeries {
 	s := &servedSeries{
 		snapshot:    snapshot,
+		none:        &w.calls.none,
 		definitions: make(map[*definition.Definition]*definitionSeries),
 		targets:     make(map[modelName]*targetSeries),
 		names:       map[string]bool{joined("definition", ""): true},

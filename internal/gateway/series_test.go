@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -293,40 +294,124 @@ func TestSeriesGoWithTheirWorkspace(t *testing.T) {
 	g.expect(map[string]float64{`cadenza_answers_total{definition="hello",kind="prompt",variant="only"}`: 1})
 }
 
-// TestCallOfARemovedDefinition counts a call whose endpoint and target are removed
-// while it runs: without their names, so that no series of theirs comes back.
-func TestCallOfARemovedDefinition(t *testing.T) {
-	t.Parallel()
-	asked, release := make(chan struct{}), make(chan struct{})
-	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
-		close(asked)
-		<-release
+// heldCalls has a provider whose calls wait until release is called: of those with the
+// word "refuse" in the question it answers none.
+func heldCalls(t *testing.T, files map[string]string, settings ...setting) (g *gateway, ask func(question string) (ended chan answer), release func()) {
+	t.Helper()
+	asked, held := make(chan struct{}), make(chan struct{})
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked <- struct{}{}
+		<-held
+		if strings.Contains(string(body), "refuse") {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
 		completion(w, "hello")
 	})
+	g = startGateway(t, files, append(settings, fakeProvider(u.URL))...)
+	return g, func(question string) chan answer {
+		ended := make(chan answer, 1)
+		go func() {
+			ended <- g.post("/v1/endpoints", fmt.Sprintf(`{"key":"chat","variables":{"question":%q}}`, question))
+		}()
+		<-asked
+		return ended
+	}, sync.OnceFunc(func() { close(held) })
+}
+
+// TestCallOfARemovedDefinition counts calls whose endpoint and target are removed
+// while they run: without their names, so that no series of theirs comes back.
+func TestCallOfARemovedDefinition(t *testing.T) {
+	t.Parallel()
 	files := maps.Clone(workspace)
+	files["definitions/endpoints/chat.yaml"] = "prompt: reply\n"
 	files["definitions/endpoints/other.yaml"] = "prompt: hello\n"
 	files["definitions/prompts/hello.yaml"] = "provider: canned\nmodel: echo\nextra: { answer: fine }\nmessages: [ { role: user, content: Hi } ]\n"
-	g := startGateway(t, files, fakeProvider(u.URL), with(func(c *gw.WorkspaceConfig) {
+	g, ask, release := heldCalls(t, files, with(func(c *gw.WorkspaceConfig) {
 		c.Prices = map[string]*price.Price{"small": {Prompt: 2, Completion: 10}}
 	}))
-	ended := make(chan answer)
-	go func() { ended <- g.post("/v1/endpoints", ask("?", false)) }()
-	<-asked
+	defer release()
+	answered, failed := ask("?"), ask("refuse")
 	g.served(func() {
 		g.write("definitions/prompts/reply.yaml", files["definitions/prompts/hello.yaml"])
 		g.remove("definitions/endpoints/chat.yaml")
 	})
-	close(release)
-	if a := <-ended; a.status != http.StatusOK {
+	release()
+	if a := <-answered; a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if a := <-failed; a.status != http.StatusBadGateway {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	g.expect(map[string]float64{
-		`cadenza_cost_usd_total{definition="",model="",provider="fake"}`:          44e-6,
-		`cadenza_tokens_total{model="",provider="fake",type="prompt"}`:            7,
-		`cadenza_upstream_attempts_total{class="ok",model="",provider="fake"}`:    1,
-		`cadenza_cost_usd_total{definition="chat",model="small",provider="fake"}`: -1,
-		`cadenza_tokens_total{model="small",provider="fake",type="prompt"}`:       -1,
+		`cadenza_requests_total{code="ok",definition="",route="endpoints"}`:                    1,
+		`cadenza_requests_total{code="upstream_rejected",definition="",route="endpoints"}`:     1,
+		`cadenza_cost_usd_total{definition="",model="",provider="fake"}`:                       44e-6,
+		`cadenza_tokens_total{model="",provider="fake",type="prompt"}`:                         7,
+		`cadenza_upstream_attempts_total{class="ok",model="",provider="fake"}`:                 1,
+		`cadenza_requests_total{code="ok",definition="chat",route="endpoints"}`:                -1,
+		`cadenza_requests_total{code="upstream_rejected",definition="chat",route="endpoints"}`: -1,
+		`cadenza_cost_usd_total{definition="chat",model="small",provider="fake"}`:              -1,
+		`cadenza_tokens_total{model="small",provider="fake",type="prompt"}`:                    -1,
 	})
+}
+
+// TestCallsOfAFormerConfiguration counts calls that end after a reload by the names of
+// the configuration that runs, and those of a workspace that it lacks not at all.
+func TestCallsOfAFormerConfiguration(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		reload func(*gateway)
+		want   map[string]float64
+		gone   string // a label
+	}{
+		{
+			"another name of the workspace",
+			func(g *gateway) { g.load(func(_ *gateway, c *gw.Config) { c.Workspaces[0].Name = "renamed" }) },
+			nil,
+			`workspace="default"`,
+		},
+		{
+			"a provider that is gone",
+			func(g *gateway) {
+				g.write("definitions/prompts/reply.yaml", "provider: other\nmodel: echo\nmessages: [ { role: user, content: Hi } ]\n")
+				g.load(with(func(c *gw.WorkspaceConfig) { c.Providers = map[string]providers.Provider{"other": &canned.Provider{}} }))
+				g.served(func() { g.write("definitions/remoteconfigs/limits.yaml", "type: number\ndefault: 1\n") })
+			},
+			map[string]float64{
+				`cadenza_requests_total{code="ok",definition="chat",route="endpoints"}`:                1,
+				`cadenza_requests_total{code="upstream_rejected",definition="chat",route="endpoints"}`: 1,
+				`cadenza_upstream_attempts_total{class="ok",model="",provider=""}`:                     1,
+				`cadenza_upstream_attempts_total{class="rejected",model="",provider=""}`:               1,
+			},
+			`provider="fake"`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			files := maps.Clone(workspace)
+			files["definitions/endpoints/chat.yaml"] = "prompt: reply\n"
+			g, ask, release := heldCalls(t, files)
+			defer release()
+			answered, failed := ask("?"), ask("refuse")
+			c.reload(g)
+			release()
+			if a := <-answered; a.status != http.StatusOK {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+			if a := <-failed; a.status != http.StatusBadGateway {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+			g.expect(c.want)
+			for line := range strings.Lines(g.scrape()) {
+				if strings.Contains(line, c.gone) {
+					t.Errorf("left: %s", line)
+				}
+			}
+		})
+	}
 }
 
 // TestManyDefinitionsHaveNoSeriesOfTheirOwn counts requests of a workspace beyond the

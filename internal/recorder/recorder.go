@@ -464,7 +464,9 @@ func (r *Recorder) Stats() Stats {
 	defer q.mu.Unlock()
 	var lost [lossReasons]uint64
 	for workspace, of := range q.shares.of {
-		stats.Workspaces[workspace] = dropsOf(of.lost)
+		if of.joins > 0 || of.lost != ([lossReasons]uint64{}) {
+			stats.Workspaces[workspace] = dropsOf(of.lost)
+		}
 		for why := range lossReasons {
 			lost[why] += of.lost[why]
 		}
