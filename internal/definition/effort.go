@@ -33,8 +33,7 @@ const (
 	LoadTimeout = 10 * time.Second
 )
 
-// longestLoad is LoadTimeout. Tests in which every step takes many times as long
-// raise it.
+// longestLoad is LoadTimeout, and longer with the race detector.
 var longestLoad = LoadTimeout
 
 // turns lets the process load one workspace at a time, so that many that change at

@@ -4,5 +4,3 @@ package definition
 
 // raceEnabled tells that memory is many times what it is otherwise.
 const raceEnabled = true
-
-func init() { longestLoad = 10 * LoadTimeout }
