@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/build"
@@ -108,6 +109,7 @@ func (m *mutant) find(root string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
+	last := m.In[strings.LastIndexByte(m.In, '.')+1:] // the name that a file declares it by
 	var found place
 	for _, entry := range entries {
 		name := entry.Name()
@@ -115,10 +117,13 @@ func (m *mutant) find(root string) (place, error) {
 			continue
 		}
 		candidate := place{file: filepath.Join(dir, name)}
-		if candidate.here, err = build.Default.MatchFile(dir, name); err != nil {
+		if candidate.source, err = os.ReadFile(candidate.file); err != nil {
 			return place{}, err
 		}
-		if candidate.source, err = os.ReadFile(candidate.file); err != nil {
+		if !bytes.Contains(candidate.source, []byte(last)) {
+			continue // parsing takes most of the time
+		}
+		if candidate.here, err = build.Default.MatchFile(dir, name); err != nil {
 			return place{}, err
 		}
 		set := token.NewFileSet()
