@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"cmd/caddy":                  {"."},
 	"internal/adminapi":          {"internal/definition", "internal/document", "internal/gateway", "internal/inspect", "internal/jsontext", "internal/store/sqlite", "providers/upstream", "rules", "trace"},
 	"internal/automata":          {},
-	"internal/bill":              {"internal/price", "internal/store/sqlite", "providers"},
+	"internal/bill":              {"internal/price", "internal/store/sqlite", "internal/visible", "providers"},
 	"internal/buffers":           {},
 	"internal/command":           {"internal/adminapi", "internal/bill", "internal/definition", "internal/document", "internal/document/format", "internal/gateway", "internal/inspect", "internal/price", "internal/private", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "trace"},
 	"internal/configpath":        {},

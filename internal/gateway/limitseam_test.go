@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func TestAShareAtTheSeam(t *testing.T) {
 	to, _ := find("/v1/endpoints")
 	began := time.Date(2026, 1, 1, 12, 0, 59, 0, time.UTC)
 	admit := func(began time.Time) *call {
-		c := &call{workspace: w, key: &principal{name: "app"}, gateway: &Gateway{metrics: newMetrics()}, route: to, began: began, w: httptest.NewRecorder()}
+		c := &call{workspace: w, key: &principal{name: "app"}, gateway: &Gateway{metrics: newMetrics()}, route: to, began: began, w: httptest.NewRecorder(), r: new(http.Request)}
 		if err := c.admitEarly(); err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +70,7 @@ func TestTheTightBound(t *testing.T) {
 		g := &Gateway{metrics: newMetrics()}
 		w := &Workspace{WorkspaceConfig: WorkspaceConfig{Name: "w", Store: store}, gateway: g, prices: price.NewTable(nil), callLimits: newCallLimits([]*limit.Limit{l})}
 		to, _ := find("/v1/endpoints")
-		c := &call{workspace: w, gateway: g, route: to, began: time.Now(), w: httptest.NewRecorder()}
+		c := &call{workspace: w, gateway: g, route: to, began: time.Now(), w: httptest.NewRecorder(), r: new(http.Request)}
 		if err := c.admitEarly(); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +105,7 @@ func TestTheSeamOfAMonth(t *testing.T) {
 		targets := []invoke.Target{{Model: "m", Parameters: providers.Parameters{MaxTokens: &most}}}
 		begin := func() (*call, string, string) {
 			t.Helper()
-			c := &call{workspace: w, gateway: g, route: to, began: time.Now(), w: httptest.NewRecorder()}
+			c := &call{workspace: w, gateway: g, route: to, began: time.Now(), w: httptest.NewRecorder(), r: new(http.Request)}
 			if err := c.admitEarly(); err != nil {
 				t.Fatal(err)
 			}

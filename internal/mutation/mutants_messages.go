@@ -209,9 +209,9 @@ func init() {
 			Run: "TestModels",
 		},
 		mutant{
-			ID: "count-unasked", In: "call.parseCall",
+			ID: "count-unasked", In: "call.admitted",
 			What: "tokens are counted of what the endpoint does not accept",
-			Old:  "if err := c.checkBrought(endpoint, request); err != nil {", New: "if err := c.checkBrought(endpoint, request); false {",
+			Old:  "return endpoint, c.checkBrought(endpoint, request)", New: "return endpoint, nil",
 			Run: "TestCountTokens",
 		},
 		mutant{
