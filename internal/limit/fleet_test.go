@@ -531,3 +531,71 @@ func TestCountersThatAreHeldCostNothing(t *testing.T) {
 		t.Errorf("an exchange takes %s with 20,000 counters, %s with one", many, few)
 	}
 }
+
+// A return that has failed is not given up: what was granted is used while the ledger is
+// away.
+func TestAReturnThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hour()
+		ledger := new(testLedger)
+		l := opened(t, Options{})
+		l.SetLedger("w", ledger)
+		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
+		use(l, ask, 3)
+		settle()
+		granted := int(ledger.only(t).taken) - 3
+		ledger.set(func() error { return errAway })
+		time.Sleep(3 * idleAfter)
+		synctest.Wait()
+		if n := use(l, ask, 100); n != granted+5 {
+			t.Errorf("%d calls, want the %d that were granted, and a lease on credit", n, granted)
+		}
+	})
+}
+
+// briefLedger leaves the last claim without an answer.
+type briefLedger struct{ *testLedger }
+
+func (l briefLedger) Exchange(ctx context.Context, claims []Claim) ([]Answer, error) {
+	answers, err := l.testLedger.Exchange(ctx, claims)
+	return answers[:len(answers)-1], err
+}
+
+// A ledger that does not answer all claims has failed.
+func TestALedgerThatAnswersTooLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := opened(t, Options{})
+		l.SetLedger("w", briefLedger{new(testLedger)})
+		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{24 * time.Hour}}), "ada"}
+		use(l, ask, 3)
+		settle()
+		if _, since, err := l.Shared("w"); since.IsZero() || !errors.Is(err, ErrInDoubt) {
+			t.Errorf("away since %v: %v", since, err)
+		}
+	})
+}
+
+// A process that is killed has its leases when it begins again.
+func TestLeasesOutliveAKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hour()
+		path := filepath.Join(t.TempDir(), "limits")
+		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
+		ledger, disk := &testLedger{fault: slow(10 * time.Millisecond)}, new(mortal)
+		dying := &mortalLedger{testLedger: ledger}
+		l := openOn(Options{Path: path}, disk.disk())
+		l.SetLedger("w", dying)
+		use(l, ask, 3)
+		settle()
+		disk.die(0)
+		dying.dead.Store(true)
+		left := int(ledger.only(t).taken) - 3
+		mustClose(t, l)
+		l = openOn(Options{Path: path}, osDisk)
+		l.SetLedger("w", dying)
+		if n := use(l, ask, 100); n != left+5 {
+			t.Errorf("%d calls, want the %d of the lease, and one on credit", n, left)
+		}
+		mustClose(t, l)
+	})
+}

@@ -30,6 +30,7 @@ func TestLedger(t *testing.T) {
 		{"Apart", testLedgersApart},
 		{"Doubt", testLedgerDoubt},
 		{"Answers", testLedgerAnswers},
+		{"Subjects", testLedgerSubjects},
 	} {
 		dsn := server.NewDatabase("Ledger" + test.name)
 		t.Run(test.name, func(t *testing.T) {
@@ -222,6 +223,20 @@ func testLedgerAnswers(t *testing.T, dsn string) {
 		granted := claims[i].Grant(before)
 		if want := (limit.Answer{Granted: granted, Taken: before + granted}); got != want {
 			t.Errorf("%+v: %+v, want %+v", cases[i], got, want)
+		}
+	}
+}
+
+// Subjects that differ only in what PostgreSQL can't hold have counters of their own.
+func testLedgerSubjects(t *testing.T, dsn string) {
+	ledger := openLedger(t, dsn)
+	defer closeLedger(t, ledger)
+	claim := claimOf("l", time.Hour)
+	claim.Owed = 900
+	for _, subject := range []string{"a\x00", "a\xff", "a\uFFFD", "a"} {
+		claim.Subject = subject
+		if a := exchange(t, ledger, claim)[0]; a.Taken > 950 {
+			t.Errorf("%q: %+v is of another subject", subject, a)
 		}
 	}
 }
