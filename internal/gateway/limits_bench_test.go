@@ -40,7 +40,7 @@ var limitedBy = []struct {
 
 var limitedFlag = work{"flag", "/v1/remoteconfigs", `{"keys":["flag"],"context":{"environment":"production","plan":"pro"},"metadata":{"customer":"acme"}}`}
 
-// BenchmarkLimited is a flag with limits that count in memory.
+// BenchmarkLimited is a flag with limits, whose file is in the temporary directory.
 func BenchmarkLimited(b *testing.B) {
 	for _, test := range limitedBy {
 		b.Run(test.name, func(b *testing.B) {
