@@ -33,6 +33,12 @@ func init() {
 			Run: "WhatALimitCountsBy",
 		},
 		mutant{
+			ID: "limits-forgive-mistakes", In: "call.admitted",
+			What: "a request for an unknown endpoint counts for no limit by metadata",
+			Old:  "if err := c.admitLate(\"\"); err != nil {", New: "if err := (*wire.Error)(nil); err != nil {",
+			Run: "MistakesCount",
+		},
+		mutant{
 			ID: "limits-free-attempts", In: "meter.Take",
 			What: "attempts after the first are not set aside",
 			Old:  "m.settled || !m.setAside(next)", New: "m.settled",
