@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 // csvShape is a CSV file of a console.
@@ -90,10 +88,10 @@ func parseCSV(data []byte) (*Export, error) {
 		return !slices.ContainsFunc(s.marks, func(name string) bool { _, has := row.columns[name]; return !has })
 	})
 	if at < 0 && len(header) == 1 && strings.ContainsAny(header[0], ";\t") {
-		return nil, fmt.Errorf("its columns have no commas between: give it as it was exported, or save it with commas: %.300s", visible.Line(header[0]))
+		return nil, fmt.Errorf("its columns have no commas between: give it as it was exported, or save it with commas: %.300q", header[0])
 	}
 	if at < 0 {
-		return nil, fmt.Errorf("its columns are those of no export that is known: %.300s", visible.Line(strings.Join(header, ", ")))
+		return nil, fmt.Errorf("its columns are those of no export that is known: %.300q", strings.Join(header, ", "))
 	}
 	shape := &csvShapes[at]
 	e := &Export{Vendor: shape.vendor, Shape: shape.name}

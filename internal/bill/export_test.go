@@ -122,7 +122,7 @@ func TestParseRefuses(t *testing.T) {
 		`[1]`:         "no", // list of pages
 		`{"data":3}`:  "no page of usage",
 		`{"data":[]}`: "no results",
-		`{"error":{"message":"Incorrect API key provided","type":"invalid_request_error"}}`:                  "the API refused the request, and gave no page: Incorrect API key provided",
+		`{"error":{"message":"Incorrect API key provided","type":"invalid_request_error"}}`:                  "the API refused the request, and gave no page: \"Incorrect API key provided\"",
 		`{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`:             "invalid x-api-key",
 		strings.ReplaceAll(anthropicUsageCSV, ",", ";"):                                                      "no commas between",
 		strings.ReplaceAll(openAIUsageCSV, ",", "\t"):                                                        "no commas between",

@@ -9,8 +9,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
 // Parse reads a file: pages of the APIs for usage and costs as JSON, one after the
@@ -114,7 +112,7 @@ func parseJSON(data []byte) (*Export, error) {
 		for i := range pages {
 			p := &pages[i]
 			if p.Error != nil {
-				return nil, fmt.Errorf("the API refused the request, and gave no page: %s", visible.Line(p.Error.Message))
+				return nil, fmt.Errorf("the API refused the request, and gave no page: %q", p.Error.Message)
 			}
 			if err := e.addPage(p); err != nil {
 				return nil, err
