@@ -141,5 +141,37 @@ func TestAccessLog(t *testing.T) {
 	g.post("/v1/remoteconfigs", `{"keys":["checkout","limits"]}`)
 	check("several of a kind", `{"route":"remoteconfigs","key":"checkout,limits","kind":"remoteconfig","variant":",","arm":",","row":","}`, "decision_id", "revision")
 	g.post("/v1/endpoints", `{"key":"chat"}`)
-	check("a call without its variable", `{"route":"endpoints","key":"chat","kind":"endpoint"}`)
+	check("a call without its variable", `{"route":"endpoints","key":"chat","kind":"endpoint","code":"missing_variable"}`)
+	g.post("/v1/endpoints", `{"key":"nothing"}`)
+	check("an unknown key", `{"route":"endpoints","code":"unknown_endpoint"}`)
+	for name, path := range map[string]string{"endpoints": "/v1/endpoints", "none": "/v1/nothing"} {
+		code := map[string]string{"endpoints": "invalid_api_key", "none": "not_found"}[name]
+		g.do("POST", path, `{}`, nil)
+		logged := line()
+		if diff := cmp.Diff(map[string]any{"route": name, "code": code}, logged["cadenza"]); diff != "" || logged["key"] != "" || logged["tokens"] != 0.0 {
+			t.Errorf("no key to %s: %v, %v (-want +got):\n%s", path, logged["key"], logged["tokens"], diff)
+		}
+	}
+}
+
+// TestPlaceholdersOfRefusedRequests: a header that is set from placeholders is empty
+// where there is nothing to say, and never the placeholder's name.
+func TestPlaceholdersOfRefusedRequests(t *testing.T) {
+	g := startGateway(t, workspace, options)
+	g.site(options, `
+		header >X-Told "{cadenza.route} {cadenza.workspace} {cadenza.code} {cadenza.key} {cadenza.model} {cadenza.attempts}"
+		cadenza
+	`)
+	for _, c := range []struct{ key, path, body, want string }{
+		{testKey, "/v1/prompts", `{"keys":["hello"]}`, "prompts default  hello  0"},
+		{testKey, "/v1/prompts", `{`, "prompts default invalid_json   0"},
+		{testKey, "/v1/endpoints", `{"key":"nothing"}`, "endpoints default unknown_endpoint   0"},
+		{"sk-of-nobody-0001", "/v1/prompts", `{"keys":["hello"]}`, "prompts  invalid_api_key   0"},
+		{testKey, "/v1/nothing", `{}`, "none  not_found   0"},
+	} {
+		a := g.do("POST", c.path, c.body, bearer(c.key))
+		if got := a.header.Get("X-Told"); got != c.want {
+			t.Errorf("%s %s: %q, want %q", c.path, c.body, got, c.want)
+		}
+	}
 }

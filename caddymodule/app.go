@@ -61,6 +61,7 @@ func init() {
 // Placeholder | Description
 // ------------|---------------
 // `{cadenza.workspace}` | The workspace of the request's API key
+// `{cadenza.code}` | The error code of a request that failed, or `client_gone`
 // `{cadenza.route}` | `prompts`, `endpoints`, `remoteconfigs` or `metrics`, for example
 // `{cadenza.key}` | The key of the definition, or of all of them, separated by commas
 // `{cadenza.kind}` | `prompt`, `endpoint` or `remoteconfig`
@@ -73,7 +74,6 @@ func init() {
 // `{cadenza.provider}`, `{cadenza.model}` | The target that answered
 // `{cadenza.attempts}` | How many attempts a call took
 // `{cadenza.finish_reason}` | Why the model stopped
-// `{cadenza.code}` | The error code of a call that failed
 // `{cadenza.tokens.*}` | `prompt`, `completion`, `total`, `cached`, `cache_write` and `reasoning` tokens of all attempts, and whether they are `estimated`
 // `{cadenza.cost}` | What all attempts cost, in US dollars
 // `{http.auth.user.id}` | The name of the API key

@@ -46,7 +46,7 @@ func NewProcess() *Process { return &Process{metrics: newMetrics()} }
 type Config struct {
 	Process *Process
 	Logger  *zap.Logger
-	// Describe is called once for each authenticated request. Its second argument
+	// Describe is called once for each request. Its second argument
 	// looks up placeholders of the request, now and after the answer. Optional.
 	Describe func(r *http.Request, placeholder func(name string) (value any, known bool))
 	// Emit tells others of an event, by one of the names of Events, with what it is
@@ -64,7 +64,7 @@ type Gateway struct {
 	process      *Process
 	metrics      *metrics // of the process
 	logger       *zap.Logger
-	describe     func(*http.Request, func(string) (any, bool))
+	describeTo   func(*http.Request, func(string) (any, bool))
 	emit         func(string, map[string]any)
 	keysInterval time.Duration
 	workspaces   map[string]*Workspace
@@ -84,7 +84,7 @@ type Gateway struct {
 func New(config Config) (*Gateway, error) {
 	g := &Gateway{
 		process: config.Process, metrics: config.Process.metrics, logger: config.Logger,
-		describe: config.Describe, emit: config.Emit, keysInterval: config.KeysInterval,
+		describeTo: config.Describe, emit: config.Emit, keysInterval: config.KeysInterval,
 		workspaces: make(map[string]*Workspace), started: make(chan struct{}),
 	}
 	if g.keysInterval == 0 {

@@ -71,7 +71,7 @@ func newMetrics() *metrics {
 	}
 	m := &metrics{
 		requests: counter("cadenza_requests_total",
-			"Requests by route, by the one key that was asked for, and by the code of the answer (ok, or an error code).",
+			"Requests by route, by the one key that was asked for, and by the code of the answer (ok, an error code, or client_gone).",
 			"workspace", "route", "definition", "code"),
 		duration: prometheus.NewHistogramVec(histogram("cadenza_request_duration_seconds",
 			"Time from a request's arrival to the end of its answer.", requestBuckets), []string{"route"}),
@@ -172,14 +172,14 @@ func (p *Process) Collectors() []prometheus.Collector {
 	return list
 }
 
-// observe counts an answered request. info is nil before its authentication, and code
-// is "" for success.
-func (m *metrics) observe(to *route, info *requestInfo, code string, began time.Time) {
+// observe counts an answered request.
+func (m *metrics) observe(to *route, info *requestInfo, began time.Time) {
 	m.durations[to.index].Observe(time.Since(began).Seconds())
+	code := info.code
 	if code == "" {
 		code = "ok"
 	}
-	if info == nil {
+	if info.owner == nil {
 		m.requests.WithLabelValues("", to.name, "", code).Inc()
 		return
 	}

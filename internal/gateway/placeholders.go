@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,7 @@ import (
 type requestInfo struct {
 	workspace, key string
 	route          string
+	code           string // of the error, or of a call whose caller has left; empty: the request succeeded
 	// The values of the headers of the same names, one value each.
 	traceID, decisionID, revision, length [1]string
 
@@ -31,7 +33,7 @@ type requestInfo struct {
 	endpoint *definition.Endpoint // that was asked for; nil: none
 	call     *callInfo            // nil: it did not end yet
 
-	owner   *Workspace
+	owner   *Workspace             // nil: the request has no valid key
 	asked   *definition.Definition // that the request is counted for; nil: none
 	counted *definitionSeries      // its metrics when it was asked for, among those of served
 	served  *servedSeries
@@ -42,7 +44,7 @@ type callInfo struct {
 	variant, arm, row            string
 	endpointVariant, endpointRow string
 	provider, model              string // nothing was asked where both are empty
-	finish, code                 string
+	finish, code                 string // the code as its trace has it
 	attempts                     int
 	// What all attempts used, also those that failed or lost a hedge.
 	prompt, completion int64
@@ -51,14 +53,21 @@ type callInfo struct {
 	cost      float64
 }
 
-// describe makes the request's placeholders available, and finds the span that the
-// request has where it is traced.
-func (c *call) describe() {
-	c.info = &requestInfo{workspace: c.workspace.Name, key: c.key.name, route: c.route.name, owner: c.workspace, served: c.workspace.countedBy()}
-	c.info.counted = c.info.served.none
-	if describe := c.gateway.describe; describe != nil {
-		describe(c.r, c.info.placeholder)
+// describe makes a request's placeholders available.
+func (g *Gateway) describe(r *http.Request, to *route) *requestInfo {
+	info := &requestInfo{route: to.name}
+	if g.describeTo != nil {
+		g.describeTo(r, info.placeholder)
 	}
+	return info
+}
+
+// identify notes whose request it is, and finds the span that it has where it is
+// traced.
+func (c *call) identify() {
+	c.info.workspace, c.info.key, c.info.owner = c.workspace.Name, c.key.name, c.workspace
+	c.info.served = c.workspace.countedBy()
+	c.info.counted = c.info.served.none
 	if span := oteltrace.SpanFromContext(c.r.Context()); span.SpanContext().IsValid() {
 		c.span = span
 	}
@@ -78,7 +87,7 @@ func (c *call) describeAnswers() {
 	switch {
 	case len(c.picked) == 1:
 		c.info.only = c.picked[0]
-	case c.gateway.describe != nil: // else it is in vain
+	case c.gateway.describeTo != nil: // else it is in vain
 		c.info.several = append(c.info.several, c.picked...)
 	}
 }
@@ -121,7 +130,7 @@ func (i *invocation) describeEnd(result *invoke.Result) {
 // placeholder returns the value of a placeholder, and whether there is one of this name.
 func (i *requestInfo) placeholder(name string) (any, bool) {
 	if name == "http.auth.user.id" {
-		return i.key, true
+		return i.key, i.owner != nil
 	}
 	own, found := strings.CutPrefix(name, "cadenza")
 	if !found {
@@ -134,6 +143,8 @@ func (i *requestInfo) placeholder(name string) (any, bool) {
 		return i.workspace, true
 	case ".route":
 		return i.route, true
+	case ".code":
+		return i.code, true
 	case ".trace_id":
 		return i.traceID[0], true
 	case ".decision_id":
@@ -173,8 +184,6 @@ func (i *requestInfo) placeholder(name string) (any, bool) {
 		return call.attempts, true
 	case ".finish_reason":
 		return call.finish, true
-	case ".code":
-		return call.code, true
 	case ".tokens.prompt":
 		return call.prompt, true
 	case ".tokens.completion":
@@ -253,6 +262,7 @@ func (i *requestInfo) MarshalLogObject(to zapcore.ObjectEncoder) error {
 	text("workspace", i.workspace)
 	text("api_key", i.key)
 	text("route", i.route)
+	text("code", i.code)
 	for _, name := range [...]string{"key", "kind", "variant", "arm", "row", "cache", "trace_id", "decision_id", "revision"} {
 		value, _ := i.placeholder("cadenza." + name)
 		text(name, value.(string))
@@ -266,7 +276,6 @@ func (i *requestInfo) MarshalLogObject(to zapcore.ObjectEncoder) error {
 	text("provider", call.provider)
 	text("model", call.model)
 	text("finish_reason", call.finish)
-	text("code", call.code)
 	to.AddInt("attempts", call.attempts)
 	to.AddFloat64("cost", call.cost)
 	return to.AddObject("tokens", zapcore.ObjectMarshalerFunc(func(to zapcore.ObjectEncoder) error {

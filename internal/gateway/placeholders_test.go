@@ -22,7 +22,7 @@ func TestPlaceholdersInDocs(t *testing.T) {
 	}
 	_, section, _ := strings.Cut(string(manual), "\n## Placeholders")
 	section, _, _ = strings.Cut(section, "\n## ")
-	info := new(requestInfo)
+	info := &requestInfo{owner: new(Workspace)}
 	var listed []string
 	for _, row := range regexp.MustCompile(`(?m)^\| (.*?) \|`).FindAllStringSubmatch(section, -1) {
 		for _, name := range regexp.MustCompile("`{(.*?)}`").FindAllStringSubmatch(row[1], -1) {
@@ -33,7 +33,7 @@ func TestPlaceholdersInDocs(t *testing.T) {
 		}
 	}
 	full := requestInfo{
-		workspace: "w", key: "k", route: "r", traceID: [1]string{"t"}, decisionID: [1]string{"d"}, revision: [1]string{"v"}, cache: "hit",
+		workspace: "w", key: "k", owner: new(Workspace), route: "r", code: "c", traceID: [1]string{"t"}, decisionID: [1]string{"d"}, revision: [1]string{"v"}, cache: "hit",
 		endpoint: &definition.Endpoint{Prompt: &definition.Prompt{}},
 		call: &callInfo{
 			variant: "v", arm: "a", row: "r", endpointVariant: "e", endpointRow: "e", provider: "p", model: "m", finish: "f", code: "c",

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -184,6 +185,31 @@ func TestCallsAreCounted(t *testing.T) {
 	if text := g.scrape(); strings.Contains(text, "small-1") {
 		t.Errorf("a provider's word is in\n%s", text)
 	}
+}
+
+// TestCallersWhoLeaveAreCounted counts a call whose caller does not wait for its answer
+// as what its trace says, and not as answered.
+func TestCallersWhoLeaveAreCounted(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t, func(_ int64, _ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else the server does not notice that its caller leaves
+		<-r.Context().Done()
+	})
+	g := startGateway(t, workspace, fakeProvider(u.URL))
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		eventually(t, "the model is asked", func() bool { return u.Calls.Load() == 1 })
+		leave()
+	}()
+	if _, err := g.send(ctx, "POST", "/v1/endpoints", ask("?", false), bearer(testKey)); err == nil {
+		t.Error("the caller was answered")
+	}
+	g.expect(map[string]float64{
+		`cadenza_requests_total{code="client_gone",definition="chat",route="endpoints"}`:     1,
+		`cadenza_requests_total{code="ok",definition="chat",route="endpoints"}`:              0,
+		`cadenza_upstream_attempts_total{class="client_gone",model="small",provider="fake"}`: 1,
+		`cadenza_answers_total{definition="chat",kind="endpoint",variant="en"}`:              0,
+	})
 }
 
 // TestHedgesAndFirstTokensAreCounted streams from the target that is called beside one

@@ -125,14 +125,16 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 	began := time.Now()
 	to, traceID := find(path)
 	to = to.spoken(r.Header)
-	code := ""
-	var info *requestInfo // once the request is authenticated
+	info := g.describe(r, to)
 	defer func() {
 		problem := recover()
-		if problem != nil && problem != http.ErrAbortHandler {
-			code = wire.Internal.Name
+		switch {
+		case problem == http.ErrAbortHandler && info.code == "" && info.call == nil:
+			info.code = string(invoke.ClientGone) // while it was decided
+		case problem != nil && problem != http.ErrAbortHandler:
+			info.code = wire.Internal.Name
 		}
-		g.metrics.observe(to, info, code, began)
+		g.metrics.observe(to, info, began)
 		switch problem {
 		case nil:
 			return
@@ -148,9 +150,12 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 		to.writeErrorOnly(w, panicked())
 	}()
 
-	o := g.answer(w, r, to, traceID, began, &info)
-	if o.err != nil {
-		code = o.err.Name
+	o := g.answer(w, r, to, traceID, began, info)
+	switch {
+	case o.err != nil:
+		info.code = o.err.Name
+	case info.call != nil:
+		info.code = info.call.code // its caller has left
 	}
 	switch o.end {
 	case unanswered, unread:
@@ -196,7 +201,7 @@ func refused(err *wire.Error) outcome { return outcome{err, unanswered} }
 
 // answer checks path, method, key, limits and body in this order, so that an
 // unauthenticated request causes no work.
-func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, traceID string, began time.Time, info **requestInfo) outcome {
+func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, traceID string, began time.Time, info *requestInfo) outcome {
 	if to.serve == nil {
 		return outcome{wire.Errorf(wire.NotFound, "", "There is no route %s. The routes are %s.", printable(r.URL.Path), documented()), unread}
 	}
@@ -229,8 +234,8 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 	memory.acquire()
 	defer memory.release()
 	defer store.release()
-	c.describe()
-	*info = c.info
+	c.info = info
+	c.identify()
 	if err := c.admitEarly(); err != nil {
 		return outcome{err, unread}
 	}
