@@ -210,7 +210,7 @@ func init() {
 		mutant{
 			ID: "panic-counted", In: "Gateway.Serve",
 			What: "a request that panicked counts as one that was answered well",
-			Old:  "			code = wire.Internal.Name\n", New: "",
+			Old:  "			info.code = wire.Internal.Name\n", New: "",
 			Run: "TestPanicIsAnError",
 		},
 		mutant{

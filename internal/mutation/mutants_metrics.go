@@ -35,7 +35,7 @@ func init() {
 		mutant{
 			ID: "names-of-removed-targets", In: "invocation.countAttempt",
 			What: "a call brings the series of a target back that was removed meanwhile",
-			Old:  "t = m.newTargetSeries(workspace, name.provider, \"\")", New: "name, t = modelName{a.Provider, a.Model}, m.newTargetSeries(workspace, a.Provider, a.Model)",
+			Old:  "		name = modelName{provider: served.provider(a.Provider)}\n		t = m.newTargetSeries(workspace, name.provider, \"\")\n", New: "		t = m.newTargetSeries(workspace, a.Provider, a.Model)\n",
 			Run: "TestCallOfARemovedDefinition",
 		},
 		mutant{
