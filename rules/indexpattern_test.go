@@ -81,7 +81,7 @@ func randomCell(r *rand.Rand, depth int, ends *[]string) textCell {
 func TestPatternColumnsAgainstCells(t *testing.T) {
 	m := model(t, "fields: { s: string, n: number }")
 	seeds := uint64(300)
-	if testing.Short() {
+	if testing.Short() || raceEnabled {
 		seeds = 100
 	}
 	var endColumns, parts, shared, many int

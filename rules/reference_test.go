@@ -597,7 +597,7 @@ func checkAgainstReference(t *testing.T, seed uint64) {
 
 func TestAgainstReference(t *testing.T) {
 	seeds := uint64(200)
-	if testing.Short() {
+	if testing.Short() || raceEnabled {
 		seeds = 50
 	}
 	for seed := range seeds {

@@ -9,6 +9,9 @@ import (
 // A file has at most so many values and keys, in YAML and in JSON, and is not
 // given to the library where it would have more.
 func TestCeilingOfNodes(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine reads millions of values")
+	}
 	items := func(n int) string { return "[" + strings.Repeat("1,", n-1) + "1]" }
 	pairs := func(n int) string {
 		mapping := `{"a":1}`
@@ -72,6 +75,9 @@ func TestLikelyNodes(t *testing.T) {
 // A file may use all characters for private use, if it needs none that stands
 // in for another; looking for one takes no time.
 func TestCharactersForPrivateUse(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine reads megabytes")
+	}
 	var all strings.Builder
 	for c := rune(0xe000); c <= 0xf8ff; c++ {
 		all.WriteRune(c)

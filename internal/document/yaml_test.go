@@ -149,6 +149,9 @@ const quadratic = 15 * time.Second
 // TestLargeTexts reads files whose size is in one scalar, on one line or in
 // comments: the work grows with the size, not with its square.
 func TestLargeTexts(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine reads megabytes")
+	}
 	const n = 100_000
 	numbered := func(format string) string {
 		var b strings.Builder
@@ -183,6 +186,9 @@ func TestLargeTexts(t *testing.T) {
 
 // TestLargeMistakes finds the cause of a mistake at the end of a large file.
 func TestLargeMistakes(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine reads megabytes")
+	}
 	const n = 150_000
 	for name, in := range map[string]string{
 		"quotes on one line": "[" + strings.Repeat(`"a", `, n) + `"b"c]`,

@@ -68,9 +68,8 @@ func TestParsePlain(t *testing.T) {
 // TestParsePlainAtRandom compares random documents.
 func TestParsePlainAtRandom(t *testing.T) {
 	t.Parallel()
-	const documents = 20_000
 	read := 0
-	for seed := range uint64(documents) {
+	for seed := range uint64(randomDocuments) {
 		text := randomDocument(seed, seed%2 == 0)
 		how, ok := samePlain(text)
 		if how != "" {
@@ -80,8 +79,8 @@ func TestParsePlainAtRandom(t *testing.T) {
 			read++
 		}
 	}
-	if t.Logf("%d of %d were read", read, documents); read < documents/20 {
-		t.Errorf("%d of %d documents were read: too few to tell", read, documents)
+	if t.Logf("%d of %d were read", read, randomDocuments); read < randomDocuments/20 {
+		t.Errorf("%d of %d documents were read: too few to tell", read, randomDocuments)
 	}
 }
 
