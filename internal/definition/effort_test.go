@@ -187,6 +187,9 @@ var ballast []byte // what the compiler may not leave out
 // What a workspace's definitions have together is counted to the last one, and
 // again from what is remembered.
 func TestCeilingsOfWorkspace(t *testing.T) {
+	if raceEnabled {
+		t.Skip("files of megabytes")
+	}
 	list := func(n int) string { return "type: list\ndefault: [" + strings.Repeat("1,", n-1) + "1]\n" }
 	// A file has two values and keys for each member beside the items.
 	const each = 250_000
@@ -219,6 +222,9 @@ func TestCeilingsOfWorkspace(t *testing.T) {
 
 // A definition that is written out has at most 16 MiB.
 func TestCeilingOfContent(t *testing.T) {
+	if raceEnabled {
+		t.Skip("files of megabytes")
+	}
 	load := func(files map[string]string) error {
 		_, err := Load(workspace(t, files))
 		return err

@@ -176,6 +176,9 @@ func FuzzLoad(f *testing.F) {
 
 // TestFileTooLarge says how large a file is, not how much of it was read.
 func TestFileTooLarge(t *testing.T) {
+	if raceEnabled {
+		t.Skip("files of megabytes")
+	}
 	const size = document.MaxFileBytes + 1<<20
 	for _, name := range []string{"remoteconfigs/c.yaml", "context.yaml"} {
 		dir := workspace(t, map[string]string{name: strings.Repeat("#", size)})
