@@ -73,6 +73,9 @@ func merged(targets []invoke.Target, request *dialect.Call) ([]invoke.Target, *w
 		t := &targets[i]
 		t.Prepared = nil
 		for _, given := range request.Given {
+			if given.Name == "tools" || given.Name == "response_format" {
+				t.Bounds.Beside = 0 // that of the definition is no longer all
+			}
 			if given.Name != "tools" {
 				setParameter(&t.Parameters, &request.Parameters, given.Name)
 				continue

@@ -355,6 +355,24 @@ func TestAttemptsWithinABudget(t *testing.T) {
 	}
 }
 
+// TestABudgetKnowsExtra has a definition bound its answers, and make them several, by
+// parameters of the provider's own.
+func TestABudgetKnowsExtra(t *testing.T) {
+	t.Parallel()
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, _ *http.Request) { completion(w, "fine") })
+	budget := &limit.Limit{Name: "budget", Ceilings: []limit.Ceiling{most(limit.Tokens, 5000)}}
+	g := startGateway(t, map[string]string{
+		"definitions/endpoints/chat.yaml": "prompt: reply\n",
+		"definitions/prompts/reply.yaml": "provider: fake\nmodel: small\nmax_tokens: 1\nextra: { max_completion_tokens: 900, n: 7 }\n" +
+			"messages: [ { role: user, content: hi } ]\n",
+	}, fakeProvider(u.URL), withLimits(budget))
+	a := g.post("/v1/endpoints", `{"key":"chat"}`)
+	checkError(t, a, "rate_limited", "")
+	if !strings.Contains(string(a.body), "never has room for this call, which may use 63") || u.Calls.Load() != 0 {
+		t.Errorf("%s, %d calls", a.body, u.Calls.Load())
+	}
+}
+
 // TestRememberedAnswersUseNothing is about the cache, callers that wait for the same
 // answer, and idempotency keys.
 func TestRememberedAnswersUseNothing(t *testing.T) {

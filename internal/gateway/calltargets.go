@@ -65,6 +65,7 @@ func (w *Workspace) makeTargets(how *definition.Policy, variant *definition.Vari
 		}
 		// A target that can't be prepared fails when it is called, with the same error.
 		targets[i].Prepared, _ = prepare(provider, &t)
+		targets[i].Bounds = invoke.BoundsOf(&targets[i])
 		if how.Weights != nil {
 			targets[i].Weight = how.Weights[i]
 		}

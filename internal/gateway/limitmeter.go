@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"encoding/json"
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -139,31 +137,34 @@ func (c *call) afford(targets []invoke.Target, messages []providers.Message) *wi
 	if m == nil || !m.metered {
 		return nil
 	}
-	m.measure(targets, messages, invoke.MostTokens)
+	m.measure(targets, messages, false)
 	if m.fits() {
 		return nil
 	}
 	// The bound is loose where a text has few tokens for its bytes.
-	m.measure(targets, messages, invoke.TightTokens)
+	m.measure(targets, messages, true)
 	if m.fits() {
 		return nil
 	}
 	return c.limited(m.shortage())
 }
 
-// measure finds what an attempt may use at most, by the target. A provider's own
-// parameters may have parts of the prompt, such as tools of its own.
-func (m *meter) measure(targets []invoke.Target, messages []providers.Message, tokens func([]providers.Message, []providers.Tool, ...json.RawMessage) int64) {
+// measure finds what an attempt may use at most, by the target. A tight bound takes a
+// tokenizer.
+func (m *meter) measure(targets []invoke.Target, messages []providers.Message, tight bool) {
 	m.most = m.most[:0]
+	tokens := invoke.MostTokens
+	if tight {
+		tokens = invoke.TightTokens
+	}
 	prompt := tokens(messages, nil)
 	for i := range targets {
 		t := &targets[i]
-		most := prompt
-		beside := slices.AppendSeq(t.Parameters.Beside(), maps.Values(t.Extra))
-		if tools := t.Parameters.Tools; len(tools)+len(beside) > 0 {
-			most += tokens(nil, tools, beside...)
+		beside := t.Bounds.Beside
+		if tight || beside == 0 {
+			beside = t.Beside(tokens)
 		}
-		m.most = append(m.most, m.workspace.mostOf(t, most))
+		m.most = append(m.most, m.workspace.mostOf(t, prompt+beside))
 	}
 }
 
@@ -174,13 +175,14 @@ func (w *Workspace) mostOf(t *invoke.Target, prompt int64) limit.Amounts {
 	answer, _ := mostAnswer(t, p)
 	a := limit.Amounts{Tokens: prompt + answer}
 	if p != nil {
-		a.Money = nanodollars(math.Ceil(p.MostIn(tierOf(t.Extra), prompt, answer) * limit.Dollar))
+		a.Money = nanodollars(math.Ceil(p.MostIn(t.Bounds.Tier, prompt, answer) * limit.Dollar))
 	}
 	return a
 }
 
-// nanodollars returns an amount of money in the unit of limits, at most mostCounted.
-func nanodollars(amount float64) int64 { return int64(min(amount, mostCounted)) }
+// nanodollars returns an amount of money in the unit of limits, at most invoke.MaxBound:
+// nine million US dollars.
+func nanodollars(amount float64) int64 { return int64(min(amount, invoke.MaxBound)) }
 
 // fits sets aside what an attempt at the most expensive target may use, or else at the
 // cheapest one.

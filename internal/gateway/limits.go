@@ -1,9 +1,6 @@
 package gateway
 
 import (
-	"encoding/json"
-	"math"
-	"strings"
 	"time"
 
 	"github.com/valyala/fastjson"
@@ -125,68 +122,23 @@ func (w *Workspace) endLimits() { w.Store.limited.CompareAndDelete(w.Name, w) }
 // definition nor the price of the model says it.
 const defaultAnswer = 4096
 
-// mostCounted bounds the tokens, and the nanodollars, that one attempt counts for, so that
-// no sum of a call's overflows: nine million US dollars.
-const mostCounted = math.MaxInt64 >> 10
-
 // mostAnswer returns the most tokens that a target's answer may have, and whether it is
 // known.
 func mostAnswer(t *invoke.Target, p *price.Price) (tokens int64, known bool) {
-	tokens, known = largest(t.Extra, answerBounds) // it wins over the parameters
+	b := &t.Bounds
 	switch {
-	case tokens > 0:
-	case !known && t.Parameters.MaxTokens != nil:
+	case b.Answer > 0:
+		tokens, known = b.Answer, true
+	case !b.HasAnswer && t.Parameters.MaxTokens != nil:
 		tokens, known = *t.Parameters.MaxTokens, true
 	case p != nil && p.MaxOutput > 0:
 		tokens, known = p.MaxOutput, true
-	default: // 0 and below: some servers take that for no bound
-		tokens, known = defaultAnswer, false
+	default:
+		tokens = defaultAnswer
 	}
-	tokens = min(max(tokens, 0), mostCounted)
-	if n, several := largest(t.Extra, answerNumbers); several && n > 1 {
-		tokens = min(tokens, mostCounted/n) * n
+	tokens = min(max(tokens, 0), invoke.MaxBound)
+	if b.Answers > 1 {
+		tokens = min(tokens, invoke.MaxBound/b.Answers) * b.Answers
 	}
 	return tokens, known
-}
-
-// Where the APIs have the most tokens of an answer, and how many answers they give at
-// once, each of which is paid for.
-var (
-	answerBounds  = [][]string{{"max_tokens"}, {"max_completion_tokens"}, {"max_output_tokens"}, {"generationConfig", "maxOutputTokens"}, {"inferenceConfig", "maxTokens"}}
-	answerNumbers = [][]string{{"n"}, {"best_of"}, {"generationConfig", "candidateCount"}}
-)
-
-// largest returns the largest number that a target's extra has at one of the paths, at
-// most mostCounted. It is false where there is none.
-func largest(extra map[string]json.RawMessage, paths [][]string) (n int64, found bool) {
-	for _, path := range paths {
-		if v := extraOf(extra, path); v != nil && v.Type() == fastjson.TypeNumber {
-			n, found = max(n, int64(min(math.Ceil(v.GetFloat64()), mostCounted))), true
-		}
-	}
-	return n, found
-}
-
-// extraOf returns what a target's extra has at a path; nil: nothing.
-func extraOf(extra map[string]json.RawMessage, path []string) *fastjson.Value {
-	text := extra[path[0]]
-	if text == nil {
-		return nil
-	}
-	v, err := fastjson.ParseBytes(text)
-	if err != nil {
-		return nil
-	}
-	return v.Get(path[1:]...)
-}
-
-// tierOf returns the class of service that a target's extra asks for, by its provider's
-// word; empty: none.
-func tierOf(extra map[string]json.RawMessage) string {
-	for _, path := range [...][]string{{"service_tier"}, {"serviceTier"}, {"serviceTier", "type"}} {
-		if word := extraOf(extra, path).GetStringBytes(); word != nil {
-			return strings.ToLower(string(word))
-		}
-	}
-	return ""
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/limit"
 	"github.com/cadenza-gateway/cadenza/internal/price"
@@ -65,15 +66,15 @@ func TestMostAnswer(t *testing.T) {
 		{`{"max_tokens":-1}`, 7, &price.Price{MaxOutput: 99}, 99, true},
 		{`{"max_tokens":-1,"max_completion_tokens":50}`, 7, nil, 50, true},
 		{`{"max_tokens":null}`, 7, nil, 7, true},
-		{`{"max_tokens":9223372036854775807}`, 7, nil, mostCounted, true},
-		{`{}`, 1<<63 - 1, nil, mostCounted, true},
+		{`{"max_tokens":9223372036854775807}`, 7, nil, invoke.MaxBound, true},
+		{`{}`, 1<<63 - 1, nil, invoke.MaxBound, true},
 		{`{"generationConfig":{"maxOutputTokens":50}}`, 7, nil, 50, true},
 		{`{"inferenceConfig":{"maxTokens":50}}`, 0, nil, 50, true},
 		{`{"generationConfig":[]}`, 7, nil, 7, true},
 		{`{"n":3}`, 7, nil, 21, true},
 		{`{"n":0}`, 7, nil, 7, true},
 		{`{"generationConfig":{"candidateCount":2}}`, 0, nil, 8192, false},
-		{`{"n":9e18}`, 7, nil, 7 * (mostCounted / 7), true},
+		{`{"n":9e18}`, 7, nil, 7 * (invoke.MaxBound / 7), true},
 	} {
 		target := &invoke.Target{}
 		if err := json.Unmarshal([]byte(test.extra), &target.Extra); err != nil {
@@ -82,8 +83,9 @@ func TestMostAnswer(t *testing.T) {
 		if test.most > 0 {
 			target.Parameters.MaxTokens = &test.most
 		}
+		target.Bounds = invoke.BoundsOf(target)
 		got, known := mostAnswer(target, test.price)
-		if strings.Contains(test.extra, "9e18") && got <= mostCounted && got > mostCounted/2 {
+		if strings.Contains(test.extra, "9e18") && got <= invoke.MaxBound && got > invoke.MaxBound/2 {
 			got = test.want
 		}
 		if got != test.want || known != test.known {
@@ -108,12 +110,13 @@ func TestMostOf(t *testing.T) {
 		{"m", `{"serviceTier":{"type":"priority"}}`, "{0 110 2000000}"},
 		{"m", `{"service_tier":7}`, "{0 110 1000000}"},
 		{"none", `{}`, "{0 110 0}"},
-		{"absurd", `{"max_tokens":9223372036854775807}`, fmt.Sprintf("{0 %d %d}", mostCounted+10, mostCounted)},
+		{"absurd", `{"max_tokens":9223372036854775807}`, fmt.Sprintf("{0 %d %d}", invoke.MaxBound+10, invoke.MaxBound)},
 	} {
 		target := &invoke.Target{Model: test.model, Parameters: providers.Parameters{MaxTokens: &most}}
 		if err := json.Unmarshal([]byte(test.extra), &target.Extra); err != nil {
 			t.Fatal(err)
 		}
+		target.Bounds = invoke.BoundsOf(target)
 		if got := fmt.Sprint(w.mostOf(target, 10)); got != test.want {
 			t.Errorf("%s %s: %s, want %s", test.model, test.extra, got, test.want)
 		}
@@ -132,14 +135,66 @@ func TestWhatAPromptIsMeasuredBy(t *testing.T) {
 	targets[1].Parameters.Tools = []providers.Tool{{Description: text}}
 	targets[2].Parameters.ResponseFormat = &providers.ResponseFormat{Schema: json.RawMessage(text)}
 	targets[3].Extra = map[string]json.RawMessage{"system": json.RawMessage(text)}
-	for name, tokens := range map[string]func([]providers.Message, []providers.Tool, ...json.RawMessage) int64{"most": invoke.MostTokens, "tight": invoke.TightTokens} {
+	for i := range targets {
+		targets[i].Bounds = invoke.BoundsOf(&targets[i])
+	}
+	for _, tight := range []bool{false, true} {
 		m := &meter{workspace: w}
-		m.measure(targets, []providers.Message{{Content: "hi"}}, tokens)
+		m.measure(targets, []providers.Message{{Content: "hi"}}, tight)
 		for i := 1; i < 4; i++ {
 			if more := m.most[i].Tokens - m.most[0].Tokens; more < 100 {
-				t.Errorf("%s: target %d has %d more tokens, not 100", name, i, more)
+				t.Errorf("tight %t: target %d has %d more tokens, not 100", tight, i, more)
 			}
 		}
+	}
+}
+
+// TestWhatACallerAddsIsMeasured merges what a caller brings into a target whose bounds
+// were read when its definition was loaded.
+func TestWhatACallerAddsIsMeasured(t *testing.T) {
+	m := &meter{workspace: &Workspace{prices: price.NewTable(nil)}}
+	long := json.RawMessage(`"` + strings.Repeat("x1", 50) + `"`)
+	own := []invoke.Target{{Parameters: providers.Parameters{
+		Tools: []providers.Tool{{Name: "own"}}, ResponseFormat: &providers.ResponseFormat{Schema: json.RawMessage(`{}`)},
+	}}}
+	own[0].Bounds = invoke.BoundsOf(&own[0])
+	few := int64(7)
+	for _, test := range []struct {
+		name        string
+		set         providers.Parameters
+		least, most int64 // how many tokens more
+	}{
+		{"tools", providers.Parameters{Tools: []providers.Tool{{Name: "other", Parameters: long}}}, 100, 200},
+		{"response_format", providers.Parameters{ResponseFormat: &providers.ResponseFormat{Schema: long}}, 100, 200},
+		{"max_tokens", providers.Parameters{MaxTokens: &few}, few - defaultAnswer, few - defaultAnswer},
+	} {
+		targets, err := merged(own, &dialect.Call{Parameters: test.set, Given: []dialect.Given{{Name: test.name, Param: test.name}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.measure(own, nil, false)
+		before := m.most[0].Tokens
+		m.measure(targets, nil, false)
+		if more := m.most[0].Tokens - before; more < test.least || more > test.most {
+			t.Errorf("%s: %d tokens more, not %d to %d", test.name, more, test.least, test.most)
+		}
+	}
+}
+
+// TestMeasuringReadsNoDefinition holds that extra is read when a definition is loaded, and
+// not for each call.
+func TestMeasuringReadsNoDefinition(t *testing.T) {
+	m := &meter{workspace: &Workspace{prices: price.NewTable(nil)}}
+	target := invoke.Target{Extra: map[string]json.RawMessage{
+		"generationConfig": json.RawMessage(`{"maxOutputTokens":500,"candidateCount":2}`), "service_tier": json.RawMessage(`"flex"`),
+	}}
+	target.Bounds = invoke.BoundsOf(&target)
+	targets := []invoke.Target{target}
+	messages := []providers.Message{{Content: "hi"}}
+	measure := func() { m.measure(targets, messages, false) }
+	measure()
+	if n := testing.AllocsPerRun(100, measure); n != 0 {
+		t.Errorf("%.0f allocations", n)
 	}
 }
 
@@ -148,7 +203,7 @@ func TestACostBeyondAllIsCounted(t *testing.T) {
 	m := &meter{}
 	attempt := invoke.Attempt{Attempt: trace.Attempt{Cost: 1e15}}
 	(&call{meter: m}).spend(&invoke.Result{Attempts: []invoke.Attempt{attempt, attempt, attempt}})
-	if m.used.Money != 3*mostCounted {
+	if m.used.Money != 3*invoke.MaxBound {
 		t.Errorf("%d nanodollars are used", m.used.Money)
 	}
 }

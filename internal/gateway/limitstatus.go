@@ -134,7 +134,9 @@ func (w *Workspace) checkLimited(snapshot *definition.Snapshot) {
 			}
 			p := w.prices.Find(t.Provider, w.hosts[t.Provider], t.Model)
 			l := lack{t.Provider, t.Model, ""}
-			if _, known := mostAnswer(&invoke.Target{Parameters: t.Parameters, Extra: t.Extra}, p); !known {
+			target := &invoke.Target{Parameters: t.Parameters, Extra: t.Extra}
+			target.Bounds = invoke.BoundsOf(target)
+			if _, known := mostAnswer(target, p); !known {
 				l.reason = "it has no max_tokens: limits set " + strconv.Itoa(defaultAnswer) + " tokens aside for its answer, and a longer one may exceed them"
 			}
 			if p == nil && money {

@@ -51,6 +51,9 @@ type Target struct {
 	Extra      map[string]json.RawMessage
 	// Prepared is what the provider has prepared, see providers.Prepare.
 	Prepared any
+	// Bounds are those of the definition: see BoundsOf. The engine leaves them to
+	// Call.Purse.
+	Bounds Bounds
 	// Weight, where above zero, puts the target before those without a weight.
 	// The order of targets with a weight is drawn for each call: with the weights
 	// 3 and 1, the first target is tried first in three of four calls.
