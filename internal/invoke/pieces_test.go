@@ -260,6 +260,26 @@ func TestABrokenThoughtIsPaidFor(t *testing.T) {
 	}
 }
 
+// TestAStreamedThoughtIsCountedOnce has a provider give its thought in pieces, and again
+// with the whole answer.
+func TestAStreamedThoughtIsCountedOnce(t *testing.T) {
+	thought := strings.Repeat("word ", 100)
+	result := providers.Result{FinishReason: providers.FinishStop, Thoughts: []providers.Thought{{Text: thought}}}
+	for name, steps := range map[string][]step{
+		"in pieces": {thinks(0, thought), {say: "yes"}},
+		"at once":   {{say: "yes"}},
+	} {
+		f := scripted(script{steps: steps, result: result})
+		r, err, _ := run(t, &Call{Targets: []Target{target("a", f)}, Messages: []providers.Message{{Content: "1234"}}, Stream: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := r.Attempts[0].CompletionTokens; n < 100 || n > 110 {
+			t.Errorf("%s: %d tokens of 101 words", name, n)
+		}
+	}
+}
+
 // TestPartsAreNotQuoted holds for the texts of parts what TestBrief holds for
 // messages of one text.
 func TestPartsAreNotQuoted(t *testing.T) {
