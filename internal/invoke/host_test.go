@@ -235,6 +235,8 @@ func TestCeilingFollowsTheHost(t *testing.T) {
 	}{
 		"rate limit":  {fails(&providers.Error{Status: 429}), true},
 		"unavailable": {fails(&providers.Error{Status: 503}), true},
+		"slow":        {fails(errFirstToken), true},
+		"no answer":   {fails(&providers.ConnectError{Err: errors.New("refused")}), true},
 		"rejected":    {fails(&providers.Error{Status: 400}), false},
 		"no key":      {fails(&providers.Error{Status: 401}), false},
 		"an answer":   {says("a"), false},
