@@ -290,6 +290,8 @@ func TestNoOvershoot(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"id":"c1","object":"chat.completion","created":1,"model":"small-1","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"length"}],"usage":{"prompt_tokens":10,"completion_tokens":400,"total_tokens":410}}`)
 	})
+	open := sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(open) // the upstream ends only when its calls have
 	const cost = 10*2_000 + 400*10_000
 	budget := &limit.Limit{Name: "budget", Ceilings: []limit.Ceiling{most(limit.Money, 10*cost)}}
 	g := startGateway(t, single(), fakeProvider(u.URL), withLimits(budget))
@@ -309,7 +311,7 @@ func TestNoOvershoot(t *testing.T) {
 		})
 	}
 	eventually(t, "all have asked", func() bool { return asked.Load()+refused.Load() == 300 })
-	close(gate)
+	open()
 	group.Wait()
 	n := answered.Load()
 	if n < 5 || n > 10 || n+refused.Load() != 300 {
