@@ -19,10 +19,7 @@ import (
 // before is asked for.
 func TestAShareAtTheSeam(t *testing.T) {
 	l := &limit.Limit{Name: "fair", Ceilings: []limit.Ceiling{{Most: 10, Window: limit.Window{Length: time.Minute}}}}
-	limiter, err := limit.Open(limit.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limiter := limit.Open(limit.Options{})
 	store := new(Store)
 	store.limiter.Store(limiter)
 	w := &Workspace{WorkspaceConfig: WorkspaceConfig{Name: "w", Store: store}, callLimits: newCallLimits([]*limit.Limit{l})}
@@ -60,10 +57,7 @@ func TestTheTightBound(t *testing.T) {
 		ceiling int64
 		fits    bool
 	}{{loose, true}, {tight + 1, true}, {tight, false}} {
-		limiter, err := limit.Open(limit.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		limiter := limit.Open(limit.Options{})
 		store := new(Store)
 		store.limiter.Store(limiter)
 		l := &limit.Limit{Name: "few", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{{Measure: limit.Tokens, Most: test.ceiling}}}
@@ -86,10 +80,7 @@ func TestTheTightBound(t *testing.T) {
 func TestTheSeamOfAMonth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &limit.Limit{Name: "month", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{{Measure: limit.Money, Most: 5 * limit.Dollar}}}
-		limiter, err := limit.Open(limit.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		limiter := limit.Open(limit.Options{})
 		store := new(Store)
 		store.limiter.Store(limiter)
 		dollar := 1e6 // a token

@@ -23,10 +23,7 @@ func (absentLedger) Close() error { return nil }
 // failure.
 func TestLimitsAreNotShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := limit.Open(limit.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := limit.Open(limit.Options{})
 		defer l.Close()
 		time.Sleep(time.Hour)
 		l.SetLedger("w", absentLedger{})

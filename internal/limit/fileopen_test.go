@@ -239,10 +239,7 @@ func TestFileWithoutItsHeader(t *testing.T) {
 			t.Fatal(err)
 		}
 		var logged bytes.Buffer
-		l, err := Open(Options{Path: path, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := Open(Options{Path: path, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 		if s := l.Stats(); s.Damaged != 1 || l.Err() != nil || !strings.Contains(logged.String(), "damaged records of limits were passed over") {
 			t.Errorf("%d bytes: %+v, %v\n%s", size, s, l.Err(), logged.String())
 		}

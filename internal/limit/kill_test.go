@@ -27,11 +27,8 @@ var victims = limitOf("l", Ceiling{Tokens, 1 << 40, Month})
 // victim makes calls until it is killed. It tells what it is about to do, and what it
 // has done: the standard output is written at once.
 func victim(path string) {
-	l, err := Open(Options{Path: path})
-	if err == nil {
-		err = l.Err()
-	}
-	if err != nil {
+	l := Open(Options{Path: path})
+	if err := l.Err(); err != nil {
 		fmt.Println("failed", err)
 		os.Exit(1)
 	}

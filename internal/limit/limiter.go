@@ -76,7 +76,7 @@ type Options struct {
 
 // Open returns the limiter with the state of its file. Where the file can't be used, the
 // limiter counts in memory, tries again, and Err says so.
-func Open(o Options) (*Limiter, error) { return openOn(o, osDisk), nil }
+func Open(o Options) *Limiter { return openOn(o, osDisk) }
 
 func openOn(o Options, d disk) *Limiter {
 	l := &Limiter{crossed: o.Crossed, most: int64(o.MaxSubjects), seed: maphash.MakeSeed()}

@@ -16,10 +16,7 @@ var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 func opened(t testing.TB, o Options) *Limiter {
 	t.Helper()
-	l, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := Open(o)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)

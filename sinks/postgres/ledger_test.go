@@ -39,10 +39,7 @@ func newNode(t testing.TB, dsn string) *node {
 
 func (n *node) open(t testing.TB, dsn string) {
 	t.Helper()
-	var err error
-	if n.Limiter, err = limit.Open(limit.Options{Path: n.path}); err != nil {
-		t.Fatal(err)
-	}
+	n.Limiter = limit.Open(limit.Options{Path: n.path})
 	n.SetLedger("w", openLedger(t, dsn))
 }
 
