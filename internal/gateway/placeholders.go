@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -92,6 +93,10 @@ func (c *call) describeAnswers() {
 	}
 }
 
+// dollars returns a sum of costs without what adding up leaves behind its figures: 0.3
+// for 0.30000000000000004.
+func dollars(sum float64) float64 { return math.Round(sum*1e12) / 1e12 }
+
 // describeEnd notes how a call has ended, for the request's placeholders and its trace.
 // The record's attempts are complete.
 func (i *invocation) describeEnd(result *invoke.Result) {
@@ -100,7 +105,8 @@ func (i *invocation) describeEnd(result *invoke.Result) {
 	*told = callInfo{
 		variant: record.Variant, arm: record.Arm, row: record.Row,
 		endpointVariant: record.EndpointVariant, endpointRow: record.EndpointRow,
-		finish: record.FinishReason, code: record.Code, attempts: len(record.Attempts), cost: record.Cost,
+		finish: record.FinishReason, code: record.Code, attempts: len(record.Attempts),
+		cost: dollars(record.Cost),
 	}
 	switch {
 	case result.Served >= 0:

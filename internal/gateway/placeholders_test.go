@@ -89,3 +89,12 @@ func TestManyKeysInAPlaceholder(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+func TestCostsAreToldWithoutNoise(t *testing.T) {
+	tenth, fifth := 0.1, 0.2
+	for sum, want := range map[float64]float64{tenth + fifth: 0.3, 0.00009900000000000001: 0.000099, 3e-9: 3e-9, 1234.5: 1234.5, 0: 0} {
+		if got := dollars(sum); got != want {
+			t.Errorf("%v is told as %v, want %v", sum, got, want)
+		}
+	}
+}
