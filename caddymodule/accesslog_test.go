@@ -86,7 +86,6 @@ func TestAccessLog(t *testing.T) {
 		}
 		return logged
 	}
-	line() // of the load
 	const ids = "trace_id"
 
 	a := g.post("/v1/endpoints", `{"key":"chat","context":{"locale":"nl"},`+question+`}`)

@@ -6,11 +6,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -104,6 +104,9 @@ func startGateway(t testing.TB, files map[string]string, options string) *gatewa
 	if err := g.load(options); err != nil {
 		t.Fatal(err)
 	}
+	if len(servers()) == 0 {
+		t.Fatal("no server is found: Caddy starts them in another way")
+	}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		if err := caddy.Stop(); err != nil {
@@ -146,25 +149,50 @@ func (g *gateway) load(options string) error {
 	return g.loadText(g.caddyfile(options))
 }
 
-// loadText loads a configuration and waits until it is the one that answers:
-// after a reload the old server may still take a connection, to close it.
+// loadText loads a configuration and waits until it is the one that answers.
 func (g *gateway) loadText(caddyfile string) error {
-	if err := loadCaddyfile(caddyfile); err != nil {
+	return g.reload(func() error { return loadCaddyfile(caddyfile) })
+}
+
+// reload waits until the servers of the former configuration take no connections any
+// more: Caddy's Load only waits until they are about to stop.
+func (g *gateway) reload(load func() error) error {
+	former := servers()
+	if err := load(); err != nil {
 		return err
 	}
-	g.client.CloseIdleConnections()
-	for answered := 0; answered < 3; {
-		response, err := g.send(context.Background(), http.MethodGet, "/", "", nil)
-		if err != nil {
-			answered = 0
-			continue
+	gatewaytest.Eventually(g.t, "the former servers have stopped", func() bool {
+		for id := range servers() {
+			if former[id] {
+				return false
+			}
 		}
-		_, _ = io.Copy(io.Discard, response.Body)
-		response.Body.Close()
-		g.client.CloseIdleConnections()
-		answered++
-	}
+		return true
+	})
+	g.client.CloseIdleConnections()
 	return nil
+}
+
+// servers returns the goroutines that take connections for Caddy's HTTP servers, by
+// their numbers.
+func servers() map[string]bool {
+	stacks := make([]byte, 1<<20)
+	for {
+		n := runtime.Stack(stacks, true)
+		if n < len(stacks) {
+			stacks = stacks[:n]
+			break
+		}
+		stacks = make([]byte, 2*len(stacks))
+	}
+	found := make(map[string]bool)
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+		if strings.Contains(stack, "created by github.com/caddyserver/caddy/v2/modules/caddyhttp.(*App).Start") {
+			id, _, _ := strings.Cut(strings.TrimPrefix(stack, "goroutine "), " ")
+			found[id] = true
+		}
+	}
+	return found
 }
 
 func loadCaddyfile(text string) error {
@@ -230,7 +258,7 @@ func (g *gateway) loadJSON(options, old, replacement string) error {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	return caddy.Load(bytes.Replace(config, []byte(old), []byte(replacement), 1), true)
+	return g.reload(func() error { return caddy.Load(bytes.Replace(config, []byte(old), []byte(replacement), 1), true) })
 }
 
 // checkError checks an answer against the contract of errors.

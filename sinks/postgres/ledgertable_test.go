@@ -69,7 +69,8 @@ func testLedgerCleaning(t *testing.T, dsn string) {
 	first, second := openLedger(t, dsn), openLedger(t, dsn)
 	defer closeLedger(t, first)
 	defer closeLedger(t, second)
-	exchange(t, first, claimOf("old", -61*time.Minute), claimOf("late", -59*time.Minute), claimOf("now", time.Hour))
+	now := claimOf("now", time.Hour)
+	exchange(t, first, claimOf("old", -61*time.Minute), claimOf("late", -59*time.Minute), now)
 	names := func() (names string) {
 		queryRow(t, dsn, "SELECT string_agg(limit_name, ' ' ORDER BY limit_name) FROM cadenza.limit_windows", &names)
 		return names
@@ -77,12 +78,12 @@ func testLedgerCleaning(t *testing.T, dsn string) {
 	if got := names(); got != "late now old" {
 		t.Errorf("%s are there", got)
 	}
-	exchange(t, second, claimOf("now", time.Hour))
+	exchange(t, second, now)
 	if got := names(); got != "late now" {
 		t.Errorf("%s are there after another gateway came", got)
 	}
 	exchange(t, first, claimOf("old", -61*time.Minute))
-	exchange(t, first, claimOf("now", time.Hour))
+	exchange(t, first, now)
 	if got := names(); got != "late now old" {
 		t.Errorf("%s are there: a gateway has cleaned again within a minute", got)
 	}
