@@ -163,6 +163,7 @@ func TestMistakes(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-of-the-tests-of-mistakes")
 	t.Setenv("DATABASE_URL", "postgres://localhost/cadenza")
 	var edits []*mistake
+	whole := t
 	for _, m := range all {
 		var run func(*testing.T, string) (string, error)
 		switch m.command {
@@ -180,7 +181,9 @@ func TestMistakes(t *testing.T) {
 		}
 		name := filepath.Base(filepath.Dir(m.path)) + "/" + filepath.Base(m.path)
 		t.Run(name, func(t *testing.T) {
-			dir := mistakeDir(t)
+			// A store that is still closing would say in the log of the next mistake that
+			// its folder is gone.
+			dir := mistakeDir(whole)
 			if m.command == "caddy cadenza check definitions" {
 				t.Parallel()
 			} else {
