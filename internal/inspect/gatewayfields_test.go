@@ -113,21 +113,7 @@ func TestCompareRandomGatewayFields(t *testing.T) {
 		oldDir, newDir := dir(rows), dir(edited)
 		c := compareDirs(t, oldDir, newDir)
 		found := len(c.Definitions) > 0 && len(c.Definitions[0].Answers) > 0
-		old, edit := load(t, oldDir), load(t, newDir)
-		witness := ""
-		for _, request := range requests {
-			var x, y rules.Binding
-			v := fastjson.MustParse(request)
-			if old.Model.Simulate(&x, v, now) != nil || edit.Model.Simulate(&y, v, now) != nil {
-				t.Fatal(request)
-			}
-			a, _ := old.RemoteConfigs["c"].Evaluate(&x)
-			b, _ := edit.RemoteConfigs["c"].Evaluate(&y)
-			if string(a) != string(b) {
-				witness = request
-				break
-			}
-		}
+		witness := answersDiffer(t, oldDir, newDir, requests, (*rules.Model).Simulate)
 		if found != (witness != "") || len(c.Definitions) > 0 && c.Definitions[0].Undecided {
 			t.Errorf("found %t, but %q differs:\n%s\n%s\n%s", found, witness, strings.Join(rows, ""), strings.Join(edited, ""), summary(c))
 		}

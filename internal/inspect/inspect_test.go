@@ -493,21 +493,7 @@ func TestCompareRandom(t *testing.T) {
 		oldDir, newDir := table(rows), table(edited)
 		c := compareDirs(t, oldDir, newDir)
 		found := len(c.Definitions) > 0 && len(c.Definitions[0].Answers) > 0
-		old, edit := load(t, oldDir), load(t, newDir)
-		witness := ""
-		for _, context := range contexts {
-			var x, y rules.Binding
-			v := fastjson.MustParse(context)
-			if old.Model.Bind(&x, v, now) != nil || edit.Model.Bind(&y, v, now) != nil {
-				t.Fatal(context)
-			}
-			a, _ := old.RemoteConfigs["c"].Evaluate(&x)
-			b, _ := edit.RemoteConfigs["c"].Evaluate(&y)
-			if string(a) != string(b) {
-				witness = context
-				break
-			}
-		}
+		witness := answersDiffer(t, oldDir, newDir, contexts, (*rules.Model).Bind)
 		if found != (witness != "") {
 			t.Errorf("found %t, but %q differs:\n%s\n%s", found, witness, strings.Join(rows, ""), strings.Join(edited, ""))
 		}
@@ -521,6 +507,26 @@ func TestCompareRandom(t *testing.T) {
 	if differed == 0 {
 		t.Error("no pair of tables differed: the test proves nothing")
 	}
+}
+
+// answersDiffer returns the first context for which the remote configuration c has other
+// answers in two directories; empty: there is none.
+func answersDiffer(t testing.TB, oldDir, newDir string, contexts []string, bind func(*rules.Model, *rules.Binding, *fastjson.Value, time.Time) error) string {
+	t.Helper()
+	old, edit := load(t, oldDir), load(t, newDir)
+	for _, context := range contexts {
+		var x, y rules.Binding
+		v := fastjson.MustParse(context)
+		if bind(old.Model, &x, v, now) != nil || bind(edit.Model, &y, v, now) != nil {
+			t.Fatal(context)
+		}
+		a, _ := old.RemoteConfigs["c"].Evaluate(&x)
+		b, _ := edit.RemoteConfigs["c"].Evaluate(&y)
+		if string(a) != string(b) {
+			return context
+		}
+	}
+	return ""
 }
 
 // grid is all combinations of a few values of each field.

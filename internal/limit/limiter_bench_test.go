@@ -57,7 +57,14 @@ func BenchmarkCall(b *testing.B) {
 }
 
 // BenchmarkAlone is a caller that waits for each write by itself.
-func BenchmarkAlone(b *testing.B) {
+func BenchmarkAlone(b *testing.B) { benchmarkCaller(b, func() {}) }
+
+// BenchmarkSpaced is a caller that lets others run in a call and between two calls, as
+// one does that waits for a provider.
+func BenchmarkSpaced(b *testing.B) { benchmarkCaller(b, runtime.Gosched) }
+
+// benchmarkCaller is one caller that pauses in each call and after it.
+func benchmarkCaller(b *testing.B, pause func()) {
 	for _, where := range []string{"memory", "file"} {
 		b.Run(where, func(b *testing.B) {
 			var o Options
@@ -72,34 +79,10 @@ func BenchmarkAlone(b *testing.B) {
 			begun := processorTime()
 			for b.Loop() {
 				if l.ReserveInto(&r, "workspace", now, asks, Amounts{1, 1000, 1000}) == nil {
+					pause()
 					r.Settle(now, Amounts{1, 700, 700})
 				}
-			}
-			b.ReportMetric(float64(processorTime()-begun)/float64(b.N), "cpu-ns/op")
-		})
-	}
-}
-
-// BenchmarkSpaced is a caller that lets others run in a call and between two calls, as
-// one does that waits for a provider.
-func BenchmarkSpaced(b *testing.B) {
-	for _, where := range []string{"memory", "file"} {
-		b.Run(where, func(b *testing.B) {
-			var o Options
-			if where == "file" {
-				o.Path = filepath.Join(b.TempDir(), "limits")
-			}
-			l := openOn(o, osDisk)
-			defer l.Close()
-			var r Reservation
-			asks, now := []Ask{{benched[0], "subject"}}, time.Now()
-			begun := processorTime()
-			for b.Loop() {
-				if l.ReserveInto(&r, "workspace", now, asks, Amounts{1, 1000, 1000}) == nil {
-					runtime.Gosched()
-					r.Settle(now, Amounts{1, 700, 700})
-				}
-				runtime.Gosched()
+				pause()
 			}
 			b.ReportMetric(float64(processorTime()-begun)/float64(b.N), "cpu-ns/op")
 		})

@@ -154,7 +154,7 @@ func TestModel(t *testing.T) {
 			},
 			"more": func(t *rapid.T) {
 				if len(open) == 0 {
-					t.Skip()
+					t.Skip("no call is open: another step is drawn")
 				}
 				call := rapid.SampledFrom(open).Draw(t, "call")
 				more := amounts()
@@ -184,7 +184,7 @@ func TestModel(t *testing.T) {
 			},
 			"settle": func(t *rapid.T) {
 				if len(open) == 0 {
-					t.Skip()
+					t.Skip("no call is open: another step is drawn")
 				}
 				i := rapid.IntRange(0, len(open)-1).Draw(t, "call")
 				call := open[i]
