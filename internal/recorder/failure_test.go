@@ -147,6 +147,53 @@ func TestFailingStore(t *testing.T) {
 
 // TestMetricsAloneRecover has nothing but metrics to find out with whether the
 // store works again.
+// TestErrorsByTurns are logged once a minute, whatever is stored in between: a disk
+// that is full fails in several ways, and some commits fit.
+func TestErrorsByTurns(t *testing.T) {
+	var log strings.Builder
+	run(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, r *Recorder, s *memStore) {
+		said := func(errors, ends int) {
+			t.Helper()
+			if got := log.String(); strings.Count(got, "are not stored") != errors || strings.Count(got, "being stored again") != ends {
+				t.Errorf("%d errors and %d ends are to be logged:\n%s", errors, ends, got)
+			}
+		}
+		open(t, r)
+		began := time.Now()
+		turn := byte(0)
+		last := ""
+		fail := func() {
+			turn++
+			r.Evaluation(evaluation(turn))
+			last = []string{"disk full", "disk I/O error"}[turn%2]
+			s.set(func(s *memStore) { s.fail = func(*Batch) error { return errors.New(last) } })
+			settle(maxRetryPause)
+			if got := r.Stats().LastError; got != last {
+				t.Errorf("the last error is %q", got)
+			}
+		}
+		mend := func() {
+			s.set(func(s *memStore) { s.fail = nil })
+			settle(maxRetryPause)
+		}
+		fail()
+		said(1, 0)
+		fail()
+		said(1, 0)
+		mend()
+		said(1, 1)
+		fail()
+		mend()
+		said(1, 1)
+		fail()
+		said(1, 1)
+		settle(time.Minute - time.Since(began) + maxRetryPause)
+		said(2, 1)
+		mend()
+		said(2, 2)
+	})
+}
+
 func TestMetricsAloneRecover(t *testing.T) {
 	run(t, Options{}, func(t *testing.T, r *Recorder, s *memStore) {
 		open(t, r)

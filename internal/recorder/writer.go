@@ -44,6 +44,9 @@ type writer struct {
 	broken   <-chan struct{} // of the store that is open
 	flushAt  time.Time       // when the waiting records must be written
 	timer    *time.Timer
+
+	told   string    // the error that the log has; empty while it says that all is stored
+	toldAt time.Time // when an error was logged last
 }
 
 // run is the recorder's goroutine. It logs a panic and goes on: otherwise metrics
@@ -334,13 +337,16 @@ func (w *writer) tryCommit(store Store) (err error) {
 	return store.Commit(context.Background(), &w.batch)
 }
 
+// tellAgain is how soon another error is logged. A disk that is full fails in several
+// ways by turns, and some commits fit in between.
+const tellAgain = time.Minute
+
 // setState publishes the recorder's state and logs its changes. A nil error does
 // not clear the last one unless the state is Available.
 func (w *writer) setState(state Availability, err error) {
 	q := &w.queue
 	q.mu.Lock()
-	before, lastError := q.state, q.lastError
-	if (state == Available) != (before == Available) {
+	if (state == Available) != (q.state == Available) {
 		q.since = time.Now()
 	}
 	q.state, q.probing = state, state == Opening && w.replaced
@@ -349,9 +355,11 @@ func (w *writer) setState(state Availability, err error) {
 	}
 	q.mu.Unlock()
 	switch {
-	case err != nil && (lastError == nil || lastError.Error() != err.Error()):
+	case err != nil && err.Error() != w.told && time.Since(w.toldAt) >= tellAgain:
+		w.told, w.toldAt = err.Error(), time.Now()
 		w.options.Logger.Error("traces and metrics are not stored; trying again", "error", err)
-	case state == Available && lastError != nil && before != Available:
+	case state == Available && w.told != "":
+		w.told = ""
 		w.options.Logger.Info("traces and metrics are being stored again")
 	}
 }
