@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds ./caddy: Caddy with Cadenza from this checkout. Arguments go to
 # `xcaddy build` as they are (--with another/module, for one). Where xcaddy is
-# not on the PATH, the same binary is built from ./cmd/caddy.
+# not on the PATH, the same binary is built from ./cmd/caddy. XCADDY_GO_BUILD_FLAGS
+# replaces the flags of the build, as with xcaddy.
 set -eu
 cd "$(dirname "$0")"
 
@@ -19,7 +20,8 @@ else
 	fi
 	# As xcaddy does: static, stripped, without the databases of the CA that
 	# the standard distribution leaves out too.
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' \
+	# shellcheck disable=SC2086 # several flags
+	CGO_ENABLED=0 go build ${XCADDY_GO_BUILD_FLAGS:--trimpath -ldflags=-s} \
 		-tags nobadger,nomysql,nopgx -o "$output" ./cmd/caddy
 fi
 
