@@ -147,10 +147,28 @@ func TestFailingStore(t *testing.T) {
 
 // TestMetricsAloneRecover has nothing but metrics to find out with whether the
 // store works again.
+// lockedLog can be read while it is written.
+type lockedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // TestErrorsByTurns are logged once a minute, whatever is stored in between: a disk
 // that is full fails in several ways, and some commits fit.
 func TestErrorsByTurns(t *testing.T) {
-	var log strings.Builder
+	var log lockedLog
 	run(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, r *Recorder, s *memStore) {
 		said := func(errors, ends int) {
 			t.Helper()
