@@ -18,7 +18,7 @@ import (
 )
 
 // goodputEnv is the environment variable that has TestGoodput measure more loads,
-// each for the duration that is its value and at four times the rate, with and
+// each for the duration that is its value and at sixteen times the rate, with and
 // without ceilings:
 //
 //	CADENZA_GOODPUT=10s go test ./cmd/caddy -run TestGoodput -v
@@ -29,7 +29,7 @@ const goodputEnv = "CADENZA_GOODPUT"
 // The upstream of TestGoodput answers a fixed number of calls at a time, each
 // after upstreamTime. Other calls wait there.
 const (
-	upstreamPlaces = 20
+	upstreamPlaces = 5
 	upstreamTime   = 100 * time.Millisecond
 	// patience is how long a caller waits.
 	patience = 2 * time.Second
@@ -137,7 +137,7 @@ func TestGoodput(t *testing.T) {
 		if length, err = time.ParseDuration(full); err != nil {
 			t.Fatal(err)
 		}
-		places *= 4
+		places *= 16
 	}
 	most := float64(places) / upstreamTime.Seconds()
 	measure := func(t *testing.T, options string, times float64) *yield {
