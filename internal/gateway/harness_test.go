@@ -31,6 +31,7 @@ import (
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/canned"
 	"github.com/cadenza-gateway/cadenza/providers/openai"
@@ -225,6 +226,7 @@ func (g *gateway) load(settings ...setting) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
+	g.awaitStore()
 	if err := next.Start(); err != nil {
 		g.t.Fatal(err)
 	}
@@ -232,6 +234,18 @@ func (g *gateway) load(settings ...setting) {
 		last.Stop()
 		last.StopSinks(false)
 	}
+}
+
+// awaitStore opens the store, and waits until it is open or is known to fail. A start
+// waits for some seconds only, which a busy machine may need to make the file: the
+// hashes in traces would then change with the key while a test runs.
+func (g *gateway) awaitStore() {
+	g.t.Helper()
+	g.store.Recorder.Open()
+	eventually(g.t, "the store is open, or can't be", func() bool {
+		stats := g.store.Recorder.Stats()
+		return stats.Availability == recorder.Available || stats.LastError != ""
+	})
 }
 
 // close ends everything.
