@@ -118,8 +118,8 @@ func Compare(exports []*Export, ours []sqlite.CostRow, known *Known) *Report {
 	vendors := make(map[string]bool)
 	for _, e := range exports {
 		vendors[e.Vendor] = true
-		for i := range e.Lines {
-			l := &e.Lines[i]
+		for i := range e.sums.list {
+			l := &e.sums.list[i]
 			c.wholeTokens[e.Vendor] = c.wholeTokens[e.Vendor] || l.HasTokens && l.Model == allModels
 			c.wholeCost[e.Vendor] = c.wholeCost[e.Vendor] || l.HasCost && l.Model == allModels
 		}
@@ -150,8 +150,8 @@ func Compare(exports []*Export, ours []sqlite.CostRow, known *Known) *Report {
 		days[e.Vendor] = days[e.Vendor].with(e)
 	}
 	for _, e := range exports {
-		for i := range e.Lines {
-			c.addTheirs(e.Vendor, &e.Lines[i])
+		for i := range e.sums.list {
+			c.addTheirs(e.Vendor, &e.sums.list[i].Line)
 		}
 	}
 	report := &Report{Rows: []Row{}, Matches: true, Notes: repeated(exports)}
@@ -184,24 +184,23 @@ func Compare(exports []*Export, ours []sqlite.CostRow, known *Known) *Report {
 // of a week, and that of one of its days.
 func repeated(exports []*Export) (notes []string) {
 	for i, e := range exports {
-		var lines map[Line]bool
 		for _, other := range exports[:i] {
-			if other.Vendor != e.Vendor || other.Shape != e.Shape || other.First > e.Last || e.First > other.Last {
+			if other.Vendor != e.Vendor || other.Shape != e.Shape {
 				continue
 			}
-			if lines == nil {
-				lines = make(map[Line]bool)
-				for _, l := range e.Lines {
-					lines[l] = true
-				}
-			}
-			if at := slices.IndexFunc(other.Lines, func(l Line) bool { return l.some() && lines[l] }); at >= 0 {
-				l := &other.Lines[at]
-				notes = append(notes, fmt.Sprintf("%s and %s have the same numbers for %s on %s: where one repeats the other, its usage counts twice", other.Name, e.Name, cmp.Or(l.Model, "all models"), l.Day))
+			if at := slices.IndexFunc(other.sums.list, e.repeats); at >= 0 {
+				s := &other.sums.list[at]
+				notes = append(notes, fmt.Sprintf("%s and %s have the same numbers for %s on %s: where one repeats the other, its usage counts twice", other.Name, e.Name, cmp.Or(s.Model, "all models"), s.Day))
 			}
 		}
 	}
 	return notes
+}
+
+// repeats reports whether the export has lines of a sum of another one.
+func (e *Export) repeats(other sum) bool {
+	at, has := e.sums.at[sumKey{other.Day, other.Model, other.Batch}]
+	return has && e.sums.list[at].sample.shares(other.sample)
 }
 
 // isOf reports whether a provider's attempts are on the bill of a vendor.
@@ -229,7 +228,7 @@ func (c *comparison) row(vendor, day, model string) *Row {
 	return r
 }
 
-// addTheirs adds a line of an export.
+// addTheirs adds a sum of an export.
 func (c *comparison) addTheirs(vendor string, l *Line) {
 	model := l.Model
 	if l.HasTokens && c.wholeTokens[vendor] || l.HasCost && c.wholeCost[vendor] {

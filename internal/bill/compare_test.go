@@ -1,6 +1,7 @@
 package bill
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -18,14 +19,20 @@ func ourRow(day, model string, sums sqlite.CostSums) sqlite.CostRow {
 	return sqlite.CostRow{By: map[string]string{"provider": "openai", "model": model, "day": day}, CostSums: sums}
 }
 
+// has gives the export a line.
+func (e *Export) has(l Line) {
+	if err := errors.Join(e.covers(l.Day), e.sums.add(&l)); err != nil {
+		panic(err)
+	}
+}
+
 // theirExports are exports of usage and of costs with one line each.
 func theirExports(usage, costs []Line) (all []*Export) {
 	for shape, lines := range map[string][]Line{"usage of completions": usage, "costs": costs} {
 		e := &Export{Vendor: OpenAI, Shape: shape}
 		for _, l := range lines {
 			l.HasTokens, l.HasCost = shape != "costs", shape == "costs"
-			e.Lines = append(e.Lines, l)
-			e.covers(l.Day)
+			e.has(l)
 		}
 		if len(lines) > 0 {
 			all = append(all, e)
@@ -287,9 +294,9 @@ func TestCompareRepeatedFiles(t *testing.T) {
 	t.Parallel()
 	const next = "2026-11-02"
 	export := func(name, shape string, lines ...Line) *Export {
-		e := &Export{Name: name, Vendor: OpenAI, Shape: shape, Lines: lines}
+		e := &Export{Name: name, Vendor: OpenAI, Shape: shape}
 		for _, l := range lines {
-			e.covers(l.Day)
+			e.has(l)
 		}
 		return e
 	}
@@ -302,6 +309,38 @@ func TestCompareRepeatedFiles(t *testing.T) {
 	want := []string{"week and day have the same numbers for a on 2026-11-02: where one repeats the other, its usage counts twice"}
 	if diff := cmp.Diff(want, report.Notes); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestCompareRepeatedHours is about files of very many lines, of which a part is in both.
+func TestCompareRepeatedHours(t *testing.T) {
+	t.Parallel()
+	// export has a line for each of some hours, the first from an hour on.
+	export := func(name string, from, hours int) *Export {
+		e := &Export{Name: name, Vendor: OpenAI, Shape: "usage"}
+		for i := range hours {
+			e.has(Line{Day: day, Model: "a", HasTokens: true, Requests: int64(from + i + 1)})
+		}
+		return e
+	}
+	for name, test := range map[string]struct {
+		other *Export
+		want  bool
+	}{
+		"the same in another order": {export("other", 0, 1000), true},
+		"most of it":                {export("other", 100, 1000), true},
+		"nothing of it":             {export("other", 1000, 1000), false},
+	} {
+		one := export("one", 0, 0)
+		for i := range 1000 {
+			one.has(Line{Day: day, Model: "a", HasTokens: true, Requests: int64(1000 - i)})
+		}
+		if notes := Compare([]*Export{one, test.other}, nil, &Known{}).Notes; (len(notes) > 0) != test.want {
+			t.Errorf("%s: %q", name, notes)
+		}
+		if n := len(one.sums.list); n != 1 || len(one.sums.list[0].sample) != sampleSize {
+			t.Errorf("%d sums, the first with %d lines in its sample", n, len(one.sums.list[0].sample))
+		}
 	}
 }
 

@@ -102,19 +102,25 @@ func parseCSV(data []byte) (*Export, error) {
 		if err != nil {
 			return nil, err
 		}
+		number, _ := reader.FieldPos(0)
 		line, day := shape.read(&row)
 		if row.err != nil {
-			number, _ := reader.FieldPos(0)
 			return nil, fmt.Errorf("line %d: %w", number, row.err)
 		}
-		e.covers(day)
-		if line.Model != "" || line.some() {
-			line.Day = day // else it only says that nothing was used
-			e.Lines = append(e.Lines, line)
+		if err := e.covers(day); err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		if line.Model == "" && !line.some() {
+			continue // it only says that nothing was used
+		}
+		line.Day = day
+		e.Lines++
+		if err := e.sums.add(&line); err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
 	}
 	for _, name := range header {
-		if name = strings.ToLower(strings.TrimSpace(name)); !slices.Contains(shape.others, name) && !row.taken[name] && len(e.Lines) > 0 {
+		if name = strings.ToLower(strings.TrimSpace(name)); !slices.Contains(shape.others, name) && !row.taken[name] && e.Lines > 0 {
 			e.notKnown(name)
 		}
 	}

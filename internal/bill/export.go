@@ -59,8 +59,8 @@ func (l *Line) some() bool {
 type Export struct {
 	Name    string // of the file, for notes
 	Vendor  string
-	Shape   string // such as "usage of completions (CSV)"
-	Lines   []Line
+	Shape   string   // such as "usage of completions (CSV)"
+	Lines   int      // results or rows that it has
 	Unknown []string // members or columns that are not known, and not counted
 	More    bool     // the file lacks pages that come after its last
 
@@ -68,11 +68,18 @@ type Export struct {
 	// it has none.
 	First, Last string
 
+	sums sums
 	days map[string]bool // those that it has, between First and Last
 }
 
 // covers adds a day that the export is about.
-func (e *Export) covers(day string) {
+func (e *Export) covers(day string) error {
+	if e.days[day] {
+		return nil
+	}
+	if len(e.days) == maxSums {
+		return errManySums
+	}
 	if e.First == "" || day < e.First {
 		e.First = day
 	}
@@ -81,6 +88,7 @@ func (e *Export) covers(day string) {
 		e.days = make(map[string]bool)
 	}
 	e.days[day] = true
+	return nil
 }
 
 // quiet is the shape of an export without results, which does not say whether it is of

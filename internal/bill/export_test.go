@@ -41,6 +41,12 @@ const (
 		"2026-11-01,Claude Haiku 4.5,Default,k,message,≤ 200k,input_no_cache,0.05,0.05,token,not_available,,apikey_1,archived\n" +
 		"2026-11-01,Claude Haiku 4.5,Default,k,batch,≤ 200k,output,0.02,0.02,token,not_available,,apikey_1,archived\n" +
 		"2026-11-01,,Default,k,message,,,0.01,0.01,web_search,,,,\n"
+	// Each hour has a bucket, and a tool has sorted the members: results come before times.
+	hoursJSON = `{"data":[
+{"end_time":1793494800,"object":"bucket","results":[{"model":"gpt-4o","input_tokens":10,"num_model_requests":1,"object":"organization.usage.completions.result","output_tokens":1}],"start_time":1793491200},
+{"end_time":1793581200,"results":[{"model":"gpt-4o","input_tokens":300,"num_model_requests":2,"object":"organization.usage.completions.result","output_tokens":30}],"start_time":1793577600},
+{"end_time":1793498400,"results":[{"model":"gpt-4o","input_tokens":4000,"num_model_requests":4,"object":"organization.usage.completions.result","output_tokens":400}],"start_time":1793494800,"later":[{"a":[1,"]"]},{}]}],
+"also":{"results":[{}]},"has_more":false} [] [{"data":null,"has_more":true}]`
 	quietOpenAI    = `{"object":"page","data":[{"object":"bucket","start_time":1793491200,"end_time":1793577600,"results":[]}],"has_more":false,"next_page":null}`
 	quietAnthropic = `{"data":[{"starting_at":"2026-11-01T00:00:00Z","ending_at":"2026-11-02T00:00:00Z","results":[]}],"has_more":false,"next_page":null}`
 )
@@ -48,6 +54,7 @@ const (
 var exportsOfTests = map[string]string{
 	"OpenAI usage": openAIUsageJSON, "OpenAI costs": openAICostJSON, "Anthropic usage": anthropicUsageJSON, "Anthropic costs": anthropicCostJSON,
 	"OpenAI usage CSV": openAIUsageCSV, "OpenAI costs CSV": openAICostCSV, "Anthropic usage CSV": anthropicUsageCSV, "Anthropic costs CSV": anthropicCostCSV,
+	"hours":                 "\xef\xbb\xbf\r\n " + hoursJSON + "\n",
 	"a quiet day of OpenAI": quietOpenAI, "a quiet day of Anthropic": quietAnthropic, "a quiet day, then others": "[" + quietOpenAI + "," + openAIUsageJSON + "]",
 }
 
@@ -65,35 +72,41 @@ func TestParse(t *testing.T) {
 	}
 	batch := func(l Line) Line { l.Batch = true; return l }
 	const first, second = "2026-11-01", "2026-11-02"
-	for name, want := range map[string]Export{
-		"OpenAI usage": {Vendor: OpenAI, Shape: "usage of completions", First: first, Last: second, Unknown: []string{"moons"}, Lines: []Line{
+	for name, test := range map[string]struct {
+		want Export
+		sums []Line
+	}{
+		"OpenAI usage": {Export{Vendor: OpenAI, Shape: "usage of completions", First: first, Last: second, Unknown: []string{"moons"}, Lines: 2}, []Line{
 			tokens(first, "gpt-4o-mini-2024-07-18", 5, 200, 800, 0, 0, 500), batch(tokens(first, "gpt-4o", 2, 70, 0, 0, 0, 30)),
 		}},
-		"OpenAI costs": {Vendor: OpenAI, Shape: "costs", First: first, Last: first, More: true, Unknown: []string{"amount.tax"}, Lines: []Line{
-			cost(first, "gpt-4o-mini-2024-07-18", Input, 0.00003), cost(first, "gpt-4o-mini-2024-07-18", Cached, 0.00006), cost(first, "gpt-4o-mini-2024-07-18", Output, 0.0003),
+		"OpenAI costs": {Export{Vendor: OpenAI, Shape: "costs", First: first, Last: first, More: true, Unknown: []string{"amount.tax"}, Lines: 5}, []Line{
+			{Day: first, Model: "gpt-4o-mini-2024-07-18", HasCost: true, Cost: [Kinds]float64{Input: 0.00003, Cached: 0.00006, Output: 0.0003}},
 			cost(first, "web search tool calls", Other, 0.02), cost(first, "gpt-4o", Other, -1),
 		}},
-		"Anthropic usage": {Vendor: Anthropic, Shape: "usage of messages", First: first, Last: first, Unknown: []string{"cache_creation.ephemeral_1d_input_tokens"}, Lines: []Line{
+		"Anthropic usage": {Export{Vendor: Anthropic, Shape: "usage of messages", First: first, Last: first, Unknown: []string{"cache_creation.ephemeral_1d_input_tokens"}, Lines: 1}, []Line{
 			tokens(first, "claude-opus-4-20250514", 0, 1500, 200, 500, 1000, 500),
 		}},
-		"Anthropic costs": {Vendor: Anthropic, Shape: "costs", First: first, Last: first, Lines: []Line{
+		"Anthropic costs": {Export{Vendor: Anthropic, Shape: "costs", First: first, Last: first, Lines: 3}, []Line{
 			batch(cost(first, "claude-opus-4-20250514", Input, 1.2378912)), cost(first, "web_search", Other, 0.1), cost(first, "", Other, 0.05),
 		}},
-		"OpenAI usage CSV": {Vendor: OpenAI, Shape: "usage of completions (CSV)", First: first, Last: second, Unknown: []string{"moons"}, Lines: []Line{
+		"OpenAI usage CSV": {Export{Vendor: OpenAI, Shape: "usage of completions (CSV)", First: first, Last: second, Unknown: []string{"moons"}, Lines: 1}, []Line{
 			tokens(first, "gpt-4o-mini-2024-07-18", 5, 200, 800, 0, 0, 500),
 		}},
-		"OpenAI costs CSV": {Vendor: OpenAI, Shape: "costs (CSV)", First: first, Last: second, Lines: []Line{
+		"OpenAI costs CSV": {Export{Vendor: OpenAI, Shape: "costs (CSV)", First: first, Last: second, Lines: 2}, []Line{
 			cost(first, "gpt-5-nano", Input, 0.5), cost(second, "", Other, 0.00383598),
 		}},
-		"Anthropic usage CSV": {Vendor: Anthropic, Shape: "usage of messages (CSV)", First: first, Last: first, Lines: []Line{
+		"Anthropic usage CSV": {Export{Vendor: Anthropic, Shape: "usage of messages (CSV)", First: first, Last: first, Lines: 1}, []Line{
 			tokens(first, "claude-opus-5", 0, 46981, 3, 15969, 2, 16932),
 		}},
-		"Anthropic costs CSV": {Vendor: Anthropic, Shape: "costs (CSV)", First: first, Last: first, Lines: []Line{
+		"Anthropic costs CSV": {Export{Vendor: Anthropic, Shape: "costs (CSV)", First: first, Last: first, Lines: 3}, []Line{
 			cost(first, "Claude Haiku 4.5", Input, 0.05), batch(cost(first, "Claude Haiku 4.5", Output, 0.02)), cost(first, "web_search", Other, 0.01),
 		}},
-		"a quiet day of OpenAI":    {Vendor: OpenAI, Shape: quiet, First: first, Last: first},
-		"a quiet day of Anthropic": {Vendor: Anthropic, Shape: quiet, First: first, Last: first},
-		"a quiet day, then others": {Vendor: OpenAI, Shape: "usage of completions", First: first, Last: second, Unknown: []string{"moons"}, Lines: []Line{
+		"hours": {Export{Vendor: OpenAI, Shape: "usage of completions", First: first, Last: second, Lines: 3, More: true}, []Line{
+			tokens(first, "gpt-4o", 5, 4010, 0, 0, 0, 401), tokens(second, "gpt-4o", 2, 300, 0, 0, 0, 30),
+		}},
+		"a quiet day of OpenAI":    {Export{Vendor: OpenAI, Shape: quiet, First: first, Last: first}, nil},
+		"a quiet day of Anthropic": {Export{Vendor: Anthropic, Shape: quiet, First: first, Last: first}, nil},
+		"a quiet day, then others": {Export{Vendor: OpenAI, Shape: "usage of completions", First: first, Last: second, Unknown: []string{"moons"}, Lines: 2}, []Line{
 			tokens(first, "gpt-4o-mini-2024-07-18", 5, 200, 800, 0, 0, 500), batch(tokens(first, "gpt-4o", 2, 70, 0, 0, 0, 30)),
 		}},
 	} {
@@ -102,10 +115,21 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if diff := cmp.Diff(want, *got, cmpopts.IgnoreUnexported(Export{})); diff != "" {
+		if diff := cmp.Diff(test.want, *got, cmpopts.IgnoreUnexported(Export{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+		if diff := cmp.Diff(test.sums, linesOf(got)); diff != "" {
+			t.Errorf("sums of %s (-want +got):\n%s", name, diff)
+		}
 	}
+}
+
+// linesOf returns the sums of an export.
+func linesOf(e *Export) (lines []Line) {
+	for i := range e.sums.list {
+		lines = append(lines, e.sums.list[i].Line)
+	}
+	return lines
 }
 
 // TestParseRefuses gives what is no export, or says what can't be compared.
@@ -181,7 +205,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, l := range e.Lines {
+		for _, l := range linesOf(e) {
 			if len(l.Day) != len("2026-11-01") || l.Day < e.First || l.Day > e.Last {
 				t.Errorf("day %q of %s to %s", l.Day, e.First, e.Last)
 			}

@@ -140,7 +140,9 @@ func (e *Export) addPage(p *page) error {
 		if err != nil {
 			return err
 		}
-		e.covers(day)
+		if err := e.covers(day); err != nil {
+			return err
+		}
 		for _, fields := range b.Results {
 			r := result{fields: fields}
 			line, err := r.line(e)
@@ -154,7 +156,10 @@ func (e *Export) addPage(p *page) error {
 				e.notKnown(name)
 			}
 			line.Day = day
-			e.Lines = append(e.Lines, line)
+			e.Lines++
+			if err := e.sums.add(&line); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -62,7 +62,7 @@ for that of -w. --store reads the file of a store instead, without a gateway.`,
 			known := &bill.Known{Now: time.Now(), Providers: providers, Tolerance: part}
 			first, last := "", ""
 			for i, e := range exports {
-				r.Files = append(r.Files, reconciledFile{files[i], e.Vendor, e.Shape, e.First, e.Last, len(e.Lines), e.Unknown, e.More})
+				r.Files = append(r.Files, reconciledFile{files[i], e.Vendor, e.Shape, e.First, e.Last, e.Lines, e.Unknown, e.More})
 				if e.First != "" && (first == "" || e.First < first) {
 					first = e.First
 				}

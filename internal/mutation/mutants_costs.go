@@ -58,6 +58,18 @@ func init() {
 			Run: "Compare",
 		},
 		mutant{
+			ID: "bill-last-line", In: "Line.plus",
+			What: "of many lines of a model on a day the last one counts",
+			Old:  "l.Tokens[kind] += o.Tokens[kind]", New: "l.Tokens[kind] = o.Tokens[kind]",
+			Run: "Parse",
+		},
+		mutant{
+			ID: "bill-repeated", In: "sample.add",
+			What: "of two files that have the same lines in another order the samples have none in common",
+			Old:  "slices.BinarySearch(*s, hash)", New: "len(*s), false",
+			Run: "Compare",
+		},
+		mutant{
 			ID: "bill-currency", In: "inDollars",
 			What: "amounts of another currency are taken for dollars",
 			Old:  `currency != "" && !strings.EqualFold(currency, "usd")`, New: "false",
