@@ -249,7 +249,7 @@ func TestCompare(t *testing.T) {
 // is of usage or of costs.
 func TestCompareAQuietDay(t *testing.T) {
 	t.Parallel()
-	e, err := Parse([]byte(quietOpenAI))
+	e, err := Parse(strings.NewReader(quietOpenAI))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package bill
 
 import (
-	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -74,8 +73,8 @@ func (r *csvRow) fail(name string, err error) {
 }
 
 // parseCSV reads a CSV file.
-func parseCSV(data []byte) (*Export, error) {
-	reader := csv.NewReader(bytes.NewReader(data))
+func parseCSV(in *file) (*Export, error) {
+	reader := csv.NewReader(in.text)
 	header, err := reader.Read()
 	if err != nil {
 		return nil, fmt.Errorf("it is neither JSON nor CSV: %w", err)
@@ -95,9 +94,14 @@ func parseCSV(data []byte) (*Export, error) {
 	}
 	shape := &csvShapes[at]
 	e := &Export{Vendor: shape.vendor, Shape: shape.name}
+	reader.ReuseRecord = true
 	for {
+		in.next()
 		if row.cells, err = reader.Read(); errors.Is(err, io.EOF) {
 			break
+		}
+		if errors.Is(err, csv.ErrFieldCount) && len(row.cells) == 1 && strings.TrimSpace(row.cells[0]) == "" {
+			continue // a line of blanks
 		}
 		if err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package bill
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -46,7 +47,7 @@ const (
 {"end_time":1793494800,"object":"bucket","results":[{"model":"gpt-4o","input_tokens":10,"num_model_requests":1,"object":"organization.usage.completions.result","output_tokens":1}],"start_time":1793491200},
 {"end_time":1793581200,"results":[{"model":"gpt-4o","input_tokens":300,"num_model_requests":2,"object":"organization.usage.completions.result","output_tokens":30}],"start_time":1793577600},
 {"end_time":1793498400,"results":[{"model":"gpt-4o","input_tokens":4000,"num_model_requests":4,"object":"organization.usage.completions.result","output_tokens":400}],"start_time":1793494800,"later":[{"a":[1,"]"]},{}]}],
-"also":{"results":[{}]},"has_more":false} [] [{"data":null,"has_more":true}]`
+"also":{"results":[{}]},"has_more":true} [] [{"data":null}]`
 	quietOpenAI    = `{"object":"page","data":[{"object":"bucket","start_time":1793491200,"end_time":1793577600,"results":[]}],"has_more":false,"next_page":null}`
 	quietAnthropic = `{"data":[{"starting_at":"2026-11-01T00:00:00Z","ending_at":"2026-11-02T00:00:00Z","results":[]}],"has_more":false,"next_page":null}`
 )
@@ -54,7 +55,7 @@ const (
 var exportsOfTests = map[string]string{
 	"OpenAI usage": openAIUsageJSON, "OpenAI costs": openAICostJSON, "Anthropic usage": anthropicUsageJSON, "Anthropic costs": anthropicCostJSON,
 	"OpenAI usage CSV": openAIUsageCSV, "OpenAI costs CSV": openAICostCSV, "Anthropic usage CSV": anthropicUsageCSV, "Anthropic costs CSV": anthropicCostCSV,
-	"hours":                 "\xef\xbb\xbf\r\n " + hoursJSON + "\n",
+	"hours": "\xef\xbb\xbf\r\n " + hoursJSON + "\n", "lines of blanks": "\n" + anthropicUsageCSV + "  \n\n" + strings.Join(strings.SplitAfter(anthropicUsageCSV, "\n")[1:], "") + " \t\r\n",
 	"a quiet day of OpenAI": quietOpenAI, "a quiet day of Anthropic": quietAnthropic, "a quiet day, then others": "[" + quietOpenAI + "," + openAIUsageJSON + "]",
 }
 
@@ -101,8 +102,11 @@ func TestParse(t *testing.T) {
 		"Anthropic costs CSV": {Export{Vendor: Anthropic, Shape: "costs (CSV)", First: first, Last: first, Lines: 3}, []Line{
 			cost(first, "Claude Haiku 4.5", Input, 0.05), batch(cost(first, "Claude Haiku 4.5", Output, 0.02)), cost(first, "web_search", Other, 0.01),
 		}},
-		"hours": {Export{Vendor: OpenAI, Shape: "usage of completions", First: first, Last: second, Lines: 3, More: true}, []Line{
+		"hours": {Export{Vendor: OpenAI, Shape: "usage of completions", First: first, Last: second, Lines: 3}, []Line{
 			tokens(first, "gpt-4o", 5, 4010, 0, 0, 0, 401), tokens(second, "gpt-4o", 2, 300, 0, 0, 0, 30),
+		}},
+		"lines of blanks": {Export{Vendor: Anthropic, Shape: "usage of messages (CSV)", First: first, Last: first, Lines: 2}, []Line{
+			tokens(first, "claude-opus-5", 0, 2*46981, 2*3, 2*15969, 2*2, 2*16932),
 		}},
 		"a quiet day of OpenAI":    {Export{Vendor: OpenAI, Shape: quiet, First: first, Last: first}, nil},
 		"a quiet day of Anthropic": {Export{Vendor: Anthropic, Shape: quiet, First: first, Last: first}, nil},
@@ -110,7 +114,7 @@ func TestParse(t *testing.T) {
 			tokens(first, "gpt-4o-mini-2024-07-18", 5, 200, 800, 0, 0, 500), batch(tokens(first, "gpt-4o", 2, 70, 0, 0, 0, 30)),
 		}},
 	} {
-		got, err := Parse([]byte(exportsOfTests[name]))
+		got, err := Parse(strings.NewReader(exportsOfTests[name]))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -139,13 +143,23 @@ func TestParseRefuses(t *testing.T) {
 		return `{"data":[{"start_time":1793491200,"end_time":1793577600,"results":[` + result + `]}]}`
 	}
 	for text, want := range map[string]string{
-		" \n":         "empty",
-		"hello":       "columns are those of no export",
-		`"a`:          "neither JSON nor CSV",
-		`{"data":[`:   "can't be read",
-		`[1]`:         "no", // list of pages
-		`{"data":3}`:  "no page of usage",
-		`{"data":[]}`: "no results",
+		" \n":                           "empty",
+		"hello":                         "columns are those of no export",
+		`"a`:                            "neither JSON nor CSV",
+		`{"data":[`:                     "can't be read after byte 9: unexpected EOF",
+		`{"data":[}`:                    "can't be read after byte 9: invalid character '}'",
+		`[1]`:                           "page 1 is no page of usage or costs: it is no object",
+		`[{},[]]`:                       "page 2 is no page of usage or costs: it is no object",
+		`{"data":3}`:                    "page 1 is no page of usage or costs: data is no list",
+		`{"data":[3]}`:                  "page 1 is no page of usage or costs: a bucket of data is no object",
+		`{"data":[{"results":{}}]}`:     "page 1 is no page of usage or costs: results is no list",
+		`{"data":[{"start_time":"x"}]}`: "page 1 is no page of usage or costs: start_time: ",
+		`{"has_more":1}`:                "page 1 is no page of usage or costs: has_more: ",
+		`{"data":[{}]}`:                 "starting_at: \"\" is no time",
+		usage("3"):                      "page 1 is no page of usage or costs: a result is no object",
+		`{"a":1}{"a":1]`:                "can't be read after byte 13",
+		`{"data":[{"results":[{"x":`:    "can't be read after byte 21: unexpected EOF",
+		`{"data":[]}`:                   "no results",
 		`{"error":{"message":"Incorrect API key provided","type":"invalid_request_error"}}`:                  "the API refused the request, and gave no page: \"Incorrect API key provided\"",
 		`{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`:             "invalid x-api-key",
 		strings.ReplaceAll(anthropicUsageCSV, ",", ";"):                                                      "no commas between",
@@ -157,7 +171,7 @@ func TestParseRefuses(t *testing.T) {
 		usage(`{"amount":{}}`):               "amount",
 		openAIUsageJSON + openAICostJSON:     "in a file of its own",
 		openAIUsageJSON + anthropicUsageJSON: "in a file of its own",
-		strings.ReplaceAll(openAIUsageJSON, `"input_tokens":1000`, `"input_tokens":-1`):          "input_tokens",
+		strings.ReplaceAll(openAIUsageJSON, `"input_tokens":1000`, `"input_tokens":-1`):          "a result of 2026-11-01, after byte 104: input_tokens",
 		strings.ReplaceAll(openAIUsageJSON, `"input_tokens":1000`, `"input_tokens":1.5`):         "input_tokens",
 		strings.ReplaceAll(openAIUsageJSON, `1793577600`, `1794577600`):                          "more than one day",
 		strings.ReplaceAll(openAIUsageJSON, `1793491200`, `99999999999999`):                      "no time of a bill",
@@ -172,7 +186,7 @@ func TestParseRefuses(t *testing.T) {
 		strings.ReplaceAll(anthropicUsageCSV, "2026-11-01", ""):                                  "line 2: usage_date_utc",
 		anthropicCostCSV + "2026-11-02,Claude\n":                                                 "wrong number of fields",
 	} {
-		e, err := Parse([]byte(text))
+		e, err := Parse(strings.NewReader(text))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80q: %+v, %v, want %q", text, e, err, want)
 		}
@@ -201,7 +215,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte(`[{"data":[{"starting_at":"2026-11-01","results":[{"amount":null}]}]}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		e, err := Parse(data)
+		e, err := Parse(bytes.NewReader(data))
 		if err != nil {
 			return
 		}

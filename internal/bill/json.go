@@ -1,7 +1,6 @@
 package bill
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,119 +10,44 @@ import (
 	"time"
 )
 
-// Parse reads a file: pages of the APIs for usage and costs as JSON, one after the
-// other or in a list, or a CSV file of a console.
-func Parse(data []byte) (*Export, error) {
-	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
-	switch {
-	case len(data) == 0:
-		return nil, errors.New("the file is empty")
-	case bytes.IndexByte(data[:min(len(data), 1000)], 0) >= 0:
-		return nil, errors.New("the file is no text in UTF-8: give it as it was exported, or save it as CSV in UTF-8")
-	}
-	if data[0] == '{' || data[0] == '[' {
-		return parseJSON(data)
-	}
-	return parseCSV(data)
+// pages reads pages of the APIs, one result at a time.
+type pages struct {
+	in      *file
+	decoder *json.Decoder
+	e       *Export
+	count   int    // of the pages, with the one that is read
+	vendor  string // of the last bucket
 }
 
-// page is a page of any of the APIs.
-type page struct {
-	Data    []bucket `json:"data"`
-	HasMore bool     `json:"has_more"`
-
-	// Error is in place of the rest where the API refused the request.
-	Error *struct {
-		Message string `json:"message"`
-	} `json:"error"`
-}
-
-// bucket has the results of a day.
-type bucket struct {
-	Start    *json.Number `json:"start_time"` // OpenAI: Unix seconds
-	End      *json.Number `json:"end_time"`
-	Starting string       `json:"starting_at"` // Anthropic: RFC 3339
-	Ending   string       `json:"ending_at"`
-
-	Results []map[string]json.RawMessage `json:"results"`
-}
-
-// vendor returns the vendor that writes such buckets.
-func (b *bucket) vendor() string {
-	if b.Start == nil {
-		return Anthropic
-	}
-	return OpenAI
-}
-
-// day returns the day of the bucket.
-func (b *bucket) day() (string, error) {
-	if b.vendor() == Anthropic {
-		from, err := parseDay(b.Starting)
-		if err != nil {
-			return "", fmt.Errorf("starting_at: %w", err)
-		}
-		var until time.Time
-		if b.Ending != "" {
-			if until, err = parseDay(b.Ending); err != nil {
-				return "", fmt.Errorf("ending_at: %w", err)
-			}
-		}
-		return dayOf(from, until)
-	}
-	from, err := b.Start.Int64()
-	if err != nil {
-		return "", fmt.Errorf("start_time: %w", err)
-	}
-	var until time.Time
-	if b.End != nil {
-		seconds, err := b.End.Int64()
-		if err != nil {
-			return "", fmt.Errorf("end_time: %w", err)
-		}
-		until = time.Unix(seconds, 0)
-	}
-	return dayOf(time.Unix(from, 0), until)
-}
-
-// parseJSON reads pages.
-func parseJSON(data []byte) (*Export, error) {
-	e, vendor := new(Export), ""
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	for n := 1; ; n++ {
-		var text json.RawMessage
-		if err := decoder.Decode(&text); errors.Is(err, io.EOF) {
+// parseJSON reads pages, one after the other or in lists.
+func parseJSON(in *file) (*Export, error) {
+	p := &pages{in: in, decoder: json.NewDecoder(in.text), e: new(Export)}
+	for {
+		p.in.next()
+		first, err := p.decoder.Token()
+		if errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return nil, fmt.Errorf("the JSON can't be read: %w", err)
+			return nil, p.unreadable(err)
 		}
-		var pages []page
-		if text[0] == '[' {
-			if err := json.Unmarshal(text, &pages); err != nil {
-				return nil, fmt.Errorf("the list is not one of pages: %w", err)
-			}
+		if first == json.Delim('[') {
+			err = p.each(func() error {
+				first, err := p.token()
+				if err != nil {
+					return err
+				}
+				return p.page(first)
+			})
 		} else {
-			var one page
-			if err := json.Unmarshal(text, &one); err != nil {
-				return nil, fmt.Errorf("page %d is no page of usage or costs: %w", n, err)
-			}
-			pages = []page{one}
+			err = p.page(first)
 		}
-		for i := range pages {
-			p := &pages[i]
-			if p.Error != nil {
-				return nil, fmt.Errorf("the API refused the request, and gave no page: %q", p.Error.Message)
-			}
-			if err := e.addPage(p); err != nil {
-				return nil, err
-			}
-			if len(p.Data) > 0 {
-				vendor = p.Data[0].vendor()
-			}
+		if err != nil {
+			return nil, err
 		}
 	}
-	if e.Vendor == "" && vendor != "" { // days on which nothing was used
-		e.Vendor, e.Shape = vendor, quiet
+	e := p.e
+	if e.Vendor == "" && p.vendor != "" { // days on which nothing was used
+		e.Vendor, e.Shape = p.vendor, quiet
 	}
 	if e.Vendor == "" {
 		return nil, errors.New("no results of usage or costs are in it: it takes pages of OpenAI's /v1/organization/usage/completions and /v1/organization/costs, " +
@@ -132,37 +56,238 @@ func parseJSON(data []byte) (*Export, error) {
 	return e, nil
 }
 
-func (e *Export) addPage(p *page) error {
-	e.More = p.HasMore
-	for i := range p.Data {
-		b := &p.Data[i]
-		day, err := b.day()
+// offset returns the position in the file, in bytes.
+func (p *pages) offset() int64 { return p.in.skipped + p.decoder.InputOffset() }
+
+// unreadable is the error of text that is no JSON, or that could not be read.
+func (p *pages) unreadable(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("the JSON can't be read after byte %d: %w", p.offset(), err)
+}
+
+// noPage is the error of JSON that is something else.
+func (p *pages) noPage(format string, args ...any) error {
+	return fmt.Errorf("page %d is no page of usage or costs: %w", p.count, fmt.Errorf(format, args...))
+}
+
+// token returns the next token within a value.
+func (p *pages) token() (json.Token, error) {
+	p.in.next()
+	t, err := p.decoder.Token()
+	if err != nil {
+		return nil, p.unreadable(err)
+	}
+	return t, nil
+}
+
+// decode reads a value, which is small.
+func (p *pages) decode(name string, into any) error {
+	p.in.next()
+	var raw json.RawMessage
+	if err := p.decoder.Decode(&raw); err != nil {
+		return p.unreadable(err)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return p.noPage("%s: %w", name, err)
+	}
+	return nil
+}
+
+// skip reads a value of any size, and leaves it out.
+func (p *pages) skip() error {
+	for depth := 0; ; {
+		t, err := p.token()
 		if err != nil {
 			return err
 		}
-		if err := e.covers(day); err != nil {
-			return err
+		switch t {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
 		}
-		for _, fields := range b.Results {
-			r := result{fields: fields}
-			line, err := r.line(e)
-			if err == nil {
-				err = r.err
-			}
-			if err != nil {
-				return fmt.Errorf("a result of %s: %w", day, err)
-			}
-			for _, name := range slices.Sorted(maps.Keys(r.fields)) {
-				e.notKnown(name)
-			}
-			line.Day = day
-			e.Lines++
-			if err := e.sums.add(&line); err != nil {
-				return err
-			}
+		if depth == 0 {
+			return nil
 		}
 	}
-	return nil
+}
+
+// each reads the elements of a list, or the names of an object's members, up to its
+// end. Its beginning has been read. read has to read an element, or a member's value.
+func (p *pages) each(read func() error) error {
+	for p.decoder.More() {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	_, err := p.token()
+	return err
+}
+
+// members reads the members of an object, whose beginning has been read.
+func (p *pages) members(read func(name string) error) error {
+	return p.each(func() error {
+		t, err := p.token()
+		if err != nil {
+			return err
+		}
+		name, _ := t.(string) // nothing else is a name
+		return read(name)
+	})
+}
+
+// list reads a member that is a list, or null.
+func (p *pages) list(name string, read func() error) error {
+	switch first, err := p.token(); {
+	case err != nil:
+		return err
+	case first == nil:
+		return nil
+	case first != json.Delim('['):
+		return p.noPage("%s is no list", name)
+	}
+	return p.each(read)
+}
+
+// page reads a page of any of the APIs, whose first token has been read.
+func (p *pages) page(first json.Token) error {
+	p.count++
+	if first != json.Delim('{') {
+		return p.noPage("it is no object")
+	}
+	p.e.More = false
+	return p.members(func(name string) error {
+		switch name {
+		case "data":
+			return p.list(name, p.bucket)
+		case "has_more":
+			return p.decode(name, &p.e.More)
+		case "error": // in place of the rest, where the API refused the request
+			var refused *struct {
+				Message string `json:"message"`
+			}
+			if err := p.decode(name, &refused); err != nil || refused == nil {
+				return err
+			}
+			return fmt.Errorf("the API refused the request, and gave no page: %q", refused.Message)
+		}
+		return p.skip()
+	})
+}
+
+// bucket is what has the results of a day.
+type bucket struct {
+	start, end       *json.Number // OpenAI: Unix seconds
+	starting, ending string       // Anthropic: RFC 3339
+}
+
+// bucket reads a bucket. Its times may come after its results, as where a tool has
+// sorted its members: until they are known the sums have no day.
+func (p *pages) bucket() error {
+	first, err := p.token()
+	if err != nil {
+		return err
+	}
+	if first != json.Delim('{') {
+		return p.noPage("a bucket of data is no object")
+	}
+	var b bucket
+	var found sums
+	var wrong error // the first result that is, which is told with its day
+	at := int64(0)
+	if err := p.members(func(name string) error {
+		switch name {
+		case "start_time":
+			return p.decode(name, &b.start)
+		case "end_time":
+			return p.decode(name, &b.end)
+		case "starting_at":
+			return p.decode(name, &b.starting)
+		case "ending_at":
+			return p.decode(name, &b.ending)
+		case "results":
+			return p.list(name, func() error {
+				if wrong != nil {
+					return p.skip()
+				}
+				at = p.offset()
+				r, err := p.result()
+				if err != nil {
+					return err
+				}
+				wrong = r.addTo(&found, p.e)
+				return nil
+			})
+		}
+		return p.skip()
+	}); err != nil {
+		return err
+	}
+	day, err := b.day()
+	if err != nil {
+		return err
+	}
+	p.vendor = b.vendor()
+	if wrong != nil {
+		return fmt.Errorf("a result of %s, after byte %d: %w", day, at, wrong)
+	}
+	if err := p.e.covers(day); err != nil {
+		return err
+	}
+	return p.e.sums.addOf(day, &found)
+}
+
+// result reads a result.
+func (p *pages) result() (*result, error) {
+	p.in.next()
+	r := new(result)
+	var other *json.UnmarshalTypeError
+	if err := p.decoder.Decode(&r.fields); errors.As(err, &other) {
+		return nil, p.noPage("a result is no object")
+	} else if err != nil {
+		return nil, p.unreadable(err)
+	}
+	return r, nil
+}
+
+// vendor returns the vendor that writes such buckets.
+func (b *bucket) vendor() string {
+	if b.start == nil {
+		return Anthropic
+	}
+	return OpenAI
+}
+
+// day returns the day of the bucket.
+func (b *bucket) day() (string, error) {
+	if b.vendor() == Anthropic {
+		from, err := parseDay(b.starting)
+		if err != nil {
+			return "", fmt.Errorf("starting_at: %w", err)
+		}
+		var until time.Time
+		if b.ending != "" {
+			if until, err = parseDay(b.ending); err != nil {
+				return "", fmt.Errorf("ending_at: %w", err)
+			}
+		}
+		return dayOf(from, until)
+	}
+	from, err := b.start.Int64()
+	if err != nil {
+		return "", fmt.Errorf("start_time: %w", err)
+	}
+	var until time.Time
+	if b.end != nil {
+		seconds, err := b.end.Int64()
+		if err != nil {
+			return "", fmt.Errorf("end_time: %w", err)
+		}
+		until = time.Unix(seconds, 0)
+	}
+	return dayOf(time.Unix(from, 0), until)
 }
 
 // of says which vendor and shape the export has, and refuses another one after it.
@@ -180,6 +305,22 @@ func (e *Export) of(vendor, shape string) error {
 type result struct {
 	fields map[string]json.RawMessage
 	err    error // the first
+}
+
+// addTo adds the result's line to sums, and what is not known of it to the export.
+func (r *result) addTo(found *sums, e *Export) error {
+	line, err := r.line(e)
+	if err == nil {
+		err = r.err
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.fields)) {
+		e.notKnown(name)
+	}
+	e.Lines++
+	return found.add(&line)
 }
 
 // take returns a member as text, empty for none and for null.

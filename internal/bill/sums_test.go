@@ -23,7 +23,7 @@ func TestParseManySums(t *testing.T) {
 		}, fmt.Sprintf("line %d: ", maxSums+2)},
 		"models of a bucket": {
 			`{"data":[{"starting_at":"2026-11-01","results":[`, `{"model":"m0","uncached_input_tokens":1}]}]}`,
-			func(i int) string { return fmt.Sprintf(`{"model":"m%d","uncached_input_tokens":1},`, i) }, "",
+			func(i int) string { return fmt.Sprintf(`{"model":"m%d","uncached_input_tokens":1},`, i) }, "a result of 2026-11-01, after byte ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestParseManySums(t *testing.T) {
 				text.WriteString(test.line(i))
 			}
 			text.WriteString(test.end)
-			if e, err := Parse([]byte(text.String())); !errors.Is(err, errManySums) || !strings.HasPrefix(err.Error(), test.wrong) {
+			if e, err := Parse(strings.NewReader(text.String())); !errors.Is(err, errManySums) || !strings.HasPrefix(err.Error(), test.wrong) {
 				t.Errorf("%+v, %v", e, err)
 			}
 		})

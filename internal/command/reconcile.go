@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/url"
 	"os"
@@ -18,9 +17,6 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
-
-// maxExport is the size of the largest export that is read, in bytes.
-const maxExport = 256 << 20
 
 // errBill says that a bill differs from what was counted.
 var errBill = errors.New("the bill differs from what was counted")
@@ -115,14 +111,7 @@ func readExports(cmd *cobra.Command, files []string) ([]*bill.Export, error) {
 			defer f.Close()
 			in = f
 		}
-		data, err := io.ReadAll(io.LimitReader(in, maxExport+1))
-		if err != nil {
-			return nil, err
-		}
-		if len(data) > maxExport {
-			return nil, fmt.Errorf("%s is larger than %d MiB: export fewer days", name, maxExport>>20)
-		}
-		e, err := bill.Parse(data)
+		e, err := bill.Parse(in)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

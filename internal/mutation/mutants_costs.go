@@ -70,6 +70,18 @@ func init() {
 			Run: "Compare",
 		},
 		mutant{
+			ID: "bill-large-part", In: "file.next",
+			What: "a row or a result of any size is read",
+			Old:  "f.left = maxPart", New: "f.left = 1 << 40",
+			Run: "LargeParts",
+		},
+		mutant{
+			ID: "bill-more", In: "pages.page",
+			What: "a file whose last page says that it is the last is said to lack some, because one before had a next",
+			Old:  "p.e.More = false", New: "",
+			Run: "Parse",
+		},
+		mutant{
 			ID: "bill-currency", In: "inDollars",
 			What: "amounts of another currency are taken for dollars",
 			Old:  `currency != "" && !strings.EqualFold(currency, "usd")`, New: "false",
