@@ -294,6 +294,9 @@ func (c *comparison) report(report *Report) {
 			Written: s.CacheWriteTokens, WrittenHour: s.CacheWriteHourTokens, Output: s.CompletionTokens, Cost: s.Cost,
 		}
 		r.Difference = r.Theirs.minus(&r.Ours)
+		if r.Vendor == Anthropic {
+			r.Difference.Requests = 0 // its exports do not say how many there were
+		}
 		slices.Sort(r.Names)
 		r.Matches = c.within(r)
 		all = append(all, r)
@@ -308,7 +311,11 @@ func (c *comparison) report(report *Report) {
 		}
 		report.Rows = append(report.Rows, *r)
 		if r.HasTokens {
-			report.Ours.addTokens(&r.Ours)
+			ours := r.Ours
+			if r.Vendor == Anthropic {
+				ours.Requests = 0 // as theirs
+			}
+			report.Ours.addTokens(&ours)
 			report.Theirs.addTokens(&r.Theirs)
 		}
 		if r.HasCost {

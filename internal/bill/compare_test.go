@@ -312,6 +312,25 @@ func TestCompareRepeatedFiles(t *testing.T) {
 	}
 }
 
+// TestCompareRequestsOfAnthropic is about exports that do not say how many requests there
+// were: in the sum with one that does, only that one's are compared.
+func TestCompareRequestsOfAnthropic(t *testing.T) {
+	t.Parallel()
+	exports := theirExports([]Line{{Day: day, Model: "gpt-4o", Requests: 3, Tokens: [Kinds]int64{Input: 30}}}, nil)
+	anthropic := &Export{Vendor: Anthropic, Shape: "usage of messages"}
+	anthropic.has(Line{Day: day, Model: "claude-opus-5", HasTokens: true, Tokens: [Kinds]int64{Input: 40}})
+	report := Compare(append(exports, anthropic), []sqlite.CostRow{
+		ourRow(day, "gpt-4o", sqlite.CostSums{Attempts: 3, PromptTokens: 30}),
+		{By: map[string]string{"provider": "anthropic", "model": "claude-opus-5", "day": day}, CostSums: sqlite.CostSums{Attempts: 4, PromptTokens: 40}},
+	}, &Known{})
+	if report.Ours != report.Theirs || report.Ours != (Counts{Requests: 3, Input: 70}) {
+		t.Errorf("ours %+v, theirs %+v", report.Ours, report.Theirs)
+	}
+	if r := &report.Rows[0]; r.Model != "claude-opus-5" || r.Ours.Requests != 4 || r.Difference != (Counts{}) {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestCompareRepeatedHours is about files of very many lines, of which a part is in both.
 func TestCompareRepeatedHours(t *testing.T) {
 	t.Parallel()
