@@ -374,7 +374,10 @@ func (c *comparison) reasons(r *Row) (why []string) {
 	case day.Before(c.known.Oldest):
 		add("the oldest trace that is stored is of %s: a part of this day may have gone with the retention", c.known.Oldest.UTC().Format(time.RFC3339))
 	}
-	if r.sums.Attempts == 0 && !gone {
+	switch {
+	case r.isItem():
+		add("theirs is not for tokens of a known kind: what the provider's tools cost, such as searches, is here in the cost of the model that used them; other items are of no call through this gateway")
+	case r.sums.Attempts == 0 && !gone:
 		add("the gateway recorded no attempt with this model on this day: others use the account, the calls leave no trace (log: none), or another provider's name has them (--provider)")
 	}
 	if c.known.Now.Before(day.Add(27 * time.Hour)) {
@@ -400,6 +403,12 @@ func (c *comparison) reasons(r *Row) (why []string) {
 		add("%s has the opposite difference: the bill counts calls around midnight (UTC) on the other day", neighbour)
 	}
 	return why
+}
+
+// isItem reports whether the row is of an item of a bill beside the models, such as
+// "web search tool calls".
+func (r *Row) isItem() bool {
+	return r.Model != allModels && r.sums.Attempts == 0 && !r.HasTokens && r.costs == [Kinds]float64{Other: r.costs[Other]}
 }
 
 // tokenReasons explains a difference of tokens.

@@ -179,6 +179,14 @@ func TestCompare(t *testing.T) {
 			ours:   []sqlite.CostRow{ourRow(day, "new", sqlite.CostSums{Attempts: 1, PromptTokens: 10, Cost: 2, ReportedCost: 2, ListCost: 1})},
 			differ: day + " new", reasons: []string{"$2 that the provider said itself, which is $1 by the price list"},
 		},
+		"an item beside the models": {
+			costs:  []Line{{Day: day, Model: "web search tool calls", Cost: [Kinds]float64{Other: 2}}},
+			differ: day + " web search tool calls", reasons: []string{"is here in the cost of the model that used them"},
+		},
+		"a model with an item of its own": {
+			costs:  []Line{{Day: day, Model: "gpt-4o", Cost: [Kinds]float64{Output: 1, Other: 2}}},
+			differ: day + " gpt-4o", reasons: []string{"recorded no attempt with this model"},
+		},
 		"less than a cent": {
 			costs: []Line{cost(day, "new", 0.019, 0, 0)},
 			ours:  []sqlite.CostRow{ourRow(day, "new", sqlite.CostSums{Attempts: 1, Cost: 0.0101})},
