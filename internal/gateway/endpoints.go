@@ -431,6 +431,7 @@ func (i *invocation) failed(ctx context.Context, result invoke.Result, err error
 	}
 	told := wire.Errorf(code, param, "%s", message)
 	told.RetryAfter = failure.RetryAfter
+	told.Final = failure.Final || code == wire.UpstreamRateLimited && failure.RetryAfter > longestWait
 	if code == wire.RateLimited {
 		told = i.limited(i.meter.shortage())
 	}

@@ -118,6 +118,9 @@ func (c *call) replay(kept *trace.Reply) outcome {
 		h[wire.HeaderDecisionID] = c.info.decisionID[:]
 	}
 	h[wire.HeaderIdempotentReplayed] = idempotentReplayed
+	if kept.Status >= http.StatusInternalServerError {
+		h[wire.HeaderShouldRetry] = wire.ShouldNotRetry // a repetition is answered so, too
+	}
 	c.deliver(kept.Status, kept.Body, time.Now())
 	if code, failed := wire.LookupCode(kept.Code); failed {
 		return outcome{&wire.Error{Code: code}, answered} // the metrics count the code

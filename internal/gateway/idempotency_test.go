@@ -274,7 +274,11 @@ func TestEndpointIsAskedOnceForAKey(t *testing.T) {
 	if first.status != 200 || first.json(t)["content"] != "answer 1" {
 		t.Fatalf("%d %s", first.status, first.body)
 	}
-	checkReplayed(t, g.keyed("k", "/v1/endpoints", ask("one?", false)), first)
+	again := g.keyed("k", "/v1/endpoints", ask("one?", false))
+	checkReplayed(t, again, first)
+	if again.header.Get("X-Should-Retry") != "" {
+		t.Error("an answer is no error to give up at")
+	}
 	a := g.keyed("k", "/v1/endpoints", ask("two?", false))
 	if a.status != http.StatusUnprocessableEntity {
 		t.Errorf("another question: %d %s", a.status, a.body)
@@ -312,6 +316,9 @@ func TestEndpointIsAskedOnceForAKey(t *testing.T) {
 		again := g.keyed("fails", "/v1/endpoints", ask("fail?", false))
 		checkReplayed(t, again, first)
 		checkError(t, again, "upstream_error", "")
+		if first.header.Get("X-Should-Retry") != "" || again.header.Get("X-Should-Retry") != "false" {
+			t.Errorf("X-Should-Retry: first %q, then %q", first.header.Get("X-Should-Retry"), again.header.Get("X-Should-Retry"))
+		}
 		if calls := u.Calls.Load(); calls != 1 {
 			t.Errorf("%d upstream calls", calls)
 		}

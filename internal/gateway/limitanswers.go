@@ -17,14 +17,8 @@ const (
 	headerRateLimitPolicy = "Ratelimit-Policy"
 )
 
-// headerShouldRetry is a header of OpenAI's and Anthropic's libraries. Without it they
-// repeat a 429 twice within some seconds.
-const headerShouldRetry = "X-Should-Retry"
-
-var shouldNotRetry = []string{"false"}
-
-// longestWait is the longest Retry-After that those libraries obey. After a longer one
-// they repeat the request at once.
+// longestWait is the longest Retry-After that OpenAI's and Anthropic's libraries obey.
+// After a longer one they repeat the request at once.
 const longestWait = time.Minute
 
 // retryLimited is the Retry-After of a request for which requests under way leave no
@@ -106,11 +100,9 @@ func (c *call) limited(r limit.Refusal, need int64) *wire.Error {
 	case r.Limit.By == limit.ByEndpoint:
 		message += " Requests for unknown endpoints are counted together."
 	}
-	if r.Never || r.RetryAfter > longestWait {
-		c.w.Header()[headerShouldRetry] = shouldNotRetry
-	}
 	err := wire.Errorf(wire.RateLimited, "", "%s", message)
 	err.RetryAfter, err.Limit = r.RetryAfter, r.Limit.Name
+	err.Final = r.Never || r.RetryAfter > longestWait
 	return err
 }
 

@@ -48,6 +48,9 @@ type ClassRow struct {
 	// the provider asks, else 5 seconds after a rate limit and a minute after
 	// another failure.
 	Cools bool
+	// Final reports whether another call would end in the same way: the request or
+	// the configuration is what the provider does not accept.
+	Final bool
 	// Code is the error callers get when this class decides it.
 	Code wire.Code
 }
@@ -60,17 +63,17 @@ var classes = []ClassRow{
 	{Class: Connect, Meaning: "no answer: DNS, TCP, TLS, or cut before the headers", Retry: true, Next: true, Counts: true, Code: wire.UpstreamUnavailable},
 	{Class: Transient, Meaning: "the provider says it failed: 408, 409, 425, 5xx, 529, or such an error inside an answer", Retry: true, Next: true, Counts: true, Code: wire.UpstreamError},
 	{Class: InvalidAnswer, Meaning: "an answer that is no complete completion", Retry: true, Next: true, Counts: true, Code: wire.UpstreamInvalidResponse},
-	{Class: Length, Meaning: "JSON was asked for, and a limit of tokens cut it", Next: true, Code: wire.UpstreamInvalidResponse},
+	{Class: Length, Meaning: "JSON was asked for, and a limit of tokens cut it", Next: true, Final: true, Code: wire.UpstreamInvalidResponse},
 	{Class: NoRoom, Meaning: "the gateway has no memory left for an answer of its size", Next: true, Code: wire.Overloaded},
 	{Class: Slow, Meaning: "no first token, or no whole answer, in time", Retry: true, Next: true, Counts: true, Code: wire.UpstreamTimeout},
 	{Class: RateLimit, Meaning: "429 or throttled", Retry: true, Next: true, Cools: true, Code: wire.UpstreamRateLimited},
-	{Class: Quota, Meaning: "the account's quota or credit is used up", Next: true, Cools: true, Code: wire.UpstreamCredentials},
-	{Class: Credential, Meaning: "401, 403 or a key that is not accepted", Next: true, Cools: true, Code: wire.UpstreamCredentials},
-	{Class: Model, Meaning: "404, 410, or a model that is unknown, gone or not offered here", Next: true, Cools: true, Code: wire.UpstreamRejected},
-	{Class: ContextLength, Meaning: "413 or more tokens than the model takes", Next: true, Code: wire.UpstreamRejected},
-	{Class: Rejected, Meaning: "any other 4xx: the provider does not accept the request", Next: true, Code: wire.UpstreamRejected},
-	{Class: ContentPolicy, Meaning: "the provider withholds an answer by its content policy", Code: wire.UpstreamRefused},
-	{Class: Unknown, Meaning: "anything else", Next: true, Counts: true, Code: wire.UpstreamRejected},
+	{Class: Quota, Meaning: "the account's quota or credit is used up", Next: true, Cools: true, Final: true, Code: wire.UpstreamCredentials},
+	{Class: Credential, Meaning: "401, 403 or a key that is not accepted", Next: true, Cools: true, Final: true, Code: wire.UpstreamCredentials},
+	{Class: Model, Meaning: "404, 410, or a model that is unknown, gone or not offered here", Next: true, Cools: true, Final: true, Code: wire.UpstreamRejected},
+	{Class: ContextLength, Meaning: "413 or more tokens than the model takes", Next: true, Final: true, Code: wire.UpstreamRejected},
+	{Class: Rejected, Meaning: "any other 4xx: the provider does not accept the request", Next: true, Final: true, Code: wire.UpstreamRejected},
+	{Class: ContentPolicy, Meaning: "the provider withholds an answer by its content policy", Final: true, Code: wire.UpstreamRefused},
+	{Class: Unknown, Meaning: "anything else", Next: true, Counts: true, Final: true, Code: wire.UpstreamRejected},
 }
 
 // Classes returns the table of classes.

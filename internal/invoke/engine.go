@@ -247,6 +247,16 @@ func (s *Skip) Kind() SkipReason {
 	return SkipLeftAlone
 }
 
+// passes reports whether the next call may try the target.
+func (s *Skip) passes() bool {
+	switch s.Kind() {
+	case SkipNotConfigured, SkipUnavailable:
+		return false
+	}
+	left, is := errors.AsType[*LeftAlone](s.Reason)
+	return !is || left.Why.Class == "" || !left.Why.Class.row().Final
+}
+
 // The reasons to skip a target.
 var (
 	errNoProvider  = errors.New("no such provider is configured")

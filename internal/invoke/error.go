@@ -37,6 +37,9 @@ type Error struct {
 	// the code is wire.UpstreamRateLimited, wire.UpstreamUnavailable, wire.Overloaded or
 	// wire.RateLimited.
 	RetryAfter time.Duration
+	// Final reports that another call would end in the same way. A caller that
+	// repeats it pays again, for nothing.
+	Final bool
 	// Lacks is the part of a message that no target takes; empty: the call failed
 	// otherwise.
 	Lacks string

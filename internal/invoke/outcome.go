@@ -33,6 +33,7 @@ func (k *call) failure() *Error {
 		if e.Code == wire.UpstreamUnavailable || e.Code == wire.Overloaded || e.Code == wire.RateLimited {
 			e.RetryAfter = minRetryAfter
 		}
+		e.Final = e.Code == wire.UpstreamCredentials && k.final()
 		return e
 	}
 	// Two lanes may fail in any order.
@@ -60,8 +61,20 @@ func (k *call) failure() *Error {
 	switch e.Code {
 	case wire.UpstreamRateLimited, wire.UpstreamUnavailable, wire.Overloaded, wire.RateLimited:
 		e.RetryAfter = k.retryAfter()
+	case wire.UpstreamRefused:
+		e.Final = true // whatever the other targets are good for, they aren't asked
+	case wire.UpstreamRejected, wire.UpstreamCredentials, wire.UpstreamInvalidResponse, wire.UpstreamError:
+		e.Final = k.final()
 	}
 	return e
+}
+
+// final reports whether another call would end as this one did: none of its targets
+// has failed, or was skipped, for a reason that may pass.
+func (k *call) final() bool {
+	passes := func(f failed) bool { return !f.class.row().Final && f.repeatable }
+	return !slices.ContainsFunc(k.failures, passes) && (k.broken == nil || !passes(*k.broken)) &&
+		!slices.ContainsFunc(k.result.Skipped, func(s Skip) bool { return s.passes() })
 }
 
 // named returns the failure with its target's name.

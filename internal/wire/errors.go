@@ -26,6 +26,8 @@ type Error struct {
 	// RetryAfter is when to try again. It is sent in whole seconds, rounded
 	// up and at least 1, with status 409, 429 and 503 only.
 	RetryAfter time.Duration
+	// Final reports that a repetition within a minute would get the same error.
+	Final bool
 	// Limit is the name of the limit that refuses the request; empty: none does.
 	Limit string
 	// Allow is the value of the Allow header that 405 needs.
@@ -136,6 +138,9 @@ func WriteErrorBody(w http.ResponseWriter, e *Error, body []byte) {
 		h.Set("Allow", e.Allow)
 	case http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		h.Set("Retry-After", strconv.FormatInt(retrySeconds(e.RetryAfter), 10))
+	}
+	if e.Final {
+		h[HeaderShouldRetry] = ShouldNotRetry
 	}
 	if e.TraceID != "" && e.Code != InvalidAPIKey {
 		h.Set(HeaderTraceID, e.TraceID)

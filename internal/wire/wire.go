@@ -48,4 +48,10 @@ const (
 	// HeaderIdempotentReplayed is "true" on an answer that an earlier request with
 	// the same idempotency key got.
 	HeaderIdempotentReplayed = "Idempotent-Replayed"
+	// HeaderShouldRetry is "false" where a repetition can't help. OpenAI's and
+	// Anthropic's libraries obey it; else they repeat a 409, a 429 and a 5xx twice.
+	HeaderShouldRetry = "X-Should-Retry"
 )
+
+// ShouldNotRetry is the value of HeaderShouldRetry. Nobody may change it.
+var ShouldNotRetry = []string{"false"}

@@ -5,7 +5,7 @@ import Anthropic, { APIError, AuthenticationError, BadRequestError, InternalServ
 import { betaTool } from "@anthropic-ai/sdk/helpers/beta/json-schema";
 import { zodOutputFormat } from "@anthropic-ai/sdk/helpers/zod";
 import { z } from "zod";
-import { all, key, pixel, raises, url } from "./gateway.js";
+import { all, counted, key, pixel, raises, url } from "./gateway.js";
 
 const client = new Anthropic({ baseURL: url, apiKey: key, maxRetries: 0 });
 const hello = [{ role: "user", content: "Hello." }];
@@ -187,6 +187,22 @@ test("messages: errors", async () => {
     const e = await raises(client.messages.create(ask("down", { stream })), InternalServerError);
     assert.ok(e.status >= 500 && e.errorCode.startsWith("upstream_"), `${e.status} ${e.errorCode}`);
     assert.equal(e.error.request_id, e.requestID);
+  }
+});
+
+test("messages: errors that no repetition mends cost one request", async () => {
+  for (const [model, code, made] of [
+    ["refused", "upstream_refused", 1],
+    ["rejected", "upstream_rejected", 1],
+    ["unpaid", "upstream_credentials", 1],
+    ["down", "upstream_error", 2],
+  ]) {
+    for (const stream of [false, true]) {
+      const { requests, fetch } = counted();
+      const repeats = new Anthropic({ baseURL: url, apiKey: key, maxRetries: 1, fetch });
+      const e = await raises(repeats.messages.create(ask(model, { stream })), InternalServerError);
+      assert.deepEqual([e.errorCode, requests.made], [code, made], `${model}, stream: ${stream}`);
+    }
   }
 });
 

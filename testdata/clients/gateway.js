@@ -27,3 +27,10 @@ export async function raises(promise, type) {
     return e;
   }
 }
+
+// counted returns options for a client, and how many requests it has made.
+export function counted() {
+  const requests = { made: 0 };
+  const counting = (...args) => (requests.made++, fetch(...args));
+  return { requests, fetch: counting };
+}

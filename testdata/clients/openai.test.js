@@ -3,7 +3,7 @@ import { test } from "node:test";
 import OpenAI, { APIError, AuthenticationError, BadRequestError, InternalServerError, NotFoundError } from "openai";
 import { zodFunction, zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
 import { z } from "zod";
-import { all, baseURL, key, pixel, raises } from "./gateway.js";
+import { all, baseURL, counted, key, pixel, raises } from "./gateway.js";
 
 const client = new OpenAI({ baseURL, apiKey: key, maxRetries: 0 });
 const hello = [{ role: "user", content: "Hello." }];
@@ -338,4 +338,24 @@ test("responses: a broken stream raises", async () => {
 test("errors are those of the library", async () => {
   const e = await raises(client.chat.completions.create({ model: "hello", messages: [] }), APIError);
   assert.equal(e.status, 400);
+});
+
+test("errors that no repetition mends cost one request", async () => {
+  for (const [model, code, made] of [
+    ["refused", "upstream_refused", 1],
+    ["rejected", "upstream_rejected", 1],
+    ["unpaid", "upstream_credentials", 1],
+    ["down", "upstream_error", 2],
+  ]) {
+    for (const stream of [false, true]) {
+      for (const call of [
+        (client) => client.chat.completions.create({ model, messages: hello, stream }),
+        (client) => client.responses.create({ model, input: "Hello.", stream }),
+      ]) {
+        const { requests, fetch } = counted();
+        const e = await raises(call(new OpenAI({ baseURL, apiKey: key, maxRetries: 1, fetch })), InternalServerError);
+        assert.deepEqual([e.code, requests.made], [code, made], `${model}, stream: ${stream}`);
+      }
+    }
+  }
 });
