@@ -340,3 +340,72 @@ func TestAdminStatus(t *testing.T) {
 		}
 	}
 }
+
+// TestAdminLimits asks how one subject stands with the limits.
+func TestAdminLimits(t *testing.T) {
+	const limits = `
+		limit customers {
+			by metadata.customer
+			routes prompts
+			requests 10/366d
+		}
+		limit fair {
+			routes prompts
+			requests 20/366d
+		}`
+	without := fakeProvider("http://localhost:1")
+	g := startGateway(t, single(), without+limits)
+	address := adminOf(t, g, without+limits)
+	for range 3 {
+		if a := g.post("/v1/prompts", `{"keys":["hello"],"metadata":{"customer":"a&b"}}`); a.status != http.StatusOK {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	for path, want := range map[string]string{
+		"?subject=a%26b&limit=customers":  "map[workspaces:map[default:map[limits:[map[by:metadata.customer ceilings:[map[ceiling:10/366d left:7 measure:requests percent:30 reserved:0 subject:a&b used:3]] name:customers percent:30 shared:false]]]]]",
+		"?subject=test&workspace=default": "percent:0 reserved:0 subject:test used:0]] name:customers percent:0 shared:false] map[by:api_key ceilings:[map[ceiling:20/366d left:17 measure:requests percent:15 reserved:0 subject:test used:3]] name:fair percent:15 shared:false]]]]]",
+		"?subject=nobody&limit=fair":      "left:20 measure:requests percent:0 reserved:0 subject:nobody used:0]",
+		"?subject=&limit=customers":       "left:10 measure:requests percent:0 reserved:0 subject: used:0]",
+		"?limit=fair":                     "400 subject is missing: the name of an API key",
+		"?subject=test&limit=fiar":        `404 there is no limit "fiar": did you mean "fair"? The limits are customers, fair`,
+		"?subject=test&limit=x":           `404 there is no limit "x": the limits are customers, fair`,
+		"?subject=test&limit=":            `404 there is no limit "": the limits are customers, fair`,
+		"?subject=test&workspace=defalt":  `404 there is no workspace "defalt": did you mean "default"?`,
+		"?subject=test&customer=x":        `400 there is no parameter "customer"`,
+		"?subject=test&subject=fair":      "400 the parameter subject is given 2 times",
+	} {
+		status, answer := callAdmin(t, "GET", address, "/cadenza/limits"+path, "")
+		for _, w := range mapsOf(answer["workspaces"]) {
+			for _, limit := range w["limits"].([]any) {
+				for _, ceiling := range limit.(map[string]any)["ceilings"].([]any) {
+					delete(ceiling.(map[string]any), "resets")
+				}
+			}
+		}
+		got := fmt.Sprint(answer)
+		if status != http.StatusOK {
+			got = fmt.Sprint(status, " ", answer["error"])
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %s\nlacks %s", path, got, want)
+		}
+	}
+	if status, answer := callAdmin(t, "POST", address, "/cadenza/limits?subject=test", ""); status != http.StatusMethodNotAllowed {
+		t.Errorf("%d %v", status, answer)
+	}
+	if err := loadCaddyfile(withAdmin(g, without, address)); err != nil {
+		t.Fatal(err)
+	}
+	if status, answer := callAdmin(t, "GET", address, "/cadenza/limits?subject=test&limit=fair", ""); status != 404 || answer["error"] != `there is no limit "fair": no limit is configured` {
+		t.Errorf("%d %v", status, answer)
+	}
+}
+
+// mapsOf returns the objects of an object; none where it is missing.
+func mapsOf(object any) (list []map[string]any) {
+	members, _ := object.(map[string]any)
+	for _, member := range members {
+		list = append(list, member.(map[string]any))
+	}
+	return list
+}

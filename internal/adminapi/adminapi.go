@@ -38,6 +38,7 @@ func (*API) Routes() []caddy.AdminRoute {
 		route("/cadenza/revisions", serveRevisions, http.MethodGet, http.MethodHead),
 		route("/cadenza/revisions/", serveRevision, http.MethodGet, http.MethodHead),
 		route("/cadenza/targets", serveTargets, http.MethodGet, http.MethodHead),
+		route("/cadenza/limits", serveLimits, http.MethodGet, http.MethodHead),
 		route("/cadenza/evaluate", serveEvaluate, http.MethodPost),
 		route("/cadenza/traces", serveTraces, http.MethodGet, http.MethodHead, http.MethodDelete),
 		route("/cadenza/traces/", serveTrace, http.MethodGet, http.MethodHead),

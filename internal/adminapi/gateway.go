@@ -50,6 +50,8 @@ type Workspace struct {
 	Targets func() []gateway.Target
 	// Status returns what the workspace does at the moment.
 	Status func() gateway.Status
+	// SubjectStatus returns how a subject stands with each limit of the workspace.
+	SubjectStatus func(subject string) []gateway.SubjectStatus
 	// Stopping is closed when Caddy begins to stop the configuration.
 	Stopping <-chan struct{}
 	Logger   *zap.Logger

@@ -44,6 +44,39 @@ type LimitUse struct {
 	Resets   time.Time `json:"resets,omitzero"` // when the window ends
 }
 
+// SubjectStatus is how one subject stands with a limit.
+type SubjectStatus struct {
+	Name string `json:"name"`
+	By   string `json:"by"` // as the configuration has it
+	// Shared reports that the gateways of the workspace share the limit, and AwaySince
+	// since when their database is away.
+	Shared    bool      `json:"shared"`
+	AwaySince time.Time `json:"away_since,omitzero"`
+	// Percent is that of the ceiling of which the largest share is used.
+	Percent  int          `json:"percent"`
+	Ceilings []SubjectUse `json:"ceilings"` // as they are configured
+}
+
+// SubjectUse is how one subject stands with a ceiling.
+type SubjectUse struct {
+	LimitUse
+	// Left is what is neither used nor set aside.
+	Left  float64     `json:"left"`
+	Lease *LimitLease `json:"lease,omitempty"` // of a limit that gateways share
+}
+
+// LimitLease is what this gateway has of what the gateways share, in the unit of
+// LimitUse.Used.
+type LimitLease struct {
+	// Used is what calls of this gateway have used, and Others what those of the other
+	// gateways had used when the database answered last; nil: it has not answered in
+	// this window.
+	Used   float64  `json:"used"`
+	Others *float64 `json:"others,omitempty"`
+	// Left is what this gateway may use before it has to ask the database for more.
+	Left float64 `json:"left"`
+}
+
 // maxFullest bounds the subjects of a limit in a status.
 const maxFullest = 5
 
@@ -57,9 +90,7 @@ func (w *Workspace) limitStatus(now time.Time) []LimitStatus {
 	for _, l := range w.CallLimits {
 		s := LimitStatus{Name: l.Name, By: ByText(l), Fullest: []LimitUse{}}
 		if limiter := w.Store.Limiter(); limiter != nil {
-			if slices.ContainsFunc(l.Ceilings, func(c limit.Ceiling) bool { return c.Measure != limit.InFlight }) {
-				s.Shared, s.AwaySince, _ = limiter.Shared(w.Name)
-			}
+			s.Shared, s.AwaySince = w.sharedLimit(limiter, l)
 			for _, standing := range limiter.Subjects(w.Name, now, l, maxFullest) {
 				s.Fullest = append(s.Fullest, w.limitUse(&standing))
 			}
@@ -72,11 +103,64 @@ func (w *Workspace) limitStatus(now time.Time) []LimitStatus {
 	return list
 }
 
-func (w *Workspace) limitUse(s *limit.Standing) LimitUse {
-	unit := 1.0
-	if s.Ceiling.Measure == limit.Money {
-		unit = limit.Dollar
+// sharedLimit reports whether gateways share a limit, and since when their database is
+// away. Calls under way are each gateway's own.
+func (w *Workspace) sharedLimit(limiter *limit.Limiter, l *limit.Limit) (shared bool, away time.Time) {
+	if slices.ContainsFunc(l.Ceilings, func(c limit.Ceiling) bool { return c.Measure != limit.InFlight }) {
+		shared, away, _ = limiter.Shared(w.Name)
 	}
+	return shared, away.UTC()
+}
+
+// SubjectStatus returns how a subject stands with each of the workspace's limits, in the
+// order of the configuration. A limit by workspace counts all subjects together.
+func (w *Workspace) SubjectStatus(subject string) []SubjectStatus {
+	list := []SubjectStatus{}
+	limiter := w.Store.Limiter()
+	if limiter == nil {
+		return list // no limit is configured
+	}
+	now := time.Now()
+	for _, l := range w.CallLimits {
+		s := SubjectStatus{Name: l.Name, By: ByText(l)}
+		s.Shared, s.AwaySince = w.sharedLimit(limiter, l)
+		ask := limit.Ask{Limit: l, Subject: subject}
+		if l.By == limit.ByWorkspace {
+			ask.Subject = ""
+		}
+		standings, leases := limiter.Inspect(w.Name, now, ask)
+		for i := range standings {
+			s.Ceilings = append(s.Ceilings, w.subjectUse(&standings[i], leases[i]))
+			s.Percent = max(s.Percent, s.Ceilings[i].Percent)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func (w *Workspace) subjectUse(s *limit.Standing, lease *limit.Lease) SubjectUse {
+	unit := unitOf(s.Ceiling.Measure)
+	use := SubjectUse{LimitUse: w.limitUse(s), Left: float64(max(s.Ceiling.Most-s.Used-s.Reserved, 0)) / unit}
+	if lease != nil {
+		use.Lease = &LimitLease{Used: float64(lease.Used) / unit, Left: float64(lease.Left) / unit}
+		if lease.Known {
+			others := float64(max(s.Used-lease.Used, 0)) / unit
+			use.Lease.Others = &others
+		}
+	}
+	return use
+}
+
+// unitOf returns how many units of a measure are one in a status.
+func unitOf(m limit.Measure) float64 {
+	if m == limit.Money {
+		return limit.Dollar
+	}
+	return 1
+}
+
+func (w *Workspace) limitUse(s *limit.Standing) LimitUse {
+	unit := unitOf(s.Ceiling.Measure)
 	return LimitUse{
 		Subject: w.redactor.String(s.Subject), Measure: MeasureName(s.Ceiling.Measure), Ceiling: CeilingText(s.Ceiling), Percent: s.Share(),
 		Used: float64(s.Used) / unit, Reserved: float64(s.Reserved) / unit, Resets: s.Resets.UTC(),

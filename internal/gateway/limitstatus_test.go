@@ -104,6 +104,29 @@ func TestHowLimitsAreShown(t *testing.T) {
 			t.Errorf("status %s\nlacks %s", got, want)
 		}
 	}
+	for subject, want := range map[string]string{
+		"acme": `[{"name":"budget","by":"metadata.customer","shared":false,"percent":80,"ceilings":[` +
+			`{"subject":"acme","measure":"money","ceiling":"10usd/366d","percent":0,"used":0,"reserved":0,"left":10},` +
+			`{"subject":"acme","measure":"requests","ceiling":"10/366d","percent":80,"used":8,"reserved":0,"left":2}]},` +
+			`{"name":"flying","by":"api_key","shared":false,"percent":0,"ceilings":[{"subject":"acme","measure":"in_flight","ceiling":"4","percent":0,"used":0,"reserved":0,"left":4}]}]`,
+		"":     `{"subject":"","measure":"money","ceiling":"10usd/366d","percent":2,"used":0,"reserved":0.25,"left":9.75}`,
+		"test": `{"subject":"test","measure":"in_flight","ceiling":"4","percent":25,"used":1,"reserved":0,"left":3}]}]`,
+		secret: `"measure":"money","ceiling":"10usd/366d","percent":100,"used":10,"reserved":0,"left":0}`,
+	} {
+		status := g.current.Load().Workspace("default").SubjectStatus(subject)
+		for i := range status {
+			for j := range status[i].Ceilings {
+				use := &status[i].Ceilings[j]
+				if use.Resets.IsZero() != (use.Measure == "in_flight") {
+					t.Errorf("%+v", use)
+				}
+				use.Resets = time.Time{}
+			}
+		}
+		if text, err := json.Marshal(status); err != nil || !strings.Contains(string(text), want) || strings.Contains(string(text), secret) {
+			t.Errorf("%q: %v, %s\nlacks %s", subject, err, text, want)
+		}
+	}
 	if body := g.probe("GET", "/readyz", false).Body.String(); !strings.HasSuffix(body, `,"limits":[{"name":"budget","percent":100}]}`) || strings.Contains(body, "acme") {
 		t.Error(body)
 	}
@@ -154,5 +177,22 @@ func TestSubjectsInLogs(t *testing.T) {
 	r.Settle(time.Now(), limit.Amounts{Requests: 1})
 	if logs := string(g.logs.Bytes()); !strings.Contains(logs, `"subject":"a\\u202eb"`) || strings.Contains(logs, "\u202e") {
 		t.Error(logs)
+	}
+}
+
+// TestASubjectOfALimitByWorkspace is shown what all of them have used together.
+func TestASubjectOfALimitByWorkspace(t *testing.T) {
+	t.Parallel()
+	all := &limit.Limit{Name: "all", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{most(limit.Tokens, 300)}}
+	g := startGateway(t, workspace, withLimits(all))
+	r, _ := g.store.Limiter().Reserve("default", time.Now(), []limit.Ask{{Limit: all}}, limit.Amounts{Tokens: 100})
+	r.Settle(time.Now(), limit.Amounts{Tokens: 100})
+	list := g.current.Load().Workspace("default").SubjectStatus("acme")
+	if len(list) != 1 || list[0].Percent != 33 || list[0].Ceilings[0].Used != 100 || list[0].Ceilings[0].Subject != "" {
+		t.Errorf("%+v", list)
+	}
+	g.load()
+	if list := g.current.Load().Workspace("default").SubjectStatus("acme"); list == nil || len(list) != 0 {
+		t.Errorf("without limits: %+v", list)
 	}
 }

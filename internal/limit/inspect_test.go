@@ -1,0 +1,70 @@
+package limit
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// inspected returns what Inspect says of a subject's ceilings: the subject, used and set
+// aside, and of a lease what was used here, what is left, and whether the ledger has
+// answered.
+func inspected(l *Limiter, ask Ask) (text string) {
+	standings, leases := l.Inspect("w", time.Now(), ask)
+	for i, s := range standings {
+		text += fmt.Sprintf("%s %d+%d", s.Subject, s.Used, s.Reserved)
+		if lease := leases[i]; lease != nil {
+			text += fmt.Sprintf(" here %d left %d %t", lease.Used, lease.Left, lease.Known)
+		}
+		text += "; "
+	}
+	return text
+}
+
+func checkInspected(t *testing.T, l *Limiter, ask Ask, want string) {
+	t.Helper()
+	if got := inspected(l, ask); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// Two limiters share a limit of which a lease is five.
+func TestInspectingLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := new(testLedger)
+		a, b := opened(t, Options{}), opened(t, Options{})
+		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}, Ceiling{Measure: InFlight, Most: 9}), "ada"}
+		checkInspected(t, a, ask, "ada 0+0; ada 0+0; ")
+		a.SetLedger("w", ledger)
+		b.SetLedger("w", ledger)
+		checkInspected(t, a, ask, "ada 0+0 here 0 left 0 false; ada 0+0; ")
+		use(a, ask, 3)
+		checkInspected(t, a, ask, "ada 3+0 here 3 left 0 false; ada 0+0; ")
+		time.Sleep(time.Second)
+		checkInspected(t, a, ask, "ada 3+0 here 3 left 5 true; ada 0+0; ")
+		use(b, ask, 2)
+		time.Sleep(time.Second)
+		r, refusal := b.Reserve("w", time.Now(), []Ask{ask}, Amounts{Requests: 1})
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		checkInspected(t, b, ask, "ada 5+1 here 2 left 4 true; ada 1+0; ")
+		r.Settle(time.Now(), Amounts{Requests: 1})
+		checkInspected(t, a, Ask{ask.Limit, "eve"}, "eve 0+0 here 0 left 0 false; eve 0+0; ")
+		time.Sleep(time.Hour)
+		checkInspected(t, b, ask, "ada 0+0 here 0 left 0 false; ada 0+0; ")
+	})
+}
+
+// A subject without room of its own is shown as what it counts as.
+func TestInspectingOthers(t *testing.T) {
+	l := opened(t, Options{MaxSubjects: 2})
+	limit := limitOf("l", Ceiling{Requests, 100, Month})
+	for _, subject := range []string{"a", "b", "c", "c"} {
+		use(l, Ask{limit, subject}, 1)
+	}
+	checkInspected(t, l, Ask{limit, "a"}, "a 1+0; ")
+	checkInspected(t, l, Ask{limit, "c"}, "* 2+0; ")
+	checkInspected(t, l, Ask{limitOf("other", limit.Ceilings...), "a"}, "a 0+0; ")
+}
