@@ -473,7 +473,7 @@ func TestToolsManual(t *testing.T) {
 	}
 	parent := &cobra.Command{Use: "cadenza"}
 	caddycmd.Commands()["cadenza"].CobraFunc(parent)
-	if len(parent.Commands()) != 16 {
+	if len(parent.Commands()) != 17 {
 		t.Errorf("%d commands", len(parent.Commands()))
 	}
 	for _, cmd := range parent.Commands() {

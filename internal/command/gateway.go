@@ -115,7 +115,9 @@ func (g *gatewayClient) do(method, path string, values url.Values) (*http.Respon
 	query := url.Values{}
 	for name, list := range values {
 		for _, value := range list {
-			if value != "" {
+			// A flag that is not given is empty, and so is the subject of requests
+			// without a value.
+			if value != "" || name == "subject" {
 				query.Add(name, value)
 			}
 		}

@@ -193,26 +193,10 @@ func (r *report) sinks(list []gateway.SinkState) {
 func (r *report) limits(list []gateway.LimitStatus) {
 	label := "limits"
 	for _, l := range list {
-		text := fmt.Sprintf("%s by %s: %d %% used", l.Name, l.By, l.Percent)
-		if l.Shared {
-			text += ", shared"
-		}
-		if !l.AwaySince.IsZero() {
-			text += ", the database away since " + moment(l.AwaySince)
-		}
-		r.line("  ", label, text)
+		r.line("  ", label, limitText(l.Name, l.By, l.Percent, l.Shared, l.AwaySince))
 		label = ""
 		for _, use := range l.Fullest {
-			subject := use.Subject
-			switch {
-			case l.By == "workspace":
-				subject = "all together"
-			case subject == "" && l.By == "endpoint":
-				subject = "(unknown endpoints)"
-			case subject == "":
-				subject = "(no value)"
-			}
-			text := fmt.Sprintf("- %s: %d %% of %s %s", subject, use.Percent, use.Measure, use.Ceiling)
+			text := fmt.Sprintf("- %s: %d %% of %s %s", subjectText(use.Subject, l.By), use.Percent, use.Measure, use.Ceiling)
 			if !use.Resets.IsZero() {
 				text += ", until " + moment(use.Resets)
 			}
