@@ -65,6 +65,17 @@ func TestFleetSharesLimits(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
+	// Each gateway knows what it has answered itself, and some of what the other has.
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		a, b := subjectOf(t, nodes[0], "app"), subjectOf(t, nodes[1], "app")
+		if a.Lease.Others != nil && b.Lease.Others != nil && *a.Lease.Others > 0 && *b.Lease.Others > 0 && a.Lease.Used+b.Lease.Used == 60 &&
+			*a.Lease.Others <= b.Lease.Used && *b.Lease.Others <= a.Lease.Used && a.Used == a.Lease.Used+*a.Lease.Others && a.Left == 200-a.Used {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v %+v, %+v %+v", a, a.Lease, b, b.Lease)
+		}
+	}
 	nodes[1].kill()
 	nodes[1].startWith(caddyfile)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -113,6 +124,40 @@ func TestFleetSharesLimits(t *testing.T) {
 			t.Errorf("status %+v", status)
 		}
 	}
+}
+
+// sharedUse is how a subject stands with a ceiling that gateways share.
+type sharedUse struct {
+	Used, Left float64
+	Lease      struct {
+		Used   float64
+		Others *float64
+	}
+}
+
+// subjectOf asks a gateway how an API key stands with the one ceiling of its one limit.
+func subjectOf(t *testing.T, p *process, key string) sharedUse {
+	t.Helper()
+	response, err := http.Get("http://" + p.admin + "/cadenza/limits?subject=" + key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var answer struct {
+		Workspaces map[string]struct {
+			Limits []struct{ Ceilings []sharedUse }
+		}
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range answer.Workspaces {
+		if len(w.Limits) == 1 && len(w.Limits[0].Ceilings) == 1 {
+			return w.Limits[0].Ceilings[0]
+		}
+	}
+	t.Fatalf("%+v", answer)
+	panic("unreachable")
 }
 
 // TestFleetLetsBurstsPass has customers with ten requests each send all of them at the
