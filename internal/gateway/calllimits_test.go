@@ -431,7 +431,7 @@ func TestEveryEndingIsSettled(t *testing.T) {
 	}
 	hang := newHanging(t)
 	deaf := reader{make(chan struct{}), make(chan string, 1)}
-	budget := &limit.Limit{Name: "budget", By: limit.ByEndpoint, Ceilings: []limit.Ceiling{most(limit.Tokens, 1000), most(limit.Requests, 1000), {Measure: limit.InFlight, Most: 5}}}
+	budget := &limit.Limit{Name: "budget", By: limit.ByEndpoint, Ceilings: []limit.Ceiling{most(limit.Tokens, 1000), most(limit.Requests, 1000), {Measure: limit.InFlight, Most: 5}, most(limit.Money, limit.Dollar)}}
 	g := startGateway(t, files, withLimits(budget), withProvider("now", panicking{}), withProvider("deaf", deaf),
 		withProvider("hangs", openaiProvider(hang.URL, openai.Quirks{})))
 	// Mistakes of callers count as requests, and use no tokens.
@@ -449,7 +449,7 @@ func TestEveryEndingIsSettled(t *testing.T) {
 	}
 	eventually(t, "an abandoned attempt counts as all that it may use", func() bool {
 		used := g.uses("default", budget, "deaf")
-		return used[0][0] > 100 && used[0][1] == 0 && used[2][0] == 0
+		return used[0][0] > 100 && used[0][1] == 0 && used[2][0] == 0 && used[3][0] > 100*10_000 && used[3][1] == 0
 	})
 	close(deaf.letGo)
 	ctx, cancel := context.WithCancel(context.Background())

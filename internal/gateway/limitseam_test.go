@@ -52,7 +52,10 @@ func TestTheTightBound(t *testing.T) {
 	messages := []providers.Message{{Content: strings.Repeat("The quick brown fox jumps over the lazy dog. ", 40)}}
 	tight, loose := invoke.TightTokens(messages, nil), invoke.MostTokens(messages, nil)
 	one := int64(1)
-	targets := []invoke.Target{{Model: "m", Parameters: providers.Parameters{MaxTokens: &one}}}
+	tools := []providers.Tool{{Name: "look", Description: messages[0].Content}}
+	targets := []invoke.Target{{Model: "m", Parameters: providers.Parameters{MaxTokens: &one, Tools: tools}}}
+	targets[0].Bounds = invoke.BoundsOf(&targets[0])
+	tight, loose = tight+targets[0].Beside(invoke.TightTokens), loose+targets[0].Beside(invoke.MostTokens)
 	for _, test := range []struct {
 		ceiling int64
 		fits    bool

@@ -77,9 +77,10 @@ const askPro = `{"key":"chat","context":{"plan":"pro"},"variables":{"question":"
 func TestEachAttemptCounts(t *testing.T) {
 	t.Parallel()
 	half := &scripted{content: `{"a":`, result: providers.Result{Model: "small-as-served", FinishReason: providers.FinishLength, Usage: allUsage}}
+	// It gives no sum of its tokens.
 	whole := &scripted{content: `{"a":1}`, result: providers.Result{
 		Model: "large-as-served", FinishReason: providers.FinishStop,
-		Usage: providers.Usage{PromptTokens: 700, CompletionTokens: 9, CachedTokens: 200, CacheWriteTokens: 80, ReasoningTokens: 3, TotalTokens: 709, WebSearches: 2, FileSearches: 3},
+		Usage: providers.Usage{PromptTokens: 700, CompletionTokens: 9, CachedTokens: 200, CacheWriteTokens: 80, ReasoningTokens: 3, WebSearches: 2, FileSearches: 3},
 	}}
 	budget := &limit.Limit{Name: "budget", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{most(limit.Tokens, 1_000_000), most(limit.Money, limit.Dollar)}}
 	const first, second = 100*2e-6 + 20*10e-6, 700*5e-6 + 9*20e-6
