@@ -124,7 +124,7 @@ func TestEvents(t *testing.T) {
 	if diff := cmp.Diff([]string{"first: cadenza.definitions_changed from cadenza"}, lines); diff != "" {
 		t.Error(diff)
 	}
-	if d := data[0]; d["workspace"] != "default" || d["revision"] == "" || fmt.Sprint(d["changed"]) != "[remoteconfig checkout]" || d["added"] != nil {
+	if d := data[0]; d["workspace"] != "default" || d["revision"] == nil || fmt.Sprint(d["changed"]) != "[remoteconfig checkout]" || d["added"] != nil {
 		t.Errorf("%v", d)
 	}
 	g.write("definitions/remoteconfigs/checkout.yaml", "type: nothing\n")
