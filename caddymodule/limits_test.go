@@ -1,6 +1,8 @@
 package caddymodule_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -23,6 +25,32 @@ func TestMistakesInLimitsOfJSON(t *testing.T) {
 		err := caddy.Validate(&caddy.Config{AppsRaw: caddy.ModuleMap{"cadenza": []byte(`{"workspaces":{"w":{"definitions":"testdata","limits":` + limits + `}}}`)}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\ngot  %v\nwant %s", limits, err, want)
+		}
+	}
+}
+
+// TestLimitsAtTheirBounds is about the most that may be configured.
+func TestLimitsAtTheirBounds(t *testing.T) {
+	t.Setenv("CADENZA_API_KEY", testKey)
+	var most, ceilings []string
+	for n := range 64 {
+		most = append(most, fmt.Sprintf(`{"name":"l%d","in_flight":1}`, n))
+	}
+	for n := range 15 {
+		ceilings = append(ceilings, fmt.Sprintf(`"1/%dh"`, n+1))
+	}
+	for _, limits := range []string{
+		strings.Join(most, ","),
+		`{"name":"x","in_flight":1,"requests":[` + strings.Join(ceilings, ",") + `]}`,
+		`{"name":"x","requests":["1/366d","1/1s"],"money":["1000000000usd/1mo","0.000000001usd/1h"]}`,
+	} {
+		definitions, err := json.Marshal(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := `{"workspaces":{"w":{"definitions":` + string(definitions) + `,"api_keys":[{"name":"app","key":"{env.CADENZA_API_KEY}"}],"limits":[` + limits + `]}}}`
+		if err := caddy.Validate(&caddy.Config{AppsRaw: caddy.ModuleMap{"cadenza": []byte(config)}}); err != nil {
+			t.Errorf("%.200s: %v", limits, err)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 const wholeFile = `
@@ -154,4 +156,38 @@ func FuzzParseFile(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestPricesOfSeveralFiles: a model has its price in one file. The message names both
+// files as the configuration does.
+func TestPricesOfSeveralFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.yaml": "m: { prompt: 1, completion: 2 }\n", "b.yaml": "n: { prompt: 3, completion: 4 }\n", "c.yaml": "m: { prompt: 5, completion: 6 }\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resolve := func(file string) (string, error) { return filepath.Join(dir, file), nil }
+	if all, err := ReadFiles([]string{"a.yaml", "b.yaml"}, resolve); err != nil || len(all) != 2 || all["m"].Prompt != 1 || all["n"].Prompt != 3 {
+		t.Errorf("%v, %v", all, err)
+	}
+	if _, err := ReadFiles([]string{"a.yaml", "b.yaml", "c.yaml"}, resolve); err == nil || err.Error() != "prices c.yaml: m has a price in a.yaml too: delete one of them" {
+		t.Error(err)
+	}
+}
+
+// TestLargestFileOfPrices: a file that is a byte too long is refused, and not read in
+// part.
+func TestLargestFileOfPrices(t *testing.T) {
+	const price = "m: { prompt: 1, completion: 2 }\n"
+	file := filepath.Join(t.TempDir(), "prices.yaml")
+	for _, more := range []int{0, 1} {
+		text := price + "#" + strings.Repeat("x", document.MaxFileBytes-len(price)-1+more)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadFile(file); (err != nil) != (more > 0) {
+			t.Errorf("%d bytes: %v", len(text), err)
+		}
+	}
 }

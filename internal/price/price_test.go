@@ -83,6 +83,7 @@ func TestCost(t *testing.T) {
 		{"more cached tokens than the prompt has", cached, providers.Usage{PromptTokens: 100, CachedTokens: 500}, 30e-6},
 		{"more of all parts than there are", cached, providers.Usage{PromptTokens: 100, CachedTokens: 500, CacheWriteHourTokens: 90, PromptAudioTokens: 300, CompletionTokens: 10, ReasoningTokens: 99, CompletionAudioTokens: 99}, (270 + 10*0.3 + 150) * 1e-6},
 		{"negative numbers", cached, providers.Usage{PromptTokens: -100, CachedTokens: -500, CompletionTokens: -10, ReasoningTokens: -99, WebSearches: -1}, 0},
+		{"negative uses of tools", &Price{WebSearch: 10, FileSearch: 10, CodeExecution: 10}, providers.Usage{WebSearches: 2, FileSearches: -1, CodeExecutions: -1}, 0.02},
 		{"negative parts", cached, providers.Usage{PromptTokens: 100, CachedTokens: -500, CompletionTokens: 10, ReasoningTokens: -99}, 450e-6},
 		{"the end of the first tier", tiered, providers.Usage{PromptTokens: 200_000}, 0.25},
 		{"the begin of the second", tiered, providers.Usage{PromptTokens: 200_001, CompletionTokens: 1000}, 0.5000025 + 0.015},
@@ -144,6 +145,12 @@ func TestMostIsNeverExceeded(t *testing.T) {
 	}
 	if most := (&Price{Prompt: 2, Completion: 10}).Most(1000, 100); math.Abs(most-0.003) > 1e-12 {
 		t.Errorf("1000 and 100 tokens cost at most %v, want 0.003: the bound must be tight", most)
+	}
+	// A tier is for prompts that are longer, whether they cost more or less.
+	long := map[int64]Change{200_000: {Prompt: dollars(1), Completion: dollars(20)}}
+	tiered := &Price{Prompt: 2, Completion: 10, Above: long, Priority: &Class{Above: long}}
+	if most := tiered.MostIn("priority", 1000, 100); math.Abs(most-0.003) > 1e-12 {
+		t.Errorf("with a tier 1000 and 100 tokens cost at most %v, want 0.003", most)
 	}
 }
 
