@@ -138,7 +138,7 @@ func TestFindShipped(t *testing.T) {
 		{gemini, "models/gemini-2.5-pro", "gemini-2.5-pro"},
 		{gemini, "gemini-2.5-pro-preview-05-06", "gemini-2.5-pro"},
 		{gemini, "gemini-2.0-flash-001", "gemini-2.0-flash"},
-		{gemini, "gemini-2.0-flash-exp", "gemini-2.0-flash"},
+		{gemini, "gemini-2.5-pro-exp-03-25", "gemini-2.5-pro"},
 		{gemini, "gemini-2.0-flash-lite-001", "gemini-2.0-flash-lite"},
 		{gemini, "gemini-2.5-flash-preview-09-2025", "gemini-2.5-flash-preview-09-2025"},
 		{vertex, "publishers/google/models/gemini-2.5-flash", "gemini-2.5-flash"},
