@@ -180,10 +180,13 @@ func Compare(exports []*Export, ours []sqlite.CostRow, known *Known) *Report {
 	return report
 }
 
-// repeated returns a note of each two files of which one seems to repeat the other: a file
-// of a week, and that of one of its days.
+// repeated returns a note of each file that has a page twice, and of each two files of
+// which one seems to repeat the other: a file of a week, and that of one of its days.
 func repeated(exports []*Export) (notes []string) {
 	for i, e := range exports {
+		if e.twice != "" {
+			notes = append(notes, fmt.Sprintf("%s has a page of %s twice: its usage counts twice", e.Name, e.twice))
+		}
 		for _, other := range exports[:i] {
 			if other.Vendor != e.Vendor || other.Shape != e.Shape {
 				continue

@@ -320,6 +320,32 @@ func TestCompareRepeatedFiles(t *testing.T) {
 	}
 }
 
+// TestCompareRepeatedPages is about a file to which a page was appended twice.
+func TestCompareRepeatedPages(t *testing.T) {
+	t.Parallel()
+	nextDay := strings.NewReplacer("1793491200", "1793577600", "1793577600", "1793664000", "1793664000", "1793750400").Replace(openAIUsageJSON)
+	hour := func(start string) string {
+		return `{"data":[{"starting_at":"` + start + `","results":[{"uncached_input_tokens":1,"model":"a"}]}]}`
+	}
+	for name, test := range map[string]struct{ text, want string }{
+		"twice":                    {openAIUsageJSON + "\n" + openAIUsageJSON, "file has a page of 2026-11-01 twice: its usage counts twice"},
+		"twice, and one between":   {"[" + openAIUsageJSON + "," + quietOpenAI + "]" + openAIUsageJSON, "file has a page of 2026-11-01 twice: its usage counts twice"},
+		"the same of other days":   {openAIUsageJSON + nextDay, ""},
+		"the same of other hours":  {hour("2026-11-01T00:00:00Z") + hour("2026-11-01T01:00:00Z"), ""},
+		"other numbers of the day": {openAIUsageJSON + strings.Replace(openAIUsageJSON, `"output_tokens":30`, `"output_tokens":31`, 1), ""},
+		"days without usage":       {quietOpenAI + quietOpenAI, ""},
+	} {
+		e, err := Parse(strings.NewReader(test.text))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		e.Name = "file"
+		if notes := strings.Join(Compare([]*Export{e}, nil, &Known{}).Notes, "\n"); notes != test.want {
+			t.Errorf("%s: %q, want %q", name, notes, test.want)
+		}
+	}
+}
+
 // TestCompareRequestsOfAnthropic is about exports that do not say how many requests there
 // were: in the sum with one that does, only that one's are compared.
 func TestCompareRequestsOfAnthropic(t *testing.T) {

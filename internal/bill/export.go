@@ -70,6 +70,8 @@ type Export struct {
 
 	sums sums
 	days map[string]bool // those that it has, between First and Last
+
+	twice string // the first day of a page that the file has twice; empty: none
 }
 
 // covers adds a day that the export is about.

@@ -1,9 +1,11 @@
 package bill
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"maps"
 	"slices"
@@ -17,11 +19,18 @@ type pages struct {
 	e       *Export
 	count   int    // of the pages, with the one that is read
 	vendor  string // of the last bucket
+
+	// By a hash of what a page says: the pages that were read, as far as maxSums of
+	// them go, and the one that is read, with the first of its days that has results.
+	seen   map[uint64]bool
+	said   maphash.Hash
+	someOn string
 }
 
 // parseJSON reads pages, one after the other or in lists.
 func parseJSON(in *file) (*Export, error) {
-	p := &pages{in: in, decoder: json.NewDecoder(in.text), e: new(Export)}
+	p := &pages{in: in, decoder: json.NewDecoder(in.text), e: new(Export), seen: make(map[uint64]bool)}
+	p.said.SetSeed(seed)
 	for {
 		p.in.next()
 		first, err := p.decoder.Token()
@@ -158,7 +167,9 @@ func (p *pages) page(first json.Token) error {
 		return p.noPage("it is no object")
 	}
 	p.e.More = false
-	return p.members(func(name string) error {
+	p.someOn = ""
+	p.said.Reset()
+	if err := p.members(func(name string) error {
 		switch name {
 		case "data":
 			return p.list(name, p.bucket)
@@ -174,7 +185,20 @@ func (p *pages) page(first json.Token) error {
 			return fmt.Errorf("the API refused the request, and gave no page: %q", refused.Message)
 		}
 		return p.skip()
-	})
+	}); err != nil {
+		return err
+	}
+	if p.someOn == "" {
+		return nil
+	}
+	said := p.said.Sum64()
+	if p.seen[said] && p.e.twice == "" {
+		p.e.twice = p.someOn
+	}
+	if len(p.seen) < maxSums {
+		p.seen[said] = true
+	}
+	return nil
 }
 
 // bucket is what has the results of a day.
@@ -235,6 +259,17 @@ func (p *pages) bucket() error {
 	}
 	if err := p.e.covers(day); err != nil {
 		return err
+	}
+	start := b.starting
+	if b.start != nil {
+		start = b.start.String()
+	}
+	for i := range found.list {
+		if l := &found.list[i].Line; l.some() {
+			p.someOn = cmp.Or(p.someOn, day)
+			maphash.WriteComparable(&p.said, start)
+			maphash.WriteComparable(&p.said, *l)
+		}
 	}
 	return p.e.sums.addOf(day, &found)
 }

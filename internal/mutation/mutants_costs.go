@@ -82,6 +82,12 @@ func init() {
 			Run: "Parse",
 		},
 		mutant{
+			ID: "bill-page-of-other-hours", In: "pages.bucket",
+			What: "pages of two hours with the same numbers are taken for one that is there twice",
+			Old:  "maphash.WriteComparable(&p.said, start)", New: "_ = start",
+			Run: "RepeatedPages",
+		},
+		mutant{
 			ID: "bill-currency", In: "inDollars",
 			What: "amounts of another currency are taken for dollars",
 			Old:  `currency != "" && !strings.EqualFold(currency, "usd")`, New: "false",
