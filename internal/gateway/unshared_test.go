@@ -13,7 +13,7 @@ import (
 // absentLedger is a ledger whose database is away.
 type absentLedger struct{}
 
-func (absentLedger) Exchange(context.Context, []limit.Claim) ([]limit.Answer, error) {
+func (absentLedger) Exchange(context.Context, limit.ExchangeID, []limit.Claim) ([]limit.Answer, error) {
 	return nil, errors.New("connection refused")
 }
 

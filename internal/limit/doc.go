@@ -53,6 +53,9 @@
 // processes exceed a ceiling by N leases at most. A lease is a 20th of the ceiling, or
 // what the largest call sets aside.
 //
+// An exchange whose answer was lost is made again before any other, by its id and with
+// the same claims. A ledger books it once, and grants again what it did.
+//
 // A call that fits in the lease never waits. One that does not, as in a burst on a small
 // ceiling, waits until the ledger has answered, which is then asked for what all such
 // calls need together: mostly some milliseconds, 200 at most. Where the ledger is away

@@ -41,10 +41,18 @@ var ErrInDoubt = errors.New("the answer to an exchange was lost")
 // Ledger books what the limiters of several processes may use together. One goroutine
 // at a time calls its methods.
 type Ledger interface {
-	// Exchange books all claims or none, and appends the answers in their order. Where
-	// it fails without ErrInDoubt, nothing was booked.
-	Exchange(ctx context.Context, claims []Claim) ([]Answer, error)
+	// Exchange books all claims or none, and returns the answers in their order. Where
+	// it fails without ErrInDoubt, this call has booked nothing. An exchange that was
+	// in doubt is made again with the same id and claims, before any other one: where it
+	// is booked already it is not booked again, and Granted is what it was then.
+	Exchange(ctx context.Context, id ExchangeID, claims []Claim) ([]Answer, error)
 	Close() error
+}
+
+// ExchangeID names an exchange of a workspace.
+type ExchangeID struct {
+	Process string // random, of each limiter
+	Number  int64  // rises with each exchange of the process
 }
 
 // Claim is what a limiter asks of a counter of the ledger, of which it has at most one
@@ -62,6 +70,7 @@ type Claim struct {
 	Used           int64     // what was used since the last claim; below zero: less
 	Least          int64     // what a call needs; 0: nothing is asked for
 	Lease          int64     // the most that is asked for
+	Known          bool      // the ledger has answered a claim of this window before
 }
 
 // Answer is what a counter of the ledger has after an exchange.
@@ -205,6 +214,12 @@ type entry struct {
 	booked  int64 // of Owed: what was used before the counter was shared
 }
 
+// exchange is what a ledger books at once.
+type exchange struct {
+	id      ExchangeID
+	entries []entry
+}
+
 // fleet exchanges the claims of a workspace with its ledger.
 type fleet struct {
 	limiter   *Limiter
@@ -227,6 +242,7 @@ type fleet struct {
 
 	// What follows is for the goroutine alone.
 	before *fleet          // has to end first; nil: none
+	doubt  *exchange       // may be booked, and is made again before any other; nil: none
 	held   map[*cell]entry // may have something to return
 	lookAt time.Time       // at what is held
 }
@@ -321,7 +337,7 @@ func (f *fleet) run() {
 	defer close(f.done)
 	if f.before != nil {
 		f.before.leave(f.work)
-		f.held = f.before.held
+		f.held, f.doubt = f.before.held, f.before.doubt
 		go f.before.close() // which a database that hangs may take long for
 		f.before = nil
 	}
@@ -383,20 +399,28 @@ func (f *fleet) note(err error) {
 	}
 }
 
-// exchange exchanges what is queued, and what counters return that are not used; with
-// all set, what all counters can return.
+// exchange exchanges what is in doubt, then what is queued, and what counters return that
+// are not used; with all set, what all counters can return.
 func (f *fleet) exchange(ctx context.Context, all bool) error {
 	select {
 	case <-f.hurry: // those that wait are in the queue
 	default:
+	}
+	if f.doubt != nil {
+		if err := f.send(ctx, f.doubt); err != nil {
+			return err
+		}
+		f.doubt = nil
 	}
 	f.mu.Lock()
 	queue := f.queue
 	f.queue = nil
 	f.mu.Unlock()
 	var batch []entry
+	claimed := make(map[*cell]bool) // reloads may have queued a counter twice
 	for i := range queue {
-		if e := queue[i]; f.claim(&e, true, all) {
+		if e := queue[i]; !claimed[e.cell] && f.claim(&e, true, all) {
+			claimed[e.cell] = true
 			batch = append(batch, e)
 		}
 	}
@@ -408,31 +432,68 @@ func (f *fleet) exchange(ctx context.Context, all bool) error {
 			}
 		}
 	}
+	f.keep(batch)
 	for len(batch) > 0 {
-		part := batch[:min(len(batch), largestExchange)]
-		claims := make([]Claim, len(part))
-		for i := range part {
-			claims[i] = part[i].claim
+		x := &exchange{
+			id:      ExchangeID{f.limiter.process, f.limiter.latest.Add(1)},
+			entries: batch[:min(len(batch), largestExchange)],
 		}
-		timed, cancel := context.WithTimeout(ctx, exchangeTimeout)
-		f.begin(time.Now())
-		answers, err := f.ledger.Exchange(timed, claims)
-		f.begin(time.Time{})
-		cancel()
-		if err == nil && len(answers) != len(claims) {
-			err = errors.Join(ErrInDoubt, errors.New("the ledger did not answer all claims"))
-		}
-		if err != nil {
-			f.undo(part, !errors.Is(err, ErrInDoubt))
-			f.undo(batch[len(part):], true)
+		batch = batch[len(x.entries):]
+		if err := f.send(ctx, x); err != nil {
+			if errors.Is(err, ErrInDoubt) {
+				f.doubt = x
+			} else {
+				f.undo(x.entries)
+			}
+			f.undo(batch)
 			return err
 		}
-		for i := range part {
-			f.apply(&part[i], &answers[i])
-		}
-		batch = batch[len(part):]
 	}
 	return nil
+}
+
+// send has the ledger book an exchange, and counts what it brings.
+func (f *fleet) send(ctx context.Context, x *exchange) error {
+	claims := make([]Claim, len(x.entries))
+	for i := range x.entries {
+		claims[i] = x.entries[i].claim
+	}
+	timed, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	f.begin(time.Now())
+	answers, err := f.ledger.Exchange(timed, x.id, claims)
+	f.begin(time.Time{})
+	if err == nil && len(answers) != len(claims) {
+		err = errors.Join(ErrInDoubt, errors.New("the ledger did not answer all claims"))
+	}
+	if err != nil {
+		return err
+	}
+	for i := range x.entries {
+		f.apply(&x.entries[i], &answers[i])
+	}
+	return nil
+}
+
+// keep has the file have what claims return, before a ledger gives it to others: a
+// process that is killed then must not use it when it begins again.
+func (f *fleet) keep(batch []entry) {
+	l, last := f.limiter, -1
+	for i := range batch {
+		if batch[i].claim.Back > 0 {
+			last = i
+		}
+	}
+	var written *wait
+	for i := range batch[:last+1] {
+		if e := &batch[i]; e.claim.Back > 0 {
+			lock := &l.locks[e.account.shard]
+			lock.Lock()
+			written = l.file.change([]part{{account: e.account}}, time.Now().UnixNano(), i == last)
+			lock.Unlock()
+		}
+	}
+	l.file.wait(written)
 }
 
 // claim makes the claim of a counter, and reports whether there is one. What it returns
@@ -466,7 +527,7 @@ func (f *fleet) claim(e *entry, queued, all bool) bool {
 	e.turn, e.booked = c.turn, p.unbooked
 	e.claim = Claim{
 		Limit: a.book.limit, Subject: a.subject, Measure: c.measure, Window: c.window, Start: time.Unix(0, start), End: time.Unix(0, end),
-		Most: p.most, Owed: sum(p.unbooked, max(-left, 0)), Used: c.used - p.reported,
+		Most: p.most, Owed: sum(p.unbooked, max(-left, 0)), Used: c.used - p.reported, Known: p.known,
 	}
 	switch {
 	case idle:
@@ -498,8 +559,9 @@ func (f *fleet) apply(e *entry, answer *Answer) {
 		p.queued = nil
 	}
 	defer p.wake()
-	if c.turn != e.turn {
-		return // the window has ended
+	if c.turn != e.turn { // the window has ended
+		e.account.watch(c)
+		return
 	}
 	now := time.Now().UnixNano()
 	p.unbooked -= e.booked
@@ -518,15 +580,15 @@ func (f *fleet) apply(e *entry, answer *Answer) {
 	l.file.wait(l.file.change([]part{{account: e.account}}, now, false))
 }
 
-// undo takes claims back that were not answered, and queues them again. What may have
-// been returned in doubt is not used any more.
-func (f *fleet) undo(batch []entry, certain bool) {
+// undo takes claims back that were not booked, and queues them again.
+func (f *fleet) undo(batch []entry) {
 	for i := range batch {
 		e := batch[i]
 		lock := &f.limiter.locks[e.account.shard]
 		lock.Lock()
-		if p := e.cell.portion; p != nil && e.cell.turn == e.turn && certain {
+		if p := e.cell.portion; p != nil && e.cell.turn == e.turn && e.claim.Back > 0 {
 			p.granted = sum(p.granted, e.claim.Back)
+			f.limiter.file.change([]part{{account: e.account}}, time.Now().UnixNano(), false)
 		}
 		lock.Unlock()
 	}

@@ -21,10 +21,17 @@ type testLedger struct {
 	mu        sync.Mutex
 	counters  map[string]*booked
 	exchanges int
-	fault     func() error // before an exchange; ErrInDoubt fails it after it was booked
+	last      map[string]*bookedExchange // of each process
+	fault     func() error               // before an exchange; ErrInDoubt fails it after it was booked
 }
 
-func (l *testLedger) Exchange(_ context.Context, claims []Claim) ([]Answer, error) {
+// bookedExchange is an exchange that a testLedger has booked.
+type bookedExchange struct {
+	id      ExchangeID
+	granted []int64
+}
+
+func (l *testLedger) Exchange(_ context.Context, id ExchangeID, claims []Claim) ([]Answer, error) {
 	l.mu.Lock()
 	l.exchanges++
 	before := l.fault
@@ -37,6 +44,18 @@ func (l *testLedger) Exchange(_ context.Context, claims []Claim) ([]Answer, erro
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.counters == nil {
+		l.counters, l.last = make(map[string]*booked), make(map[string]*bookedExchange)
+	}
+	last := l.last[id.Process]
+	if last != nil && last.id.Number > id.Number {
+		panic("an exchange after a later one")
+	}
+	again := last != nil && last.id == id
+	if !again {
+		last = &bookedExchange{id: id}
+		l.last[id.Process] = last
+	}
 	var answers []Answer
 	claimed := make(map[string]bool)
 	for i := range claims {
@@ -46,19 +65,19 @@ func (l *testLedger) Exchange(_ context.Context, claims []Claim) ([]Answer, erro
 			panic("a counter has two claims in an exchange: " + name)
 		}
 		claimed[name] = true
-		if l.counters == nil {
-			l.counters = make(map[string]*booked)
-		}
 		b := l.counters[name]
 		if b == nil {
 			b = new(booked)
 			l.counters[name] = b
 		}
-		b.taken += c.Owed - c.Back
-		granted := c.Grant(b.taken)
-		b.taken += granted
-		b.used += c.Used
-		answers = append(answers, Answer{granted, b.taken, b.used})
+		if !again {
+			b.taken += c.Owed - c.Back
+			granted := c.Grant(b.taken)
+			last.granted = append(last.granted, granted)
+			b.taken += granted
+			b.used += c.Used
+		}
+		answers = append(answers, Answer{last.granted[len(answers)], b.taken, b.used})
 	}
 	return answers, fault
 }
@@ -71,11 +90,11 @@ type mortalLedger struct {
 	dead atomic.Bool
 }
 
-func (l *mortalLedger) Exchange(ctx context.Context, claims []Claim) ([]Answer, error) {
+func (l *mortalLedger) Exchange(ctx context.Context, id ExchangeID, claims []Claim) ([]Answer, error) {
 	if l.dead.Load() {
 		return nil, errAway
 	}
-	return l.testLedger.Exchange(ctx, claims)
+	return l.testLedger.Exchange(ctx, id, claims)
 }
 
 // set sets what happens before each exchange.
@@ -361,7 +380,7 @@ func TestAnotherLedger(t *testing.T) {
 		if got := ledger.only(t); got.taken < 6 || got.taken > 8 { // some calls are in the first exchange
 			t.Errorf("%+v", got)
 		}
-		next := &testLedger{counters: ledger.counters}
+		next := &testLedger{counters: ledger.counters, last: ledger.last}
 		l.SetLedger("w", next)
 		time.Sleep(2 * idleAfter)
 		synctest.Wait()
@@ -556,8 +575,8 @@ func TestAReturnThatFailed(t *testing.T) {
 // briefLedger leaves the last claim without an answer.
 type briefLedger struct{ *testLedger }
 
-func (l briefLedger) Exchange(ctx context.Context, claims []Claim) ([]Answer, error) {
-	answers, err := l.testLedger.Exchange(ctx, claims)
+func (l briefLedger) Exchange(ctx context.Context, id ExchangeID, claims []Claim) ([]Answer, error) {
+	answers, err := l.testLedger.Exchange(ctx, id, claims)
 	return answers[:len(answers)-1], err
 }
 

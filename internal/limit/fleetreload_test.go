@@ -14,8 +14,8 @@ type latentLedger struct {
 	late time.Duration
 }
 
-func (l *latentLedger) Exchange(ctx context.Context, claims []Claim) ([]Answer, error) {
-	answers, err := l.testLedger.Exchange(ctx, claims)
+func (l *latentLedger) Exchange(ctx context.Context, id ExchangeID, claims []Claim) ([]Answer, error) {
+	answers, err := l.testLedger.Exchange(ctx, id, claims)
 	select {
 	case <-time.After(l.late):
 		return answers, err

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -120,11 +121,14 @@ func (f *fleet) prompt() bool {
 	return f.ctx.Err() == nil && f.since.IsZero() && (f.begun.IsZero() || time.Since(f.begun) < longestWait)
 }
 
-// wakeQueued wakes the calls that wait for what is queued.
+// wakeQueued wakes the calls that wait for what is queued or in doubt.
 func (f *fleet) wakeQueued() {
 	f.mu.Lock()
 	queue := f.queue
 	f.mu.Unlock()
+	if f.doubt != nil {
+		queue = slices.Concat(f.doubt.entries, queue)
+	}
 	for i := range queue {
 		lock := &f.limiter.locks[queue[i].account.shard]
 		lock.Lock()

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"crypto/rand"
 	"hash/maphash"
 	"log/slog"
 	"math/bits"
@@ -44,7 +45,9 @@ type Limiter struct {
 	shared   atomic.Int64
 	exceeded atomic.Int64
 	numbers  atomic.Uint64
-	file     *file // nil: in memory alone
+	process  string       // as ledgers know it
+	latest   atomic.Int64 // exchange with a ledger
+	file     *file        // nil: in memory alone
 }
 
 // lock fills a line of the processor's cache, so that neighbours don't share one.
@@ -79,7 +82,7 @@ type Options struct {
 func Open(o Options) *Limiter { return openOn(o, osDisk) }
 
 func openOn(o Options, d disk) *Limiter {
-	l := &Limiter{crossed: o.Crossed, most: int64(o.MaxSubjects), seed: maphash.MakeSeed()}
+	l := &Limiter{crossed: o.Crossed, most: int64(o.MaxSubjects), seed: maphash.MakeSeed(), process: rand.Text()}
 	if l.most <= 0 {
 		l.most = MaxSubjects
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,8 @@ import (
 
 const (
 	// cleanEvery is how often a gateway deletes the counters of windows that have
-	// ended, at most cleaned at a time. While there are more it does so in each exchange.
+	// ended, at most cleaned at a time, and the last exchanges of processes that are
+	// gone. While there are more counters it does so in each exchange.
 	cleanEvery = time.Minute
 	cleaned    = 2_000
 )
@@ -27,7 +29,7 @@ const (
 type Ledger struct {
 	sink      *Sink
 	workspace string
-	sql       [3]string // insert, take, clean
+	sql       [4]string // insert, take, booked, clean
 	cleanAt   time.Time
 }
 
@@ -41,14 +43,16 @@ func (s *Sink) Ledger(workspace string) limit.Ledger {
 		sink:      &Sink{dsn: s.dsn, schema: s.schema, logger: s.logger, sql: s.sql},
 		workspace: cleanText(workspace),
 	}
-	table := pgx.Identifier{s.schema, "limit_windows"}.Sanitize()
-	for i, sql := range [...]string{insertWindows, takeWindows, cleanWindows} {
-		l.sql[i] = strings.ReplaceAll(sql, "cadenza.limit_windows", table)
+	tables := strings.NewReplacer(
+		"cadenza.limit_windows", pgx.Identifier{s.schema, "limit_windows"}.Sanitize(),
+		"cadenza.limit_exchanges", pgx.Identifier{s.schema, "limit_exchanges"}.Sanitize())
+	for i, sql := range [...]string{insertWindows, takeWindows, bookedWindows, cleanWindows} {
+		l.sql[i] = tables.Replace(sql)
 	}
 	return l
 }
 
-// claims are the rows of the parameters that both statements have in common.
+// claims are the rows of the parameters that the statements have in common.
 const claims = `unnest($2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[])`
 
 // Rows are always locked in the order of their key: two gateways that have the same
@@ -67,6 +71,11 @@ ON CONFLICT DO NOTHING`
 // takeWindows does what [limit.Claim] says. The statement reads a row again when it
 // has its lock. Sums end at the largest bigint: one counter that is beyond it, perhaps by
 // a mad cost that a provider has named, would fail the claims of all others.
+//
+// It changes and returns nothing where a counter is missing, and where the exchange is
+// booked already, or a later one of its process. Where it is being booked at this moment,
+// by a connection that is lost but not dead, the number of the process becomes null,
+// which fails the statement.
 const takeWindows = `
 WITH held AS MATERIALIZED (
 	SELECT c.*, LEAST(GREATEST(w.taken - c.back, 0)::numeric + c.owed, 9223372036854775807)::bigint AS before
@@ -75,12 +84,19 @@ WITH held AS MATERIALIZED (
 		WITH ORDINALITY AS c (limit_name, subject, measure, window_start, window_end, most, back, owed, used, least, lease, n)
 	JOIN cadenza.limit_windows w ON w.workspace = $1 AND w.limit_name = c.limit_name AND w.subject = c.subject
 		AND w.measure = c.measure AND w.window_start = c.window_start AND w.window_end = c.window_end
+	WHERE NOT EXISTS (SELECT FROM cadenza.limit_exchanges e WHERE e.workspace = $1 AND e.process = $13 AND e.number >= $14::bigint)
 	ORDER BY w.workspace, w.limit_name, w.subject, w.measure, w.window_start, w.window_end
 	FOR UPDATE OF w
 ), granted AS (
 	SELECT *, CASE WHEN least <= 0 OR before >= most THEN 0
 		ELSE LEAST(most - before, GREATEST(least, LEAST(lease, (most - before) / 8))) END AS amount
-	FROM held
+	FROM held WHERE (SELECT count(*) FROM held) = cardinality($2::text[])
+), booked AS (
+	INSERT INTO cadenza.limit_exchanges AS e (workspace, process, number, time, granted)
+	SELECT $1::text, $13::text, $14::bigint, now(), array_agg(amount ORDER BY n)
+	FROM granted HAVING count(*) > 0
+	ON CONFLICT (workspace, process) DO UPDATE
+	SET number = CASE WHEN e.number < excluded.number THEN excluded.number END, time = excluded.time, granted = excluded.granted
 )
 UPDATE cadenza.limit_windows w SET taken = g.before + g.amount, used = LEAST(GREATEST(w.used::numeric + g.used, 0), 9223372036854775807)::bigint
 FROM granted g
@@ -88,23 +104,42 @@ WHERE w.workspace = $1 AND w.limit_name = g.limit_name AND w.subject = g.subject
 	AND w.window_start = g.window_start AND w.window_end = g.window_end
 RETURNING g.n, g.amount, w.taken, w.used`
 
-// cleanWindows deletes by the clock of the database, an hour late: clocks of gateways
-// may differ from it.
+// bookedWindows answers an exchange that was booked before: by what it was granted
+// then, and by what is taken and used now.
+const bookedWindows = `
+SELECT c.n, e.granted[c.n], COALESCE(w.taken, 0), COALESCE(w.used, 0)
+FROM cadenza.limit_exchanges e
+CROSS JOIN unnest($2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[])
+	WITH ORDINALITY AS c (limit_name, subject, measure, window_start, window_end, n)
+LEFT JOIN cadenza.limit_windows w ON w.workspace = $1 AND w.limit_name = c.limit_name AND w.subject = c.subject
+	AND w.measure = c.measure AND w.window_start = c.window_start AND w.window_end = c.window_end
+WHERE e.workspace = $1 AND e.process = $7 AND e.number = $8::bigint`
+
+// cleanWindows deletes by the clock of the database. Windows go an hour late: clocks of
+// gateways may differ from it. An exchange goes when its process has made no other one
+// for a day.
 const cleanWindows = `
+WITH gone AS (
+	DELETE FROM cadenza.limit_exchanges WHERE ctid IN (
+		SELECT ctid FROM cadenza.limit_exchanges WHERE time < now() - interval '1 day'
+		FOR UPDATE SKIP LOCKED)
+)
 DELETE FROM cadenza.limit_windows WHERE ctid IN (
 	SELECT ctid FROM cadenza.limit_windows WHERE window_end < now() - interval '1 hour'
 	LIMIT $1 FOR UPDATE SKIP LOCKED)`
 
 // Exchange implements [limit.Ledger].
-func (l *Ledger) Exchange(ctx context.Context, claims []limit.Claim) ([]limit.Answer, error) {
+func (l *Ledger) Exchange(ctx context.Context, id limit.ExchangeID, claims []limit.Claim) ([]limit.Answer, error) {
 	err := l.prepare(ctx)
 	var answers []limit.Answer
 	var doubt error
 	if err == nil {
-		// An error of the server says that it has undone all of it. Where its answer
-		// was lost it may have done it.
-		answers, err = l.book(ctx, claims)
-		if _, refused := errors.AsType[*pgconn.PgError](err); err != nil && !refused && !pgconn.SafeToRetry(err) {
+		// An error of the server says that it has undone all of it, unless the server,
+		// or a pooler, ends the connection by it. Where no answer came it may be booked.
+		answers, err = l.book(ctx, id, claims)
+		refusal, refused := errors.AsType[*pgconn.PgError](err)
+		refused = refused && refusal.SeverityUnlocalized == "ERROR"
+		if err != nil && !refused && !pgconn.SafeToRetry(err) {
 			doubt = limit.ErrInDoubt
 		}
 	}
@@ -128,7 +163,7 @@ func (l *Ledger) prepare(ctx context.Context) error {
 		}
 	}
 	if now := time.Now(); now.After(l.cleanAt) {
-		tag, err := l.sink.conn.Exec(ctx, l.sql[2], cleaned)
+		tag, err := l.sink.conn.Exec(ctx, l.sql[3], cleaned)
 		if err != nil {
 			return err
 		}
@@ -139,32 +174,53 @@ func (l *Ledger) prepare(ctx context.Context) error {
 	return nil
 }
 
-// book books claims in one transaction.
-func (l *Ledger) book(ctx context.Context, claims []limit.Claim) ([]limit.Answer, error) {
-	var batch pgx.Batch
+// book books claims in one transaction, or answers those that were booked before.
+func (l *Ledger) book(ctx context.Context, id limit.ExchangeID, claims []limit.Claim) ([]limit.Answer, error) {
 	rows := newClaimRows(claims)
-	batch.Queue(l.sql[0], append([]any{l.workspace}, rows.names()...)...)
-	batch.Queue(l.sql[1], append(append([]any{l.workspace}, rows.names()...), rows.most, rows.back, rows.owed, rows.used, rows.least, rows.lease)...)
+	names := append([]any{l.workspace}, rows.names()...)
+	taken := append(slices.Clip(names), rows.most, rows.back, rows.owed, rows.used, rows.least, rows.lease, id.Process, id.Number)
 	answers := make([]limit.Answer, len(claims))
-	answered := 0
+	if !slices.ContainsFunc(claims, func(c limit.Claim) bool { return !c.Known }) {
+		if answered, err := l.answers(ctx, answers, l.sql[1], taken); answered || err != nil {
+			return answers, err
+		}
+	}
+	var batch pgx.Batch
+	batch.Queue(l.sql[0], names...)
+	batch.Queue(l.sql[1], taken...)
 	results := l.sink.conn.SendBatch(ctx, &batch)
 	_, err := results.Exec()
+	answered := false
 	if err == nil {
 		rows, _ := results.Query() // its error is that of the rows
-		var n, granted, taken, used int64
-		_, err = pgx.ForEachRow(rows, []any{&n, &granted, &taken, &used}, func() error {
-			answered++
-			answers[n-1] = limit.Answer{Granted: granted, Taken: taken, Used: used}
-			return nil
-		})
+		answered, err = readAnswers(rows, answers)
 	}
 	if closing := results.Close(); err == nil {
 		err = closing // the transaction ends here
 	}
-	if err == nil && answered < len(claims) {
+	if !answered && err == nil {
+		answered, err = l.answers(ctx, answers, l.sql[2], append(slices.Clip(names), id.Process, id.Number))
+	}
+	if !answered && err == nil {
 		err = errors.New("the counters of a window were deleted before its end")
 	}
 	return answers, err
+}
+
+// answers reads the rows of a statement into answers, and reports whether there are any.
+func (l *Ledger) answers(ctx context.Context, answers []limit.Answer, sql string, arguments []any) (bool, error) {
+	rows, _ := l.sink.conn.Query(ctx, sql, arguments...) // its error is that of the rows
+	return readAnswers(rows, answers)
+}
+
+func readAnswers(rows pgx.Rows, answers []limit.Answer) (answered bool, err error) {
+	var n, granted, taken, used int64
+	_, err = pgx.ForEachRow(rows, []any{&n, &granted, &taken, &used}, func() error {
+		answered = true
+		answers[n-1] = limit.Answer{Granted: granted, Taken: taken, Used: used}
+		return nil
+	})
+	return answered, err
 }
 
 // Close ends the connection.

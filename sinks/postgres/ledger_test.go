@@ -139,7 +139,7 @@ func TestWindowsOfAMonthAndOfItsDays(t *testing.T) {
 	claim := limit.Claim{Limit: "l", Measure: limit.Money, Start: start, End: start.AddDate(0, 1, 0), Most: 1000, Owed: 7}
 	days := claim
 	days.Window.Length, days.Owed = 30*24*time.Hour, 11
-	answers, err := ledger.Exchange(t.Context(), []limit.Claim{claim, days})
+	answers, err := ledger.Exchange(t.Context(), nextID(), []limit.Claim{claim, days})
 	if err != nil || len(answers) != 2 || answers[0].Taken != 7 || answers[1].Taken != 11 {
 		t.Errorf("%+v, %v", answers, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,11 @@ func TestLedger(t *testing.T) {
 		{"Doubt", testLedgerDoubt},
 		{"Answers", testLedgerAnswers},
 		{"Subjects", testLedgerSubjects},
+		{"Again", testLedgerAgain},
+		{"AgainAtTheSameTime", testLedgerAgainAtTheSameTime},
+		{"Modes", testLedgerModes},
+		{"ForgottenCounters", testLedgerForgottenCounters},
+		{"EarlierSchema", testLedgerEarlierSchema},
 	} {
 		dsn := server.NewDatabase("Ledger" + test.name)
 		t.Run(test.name, func(t *testing.T) {
@@ -46,10 +52,17 @@ func claimOf(name string, ends time.Duration) limit.Claim {
 	return limit.Claim{Limit: name, Window: limit.Window{Length: time.Hour}, Start: end.Add(-time.Hour), End: end, Most: 1000, Least: 1, Lease: 50}
 }
 
+var number atomic.Int64
+
+// nextID returns the id of another exchange.
+func nextID() limit.ExchangeID {
+	return limit.ExchangeID{Process: "test", Number: number.Add(1)}
+}
+
 // exchange books claims, which must succeed.
 func exchange(t testing.TB, l limit.Ledger, claims ...limit.Claim) []limit.Answer {
 	t.Helper()
-	answers, err := l.Exchange(t.Context(), claims)
+	answers, err := l.Exchange(t.Context(), nextID(), claims)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +191,7 @@ func testLedgerDoubt(t *testing.T, dsn string) {
 	// It can't end before its time: the other transaction has the table.
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := ledger.Exchange(ctx, []limit.Claim{claimOf("now", time.Hour)}); !errors.Is(err, limit.ErrInDoubt) {
+	if _, err := ledger.Exchange(ctx, nextID(), []limit.Claim{claimOf("now", time.Hour)}); !errors.Is(err, limit.ErrInDoubt) {
 		t.Errorf("%v: want a doubt", err)
 	}
 	if _, err := conn.Exec(t.Context(), "ROLLBACK"); err != nil {
@@ -187,14 +200,14 @@ func testLedgerDoubt(t *testing.T, dsn string) {
 
 	exchange(t, ledger, claimOf("now", time.Hour)) // it is there again
 	exec(t, dsn, "ALTER TABLE cadenza.limit_windows RENAME TO gone")
-	if _, err := ledger.Exchange(t.Context(), []limit.Claim{claimOf("now", time.Hour)}); err == nil || errors.Is(err, limit.ErrInDoubt) {
+	if _, err := ledger.Exchange(t.Context(), nextID(), []limit.Claim{claimOf("now", time.Hour)}); err == nil || errors.Is(err, limit.ErrInDoubt) {
 		t.Errorf("%v: want a refusal", err)
 	}
 	exec(t, dsn, "ALTER TABLE cadenza.gone RENAME TO limit_windows")
 
 	away := openLedger(t, "postgres://nobody@127.0.0.1:1/none?connect_timeout=1")
 	defer closeLedger(t, away)
-	if _, err := away.Exchange(t.Context(), []limit.Claim{claimOf("now", time.Hour)}); err == nil || errors.Is(err, limit.ErrInDoubt) {
+	if _, err := away.Exchange(t.Context(), nextID(), []limit.Claim{claimOf("now", time.Hour)}); err == nil || errors.Is(err, limit.ErrInDoubt) {
 		t.Errorf("%v: want a failure", err)
 	}
 }

@@ -20,6 +20,7 @@ type proxy struct {
 
 	delay     atomic.Int64 // of each piece, at most, in nanoseconds
 	silent    atomic.Bool  // what comes is swallowed
+	deaf      atomic.Bool  // what comes back is swallowed
 	cutAfter  atomic.Int64 // bytes from the client, then the connection is cut; 0: never
 	cutCommit atomic.Int32 // commits whose answer does not come back any more
 	commits   atomic.Int32 // whose answer did not come back
@@ -89,7 +90,7 @@ func (p *proxy) pump(to, from net.Conn, upwards bool, mute *atomic.Bool) {
 		if most := p.delay.Load(); most > 0 {
 			time.Sleep(rand.N(time.Duration(most)))
 		}
-		if p.silent.Load() || !upwards && mute.Load() {
+		if p.silent.Load() || !upwards && (p.deaf.Load() || mute.Load()) {
 			continue
 		}
 		if upwards && bytes.Contains(piece, []byte("COMMIT\x00")) && p.cutCommit.Add(-1) >= 0 {
