@@ -195,16 +195,30 @@ func init() {
 			Run: "TestSecretsInContent",
 		},
 		mutant{
-			ID: "secrets-in-events", In: "Workspace.emitTarget",
-			What: "an event has a secret that a provider said",
-			Old:  "w.failureText(c.Why.Text)", New: "c.Why.Text",
-			Run: "TestWhatEventsSay",
-		},
-		mutant{
 			ID: "first-definitions-changed", In: "Workspace.emitDefinitions",
 			What: "an event tells that the first definitions of a process changed",
 			Old:  "case before != nil:", New: "default:",
 			Run: "TestWhatEventsSay",
+		},
+	)
+	add("internal/bill",
+		mutant{
+			ID: "bill-midnight-any", In: "comparison.midnight",
+			What: "any opposite difference of the day beside is explained by midnight",
+			Old:  "!c.beyond(float64(r.Ours.tokens()+o.Ours.tokens()), float64(r.Theirs.tokens()+o.Theirs.tokens()))", New: "c != nil",
+			Tests: []string{"internal/command"}, Run: "TestWhatExplainsABill",
+		},
+		mutant{
+			ID: "bill-file-without-days", In: "Compare",
+			What: "a file without a day hides the days of the others",
+			Old:  "		if e.First == \"\" {\n			continue\n		}\n", New: "",
+			Tests: []string{"internal/command"}, Run: "TestWhatExplainsABill",
+		},
+		mutant{
+			ID: "bill-costs-of-some-models", In: "comparison.addTheirs",
+			What: "costs by the model are held against nothing where others name none",
+			Old:  " || l.HasCost && c.wholeCost[vendor]", New: "",
+			Tests: []string{"internal/command"}, Run: "TestWhatExplainsABill",
 		},
 	)
 	add("internal/price",
