@@ -379,12 +379,6 @@ func init() {
 			Run: "TestLedger",
 		},
 		mutant{
-			ID: "ended-is-refused", In: "Ledger.Exchange",
-			What: "a commit whose connection the server ends counts as undone",
-			Old:  `refused && refusal.SeverityUnlocalized == "ERROR"`, New: "refused && refusal != nil",
-			Run: "TestLedgerThatIsEnded",
-		},
-		mutant{
 			ID: "booked-twice", In: "takeWindows",
 			What: "an exchange that is made again is booked again, or fails for ever",
 			Old:  "e.number >= $14::bigint", New: "e.number > $14::bigint + 1000",
