@@ -76,6 +76,9 @@ func TestRunbookQuotesTheLog(t *testing.T) {
 			continue
 		}
 		for _, message := range regexp.MustCompile("`([a-zA-Z]+ [^`]+)`").FindAllStringSubmatch(line, -1) {
+			if strings.HasPrefix(message[1], "caddy ") {
+				continue // a command beside it
+			}
 			if quoted++; !strings.Contains(code.String(), `"`+message[1]+`"`) {
 				t.Errorf("no code logs %q", message[1])
 			}
