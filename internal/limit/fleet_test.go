@@ -442,11 +442,7 @@ func TestGrants(t *testing.T) {
 // that has ended meanwhile is not the next one's.
 func TestAnswersThatAreLostOrLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)))
-		ledger := new(testLedger)
-		l := opened(t, Options{})
-		l.SetLedger("w", ledger)
-		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
+		ledger, l, ask := sharing(t)
 		use(l, ask, 3)
 		settle()
 		lost := false
@@ -555,11 +551,7 @@ func TestCountersThatAreHeldCostNothing(t *testing.T) {
 // away.
 func TestAReturnThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hour()
-		ledger := new(testLedger)
-		l := opened(t, Options{})
-		l.SetLedger("w", ledger)
-		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
+		ledger, l, ask := sharing(t)
 		use(l, ask, 3)
 		settle()
 		granted := int(ledger.only(t).taken) - 3

@@ -36,11 +36,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 		{errAway, ErrInDoubt, errAway, ErrInDoubt},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			hour()
-			ledger := new(testLedger)
-			l := opened(t, Options{})
-			l.SetLedger("w", ledger)
-			ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
+			ledger, l, ask := sharing(t)
 			n := int64(0)
 			for range 5 {
 				ledger.set(faults(lost...))
@@ -64,11 +60,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 // While it is not known whether a lease has gone back, it is not used.
 func TestAReturnInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hour()
-		ledger := new(testLedger)
-		l := opened(t, Options{})
-		l.SetLedger("w", ledger)
-		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
+		ledger, l, ask := sharing(t)
 		use(l, ask, 3)
 		settle()
 		ledger.set(func() error { return errAway })
@@ -94,11 +86,7 @@ func TestAReturnInDoubt(t *testing.T) {
 // one begins as ever.
 func TestAWindowThatEndsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hour()
-		ledger := new(testLedger)
-		l := opened(t, Options{})
-		l.SetLedger("w", ledger)
-		ask := Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
+		ledger, l, ask := sharing(t)
 		ledger.set(faults(ErrInDoubt, errAway, errAway, errAway, errAway))
 		time.Sleep(time.Hour - time.Second)
 		use(l, ask, 3)

@@ -47,6 +47,16 @@ func slow(d time.Duration) func() error {
 // hour sleeps until the beginning of a window.
 func hour() { time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour))) }
 
+// sharing returns, at the beginning of an hour, a ledger, a limiter that shares by it,
+// and the hundred requests an hour of a subject.
+func sharing(t *testing.T) (*testLedger, *Limiter, Ask) {
+	hour()
+	ledger := new(testLedger)
+	l := opened(t, Options{})
+	l.SetLedger("w", ledger)
+	return ledger, l, Ask{limitOf("l", Ceiling{Requests, 100, Window{time.Hour}}), "ada"}
+}
+
 // A burst that has room passes whole, however small its ceiling is: calls beyond the
 // lease wait until the ledger has answered. Then all is used, and the next call is
 // refused until the window ends.
