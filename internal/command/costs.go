@@ -51,7 +51,7 @@ for that of -w. --store reads the file of a store instead, without a gateway.`,
 			if err != nil {
 				return err
 			}
-			values.Set("by", by)
+			setGiven(values, "by", by)
 			if cmd.Flags().Changed("top") {
 				values.Set("top", strconv.Itoa(top))
 			}

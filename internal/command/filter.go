@@ -60,7 +60,7 @@ func filterValues(cmd *cobra.Command, now time.Time) (url.Values, error) {
 	values := url.Values{}
 	for _, f := range filterFlags {
 		if flag := cmd.Flags().Lookup(f.name); flag != nil {
-			values.Set(strings.ReplaceAll(f.name, "-", "_"), flag.Value.String())
+			setGiven(values, strings.ReplaceAll(f.name, "-", "_"), flag.Value.String())
 		}
 	}
 	if fallback, _ := cmd.Flags().GetBool("fallback"); fallback { // false for a command without the flag

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -110,21 +111,19 @@ func (e *gatewayError) Error() string { return e.text }
 // the status and the body are only in its text.
 var refusal = regexp.MustCompile(`(?s)^caddy responded with error: HTTP (\d+): (.*)$`)
 
-// do makes one request. Empty values are not sent. The error is a *gatewayError.
+// setGiven sets a parameter to the value of a flag, unless that is empty: the flag was
+// not given.
+func setGiven(values url.Values, name, flag string) {
+	if flag != "" {
+		values.Set(name, flag)
+	}
+}
+
+// do makes one request. The error is a *gatewayError.
 func (g *gatewayClient) do(method, path string, values url.Values) (*http.Response, error) {
 	query := url.Values{}
-	for name, list := range values {
-		for _, value := range list {
-			// A flag that is not given is empty, and so is the subject of requests
-			// without a value.
-			if value != "" || name == "subject" {
-				query.Add(name, value)
-			}
-		}
-	}
-	if g.workspace != "" {
-		query.Set("workspace", g.workspace)
-	}
+	maps.Copy(query, values)
+	setGiven(query, "workspace", g.workspace)
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}

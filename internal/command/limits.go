@@ -44,8 +44,10 @@ all workspaces.`,
 			if err := client.resolve(); err != nil {
 				return err
 			}
+			values := url.Values{"subject": {args[0]}}
+			setGiven(values, "limit", limit)
 			var text json.RawMessage
-			if err := client.get("/cadenza/limits", url.Values{"subject": {args[0]}, "limit": {limit}}, &text); err != nil {
+			if err := client.get("/cadenza/limits", values, &text); err != nil {
 				return err
 			}
 			var answer adminapi.Limits

@@ -52,8 +52,8 @@ The gateway is asked by its admin API, as with caddy reload.`,
 			if err != nil {
 				return err
 			}
-			values.Set("interval", interval)
-			values.Set("by", by)
+			setGiven(values, "interval", interval)
+			setGiven(values, "by", by)
 			var text json.RawMessage
 			if err := client.get("/cadenza/stats", values, &text); err != nil {
 				return err

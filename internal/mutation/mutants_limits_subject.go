@@ -37,9 +37,9 @@ func init() {
 	)
 	add("internal/command",
 		mutant{
-			ID: "subject-empty", In: "gatewayClient.do",
+			ID: "subject-empty", In: "limitsCommand",
 			What: "the requests without a value can't be asked for",
-			Old:  ` || name == "subject"`, New: "",
+			Old:  `values := url.Values{"subject": {args[0]}}`, New: "values := url.Values{}\nsetGiven(values, \"subject\", args[0])",
 			Run: "TestLimitsCommand",
 		},
 	)
