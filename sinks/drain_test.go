@@ -29,7 +29,11 @@ type fakeBox struct {
 	erasures int64
 	closed   int
 	broken   bool // whatever is asked fails until it is opened anew
+	stuck    int  // how many more times Advance fails
+	advances int
 }
+
+var errStuck = errors.New("database is locked")
 
 func (b *fakeBox) StoreID() [16]byte { return [16]byte{1} }
 
@@ -68,6 +72,11 @@ func (b *fakeBox) Advance(ctx context.Context, from, to trace.Position) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.advances++
+	if b.stuck > 0 {
+		b.stuck--
+		return errStuck
+	}
 	if from != b.cursor {
 		return trace.ErrMoved
 	}
@@ -431,6 +440,29 @@ func TestDrainOpensABrokenStoreAnew(t *testing.T) {
 		if box.closed != 2 || len(output.lines) != 0 {
 			t.Errorf("closed %d times, log %q", box.closed, output.lines)
 		}
+	})
+}
+
+// TestStoreThatDoesNotAdvance: while the store can't keep how far a sink is, that is
+// said, and the sink does not get the same rows again and again.
+func TestStoreThatDoesNotAdvance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const failures = 6
+		box, sink := &fakeBox{rows: 10, stuck: failures}, &fakeSink{}
+		d, output := startFake(t, box, sink, Config{})
+		synctest.Wait()
+		if s := d.Stats(); s.Up || s.Failures != 1 || !strings.Contains(s.LastError, errStuck.Error()) {
+			t.Errorf("after the first failure: %+v", s)
+		}
+		if box.advances != 1 || len(sink.taken()) != 10 {
+			t.Errorf("without a pause: %d tries, %d rows", box.advances, len(sink.taken()))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s := d.Stats(); !s.Up || s.Failures != failures || s.Pending != 0 || box.advances != failures+1 || output.count("ERROR") != 1 {
+			t.Errorf("after a minute: %+v, %d tries, log %q", s, box.advances, output.lines)
+		}
+		d.Stop(t.Context())
 	})
 }
 

@@ -279,10 +279,27 @@ func TestBuffersAreTheRecorders(t *testing.T) {
 	_ = r.Metrics(ctx, &trace.Metrics{Metadata: buffer, Values: buffer, Score: &score})
 	reuse()
 	closeRecorder(t, r)
+	if len(seen) != 2 {
+		t.Fatalf("%d contents were stored", len(seen))
+	}
 	for _, content := range seen {
 		if string(content) != "content" {
 			t.Errorf("stored %q", content)
 		}
+	}
+}
+
+// TestResultOfAnAbandonedReport: a caller that leaves at the moment at which its
+// report's commit fails gets that failure.
+func TestResultOfAnAbandonedReport(t *testing.T) {
+	failed := errors.New("disk full")
+	w := &waitingDurable{result: make(chan error, 1)}
+	if err := new(Recorder).abandon(w, context.Canceled); err != context.Canceled {
+		t.Errorf("without a result: %v", err)
+	}
+	w.result <- failed
+	if err := new(Recorder).abandon(w, context.Canceled); err != failed {
+		t.Errorf("with one: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -21,4 +22,14 @@ func TestCheckString(t *testing.T) {
 			t.Fatalf("%q: %+v", text, err)
 		}
 	})
+}
+
+// TestSurrogateAtTheEnd has bodies end within the second half of a surrogate pair.
+func TestSurrogateAtTheEnd(t *testing.T) {
+	const body = `{"keys":["a"],"x":"\ud83d\ude4`
+	for end := strings.Index(body, `\u`); end <= len(body); end++ {
+		if _, err := parsed(t, body[:end]).Prompts(); err == nil {
+			t.Errorf("%s is accepted", body[:end])
+		}
+	}
 }

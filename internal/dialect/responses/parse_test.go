@@ -444,6 +444,36 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestSecretsOfTwoCalls: two sealed thoughts belong to two calls of one answer, each to
+// its own, whatever their order.
+func TestSecretsOfTwoCalls(t *testing.T) {
+	const (
+		first  = `{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"call_YzE.cdz1_a"}`
+		second = `{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"call_YzI.cdz1_b"}`
+	)
+	for _, secrets := range []string{first + "," + second, second + "," + first} {
+		call, err := parse(t, `{"model":"m","input":[`+secrets+`,
+			{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},
+			{"type":"function_call","call_id":"c2","name":"f","arguments":"{}"},
+			{"type":"function_call_output","call_id":"c1","output":"1"},
+			{"type":"function_call_output","call_id":"c2","output":"2"}]}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(map[string]string)
+		for _, turn := range call.Turns {
+			for _, p := range turn.Parts {
+				if p.Kind == providers.PartToolCall {
+					got[p.Call.ID] = p.Opaque
+				}
+			}
+		}
+		if got["c1"] != "cdz1_a" || got["c2"] != "cdz1_b" {
+			t.Errorf("%s: %q", secrets, got)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add(`{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"reasoning","summary":[],"encrypted_content":"call_YzE.x"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":"a"}]}`)
 	f.Add(`{"model":"m","text":{"format":{"type":"text"}},"reasoning":{"effort":"low"},"include":[],"tools":[]}`)
