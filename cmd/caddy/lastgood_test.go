@@ -147,7 +147,7 @@ func TestBadNight(t *testing.T) {
 	n.serveText("two")
 	for deadline := time.Now().Add(10 * time.Second); n.answer() != "two" && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 	}
-	n.waitStored()
+	n.waitStored("default")
 	n.kill()
 
 	n.write("definitions/remoteconfigs/c.yaml", "type: strin\ndefault: three\n")
@@ -185,7 +185,7 @@ func TestBadNight(t *testing.T) {
 	if got := n.answer(); got != "three" {
 		t.Errorf("mended: %s", got)
 	}
-	n.waitStored()
+	n.waitStored("default")
 	n.kill()
 
 	// An empty directory, such as that of a volume that is not mounted.
@@ -215,12 +215,47 @@ func TestBadNight(t *testing.T) {
 	n.kill()
 }
 
+// TestLastGoodSetOfTwoWorkspaces has two workspaces read one invalid folder: the second
+// finds it open, and is served from the store as well.
+func TestLastGoodSetOfTwoWorkspaces(t *testing.T) {
+	t.Setenv("CADENZA_SECOND_KEY", "cadenza-test-key-of-the-second")
+	n := newBadNight(t)
+	var workspaces strings.Builder
+	for name, variable := range map[string]string{"default": "CADENZA_API_KEY", "two": "CADENZA_SECOND_KEY"} {
+		fmt.Fprintf(&workspaces, "workspace %s {\ndefinitions %s\nstore sqlite %s\napi_key app {env.%s}\n}\n",
+			name, filepath.Join(n.dir, "definitions"), n.store(), variable)
+	}
+	n.write("Caddyfile", fmt.Sprintf("{\nadmin %s\ncadenza {\n%s}\n}\n%s {\ncadenza\n}\n", n.admin, workspaces.String(), n.url))
+	n.startWith(n.caddyfile)
+	n.waitStored("default")
+	n.waitStored("two")
+	n.kill()
+	n.write("definitions/remoteconfigs/c.yaml", "type: strin\n")
+	n.startWith(n.caddyfile)
+	if got := n.answer(); got != "one" {
+		t.Errorf("the first workspace: %s", got)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), "POST", n.url+"/v1/remoteconfigs", strings.NewReader(`{"keys":["c"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer cadenza-test-key-of-the-second")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Errorf("the second workspace: %d", answer.StatusCode)
+	}
+}
+
 // TestStartWithoutALastGoodSet checks that invalid definitions fail a start where
 // nothing can be served in their place, or where they are to.
 func TestStartWithoutALastGoodSet(t *testing.T) {
 	n := newBadNight(t)
 	n.startWith(n.caddyfile)
-	n.waitStored()
+	n.waitStored("default")
 	n.kill()
 	n.serveText("[") // no YAML
 	refused := func(what string) {
@@ -259,7 +294,7 @@ func TestStartWithoutALastGoodSet(t *testing.T) {
 	// What another directory held is not what this one did.
 	n.serveText("two")
 	n.startWith(n.caddyfile)
-	n.waitStored()
+	n.waitStored("default")
 	n.kill()
 	n.write("others/remoteconfigs/c.yaml", "type: strin\ndefault: x\n")
 	text, err := os.ReadFile(n.caddyfile)
@@ -310,7 +345,7 @@ func (n *badNight) exec(statement string) {
 }
 
 // waitStored waits until the store has the set that is served.
-func (n *badNight) waitStored() {
+func (n *badNight) waitStored(workspace string) {
 	n.t.Helper()
 	_, header, _, err := post(context.Background(), http.DefaultClient, n.url+"/v1/remoteconfigs", `{"keys":["c"]}`)
 	if err != nil {
@@ -322,7 +357,7 @@ func (n *badNight) waitStored() {
 	}
 	defer store.Close()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		last, err := store.ServedLast(context.Background(), "default", filepath.Join(n.dir, "definitions"))
+		last, err := store.ServedLast(context.Background(), workspace, filepath.Join(n.dir, "definitions"))
 		if err == nil && last.Revision == header.Get("Cadenza-Revision") {
 			return
 		}

@@ -287,11 +287,22 @@ func TestPostingsOfOlderFiles(t *testing.T) {
 		var batch recorder.Batch
 		for range count {
 			r := fullRecord(authority.New(trace.KindEndpoint, now), now)
-			r.Key = key
+			r.Key, r.Metadata = key, []byte(`{"conversation_id":"of `+key+`"}`)
 			batch.Records = append(batch.Records, r)
 		}
 		if err := s.Commit(t.Context(), &batch); err != nil {
 			t.Fatal(err)
+		}
+	}
+	checkExport := func(when string, want int) {
+		t.Helper()
+		got := 0
+		err := s.Export(t.Context(), trace.Filter{Workspace: "default", ConversationID: "of a"}, func(*trace.Record, []trace.Metrics) error {
+			got++
+			return nil
+		})
+		if err != nil || got != want {
+			t.Errorf("%s: %d were exported by conversation, want %d, %v", when, got, want, err)
 		}
 	}
 	commit("a", 10)
@@ -308,6 +319,7 @@ func TestPostingsOfOlderFiles(t *testing.T) {
 	if ids, short := listAll(t, s, f, 100, 0); len(ids) != 10 || short == 0 {
 		t.Errorf("of an earlier version: %d were listed, and %d pages were short of time", len(ids), short)
 	}
+	checkExport("of an earlier version", 10)
 	execute("ALTER TABLE later RENAME TO posting_blocks; DELETE FROM posting_blocks; DELETE FROM posting_pieces; UPDATE cursors SET traces = 0 WHERE sink = 'postings'")
 	// As it was left by an earlier version.
 	for range 2*expireLists + 1 {
@@ -320,6 +332,7 @@ func TestPostingsOfOlderFiles(t *testing.T) {
 	if ids, short := listAll(t, s, f, 100, 0); len(ids) != 15 || short == 0 {
 		t.Errorf("nothing posted: %d were listed, and %d pages were short of time", len(ids), short)
 	}
+	checkExport("nothing posted", 15)
 	if waiting, err := k.waiting(t.Context()); err != nil || waiting < maxUnposted {
 		t.Errorf("%d are waiting, %v", waiting, err)
 	}
