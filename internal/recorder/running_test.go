@@ -167,6 +167,11 @@ func TestLateStarts(t *testing.T) {
 		if got := r.Stats(); got.LateStarts != 3 || got.Drops.Total() != 0 || r.Call(startOf("w", 1).ID) == nil {
 			t.Errorf("%+v", got)
 		}
+		// A report does not wait for the next try of the file.
+		began := time.Now()
+		if err := r.Metrics(t.Context(), metricsOn(1)); err != nil || time.Since(began) != 0 {
+			t.Errorf("a report takes %s, %v", time.Since(began), err)
+		}
 		if err := os.Remove(dir); err != nil {
 			t.Fatal(err)
 		}
