@@ -102,7 +102,7 @@ func (m *appModule) Provision(ctx caddy.Context) error {
 	}
 	m.app = app.(*App)
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
-		m.app.guard(server)
+		return m.app.guard(server)
 	}
 	return nil
 }

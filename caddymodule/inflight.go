@@ -41,12 +41,18 @@ func connectionCollectors(c *inflight.Connections) []prometheus.Collector {
 }
 
 // guard counts a server's connections, so that descriptors are left for the calls
-// that the gateway makes for them.
-func (a *App) guard(server *caddyhttp.Server) {
-	if !slices.Contains(a.guarded, server) {
-		a.guarded = append(a.guarded, server)
-		server.RegisterConnState(callers.State)
+// that the gateway makes for them. It fails where the process begins to run and another
+// one listens on an address of the server.
+func (a *App) guard(server *caddyhttp.Server) error {
+	if slices.Contains(a.guarded, server) {
+		return nil
 	}
+	a.guarded = append(a.guarded, server)
+	server.RegisterConnState(callers.State)
+	if startsAnyway() {
+		return checkOtherListeners(server.Listen)
+	}
+	return nil
 }
 
 // ProcessInFlight is the ceiling of calls in flight of all workspaces together.
