@@ -4,6 +4,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,7 +165,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.gateway, err = gateway.New(config); err != nil {
 		return err
 	}
-	return events.On("stopping", stopHandler{a})
+	return cmp.Or(events.On("stopping", stopHandler{a}), events.On("started", readyHandler{a}))
 }
 
 // describe makes the placeholders of a request available. The access log looks

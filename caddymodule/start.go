@@ -19,9 +19,12 @@ import (
 // definitions that are invalid, where the store holds others: it is that of `caddy
 // run`, and Cadenza does not run yet. A reload fails, and leaves what runs alone. So
 // does `caddy validate`, which never starts, and a program that has Caddy built in.
-func startsAnyway() bool {
+func startsAnyway() bool { return called("run") && !cadenzaRuns() }
+
+// cadenzaRuns reports whether the configuration that runs has Cadenza.
+func cadenzaRuns() bool {
 	running, err := caddy.ActiveContext().AppIfConfigured("cadenza")
-	return called("run") && (err != nil || running == nil)
+	return err == nil && running != nil
 }
 
 // called reports which of Caddy's commands the process is. `caddy start` starts a `caddy

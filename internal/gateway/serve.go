@@ -118,7 +118,8 @@ func (c *call) release() {
 	calls.Put(c)
 }
 
-// Serve answers every request, with an answer or with an error, both JSON objects.
+// Serve answers every request, with an answer or with an error, both JSON objects. Only a
+// browser that asks for / gets a page.
 // path is the path of the route: the request's own path, unless a site serves the
 // route on another.
 func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
@@ -202,6 +203,10 @@ func refused(err *wire.Error) outcome { return outcome{err, unanswered} }
 // answer checks path, method, key, limits and body in this order, so that an
 // unauthenticated request causes no work.
 func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, traceID string, began time.Time, info *requestInfo) outcome {
+	if to.serve == nil && isBrowserAtRoot(r) {
+		writeWelcome(w, r)
+		return outcome{end: answered}
+	}
 	if to.serve == nil {
 		return outcome{wire.Errorf(wire.NotFound, "", "There is no route %s. The routes are %s.", printable(r.URL.Path), documented()), unread}
 	}

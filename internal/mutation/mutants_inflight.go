@@ -69,7 +69,7 @@ func init() {
 		mutant{
 			ID: "connections-unguarded", In: "appModule.Provision",
 			What: "callers' connections have no ceiling",
-			Old:  "m.app.guard(server)", New: "_ = server",
+			Old:  "return m.app.guard(server)", New: "_ = server",
 			Run: "TestCallersConnectionsAreBounded",
 		},
 		mutant{

@@ -1,0 +1,65 @@
+package caddymodule
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+)
+
+// readyDelay has the line about a start come after those that Caddy writes behind the
+// event, so that it is the last one of a start.
+const readyDelay = 50 * time.Millisecond
+
+// readyHandler reacts to Caddy's "started" event.
+type readyHandler struct{ app *App }
+
+// Handle says where callers reach the gateway, once in a process: not at each reload.
+func (h readyHandler) Handle(context.Context, caddy.Event) error {
+	if cadenzaRuns() { // the former configuration
+		return nil
+	}
+	var urls []string
+	for _, server := range h.app.guarded {
+		for _, listen := range server.Listen {
+			if url := urlOf(server, listen); !slices.Contains(urls, url) {
+				urls = append(urls, url)
+			}
+		}
+	}
+	if len(urls) == 0 {
+		return nil // no site has a handler of ours
+	}
+	time.AfterFunc(readyDelay, func() {
+		if h.app.stopping.Err() == nil {
+			h.app.logger.Info("ready: open the address in a browser, or run `caddy cadenza status`", zap.Strings("address", urls))
+		}
+	})
+	return nil
+}
+
+// urlOf returns the URL of what a server listens on, for someone at this machine.
+func urlOf(server *caddyhttp.Server, listen string) string {
+	address, err := caddy.ParseNetworkAddress(listen)
+	if err != nil || !strings.HasPrefix(address.Network, "tcp") {
+		return listen
+	}
+	scheme, usual := "http", uint(caddyhttp.DefaultHTTPPort)
+	if len(server.TLSConnPolicies) > 0 {
+		scheme, usual = "https", caddyhttp.DefaultHTTPSPort
+	}
+	host := address.Host
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	if address.StartPort == usual {
+		return scheme + "://" + host + "/"
+	}
+	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(int(address.StartPort))) + "/"
+}

@@ -1,0 +1,47 @@
+package gateway
+
+import (
+	"bytes"
+	_ "embed"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+//go:embed welcome.html
+var welcomeText string
+
+var welcome = template.Must(template.New("welcome").Parse(welcomeText))
+
+// isBrowserAtRoot reports whether somebody opened the gateway's address in a browser.
+// Programs get the JSON of an unknown route.
+func isBrowserAtRoot(r *http.Request) bool {
+	return r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// writeWelcome says in HTML what runs here. It tells nothing of the configuration: there
+// is no key.
+func writeWelcome(w http.ResponseWriter, r *http.Request) {
+	type listed struct{ Method, Path string }
+	page := struct {
+		Origin string
+		Routes []listed
+	}{Origin: "http://" + r.Host}
+	if r.TLS != nil {
+		page.Origin = "https://" + r.Host
+	}
+	for _, to := range routes[1:] {
+		page.Routes = append(page.Routes, listed{to.method, to.path})
+	}
+	var body bytes.Buffer
+	_ = welcome.Execute(&body, page) // never fails: the page has these members
+	h := w.Header()
+	h["Content-Type"] = []string{"text/html; charset=utf-8"}
+	h["Content-Length"] = []string{strconv.Itoa(body.Len())}
+	h["Cache-Control"] = []string{"no-store"}
+	h["Content-Security-Policy"] = []string{"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
+	h["X-Content-Type-Options"] = []string{"nosniff"}
+	_, _ = w.Write(body.Bytes()) // a browser that left has no use for the error
+}
