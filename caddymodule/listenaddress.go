@@ -27,7 +27,7 @@ func init() {
 
 // noListenAddress stands in for a port, so that Caddy's error about the port says what
 // is wrong.
-const noListenAddress = listenVariable + " is no HOST:PORT"
+const noListenAddress = listenVariable + " is no address to listen on"
 
 // splitListenAddress returns the host and the port of HOST:PORT, [IPv6]:PORT, :PORT, PORT
 // or HOST, also behind http://.

@@ -22,7 +22,7 @@ type pastGateway struct {
 
 func newPastGateway(t *testing.T) *pastGateway {
 	t.Helper()
-	const dir = "starter"
+	const dir = "starter/definitions"
 	s, err := definition.Load(dir)
 	if err != nil {
 		t.Fatal(err)

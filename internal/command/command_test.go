@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	caddyfilefmt "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -272,6 +273,22 @@ func TestCommandInit(t *testing.T) {
 	}
 	if after, err := definition.Load(dir); err != nil || after.Revision != before.Revision {
 		t.Errorf("a second init changed the workspace: %v", err)
+	}
+	// The Caddyfile is beside it. Where there is one, it stays as it is.
+	caddyfile := filepath.Join(filepath.Dir(dir), "Caddyfile")
+	text, err := os.ReadFile(caddyfile)
+	if err != nil || !strings.Contains(string(text), `definitions "definitions"`) {
+		t.Errorf("the Caddyfile: %v\n%s", err, text)
+	}
+	if formatted := caddyfilefmt.Format(text); string(formatted) != string(text) {
+		t.Errorf("caddy fmt would write\n%s", formatted)
+	}
+	if err := os.WriteFile(caddyfile, []byte(":80\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := command(t, "init", filepath.Join(filepath.Dir(dir), "a second"))
+	if text, err := os.ReadFile(caddyfile); r.err != nil || err != nil || string(text) != ":80\n" || !strings.Contains(r.out, "is left as it was") || !strings.Contains(r.out, `definitions "a second"`) {
+		t.Errorf("beside another Caddyfile: %+v\n%s", r, text)
 	}
 }
 

@@ -31,15 +31,21 @@ type gatewayClient struct {
 }
 
 func (g *gatewayClient) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&g.address, "address", "", "The address of the gateway's admin API, if not the default")
+	cmd.Flags().StringVar(&g.address, "address", "", "The address of the gateway's admin API, if not $CADENZA_ADMIN or the default")
 	cmd.Flags().StringVar(&g.config, "config", "", "The configuration file to take the address from")
 	cmd.Flags().StringVar(&g.adapter, "adapter", "", "The adapter of --config, if it is no Caddyfile")
 	cmd.Flags().StringVarP(&g.workspace, "workspace", "w", "", "The workspace, where there are several")
 }
 
-// resolve finds the address of the admin API, as `caddy reload` does. A command
-// calls it once, before its requests.
+// adminVariable has the address of the admin API in the Caddyfiles that ship.
+const adminVariable = "CADENZA_ADMIN"
+
+// resolve finds the address of the admin API: that of the flags, of the environment, or
+// of the Caddyfile, as `caddy reload` does. A command calls it once, before its requests.
 func (g *gatewayClient) resolve() error {
+	if set := os.Getenv(adminVariable); set != "" && g.address == "" && g.config == "" {
+		g.address = set
+	}
 	if g.address != "" {
 		address, err := plainAddress(g.address)
 		g.address = address
@@ -71,7 +77,7 @@ func plainAddress(address string) (string, error) {
 		plain = strings.TrimSuffix(plain, "/")
 	}
 	if strings.Contains(plain, "://") || isHTTP && strings.Contains(plain, "/") {
-		return "", fmt.Errorf("--address takes the admin API's HOST:PORT, or unix//PATH of its socket, this is %q", address)
+		return "", fmt.Errorf("--address and %s take the admin API's HOST:PORT, or unix//PATH of its socket, this is %q", adminVariable, address)
 	}
 	return plain, nil
 }

@@ -26,25 +26,31 @@ func TestWhereTheGatewayIs(t *testing.T) {
 	other := file("other.caddyfile", "{\n\tadmin localhost:7000\n}\n")
 	for name, test := range map[string]struct {
 		client           gatewayClient
-		adjacent         string
+		adjacent, env    string
 		want, wantsError string
 	}{
-		"default":              {want: caddy.DefaultAdminListen},
-		"address":              {client: gatewayClient{address: "gateway:7001", config: off}, want: "gateway:7001"},
-		"a URL":                {client: gatewayClient{address: "http://127.0.0.1:7001/"}, want: "127.0.0.1:7001"},
-		"a socket":             {client: gatewayClient{address: "unix//run/caddy.sock"}, want: "unix//run/caddy.sock"},
-		"another scheme":       {client: gatewayClient{address: "https://gateway"}, wantsError: "HOST:PORT"},
-		"a path":               {client: gatewayClient{address: "http://gateway/admin"}, wantsError: "HOST:PORT"},
-		"a file":               {client: gatewayClient{config: other}, want: "localhost:7000"},
-		"off":                  {client: gatewayClient{config: off}, wantsError: "admin off"},
-		"no file":              {client: gatewayClient{config: filepath.Join(dir, "none")}, wantsError: "--address"},
-		"adjacent":             {adjacent: "{\n\tadmin localhost:7002\n}\n", want: "localhost:7002"},
-		"adjacent, without":    {adjacent: ":80\n", want: caddy.DefaultAdminListen},
-		"adjacent, off":        {adjacent: "{\n\tadmin off\n}\n", wantsError: "Caddyfile turns the admin API off"},
-		"adjacent, broken":     {adjacent: "{\n", wantsError: "the Caddyfile of this folder can't be read"},
-		"adjacent, not needed": {adjacent: "{\n", client: gatewayClient{address: "gateway:7001"}, want: "gateway:7001"},
+		"environment":             {env: "localhost:7003", adjacent: "{\n\tadmin localhost:7002\n}\n", want: "localhost:7003"},
+		"environment, a URL":      {env: "http://localhost:7003", want: "localhost:7003"},
+		"environment, no address": {env: "https://gateway", wantsError: "CADENZA_ADMIN"},
+		"environment and address": {env: "localhost:7003", client: gatewayClient{address: "gateway:7001"}, want: "gateway:7001"},
+		"environment and a file":  {env: "localhost:7003", client: gatewayClient{config: other}, want: "localhost:7000"},
+		"default":                 {want: caddy.DefaultAdminListen},
+		"address":                 {client: gatewayClient{address: "gateway:7001", config: off}, want: "gateway:7001"},
+		"a URL":                   {client: gatewayClient{address: "http://127.0.0.1:7001/"}, want: "127.0.0.1:7001"},
+		"a socket":                {client: gatewayClient{address: "unix//run/caddy.sock"}, want: "unix//run/caddy.sock"},
+		"another scheme":          {client: gatewayClient{address: "https://gateway"}, wantsError: "HOST:PORT"},
+		"a path":                  {client: gatewayClient{address: "http://gateway/admin"}, wantsError: "HOST:PORT"},
+		"a file":                  {client: gatewayClient{config: other}, want: "localhost:7000"},
+		"off":                     {client: gatewayClient{config: off}, wantsError: "admin off"},
+		"no file":                 {client: gatewayClient{config: filepath.Join(dir, "none")}, wantsError: "--address"},
+		"adjacent":                {adjacent: "{\n\tadmin localhost:7002\n}\n", want: "localhost:7002"},
+		"adjacent, without":       {adjacent: ":80\n", want: caddy.DefaultAdminListen},
+		"adjacent, off":           {adjacent: "{\n\tadmin off\n}\n", wantsError: "Caddyfile turns the admin API off"},
+		"adjacent, broken":        {adjacent: "{\n", wantsError: "the Caddyfile of this folder can't be read"},
+		"adjacent, not needed":    {adjacent: "{\n", client: gatewayClient{address: "gateway:7001"}, want: "gateway:7001"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Setenv(adminVariable, test.env)
 			if test.adjacent != "" {
 				defer os.Remove(file("Caddyfile", test.adjacent))
 			}

@@ -49,7 +49,7 @@ func comesBack(t testing.TB, dir string) *Past {
 }
 
 func TestPastComesBack(t *testing.T) {
-	for _, dir := range []string{"../../examples/definitions", "../../testdata/mistakes/base/definitions", "../command/starter"} {
+	for _, dir := range []string{"../../examples/definitions", "../../testdata/mistakes/base/definitions", "../command/starter/definitions"} {
 		comesBack(t, dir)
 	}
 	text, err := os.ReadFile(manual)

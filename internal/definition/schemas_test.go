@@ -60,7 +60,7 @@ var schemaNames = map[string]string{"prompts": "prompt", "endpoints": "endpoint"
 
 // TestSchemasAcceptWorkspaces validates whole workspaces that load.
 func TestSchemasAcceptWorkspaces(t *testing.T) {
-	for _, dir := range []string{"../../examples/definitions", "../command/starter"} {
+	for _, dir := range []string{"../../examples/definitions", "../command/starter/definitions"} {
 		mustLoad(t, dir)
 		model, err := ReadDataModel(dir)
 		if err != nil {
