@@ -400,6 +400,23 @@ func (r *policyReader) finishTimeout(w *writtenPolicy, p *Policy) {
 		}
 	}
 	t.FirstToken, t.Idle = min(t.FirstToken, t.Total), min(t.Idle, t.Total)
+	r.checkChain(w, p)
+}
+
+// checkChain warns where a stream may wait so long for the targets before the last one
+// that nothing of the total is left for that. A hedge does not wait for them, and of a
+// whole answer's total each target has a share in any case.
+func (r *policyReader) checkChain(w *writtenPolicy, p *Policy) {
+	before := time.Duration(len(p.Fallback))
+	at := cmp.Or(w.places["total"], w.places["fallback"])
+	switch {
+	case before == 0 || at == nil || w.Timeout.FirstToken > p.Timeout.Total: // which has a warning
+	case p.HedgeAfter == 0 && p.Timeout.FirstToken >= p.Timeout.Total/before:
+		r.warn("timeout", at, "a stream may wait %s (first_token) at each target before the last one (%d), and total is %s: the last is never tried then; with a first_token of %s each has its share",
+			p.Timeout.FirstToken, before, p.Timeout.Total, (p.Timeout.Total / (before + 1)).Round(time.Millisecond))
+	case at == w.places["total"]:
+		r.works(at)
+	}
 }
 
 // warn warns that a member has no effect in a policy, or another than it seems, if

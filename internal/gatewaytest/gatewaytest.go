@@ -84,7 +84,7 @@ matrix:
 prompt: reply
 fallback:
   - { provider: canned, extra: { answer: "one two three", pace: 1ms } }
-timeout: { total: 10s }
+timeout: { total: 10s, first_token: 4s }
 `,
 }
 

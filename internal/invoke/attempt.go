@@ -22,6 +22,7 @@ type attempt struct {
 	later  int           // targets that may be tried after this one
 	tries  int           // at the target, the running one included; guarded by call.mu
 	limit  time.Duration // until the first content, or the whole answer; 0 for none
+	share  time.Time     // the end of the target's share of a whole answer's time; zero: the call's
 	tryAt  time.Time     // when the running try began
 
 	clock      *clock
@@ -46,15 +47,19 @@ type reading struct {
 }
 
 // start begins an attempt with its bounds. A streamed attempt has Policy.FirstToken
-// until its first content. A whole one has its share of the time that is left: with
-// 90 s and two targets after it, 30 s. The last target has all of it.
+// until its first content. All tries of a whole answer at one target have together its
+// share of the time that is left: with 90 s and two targets after it, 30 s. The last
+// target has all of it.
 func (a *attempt) start() {
 	cause := errFirstToken
 	a.limit = a.policy.FirstToken
 	if !a.Stream {
 		cause, a.limit = errWhole, 0
 		if a.later > 0 {
-			a.limit = max(minWhole, a.timeLeft(a.lane.ctx)/time.Duration(a.later+1))
+			if a.share.IsZero() {
+				a.share = time.Now().Add(a.timeLeft(a.lane.ctx) / time.Duration(a.later+1))
+			}
+			a.limit = max(time.Until(a.share), 1)
 		}
 	}
 	a.clock = &a.firstClock

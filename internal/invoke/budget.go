@@ -71,9 +71,9 @@ func (a *attempt) begin(wait time.Duration) {
 // again takes another attempt at the same target and returns the wait before
 // it: a random part of a bound that doubles with each try, and no less than
 // hint, what the provider asked for. It is false where the target may not be
-// tried again: its retries or the attempts are used up, its health does not
-// permit it, the wait is too long or does not fit into ctx's deadline, or the purse
-// has too little.
+// tried again: its retries, the attempts or its share of the time are used
+// up, its health does not permit it, the wait is too long or does not fit into ctx's
+// deadline, or the purse has too little.
 func (a *attempt) again(ctx context.Context, hint time.Duration) (time.Duration, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,7 +118,7 @@ func (a *attempt) mayRepeat(ctx context.Context, hint time.Duration) (time.Durat
 		return 0, false
 	}
 	wait := retryWait(a.tries-1, hint)
-	ok := a.fits(ctx, wait) && a.health.permitRetry(last) && (a.Purse == nil || a.Purse.Take(a.index))
+	ok := (a.share.IsZero() || time.Now().Add(wait).Before(a.share)) && a.fits(ctx, wait) && a.health.permitRetry(last) && (a.Purse == nil || a.Purse.Take(a.index))
 	return wait, ok
 }
 
@@ -132,11 +132,11 @@ func (a *attempt) reserve() int {
 	return a.later
 }
 
-// repeat begins another attempt at the target, with its full time: the clock
-// runs on through the repeats of the HTTP client.
+// repeat begins another attempt at the target, with its full time, or the rest of the
+// target's share: the clock runs on through the repeats of the HTTP client.
 func (a *attempt) repeat(wait time.Duration) {
 	a.begin(wait)
-	if a.clock != nil {
+	if a.clock != nil && a.share.IsZero() {
 		a.clock.extend(wait + a.limit)
 	}
 }

@@ -24,9 +24,6 @@ const (
 )
 
 const (
-	// minWhole is the least time a target gets for a whole answer while others
-	// are left to try.
-	minWhole = 10 * time.Second
 	// maxAbandoned bounds the calls of one target that run on after they have
 	// ended, because its provider ignores their contexts. Each holds a goroutine,
 	// and perhaps a connection. A target that has this many is skipped.

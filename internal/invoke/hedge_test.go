@@ -94,8 +94,11 @@ func TestHedge(t *testing.T) {
 			name: "a refusal ends the call", targets: [][]script{{{after: 3 * time.Second, err: refused}}, {slowly(9*time.Second, "b")}, {says("c")}},
 			want: wire.UpstreamRefused.Name, took: 3 * time.Second, calls: []int{1, 1, 0}, classes: []string{"content_policy", "-superseded"},
 		}, {
-			name: "the total ends both", policy: Policy{Total: 9 * time.Second, FirstToken: time.Minute}, targets: [][]script{{hang}, {hang}},
+			name: "the total ends both", stream: []bool{true}, policy: Policy{Total: 9 * time.Second, FirstToken: time.Minute}, targets: [][]script{{hang}, {hang}},
 			want: wire.UpstreamTimeout.Name, took: 9 * time.Second, calls: []int{1, 1}, classes: []string{"deadline", "-deadline"},
+		}, {
+			name: "the first has its share, the total ends the other", stream: []bool{false}, policy: Policy{Total: 9 * time.Second}, targets: [][]script{{hang}, {hang}},
+			want: wire.UpstreamTimeout.Name, took: 9 * time.Second, calls: []int{1, 1}, classes: []string{"slow", "-deadline"},
 		}, {
 			name: "it counts as an attempt", policy: Policy{MaxAttempts: 2, Retries: retries(5)},
 			targets: [][]script{{{after: 3 * time.Second, err: status(500)}}, {{after: 3 * time.Second, err: status(500)}}},

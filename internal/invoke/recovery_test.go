@@ -92,9 +92,11 @@ func TestATargetThatIsBackServesAgainSoon(t *testing.T) {
 							ctx := t.Context()
 							// A target that hangs is known by those that wait.
 							if test.patience > 0 && time.Now().After(first.settled) {
-								var cancel context.CancelFunc
-								ctx, cancel = context.WithTimeoutCause(ctx, test.patience, context.Canceled)
-								defer cancel()
+								// They leave without a word of it before.
+								var leave context.CancelFunc
+								ctx, leave = context.WithCancel(ctx)
+								defer leave()
+								defer time.AfterFunc(test.patience, leave).Stop()
 							}
 							began := time.Now()
 							var out caller

@@ -265,13 +265,15 @@ func TestTargetThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := NewEngine()
 		call := &Call{
-			Targets: []Target{target("a", scripted(script{after: time.Hour})), target("b", scripted(script{after: time.Hour}))},
-			Policy:  Policy{Total: 15 * time.Second}, // of which the first has 10 s
+			Policy: Policy{Total: 15 * time.Second}, // of which each has 5 s
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			call.Targets = append(call.Targets, target(name, scripted(script{after: time.Hour})))
 		}
 		if _, err, _ := runOn(t, e, call); err == nil || err.Class != Deadline {
 			t.Fatal(err)
 		}
-		if all := e.Targets(); all[0].State != TargetFailing || all[1].State != TargetOK {
+		if all := e.Targets(); all[0].State != TargetFailing || all[1].State != TargetFailing || all[2].State != TargetOK {
 			t.Errorf("%+v", all)
 		}
 	})
