@@ -47,7 +47,7 @@ func (m *meter) shortage() (limit.Refusal, int64) {
 				if m.settled {
 					aside = 0
 				}
-				r := limit.Refusal{Ask: s.Ask, Ceiling: s.Ceiling, RetryAfter: retryLimited, Never: more > s.Ceiling.Most}
+				r := limit.Refusal{Ask: s.Ask, Ceiling: s.Ceiling, Never: more > s.Ceiling.Most}
 				if s.Used+more > s.Ceiling.Most {
 					r.RetryAfter = s.Resets.Sub(m.began)
 				}

@@ -146,7 +146,9 @@ func (c *call) afford(targets []invoke.Target, messages []providers.Message) *wi
 	if m.fits() {
 		return nil
 	}
-	return c.limited(m.shortage())
+	refusal, need := m.shortage()
+	m.limiter.Refused(m.workspace.Name, m.began, &refusal)
+	return c.limited(refusal, need)
 }
 
 // measure finds what an attempt may use at most, by the target. A tight bound takes a

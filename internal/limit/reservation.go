@@ -313,6 +313,28 @@ func (r *Reservation) Settle(now time.Time, used Amounts) {
 	l.tell(tell)
 }
 
+// Refused tells of a call that was refused after More: Crossed gets the ceiling, once in
+// its window, where what is used leaves too little. More itself tells nothing, since a
+// call may go on with less.
+func (l *Limiter) Refused(workspace string, now time.Time, refusal *Refusal) {
+	if refusal.Never || refusal.RetryAfter <= 0 {
+		return
+	}
+	var r Reservation
+	r.begin(l, workspace, []Ask{refusal.Ask})
+	l.acquire(r.set)
+	for !r.find(now.UnixNano()) {
+		l.release(r.set)
+		r.lock()
+		l.acquire(r.set)
+	}
+	p := &r.parts[0]
+	tell := r.crosses(nil, p, l.cell(p.account, &refusal.Ceiling, now.UnixNano()), &refusal.Ceiling, 100)
+	r.leave()
+	l.release(r.set)
+	l.tell(tell)
+}
+
 // crossing is a call of Options.Crossed that is due.
 type crossing struct {
 	workspace string
