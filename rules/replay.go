@@ -37,7 +37,8 @@ type Replay struct {
 	// noContext says that only tables that read a field of the gateway were tried.
 	noContext bool
 	// stood says that a bucket stood in for a unit.
-	stood bool
+	stood     bool
+	allSplits bool // see Evidence
 }
 
 // knowledge is what is known of a field.
@@ -102,6 +103,9 @@ type Evidence struct {
 	// NoContext says that the request had no context: only tables that read a field of
 	// the gateway were tried.
 	NoContext bool
+	// AllSplits says that the trace has every split that a unit came to: where one is
+	// absent, there was no unit.
+	AllSplits bool
 }
 
 // Replay prepares an evaluation by evidence. The values in it must stay as they are
@@ -109,7 +113,7 @@ type Evidence struct {
 func (m *Model) Replay(e Evidence) (*Replay, error) {
 	r := &Replay{known: make([]knowledge, m.declared), buckets: make(map[experiment]uint32), tables: make(map[*Table]*Verdict), segments: make(map[int32]truth)}
 	r.b.reset(m, e.At)
-	r.b.hasContext, r.noContext = true, e.NoContext
+	r.b.hasContext, r.noContext, r.allSplits = true, e.NoContext, e.AllSplits
 	if err := r.inputs(e); err != nil {
 		return nil, err
 	}
@@ -140,6 +144,11 @@ func (r *Replay) inputs(e Evidence) error {
 			if r.known[slot] = isKnown; m.fields[slot].trace == traceNone {
 				r.known[slot] = isNone
 			}
+		}
+	}
+	if e.NoContext {
+		for i := range r.known[:m.sent] {
+			r.known[i] = isKnown // to be missing
 		}
 	}
 	if e.Inputs == nil {
@@ -664,6 +673,8 @@ func (r *Replay) split(t *Table, row int, s *split, certain bool) (outcomes []in
 	} else if hasBucket {
 		r.stood = r.stood || certain
 		unit = true
+	} else if r.allSplits && known != isHashed {
+		return nil, true, s.kind() + ": " + name + " is missing, since no bucket is recorded", false
 	}
 	coverage := s.covers(&r.b)
 	if hasBucket {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,8 +43,8 @@ with trace: none may also be missing. Where the decision depends on it, the
 command can't say, and names the row, the cell and the field. The bucket of a
 split stands in for a unit that was not recorded.
 
-The exit status is 0 where all come out the same, 1 where one differs or the
-gateway can't be asked, and 2 where none differs but the command can't say of
+The exit status is 0 where all come out the same, 1 where one differs, nothing
+was proved or the gateway can't be asked, and 2 where none differs but the command can't say of
 one.`,
 		Example: "  caddy cadenza prove 0192f3a1-b2c3\n  caddy cadenza prove --key new_checkout --since 1d --limit 1000",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -101,8 +102,7 @@ func (p *prover) run(cmd *cobra.Command, ids []string) error {
 			return err
 		}
 		if len(traces) == 0 {
-			_, err := fmt.Fprintln(cmd.ErrOrStderr(), "no traces")
-			return err
+			return errors.New("no traces pass the flags: nothing was proved")
 		}
 	}
 	var b bytes.Buffer
@@ -152,8 +152,8 @@ func (p *prover) list(cmd *cobra.Command) (traces []*inspect.Traced, err error) 
 	}
 	_, err = l.pages(func(page []json.RawMessage) error {
 		for _, text := range page {
-			t := new(inspect.Traced)
-			if err := decode(text, t); err != nil {
+			t, err := decodeTraced(text)
+			if err != nil {
 				return err
 			}
 			traces = append(traces, t)
@@ -163,26 +163,55 @@ func (p *prover) list(cmd *cobra.Command) (traces []*inspect.Traced, err error) 
 	return traces, err
 }
 
+// decodeTraced reads a trace. One of which a member is of another type than this version
+// writes is still a trace, and what can't be read of it a difference.
+func decodeTraced(text []byte) (*inspect.Traced, error) {
+	t := new(inspect.Traced)
+	err := json.Unmarshal(text, t)
+	if odd, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		t.Unreadable = fmt.Sprintf("%s is a JSON %s, which no version of Cadenza writes there", cmp.Or(odd.Field, "the trace"), odd.Value)
+		return t, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the gateway's answer can't be read; is it of another version? %w", err)
+	}
+	return t, nil
+}
+
 // ask asks for a trace with its content, or for those of a decision without.
 func (p *prover) ask(id string) ([]*inspect.Traced, error) {
 	var story struct {
-		Trace  *inspect.Traced   `json:"trace"`
-		Traces []*inspect.Traced `json:"traces"`
+		Trace  json.RawMessage   `json:"trace"`
+		Traces []json.RawMessage `json:"traces"`
 	}
 	if err := p.client.get("/cadenza/traces/"+url.PathEscape(id), nil, &story); err != nil {
 		return nil, err
 	}
 	if story.Trace != nil {
-		return []*inspect.Traced{story.Trace}, nil
+		story.Traces = []json.RawMessage{story.Trace}
 	}
 	if len(story.Traces) == 0 {
 		return nil, fmt.Errorf("of %s there are only reports: what they are on was not recorded, is past the retention, or is another gateway's", visible.Line(id))
 	}
-	return story.Traces, nil
+	traces := make([]*inspect.Traced, len(story.Traces))
+	for i, text := range story.Traces {
+		var err error
+		if traces[i], err = decodeTraced(text); err != nil {
+			return nil, err
+		}
+	}
+	return traces, nil
 }
 
-// prove proves a trace, with its content where that may help and was kept.
+// prove proves a trace with its content, where that was kept: lists leave it out, and it
+// says more than the inputs do.
 func (p *prover) prove(t *inspect.Traced) (*inspect.Proof, error) {
+	if len(t.Context) == 0 && t.Unreadable == "" {
+		// One that was erased since the list was made is proved as the list has it.
+		if whole, err := p.ask(t.TraceID); err == nil && len(whole) == 1 {
+			t = whole[0]
+		}
+	}
 	past, err := p.past(t)
 	if err != nil {
 		return nil, err
@@ -190,15 +219,7 @@ func (p *prover) prove(t *inspect.Traced) (*inspect.Proof, error) {
 	if past.snapshot == nil {
 		return inspect.Unproved(t, past.missing), nil
 	}
-	proof := inspect.Prove(past.snapshot, t)
-	if proof.Result != inspect.Unknown || len(t.Context) > 0 {
-		return proof, nil
-	}
-	whole, err := p.ask(t.TraceID)
-	if err != nil || len(whole) != 1 || len(whole[0].Context) == 0 {
-		return proof, err
-	}
-	return inspect.Prove(past.snapshot, whole[0]), nil
+	return inspect.Prove(past.snapshot, t), nil
 }
 
 // past returns the definitions of a trace's revision.

@@ -25,6 +25,9 @@ rules:
   - { id: staff, when: { user: ada }, value: true }
   - { id: paid, when: { plan: pro }, split: { by: user, of: [ { value: true, share: 100% } ] } }
 `,
+	// A unit that records nothing, and a table that a request without a context comes to.
+	"remoteconfigs/near.yaml":  "type: boolean\ndefault: false\nrules: [ { id: half, split: { by: city, of: [ { value: true, share: 100% } ] } } ]\n",
+	"remoteconfigs/spent.yaml": "type: boolean\ndefault: false\nrules: [ { id: much, when: { budget.b: 80.. }, value: true }, { id: half, split: { by: city, of: [ { value: true, share: 100% } ] } } ]\n",
 	"remoteconfigs/limit.yaml": "type: number\ndefault: 1\nrules: [ { id: paid, when: { plan: pro }, value: 2 } ]\n",
 }
 
@@ -71,6 +74,11 @@ func newProvingGateway(t *testing.T) *provingGateway {
 	add('4', "flag", s.Revision, `"reason":"split","row":"paid","arm":"1",`+split+`,"inputs":{"plan":"pro","user":{"hash":"AAAAAAAAAAAAAAAA"}},"context":{"plan":"pro","user":"joe"}`)
 	add('5', "limit", "000000000000", `"reason":"default","inputs":{"plan":"free"}`)
 	add('6', "limit", s.Revision, `"status":400`)
+	// The context that was kept says otherwise than the inputs.
+	add('7', "flag", s.Revision, `"reason":"split","row":"paid","arm":"1",`+split+`,"inputs":{"plan":"pro","user":{"hash":"AAAAAAAAAAAAAAAA"}},"context":{"plan":"pro","user":"jim"}`)
+	add('9', "near", s.Revision, `"reason":"default","inputs":{}`)
+	add('a', "spent", s.Revision, `"reason":"default","inputs":{"budget.b":10},"notes":["context: none"]`)
+	add('8', "limit", s.Revision, `"reason":"match","row":"paid","inputs":{"plan":"pro"},"splits":"[{\"bucket\": 5"`)
 	return g
 }
 
@@ -112,12 +120,12 @@ func (g *provingGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/cadenza/traces" && r.URL.Query().Get("key") == "none":
 		fmt.Fprint(w, `{"traces":[],"complete":true,"follow":9}`)
 	case r.URL.Path == "/cadenza/traces":
-		fmt.Fprint(w, `{"traces":`+short("123456")+`,"complete":true,"follow":9}`)
+		fmt.Fprint(w, `{"traces":`+short("12345678")+`,"complete":true,"follow":9}`)
 	case id == "0199a001":
 		w.WriteHeader(http.StatusConflict)
 		fmt.Fprint(w, `{"error":"0199a001 begins the ids of 2 traces: give more digits\n  0199a001-0000-8600-8000-000000000001  remoteconfig limit"}`)
 	case id == "decision":
-		fmt.Fprint(w, `{"decision_id":"x","traces":`+short("14")+`}`)
+		fmt.Fprint(w, `{"decision_id":"x","traces":`+short("147")+`}`)
 	case id == "report":
 		fmt.Fprint(w, `{"metrics":[]}`)
 	case g.traces[id[len(id)-1]] != "":
@@ -134,7 +142,7 @@ func TestProveGolden(t *testing.T) {
 	server := httptest.NewServer(gateway)
 	defer server.Close()
 	var out bytes.Buffer
-	for _, arguments := range []string{"1", "2", "3", "4", "5", "6", "1 2", "1 3", "decision", "", "--key none", "1 --json", "0199a001", "report", "nothing-x", "--limit 0"} {
+	for _, arguments := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "1 2", "1 3", "decision", "", "--key none", "1 --json", "0199a001", "report", "nothing-x", "--limit 0"} {
 		fmt.Fprintf(&out, "$ prove %s\n", arguments)
 		all := append([]string{"prove", "--address", server.Listener.Addr().String()}, strings.Fields(arguments)...)
 		fmt.Fprintf(&out, "status %d\n\n", statusOf(gatewayCommand(t.Context(), &out, &out, all...)))

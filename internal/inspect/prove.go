@@ -33,6 +33,8 @@ type Traced struct {
 	Inputs  json.RawMessage   `json:"inputs"`
 	Context json.RawMessage   `json:"context"`
 	Notes   []string          `json:"notes"`
+	// Unreadable says which member is not as this version writes it; empty: none.
+	Unreadable string `json:"-"`
 }
 
 // tracedSplit is a split or ramp that the decision consulted.
@@ -161,6 +163,10 @@ func (p *prover) miss(format string, args ...any) {
 
 func (p *prover) prove() {
 	t := p.t
+	if t.Unreadable != "" {
+		p.differ("%s", t.Unreadable)
+		return
+	}
 	if t.Reason == "" {
 		p.miss("the trace has no reason: it was recorded by an earlier version of Cadenza, or before a decision was made")
 		return
@@ -181,7 +187,7 @@ func (p *prover) prove() {
 		p.proveDefault()
 		return
 	}
-	e := rules.Evidence{Tables: p.consulted, At: t.Time, NoContext: noContext}
+	e := rules.Evidence{Tables: p.consulted, At: t.Time, NoContext: noContext, AllSplits: len(t.Splits) < rules.MaxSplits}
 	var ok bool
 	if e.Inputs, ok = parsed(t.Inputs); !ok {
 		p.differ("inputs is no JSON")

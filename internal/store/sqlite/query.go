@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -37,7 +38,19 @@ func scanRecord(scan func(...any) error, whole bool, first ...any) (*trace.Recor
 		return nil, fmt.Errorf("trace %s: %w", rec.ID, err)
 	}
 	completeSplits(&rec)
+	quoteInvalid(&rec)
 	return &rec, nil
+}
+
+// quoteInvalid makes what a decision rests on, where it is no JSON because somebody
+// changed the database, a JSON string of its text. Else no answer that has the trace could
+// be read, and no proof of it be tried.
+func quoteInvalid(r *trace.Record) {
+	for _, text := range [...]*[]byte{&r.Splits, &r.Read, &r.Inputs} {
+		if len(*text) > 0 && !json.Valid(*text) {
+			*text = jsontext.AppendString(nil, string(*text))
+		}
+	}
 }
 
 // clauses are conditions that all have to hold, and the values of their

@@ -56,6 +56,9 @@ func completeSplits(r *trace.Record) {
 	}
 	experiment, arm := decidingSplit(nil, nil, r)
 	end := at + bucketLen(r.Splits[at:])
+	if end == at+len(bucketMember) {
+		return // no bucket as this version writes it
+	}
 	r.Splits = slices.Concat(r.Splits[:at], experiment, r.Splits[at:end], arm, r.Splits[end:])
 }
 
