@@ -75,10 +75,12 @@ type InFlight struct {
 	// a call of this workspace goes to. A target whose host has that many is
 	// skipped. Default: three eighths of the ceiling of the process.
 	Host int `json:"host,omitempty"`
-	// Whether the ceiling of a host follows how its calls go. It falls to 70 % of the
-	// calls in flight when the host limits the rate, fails with a status of 5xx, is
-	// slow or can't be reached, and rises by one with as many answers as it is high, up
-	// to `host`. Default: it is fixed.
+	// Whether the ceiling of a host follows how its calls go, for this workspace's
+	// calls. It falls to 70 % of the calls in flight where, for most API keys of a
+	// window of a second or more, the host limits the rate, fails with a status of
+	// 5xx, can't be reached or waits longer than usual with its first content; by half
+	// at most, and never below a tenth of `host`. It rises as fast where the calls are
+	// borne. Default: it is fixed.
 	Adaptive bool `json:"adaptive,omitempty"`
 }
 

@@ -173,7 +173,7 @@ func (c *call) newInvocation(endpoint *definition.Endpoint, p *plan, request *di
 			Pieces:    request.Stream && c.writer.Pieces(),
 			Policy:    policyOf(p.policy),
 			InFlight:  &c.gateway.process.calls,
-			HostLimit: c.workspace.InFlight.AtHost(),
+			HostLimit: c.atHost(),
 			Terse:     policy == definition.LogNone,
 			Changed:   c.workspace.targetChanged,
 			Purse:     c.purse(),

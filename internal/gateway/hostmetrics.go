@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
 )
 
 // hostCollector exports how many calls are in flight at each host that the running
@@ -37,7 +39,7 @@ func (c *hostCollector) Collect(out chan<- prometheus.Metric) {
 				continue // a provider without a network
 			}
 			out <- prometheus.MustNewConstMetric(c.calls, prometheus.GaugeValue, float64(c.process.calls.Host(host)), w.Name, host)
-			out <- prometheus.MustNewConstMetric(c.ceiling, prometheus.GaugeValue, float64(c.process.calls.HostCeiling(host, w.InFlight.AtHost())), w.Name, host)
+			out <- prometheus.MustNewConstMetric(c.ceiling, prometheus.GaugeValue, float64(c.process.calls.HostCeiling(host, w.InFlight.AtHost(w.Name, inflight.Key{}))), w.Name, host)
 		}
 	}
 }

@@ -27,7 +27,7 @@ const retryInFlight = time.Second
 // least must have a place; targets is nil if the answer may come from another call.
 func (c *call) enter(targets []invoke.Target) *wire.Error {
 	limits := &c.workspace.InFlight
-	if c.gateway.process.full(targets, limits.AtHost()) {
+	if c.gateway.process.full(targets, c.atHost()) {
 		return c.refuse(inflight.OfHost)
 	}
 	ceiling := c.gateway.process.calls.Enter(c.workspace.Name, inflight.Key(c.key.digest), limits)
@@ -37,6 +37,11 @@ func (c *call) enter(targets []invoke.Target) *wire.Error {
 	c.entered = true
 	c.workspace.calls.inFlight.Inc()
 	return nil
+}
+
+// atHost is the ceiling of the call at hosts.
+func (c *call) atHost() inflight.HostLimit {
+	return c.workspace.InFlight.AtHost(c.workspace.Name, inflight.Key(c.key.digest))
 }
 
 // leave ends a call that was admitted.

@@ -1,108 +1,238 @@
 package inflight
 
 import (
+	"math"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// busy has n calls in flight at a host.
-func busy(c *Calls, n int) {
-	for range n {
-		c.EnterHost("h", HostLimit{Most: n})
+const testHost = "h:443"
+
+func adaptive(most int, key byte) HostLimit {
+	return HostLimit{Most: most, Adaptive: true, Workspace: "w", Key: Key{key}}
+}
+
+// upstream is a provider that bears so many calls, each of a time. serve answers one: how
+// long it took, and whether it was refused.
+type upstream struct {
+	mu     sync.Mutex
+	calls  int
+	bears  int
+	took   time.Duration
+	refuse int     // beyond so many calls; 0: never
+	square float64 // with more calls than it bears, all take so many times as long, by the power of it
+}
+
+func (u *upstream) serve() (refused bool) {
+	u.mu.Lock()
+	if u.refuse > 0 && u.calls >= u.refuse {
+		u.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		return true
+	}
+	u.calls++
+	slow := math.Pow(max(1, float64(u.calls)/float64(u.bears)), u.square)
+	u.mu.Unlock()
+	time.Sleep(time.Duration(float64(u.took) * slow))
+	u.mu.Lock()
+	u.calls--
+	u.mu.Unlock()
+	return false
+}
+
+// load has a key ask at a rate, with a patience, and returns the good answers of each
+// second.
+func load(c *Calls, u *upstream, limit HostLimit, rate float64, last, patience time.Duration, answered func()) {
+	var group sync.WaitGroup
+	r := rand.New(rand.NewPCG(1, uint64(limit.Key[0])))
+	for end := time.Now().Add(last); time.Now().Before(end); {
+		time.Sleep(time.Duration(r.ExpFloat64() / rate * float64(time.Second)))
+		if !c.EnterHost(testHost, limit) {
+			continue
+		}
+		group.Go(func() {
+			defer c.LeaveHost(testHost, limit)
+			began := time.Now()
+			refused := u.serve()
+			waited := time.Since(began)
+			c.Tell(testHost, limit, Outcome{Overloaded: refused || waited > patience, Began: began, Model: "m", Waited: waited})
+			if !refused && waited <= patience {
+				answered()
+			}
+		})
+	}
+	group.Wait()
+}
+
+// TestCeilingFindsWhatAHostBears offers three times what a host bears. The host answers
+// 200 calls a second at most; the figure is what of that is answered once the ceiling has
+// settled.
+func TestCeilingFindsWhatAHostBears(t *testing.T) {
+	for name, test := range map[string]struct {
+		u     *upstream
+		least float64
+	}{
+		"refuses what it does not bear":       {&upstream{bears: 20, took: 100 * time.Millisecond, refuse: 30, square: 1}, 0.9},
+		"slows by the square and never fails": {&upstream{bears: 20, took: 100 * time.Millisecond, square: 2}, 0.75},
+		"slows by the square, refuses late":   {&upstream{bears: 20, took: 100 * time.Millisecond, refuse: 80, square: 2}, 0.75},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var c Calls
+				u := test.u
+				limit := adaptive(100, 1)
+				load(&c, u, limit, 100, 10*time.Second, 2*time.Second, func() {}) // half of what it bears
+				if got := c.HostCeiling(testHost, limit); got != 100 {
+					t.Errorf("the ceiling is %d without an overload", got)
+				}
+				began, good := time.Now(), 0
+				var mu sync.Mutex
+				const settling, last = 10 * time.Second, 60 * time.Second
+				load(&c, u, limit, 600, last, 2*time.Second, func() {
+					mu.Lock()
+					defer mu.Unlock()
+					if time.Since(began) > settling {
+						good++
+					}
+				})
+				share := float64(good) / (last - settling).Seconds() / 200
+				t.Logf("goodput %.0f %%, ceiling %d", 100*share, c.HostCeiling(testHost, limit))
+				if share < test.least {
+					t.Errorf("%.0f %% of what the host bears are answered, want %.0f %%", 100*share, 100*test.least)
+				}
+			})
+		})
 	}
 }
 
-func TestOverloadLowersTheCeiling(t *testing.T) {
+// TestOneCallerClosesNoHost: time-outs of one key, with nothing else in flight, are no
+// window; many of them close the host for that key's workspace as far as the least, and
+// answers to another key open it again within seconds.
+func TestOneCallerClosesNoHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limit := HostLimit{Most: 200, Adaptive: true}
 		var c Calls
-		busy(&c, 50)
+		slow, other := adaptive(40, 1), adaptive(40, 2)
+		call := func(limit HostLimit, took time.Duration, overloaded bool) {
+			if !c.EnterHost(testHost, limit) {
+				t.Fatal("no place")
+			}
+			began := time.Now()
+			time.Sleep(took)
+			c.Tell(testHost, limit, Outcome{Overloaded: overloaded, Began: began, Model: "m", Waited: took})
+			c.LeaveHost(testHost, limit)
+		}
+		for range 3 {
+			call(slow, time.Second, true)
+		}
+		if got := c.HostCeiling(testHost, other); got != 40 {
+			t.Errorf("%d after three time-outs of one caller", got)
+		}
+		before := 40
+		for range 200 {
+			call(slow, 100*time.Millisecond, true)
+			got := c.HostCeiling(testHost, other)
+			if 2*got < before {
+				t.Fatalf("%d at once, it was %d", got, before)
+			}
+			before = got
+		}
+		if before != 4 {
+			t.Errorf("%d after nothing but time-outs, want a tenth of 40", before)
+		}
+		// The slow caller goes on, and others are answered.
+		began := time.Now()
+		var group sync.WaitGroup
+		for range 20 {
+			group.Go(func() {
+				for time.Since(began) < 20*time.Second {
+					if !c.EnterHost(testHost, other) {
+						time.Sleep(50 * time.Millisecond)
+						continue
+					}
+					from := time.Now()
+					time.Sleep(500 * time.Millisecond)
+					c.Tell(testHost, other, Outcome{Began: from, Model: "m", Waited: 500 * time.Millisecond})
+					c.LeaveHost(testHost, other)
+				}
+			})
+		}
+		for time.Since(began) < 10*time.Second {
+			time.Sleep(100 * time.Millisecond)
+			c.Tell(testHost, slow, Outcome{Overloaded: true, Began: time.Now(), Model: "m"})
+		}
+		if got := c.HostCeiling(testHost, other); got < 20 {
+			t.Errorf("%d after ten seconds in which others were answered", got)
+		}
+		group.Wait()
+	})
+}
+
+// TestCeilingsOfWorkspaces: what one workspace finds at a host is its own.
+func TestCeilingsOfWorkspaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c Calls
+		one, two := adaptive(10, 1), adaptive(10, 2)
+		two.Workspace = "v"
+		for range 2 * minOutcomes {
+			time.Sleep(time.Second)
+			c.Tell(testHost, one, Outcome{Overloaded: true, Began: time.Now()})
+		}
+		if a, b := c.HostCeiling(testHost, one), c.HostCeiling(testHost, two); a >= 10 || b != 10 {
+			t.Errorf("ceilings %d and %d", a, b)
+		}
+		c.EnterHost(testHost, one)
+		for !c.HostFull(testHost, one) {
+			c.EnterHost(testHost, one)
+		}
+		if c.HostFull(testHost, two) {
+			t.Error("the host is full for the other workspace, too")
+		}
+		for c.EnterHost(testHost, two) {
+		}
+		if got := c.Host(testHost); got != 10 {
+			t.Errorf("%d calls of all workspaces, want 10", got)
+		}
+		fixed := HostLimit{Most: 12, Workspace: "w"}
+		if c.HostFull(testHost, fixed) || c.HostCeiling(testHost, fixed) != 12 {
+			t.Error("a ceiling that is not adaptive has changed")
+		}
+		c.Tell(testHost, fixed, Outcome{Overloaded: true})
+		for range 3 {
+			c.LeaveHost(testHost, one)
+		}
+		if len(c.watched) != 1 {
+			t.Errorf("%d hosts are watched", len(c.watched))
+		}
+	})
+}
+
+// TestLateOutcomes: tries that began before the ceiling fell say nothing of the new one.
+func TestLateOutcomes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c Calls
+		limit := adaptive(100, 1)
+		for range 100 {
+			c.EnterHost(testHost, limit)
+		}
 		began := time.Now()
 		time.Sleep(time.Second)
-		c.Overloaded("h", limit, began)
-		if got := c.HostCeiling("h", limit); got != 35 {
-			t.Errorf("%d after an overload with 50 calls, want 35", got)
+		for range minOutcomes {
+			c.Tell(testHost, limit, Outcome{Overloaded: true, Began: began})
 		}
-		if !c.HostFull("h", limit) || c.EnterHost("h", limit) {
-			t.Error("a call is let in beyond the ceiling")
+		time.Sleep(minWindow)
+		c.Tell(testHost, limit, Outcome{Overloaded: true, Began: began})
+		if got := c.HostCeiling(testHost, limit); got != 70 {
+			t.Fatalf("%d after an overload, want 70", got)
 		}
-		// The others that began before it say nothing of the new ceiling.
-		for range 49 {
-			c.Overloaded("h", limit, began)
+		for range 5 * minOutcomes {
+			time.Sleep(minWindow / 5)
+			c.Tell(testHost, limit, Outcome{Overloaded: true, Began: began})
 		}
-		if got := c.HostCeiling("h", limit); got != 35 {
-			t.Errorf("%d after the failures of calls from before", got)
-		}
-		time.Sleep(time.Second)
-		c.Overloaded("h", limit, time.Now())
-		if got := c.HostCeiling("h", limit); got != 24 {
-			t.Errorf("%d after another overload, want 24", got)
-		}
-		if got := c.HostCeiling("other", limit); got != 200 {
-			t.Errorf("%d at another host", got)
-		}
-		fixed := HostLimit{Most: 60}
-		if c.HostFull("h", fixed) || c.HostCeiling("h", fixed) != 60 {
-			t.Error("the ceiling of a configuration that is not adaptive has changed")
-		}
-		if got := c.HostCeiling("h", HostLimit{Most: 10, Adaptive: true}); got != 10 {
-			t.Errorf("%d where at most 10 are configured", got)
+		if got := c.HostCeiling(testHost, limit); got != 70 {
+			t.Errorf("%d after failures of calls from before", got)
 		}
 	})
-}
-
-func TestAnswersRaiseTheCeiling(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		limit := HostLimit{Most: 6, Adaptive: true}
-		var c Calls
-		busy(&c, 4)
-		c.Overloaded("h", limit, time.Now())
-		if got := c.HostCeiling("h", limit); got != 2 {
-			t.Fatalf("%d after an overload with 4 calls, want 2", got)
-		}
-		answers := 0
-		for c.HostCeiling("h", limit) < 6 {
-			c.Answered("h", limit)
-			if answers++; answers > 100 {
-				t.Fatal("100 answers do not raise it to the most")
-			}
-		}
-		if answers < 10 {
-			t.Errorf("%d answers raise it from 2 to 6: too fast", answers)
-		}
-		if len(c.adapted) != 0 {
-			t.Error("a host at the most takes memory")
-		}
-		// One call of six shows nothing.
-		c.Overloaded("h", limit, time.Now().Add(time.Second))
-		for range 3 {
-			c.LeaveHost("h")
-		}
-		c.adapted["h"].ceiling = 4
-		for range 100 {
-			c.Answered("h", limit)
-		}
-		if got := c.HostCeiling("h", limit); got != 4 {
-			t.Errorf("%d after answers of one call at a time, want 4", got)
-		}
-	})
-}
-
-func TestCeilingStaysAboveNothing(t *testing.T) {
-	limit := HostLimit{Most: 3, Adaptive: true}
-	var c Calls
-	for range 20 {
-		c.EnterHost("h", limit)
-		c.Overloaded("h", limit, time.Now().Add(time.Hour))
-		c.LeaveHost("h")
-	}
-	if c.HostFull("h", limit) {
-		t.Error("no call may try whether the host has recovered")
-	}
-	c.Overloaded("g", HostLimit{Most: 3}, time.Now())
-	c.Answered("g", HostLimit{Most: 3})
-	if len(c.adapted) != 1 {
-		t.Error("a ceiling that is not adaptive is kept")
-	}
 }

@@ -39,20 +39,23 @@ type Limits struct {
 	Adaptive bool
 }
 
-// AtHost returns the ceiling of calls at a host.
-func (l *Limits) AtHost() HostLimit { return HostLimit{l.Host, l.Adaptive} }
+// AtHost returns the ceiling of calls at a host for a workspace's API key.
+func (l *Limits) AtHost(workspace string, key Key) HostLimit {
+	return HostLimit{Most: l.Host, Adaptive: l.Adaptive, Workspace: workspace, Key: key}
+}
 
 // Calls counts calls in flight. It keeps no limits: each call brings its own. So the
 // counts outlive a configuration, and the limits of the next configuration apply
 // to the calls that are under way. Keys, workspaces and hosts without calls take
-// no memory. Calls is safe for concurrent use; the zero value counts nothing yet.
+// no memory, but for hosts whose ceiling is adaptive. Calls is safe for concurrent use; the zero value counts nothing yet.
 type Calls struct {
 	mu         sync.Mutex
 	process    int
 	workspaces map[string]int
 	keys       map[Key]int
 	hosts      map[string]int
-	adapted    map[string]*adapted // ceilings of hosts that are below the most
+	own        map[at]int      // of hosts whose ceiling is adaptive
+	watched    map[at]*watched // these hosts
 }
 
 // Enter lets a call in and returns None, or returns the ceiling that refuses it.
@@ -88,25 +91,36 @@ func (c *Calls) Leave(workspace string, key Key) {
 func (c *Calls) EnterHost(host string, limit HostLimit) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.hosts[host] >= c.ceiling(host, limit) {
+	if c.hostFull(host, &limit) {
 		return false
 	}
 	c.hosts = enter(c.hosts, host)
+	if limit.Adaptive {
+		c.own = enter(c.own, at{limit.Workspace, host})
+	}
 	return true
 }
 
-// LeaveHost ends a call at a host that was let in there.
-func (c *Calls) LeaveHost(host string) {
+// LeaveHost ends a call at a host that was let in there by the same limit.
+func (c *Calls) LeaveHost(host string, limit HostLimit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	leave(c.hosts, host)
+	if limit.Adaptive {
+		leave(c.own, at{limit.Workspace, host})
+	}
+}
+
+// hostFull reports whether a host has no place. It holds c.mu.
+func (c *Calls) hostFull(host string, limit *HostLimit) bool {
+	return c.hosts[host] >= limit.Most || limit.Adaptive && c.own[at{limit.Workspace, host}] >= c.ceiling(host, limit)
 }
 
 // HostFull reports whether EnterHost would refuse a call now.
 func (c *Calls) HostFull(host string, limit HostLimit) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.hosts[host] >= c.ceiling(host, limit)
+	return c.hostFull(host, &limit)
 }
 
 // Host returns how many calls are in flight at a host.

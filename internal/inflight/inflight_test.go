@@ -101,7 +101,7 @@ func TestWhatIsIdleTakesNoMemory(t *testing.T) {
 				calls = append(calls[:i], calls[i+1:]...)
 			},
 			"enter host": func(t *rapid.T) {
-				if host := name.Draw(t, "host"); c.EnterHost(host, limits.AtHost()) {
+				if host := name.Draw(t, "host"); c.EnterHost(host, limits.AtHost("w", Key{})) {
 					hosts = append(hosts, host)
 				}
 			},
@@ -124,7 +124,7 @@ func TestWhatIsIdleTakesNoMemory(t *testing.T) {
 			c.Leave(e.name, e.key)
 		}
 		for _, host := range hosts {
-			c.LeaveHost(host)
+			c.LeaveHost(host, HostLimit{})
 		}
 		if c.process != 0 || len(c.workspaces)+len(c.keys)+len(c.hosts) != 0 {
 			t.Fatalf("left over: %d, %v, %v, %v", c.process, c.workspaces, c.keys, c.hosts)
@@ -146,11 +146,11 @@ func TestNoCeilingIsOverdrawnByCallsAtOnce(t *testing.T) {
 				if n := c.Workspace("w"); n > limits.Workspace {
 					t.Errorf("%d calls", n)
 				}
-				if c.EnterHost("h", limits.AtHost()) {
+				if c.EnterHost("h", limits.AtHost("w", Key{})) {
 					if n := c.Host("h"); n > limits.Host {
 						t.Errorf("%d calls at the host", n)
 					}
-					c.LeaveHost("h")
+					c.LeaveHost("h", HostLimit{})
 				}
 				c.Leave("w", key)
 			}
@@ -205,8 +205,8 @@ func BenchmarkEnter(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c.Enter("default", key, &limits)
-		c.EnterHost("api.example.com:443", limits.AtHost())
-		c.LeaveHost("api.example.com:443")
+		c.EnterHost("api.example.com:443", limits.AtHost("w", Key{}))
+		c.LeaveHost("api.example.com:443", HostLimit{})
 		c.Leave("default", key)
 	}
 }

@@ -24,6 +24,7 @@ type attempt struct {
 	limit  time.Duration // until the first content, or the whole answer; 0 for none
 	share  time.Time     // the end of the target's share of a whole answer's time; zero: the call's
 	tryAt  time.Time     // when the running try began
+	waited time.Duration // until its first content, or its whole answer
 
 	clock      *clock
 	firstClock clock           // memory for the first try
@@ -86,6 +87,7 @@ func (a *attempt) open(req *providers.Request) (err error) {
 	} else if !a.awaitRead(req) {
 		return a.cause(a.ctx, a.ctx.Err())
 	}
+	a.waited = time.Since(a.tryAt)
 	if a.err == nil && a.Stream && !a.done {
 		a.err = a.began()
 	}

@@ -1,5 +1,7 @@
 package invoke
 
+import "github.com/cadenza-gateway/cadenza/internal/inflight"
+
 // A target takes a place at its host before it is tried. It keeps the place
 // through all retries and the waits before them, until the next target is tried or
 // the call ends. A hedge takes a place of its own.
@@ -18,7 +20,7 @@ func (k *call) enterHost(u *usable) bool {
 func (k *call) leaveHost(u *usable) {
 	if u.held {
 		u.held = false
-		k.InFlight.LeaveHost(k.host(u))
+		k.InFlight.LeaveHost(k.host(u), k.HostLimit)
 	}
 }
 
@@ -43,10 +45,16 @@ func (a *attempt) tellHost(class Class) {
 	if a.InFlight == nil || a.target.Host == "" {
 		return
 	}
+	o := inflight.Outcome{Began: a.tryAt, Model: a.target.Model}
 	switch class {
 	case "":
-		a.InFlight.Answered(a.target.Host, a.HostLimit)
+		if o.Waited = a.waited; !a.Stream {
+			o.Model += " whole" // a whole answer takes longer
+		}
 	case RateLimit, Transient, Slow, Connect:
-		a.InFlight.Overloaded(a.target.Host, a.HostLimit, a.tryAt)
+		o.Overloaded = true
+	default:
+		return
 	}
+	a.InFlight.Tell(a.target.Host, a.HostLimit, o)
 }

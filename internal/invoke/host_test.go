@@ -105,7 +105,7 @@ func TestEjectedTargetIsTriedOnlyWithAPlace(t *testing.T) {
 		if err != nil || r.Served != 1 || soon.calls() != 0 {
 			t.Errorf("served by %d, %v", r.Served, err)
 		}
-		calls.LeaveHost("a:443")
+		calls.LeaveHost("a:443", inflight.HostLimit{})
 		e.health.of("late", "late-model").cool = now.Add(time.Minute)
 		r, err, _ = runOn(t, e, &Call{Targets: targets, InFlight: calls, HostLimit: inflight.HostLimit{Most: 2}})
 		if err != nil || r.Served != 0 {
@@ -225,47 +225,78 @@ func TestNoPlaceIsLeaked(t *testing.T) {
 	})
 }
 
-// TestCeilingFollowsTheHost: what overloads a host lowers its adaptive ceiling, other
-// failures do not, and answers raise it.
+// TestCeilingFollowsTheHost: what overloads a host lowers its adaptive ceiling, and other
+// failures do not.
 func TestCeilingFollowsTheHost(t *testing.T) {
 	limit := inflight.HostLimit{Most: 10, Adaptive: true}
 	for name, test := range map[string]struct {
 		answer script
+		stream bool
 		falls  bool
 	}{
-		"rate limit":  {fails(&providers.Error{Status: 429}), true},
-		"unavailable": {fails(&providers.Error{Status: 503}), true},
-		"slow":        {fails(errFirstToken), true},
-		"no answer":   {fails(&providers.ConnectError{Err: errors.New("refused")}), true},
-		"rejected":    {fails(&providers.Error{Status: 400}), false},
-		"no key":      {fails(&providers.Error{Status: 401}), false},
-		"an answer":   {says("a"), false},
+		"rate limit":  {fails(&providers.Error{Status: 429}), false, true},
+		"unavailable": {fails(&providers.Error{Status: 503}), false, true},
+		"slow":        {fails(errFirstToken), false, true},
+		"no answer":   {fails(&providers.ConnectError{Err: errors.New("refused")}), false, true},
+		"rejected":    {fails(&providers.Error{Status: 400}), false, false},
+		"no key":      {fails(&providers.Error{Status: 401}), false, false},
+		"an answer":   {says("a"), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			calls := occupied("a:443", 4)
-			_, _, _ = run(t, &Call{
-				Targets: []Target{at("a:443", "p", scripted(test.answer))}, Policy: Policy{Retries: new(0)},
-				InFlight: calls, HostLimit: limit,
+			synctest.Test(t, func(t *testing.T) {
+				calls := new(inflight.Calls)
+				for range 20 {
+					time.Sleep(200 * time.Millisecond)
+					_, _, _ = run(t, &Call{
+						Targets: []Target{at("a:443", "p", scripted(test.answer))}, Policy: Policy{Retries: new(0)},
+						InFlight: calls, HostLimit: limit, Stream: test.stream,
+					})
+				}
+				if got := calls.HostCeiling("a:443", limit) < 10; got != test.falls {
+					t.Errorf("the ceiling falls: %v", got)
+				}
 			})
-			if got := calls.HostCeiling("a:443", limit) < 10; got != test.falls {
-				t.Errorf("the ceiling falls: %v", got)
-			}
 		})
 	}
-	calls := occupied("a:443", 4)
-	calls.Overloaded("a:443", limit, time.Now())
-	low := calls.HostCeiling("a:443", limit)
-	for range 4 {
-		calls.LeaveHost("a:443")
+}
+
+// TestCeilingFollowsTheWait: a longer wait for the first content of a stream, or for a
+// whole answer, lowers an adaptive ceiling; an answer that is long does not.
+func TestCeilingFollowsTheWait(t *testing.T) {
+	limit := inflight.HostLimit{Most: 10, Adaptive: true}
+	answer := func(first, rest time.Duration) script {
+		s := says("a", "b")
+		s.steps[0].after, s.steps[1].after = first, rest
+		return s
 	}
-	calls.EnterHost("a:443", limit)
-	for range 6 {
-		_, err, _ := run(t, &Call{Targets: []Target{at("a:443", "p", scripted(says("a")))}, InFlight: calls, HostLimit: limit})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := calls.HostCeiling("a:443", limit); got <= low {
-		t.Errorf("%d after answers, it was %d", got, low)
+	const short, long = 100 * time.Millisecond, 300 * time.Millisecond
+	for name, test := range map[string]struct {
+		stream bool
+		later  script
+		falls  bool
+	}{
+		"as before":           {true, answer(short, short), false},
+		"first content later": {true, answer(long, short), true},
+		"a longer stream":     {true, answer(short, long), false},
+		"whole, as before":    {false, answer(short, short), false},
+		"whole, later":        {false, answer(short, long), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls := new(inflight.Calls)
+				for n := range 80 {
+					s := answer(short, short)
+					if n >= 40 {
+						s = test.later
+					}
+					if _, err, _ := run(t, &Call{Targets: []Target{at("a:443", "p", scripted(s))}, InFlight: calls, HostLimit: limit, Stream: test.stream}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := calls.HostCeiling("a:443", limit) < 10; got != test.falls {
+					t.Errorf("the ceiling falls: %v", got)
+				}
+			})
+		})
 	}
 }
