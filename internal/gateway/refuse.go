@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -17,10 +18,20 @@ const (
 	smallBody = 16 << 10
 	// smallBodyWait is how long such a body may take to arrive.
 	smallBodyWait = 50 * time.Millisecond
-	// lingerTimeout is how long a connection stays open after the answer, so that a
-	// client can read why its request was refused. After that, data that the client
-	// still sends resets the connection.
+	// lingerTimeout is how long a connection stays open after the answer where the
+	// rest of the body is not read, so that a client can read why its request was
+	// refused. After that, data that the client still sends resets the connection.
 	lingerTimeout = 500 * time.Millisecond
+
+	// What is read and dropped of a body after an early answer: so many bytes, for so
+	// long, of so many connections at a time, and as long as something comes at least
+	// every dropIdle. Without a valid key it is less, and half as many connections.
+	maxDrop                   = 16 << 20
+	maxStrangerDrop           = 10 << 20
+	dropTimeout               = 5 * time.Second
+	strangerDropTimeout       = 2 * time.Second
+	dropIdle                  = time.Second
+	maxDrops            int64 = 256
 )
 
 // writeError answers with an error, at once.
@@ -30,16 +41,58 @@ const (
 // connection ends with the answer. Ending the connection is also the only way to
 // stop a client from sending an unwanted body, and to end the wait of a client that
 // sent "Expect: 100-continue". HTTP/2 and HTTP/3 stop the request's stream instead.
+//
+// Many clients send a body to its end before they read. Were the connection closed with
+// data on the way, its reset would take the answer from them. So the answer is sent at
+// once, and what still comes is read and dropped, within bounds.
 func (to *route) writeError(w http.ResponseWriter, r *http.Request, o outcome) {
 	// A request that is refused because the gateway is full loses its connection,
 	// too.
 	full := o.err.Code == wire.Overloaded || o.err.Code == wire.RateLimited && o.err.Limit == ""
-	if r.ProtoMajor == 1 && (full || o.end == unread && !skipSmallBody(w, r)) {
-		to.writeLastError(w, o.err)
+	if r.ProtoMajor != 1 || !full && (o.end != unread || skipSmallBody(w, r)) {
+		to.writeErrorOnly(w, o.err)
 		return
 	}
-	to.writeErrorOnly(w, o.err)
+	to.writeLastError(w, o.err)
+	if o.end == unread {
+		stranger := o.err.Code == wire.InvalidAPIKey || o.err.Code == wire.NotFound || o.err.Code == wire.MethodNotAllowed
+		dropBody(w, r, stranger)
+	}
 }
+
+// dropping are the connections whose bodies are being dropped.
+var dropping atomic.Int64
+
+// dropBody sends what was written and reads the rest of the body, until it ends or a bound is
+// reached. Then the server closes the connection as it does after any early answer: it
+// ends its own side and waits lingerTimeout.
+func dropBody(w http.ResponseWriter, r *http.Request, stranger bool) {
+	if r.ContentLength == 0 || r.Header["Expect"] != nil {
+		return // reading would ask for the body
+	}
+	left, end, most := int64(maxDrop), time.Now().Add(dropTimeout), maxDrops
+	if stranger {
+		left, end, most = maxStrangerDrop, time.Now().Add(strangerDropTimeout), maxDrops/2
+	}
+	defer dropping.Add(-1)
+	if dropping.Add(1) > most || http.NewResponseController(w).Flush() != nil {
+		return
+	}
+	for ; left > 0; left -= dropPiece {
+		idle := time.Now().Add(dropIdle)
+		if idle.After(end) {
+			idle = end
+		}
+		readUntil(w, idle)
+		if _, err := io.CopyN(io.Discard, r.Body, dropPiece); err != nil {
+			return
+		}
+	}
+	linger(w) // there is more than that
+}
+
+// dropPiece is how much is read until the time is looked at.
+const dropPiece = 128 << 10
 
 // writeLastError answers with an error, and ends the connection.
 func (to *route) writeLastError(w http.ResponseWriter, err *wire.Error) {
@@ -99,7 +152,11 @@ func skipSmallBody(w http.ResponseWriter, r *http.Request) bool {
 // linger bounds how long the rest of a body is read after the answer was sent, in
 // place of the server's own timeout of a minute.
 func linger(w http.ResponseWriter) {
-	deadline := time.Now().Add(lingerTimeout)
+	readUntil(w, time.Now().Add(lingerTimeout))
+}
+
+// readUntil has all that is still read of the request end at a time.
+func readUntil(w http.ResponseWriter, deadline time.Time) {
 	// When the handler returns, Caddy sets a deadline of its own that is not later
 	// than this one. After a read that timed out it sets none, and its writer does
 	// not set one for a handler either: so the server's own writer is asked, too.

@@ -294,7 +294,7 @@ func init() {
 		mutant{
 			ID: "turned-away", In: "route.writeError",
 			What: "a caller that is refused for lack of room keeps its connection",
-			Old:  "(full ||", New: "(full && false ||",
+			Old:  "!full && (", New: "(!full || true) && (",
 			Run: "LargeAnswersTakeTurns",
 		},
 		mutant{

@@ -107,7 +107,7 @@ func init() {
 		mutant{
 			ID: "refused-connection-stays", In: "route.writeError",
 			What: "a refused caller keeps its connection",
-			Old:  "(full || ", New: "(",
+			Old:  "!full && (o.end", New: "(o.end",
 			Run: "TestRefusedCallsConnectionIsClosed",
 		},
 	)
