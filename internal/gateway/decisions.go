@@ -18,7 +18,7 @@ func (c *call) decisions() *wire.Error {
 	}
 	c.asksKeys(request.Prompts, request.RemoteConfigs)
 	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
-	if err := c.admitLate(""); err != nil {
+	if err := c.admitLate("", c.knowsOne(request.Prompts, request.RemoteConfigs)); err != nil {
 		return err
 	}
 	if err := c.bind(request.Context); err != nil {

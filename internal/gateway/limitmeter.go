@@ -90,25 +90,33 @@ func (c *call) admitEarly() *wire.Error {
 	}
 	c.meter = &meter{workspace: c.workspace, limiter: c.workspace.Store.Limiter(), began: c.began}
 	c.meter.asks, c.meter.held = c.meter.fewAsks[:0], c.meter.fewHeld[:0]
-	return c.admit(true, "")
+	return c.admit(true, "", true)
 }
 
 // admitLate counts the request for the other limits, or refuses it. Its metadata is
 // known by now. endpoint is the key of the endpoint that it calls, empty where it calls
-// none, or one that there is not.
-func (c *call) admitLate(endpoint string) *wire.Error {
+// none, or one that there is not. found is whether there is any definition that it asks
+// for: else it does not count by its metadata, of which callers could make up as much as
+// they like.
+func (c *call) admitLate(endpoint string, found bool) *wire.Error {
 	if c.meter == nil || !c.workspace.callLimits.late.has(c.route) {
 		return nil
 	}
-	return c.admit(false, endpoint)
+	return c.admit(false, endpoint, found)
+}
+
+// knowsOne reports whether there is one of the prompts and configurations.
+func (c *call) knowsOne(prompts, remoteconfigs []string) bool {
+	return slices.ContainsFunc(prompts, func(key string) bool { return c.snapshot.Prompts[key] != nil }) ||
+		slices.ContainsFunc(remoteconfigs, func(key string) bool { return c.snapshot.RemoteConfigs[key] != nil })
 }
 
 // admit counts the request for its limits that are early, or for those that are not.
-func (c *call) admit(early bool, endpoint string) *wire.Error {
+func (c *call) admit(early bool, endpoint string, found bool) *wire.Error {
 	m, first := c.meter, len(c.meter.asks)
 	for i := range c.workspace.callLimits.all {
 		l := &c.workspace.callLimits.all[i]
-		if l.early == early && l.routes.has(c.route) {
+		if l.early == early && l.routes.has(c.route) && (found || l.By != limit.ByMetadata) {
 			m.asks = append(m.asks, limit.Ask{Limit: l.Limit, Subject: c.subject(l.Limit, endpoint)})
 			m.metered, m.flying = m.metered || l.metered, m.flying || l.flying
 		}
@@ -122,6 +130,12 @@ func (c *call) admit(early bool, endpoint string) *wire.Error {
 	}
 	reservation.Context = c.r.Context()
 	if refusal := m.limiter.ReserveInto(reservation, c.workspace.Name, m.began, m.asks[first:], limit.Amounts{Requests: 1}); refusal != nil {
+		if refusal.Loading {
+			m.asks = m.asks[:first]
+			err := wire.Errorf(wire.Overloaded, "", "The gateway is starting: it reads what has been used of the limits. Try again.")
+			err.RetryAfter = retryLimited
+			return err
+		}
 		return c.limited(*refusal, 1)
 	}
 	m.held = append(m.held, held{Reservation: reservation, asks: m.asks[first:]})

@@ -52,7 +52,7 @@ func (s *Store) openLimits() {
 	if s.limiter.Load() != nil {
 		return
 	}
-	l := limit.Open(limit.Options{Path: s.Path + limitsSuffix, Crossed: s.crossed, Logger: s.logger}) // what ails its file is in Err
+	l := limit.Open(limit.Options{Path: s.Path + limitsSuffix, Crossed: s.crossed, Logger: s.logger, Background: true}) // what ails its file is in Err
 	s.limiter.Store(l)
 }
 

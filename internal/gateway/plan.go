@@ -46,14 +46,14 @@ func (c *call) admitted(request *dialect.Call) (*definition.Endpoint, *wire.Erro
 	c.addUser(request)
 	endpoint, known := c.snapshot.Endpoints[request.Endpoint]
 	if !known {
-		// Not by the key that it names: that may be anything.
-		if err := c.admitLate(""); err != nil {
+		// Not by the key that it names, nor by its metadata: those may be anything.
+		if err := c.admitLate("", false); err != nil {
 			return nil, err
 		}
 		return nil, unknownEndpoint(request)
 	}
 	c.asks(&endpoint.Definition)
-	if err := c.admitLate(endpoint.Key); err != nil {
+	if err := c.admitLate(endpoint.Key, true); err != nil {
 		return endpoint, err
 	}
 	return endpoint, c.checkBrought(endpoint, request)

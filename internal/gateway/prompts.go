@@ -17,7 +17,7 @@ func (c *call) prompts() *wire.Error {
 	}
 	c.asksKeys(request.Keys, nil)
 	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
-	if err := c.admitLate(""); err != nil {
+	if err := c.admitLate("", c.knowsOne(request.Keys, nil)); err != nil {
 		return err
 	}
 	if err := c.bind(request.Context); err != nil {

@@ -21,7 +21,7 @@ func (c *call) remoteConfigs() *wire.Error {
 	}
 	c.asksKeys(nil, request.Keys)
 	c.context, c.metadata = request.Context, request.Metadata
-	if err := c.admitLate(""); err != nil {
+	if err := c.admitLate("", c.knowsOne(nil, request.Keys)); err != nil {
 		return err
 	}
 	if err := c.bind(request.Context); err != nil {

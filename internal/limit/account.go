@@ -20,6 +20,7 @@ type book struct {
 	fleet    atomic.Pointer[fleet] // nil: its limit is not shared
 	salt     uint64
 	subjects atomic.Int64
+	bytes    atomic.Int64                // that its accounts take
 	accounts [shards]map[string]*account // each is under the lock of its number
 
 	ranked  sync.Mutex
@@ -32,6 +33,7 @@ type account struct {
 	subject string
 	cells   *cell
 	number  uint64 // in the file
+	bytes   int32  // as they are counted
 	calls   int32  // in flight
 	shard   uint8
 	named   bool // the file has its name
@@ -112,22 +114,30 @@ func (l *Limiter) add(b *book, shard uint8, subject string) *account {
 	all[a.subject] = a
 	b.subjects.Add(1)
 	l.subjects.Add(1)
+	l.takes(a, accountBytes+len(a.subject))
 	return a
+}
+
+// takes counts the memory of an account. The lock of its shard is held.
+func (l *Limiter) takes(a *account, bytes int) {
+	a.bytes += int32(bytes)
+	a.book.bytes.Add(int64(bytes))
+	l.bytes.Add(int64(bytes))
 }
 
 // admits reports whether a book has room for another subject. Half of the room is
 // divided among all books in equal parts, and any book may use the other half: no
 // limit whose subjects callers can make up takes the part of another.
 func (l *Limiter) admits(b *book) bool {
-	if half := l.most / 2; l.subjects.Load() >= half {
+	if half := l.most / 2; l.bytes.Load() >= half {
 		books := *l.books.Load()
 		part := half / int64(len(books))
-		if b.subjects.Load() < part {
+		if b.bytes.Load() < part {
 			return true
 		}
 		var beyond int64
 		for _, other := range books {
-			beyond += max(other.subjects.Load()-part, 0)
+			beyond += max(other.bytes.Load()-part, 0)
 		}
 		return beyond < half
 	}
@@ -142,6 +152,7 @@ func (l *Limiter) drop(a *account, now int64) bool {
 	delete(a.book.accounts[a.shard], a.subject)
 	a.book.subjects.Add(-1)
 	l.subjects.Add(-1)
+	l.takes(a, -int(a.bytes))
 	return true
 }
 
@@ -186,9 +197,11 @@ func (l *Limiter) cell(a *account, of *Ceiling, now int64) *cell {
 				at = &(*at).next
 			} else {
 				*at = (*at).next // of a ceiling that is no longer configured, perhaps
+				l.takes(a, -cellBytes)
 			}
 		}
 		*at = c
+		l.takes(a, cellBytes)
 	}
 	l.roll(a, c, now)
 	c.share(a.book.fleet.Load(), of, now)
@@ -236,8 +249,18 @@ func (l *Limiter) roll(a *account, c *cell, now int64) {
 	}
 }
 
-// longest is the length of the longest subject that is kept as it is, in bytes.
-const longest = 256
+const (
+	// longest is the length of the longest subject that is kept as it is, in bytes.
+	longest = 64
+	// hashed are the bytes of the hash that is kept of a longer one, behind its
+	// beginning.
+	hashed = 16
+
+	// accountBytes is what an account takes beside its subject, with its place in the
+	// map, and cellBytes what a counter does. TestMemoryOfSubjects measures both.
+	accountBytes = 144
+	cellBytes    = 64
+)
 
 // short returns a subject as it is counted: a longer one by its beginning and a hash.
 func short(subject string) string {
@@ -245,5 +268,5 @@ func short(subject string) string {
 		return subject
 	}
 	hash := sha256.Sum256([]byte(subject))
-	return strings.ToValidUTF8(subject[:longest-64], "") + hex.EncodeToString(hash[:])
+	return strings.ToValidUTF8(subject[:longest-2*hashed], "") + hex.EncodeToString(hash[:hashed])
 }

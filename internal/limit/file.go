@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,6 +30,7 @@ type file struct {
 	seed    uint64 // of the files that this process writes
 
 	wake, quit, done chan struct{}
+	loaded           chan struct{} // closed when the files have been read, or can't be
 	closed           chan error
 	waits            sync.Pool
 	late             atomic.Bool // a change waits for a reservation, until the timer fires
@@ -64,12 +66,12 @@ type file struct {
 	before     map[name]*saved // what the files had while this process could not have them
 }
 
-// openFile opens the files of a limiter and counts what they have. Where that fails,
-// the goroutine tries again.
+// openFile begins to open the files of a limiter and to count what they have, until
+// loaded is closed. Where that fails, the goroutine tries again.
 func openFile(l *Limiter, path string, logger *slog.Logger, d disk) *file {
 	f := &file{
 		limiter: l, path: path, logger: logger, disk: d, seed: rand.Uint64(),
-		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), closed: make(chan error, 1),
+		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), loaded: make(chan struct{}), closed: make(chan error, 1),
 		waits: sync.Pool{New: func() any {
 			w := &wait{make(chan struct{}, 1), time.NewTimer(time.Hour)}
 			w.timer.Stop()
@@ -79,10 +81,38 @@ func openFile(l *Limiter, path string, logger *slog.Logger, d disk) *file {
 	}
 	f.lateness.Stop()
 	f.again.Stop()
-	f.retry()
-	f.complete()
-	go f.run()
+	go func() {
+		f.retry()
+		f.complete()
+		close(f.loaded)
+		f.run()
+	}()
 	return f
+}
+
+// isLoaded waits until the files have been read, for a second at most, or until ctx ends.
+// It reports whether they have been. A nil file is in memory alone.
+func (f *file) isLoaded(ctx context.Context) bool {
+	if f == nil {
+		return true
+	}
+	select {
+	case <-f.loaded:
+		return true
+	default:
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	timer := time.NewTimer(loadWait)
+	defer timer.Stop()
+	select {
+	case <-f.loaded:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 func (f *file) run() {

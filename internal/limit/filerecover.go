@@ -86,6 +86,7 @@ func (f *file) count(a *account, of name, found *cell) {
 	if c == nil {
 		c = &cell{next: a.cells, window: found.window, measure: found.measure, start: math.MinInt64}
 		a.cells = c
+		f.limiter.takes(a, cellBytes)
 	}
 	switch {
 	case c.start > found.start:

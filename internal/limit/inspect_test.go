@@ -65,7 +65,7 @@ func TestInspectingLeases(t *testing.T) {
 
 // A subject without room of its own is shown as what it counts as.
 func TestInspectingOthers(t *testing.T) {
-	l := opened(t, Options{MaxSubjects: 2})
+	l := opened(t, Options{MaxMemory: 2 * (accountBytes + cellBytes)})
 	limit := limitOf("l", Ceiling{Requests, 100, Month})
 	for _, subject := range []string{"a", "b", "c", "c"} {
 		use(l, Ask{limit, subject}, 1)

@@ -123,6 +123,9 @@ type Refusal struct {
 	RetryAfter time.Duration
 	// Never reports that the call alone may use more than the ceiling.
 	Never bool
+	// Loading reports that no ceiling refused the call: what was used before is still
+	// being read from the file. Ceiling is zero then.
+	Loading bool
 }
 
 // Standing is how a subject stands with a ceiling.

@@ -11,9 +11,13 @@ import (
 )
 
 const (
-	// MaxSubjects bounds the subjects that are counted apart, of all limits together,
-	// where the options have no bound of their own.
-	MaxSubjects = 1_000_000
+	// MaxMemory bounds what subjects that are counted apart take in memory, of all
+	// limits together, in bytes, where the options have no bound of their own: some
+	// 200,000 with a counter each.
+	MaxMemory = 64 << 20
+
+	// loadWait is how long a call waits for the counters of the file.
+	loadWait = time.Second
 
 	// Others is the subject of all whose limit has no room for another one.
 	Others = "*"
@@ -42,6 +46,7 @@ type Limiter struct {
 	logger   *slog.Logger
 	month    atomic.Pointer[month]
 	subjects atomic.Int64
+	bytes    atomic.Int64 // that accounts take
 	shared   atomic.Int64
 	exceeded atomic.Int64
 	numbers  atomic.Uint64
@@ -73,8 +78,12 @@ type Options struct {
 	// aside don't count, nor do ceilings of calls in flight. It is called without a
 	// lock held, by the goroutine of the call.
 	Crossed func(workspace string, at Standing, percent int)
-	// MaxSubjects bounds the subjects that are counted apart. Default: MaxSubjects.
-	MaxSubjects int
+	// MaxMemory bounds what subjects that are counted apart take in memory, in bytes.
+	// Default: MaxMemory.
+	MaxMemory int64
+	// Background has Open return at once, and read the file meanwhile. Until it is read
+	// a reservation waits for a second, and is refused then.
+	Background bool
 }
 
 // Open returns the limiter with the state of its file. Where the file can't be used, the
@@ -82,9 +91,9 @@ type Options struct {
 func Open(o Options) *Limiter { return openOn(o, osDisk) }
 
 func openOn(o Options, d disk) *Limiter {
-	l := &Limiter{crossed: o.Crossed, most: int64(o.MaxSubjects), seed: maphash.MakeSeed(), process: rand.Text()}
+	l := &Limiter{crossed: o.Crossed, most: o.MaxMemory, seed: maphash.MakeSeed(), process: rand.Text()}
 	if l.most <= 0 {
-		l.most = MaxSubjects
+		l.most = MaxMemory
 	}
 	l.books.Store(&map[bookName]*book{})
 	if o.Logger == nil {
@@ -93,6 +102,9 @@ func openOn(o Options, d disk) *Limiter {
 	l.logger = o.Logger
 	if o.Path != "" {
 		l.file = openFile(l, o.Path, o.Logger, d)
+		if !o.Background {
+			<-l.file.loaded
+		}
 	}
 	return l
 }
@@ -197,6 +209,9 @@ func (l *Limiter) ReserveInto(r *Reservation, workspace string, now time.Time, a
 	r.begin(l, workspace, asks)
 	if len(asks) == 0 {
 		return nil
+	}
+	if !l.file.isLoaded(r.Context) {
+		return &Refusal{Ask: asks[0], Loading: true}
 	}
 	var wait waiting
 	for at := now; ; at = now.Add(wait.passed()) {

@@ -414,12 +414,12 @@ func TestManySubjects(t *testing.T) {
 // Subjects that are made up share one counter when there are too many of them, and no
 // limit takes the room of another.
 func TestSubjectsAreBounded(t *testing.T) {
-	l := opened(t, Options{MaxSubjects: 100})
+	l := opened(t, Options{MaxMemory: 100 * (accountBytes + cellBytes + 12)})
 	limit, other := limitOf("l", Ceiling{Requests, 1, Window{time.Hour}}), limitOf("other", Ceiling{Requests, 1, Window{time.Hour}})
 	mustReserve(t, l, noon, Amounts{1, 0, 0}, Ask{other, "first"}).Settle(noon, Amounts{1, 0, 0})
 	refused := 0
 	for i := range 1000 {
-		r, refusal := l.Reserve("w", noon, []Ask{{limit, fmt.Sprint("made-up-", i)}}, Amounts{1, 0, 0})
+		r, refusal := l.Reserve("w", noon, []Ask{{limit, fmt.Sprintf("made-up-%04d", i)}}, Amounts{1, 0, 0})
 		if refusal != nil {
 			refused++
 		}

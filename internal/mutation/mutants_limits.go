@@ -34,8 +34,8 @@ func init() {
 		},
 		mutant{
 			ID: "limits-forgive-mistakes", In: "call.admitted",
-			What: "a request for an unknown endpoint counts for no limit by metadata",
-			Old:  "if err := c.admitLate(\"\"); err != nil {", New: "if err := (*wire.Error)(nil); err != nil {",
+			What: "a request for an unknown endpoint counts for no limit by endpoint",
+			Old:  "if err := c.admitLate(\"\", false); err != nil {", New: "if err := (*wire.Error)(nil); err != nil {",
 			Run: "MistakesCount",
 		},
 		mutant{
