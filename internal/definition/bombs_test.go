@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,14 @@ var bombs = map[string]struct {
 	"lines of dashes": {one(func() string {
 		return "type: list\ndefault:\n" + strings.Repeat("- - - - - - - - - - - - - - - - - - - -\n", 100_000)
 	}), "values and keys"},
+	"anchors":                 {one(func() string { return strings.Repeat("&a ", 1_300_000) }), "c.yaml:1:"},
+	"anchors in lines":        {one(func() string { return strings.Repeat("&a\n", 1_300_000) }), "c.yaml:"},
+	"as many anchors as read": {one(func() string { return strings.Repeat("&a ", 299_000) }), "c.yaml:1:"},
+	"tags":                    {one(func() string { return strings.Repeat("!a ", 1_300_000) }), "c.yaml:1:"},
+	"aliases":                 {one(func() string { return strings.Repeat("*a ", 1_300_000) }), "c.yaml:1:"},
+	"aliases in lines":        {one(func() string { return strings.Repeat("*a\n", 1_300_000) }), "c.yaml:1:"},
+	"quotes":                  {one(func() string { return strings.Repeat(`"" `, 1_300_000) }), "c.yaml:1:"},
+	"single quotes":           {one(func() string { return "a: \"\\u0001\"\nb: " + strings.Repeat(`'' `, 1_300_000) }), "c.yaml:"},
 	"many files of ones": {many(16, func(int) string {
 		return "type: list\ndefault: [" + strings.Repeat("1,", 399_999) + "1]\n"
 	}), "values and keys together"},
@@ -164,6 +173,9 @@ var bombs = map[string]struct {
 	}), "16 MiB"},
 }
 
+// smallBombs are those that take little, however much of them there is.
+var smallBombs = []string{"anchors", "anchors in lines", "as many anchors as read", "tags", "aliases", "aliases in lines", "quotes", "single quotes"}
+
 // one is a workspace of one remote configuration, many one of so many.
 func one(text func() string) map[string]func() string {
 	return map[string]func() string{"remoteconfigs/c.yaml": text}
@@ -185,10 +197,13 @@ type bombResult struct {
 }
 
 // bombMemory is what a process may take that loads a bomb, and bombTime how
-// long: far more than is needed, and far less than the bombs would take.
+// long: far more than is needed, and far less than the bombs would take. What the
+// collector leaves differs by a tenth from run to run, so there is room above the 470 MiB
+// that the largest takes.
 const (
-	bombMemory = 512 << 20
-	bombTime   = 30 * time.Second
+	bombMemory      = 640 << 20
+	smallBombMemory = 330 << 20
+	bombTime        = 30 * time.Second
 )
 
 func TestBombs(t *testing.T) {
@@ -231,7 +246,11 @@ func TestBombs(t *testing.T) {
 			if !raceEnabled && r.Took > bombTime {
 				t.Errorf("it took %v", r.Took)
 			}
-			if !raceEnabled && r.Memory > bombMemory {
+			most := uint64(bombMemory)
+			if slices.Contains(smallBombs, name) {
+				most = smallBombMemory
+			}
+			if !raceEnabled && r.Memory > most {
 				t.Errorf("it took %d MiB of memory", r.Memory>>20)
 			}
 		})

@@ -193,6 +193,17 @@ func likelyNodes(text string) int {
 	ends := func(i int) bool { return i >= len(text) || strings.IndexByte(" \t\n,[]{}", text[i]) >= 0 }
 	for i := range len(text) {
 		switch text[i] {
+		case '&', '*', '!':
+			// An anchor, alias or tag takes twice what a value does, and many may
+			// stand before one, or before a mistake.
+			if !ends(i+1) && (i == 0 || ends(i-1)) {
+				n += 2
+			}
+		case '"', '\'':
+			// So may quoted texts with nothing between them.
+			if i > 1 && text[i-1] == ' ' && (text[i-2] == '"' || text[i-2] == '\'') {
+				n += 2
+			}
 		case '-':
 			if ends(i+1) && (i == 0 || ends(i-1)) {
 				n++
