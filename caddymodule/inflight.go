@@ -100,6 +100,10 @@ func (a *App) provisionInFlight() error {
 			zap.Int("process", common.Process), zap.Int("descriptors", descriptors), zap.Int("meant_for", fit))
 	}
 	a.connections = inflight.MaxConnections(descriptors, common.Process)
+	if a.connections < common.Process {
+		a.logger.Warn("in_flight process is above the ceiling of connections: callers wait for one, and are closed after that",
+			zap.Int("process", common.Process), zap.Int("connections", a.connections), zap.Int("descriptors", descriptors))
+	}
 	for name, w := range a.Workspaces {
 		limits := inflight.Limits{Process: common.Process}
 		if w.InFlight != nil {

@@ -9,6 +9,24 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 )
 
+// TestMoreCallsThanConnections: a ceiling of calls above that of connections is told.
+func TestMoreCallsThanConnections(t *testing.T) {
+	descriptors := inflight.Descriptors()
+	process := descriptors / 2
+	for ; inflight.MaxConnections(descriptors, process) >= process; process += descriptors / 100 {
+	}
+	for n, want := range map[int]bool{process: true, 100: false} {
+		g := startGateway(t, single(), options+fmt.Sprintf("\nin_flight {\nprocess %d\n}\n", n))
+		logs, err := os.ReadFile(g.logs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(logs), "in_flight process is above the ceiling of connections"); got != want {
+			t.Errorf("process %d of %d descriptors: told %v", n, descriptors, got)
+		}
+	}
+}
+
 // TestConnectionsLeftByTheProcess holds that the ceiling of connections is what the
 // process's descriptors leave beside its calls.
 func TestConnectionsLeftByTheProcess(t *testing.T) {

@@ -36,7 +36,7 @@ func init() {
 		mutant{
 			ID: "proxy-of-the-environment", In: "NewClient",
 			What: "the environment chooses a proxy",
-			Old:  "		MaxIdleConns:           256,\n", New: "		MaxIdleConns:           256,\n		Proxy:                  http.ProxyFromEnvironment,\n",
+			Old:  "		MaxIdleConns:           inflight.MaxDefault,\n", New: "		MaxIdleConns:           inflight.MaxDefault,\n		Proxy:                  http.ProxyFromEnvironment,\n",
 			Run: "NothingIsTakenFromTheEnvironment",
 		},
 		mutant{

@@ -84,7 +84,7 @@ func NewClient(config Config) (*Client, error) {
 	transport := &http.Transport{
 		DialContext:            dialer.DialContext,
 		TLSHandshakeTimeout:    handshakeTimeout,
-		MaxIdleConns:           256,
+		MaxIdleConns:           inflight.MaxDefault,
 		MaxIdleConnsPerHost:    idleConnections(inflight.Descriptors()),
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: MaxHeader,
@@ -135,10 +135,13 @@ func hostOf(u *url.URL) string {
 	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), port)
 }
 
-// idleConnections is how many connections a client keeps that no call uses, in a
-// process that may hold so many descriptors: the reserve that calls leave alone
-// has room for those of three clients at least.
-func idleConnections(descriptors int) int { return min(max(descriptors/32, 2), 64) }
+// idleConnections is how many connections to a host a client keeps that no call uses, in
+// a process that may hold so many descriptors: as many as calls may be in flight there by
+// default, since beyond that each call dials anew, as far as the reserve that calls leave
+// alone has room for those of three clients.
+func idleConnections(descriptors int) int {
+	return min(max(descriptors/32, 2), inflight.Limits{}.WithDefaults(descriptors).Host)
+}
 
 // Close closes the connections that no call uses.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
