@@ -276,7 +276,7 @@ func TestWrongUsage(t *testing.T) {
 		tokens, money int64
 	}{
 		"a sum alone":  {`{"total_tokens":60}`, 60, 0},
-		"a text":       {`{"prompt_tokens":10,"completion_tokens":"50","total_tokens":60}`, 60, 10 * 2_000},
+		"a text":       {`{"prompt_tokens":10,"completion_tokens":"50","total_tokens":60}`, 60, 10*2_000 + 50*10_000},
 		"a rich model": {`{"prompt_tokens":10,"completion_tokens":50,"total_tokens":60,"cost":1e12}`, 60, 1<<53 - 1},
 		"below zero":   {`{"prompt_tokens":10,"completion_tokens":50,"total_tokens":60,"cost":-3}`, 60, 10*2_000 + 50*10_000},
 	} {

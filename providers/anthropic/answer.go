@@ -18,6 +18,7 @@ type usage struct {
 	thinking             int64 // of output
 	searches, executions int64
 	tier                 string
+	odd                  bool // one of the counts made no sense
 }
 
 // read takes in a usage object. The counts are running totals; a member that is
@@ -26,6 +27,7 @@ func (u *usage) read(v *fastjson.Value) {
 	if v == nil || v.Type() != fastjson.TypeObject {
 		return
 	}
+	u.odd = u.odd || !upstream.Countable(v.Get("input_tokens"), v.Get("output_tokens"), v.Get("cache_creation_input_tokens"), v.Get("cache_read_input_tokens"))
 	update(&u.input, v.Get("input_tokens"))
 	update(&u.written, v.Get("cache_creation_input_tokens"))
 	if by := v.Get("cache_creation"); by != nil {
@@ -47,6 +49,9 @@ func (u *usage) read(v *fastjson.Value) {
 
 // result is the usage as the gateway counts it: the prompt is all that was read.
 func (u *usage) result() providers.Usage {
+	if u.odd {
+		return providers.Usage{}
+	}
 	prompt := u.input + u.written + u.cacheRead
 	hour := min(u.writtenHour, u.written)
 	return providers.Usage{

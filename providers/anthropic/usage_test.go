@@ -42,6 +42,7 @@ func TestUsage(t *testing.T) {
 		},
 		[]pt.UsageTest{
 			{Name: "no cache", Said: `{"input_tokens":100,"output_tokens":50,"service_tier":"standard"}`, Want: with(providers.Usage{PromptTokens: 100, CompletionTokens: 50})},
+			{Name: "a count that makes no sense", Said: `{"input_tokens":1e300,"output_tokens":50}`, Want: providers.Usage{}},
 			{Name: "read from the cache", Said: `{"input_tokens":100,"cache_read_input_tokens":40,"output_tokens":50}`, Want: with(providers.Usage{PromptTokens: 140, CompletionTokens: 50, CachedTokens: 40})},
 			{Name: "written for minutes, as it was", Said: `{"input_tokens":100,"cache_creation_input_tokens":30,"output_tokens":50}`, Want: with(providers.Usage{PromptTokens: 130, CompletionTokens: 50, CacheWriteTokens: 30})},
 			{Name: "written for both times", Said: `{"input_tokens":100,"cache_creation_input_tokens":30,"cache_read_input_tokens":40,"cache_creation":{"ephemeral_5m_input_tokens":10,"ephemeral_1h_input_tokens":20},"output_tokens":50}`,

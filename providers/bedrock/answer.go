@@ -39,6 +39,9 @@ func readUsage(answer *fastjson.Value, usage *providers.Usage) {
 	if v == nil || v.Type() != fastjson.TypeObject {
 		return
 	}
+	if !upstream.Countable(v.Get("inputTokens"), v.Get("outputTokens"), v.Get("cacheReadInputTokens"), v.Get("cacheWriteInputTokens")) {
+		return
+	}
 	cached, written, hour := upstream.Tokens(v.Get("cacheReadInputTokens")), upstream.Tokens(v.Get("cacheWriteInputTokens")), int64(0)
 	for _, kept := range v.GetArray("cacheDetails") {
 		if string(kept.GetStringBytes("ttl")) == "1h" {

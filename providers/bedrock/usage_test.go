@@ -19,6 +19,7 @@ func TestUsage(t *testing.T) {
 		nil,
 		[]pt.UsageTest{
 			{Name: "no cache", Said: `"usage":{"inputTokens":100,"outputTokens":50,"totalTokens":150},"serviceTier":{"type":"default"}`, Want: providers.Usage{PromptTokens: 100, CompletionTokens: 50, TotalTokens: 150}},
+			{Name: "a count that makes no sense", Said: `"usage":{"inputTokens":-1,"outputTokens":50,"totalTokens":150}`, Want: providers.Usage{}},
 			{Name: "a cache", Said: `"usage":{"inputTokens":100,"outputTokens":50,"totalTokens":220,"cacheReadInputTokens":40,"cacheWriteInputTokens":30}`,
 				Want: providers.Usage{PromptTokens: 170, CompletionTokens: 50, TotalTokens: 220, CachedTokens: 40, CacheWriteTokens: 30}},
 			{Name: "a cache by its times", Said: `"usage":{"inputTokens":100,"outputTokens":50,"totalTokens":220,"cacheReadInputTokens":40,"cacheWriteInputTokens":30,"cacheDetails":[{"ttl":"1h","inputTokens":20},{"ttl":"5m","inputTokens":10}]},"serviceTier":{"type":"priority"}`,

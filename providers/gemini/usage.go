@@ -16,6 +16,10 @@ func readUsage(v *fastjson.Value, usage *providers.Usage) {
 	if v == nil || v.Type() != fastjson.TypeObject {
 		return
 	}
+	if !upstream.Countable(v.Get("promptTokenCount"), v.Get("toolUsePromptTokenCount"), v.Get("thoughtsTokenCount"), v.Get("candidatesTokenCount")) {
+		*usage = providers.Usage{}
+		return
+	}
 	prompt := upstream.Tokens(v.Get("promptTokenCount")) + upstream.Tokens(v.Get("toolUsePromptTokenCount"))
 	thoughts := upstream.Tokens(v.Get("thoughtsTokenCount"))
 	completion := upstream.Tokens(v.Get("candidatesTokenCount")) + thoughts

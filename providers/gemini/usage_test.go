@@ -27,6 +27,7 @@ func TestUsage(t *testing.T) {
 		[]pt.UsageTest{
 			{Name: "text", Said: `{"promptTokenCount":100,"candidatesTokenCount":50,"totalTokenCount":150,"promptTokensDetails":[{"modality":"TEXT","tokenCount":100}],"trafficType":"ON_DEMAND"}`,
 				Want: providers.Usage{PromptTokens: 100, CompletionTokens: 50, TotalTokens: 150}},
+			{Name: "a count that makes no sense", Said: `{"promptTokenCount":1e300,"candidatesTokenCount":50,"totalTokenCount":150}`, Want: providers.Usage{}},
 			{Name: "thoughts are apart", Said: `{"promptTokenCount":100,"candidatesTokenCount":20,"thoughtsTokenCount":30,"totalTokenCount":150}`,
 				Want: providers.Usage{PromptTokens: 100, CompletionTokens: 50, TotalTokens: 150, ReasoningTokens: 30}},
 			{Name: "the cache is not", Said: `{"promptTokenCount":100,"cachedContentTokenCount":60,"candidatesTokenCount":50,"totalTokenCount":150,"cacheTokensDetails":[{"modality":"TEXT","tokenCount":60}]}`,

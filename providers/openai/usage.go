@@ -20,6 +20,10 @@ func readUsage(v *fastjson.Value, tier []byte, usage *providers.Usage) {
 		TotalTokens:      upstream.Tokens(v.Get("total_tokens")),
 		Tier:             upstream.Tier(tier),
 	}
+	if !upstream.Countable(v.Get("prompt_tokens"), v.Get("completion_tokens")) && !derive(v, &u) {
+		*usage = providers.Usage{}
+		return
+	}
 	if u.TotalTokens == 0 {
 		u.TotalTokens = u.PromptTokens + u.CompletionTokens
 	}
@@ -46,6 +50,24 @@ func readUsage(v *fastjson.Value, tier []byte, usage *providers.Usage) {
 	u.Cost, u.HasCost = cost(v)
 	upstream.KeepWithin(&u)
 	*usage = u
+}
+
+// derive sets the one of prompt and completion that is no number to what the other leaves
+// of the total, and reports whether that is possible.
+func derive(v *fastjson.Value, u *providers.Usage) bool {
+	left := u.TotalTokens - u.PromptTokens - u.CompletionTokens
+	prompt, completion := v.Get("prompt_tokens"), v.Get("completion_tokens")
+	switch {
+	case left <= 0 || prompt == nil || completion == nil:
+		return false
+	case prompt.Type() != fastjson.TypeNumber && u.CompletionTokens > 0:
+		u.PromptTokens = left
+	case completion.Type() != fastjson.TypeNumber && u.PromptTokens > 0:
+		u.CompletionTokens = left
+	default:
+		return false
+	}
+	return true
 }
 
 // The places where services say the same in their own ways.

@@ -35,6 +35,12 @@ func TestUsageOfServices(t *testing.T) {
 		[]pt.UsageTest{
 			{Name: "OpenAI", Said: `{` + counts + `,"prompt_tokens_details":{"cached_tokens":40,"audio_tokens":7},"completion_tokens_details":{"reasoning_tokens":30,"audio_tokens":5,"accepted_prediction_tokens":1,"rejected_prediction_tokens":2}} default`,
 				Want: with(providers.Usage{CachedTokens: 40, PromptAudioTokens: 7, ReasoningTokens: 30, CompletionAudioTokens: 5})},
+			{Name: "a count that makes no sense", Said: `{"prompt_tokens":99999999999999999999999,"completion_tokens":1,"total_tokens":2} default`, Want: providers.Usage{}},
+			{Name: "no count makes sense", Said: `{"prompt_tokens":1e308,"completion_tokens":1e400,"total_tokens":1.5} default`, Want: providers.Usage{}},
+			{Name: "a negative count", Said: `{"prompt_tokens":5,"completion_tokens":-1,"total_tokens":4} default`, Want: providers.Usage{}},
+			{Name: "a text", Said: `{"prompt_tokens":"5","completion_tokens":1,"total_tokens":6} default`, Want: providers.Usage{PromptTokens: 5, CompletionTokens: 1, TotalTokens: 6}},
+			{Name: "texts", Said: `{"prompt_tokens":"5","completion_tokens":"1","total_tokens":6} default`, Want: providers.Usage{}},
+			{Name: "a text and no sum", Said: `{"prompt_tokens":5,"completion_tokens":"1"} default`, Want: providers.Usage{}},
 			{Name: "flex", Said: `{` + counts + `} flex`, Want: with(providers.Usage{Tier: "flex"})},
 			{Name: "priority", Said: `{` + counts + `} priority`, Want: with(providers.Usage{Tier: "priority"})},
 			{Name: "an unknown tier", Said: `{` + counts + `} on_demand`, Want: with(providers.Usage{})},

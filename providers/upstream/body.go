@@ -148,6 +148,21 @@ func (e *EventReader) Format() (Format, []byte, error) {
 // maxTokens is beyond any real count of tokens, and low enough to be summed.
 const maxTokens = 1 << 53
 
+// Countable reports whether each of some counts of tokens that is there makes sense. Where
+// one does not, none of what stands beside it is to be relied on: the answer's tokens are
+// estimated.
+func Countable(counts ...*fastjson.Value) bool {
+	for _, v := range counts {
+		if v == nil || v.Type() == fastjson.TypeNull {
+			continue
+		}
+		if f, err := v.Float64(); v.Type() != fastjson.TypeNumber || err != nil || !(f >= 0 && f <= maxTokens) {
+			return false
+		}
+	}
+	return true
+}
+
 // Tokens reads a count of tokens, 0 where it makes no sense.
 func Tokens(v *fastjson.Value) int64 {
 	if v == nil || v.Type() != fastjson.TypeNumber {
