@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"crypto/subtle"
 	"encoding/base64"
 	"strings"
 	"unsafe"
@@ -9,29 +10,48 @@ import (
 // sealed begins each sealed text: version 1.
 const sealed = "cdz1_"
 
+// sealLength is how many characters the proof of a sealed text has.
+const sealLength = 16
+
+// Sealer appends a keyed hash of two texts: 16 characters. That of trace.Hasher is one.
+type Sealer func(dst []byte, field, text string) []byte
+
+// proof appends the proof that a target gave data. No field of a data model begins so.
+func (s Sealer) proof(dst []byte, origin, opaque string) []byte {
+	return s(dst, "\x00sealed\x00"+origin, opaque)
+}
+
 // Seal returns a provider's opaque data as callers get it: with the target that made
-// it, to which the next call goes. origin is the target's String. It is no secret and
-// no proof: an origin that is no target of the endpoint has no effect.
+// it, to which the next call goes, and a proof that the gateway has sealed it, so that no
+// caller can choose a target. origin is the target's String.
 //
-// The form is cdz1_ and, in base64url without padding, the origin, a NUL and the data.
-func Seal(origin, opaque string) string {
+// The form is cdz1_, the proof and, in base64url without padding, the origin, a NUL and
+// the data.
+func (s Sealer) Seal(origin, opaque string) string {
 	if opaque == "" {
 		return ""
 	}
-	return sealed + base64.RawURLEncoding.EncodeToString([]byte(origin+"\x00"+opaque))
+	text := s.proof([]byte(sealed), origin, opaque)
+	return string(base64.RawURLEncoding.AppendEncode(text, []byte(origin+"\x00"+opaque)))
 }
 
 // Unseal returns what Seal has sealed. ok is false for any other text, such as the
-// data that a provider gave a caller without the gateway.
-func Unseal(text string) (origin, opaque string, ok bool) {
+// data that a provider gave a caller without the gateway, one that was made up, and one
+// that was sealed under another key.
+func (s Sealer) Unseal(text string) (origin, opaque string, ok bool) {
 	rest, ok := strings.CutPrefix(text, sealed)
-	if !ok {
+	if !ok || len(rest) < sealLength {
 		return "", "", false
 	}
-	data, err := base64.RawURLEncoding.DecodeString(rest)
+	data, err := base64.RawURLEncoding.DecodeString(rest[sealLength:])
 	if err != nil {
 		return "", "", false
 	}
 	// Nothing else has data, which may be megabytes.
-	return strings.Cut(unsafe.String(unsafe.SliceData(data), len(data)), "\x00")
+	origin, opaque, ok = strings.Cut(unsafe.String(unsafe.SliceData(data), len(data)), "\x00")
+	var room [sealLength]byte
+	if !ok || subtle.ConstantTimeCompare(s.proof(room[:0], origin, opaque), []byte(rest[:sealLength])) == 0 {
+		return "", "", false
+	}
+	return origin, opaque, true
 }

@@ -150,8 +150,8 @@ func setParameter(to, from *providers.Parameters, name string) {
 // made the newest of them, if it is among targets, and to no other: only that one
 // understands it. pinned reports whether others are passed over for that. The data of
 // others is taken out, and named among what is ignored.
-func pin(targets []invoke.Target, request *dialect.Call) (to []invoke.Target, pinned bool) {
-	made := unseal(request.Turns)
+func pin(sealer dialect.Sealer, targets []invoke.Target, request *dialect.Call) (to []invoke.Target, pinned bool) {
+	made := unseal(sealer, request.Turns)
 	at := -1
 	for _, m := range slices.Backward(made) {
 		if at = slices.IndexFunc(targets, func(t invoke.Target) bool { return t.String() == m.origin }); at >= 0 {
@@ -186,6 +186,9 @@ func pin(targets []invoke.Target, request *dialect.Call) (to []invoke.Target, pi
 	return targets[at : at+1 : at+1], len(targets) > 1
 }
 
+// sealer seals what providers want back, under the trace key.
+func (w *Workspace) sealer() dialect.Sealer { return w.ids.Load().hasher.Append }
+
 // madeBy is a part with opaque data.
 type madeBy struct {
 	turn, part int
@@ -193,7 +196,7 @@ type madeBy struct {
 }
 
 // unseal unseals the opaque data of the turns, and returns the parts that have any.
-func unseal(turns []providers.Message) (made []madeBy) {
+func unseal(sealer dialect.Sealer, turns []providers.Message) (made []madeBy) {
 	for i := range turns {
 		for j := range turns[i].Parts {
 			p := &turns[i].Parts[j]
@@ -201,7 +204,7 @@ func unseal(turns []providers.Message) (made []madeBy) {
 				continue
 			}
 			m := madeBy{turn: i, part: j}
-			m.origin, p.Opaque, _ = dialect.Unseal(p.Opaque)
+			m.origin, p.Opaque, _ = sealer.Unseal(p.Opaque)
 			made = append(made, m)
 		}
 	}
@@ -230,7 +233,7 @@ func (i *invocation) sealedCalls(calls []providers.ToolCall) []providers.ToolCal
 	}
 	calls = slices.Clone(calls)
 	for n := range calls {
-		if calls[n].Opaque = dialect.Seal(i.origin, calls[n].Opaque); !i.thinks {
+		if calls[n].Opaque = i.workspace.sealer().Seal(i.origin, calls[n].Opaque); !i.thinks {
 			calls[n].Opaque = ""
 		}
 	}
@@ -243,7 +246,7 @@ func (i *invocation) sealedThoughts(thoughts []providers.Thought) []providers.Th
 	}
 	thoughts = slices.Clone(thoughts)
 	for n := range thoughts {
-		thoughts[n].Opaque = dialect.Seal(i.origin, thoughts[n].Opaque)
+		thoughts[n].Opaque = i.workspace.sealer().Seal(i.origin, thoughts[n].Opaque)
 	}
 	return thoughts
 }
@@ -251,12 +254,12 @@ func (i *invocation) sealedThoughts(thoughts []providers.Thought) []providers.Th
 // seal seals the opaque data of a piece of the answer.
 func (i *invocation) seal(d *providers.Delta) {
 	if d.Thought != nil && d.Thought.Opaque != "" {
-		d.Thought = &providers.Thought{Text: d.Thought.Text, Opaque: dialect.Seal(i.origin, d.Thought.Opaque)}
+		d.Thought = &providers.Thought{Text: d.Thought.Text, Opaque: i.workspace.sealer().Seal(i.origin, d.Thought.Opaque)}
 	}
 	if slices.ContainsFunc(d.Calls, func(p providers.CallPiece) bool { return p.Opaque != "" }) {
 		d.Calls = slices.Clone(d.Calls)
 		for n := range d.Calls {
-			d.Calls[n].Opaque = dialect.Seal(i.origin, d.Calls[n].Opaque)
+			d.Calls[n].Opaque = i.workspace.sealer().Seal(i.origin, d.Calls[n].Opaque)
 		}
 	}
 }

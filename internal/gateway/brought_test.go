@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
-	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/gatewaytest"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -264,7 +264,7 @@ func TestOpaqueData(t *testing.T) {
 		FinishReason: providers.FinishToolCalls, Thoughts: []providers.Thought{{Text: "Hm.", Opaque: "signature"}},
 		ToolCalls: []providers.ToolCall{{ID: "call_1", Name: "own", Arguments: "{}", Opaque: "of a call"}},
 	}
-	signature, ofCall := dialect.Seal("other/large", "signature"), dialect.Seal("other/large", "of a call")
+	signature, ofCall := g.seal("other/large", "signature"), g.seal("other/large", "of a call")
 	s.fail = true // of all targets
 	if a := g.post("/v1/chat/completions", `{"model":"team/talk","messages":[`+user+`]}`); a.status != http.StatusBadGateway {
 		t.Fatalf("%d %s", a.status, a.body)
@@ -278,7 +278,7 @@ func TestOpaqueData(t *testing.T) {
 			_, after := s.last()
 			served := a.header.Get("Cadenza-Served-By")
 			if a.status != http.StatusOK || after != before+1 ||
-				!strings.Contains(string(a.body), dialect.Seal(served, "signature")) || !strings.Contains(string(a.body), dialect.Seal(served, "of a call")) {
+				!strings.Contains(string(a.body), g.seal(served, "signature")) || !strings.Contains(string(a.body), g.seal(served, "of a call")) {
 				t.Errorf("stream=%s: %d calls, %d %s", stream, after-before, a.status, a.body)
 			}
 			if strings.Contains(string(ended(t, g, a.header.Get("Cadenza-Trace-Id")).ToolCalls), "of a call") {
@@ -306,7 +306,11 @@ func TestOpaqueData(t *testing.T) {
 	if messages := string(ended(t, g, a.header.Get("Cadenza-Trace-Id")).Messages); strings.Contains(messages, "signature") || !strings.Contains(messages, `"opaque_bytes":9`) {
 		t.Errorf("the trace has %s", messages)
 	}
-	for name, signature := range map[string]string{"another's": dialect.Seal("gone/model", "x"), "nobody's": "EuYBCkQ"} {
+	for name, signature := range map[string]string{
+		"another's": g.seal("gone/model", "x"), "nobody's": "EuYBCkQ",
+		// One that a caller makes up has no proof, so it chooses no target.
+		"a forged one": "cdz1_" + strings.Repeat("A", 16) + base64.RawURLEncoding.EncodeToString([]byte("fake/small\x00x")),
+	} {
 		a := g.post("/v1/chat/completions", history(signature, ofCall))
 		got, _ := s.last()
 		if a.header.Get("Cadenza-Served-By") != "other/large" || a.header.Get("Cadenza-Ignored") != "messages[1].reasoning_details" || strings.Contains(got, `"x"`) || strings.Contains(got, "EuYB") || !strings.Contains(got, `"Text":"Hm."`) {
@@ -596,4 +600,9 @@ func TestModels(t *testing.T) {
 	if a := g.post("/v1/models", "{}"); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "GET" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
+}
+
+// seal seals a provider's data as the gateway's default workspace does.
+func (g *gateway) seal(origin, opaque string) string {
+	return g.current.Load().Workspace("default").Seal(origin, opaque)
 }

@@ -125,3 +125,6 @@ func (p *Process) CountEverywhere(workspace string, snapshot *definition.Snapsho
 
 // Counts reports whether the workspace counts for a definition, of any snapshot.
 func (w *Workspace) Counts(d *definition.Definition) bool { return w.seriesOf(d) != nil }
+
+// Seal seals a provider's data as the workspace does.
+func (w *Workspace) Seal(origin, opaque string) string { return w.sealer().Seal(origin, opaque) }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/providers/anthropic"
 	"github.com/cadenza-gateway/cadenza/providers/upstream"
@@ -129,7 +128,7 @@ func TestMessagesSignatures(t *testing.T) {
 	a := g.post("/v1/messages", question+`]}`)
 	content, served := a.json(t)["content"], a.header.Get("Cadenza-Served-By")
 	for _, opaque := range []string{"signature", "redacted", "of a call"} {
-		if !strings.Contains(string(a.body), dialect.Seal(served, opaque)) {
+		if !strings.Contains(string(a.body), g.seal(served, opaque)) {
 			t.Errorf("no %s in %s", opaque, a.body)
 		}
 	}

@@ -80,7 +80,7 @@ func (c *call) plan(endpoint *definition.Endpoint, request *dialect.Call) (p pla
 	if err != nil {
 		return p, err
 	}
-	p.targets, p.pinned = pin(targets, request)
+	p.targets, p.pinned = pin(c.workspace.sealer(), targets, request)
 	messages, unrendered := p.variant.Messages(&c.values, request.Turns)
 	if unrendered != nil {
 		return p, refuseMessages(unrendered, "The endpoint's prompt", request.TurnsParam)
