@@ -52,7 +52,7 @@ func serveStats(w http.ResponseWriter, r *http.Request) error {
 		return asked.workspace.unreadable(err)
 	}
 	rows := slices.DeleteFunc(stats.Rows, func(row sqlite.StatsRow) bool {
-		return cmp.Or(only["variant"], row.Variant) != row.Variant || cmp.Or(only["arm"], row.Arm) != row.Arm || cmp.Or(only["version"], row.Version) != row.Version
+		return cmp.Or(only["variant"], row.Variant) != row.Variant || cmp.Or(only["arm"], row.Arm) != row.Arm || cmp.Or(only["version"], row.Version) != row.Version && only["version"] != row.PromptVersion
 	})
 	return writeJSON(w, Stats{
 		Since: q.Since.UTC(), Until: q.Until.UTC(), Interval: interval, By: by, Pending: stats.Pending, Rows: rows,

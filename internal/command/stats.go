@@ -264,6 +264,7 @@ func statsGroups[T any](of func(*T) *sqlite.StatsRow) []statsColumn[T] {
 		{"variant", false, func(v *T) string { return visible.Line(of(v).Variant) }, 8, 0},
 		{"arm", false, func(v *T) string { return visible.Line(of(v).Arm) }, 8, 0},
 		{"version", false, func(v *T) string { return visible.Line(of(v).Version) }, 0, 0},
+		{"prompt", false, func(v *T) string { return visible.Line(of(v).PromptVersion) }, 0, 0},
 	}
 }
 

@@ -256,6 +256,9 @@ func namesOfColumns(workspace, joined string, fields []postedField) *postedNames
 func namesOfValues(workspace string, fields []postedField, values ...string) *postedNames {
 	n := new(postedNames)
 	for i, value := range values {
+		if fields[i] == ofVersion {
+			value, _ = versionsOf(value) // that of the prompt is another name
+		}
 		if value != "" {
 			n.terms = append(n.terms, termOf(workspace, fields[i], value))
 		}

@@ -169,7 +169,11 @@ func seriesOf(r *trace.Record) series {
 			variant = "default"
 		}
 	}
-	return series{r.Workspace, r.Kind.String(), r.Key, variant, r.Version, r.Arm}
+	version := r.Version
+	if r.Kind == trace.KindEndpoint && r.PromptVersion != "" {
+		version += "/" + r.PromptVersion
+	}
+	return series{r.Workspace, r.Kind.String(), r.Key, variant, version, r.Arm}
 }
 
 // addRecord counts a trace that ended, as countRows does its row.

@@ -118,6 +118,8 @@ type StatsRow struct {
 	Variant string    `json:"variant,omitempty"`
 	Arm     string    `json:"arm,omitempty"`
 	Version string    `json:"version,omitempty"` // of the definition
+	// PromptVersion is that of an endpoint's prompt.
+	PromptVersion string `json:"prompt_version,omitempty"`
 
 	Traces      int64 `json:"traces"`      // those that ended or were interrupted
 	Errors      int64 `json:"errors"`      // those with an error code
@@ -370,8 +372,9 @@ func (t tallies) add(at slot, counted *tally) error {
 func rowsOf(found tallies, interval Interval) []StatsRow {
 	rows := make([]StatsRow, 0, len(found))
 	for at, t := range found {
+		version, prompt := versionsOf(at.version)
 		row := StatsRow{
-			Kind: at.kind, Key: at.key, Variant: at.variant, Arm: at.arm, Version: at.version,
+			Kind: at.kind, Key: at.key, Variant: at.variant, Arm: at.arm, Version: version, PromptVersion: prompt,
 			Traces: t.traces, Errors: t.errors, Interrupted: t.interrupted, Cached: t.cached,
 			FinishReasons: FinishReasons{t.finished[0], t.finished[1], t.finished[2], t.finished[3]},
 			PromptTokens:  t.promptTokens, CompletionTokens: t.completionTokens, TotalTokens: t.totalTokens, Cost: t.cost,
@@ -397,7 +400,7 @@ func rowsOf(found tallies, interval Interval) []StatsRow {
 	}
 	slices.SortFunc(rows, func(a, b StatsRow) int {
 		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Key, b.Key),
-			strings.Compare(a.Variant, b.Variant), strings.Compare(a.Arm, b.Arm), strings.Compare(a.Version, b.Version))
+			strings.Compare(a.Variant, b.Variant), strings.Compare(a.Arm, b.Arm), strings.Compare(a.Version, b.Version), strings.Compare(a.PromptVersion, b.PromptVersion))
 	})
 	return rows
 }

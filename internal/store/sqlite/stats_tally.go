@@ -125,9 +125,20 @@ func (t tallies) at(s series, millis int64) *tally {
 // variantColumn is what a trace is counted under beside its key.
 const variantColumn = "coalesce(t.variant, CASE t.kind WHEN 'remoteconfig' THEN coalesce(t.matched_row, 'default') END, '')"
 
+// countedVersion is the version that a trace is counted under: of an endpoint also that of
+// its prompt, whose text may change without a change of the endpoint.
+const countedVersion = "coalesce(t.version, '') || CASE WHEN t.kind = 'endpoint' AND t.prompt_version <> '' THEN '/' || t.prompt_version ELSE '' END"
+
+// versionsOf are a definition's version and that of an endpoint's prompt, of a counted
+// version.
+func versionsOf(counted string) (version, prompt string) {
+	version, prompt, _ = strings.Cut(counted, "/")
+	return version, prompt
+}
+
 // seriesColumns are what a trace is counted under, and the name of its API key, as
 // one text.
-const seriesColumns = "concat_ws(char(31), t.workspace, t.kind, t.key, coalesce(t.api_key, ''), coalesce(t.version, ''), coalesce(t.arm, ''), " + variantColumn + ")"
+const seriesColumns = "concat_ws(char(31), t.workspace, t.kind, t.key, coalesce(t.api_key, ''), " + countedVersion + ", coalesce(t.arm, ''), " + variantColumn + ")"
 
 // traceNumbers is what is counted of traces, in few columns: handing a column
 // over costs more than making it. What most traces do not have is an array.

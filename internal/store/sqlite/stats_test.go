@@ -95,7 +95,7 @@ func (d *drawn) naive(q StatsQuery) []naiveRow {
 		until = until.Truncate(time.Hour).Add(time.Hour)
 	}
 	rows := map[string]*naiveRow{}
-	at := func(kind, key, variant, arm, version string, at time.Time) *naiveRow {
+	at := func(kind, key, variant, arm, version, prompt string, at time.Time) *naiveRow {
 		if !q.Since.IsZero() && at.Before(since) || !q.Until.IsZero() && !at.Before(until) || q.Kind != 0 && q.Kind.String() != kind || q.Key != "" && q.Key != key {
 			return new(naiveRow)
 		}
@@ -107,7 +107,7 @@ func (d *drawn) naive(q StatsQuery) []naiveRow {
 			name.Arm = arm
 		}
 		if q.By&ByVersion != 0 {
-			name.Version = version
+			name.Version, name.PromptVersion = version, prompt
 		}
 		switch q.Interval {
 		case Hourly:
@@ -127,7 +127,11 @@ func (d *drawn) naive(q StatsQuery) []naiveRow {
 				variant = "default"
 			}
 		}
-		return at(r.Kind.String(), r.Key, variant, r.Arm, r.Version, r.Time)
+		prompt := ""
+		if r.Kind == trace.KindEndpoint {
+			prompt = r.PromptVersion
+		}
+		return at(r.Kind.String(), r.Key, variant, r.Arm, r.Version, prompt, r.Time)
 	}
 	of := map[trace.ID]*trace.Record{}
 	for _, r := range d.records {
@@ -177,7 +181,7 @@ func (d *drawn) naive(q StatsQuery) []naiveRow {
 	}
 	for _, m := range d.metrics {
 		if m.Workspace == q.Workspace && m.Decision.IsZero() && of[m.TraceID] == nil {
-			report(at("metrics", "", "", "", "", m.Time), m)
+			report(at("metrics", "", "", "", "", "", m.Time), m)
 		}
 	}
 	for _, r := range d.records {
@@ -201,7 +205,7 @@ func (d *drawn) naive(q StatsQuery) []naiveRow {
 }
 
 func nameOf(r StatsRow) string {
-	return fmt.Sprintf("%s/%s/%s/%s/%s/%s", r.Start.Format(time.RFC3339), r.Kind, r.Key, r.Variant, r.Arm, r.Version)
+	return fmt.Sprintf("%s/%s/%s/%s/%s/%s/%s", r.Start.Format(time.RFC3339), r.Kind, r.Key, r.Variant, r.Arm, r.Version, r.PromptVersion)
 }
 
 // checkQuantiles holds the promise of 5 % against the nearest rank.
