@@ -377,6 +377,17 @@ func TestAdminExportAndErase(t *testing.T) {
 			t.Errorf("%s: %d %v", query, status, answer)
 		}
 	}
+	for _, form := range []string{"conversation_id=c-1&dry_run=true", "metadata.user=ada&dry_run=true"} {
+		status, answer := callAdmin(t, "DELETE", address, "/cadenza/traces", form)
+		if found, _ := answer["found"].(map[string]any); status != http.StatusOK || found["traces"].(float64) < 1 || answer["erased"] != nil {
+			t.Errorf("%s: %d %v", form, status, answer)
+		}
+	}
+	for _, form := range []string{"dry_run=maybe&conversation_id=c-1", "%zz", "conversation_id=c-1&decision=x"} {
+		if status, answer := callAdmin(t, "DELETE", address, "/cadenza/traces", form); status != http.StatusBadRequest {
+			t.Errorf("%s: %d %v", form, status, answer)
+		}
+	}
 	erase("conversation_id=c-1", 1, 1)
 	if _, there := g.trace("data/cadenza.db", ids["prompt"]); there {
 		t.Error("an erased trace is there")

@@ -2,7 +2,9 @@ package adminapi
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,15 +17,46 @@ import (
 // stored.
 const flushTimeout = 2 * time.Second
 
+// maxEraseForm bounds the body of an erasure, in bytes.
+const maxEraseForm = 64 << 10
+
+// withForm returns a request whose query also has the parameters of its body, a form: what
+// is to be erased is a person's, and URLs are logged.
+func withForm(r *http.Request) (*http.Request, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxEraseForm))
+	if err != nil {
+		return nil, apiError(http.StatusBadRequest, "the body can't be read: %v", err)
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, apiError(http.StatusBadRequest, "the body must be a form, such as metadata.user_id=u-8842: %v", err)
+	}
+	values := r.URL.Query()
+	for name, list := range form {
+		values[name] = append(values[name], list...)
+	}
+	merged := *r
+	merged.URL = &url.URL{Path: r.URL.Path, RawQuery: values.Encode()}
+	return &merged, nil
+}
+
 // serveErase answers DELETE /cadenza/traces: it erases the traces of a conversation
 // or a decision, or with a value in their metadata, from the store, whose outbox
-// tells the sinks to erase the same.
+// tells the sinks to erase the same. With dry_run it counts them.
 func serveErase(w http.ResponseWriter, r *http.Request) error {
-	q, err := newTraceQuery(r, "workspace", "conversation_id", "decision")
+	r, err := withForm(r)
+	if err != nil {
+		return err
+	}
+	q, err := newTraceQuery(r, "workspace", "conversation_id", "decision", "dry_run")
 	if err != nil {
 		return err
 	}
 	workspace, filter := q.workspace, q.filter
+	dry := q.values.Get("dry_run")
+	if dry != "" && dry != "true" && dry != "false" {
+		return apiError(http.StatusBadRequest, "dry_run must be true or false, this is %q", dry)
+	}
 	by := len(filter.Metadata)
 	for _, given := range []bool{filter.ConversationID != "", !filter.Decision.IsZero()} {
 		if given {
@@ -49,8 +82,12 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	_ = workspace.Flush(flushing)
 	var erased trace.Erased
+	erase, done := sqlite.Erase, "erased"
+	if dry == "true" {
+		erase, done = sqlite.CountErasure, "found"
+	}
 	for _, selector := range selectors {
-		more, err := sqlite.Erase(r.Context(), workspace.Store, selector)
+		more, err := erase(r.Context(), workspace.Store, selector)
 		erased.Traces += more.Traces
 		erased.Metrics += more.Metrics
 		erased.Replies += more.Replies
@@ -58,9 +95,11 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 			return apiError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
 		}
 	}
-	workspace.Logger.Info("traces erased",
-		zap.Int64("traces", erased.Traces), zap.Int64("metrics", erased.Metrics), zap.Int64("replies", erased.Replies))
-	return writeJSON(w, map[string]any{"erased": map[string]int64{
+	if dry != "true" {
+		workspace.Logger.Info("traces erased",
+			zap.Int64("traces", erased.Traces), zap.Int64("metrics", erased.Metrics), zap.Int64("replies", erased.Replies))
+	}
+	return writeJSON(w, map[string]any{done: map[string]int64{
 		"traces": erased.Traces, "metrics": erased.Metrics, "replies": erased.Replies,
 	}})
 }

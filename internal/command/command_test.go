@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	caddyfilefmt "github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -451,7 +452,8 @@ func TestCommandExitCode(t *testing.T) {
 func TestAmbiguousPrefixExits(t *testing.T) {
 	const candidate = "01990001-0000-8200-8000-000000000003  prompt support_reply"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "/019900010000") && r.URL.Query().Get("decision") != "019900010000" {
+		form, _ := io.ReadAll(r.Body)
+		if !strings.HasSuffix(r.URL.Path, "/019900010000") && r.URL.Query().Get("decision") != "019900010000" && string(form) != "decision=019900010000" {
 			t.Errorf("asked for %s", r.URL)
 		}
 		w.WriteHeader(http.StatusConflict)

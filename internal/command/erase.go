@@ -15,7 +15,7 @@ import (
 func eraseCommand() *cobra.Command {
 	var client gatewayClient
 	var conversation, decision, metadata string
-	var yes, asJSON bool
+	var yes, dry, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "erase",
 		Short: "Erases a conversation's or a person's traces for good",
@@ -29,9 +29,10 @@ exports stay as they are.
 A VALUE such as 8842 or true matches the number or truth value and the text; in
 quotes of its own ('"8842"'), the text only.
 
-Without --yes nothing is erased. The gateway is asked by its admin API, as with
+Without --yes nothing is erased, and with --dry-run it is counted. The value is sent in
+the body of a request, so that no log of the admin API has it. The gateway is asked by its admin API, as with
 caddy reload.`,
-		Example: "  caddy cadenza erase --metadata user_id=u-8842 --yes",
+		Example: "  caddy cadenza erase --metadata user_id=u-8842 --dry-run\n  caddy cadenza erase --metadata user_id=u-8842 --yes",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			values := url.Values{}
 			var what string
@@ -54,8 +55,11 @@ caddy reload.`,
 			if len(values) != 1 {
 				return errors.New("what is to be erased? Give one of --conversation-id ID, --decision ID and --metadata NAME=VALUE")
 			}
-			if !yes {
-				return fmt.Errorf("this erases for good what was recorded %s: add --yes if that is meant", what)
+			if dry {
+				values.Set("dry_run", "true")
+			}
+			if !yes && !dry {
+				return fmt.Errorf("this erases for good what was recorded %s: add --yes if that is meant, or --dry-run to count it", what)
 			}
 			if err := client.resolve(); err != nil {
 				return err
@@ -65,7 +69,7 @@ caddy reload.`,
 				return err
 			}
 			var answer struct {
-				Erased struct{ Traces, Metrics, Replies int } `json:"erased"`
+				Erased, Found *struct{ Traces, Metrics, Replies int }
 			}
 			if err := decode(text, &answer); err != nil {
 				return err
@@ -73,9 +77,15 @@ caddy reload.`,
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(text)
 			}
-			e := answer.Erased
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "erased %s, %s and %s\n",
-				plural(e.Traces, "trace"), plural(e.Metrics, "report"), plural(e.Replies, "kept answer"))
+			e, done := answer.Erased, "erased"
+			if e == nil {
+				e, done = answer.Found, "would erase"
+			}
+			if e == nil {
+				return errors.New("the gateway's answer has no counts; is it of another version?")
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s, %s and %s\n",
+				done, plural(e.Traces, "trace"), plural(e.Metrics, "report"), plural(e.Replies, "kept answer"))
 			return err
 		},
 	}
@@ -84,6 +94,7 @@ caddy reload.`,
 	cmd.Flags().StringVar(&decision, "decision", "", "Erase this decision, all its traces with it: its id, or the beginning of it")
 	cmd.Flags().StringVar(&metadata, "metadata", "", "Erase what has this member in its metadata, as NAME=VALUE")
 	cmd.Flags().BoolVar(&yes, "yes", false, "Erase for good")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "Count what would be erased, and erase nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the counts as JSON")
 	return cmd
 }

@@ -130,12 +130,17 @@ func (g *gatewayClient) do(method, path string, values url.Values) (*http.Respon
 	query := url.Values{}
 	maps.Copy(query, values)
 	setGiven(query, "workspace", g.workspace)
-	if len(query) > 0 {
+	var body io.Reader
+	switch {
+	case len(query) == 0:
+	case method == http.MethodDelete:
+		body = strings.NewReader(query.Encode()) // a person's value, which no log is to have
+	default:
 		path += "?" + query.Encode()
 	}
 	// Caddy's client makes a pool of connections for each request, and never
 	// closes them.
-	resp, err := caddycmd.AdminAPIRequest(g.address, method, path, http.Header{"Connection": {"close"}}, nil)
+	resp, err := caddycmd.AdminAPIRequest(g.address, method, path, http.Header{"Connection": {"close"}}, body)
 	if err == nil {
 		return resp, nil
 	}
@@ -144,12 +149,12 @@ func (g *gatewayClient) do(method, path string, values url.Values) (*http.Respon
 		return nil, &gatewayError{0, fmt.Sprintf("the gateway's admin API does not answer at %s: is it running, and is this its address (--address, --config)? %v", g.address, err)}
 	}
 	status, _ := strconv.Atoi(parts[1]) // digits, at worst too many
-	var body struct {
+	var answer struct {
 		Error string `json:"error"`
 	}
 	text := strings.TrimSpace(parts[2])
-	if json.Unmarshal([]byte(parts[2]), &body) == nil && body.Error != "" {
-		text = body.Error
+	if json.Unmarshal([]byte(parts[2]), &answer) == nil && answer.Error != "" {
+		text = answer.Error
 	} else if status == http.StatusNotFound {
 		text = "its Caddy knows no " + strings.SplitN(path, "?", 2)[0] + ": it has another version or no Cadenza"
 	}

@@ -58,11 +58,26 @@ const (
 )
 
 func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query, asked := r.URL.Query(), "?"+r.URL.Query().Encode()
+	if r.Method == http.MethodDelete {
+		// What is erased is in the body: URLs are logged.
+		form, err := io.ReadAll(r.Body)
+		if err == nil {
+			query, err = url.ParseQuery(string(form))
+		}
+		if err != nil || r.URL.RawQuery != "" {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `{"error":"%q, %v"}`, r.URL.RawQuery, err)
+			return
+		}
+		asked = " " + query.Encode()
+	}
 	g.mu.Lock()
-	g.requests = append(g.requests, r.Method+" "+r.URL.Path+"?"+r.URL.Query().Encode())
+	g.requests = append(g.requests, r.Method+" "+r.URL.Path+asked)
 	g.mu.Unlock()
-	query := r.URL.Query()
 	switch {
+	case query.Get("dry_run") == "true":
+		fmt.Fprint(w, `{"found":{"traces":3,"metrics":1,"replies":0}}`)
 	case query.Get("key") == "several":
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, `{"error":"workspace is missing: one of default, partner"}`)
@@ -218,6 +233,7 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"export_cut":        {arguments: []string{"export", "--key", "cut"}, fails: true},
 		"erase":             {arguments: []string{"erase", "--conversation-id", "c-1", "--yes"}},
 		"erase_json":        {arguments: []string{"erase", "--conversation-id", "c-1", "--yes", "--json"}},
+		"erase_dry":         {arguments: []string{"erase", "--metadata", "user_id=8842", "--dry-run"}},
 		"erase_none":        {arguments: []string{"erase", "--metadata", "user_id=8842", "--yes"}},
 		"erase_decision":    {arguments: []string{"erase", "--decision", "01990001", "--yes"}},
 		"erase_asks":        {arguments: []string{"erase", "--metadata", "user_id=8842"}, fails: true},

@@ -50,6 +50,15 @@ const (
 // writes to the file. What is written meanwhile, such as the end of a call, belongs
 // to the next erasure.
 func Erase(ctx context.Context, path string, selector trace.Selector) (trace.Erased, error) {
+	return openAndErase(ctx, path, selector, false)
+}
+
+// CountErasure returns what Erase would erase now, and erases nothing.
+func CountErasure(ctx context.Context, path string, selector trace.Selector) (trace.Erased, error) {
+	return openAndErase(ctx, path, selector, true)
+}
+
+func openAndErase(ctx context.Context, path string, selector trace.Selector, dry bool) (trace.Erased, error) {
 	if err := selector.Validate(); err != nil {
 		return trace.Erased{}, err
 	}
@@ -57,14 +66,14 @@ func Erase(ctx context.Context, path string, selector trace.Selector) (trace.Era
 	if err != nil {
 		return trace.Erased{}, err
 	}
-	erased, err := erase(ctx, path, selector)
+	erased, err := erase(ctx, path, selector, dry)
 	if err != nil {
 		err = fmt.Errorf("erasing from the trace store %s: %w", path, classify(err))
 	}
 	return erased, err
 }
 
-func erase(ctx context.Context, path string, selector trace.Selector) (_ trace.Erased, err error) {
+func erase(ctx context.Context, path string, selector trace.Selector, dry bool) (_ trace.Erased, err error) {
 	file, err := os.Stat(path)
 	if err != nil {
 		return trace.Erased{}, err
@@ -82,8 +91,12 @@ func erase(ctx context.Context, path string, selector trace.Selector) (_ trace.E
 	if err := checkSchema(ctx, conn); err != nil {
 		return trace.Erased{}, err
 	}
-	e := &erasure{conn: conn, turn: turnOf(path), selector: selector}
-	for _, step := range []func(context.Context) error{e.begin, e.find, e.delete, e.cleanBlocks, e.clean} {
+	e := &erasure{conn: conn, turn: turnOf(path), selector: selector, dry: dry}
+	steps := []func(context.Context) error{e.begin, e.find, e.delete, e.cleanBlocks, e.clean}
+	if dry {
+		steps = []func(context.Context) error{e.begin, e.find, e.count}
+	}
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return e.erased, err
 		}
@@ -97,6 +110,7 @@ type erasure struct {
 	conn     *sql.Conn
 	turn     *sync.Mutex
 	selector trace.Selector
+	dry      bool           // nothing is told to the sinks, and nothing deleted
 	marks    trace.Position // the greatest seq of each table when it began
 	began    time.Time
 	erased   trace.Erased
@@ -119,8 +133,29 @@ CREATE TEMP TABLE doomed_replies (n INTEGER NOT NULL, seq INTEGER NOT NULL, PRIM
 	})
 }
 
+// count counts what was found.
+func (e *erasure) count(ctx context.Context) (err error) {
+	for _, c := range []struct {
+		count *int64
+		query string
+		mark  int64
+	}{
+		{&e.erased.Traces, "SELECT count(*) FROM doomed CROSS JOIN traces AS t ON t.id = trace_id WHERE t.seq <= ? AND workspace = ?", e.marks.Traces},
+		{&e.erased.Metrics, "SELECT count(*) FROM doomed CROSS JOIN metrics AS m INDEXED BY metrics_trace_id USING (trace_id) WHERE m.seq <= ? AND workspace = ?", e.marks.Metrics},
+		{&e.erased.Replies, "SELECT count(*) FROM doomed_replies WHERE ? >= 0 AND ? <> ''", 0},
+	} {
+		if *c.count, err = queryInt(ctx, e.conn, c.query, c.mark, e.selector.Workspace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // tell keeps the erasure, or a part of it, for the sinks.
 func (e *erasure) tell(ctx context.Context, tx *sql.Tx, reportedOn []byte) error {
+	if e.dry {
+		return nil
+	}
 	_, err := tx.ExecContext(ctx, `
 INSERT INTO erasures (time_ms, workspace, conversation_id, metadata_name, metadata_value, decision_id, traces, metrics, reported_on)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, e.began.UnixMilli(), e.selector.Workspace, text(e.selector.ConversationID), text(e.selector.MetadataName),

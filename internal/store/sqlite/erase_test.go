@@ -77,9 +77,20 @@ func TestEraseChooses(t *testing.T) {
 			mustCommit(t, s, others)
 			mustCommit(t, s, recorder.Batch{Records: []*trace.Record{bystander}, Metrics: []*trace.Metrics{metricsOf(bystander.ID)}})
 
+			found, err := CountErasure(t.Context(), path, test.selector)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told, err := queryInt(t.Context(), s.conn, "SELECT count(*) FROM erasures")
+			if err != nil || told != 0 {
+				t.Errorf("a count tells the sinks of %d erasures, %v", told, err)
+			}
 			got, err := Erase(t.Context(), path, test.selector)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if found != got {
+				t.Errorf("counted %+v, erased %+v", found, got)
 			}
 			var want trace.Erased
 			if test.want {
