@@ -73,6 +73,10 @@ func (c *crowd) add(key, body string) {
 	})
 }
 
+// callsInFlight is how many calls of the default workspace are in flight, also those that
+// wait for another's answer.
+func (g *gateway) callsInFlight() int { return g.process.CallsOf("default") }
+
 func (c *crowd) wait() map[int]int {
 	c.group.Wait()
 	return c.statuses

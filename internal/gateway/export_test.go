@@ -128,3 +128,6 @@ func (w *Workspace) Counts(d *definition.Definition) bool { return w.seriesOf(d)
 
 // Seal seals a provider's data as the workspace does.
 func (w *Workspace) Seal(origin, opaque string) string { return w.sealer().Seal(origin, opaque) }
+
+// CallsOf is how many calls of a workspace are in flight, by the ceiling's own count.
+func (p *Process) CallsOf(workspace string) int { return p.calls.Workspace(workspace) }

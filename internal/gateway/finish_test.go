@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -130,7 +129,7 @@ func TestCutAnswersAreShared(t *testing.T) {
 		})
 	}
 	eventually(t, "the question is asked", func() bool { return u.Calls.Load() > 0 })
-	time.Sleep(50 * time.Millisecond) // for the others to wait for it
+	eventually(t, "the others wait for it", func() bool { return g.callsInFlight() == 8 })
 	close(release)
 	wait.Wait()
 	if n := u.Calls.Load(); n != 1 {

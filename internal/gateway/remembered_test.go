@@ -103,8 +103,14 @@ func TestWaiterThatLeaves(t *testing.T) {
 	first := make(chan answer, 1)
 	go func() { first <- g.post("/v1/endpoints", ask("?", false)) }()
 	eventually(t, "the model is asked", func() bool { return u.Calls.Load() == 1 })
-	ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
+	go func() {
+		for ctx.Err() == nil && g.callsInFlight() < 2 {
+			time.Sleep(time.Millisecond)
+		}
+		leave()
+	}()
 	if _, err := g.send(ctx, "POST", "/v1/endpoints", ask("?", false), bearer(testKey)); err == nil {
 		t.Error("the waiter was answered")
 	}

@@ -493,3 +493,16 @@ func BenchmarkFinding(b *testing.B) {
 		r.Text(src)
 	}
 }
+
+// TestLongWordsAreNotRandom: a long name in which kinds of characters alternate now and
+// then is no key.
+func TestLongWordsAreNotRandom(t *testing.T) {
+	for text, want := range map[string]bool{
+		"abcdefghijk1lmnopqrstuvw2xyzabcdefghi3jklmnopqrs": false,
+		"a1b2c3d4e5f6a7b8": true,
+	} {
+		if got := random([]byte(text)); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}

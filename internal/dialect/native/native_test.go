@@ -395,8 +395,11 @@ func TestSizeOfAnswers(t *testing.T) {
 
 func TestErrorGolden(t *testing.T) {
 	e := wire.Errorf(wire.UnknownEndpoint, "key", "There is none.")
-	if got := string(native.Dialect.AppendError(nil, e)); got != string(e.AppendJSON(nil)) {
-		t.Error(got)
+	e.TraceID = traceID
+	const want = `{"error":{"message":"There is none.","type":"not_found_error","param":"key","code":"unknown_endpoint"},` +
+		`"name":"unknown_endpoint","message":"There is none.","error_code":"unknown_endpoint","trace_id":"` + traceID + `"}`
+	if got := string(native.Dialect.AppendError(nil, e)); got != want {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 
