@@ -190,7 +190,7 @@ type Quantiles struct {
 	P99   float64 `json:"p99"`
 }
 
-func quantilesOf(h histogram.Histogram) Quantiles {
+func quantilesOf(h *histogram.Durations) Quantiles {
 	return Quantiles{Count: h.Total(), P50: h.Quantile(0.5), P90: h.Quantile(0.9), P95: h.Quantile(0.95), P99: h.Quantile(0.99)}
 }
 
@@ -379,7 +379,7 @@ func rowsOf(found tallies, interval Interval) []StatsRow {
 			FinishReasons: FinishReasons{t.finished[0], t.finished[1], t.finished[2], t.finished[3]},
 			PromptTokens:  t.promptTokens, CompletionTokens: t.completionTokens, TotalTokens: t.totalTokens, Cost: t.cost,
 			Reports: t.reports, Scores: t.scores,
-			Latency: quantilesOf(t.latency), FirstToken: quantilesOf(t.firstToken), ReportedLatency: quantilesOf(t.reportedLatency),
+			Latency: quantilesOf(&t.latency), FirstToken: quantilesOf(&t.firstToken), ReportedLatency: quantilesOf(&t.reportedLatency),
 		}
 		if interval != Overall {
 			row.Start = hourTime(at.start).UTC()

@@ -43,7 +43,7 @@ type tally struct {
 	cost                                        float64
 	reports, scores                             int64
 	scoreSum                                    float64
-	latency, firstToken, reportedLatency        histogram.Histogram
+	latency, firstToken, reportedLatency        histogram.Durations
 	values                                      histogram.Named
 }
 
