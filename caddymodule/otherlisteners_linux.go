@@ -22,7 +22,13 @@ type listener struct {
 
 // meets reports whether a connection to one of both addresses may go to the other.
 func (l listener) meets(ip net.IP, port int) bool {
-	return l.port == port && (l.ip.Equal(ip) || l.ip.IsUnspecified() || ip.IsUnspecified())
+	return l.port == port && (l.ip.Equal(ip) || includes(l.ip, ip) || includes(ip, l.ip))
+}
+
+// includes reports whether a socket on an address also gets the connections to another:
+// 0.0.0.0 has those to all of IPv4, and :: those to all.
+func includes(ip, other net.IP) bool {
+	return ip.IsUnspecified() && (ip.To4() == nil || other.To4() != nil)
 }
 
 func (l listener) String() string { return net.JoinHostPort(l.ip.String(), strconv.Itoa(l.port)) }
