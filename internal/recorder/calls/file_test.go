@@ -788,3 +788,48 @@ func TestFileIsMovedOrDeleted(t *testing.T) {
 		})
 	}
 }
+
+// TestSparseFile: a file that somebody made gigabytes long, of which the disk has nothing,
+// is looked through in a moment, and the calls in it are found.
+func TestSparseFile(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "a.db")
+	f := opened(t, store)
+	for n := range 5 {
+		mustStart(t, f, call(n, 3000))
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(store+"-calls", 8<<30); err != nil {
+		t.Skipf("the file system has no sparse files: %v", err)
+	}
+	file, err := os.Open(store + "-calls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	began := time.Now()
+	found, _, damaged, err := scan(file)
+	took := time.Since(began)
+	if err != nil || len(found) != 5 || damaged != 0 {
+		t.Errorf("%d calls, %d damaged, %v", len(found), damaged, err)
+	}
+	// The bytes alone, for comparison.
+	began = time.Now()
+	piece := make([]byte, 1<<20)
+	for at := int64(0); at < MaxBytes; at += int64(len(piece)) {
+		if _, err := file.ReadAt(piece, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read := time.Since(began); took > 3*read+20*time.Millisecond {
+		t.Errorf("looked through in %s, and read in %s", took, read)
+	}
+	again := opened(t, store)
+	if got := again.Interrupted(10, 1<<20); len(got) != 5 {
+		t.Errorf("%d calls are interrupted", len(got))
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

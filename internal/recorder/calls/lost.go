@@ -167,6 +167,10 @@ func (f *File) Forget() {
 	f.clear(file, own)
 }
 
+// scanWindow is how much of a file is read at a time, in bytes: a file that is long and
+// has little takes a read for each of its windows, not for each of its slots.
+const scanWindow = 1 << 20
+
 // scan finds the records in a file: all whose sum is right. A file that is too
 // short for any has none.
 func scan(file *os.File) (found []lost, seed uint64, damaged int, err error) {
@@ -187,11 +191,16 @@ func scan(file *os.File) (found []lost, seed uint64, damaged int, err error) {
 	}
 	seed = binary.LittleEndian.Uint64(header[4:])
 	var text []byte
+	window, from := make([]byte, 0, min(size, scanWindow)), int64(0)
 	for slot := 1; int64(slot)*slotSize+headerSize <= size; {
 		at := int64(slot) * slotSize
-		if _, err := file.ReadAt(header, at); err != nil {
-			return nil, 0, damaged, err
+		if at+headerSize > from+int64(len(window)) {
+			window, from = window[:min(size-at, int64(cap(window)))], at
+			if _, err := file.ReadAt(window, at); err != nil {
+				return nil, 0, damaged, err
+			}
 		}
+		header := window[at-from:][:headerSize]
 		if [headerSize]byte(header) == [headerSize]byte{} {
 			slot++
 			continue
