@@ -25,9 +25,10 @@ const (
 	// askAgain is how long a counter waits that a ledger had nothing for.
 	askAgain = time.Second
 
-	// firstAway and longestAway are between two tries with a ledger that is away.
+	// firstAway and longestAway are between two tries with a ledger that is away: so that
+	// calls are let in again within a second of its return.
 	firstAway   = 250 * time.Millisecond
-	longestAway = 4 * time.Second
+	longestAway = 750 * time.Millisecond
 
 	// idleAfter is after how long without use a counter returns what it has not used,
 	// and idleEvery how often the counters that have something are looked at.

@@ -194,11 +194,12 @@ func TestALedgerThatIsAway(t *testing.T) {
 		if !shared || !errors.Is(err, errAway) || since.Sub(begun) > time.Second {
 			t.Errorf("shared %t, away since %v: %v", shared, since.Sub(begun), err)
 		}
-		if ledger.exchanges > 40 {
+		// As often as calls are to be let in again within a second of its return.
+		if ledger.exchanges > 150 || ledger.exchanges < 100 {
 			t.Errorf("%d tries in 100 seconds", ledger.exchanges)
 		}
 		ledger.set(nil)
-		time.Sleep(2 * longestAway)
+		time.Sleep(time.Second)
 		if n := use(l, ask, 1); n != 1 {
 			t.Error("refused with the ledger there")
 		}

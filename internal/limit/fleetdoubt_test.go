@@ -41,7 +41,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 			for range 5 {
 				ledger.set(faults(lost...))
 				n += int64(use(l, ask, 3))
-				time.Sleep(2 * longestAway)
+				time.Sleep(10 * longestAway)
 				n += int64(use(l, ask, 3))
 				ledger.set(faults(lost...))
 				time.Sleep(2 * idleAfter)
@@ -66,7 +66,7 @@ func TestAReturnInDoubt(t *testing.T) {
 		ledger.set(func() error { return errAway })
 		time.Sleep(2 * idleAfter)
 		ledger.set(faults(ErrInDoubt, errAway, errAway, errAway, errAway, errAway))
-		time.Sleep(2 * longestAway)
+		time.Sleep(10 * longestAway)
 		synctest.Wait()
 		if got := ledger.only(t); got.taken != 3 {
 			t.Fatalf("%+v: the return was not booked", got)
