@@ -15,6 +15,12 @@ import (
 // leastRevision is how many characters of a revision its beginning has at least.
 const leastRevision = 4
 
+// Revisions is the answer of GET /cadenza/revisions.
+type Revisions struct {
+	Workspace string           `json:"workspace"`
+	Revisions []servedRevision `json:"revisions"`
+}
+
 // servedRevision is a revision as GET /cadenza/revisions lists it.
 type servedRevision struct {
 	Revision  string    `json:"revision"`
@@ -59,7 +65,7 @@ func serveRevisions(w http.ResponseWriter, r *http.Request) error {
 	for i, v := range found {
 		list[i] = shownRevision(v)
 	}
-	return writeJSON(w, map[string]any{"workspace": workspace.Name, "revisions": list})
+	return writeJSON(w, Revisions{workspace.Name, list})
 }
 
 // serveRevision answers GET /cadenza/revisions/REVISION: the data model and the
@@ -77,7 +83,7 @@ func serveRevision(w http.ResponseWriter, r *http.Request) error {
 	}
 	stored, err := reader.Revision(r.Context(), workspace.Name, revision)
 	if errors.Is(err, sqlite.ErrNotFound) {
-		return noRevision(text)
+		return noRevision(text, nil) // deleted meanwhile
 	}
 	if err != nil {
 		return workspace.unreadable(err)
@@ -117,21 +123,29 @@ func (w *Workspace) completeRevision(ctx context.Context, reader *sqlite.Reader,
 	case err != nil:
 		return "", w.unreadable(err)
 	case len(found) == 0:
-		return "", noRevision(text)
+		if found, err = reader.Revisions(ctx, w.Name, ""); err != nil {
+			return "", w.unreadable(err)
+		}
+		return "", noRevision(text, found)
 	case len(found) == 1:
 		return found[0].Revision, nil
 	}
+	return "", apiError(http.StatusConflict, "%s begins %d revisions: give more characters%s", text, len(found), candidates(found))
+}
+
+// candidates lists revisions in an error, the latest first.
+func candidates(found []sqlite.ServedRevision) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s begins %d revisions: give more characters", text, len(found))
 	for _, v := range found[:min(len(found), maxCandidates)] {
 		fmt.Fprintf(&b, "\n  %s  served %s", v.Revision, v.Served.UTC().Format(time.RFC3339))
 	}
 	if len(found) > maxCandidates {
 		b.WriteString("\n  and others")
 	}
-	return "", apiError(http.StatusConflict, "%s", b.String())
+	return b.String()
 }
 
-func noRevision(text string) error {
-	return apiError(http.StatusNotFound, "the store has no revision %s: it was not served, is past the retention, or 100 others were served since", text)
+// noRevision is the error where a text begins none of the revisions that are kept.
+func noRevision(text string, kept []sqlite.ServedRevision) error {
+	return apiError(http.StatusNotFound, "the store has no revision %s: it was not served, is past the retention, or 100 others were served since; `caddy cadenza revisions` lists those that are kept%s", text, candidates(kept))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 func checkCommand() *cobra.Command {
 	var asJSON, strict, all bool
 	var format, config, adapter string
+	var client gatewayClient
 	cmd := &cobra.Command{
 		Use:   "check [DIR|FILE] [--config CADDYFILE]",
 		Short: "Loads a workspace, analyses its tables and runs its tests",
@@ -34,6 +36,9 @@ context, and contexts that only the default answers.
 
 Of a file, the workspace that it is in is loaded, and what is about the file is
 reported.
+
+Of revision:ID, a revision that a running gateway stores is checked
+(caddy cadenza revisions lists them). It has no tests, which are not stored.
 
 With --config the definitions of each workspace of a Caddyfile are checked, also
 for what only the Caddyfile has, such as its providers. No secret is
@@ -62,7 +67,12 @@ read.`,
 			case config != "":
 				return checkConfig(cmd, config, adapter, format, strict, kinds)
 			}
-			dir, file, err := workspaceOf(args[0])
+			folder, remove, err := client.folder(args[0])
+			if err != nil {
+				return err
+			}
+			defer remove()
+			dir, file, err := workspaceOf(folder)
 			if err != nil {
 				return err
 			}
@@ -71,6 +81,9 @@ read.`,
 				return err
 			}
 			c.target, c.strict = args[0], strict
+			if folder != args[0] {
+				c.in(args[0])
+			}
 			if file != "" {
 				c.only(file)
 			}
@@ -85,6 +98,8 @@ read.`,
 	}
 	cmd.Flags().StringVarP(&config, "config", "c", "", "Check the definitions of each workspace of this configuration")
 	cmd.Flags().StringVarP(&adapter, "adapter", "a", "", "The adapter of the configuration, where its name does not tell")
+	cmd.Flags().StringVar(&client.address, "address", "", "The address of the gateway's admin API, of revision:ID")
+	cmd.Flags().StringVarP(&client.workspace, "workspace", "w", "", "The workspace of revision:ID, where there are several")
 	cmd.Flags().StringVar(&format, "format", "text", "text, json, github (annotations of a workflow), sarif (2.1.0) or junit")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(checkFormatNames, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&asJSON, "json", false, "The same as --format json")
@@ -169,6 +184,18 @@ func checkDirectory(dir string, strict bool, kinds definition.Remark, known ...d
 	c.Remarks = inspect.Findings(s.Remarks(time.Now(), kinds))
 	c.OK = !strict || len(c.Warnings) == 0
 	return c, nil
+}
+
+// in names a directory otherwise in what was found: as it was asked for.
+func (c *check) in(name string) {
+	for _, list := range [][]inspect.Finding{c.Errors, c.Warnings, c.Remarks} {
+		for i := range list {
+			if inside, err := filepath.Rel(c.dir, list[i].File); err == nil {
+				list[i].File = path.Join(name, filepath.ToSlash(inside))
+			}
+		}
+	}
+	c.dir = name
 }
 
 // only leaves what is about one file, by the path that was asked for.

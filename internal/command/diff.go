@@ -15,6 +15,7 @@ import (
 )
 
 func diffCommand() *cobra.Command {
+	var client gatewayClient
 	var at string
 	var asJSON, exitCode bool
 	cmd := &cobra.Command{
@@ -28,14 +29,27 @@ answers now, and of messages, the lines that differ. A definition that was not
 changed can be affected: by the data model, by another configuration that it
 asks for, or as an endpoint by its prompt.
 
+A directory may be revision:ID, a revision that a running gateway stores
+(caddy cadenza revisions lists them).
+
 The comparison begins at the present; --at moves it.`,
-		Example: "  git worktree add /tmp/main main\n  caddy cadenza diff /tmp/main/definitions ./definitions",
+		Example: "  git worktree add /tmp/main main\n  caddy cadenza diff /tmp/main/definitions ./definitions\n  caddy cadenza diff revision:9abb3beb ./definitions",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			now, err := inspect.ParseInstant(at)
 			if err != nil {
 				return err
 			}
-			c, err := inspect.Compare(args[0], args[1], now)
+			before, remove, err := client.folder(args[0])
+			if err != nil {
+				return err
+			}
+			defer remove()
+			after, remove, err := client.folder(args[1])
+			if err != nil {
+				return err
+			}
+			defer remove()
+			c, err := inspect.Compare(before, after, now)
 			if err != nil {
 				return err
 			}
@@ -46,6 +60,7 @@ The comparison begins at the present; --at moves it.`,
 			return err
 		},
 	}
+	client.addFlags(cmd)
 	cmd.Flags().StringVar(&at, "at", "", "The instant from which on schedules are compared; default: now")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the comparison as JSON")
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "Exit with status 1 when the workspaces differ")

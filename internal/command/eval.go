@@ -17,6 +17,7 @@ import (
 func evalCommand() *cobra.Command {
 	var context, variables, at, kind string
 	var explain, asJSON bool
+	var client gatewayClient
 	cmd := &cobra.Command{
 		Use:   "eval DIR KEY",
 		Short: "Shows what a request would be answered, and why",
@@ -30,7 +31,10 @@ which of its cells is the first that does not.
 Context and variables are JSON, or YAML in one line, which needs fewer quotes.
 The context may have fields of the gateway that tables read, by their names:
 budget.daily: 85, health.openai: down.
-@FILE reads them from a file, @- from the standard input.`,
+@FILE reads them from a file, @- from the standard input.
+
+DIR may be revision:ID, a revision that a running gateway stores
+(caddy cadenza revisions lists them).`,
 		Example: "  caddy cadenza eval ./definitions model_limits --context '{plan: pro, seats: 50}' --explain",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q := inspect.Query{Key: args[1], Explain: explain}
@@ -47,7 +51,12 @@ budget.daily: 85, health.openai: down.
 			if q.Variables, err = readObject(cmd, "--variables", variables); err != nil {
 				return err
 			}
-			s, err := definition.Load(args[0])
+			dir, remove, err := client.folder(args[0])
+			if err != nil {
+				return err
+			}
+			defer remove()
+			s, err := definition.Load(dir)
 			if err != nil {
 				return err
 			}
@@ -62,6 +71,7 @@ budget.daily: 85, health.openai: down.
 			return err
 		},
 	}
+	client.addFlags(cmd)
 	cmd.Flags().StringVarP(&context, "context", "c", "", "The request's context")
 	cmd.Flags().StringVar(&variables, "variables", "", "The request's variables, for prompts and endpoints")
 	cmd.Flags().StringVar(&at, "at", "", "When the request comes (RFC 3339 or a date); default: now")

@@ -41,7 +41,7 @@ func (g *gatewayClient) addFlags(cmd *cobra.Command) {
 const adminVariable = "CADENZA_ADMIN"
 
 // resolve finds the address of the admin API: that of the flags, of the environment, or
-// of the Caddyfile, as `caddy reload` does. A command calls it once, before its requests.
+// of the Caddyfile, as `caddy reload` does. A command calls it before its requests.
 func (g *gatewayClient) resolve() error {
 	if set := os.Getenv(adminVariable); set != "" && g.address == "" && g.config == "" {
 		g.address = set
