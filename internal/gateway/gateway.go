@@ -36,7 +36,8 @@ type Process struct {
 	largeRequests room
 	// okSince is when the first gateway started or, if that is later, when something
 	// was last found to be degraded.
-	okSince atomic.Pointer[time.Time]
+	okSince   atomic.Pointer[time.Time]
+	strangers strangers
 }
 
 // NewProcess makes the Process that the gateways of a process share.

@@ -101,7 +101,7 @@ func (c *call) limited(r limit.Refusal, need int64) *wire.Error {
 		message += " Requests for unknown endpoints are counted together."
 	}
 	err := wire.Errorf(wire.RateLimited, "", "%s", message)
-	err.RetryAfter, err.Limit = r.RetryAfter, r.Limit.Name
+	err.RetryAfter, err.Limit, err.Subject = r.RetryAfter, r.Limit.Name, r.Subject
 	err.Final = r.Never || r.RetryAfter > longestWait
 	return err
 }

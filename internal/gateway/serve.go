@@ -160,6 +160,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 	}
 	switch o.end {
 	case unanswered, unread:
+		g.countRefused(to, info, o.err)
 		to.writeError(w, r, o)
 	case cut:
 		panic(http.ErrAbortHandler)

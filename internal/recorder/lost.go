@@ -48,10 +48,12 @@ func (w *writer) clearBatch() {
 	clear(b.Replies)
 	clear(b.Versions)
 	clear(b.Revisions)
+	clear(b.Refusals)
 	clear(w.durable)
 	*b = Batch{
 		Interrupted: b.Interrupted[:0], Records: b.Records[:0], Metrics: b.Metrics[:0],
 		Replies: b.Replies[:0], Versions: b.Versions[:0], Revisions: b.Revisions[:0],
+		Refusals: b.Refusals[:0],
 	}
 	w.durable = w.durable[:0]
 }

@@ -62,6 +62,7 @@ type queue struct {
 	revisions []*Revision
 	served    []*Revision // those of the workspaces that joined, for a store that takes another's place
 	shares    shares
+	refusals  refusals
 
 	pushed  uint64 // records that came
 	settled uint64 // records that are stored or lost
@@ -90,7 +91,7 @@ func (q *queue) urgency() (urgency, bool) {
 	switch {
 	case q.durable.len() > 0 || len(q.revisions) > 0 || q.records.len() >= maxBatch || q.bytes >= maxBatchBytes:
 		return urgent, q.closing
-	case q.records.len() > 0 || q.versions.len() > 0:
+	case q.records.len() > 0 || q.versions.len() > 0 || q.refusals.wait():
 		return lazy, q.closing
 	}
 	return empty, q.closing
@@ -106,6 +107,7 @@ func (q *queue) take(b *Batch, durable *[]*waitingDurable) {
 		roomBytes -= size
 	}
 	b.Revisions, q.revisions = q.revisions, nil
+	b.Refusals = q.refusals.take(b.Refusals)
 	for q.durable.len() > 0 && room > 0 && roomBytes > 0 {
 		w := q.durable.pop()
 		q.giveDurable(w)

@@ -65,6 +65,8 @@ type Batch struct {
 	// Revisions are the sets that began to be served, of a workspace and directory at
 	// most one.
 	Revisions []*Revision
+	// Refusals are to be added to those of their hours.
+	Refusals []*Refusal
 }
 
 // Revision is a set of definitions that a workspace serves from a directory.
@@ -87,5 +89,5 @@ func (b *Batch) Durable() bool {
 
 // Len returns how many things the batch holds.
 func (b *Batch) Len() int {
-	return len(b.Interrupted) + len(b.Records) + len(b.Metrics) + len(b.Replies) + len(b.Versions) + len(b.Revisions)
+	return len(b.Interrupted) + len(b.Records) + len(b.Metrics) + len(b.Replies) + len(b.Versions) + len(b.Revisions) + len(b.Refusals)
 }

@@ -30,6 +30,8 @@ type Error struct {
 	Final bool
 	// Limit is the name of the limit that refuses the request; empty: none does.
 	Limit string
+	// Subject is whose use of the limit it is. It is for the operator, and not sent.
+	Subject string
 	// Allow is the value of the Allow header that 405 needs.
 	Allow string
 	// TokenSent reports, for 401, whether the request had a bearer token.

@@ -51,6 +51,11 @@ func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 				return err
 			}
 		}
+		for _, r := range batch.Refusals {
+			if err := keepRefusal(s.writer, r); err != nil {
+				return err
+			}
+		}
 		return ctx.Err()
 	})
 	if err != nil {

@@ -92,7 +92,7 @@ func erase(ctx context.Context, path string, selector trace.Selector, dry bool) 
 		return trace.Erased{}, err
 	}
 	e := &erasure{conn: conn, turn: turnOf(path), selector: selector, dry: dry}
-	steps := []func(context.Context) error{e.begin, e.find, e.delete, e.cleanBlocks, e.clean}
+	steps := []func(context.Context) error{e.begin, e.find, e.delete, e.forgetRefusals, e.cleanBlocks, e.clean}
 	if dry {
 		steps = []func(context.Context) error{e.begin, e.find, e.count}
 	}

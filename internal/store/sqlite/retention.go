@@ -83,6 +83,9 @@ func (s *Store) deleteOld(ctx context.Context, now time.Time) (more bool, err er
 		if _, err := s.conn.ExecContext(ctx, deleteRevisionsSQL, now.Add(-retention).UnixMilli()); err != nil {
 			return err
 		}
+		if _, err := s.conn.ExecContext(ctx, deleteRefusalsSQL, now.Add(-retention-time.Hour).Unix()); err != nil {
+			return err
+		}
 		// An id begins with its time, so the index on ids is one on times.
 		cutoff := trace.FirstID(now.Add(-retention))
 		for _, table := range []*table{tracesTable, metricsTable} {

@@ -1,0 +1,110 @@
+package gateway
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+)
+
+// countRefused counts a request that was refused before a call: by its workspace or,
+// without a valid API key, by the process.
+func (g *Gateway) countRefused(to *route, info *requestInfo, err *wire.Error) {
+	if info.call != nil && info.call.attempts > 0 || err.Status != http.StatusServiceUnavailable && err.Status/100 != 4 {
+		return
+	}
+	w := info.owner
+	if w == nil {
+		g.process.strangers.count(to.name, err, time.Now())
+		return
+	}
+	id := recorder.RefusalID{
+		Workspace: w.Name, APIKey: info.key, Route: to.name, Status: err.Status, Code: err.Name, Limit: err.Limit, Subject: err.Subject,
+	}
+	if info.asked != nil {
+		id.Key = info.asked.Key
+	}
+	w.Store.Recorder.Refused(id, time.Now(), err.Message, err.Param, w.redactor.String)
+}
+
+// strangersKept is how many hours of refusals without a valid API key are kept.
+const strangersKept = 7 * 24
+
+// strangers counts what was refused without a valid API key, by hour, route and code.
+// It is not stored: anybody can make as many as they like.
+type strangers struct {
+	mu  sync.Mutex
+	all map[strangerKey]*strangerCount
+}
+
+type strangerKey struct {
+	hour        int64 // Unix hours
+	route, code string
+	status      int
+}
+
+type strangerCount struct {
+	count int64
+	last  time.Time
+}
+
+func (s *strangers) count(route string, err *wire.Error, now time.Time) {
+	key := strangerKey{now.Unix() / 3600, route, err.Name, err.Status}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.all[key]
+	if c == nil {
+		for old := range s.all {
+			if old.hour <= key.hour-strangersKept {
+				delete(s.all, old)
+			}
+		}
+		if s.all == nil {
+			s.all = make(map[strangerKey]*strangerCount)
+		}
+		c = new(strangerCount)
+		s.all[key] = c
+	}
+	c.count++
+	c.last = now
+}
+
+// Stranger counts what was refused alike without a valid API key.
+type Stranger struct {
+	Route  string
+	Status int
+	Code   string
+	Count  int64
+	Last   time.Time
+}
+
+// Strangers returns what was refused without a valid API key since the process
+// started, in the whole hours that contain the times, 7 days at most, in no order. A
+// zero time is no bound.
+func (g *Gateway) Strangers(since, until time.Time) (list []Stranger) {
+	s := &g.process.strangers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sums := make(map[strangerKey]*Stranger)
+	for key, c := range s.all {
+		if !since.IsZero() && key.hour < since.Unix()/3600 || !until.IsZero() && key.hour*3600 >= until.Unix() {
+			continue
+		}
+		key.hour = 0
+		sum := sums[key]
+		if sum == nil {
+			sum = &Stranger{Route: key.route, Status: key.status, Code: key.code}
+			sums[key] = sum
+		}
+		sum.Count += c.count
+		if c.last.After(sum.Last) {
+			sum.Last = c.last
+		}
+	}
+	for _, sum := range sums {
+		list = append(list, *sum)
+	}
+	return list
+}
