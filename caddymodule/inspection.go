@@ -14,7 +14,7 @@ func (a *App) Inspect() map[string]*adminapi.Workspace {
 			Calls: w.store.Recorder.Calls, Call: w.store.Recorder.Call, Mark: w.store.Recorder.Mark,
 			Committed: w.store.Committed, Waiting: w.store.Waiting, Stopping: a.stopping.Done(),
 			Targets: a.gateway.Workspace(name).Targets, Status: a.gateway.Workspace(name).Status,
-			SubjectStatus: a.gateway.Workspace(name).SubjectStatus,
+			Strangers: a.gateway.Strangers, SubjectStatus: a.gateway.Workspace(name).SubjectStatus,
 		}
 	}
 	return shown

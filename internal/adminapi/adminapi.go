@@ -44,6 +44,7 @@ func (*API) Routes() []caddy.AdminRoute {
 		route("/cadenza/traces/", serveTrace, http.MethodGet, http.MethodHead),
 		route("/cadenza/stats", serveStats, http.MethodGet, http.MethodHead),
 		route("/cadenza/costs", serveCosts, http.MethodGet, http.MethodHead),
+		route("/cadenza/refused", serveRefused, http.MethodGet, http.MethodHead),
 		route("/cadenza/export", serveExport, http.MethodGet),
 	}
 }

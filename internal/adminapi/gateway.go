@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
@@ -48,6 +49,8 @@ type Workspace struct {
 	Waiting func() (records int, reason string)
 	// Targets returns the targets of the definitions that are served.
 	Targets func() []gateway.Target
+	// Strangers returns what was refused without a valid API key, of all workspaces.
+	Strangers func(since, until time.Time) []gateway.Stranger
 	// Status returns what the workspace does at the moment.
 	Status func() gateway.Status
 	// SubjectStatus returns how a subject stands with each limit of the workspace.

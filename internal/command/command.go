@@ -31,16 +31,16 @@ func init() {
 		Long: `
 Tools for a workspace: a directory with context.yaml and the folders prompts,
 endpoints and remoteconfigs. They use the same engine as the gateway, and need
-neither a running gateway nor a Caddyfile. status, limits, traces, stats, costs,
-reconcile, export, erase, revisions, checkout and prove ask a running gateway by
-its admin API.
+neither a running gateway nor a Caddyfile. status, limits, traces, stats, refused,
+costs, reconcile, export, erase, revisions, checkout and prove ask a running
+gateway by its admin API.
 
 A command that fails says why on the standard error and exits with status 1.`,
 		CobraFunc: func(cmd *cobra.Command) {
 			own = cmd
 			cmd.AddCommand(
 				checkCommand(), evalCommand(), diffCommand(), fmtCommand(), schemaCommand(), initCommand(), keyCommand(),
-				statusCommand(), limitsCommand(), tracesCommand(), statsCommand(), costsCommand(), reconcileCommand(), exportCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), proveCommand(),
+				statusCommand(), limitsCommand(), tracesCommand(), statsCommand(), refusedCommand(), costsCommand(), reconcileCommand(), exportCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), proveCommand(),
 			)
 			for _, sub := range cmd.Commands() {
 				run := sub.RunE

@@ -25,7 +25,7 @@ import (
 // gatewayCommand runs one of the commands that ask a running gateway.
 func gatewayCommand(ctx context.Context, out, errors io.Writer, arguments ...string) error {
 	cmd := &cobra.Command{Use: "cadenza", SilenceUsage: true}
-	cmd.AddCommand(tracesCommand(), statsCommand(), costsCommand(), reconcileCommand(), exportCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), checkCommand(), evalCommand(), diffCommand(), proveCommand())
+	cmd.AddCommand(tracesCommand(), statsCommand(), refusedCommand(), costsCommand(), reconcileCommand(), exportCommand(), eraseCommand(), revisionsCommand(), checkoutCommand(), checkCommand(), evalCommand(), diffCommand(), proveCommand())
 	cmd.SetOut(out)
 	cmd.SetErr(errors)
 	cmd.SetArgs(arguments)
@@ -119,6 +119,12 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, statsByArm)
 	case r.URL.Path == "/cadenza/stats":
 		fmt.Fprint(w, g.stats())
+	case r.URL.Path == "/cadenza/refused" && query.Get("key") == "nothing":
+		fmt.Fprint(w, `{"workspace":"default","rows":[]}`)
+	case r.URL.Path == "/cadenza/refused":
+		fmt.Fprint(w, `{"workspace":"default","rows":[`+
+			`{"api_key":"web","route":"endpoints","status":429,"code":"rate_limited","limit":"customers","subject":"acme\u001b[1m","key":"chat","count":1204,"last":"2026-11-21T20:59:58Z","examples":[{"time":"2026-11-21T20:59:58Z","message":"The limit customers (requests 100/1m by metadata.customer) is used up."},{"time":"2026-11-21T20:59:57Z","message":"The same."}]},`+
+			`{"api_key":"","route":"prompts","status":401,"code":"invalid_api_key","count":3,"last":"2026-11-21T20:00:00Z","examples":[]}]}`)
 	case r.URL.Path == "/cadenza/costs" && query.Get("key") == "nothing":
 		fmt.Fprint(w, `{"by":["key"],"workspaces":["default"],"rows":[],"total":{}}`)
 	case r.URL.Path == "/cadenza/costs" && query.Get("by") == "provider,model,day":
@@ -216,6 +222,9 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"stats_by_arm":      {arguments: []string{"stats", "--by", "arm", "--arm", "x", "--version", "v", "--variant", "y"}},
 		"stats_json":        {arguments: []string{"stats", "--json"}},
 		"stats_none":        {arguments: []string{"stats", "--key", "nothing"}},
+		"refused":           {arguments: []string{"refused", "--since", "2026-11-01", "--api-key", "web"}},
+		"refused_json":      {arguments: []string{"refused", "--json"}},
+		"refused_none":      {arguments: []string{"refused", "--key", "nothing"}},
 		"costs":             {arguments: []string{"costs", "--by", "metadata.customer,model", "--since", "2026-10-01", "--top", "4"}},
 		"costs_json":        {arguments: []string{"costs", "--json"}},
 		"costs_none":        {arguments: []string{"costs", "--key", "nothing", "--api-key", "a", "--variant", "v", "--version", "e", "--provider", "p", "--model", "m", "--metadata", "customer=acme", "--until", "2026-11-01", "-w", "other"}},

@@ -1,0 +1,89 @@
+package caddymodule_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestAdminRefused asks who was refused before a call, and why.
+func TestAdminRefused(t *testing.T) {
+	const limits = `
+		limit customers {
+			by metadata.customer
+			routes prompts
+			requests 1/366d
+		}
+		limit tokens {
+			by api_key
+			tokens 5/366d
+		}`
+	config := fakeProvider("http://localhost:1") + limits
+	files := map[string]string{"definitions/endpoints/chat.yaml": "prompt: hello\n"}
+	for name, text := range single() {
+		files[name] = text
+	}
+	g := startGateway(t, files, config)
+	address := adminOf(t, g, config)
+	for range 4 {
+		g.post("/v1/prompts", `{"keys":["hello"],"metadata":{"customer":"acme"}}`)
+	}
+	for range 2 {
+		g.post("/v1/prompts", `{"keys":"hello"}`)
+		g.post("/v1/prompts", `{"keys":"hello"}`)
+		g.post("/v1/endpoints", `{"key":"nobody"}`)
+	}
+	if a := g.post("/v1/endpoints", `{"key":"chat",`+question+`}`); a.status != http.StatusTooManyRequests {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	g.do(http.MethodGet, "/v1/models", "", nil)
+	want := []string{
+		"1 . 401 invalid_api_key . . ",
+		"1 test 429 rate_limited tokens test The limit tokens",
+		"2 test 404 unknown_endpoint . . There is no endpoint nobody",
+		"3 test 429 rate_limited customers acme The limit customers",
+		"4 test 400 invalid_request . . ",
+	}
+	read := func(query string) (rows []string) {
+		status, answer := callAdmin(t, "GET", address, "/cadenza/refused"+query, "")
+		if status != http.StatusOK {
+			t.Fatalf("%d %v", status, answer)
+		}
+		for _, r := range answer["rows"].([]any) {
+			row := r.(map[string]any)
+			text := func(name string) string {
+				if s, _ := row[name].(string); s != "" {
+					return s
+				}
+				return "."
+			}
+			line := fmt.Sprint(row["count"], " ", text("api_key"), " ", row["status"], " ", text("code"), " ", text("limit"), " ", text("subject"), " ")
+			for _, e := range row["examples"].([]any)[:min(1, len(row["examples"].([]any)))] {
+				line += e.(map[string]any)["message"].(string)
+			}
+			rows = append(rows, line)
+		}
+		return rows
+	}
+	var got []string
+	eventually(t, "all are stored", func() bool {
+		got = read("?since=1d")
+		sorted := slices.IsSortedFunc(got, func(a, b string) int { return strings.Compare(b[:1], a[:1]) })
+		slices.Sort(got)
+		return sorted && slices.EqualFunc(got, want, strings.HasPrefix)
+	})
+	if !slices.EqualFunc(got, want, strings.HasPrefix) {
+		t.Errorf("%q", got)
+	}
+	if got := read("?api_key=other"); len(got) > 0 {
+		t.Errorf("of another key: %q", got)
+	}
+	if got := read("?key=chat"); len(got) != 1 {
+		t.Errorf("of chat: %q", got)
+	}
+	if status, answer := callAdmin(t, "GET", address, "/cadenza/refused?customer=x", ""); status != http.StatusBadRequest {
+		t.Errorf("%d %v", status, answer)
+	}
+}

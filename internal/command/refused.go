@@ -1,0 +1,101 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/internal/visible"
+)
+
+func refusedCommand() *cobra.Command {
+	var client gatewayClient
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "refused",
+		Short: "Shows whose requests a running gateway refused before a call, and why",
+		Long: `
+Counts the requests that a running gateway refused before it called a model, by API
+key, route, error code, limit with its subject, and the key of the definition that
+was asked for; those that were refused most often come first, each with the last
+message that a caller got. --json has the last three.
+
+They are counted by the hour: --since and --until, a time (RFC 3339), a date, or how
+long ago it was, such as 2h or 7d, count the whole hours that contain them. Beyond
+1,000 rows in an hour, new subjects of limits share the subject *. Requests without a
+valid API key have none in the table; they are counted for all workspaces together,
+for 7 days, and a restart forgets them.
+
+The gateway is asked by its admin API, as with caddy reload.`,
+		Example: "  caddy cadenza refused --since 1d\n  caddy cadenza refused --api-key web --json | jq '.rows[].examples[].message'",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := client.resolve(); err != nil {
+				return err
+			}
+			values, err := filterValues(cmd, time.Now())
+			if err != nil {
+				return err
+			}
+			var text json.RawMessage
+			if err := client.get("/cadenza/refused", values, &text); err != nil {
+				return err
+			}
+			var answer adminapi.Refused
+			if err := decode(text, &answer); err != nil {
+				return err
+			}
+			var leftOut []string
+			if err := writeReport(cmd, text, asJSON, func(b *bytes.Buffer, st styles) {
+				if len(answer.Rows) > 0 {
+					leftOut = writeRefused(b, st, answer.Rows)
+				}
+			}); err != nil {
+				return err
+			}
+			if len(answer.Rows) == 0 {
+				fmt.Fprintln(cmd.ErrOrStderr(), "nothing was refused")
+			}
+			if len(leftOut) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s (a wider terminal, a pipe or --json shows all)\n", strings.Join(leftOut, ", "))
+			}
+			return nil
+		},
+	}
+	client.addFlags(cmd)
+	addFilterFlags(cmd, "key", "api-key")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the answer of the admin API")
+	return cmd
+}
+
+// writeRefused writes what was refused for people. It returns the names of the columns
+// for which the terminal has no room.
+func writeRefused(b *bytes.Buffer, st styles, rows []sqlite.RefusalRow) (leftOut []string) {
+	type column = statsColumn[sqlite.RefusalRow]
+	text := func(of func(*sqlite.RefusalRow) string) func(*sqlite.RefusalRow) string {
+		return func(r *sqlite.RefusalRow) string { return visible.Line(of(r)) }
+	}
+	return writeStatsTable(b, st, []column{
+		{"count", true, func(r *sqlite.RefusalRow) string { return strconv.FormatInt(r.Count, 10) }, 0, 0},
+		{"api key", false, text(func(r *sqlite.RefusalRow) string { return r.APIKey }), 8, 0},
+		{"status", true, func(r *sqlite.RefusalRow) string { return strconv.Itoa(r.Status) }, 0, 3},
+		{"code", false, text(func(r *sqlite.RefusalRow) string { return r.Code }), 12, 0},
+		{"limit", false, text(func(r *sqlite.RefusalRow) string { return r.Limit }), 8, 0},
+		{"subject", false, text(func(r *sqlite.RefusalRow) string { return r.Subject }), 8, 0},
+		{"key", false, text(func(r *sqlite.RefusalRow) string { return r.Key }), 8, 4},
+		{"route", false, text(func(r *sqlite.RefusalRow) string { return r.Route }), 8, 2},
+		{"last", false, func(r *sqlite.RefusalRow) string { return r.Last.UTC().Format(time.RFC3339) }, 0, 5},
+		{"example", false, text(func(r *sqlite.RefusalRow) string {
+			if len(r.Examples) == 0 {
+				return ""
+			}
+			return r.Examples[0].Message
+		}), 20, 1},
+	}, rows)
+}
