@@ -60,8 +60,8 @@ func TestAdminRefused(t *testing.T) {
 				return "."
 			}
 			line := fmt.Sprint(row["count"], " ", text("api_key"), " ", row["status"], " ", text("code"), " ", text("limit"), " ", text("subject"), " ")
-			for _, e := range row["examples"].([]any)[:min(1, len(row["examples"].([]any)))] {
-				line += e.(map[string]any)["message"].(string)
+			if examples, _ := row["examples"].([]any); len(examples) > 0 {
+				line += examples[0].(map[string]any)["message"].(string)
 			}
 			rows = append(rows, line)
 		}

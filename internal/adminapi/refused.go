@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
 )
 
@@ -39,7 +38,7 @@ func serveRefused(w http.ResponseWriter, r *http.Request) error {
 	if f.APIKey == "" && f.Key == "" {
 		for _, s := range asked.workspace.Strangers(f.Since, f.Until) {
 			rows = append(rows, sqlite.RefusalRow{
-				Route: s.Route, Status: s.Status, Code: s.Code, Count: s.Count, Last: s.Last.UTC(), Examples: []recorder.RefusalExample{},
+				Route: s.Route, Status: s.Status, Code: s.Code, Count: s.Count, Last: s.Last.UTC(),
 			})
 		}
 		slices.SortStableFunc(rows, func(a, b sqlite.RefusalRow) int {

@@ -96,7 +96,7 @@ type RefusalRow struct {
 	Key      string                    `json:"key,omitempty"`     // of the definition that was asked for
 	Count    int64                     `json:"count"`
 	Last     time.Time                 `json:"last"`
-	Examples []recorder.RefusalExample `json:"examples"` // of the last hour, the newest first
+	Examples []recorder.RefusalExample `json:"examples,omitempty"` // of the last hour, the newest first
 }
 
 // Refusals returns what was refused, by the filter's workspace, API key, key, and the
