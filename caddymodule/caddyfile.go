@@ -72,7 +72,9 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //			...
 //		}
 //		trace_key     {env.NAME} | {file.PATH}
-//		api_key       <name> {env.NAME} | {file.PATH}
+//		api_key       <name> {env.NAME} | {file.PATH} {
+//			context   <field>=<value>...
+//		}
 //		keys          <file>
 //		log           none | metadata | content
 //		redact        <detectors...>
@@ -212,6 +214,33 @@ func misplacedOption(d *caddyfile.Dispenser) error {
 	return d.Err(document.Unrecognized("option", option, workspaceOptions))
 }
 
+// unmarshalBound reads the block of an API key: the fields that it is bound to.
+func unmarshalBound(d *caddyfile.Dispenser, key *gateway.APIKey) error {
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		if d.Val() != "context" {
+			return d.Err(document.Unrecognized("option of an API key", d.Val(), []string{"context"}))
+		}
+		fields := d.RemainingArgs()
+		if len(fields) == 0 {
+			return d.Err("context takes <field>=<value>, such as environment=production")
+		}
+		for _, text := range fields {
+			field, value, found := strings.Cut(text, "=")
+			if !found || field == "" || value == "" {
+				return d.Errf("context takes <field>=<value>, such as environment=production, this is %q", text)
+			}
+			if _, twice := key.Context[field]; twice {
+				return d.Errf("context %s is configured twice for api_key %s", field, key.Name)
+			}
+			if key.Context == nil {
+				key.Context = make(map[string]string)
+			}
+			key.Context[field] = value
+		}
+	}
+	return nil
+}
+
 // unmarshalOption reads the option that d is at.
 func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 	switch option := d.Val(); option {
@@ -232,6 +261,9 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 				return d.Errf("api_key takes <name> {env.NAME} or <name> {file.PATH}: the name comes first, as in api_key app %s", name)
 			}
 			return d.Errf("api_key %s: %v", name, err)
+		}
+		if err := unmarshalBound(d, &key); err != nil {
+			return err
 		}
 		w.APIKeys = append(w.APIKeys, key)
 	case "keys":

@@ -30,6 +30,7 @@ type principal struct {
 	workspace *Workspace
 	notAfter  time.Time // zero: never expires
 	revoked   bool
+	bound     *bound // nil: to nothing
 }
 
 // validAt reports whether the key is neither revoked nor expired.
@@ -165,7 +166,7 @@ func (k *keyring) kept(w *Workspace, next *heldKeys, listed []fileKey) []fileKey
 	}
 	for _, p := range k.held[w].file {
 		if !ended[p.digest] {
-			kept = append(kept, fileKey{p.name, p.digest, p.notAfter, p.revoked})
+			kept = append(kept, fileKey{name: p.name, digest: p.digest, notAfter: p.notAfter, revoked: p.revoked, bound: p.bound})
 		}
 	}
 	return kept
@@ -220,7 +221,7 @@ func (k *keyring) resolve(w *Workspace, listed []fileKey) (*heldKeys, []string) 
 	names := make(map[string]bool)
 	for _, p := range w.inline {
 		_, ended := revoked[p.digest]
-		held.add(&principal{digest: p.digest, name: p.name, workspace: w, revoked: ended})
+		held.add(&principal{digest: p.digest, name: p.name, workspace: w, revoked: ended, bound: p.bound})
 		names[p.name] = true
 	}
 	var problems []string
@@ -246,7 +247,7 @@ func (k *keyring) resolve(w *Workspace, listed []fileKey) (*heldKeys, []string) 
 			refuse(key, "has the name of another key")
 		default:
 			entries[key.digest], names[key.name] = true, true
-			held.addListed(&principal{digest: key.digest, name: key.name, workspace: w, notAfter: key.notAfter})
+			held.addListed(&principal{digest: key.digest, name: key.name, workspace: w, notAfter: key.notAfter, bound: key.bound})
 		}
 	}
 	return held, problems

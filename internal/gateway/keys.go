@@ -34,6 +34,10 @@ func (w *Workspace) resolveKeys() error {
 			return fmt.Errorf("api_key: a name has at most %d bytes, this one %d", wire.MaxKeyName, len(key.Name))
 		}
 		names[key.Name] = true
+		bound := newBound(key.Context)
+		if err := w.checkBound(bound); err != nil {
+			return fmt.Errorf("api_key %s: %w", key.Name, err)
+		}
 		value, err := key.Key.Resolve()
 		switch {
 		case errors.Is(err, secret.ErrEmpty):
@@ -52,7 +56,7 @@ func (w *Workspace) resolveKeys() error {
 			continue
 		}
 		digests[sum] = key.Name
-		w.inline = append(w.inline, &principal{digest: sum, name: key.Name, workspace: w})
+		w.inline = append(w.inline, &principal{digest: sum, name: key.Name, workspace: w, bound: bound})
 	}
 	if err := w.openKeysFile(); err != nil {
 		return err
@@ -80,6 +84,9 @@ func (w *Workspace) openKeysFile() error {
 	}
 	var err error
 	w.listed, _, err = w.fileKeys.read()
+	if err == nil {
+		err = w.checkListed(w.listed)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("keys: there is no file %s: `caddy cadenza key` prints the content of a new one", visible.Line(w.KeysFile))
 	}
@@ -137,6 +144,10 @@ func (w *Workspace) checkKeys() {
 		return
 	}
 	if err != nil {
+		w.keysFailed("the keys file can't be used, its last keys stay valid", err)
+		return
+	}
+	if err := w.checkListed(listed); err != nil {
 		w.keysFailed("the keys file can't be used, its last keys stay valid", err)
 		return
 	}

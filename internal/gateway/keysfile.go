@@ -13,9 +13,10 @@ import (
 
 // keysFile is a file of API key digests, a JSON list of
 //
-//	{"name": "app", "sha256": "<64 hex digits>", "not_after": "2027-01-31T00:00:00Z", "revoked": true}
+//	{"name": "app", "sha256": "<64 hex digits>", "not_after": "2027-01-31T00:00:00Z", "revoked": true,
+//	 "context": {"environment": "production"}}
 //
-// The last two members are optional. One goroutine uses it at a time.
+// The last three members are optional. One goroutine uses it at a time.
 type keysFile struct {
 	path   string
 	seen   [sha256.Size]byte // the digest of the content that was read last
@@ -28,6 +29,7 @@ type fileKey struct {
 	digest   digest
 	notAfter time.Time // zero: never expires
 	revoked  bool
+	bound    *bound // nil: to nothing
 }
 
 const (
@@ -95,7 +97,7 @@ func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
 		errs.Add(n, "a key must be an object with name and sha256, the digest that `caddy cadenza key` prints")
 		return key
 	}
-	n.CheckMembers(errs, "a key", "name", "sha256", "not_after", "revoked")
+	n.CheckMembers(errs, "a key", "name", "sha256", "not_after", "revoked", "context")
 	if name := n.Get("name"); name == nil || !name.Quoted || name.Text == "" || len(name.Text) > wire.MaxKeyName {
 		errs.Add(orItself(name, n), "a key needs a name, text of 1 to %d bytes", wire.MaxKeyName)
 	} else {
@@ -113,6 +115,9 @@ func readKey(n *document.Node, errs *document.Errors) (key fileKey) {
 	}
 	if revoked := n.Get("revoked"); revoked != nil {
 		key.revoked, _ = revoked.ReadBool(errs, "revoked")
+	}
+	if context := n.Get("context"); !context.IsNull() {
+		key.bound = readBound(context, errs)
 	}
 	return key
 }

@@ -262,7 +262,13 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 // bind binds the caller's context to the data model, at the instant that the traces
 // have: a proof that evaluates their tables again sees the same one.
 func (c *call) bind(context *fastjson.Value) *wire.Error {
-	err := c.snapshot.Model.Bind(&c.binding, context, c.began.Truncate(time.Millisecond))
+	model, now := c.snapshot.Model, c.began.Truncate(time.Millisecond)
+	var err error
+	if c.key.bound == nil {
+		err = model.Bind(&c.binding, context, now)
+	} else {
+		c.context, err = c.key.bound.bind(model, &c.binding, context, now)
+	}
 	if err == nil {
 		return nil
 	}

@@ -75,6 +75,10 @@ type APIKey struct {
 	Name string `json:"name"`
 	// The key as {env.NAME} or {file.PATH}: 16 to 512 visible ASCII characters.
 	Key secret.Reference `json:"key"`
+	// What the key is bound to, by fields of the data model: a field that the
+	// context of a request lacks is filled in, and another value is refused.
+	// Default: nothing.
+	Context map[string]string `json:"context,omitempty"`
 }
 
 // Workspace is one set of definitions with its API keys, providers and traces.

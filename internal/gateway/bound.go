@@ -1,0 +1,120 @@
+package gateway
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fastjson"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
+	"github.com/cadenza-gateway/cadenza/rules"
+)
+
+// bound is what an API key is bound to: values of fields of the context.
+type bound struct {
+	fields []boundField
+	latest atomic.Pointer[boundTo]
+}
+
+type boundField struct {
+	name, value string
+	at          document.Position // in the keys file
+}
+
+// boundTo is what a key is bound to, in the terms of one data model.
+type boundTo struct {
+	model *rules.Model
+	held  rules.Held
+	err   error // of the first field whose value the model does not take
+}
+
+// newBound returns what a key of the configuration is bound to, nil for nothing.
+func newBound(context map[string]string) *bound {
+	if len(context) == 0 {
+		return nil
+	}
+	b := new(bound)
+	for _, name := range slices.Sorted(maps.Keys(context)) {
+		b.fields = append(b.fields, boundField{name: name, value: context[name]})
+	}
+	return b
+}
+
+// readBound reads what a key of a keys file is bound to.
+func readBound(n *document.Node, errs *document.Errors) *bound {
+	if n.Shape != document.Mapping {
+		errs.Add(n, "context must be an object of fields and their values, such as {\"environment\": \"production\"}")
+		return nil
+	}
+	b := new(bound)
+	for _, member := range n.Members {
+		if v := member.Value; v.Shape != document.Scalar || v.IsNull() || v.Text == "" {
+			errs.Add(v, "the field %q must have one value, this is %s", member.Key.Text, v.Describe())
+			continue
+		}
+		b.fields = append(b.fields, boundField{member.Key.Text, member.Value.Text, member.Value.Pos})
+	}
+	if len(b.fields) == 0 {
+		return nil
+	}
+	return b
+}
+
+// checkBound returns what the data model that is served does not know or take.
+func (w *Workspace) checkBound(b *bound) error {
+	if b == nil || w.Source == nil || w.Source.Snapshot() == nil {
+		return nil
+	}
+	for _, f := range b.fields {
+		if err := new(rules.Held).Hold(w.Source.Snapshot().Model, f.name, f.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkListed is checkBound for the keys of the keys file, with their places.
+func (w *Workspace) checkListed(listed []fileKey) error {
+	if w.Source == nil || w.Source.Snapshot() == nil {
+		return nil
+	}
+	var errs document.Errors
+	for _, key := range listed {
+		if key.bound == nil {
+			continue
+		}
+		for _, f := range key.bound.fields {
+			if err := new(rules.Held).Hold(w.Source.Snapshot().Model, f.name, f.value); err != nil {
+				at := f.at
+				at.File = w.KeysFile
+				errs.AddAt(at, "the key %q: %v", key.name, err)
+			}
+		}
+	}
+	return errs.Err()
+}
+
+// bind binds a context with what the key is bound to, and returns the context with
+// it. A field that later definitions no longer have is nothing that tables could
+// read. A value that they no longer take refuses the request: the key must not
+// become free.
+func (b *bound) bind(m *rules.Model, to *rules.Binding, context *fastjson.Value, now time.Time) (*fastjson.Value, error) {
+	latest := b.latest.Load()
+	if latest == nil || latest.model != m {
+		latest = &boundTo{model: m}
+		for _, f := range b.fields {
+			err := latest.held.Hold(m, f.name, f.value)
+			if refused, ok := errors.AsType[*rules.BindError](err); ok && !refused.Unknown() && latest.err == nil {
+				latest.err = err
+			}
+		}
+		b.latest.Store(latest)
+	}
+	if latest.err != nil {
+		return context, latest.err
+	}
+	return latest.held.Bind(m, to, context, now)
+}
