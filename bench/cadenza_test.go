@@ -121,7 +121,7 @@ func (s *cadenzaServer) answer(tb testing.TB, body []byte) []byte {
 	s.request.ContentLength = int64(len(body))
 	r := wire.AcquireRequest()
 	defer r.Release()
-	if err := r.ReadBody(nil, &s.request, wire.DefaultBodyLimit, 0, nil); err != nil {
+	if err := r.ReadBody(nil, &s.request, wire.DefaultBodyLimit, 0, 0, nil); err != nil {
 		tb.Fatal(err)
 	}
 	call, bad := r.RemoteConfigs()

@@ -98,6 +98,11 @@ type App struct {
 	// How many calls may be in flight at a time in all workspaces together.
 	InFlight *ProcessInFlight `json:"in_flight,omitempty"`
 
+	// How many bytes all large requests and their copies may hold together, in all
+	// workspaces: bodies beyond 64 KiB, as they came, parsed, sent to a provider and
+	// recorded. A workspace may have seven eighths of it. Default: 168 MiB.
+	MaxLargeRequests int64 `json:"max_large_requests,omitempty"`
+
 	ctx caddy.Context
 	// stopping is done when Caddy begins to stop this configuration.
 	stopping context.Context
@@ -145,7 +150,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.emitter, err = newEmitter(a, events); err != nil {
 		return err
 	}
-	config := gateway.Config{Process: process, Logger: a.logger, Describe: describe, Emit: a.emitter.emit, KeysInterval: keysInterval}
+	config := gateway.Config{Process: process, Logger: a.logger, Describe: describe, Emit: a.emitter.emit, KeysInterval: keysInterval, MaxLargeRequests: a.MaxLargeRequests}
+	if err := checkSize("max_large_requests", a.MaxLargeRequests, maxMaxLargeRequests); err != nil {
+		return err
+	}
 	names := slices.Sorted(maps.Keys(a.Workspaces))
 	for _, name := range names {
 		w := a.Workspaces[name]

@@ -95,6 +95,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		body_timeout      <duration>
 //		max_answer_size   <size>
 //		max_metadata_size <size>
+//		max_large_requests <size>
 //		in_flight {
 //			process   <calls>
 //			workspace <calls>
@@ -118,8 +119,9 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //	}
 //
 // A workspace block takes the same options as the cadenza block itself. The
-// cadenza block configures the workspace "default" if it has any of them. The
-// ceiling process of in_flight belongs to the cadenza block and to no workspace.
+// cadenza block configures the workspace "default" if it has any of them.
+// max_large_requests and the ceiling process of in_flight belong to the cadenza block
+// and to no workspace.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the option's name
 	if d.NextArg() {
@@ -131,6 +133,12 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		if d.Val() == "in_flight" {
 			if err := a.unmarshalInFlight(d); err != nil {
+				return err
+			}
+			continue
+		}
+		if d.Val() == "max_large_requests" {
+			if err := sizeOption(d, &a.MaxLargeRequests, maxMaxLargeRequests); err != nil {
 				return err
 			}
 			continue
@@ -170,7 +178,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // workspaceOptions are the options of a workspace, in the order of the
 // documentation.
 var workspaceOptions = []string{
-	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "prices", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "in_flight", "limit", "provider", "workspace",
+	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "prices", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "max_large_requests", "in_flight", "limit", "provider", "workspace",
 }
 
 // storeOptions are the options of a store.
@@ -178,25 +186,26 @@ var storeOptions = []string{"retention", "max_size"}
 
 // arguments are those of each option, for messages.
 var arguments = map[string]string{
-	"definitions":       "<directory>, which is in quotes if it has spaces",
-	"store":             "sqlite [<path>]",
-	"retention":         "<duration>, such as 30d",
-	"max_size":          "<size>, such as 10GB",
-	"sink":              "<name> [<module>] [<args...>]",
-	"trace_key":         "{env.NAME} or {file.PATH}",
-	"api_key":           "<name> {env.NAME} or <name> {file.PATH}",
-	"keys":              "<file>",
-	"log":               "none, metadata or content",
-	"redact":            strings.Join(redact.Names(), ", ") + ", or several of them",
-	"price":             "[<provider>/]<model> <prompt> <completion>, the prices in US dollars per million tokens, such as gpt-4o-mini 0.15 0.60",
-	"prices":            "<file>, YAML or JSON, or none, which leaves out the prices that ship with the gateway",
-	"max_body_size":     "<size>, such as 1MiB",
-	"body_timeout":      "<duration>, such as 30s",
-	"max_answer_size":   "<size>, such as 8MiB",
-	"max_metadata_size": "<size>, such as 16KiB",
-	"limit":             "<name>, and its ceilings in a block, each in a line of its own, such as requests 100/1m",
-	"provider":          "<name> [<module>], and the provider's options in a block",
-	"workspace":         "<name>, and the workspace's options in a block",
+	"definitions":        "<directory>, which is in quotes if it has spaces",
+	"store":              "sqlite [<path>]",
+	"retention":          "<duration>, such as 30d",
+	"max_size":           "<size>, such as 10GB",
+	"sink":               "<name> [<module>] [<args...>]",
+	"trace_key":          "{env.NAME} or {file.PATH}",
+	"api_key":            "<name> {env.NAME} or <name> {file.PATH}",
+	"keys":               "<file>",
+	"log":                "none, metadata or content",
+	"redact":             strings.Join(redact.Names(), ", ") + ", or several of them",
+	"price":              "[<provider>/]<model> <prompt> <completion>, the prices in US dollars per million tokens, such as gpt-4o-mini 0.15 0.60",
+	"prices":             "<file>, YAML or JSON, or none, which leaves out the prices that ship with the gateway",
+	"max_body_size":      "<size>, such as 1MiB",
+	"body_timeout":       "<duration>, such as 30s",
+	"max_answer_size":    "<size>, such as 8MiB",
+	"max_metadata_size":  "<size>, such as 16KiB",
+	"max_large_requests": "<size>, such as 512MiB",
+	"limit":              "<name>, and its ceilings in a block, each in a line of its own, such as requests 100/1m",
+	"provider":           "<name> [<module>], and the provider's options in a block",
+	"workspace":          "<name>, and the workspace's options in a block",
 }
 
 // argumentsError is the error where an option has too few arguments or too many. It
@@ -297,6 +306,8 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		return sizeOption(d, &w.MaxAnswerSize, maxMaxAnswerSize)
 	case "max_metadata_size":
 		return sizeOption(d, &w.MaxMetadataSize, maxMaxMetadataSize)
+	case "max_large_requests":
+		return d.Err("max_large_requests is that of all workspaces together: it belongs in the cadenza block")
 	case "in_flight":
 		return unmarshalInFlight(d, nil, w.inFlight)
 	case "limit":

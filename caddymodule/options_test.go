@@ -1,8 +1,12 @@
 package caddymodule_test
 
 import (
+	"fmt"
+	"net"
+	"net/http"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,5 +117,34 @@ func TestOptionsReachTheGateway(t *testing.T) {
 	}
 	if c.Providers["canned"] == nil || len(c.Sinks) != 1 || c.Sinks[0].Name != "file" {
 		t.Errorf("providers %v, sinks %v", c.Providers, c.Sinks)
+	}
+}
+
+// TestMaxLargeRequests: the option bounds what large requests hold together. While one
+// comes another is refused, and by default it is not.
+func TestMaxLargeRequests(t *testing.T) {
+	files := map[string]string{"definitions/context.yaml": "fields: {}\n", "definitions/remoteconfigs/a.yaml": "type: number\ndefault: 1\n"}
+	large := `{"keys":["a"],"variables":{"x":"` + strings.Repeat("x", 200_000) + `"}}`
+	for option, want := range map[string]int{"max_large_requests 400KiB": http.StatusServiceUnavailable, "": http.StatusOK} {
+		g := startGateway(t, files, "definitions {dir}/definitions\nstore sqlite {dir}/data/cadenza.db\napi_key test {env.CADENZA_TEST_KEY}\n"+option)
+		first, err := net.Dial("unix", g.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer first.Close()
+		fmt.Fprintf(first, "POST /v1/remoteconfigs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", testKey, len(large), large[:len(large)-1])
+		last := 0
+		for range 200 { // until the gateway has read of the first
+			if last = g.post("/v1/remoteconfigs", large).status; last == http.StatusServiceUnavailable {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if last != want {
+			t.Errorf("%q: %d, want %d", option, last, want)
+		}
+		if status := g.post("/v1/remoteconfigs", `{"keys":["a"]}`).status; status != http.StatusOK {
+			t.Errorf("%q: a small request is answered %d", option, status)
+		}
 	}
 }

@@ -35,6 +35,9 @@ const maxMaxBodySize = 64 << 20
 // trace of a request has its metadata, whatever is logged.
 const maxMaxMetadataSize = 1 << 20
 
+// maxMaxLargeRequests bounds what max_large_requests may allow, in bytes.
+const maxMaxLargeRequests = 64 << 30
+
 // maxMaxAnswerSize bounds what max_answer_size may allow, in bytes.
 const maxMaxAnswerSize = 64 << 20
 

@@ -1,6 +1,10 @@
 package providers
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+)
 
 // Message is one message of a chat. A message of one text, as most are, has it in
 // Content and no Parts. Any other message has its parts in Parts, and Content is
@@ -129,6 +133,30 @@ func (m *Message) Size() int {
 	size := len(m.Content)
 	for i := range m.Parts {
 		size += m.Parts[i].size()
+	}
+	return size
+}
+
+// EscapedSize returns about how many bytes the message takes as JSON: its texts as they
+// are escaped, and with data also its media and opaque data.
+func (m *Message) EscapedSize(data bool) int {
+	size := len(`{"role":"assistant","content":[]},`) + jsontext.EscapedLen(m.Content)
+	for i := range m.Parts {
+		size += m.Parts[i].escapedSize(data)
+	}
+	return size
+}
+
+// ofPart is about what a part takes beside its text and data, in bytes.
+const ofPart = 96
+
+func (p *Part) escapedSize(data bool) int {
+	size := ofPart + jsontext.EscapedLen(p.Text) + len(p.Media.URL) + jsontext.EscapedLen(p.Call.Arguments) + len(p.Call.Name)
+	if data {
+		size += len(p.Media.Data) + len(p.Opaque)
+	}
+	for i := range p.Result.Content {
+		size += p.Result.Content[i].escapedSize(data)
 	}
 	return size
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -89,6 +90,7 @@ type siege struct {
 	data     string
 	good     int    // generations of beta's definitions
 	around   string // shell commands before the gateway starts
+	slow     string // the address of another upstream; empty: there is none
 }
 
 // besiege starts the gateway that an attack needs.
@@ -150,9 +152,13 @@ provider hostile openai {
 	base_url %s
 	api_key {env.UPSTREAM_KEY}
 }
+provider slow openai {
+	base_url %s
+	api_key {env.UPSTREAM_KEY}
+}
 provider canned
 }
-`, name, filepath.Join(s.folder, name), filepath.Join(s.data, "cadenza.db"), store, keys, s.upstream.url)
+`, name, filepath.Join(s.folder, name), filepath.Join(s.data, "cadenza.db"), store, keys, s.upstream.url, cmp.Or(s.slow, s.upstream.url))
 	}
 	caddyfile := filepath.Join(t.TempDir(), "Caddyfile")
 	text := "{\nadmin {$CADENZA_ADMIN}\npersist_config off\ngrace_period 2s\ncadenza {\n" +

@@ -49,12 +49,15 @@ func (c *call) endpoint() outcome {
 	if err != nil {
 		return refused(err)
 	}
+	// The writers of other APIs repeat parts of the request.
+	keep := brings(request) || c.route.dialect != native.Dialect
+	if err := c.holdMessages(p.messages, c.logs(&endpoint.Definition), keep); err != nil {
+		return refused(err)
+	}
 	c.beginDecision(1 + len(c.picked))
 	record := c.newCallRecord(endpoint, &p, request)
 	extra := c.buildBeside(besideSize)
 	c.nameIgnored(request.Ignored)
-	// The writers of other APIs repeat parts of the request.
-	keep := brings(request) || c.route.dialect != native.Dialect
 	if err := c.holdCall(p.messages, record, len(extra.member), keep); err != nil {
 		trace.ReleaseRecord(record)
 		return refused(err)

@@ -27,8 +27,8 @@ func (p *Process) HeldByRequests(m *Memory) (all, own int64) {
 // FillRequests takes all the room that a workspace's large requests have. give
 // gives it back.
 func (m *Memory) FillRequests() (give func()) {
-	m.largeRequests.taken.Add(maxLargeRequests / 2)
-	return func() { m.largeRequests.taken.Add(-maxLargeRequests / 2) }
+	m.largeRequests.taken.Add(DefaultMaxLargeRequests)
+	return func() { m.largeRequests.taken.Add(-DefaultMaxLargeRequests) }
 }
 
 // CallsInFlight returns how many calls of the process and at a host are in flight.

@@ -5,6 +5,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,10 +31,12 @@ type Process struct {
 	// workspaces, from before they are rendered until they are sent: as long as
 	// slow readers take. Each workspace also counts its own.
 	largeAnswers room
-	// largeRequests counts the bytes that large requests hold in all workspaces: a
-	// body while it arrives and is answered, and a call's messages as long as its
-	// provider takes.
+	// largeRequests counts the bytes that large requests and their copies hold in all
+	// workspaces: a body while it arrives and is answered, and a call's messages as long
+	// as its provider takes.
 	largeRequests room
+	// garbage counts what large requests left since the collector was called.
+	garbage atomic.Int64
 	// okSince is when the first gateway started or, if that is later, when something
 	// was last found to be degraded.
 	okSince   atomic.Pointer[time.Time]
@@ -56,6 +59,9 @@ type Config struct {
 	// KeysInterval is the time between two reads of a keys file. It bounds how long
 	// a revoked key still works. Default: 1s.
 	KeysInterval time.Duration
+	// MaxLargeRequests bounds all large requests and their copies together, in bytes.
+	// Default: DefaultMaxLargeRequests.
+	MaxLargeRequests int64
 	// Workspaces have different names.
 	Workspaces []WorkspaceConfig
 }
@@ -68,8 +74,11 @@ type Gateway struct {
 	describeTo   func(*http.Request, func(string) (any, bool))
 	emit         func(string, map[string]any)
 	keysInterval time.Duration
-	workspaces   map[string]*Workspace
-	keys         keyring
+
+	maxLargeRequests int64
+
+	workspaces map[string]*Workspace
+	keys       keyring
 
 	// started is closed by Start.
 	started   chan struct{}
@@ -88,6 +97,7 @@ func New(config Config) (*Gateway, error) {
 		describeTo: config.Describe, emit: config.Emit, keysInterval: config.KeysInterval,
 		workspaces: make(map[string]*Workspace), started: make(chan struct{}),
 	}
+	g.maxLargeRequests = cmp.Or(config.MaxLargeRequests, DefaultMaxLargeRequests)
 	if g.keysInterval == 0 {
 		g.keysInterval = defaultKeysInterval
 	}

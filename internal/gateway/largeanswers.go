@@ -17,7 +17,7 @@ func (c *call) takeRoom(size int, advice string) *wire.Error {
 	if size <= largeAnswer {
 		return nil
 	}
-	if !takeBoth(&c.workspace.Memory.largeAnswers, &c.gateway.process.largeAnswers, int64(size), maxLargeAnswers) {
+	if !takeBoth(&c.workspace.Memory.largeAnswers, &c.gateway.process.largeAnswers, int64(size), 0, maxLargeAnswers/2, maxLargeAnswers) {
 		return noRoom("Too many large answers are being sent. " + advice)
 	}
 	c.room = int64(size)
@@ -35,7 +35,7 @@ func (c *call) growRoom(size int) *wire.Error {
 		return nil
 	}
 	more = max(more, roomStep)
-	if !takeBoth(&c.workspace.Memory.largeAnswers, &c.gateway.process.largeAnswers, more, maxLargeAnswers) {
+	if !takeBoth(&c.workspace.Memory.largeAnswers, &c.gateway.process.largeAnswers, more, 0, maxLargeAnswers/2, maxLargeAnswers) {
 		return noRoom("Too many large answers are being sent. " + adviseRepetition)
 	}
 	c.room += more

@@ -1,73 +1,123 @@
 package gateway
 
 import (
+	"runtime"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 const (
-	// maxLargeRequests bounds all large requests together, in bytes: about 250 of the
-	// largest default bodies, or 400 calls that send a model 200 KiB each. A
-	// workspace may have half of it.
-	maxLargeRequests = 256 << 20
+	// DefaultMaxLargeRequests bounds all large requests and their copies together, in
+	// bytes, where the configuration sets nothing else: six of the largest default bodies
+	// to endpoints with history, or 280 calls that send a model 200 KiB each.
+	DefaultMaxLargeRequests = 168 << 20
 	// freeRequest is what every request may hold in any case, in bytes: requests
 	// that hold no more do not count and are never refused.
 	freeRequest = 64 << 10
-	// copiesOfMessages is the approximate number of copies of its messages that a
-	// call has in memory: as they were rendered, and escaped as they are sent.
-	copiesOfMessages = 3
-	// copiesOfTurns is the same for the messages of a caller: as they are sent, beside
-	// the request that they are views of.
-	copiesOfTurns = 1
+	// largeGarbage is how many bytes large requests leave behind until the collector is
+	// called. By itself it waits until the heap has doubled, which after a few of the
+	// largest is several times what they held.
+	largeGarbage = 48 << 20
 )
 
-// hold takes room for so many more bytes that the request holds, until letGo.
+// copies returns how many copies of its body a request has at a time, beside the body.
+// For a call that is the parser's, whose views its messages are, and the one in its
+// record. When that is complete, the one for the provider takes the body's place.
+func (to *route) copies() int {
+	if to.dialect != nil {
+		return 2
+	}
+	return 1
+}
+
+// hold takes room for so many more bytes that the request holds, until letGo. A workspace
+// may have seven eighths of all room.
 func (c *call) hold(bytes int) *wire.Error {
-	if !takeBoth(&c.workspace.Memory.largeRequests, &c.gateway.process.largeRequests, int64(bytes), maxLargeRequests) {
+	most := c.gateway.maxLargeRequests
+	if !takeBoth(&c.workspace.Memory.largeRequests, &c.gateway.process.largeRequests, int64(bytes), c.held, most-most/8, most) {
 		return noRoom("Large requests hold as much memory as they may. Send the request again, or a smaller one.")
 	}
 	c.held += int64(bytes)
 	return nil
 }
 
-// letGo gives back all room that the request holds.
-func (c *call) letGo() {
-	if c.held > 0 {
-		giveBoth(&c.workspace.Memory.largeRequests, &c.gateway.process.largeRequests, c.held)
-		c.held = 0
+// holdAll makes what the request holds that many bytes: it gives back what is more, and
+// takes what is missing.
+func (c *call) holdAll(bytes int) *wire.Error {
+	more := int64(bytes) - c.held
+	if more > 0 {
+		return c.hold(int(more))
+	}
+	c.letGo(-more)
+	return nil
+}
+
+// letGo gives back so many bytes of the room that the request holds.
+func (c *call) letGo(bytes int64) {
+	if bytes == 0 {
+		return
+	}
+	process := c.gateway.process
+	giveBoth(&c.workspace.Memory.largeRequests, &process.largeRequests, bytes)
+	c.held -= bytes
+	if left := process.garbage.Add(bytes); left >= largeGarbage && process.garbage.CompareAndSwap(left, 0) {
+		go runtime.GC()
 	}
 }
 
+// holdMessages takes what is missing of the room that a call's messages need, before
+// there are any copies of them. keep is set where they are views of the request.
+func (c *call) holdMessages(messages []providers.Message, policy definition.LogPolicy, keep bool) *wire.Error {
+	body, size := c.request.BodySize(), c.request.Size()
+	if !keep {
+		body, size = body+size, 0
+		for i := range messages {
+			size += len(messages[i].Content)
+		}
+	}
+	if 8*size <= freeRequest {
+		return nil // an escape takes at most six bytes
+	}
+	size += max(escapedSize(messages, true), body)
+	if policy == definition.LogContent {
+		size += escapedSize(messages, false)
+	}
+	if size <= freeRequest || int64(size) <= c.held {
+		return nil
+	}
+	return c.holdAll(size)
+}
+
 // holdCall releases the request's body, which a call no longer needs: models take
-// minutes. In its place it takes room for the call's messages and its record, and for
+// minutes. In its place it has room for the call's messages and its record, and for
 // what goes beside the answer: so many bytes, and their records. keep is set where the
 // messages are views of the request: then only its bytes are released, and the parser's
 // copy of them is counted.
 func (c *call) holdCall(messages []providers.Message, record *trace.Record, beside int, keep bool) *wire.Error {
 	c.context, c.metadata, c.variables = nil, nil, nil
 	c.values.Reset()
-	size := beside
+	size := beside + record.Size()
+	for _, other := range c.records {
+		size += other.Size()
+	}
 	if keep {
 		size += c.request.Size()
 		c.request.DropBody()
 	} else {
+		for i := range messages {
+			size += len(messages[i].Content)
+		}
 		c.request.Release()
 		c.request = nil
 	}
-	c.letGo()
-	for _, other := range c.records {
-		size += other.Size()
+	if size > freeRequest/8 {
+		size += escapedSize(messages, true)
 	}
-	for i := range messages {
-		if m := &messages[i]; keep {
-			size += copiesOfTurns * m.Size()
-		} else {
-			size += copiesOfMessages * len(m.Content)
-		}
+	if size <= freeRequest {
+		size = 0
 	}
-	if size += record.Size(); size <= freeRequest {
-		return nil
-	}
-	return c.hold(size)
+	return c.holdAll(size)
 }

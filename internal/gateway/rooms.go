@@ -10,25 +10,25 @@ import (
 // room counts bytes that are taken and given back.
 type room struct{ taken atomic.Int64 }
 
-// take takes room, and reports whether it did: not if more than most bytes would be
-// taken. If no other bytes are taken it always does, because an answer larger than
-// most would otherwise never be sent.
-func (r *room) take(bytes, most int64) bool {
-	if taken := r.taken.Add(bytes); taken > most && taken > bytes {
+// take takes room for one that has so much already, and reports whether it did: not if
+// more than most bytes would be taken. If no others have taken any it always does, because
+// an answer larger than most would otherwise never be sent.
+func (r *room) take(bytes, had, most int64) bool {
+	if taken := r.taken.Add(bytes); taken > most && taken > bytes+had {
 		r.taken.Add(-bytes)
 		return false
 	}
 	return true
 }
 
-// takeBoth takes room of a workspace and of all workspaces together, and reports
-// whether there was any. All together may take most bytes, and one workspace half
-// of that, so that its slow readers leave room for other workspaces.
-func takeBoth(own, all *room, bytes, most int64) bool {
-	if !own.take(bytes, most/2) {
+// takeBoth takes room of a workspace and of all workspaces together, for one that has so
+// much of both already, and reports whether there was any. A workspace may take ownMost
+// bytes, and all together most: what one takes leaves some for others.
+func takeBoth(own, all *room, bytes, had, ownMost, most int64) bool {
+	if !own.take(bytes, had, ownMost) {
 		return false
 	}
-	if !all.take(bytes, most) {
+	if !all.take(bytes, had, most) {
 		own.taken.Add(-bytes)
 		return false
 	}

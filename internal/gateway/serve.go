@@ -93,7 +93,7 @@ func (c *call) release() {
 	}
 	c.leave()
 	c.meter.settle()
-	c.letGo()
+	c.letGo(c.held)
 	c.keepRoom(0)
 	if c.request != nil {
 		c.request.Release()
@@ -249,7 +249,7 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 		return outcome{err, unread}
 	}
 	if to.method == http.MethodPost {
-		if err := c.request.ReadBody(w, r, to.bodyLimit(c.workspace), c.workspace.BodyTimeout, c.reserve); err != nil {
+		if err := c.request.ReadBody(w, r, to.bodyLimit(c.workspace), c.workspace.BodyTimeout, to.copies(), c.reserve); err != nil {
 			return outcome{err, unread}
 		}
 	}

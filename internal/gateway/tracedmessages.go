@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
@@ -12,7 +13,16 @@ import (
 // message with parts is a list. A trace never has inline media, nor a provider's opaque
 // data: their sizes take their places.
 func addMessages(record *trace.Record, messages []providers.Message) {
-	dst := append(record.Messages[:0], '[')
+	size := 0
+	for i := range messages {
+		size += messages[i].Size()
+	}
+	dst := record.Messages[:0]
+	if size > freeRequest {
+		// Memory that grows with a text takes a multiple of it.
+		dst = slices.Grow(dst, escapedSize(messages, false))
+	}
+	dst = append(dst, '[')
 	for i := range messages {
 		m := &messages[i]
 		if i > 0 {
@@ -29,6 +39,16 @@ func addMessages(record *trace.Record, messages []providers.Message) {
 		dst = append(dst, '}')
 	}
 	record.Messages = append(dst, ']')
+}
+
+// escapedSize returns about how many bytes messages take as JSON, with data also that of
+// their parts.
+func escapedSize(messages []providers.Message, data bool) int {
+	size := len("[]")
+	for i := range messages {
+		size += messages[i].EscapedSize(data)
+	}
+	return size
 }
 
 func appendParts(dst []byte, parts []providers.Part) []byte {

@@ -282,7 +282,7 @@ func init() {
 		mutant{
 			ID: "room-for-large-answers", In: "call.takeRoom",
 			What: "slow readers of large answers fill the memory",
-			Old:  "int64(size), maxLargeAnswers)", New: "int64(size), 8*maxLargeAnswers)",
+			Old:  "int64(size), 0, maxLargeAnswers/2, maxLargeAnswers)", New: "int64(size), 0, 4*maxLargeAnswers, 8*maxLargeAnswers)",
 			Run: "LargeAnswersTakeTurns",
 		},
 		mutant{
@@ -306,19 +306,19 @@ func init() {
 		mutant{
 			ID: "bodies-hold-nothing", In: "Gateway.answer",
 			What: "what large bodies take is not counted",
-			Old:  "c.workspace.BodyTimeout, c.reserve)", New: "c.workspace.BodyTimeout, nil)",
+			Old:  "c.workspace.BodyTimeout, to.copies(), c.reserve)", New: "c.workspace.BodyTimeout, 0, nil)",
 			Run: "LargeRequestsTakeTurns",
 		},
 		mutant{
 			ID: "calls-hold-nothing", In: "call.holdCall",
 			What: "what calls with large messages take is not counted",
 			Old:  "size <= freeRequest", New: "size > 0",
-			Run: "LargeRequestsTakeTurns",
+			Run: "LargeRequests",
 		},
 		mutant{
 			ID: "body-held-by-call", In: "call.holdCall",
 			What: "a call holds its request's body until its provider answers",
-			Old:  "	c.letGo()\n", New: "",
+			Old:  "c.holdAll(size)", New: "c.hold(size)",
 			Run: "LargeRequestsTakeTurns",
 		},
 		mutant{

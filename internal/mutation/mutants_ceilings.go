@@ -11,7 +11,7 @@ func init() {
 		mutant{
 			ID: "room-of-a-workspace", In: "takeBoth",
 			What: "slow readers of one workspace leave no room for the others",
-			Old:  "own.take(bytes, most/2)", New: "own.take(bytes, most)",
+			Old:  "own.take(bytes, had, ownMost)", New: "own.take(bytes, had, most)",
 			Run: "LargeAnswersTakeTurns",
 		},
 		mutant{

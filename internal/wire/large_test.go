@@ -14,14 +14,14 @@ func TestLargeBodiesGrowOnce(t *testing.T) {
 	req := httptest.NewRequest("POST", "/", strings.NewReader(body))
 	r := new(Request)
 	var reserved []int
-	err := r.ReadBody(httptest.NewRecorder(), req, 8<<20, 0, func(bytes int) *Error {
+	err := r.ReadBody(httptest.NewRecorder(), req, 8<<20, 0, 1, func(bytes int) *Error {
 		reserved = append(reserved, bytes)
 		return nil
 	})
 	if err != nil || string(r.body) != body {
 		t.Fatalf("%v, %d bytes", err, len(r.body))
 	}
-	if len(reserved) != 1 || reserved[0] > 1<<20 {
+	if len(reserved) != 1 || reserved[0] > 2<<20 {
 		t.Errorf("reserved %v", reserved)
 	}
 }
@@ -31,7 +31,7 @@ func TestDroppedBodies(t *testing.T) {
 	parse := func(text string) (*Request, string) {
 		r := AcquireRequest()
 		body := `{"key":"a","variables":{"x":"` + strings.Repeat(text, 100_000) + `"}}`
-		if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 8<<20, 0, nil); err != nil {
+		if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 8<<20, 0, 0, nil); err != nil {
 			t.Fatal(err)
 		}
 		e, err := r.Endpoint()
@@ -62,7 +62,7 @@ func TestManyValuesAreCounted(t *testing.T) {
 	for range 3 { // the least: other goroutines may allocate meanwhile
 		r = new(Request)
 		reserved := 0
-		if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 8<<20, 0, func(bytes int) *Error {
+		if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 8<<20, 0, 1, func(bytes int) *Error {
 			reserved += bytes
 			return nil
 		}); err != nil {
@@ -94,15 +94,23 @@ func TestManyValuesAreCounted(t *testing.T) {
 	}
 }
 
-// TestCopyOfALargeBodyIsCounted: the parser copies a body. A body that is larger than
-// the default allows takes the room of both.
-func TestCopyOfALargeBodyIsCounted(t *testing.T) {
-	for size, want := range map[int]int{DefaultBodyLimit: 0, DefaultBodyLimit + 1: DefaultBodyLimit + 1, 8 << 20: 8 << 20} {
-		reserved := 0
-		r := &Request{body: []byte(`{"a":"` + strings.Repeat("x", size-8) + `"}`)}
-		r.reserve = func(bytes int) *Error { reserved += bytes; return nil }
-		if _, err := r.Object(); err != nil || reserved != want {
-			t.Errorf("a body of %d bytes: %d reserved, want %d; %v", size, reserved, want, err)
+// TestCopiesOfALargeBodyAreCounted: room is taken for a body and for its copies while it
+// comes, so that parsing takes none but for many values.
+func TestCopiesOfALargeBodyAreCounted(t *testing.T) {
+	for size, copies := range map[int]int{8 << 20: 2, 1 << 20: 1, 100 << 10: 0} {
+		body := `{"a":"` + strings.Repeat("x", size-8) + `"}`
+		r, reserved := new(Request), 0
+		reserve := func(bytes int) *Error { reserved += bytes; return nil }
+		if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 8<<20, 0, copies, reserve); err != nil {
+			t.Fatal(err)
+		}
+		want := (1 + copies) * size
+		if reserved < want-(1+copies)*keepBodyBytes || reserved > want+(1+copies)*keepBodyBytes {
+			t.Errorf("a body of %d bytes with %d copies: %d reserved", size, copies, reserved)
+		}
+		of := reserved
+		if _, err := r.Object(); err != nil || reserved != of {
+			t.Errorf("a body of %d bytes: %d reserved to parse it, %v", size, reserved-of, err)
 		}
 	}
 }

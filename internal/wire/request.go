@@ -108,6 +108,9 @@ func (r *Request) Release() {
 // Values returns how many values the last parsed body has.
 func (r *Request) Values() int { return r.values }
 
+// BodySize returns how many bytes the body has, 0 after DropBody of a large one.
+func (r *Request) BodySize() int { return len(r.body) }
+
 // Body returns the body as it was read. It is valid until Release or DropBody.
 func (r *Request) Body() []byte { return r.body }
 
@@ -175,10 +178,12 @@ const trusted = 16
 // that would bring back the deadline of a server with a read timeout, which Caddy
 // has removed, while the request is being answered.
 //
-// reserve, unless it is nil, is called before a body takes more than keepBodyBytes,
-// with the further bytes. Where it refuses them ReadBody returns its error. Object calls
-// it in the same way before it parses more than keepValues values.
-func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64, within time.Duration, reserve func(bytes int) *Error) *Error {
+// reserve, unless it is nil, is called before a body takes more than keepBodyBytes, with
+// the further bytes: those of the body, and of the copies of it that the request will
+// have. Where it refuses them ReadBody returns its error. So a request for which there is
+// no room is refused when it begins to come, and not after the work. Object calls reserve
+// in the same way before it parses more than keepValues values.
+func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64, within time.Duration, copies int, reserve func(bytes int) *Error) *Error {
 	r.body, r.reserve = r.body[:0], reserve
 	for _, coding := range req.Header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
@@ -214,7 +219,7 @@ func (r *Request) ReadBody(w http.ResponseWriter, req *http.Request, limit int64
 				more = min(claimed, trusted*len(r.body))
 			}
 			if reserve != nil && len(r.body)+more > keepBodyBytes {
-				if err := reserve(more); err != nil {
+				if err := reserve((1 + copies) * more); err != nil {
 					return err
 				}
 			}
@@ -282,8 +287,8 @@ func (r *Request) parseValue() (*fastjson.Value, *Error) {
 	if bad != nil {
 		return nil, invalidJSON(b, bad)
 	}
-	if room := parsedRoom(len(b), values); room > 0 && r.reserve != nil {
-		if err := r.reserve(room); err != nil {
+	if values > keepValues && r.reserve != nil {
+		if err := r.reserve(sizeOf(values)); err != nil {
 			return nil, err
 		}
 	}
@@ -307,18 +312,6 @@ func (r *Request) parseValue() (*fastjson.Value, *Error) {
 		return nil, Errorf(InvalidJSON, param, "The member %q appears more than once in its object. Send it once.", param)
 	}
 	return root, nil
-}
-
-// parsedRoom returns the bytes that a parsed body takes beside the body: the parser's
-// copy of one that is larger than the default allows, and many values.
-func parsedRoom(size, values int) (room int) {
-	if size > DefaultBodyLimit {
-		room = size
-	}
-	if values > keepValues {
-		room += sizeOf(values)
-	}
-	return room
 }
 
 func invalidJSON(b []byte, e *syntaxError) *Error {

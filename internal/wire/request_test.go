@@ -23,7 +23,7 @@ func TestReadBody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := AcquireRequest()
 			defer r.Release()
-			if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", reader), int64(len(body)), 0, nil); err != nil {
+			if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", reader), int64(len(body)), 0, 0, nil); err != nil {
 				t.Fatal(err)
 			}
 			if string(r.Body()) != body {
@@ -63,7 +63,7 @@ func TestReadBodyErrors(t *testing.T) {
 			}
 			r := AcquireRequest()
 			defer r.Release()
-			err := r.ReadBody(httptest.NewRecorder(), req, 10, 0, nil)
+			err := r.ReadBody(httptest.NewRecorder(), req, 10, 0, 0, nil)
 			if test.status == 0 {
 				if err != nil {
 					t.Error(err)
@@ -97,7 +97,7 @@ func TestReadBodyLeavesRefusedBodiesAlone(t *testing.T) {
 		req := httptest.NewRequest("POST", "/", iotest.ErrReader(errors.New("was read")))
 		set(req)
 		r := AcquireRequest()
-		if err := r.ReadBody(httptest.NewRecorder(), req, 10, 0, nil); err == nil || err.Name == "invalid_request" {
+		if err := r.ReadBody(httptest.NewRecorder(), req, 10, 0, 0, nil); err == nil || err.Name == "invalid_request" {
 			t.Errorf("%s: %v", name, err)
 		}
 		r.Release()
@@ -109,7 +109,7 @@ func TestReadBodyDoesNotTrustTheLength(t *testing.T) {
 	req := httptest.NewRequest("POST", "/", strings.NewReader("{}"))
 	req.ContentLength = 1 << 30
 	r := new(Request)
-	if err := r.ReadBody(httptest.NewRecorder(), req, 1<<30, 0, nil); err != nil {
+	if err := r.ReadBody(httptest.NewRecorder(), req, 1<<30, 0, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	if cap(r.body) > keepBodyBytes {
@@ -125,7 +125,7 @@ func TestReadBodyBoundsABodyOfAnotherLength(t *testing.T) {
 		req.ContentLength = 2
 		r := new(Request)
 		status := 0
-		if err := r.ReadBody(httptest.NewRecorder(), req, 10, 0, nil); err != nil {
+		if err := r.ReadBody(httptest.NewRecorder(), req, 10, 0, 0, nil); err != nil {
 			status = err.Status
 		}
 		if status != want {

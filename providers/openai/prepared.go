@@ -82,9 +82,13 @@ func (c *Client) body(f *form, messages []providers.Message) ([]byte, error) {
 	size := len(beforeMessages) + len("]") + len(f.rest)
 	for i := range messages {
 		m := &messages[i]
-		// Few characters of most texts need an escape.
-		text := m.Size()
-		size += len(`{"content":"","role":"assistant"},`) + text + text/16 + len(m.Parts)*partSize
+		// Few characters of most texts need an escape. Those of large ones are counted:
+		// memory that grows with a text takes a multiple of it.
+		if text := m.Size(); text > buffers.Smallest {
+			size += m.EscapedSize(true)
+		} else {
+			size += len(`{"content":"","role":"assistant"},`) + text + text/16 + len(m.Parts)*partSize
+		}
 	}
 	body := append(buffers.Get(size), beforeMessages...)
 	for i := range messages {

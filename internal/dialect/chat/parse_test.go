@@ -18,7 +18,7 @@ import (
 func parse(t testing.TB, body string) (*wire.Request, *dialect.Call, *writer, *wire.Error) {
 	t.Helper()
 	r := wire.AcquireRequest()
-	if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 64<<20, 0, nil); err != nil {
+	if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 64<<20, 0, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	c, w, err := Dialect.Parse(r)
@@ -264,7 +264,7 @@ func TestPathsOutliveTheRequest(t *testing.T) {
 	} {
 		r, c, _, err := parse(t, body)
 		other := `{"` + strings.Repeat("x", len(body)-len(`{"":1}`)) + `":1}`
-		if problem := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(other)), 1<<20, 0, nil); problem != nil {
+		if problem := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(other)), 1<<20, 0, 0, nil); problem != nil {
 			t.Fatal(problem)
 		}
 		if _, problem := r.Object(); problem != nil {

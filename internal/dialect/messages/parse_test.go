@@ -21,7 +21,7 @@ func requestOf(t testing.TB, body string) *wire.Request {
 	t.Helper()
 	r := wire.AcquireRequest()
 	t.Cleanup(r.Release)
-	if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 1<<24, time.Minute, nil); err != nil {
+	if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 1<<24, time.Minute, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	return r

@@ -57,7 +57,7 @@ func parsed(t testing.TB) dialect.Writer {
 	r := wire.AcquireRequest()
 	defer r.Release()
 	request := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"key":"a"}`))
-	if err := r.ReadBody(nil, request, 1<<20, 0, nil); err != nil {
+	if err := r.ReadBody(nil, request, 1<<20, 0, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	_, w, err := native.Dialect.Parse(r)

@@ -25,7 +25,7 @@ func parse(t testing.TB, body string) (*dialect.Call, *wire.Error) {
 	t.Helper()
 	r := wire.AcquireRequest()
 	t.Cleanup(r.Release)
-	if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 1<<24, time.Minute, nil); err != nil {
+	if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 1<<24, time.Minute, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	call, _, err := Dialect.Parse(r)
@@ -536,7 +536,7 @@ func TestParseAllocations(t *testing.T) {
 		body := conversation(messages, 100)
 		r := wire.AcquireRequest()
 		defer r.Release()
-		if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 1<<24, time.Minute, nil); err != nil {
+		if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 1<<24, time.Minute, 0, nil); err != nil {
 			t.Fatal(err)
 		}
 		return testing.AllocsPerRun(20, func() {
@@ -555,7 +555,7 @@ func BenchmarkParse(b *testing.B) {
 	body := conversation(200, 5000)
 	r := wire.AcquireRequest()
 	defer r.Release()
-	if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 1<<24, time.Minute, nil); err != nil {
+	if err := r.ReadBody(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(body)), 1<<24, time.Minute, 0, nil); err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(int64(len(body)))
