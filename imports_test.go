@@ -61,7 +61,7 @@ var mayImport = map[string][]string{
 	"internal/store/sqlite":      {"internal/jsontext", "internal/private", "internal/recorder", "internal/store/histogram", "internal/store/migration", "trace"},
 	"internal/visible":           {},
 	"internal/wire":              {"internal/buffers", "internal/jsontext", "trace"},
-	"providers":                  {"internal/jsontext", "internal/jsontext"},
+	"providers":                  {"internal/jsontext"},
 	"providers/anthropic":        {"internal/jsontext", "providers", "providers/httpmodule", "providers/upstream"},
 	"providers/azure":            {"providers", "providers/httpmodule", "providers/openai", "providers/upstream", "secret"},
 	"providers/bedrock":          {"internal/jsontext", "providers", "providers/httpmodule", "providers/upstream", "secret"},

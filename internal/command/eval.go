@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,6 +65,9 @@ DIR may be revision:ID, a revision that a running gateway stores
 			if err != nil {
 				return err
 			}
+			if dir != args[0] {
+				rename(answer, dir, args[0])
+			}
 			err = writeReport(cmd, answer, asJSON, func(b *bytes.Buffer, st styles) { writeAnswer(b, st, answer) })
 			if err == nil && answer.Problem != "" {
 				err = errors.New("the gateway would refuse the request: " + answer.Problem)
@@ -79,6 +83,25 @@ DIR may be revision:ID, a revision that a running gateway stores
 	cmd.Flags().BoolVar(&explain, "explain", false, "Say for each row why it matches or not")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the answer as JSON")
 	return cmd
+}
+
+// rename has the places of an answer begin with the name of the definitions, in place
+// of the temporary folder that they were read from.
+func rename(a *inspect.Answer, dir, name string) {
+	places := []*string{&a.Position, &a.EndpointPosition}
+	for i := range a.Read {
+		places = append(places, &a.Read[i].Position)
+	}
+	for _, rows := range [][]inspect.Row{a.Rows, a.EndpointRows} {
+		for i := range rows {
+			places = append(places, &rows[i].Position)
+		}
+	}
+	for _, place := range places {
+		if inside, ok := strings.CutPrefix(*place, dir); ok {
+			*place = name + filepath.ToSlash(inside)
+		}
+	}
 }
 
 // readObject reads the value of a flag that takes an object.

@@ -74,6 +74,8 @@ func TestRevisionForAFolder(t *testing.T) {
 		{[]string{"diff", past, edited}, "removed prompt summary", false},
 		{[]string{"diff", edited, past}, "added prompt summary", false},
 		{[]string{"eval", past, "limits"}, "limits", false},
+		{[]string{"eval", past, "limits", "--context", `{"environment":"production","plan":"pro"}`, "--explain"}, ", " + past + "/remoteconfigs/limits.yaml:", false},
+		{[]string{"eval", past, "limits", "--context", `{"environment":"production","plan":"pro"}`, "--json"}, `"position": "` + past + "/remoteconfigs/limits.yaml:", false},
 		{[]string{"check", past}, "ok: 1 prompt, 1 endpoint, 2 remote configurations, 0 tests", false},
 		{[]string{"check", "--all", past}, past + "/remoteconfigs/limits.yaml", false},
 		{[]string{"diff", past, "revision:none"}, "the store has no revision", true},

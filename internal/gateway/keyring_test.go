@@ -242,6 +242,21 @@ func TestListWithoutAUsableKey(t *testing.T) {
 	}
 }
 
+// TestKeptKeysStayBound: a key that stays in use beside a list without a usable key stays
+// bound to what it was, over later edits and a reload.
+func TestKeptKeysStayBound(t *testing.T) {
+	one := entry("one", key1)
+	one.bound = &bound{fields: []boundField{{name: "environment", value: "production"}}}
+	r := ring(map[string][]fileKey{"a": {one}}, nil)
+	checkRefused(t, "start", r.reload(t))
+	for _, step := range []string{"an empty list", "once more"} {
+		r.edit("a")
+		if p := r.authenticate(key1, time.Now()); p == nil || p.bound != one.bound {
+			t.Errorf("%s: the key is bound to %v", step, p)
+		}
+	}
+}
+
 // TestKeyThatTwoFilesList stays nobody's after a start, whoever edits its file.
 func TestKeyThatTwoFilesList(t *testing.T) {
 	r := ring(map[string][]fileKey{"a": {entry("stolen", key1)}, "b": {entry("app", key1)}}, nil)
