@@ -55,7 +55,7 @@ func TestAdminRevisions(t *testing.T) {
 	// What is not kept is told from what is.
 	_, answer = callAdmin(t, "GET", address, "/cadenza/revisions/000000000000?workspace=one", "")
 	text, _ := answer["error"].(string)
-	if kept := []string{newest["revision"].(string), first}; !strings.Contains(text, "caddy cadenza revisions") || strings.Index(text, kept[0]) < 0 || strings.Index(text, kept[0]) > strings.Index(text, kept[1]) {
+	if kept := []string{newest["revision"].(string), first}; !strings.Contains(text, "caddy cadenza revisions") || !strings.Contains(text, kept[0]) || strings.Index(text, kept[0]) > strings.Index(text, kept[1]) {
 		t.Errorf("%s", text)
 	}
 	if status, _ := callAdmin(t, "POST", address, "/cadenza/revisions?workspace=one", ""); status != http.StatusMethodNotAllowed {

@@ -17,16 +17,16 @@ import (
 // each is made of decides how much its copies take.
 var largeBodies = []struct {
 	name, path, body string
-	atOnce           int   // how many are worked on at a time, at least
+	requests, atOnce int   // how many are sent at once, and worked on at a time, at least
 	cgroup           int64 // the limit of a cgroup in which the gateway runs; 0: none
 }{
-	{"a text", "/v1/chat/completions", chatOf(strings.Repeat("a", 7_900_000)), 6, 0},
-	{"control characters", "/v1/chat/completions", chatOf(strings.Repeat(`\u0001`, 1_310_000)), 6, 0},
-	{"control characters in a cgroup", "/v1/chat/completions", chatOf(strings.Repeat(`\u0001`, 1_310_000)), 6, 512 << 20},
-	{"quotes", "/v1/responses", `{"model":"open","input":"` + strings.Repeat(`\"`, 3_950_000) + `"}`, 6, 0},
+	{"a text", "/v1/chat/completions", chatOf(strings.Repeat("a", 7_900_000)), 64, 6, 0},
+	{"control characters", "/v1/chat/completions", chatOf(strings.Repeat(`\u0001`, 1_310_000)), 64, 6, 0},
+	{"control characters in a cgroup", "/v1/chat/completions", chatOf(strings.Repeat(`\u0001`, 1_310_000)), 64, 6, 512 << 20},
+	{"quotes", "/v1/responses", `{"model":"open","input":"` + strings.Repeat(`\"`, 3_950_000) + `"}`, 64, 6, 0},
 	// Its 24,000 values take more than its bytes.
 	{"many messages", "/v1/messages", `{"model":"open","max_tokens":9,"messages":[` +
-		strings.Repeat(`{"role":"user","content":"`+strings.Repeat("b", 945)+`"},`, 8_000) + `{"role":"user","content":"b"}]}`, 3, 0},
+		strings.Repeat(`{"role":"user","content":"`+strings.Repeat("b", 945)+`"},`, 8_000) + `{"role":"user","content":"b"}]}`, 24, 3, 0},
 }
 
 func chatOf(text string) string {
@@ -79,14 +79,14 @@ func open() map[string]string {
 	return files
 }
 
-// sendLarge sends 64 requests with one body at a time, each again until it is answered,
-// and returns how many times one was refused.
-func sendLarge(t *testing.T, s *siege, path, body string) (refusals int64) {
+// sendLarge sends requests with one body at once, each again until it is answered, and
+// returns how many times one was refused.
+func sendLarge(t *testing.T, s *siege, requests int, path, body string) (refusals int64) {
 	t.Helper()
 	var wait sync.WaitGroup
 	var again, answered atomic.Int64
 	end := time.Now().Add(2 * time.Minute)
-	for range 64 {
+	for range requests {
 		wait.Go(func() {
 			for time.Now().Before(end) {
 				r, err := s.send(t.Context(), attackerKey, path, strings.NewReader(body))
@@ -106,8 +106,8 @@ func sendLarge(t *testing.T, s *siege, path, body string) (refusals int64) {
 		})
 	}
 	wait.Wait()
-	if n := answered.Load(); n != 64 {
-		t.Errorf("%d of 64 requests are answered", n)
+	if n := answered.Load(); n != int64(requests) {
+		t.Errorf("%d of %d requests are answered", n, requests)
 	}
 	return again.Load()
 }
@@ -128,7 +128,7 @@ func TestLargeBodies(t *testing.T) {
 			s.slow = u.URL
 			s.begin(t, gatewayBinary(t), "")
 			w := s.watch(t)
-			refusals := sendLarge(t, s, b.path, b.body)
+			refusals := sendLarge(t, s, b.requests, b.path, b.body)
 			w.served(t)
 			s.holds(t)
 			t.Logf("%d at a time, %d refusals", u.most, refusals)
