@@ -36,7 +36,7 @@ func (w *writer) dropBatch() {
 // clearBatch empties the batch and releases its records.
 func (w *writer) clearBatch() {
 	w.queue.mu.Lock()
-	w.queue.settled += uint64(len(w.batch.Records))
+	w.queue.settled += uint64(len(w.batch.Records) + len(w.batch.Refusals))
 	w.queue.mu.Unlock()
 	for _, r := range w.batch.Records {
 		trace.ReleaseRecord(r)
@@ -88,6 +88,9 @@ func (q *queue) dropAll() map[string]uint64 {
 		q.give(p, count)
 	}
 	q.settled += uint64(q.records.len())
+	refused := uint64(len(q.refusals.take(nil)))
+	q.pushed += refused
+	q.settled += refused
 	for q.records.len() > 0 {
 		drop(q.records.pop().place, recordCount)
 	}

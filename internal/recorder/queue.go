@@ -64,8 +64,8 @@ type queue struct {
 	shares    shares
 	refusals  refusals
 
-	pushed  uint64 // records that came
-	settled uint64 // records that are stored or lost
+	pushed  uint64 // records that came, and refusals that the writer took
+	settled uint64 // those of them that are stored or lost
 
 	bytes        int64 // of records and versions
 	durableBytes int64
@@ -91,7 +91,7 @@ func (q *queue) urgency() (urgency, bool) {
 	switch {
 	case q.durable.len() > 0 || len(q.revisions) > 0 || q.records.len() >= maxBatch || q.bytes >= maxBatchBytes:
 		return urgent, q.closing
-	case q.records.len() > 0 || q.versions.len() > 0 || q.refusals.wait():
+	case q.records.len() > 0 || q.versions.len() > 0 || q.refusals.waiting() > 0:
 		return lazy, q.closing
 	}
 	return empty, q.closing
@@ -108,6 +108,7 @@ func (q *queue) take(b *Batch, durable *[]*waitingDurable) {
 	}
 	b.Revisions, q.revisions = q.revisions, nil
 	b.Refusals = q.refusals.take(b.Refusals)
+	q.pushed += uint64(len(b.Refusals))
 	for q.durable.len() > 0 && room > 0 && roomBytes > 0 {
 		w := q.durable.pop()
 		q.giveDurable(w)

@@ -360,12 +360,13 @@ func (r *Recorder) abandon(w *waitingDurable, cause error) error {
 // flushLook is the interval at which Flush looks.
 const flushLook = 5 * time.Millisecond
 
-// Flush waits until all evaluations and ends of calls that were recorded before
+// Flush waits until all evaluations, ends of calls and refusals that were recorded before
 // are stored or lost. It returns the error of ctx if ctx is done first.
 func (r *Recorder) Flush(ctx context.Context) error {
 	q := &r.queue
 	q.mu.Lock()
-	last, settled := q.pushed, q.settled
+	// The writer takes all refusals that wait with its next batch.
+	last, settled := q.pushed+uint64(q.refusals.waiting()), q.settled
 	q.mu.Unlock()
 	for settled < last {
 		select {

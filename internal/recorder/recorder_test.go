@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -350,6 +351,35 @@ func TestConcurrentUse(t *testing.T) {
 		t.Errorf("%d records of %d bytes wait after Close", stats.Queued, stats.QueuedBytes)
 	}
 
+}
+
+// TestFlushWaitsForRefusals: an erasure that follows finds them.
+func TestFlushWaitsForRefusals(t *testing.T) {
+	run(t, Options{}, func(t *testing.T, r *Recorder, _ *memStore) {
+		r.Refused(RefusalID{Workspace: "a", Code: "rate_limited"}, time.Now(), "no", "", strings.Clone)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the store is not open: %v", err)
+		}
+		open(t, r)
+		if err := r.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if r.queue.refusals.waiting() > 0 {
+			t.Error("a refusal still waits")
+		}
+		r.Refused(RefusalID{Workspace: "a", Code: "rate_limited"}, time.Now(), "no", "", strings.Clone)
+		r.Evaluation(evaluation(1))
+		if err := r.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		r.queue.mu.Lock()
+		defer r.queue.mu.Unlock()
+		if r.queue.settled != r.queue.pushed {
+			t.Errorf("%d of %d are settled", r.queue.settled, r.queue.pushed)
+		}
+	})
 }
 
 func TestFlushWaitsForWhatCameBefore(t *testing.T) {

@@ -112,11 +112,11 @@ func (q *refusals) count(id RefusalID, now time.Time, message, param string, red
 	return first
 }
 
-// wait reports whether refusals wait for the writer.
-func (q *refusals) wait() bool {
+// waiting returns how many refusals wait for the writer.
+func (q *refusals) waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.all) > 0
+	return len(q.all)
 }
 
 // take appends all that wait.
