@@ -137,28 +137,28 @@ func (m *Message) Size() int {
 	return size
 }
 
-// EscapedSize returns about how many bytes the message takes as JSON: its texts as they
-// are escaped, and with data also its media and opaque data.
-func (m *Message) EscapedSize(data bool) int {
-	size := len(`{"role":"assistant","content":[]},`) + jsontext.EscapedLen(m.Content)
+// EscapedSize returns about how many bytes the message takes as JSON, its texts as they are
+// escaped, and how many of them are its media and opaque data.
+func (m *Message) EscapedSize() (size, data int) {
+	size = len(`{"role":"assistant","content":[]},`) + jsontext.EscapedLen(m.Content)
 	for i := range m.Parts {
-		size += m.Parts[i].escapedSize(data)
+		s, d := m.Parts[i].escapedSize()
+		size, data = size+s, data+d
 	}
-	return size
+	return size, data
 }
 
 // ofPart is about what a part takes beside its text and data, in bytes.
 const ofPart = 96
 
-func (p *Part) escapedSize(data bool) int {
-	size := ofPart + jsontext.EscapedLen(p.Text) + len(p.Media.URL) + jsontext.EscapedLen(p.Call.Arguments) + len(p.Call.Name)
-	if data {
-		size += len(p.Media.Data) + len(p.Opaque)
-	}
+func (p *Part) escapedSize() (size, data int) {
+	data = len(p.Media.Data) + len(p.Opaque)
+	size = ofPart + data + jsontext.EscapedLen(p.Text) + len(p.Media.URL) + jsontext.EscapedLen(p.Call.Arguments) + len(p.Call.Name)
 	for i := range p.Result.Content {
-		size += p.Result.Content[i].escapedSize(data)
+		s, d := p.Result.Content[i].escapedSize()
+		size, data = size+s, data+d
 	}
-	return size
+	return size, data
 }
 
 func (p *Part) size() int {

@@ -149,7 +149,7 @@ func (c *call) newCallRecord(endpoint *definition.Endpoint, p *plan, request *di
 	c.noteVariables(record, &endpoint.Definition)
 	policy := c.logs(&endpoint.Definition)
 	if policy == definition.LogContent {
-		addMessages(record, p.messages)
+		addMessages(record, p.messages, c.recorded)
 	}
 	c.recordEvidence(record)
 	if policy != definition.LogNone {

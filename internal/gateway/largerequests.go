@@ -1,7 +1,7 @@
 package gateway
 
 import (
-	"runtime"
+	"runtime/debug"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
@@ -17,10 +17,10 @@ const (
 	// freeRequest is what every request may hold in any case, in bytes: requests
 	// that hold no more do not count and are never refused.
 	freeRequest = 64 << 10
-	// largeGarbage is how many bytes large requests leave behind until the collector is
-	// called. By itself it waits until the heap has doubled, which after a few of the
-	// largest is several times what they held.
-	largeGarbage = 48 << 20
+	// largeGarbage is how many bytes large requests leave behind until they are collected
+	// and given back to the system. By itself the collector waits until the heap has
+	// doubled, which after a few of the largest is several times what they held.
+	largeGarbage = 24 << 20
 )
 
 // copies returns how many copies of its body a request has at a time, beside the body.
@@ -64,7 +64,7 @@ func (c *call) letGo(bytes int64) {
 	giveBoth(&c.workspace.Memory.largeRequests, &process.largeRequests, bytes)
 	c.held -= bytes
 	if left := process.garbage.Add(bytes); left >= largeGarbage && process.garbage.CompareAndSwap(left, 0) {
-		go runtime.GC()
+		go debug.FreeOSMemory()
 	}
 }
 
@@ -78,14 +78,18 @@ func (c *call) holdMessages(messages []providers.Message, policy definition.LogP
 			size += len(messages[i].Content)
 		}
 	}
-	if 8*size <= freeRequest {
-		return nil // an escape takes at most six bytes
+	if c.held == 0 && size <= freeRequest/8 {
+		return nil
 	}
-	size += max(escapedSize(messages, true), body)
-	if policy == definition.LogContent {
-		size += escapedSize(messages, false)
+	for i := range messages {
+		escaped, data := messages[i].EscapedSize()
+		c.sent += escaped
+		c.recorded += escaped - data
 	}
-	if size <= freeRequest || int64(size) <= c.held {
+	if policy != definition.LogContent {
+		c.recorded = 0
+	}
+	if size += max(c.sent, body) + c.recorded; size <= freeRequest || int64(size) <= c.held {
 		return nil
 	}
 	return c.holdAll(size)
@@ -113,10 +117,7 @@ func (c *call) holdCall(messages []providers.Message, record *trace.Record, besi
 		c.request.Release()
 		c.request = nil
 	}
-	if size > freeRequest/8 {
-		size += escapedSize(messages, true)
-	}
-	if size <= freeRequest {
+	if size += c.sent; size <= freeRequest {
 		size = 0
 	}
 	return c.holdAll(size)

@@ -65,6 +65,8 @@ type call struct {
 	values    prompt.Values
 	room      int64                       // of largeAnswers, until the call is released
 	held      int64                       // of largeRequests
+	sent      int                         // about the size of the messages as they are sent; 0: not known
+	recorded  int                         // and as they are recorded
 	reserve   func(bytes int) *wire.Error // hold, which the request keeps: made once
 	out       []byte
 	scratch   []byte   // of a cache key

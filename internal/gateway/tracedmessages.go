@@ -11,17 +11,11 @@ import (
 
 // addMessages adds the messages of a call to a record, as JSON. The content of a
 // message with parts is a list. A trace never has inline media, nor a provider's opaque
-// data: their sizes take their places.
-func addMessages(record *trace.Record, messages []providers.Message) {
-	size := 0
-	for i := range messages {
-		size += messages[i].Size()
-	}
-	dst := record.Messages[:0]
-	if size > freeRequest {
-		// Memory that grows with a text takes a multiple of it.
-		dst = slices.Grow(dst, escapedSize(messages, false))
-	}
+// data: their sizes take their places. size is about how many bytes that is, where it is
+// known.
+func addMessages(record *trace.Record, messages []providers.Message, size int) {
+	// Memory that grows with a text takes a multiple of it.
+	dst := slices.Grow(record.Messages[:0], size)
 	dst = append(dst, '[')
 	for i := range messages {
 		m := &messages[i]
@@ -39,16 +33,6 @@ func addMessages(record *trace.Record, messages []providers.Message) {
 		dst = append(dst, '}')
 	}
 	record.Messages = append(dst, ']')
-}
-
-// escapedSize returns about how many bytes messages take as JSON, with data also that of
-// their parts.
-func escapedSize(messages []providers.Message, data bool) int {
-	size := len("[]")
-	for i := range messages {
-		size += messages[i].EscapedSize(data)
-	}
-	return size
 }
 
 func appendParts(dst []byte, parts []providers.Part) []byte {

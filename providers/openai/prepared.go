@@ -85,7 +85,8 @@ func (c *Client) body(f *form, messages []providers.Message) ([]byte, error) {
 		// Few characters of most texts need an escape. Those of large ones are counted:
 		// memory that grows with a text takes a multiple of it.
 		if text := m.Size(); text > buffers.Smallest {
-			size += m.EscapedSize(true)
+			escaped, _ := m.EscapedSize()
+			size += escaped
 		} else {
 			size += len(`{"content":"","role":"assistant"},`) + text + text/16 + len(m.Parts)*partSize
 		}
