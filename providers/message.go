@@ -148,12 +148,12 @@ func (m *Message) EscapedSize() (size, data int) {
 	return size, data
 }
 
-// ofPart is about what a part takes beside its text and data, in bytes.
-const ofPart = 96
+// PartSize is about what a part takes as JSON beside its text and data, in bytes.
+const PartSize = 96
 
 func (p *Part) escapedSize() (size, data int) {
 	data = len(p.Media.Data) + len(p.Opaque)
-	size = ofPart + data + jsontext.EscapedLen(p.Text) + len(p.Media.URL) + jsontext.EscapedLen(p.Call.Arguments) + len(p.Call.Name)
+	size = PartSize + data + jsontext.EscapedLen(p.Text) + len(p.Media.URL) + jsontext.EscapedLen(p.Call.Arguments) + len(p.Call.Name)
 	for i := range p.Result.Content {
 		s, d := p.Result.Content[i].escapedSize()
 		size, data = size+s, data+d

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -190,9 +189,7 @@ func checkDirectory(dir string, strict bool, kinds definition.Remark, known ...d
 func (c *check) in(name string) {
 	for _, list := range [][]inspect.Finding{c.Errors, c.Warnings, c.Remarks} {
 		for i := range list {
-			if inside, err := filepath.Rel(c.dir, list[i].File); err == nil {
-				list[i].File = path.Join(name, filepath.ToSlash(inside))
-			}
+			list[i].File = placeIn(list[i].File, c.dir, name)
 		}
 	}
 	c.dir = name

@@ -66,9 +66,7 @@ for that of -w. --store reads the file of a store instead, without a gateway.`,
 			for _, note := range costNotes(costs) {
 				fmt.Fprintln(cmd.ErrOrStderr(), note)
 			}
-			if len(leftOut) > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s (a wider terminal, a pipe or --json shows all)\n", strings.Join(leftOut, ", "))
-			}
+			tellLeftOut(cmd, leftOut)
 			return nil
 		},
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -98,9 +97,7 @@ func rename(a *inspect.Answer, dir, name string) {
 		}
 	}
 	for _, place := range places {
-		if inside, ok := strings.CutPrefix(*place, dir); ok {
-			*place = name + filepath.ToSlash(inside)
-		}
+		*place = placeIn(*place, dir, name)
 	}
 }
 

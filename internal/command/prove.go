@@ -167,15 +167,12 @@ func (p *prover) list(cmd *cobra.Command) (traces []*inspect.Traced, err error) 
 // writes is still a trace, and what can't be read of it a difference.
 func decodeTraced(text []byte) (*inspect.Traced, error) {
 	t := new(inspect.Traced)
-	err := json.Unmarshal(text, t)
+	err := decode(text, t)
 	if odd, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		t.Unreadable = fmt.Sprintf("%s is a JSON %s, which no version of Cadenza writes there", cmp.Or(odd.Field, "the trace"), odd.Value)
 		return t, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the gateway's answer can't be read; is it of another version? %w", err)
-	}
-	return t, nil
+	return t, err
 }
 
 // ask asks for a trace with its content, or for those of a decision without.

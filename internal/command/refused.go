@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,9 +61,7 @@ The gateway is asked by its admin API, as with caddy reload.`,
 			if len(answer.Rows) == 0 {
 				fmt.Fprintln(cmd.ErrOrStderr(), "nothing was refused")
 			}
-			if len(leftOut) > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s (a wider terminal, a pipe or --json shows all)\n", strings.Join(leftOut, ", "))
-			}
+			tellLeftOut(cmd, leftOut)
 			return nil
 		},
 	}

@@ -69,6 +69,15 @@ func writeRevisions(b *bytes.Buffer, st styles, answer *adminapi.Revisions) {
 // directory.
 const revisionPrefix = "revision:"
 
+// placeIn returns a place below a directory as it is below a name of that, and any other
+// place as it is.
+func placeIn(place, dir, name string) string {
+	if inside, ok := strings.CutPrefix(place, dir); ok {
+		return name + filepath.ToSlash(inside)
+	}
+	return place
+}
+
 // folder returns the directory that an argument names. Of revision:ID it is a
 // temporary one, to which the revision that the gateway stores was written. remove is
 // to be called once the directory is not needed any more.

@@ -83,9 +83,7 @@ The gateway is asked by its admin API, as with caddy reload.`,
 			if _, err := out.Write(b.Bytes()); err != nil {
 				return err
 			}
-			if len(leftOut) > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s (a wider terminal, a pipe or --json shows all)\n", strings.Join(leftOut, ", "))
-			}
+			tellLeftOut(cmd, leftOut)
 			return nil
 		},
 	}
@@ -265,6 +263,13 @@ func statsGroups[T any](of func(*T) *sqlite.StatsRow) []statsColumn[T] {
 		{"arm", false, func(v *T) string { return visible.Line(of(v).Arm) }, 8, 0},
 		{"version", false, func(v *T) string { return visible.Line(of(v).Version) }, 0, 0},
 		{"prompt", false, func(v *T) string { return visible.Line(of(v).PromptVersion) }, 0, 0},
+	}
+}
+
+// tellLeftOut names the columns that a table has no room for.
+func tellLeftOut(cmd *cobra.Command, columns []string) {
+	if len(columns) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s (a wider terminal, a pipe or --json shows all)\n", strings.Join(columns, ", "))
 	}
 }
 

@@ -73,10 +73,7 @@ func (c *call) letGo(bytes int64) {
 func (c *call) holdMessages(messages []providers.Message, policy definition.LogPolicy, keep bool) *wire.Error {
 	body, size := c.request.BodySize(), c.request.Size()
 	if !keep {
-		body, size = body+size, 0
-		for i := range messages {
-			size += len(messages[i].Content)
-		}
+		body, size = body+size, rendered(messages)
 	}
 	if c.held == 0 && size <= freeRequest/8 {
 		return nil
@@ -111,9 +108,7 @@ func (c *call) holdCall(messages []providers.Message, record *trace.Record, besi
 		size += c.request.Size()
 		c.request.DropBody()
 	} else {
-		for i := range messages {
-			size += len(messages[i].Content)
-		}
+		size += rendered(messages)
 		c.request.Release()
 		c.request = nil
 	}
@@ -121,4 +116,13 @@ func (c *call) holdCall(messages []providers.Message, record *trace.Record, besi
 		size = 0
 	}
 	return c.holdAll(size)
+}
+
+// rendered returns how many bytes the texts of messages take that are no views of a
+// request.
+func rendered(messages []providers.Message) (size int) {
+	for i := range messages {
+		size += len(messages[i].Content)
+	}
+	return size
 }

@@ -226,16 +226,7 @@ func (l *Limiter) ReserveInto(r *Reservation, workspace string, now time.Time, a
 // reserve tries to set want aside once. Where waiting for a ledger's answer may help, it
 // returns the channel that is closed then.
 func (l *Limiter) reserve(r *Reservation, at int64, asks []Ask, want Amounts) (refusal *Refusal, tell []crossing, answer <-chan struct{}) {
-	for {
-		l.acquire(r.set)
-		if r.find(at) {
-			break
-		}
-		// A subject without room of its own counts with the others, whose lock is
-		// another one.
-		l.release(r.set)
-		r.lock()
-	}
+	r.enter(at)
 	refusal, tell = r.check(at, asks, want)
 	var written *wait
 	if refusal == nil {

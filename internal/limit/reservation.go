@@ -65,6 +65,16 @@ func (r *Reservation) lock() {
 	}
 }
 
+// enter takes the locks, finds the accounts and counts the call as in flight in each.
+func (r *Reservation) enter(now int64) {
+	for r.limiter.acquire(r.set); !r.find(now); r.limiter.acquire(r.set) {
+		// A subject without room of its own counts with the others, whose lock is
+		// another one.
+		r.limiter.release(r.set)
+		r.lock()
+	}
+}
+
 // find finds the accounts, and counts the call as in flight in each. It reports false
 // where a subject has no room and counts with the others, whose lock is another one.
 // The locks are held.
@@ -322,12 +332,7 @@ func (l *Limiter) Refused(workspace string, now time.Time, refusal *Refusal) {
 	}
 	var r Reservation
 	r.begin(l, workspace, []Ask{refusal.Ask})
-	l.acquire(r.set)
-	for !r.find(now.UnixNano()) {
-		l.release(r.set)
-		r.lock()
-		l.acquire(r.set)
-	}
+	r.enter(now.UnixNano())
 	p := &r.parts[0]
 	tell := r.crosses(nil, p, l.cell(p.account, &refusal.Ceiling, now.UnixNano()), &refusal.Ceiling, 100)
 	r.leave()

@@ -88,7 +88,7 @@ func (c *Client) body(f *form, messages []providers.Message) ([]byte, error) {
 			escaped, _ := m.EscapedSize()
 			size += escaped
 		} else {
-			size += len(`{"content":"","role":"assistant"},`) + text + text/16 + len(m.Parts)*partSize
+			size += len(`{"content":"","role":"assistant"},`) + text + text/16 + len(m.Parts)*providers.PartSize
 		}
 	}
 	body := append(buffers.Get(size), beforeMessages...)
@@ -101,8 +101,4 @@ func (c *Client) body(f *form, messages []providers.Message) ([]byte, error) {
 	return append(append(body, ']'), f.rest...), nil
 }
 
-const (
-	beforeMessages = `{"messages":[`
-	// partSize is about what a part takes beside its text and data, in bytes.
-	partSize = 96
-)
+const beforeMessages = `{"messages":[`
