@@ -254,7 +254,10 @@ func TestOnCommit(t *testing.T) {
 func TestBuffersAreTheRecorders(t *testing.T) {
 	s := newMemStore()
 	var seen [][]byte
+	begun, reused := make(chan struct{}), make(chan struct{})
 	s.fail = func(b *Batch) error {
+		close(begun)
+		<-reused
 		for _, m := range b.Metrics {
 			seen = append(seen, bytes.Clone(m.Metadata), bytes.Clone(m.Values))
 			if *m.Score != 1 {
@@ -263,7 +266,6 @@ func TestBuffersAreTheRecorders(t *testing.T) {
 		}
 		return nil
 	}
-	s.delay = 50 * time.Millisecond
 	r := New(Options{Open: s.open})
 	defer closeRecorder(t, r)
 	r.Open()
@@ -271,14 +273,17 @@ func TestBuffersAreTheRecorders(t *testing.T) {
 		t.Fatal(err)
 	}
 	buffer, score := []byte("content"), 1.0
-	reuse := func() {
-		copy(buffer, "garbage")
-		score = 2
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		<-begun
+		leave()
+	}()
+	if err := r.Metrics(ctx, &trace.Metrics{Metadata: buffer, Values: buffer, Score: &score}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a report whose caller left: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	_ = r.Metrics(ctx, &trace.Metrics{Metadata: buffer, Values: buffer, Score: &score})
-	reuse()
+	copy(buffer, "garbage")
+	score = 2
+	close(reused)
 	closeRecorder(t, r)
 	if len(seen) != 2 {
 		t.Fatalf("%d contents were stored", len(seen))
