@@ -3,6 +3,7 @@ package caddymodule_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -92,5 +93,62 @@ func TestAdminRefused(t *testing.T) {
 	}
 	if status, answer := callAdmin(t, "GET", address, "/cadenza/refused?customer=x", ""); status != http.StatusBadRequest {
 		t.Errorf("%d %v", status, answer)
+	}
+}
+
+// TestEraseReachesLimits: an erased value is in no file and no status of the limits, and
+// what it has used stays used.
+func TestEraseReachesLimits(t *testing.T) {
+	const limits = `
+		limit customers {
+			by metadata.customer
+			routes prompts
+			requests 2/366d
+		}`
+	config := fakeProvider("http://localhost:1") + limits
+	g := startGateway(t, single(), config)
+	address := adminOf(t, g, config)
+	ask := func(customer string) int {
+		return g.post("/v1/prompts", `{"keys":["hello"],"metadata":{"customer":`+customer+`}}`).status
+	}
+	for _, customer := range []string{`"u-8842"`, `7142253`, `"u-8842"`, `"7142253"`, `"other"`} {
+		if status := ask(customer); status != http.StatusOK {
+			t.Fatalf("%s: %d", customer, status)
+		}
+	}
+	seen := func(value string) (places string) {
+		for _, name := range []string{"cadenza.db-limits", "cadenza.db-limits-2"} {
+			text, err := os.ReadFile(g.dir + "/data/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), value) {
+				places += name + " "
+			}
+		}
+		for _, path := range []string{"/cadenza/status", "/cadenza/limits?subject=" + value, "/cadenza/refused"} {
+			if _, answer := callAdmin(t, "GET", address, path, ""); strings.Contains(fmt.Sprint(answer), value) {
+				places += path + " "
+			}
+		}
+		return places
+	}
+	for _, value := range []string{"u-8842", "7142253"} {
+		eventually(t, "the files have "+value, func() bool { return strings.Contains(seen(value), "-limits") })
+		if status, answer := callAdmin(t, "DELETE", address, "/cadenza/traces?dry_run=true&metadata.customer="+value, ""); status != http.StatusOK || seen(value) == "" {
+			t.Errorf("a dry run: %d %v, and then it is in %q", status, answer, seen(value))
+		}
+		if status, answer := callAdmin(t, "DELETE", address, "/cadenza/traces?metadata.customer="+value, ""); status != http.StatusOK {
+			t.Fatalf("%d %v", status, answer)
+		}
+		if places := seen(value); places != "" {
+			t.Errorf("%s was erased, and is in %s", value, places)
+		}
+	}
+	if one, two := ask(`"u-8842"`), ask(`7142253`); one != http.StatusTooManyRequests || two != http.StatusTooManyRequests {
+		t.Errorf("what was used before is forgotten: %d, %d", one, two)
+	}
+	if status := ask(`"other"`); status != http.StatusOK {
+		t.Errorf("another customer: %d", status)
 	}
 }

@@ -15,6 +15,7 @@ func (a *App) Inspect() map[string]*adminapi.Workspace {
 			Committed: w.store.Committed, Waiting: w.store.Waiting, Stopping: a.stopping.Done(),
 			Targets: a.gateway.Workspace(name).Targets, Status: a.gateway.Workspace(name).Status,
 			Strangers: a.gateway.Strangers, SubjectStatus: a.gateway.Workspace(name).SubjectStatus,
+			EraseSubject: a.gateway.Workspace(name).EraseSubject,
 		}
 	}
 	return shown

@@ -94,6 +94,12 @@ func serveErase(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return apiError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
 		}
+		if dry == "true" || selector.MetadataName == "" {
+			continue
+		}
+		if err := workspace.EraseSubject(r.Context(), selector.MetadataName, selector.MetadataValue); err != nil {
+			return apiError(http.StatusServiceUnavailable, "not all could be erased, try again: %v", err)
+		}
 	}
 	if dry != "true" {
 		workspace.Logger.Info("traces erased",

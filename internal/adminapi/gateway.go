@@ -55,6 +55,9 @@ type Workspace struct {
 	Status func() gateway.Status
 	// SubjectStatus returns how a subject stands with each limit of the workspace.
 	SubjectStatus func(subject string) []gateway.SubjectStatus
+	// EraseSubject takes a value of the metadata, which is JSON, out of the counters of
+	// the limits.
+	EraseSubject func(ctx context.Context, member, value string) error
 	// Stopping is closed when Caddy begins to stop the configuration.
 	Stopping <-chan struct{}
 	Logger   *zap.Logger

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"github.com/valyala/fastjson"
@@ -93,8 +95,33 @@ func (w *Workspace) startLimits() {
 	if len(w.CallLimits) > 0 {
 		w.Store.openLimits()
 		w.Store.Limiter().SetLedger(w.Name, w.ledger())
+		w.Store.Limiter().SetHash(w.Name, w.hashSubject)
 		w.Store.limited.Store(w.Name, w)
 	}
+}
+
+// hashSubject returns the keyed hash that stands for an erased subject of the workspace's
+// limits.
+func (w *Workspace) hashSubject(subject string) string {
+	return string(w.ids.Load().hasher.Append(nil, "limit", subject))
+}
+
+// EraseSubject takes a value of the metadata out of the workspace's limits, where callers
+// are counted by it: see limit.Limiter.Erase. The value is JSON.
+func (w *Workspace) EraseSubject(ctx context.Context, member, value string) error {
+	limiter := w.Store.Limiter()
+	if limiter == nil {
+		return nil
+	}
+	parsed, err := fastjson.Parse(value)
+	if err != nil {
+		return err
+	}
+	return limiter.Erase(ctx, w.Name, subjectOf(parsed), func(name string) bool {
+		return !slices.ContainsFunc(w.CallLimits, func(l *limit.Limit) bool {
+			return l.Name == name && (l.By != limit.ByMetadata || l.Member != member)
+		})
+	})
 }
 
 // ledger returns what the workspace's limits are shared by: that of the first of its sinks

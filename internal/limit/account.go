@@ -21,6 +21,7 @@ type book struct {
 	salt     uint64
 	subjects atomic.Int64
 	bytes    atomic.Int64                // that its accounts take
+	erased   atomic.Int32                // of its accounts, whose subjects were
 	accounts [shards]map[string]*account // each is under the lock of its number
 
 	ranked  sync.Mutex
@@ -37,6 +38,7 @@ type account struct {
 	calls   int32  // in flight
 	shard   uint8
 	named   bool // the file has its name
+	erased  bool // its subject is shown to nobody
 }
 
 // cell is the counter of one measure in one window.
@@ -114,6 +116,10 @@ func (l *Limiter) add(b *book, shard uint8, subject string) *account {
 	all[a.subject] = a
 	b.subjects.Add(1)
 	l.subjects.Add(1)
+	if strings.HasPrefix(subject, erasedMark) {
+		a.erased = true
+		b.erased.Add(1)
+	}
 	l.takes(a, accountBytes+len(a.subject))
 	return a
 }
@@ -151,6 +157,9 @@ func (l *Limiter) drop(a *account, now int64) bool {
 	}
 	delete(a.book.accounts[a.shard], a.subject)
 	a.book.subjects.Add(-1)
+	if a.erased {
+		a.book.erased.Add(-1)
+	}
 	l.subjects.Add(-1)
 	l.takes(a, -int(a.bytes))
 	return true

@@ -48,6 +48,8 @@ type file struct {
 	err      error
 	crashed  int64
 	damaged  int64
+	rewrites []chan struct{} // each closed when all accounts were written since
+	begun    int             // of rewrites, whose writing has
 
 	// What follows is for the goroutine alone.
 	spare      buffers
@@ -151,7 +153,7 @@ func (f *file) step() {
 	case f.building, f.pause > 0:
 	case !f.isOK():
 		f.later()
-	case f.ends[f.used] > f.bound:
+	case f.ends[f.used] > f.bound || f.mustRewrite():
 		f.begin()
 		f.poke()
 	default:

@@ -26,7 +26,7 @@ func (f *file) begin() {
 	}
 	f.shard = 0
 	f.mu.Lock()
-	f.building, f.next = true, nil
+	f.building, f.next, f.begun = true, nil, len(f.rewrites)
 	f.mu.Unlock()
 	f.poke()
 }
@@ -107,7 +107,9 @@ func (f *file) finish(err error) {
 	if mended {
 		f.logger.Info("limits are being kept again", "file", f.path)
 	}
-	_ = f.disk.truncate(old, 0) // what it has is older
+	if f.disk.truncate(old, 0) == nil { // what it has is older
+		f.rewritten()
+	}
 }
 
 // abandon gives the other file up. The one in use, if that can be written, goes on.

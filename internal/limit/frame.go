@@ -65,7 +65,7 @@ func (l *Limiter) appendAccount(dst []byte, a *account, named bool, now int64) [
 		dst = binary.AppendUvarint(dst, number|1)
 		dst = appendText(dst, a.book.workspace)
 		dst = appendText(dst, a.book.limit)
-		dst = appendText(dst, a.subject)
+		dst = appendText(dst, l.shown(a))
 	}
 	dst = binary.AppendUvarint(dst, uint64(a.calls))
 	at, cells := len(dst), byte(0)

@@ -47,6 +47,7 @@ type Limiter struct {
 	month    atomic.Pointer[month]
 	subjects atomic.Int64
 	bytes    atomic.Int64 // that accounts take
+	hashes   sync.Map     // of subjects, by the workspace: see SetHash
 	shared   atomic.Int64
 	exceeded atomic.Int64
 	numbers  atomic.Uint64

@@ -51,7 +51,7 @@ func (r *Reservation) begin(l *Limiter, workspace string, asks []Ask) {
 	r.parts, r.holds = r.fewParts[:0], r.fewHolds[:0]
 	for i := range asks {
 		b := l.book(workspace, asks[i].Limit.Name, true)
-		subject := short(asks[i].Subject)
+		subject := l.counted(b, asks[i].Subject)
 		r.parts = append(r.parts, part{book: b, limit: asks[i].Limit, subject: subject, shard: l.shard(b, subject)})
 	}
 	r.lock()

@@ -18,7 +18,7 @@ const (
 // standing returns how an account stands with a ceiling. The cell is nil where nothing
 // has been counted. The lock of the account's shard is held.
 func (l *Limiter) standing(a *account, limit *Limit, of *Ceiling, c *cell, now int64) Standing {
-	s := Standing{Ask: Ask{limit, a.subject}, Ceiling: *of}
+	s := Standing{Ask: Ask{limit, l.shown(a)}, Ceiling: *of}
 	if of.Measure == InFlight {
 		s.Used = int64(a.calls)
 		return s
@@ -43,7 +43,7 @@ func (l *Limiter) look(workspace string, ask Ask, see func(a *account)) {
 		see(none)
 		return
 	}
-	subject := short(ask.Subject)
+	subject := l.counted(b, ask.Subject)
 	for {
 		shard := l.shard(b, subject)
 		lock := &l.locks[shard]
