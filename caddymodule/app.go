@@ -103,6 +103,11 @@ type App struct {
 	// recorded. A workspace may have seven eighths of it. Default: 168 MiB.
 	MaxLargeRequests int64 `json:"max_large_requests,omitempty"`
 
+	// How many bytes what limits count apart may take in memory, of all workspaces of a
+	// store together. Beyond it new API keys, endpoints and values of the metadata share
+	// one counter of their limit. Default: 64 MiB.
+	MaxLimitMemory int64 `json:"max_limit_memory,omitempty"`
+
 	ctx caddy.Context
 	// stopping is done when Caddy begins to stop this configuration.
 	stopping context.Context
@@ -150,8 +155,11 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.emitter, err = newEmitter(a, events); err != nil {
 		return err
 	}
-	config := gateway.Config{Process: process, Logger: a.logger, Describe: describe, Emit: a.emitter.emit, KeysInterval: keysInterval, MaxLargeRequests: a.MaxLargeRequests}
+	config := gateway.Config{Process: process, Logger: a.logger, Describe: describe, Emit: a.emitter.emit, KeysInterval: keysInterval, MaxLargeRequests: a.MaxLargeRequests, MaxLimitMemory: a.MaxLimitMemory}
 	if err := checkSize("max_large_requests", a.MaxLargeRequests, maxMaxLargeRequests); err != nil {
+		return err
+	}
+	if err := checkSize("max_limit_memory", a.MaxLimitMemory, maxMaxLimitMemory); err != nil {
 		return err
 	}
 	names := slices.Sorted(maps.Keys(a.Workspaces))

@@ -96,6 +96,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		max_answer_size   <size>
 //		max_metadata_size <size>
 //		max_large_requests <size>
+//		max_limit_memory   <size>
 //		in_flight {
 //			process   <calls>
 //			workspace <calls>
@@ -120,8 +121,8 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //
 // A workspace block takes the same options as the cadenza block itself. The
 // cadenza block configures the workspace "default" if it has any of them.
-// max_large_requests and the ceiling process of in_flight belong to the cadenza block
-// and to no workspace.
+// max_large_requests, max_limit_memory and the ceiling process of in_flight belong to
+// the cadenza block and to no workspace.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the option's name
 	if d.NextArg() {
@@ -139,6 +140,12 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		}
 		if d.Val() == "max_large_requests" {
 			if err := sizeOption(d, &a.MaxLargeRequests, maxMaxLargeRequests); err != nil {
+				return err
+			}
+			continue
+		}
+		if d.Val() == "max_limit_memory" {
+			if err := sizeOption(d, &a.MaxLimitMemory, maxMaxLimitMemory); err != nil {
 				return err
 			}
 			continue
@@ -178,7 +185,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // workspaceOptions are the options of a workspace, in the order of the
 // documentation.
 var workspaceOptions = []string{
-	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "prices", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "max_large_requests", "in_flight", "limit", "provider", "workspace",
+	"definitions", "store", "sink", "trace_key", "api_key", "keys", "log", "redact", "price", "prices", "max_body_size", "body_timeout", "max_answer_size", "max_metadata_size", "max_large_requests", "max_limit_memory", "in_flight", "limit", "provider", "workspace",
 }
 
 // storeOptions are the options of a store.
@@ -203,6 +210,7 @@ var arguments = map[string]string{
 	"max_answer_size":    "<size>, such as 8MiB",
 	"max_metadata_size":  "<size>, such as 16KiB",
 	"max_large_requests": "<size>, such as 512MiB",
+	"max_limit_memory":   "<size>, such as 128MiB",
 	"limit":              "<name>, and its ceilings in a block, each in a line of its own, such as requests 100/1m",
 	"provider":           "<name> [<module>], and the provider's options in a block",
 	"workspace":          "<name>, and the workspace's options in a block",
@@ -306,8 +314,8 @@ func (w *Workspace) unmarshalOption(d *caddyfile.Dispenser) error {
 		return sizeOption(d, &w.MaxAnswerSize, maxMaxAnswerSize)
 	case "max_metadata_size":
 		return sizeOption(d, &w.MaxMetadataSize, maxMaxMetadataSize)
-	case "max_large_requests":
-		return d.Err("max_large_requests is that of all workspaces together: it belongs in the cadenza block")
+	case "max_large_requests", "max_limit_memory":
+		return d.Errf("%s is that of all workspaces together: it belongs in the cadenza block", d.Val())
 	case "in_flight":
 		return unmarshalInFlight(d, nil, w.inFlight)
 	case "limit":

@@ -150,3 +150,26 @@ func TestMaxLargeRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestMaxLimitMemory: the option bounds what a limit counts apart. Beyond it customers share
+// one counter.
+func TestMaxLimitMemory(t *testing.T) {
+	for option, want := range map[string]int{"max_limit_memory 1KiB": http.StatusTooManyRequests, "": http.StatusOK} {
+		g := startGateway(t, single(), fakeProvider("http://localhost:1")+option+`
+			limit customers {
+				by metadata.customer
+				routes prompts
+				requests 1/366d
+			}`)
+		last := 0
+		for customer := range 8 {
+			last = g.post("/v1/prompts", fmt.Sprintf(`{"keys":["hello"],"metadata":{"customer":%d}}`, customer)).status
+			if customer < 5 && last != http.StatusOK {
+				t.Errorf("%q: customer %d is answered %d", option, customer, last)
+			}
+		}
+		if last != want {
+			t.Errorf("%q: the last of eight customers is answered %d, want %d", option, last, want)
+		}
+	}
+}

@@ -38,6 +38,10 @@ const maxMaxMetadataSize = 1 << 20
 // maxMaxLargeRequests bounds what max_large_requests may allow, in bytes.
 const maxMaxLargeRequests = 64 << 30
 
+// maxMaxLimitMemory bounds what max_limit_memory may allow, in bytes: the file that has
+// it is read whole at a start.
+const maxMaxLimitMemory = 1 << 30
+
 // maxMaxAnswerSize bounds what max_answer_size may allow, in bytes.
 const maxMaxAnswerSize = 64 << 20
 

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/limit"
 )
 
 // Process holds what the gateways of a process share: a reload replaces the
@@ -62,6 +63,9 @@ type Config struct {
 	// MaxLargeRequests bounds all large requests and their copies together, in bytes.
 	// Default: DefaultMaxLargeRequests.
 	MaxLargeRequests int64
+	// MaxLimitMemory bounds what the limits of a store count apart, in bytes of memory.
+	// Default: limit.MaxMemory.
+	MaxLimitMemory int64
 	// Workspaces have different names.
 	Workspaces []WorkspaceConfig
 }
@@ -75,7 +79,7 @@ type Gateway struct {
 	emit         func(string, map[string]any)
 	keysInterval time.Duration
 
-	maxLargeRequests int64
+	maxLargeRequests, maxLimitMemory int64
 
 	workspaces map[string]*Workspace
 	keys       keyring
@@ -98,6 +102,7 @@ func New(config Config) (*Gateway, error) {
 		workspaces: make(map[string]*Workspace), started: make(chan struct{}),
 	}
 	g.maxLargeRequests = cmp.Or(config.MaxLargeRequests, DefaultMaxLargeRequests)
+	g.maxLimitMemory = cmp.Or(config.MaxLimitMemory, limit.MaxMemory)
 	if g.keysInterval == 0 {
 		g.keysInterval = defaultKeysInterval
 	}

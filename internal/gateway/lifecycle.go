@@ -23,6 +23,9 @@ func (w *Workspace) start() {
 	w.Store.Recorder.Open()
 	w.startLimits()
 	w.makeIDs(ctx)
+	if limiter := w.Store.Limiter(); limiter != nil {
+		limiter.SetHash(w.Name, w.hashSubject)
+	}
 	w.unsubscribe = w.Source.Subscribe(w.definitionsChanged)
 	if err := w.Source.Watch(); err != nil {
 		w.Logger.Error("the definitions can't be watched: edits need a reload of Caddy", zap.Error(err))

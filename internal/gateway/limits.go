@@ -95,7 +95,7 @@ func (w *Workspace) startLimits() {
 	if len(w.CallLimits) > 0 {
 		w.Store.openLimits()
 		w.Store.Limiter().SetLedger(w.Name, w.ledger())
-		w.Store.Limiter().SetHash(w.Name, w.hashSubject)
+		w.Store.Limiter().SetMaxMemory(w.gateway.maxLimitMemory)
 		w.Store.limited.Store(w.Name, w)
 	}
 }

@@ -135,7 +135,7 @@ func (l *Limiter) takes(a *account, bytes int) {
 // divided among all books in equal parts, and any book may use the other half: no
 // limit whose subjects callers can make up takes the part of another.
 func (l *Limiter) admits(b *book) bool {
-	if half := l.most / 2; l.bytes.Load() >= half {
+	if half := l.most.Load() / 2; l.bytes.Load() >= half {
 		books := *l.books.Load()
 		part := half / int64(len(books))
 		if b.bytes.Load() < part {

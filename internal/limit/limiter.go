@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"crypto/rand"
 	"hash/maphash"
 	"log/slog"
@@ -36,7 +37,7 @@ const (
 // belongs to it.
 type Limiter struct {
 	crossed  func(workspace string, at Standing, percent int)
-	most     int64
+	most     atomic.Int64 // that accounts may take, in bytes
 	seed     maphash.Seed
 	locks    [shards]lock
 	books    atomic.Pointer[map[bookName]*book]
@@ -92,10 +93,8 @@ type Options struct {
 func Open(o Options) *Limiter { return openOn(o, osDisk) }
 
 func openOn(o Options, d disk) *Limiter {
-	l := &Limiter{crossed: o.Crossed, most: o.MaxMemory, seed: maphash.MakeSeed(), process: rand.Text()}
-	if l.most <= 0 {
-		l.most = MaxMemory
-	}
+	l := &Limiter{crossed: o.Crossed, seed: maphash.MakeSeed(), process: rand.Text()}
+	l.most.Store(cmp.Or(o.MaxMemory, MaxMemory))
 	l.books.Store(&map[bookName]*book{})
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -109,6 +108,10 @@ func openOn(o Options, d disk) *Limiter {
 	}
 	return l
 }
+
+// SetMaxMemory changes what subjects may take in memory, in bytes. Those that are counted
+// apart already stay so.
+func (l *Limiter) SetMaxMemory(bytes int64) { l.most.Store(bytes) }
 
 // Close returns to the ledgers what is not used, writes what is left and closes the
 // file. What is set aside then, for calls that have not ended, counts in full when the
