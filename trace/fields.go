@@ -55,7 +55,12 @@ func named[T any](fields []Field[T]) []Field[T] {
 
 // RecordFields are the members of a record in the order of their JSON. Shared and
 // SharesContent are not among them: by these a store keeps what several records
-// have in common.
+// have in common. Nor is Sealer, which nothing keeps.
+//
+// A seal is over the members in this order, by these names and in the form of
+// AppendJSON. A new member may come anywhere, since it is absent in older records;
+// one that is moved, renamed or written otherwise breaks the seals of all records
+// that have it.
 var RecordFields = named([]Field[Record]{
 	{Name: "trace_id", Column: "id", Required: true, At: func(r *Record) any { return &r.ID }},
 	{Name: "decision_id", At: func(r *Record) any { return &r.Decision }},
@@ -93,6 +98,7 @@ var RecordFields = named([]Field[Record]{
 	{Name: "read", Column: "read_versions", At: func(r *Record) any { return &r.Read }},
 	{Name: "inputs", At: func(r *Record) any { return &r.Inputs }},
 	{Name: "metadata", At: func(r *Record) any { return &r.Metadata }},
+	{Name: "seal", At: func(r *Record) any { return &r.Seal }},
 	{Name: "context", Content: true, At: func(r *Record) any { return &r.Context }},
 	{Name: "variables", Content: true, At: func(r *Record) any { return &r.Variables }},
 	{Name: "messages", Content: true, At: func(r *Record) any { return &r.Messages }},

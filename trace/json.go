@@ -24,7 +24,7 @@ import (
 //	attempts [{provider, model, status, code, error, latency_ms, started_ms,
 //	  wait_ms, first_token_ms, prompt_tokens, completion_tokens, estimated, hedge}],
 //	splits [{experiment, bucket, arm, share, unit}], read {definition: version},
-//	inputs {field: value}, metadata, context, variables, messages,
+//	inputs {field: value}, metadata, seal, context, variables, messages,
 //	response (text), tool_calls
 //
 // Durations are numbers of milliseconds with microseconds as their fraction. A
@@ -124,7 +124,7 @@ func (o *object) value(n *names, at any, required, isText bool) {
 			}
 		}
 	case *time.Duration:
-		if *at != 0 || required {
+		if at.Microseconds() != 0 || required { // a store keeps no less
 			o.name(n)
 			o.dst = appendMillis(o.dst, *at)
 		}
@@ -215,14 +215,21 @@ func (o *object) raw(value []byte) {
 	switch {
 	case !utf8.Valid(value) || !json.Valid(value):
 		o.dst = jsontext.AppendString(o.dst, value)
-	case bytes.IndexByte(value, '\n') >= 0 || bytes.IndexByte(value, '\r') >= 0: // only between tokens, as it is valid
-		line := bytes.NewBuffer(o.dst)
-		if err := json.Compact(line, value); err == nil {
-			o.dst = line.Bytes()
-		}
 	default:
-		o.dst = append(o.dst, value...)
+		o.dst = append(o.dst, oneLine(value)...)
 	}
+}
+
+// oneLine returns JSON on one line, and what is not JSON as it is.
+func oneLine(value []byte) []byte {
+	if bytes.IndexByte(value, '\n') < 0 && bytes.IndexByte(value, '\r') < 0 { // only between tokens, where it is JSON
+		return value
+	}
+	var line bytes.Buffer
+	if json.Compact(&line, value) != nil {
+		return value
+	}
+	return line.Bytes()
 }
 
 // appendTime appends t as RFC 3339 with milliseconds, which is what the store

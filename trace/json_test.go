@@ -35,6 +35,7 @@ func completeRecord() *Record {
 		Latency: 1234567 * time.Microsecond, FirstToken: 500 * time.Microsecond,
 		HasUsage: true, PromptTokens: 10, TotalTokens: 10, Cost: 0.0000001, Cached: true,
 		Notes:    []string{"a \"note\"\n", "\x00\x7f\xff"},
+		Seal:     "9c2f1a0b.AAAA",
 		Metadata: []byte("{\n  \"a\": \"\\n\"\r\n}"), Context: []byte(`{"b":"é"}`), Variables: []byte(`{}`),
 		Messages: []byte(`[{"role":"user"}]`), Response: []byte("hello\x00\xfe\u2028"), ToolCalls: []byte(`[1]`),
 	}
@@ -59,7 +60,7 @@ func TestRecordJSON(t *testing.T) {
 			`"attempts":[{"provider":"groq","latency_ms":0},{"provider":"openai","model":"gpt","status":500,"code":"server","error":"died\n","latency_ms":3,` +
 			`"started_ms":0.001,"wait_ms":1.5,"first_token_ms":0.02,"prompt_tokens":1,"completion_tokens":2,"estimated":true,"hedge":true}],` +
 			`"splits":[{"bucket":1}],"read":{"remoteconfigs/a":"0123456789ab"},"inputs":{"plan":"pro"},` +
-			`"metadata":{"a":"\n"},"context":{"b":"é"},"variables":{},"messages":[{"role":"user"}],"response":"hello\u0000` + "\uFFFD" + `\u2028",` +
+			`"metadata":{"a":"\n"},"seal":"9c2f1a0b.AAAA","context":{"b":"é"},"variables":{},"messages":[{"role":"user"}],"response":"hello\u0000` + "\uFFFD" + `\u2028",` +
 			`"tool_calls":[1]}`},
 		"bare": {
 			&Record{ID: completeRecord().ID, Workspace: "w", Kind: KindPrompt, Key: "k"},
@@ -168,7 +169,7 @@ func TestUnreadableRecords(t *testing.T) {
 // TestEveryMemberIsAField of a record and of metrics, but for those that are not
 // shown, and is of a type that JSON out knows.
 func TestEveryMemberIsAField(t *testing.T) {
-	everyMember(t, RecordFields, "HasUsage", "Shared", "SharesContent")
+	everyMember(t, RecordFields, "HasUsage", "Shared", "SharesContent", "Sealer")
 	everyMember(t, MetricsFields, "Reply")
 	everyMember(t, attemptFields)
 }

@@ -120,6 +120,11 @@ type Record struct {
 	// versions may have none.
 	Decision ID
 
+	// Seal is what its Sealer made: see [Sealer]. Empty: the record has none.
+	Seal string
+	// Sealer seals the record before it is stored; nil: nothing does.
+	Sealer *Sealer
+
 	// Shared has the members that the record shares with others of its Decision,
 	// in place of its own Metadata, Context and Variables; nil: none.
 	// SharesContent says that the content in Shared is of this record too.

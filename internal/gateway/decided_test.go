@@ -282,7 +282,7 @@ func TestCachedDecisionsAreRecordedAlike(t *testing.T) {
 			cached = g.decided(t, "/v1/remoteconfigs", "team", context)
 			return lookups(g, "decisions", "hit") > hits
 		})
-		cached.ID, cached.Decision, cached.Time, cached.Latency = first.ID, first.Decision, first.Time, first.Latency
+		cached.ID, cached.Decision, cached.Time, cached.Latency, cached.Seal = first.ID, first.Decision, first.Time, first.Latency, first.Seal
 		if got, want := string(cached.AppendJSON(nil)), string(first.AppendJSON(nil)); got != want {
 			t.Errorf("%s: cached\n%s\nevaluated\n%s", user, got, want)
 		}

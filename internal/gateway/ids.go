@@ -9,16 +9,18 @@ import (
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
-// authorities make and verify a workspace's trace ids, and make the hashes that
-// stand for values of contexts in its traces. A hash that was made under a former
-// key stays as it is.
+// authorities make and verify a workspace's trace ids and the seals of its traces, and
+// make the hashes that stand for values of contexts in them. A hash that was made under
+// a former key stays as it is.
 type authorities struct {
 	current *trace.Authority
 	hasher  *trace.Hasher // of the same key as current
-	// former verifies ids that were made under the previous key: the store's own
-	// key if trace_key is configured, else the temporary key that was used until the
-	// store's could be read. Nil if there was none.
-	former *trace.Authority
+	sealer  *trace.Sealer // and this
+	// former verifies ids that were made under the previous key, and formerSealer the
+	// seals: the store's own key if trace_key is configured, else the temporary key that
+	// was used until the store's could be read. Nil if there was none.
+	former       *trace.Authority
+	formerSealer *trace.Sealer
 }
 
 // makeIDs finds the key of the trace ids: the configured one, else the store's.
@@ -53,24 +55,22 @@ func (w *Workspace) makeIDs(ctx context.Context) {
 }
 
 func (w *Workspace) setIDs(key, former []byte) {
-	hasher, err := trace.NewHasher(key, w.Name)
-	if err != nil {
-		panic(err) // as in authority
+	ids := &authorities{
+		current: made(trace.NewAuthority(key, w.Name)), hasher: made(trace.NewHasher(key, w.Name)), sealer: made(trace.NewSealer(key, w.Name)),
 	}
-	ids := &authorities{current: w.authority(key), hasher: hasher}
 	if former != nil {
-		ids.former = w.authority(former)
+		ids.former, ids.formerSealer = made(trace.NewAuthority(former, w.Name)), made(trace.NewSealer(former, w.Name))
 	}
 	w.ids.Store(ids)
 }
 
-func (w *Workspace) authority(key []byte) *trace.Authority {
-	authority, err := trace.NewAuthority(key, w.Name)
+// made returns what was made of a trace key. The length of a configured key was
+// checked, and the gateway made the others.
+func made[T any](of T, err error) T {
 	if err != nil {
-		// The length of a configured key was checked, the gateway made the others.
 		panic(err)
 	}
-	return authority
+	return of
 }
 
 func (w *Workspace) newID(kind trace.Kind, now time.Time) trace.ID {
@@ -100,4 +100,14 @@ func (w *Workspace) verifyID(id trace.ID) (trace.Kind, bool) {
 func (w *Workspace) verifyDecision(id trace.ID) bool {
 	ids := w.ids.Load()
 	return ids.current.VerifyDecision(id) || ids.former != nil && ids.former.VerifyDecision(id)
+}
+
+// VerifySeal says whether a trace that was read from the store is what was recorded.
+func (w *Workspace) VerifySeal(record *trace.Record) trace.Verification {
+	ids := w.ids.Load()
+	v := ids.sealer.Verify(record)
+	if v.Result == trace.SealOtherKey && ids.formerSealer != nil {
+		return ids.formerSealer.Verify(record)
+	}
+	return v
 }

@@ -17,6 +17,7 @@ func (c *call) newRecord(kind trace.Kind, d *definition.Definition, table *rules
 	record.ID, record.Decision = c.decision.Trace(kind, c.traces), c.decisionID
 	c.traces++
 	record.Time = c.began
+	record.Sealer = c.workspace.ids.Load().sealer
 	record.Workspace = c.workspace.Name
 	record.APIKey = c.key.name
 	record.Kind = kind

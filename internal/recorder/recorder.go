@@ -254,6 +254,7 @@ func (r *Recorder) Start(ctx context.Context, record *trace.Record) bool {
 			return false
 		}
 	}
+	record.SealAs(trace.StateInterrupted) // which it is stored as, unless it ends
 	call := calls.NewCall(record)
 	q := &r.queue
 	q.mu.Lock()

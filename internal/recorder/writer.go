@@ -259,6 +259,9 @@ func (w *writer) next(maintainAt time.Time) bool {
 	// to itself.
 	runtime.Gosched()
 	w.queue.take(&w.batch, &w.durable)
+	for _, r := range w.batch.Records {
+		r.SealAs(r.State)
+	}
 	w.batch.Interrupted = append(w.batch.Interrupted, w.calls.Interrupted(maxBatch, maxBatchBytes)...)
 	if len(w.batch.Interrupted) == 0 {
 		w.calls.Forget() // what can't be read

@@ -15,8 +15,8 @@ import (
 // whose columns they have: a pooler may hand on a session in which a gateway of an
 // earlier version has left its own.
 var (
-	traceStage   = pgx.Identifier{"pg_temp", "cadenza_traces_5"}
-	metricsStage = pgx.Identifier{"pg_temp", "cadenza_metrics_5"}
+	traceStage   = pgx.Identifier{"pg_temp", "cadenza_traces_6"}
+	metricsStage = pgx.Identifier{"pg_temp", "cadenza_metrics_6"}
 )
 
 var (

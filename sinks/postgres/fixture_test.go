@@ -188,7 +188,7 @@ func (g *gateway) answer(kind trace.Kind) *trace.Record {
 	d := g.authority.Decide(now, 1)
 	r.ID, r.Decision, r.Time, r.Workspace, r.Kind, r.Key = d.Trace(kind, 0), d.ID(), now, "default", kind, fmt.Sprintf("key-%d", rand.N(20))
 	r.APIKey, r.Version, r.Revision, r.Row, r.Status = "app", "3f2a9c1b", "r17", "row 3", 200
-	r.Reason, r.Arm = "split", "b"
+	r.Reason, r.Arm, r.Seal = "split", "b", "9c2f1a0b.x3Jk0OQxUe7H1mBv9a8T5g"
 	r.Splits = append(r.Splits, `[{"experiment":{"definition":"prompts/reply","rule":"ab","salt":"ab"},"bucket":12000,"arm":"b","share":0.2,"unit":"mWkE8sS3Vf1hPq0A"}]`...)
 	r.Inputs = append(r.Inputs, `{"plan":"pro","seats":{"hash":"mWkE8sS3Vf1hPq0A"}}`...)
 	r.Latency = rand.N(time.Second)

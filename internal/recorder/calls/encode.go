@@ -283,8 +283,10 @@ func set(at any, value []byte) error {
 	return nil
 }
 
-// Shown returns a record as a store shows it: with what it shares as its own.
+// Shown returns a record as a store shows it: with what it shares as its own. Its seal
+// is that of an interrupted call, which it is not yet.
 func Shown(r *trace.Record) *trace.Record {
+	r.Seal = ""
 	s := r.Shared
 	if s == nil {
 		return r

@@ -27,7 +27,7 @@ var sharedField = trace.Field[trace.Record]{Column: "shared", At: shownOf}
 var (
 	answerMembers = []string{
 		"trace_id", "time", "workspace", "kind", "key", "state", "api_key", "version", "revision", "row", "variant",
-		"status", "latency_ms", "notes", "metadata", "decision_id", "reason", "arm", "splits", "inputs",
+		"status", "latency_ms", "notes", "metadata", "decision_id", "reason", "arm", "splits", "inputs", "seal",
 	}
 	evaluationMembers = []string{"provider", "model", "read", "context", "variables", "messages", "response"}
 

@@ -61,7 +61,7 @@ func fullRecord(id trace.ID, at time.Time) *trace.Record {
 		},
 		Status: 200, Code: "x", Latency: 1234 * time.Microsecond, FirstToken: 567 * time.Microsecond,
 		HasUsage: true, PromptTokens: 10, CompletionTokens: 0, TotalTokens: 10, Cost: 0.0125, Cached: true,
-		Notes:    []string{"variable extra is not declared"},
+		Notes: []string{"variable extra is not declared"}, Seal: "9c2f1a0b.AAAA",
 		Metadata: []byte(`{"a":1}`), Context: []byte(`{"b":"é\u0000"}`), Variables: []byte(`{}`),
 		Messages: []byte(`[{"role":"user"}]`), Response: []byte("hello\x00there"),
 		ToolCalls: []byte(`[{"id":"call_1","name":"f","arguments":"{}"}]`),

@@ -1,0 +1,297 @@
+package trace
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/jsontext"
+)
+
+// sealKeyInfo and keyNameInfo keep what is derived apart from any other use of the
+// trace key.
+const (
+	sealKeyInfo = "cadenza trace seal v1\x00"
+	keyNameInfo = "cadenza trace key name v1"
+)
+
+// The lengths, in bytes, of what a seal has: the name of a key, in hexadecimal, the
+// MAC of the record and the hash of a part of its content, in base64url (RFC 4648).
+const (
+	keyNameSize  = 4
+	sealSize     = 16
+	partHashSize = 8
+)
+
+// Sealer makes and verifies the seals of one workspace's records: whoever changes a
+// record where it is kept can't make the seal that belongs to the change. Sealers of
+// the same trace key and workspace agree, on any node.
+//
+// A seal has the name of the trace key, the MAC, and a hash of each part of the content:
+//
+//	9c2f1a0b.x3Jk0OQxUe7H1mBv9a8T5g.messages=Qm4hT0Zx1pU.response=9sK2b7Lw0eE
+//
+// The MAC is the first 16 bytes of
+//
+//	HMAC-SHA-256(key, record, parts)
+//
+// where record is each member that is not absent, but for the seal and the content, in
+// the order of [RecordFields], and parts is what follows the MAC in the seal. A member
+// has the length of its name in a byte, the name, the length of its value in four, and
+// the value: with milliseconds, microseconds and JSON on one line, as far as a record is
+// kept anywhere. The hash of a part is the first 8 bytes of
+//
+//	HMAC-SHA-256(key, 0x00, name, 0x00, part)
+//
+// so content that was removed later is told from content that was changed. HKDF-SHA256
+// (RFC 5869) derives the key from the trace key and the workspace's name, and the name
+// of the trace key from it alone.
+type Sealer struct {
+	keyName string
+	macs    sync.Pool // *sealing
+}
+
+// sealing is what one seal is made with.
+type sealing struct {
+	mac   hash.Hash
+	shown Record
+	notes []string
+	text  []byte
+	parts []byte
+	sum   [sha256.Size]byte
+}
+
+// sealedFields are the members that the MAC is over, and contentFields those that have
+// hashes of their own.
+var (
+	sealedFields = slices.DeleteFunc(slices.Clone(RecordFields), func(f Field[Record]) bool {
+		return f.Content || f.Name == "seal"
+	})
+	contentFields = slices.DeleteFunc(slices.Clone(RecordFields), func(f Field[Record]) bool { return !f.Content })
+)
+
+// NewSealer returns the sealer of a workspace.
+func NewSealer(traceKey []byte, workspace string) (*Sealer, error) {
+	if len(traceKey) < MinKeyLength {
+		return nil, fmt.Errorf("the trace key must have at least %d bytes, it has %d", MinKeyLength, len(traceKey))
+	}
+	if workspace == "" {
+		return nil, errors.New("seals need the name of a workspace")
+	}
+	key, err := hkdf.Key(sha256.New, traceKey, nil, sealKeyInfo+workspace, sha256.Size)
+	if err != nil {
+		return nil, fmt.Errorf("deriving the key of seals: %w", err)
+	}
+	name, err := hkdf.Key(sha256.New, traceKey, nil, keyNameInfo, keyNameSize)
+	if err != nil {
+		return nil, fmt.Errorf("deriving the name of the trace key: %w", err)
+	}
+	return &Sealer{keyName: hex.EncodeToString(name), macs: sync.Pool{New: func() any { return &sealing{mac: hmac.New(sha256.New, key)} }}}, nil
+}
+
+// SealAs gives the record the seal of its Sealer as one of a state. Without a Sealer it
+// gets none.
+func (r *Record) SealAs(state State) {
+	if r.Sealer != nil {
+		r.Seal = r.Sealer.seal(r, state)
+	}
+}
+
+func (s *Sealer) seal(r *Record, state State) string {
+	k := s.macs.Get().(*sealing)
+	defer k.release(&s.macs)
+	k.show(r)
+	k.shown.State = state
+	k.parts = k.parts[:0]
+	for i := range contentFields {
+		f := &contentFields[i]
+		if part := *f.bytes(&k.shown); len(part) > 0 {
+			k.parts = append(append(append(k.parts, '.'), f.Name...), '=')
+			k.parts = k.appendHash(k.parts, f.Name, part)
+		}
+	}
+	// One allocation: the seal is kept with the record.
+	room := make([]byte, 0, 128)
+	room = append(append(room, s.keyName...), '.')
+	room = k.appendMAC(room, k.parts)
+	return string(append(room, k.parts...))
+}
+
+// show makes shown the record as a store shows it: with what it shares as its own.
+func (k *sealing) show(r *Record) {
+	k.shown = *r
+	shared := r.Shared
+	if shared == nil {
+		return
+	}
+	if len(shared.Notes) > 0 {
+		k.notes = append(append(k.notes[:0], shared.Notes...), r.Notes...)
+		k.shown.Notes = k.notes
+	}
+	k.shown.Metadata, k.shown.Context, k.shown.Variables = shared.Metadata, nil, nil
+	if r.SharesContent {
+		k.shown.Context, k.shown.Variables = shared.Context, shared.Variables
+	}
+}
+
+// release gives k back, without what belongs to a record.
+func (k *sealing) release(to *sync.Pool) {
+	clear(k.notes)
+	k.shown, k.text = Record{}, kept(k.text)
+	to.Put(k)
+}
+
+// appendMAC appends the MAC of the record that is shown.
+func (k *sealing) appendMAC(dst, parts []byte) []byte {
+	k.text = k.text[:0]
+	for i := range sealedFields {
+		k.text = appendSealed(k.text, &sealedFields[i], &k.shown)
+	}
+	k.text = append(k.text, parts...)
+	k.mac.Reset()
+	_, _ = k.mac.Write(k.text) // never fails
+	return base64.RawURLEncoding.AppendEncode(dst, k.mac.Sum(k.sum[:0])[:sealSize])
+}
+
+// appendHash appends the hash of a part of the content.
+func (k *sealing) appendHash(dst []byte, name string, part []byte) []byte {
+	k.text = append(append(append(k.text[:0], 0), name...), 0) // no record begins so
+	k.mac.Reset()
+	_, _ = k.mac.Write(k.text)
+	_, _ = k.mac.Write(oneLine(part))
+	return base64.RawURLEncoding.AppendEncode(dst, k.mac.Sum(k.sum[:0])[:partHashSize])
+}
+
+// appendSealed appends a member as it is sealed, unless it is absent.
+func appendSealed(dst []byte, f *Field[Record], r *Record) []byte {
+	if f.Known != nil && !*f.Known(r) {
+		return dst
+	}
+	begin := len(dst)
+	dst = append(append(append(dst, byte(len(f.Name))), f.Name...), 0, 0, 0, 0)
+	value := len(dst)
+	switch at := f.At(r).(type) {
+	case *string:
+		dst = append(dst, *at...)
+	case *[]byte:
+		dst = append(dst, oneLine(*at)...)
+	case *ID:
+		dst = append(dst, at[:]...)
+	case *Kind:
+		dst = append(dst, at.String()...)
+	case *State:
+		dst = append(dst, at.String()...)
+	case *time.Time:
+		dst = appendNumber(dst, at.UnixMilli(), !at.IsZero())
+	case *time.Duration:
+		dst = appendNumber(dst, at.Microseconds(), false)
+	case *int:
+		dst = appendNumber(dst, int64(*at), false)
+	case *int64:
+		dst = appendNumber(dst, *at, f.Known != nil)
+	case *float64:
+		if !math.IsNaN(*at) && !math.IsInf(*at, 0) { // as JSON has it
+			dst = appendNumber(dst, int64(math.Float64bits(*at)), false)
+		}
+	case *bool:
+		if *at {
+			dst = append(dst, 1)
+		}
+	case *[]string:
+		for _, text := range *at {
+			dst = jsontext.AppendString(dst, text)
+		}
+	case *[]Attempt:
+		if len(*at) > 0 {
+			dst = AppendAttempts(dst, *at)
+		}
+	}
+	if len(dst) == value {
+		return dst[:begin]
+	}
+	binary.BigEndian.PutUint32(dst[value-4:], uint32(len(dst)-value))
+	return dst
+}
+
+// appendNumber appends a number, unless it is zero and that is not known.
+func appendNumber(dst []byte, n int64, known bool) []byte {
+	if n == 0 && !known {
+		return dst
+	}
+	return binary.BigEndian.AppendUint64(dst, uint64(n))
+}
+
+// What verifying a seal comes to.
+const (
+	SealValid    = "valid"     // the record is what was recorded, but for what Removed names
+	SealChanged  = "changed"   // the record was changed after it was recorded
+	SealOtherKey = "other_key" // the seal is under another trace key: it can't be verified
+	SealNone     = "none"      // the record has no seal
+)
+
+// Verification says whether a record is what was recorded.
+type Verification struct {
+	Result string `json:"result"` // one of SealValid, SealChanged, SealOtherKey and SealNone
+	// Key is the name of the trace key that the seal is under.
+	Key string `json:"key,omitempty"`
+	// Changed and Removed are the parts of the content of which that is known.
+	Changed []string `json:"changed,omitempty"`
+	Removed []string `json:"removed,omitempty"`
+}
+
+// Verify verifies the seal of a record as a store shows it. What comes after the record
+// is not under its seal: reports, and that the whole record is deleted.
+func (s *Sealer) Verify(r *Record) Verification {
+	if r.Seal == "" {
+		return Verification{Result: SealNone}
+	}
+	keyName, rest, _ := strings.Cut(r.Seal, ".")
+	v := Verification{Result: SealChanged, Key: keyName}
+	switch raw, err := hex.DecodeString(keyName); {
+	case err != nil || len(raw) != keyNameSize:
+		return Verification{Result: SealChanged} // no seal begins so
+	case keyName != s.keyName:
+		v.Result = SealOtherKey
+		return v
+	}
+	end := base64.RawURLEncoding.EncodedLen(sealSize)
+	if len(rest) < end {
+		return v
+	}
+	k := s.macs.Get().(*sealing)
+	defer k.release(&s.macs)
+	k.show(r)
+	mac, parts := rest[:end], rest[end:]
+	var room [partHashSize + 2*sealSize]byte
+	if subtle.ConstantTimeCompare(k.appendMAC(room[:0], []byte(parts)), []byte(mac)) == 0 {
+		return v
+	}
+	for i := range contentFields {
+		f := &contentFields[i]
+		_, sealed, there := strings.Cut(parts, "."+f.Name+"=")
+		part := *f.bytes(&k.shown)
+		switch {
+		case there && len(part) == 0:
+			v.Removed = append(v.Removed, f.Name)
+		case len(part) == 0:
+		case !there || !strings.HasPrefix(sealed, string(k.appendHash(room[:0], f.Name, part))):
+			v.Changed = append(v.Changed, f.Name)
+		}
+	}
+	if len(v.Changed) == 0 {
+		v.Result = SealValid
+	}
+	return v
+}

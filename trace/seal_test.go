@@ -1,0 +1,240 @@
+package trace
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func mustSealer(t testing.TB, key, workspace string) *Sealer {
+	t.Helper()
+	s, err := NewSealer([]byte(key), workspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const sealKey = "0123456789abcdef"
+
+// sealedRecord is a record with every member.
+func sealedRecord(t testing.TB) *Record {
+	t.Helper()
+	r := completeRecord()
+	r.Sealer = mustSealer(t, sealKey, "default")
+	r.SealAs(r.State)
+	return r
+}
+
+// TestSealsStayTheSame: what a seal is over must not change, or records of earlier
+// versions seem to have been changed.
+func TestSealsStayTheSame(t *testing.T) {
+	if got, want := sealedRecord(t).Seal, "606f9b23.tUbhaz_lOlZEsuaKc30WLQ.context=N-IGsbYjHLM.variables=InVcuq2Ofdk.messages=mfaMN30Vy4c.response=3fKXn3mpBk8.tool_calls=ce4Feuwy4uQ"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// change makes the value at a pointer another one.
+func change(t *testing.T, at any) {
+	t.Helper()
+	switch at := at.(type) {
+	case *string:
+		*at += "x"
+	case *[]byte:
+		*at = append(slices.Clone(*at), 'x')
+	case *int:
+		*at++
+	case *int64:
+		*at++
+	case *float64:
+		*at = *at*2 + 1
+	case *bool:
+		*at = !*at
+	case *[]string:
+		*at = append(slices.Clone(*at), "")
+	case *time.Time:
+		*at = at.Add(time.Millisecond)
+	case *time.Duration:
+		*at += time.Microsecond
+	case *ID:
+		at[3] ^= 1
+	case *Kind:
+		*at = KindPrompt
+	case *State:
+		*at = StateEnded
+	default:
+		t.Fatalf("a %T can't be changed", at)
+	}
+}
+
+// TestSealNotices a change of each member, and of each of an attempt's, and that it was
+// removed, as a record that is stored and one that is in JSON have it.
+func TestSealNotices(t *testing.T) {
+	good := sealedRecord(t)
+	var parsed Record
+	clean := *good
+	clean.Notes, clean.Response = []string{"a"}, []byte("hello")
+	clean.SealAs(clean.State)
+	if err := json.Unmarshal(clean.AppendJSON(nil), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	for form, original := range map[string]*Record{"stored": good, "parsed": &parsed} {
+		if v := good.Sealer.Verify(original); v.Result != SealValid || v.Changed != nil || v.Removed != nil {
+			t.Errorf("%s: %+v", form, v)
+		}
+		verify := func(what string, r *Record, want Verification) {
+			t.Helper()
+			want.Key = good.Sealer.keyName
+			if diff := cmp.Diff(want, good.Sealer.Verify(r)); diff != "" {
+				t.Errorf("%s, %s (-want +got):\n%s", form, what, diff)
+			}
+		}
+		for _, f := range RecordFields {
+			changed, removed := *original, *original
+			want, without := Verification{Result: SealChanged}, Verification{Result: SealChanged}
+			if f.Content {
+				want.Changed = []string{f.Name}
+				without = Verification{Result: SealValid, Removed: []string{f.Name}}
+			}
+			switch f.Name {
+			case "seal":
+				continue
+			case "attempts":
+				for i := range attemptFields {
+					changed.Attempts = slices.Clone(original.Attempts)
+					change(t, attemptFields[i].At(&changed.Attempts[1]))
+					verify(f.Name+" "+attemptFields[i].Name, &changed, want)
+				}
+			default:
+				change(t, f.At(&changed))
+				verify(f.Name, &changed, want)
+			}
+			if f.Known != nil {
+				*f.Known(&removed) = false
+			} else {
+				reflect.ValueOf(f.At(&removed)).Elem().SetZero()
+			}
+			if f.Name != "state" { // whose zero value was the change
+				verify("without "+f.Name, &removed, without)
+			}
+		}
+		both := *original
+		both.Context, both.Response = nil, []byte("bye")
+		verify("two parts", &both, Verification{Result: SealChanged, Changed: []string{"response"}, Removed: []string{"context"}})
+	}
+	none := *good
+	none.Context, none.Variables, none.Messages, none.Response, none.ToolCalls = nil, nil, nil, nil, nil
+	none.SealAs(none.State)
+	none.Response = []byte("added")
+	if v := good.Sealer.Verify(&none); v.Result != SealChanged || !slices.Equal(v.Changed, []string{"response"}) {
+		t.Errorf("a response that was added: %+v", v)
+	}
+}
+
+// TestMembersAreKeptApart: what one member loses and the next gets is a change.
+func TestMembersAreKeptApart(t *testing.T) {
+	r := sealedRecord(t)
+	r.Notes = []string{"ab", "c"}
+	r.SealAs(r.State)
+	r.Notes = []string{"a", "bc"}
+	if v := r.Sealer.Verify(r); v.Result != SealChanged {
+		t.Errorf("notes: %+v", v)
+	}
+	r.Row, r.Variant = "ab", ""
+	r.SealAs(r.State)
+	r.Row, r.Variant = "", "ab"
+	if v := r.Sealer.Verify(r); v.Result != SealChanged {
+		t.Errorf("row and variant: %+v", v)
+	}
+}
+
+// TestOtherSeals: which seal is of another key, none, or of no key at all.
+func TestOtherSeals(t *testing.T) {
+	good := sealedRecord(t)
+	name := good.Sealer.keyName
+	other, workspace := mustSealer(t, "another trace key", "default"), mustSealer(t, sealKey, "other")
+	for _, tt := range []struct {
+		by   *Sealer
+		seal string
+		want Verification
+	}{
+		{mustSealer(t, sealKey, "default"), good.Seal, Verification{Result: SealValid, Key: name}},
+		{other, good.Seal, Verification{Result: SealOtherKey, Key: name}},
+		{workspace, good.Seal, Verification{Result: SealChanged, Key: name}}, // moved there
+		{good.Sealer, "", Verification{Result: SealNone}},
+		{good.Sealer, "nonsense", Verification{Result: SealChanged}},
+		{good.Sealer, "ZZZZZZZZ" + good.Seal[8:], Verification{Result: SealChanged}},
+		{good.Sealer, "00000000" + good.Seal[8:], Verification{Result: SealOtherKey, Key: "00000000"}},
+		{good.Sealer, name, Verification{Result: SealChanged, Key: name}},
+		{good.Sealer, name + ".", Verification{Result: SealChanged, Key: name}},
+		{good.Sealer, good.Seal[:30], Verification{Result: SealChanged, Key: name}},
+		{good.Sealer, good.Seal[:31], Verification{Result: SealChanged, Key: name}}, // its parts are cut off
+		{good.Sealer, strings.Replace(good.Seal, ".context=", ".contexT=", 1), Verification{Result: SealChanged, Key: name}},
+		{good.Sealer, good.Seal + ".x=y", Verification{Result: SealChanged, Key: name}},
+	} {
+		r := *good
+		r.Seal = tt.seal
+		if diff := cmp.Diff(tt.want, tt.by.Verify(&r)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", tt.seal, diff)
+		}
+	}
+	if _, err := NewSealer([]byte("short"), "w"); err == nil {
+		t.Error("a short key is taken")
+	}
+	if _, err := NewSealer([]byte(sealKey), ""); err == nil {
+		t.Error("no workspace is taken")
+	}
+	bare := new(Record)
+	if bare.SealAs(StateEnded); bare.Seal != "" {
+		t.Error("a record without a sealer is sealed")
+	}
+}
+
+// TestSealOfShared: a record is sealed as the store shows it.
+func TestSealOfShared(t *testing.T) {
+	s := mustSealer(t, sealKey, "default")
+	for _, content := range []bool{true, false} {
+		r := completeRecord()
+		r.Sealer, r.SharesContent = s, content
+		r.Shared = &Shared{Notes: []string{"first"}, Metadata: []byte(`{"m":1}`), Context: []byte(`{"c":1}`), Variables: []byte(`{"v":1}`)}
+		r.SealAs(r.State)
+		shown := *r
+		shown.Shared, shown.SharesContent = nil, false
+		shown.Notes, shown.Metadata, shown.Context, shown.Variables = append([]string{"first"}, r.Notes...), r.Shared.Metadata, nil, nil
+		if content {
+			shown.Context, shown.Variables = r.Shared.Context, r.Shared.Variables
+		}
+		if v := s.Verify(&shown); v.Result != SealValid || v.Removed != nil {
+			t.Errorf("content %t: %+v", content, v)
+		}
+		shown.Notes[0] = "second"
+		if v := s.Verify(&shown); v.Result != SealChanged {
+			t.Errorf("content %t, another note: %+v", content, v)
+		}
+	}
+}
+
+// BenchmarkSeal is what a seal costs the writer, and a call before it is made.
+func BenchmarkSeal(b *testing.B) {
+	evaluation := completeRecord()
+	evaluation.Attempts, evaluation.Messages, evaluation.Response, evaluation.ToolCalls, evaluation.Context, evaluation.Variables = nil, nil, nil, nil, nil, nil
+	evaluation.Metadata = []byte(`{"conversation_id":"c-1","feature":"checkout"}`)
+	evaluation.Splits = []byte(`[{"experiment":{"definition":"remoteconfigs/new_checkout","rule":"ramp","salt":"ramp"},"bucket":12000,"arm":"1","share":0.2,"unit":"AAAAAAAAAAAAAAAA"}]`)
+	evaluation.Inputs = []byte(`{"environment":"production","plan":"pro","beta":false,"seats":{"hash":"BAAAAAAAAAAAAAAA"},"customer_id":{"hash":"AAAAAAAAAAAAAAAA"}}`)
+	for _, content := range []int{0, 4 << 10, 64 << 10} {
+		r := *evaluation
+		r.Sealer, r.Messages = mustSealer(b, sealKey, "default"), make([]byte, content)
+		b.Run(fmt.Sprintf("content=%d", content), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r.SealAs(StateEnded)
+			}
+		})
+	}
+}
