@@ -3,6 +3,7 @@ package caddymodule_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // startRecorded starts a gateway whose traces can be read by the admin API, and
@@ -421,6 +424,52 @@ func TestAdminExportAndErase(t *testing.T) {
 	}
 }
 
+// TestAdminVerifies: what the seals of traces say, before and after a change in the
+// database.
+func TestAdminVerifies(t *testing.T) {
+	g, address, ids := startRecorded(t)
+	results := func(when string, want map[string]string) {
+		t.Helper()
+		got := make(map[string]string)
+		for _, line := range export(t, address, "verify=true") {
+			verification, _ := line["verification"].(map[string]any)
+			id := line["trace"].(map[string]any)["trace_id"].(string)
+			got[id] = fmt.Sprintf("%v%v%v", verification["result"], verification["changed"], verification["removed"])
+			_, story := callAdmin(t, "GET", address, "/cadenza/traces/"+id, "")
+			if diff := cmp.Diff(verification, story["verification"]); diff != "" {
+				t.Errorf("%s: (-export +trace):\n%s", when, diff)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", when, diff)
+		}
+	}
+	const valid = "valid<nil><nil>"
+	want := map[string]string{ids["prompt"]: valid, ids["configuration"]: valid, ids["endpoint"]: valid, ids["failure"]: valid, ids["last"]: valid}
+	results("as recorded", want)
+	db := g.database()
+	for name, change := range map[string]struct{ set, result string }{
+		"prompt":        {"time_ms = time_ms + 1", "changed<nil><nil>"},
+		"configuration": {"context = NULL", "valid<nil>[context]"},
+		"endpoint":      {"response = 'other', messages = NULL", "changed[response][messages]"},
+		"last":          {"seal = NULL", "none<nil><nil>"},
+	} {
+		if _, err := db.Exec("UPDATE traces SET "+change.set+" WHERE hex(id) = ?", strings.ToUpper(strings.ReplaceAll(ids[name], "-", ""))); err != nil {
+			t.Fatal(err)
+		}
+		want[ids[name]] = change.result
+	}
+	results("changed", want)
+	for _, line := range export(t, address, "verify=false") {
+		if line["verification"] != nil {
+			t.Errorf("not asked for: %v", line)
+		}
+	}
+	if status, answer := callAdmin(t, "GET", address, "/cadenza/export?verify=maybe", ""); status != http.StatusBadRequest || !strings.Contains(fmt.Sprint(answer), `true or false, this is "maybe"`) {
+		t.Errorf("%d %v", status, answer)
+	}
+}
+
 // TestFormerKeysStayValid has a trace key configured where the store's own was
 // used: what was answered before is still known.
 func TestFormerKeysStayValid(t *testing.T) {
@@ -433,6 +482,10 @@ func TestFormerKeysStayValid(t *testing.T) {
 			t.Errorf("%d %v", status, answer)
 		}
 	}
+	eventually(t, "seals of former traces are verified", func() bool {
+		_, answer := callAdmin(t, "GET", address, "/cadenza/traces/"+ids["prompt"], "")
+		return answer["verification"].(map[string]any)["result"] == "valid"
+	})
 	eventually(t, "reports on former traces are taken", func() bool {
 		return g.post("/v1/metrics", `{"trace_id":"`+ids["prompt"]+`","score":80}`).status == http.StatusOK
 	})

@@ -13,7 +13,8 @@ func (a *App) Inspect() map[string]*adminapi.Workspace {
 			Name: name, Definitions: w.source.Source, Log: a.gateway.Workspace(name).Log, Store: w.store.Path, Flush: w.store.Recorder.Flush, Logger: w.logger,
 			Calls: w.store.Recorder.Calls, Call: w.store.Recorder.Call, Mark: w.store.Recorder.Mark,
 			Committed: w.store.Committed, Waiting: w.store.Waiting, Stopping: a.stopping.Done(),
-			Targets: a.gateway.Workspace(name).Targets, Status: a.gateway.Workspace(name).Status,
+			VerifySeal: a.gateway.Workspace(name).VerifySeal,
+			Targets:    a.gateway.Workspace(name).Targets, Status: a.gateway.Workspace(name).Status,
 			Strangers: a.gateway.Strangers, SubjectStatus: a.gateway.Workspace(name).SubjectStatus,
 			EraseSubject: a.gateway.Workspace(name).EraseSubject,
 		}

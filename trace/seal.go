@@ -53,20 +53,22 @@ const (
 // the value: with milliseconds, microseconds and JSON on one line, as far as a record is
 // kept anywhere. The hash of a part is the first 8 bytes of
 //
-//	HMAC-SHA-256(key, 0x00, name, 0x00, part)
+//	SHA-256(partKey, name, 0x00, part)
 //
-// so content that was removed later is told from content that was changed. HKDF-SHA256
-// (RFC 5869) derives the key from the trace key and the workspace's name, and the name
-// of the trace key from it alone.
+// so content that was removed later is told from content that was changed, and can't be
+// found by trying. HKDF-SHA256 (RFC 5869) derives both keys from the trace key and the
+// workspace's name, and the name of the trace key from it alone.
 type Sealer struct {
 	keyName string
+	partKey []byte
 	macs    sync.Pool // *sealing
 }
 
 // sealing is what one seal is made with.
 type sealing struct {
 	mac   hash.Hash
-	shown Record
+	part  hash.Hash
+	shown Record // of one that shares something
 	notes []string
 	text  []byte
 	parts []byte
@@ -90,52 +92,57 @@ func NewSealer(traceKey []byte, workspace string) (*Sealer, error) {
 	if workspace == "" {
 		return nil, errors.New("seals need the name of a workspace")
 	}
-	key, err := hkdf.Key(sha256.New, traceKey, nil, sealKeyInfo+workspace, sha256.Size)
+	keys, err := hkdf.Key(sha256.New, traceKey, nil, sealKeyInfo+workspace, 2*sha256.Size)
 	if err != nil {
-		return nil, fmt.Errorf("deriving the key of seals: %w", err)
+		return nil, fmt.Errorf("deriving the keys of seals: %w", err)
 	}
+	key, partKey := keys[:sha256.Size], keys[sha256.Size:]
 	name, err := hkdf.Key(sha256.New, traceKey, nil, keyNameInfo, keyNameSize)
 	if err != nil {
 		return nil, fmt.Errorf("deriving the name of the trace key: %w", err)
 	}
-	return &Sealer{keyName: hex.EncodeToString(name), macs: sync.Pool{New: func() any { return &sealing{mac: hmac.New(sha256.New, key)} }}}, nil
+	return &Sealer{keyName: hex.EncodeToString(name), partKey: partKey, macs: sync.Pool{New: func() any {
+		return &sealing{mac: hmac.New(sha256.New, key), part: sha256.New()}
+	}}}, nil
 }
 
 // SealAs gives the record the seal of its Sealer as one of a state. Without a Sealer it
 // gets none.
 func (r *Record) SealAs(state State) {
-	if r.Sealer != nil {
-		r.Seal = r.Sealer.seal(r, state)
+	if r.Sealer == nil {
+		return
 	}
+	own := r.State
+	r.State = state
+	r.Seal = r.Sealer.seal(r)
+	r.State = own
 }
 
-func (s *Sealer) seal(r *Record, state State) string {
+func (s *Sealer) seal(r *Record) string {
 	k := s.macs.Get().(*sealing)
 	defer k.release(&s.macs)
-	k.show(r)
-	k.shown.State = state
+	r = k.show(r)
 	k.parts = k.parts[:0]
 	for i := range contentFields {
 		f := &contentFields[i]
-		if part := *f.bytes(&k.shown); len(part) > 0 {
+		if part := *f.bytes(r); len(part) > 0 {
 			k.parts = append(append(append(k.parts, '.'), f.Name...), '=')
-			k.parts = k.appendHash(k.parts, f.Name, part)
+			k.parts = k.appendHash(k.parts, s.partKey, f.Name, part)
 		}
 	}
-	// One allocation: the seal is kept with the record.
-	room := make([]byte, 0, 128)
-	room = append(append(room, s.keyName...), '.')
-	room = k.appendMAC(room, k.parts)
-	return string(append(room, k.parts...))
+	var room [256]byte
+	seal := append(append(room[:0], s.keyName...), '.')
+	seal = k.appendMAC(seal, r, k.parts)
+	return string(append(seal, k.parts...))
 }
 
-// show makes shown the record as a store shows it: with what it shares as its own.
-func (k *sealing) show(r *Record) {
-	k.shown = *r
+// show returns a record as a store shows it: with what it shares as its own.
+func (k *sealing) show(r *Record) *Record {
 	shared := r.Shared
 	if shared == nil {
-		return
+		return r
 	}
+	k.shown = *r
 	if len(shared.Notes) > 0 {
 		k.notes = append(append(k.notes[:0], shared.Notes...), r.Notes...)
 		k.shown.Notes = k.notes
@@ -144,20 +151,24 @@ func (k *sealing) show(r *Record) {
 	if r.SharesContent {
 		k.shown.Context, k.shown.Variables = shared.Context, shared.Variables
 	}
+	return &k.shown
 }
 
 // release gives k back, without what belongs to a record.
 func (k *sealing) release(to *sync.Pool) {
-	clear(k.notes)
-	k.shown, k.text = Record{}, kept(k.text)
+	if k.shown.Shared != nil {
+		clear(k.notes)
+		k.shown = Record{}
+	}
+	k.text = kept(k.text)
 	to.Put(k)
 }
 
-// appendMAC appends the MAC of the record that is shown.
-func (k *sealing) appendMAC(dst, parts []byte) []byte {
+// appendMAC appends the MAC of a record that is shown.
+func (k *sealing) appendMAC(dst []byte, r *Record, parts []byte) []byte {
 	k.text = k.text[:0]
 	for i := range sealedFields {
-		k.text = appendSealed(k.text, &sealedFields[i], &k.shown)
+		k.text = appendSealed(k.text, &sealedFields[i], r)
 	}
 	k.text = append(k.text, parts...)
 	k.mac.Reset()
@@ -166,12 +177,12 @@ func (k *sealing) appendMAC(dst, parts []byte) []byte {
 }
 
 // appendHash appends the hash of a part of the content.
-func (k *sealing) appendHash(dst []byte, name string, part []byte) []byte {
-	k.text = append(append(append(k.text[:0], 0), name...), 0) // no record begins so
-	k.mac.Reset()
-	_, _ = k.mac.Write(k.text)
-	_, _ = k.mac.Write(oneLine(part))
-	return base64.RawURLEncoding.AppendEncode(dst, k.mac.Sum(k.sum[:0])[:partHashSize])
+func (k *sealing) appendHash(dst, key []byte, name string, part []byte) []byte {
+	k.text = append(append(append(k.text[:0], key...), name...), 0)
+	k.part.Reset()
+	_, _ = k.part.Write(k.text)
+	_, _ = k.part.Write(oneLine(part))
+	return base64.RawURLEncoding.AppendEncode(dst, k.part.Sum(k.sum[:0])[:partHashSize])
 }
 
 // appendSealed appends a member as it is sealed, unless it is absent.
@@ -272,21 +283,21 @@ func (s *Sealer) Verify(r *Record) Verification {
 	}
 	k := s.macs.Get().(*sealing)
 	defer k.release(&s.macs)
-	k.show(r)
+	r = k.show(r)
 	mac, parts := rest[:end], rest[end:]
 	var room [partHashSize + 2*sealSize]byte
-	if subtle.ConstantTimeCompare(k.appendMAC(room[:0], []byte(parts)), []byte(mac)) == 0 {
+	if subtle.ConstantTimeCompare(k.appendMAC(room[:0], r, []byte(parts)), []byte(mac)) == 0 {
 		return v
 	}
 	for i := range contentFields {
 		f := &contentFields[i]
 		_, sealed, there := strings.Cut(parts, "."+f.Name+"=")
-		part := *f.bytes(&k.shown)
+		part := *f.bytes(r)
 		switch {
 		case there && len(part) == 0:
 			v.Removed = append(v.Removed, f.Name)
 		case len(part) == 0:
-		case !there || !strings.HasPrefix(sealed, string(k.appendHash(room[:0], f.Name, part))):
+		case !there || !strings.HasPrefix(sealed, string(k.appendHash(room[:0], s.partKey, f.Name, part))):
 			v.Changed = append(v.Changed, f.Name)
 		}
 	}

@@ -74,13 +74,27 @@ func TestProofOfAnOldTrace(t *testing.T) {
 		t.Errorf("%s", output)
 	}
 
-	// A record that was changed does not pass.
+	if output := do(0, "export", "--verify"); !strings.Contains(output, " valid, 0 changed, 0 without a seal, 0 under other trace keys") {
+		t.Errorf("%s", output)
+	}
+
+	// A record that was changed does not pass, also where the definitions would decide it.
 	db, err := sql.Open("sqlite", "file:"+n.store()+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.Exec("UPDATE traces SET reason = 'default', matched_row = NULL WHERE hex(id) = ?", strings.ToUpper(strings.ReplaceAll(old, "-", ""))); err != nil {
+	of := strings.ToUpper(strings.ReplaceAll(old, "-", ""))
+	if _, err := db.Exec("UPDATE traces SET decision_id = randomblob(16), time_ms = time_ms + 1 WHERE hex(id) = ?", of); err != nil {
+		t.Fatal(err)
+	}
+	if output := do(1, "prove", old); !strings.Contains(output, "decided       paid (match)") || !strings.Contains(output, "the record was changed after it was made") {
+		t.Errorf("%s", output)
+	}
+	if output := do(1, "export", "--verify"); !strings.Contains(output, old+"  remoteconfig c  changed\n") || !strings.Contains(output, " valid, 1 changed, 0 without a seal") {
+		t.Errorf("%s", output)
+	}
+	if _, err := db.Exec("UPDATE traces SET reason = 'default', matched_row = NULL WHERE hex(id) = ?", of); err != nil {
 		t.Fatal(err)
 	}
 	if output := do(1, "prove", old); !strings.Contains(output, "the definitions decide paid (match), and recorded is the default") {

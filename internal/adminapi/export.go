@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"bufio"
+	"encoding/json"
 	"net/http"
 
 	"go.uber.org/zap"
@@ -10,11 +11,16 @@ import (
 )
 
 // serveExport answers GET /cadenza/export: all traces and metrics that pass a
-// filter, oldest first, as JSON lines.
+// filter, oldest first, as JSON lines. With ?verify=true each trace has what its seal
+// says.
 func serveExport(w http.ResponseWriter, r *http.Request) error {
-	q, err := newTraceQuery(r, filterParameters...)
+	q, err := newTraceQuery(r, append([]string{"verify"}, filterParameters...)...)
 	if err != nil {
 		return err
+	}
+	verify := q.values.Get("verify")
+	if verify != "" && verify != "true" && verify != "false" {
+		return apiError(http.StatusBadRequest, "verify must be true or false, this is %q", verify)
 	}
 	reader, err := q.workspace.openTraces(r.Context())
 	if err != nil {
@@ -25,7 +31,13 @@ func serveExport(w http.ResponseWriter, r *http.Request) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	var line []byte
 	err = q.workspace.exportRunning(r.Context(), reader, q.filter, func(record *trace.Record, metrics []trace.Metrics) error {
-		line = appendExported(line[:0], record, metrics)
+		var verification *trace.Verification
+		if verify == "true" {
+			verification = q.workspace.verify(record)
+		}
+		if line, err = appendExported(line[:0], record, verification, metrics); err != nil {
+			return err
+		}
 		_, err := out.Write(line)
 		return err
 	})
@@ -41,12 +53,19 @@ func serveExport(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// appendExported appends one line: {"trace":{…},"metrics":[{…}]}. Either member
-// may be missing: metrics without a trace have a line of their own.
-func appendExported(line []byte, record *trace.Record, metrics []trace.Metrics) []byte {
+// appendExported appends one line: {"trace":{…},"verification":{…},"metrics":[{…}]}. Each
+// member may be missing: metrics without a trace have a line of their own.
+func appendExported(line []byte, record *trace.Record, verification *trace.Verification, metrics []trace.Metrics) ([]byte, error) {
 	line = append(line, '{')
 	if record != nil {
 		line = record.AppendJSON(append(line, `"trace":`...))
+	}
+	if verification != nil {
+		text, err := json.Marshal(verification)
+		if err != nil {
+			return nil, err
+		}
+		line = append(append(line, `,"verification":`...), text...)
 	}
 	for i := range metrics {
 		switch {
@@ -62,5 +81,5 @@ func appendExported(line []byte, record *trace.Record, metrics []trace.Metrics) 
 	if len(metrics) > 0 {
 		line = append(line, ']')
 	}
-	return append(line, "}\n"...)
+	return append(line, "}\n"...), nil
 }

@@ -37,6 +37,8 @@ type Workspace struct {
 	// Calls calls yield with the records of the calls that are under way until it
 	// returns false, in no order, without content, and with the mark of each begin.
 	Calls func(yield func(record *trace.Record, begun int64) bool)
+	// VerifySeal says whether a record from the store is what was recorded.
+	VerifySeal func(*trace.Record) trace.Verification
 	// Call returns the record of a call that is under way, or nil.
 	Call func(trace.ID) *trace.Record
 	// Mark returns a mark between the calls that have begun and those that have not.

@@ -17,10 +17,11 @@ import (
 // traceStory is a trace with its metrics and its definition. Metrics may be the
 // first of MetricsTotal reports.
 type traceStory struct {
-	Trace        *trace.Record   `json:"trace,omitempty"`
-	Metrics      []trace.Metrics `json:"metrics"`
-	MetricsTotal int64           `json:"metrics_total"`
-	Definition   *tracedVersion  `json:"definition,omitempty"`
+	Trace        *trace.Record       `json:"trace,omitempty"`
+	Verification *trace.Verification `json:"verification,omitempty"`
+	Metrics      []trace.Metrics     `json:"metrics"`
+	MetricsTotal int64               `json:"metrics_total"`
+	Definition   *tracedVersion      `json:"definition,omitempty"`
 	// Prompt is the prompt that an endpoint sent.
 	Prompt *tracedVersion `json:"prompt,omitempty"`
 	// Others are the other traces of the decision, without their content.
@@ -141,10 +142,19 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (any, error) {
 		return &decisionStory{decision, traces, details.Metrics, details.MetricsTotal}, nil
 	}
 	return &traceStory{
-		Trace: details.Record, Metrics: details.Metrics, MetricsTotal: details.MetricsTotal,
+		Trace: details.Record, Verification: w.verify(details.Record), Metrics: details.Metrics, MetricsTotal: details.MetricsTotal,
 		Definition: shownVersion(details.Version), Prompt: shownVersion(details.Prompt),
 		Others: slices.DeleteFunc(traces, func(r *trace.Record) bool { return r.ID == id }),
 	}, nil
+}
+
+// verify verifies the seal of a record, nil where the store has none: of a call that is
+// under way.
+func (w *Workspace) verify(record *trace.Record) *trace.Verification {
+	if record == nil || record.State == trace.StateStarted {
+		return nil
+	}
+	return new(w.VerifySeal(record))
 }
 
 // shownVersion returns a version as it is shown, or nil.

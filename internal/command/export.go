@@ -2,23 +2,29 @@ package command
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cadenza-gateway/cadenza/internal/private"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 func exportCommand() *cobra.Command {
 	var client gatewayClient
 	var file string
+	var verify bool
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Writes a running gateway's traces and metrics as JSON lines",
@@ -29,10 +35,18 @@ without a trace have a line of their own. --since and --until take a time (RFC
 3339), a date, or how long ago it was, such as 2h or 7d. The other flags choose
 traces as those of traces do.
 
+With --verify the gateway says of each trace whether it is what was recorded, in
+"verification": {"result": "valid", "key": "9c2f1a0b"}. The result is valid,
+changed, other_key (the seal is under a trace key that the gateway does not have)
+or none (there is no seal). The error output has how many there are of each, and
+the first that were changed. The exit status is then 1 where one was changed or
+no trace was verified, and 2 where none was changed but the gateway can't say of
+one.
+
 A file (--output) appears once it is whole. Only its owner can read it: it may
 hold questions and answers. The gateway is asked by its admin API, as with caddy
 reload.`,
-		Example: "  caddy cadenza export --since 2026-11-01 --until 2026-12-01 -o november.jsonl",
+		Example: "  caddy cadenza export --since 2026-11-01 --until 2026-12-01 -o november.jsonl\n  caddy cadenza export --since 1d --verify -o day.jsonl",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := client.resolve(); err != nil {
 				return err
@@ -41,31 +55,113 @@ reload.`,
 			if err != nil {
 				return err
 			}
+			var verified *verifications
+			if verify {
+				values.Set("verify", "true")
+				verified = &verifications{out: cmd.ErrOrStderr(), results: make(map[string]int), keys: make(map[string]int)}
+			}
 			resp, err := client.do(http.MethodGet, "/cadenza/export", values)
 			if err != nil {
 				return err
 			}
 			defer resp.Body.Close()
 			if file == "" {
-				_, err := copyLines(cmd.OutOrStdout(), resp.Body)
-				return err
+				_, err = copyLines(cmd.OutOrStdout(), resp.Body, verified)
+			} else {
+				var n int
+				if n, err = exportTo(file, resp.Body, verified); err == nil {
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", file, plural(n, "line"))
+				}
 			}
-			n, err := exportTo(file, resp.Body)
-			if err == nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", file, plural(n, "line"))
+			if err == nil && verify {
+				err = verified.conclude()
 			}
-			return err
+			return exitOf(cmd, err)
 		},
 	}
 	client.addFlags(cmd)
 	addFilterFlags(cmd)
+	cmd.Flags().BoolVar(&verify, "verify", false, "Have the gateway verify the seal of each trace")
 	cmd.Flags().StringVarP(&file, "output", "o", "", "The file to write; default: the standard output")
 	return cmd
 }
 
+// namedChanges is how many traces are named that were changed.
+const namedChanges = 20
+
+// verifications are what seals say of the traces of an export.
+type verifications struct {
+	out             io.Writer
+	traces, removed int
+	results, keys   map[string]int // traces by result, and those of other keys by the key
+}
+
+// add takes what the seal of a line's trace says.
+func (v *verifications) add(line []byte) error {
+	var exported struct {
+		Trace struct {
+			TraceID string `json:"trace_id"`
+			Kind    string `json:"kind"`
+			Key     string `json:"key"`
+		} `json:"trace"`
+		Verification trace.Verification `json:"verification"`
+	}
+	if err := json.Unmarshal(line, &exported); err != nil {
+		return fmt.Errorf("a line can't be read: %w", err)
+	}
+	t, found := exported.Trace, exported.Verification
+	if found.Result == "" {
+		return nil // reports alone, or a call that is under way
+	}
+	v.traces++
+	v.results[found.Result]++
+	if len(found.Removed) > 0 {
+		v.removed++
+	}
+	switch {
+	case found.Result == trace.SealOtherKey:
+		v.keys[found.Key]++
+	case found.Result == trace.SealChanged && v.results[found.Result] <= namedChanges:
+		what := "changed"
+		if len(found.Changed) > 0 {
+			what += ": " + strings.Join(found.Changed, ", ")
+		}
+		_, err := fmt.Fprintf(v.out, "%s  %s %s  %s\n", t.TraceID, t.Kind, visible.Line(t.Key), what)
+		return err
+	}
+	return nil
+}
+
+// conclude writes how many traces there are of each result, and returns the error with
+// which the command ends.
+func (v *verifications) conclude() error {
+	if v.traces == 0 {
+		return errors.New("no traces pass the flags: nothing was verified")
+	}
+	changed, unknown := v.results[trace.SealChanged], v.results[trace.SealOtherKey]+v.results[trace.SealNone]
+	text := fmt.Sprintf("%s verified: %d valid, %d changed, %d without a seal, %d under other trace keys", plural(v.traces, "trace"),
+		v.results[trace.SealValid], changed, v.results[trace.SealNone], v.results[trace.SealOtherKey])
+	if len(v.keys) > 0 {
+		text += " (" + visible.Line(strings.Join(slices.Sorted(maps.Keys(v.keys)), ", ")) + ")"
+	}
+	if v.removed > 0 {
+		text += fmt.Sprintf("; of %d, content was removed", v.removed)
+	}
+	if _, err := fmt.Fprintln(v.out, text); err != nil {
+		return err
+	}
+	switch {
+	case changed > 0:
+		return errors.New("traces were changed after they were recorded")
+	case unknown > 0:
+		return errUnproved
+	}
+	return nil
+}
+
 // exportTo writes lines to a file, which appears once it is whole, and returns
 // their number.
-func exportTo(name string, lines io.Reader) (n int, err error) {
+func exportTo(name string, lines io.Reader, verified *verifications) (n int, err error) {
 	temporary, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return 0, err
@@ -77,7 +173,7 @@ func exportTo(name string, lines io.Reader) (n int, err error) {
 		}
 	}()
 	private.RestrictFile(temporary)
-	if n, err = copyLines(temporary, lines); err != nil {
+	if n, err = copyLines(temporary, lines, verified); err != nil {
 		return n, err
 	}
 	if err = temporary.Sync(); err != nil {
@@ -90,8 +186,8 @@ func exportTo(name string, lines io.Reader) (n int, err error) {
 }
 
 // copyLines copies lines of JSON, made visible, and returns their number. A
-// last line that is cut is not copied.
-func copyLines(w io.Writer, lines io.Reader) (n int, err error) {
+// last line that is cut is not copied. verified takes them too, unless it is nil.
+func copyLines(w io.Writer, lines io.Reader, verified *verifications) (n int, err error) {
 	in, out := bufio.NewReaderSize(lines, 64<<10), bufio.NewWriterSize(w, 64<<10)
 	for {
 		line, err := in.ReadBytes('\n')
@@ -107,6 +203,11 @@ func copyLines(w io.Writer, lines io.Reader) (n int, err error) {
 		}
 		if _, err := out.Write(visible.JSON(line)); err != nil {
 			return n, err
+		}
+		if verified != nil {
+			if err := verified.add(line); err != nil {
+				return n, err
+			}
 		}
 		n++
 	}

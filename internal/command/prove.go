@@ -18,13 +18,14 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // exitUnproved is the exit status of `prove` where it can't say.
 const exitUnproved = 2
 
 // errDiffers is the failure of a proof.
-var errDiffers = errors.New("the record is not what the definitions decide")
+var errDiffers = errors.New("the record is not what was decided")
 
 func proveCommand() *cobra.Command {
 	p := prover{pasts: make(map[string]*provable)}
@@ -34,26 +35,23 @@ func proveCommand() *cobra.Command {
 		Long: `
 Takes a trace of a running gateway and the definitions of its revision, decides
 again by the inputs that the trace has, at its time, and says whether reason, row
-and arm come out the same. ID is that of a trace or of a decision, whose traces
+and arm come out the same. The seal of the record says whether anything else was
+changed after it was made. ID is that of a trace or of a decision, whose traces
 are all proved, or the beginning of one. Without an ID, the newest traces that
 pass the flags are proved, as the command traces lists them.
 
 A value that was recorded as a hash is present and may be any; one of a field
 with trace: none may also be missing. Where the decision depends on it, the
 command can't say, and names the row, the cell and the field. The bucket of a
-split stands in for a unit that was not recorded.
+split stands in for a unit that was not recorded. Nor can it say of a record
+without a seal, or with one under another trace key.
 
 The exit status is 0 where all come out the same, 1 where one differs, nothing
 was proved or the gateway can't be asked, and 2 where none differs but the command can't say of
 one.`,
 		Example: "  caddy cadenza prove 0192f3a1-b2c3\n  caddy cadenza prove --key new_checkout --since 1d --limit 1000",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := p.run(cmd, args)
-			if errors.Is(err, errUnproved) {
-				cmd.SilenceErrors = true // the proof says why
-				return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return exitUnproved, nil })(cmd, nil)
-			}
-			return err
+			return exitOf(cmd, p.run(cmd, args))
 		},
 	}
 	p.client.addFlags(cmd)
@@ -65,6 +63,16 @@ one.`,
 
 // errUnproved ends the command with exitUnproved.
 var errUnproved = errors.New("unproved")
+
+// exitOf returns the error with which a command ends: errUnproved, of which its output
+// has said why, with its status.
+func exitOf(cmd *cobra.Command, err error) error {
+	if errors.Is(err, errUnproved) {
+		cmd.SilenceErrors = true
+		return caddycmd.WrapCommandFuncForCobra(func(caddycmd.Flags) (int, error) { return exitUnproved, nil })(cmd, nil)
+	}
+	return err
+}
 
 // prover proves traces of a gateway.
 type prover struct {
@@ -178,8 +186,9 @@ func decodeTraced(text []byte) (*inspect.Traced, error) {
 // ask asks for a trace with its content, or for those of a decision without.
 func (p *prover) ask(id string) ([]*inspect.Traced, error) {
 	var story struct {
-		Trace  json.RawMessage   `json:"trace"`
-		Traces []json.RawMessage `json:"traces"`
+		Trace        json.RawMessage    `json:"trace"`
+		Traces       []json.RawMessage  `json:"traces"`
+		Verification trace.Verification `json:"verification"`
 	}
 	if err := p.client.get("/cadenza/traces/"+url.PathEscape(id), nil, &story); err != nil {
 		return nil, err
@@ -196,18 +205,20 @@ func (p *prover) ask(id string) ([]*inspect.Traced, error) {
 		if traces[i], err = decodeTraced(text); err != nil {
 			return nil, err
 		}
+		traces[i].Verification = story.Verification
 	}
 	return traces, nil
 }
 
-// prove proves a trace with its content, where that was kept: lists leave it out, and it
-// says more than the inputs do.
+// prove proves a trace with its content, where that was kept, and with what its seal
+// says: lists have neither.
 func (p *prover) prove(t *inspect.Traced) (*inspect.Proof, error) {
-	if len(t.Context) == 0 && t.Unreadable == "" {
+	if t.Verification.Result == "" && t.Unreadable == "" {
 		// One that was erased since the list was made is proved as the list has it.
 		if whole, err := p.ask(t.TraceID); err == nil && len(whole) == 1 {
 			t = whole[0]
 		}
+		t.Verification.Result = cmp.Or(t.Verification.Result, trace.SealNone)
 	}
 	past, err := p.past(t)
 	if err != nil {
@@ -247,8 +258,8 @@ func (p *prover) past(t *inspect.Traced) (*provable, error) {
 // resultWords are the results for people.
 var resultWords = map[string]string{
 	inspect.Same:    "same: the definitions decide what was recorded",
-	inspect.Differs: "differs: the definitions decide otherwise than recorded",
-	inspect.Unknown: "can't say: the trace has not all that the decision depends on",
+	inspect.Differs: "differs: the record is not what was decided",
+	inspect.Unknown: "can't say: the trace has not all that a proof needs",
 }
 
 func (st styles) ofResult(result string) string {
@@ -268,6 +279,9 @@ func writeProof(b *bytes.Buffer, st styles, p *inspect.Proof) {
 		label = "or"
 	}
 	rows = append(rows, []cell{plainCell("result"), {resultWords[p.Result], st.ofResult(p.Result)}})
+	if v := p.Verification; v.Result == trace.SealValid {
+		add("seal", "valid, of trace key "+v.Key+": the record was not changed since it was made. Reports on it are not under its seal")
+	}
 	for _, text := range p.Differences {
 		add("difference", text)
 	}

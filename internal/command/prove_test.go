@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -36,6 +37,8 @@ type provingGateway struct {
 	revision string
 	answer   []byte
 	traces   map[byte]string
+	// verifications are what the seals say; that of any other trace is valid.
+	verifications map[byte]string
 }
 
 func newProvingGateway(t *testing.T) *provingGateway {
@@ -62,7 +65,7 @@ func newProvingGateway(t *testing.T) *provingGateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &provingGateway{s.Revision, answer, make(map[byte]string)}
+	g := &provingGateway{s.Revision, answer, make(map[byte]string), make(map[byte]string)}
 	add := func(digit byte, key, revision, members string) {
 		g.traces[digit] = fmt.Sprintf(`{"trace_id":"0199a001-0000-8600-8000-00000000000%c","time":"2026-11-22T09:30:00.12Z","workspace":"default","kind":"remoteconfig","key":%q,"version":%q,"revision":%q,%s}`,
 			digit, key, s.RemoteConfigs[key].Version, revision, members)
@@ -79,6 +82,15 @@ func newProvingGateway(t *testing.T) *provingGateway {
 	add('9', "near", s.Revision, `"reason":"default","inputs":{}`)
 	add('a', "spent", s.Revision, `"reason":"default","inputs":{"budget.b":10},"notes":["context: none"]`)
 	add('8', "limit", s.Revision, `"reason":"match","row":"paid","inputs":{"plan":"pro"},"splits":"[{\"bucket\": 5"`)
+	// What seals say of records that are the same as the first.
+	for i, verification := range []string{
+		`{"result":"changed","key":"9c2f1a0b"}`, `{"result":"changed","key":"9c2f1a0b","changed":["response"]}`,
+		`{"result":"other_key","key":"00112233"}`, `{"result":"none"}`, `{"result":"valid","key":"9c2f1a0b","removed":["messages"]}`,
+	} {
+		digit := "bcdef"[i]
+		add(digit, "limit", s.Revision, `"reason":"match","row":"paid","inputs":{"plan":"pro"}`)
+		g.verifications[digit] = verification
+	}
 	return g
 }
 
@@ -129,7 +141,8 @@ func (g *provingGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case id == "report":
 		fmt.Fprint(w, `{"metrics":[]}`)
 	case g.traces[id[len(id)-1]] != "":
-		fmt.Fprint(w, `{"trace":`+g.traces[id[len(id)-1]]+`,"metrics":[]}`)
+		digit := id[len(id)-1]
+		fmt.Fprint(w, `{"trace":`+g.traces[digit]+`,"verification":`+cmp.Or(g.verifications[digit], `{"result":"valid","key":"9c2f1a0b"}`)+`,"metrics":[]}`)
 	default:
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"error":"there is no trace"}`)
@@ -142,7 +155,7 @@ func TestProveGolden(t *testing.T) {
 	server := httptest.NewServer(gateway)
 	defer server.Close()
 	var out bytes.Buffer
-	for _, arguments := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "1 2", "1 3", "decision", "", "--key none", "1 --json", "0199a001", "report", "nothing-x", "--limit 0"} {
+	for _, arguments := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e", "f", "f --json", "b d f", "1 2", "1 3", "decision", "", "--key none", "1 --json", "0199a001", "report", "nothing-x", "--limit 0"} {
 		fmt.Fprintf(&out, "$ prove %s\n", arguments)
 		all := append([]string{"prove", "--address", server.Listener.Addr().String()}, strings.Fields(arguments)...)
 		fmt.Fprintf(&out, "status %d\n\n", statusOf(gatewayCommand(t.Context(), &out, &out, all...)))

@@ -57,6 +57,14 @@ const (
 	reports      = `[{"trace_id":"01990001-0000-8200-8000-000000000003","time":"2026-11-01T09:01:00.000Z","workspace":"default","api_key":"mobile-app","score":80,"latency_ms":1400,"llm_response":"On its\nway\u001b[1m.","chain_id":"c-1","conversation_id":"talk \u001b","usage":{"prompt_tokens":12,"total_tokens":46},"metadata":{"rating":"good"}}]`
 )
 
+// verified are what seals say of the traces of an export by the key that it asks for.
+var verified = map[string]string{
+	"valid":   `{"result":"valid","key":"9c2f1a0b"} {"result":"valid","key":"9c2f1a0b","removed":["context"]}`,
+	"changed": strings.Repeat(`{"result":"changed","key":"9c2f1a0b"} `, namedChanges) + `{"result":"changed","key":"9c2f1a0b"} {"result":"none"} {"result":"valid","key":"9c2f1a0b"}`,
+	"parts":   `{"result":"changed","key":"9c2f1a0b","changed":["messages","response"]}`,
+	"unknown": `{"result":"other_key","key":"00112233"} {"result":"other_key","key":"\u001b"} {"result":"none"}`,
+}
+
 func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query, asked := r.URL.Query(), "?"+r.URL.Query().Encode()
 	if r.Method == http.MethodDelete {
@@ -131,6 +139,12 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, costsByDay)
 	case r.URL.Path == "/cadenza/costs":
 		fmt.Fprint(w, costsByCustomer)
+	case r.URL.Path == "/cadenza/export" && query.Get("verify") == "true":
+		lines := []string{`{"metrics":[]}`, `{"trace":` + startedTrace + `}`}
+		for n, verification := range strings.Fields(verified[query.Get("key")]) {
+			lines = append(lines, fmt.Sprintf(`{"trace":{"trace_id":"0199a001-0000-8600-8000-%012d","kind":"prompt","key":"reply\u001b"},"verification":%s}`, n, verification))
+		}
+		fmt.Fprintln(w, strings.Join(lines, "\n"))
 	case r.URL.Path == "/cadenza/export":
 		fmt.Fprint(w, `{"trace":`+startedTrace+"}\n{\"trace\":"+endpointTrace+`,"metrics":`+reports+"}\n")
 		if query.Get("key") == "cut" {
@@ -239,6 +253,11 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"reconcile_refused": {arguments: []string{"reconcile", "testdata/bills/refused.json"}, fails: true},
 		"reconcile_percent": {arguments: []string{"reconcile", "--tolerance", "little", "testdata/bills/costs.csv"}, fails: true},
 		"export":            {arguments: []string{"export", "--since", "2026-11-01"}},
+		"export_verify":     {arguments: []string{"export", "--verify", "--key", "valid"}},
+		"export_changed":    {arguments: []string{"export", "--verify", "--key", "changed"}, fails: true},
+		"export_unknown":    {arguments: []string{"export", "--verify", "--key", "unknown"}, fails: true},
+		"export_parts":      {arguments: []string{"export", "--verify", "--key", "parts"}, fails: true},
+		"export_nothing":    {arguments: []string{"export", "--verify", "--key", "nothing"}, fails: true},
 		"export_cut":        {arguments: []string{"export", "--key", "cut"}, fails: true},
 		"erase":             {arguments: []string{"erase", "--conversation-id", "c-1", "--yes"}},
 		"erase_json":        {arguments: []string{"erase", "--conversation-id", "c-1", "--yes", "--json"}},
@@ -322,6 +341,21 @@ func TestTheAddressOfAConfiguration(t *testing.T) {
 	var out bytes.Buffer
 	if err := gatewayCommand(t.Context(), &out, io.Discard, "traces", "--config", config); err != nil || !strings.Contains(out.String(), "support_chat") {
 		t.Errorf("%v: %s", err, &out)
+	}
+}
+
+// TestExportVerifies: what the exit status says, and that the lines are written in any
+// case.
+func TestExportVerifies(t *testing.T) {
+	server := httptest.NewServer(new(fakeGateway))
+	defer server.Close()
+	for key, want := range map[string]int{"valid": 0, "changed": 1, "parts": 1, "unknown": 2, "nothing": 1} {
+		file := filepath.Join(t.TempDir(), "traces.jsonl")
+		status := statusOf(gatewayCommand(t.Context(), io.Discard, io.Discard, "export", "--verify", "--key", key, "-o", file, "--address", server.Listener.Addr().String()))
+		data, err := os.ReadFile(file)
+		if lines := 2 + len(strings.Fields(verified[key])); status != want || err != nil || bytes.Count(data, []byte("\n")) != lines {
+			t.Errorf("%s: status %d, %v, %s", key, status, err, data)
+		}
 	}
 }
 

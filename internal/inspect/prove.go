@@ -33,6 +33,9 @@ type Traced struct {
 	Inputs  json.RawMessage   `json:"inputs"`
 	Context json.RawMessage   `json:"context"`
 	Notes   []string          `json:"notes"`
+	// Verification is what the gateway says of the trace's seal. It is empty where it was
+	// not asked.
+	Verification trace.Verification `json:"-"`
 	// Unreadable says which member is not as this version writes it; empty: none.
 	Unreadable string `json:"-"`
 }
@@ -75,6 +78,8 @@ type Proof struct {
 	Revision string    `json:"revision"`
 	Result   string    `json:"result"` // one of Same, Differs and Unknown
 	Recorded Decided   `json:"recorded"`
+	// Verification is what the seal of the record says.
+	Verification trace.Verification `json:"verification,omitzero"`
 	// Possible are the decisions by what the trace has: one where that suffices.
 	Possible []Decided `json:"possible,omitempty"`
 	// Differences are where the record is not what the definitions decide.
@@ -102,13 +107,16 @@ type ProvedRow struct {
 
 // Unproved returns the proof of a trace whose definitions can't be had.
 func Unproved(t *Traced, missing string) *Proof {
-	p := newProof(t)
-	p.Result, p.Missing = Unknown, []string{missing}
-	return p
+	p := newProver(t)
+	p.miss("%s", missing)
+	return p.conclude()
 }
 
-func newProof(t *Traced) *Proof {
-	return &Proof{TraceID: t.TraceID, Time: t.Time, Kind: t.Kind, Key: t.Key, Version: t.Version, Revision: t.Revision, Recorded: t.Decided}
+func newProver(t *Traced) *prover {
+	return &prover{t: t, Proof: &Proof{
+		TraceID: t.TraceID, Time: t.Time, Kind: t.Kind, Key: t.Key, Version: t.Version, Revision: t.Revision,
+		Recorded: t.Decided, Verification: t.Verification,
+	}}
 }
 
 // prover proves one trace.
@@ -134,10 +142,32 @@ type proved struct {
 // Prove evaluates the definitions of a trace's revision by what the trace has of its
 // context, and compares the decision with the record. It holds what a change of the
 // record would change: reason, row and arm, versions, and the splits that were
-// consulted, each with its bucket, arm and share.
+// consulted, each with its bucket, arm and share. Of any other member the record's seal
+// says whether it was changed.
 func Prove(s *definition.Snapshot, t *Traced) *Proof {
-	p := &prover{Proof: newProof(t), t: t, s: s}
+	p := newProver(t)
+	p.s = s
 	p.prove()
+	return p.conclude()
+}
+
+// conclude adds what the seal says, and returns the proof with its result.
+func (p *prover) conclude() *Proof {
+	switch v := p.Verification; v.Result {
+	case trace.SealChanged:
+		if len(v.Changed) > 0 {
+			p.differ("changed after the record was made: %s", strings.Join(v.Changed, ", "))
+			break
+		}
+		p.differ("the record was changed after it was made: its seal does not fit")
+	case trace.SealOtherKey:
+		p.miss("the record is sealed under the trace key %s, which the gateway does not have: it can't say whether the record was changed", v.Key)
+	case trace.SealNone:
+		p.miss("the record has no seal: an earlier version of Cadenza made it, or somebody removed the seal")
+	}
+	if removed := p.Verification.Removed; len(removed) > 0 {
+		p.Notes = append(p.Notes, "removed after the record was made: "+strings.Join(removed, ", "))
+	}
 	switch {
 	case len(p.Differences) > 0:
 		p.Result = Differs

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // provedTrace is a trace of the examples' ramp, by their revision and version.
@@ -52,6 +53,38 @@ func TestProve(t *testing.T) {
 		p := Prove(s, traced)
 		if says := fmt.Sprint(p.Differences, p.Missing, p.Notes); p.Result != tt.result || !strings.Contains(says, tt.says) {
 			t.Errorf("%s for %s: %s %s, want %s %s", tt.new, tt.old, p.Result, says, tt.result, tt.says)
+		}
+	}
+}
+
+// TestProveSeals: what the seal adds to a proof, and to one that can't be had.
+func TestProveSeals(t *testing.T) {
+	s, good := tracedRamp(t)
+	for _, tt := range []struct {
+		v            trace.Verification
+		result, says string
+	}{
+		{trace.Verification{Result: trace.SealValid, Key: "k"}, Same, "[] [] [a recorded bucket"},
+		{trace.Verification{Result: trace.SealValid, Removed: []string{"response", "messages"}}, Same, "removed after the record was made: response, messages"},
+		{trace.Verification{Result: trace.SealChanged}, Differs, "the record was changed after it was made"},
+		{trace.Verification{Result: trace.SealChanged, Changed: []string{"response"}}, Differs, "changed after the record was made: response"},
+		{trace.Verification{Result: trace.SealOtherKey, Key: "9c2f1a0b"}, Unknown, "under the trace key 9c2f1a0b"},
+		{trace.Verification{Result: trace.SealNone}, Unknown, "has no seal"},
+	} {
+		traced := &Traced{Verification: tt.v}
+		if err := json.Unmarshal([]byte(good), traced); err != nil {
+			t.Fatal(err)
+		}
+		p := Prove(s, traced)
+		if says := fmt.Sprint(p.Differences, p.Missing, p.Notes); p.Result != tt.result || !strings.Contains(says, tt.says) {
+			t.Errorf("%+v: %s %s, want %s %s", tt.v, p.Result, says, tt.result, tt.says)
+		}
+		want := Unknown
+		if tt.result == Differs {
+			want = Differs
+		}
+		if p := Unproved(traced, "gone"); p.Result != want || !strings.Contains(fmt.Sprint(p.Missing), "gone") {
+			t.Errorf("%+v, without definitions: %s %s", tt.v, p.Result, p.Missing)
 		}
 	}
 }

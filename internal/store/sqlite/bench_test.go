@@ -66,8 +66,14 @@ func benchmarkCommit(b *testing.B, size int, add func(*recorder.Batch, trace.ID,
 }
 
 // BenchmarkRecording is all that recording an evaluation costs: its id, filling
-// the record, the queue and the rows, at a rate that the writer keeps up with.
+// the record, the queue, its seal and the row, at a rate that the writer keeps up with.
 func BenchmarkRecording(b *testing.B) {
+	for name, sealer := range map[string]*trace.Sealer{"sealed=true": mustSealer(b), "sealed=false": nil} {
+		b.Run(name, func(b *testing.B) { benchmarkRecording(b, sealer) })
+	}
+}
+
+func benchmarkRecording(b *testing.B, sealer *trace.Sealer) {
 	r := openRecorder(b, Config{Path: filepath.Join(b.TempDir(), "a.db")})
 	authority := mustAuthority(b)
 	before, count := processorTime(b), 0
@@ -80,6 +86,7 @@ func BenchmarkRecording(b *testing.B) {
 			now := time.Now()
 			record := trace.AcquireRecord()
 			fillEvaluation(record, authority.New(trace.KindPrompt, now), now)
+			record.Sealer = sealer
 			if !r.Evaluation(record) {
 				b.Fatal("dropped")
 			}
