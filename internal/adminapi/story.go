@@ -151,7 +151,7 @@ func (w *Workspace) story(ctx context.Context, id trace.ID) (any, error) {
 // verify verifies the seal of a record, nil where the store has none: of a call that is
 // under way.
 func (w *Workspace) verify(record *trace.Record) *trace.Verification {
-	if record == nil || record.State == trace.StateStarted {
+	if record == nil || record.State == trace.StateStarted && w.Call(record.ID) != nil {
 		return nil
 	}
 	return new(w.VerifySeal(record))
