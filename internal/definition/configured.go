@@ -79,7 +79,7 @@ func (l *loader) configured(d *doc, n *document.Node, errs *document.Errors) *pr
 
 // unknownConfig reports a key that no remote configuration has.
 func (l *loader) unknownConfig(at *document.Node, key string, errs *document.Errors) {
-	hint := document.DidYouMean(strings.TrimPrefix(key, "remoteconfigs/"), l.keys(trace.KindRemoteConfig))
+	hint := l.didYouMean(trace.KindRemoteConfig, strings.TrimPrefix(key, "remoteconfigs/"))
 	if config, path, _ := strings.Cut(key, "."); l.byKey[trace.KindRemoteConfig][config] != nil {
 		hint = ": write config: " + config + ", path: " + path
 	}

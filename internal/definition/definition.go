@@ -96,7 +96,8 @@ type Snapshot struct {
 	// be changed.
 	Context []byte
 
-	emptying bool // the directory has the file allowEmpty
+	emptying bool                             // the directory has the file allowEmpty
+	aliases  map[trace.Kind]map[string]string // the keys by the aliases
 	// gateway are the gateway's fields that files name, each where a file does first.
 	gateway []*document.Node
 }
@@ -105,6 +106,8 @@ type Snapshot struct {
 type Definition struct {
 	Kind trace.Kind
 	Key  string
+	// Aliases are other names under which callers may ask for the definition, sorted.
+	Aliases []string
 	// Version is the first 12 hexadecimal digits of the SHA-256 of Content.
 	Version string
 	Log     LogPolicy

@@ -172,7 +172,7 @@ func (l *loader) prompt(d *doc, errs *document.Errors) *Prompt {
 	}
 	p := l.snapshot.Prompts[key]
 	if p == nil && l.missing(trace.KindPrompt, key) {
-		errs.Report("unknown-prompt", n.Pos, "there is no prompt %q%s", key, document.DidYouMean(key, l.keys(trace.KindPrompt)))
+		errs.Report("unknown-prompt", n.Pos, "there is no prompt %q%s", key, l.didYouMean(trace.KindPrompt, key))
 	}
 	return p
 }

@@ -147,10 +147,11 @@ type loader struct {
 
 // doc is a definition's parsed file.
 type doc struct {
-	kind trace.Kind
-	key  string
-	node *document.Node
-	file *file
+	kind    trace.Kind
+	key     string
+	aliases []string
+	node    *document.Node
+	file    *file
 	// How the definition was built: newly or taken over, with these references,
 	// of which one may name a definition that does not exist.
 	fresh      bool
@@ -206,6 +207,7 @@ func (l *loader) parse() {
 	for _, docs := range l.docs {
 		slices.SortFunc(docs, func(a, b *doc) int { return cmp.Compare(a.key, b.key) })
 	}
+	l.readAliases()
 }
 
 // parseText parses a file. The directory keeps no more of the text than is needed to
@@ -326,26 +328,28 @@ func (l *loader) warnAt(kind string, n *document.Node, format string, args ...an
 	l.found = append(l.found, Warning{Pos: n.Pos, Message: fmt.Sprintf(format, args...), Kind: kind})
 }
 
-// revision identifies the whole workspace.
+// revision identifies the whole workspace. Aliases decide what it answers, and not
+// what a definition does: they are no part of a version.
 func (l *loader) revision() string {
 	type entry struct {
-		Kind trace.Kind
-		Key  string
-		V    string
+		Kind    trace.Kind
+		Key     string
+		V       string
+		Aliases []string `json:",omitempty"`
 	}
 	var entries []entry
 	for d := range l.snapshot.All() {
-		entries = append(entries, entry{d.Kind, d.Key, d.Version})
+		entries = append(entries, entry{d.Kind, d.Key, d.Version, d.Aliases})
 	}
 	return version(canonicalJSON([]any{cellValue(l.model), entries}))
 }
 
 // commonMembers are the members every definition has.
-var commonMembers = []string{"key", "description", "log", "tests"}
+var commonMembers = []string{"key", "aliases", "description", "log", "tests"}
 
 // common decodes the members every definition has.
 func (d *doc) common(errs *document.Errors) Definition {
-	def := Definition{Kind: d.kind, Key: d.key, Pos: d.node.Pos}
+	def := Definition{Kind: d.kind, Key: d.key, Aliases: d.aliases, Pos: d.node.Pos}
 	if n := d.node.Get("description"); n != nil {
 		n.ReadString(errs, "description")
 	}

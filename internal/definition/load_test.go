@@ -194,7 +194,7 @@ log: all
 		`prompts/a.yaml:11:18: there is no variant "ne" to extend: did you mean "en"?`,
 		`prompts/a.yaml:13:17: the variant x extends itself by way of this one`,
 		`prompts/a.yaml:17:11: there is no variant "ln": did you mean "nl"?`,
-		`prompts/b.yaml:1:1: unknown member "messages" in a prompt (known: default, variables, variants, columns, matrix, rules, hit, key, description, log, tests)`,
+		`prompts/b.yaml:1:1: unknown member "messages" in a prompt (known: default, variables, variants, columns, matrix, rules, hit, key, aliases, description, log, tests)`,
 		`prompts/b.yaml:2:11: variants must be a mapping of names to variants, with one at least`,
 		`prompts/bad key.yaml:1:1: "bad key" can't be a key: 1 to 256 letters, digits and . _ : / - (give one by key:)`,
 		`prompts/broken.yaml:1:4: invalid YAML: the file ends here too early: a list or mapping in [ ] or { } has no end`,
@@ -283,6 +283,13 @@ func TestRevisionAndVersions(t *testing.T) {
 			t.Errorf("%s has the revision of %s", name, dup)
 		}
 		seen[s.Revision] = name
+	}
+	aliased := version(func(m map[string]string) { m["prompts/p.yaml"] += "aliases: [ old, older ]\n" })
+	if aliased.Prompts["p"].Version != base.Prompts["p"].Version || seen[aliased.Revision] != "" {
+		t.Errorf("with aliases: version %s, revision %s of %s", aliased.Prompts["p"].Version, aliased.Revision, seen[aliased.Revision])
+	}
+	if other := version(func(m map[string]string) { m["prompts/p.yaml"] += "aliases: [ older, old ]\n" }); other.Revision != aliased.Revision {
+		t.Error("the order of aliases changes the revision")
 	}
 	if len(base.Revision) != 12 || len(base.Prompts["p"].Version) != 12 {
 		t.Errorf("revision %q, version %q", base.Revision, base.Prompts["p"].Version)

@@ -114,6 +114,11 @@ func TestSchemasAndLoading(t *testing.T) {
 		{"context", "on_unknown_field: fail\n", false},
 
 		{"remoteconfig", rc, true},
+		{"remoteconfig", rc + "aliases: [old/key, older]\n", true},
+		{"remoteconfig", rc + "aliases:\n", true},
+		{"remoteconfig", rc + "aliases: old/key\n", false},
+		{"remoteconfig", rc + "aliases: [old key]\n", false},
+		{"remoteconfig", rc + "aliases: [old, old]\n", false},
 		{"remoteconfig", "default: 0\n", false},
 		{"remoteconfig", "type: number\n", false},
 		{"remoteconfig", "type: int\ndefault: 0\n", false},

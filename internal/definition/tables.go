@@ -75,7 +75,7 @@ func (l *loader) prerequisite(key, value *document.Node, errs *document.Errors) 
 		return nil
 	}
 	if d == nil {
-		errs.Report("unknown-config", key.Pos, "there is no remote configuration %q%s", key.Text, document.DidYouMean(key.Text, l.keys(trace.KindRemoteConfig)))
+		errs.Report("unknown-config", key.Pos, "there is no remote configuration %q%s", key.Text, l.didYouMean(trace.KindRemoteConfig, key.Text))
 		return nil
 	}
 	if cycle := l.cycle(d.key); cycle != "" {

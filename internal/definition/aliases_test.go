@@ -1,0 +1,148 @@
+package definition
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestAliases: each kind is found by its key and by each alias, and by no alias of
+// another kind.
+func TestAliases(t *testing.T) {
+	const prompt = "provider: canned\nextra: { answer: Hi }\nmessages: [ { role: user, content: Hi } ]\n"
+	s := mustLoad(t, workspace(t, map[string]string{
+		"prompts/new/reply.yaml": prompt + "aliases: [ old/reply, older.reply ]\n",
+		"prompts/other.yaml":     prompt + "aliases:\n", // none
+		"endpoints/chat.yaml":    "prompt: new/reply\naliases: [ old/chat, new/reply, other ]\n",
+		"remoteconfigs/c.yaml":   "type: string\ndefault: x\naliases: [ old/reply ]\n",
+	}))
+	for name, want := range map[string][3]string{
+		"new/reply":   {"new/reply", "chat", ""},
+		"old/reply":   {"new/reply", "", "c"},
+		"older.reply": {"new/reply", "", ""},
+		"other":       {"other", "chat", ""},
+		"old/chat":    {"", "chat", ""},
+		"chat":        {"", "chat", ""},
+		"c":           {"", "", "c"},
+		"":            {},
+		"old":         {},
+	} {
+		var got [3]string
+		if p := s.Prompt(name); p != nil {
+			got[0] = p.Key
+			if p.AskedAs(name) != name {
+				t.Errorf("%q is asked as %q", name, p.AskedAs(name))
+			}
+		}
+		if e := s.Endpoint(name); e != nil {
+			got[1] = e.Key
+		}
+		if c := s.RemoteConfig(name); c != nil {
+			got[2] = c.Key
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+	if d := cmp.Diff([]string{"new/reply", "old/chat", "other"}, s.Endpoints["chat"].Aliases); d != "" {
+		t.Error(d)
+	}
+	if n := s.Counts().total(); n != 4 {
+		t.Errorf("%d definitions: an alias is none", n)
+	}
+}
+
+// TestAliasMistakes: a name stands for one definition of a kind, and each mistake says
+// where the other is. Definitions name each other by their keys.
+func TestAliasMistakes(t *testing.T) {
+	const prompt = "messages: [ { role: user, content: Hi } ]\n"
+	const config = "type: boolean\ndefault: true\n"
+	dir := workspace(t, map[string]string{
+		"prompts/a.yaml":           prompt + "aliases:\n  - old/a\n  - b\n  - a\n",
+		"prompts/b.yaml":           "aliases: [ older, old/a ]\n" + prompt,
+		"prompts/c.yaml":           prompt + "aliases: [ twice, twice, 'no key', '', 7, [ x ] ]\n",
+		"prompts/d.yaml":           prompt + "aliases: old/d\n",
+		"prompts/e.yaml":           prompt + "variables: { v: { config: new/c.x }, w: { config: old/c } }\n",
+		"prompts/f.yaml":           prompt + "aliasses: [ g ]\n",
+		"endpoints/e.yaml":         "prompt: old/a\n",
+		"remoteconfigs/new/c.yaml": config + "aliases: [ old/c, a, " + aliasesList(maxAliases-2) + " ]\n",
+		"remoteconfigs/many.yaml":  config + "aliases: [ " + aliasesList(maxAliases+1) + " ]\n",
+		"remoteconfigs/r.yaml":     config + "rules:\n  - { when: { config: { old/c: true } }, value: false }\n",
+		"remoteconfigs/same.yaml":  "key: named\naliases: [ named, same ]\n" + config,
+	})
+	_, err := Load(dir)
+	wantErrors(t, dir, err,
+		`endpoints/e.yaml:1:9: there is no prompt "old/a": it is an alias, which is for callers only: write the key "a"`,
+		`prompts/a.yaml:4:5: the alias "b" is taken: `+dir+`/prompts/b.yaml:1:1 is the prompt "b"`,
+		`prompts/a.yaml:5:5: "a" is the key of this prompt: leave it out of the aliases`,
+		`prompts/b.yaml:1:19: the alias "old/a" is taken: `+dir+`/prompts/a.yaml:3:5 is an alias of the prompt "a" too`,
+		`prompts/c.yaml:2:19: the alias "twice" is taken: `+dir+`/prompts/c.yaml:2:12 is an alias of the prompt "c" too`,
+		`prompts/c.yaml:2:26: "no key" can't be an alias: 1 to 256 letters, digits and . _ : / -`,
+		`prompts/c.yaml:2:36: "" can't be an alias: 1 to 256 letters, digits and . _ : / -`,
+		`prompts/c.yaml:2:43: an alias must be text, this is a list`,
+		`prompts/d.yaml:2:10: aliases must be a list of names such as [old/key], this is "old/d"`,
+		`prompts/e.yaml:2:27: there is no remote configuration "new/c.x": write config: new/c, path: x`,
+		`prompts/e.yaml:2:51: there is no remote configuration "old/c": it is an alias, which is for callers only: write the key "new/c"`,
+		`prompts/f.yaml:2:1: unknown member "aliasses" in a prompt: did you mean "aliases"?`,
+		`remoteconfigs/many.yaml:3:10: the remote configuration many has 101 aliases, at most 100 are possible`,
+		`remoteconfigs/r.yaml:4:25: there is no remote configuration "old/c": it is an alias, which is for callers only: write the key "new/c"`,
+		`remoteconfigs/same.yaml:2:12: "named" is the key of this remote configuration: leave it out of the aliases`,
+	)
+}
+
+// aliasesList returns the elements of a list of n aliases.
+func aliasesList(n int) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("n%d", i)
+	}
+	return strings.Join(names, ", ")
+}
+
+// TestAliasesOfAnEdit: an edit of nothing but aliases is served, told of, and mistakes of
+// definitions that did not change are found again.
+func TestAliasesOfAnEdit(t *testing.T) {
+	const config = "type: string\ndefault: x\n"
+	dir := workspace(t, map[string]string{
+		"remoteconfigs/c.yaml": config,
+		"remoteconfigs/d.yaml": config + "aliases: [ other ]\n",
+	})
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	told := 0
+	defer s.Subscribe(func(*Snapshot, error) { told++ })()
+	version := s.Snapshot().RemoteConfigs["c"].Version
+	for _, edit := range []struct {
+		aliases, mistake string
+		old, other       string // the keys of the definitions with these names
+	}{
+		{"[ old ]", "", "c", "d"},
+		{"[ other ]", `the alias "other" is taken: ` + dir + `/remoteconfigs/c.yaml:3:12 is an alias`, "c", "d"},
+		{"[ d ]", `the alias "d" is taken: `, "c", "d"},
+		{"[]", "", "", "d"},
+	} {
+		write(t, dir+"/remoteconfigs/c.yaml", config+"aliases: "+edit.aliases+"\n")
+		before := told
+		if err := s.Reload(); edit.mistake == "" && err != nil || edit.mistake != "" && (err == nil || !strings.Contains(err.Error(), edit.mistake)) {
+			t.Errorf("%s: %v", edit.aliases, err)
+		}
+		if told != before+1 {
+			t.Errorf("%s: %d times told", edit.aliases, told-before)
+		}
+		now := s.Snapshot()
+		key := func(name string) string {
+			if c := now.RemoteConfig(name); c != nil {
+				return c.Key
+			}
+			return ""
+		}
+		if key("old") != edit.old || key("other") != edit.other || now.RemoteConfigs["c"].Version != version {
+			t.Errorf("%s: old is %q, other is %q", edit.aliases, key("old"), key("other"))
+		}
+	}
+}
