@@ -101,12 +101,12 @@ func (c *call) asksKeys(prompts, configs []string) {
 		return
 	}
 	if len(prompts) == 1 {
-		if p, known := c.snapshot.Prompts[prompts[0]]; known {
+		if p := c.snapshot.Prompt(prompts[0]); p != nil {
 			c.asks(&p.Definition)
 		}
 		return
 	}
-	if config, known := c.snapshot.RemoteConfigs[configs[0]]; known {
+	if config := c.snapshot.RemoteConfig(configs[0]); config != nil {
 		c.asks(&config.Definition)
 	}
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -26,9 +27,9 @@ func changes(last, next *definition.Snapshot) []zap.Field {
 		kind trace.Kind
 		key  string
 	}
-	versions := make(map[name]string)
+	olds := make(map[name]*definition.Definition)
 	for d := range last.All() {
-		versions[name{d.Kind, d.Key}] = d.Version
+		olds[name{d.Kind, d.Key}] = d
 	}
 	var added, changed, removed []string
 	if !bytes.Equal(last.Context, next.Context) {
@@ -36,17 +37,16 @@ func changes(last, next *definition.Snapshot) []zap.Field {
 	}
 	for d := range next.All() {
 		n := name{d.Kind, d.Key}
-		version, known := versions[n]
-		switch {
-		case !known:
+		switch old := olds[n]; {
+		case old == nil:
 			added = append(added, nameOf(d))
-		case version != d.Version:
+		case old.Version != d.Version, !slices.Equal(old.Aliases, d.Aliases):
 			changed = append(changed, nameOf(d))
 		}
-		delete(versions, n)
+		delete(olds, n)
 	}
 	for d := range last.All() {
-		if _, gone := versions[name{d.Kind, d.Key}]; gone {
+		if olds[name{d.Kind, d.Key}] != nil {
 			removed = append(removed, nameOf(d))
 		}
 	}

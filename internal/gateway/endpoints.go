@@ -182,7 +182,7 @@ func (c *call) newInvocation(endpoint *definition.Endpoint, p *plan, request *di
 			Purse:     c.purse(),
 		},
 	}
-	key := endpoint.Key
+	key := request.Endpoint
 	if p.named {
 		key += "@" + p.variant.Key
 	}

@@ -116,7 +116,7 @@ var endpointEdits = map[string]wiring{
 
 // derived are fields that follow from the others.
 var derived = []string{
-	"Definition.Kind", "Definition.Key", "Definition.Version", "Definition.Pos", "Definition.content", "Definition.cost", "Fallback.origin", "origin",
+	"Definition.Kind", "Definition.Key", "Definition.Aliases", "Definition.Version", "Definition.Pos", "Definition.content", "Definition.cost", "Fallback.origin", "origin",
 	"table", "policies", "byOutcome", "fallback", "Key",
 	// What callers may bring, and parameters that only callers set: see accept_test.go.
 	"Accept", "Fallback.Parameters.ParallelToolCalls", "Fallback.Parameters.Logprobs", "Parameters.ParallelToolCalls", "Parameters.Logprobs",

@@ -107,8 +107,8 @@ func (c *call) admitLate(endpoint string, found bool) *wire.Error {
 
 // knowsOne reports whether there is one of the prompts and configurations.
 func (c *call) knowsOne(prompts, remoteconfigs []string) bool {
-	return slices.ContainsFunc(prompts, func(key string) bool { return c.snapshot.Prompts[key] != nil }) ||
-		slices.ContainsFunc(remoteconfigs, func(key string) bool { return c.snapshot.RemoteConfigs[key] != nil })
+	return slices.ContainsFunc(prompts, func(key string) bool { return c.snapshot.Prompt(key) != nil }) ||
+		slices.ContainsFunc(remoteconfigs, func(key string) bool { return c.snapshot.RemoteConfig(key) != nil })
 }
 
 // admit counts the request for its limits that are early, or for those that are not.

@@ -33,11 +33,11 @@ func (c *call) anthropicModel() outcome {
 }
 
 func (c *call) oneModel(appendTo func(dst []byte, key string, loaded time.Time) []byte) outcome {
-	endpoint, known := c.snapshot.Endpoints[c.pathID]
-	if !known {
+	endpoint := c.snapshot.Endpoint(c.pathID)
+	if endpoint == nil {
 		return refused(wire.Errorf(wire.ModelNotFound, "model", "There is no endpoint %s. GET /v1/models lists those that there are.", printable(c.pathID)))
 	}
-	return c.giveModels(appendTo(c.out[:0], endpoint.Key, c.snapshot.Loaded))
+	return c.giveModels(appendTo(c.out[:0], endpoint.AskedAs(c.pathID), c.snapshot.Loaded))
 }
 
 func (c *call) giveModels(body []byte) outcome {

@@ -44,14 +44,16 @@ func (c *call) parseCall() (*definition.Endpoint, *dialect.Call, *wire.Error) {
 func (c *call) admitted(request *dialect.Call) (*definition.Endpoint, *wire.Error) {
 	c.context, c.metadata, c.variables = request.Context, request.Metadata, request.Variables
 	c.addUser(request)
-	endpoint, known := c.snapshot.Endpoints[request.Endpoint]
-	if !known {
+	endpoint := c.snapshot.Endpoint(request.Endpoint)
+	if endpoint == nil {
 		// Not by the key that it names, nor by its metadata: those may be anything.
 		if err := c.admitLate("", false); err != nil {
 			return nil, err
 		}
 		return nil, unknownEndpoint(request)
 	}
+	// That of the request is a view of its body, which is released before a model answers.
+	request.Endpoint = endpoint.AskedAs(request.Endpoint)
 	c.asks(&endpoint.Definition)
 	if err := c.admitLate(endpoint.Key, true); err != nil {
 		return endpoint, err

@@ -45,8 +45,8 @@ func (c *call) prompts() *wire.Error {
 // in wire.MissingKey.
 func (c *call) pickPrompts(keys []string, folder string) (size, recorded int, err *wire.Error) {
 	for _, key := range keys {
-		p, known := c.snapshot.Prompts[key]
-		if !known {
+		p := c.snapshot.Prompt(key)
+		if p == nil {
 			c.unknown = append(c.unknown, wire.MissingKey{Folder: folder, Key: key})
 			continue
 		}
@@ -62,7 +62,7 @@ func (c *call) pickPrompts(keys []string, folder string) (size, recorded int, er
 		if c.logs(&p.Definition) == definition.LogContent {
 			recorded += value
 		}
-		c.picked = append(c.picked, picked{prompt: p, decision: decision})
+		c.picked = append(c.picked, picked{name: p.AskedAs(key), prompt: p, decision: decision})
 	}
 	return size, recorded, nil
 }
@@ -78,7 +78,7 @@ func (c *call) appendPrompts(out []byte) ([]byte, *wire.Error) {
 		if err := c.bindVariables(p, variant); err != nil {
 			return nil, err
 		}
-		out = wire.AppendAnswerStart(out, p.Key)
+		out = wire.AppendAnswerStart(out, c.picked[i].name)
 		valueAt := len(out)
 		out, _ = variant.AppendJSON(out, &c.values) // Size has checked that it fits
 		record := c.newRecord(trace.KindPrompt, &p.Definition, p.Table(), decision)

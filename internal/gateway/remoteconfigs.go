@@ -41,8 +41,8 @@ func (c *call) remoteConfigs() *wire.Error {
 // prompts.
 func (c *call) pickConfigs(keys []string, folder string) (size, recorded int) {
 	for _, key := range keys {
-		config, known := c.snapshot.RemoteConfigs[key]
-		if !known {
+		config := c.snapshot.RemoteConfig(key)
+		if config == nil {
 			c.unknown = append(c.unknown, wire.MissingKey{Folder: folder, Key: key})
 			continue
 		}
@@ -52,7 +52,7 @@ func (c *call) pickConfigs(keys []string, folder string) (size, recorded int) {
 		if c.logs(&config.Definition) == definition.LogContent {
 			recorded += value
 		}
-		c.picked = append(c.picked, picked{config: config, decision: decision})
+		c.picked = append(c.picked, picked{name: config.AskedAs(key), config: config, decision: decision})
 	}
 	return size, recorded
 }
@@ -70,7 +70,7 @@ func (c *call) appendConfigs(out []byte) []byte {
 		if c.logs(&config.Definition) == definition.LogContent {
 			record.Response = append(record.Response[:0], value...)
 		}
-		out = wire.AppendAnswerStart(out, config.Key)
+		out = wire.AppendAnswerStart(out, c.picked[i].name)
 		out = append(out, value...)
 		out = wire.AppendAnswerEnd(out, config.Type, record.ID)
 		c.keep(record, &config.Definition)
@@ -81,6 +81,7 @@ func (c *call) appendConfigs(out []byte) []byte {
 // picked is the definition that answers one key of a request, a prompt or a remote
 // configuration, with its decision.
 type picked struct {
+	name     string // that the request asks for: the definition's key, or an alias
 	prompt   *definition.Prompt
 	config   *definition.RemoteConfig
 	decision rules.Decision

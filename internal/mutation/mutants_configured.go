@@ -64,7 +64,7 @@ func init() {
 		mutant{
 			ID: "mixed-revisions", In: "call.pickConfigs",
 			What: "the keys of a request are answered from the definitions of their moment",
-			Old:  "c.snapshot.RemoteConfigs[key]", New: "c.workspace.Source.Snapshot().RemoteConfigs[key]",
+			Old:  "c.snapshot.RemoteConfig(key)", New: "c.workspace.Source.Snapshot().RemoteConfig(key)",
 			Run: "TestMustHoldOneRevision",
 		},
 	)

@@ -1,0 +1,210 @@
+package gateway_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/limit"
+	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// renamed is a workspace whose definitions have aliases.
+func renamed() map[string]string {
+	return map[string]string{
+		"definitions/context.yaml": "fields: { plan: { type: string } }\n",
+		"definitions/prompts/shop/reply.yaml": `
+aliases: [reply, answer]
+variables: { question: { required: true } }
+variants:
+  short:
+    provider: canned
+    extra: { answer: "Fine." }
+    messages: [ { role: user, content: "{{question}}" }, { history: true } ]
+`,
+		"definitions/endpoints/shop/chat.yaml":       "aliases: [chat]\nprompt: shop/reply\naccept: { history: true, variants: true }\n",
+		"definitions/remoteconfigs/shop/limits.yaml": "aliases: [limits]\ntype: number\ndefault: 60\n",
+	}
+}
+
+const askReply = `"variables":{"question":"Why?"}`
+
+// TestAliasesAreAnswered asks at each door by the key, by an alias, and by both.
+func TestAliasesAreAnswered(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, renamed(), options)
+	revision := ""
+	keys := make(map[string]string) // of the traces
+	defer func() {
+		for id, key := range keys {
+			if record := ended(t, g, id); record.Key != key {
+				t.Errorf("%s: the trace has the key %q", key, record.Key)
+			}
+		}
+	}()
+	// entries holds what an answer has for keys: the same under each name, each with a
+	// trace of its own, under the definition's key.
+	entries := func(what string, got map[string]entry, key string, names ...string) {
+		t.Helper()
+		if under := slices.Sorted(maps.Keys(got)); !slices.Equal(under, slices.Sorted(slices.Values(names))) {
+			t.Errorf("%s: answers under %q", what, under)
+		}
+		for _, name := range names {
+			id := got[name].TraceID
+			if string(got[name].Value) != string(got[names[0]].Value) || keys[id] != "" {
+				t.Errorf("%s: %s: %+v", what, name, got)
+			}
+			keys[id] = key
+		}
+	}
+	for _, names := range [][]string{{"shop/reply"}, {"reply"}, {"answer", "shop/reply", "reply"}} {
+		list := `["` + strings.Join(names, `","`) + `"]`
+		a := g.post("/v1/prompts", `{"keys":`+list+`,`+askReply+`}`)
+		entries("prompts", readEntries(t, a), "shop/reply", names...)
+		if n := a.header.Get("Cadenza-Unknown-Keys"); n != "" || revision != "" && revision != a.header.Get("Cadenza-Revision") {
+			t.Errorf("headers %v", a.header)
+		}
+		revision = a.header.Get("Cadenza-Revision")
+		d := readDecided(t, g.post("/v1/decisions", `{"prompts":`+list+`,"remoteconfigs":["limits"],`+askReply+`}`))
+		entries("decisions", d.Prompts, "shop/reply", names...)
+		entries("decisions", d.RemoteConfigs, "shop/limits", "limits")
+	}
+	for _, names := range [][]string{{"shop/limits"}, {"limits"}, {"limits", "shop/limits"}} {
+		list := `["` + strings.Join(names, `","`) + `"]`
+		entries("remoteconfigs", readEntries(t, g.post("/v1/remoteconfigs", `{"keys":`+list+`}`)), "shop/limits", names...)
+	}
+	// A name of one kind is none of another.
+	checkError(t, g.post("/v1/prompts", `{"keys":["limits"]}`), "unknown_key", "keys")
+	if a := g.post("/v1/remoteconfigs", `{"keys":["reply","limits"]}`); a.header.Get("Cadenza-Unknown-Keys") != "reply" {
+		t.Errorf("headers %v", a.header)
+	}
+
+	for _, name := range []string{"shop/chat", "chat", "chat@short"} {
+		for path, member := range map[string]string{
+			"/v1/endpoints":        `"key":"` + name + `","remoteconfigs":["limits"]`,
+			"/v1/chat/completions": `"model":"` + name + `","messages":[]`,
+			"/v1/responses":        `"model":"` + name + `","input":[]`,
+			"/v1/messages":         `"model":"` + name + `","messages":[]`,
+		} {
+			for _, stream := range []string{"false", "true"} {
+				a := g.post(path, `{`+member+`,"stream":`+stream+`,`+askReply+`}`)
+				if a.status != http.StatusOK {
+					t.Fatalf("%s: %d %s", path, a.status, a.body)
+				}
+				keys[a.header.Get("Cadenza-Trace-Id")] = "shop/chat"
+				want := `"model":"` + name + `"`
+				if path == "/v1/endpoints" {
+					want = `"remoteconfigs":{"limits":{"value":60,`
+				}
+				if !strings.Contains(string(a.body), want) || strings.Contains(string(a.body), "shop/") != (name == "shop/chat" && path != "/v1/endpoints") {
+					t.Errorf("%s: not %s: %s", path, want, a.body)
+				}
+			}
+		}
+		if a := g.post("/v1/messages/count_tokens", `{"model":"`+name+`","messages":[],`+askReply+`}`); a.status != http.StatusOK {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	checkError(t, g.post("/v1/endpoints", `{"key":"reply"}`), "unknown_endpoint", "key")
+
+	for header, path := range map[string]http.Header{"bearer": bearer(testKey), "x-api-key": anthropicHeader(testKey)} {
+		get := func(name string) string {
+			a := g.do(http.MethodGet, "/v1/models"+name, "", path)
+			if a.status != http.StatusOK {
+				t.Errorf("%s: %d %s", header, a.status, a.body)
+			}
+			return string(a.body)
+		}
+		if list := get(""); strings.Count(list, `"id"`) != 1 || !strings.Contains(list, `"id":"shop/chat"`) {
+			t.Errorf("models: %s", list)
+		}
+		if one := get("/chat"); !strings.Contains(one, `"id":"chat"`) {
+			t.Errorf("the model chat: %s", one)
+		}
+	}
+}
+
+// readEntries reads the answer to a request for keys.
+func readEntries(t *testing.T, a answer) map[string]entry {
+	t.Helper()
+	return readDecided(t, answer{a.status, a.header, fmt.Appendf(nil, `{"prompts":%s,"remoteconfigs":{}}`, a.body)}).Prompts
+}
+
+// TestAliasesCountAsTheirKey: limits, metrics, refusals and the cache of answers know
+// definitions by their keys.
+func TestAliasesCountAsTheirKey(t *testing.T) {
+	t.Parallel()
+	files := renamed()
+	files["definitions/endpoints/shop/chat.yaml"] += "cache: { ttl: 1h }\n"
+	byEndpoint := &limit.Limit{Name: "each", By: limit.ByEndpoint, Ceilings: []limit.Ceiling{most(limit.Requests, 3)}}
+	byCustomer := &limit.Limit{Name: "customers", By: limit.ByMetadata, Member: "customer", Routes: []string{"prompts", "remoteconfigs"}, Ceilings: []limit.Ceiling{most(limit.Requests, 9)}}
+	g := startGateway(t, files, withLimits(byEndpoint, byCustomer))
+	for n, name := range []string{"shop/chat", "chat"} {
+		a := g.post("/v1/chat/completions", `{"model":"`+name+`","messages":[],`+askReply+`}`)
+		if a.json(t)["model"] != name || strings.HasPrefix(a.header.Get("Cache-Status"), "Cadenza; hit") != (n == 1) {
+			t.Errorf("%s: %s, headers %v", name, a.body, a.header)
+		}
+	}
+	checkError(t, g.post("/v1/endpoints", `{"key":"chat"}`), "missing_variable", "variables.question")
+	checkError(t, g.post("/v1/endpoints", `{"key":"chat",`+askReply+`}`), "rate_limited", "")
+	g.holdUses("by the endpoint's key", byEndpoint, "shop/chat", 3)
+	checkError(t, g.post("/v1/prompts", `{"keys":["reply"],"metadata":{"customer":"a"}}`), "missing_variable", "variables.question")
+	g.post("/v1/remoteconfigs", `{"keys":["limits"],"metadata":{"customer":"a"}}`)
+	g.holdUses("by metadata", byCustomer, "a", 2)
+
+	metrics := g.scrape()
+	for _, want := range []string{
+		`cadenza_requests_total{code="ok",definition="shop/chat",route="chat",workspace="default"} 2`,
+		`cadenza_requests_total{code="missing_variable",definition="shop/chat",route="endpoints",workspace="default"} 1`,
+		`cadenza_requests_total{code="missing_variable",definition="shop/reply",route="prompts",workspace="default"} 1`,
+		`cadenza_requests_total{code="ok",definition="shop/limits",route="remoteconfigs",workspace="default"} 1`,
+	} {
+		if !strings.Contains(metrics, want+"\n") {
+			t.Errorf("no %s in\n%s", want, metrics)
+		}
+	}
+	reader, err := sqlite.OpenReader(t.Context(), g.dir+"/data/cadenza.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	want := "endpoints/missing_variable/shop/chat endpoints/rate_limited/shop/chat prompts/missing_variable/shop/reply"
+	eventually(t, "refusals: "+want, func() bool {
+		rows, err := reader.Refusals(t.Context(), &trace.Filter{Workspace: "default"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range rows {
+			got = append(got, r.Route+"/"+r.Code+"/"+r.Key)
+		}
+		slices.Sort(got)
+		return strings.Join(got, " ") == want
+	})
+}
+
+// TestAliasesOfTheServedSet: an edit of nothing but aliases is told, and a start with
+// invalid definitions serves them as before.
+func TestAliasesOfTheServedSet(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, renamed(), options)
+	answers := func(name string) bool {
+		return g.post("/v1/remoteconfigs", `{"keys":["`+name+`"]}`).status == http.StatusOK
+	}
+	before := g.post("/v1/remoteconfigs", `{"keys":["limits"]}`).header.Get("Cadenza-Revision")
+	g.write("definitions/remoteconfigs/shop/limits.yaml", "aliases: [rates]\ntype: number\ndefault: 60\n")
+	eventually(t, "the other alias is served", func() bool { return answers("rates") && !answers("limits") })
+	eventually(t, "the change is logged", g.said(`"changed":["remoteconfig shop/limits"]`))
+	if now := g.post("/v1/remoteconfigs", `{"keys":["rates"]}`).header.Get("Cadenza-Revision"); now == before {
+		t.Error("sets with other aliases have the same revision")
+	}
+	g.write("definitions/remoteconfigs/shop/limits.yaml", "nonsense\n")
+	g.restart()
+	if !answers("rates") || answers("limits") {
+		t.Error("the set that was served last is restored with other aliases")
+	}
+}
