@@ -128,6 +128,14 @@ func TestCommandGolden(t *testing.T) {
 	formatted := filepath.Join(dir, "format")
 	writeFiles(t, formatted, "a.yaml", "# top\ncolumns: [plan,value]\nmatrix:\n- [free,1] # one\n- [enterprise,2]\n- [pro, 3]\n- [team, 4]\n- [a, 5]\n- [enterprise, 6]\n")
 
+	// Renamed with its old key as an alias, edited in nothing but aliases, renamed without.
+	named, renamed := filepath.Join(dir, "named"), filepath.Join(dir, "renamed")
+	const prompt, config = "provider: canned\nextra: { answer: Hi }\nmessages: [ { role: user, content: Hi } ]\n", "type: number\ndefault: 1\n"
+	writeFiles(t, named, "prompts/hi.yaml", prompt+"aliases: [hello]\n", "endpoints/chat.yaml", "prompt: hi\naliases: [talk, ask]\n",
+		"remoteconfigs/limit.yaml", config+"aliases: [rate, quota]\n", "remoteconfigs/page.yaml", config)
+	writeFiles(t, renamed, "prompts/hi.yaml", prompt+"aliases: [hello, welcome]\n", "endpoints/chat.yaml", "prompt: hi\naliases: [talk, say]\n",
+		"remoteconfigs/shop/limit.yaml", config+"aliases: [limit, rate]\n", "remoteconfigs/shop/page.yaml", config)
+
 	misnamed := filepath.Join(dir, "misnamed")
 	writeFiles(t, misnamed, "contxt.yaml", oddFiles[1], oddFiles[2], oddFiles[3], "prompts/notes.txt", "")
 
@@ -174,6 +182,9 @@ func TestCommandGolden(t *testing.T) {
 		"diff_text_json":       {arguments: append([]string{"diff", "--json", exampleDefinitions, reworded}, at...)},
 		"diff_same":            {arguments: []string{"diff", "--exit-code", exampleDefinitions, exampleDefinitions}},
 		"diff_exit_code":       {arguments: append([]string{"diff", "--exit-code", exampleDefinitions, edited}, at...), fails: true},
+		"diff_aliases":         {arguments: append([]string{"diff", named, renamed}, at...)},
+		"diff_aliases_json":    {arguments: append([]string{"diff", "--json", named, renamed}, at...)},
+		"eval_alias":           {arguments: append([]string{"eval", renamed, "remoteconfigs/limit"}, at...)},
 		"diff_broken":          {arguments: []string{"diff", exampleDefinitions, broken}, fails: true},
 		"fmt":                  {arguments: []string{"fmt", formatted}},
 		"fmt_diff":             {arguments: []string{"fmt", "--diff", formatted}},

@@ -78,7 +78,7 @@ func writeComparison(b *bytes.Buffer, st styles, c *inspect.Comparison) {
 	colors := map[string]string{inspect.Added: st.green, inspect.Removed: st.red, inspect.Changed: st.yellow, inspect.Affected: st.yellow}
 	for _, d := range c.Definitions {
 		fmt.Fprintf(b, "%s%s%s %s %s%s%s", colors[d.Change], d.Change, st.reset, d.Kind, st.bold, visible.Line(d.Key), st.reset)
-		if d.Change == inspect.Changed {
+		if d.Change == inspect.Changed && d.OldVersion != d.NewVersion {
 			fmt.Fprintf(b, " (version %s -> %s)", d.OldVersion, d.NewVersion)
 		}
 		if d.Prompt != "" {
@@ -87,7 +87,16 @@ func writeComparison(b *bytes.Buffer, st styles, c *inspect.Comparison) {
 		if len(d.Configs) > 0 {
 			fmt.Fprintf(b, " by what its variables read of %s", visible.Line(strings.Join(d.Configs, ", ")))
 		}
+		if d.AliasOf != "" {
+			fmt.Fprintf(b, ": %s answers by this name", visible.Line(d.AliasOf))
+		}
 		b.WriteByte('\n')
+		if len(d.NewAliases) > 0 {
+			fmt.Fprintf(b, "  also answers as %s\n", visible.Line(strings.Join(d.NewAliases, ", ")))
+		}
+		if len(d.LostAliases) > 0 {
+			fmt.Fprintf(b, "  nothing answers as %s any more\n", visible.Line(strings.Join(d.LostAliases, ", ")))
+		}
 		for _, m := range d.Members {
 			if !slices.ContainsFunc(d.Texts, func(t inspect.TextChange) bool { return slices.Contains(t.Paths, m) }) {
 				fmt.Fprintf(b, "  %s\n", visible.Line(m))

@@ -39,6 +39,12 @@ type Change struct {
 	Change     string `json:"change"`
 	OldVersion string `json:"old_version,omitempty"`
 	NewVersion string `json:"new_version,omitempty"`
+	// NewAliases are names under which the definition answers now, too, and LostAliases
+	// those of its names under which nothing answers any more.
+	NewAliases  []string `json:"new_aliases,omitempty"`
+	LostAliases []string `json:"lost_aliases,omitempty"`
+	// AliasOf is the key of the definition that answers in the place of a removed one.
+	AliasOf string `json:"alias_of,omitempty"`
 	// Members are the paths of the members that differ.
 	Members []string `json:"members,omitempty"`
 	// Texts show how messages among the Members differ.
@@ -109,6 +115,7 @@ func compare(before, after *definition.Snapshot, models changedModel, now time.T
 	byKind := make(map[trace.Kind][]Change)
 	for _, kind := range []trace.Kind{trace.KindRemoteConfig, trace.KindPrompt, trace.KindEndpoint} { // each after those that it reads
 		olds, news := definitions(before, kind), definitions(after, kind)
+		names := namesOf(news)
 		for _, key := range unionKeys(olds, news) {
 			o, n := olds[key], news[key]
 			change := Change{Kind: kind.String(), Key: key}
@@ -144,6 +151,7 @@ func compare(before, after *definition.Snapshot, models changedModel, now time.T
 			if kind == trace.KindPrompt && change.Change != "" {
 				prompts[key] = true
 			}
+			change.addAliases(o, n, names)
 			if change.Change != "" {
 				byKind[kind] = append(byKind[kind], change)
 			}
@@ -170,6 +178,43 @@ func definitions(s *definition.Snapshot, kind trace.Kind) map[string]*definition
 		}
 	}
 	return m
+}
+
+// namesOf returns the keys of definitions by their names: keys and aliases.
+func namesOf(definitions map[string]*definition.Definition) map[string]string {
+	names := make(map[string]string, len(definitions))
+	for key, d := range definitions {
+		names[key] = key
+		for _, alias := range d.Aliases {
+			names[alias] = key
+		}
+	}
+	return names
+}
+
+// addAliases adds how the names of a definition differ. One side may be nil, and names are
+// those of all later definitions. It comes last: an edit of nothing else affects no other
+// definition.
+func (c *Change) addAliases(before, after *definition.Definition, names map[string]string) {
+	if after == nil {
+		c.AliasOf = names[c.Key]
+	} else {
+		for _, alias := range after.Aliases {
+			if before == nil || !slices.Contains(before.Aliases, alias) {
+				c.NewAliases = append(c.NewAliases, alias)
+			}
+		}
+	}
+	if before != nil {
+		for _, alias := range before.Aliases {
+			if names[alias] == "" {
+				c.LostAliases = append(c.LostAliases, alias)
+			}
+		}
+	}
+	if c.Change == "" && len(c.NewAliases)+len(c.LostAliases) > 0 {
+		c.Change = Changed
+	}
 }
 
 // configsDiffer reports whether any remote configuration differs. Other

@@ -266,11 +266,11 @@ func positionOf(t *rules.Table, d rules.Decision) string {
 	return t.Rows()[d.Row].Pos.String()
 }
 
-// find finds the definition that a query names. A folder may precede its key, in
-// place of its kind, unless some definition has such a key.
+// find finds the definition that a query names by its key or an alias. A folder may precede its key, in
+// place of its kind, unless some definition has such a name.
 func find(s *definition.Snapshot, key string, kind trace.Kind) (*definition.Definition, error) {
 	if folder, rest, ok := strings.Cut(key, "/"); ok && kind == 0 && definition.KindOf(folder) != 0 &&
-		s.Prompts[key] == nil && s.Endpoints[key] == nil && s.RemoteConfigs[key] == nil {
+		s.Prompt(key) == nil && s.Endpoint(key) == nil && s.RemoteConfig(key) == nil {
 		key, kind = rest, definition.KindOf(folder)
 	}
 	var found []*definition.Definition
@@ -280,7 +280,7 @@ func find(s *definition.Snapshot, key string, kind trace.Kind) (*definition.Defi
 			continue
 		}
 		known = append(known, d.Key)
-		if d.Key == key {
+		if d.Key == key || slices.Contains(d.Aliases, key) {
 			found = append(found, d)
 		}
 	}
@@ -299,23 +299,24 @@ func find(s *definition.Snapshot, key string, kind trace.Kind) (*definition.Defi
 	for i, d := range found {
 		words[i] = d.Kind.String()
 	}
-	return nil, &KeyError{fmt.Sprintf("%q is the key of several definitions: give the kind, one of %s", key, strings.Join(words, ", "))}
+	return nil, &KeyError{fmt.Sprintf("%q is the name of several definitions: give the kind, one of %s", key, strings.Join(words, ", "))}
 }
 
 // Summary is a definition in the list of those loaded.
 type Summary struct {
-	Kind    string `json:"kind"`
-	Key     string `json:"key"`
-	Version string `json:"version"`
-	File    string `json:"file"`
-	Rows    int    `json:"rows"`
+	Kind    string   `json:"kind"`
+	Key     string   `json:"key"`
+	Aliases []string `json:"aliases,omitempty"`
+	Version string   `json:"version"`
+	File    string   `json:"file"`
+	Rows    int      `json:"rows"`
 }
 
 // Summaries lists the definitions of a workspace by kind and key.
 func Summaries(s *definition.Snapshot) []Summary {
 	list := make([]Summary, 0, len(s.Prompts)+len(s.Endpoints)+len(s.RemoteConfigs))
 	for d := range s.All() {
-		m := Summary{Kind: d.Kind.String(), Key: d.Key, Version: d.Version, File: d.Pos.File}
+		m := Summary{Kind: d.Kind.String(), Key: d.Key, Aliases: d.Aliases, Version: d.Version, File: d.Pos.File}
 		if t := tableOf(s, d.Kind, d.Key); t != nil {
 			m.Rows = len(t.Rows())
 		}

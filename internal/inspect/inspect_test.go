@@ -159,6 +159,29 @@ func TestEvaluateErrors(t *testing.T) {
 	}
 }
 
+// TestAliases: a definition is found by its aliases, and listed with them.
+func TestAliases(t *testing.T) {
+	s := load(t, workspace(t,
+		"remoteconfigs/chat.yaml", "type: boolean\ndefault: true\naliases: [ talk, prompts/x ]\n",
+		"prompts/x.yaml", "messages: [ { role: user, content: hi } ]\naliases: [ talk ]\n",
+	))
+	for name, want := range map[string]string{"remoteconfigs/talk": "remoteconfig chat", "prompts/talk": "prompt x", "prompts/x": "remoteconfig chat"} {
+		if a, err := Evaluate(s, Query{Key: name}); err != nil || a.Kind+" "+a.Key != want {
+			t.Errorf("%s: %+v, %v", name, a, err)
+		}
+	}
+	if _, err := Evaluate(s, Query{Key: "talk"}); err == nil || !strings.Contains(err.Error(), `"talk" is the name of several definitions: give the kind, one of prompt, remoteconfig`) {
+		t.Error(err)
+	}
+	var listed [][]string
+	for _, summary := range Summaries(s) {
+		listed = append(listed, append([]string{summary.Key}, summary.Aliases...))
+	}
+	if diff := cmp.Diff([][]string{{"x", "talk"}, {"chat", "prompts/x", "talk"}}, listed); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestParseObject(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                         "<nil>",
