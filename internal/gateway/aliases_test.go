@@ -38,11 +38,13 @@ func TestAliasesAreAnswered(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, renamed(), options)
 	revision := ""
-	keys := make(map[string]string) // of the traces
+	type name struct{ key, asked string }
+	traces := make(map[string]name)
 	defer func() {
-		for id, key := range keys {
-			if record := ended(t, g, id); record.Key != key {
-				t.Errorf("%s: the trace has the key %q", key, record.Key)
+		for id, of := range traces {
+			record := ended(t, g, id)
+			if noted := slices.Contains(record.Notes, "asked as "+of.asked); record.Key != of.key || noted != (of.asked != of.key) {
+				t.Errorf("asked as %s: the trace has the key %q and the notes %q", of.asked, record.Key, record.Notes)
 			}
 		}
 	}()
@@ -53,12 +55,12 @@ func TestAliasesAreAnswered(t *testing.T) {
 		if under := slices.Sorted(maps.Keys(got)); !slices.Equal(under, slices.Sorted(slices.Values(names))) {
 			t.Errorf("%s: answers under %q", what, under)
 		}
-		for _, name := range names {
-			id := got[name].TraceID
-			if string(got[name].Value) != string(got[names[0]].Value) || keys[id] != "" {
-				t.Errorf("%s: %s: %+v", what, name, got)
+		for _, asked := range names {
+			id := got[asked].TraceID
+			if string(got[asked].Value) != string(got[names[0]].Value) || traces[id] != (name{}) {
+				t.Errorf("%s: %s: %+v", what, asked, got)
 			}
-			keys[id] = key
+			traces[id] = name{key, asked}
 		}
 	}
 	for _, names := range [][]string{{"shop/reply"}, {"reply"}, {"answer", "shop/reply", "reply"}} {
@@ -83,29 +85,29 @@ func TestAliasesAreAnswered(t *testing.T) {
 		t.Errorf("headers %v", a.header)
 	}
 
-	for _, name := range []string{"shop/chat", "chat", "chat@short"} {
+	for _, asked := range []string{"shop/chat", "chat", "chat@short"} {
 		for path, member := range map[string]string{
-			"/v1/endpoints":        `"key":"` + name + `","remoteconfigs":["limits"]`,
-			"/v1/chat/completions": `"model":"` + name + `","messages":[]`,
-			"/v1/responses":        `"model":"` + name + `","input":[]`,
-			"/v1/messages":         `"model":"` + name + `","messages":[]`,
+			"/v1/endpoints":        `"key":"` + asked + `","remoteconfigs":["limits"]`,
+			"/v1/chat/completions": `"model":"` + asked + `","messages":[]`,
+			"/v1/responses":        `"model":"` + asked + `","input":[]`,
+			"/v1/messages":         `"model":"` + asked + `","messages":[]`,
 		} {
 			for _, stream := range []string{"false", "true"} {
 				a := g.post(path, `{`+member+`,"stream":`+stream+`,`+askReply+`}`)
 				if a.status != http.StatusOK {
 					t.Fatalf("%s: %d %s", path, a.status, a.body)
 				}
-				keys[a.header.Get("Cadenza-Trace-Id")] = "shop/chat"
-				want := `"model":"` + name + `"`
+				traces[a.header.Get("Cadenza-Trace-Id")] = name{"shop/chat", strings.TrimSuffix(asked, "@short")}
+				want := `"model":"` + asked + `"`
 				if path == "/v1/endpoints" {
 					want = `"remoteconfigs":{"limits":{"value":60,`
 				}
-				if !strings.Contains(string(a.body), want) || strings.Contains(string(a.body), "shop/") != (name == "shop/chat" && path != "/v1/endpoints") {
+				if !strings.Contains(string(a.body), want) || strings.Contains(string(a.body), "shop/") != (asked == "shop/chat" && path != "/v1/endpoints") {
 					t.Errorf("%s: not %s: %s", path, want, a.body)
 				}
 			}
 		}
-		if a := g.post("/v1/messages/count_tokens", `{"model":"`+name+`","messages":[],`+askReply+`}`); a.status != http.StatusOK {
+		if a := g.post("/v1/messages/count_tokens", `{"model":"`+asked+`","messages":[],`+askReply+`}`); a.status != http.StatusOK {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	}

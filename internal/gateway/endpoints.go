@@ -146,6 +146,7 @@ func (c *call) newCallRecord(endpoint *definition.Endpoint, p *plan, request *di
 	c.addChoice(record, endpoint, p.policy, p.chosen)
 	first := likelyTarget(p.targets)
 	record.Provider, record.Model = first.Name, first.Model
+	c.noteAlias(record, &endpoint.Definition, request.Endpoint)
 	c.noteVariables(record, &endpoint.Definition)
 	policy := c.logs(&endpoint.Definition)
 	if policy == definition.LogContent {

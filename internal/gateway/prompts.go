@@ -86,6 +86,7 @@ func (c *call) appendPrompts(out []byte) ([]byte, *wire.Error) {
 			record.Response = append(record.Response[:0], out[valueAt:]...)
 		}
 		record.Variant, record.Arm, record.Provider, record.Model = variant.Key, variant.Key, variant.Provider, variant.Model
+		c.noteAlias(record, &p.Definition, c.picked[i].name)
 		c.noteVariables(record, &p.Definition)
 		out = wire.AppendAnswerEnd(out, "", record.ID)
 		c.keep(record, &p.Definition)

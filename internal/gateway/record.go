@@ -65,6 +65,14 @@ func rowOf(table *rules.Table, decision rules.Decision) string {
 	return table.Rows()[decision.Row].ID
 }
 
+// noteAlias adds a note of the name that the caller has asked for, if it is an alias, so
+// that it can be found who still needs it.
+func (c *call) noteAlias(record *trace.Record, d *definition.Definition, name string) {
+	if name != d.Key && c.logs(d) != definition.LogNone {
+		record.Notes = append(record.Notes, "asked as "+name)
+	}
+}
+
 // noteVariables adds notes of empty and undeclared variables, and adds the
 // configurations that variables were taken from to the evidence of the answer.
 func (c *call) noteVariables(record *trace.Record, d *definition.Definition) {

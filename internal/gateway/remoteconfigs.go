@@ -70,6 +70,7 @@ func (c *call) appendConfigs(out []byte) []byte {
 		if c.logs(&config.Definition) == definition.LogContent {
 			record.Response = append(record.Response[:0], value...)
 		}
+		c.noteAlias(record, &config.Definition, c.picked[i].name)
 		out = wire.AppendAnswerStart(out, c.picked[i].name)
 		out = append(out, value...)
 		out = wire.AppendAnswerEnd(out, config.Type, record.ID)
