@@ -127,7 +127,7 @@ func arrive(ctx context.Context, url string, rate float64, length time.Duration)
 }
 
 // TestGoodput sends three times the load that an upstream can take. As many calls
-// as the upstream can take must be answered and the others refused at once.
+// as the upstream can take must be answered and the others refused.
 // Without ceilings all would wait in one queue until they time out.
 func TestGoodput(t *testing.T) {
 	places, length := upstreamPlaces, 2*time.Second

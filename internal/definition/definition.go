@@ -83,6 +83,8 @@ type Snapshot struct {
 	Prompts       map[string]*Prompt
 	Endpoints     map[string]*Endpoint
 	RemoteConfigs map[string]*RemoteConfig
+	// Remembers reports whether an endpoint may give a remembered answer.
+	Remembers bool
 	// Warnings are sorted by file and line, at most MaxWarnings of a kind.
 	Warnings []Warning
 	// Tests is how many tests the definitions have; all passed.

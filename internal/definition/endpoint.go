@@ -44,6 +44,11 @@ func (e *Endpoint) Policy(d rules.Decision) *Policy {
 // without variants, the only one.
 func (e *Endpoint) Default() *Policy { return e.fallback }
 
+// remembers reports whether an answer may be remembered.
+func (e *Endpoint) remembers() bool {
+	return slices.ContainsFunc(e.policies, func(p *Policy) bool { return p.CacheTTL > 0 })
+}
+
 // Named yields the targets that a call may have, without what fallbacks have from
 // a variant: the own target of each variant of the prompt, then the fallbacks of
 // each policy, those that policies inherit once.

@@ -88,6 +88,21 @@ tests:
   - { variant: usual, rule: default }
 `
 
+// TestRemembers: one variant whose answers may be remembered is enough.
+func TestRemembers(t *testing.T) {
+	const variants = "variants:\n  a: {}\n  b: { %s }\ndefault: a\nrules: [ { when: { plan: pro }, value: b } ]\n"
+	for endpoint, want := range map[string]bool{
+		"":                     false,
+		"cache: { ttl: 1m }\n": true,
+		fmt.Sprintf(variants, "retry: { count: 1 }"): false,
+		fmt.Sprintf(variants, "cache: { ttl: 1m }"):  true,
+	} {
+		if s, _, _ := loadVaried(t, endpoint); s.Remembers != want {
+			t.Errorf("%q: %t", endpoint, s.Remembers)
+		}
+	}
+}
+
 func TestEndpointVariants(t *testing.T) {
 	s, e, warnings := loadVaried(t, plans)
 	if len(warnings) > 0 || s.Tests != 2 {

@@ -105,6 +105,9 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, known []
 		l.warn("no-definitions", ".", "there are no definitions here")
 	}
 	s.Warnings = sortWarnings(append(l.warnings, l.found...))
+	for _, e := range s.Endpoints {
+		s.Remembers = s.Remembers || e.remembers()
+	}
 	s.Revision = l.revision()
 	s.Loaded, s.Tests = now, int(l.tests.Load())
 	if d.archived {

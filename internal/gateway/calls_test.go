@@ -1,10 +1,12 @@
 package gateway_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -135,7 +137,7 @@ func TestCeilingsOfCallsInFlight(t *testing.T) {
 				!strings.Contains(string(a.body), "in_flight: "+test.ceiling) {
 				t.Errorf("%d %s", a.status, a.body)
 			}
-			if a.header.Get("Retry-After") != "1" || a.header.Get("Cadenza-Trace-Id") != "" {
+			if retry := a.header.Get("Retry-After"); retry < "1" || retry > "3" || a.header.Get("Cadenza-Trace-Id") != "" {
 				t.Errorf("headers %v", a.header)
 			}
 			now, after := g.process.CallMetrics("one", test.ceiling)
@@ -180,22 +182,84 @@ func TestCeilingsOfCallsInFlight(t *testing.T) {
 	}
 }
 
-// TestRefusedCallsConnectionIsClosed looks at the header that says so: over
-// HTTP/1 a refused caller's descriptor is free at once.
-func TestRefusedCallsConnectionIsClosed(t *testing.T) {
+// TestRefusedCallsAreToldBeforeTheirBodies sends the headers of calls that a ceiling
+// refuses, and nothing or all of their bodies. Only a connection whose body came is kept.
+func TestRefusedCallsAreToldBeforeTheirBodies(t *testing.T) {
 	t.Parallel()
 	u := newHanging(t)
 	g := startGateway(t, single(), fakeProvider(u.URL), ceilings(inflight.Limits{Key: 1}))
 	waiting := newCrowd(g)
 	waiting.add(testKey, chat)
 	eventually(t, "the call reaches the upstream", func() bool { return u.Calls.Load() == 1 })
-	response, err := g.send(t.Context(), http.MethodPost, "/v1/endpoints", chat, http.Header{"Authorization": {"Bearer " + testKey}})
-	if err != nil {
-		t.Fatal(err)
+	var group sync.WaitGroup // beside each other: the call in flight does not last for ever
+	for name, test := range map[string]struct {
+		header, body string
+		closes       bool
+	}{
+		"a large body":           {"Content-Length: 1000000\r\n", "", true},
+		"a small body":           {"Content-Length: 1000\r\n", "", true},
+		"one of unknown length":  {"Transfer-Encoding: chunked\r\n", "", true},
+		"one that waits":         {"Content-Length: 1000\r\nExpect: 100-continue\r\n", "", true},
+		"a body that came":       {"Content-Length: 2\r\n", "{}", false},
+		"a body that is no JSON": {"Content-Length: 2\r\n", "no", false},
+	} {
+		group.Go(func() {
+			connection, err := net.Dial("unix", g.server.Listener.Addr().String())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer connection.Close()
+			if err := connection.SetDeadline(time.Now().Add(patience)); err != nil {
+				t.Error(err)
+			}
+			fmt.Fprintf(connection, "POST /v1/endpoints HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\n%s\r\n%s", testKey, test.header, test.body)
+			response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
+			}
+			defer response.Body.Close()
+			if response.StatusCode != http.StatusTooManyRequests || response.Close != test.closes {
+				t.Errorf("%s: %d, the connection closes: %t", name, response.StatusCode, response.Close)
+			}
+		})
 	}
-	response.Body.Close()
-	if response.StatusCode != http.StatusTooManyRequests || !response.Close {
-		t.Errorf("%d, connection closed: %v", response.StatusCode, response.Close)
+	group.Wait()
+}
+
+// TestFullGatewayAnswersWhatNeedsNoCall: what a cache or an Idempotency-Key may answer is
+// not refused before its body is read.
+func TestFullGatewayAnswersWhatNeedsNoCall(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		option string
+		header http.Header
+	}{
+		"cache":           {"cache: { ttl: 1h }\n", bearer(testKey)},
+		"idempotency key": {"idempotency: true\n", http.Header{"Authorization": {"Bearer " + testKey}, "Idempotency-Key": {"first"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := newHanging(t)
+			g := startGateway(t, endpointWith(test.option), fakeProvider(u.URL), ceilings(inflight.Limits{Key: 1}))
+			close(u.release)
+			if a := g.do(http.MethodPost, "/v1/endpoints", ask("known", false), test.header); a.status != http.StatusOK {
+				t.Fatalf("%d %s", a.status, a.body)
+			}
+			u.release = make(chan struct{})
+			waiting := newCrowd(g)
+			waiting.add(testKey, ask("new", false))
+			eventually(t, "it is full", func() bool { return g.callsInFlight() == 1 && u.Calls.Load() == 2 })
+			if a := g.do(http.MethodPost, "/v1/endpoints", ask("known", false), test.header); a.status != http.StatusOK {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+			if a := g.post("/v1/endpoints", ask("another", false)); a.status != http.StatusTooManyRequests {
+				t.Errorf("a call: %d %s", a.status, a.body)
+			}
+			close(u.release)
+			waiting.wait()
+		})
 	}
 }
 

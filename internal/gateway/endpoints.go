@@ -133,7 +133,9 @@ func (i *invocation) enterAsLead() *wire.Error {
 		i.forgetHeaders()
 	default:
 		i.finish(noResult, err.Status, err.Name)
-		err.TraceID = i.info.traceID[0]
+		told := *err // which others are told, too
+		told.TraceID = i.info.traceID[0]
+		err = &told
 	}
 	return err
 }

@@ -38,6 +38,9 @@ type Process struct {
 	largeRequests room
 	// garbage counts what large requests left since the collector was called.
 	garbage atomic.Int64
+	// slowed are the refused callers that wait for their answers, maxSlowed at most.
+	slowed    atomic.Int64
+	maxSlowed int64
 	// okSince is when the first gateway started or, if that is later, when something
 	// was last found to be degraded.
 	okSince   atomic.Pointer[time.Time]
@@ -45,7 +48,10 @@ type Process struct {
 }
 
 // NewProcess makes the Process that the gateways of a process share.
-func NewProcess() *Process { return &Process{metrics: newMetrics()} }
+func NewProcess() *Process {
+	// Those that wait have connections, of which there are fewer than descriptors.
+	return &Process{metrics: newMetrics(), maxSlowed: min(maxSlowed, int64(inflight.Descriptors()/4))}
+}
 
 // Config is what a gateway is made from.
 type Config struct {

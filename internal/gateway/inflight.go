@@ -18,7 +18,7 @@ func hostOf(workspace, name string, provider providers.Provider) string {
 	return workspace + "/" + name
 }
 
-// retryInFlight is the Retry-After of a call that a ceiling refused. It is a guess:
+// retryInFlight is the least Retry-After of a call that a ceiling refused. It is a guess:
 // the time until one of the calls in flight ends is unknown.
 const retryInFlight = time.Second
 
@@ -28,11 +28,11 @@ const retryInFlight = time.Second
 func (c *call) enter(targets []invoke.Target) *wire.Error {
 	limits := &c.workspace.InFlight
 	if c.gateway.process.full(targets, c.atHost()) {
-		return c.refuse(inflight.OfHost)
+		return c.workspace.refuse(inflight.OfHost, c.info)
 	}
 	ceiling := c.gateway.process.calls.Enter(c.workspace.Name, inflight.Key(c.key.digest), limits)
 	if ceiling != inflight.None {
-		return c.refuse(ceiling)
+		return c.workspace.refuse(ceiling, c.info)
 	}
 	c.entered = true
 	c.workspace.calls.inFlight.Inc()
@@ -68,26 +68,4 @@ func (p *Process) full(targets []invoke.Target, limit inflight.HostLimit) bool {
 		found = true
 	}
 	return found
-}
-
-func (c *call) refuse(by inflight.Ceiling) *wire.Error {
-	if c.workspace.counting() != nil {
-		c.gateway.metrics.refused.WithLabelValues(c.workspace.Name, by.String()).Inc()
-	}
-	limits := &c.workspace.InFlight
-	var err *wire.Error
-	switch {
-	case by == inflight.OfKey:
-		err = wire.Errorf(wire.RateLimited, "", "The API key has %d calls in flight, as many as it may have (in_flight: key). Send the request again when one of them has ended.", limits.Key)
-	case by == inflight.OfWorkspace:
-		err = wire.Errorf(wire.Overloaded, "", "The workspace has %d calls in flight, as many as it may have (in_flight: workspace). Send the request again.", limits.Workspace)
-	case by == inflight.OfProcess:
-		err = wire.Errorf(wire.Overloaded, "", "The gateway has %d calls in flight, as many as it may have (in_flight: process). Send the request again.", limits.Process)
-	case limits.Adaptive:
-		err = wire.Errorf(wire.Overloaded, "", "The model provider's host is overloaded: it has as many calls in flight as it bears at present, at most %d (in_flight: host, adaptive). Send the request again.", limits.Host)
-	default:
-		err = wire.Errorf(wire.Overloaded, "", "The model provider's host has %d calls in flight, as many as it may have (in_flight: host). Send the request again.", limits.Host)
-	}
-	err.RetryAfter = retryInFlight
-	return err
 }

@@ -34,6 +34,7 @@ type requestInfo struct {
 	endpoint *definition.Endpoint // that was asked for; nil: none
 	call     *callInfo            // nil: it did not end yet
 
+	refusal *refusal               // by a ceiling; nil: by none
 	owner   *Workspace             // nil: the request has no valid key
 	asked   *definition.Definition // that the request is counted for; nil: none
 	counted *definitionSeries      // its metrics when it was asked for, among those of served
@@ -63,12 +64,15 @@ func (g *Gateway) describe(r *http.Request, to *route) *requestInfo {
 	return info
 }
 
-// identify notes whose request it is, and finds the span that it has where it is
-// traced.
-func (c *call) identify() {
-	c.info.workspace, c.info.key, c.info.owner = c.workspace.Name, c.key.name, c.workspace
-	c.info.served = c.workspace.countedBy()
-	c.info.counted = c.info.served.none
+// identify notes whose request it is.
+func (i *requestInfo) identify(key *principal) {
+	i.workspace, i.key, i.owner = key.workspace.Name, key.name, key.workspace
+	i.served = i.owner.countedBy()
+	i.counted = i.served.none
+}
+
+// findSpan finds the span that the request has where it is traced.
+func (c *call) findSpan() {
 	if span := oteltrace.SpanFromContext(c.r.Context()); span.SpanContext().IsValid() {
 		c.span = span
 	}

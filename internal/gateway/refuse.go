@@ -45,16 +45,27 @@ const (
 // Many clients send a body to its end before they read. Were the connection closed with
 // data on the way, its reset would take the answer from them. So the answer is sent at
 // once, and what still comes is read and dropped, within bounds.
-func (to *route) writeError(w http.ResponseWriter, r *http.Request, o outcome) {
-	// A request that is refused because the gateway is full loses its connection,
-	// too.
-	full := o.err.Code == wire.Overloaded || o.err.Code == wire.RateLimited && o.err.Limit == ""
-	if r.ProtoMajor != 1 || !full && (o.end != unread || skipSmallBody(w, r)) {
-		to.writeErrorOnly(w, o.err)
-		return
+//
+// A caller that is refused because the gateway is full waits for that: see slow. by is the
+// ceiling's refusal, nil where another cause refuses.
+func (g *Gateway) writeError(w http.ResponseWriter, r *http.Request, to *route, o outcome, by *refusal) {
+	rest := false // of the body is still to come
+	if r.ProtoMajor == 1 {
+		rest = o.end == unread && !skipSmallBody(w, r)
+		if o.err.Code == wire.Overloaded || o.err.Code == wire.RateLimited && o.err.Limit == "" {
+			g.slow(r.Context())
+		}
 	}
-	to.writeLastError(w, o.err)
-	if o.end == unread {
+	if rest {
+		w.Header()["Connection"] = connectionClose
+	}
+	if by != nil && o.err == &by.err {
+		to.writePrepared(w, by)
+	} else {
+		to.writeErrorOnly(w, o.err)
+	}
+	if rest {
+		linger(w)
 		stranger := o.err.Code == wire.InvalidAPIKey || o.err.Code == wire.NotFound || o.err.Code == wire.MethodNotAllowed
 		dropBody(w, r, stranger)
 	}

@@ -163,7 +163,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, path string) {
 	switch o.end {
 	case unanswered, unread:
 		g.countRefused(to, info, o.err)
-		to.writeError(w, r, o)
+		g.writeError(w, r, to, o, info.refusal)
 	case cut:
 		panic(http.ErrAbortHandler)
 	}
@@ -232,6 +232,11 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 		return outcome{wire.Unauthorized(true), unread}
 	}
 
+	info.identify(key)
+	if err := g.turnedAway(r, to, key, info); err != nil {
+		return outcome{err, unread}
+	}
+
 	c := calls.Get().(*call)
 	defer c.release()
 	c.w, c.r, c.gateway, c.key, c.workspace, c.route, c.pathID, c.began = w, r, g, key, key.workspace, to, traceID, began
@@ -243,7 +248,7 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, to *route, trac
 	defer memory.release()
 	defer store.release()
 	c.info = info
-	c.identify()
+	c.findSpan()
 	if err := c.admitEarly(); err != nil {
 		return outcome{err, unread}
 	}

@@ -96,6 +96,7 @@ type Workspace struct {
 	listed      []fileKey // what fileKeys listed at first
 	refusedKeys []string  // why some of listed were refused
 	callLimits  callLimits
+	refusals    refusals
 	keyOfIDs    []byte // the configured trace key
 	ids         atomic.Pointer[authorities]
 	served      atomic.Pointer[served] // nil: not looked at yet
@@ -143,6 +144,7 @@ func (g *Gateway) newWorkspace(config WorkspaceConfig) (*Workspace, error) {
 		w.prices = w.prices.WithoutShipped()
 	}
 	w.callLimits = newCallLimits(w.CallLimits)
+	w.refusals = newRefusals(&w.InFlight)
 	if w.TraceKey != "" {
 		value, err := w.TraceKey.Resolve()
 		if err != nil {

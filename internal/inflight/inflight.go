@@ -63,6 +63,24 @@ type Calls struct {
 func (c *Calls) Enter(workspace string, key Key, limits *Limits) Ceiling {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if full := c.full(workspace, key, limits); full != None {
+		return full
+	}
+	c.process++
+	c.workspaces = enter(c.workspaces, workspace)
+	c.keys = enter(c.keys, key)
+	return None
+}
+
+// Full returns the ceiling that would refuse a call now, or None.
+func (c *Calls) Full(workspace string, key Key, limits *Limits) Ceiling {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.full(workspace, key, limits)
+}
+
+// full is Full. It holds c.mu.
+func (c *Calls) full(workspace string, key Key, limits *Limits) Ceiling {
 	switch {
 	case c.keys[key] >= limits.Key:
 		return OfKey
@@ -71,9 +89,6 @@ func (c *Calls) Enter(workspace string, key Key, limits *Limits) Ceiling {
 	case c.process >= limits.Process:
 		return OfProcess
 	}
-	c.process++
-	c.workspaces = enter(c.workspaces, workspace)
-	c.keys = enter(c.keys, key)
 	return None
 }
 

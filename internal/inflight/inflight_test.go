@@ -36,7 +36,11 @@ func TestEachCeilingRefusesByItsName(t *testing.T) {
 				key       Key
 				want      Ceiling
 			}{{"w", Key{1}, test.want}, {"w", Key{2}, test.otherKey}, {"x", Key{3}, test.otherWorkspace}} {
+				full := c.Full(next.workspace, next.key, &test.limits)
 				got := c.Enter(next.workspace, next.key, &test.limits)
+				if full != got {
+					t.Errorf("a call of %s %d: %s would refuse it, and %s does", next.workspace, next.key[0], full, got)
+				}
 				if got != next.want {
 					t.Errorf("a call of %s %d: %s, want %s", next.workspace, next.key[0], got, next.want)
 				}

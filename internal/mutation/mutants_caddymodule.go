@@ -292,12 +292,6 @@ func init() {
 			Run: "LargeAnswersTakeTurns",
 		},
 		mutant{
-			ID: "turned-away", In: "route.writeError",
-			What: "a caller that is refused for lack of room keeps its connection",
-			Old:  "!full && (", New: "(!full || true) && (",
-			Run: "LargeAnswersTakeTurns",
-		},
-		mutant{
 			ID: "max-answer-size", In: "call.makeRoom",
 			What: "max_answer_size has no effect",
 			Old:  "c.workspace.MaxAnswerSize", New: "int64(maxMaxAnswerSize)",

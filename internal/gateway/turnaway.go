@@ -1,0 +1,144 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+)
+
+const (
+	// A caller that is refused because the gateway is full waits that long for its answer
+	// over HTTP/1, so that one that asks again at once leaves the processor to the calls
+	// that were let in. maxSlowed wait at a time; others are answered at once.
+	leastSlowed, mostSlowed       = 700 * time.Millisecond, time.Second
+	maxSlowed               int64 = 8192
+
+	// retrySpread is how many seconds Retry-After differs by.
+	retrySpread = 3
+)
+
+// slow has a refused caller wait for its answer, unless it leaves or the process exits.
+func (g *Gateway) slow(caller context.Context) {
+	slowed := &g.process.slowed
+	defer slowed.Add(-1)
+	if slowed.Add(1) > g.process.maxSlowed {
+		return
+	}
+	timer := time.NewTimer(leastSlowed + rand.N(mostSlowed-leastSlowed))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-caller.Done():
+	case <-g.exiting.Done():
+	}
+}
+
+// refusals are a workspace's refusals by the ceilings of calls in flight.
+type refusals [len(inflight.Ceilings) + 1]refusal
+
+// refusal is an error with its answers, which are made once.
+type refusal struct {
+	err     wire.Error
+	answers []prepared // by the index of the route; empty where it calls nothing
+}
+
+// prepared is an error's body, in two parts where it repeats the id of its header.
+type prepared struct {
+	body, rest []byte
+	length     []string
+}
+
+// newRefusals makes the refusals of a workspace.
+func newRefusals(limits *inflight.Limits) (r refusals) {
+	host := wire.Errorf(wire.Overloaded, "", "The model provider's host has %d calls in flight, as many as it may have (in_flight: host). Send the request again.", limits.Host)
+	if limits.Adaptive {
+		host = wire.Errorf(wire.Overloaded, "", "The model provider's host is overloaded: it has as many calls in flight as it bears at present, at most %d (in_flight: host, adaptive). Send the request again.", limits.Host)
+	}
+	for by, err := range map[inflight.Ceiling]*wire.Error{
+		inflight.OfKey:       wire.Errorf(wire.RateLimited, "", "The API key has %d calls in flight, as many as it may have (in_flight: key). Send the request again when one of them has ended.", limits.Key),
+		inflight.OfWorkspace: wire.Errorf(wire.Overloaded, "", "The workspace has %d calls in flight, as many as it may have (in_flight: workspace). Send the request again.", limits.Workspace),
+		inflight.OfProcess:   wire.Errorf(wire.Overloaded, "", "The gateway has %d calls in flight, as many as it may have (in_flight: process). Send the request again.", limits.Process),
+		inflight.OfHost:      host,
+	} {
+		err.RetryAfter = retryInFlight
+		r[by] = refusal{err: *err, answers: make([]prepared, len(routes))}
+		for i := range routes {
+			if routes[i].calls {
+				r[by].answers[i] = routes[i].prepare(*err)
+			}
+		}
+	}
+	return r
+}
+
+// prepare makes the answer of an error.
+func (to *route) prepare(err wire.Error) prepared {
+	if to.requestID != "" {
+		err.RequestID = newRequestID()
+	}
+	body := to.appendError(nil, &err)
+	p := prepared{body: body, length: []string{strconv.Itoa(len(body))}}
+	if err.RequestID != "" {
+		p.body, p.rest, _ = bytes.Cut(body, []byte(err.RequestID))
+	}
+	return p
+}
+
+// writePrepared answers with a refusal as writeErrorOnly does.
+func (to *route) writePrepared(w http.ResponseWriter, by *refusal) {
+	p := &by.answers[to.index]
+	h := w.Header()
+	delete(h, "Content-Encoding")
+	delete(h, "Etag")
+	body := p.body
+	if to.requestID != "" {
+		id := newRequestID()
+		h[to.requestID] = []string{id}
+		if len(p.rest) > 0 {
+			body = append(append(append(make([]byte, 0, 512), body...), id...), p.rest...)
+		}
+	}
+	h["Content-Type"], h["Cache-Control"], h["Content-Length"] = contentTypeJSON, cacheControlNoStore, p.length
+	h["Retry-After"] = retryAfters[rand.IntN(retrySpread)]
+	w.WriteHeader(by.err.Status)
+	_, _ = w.Write(body) // a failed write means that the client left
+}
+
+// retryAfters are the values of Retry-After where a ceiling refuses: when one of the calls
+// in flight ends is unknown, and those that were refused together should not come back
+// together.
+var retryAfters = func() (list [retrySpread][]string) {
+	for i := range list {
+		list[i] = []string{strconv.Itoa(int(retryInFlight/time.Second) + i)}
+	}
+	return list
+}()
+
+// turnedAway is a call's refusal by a ceiling that needs nothing of its body, nil where it
+// may be let in: so it is where the answer may be one that needs no call.
+func (g *Gateway) turnedAway(r *http.Request, to *route, key *principal, info *requestInfo) *wire.Error {
+	w := key.workspace
+	if !to.calls || len(r.Header[wire.HeaderIdempotencyKey]) > 0 || w.Source.Snapshot().Remembers {
+		return nil
+	}
+	by := g.process.calls.Full(w.Name, inflight.Key(key.digest), &w.InFlight)
+	if by == inflight.None {
+		return nil
+	}
+	return w.refuse(by, info)
+}
+
+// refuse counts and returns a refusal.
+func (w *Workspace) refuse(by inflight.Ceiling, info *requestInfo) *wire.Error {
+	if w.counting() != nil {
+		w.gateway.metrics.refused.WithLabelValues(w.Name, by.String()).Inc()
+	}
+	info.refusal = &w.refusals[by]
+	return &info.refusal.err
+}
