@@ -34,6 +34,7 @@ type answer struct {
 	length  int           // bytes of the body, without the framing of chunks
 	first   time.Duration // from the request to the first bytes of the body
 	elapsed time.Duration
+	closes  bool     // the connection ends with it
 	end     [16]byte // the last bytes of the body, where it came in chunks
 	body    []byte   // only where it was asked for
 }
@@ -120,6 +121,8 @@ func (c *client) head(a *answer) (length int, err error) {
 			}
 		} else if _, ok := header(line, "transfer-encoding:"); ok {
 			length = -1
+		} else if _, ok := header(line, "connection:"); ok {
+			a.closes = true // the only value that servers send
 		}
 	}
 	if length == -2 {
@@ -151,7 +154,8 @@ func (c *client) body(a *answer, n int, keep bool) error {
 // shape is how load is put on a server.
 type shape struct {
 	connections int
-	rate        int // requests a second of all connections; 0: each sends again at once
+	rate        int           // requests a second of all connections; 0: each sends again at once
+	ramp        time.Duration // of press: until what comes back counts
 }
 
 // result is what a round of load came to.

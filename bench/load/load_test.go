@@ -20,10 +20,18 @@ import (
 // builds one.
 const binaryVariable = "CADENZA_LOAD_BINARY"
 
+func TestMain(m *testing.M) {
+	if os.Getenv(mockVariable) != "" {
+		serveMock()
+		return
+	}
+	os.Exit(m.Run())
+}
+
 // TestQuick runs the command on a real gateway, so that it still works when it
 // is needed. Its figures mean nothing.
 func TestQuick(t *testing.T) {
-	args := []string{"-json", "-quick", "-logs", "none,metadata", "-works", "json,reports,memory,streams"}
+	args := []string{"-json", "-quick", "-logs", "none,metadata", "-works", "json,reports,memory,streams,overload"}
 	if binary := os.Getenv(binaryVariable); binary != "" {
 		args = append(args, "-binary", binary)
 	} else if testing.Short() {
@@ -39,6 +47,17 @@ func TestQuick(t *testing.T) {
 	}
 	if len(r.Works) != 2 || len(r.Memory) != 3 || len(r.Streams) != 6 {
 		t.Fatalf("%d works, %d processes and %d kinds of streams were measured, want 2, 3 and 6", len(r.Works), len(r.Memory), len(r.Streams))
+	}
+	if r.Overload == nil || len(r.Overload.Crowds) != len(crowdCases) {
+		t.Fatalf("the overload is %+v", r.Overload)
+	}
+	for _, c := range r.Overload.Crowds {
+		if c.Answers[0] < 1 || c.Busy[0] <= 0 {
+			t.Errorf("%s: %+v", c.Title, *c)
+		}
+	}
+	if f := r.Overload.Refusal; f.CPU[0] < 1 || f.Respond[0] < 1 || f.Answer[0] < 1 {
+		t.Errorf("a refusal: %+v", f)
 	}
 	for _, m := range r.Memory {
 		if m.After < 10e6 || m.After > 1e9 {

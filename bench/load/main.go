@@ -45,6 +45,10 @@ const withSink = "postgres"
 var logs = []string{"none", "metadata", "content", withSink}
 
 func main() {
+	if os.Getenv(mockVariable) != "" {
+		serveMock()
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
@@ -87,7 +91,7 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	for _, w := range works() {
 		names = append(names, w.name)
 	}
-	names = append(names, growth, held)
+	names = append(names, growth, held, overload)
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	flags.SetOutput(output)
 	chosen := flags.String("works", strings.Join(names, ","), "what to measure, `names` with commas")
@@ -358,6 +362,11 @@ func (b *bench) measure() (*report, error) {
 	if slices.Contains(b.o.works, held) {
 		if r.Streams, err = b.heldStreams(); err != nil {
 			return nil, fmt.Errorf("%s: %w", held, err)
+		}
+	}
+	if slices.Contains(b.o.works, overload) {
+		if r.Overload, err = b.overload(); err != nil {
+			return nil, fmt.Errorf("%s: %w", overload, err)
 		}
 	}
 	return r, nil

@@ -20,6 +20,7 @@ const (
 	modelOnce   = "mock-once"   // 102 events in one write
 	modelShort  = "mock-short"  // 12 events, each written by itself
 	modelGentle = "mock-gentle" // 52 events, one each 10 ms
+	modelStuck  = "mock-stuck"  // 60 events, one each second
 )
 
 // gentlePace is the time between two events of a gentle stream.
@@ -57,6 +58,7 @@ func startMock() (*mock, error) {
 			modelOnce:   {writes: [][]byte{bytes.Join(newStream(102, 0).writes, nil)}},
 			modelShort:  newStream(12, 0),
 			modelGentle: newStream(52, gentlePace),
+			modelStuck:  newStream(60, time.Second),
 		},
 	}
 	go m.serve()

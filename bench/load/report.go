@@ -25,6 +25,8 @@ type report struct {
 	Works   []*measured `json:"works"`
 	Memory  []memory    `json:"memory,omitempty"`
 	Streams []streams   `json:"streams,omitempty"`
+
+	Overload *overloads `json:"overload,omitempty"`
 }
 
 // measured is one work on all targets.
@@ -145,6 +147,7 @@ func (r *report) markdown() string {
 	r.reports(&b)
 	r.memory(&b)
 	r.streams(&b)
+	r.overload(&b)
 	return b.String()
 }
 
@@ -243,6 +246,32 @@ func (r *report) streams(b *strings.Builder) {
 	if len(r.Streams) > 0 {
 		b.WriteString("\nTo reach: no error, less than 1,074 MB (1 GiB), and at most 100 kB a stream.\n")
 	}
+}
+
+// overload is the table of what is answered of more than the gateway bears.
+func (r *report) overload(b *strings.Builder) {
+	o := r.Overload
+	if o == nil {
+		return
+	}
+	fmt.Fprintf(b, "\n| a refusal | CPU | against `respond` | of an answer's | to reach, against `respond` |\n|---|---:|---:|---:|---|\n")
+	fmt.Fprintf(b, "| before the body, `in_flight { process 1 }` | %.0f µs | %.2f × | %.2f | %g × |\n",
+		median(o.Refusal.CPU), median(ratios(o.Refusal.CPU, o.Refusal.Respond)), o.Refusal.part(), o.Refusal.Goal)
+	b.WriteString("\n| more than the gateway bears | offered, of the peak | answered | a second | refused a second | processor time, of that at the peak | to reach |\n|---|---:|---:|---:|---:|---:|---|\n")
+	free := median(o.Crowds[0].Share)
+	for _, c := range o.Crowds {
+		goal := c.Goal
+		if c.Within {
+			goal = max(goal, free-0.1)
+		}
+		c.row(b, goal)
+	}
+	c := o.Refusal.part()
+	o.Open.row(b, 0.9*max(0, (1-times*c)/(1-c)))
+}
+
+func (c *crowd) row(b *strings.Builder, goal float64) {
+	fmt.Fprintf(b, "| %s | %.1f × | %.0f %% | %.0f | %.0f | %.0f %% | %.0f %% |\n", c.Title, median(c.Offered), 100*median(c.Share), median(c.Answers), median(c.Refused), 100*median(c.Busy), 100*goal)
 }
 
 // The marks between which a page has the figures.

@@ -69,7 +69,9 @@ type gatewayConfig struct {
 	admin, listen, level, definitions, dir string
 	upstream                               string // a URL without its path
 	sink                                   bool
-	calls                                  int // in flight at most; 0: the default
+	calls                                  int    // in flight at most, of all kinds; 0: the default
+	ceiling                                string // of in_flight, where calls is 0
+	beside                                 string // further sites
 }
 
 func (c gatewayConfig) caddyfile() string {
@@ -79,6 +81,9 @@ func (c gatewayConfig) caddyfile() string {
 	}
 	if c.calls > 0 {
 		more += fmt.Sprintf("\n\t\tin_flight {\n\t\t\tprocess %[1]d\n\t\t\tworkspace %[1]d\n\t\t\tkey %[1]d\n\t\t\thost %[1]d\n\t\t}", c.calls)
+	}
+	if c.ceiling != "" {
+		more += "\n\t\tin_flight {\n\t\t\t" + c.ceiling + "\n\t\t}"
 	}
 	return fmt.Sprintf(`{
 	admin %s
@@ -99,7 +104,7 @@ func (c gatewayConfig) caddyfile() string {
 		provider canned
 	}
 }
-%s`, c.admin, c.definitions, filepath.Join(c.dir, "cadenza.db"), c.level, more, c.upstream, site(c.listen, "cadenza"))
+%s`, c.admin, c.definitions, filepath.Join(c.dir, "cadenza.db"), c.level, more, c.upstream, site(c.listen, "cadenza")+c.beside)
 }
 
 // site is a site with one directive, for requests of any host.

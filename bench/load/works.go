@@ -176,7 +176,7 @@ messages:
 			environments[row%3], locales[row/3%3], row/5, row, row%2 == 0, row)
 	}
 	files["remoteconfigs/limits.yaml"] = table.String()
-	for _, model := range []string{modelWhole, modelBurst, modelOnce, modelShort, modelGentle} {
+	for _, model := range []string{modelWhole, modelBurst, modelOnce, modelShort, modelGentle, modelStuck} {
 		files["prompts/"+model+".yaml"] = fmt.Sprintf("provider: mock\nmodel: %s\nvariables:\n  text: { required: true }\nmessages:\n  - { role: user, content: \"{{text}}\" }\n", model)
 		files["endpoints/"+model+".yaml"] = fmt.Sprintf("prompt: %s\n", model)
 	}
