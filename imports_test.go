@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"internal/buffers":           {},
 	"internal/command":           {"internal/adminapi", "internal/bill", "internal/definition", "internal/document", "internal/document/format", "internal/gateway", "internal/inspect", "internal/price", "internal/private", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "trace"},
 	"internal/configpath":        {},
-	"internal/definition":        {"internal/document", "internal/document/format", "internal/invoke", "internal/jsontext", "internal/prompt", "internal/regular", "providers", "providers/canned/script", "rules", "trace"},
+	"internal/definition":        {"internal/document", "internal/invoke", "internal/jsontext", "internal/prompt", "internal/regular", "providers", "providers/canned/script", "rules", "trace"},
 	"internal/dialect":           {"internal/jsontext", "internal/wire", "providers"},
 	"internal/dialect/chat":      {"internal/dialect", "internal/dialect/openai", "internal/jsontext", "internal/wire", "providers"},
 	"internal/dialect/messages":  {"internal/dialect", "internal/dialect/openai", "internal/jsontext", "internal/wire", "providers"},

@@ -1,6 +1,8 @@
 package caddymodule_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"strings"
 	"testing"
@@ -30,13 +32,15 @@ func TestAdminRevisions(t *testing.T) {
 		t.Errorf("%v: %v", oldest, err)
 	}
 	status, answer := callAdmin(t, "GET", address, "/cadenza/revisions/"+first[:4]+"?workspace=one", "")
-	definitions, _ := answer["definitions"].([]any)
-	if status != http.StatusOK || answer["revision"] != first || len(definitions) != 2 || !strings.HasPrefix(answer["context"].(string), "on_type_mismatch: reject\nfields:") {
+	files, _ := answer["files"].([]any)
+	if status != http.StatusOK || answer["revision"] != first || len(files) != 3 {
 		t.Fatalf("%d %v", status, answer)
 	}
-	hello := definitions[0].(map[string]any)
-	variables := hello["content"].(map[string]any)["variables"].(map[string]any)
-	if hello["kind"] != "prompt" || hello["key"] != "hello" || len(hello["version"].(string)) != 12 || len(variables) != 1 {
+	context, hello := files[0].(map[string]any), files[1].(map[string]any)
+	if context["path"] != "context.yaml" || !strings.HasPrefix(context["content"].(string), "on_type_mismatch: reject\nfields:") {
+		t.Errorf("%v", context)
+	}
+	if sum := sha256.Sum256([]byte(hello["content"].(string))); hello["path"] != "prompts/hello.yaml" || hello["sha256"] != hex.EncodeToString(sum[:]) {
 		t.Errorf("%v", hello)
 	}
 	for path, want := range map[string]int{

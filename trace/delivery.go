@@ -55,6 +55,13 @@ type Version struct {
 	Time      time.Time // when it was first seen
 }
 
+// File is a file of a set of definitions that was served.
+type File struct {
+	Path    string `json:"path"`   // below the directory, with slashes
+	Hash    string `json:"sha256"` // of the content, in hexadecimal digits
+	Content string `json:"content"`
+}
+
 // Erasure is a selector whose traces were erased, and when. One that chose many
 // by reports comes in several parts.
 type Erasure struct {

@@ -275,7 +275,7 @@ func TestStartWithoutALastGoodSet(t *testing.T) {
 	n.kill()
 
 	// A store that an earlier version made has no table of them.
-	n.exec("DROP TABLE revisions")
+	n.exec("DROP TABLE files")
 	n.exec("PRAGMA user_version = 9")
 	refused("an earlier version's store")
 	if err := os.WriteFile(n.store(), []byte("not a database, but of some length"), 0o600); err != nil {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -16,7 +18,9 @@ import (
 func TestProofOfAnOldTrace(t *testing.T) {
 	n := newBadNight(t)
 	const table = "type: string\ndefault: none\nrules: [ { id: paid, when: { plan: pro }, value: "
-	n.write("definitions/remoteconfigs/c.yaml", table+"first } ]\n")
+	first := "# why first\r\n" + table + "first } ]\ndescription: said of first\ntests: [ { context: { plan: pro }, value: first } ]\n"
+	n.write("definitions/remoteconfigs/c.yaml", first)
+	n.write("definitions/prompts/below/more.json", `{ "provider": "canned", "model": "m",  "messages": [ { "role": "user", "content": "more" } ] }`)
 	n.startWith(n.caddyfile)
 	ask := func(value string) (id string) {
 		t.Helper()
@@ -61,11 +65,38 @@ func TestProofOfAnOldTrace(t *testing.T) {
 	if output := do(0, "checkout", revision[1][:6], then); !strings.Contains(output, "is revision "+revision[1]) {
 		t.Errorf("%s", output)
 	}
-	own := &process{t: t, program: n.program, environ: n.environ}
-	own.run("cadenza", "check", then)
-	<-own.exited
-	if output := own.output.String(); own.command.ProcessState.ExitCode() != 0 || !strings.Contains(output, "(revision "+revision[1]+")") {
-		t.Errorf("%s", output)
+	for _, name := range []string{"context.yaml", "prompts/p.yaml", "prompts/below/more.json", "remoteconfigs/c.yaml"} {
+		want, err := os.ReadFile(filepath.Join(n.dir, "definitions", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "remoteconfigs/c.yaml" {
+			want = []byte(first)
+		}
+		if got, err := os.ReadFile(filepath.Join(then, name)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %v\n%s", name, err, got)
+		}
+	}
+	past := "revision:" + revision[1][:6]
+	for _, test := range []struct {
+		arguments []string
+		code      int
+		want      string
+	}{
+		{[]string{"check", past}, 0, "1 test (revision " + revision[1] + ")"},
+		{[]string{"eval", past, "c", "--context", "{plan: pro}"}, 0, `"first"`},
+		{[]string{"diff", past, then}, 0, "no difference (revision " + revision[1] + ")"},
+		{[]string{"check", "revision:000000000000"}, 1, "the store has no revision 000000000000"},
+		{[]string{"eval", "revision:000000000000", "c"}, 1, revision[1] + "  served "},
+		{[]string{"diff", past, "revision:000000000000"}, 1, revision[1] + "  served "},
+		{[]string{"checkout", "000000000000", then}, 1, revision[1] + "  served "},
+	} {
+		own := &process{t: t, program: n.program, environ: n.environ}
+		own.run(append(append([]string{"cadenza"}, test.arguments...), "--address", n.admin)...)
+		<-own.exited
+		if output := own.output.String(); own.command.ProcessState.ExitCode() != test.code || !strings.Contains(output, test.want) {
+			t.Errorf("%s: %s", test.arguments, output)
+		}
 	}
 	diff := &process{t: t, program: n.program, environ: n.environ}
 	diff.run("cadenza", "diff", then, filepath.Join(n.dir, "definitions"))

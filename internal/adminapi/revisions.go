@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/store/sqlite"
+	"github.com/cadenza-gateway/cadenza/trace"
 )
 
 // leastRevision is how many characters of a revision its beginning has at least.
@@ -29,24 +29,12 @@ type servedRevision struct {
 	Latest    bool      `json:"latest"`
 }
 
-// Revision is a revision with all that it consists of, as GET
-// /cadenza/revisions/REVISION answers.
+// Revision is a revision with its files, as GET /cadenza/revisions/REVISION answers.
+// All of them are UTF-8, or they would not have been served.
 type Revision struct {
 	servedRevision
-	Workspace string `json:"workspace"`
-	// Context is the file of the data model, YAML or JSON. It is absent where the
-	// workspace had none.
-	Context     string            `json:"context,omitempty"`
-	Definitions []RevisionVersion `json:"definitions"`
-}
-
-// RevisionVersion is a definition of a revision.
-type RevisionVersion struct {
-	Kind      string          `json:"kind"`
-	Key       string          `json:"key"`
-	Version   string          `json:"version"`
-	FirstSeen time.Time       `json:"first_seen"`
-	Content   json.RawMessage `json:"content"`
+	Workspace string       `json:"workspace"`
+	Files     []trace.File `json:"files"`
 }
 
 // serveRevisions answers GET /cadenza/revisions: the sets of definitions that a
@@ -68,8 +56,8 @@ func serveRevisions(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, Revisions{workspace.Name, list})
 }
 
-// serveRevision answers GET /cadenza/revisions/REVISION: the data model and the
-// definitions. REVISION may be the beginning of one, if no other begins so.
+// serveRevision answers GET /cadenza/revisions/REVISION: the files. REVISION may be the
+// beginning of one, if no other begins so.
 func serveRevision(w http.ResponseWriter, r *http.Request) error {
 	text := strings.TrimPrefix(r.URL.Path, "/cadenza/revisions/")
 	workspace, reader, err := revisionReader(r)
@@ -88,11 +76,7 @@ func serveRevision(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return workspace.unreadable(err)
 	}
-	answer := Revision{servedRevision: shownRevision(stored.ServedRevision), Workspace: workspace.Name, Context: string(stored.Context), Definitions: make([]RevisionVersion, len(stored.Versions))}
-	for i, v := range stored.Versions {
-		answer.Definitions[i] = RevisionVersion{v.Kind.String(), v.Key, v.Version, v.Time.UTC(), v.Content}
-	}
-	return writeJSON(w, answer)
+	return writeJSON(w, Revision{shownRevision(stored.ServedRevision), workspace.Name, append([]trace.File{}, stored.Files...)})
 }
 
 // revisionReader opens the store of the workspace that a request names.
@@ -147,5 +131,5 @@ func candidates(found []sqlite.ServedRevision) string {
 
 // noRevision is the error where a text begins none of the revisions that are kept.
 func noRevision(text string, kept []sqlite.ServedRevision) error {
-	return apiError(http.StatusNotFound, "the store has no revision %s: it was not served, is past the retention, or 100 others were served since; `caddy cadenza revisions` lists those that are kept%s", text, candidates(kept))
+	return apiError(http.StatusNotFound, "the store has no revision %s: it was not served, is past the retention, or newer ones took its place; `caddy cadenza revisions` lists those that are kept%s", text, candidates(kept))
 }

@@ -37,7 +37,7 @@ Of a file, the workspace that it is in is loaded, and what is about the file is
 reported.
 
 Of revision:ID, a revision that a running gateway stores is checked
-(caddy cadenza revisions lists them). It has no tests, which are not stored.
+(caddy cadenza revisions lists them).
 
 With --config the definitions of each workspace of a Caddyfile are checked, also
 for what only the Caddyfile has, such as its providers. No secret is

@@ -20,15 +20,13 @@ func checkoutCommand() *cobra.Command {
 		Short: "Writes a revision that was served as a folder of definitions",
 		Long: `
 Writes a set of definitions that a running gateway served, now or earlier, as a
-folder that loads as the same revision: context.yaml as it was, and a file for
-each definition. Comments, tests, descriptions and anchors are not stored, and
-variants are written with all they inherit. REVISION may be the beginning of a
-revision, 4 characters at least.
+folder: all files as they were, with their comments and tests. A revision does not
+depend on those, so the files are those of the last time that it was served.
+REVISION may be the beginning of a revision, 4 characters at least.
 
-DIR must be empty or not exist. The folder appears when it is complete and was
-loaded as that revision. A DIR that loads as the revision already is left as it
-is. The exit status is 0 where DIR has the revision, and 1 otherwise: nothing was
-written then.
+DIR must be empty or not exist. The folder appears when it is complete. A DIR that
+has these files already is left as it is. The exit status is 0 where DIR has the
+revision, and 1 otherwise: nothing was written then.
 
 The gateway is asked by its admin API, as with caddy reload.`,
 		Example: "  caddy cadenza checkout 9abb3beb24ff /tmp/then\n  caddy cadenza diff /tmp/then ./definitions",
@@ -62,29 +60,11 @@ func (g *gatewayClient) past(revision string) (*definition.Past, error) {
 	if err := g.ask(http.MethodGet, "/cadenza/revisions/"+url.PathEscape(revision), nil, &answer); err != nil {
 		return nil, err
 	}
-	past := &definition.Past{Revision: answer.Revision, Context: []byte(answer.Context)}
-	for _, d := range answer.Definitions {
-		kind, known := trace.ParseKind(d.Kind)
-		if !known {
-			return nil, fmt.Errorf("revision %s has a definition of the kind %q, which this version of Cadenza does not know", answer.Revision, d.Kind)
-		}
-		past.Definitions = append(past.Definitions, definition.PastDefinition{Kind: kind, Key: d.Key, Version: d.Version, Content: d.Content})
-	}
-	return past, nil
+	return &definition.Past{Revision: answer.Revision, Since: answer.Served, Files: answer.Files}, nil
 }
 
 // countPast counts the definitions of a revision.
 func countPast(p *definition.Past) string {
-	var prompts, endpoints, configs int
-	for _, d := range p.Definitions {
-		switch d.Kind {
-		case trace.KindPrompt:
-			prompts++
-		case trace.KindEndpoint:
-			endpoints++
-		case trace.KindRemoteConfig:
-			configs++
-		}
-	}
-	return plural(prompts, "prompt") + ", " + plural(endpoints, "endpoint") + ", " + plural(configs, "remote configuration")
+	counts := p.Counts()
+	return plural(counts[trace.KindPrompt], "prompt") + ", " + plural(counts[trace.KindEndpoint], "endpoint") + ", " + plural(counts[trace.KindRemoteConfig], "remote configuration")
 }

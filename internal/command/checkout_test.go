@@ -27,15 +27,7 @@ func newPastGateway(t *testing.T) *pastGateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	context, err := os.ReadFile(filepath.Join(dir, "context.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var definitions []map[string]any
-	for d := range s.All() {
-		definitions = append(definitions, map[string]any{"kind": d.Kind.String(), "key": d.Key, "version": d.Version, "content": json.RawMessage(d.Content())})
-	}
-	answer, err := json.Marshal(map[string]any{"revision": s.Revision, "workspace": "default", "context": string(context), "definitions": definitions})
+	answer, err := json.Marshal(map[string]any{"revision": s.Revision, "workspace": "default", "files": s.Files})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +43,7 @@ func (g *pastGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case begin == "bbbb":
 		fmt.Fprint(w, strings.Replace(string(g.answer), g.revision, "bbbb00000000", 1))
 	case begin == "cccc":
-		fmt.Fprint(w, `{"revision":"cccc00000000","definitions":[{"kind":"song"}]}`)
+		fmt.Fprint(w, `{"revision":"cccc00000000","files":[{"path":"../../song.yaml","sha256":"","content":""}]}`)
 	case strings.HasPrefix(g.revision, begin) && begin != "":
 		_, _ = w.Write(g.answer)
 	default:
@@ -75,10 +67,16 @@ func TestCheckoutGolden(t *testing.T) {
 		fmt.Fprintf(&out, "failed: %t\n\n", err != nil)
 	}
 	holdGolden(t, "checkout", strings.NewReplacer(parent, "DIR", gateway.revision, "REVISION", gateway.revision[:6], "REVISI").Replace(out.String()))
-	if entries, _ := os.ReadDir(parent); len(entries) != 1 {
+	if entries, _ := os.ReadDir(parent); len(entries) != 2 {
 		t.Errorf("there are %v", entries)
 	}
-	if s, err := definition.Load(filepath.Join(parent, "then")); err != nil || s.Revision != gateway.revision {
-		t.Errorf("%v", err)
+	for _, name := range []string{"context.yaml", "prompts/summary.yaml", "remoteconfigs/limits.yaml"} {
+		want, err := os.ReadFile(filepath.Join("starter/definitions", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(parent, "then", name)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %v\n%s", name, err, got)
+		}
 	}
 }

@@ -243,7 +243,7 @@ func (p *prover) past(t *inspect.Traced) (*provable, error) {
 	refused, isRefused := errors.AsType[*gatewayError](err)
 	switch {
 	case isRefused && (refused.status == http.StatusNotFound || t.Revision == ""):
-		found.missing = fmt.Sprintf("the store has no revision %s any more: it is past the retention, or 100 others were served since", t.Revision)
+		found.missing = fmt.Sprintf("the store has no revision %s any more: it is past the retention, or newer ones took its place", t.Revision)
 	case err != nil:
 		return nil, err
 	default:

@@ -57,11 +57,7 @@ func newProvingGateway(t *testing.T) *provingGateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var definitions []map[string]any
-	for d := range s.All() {
-		definitions = append(definitions, map[string]any{"kind": d.Kind.String(), "key": d.Key, "version": d.Version, "content": json.RawMessage(d.Content())})
-	}
-	answer, err := json.Marshal(map[string]any{"revision": s.Revision, "workspace": "default", "context": provingFiles["context.yaml"], "definitions": definitions})
+	answer, err := json.Marshal(map[string]any{"revision": s.Revision, "workspace": "default", "files": s.Files})
 	if err != nil {
 		t.Fatal(err)
 	}

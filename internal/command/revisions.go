@@ -21,7 +21,8 @@ func revisionsCommand() *cobra.Command {
 		Long: `
 Lists the sets of definitions that a running gateway served and still stores, the
 latest first: when each began to be served, the first time and the last time. The
-store keeps the last 100, as long as the retention allows.
+store keeps the last 100, as long as the retention and the room for their files
+allow.
 
 check, eval and diff take revision:ID in place of a directory, and checkout writes
 a revision as a folder. ID may be the beginning of one, 4 characters at least.

@@ -76,11 +76,12 @@ func TestRevisionForAFolder(t *testing.T) {
 		{[]string{"eval", past, "limits"}, "limits", false},
 		{[]string{"eval", past, "limits", "--context", `{"environment":"production","plan":"pro"}`, "--explain"}, ", " + past + "/remoteconfigs/limits.yaml:", false},
 		{[]string{"eval", past, "limits", "--context", `{"environment":"production","plan":"pro"}`, "--json"}, `"position": "` + past + "/remoteconfigs/limits.yaml:", false},
-		{[]string{"check", past}, "ok: 1 prompt, 1 endpoint, 2 remote configurations, 0 tests", false},
+		{[]string{"check", past}, "ok: 1 prompt, 1 endpoint, 2 remote configurations, 6 tests", false},
 		{[]string{"check", "--all", past}, past + "/remoteconfigs/limits.yaml", false},
 		{[]string{"diff", past, "revision:none"}, "the store has no revision", true},
 		{[]string{"eval", "revision:aaaa", "hello"}, "aaaa begins 2 revisions", true},
-		{[]string{"check", "revision:bbbb"}, "comes out as", true},
+		{[]string{"check", "revision:bbbb"}, "ok: 1 prompt", false},
+		{[]string{"check", "revision:cccc"}, `revision cccc00000000 has a file "../../song.yaml"`, true},
 	} {
 		var out bytes.Buffer
 		err := gatewayCommand(t.Context(), &out, &out, append(c.arguments, "--address", "http://"+server.Listener.Addr().String())...)

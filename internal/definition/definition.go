@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
@@ -91,17 +92,22 @@ type Snapshot struct {
 	Tests int
 	// Loaded is when the files were read.
 	Loaded time.Time
-	// Archive holds the files, for Source.Settle: a compressed tar file. It is nil
-	// in a snapshot that no Source made, and must not be changed.
-	Archive []byte
-	// Context is the content of context.yaml, where Archive is not nil. It must not
-	// be changed.
-	Context []byte
+	// Files are all files that were read, that of the data model first where there is
+	// one. They must not be changed.
+	Files []trace.File
 
 	emptying bool                             // the directory has the file allowEmpty
 	aliases  map[trace.Kind]map[string]string // the keys by the aliases
 	// gateway are the gateway's fields that files name, each where a file does first.
 	gateway []*document.Node
+}
+
+// Context returns the content of context.yaml, "" where there is none.
+func (s *Snapshot) Context() string {
+	if len(s.Files) > 0 && !strings.Contains(s.Files[0].Path, "/") {
+		return s.Files[0].Content
+	}
+	return ""
 }
 
 // Definition is what all kinds have in common.

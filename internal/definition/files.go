@@ -67,7 +67,6 @@ type directory struct {
 	warnings []Warning
 	bytes    int64
 	emptying bool // allowEmpty is in it
-	archived bool // the snapshot gets an archive of the files
 	past     bool // the files are those of a Past
 	// lost are the files and folders that can't be read, by path. What they hold
 	// is not known, so what refers to it is no mistake.

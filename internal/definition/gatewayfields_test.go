@@ -186,10 +186,7 @@ func (s *Snapshot) tableOf(d *Definition) *rules.Table {
 // A set that was served is built again with these fields, and not checked for them.
 func TestPastOfGatewayFields(t *testing.T) {
 	s := mustLoad(t, workspace(t, gatewayFiles()))
-	past := &Past{Revision: s.Revision, Context: []byte(gatewayFiles()["context.yaml"])}
-	for d := range s.All() {
-		past.Definitions = append(past.Definitions, PastDefinition{d.Kind, d.Key, d.Version, d.Content()})
-	}
+	past := &Past{Revision: s.Revision, Files: s.Files}
 	again, err := past.Load()
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,6 @@ func Load(dir string, known ...Configuration) (*Snapshot, error) {
 func loadAgain(ctx context.Context, dir string, m *memory, known ...Configuration) (*Snapshot, error) {
 	var errs document.Errors
 	d := readDirectory(dir, m.files, &errs)
-	d.archived = true
 	return load(ctx, d, m, besides(), known, &errs)
 }
 
@@ -110,11 +109,11 @@ func compile(ctx context.Context, d *directory, m *memory, workers int, known []
 	}
 	s.Revision = l.revision()
 	s.Loaded, s.Tests = now, int(l.tests.Load())
-	if d.archived {
-		s.Archive = l.next.archive.packed
-		if l.next.context != nil {
-			s.Context = []byte(l.next.context.text)
-		}
+	if l.context != nil {
+		s.Files = append(s.Files, l.next.context.File)
+	}
+	for _, f := range l.files {
+		s.Files = append(s.Files, l.next.files[f.path].File)
 	}
 	return s, nil
 }
@@ -189,9 +188,6 @@ func (l *loader) parse() {
 		l.grow(l.next.context.nodes, l.next.context.bytes)
 		l.errs.Merge(&l.next.context.errs)
 		l.model = l.next.context.node
-	}
-	if l.archived {
-		l.archive(files)
 	}
 	l.docs = make(map[trace.Kind][]*doc)
 	l.byKey = map[trace.Kind]map[string]*doc{trace.KindPrompt: {}, trace.KindEndpoint: {}, trace.KindRemoteConfig: {}}

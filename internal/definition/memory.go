@@ -2,9 +2,9 @@ package definition
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"regexp"
 	"slices"
-	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/rules"
@@ -24,16 +24,13 @@ type memory struct {
 	context *file            // the file that model was decoded from, or nil
 	model   *rules.Model     // nil after a mistake in it
 	gateway []string         // the fields of the gateway that model has been given
-	archive *archive         // of all files, or nil
 }
 
 // file is a file's parsed content.
 type file struct {
-	sum [sha256.Size]byte
+	trace.File // node holds parts of its content
 	// stamp is the zero value where a change may not show in it.
 	stamp stamp
-	mod   time.Time       // when it was read first
-	text  string          // which node holds parts of
 	node  *document.Node  // nil for a file with a mistake
 	errs  document.Errors // its mistakes
 	keys  []string        // that a file with a mistake gives, as far as its text shows
@@ -76,22 +73,28 @@ func (m *memory) remembered(s *source, parse func(text string, errs *document.Er
 	if s.same != nil {
 		return s.same
 	}
-	sum := sha256.Sum256(s.data)
-	if f := m.files[s.path]; f != nil && f.sum == sum {
+	hash := hashOf(s.data)
+	if f := m.files[s.path]; f != nil && f.Hash == hash {
 		f.stamp = s.stamp
 		return f
 	}
-	f := &file{sum: sum, stamp: s.stamp, mod: s.mod, text: string(s.data)}
-	if f.node = parse(f.text, &f.errs); f.node != nil {
+	f := &file{File: trace.File{Path: s.path, Hash: hash, Content: string(s.data)}, stamp: s.stamp}
+	if f.node = parse(f.Content, &f.errs); f.node != nil {
 		f.nodes, f.bytes = f.node.Size()
 		f.gateway = gatewayFields(f.node)
 	} else {
 		const some = 10 // a text with more is no definition
-		for _, m := range keyMember.FindAllStringSubmatch(f.text, some) {
+		for _, m := range keyMember.FindAllStringSubmatch(f.Content, some) {
 			f.keys = append(f.keys, m[1])
 		}
 	}
 	return f
+}
+
+// hashOf returns the hash of a trace.File.
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 // decodeModel decodes the data model unless it is that of the last loading, and the

@@ -20,7 +20,7 @@ type Source struct {
 	dir     string
 	current atomic.Pointer[Snapshot]
 	failure atomic.Pointer[failure]
-	// restored is from when on the served set was served, where it is one of Saved.
+	// restored is from when on the served set was served, where it is a Past.
 	restored atomic.Pointer[time.Time]
 
 	loading sync.Mutex // held while a set is loaded and its news is spread
@@ -35,6 +35,7 @@ type Source struct {
 	known       []*Configuration // of the gateways that use the source
 	used        bool             // Use was called
 	subscribers map[int]func(*Snapshot, error)
+	followers   map[int]func(*Snapshot)
 	nextID      int
 	watcher     *watcher
 	closed      bool
@@ -61,7 +62,7 @@ func Open(dir string, known ...Configuration) (*Source, error) {
 // OpenAnyway is Open of a workspace that may be invalid: then LastError says why, and
 // there is no snapshot before Settle.
 func OpenAnyway(dir string, known ...Configuration) *Source {
-	s := &Source{dir: dir, read: loadAgain, subscribers: make(map[int]func(*Snapshot, error))}
+	s := &Source{dir: dir, read: loadAgain, subscribers: make(map[int]func(*Snapshot, error)), followers: make(map[int]func(*Snapshot))}
 	for i := range known {
 		s.known = append(s.known, &known[i])
 	}
@@ -86,21 +87,13 @@ func (s *Source) fail(err error) {
 	s.failure.Store(&failure{err, since})
 }
 
-// Saved is a set that was served earlier.
-type Saved struct {
-	Revision string
-	Since    time.Time // from when on it was served
-	Counts   Counts
-	Archive  []byte // of its Snapshot
-}
-
 // Settle decides what is served at first: the directory where it is valid, and else
 // the set that was served last. An edit that was made meanwhile and removes what
 // Reload would refuse to remove is invalid. servedLast returns that set, or nil. With
 // strict an invalid directory is an error.
 //
 // Later calls do nothing: a source that is served follows its directory.
-func (s *Source) Settle(servedLast func() *Saved, strict bool) error {
+func (s *Source) Settle(servedLast func() *Past, strict bool) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	if s.settled {
@@ -108,7 +101,7 @@ func (s *Source) Settle(servedLast func() *Saved, strict bool) error {
 	}
 	last := servedLast()
 	if served := s.Snapshot(); served != nil && last != nil {
-		if err := removal(s.dir, last.Counts, served); err != nil {
+		if err := removal(s.dir, last.Counts(), served); err != nil {
 			s.fail(err)
 		}
 	}
@@ -132,9 +125,9 @@ func (s *Source) Settle(servedLast func() *Saved, strict bool) error {
 	return nil
 }
 
-// restore builds a saved set again.
-func (s *Source) restore(last *Saved) (*Snapshot, error) {
-	d, err := unpack(s.dir, last.Archive)
+// restore builds a past set again, as if its files were those of the directory.
+func (s *Source) restore(last *Past) (*Snapshot, error) {
+	d, err := last.directory(s.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -269,15 +262,27 @@ func (s *Source) State() State {
 // order, and must not call Reload. The subscription ends with cancel, during which
 // a last call may still run.
 func (s *Source) Subscribe(f func(*Snapshot, error)) (cancel func()) {
+	return join(s, s.subscribers, f)
+}
+
+// Follow calls f after every loading that Subscribe does not tell of because it brings
+// no news, and whose files are others all the same: comments or tests were edited.
+// All else is as for Subscribe.
+func (s *Source) Follow(f func(*Snapshot)) (cancel func()) {
+	return join(s, s.followers, f)
+}
+
+// join adds a function to those that a source calls.
+func join[F any](s *Source, to map[int]F, f F) (cancel func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := s.nextID
 	s.nextID++
-	s.subscribers[id] = f
+	to[id] = f
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.subscribers, id)
+		delete(to, id)
 	}
 }
 
@@ -311,6 +316,11 @@ func (s *Source) Reload() error {
 	s.current.Store(next)
 	// Files were touched or comments edited. That is no news.
 	if last == nil && next.Revision == served.Revision && sameWarnings(next.Warnings, served.Warnings) {
+		if !slices.Equal(next.Files, served.Files) {
+			for _, f := range inOrder(s, s.followers) {
+				f(next)
+			}
+		}
 		return nil
 	}
 	s.publish(next, nil)
@@ -325,17 +335,22 @@ func sameWarnings(a, b []Warning) bool {
 	})
 }
 
-// publish calls the subscribers in the order in which they subscribed.
+// publish calls the subscribers.
 func (s *Source) publish(snapshot *Snapshot, err error) {
-	s.mu.Lock()
-	calls := make([]func(*Snapshot, error), 0, len(s.subscribers))
-	for _, id := range slices.Sorted(maps.Keys(s.subscribers)) {
-		calls = append(calls, s.subscribers[id])
-	}
-	s.mu.Unlock()
-	for _, f := range calls {
+	for _, f := range inOrder(s, s.subscribers) {
 		f(snapshot, err)
 	}
+}
+
+// inOrder returns the functions that joined, in the order in which they did.
+func inOrder[F any](s *Source, joined map[int]F) []F {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls := make([]F, 0, len(joined))
+	for _, id := range slices.Sorted(maps.Keys(joined)) {
+		calls = append(calls, joined[id])
+	}
+	return calls
 }
 
 // Watch reloads the directory whenever it changes, until Close. Further calls do

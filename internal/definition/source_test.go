@@ -105,6 +105,51 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// TestFollow checks that an edit of what is no part of a revision is told to whom
+// keeps the files, and to nobody else.
+func TestFollow(t *testing.T) {
+	dir := workspace(t, map[string]string{"remoteconfigs/c.yaml": banner("one")})
+	file := filepath.Join(dir, "remoteconfigs/c.yaml")
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	told := 0
+	var got []*Snapshot
+	defer s.Subscribe(func(*Snapshot, error) { told++ })()
+	cancel := s.Follow(func(snapshot *Snapshot) { got = append(got, snapshot) })
+	first := s.Snapshot()
+	for _, step := range []struct {
+		text          string
+		told, follows int
+	}{
+		{banner("one"), 0, 0}, // touched
+		{"# a comment\n" + banner("one"), 0, 1},
+		{"type: strin\n", 1, 1},
+		{banner("one"), 2, 1},
+		{banner("two"), 3, 1},
+		{banner("two") + "description: other\n", 3, 2},
+	} {
+		write(t, file, step.text)
+		_ = s.Reload()
+		if told != step.told || len(got) != step.follows {
+			t.Fatalf("%s: told of %d, followed %d", step.text, told, len(got))
+		}
+	}
+	if got[0].Revision != first.Revision || got[0].Files[0].Content != "# a comment\n"+banner("one") || got[1] != s.Snapshot() {
+		t.Errorf("%+v", got)
+	}
+	if err := os.Rename(file, filepath.Join(dir, "remoteconfigs/d.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	write(t, filepath.Join(dir, "remoteconfigs/d.yaml"), "key: c\n"+banner("two"))
+	if err := s.Reload(); err != nil || told != 3 || len(got) != 2 {
+		t.Errorf("%v: told of %d, followed %d", err, told, len(got))
+	}
+}
+
 func TestOpenRefusesMistakes(t *testing.T) {
 	dir := workspace(t, map[string]string{"remoteconfigs/c.yaml": "type: x\n"})
 	if s, err := Open(dir); err == nil || s != nil {

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
@@ -32,7 +31,7 @@ func changes(last, next *definition.Snapshot) []zap.Field {
 		olds[name{d.Kind, d.Key}] = d
 	}
 	var added, changed, removed []string
-	if !bytes.Equal(last.Context, next.Context) {
+	if last.Context() != next.Context() {
 		changed = append(changed, "context.yaml")
 	}
 	for d := range next.All() {

@@ -21,10 +21,6 @@ import (
 // lastGoodTimeout bounds how long a start waits for the set that the store holds.
 const lastGoodTimeout = 10 * time.Second
 
-// maxArchive bounds the files that the store keeps of the served set, in bytes and
-// compressed. A start can't serve a larger set from the store.
-const maxArchive = 16 << 20
-
 // maxMistakes is how many mistakes of one loading are logged.
 const maxMistakes = 20
 
@@ -39,7 +35,7 @@ func (w *Workspace) settle() error {
 // servedLast returns the set that the store holds as the one that the workspace
 // served last, or nil. It reads the file beside the recorder, which opens it for
 // writing and sets it aside where it is damaged: a part may still be read.
-func (w *Workspace) servedLast() *definition.Saved {
+func (w *Workspace) servedLast() *definition.Past {
 	ctx, cancel := context.WithTimeout(context.Background(), lastGoodTimeout)
 	defer cancel()
 	last, err := w.Store.servedLast(ctx, w.Name, w.Source.Dir())
@@ -49,11 +45,7 @@ func (w *Workspace) servedLast() *definition.Saved {
 		}
 		return nil
 	}
-	saved := &definition.Saved{Revision: last.Revision, Since: last.Time, Counts: make(definition.Counts), Archive: last.Archive}
-	for _, v := range last.Versions {
-		saved.Counts[v.Kind]++
-	}
-	return saved
+	return &definition.Past{Revision: last.Revision, Since: last.Time, Files: last.Files}
 }
 
 func (s *Store) servedLast(ctx context.Context, workspace, directory string) (*recorder.Revision, error) {
@@ -69,7 +61,7 @@ func (s *Store) servedLast(ctx context.Context, workspace, directory string) (*r
 }
 
 // recordServed stores what is served: each definition's content, so that a trace
-// leads to exactly the definition that answered, and the set as a whole.
+// leads to exactly the definition that answered, and the files of the set.
 func (w *Workspace) recordServed(snapshot *definition.Snapshot) {
 	var versions []trace.Version
 	for d := range snapshot.All() {
@@ -78,17 +70,16 @@ func (w *Workspace) recordServed(snapshot *definition.Snapshot) {
 		})
 	}
 	w.Store.Recorder.Versions(versions)
+	w.recordFiles(snapshot)
+}
+
+// recordFiles stores the files of what is served.
+func (w *Workspace) recordFiles(snapshot *definition.Snapshot) {
 	served := &recorder.Revision{
-		Workspace: w.Name, Directory: w.Source.Dir(), Revision: snapshot.Revision, Time: snapshot.Loaded,
-		Versions: versions, Context: snapshot.Context, Archive: snapshot.Archive,
+		Workspace: w.Name, Directory: w.Source.Dir(), Revision: snapshot.Revision, Time: snapshot.Loaded, Files: snapshot.Files,
 	}
 	if since := w.Source.State().Restored; !since.IsZero() {
 		served.Time = since
-	}
-	if len(served.Archive) > maxArchive {
-		w.Logger.Warn("the definitions are too large to be kept: a start with invalid ones can't serve them",
-			zap.Int("bytes", len(served.Archive)), zap.Int("max_bytes", maxArchive))
-		served.Archive = nil
 	}
 	w.Store.Recorder.Revision(served)
 }

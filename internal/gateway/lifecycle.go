@@ -26,7 +26,11 @@ func (w *Workspace) start() {
 	if limiter := w.Store.Limiter(); limiter != nil {
 		limiter.SetHash(w.Name, w.hashSubject)
 	}
-	w.unsubscribe = w.Source.Subscribe(w.definitionsChanged)
+	unsubscribe, unfollow := w.Source.Subscribe(w.definitionsChanged), w.Source.Follow(w.recordFiles)
+	w.unsubscribe = func() {
+		unsubscribe()
+		unfollow()
+	}
 	if err := w.Source.Watch(); err != nil {
 		w.Logger.Error("the definitions can't be watched: edits need a reload of Caddy", zap.Error(err))
 	}

@@ -224,10 +224,7 @@ func recordedTraces(t *testing.T, r *rand.Rand, n, most int, mode func(field str
 		if err != nil {
 			return err
 		}
-		past := &definition.Past{Revision: stored.Revision, Context: stored.Context}
-		for _, v := range stored.Versions {
-			past.Definitions = append(past.Definitions, definition.PastDefinition{Kind: v.Kind, Key: v.Key, Version: v.Version, Content: v.Content})
-		}
+		past := &definition.Past{Revision: stored.Revision, Files: stored.Files}
 		revisions[traced.Revision], err = past.Load()
 		return err
 	})

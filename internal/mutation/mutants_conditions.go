@@ -81,7 +81,7 @@ func init() {
 		mutant{
 			ID: "change-of-the-data-model", In: "changes",
 			What: "the log does not name a change of the data model",
-			Old:  "!bytes.Equal(last.Context, next.Context)", New: "bytes.Equal(nil, []byte{0})",
+			Old:  "last.Context() != next.Context()", New: "bytes.Equal(nil, []byte{0})",
 			Run: "TestChangesAreLogged",
 		},
 		mutant{

@@ -50,16 +50,10 @@ func init() {
 	)
 	add("internal/definition",
 		mutant{
-			ID: "quotes-lost", In: "cellNode",
-			What: "a past definition loses the quotes of its cells",
-			Old:  "out.Text, out.Quoted = text, true", New: "out.Text = text",
-			Run: "TestPastOfEverything",
-		},
-		mutant{
-			ID: "past-unchecked", In: "Past.check",
-			What: "a folder may have another version than the revision",
-			Old:  "got != d.Version", New: "false",
-			Run: "TestPastLeavesNoHalf",
+			ID: "past-unchecked", In: "Past.Load",
+			What: "a trace may be proved by another revision than its own",
+			Old:  "s.Revision != p.Revision", New: "false",
+			Run: "TestPastComesBack",
 		},
 	)
 }

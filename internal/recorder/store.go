@@ -75,10 +75,7 @@ type Revision struct {
 	Directory string // absolute
 	Revision  string
 	Time      time.Time // when it began to be served
-	// Versions are the definitions in it: kind, key and version of each.
-	Versions []trace.Version
-	Context  []byte // the content of context.yaml
-	Archive  []byte // all files; kept of the set that was served last alone
+	Files     []trace.File
 }
 
 // Durable reports whether the batch must be on stable storage before it counts

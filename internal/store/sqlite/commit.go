@@ -47,7 +47,12 @@ func (s *Store) Commit(ctx context.Context, batch *recorder.Batch) error {
 			return err
 		}
 		for _, r := range batch.Revisions {
-			if err := keepRevision(s.writer, r); err != nil {
+			if err := s.keepRevision(r); err != nil {
+				return err
+			}
+		}
+		if s.unswept > sweepBytes {
+			if err := s.sweep(); err != nil {
 				return err
 			}
 		}

@@ -235,6 +235,24 @@ func (s *statement) one() (int64, error) {
 	return s.integer(0), nil
 }
 
+// each calls f with each row of a query.
+func (n *native) each(text string, f func(row *statement), values ...value) error {
+	s, err := n.prepare(text)
+	if err != nil {
+		return err
+	}
+	defer s.reset()
+	if err := s.bindAll(values...); err != nil {
+		return err
+	}
+	for {
+		if more, err := s.step(); err != nil || !more {
+			return err
+		}
+		f(s)
+	}
+}
+
 // changed is how many rows the last statement that writes changed, without those of
 // triggers.
 func (n *native) changed() int64 { return int64(sqlite3.Xsqlite3_changes(n.tls, n.db)) }

@@ -3,11 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/trace"
 )
 
@@ -22,7 +21,7 @@ type ServedRevision struct {
 // Revisions returns the revisions of a workspace that begin with a text, which may be
 // empty, the one that was served last first. Where several directories had the same,
 // it is one. The store keeps the 100 that were served last, as long as the retention
-// allows; a file of an earlier version of Cadenza has none.
+// and the room for their files allow; a file of an earlier version of Cadenza has none.
 func (r *Reader) Revisions(ctx context.Context, workspace, begin string) ([]ServedRevision, error) {
 	if kept, err := r.keepsRevisions(ctx); err != nil || !kept {
 		return nil, err
@@ -41,18 +40,18 @@ GROUP BY revision ORDER BY max(seq) DESC`, workspace, begin)
 // keepsRevisions reports whether the file has revisions. One of an earlier version of
 // Cadenza has none.
 func (r *Reader) keepsRevisions(ctx context.Context) (bool, error) {
-	tables, err := queryInt(ctx, r.db, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'revisions'")
+	tables, err := queryInt(ctx, r.db, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'files'")
 	return tables > 0, err
 }
 
-// StoredRevision is a revision with all that it consists of.
+// StoredRevision is a revision with its files.
 type StoredRevision struct {
 	ServedRevision
-	Context  []byte // the data model's file; empty: there was none
-	Versions []trace.Version
+	Files []trace.File
 }
 
-// Revision returns a revision of a workspace with its contents, or ErrNotFound.
+// Revision returns a revision of a workspace with its files, those that it had when it
+// was served last, or ErrNotFound.
 func (r *Reader) Revision(ctx context.Context, workspace, revision string) (*StoredRevision, error) {
 	found, err := r.Revisions(ctx, workspace, revision)
 	if err != nil {
@@ -61,49 +60,50 @@ func (r *Reader) Revision(ctx context.Context, workspace, revision string) (*Sto
 	if len(found) == 0 || found[0].Revision != revision {
 		return nil, ErrNotFound
 	}
-	s := &StoredRevision{ServedRevision: found[0]}
-	var list []byte
-	err = r.db.QueryRowContext(ctx, "SELECT versions, context FROM revisions WHERE workspace = ? AND revision = ? ORDER BY seq DESC LIMIT 1", workspace, revision).
-		Scan(&list, &s.Context)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, ErrNotFound // deleted meanwhile
-	}
+	stored, err := r.stored(ctx, "revision", workspace, revision)
 	if err != nil {
 		return nil, err
 	}
-	if s.Versions, err = readVersions(workspace, list); err != nil {
-		return nil, fmt.Errorf("the versions of revision %s: %w", revision, err)
-	}
-	statement, err := r.db.PrepareContext(ctx, "SELECT first_seen_ms, content FROM versions WHERE workspace = ? AND kind = ? AND key = ? AND version = ?")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = statement.Close() }()
-	for i := range s.Versions {
-		v := &s.Versions[i]
-		var first int64
-		err := statement.QueryRowContext(ctx, workspace, v.Kind.String(), v.Key, v.Version).Scan(&first, &v.Content)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil, fmt.Errorf("revision %s: the store does not have version %s of the %s %s", revision, v.Version, v.Kind, v.Key)
-		}
-		if err != nil {
-			return nil, err
-		}
-		v.Time = time.UnixMilli(first)
-	}
-	return s, nil
+	return &StoredRevision{found[0], stored.Files}, nil
 }
 
-// readVersions reads the versions of a revision: [kind, key, version] each.
-func readVersions(workspace string, list []byte) ([]trace.Version, error) {
-	var versions [][3]string
-	if err := json.Unmarshal(list, &versions); err != nil {
+// ServedLast returns the set that a workspace served last from a directory, or
+// ErrNotFound. A file of an earlier version of Cadenza has none.
+func (r *Reader) ServedLast(ctx context.Context, workspace, directory string) (*recorder.Revision, error) {
+	if kept, err := r.keepsRevisions(ctx); err != nil {
+		return nil, err
+	} else if !kept {
+		return nil, ErrNotFound
+	}
+	return r.stored(ctx, "directory", workspace, directory)
+}
+
+// stored returns the set that a workspace served last of those with a value in a
+// column, or ErrNotFound.
+func (r *Reader) stored(ctx context.Context, column, workspace, value string) (*recorder.Revision, error) {
+	set := &recorder.Revision{Workspace: workspace}
+	rows, err := collect(ctx, r.db, func(scan func(...any) error) (f trace.File, err error) {
+		var served int64
+		var path, hash, content sql.NullString
+		err = scan(&set.Directory, &set.Revision, &served, &path, &hash, &content)
+		set.Time = time.UnixMilli(served)
+		if err == nil && path.Valid && !content.Valid {
+			err = fmt.Errorf("revision %s: the store does not have the file %s", set.Revision, path.String)
+		}
+		return trace.File{Path: path.String, Hash: hash.String, Content: content.String}, err
+	}, fmt.Sprintf(`
+SELECT directory, revision, served_ms, list.value->>0, list.value->>1, content
+FROM revisions LEFT JOIN json_each(revisions.files) AS list LEFT JOIN files ON hash = list.value->>1
+WHERE seq = (SELECT max(seq) FROM revisions WHERE workspace = ? AND %s = ?)
+ORDER BY list.id`, column), workspace, value)
+	if err != nil {
 		return nil, err
 	}
-	out := make([]trace.Version, len(versions))
-	for i, v := range versions {
-		kind, _ := trace.ParseKind(v[0])
-		out[i] = trace.Version{Workspace: workspace, Kind: kind, Key: v[1], Version: v[2]}
+	if len(rows) == 0 {
+		return nil, ErrNotFound
 	}
-	return out, nil
+	if rows[0].Path != "" { // else a row without a file: the set has none
+		set.Files = rows
+	}
+	return set, nil
 }

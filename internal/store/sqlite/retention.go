@@ -43,6 +43,11 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) (more bool, err err
 			return more, classify(err)
 		}
 	}
+	if s.unswept > 0 {
+		if err := s.transact(s.writer.repeat, s.sweep); err != nil {
+			return false, classify(err)
+		}
+	}
 	if more, err = s.shrinkReplies(ctx); more || err != nil {
 		return more, classify(err)
 	}
@@ -80,9 +85,14 @@ func (s *Store) deleteOld(ctx context.Context, now time.Time) (more bool, err er
 		if retention <= 0 {
 			return nil
 		}
-		if _, err := s.conn.ExecContext(ctx, deleteRevisionsSQL, now.Add(-retention).UnixMilli()); err != nil {
+		if result, err = s.conn.ExecContext(ctx, deleteRevisionsSQL, now.Add(-retention).UnixMilli()); err != nil {
 			return err
 		}
+		revisions, err := result.RowsAffected()
+		if err != nil {
+			return err
+		}
+		s.unswept += revisions
 		if _, err := s.conn.ExecContext(ctx, deleteRefusalsSQL, now.Add(-retention-time.Hour).Unix()); err != nil {
 			return err
 		}

@@ -1,30 +1,39 @@
 package sqlite
 
 import (
-	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"time"
+	"maps"
+	"slices"
 
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 )
 
-// maxRevisions is how many revisions of a workspace are kept, those that were
-// served last.
-const maxRevisions = 100
+const (
+	// maxRevisions is how many revisions of a workspace are kept, those that were
+	// served last.
+	maxRevisions = 100
+
+	// maxRevisionBytes bounds what the revisions of all workspaces take: their lists,
+	// and each content of a file once. The newest of a workspace is kept, whatever it
+	// takes.
+	maxRevisionBytes = 64 << 20
+
+	// sweepBytes is how many bytes of files come until a commit looks at that bound,
+	// which the maintenance does as well.
+	sweepBytes = maxRevisionBytes / 8
+)
 
 const (
+	servedFilesSQL = "SELECT files FROM revisions WHERE workspace = ? AND directory = ? ORDER BY seq DESC LIMIT 1"
+
+	keepFileSQL = "INSERT INTO files (hash, content) VALUES (?, ?) ON CONFLICT DO NOTHING"
+
 	revisionSQL = `
-INSERT OR REPLACE INTO revisions (workspace, directory, revision, first_seen_ms, served_ms, versions, context, archive)
+INSERT OR REPLACE INTO revisions (workspace, directory, revision, first_seen_ms, served_ms, files)
 VALUES (?1, ?2, ?3, coalesce((
 	SELECT first_seen_ms FROM revisions WHERE workspace = ?1 AND directory = ?2 AND revision = ?3
-), ?4), ?4, ?5, ?6, ?7)`
-
-	forgetArchivesSQL = `
-UPDATE revisions SET archive = NULL
-WHERE workspace = ?1 AND directory = ?2 AND revision <> ?3 AND archive IS NOT NULL`
+), ?4), ?4, ?5)`
 
 	forgetRevisionsSQL = `
 DELETE FROM revisions WHERE workspace = ?1 AND seq <= (
@@ -36,57 +45,125 @@ DELETE FROM revisions WHERE workspace = ?1 AND seq <= (
 DELETE FROM revisions WHERE served_ms < ? AND seq NOT IN (SELECT max(seq) FROM revisions GROUP BY workspace)`
 )
 
-// keepRevision stores the set that is served now, and lets go of the files of the
-// one before. A revision is rare, so no statement of it is prepared.
-func keepRevision(on *native, r *recorder.Revision) error {
-	versions := make([][3]string, len(r.Versions))
-	for i, v := range r.Versions {
-		versions[i] = [3]string{v.Kind.String(), v.Key, v.Version}
-	}
-	list, err := json.Marshal(versions)
+// listed is a file in the list of a revision: its path and its hash.
+type listed [2]string
+
+// keepRevision stores the set that is served now. A set that was served before, whose
+// revision is the same, is kept with the files that it has now: comments and tests are
+// no part of a revision.
+func (s *Store) keepRevision(r *recorder.Revision) error {
+	workspace, directory := textValue(r.Workspace), textValue(r.Directory)
+	before, err := s.servedFiles(workspace, directory)
 	if err != nil {
 		return err
 	}
-	archive := value{}
-	if r.Archive != nil {
-		archive = blobValue(r.Archive)
-	}
-	workspace, directory, revision := textValue(r.Workspace), textValue(r.Directory), textValue(r.Revision)
-	if err := on.execute(revisionSQL, workspace, directory, revision, integerValue(r.Time.UnixMilli()), textValue(string(list)),
-		textValue(string(r.Context)), archive); err != nil {
+	keep, err := s.writer.prepare(keepFileSQL)
+	if err != nil {
 		return err
 	}
-	if err := on.execute(forgetArchivesSQL, workspace, directory, revision); err != nil {
+	list := make([]listed, len(r.Files))
+	for i, f := range r.Files {
+		list[i] = listed{f.Path, f.Hash}
+		if before[list[i]] {
+			continue // as nearly all are after an edit
+		}
+		if err := keep.run(textValue(f.Hash), value{of: isBlob, bytes: textValue(f.Content).bytes}); err != nil {
+			return err
+		}
+		s.unswept += int64(len(f.Content))
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
 		return err
 	}
-	return on.execute(forgetRevisionsSQL, workspace, integerValue(maxRevisions))
+	s.unswept += int64(len(text))
+	if err := s.writer.execute(revisionSQL, workspace, directory, textValue(r.Revision), integerValue(r.Time.UnixMilli()), textValue(string(text))); err != nil {
+		return err
+	}
+	return s.writer.execute(forgetRevisionsSQL, workspace, integerValue(maxRevisions))
 }
 
-// ServedLast returns the set that a workspace served last from a directory, or
-// ErrNotFound. A file of an earlier version of Cadenza has none.
-func (r *Reader) ServedLast(ctx context.Context, workspace, directory string) (*recorder.Revision, error) {
-	if kept, err := r.keepsRevisions(ctx); err != nil {
+// servedFiles returns the list of what a workspace served last from a directory. The
+// store has these files.
+func (s *Store) servedFiles(workspace, directory value) (map[listed]bool, error) {
+	var text []byte
+	if err := s.writer.each(servedFilesSQL, func(row *statement) { text = row.bytes(0) }, workspace, directory); err != nil {
 		return nil, err
-	} else if !kept {
-		return nil, ErrNotFound
 	}
-	last := &recorder.Revision{Workspace: workspace, Directory: directory}
-	var (
-		served int64
-		list   []byte
-	)
-	err := r.db.QueryRowContext(ctx,
-		"SELECT revision, served_ms, versions, context, archive FROM revisions WHERE workspace = ? AND directory = ? ORDER BY seq DESC LIMIT 1",
-		workspace, directory).Scan(&last.Revision, &served, &list, &last.Context, &last.Archive)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, ErrNotFound
+	list := readList(text)
+	files := make(map[listed]bool, len(list))
+	for _, f := range list {
+		files[f] = true
 	}
+	return files, nil
+}
+
+// readList reads the list of a revision. What can't be read, because someone changed
+// it, names nothing.
+func readList(text []byte) (list []listed) {
+	if json.Unmarshal(text, &list) != nil {
+		return nil
+	}
+	return list
+}
+
+// sweep deletes the oldest revisions while all take more than maxRevisionBytes, and the
+// files that no revision names. It is called in a transaction.
+//
+//	revision  files          take, from the newest on, where 8 may be kept
+//	5         a, b of 3 + 3  6, kept
+//	4         a, c of 3 + 1  7, kept: it shares a
+//	3         a, d of 3 + 2  9, deleted, and d with it
+//	2         a, c of 3 + 1  deleted, as all that are older
+func (s *Store) sweep() error {
+	sizes := make(map[string]int64) // of the files that no revision seen so far names
+	err := s.writer.each("SELECT hash, length(content) FROM files", func(row *statement) {
+		sizes[string(row.bytes(0))] = row.integer(1)
+	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	last.Time = time.UnixMilli(served)
-	if last.Versions, err = readVersions(workspace, list); err != nil {
-		return nil, fmt.Errorf("the versions of revision %s: %w", last.Revision, err)
+	var (
+		total   int64
+		full    bool
+		deleted []int64
+		newest  = make(map[string]bool) // workspaces whose newest revision was seen
+	)
+	err = s.writer.each("SELECT seq, workspace, files FROM revisions ORDER BY seq DESC", func(row *statement) {
+		workspace, text := string(row.bytes(1)), row.bytes(2)
+		list, size := readList(text), int64(len(text))
+		for _, f := range list {
+			size += sizes[f[1]]
+		}
+		full = full || total+size > maxRevisionBytes
+		if full && newest[workspace] {
+			deleted = append(deleted, row.integer(0))
+			return
+		}
+		newest[workspace] = true
+		total += size
+		for _, f := range list {
+			delete(sizes, f[1])
+		}
+	})
+	if err != nil {
+		return err
 	}
-	return last, nil
+	s.unswept = 0
+	return errors.Join(
+		deleteListed(s.writer, "DELETE FROM revisions WHERE seq IN (SELECT value FROM json_each(?))", deleted),
+		deleteListed(s.writer, "DELETE FROM files WHERE hash IN (SELECT value FROM json_each(?))", slices.Collect(maps.Keys(sizes))),
+	)
+}
+
+// deleteListed runs a query that deletes what a list of JSON has.
+func deleteListed[T any](on *native, query string, list []T) error {
+	if len(list) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	return on.execute(query, textValue(string(text)))
 }

@@ -1,11 +1,13 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,9 +22,13 @@ import (
 func served(workspace, directory, name string, hours int) *recorder.Revision {
 	return &recorder.Revision{
 		Workspace: workspace, Directory: directory, Revision: name, Time: epoch.Add(time.Duration(hours) * time.Hour),
-		Versions: []trace.Version{{Workspace: workspace, Kind: trace.KindPrompt, Key: "p", Version: "v" + name}},
-		Context:  []byte("fields: {}\n"), Archive: []byte("files of " + name),
+		Files: []trace.File{fileOf("context.yaml", "fields: {}\n"), fileOf("prompts/p.yaml", "# of "+name)},
 	}
+}
+
+// fileOf is a file. Its hash is of a kind that tells it apart.
+func fileOf(path, content string) trace.File {
+	return trace.File{Path: path, Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(content))), Content: content}
 }
 
 var epoch = time.UnixMilli(1_790_000_000_000)
@@ -36,13 +42,12 @@ func commitRevisions(t *testing.T, s *Store, all ...*recorder.Revision) {
 	}
 }
 
-// keptSets lists the revisions that are kept, oldest first, with an asterisk where
-// their files are.
+// keptSets lists the revisions that are kept, oldest first.
 func keptSets(t *testing.T, s *Store) (rows []string) {
 	t.Helper()
 	list, err := collect(t.Context(), s.conn, func(scan func(...any) error) (name string, err error) {
 		return name, scan(&name)
-	}, "SELECT workspace || directory || ' ' || revision || iif(archive IS NULL, '', '*') FROM revisions ORDER BY seq")
+	}, "SELECT workspace || directory || ' ' || revision FROM revisions ORDER BY seq")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,13 +74,13 @@ func TestServedLast(t *testing.T) {
 	// Served again, it is the last one again.
 	again := served("w", "/a", "1", 9)
 	commitRevisions(t, s, again)
-	if got, err := s.ServedLast(t.Context(), "w", "/a"); err != nil || got.Revision != "1" || !bytes.Equal(got.Archive, again.Archive) || !got.Time.Equal(again.Time) {
+	if got, err := s.ServedLast(t.Context(), "w", "/a"); err != nil || got.Revision != "1" || !cmp.Equal(got.Files, again.Files) || !got.Time.Equal(again.Time) {
 		t.Errorf("%+v %v", got, err)
 	}
 	if first, err := queryInt(t.Context(), s.conn, "SELECT first_seen_ms FROM revisions WHERE workspace = 'w' AND revision = '1'"); err != nil || first != epoch.UnixMilli() {
 		t.Error(first, err)
 	}
-	if diff := cmp.Diff([]string{"w/a 2", "v/a 3*", "w/b 4*", "w/a 1*"}, keptSets(t, s)); diff != "" {
+	if diff := cmp.Diff([]string{"w/a 2", "v/a 3", "w/b 4", "w/a 1"}, keptSets(t, s)); diff != "" {
 		t.Error(diff)
 	}
 	if err := s.Close(); err != nil {
@@ -114,36 +119,139 @@ func TestRevisionsAreBounded(t *testing.T) {
 		commitRevisions(t, s, served("w", "/a", fmt.Sprint(n), n))
 	}
 	rows := keptSets(t, s)
-	if len(rows) != maxRevisions+1 || rows[0] != "other/a old*" || rows[1] != "w/a 3" || rows[len(rows)-1] != fmt.Sprintf("w/a %d*", maxRevisions+2) {
+	if len(rows) != maxRevisions+1 || rows[0] != "other/a old" || rows[1] != "w/a 3" || rows[len(rows)-1] != fmt.Sprintf("w/a %d", maxRevisions+2) {
 		t.Errorf("%d %v", len(rows), rows)
 	}
-	maintain := func(at time.Time) {
-		t.Helper()
-		for more := true; more; {
-			if more, err = s.Maintain(t.Context(), at); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	maintain := func(at time.Time) { maintainAt(t, s, at) }
 	maintain(epoch.Add((100 + 50) * time.Hour))
 	if rows := keptSets(t, s); len(rows) != maxRevisions+3-50+1 || rows[1] != "w/a 50" {
 		t.Errorf("%d %v", len(rows), rows)
 	}
 	// What is served stays, whatever its age.
 	maintain(epoch.Add(10_000 * time.Hour))
-	if diff := cmp.Diff([]string{"other/a old*", fmt.Sprintf("w/a %d*", maxRevisions+2)}, keptSets(t, s)); diff != "" {
+	if diff := cmp.Diff([]string{"other/a old", fmt.Sprintf("w/a %d", maxRevisions+2)}, keptSets(t, s)); diff != "" {
 		t.Error(diff)
+	}
+	if files := keptFiles(t, s); files != 3 {
+		t.Errorf("%d files are kept of two sets with the same data model", files)
+	}
+}
+
+// maintainAt does all of a maintenance.
+func maintainAt(t *testing.T, s *Store, at time.Time) {
+	t.Helper()
+	for more := true; more; {
+		var err error
+		if more, err = s.Maintain(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func keptFiles(t *testing.T, s *Store) int64 {
+	t.Helper()
+	n, err := queryInt(t.Context(), s.conn, "SELECT count(*) FROM files")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestFilesAreStoredOnce commits sets that share nearly all of their files.
+func TestFilesAreStoredOnce(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "traces.db")})
+	const files = 1000
+	first := &recorder.Revision{Workspace: "w", Directory: "/a", Revision: "1", Time: epoch}
+	for i := range files {
+		first.Files = append(first.Files, fileOf(fmt.Sprintf("prompts/é \"%d\".yaml", i), fmt.Sprintf("# %d \x00\u2028\r\n", i)))
+	}
+	second := *first
+	second.Revision, second.Files = "2", slices.Clone(first.Files)
+	second.Files[7] = fileOf(second.Files[7].Path, "# edited")
+	other := second
+	other.Workspace = "v"
+	commitRevisions(t, s, first, &second, &other)
+	if n := keptFiles(t, s); n != files+1 {
+		t.Errorf("%d files are stored, want %d", n, files+1)
+	}
+	for _, want := range []*recorder.Revision{first, &second, &other} {
+		got, err := s.Revision(t.Context(), want.Workspace, want.Revision)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.Files, got.Files); diff != "" {
+			t.Error(diff)
+		}
+	}
+	// Only comments differ: the revision is the same, and has the files that were
+	// served last.
+	commented := second
+	commented.Files = append(slices.Clone(second.Files[:999]), fileOf("prompts/last.yaml", "# moved"))
+	commitRevisions(t, s, &commented)
+	maintainAt(t, s, epoch)
+	got, err := s.Revision(t.Context(), "w", "2")
+	if err != nil || !cmp.Equal(got.Files, commented.Files) {
+		t.Errorf("%v", err)
+	}
+	if n := keptFiles(t, s); n != files+2 {
+		t.Errorf("%d files are stored, want %d", n, files+2)
+	}
+	// What no set has any more goes.
+	commitRevisions(t, s, &recorder.Revision{Workspace: "w", Directory: "/a", Revision: "2", Time: epoch})
+	commitRevisions(t, s, &recorder.Revision{Workspace: "v", Directory: "/a", Revision: "2", Time: epoch})
+	maintainAt(t, s, epoch)
+	if n := keptFiles(t, s); n != files {
+		t.Errorf("%d files are stored, want %d", n, files)
+	}
+	if got, err := s.Revision(t.Context(), "v", "2"); err != nil || len(got.Files) != 0 {
+		t.Errorf("a set without files: %+v %v", got, err)
+	}
+	// A file that someone deleted is missed by its name.
+	if _, err := s.conn.ExecContext(t.Context(), "DELETE FROM files WHERE hash = ?", first.Files[3].Hash); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Revision(t.Context(), "w", "1"); err == nil || !strings.Contains(err.Error(), "the store does not have the file "+first.Files[3].Path) {
+		t.Error(err)
+	}
+}
+
+// TestRevisionsAreBoundedInBytes commits sets that are large together.
+func TestRevisionsAreBoundedInBytes(t *testing.T) {
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "traces.db")})
+	const size = maxRevisionBytes / 4
+	large := func(workspace, name string, files int) *recorder.Revision {
+		r := served(workspace, "/a", name, 0)
+		for i := range files {
+			r.Files = append(r.Files, fileOf(fmt.Sprint(i), strings.Repeat(name+" ", size)[:size]+fmt.Sprint(i)))
+		}
+		return r
+	}
+	// Four of them, with their lists, are beyond the bound: the commit sees to it.
+	commitRevisions(t, s, served("v", "/a", "old", 0))
+	for n := range 6 {
+		commitRevisions(t, s, large("w", fmt.Sprint(n), 1))
+	}
+	if diff := cmp.Diff([]string{"v/a old", "w/a 3", "w/a 4", "w/a 5"}, keptSets(t, s)); diff != "" || keptFiles(t, s) != 8 {
+		t.Error(keptFiles(t, s), diff)
+	}
+	// One that is too large alone is kept as long as it is served.
+	commitRevisions(t, s, large("w", "6", 5))
+	if diff := cmp.Diff([]string{"v/a old", "w/a 6"}, keptSets(t, s)); diff != "" {
+		t.Error(diff)
+	}
+	if got, err := s.ServedLast(t.Context(), "w", "/a"); err != nil || len(got.Files) != 7 || len(got.Files[2].Content) != size+1 {
+		t.Error(err)
+	}
+	commitRevisions(t, s, served("w", "/a", "7", 0))
+	maintainAt(t, s, epoch)
+	if diff := cmp.Diff([]string{"v/a old", "w/a 7"}, keptSets(t, s)); diff != "" || keptFiles(t, s) != 3 {
+		t.Error(keptFiles(t, s), diff)
 	}
 }
 
 func TestRevisionsAreListed(t *testing.T) {
 	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "traces.db")})
-	ab := served("w", "/a", "ab1", 0)
-	ab.Versions[0].Content = []byte(`{"kind":"prompt"}`)
-	if err := s.Commit(t.Context(), &recorder.Batch{Versions: []trace.Version{{Workspace: "w", Kind: trace.KindPrompt, Key: "p", Version: "vab1", Time: epoch, Content: ab.Versions[0].Content}}}); err != nil {
-		t.Fatal(err)
-	}
-	commitRevisions(t, s, ab, served("v", "/a", "ab9", 1), served("w", "/b", "ab1", 2), served("w", "/a", "ab2", 3), served("w", "/a", "ab1", 4), served("w", "/a", "cd", 5), served("w", "/b", "ab1", 6))
+	commitRevisions(t, s, served("w", "/a", "ab1", 0), served("v", "/a", "ab9", 1), served("w", "/b", "ab1", 2), served("w", "/a", "ab2", 3), served("w", "/a", "ab1", 4), served("w", "/a", "cd", 5), served("w", "/b", "ab1", 6))
 	hour := func(n int) time.Time { return epoch.Add(time.Duration(n) * time.Hour) }
 	want := []ServedRevision{{"ab1", hour(0), hour(6), true}, {"cd", hour(5), hour(5), false}, {"ab2", hour(3), hour(3), false}}
 	for begin, want := range map[string][]ServedRevision{"": want, "ab": {want[0], want[2]}, "cd": want[1:2], "c%": nil, "x": nil} {
@@ -153,13 +261,10 @@ func TestRevisionsAreListed(t *testing.T) {
 		}
 	}
 	got, err := s.Revision(t.Context(), "w", "ab1")
-	if diff := cmp.Diff(&StoredRevision{want[0], []byte("fields: {}\n"), []trace.Version{{Workspace: "w", Kind: trace.KindPrompt, Key: "p", Version: "vab1", Time: epoch, Content: []byte(`{"kind":"prompt"}`)}}}, got); diff != "" || err != nil {
+	if diff := cmp.Diff(&StoredRevision{want[0], served("w", "/b", "ab1", 6).Files}, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
 	if _, err := s.Revision(t.Context(), "w", "ab"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("the beginning of a revision: %v", err)
-	}
-	if _, err := s.Revision(t.Context(), "w", "ab2"); err == nil || errors.Is(err, ErrNotFound) {
-		t.Errorf("a revision without its versions: %v", err)
 	}
 }

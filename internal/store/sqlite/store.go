@@ -78,6 +78,7 @@ type Store struct {
 	clock   clockGuard
 	spared  map[*table]row // how far this maintenance has looked
 	loss    loss
+	unswept int64 // about what sweep has to look at: bytes that came, and revisions that went
 
 	stop       context.CancelFunc // of what runs in the background
 	background sync.WaitGroup
@@ -155,7 +156,7 @@ func openSound(ctx context.Context, config Config, path string) (*Store, error) 
 }
 
 func open(ctx context.Context, config Config, path string, file os.FileInfo) (_ *Store, err error) {
-	s := &Store{config: config, path: path, shared: sharedOf(path), file: file, opened: time.Now(), durable: true, broken: make(chan struct{})}
+	s := &Store{config: config, path: path, shared: sharedOf(path), file: file, opened: time.Now(), durable: true, unswept: 1, broken: make(chan struct{})}
 	s.breakOff = sync.OnceFunc(func() { close(s.broken) })
 	defer func() {
 		if err != nil {
