@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -172,4 +174,36 @@ func BenchmarkReply(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkEdit commits a set of 1,000 files of which one was edited, to a store that
+// keeps as many sets as it may.
+func BenchmarkEdit(b *testing.B) {
+	s := mustOpen(b, Config{Path: filepath.Join(b.TempDir(), "traces.db")})
+	set := recorder.Revision{Workspace: "w", Directory: "/srv/definitions"}
+	for i := range 1000 {
+		set.Files = append(set.Files, fileOf(fmt.Sprintf("remoteconfigs/group-%d/c%d.yaml", i%20, i), fmt.Sprint(i, strings.Repeat(" # of a definition", 100))))
+	}
+	edit := func(n int) {
+		set.Revision = fmt.Sprintf("%012x", n)
+		set.Files[n%1000] = fileOf(set.Files[n%1000].Path, fmt.Sprint("edited ", n, strings.Repeat(" # of a definition", 100)))
+		if err := s.Commit(context.Background(), &recorder.Batch{Revisions: []*recorder.Revision{&set}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for n := range maxRevisions {
+		edit(n)
+	}
+	b.Run("commit", func(b *testing.B) {
+		for n := maxRevisions; b.Loop(); n++ {
+			edit(n)
+		}
+	})
+	b.Run("sweep", func(b *testing.B) {
+		for b.Loop() {
+			if err := s.transact(s.writer.repeat, s.sweep); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/valyala/fastjson"
+
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 )
 
@@ -25,7 +27,8 @@ const (
 )
 
 const (
-	servedFilesSQL = "SELECT files FROM revisions WHERE workspace = ? AND directory = ? ORDER BY seq DESC LIMIT 1"
+	// The lists are large: ordered by seq, all of them would be read.
+	servedFilesSQL = "SELECT files FROM revisions WHERE seq = (SELECT max(seq) FROM revisions WHERE workspace = ? AND directory = ?)"
 
 	keepFileSQL = "INSERT INTO files (hash, content) VALUES (?, ?) ON CONFLICT DO NOTHING"
 
@@ -90,21 +93,22 @@ func (s *Store) servedFiles(workspace, directory value) (map[listed]bool, error)
 	if err := s.writer.each(servedFilesSQL, func(row *statement) { text = row.bytes(0) }, workspace, directory); err != nil {
 		return nil, err
 	}
-	list := readList(text)
-	files := make(map[listed]bool, len(list))
-	for _, f := range list {
-		files[f] = true
-	}
+	files := make(map[listed]bool)
+	var parser fastjson.Parser
+	eachListed(&parser, text, func(path, hash []byte) { files[listed{string(path), string(hash)}] = true })
 	return files, nil
 }
 
-// readList reads the list of a revision. What can't be read, because someone changed
-// it, names nothing.
-func readList(text []byte) (list []listed) {
-	if json.Unmarshal(text, &list) != nil {
-		return nil
+// eachListed calls f with each file in the list of a revision. What can't be read,
+// because someone changed it, names nothing.
+func eachListed(parser *fastjson.Parser, text []byte, f func(path, hash []byte)) {
+	list, err := parser.ParseBytes(text)
+	if err != nil {
+		return
 	}
-	return list
+	for _, item := range list.GetArray() {
+		f(item.GetStringBytes("0"), item.GetStringBytes("1"))
+	}
 }
 
 // sweep deletes the oldest revisions while all take more than maxRevisionBytes, and the
@@ -127,14 +131,20 @@ func (s *Store) sweep() error {
 		total   int64
 		full    bool
 		deleted []int64
+		named   []string // of sizes, by this revision
+		parser  fastjson.Parser
 		newest  = make(map[string]bool) // workspaces whose newest revision was seen
 	)
 	err = s.writer.each("SELECT seq, workspace, files FROM revisions ORDER BY seq DESC", func(row *statement) {
 		workspace, text := string(row.bytes(1)), row.bytes(2)
-		list, size := readList(text), int64(len(text))
-		for _, f := range list {
-			size += sizes[f[1]]
-		}
+		size := int64(len(text))
+		named = named[:0]
+		eachListed(&parser, text, func(_, hash []byte) {
+			if n, ok := sizes[string(hash)]; ok {
+				size += n
+				named = append(named, string(hash))
+			}
+		})
 		full = full || total+size > maxRevisionBytes
 		if full && newest[workspace] {
 			deleted = append(deleted, row.integer(0))
@@ -142,8 +152,8 @@ func (s *Store) sweep() error {
 		}
 		newest[workspace] = true
 		total += size
-		for _, f := range list {
-			delete(sizes, f[1])
+		for _, hash := range named {
+			delete(sizes, hash)
 		}
 	})
 	if err != nil {
