@@ -56,6 +56,17 @@ func TestAdminRevisions(t *testing.T) {
 			t.Errorf("%s: %d %v, not %d", path, status, answer, want)
 		}
 	}
+	// An edit of a comment is no other revision, and is kept all the same.
+	const commented = "# greets twice\nmessages: [ { role: user, content: \"Hello again\" } ]\n"
+	g.write("one/prompts/hello.yaml", commented)
+	eventually(t, "the comment is stored", func() bool {
+		_, answer := callAdmin(t, "GET", address, "/cadenza/revisions/"+newest["revision"].(string)+"?workspace=one", "")
+		files, _ := answer["files"].([]any)
+		return len(files) == 3 && files[1].(map[string]any)["content"] == commented
+	})
+	if all := list(); len(all) != 2 {
+		t.Errorf("%v", all)
+	}
 	// What is not kept is told from what is.
 	_, answer = callAdmin(t, "GET", address, "/cadenza/revisions/000000000000?workspace=one", "")
 	text, _ := answer["error"].(string)
