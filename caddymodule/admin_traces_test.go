@@ -115,6 +115,13 @@ func TestAdminTraces(t *testing.T) {
 		"attempts=1":                             "endpoint",
 		"attempts=9":                             "",
 		"fallback=true":                          "endpoint failure",
+		"score=..40":                             "endpoint",
+		"score=..<40":                            "",
+		"score=40..80":                           "endpoint prompt",
+		"score=80":                               "prompt",
+		"score=0..&kind=prompt":                  "prompt",
+		"sort=score":                             "endpoint prompt",
+		"sort=time&kind=remoteconfig":            "configuration",
 		"workspace=default&key=checkout&limit=1": "configuration",
 	} {
 		values, err := url.ParseQuery(query)
@@ -150,6 +157,24 @@ func TestAdminTraces(t *testing.T) {
 		t.Errorf("the pages: %q", got)
 	}
 
+	// The lowest score first, page by page.
+	var worst []string
+	for before, pages := "", 1; ; pages++ {
+		_, answer := callAdmin(t, "GET", address, "/cadenza/traces?sort=score&limit=1"+before, "")
+		for i, id := range listed(t, answer) {
+			score := answer["traces"].([]any)[i].(map[string]any)["score"]
+			worst = append(worst, fmt.Sprint(names([]string{id}), " ", score))
+		}
+		next, more := answer["next"].(string)
+		if !more || pages > 3 {
+			break
+		}
+		before = "&before=" + next
+	}
+	if want := []string{"endpoint 40", "prompt 80"}; !slices.Equal(worst, want) {
+		t.Errorf("the worst: %q, want %q", worst, want)
+	}
+
 	// What is written after a list was made.
 	_, answer := callAdmin(t, "GET", address, "/cadenza/traces?limit=1", "")
 	follow := func(answer map[string]any) string {
@@ -174,19 +199,27 @@ func TestAdminTraces(t *testing.T) {
 	})
 
 	for query, want := range map[string]string{
-		"kinds=prompt":      `did you mean "kind"?`,
-		"kind=flag":         "no kind",
-		"limit=0":           "limit",
-		"limit=1001":        "limit",
-		"before=x":          "before",
-		"follow=x":          "follow",
-		"since=yesterday":   "RFC 3339",
-		"status=bad":        "status",
-		"state=done":        "state",
-		"slower=quick":      "such as 800ms or 2s",
-		"slower=-1s":        "such as 800ms or 2s",
-		"attempts=0":        "at least",
-		"fallback=false":    "fallback must be true",
+		"kinds=prompt":        `did you mean "kind"?`,
+		"kind=flag":           "no kind",
+		"limit=0":             "limit",
+		"limit=1001":          "limit",
+		"before=x":            "before",
+		"follow=x":            "follow",
+		"since=yesterday":     "RFC 3339",
+		"status=bad":          "status",
+		"state=done":          "state",
+		"slower=quick":        "such as 800ms or 2s",
+		"slower=-1s":          "such as 800ms or 2s",
+		"attempts=0":          "at least",
+		"fallback=false":      "fallback must be true",
+		"score=low":           "such as ..20",
+		"score=..":            "such as ..20",
+		"score=90..101":       "0 to 100",
+		"score=40..20":        "selects nothing",
+		"sort=latency":        "sort must be time, the newest first, or score",
+		"follow=1&score=0":    "can't be combined",
+		"follow=1&sort=score": "can't be combined",
+		"sort=score&before=01990001-0000-8200-8000-000000000003": "before must be the next",
 		"finish_reason=end": "stop, tool_calls, length, content_filter",
 		"key=a&key=b":       "2 times",
 		"workspace=other":   "no workspace",

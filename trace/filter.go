@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,48 @@ func ParseOutcome(name string) (Outcome, bool) {
 		return Failed, true
 	}
 	return AnyOutcome, false
+}
+
+// ScoreRange is a range of scores with both ends.
+type ScoreRange struct{ Least, Most float64 }
+
+// AllScores has every score.
+var AllScores = ScoreRange{0, 100}
+
+// ParseScoreRange reads a range as cells of tables have it, or one score:
+//
+//	..20      at most 20
+//	80..      at least 80
+//	20..<40   from 20 on, less than 40
+//	0         this score
+func ParseScoreRange(text string) (ScoreRange, error) {
+	wrong := fmt.Errorf("score must be a range of 0 to 100, such as ..20, 80.., 20..40 or 20..<40, or one score; this is %q", text)
+	scores := AllScores
+	least, most, ranged := strings.Cut(text, "..")
+	below := false
+	if !ranged {
+		most = least
+	} else if most, below = strings.CutPrefix(most, "<"); least == "" && most == "" || below && most == "" {
+		return scores, wrong
+	}
+	for _, end := range [...]struct {
+		text string
+		into *float64
+	}{{least, &scores.Least}, {most, &scores.Most}} {
+		if end.text == "" && ranged {
+			continue
+		}
+		if json.Unmarshal([]byte(end.text), end.into) != nil || end.text == "null" || *end.into < 0 || *end.into > 100 {
+			return scores, wrong
+		}
+	}
+	if below {
+		scores.Most = math.Nextafter(scores.Most, -1)
+	}
+	if scores.Least > scores.Most {
+		return scores, fmt.Errorf("score selects nothing: no score lies in the range %s", text)
+	}
+	return scores, nil
 }
 
 // Filter selects traces of one workspace, which is required. Other members that
@@ -63,6 +106,10 @@ type Filter struct {
 	// another one, or left one out.
 	Fallback bool
 
+	// Score selects traces of which the score that was reported last is in the range;
+	// a report on the decision counts for each of its traces whose kind takes a score.
+	Score *ScoreRange
+
 	// These select a trace whose metadata has them, as chain_id and
 	// conversation_id, or of which any report has them that its kind takes.
 	ChainID, ConversationID string
@@ -96,6 +143,8 @@ func (f *Filter) Validate() error {
 		return errors.New("the filter's decision is no id of a decision: it is the decision_id of a trace, or the header Cadenza-Decision-Id of an answer")
 	case f.Slower < 0 || f.Attempts < 0:
 		return errors.New("the filter asks for a time or a number of attempts below 0")
+	case f.Score != nil && !(f.Score.Least <= f.Score.Most):
+		return errors.New("the filter selects nothing: no score lies in its range")
 	case f.Outcome > Failed:
 		return errors.New("the filter's outcome is unknown; there are ok and error")
 	case !f.Since.IsZero() && !f.Until.IsZero() && !f.Since.Before(f.Until):

@@ -55,7 +55,7 @@ func newTraceQuery(r *http.Request, known ...string) (*traceQuery, error) {
 // filterParameters are the parameters that choose traces, but for metadata.NAME.
 var filterParameters = []string{
 	"workspace", "since", "until", "kind", "key", "api_key", "status", "provider", "model", "code", "finish_reason", "state",
-	"chain_id", "conversation_id", "version", "revision", "variant", "arm", "decision", "slower", "attempts", "fallback",
+	"chain_id", "conversation_id", "version", "revision", "variant", "arm", "decision", "slower", "attempts", "fallback", "score",
 }
 
 // MetadataParameter is the prefix of parameters that compare a member of the
@@ -127,6 +127,13 @@ func traceFilter(values url.Values, now time.Time) (trace.Filter, error) {
 		if f.Fallback = text == "true"; !f.Fallback {
 			return f, fmt.Errorf("fallback must be true or left out, this is %q", text)
 		}
+	}
+	if text := values.Get("score"); text != "" {
+		scores, err := trace.ParseScoreRange(text)
+		if err != nil {
+			return f, err
+		}
+		f.Score = &scores
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if member, ok := strings.CutPrefix(name, MetadataParameter); ok {

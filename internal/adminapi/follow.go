@@ -33,6 +33,9 @@ func (q *traceQuery) follow(w http.ResponseWriter, r *http.Request) error {
 	if q.values.Has("limit") || q.values.Has("before") {
 		return apiError(http.StatusBadRequest, "follow can't be combined with limit or before")
 	}
+	if q.filter.Score != nil || q.values.Has("sort") {
+		return apiError(http.StatusBadRequest, "follow can't be combined with score or sort: a score is reported after its trace was written")
+	}
 	after, err := strconv.ParseInt(q.values.Get("follow"), 10, 64)
 	if err != nil || after < 0 {
 		return apiError(http.StatusBadRequest, "follow must be the number in follow of an earlier answer, this is %q", q.values.Get("follow"))
@@ -144,7 +147,7 @@ func (q *traceQuery) send(w http.ResponseWriter, control *http.ResponseControlle
 }
 
 func (q *traceQuery) appendFollowed(records []*trace.Record, next followed) []byte {
-	out := appendTraces([]byte(`{"traces":`), records)
+	out := appendTraces([]byte(`{"traces":`), records, nil)
 	out = strconv.AppendInt(append(out, `,"follow":`...), followPoint(next.seq, next.mark), 10)
 	return append(q.workspace.appendWaiting(out), "}\n"...)
 }

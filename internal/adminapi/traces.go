@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/jsontext"
@@ -22,13 +23,13 @@ const (
 // short page, with the place to go on from.
 const listBudget = 60 * time.Millisecond
 
-// serveTraces answers GET /cadenza/traces: the newest traces that pass a filter
-// or, with ?follow, those written since. DELETE /cadenza/traces is serveErase's.
+// serveTraces answers GET /cadenza/traces: the newest traces that pass a filter, those
+// with the lowest scores (?sort=score) or those written since (?follow). DELETE /cadenza/traces is serveErase's.
 func serveTraces(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodDelete {
 		return serveErase(w, r)
 	}
-	q, err := newTraceQuery(r, slices.Concat(filterParameters, []string{"limit", "before", "follow", "wait"})...)
+	q, err := newTraceQuery(r, slices.Concat(filterParameters, []string{"sort", "limit", "before", "follow", "wait"})...)
 	if err != nil {
 		return err
 	}
@@ -43,6 +44,13 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > MaxTraces {
 			return apiError(http.StatusBadRequest, "limit must be a number from 1 to %d, this is %q", MaxTraces, text)
 		}
+	}
+	switch order := q.values.Get("sort"); order {
+	case "", "time":
+	case "score":
+		return q.worst(w, r, limit)
+	default:
+		return apiError(http.StatusBadRequest, "sort must be time, the newest first, or score, the lowest first; this is %q", order)
 	}
 	var before trace.ID
 	if text := q.values.Get("before"); text != "" {
@@ -72,13 +80,53 @@ func serveTraces(w http.ResponseWriter, r *http.Request) error {
 		return q.workspace.unreadable(err)
 	}
 	addRunning(&page, calls, before, limit)
-	out := appendTraces([]byte(`{"traces":`), page.Records)
+	out := appendTraces([]byte(`{"traces":`), page.Records, page.Scores)
 	if !page.Next.IsZero() {
 		out = append(page.Next.AppendTo(append(out, `,"next":"`...)), '"')
 	}
 	out = strconv.AppendBool(append(out, `,"complete":`...), page.Complete)
 	out = strconv.AppendInt(append(out, `,"follow":`...), followPoint(last, mark), 10)
 	return writeText(w, append(q.workspace.appendWaiting(out), "}\n"...))
+}
+
+// worst answers with the traces on which a score was reported, the lowest first. Calls
+// that are under way are not among them.
+func (q *traceQuery) worst(w http.ResponseWriter, r *http.Request, limit int) error {
+	var after *sqlite.ScorePlace
+	if text := q.values.Get("before"); text != "" {
+		var ok bool
+		if after, ok = parsePlace(text); !ok {
+			return apiError(http.StatusBadRequest, "before must be the next of the page before it, which was sorted by score too; this is %q", text)
+		}
+	}
+	reader, err := q.workspace.openTraces(r.Context())
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	page, next, err := reader.Worst(r.Context(), q.filter, after, limit, listBudget)
+	if err != nil {
+		return q.workspace.unreadable(err)
+	}
+	out := appendTraces([]byte(`{"traces":`), page.Records, page.Scores)
+	if next != nil {
+		out = strconv.AppendFloat(append(out, `,"next":"`...), next.Score, 'g', -1, 64)
+		out = append(next.ID.AppendTo(append(next.On.AppendTo(append(out, '_')), '_')), '"')
+	}
+	out = strconv.AppendBool(append(out, `,"complete":`...), page.Complete)
+	return writeText(w, append(q.workspace.appendWaiting(out), "}\n"...))
+}
+
+// parsePlace reads the next of a page that is sorted by score, SCORE_ID_ID.
+func parsePlace(text string) (*sqlite.ScorePlace, bool) {
+	parts := strings.Split(text, "_")
+	if len(parts) != 3 {
+		return nil, false
+	}
+	score, err := strconv.ParseFloat(parts[0], 64)
+	on, ok := trace.ParseID(parts[1])
+	id, too := trace.ParseID(parts[2])
+	return &sqlite.ScorePlace{Score: score, On: on, ID: id}, err == nil && ok && too
 }
 
 // appendWaiting appends how many records wait to be stored, while the store takes
@@ -92,13 +140,18 @@ func (w *Workspace) appendWaiting(out []byte) []byte {
 	return append(jsontext.AppendString(append(out, `,"reason":`...), reason), '}')
 }
 
-func appendTraces(out []byte, records []*trace.Record) []byte {
+// appendTraces appends an array of traces, with the scores that are known.
+func appendTraces(out []byte, records []*trace.Record, scores map[trace.ID]float64) []byte {
 	out = append(out, '[')
 	for i, record := range records {
 		if i > 0 {
 			out = append(out, ',')
 		}
 		out = record.AppendJSON(out)
+		if score, ok := scores[record.ID]; ok {
+			out = strconv.AppendFloat(append(out[:len(out)-1], `,"score":`...), score, 'f', -1, 64)
+			out = append(out, '}')
+		}
 	}
 	return append(out, ']')
 }

@@ -32,6 +32,7 @@ var filterFlags = [...]struct{ name, usage string }{
 	{"decision", "Of this decision: its id, or the beginning of it"},
 	{"slower", "That took at least as long, such as 2s"},
 	{"attempts", "With at least as many attempts at providers"},
+	{"score", "Of which the score reported last is in this range, such as ..20, 80.. or 20..40"},
 	{"chain-id", "With metrics of this chain"},
 	{"conversation-id", "With metrics of this conversation"},
 }

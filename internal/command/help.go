@@ -65,7 +65,7 @@ var flagValues = map[string][]string{
 	"finish-reason": trace.FinishReasons,
 	"interval":      {"hour", "day", "all"},
 	"by":            {"variant", "arm", "version"},
-	"sort":          {"time", "latency"},
+	"sort":          {"time", "latency", "score"},
 }
 
 // addCompletions has shells complete the arguments and the flags of a command.

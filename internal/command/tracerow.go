@@ -18,12 +18,16 @@ import (
 type shownTrace struct {
 	trace.Record
 	kind, state string
+	score       *float64 // the last that was reported
 }
 
 // UnmarshalJSON reads a trace of this version of the gateway or of a later one.
 func (t *shownTrace) UnmarshalJSON(text []byte) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(members["score"], &t.score); members["score"] != nil && err != nil {
 		return err
 	}
 	later := false
@@ -63,6 +67,7 @@ const (
 	latencyColumn
 	tokensColumn
 	costColumn
+	scoreColumn
 	traceColumns
 )
 
@@ -72,7 +77,7 @@ const (
 func newTraceTable(st styles) columns {
 	table := columns{
 		widths: []int{idColumn: textIDLength, timeColumn: len(fullTime), kindColumn: len("remoteconfig")},
-		right:  []bool{latencyColumn: true, tokensColumn: true, costColumn: true},
+		right:  []bool{latencyColumn: true, tokensColumn: true, costColumn: true, scoreColumn: true},
 		fair:   []int{keyColumn: 20, rowColumn: 12, armColumn: 12, statusColumn: 16, modelColumn: 20},
 		least:  []int{keyColumn: 10, rowColumn: 6, armColumn: 6, statusColumn: 12, modelColumn: 8},
 		drop:   []int{costColumn, tokensColumn, kindColumn, rowColumn, modelColumn, armColumn},
@@ -84,11 +89,12 @@ func newTraceTable(st styles) columns {
 }
 
 // traceHead returns the head of a list of traces. On a terminal, columns without
-// a value have none, and so no place: remote configurations have no model.
+// a value have none, and so no place: remote configurations have no model. That of
+// scores has none anywhere until there is one.
 func traceHead(st styles, table *columns) []cell {
 	head := make([]cell, 0, traceColumns)
-	for i, name := range [traceColumns]string{"id", "time", "kind", "key", "row", "arm", "status", "model", "latency", "tokens", "cost"} {
-		if st.width > 0 && (i >= len(table.widths) || table.widths[i] == 0) {
+	for i, name := range [traceColumns]string{"id", "time", "kind", "key", "row", "arm", "status", "model", "latency", "tokens", "cost", "score"} {
+		if (st.width > 0 || i == scoreColumn) && (i >= len(table.widths) || table.widths[i] == 0) {
 			name = ""
 		}
 		head = append(head, cell{name, st.dim})
@@ -113,6 +119,10 @@ func (t *shownTrace) row(st styles, digits int, now time.Time) []cell {
 	if t.HasUsage {
 		tokens = strconv.FormatInt(t.TotalTokens, 10)
 	}
+	score := ""
+	if t.score != nil {
+		score = strconv.FormatFloat(*t.score, 'f', -1, 64)
+	}
 	id, at := t.ID.String(), timeText(t.Time)
 	if st.width > 0 {
 		id, at = idDigits(t.ID)[:digits], shortTime(t.Time, now)
@@ -121,7 +131,7 @@ func (t *shownTrace) row(st styles, digits int, now time.Time) []cell {
 		idColumn: {id, st.dim}, timeColumn: plainCell(at), kindColumn: plainCell(visible.Line(t.kind)),
 		keyColumn: plainCell(visible.Line(t.Key)), rowColumn: plainCell(visible.Line(cmp.Or(t.Row, "default"))), armColumn: plainCell(visible.Line(t.listedArm(st))), statusColumn: status,
 		modelColumn: plainCell(visible.Line(target(t.Provider, t.Model))), latencyColumn: plainCell(elapsed(t.Latency)),
-		tokensColumn: plainCell(tokens), costColumn: plainCell(t.costText()),
+		tokensColumn: plainCell(tokens), costColumn: plainCell(t.costText()), scoreColumn: plainCell(score),
 	}
 }
 

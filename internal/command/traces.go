@@ -51,7 +51,7 @@ true matches the number or truth value and the text; in quotes of its own
 is interrupted; it waits while the gateway restarts.
 
 The gateway is asked by its admin API, as with caddy reload.`,
-		Example: "  caddy cadenza traces --status error --since 2h\n  caddy cadenza traces --key support_chat --follow\n  caddy cadenza traces --slower 2s --since 1d --limit 1000 --sort latency",
+		Example: "  caddy cadenza traces --status error --since 2h\n  caddy cadenza traces --key support_chat --follow\n  caddy cadenza traces --slower 2s --since 1d --limit 1000 --sort latency\n  caddy cadenza traces --score ..20 --sort score --since 1d --limit 20",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := l.client.resolve(); err != nil {
 				return err
@@ -70,12 +70,20 @@ The gateway is asked by its admin API, as with caddy reload.`,
 			if l.limit < 1 && !(follow && l.limit == 0) {
 				return fmt.Errorf("--limit must be at least 1, this is %d", l.limit)
 			}
-			if sort != "time" && sort != "latency" {
-				return fmt.Errorf("--sort takes time or latency, this is %q", sort)
+			switch sort {
+			case "time":
+			case "latency":
+				l.slowestFirst = true
+			case "score":
+				l.values.Set("sort", sort)
+			default:
+				return fmt.Errorf("--sort takes time, latency or score, this is %q", sort)
 			}
-			l.slowestFirst = sort == "latency"
-			if follow && l.slowestFirst {
-				return errors.New("--sort latency sorts a list: it can't be combined with --follow")
+			switch {
+			case follow && sort != "time":
+				return fmt.Errorf("--sort %s sorts a list: it can't be combined with --follow", sort)
+			case follow && l.values.Has("score"):
+				return errors.New("--score can't be combined with --follow: a score is reported after its trace was written")
 			}
 			if follow {
 				ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -90,7 +98,7 @@ The gateway is asked by its admin API, as with caddy reload.`,
 	addFilterFlags(cmd)
 	cmd.Flags().IntVarP(&l.limit, "limit", "n", adminapi.DefaultTraces, "How many traces to show at most; with --follow, how many older ones")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "Show traces as they are recorded, too")
-	cmd.Flags().StringVar(&sort, "sort", "time", "time, the newest first, or latency, the slowest of the listed first")
+	cmd.Flags().StringVar(&sort, "sort", "time", "time, the newest first; latency, the slowest of the listed first; or score, the lowest of all first")
 	cmd.Flags().BoolVar(&l.definition, "definition", false, "With ID: show the content of the definition that answered, too")
 	cmd.Flags().BoolVar(&l.asJSON, "json", false, "Write each trace as a line of JSON")
 	return cmd

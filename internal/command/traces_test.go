@@ -100,6 +100,14 @@ func (g *fakeGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"traces":[`+failedTrace+`],"complete":true,"follow":9,"waiting":{"records":53,"reason":"the disk is full\u001b[2J"}}`)
 	case r.URL.Path == "/cadenza/traces" && query.Get("key") == "nothing":
 		fmt.Fprint(w, `{"traces":[],"complete":true,"follow":9}`)
+	case r.URL.Path == "/cadenza/traces" && query.Get("sort") == "score":
+		scored := func(text string, score string) string {
+			return strings.TrimSuffix(text, "}") + `,"score":` + score + `}`
+		}
+		fmt.Fprint(w, map[string]string{
+			"":        `{"traces":[` + scored(failedTrace, "0") + `],"next":"0_on_id","complete":true}`,
+			"0_on_id": `{"traces":[` + scored(endpointTrace, "12.5") + `],"complete":true}`,
+		}[query.Get("before")])
 	case r.URL.Path == "/cadenza/traces":
 		fmt.Fprint(w, map[string]string{
 			"":   `{"traces":[],"next":"n1","complete":false,"follow":9}`,
@@ -210,10 +218,13 @@ func TestGatewayCommandsGolden(t *testing.T) {
 		"traces_json":       {arguments: []string{"traces", "--json"}},
 		"traces_none":       {arguments: []string{"traces", "--key", "nothing"}},
 		"traces_waiting":    {arguments: []string{"traces", "--key", "down"}},
-		"traces_filters":    {arguments: []string{"traces", "-w", "other", "--since", "2026-11-01", "--until", "2026-11-02T00:00:00+01:00", "--kind", "endpoint", "--key", "k", "--api-key", "a", "--status", "error", "--provider", "p", "--model", "m", "--code", "c", "--finish-reason", "length", "--state", "ended", "--chain-id", "ch", "--conversation-id", "co", "--metadata", "a=b=c", "--metadata", "e=", "--version", "v", "--revision", "r", "--variant", "va", "--arm", "ar", "--decision", "de", "--slower", "2s", "--attempts", "2", "--fallback"}},
+		"traces_filters":    {arguments: []string{"traces", "-w", "other", "--since", "2026-11-01", "--until", "2026-11-02T00:00:00+01:00", "--kind", "endpoint", "--key", "k", "--api-key", "a", "--status", "error", "--provider", "p", "--model", "m", "--code", "c", "--finish-reason", "length", "--state", "ended", "--chain-id", "ch", "--conversation-id", "co", "--metadata", "a=b=c", "--metadata", "e=", "--version", "v", "--revision", "r", "--variant", "va", "--arm", "ar", "--decision", "de", "--slower", "2s", "--attempts", "2", "--fallback", "--score", "..20"}},
 		"traces_bad_since":  {arguments: []string{"traces", "--since", "yesterday"}, fails: true},
 		"traces_bad_range":  {arguments: []string{"traces", "--since", "2026-11-02", "--until", "2026-11-01"}, fails: true},
 		"traces_slowest":    {arguments: []string{"traces", "--sort", "latency"}},
+		"traces_worst":      {arguments: []string{"traces", "--score", "..20", "--sort", "score"}},
+		"traces_worst_json": {arguments: []string{"traces", "--score", "..20", "--sort", "score", "--json", "--limit", "1"}},
+		"traces_score_new":  {arguments: []string{"traces", "--score", "..20", "--follow"}, fails: true},
 		"traces_bad_sort":   {arguments: []string{"traces", "--sort", "size"}, fails: true},
 		"traces_sort_new":   {arguments: []string{"traces", "--sort", "latency", "--follow"}, fails: true},
 		"traces_workspace":  {arguments: []string{"traces", "--key", "several"}, fails: true},

@@ -45,7 +45,7 @@ func (r *Reader) Export(ctx context.Context, f trace.Filter, yield func(*trace.R
 	attached.read = func(from trace.ID) ([]*trace.Record, trace.ID, bool, error) {
 		return r.exportRecords(ctx, &sources, where, from, attached.end)
 	}
-	if !f.Decision.IsZero() || len(namedBy(&f)) > 0 {
+	if !f.Decision.IsZero() || f.Score != nil || len(namedBy(&f)) > 0 {
 		ids, some, err := r.exportIDs(ctx, &f, where, end, start)
 		if err != nil {
 			return err
@@ -168,8 +168,8 @@ func (r *Reader) exportRecords(ctx context.Context, sources *listSources, where 
 }
 
 // exportIDs returns the ids, newest first, of the traces from limit to from that
-// belong to the decision, the conversation or the chain that the filter asks for,
-// and of others. It reports whether it knows them: the lists may be too far behind.
+// belong to the decision, the conversation, the chain or the scores that the filter asks
+// for, and of others. It reports whether it knows them: the lists may be too far behind.
 func (r *Reader) exportIDs(ctx context.Context, f *trace.Filter, where clauses, from, limit trace.ID) (ids []trace.ID, some bool, err error) {
 	sources, err := postingSources(ctx, r.db, f, where)
 	if err != nil || len(sources) == 0 {
@@ -340,7 +340,7 @@ func (r *Reader) reportsOn(ctx context.Context, column string, records []*trace.
 func onlyTraces(f *trace.Filter) bool {
 	return f.Kind != 0 && f.Kind != trace.KindMetrics || f.Key != "" || f.Status != 0 || f.Outcome != trace.AnyOutcome ||
 		f.State != nil || f.Provider != "" || f.Model != "" || f.Code != "" || f.FinishReason != "" ||
-		f.Version != "" || f.Revision != "" || f.Variant != "" || f.Arm != "" || f.Slower > 0 || f.Attempts > 0 || f.Fallback
+		f.Version != "" || f.Revision != "" || f.Variant != "" || f.Arm != "" || f.Slower > 0 || f.Attempts > 0 || f.Fallback || f.Score != nil
 }
 
 // metricsConditions are those of a filter on metrics without a trace.

@@ -30,6 +30,9 @@ type Page struct {
 	// Messages, Response and ToolCalls are not read.
 	Records []*trace.Record
 
+	// Scores has the scores of those on which one was reported: the last each.
+	Scores map[trace.ID]float64
+
 	// Next is what the next page comes before; zero: there is none.
 	Next trace.ID
 
@@ -60,7 +63,7 @@ func (r *Reader) Traces(ctx context.Context, f trace.Filter, before trace.ID, li
 
 	began := time.Now()
 	sources := listSources{index: sourceOf(&f), order: newestFirst}
-	var page Page
+	page := Page{Scores: make(map[trace.ID]float64)}
 	room := answerBytes
 	for count, seen := max(limit, minWindow), 0; ; {
 		// Many lists are full after the first traces, and need nothing else.
@@ -73,11 +76,9 @@ func (r *Reader) Traces(ctx context.Context, f trace.Filter, before trace.ID, li
 		if err != nil {
 			return Page{}, err
 		}
-		found, err := next.read(ctx, tx, where, limit-len(page.Records), &room)
-		if err != nil && !errors.Is(err, errEnough) {
+		if err := next.read(ctx, tx, where, limit-len(page.Records), &room, &page); err != nil {
 			return Page{}, err
 		}
-		page.Records = append(page.Records, found...)
 		from, seen = next.end, seen+count
 		if n := len(page.Records); n == limit || room <= 0 {
 			page.Next, page.Complete = page.Records[n-1].ID, true
@@ -173,15 +174,27 @@ func (w *listWindow) query(columns string, where clauses, limit int) (string, []
 	return readPosted(columns, w.order, w.posted, where, limit)
 }
 
-// read reads the traces of the window that meet the conditions, without their
-// content.
-func (w *listWindow) read(ctx context.Context, on querier, where clauses, limit int, room *int) ([]*trace.Record, error) {
-	query, args := w.query(shortList, where, limit)
+// read adds the traces of the window that meet the conditions to a page, without
+// their content.
+func (w *listWindow) read(ctx context.Context, on querier, where clauses, limit int, room *int, page *Page) error {
+	query, args := w.query(lastReport("score")+", "+shortList, where, limit)
 	if query == "" {
-		return nil, nil
+		return nil
 	}
-	scan := shortWithin(room)
-	return collect(ctx, on, func(row func(...any) error) (*trace.Record, error) { return scan(row) }, query, args...)
+	short := shortWithin(room)
+	found, err := collect(ctx, on, func(row func(...any) error) (*trace.Record, error) {
+		var score sql.NullFloat64
+		record, err := short(row, &score)
+		if score.Valid {
+			page.Scores[record.ID] = score.Float64
+		}
+		return record, err
+	}, query, args...)
+	page.Records = append(page.Records, found...)
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
 
 // nextWindow doubles the window while it stays small beside the time left.

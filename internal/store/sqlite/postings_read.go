@@ -65,19 +65,26 @@ type postingSource struct {
 	kind     trace.Kind    // 0: all
 	unposted []trace.ID
 	tail     bool    // unposted is read
-	reports  *source // reports on traces that belong to the source too; nil: none do
+	reports  *source // reports on traces that belong to the source too, which are read newest first; nil: none do
 }
 
 // postingSources returns sources of which each has every trace that the filter
-// selects. It returns none if too many traces are not posted yet.
+// selects. Postings are none if too many traces are not posted yet.
 func postingSources(ctx context.Context, on querier, f *trace.Filter, where clauses) (sources []*postingSource, err error) {
 	if !f.Decision.IsZero() {
 		ids, err := readTracesOf(ctx, on, f.Decision)
 		return []*postingSource{{kind: f.Kind, unposted: ids, tail: true}}, err
 	}
+	scored, err := scoredSource(ctx, on, f)
+	if err != nil {
+		return nil, err
+	}
+	if scored != nil {
+		sources = append(sources, scored)
+	}
 	all, err := readBlocks(ctx, on, where)
 	if err != nil || all == nil {
-		return nil, err
+		return sources, err
 	}
 	by, err := wantedBy(f)
 	if err != nil {

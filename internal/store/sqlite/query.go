@@ -149,7 +149,19 @@ func conditions(f *trace.Filter) (clauses, error) {
 			return c, err
 		}
 	}
+	if f.Score != nil {
+		c.add(lastReport("score")+" BETWEEN ? AND ?", f.Score.Least, f.Score.Most)
+	}
 	return c, c.metadata(shownMetadata, f.Metadata)
+}
+
+// lastReport is a column of the last report on a trace that has a score.
+func lastReport(column string) string {
+	return fmt.Sprintf(`(
+	SELECT %s FROM metrics INDEXED BY metrics_trace_id
+	WHERE trace_id IN (traces.id, CASE WHEN %s THEN traces.decision_id END) AND metrics.workspace = traces.workspace AND score IS NOT NULL
+	ORDER BY metrics.seq DESC LIMIT 1
+)`, column, takes("score"))
 }
 
 // naming is a conversation or a chain that a filter asks for.

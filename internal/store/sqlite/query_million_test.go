@@ -198,6 +198,10 @@ func TestMillionTraces(t *testing.T) {
 		"decision, none":            {Decision: mustAuthority(t).Decide(now, 1).ID()},
 		"chain, frequent":           {ChainID: "frequent"},
 		"chain, none":               {ChainID: "none"},
+		"score, a fifth":            {Score: &trace.ScoreRange{Least: 0, Most: 20}},
+		"score, few":                {Score: &trace.ScoreRange{Least: 0, Most: 1}},
+		"score, none":               {Score: &trace.ScoreRange{Least: 0.25, Most: 0.75}},
+		"score, key, rare":          {Score: &trace.ScoreRange{Least: 0, Most: 20}, Key: "rare"},
 		"metadata, frequent":        {Metadata: []trace.MetadataMatch{{Name: "plan", Value: `"pro"`}}},
 		"metadata, rare":            {Metadata: []trace.MetadataMatch{{Name: "session", Value: `"rare"`}}},
 		"metadata, number":          {Metadata: []trace.MetadataMatch{{Name: "n", Value: "5"}}},
@@ -225,6 +229,19 @@ func TestMillionTraces(t *testing.T) {
 		measure("follow "+name, func() (string, error) {
 			records, last, err := s.Follow(t.Context(), f, int64(count/2), 100)
 			return fmt.Sprintf("%d traces to %d", len(records), last), err
+		})
+	}
+	for name, f := range map[string]trace.Filter{
+		"all": {}, "of a day": {Since: now.Add(-24 * time.Hour)}, "at least 80": {Score: &trace.ScoreRange{Least: 80, Most: 100}}, "of a key": {Key: "key_20"},
+		"none": {Score: &trace.ScoreRange{Least: 0.25, Most: 0.75}},
+	} {
+		f.Workspace = "default"
+		measure("worst "+name, func() (string, error) {
+			page, next, err := s.Worst(t.Context(), f, nil, 20, listBudget)
+			if err == nil && !page.Complete {
+				err = errors.New("the page is not complete")
+			}
+			return fmt.Sprintf("%d traces, more: %t", len(page.Records), next != nil), err
 		})
 	}
 	measure("get", func() (string, error) {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	gocmp "cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -262,6 +263,9 @@ func drawFilter(t *rapid.T, d *drawn) trace.Filter {
 	f.Fallback = rapid.IntRange(0, 5).Draw(t, "fallback") == 0
 	text(&f.ConversationID, "conversation", "c1", "none")
 	text(&f.ChainID, "chain", "chain")
+	maybe("score", func() {
+		f.Score = new(rapid.SampledFrom([]trace.ScoreRange{trace.AllScores, {Least: 0, Most: 50}, {Least: 30, Most: 60}, {Least: 50, Most: 100}}).Draw(t, "score"))
+	})
 	maybe("metadata", func() {
 		f.Metadata = append(f.Metadata, rapid.SampledFrom(metadataMatches).Draw(t, "match"))
 	})
@@ -317,6 +321,24 @@ func (d *drawn) named(r *trace.Record, member string, with func(*trace.Metrics) 
 func conversationOf(m *trace.Metrics) *string { return m.ConversationID }
 func chainOf(m *trace.Metrics) *string        { return m.ChainID }
 
+// score returns the score that was reported last of a trace, and on what; nil: none was.
+func (d *drawn) score(r *trace.Record) (score *float64, on trace.ID) {
+	for _, m := range d.reportsOn(r) {
+		if m.Score != nil {
+			if score, on = m.Score, m.TraceID; on.IsZero() {
+				on = m.Decision
+			}
+		}
+	}
+	return score, on
+}
+
+// inRange reports whether the score of a trace is in a range; all are in none.
+func (d *drawn) inRange(r *trace.Record, scores *trace.ScoreRange) bool {
+	score, _ := d.score(r)
+	return scores == nil || score != nil && *score >= scores.Least && *score <= scores.Most
+}
+
 // fellBackTo reports whether a call tried a second target, or left one out.
 func fellBackTo(r *trace.Record) bool {
 	return len(r.Notes) > 0 && strings.HasPrefix(r.Notes[0], "skipped ") || slices.ContainsFunc(r.Attempts, func(a trace.Attempt) bool {
@@ -335,7 +357,7 @@ func (d *drawn) matches(f *trace.Filter, r *trace.Record) bool {
 		!same(f.Key, r.Key), !same(f.APIKey, r.APIKey), !same(f.Provider, r.Provider), !same(f.Model, r.Model), !same(f.Code, r.Code), !same(f.FinishReason, r.FinishReason),
 		f.Version != "" && r.Version != f.Version && r.PromptVersion != f.Version, !same(f.Revision, r.Revision), !same(f.Variant, r.Variant),
 		r.Latency < f.Slower, len(r.Attempts) < f.Attempts, f.Fallback && !fellBackTo(r),
-		!same(f.Arm, r.Arm), !f.Decision.IsZero() && f.Decision != r.Decision,
+		!same(f.Arm, r.Arm), !d.inRange(r, f.Score), !f.Decision.IsZero() && f.Decision != r.Decision,
 		!d.named(r, "conversation_id", conversationOf, f.ConversationID), !d.named(r, "chain_id", chainOf, f.ChainID), !matchesMetadata(r.Metadata, f.Metadata):
 		return false
 	}
@@ -420,6 +442,7 @@ func TestQueriesAgreeWithTheirMeaning(t *testing.T) {
 				if len(page.Records) > limit || pages > len(d.records) {
 					t.Fatalf("page %d of %d records; limit %d", pages, len(page.Records), limit)
 				}
+				d.checkScores(t, &page)
 				listed = append(listed, page.Records...)
 				if before = page.Next; before.IsZero() {
 					break
@@ -431,8 +454,51 @@ func TestQueriesAgreeWithTheirMeaning(t *testing.T) {
 			d.checkSelects(t, &f)
 			d.checkFollow(t, &f, limit)
 			d.checkExport(t, &f, want)
+			d.checkWorst(t, f, want, limit, budget)
 		}
 	})
+}
+
+// checkScores holds the scores of a page.
+func (d *drawn) checkScores(t *rapid.T, page *Page) {
+	want := make(map[trace.ID]float64)
+	for _, shown := range page.Records {
+		i := slices.IndexFunc(d.records, func(r *trace.Record) bool { return r.ID == shown.ID })
+		if score, _ := d.score(d.records[i]); score != nil {
+			want[shown.ID] = *score
+		}
+	}
+	if diff := cmp.Diff(want, page.Scores); diff != "" {
+		t.Fatalf("scores (-want +got):\n%s", diff)
+	}
+}
+
+// checkWorst lists the worst of the traces that match, page by page.
+func (d *drawn) checkWorst(t *rapid.T, f trace.Filter, matching []*trace.Record, limit int, budget time.Duration) {
+	want := slices.DeleteFunc(slices.Clone(matching), func(r *trace.Record) bool { return !d.inRange(r, &trace.AllScores) })
+	slices.SortStableFunc(want, func(a, b *trace.Record) int {
+		scoreOfA, onA := d.score(a)
+		scoreOfB, onB := d.score(b)
+		return gocmp.Or(gocmp.Compare(*scoreOfA, *scoreOfB), compareIDs(onB, onA), compareIDs(b.ID, a.ID))
+	})
+	var listed []*trace.Record
+	for after, pages := (*ScorePlace)(nil), 0; ; pages++ {
+		page, next, err := d.store.Worst(t.Context(), f, after, limit, budget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Records) > limit || pages > len(d.records) {
+			t.Fatalf("page %d of %d records; limit %d", pages, len(page.Records), limit)
+		}
+		d.checkScores(t, &page)
+		listed = append(listed, page.Records...)
+		if after = next; after == nil {
+			break
+		}
+	}
+	if diff := cmp.Diff(want, listed, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("the worst by %+v (-want +got):\n%s", f, diff)
+	}
 }
 
 // checkFollow follows from the beginning: every state in which a trace still is
@@ -480,7 +546,7 @@ func (d *drawn) checkExport(t *rapid.T, f *trace.Filter, matching []*trace.Recor
 		want = append(want, describe(r, r.ID, len(d.reportsOn(r))))
 	}
 	onlyOfTraces := f.Key != "" || f.Status != 0 || f.Outcome != 0 || f.State != nil || f.Provider != "" || f.Model != "" || f.Code != "" ||
-		f.FinishReason != "" || f.Version != "" || f.Revision != "" || f.Variant != "" || f.Arm != "" || f.Slower != 0 || f.Attempts != 0 || f.Fallback ||
+		f.FinishReason != "" || f.Version != "" || f.Revision != "" || f.Variant != "" || f.Arm != "" || f.Slower != 0 || f.Attempts != 0 || f.Fallback || f.Score != nil ||
 		f.Kind == trace.KindPrompt || f.Kind == trace.KindEndpoint
 	for _, m := range d.metrics {
 		matches := func(want string, got *string) bool { return want == "" || got != nil && *got == want }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -36,7 +37,15 @@ func (r *Reader) Selects(ctx context.Context, f *trace.Filter, record *trace.Rec
 			return false, err
 		}
 	}
-	return true, nil
+	if f.Score == nil {
+		return true, nil
+	}
+	var last *float64
+	_, err := r.eachReport(ctx, record.Workspace, record.ID, record, func(m trace.Metrics) bool {
+		last = cmp.Or(m.Score, last)
+		return true
+	})
+	return err == nil && last != nil && *last >= f.Score.Least && *last <= f.Score.Most, err
 }
 
 // selects is Selects without what only the store knows: see conditions.
