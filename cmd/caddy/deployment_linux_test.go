@@ -29,13 +29,20 @@ func deployment(t *testing.T, language string) string {
 	return string(match[1])
 }
 
+// requireNginx is the environment variable that makes TestDeploymentBehindNginx fail,
+// rather than skip, where there is no nginx.
+const requireNginx = "CADENZA_REQUIRE_NGINX"
+
 // TestDeploymentBehindNginx asks the gateway through the server that
 // docs/deployment.md has in front of it: events arrive while the answer is made, and
 // an answer that broke off does not end well.
 func TestDeploymentBehindNginx(t *testing.T) {
 	nginx, err := exec.LookPath("nginx")
 	if err != nil {
-		t.Skip("there is no nginx")
+		if os.Getenv(requireNginx) != "" {
+			t.Fatal(err)
+		}
+		t.Skipf("there is no nginx (set %s to fail instead)", requireNginx)
 	}
 	dir := t.TempDir()
 	write := func(name, text string) string {
