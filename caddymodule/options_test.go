@@ -2,10 +2,12 @@ package caddymodule_test
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,18 +17,23 @@ import (
 	"github.com/cadenza-gateway/cadenza/caddymodule"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/inflight"
 	"github.com/cadenza-gateway/cadenza/internal/limit"
 	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/internal/redact"
 )
 
-// TestOptionsReachTheGateway gives every option a value of its own and finds it
-// in what the gateway's workspace is made from. The gateway's tests begin there.
+// TestOptionsReachTheGateway gives every option two values, one configuration after the
+// other, and finds them in what the gateway's workspace is made from. The gateway's
+// tests begin there. What is left out here is found by reflection: a new option, and one
+// that is not wired or is wired to another's place.
 func TestOptionsReachTheGateway(t *testing.T) {
 	t.Setenv("CADENZA_TRACE_KEY", "1f0c9b62d8a74e35b1e2c3d4f5a69788")
+	t.Setenv("CADENZA_OTHER_TRACE_KEY", "2f0c9b62d8a74e35b1e2c3d4f5a69788")
 	t.Setenv("CADENZA_TEST_PRICES", "prices.json")
 	g := startGateway(t, map[string]string{
 		"definitions/context.yaml": "fields: {}\n", "keys.json": keyList(keyOf("listed", otherKey, "")),
+		"others/context.yaml": "fields: {}\n", "keys2.json": keyList(keyOf("another", otherKey, "")),
 		"prices.json": `{"small": {"prompt": 9, "completion": 9}, "large": {"prompt": 3, "completion": 4, "max_output": 5}}`,
 	}, `
 		definitions {dir}/definitions
@@ -47,6 +54,8 @@ func TestOptionsReachTheGateway(t *testing.T) {
 		body_timeout 5s
 		max_answer_size 6KiB
 		max_metadata_size 7KiB
+		max_large_requests 64MiB
+		max_limit_memory 32MiB
 		in_flight {
 			process 99
 			workspace 8
@@ -68,55 +77,134 @@ func TestOptionsReachTheGateway(t *testing.T) {
 		}
 		provider canned
 `)
-	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := caddymodule.ConfigOf(app.(*caddymodule.App), "default")
-	for v, i := reflect.ValueOf(c), 0; i < v.NumField(); i++ {
+	one := caddymodule.ConfigOf(activeApp(t), "default")
+	for v, i := reflect.ValueOf(one), 0; i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
 			t.Errorf("%s has no value: give it one here", v.Type().Field(i).Name)
 		}
 	}
-	for name, pair := range map[string][2]any{
-		"Name":            {c.Name, "default"},
-		"Source":          {c.Source.Dir(), filepath.Join(g.dir, "definitions")},
-		"Store":           {c.Store.Path, filepath.Join(g.dir, "data/cadenza.db")},
-		"Limits":          {c.Limits, gw.StoreLimits{Retention: 2 * time.Hour, MaxSize: 3 << 20}},
-		"TraceKey":        {string(c.TraceKey), "{env.CADENZA_TRACE_KEY}"},
-		"APIKeys":         {c.APIKeys, []gw.APIKey{{Name: "test", Key: "{env.CADENZA_TEST_KEY}"}}},
-		"KeysFile":        {c.KeysFile, filepath.Join(g.dir, "keys.json")},
-		"Prices":          {c.Prices, map[string]*price.Price{"small": {Prompt: 2, Completion: 10}, "large": {Prompt: 3, Completion: 4, MaxOutput: 5}}},
-		"NoShippedPrices": {c.NoShippedPrices, true},
-		"Log":             {c.Log, definition.LogContent},
-		"Redact":          {c.Redact, redact.Email | redact.Card},
-		"MaxBodySize":     {c.MaxBodySize, int64(4 << 10)},
-		"BodyTimeout":     {c.BodyTimeout, 5 * time.Second},
-		"MaxAnswerSize":   {c.MaxAnswerSize, int64(6 << 10)},
-		"MaxMetadataSize": {c.MaxMetadataSize, int64(7 << 10)},
-		"Process":         {c.InFlight.Process, 99},
-		"Workspace":       {c.InFlight.Workspace, 8},
-		"Key":             {c.InFlight.Key, 9},
-		"Host":            {c.InFlight.Host, 10},
-		"Adaptive":        {c.InFlight.Adaptive, true},
-		"CallLimits": {c.CallLimits, []*limit.Limit{
-			{Name: "fair", By: limit.ByMetadata, Member: "customer", Routes: []string{"endpoints", "chat", "prompts"}, Ceilings: []limit.Ceiling{
-				{Measure: limit.Requests, Most: 100, Window: limit.Window{Length: time.Minute}},
-				{Measure: limit.Requests, Most: 1000, Window: limit.Window{Length: 24 * time.Hour}},
-				{Measure: limit.Tokens, Most: 200000, Window: limit.Window{Length: 90 * time.Second}},
-				{Measure: limit.Money, Most: limit.Dollar / 2, Window: limit.Window{Length: time.Hour}},
-				{Measure: limit.Money, Most: 20 * limit.Dollar},
-				{Measure: limit.InFlight, Most: 20},
-			}},
-			{Name: "all", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{{Measure: limit.Requests, Most: 5, Window: limit.Window{Length: time.Second}}}},
+	first := *activeApp(t)
+	if err := g.load(`
+		definitions {dir}/others {
+			strict
+		}
+		store sqlite {dir}/data/other.db {
+			retention 4h
+			max_size 6MiB
+		}
+		sink file {dir}/out.jsonl
+		sink copy file {dir}/copy.jsonl
+		trace_key {env.CADENZA_OTHER_TRACE_KEY}
+		api_key other {env.CADENZA_TEST_KEY}
+		keys {dir}/keys2.json
+		log none
+		redact phone
+		price small 3 11
+		max_body_size 14KiB
+		body_timeout 15s
+		max_answer_size 16KiB
+		max_metadata_size 17KiB
+		max_large_requests 65MiB
+		max_limit_memory 33MiB
+		in_flight {
+			process 98
+			workspace 18
+			key 19
+			host 20
+		}
+		limit all {
+			by workspace
+			requests 6/1h
+		}
+		provider other canned
+`); err != nil {
+		t.Fatal(err)
+	}
+	second := *activeApp(t)
+	two := caddymodule.ConfigOf(&second, "default")
+	for name, test := range map[string]struct {
+		of   func(c *gw.WorkspaceConfig) any
+		want [2]any
+	}{
+		"Name":            {func(c *gw.WorkspaceConfig) any { return c.Name }, [2]any{"default", "default"}},
+		"Source":          {func(c *gw.WorkspaceConfig) any { return c.Source.Dir() }, [2]any{filepath.Join(g.dir, "definitions"), filepath.Join(g.dir, "others")}},
+		"Store":           {func(c *gw.WorkspaceConfig) any { return c.Store.Path }, [2]any{filepath.Join(g.dir, "data/cadenza.db"), filepath.Join(g.dir, "data/other.db")}},
+		"Limits":          {func(c *gw.WorkspaceConfig) any { return c.Limits }, [2]any{gw.StoreLimits{Retention: 2 * time.Hour, MaxSize: 3 << 20}, gw.StoreLimits{Retention: 4 * time.Hour, MaxSize: 6 << 20}}},
+		"TraceKey":        {func(c *gw.WorkspaceConfig) any { return string(c.TraceKey) }, [2]any{"{env.CADENZA_TRACE_KEY}", "{env.CADENZA_OTHER_TRACE_KEY}"}},
+		"APIKeys":         {func(c *gw.WorkspaceConfig) any { return c.APIKeys }, [2]any{[]gw.APIKey{{Name: "test", Key: "{env.CADENZA_TEST_KEY}"}}, []gw.APIKey{{Name: "other", Key: "{env.CADENZA_TEST_KEY}"}}}},
+		"KeysFile":        {func(c *gw.WorkspaceConfig) any { return c.KeysFile }, [2]any{filepath.Join(g.dir, "keys.json"), filepath.Join(g.dir, "keys2.json")}},
+		"NoShippedPrices": {func(c *gw.WorkspaceConfig) any { return c.NoShippedPrices }, [2]any{true, false}},
+		"Log":             {func(c *gw.WorkspaceConfig) any { return c.Log }, [2]any{definition.LogContent, definition.LogNone}},
+		"Redact":          {func(c *gw.WorkspaceConfig) any { return c.Redact }, [2]any{redact.Email | redact.Card, redact.Phone}},
+		"MaxBodySize":     {func(c *gw.WorkspaceConfig) any { return c.MaxBodySize }, [2]any{int64(4 << 10), int64(14 << 10)}},
+		"BodyTimeout":     {func(c *gw.WorkspaceConfig) any { return c.BodyTimeout }, [2]any{5 * time.Second, 15 * time.Second}},
+		"MaxAnswerSize":   {func(c *gw.WorkspaceConfig) any { return c.MaxAnswerSize }, [2]any{int64(6 << 10), int64(16 << 10)}},
+		"MaxMetadataSize": {func(c *gw.WorkspaceConfig) any { return c.MaxMetadataSize }, [2]any{int64(7 << 10), int64(17 << 10)}},
+		"InFlight": {func(c *gw.WorkspaceConfig) any { return c.InFlight }, [2]any{
+			inflight.Limits{Process: 99, Workspace: 8, Key: 9, Host: 10, Adaptive: true}, inflight.Limits{Process: 98, Workspace: 18, Key: 19, Host: 20},
+		}},
+		"Prices": {func(c *gw.WorkspaceConfig) any { return c.Prices }, [2]any{
+			map[string]*price.Price{"small": {Prompt: 2, Completion: 10}, "large": {Prompt: 3, Completion: 4, MaxOutput: 5}},
+			map[string]*price.Price{"small": {Prompt: 3, Completion: 11}},
+		}},
+		"Providers": {func(c *gw.WorkspaceConfig) any { return slices.Collect(maps.Keys(c.Providers)) }, [2]any{[]string{"canned"}, []string{"other"}}},
+		"Sinks": {func(c *gw.WorkspaceConfig) any {
+			var names []string
+			for _, sink := range c.Sinks {
+				names = append(names, sink.Name)
+			}
+			return names
+		}, [2]any{[]string{"file"}, []string{"copy", "file"}}},
+		"CallLimits": {func(c *gw.WorkspaceConfig) any { return c.CallLimits }, [2]any{
+			[]*limit.Limit{
+				{Name: "fair", By: limit.ByMetadata, Member: "customer", Routes: []string{"endpoints", "chat", "prompts"}, Ceilings: []limit.Ceiling{
+					{Measure: limit.Requests, Most: 100, Window: limit.Window{Length: time.Minute}},
+					{Measure: limit.Requests, Most: 1000, Window: limit.Window{Length: 24 * time.Hour}},
+					{Measure: limit.Tokens, Most: 200000, Window: limit.Window{Length: 90 * time.Second}},
+					{Measure: limit.Money, Most: limit.Dollar / 2, Window: limit.Window{Length: time.Hour}},
+					{Measure: limit.Money, Most: 20 * limit.Dollar},
+					{Measure: limit.InFlight, Most: 20},
+				}},
+				{Name: "all", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{{Measure: limit.Requests, Most: 5, Window: limit.Window{Length: time.Second}}}},
+			},
+			[]*limit.Limit{{Name: "all", By: limit.ByWorkspace, Ceilings: []limit.Ceiling{{Measure: limit.Requests, Most: 6, Window: limit.Window{Length: time.Hour}}}}},
 		}},
 	} {
-		if !reflect.DeepEqual(pair[0], pair[1]) {
-			t.Errorf("%s: %v, want %v", name, pair[0], pair[1])
+		for i, c := range [...]*gw.WorkspaceConfig{&one, &two} {
+			if got := test.of(c); !reflect.DeepEqual(got, test.want[i]) {
+				t.Errorf("%s of configuration %d: %v, want %v", name, i+1, got, test.want[i])
+			}
 		}
 	}
-	if c.Providers["canned"] == nil || len(c.Sinks) != 1 || c.Sinks[0].Name != "file" {
-		t.Errorf("providers %v, sinks %v", c.Providers, c.Sinks)
+	// A value that is the same in both could be that of another option, or a constant.
+	mustDiffer(t, reflect.ValueOf(one), reflect.ValueOf(two), "Name", "Strict", "Memory")
+	mustDiffer(t, reflect.ValueOf(one.InFlight), reflect.ValueOf(two.InFlight))
+	mustDiffer(t, reflect.ValueOf(first), reflect.ValueOf(second))
+	w, other := first.Workspaces["default"], second.Workspaces["default"]
+	mustDiffer(t, reflect.ValueOf(*w), reflect.ValueOf(*other), "SinksRaw", "ProvidersRaw") // which Caddy empties
+	mustDiffer(t, reflect.ValueOf(*w.Store), reflect.ValueOf(*other.Store), "Module")
+	mustDiffer(t, reflect.ValueOf(*w.InFlight), reflect.ValueOf(*other.InFlight))
+	mustDiffer(t, reflect.ValueOf(*w.CallLimits[0]), reflect.ValueOf(*other.CallLimits[0]))
+}
+
+// activeApp is the app of the configuration that is active.
+func activeApp(t *testing.T) *caddymodule.App {
+	t.Helper()
+	app, err := caddy.ActiveContext().AppIfConfigured("cadenza")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return app.(*caddymodule.App)
+}
+
+// mustDiffer reports the exported fields of two structs that are equal, but for some.
+func mustDiffer(t *testing.T, a, b reflect.Value, but ...string) {
+	t.Helper()
+	for i := range a.NumField() {
+		field := a.Type().Field(i)
+		if field.IsExported() && !slices.Contains(but, field.Name) && reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+			t.Errorf("%s.%s is the same in both configurations: give it two values", a.Type(), field.Name)
+		}
 	}
 }
 
