@@ -321,17 +321,18 @@ func TestDifferential(t *testing.T) {
 // colons within flow collections, some escapes, other line breaks, scalars on
 // their own.
 func FuzzDifferential(f *testing.F) {
-	for seed := range uint64(100) {
-		f.Add(randomDocument(seed, false))
+	for seed, added := uint64(0), 0; added < 100; seed++ {
+		if doc := randomDocument(seed, false); !leftOut(doc + "\n") {
+			f.Add(doc)
+			added++
+		}
 	}
 	for _, s := range []string{"{ all: [2026-01-03T12:00:00Z.., x] }", "[{all: [a:b]}]", "a: |2-\n   x\n", "- - >+\n    a\n\n     b\n", "a: b\n  c\n\n  d\n"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, doc string) {
 		doc += "\n" // at the end of the file, blanks of a block are read in two ways
-		want, _ := readV3(doc)
-		if !strings.HasPrefix(want, "{") && !strings.HasPrefix(want, "[") || strings.ContainsAny(doc, "?\\%!&*\t\r\u0085\u2028\u2029\ufeff") ||
-			strings.Contains(doc, "---") || strings.Contains(doc, "...") || oldColon.MatchString(doc) {
+		if leftOut(doc) {
 			t.Skip("version 3 reads it by rules of its own, or not as a mapping or a list")
 		}
 		start := time.Now()
@@ -342,6 +343,14 @@ func FuzzDifferential(f *testing.F) {
 			t.Errorf("%v for %d bytes", d, len(doc))
 		}
 	})
+}
+
+// leftOut reports whether version 3 reads a document by rules of its own, or neither as
+// a mapping nor as a list.
+func leftOut(doc string) bool {
+	want, _ := readV3(doc)
+	return !strings.HasPrefix(want, "{") && !strings.HasPrefix(want, "[") || strings.ContainsAny(doc, "?\\%!&*\t\r\u0085\u2028\u2029\ufeff") ||
+		strings.Contains(doc, "---") || strings.Contains(doc, "...") || oldColon.MatchString(doc)
 }
 
 // oldColon finds colons that YAML 1.1 reads otherwise than 1.2 does.
