@@ -31,7 +31,7 @@ func TestBodyIsLeftUnreadWithoutAKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := connection.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := connection.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(connection, "POST /v1/prompts HTTP/1.1\r\nHost: gateway\r\nContent-Length: 18\r\nConnection: close\r\nExpect: 100-continue\r\n%s\r\n", test.header)

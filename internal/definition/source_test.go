@@ -50,7 +50,7 @@ func watched(t *testing.T, dir string) (*Source, <-chan news) {
 // within a second; the test machine may be slow.
 func await(t *testing.T, s *Source, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if c := s.Snapshot().RemoteConfigs["c"]; c != nil && string(c.Default()) == `"`+want+`"` {
 			return
 		}

@@ -46,7 +46,7 @@ func (g *gateway) series() map[string]float64 {
 // edit is served a moment before the series of its removed names are deleted.
 func (g *gateway) expect(want map[string]float64) {
 	g.t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		all := g.series()
 		var wrong []string

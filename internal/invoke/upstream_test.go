@@ -228,7 +228,7 @@ func TestAThousandAbortedStreamsLeaveNothing(t *testing.T) {
 	if n := failed.Load(); n != 0 {
 		t.Errorf("%d streams did not end as the caller's", n)
 	}
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for up.Active() > 0 || runtime.NumGoroutine() > before+5 {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d upstream requests run, %d goroutines, %d before", up.Active(), runtime.NumGoroutine(), before)

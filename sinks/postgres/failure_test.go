@@ -348,7 +348,7 @@ func testInterruptedCalls(t *testing.T, dsn string) {
 	}
 	awaitStates := func(want string) {
 		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); states() != want; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); states() != want; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("started, interrupted and ended: %s, want %s", states(), want)
 			}

@@ -52,7 +52,7 @@ func mustStart(t testing.TB, f *File, r *trace.Record) {
 	if _, kept := f.Start(t.Context(), NewCall(r)); !kept {
 		t.Fatalf("%s was not kept", r.Key)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		f.mu.Lock()
 		unwritten := f.unwritten
 		f.mu.Unlock()
