@@ -388,3 +388,30 @@ func TestOverlapsAreComplete(t *testing.T) {
 		t.Errorf("%d overlaps found, %d tables not decided, %d clean", found, open, clean)
 	}
 }
+
+// TestImplies: what a set of texts implies, others ask of each of its texts.
+func TestImplies(t *testing.T) {
+	texts := func(list ...string) *pred {
+		var set strSet
+		for _, text := range list {
+			set = append(set, span[string]{text, text + "\x00"})
+		}
+		return strPred(set)
+	}
+	ends := &pred{op: suffix, text: "@acme.com"}
+	for _, test := range []struct {
+		p, q *pred
+		want bool
+	}{
+		{texts("a@acme.com", "b@acme.com"), ends, true},
+		{texts("a@acme.com", "b@acme.org"), ends, false},
+		{texts("a", "b"), texts("a", "b", "c"), true},
+		{texts("a", "d"), texts("a", "b", "c"), false},
+		{ends, texts("a@acme.com"), false},
+		{ends, &pred{op: contains, text: "acme"}, true},
+	} {
+		if got := implies(test.p, test.q); got != test.want {
+			t.Errorf("%+v implies %+v: %v", test.p, test.q, got)
+		}
+	}
+}

@@ -29,3 +29,27 @@ func TestReleasedRecordsAreEmpty(t *testing.T) {
 		t.Errorf("a buffer of %d bytes is kept", cap(r.Context))
 	}
 }
+
+// TestDropContent: content is the record's own, or that of its decision which it shows.
+func TestDropContent(t *testing.T) {
+	content, bare := &Shared{Metadata: []byte("{}"), Context: []byte(`{"a":1}`)}, &Shared{Metadata: []byte("{}")}
+	for name, test := range map[string]struct {
+		record Record
+		some   bool
+		shared *Shared
+	}{
+		"none":                         {Record{Metadata: []byte("{}")}, false, nil},
+		"its own":                      {Record{Response: []byte("x")}, true, nil},
+		"shared":                       {Record{Shared: content, SharesContent: true}, true, bare},
+		"of the decision, not shown":   {Record{Shared: content}, false, content},
+		"shared, of which there is no": {Record{Shared: bare, SharesContent: true}, false, bare},
+	} {
+		r := test.record
+		if some := r.DropContent(); some != test.some || len(r.Response) > 0 {
+			t.Errorf("%s: dropped %v, left %q", name, some, r.Response)
+		}
+		if diff := cmp.Diff(test.shared, r.Shared, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -71,6 +72,17 @@ func TestCostsOfAStore(t *testing.T) {
 	out, err = run("reconcile", "-w", "default", "testdata/bills/usage.json")
 	if !errors.Is(err, errBill) || !strings.Contains(out, "of which 2 differ") {
 		t.Errorf("%v:\n%s", err, out)
+	}
+	// A report that nobody got is no bill that matches.
+	broken, err := os.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broken.Close()
+	for _, asked := range []string{"costs", "reconcile testdata/bills/usage.json"} {
+		if err := gatewayCommand(t.Context(), broken, io.Discard, append(strings.Fields(asked), "--store", path)...); err == nil {
+			t.Errorf("%s: no error where its output can't be written", asked)
+		}
 	}
 }
 

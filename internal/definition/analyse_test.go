@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -69,6 +70,9 @@ func TestUniqueTables(t *testing.T) {
 	dir := tableOf(t, unique+"- [ pro, 10.., 1 ]\n- [ any, ..10, 2 ]\n")
 	_, err := Load(dir)
 	wantErrors(t, dir, err, `remoteconfigs/c.yaml:7:3: row 1 and row 2 match the same context with different values, for example for {"plan":"pro","seats":10} (the table has hit: unique)`)
+	if e, ok := errors.AsType[*LoadError](err); !ok || len(e.Warnings) > 0 {
+		t.Errorf("it is told of twice: %+v", e)
+	}
 	for _, rows := range []string{
 		"- [ pro, 10.., 1 ]\n- [ any, ..<10, 2 ]\n",
 		"- [ pro, 10.., 1 ]\n- [ any, ..10, 1.0 ]\n", // the same value

@@ -244,7 +244,18 @@ func TestLoadAgainReadsWhatChanged(t *testing.T) {
 	}
 	before := maps.Clone(s.memory.files)
 	edited := filepath.Join(dir, "remoteconfigs/g1/c1.yaml")
+	read := readDirectory(dir, s.memory.files, new(document.Errors))
+	if read.root, err = os.OpenRoot(dir); err != nil {
+		t.Fatal(err)
+	}
+	defer read.root.Close()
+	if !read.settled() {
+		t.Error("a file changed in no time")
+	}
 	write(t, edited, "type: string\ndefault: two\n")
+	if read.settled() {
+		t.Error("a file that is edited while the others are read is not noticed")
+	}
 	restful = time.Hour
 	if n := unread(); n != 199 {
 		t.Errorf("%d files are not read after an edit", n)

@@ -112,6 +112,7 @@ func TestUnclear(t *testing.T) {
 		{"tab behind spaces", "a:\n  \tb: 1\n", "a.yaml:2:3: a tab can't indent a line in YAML: use spaces"},
 		{"tab in a block", "a: |\n\tb\n", "a.yaml:2:1: a tab can't indent a line in YAML: use spaces"},
 		{"merge conflict", "a: 1\n<<<<<<< HEAD\nb: 1\n=======\nb: 2\n>>>>>>> x\n", "a.yaml:2:1: two versions were merged here and the conflict is still open"},
+		{"merge conflict behind an empty line", "\n<<<<<<< HEAD\na: 1\n=======\na: 2\n>>>>>>> x\n", "a.yaml:2:1: two versions were merged here and the conflict is still open"},
 		{"merge conflict in quotes", "a: \"b\n<<<<<<< HEAD\n c\"", "a.yaml:2:1: two versions were merged here and the conflict is still open"},
 		{"end of a merge conflict", "a: 1\n>>>>>>> x\n", "a.yaml:2:1: two versions were merged here and the conflict is still open"},
 		{"curly quotes", "a: “b”\n", `a.yaml:1:4: curly quotes are text in YAML: write " or ' around the text, or around the quotes if they belong to it`},

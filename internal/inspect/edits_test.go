@@ -2,8 +2,11 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cadenza-gateway/cadenza/internal/document"
 )
 
 const editModel = `
@@ -179,5 +182,25 @@ func TestEditsOfLargeTables(t *testing.T) {
 				t.Errorf("got %+v", change)
 			}
 		})
+	}
+}
+
+// TestLiteralsOfExpressions: fields are compared with each number and text, in whichever
+// quotes it is.
+func TestLiteralsOfExpressions(t *testing.T) {
+	const model = "fields:\n  name: string\ncomputed:\n  a: name == \"x y\"\n  b: name == 'z'\n  c: size(name) > 3\n"
+	var errs document.Errors
+	rows := computedRows(document.Parse("context.yaml", []byte(model), &errs))
+	if err := errs.Err(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range rows {
+		for _, cell := range r.cells {
+			got = append(got, fmt.Sprint(cell.Key.Text, " ", cell.Value.Text, " ", cell.Value.Quoted))
+		}
+	}
+	if want := []string{"name x y true", "name z true", "name 3 false", "name present false"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

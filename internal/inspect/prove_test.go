@@ -108,3 +108,29 @@ func FuzzProve(f *testing.F) {
 		}
 	})
 }
+
+// TestProveSplitsOfTwoTables: a table is asked for its own splits alone, and those of a
+// configuration that it reads are that one's.
+func TestProveSplitsOfTwoTables(t *testing.T) {
+	s := load(t, workspace(t,
+		"context.yaml", "fields:\n  id: string\n  plan: { type: string, trace: value }\n",
+		"remoteconfigs/inner.yaml", "type: boolean\ndefault: false\nrules:\n- id: half\n  split: { by: id, of: [ { value: true, share: 50% } ] }\n",
+		"remoteconfigs/outer.yaml", "type: number\ndefault: 0\nrules:\n- id: staff\n  when: { plan: staff }\n  value: 9\n- id: ramp\n  when: { config: { inner: true } }\n  split: { by: id, of: [ { value: 1, share: 20% } ] }\n",
+	))
+	split := func(name, rule string, bucket int, arm string, share float64) string {
+		return fmt.Sprintf(`{"experiment":{"definition":"remoteconfigs/%s","rule":%q,"salt":%[2]q},"bucket":%d,"arm":%q,"share":%v,"unit":"AAAAAAAAAAAAAAAA"}`, name, rule, bucket, arm, share)
+	}
+	inner, outer := split("inner", "half", 12000, "1", 0.5), split("outer", "ramp", 12000, "1", 0.2)
+	for splits, result := range map[string]string{inner + "," + outer: Same, outer + "," + inner: Same, outer: Differs, inner + "," + outer + "," + outer: Differs} {
+		traced := new(Traced)
+		text := fmt.Sprintf(`{"trace_id":"t","time":"2026-11-22T09:30:00.12Z","kind":"remoteconfig","key":"outer","version":%q,"revision":%q,"reason":"split","row":"ramp","arm":"1",`+
+			`"splits":[%s],"read":{"remoteconfigs/inner":%q},"inputs":{"id":{"hash":"A"},"plan":"free"},"context":{"id":"[redacted:phone]","plan":"free"}}`,
+			s.RemoteConfigs["outer"].Version, s.Revision, splits, s.RemoteConfigs["inner"].Version)
+		if err := json.Unmarshal([]byte(text), traced); err != nil {
+			t.Fatal(err)
+		}
+		if p := Prove(s, traced); p.Result != result {
+			t.Errorf("%s: %s, want %s: %v %v", splits, p.Result, result, p.Differences, p.Missing)
+		}
+	}
+}

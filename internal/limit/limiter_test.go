@@ -339,6 +339,16 @@ func TestCrossed(t *testing.T) {
 	if len(told) > 0 {
 		t.Errorf("%q of a call that never has room", told)
 	}
+	// Nor has one, however few are under way, where none may be.
+	for most, never := range map[int64]bool{0: true, 1: false} {
+		none := Ask{limitOf("none", Ceiling{Measure: InFlight, Most: most}), "a"}
+		if most > 0 {
+			defer mustReserve(t, l, noon, Amounts{}, none).Settle(noon, Amounts{})
+		}
+		if _, refusal := l.Reserve("w", noon, []Ask{none}, Amounts{}); refusal == nil || refusal.Never != never {
+			t.Errorf("of %d in flight: %+v, want never %v", most, refusal, never)
+		}
+	}
 	mustRefuse(t, l, noon, Amounts{1, 0, 6}, ask)
 	if len(told) > 0 {
 		t.Errorf("%q a second time", told)

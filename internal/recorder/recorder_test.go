@@ -193,6 +193,11 @@ func TestVersions(t *testing.T) {
 		if diff := cmp.Diff([]string{"a", "b"}, s.versions); diff != "" {
 			t.Error(diff)
 		}
+		closeRecorder(t, r)
+		r.Versions([]trace.Version{{Version: "c"}, {Version: "d"}})
+		if drops := r.Stats().Drops; drops.Closed != 2 || drops.Total() != 2 {
+			t.Errorf("after the end: %+v", drops)
+		}
 	})
 }
 

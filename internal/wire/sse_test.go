@@ -216,12 +216,16 @@ func TestHeartbeatBehindABatch(t *testing.T) {
 func TestStreamOfNothing(t *testing.T) {
 	w := new(wireLog)
 	s := newAnswer(w)
+	w.Header()["Content-Length"] = []string{"5"} // of a whole answer
 	if err := s.Finish(); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"status OK", event("", true) + done, "flush"}
 	if diff := cmp.Diff(want, w.entries()); diff != "" {
 		t.Error(diff)
+	}
+	if length, some := w.Header()["Content-Length"]; some {
+		t.Errorf("a stream says that it has %s bytes", length)
 	}
 }
 

@@ -82,6 +82,8 @@ func TestFunctionCallsInPieces(t *testing.T) {
 		"no path":                  pt.SSE(begin, partial(`{"numberValue": 1}`), callEnd, finish),
 		"a path of many values":    pt.SSE(begin, partial(`{"jsonPath": "$.a[*]","numberValue": 1}`), callEnd, finish),
 		"a path of descendants":    pt.SSE(begin, partial(`{"jsonPath": "$..a","numberValue": 1}`), callEnd, finish),
+		"a path without a name":    pt.SSE(begin, partial(`{"jsonPath": "$.a.","numberValue": 1}`), callEnd, finish),
+		"a path of all members":    pt.SSE(begin, partial(`{"jsonPath": "$.a.*","numberValue": 1}`), callEnd, finish),
 		"a path that breaks off":   pt.SSE(begin, partial(`{"jsonPath": "$['a","numberValue": 1}`), callEnd, finish),
 		"an index far away":        pt.SSE(begin, partial(`{"jsonPath": "$.a[999999999]","numberValue": 1}`), callEnd, finish),
 		"an index below nought":    pt.SSE(begin, partial(`{"jsonPath": "$.a[-1]","numberValue": 1}`), callEnd, finish),

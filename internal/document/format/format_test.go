@@ -49,6 +49,10 @@ matrix:
 			in:   "columns: [ a, b, value ]\nmatrix:\n  - [ 日本, x, 1 ]\n  - [ e\u0301, x, 1 ]\n",
 			want: "columns: [ a, b, value ]\nmatrix:\n  - [ 日本,   x, 1 ]\n  - [ e\u0301,      x, 1 ]\n",
 		},
+		"a row with a comment in it stays": {
+			in:   "columns: [ a, b, value ]\nmatrix:\n  - [ x, y, # here\n      1 ]\n  - [ xx, y, # [ not here ]\n      2 ]\n  - [ x, yyyy, # 2 ]\n      3 ]\n",
+			want: "columns: [ a, b, value ]\nmatrix:\n  - [ x, y, # here\n      1 ]\n  - [ xx, y, # [ not here ]\n      2 ]\n  - [ x, yyyy, # 2 ]\n      3 ]\n",
+		},
 		"rows of several lines stay": {
 			in: `columns: [a, b, value]
 matrix:

@@ -201,6 +201,24 @@ func TestSizeHoldsUnderAWrongClock(t *testing.T) {
 	}
 }
 
+// A file of as many bytes as it may have keeps all.
+func TestSizeAtItsBound(t *testing.T) {
+	var limit int64
+	s := mustOpen(t, Config{Path: filepath.Join(t.TempDir(), "a.db"), CurrentMaxSize: func() int64 { return limit }})
+	commitAged(t, s, mustAuthority(t), "default", time.Now(), 40, 1000)
+	used, err := queryInt(t.Context(), s.conn, usedSQL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, over := range []int64{0, 1} {
+		limit = used - over
+		_, err := s.shrink(t.Context())
+		if counts, countErr := s.Counts(t.Context()); err != nil || countErr != nil || (counts.Traces < 40) != (over > 0) {
+			t.Errorf("%d traces are left of 40 where %d bytes may be %d: %v, %v", counts.Traces, used, limit, err, countErr)
+		}
+	}
+}
+
 // Rows of megabytes take more than the others: a step must not overshoot.
 func TestSizeWithLargeRows(t *testing.T) {
 	t.Parallel()
