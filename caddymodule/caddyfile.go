@@ -89,6 +89,10 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //				...
 //			}
 //			max_output <tokens>
+//			context_window <tokens>
+//			deprecated <day>
+//			shutdown <day>
+//			successor <model>
 //		}
 //		prices        <file> | none
 //		max_body_size     <size>

@@ -115,6 +115,17 @@ func (r priceReader) block(prefix string, known []string) error {
 			if err == nil {
 				err = r.some(name, "a factor, such as "+name+" 0.5, or prices in a block", price.ClassMembers)
 			}
+		case "context_window", "deprecated", "shutdown", "successor":
+			var text string
+			if !r.AllArgs(&text) {
+				return r.Errf("%s: %s takes one value", r.what, name)
+			}
+			if err = r.once(name); err != nil {
+				return err
+			}
+			if err = r.price.Model.Set(name, text); err != nil {
+				return r.Errf("%s: %s: %w", r.what, name, err)
+			}
 		default:
 			var number string
 			if !r.AllArgs(&number) {

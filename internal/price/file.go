@@ -15,7 +15,7 @@ import (
 // The names that a price has in files and in a Caddyfile, that a change for long prompts
 // has, and that a class of service has.
 var (
-	Members       = slices.Concat(names[:], []string{"web_search", "file_search", "code_execution", "above", "batch", "flex", "priority", "max_output"})
+	Members       = slices.Concat(names[:], []string{"web_search", "file_search", "code_execution", "above", "batch", "flex", "priority", "max_output"}, ModelMembers)
 	ChangeMembers = slices.Concat([]string{"factor"}, names[:])
 	ClassMembers  = slices.Concat(ChangeMembers, []string{"above"})
 )
@@ -126,6 +126,14 @@ func (r reader) members(n *document.Node, prefix string, known []string) {
 			} else if m.Value.CheckMembers(r.errs, "the class "+name, ClassMembers...) {
 				r.some(m, "the class "+name)
 				r.members(m.Value, name+".", ClassMembers)
+			}
+		case prefix == "" && slices.Contains(ModelMembers, name):
+			text, ok := m.Value.ReadName(r.errs, name+" of "+r.model)
+			if !ok {
+				continue
+			}
+			if err := r.price.Model.Set(name, text); err != nil {
+				r.errs.AddAt(m.Value.Pos, "%s of %s: %v", name, r.model, err)
 			}
 		default:
 			r.set(m.Value, prefix+name)

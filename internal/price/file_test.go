@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,7 +127,10 @@ func TestCostsPage(t *testing.T) {
 	if !strings.Contains(string(page), "as of **"+Date()+"**") {
 		t.Errorf("the page has another date than the prices, %s", Date())
 	}
-	for _, name := range names {
+	if !strings.Contains(string(page), "of **"+dateOf(shippedModels)+"**") {
+		t.Errorf("the page has another date than the models, %s", dateOf(shippedModels))
+	}
+	for _, name := range slices.Concat(names[:], ModelMembers) {
 		if !strings.Contains(string(page), "`"+name+"`") {
 			t.Errorf("the page does not have %s", name)
 		}

@@ -49,6 +49,8 @@ type Price struct {
 	Priority *Class `json:"priority,omitempty"`
 	// MaxOutput is the most tokens that the model answers with; 0: not known.
 	MaxOutput int64 `json:"max_output,omitempty"`
+	// What is known of the model beside its price counts before what ships.
+	Model
 }
 
 // Parts are the prices of those parts of the tokens that have others than the rest, in
@@ -358,7 +360,7 @@ func (p *Price) Validate() error {
 	if p.MaxOutput < 0 {
 		return fmt.Errorf("max_output %d must be a number of tokens, 0 or more", p.MaxOutput)
 	}
-	return nil
+	return p.Model.Validate()
 }
 
 func (c *Change) validate() error {

@@ -16,15 +16,17 @@ import (
 var shippedPrices string
 
 // Date returns the day of the prices that ship, as 2006-01-02.
-func Date() string {
-	_, rest, _ := strings.Cut(shippedPrices, "\n# date: ")
+func Date() string { return dateOf(shippedPrices) }
+
+func dateOf(table string) string {
+	_, rest, _ := strings.Cut(table, "\n# date: ")
 	date, _, _ := strings.Cut(rest, "\n")
 	return date
 }
 
 // Public reports whether the shipped table has prices of models that a host serves.
 func Public(host string) bool {
-	_, _, ok := section(hostName(host))
+	_, _, _, ok := section(hostName(host))
 	return ok
 }
 
@@ -40,7 +42,7 @@ func Public(host string) bool {
 //
 // At OpenRouter names that end in :free cost nothing.
 func Shipped(host, model string) *Price {
-	lines, also, ok := section(hostName(host))
+	_, lines, also, ok := section(hostName(host))
 	if !ok || model == "" {
 		return nil
 	}
@@ -53,7 +55,7 @@ func Shipped(host, model string) *Price {
 		}
 		var next string
 		next, also, _ = strings.Cut(also, " ")
-		lines = sectionOf(next)
+		lines = sectionOf(shippedPrices, next)
 	}
 }
 
@@ -64,34 +66,35 @@ func hostName(host string) string {
 	return strings.ToLower(host)
 }
 
-// section returns the lines of the prices of a host, and the names of the sections whose
-// prices it has where it lacks its own. The lines begin with the end of a line.
-func section(host string) (lines, also string, ok bool) {
+// section returns the name and the lines of the prices of a host, and the names of the
+// sections whose prices it has where it lacks its own. The lines begin with the end of a
+// line.
+func section(host string) (name, lines, also string, ok bool) {
 	if host == "" {
-		return "", "", false
+		return "", "", "", false
 	}
 	rest := shippedPrices
 	for {
 		_, after, found := strings.Cut(rest, "\n[")
 		if !found {
-			return "", "", false
+			return "", "", "", false
 		}
 		end := strings.IndexByte(after, '\n')
 		rest = after[end:]
-		_, patterns, _ := strings.Cut(after[:end], "] ")
+		name, patterns, _ := strings.Cut(after[:end], "] ")
 		patterns, also, _ := strings.Cut(patterns, " + ")
 		for pattern := range strings.FieldsSeq(patterns) {
 			if matches(pattern, host) {
 				lines, _, _ = strings.Cut(rest, "\n[")
-				return lines, also, true
+				return name, lines, also, true
 			}
 		}
 	}
 }
 
-// sectionOf returns the lines of a section by its name.
-func sectionOf(name string) string {
-	_, after, _ := strings.Cut(shippedPrices, "\n["+name+"]")
+// sectionOf returns the lines of a section of a table by its name.
+func sectionOf(table, name string) string {
+	_, after, _ := strings.Cut(table, "\n["+name+"]")
 	lines, _, _ := strings.Cut(after, "\n[")
 	return lines
 }

@@ -33,7 +33,7 @@ func TestShippedLines(t *testing.T) {
 				}
 			}
 			for name := range strings.FieldsSeq(also) {
-				if sectionOf(name) == "" {
+				if sectionOf(shippedPrices, name) == "" {
 					t.Errorf("%s: there is no section %s", head, name)
 				}
 			}

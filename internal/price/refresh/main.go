@@ -6,7 +6,7 @@
 //
 // The file of -prices has the form of genai-prices' data.json. That of -more has the
 // form of https://models.dev/api.json: the most tokens of an answer are taken from it,
-// and the models that the other lacks.
+// and the models that the other lacks. The other file, models.txt, is kept by hand.
 package main
 
 import (

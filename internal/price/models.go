@@ -1,0 +1,148 @@
+package price
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// shippedModels is what is known of models beside their prices. Its head says what its
+// lines are, and where each is from.
+//
+//go:embed models.txt
+var shippedModels string
+
+// Model is what is known of a model beside its price. What is not known is zero.
+type Model struct {
+	// Context is the model's context window: the most tokens that a prompt and its answer
+	// have together.
+	Context int64 `json:"context_window,omitempty"`
+	// Deprecated is the day on which the provider announced the model's end.
+	Deprecated Day `json:"deprecated,omitzero"`
+	// Shutdown is the first day, in UTC, on which the provider does not serve the model.
+	Shutdown Day `json:"shutdown,omitzero"`
+	// Successor is the model that the provider recommends instead.
+	Successor string `json:"successor,omitempty"`
+}
+
+// ModelMembers are the names of what is known of a model, in files and in a Caddyfile.
+var ModelMembers = []string{"context_window", "deprecated", "shutdown", "successor"}
+
+// Day is a day in UTC, in JSON as "2006-01-02".
+type Day struct{ time.Time }
+
+// MarshalJSON returns the day as text.
+func (d Day) MarshalJSON() ([]byte, error) { return d.AppendFormat(nil, `"`+time.DateOnly+`"`), nil }
+
+// UnmarshalJSON reads a day.
+func (d *Day) UnmarshalJSON(text []byte) error {
+	var day string
+	if err := json.Unmarshal(text, &day); err != nil {
+		return err
+	}
+	return d.set(day)
+}
+
+// String returns the day as text.
+func (d Day) String() string { return d.Format(time.DateOnly) }
+
+// Set sets what is known by its name. The error says what the text is not.
+func (m *Model) Set(name, text string) (err error) {
+	switch name {
+	case "context_window":
+		if m.Context, err = strconv.ParseInt(text, 10, 64); err != nil || m.Context <= 0 {
+			return fmt.Errorf("%q is not a number of tokens, such as 128000", text)
+		}
+	case "deprecated":
+		err = m.Deprecated.set(text)
+	case "shutdown":
+		err = m.Shutdown.set(text)
+	default:
+		m.Successor = text
+	}
+	return err
+}
+
+func (d *Day) set(text string) (err error) {
+	if d.Time, err = time.Parse(time.DateOnly, text); err != nil {
+		return fmt.Errorf("%q is not a day, such as 2027-01-14", text)
+	}
+	return nil
+}
+
+// Validate refuses a window that is none, and an end before its announcement.
+func (m *Model) Validate() error {
+	if m.Context < 0 {
+		return fmt.Errorf("context_window %d must be a number of tokens, 1 or more", m.Context)
+	}
+	if !m.Shutdown.IsZero() && m.Shutdown.Before(m.Deprecated.Time) {
+		return fmt.Errorf("shutdown %s is before deprecated %s", m.Shutdown, m.Deprecated)
+	}
+	return nil
+}
+
+// notice is how long before its end a model is ending.
+const notice = 90 * 24 * time.Hour
+
+// Ending says when the model ends, where that is within 90 days, or ended; else it is
+// empty.
+func (m *Model) Ending(now time.Time) string {
+	left := m.Shutdown.Sub(now)
+	switch days := (left + 24*time.Hour - 1) / (24 * time.Hour); {
+	case m.Shutdown.IsZero() || left > notice:
+		return ""
+	case left <= 0:
+		return "ended on " + m.Shutdown.String()
+	case days == 1:
+		return "ends on " + m.Shutdown.String() + ", in 1 day"
+	default:
+		return fmt.Sprintf("ends on %s, in %d days", m.Shutdown, days)
+	}
+}
+
+// Model returns what is known of a provider's model, as Find finds its price: what is
+// given with a price counts before what ships. A model that was made from another by
+// fine-tuning is known as that one.
+func (t *Table) Model(provider, host, model string) Model {
+	var m Model
+	if _, given := t.giving(provider, model); given != nil {
+		m = given.Model
+	}
+	if !t.shipped {
+		return m
+	}
+	name, _, _, ok := section(hostName(host))
+	if !ok {
+		return m
+	}
+	lines := sectionOf(shippedModels, name)
+	for name := range versions(strings.TrimPrefix(strings.ToLower(model), "ft:")) {
+		line := lineOf(lines, name)
+		if line == "" {
+			continue
+		}
+		shipped, _ := parseModel(line) // a test reads all lines
+		if m.Context == 0 {
+			m.Context = shipped.Context
+		}
+		if m.Shutdown.IsZero() { // with which the others go
+			m.Deprecated, m.Shutdown, m.Successor = shipped.Deprecated, shipped.Shutdown, shipped.Successor
+		}
+		break
+	}
+	return m
+}
+
+// parseModel reads what a line of the table has after the name.
+func parseModel(line string) (m Model, err error) {
+	for field := range strings.FieldsSeq(line) {
+		name, text, _ := strings.Cut(field, "=")
+		if err := m.Set(name, text); err != nil {
+			return m, fmt.Errorf("%s: %w", field, err)
+		}
+	}
+	return m, m.Validate()
+}

@@ -1,0 +1,160 @@
+package price
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func day(text string) Day {
+	t, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		panic(err)
+	}
+	return Day{t}
+}
+
+// TestShippedModels reads all of the table that ships, which the gateway never does. No
+// model is to be recommended that ends within the notice of the table's own day.
+func TestShippedModels(t *testing.T) {
+	date := day(dateOf(shippedModels))
+	table := NewTable(nil)
+	var section, previous string
+	lines := 0
+	for line := range strings.Lines(shippedModels) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+			continue
+		case strings.HasPrefix(line, "["):
+			section, previous = strings.Trim(line, "[]"), ""
+			if sectionOf(shippedPrices, section) == "" {
+				t.Errorf("the prices have no section %s", section)
+			}
+			continue
+		}
+		lines++
+		name, rest, _ := strings.Cut(line, " ")
+		m, err := parseModel(rest)
+		if err != nil || name <= previous || m == (Model{}) {
+			t.Errorf("%s behind %s: %v", line, previous, err)
+		}
+		previous = name
+		for field := range strings.FieldsSeq(rest) {
+			if member, _, _ := strings.Cut(field, "="); !slices.Contains(ModelMembers, member) {
+				t.Errorf("%s: there is no member %s", line, member)
+			}
+		}
+		host := map[string]string{"openai": "api.openai.com", "anthropic": "api.anthropic.com", "xai": "api.x.ai"}[section]
+		if found := table.Model("p", host, name); found != m {
+			t.Errorf("%s at %q: %+v", line, host, found)
+		}
+		if next := table.Model("p", host, m.Successor); m.Successor != "" && next.Ending(date.Time) != "" {
+			t.Errorf("%s: its successor %s", line, next.Ending(date.Time))
+		}
+	}
+	if lines < 50 {
+		t.Errorf("%d lines", lines)
+	}
+}
+
+// TestModel holds where a model is looked for, and that what is given counts first.
+func TestModel(t *testing.T) {
+	given := NewTable(map[string]*Price{
+		"gpt-5":       {Model: Model{Context: 5}},
+		"openai/o3":   {Model: Model{Shutdown: day("2030-01-01"), Successor: "o9"}},
+		"local/llama": {Model: Model{Shutdown: day("2027-01-01")}},
+	})
+	small := Model{128000, day("2026-10-14"), day("2027-01-14"), "gpt-6-luna"}
+	for _, test := range []struct {
+		provider, host, model string
+		want                  Model
+	}{
+		{"openai", "api.openai.com:443", "gpt-4o-mini", small},
+		{"other", "eu.api.openai.com", "gpt-4o-mini-2024-07-18", small},
+		{"openai", "api.openai.com", "ft:gpt-4o-mini-2024-07-18:acme::abc123", small},
+		{"openai", "api.openai.com", "gpt-4o-audio-preview", Model{}},
+		{"azure", "acme.openai.azure.com", "gpt-4o-mini", Model{}}, // which has other dates
+		{"openai", "localhost:8000", "gpt-4o-mini", Model{}},
+		{"openai", "", "gpt-4o-mini", Model{}},
+		{"anthropic", "api.anthropic.com", "claude-sonnet-4-5-20250929", Model{Context: 200000, Shutdown: day("2026-11-30"), Successor: "claude-sonnet-5-5"}},
+		{"anthropic", "api.anthropic.com", "claude-sonnet-4-6", Model{Context: 1000000}},
+		{"openai", "api.openai.com", "gpt-5", Model{5, day("2026-06-11"), day("2026-12-11"), "gpt-6.1-sol"}},
+		{"openai", "api.openai.com", "o3", Model{200000, Day{}, day("2030-01-01"), "o9"}},
+		{"local", "localhost", "llama", Model{Shutdown: day("2027-01-01")}},
+	} {
+		if got := given.Model(test.provider, test.host, test.model); got != test.want {
+			t.Errorf("%s of %s at %s: %+v, want %+v", test.model, test.provider, test.host, got, test.want)
+		}
+	}
+	if got := given.WithoutShipped().Model("openai", "api.openai.com", "gpt-4o"); got != (Model{}) {
+		t.Errorf("without the lists that ship: %+v", got)
+	}
+}
+
+func TestEnding(t *testing.T) {
+	m := Model{Shutdown: day("2027-01-14")}
+	for _, test := range []struct {
+		before time.Duration
+		want   string
+	}{
+		{91 * 24 * time.Hour, ""},
+		{90*24*time.Hour + 1, ""},
+		{90 * 24 * time.Hour, "ends on 2027-01-14, in 90 days"},
+		{25 * time.Hour, "ends on 2027-01-14, in 2 days"},
+		{24 * time.Hour, "ends on 2027-01-14, in 1 day"},
+		{1, "ends on 2027-01-14, in 1 day"},
+		{0, "ended on 2027-01-14"},
+		{-1000 * time.Hour, "ended on 2027-01-14"},
+	} {
+		if got := m.Ending(m.Shutdown.Add(-test.before)); got != test.want {
+			t.Errorf("%v before: %q, want %q", test.before, got, test.want)
+		}
+	}
+	if got := new(Model).Ending(time.Now()); got != "" {
+		t.Error(got)
+	}
+}
+
+// TestGivenModels reads what files and JSON say of a model beside its price.
+func TestGivenModels(t *testing.T) {
+	want := Model{128000, day("2026-10-14"), day("2027-01-14"), "gpt-6-luna"}
+	file := filepath.Join(t.TempDir(), "prices.yaml")
+	read := func(text string) (map[string]*Price, error) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return ReadFile(file)
+	}
+	got, err := read("m: { prompt: 1, completion: 2, context_window: 128000, deprecated: 2026-10-14, shutdown: 2027-01-14, successor: gpt-6-luna }\n")
+	if err != nil || got["m"].Model != want {
+		t.Fatalf("%v, %+v", err, got["m"])
+	}
+	text, err := json.Marshal(got)
+	if err != nil || !strings.Contains(string(text), `"shutdown":"2027-01-14"`) {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if got, err = read(string(text)); err != nil || got["m"].Model != want {
+		t.Errorf("%v, %+v", err, got["m"])
+	}
+	var decoded Price
+	if err := json.Unmarshal([]byte(`{"shutdown":"soon"}`), &decoded); err == nil || !strings.Contains(err.Error(), `"soon" is not a day, such as 2027-01-14`) {
+		t.Error(err)
+	}
+	for _, test := range []struct{ member, want string }{
+		{"shutdown: soon", `:1:42: shutdown of m: "soon" is not a day, such as 2027-01-14`},
+		{"context_window: 128k", `context_window of m: "128k" is not a number of tokens, such as 128000`},
+		{"context_window: 0", `context_window of m: "0" is not a number of tokens`},
+		{"context_window: {}", "context_window of m must be text, this is a mapping"},
+		{"shutdown: 2026-01-01, deprecated: 2026-01-02", "the price of m: shutdown 2026-01-01 is before deprecated 2026-01-02"},
+		{"batch: { shutdown: 2026-01-01 }", `unknown member "shutdown" in the class batch`},
+	} {
+		if _, err := read("m: { prompt: 1, completion: 2, " + test.member + " }"); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %s", test.member, err, test.want)
+		}
+	}
+}
