@@ -60,7 +60,7 @@ func TestDocumentedCORS(t *testing.T) {
 		}
 		for _, name := range []string{
 			wire.HeaderTraceID, wire.HeaderDecisionID, wire.HeaderRevision, wire.HeaderUnknownKeys, wire.HeaderAttempts,
-			wire.HeaderServedBy, wire.HeaderCacheStatus, wire.HeaderIdempotentReplayed, "Retry-After",
+			wire.HeaderServedBy, wire.HeaderCacheStatus, wire.HeaderDeprecation, wire.HeaderSunset, wire.HeaderIdempotentReplayed, "Retry-After",
 		} {
 			if !list(a, "Access-Control-Expose-Headers")[name] {
 				t.Errorf("%d: %s is not exposed", a.status, name)

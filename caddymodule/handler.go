@@ -56,6 +56,7 @@ func init() {
 // `Cadenza-Usage` | `estimated` where the provider counted no tokens
 // `X-Request-Id` | The trace id, or an id of its own, on the routes of OpenAI's APIs
 // `Cache-Status` | Whether an answer is from the cache, as in RFC 9211
+// `Deprecation`, `Sunset` | Since when it is known that all models of an endpoint end, and when the last of them does
 // `Idempotent-Replayed` | `true` on an answer that is given again for its `Idempotency-Key`
 type Handler struct{ appModule }
 

@@ -21,6 +21,7 @@ type callTargets struct {
 	snapshot    *definition.Snapshot
 	lists       sync.Map // []invoke.Target by wayToCall
 	largestBody int64    // that an endpoint accepts, in bytes
+	ends        map[string]end
 }
 
 // wayToCall is what decides on the targets of a call.
@@ -45,7 +46,7 @@ func (w *Workspace) targets(snapshot *definition.Snapshot, how *definition.Polic
 func (w *Workspace) callTargets(snapshot *definition.Snapshot) *callTargets {
 	known := w.called.Load()
 	if known == nil || known.snapshot != snapshot {
-		known = &callTargets{snapshot: snapshot}
+		known = &callTargets{snapshot: snapshot, ends: w.endsOf(snapshot)}
 		for _, endpoint := range snapshot.Endpoints {
 			known.largestBody = max(known.largestBody, endpoint.Accept.BodyLimit(0))
 		}

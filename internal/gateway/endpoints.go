@@ -32,6 +32,7 @@ func (c *call) endpoint() outcome {
 	if err != nil {
 		return refused(err)
 	}
+	c.nameEnd(endpoint)
 	if endpoint.Idempotency && !request.Stream {
 		if o := c.replayed(); o.end != underway {
 			return o

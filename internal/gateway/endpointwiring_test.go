@@ -14,6 +14,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/cache"
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
 
@@ -172,7 +173,7 @@ func loadAsked(t *testing.T, endpoint, prompt string) asked {
 	a := asked{endpoint: snapshot.Endpoints["e"]}
 	w := &Workspace{WorkspaceConfig: WorkspaceConfig{Name: "w", Providers: map[string]providers.Provider{
 		"first": standing{name: "first"}, "second": standing{name: "second"}, "third": standing{name: "third"},
-	}}, hosts: map[string]string{"first": "first:443", "second": "second:443", "third": "third:443"}}
+	}}, prices: price.NewTable(nil), hosts: map[string]string{"first": "first:443", "second": "second:443", "third": "third:443"}}
 	variant := a.endpoint.Prompt.Variants()[0]
 	a.how = a.endpoint.Default()
 	a.policy, a.targets = policyOf(a.how), w.targets(snapshot, a.how, variant)

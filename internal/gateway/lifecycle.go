@@ -104,6 +104,7 @@ func (w *Workspace) serves(snapshot *definition.Snapshot) {
 	w.checkProviders(snapshot)
 	w.checkParameters(snapshot)
 	w.checkLimited(snapshot)
+	w.callTargets(snapshot)
 	w.unavailable()
 	w.recordServed(snapshot)
 }

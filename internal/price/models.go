@@ -17,9 +17,9 @@ var shippedModels string
 
 // Model is what is known of a model beside its price. What is not known is zero.
 type Model struct {
-	// Context is the model's context window: the most tokens that a prompt and its answer
+	// ContextWindow is the model's context window: the most tokens that a prompt and its answer
 	// have together.
-	Context int64 `json:"context_window,omitempty"`
+	ContextWindow int64 `json:"context_window,omitempty"`
 	// Deprecated is the day on which the provider announced the model's end.
 	Deprecated Day `json:"deprecated,omitzero"`
 	// Shutdown is the first day, in UTC, on which the provider does not serve the model.
@@ -53,7 +53,7 @@ func (d Day) String() string { return d.Format(time.DateOnly) }
 func (m *Model) Set(name, text string) (err error) {
 	switch name {
 	case "context_window":
-		if m.Context, err = strconv.ParseInt(text, 10, 64); err != nil || m.Context <= 0 {
+		if m.ContextWindow, err = strconv.ParseInt(text, 10, 64); err != nil || m.ContextWindow <= 0 {
 			return fmt.Errorf("%q is not a number of tokens, such as 128000", text)
 		}
 	case "deprecated":
@@ -75,8 +75,8 @@ func (d *Day) set(text string) (err error) {
 
 // Validate refuses a window that is none, and an end before its announcement.
 func (m *Model) Validate() error {
-	if m.Context < 0 {
-		return fmt.Errorf("context_window %d must be a number of tokens, 1 or more", m.Context)
+	if m.ContextWindow < 0 {
+		return fmt.Errorf("context_window %d must be a number of tokens, 1 or more", m.ContextWindow)
 	}
 	if !m.Shutdown.IsZero() && m.Shutdown.Before(m.Deprecated.Time) {
 		return fmt.Errorf("shutdown %s is before deprecated %s", m.Shutdown, m.Deprecated)
@@ -125,8 +125,8 @@ func (t *Table) Model(provider, host, model string) Model {
 			continue
 		}
 		shipped, _ := parseModel(line) // a test reads all lines
-		if m.Context == 0 {
-			m.Context = shipped.Context
+		if m.ContextWindow == 0 {
+			m.ContextWindow = shipped.ContextWindow
 		}
 		if m.Shutdown.IsZero() { // with which the others go
 			m.Deprecated, m.Shutdown, m.Successor = shipped.Deprecated, shipped.Shutdown, shipped.Successor

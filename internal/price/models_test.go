@@ -65,7 +65,7 @@ func TestShippedModels(t *testing.T) {
 // TestModel holds where a model is looked for, and that what is given counts first.
 func TestModel(t *testing.T) {
 	given := NewTable(map[string]*Price{
-		"gpt-5":       {Model: Model{Context: 5}},
+		"gpt-5":       {Model: Model{ContextWindow: 5}},
 		"openai/o3":   {Model: Model{Shutdown: day("2030-01-01"), Successor: "o9"}},
 		"local/llama": {Model: Model{Shutdown: day("2027-01-01")}},
 	})
@@ -81,8 +81,8 @@ func TestModel(t *testing.T) {
 		{"azure", "acme.openai.azure.com", "gpt-4o-mini", Model{}}, // which has other dates
 		{"openai", "localhost:8000", "gpt-4o-mini", Model{}},
 		{"openai", "", "gpt-4o-mini", Model{}},
-		{"anthropic", "api.anthropic.com", "claude-sonnet-4-5-20250929", Model{Context: 200000, Shutdown: day("2026-11-30"), Successor: "claude-sonnet-5-5"}},
-		{"anthropic", "api.anthropic.com", "claude-sonnet-4-6", Model{Context: 1000000}},
+		{"anthropic", "api.anthropic.com", "claude-sonnet-4-5-20250929", Model{ContextWindow: 200000, Shutdown: day("2026-11-30"), Successor: "claude-sonnet-5-5"}},
+		{"anthropic", "api.anthropic.com", "claude-sonnet-4-6", Model{ContextWindow: 1000000}},
 		{"openai", "api.openai.com", "gpt-5", Model{5, day("2026-06-11"), day("2026-12-11"), "gpt-6.1-sol"}},
 		{"openai", "api.openai.com", "o3", Model{200000, Day{}, day("2030-01-01"), "o9"}},
 		{"local", "localhost", "llama", Model{Shutdown: day("2027-01-01")}},

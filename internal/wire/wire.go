@@ -48,6 +48,10 @@ const (
 	// HeaderIdempotentReplayed is "true" on an answer that an earlier request with
 	// the same idempotency key got.
 	HeaderIdempotentReplayed = "Idempotent-Replayed"
+	// HeaderDeprecation (RFC 9745) says since when the end of an endpoint is announced,
+	// and HeaderSunset (RFC 8594) when that is.
+	HeaderDeprecation = "Deprecation"
+	HeaderSunset      = "Sunset"
 	// HeaderShouldRetry is "false" where a repetition can't help. OpenAI's and
 	// Anthropic's libraries obey it; else they repeat a 409, a 429 and a 5xx twice.
 	HeaderShouldRetry = "X-Should-Retry"

@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/price"
+	"github.com/cadenza-gateway/cadenza/internal/wire"
+)
+
+// modelOf returns what is known of a target's model beside its price.
+func (w *Workspace) modelOf(t servedTarget) price.Model {
+	return w.prices.Model(t.Provider, w.hosts[t.Provider], t.Model)
+}
+
+// end is what the answers of an endpoint say of its end, as values of headers.
+type end struct{ deprecation, sunset []string }
+
+// endsOf returns the ends of those endpoints of a snapshot of which every target ends,
+// by their keys. An endpoint ends with the last of its models, and is deprecated since
+// the last of their ends was announced.
+func (w *Workspace) endsOf(snapshot *definition.Snapshot) map[string]end {
+	type dates struct {
+		deprecated, shutdown time.Time
+		untold, stays        bool
+	}
+	all := make(map[string]dates)
+	for _, t := range targetsOf(snapshot) {
+		m := w.modelOf(t)
+		for _, key := range t.Endpoints {
+			d := all[key]
+			d.untold = d.untold || m.Deprecated.IsZero()
+			d.stays = d.stays || m.Shutdown.IsZero()
+			if m.Deprecated.After(d.deprecated) {
+				d.deprecated = m.Deprecated.Time
+			}
+			if m.Shutdown.After(d.shutdown) {
+				d.shutdown = m.Shutdown.Time
+			}
+			all[key] = d
+		}
+	}
+	ends := make(map[string]end)
+	for key, d := range all {
+		if d.stays {
+			continue
+		}
+		e := end{sunset: []string{d.shutdown.Format(http.TimeFormat)}}
+		if !d.untold {
+			e.deprecation = []string{"@" + strconv.FormatInt(d.deprecated.Unix(), 10)}
+		}
+		ends[key] = e
+	}
+	return ends
+}
+
+// nameEnd sets the headers that say until when an endpoint answers, where it ends.
+func (c *call) nameEnd(endpoint *definition.Endpoint) {
+	end, ends := c.workspace.callTargets(c.snapshot).ends[endpoint.Key]
+	if !ends {
+		return
+	}
+	h := c.w.Header()
+	h[wire.HeaderSunset] = end.sunset
+	if end.deprecation != nil {
+		h[wire.HeaderDeprecation] = end.deprecation
+	}
+}
