@@ -33,8 +33,9 @@ func TestMetricsPage(t *testing.T) {
 	})
 	files := maps.Clone(workspace)
 	files["definitions/endpoints/chat.yaml"] = strings.Replace(files["definitions/endpoints/chat.yaml"], "canned", "canned, model: last", 1)
-	g := startGateway(t, files, fakeProvider(u.URL)+"sink file {dir}/copied.jsonl\nlimit fair {\nrequests 100/1m\n}\n")
-	g.site(fakeProvider(u.URL)+"sink file {dir}/copied.jsonl\nlimit fair {\nrequests 100/1m\n}\n", "cadenza /v1/*\nmetrics /metrics\n")
+	options := fakeProvider(u.URL) + "sink file {dir}/copied.jsonl\nlimit fair {\nrequests 100/1m\n}\nprice canned/last 0 0 {\nshutdown 2027-01-14\n}\n"
+	g := startGateway(t, files, options)
+	g.site(options, "cadenza /v1/*\nmetrics /metrics\n")
 	if a := g.post("/v1/endpoints", ask("?", false)); a.status != http.StatusOK {
 		t.Fatalf("%d %s", a.status, a.body)
 	}

@@ -290,6 +290,8 @@ func TestAlerts(t *testing.T) {
 	}{
 		{"a target that stays down", "CadenzaTargetDown", map[string][]float64{`cadenza_target_down{provider="x"}`: {1}}, true},
 		{"a target that was down for two minutes", "CadenzaTargetDown", map[string][]float64{`cadenza_target_down{provider="x"}`: {0, 1, 1, 0}}, false},
+		{"a model that ends in 20 days", "CadenzaModelEnds", map[string][]float64{`cadenza_model_shutdown_timestamp_seconds{model="x"}`: {20 * 86400}}, true},
+		{"a model that ends in 40 days", "CadenzaModelEnds", map[string][]float64{`cadenza_model_shutdown_timestamp_seconds{model="x"}`: {40 * 86400}}, false},
 		{"the first fault of a definition", "CadenzaFaults", map[string][]float64{requests + `code="internal"}`: {-1, -1, -1, -1, -1, 1}}, true},
 		{"another fault", "CadenzaFaults", map[string][]float64{requests + `code="internal"}`: {7, 7, 7, 7, 7, 8}}, true},
 		{"a fault of long ago", "CadenzaFaults", map[string][]float64{requests + `code="internal"}`: nil, requests + `code="ok"}`: {1}}, false},

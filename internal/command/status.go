@@ -15,6 +15,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/adminapi"
 	"github.com/cadenza-gateway/cadenza/internal/gateway"
+	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
 
@@ -148,6 +149,10 @@ func (r *report) targets(list []gateway.Target) {
 		}
 		if t.Until.After(r.now) {
 			text += ", left alone until " + moment(t.Until)
+		}
+		ends := price.Model{Shutdown: t.Shutdown, Successor: t.Successor}
+		if ending := ends.Ending(r.now); ending != "" {
+			text += ", " + ending + "; endpoints that name it: " + strings.Join(t.Endpoints, ", ")
 		}
 		r.line("  ", label, text)
 		label = ""

@@ -13,7 +13,7 @@ type workspaceCollector struct {
 	mu      sync.Mutex
 	running map[string][]*Workspace // by name, the newest last; two during a reload
 
-	degraded, definitions, down, state *prometheus.Desc
+	degraded, definitions, down, state, shutdown *prometheus.Desc
 }
 
 func newWorkspaceCollector() *workspaceCollector {
@@ -26,6 +26,8 @@ func newWorkspaceCollector() *workspaceCollector {
 			"1 where a target of the definitions is left alone, or was and has not answered since, or failed five times in a row.", []string{"workspace", "provider", "model"}, nil),
 		state: prometheus.NewDesc("cadenza_target_state",
 			"1 for the state that a target of the definitions is in, 0 for the others.", []string{"workspace", "provider", "model", "state"}, nil),
+		shutdown: prometheus.NewDesc("cadenza_model_shutdown_timestamp_seconds",
+			"When the provider ceases to serve a model that the definitions name, where that is known.", []string{"workspace", "provider", "model"}, nil),
 	}
 }
 
@@ -60,6 +62,7 @@ func (c *workspaceCollector) Describe(descs chan<- *prometheus.Desc) {
 	descs <- c.definitions
 	descs <- c.down
 	descs <- c.state
+	descs <- c.shutdown
 }
 
 // Collect looks at the workspaces.
@@ -81,6 +84,9 @@ func (c *workspaceCollector) Collect(out chan<- prometheus.Metric) {
 		}
 		for _, t := range w.Targets() {
 			out <- prometheus.MustNewConstMetric(c.down, prometheus.GaugeValue, oneIf(t.Down), name, t.Provider, t.Model)
+			if !t.Shutdown.IsZero() {
+				out <- prometheus.MustNewConstMetric(c.shutdown, prometheus.GaugeValue, float64(t.Shutdown.Unix()), name, t.Provider, t.Model)
+			}
 			for _, state := range targetStates {
 				out <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, oneIf(t.State == state), name, t.Provider, t.Model, state)
 			}

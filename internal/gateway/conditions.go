@@ -12,6 +12,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/limit"
+	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/internal/recorder"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -194,6 +195,7 @@ func (w *Workspace) problemOf(provider string) string {
 type servedTarget struct {
 	Provider, Model string
 	Endpoints       []string // their keys
+	model           price.Model
 }
 
 // namedTargets returns the targets of the served definitions, by provider and model.
@@ -204,6 +206,10 @@ func (w *Workspace) namedTargets() []servedTarget {
 		return last.targets
 	}
 	next := &served{snapshot: snapshot, targets: targetsOf(snapshot)}
+	for i := range next.targets {
+		t := &next.targets[i]
+		t.model = w.prices.Model(t.Provider, w.hosts[t.Provider], t.Model)
+	}
 	w.served.Store(next)
 	return next.targets
 }
@@ -221,7 +227,7 @@ func targetsOf(snapshot *definition.Snapshot) []servedTarget {
 	}
 	var targets []servedTarget
 	for _, name := range slices.SortedFunc(maps.Keys(endpoints), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-		targets = append(targets, servedTarget{name[0], name[1], endpoints[name]})
+		targets = append(targets, servedTarget{Provider: name[0], Model: name[1], Endpoints: endpoints[name]})
 	}
 	return targets
 }

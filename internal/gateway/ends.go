@@ -6,14 +6,8 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
-	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 )
-
-// modelOf returns what is known of a target's model beside its price.
-func (w *Workspace) modelOf(t servedTarget) price.Model {
-	return w.prices.Model(t.Provider, w.hosts[t.Provider], t.Model)
-}
 
 // end is what the answers of an endpoint say of its end, as values of headers.
 type end struct{ deprecation, sunset []string }
@@ -28,7 +22,7 @@ func (w *Workspace) endsOf(snapshot *definition.Snapshot) map[string]end {
 	}
 	all := make(map[string]dates)
 	for _, t := range targetsOf(snapshot) {
-		m := w.modelOf(t)
+		m := w.prices.Model(t.Provider, w.hosts[t.Provider], t.Model)
 		for _, key := range t.Endpoints {
 			d := all[key]
 			d.untold = d.untold || m.Deprecated.IsZero()

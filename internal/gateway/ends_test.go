@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +47,26 @@ func TestHeadersOfTheEnd(t *testing.T) {
 				t.Errorf("%d %s: %q", a.status, a.body, got)
 			}
 		})
+	}
+}
+
+// TestTargetsEnd: a target has the day on which its provider ceases to serve its model,
+// and a metric has it.
+func TestTargetsEnd(t *testing.T) {
+	t.Parallel()
+	g, _ := startScripted(t, "", with(func(c *gw.WorkspaceConfig) {
+		c.Prices = map[string]*price.Price{"scripted/small": {Model: price.Model{Shutdown: on("2027-01-14"), Successor: "next"}}}
+	}))
+	for _, target := range g.current.Load().Workspace("default").Targets() {
+		ends := target.Target == "scripted/small"
+		if (target.Shutdown == on("2027-01-14")) != ends || (target.Successor == "next") != ends {
+			t.Errorf("%+v", target)
+		}
+	}
+	const metric = "\ncadenza_model_shutdown_timestamp_seconds"
+	if scrape := g.scrape(); strings.Count(scrape, metric) != 1 || !strings.Contains(scrape, metric+`{model="small",provider="scripted",workspace="default"} 1.7998848e+09`+"\n") {
+		_, series, _ := strings.Cut(scrape, metric)
+		t.Errorf("%.100s", series)
 	}
 }
 

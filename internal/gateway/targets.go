@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/price"
 )
 
 // The states of a target beside those of invoke.TargetState.
@@ -43,6 +44,10 @@ type Target struct {
 	// Reason is why the target is skipped, or the failure for which it is left
 	// alone, else, where its last attempt failed, that failure.
 	Reason string `json:"reason,omitempty"`
+	// Shutdown is the first day on which the provider does not serve the model, as far as
+	// it is known, and Successor the model that it recommends instead.
+	Shutdown  price.Day `json:"shutdown,omitzero"`
+	Successor string    `json:"successor,omitempty"`
 	// LastFailure is the last failure of all; nil: none is known.
 	LastFailure *TargetFailure `json:"last_failure,omitempty"`
 }
@@ -67,7 +72,7 @@ func (w *Workspace) Targets() []Target {
 	for i, n := range named {
 		t := &targets[i]
 		name := invoke.Target{Name: n.Provider, Model: n.Model}
-		*t = Target{Target: name.String(), Provider: n.Provider, Model: n.Model, Endpoints: n.Endpoints, State: TargetUntried}
+		*t = Target{Target: name.String(), Provider: n.Provider, Model: n.Model, Endpoints: n.Endpoints, State: TargetUntried, Shutdown: n.model.Shutdown, Successor: n.model.Successor}
 		if h := health[[2]string{t.Provider, t.Model}]; h != nil {
 			w.addHealth(t, h)
 		}

@@ -87,20 +87,28 @@ func (m *Model) Validate() error {
 // notice is how long before its end a model is ending.
 const notice = 90 * 24 * time.Hour
 
-// Ending says when the model ends, where that is within 90 days, or ended; else it is
-// empty.
+// Ending says when the model ends, and what is recommended instead, where that is within
+// 90 days, or ended; else it is empty:
+//
+//	ends on 2027-01-14, in 49 days; its successor is gpt-6-luna
 func (m *Model) Ending(now time.Time) string {
 	left := m.Shutdown.Sub(now)
-	switch days := (left + 24*time.Hour - 1) / (24 * time.Hour); {
-	case m.Shutdown.IsZero() || left > notice:
+	if m.Shutdown.IsZero() || left > notice {
 		return ""
-	case left <= 0:
-		return "ended on " + m.Shutdown.String()
-	case days == 1:
-		return "ends on " + m.Shutdown.String() + ", in 1 day"
-	default:
-		return fmt.Sprintf("ends on %s, in %d days", m.Shutdown, days)
 	}
+	var text string
+	switch days := (left + 24*time.Hour - 1) / (24 * time.Hour); {
+	case left <= 0:
+		text = "ended on " + m.Shutdown.String()
+	case days == 1:
+		text = "ends on " + m.Shutdown.String() + ", in 1 day"
+	default:
+		text = fmt.Sprintf("ends on %s, in %d days", m.Shutdown, days)
+	}
+	if m.Successor != "" {
+		text += "; its successor is " + m.Successor
+	}
+	return text
 }
 
 // Model returns what is known of a provider's model, as Find finds its price: what is

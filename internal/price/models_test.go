@@ -115,6 +115,10 @@ func TestEnding(t *testing.T) {
 			t.Errorf("%v before: %q, want %q", test.before, got, test.want)
 		}
 	}
+	m.Successor = "gpt-6-luna"
+	if got := m.Ending(m.Shutdown.Time); got != "ended on 2027-01-14; its successor is gpt-6-luna" {
+		t.Error(got)
+	}
 	if got := new(Model).Ending(time.Now()); got != "" {
 		t.Error(got)
 	}
