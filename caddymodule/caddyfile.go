@@ -207,7 +207,7 @@ var arguments = map[string]string{
 	"keys":               "<file>",
 	"log":                "none, metadata or content",
 	"redact":             strings.Join(redact.Names(), ", ") + ", or several of them",
-	"price":              "[<provider>/]<model> <prompt> <completion>, the prices in US dollars per million tokens, such as gpt-4o-mini 0.15 0.60",
+	"price":              "[<provider>/]<model> <prompt> <completion>, the prices in US dollars per million tokens, such as gpt-6-luna 0.10 0.50",
 	"prices":             "<file>, YAML or JSON, or none, which leaves out the prices that ship with the gateway",
 	"max_body_size":      "<size>, such as 1MiB",
 	"body_timeout":       "<duration>, such as 30s",

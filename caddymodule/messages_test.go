@@ -30,7 +30,7 @@ func TestMessagesOfACaddyfile(t *testing.T) {
 		{"body_timeout soon", "body_timeout soon: must be a number with its unit"},
 		{"body_timeout 11m", "body_timeout 11m: must be positive, and at most 10m,"},
 		{"max_body_size huge", "max_body_size huge: must be a number of bytes"},
-		{"price gpt-4o-mini 0.15", "price takes [<provider>/]<model> <prompt> <completion>, the prices in US dollars per million tokens, such as gpt-4o-mini 0.15 0.60, at Caddyfile:3"},
+		{"price gpt-4o-mini 0.15", "price takes [<provider>/]<model> <prompt> <completion>, the prices in US dollars per million tokens, such as gpt-6-luna 0.10 0.50, at Caddyfile:3"},
 		{"price gpt-4o-mini 0.15 0.60 1", "price takes [<provider>/]<model>"},
 		{"price gpt-4o-mini 0,15 0,60", `price gpt-4o-mini: "0,15" is not a number of US dollars per million tokens, such as 0.15`},
 		{"price m 1 2 {\ncache-read 1\n}", `price m: unrecognized member "cache-read", did you mean "cache_read"?, at Caddyfile:4`},

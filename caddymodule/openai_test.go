@@ -61,7 +61,7 @@ func documentedAssistant(t *testing.T) map[string]string {
 	files := map[string]string{"definitions/context.yaml": "fields: { locale: { type: string }, plan: { type: string } }\n"}
 	for _, block := range openaiPage(t, "yaml") {
 		name, text, _ := strings.Cut(strings.TrimPrefix(block, "# "), "\n")
-		files["definitions/"+name] = strings.Replace(text, "    provider: openai\n    model: gpt-4o-mini\n", "    provider: canned\n    extra: { call_tool: first }\n", 1)
+		files["definitions/"+name] = strings.Replace(text, "    provider: openai\n    model: gpt-6-luna\n", "    provider: canned\n    extra: { call_tool: first }\n", 1)
 	}
 	if !strings.Contains(files["definitions/prompts/assistant.yaml"], "call_tool") || !strings.Contains(files["definitions/endpoints/assistant.yaml"], "accept") {
 		t.Fatalf("docs/openai.md has no prompt and no endpoint: %v", files)

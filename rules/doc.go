@@ -50,7 +50,7 @@
 //
 //	budget.daily: 80..           the percent of the limit daily that is used
 //	health.openai: down          up or down: a provider
-//	health.openai/gpt-5: down    one model of it
+//	health.openai/gpt-5.5: down  one model of it
 //
 // A Gateway (Binding.SetGateway) is asked for them when the first table of a request
 // that reads one is evaluated. Such a table is tried without a context, too, with the

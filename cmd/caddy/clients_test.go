@@ -61,7 +61,7 @@ func TestClients(t *testing.T) {
     presence_penalty: -1
     seed: 7
     stop: END
-    reasoning_effort: low
+    temperature: 0.2
     response_format: { json_schema: { name: answer, schema: { type: object } } }
     tools: [ { name: find_order, parameters: { type: object } } ]
     tool_choice: { name: find_order }
@@ -73,8 +73,8 @@ func TestClients(t *testing.T) {
 			{"role": "system", "content": "Je bent de helpdesk van Acme. Antwoord in het Nederlands."},
 			{"role": "user", "content": "Waar is mijn pakket?"}
 		],
-		"model": "gpt-4o-mini", "temperature": 0.2, "max_tokens": 400, "top_p": 0.5, "frequency_penalty": 1,
-		"presence_penalty": -1, "seed": 7, "stop": ["END"], "reasoning_effort": "low",
+		"model": "gpt-6-luna", "temperature": 0.2, "max_tokens": 400, "top_p": 0.5, "frequency_penalty": 1,
+		"presence_penalty": -1, "seed": 7, "stop": ["END"], "reasoning_effort": "none",
 		"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}},
 		"tools": [{"type": "function", "function": {"name": "find_order", "parameters": {"type": "object"}}}],
 		"tool_choice": {"type": "function", "function": {"name": "find_order"}}
@@ -85,7 +85,7 @@ func TestClients(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		asked <- string(body)
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, `{"id":"c1","object":"chat.completion","created":1,"model":"gpt-4o-mini","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"Onderweg."}}],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}`)
+		io.WriteString(w, `{"id":"c1","object":"chat.completion","created":1,"model":"gpt-6-luna","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"Onderweg."}}],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}}`)
 	}))
 	defer model.Close()
 

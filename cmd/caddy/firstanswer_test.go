@@ -66,7 +66,7 @@ func TestFirstRealAnswer(t *testing.T) {
 	p := newProcess(t, dir, "OPENAI_API_KEY=sk-test-openai-key", "ANTHROPIC_API_KEY=sk-ant-test-key")
 	p.startWith(caddyfile)
 
-	const own = "    provider: openai\n    model: gpt-4o-mini\n"
+	const own = "    provider: openai\n    model: gpt-6-luna\n"
 	prompt := filepath.Join(dir, "examples/definitions/prompts/support_reply.yaml")
 	definition, err := os.ReadFile(prompt)
 	if err != nil {

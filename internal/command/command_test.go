@@ -107,7 +107,7 @@ func TestCommandGolden(t *testing.T) {
 	}
 	edit("remoteconfigs/model_limits.yaml", "100..,    { rpm: 6000", "200..,    { rpm: 6000")
 	edit("remoteconfigs/new_checkout.yaml", "share: 20%", "share: 30%")
-	edit("prompts/support_reply.yaml", "temperature: 0.2", "temperature: 0.3")
+	edit("prompts/support_reply.yaml", "reasoning_effort: none", "reasoning_effort: low")
 	edit("remoteconfigs/banner_text.yaml", "- [ fr, ", "- [ [fr, it],")
 	writeFiles(t, edited, "remoteconfigs/fresh.yaml", "type: boolean\ndefault: true\n")
 	if err := os.Remove(filepath.Join(edited, "endpoints/support_chat.yaml")); err != nil {

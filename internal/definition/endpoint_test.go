@@ -83,7 +83,7 @@ func TestWeightsAndHedgeThatAreWrong(t *testing.T) {
 		"hedge: { after: 1s, max: 2 }\n":               `endpoints/e.yaml:2:21: unknown member "max" in hedge (known: after)`,
 		"hedge: { after: 1s }\nwieght: 1\n":            `endpoints/e.yaml:3:1: unknown member "wieght" in an endpoint: did you mean "weight"?`,
 		"fallback: 7\nweight: 1\n":                     `endpoints/e.yaml:2:11: fallback must be a list of {provider, model}, this is a single value`,
-		"fallback: [ 7, { provider: b, model: n } ]\n": `endpoints/e.yaml:2:13: a fallback must be a mapping such as { provider: openai, model: gpt-4o-mini }, this is "7"`,
+		"fallback: [ 7, { provider: b, model: n } ]\n": `endpoints/e.yaml:2:13: a fallback must be a mapping such as { provider: openai, model: gpt-6-luna }, this is "7"`,
 	} {
 		dir := workspace(t, map[string]string{
 			"prompts/p.yaml":   "provider: a\nmodel: m\nmessages: [ { role: user, content: x } ]\n",

@@ -99,7 +99,7 @@ func TestExamples(t *testing.T) {
 		t.Errorf("warnings: %v", s.Warnings)
 	}
 	got := render(t, s, "support_reply", `{"locale":"nl-BE"}`, `{"question":"Waar is \"mijn\" pakket?"}`)
-	want := `{"name":"nl","messages":[{"role":"system","content":"Je bent de helpdesk van Acme. Antwoord in het Nederlands."},{"role":"user","content":"Waar is \"mijn\" pakket?"}],"provider":"openai","model":"gpt-4o-mini","temperature":0.2,"maxTokens":400}`
+	want := `{"name":"nl","messages":[{"role":"system","content":"Je bent de helpdesk van Acme. Antwoord in het Nederlands."},{"role":"user","content":"Waar is \"mijn\" pakket?"}],"provider":"openai","model":"gpt-6-luna","maxTokens":400,"reasoningEffort":"none"}`
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

@@ -276,7 +276,7 @@ func decodeFallback(n *document.Node, errs *document.Errors) []Target {
 	targets := make([]Target, 0, len(n.Items))
 	for _, item := range n.Items {
 		t, before := Target{origin: origin{pos: item.Pos}}, errs.Len()
-		if !item.CheckMapping(errs, "a fallback", "{ provider: openai, model: gpt-4o-mini }") || !item.CheckMembers(errs, "a fallback", append([]string{"provider", "model", "extra", "weight"}, parameterNames...)...) {
+		if !item.CheckMapping(errs, "a fallback", "{ provider: openai, model: gpt-6-luna }") || !item.CheckMembers(errs, "a fallback", append([]string{"provider", "model", "extra", "weight"}, parameterNames...)...) {
 			continue
 		}
 		misspelt := errs.Len() > before

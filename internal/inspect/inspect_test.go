@@ -90,7 +90,7 @@ func TestEvaluate(t *testing.T) {
 		"endpoint": {
 			q: Query{Key: "support_chat", Context: object(t, "{locale: nl-BE}"), Variables: object(t, "{question: Waar?}")},
 			want: want{Value: `"content":"Waar?"`, Variant: "nl", Row: "row 1", Reason: "match",
-				Targets: []Target{{Provider: "openai", Model: "gpt-4o-mini"}, {Provider: "canned"}}},
+				Targets: []Target{{Provider: "openai", Model: "gpt-6-luna"}, {Provider: "canned"}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ var (
 )
 
 // Example is a file of prices, for messages.
-const Example = `gpt-4o-mini: { prompt: 0.15, completion: 0.60 }`
+const Example = `gpt-6-luna: { prompt: 0.10, completion: 0.50 }`
 
 // ReadFiles reads files of prices, whose paths resolve completes. No two files may have
 // a price of the same name.
@@ -82,7 +82,7 @@ func parseFile(file string, data []byte) (map[string]*Price, error) {
 	for _, m := range root.Members {
 		model, ok := m.Key.ReadName(&errs, "a model")
 		if ok && model == "" {
-			errs.AddAt(m.Key.Pos, "a price must have the name of a model, or of a provider and its model, such as azure/gpt-5")
+			errs.AddAt(m.Key.Pos, "a price must have the name of a model, or of a provider and its model, such as azure/gpt-5.5")
 			continue
 		}
 		if !ok || !m.Value.CheckMembers(&errs, "the price of "+model, Members...) {

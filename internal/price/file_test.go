@@ -88,7 +88,7 @@ func TestReadFile(t *testing.T) {
 	}
 
 	for _, test := range []struct{ content, want string }{
-		{"[]", `:1:1: a file of prices must be a mapping such as gpt-4o-mini: { prompt: 0.15, completion: 0.60 }, this is a list`},
+		{"[]", `:1:1: a file of prices must be a mapping such as gpt-6-luna: { prompt: 0.10, completion: 0.50 }, this is a list`},
 		{"a: 3", `:1:4: the price of a must be a mapping, this is "3"`},
 		{"a: { prompt: 1 }", `:1:1: the price of a must have completion: US dollars per million tokens, 0 where nothing is paid`},
 		{"a: { completion: 1 }", `:1:1: the price of a must have prompt`},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -160,5 +161,51 @@ func TestGivenModels(t *testing.T) {
 		if _, err := read("m: { prompt: 1, completion: 2, " + test.member + " }"); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", test.member, err, test.want)
 		}
+	}
+}
+
+// TestNamedModelsStay holds that the README, the manual and the examples name models that
+// stay for a year from the day of the table.
+func TestNamedModelsStay(t *testing.T) {
+	root := "../.."
+	files := []string{root + "/README.md", root + "/Caddyfile.example"}
+	for _, folder := range []string{"docs", "examples", "internal/command/starter"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d os.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && filepath.Ext(path) != ".go" {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What a page says of models that end.
+	about := regexp.MustCompile("ends? on|shutdown|aliases:|^2026-11-01 gpt-4o-mini differs")
+	name := regexp.MustCompile(`(?:gpt|claude|grok)-[a-z0-9.-]*[a-z0-9]|\bo[134](?:-mini|-pro)?\b`)
+	year := day(dateOf(shippedModels)).AddDate(1, 0, 0)
+	table := NewTable(nil)
+	named := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for number, line := range strings.Split(string(text), "\n") {
+			if about.MatchString(line) {
+				continue
+			}
+			for _, model := range name.FindAllString(line, -1) {
+				named++
+				for _, host := range []string{"api.openai.com", "api.anthropic.com", "api.x.ai"} {
+					if m := table.Model("", host, model); !m.Shutdown.IsZero() && m.Shutdown.Before(year) {
+						t.Errorf("%s:%d: %s ends on %s", file, number+1, model, m.Shutdown)
+					}
+				}
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("%d models are named in %d files", named, len(files))
 	}
 }
