@@ -15,6 +15,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/internal/regular"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
 )
@@ -41,7 +42,10 @@ Of revision:ID, a revision that a running gateway stores is checked
 
 With --config the definitions of each workspace of a Caddyfile are checked, also
 for what only the Caddyfile has, such as its providers. No secret is
-read.`,
+read.
+
+A model that ends within 90 days, or ended, is a warning. With --address the
+gateway there is asked for the share of last week's decisions that pick it.`,
 		Example: "  caddy cadenza check ./definitions\n  caddy cadenza check --strict --format github ./definitions\n  caddy cadenza check ./definitions/prompts/summary.yaml\n  caddy cadenza check --config /etc/caddy/Caddyfile",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kinds := definition.RemarksUsual
@@ -63,8 +67,16 @@ read.`,
 				return errors.New("DIR|FILE is missing: caddy cadenza check DIR|FILE, or --config CADDYFILE (--help says more)")
 			case config != "" && len(args) > 0:
 				return errors.New("a directory and --config exclude each other: the configuration names the directories")
-			case config != "":
-				return checkConfig(cmd, config, adapter, format, strict, kinds)
+			}
+			var asked *gatewayClient // for what depends on what ends
+			if client.address != "" {
+				if err := client.resolve(); err != nil {
+					return err
+				}
+				asked = &client
+			}
+			if config != "" {
+				return checkConfig(cmd, config, adapter, format, strict, kinds, asked)
 			}
 			folder, remove, err := client.folder(args[0])
 			if err != nil {
@@ -80,6 +92,12 @@ read.`,
 				return err
 			}
 			c.target, c.strict = args[0], strict
+			if folder != args[0] {
+				asked = &client // for the revision
+			}
+			if err := c.checkModels(nil, price.NewTable(nil), asked); err != nil {
+				return err
+			}
 			if folder != args[0] {
 				c.in(args[0])
 			}
@@ -97,8 +115,8 @@ read.`,
 	}
 	cmd.Flags().StringVarP(&config, "config", "c", "", "Check the definitions of each workspace of this configuration")
 	cmd.Flags().StringVarP(&adapter, "adapter", "a", "", "The adapter of the configuration, where its name does not tell")
-	cmd.Flags().StringVar(&client.address, "address", "", "The address of the gateway's admin API, of revision:ID")
-	cmd.Flags().StringVarP(&client.workspace, "workspace", "w", "", "The workspace of revision:ID, where there are several")
+	cmd.Flags().StringVar(&client.address, "address", "", "The address of a gateway's admin API, to ask for revision:ID and for last week's decisions")
+	cmd.Flags().StringVarP(&client.workspace, "workspace", "w", "", "The workspace there, where there are several")
 	cmd.Flags().StringVar(&format, "format", "text", "text, json, github (annotations of a workflow), sarif (2.1.0) or junit")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(checkFormatNames, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&asJSON, "json", false, "The same as --format json")

@@ -39,7 +39,7 @@ type limitConfig struct {
 // checkConfig checks the definitions of all workspaces of a configuration, with what
 // it says of their providers, prices and limits. It provisions nothing, so that it needs no
 // key.
-func checkConfig(cmd *cobra.Command, file, adapter, format string, strict bool, kinds definition.Remark) error {
+func checkConfig(cmd *cobra.Command, file, adapter, format string, strict bool, kinds definition.Remark, asked *gatewayClient) error {
 	workspaces, err := readWorkspaces(file, adapter)
 	if err != nil {
 		return err
@@ -47,7 +47,10 @@ func checkConfig(cmd *cobra.Command, file, adapter, format string, strict bool, 
 	reports := make(map[string]*check)
 	var failed []string
 	for _, name := range slices.Sorted(maps.Keys(workspaces)) {
-		c, err := workspaces[name].check(file, strict, kinds)
+		if asked != nil {
+			asked.workspace = name
+		}
+		c, err := workspaces[name].check(file, strict, kinds, asked)
 		if err != nil {
 			return fmt.Errorf("workspace %s: %w", name, err)
 		}
@@ -159,7 +162,7 @@ func shorter(path string) string {
 }
 
 // check checks the workspace's definitions. file is the configuration.
-func (w workspaceConfig) check(file string, strict bool, kinds definition.Remark) (*check, error) {
+func (w workspaceConfig) check(file string, strict bool, kinds definition.Remark, asked *gatewayClient) (*check, error) {
 	limits := make([]string, len(w.Limits))
 	for i, l := range w.Limits {
 		limits[i] = l.Name
@@ -183,8 +186,7 @@ func (w workspaceConfig) check(file string, strict bool, kinds definition.Remark
 	for _, message := range c.snapshot.CheckPrices(slices.Collect(maps.Keys(w.Prices)), known.Providers, prices.Check) {
 		c.Warnings = append(c.Warnings, inspect.Finding{File: file, Message: message, Rule: "price"})
 	}
-	c.OK = !strict || len(c.Warnings) == 0
-	return c, nil
+	return c, c.checkModels(known.Providers, prices, asked)
 }
 
 // prices returns the prices that the workspace counts with.

@@ -66,6 +66,9 @@ type Warning struct {
 	// Kind is a stable name for warnings of the same cause, as document.Error.Rule
 	// is for mistakes.
 	Kind string
+	// Suggestion is what to write at Pos instead, where the message does not ask
+	// whether that was meant.
+	Suggestion string
 }
 
 // String returns file:line:column: message, without line and column where the

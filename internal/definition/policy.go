@@ -288,6 +288,7 @@ func decodeFallback(n *document.Node, errs *document.Errors) []Target {
 		}
 		if m := item.Get("model"); m != nil {
 			t.Model, _ = m.ReadName(errs, "model")
+			t.origin.model = m.Pos
 		}
 		decodeParameters(item, &t.Parameters, errs)
 		t.Extra = decodeExtra(item.Get("extra"), nil, &t.origin, errs)

@@ -30,6 +30,7 @@ var hosts = map[string]string{
 	"anthropic": "api.anthropic.com",
 	"gemini":    "generativelanguage.googleapis.com",
 	"bedrock":   "bedrock-runtime.us-east-1.amazonaws.com", // prices are those of all regions
+	"xai":       "api.x.ai",
 }
 
 // Providers are the providers that a gateway is configured with, by the name that
@@ -71,6 +72,7 @@ func ParseProviders(config map[string]json.RawMessage) (Providers, error) {
 type origin struct {
 	pos      document.Position
 	provider document.Position            // of its name
+	model    document.Position            // of its name
 	extra    map[string]document.Position // the members of Extra
 	// broken reports whether the target, or the variant that it extends, has a
 	// mistake, so that what it lacks may follow from that.

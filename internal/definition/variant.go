@@ -154,6 +154,7 @@ func (v *Variant) decode(n *document.Node, vars *prompt.Variables, errs *documen
 	}
 	if m := n.Get("model"); m != nil {
 		v.Model, _ = m.ReadName(errs, "model")
+		v.origin.model = m.Pos
 	}
 	decodeParameters(n, &v.Parameters, errs)
 	v.checkToolChoice(n, errs)

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"errors"
 	"regexp"
 	"strconv"
@@ -19,7 +20,7 @@ type Finding struct {
 	// Rule is a stable name for findings of this kind.
 	Rule string `json:"rule,omitempty"`
 	// Suggestion is what to write instead, where the message asks whether that
-	// was meant.
+	// was meant, or names the successor of a model.
 	Suggestion string `json:"suggestion,omitempty"`
 	// More is how many findings of one kind this one sums up; 0: it is one.
 	More int `json:"more,omitempty"`
@@ -29,7 +30,7 @@ type Finding struct {
 func Findings(list []definition.Warning) []Finding {
 	findings := make([]Finding, len(list))
 	for i, w := range list {
-		findings[i] = Finding{File: w.Pos.File, Line: w.Pos.Line, Column: w.Pos.Column, Message: w.Message, Rule: w.Kind, Suggestion: suggestion(w.Message), More: w.More}
+		findings[i] = Finding{File: w.Pos.File, Line: w.Pos.Line, Column: w.Pos.Column, Message: w.Message, Rule: w.Kind, Suggestion: cmp.Or(w.Suggestion, suggestion(w.Message)), More: w.More}
 	}
 	return findings
 }

@@ -1,0 +1,101 @@
+package command
+
+import (
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/cadenza-gateway/cadenza/internal/adminapi"
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/inspect"
+	"github.com/cadenza-gateway/cadenza/internal/price"
+	"github.com/cadenza-gateway/cadenza/trace"
+)
+
+// checkModels warns of models that end within 90 days, or ended. A gateway that is asked
+// says how much depends on them; nil: none is.
+func (c *check) checkModels(known definition.Providers, table *price.Table, asked *gatewayClient) error {
+	if c.snapshot == nil {
+		return nil
+	}
+	var picked *picks
+	now := time.Now()
+	var failed error
+	warnings := c.snapshot.CheckModels(known, func(provider, host, model string) (message, successor string) {
+		m := table.Model(provider, host, model)
+		ending := m.Ending(now)
+		if ending == "" || failed != nil {
+			return "", ""
+		}
+		message = "the model " + model + " of " + provider + " " + ending
+		next := table.Model(provider, host, m.Successor)
+		if next.ContextWindow > 0 && m.ContextWindow > 0 && next.ContextWindow != m.ContextWindow {
+			message += fmt.Sprintf(", with a context window of %d tokens instead of %d", next.ContextWindow, m.ContextWindow)
+		}
+		if asked != nil {
+			if picked == nil {
+				picked, failed = asked.lastWeek(c.snapshot)
+			}
+			message += "; " + picked.share(provider, model)
+		}
+		return message, m.Successor
+	})
+	if failed != nil {
+		return failed
+	}
+	c.Warnings = append(c.Warnings, inspect.Findings(warnings)...)
+	c.OK = !c.strict || len(c.Warnings) == 0
+	return nil
+}
+
+// picks are how many decisions of a week picked a model, by provider and model.
+type picks struct {
+	of  map[[2]string]int64
+	all int64
+}
+
+// lastWeek asks a gateway for the decisions of the last seven days on prompts and
+// endpoints, and says by the definitions which models they picked. A decision on what
+// these do not have, such as a variant that was renamed, picked none of theirs.
+func (g *gatewayClient) lastWeek(s *definition.Snapshot) (*picks, error) {
+	var stats adminapi.Stats
+	if err := g.get("/cadenza/stats", url.Values{"since": {"7d"}}, &stats); err != nil {
+		return nil, err
+	}
+	p := &picks{of: make(map[[2]string]int64)}
+	for _, row := range stats.Rows {
+		prompt := s.Prompts[row.Key]
+		switch row.Kind {
+		case trace.KindPrompt.String():
+		case trace.KindEndpoint.String():
+			prompt = nil
+			if e := s.Endpoints[row.Key]; e != nil {
+				prompt = e.Prompt
+			}
+		default:
+			continue
+		}
+		p.all += row.Traces
+		if prompt == nil {
+			continue
+		}
+		for _, v := range prompt.Variants() {
+			if v.Key == row.Variant {
+				p.of[[2]string{v.Provider, v.Model}] += row.Traces
+			}
+		}
+	}
+	return p, nil
+}
+
+// share says which part of the decisions picked a model.
+func (p *picks) share(provider, model string) string {
+	if p == nil || p.all == 0 {
+		return "no decision of the last week is recorded"
+	}
+	percent := 100 * float64(p.of[[2]string{provider, model}]) / float64(p.all)
+	if percent > 0 && percent < 1 {
+		return "less than 1 % of last week's decisions pick it"
+	}
+	return fmt.Sprintf("%.0f %% of last week's decisions pick it", percent)
+}
