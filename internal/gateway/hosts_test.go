@@ -2,14 +2,29 @@ package gateway_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/inflight"
 )
+
+// ofHost returns a metric of a host of the workspace one.
+func (g *gateway) ofHost(metric, host string) int {
+	g.t.Helper()
+	_, value, _ := strings.Cut(g.scrape(), fmt.Sprintf("%s{host=%q,workspace=\"one\"} ", metric, host))
+	value, _, _ = strings.Cut(value, "\n")
+	n, err := strconv.Atoi(value)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return n
+}
 
 // TestAdaptiveCeilingOfAHost: an upstream that is overloaded for a while gets fewer calls
 // at a time, and more again when it answers.
@@ -32,15 +47,7 @@ func TestAdaptiveCeilingOfAHost(t *testing.T) {
 	})
 	g := startGateway(t, single(), crowded(u.URL, inflight.Limits{Host: 20, Adaptive: true}))
 	host := strings.TrimPrefix(u.URL, "http://")
-	ceiling := func() int {
-		_, value, _ := strings.Cut(g.scrape(), fmt.Sprintf("cadenza_host_ceiling{host=%q,workspace=\"one\"} ", host))
-		value, _, _ = strings.Cut(value, "\n")
-		n, err := strconv.Atoi(value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
+	ceiling := func() int { return g.ofHost("cadenza_host_ceiling", host) }
 	if got := ceiling(); got != 20 {
 		t.Errorf("the ceiling is %d before", got)
 	}
@@ -79,4 +86,73 @@ func TestAdaptiveCeilingOfAHost(t *testing.T) {
 		crowd.wait()
 		return ceiling() > low
 	})
+}
+
+// TestHeavyKeyLeavesALightOneItsShare: callers of one key that ask again at once, and one
+// caller of another, ask an upstream that bears few calls and refuses more of them.
+func TestHeavyKeyLeavesALightOneItsShare(t *testing.T) {
+	t.Parallel()
+	const bears, refuses, callers = 4, 16, 48
+	var calls atomic.Int64
+	u := newUpstream(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
+		defer calls.Add(-1)
+		n := calls.Add(1)
+		if n > refuses {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		slow := max(1, float64(n)/bears)
+		select {
+		case <-time.After(time.Duration(20*slow*slow) * time.Millisecond):
+		case <-r.Context().Done():
+		}
+		completion(w, "hello")
+	})
+	files := single()
+	files["definitions/endpoints/chat.yaml"] = "prompt: reply\n" // with retries
+	g := startGateway(t, files, crowded(u.URL, inflight.Limits{}))
+	host := strings.TrimPrefix(u.URL, "http://")
+
+	var done, shareTold atomic.Bool
+	var heavy sync.WaitGroup
+	defer heavy.Wait()
+	defer done.Store(true)
+	for range callers {
+		heavy.Go(func() {
+			for !done.Load() {
+				response, err := g.send(t.Context(), http.MethodPost, "/v1/endpoints", chat, bearer(keyA))
+				if err != nil {
+					continue
+				}
+				text, _ := io.ReadAll(response.Body)
+				response.Body.Close()
+				if response.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(text), "The API key has its share") && response.Header.Get("Retry-After") != "" {
+					shareTold.Store(true)
+				}
+				if response.StatusCode != http.StatusOK {
+					time.Sleep(20 * time.Millisecond)
+				}
+			}
+		})
+	}
+	eventually(t, "the keys share the host", func() bool {
+		g.postAs(keyB, "/v1/endpoints", chat)
+		return g.ofHost("cadenza_host_shared_calls", host) > 0
+	})
+	eventually(t, "the heavy key hears of its share", shareTold.Load)
+	const asked = 30
+	answered := 0
+	for range asked {
+		time.Sleep(50 * time.Millisecond)
+		if g.postAs(keyB, "/v1/endpoints", chat).status == http.StatusOK {
+			answered++
+		}
+	}
+	t.Logf("%d of %d requests of the light key are answered", answered, asked)
+	if answered < asked*3/4 { // without sharing: one or two
+		t.Errorf("%d of %d requests of the light key are answered", answered, asked)
+	}
+	if !strings.Contains(g.scrape(), `cadenza_calls_refused_total{ceiling="share",workspace="one"}`) {
+		t.Error("no metric counts what the sharing refuses")
+	}
 }

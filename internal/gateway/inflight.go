@@ -24,11 +24,11 @@ const retryInFlight = time.Second
 
 // enter admits a call of an endpoint until the call is released, or refuses it
 // before anything is recorded and any provider asked. The host of one of targets at
-// least must have a place; targets is nil if the answer may come from another call.
+// least must have a place for it; targets is nil if the answer may come from another call.
 func (c *call) enter(targets []invoke.Target) *wire.Error {
 	limits := &c.workspace.InFlight
-	if c.gateway.process.full(targets, c.atHost()) {
-		return c.workspace.refuse(inflight.OfHost, c.info)
+	if ceiling := c.gateway.process.full(targets, c.atHost()); ceiling != inflight.None {
+		return c.workspace.refuse(ceiling, c.info)
 	}
 	ceiling := c.gateway.process.calls.Enter(c.workspace.Name, inflight.Key(c.key.digest), limits)
 	if ceiling != inflight.None {
@@ -53,19 +53,23 @@ func (c *call) leave() {
 	}
 }
 
-// full reports whether there are targets that can be called and the hosts of all of
-// them are full.
-func (p *Process) full(targets []invoke.Target, limit inflight.HostLimit) bool {
-	found := false
+// full returns the ceiling that refuses the call where there are targets that can be
+// called and the hosts of all of them have no place for it; else None.
+func (p *Process) full(targets []invoke.Target, limit inflight.HostLimit) inflight.Ceiling {
+	ceiling := inflight.None
 	for i := range targets {
 		t := &targets[i]
 		if t.Provider == nil || providers.Availability(t.Provider) != nil {
 			continue
 		}
-		if t.Host == "" || !p.calls.HostFull(t.Host, limit) {
-			return false
+		if t.Host == "" {
+			return inflight.None
 		}
-		found = true
+		refuses := p.calls.HostRefuses(t.Host, limit)
+		if refuses == inflight.None {
+			return inflight.None
+		}
+		ceiling = max(ceiling, refuses)
 	}
-	return found
+	return ceiling
 }

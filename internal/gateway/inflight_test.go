@@ -33,18 +33,18 @@ func TestFull(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		targets []invoke.Target
-		want    bool
+		want    inflight.Ceiling
 	}{
-		{"full", []invoke.Target{at(host)}, true},
-		{"both full", []invoke.Target{at(host), at(host)}, true},
-		{"one has a place", []invoke.Target{at(host), at("free.example.com:443")}, false},
-		{"one has no network", []invoke.Target{at(host), at("")}, false},
-		{"the other is not configured", []invoke.Target{at(host), {}}, true},
-		{"none is configured", []invoke.Target{{}}, false},
-		{"unknown yet", nil, false},
+		{"full", []invoke.Target{at(host)}, inflight.OfHost},
+		{"both full", []invoke.Target{at(host), at(host)}, inflight.OfHost},
+		{"one has a place", []invoke.Target{at(host), at("free.example.com:443")}, inflight.None},
+		{"one has no network", []invoke.Target{at(host), at("")}, inflight.None},
+		{"the other is not configured", []invoke.Target{at(host), {}}, inflight.OfHost},
+		{"none is configured", []invoke.Target{{}}, inflight.None},
+		{"unknown yet", nil, inflight.None},
 	} {
 		if got := process.full(test.targets, inflight.HostLimit{Most: 1}); got != test.want {
-			t.Errorf("%s: %v", test.name, got)
+			t.Errorf("%s: %s", test.name, got)
 		}
 	}
 }

@@ -65,6 +65,7 @@ func newRefusals(limits *inflight.Limits) (r refusals) {
 		inflight.OfWorkspace: wire.Errorf(wire.Overloaded, "", "The workspace has %d calls in flight, as many as it may have (in_flight: workspace). Send the request again.", limits.Workspace),
 		inflight.OfProcess:   wire.Errorf(wire.Overloaded, "", "The gateway has %d calls in flight, as many as it may have (in_flight: process). Send the request again.", limits.Process),
 		inflight.OfHost:      host,
+		inflight.OfShare:     wire.Errorf(wire.Overloaded, "", "The API key has its share of the calls that the gateway, the workspace or the model provider's host bears at present: other keys need theirs (in_flight). Send the request again."),
 	} {
 		err.RetryAfter = retryInFlight
 		r[by] = refusal{err: *err, answers: make([]prepared, len(routes))}

@@ -107,16 +107,26 @@ func (c *Calls) HostCeiling(host string, limit HostLimit) int {
 	return c.ceiling(host, &limit)
 }
 
-// Tell has an adaptive ceiling follow how a try at the host went, of a call that has not
-// left yet. A try that began before the ceiling fell last changes nothing: it says nothing
-// of the new ceiling.
+// HostShared returns how many calls the keys share at a host that does not bear those of
+// all, 0 where they do not.
+func (c *Calls) HostShared(host string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int(named(&c.hosts, host).strain.places)
+}
+
+// Tell has an adaptive ceiling, and the sharing of an overloaded host, follow how a try at
+// the host went, of a call that has not left yet. A try that began before the ceiling fell
+// last changes nothing: it says nothing of the new ceiling.
 func (c *Calls) Tell(host string, limit HostLimit, o Outcome) {
-	if !limit.Adaptive {
-		return
-	}
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	h := named(&c.hosts, host)
+	h.tell(&h.places, limit.Key, &o, now)
+	if !limit.Adaptive {
+		return
+	}
 	name := at{limit.Workspace, host}
 	w := c.watched[name]
 	if w == nil {
@@ -132,7 +142,7 @@ func (c *Calls) Tell(host string, limit HostLimit, o Outcome) {
 	if w.window.keys == nil || now.Sub(w.window.began) > staleAfter {
 		w.begin(now)
 	}
-	w.window.peak = max(w.window.peak, c.own[name])
+	w.window.peak = max(w.window.peak, named(&c.own, name).calls)
 	w.note(limit.Key, &o)
 	if w.window.outcomes >= minOutcomes && now.Sub(w.window.began) >= minWindow {
 		w.judge(float64(limit.Most), now)

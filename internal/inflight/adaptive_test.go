@@ -184,10 +184,10 @@ func TestCeilingsOfWorkspaces(t *testing.T) {
 			t.Errorf("ceilings %d and %d", a, b)
 		}
 		c.EnterHost(testHost, one)
-		for !c.HostFull(testHost, one) {
+		for c.HostRefuses(testHost, one) == None {
 			c.EnterHost(testHost, one)
 		}
-		if c.HostFull(testHost, two) {
+		if c.HostRefuses(testHost, two) != None {
 			t.Error("the host is full for the other workspace, too")
 		}
 		for c.EnterHost(testHost, two) {
@@ -196,7 +196,7 @@ func TestCeilingsOfWorkspaces(t *testing.T) {
 			t.Errorf("%d calls of all workspaces, want 10", got)
 		}
 		fixed := HostLimit{Most: 12, Workspace: "w"}
-		if c.HostFull(testHost, fixed) || c.HostCeiling(testHost, fixed) != 12 {
+		if c.HostRefuses(testHost, fixed) != None || c.HostCeiling(testHost, fixed) != 12 {
 			t.Error("a ceiling that is not adaptive has changed")
 		}
 		c.Tell(testHost, fixed, Outcome{Overloaded: true})

@@ -19,12 +19,13 @@ const (
 	OfWorkspace
 	OfProcess
 	OfHost
+	OfShare // a key's, of the places of one of the last three
 )
 
 // Ceilings are all ceilings.
-var Ceilings = [...]Ceiling{OfKey, OfWorkspace, OfProcess, OfHost}
+var Ceilings = [...]Ceiling{OfKey, OfWorkspace, OfProcess, OfHost, OfShare}
 
-var names = [...]string{None: "none", OfKey: "key", OfWorkspace: "workspace", OfProcess: "process", OfHost: "host"}
+var names = [...]string{None: "none", OfKey: "key", OfWorkspace: "workspace", OfProcess: "process", OfHost: "host", OfShare: "share"}
 
 // String is the ceiling's name in metrics and configurations.
 func (c Ceiling) String() string { return names[c] }
@@ -46,16 +47,22 @@ func (l *Limits) AtHost(workspace string, key Key) HostLimit {
 
 // Calls counts calls in flight. It keeps no limits: each call brings its own. So the
 // counts outlive a configuration, and the limits of the next configuration apply
-// to the calls that are under way. Keys, workspaces and hosts without calls take
-// no memory, but for hosts whose ceiling is adaptive. Calls is safe for concurrent use; the zero value counts nothing yet.
+// to the calls that are under way. Keys without calls take no memory; workspaces and
+// hosts, which configurations name, stay. Calls is safe for concurrent use; the zero value
+// counts nothing yet.
 type Calls struct {
 	mu         sync.Mutex
-	process    int
-	workspaces map[string]int
-	keys       map[Key]int
-	hosts      map[string]int
-	own        map[at]int      // of hosts whose ceiling is adaptive
+	process    places
+	workspaces map[string]*places
+	hosts      map[string]*host
+	own        map[at]*places  // at hosts whose ceiling is adaptive
 	watched    map[at]*watched // these hosts
+}
+
+// host is a host that all workspaces call.
+type host struct {
+	places
+	strain
 }
 
 // Enter lets a call in and returns None, or returns the ceiling that refuses it.
@@ -63,12 +70,11 @@ type Calls struct {
 func (c *Calls) Enter(workspace string, key Key, limits *Limits) Ceiling {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if full := c.full(workspace, key, limits); full != None {
-		return full
+	if by := c.full(workspace, key, limits); by != None {
+		return by
 	}
-	c.process++
-	c.workspaces = enter(c.workspaces, workspace)
-	c.keys = enter(c.keys, key)
+	c.process.enter(key)
+	named(&c.workspaces, workspace).enter(key)
 	return None
 }
 
@@ -81,94 +87,113 @@ func (c *Calls) Full(workspace string, key Key, limits *Limits) Ceiling {
 
 // full is Full. It holds c.mu.
 func (c *Calls) full(workspace string, key Key, limits *Limits) Ceiling {
-	switch {
-	case c.keys[key] >= limits.Key:
+	if c.process.keys[key] >= limits.Key {
 		return OfKey
-	case c.workspaces[workspace] >= limits.Workspace:
-		return OfWorkspace
-	case c.process >= limits.Process:
-		return OfProcess
 	}
-	return None
+	if by := named(&c.workspaces, workspace).refuses(key, limits.Workspace, OfWorkspace); by != None {
+		return by
+	}
+	return c.process.refuses(key, limits.Process, OfProcess)
 }
 
 // Leave ends a call that was let in.
 func (c *Calls) Leave(workspace string, key Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.process--
-	leave(c.workspaces, workspace)
-	leave(c.keys, key)
+	c.process.leave(key)
+	c.workspaces[workspace].leave(key)
 }
 
 // EnterHost counts a call at a host, and reports whether it is let in. If so,
 // LeaveHost must be called once.
-func (c *Calls) EnterHost(host string, limit HostLimit) bool {
+func (c *Calls) EnterHost(name string, limit HostLimit) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.hostFull(host, &limit) {
+	if c.hostRefuses(name, &limit) != None {
 		return false
 	}
-	c.hosts = enter(c.hosts, host)
+	named(&c.hosts, name).enter(limit.Key)
 	if limit.Adaptive {
-		c.own = enter(c.own, at{limit.Workspace, host})
+		named(&c.own, at{limit.Workspace, name}).enter(limit.Key)
 	}
 	return true
 }
 
 // LeaveHost ends a call at a host that was let in there by the same limit.
-func (c *Calls) LeaveHost(host string, limit HostLimit) {
+func (c *Calls) LeaveHost(name string, limit HostLimit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	leave(c.hosts, host)
+	c.hosts[name].leave(limit.Key)
 	if limit.Adaptive {
-		leave(c.own, at{limit.Workspace, host})
+		c.own[at{limit.Workspace, name}].leave(limit.Key)
 	}
 }
 
-// hostFull reports whether a host has no place. It holds c.mu.
-func (c *Calls) hostFull(host string, limit *HostLimit) bool {
-	return c.hosts[host] >= limit.Most || limit.Adaptive && c.own[at{limit.Workspace, host}] >= c.ceiling(host, limit)
+// hostRefuses holds c.mu.
+func (c *Calls) hostRefuses(name string, limit *HostLimit) Ceiling {
+	h := named(&c.hosts, name)
+	if by := h.places.refuses(limit.Key, limit.Most, OfHost); by != None {
+		return by
+	}
+	if limit.Adaptive {
+		own := named(&c.own, at{limit.Workspace, name})
+		if by := own.refuses(limit.Key, c.ceiling(name, limit), OfHost); by != None {
+			return by
+		}
+	}
+	if h.strain.refuses(&h.places, limit.Key) {
+		return OfShare
+	}
+	return None
 }
 
-// HostFull reports whether EnterHost would refuse a call now.
-func (c *Calls) HostFull(host string, limit HostLimit) bool {
+// HostRefuses returns the ceiling by which EnterHost would refuse a call now, None where
+// it would let it in.
+func (c *Calls) HostRefuses(name string, limit HostLimit) Ceiling {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.hostFull(host, &limit)
+	return c.hostRefuses(name, &limit)
+}
+
+// Standing says of a key with calls at a host whether it has its share of the places there
+// already, and whether it has less than half of an equal part of the calls.
+func (c *Calls) Standing(name string, limit HostLimit) (full, light bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := named(&c.hosts, name)
+	return h.strain.refuses(&h.places, limit.Key), h.light(limit.Key)
 }
 
 // Host returns how many calls are in flight at a host.
 func (c *Calls) Host(host string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.hosts[host]
+	return named(&c.hosts, host).calls
 }
 
 // Workspace returns how many calls of a workspace are in flight.
 func (c *Calls) Workspace(name string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.workspaces[name]
+	return named(&c.workspaces, name).calls
 }
 
 // Process returns how many calls are in flight in all.
 func (c *Calls) Process() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.process
+	return c.process.calls
 }
 
-func enter[K comparable](counts map[K]int, key K) map[K]int {
-	if counts == nil {
-		counts = make(map[K]int)
+// named returns what a map has for a name. It makes it where there is none.
+func named[K comparable, V any](of *map[K]*V, name K) *V {
+	v := (*of)[name]
+	if v == nil {
+		if *of == nil {
+			*of = make(map[K]*V)
+		}
+		v = new(V)
+		(*of)[name] = v
 	}
-	counts[key]++
-	return counts
-}
-
-func leave[K comparable](counts map[K]int, key K) {
-	if counts[key]--; counts[key] == 0 {
-		delete(counts, key)
-	}
+	return v
 }

@@ -1,8 +1,12 @@
 package inflight
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -25,33 +29,36 @@ func TestEachCeilingRefusesByItsName(t *testing.T) {
 		{"all", Limits{Process: 2, Workspace: 2, Key: 2}, OfKey, OfWorkspace, OfProcess},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var c Calls
-			for range 2 {
+			synctest.Test(t, func(t *testing.T) {
+				var c Calls
+				for range 2 {
+					if got := c.Enter("w", Key{1}, &test.limits); got != None {
+						t.Fatalf("below the ceiling: refused by that of the %s", got)
+					}
+				}
+				for _, next := range []struct {
+					workspace string
+					key       Key
+					want      Ceiling
+				}{{"w", Key{1}, test.want}, {"w", Key{2}, test.otherKey}, {"x", Key{3}, test.otherWorkspace}} {
+					full := c.Full(next.workspace, next.key, &test.limits)
+					got := c.Enter(next.workspace, next.key, &test.limits)
+					if full != got {
+						t.Errorf("a call of %s %d: %s would refuse it, and %s does", next.workspace, next.key[0], full, got)
+					}
+					if got != next.want {
+						t.Errorf("a call of %s %d: %s, want %s", next.workspace, next.key[0], got, next.want)
+					}
+					if got == None {
+						c.Leave(next.workspace, next.key)
+					}
+				}
+				c.Leave("w", Key{1})
+				time.Sleep(sharedFor) // before, the place is for those that were refused
 				if got := c.Enter("w", Key{1}, &test.limits); got != None {
-					t.Fatalf("below the ceiling: refused by that of the %s", got)
+					t.Errorf("after one has left: refused by that of the %s", got)
 				}
-			}
-			for _, next := range []struct {
-				workspace string
-				key       Key
-				want      Ceiling
-			}{{"w", Key{1}, test.want}, {"w", Key{2}, test.otherKey}, {"x", Key{3}, test.otherWorkspace}} {
-				full := c.Full(next.workspace, next.key, &test.limits)
-				got := c.Enter(next.workspace, next.key, &test.limits)
-				if full != got {
-					t.Errorf("a call of %s %d: %s would refuse it, and %s does", next.workspace, next.key[0], full, got)
-				}
-				if got != next.want {
-					t.Errorf("a call of %s %d: %s, want %s", next.workspace, next.key[0], got, next.want)
-				}
-				if got == None {
-					c.Leave(next.workspace, next.key)
-				}
-			}
-			c.Leave("w", Key{1})
-			if got := c.Enter("w", Key{1}, &test.limits); got != None {
-				t.Errorf("after one has left: refused by that of the %s", got)
-			}
+			})
 		})
 	}
 }
@@ -62,10 +69,10 @@ func TestHosts(t *testing.T) {
 		t.Error("each host has its own count")
 	}
 	// The next configuration allows more.
-	if c.HostFull("a:443", HostLimit{Most: 2}) || !c.EnterHost("a:443", HostLimit{Most: 2}) {
+	if c.HostRefuses("a:443", HostLimit{Most: 2}) != None || !c.EnterHost("a:443", HostLimit{Most: 2}) {
 		t.Error("a higher limit does not apply to the calls under way")
 	}
-	if !c.HostFull("a:443", HostLimit{Most: 1}) {
+	if c.HostRefuses("a:443", HostLimit{Most: 1}) != OfHost {
 		t.Error("a lower limit does not apply to the calls under way")
 	}
 	if c.Host("a:443") != 2 {
@@ -81,7 +88,11 @@ func TestWhatIsIdleTakesNoMemory(t *testing.T) {
 		}
 		var c Calls
 		var calls []entered
-		var hosts []string
+		type visit struct {
+			host  string
+			limit HostLimit
+		}
+		var hosts []visit
 		limits := Limits{
 			Process:   rapid.IntRange(1, 8).Draw(t, "process"),
 			Workspace: rapid.IntRange(1, 8).Draw(t, "workspace"),
@@ -105,9 +116,20 @@ func TestWhatIsIdleTakesNoMemory(t *testing.T) {
 				calls = append(calls[:i], calls[i+1:]...)
 			},
 			"enter host": func(t *rapid.T) {
-				if host := name.Draw(t, "host"); c.EnterHost(host, limits.AtHost("w", Key{})) {
-					hosts = append(hosts, host)
+				limits := limits
+				limits.Adaptive = rapid.Bool().Draw(t, "adaptive")
+				v := visit{name.Draw(t, "host"), limits.AtHost(name.Draw(t, "workspace"), Key{byte(rapid.IntRange(0, 3).Draw(t, "key"))})}
+				if c.EnterHost(v.host, v.limit) {
+					hosts = append(hosts, v)
 				}
+			},
+			"leave host": func(t *rapid.T) {
+				if len(hosts) == 0 {
+					t.Skip("no call is at a host")
+				}
+				i := rapid.IntRange(0, len(hosts)-1).Draw(t, "which")
+				c.LeaveHost(hosts[i].host, hosts[i].limit)
+				hosts = append(hosts[:i], hosts[i+1:]...)
 			},
 			"": func(t *rapid.T) {
 				if c.Process() != len(calls) || len(calls) > limits.Process {
@@ -127,13 +149,27 @@ func TestWhatIsIdleTakesNoMemory(t *testing.T) {
 		for _, e := range calls {
 			c.Leave(e.name, e.key)
 		}
-		for _, host := range hosts {
-			c.LeaveHost(host, HostLimit{})
+		for _, v := range hosts {
+			c.LeaveHost(v.host, v.limit)
 		}
-		if c.process != 0 || len(c.workspaces)+len(c.keys)+len(c.hosts) != 0 {
-			t.Fatalf("left over: %d, %v, %v, %v", c.process, c.workspaces, c.keys, c.hosts)
-		}
+		checkEmpty(t, &c)
 	})
+}
+
+// checkEmpty checks that no call is counted and no key remembered.
+func checkEmpty(t rapid.TB, c *Calls) {
+	t.Helper()
+	all := []*places{&c.process}
+	all = slices.AppendSeq(all, maps.Values(c.workspaces))
+	all = slices.AppendSeq(all, maps.Values(c.own))
+	for _, h := range c.hosts {
+		all = append(all, &h.places)
+	}
+	for _, p := range all {
+		if p.calls != 0 || len(p.keys) != 0 {
+			t.Errorf("left over: %d calls, %v", p.calls, p.keys)
+		}
+	}
 }
 
 func TestNoCeilingIsOverdrawnByCallsAtOnce(t *testing.T) {
@@ -161,9 +197,7 @@ func TestNoCeilingIsOverdrawnByCallsAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if c.process != 0 || len(c.workspaces)+len(c.keys)+len(c.hosts) != 0 {
-		t.Errorf("left over: %d, %v, %v, %v", c.process, c.workspaces, c.keys, c.hosts)
-	}
+	checkEmpty(t, &c)
 }
 
 func TestDefaultsFitTheDescriptors(t *testing.T) {

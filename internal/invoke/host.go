@@ -26,7 +26,7 @@ func (k *call) leaveHost(u *usable) {
 
 // hostFull reports whether there is no place for the target at present.
 func (k *call) hostFull(u *usable) bool {
-	return k.InFlight != nil && k.host(u) != "" && k.InFlight.HostFull(k.host(u), k.HostLimit)
+	return k.InFlight != nil && k.host(u) != "" && k.InFlight.HostRefuses(k.host(u), k.HostLimit) != inflight.None
 }
 
 func (k *call) host(u *usable) string { return k.Targets[u.index].Host }
@@ -48,7 +48,7 @@ func (a *attempt) tellHost(class Class) {
 	o := inflight.Outcome{Began: a.tryAt, Model: a.target.Model}
 	switch class {
 	case "":
-		if o.Waited = a.waited; !a.Stream {
+		if o.Waited = a.waited; !a.Stream && a.HostLimit.Adaptive {
 			o.Model += " whole" // a whole answer takes longer
 		}
 	case RateLimit, Transient, Slow, Connect:

@@ -5,12 +5,42 @@ func init() {
 		mutant{
 			ID: "workspace-uncounted", In: "Calls.Enter",
 			What: "calls don't count for their workspace",
-			Old:  "c.workspaces = enter(c.workspaces, workspace)", New: "",
+			Old:  "named(&c.workspaces, workspace).enter(key)", New: "",
 		},
 		mutant{
-			ID: "idle-keys-stay", In: "leave",
+			ID: "idle-keys-stay", In: "places.leave",
 			What: "what is idle keeps its entry",
-			Old:  "counts[key] == 0", New: "counts[key] < 0",
+			Old:  "p.keys[key] == 0", New: "p.keys[key] < 0",
+		},
+		mutant{
+			ID: "full-without-sharing", In: "places.refuses",
+			What: "a key that has less than its share is refused at a ceiling as long as another fills it",
+			Old:  "p.pressed = time.Now()", New: "_ = p",
+		},
+		mutant{
+			ID: "one-alone-shares", In: "strain.judge",
+			What: "a key that is alone at an overloaded host is held back",
+			Old:  "case active < 2:", New: "case active < 1:",
+		},
+		mutant{
+			ID: "answered-keys-share", In: "strain.refuses",
+			What: "a key whose calls are answered is held back at a host that others overload",
+			Old:  " || !s.strained[key]", New: "",
+		},
+		mutant{
+			ID: "outage-shares", In: "strain.judge",
+			What: "keys are held back at a host that answers nothing",
+			Old:  "if bears > 0 {", New: "if true {",
+		},
+		mutant{
+			ID: "sharing-that-does-not-help", In: "strain.judge",
+			What: "keys are held back although the host fails as before",
+			Old:  "case failed > starving && s.places == s.least:", New: "case false:",
+		},
+		mutant{
+			ID: "sharing-stays", In: "strain.judge",
+			What: "the places stay shared though no key needs more of them",
+			Old:  "case !s.refused:", New: "case false:",
 		},
 		mutant{
 			ID: "longest-idle", In: "connection.moveTo",
