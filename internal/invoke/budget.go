@@ -118,7 +118,7 @@ func (a *attempt) mayRepeat(ctx context.Context, hint time.Duration) (time.Durat
 		return 0, false
 	}
 	wait := retryWait(a.tries-1, hint)
-	ok := (a.share.IsZero() || time.Now().Add(wait).Before(a.share)) && a.fits(ctx, wait) && a.health.permitRetry(last) && (a.Purse == nil || a.Purse.Take(a.index))
+	ok := (a.share.IsZero() || time.Now().Add(wait).Before(a.share)) && a.fits(ctx, wait) && a.permitRetry(last) && (a.Purse == nil || a.Purse.Take(a.index))
 	return wait, ok
 }
 

@@ -219,11 +219,12 @@ func (h *health) opens(now time.Time) time.Time {
 //   - At the last target, always while it is in good health.
 //   - At the last target when it is ejected, the bucket decides, which an outage
 //     leaves empty. A few failures in a row happen to targets that answer most
-//     calls, and must not end a call that has attempts left.
+//     calls, and must not end a call that has attempts left. One of a light key
+//     needs nothing of the bucket, which heavy keys empty.
 //
 // A target that cools down may be tried again: the wait before the retry is the
 // one that it asked for.
-func (h *health) permitRetry(last bool) bool {
+func (h *health) permitRetry(last, light bool) bool {
 	h.mu.Lock()
 	closed := h.until.IsZero()
 	h.mu.Unlock()
@@ -233,7 +234,7 @@ func (h *health) permitRetry(last bool) bool {
 	case !closed && !last:
 		return false
 	}
-	return h.bucket.draw()
+	return last && light || h.bucket.draw()
 }
 
 // admit lets a call in. Where the target is ejected, this call decides whether it

@@ -40,6 +40,16 @@ func (k *call) leaveHosts() {
 	}
 }
 
+// permitRetry reports whether a failed try may be repeated. Where the key has its share of
+// an overloaded host, it may not: its retries would take what others need.
+func (a *attempt) permitRetry(last bool) bool {
+	full, light := false, false
+	if a.InFlight != nil && a.target.Host != "" {
+		full, light = a.InFlight.Standing(a.target.Host, a.HostLimit)
+	}
+	return !full && a.health.permitRetry(last, light)
+}
+
 // tellHost has the ceiling of the attempt's host follow how the attempt went.
 func (a *attempt) tellHost(class Class) {
 	if a.InFlight == nil || a.target.Host == "" {

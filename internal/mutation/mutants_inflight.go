@@ -89,6 +89,18 @@ func init() {
 			Run: "TestEjectedTargetIsTriedOnlyWithAPlace",
 		},
 		mutant{
+			ID: "light-key-needs-the-bucket", In: "attempt.permitRetry",
+			What: "a light key's retries fail because a heavy one has emptied the bucket",
+			Old:  "permitRetry(last, light)", New: "permitRetry(last, light && false)",
+			Run: "TestRetriesByStanding",
+		},
+		mutant{
+			ID: "heavy-key-retries", In: "attempt.permitRetry",
+			What: "a key that has its share of an overloaded host goes on retrying there",
+			Old:  "return !full && ", New: "return (!full || true) && ",
+			Run: "TestRetriesByStanding",
+		},
+		mutant{
 			ID: "overloaded-is-unavailable", In: "call.nothingTried",
 			What: "a full host is reported as a provider that can't be reached",
 			Old:  "case full:", New: "case false && full:",
