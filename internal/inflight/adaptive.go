@@ -209,11 +209,7 @@ func (w *watched) judge(most float64, now time.Time) {
 	if 2*peak < w.ceiling {
 		return // answers to few calls do not show that the host bears more
 	}
-	if raised := w.ceiling / cut; raised <= w.knee {
-		w.ceiling = raised
-	} else {
-		w.ceiling = min(most, max(w.ceiling+max(1, grows*w.ceiling), min(raised, w.knee)))
-	}
+	w.ceiling = min(most, max(w.ceiling+max(1, grows*w.ceiling), min(w.ceiling/cut, w.knee)))
 }
 
 // finds reports whether an API key found the host overloaded.

@@ -3,6 +3,7 @@ package inflight
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -233,6 +234,110 @@ func TestLateOutcomes(t *testing.T) {
 		}
 		if got := c.HostCeiling(testHost, limit); got != 70 {
 			t.Errorf("%d after failures of calls from before", got)
+		}
+	})
+}
+
+// judged is an adaptive ceiling of 100 with as many calls in flight. Its first window
+// begins.
+func judged() *Calls {
+	c := new(Calls)
+	for range 100 {
+		c.EnterHost(testHost, adaptive(100, 1))
+	}
+	c.Tell(testHost, adaptive(100, 1), Outcome{Began: time.Now()})
+	return c
+}
+
+// window tells of twenty tries within a second, of which so many failed and the others waited
+// for so long, and returns the ceiling after it.
+func window(c *Calls, failed int, model string, waited time.Duration) int {
+	for n := range 20 {
+		time.Sleep(minWindow / 20)
+		c.Tell(testHost, adaptive(100, 1), Outcome{Overloaded: n < failed, Began: time.Now(), Model: model, Waited: waited})
+	}
+	return c.HostCeiling(testHost, adaptive(100, 1))
+}
+
+// TestAWindowIsJudged: one event, few of them, or many at once say nothing; more than a
+// tenth of a window does.
+func TestAWindowIsJudged(t *testing.T) {
+	fails := func(c *Calls, n int) int {
+		for range n {
+			c.Tell(testHost, adaptive(100, 1), Outcome{Overloaded: true, Began: time.Now()})
+		}
+		return c.HostCeiling(testHost, adaptive(100, 1))
+	}
+	for name, test := range map[string]struct {
+		hear func(*Calls) int
+		want int
+	}{
+		"a tenth fails":      {func(c *Calls) int { return window(c, 2, "m", time.Second) }, 100},
+		"more than a tenth":  {func(c *Calls) int { return window(c, 3, "m", time.Second) }, 70},
+		"many at once":       {func(c *Calls) int { time.Sleep(1); return fails(c, 50) }, 100},
+		"few, and few later": {func(c *Calls) int { time.Sleep(1); fails(c, 9); time.Sleep(staleAfter + 1); return fails(c, 9) }, 100},
+		"another model is slower": {func(c *Calls) int {
+			window(c, 0, "fast", 100*time.Millisecond)
+			return window(c, 0, "slow", time.Second)
+		}, 100},
+		"the same model is slower": {func(c *Calls) int {
+			window(c, 0, "fast", 100*time.Millisecond)
+			return window(c, 0, "fast", time.Second)
+		}, 70},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if got := test.hear(judged()); got != test.want {
+					t.Errorf("the ceiling is %d, want %d", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestCeilingRisesAsItFell: three windows took the ceiling from 100 to 34, and three bring
+// it to 85, which is what to come near to with care. Answers to few calls raise nothing.
+func TestCeilingRisesAsItFell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := judged()
+		var got []int
+		for range 3 {
+			got = append(got, window(c, 20, "m", 0))
+		}
+		for range 4 {
+			got = append(got, window(c, 0, "m", time.Second))
+		}
+		if want := []int{70, 49, 34, 49, 70, 85, 86}; !slices.Equal(got, want) {
+			t.Errorf("ceilings %v, want %v", got, want)
+		}
+		for range 100 {
+			c.LeaveHost(testHost, adaptive(100, 1))
+		}
+		window(c, 0, "m", time.Second) // has the calls that were in flight at its beginning
+		before := c.HostCeiling(testHost, adaptive(100, 1))
+		if got := window(c, 0, "m", time.Second); got != before {
+			t.Errorf("from %d to %d without calls", before, got)
+		}
+	})
+}
+
+// TestSlowForGood: a model that stays slower is not taken for an overload for ever.
+func TestSlowForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := judged()
+		window(c, 0, "m", 100*time.Millisecond)
+		least := 100
+		for range 5 {
+			least = min(least, window(c, 0, "m", 200*time.Millisecond))
+		}
+		if least > 35 {
+			t.Errorf("%d while it is slower than usual", least)
+		}
+		for range 40 {
+			window(c, 0, "m", 200*time.Millisecond)
+		}
+		if got := c.HostCeiling(testHost, adaptive(100, 1)); got < 80 {
+			t.Errorf("%d once that is usual", got)
 		}
 	})
 }
