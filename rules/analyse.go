@@ -33,10 +33,10 @@ const DefaultBudget = 5_000_000
 const maxFindings = 50
 
 // Analyse looks for mistakes in a table: rows that never match, are never
-// reached or have expired, columns that never matter and, on demand, overlaps
-// and gaps. What it reports is certain, for texts that are not too long for
-// patterns. Questions that it can't decide, or not within the budget, are
-// findings of the kind Undecided.
+// reached or have expired, rows to which splits above leave less than it seems,
+// columns that never matter and, on demand, overlaps and gaps. What it reports is
+// certain, for texts that are not too long for patterns. Questions that it can't
+// decide, or not within the budget, are findings of the kind Undecided.
 func (t *Table) Analyse(a Analysis) []Finding {
 	if a.Budget <= 0 {
 		a.Budget = DefaultBudget
@@ -49,6 +49,8 @@ func (t *Table) Analyse(a Analysis) []Finding {
 	z.expired()
 	z.deadColumns()
 	z.unreachable()
+	z.withoutUnit()
+	z.sameUnits()
 	if a.Overlaps || t.unique {
 		z.overlaps()
 	}
@@ -59,8 +61,8 @@ func (t *Table) Analyse(a Analysis) []Finding {
 }
 
 // ChangesWithin reports whether the set of active rows, or that of a
-// prerequisite, changes after one instant and up to another, so that an
-// analysis of the first may not hold at the second.
+// prerequisite, changes after one instant and up to another, or a ramp ends, so
+// that an analysis of the first may not be that of the second.
 func (t *Table) ChangesWithin(from, to time.Time) bool {
 	seen := make(map[*Table]bool)
 	var changes func(t *Table) bool
@@ -69,7 +71,9 @@ func (t *Table) ChangesWithin(from, to time.Time) bool {
 			return false
 		}
 		seen[t] = true
-		return above(t.instants, dateKey(to)) != above(t.instants, dateKey(from)) || slices.ContainsFunc(t.nested, changes)
+		ends := func(r *ramp) bool { return dateKey(from) < r.end && r.end <= dateKey(to) }
+		return above(t.instants, dateKey(to)) != above(t.instants, dateKey(from)) ||
+			slices.ContainsFunc(t.ramps, ends) || slices.ContainsFunc(t.nested, changes)
 	}
 	return changes(t)
 }
@@ -83,6 +87,12 @@ type analyser struct {
 	solver   *solver
 	findings []Finding
 	past     []bool // the rows that have expired
+	reaches  []bool // the rows that are certain to be reached
+
+	// Of groupSplits: the rows whose splits take every unit, and those whose splits
+	// give a unit the same bucket.
+	full  []int
+	alike map[unitKey][]int
 }
 
 func (z *analyser) found(f Finding) { z.findings = append(z.findings, f) }
@@ -150,6 +160,7 @@ func (z *analyser) everything(f *field, c cond) bool {
 // all answered by rows above.
 func (z *analyser) unreachable() {
 	undecided, first, n := 0, -1, 0
+	z.groupSplits()
 	report := func(f Finding) {
 		if n++; n <= maxFindings {
 			z.found(f)
@@ -160,7 +171,7 @@ func (z *analyser) unreachable() {
 			continue
 		}
 		b := blocked{row: row, cover: -1}
-		v := z.reach(&b)
+		v := z.reach(&b, z.needs(row))
 		if v == open && z.left > 0 && z.needGrid() {
 			// The conditions are too many ways at once for the solver, which
 			// the classes of all values may still decide.
@@ -173,11 +184,12 @@ func (z *analyser) unreachable() {
 				v = empty
 			}
 		}
+		z.reaches[row] = v == met
 		switch {
 		case v == empty && len(b.by) == 0 && b.cover < 0:
 			report(z.contradiction(row))
 		case v == empty:
-			report(b.finding(z.t))
+			report(z.blockedBy(&b))
 		case v == open:
 			if undecided++; first < 0 {
 				first = row
@@ -207,9 +219,9 @@ type blocked struct {
 	cover int // a row above that matches all that the row matches, or -1
 }
 
-// blocker is a row above that is certain to answer in a row's place, with a
-// context that both match. first is the row that answers that context: a row
-// further above may do so by a split.
+// blocker is a row above that leaves nothing to a row, with a context that both
+// match. first is the row that answers that context: a row further above may do so
+// by a split. It is -1 where no row above does, as for a unit that neither takes.
 type blocker struct {
 	row, first int
 	context    string
@@ -236,16 +248,18 @@ const maxBlockers = 40
 // so that row 2 is reached. If row 2 were { plan: pro, seats: 20.. }, there
 // would be no second example: the row is never reached, and findCover finds
 // that row 0 alone is enough for that.
-func (z *analyser) reach(b *blocked) verdict {
-	t, s := z.t, z.solver
-	own := [][]atom{t.rowAtoms(b.row)}
+//
+// own are the row's conditions, and what else the contexts must meet.
+func (z *analyser) reach(b *blocked, own []atom) verdict {
+	s := z.solver
+	meet := [][]atom{own}
 	var fail [][]atom
 	s.high = false
 	defer func() { s.high = false }()
 	for {
-		if v := s.find(own, fail); v != met {
+		if v := s.find(meet, fail); v != met {
 			if v == empty {
-				z.findCover(b, own)
+				z.findCover(b, meet)
 			}
 			return v
 		}
@@ -259,22 +273,32 @@ func (z *analyser) reach(b *blocked) verdict {
 		if len(b.by) == maxBlockers || slices.ContainsFunc(b.by, func(o blocker) bool { return o.row == above.row }) {
 			return open
 		}
-		b.by, fail = append(b.by, above), append(fail, t.rowAtoms(above.row))
+		taken, _ := z.takes(above.row, b.row)
+		b.by, fail = append(b.by, above), append(fail, taken)
 	}
 }
 
-// blocker finds the first row above a row that is certain to answer the
-// solver's example. A row with a split is not certain: its split may leave any
-// caller to the rows below.
+// blocker finds the first row above a row that leaves it nothing of the solver's
+// example.
 func (z *analyser) blocker(row int) (blocker, bool) {
 	t, s := z.t, z.solver
 	first := t.Evaluate(&s.b).Row
-	if first < 0 || first >= row {
-		return blocker{}, false
+	if first >= row {
+		first = -1
 	}
-	for other := first; other < row; other++ {
+	certain := func(other int) bool {
 		z.left--
-		if t.answers[other].split == nil && matchAll(t.rowAtoms(other), &s.b) {
+		taken, ok := z.takes(other, row)
+		return ok && matchAll(taken, &s.b)
+	}
+	// The example's unit may be one that neither takes of two rows with one salt.
+	for _, other := range z.sharing(row) {
+		if certain(other) {
+			return blocker{other, first, s.context, s.at}, true
+		}
+	}
+	for other := first; first >= 0 && other < row; other++ {
+		if certain(other) {
 			return blocker{other, first, s.context, s.at}, true
 		}
 	}
@@ -285,23 +309,27 @@ func (z *analyser) blocker(row int) (blocker, bool) {
 func (z *analyser) findCover(b *blocked, own [][]atom) {
 	slices.SortFunc(b.by, func(x, y blocker) int { return x.row - y.row })
 	for _, other := range b.by {
-		if len(b.by) == 1 || z.solver.find(own, [][]atom{z.t.rowAtoms(other.row)}) == empty {
+		taken, _ := z.takes(other.row, b.row)
+		if len(b.by) == 1 || z.solver.find(own, [][]atom{taken}) == empty {
 			b.cover = other.row
 			return
 		}
 	}
 }
 
-// finding says what answers in place of a row.
-func (b *blocked) finding(t *Table) Finding {
+// blockedBy says what answers in place of a row.
+func (z *analyser) blockedBy(b *blocked) Finding {
+	t := z.t
 	f := Finding{Kind: Unreachable, Row: b.row, Other: b.cover, Pos: t.rows[b.row].Pos}
 	if len(b.by) > 0 {
 		i := max(slices.IndexFunc(b.by, func(o blocker) bool { return o.row == b.cover }), 0)
-		f.Other, f.Witness, f.At = b.by[i].first, b.by[i].context, b.by[i].at
+		if o := b.by[i]; o.first >= 0 {
+			f.Other, f.Witness, f.At = o.first, o.context, o.at
+		}
 	}
 	f.Message = t.rows[b.row].ID + " is never reached: "
 	if b.cover >= 0 {
-		f.Message += t.rows[b.cover].ID + " above matches all that it matches"
+		f.Message += t.rows[b.cover].ID + " above matches all that it matches" + z.takesText(b.cover, b.row)
 		return f
 	}
 	f.Message += "rows above together match all that it matches"
@@ -329,6 +357,10 @@ func (z *analyser) contradiction(row int) Finding {
 		return f
 	}
 	f.Message = t.rows[row].ID + " never matches: its cells contradict each other"
+	if s := t.answers[row].split; s != nil && z.solver.find([][]atom{atoms}, nil) != empty {
+		f.Message = fmt.Sprintf("%s never answers: it divides by %s, which its cells leave without a value", t.rows[row].ID, t.model.fields[s.by].name)
+		return f
+	}
 	for i := range cells {
 		if i > 0 && cells[i].node == cells[i-1].node && z.solver.find([][]atom{atoms[i-1 : i+1]}, nil) == empty {
 			f.Pos = cells[i].node.Pos

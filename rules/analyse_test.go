@@ -41,6 +41,14 @@ func checkFindings(t *testing.T, m *Model, tab *Table, findings []Finding) {
 			if d.Row >= 0 {
 				t.Errorf("%s: %s gives %v", f.Message, f.Witness, d)
 			}
+		case SameUnits:
+			if !matchAll(tab.rowAtoms(f.Row), b) || !matchAll(tab.rowAtoms(f.Other), b) || d.Row == f.Row {
+				t.Errorf("%s: %s gives %v", f.Message, f.Witness, d)
+			}
+		case WithoutUnit:
+			if by := tab.answers[f.Other].split.by; !matchAll(tab.rowAtoms(f.Row), b) || b.values[by].state == present {
+				t.Errorf("%s: %s gives %v", f.Message, f.Witness, d)
+			}
 		}
 	}
 }
@@ -112,7 +120,25 @@ segments:
 				`unreachable flag.yaml:6:5 row 4 is never reached: rows above together match all that it matches, among them row 1, row 3 {"tags":["employee"]}`}},
 		{"computed", "columns: [big, value]\nmatrix:\n  - [true, a]\n  - [not false, b]", Analysis{},
 			[]string{`unreachable flag.yaml:4:5 row 2 is never reached: row 1 above matches all that it matches {"seats":11}`}},
-		{"splits don't shadow", "rules:\n  - { id: s, split: { by: plan, of: [{ value: a, share: 100% }] } }\n  - { when: { plan: pro }, value: b }", Analysis{}, nil},
+		{"splits don't shadow", "rules:\n  - { id: s, split: { by: plan, of: [{ value: a, share: 99% }] } }\n  - { when: { plan: pro }, value: b }", Analysis{}, nil},
+		{"a split that takes all does", "rules:\n  - { id: s, split: { by: plan, of: [{ value: a, share: 40% }, { value: b, share: 60% }] } }\n  - { when: { plan: pro }, value: b }", Analysis{},
+			[]string{`unreachable flag.yaml:3:5 row 2 is never reached: s above matches all that it matches, and its split takes all {"plan":"pro"}`}},
+		{"but for callers without a unit", "rules:\n  - { id: s, split: { by: plan, of: [{ value: a, share: 100% }] } }\n  - { when: { seats: 1.. }, value: b }\n  - { when: { plan: missing }, value: c }", Analysis{},
+			[]string{`without_unit flag.yaml:3:5 row 2 is only reached without plan, because the split of s above takes all that have one: write plan: missing in it if that is meant {"seats":1}`}},
+		{"a split below one by the same field", "rules:\n  - { id: s, split: { by: plan, of: [{ value: a, share: 100% }] } }\n  - { id: t, split: { by: plan, of: [{ value: b, share: 10% }] } }\n  - { id: u, split: { by: seats, of: [{ value: b, share: 10% }] } }", Analysis{},
+			[]string{`unreachable flag.yaml:3:5 t is never reached: s above matches all that it matches, and its split takes all {"plan":"other"}`,
+				`without_unit flag.yaml:4:5 u is only reached without plan, because the split of s above takes all that have one: write plan: missing in it if that is meant {"seats":0}`}},
+		{"a ramp that has ended", "rules:\n  - { id: s, value: a, ramp: { by: plan, start: 2026-01-01, end: 2026-02-01 } }\n  - { id: t, value: a, ramp: { by: seats, start: 2026-01-01, end: 2027-02-01 } }\n  - { when: { plan: pro }, value: b }\n  - { when: { seats: 1 }, value: c }", Analysis{},
+			[]string{`unreachable flag.yaml:4:5 row 3 is never reached: s above matches all that it matches, and its split takes all {"plan":"pro"}`,
+				`without_unit flag.yaml:3:5 t is only reached without plan, because the split of s above takes all that have one: write plan: missing in it if that is meant {"seats":0}`,
+				`without_unit flag.yaml:5:5 row 4 is only reached without plan, because the split of s above takes all that have one: write plan: missing in it if that is meant {"seats":1}`}},
+		{"one salt", "rules:\n  - { id: s, when: { beta: true }, split: { by: plan, salt: x, of: [{ value: a, share: 50% }] } }\n  - { id: t, split: { by: plan, salt: x, of: [{ value: b, share: 20% }] } }\n  - { id: u, when: { beta: true }, split: { by: plan, salt: x, coverage: 80%, of: [{ value: c, share: 60% }] } }\n  - { id: v, when: { beta: true }, split: { by: seats, salt: x, of: [{ value: b, share: 20% }] } }", Analysis{},
+			[]string{`unreachable flag.yaml:4:5 u is never reached: s above matches all that it matches, and its split, which has the same salt, takes all units of this one's`,
+				`same_units flag.yaml:3:21 t gets no units of what s above matches too: both have the salt "x", so the 20% of the units that it takes are among the 50% that s takes; give it another salt {"plan":"other","beta":true}`}},
+		{"one salt and one value", "rules:\n  - { id: s, when: { beta: true }, split: { by: plan, salt: x, of: [{ value: a, share: 50% }, { value: b, share: 20% }] } }\n  - { id: t, split: { by: plan, salt: x, of: [{ value: a, share: 20% }] } }", Analysis{}, nil},
+		{"one salt, and units that are left", "rules:\n  - { id: s, when: { beta: true }, split: { by: plan, salt: x, of: [{ value: a, share: 50% }] } }\n  - { id: t, when: { beta: true }, split: { by: plan, salt: x, of: [{ value: b, share: 51% }] } }\n  - { id: off, split: { by: plan, salt: x, coverage: 0%, of: [{ value: c, share: 51% }] } }", Analysis{}, nil},
+		{"a split without its unit", "rules:\n  - { id: s, when: { plan: missing }, split: { by: plan, of: [{ value: a, share: 50% }] } }", Analysis{},
+			[]string{`contradiction flag.yaml:2:5 s never answers: it divides by plan, which its cells leave without a value`}},
 		{"schedule", "rules:\n  - { from: 2026-01-01, value: a }\n  - { value: b }\n  - { from: 2027-01-01, until: 2027-02-01, value: c }", Analysis{},
 			[]string{`unreachable flag.yaml:3:5 row 2 is never reached: row 1 above matches all that it matches {"other":1}`,
 				`unreachable flag.yaml:4:5 row 3 is never reached: row 1 above matches all that it matches {"other":1}`}},
@@ -243,6 +269,107 @@ func TestAnalyseAgainstAllContexts(t *testing.T) {
 	}
 }
 
+// What the analysis says of splits must be exactly what happens to all contexts with
+// so many units that each range of buckets has some.
+func TestAnalyseSplitsAgainstAllContexts(t *testing.T) {
+	m := model(t, "fields:\n  a: { type: string, values: [x, y] }\n  u: { type: string }\n  v: { type: string }\n")
+	cells := []string{"a: x", "a: x", "a: y", "a: not x", "u: present", "u: missing", "v: missing"}
+	splits := []string{
+		"of: [{ value: p, share: 40% }, { value: q, share: 60% }]", "of: [{ value: p, share: 50% }]", "of: [{ value: q, share: 20% }, { value: p, share: 20% }]",
+		"coverage: 50%, of: [{ value: p, share: 40% }]", "coverage: 0%, of: [{ value: p, share: 100% }]", "of: [{ value: q, share: 10% }]", "of: [{ value: r, share: 10% }]",
+	}
+	var contexts []string
+	for _, a := range []string{"", `"a":"x",`, `"a":"y",`} {
+		contexts = append(contexts, "{"+a+`"other":1}`)
+		for unit := range 120 {
+			contexts = append(contexts, fmt.Sprintf(`{%s"v":"v%d"}`, a, unit), fmt.Sprintf(`{%s"u":"u%d"}`, a, unit), fmt.Sprintf(`{%s"u":"u%d","v":"v%d"}`, a, unit, unit))
+		}
+	}
+	slot := map[string]int32{"u": 1, "v": 2}
+	found := make(map[FindingKind]int)
+	for seed := range uint64(600) {
+		g := generator{Rand: rand.New(rand.NewPCG(seed, 7))}
+		var text strings.Builder
+		text.WriteString("rules:\n")
+		rows := 3 + g.IntN(3)
+		salted := false
+		for row := range rows {
+			fmt.Fprintf(&text, "  - { id: r%d", row+1)
+			if g.IntN(3) > 0 {
+				fmt.Fprintf(&text, ", when: { %s }", pick(g, cells))
+			}
+			if g.IntN(6) == 0 {
+				text.WriteString(", value: " + pick(g, []string{"p", "q"}) + " }\n")
+				continue
+			}
+			salt := ""
+			if seed%2 == 0 {
+				salt, salted = "salt: s, ", true
+			}
+			fmt.Fprintf(&text, ", split: { by: %s, %s%s } }\n", pick(g, []string{"u", "u", "u", "v"}), salt, pick(g, splits))
+		}
+		tab := table(t, m, text.String())
+		equal := equalText(tab)
+		reached, without := make([]bool, rows), make(map[[2]int32]bool) // rows and fields
+		for row := range rows {
+			without[[2]int32{int32(row), slot["u"]}], without[[2]int32{int32(row), slot["v"]}] = true, true
+		}
+		both := make(map[[2]int]bool) // rows of which the second answers what the first matches
+		for _, context := range contexts {
+			b := bind(t, m, context)
+			d := tab.Evaluate(b)
+			if d.Row < 0 {
+				continue
+			}
+			reached[d.Row] = true
+			for _, by := range slot {
+				if b.values[by].state == present {
+					without[[2]int32{int32(d.Row), by}] = false
+				}
+			}
+			for other := range d.Row {
+				if matchAll(tab.rowAtoms(other), b) {
+					both[[2]int{other, d.Row}] = true
+				}
+			}
+		}
+		findings := tab.Analyse(Analysis{Now: noon, Equal: equal})
+		checkFindings(t, m, tab, findings)
+		for _, f := range findings {
+			found[f.Kind]++
+			switch f.Kind {
+			case Unreachable, Contradiction:
+				if reached[f.Row] {
+					t.Error(f.Message)
+				}
+				reached[f.Row] = true
+			case WithoutUnit:
+				if by := tab.answers[f.Other].split.by; !reached[f.Row] || !without[[2]int32{int32(f.Row), by}] {
+					t.Error(f.Message)
+				}
+			case SameUnits:
+				if !reached[f.Row] || both[[2]int{f.Other, f.Row}] {
+					t.Error(f.Message)
+				}
+			default:
+				t.Errorf("%s: %s", f.Kind, f.Message)
+			}
+		}
+		for i, r := range reached {
+			// Two rows with one salt may together take what a third one has.
+			if off := tab.answers[i].split != nil && tab.answers[i].split.coverage == 0; !r && !off && !salted {
+				t.Errorf("row %d is not reached, which was not found", i+1)
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d\n%s", seed, text.String())
+		}
+	}
+	if found[Unreachable] < 100 || found[WithoutUnit] < 40 || found[SameUnits] < 20 {
+		t.Errorf("too little to be found: %v", found)
+	}
+}
+
 // On tables of all kinds of cells, what is reported must hold for any context.
 func TestAnalyseIsSound(t *testing.T) {
 	m := model(t, referenceModel)
@@ -335,7 +462,7 @@ func TestOverlapsAreComplete(t *testing.T) {
 	m := model(t, "fields:\n  name: string\n  tags: list\n  app: { type: string, format: semver }\nsegments:\n  s: [ { tags: a }, { name: b* } ]\n  u: [ { segment: s, app: 1.0.0.. }, { tags: { none: [b] } } ]\n")
 	pickOne := func(g generator, list []string) string { return list[g.IntN(len(list))] }
 	found, open, clean := 0, 0, 0
-	for seed := range uint64(400) {
+	for seed := range uint64(600) {
 		g := generator{Rand: rand.New(rand.NewPCG(seed, 3))}
 		var text strings.Builder
 		text.WriteString("hit: unique\ncolumns: [name, tags, app, segment, value]\nmatrix:\n")

@@ -29,11 +29,18 @@ const (
 	// MissingList: a cell that a missing list does not match, which is
 	// perhaps not meant.
 	MissingList
+	// WithoutUnit: a row that is only reached without a field, because a split
+	// above that divides by it takes all units.
+	WithoutUnit
+	// SameUnits: a row whose split gets no unit of what a row above matches, too,
+	// because the splits of both have the same salt.
+	SameUnits
 )
 
 var findingNames = [...]string{
 	Unreachable: "unreachable", Overlap: "overlap", Gap: "gap", DeadColumn: "dead_column", Expired: "expired", Undecided: "undecided",
 	Contradiction: "contradiction", MissingList: "missing_list",
+	WithoutUnit: "without_unit", SameUnits: "same_units",
 }
 
 // String returns the kind as reports spell it.

@@ -154,6 +154,7 @@ func TestAnalysisIsKept(t *testing.T) {
 			"remoteconfigs/b.yaml": "type: boolean\ndefault: false\nrules:\n- { when: { config: { a: true } }, value: true }\n",
 			"remoteconfigs/c.yaml": "type: boolean\ndefault: false\nrules:\n- { when: { plan: free }, value: true }\n",
 			"remoteconfigs/d.yaml": "type: boolean\ndefault: false\nrules:\n- { id: xmas, until: 2000-01-02, value: true }\n",
+			"remoteconfigs/e.yaml": "type: boolean\ndefault: false\nrules:\n- { id: new, value: true, ramp: { by: plan, start: 2000-01-01, end: 2000-01-02 } }\n- { when: { plan: pro }, value: false }\n",
 		})
 		var m memory
 		load := func() (*Snapshot, map[string]*analysis) {
@@ -177,7 +178,7 @@ func TestAnalysisIsKept(t *testing.T) {
 			}
 		}
 		s, first := load()
-		if len(first) != 4 || len(s.Warnings) != 1 {
+		if len(first) != 5 || len(s.Warnings) != 1 {
 			t.Fatalf("%d analyses, warnings %v", len(first), s.Warnings)
 		}
 		write := func(name, text string) {
@@ -194,8 +195,8 @@ func TestAnalysisIsKept(t *testing.T) {
 		again("an edit of a prerequisite", second, third, "remoteconfigs/a.yaml", "remoteconfigs/b.yaml")
 		time.Sleep(48 * time.Hour) // the bubble's clock begins with 2000-01-01
 		s, fourth := load()
-		again("a row that expired", third, fourth, "remoteconfigs/d.yaml")
-		if len(s.Warnings) != 1 {
+		again("a row that expired, and a ramp that ended", third, fourth, "remoteconfigs/d.yaml", "remoteconfigs/e.yaml")
+		if len(s.Warnings) != 2 {
 			t.Errorf("warnings %v", s.Warnings)
 		}
 		write("context.yaml", "fields:\n  plan: { type: string, values: [free, pro, team] }\n")
