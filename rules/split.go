@@ -6,14 +6,17 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cadenza-gateway/cadenza/internal/document"
 	"github.com/cespare/xxhash/v2"
 )
 
-// buckets is how many parts a split divides its units into: a share has a
+// Buckets is how many parts a split divides its units into: a share has a
 // resolution of a thousandth of a percent.
-const buckets = 100_000
+const Buckets = 100_000
+
+const buckets = Buckets
 
 // split divides the units that meet a row between outcomes, or leaves them to
 // the rows below. A unit is a value of the field by, such as a customer's id:
@@ -102,9 +105,11 @@ func (sh *share) covered(coverage uint32) uint32 {
 }
 
 // covers returns the coverage at the binding's instant.
-func (s *split) covers(b *Binding) uint32 {
+func (s *split) covers(b *Binding) uint32 { return s.coverageAt(b.values[b.model.nowSlot()].key) }
+
+func (s *split) coverageAt(now int64) uint32 {
 	if s.ramp != nil {
-		return s.ramp.at(b.values[b.model.nowSlot()].key)
+		return s.ramp.at(now)
 	}
 	return s.coverage
 }
@@ -162,4 +167,37 @@ func readShare(n *document.Node, what string, errs *document.Errors) (uint32, bo
 		errs.Add(n, "%s must be a percentage from 0%% to 100%% such as 20%% or 0.125%%, with at most three decimals, this is %q", what, shorten(text))
 	}
 	return v, ok
+}
+
+// Division is how a row divides its units at an instant.
+type Division struct {
+	// By is the field whose values are the units, and Salt what they are hashed
+	// with, beside the key of the definition. Both are empty for a row that divides
+	// nothing: it answers all.
+	By, Salt string
+	// Parts ascend. A unit whose bucket is in none of them is left to the rows below.
+	Parts []Part
+}
+
+// Part is the buckets of one outcome, from From to before To.
+type Part struct {
+	From, To int
+	Outcome  int    // index into Outcomes
+	Arm      string // of Table.Arm
+}
+
+// Divide returns how a row divides its units at an instant.
+func (t *Table) Divide(row int, at time.Time) Division {
+	a := &t.answers[row]
+	if a.split == nil {
+		return Division{Parts: []Part{{To: buckets, Outcome: a.outcome, Arm: t.arm(nil, a.outcome)}}}
+	}
+	s, coverage := a.split, a.split.coverageAt(dateKey(at))
+	d := Division{By: t.model.fields[s.by].name, Salt: s.salt}
+	for i := range s.shares {
+		if sh := &s.shares[i]; sh.covered(coverage) > 0 {
+			d.Parts = append(d.Parts, Part{int(sh.from), int(sh.from + sh.covered(coverage)), sh.outcome, t.arm(s, sh.outcome)})
+		}
+	}
+	return d
 }

@@ -22,10 +22,10 @@ import (
 
 func checkCommand() *cobra.Command {
 	var asJSON, strict, all bool
-	var format, config, adapter string
+	var format, config, adapter, against string
 	var client gatewayClient
 	cmd := &cobra.Command{
-		Use:   "check [DIR|FILE] [--config CADDYFILE]",
+		Use:   "check [DIR|FILE] [--against OLD] [--config CADDYFILE]",
 		Short: "Loads a workspace, analyses its tables and runs its tests",
 		Long: `
 Loads a workspace as the gateway would, analyses its tables and runs its tests.
@@ -39,6 +39,10 @@ reported.
 
 Of revision:ID, a revision that a running gateway stores is checked
 (caddy cadenza revisions lists them).
+
+With --against the workspace is compared with an earlier version of it, a
+directory or revision:ID: remarks say where an edit of a split moves units to
+another arm, and how many.
 
 With --config the definitions of each workspace of a Caddyfile are checked, also
 for what only the Caddyfile has, such as its providers. No secret is
@@ -67,6 +71,8 @@ gateway there is asked for the share of last week's decisions that pick it.`,
 				return errors.New("DIR|FILE is missing: caddy cadenza check DIR|FILE, or --config CADDYFILE (--help says more)")
 			case config != "" && len(args) > 0:
 				return errors.New("a directory and --config exclude each other: the configuration names the directories")
+			case config != "" && against != "":
+				return errors.New("--against and --config exclude each other: give the directory of one workspace")
 			}
 			var asked *gatewayClient // for what depends on what ends
 			if client.address != "" {
@@ -92,6 +98,11 @@ gateway there is asked for the share of last week's decisions that pick it.`,
 				return err
 			}
 			c.target, c.strict = args[0], strict
+			if against != "" && c.snapshot != nil {
+				if err := c.compare(&client, against); err != nil {
+					return err
+				}
+			}
 			if folder != args[0] {
 				asked = &client // for the revision
 			}
@@ -113,6 +124,7 @@ gateway there is asked for the share of last week's decisions that pick it.`,
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&against, "against", "", "Compare with an earlier version of the workspace: a directory or revision:ID")
 	cmd.Flags().StringVarP(&config, "config", "c", "", "Check the definitions of each workspace of this configuration")
 	cmd.Flags().StringVarP(&adapter, "adapter", "a", "", "The adapter of the configuration, where its name does not tell")
 	cmd.Flags().StringVar(&client.address, "address", "", "The address of a gateway's admin API, to ask for revision:ID and for last week's decisions")
@@ -201,6 +213,22 @@ func checkDirectory(dir string, strict bool, kinds definition.Remark, known ...d
 	c.Remarks = inspect.Findings(s.Remarks(time.Now(), kinds))
 	c.OK = !strict || len(c.Warnings) == 0
 	return c, nil
+}
+
+// compare adds what an edit does to the units of splits, since an earlier version of the
+// workspace.
+func (c *check) compare(client *gatewayClient, against string) error {
+	folder, remove, err := client.folder(against)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	moved, err := inspect.MovedUnits(folder, c.dir, c.snapshot, time.Now())
+	if err != nil {
+		return fmt.Errorf("--against %s: %w", against, err)
+	}
+	c.Remarks = append(c.Remarks, moved...)
+	return nil
 }
 
 // in names a directory otherwise in what was found: as it was asked for.

@@ -88,6 +88,15 @@ var variedFiles = []string{
 	"endpoints/chat.yaml", "prompt: chat\nvariants:\n  usual: {}\n  free: { weight: 0, cache: { ttl: 24h }, fallback: [ { provider: openai, model: small, weight: 1 } ] }\ndefault: usual\ncolumns: [ plan, value ]\nmatrix: [ [ free, free ] ]\n",
 }
 
+// dividedFiles have a split with a share that is not the last, and one with a salt.
+func dividedFiles(share, salt string) []string {
+	return []string{
+		"context.yaml", "fields: { customer: string }\n",
+		"remoteconfigs/colour.yaml", "type: string\ndefault: grey\nrules:\n  - id: colours\n    split:\n      by: customer\n      of: [ { value: blue, share: " + share + " }, { value: green, share: 30% } ]\n",
+		"remoteconfigs/size.yaml", "type: number\ndefault: 1\nrules:\n  - id: sizes\n    split: { by: customer, salt: " + salt + ", of: [ { value: 2, share: 50%, name: large } ] }\n",
+	}
+}
+
 func TestCommandGolden(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	dir := t.TempDir()
@@ -125,6 +134,9 @@ func TestCommandGolden(t *testing.T) {
 	varied, unvaried := filepath.Join(dir, "varied"), filepath.Join(dir, "unvaried")
 	writeFiles(t, varied, variedFiles...)
 	writeFiles(t, unvaried, append(variedFiles[:4:4], "endpoints/chat.yaml", "prompt: chat\n")...)
+	divided, redivided := filepath.Join(dir, "divided"), filepath.Join(dir, "redivided")
+	writeFiles(t, divided, dividedFiles("20%", "a")...)
+	writeFiles(t, redivided, dividedFiles("30%", "b")...)
 	formatted := filepath.Join(dir, "format")
 	writeFiles(t, formatted, "a.yaml", "# top\ncolumns: [plan,value]\nmatrix:\n- [free,1] # one\n- [enterprise,2]\n- [pro, 3]\n- [team, 4]\n- [a, 5]\n- [enterprise, 6]\n")
 
@@ -160,6 +172,13 @@ func TestCommandGolden(t *testing.T) {
 		"check_junit":          {arguments: []string{"check", "--format", "junit", "--strict", odd}, fails: true},
 		"check_bad_format":     {arguments: []string{"check", "--format", "junti", odd}, fails: true},
 		"check_two_formats":    {arguments: []string{"check", "--format", "junit", "--json", odd}, fails: true},
+		"check_against":        {arguments: []string{"check", "--strict", "--against", divided, redivided}},
+		"check_against_json":   {arguments: []string{"check", "--json", "--against", divided, redivided}},
+		"check_against_file":   {arguments: []string{"check", "--against", divided, filepath.Join(redivided, "remoteconfigs/size.yaml")}},
+		"diff_units":           {arguments: append([]string{"diff", divided, redivided}, at...)},
+		"diff_units_json":      {arguments: append([]string{"diff", "--json", divided, redivided}, at...)},
+		"check_against_broken": {arguments: []string{"check", "--against", broken, divided}, fails: true},
+		"check_against_config": {arguments: []string{"check", "--against", divided, "--config", "Caddyfile"}, fails: true},
 		"check_nowhere":        {arguments: []string{"check", filepath.Join(dir, "nowhere")}, fails: true},
 		"eval":                 {arguments: append([]string{"eval", exampleDefinitions, "model_limits", "--context", `{"environment":"production","plan":"pro","seats":50}`}, at...)},
 		"eval_explain":         {arguments: append([]string{"eval", exampleDefinitions, "model_limits", "--explain", "-c", "{environment: production, plan: enterprise, seats: 50}"}, at...)},

@@ -25,7 +25,8 @@ func diffCommand() *cobra.Command {
 Compares two workspaces, given by their directories: which definitions were
 added, removed and changed, and for tables, which contexts get another answer.
 There is one example for each pair of the row that answered and the row that
-answers now, and of messages, the lines that differ. A definition that was not
+answers now, of a split or ramp, how many of its units get another arm, and of
+messages, the lines that differ. A definition that was not
 changed can be affected: by the data model, by another configuration that it
 asks for, or as an endpoint by its prompt.
 
@@ -106,6 +107,9 @@ func writeComparison(b *bytes.Buffer, st styles, c *inspect.Comparison) {
 			writeTextChange(b, st, t)
 		}
 		writeAnswerChanges(b, st, d.Answers)
+		for _, u := range d.Units {
+			fmt.Fprintf(b, "  %s\n", visible.Line(u.String()))
+		}
 		if d.Undecided {
 			more := "contexts that get another answer"
 			if len(d.Answers) > 0 {

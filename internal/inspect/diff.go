@@ -59,6 +59,8 @@ type Change struct {
 	// answer of a prompt is the variant's name; its text is among the members.
 	// That of an endpoint with variants is the name of the one that calls.
 	Answers []AnswerChange `json:"answers,omitempty"`
+	// Units is what becomes of the units of splits and ramps that changed.
+	Units []UnitChange `json:"units,omitempty"`
 	// Undecided reports whether there may be other such contexts: the search
 	// ended at its bound, or found neither an example nor proof that there is
 	// none.
@@ -96,15 +98,21 @@ func Compare(oldDir, newDir string, now time.Time) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	oldModel, err := definition.ReadDataModel(oldDir)
+	models, err := modelsDiffer(oldDir, newDir)
 	if err != nil {
 		return nil, err
 	}
-	newModel, err := definition.ReadDataModel(newDir)
+	return compare(before, after, models, now), nil
+}
+
+// modelsDiffer compares the data models of two workspaces.
+func modelsDiffer(oldDir, newDir string) (changedModel, error) {
+	before, err := definition.ReadDataModel(oldDir)
 	if err != nil {
-		return nil, err
+		return changedModel{}, err
 	}
-	return compare(before, after, modelChanges(oldModel, newModel), now), nil
+	after, err := definition.ReadDataModel(newDir)
+	return modelChanges(before, after), err
 }
 
 func compare(before, after *definition.Snapshot, models changedModel, now time.Time) *Comparison {
@@ -129,6 +137,7 @@ func compare(before, after *definition.Snapshot, models changedModel, now time.T
 				if o.Version != n.Version {
 					change.Change = Changed
 					change.Members, change.Texts = changedMembers(o.Content(), n.Content())
+					change.Units = unitChanges(before, after, kind, key, models, now)
 				}
 				if o.Version != n.Version || models.any || configs {
 					d := newTableDiff(before, after, kind, key, models, configs, now)
