@@ -9,7 +9,8 @@ import (
 )
 
 // Gateway is what the gateway knows of itself at the instant of a request. A binding
-// asks for each value once at most, and only where a table reads it.
+// asks for each value once at most, and only where a table reads it; for budgets again
+// after AskAgain.
 type Gateway interface {
 	// Budget returns the share of a limit that the request's subject has used, in
 	// percent, and false where the request has no such subject.
@@ -153,6 +154,18 @@ const NoteNoContext = "context: none"
 // SetGateway gives the binding what tables may ask of the gateway. Bind leaves it as
 // it is; without one these fields are missing.
 func (b *Binding) SetGateway(g Gateway) { b.gateway = g }
+
+// AskAgain has the binding forget the budgets and what was decided by them, so that
+// the next table asks the gateway again.
+func (b *Binding) AskAgain() {
+	m := b.model
+	for slot := range b.values[:m.nowSlot()] {
+		if slot >= len(m.fields) || m.fields[slot].gateway != nil && m.fields[slot].gateway.Limit != "" {
+			b.values[slot] = value{state: pending} // a segment may have read one
+		}
+	}
+	clear(b.decisions)
+}
 
 // ask binds a field of the gateway.
 func (b *Binding) ask(f *field, slot int32) {

@@ -14,8 +14,9 @@ import (
 var _ rules.Gateway = (*call)(nil)
 
 // Budget returns the share of a limit that the request's subject has used when the
-// request came, in percent. It is not known for a request that has no subject, and
-// where no limit has the name.
+// request came, in percent, and of a call that uses tokens or money of it, with what the
+// call itself would set aside. It is not known for a request that has no subject, where
+// no limit has the name, and for a call while that is weighed: see plan.
 func (c *call) Budget(name string) (percent int, ok bool) {
 	i := slices.IndexFunc(c.workspace.CallLimits, func(l *limit.Limit) bool { return l.Name == name })
 	limiter := c.workspace.Store.Limiter()
@@ -25,6 +26,10 @@ func (c *call) Budget(name string) (percent int, ok bool) {
 	l := c.workspace.CallLimits[i]
 	subject := c.subject(l, c.asked)
 	if subject == "" && l.By != limit.ByWorkspace {
+		return 0, false
+	}
+	if c.weighing && metered(l) && c.meter.counts(l) {
+		c.asksBudget = true
 		return 0, false
 	}
 	return c.shareBefore(limiter, limit.Ask{Limit: l, Subject: subject}), true

@@ -32,12 +32,9 @@ type callLimits struct {
 func newCallLimits(list []*limit.Limit) callLimits {
 	var c callLimits
 	for _, l := range list {
-		bounds := func(m limit.Measure) bool {
-			return slices.ContainsFunc(l.Ceilings, func(c limit.Ceiling) bool { return c.Measure == m })
-		}
 		made := callLimit{
 			Limit: l, routes: routesOf(l), early: l.By == limit.ByAPIKey || l.By == limit.ByWorkspace,
-			metered: bounds(limit.Tokens) || bounds(limit.Money), flying: bounds(limit.InFlight),
+			metered: metered(l), flying: bounds(l, limit.InFlight),
 		}
 		c.all = append(c.all, made)
 		c.routes |= made.routes
@@ -47,6 +44,14 @@ func newCallLimits(list []*limit.Limit) callLimits {
 	}
 	return c
 }
+
+// bounds reports whether a limit has a ceiling of a measure.
+func bounds(l *limit.Limit, m limit.Measure) bool {
+	return slices.ContainsFunc(l.Ceilings, func(c limit.Ceiling) bool { return c.Measure == m })
+}
+
+// metered reports whether a limit bounds tokens or money.
+func metered(l *limit.Limit) bool { return bounds(l, limit.Tokens) || bounds(l, limit.Money) }
 
 // meter is what a request's limits set aside for it and what it has used. The two lanes
 // of a hedged call, and a provider that goes on after its call, may use it at the same
@@ -184,6 +189,42 @@ func (m *meter) measure(targets []invoke.Target, messages []providers.Message, t
 	}
 }
 
+// weigh returns what a call would set aside first: the most that an attempt at the
+// dearest target may use. Its texts are counted where they could make a percent of a
+// ceiling.
+func (m *meter) weigh(targets []invoke.Target, messages []providers.Message) limit.Amounts {
+	m.measure(targets, messages, false)
+	most := m.extreme(mostOf)
+	if slices.ContainsFunc(m.asks, func(ask limit.Ask) bool { return shareOf(ask.Limit, most) > 0 }) {
+		m.measure(targets, messages, true)
+		most = m.extreme(mostOf)
+	}
+	return most
+}
+
+// shareOf returns the share that amounts are of the ceilings of tokens and money of a
+// limit, in percent: of that of which it is the largest.
+func shareOf(l *limit.Limit, a limit.Amounts) (share int) {
+	for _, of := range l.Ceilings {
+		s := limit.Standing{Ceiling: of}
+		if s.Reserved = amountOf(a, of.Measure); s.Reserved > 0 {
+			share = max(share, s.Share())
+		}
+	}
+	return share
+}
+
+// amountOf returns the amount of tokens or money.
+func amountOf(a limit.Amounts, m limit.Measure) int64 {
+	switch m {
+	case limit.Tokens:
+		return a.Tokens
+	case limit.Money:
+		return a.Money
+	}
+	return 0
+}
+
 // mostOf returns what an attempt at a target may use at most, with so many tokens of
 // its prompt. A target without a price costs nothing.
 func (w *Workspace) mostOf(t *invoke.Target, prompt int64) limit.Amounts {
@@ -299,12 +340,18 @@ func (c *call) spend(result *invoke.Result) {
 	}
 }
 
-// shareBefore returns the share of a limit that a subject has used without this request,
-// in percent. The request is counted already where the limit applies to it.
-func (c *call) shareBefore(limiter *limit.Limiter, ask limit.Ask) (share int) {
-	counted := c.meter != nil && slices.ContainsFunc(c.meter.held, func(h held) bool {
-		return slices.ContainsFunc(h.asks, func(other limit.Ask) bool { return other.Limit == ask.Limit })
+// counts reports whether the request counts for a limit.
+func (m *meter) counts(l *limit.Limit) bool {
+	return m != nil && slices.ContainsFunc(m.held, func(h held) bool {
+		return slices.ContainsFunc(h.asks, func(ask limit.Ask) bool { return ask.Limit == l })
 	})
+}
+
+// shareBefore returns the share of a limit that a subject has used without this request,
+// in percent, and with what the request would set aside of tokens and money. The request
+// is counted already where the limit applies to it.
+func (c *call) shareBefore(limiter *limit.Limiter, ask limit.Ask) (share int) {
+	counted := c.meter.counts(ask.Limit)
 	var room [8]limit.Standing
 	for _, s := range limiter.AppendStandings(room[:0], c.workspace.Name, c.began, ask) {
 		switch {
@@ -313,6 +360,8 @@ func (c *call) shareBefore(limiter *limit.Limiter, ask limit.Ask) (share int) {
 			s.Reserved = max(s.Reserved-1, 0)
 		case counted && s.Ceiling.Measure == limit.InFlight:
 			s.Used--
+		case counted:
+			s.Reserved += amountOf(c.own, s.Ceiling.Measure)
 		}
 		share = max(share, s.Share())
 	}

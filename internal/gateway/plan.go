@@ -61,12 +61,38 @@ func (c *call) admitted(request *dialect.Call) (*definition.Endpoint, *wire.Erro
 	return endpoint, c.checkBrought(endpoint, request)
 }
 
-// plan decides in the request's context, and renders the messages.
+// plan decides in the request's context, and renders the messages. Where a table asks
+// for a budget of tokens or money that the call itself uses, the call is planned twice:
+// at first as if the budget were not known, which tells what it would set aside, and
+// then with that. So a rule at 80 percent acts before a call that needs 30 of them is
+// refused for want of room:
+//
+//	used   set aside   budget   the rule at 80..
+//	49 %   30 %        79       does not act
+//	50 %   30 %        80       gives the call another target
+//
+// What is set aside does not depend on what is used, so more use never leads back to
+// the first plan.
 func (c *call) plan(endpoint *definition.Endpoint, request *dialect.Call) (p plan, err *wire.Error) {
 	if err := c.bind(request.Context); err != nil {
 		return p, ofMetadata(err, request)
 	}
 	c.asked = endpoint.Key
+	c.weighing = c.meter != nil && c.meter.metered
+	p, err = c.choose(endpoint, request)
+	if c.weighing = false; !c.asksBudget {
+		return p, err
+	}
+	if err == nil {
+		c.own = c.meter.weigh(p.targets, p.messages)
+	}
+	c.binding.AskAgain()
+	c.values.Reset()
+	return c.choose(endpoint, request)
+}
+
+// choose decides which targets may be asked, and what.
+func (c *call) choose(endpoint *definition.Endpoint, request *dialect.Call) (p plan, err *wire.Error) {
 	p.decision = c.decide(trace.KindPrompt, &endpoint.Prompt.Definition, endpoint.Prompt.Table())
 	p.variant, p.named = endpoint.Prompt.Variant(p.decision), request.Variant != ""
 	if p.named {

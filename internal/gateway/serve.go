@@ -15,6 +15,7 @@ import (
 	"github.com/cadenza-gateway/cadenza/internal/definition"
 	"github.com/cadenza-gateway/cadenza/internal/dialect"
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
+	"github.com/cadenza-gateway/cadenza/internal/limit"
 	"github.com/cadenza-gateway/cadenza/internal/prompt"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/rules"
@@ -48,6 +49,10 @@ type call struct {
 	logCeiling definition.LogPolicy // the most that the caller allows; Unset: anything
 	entered    bool                 // counted among the calls in flight
 	meter      *meter               // nil: no limit applies
+
+	weighing   bool          // tables are not told of the budgets that the call uses
+	asksBudget bool          // one would have liked to know
+	own        limit.Amounts // that the call would set aside, as far as tables are told
 
 	decision   trace.Decision // makes the ids of the answers' traces
 	decisionID trace.ID

@@ -328,7 +328,7 @@ func init() {
 			Run: "TestCutStreamIsNotPresentedAsComplete",
 		},
 		mutant{
-			ID: "too-large-a-prompt", In: "call.plan",
+			ID: "too-large-a-prompt", In: "call.choose",
 			What: "a prompt that is too large goes to the model without its messages",
 			Old:  "if unrendered != nil {", New: "if unrendered != nil && false {",
 			Run: "TestTooLargeAPrompt", Tests: []string{"caddymodule"},

@@ -57,10 +57,16 @@ func init() {
 			Run: "TestEveryEnding",
 		},
 		mutant{
-			ID: "counted-for-others", In: "call.shareBefore",
+			ID: "counted-for-others", In: "meter.counts",
 			What: "a request is taken off the share of a limit that it does not count for",
-			Old:  "other.Limit == ask.Limit", New: "other.Limit != nil",
+			Old:  "ask.Limit == l", New: "ask.Limit != nil",
 			Run: "TestATableReadsAnother",
+		},
+		mutant{
+			ID: "own-use-unseen", In: "call.plan",
+			What: "a table reads a budget without what the call itself sets aside",
+			Old:  "c.own = c.meter.weigh(p.targets, p.messages)", New: "_ = c.meter.weigh(p.targets, p.messages)",
+			Run: "TestABudgetCounts",
 		},
 		mutant{
 			ID: "loose-tools", In: "meter.measure",
