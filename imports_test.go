@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"internal/gateway":           {"cache", "internal/definition", "internal/dialect", "internal/dialect/chat", "internal/dialect/messages", "internal/dialect/native", "internal/dialect/openai", "internal/dialect/responses", "internal/document", "internal/inflight", "internal/invoke", "internal/jsontext", "internal/limit", "internal/price", "internal/prompt", "internal/recorder", "internal/redact", "internal/regular", "internal/store/sqlite", "internal/visible", "internal/wire", "providers", "rules", "secret", "sinks", "trace"},
 	"internal/gatewaytest":       {"internal/store/sqlite", "trace"},
 	"internal/inflight":          {},
-	"internal/inspect":           {"internal/definition", "internal/document", "internal/prompt", "internal/regular", "rules", "trace"},
+	"internal/inspect":           {"internal/definition", "internal/document", "internal/prompt", "internal/regular", "internal/visible", "rules", "trace"},
 	"internal/invoke":            {"internal/inflight", "internal/wire", "providers", "trace"},
 	"internal/jsontext":          {},
 	"internal/modetest":          {},

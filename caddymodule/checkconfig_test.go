@@ -118,3 +118,55 @@ func TestCheckOfACaddyfile(t *testing.T) {
 		t.Errorf("a directory beside it: %v", err)
 	}
 }
+
+// TestCheckOfBudgets warns of the rules at the end of a budget that one call leaps over,
+// or that every call meets, with the numbers of the Caddyfile.
+func TestCheckOfBudgets(t *testing.T) {
+	dir := t.TempDir()
+	gatewaytest.Write(t, dir, "definitions/context.yaml", "fields:\n  plan: { type: string, values: [free, pro] }\n")
+	const (
+		variants = "prompt: p\nvariants:\n  usual: {}\n  saving: { weight: 0, fallback: [ { provider: fake, model: small, max_tokens: 100, weight: 1 } ] }\n"
+		usual    = variants + "default: usual\nrules:\n  - { id: nearly, when: { budget.tenants: 80.. }, value: saving }\n"
+		plain    = "prompt: p\n"
+	)
+	// Variants of the prompt, of which the cheap one answers where the budget is unknown.
+	frugal := func(rules string) string {
+		return "default: saving\nvariables: { question: { required: true } }\nvariants:\n  usual: { provider: fake, model: large, max_tokens: 600, messages: [ { role: user, content: \"{{question}}\" } ] }\n  saving: { extends: usual, model: small, max_tokens: 100 }\nrules:\n" + rules
+	}
+	one := "provider: fake\nmodel: large\nmax_tokens: 600\nmessages: [ { role: user, content: x } ]\n"
+	rich := frugal("  - { id: rich, when: { plan: pro, budget.tenants: ..<80 }, value: usual }\n")
+	for _, tt := range []struct{ name, prompt, endpoint, limit, want string }{
+		{"room enough", one, usual, "money 0.02usd/1h", ""},
+		{"a limit that one call nearly uses", one, usual, "money 0.007usd/1h",
+			"definitions/endpoints/support.yaml:7:5: warning: one call of support by usual sets aside 0.006 usd or more, 85 % of limit tenants (money 0.007usd/1h), so every call meets nearly, which begins at 80 %, and none is made by usual: raise the ceiling, or lower max_tokens"},
+		{"the same of tokens", one, usual, "tokens 700/1h", "600 tokens or more, 85 % of limit tenants (tokens 700/1h), so every call meets nearly, which begins at 80 %"},
+		{"unless callers ask for less", one, usual + "accept: { parameters: { max_tokens: ..600 } }\n", "tokens 700/1h", ""},
+		{"a rule that the dear one leaps over", rich, plain, "money 0.02usd/1h",
+			"definitions/prompts/p.yaml:1:1: warning: one call of support by usual sets aside 0.006043 usd or more, 30 % of limit tenants (money 0.02usd/1h), so it is refused from 70 % on, before the budget reaches 80 %, where the default begins: let that begin earlier, or make usual the answer where the budget is not known"},
+		{"a rule above that the dear one leaps over", frugal("  - { id: full, when: { budget.tenants: 80.. }, value: saving }\n  - { id: rich, when: { plan: pro, budget.tenants: present }, value: usual }\n"), plain, "money 0.02usd/1h",
+			"definitions/prompts/p.yaml:7:5: warning: one call of support by usual sets aside "},
+		{"that the dear one reaches", frugal("  - { id: full, when: { budget.tenants: 80.. }, value: saving }\n  - { id: rich, when: { plan: pro }, value: usual }\n"), plain, "money 0.02usd/1h", ""},
+		{"that ends early enough", strings.Replace(rich, "..<80", "..<69", 1), plain, "money 0.02usd/1h", ""},
+		{"beside a larger ceiling", rich, plain, "money 2usd/1h", ""},
+		{"beside a ceiling of which the cheap one takes as much", rich, plain, "money 0.02usd/1h\n\t\t\ttokens 145/1h", ""},
+		{"of another limit", one, strings.ReplaceAll(usual, "budget.tenants", "budget.others"), "money 0.007usd/1h", ""},
+		{"that no call is bounded by", one, usual, "requests 7/1h", ""},
+	} {
+		gatewaytest.Write(t, dir, "definitions/prompts/p.yaml", tt.prompt)
+		gatewaytest.Write(t, dir, "definitions/endpoints/support.yaml", tt.endpoint)
+		gatewaytest.Write(t, dir, "Caddyfile", "{\n\tcadenza {\n\t\tdefinitions definitions\n\t\tprovider fake openai {\n\t\t\tapi_key {env.NO_KEY}\n\t\t\tbase_url http://localhost:1/v1\n\t\t}\n"+
+			"\t\tprice large 2.5 10\n\t\tprice small 0.1 0.4\n\t\tlimit tenants {\n\t\t\tby metadata.tenant\n\t\t\t"+tt.limit+"\n\t\t}\n\t\tlimit others {\n\t\t\trequests 9/1m\n\t\t}\n\t}\n}\n")
+		cmd := new(cobra.Command)
+		caddycmd.Commands()["cadenza"].CobraFunc(cmd)
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		cmd.SetArgs([]string{"check", "--config", filepath.Join(dir, "Caddyfile")})
+		if err := cmd.Execute(); err != nil {
+			t.Fatalf("%s: %v\n%s", tt.name, err, &out)
+		}
+		if got := out.String(); !strings.Contains(got, tt.want) || strings.Contains(got, "sets aside") != (tt.want != "") || strings.Count(got, "sets aside") > 1 {
+			t.Errorf("%s:\n%s", tt.name, got)
+		}
+	}
+}

@@ -9,13 +9,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/spf13/cobra"
 
 	"github.com/cadenza-gateway/cadenza/internal/definition"
+	"github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/internal/visible"
@@ -33,7 +36,29 @@ type workspaceConfig struct {
 
 // limitConfig is what check reads of a limit.
 type limitConfig struct {
-	Name string `json:"name"`
+	Name   string   `json:"name"`
+	Tokens []string `json:"tokens"`
+	Money  []string `json:"money"`
+	Routes []string `json:"routes"`
+}
+
+// ceilings returns the ceilings of tokens and money that hold for calls by any route. The
+// gateway refuses those that can't be read, with the reason.
+func (l limitConfig) ceilings() (list []gateway.BudgetCeiling) {
+	if len(l.Routes) > 0 {
+		return nil
+	}
+	add := func(word, unit string, texts []string) {
+		for _, text := range texts {
+			amount, _, _ := strings.Cut(text, "/")
+			if most, err := strconv.ParseFloat(strings.TrimSuffix(amount, unit), 64); err == nil && most > 0 {
+				list = append(list, gateway.BudgetCeiling{Limit: l.Name, Money: unit != "", Most: most, Text: word + " " + text})
+			}
+		}
+	}
+	add("tokens", "", l.Tokens)
+	add("money", "usd", l.Money)
+	return list
 }
 
 // checkConfig checks the definitions of all workspaces of a configuration, with what
@@ -186,6 +211,11 @@ func (w workspaceConfig) check(file string, strict bool, kinds definition.Remark
 	for _, message := range c.snapshot.CheckPrices(slices.Collect(maps.Keys(w.Prices)), known.Providers, prices.Check) {
 		c.Warnings = append(c.Warnings, inspect.Finding{File: file, Message: message, Rule: "price"})
 	}
+	var ceilings []gateway.BudgetCeiling
+	for _, l := range w.Limits {
+		ceilings = append(ceilings, l.ceilings()...)
+	}
+	c.Warnings = append(c.Warnings, inspect.Findings(gateway.CheckBudgets(c.snapshot, ceilings, prices, known.Providers, time.Now()))...)
 	return c, c.checkModels(known.Providers, prices, asked)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cadenza-gateway/cadenza/internal/invoke"
 	"github.com/cadenza-gateway/cadenza/internal/limit"
+	"github.com/cadenza-gateway/cadenza/internal/price"
 	"github.com/cadenza-gateway/cadenza/internal/wire"
 	"github.com/cadenza-gateway/cadenza/providers"
 )
@@ -228,7 +229,11 @@ func amountOf(a limit.Amounts, m limit.Measure) int64 {
 // mostOf returns what an attempt at a target may use at most, with so many tokens of
 // its prompt. A target without a price costs nothing.
 func (w *Workspace) mostOf(t *invoke.Target, prompt int64) limit.Amounts {
-	p := w.prices.Find(t.Name, t.Host, t.Model)
+	return mostAt(w.prices, t, prompt)
+}
+
+func mostAt(prices *price.Table, t *invoke.Target, prompt int64) limit.Amounts {
+	p := prices.Find(t.Name, t.Host, t.Model)
 	answer, _ := mostAnswer(t, p)
 	a := limit.Amounts{Tokens: prompt + answer}
 	if p != nil {

@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cadenza-gateway/cadenza/internal/definition"
+	gw "github.com/cadenza-gateway/cadenza/internal/gateway"
 	"github.com/cadenza-gateway/cadenza/internal/inspect"
 	"github.com/cadenza-gateway/cadenza/internal/limit"
+	"github.com/cadenza-gateway/cadenza/internal/price"
 )
 
 // TestABudgetCountsTheCallItself: a rule at 80 percent of a budget acts where the call
@@ -38,12 +41,7 @@ func TestABudgetCountsTheCallItself(t *testing.T) {
 				used int64 // before the call
 				want string
 			}{{0, "long"}, {260, "long"}, {280, "short"}, {380, "short"}, {420, "short"}} {
-				now := g.uses("default", l, "acme")[1][0]
-				reservation, refusal := g.store.Limiter().Reserve("default", time.Now(), []limit.Ask{{Limit: l, Subject: "acme"}}, limit.Amounts{Tokens: step.used - now})
-				if refusal != nil {
-					t.Fatalf("%+v", refusal)
-				}
-				reservation.Settle(time.Now(), limit.Amounts{Tokens: step.used - now})
+				g.useTokens(l, "acme", step.used-g.uses("default", l, "acme")[1][0])
 				a := g.post("/v1/endpoints", `{"key":"e","remoteconfigs":["c"],"metadata":{"c":"acme"}}`)
 				if a.status != http.StatusOK {
 					t.Fatalf("%d %s, %d tokens were used", a.status, a.body, step.used)
@@ -75,5 +73,47 @@ func TestABudgetCountsTheCallItself(t *testing.T) {
 				t.Errorf("%s, %d tokens are used", record.Inputs, used)
 			}
 		})
+	}
+}
+
+// useTokens has a subject use some tokens.
+func (g *gateway) useTokens(l *limit.Limit, subject string, tokens int64) {
+	g.t.Helper()
+	reservation, refusal := g.store.Limiter().Reserve("default", time.Now(), []limit.Ask{{Limit: l, Subject: subject}}, limit.Amounts{Tokens: tokens})
+	if refusal != nil {
+		g.t.Fatalf("%+v", refusal)
+	}
+	reservation.Settle(time.Now(), limit.Amounts{Tokens: tokens})
+}
+
+// TestWhatCheckBudgetsSays: a call is refused where the check says so, and answered where
+// it says nothing.
+func TestWhatCheckBudgetsSays(t *testing.T) {
+	t.Parallel()
+	for longest, leaps := range map[int]bool{100: false, 150: true} {
+		l := &limit.Limit{Name: "cust", By: limit.ByMetadata, Member: "c", Ceilings: []limit.Ceiling{most(limit.Tokens, 500)}}
+		g := startGateway(t, map[string]string{
+			"definitions/context.yaml": "fields: { plan: string }\n",
+			"definitions/prompts/p.yaml": fmt.Sprintf("default: saving\nvariants:\n  usual: { provider: canned, max_tokens: %d, extra: { answer: long }, messages: [ { role: user, content: hi } ] }\n", longest) +
+				"  saving: { extends: usual, max_tokens: 1, extra: { answer: short } }\nrules:\n  - { id: rich, when: { plan: pro, budget.cust: ..<80 }, value: usual }\n",
+			"definitions/endpoints/e.yaml": "prompt: p\n",
+		}, withLimits(l))
+		refused := 0
+		for used := int64(300); used < 420; used += 10 {
+			subject := fmt.Sprint("customer-", used)
+			g.useTokens(l, subject, used)
+			switch a := g.post("/v1/endpoints", `{"key":"e","context":{"plan":"pro"},"metadata":{"c":"`+subject+`"}}`); a.status {
+			case http.StatusTooManyRequests:
+				refused++
+			case http.StatusOK:
+			default:
+				t.Fatalf("%d %s", a.status, a.body)
+			}
+		}
+		ceiling := gw.BudgetCeiling{Limit: "cust", Most: 500, Text: "tokens 500/1h"}
+		found := gw.CheckBudgets(g.source.Snapshot(), []gw.BudgetCeiling{ceiling}, price.NewTable(nil), definition.Providers{}, time.Now())
+		if leaps != (refused > 0) || leaps != (len(found) == 1) {
+			t.Errorf("%d tokens: %d of 12 calls are refused, the check says %v", longest, refused, found)
+		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 func TestRulesAreInTheManual(t *testing.T) {
 	given := regexp.MustCompile(`(?:Report|warnAt|warn|Name)\("([a-z-]+)"|(?:Kind|Rule): "([a-z-]+)"|\{"([a-z-]+)", (?:l\.|func\(\))`)
 	names := map[string]bool{}
-	for _, folder := range []string{"../definition", "../document", "../prompt", "../command", ".", "../../rules"} {
+	for _, folder := range []string{"../definition", "../document", "../prompt", "../command", "../gateway", ".", "../../rules"} {
 		files, err := filepath.Glob(folder + "/*.go")
 		if err != nil || len(files) == 0 {
 			t.Fatal(err, folder)

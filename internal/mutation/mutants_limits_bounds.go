@@ -27,7 +27,7 @@ func init() {
 			Run: "TestMostAnswer",
 		},
 		mutant{
-			ID: "dearer-class", In: "Workspace.mostOf",
+			ID: "dearer-class", In: "mostAt",
 			What: "the usual price is set aside for a dearer class of service",
 			Old:  "t.Bounds.Tier", New: `""`,
 			Run: "TestMostOf",
