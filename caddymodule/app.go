@@ -155,7 +155,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.emitter, err = newEmitter(a, events); err != nil {
 		return err
 	}
-	config := gateway.Config{Process: process, Logger: a.logger, Describe: describe, Emit: a.emitter.emit, KeysInterval: keysInterval, MaxLargeRequests: a.MaxLargeRequests, MaxLimitMemory: a.MaxLimitMemory}
+	config := gateway.Config{Process: process, Logger: a.logger, Describe: describe, Emit: a.emitter.emit, Scarce: callers.Scarce, KeysInterval: keysInterval, MaxLargeRequests: a.MaxLargeRequests, MaxLimitMemory: a.MaxLimitMemory}
 	if err := checkSize("max_large_requests", a.MaxLargeRequests, maxMaxLargeRequests); err != nil {
 		return err
 	}

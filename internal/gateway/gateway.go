@@ -63,6 +63,9 @@ type Config struct {
 	// Emit tells others of an event, by one of the names of Events, with what it is
 	// about. It must return soon. Optional.
 	Emit func(name string, data map[string]any)
+	// Scarce reports whether connections are: callers that are refused because the gateway
+	// is full lose theirs at once then. Optional.
+	Scarce func() bool
 	// KeysInterval is the time between two reads of a keys file. It bounds how long
 	// a revoked key still works. Default: 1s.
 	KeysInterval time.Duration
@@ -83,6 +86,7 @@ type Gateway struct {
 	logger       *zap.Logger
 	describeTo   func(*http.Request, func(string) (any, bool))
 	emit         func(string, map[string]any)
+	scarce       func() bool
 	keysInterval time.Duration
 
 	maxLargeRequests, maxLimitMemory int64
@@ -104,11 +108,14 @@ type Gateway struct {
 func New(config Config) (*Gateway, error) {
 	g := &Gateway{
 		process: config.Process, metrics: config.Process.metrics, logger: config.Logger,
-		describeTo: config.Describe, emit: config.Emit, keysInterval: config.KeysInterval,
+		describeTo: config.Describe, emit: config.Emit, scarce: config.Scarce, keysInterval: config.KeysInterval,
 		workspaces: make(map[string]*Workspace), started: make(chan struct{}),
 	}
 	g.maxLargeRequests = cmp.Or(config.MaxLargeRequests, DefaultMaxLargeRequests)
 	g.maxLimitMemory = cmp.Or(config.MaxLimitMemory, limit.MaxMemory)
+	if g.scarce == nil {
+		g.scarce = func() bool { return false }
+	}
 	if g.keysInterval == 0 {
 		g.keysInterval = defaultKeysInterval
 	}

@@ -16,7 +16,7 @@ import (
 
 // slowing is a gateway that refuses, and so many wait for that.
 func slowing(most int64) *Gateway {
-	g := &Gateway{process: &Process{maxSlowed: most}}
+	g := &Gateway{process: &Process{maxSlowed: most}, scarce: func() bool { return false }}
 	g.exiting, g.cancelExit = context.WithCancelCause(context.Background())
 	return g
 }
@@ -56,6 +56,12 @@ func TestRefusedCallersAreSlowed(t *testing.T) {
 			if waited := took(httptest.NewRequest(http.MethodPost, "/v1/endpoints", nil), err); waited > 0 {
 				t.Errorf("%s took %v", code.Name, waited)
 			}
+		}
+		g.scarce = func() bool { return true }
+		w, began := httptest.NewRecorder(), time.Now()
+		g.writeError(w, httptest.NewRequest(http.MethodPost, "/v1/endpoints", nil), to, outcome{&by.err, unread}, by)
+		if waited := time.Since(began); w.Header().Get("Connection") != "close" || waited > 0 {
+			t.Errorf("where connections are scarce it took %v: %v", waited, w.Header())
 		}
 		r := httptest.NewRequest(http.MethodPost, "/v1/endpoints", nil)
 		r.ProtoMajor = 2

@@ -64,6 +64,12 @@ func (c *Connections) Open() int {
 	return len(c.open)
 }
 
+// Scarce reports whether more than half of the connections that may be open are.
+func (c *Connections) Scarce() bool {
+	limit := c.limit.Load()
+	return limit > 0 && 2*int64(c.Open()) > limit
+}
+
 // State is for http.Server.ConnState. With a new connection it returns once there
 // is a place for it.
 func (c *Connections) State(conn net.Conn, state http.ConnState) {

@@ -39,6 +39,21 @@ func (c *Connections) has(conn net.Conn) bool {
 	return c.open[conn] != nil
 }
 
+func TestScarce(t *testing.T) {
+	var c Connections
+	for open := 1; open <= 8; open++ {
+		opened(&c, http.StateNew)
+		c.SetLimit(0)
+		if c.Scarce() {
+			t.Errorf("%d of any number are scarce", open)
+		}
+		c.SetLimit(8)
+		if got := c.Scarce(); got != (open > 4) {
+			t.Errorf("%d of 8: %t", open, got)
+		}
+	}
+}
+
 func TestNewConnectionTakesThePlaceOfTheLongestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c Connections
