@@ -19,7 +19,7 @@ func TestAnthropicPage(t *testing.T) {
 	files := map[string]string{}
 	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		name, text, _ := strings.Cut(strings.TrimPrefix(block[1], "# "), "\n")
-		files["definitions/"+name] = strings.Replace(text, "provider: anthropic\nmodel: claude-sonnet-4-5\n", "provider: canned\nextra: { echo: true }\n", 1)
+		files["definitions/"+name] = regexp.MustCompile(`provider: anthropic\nmodel: .*\n`).ReplaceAllString(text, "provider: canned\nextra: { echo: true }\n")
 	}
 	if !strings.Contains(files["definitions/prompts/assistant.yaml"], "echo") || !strings.Contains(files["definitions/endpoints/assistant.yaml"], "accept") {
 		t.Fatalf("docs/anthropic.md has no prompt and no endpoint: %v", files)
